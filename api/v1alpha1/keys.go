@@ -1,0 +1,31 @@
+package v1alpha1
+
+// Annotations by which a VM's author steers what presets do to it.
+const (
+	// AnnotationPresets names presets with match.explicit that shall act: "gpu-l40s, cluster/gpu-a100".
+	AnnotationPresets = "virtwright.dev/presets"
+
+	// AnnotationExclude keeps defaults away, never overrides or forbid: "name, cluster/name, name:path, *".
+	AnnotationExclude = "virtwright.dev/exclude"
+
+	// AnnotationReapply makes presets act on an existing VM as on creation, each time its value is a new one.
+	AnnotationReapply = "virtwright.dev/reapply"
+
+	// AnnotationGenerateTemplate asks for a template of the given name made from the annotated VM.
+	AnnotationGenerateTemplate = "virtwright.dev/generate-template"
+)
+
+// AnnotationProvenance is written by virtwright alone: which preset gave which leaf. What a user sends is discarded.
+const AnnotationProvenance = "virtwright.dev/provenance"
+
+// ConditionReady is the type of the condition that says whether every live serving replica uses this generation.
+const ConditionReady = "Ready"
+
+// Reasons of ConditionReady.
+const (
+	// ReasonCompiled stands with status True: the preset is in use.
+	ReasonCompiled = "Compiled"
+
+	// ReasonInvalid stands with status False: the preset cannot be right, and the message says why. Nothing of it acts.
+	ReasonInvalid = "Invalid"
+)

@@ -1,0 +1,141 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Preset is what VirtualMachinePreset and ClusterVirtualMachinePreset have in common. Spec and status are the object's
+// own, not copies.
+//
+// +kubebuilder:object:generate=false
+type Preset interface {
+	metav1.Object
+	runtime.Object
+	GetSpec() *PresetSpec
+	GetStatus() *PresetStatus
+}
+
+var (
+	_ Preset = &VirtualMachinePreset{}
+	_ Preset = &ClusterVirtualMachinePreset{}
+)
+
+// VirtualMachinePreset completes sparse VMs of its own namespace. It names the VMs it is for, by label or condition,
+// and carries a part of a VirtualMachine: defaults fill what the VM's author left out, overrides are set even
+// against the author, remove takes fields out, forbid refuses. For example, sizes by label:
+//
+//	apiVersion: virtwright.dev/v1alpha1
+//	kind: VirtualMachinePreset
+//	metadata: {name: size-small, namespace: shop}
+//	spec:
+//	  match: {labels: {matchLabels: {vm-size: small}}}
+//	  defaults:
+//	    spec:
+//	      template:
+//	        spec:
+//	          domain:
+//	            cpu: {cores: 1}
+//	            memory: {guest: 2Gi}
+//
+// A VM labelled vm-size: small then needs neither CPU nor memory. Try a preset before anyone meets it with
+// `virtwright expand -f vm.yaml -f preset.yaml`.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=virtualmachinepresets,singular=virtualmachinepreset,shortName=vmpreset,categories=virtwright,scope=Namespaced
+// +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`,description="Higher wins."
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`,description="Enforce, Warn, Audit or Off."
+// +kubebuilder:printcolumn:name="Apply-At",type=string,JSONPath=`.spec.applyAt`,description="Definition (on the VM) or Launch (on the instance)."
+// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="VMs it matches now."
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether every serving replica uses this generation."
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.match) || !has(self.spec.match.namespaces)",fieldPath=".spec.match.namespaces",reason=FieldValueForbidden,message="a VirtualMachinePreset acts in its own namespace only; leave match.namespaces out, or make it a ClusterVirtualMachinePreset"
+type VirtualMachinePreset struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says which VMs the preset acts on, when, how strictly, and what it does to them.
+	//
+	// +optional
+	// +kubebuilder:default={}
+	Spec PresetSpec `json:"spec,omitempty"`
+
+	// status is written by virtwright: whether the preset is in use, and on how many VMs.
+	//
+	// +optional
+	Status PresetStatus `json:"status,omitempty"`
+}
+
+// GetSpec is the preset's spec itself.
+func (p *VirtualMachinePreset) GetSpec() *PresetSpec { return &p.Spec }
+
+// GetStatus is the preset's status itself.
+func (p *VirtualMachinePreset) GetStatus() *PresetStatus { return &p.Status }
+
+// VirtualMachinePresetList is a list of VirtualMachinePreset.
+//
+// +kubebuilder:object:root=true
+type VirtualMachinePresetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// Items are the presets.
+	Items []VirtualMachinePreset `json:"items"`
+}
+
+// ClusterVirtualMachinePreset completes sparse VMs of every namespace, or of those that match.namespaces selects. It is
+// otherwise as VirtualMachinePreset; elsewhere it is written cluster/NAME. Its overrides are stronger than those of
+// a namespace, its defaults weaker at equal priority. For example, a rule for production:
+//
+//	apiVersion: virtwright.dev/v1alpha1
+//	kind: ClusterVirtualMachinePreset
+//	metadata: {name: tier-prod}
+//	spec:
+//	  match: {namespaces: {matchLabels: {tier: prod}}}
+//	  defaults: {spec: {template: {spec: {evictionStrategy: LiveMigrate}}}}
+//	  forbid:
+//	  - path: spec.template.spec.domain.devices.hostDevices
+//	    message: no passthrough in production
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=clustervirtualmachinepresets,singular=clustervirtualmachinepreset,shortName=cvmpreset,categories=virtwright,scope=Cluster
+// +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`,description="Higher wins."
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`,description="Enforce, Warn, Audit or Off."
+// +kubebuilder:printcolumn:name="Apply-At",type=string,JSONPath=`.spec.applyAt`,description="Definition (on the VM) or Launch (on the instance)."
+// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="VMs it matches now."
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether every serving replica uses this generation."
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ClusterVirtualMachinePreset struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says which VMs the preset acts on, when, how strictly, and what it does to them.
+	//
+	// +optional
+	// +kubebuilder:default={}
+	Spec PresetSpec `json:"spec,omitempty"`
+
+	// status is written by virtwright: whether the preset is in use, and on how many VMs.
+	//
+	// +optional
+	Status PresetStatus `json:"status,omitempty"`
+}
+
+// GetSpec is the preset's spec itself.
+func (p *ClusterVirtualMachinePreset) GetSpec() *PresetSpec { return &p.Spec }
+
+// GetStatus is the preset's status itself.
+func (p *ClusterVirtualMachinePreset) GetStatus() *PresetStatus { return &p.Status }
+
+// ClusterVirtualMachinePresetList is a list of ClusterVirtualMachinePreset.
+//
+// +kubebuilder:object:root=true
+type ClusterVirtualMachinePresetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// Items are the presets.
+	Items []ClusterVirtualMachinePreset `json:"items"`
+}
