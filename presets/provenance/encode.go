@@ -1,0 +1,151 @@
+package provenance
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+const (
+	// MaxBytes is the size that a stored record may have.
+	MaxBytes = 64 << 10
+	// MaxOverruledBytes is the size up to which an overruled value is kept.
+	MaxOverruledBytes = 1 << 10
+
+	version = 1
+)
+
+// ErrTooLarge says that a record does not fit into its annotation.
+type ErrTooLarge struct{ Bytes int }
+
+// Error names the sizes.
+func (e ErrTooLarge) Error() string {
+	return fmt.Sprintf("cannot store provenance of %d bytes: at most %d are allowed; use fewer or smaller presets", e.Bytes, MaxBytes)
+}
+
+// Empty reports whether there is nothing to store.
+func (r *Record) Empty() bool { return len(r.Sources) == 0 }
+
+// Encode returns the stored form: one line of JSON,
+//
+//	{"v":1,"snapshot":"1f…","by":["cluster/windows@3:default"],"set":{"spec":{"running":0}}}
+//
+// where "set" is the trie. A leaf is the index of its source in "by"; with
+// an overruled value it is [index, value], or [index] when the value was over
+// MaxOverruledBytes. A decided container holds its own leaf under ".", and
+// a container that the user wrote empty holds "~":0. An element is "[key]".
+func (r *Record) Encode() (string, error) {
+	b := make([]byte, 0, 128+48*len(r.slab))
+	b = append(b, `{"v":`...)
+	b = strconv.AppendInt(b, version, 10)
+	b = append(b, `,"snapshot":`...)
+	b = appendString(b, r.Snapshot)
+	b = append(b, `,"by":[`...)
+	for i, s := range r.Sources {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '"')
+		b = s.appendTo(b)
+		b = append(b, '"')
+	}
+	b = append(b, `],"set":`...)
+	b, err := appendChildren(b, &r.root)
+	if err != nil {
+		return "", err
+	}
+	b = append(b, '}')
+	if len(b) > MaxBytes {
+		return "", ErrTooLarge{Bytes: len(b)}
+	}
+	return string(b), nil
+}
+
+func (s Source) appendTo(b []byte) []byte {
+	b = append(b, s.Preset...)
+	if s.Generation != 0 {
+		b = append(b, '@')
+		b = strconv.AppendInt(b, s.Generation, 10)
+	}
+	b = append(b, ':')
+	return append(b, s.Role.String()...)
+}
+
+func appendChildren(b []byte, n *Node) ([]byte, error) {
+	start := len(b)
+	b = append(b, '{')
+	if n.WasEmpty {
+		b = append(b, `"~":0,`...)
+	}
+	var err error
+	if n.Source != NoSource {
+		b = append(b, `".":`...)
+		if b, err = appendLeaf(b, n); err != nil {
+			return nil, err
+		}
+		b = append(b, ',')
+	}
+	for c := n.child; c != nil; c = c.next {
+		if !c.Has() {
+			continue
+		}
+		b = appendKey(b, c.Segment)
+		b = append(b, ':')
+		if c.child == nil && !c.WasEmpty {
+			b, err = appendLeaf(b, c)
+		} else {
+			b, err = appendChildren(b, c)
+		}
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, ',')
+	}
+	if len(b) == start+1 {
+		return append(b, '}'), nil
+	}
+	b[len(b)-1] = '}'
+	return b, nil
+}
+
+func appendLeaf(b []byte, n *Node) ([]byte, error) {
+	if !n.Overruled {
+		return strconv.AppendInt(b, int64(n.Source), 10), nil
+	}
+	b = append(b, '[')
+	b = strconv.AppendInt(b, int64(n.Source), 10)
+	if !n.Lost {
+		value, err := json.Marshal(n.Was)
+		if err != nil {
+			return nil, fmt.Errorf("cannot store overruled value of %s: %w", n.Name, err)
+		}
+		if len(value) <= MaxOverruledBytes {
+			b = append(b, ',')
+			b = append(b, value...)
+		}
+	}
+	return append(b, ']'), nil
+}
+
+// appendKey escapes a field whose name would read as something else.
+func appendKey(b []byte, s Segment) []byte {
+	switch {
+	case s.Kind == Element:
+		return appendString(b, "["+s.Name+"]")
+	case s.Name != "" && (s.Name[0] == '[' || s.Name[0] == '\\') || s.Name == "." || s.Name == "~":
+		return appendString(b, `\`+s.Name)
+	}
+	return appendString(b, s.Name)
+}
+
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
+			quoted, _ := json.Marshal(s) // a string always has a JSON form
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}

@@ -1,0 +1,194 @@
+package provenance
+
+import "iter"
+
+// NoSource marks a node that no source decided.
+const NoSource = -1
+
+// A Node is one field or element in a Record.
+type Node struct {
+	Segment
+
+	// Source is the index in Record.Sources of what decided this very
+	// field, or NoSource.
+	Source int32
+	// WasEmpty says that the user wrote this container, and wrote it empty.
+	WasEmpty bool
+	// Overruled says that the user's value was replaced or removed. Was holds
+	// it, as decoded JSON, unless Lost.
+	Overruled, Lost bool
+	Was             any
+
+	// What follows is working state of whoever fills the record; it is not stored.
+
+	// Change is what happened to the object at this path.
+	Change Change
+	// Index is the position of an element that the object had before, else -1.
+	Index int32
+	// Value is what is now at this path, where Change is Added or Replaced.
+	Value any
+
+	child, next *Node
+}
+
+// A Change says what a patch has to do at a node.
+type Change uint8
+
+// The changes.
+const (
+	Kept     Change = iota // nothing, though something beneath may have changed
+	Added                  // the object had nothing here
+	Replaced               // the object had another value here
+	Removed                // the object had something here
+)
+
+// A Record maps fields to their sources. The zero Record is empty.
+type Record struct {
+	// Snapshot is the hash of the set of presets that acted.
+	Snapshot string
+	// Sources in the order in which they acted.
+	Sources []Source
+
+	root Node
+	slab []Node
+}
+
+// New returns an empty record with room for some nodes.
+func New(sizeHint int) *Record {
+	r := &Record{slab: make([]Node, 0, sizeHint)}
+	r.root.Source = NoSource
+	return r
+}
+
+// Root returns the node of the whole object.
+func (r *Record) Root() *Node { return &r.root }
+
+// AddSource returns the index of s, adding it when it is new.
+func (r *Record) AddSource(s Source) int32 {
+	for i := range r.Sources {
+		if r.Sources[i] == s {
+			return int32(i)
+		}
+	}
+	r.Sources = append(r.Sources, s)
+	return int32(len(r.Sources) - 1)
+}
+
+// Find returns the child of n, or nil.
+func (n *Node) Find(s Segment) *Node {
+	for c := n.child; c != nil; c = c.next {
+		if c.Name == s.Name && c.Kind == s.Kind {
+			return c
+		}
+	}
+	return nil
+}
+
+// Children yields the children of n in the order of their stored keys.
+func (n *Node) Children() iter.Seq[*Node] {
+	return func(yield func(*Node) bool) {
+		for c := n.child; c != nil; c = c.next {
+			if !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// Child returns the child of n, adding it when it is new.
+func (r *Record) Child(n *Node, s Segment) *Node {
+	at := &n.child
+	for c := *at; c != nil; c = *at {
+		if c.Name == s.Name && c.Kind == s.Kind {
+			return c
+		}
+		if after(c.Segment, s) {
+			break
+		}
+		at = &c.next
+	}
+	if len(r.slab) == cap(r.slab) {
+		r.slab = make([]Node, 0, max(32, cap(r.slab)))
+	}
+	r.slab = append(r.slab, Node{Segment: s, Source: NoSource, Index: -1, next: *at})
+	*at = &r.slab[len(r.slab)-1]
+	return *at
+}
+
+// after orders fields before elements and each by name, so that equal records
+// have equal stored forms.
+func after(a, b Segment) bool {
+	if a.Kind != b.Kind {
+		return a.Kind > b.Kind
+	}
+	return a.Name > b.Name
+}
+
+// At returns the node at p, or nil.
+func (r *Record) At(p Path) *Node {
+	n := &r.root
+	for _, s := range p {
+		if n = n.Find(s); n == nil {
+			return nil
+		}
+	}
+	return n
+}
+
+// Set records that source i decided p.
+func (r *Record) Set(p Path, i int32) *Node {
+	n := &r.root
+	for _, s := range p {
+		n = r.Child(n, s)
+	}
+	n.Source = i
+	return n
+}
+
+// Decided yields each decided path with its node, in stored order. The path
+// is good until the next step only; clone it to keep it.
+func (r *Record) Decided() iter.Seq2[Path, *Node] {
+	return func(yield func(Path, *Node) bool) {
+		walk(&r.root, make(Path, 0, 12), yield)
+	}
+}
+
+func walk(n *Node, p Path, yield func(Path, *Node) bool) bool {
+	if n.Source != NoSource && !yield(p, n) {
+		return false
+	}
+	for c := n.child; c != nil; c = c.next {
+		if !walk(c, append(p, c.Segment), yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// SourceOf returns the source of exactly p.
+func (r *Record) SourceOf(p Path) (Source, bool) {
+	n := r.At(p)
+	if n == nil || n.Source == NoSource {
+		return Source{}, false
+	}
+	return r.Sources[n.Source], true
+}
+
+// Has reports whether n or anything beneath it is worth storing.
+func (n *Node) Has() bool {
+	if n.Source != NoSource {
+		return true
+	}
+	for c := n.child; c != nil; c = c.next {
+		if c.Has() {
+			return true
+		}
+	}
+	return false
+}
+
+// Clear forgets n and everything beneath it.
+func (n *Node) Clear() {
+	n.Source, n.child = NoSource, nil
+	n.Overruled, n.Lost, n.Was, n.WasEmpty = false, false, nil, false
+}

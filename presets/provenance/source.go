@@ -1,0 +1,74 @@
+package provenance
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A Role is how a source acted on a field.
+type Role uint8
+
+// The roles. Defaults fill what the user left open; the others outrank the user.
+const (
+	Default  Role = iota // a preset's defaults
+	Override             // a preset's overrides
+	Remove               // a preset's remove
+	Forbid               // a preset's forbid: it sets no field, but it is recorded
+	Legacy               // a VirtualMachineInstancePreset
+	Platform             // a platform default
+)
+
+var roleNames = [...]string{"default", "override", "remove", "forbid", "legacy", "platform"}
+
+// String returns the role's name as it is stored.
+func (r Role) String() string {
+	if int(r) < len(roleNames) {
+		return roleNames[r]
+	}
+	return "role " + strconv.Itoa(int(r))
+}
+
+// Outranks reports whether a source in this role acts against the user's value.
+func (r Role) Outranks() bool { return r == Override || r == Remove }
+
+// A Source is one preset in one role, or the platform.
+type Source struct {
+	// Preset is NAME for a namespaced preset, cluster/NAME for a cluster one,
+	// and for a platform default the name of its rule.
+	Preset string
+	// Generation is the preset's metadata.generation; 0 for the platform.
+	Generation int64
+	Role       Role
+}
+
+// String returns the stored form: cluster/windows@3:override.
+func (s Source) String() string {
+	if s.Generation == 0 {
+		return s.Preset + ":" + s.Role.String()
+	}
+	return s.Preset + "@" + strconv.FormatInt(s.Generation, 10) + ":" + s.Role.String()
+}
+
+// ParseSource reads what String returned.
+func ParseSource(text string) (Source, error) {
+	name, roleName, ok := strings.Cut(text, ":")
+	if !ok {
+		return Source{}, fmt.Errorf("cannot parse source %q: want NAME@GENERATION:ROLE", text)
+	}
+	s := Source{Preset: name}
+	if at := strings.LastIndexByte(name, '@'); at >= 0 {
+		generation, err := strconv.ParseInt(name[at+1:], 10, 64)
+		if err != nil || generation < 1 {
+			return Source{}, fmt.Errorf("cannot parse generation of source %q: want a positive number", text)
+		}
+		s.Preset, s.Generation = name[:at], generation
+	}
+	for i, n := range roleNames {
+		if n == roleName {
+			s.Role = Role(i)
+			return s, nil
+		}
+	}
+	return Source{}, fmt.Errorf("cannot parse source %q: %q is no role", text, roleName)
+}

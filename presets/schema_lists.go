@@ -1,0 +1,71 @@
+package presets
+
+// A listKey is one field that identifies an element of a keyed list.
+type listKey struct {
+	// field is dotted where it lies deeper, as in metadata.name.
+	field string
+	// absent is the value that leaving the field out stands for.
+	absent string
+}
+
+var byName = []listKey{{field: "name"}}
+
+// keyedLists are the lists of a VirtualMachine that merge element by element.
+// The key is the Go type that declares the list, with its JSON name.
+var keyedLists = map[string][]listKey{
+	"core/v1.VirtualMachineSpec.dataVolumeTemplates":    {{field: "metadata.name"}},
+	"core/v1.VirtualMachineInstanceSpec.volumes":        byName,
+	"core/v1.VirtualMachineInstanceSpec.networks":       byName,
+	"core/v1.VirtualMachineInstanceSpec.resourceClaims": byName,
+	"core/v1.VirtualMachineInstanceSpec.utilityVolumes": byName,
+	"core/v1.VirtualMachineInstanceSpec.tolerations": {
+		// All that makes two tolerations differ, but for how long they hold.
+		{field: "key"}, {field: "operator", absent: "Equal"}, {field: "value"}, {field: "effect"},
+	},
+	"core/v1.VirtualMachineInstanceSpec.topologySpreadConstraints": {{field: "topologyKey"}, {field: "whenUnsatisfiable"}},
+	"core/v1.CPU.features":                   byName,
+	"core/v1.Devices.disks":                  byName,
+	"core/v1.Devices.filesystems":            byName,
+	"core/v1.Devices.gpus":                   byName,
+	"core/v1.Devices.hostDevices":            byName,
+	"core/v1.Devices.inputs":                 byName,
+	"core/v1.Devices.interfaces":             byName,
+	"core/v1.Interface.ports":                {{field: "port"}, {field: "protocol", absent: "TCP"}},
+	"core/v1.DHCPOptions.privateOptions":     {{field: "option"}},
+	"core/v1.DownwardAPIVolumeSource.fields": {{field: "path"}},
+	"core/v1.PodDNSConfig.options":           byName,
+}
+
+// atomicLists are the lists that no key identifies, each with the reason. A
+// test fails when KubeVirt has a list that stands in neither table.
+var atomicLists = map[string]string{
+	"core/v1.DHCPOptions.ntpServers":                                         "addresses in order of preference",
+	"core/v1.Devices.panicDevices":                                           "no field names a panic device",
+	"core/v1.ExecAction.command":                                             "a command line",
+	"core/v1.HTTPGetAction.httpHeaders":                                      "a header may repeat",
+	"core/v1.Interface.portRanges":                                           "ranges may not overlap, so they are chosen together",
+	"core/v1.NodeAffinity.preferredDuringSchedulingIgnoredDuringExecution":   "no field names a term",
+	"core/v1.NodeSelector.nodeSelectorTerms":                                 "terms are alternatives: adding one loosens the rest",
+	"core/v1.NodeSelectorRequirement.values":                                 "one set of values",
+	"core/v1.NodeSelectorTerm.matchExpressions":                              "one expression",
+	"core/v1.NodeSelectorTerm.matchFields":                                   "one expression",
+	"core/v1.PersistentVolumeClaimSpec.accessModes":                          "modes are chosen together",
+	"core/v1.PodAffinity.preferredDuringSchedulingIgnoredDuringExecution":    "no field names a term",
+	"core/v1.PodAffinity.requiredDuringSchedulingIgnoredDuringExecution":     "no field names a term",
+	"core/v1.PodAffinityTerm.matchLabelKeys":                                 "one set of keys",
+	"core/v1.PodAffinityTerm.mismatchLabelKeys":                              "one set of keys",
+	"core/v1.PodAffinityTerm.namespaces":                                     "one set of names",
+	"core/v1.PodAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution": "no field names a term",
+	"core/v1.PodAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution":  "no field names a term",
+	"core/v1.PodDNSConfig.nameservers":                                       "addresses in order of preference",
+	"core/v1.PodDNSConfig.searches":                                          "domains in order of preference",
+	"core/v1.QemuGuestAgentSSHPublicKeyAccessCredentialPropagation.users":    "users are chosen together",
+	"core/v1.TopologySpreadConstraint.matchLabelKeys":                        "one set of keys",
+	"core/v1.VirtualMachineInstanceSpec.accessCredentials":                   "no field names a credential",
+	"core/v1beta1.DataVolumeSourceHTTP.extraHeaders":                         "a header may repeat",
+	"core/v1beta1.DataVolumeSourceHTTP.secretExtraHeaders":                   "a header may repeat",
+	"core/v1beta1.DataVolumeSpec.checkpoints":                                "stages of one import, in order",
+	"core/v1beta1.StorageSpec.accessModes":                                   "modes are chosen together",
+	"meta/v1.LabelSelector.matchExpressions":                                 "one selector",
+	"meta/v1.LabelSelectorRequirement.values":                                "one set of values",
+}

@@ -1,0 +1,80 @@
+package presets
+
+// A oneOf is a choice between alternatives, each one or more fields that go together.
+type oneOf [][]string
+
+func choice(names ...string) oneOf {
+	group := make(oneOf, len(names))
+	for i, n := range names {
+		group[i] = []string{n}
+	}
+	return group
+}
+
+// oneOfs are the choices in a VirtualMachine, by the Go type that has them.
+var oneOfs = map[string][]oneOf{
+	"core/v1.VirtualMachineSpec": {choice("running", "runStrategy")},
+	"core/v1.InstancetypeMatcher": {
+		{{"name", "kind", "revisionName"}, {"inferFromVolume", "inferFromVolumeFailurePolicy"}},
+	},
+	"core/v1.PreferenceMatcher": {
+		{{"name", "kind", "revisionName"}, {"inferFromVolume", "inferFromVolumeFailurePolicy"}},
+	},
+	"core/v1.DiskDevice": {choice("disk", "lun", "cdrom")},
+	"core/v1.BlockSize":  {choice("custom", "matchVolume")},
+	"core/v1.VolumeSource": {choice("hostDisk", "persistentVolumeClaim", "cloudInitNoCloud", "cloudInitConfigDrive",
+		"sysprep", "containerDisk", "ephemeral", "emptyDisk", "dataVolume", "configMap", "secret", "downwardAPI",
+		"serviceAccount", "downwardMetrics", "memoryDump", "containerPath")},
+	"core/v1.CloudInitNoCloudSource":     {userDataSources, networkDataSources},
+	"core/v1.CloudInitConfigDriveSource": {userDataSources, networkDataSources},
+	"core/v1.SysprepSource":              {choice("secret", "configMap")},
+	"core/v1.DownwardAPIVolumeFile":      {choice("fieldRef", "resourceFieldRef")},
+	"core/v1.Interface": {choice("bridge", "slirp", "masquerade", "sriov", "macvtap", "passt", "passtBinding", "binding"),
+		choice("ports", "portRanges")},
+	"core/v1.NetworkSource":                                 {choice("pod", "multus", "resourceClaim")},
+	"core/v1.Bootloader":                                    {choice("bios", "efi")},
+	"core/v1.ClockOffset":                                   {choice("utc", "timezone")},
+	"core/v1.Features":                                      {choice("hyperv", "hypervPassthrough")},
+	"core/v1.WatchdogDevice":                                {choice("i6300esb", "diag288")},
+	"core/v1.LaunchSecurity":                                {choice("sev", "snp", "tdx")},
+	"core/v1.Handler":                                       {choice("exec", "guestAgentPing", "httpGet", "tcpSocket")},
+	"core/v1.AccessCredential":                              {choice("sshPublicKey", "userPassword")},
+	"core/v1.SSHPublicKeyAccessCredentialPropagationMethod": {choice("configDrive", "noCloud", "qemuGuestAgent")},
+	"core/v1.GPU":                                           {deviceSources},
+	"core/v1.HostDevice":                                    {deviceSources},
+	"core/v1.VirtualMachineInstanceResourceClaim":           {choice("resourceClaimName", "resourceClaimTemplateName")},
+	"core/v1beta1.DataVolumeSpec":                           {choice("source", "sourceRef"), choice("pvc", "storage")},
+	"core/v1beta1.DataVolumeSource": {choice("http", "s3", "gcs", "registry", "pvc", "upload", "blank", "imageio",
+		"vddk", "snapshot")},
+	"core/v1beta1.DataVolumeSourceRegistry": {choice("url", "imageStream")},
+	"core/v1.PersistentVolumeClaimSpec":     {choice("dataSource", "dataSourceRef")},
+	"core/v1beta1.StorageSpec":              {choice("dataSource", "dataSourceRef")},
+}
+
+var (
+	userDataSources    = choice("secretRef", "userDataBase64", "userData")
+	networkDataSources = choice("networkDataSecretRef", "networkDataBase64", "networkData")
+	deviceSources      = oneOf{{"deviceName"}, {"claimName", "requestName"}}
+)
+
+// notOneOfs are the types with several optional members that may all be set at
+// once. A test fails when KubeVirt has a type with two or more optional
+// members that stands in neither table.
+var notOneOfs = map[string]string{
+	"core/v1.CPU":                                      "independent properties",
+	"core/v1.Memory":                                   "independent properties",
+	"core/v1.Firmware":                                 "independent properties",
+	"core/v1.Timer":                                    "a guest may have every timer",
+	"core/v1.TLBFlush":                                 "independent extensions",
+	"core/v1.FeatureHyperv":                            "independent enlightenments",
+	"core/v1.Devices":                                  "independent devices",
+	"core/v1.SEV":                                      "independent properties",
+	"core/v1.DomainSpec":                               "independent parts",
+	"core/v1.Affinity":                                 "independent kinds of affinity",
+	"core/v1.PodAffinityTerm":                          "both selectors apply",
+	"core/v1.VirtualMachineInstanceSpec":               "independent parts",
+	"core/v1.SSHPublicKeyAccessCredentialSource":       "one source so far",
+	"core/v1.UserPasswordAccessCredentialSource":       "one source so far",
+	"core/v1.QemuGuestAgentUserPasswordAccessCredentialPropagation": "no members",
+	"meta/v1.ManagedFieldsEntry":                       "written by the API server alone",
+}
