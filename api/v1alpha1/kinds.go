@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Preset is what VirtualMachinePreset and ClusterVirtualMachinePreset have in common. Spec and status are the object's
-// own, not copies.
+// Preset is what VirtualMachinePreset and ClusterVirtualMachinePreset have in
+// common. Spec and status are the object's own, not copies.
 //
 // +kubebuilder:object:generate=false
 type Preset interface {
@@ -21,9 +21,11 @@ var (
 	_ Preset = &ClusterVirtualMachinePreset{}
 )
 
-// VirtualMachinePreset completes sparse VMs of its own namespace. It names the VMs it is for, by label or condition,
-// and carries a part of a VirtualMachine: defaults fill what the VM's author left out, overrides are set even
-// against the author, remove takes fields out, forbid refuses. For example, sizes by label:
+// VirtualMachinePreset completes sparse VMs of its own namespace. It names the
+// VMs it is for, by label or condition, and carries a part of a
+// VirtualMachine: defaults fill what the VM's author left out, overrides are
+// set even against the author, remove takes fields out, forbid refuses. For
+// example, sizes by label:
 //
 //	apiVersion: virtwright.dev/v1alpha1
 //	kind: VirtualMachinePreset
@@ -38,8 +40,8 @@ var (
 //	            cpu: {cores: 1}
 //	            memory: {guest: 2Gi}
 //
-// A VM labelled vm-size: small then needs neither CPU nor memory. Try a preset before anyone meets it with
-// `virtwright expand -f vm.yaml -f preset.yaml`.
+// A VM labelled vm-size: small then needs neither CPU nor memory. Try a preset
+// before anyone meets it with `virtwright expand -f vm.yaml -f preset.yaml`.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -55,13 +57,15 @@ type VirtualMachinePreset struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which VMs the preset acts on, when, how strictly, and what it does to them.
+	// spec says which VMs the preset acts on, when, how strictly, and what it does
+	// to them.
 	//
 	// +optional
 	// +kubebuilder:default={}
 	Spec PresetSpec `json:"spec,omitempty"`
 
-	// status is written by virtwright: whether the preset is in use, and on how many VMs.
+	// status is written by virtwright: whether the preset is in use, and on how
+	// many VMs.
 	//
 	// +optional
 	Status PresetStatus `json:"status,omitempty"`
@@ -84,9 +88,11 @@ type VirtualMachinePresetList struct {
 	Items []VirtualMachinePreset `json:"items"`
 }
 
-// ClusterVirtualMachinePreset completes sparse VMs of every namespace, or of those that match.namespaces selects. It is
-// otherwise as VirtualMachinePreset; elsewhere it is written cluster/NAME. Its overrides are stronger than those of
-// a namespace, its defaults weaker at equal priority. For example, a rule for production:
+// ClusterVirtualMachinePreset completes sparse VMs of every namespace, or of
+// those that match.namespaces selects. It is otherwise as
+// VirtualMachinePreset; elsewhere it is written cluster/NAME. Its overrides
+// are stronger than those of a namespace, its defaults weaker at equal
+// priority. For example, a rule for production:
 //
 //	apiVersion: virtwright.dev/v1alpha1
 //	kind: ClusterVirtualMachinePreset
@@ -111,13 +117,15 @@ type ClusterVirtualMachinePreset struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which VMs the preset acts on, when, how strictly, and what it does to them.
+	// spec says which VMs the preset acts on, when, how strictly, and what it does
+	// to them.
 	//
 	// +optional
 	// +kubebuilder:default={}
 	Spec PresetSpec `json:"spec,omitempty"`
 
-	// status is written by virtwright: whether the preset is in use, and on how many VMs.
+	// status is written by virtwright: whether the preset is in use, and on how
+	// many VMs.
 	//
 	// +optional
 	Status PresetStatus `json:"status,omitempty"`

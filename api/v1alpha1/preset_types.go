@@ -5,14 +5,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PresetSpec says which VMs a preset acts on, when, how strictly, and what it gives, sets, removes or refuses.
+// PresetSpec says which VMs a preset acts on, when, how strictly, and what it
+// gives, sets, removes or refuses.
 //
-// Strongest first: overrides and remove of cluster presets, overrides and remove of namespaced presets, what the VM's
-// author wrote, defaults of presets, platform defaults. Every matching forbid is checked on the result.
+// Strongest first: overrides and remove of cluster presets, overrides and
+// remove of namespaced presets, what the VM's author wrote, defaults of
+// presets, platform defaults. Every matching forbid is checked on the result.
 type PresetSpec struct {
-	// priority orders presets that set the same field: the higher one wins. On equal priority a namespaced default wins over
-	// a cluster one, then the name decides, which is reported as a conflict. Give presets that are meant to
-	// beat each other different priorities: 0 for a baseline, 100 for an operating system, 1000 for a tier.
+	// priority orders presets that set the same field: the higher one wins. On
+	// equal priority a namespaced default wins over a cluster one, then the name
+	// decides, which is reported as a conflict. Give presets that are meant to
+	// beat each other different priorities: 0 for a baseline, 100 for an operating
+	// system, 1000 for a tier.
 	//
 	// +optional
 	// +kubebuilder:default=0
@@ -20,8 +24,10 @@ type PresetSpec struct {
 	// +kubebuilder:validation:Maximum=1000000
 	Priority int32 `json:"priority,omitempty"`
 
-	// match says which VMs this preset acts on. All parts that are given must hold; an empty match is every VM in scope (the
-	// namespace of a VirtualMachinePreset, the cluster for a ClusterVirtualMachinePreset). For example:
+	// match says which VMs this preset acts on. All parts that are given must
+	// hold; an empty match is every VM in scope (the namespace of a
+	// VirtualMachinePreset, the cluster for a ClusterVirtualMachinePreset). For
+	// example:
 	//
 	//   match:
 	//     labels: {matchLabels: {os: windows}}
@@ -30,27 +36,32 @@ type PresetSpec struct {
 	// +optional
 	Match PresetMatch `json:"match,omitempty"`
 
-	// applyAt says at which moment the preset acts. Definition: when the VirtualMachine is created; what it gives is visible
-	// on the VM and stays until somebody asks for more. Launch: when the VirtualMachineInstance is created, so that each
-	// start takes the preset as it is then; the VM stays as it was written. Choose Launch for what belongs to the
-	// place and not to the machine, such as nodeSelector or tolerations.
+	// applyAt says at which moment the preset acts. Definition: when the
+	// VirtualMachine is created; what it gives is visible on the VM and stays
+	// until somebody asks for more. Launch: when the VirtualMachineInstance is
+	// created, so that each start takes the preset as it is then; the VM stays as
+	// it was written. Choose Launch for what belongs to the place and not to the
+	// machine, such as nodeSelector or tolerations.
 	//
 	// +optional
 	// +kubebuilder:default=Definition
 	ApplyAt ApplyAt `json:"applyAt,omitempty"`
 
-	// mode says how strictly the preset acts. Enforce: it acts. Warn: it changes and refuses nothing, but the author of the
-	// VM reads what it would have done. Audit: the same, only in the audit log, metrics and status. Off: it does nothing.
-	// A new preset can go from Audit through Warn to Enforce.
+	// mode says how strictly the preset acts. Enforce: it acts. Warn: it changes
+	// and refuses nothing, but the author of the VM reads what it would have done.
+	// Audit: the same, only in the audit log, metrics and status. Off: it does
+	// nothing. A new preset can go from Audit through Warn to Enforce.
 	//
 	// +optional
 	// +kubebuilder:default=Enforce
 	Mode Mode `json:"mode,omitempty"`
 
-	// defaults is a partial VirtualMachine (metadata.labels, metadata.annotations and spec) that fills what is absent and
-	// never changes what the VM's author wrote; an explicit false, 0, "" or {} was written. It acts field by field, and
-	// lists with a natural key (disks, volumes, interfaces, networks, gpus by name) are merged by it. A disk comes only with
-	// a volume of its name, an interface only with its network. For example:
+	// defaults is a partial VirtualMachine (metadata.labels, metadata.annotations
+	// and spec) that fills what is absent and never changes what the VM's author
+	// wrote; an explicit false, 0, "" or {} was written. It acts field by field,
+	// and lists with a natural key (disks, volumes, interfaces, networks, gpus by
+	// name) are merged by it. A disk comes only with a volume of its name, an
+	// interface only with its network. For example:
 	//
 	//   defaults:
 	//     spec:
@@ -60,14 +71,17 @@ type PresetSpec struct {
 	//           domain:
 	//             memory: {guest: 4Gi}
 	//
-	// `kubectl explain virtualmachine.spec` lists what may stand here. null is refused: use remove.
+	// `kubectl explain virtualmachine.spec` lists what may stand here. null is
+	// refused: use remove.
 	//
 	// +optional
 	// +nullable
 	Defaults *apiextensionsv1.JSON `json:"defaults,omitempty"`
 
-	// overrides is a partial VirtualMachine like defaults, but it is set even against what the VM's author wrote; a warning
-	// tells the author. Later updates that change such a field are put back. For example, no VM without secure boot:
+	// overrides is a partial VirtualMachine like defaults, but it is set even
+	// against what the VM's author wrote; a warning tells the author. Later
+	// updates that change such a field are put back. For example, no VM without
+	// secure boot:
 	//
 	//   overrides:
 	//     spec:
@@ -77,15 +91,17 @@ type PresetSpec struct {
 	//             features: {smm: {enabled: true}}
 	//             firmware: {bootloader: {efi: {secureBoot: true}}}
 	//
-	// A choice such as bios or efi is replaced as a whole. null is refused: use remove.
+	// A choice such as bios or efi is replaced as a whole. null is refused: use
+	// remove.
 	//
 	// +optional
 	// +nullable
 	Overrides *apiextensionsv1.JSON `json:"overrides,omitempty"`
 
-	// remove lists paths that are taken out of the VM, whoever set them, with the strength of overrides. A path is dotted
-	// from the root of the VM; an element of a keyed list stands in brackets, a key with dots or slashes in quotes, and [*]
-	// is every element. For example:
+	// remove lists paths that are taken out of the VM, whoever set them, with the
+	// strength of overrides. A path is dotted from the root of the VM; an element
+	// of a keyed list stands in brackets, a key with dots or slashes in quotes,
+	// and [*] is every element. For example:
 	//
 	//   remove:
 	//   - spec.template.spec.domain.devices.rng
@@ -98,12 +114,13 @@ type PresetSpec struct {
 	// +listType=set
 	Remove []string `json:"remove,omitempty"`
 
-	// forbid lists paths that must not be there in the result, whoever set them. A VM that breaks one is refused with the
-	// message given; a VM that broke it before the rule came may still be updated, but not get worse. For example:
+	// forbid lists paths that must not be there in the result, whoever set them. A
+	// VM that breaks one is refused with the message given; a VM that broke it
+	// before the rule came may still be updated, but not get worse. For example:
 	//
 	//   forbid:
 	//   - path: spec.template.spec.domain.devices.hostDevices
-	//     message: no passthrough in production; ask the platform team for an exception
+	//     message: no passthrough in production; ask the platform team
 	//   - path: spec.template.spec.volumes[*].hostDisk
 	//
 	// +optional
@@ -113,11 +130,13 @@ type PresetSpec struct {
 	Forbid []ForbidRule `json:"forbid,omitempty"`
 }
 
-// PresetMatch says which VMs a preset acts on. Every part that is given must hold. It looks at what the author wrote,
-// never at what another preset gave, so presets cannot set each other off.
+// PresetMatch says which VMs a preset acts on. Every part that is given must
+// hold. It looks at what the author wrote, never at what another preset gave,
+// so presets cannot set each other off.
 type PresetMatch struct {
-	// labels selects VMs by label: those of the VM overlaid with those of its template (for a VirtualMachineInstance of its
-	// own, its labels). For example, VMs of either Windows edition that have not asked to be left alone:
+	// labels selects VMs by label: those of the VM overlaid with those of its
+	// template (for a VirtualMachineInstance of its own, its labels). For example,
+	// VMs of either Windows edition that have not asked to be left alone:
 	//
 	//   labels:
 	//     matchLabels: {os: windows}
@@ -127,24 +146,27 @@ type PresetMatch struct {
 	// +optional
 	Labels *metav1.LabelSelector `json:"labels,omitempty"`
 
-	// namespaces selects the namespaces, by their labels, whose VMs this preset acts on. Only for
-	// ClusterVirtualMachinePreset: a VirtualMachinePreset acts in its own namespace. A single namespace is selected by
-	// its name with the label that every namespace has:
+	// namespaces selects the namespaces, by their labels, whose VMs this preset
+	// acts on. Only for ClusterVirtualMachinePreset: a VirtualMachinePreset acts
+	// in its own namespace. A single namespace is selected by its name with the
+	// label that every namespace has:
 	//
 	//   namespaces: {matchLabels: {kubernetes.io/metadata.name: shop}}
 	//
 	// +optional
 	Namespaces *metav1.LabelSelector `json:"namespaces,omitempty"`
 
-	// conditions are CEL expressions that must all be true. They see `object`, always as a VirtualMachine (an instance
-	// stands in its spec.template), and `namespaceObject`, its Namespace. A sparse VM lacks fields, so ask with has() or
-	// optional fields first. For example, only VMs with a TPM:
+	// conditions are CEL expressions that must all be true. They see `object`,
+	// always as a VirtualMachine (an instance stands in its spec.template), and
+	// `namespaceObject`, its Namespace. A sparse VM lacks fields, so ask with
+	// has() or optional fields first. For example, only VMs with a TPM:
 	//
 	//   conditions:
 	//   - name: has-tpm
 	//     expression: object.?spec.template.spec.domain.devices.tpm.hasValue()
 	//
-	// When an expression fails at run time, defaults are skipped with a warning; overrides and forbid refuse the VM.
+	// When an expression fails at run time, defaults are skipped with a warning;
+	// overrides and forbid refuse the VM.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
@@ -152,8 +174,10 @@ type PresetMatch struct {
 	// +listMapKey=name
 	Conditions []MatchCondition `json:"conditions,omitempty"`
 
-	// explicit restricts the preset to VMs that name it in the annotation virtwright.dev/presets, where a cluster preset is
-	// written cluster/NAME. The other parts of match must hold as well. For example, a VM that asks for two presets:
+	// explicit restricts the preset to VMs that name it in the annotation
+	// virtwright.dev/presets, where a cluster preset is written cluster/NAME. The
+	// other parts of match must hold as well. For example, a VM that asks for two
+	// presets:
 	//
 	//   metadata:
 	//     annotations:
@@ -165,7 +189,8 @@ type PresetMatch struct {
 
 // MatchCondition is a named CEL expression.
 type MatchCondition struct {
-	// name is what messages call this condition, such as has-tpm. It is unique in its preset.
+	// name is what messages call this condition, such as has-tpm. It is unique in
+	// its preset.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -184,12 +209,14 @@ type MatchCondition struct {
 // ForbidRule refuses VMs in which a path is set.
 type ForbidRule struct {
 	// path is what must not be there, dotted from the root of the VM, such as
-	// spec.template.spec.domain.devices.hostDevices or spec.template.spec.volumes[*].hostDisk.
+	// spec.template.spec.domain.devices.hostDevices or
+	// spec.template.spec.volumes[*].hostDisk.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	Path string `json:"path"`
 
-	// message is what the author of a refused VM reads, after the path and the preset's name. Say what to do instead.
+	// message is what the author of a refused VM reads, after the path and the
+	// preset's name. Say what to do instead.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
@@ -201,14 +228,16 @@ type ForbidRule struct {
 type ApplyAt string
 
 const (
-	// ApplyAtDefinition lets a preset act on the VM, visibly and lastingly. It is the default.
+	// ApplyAtDefinition lets a preset act on the VM, visibly and lastingly. It is
+	// the default.
 	ApplyAtDefinition ApplyAt = "Definition"
 
 	// ApplyAtLaunch lets a preset act on the VMI when it is created.
 	ApplyAtLaunch ApplyAt = "Launch"
 )
 
-// OrDefault is a itself, or Definition where it is empty, as in a manifest that no API server has seen.
+// OrDefault is a itself, or Definition where it is empty, as in a manifest
+// that no API server has seen.
 func (a ApplyAt) OrDefault() ApplyAt {
 	if a == "" {
 		return ApplyAtDefinition
@@ -224,17 +253,20 @@ const (
 	// ModeEnforce lets a preset act. It is the default.
 	ModeEnforce Mode = "Enforce"
 
-	// ModeWarn changes and refuses nothing; a warning says what the preset would have done.
+	// ModeWarn changes and refuses nothing; a warning says what the preset would
+	// have done.
 	ModeWarn Mode = "Warn"
 
-	// ModeAudit changes and refuses nothing; audit annotation, metric and status say what the preset would have done.
+	// ModeAudit changes and refuses nothing; audit annotation, metric and status
+	// say what the preset would have done.
 	ModeAudit Mode = "Audit"
 
 	// ModeOff switches a preset off.
 	ModeOff Mode = "Off"
 )
 
-// OrDefault is m itself, or Enforce where it is empty, as in a manifest that no API server has seen.
+// OrDefault is m itself, or Enforce where it is empty, as in a manifest that
+// no API server has seen.
 func (m Mode) OrDefault() Mode {
 	if m == "" {
 		return ModeEnforce
@@ -242,26 +274,30 @@ func (m Mode) OrDefault() Mode {
 	return m
 }
 
-// PresetStatus is what virtwright knows about a preset. Users read it; virtwright alone writes it.
+// PresetStatus is what virtwright knows about a preset. Users read it;
+// virtwright alone writes it.
 type PresetStatus struct {
-	// observedGeneration is the generation that the rest of this status speaks about.
+	// observedGeneration is the generation that the rest of this status speaks
+	// about.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions hold Ready. True (reason Compiled): every live serving replica uses this generation, so VMs created from
-	// now on get it; wait for it with
+	// conditions hold Ready. True (reason Compiled): every live serving replica
+	// uses this generation, so VMs created from now on get it; wait for it with
 	//
 	//   kubectl wait --for=condition=Ready vmpreset/NAME
 	//
-	// False (reason Invalid): the preset cannot be right and nothing of it acts; the message says why.
+	// False (reason Invalid): the preset cannot be right and nothing of it acts;
+	// the message says why.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// matched counts the VMs that this preset matches now. Absent: not counted yet.
+	// matched counts the VMs that this preset matches now. Absent: not counted
+	// yet.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0

@@ -1,0 +1,34 @@
+// Package v1 is version v1 of VirtualMachine, for the generator of its CRD.
+//
+// +groupName=kubevirt.io
+// +versionName=v1
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+)
+
+// VirtualMachine is a virtual machine that may be stopped: what it is, whether it shall run, and how it is doing. While it
+// runs there is a VirtualMachineInstance of the same name, made from its template. It may be written sparsely: presets
+// and platform defaults fill in the rest when it is created.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:resource:path=virtualmachines,singular=virtualmachine,shortName={vm,vms},categories=all,scope=Namespaced
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.printableStatus`,description="Human Readable Status"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].status`
+type VirtualMachine struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says what the machine is and whether it shall run.
+	Spec kubevirtv1.VirtualMachineSpec `json:"spec"`
+
+	// status says how it is doing. Controllers write it.
+	//
+	// +optional
+	Status kubevirtv1.VirtualMachineStatus `json:"status,omitempty"`
+}

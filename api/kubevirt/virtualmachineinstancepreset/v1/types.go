@@ -1,0 +1,24 @@
+// Package v1 is version v1 of VirtualMachineInstancePreset, for the generator of its CRD.
+//
+// +groupName=kubevirt.io
+// +versionName=v1
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+)
+
+// VirtualMachineInstancePreset is KubeVirt's old preset: a part of spec.domain for the instances of its namespace that
+// its selector matches. It is deprecated; write a VirtualMachinePreset (virtwright.dev) instead.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:deprecatedversion:warning="kubevirt.io/v1 VirtualMachineInstancePresets is now deprecated and will be removed in v2."
+// +kubebuilder:resource:path=virtualmachineinstancepresets,singular=virtualmachineinstancepreset,shortName={vmipreset,vmipresets},categories=all,scope=Namespaced
+type VirtualMachineInstancePreset struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec says which instances it is for and what it gives them.
+	Spec kubevirtv1.VirtualMachineInstancePresetSpec `json:"spec"`
+}
