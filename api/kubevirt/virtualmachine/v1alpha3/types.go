@@ -1,4 +1,5 @@
-// Package v1alpha3 is version v1alpha3 of VirtualMachine, for the generator of its CRD.
+// Package v1alpha3 is version v1alpha3 of VirtualMachine, for the generator of
+// its CRD.
 //
 // +groupName=kubevirt.io
 // +versionName=v1alpha3
@@ -9,9 +10,11 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// VirtualMachine is a virtual machine that may be stopped: what it is, whether it shall run, and how it is doing. While it
-// runs there is a VirtualMachineInstance of the same name, made from its template. It may be written sparsely: presets
-// and platform defaults fill in the rest when it is created.
+// VirtualMachine is a virtual machine that may be stopped: what it is, whether
+// it shall run, and how it is doing. While it runs there is a
+// VirtualMachineInstance of the same name, made from its template. It may be
+// written sparsely: presets and platform defaults fill in the rest when it is
+// created.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -1,4 +1,5 @@
-// Package v1alpha3 is version v1alpha3 of VirtualMachineInstance, for the generator of its CRD.
+// Package v1alpha3 is version v1alpha3 of VirtualMachineInstance, for the
+// generator of its CRD.
 //
 // +groupName=kubevirt.io
 // +versionName=v1alpha3
@@ -9,8 +10,9 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// VirtualMachineInstance is a virtual machine that runs, or is about to. Usually a VirtualMachine of the same name owns it
-// and makes it at every start; it may also be created by itself.
+// VirtualMachineInstance is a virtual machine that runs, or is about to.
+// Usually a VirtualMachine of the same name owns it and makes it at every
+// start; it may also be created by itself.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:deprecatedversion:warning="kubevirt.io/v1alpha3 is now deprecated and will be removed in a future release."

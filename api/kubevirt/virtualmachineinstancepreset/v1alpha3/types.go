@@ -1,4 +1,5 @@
-// Package v1alpha3 is version v1alpha3 of VirtualMachineInstancePreset, for the generator of its CRD.
+// Package v1alpha3 is version v1alpha3 of VirtualMachineInstancePreset, for
+// the generator of its CRD.
 //
 // +groupName=kubevirt.io
 // +versionName=v1alpha3
@@ -9,8 +10,9 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// VirtualMachineInstancePreset is KubeVirt's old preset: a part of spec.domain for the instances of its namespace that
-// its selector matches. It is deprecated; write a VirtualMachinePreset (virtwright.dev) instead.
+// VirtualMachineInstancePreset is KubeVirt's old preset: a part of spec.domain
+// for the instances of its namespace that its selector matches. It is
+// deprecated; write a VirtualMachinePreset (virtwright.dev) instead.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

@@ -1,0 +1,255 @@
+// Package api_test holds the generated CRDs to what the Go types and their users expect of them.
+package api_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const crdFolder = "../charts/virtwright/files/crds"
+
+// traits are what users meet of a CRD besides its schema.
+type traits struct {
+	Kind       string
+	Plural     string
+	ShortNames []string
+	Categories []string
+	Scope      apiextensionsv1.ResourceScope
+	Versions   []version
+}
+
+// version is one version of a CRD. Columns read "Name=jsonPath"; those that only -o wide shows end in "+".
+type version struct {
+	Name       string
+	Storage    bool
+	Deprecated bool
+	Status     bool
+	Columns    []string
+}
+
+var presetVersions = []version{{
+	Name: "v1alpha1", Storage: true, Status: true,
+	Columns: []string{
+		"Priority=.spec.priority", "Mode=.spec.mode", "Apply-At=.spec.applyAt", "Matched=.status.matched",
+		`Ready=.status.conditions[?(@.type=="Ready")].status`, "Age=.metadata.creationTimestamp",
+	},
+}}
+
+func kubeVirtVersions(storage string, status bool, columns ...string) []version {
+	return []version{
+		{Name: "v1", Storage: storage == "v1", Status: status, Columns: columns},
+		{Name: "v1alpha3", Storage: storage == "v1alpha3", Status: status, Columns: columns, Deprecated: true},
+	}
+}
+
+func want() map[string]traits {
+	legacy := kubeVirtVersions("v1alpha3", false)
+	legacy[0].Deprecated = true
+	return map[string]traits{
+		"virtwright.dev_virtualmachinepresets.yaml": {
+			Kind: "VirtualMachinePreset", Plural: "virtualmachinepresets", ShortNames: []string{"vmpreset"},
+			Categories: []string{"virtwright"}, Scope: apiextensionsv1.NamespaceScoped, Versions: presetVersions,
+		},
+		"virtwright.dev_clustervirtualmachinepresets.yaml": {
+			Kind: "ClusterVirtualMachinePreset", Plural: "clustervirtualmachinepresets", ShortNames: []string{"cvmpreset"},
+			Categories: []string{"virtwright"}, Scope: apiextensionsv1.ClusterScoped, Versions: presetVersions,
+		},
+		"kubevirt.io_virtualmachines.yaml": {
+			Kind: "VirtualMachine", Plural: "virtualmachines", ShortNames: []string{"vm", "vms"},
+			Categories: []string{"all"}, Scope: apiextensionsv1.NamespaceScoped,
+			Versions: kubeVirtVersions("v1", true, "Age=.metadata.creationTimestamp", "Status=.status.printableStatus",
+				"Ready=.status.conditions[?(@.type=='Ready')].status"),
+		},
+		"kubevirt.io_virtualmachineinstances.yaml": {
+			Kind: "VirtualMachineInstance", Plural: "virtualmachineinstances", ShortNames: []string{"vmi", "vmis"},
+			Categories: []string{"all"}, Scope: apiextensionsv1.NamespaceScoped,
+			Versions: kubeVirtVersions("v1", false, "Age=.metadata.creationTimestamp", "Phase=.status.phase",
+				"IP=.status.interfaces[0].ipAddress", "NodeName=.status.nodeName",
+				"Ready=.status.conditions[?(@.type=='Ready')].status",
+				"Live-Migratable=.status.conditions[?(@.type=='LiveMigratable')].status+",
+				"Paused=.status.conditions[?(@.type=='Paused')].status+"),
+		},
+		"kubevirt.io_virtualmachineinstancepresets.yaml": {
+			Kind: "VirtualMachineInstancePreset", Plural: "virtualmachineinstancepresets",
+			ShortNames: []string{"vmipreset", "vmipresets"},
+			Categories: []string{"all"}, Scope: apiextensionsv1.NamespaceScoped, Versions: legacy,
+		},
+	}
+}
+
+func loadCRD(t *testing.T, file string) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(crdFolder, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(content, crd); err != nil {
+		t.Fatalf("cannot decode %s: %v", file, err)
+	}
+	return crd
+}
+
+func schemaOf(t *testing.T, file, versionName string) apiextensionsv1.JSONSchemaProps {
+	t.Helper()
+	for _, v := range loadCRD(t, file).Spec.Versions {
+		if v.Name == versionName {
+			return *v.Schema.OpenAPIV3Schema
+		}
+	}
+	t.Fatalf("%s has no version %s", file, versionName)
+	return apiextensionsv1.JSONSchemaProps{}
+}
+
+func traitsOf(crd *apiextensionsv1.CustomResourceDefinition) traits {
+	got := traits{
+		Kind: crd.Spec.Names.Kind, Plural: crd.Spec.Names.Plural, ShortNames: crd.Spec.Names.ShortNames,
+		Categories: crd.Spec.Names.Categories, Scope: crd.Spec.Scope,
+	}
+	for _, v := range crd.Spec.Versions {
+		got.Versions = append(got.Versions, version{
+			Name: v.Name, Storage: v.Storage, Deprecated: v.Deprecated,
+			Status: v.Subresources != nil && v.Subresources.Status != nil, Columns: columnsOf(v),
+		})
+	}
+	return got
+}
+
+func columnsOf(v apiextensionsv1.CustomResourceDefinitionVersion) []string {
+	var columns []string
+	for _, c := range v.AdditionalPrinterColumns {
+		column := c.Name + "=" + c.JSONPath
+		if c.Priority > 0 {
+			column += "+"
+		}
+		columns = append(columns, column)
+	}
+	return columns
+}
+
+func TestCRDTraits(t *testing.T) {
+	for file, want := range want() {
+		t.Run(want.Kind, func(t *testing.T) {
+			crd := loadCRD(t, file)
+			if diff := cmp.Diff(want, traitsOf(crd)); diff != "" {
+				t.Errorf("the CRD differs (-want +got):\n%s", diff)
+			}
+			for _, v := range crd.Spec.Versions {
+				if !v.Served {
+					t.Errorf("version %s is not served", v.Name)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryCRDIsKnownHere(t *testing.T) {
+	entries, err := os.ReadDir(crdFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := want()
+	for _, e := range entries {
+		if _, ok := known[e.Name()]; !ok {
+			t.Errorf("%s has no row in this test", e.Name())
+		}
+	}
+}
+
+// An object in etcd may have 1.5 MiB, with the managed fields that each manager adds.
+func TestCRDsFitIntoETCD(t *testing.T) {
+	for file := range want() {
+		content, err := json.Marshal(loadCRD(t, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(content) > 512<<10 {
+			t.Errorf("%s has %d bytes", file, len(content))
+		}
+	}
+}
+
+// What is wrong in a partial VM is refused by the webhook, which can say more than a schema; so it must get there.
+func TestPartialsAreOpen(t *testing.T) {
+	open := true
+	for _, file := range presetFiles() {
+		spec := schemaOf(t, file, "v1alpha1").Properties["spec"]
+		for _, field := range []string{"defaults", "overrides"} {
+			got := spec.Properties[field]
+			got.Description = ""
+			want := apiextensionsv1.JSONSchemaProps{XPreserveUnknownFields: &open, Nullable: true}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: spec.%s differs (-want +got):\n%s", file, field, diff)
+			}
+		}
+	}
+}
+
+func TestBothPresetKindsShareTheirSpec(t *testing.T) {
+	files := presetFiles()
+	first, second := schemaOf(t, files[0], "v1alpha1"), schemaOf(t, files[1], "v1alpha1")
+	if diff := cmp.Diff(first.Properties["spec"], second.Properties["spec"]); diff != "" {
+		t.Errorf("%s and %s differ:\n%s", files[0], files[1], diff)
+	}
+}
+
+// Only the namespaced kind refuses match.namespaces, and says what to do instead.
+func TestNamespacedPresetRefusesNamespaces(t *testing.T) {
+	namespaced := schemaOf(t, "virtwright.dev_virtualmachinepresets.yaml", "v1alpha1").XValidations
+	if len(namespaced) != 1 || !strings.Contains(namespaced[0].Message, "ClusterVirtualMachinePreset") {
+		t.Errorf("want one rule that names ClusterVirtualMachinePreset, got %v", namespaced)
+	}
+	if rules := schemaOf(t, "virtwright.dev_clustervirtualmachinepresets.yaml", "v1alpha1").XValidations; len(rules) != 0 {
+		t.Errorf("want no rule on the cluster kind, got %v", rules)
+	}
+}
+
+// kubectl explain teaches: each field says something, and those that hold more than a scalar show an example.
+func TestPresetFieldsTeach(t *testing.T) {
+	for _, file := range presetFiles() {
+		root := schemaOf(t, file, "v1alpha1")
+		for path, field := range described("spec", root.Properties["spec"]) {
+			if field.Description == "" {
+				t.Errorf("%s: %s says nothing", file, path)
+			}
+		}
+		for name, field := range root.Properties["spec"].Properties {
+			if field.Type != "string" && field.Type != "integer" && !strings.Contains(field.Description, "example") {
+				t.Errorf("%s: spec.%s shows no example", file, name)
+			}
+		}
+	}
+}
+
+// described is every field of ours below a schema by path; what lies in a label selector is Kubernetes' to describe.
+func described(path string, schema apiextensionsv1.JSONSchemaProps) map[string]apiextensionsv1.JSONSchemaProps {
+	fields := map[string]apiextensionsv1.JSONSchemaProps{path: schema}
+	if schema.Items != nil {
+		schema = *schema.Items.Schema
+	}
+	for name, child := range schema.Properties {
+		for p, f := range described(path+"."+name, child) {
+			fields[p] = f
+		}
+	}
+	return fields
+}
+
+func presetFiles() []string {
+	var files []string
+	for file := range want() {
+		if strings.HasPrefix(file, "virtwright.dev_") {
+			files = append(files, file)
+		}
+	}
+	slices.Sort(files)
+	return files
+}
