@@ -2,7 +2,7 @@ package v1alpha1
 
 // Annotations by which a VM's author steers what presets do to it.
 const (
-	// AnnotationPresets names presets with match.explicit that shall act: "gpu-l40s, cluster/gpu-a100".
+	// AnnotationPresets names presets with match.explicit that shall act: "nightly-backup, cluster/gpu-a10".
 	AnnotationPresets = "virtwright.dev/presets"
 
 	// AnnotationExclude keeps defaults away, never overrides or forbid: "name, cluster/name, name:path, *".

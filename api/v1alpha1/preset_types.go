@@ -100,12 +100,12 @@ type PresetSpec struct {
 
 	// remove lists paths that are taken out of the VM, whoever set them, with the
 	// strength of overrides. A path is dotted from the root of the VM; an element
-	// of a keyed list stands in brackets, a key with dots or slashes in quotes,
-	// and [*] is every element. For example:
+	// of a keyed list stands in brackets, a key with dots or slashes in quotes.
+	// For example:
 	//
 	//   remove:
 	//   - spec.template.spec.domain.devices.rng
-	//   - spec.template.spec.domain.devices.disks[scratch]
+	//   - spec.template.spec.domain.devices.inputs[tablet]
 	//   - spec.template.spec.nodeSelector["kubernetes.io/arch"]
 	//
 	// +optional
@@ -169,7 +169,7 @@ type PresetMatch struct {
 	// overrides and forbid refuse the VM.
 	//
 	// +optional
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=name
 	Conditions []MatchCondition `json:"conditions,omitempty"`
@@ -181,7 +181,7 @@ type PresetMatch struct {
 	//
 	//   metadata:
 	//     annotations:
-	//       virtwright.dev/presets: cluster/gpu-l40s, nightly-backup
+	//       virtwright.dev/presets: cluster/gpu-a10, nightly-backup
 	//
 	// +optional
 	Explicit bool `json:"explicit,omitempty"`
