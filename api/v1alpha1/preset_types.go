@@ -116,7 +116,8 @@ type PresetSpec struct {
 
 	// forbid lists paths that must not be there in the result, whoever set them. A
 	// VM that breaks one is refused with the message given; a VM that broke it
-	// before the rule came may still be updated, but not get worse. For example:
+	// before the rule came may still be updated, but not get worse. Paths are as
+	// in remove, and [*] is every element of a list. For example:
 	//
 	//   forbid:
 	//   - path: spec.template.spec.domain.devices.hostDevices

@@ -1,0 +1,80 @@
+// Package examples_test keeps the examples readable by machines and their README complete.
+package examples_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+)
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func manifests(t *testing.T, folder string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("cannot find manifests in %s: %v", folder, err)
+	}
+	return files
+}
+
+func TestPresetsDecodeStrictly(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	readme := read(t, "README.md")
+	for _, file := range manifests(t, "presets") {
+		for _, document := range strings.Split(read(t, file), "\n---\n") {
+			object, err := runtime.Decode(decoder, []byte(document))
+			if err != nil {
+				t.Errorf("cannot decode %s: %v", file, err)
+				continue
+			}
+			preset := object.(v1alpha1.Preset)
+			name := preset.GetName()
+			if _, ok := preset.(*v1alpha1.ClusterVirtualMachinePreset); ok {
+				name = "cluster/" + name
+			}
+			if !strings.Contains(readme, "`"+name+"`") {
+				t.Errorf("README.md does not name preset %s of %s", name, file)
+			}
+		}
+	}
+}
+
+func TestREADMELinksEveryFile(t *testing.T) {
+	readme := read(t, "README.md")
+	for _, folder := range []string{"presets", "vms", "refused"} {
+		for _, file := range manifests(t, folder) {
+			if !strings.Contains(readme, "("+filepath.ToSlash(file)+")") {
+				t.Errorf("README.md does not link %s", file)
+			}
+		}
+	}
+}
+
+// The reader of a VM learns in its first lines which presets act; that comment names each of them.
+func TestEveryVMStartsWithAComment(t *testing.T) {
+	for _, folder := range []string{"vms", "refused"} {
+		for _, file := range manifests(t, folder) {
+			if !strings.HasPrefix(read(t, file), "# ") {
+				t.Errorf("%s does not say what comes back", file)
+			}
+		}
+	}
+}
