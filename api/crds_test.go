@@ -50,30 +50,35 @@ func kubeVirtVersions(storage string, status bool, columns ...string) []version 
 	}
 }
 
+// want is what each file in the folder of CRDs must be.
 func want() map[string]traits {
+	all := wantKubeVirt()
+	all["virtwright.dev_virtualmachinepresets.yaml"] = traits{
+		Kind: "VirtualMachinePreset", Plural: "virtualmachinepresets", ShortNames: []string{"vmpreset"},
+		Categories: []string{"virtwright"}, Scope: apiextensionsv1.NamespaceScoped, Versions: presetVersions,
+	}
+	all["virtwright.dev_clustervirtualmachinepresets.yaml"] = traits{
+		Kind: "ClusterVirtualMachinePreset", Plural: "clustervirtualmachinepresets", ShortNames: []string{"cvmpreset"},
+		Categories: []string{"virtwright"}, Scope: apiextensionsv1.ClusterScoped, Versions: presetVersions,
+	}
+	return all
+}
+
+func wantKubeVirt() map[string]traits {
+	const age, ready = "Age=.metadata.creationTimestamp", "Ready=.status.conditions[?(@.type=='Ready')].status"
 	legacy := kubeVirtVersions("v1alpha3", false)
 	legacy[0].Deprecated = true
 	return map[string]traits{
-		"virtwright.dev_virtualmachinepresets.yaml": {
-			Kind: "VirtualMachinePreset", Plural: "virtualmachinepresets", ShortNames: []string{"vmpreset"},
-			Categories: []string{"virtwright"}, Scope: apiextensionsv1.NamespaceScoped, Versions: presetVersions,
-		},
-		"virtwright.dev_clustervirtualmachinepresets.yaml": {
-			Kind: "ClusterVirtualMachinePreset", Plural: "clustervirtualmachinepresets", ShortNames: []string{"cvmpreset"},
-			Categories: []string{"virtwright"}, Scope: apiextensionsv1.ClusterScoped, Versions: presetVersions,
-		},
 		"kubevirt.io_virtualmachines.yaml": {
 			Kind: "VirtualMachine", Plural: "virtualmachines", ShortNames: []string{"vm", "vms"},
 			Categories: []string{"all"}, Scope: apiextensionsv1.NamespaceScoped,
-			Versions: kubeVirtVersions("v1", true, "Age=.metadata.creationTimestamp", "Status=.status.printableStatus",
-				"Ready=.status.conditions[?(@.type=='Ready')].status"),
+			Versions: kubeVirtVersions("v1", true, age, "Status=.status.printableStatus", ready),
 		},
 		"kubevirt.io_virtualmachineinstances.yaml": {
 			Kind: "VirtualMachineInstance", Plural: "virtualmachineinstances", ShortNames: []string{"vmi", "vmis"},
 			Categories: []string{"all"}, Scope: apiextensionsv1.NamespaceScoped,
-			Versions: kubeVirtVersions("v1", false, "Age=.metadata.creationTimestamp", "Phase=.status.phase",
-				"IP=.status.interfaces[0].ipAddress", "NodeName=.status.nodeName",
-				"Ready=.status.conditions[?(@.type=='Ready')].status",
+			Versions: kubeVirtVersions("v1", false, age, "Phase=.status.phase",
+				"IP=.status.interfaces[0].ipAddress", "NodeName=.status.nodeName", ready,
 				"Live-Migratable=.status.conditions[?(@.type=='LiveMigratable')].status+",
 				"Paused=.status.conditions[?(@.type=='Paused')].status+"),
 		},
