@@ -73,7 +73,8 @@ func (cp *ControlPlane) apiServerArgs() []string {
 	return []string{
 		"--etcd-servers=unix://etcd.sock",
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", cp.port),
-		"--endpoint-reconciler-type=none", // nothing routes to the kubernetes Service
+		"--endpoint-reconciler-type=none",              // nothing routes to the kubernetes Service
+		"--shutdown-watch-termination-grace-period=1s", // else open watches hold a restart up for a minute
 		"--tls-cert-file=" + servingFile, "--tls-private-key-file=" + servingKeyFile,
 		"--client-ca-file=" + caFile,
 		"--authorization-mode=RBAC", "--allow-privileged=true",
