@@ -23,7 +23,10 @@ type Node struct {
 
 	// Change is what happened to the object at this path.
 	Change Change
-	// Index is the position of an element that the object had before, else -1.
+	// Weak says that a default which comes later may replace this field.
+	Weak bool
+	// Index is the position of an element in its list before elements were
+	// removed, -1 while unknown.
 	Index int32
 	// Value is what is now at this path, where Change is Added or Replaced.
 	Value any
@@ -190,5 +193,26 @@ func (n *Node) Has() bool {
 // Clear forgets n and everything beneath it.
 func (n *Node) Clear() {
 	n.Source, n.child = NoSource, nil
-	n.Overruled, n.Lost, n.Was, n.WasEmpty = false, false, nil, false
+	n.Overruled, n.Lost, n.Was, n.WasEmpty, n.Weak = false, false, nil, false, false
+}
+
+// DropUnused forgets sources that decide nothing any more. Sources that forbid
+// decide no field and stay.
+func (r *Record) DropUnused() {
+	used := make([]bool, len(r.Sources))
+	for _, n := range r.Decided() {
+		used[n.Source] = true
+	}
+	moved := make([]int32, len(r.Sources))
+	kept := r.Sources[:0:0]
+	for i, s := range r.Sources {
+		if used[i] || s.Role == Forbid {
+			moved[i] = int32(len(kept))
+			kept = append(kept, s)
+		}
+	}
+	for _, n := range r.Decided() {
+		n.Source = moved[n.Source]
+	}
+	r.Sources = kept
 }

@@ -1,0 +1,198 @@
+package presets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/interpreter"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+)
+
+const (
+	// RequestCost is the CEL cost that the conditions of all presets together
+	// may have in one request, in the API server's units (10 million are
+	// about one second).
+	RequestCost = celconfig.RuntimeCELCostBudget
+	// conditionCost is what one condition may have, estimated and actual.
+	conditionCost = celconfig.PerCallLimit
+	// untrackedCost is the estimate up to which an evaluation is charged the
+	// estimate, which costs no time, and not what it really took.
+	untrackedCost = 100
+
+	// assumedItems is how many items a list or map of a VM is taken to have
+	// when cost is estimated; KubeVirt allows 256 networks and interfaces.
+	assumedItems = 256
+	// assumedLength is how long a string of a VM is taken to be.
+	assumedLength = 2048
+)
+
+// A condition is one compiled CEL expression of a preset.
+type condition struct {
+	name    string
+	program cel.Program
+	// cost charged to the request for an evaluation; 0 means what it took.
+	cost uint64
+}
+
+// conditionEnv is the environment of the API server's own policies, with the
+// variables object and namespaceObject.
+var conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
+	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
+	set, err := base.Extend(environment.VersionedOptions{
+		IntroducedVersion: environment.DefaultCompatibilityVersion(),
+		EnvOptions:        []cel.EnvOption{cel.Variable("object", cel.DynType), cel.Variable("namespaceObject", cel.DynType)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return set.Env(environment.StoredExpressions)
+})
+
+func compileConditions(in []v1alpha1.MatchCondition, at *field.Path) ([]condition, field.ErrorList) {
+	var errs field.ErrorList
+	var out []condition
+	seen := map[string]bool{}
+	for i, c := range in {
+		if c.Name == "" {
+			errs = append(errs, field.Required(at.Index(i).Child("name"), "messages refer to a condition by its name"))
+		}
+		if seen[c.Name] {
+			errs = append(errs, field.Duplicate(at.Index(i).Child("name"), c.Name))
+		}
+		seen[c.Name] = true
+		compiled, err := compileCondition(c)
+		if err != nil {
+			errs = append(errs, field.Invalid(at.Index(i).Child("expression"), c.Expression, err.Error()))
+			continue
+		}
+		out = append(out, compiled)
+	}
+	return out, errs
+}
+
+func compileCondition(c v1alpha1.MatchCondition) (condition, error) {
+	env, err := conditionEnv()
+	if err != nil {
+		return condition{}, fmt.Errorf("cannot set up CEL: %w", err)
+	}
+	ast, issues := env.Compile(c.Expression)
+	if issues.Err() != nil {
+		return condition{}, fmt.Errorf("must compile: %w", issues.Err())
+	}
+	if t := ast.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
+		return condition{}, fmt.Errorf("must be true or false, but is of type %s", t)
+	}
+	estimate, err := env.EstimateCost(ast, &library.CostEstimator{SizeEstimator: vmSizes{}})
+	if err != nil {
+		return condition{}, fmt.Errorf("cannot estimate cost: %w", err)
+	}
+	if estimate.Max > conditionCost {
+		return condition{}, fmt.Errorf("too costly: the estimate is %s times the limit for a VM with lists of %d items; "+
+			"use fewer nested loops", ratio(estimate.Max), assumedItems)
+	}
+	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
+	out := condition{name: c.Name, cost: estimate.Max}
+	if estimate.Max > untrackedCost {
+		out.cost = 0
+		options = []cel.ProgramOption{
+			cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
+			cel.CostTracking(&library.CostEstimator{}),
+			cel.CostLimit(conditionCost),
+			cel.InterruptCheckFrequency(celconfig.CheckFrequency),
+		}
+	}
+	out.program, err = env.Program(ast, options...)
+	return out, err
+}
+
+func ratio(cost uint64) string {
+	if cost == math.MaxUint64 {
+		return "far more than a thousand"
+	}
+	return fmt.Sprintf("%.1f", float64(cost)/conditionCost)
+}
+
+// vmSizes bounds what a condition may meet, since a VM has no schema in CEL.
+type vmSizes struct{}
+
+func (vmSizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
+	switch element.Type().Kind() {
+	case cel.StringKind, cel.BytesKind:
+		return &checker.SizeEstimate{Max: assumedLength}
+	}
+	return &checker.SizeEstimate{Max: assumedItems}
+}
+
+func (vmSizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
+	return nil
+}
+
+// An evaluation runs conditions of one request on one object, within RequestCost.
+type evaluation struct {
+	ctx    context.Context
+	object map[string]any
+	// namespaceOf is turned into namespace when a condition first asks.
+	namespaceOf *Namespace
+	namespace   map[string]any
+	spent       uint64
+}
+
+var errBudget = errors.New("the conditions of all presets together cost too much for one request")
+
+// ResolveName makes an evaluation the CEL activation of its conditions.
+func (e *evaluation) ResolveName(name string) (any, bool) {
+	switch name {
+	case "object":
+		return e.object, true
+	case "namespaceObject":
+		if e.namespace == nil && e.namespaceOf != nil {
+			e.namespace = e.namespaceOf.object()
+		}
+		return e.namespace, true
+	}
+	return nil, false
+}
+
+// Parent is part of the CEL activation; there is none.
+func (e *evaluation) Parent() interpreter.Activation { return nil }
+
+// holds reports whether the condition is true.
+func (e *evaluation) holds(c condition) (bool, error) {
+	if e.spent >= RequestCost {
+		return false, fmt.Errorf("cannot evaluate condition %q: %w", c.name, errBudget)
+	}
+	e.spent += c.cost
+	if c.cost != 0 {
+		out, _, err := c.program.Eval(e)
+		if err != nil {
+			return false, fmt.Errorf("cannot evaluate condition %q: %w", c.name, err)
+		}
+		return truth(c, out.Value())
+	}
+	out, details, err := c.program.ContextEval(e.ctx, e)
+	if details != nil && details.ActualCost() != nil {
+		e.spent += *details.ActualCost()
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot evaluate condition %q: %w", c.name, err)
+	}
+	return truth(c, out.Value())
+}
+
+func truth(c condition, v any) (bool, error) {
+	b, ok := v.(bool)
+	if !ok {
+		return false, fmt.Errorf("cannot use condition %q: it must be true or false, but is %s", c.name, show(v))
+	}
+	return b, nil
+}

@@ -1,0 +1,117 @@
+package presets
+
+import (
+	"slices"
+
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// setAt sets p in w, making what is missing on the way. The fields that tell a
+// missing element apart come from the same element of like. False means that
+// something on the way is no container.
+func (w *work) setAt(p provenance.Path, value any, like map[string]any) bool {
+	obj, s := w.root, vmSchema()
+	for i := 0; i < len(p)-1; i++ {
+		step := s.step(p[i])
+		if step == nil {
+			return false
+		}
+		switch {
+		case step.shape == shapeKeyed:
+			element, ok := elementIn(obj, p[:i+2], step, like)
+			if !ok {
+				return false
+			}
+			i++
+			obj, s = element, step.elem
+			if i == len(p)-1 {
+				return true // the element itself, made with its keys
+			}
+		default:
+			sub, ok := obj[p[i].Name].(map[string]any)
+			if !ok {
+				if obj[p[i].Name] != nil {
+					return false
+				}
+				sub = map[string]any{}
+				obj[p[i].Name] = sub
+			}
+			obj, s = sub, step
+		}
+	}
+	obj[p[len(p)-1].Name] = value
+	return true
+}
+
+// elementIn finds or makes the element at p, whose list lies in obj.
+func elementIn(obj map[string]any, p provenance.Path, list *schema, like map[string]any) (map[string]any, bool) {
+	name := p[len(p)-2].Name
+	elements, ok := obj[name].([]any)
+	if !ok && obj[name] != nil {
+		return nil, false
+	}
+	if i := indexOf(elements, list.keys, p[len(p)-1].Name); i >= 0 {
+		element, ok := elements[i].(map[string]any)
+		return element, ok
+	}
+	model, _ := lookup(like, vmSchema(), p).(map[string]any)
+	element := map[string]any{}
+	for _, k := range list.keys {
+		copyDotted(element, model, k.field)
+	}
+	obj[name] = append(slices.Clip(elements), element)
+	return element, true
+}
+
+// copyDotted copies one dotted field from model.
+func copyDotted(to, model map[string]any, dotted string) {
+	path, err := provenance.ParsePath(dotted)
+	if err != nil {
+		return
+	}
+	for i, seg := range path {
+		value, ok := model[seg.Name]
+		if !ok {
+			return
+		}
+		if i == len(path)-1 {
+			to[seg.Name] = value
+			return
+		}
+		model, _ = value.(map[string]any)
+		sub, ok := to[seg.Name].(map[string]any)
+		if !ok {
+			sub = map[string]any{}
+			to[seg.Name] = sub
+		}
+		to = sub
+	}
+}
+
+// unset takes away what lies at p, and lists that are empty then.
+func (w *work) unset(p provenance.Path) {
+	last := p[len(p)-1]
+	switch at := lookup(w.root, vmSchema(), p[:len(p)-1]).(type) {
+	case map[string]any:
+		delete(at, last.Name)
+	case []any:
+		parent, _ := lookup(w.root, vmSchema(), p[:len(p)-2]).(map[string]any)
+		name := p[len(p)-2].Name
+		i := indexOf(at, vmSchema().at(p[:len(p)-1]).keys, last.Name)
+		if i < 0 || parent == nil {
+			return
+		}
+		if len(at) == 1 {
+			delete(parent, name)
+			return
+		}
+		parent[name] = slices.Delete(at, i, i+1)
+	}
+}
+
+// dropProvenance takes the annotation off the object.
+func (w *work) dropProvenance() {
+	p := provenanceOn(w.kind())
+	annotations, _ := lookup(w.root, vmSchema(), p[:len(p)-1]).(map[string]any)
+	delete(annotations, p[len(p)-1].Name)
+}

@@ -1,0 +1,213 @@
+package presets
+
+import (
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// force sets the layer's overrides at kids in obj, recorded at n, also against
+// the user. Stronger overrides and removes have acted before.
+func (l *layer) force(kids []*part, obj map[string]any, n *provenance.Node, fresh bool) {
+	for _, p := range kids {
+		if l.bars(p) {
+			continue
+		}
+		at := l.w.rec.Child(n, p.seg)
+		if l.w.takenAway(at) {
+			p.leaves(nil, func(_ provenance.Path, leaf *part) { l.lost(leaf, at, nil) })
+			continue
+		}
+		if !p.isKey && !l.takeChoice(p, obj, n, fresh) {
+			continue
+		}
+		switch {
+		case p.leaf:
+			l.forceLeaf(p, obj, at, fresh)
+		case p.schema.shape == shapeKeyed:
+			l.forceList(p, obj, at, fresh)
+		default:
+			l.forceObject(p, obj, at, fresh)
+		}
+	}
+}
+
+// takeChoice removes what excludes p, and reports false where a stronger
+// override made the choice.
+func (l *layer) takeChoice(p *part, obj map[string]any, n *provenance.Node, fresh bool) bool {
+	for _, rival := range p.rivals {
+		at := n.Find(provenance.Segment{Name: rival})
+		if winner := firstDecided(at); winner != nil && l.w.decidedAgainstUser(winner) && obj[rival] != nil {
+			p.leaves(nil, func(_ provenance.Path, leaf *part) { l.lost(leaf, winner, nil) })
+			return false
+		}
+	}
+	for _, rival := range p.rivals {
+		value := obj[rival]
+		if value == nil {
+			continue
+		}
+		at := l.w.rec.Child(n, provenance.Segment{Name: rival})
+		l.overrule(at, value)
+		if !fresh {
+			at.Change = provenance.Removed
+		}
+		delete(obj, rival)
+	}
+	return true
+}
+
+// overrule records at n that the layer acts against value, unless value was
+// virtwright's own.
+func (l *layer) overrule(n *provenance.Node, value any) {
+	own := n.Weak && n.Source != provenance.NoSource
+	l.decides(n)
+	if own {
+		return
+	}
+	n.Overruled, n.Was = true, value
+}
+
+func (l *layer) forceLeaf(p *part, obj map[string]any, n *provenance.Node, fresh bool) {
+	cur := obj[p.seg.Name]
+	if p.isKey && cur != nil {
+		return // it told the element apart, so it is equal, and the user's
+	}
+	if l.w.decidedAgainstUser(n) && !l.beatsLeaf(n) {
+		l.lost(p, n, cur)
+		return
+	}
+	if fields, container := cur.(map[string]any); container && p.emptyObject() && len(fields) > 0 {
+		return // it is there, which is all that {} asks for
+	}
+	if cur != nil {
+		// Recorded even where equal: the value is the user's, and stays so
+		// when the preset goes.
+		l.overrule(n, cur)
+		if p.same(cur) {
+			return
+		}
+	}
+	l.put(p, obj, n, fresh)
+}
+
+func (l *layer) forceObject(p *part, obj map[string]any, n *provenance.Node, fresh bool) {
+	switch cur := obj[p.seg.Name].(type) {
+	case nil:
+		sub := make(map[string]any, len(p.kids))
+		l.force(p.kids, sub, n, true)
+		l.attach(sub, obj, n, fresh)
+	case map[string]any:
+		before := len(cur)
+		l.force(p.kids, cur, n, fresh || n.Change == provenance.Added)
+		n.WasEmpty = n.WasEmpty || before == 0 && len(cur) > 0 && n.Source == provenance.NoSource && n.Change != provenance.Added && !fresh
+	default:
+		l.w.wrongType(p, cur, "an object")
+	}
+}
+
+func (l *layer) forceList(p *part, obj map[string]any, n *provenance.Node, fresh bool) {
+	list, ok := l.listAt(p, obj)
+	if !ok {
+		return
+	}
+	absent, before := obj[p.seg.Name] == nil, len(list)
+	for _, e := range p.kids {
+		if l.bars(e) {
+			continue
+		}
+		en := l.w.rec.Child(n, e.seg)
+		if l.w.takenAway(en) {
+			e.leaves(nil, func(_ provenance.Path, leaf *part) { l.lost(leaf, en, nil) })
+			continue
+		}
+		if i := indexOf(list, p.schema.keys, e.seg.Name); i >= 0 {
+			if en.Change != provenance.Added {
+				en.Index = int32(i)
+			}
+			fields, _ := list[i].(map[string]any)
+			l.force(e.kids, fields, en, fresh || n.Change == provenance.Added || en.Change == provenance.Added)
+			continue
+		}
+		if !l.mayAdd(e) {
+			continue
+		}
+		sub := make(map[string]any, len(e.kids))
+		l.force(e.kids, sub, en, true)
+		en.Index = int32(len(list))
+		if !fresh && !absent && n.Change != provenance.Added {
+			en.Change, en.Value = provenance.Added, sub
+		}
+		list = append(list, sub)
+	}
+	l.setList(list, obj, n, listBefore{fresh: fresh, absent: absent, length: before})
+}
+
+// takeAway removes what lies at r, and keeps weaker layers from putting it back.
+func (l *layer) takeAway(r removal) {
+	if r.owner&l.barred != 0 {
+		l.bars(&part{path: r.text, owner: r.owner})
+		return
+	}
+	var v any = l.w.root
+	n, s := l.w.rec.Root(), vmSchema()
+	for i, seg := range r.path {
+		last := i == len(r.path)-1
+		n = l.w.rec.Child(n, seg)
+		if l.w.takenAway(n) {
+			return // by a stronger layer
+		}
+		switch at := v.(type) {
+		case map[string]any:
+			if last {
+				l.drop(r, at[seg.Name], n, func() { delete(at, seg.Name) })
+			}
+			v = at[seg.Name]
+		case []any:
+			j := indexOf(at, s.keys, seg.Name)
+			if j < 0 {
+				v = nil
+				break
+			}
+			n.Index = int32(j)
+			v = at[j]
+			if last {
+				l.drop(r, v, n, func() { at[j] = tombstone{} })
+				l.noteHole(r.path)
+			}
+		default:
+			v = nil
+		}
+		if last && v == nil && !l.w.decidedAgainstUser(n) {
+			l.decides(n)
+		}
+		s = s.step(seg)
+	}
+}
+
+// drop removes value, recorded at n, unless a stronger override set some of it.
+func (l *layer) drop(r removal, value any, n *provenance.Node, remove func()) {
+	if value == nil {
+		return
+	}
+	if winner := firstDecided(n); winner != nil && l.w.decidedAgainstUser(winner) {
+		l.lost(&part{path: r.text}, winner, value)
+		return
+	}
+	own := n.Weak && n.Source != provenance.NoSource
+	n.Clear()
+	n.Change = provenance.Removed
+	l.decides(n)
+	n.Overruled = !own
+	if n.Overruled {
+		n.Was = value
+	}
+	remove()
+}
+
+// noteHole remembers the list that lost the element at p.
+func (l *layer) noteHole(p provenance.Path) {
+	list := p[:len(p)-1]
+	in, ok := lookup(l.w.root, vmSchema(), list[:len(list)-1]).(map[string]any)
+	if ok {
+		l.w.holed = append(l.w.holed, holed{in: in, name: list[len(list)-1].Name})
+	}
+}

@@ -1,0 +1,141 @@
+package presets
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+)
+
+// A query is what matching looks at.
+type query struct {
+	labels    labels.Set
+	namespace Namespace
+	steering  steering
+	// owned says that a VM controls the instance, whose Definition presets
+	// have acted on the VM.
+	owned bool
+	// launch says that the object is an instance.
+	launch bool
+	eval   evaluation
+}
+
+// wants reports whether everything but conditions lets c match.
+func (q *query) wants(c *Compiled) bool {
+	switch {
+	case c.Mode == v1alpha1.ModeOff:
+		return false
+	case c.legacy:
+		if !q.launch {
+			return false
+		}
+	case c.ApplyAt == v1alpha1.ApplyAtLaunch && !q.launch:
+		return false
+	case c.ApplyAt == v1alpha1.ApplyAtDefinition && q.owned:
+		return false
+	}
+	return (c.labels == nil || c.labels.Matches(q.labels)) &&
+		(c.namespaces == nil || c.namespaces.Matches(labels.Set(q.namespace.Labels)))
+}
+
+// A matching is the outcome of a query.
+type matching struct {
+	// presets that match, strongest first.
+	presets []*Compiled
+	// warnings about conditions that could not be evaluated.
+	warnings []string
+}
+
+// match finds the presets that match. A preset whose condition fails at run
+// time is left out with a warning when it only has defaults; one that could
+// overrule the user refuses the request.
+func (s *Snapshot) match(q *query) (matching, field.ErrorList) {
+	var found []*Compiled
+	keep := func(c *Compiled) {
+		if q.wants(c) {
+			found = append(found, c)
+		}
+	}
+	s.cluster.candidates(q.labels, q.namespace.Labels, keep)
+	if x := s.namespaced[q.namespace.Name]; x != nil {
+		x.candidates(q.labels, q.namespace.Labels, keep)
+	}
+	errs := s.addNamed(q, keep)
+	slices.SortFunc(found, byPrecedence)
+	// An In selector with two values that both keys carry cannot find a
+	// preset twice, but an annotation may name one twice.
+	found = slices.Compact(found)
+	var m matching
+	m.presets = found[:0]
+	for _, c := range found {
+		ok, err := q.conditionsHold(c)
+		switch {
+		case err != nil && c.outranksUser() && c.Mode == v1alpha1.ModeEnforce:
+			errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf("preset %s may overrule this object and cannot be judged: %v", c.Ref, err)))
+		case err != nil:
+			m.warnings = append(m.warnings, fmt.Sprintf("preset %s skipped: %v", c.Ref, err))
+		case ok:
+			m.presets = append(m.presets, c)
+		}
+	}
+	return m, errs
+}
+
+func (c *Compiled) outranksUser() bool {
+	return c.overrides != nil || len(c.removes) > 0 || len(c.forbids) > 0
+}
+
+func (q *query) conditionsHold(c *Compiled) (bool, error) {
+	for _, cond := range c.conditions {
+		ok, err := q.eval.holds(cond)
+		if err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// addNamed keeps the explicit presets that the object names, and refuses names
+// that mean nothing.
+func (s *Snapshot) addNamed(q *query, keep func(*Compiled)) field.ErrorList {
+	var errs field.ErrorList
+	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPresets)
+	for _, ref := range q.steering.named {
+		c, ok := s.Lookup(q.namespace.Name, ref)
+		switch {
+		case ok && c.Explicit:
+			keep(c)
+		case ok: // it matches by itself, or does not
+		case s.broken[keyIn(q.namespace.Name, ref)]:
+			errs = append(errs, field.Invalid(at, ref, "this preset exists but is invalid: see its status"))
+		default:
+			errs = append(errs, field.NotFound(at, ref+s.meant(q.namespace.Name, ref)))
+		}
+	}
+	return errs
+}
+
+func (s *Snapshot) meant(namespace, ref string) string {
+	if best := nearest(ref, slices.Values(s.refs(namespace))); best != "" {
+		return fmt.Sprintf(" (did you mean %q?)", best)
+	}
+	return ""
+}
+
+// matchLabels are the labels that selectors see: the owner's, the VM's and the
+// template's, later ones on top.
+func matchLabels(sets ...any) labels.Set {
+	out := labels.Set{}
+	for _, set := range sets {
+		fields, _ := set.(map[string]any)
+		for k, v := range fields {
+			if text, ok := v.(string); ok {
+				out[k] = text
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,36 @@
+package presets
+
+import "iter"
+
+// nearest returns the candidate with the smallest edit distance to name, or ""
+// when none is near enough to be a slip of the finger.
+func nearest(name string, candidates iter.Seq[string]) string {
+	best, least := "", len(name)/3+2
+	for c := range candidates {
+		if d := editDistance(name, c); d < least || d == least && best != "" && c < best {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
+// editDistance counts the insertions, deletions and replacements (Levenshtein)
+// between two short ASCII names, ignoring case.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i]|0x20 == b[j]|0x20 {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

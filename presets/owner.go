@@ -1,0 +1,92 @@
+package presets
+
+import (
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// An ownerVM is the VM that controls an instance, as it came in with a request.
+type ownerVM struct {
+	root   map[string]any
+	record *provenance.Record
+}
+
+// adoptOwner reads the VM that controls the instance, and takes into the
+// record which of the instance's fields virtwright had given that VM: they are
+// weak, so that Launch presets can still win over them.
+func (w *work) adoptOwner(raw []byte) (*ownerVM, error) {
+	if len(raw) == 0 || w.instance == nil {
+		return nil, nil
+	}
+	root, err := decode("owner", raw)
+	if err != nil {
+		return nil, err
+	}
+	if problems := checkSpine(root); len(problems) > 0 {
+		return nil, &Refusal{Problems: problems}
+	}
+	o := &ownerVM{root: root, record: provenance.New(1)}
+	text, _ := lookup(root, vmSchema(), provenanceOn(VirtualMachine)).(string)
+	if stored, err := provenance.Decode(text); err == nil {
+		o.record = stored
+	}
+	for p, n := range o.record.Decided() {
+		if len(p) < 3 || p[1].Name != "template" {
+			continue
+		}
+		s := o.record.Sources[n.Source]
+		was, is := lookup(root, vmSchema(), p), lookup(w.root, vmSchema(), p)
+		if is == nil && s.Role != provenance.Remove || is != nil && !equalJSON(was, is) {
+			continue // the controller changed it on the way
+		}
+		at := w.rec.Set(p, w.addSource(s, nil))
+		at.Weak = s.Role != provenance.Remove
+	}
+	w.inherited = len(w.rec.Sources)
+	w.indexElements(w.rec.Root(), w.root, vmSchema())
+	return o, nil
+}
+
+// indexElements notes where the elements that the record knows stand in their lists.
+func (w *work) indexElements(n *provenance.Node, v any, s *schema) {
+	for c := range n.Children() {
+		var next any
+		switch at := v.(type) {
+		case map[string]any:
+			next = at[c.Name]
+		case []any:
+			if i := indexOf(at, s.keys, c.Name); i >= 0 {
+				c.Index, next = int32(i), at[i]
+			}
+		}
+		if step := s.step(c.Segment); step != nil {
+			w.indexElements(c, next, step)
+		}
+	}
+}
+
+// view is the instance as the user wrote it: without what virtwright gave the VM,
+// and with the labels and annotations of the VM.
+func (o *ownerVM) view(w *work) map[string]any {
+	view, _ := cloneJSON(w.root).(map[string]any)
+	residue(view, w.rec)
+	vm := map[string]any{"metadata": cloneJSON(o.root["metadata"])}
+	residue(vm, o.record)
+	from, _ := vm["metadata"].(map[string]any)
+	meta, _ := view["metadata"].(map[string]any)
+	for _, name := range []string{"labels", "annotations"} {
+		if from[name] != nil {
+			meta[name] = from[name]
+		}
+	}
+	return view
+}
+
+// provenanceOn is where the record of an object lies, in VM form.
+func provenanceOn(kind Kind) provenance.Path {
+	key := provenance.Segment{Name: v1alpha1.AnnotationProvenance}
+	if kind == VirtualMachineInstance {
+		return provenance.Of("spec", "template", "metadata", "annotations").With(key)
+	}
+	return provenance.Of("metadata", "annotations").With(key)
+}

@@ -1,0 +1,266 @@
+package presets
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// A part is one node of a compiled partial VirtualMachine: a leaf with its
+// value, or a container with what is beneath it. All that can be known before
+// a request is worked out here, once.
+type part struct {
+	seg    provenance.Segment
+	schema *schema
+	// path is the text form of where the part lies.
+	path string
+	leaf bool
+	// value of a leaf, as decoded JSON; never changed after compilation.
+	value any
+	// quantity is the parsed value of a quantity leaf.
+	quantity *resource.Quantity
+	// kids of a container: fields by name, elements in author order.
+	kids []*part
+	// rivals are the fields beside this one that exclude it.
+	rivals []string
+	// isKey marks the fields that identify their element.
+	isKey bool
+	// link says what an element needs beside it to be added.
+	link *link
+	// owner says what else may own this field, see owners.go.
+	owner ownership
+}
+
+// partCompiler makes parts out of one partial VirtualMachine and collects
+// every problem with it.
+type partCompiler struct {
+	// root is the field of the preset that holds the partial, as in spec.defaults.
+	root *field.Path
+	errs field.ErrorList
+}
+
+func (c *partCompiler) fail(p provenance.Path, value any, format string, args ...any) {
+	c.errs = append(c.errs, field.Invalid(c.root.Child(p.String()), value, fmt.Sprintf(format, args...)))
+}
+
+// compile returns the part for value at p, or nil after reporting why not.
+func (c *partCompiler) compile(value any, s *schema, p provenance.Path) *part {
+	out := &part{schema: s, path: p.String(), owner: ownerOf(p)}
+	if len(p) > 0 {
+		out.seg = p[len(p)-1]
+	}
+	if value == nil {
+		c.fail(p, "null", `null sets nothing; to take a field away, list its path in spec.remove`)
+		return nil
+	}
+	switch s.shape {
+	case shapeObject, shapeMap:
+		return c.object(out, value, p)
+	case shapeKeyed:
+		return c.keyed(out, value, p)
+	}
+	return c.scalar(out, value, p)
+}
+
+func (c *partCompiler) object(out *part, value any, p provenance.Path) *part {
+	fields, ok := value.(map[string]any)
+	if !ok {
+		c.wrongType(p, value, "an object")
+		return nil
+	}
+	if len(fields) == 0 {
+		out.leaf, out.value = true, fields
+		return out
+	}
+	c.checkChoices(out.schema, fields, p)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		at := p.With(provenance.Segment{Name: name})
+		s := out.schema.step(at[len(p)])
+		if s == nil {
+			c.unknown(at, name, out.schema)
+			continue
+		}
+		if kid := c.compile(fields[name], s, at); kid != nil {
+			kid.rivals = out.schema.rivals[name]
+			out.kids = append(out.kids, kid)
+		}
+	}
+	return out
+}
+
+// checkChoices refuses two members of a one-of in one object.
+func (c *partCompiler) checkChoices(s *schema, fields map[string]any, p provenance.Path) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		for _, rival := range s.rivals[name] {
+			if _, both := fields[rival]; both && name < rival {
+				c.fail(p, name+", "+rival, "%s and %s exclude each other: keep one", name, rival)
+			}
+		}
+	}
+}
+
+func (c *partCompiler) keyed(out *part, value any, p provenance.Path) *part {
+	elements, ok := value.([]any)
+	if !ok {
+		c.wrongType(p, value, "a list")
+		return nil
+	}
+	if len(elements) == 0 {
+		c.fail(p, "[]", "an empty list sets nothing; to take elements away, list their paths in spec.remove")
+		return nil
+	}
+	seen := map[string]bool{}
+	for i, e := range elements {
+		fields, ok := e.(map[string]any)
+		if !ok {
+			c.wrongType(p.With(provenance.Segment{Name: strconv.Itoa(i), Kind: provenance.Element}), e, "an object")
+			continue
+		}
+		key, missing := elementKey(out.schema.keys, fields)
+		at := p.With(provenance.Segment{Name: key, Kind: provenance.Element})
+		switch {
+		case missing != "":
+			c.errs = append(c.errs, field.Required(c.root.Child(p.String()).Index(i).Child(missing),
+				"elements of this list are told apart by it"))
+			continue
+		case seen[key]:
+			c.errs = append(c.errs, field.Duplicate(c.root.Child(p.String()).Index(i), key))
+			continue
+		}
+		seen[key] = true
+		if kid := c.compile(fields, out.schema.elem, at); kid != nil {
+			kid.link = linkOf(at)
+			markKeys(kid, out.schema.keys)
+			out.kids = append(out.kids, kid)
+		}
+	}
+	return out
+}
+
+// markKeys finds the key fields of an element, also where they lie deeper.
+func markKeys(element *part, keys []listKey) {
+	for _, k := range keys {
+		at := element
+		for name := range strings.SplitSeq(k.field, ".") {
+			i := slices.IndexFunc(at.kids, func(kid *part) bool { return kid.seg.Name == name })
+			if i < 0 {
+				break
+			}
+			at = at.kids[i]
+		}
+		at.isKey = at.leaf
+	}
+}
+
+// elementKey returns the name of an element, and the first key field that it lacks.
+func elementKey(keys []listKey, fields map[string]any) (key, missing string) {
+	if len(keys) == 1 {
+		v, ok := lookupDotted(fields, keys[0].field)
+		if !ok || v == "" {
+			return "", keys[0].field
+		}
+		return keyText(v), ""
+	}
+	parts := make([]string, len(keys))
+	some := false
+	for i, k := range keys {
+		parts[i] = k.absent
+		if v, ok := lookupDotted(fields, k.field); ok && v != "" {
+			parts[i], some = keyText(v), true
+		}
+	}
+	if !some {
+		return "", keys[0].field
+	}
+	return strings.Join(parts, ","), ""
+}
+
+func keyText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case int64:
+		return strconv.FormatInt(v, 10)
+	}
+	return fmt.Sprint(v)
+}
+
+func lookupDotted(fields map[string]any, dotted string) (any, bool) {
+	name, rest, deeper := strings.Cut(dotted, ".")
+	v, ok := fields[name]
+	if !deeper {
+		return v, ok && v != nil
+	}
+	sub, isMap := v.(map[string]any)
+	if !isMap {
+		return nil, false
+	}
+	return lookupDotted(sub, rest)
+}
+
+var wanted = map[shape]string{
+	shapeAtomic: "a list", shapeString: "a string", shapeBool: "true or false", shapeInteger: "a whole number",
+	shapeNumber: "a number", shapeQuantity: "a quantity such as 2Gi or 500m", shapeIntOrString: "a whole number or a string",
+}
+
+func (c *partCompiler) scalar(out *part, value any, p provenance.Path) *part {
+	if !fits(out.schema.shape, value) {
+		c.wrongType(p, value, wanted[out.schema.shape])
+		return nil
+	}
+	if list, ok := value.([]any); ok && out.schema.elem != nil {
+		for i, e := range list {
+			// Elements of an atomic list are checked, though the list is one leaf.
+			c.compile(e, out.schema.elem, p.With(provenance.Segment{Name: strconv.Itoa(i), Kind: provenance.Element}))
+		}
+	}
+	if out.schema.shape == shapeQuantity {
+		q, err := parseQuantity(value)
+		if err != nil {
+			c.fail(p, value, "must be a quantity such as 2Gi or 500m")
+			return nil
+		}
+		out.quantity = &q
+	}
+	out.leaf, out.value = true, value
+	return out
+}
+
+func fits(s shape, value any) bool {
+	switch value.(type) {
+	case string:
+		return s == shapeString || s == shapeQuantity || s == shapeIntOrString || s == shapeAny
+	case bool:
+		return s == shapeBool || s == shapeAny
+	case int64:
+		return s == shapeInteger || s == shapeNumber || s == shapeQuantity || s == shapeIntOrString || s == shapeAny
+	case float64:
+		return s == shapeNumber || s == shapeQuantity || s == shapeAny
+	case []any:
+		return s == shapeAtomic || s == shapeAny
+	}
+	return s == shapeAny
+}
+
+func (c *partCompiler) wrongType(p provenance.Path, value any, want string) {
+	c.errs = append(c.errs, field.TypeInvalid(c.root.Child(p.String()), value, "must be "+want))
+}
+
+func (c *partCompiler) unknown(p provenance.Path, name string, s *schema) {
+	c.fail(p, name, "%s", unknownField(name, s))
+}
+
+// unknownField says that s has no such field, and which one may be meant.
+func unknownField(name string, s *schema) string {
+	if best := nearest(name, maps.Keys(s.fields)); best != "" {
+		return fmt.Sprintf("unknown field %q; did you mean %q?", name, best)
+	}
+	return fmt.Sprintf("unknown field %q; known are %s", name, strings.Join(slices.Sorted(maps.Keys(s.fields)), ", "))
+}

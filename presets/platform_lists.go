@@ -1,0 +1,73 @@
+package presets
+
+import "github.com/virtwright/virtwright/presets/provenance"
+
+// elements returns the spots of the elements in list field name; elements
+// without a name are nobody's.
+func (s *spot) elements(name string) []*spot {
+	list, _ := s.get(name).([]any)
+	if len(list) == 0 || s.dead {
+		return nil
+	}
+	n := s.m.w.rec.Child(s.node, provenance.Segment{Name: name})
+	if s.m.w.takenAway(n) {
+		return nil
+	}
+	out := make([]*spot, 0, len(list))
+	for i, e := range list {
+		fields, ok := e.(map[string]any)
+		key, named := fields["name"].(string)
+		if !ok || !named {
+			continue
+		}
+		at := s.m.w.rec.Child(n, provenance.Segment{Name: key, Kind: provenance.Element})
+		if at.Change != provenance.Added {
+			at.Index = int32(i)
+		}
+		out = append(out, &spot{
+			m: s.m, parent: s, name: name, obj: fields, node: at,
+			fresh: s.fresh || n.Change == provenance.Added || at.Change == provenance.Added,
+		})
+	}
+	return out
+}
+
+// names returns the names of the elements in list field name.
+func (s *spot) names(name string) map[string]bool {
+	out := map[string]bool{}
+	list, _ := s.get(name).([]any)
+	for _, e := range list {
+		if fields, ok := e.(map[string]any); ok {
+			if key, ok := fields["name"].(string); ok {
+				out[key] = true
+			}
+		}
+	}
+	return out
+}
+
+// add appends an element with a name to list field name, unless a preset took
+// that element, or the list, away.
+func (s *spot) add(name, key string) *spot {
+	dead := &spot{m: s.m, dead: true}
+	if s.dead || !s.make() {
+		return dead
+	}
+	w := s.m.w
+	n := w.rec.Child(s.node, provenance.Segment{Name: name})
+	at := w.rec.Child(n, provenance.Segment{Name: key, Kind: provenance.Element})
+	list, isList := s.obj[name].([]any)
+	if w.takenAway(n) || w.takenAway(at) || !isList && s.has(name) {
+		return dead
+	}
+	fields := map[string]any{"name": key}
+	fresh := s.fresh || n.Change == provenance.Added
+	at.Index = int32(len(list))
+	l := s.m.layer
+	l.setList(append(list, fields), s.obj, n, listBefore{fresh: s.fresh, absent: list == nil, length: len(list)})
+	if !fresh && list != nil {
+		at.Change, at.Value = provenance.Added, fields
+	}
+	l.decides(w.rec.Child(at, provenance.Segment{Name: "name"}))
+	return &spot{m: s.m, parent: s, name: name, obj: fields, node: at, fresh: true}
+}

@@ -1,0 +1,181 @@
+package presets
+
+import (
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	amd64 = "amd64"
+	arm64 = "arm64"
+	s390x = "s390x"
+)
+
+// builtInMachineTypes are KubeVirt's, by architecture.
+var builtInMachineTypes = map[string]string{amd64: "q35", arm64: "virt", s390x: "s390-ccw-virtio"}
+
+// runStrategy: a VM that says nothing of running does not run.
+func (m *machine) runStrategy() {
+	if !m.instance && !m.vm.has("running") {
+		m.vm.set("runStrategy", "Halted")
+	}
+}
+
+func (m *machine) architecture() {
+	m.spec.set("architecture", orElse(m.platform.Architecture, amd64))
+}
+
+func (m *machine) arch() string { return orElse(m.spec.text("architecture"), amd64) }
+
+func orElse(text, fallback string) string {
+	if text != "" {
+		return text
+	}
+	return fallback
+}
+
+func (m *machine) machineType() {
+	at := m.domain.in("machine")
+	if at.get("type") == "" {
+		return // the user's, empty or not
+	}
+	configured := m.platform.MachineTypes[m.arch()]
+	at.set("type", orElse(orElse(configured, builtInMachineTypes[m.arch()]), builtInMachineTypes[amd64]))
+}
+
+// pciTopology pins how PCI devices are laid out, so that a guest finds them
+// where they were after an upgrade.
+func (m *machine) pciTopology() {
+	if arch := m.arch(); arch != amd64 && arch != arm64 {
+		return
+	}
+	t := m.domain.in("machine").text("type")
+	if t == "" || strings.Contains(t, "q35") || strings.HasPrefix(t, "virt") {
+		m.meta.in("annotations").set("kubevirt.io/pci-topology-version", "v3")
+	}
+}
+
+func (m *machine) cpuRequest() {
+	resources := m.domain.in("resources")
+	limit := resources.in("limits").get("cpu")
+	if limit != nil && !resources.in("requests").has("cpu") {
+		resources.in("requests").set("cpu", limit)
+	}
+}
+
+// memoryGuest takes the guest's memory from the request, else the limit, else the huge page.
+func (m *machine) memoryGuest() {
+	memory, resources := m.domain.in("memory"), m.domain.in("resources")
+	for _, from := range []any{
+		resources.in("requests").get("memory"), resources.in("limits").get("memory"), memory.in("hugepages").get("pageSize"),
+	} {
+		if from != nil {
+			memory.set("guest", from)
+			return
+		}
+	}
+}
+
+// cpuTopology completes a topology; sockets follow from CPU resources, rounded up.
+func (m *machine) cpuTopology() {
+	cpu := m.domain.in("cpu")
+	none := !cpu.has("sockets") && !cpu.has("cores") && !cpu.has("threads")
+	sockets := int64(1)
+	if none {
+		resources := m.domain.in("resources")
+		for _, name := range []string{"limits", "requests"} {
+			if v := resources.in(name).get("cpu"); v != nil {
+				sockets = m.wholeCPUs(v, "spec.template.spec.domain.resources."+name+".cpu")
+				break
+			}
+		}
+	}
+	cpu.set("sockets", sockets)
+	cpu.set("cores", int64(1))
+	cpu.set("threads", int64(1))
+}
+
+func (m *machine) wholeCPUs(v any, at string) int64 {
+	q, err := parseQuantity(v)
+	if err != nil {
+		m.w.errs = append(m.w.errs, field.Invalid(field.NewPath(at), v, "must be a quantity such as 2 or 500m"))
+		return 1
+	}
+	return max(1, q.ScaledValue(resource.Scale(0)))
+}
+
+// imagePullPolicy follows the kubelet: Always for a floating tag.
+func (m *machine) imagePullPolicy() {
+	for _, volume := range m.spec.elements("volumes") {
+		disk := volume.in("containerDisk")
+		if !disk.exists() || disk.text("image") == "" {
+			continue
+		}
+		policy := "IfNotPresent"
+		if floats(disk.text("image")) {
+			policy = "Always"
+		}
+		disk.set("imagePullPolicy", policy)
+	}
+}
+
+// floats reports whether an image reference has no tag and no digest, or the
+// tag latest. A colon before the last slash is a port.
+func floats(image string) bool {
+	if strings.Contains(image, "@") {
+		return false
+	}
+	name := image[strings.LastIndexByte(image, '/')+1:]
+	_, tag, tagged := strings.Cut(name, ":")
+	return !tagged || tag == "latest"
+}
+
+func (m *machine) evictionStrategy() {
+	m.spec.set("evictionStrategy", orElse(m.platform.EvictionStrategy, "None"))
+}
+
+// podNetwork gives a machine without any network the pod network.
+func (m *machine) podNetwork() {
+	if m.devices.get("autoattachPodInterface") == false || nonEmpty(m.spec.get("networks")) || nonEmpty(m.devices.get("interfaces")) {
+		return
+	}
+	m.devices.add("interfaces", "default").set(orElse(m.platform.NetworkInterface, "bridge"), map[string]any{})
+	m.spec.add("networks", "default").set("pod", map[string]any{})
+}
+
+func nonEmpty(v any) bool {
+	list, ok := v.([]any)
+	return v != nil && (!ok || len(list) > 0)
+}
+
+// diskForVolume gives a volume that nothing uses a disk.
+func (m *machine) diskForVolume() {
+	used := m.devices.names("disks")
+	maps.Copy(used, m.devices.names("filesystems"))
+	for _, volume := range m.spec.elements("volumes") {
+		if name := volume.text("name"); !used[name] && !volume.has("memoryDump") {
+			m.devices.add("disks", name)
+		}
+	}
+}
+
+func (m *machine) firmware() {
+	if m.arch() != arm64 {
+		return
+	}
+	bootloader := m.domain.in("firmware").in("bootloader")
+	if !bootloader.has("bios") {
+		bootloader.in("efi").set("secureBoot", false)
+	}
+}
+
+func (m *machine) cpuModel() {
+	model := orElse(m.platform.CPUModel, "host-model")
+	if m.arch() == arm64 {
+		model = "host-passthrough"
+	}
+	m.domain.in("cpu").set("model", model)
+}

@@ -1,0 +1,89 @@
+package presets
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// steering is what the annotations of an object ask of the engine.
+type steering struct {
+	// named presets, as in virtwright.dev/presets.
+	named []string
+	// excluded presets, as in virtwright.dev/exclude.
+	excluded []exclusion
+}
+
+// An exclusion keeps defaults of one preset away, all or those under a path.
+type exclusion struct {
+	ref  string // "*" means every preset
+	path provenance.Path
+}
+
+func parseSteering(annotations map[string]any, at *field.Path) (steering, field.ErrorList) {
+	var s steering
+	var errs field.ErrorList
+	if text, _ := annotations[v1alpha1.AnnotationPresets].(string); text != "" {
+		s.named = listOf(text)
+	}
+	text, _ := annotations[v1alpha1.AnnotationExclude].(string)
+	for _, item := range listOf(text) {
+		ref, pathText, hasPath := strings.Cut(item, ":")
+		e := exclusion{ref: ref}
+		if hasPath {
+			p, err := parseKnown(strings.TrimSpace(pathText))
+			if err != nil {
+				errs = append(errs, field.Invalid(at.Key(v1alpha1.AnnotationExclude), item, fmt.Sprintf("must be NAME, cluster/NAME, NAME:PATH or *: %v", err)))
+				continue
+			}
+			e.path = p
+		}
+		s.excluded = append(s.excluded, e)
+	}
+	return s, errs
+}
+
+// listOf splits at commas that stand outside brackets.
+func listOf(text string) []string {
+	var items []string
+	depth, start := 0, 0
+	for i := range len(text) + 1 {
+		switch {
+		case i == len(text) || text[i] == ',' && depth <= 0:
+			if item := strings.TrimSpace(text[start:i]); item != "" {
+				items = append(items, item)
+			}
+			start = i + 1
+		case text[i] == '[':
+			depth++
+		case text[i] == ']':
+			depth--
+		}
+	}
+	return items
+}
+
+func (s steering) merge(o steering) steering {
+	return steering{named: append(slices.Clone(s.named), o.named...), excluded: append(slices.Clone(s.excluded), o.excluded...)}
+}
+
+// excludes reports whether all defaults of ref are kept away, and else which paths.
+func (s steering) excludes(ref string) (all bool, paths []provenance.Path) {
+	for _, e := range s.excluded {
+		switch {
+		case e.ref != ref && e.ref != "*":
+		case e.path == nil:
+			return true, nil
+		default:
+			paths = append(paths, e.path)
+		}
+	}
+	return false, paths
+}
+
+func (s steering) names(ref string) bool { return slices.Contains(s.named, ref) }

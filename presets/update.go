@@ -1,0 +1,246 @@
+package presets
+
+import (
+	"context"
+	"slices"
+
+	"gomodules.xyz/jsonpatch/v2"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// A revision is an update of a VM in progress: a VM keeps what it was given
+// until somebody asks.
+type revision struct {
+	engine *Engine
+	snap   *Snapshot
+	req    Request
+	// old is what is stored; work holds what was sent and is changed in place.
+	old  map[string]any
+	work *work
+	// notes for the writer.
+	notes []string
+}
+
+// update answers an update of a VM; instances are expanded only when created.
+//
+// What happens depends on what the writer changed:
+//
+//   - nothing, or run state, or the writer is trusted, or the VM is going: nothing;
+//   - spec: leaves that a recorded override governs are put back, leaves of
+//     virtwright's that vanished return, forbid rules refuse what is new;
+//   - labels or steering annotations: presets that match now and did not
+//     before act as on a create;
+//   - virtwright.dev/reapply: the VM is expanded anew.
+//
+// In every case the provenance annotation is recomputed from the stored object.
+func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result, error) {
+	w, err := load(req.Kind, req.Object)
+	if err != nil {
+		return nil, err
+	}
+	if req.Trusted || req.Kind == VirtualMachineInstance || lookup(w.root, vmSchema(), deletion) != nil {
+		return &Result{w: w}, nil
+	}
+	old, err := decode("stored object", req.OldObject)
+	if err != nil {
+		return nil, err
+	}
+	r := &revision{engine: e, snap: s, req: req, old: old, work: w}
+	if err := r.loadRecord(); err != nil {
+		return nil, err
+	}
+	return r.run(ctx)
+}
+
+var (
+	deletion          = provenance.Of("metadata", "deletionTimestamp")
+	vmLabels          = provenance.Of("metadata", "labels")
+	templateLabels    = provenance.Of("spec", "template", "metadata", "labels")
+	vmAnnotations     = provenance.Of("metadata", "annotations")
+	steeringKeys = []string{v1alpha1.AnnotationPresets, v1alpha1.AnnotationExclude}
+)
+
+// loadRecord reads the record of the stored VM; the one that was sent does not count.
+func (r *revision) loadRecord() error {
+	if problems := checkSpine(r.old); len(problems) > 0 {
+		return &Refusal{Problems: problems}
+	}
+	text, _ := lookup(r.old, vmSchema(), provenanceOn(VirtualMachine)).(string)
+	rec, err := provenance.Decode(text)
+	if err != nil {
+		rec = provenance.New(32) // never written by us, so nothing is ours
+	}
+	for p, n := range rec.Decided() {
+		if ownerOf(p)&runState != 0 {
+			n.Clear() // once stored, run state is people's
+			continue
+		}
+		n.Weak = rec.Sources[n.Source].Role != provenance.Remove
+	}
+	w := r.work
+	w.rec, w.inherited = rec, len(rec.Sources)
+	for _, s := range rec.Sources {
+		c, _ := r.snap.Lookup(r.req.Namespace.Name, s.Preset)
+		w.by = append(w.by, c)
+	}
+	return nil
+}
+
+func (r *revision) run(ctx context.Context) (*Result, error) {
+	sent := lookup(r.work.root, vmSchema(), vmAnnotations)
+	asked, _ := sent.(map[string]any)
+	before, _ := lookup(r.old, vmSchema(), vmAnnotations).(map[string]any)
+	again := asked[v1alpha1.AnnotationReapply] != nil && asked[v1alpha1.AnnotationReapply] != before[v1alpha1.AnnotationReapply]
+	spec := !equalJSON(withoutRunState(r.old["spec"]), withoutRunState(r.work.root["spec"]))
+	labels := r.differs(vmLabels) || r.differs(templateLabels)
+	steering := slices.ContainsFunc(steeringKeys, func(key string) bool { return asked[key] != before[key] })
+
+	if spec {
+		r.reconcile()
+	}
+	if again {
+		return r.reapply(ctx)
+	}
+	var m matching
+	if spec || labels || steering {
+		var err error
+		if m, err = r.match(ctx, labels || steering); err != nil {
+			return nil, err
+		}
+	}
+	return r.finish(m)
+}
+
+func withoutRunState(spec any) map[string]any {
+	fields, _ := spec.(map[string]any)
+	out := make(map[string]any, len(fields))
+	for k, v := range fields {
+		if k != "running" && k != "runStrategy" {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func (r *revision) differs(p provenance.Path) bool {
+	return !equalJSON(lookup(r.old, vmSchema(), p), lookup(r.work.root, vmSchema(), p))
+}
+
+// match lets newly matching presets act, where labels or steering changed, and
+// checks forbid rules.
+func (r *revision) match(ctx context.Context, anew bool) (matching, error) {
+	w := r.work
+	q, problems := r.query(ctx, w.root)
+	m, more := r.snap.match(q)
+	problems = append(problems, more...)
+	enforced, _ := split(m.presets)
+	if anew {
+		w.applyNew(r, q, r.newlyMatching(ctx, enforced))
+		w.closeUp()
+		problems = append(problems, w.errs...)
+	}
+	for _, v := range w.violations(enforced) {
+		if was := lookup(r.old, vmSchema(), v.path); was == nil || grows(was, v.value) {
+			problems = append(problems, v.problem())
+		}
+	}
+	if r.engine.RejectConflicts {
+		problems = append(problems, w.rejected()...)
+	}
+	if len(problems) > 0 {
+		return m, w.refusal(problems)
+	}
+	return m, nil
+}
+
+// query looks at what the user wrote of root.
+func (r *revision) query(ctx context.Context, root map[string]any) (*query, field.ErrorList) {
+	view, _ := cloneJSON(root).(map[string]any)
+	residue(view, r.work.rec)
+	return (&work{root: view}).query(ctx, r.req, nil)
+}
+
+// newlyMatching are the presets that match now and did not match what is stored.
+func (r *revision) newlyMatching(ctx context.Context, now []*Compiled) []*Compiled {
+	q, _ := r.query(ctx, r.old)
+	before, _ := r.snap.match(q)
+	return slices.DeleteFunc(slices.Clone(now), func(c *Compiled) bool { return slices.Contains(before.presets, c) })
+}
+
+// applyNew lets presets act on a VM that others have filled. A default
+// replaces a leaf of a preset that it outranks or that matches no longer, and
+// a platform default.
+func (w *work) applyNew(r *revision, q *query, presets []*Compiled) {
+	if len(presets) == 0 {
+		return
+	}
+	w.indexElements(w.rec.Root(), w.root, vmSchema())
+	w.apply(r.snap, q, presets)
+	w.rec.Snapshot = r.snap.Hash()
+}
+
+// grows reports whether is has a leaf that was has not.
+func grows(was, is any) bool {
+	switch is := is.(type) {
+	case map[string]any:
+		before, ok := was.(map[string]any)
+		for k, v := range is {
+			if !ok || before[k] == nil || grows(before[k], v) {
+				return true
+			}
+		}
+		return false
+	case []any:
+		before, _ := was.([]any)
+		for _, v := range is {
+			if !slices.ContainsFunc(before, func(b any) bool { return equalJSON(b, v) }) {
+				return true
+			}
+		}
+		return false
+	}
+	return !equalJSON(was, is)
+}
+
+// reapply expands the VM anew from what its user wrote.
+func (r *revision) reapply(ctx context.Context) (*Result, error) {
+	w := r.work
+	w.dropProvenance()
+	residue(w.root, w.rec)
+	fresh := &work{root: w.root, rec: provenance.New(96)}
+	out, err := r.engine.expand(ctx, r.snap, fresh, r.req)
+	if err != nil {
+		return nil, err
+	}
+	out.Patch, err = r.patch(fresh)
+	return out, err
+}
+
+func (r *revision) patch(w *work) ([]jsonpatch.Operation, error) {
+	sent, err := decode("object", r.req.Object)
+	if err != nil {
+		return nil, err
+	}
+	return diff(sent, w.root, vmSchema()), nil
+}
+
+// finish stores the record of the stored VM, as far as it still holds.
+func (r *revision) finish(m matching) (*Result, error) {
+	w := r.work
+	deeds := w.deeds()
+	w.rec.DropUnused()
+	if w.rec.Empty() {
+		w.dropProvenance()
+	} else if err := w.annotate(); err != nil {
+		return nil, err
+	}
+	out := &Result{Record: w.rec, Matched: m.presets, Conflicts: w.conflicts, w: w}
+	out.Warnings = bounded(append(r.notes, w.warnings(deeds, m.warnings, nil)...))
+	out.Audit = audit(deeds, nil)
+	var err error
+	out.Patch, err = r.patch(w)
+	return out, err
+}

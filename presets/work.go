@@ -1,0 +1,240 @@
+package presets
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// work is the state of resolving one object: the object itself in VM form, what
+// has been decided, and what there is to say about it.
+type work struct {
+	root map[string]any
+	rec  *provenance.Record
+	// by has the preset of each source of rec; nil for the platform.
+	by []*Compiled
+	// layers are all that act, in the order in which they act.
+	layers []*layer
+	// instance is the VMI as it was sent, where root is its VM form; else nil.
+	instance map[string]any
+	// holed are lists with removed elements, closed up at the end.
+	holed []holed
+
+	// inherited is how many sources of rec acted before this request.
+	inherited int
+
+	conflicts []Conflict
+	skips     []skip
+	errs      field.ErrorList
+}
+
+// A holed list has tombstones for elements that were removed, so that indexes
+// stay what the API server knows until the patch is written.
+type holed struct {
+	in   map[string]any
+	name string
+}
+
+type tombstone struct{}
+
+// A skip is a field that a preset left alone for a reason worth telling.
+type skip struct {
+	ref    string
+	why    string
+	fields []string
+}
+
+// A layer is the defaults or the overrides of one preset, at work.
+type layer struct {
+	w      *work
+	preset *Compiled // nil for the platform
+	role   provenance.Role
+	root   *part
+	// source is the index in the record, or provenance.NoSource before the
+	// layer has decided anything.
+	source int32
+	// name stands in for preset.Ref for the platform: the rule.
+	name string
+	// excluded paths of this preset's defaults.
+	excluded []provenance.Path
+	// barred fields belong to somebody else.
+	barred ownership
+	// beats reports whether the layer's defaults may replace a weak leaf.
+	beats func(provenance.Source) bool
+}
+
+// decides records that the layer decided n.
+func (l *layer) decides(n *provenance.Node) {
+	if l.source == provenance.NoSource {
+		s := provenance.Source{Role: l.role, Preset: l.name}
+		if l.preset != nil {
+			s.Preset, s.Generation = l.preset.Ref, l.preset.Generation
+		}
+		l.source = l.w.addSource(s, l.preset)
+	}
+	n.Source, n.Weak = l.source, false
+}
+
+func (w *work) addSource(s provenance.Source, c *Compiled) int32 {
+	i := w.rec.AddSource(s)
+	for len(w.by) <= int(i) {
+		w.by = append(w.by, c)
+	}
+	return i
+}
+
+// decidedAgainstUser reports whether a stronger override or remove decided n.
+func (w *work) decidedAgainstUser(n *provenance.Node) bool {
+	return n != nil && n.Source != provenance.NoSource && w.rec.Sources[n.Source].Role.Outranks()
+}
+
+// takenAway reports whether n was removed, which no weaker layer undoes.
+func (w *work) takenAway(n *provenance.Node) bool {
+	return n != nil && n.Source != provenance.NoSource && w.rec.Sources[n.Source].Role == provenance.Remove
+}
+
+// lost notes that the layer's leaf p lost to n, which is a conflict when
+// nothing but a name came between them.
+func (l *layer) lost(p *part, n *provenance.Node, won any) {
+	if n == nil || n.Source == provenance.NoSource || l.preset == nil {
+		return
+	}
+	winner, s := l.w.by[n.Source], l.w.rec.Sources[n.Source]
+	if winner == nil || winner == l.preset || layerOf(s.Role) != layerOf(l.role) ||
+		winner.Priority != l.preset.Priority || winner.Cluster() != l.preset.Cluster() {
+		return
+	}
+	if won != nil && p.leaf && p.same(won) {
+		return
+	}
+	c := Conflict{Path: p.path, Winner: winner.Ref, Loser: l.preset.Ref, Won: won, Lost: p.value}
+	if !slices.ContainsFunc(l.w.conflicts, func(o Conflict) bool { return o.Path == c.Path && o.Loser == c.Loser }) {
+		l.w.conflicts = append(l.w.conflicts, c)
+	}
+}
+
+// layerOf is the role that stands for the layer in which a role acts.
+func layerOf(r provenance.Role) provenance.Role {
+	if r == provenance.Remove {
+		return provenance.Override
+	}
+	return r
+}
+
+// skips notes that the layer left p alone.
+func (l *layer) skips(p *part, why string) {
+	if l.preset == nil {
+		return
+	}
+	for i := range l.w.skips {
+		if s := &l.w.skips[i]; s.ref == l.preset.Ref && s.why == why {
+			s.fields = append(s.fields, p.path)
+			return
+		}
+	}
+	l.w.skips = append(l.w.skips, skip{ref: l.preset.Ref, why: why, fields: []string{p.path}})
+}
+
+var whyBarred = map[ownership]string{
+	ownedByInstancetype: "the VM names an instancetype, which owns",
+	ownedByPreference:   "the VM names a preference, which may fill",
+}
+
+// bars reports whether p belongs to somebody else, and says so.
+func (l *layer) bars(p *part) bool {
+	barred := p.owner & l.barred
+	if barred == 0 {
+		return false
+	}
+	for _, o := range []ownership{ownedByInstancetype, ownedByPreference} {
+		if barred&o != 0 {
+			l.skips(p, whyBarred[o])
+			break
+		}
+	}
+	return true
+}
+
+// excludes reports whether p is kept away by the user.
+func (l *layer) excludes(p *part) bool {
+	for _, e := range l.excluded {
+		if e.String() == p.path {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *work) wrongType(p *part, value any, want string) {
+	at := field.NewPath(p.path)
+	if !slices.ContainsFunc(w.errs, func(e *field.Error) bool { return e.Field == at.String() }) {
+		w.errs = append(w.errs, field.TypeInvalid(at, value, "must be "+want))
+	}
+}
+
+// indexOf finds the element named key.
+func indexOf(list []any, keys []listKey, key string) int {
+	for i, e := range list {
+		fields, ok := e.(map[string]any)
+		if !ok {
+			continue
+		}
+		if got, missing := elementKey(keys, fields); missing == "" && got == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// closeUp takes the tombstones out of lists.
+func (w *work) closeUp() {
+	for _, h := range w.holed {
+		list, _ := h.in[h.name].([]any)
+		h.in[h.name] = slices.DeleteFunc(list, func(e any) bool { _, dead := e.(tombstone); return dead })
+	}
+	w.holed = nil
+}
+
+// lookup returns what lies at p in v, which has schema s; nil where nothing does.
+func lookup(v any, s *schema, p provenance.Path) any {
+	for _, seg := range p {
+		switch at := v.(type) {
+		case map[string]any:
+			v = at[seg.Name]
+		case []any:
+			if s.shape != shapeKeyed {
+				return nil
+			}
+			i := indexOf(at, s.keys, seg.Name)
+			if i < 0 {
+				return nil
+			}
+			v = at[i]
+		default:
+			return nil
+		}
+		if s = s.step(seg); s == nil {
+			return nil
+		}
+	}
+	return v
+}
+
+// has reports whether a list beneath spec.template.spec has an element named key.
+func (w *work) has(list provenance.Path, key string) bool {
+	at := append(slices.Clone(templateSpec), list...)
+	s := vmSchema().at(at)
+	elements, _ := lookup(w.root, vmSchema(), at).([]any)
+	return s != nil && indexOf(elements, s.keys, key) >= 0
+}
+
+// describe names a source for people.
+func describe(s provenance.Source) string {
+	if s.Role == provenance.Platform {
+		return "platform default " + s.Preset
+	}
+	return fmt.Sprintf("preset %s", s.Preset)
+}
