@@ -212,8 +212,10 @@ func digest(c *Compiled, spec *v1alpha1.PresetSpec) [sha256.Size]byte {
 	if err != nil { // unreachable: canonicalJSON made every raw part
 		b = []byte(err.Error())
 	}
-	return sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", c.Namespace, c.Ref, b))
+	return digestOf(fmt.Appendf(nil, "%s\n%s\n%s", c.Namespace, c.Ref, b))
 }
+
+func digestOf(b []byte) [sha256.Size]byte { return sha256.Sum256(b) }
 
 func canonicalJSON(in *apiextensionsv1.JSON) *apiextensionsv1.JSON {
 	if in == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/interpreter"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -85,14 +86,14 @@ func compileCondition(c v1alpha1.MatchCondition) (condition, error) {
 	if err != nil {
 		return condition{}, fmt.Errorf("cannot set up CEL: %w", err)
 	}
-	ast, issues := env.Compile(c.Expression)
+	checked, issues := env.Compile(c.Expression)
 	if issues.Err() != nil {
 		return condition{}, fmt.Errorf("must compile: %w", issues.Err())
 	}
-	if t := ast.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
+	if t := checked.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
 		return condition{}, fmt.Errorf("must be true or false, but is of type %s", t)
 	}
-	estimate, err := env.EstimateCost(ast, &library.CostEstimator{SizeEstimator: vmSizes{}})
+	estimate, err := env.EstimateCost(checked, &library.CostEstimator{SizeEstimator: vmSizes{}})
 	if err != nil {
 		return condition{}, fmt.Errorf("cannot estimate cost: %w", err)
 	}
@@ -100,19 +101,38 @@ func compileCondition(c v1alpha1.MatchCondition) (condition, error) {
 		return condition{}, fmt.Errorf("too costly: the estimate is %s times the limit for a VM with lists of %d items; "+
 			"use fewer nested loops", ratio(estimate.Max), assumedItems)
 	}
-	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
-	out := condition{name: c.Name, cost: estimate.Max}
-	if estimate.Max > untrackedCost {
-		out.cost = 0
-		options = []cel.ProgramOption{
-			cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
-			cel.CostTracking(&library.CostEstimator{}),
-			cel.CostLimit(conditionCost),
-			cel.InterruptCheckFrequency(celconfig.CheckFrequency),
-		}
+	out := condition{name: c.Name}
+	if plain, ok := plainProgram(checked); ok && estimate.Max <= untrackedCost {
+		out.program, out.cost = plain, max(estimate.Max, 1)
+		return out, nil
 	}
-	out.program, err = env.Program(ast, options...)
+	out.program, err = env.Program(checked, cel.InterruptCheckFrequency(celconfig.CheckFrequency))
 	return out, err
+}
+
+// plainEnv has the functions of CEL itself and does not track cost, which the
+// API server's environment does whatever one asks.
+var plainEnv = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(cel.DefaultUTCTimeZone(true), cel.OptionalTypes())
+})
+
+// plainProgram is a program for an expression that calls no function but CEL's own.
+func plainProgram(checked *cel.Ast) (cel.Program, bool) {
+	env, err := plainEnv()
+	if err != nil {
+		return nil, false
+	}
+	own := true
+	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.CallKind && !env.HasFunction(e.AsCall().FunctionName()) {
+			own = false
+		}
+	}))
+	if !own {
+		return nil, false
+	}
+	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize))
+	return program, err == nil
 }
 
 func ratio(cost uint64) string {

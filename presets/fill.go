@@ -241,7 +241,7 @@ func (l *layer) addElement(e *part, list []any, n *provenance.Node, fresh bool) 
 	if len(sub) == 0 {
 		return list
 	}
-	en.Index = int32(len(list))
+	en.Index, en.New = int32(len(list)), true
 	if !fresh && n.Change != provenance.Added {
 		en.Change, en.Value = provenance.Added, sub
 	}

@@ -139,10 +139,10 @@ func (w *work) wouldChange(shadow *work, c *Compiled) []string {
 	}
 	var lines []string
 	if len(set) > 0 {
-		lines = append(lines, listing("would set", set))
+		lines = append(lines, listing("would set", tallyOf(set)))
 	}
 	if len(removed) > 0 {
-		lines = append(lines, listing("would remove", removed))
+		lines = append(lines, listing("would remove", tallyOf(removed)))
 	}
 	return lines
 }

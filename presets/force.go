@@ -132,7 +132,7 @@ func (l *layer) forceList(p *part, obj map[string]any, n *provenance.Node, fresh
 		}
 		sub := make(map[string]any, len(e.kids))
 		l.force(e.kids, sub, en, true)
-		en.Index = int32(len(list))
+		en.Index, en.New = int32(len(list)), true
 		if !fresh && !absent && n.Change != provenance.Added {
 			en.Change, en.Value = provenance.Added, sub
 		}

@@ -33,7 +33,7 @@ func load(kind Kind, raw []byte) (*work, error) {
 }
 
 func newWork(kind Kind, obj map[string]any) (*work, error) {
-	w := &work{root: obj, rec: provenance.New(96)}
+	w := &work{root: obj, rec: provenance.New()}
 	if kind == VirtualMachineInstance {
 		w.instance, w.root = obj, wrap(obj)
 	}

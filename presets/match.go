@@ -12,15 +12,19 @@ import (
 
 // A query is what matching looks at.
 type query struct {
-	labels    labels.Set
-	namespace Namespace
-	steering  steering
+	labels labels.Set
+	// instanceLabels are those of the instance itself.
+	instanceLabels labels.Set
+	namespace      Namespace
+	steering       steering
 	// owned says that a VM controls the instance, whose Definition presets
 	// have acted on the VM.
 	owned bool
 	// launch says that the object is an instance.
 	launch bool
-	eval   evaluation
+	// noLegacy says that the instance keeps legacy presets away.
+	noLegacy bool
+	eval     evaluation
 }
 
 // wants reports whether everything but conditions lets c match.
@@ -28,14 +32,15 @@ func (q *query) wants(c *Compiled) bool {
 	switch {
 	case c.Mode == v1alpha1.ModeOff:
 		return false
-	case c.legacy:
-		if !q.launch {
-			return false
-		}
+	case c.legacy && (!q.launch || q.noLegacy):
+		return false
 	case c.ApplyAt == v1alpha1.ApplyAtLaunch && !q.launch:
 		return false
 	case c.ApplyAt == v1alpha1.ApplyAtDefinition && q.owned:
 		return false
+	}
+	if c.legacy { // its selector sees the instance's own labels only
+		return c.labels == nil || c.labels.Matches(q.instanceLabels)
 	}
 	return (c.labels == nil || c.labels.Matches(q.labels)) &&
 		(c.namespaces == nil || c.namespaces.Matches(labels.Set(q.namespace.Labels)))

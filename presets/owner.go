@@ -25,7 +25,7 @@ func (w *work) adoptOwner(raw []byte) (*ownerVM, error) {
 	if problems := checkSpine(root); len(problems) > 0 {
 		return nil, &Refusal{Problems: problems}
 	}
-	o := &ownerVM{root: root, record: provenance.New(1)}
+	o := &ownerVM{root: root, record: provenance.New()}
 	text, _ := lookup(root, vmSchema(), provenanceOn(VirtualMachine)).(string)
 	if stored, err := provenance.Decode(text); err == nil {
 		o.record = stored

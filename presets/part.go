@@ -264,3 +264,8 @@ func unknownField(name string, s *schema) string {
 	}
 	return fmt.Sprintf("unknown field %q; known are %s", name, strings.Join(slices.Sorted(maps.Keys(s.fields)), ", "))
 }
+
+// visitLeaves calls visit for every leaf at or beneath p.
+func visitLeaves(p *part, visit func(*part)) {
+	p.leaves(nil, func(_ provenance.Path, leaf *part) { visit(leaf) })
+}

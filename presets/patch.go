@@ -38,7 +38,7 @@ type emitter struct {
 
 func (e *emitter) emit(operation string, value any) {
 	if e.ops == nil {
-		e.ops = make([]jsonpatch.Operation, 0, 16)
+		e.ops = make([]jsonpatch.Operation, 0, 24)
 	}
 	e.ops = append(e.ops, jsonpatch.Operation{Operation: operation, Path: string(e.at), Value: value})
 }

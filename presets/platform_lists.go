@@ -62,7 +62,7 @@ func (s *spot) add(name, key string) *spot {
 	}
 	fields := map[string]any{"name": key}
 	fresh := s.fresh || n.Change == provenance.Added
-	at.Index = int32(len(list))
+	at.Index, at.New = int32(len(list)), true
 	l := s.m.layer
 	l.setList(append(list, fields), s.obj, n, listBefore{fresh: s.fresh, absent: list == nil, length: len(list)})
 	if !fresh && list != nil {

@@ -86,6 +86,8 @@ type Conflict struct {
 	Path          string
 	Winner, Loser string // preset refs
 	Won, Lost     any    // the values
+
+	legacy bool
 }
 
 // String describes the conflict in one line.

@@ -145,7 +145,7 @@ func (e *Engine) proven(ctx context.Context, s *Snapshot, req Request, text stri
 	}
 	again.discardProvenance()
 	residue(again.root, claim)
-	again.rec = provenance.New(96)
+	again.rec = provenance.New()
 	out, err := e.expand(ctx, s, again, req)
 	if err != nil || !equalJSON(sent.root, again.root) {
 		return nil

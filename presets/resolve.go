@@ -52,6 +52,10 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) 
 	problems = append(problems, more...)
 	enforced, shadowed := split(m.presets)
 	w.apply(s, q, enforced)
+	if w.instance != nil {
+		problems = append(problems, w.legacyConflicts()...)
+		w.markLegacy(enforced)
+	}
 	if e.Platform != nil {
 		w.applyPlatform(e.Platform)
 	}
@@ -122,6 +126,7 @@ func (w *work) query(ctx context.Context, req Request, owner *ownerVM) (*query, 
 		q.steering, errs = parseSteering(annotations, field.NewPath("metadata", "annotations"))
 	}
 	if w.instance != nil {
+		q.noLegacy, q.instanceLabels = w.legacyExcluded(), matchLabels(template["labels"])
 		annotations, _ := template["annotations"].(map[string]any)
 		var own steering
 		own, more = parseSteering(annotations, field.NewPath("metadata", "annotations"))

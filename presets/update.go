@@ -56,11 +56,11 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 }
 
 var (
-	deletion          = provenance.Of("metadata", "deletionTimestamp")
-	vmLabels          = provenance.Of("metadata", "labels")
-	templateLabels    = provenance.Of("spec", "template", "metadata", "labels")
-	vmAnnotations     = provenance.Of("metadata", "annotations")
-	steeringKeys = []string{v1alpha1.AnnotationPresets, v1alpha1.AnnotationExclude}
+	deletion       = provenance.Of("metadata", "deletionTimestamp")
+	vmLabels       = provenance.Of("metadata", "labels")
+	templateLabels = provenance.Of("spec", "template", "metadata", "labels")
+	vmAnnotations  = provenance.Of("metadata", "annotations")
+	steeringKeys   = []string{v1alpha1.AnnotationPresets, v1alpha1.AnnotationExclude}
 )
 
 // loadRecord reads the record of the stored VM; the one that was sent does not count.
@@ -71,7 +71,7 @@ func (r *revision) loadRecord() error {
 	text, _ := lookup(r.old, vmSchema(), provenanceOn(VirtualMachine)).(string)
 	rec, err := provenance.Decode(text)
 	if err != nil {
-		rec = provenance.New(32) // never written by us, so nothing is ours
+		rec = provenance.New() // never written by us, so nothing is ours
 	}
 	for p, n := range rec.Decided() {
 		if ownerOf(p)&runState != 0 {
@@ -210,7 +210,7 @@ func (r *revision) reapply(ctx context.Context) (*Result, error) {
 	w := r.work
 	w.dropProvenance()
 	residue(w.root, w.rec)
-	fresh := &work{root: w.root, rec: provenance.New(96)}
+	fresh := &work{root: w.root, rec: provenance.New()}
 	out, err := r.engine.expand(ctx, r.snap, fresh, r.req)
 	if err != nil {
 		return nil, err

@@ -18,9 +18,26 @@ const (
 
 // A deed is what one source did in this request.
 type deed struct {
-	source    provenance.Source
-	fields    []string // set where nothing was
-	overruled []string // set or removed against the user
+	source provenance.Source
+	// set where nothing was, and overruled: set or removed against the user.
+	set, overruled tally
+}
+
+// A tally counts things and names the first of them.
+type tally struct {
+	count int
+	names []string
+	bytes int
+}
+
+// add counts one thing; name is called only while there is room to show it.
+func (t *tally) add(name func() string) {
+	t.count++
+	if len(t.names) < maxListed && t.bytes < MaxWarningBytes {
+		text := name()
+		t.names = append(t.names, text)
+		t.bytes += len(text)
+	}
 }
 
 // deeds collects what sources did, in the order in which they acted.
@@ -29,29 +46,45 @@ func (w *work) deeds() []deed {
 	for i, s := range w.rec.Sources {
 		out[i].source = s
 	}
-	for p, n := range w.rec.Decided() {
-		d := &out[n.Source]
-		switch {
-		case n.Weak || int(n.Source) < w.inherited || d.source.Role == provenance.Platform:
-		case n.Overruled && n.Change == provenance.Kept && !n.Lost && equalJSON(n.Was, lookup(w.root, vmSchema(), p)):
-		case n.Overruled:
-			d.overruled = append(d.overruled, overruledText(p, n))
-		case d.source.Role != provenance.Remove:
-			d.fields = append(d.fields, p.String())
-		}
-	}
+	w.collect(w.rec.Root(), make(provenance.Path, 0, 16), out)
 	return out
 }
 
-func overruledText(p provenance.Path, n *provenance.Node) string {
-	return p.String() + " (was " + show(n.Was) + ")"
+// collect adds what the record says at and beneath n, which lies at p. An
+// element that was added counts as one thing.
+func (w *work) collect(n *provenance.Node, p provenance.Path, out []deed) {
+	if n.New {
+		if first := firstDecided(n); first != nil && w.isNews(first) {
+			out[first.Source].set.add(p.String)
+		}
+		return
+	}
+	if n.Source != provenance.NoSource && w.isNews(n) {
+		d := &out[n.Source]
+		switch {
+		case n.Overruled:
+			if n.Change != provenance.Kept || n.Lost || !equalJSON(n.Was, lookup(w.root, vmSchema(), p)) {
+				d.overruled.add(func() string { return p.String() + " (was " + show(n.Was) + ")" })
+			}
+		case d.source.Role != provenance.Remove:
+			d.set.add(p.String)
+		}
+	}
+	for c := range n.Children() {
+		w.collect(c, append(p, c.Segment), out)
+	}
+}
+
+// isNews reports whether n was decided in this request, by a preset.
+func (w *work) isNews(n *provenance.Node) bool {
+	return !n.Weak && int(n.Source) >= w.inherited && w.rec.Sources[n.Source].Role != provenance.Platform
 }
 
 // warnings says what happened, what matters most first.
 func (w *work) warnings(deeds []deed, conditions []string, would *preview) []string {
 	var out []string
 	for _, d := range deeds {
-		if len(d.overruled) > 0 {
+		if d.overruled.count > 0 {
 			verb := "overruled"
 			if d.source.Role == provenance.Remove {
 				verb = "removed"
@@ -64,14 +97,14 @@ func (w *work) warnings(deeds []deed, conditions []string, would *preview) []str
 	}
 	out = append(out, conditions...)
 	for _, s := range w.skips {
-		out = append(out, listing(fmt.Sprintf("preset %s held back: %s", s.ref, s.why), s.fields))
+		out = append(out, listing(fmt.Sprintf("preset %s held back: %s", s.ref, s.why), tallyOf(s.fields)))
 	}
 	if would != nil {
 		out = append(out, would.warn...)
 	}
 	for _, d := range deeds {
-		if len(d.fields) > 0 {
-			out = append(out, listing("preset "+d.source.Preset+" set", d.fields))
+		if d.set.count > 0 {
+			out = append(out, listing("preset "+d.source.Preset+" set", d.set))
 		}
 		if d.source.Role == provenance.Legacy {
 			out = append(out, "kubevirt.io/v1 VirtualMachineInstancePreset is deprecated; virtwright import converts it")
@@ -94,21 +127,28 @@ func bounded(in []string) []string {
 	return in
 }
 
-// listing is head and as many items as fit, with a count of the rest.
-func listing(head string, items []string) string {
+func tallyOf(names []string) tally {
+	return tally{count: len(names), names: names[:min(len(names), maxListed)]}
+}
+
+// listing is head and as many names as fit, with a count of the rest.
+func listing(head string, t tally) string {
 	const tail = len(" and 1000 more")
-	out := head
-	for i, item := range items {
-		separator := ", "
-		if i == 0 {
-			separator = " "
+	out := make([]byte, 0, MaxWarningBytes)
+	out = append(out, head...)
+	for i, name := range t.names {
+		if i > 0 && len(out)+len(", ")+len(name) > MaxWarningBytes-tail {
+			return string(fmt.Appendf(out, " and %d more", t.count-i))
 		}
-		if room := MaxWarningBytes - len(out) - len(separator); i > 0 && (i >= maxListed || len(item) > room-tail) {
-			return fmt.Sprintf("%s and %d more", out, len(items)-i)
+		if i > 0 {
+			out = append(out, ',')
 		}
-		out += separator + item
+		out = append(append(out, ' '), name...)
 	}
-	return out
+	if rest := t.count - len(t.names); rest > 0 {
+		out = fmt.Appendf(out, " and %d more", rest)
+	}
+	return string(out)
 }
 
 // audit says for the audit log which presets acted.
@@ -116,8 +156,8 @@ func audit(deeds []deed, would *preview) map[string]string {
 	out := map[string]string{}
 	var acted []string
 	for _, d := range deeds {
-		if len(d.fields) > 0 || len(d.overruled) > 0 {
-			acted = append(acted, fmt.Sprintf("%s set=%d overruled=%d", d.source, len(d.fields), len(d.overruled)))
+		if d.set.count > 0 || d.overruled.count > 0 {
+			acted = append(acted, fmt.Sprintf("%s set=%d overruled=%d", d.source, d.set.count, d.overruled.count))
 		}
 	}
 	if len(acted) > 0 {

@@ -104,13 +104,13 @@ func (l *layer) lost(p *part, n *provenance.Node, won any) {
 	}
 	winner, s := l.w.by[n.Source], l.w.rec.Sources[n.Source]
 	if winner == nil || winner == l.preset || layerOf(s.Role) != layerOf(l.role) ||
-		winner.Priority != l.preset.Priority || winner.Cluster() != l.preset.Cluster() {
+		winner.legacy != l.preset.legacy || winner.Priority != l.preset.Priority || winner.Cluster() != l.preset.Cluster() {
 		return
 	}
 	if won != nil && p.leaf && p.same(won) {
 		return
 	}
-	c := Conflict{Path: p.path, Winner: winner.Ref, Loser: l.preset.Ref, Won: won, Lost: p.value}
+	c := Conflict{Path: p.path, Winner: winner.Ref, Loser: l.preset.Ref, Won: won, Lost: p.value, legacy: l.preset.legacy}
 	if !slices.ContainsFunc(l.w.conflicts, func(o Conflict) bool { return o.Path == c.Path && o.Loser == c.Loser }) {
 		l.w.conflicts = append(l.w.conflicts, c)
 	}

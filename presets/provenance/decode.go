@@ -30,7 +30,7 @@ func Decode(text string) (*Record, error) {
 	if s.Version != version {
 		return nil, fmt.Errorf("cannot decode provenance of version %d: want version %d", s.Version, version)
 	}
-	r := New(32)
+	r := New()
 	r.Snapshot = s.Snapshot
 	for _, text := range s.By {
 		source, err := ParseSource(text)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"sync"
 )
 
 const (
@@ -23,6 +24,9 @@ func (e ErrTooLarge) Error() string {
 	return fmt.Sprintf("cannot store provenance of %d bytes: at most %d are allowed; use fewer or smaller presets", e.Bytes, MaxBytes)
 }
 
+// buffers are reused between records; a stored form is a copy.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+
 // Empty reports whether there is nothing to store.
 func (r *Record) Empty() bool { return len(r.Sources) == 0 }
 
@@ -35,8 +39,9 @@ func (r *Record) Empty() bool { return len(r.Sources) == 0 }
 // MaxOverruledBytes. A decided container holds its own leaf under ".", and
 // a container that the user wrote empty holds "~":0. An element is "[key]".
 func (r *Record) Encode() (string, error) {
-	b := make([]byte, 0, 128+48*len(r.slab))
-	b = append(b, `{"v":`...)
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	b := append((*buffer)[:0], `{"v":`...)
 	b = strconv.AppendInt(b, version, 10)
 	b = append(b, `,"snapshot":`...)
 	b = appendString(b, r.Snapshot)
@@ -55,6 +60,7 @@ func (r *Record) Encode() (string, error) {
 		return "", err
 	}
 	b = append(b, '}')
+	*buffer = b
 	if len(b) > MaxBytes {
 		return "", ErrTooLarge{Bytes: len(b)}
 	}

@@ -9,15 +9,17 @@ const NoSource = -1
 type Node struct {
 	Segment
 
+	// Was holds the user's value, as decoded JSON, where it was Overruled and
+	// is not Lost.
+	Was any
 	// Source is the index in Record.Sources of what decided this very
 	// field, or NoSource.
 	Source int32
 	// WasEmpty says that the user wrote this container, and wrote it empty.
 	WasEmpty bool
-	// Overruled says that the user's value was replaced or removed. Was holds
-	// it, as decoded JSON, unless Lost.
+	// Overruled says that the user's value was replaced or removed; Lost, that
+	// it was too large to be kept.
 	Overruled, Lost bool
-	Was             any
 
 	// What follows is working state of whoever fills the record; it is not stored.
 
@@ -25,6 +27,8 @@ type Node struct {
 	Change Change
 	// Weak says that a default which comes later may replace this field.
 	Weak bool
+	// New says that this element was added to its list.
+	New bool
 	// Index is the position of an element in its list before elements were
 	// removed, -1 while unknown.
 	Index int32
@@ -45,6 +49,9 @@ const (
 	Removed                // the object had something here
 )
 
+// slabNodes is how many nodes are allocated at a time.
+const slabNodes = 40
+
 // A Record maps fields to their sources. The zero Record is empty.
 type Record struct {
 	// Snapshot is the hash of the set of presets that acted.
@@ -52,13 +59,13 @@ type Record struct {
 	// Sources in the order in which they acted.
 	Sources []Source
 
-	root Node
+	root  Node
 	slab []Node
 }
 
-// New returns an empty record with room for some nodes.
-func New(sizeHint int) *Record {
-	r := &Record{slab: make([]Node, 0, sizeHint)}
+// New returns an empty record.
+func New() *Record {
+	r := &Record{}
 	r.root.Source = NoSource
 	return r
 }
@@ -111,7 +118,7 @@ func (r *Record) Child(n *Node, s Segment) *Node {
 		at = &c.next
 	}
 	if len(r.slab) == cap(r.slab) {
-		r.slab = make([]Node, 0, max(32, cap(r.slab)))
+		r.slab = make([]Node, 0, slabNodes)
 	}
 	r.slab = append(r.slab, Node{Segment: s, Source: NoSource, Index: -1, next: *at})
 	*at = &r.slab[len(r.slab)-1]
@@ -152,7 +159,7 @@ func (r *Record) Set(p Path, i int32) *Node {
 // is good until the next step only; clone it to keep it.
 func (r *Record) Decided() iter.Seq2[Path, *Node] {
 	return func(yield func(Path, *Node) bool) {
-		walk(&r.root, make(Path, 0, 12), yield)
+		walk(&r.root, make(Path, 0, 16), yield)
 	}
 }
 

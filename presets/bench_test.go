@@ -1,0 +1,43 @@
+package presets_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/presettest"
+)
+
+// BenchmarkResolve measures one create, from the object's JSON to the patch.
+// The control is one json.Unmarshal of the same object into a map.
+func BenchmarkResolve(b *testing.B) {
+	vm := presettest.RealisticVM()
+	engine := presets.Engine{}
+	request := presets.Request{
+		Kind: presets.VirtualMachine, Object: vm,
+		Namespace: presets.Namespace{Name: "default", Labels: map[string]string{"kubernetes.io/metadata.name": "default"}},
+	}
+	b.Run("control=json.Unmarshal", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var out map[string]any
+			if err := json.Unmarshal(vm, &out); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for _, extra := range []presettest.Crowd{{}, {Labels: 3334}, {Namespaces: 3333}, {Labels: 3334, Namespaces: 3333}, {Unindexed: 3333}} {
+		b.Run(fmt.Sprintf("beside=%s", extra), func(b *testing.B) {
+			snapshot := presettest.Snapshot(b, append(presettest.RealisticPresets(), extra.Presets()...)...)
+			b.ReportAllocs()
+			for b.Loop() {
+				out, err := engine.Resolve(context.Background(), snapshot, request)
+				if err != nil || len(out.Patch) == 0 {
+					b.Fatal(err, out)
+				}
+			}
+		})
+	}
+}
