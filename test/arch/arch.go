@@ -38,6 +38,7 @@ var Rules = []Rule{
 	{ID: "function-budget", Find: functionBudget},
 	{ID: "file-budget", Find: fileBudget},
 	{ID: "doc-comments", Find: docComments},
+	{ID: "error-words", Find: errorWords},
 }
 
 // Tree is the source of a module, parsed.

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,7 +97,7 @@ func TestInstallCRDsSaysWhatIsWrong(t *testing.T) {
 		})
 	}
 	t.Run("a name that is taken", func(t *testing.T) {
-		ctx, cancel := contextWithin(t, 3)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		err := cp.InstallCRDs(ctx, filepath.Join("testdata", "clash.yaml"))
 		if err == nil || !strings.Contains(err.Error(), `is already in use`) {

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"bufio"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +25,7 @@ func TestSideBySide(t *testing.T) {
 		if errs[i] != nil {
 			t.Fatal(errs[i])
 		}
-		defer cps[i].Stop()
+		t.Cleanup(cps[i].Stop)
 	}
 	a, b := cps[0], cps[1]
 	if a.Config().Host == b.Config().Host || a.Dir() == b.Dir() {
@@ -138,8 +139,8 @@ func TestPortTaken(t *testing.T) {
 	cp := sharedControlPlane(t)
 	port := "--secure-port=" + strings.TrimPrefix(cp.Config().Host, "https://127.0.0.1:")
 	_, err := start(t.Context(), cp.assets, Options{APIServerArgs: []string{port}})
-	failed, ok := err.(*exitError)
-	if !ok || !failed.portTaken() {
+	var failed *exitError
+	if !errors.As(err, &failed) || !failed.portTaken() {
 		t.Errorf("a port in use is not seen as such: %v", err)
 	}
 }

@@ -90,7 +90,3 @@ func alive(pid int) bool {
 	_, _ = fmt.Sscanf(string(stat), "%d %s %s", &id, &name, &state)
 	return state != "Z" && state != "X"
 }
-
-func contextWithin(t *testing.T, seconds int) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(t.Context(), time.Duration(seconds)*time.Second)
-}

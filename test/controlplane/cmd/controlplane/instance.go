@@ -53,7 +53,7 @@ func (in *instance) mustRun() error {
 
 // run starts the control plane in this process and ends with the context or
 // with the process that --while names.
-func (in *instance) run(ctx context.Context, out io.Writer) error {
+func (in *instance) run(ctx context.Context, out io.Writer) (err error) {
 	if controlplane.InUse(in.dir) {
 		return fmt.Errorf("cannot run control plane %q: it runs already", in.name)
 	}
@@ -64,8 +64,10 @@ func (in *instance) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(in.dir)
-	defer cp.Stop()
+	defer func() {
+		cp.Stop()
+		err = errors.Join(err, os.RemoveAll(in.dir))
+	}()
 	if err := os.WriteFile(in.pidFile(), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return fmt.Errorf("cannot write the process id: %w", err)
 	}

@@ -1,0 +1,80 @@
+# make prints help. Everything needs Go alone; what else is needed is built on
+# first use and cached.
+
+GO           ?= go
+FUZZTIME     ?= 1m
+CONTROLPLANE := $(GO) run ./test/controlplane/cmd/controlplane
+GOLANGCI     := bin/golangci-lint
+
+# The working tree as one hash, untracked files included.
+TREE = index=$$(mktemp -u) && GIT_INDEX_FILE=$$index git add -A && GIT_INDEX_FILE=$$index git write-tree && rm -f $$index
+
+.DEFAULT_GOAL := help
+.PHONY: help build generate golden lint test e2e bench fuzz check demo dev render clean generated controlplane
+
+help: ## print this
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build the programs into bin/
+	$(GO) build -o bin/ ./cmd/...
+	@ln -sf virtwright bin/kubectl-virtwright
+
+generate: ## regenerate CRDs, deepcopy and manifests from Go
+	$(GO) generate ./api/...
+
+golden: controlplane ## accept what the tests produce now as the golden files
+	UPDATE_GOLDEN=1 $(GO) test -count=1 -timeout 30m ./...
+
+lint: $(GOLANGCI) ## gofmt, go vet and golangci-lint
+	@unformatted=$$(gofmt -l .); \
+	if [ -n "$$unformatted" ]; then echo "not formatted with gofmt:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GOLANGCI) run
+
+test: controlplane ## all tests, also those against a real API server (ARGS="-run X -v")
+	$(GO) test -timeout 30m ./... $(ARGS)
+
+e2e: controlplane ## only the stories of test/e2e, against a real API server
+	$(GO) test -count=1 -timeout 30m ./test/e2e/... $(ARGS)
+
+bench: controlplane ## benchmarks, each beside its control
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./webhooks/... ./test/bench/... $(ARGS)
+
+fuzz: ## every fuzz target for FUZZTIME (1m)
+	@git ls-files --cached --others --exclude-standard '*_test.go' | xargs grep -oE '^func Fuzz[A-Za-z0-9_]+' /dev/null | \
+	while IFS=: read -r file target; do \
+		echo "$${target#func } in $$(dirname "$$file")"; \
+		$(GO) test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
+	done
+
+check: generated lint test ## what CI runs
+
+demo: controlplane ## a sparse VM comes back whole: the five-minute tour
+	test/demo/demo.sh
+
+dev: controlplane ## a working system to play with, until interrupted
+	test/demo/dev.sh
+
+render: ## effective spec and origins of VM=file, with PRESETS=folder, offline
+	@test -n "$(VM)" || { echo "usage: make render VM=examples/vms/tiny.yaml [PRESETS=examples/presets]"; exit 2; }
+	$(GO) run ./cmd/virtwright expand -f $(VM) $(if $(PRESETS),-f $(PRESETS))
+	$(GO) run ./cmd/virtwright explain -f $(VM) $(if $(PRESETS),-f $(PRESETS))
+
+clean: ## remove what was built here (the cache of control planes stays)
+	rm -rf bin
+
+# Fails when make generate changes a file.
+generated:
+	@before=$$($(TREE)) && $(MAKE) --no-print-directory generate && after=$$($(TREE)) && \
+	if [ "$$before" != "$$after" ]; then \
+		echo "generated files were out of date (make generate has just updated them):"; \
+		git diff --stat "$$before" "$$after"; exit 1; \
+	fi
+
+# Builds the control plane unless it is cached: here, where its progress shows.
+controlplane:
+	@$(CONTROLPLANE) build >/dev/null
+
+$(GOLANGCI): .ci/lint/go.mod .ci/lint/go.sum
+	@echo "building golangci-lint (once, about a minute)"
+	$(GO) build -C .ci/lint -mod=readonly -ldflags '-s -w' -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
