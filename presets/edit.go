@@ -88,7 +88,7 @@ func copyDotted(to, model map[string]any, dotted string) {
 	}
 }
 
-// unset takes away what lies at p, and lists that are empty then.
+// unset takes away what lies at p.
 func (w *work) unset(p provenance.Path) {
 	last := p[len(p)-1]
 	switch at := lookup(w.root, vmSchema(), p[:len(p)-1]).(type) {
@@ -99,10 +99,6 @@ func (w *work) unset(p provenance.Path) {
 		name := p[len(p)-2].Name
 		i := indexOf(at, vmSchema().at(p[:len(p)-1]).keys, last.Name)
 		if i < 0 || parent == nil {
-			return
-		}
-		if len(at) == 1 {
-			delete(parent, name)
 			return
 		}
 		parent[name] = slices.Delete(at, i, i+1)

@@ -75,7 +75,7 @@ func (l *layer) forceLeaf(p *part, obj map[string]any, n *provenance.Node, fresh
 		l.lost(p, n, cur)
 		return
 	}
-	if fields, container := cur.(map[string]any); container && p.emptyObject() && len(fields) > 0 {
+	if _, container := cur.(map[string]any); container && p.emptyObject() {
 		return // it is there, which is all that {} asks for
 	}
 	if cur != nil {

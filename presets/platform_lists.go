@@ -6,7 +6,7 @@ import "github.com/virtwright/virtwright/presets/provenance"
 // without a name are nobody's.
 func (s *spot) elements(name string) []*spot {
 	list, _ := s.get(name).([]any)
-	if len(list) == 0 || s.dead {
+	if len(list) == 0 || s.dead || !s.make() {
 		return nil
 	}
 	n := s.m.w.rec.Child(s.node, provenance.Segment{Name: name})

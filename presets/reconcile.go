@@ -15,20 +15,19 @@ func (r *revision) reconcile() {
 	for p := range rec.Decided() {
 		recorded = append(recorded, slices.Clone(p))
 	}
-	returned := map[string]bool{}
 	for _, p := range recorded {
 		n := rec.At(p)
-		if n == nil || n.Source == provenance.NoSource {
-			continue // gone with what it lay under
+		if n == nil || n.Source == provenance.NoSource || ownerOf(p)&runState != 0 {
+			continue // gone with what it lay under; or people's
 		}
 		s := rec.Sources[n.Source]
 		if s.Role.Outranks() {
 			r.govern(p, n, s)
 			continue
 		}
-		r.keep(p, n, returned)
+		r.keep(p, n)
 	}
-	r.reorder(returned)
+	r.reorder(recorded)
 	r.dropWidowed()
 }
 
@@ -113,7 +112,7 @@ func (r *revision) newRivals(p provenance.Path) []provenance.Path {
 }
 
 // keep lets a default that vanished return, and gives one that changed to the user.
-func (r *revision) keep(p provenance.Path, n *provenance.Node, returned map[string]bool) {
+func (r *revision) keep(p provenance.Path, n *provenance.Node) {
 	if r.unchanged(p) {
 		return
 	}
@@ -121,11 +120,6 @@ func (r *revision) keep(p provenance.Path, n *provenance.Node, returned map[stri
 	if lookup(r.work.root, vmSchema(), p) != nil || was == nil || !r.mayReturn(p) {
 		n.Clear()
 		return
-	}
-	for i, seg := range p {
-		if seg.Kind == provenance.Element && lookup(r.work.root, vmSchema(), p[:i+1]) == nil {
-			returned[p[:i+1].String()] = true
-		}
 	}
 	if !r.work.setAt(p, cloneJSON(was), r.old) {
 		n.Clear()
@@ -202,35 +196,32 @@ func (r *revision) dropWidowed() {
 	}
 }
 
-// reorder puts elements that returned where they stood: behind the user's, in
-// the order of the stored list.
-func (r *revision) reorder(returned map[string]bool) {
+// reorder puts elements that returned where they stood: behind those that were
+// sent, in the order of the stored list.
+func (r *revision) reorder(recorded []provenance.Path) {
 	done := map[string]bool{}
-	for text := range returned {
-		p, err := provenance.ParsePath(text)
-		if err != nil {
-			continue
+	for _, p := range recorded {
+		for i, seg := range p {
+			if list := p[:i]; seg.Kind == provenance.Element && !done[list.String()] {
+				done[list.String()] = true
+				r.reorderList(list)
+			}
 		}
-		list := p[:len(p)-1]
-		if done[list.String()] {
-			continue
-		}
-		done[list.String()] = true
-		r.reorderList(list, returned)
 	}
 }
 
-func (r *revision) reorderList(list provenance.Path, returned map[string]bool) {
-	keys := vmSchema().at(list).keys
-	stored, _ := lookup(r.old, vmSchema(), list).([]any)
+func (r *revision) reorderList(list provenance.Path) {
+	s := vmSchema().at(list)
 	now, _ := lookup(r.work.root, vmSchema(), list).([]any)
+	stored, _ := lookup(r.old, vmSchema(), list).([]any)
+	sent, _ := lookup(r.sent, vmSchema(), list).([]any)
 	rank := func(e any) int {
 		fields, _ := e.(map[string]any)
-		key, _ := elementKey(keys, fields)
-		if !returned[list.With(provenance.Segment{Name: key, Kind: provenance.Element}).String()] {
+		key, _ := elementKey(s.keys, fields)
+		if indexOf(sent, s.keys, key) >= 0 {
 			return -1
 		}
-		return indexOf(stored, keys, key)
+		return indexOf(stored, s.keys, key)
 	}
 	slices.SortStableFunc(now, func(a, b any) int { return rank(a) - rank(b) })
 }

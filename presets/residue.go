@@ -19,6 +19,20 @@ func residue(root map[string]any, rec *provenance.Record) {
 	unset(rec.Root(), root, vmSchema(), rec)
 }
 
+// residueOfStored is residue for a VM that is stored: its run state is
+// people's, whoever set it first.
+func residueOfStored(root map[string]any, rec *provenance.Record) {
+	spec, _ := root["spec"].(map[string]any)
+	running, strategy := spec["running"], spec["runStrategy"]
+	residue(root, rec)
+	for name, v := range map[string]any{"running": running, "runStrategy": strategy} {
+		if spec != nil && v != nil {
+			spec[name] = v
+			root["spec"] = spec
+		}
+	}
+}
+
 // unset undoes the record at and beneath n in v and returns what remains of
 // v, nil for nothing.
 func unset(n *provenance.Node, v any, s *schema, rec *provenance.Record) any {
@@ -56,6 +70,7 @@ func hasChildren(n *provenance.Node) bool {
 }
 
 func unsetFields(n *provenance.Node, fields map[string]any, s *schema, rec *provenance.Record) any {
+	sentEmpty := n.WasEmpty || len(fields) == 0 && n.Source == provenance.NoSource
 	for c := range n.Children() {
 		step := s.field(c.Name)
 		if left := unset(c, fields[c.Name], step, rec); left != nil {
@@ -64,7 +79,7 @@ func unsetFields(n *provenance.Node, fields map[string]any, s *schema, rec *prov
 			delete(fields, c.Name)
 		}
 	}
-	if len(fields) == 0 && !n.WasEmpty && n != rec.Root() {
+	if len(fields) == 0 && !sentEmpty && n != rec.Root() {
 		return nil
 	}
 	return fields
@@ -74,6 +89,7 @@ func unsetElements(n *provenance.Node, list []any, s *schema, rec *provenance.Re
 	if s.shape != shapeKeyed {
 		return list
 	}
+	sentEmpty := n.WasEmpty || len(list) == 0 && n.Source == provenance.NoSource
 	for c := range n.Children() {
 		i := indexOf(list, s.keys, c.Name)
 		if i < 0 {
@@ -88,7 +104,7 @@ func unsetElements(n *provenance.Node, list []any, s *schema, rec *provenance.Re
 			list = append(list[:i], list[i+1:]...)
 		}
 	}
-	if len(list) == 0 && !n.WasEmpty {
+	if len(list) == 0 && !sentEmpty {
 		return nil
 	}
 	return list
@@ -97,9 +113,15 @@ func unsetElements(n *provenance.Node, list []any, s *schema, rec *provenance.Re
 // restoreBeneath rebuilds overruled values under a container that is gone.
 func restoreBeneath(n *provenance.Node, s *schema, rec *provenance.Record) any {
 	if s.shape == shapeKeyed {
-		return unsetElements(n, nil, s, rec)
+		if list, _ := unsetElements(n, nil, s, rec).([]any); len(list) > 0 {
+			return list
+		}
+		return nil
 	}
-	return unsetFields(n, map[string]any{}, s, rec)
+	if fields, _ := unsetFields(n, map[string]any{}, s, rec).(map[string]any); len(fields) > 0 {
+		return fields
+	}
+	return nil
 }
 
 func (w *work) kind() Kind {

@@ -45,7 +45,9 @@ func NewSnapshot(compiled []*Compiled, broken []PresetName) *Snapshot {
 	// Filled by precedence, so that matches need next to no sorting.
 	slices.SortStableFunc(sorted, byPrecedence)
 	for _, c := range sorted {
-		s.byRef[presetKey{c.Namespace, c.Ref}] = c
+		if !c.legacy { // nobody names those
+			s.byRef[presetKey{c.Namespace, c.Ref}] = c
+		}
 		if c.Cluster() {
 			s.cluster.add(c)
 			continue

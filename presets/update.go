@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"gomodules.xyz/jsonpatch/v2"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -17,9 +16,10 @@ type revision struct {
 	engine *Engine
 	snap   *Snapshot
 	req    Request
-	// old is what is stored; work holds what was sent and is changed in place.
-	old  map[string]any
-	work *work
+	// old is what is stored and sent what was sent; work starts as sent and is
+	// changed in place.
+	old, sent map[string]any
+	work      *work
 	// notes for the writer.
 	notes []string
 }
@@ -29,7 +29,7 @@ type revision struct {
 // What happens depends on what the writer changed:
 //
 //   - nothing, or run state, or the writer is trusted, or the VM is going: nothing;
-//   - spec: leaves that a recorded override governs are put back, leaves of
+//   - spec or labels: leaves that a recorded override governs are put back, leaves of
 //     virtwright's that vanished return, forbid rules refuse what is new;
 //   - labels or steering annotations: presets that match now and did not
 //     before act as on a create;
@@ -48,7 +48,11 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 	if err != nil {
 		return nil, err
 	}
-	r := &revision{engine: e, snap: s, req: req, old: old, work: w}
+	sent, err := decode("object", req.Object)
+	if err != nil {
+		return nil, err
+	}
+	r := &revision{engine: e, snap: s, req: req, old: old, sent: sent, work: w}
 	if err := r.loadRecord(); err != nil {
 		return nil, err
 	}
@@ -73,11 +77,7 @@ func (r *revision) loadRecord() error {
 	if err != nil {
 		rec = provenance.New() // never written by us, so nothing is ours
 	}
-	for p, n := range rec.Decided() {
-		if ownerOf(p)&runState != 0 {
-			n.Clear() // once stored, run state is people's
-			continue
-		}
+	for _, n := range rec.Decided() {
 		n.Weak = rec.Sources[n.Source].Role != provenance.Remove
 	}
 	w := r.work
@@ -90,15 +90,14 @@ func (r *revision) loadRecord() error {
 }
 
 func (r *revision) run(ctx context.Context) (*Result, error) {
-	sent := lookup(r.work.root, vmSchema(), vmAnnotations)
-	asked, _ := sent.(map[string]any)
+	asked, _ := lookup(r.work.root, vmSchema(), vmAnnotations).(map[string]any)
 	before, _ := lookup(r.old, vmSchema(), vmAnnotations).(map[string]any)
 	again := asked[v1alpha1.AnnotationReapply] != nil && asked[v1alpha1.AnnotationReapply] != before[v1alpha1.AnnotationReapply]
 	spec := !equalJSON(withoutRunState(r.old["spec"]), withoutRunState(r.work.root["spec"]))
 	labels := r.differs(vmLabels) || r.differs(templateLabels)
 	steering := slices.ContainsFunc(steeringKeys, func(key string) bool { return asked[key] != before[key] })
 
-	if spec {
+	if spec || labels {
 		r.reconcile()
 	}
 	if again {
@@ -159,7 +158,7 @@ func (r *revision) match(ctx context.Context, anew bool) (matching, error) {
 // query looks at what the user wrote of root.
 func (r *revision) query(ctx context.Context, root map[string]any) (*query, field.ErrorList) {
 	view, _ := cloneJSON(root).(map[string]any)
-	residue(view, r.work.rec)
+	residueOfStored(view, r.work.rec)
 	return (&work{root: view}).query(ctx, r.req, nil)
 }
 
@@ -209,22 +208,14 @@ func grows(was, is any) bool {
 func (r *revision) reapply(ctx context.Context) (*Result, error) {
 	w := r.work
 	w.dropProvenance()
-	residue(w.root, w.rec)
+	residueOfStored(w.root, w.rec)
 	fresh := &work{root: w.root, rec: provenance.New()}
 	out, err := r.engine.expand(ctx, r.snap, fresh, r.req)
 	if err != nil {
 		return nil, err
 	}
-	out.Patch, err = r.patch(fresh)
-	return out, err
-}
-
-func (r *revision) patch(w *work) ([]jsonpatch.Operation, error) {
-	sent, err := decode("object", r.req.Object)
-	if err != nil {
-		return nil, err
-	}
-	return diff(sent, w.root, vmSchema()), nil
+	out.Patch = diff(r.sent, fresh.root, vmSchema())
+	return out, nil
 }
 
 // finish stores the record of the stored VM, as far as it still holds.
@@ -240,7 +231,6 @@ func (r *revision) finish(m matching) (*Result, error) {
 	out := &Result{Record: w.rec, Matched: m.presets, Conflicts: w.conflicts, w: w}
 	out.Warnings = bounded(append(r.notes, w.warnings(deeds, m.warnings, nil)...))
 	out.Audit = audit(deeds, nil)
-	var err error
-	out.Patch, err = r.patch(w)
-	return out, err
+	out.Patch = diff(r.sent, w.root, vmSchema())
+	return out, nil
 }

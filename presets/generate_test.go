@@ -1,0 +1,169 @@
+package presets
+
+import (
+	"fmt"
+	"maps"
+	"math/rand"
+	"slices"
+
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// A generator makes random partial VMs out of the schema. Few names and values
+// are used, so that what it makes collides.
+type generator struct {
+	*rand.Rand
+	// sparseness is the chance in 100 that an optional field is left out.
+	sparseness int
+}
+
+var (
+	names      = []string{"a", "b", "root"}
+	words      = []string{"x", "y", "virtio"}
+	quantities = []any{"1Gi", "1024Mi", "2Gi", "1000m", "1", int64(1), int64(2)}
+)
+
+func pick[T any](g generator, from []T) T { return from[g.Intn(len(from))] }
+
+func (g generator) vm() map[string]any {
+	out := map[string]any{}
+	if meta := g.metadata(); len(meta) > 0 {
+		out["metadata"] = meta
+	}
+	if g.Intn(8) > 0 {
+		spec, _ := g.value(vmSchema().fields["spec"], provenance.Of("spec")).(map[string]any)
+		delete(spec, "instancetype")
+		delete(spec, "preference")
+		out["spec"] = spec
+	}
+	return out
+}
+
+func (g generator) metadata() map[string]any {
+	meta := map[string]any{}
+	for _, name := range []string{"labels", "annotations"} {
+		if g.Intn(3) == 0 {
+			meta[name] = map[string]any{pick(g, names): pick(g, words), "example.com/" + pick(g, names): pick(g, words)}
+		}
+	}
+	return meta
+}
+
+// busy are objects that are never left out, so that something happens in them.
+var busy = []string{"spec", "template", "domain", "devices", "disks", "volumes", "interfaces", "networks", "cpu", "memory"}
+
+func (g generator) value(s *schema, p provenance.Path) any {
+	switch s.shape {
+	case shapeObject:
+		if len(p) > 1 && p[len(p)-1].Name == "metadata" {
+			return g.metadata()
+		}
+		return g.object(s, p)
+	case shapeMap:
+		return map[string]any{pick(g, names): g.value(s.elem, p), "example.com/" + pick(g, names): g.value(s.elem, p)}
+	case shapeKeyed:
+		return g.list(s, p)
+	case shapeAtomic:
+		return []any{g.value(s.elem, p)}
+	}
+	return g.scalar(s)
+}
+
+func (g generator) object(s *schema, p provenance.Path) map[string]any {
+	out := map[string]any{}
+	fields := slices.Sorted(maps.Keys(s.fields))
+	g.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
+	for _, name := range fields {
+		if name == "status" || slices.ContainsFunc(s.rivals[name], func(r string) bool { return out[r] != nil }) {
+			continue
+		}
+		chance := 100 - g.sparseness
+		if slices.Contains(busy, name) {
+			chance = 85
+		}
+		if g.Intn(100) < chance {
+			out[name] = g.value(s.fields[name], p.With(provenance.Segment{Name: name}))
+		}
+	}
+	return out
+}
+
+func (g generator) list(s *schema, p provenance.Path) []any {
+	var out []any
+	for _, i := range g.Perm(len(names))[:1+g.Intn(2)] {
+		e, _ := g.value(s.elem, p.With(provenance.Segment{Name: names[i], Kind: provenance.Element})).(map[string]any)
+		for _, k := range s.keys {
+			setDotted(e, k.field, g.keyValue(s, k.field, names[i]))
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// keyValue is a key that fits the type of its field.
+func (g generator) keyValue(s *schema, field, name string) any {
+	p, _ := provenance.ParsePath(field)
+	if at := s.elem.at(p); at != nil && at.shape == shapeInteger {
+		return int64(len(name))
+	}
+	return name
+}
+
+func setDotted(to map[string]any, dotted string, value any) {
+	p, _ := provenance.ParsePath(dotted)
+	for _, seg := range p[:len(p)-1] {
+		sub, ok := to[seg.Name].(map[string]any)
+		if !ok {
+			sub = map[string]any{}
+			to[seg.Name] = sub
+		}
+		to = sub
+	}
+	to[p[len(p)-1].Name] = value
+}
+
+func (g generator) scalar(s *schema) any {
+	switch s.shape {
+	case shapeString:
+		return pick(g, words)
+	case shapeBool:
+		return g.Intn(2) == 0
+	case shapeInteger:
+		return int64(g.Intn(4))
+	case shapeNumber:
+		return float64(g.Intn(4)) + 0.5
+	case shapeQuantity:
+		return pick(g, quantities)
+	}
+	return pick(g, words)
+}
+
+// presetSpec is a random preset of one scope that compiles.
+func (g generator) preset(i int) *Compiled {
+	for {
+		c := g.tryPreset(i)
+		if c != nil {
+			return c
+		}
+	}
+}
+
+func (g generator) tryPreset(i int) *Compiled {
+	sparse := generator{g.Rand, 97}
+	spec := map[string]any{"priority": int64(g.Intn(3))}
+	kind := g.Intn(6)
+	if kind != 0 {
+		spec["defaults"] = sparse.vm()
+	}
+	if kind < 3 {
+		spec["overrides"] = sparse.vm()
+	}
+	if kind == 4 {
+		spec["remove"] = []any{"spec.template.spec.domain.devices.disks[a]", "spec.template.spec.domain.cpu.model", "spec.template.spec.domain.devices.rng"}
+	}
+	namespace := ""
+	if g.Intn(2) == 0 {
+		namespace = "ns"
+	}
+	return compileSpec(namespace, fmt.Sprintf("p%d", i), spec)
+}

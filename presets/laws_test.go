@@ -1,0 +1,251 @@
+package presets
+
+import (
+	"encoding/json"
+	"math/rand"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/google/go-cmp/cmp"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// compileSpec compiles a preset given as decoded JSON; nil when it is refused.
+func compileSpec(namespace, name string, spec map[string]any) *Compiled {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		panic(err)
+	}
+	var p v1alpha1.Preset = &v1alpha1.ClusterVirtualMachinePreset{}
+	if namespace != "" {
+		p = &v1alpha1.VirtualMachinePreset{}
+	}
+	p.SetName(name)
+	p.SetNamespace(namespace)
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, p.GetSpec()); err != nil {
+		panic(err)
+	}
+	c, _ := Compile(p)
+	return c
+}
+
+// A law is checked on many random cases; a failure names the seed.
+func checkLaw(t *testing.T, law func(t *testing.T, c lawCase)) {
+	t.Helper()
+	cases := int64(400)
+	if n, err := strconv.ParseInt(os.Getenv("VIRTWRIGHT_LAW_CASES"), 10, 64); err == nil {
+		cases = n
+	}
+	if testing.Short() {
+		cases = 40
+	}
+	for seed := range cases {
+		g := generator{rand.New(rand.NewSource(seed)), 85}
+		c := lawCase{generator: g, seed: seed, vm: g.vm(), engine: Engine{}}
+		if seed%3 == 0 {
+			c.engine.Platform = &Platform{}
+		}
+		for i := range 1 + g.Intn(5) {
+			c.presets = append(c.presets, g.preset(i))
+		}
+		law(t, c)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+type lawCase struct {
+	generator
+	seed    int64
+	vm      map[string]any
+	presets []*Compiled
+	engine  Engine
+}
+
+func (c lawCase) resolve(t *testing.T, vm map[string]any, presets []*Compiled) *Result {
+	t.Helper()
+	return c.request(t, presets, Request{Kind: VirtualMachine, Object: encode(vm)})
+}
+
+func (c lawCase) request(t *testing.T, presets []*Compiled, req Request) *Result {
+	t.Helper()
+	req.Namespace = Namespace{Name: "ns"}
+	out, err := c.engine.Resolve(t.Context(), NewSnapshot(presets, nil), req)
+	if err != nil {
+		t.Fatalf("seed %d: %v\n%s", c.seed, err, req.Object)
+	}
+	return out
+}
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// roundTrip is v as an API server would hand it out again.
+func roundTrip(v any) map[string]any {
+	out, err := decode("test", encode(v))
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// apply applies a patch as strictly as RFC 6902 says.
+func apply(t *testing.T, to []byte, patch any) map[string]any {
+	t.Helper()
+	decoded, err := jsonpatch.DecodePatch(encode(patch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := jsonpatch.NewApplyOptions()
+	options.SupportNegativeIndices = false
+	out, err := decoded.ApplyWithOptions(to, options)
+	if err != nil {
+		t.Fatalf("cannot apply %s to %s: %v", encode(patch), to, err)
+	}
+	v, err := decode("patched", out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestLawOrderIndependence(t *testing.T) {
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		want := c.resolve(t, c.vm, c.presets)
+		shuffled := slices.Clone(c.presets)
+		for range 3 {
+			c.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+			got := c.resolve(t, c.vm, shuffled)
+			if diff := cmp.Diff(roundTrip(want.Object()), roundTrip(got.Object())); diff != "" {
+				t.Errorf("order of presets changed the result: %s", diff)
+			}
+			if diff := cmp.Diff(want.Warnings, got.Warnings); diff != "" {
+				t.Errorf("order of presets changed the warnings: %s", diff)
+			}
+		}
+	})
+}
+
+func TestLawIdempotence(t *testing.T) {
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		once := roundTrip(c.resolve(t, c.vm, c.presets).Object())
+		again := c.resolve(t, once, c.presets)
+		if len(again.Patch) > 0 {
+			t.Errorf("a second pass changes:\n%s\nof\n%s\nfrom\n%s", encode(again.Patch), encode(once), encode(c.vm))
+		}
+	})
+}
+
+func TestLawPatchIsMinimalAndRight(t *testing.T) {
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		c.plantUnknown()
+		raw := encode(c.vm)
+		out := c.resolve(t, c.vm, c.presets)
+		got := apply(t, raw, out.Patch)
+		want := roundTrip(out.Object())
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("the patch makes something else than the result: %s\npatch %s\nof %s", diff, encode(out.Patch), raw)
+		}
+		if diff := cmp.Diff(unknowns(roundTrip(c.vm)), unknowns(got)); diff != "" {
+			t.Errorf("unknown fields changed: %s", diff)
+		}
+		for _, op := range out.Patch {
+			if was := pointer(roundTrip(c.vm), op.Path); op.Operation == "replace" && equalJSON(was, op.Value) {
+				t.Errorf("operation %v changes nothing", op)
+			}
+		}
+	})
+}
+
+func TestLawDefaultsNeverChangeUserLeaves(t *testing.T) {
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		only := slices.DeleteFunc(slices.Clone(c.presets), func(p *Compiled) bool { return p.outranksUser() })
+		got := roundTrip(c.resolve(t, c.vm, only).Object())
+		eachLeaf(c.vm, vmSchema(), nil, func(p provenance.Path, v any) {
+			is := lookup(got, vmSchema(), p)
+			if fields, ok := v.(map[string]any); ok && len(fields) == 0 {
+				if _, still := is.(map[string]any); still {
+					return
+				}
+			}
+			if !equalJSON(v, is) {
+				t.Errorf("a default changed %s from %s to %s", p, show(v), show(is))
+			}
+		})
+	})
+}
+
+func TestLawProvenanceIsComplete(t *testing.T) {
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		out := c.resolve(t, c.vm, c.presets)
+		got := roundTrip(out.Object())
+		stored, _ := lookup(got, vmSchema(), provenanceOn(VirtualMachine)).(string)
+		rec := provenance.New()
+		if stored != "" {
+			var err error
+			if rec, err = provenance.Decode(stored); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eachLeaf(got, vmSchema(), nil, func(p provenance.Path, v any) {
+			if p.HasPrefix(provenanceOn(VirtualMachine)) {
+				return
+			}
+			_, ours := rec.SourceOf(p)
+			was := lookup(c.vm, vmSchema(), p)
+			if was == nil && !ours {
+				t.Errorf("%s = %s came from nowhere", p, show(v))
+			}
+			if ours && was != nil && !rec.At(p).Overruled {
+				t.Errorf("%s is the user's, but the record has it as %v", p, rec.Sources[rec.At(p).Source])
+			}
+		})
+		residue(got, rec)
+		dropAnnotation(got)
+		want := roundTrip(c.vm)
+		sortLists(want, vmSchema()) // a removed element returns at the end
+		sortLists(got, vmSchema())
+		if diff := cmp.Diff(want, got); diff != "" && !emptyMetadata(want, got) {
+			t.Errorf("what the record says is not the user's leaves (-sent +left): %s\nof %s\nsent %s", diff, stored, encode(c.vm))
+		}
+	})
+}
+
+func TestLawSendingTheSameAgainChangesNothing(t *testing.T) {
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		stored := roundTrip(c.resolve(t, c.vm, c.presets).Object())
+		for reason, sent := range map[string]map[string]any{"the whole VM": relabelled(stored), "the sparse VM": c.vm} {
+			if equalJSON(sent["spec"], stored["spec"]) && equalJSON(lookup(sent, vmSchema(), vmLabels), lookup(stored, vmSchema(), vmLabels)) {
+				continue // a change of annotations alone is nobody's business
+			}
+			out := c.request(t, c.presets, Request{Kind: VirtualMachine, Object: encode(sent), OldObject: encode(stored)})
+			got := apply(t, encode(sent), out.Patch)
+			want := roundTrip(stored)
+			if reason == "the whole VM" {
+				want = relabelled(stored)
+			}
+			if reason == "the sparse VM" {
+				// Run state is people's once it is stored.
+				for _, name := range []string{"running", "runStrategy"} {
+					copyField(want, got, "spec", name)
+				}
+				clearRecord(want, got)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("updating with %s changed it (-stored +got): %s\nsent %s\nstored %s", reason, diff, encode(sent), encode(stored))
+			}
+		}
+	})
+}
