@@ -83,7 +83,7 @@ func alive(pid int) bool {
 	}
 	stat, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "stat"))
 	if err != nil {
-		return !os.IsNotExist(err)
+		return true // no /proc here, or gone just now, as the next look will tell
 	}
 	var id int
 	var name, state string
