@@ -2,12 +2,12 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
@@ -122,9 +122,11 @@ func (cp *ControlPlane) startProgram(name string, args []string) (*process, erro
 	return startProcess(filepath.Join(cp.assets, name), cp.dir.path, args)
 }
 
+// errHopeless says that waiting longer does not help.
+var errHopeless = errors.New("it will not come about by itself")
+
 // wait calls ready until it returns nil. It gives up when the context ends, when
-// a program of the control plane has ended, or when the answer is that the
-// request was wrong.
+// a program of the control plane has ended, or when the error is errHopeless.
 func (cp *ControlPlane) wait(ctx context.Context, what string, ready func(context.Context) error) error {
 	for {
 		err := ready(ctx)
@@ -139,7 +141,7 @@ func (cp *ControlPlane) wait(ctx context.Context, what string, ready func(contex
 				return ended
 			}
 		}
-		if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+		if errors.Is(err, errHopeless) {
 			return fmt.Errorf("cannot wait for %s: %w", what, err)
 		}
 		select {

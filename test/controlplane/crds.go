@@ -59,27 +59,19 @@ func (cp *ControlPlane) waitForCRDs(ctx context.Context, crds []*apiextensionsv1
 	return nil
 }
 
-// established is an error with every reason why the CRD is not Established yet.
+// established is an error unless the CRD is Established. Names that another CRD
+// has are not given up by waiting.
 func established(crd *apiextensionsv1.CustomResourceDefinition) error {
-	problems := []error{errors.New("it is not Established")}
 	for _, condition := range crd.Status.Conditions {
 		holds := condition.Status == apiextensionsv1.ConditionTrue
-		switch condition.Type {
-		case apiextensionsv1.Established:
-			if holds {
-				return nil
-			}
-		case apiextensionsv1.NonStructuralSchema:
-			if holds {
-				problems = append(problems, errors.New(condition.Message))
-			}
-		case apiextensionsv1.NamesAccepted:
-			if !holds {
-				problems = append(problems, errors.New(condition.Message))
-			}
+		switch {
+		case condition.Type == apiextensionsv1.NamesAccepted && !holds:
+			return fmt.Errorf("%w: %s", errHopeless, condition.Message)
+		case condition.Type == apiextensionsv1.Established && holds:
+			return nil
 		}
 	}
-	return errors.Join(problems...)
+	return errors.New("it is not Established")
 }
 
 // served asks each served version for one object: discovery may promise a
