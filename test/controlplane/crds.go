@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
@@ -24,20 +25,22 @@ func (cp *ControlPlane) InstallCRDs(ctx context.Context, paths ...string) error 
 	if len(options.CRDs) == 0 {
 		return fmt.Errorf("cannot read CRDs: none in %q", paths)
 	}
-	if err := envtest.CreateCRDs(cp.admin, options.CRDs); err != nil {
+	config := cp.Config()
+	config.WarningHandler = rest.NoWarnings{} // that a version is deprecated is its users' business
+	if err := envtest.CreateCRDs(config, options.CRDs); err != nil {
 		return fmt.Errorf("cannot create CRDs: %w", err)
 	}
-	return cp.waitForCRDs(ctx, options.CRDs)
+	return cp.waitForCRDs(ctx, config, options.CRDs)
 }
 
-func (cp *ControlPlane) waitForCRDs(ctx context.Context, crds []*apiextensionsv1.CustomResourceDefinition) error {
+func (cp *ControlPlane) waitForCRDs(ctx context.Context, config *rest.Config, crds []*apiextensionsv1.CustomResourceDefinition) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	definitions, err := clientset.NewForConfig(cp.admin)
+	definitions, err := clientset.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("cannot make a client: %w", err)
 	}
-	objects, err := dynamic.NewForConfig(cp.admin)
+	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("cannot make a client: %w", err)
 	}
