@@ -40,7 +40,11 @@ const progressInterval = 5 * time.Second
 // The cache is filled at first use, under a lock, so that concurrent callers
 // build once; that takes minutes, which progress lines show.
 func Assets(ctx context.Context, progress io.Writer) (string, error) {
-	if dir := os.Getenv(assetsVariable); dir != "" {
+	if given := os.Getenv(assetsVariable); given != "" {
+		dir, err := filepath.Abs(given)
+		if err != nil {
+			return "", fmt.Errorf("cannot use %s=%s: %w", assetsVariable, given, err)
+		}
 		return dir, checkAssets(dir)
 	}
 	source, err := sourceDir()
