@@ -1,0 +1,57 @@
+package webhooks
+
+import (
+	"encoding/json"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+)
+
+// watchedAnnotations make an update worth looking at: those by which authors
+// steer, and those that are virtwright's own.
+var watchedAnnotations = []string{
+	v1alpha1.AnnotationPresets, v1alpha1.AnnotationExclude, v1alpha1.AnnotationReapply, v1alpha1.AnnotationProvenance,
+}
+
+type condition = admissionregistrationv1.MatchCondition
+
+// notDeleted keeps away objects that only wait for their finalizers.
+func notDeleted() condition {
+	return condition{Name: "not-being-deleted", Expression: `!has(object.metadata.deletionTimestamp)`}
+}
+
+// notTrusted keeps away updates by controllers. What they create is looked at:
+// it is KubeVirt's controller, or ours, that launches the instances of VMs.
+func notTrusted(users []string) condition {
+	return condition{
+		Name:       "not-an-update-by-a-trusted-writer",
+		Expression: fmt.Sprintf(`request.operation != "UPDATE" || !(request.userInfo.username in %s)`, celList(users)),
+	}
+}
+
+// machineChanged keeps away updates of a VM that change nothing we look at.
+func machineChanged() condition {
+	return condition{Name: "changes-what-presets-see", Expression: `request.operation != "UPDATE" ||` +
+		` object.?spec != oldObject.?spec ||` +
+		` object.metadata.?labels != oldObject.metadata.?labels ||` +
+		` ` + celList(watchedAnnotations) + `.exists(key, object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key])`}
+}
+
+// specChanged keeps away updates that leave spec as it is.
+func specChanged() condition {
+	return condition{Name: "changes-spec", Expression: `request.operation != "UPDATE" || object.?spec != oldObject.?spec`}
+}
+
+// celList is a list of strings in CEL, whose string literals are JSON's and more.
+func celList(items []string) string {
+	if items == nil {
+		items = []string{}
+	}
+	text, err := json.Marshal(items)
+	if err != nil { // unreachable: strings can be encoded
+		return "[]"
+	}
+	return string(text)
+}

@@ -1,0 +1,141 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/presettest"
+)
+
+const (
+	controller = "system:serviceaccount:kubevirt:kubevirt-controller"
+	author     = "jane"
+)
+
+// fixed is a set of presets that stays as it is.
+type fixed struct{ set *presets.Snapshot }
+
+func (f fixed) Snapshot() *presets.Snapshot { return f.set }
+
+// namespaces by name.
+type namespaces map[string]presets.Namespace
+
+func (n namespaces) Get(_ context.Context, name string) (presets.Namespace, error) {
+	found, ok := n[name]
+	if !ok {
+		return found, apierrors.NewNotFound(corev1.Resource("namespaces"), name)
+	}
+	return found, nil
+}
+
+// owners by UID.
+type owners map[types.UID]string
+
+func (o owners) Get(_ context.Context, _ types.NamespacedName, uid types.UID) ([]byte, error) {
+	if text, ok := o[uid]; ok {
+		return presettest.JSON(text), nil
+	}
+	return nil, nil
+}
+
+// sizes are a preset of either scope and one that acts at launch.
+func sizes(t testing.TB) *presets.Snapshot {
+	return presettest.Snapshot(t,
+		presettest.Cluster("small", `
+match: {labels: {matchLabels: {vm-size: small}}}
+defaults: {spec: {template: {spec: {domain: {cpu: {cores: 2}, memory: {guest: 2Gi}}}}}}
+forbid: [{path: spec.template.spec.domain.devices.hostDevices, message: not here}]`),
+		presettest.Namespaced("lab", "halted", `
+defaults: {spec: {runStrategy: Halted}}`),
+		presettest.Cluster("placement", `
+applyAt: Launch
+match: {namespaces: {matchLabels: {tier: prod}}}
+defaults: {spec: {template: {spec: {nodeSelector: {pool: vms}}}}}`),
+	)
+}
+
+// machines admits a kind with the presets of sizes.
+func machines(t testing.TB, kind presets.Kind) *Machine {
+	return &Machine{
+		Kind: kind, Engine: &presets.Engine{}, Snapshots: fixed{sizes(t)},
+		Namespaces: namespaces{"lab": {Name: "lab"}, "shop": {Name: "shop", Labels: map[string]string{"tier": "prod"}}},
+		Owners:     owners{"u1": `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, namespace: shop, uid: u1, labels: {vm-size: small}}}`},
+		Trusted:    sets.New(controller),
+	}
+}
+
+// creates is a request of an author; the object is YAML.
+func creates(kind, namespace, object string) admission.Request {
+	group, version := "kubevirt.io", "v1"
+	if kind != "VirtualMachine" && kind != "VirtualMachineInstance" {
+		group, version = "virtwright.dev", "v1alpha1"
+	}
+	raw := presettest.JSON(object)
+	var meta metav1.PartialObjectMetadata
+	_ = json.Unmarshal(raw, &meta)
+	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: "request-1", Operation: admissionv1.Create, Namespace: namespace, Name: meta.Name,
+		Kind:     metav1.GroupVersionKind{Group: group, Version: version, Kind: kind},
+		UserInfo: authenticationv1.UserInfo{Username: author},
+		Object:   runtime.RawExtension{Raw: raw},
+	}}
+}
+
+// updates is a request that replaces an object.
+func updates(kind, namespace, before, after string) admission.Request {
+	req := creates(kind, namespace, after)
+	req.Operation, req.OldObject.Raw = admissionv1.Update, presettest.JSON(before)
+	return req
+}
+
+// patched applies the patch of a response as API servers do, and returns a field of the result.
+func patched(t *testing.T, req admission.Request, resp admission.Response, path ...string) any {
+	t.Helper()
+	if err := resp.Complete(req); err != nil {
+		t.Fatal(err)
+	}
+	raw := req.Object.Raw
+	if len(resp.Patches) > 0 {
+		patch, err := jsonpatch.DecodePatch(resp.Patch)
+		if err != nil {
+			t.Fatalf("cannot decode %s: %v", resp.Patch, err)
+		}
+		if raw, err = patch.Apply(raw); err != nil {
+			t.Fatalf("cannot apply %s: %v", resp.Patch, err)
+		}
+	}
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range path {
+		fields, _ := value.(map[string]any)
+		value = fields[name]
+	}
+	return value
+}
+
+// causes are the field paths of a refusal.
+func causes(resp admission.Response) []string {
+	var out []string
+	if resp.Result == nil || resp.Result.Details == nil {
+		return nil
+	}
+	for _, cause := range resp.Result.Details.Causes {
+		out = append(out, cause.Field)
+	}
+	return out
+}

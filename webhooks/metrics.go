@@ -1,0 +1,81 @@
+package webhooks
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// Metrics of admission. A nil *Metrics measures nothing.
+type Metrics struct {
+	admissions *prometheus.CounterVec
+	duration   *prometheus.HistogramVec
+	conflicts  prometheus.Counter
+}
+
+// NewMetrics makes the metrics of admission and registers them.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		admissions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "virtwright_admissions_total",
+			Help: "Admission requests answered, by kind of the object, operation and result: changed (patched), unchanged (allowed as sent), refused (the object is wrong or forbidden) or error (virtwright could not answer, and the request failed).",
+		}, []string{"kind", "operation", "result"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "virtwright_admission_duration_seconds",
+			Help:    "Time from a decoded admission request to the response, in seconds, by kind of the object and operation. TLS, HTTP and the API server are not in it.",
+			Buckets: []float64{50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 0.1, 0.2, 0.5, 1, 2, 5},
+		}, []string{"kind", "operation"}),
+		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "virtwright_preset_conflicts_total",
+			Help: "Fields that two presets of the same scope, layer and priority set to different values in an admitted object, so that only their names decided. Give one of them another priority.",
+		}),
+	}
+	registry.MustRegister(m.admissions, m.duration, m.conflicts)
+	return m
+}
+
+func (m *Metrics) conflicted(n int) {
+	if m != nil && n > 0 {
+		m.conflicts.Add(float64(n))
+	}
+}
+
+// measured counts and times what a handler answers. A panic counts as an error.
+func (m *Metrics) measured(kind string, handler admission.Handler) admission.Handler {
+	if m == nil {
+		return handler
+	}
+	return admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
+		start := time.Now()
+		response := guarded(ctx, handler, req)
+		op := operation(req.Operation)
+		m.duration.WithLabelValues(kind, op).Observe(time.Since(start).Seconds())
+		m.admissions.WithLabelValues(kind, op, outcome(response)).Inc()
+		return response
+	})
+}
+
+// operation is a label of bounded variety, whoever calls.
+func operation(op admissionv1.Operation) string {
+	switch op {
+	case admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect:
+		return string(op)
+	}
+	return "other"
+}
+
+func outcome(r admission.Response) string {
+	switch {
+	case r.Allowed && len(r.Patches) > 0:
+		return "changed"
+	case r.Allowed:
+		return "unchanged"
+	case r.Result != nil && r.Result.Code < http.StatusInternalServerError:
+		return "refused"
+	}
+	return "error"
+}

@@ -1,0 +1,71 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"gomodules.xyz/jsonpatch/v2"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/virtwright/virtwright/presets"
+)
+
+func TestAdmissionsAreCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := NewMetrics(registry)
+	answers := map[string]admission.Response{
+		"changed":   {Patches: []jsonpatch.Operation{{}}, AdmissionResponse: allowed().AdmissionResponse},
+		"unchanged": allowed(),
+		"refused":   malformed(errors.New("x")),
+		"error":     unanswerable(t.Context(), admission.Request{}, errors.New("x")),
+	}
+	for _, answer := range answers {
+		m.measured("VirtualMachine", admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return answer })).
+			Handle(t.Context(), creates("VirtualMachine", "lab", smallVM))
+	}
+	want := "# HELP virtwright_admissions_total " + help(t, registry, "virtwright_admissions_total") + "\n# TYPE virtwright_admissions_total counter\n"
+	for result := range answers {
+		want += `virtwright_admissions_total{kind="VirtualMachine",operation="CREATE",result="` + result + "\"} 1\n"
+	}
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "virtwright_admissions_total"); err != nil {
+		t.Error(err)
+	}
+	if got := testutil.CollectAndCount(m.duration); got != 1 {
+		t.Errorf("want one histogram, got %d", got)
+	}
+}
+
+func help(t *testing.T, registry *prometheus.Registry, name string) string {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetHelp()
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return ""
+}
+
+func TestOutcomeOfRefusals(t *testing.T) {
+	req := creates("VirtualMachine", "lab", smallVM)
+	refusal := unresolved(t.Context(), req, &presets.Refusal{Problems: field.ErrorList{field.Required(field.NewPath("spec"), "")}})
+	if got := outcome(refusal); got != "refused" || refusal.Result.Code != http.StatusUnprocessableEntity {
+		t.Errorf("got %s", got)
+	}
+	if got := outcome(internal(req)); got != "error" {
+		t.Errorf("got %s", got)
+	}
+	if got := operation("CREATE\n"); got != "other" {
+		t.Errorf("got %s", got)
+	}
+}

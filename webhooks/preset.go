@@ -1,0 +1,140 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+)
+
+// MaxPresetBytes is how large a preset may be. etcd would refuse one of 1.5 MiB
+// in words that help nobody.
+const MaxPresetBytes = 1 << 20
+
+// A Preset validates presets of one kind by compiling them, so that one that
+// cannot be right never comes into being.
+//
+// It ratchets: an update that leaves spec as it was passes, whatever spec says.
+type Preset struct {
+	// Kind is v1alpha1.KindVirtualMachinePreset or v1alpha1.KindClusterVirtualMachinePreset.
+	Kind string
+}
+
+var _ admission.Handler = Preset{}
+
+// Handle answers one request.
+func (p Preset) Handle(_ context.Context, req admission.Request) admission.Response {
+	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
+		return allowed()
+	}
+	raw := req.Object.Raw
+	if req.Operation == admissionv1.Update && sameSpec(raw, req.OldObject.Raw) {
+		return allowed()
+	}
+	kind := v1alpha1.GroupVersion.WithKind(p.Kind).GroupKind()
+	if len(raw) > MaxPresetBytes {
+		return invalid(kind, req.Name, field.ErrorList{field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
+			"a preset may be %d KiB large, and this one is %d KiB: make several of it", MaxPresetBytes>>10, len(raw)>>10))})
+	}
+	preset := p.empty()
+	strict, err := kjson.UnmarshalStrict(raw, preset)
+	if err != nil {
+		return malformed(fmt.Errorf("cannot read the %s: %w", p.Kind, err))
+	}
+	problems := unknownFields(strict)
+	problems = append(problems, nulls(raw)...)
+	_, more := presets.Compile(preset)
+	if problems = append(problems, more...); len(problems) > 0 {
+		return invalid(kind, req.Name, problems)
+	}
+	return allowed()
+}
+
+func (p Preset) empty() v1alpha1.Preset {
+	if p.Kind == v1alpha1.KindClusterVirtualMachinePreset {
+		return &v1alpha1.ClusterVirtualMachinePreset{}
+	}
+	return &v1alpha1.VirtualMachinePreset{}
+}
+
+// sameSpec reports whether two objects have equal spec.
+func sameSpec(a, b []byte) bool {
+	var left, right struct {
+		Spec any `json:"spec"`
+	}
+	if kjson.UnmarshalCaseSensitivePreserveInts(a, &left) != nil || kjson.UnmarshalCaseSensitivePreserveInts(b, &right) != nil {
+		return false
+	}
+	return apiequality.Semantic.DeepEqual(left.Spec, right.Spec)
+}
+
+// nulls refuses null where Go cannot tell it from an absent field.
+func nulls(raw []byte) field.ErrorList {
+	var preset struct {
+		Spec struct {
+			Defaults  json.RawMessage `json:"defaults"`
+			Overrides json.RawMessage `json:"overrides"`
+		} `json:"spec"`
+	}
+	if kjson.UnmarshalCaseSensitivePreserveInts(raw, &preset) != nil {
+		return nil
+	}
+	var problems field.ErrorList
+	for name, value := range map[string]json.RawMessage{"defaults": preset.Spec.Defaults, "overrides": preset.Spec.Overrides} {
+		if string(value) == "null" {
+			problems = append(problems, field.Invalid(field.NewPath("spec", name), nil,
+				"must not be null: leave it out, or use remove to take fields out of a VM"))
+		}
+	}
+	slices.SortFunc(problems, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
+	return problems
+}
+
+// unknownFields turns what a strict decoder complains about into problems with
+// field paths. An API server drops unknown fields before it asks us, unless
+// its client wants them refused; this is for whoever asks us directly.
+func unknownFields(strict []error) field.ErrorList {
+	var problems field.ErrorList
+	for _, err := range strict {
+		var at *field.Path
+		if _, quoted, ok := strings.Cut(err.Error(), `"`); ok {
+			at = field.NewPath(strings.TrimSuffix(quoted, `"`))
+		}
+		reason := strings.TrimSpace(strings.SplitN(err.Error(), `"`, 2)[0])
+		problems = append(problems, field.Forbidden(at, reason+known(at.String())))
+	}
+	return problems
+}
+
+// known lists the fields that might have been meant by one beneath spec or match.
+func known(path string) string {
+	for parent, fields := range map[string]reflect.Type{
+		"spec.match": reflect.TypeFor[v1alpha1.PresetMatch](), "spec": reflect.TypeFor[v1alpha1.PresetSpec](),
+	} {
+		if name, ok := strings.CutPrefix(path, parent+"."); ok && !strings.ContainsAny(name, ".[") {
+			return "; " + parent + " has " + strings.Join(jsonNames(fields), ", ")
+		}
+	}
+	return ""
+}
+
+func jsonNames(t reflect.Type) []string {
+	var names []string
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

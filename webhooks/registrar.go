@@ -1,0 +1,69 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// FieldOwner is under which name virtwright writes to API servers.
+const FieldOwner = "virtwright-manager"
+
+// A Registrar makes API servers call the webhooks once they can answer. It does
+// not take the registration back: from then on requests that nobody answers fail.
+type Registrar struct {
+	Client client.Client
+	// Registration is what to register; its CABundle comes from Bundle.
+	Registration Registration
+	// Bundle returns what API servers shall trust, in PEM.
+	Bundle func() []byte
+	// Ready returns nil when the webhooks can answer.
+	Ready func() error
+}
+
+// NeedLeaderElection says that every replica that serves registers: the
+// registration is the same.
+func (*Registrar) NeedLeaderElection() bool { return false }
+
+// Start registers as soon as it can, and then has nothing more to do.
+func (r *Registrar) Start(ctx context.Context) error {
+	log := ctrl.LoggerFrom(ctx).WithName("registrar")
+	waiting := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) { return r.Ready() == nil, nil })
+	if waiting != nil {
+		return nil // stopped before it was ready
+	}
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		if err := r.register(ctx); err != nil {
+			log.Error(err, "Cannot register webhooks; trying again")
+			return false, nil
+		}
+		return true, nil
+	})
+	if err == nil {
+		log.Info("Registered webhooks", "name", ConfigurationName)
+	}
+	return nil
+}
+
+func (r *Registrar) register(ctx context.Context) error {
+	registration := r.Registration
+	registration.CABundle = r.Bundle()
+	mutating, validating := registration.Configurations()
+	for _, config := range []client.Object{validating, mutating} {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(config)
+		if err != nil {
+			return fmt.Errorf("cannot encode %T: %w", config, err)
+		}
+		object := client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: fields})
+		if err := r.Client.Apply(ctx, object, client.FieldOwner(FieldOwner), client.ForceOwnership); err != nil {
+			return fmt.Errorf("cannot apply %T %s: %w", config, config.GetName(), err)
+		}
+	}
+	return nil
+}

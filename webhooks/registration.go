@@ -1,0 +1,160 @@
+package webhooks
+
+import (
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+)
+
+// ConfigurationName is the name of both webhook configurations. API servers call
+// mutating webhooks in the order of these names, and virtwright must come before
+// KubeVirt, whose defaults would otherwise look like the author's.
+const ConfigurationName = "admission.virtwright.dev"
+
+// KubeVirtConfigurationName is the name of KubeVirt's mutating configuration.
+const KubeVirtConfigurationName = "virt-api-mutator"
+
+// Paths of the webhooks.
+const (
+	PathMutateVirtualMachine                = "/mutate-kubevirt-io-v1-virtualmachine"
+	PathMutateVirtualMachineInstance        = "/mutate-kubevirt-io-v1-virtualmachineinstance"
+	PathValidateVirtualMachinePreset        = "/validate-virtwright-dev-v1alpha1-virtualmachinepreset"
+	PathValidateClusterVirtualMachinePreset = "/validate-virtwright-dev-v1alpha1-clustervirtualmachinepreset"
+)
+
+// A Registration says how API servers reach the webhooks and whom they leave alone.
+type Registration struct {
+	// Service leads to the webhooks, for a manager that runs in the cluster.
+	Service *admissionregistrationv1.ServiceReference
+	// URL leads to the webhooks instead, as https://HOST:PORT.
+	URL string
+	// CABundle is what API servers shall trust, in PEM; empty where something
+	// else injects it.
+	CABundle []byte
+	// Namespace is the manager's own. What it runs on must not hang on it.
+	Namespace string
+	// Trusted are the names of users whose updates are left alone.
+	Trusted []string
+}
+
+// kubevirtVersions are the versions of kubevirt.io whose objects have the form that presets know.
+var kubevirtVersions = []string{"v1", "v1alpha3"}
+
+// A hook is one webhook, of either sort.
+type hook struct {
+	path       string
+	group      string
+	versions   []string
+	resource   string
+	scope      admissionregistrationv1.ScopeType
+	operations []admissionregistrationv1.OperationType
+	conditions []condition
+	namespaces *metav1.LabelSelector
+}
+
+const (
+	create = admissionregistrationv1.Create
+	update = admissionregistrationv1.Update
+)
+
+func (r Registration) mutating() []hook {
+	elsewhere := r.otherNamespaces()
+	return []hook{{
+		path: PathMutateVirtualMachine, group: "kubevirt.io", versions: kubevirtVersions, resource: "virtualmachines",
+		scope: admissionregistrationv1.NamespacedScope, namespaces: elsewhere,
+		operations: []admissionregistrationv1.OperationType{create, update},
+		conditions: []condition{notDeleted(), notTrusted(r.Trusted), machineChanged()},
+	}, {
+		path: PathMutateVirtualMachineInstance, group: "kubevirt.io", versions: kubevirtVersions, resource: "virtualmachineinstances",
+		scope: admissionregistrationv1.NamespacedScope, namespaces: elsewhere,
+		operations: []admissionregistrationv1.OperationType{create},
+	}}
+}
+
+func (r Registration) validating() []hook {
+	preset := func(path, resource string, scope admissionregistrationv1.ScopeType) hook {
+		return hook{
+			path: path, group: v1alpha1.GroupName, versions: []string{v1alpha1.GroupVersion.Version}, resource: resource,
+			scope: scope, namespaces: &metav1.LabelSelector{},
+			operations: []admissionregistrationv1.OperationType{create, update},
+			conditions: []condition{notDeleted(), specChanged()},
+		}
+	}
+	return []hook{
+		preset(PathValidateVirtualMachinePreset, v1alpha1.ResourceVirtualMachinePresets, admissionregistrationv1.NamespacedScope),
+		preset(PathValidateClusterVirtualMachinePreset, v1alpha1.ResourceClusterVirtualMachinePresets, admissionregistrationv1.ClusterScope),
+	}
+}
+
+// otherNamespaces are all but the system's and the manager's own, which must
+// come up while no webhook answers.
+func (r Registration) otherNamespaces() *metav1.LabelSelector {
+	spared := []string{metav1.NamespaceSystem}
+	if r.Namespace != "" && r.Namespace != metav1.NamespaceSystem {
+		spared = append(spared, r.Namespace)
+	}
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: spared,
+	}}}
+}
+
+// Configurations are the webhooks as API servers know them. Every field that
+// an API server would default is set.
+func (r Registration) Configurations() (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	mutating.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"))
+	mutating.Name = ConfigurationName
+	for _, h := range r.mutating() {
+		mutating.Webhooks = append(mutating.Webhooks, admissionregistrationv1.MutatingWebhook{
+			Name: h.name(), ClientConfig: r.clientConfig(h.path), Rules: h.rules(),
+			FailurePolicy: new(admissionregistrationv1.Fail), MatchPolicy: new(admissionregistrationv1.Equivalent),
+			NamespaceSelector: h.namespaces, ObjectSelector: &metav1.LabelSelector{},
+			SideEffects: new(admissionregistrationv1.SideEffectClassNone), TimeoutSeconds: new(int32(Timeout.Seconds())),
+			AdmissionReviewVersions: []string{"v1"}, ReinvocationPolicy: new(admissionregistrationv1.NeverReinvocationPolicy),
+			MatchConditions: h.conditions,
+		})
+	}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	validating.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"))
+	validating.Name = ConfigurationName
+	for _, h := range r.validating() {
+		validating.Webhooks = append(validating.Webhooks, admissionregistrationv1.ValidatingWebhook{
+			Name: h.name(), ClientConfig: r.clientConfig(h.path), Rules: h.rules(),
+			FailurePolicy: new(admissionregistrationv1.Fail), MatchPolicy: new(admissionregistrationv1.Equivalent),
+			NamespaceSelector: h.namespaces, ObjectSelector: &metav1.LabelSelector{},
+			SideEffects: new(admissionregistrationv1.SideEffectClassNone), TimeoutSeconds: new(int32(Timeout.Seconds())),
+			AdmissionReviewVersions: []string{"v1"}, MatchConditions: h.conditions,
+		})
+	}
+	return mutating, validating
+}
+
+// name is the webhook's, which audit annotations and messages carry.
+func (h hook) name() string { return h.resource + "." + ConfigurationName }
+
+func (h hook) rules() []admissionregistrationv1.RuleWithOperations {
+	return []admissionregistrationv1.RuleWithOperations{{
+		Operations: h.operations,
+		Rule: admissionregistrationv1.Rule{
+			APIGroups: []string{h.group}, APIVersions: h.versions, Resources: []string{h.resource}, Scope: new(h.scope),
+		},
+	}}
+}
+
+func (r Registration) clientConfig(path string) admissionregistrationv1.WebhookClientConfig {
+	config := admissionregistrationv1.WebhookClientConfig{CABundle: r.CABundle}
+	if r.URL != "" {
+		config.URL = new(strings.TrimSuffix(r.URL, "/") + path)
+		return config
+	}
+	if config.Service = r.Service.DeepCopy(); config.Service != nil {
+		config.Service.Path = new(path)
+		if config.Service.Port == nil {
+			config.Service.Port = new(int32(443))
+		}
+	}
+	return config
+}

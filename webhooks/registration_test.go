@@ -1,0 +1,60 @@
+package webhooks
+
+import (
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+)
+
+func TestSortsBeforeKubeVirt(t *testing.T) {
+	if ConfigurationName >= KubeVirtConfigurationName {
+		t.Errorf("%s would be called after %s", ConfigurationName, KubeVirtConfigurationName)
+	}
+}
+
+// Every handler is registered and everything registered has a handler.
+func TestRegistrationIsComplete(t *testing.T) {
+	missing := (&Server{}).Handlers()
+	r := Registration{URL: "https://127.0.0.1:9443/"}
+	mutating, validating := r.Configurations()
+	var paths []string
+	for _, w := range mutating.Webhooks {
+		paths = append(paths, *w.ClientConfig.URL)
+	}
+	for _, w := range validating.Webhooks {
+		paths = append(paths, *w.ClientConfig.URL)
+	}
+	for _, url := range paths {
+		path := strings.TrimPrefix(url, "https://127.0.0.1:9443")
+		if missing[path] == nil {
+			t.Errorf("%s has no handler or is registered twice", url)
+		}
+		delete(missing, path)
+	}
+	if len(missing) > 0 {
+		t.Errorf("not registered: %v", missing)
+	}
+}
+
+func TestServiceReference(t *testing.T) {
+	service := &admissionregistrationv1.ServiceReference{Namespace: "virtwright-system", Name: "virtwright-webhook"}
+	mutating, _ := Registration{Service: service, CABundle: []byte("ca")}.Configurations()
+	got := mutating.Webhooks[0].ClientConfig
+	if got.URL != nil || *got.Service.Path != PathMutateVirtualMachine || *got.Service.Port != 443 || string(got.CABundle) != "ca" {
+		t.Errorf("got %+v", got)
+	}
+	if service.Path != nil {
+		t.Error("the description must not change")
+	}
+}
+
+func TestConditionsQuote(t *testing.T) {
+	got := notTrusted([]string{`a"b`, `c\d`, "é\n"}).Expression
+	if want := `["a\"b","c\\d","é\n"]`; !strings.Contains(got, want) {
+		t.Errorf("want %s in %s", want, got)
+	}
+	if got := notTrusted(nil).Expression; !strings.Contains(got, "in [])") {
+		t.Errorf("got %s", got)
+	}
+}

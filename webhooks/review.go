@@ -1,0 +1,135 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	kjson "sigs.k8s.io/json"
+)
+
+// MaxBodyBytes is how large an AdmissionReview may be: two objects of at most
+// 3 MiB, which is what an API server accepts, and the rest of the request.
+const MaxBodyBytes = 7 << 20
+
+// Timeout is how long an API server waits for an answer.
+const Timeout = 5 * time.Second
+
+// reviews serves AdmissionReviews over HTTP.
+//
+// controller-runtime has such a handler too. This one differs in what it does
+// with a body that is no AdmissionReview, which that one takes for an empty
+// request and answers under the kind of the body: here the answer has the HTTP
+// status and the metav1.Status that an API server passes on to its client.
+type reviews struct {
+	handler admission.Handler
+}
+
+// ServeHTTP answers one AdmissionReview.
+func (h reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), timeout(r))
+	defer cancel()
+	request, err := read(w, r)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("Refused a request that is no AdmissionReview", "path", r.URL.Path, "remote", r.RemoteAddr, "reason", err.Error())
+		status := err.Status()
+		write(w, int(status.Code), &status)
+		return
+	}
+	write(w, http.StatusOK, answer(ctx, h.handler, *request))
+}
+
+// answer lets the handler answer. It always returns a review with a response
+// to the request, whatever the handler does.
+func answer(ctx context.Context, handler admission.Handler, request admission.Request) *admissionv1.AdmissionReview {
+	response := guarded(ctx, admission.HandlerFunc(func(ctx context.Context, request admission.Request) admission.Response {
+		response := handler.Handle(ctx, request)
+		if err := response.Complete(request); err != nil {
+			return unanswerable(ctx, request, fmt.Errorf("cannot encode the patch: %w", err))
+		}
+		return response
+	}), request)
+	response.UID = request.UID
+	review := &admissionv1.AdmissionReview{Response: &response.AdmissionResponse}
+	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
+	return review
+}
+
+// timeout is how long the API server says it will wait.
+func timeout(r *http.Request) time.Duration {
+	asked, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || asked <= 0 {
+		return Timeout
+	}
+	return min(asked, 30*time.Second)
+}
+
+// read returns the request of the AdmissionReview in a body.
+func read(w http.ResponseWriter, r *http.Request) (*admission.Request, *apierrors.StatusError) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return nil, problem(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+			"%s is not allowed: API servers send an AdmissionReview with POST", r.Method)
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return nil, problem(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+			"the body must have Content-Type application/json, not %.100q", r.Header.Get("Content-Type"))
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, problem(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
+			"the AdmissionReview is larger than %d MiB", MaxBodyBytes>>20)
+	case err != nil:
+		return nil, problem(http.StatusBadRequest, metav1.StatusReasonBadRequest, "cannot read the body: %v", err)
+	}
+	return parse(body)
+}
+
+// parse decodes an AdmissionReview.
+func parse(body []byte) (*admission.Request, *apierrors.StatusError) {
+	bad := func(format string, args ...any) (*admission.Request, *apierrors.StatusError) {
+		return nil, problem(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the body is not an AdmissionReview: "+format, args...)
+	}
+	var review admissionv1.AdmissionReview
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
+		return bad("%v", err)
+	}
+	want := admissionv1.SchemeGroupVersion.WithKind("AdmissionReview")
+	if got := review.GroupVersionKind(); got != want {
+		return bad("want apiVersion %s and kind %s, got %.100q and %.100q", want.GroupVersion(), want.Kind, review.APIVersion, review.Kind)
+	}
+	if review.Request == nil || review.Request.UID == "" {
+		return bad("it has no request with a uid")
+	}
+	return &admission.Request{AdmissionRequest: *review.Request}, nil
+}
+
+func problem(code int32, reason metav1.StatusReason, format string, args ...any) *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: fmt.Sprintf(format, args...),
+	}}
+}
+
+func write(w http.ResponseWriter, code int, body any) {
+	content, err := json.Marshal(body)
+	if err != nil { // unreachable: both kinds of body have plain fields only
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(content) // a client that has gone needs no answer
+}
