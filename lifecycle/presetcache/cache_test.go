@@ -1,0 +1,252 @@
+package presetcache
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/presettest"
+)
+
+const (
+	cores   = "defaults: {spec: {template: {spec: {domain: {cpu: {cores: %d}}}}}}"
+	invalid = "remove: [spec.nowhere]"
+)
+
+// preset is a namespaced preset as informers deliver it.
+func preset(name string, generation int64, spec string) client.Object {
+	p := presettest.Namespaced("lab", name, spec)
+	p.SetUID(types.UID("uid-" + name))
+	p.SetGeneration(generation)
+	return p
+}
+
+func key(name string) Key {
+	return Key{v1alpha1.KindVirtualMachinePreset, types.NamespacedName{Namespace: "lab", Name: name}}
+}
+
+// deliver is what informers do, up to the next snapshot.
+func deliver(t *testing.T, c *Cache, objects ...client.Object) {
+	t.Helper()
+	for _, o := range objects {
+		kind := v1alpha1.KindVirtualMachinePreset
+		switch o.(type) {
+		case *v1alpha1.ClusterVirtualMachinePreset:
+			kind = v1alpha1.KindClusterVirtualMachinePreset
+		case *kubevirtv1.VirtualMachineInstancePreset:
+			kind = KindLegacy
+		}
+		c.handler(kind).OnAdd(o, false)
+	}
+	c.refresh(t.Context(), c.Snapshot() == nil)
+}
+
+func lookup(t *testing.T, c *Cache, ref string) *presets.Compiled {
+	t.Helper()
+	found, ok := c.Snapshot().Lookup("lab", ref)
+	if !ok {
+		t.Fatalf("%s is not in the snapshot", ref)
+	}
+	return found
+}
+
+func TestNotReadyBeforeTheFirstSnapshot(t *testing.T) {
+	c := &Cache{}
+	if c.Ready() == nil || c.Snapshot() != nil {
+		t.Error("want not ready")
+	}
+	deliver(t, c)
+	if err := c.Ready(); err != nil || c.Snapshot().Len() != 0 {
+		t.Errorf("a cluster without presets is ready, too: %v", err)
+	}
+}
+
+func TestOnlyWhatChangedIsCompiled(t *testing.T) {
+	c := &Cache{}
+	deliver(t, c, preset("a", 1, fmt.Sprintf(cores, 1)), preset("b", 1, fmt.Sprintf(cores, 1)))
+	a, b, snapshot := lookup(t, c, "a"), lookup(t, c, "b"), c.Snapshot()
+
+	deliver(t, c, preset("a", 1, fmt.Sprintf(cores, 1)))
+	if c.Snapshot() != snapshot {
+		t.Error("a new status or label must not make a new snapshot")
+	}
+	deliver(t, c, preset("a", 2, fmt.Sprintf(cores, 2)))
+	if lookup(t, c, "a") == a || lookup(t, c, "b") != b {
+		t.Error("want a compiled anew and b kept")
+	}
+	if _, ok := snapshot.Lookup("lab", "a"); !ok {
+		t.Error("a request under way keeps its snapshot")
+	}
+	recreated := preset("b", 1, fmt.Sprintf(cores, 3))
+	recreated.SetUID("other")
+	deliver(t, c, recreated)
+	if lookup(t, c, "b") == b {
+		t.Error("want b compiled anew: it is another object")
+	}
+}
+
+func TestDeletion(t *testing.T) {
+	c := &Cache{}
+	deliver(t, c, preset("a", 1, fmt.Sprintf(cores, 1)), preset("b", 1, fmt.Sprintf(cores, 1)))
+	c.handler(v1alpha1.KindVirtualMachinePreset).OnDelete(preset("a", 1, ""))
+	c.handler(v1alpha1.KindVirtualMachinePreset).OnDelete(toolscache.DeletedFinalStateUnknown{Key: "lab/b", Obj: preset("b", 1, "")})
+	c.refresh(t.Context(), false)
+	if got := c.Snapshot().Len(); got != 0 {
+		t.Errorf("want no presets, got %d", got)
+	}
+	if _, known := c.Verdict(key("a")); known {
+		t.Error("want no verdict on what is gone")
+	}
+}
+
+func TestInvalidPresetHurtsNoOther(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	c := &Cache{Metrics: NewMetrics(registry)}
+	deliver(t, c, preset("good", 1, fmt.Sprintf(cores, 1)), preset("bad", 7, invalid), preset("off", 1, "mode: 'Off'"))
+	if got := c.Snapshot().Len(); got != 2 {
+		t.Errorf("want 2 presets, got %d", got)
+	}
+	v, known := c.Verdict(key("bad"))
+	if !known || v.Generation != 7 || len(v.Problems) != 1 {
+		t.Errorf("want a verdict with a problem, got %+v", v)
+	}
+	got := map[string]float64{}
+	for _, state := range []string{stateReady, stateInvalid, stateOff} {
+		got[state] = testutil.ToFloat64(c.Metrics.presets.WithLabelValues(state))
+	}
+	if diff := cmp.Diff(map[string]float64{stateReady: 1, stateInvalid: 1, stateOff: 1}, got); diff != "" {
+		t.Errorf("metric (-want +got):\n%s", diff)
+	}
+	deliver(t, c, preset("bad", 8, ""))
+	if v, _ := c.Verdict(key("bad")); len(v.Problems) > 0 || c.Snapshot().Len() != 3 {
+		t.Errorf("want it in use once repaired, got %+v", v)
+	}
+}
+
+// Who asks for a broken preset by name is told that it is broken.
+func TestBrokenPresetsAreKnownByName(t *testing.T) {
+	c := &Cache{}
+	cluster := presettest.Cluster("bad", invalid)
+	deliver(t, c, preset("bad", 1, invalid), cluster)
+	for _, ref := range []string{"bad", "cluster/bad"} {
+		vm := presettest.JSON("{metadata: {name: a, annotations: {virtwright.dev/presets: " + ref + "}}}")
+		_, err := (&presets.Engine{}).Resolve(t.Context(), c.Snapshot(), presets.Request{
+			Kind: presets.VirtualMachine, Object: vm, Namespace: presets.Namespace{Name: "lab"},
+		})
+		if err == nil || !strings.Contains(err.Error(), "is invalid") {
+			t.Errorf("%s: got %v", ref, err)
+		}
+	}
+}
+
+func TestLegacy(t *testing.T) {
+	c := &Cache{Legacy: true}
+	legacy := &kubevirtv1.VirtualMachineInstancePreset{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "old", UID: "u", Generation: 1},
+		Spec: kubevirtv1.VirtualMachineInstancePresetSpec{
+			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+			Domain:   &kubevirtv1.DomainSpec{CPU: &kubevirtv1.CPU{Cores: 4}},
+		},
+	}
+	broken := legacy.DeepCopy()
+	broken.Name, broken.Spec.Selector.MatchLabels = "broken", map[string]string{"a b": "c"}
+	deliver(t, c, legacy, broken)
+	if got := c.Snapshot().Len(); got != 1 {
+		t.Errorf("want one preset, got %d", got)
+	}
+}
+
+func TestSubscribersHearOfWhatIsInUse(t *testing.T) {
+	c := &Cache{}
+	var heard []string
+	c.Subscribe(func(k Key) {
+		if v, ok := c.Verdict(k); ok && len(v.Problems) == 0 {
+			lookup(t, c, k.Name)
+		}
+		heard = append(heard, k.Name)
+	})
+	deliver(t, c, preset("b", 1, ""), preset("a", 1, invalid))
+	deliver(t, c, preset("b", 1, ""))
+	if diff := cmp.Diff([]string{"a", "b"}, heard); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Neither order nor history of what informers deliver shows in the snapshot.
+func TestHistoryLeavesNoTrace(t *testing.T) {
+	straight, winding := &Cache{}, &Cache{}
+	deliver(t, straight, preset("a", 3, fmt.Sprintf(cores, 3)), preset("b", 1, ""))
+	deliver(t, winding, preset("c", 1, invalid), preset("b", 1, ""))
+	deliver(t, winding, preset("a", 1, fmt.Sprintf(cores, 1)), preset("a", 2, fmt.Sprintf(cores, 2)))
+	winding.handler(v1alpha1.KindVirtualMachinePreset).OnDelete(preset("c", 1, ""))
+	deliver(t, winding, preset("a", 3, fmt.Sprintf(cores, 3)))
+	if straight.Snapshot().Hash() != winding.Snapshot().Hash() {
+		t.Error("want equal hashes")
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	c := &Cache{}
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	wg.Go(func() {
+		defer close(done)
+		for i := range 200 {
+			deliver(t, c, preset("a", int64(i+1), fmt.Sprintf(cores, i+1)), preset(fmt.Sprint("b", i), 1, ""))
+		}
+	})
+	for range 2 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if c.Snapshot() == nil {
+					continue
+				}
+				v, _ := c.Verdict(key("a"))
+				if v.UID != "" && lookup(t, c, "a").Generation < v.Generation {
+					t.Error("a verdict must not be ahead of the snapshot")
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestTenThousandPresets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles 10,000 presets")
+	}
+	objects := make([]client.Object, 10_000)
+	for i := range objects {
+		objects[i] = preset(fmt.Sprint("p", i), 1, fmt.Sprintf(`
+match: {labels: {matchLabels: {app: a%d}}, conditions: [{name: c, expression: "object.metadata.name != 'x%d'"}]}
+defaults: {spec: {template: {spec: {domain: {cpu: {cores: 2}, memory: {guest: 1Gi}, devices: {rng: {}}}}}}}`, i, i))
+	}
+	c := &Cache{}
+	start := time.Now()
+	deliver(t, c, objects...)
+	loaded := time.Since(start)
+	start = time.Now()
+	deliver(t, c, preset("p7", 2, ""))
+	t.Logf("loaded in %s; one change took %s", loaded, time.Since(start))
+	if got := c.Snapshot().Len(); got != len(objects) {
+		t.Errorf("want %d presets, got %d", len(objects), got)
+	}
+}

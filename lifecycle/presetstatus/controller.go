@@ -1,0 +1,106 @@
+// Package presetstatus tells on each preset whether it is in use.
+//
+// The loop, for one preset: see what the preset cache of this process made of
+// the generation that the preset has now; if it has not come to that
+// generation, do nothing, since the cache tells when it has; else write the
+// condition Ready, unless it stands there already.
+package presetstatus
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/presetcache"
+)
+
+// workers is how many statuses are written at once, for clusters that come up
+// with thousands of presets.
+const workers = 4
+
+// A Controller writes the status of presets. It alone writes the condition
+// Ready and observedGeneration, and nothing else.
+//
+// Ready speaks of this process only: its own snapshot has the generation. With
+// several serving replicas it shall wait for all of them, which is still to come.
+type Controller struct {
+	Client client.Client
+	Cache  *presetcache.Cache
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// SetupWithManager runs the controller, for both kinds, in the leader.
+func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
+	kinds := map[string]func() v1alpha1.Preset{
+		v1alpha1.KindVirtualMachinePreset:        func() v1alpha1.Preset { return &v1alpha1.VirtualMachinePreset{} },
+		v1alpha1.KindClusterVirtualMachinePreset: func() v1alpha1.Preset { return &v1alpha1.ClusterVirtualMachinePreset{} },
+	}
+	for kind, empty := range kinds {
+		err := ctrl.NewControllerManagedBy(mgr).Named("status-of-" + kind).
+			For(empty()).
+			WatchesRawSource(c.verdicts(kind)).
+			WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+			Complete(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+				return c.reconcile(ctx, presetcache.Key{Kind: kind, NamespacedName: req.NamespacedName}, empty())
+			}))
+		if err != nil {
+			return fmt.Errorf("cannot set up the status of %s: %w", kind, err)
+		}
+	}
+	return nil
+}
+
+// verdicts makes the controller look again when the cache has taken up a preset.
+func (c *Controller) verdicts(kind string) source.Source {
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		c.Cache.Subscribe(func(key presetcache.Key) {
+			if key.Kind == kind {
+				queue.Add(reconcile.Request{NamespacedName: key.NamespacedName})
+			}
+		})
+		return nil
+	})
+}
+
+func (c *Controller) reconcile(ctx context.Context, key presetcache.Key, preset v1alpha1.Preset) (reconcile.Result, error) {
+	if err := c.Client.Get(ctx, key.NamespacedName, preset); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	verdict, known := c.Cache.Verdict(key)
+	if !known || verdict.UID != preset.GetUID() || verdict.Generation != preset.GetGeneration() {
+		return reconcile.Result{}, nil
+	}
+	before, _ := preset.DeepCopyObject().(client.Object)
+	if !decide(preset, verdict, metav1.NewTime(c.now())) {
+		return reconcile.Result{}, nil
+	}
+	// The list of conditions is written whole, so nobody may have changed it meanwhile.
+	err := c.Client.Status().Patch(ctx, preset, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case apierrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: 50 * time.Millisecond}, nil // the cache is behind
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("cannot write the status: %w", err)
+	}
+	return reconcile.Result{}, nil
+}
+
+func (c *Controller) now() time.Time {
+	if c.Now == nil {
+		return time.Now()
+	}
+	return c.Now()
+}

@@ -1,0 +1,57 @@
+package presetstatus
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/presetcache"
+)
+
+const (
+	// maxProblems is how many problems a message names before it counts the rest.
+	maxProblems = 5
+	// maxMessageBytes bounds the message; conditions may have 32 KiB.
+	maxMessageBytes = 4 << 10
+)
+
+// decide brings the status of a preset in line with the verdict on its present
+// generation, and reports whether that changed anything.
+func decide(preset v1alpha1.Preset, verdict presetcache.Verdict, now metav1.Time) bool {
+	status := preset.GetStatus()
+	ready := metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompiled,
+		Message: "in use", ObservedGeneration: verdict.Generation, LastTransitionTime: now,
+	}
+	switch {
+	case len(verdict.Problems) > 0:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalid, message(verdict.Problems)
+	case preset.GetSpec().Mode == v1alpha1.ModeOff:
+		ready.Message = "in use, and does nothing: mode is Off"
+	}
+	changed := meta.SetStatusCondition(&status.Conditions, ready)
+	if status.ObservedGeneration != verdict.Generation {
+		status.ObservedGeneration, changed = verdict.Generation, true
+	}
+	return changed
+}
+
+// message names the first problems.
+func message(problems field.ErrorList) string {
+	var lines []string
+	for _, p := range problems[:min(len(problems), maxProblems)] {
+		lines = append(lines, p.Error())
+	}
+	text := strings.Join(lines, "; ")
+	if len(text) > maxMessageBytes {
+		text = strings.ToValidUTF8(text[:maxMessageBytes], "") + "…"
+	}
+	if more := len(problems) - maxProblems; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}

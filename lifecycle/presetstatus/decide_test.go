@@ -1,0 +1,92 @@
+package presetstatus
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/presetcache"
+)
+
+var (
+	noon   = metav1.NewTime(time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC))
+	before = metav1.NewTime(noon.Add(-time.Hour))
+)
+
+func ready(status metav1.ConditionStatus, generation int64, at metav1.Time, reason, message string) metav1.Condition {
+	return metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: status, ObservedGeneration: generation,
+		LastTransitionTime: at, Reason: reason, Message: message,
+	}
+}
+
+func TestDecide(t *testing.T) {
+	other := metav1.Condition{Type: "Other", Status: metav1.ConditionTrue, LastTransitionTime: before}
+	bad := field.ErrorList{field.Invalid(field.NewPath("spec", "remove").Index(0), "spec.nowhere", "there is no such field")}
+	const text = `spec.remove[0]: Invalid value: "spec.nowhere": there is no such field`
+	cases := map[string]struct {
+		reason  string
+		mode    v1alpha1.Mode
+		is      v1alpha1.PresetStatus
+		verdict presetcache.Verdict
+		want    v1alpha1.PresetStatus
+		changed bool
+	}{
+		"New": {
+			reason: "a preset that compiles is ready", verdict: presetcache.Verdict{Generation: 1}, changed: true,
+			want: v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, noon, "Compiled", "in use")}},
+		},
+		"Off": {
+			reason: "one that is off says so", mode: v1alpha1.ModeOff, verdict: presetcache.Verdict{Generation: 1}, changed: true,
+			want: v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, noon, "Compiled", "in use, and does nothing: mode is Off")}},
+		},
+		"Same": {
+			reason:  "what stands there is not written again",
+			is:      v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, before, "Compiled", "in use")}},
+			verdict: presetcache.Verdict{Generation: 1},
+			want:    v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, before, "Compiled", "in use")}},
+		},
+		"NextGeneration": {
+			reason:  "the condition keeps its time when only the generation moves",
+			is:      v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, before, "Compiled", "in use")}},
+			verdict: presetcache.Verdict{Generation: 2}, changed: true,
+			want: v1alpha1.PresetStatus{ObservedGeneration: 2, Conditions: []metav1.Condition{ready("True", 2, before, "Compiled", "in use")}},
+		},
+		"BecameInvalid": {
+			reason:  "the message says why; what others wrote stays",
+			is:      v1alpha1.PresetStatus{ObservedGeneration: 1, Matched: new(int64(3)), Conditions: []metav1.Condition{other, ready("True", 1, before, "Compiled", "in use")}},
+			verdict: presetcache.Verdict{Generation: 2, Problems: bad}, changed: true,
+			want: v1alpha1.PresetStatus{ObservedGeneration: 2, Matched: new(int64(3)), Conditions: []metav1.Condition{other, ready("False", 2, noon, "Invalid", text)}},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			preset := &v1alpha1.VirtualMachinePreset{Spec: v1alpha1.PresetSpec{Mode: tc.mode}, Status: tc.is}
+			if got := decide(preset, tc.verdict, noon); got != tc.changed {
+				t.Errorf("%s: want changed %t, got %t", tc.reason, tc.changed, got)
+			}
+			if diff := cmp.Diff(tc.want, preset.Status); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func TestMessageIsBounded(t *testing.T) {
+	var problems field.ErrorList
+	for range 8 {
+		problems = append(problems, field.Required(field.NewPath("spec"), "x"))
+	}
+	if got := message(problems); strings.Count(got, "Required") != maxProblems || !strings.HasSuffix(got, "; and 3 more") {
+		t.Errorf("got %s", got)
+	}
+	long := message(field.ErrorList{field.Required(field.NewPath("spec"), strings.Repeat("ä", 10_000))})
+	if len(long) > maxMessageBytes+10 || strings.ToValidUTF8(long, "?") != long {
+		t.Errorf("got %d bytes", len(long))
+	}
+}
