@@ -37,7 +37,8 @@ type reviews struct {
 
 // ServeHTTP answers one AdmissionReview.
 func (h reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), timeout(r))
+	// An answer is owed even when the server stops meanwhile.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), timeout(r))
 	defer cancel()
 	request, err := read(w, r)
 	if err != nil {

@@ -122,8 +122,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// watch makes informers tell of every change.
-func (c *Cache) watch(ctx context.Context) ([]toolscache.InformerSynced, error) {
+// Kinds are the kinds that the Cache watches, each with an empty object.
+func (c *Cache) Kinds() map[string]client.Object {
 	kinds := map[string]client.Object{
 		v1alpha1.KindVirtualMachinePreset:        &v1alpha1.VirtualMachinePreset{},
 		v1alpha1.KindClusterVirtualMachinePreset: &v1alpha1.ClusterVirtualMachinePreset{},
@@ -131,8 +131,13 @@ func (c *Cache) watch(ctx context.Context) ([]toolscache.InformerSynced, error) 
 	if c.Legacy {
 		kinds[KindLegacy] = &kubevirtv1.VirtualMachineInstancePreset{}
 	}
+	return kinds
+}
+
+// watch makes informers tell of every change.
+func (c *Cache) watch(ctx context.Context) ([]toolscache.InformerSynced, error) {
 	var synced []toolscache.InformerSynced
-	for kind, object := range kinds {
+	for kind, object := range c.Kinds() {
 		informer, err := c.Informers.GetInformer(ctx, object)
 		if err != nil {
 			return nil, fmt.Errorf("cannot watch %s: %w", kind, err)

@@ -1,0 +1,52 @@
+// Command virtwright-manager serves virtwright's webhooks and runs its
+// controllers, together or apart (--roles).
+//
+// It exits with 0 after a graceful shutdown, with 1 when it cannot start or go
+// on, and with 2 when its flags cannot be understood.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:]))
+}
+
+func run(args []string) int {
+	o, err := parse(args, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "virtwright-manager:", err)
+		return 2
+	}
+	handler := o.logHandler(os.Stderr)
+	slog.SetDefault(slog.New(handler)) // which the standard library's servers log to
+	log := logr.FromSlogHandler(handler)
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	stop := shutdownOn(signals, o.shutdownDelay)
+	ctx := logr.NewContext(stop.ctx, log)
+
+	if err := start(ctx, o, stop); err != nil {
+		log.Error(err, "Cannot go on")
+		return 1
+	}
+	log.Info("Stopped")
+	return 0
+}

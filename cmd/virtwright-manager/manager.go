@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/certs"
+	"github.com/virtwright/virtwright/lifecycle/presetcache"
+	"github.com/virtwright/virtwright/lifecycle/presetstatus"
+	"github.com/virtwright/virtwright/webhooks"
+)
+
+// A process is what the roles are wired into.
+type process struct {
+	options *options
+	stop    *shutdown
+	config  *rest.Config
+	manager ctrl.Manager
+	// live reads from API servers, not from the cache.
+	live client.Client
+	// presets that are in use.
+	presets *presetcache.Cache
+	// authority has the certificate of the webhooks.
+	authority *certs.Authority
+}
+
+// start runs the manager until ctx ends.
+func start(ctx context.Context, o *options, stop *shutdown) error {
+	p, err := newProcess(ctx, o, stop)
+	if err != nil {
+		return err
+	}
+	checks := map[string]healthz.Checker{
+		"shutdown": stop.check,
+		"presets":  func(*http.Request) error { return p.presets.Ready() },
+	}
+	if o.has(roleServing) {
+		if err := p.serve(ctx, checks); err != nil {
+			return err
+		}
+	}
+	if o.has(roleControllers) {
+		status := &presetstatus.Controller{Client: p.manager.GetClient(), Cache: p.presets}
+		if err := status.SetupWithManager(p.manager); err != nil {
+			return err
+		}
+	}
+	for name, check := range checks {
+		if err := p.manager.AddReadyzCheck(name, check); err != nil {
+			return fmt.Errorf("cannot add a readiness check: %w", err)
+		}
+	}
+	if err := p.manager.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("cannot add a health check: %w", err)
+	}
+	if err := p.awaitKinds(ctx); err != nil {
+		return nil // told to stop before there was anything to do
+	}
+	return p.manager.Start(ctx)
+}
+
+// awaitKinds waits until the API server serves every kind of preset: who
+// installs virtwright may start it a moment before its CRDs are there.
+func (p *process) awaitKinds(ctx context.Context) error {
+	for kind, object := range p.presets.Kinds() {
+		told := false
+		err := wait.PollUntilContextCancel(ctx, 250*time.Millisecond, true, func(context.Context) (bool, error) {
+			gvk, err := p.live.GroupVersionKindFor(object)
+			if err == nil {
+				_, err = p.live.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+			}
+			if err != nil && !told {
+				told = true
+				logr.FromContextOrDiscard(ctx).Info("Waiting for a kind that the API server does not serve yet; are the CRDs installed?", "kind", kind, "reason", err.Error())
+			}
+			return err == nil, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, error) {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the cluster: %w", err)
+	}
+	config = rest.AddUserAgent(config, "virtwright-manager")
+	config.QPS, config.Burst = 200, 400
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, kubevirtv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("cannot make a scheme: %w", err)
+		}
+	}
+	p := &process{options: o, stop: stop, config: config}
+	if p.live, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		return nil, fmt.Errorf("cannot make a client: %w", err)
+	}
+	p.authority = p.newAuthority()
+	if p.manager, err = ctrl.NewManager(config, p.managerOptions(ctx, scheme)); err != nil {
+		return nil, fmt.Errorf("cannot make a manager: %w", err)
+	}
+	p.presets = &presetcache.Cache{
+		Informers: p.manager.GetCache(), Legacy: o.mode == modeStandalone, Metrics: presetcache.NewMetrics(metrics.Registry),
+	}
+	if err := p.manager.Add(p.presets); err != nil {
+		return nil, fmt.Errorf("cannot add the preset cache: %w", err)
+	}
+	return p, nil
+}
+
+func (p *process) managerOptions(ctx context.Context, scheme *runtime.Scheme) ctrl.Options {
+	o := p.options
+	ours := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", webhooks.ConfigurationName)}
+	return ctrl.Options{
+		Scheme: scheme, Logger: logr.FromContextOrDiscard(ctx),
+		BaseContext: func() context.Context { return logr.NewContext(context.Background(), logr.FromContextOrDiscard(ctx)) },
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				// Read at every admission, and never changed by readers.
+				webhooks.NamespaceMetadata():                              {UnsafeDisableDeepCopy: new(true)},
+				&admissionregistrationv1.MutatingWebhookConfiguration{}:   ours,
+				&admissionregistrationv1.ValidatingWebhookConfiguration{}: ours,
+			},
+		},
+		Metrics:                metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress: o.healthAddress,
+		LeaderElection:         o.leaderElect && o.has(roleControllers),
+		LeaderElectionID:       "virtwright-controllers", LeaderElectionNamespace: o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       new(30 * time.Second),
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Host: o.webhookHost, Port: o.webhookPort,
+			TLSOpts: []func(*tls.Config){p.tls},
+		}),
+	}
+}

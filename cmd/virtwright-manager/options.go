@@ -1,0 +1,229 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+
+	"github.com/virtwright/virtwright/presets"
+)
+
+// Roles of a process.
+const (
+	roleServing     = "serving"
+	roleControllers = "controllers"
+)
+
+// Modes of an installation.
+const (
+	modeStandalone = "standalone"
+	modeAddon      = "addon"
+)
+
+// options are what the flags say.
+type options struct {
+	mode            string
+	roles           []string
+	presetConflicts string
+	platform        presets.Platform
+
+	webhookAddress   string
+	webhookHost      string
+	webhookPort      int
+	webhookURL       string
+	webhookService   types.NamespacedName
+	registerWebhooks bool
+	certDir          string
+	certSecret       types.NamespacedName
+
+	metricsAddress string
+	healthAddress  string
+	leaderElect    bool
+	shutdownDelay  time.Duration
+
+	namespace         string
+	kubevirtNamespace string
+	trusted           []string
+
+	logFormat string
+	logLevel  string
+}
+
+// namespaceFile tells a pod its namespace.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+func parse(args []string, output io.Writer) (*options, error) {
+	o := &options{}
+	flags := flag.NewFlagSet("virtwright-manager", flag.ContinueOnError)
+	flags.SetOutput(output)
+	config.RegisterFlags(flags)
+	o.declareRoles(flags)
+	o.declareServing(flags)
+	o.declareProcess(flags)
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q: there are flags only", flags.Arg(0))
+	}
+	return o, o.complete()
+}
+
+func (o *options) declareRoles(flags *flag.FlagSet) {
+	flags.StringVar(&o.mode, "mode", modeStandalone, "standalone: no KubeVirt in the cluster; addon: beside KubeVirt, which then gives defaults")
+	flags.Func("roles", "comma-separated: serving (webhooks), controllers (default both)", func(text string) error {
+		o.roles = strings.Split(text, ",")
+		return nil
+	})
+	flags.StringVar(&o.presetConflicts, "preset-conflicts", "warn", "what happens when only names decide between two presets: warn, or reject the VM")
+	flags.StringVar(&o.platform.Architecture, "default-architecture", "", "standalone: architecture of VMs that name none (default amd64)")
+	flags.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs that name none (default None)")
+	flags.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network, bridge or masquerade (default bridge)")
+	flags.StringVar(&o.platform.CPUModel, "default-cpu-model", "", "standalone: CPU model of VMs that name none (default host-model)")
+	flags.Func("trusted-user", "a user whose updates of VMs are left alone; may be given several times", func(name string) error {
+		o.trusted = append(o.trusted, name)
+		return nil
+	})
+	flags.StringVar(&o.kubevirtNamespace, "kubevirt-namespace", "kubevirt", "addon: where KubeVirt is installed; its controllers are trusted")
+}
+
+func (o *options) declareServing(flags *flag.FlagSet) {
+	flags.StringVar(&o.webhookAddress, "webhook-bind-address", ":9443", "HOST:PORT of the webhooks")
+	flags.StringVar(&o.webhookURL, "webhook-url", "", "how API servers reach the webhooks from outside the cluster: https://HOST:PORT")
+	flags.Func("webhook-service", "how API servers reach the webhooks in the cluster: NAMESPACE/NAME of a Service", func(text string) (err error) {
+		o.webhookService, err = namespacedName(text)
+		return err
+	})
+	flags.BoolVar(&o.registerWebhooks, "register-webhooks", false, "create or update the webhook configurations once the webhooks can answer")
+	flags.StringVar(&o.certDir, "cert-dir", "", "folder that keeps the self-signed certificates (default: in memory)")
+	flags.Func("cert-secret", "NAMESPACE/NAME of the Secret that keeps the self-signed certificates, which several replicas need", func(text string) (err error) {
+		o.certSecret, err = namespacedName(text)
+		return err
+	})
+}
+
+func (o *options) declareProcess(flags *flag.FlagSet) {
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "HOST:PORT of /metrics; 0 for none")
+	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "HOST:PORT of /healthz and /readyz; 0 for none")
+	flags.BoolVar(&o.leaderElect, "leader-elect", false, "let one replica run the controllers at a time")
+	flags.StringVar(&o.namespace, "namespace", "", "the manager's own namespace (default: the pod's, else virtwright-system)")
+	flags.StringVar(&o.logFormat, "log-format", "json", "json or text")
+	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to go on serving, not ready, after SIGTERM: until no API server knows this replica")
+}
+
+// complete checks the options, every one of them, and fills in what follows from others.
+func (o *options) complete() error {
+	if len(o.roles) == 0 {
+		o.roles = []string{roleServing, roleControllers}
+	}
+	if o.namespace == "" {
+		o.namespace = podNamespace()
+	}
+	problems := []error{
+		oneOf("--mode", o.mode, modeStandalone, modeAddon),
+		oneOf("--preset-conflicts", o.presetConflicts, "warn", "reject"),
+		oneOf("--log-format", o.logFormat, "json", "text"),
+		oneOf("--default-network-interface", o.platform.NetworkInterface, "", "bridge", "masquerade"),
+		new(slog.LevelVar).UnmarshalText([]byte(o.logLevel)),
+		o.completeWebhooks(),
+	}
+	for _, role := range o.roles {
+		problems = append(problems, oneOf("--roles", role, roleServing, roleControllers))
+	}
+	if o.certDir != "" && o.certSecret.Name != "" {
+		problems = append(problems, errors.New("--cert-dir and --cert-secret exclude each other"))
+	}
+	return errors.Join(problems...)
+}
+
+func (o *options) completeWebhooks() error {
+	host, port, err := net.SplitHostPort(o.webhookAddress)
+	if err != nil {
+		return fmt.Errorf("cannot understand --webhook-bind-address: %w", err)
+	}
+	if o.webhookHost = host; host == "0.0.0.0" {
+		o.webhookHost = ""
+	}
+	if o.webhookPort, err = strconv.Atoi(port); err != nil || o.webhookPort < 1 {
+		return fmt.Errorf("--webhook-bind-address needs a port number, not %q", port)
+	}
+	if o.webhookURL != "" {
+		u, err := url.Parse(o.webhookURL)
+		if err != nil || u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
+			return fmt.Errorf("--webhook-url must be https://HOST:PORT, not %q", o.webhookURL)
+		}
+	}
+	if o.registerWebhooks && o.webhookURL == "" && o.webhookService.Name == "" {
+		return errors.New("--register-webhooks needs --webhook-url or --webhook-service, so that API servers know the way")
+	}
+	return nil
+}
+
+func oneOf(flag, value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return fmt.Errorf("%s must be one of %q, not %q", flag, allowed, value)
+}
+
+func namespacedName(text string) (types.NamespacedName, error) {
+	namespace, name, ok := strings.Cut(text, "/")
+	if !ok || namespace == "" || name == "" {
+		return types.NamespacedName{}, fmt.Errorf("want NAMESPACE/NAME, not %q", text)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+func podNamespace() string {
+	if content, err := os.ReadFile(namespaceFile); err == nil && len(content) > 0 {
+		return strings.TrimSpace(string(content))
+	}
+	return "virtwright-system"
+}
+
+func (o *options) has(role string) bool { return slices.Contains(o.roles, role) }
+
+// certificateNames are what clients may call the webhook server.
+func (o *options) certificateNames() []string {
+	names := []string{"localhost"}
+	if u, err := url.Parse(o.webhookURL); err == nil && u.Hostname() != "" {
+		names = append(names, u.Hostname())
+	}
+	if s := o.webhookService; s.Name != "" {
+		dns := s.Name + "." + s.Namespace
+		names = append(names, dns, dns+".svc", dns+".svc.cluster.local")
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (o *options) engine() *presets.Engine {
+	engine := &presets.Engine{RejectConflicts: o.presetConflicts == "reject"}
+	if o.mode == modeStandalone {
+		engine.Platform = &o.platform
+	}
+	return engine
+}
+
+func (o *options) logHandler(output io.Writer) slog.Handler {
+	level := new(slog.LevelVar)
+	_ = level.UnmarshalText([]byte(o.logLevel)) // complete has checked it
+	options := &slog.HandlerOptions{Level: level}
+	if o.logFormat == "text" {
+		return slog.NewTextHandler(output, options)
+	}
+	return slog.NewJSONHandler(output, options)
+}

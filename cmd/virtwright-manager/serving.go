@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/virtwright/virtwright/certs"
+	"github.com/virtwright/virtwright/webhooks"
+)
+
+// serve adds the role serving and what must hold before it is ready.
+func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) error {
+	trusted, err := trustedUsers(ctx, p.live, p.options)
+	if err != nil {
+		return err
+	}
+	if err := p.handle(ctx, trusted); err != nil {
+		return err
+	}
+	for _, collector := range p.authority.Collectors() {
+		metrics.Registry.MustRegister(collector)
+	}
+	started := p.manager.GetWebhookServer().StartedChecker()
+	checks["certificate"] = func(*http.Request) error { return p.authority.Ready() }
+	checks["webhooks"] = started
+	injector := &certs.Injector{Client: p.manager.GetClient(), Names: []string{webhooks.ConfigurationName}, Bundle: p.authority.Bundle}
+	if err := injector.SetupWithManager(p.manager); err != nil {
+		return err
+	}
+	runnables := []manager.Runnable{p.authority}
+	if p.options.registerWebhooks {
+		runnables = append(runnables, &webhooks.Registrar{
+			Client: p.live, Registration: p.registration(trusted), Bundle: p.authority.Bundle,
+			Ready: func() error { return firstError(checks) },
+		})
+	}
+	for _, r := range runnables {
+		if err := p.manager.Add(r); err != nil {
+			return fmt.Errorf("cannot add %T: %w", r, err)
+		}
+	}
+	return nil
+}
+
+// handle puts the handlers under their paths.
+func (p *process) handle(ctx context.Context, trusted []string) error {
+	clients, err := kubernetes.NewForConfig(p.config)
+	if err != nil {
+		return fmt.Errorf("cannot make a client: %w", err)
+	}
+	// The informer must have synced before the first request.
+	if _, err := p.manager.GetCache().GetInformer(ctx, webhooks.NamespaceMetadata()); err != nil {
+		return fmt.Errorf("cannot watch namespaces: %w", err)
+	}
+	server := &webhooks.Server{
+		Engine: p.options.engine(), Snapshots: p.presets,
+		Namespaces: &webhooks.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
+		Owners:     &webhooks.LiveOwners{Client: clients.Discovery().RESTClient()},
+		Trusted:    trusted, Metrics: webhooks.NewMetrics(metrics.Registry),
+	}
+	for path, handler := range server.Handlers() {
+		p.manager.GetWebhookServer().Register(path, p.stop.handler(handler))
+	}
+	return nil
+}
+
+func (p *process) registration(trusted []string) webhooks.Registration {
+	r := webhooks.Registration{URL: p.options.webhookURL, Namespace: p.options.namespace, Trusted: trusted}
+	if s := p.options.webhookService; r.URL == "" && s.Name != "" {
+		r.Service = &admissionregistrationv1.ServiceReference{Namespace: s.Namespace, Name: s.Name}
+	}
+	return r
+}
+
+// newAuthority keeps certificates where the options say.
+func (p *process) newAuthority() *certs.Authority {
+	a := &certs.Authority{Store: &certs.Memory{}, Names: p.options.certificateNames()}
+	switch {
+	case p.options.certDir != "":
+		a.Store = certs.Directory(p.options.certDir)
+	case p.options.certSecret.Name != "":
+		a.Store = &certs.Secret{Client: p.live, Name: p.options.certSecret}
+	}
+	return a
+}
+
+// tls is how the webhook server speaks. API servers are its only clients; they
+// use HTTP/1.1 so that requests spread over replicas.
+func (p *process) tls(c *tls.Config) {
+	c.MinVersion = tls.VersionTLS13
+	c.NextProtos = []string{"http/1.1"}
+	c.GetCertificate = p.authority.GetCertificate
+}
+
+func firstError(checks map[string]healthz.Checker) error {
+	for _, name := range slices.Sorted(maps.Keys(checks)) {
+		if err := checks[name](nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
