@@ -104,7 +104,7 @@ func (g generator) list(s *schema, p provenance.Path) []any {
 func (g generator) keyValue(s *schema, field, name string) any {
 	p, _ := provenance.ParsePath(field)
 	if at := s.elem.at(p); at != nil && at.shape == shapeInteger {
-		return int64(len(name))
+		return int64(slices.Index(names, name))
 	}
 	return name
 }

@@ -147,13 +147,11 @@ func (s *spot) exists() bool { return s.obj != nil && !s.dead }
 
 // set gives a field a value unless it has one or a preset took it away.
 func (s *spot) set(name string, value any) {
-	if s.dead || s.has(name) || !s.make() {
+	seg := provenance.Segment{Name: name}
+	if s.has(name) || s.taken(seg) || !s.make() {
 		return
 	}
-	n := s.m.w.rec.Child(s.node, provenance.Segment{Name: name})
-	if s.m.w.takenAway(n) {
-		return
-	}
+	n := s.m.w.rec.Child(s.node, seg)
 	s.obj[name] = value
 	if !s.fresh {
 		n.Change, n.Value = provenance.Added, value
@@ -161,14 +159,24 @@ func (s *spot) set(name string, value any) {
 	s.m.layer.decides(n)
 }
 
+// taken reports whether a preset took away what lies at segs.
+func (s *spot) taken(segs ...provenance.Segment) bool {
+	n := s.node
+	for _, seg := range segs {
+		if n == nil {
+			break
+		}
+		if n = n.Find(seg); s.m.w.takenAway(n) {
+			return true
+		}
+	}
+	return s.dead
+}
+
 // make makes the object where it is missing, and reports whether it is there.
 func (s *spot) make() bool {
-	if s.node == nil {
-		if !s.parent.make() {
-			return false
-		}
-		s.node = s.m.w.rec.Child(s.parent.node, provenance.Segment{Name: s.name})
-		s.fresh = s.fresh || s.parent.fresh
+	if s.dead || s.parent != nil && s.node == nil && !s.locate() {
+		return false
 	}
 	if s.obj != nil {
 		if len(s.obj) == 0 && !s.fresh && s.node.Source == provenance.NoSource {
@@ -176,19 +184,28 @@ func (s *spot) make() bool {
 		}
 		return true
 	}
-	if s.dead || !s.parent.make() {
+	if !s.parent.make() {
 		return false
 	}
-	s.fresh = s.fresh || s.parent.fresh
 	if made, ok := s.parent.obj[s.name].(map[string]any); ok {
 		s.obj = made
 		return true
 	}
 	s.obj = map[string]any{}
 	s.parent.obj[s.name] = s.obj
-	if !s.fresh {
+	if !s.fresh && !s.parent.fresh {
 		s.node.Change, s.node.Value = provenance.Added, s.obj
 	}
 	s.fresh = true
+	return true
+}
+
+// locate gives the spot its node in the record.
+func (s *spot) locate() bool {
+	if !s.parent.make() {
+		return false
+	}
+	s.node = s.m.w.rec.Child(s.parent.node, provenance.Segment{Name: s.name})
+	s.fresh = s.fresh || s.parent.fresh
 	return true
 }

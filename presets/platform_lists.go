@@ -6,18 +6,15 @@ import "github.com/virtwright/virtwright/presets/provenance"
 // without a name are nobody's.
 func (s *spot) elements(name string) []*spot {
 	list, _ := s.get(name).([]any)
-	if len(list) == 0 || s.dead || !s.make() {
+	if len(list) == 0 || s.taken(provenance.Segment{Name: name}) || !s.make() {
 		return nil
 	}
 	n := s.m.w.rec.Child(s.node, provenance.Segment{Name: name})
-	if s.m.w.takenAway(n) {
-		return nil
-	}
 	out := make([]*spot, 0, len(list))
 	for i, e := range list {
-		fields, ok := e.(map[string]any)
+		fields, _ := e.(map[string]any)
 		key, named := fields["name"].(string)
-		if !ok || !named {
+		if !named {
 			continue
 		}
 		at := s.m.w.rec.Child(n, provenance.Segment{Name: key, Kind: provenance.Element})
@@ -50,20 +47,17 @@ func (s *spot) names(name string) map[string]bool {
 // that element, or the list, away.
 func (s *spot) add(name, key string) *spot {
 	dead := &spot{m: s.m, dead: true}
-	if s.dead || !s.make() {
+	listAt, elementAt := provenance.Segment{Name: name}, provenance.Segment{Name: key, Kind: provenance.Element}
+	list, isList := s.get(name).([]any)
+	if s.taken(listAt, elementAt) || !isList && s.has(name) || !s.make() {
 		return dead
 	}
-	w := s.m.w
-	n := w.rec.Child(s.node, provenance.Segment{Name: name})
-	at := w.rec.Child(n, provenance.Segment{Name: key, Kind: provenance.Element})
-	list, isList := s.obj[name].([]any)
-	if w.takenAway(n) || w.takenAway(at) || !isList && s.has(name) {
-		return dead
-	}
+	w, l := s.m.w, s.m.layer
+	n := w.rec.Child(s.node, listAt)
+	at := w.rec.Child(n, elementAt)
 	fields := map[string]any{"name": key}
 	fresh := s.fresh || n.Change == provenance.Added
 	at.Index, at.New = int32(len(list)), true
-	l := s.m.layer
 	l.setList(append(list, fields), s.obj, n, listBefore{fresh: s.fresh, absent: list == nil, length: len(list)})
 	if !fresh && list != nil {
 		at.Change, at.Value = provenance.Added, fields

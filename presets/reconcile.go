@@ -34,12 +34,16 @@ func (r *revision) reconcile() {
 // unchanged reports whether p has the stored value; quantities compare by value.
 func (r *revision) unchanged(p provenance.Path) bool {
 	was, is := lookup(r.old, vmSchema(), p), lookup(r.work.root, vmSchema(), p)
-	if s := vmSchema().at(p); s != nil && s.shape == shapeQuantity && was != nil && is != nil {
-		a, errA := parseQuantity(was)
-		b, errB := parseQuantity(is)
-		return errA == nil && errB == nil && a.Cmp(b) == 0
+	if equalJSON(was, is) {
+		return true
 	}
-	return equalJSON(was, is)
+	s := vmSchema().at(p)
+	if s == nil || s.shape != shapeQuantity {
+		return false
+	}
+	a, errA := parseQuantity(was)
+	b, errB := parseQuantity(is)
+	return errA == nil && errB == nil && a.Cmp(b) == 0
 }
 
 // govern puts back what an override or remove governs, while its preset does.

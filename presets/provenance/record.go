@@ -59,7 +59,7 @@ type Record struct {
 	// Sources in the order in which they acted.
 	Sources []Source
 
-	root  Node
+	root Node
 	slab []Node
 }
 

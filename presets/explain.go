@@ -1,0 +1,222 @@
+package presets
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// An Explanation says of one object where each field came from and what each
+// preset had to do with it.
+type Explanation struct {
+	// Result of the request; nil where a stored object was explained.
+	Result *Result
+	// Fields of the effective object, and fields that were removed, by path.
+	Fields []Origin
+	// Presets that could have acted, by precedence.
+	Presets []Verdict
+}
+
+// An Origin says where one field came from.
+type Origin struct {
+	Path provenance.Path
+	// Value is what the field is now; nil where it was removed.
+	Value any
+	// By is what decided the field; the zero Source where the user did.
+	By provenance.Source
+	// User says that the value is the user's.
+	User bool
+	// Overruled says that the user had another value, Was.
+	Overruled bool
+	Was       any
+	// Beaten are the presets that would have set the field otherwise.
+	Beaten []Claim
+}
+
+// A Claim is a value that a source would have given.
+type Claim struct {
+	By    provenance.Source
+	Value any
+}
+
+// A Verdict says why a preset acted or did not.
+type Verdict struct {
+	Preset, Namespace string
+	Matched           bool
+	Mode              v1alpha1.Mode
+	// Reason it did not match, or what it did.
+	Reason string
+}
+
+// Explain resolves a create and explains the outcome. Errors are those of Resolve.
+func (e *Engine) Explain(ctx context.Context, s *Snapshot, req Request) (*Explanation, error) {
+	out, err := e.create(ctx, s, req)
+	if err != nil {
+		return nil, err
+	}
+	x := &Explanation{Result: out, Fields: origins(out.w)}
+	x.addBeaten(out)
+	x.Presets, err = e.verdicts(ctx, s, req, out)
+	return x, err
+}
+
+// ExplainStored explains an object from the record that it carries.
+func ExplainStored(kind Kind, object []byte) (*Explanation, error) {
+	w, err := load(kind, object)
+	if err != nil {
+		return nil, err
+	}
+	if text := w.storedProvenance(); text != "" {
+		if w.rec, err = provenance.Decode(text); err != nil {
+			return nil, &Malformed{What: "annotation " + v1alpha1.AnnotationProvenance, Err: err}
+		}
+	}
+	return &Explanation{Fields: origins(w)}, nil
+}
+
+// origins lists every leaf of w, and what was removed.
+func origins(w *work) []Origin {
+	var out []Origin
+	listLeaves(w.root, vmSchema(), nil, func(p provenance.Path, v any) {
+		if p.HasPrefix(provenanceOn(w.kind())) || w.isWrapping(p) {
+			return
+		}
+		o := Origin{Path: p, Value: v, User: true}
+		if n := w.rec.At(p); n != nil && n.Source != provenance.NoSource {
+			o.By, o.Overruled, o.Was = w.rec.Sources[n.Source], n.Overruled && !equalJSON(n.Was, v), n.Was
+			o.User = n.Overruled && !o.Overruled
+		}
+		out = append(out, o)
+	})
+	for p, n := range w.rec.Decided() {
+		if lookup(w.root, vmSchema(), p) == nil {
+			out = append(out, Origin{Path: slices.Clone(p), By: w.rec.Sources[n.Source], Overruled: n.Overruled, Was: n.Was})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Origin) int { return strings.Compare(a.Path.String(), b.Path.String()) })
+	return out
+}
+
+// isWrapping reports whether p is part of the VM form that an instance was put into.
+func (w *work) isWrapping(p provenance.Path) bool {
+	return w.instance != nil && !p.HasPrefix(provenance.Of("spec", "template"))
+}
+
+// listLeaves visits scalars, atomic lists and empty containers.
+func listLeaves(v any, s *schema, p provenance.Path, visit func(provenance.Path, any)) {
+	switch at := v.(type) {
+	case map[string]any:
+		for name, sub := range at {
+			listLeaves(sub, s.field(name), p.With(provenance.Segment{Name: name}), visit)
+		}
+		if len(at) > 0 {
+			return
+		}
+	case []any:
+		if s.shape == shapeKeyed {
+			for _, e := range at {
+				fields, _ := e.(map[string]any)
+				key, _ := elementKey(s.keys, fields)
+				listLeaves(e, s.elem, p.With(provenance.Segment{Name: key, Kind: provenance.Element}), visit)
+			}
+			return
+		}
+	}
+	visit(p, v)
+}
+
+// addBeaten adds to each field what other matching presets would have made of it.
+func (x *Explanation) addBeaten(out *Result) {
+	at := make(map[string]int, len(x.Fields))
+	for i, o := range x.Fields {
+		at[o.Path.String()] = i
+	}
+	for _, c := range out.Matched {
+		for role, root := range map[provenance.Role]*part{c.defaultRole(): c.defaults, provenance.Override: c.overrides} {
+			by := provenance.Source{Preset: c.Ref, Generation: c.Generation, Role: role}
+			visitLeaves(root, func(leaf *part) {
+				i, ok := at[leaf.path]
+				if ok && x.Fields[i].By != by && !leaf.isKey && c.Mode == v1alpha1.ModeEnforce {
+					x.Fields[i].Beaten = append(x.Fields[i].Beaten, Claim{By: by, Value: leaf.value})
+				}
+			})
+		}
+	}
+}
+
+// verdicts judges every preset that the object could have met.
+func (e *Engine) verdicts(ctx context.Context, s *Snapshot, req Request, out *Result) ([]Verdict, error) {
+	w, err := load(req.Kind, req.Object)
+	if err != nil {
+		return nil, err
+	}
+	owner, err := w.adoptOwner(req.Owner)
+	if err != nil {
+		return nil, err
+	}
+	q, _ := w.query(ctx, req, owner)
+	var all []*Compiled
+	for key, c := range s.byRef {
+		if key.namespace == "" || key.namespace == req.Namespace.Name {
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, byPrecedence)
+	var verdicts []Verdict
+	for _, c := range all {
+		v := Verdict{Preset: c.Ref, Namespace: c.Namespace, Mode: c.Mode, Matched: slices.Contains(out.Matched, c)}
+		if v.Matched {
+			v.Reason = out.w.did(c)
+		} else {
+			v.Reason = q.whyNot(c)
+		}
+		verdicts = append(verdicts, v)
+	}
+	return verdicts, nil
+}
+
+// did says what c did.
+func (w *work) did(c *Compiled) string {
+	if c.Mode != v1alpha1.ModeEnforce {
+		return fmt.Sprintf("matches; mode %s only tells", c.Mode)
+	}
+	set, overruled := 0, 0
+	for _, d := range w.deeds() {
+		if d.source.Preset == c.Ref {
+			set, overruled = set+d.set.count, overruled+d.overruled.count
+		}
+	}
+	return fmt.Sprintf("set %d, overruled %d", set, overruled)
+}
+
+// whyNot says which part of a match does not hold.
+func (q *query) whyNot(c *Compiled) string {
+	switch {
+	case c.Mode == v1alpha1.ModeOff:
+		return "mode Off"
+	case c.ApplyAt == v1alpha1.ApplyAtLaunch && !q.launch:
+		return "applyAt Launch: it acts when the instance is created"
+	case c.ApplyAt == v1alpha1.ApplyAtDefinition && q.owned:
+		return "applyAt Definition: it acted on the VirtualMachine"
+	case c.Explicit && !q.steering.names(c.Ref):
+		return fmt.Sprintf("explicit: the annotation %s does not name it", v1alpha1.AnnotationPresets)
+	case c.labels != nil && !c.labels.Matches(q.labels):
+		return fmt.Sprintf("labels do not match %s", c.labels)
+	case c.namespaces != nil && !c.namespaces.Matches(labels.Set(q.namespace.Labels)):
+		return fmt.Sprintf("namespace %s does not match %s", q.namespace.Name, c.namespaces)
+	}
+	for _, cond := range c.conditions {
+		if ok, err := q.eval.holds(cond); err != nil {
+			return err.Error()
+		} else if !ok {
+			return fmt.Sprintf("condition %q is false", cond.name)
+		}
+	}
+	return "does not match"
+}
