@@ -114,18 +114,20 @@ func reservedPath(p provenance.Path) string {
 	if i+1 >= len(p) {
 		return "name a label or an annotation"
 	}
-	switch name := p[i+1].Name; name {
-	case "labels", "annotations":
-		if i+2 < len(p) {
-			return reservedKey(p[i+2].Name)
-		}
+	return reservedMetadata(p[i+1:], len(p) > 1 && p[1].Name == "dataVolumeTemplates")
+}
+
+// reservedMetadata judges a path beneath metadata, where a template may have a name.
+func reservedMetadata(p provenance.Path, named bool) string {
+	switch name := p[0].Name; {
+	case named && name == "name":
+		return ""
+	case name != "labels" && name != "annotations":
+		return "a preset may set labels and annotations of metadata, nothing else"
+	case len(p) == 1:
 		return "name the key, as in metadata.labels[\"example.com/team\"]"
-	case "name":
-		if p[0].Name == "spec" && len(p) > 1 && p[1].Name == "dataVolumeTemplates" {
-			return ""
-		}
 	}
-	return "a preset may set labels and annotations of metadata, nothing else"
+	return reservedKey(p[1].Name)
 }
 
 func reservedKey(key string) string {

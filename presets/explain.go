@@ -200,10 +200,8 @@ func (q *query) whyNot(c *Compiled) string {
 	switch {
 	case c.Mode == v1alpha1.ModeOff:
 		return "mode Off"
-	case c.ApplyAt == v1alpha1.ApplyAtLaunch && !q.launch:
-		return "applyAt Launch: it acts when the instance is created"
-	case c.ApplyAt == v1alpha1.ApplyAtDefinition && q.owned:
-		return "applyAt Definition: it acted on the VirtualMachine"
+	case !q.isMoment(c):
+		return whenInstead[c.ApplyAt]
 	case c.Explicit && !q.steering.names(c.Ref):
 		return fmt.Sprintf("explicit: the annotation %s does not name it", v1alpha1.AnnotationPresets)
 	case c.labels != nil && !c.labels.Matches(q.labels):
@@ -211,6 +209,16 @@ func (q *query) whyNot(c *Compiled) string {
 	case c.namespaces != nil && !c.namespaces.Matches(labels.Set(q.namespace.Labels)):
 		return fmt.Sprintf("namespace %s does not match %s", q.namespace.Name, c.namespaces)
 	}
+	return q.whichCondition(c)
+}
+
+var whenInstead = map[v1alpha1.ApplyAt]string{
+	v1alpha1.ApplyAtLaunch:     "applyAt Launch: it acts when the instance is created",
+	v1alpha1.ApplyAtDefinition: "applyAt Definition: it acted on the VirtualMachine",
+}
+
+// whichCondition names the first condition of c that does not hold.
+func (q *query) whichCondition(c *Compiled) string {
 	for _, cond := range c.conditions {
 		if ok, err := q.eval.holds(cond); err != nil {
 			return err.Error()

@@ -8,10 +8,7 @@ import (
 // Fresh says that obj is new, so that whoever made it puts it into the patch.
 func (l *layer) fill(kids []*part, obj map[string]any, n *provenance.Node, fresh bool) {
 	for _, p := range kids {
-		if l.excludes(p) || l.bars(p) {
-			continue
-		}
-		if l.rivalPresent(p, obj, n) {
+		if l.keptAway(p) || l.rivalPresent(p, obj, n) {
 			continue
 		}
 		switch {
@@ -163,20 +160,20 @@ func (l *layer) fillList(p *part, obj map[string]any, parent *provenance.Node, f
 	}
 	absent, before := obj[p.seg.Name] == nil, len(list)
 	for _, e := range p.kids {
-		if l.excludes(e) || l.bars(e) {
-			continue
-		}
-		if i := indexOf(list, p.schema.keys, e.seg.Name); i >= 0 {
+		i := indexOf(list, p.schema.keys, e.seg.Name)
+		switch {
+		case l.keptAway(e):
+		case i >= 0:
 			l.fillElement(e, list, i, n, fresh || n.Change == provenance.Added)
-			continue
+		case !l.w.takenAway(n.Find(e.seg)) && l.mayAdd(e):
+			list = l.addElement(e, list, n, fresh || absent)
 		}
-		if l.w.takenAway(n.Find(e.seg)) || !l.mayAdd(e) {
-			continue
-		}
-		list = l.addElement(e, list, n, fresh || absent)
 	}
 	l.setList(list, obj, n, listBefore{fresh: fresh, absent: absent, length: before})
 }
+
+// keptAway reports whether the user or an owner keeps the layer from p.
+func (l *layer) keptAway(p *part) bool { return l.excludes(p) || l.bars(p) }
 
 // fillElement fills element i of a list that is recorded at n.
 func (l *layer) fillElement(e *part, list []any, i int, n *provenance.Node, fresh bool) {
@@ -241,11 +238,7 @@ func (l *layer) addElement(e *part, list []any, n *provenance.Node, fresh bool) 
 	if len(sub) == 0 {
 		return list
 	}
-	en.Index, en.New = int32(len(list)), true
-	if !fresh && n.Change != provenance.Added {
-		en.Change, en.Value = provenance.Added, sub
-	}
-	return append(list, sub)
+	return appendNew(list, sub, n, en, fresh)
 }
 
 // mayAdd reports whether a new element has, or will have, what it is linked to.
@@ -258,7 +251,8 @@ func (l *layer) mayAdd(e *part) bool {
 		if l.w.has(list, e.link.key) {
 			return true
 		}
-		for _, other := range l.w.layers {
+		for i := range l.w.layers {
+			other := &l.w.layers[i]
 			partner := other.root.find(append(templateSpec[:len(templateSpec):len(templateSpec)], list...).With(e.seg))
 			if partner == nil {
 				continue

@@ -62,15 +62,19 @@ func expand(v any, s *schema, pattern, at provenance.Path, visit func(provenance
 	case map[string]any:
 		expand(value[seg.Name], s.step(seg), pattern[1:], at.With(seg), visit)
 	case []any:
-		for _, e := range value {
-			fields, ok := e.(map[string]any)
-			if !ok {
-				continue
-			}
-			key, missing := elementKey(s.keys, fields)
-			if missing == "" && (seg.Kind == provenance.Every || seg.Name == key) {
-				expand(fields, s.elem, pattern[1:], at.With(provenance.Segment{Name: key, Kind: provenance.Element}), visit)
-			}
+		expandElements(value, s, pattern, func(key string, fields map[string]any) {
+			expand(fields, s.elem, pattern[1:], at.With(provenance.Segment{Name: key, Kind: provenance.Element}), visit)
+		})
+	}
+}
+
+// expandElements calls visit for each element that the head of pattern names.
+func expandElements(list []any, s *schema, pattern provenance.Path, visit func(string, map[string]any)) {
+	for _, e := range list {
+		fields, _ := e.(map[string]any)
+		key, missing := elementKey(s.keys, fields)
+		if missing == "" && (pattern[0].Kind == provenance.Every || pattern[0].Name == key) {
+			visit(key, fields)
 		}
 	}
 }

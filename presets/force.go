@@ -13,7 +13,7 @@ func (l *layer) force(kids []*part, obj map[string]any, n *provenance.Node, fres
 		}
 		at := l.w.rec.Child(n, p.seg)
 		if l.w.takenAway(at) {
-			p.leaves(nil, func(_ provenance.Path, leaf *part) { l.lost(leaf, at, nil) })
+			visitLeaves(p, func(leaf *part) { l.lost(leaf, at, nil) })
 			continue
 		}
 		if !p.isKey && !l.takeChoice(p, obj, n, fresh) {
@@ -36,7 +36,7 @@ func (l *layer) takeChoice(p *part, obj map[string]any, n *provenance.Node, fres
 	for _, rival := range p.rivals {
 		at := n.Find(provenance.Segment{Name: rival})
 		if winner := firstDecided(at); winner != nil && l.w.decidedAgainstUser(winner) && obj[rival] != nil {
-			p.leaves(nil, func(_ provenance.Path, leaf *part) { l.lost(leaf, winner, nil) })
+			visitLeaves(p, func(leaf *part) { l.lost(leaf, winner, nil) })
 			return false
 		}
 	}
@@ -111,34 +111,46 @@ func (l *layer) forceList(p *part, obj map[string]any, n *provenance.Node, fresh
 	}
 	absent, before := obj[p.seg.Name] == nil, len(list)
 	for _, e := range p.kids {
-		if l.bars(e) {
-			continue
-		}
 		en := l.w.rec.Child(n, e.seg)
-		if l.w.takenAway(en) {
-			e.leaves(nil, func(_ provenance.Path, leaf *part) { l.lost(leaf, en, nil) })
-			continue
+		i := indexOf(list, p.schema.keys, e.seg.Name)
+		switch {
+		case l.bars(e):
+		case l.w.takenAway(en):
+			visitLeaves(e, func(leaf *part) { l.lost(leaf, en, nil) })
+		case i >= 0:
+			l.forceElement(e, list, i, n, fresh || n.Change == provenance.Added)
+		case l.mayAdd(e):
+			list = l.forceNew(e, list, n, fresh || absent)
 		}
-		if i := indexOf(list, p.schema.keys, e.seg.Name); i >= 0 {
-			if en.Change != provenance.Added {
-				en.Index = int32(i)
-			}
-			fields, _ := list[i].(map[string]any)
-			l.force(e.kids, fields, en, fresh || n.Change == provenance.Added || en.Change == provenance.Added)
-			continue
-		}
-		if !l.mayAdd(e) {
-			continue
-		}
-		sub := make(map[string]any, len(e.kids))
-		l.force(e.kids, sub, en, true)
-		en.Index, en.New = int32(len(list)), true
-		if !fresh && !absent && n.Change != provenance.Added {
-			en.Change, en.Value = provenance.Added, sub
-		}
-		list = append(list, sub)
 	}
 	l.setList(list, obj, n, listBefore{fresh: fresh, absent: absent, length: before})
+}
+
+// forceElement overrides fields of element i of a list that is recorded at n.
+func (l *layer) forceElement(e *part, list []any, i int, n *provenance.Node, fresh bool) {
+	en := l.w.rec.Child(n, e.seg)
+	if en.Change != provenance.Added {
+		en.Index = int32(i)
+	}
+	fields, _ := list[i].(map[string]any)
+	l.force(e.kids, fields, en, fresh || en.Change == provenance.Added)
+}
+
+// forceNew appends e to list, which is recorded at n.
+func (l *layer) forceNew(e *part, list []any, n *provenance.Node, fresh bool) []any {
+	sub := make(map[string]any, len(e.kids))
+	en := l.w.rec.Child(n, e.seg)
+	l.force(e.kids, sub, en, true)
+	return appendNew(list, sub, n, en, fresh)
+}
+
+// appendNew appends an element, recorded at en, to a list that is recorded at n.
+func appendNew(list []any, element map[string]any, n, en *provenance.Node, fresh bool) []any {
+	en.Index, en.New = int32(len(list)), true
+	if !fresh && n.Change != provenance.Added {
+		en.Change, en.Value = provenance.Added, element
+	}
+	return append(list, element)
 }
 
 // takeAway removes what lies at r, and keeps weaker layers from putting it back.
@@ -150,37 +162,44 @@ func (l *layer) takeAway(r removal) {
 	var v any = l.w.root
 	n, s := l.w.rec.Root(), vmSchema()
 	for i, seg := range r.path {
-		last := i == len(r.path)-1
 		n = l.w.rec.Child(n, seg)
 		if l.w.takenAway(n) {
 			return // by a stronger layer
 		}
-		switch at := v.(type) {
-		case map[string]any:
-			if last {
-				l.drop(r, at[seg.Name], n, func() { delete(at, seg.Name) })
-			}
-			v = at[seg.Name]
-		case []any:
-			j := indexOf(at, s.keys, seg.Name)
-			if j < 0 {
-				v = nil
-				break
-			}
-			n.Index = int32(j)
-			v = at[j]
-			if last {
-				l.drop(r, v, n, func() { at[j] = tombstone{} })
-				l.noteHole(r.path)
-			}
-		default:
-			v = nil
-		}
+		last := i == len(r.path)-1
+		v = l.stepAway(r, v, n, last, s)
 		if last && v == nil && !l.w.decidedAgainstUser(n) {
 			l.decides(n)
 		}
 		s = s.step(seg)
 	}
+}
+
+// stepAway returns what lies at n in v, and removes it at the end of the path.
+func (l *layer) stepAway(r removal, v any, n *provenance.Node, last bool, s *schema) any {
+	switch at := v.(type) {
+	case map[string]any:
+		value := at[n.Name]
+		if last {
+			l.drop(r, value, n, func() { delete(at, n.Name) })
+		}
+		return value
+	case []any:
+		i := indexOf(at, s.keys, n.Name)
+		if i < 0 {
+			return nil
+		}
+		n.Index = int32(i)
+		value := at[i]
+		if last {
+			l.drop(r, value, n, func() {
+				at[i] = tombstone{}
+				l.noteHole(r.path)
+			})
+		}
+		return value
+	}
+	return nil
 }
 
 // drop removes value, recorded at n, unless a stronger override set some of it.

@@ -29,21 +29,23 @@ type query struct {
 
 // wants reports whether everything but conditions lets c match.
 func (q *query) wants(c *Compiled) bool {
-	switch {
-	case c.Mode == v1alpha1.ModeOff:
-		return false
-	case c.legacy && (!q.launch || q.noLegacy):
-		return false
-	case c.ApplyAt == v1alpha1.ApplyAtLaunch && !q.launch:
-		return false
-	case c.ApplyAt == v1alpha1.ApplyAtDefinition && q.owned:
+	if c.Mode == v1alpha1.ModeOff || !q.isMoment(c) {
 		return false
 	}
 	if c.legacy { // its selector sees the instance's own labels only
-		return c.labels == nil || c.labels.Matches(q.instanceLabels)
+		return !q.noLegacy && (c.labels == nil || c.labels.Matches(q.instanceLabels))
 	}
 	return (c.labels == nil || c.labels.Matches(q.labels)) &&
 		(c.namespaces == nil || c.namespaces.Matches(labels.Set(q.namespace.Labels)))
+}
+
+// isMoment reports whether c acts at this moment of a machine's life. An
+// instance that is made directly gets the presets of both.
+func (q *query) isMoment(c *Compiled) bool {
+	if c.ApplyAt == v1alpha1.ApplyAtLaunch {
+		return q.launch
+	}
+	return !q.owned
 }
 
 // A matching is the outcome of a query.

@@ -31,20 +31,25 @@ func (w *work) adoptOwner(raw []byte) (*ownerVM, error) {
 		o.record = stored
 	}
 	for p, n := range o.record.Decided() {
-		if len(p) < 3 || p[1].Name != "template" {
-			continue
+		if p.HasPrefix(template) && len(p) > len(template) {
+			w.inherit(o, p, o.record.Sources[n.Source])
 		}
-		s := o.record.Sources[n.Source]
-		was, is := lookup(root, vmSchema(), p), lookup(w.root, vmSchema(), p)
-		if is == nil && s.Role != provenance.Remove || is != nil && !equalJSON(was, is) {
-			continue // the controller changed it on the way
-		}
-		at := w.rec.Set(p, w.addSource(s, nil))
-		at.Weak = s.Role != provenance.Remove
 	}
 	w.inherited = len(w.rec.Sources)
 	w.indexElements(w.rec.Root(), w.root, vmSchema())
 	return o, nil
+}
+
+var template = provenance.Of("spec", "template")
+
+// inherit records that s decided p on the VM, unless the controller changed it
+// on the way to the instance.
+func (w *work) inherit(o *ownerVM, p provenance.Path, s provenance.Source) {
+	was, is := lookup(o.root, vmSchema(), p), lookup(w.root, vmSchema(), p)
+	if is == nil && s.Role != provenance.Remove || is != nil && !equalJSON(was, is) {
+		return
+	}
+	w.rec.Set(p, w.addSource(s, nil)).Weak = s.Role != provenance.Remove
 }
 
 // indexElements notes where the elements that the record knows stand in their lists.

@@ -233,20 +233,25 @@ func (c *partCompiler) scalar(out *part, value any, p provenance.Path) *part {
 	return out
 }
 
-func fits(s shape, value any) bool {
+// fitting are the shapes that a decoded JSON value may have, beside any.
+func fitting(value any) []shape {
 	switch value.(type) {
 	case string:
-		return s == shapeString || s == shapeQuantity || s == shapeIntOrString || s == shapeAny
+		return []shape{shapeString, shapeQuantity, shapeIntOrString}
 	case bool:
-		return s == shapeBool || s == shapeAny
+		return []shape{shapeBool}
 	case int64:
-		return s == shapeInteger || s == shapeNumber || s == shapeQuantity || s == shapeIntOrString || s == shapeAny
+		return []shape{shapeInteger, shapeNumber, shapeQuantity, shapeIntOrString}
 	case float64:
-		return s == shapeNumber || s == shapeQuantity || s == shapeAny
+		return []shape{shapeNumber, shapeQuantity}
 	case []any:
-		return s == shapeAtomic || s == shapeAny
+		return []shape{shapeAtomic}
 	}
-	return s == shapeAny
+	return nil
+}
+
+func fits(s shape, value any) bool {
+	return s == shapeAny || slices.Contains(fitting(value), s)
 }
 
 func (c *partCompiler) wrongType(p provenance.Path, value any, want string) {

@@ -179,14 +179,14 @@ func (s *spot) make() bool {
 		return false
 	}
 	if s.obj != nil {
-		if len(s.obj) == 0 && !s.fresh && s.node.Source == provenance.NoSource {
-			s.node.WasEmpty = true
-		}
+		s.node.WasEmpty = s.node.WasEmpty || len(s.obj) == 0 && !s.fresh && s.node.Source == provenance.NoSource
 		return true
 	}
-	if !s.parent.make() {
-		return false
-	}
+	return s.parent.make() && s.makeIn()
+}
+
+// makeIn makes the object in its parent.
+func (s *spot) makeIn() bool {
 	if made, ok := s.parent.obj[s.name].(map[string]any); ok {
 		s.obj = made
 		return true

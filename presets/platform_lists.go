@@ -13,20 +13,23 @@ func (s *spot) elements(name string) []*spot {
 	out := make([]*spot, 0, len(list))
 	for i, e := range list {
 		fields, _ := e.(map[string]any)
-		key, named := fields["name"].(string)
-		if !named {
-			continue
+		if key, named := fields["name"].(string); named {
+			out = append(out, s.element(n, key, i, fields))
 		}
-		at := s.m.w.rec.Child(n, provenance.Segment{Name: key, Kind: provenance.Element})
-		if at.Change != provenance.Added {
-			at.Index = int32(i)
-		}
-		out = append(out, &spot{
-			m: s.m, parent: s, name: name, obj: fields, node: at,
-			fresh: s.fresh || n.Change == provenance.Added || at.Change == provenance.Added,
-		})
 	}
 	return out
+}
+
+// element is the spot of element i of the list that is recorded at n.
+func (s *spot) element(n *provenance.Node, key string, i int, fields map[string]any) *spot {
+	at := s.m.w.rec.Child(n, provenance.Segment{Name: key, Kind: provenance.Element})
+	if at.Change != provenance.Added {
+		at.Index = int32(i)
+	}
+	return &spot{
+		m: s.m, parent: s, name: n.Name, obj: fields, node: at,
+		fresh: s.fresh || n.Change == provenance.Added || at.Change == provenance.Added,
+	}
 }
 
 // names returns the names of the elements in list field name.

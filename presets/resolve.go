@@ -137,36 +137,40 @@ func (w *work) query(ctx context.Context, req Request, owner *ownerVM) (*query, 
 
 // apply lets the presets act, strongest layer first.
 func (w *work) apply(s *Snapshot, q *query, enforced []*Compiled) {
-	slab := make([]layer, 0, 2*len(enforced))
-	add := func(l layer) *layer {
-		l.w, l.source = w, provenance.NoSource
-		l.barred |= w.barred(l.role)
-		slab = append(slab, l)
-		w.layers = append(w.layers, &slab[len(slab)-1])
-		return w.layers[len(w.layers)-1]
-	}
-	w.layers = make([]*layer, 0, 2*len(enforced))
+	w.layers = make([]layer, 0, 2*len(enforced))
 	for _, cluster := range []bool{true, false} {
 		for _, c := range enforced {
-			if c.Cluster() == cluster && (c.overrides != nil || len(c.removes) > 0) {
-				add(layer{preset: c, role: provenance.Override, root: c.overrides, beats: w.outranks(s, c)})
+			if c.Cluster() == cluster && c.overrules() {
+				w.addLayer(layer{preset: c, role: provenance.Override, root: c.overrides, beats: w.outranks(s, c)})
 			}
 		}
 	}
 	for _, c := range enforced {
 		if all, paths := q.steering.excludes(c.Ref); c.defaults != nil && !all {
-			add(layer{preset: c, role: c.defaultRole(), root: c.defaults, excluded: paths, beats: w.weaker})
+			w.addLayer(layer{preset: c, role: c.defaultRole(), root: c.defaults, excluded: paths, beats: w.weaker})
 		}
 	}
-	for _, l := range w.layers {
-		l.act()
+	for i := range w.layers {
+		w.layers[i].act()
 	}
+	w.recordForbids(enforced)
+}
+
+// recordForbids records presets that only forbid, which set nothing.
+func (w *work) recordForbids(enforced []*Compiled) {
 	for _, c := range enforced {
 		if len(c.forbids) > 0 {
 			w.addSource(provenance.Source{Preset: c.Ref, Generation: c.Generation, Role: provenance.Forbid}, c)
 		}
 	}
 }
+
+func (w *work) addLayer(l layer) {
+	l.w, l.source, l.barred = w, provenance.NoSource, w.barred(l.role)
+	w.layers = append(w.layers, l)
+}
+
+func (c *Compiled) overrules() bool { return c.overrides != nil || len(c.removes) > 0 }
 
 func (c *Compiled) defaultRole() provenance.Role {
 	if c.legacy {

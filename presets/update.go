@@ -64,7 +64,6 @@ var (
 	vmLabels       = provenance.Of("metadata", "labels")
 	templateLabels = provenance.Of("spec", "template", "metadata", "labels")
 	vmAnnotations  = provenance.Of("metadata", "annotations")
-	steeringKeys   = []string{v1alpha1.AnnotationPresets, v1alpha1.AnnotationExclude}
 )
 
 // loadRecord reads the record of the stored VM; the one that was sent does not count.
@@ -90,27 +89,37 @@ func (r *revision) loadRecord() error {
 }
 
 func (r *revision) run(ctx context.Context) (*Result, error) {
-	asked, _ := lookup(r.work.root, vmSchema(), vmAnnotations).(map[string]any)
-	before, _ := lookup(r.old, vmSchema(), vmAnnotations).(map[string]any)
-	again := asked[v1alpha1.AnnotationReapply] != nil && asked[v1alpha1.AnnotationReapply] != before[v1alpha1.AnnotationReapply]
 	spec := !equalJSON(withoutRunState(r.old["spec"]), withoutRunState(r.work.root["spec"]))
 	labels := r.differs(vmLabels) || r.differs(templateLabels)
-	steering := slices.ContainsFunc(steeringKeys, func(key string) bool { return asked[key] != before[key] })
-
 	if spec || labels {
 		r.reconcile()
 	}
-	if again {
+	if r.asksAnew() {
 		return r.reapply(ctx)
 	}
+	anew := labels || r.annotationDiffers(v1alpha1.AnnotationPresets) || r.annotationDiffers(v1alpha1.AnnotationExclude)
 	var m matching
-	if spec || labels || steering {
+	if spec || anew {
 		var err error
-		if m, err = r.match(ctx, labels || steering); err != nil {
+		if m, err = r.match(ctx, anew); err != nil {
 			return nil, err
 		}
 	}
 	return r.finish(m)
+}
+
+// asksAnew reports whether the writer asks for the VM to be expanded anew.
+func (r *revision) asksAnew() bool {
+	return r.annotationDiffers(v1alpha1.AnnotationReapply) && annotations(r.sent)[v1alpha1.AnnotationReapply] != nil
+}
+
+func annotations(vm map[string]any) map[string]any {
+	out, _ := lookup(vm, vmSchema(), vmAnnotations).(map[string]any)
+	return out
+}
+
+func (r *revision) annotationDiffers(key string) bool {
+	return annotations(r.old)[key] != annotations(r.sent)[key]
 }
 
 func withoutRunState(spec any) map[string]any {

@@ -3,7 +3,7 @@ package presets
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -38,35 +38,36 @@ func (p *part) same(v any) bool {
 // equalJSON compares decoded JSON; 2 and 2.0 are one number.
 func equalJSON(a, b any) bool {
 	switch a := a.(type) {
-	case string:
-		s, ok := b.(string)
-		return ok && a == s
-	case bool:
-		t, ok := b.(bool)
-		return ok && a == t
 	case int64:
 		return equalInt(a, b)
 	case float64:
-		if i, ok := b.(int64); ok {
-			return equalInt(i, a)
-		}
-		return a == b
+		return equalFloat(a, b)
 	case map[string]any:
 		m, ok := b.(map[string]any)
 		return ok && equalMaps(a, m)
 	case []any:
 		l, ok := b.([]any)
-		if !ok || len(a) != len(l) {
-			return false
-		}
-		for i := range a {
-			if !equalJSON(a[i], l[i]) {
-				return false
-			}
-		}
+		return ok && slices.EqualFunc(a, l, equalJSON)
+	case nil, string, bool:
+		return isScalar(b) && a == b
+	}
+	return false // a value of ours that stands for none
+}
+
+func isScalar(v any) bool {
+	switch v.(type) {
+	case nil, string, bool:
 		return true
 	}
-	return reflect.DeepEqual(a, b)
+	return false
+}
+
+func equalFloat(a float64, b any) bool {
+	if i, ok := b.(int64); ok {
+		return equalInt(i, a)
+	}
+	f, ok := b.(float64)
+	return ok && a == f
 }
 
 func equalMaps(a, b map[string]any) bool {

@@ -60,19 +60,27 @@ func (w *work) collect(n *provenance.Node, p provenance.Path, out []deed) {
 		return
 	}
 	if n.Source != provenance.NoSource && w.isNews(n) {
-		d := &out[n.Source]
-		switch {
-		case n.Overruled:
-			if n.Change != provenance.Kept || n.Lost || !equalJSON(n.Was, lookup(w.root, vmSchema(), p)) {
-				d.overruled.add(func() string { return p.String() + " (was " + show(n.Was) + ")" })
-			}
-		case d.source.Role != provenance.Remove:
-			d.set.add(p.String)
-		}
+		w.count(n, p, &out[n.Source])
 	}
 	for c := range n.Children() {
 		w.collect(c, append(p, c.Segment), out)
 	}
+}
+
+// count adds to d what its source did at p.
+func (w *work) count(n *provenance.Node, p provenance.Path, d *deed) {
+	switch {
+	case n.Overruled && w.isAsBefore(n, p): // the user had the same
+	case n.Overruled:
+		d.overruled.add(func() string { return p.String() + " (was " + show(n.Was) + ")" })
+	case d.source.Role != provenance.Remove:
+		d.set.add(p.String)
+	}
+}
+
+// isAsBefore reports whether the user's value at p is there still.
+func (w *work) isAsBefore(n *provenance.Node, p provenance.Path) bool {
+	return n.Change == provenance.Kept && !n.Lost && equalJSON(n.Was, lookup(w.root, vmSchema(), p))
 }
 
 // isNews reports whether n was decided in this request, by a preset.

@@ -17,7 +17,7 @@ type work struct {
 	// by has the preset of each source of rec; nil for the platform.
 	by []*Compiled
 	// layers are all that act, in the order in which they act.
-	layers []*layer
+	layers []layer
 	// instance is the VMI as it was sent, where root is its VM form; else nil.
 	instance map[string]any
 	// holed are lists with removed elements, closed up at the end.
@@ -99,21 +99,31 @@ func (w *work) takenAway(n *provenance.Node) bool {
 // lost notes that the layer's leaf p lost to n, which is a conflict when
 // nothing but a name came between them.
 func (l *layer) lost(p *part, n *provenance.Node, won any) {
-	if n == nil || n.Source == provenance.NoSource || l.preset == nil {
-		return
-	}
-	winner, s := l.w.by[n.Source], l.w.rec.Sources[n.Source]
-	if winner == nil || winner == l.preset || layerOf(s.Role) != layerOf(l.role) ||
-		winner.legacy != l.preset.legacy || winner.Priority != l.preset.Priority || winner.Cluster() != l.preset.Cluster() {
-		return
-	}
-	if won != nil && p.leaf && p.same(won) {
+	winner := l.peer(n)
+	if winner == nil || won != nil && p.leaf && p.same(won) {
 		return
 	}
 	c := Conflict{Path: p.path, Winner: winner.Ref, Loser: l.preset.Ref, Won: won, Lost: p.value, legacy: l.preset.legacy}
 	if !slices.ContainsFunc(l.w.conflicts, func(o Conflict) bool { return o.Path == c.Path && o.Loser == c.Loser }) {
 		l.w.conflicts = append(l.w.conflicts, c)
 	}
+}
+
+// peer returns the preset that decided n, if it is of the same standing as the
+// layer's, so that only their names tell which is stronger.
+func (l *layer) peer(n *provenance.Node) *Compiled {
+	if n == nil || n.Source == provenance.NoSource || l.preset == nil {
+		return nil
+	}
+	winner, role := l.w.by[n.Source], l.w.rec.Sources[n.Source].Role
+	if winner == nil || winner == l.preset || layerOf(role) != layerOf(l.role) || !winner.isPeer(l.preset) {
+		return nil
+	}
+	return winner
+}
+
+func (c *Compiled) isPeer(o *Compiled) bool {
+	return c.legacy == o.legacy && c.Priority == o.Priority && c.Cluster() == o.Cluster()
 }
 
 // layerOf is the role that stands for the layer in which a role acts.

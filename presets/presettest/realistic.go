@@ -3,8 +3,9 @@ package presettest
 import "github.com/virtwright/virtwright/api/v1alpha1"
 
 // RealisticVM is what a person writes: two disks, two networks, cloud-init.
-func RealisticVM() []byte {
-	return JSON(`
+func RealisticVM() []byte { return JSON(realisticVM) }
+
+const realisticVM = `
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
 metadata:
@@ -56,14 +57,19 @@ spec:
             ethernets:
               enp1s0: {dhcp4: true}
               enp2s0: {addresses: [10.20.0.11/24]}
-`)
-}
+`
 
 // RealisticPresets all match RealisticVM. Together they set 40 leaves, 10 of
 // them in lists, under 3 conditions.
 func RealisticPresets() []v1alpha1.Preset {
 	return []v1alpha1.Preset{
-		Cluster("baseline", `
+		Cluster("baseline", baselineSpec),
+		Cluster("disks", disksSpec),
+		Namespaced("default", "team", teamSpec),
+	}
+}
+
+const baselineSpec = `
 priority: 10
 match:
   conditions:
@@ -95,8 +101,9 @@ defaults:
             blockMultiQueue: true
             networkInterfaceMultiqueue: true
             autoattachMemBalloon: true
-`),
-		Cluster("disks", `
+`
+
+const disksSpec = `
 match:
   labels: {matchLabels: {app: shop}}
   conditions:
@@ -116,8 +123,9 @@ defaults:
             - {name: storage, model: virtio}
             inputs:
             - {name: tablet, type: tablet, bus: usb}
-`),
-		Namespaced("default", "team", `
+`
+
+const teamSpec = `
 priority: 5
 match:
   conditions:
@@ -135,6 +143,4 @@ defaults:
         domain:
           firmware: {bootloader: {efi: {secureBoot: false}}}
           chassis: {manufacturer: Example, sku: web}
-`),
-	}
-}
+`

@@ -164,6 +164,11 @@ func bracket(text string) (Segment, int, error) {
 		name, err := strconv.Unquote(quoted)
 		return Segment{Name: name}, len(quoted) + 2, err
 	}
+	return elementSegment(text)
+}
+
+// elementSegment reads the key of an element, in which a backslash escapes.
+func elementSegment(text string) (Segment, int, error) {
 	var name strings.Builder
 	for i := 1; i < len(text); i++ {
 		switch {
