@@ -64,7 +64,7 @@ func (w *work) indexElements(n *provenance.Node, v any, s *schema) {
 				c.Index, next = int32(i), at[i]
 			}
 		}
-		if step := s.step(c.Segment); step != nil {
+		if step := s.step(c.Segment()); step != nil {
 			w.indexElements(c, next, step)
 		}
 	}

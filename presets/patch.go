@@ -15,7 +15,6 @@ import (
 // is now, from what the record says has changed. The object itself is not
 // looked at again.
 func (w *work) patch() []jsonpatch.Operation {
-	e := emitter{}
 	root := w.rec.Root()
 	if w.instance != nil {
 		// In VM form an instance lies in spec.template.
@@ -26,8 +25,22 @@ func (w *work) patch() []jsonpatch.Operation {
 			return nil
 		}
 	}
+	e := emitter{ops: make([]jsonpatch.Operation, 0, changes(root))}
 	e.children(root)
 	return e.ops
+}
+
+// changes counts the operations that children of n will take.
+func changes(n *provenance.Node) int {
+	count := 0
+	for c := range n.Children() {
+		if c.Change == provenance.Kept {
+			count += changes(c)
+		} else {
+			count++
+		}
+	}
+	return count
 }
 
 type emitter struct {
@@ -37,9 +50,6 @@ type emitter struct {
 }
 
 func (e *emitter) emit(operation string, value any) {
-	if e.ops == nil {
-		e.ops = make([]jsonpatch.Operation, 0, 24)
-	}
 	e.ops = append(e.ops, jsonpatch.Operation{Operation: operation, Path: string(e.at), Value: value})
 }
 

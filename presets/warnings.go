@@ -2,6 +2,7 @@ package presets
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -35,6 +36,9 @@ func (t *tally) add(name func() string) {
 	t.count++
 	if len(t.names) < maxListed && t.bytes < MaxWarningBytes {
 		text := name()
+		if t.names == nil {
+			t.names = make([]string, 0, 4)
+		}
 		t.names = append(t.names, text)
 		t.bytes += len(text)
 	}
@@ -63,7 +67,7 @@ func (w *work) collect(n *provenance.Node, p provenance.Path, out []deed) {
 		w.count(n, p, &out[n.Source])
 	}
 	for c := range n.Children() {
-		w.collect(c, append(p, c.Segment), out)
+		w.collect(c, append(p, c.Segment()), out)
 	}
 }
 
@@ -146,7 +150,7 @@ func listing(head string, t tally) string {
 	out = append(out, head...)
 	for i, name := range t.names {
 		if i > 0 && len(out)+len(", ")+len(name) > MaxWarningBytes-tail {
-			return string(fmt.Appendf(out, " and %d more", t.count-i))
+			return string(andMore(out, t.count-i))
 		}
 		if i > 0 {
 			out = append(out, ',')
@@ -154,9 +158,13 @@ func listing(head string, t tally) string {
 		out = append(append(out, ' '), name...)
 	}
 	if rest := t.count - len(t.names); rest > 0 {
-		out = fmt.Appendf(out, " and %d more", rest)
+		out = andMore(out, rest)
 	}
 	return string(out)
+}
+
+func andMore(b []byte, n int) []byte {
+	return append(strconv.AppendInt(append(b, " and "...), int64(n), 10), " more"...)
 }
 
 // audit says for the audit log which presets acted.
@@ -165,7 +173,7 @@ func audit(deeds []deed, would *preview) map[string]string {
 	var acted []string
 	for _, d := range deeds {
 		if d.set.count > 0 || d.overruled.count > 0 {
-			acted = append(acted, fmt.Sprintf("%s set=%d overruled=%d", d.source, d.set.count, d.overruled.count))
+			acted = append(acted, d.source.String()+" set="+strconv.Itoa(d.set.count)+" overruled="+strconv.Itoa(d.overruled.count))
 		}
 	}
 	if len(acted) > 0 {

@@ -95,7 +95,7 @@ func appendChildren(b []byte, n *Node) ([]byte, error) {
 		if !c.Has() {
 			continue
 		}
-		b = appendKey(b, c.Segment)
+		b = appendKey(b, c.Segment())
 		b = append(b, ':')
 		if c.child == nil && !c.WasEmpty {
 			b, err = appendLeaf(b, c)

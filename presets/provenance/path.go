@@ -63,7 +63,8 @@ func (p Path) HasPrefix(prefix Path) bool {
 
 // String returns the text form, which ParsePath reads back.
 func (p Path) String() string {
-	return string(p.AppendTo(nil))
+	var room [128]byte
+	return string(p.AppendTo(room[:0]))
 }
 
 // AppendTo appends the text form of p to b.

@@ -7,21 +7,33 @@ const NoSource = -1
 
 // A Node is one field or element in a Record.
 type Node struct {
-	Segment
-
+	// Name of the segment; see Segment.
+	Name string
 	// Was holds the user's value, as decoded JSON, where it was Overruled and
 	// is not Lost.
 	Was any
+	// Value is what is now at this path, where Change is Added or Replaced.
+	Value any
+
+	child, next *Node
+
 	// Source is the index in Record.Sources of what decided this very
 	// field, or NoSource.
 	Source int32
+	// Index is the position of an element in its list before elements were
+	// removed, -1 while unknown.
+	Index int32
+	// Kind of the segment; see Segment.
+	Kind Kind
+
 	// WasEmpty says that the user wrote this container, and wrote it empty.
 	WasEmpty bool
 	// Overruled says that the user's value was replaced or removed; Lost, that
 	// it was too large to be kept.
 	Overruled, Lost bool
 
-	// What follows is working state of whoever fills the record; it is not stored.
+	// What follows is, with Value and Index, working state of whoever fills
+	// the record; it is not stored.
 
 	// Change is what happened to the object at this path.
 	Change Change
@@ -29,14 +41,10 @@ type Node struct {
 	Weak bool
 	// New says that this element was added to its list.
 	New bool
-	// Index is the position of an element in its list before elements were
-	// removed, -1 while unknown.
-	Index int32
-	// Value is what is now at this path, where Change is Added or Replaced.
-	Value any
-
-	child, next *Node
 }
+
+// Segment is the step that leads to n.
+func (n *Node) Segment() Segment { return Segment{Name: n.Name, Kind: n.Kind} }
 
 // A Change says what a patch has to do at a node.
 type Change uint8
@@ -51,6 +59,9 @@ const (
 
 // slabNodes is how many nodes are allocated at a time.
 const slabNodes = 40
+
+// firstNodes is enough for a machine that presets make whole.
+const firstNodes = 2 * slabNodes
 
 // A Record maps fields to their sources. The zero Record is empty.
 type Record struct {
@@ -112,17 +123,25 @@ func (r *Record) Child(n *Node, s Segment) *Node {
 		if c.Name == s.Name && c.Kind == s.Kind {
 			return c
 		}
-		if after(c.Segment, s) {
+		if after(c.Segment(), s) {
 			break
 		}
 		at = &c.next
 	}
 	if len(r.slab) == cap(r.slab) {
-		r.slab = make([]Node, 0, slabNodes)
+		r.slab = make([]Node, 0, r.room())
 	}
-	r.slab = append(r.slab, Node{Segment: s, Source: NoSource, Index: -1, next: *at})
+	r.slab = append(r.slab, Node{Name: s.Name, Kind: s.Kind, Source: NoSource, Index: -1, next: *at})
 	*at = &r.slab[len(r.slab)-1]
 	return *at
+}
+
+// room is how many nodes to make room for.
+func (r *Record) room() int {
+	if r.slab == nil {
+		return firstNodes
+	}
+	return slabNodes
 }
 
 // after orders fields before elements and each by name, so that equal records
@@ -168,7 +187,7 @@ func walk(n *Node, p Path, yield func(Path, *Node) bool) bool {
 		return false
 	}
 	for c := n.child; c != nil; c = c.next {
-		if !walk(c, append(p, c.Segment), yield) {
+		if !walk(c, append(p, c.Segment()), yield) {
 			return false
 		}
 	}
