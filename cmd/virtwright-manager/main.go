@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -41,6 +42,8 @@ func run(args []string) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	stop := shutdownOn(signals, o.shutdownDelay)
+	// Whoever has lost patience by then ends the process at once.
+	context.AfterFunc(stop.ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })
 	ctx := logr.NewContext(stop.ctx, log)
 
 	if err := start(ctx, o, stop); err != nil {

@@ -59,12 +59,6 @@ func start(ctx context.Context, o *options, stop *shutdown) error {
 			return err
 		}
 	}
-	if o.has(roleControllers) {
-		status := &presetstatus.Controller{Client: p.manager.GetClient(), Cache: p.presets}
-		if err := status.SetupWithManager(p.manager); err != nil {
-			return err
-		}
-	}
 	for name, check := range checks {
 		if err := p.manager.AddReadyzCheck(name, check); err != nil {
 			return fmt.Errorf("cannot add a readiness check: %w", err)
@@ -73,10 +67,34 @@ func start(ctx context.Context, o *options, stop *shutdown) error {
 	if err := p.manager.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("cannot add a health check: %w", err)
 	}
+	if err := p.manager.Add(onEveryReplica(p.watch)); err != nil {
+		return fmt.Errorf("cannot add the watching of presets: %w", err)
+	}
+	return p.manager.Start(ctx)
+}
+
+// onEveryReplica is a runnable that needs no leader election.
+type onEveryReplica func(context.Context) error
+
+// Start calls the function.
+func (f onEveryReplica) Start(ctx context.Context) error { return f(ctx) }
+
+// NeedLeaderElection is false.
+func (onEveryReplica) NeedLeaderElection() bool { return false }
+
+// watch adds everything that watches presets, once there is something to watch.
+func (p *process) watch(ctx context.Context) error {
 	if err := p.awaitKinds(ctx); err != nil {
 		return nil // told to stop before there was anything to do
 	}
-	return p.manager.Start(ctx)
+	if err := p.manager.Add(p.presets); err != nil {
+		return fmt.Errorf("cannot add the preset cache: %w", err)
+	}
+	if !p.options.has(roleControllers) {
+		return nil
+	}
+	status := &presetstatus.Controller{Client: p.manager.GetClient(), Cache: p.presets}
+	return status.SetupWithManager(p.manager)
 }
 
 // awaitKinds waits until the API server serves every kind of preset: who
@@ -109,6 +127,7 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	}
 	config = rest.AddUserAgent(config, "virtwright-manager")
 	config.QPS, config.Burst = 200, 400
+	config.WarningHandlerWithContext = rest.NoWarnings{} // of old kinds, which we watch on purpose
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, kubevirtv1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -125,9 +144,6 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	}
 	p.presets = &presetcache.Cache{
 		Informers: p.manager.GetCache(), Legacy: o.mode == modeStandalone, Metrics: presetcache.NewMetrics(metrics.Registry),
-	}
-	if err := p.manager.Add(p.presets); err != nil {
-		return nil, fmt.Errorf("cannot add the preset cache: %w", err)
 	}
 	return p, nil
 }

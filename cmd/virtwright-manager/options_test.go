@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestDefaults(t *testing.T) {
+	o, err := parse(nil, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !o.has(roleServing) || !o.has(roleControllers) || o.webhookPort != 9443 || o.webhookHost != "" {
+		t.Errorf("got %+v", o)
+	}
+	if e := o.engine(); e.Platform == nil || e.RejectConflicts {
+		t.Error("want platform defaults, and conflicts that warn")
+	}
+}
+
+func TestFlags(t *testing.T) {
+	o, err := parse([]string{
+		"--mode=addon", "--roles=serving", "--preset-conflicts=reject", "--webhook-bind-address=127.0.0.1:1234",
+		"--webhook-url=https://192.0.2.1:1234/", "--webhook-service=a/b", "--register-webhooks", "--cert-secret=c/d",
+		"--trusted-user=x", "--trusted-user=y", "--log-level=debug", "--log-format=text",
+	}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.has(roleControllers) || o.webhookHost != "127.0.0.1" || o.webhookPort != 1234 || o.certSecret != (types.NamespacedName{Namespace: "c", Name: "d"}) {
+		t.Errorf("got %+v", o)
+	}
+	if e := o.engine(); e.Platform != nil || !e.RejectConflicts {
+		t.Error("want no platform defaults beside KubeVirt, and conflicts that refuse")
+	}
+	if diff := cmp.Diff([]string{"x", "y"}, o.trusted); diff != "" {
+		t.Errorf("trusted (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"192.0.2.1", "b.a", "b.a.svc", "b.a.svc.cluster.local", "localhost"}, o.certificateNames()); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+}
+
+func TestBadFlags(t *testing.T) {
+	cases := map[string]string{
+		"--mode=other":                          `--mode must be one of ["standalone" "addon"], not "other"`,
+		"--roles=serving,other":                 `--roles must be one of`,
+		"--preset-conflicts=x":                  `--preset-conflicts must be`,
+		"--log-format=x":                        `--log-format must be`,
+		"--log-level=x":                         `unknown name`,
+		"--default-network-interface=slirp":     `--default-network-interface must be`,
+		"--webhook-bind-address=9443":           `cannot understand --webhook-bind-address`,
+		"--webhook-bind-address=:0":             `needs a port number`,
+		"--webhook-url=http://a":                `must be https://HOST:PORT`,
+		"--webhook-url=https://a/b":             `must be https://HOST:PORT`,
+		"--webhook-service=a":                   `want NAMESPACE/NAME`,
+		"--register-webhooks":                   `--register-webhooks needs --webhook-url or --webhook-service`,
+		"--cert-dir=/x --cert-secret=a/b":       `exclude each other`,
+		"x":                                     `unexpected argument "x"`,
+		"--mode=a --preset-conflicts=b":         `--preset-conflicts must be`, // every problem at once
+		"--no-such-flag":                        `flag provided but not defined`,
+		"--roles= --webhook-bind-address=:9443": `--roles must be one of`,
+	}
+	for args, want := range cases {
+		t.Run(args, func(t *testing.T) {
+			_, err := parse(strings.Fields(args), io.Discard)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("want %q, got %v", want, err)
+			}
+		})
+	}
+	if _, err := parse([]string{"--help"}, io.Discard); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("want help, got %v", err)
+	}
+}
+
+func TestShutdownServesOnForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signals := make(chan os.Signal, 2)
+		s := shutdownOn(signals, 5*time.Second)
+		if s.check(nil) != nil || s.ctx.Err() != nil {
+			t.Fatal("want a process that runs")
+		}
+		signals <- syscall.SIGTERM
+		synctest.Wait()
+		if s.check(nil) == nil || s.ctx.Err() != nil {
+			t.Error("want not ready, but running")
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if s.ctx.Err() == nil {
+			t.Error("want stopped")
+		}
+	})
+}
+
+func TestSecondSignalStopsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signals := make(chan os.Signal, 2)
+		s := shutdownOn(signals, time.Hour)
+		signals <- syscall.SIGTERM
+		signals <- syscall.SIGTERM
+		synctest.Wait()
+		if s.ctx.Err() == nil {
+			t.Error("want stopped")
+		}
+	})
+}
