@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+)
+
+const expandHelp = `Print virtual machines as a cluster would store them, given these presets.
+
+The input is any mix of VirtualMachines, VirtualMachineInstances, VirtualMachinePresets,
+ClusterVirtualMachinePresets, VirtualMachineInstancePresets (of KubeVirt) and Namespaces,
+whose labels presets may select: YAML or JSON, with any number of documents, and lists.
+Objects of other kinds are an error in a file that you name, and left out, with a note,
+in folders and on standard input.
+
+Objects go to standard output, warnings to standard error. When one object is refused the
+others are printed all the same.`
+
+const expandExamples = `  # What comes back for four lines
+  {{program}} expand -f examples/vms/tiny.yaml -f examples/presets
+
+  # Only what is added, for every VM, in namespaces as they are in the cluster
+  {{program}} expand -f examples/vms -f examples/presets -f examples/namespaces.yaml -o diff
+
+  # A namespace without a manifest of it
+  {{program}} expand -f examples/vms/web.yaml -f examples/presets --namespace-labels tier=prod,secure-boot=required
+
+  # From standard input, beside KubeVirt, which gives the platform defaults itself
+  cat examples/vms/desktop.yaml | {{program}} expand -f - -f examples/presets --mode addon`
+
+func newExpand(shown string, s streams) *cobra.Command {
+	outputs := []string{"yaml", "json", "diff"}
+	o := &settings{}
+	c := &cobra.Command{
+		Use:     "expand -f FILE...",
+		Short:   "Print virtual machines as a cluster would store them",
+		Long:    expandHelp,
+		Example: strings.ReplaceAll(expandExamples, "{{program}}", shown),
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.check(outputs...); err != nil {
+				return err
+			}
+			return expand(c.Context(), o, s)
+		},
+	}
+	o.declare(c, outputs...)
+	return c
+}
+
+func expand(ctx context.Context, o *settings, s streams) error {
+	c, err := o.cluster(ctx, s)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	printed := 0
+	for _, m := range c.Machines {
+		object, warnings, err := c.Expand(ctx, m)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		warn(s, c, m, warnings)
+		text, err := render(o.output, m, object)
+		if err != nil {
+			return fmt.Errorf("cannot print %s: %w", m, err)
+		}
+		if printed++; printed > 1 && o.output == "yaml" {
+			text = "---\n" + text
+		}
+		if _, err := fmt.Fprint(s.out, text); err != nil {
+			return fmt.Errorf("cannot print %s: %w", m, err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// render writes an object in an output format.
+func render(output string, m offline.Machine, object map[string]any) (string, error) {
+	switch output {
+	case "json":
+		return indented(object)
+	case "diff":
+		return diff(m, object)
+	default:
+		text, err := yaml.Marshal(object)
+		return string(text), err
+	}
+}
+
+func indented(value any) (string, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	err := encoder.Encode(value)
+	return out.String(), err
+}
+
+// diff compares what was sent with what it became, both as YAML of one style.
+func diff(m offline.Machine, object map[string]any) (string, error) {
+	before, err := yaml.JSONToYAML(m.Sent)
+	if err != nil {
+		return "", err
+	}
+	after, err := yaml.Marshal(object)
+	if err != nil {
+		return "", err
+	}
+	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: difflib.SplitLines(string(before)), FromFile: fmt.Sprintf("%s (%s, as sent)", m, m.Where),
+		B: difflib.SplitLines(string(after)), ToFile: fmt.Sprintf("%s (expanded)", m),
+		Context: 3,
+	})
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// cellWidth is how long a value in a table may be, in characters.
+const cellWidth = 48
+
+// explained is an explanation in the output format json.
+type explained struct {
+	Kind      string          `json:"kind"`
+	Namespace string          `json:"namespace"`
+	Name      string          `json:"name"`
+	File      string          `json:"file"`
+	Document  int             `json:"document"`
+	Fields    []explainedAt   `json:"fields"`
+	Presets   []explainedWith `json:"presets,omitempty"`
+	Conflicts []string        `json:"conflicts,omitempty"`
+}
+
+type explainedAt struct {
+	Path string `json:"path"`
+	// Value is absent where the field was removed.
+	Value   any  `json:"value,omitempty"`
+	Removed bool `json:"removed,omitempty"`
+	explainedSource
+	// Overruled says that the user's value, Was, lost.
+	Overruled bool             `json:"overruled,omitempty"`
+	Was       any              `json:"was,omitempty"`
+	Beat      []explainedClaim `json:"beat,omitempty"`
+}
+
+type explainedSource struct {
+	// From is user, preset or platform.
+	From       string `json:"from"`
+	Preset     string `json:"preset,omitempty"`
+	Generation int64  `json:"generation,omitempty"`
+	Role       string `json:"role,omitempty"`
+	Rule       string `json:"rule,omitempty"`
+}
+
+type explainedClaim struct {
+	explainedSource
+	Value any `json:"value"`
+}
+
+type explainedWith struct {
+	Preset    string `json:"preset"`
+	Namespace string `json:"namespace,omitempty"`
+	Mode      string `json:"mode"`
+	Matched   bool   `json:"matched"`
+	Reason    string `json:"reason"`
+}
+
+func printExplanation(out io.Writer, output string, m offline.Machine, x *presets.Explanation) error {
+	e := newExplained(m, x)
+	if output == "json" {
+		text, err := indented(e)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprint(out, text)
+		return err
+	}
+	return e.table(out, m)
+}
+
+func newExplained(m offline.Machine, x *presets.Explanation) *explained {
+	e := &explained{
+		Kind: string(m.Kind), Namespace: m.Namespace, Name: m.Name,
+		File: m.Where.File, Document: m.Where.Document, Fields: []explainedAt{},
+	}
+	for _, o := range x.Fields {
+		at := explainedAt{Path: o.Path.String(), Value: o.Value, Removed: o.Value == nil, explainedSource: sourceOf(o.By, o.User), Overruled: o.Overruled, Was: o.Was}
+		for _, claim := range o.Beaten {
+			at.Beat = append(at.Beat, explainedClaim{sourceOf(claim.By, false), claim.Value})
+		}
+		e.Fields = append(e.Fields, at)
+	}
+	for _, v := range x.Presets {
+		e.Presets = append(e.Presets, explainedWith{v.Preset, v.Namespace, string(v.Mode), v.Matched, v.Reason})
+	}
+	if x.Result != nil {
+		for _, c := range x.Result.Conflicts {
+			e.Conflicts = append(e.Conflicts, c.String())
+		}
+	}
+	return e
+}
+
+func sourceOf(by provenance.Source, user bool) explainedSource {
+	switch {
+	case user || by == provenance.Source{}:
+		return explainedSource{From: "user"}
+	case by.Role == provenance.Platform:
+		return explainedSource{From: "platform", Rule: by.Preset}
+	}
+	return explainedSource{From: "preset", Preset: by.Preset, Generation: by.Generation, Role: by.Role.String()}
+}
+
+// String is the source as a table shows it.
+func (s explainedSource) String() string {
+	switch s.From {
+	case "preset":
+		return fmt.Sprintf("%s (%s)", s.Preset, s.Role)
+	case "platform":
+		return fmt.Sprintf("platform (%s)", s.Rule)
+	}
+	return s.From
+}
+
+// table prints for people.
+func (e *explained) table(out io.Writer, m offline.Machine) error {
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintf(w, "%s (%s)\n\nFIELD\tVALUE\tFROM\tBEAT\n", m, m.Where)
+	for _, at := range e.Fields {
+		value := "(removed)"
+		if !at.Removed {
+			value = cell(at.Value)
+		}
+		row(w, at.Path, value, at.explainedSource.String(), at.beaten())
+	}
+	if len(e.Presets) > 0 {
+		fmt.Fprint(w, "\nPRESET\tMODE\tMATCHED\tWHY\n")
+	}
+	for _, p := range e.Presets {
+		matched := "no"
+		if p.Matched {
+			matched = "yes"
+		}
+		row(w, p.Preset, p.Mode, matched, p.Reason)
+	}
+	for _, c := range e.Conflicts {
+		fmt.Fprintf(w, "\nConflict: %s\n", c)
+	}
+	return w.Flush()
+}
+
+// row leaves out empty cells at the end, so that no line ends in spaces.
+func row(w io.Writer, cells ...string) {
+	for len(cells) > 0 && cells[len(cells)-1] == "" {
+		cells = cells[:len(cells)-1]
+	}
+	fmt.Fprintln(w, strings.Join(cells, "\t"))
+}
+
+// beaten lists the values that lost.
+func (at explainedAt) beaten() string {
+	var out []string
+	if at.Overruled {
+		was := cell(at.Was)
+		if at.Was == nil {
+			was = "a value too large to be kept"
+		}
+		out = append(out, "user: "+was)
+	}
+	for _, claim := range at.Beat {
+		out = append(out, claim.String()+": "+cell(claim.Value))
+	}
+	return strings.Join(out, "; ")
+}
+
+// cell is a value on one line, cut where it is long.
+func cell(value any) string {
+	text, ok := value.(string)
+	if raw, err := json.Marshal(value); !ok || strings.ContainsAny(text, "\n\t\r") || text == "" {
+		if err != nil {
+			return fmt.Sprint(value)
+		}
+		text = string(raw)
+	}
+	if utf8.RuneCountInString(text) > cellWidth {
+		text = string([]rune(text)[:cellWidth-1]) + "…"
+	}
+	return text
+}

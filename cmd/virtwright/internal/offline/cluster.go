@@ -1,0 +1,175 @@
+package offline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+	"github.com/virtwright/virtwright/presets"
+)
+
+// Settings are what a real cluster would know by itself.
+type Settings struct {
+	// Engine is configured as the manager configures its own.
+	Engine *presets.Engine
+	// Namespace of objects that name none.
+	Namespace string
+	// NamespaceLabels of every namespace, beside those in Namespace objects.
+	NamespaceLabels map[string]string
+	// Owner is the JSON of the VM that controls the instances; may be empty.
+	Owner []byte
+}
+
+// A Cluster is what files say: presets, machines, namespaces.
+type Cluster struct {
+	Machines []Machine
+	// Presets are how many presets were found.
+	Presets int
+	// Notes tell what was left out.
+	Notes []string
+
+	settings   Settings
+	snapshot   *presets.Snapshot
+	namespaces map[string]presets.Namespace
+	// selecting are the presets that choose namespaces by label.
+	selecting []string
+}
+
+// A Machine is a VirtualMachine or VirtualMachineInstance as it was sent.
+type Machine struct {
+	Where manifest.Position
+	Kind  presets.Kind
+	// Namespace in which it would be created.
+	Namespace string
+	Name      string
+	// JSON is the object as the API server would give it to a webhook.
+	JSON []byte
+	// Sent is the object as it stands in the file.
+	Sent []byte
+	// placed says that the file does not name the namespace.
+	placed bool
+}
+
+// String is kind, namespace and name.
+func (m Machine) String() string { return nameIn(string(m.Kind), m.Namespace, m.Name, "") }
+
+// NewCluster sorts objects and compiles presets. The error joins a *Refusal for
+// every object that a cluster would not take.
+func NewCluster(ctx context.Context, objects []manifest.Object, settings Settings) (*Cluster, error) {
+	entries, notes, err := sorted(objects)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{settings: settings, Notes: notes, namespaces: map[string]presets.Namespace{}}
+	var problems []error
+	p := &presetReader{ctx: ctx, seen: map[string]manifest.Position{}, legacy: settings.Engine.Platform != nil}
+	for _, e := range entries {
+		if err := c.take(e, p); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	c.Notes = append(c.Notes, p.notes...)
+	c.Presets, c.selecting = len(p.compiled), p.selecting
+	c.snapshot = presets.NewSnapshot(p.compiled, nil)
+	return c, nil
+}
+
+func (c *Cluster) take(e *entry, p *presetReader) error {
+	switch e.role {
+	case namespace:
+		c.namespaces[e.meta.Name] = presets.Namespace{Name: e.meta.Name, Labels: e.meta.Labels, Annotations: e.meta.Annotations}
+		return nil
+	case preset, legacyPreset:
+		return p.read(e, c.settings.Namespace)
+	default:
+		m := Machine{Where: e.Where, Kind: presets.Kind(e.Kind), Sent: e.JSON, placed: e.meta.Namespace == ""}
+		if err := e.place(c.settings.Namespace); err != nil {
+			return err
+		}
+		m.JSON, m.Namespace, m.Name = e.JSON, e.meta.Namespace, e.meta.Name
+		if m.Name == "" && e.meta.GenerateName != "" {
+			m.Name = e.meta.GenerateName + "*"
+		}
+		c.Machines = append(c.Machines, m)
+		return nil
+	}
+}
+
+// Namespace is what is known of a namespace.
+func (c *Cluster) Namespace(name string) presets.Namespace {
+	known := c.namespaces[name]
+	labels := map[string]string{}
+	maps.Copy(labels, known.Labels)
+	maps.Copy(labels, c.settings.NamespaceLabels)
+	labels[corev1.LabelMetadataName] = name
+	return presets.Namespace{Name: name, Labels: labels, Annotations: known.Annotations}
+}
+
+// Unlabelled says of which namespaces no labels are known although presets
+// choose by them.
+func (c *Cluster) Unlabelled() []string {
+	if len(c.selecting) == 0 || len(c.settings.NamespaceLabels) > 0 {
+		return nil
+	}
+	var out []string
+	for _, m := range c.Machines {
+		if _, known := c.namespaces[m.Namespace]; !known {
+			out = append(out, fmt.Sprintf("the labels of namespace %s are not known, and %s choose namespaces by them: add the Namespace, or --namespace-labels",
+				m.Namespace, listed(c.selecting)))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// listed names the first few.
+func listed(names []string) string {
+	const most = 3
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more presets", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return "presets " + strings.Join(names, ", ")
+}
+
+// Request is the admission request of a machine.
+func (c *Cluster) Request(m Machine) presets.Request {
+	r := presets.Request{Kind: m.Kind, Object: m.JSON, Namespace: c.Namespace(m.Namespace)}
+	if m.Kind == presets.VirtualMachineInstance {
+		r.Owner = c.settings.Owner
+	}
+	return r
+}
+
+// Expand returns the machine as a cluster would store it, and what the person who
+// creates it would be told.
+func (c *Cluster) Expand(ctx context.Context, m Machine) (object map[string]any, warnings []string, err error) {
+	result, err := c.settings.Engine.Resolve(ctx, c.snapshot, c.Request(m))
+	if err == nil && m.Name == "" {
+		err = &presets.Refusal{Problems: nameless}
+	}
+	if err != nil {
+		return nil, nil, m.refusal(err)
+	}
+	return m.asSent(result.Object()), result.Warnings, nil
+}
+
+// asSent takes the namespace out again that the file does not name.
+func (m Machine) asSent(object map[string]any) map[string]any {
+	meta, ok := object["metadata"].(map[string]any)
+	if !m.placed || !ok {
+		return object
+	}
+	object, meta = maps.Clone(object), maps.Clone(meta)
+	object["metadata"] = meta
+	delete(meta, "namespace")
+	return object
+}

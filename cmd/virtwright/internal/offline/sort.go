@@ -1,0 +1,145 @@
+// Package offline plays a cluster for presets and machines that lie in files: it
+// sorts objects, compiles presets and gives machines to the engine as an API
+// server would through the webhooks.
+package offline
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+)
+
+// A role is what an object is for.
+type role int
+
+const (
+	unknown role = iota
+	preset
+	legacyPreset
+	machine
+	namespace
+)
+
+const (
+	kubevirtGroup   = "kubevirt.io"
+	virtwrightGroup = "virtwright.dev"
+	kindLegacy      = "VirtualMachineInstancePreset"
+)
+
+// kinds are those that mean something here.
+var kinds = map[schema.GroupKind]struct {
+	role     role
+	versions []string
+}{
+	{Group: virtwrightGroup, Kind: v1alpha1.KindVirtualMachinePreset}:        {preset, []string{"v1alpha1"}},
+	{Group: virtwrightGroup, Kind: v1alpha1.KindClusterVirtualMachinePreset}: {preset, []string{"v1alpha1"}},
+	{Group: kubevirtGroup, Kind: kindLegacy}:                                 {legacyPreset, []string{"v1", "v1alpha3"}},
+	{Group: kubevirtGroup, Kind: "VirtualMachine"}:                           {machine, []string{"v1", "v1alpha3"}},
+	{Group: kubevirtGroup, Kind: "VirtualMachineInstance"}:                   {machine, []string{"v1", "v1alpha3"}},
+	{Kind: "Namespace"}: {namespace, []string{"v1"}},
+}
+
+// kindNames say what is looked for.
+const kindNames = "VirtualMachine, VirtualMachineInstance, VirtualMachinePreset, ClusterVirtualMachinePreset, VirtualMachineInstancePreset or Namespace"
+
+// entry is an object with what it is for.
+type entry struct {
+	manifest.Object
+	role role
+	meta metav1.PartialObjectMetadata
+}
+
+// ref is how the object is called in messages.
+func (e *entry) ref() string {
+	return nameIn(e.Kind, e.meta.Namespace, e.meta.Name, e.meta.GenerateName)
+}
+
+func nameIn(kind, namespace, name, generateName string) string {
+	if name == "" && generateName != "" {
+		name = generateName + "*"
+	}
+	if namespace != "" {
+		name = namespace + "/" + name
+	}
+	return strings.TrimSpace(kind + " " + name)
+}
+
+// sorted finds out what each object is for. Objects that are for nothing here
+// are an error where the user named their file, and notes otherwise.
+func sorted(objects []manifest.Object) (entries []*entry, notes []string, err error) {
+	var problems []error
+	skipped := map[string]int{}
+	for _, o := range objects {
+		gv, parseErr := schema.ParseGroupVersion(o.APIVersion)
+		known := kinds[schema.GroupKind{Group: gv.Group, Kind: o.Kind}]
+		switch {
+		case parseErr != nil:
+			problems = append(problems, fmt.Errorf("%s: cannot understand apiVersion %q", o.Where, o.APIVersion))
+		case known.role == unknown && o.Named:
+			problems = append(problems, fmt.Errorf("%s: kind %s of %s is unknown here: want %s", o.Where, o.Kind, o.APIVersion, kindNames))
+		case known.role == unknown:
+			skipped[fmt.Sprintf("%s: ignored %%d of kind %s (%s)", o.Where.File, o.Kind, o.APIVersion)]++
+		case !slices.Contains(known.versions, gv.Version):
+			problems = append(problems, fmt.Errorf("%s: kind %s has no version %s: want %s", o.Where, o.Kind, o.APIVersion,
+				schema.GroupVersion{Group: gv.Group, Version: known.versions[0]}))
+		default:
+			e := &entry{Object: o, role: known.role}
+			e.readMeta()
+			entries = append(entries, e)
+		}
+	}
+	for format, count := range skipped {
+		notes = append(notes, fmt.Sprintf(format, count))
+	}
+	slices.Sort(notes)
+	return entries, notes, errors.Join(problems...)
+}
+
+// readMeta reads what it can of the name; what is wrong is told where the whole
+// object is decoded.
+func (e *entry) readMeta() {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &e.meta); err == nil {
+		return
+	}
+	var named struct {
+		Metadata struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal(e.JSON, &named) == nil {
+		e.meta.Name, e.meta.Namespace = named.Metadata.Name, named.Metadata.Namespace
+	}
+}
+
+// place gives the object a namespace where it has none, as kubectl does.
+func (e *entry) place(namespace string) error {
+	if e.meta.Namespace != "" {
+		return nil
+	}
+	var object map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &object); err != nil {
+		return fmt.Errorf("%s: cannot read %s: %w", e.Where, e.ref(), err)
+	}
+	meta, ok := object["metadata"].(map[string]any)
+	if !ok && object["metadata"] != nil {
+		return nil // refused later, in better words
+	}
+	if meta == nil {
+		meta = map[string]any{}
+		object["metadata"] = meta
+	}
+	meta["namespace"], e.meta.Namespace = namespace, namespace
+	var err error
+	e.JSON, err = json.Marshal(object)
+	return err
+}

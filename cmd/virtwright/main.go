@@ -1,0 +1,57 @@
+// Command virtwright shows, without a cluster, what virtwright makes of sparse
+// virtual machines: it expands them and explains every field. Installed as
+// kubectl-virtwright it is a plugin of kubectl.
+//
+// It exits with 0 when all is fine, with 1 when an object or a preset is
+// refused, and with 2 when it is used wrongly or cannot read its input.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+)
+
+// Exit codes.
+const (
+	exitFine    = 0
+	exitRefused = 1
+	exitUsage   = 2
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args, streams{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// streams are where input comes from and output goes to.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// run runs the program; args begin with its name.
+func run(ctx context.Context, args []string, s streams) int {
+	root := newRoot(args[0], s)
+	root.SetArgs(args[1:])
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		fmt.Fprintf(s.err, "Error: %v\n", err)
+	}
+	return exitCode(err)
+}
+
+// exitCode is 1 only where everything could be read and some of it is refused.
+func exitCode(err error) int {
+	var refusal *offline.Refusal
+	switch {
+	case err == nil:
+		return exitFine
+	case errors.As(err, &refusal):
+		return exitRefused
+	}
+	return exitUsage
+}

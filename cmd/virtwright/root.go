@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	program = "virtwright"
+	plugin  = "kubectl-virtwright"
+)
+
+const rootHelp = `Make sparse virtual machines whole, and say where each field came from: offline, with
+the engine that runs in the cluster.
+
+Exit codes:
+  0  all is fine (warnings do not count)
+  1  an object or a preset is refused, as a cluster would refuse it
+  2  wrong usage, or input that cannot be read`
+
+// newRoot returns the command as it is called under a name.
+func newRoot(name string, s streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:           program,
+		Short:         "Make sparse virtual machines whole, offline",
+		Long:          rootHelp,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	shown := program
+	if strings.TrimSuffix(filepath.Base(name), ".exe") == plugin {
+		root.Use, shown = plugin, "kubectl virtwright"
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: shown}
+	}
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w (see %s --help)", err, c.CommandPath())
+	})
+	root.AddCommand(newExpand(shown, s), newExplain(shown, s), newVersion(s))
+	return root
+}
+
+func newVersion(s streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program",
+		Args:  cobra.NoArgs,
+		Run: func(*cobra.Command, []string) {
+			info, ok := debug.ReadBuildInfo()
+			if !ok {
+				info = &debug.BuildInfo{}
+			}
+			fmt.Fprintln(s.out, versionLine(info))
+		},
+	}
+}
+
+// versionLine says of which source the program was built.
+func versionLine(info *debug.BuildInfo) string {
+	version := info.Main.Version
+	if version == "" {
+		version = "(devel)"
+	}
+	line := program + " " + version
+	for _, setting := range info.Settings {
+		switch {
+		case setting.Key == "vcs.revision":
+			line += " " + setting.Value
+		case setting.Key == "vcs.modified" && setting.Value == "true":
+			line += " modified"
+		}
+	}
+	return strings.TrimSpace(line + " " + info.GoVersion)
+}

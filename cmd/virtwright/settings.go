@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/presets"
+)
+
+const (
+	modeStandalone = "standalone"
+	modeAddon      = "addon"
+)
+
+// settings are the flags of every command that plays a cluster.
+type settings struct {
+	files           []string
+	output          string
+	mode            string
+	namespace       string
+	namespaceLabels map[string]string
+	owner           string
+	presetConflicts string
+	platform        presets.Platform
+}
+
+// declare adds the flags to a command. The first of outputs is the default.
+func (o *settings) declare(c *cobra.Command, outputs ...string) {
+	f := c.Flags()
+	f.StringArrayVarP(&o.files, "filename", "f", nil, "file, folder (with everything beneath it) or - for standard input; may be given several times")
+	f.StringVarP(&o.output, "output", "o", outputs[0], "output format: "+strings.Join(outputs, ", "))
+	f.StringVar(&o.mode, "mode", modeStandalone, "standalone: as in a cluster without KubeVirt, with platform defaults; addon: as beside KubeVirt, presets only")
+	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that name none")
+	f.StringToStringVar(&o.namespaceLabels, "namespace-labels", nil, "labels that every namespace has, beside those of the Namespace objects in -f: k=v,…")
+	f.StringVar(&o.owner, "owner", "", "file with the VirtualMachine, as stored, that controls the VirtualMachineInstances in -f")
+	f.StringVar(&o.presetConflicts, "preset-conflicts", "warn", "when only names decide between two presets: warn, or reject the VM")
+	f.StringVar(&o.platform.Architecture, "default-architecture", "", "standalone: architecture of VMs that name none (default amd64)")
+	f.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs that name none (default None)")
+	f.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network, bridge or masquerade (default bridge)")
+	f.StringVar(&o.platform.CPUModel, "default-cpu-model", "", "standalone: CPU model of VMs that name none (default host-model)")
+	for flag, values := range map[string][]string{
+		"output": outputs, "mode": {modeStandalone, modeAddon}, "preset-conflicts": {"warn", "reject"},
+		"default-network-interface": {"bridge", "masquerade"},
+	} {
+		// It fails only for a flag that does not exist.
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(cobraValues(values), cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+func cobraValues(in []string) []cobra.Completion { return in }
+
+// check reports every flag that is wrong.
+func (o *settings) check(outputs ...string) error {
+	problems := []error{
+		oneOf("--output", o.output, outputs...),
+		oneOf("--mode", o.mode, modeStandalone, modeAddon),
+		oneOf("--preset-conflicts", o.presetConflicts, "warn", "reject"),
+		oneOf("--default-network-interface", o.platform.NetworkInterface, "", "bridge", "masquerade"),
+	}
+	if len(o.files) == 0 {
+		problems = append(problems, errors.New("-f is missing: name files or folders with virtual machines and presets"))
+	}
+	for _, reason := range validation.IsDNS1123Label(o.namespace) {
+		problems = append(problems, fmt.Errorf("--namespace %q: %s", o.namespace, reason))
+	}
+	for key, value := range o.namespaceLabels {
+		for _, reason := range slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)) {
+			problems = append(problems, fmt.Errorf("--namespace-labels %s=%s: %s", key, value, reason))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func oneOf(flag, value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return fmt.Errorf("%s must be one of %q, not %q", flag, allowed, value)
+}
+
+// cluster reads the files. What it leaves out it tells on stderr.
+func (o *settings) cluster(ctx context.Context, s streams) (*offline.Cluster, error) {
+	objects, err := manifest.Read(s.in, o.files)
+	if err != nil {
+		return nil, err
+	}
+	owner, err := o.readOwner(s.in)
+	if err != nil {
+		return nil, err
+	}
+	engine := &presets.Engine{RejectConflicts: o.presetConflicts == "reject"}
+	if o.mode == modeStandalone {
+		engine.Platform = &o.platform
+	}
+	c, err := offline.NewCluster(ctx, objects, offline.Settings{
+		Engine: engine, Namespace: o.namespace, NamespaceLabels: o.namespaceLabels, Owner: owner,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Machines) == 0 {
+		return nil, fmt.Errorf("there is no VirtualMachine or VirtualMachineInstance in -f %s", strings.Join(o.files, " -f "))
+	}
+	for _, note := range slices.Concat(c.Notes, c.Unlabelled()) {
+		fmt.Fprintln(s.err, "Note:", note)
+	}
+	return c, nil
+}
+
+func (o *settings) readOwner(stdin io.Reader) ([]byte, error) {
+	if o.owner == "" {
+		return nil, nil
+	}
+	objects, err := manifest.Read(stdin, []string{o.owner})
+	if err != nil {
+		return nil, err
+	}
+	if len(objects) != 1 || objects[0].Kind != string(presets.VirtualMachine) {
+		return nil, fmt.Errorf("--owner %s must hold one object, a VirtualMachine", o.owner)
+	}
+	return objects[0].JSON, nil
+}
+
+// warn tells warnings as kubectl does, naming the machine where there are several.
+func warn(s streams, c *offline.Cluster, m offline.Machine, warnings []string) {
+	about := ""
+	if len(c.Machines) > 1 {
+		about = m.String() + ": "
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(s.err, "Warning: %s%s\n", about, w)
+	}
+}
