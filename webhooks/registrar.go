@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -34,21 +33,22 @@ func (*Registrar) NeedLeaderElection() bool { return false }
 // Start registers as soon as it can, and then has nothing more to do.
 func (r *Registrar) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("registrar")
-	waiting := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) { return r.Ready() == nil, nil })
-	if waiting != nil {
-		return nil // stopped before it was ready
-	}
-	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		if err := r.register(ctx); err != nil {
+	for {
+		err, wait := r.Ready(), 20*time.Millisecond
+		if err == nil {
+			if err = r.register(ctx); err == nil {
+				log.Info("Registered webhooks", "name", ConfigurationName)
+				return nil
+			}
+			wait = time.Second
 			log.Error(err, "Cannot register webhooks; trying again")
-			return false, nil
 		}
-		return true, nil
-	})
-	if err == nil {
-		log.Info("Registered webhooks", "name", ConfigurationName)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
 	}
-	return nil
 }
 
 func (r *Registrar) register(ctx context.Context) error {

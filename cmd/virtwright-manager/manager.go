@@ -11,7 +11,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -84,7 +83,7 @@ func (onEveryReplica) NeedLeaderElection() bool { return false }
 
 // watch adds everything that watches presets, once there is something to watch.
 func (p *process) watch(ctx context.Context) error {
-	if err := p.awaitKinds(ctx); err != nil {
+	if !p.awaitKinds(ctx) {
 		return nil // told to stop before there was anything to do
 	}
 	if err := p.manager.Add(p.presets); err != nil {
@@ -98,26 +97,37 @@ func (p *process) watch(ctx context.Context) error {
 }
 
 // awaitKinds waits until the API server serves every kind of preset: who
-// installs virtwright may start it a moment before its CRDs are there.
-func (p *process) awaitKinds(ctx context.Context) error {
+// installs virtwright may start it a moment before its CRDs are there. It
+// reports whether they came before the context ended.
+func (p *process) awaitKinds(ctx context.Context) bool {
+	log := logr.FromContextOrDiscard(ctx)
 	for kind, object := range p.presets.Kinds() {
-		told := false
-		err := wait.PollUntilContextCancel(ctx, 250*time.Millisecond, true, func(context.Context) (bool, error) {
-			gvk, err := p.live.GroupVersionKindFor(object)
+		for told := false; ; told = true {
+			err := p.served(object)
 			if err == nil {
-				_, err = p.live.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+				break
 			}
-			if err != nil && !told {
-				told = true
-				logr.FromContextOrDiscard(ctx).Info("Waiting for a kind that the API server does not serve yet; are the CRDs installed?", "kind", kind, "reason", err.Error())
+			if !told {
+				log.Info("Waiting for a kind that the API server does not serve yet; are the CRDs installed?", "kind", kind, "reason", err.Error())
 			}
-			return err == nil, nil
-		})
-		if err != nil {
-			return err
+			select {
+			case <-ctx.Done():
+				return false
+			case <-time.After(250 * time.Millisecond):
+			}
 		}
 	}
-	return nil
+	return true
+}
+
+// served is nil when the API server serves the kind of an object.
+func (p *process) served(object client.Object) error {
+	gvk, err := p.live.GroupVersionKindFor(object)
+	if err != nil {
+		return err
+	}
+	_, err = p.live.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	return err
 }
 
 func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, error) {

@@ -48,7 +48,12 @@ func in(namespace, manifest string) string {
 	return strings.ReplaceAll(manifest, "namespace: default", "namespace: "+namespace)
 }
 
-// One cluster and one manager, through the manager's life.
+// life is one cluster and one manager.
+type life struct {
+	cluster *cluster
+	manager *replica
+}
+
 func TestLife(t *testing.T) {
 	c := newCluster(t)
 	early := startReplica(t, c)
@@ -67,22 +72,23 @@ func TestLife(t *testing.T) {
 	early.serves(t)
 	c.create(t, elsewhere)
 
-	t.Run("PresetIsReadyAndActs", func(t *testing.T) { testPresetActs(t, c) })
-	t.Run("RefusedPreset", func(t *testing.T) { testRefusedPreset(t, c) })
-	t.Run("InvalidPresetSaysSo", func(t *testing.T) { testInvalidPreset(t, c) })
-	t.Run("OwnedInstance", func(t *testing.T) { testOwnedInstance(t, c) })
-	t.Run("MatchConditions", func(t *testing.T) { testMatchConditions(t, c, early) })
-	t.Run("SparedNamespaces", func(t *testing.T) { testSparedNamespaces(t, c) })
-	t.Run("BundleComesBack", func(t *testing.T) { testBundleComesBack(t, c) })
-	t.Run("Shutdown", func(t *testing.T) { testShutdown(t, c, early) })
-	t.Run("NobodyAnswers", func(t *testing.T) { testNobodyAnswers(t, c) })
-	t.Run("Replicas", func(t *testing.T) { testReplicas(t, c) })
+	l := &life{c, early}
+	t.Run("PresetIsReadyAndActs", l.presetActs)
+	t.Run("RefusedPreset", l.refusedPreset)
+	t.Run("InvalidPresetSaysSo", l.invalidPreset)
+	t.Run("OwnedInstance", l.ownedInstance)
+	t.Run("MatchConditions", l.matchConditions)
+	t.Run("SparedNamespaces", l.sparedNamespaces)
+	t.Run("BundleComesBack", l.bundleComesBack)
+	t.Run("Shutdown", l.shutdown)
+	t.Run("NobodyAnswers", l.nobodyAnswers)
+	t.Run("Replicas", l.replicas)
 }
 
-func testPresetActs(t *testing.T, c *cluster) {
-	c.create(t, small)
-	awaitReady(t, c, &v1alpha1.ClusterVirtualMachinePreset{ObjectMeta: metav1.ObjectMeta{Name: "small"}}, metav1.ConditionTrue)
-	got := c.create(t, in("elsewhere", fmt.Sprintf(vm, "sparse")))
+func (l *life) presetActs(t *testing.T) {
+	l.cluster.create(t, small)
+	awaitReady(t, l.cluster, &v1alpha1.ClusterVirtualMachinePreset{ObjectMeta: metav1.ObjectMeta{Name: "small"}}, metav1.ConditionTrue)
+	got := l.cluster.create(t, in("elsewhere", fmt.Sprintf(vm, "sparse")))
 	if memory := field(got, "spec", "template", "spec", "domain", "memory", "guest"); memory != "2Gi" {
 		t.Errorf("want the preset's memory, got %v", memory)
 	}
@@ -109,13 +115,13 @@ func awaitReady(t *testing.T, c *cluster, preset v1alpha1.Preset, want metav1.Co
 	return ready
 }
 
-func testRefusedPreset(t *testing.T, c *cluster) {
+func (l *life) refusedPreset(t *testing.T) {
 	bad := object(t, `
 apiVersion: virtwright.dev/v1alpha1
 kind: VirtualMachinePreset
 metadata: {name: bad, namespace: elsewhere}
 spec: {defaults: null, overrides: {spec: {template: {spec: {domain: {memroy: {}}}}}}, remove: [spec.nowhere]}`)
-	err := c.Create(t.Context(), bad)
+	err := l.cluster.Create(t.Context(), bad)
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Code != http.StatusUnprocessableEntity {
 		t.Fatalf("want 422, got %v", err)
@@ -127,18 +133,18 @@ spec: {defaults: null, overrides: {spec: {template: {spec: {domain: {memroy: {}}
 	}
 	large := object(t, `{apiVersion: virtwright.dev/v1alpha1, kind: VirtualMachinePreset, metadata: {name: large, namespace: elsewhere}}`)
 	large.Object["spec"] = map[string]any{"defaults": map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": strings.Repeat("x", 2<<20)}}}}
-	if err := c.Create(t.Context(), large); err == nil || !strings.Contains(err.Error(), "this one is 2048 KiB: make several of it") {
+	if err := l.cluster.Create(t.Context(), large); err == nil || !strings.Contains(err.Error(), "this one is 2048 KiB: make several of it") {
 		t.Errorf("got %.300v", err)
 	}
 }
 
 // A preset that is stored and cannot be right says so, and counts stay as they are.
-func testInvalidPreset(t *testing.T, c *cluster) {
+func (l *life) invalidPreset(t *testing.T) {
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-	if err := c.Get(t.Context(), types.NamespacedName{Name: webhooks.ConfigurationName}, validating); err != nil {
+	if err := l.cluster.Get(t.Context(), types.NamespacedName{Name: webhooks.ConfigurationName}, validating); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Delete(t.Context(), validating); err != nil {
+	if err := l.cluster.Delete(t.Context(), validating); err != nil {
 		t.Fatal(err)
 	}
 	stored := object(t, `
@@ -146,38 +152,38 @@ apiVersion: virtwright.dev/v1alpha1
 kind: VirtualMachinePreset
 metadata: {name: stored, namespace: elsewhere}
 spec: {remove: [spec.nowhere]}`)
-	eventually(t, "a preset that nobody checks is stored", func() error { return c.Create(t.Context(), stored) })
+	eventually(t, "a preset that nobody checks is stored", func() error { return l.cluster.Create(t.Context(), stored) })
 	preset := &v1alpha1.VirtualMachinePreset{ObjectMeta: metav1.ObjectMeta{Name: "stored", Namespace: "elsewhere"}}
-	ready := awaitReady(t, c, preset, metav1.ConditionFalse)
+	ready := awaitReady(t, l.cluster, preset, metav1.ConditionFalse)
 	if ready.Reason != v1alpha1.ReasonInvalid || !strings.Contains(ready.Message, "spec.remove[0]") {
 		t.Errorf("got %+v", ready)
 	}
-	if err := c.Status().Patch(t.Context(), preset, client.RawPatch(types.MergePatchType, []byte(`{"status":{"matched":3}}`))); err != nil {
+	if err := l.cluster.Status().Patch(t.Context(), preset, client.RawPatch(types.MergePatchType, []byte(`{"status":{"matched":3}}`))); err != nil {
 		t.Fatal(err)
 	}
-	patch(t, c, preset, `{"spec":{"remove":["spec.template.spec.domain.devices.rng"]}}`)
-	awaitReady(t, c, preset, metav1.ConditionTrue)
+	patch(t, l.cluster, preset, `{"spec":{"remove":["spec.template.spec.domain.devices.rng"]}}`)
+	awaitReady(t, l.cluster, preset, metav1.ConditionTrue)
 	if preset.Status.Matched == nil || *preset.Status.Matched != 3 {
 		t.Errorf("matched is somebody else's, got %v", preset.Status.Matched)
 	}
 	validating.ResourceVersion, validating.UID = "", ""
-	if err := c.Create(t.Context(), validating); err != nil {
+	if err := l.cluster.Create(t.Context(), validating); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func testOwnedInstance(t *testing.T, c *cluster) {
-	c.create(t, `
+func (l *life) ownedInstance(t *testing.T) {
+	l.cluster.create(t, `
 apiVersion: virtwright.dev/v1alpha1
 kind: VirtualMachinePreset
 metadata: {name: pool, namespace: elsewhere}
 spec: {applyAt: Launch, match: {labels: {matchLabels: {size: small}}}, defaults: {spec: {template: {spec: {nodeSelector: {pool: a}}}}}}`)
-	awaitReady(t, c, &v1alpha1.VirtualMachinePreset{ObjectMeta: metav1.ObjectMeta{Name: "pool", Namespace: "elsewhere"}}, metav1.ConditionTrue)
-	owner := c.create(t, in("elsewhere", fmt.Sprintf(vm, "owner")))
+	awaitReady(t, l.cluster, &v1alpha1.VirtualMachinePreset{ObjectMeta: metav1.ObjectMeta{Name: "pool", Namespace: "elsewhere"}}, metav1.ConditionTrue)
+	owner := l.cluster.create(t, in("elsewhere", fmt.Sprintf(vm, "owner")))
 	if got := field(owner, "spec", "template", "spec", "nodeSelector"); got != nil {
 		t.Errorf("want nothing of Launch on a VM, got %v", got)
 	}
-	instance := c.create(t, fmt.Sprintf(`
+	instance := l.cluster.create(t, fmt.Sprintf(`
 apiVersion: kubevirt.io/v1
 kind: VirtualMachineInstance
 metadata:
@@ -191,7 +197,7 @@ spec: {domain: {devices: {}}}`, owner.GetUID()))
 	}
 }
 
-func testMatchConditions(t *testing.T, c *cluster, r *replica) {
+func (l *life) matchConditions(t *testing.T) {
 	large := object(t, in("elsewhere", fmt.Sprintf(vm, "large")))
 	annotations, volumes, disks := map[string]any{}, []any{}, []any{}
 	for i := range 250 {
@@ -205,27 +211,27 @@ func testMatchConditions(t *testing.T, c *cluster, r *replica) {
 		"spec":     map[string]any{"volumes": volumes, "domain": map[string]any{"devices": map[string]any{"disks": disks}}},
 	}}
 	large.SetFinalizers([]string{"example.com/hold"})
-	if err := c.Create(t.Context(), large); err != nil {
+	if err := l.cluster.Create(t.Context(), large); err != nil {
 		t.Fatalf("conditions must bear a VM of 1 MiB: %v", err)
 	}
-	collector := clientOf(t, c.ControlPlane, "system:serviceaccount:kube-system:generic-garbage-collector")
+	collector := clientOf(t, l.cluster.ControlPlane, "system:serviceaccount:kube-system:generic-garbage-collector")
 	cases := []struct {
 		name, patch string
 		by          client.Client
 		reaches     bool
 	}{
-		{"Annotation", `{"metadata":{"annotations":{"a":"b"}}}`, c, false},
-		{"Finalizer", `{"metadata":{"finalizers":["example.com/hold","example.com/more"]}}`, c, false},
-		{"Label", `{"metadata":{"labels":{"a":"b"}}}`, c, true},
-		{"Spec", `{"spec":{"template":{"spec":{"hostname":"a"}}}}`, c, true},
+		{"Annotation", `{"metadata":{"annotations":{"a":"b"}}}`, l.cluster, false},
+		{"Finalizer", `{"metadata":{"finalizers":["example.com/hold","example.com/more"]}}`, l.cluster, false},
+		{"Label", `{"metadata":{"labels":{"a":"b"}}}`, l.cluster, true},
+		{"Spec", `{"spec":{"template":{"spec":{"hostname":"a"}}}}`, l.cluster, true},
 		{"TrustedSpec", `{"spec":{"template":{"spec":{"hostname":"b"}}}}`, collector, false},
-		{"Exclude", `{"metadata":{"annotations":{"virtwright.dev/exclude":"*"}}}`, c, true},
-		{"Provenance", `{"metadata":{"annotations":{"virtwright.dev/provenance":"forged"}}}`, c, true},
+		{"Exclude", `{"metadata":{"annotations":{"virtwright.dev/exclude":"*"}}}`, l.cluster, true},
+		{"Provenance", `{"metadata":{"annotations":{"virtwright.dev/provenance":"forged"}}}`, l.cluster, true},
 	}
 	for _, tc := range cases {
-		before := r.admissions(t, "VirtualMachine", "UPDATE")
+		before := l.manager.admissions(t, "VirtualMachine", "UPDATE")
 		patch(t, tc.by, large, tc.patch)
-		if got := r.admissions(t, "VirtualMachine", "UPDATE") > before; got != tc.reaches {
+		if got := l.manager.admissions(t, "VirtualMachine", "UPDATE") > before; got != tc.reaches {
 			t.Errorf("%s: reaches the webhook: want %t, got %t", tc.name, tc.reaches, got)
 		}
 	}
@@ -234,10 +240,10 @@ func testMatchConditions(t *testing.T, c *cluster, r *replica) {
 	}
 }
 
-func testSparedNamespaces(t *testing.T, c *cluster) {
+func (l *life) sparedNamespaces(t *testing.T) {
 	got := object(t, fmt.Sprintf(vm, "spared"))
 	got.Object["spec"] = map[string]any{"runStrategy": "Manual", "template": map[string]any{"spec": map[string]any{"domain": map[string]any{"devices": map[string]any{}}}}}
-	if err := c.Create(t.Context(), got); err != nil {
+	if err := l.cluster.Create(t.Context(), got); err != nil {
 		t.Fatal(err)
 	}
 	if memory := field(got, "spec", "template", "spec", "domain", "memory"); memory != nil {
@@ -245,14 +251,14 @@ func testSparedNamespaces(t *testing.T, c *cluster) {
 	}
 }
 
-func testBundleComesBack(t *testing.T, c *cluster) {
+func (l *life) bundleComesBack(t *testing.T) {
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhooks.ConfigurationName}}
 	wipe := []byte(`[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`)
-	if err := c.Patch(t.Context(), mutating, client.RawPatch(types.JSONPatchType, wipe)); err != nil {
+	if err := l.cluster.Patch(t.Context(), mutating, client.RawPatch(types.JSONPatchType, wipe)); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the bundle comes back", func() error {
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(mutating), mutating); err != nil {
+		if err := l.cluster.Get(t.Context(), client.ObjectKeyFromObject(mutating), mutating); err != nil {
 			return err
 		}
 		for _, w := range mutating.Webhooks {
@@ -264,12 +270,12 @@ func testBundleComesBack(t *testing.T, c *cluster) {
 	})
 }
 
-func testShutdown(t *testing.T, c *cluster, r *replica) {
-	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+func (l *life) shutdown(t *testing.T) {
+	if err := l.manager.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case err := <-r.ended:
+	case err := <-l.manager.ended:
 		if err != nil {
 			t.Errorf("want a clean end, got %v", err)
 		}
@@ -279,31 +285,31 @@ func testShutdown(t *testing.T, c *cluster, r *replica) {
 }
 
 // With no manager at all, nothing passes unexpanded, and what must go on goes on.
-func testNobodyAnswers(t *testing.T, c *cluster) {
-	if err := c.Create(t.Context(), object(t, in("elsewhere", fmt.Sprintf(vm, "unheard")))); err == nil {
+func (l *life) nobodyAnswers(t *testing.T) {
+	if err := l.cluster.Create(t.Context(), object(t, in("elsewhere", fmt.Sprintf(vm, "unheard")))); err == nil {
 		t.Error("a VM must not pass unexpanded")
 	}
 	held := object(t, in("elsewhere", fmt.Sprintf(vm, "large")))
-	patch(t, c, held, `{"metadata":{"annotations":{"c":"d"}}}`)
-	if err := c.Delete(t.Context(), held); err != nil {
+	patch(t, l.cluster, held, `{"metadata":{"annotations":{"c":"d"}}}`)
+	if err := l.cluster.Delete(t.Context(), held); err != nil {
 		t.Fatal(err)
 	}
-	patch(t, c, held, `{"metadata":{"finalizers":null}}`)
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(held), held); !apierrors.IsNotFound(err) {
+	patch(t, l.cluster, held, `{"metadata":{"finalizers":null}}`)
+	if err := l.cluster.Get(t.Context(), client.ObjectKeyFromObject(held), held); !apierrors.IsNotFound(err) {
 		t.Errorf("a finalizer must not hang on the webhook: %v", err)
 	}
 }
 
 // Replicas that share a Secret present certificates that one bundle covers, and
 // go on serving for a while after they were told to stop.
-func testReplicas(t *testing.T, c *cluster) {
+func (l *life) replicas(t *testing.T) {
 	shared := []string{"--cert-secret=default/virtwright-certificates", "--leader-elect", "--shutdown-delay=3s"}
-	replicas := []*replica{startReplica(t, c, shared...), startReplica(t, c, shared...)}
+	replicas := []*replica{startReplica(t, l.cluster, shared...), startReplica(t, l.cluster, shared...)}
 	secret := &corev1.Secret{}
 	for _, r := range replicas {
 		r.serves(t)
 	}
-	if err := c.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: "virtwright-certificates"}, secret); err != nil {
+	if err := l.cluster.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: "virtwright-certificates"}, secret); err != nil {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()

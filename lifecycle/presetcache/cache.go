@@ -235,7 +235,7 @@ func (c *Cache) log(ctx context.Context, s set, news []Key, first bool) {
 	log := ctrl.LoggerFrom(ctx).WithName("presets")
 	for _, key := range news {
 		if v, ok := s[key]; ok && len(v.Problems) > 0 {
-			log.Info("A preset is invalid and not in use", "kind", key.Kind, "preset", key.NamespacedName.String(), "problems", v.Problems.ToAggregate().Error())
+			log.Info("A preset is invalid and not in use", "kind", key.Kind, "preset", key.String(), "problems", v.Problems.ToAggregate().Error())
 		}
 	}
 	if snapshot := c.Snapshot(); first {
