@@ -58,8 +58,8 @@ func parseKnown(text string) (provenance.Path, error) {
 	}
 	s := vmSchema()
 	for i := range p {
-		if s.shape == shapeKeyed && p[i].Kind == provenance.Field {
-			// disks["root"] is what people write for a name with dots.
+		if s.shape == shapeKeyed && p[i].Kind == provenance.Field && strings.ContainsAny(p[i].Name, "./") {
+			// volumes["a.b"] is what people write for a name with dots.
 			p[i].Kind = provenance.Element
 		}
 		next := s.step(p[i])

@@ -47,12 +47,12 @@ func newWork(kind Kind, obj map[string]any) (*work, error) {
 func wrap(instance map[string]any) map[string]any {
 	template := map[string]any{}
 	identity := map[string]any{}
-	meta := instance["metadata"]
-	template["metadata"] = meta
-	if spec, ok := instance["spec"]; ok {
-		template["spec"] = spec
+	for _, name := range []string{"metadata", "spec"} {
+		if v, ok := instance[name]; ok {
+			template[name] = v
+		}
 	}
-	if fields, ok := meta.(map[string]any); ok {
+	if fields, ok := instance["metadata"].(map[string]any); ok {
 		for _, name := range []string{"name", "generateName", "namespace"} {
 			if v, ok := fields[name]; ok {
 				identity[name] = v

@@ -70,12 +70,12 @@ func (s *Snapshot) match(q *query) (matching, field.ErrorList) {
 	if x := s.namespaced[q.namespace.Name]; x != nil {
 		x.candidates(q.labels, q.namespace.Labels, keep)
 	}
-	errs := s.addNamed(q, keep)
+	var m matching
+	errs := s.addNamed(q, &m, keep)
 	slices.SortFunc(found, byPrecedence)
 	// An In selector with two values that both keys carry cannot find a
 	// preset twice, but an annotation may name one twice.
 	found = slices.Compact(found)
-	var m matching
 	m.presets = found[:0]
 	for _, c := range found {
 		ok, err := q.conditionsHold(c)
@@ -107,19 +107,21 @@ func (q *query) conditionsHold(c *Compiled) (bool, error) {
 
 // addNamed keeps the explicit presets that the object names, and refuses names
 // that mean nothing.
-func (s *Snapshot) addNamed(q *query, keep func(*Compiled)) field.ErrorList {
+func (s *Snapshot) addNamed(q *query, m *matching, keep func(*Compiled)) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPresets)
 	for _, ref := range q.steering.named {
 		c, ok := s.Lookup(q.namespace.Name, ref)
 		switch {
+		case ok && !q.wants(c) && q.isMoment(c):
+			m.warnings = append(m.warnings, fmt.Sprintf("preset %s is named in %s and does not match: %s", ref, v1alpha1.AnnotationPresets, q.whyNot(c)))
 		case ok && c.Explicit:
 			keep(c)
 		case ok: // it matches by itself, or does not
 		case s.broken[keyIn(q.namespace.Name, ref)]:
 			errs = append(errs, field.Invalid(at, ref, "this preset exists but is invalid: see its status"))
 		default:
-			errs = append(errs, field.NotFound(at, ref+s.meant(q.namespace.Name, ref)))
+			errs = append(errs, field.Invalid(at, ref, "no such preset"+s.meant(q.namespace.Name, ref)))
 		}
 	}
 	return errs
@@ -127,7 +129,7 @@ func (s *Snapshot) addNamed(q *query, keep func(*Compiled)) field.ErrorList {
 
 func (s *Snapshot) meant(namespace, ref string) string {
 	if best := nearest(ref, slices.Values(s.refs(namespace))); best != "" {
-		return fmt.Sprintf(" (did you mean %q?)", best)
+		return fmt.Sprintf("; did you mean %q?", best)
 	}
 	return ""
 }

@@ -61,6 +61,7 @@ var (
 // once. A test fails when KubeVirt has a type with two or more optional
 // members that stands in neither table.
 var notOneOfs = map[string]string{
+	"core/v1.InterfaceBindingMethod":             "a part of Interface, whose choice has binding as well",
 	"core/v1.CPU":                                "independent properties",
 	"core/v1.Memory":                             "independent properties",
 	"core/v1.Firmware":                           "independent properties",
@@ -76,5 +77,4 @@ var notOneOfs = map[string]string{
 	"core/v1.SSHPublicKeyAccessCredentialSource": "one source so far",
 	"core/v1.UserPasswordAccessCredentialSource": "one source so far",
 	"core/v1.QemuGuestAgentUserPasswordAccessCredentialPropagation": "no members",
-	"meta/v1.ManagedFieldsEntry":                                    "written by the API server alone",
 }

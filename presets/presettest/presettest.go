@@ -13,6 +13,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 // Cluster returns a cluster preset with the given spec, in YAML.
@@ -111,4 +112,33 @@ func Object(raw []byte) map[string]any {
 		panic(err)
 	}
 	return out
+}
+
+// At returns what lies at a path of a VM in decoded JSON; nil where nothing
+// does. List elements are found by their name.
+func At(v any, path string) any {
+	p, err := provenance.ParsePath(path)
+	if err != nil {
+		panic(err)
+	}
+	for _, seg := range p {
+		switch at := v.(type) {
+		case map[string]any:
+			v = at[seg.Name]
+		case []any:
+			v = named(at, seg.Name)
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+func named(list []any, name string) any {
+	for _, e := range list {
+		if fields, ok := e.(map[string]any); ok && fields["name"] == name {
+			return e
+		}
+	}
+	return nil
 }

@@ -1,0 +1,166 @@
+package provenance
+
+import (
+	"errors"
+	"math/rand"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestPathText(t *testing.T) {
+	for text, want := range map[string]Path{
+		"spec.template":                      Of("spec", "template"),
+		"a.disks[root].bus":                  {{Name: "a"}, {Name: "disks"}, {Name: "root", Kind: Element}, {Name: "bus"}},
+		`nodeSelector["kubernetes.io/arch"]`: {{Name: "nodeSelector"}, {Name: "kubernetes.io/arch"}},
+		"volumes[*].hostDisk":                {{Name: "volumes"}, {Name: "*", Kind: Every}, {Name: "hostDisk"}},
+		"tolerations[a.b/c,Equal,,No]":       {{Name: "tolerations"}, {Name: "a.b/c,Equal,,No", Kind: Element}},
+		`disks[a\]b]`:                        {{Name: "disks"}, {Name: "a]b", Kind: Element}},
+	} {
+		got, err := ParsePath(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
+		if got.String() != text {
+			t.Errorf("%s is written as %s", text, got)
+		}
+	}
+	for _, text := range []string{"", ".", "a.", "a..b", "a[", "a[]", `a["b`, `a["b"`, "a]", "a b", "a[b"} {
+		if p, err := ParsePath(text); err == nil {
+			t.Errorf("%q was read as %v; want an error", text, p)
+		}
+	}
+}
+
+// FuzzParsePath: what is read is written as something that reads the same.
+func FuzzParsePath(f *testing.F) {
+	f.Add("spec.template.spec.domain.devices.disks[root].disk.bus")
+	f.Add(`metadata.labels["a\"b"]`)
+	f.Add(`x[\]\\*]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := ParsePath(text)
+		if err != nil {
+			return
+		}
+		again, err := ParsePath(p.String())
+		if err != nil {
+			t.Fatalf("%q is written as %q, which is no path: %v", text, p, err)
+		}
+		if diff := cmp.Diff(p, again); diff != "" {
+			t.Fatalf("%q: %s", text, diff)
+		}
+	})
+}
+
+func TestHasPrefix(t *testing.T) {
+	parse := func(text string) Path {
+		p, err := ParsePath(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for _, c := range []struct {
+		path, prefix string
+		want         bool
+	}{
+		{"a.b", "a", true}, {"a", "a.b", false}, {"a.disks[x].c", "a.disks[*]", true}, {"a.disks", "a.disks[*]", false}, {"a.b", "a.c", false},
+	} {
+		if got := parse(c.path).HasPrefix(parse(c.prefix)); got != c.want {
+			t.Errorf("%s under %s is %v", c.path, c.prefix, got)
+		}
+	}
+}
+
+// TestRoundTrip: decoding what was encoded gives the same text, for records
+// with hostile names and values.
+func TestRoundTrip(t *testing.T) {
+	names := []string{"a", "[x", `\y`, ".", "~", "kubernetes.io/arch", "ä\"<&", "="}
+	for seed := range int64(300) {
+		r := rand.New(rand.NewSource(seed))
+		rec := New()
+		rec.Snapshot = "5e4d"
+		for _, role := range []Role{Default, Override, Remove, Forbid, Legacy, Platform} {
+			rec.AddSource(Source{Preset: "cluster/p", Generation: int64(1 + r.Intn(3)), Role: role})
+		}
+		for range 1 + r.Intn(30) {
+			var p Path
+			for range 1 + r.Intn(5) {
+				p = append(p, Segment{Name: names[r.Intn(len(names))], Kind: Kind(r.Intn(2))})
+			}
+			n := rec.Set(p, int32(r.Intn(len(rec.Sources))))
+			switch r.Intn(4) {
+			case 0:
+				n.Overruled, n.Was = true, map[string]any{"x": []any{int64(1), "<"}}
+			case 1:
+				n.Overruled, n.Lost = true, true
+			}
+		}
+		text, err := rec.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Decode(text)
+		if err != nil {
+			t.Fatalf("seed %d: %v in %s", seed, err, text)
+		}
+		if got, err := again.Encode(); err != nil || got != text {
+			t.Fatalf("seed %d: %v\n%s\nbecame\n%s", seed, err, text, got)
+		}
+		for p, n := range rec.Decided() {
+			if s, ok := again.SourceOf(p); !ok || s != rec.Sources[n.Source] {
+				t.Errorf("seed %d: %s is by %v, was by %v", seed, p, s, rec.Sources[n.Source])
+			}
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	rec := New()
+	n := rec.Set(Of("a"), rec.AddSource(Source{Preset: "p", Generation: 1}))
+	n.Overruled, n.Was = true, strings.Repeat("x", MaxOverruledBytes)
+	text, err := rec.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Decode(text)
+	if err != nil || !again.At(Of("a")).Lost {
+		t.Errorf("a large value must be recorded as lost, got %s, %v", text, err)
+	}
+	for range 9000 {
+		rec.Set(Of("a", strings.Repeat("y", len(rec.slab)%50+1)+strings.Repeat("z", rand.Intn(50))), 0)
+	}
+	var large ErrTooLarge
+	if _, err := rec.Encode(); !errors.As(err, &large) || large.Bytes <= MaxBytes {
+		t.Errorf("want ErrTooLarge, got %v", err)
+	}
+}
+
+// FuzzDecode: anything may stand in an annotation, and nothing panics.
+func FuzzDecode(f *testing.F) {
+	f.Add(`{"v":1,"snapshot":"1f","by":["cluster/windows@3:default","acpi:platform"],"set":{"spec":{"running":0,".":1,"disks":{"[a]":{"~":0,"bus":[0,"x"]}}}}}`)
+	f.Add(`{"v":1,"by":["x@0:default"],"set":{"a":[]}}`)
+	f.Add(`{"v":1,"by":[],"set":{"a":0}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		rec, err := Decode(text)
+		if err != nil {
+			return
+		}
+		once, err := rec.Encode()
+		if err != nil {
+			return
+		}
+		again, err := Decode(once)
+		if err != nil {
+			t.Fatalf("%q is written as %q, which cannot be read: %v", text, once, err)
+		}
+		if twice, _ := again.Encode(); twice != once {
+			t.Fatalf("%q is written as %q and then as %q", text, once, twice)
+		}
+	})
+}

@@ -1,0 +1,335 @@
+package presets_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/presettest"
+)
+
+// A resolveCase is one request and what must come of it.
+type resolveCase struct {
+	reason  string
+	engine  presets.Engine
+	presets []v1alpha1.Preset
+	kind    presets.Kind // default VirtualMachine
+	// object, old and owner in YAML
+	object, old, owner string
+	trusted            bool
+	// want has JSON by path, "" for absent.
+	want map[string]string
+	// warn and err are parts of warnings and of the error.
+	warn, err []string
+	// quiet wants no patch.
+	quiet bool
+}
+
+func (c resolveCase) run(t *testing.T) *presets.Result {
+	t.Helper()
+	if c.kind == "" {
+		c.kind = presets.VirtualMachine
+	}
+	req := presets.Request{
+		Kind: c.kind, Object: presettest.JSON(c.object), Trusted: c.trusted,
+		Namespace: presets.Namespace{Name: "lab", Labels: map[string]string{"tier": "prod"}},
+	}
+	if c.old != "" {
+		req.OldObject = presettest.JSON(c.old)
+	}
+	if c.owner != "" {
+		req.Owner = presettest.JSON(c.owner)
+	}
+	out, err := c.engine.Resolve(t.Context(), presettest.Snapshot(t, c.presets...), req)
+	if err != nil {
+		if len(c.err) == 0 {
+			t.Fatalf("%s: %v", c.reason, err)
+		}
+		for _, part := range c.err {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: error is %q, want %q in it", c.reason, err, part)
+			}
+		}
+		return nil
+	}
+	if len(c.err) > 0 {
+		t.Fatalf("%s: want an error with %q", c.reason, c.err)
+	}
+	c.check(t, out)
+	return out
+}
+
+func (c resolveCase) check(t *testing.T, out *presets.Result) {
+	t.Helper()
+	for path, want := range c.want {
+		got := ""
+		if v := presettest.At(out.Object(), path); v != nil {
+			b, err := json.Marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = string(b)
+		}
+		if got != want {
+			t.Errorf("%s: %s is %q, want %q", c.reason, path, got, want)
+		}
+	}
+	said := strings.Join(out.Warnings, "\n")
+	for _, part := range c.warn {
+		if !strings.Contains(said, part) {
+			t.Errorf("%s: warnings are\n%s\nwant %q in them", c.reason, said, part)
+		}
+	}
+	if c.quiet && (len(out.Patch) > 0 || len(out.Warnings) > 0) {
+		t.Errorf("%s: want nothing, got patch %v, warnings %q", c.reason, out.Patch, out.Warnings)
+	}
+}
+
+func vm(spec string) string {
+	return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: web, namespace: lab, labels: {app: shop}}\n" + spec
+}
+
+func domain(fields string) string {
+	return vm("spec: {template: {spec: {domain: " + fields + "}}}")
+}
+
+func cluster(name, spec string) v1alpha1.Preset { return presettest.Cluster(name, spec) }
+
+func local(name, spec string) v1alpha1.Preset { return presettest.Namespaced("lab", name, spec) }
+
+func defaults(domain string) string {
+	return "defaults: {spec: {template: {spec: {domain: " + domain + "}}}}"
+}
+
+func overrides(domain string) string {
+	return "overrides: {spec: {template: {spec: {domain: " + domain + "}}}}"
+}
+
+func list(in ...v1alpha1.Preset) []v1alpha1.Preset { return in }
+
+const at = "spec.template.spec.domain."
+
+func TestCreate(t *testing.T) {
+	for name, c := range map[string]resolveCase{
+		"NothingButAName": {
+			reason: "a default reaches a VM that has no spec at all", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
+			object: vm(""), want: map[string]string{at + "cpu.cores": "2"}, warn: []string{"preset cluster/a set " + at + "cpu.cores"},
+		},
+		"UserBeatsDefault": {
+			reason: "a default never changes what the user wrote", presets: list(cluster("a", defaults("{cpu: {cores: 2, sockets: 1}}"))),
+			object: domain("{cpu: {cores: 8}}"), want: map[string]string{at + "cpu.cores": "8", at + "cpu.sockets": "1"},
+		},
+		"ExplicitZero": {
+			reason: "an explicit zero, false and empty string are the user's", presets: list(cluster("a", defaults("{cpu: {cores: 2, model: x, dedicatedCpuPlacement: true}}"))),
+			object: domain(`{cpu: {cores: 0, model: "", dedicatedCpuPlacement: false}}`),
+			want:   map[string]string{at + "cpu.cores": "0", at + "cpu.model": `""`, at + "cpu.dedicatedCpuPlacement": "false"},
+		},
+		"OverrideBeatsUser": {
+			reason: "an override wins and says what it overruled", presets: list(cluster("a", overrides("{cpu: {cores: 2}}"))),
+			object: domain("{cpu: {cores: 8}}"), want: map[string]string{at + "cpu.cores": "2"},
+			warn: []string{"preset cluster/a overruled " + at + "cpu.cores (was 8)"},
+		},
+		"ClusterOverrideBeatsNamespaced": {
+			reason:  "cluster overrides are the strongest layer, whatever the priority",
+			presets: list(cluster("a", overrides("{cpu: {cores: 2}}")), local("b", "priority: 9\n"+overrides("{cpu: {cores: 4}}"))),
+			object:  vm(""), want: map[string]string{at + "cpu.cores": "2"},
+		},
+		"NamespacedDefaultBeatsClusterAtEqualPriority": {
+			reason:  "among defaults of one priority the namespace is nearer",
+			presets: list(cluster("a", defaults("{cpu: {cores: 2}}")), local("b", defaults("{cpu: {cores: 4}}"))),
+			object:  vm(""), want: map[string]string{at + "cpu.cores": "4"},
+		},
+		"PriorityBeatsScopeAmongDefaults": {
+			reason:  "priority goes first",
+			presets: list(cluster("a", "priority: 1\n"+defaults("{cpu: {cores: 2}}")), local("b", defaults("{cpu: {cores: 4}}"))),
+			object:  vm(""), want: map[string]string{at + "cpu.cores": "2"},
+		},
+		"ConflictByTie": {
+			reason:  "the name decides a tie, and it is said",
+			presets: list(cluster("b", defaults("{cpu: {cores: 4}}")), cluster("a", defaults("{cpu: {cores: 2}}"))),
+			object:  vm(""), want: map[string]string{at + "cpu.cores": "2"}, warn: []string{"presets cluster/a and cluster/b set " + at + "cpu.cores"},
+		},
+		"ConflictRejected": {
+			reason: "presetConflicts: Reject refuses a tie", engine: presets.Engine{RejectConflicts: true},
+			presets: list(cluster("b", defaults("{cpu: {cores: 4}}")), cluster("a", defaults("{cpu: {cores: 2}}"))),
+			object:  vm(""), err: []string{at + "cpu.cores", "cluster/a", "another priority"},
+		},
+		"NoConflictWhereUserDecides": {
+			reason: "presets that both lose do not conflict", engine: presets.Engine{RejectConflicts: true},
+			presets: list(cluster("b", defaults("{cpu: {cores: 4}}")), cluster("a", defaults("{cpu: {cores: 2}}"))),
+			object:  domain("{cpu: {cores: 1}}"), want: map[string]string{at + "cpu.cores": "1"},
+		},
+		"EqualQuantitiesDoNotConflict": {
+			reason: "quantities compare by value and keep their spelling", engine: presets.Engine{RejectConflicts: true},
+			presets: list(cluster("b", defaults("{memory: {guest: 1Gi}}")), cluster("a", defaults("{memory: {guest: 1024Mi}}"))),
+			object:  vm(""), want: map[string]string{at + "memory.guest": `"1024Mi"`},
+		},
+		"OverrideKeepsSpelling": {
+			reason: "an equal quantity is not overruled", presets: list(cluster("a", overrides("{memory: {guest: 1Gi}}"))),
+			object: domain("{memory: {guest: 1024Mi}}"), want: map[string]string{at + "memory.guest": `"1024Mi"`},
+		},
+		"RemoveAndDefault": {
+			reason:  "a weaker default does not put back what was removed",
+			presets: list(cluster("a", `remove: ["spec.template.spec.domain.devices.rng"]`), local("b", "priority: 9\n"+defaults("{devices: {rng: {}}}"))),
+			object:  domain("{devices: {rng: {}}}"), want: map[string]string{at + "devices.rng": ""}, warn: []string{"preset cluster/a removed"},
+		},
+		"OneOfDefault": {
+			reason:  "a default never adds a second member of a choice",
+			presets: list(cluster("a", "defaults: {spec: {runStrategy: Always}}")),
+			object:  vm("spec: {running: false}"), want: map[string]string{"spec.runStrategy": "", "spec.running": "false"},
+		},
+		"OneOfOverride": {
+			reason:  "an override replaces the whole choice",
+			presets: list(cluster("a", "overrides: {spec: {runStrategy: Always}}")),
+			object:  vm("spec: {running: false}"), want: map[string]string{"spec.runStrategy": `"Always"`, "spec.running": ""},
+		},
+		"DiskWithoutVolume": {
+			reason:  "a disk comes only with its volume",
+			presets: list(cluster("a", defaults("{devices: {disks: [{name: data, disk: {bus: virtio}}]}}"))),
+			object:  vm(""), quiet: true,
+		},
+		"DiskForVolumeOfUser": {
+			reason:  "a disk may join a volume that the user has",
+			presets: list(cluster("a", defaults("{devices: {disks: [{name: data, disk: {bus: virtio}}]}}"))),
+			object:  vm("spec: {template: {spec: {volumes: [{name: data, emptyDisk: {capacity: 1Gi}}]}}}"),
+			want:    map[string]string{at + "devices.disks[data].disk.bus": `"virtio"`},
+		},
+		"PairAcrossPresets": {
+			reason: "interface of one preset and network of another come together",
+			presets: list(cluster("a", defaults("{devices: {interfaces: [{name: net, masquerade: {}}]}}")),
+				cluster("b", "defaults: {spec: {template: {spec: {networks: [{name: net, pod: {}}]}}}}")),
+			object: vm(""), want: map[string]string{at + "devices.interfaces[net].masquerade": "{}", "spec.template.spec.networks[net].pod": "{}"},
+		},
+		"HalfAPairExcluded": {
+			reason: "where one of a pair is kept away, neither comes",
+			presets: list(cluster("a", `
+defaults:
+  spec:
+    template:
+      spec:
+        domain: {devices: {interfaces: [{name: net, masquerade: {}}]}}
+        networks: [{name: net, pod: {}}]`)),
+			object: `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {virtwright.dev/exclude: "cluster/a:spec.template.spec.networks[net]"}}}`,
+			want:   map[string]string{at + "devices.interfaces[net]": "", "spec.template.spec.networks[net]": ""},
+		},
+		"ListOrder": {
+			reason:  "user elements keep their order, added ones follow in author order",
+			presets: list(cluster("a", defaults("{cpu: {features: [{name: z}, {name: b, policy: require}, {name: c}]}}"))),
+			object:  domain("{cpu: {features: [{name: c, policy: disable}, {name: b}]}}"),
+			want:    map[string]string{at + "cpu.features": `[{"name":"c","policy":"disable"},{"name":"b","policy":"require"},{"name":"z"}]`},
+		},
+		"AtomicList": {
+			reason:  "a list without a key is one value",
+			presets: list(cluster("a", "defaults: {spec: {template: {spec: {dnsConfig: {nameservers: [1.1.1.1], options: [{name: ndots}]}}}}}")),
+			object:  vm("spec: {template: {spec: {dnsConfig: {nameservers: []}}}}"),
+			want:    map[string]string{"spec.template.spec.dnsConfig.nameservers": "[]", "spec.template.spec.dnsConfig.options": `[{"name":"ndots"}]`},
+		},
+		"Instancetype": {
+			reason:  "where an instancetype is named, its fields are left alone by defaults and overrides",
+			presets: list(cluster("a", defaults("{cpu: {cores: 2}, devices: {rng: {}}}")), cluster("b", overrides("{memory: {guest: 1Gi}}"))),
+			object:  vm("spec: {instancetype: {name: u1.small}}"),
+			want:    map[string]string{at + "cpu": "", at + "memory": "", at + "devices.rng": "{}"},
+			warn:    []string{"preset cluster/a held back: the VM names an instancetype, which owns " + at + "cpu.cores"},
+		},
+		"Preference": {
+			reason:  "what a preference may own is not defaulted on the VM",
+			presets: list(cluster("a", defaults("{machine: {type: q35}, memory: {guest: 1Gi}}"))),
+			object:  vm("spec: {preference: {name: fedora}}"), want: map[string]string{at + "machine": "", at + "memory.guest": `"1Gi"`},
+		},
+		"InstancetypeInStandalone": {
+			reason: "standalone mode refuses what it does not serve", engine: presets.Engine{Platform: &presets.Platform{}},
+			object: vm("spec: {instancetype: {name: u1.small}}"), err: []string{"spec.instancetype", "standalone"},
+		},
+		"Forbid": {
+			reason:  "nothing outranks forbid, each violation is named",
+			presets: list(cluster("a", `forbid: [{path: "spec.template.spec.volumes[*].hostDisk", message: no host disks}]`)),
+			object:  vm("spec: {template: {spec: {volumes: [{name: x, hostDisk: {path: /x, type: Disk}}, {name: z, hostDisk: {path: /y, type: Disk}}]}}}"),
+			err:     []string{"spec.template.spec.volumes[x].hostDisk", "volumes[z]", "no host disks (preset cluster/a)"},
+		},
+		"ForbidOnResult": {
+			reason:  "forbid looks at what presets added as well",
+			presets: list(cluster("a", "forbid: [{path: spec.template.spec.domain.devices.rng}]"), cluster("b", defaults("{devices: {rng: {}}}"))),
+			object:  vm(""), err: []string{"devices.rng", "must not be set"},
+		},
+		"Explicit": {
+			reason:  "an explicit preset acts only where it is named",
+			presets: list(cluster("gpu", "match: {explicit: true}\n"+defaults("{devices: {gpus: [{name: g, deviceName: nvidia.com/a10}]}}"))),
+			object:  vm(""), quiet: true,
+		},
+		"ExplicitNamed": {
+			reason:  "and there it does",
+			presets: list(cluster("gpu", "match: {explicit: true}\n"+defaults("{devices: {gpus: [{name: g, deviceName: nvidia.com/a10}]}}"))),
+			object:  `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {virtwright.dev/presets: cluster/gpu}}}`,
+			want:    map[string]string{at + "devices.gpus[g].deviceName": `"nvidia.com/a10"`},
+		},
+		"NamedButUnknown": {
+			reason:  "naming a preset that is not there is an error with the nearest name",
+			presets: list(cluster("gpu-a10", "match: {explicit: true}\n"+defaults("{devices: {rng: {}}}"))),
+			object:  `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {virtwright.dev/presets: cluster/gpu-a01}}}`,
+			err:     []string{"metadata.annotations[virtwright.dev/presets]", `did you mean "cluster/gpu-a10"?`},
+		},
+		"ExcludeAll": {
+			reason:  "a star keeps every default away, and no override",
+			presets: list(cluster("a", defaults("{cpu: {cores: 2}}")), cluster("b", overrides("{memory: {guest: 1Gi}}"))),
+			object:  `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {virtwright.dev/exclude: "*"}}}`,
+			want:    map[string]string{at + "cpu": "", at + "memory.guest": `"1Gi"`},
+		},
+		"Warn": {
+			reason:  "mode Warn changes nothing and tells",
+			presets: list(cluster("a", "mode: Warn\n"+defaults("{cpu: {cores: 2}}"))),
+			object:  vm(""), want: map[string]string{"spec": ""}, warn: []string{"preset cluster/a (mode Warn) would set " + at + "cpu.cores=2"},
+		},
+		"Off":            {reason: "mode Off does nothing", presets: list(cluster("a", "mode: \"Off\"\n"+defaults("{cpu: {cores: 2}}"))), object: vm(""), quiet: true},
+		"LaunchOnVM":     {reason: "a Launch preset leaves the VM alone", presets: list(cluster("a", "applyAt: Launch\n"+defaults("{cpu: {cores: 2}}"))), object: vm(""), quiet: true},
+		"OtherNamespace": {reason: "a namespaced preset acts at home", presets: list(presettest.Namespaced("other", "a", defaults("{cpu: {cores: 2}}"))), object: vm(""), quiet: true},
+		"PresetsDoNotFeedEachOther": {
+			reason: "a label that a preset gives matches no other preset",
+			presets: list(cluster("a", "defaults: {metadata: {labels: {size: big}}}"),
+				cluster("b", "match: {labels: {matchLabels: {size: big}}}\n"+defaults("{cpu: {cores: 8}}"))),
+			object: vm(""), want: map[string]string{at + "cpu": "", "metadata.labels.size": `"big"`},
+		},
+		"TemplateLabelsOverlay": {
+			reason:  "labels of the template lie over those of the VM",
+			presets: list(cluster("a", "match: {labels: {matchLabels: {app: inner}}}\n"+defaults("{cpu: {cores: 8}}"))),
+			object:  vm("spec: {template: {metadata: {labels: {app: inner}}}}"), want: map[string]string{at + "cpu.cores": "8"},
+		},
+		"ConditionOnSparse": {
+			reason: "a condition may look deep into a VM that has no spec",
+			presets: list(cluster("a", `
+match: {conditions: [{name: no-tpm, expression: "!has(object.spec.template.spec.domain.devices.tpm) && namespaceObject.metadata.labels.tier == 'prod'"}]}
+`+defaults("{devices: {tpm: {}}}"))),
+			object: vm(""), want: map[string]string{at + "devices.tpm": "{}"},
+		},
+		"ConditionFailsDefaults": {
+			reason:  "a default whose condition fails at run time is skipped with a warning",
+			presets: list(cluster("a", "match: {conditions: [{name: c, expression: \"object.metadata.nothing == 'x'\"}]}\n"+defaults("{devices: {tpm: {}}}"))),
+			object:  vm(""), warn: []string{`preset cluster/a skipped: cannot evaluate condition "c"`},
+		},
+		"ConditionFailsOverrides": {
+			reason:  "an override whose condition fails refuses",
+			presets: list(cluster("a", "match: {conditions: [{name: c, expression: \"object.metadata.nothing == 'x'\"}]}\n"+overrides("{devices: {tpm: {}}}"))),
+			object:  vm(""), err: []string{"preset cluster/a may overrule this object and cannot be judged"},
+		},
+		"TemplateIsAString": {
+			reason: "a wrong type is refused by us with its path", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
+			object: vm("spec: {template: x}"), err: []string{"spec.template", "must be an object"},
+		},
+		"ListIsAString": {
+			reason: "also deep down", presets: list(cluster("a", defaults("{cpu: {features: [{name: x}]}}"))),
+			object: domain("{cpu: {features: x}}"), err: []string{at + "cpu.features", "must be a list"},
+		},
+		"NullIsAbsent": {
+			reason: "null is how absent looks in JSON", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
+			object: domain("{cpu: null}"), want: map[string]string{at + "cpu.cores": "2"},
+		},
+		"ForgedProvenance": {
+			reason: "a record that a user made up is discarded", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
+			object: `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {virtwright.dev/provenance: '{"v":1,"snapshot":"x","by":["cluster/a@1:default"],"set":{"spec":{"template":{"spec":{"domain":{"cpu":{"cores":0}}}}}}}'}}, spec: {template: {spec: {domain: {cpu: {cores: 9}}}}}}`,
+			want:   map[string]string{at + "cpu.cores": "9", `metadata.annotations["virtwright.dev/provenance"]`: ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { c.run(t) })
+	}
+}

@@ -1,0 +1,217 @@
+package presets_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/presettest"
+)
+
+// An updateCase creates a VM, changes presets, and updates the VM.
+type updateCase struct {
+	reason  string
+	presets []v1alpha1.Preset
+	// create and update in YAML; update is laid over what was stored.
+	create string
+	// edit changes the stored VM into what is sent.
+	edit func(vm map[string]any)
+	// now are the presets at the time of the update; nil means the same.
+	now     []v1alpha1.Preset
+	trusted bool
+	want    map[string]string
+	warn    []string
+	err     []string
+	// untouched wants the object that was sent.
+	untouched bool
+}
+
+func (c updateCase) run(t *testing.T) {
+	t.Helper()
+	created := resolveCase{reason: c.reason, presets: c.presets, object: c.create}.run(t)
+	stored := marshal(t, created.Object())
+	var sent map[string]any
+	if err := json.Unmarshal(stored, &sent); err != nil {
+		t.Fatal(err)
+	}
+	c.edit(sent)
+	if c.now == nil {
+		c.now = c.presets
+	}
+	out := resolveCase{
+		reason: c.reason, presets: c.now, object: string(marshal(t, sent)), old: string(stored), trusted: c.trusted,
+		want: c.want, warn: c.warn, err: c.err,
+	}.run(t)
+	if c.untouched && len(out.Patch) > 0 {
+		t.Errorf("%s: want nothing, got %s", c.reason, marshal(t, out.Patch))
+	}
+}
+
+func marshal(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// in returns an object in a VM by dotted path.
+func in(vm map[string]any, path string) map[string]any {
+	out, _ := presettest.At(vm, path).(map[string]any)
+	return out
+}
+
+func label(key, value string) func(map[string]any) {
+	return func(vm map[string]any) { in(vm, "metadata.labels")[key] = value }
+}
+
+func TestUpdate(t *testing.T) {
+	two := list(cluster("cores", defaults("{cpu: {cores: 2}, devices: {rng: {}}}")))
+	forced := list(cluster("cores", overrides("{cpu: {cores: 2}}")))
+	medium := cluster("medium", "match: {labels: {matchLabels: {vm-size: medium}}}\n"+defaults("{cpu: {cores: 4}, memory: {guest: 4Gi}}"))
+	small := cluster("small", "match: {labels: {matchLabels: {vm-size: small}}}\n"+defaults("{cpu: {cores: 1}}"))
+	for name, c := range map[string]updateCase{
+		"RunState": {
+			reason: "only run state changed: nothing", presets: two, create: vm("spec: {runStrategy: Halted}"),
+			edit: func(vm map[string]any) { in(vm, "spec")["runStrategy"] = "Always" }, untouched: true,
+		},
+		"Trusted": {
+			reason: "a trusted controller may change anything", presets: forced, create: vm(""), trusted: true,
+			edit: func(vm map[string]any) { in(vm, at+"cpu")["cores"] = 9 }, untouched: true,
+		},
+		"Deleting": {
+			reason: "a VM that goes is left alone", presets: forced, create: vm(""),
+			edit: func(vm map[string]any) {
+				in(vm, "metadata")["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+				in(vm, at+"cpu")["cores"] = 9
+			}, untouched: true,
+		},
+		"OtherAnnotation": {
+			reason: "neither spec nor labels nor steering annotations: nothing", presets: two, create: vm(""),
+			edit: func(vm map[string]any) { in(vm, "metadata.annotations")["x"] = "y" }, untouched: true,
+		},
+		"PresetChangedMeanwhile": {
+			reason: "a VM keeps what it was given", presets: two, now: list(cluster("cores", defaults("{cpu: {cores: 16}}"))), create: vm(""),
+			edit: func(vm map[string]any) { in(vm, "metadata.labels")["x"] = "y" }, want: map[string]string{at + "cpu.cores": "2"},
+		},
+		"PresetGone": {
+			reason: "also when the preset is gone", presets: two, now: []v1alpha1.Preset{}, create: vm(""),
+			edit: func(vm map[string]any) { delete(in(vm, at+"cpu"), "cores") }, want: map[string]string{at + "cpu.cores": "2"},
+		},
+		"RecordForged": {
+			reason: "the record is recomputed from the stored VM", presets: two, create: vm(""),
+			edit: func(vm map[string]any) {
+				in(vm, "metadata.annotations")[v1alpha1.AnnotationProvenance] = "{}"
+				in(vm, "metadata.labels")["x"] = "y"
+			},
+			want: map[string]string{at + "cpu.cores": "2"},
+		},
+		"GovernedLeaf": {
+			reason: "what an override governs is put back with a warning", presets: forced, create: vm(""),
+			edit: func(vm map[string]any) { in(vm, at+"cpu")["cores"] = 9 },
+			want: map[string]string{at + "cpu.cores": "2"}, warn: []string{"preset cluster/cores keeps " + at + "cpu.cores at 2"},
+		},
+		"GovernedLeafReleased": {
+			reason: "an override that is gone governs nothing", presets: forced, now: []v1alpha1.Preset{}, create: vm(""),
+			edit: func(vm map[string]any) { in(vm, at+"cpu")["cores"] = 9 }, want: map[string]string{at + "cpu.cores": "9"},
+		},
+		"RemovedStaysRemoved": {
+			reason:  "what a preset removed does not return by hand",
+			presets: list(cluster("a", `remove: ["spec.template.spec.domain.devices.rng"]`)), create: domain("{devices: {tpm: {}}}"),
+			edit: func(vm map[string]any) { in(vm, at+"devices")["rng"] = map[string]any{} },
+			want: map[string]string{at + "devices.rng": ""}, warn: []string{"keeps " + at + "devices.rng at absent"},
+		},
+		"ChoiceGoverned": {
+			reason:  "the other member of a governed choice goes again",
+			presets: list(cluster("a", overrides("{firmware: {bootloader: {efi: {secureBoot: true}}}}"))), create: vm(""),
+			edit: func(vm map[string]any) { in(vm, at+"firmware.bootloader")["bios"] = map[string]any{} },
+			want: map[string]string{at + "firmware.bootloader.bios": "", at + "firmware.bootloader.efi.secureBoot": "true"},
+		},
+		"DefaultTakenOver": {
+			reason: "a default may be changed", presets: two, create: vm(""),
+			edit: func(vm map[string]any) { in(vm, at+"cpu")["cores"] = 9 }, want: map[string]string{at + "cpu.cores": "9"},
+		},
+		"DefaultVanished": {
+			reason: "a leaf of ours that vanished returns", presets: two, create: vm(""),
+			edit: func(vm map[string]any) { delete(vm, "spec") }, want: map[string]string{at + "cpu.cores": "2", at + "devices.rng": "{}"},
+		},
+		"ElementOfUserVanished": {
+			reason:  "our leaf goes with the element of the user that it lay in",
+			presets: list(cluster("a", defaults("{cpu: {features: [{name: vmx, policy: require}]}}"))), create: domain("{cpu: {features: [{name: vmx}, {name: aes}]}}"),
+			edit: func(vm map[string]any) { in(vm, at+"cpu")["features"] = []any{map[string]any{"name": "aes"}} },
+			want: map[string]string{at + "cpu.features": `[{"name":"aes"}]`},
+		},
+		"WidowedElement": {
+			reason:  "an element of ours goes with its partner",
+			presets: list(cluster("a", defaults("{devices: {disks: [{name: data, disk: {bus: virtio}}]}}"))),
+			create:  vm("spec: {template: {spec: {volumes: [{name: data, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}}]}}}"),
+			edit: func(vm map[string]any) {
+				in(vm, "spec.template.spec")["volumes"] = []any{map[string]any{"name": "b", "emptyDisk": map[string]any{"capacity": "1Gi"}}}
+			},
+			want: map[string]string{at + "devices.disks[data]": ""},
+		},
+		"ForbidRatchets": {
+			reason: "an old violation does not block", presets: list(), now: list(cluster("a", "forbid: [{path: spec.template.spec.domain.devices.rng}]")),
+			create: domain("{devices: {rng: {}}}"), edit: func(vm map[string]any) { in(vm, at+"devices")["tpm"] = map[string]any{} },
+			want: map[string]string{at + "devices.rng": "{}"},
+		},
+		"ForbidNew": {
+			reason: "a new violation does", presets: list(cluster("a", "forbid: [{path: spec.template.spec.domain.devices.rng}]")),
+			create: domain("{devices: {}}"), edit: func(vm map[string]any) { in(vm, at+"devices")["rng"] = map[string]any{} },
+			err: []string{at + "devices.rng"},
+		},
+		"Relabelled": {
+			reason: "presets that match now act as on a create, against presets that match no longer", presets: list(small, medium),
+			create: `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, labels: {vm-size: small}}}`,
+			edit:   label("vm-size", "medium"), want: map[string]string{at + "cpu.cores": "4", at + "memory.guest": `"4Gi"`},
+		},
+		"RelabelledUserWins": {
+			reason: "but not against the user", presets: list(small, medium),
+			create: `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, labels: {vm-size: small}}, spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}`,
+			edit:   label("vm-size", "medium"), want: map[string]string{at + "memory.guest": `"1Gi"`},
+		},
+		"NamedLater": {
+			reason:  "a steering annotation counts like a label",
+			presets: list(cluster("gpu", "match: {explicit: true}\n"+defaults("{devices: {rng: {}}}"))), create: vm(""),
+			edit: func(vm map[string]any) {
+				in(vm, "metadata")["annotations"] = map[string]any{v1alpha1.AnnotationPresets: "cluster/gpu"}
+			},
+			want: map[string]string{at + "devices.rng": "{}"},
+		},
+		"Reapply": {
+			reason: "reapply expands anew, with overruled values restored", presets: list(cluster("cores", overrides("{cpu: {cores: 2}}")), cluster("m", defaults("{memory: {guest: 1Gi}}"))),
+			now: list(cluster("m", defaults("{memory: {guest: 8Gi}}"))), create: domain("{cpu: {cores: 6}}"),
+			edit: func(vm map[string]any) { in(vm, "metadata.annotations")[v1alpha1.AnnotationReapply] = "1" },
+			want: map[string]string{at + "cpu.cores": "6", at + "memory.guest": `"8Gi"`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { c.run(t) })
+	}
+}
+
+func TestLaunch(t *testing.T) {
+	definition := cluster("definition", "priority: 50\n"+defaults("{cpu: {model: host-model}, memory: {guest: 1Gi}}"))
+	forced := cluster("forced", overrides("{machine: {type: q35}}"))
+	launch := cluster("launch", "applyAt: Launch\n"+defaults("{cpu: {model: host-passthrough, cores: 4}, machine: {type: pc}}"))
+	owner := resolveCase{reason: "the owner", presets: list(definition, forced), object: domain("{cpu: {cores: 2}}")}.run(t)
+	template := in(owner.Object(), "spec.template.spec")
+	instance := func(spec any) string {
+		return string(marshal(t, map[string]any{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "metadata": map[string]any{"name": "web"}, "spec": spec}))
+	}
+	resolveCase{
+		reason: "Launch wins over what Definition defaulted, not over its overrides or the user", kind: presets.VirtualMachineInstance,
+		presets: list(definition, forced, launch), object: instance(template), owner: string(marshal(t, owner.Object())),
+		want: map[string]string{"spec.domain.cpu.model": `"host-passthrough"`, "spec.domain.cpu.cores": "2", "spec.domain.machine.type": `"q35"`, "spec.domain.memory.guest": `"1Gi"`},
+		warn: []string{"preset cluster/launch set " + at + "cpu.model"},
+	}.run(t)
+	resolveCase{
+		reason: "an instance made directly gets both", kind: presets.VirtualMachineInstance, presets: list(definition, launch),
+		object: instance(map[string]any{}), want: map[string]string{"spec.domain.cpu.model": `"host-model"`, "spec.domain.cpu.cores": "4"},
+	}.run(t)
+	resolveCase{
+		reason: "errors have the path of the object that was sent", kind: presets.VirtualMachineInstance, presets: list(definition),
+		object: instance(map[string]any{"domain": "x"}), err: []string{"spec.domain: Invalid value"},
+	}.run(t)
+}
