@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -121,14 +122,15 @@ func (s explainedSource) String() string {
 
 // table prints for people.
 func (e *explained) table(out io.Writer, m offline.Machine) error {
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	var text bytes.Buffer
+	w := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(w, "%s (%s)\n\nFIELD\tVALUE\tFROM\tBEAT\n", m, m.Where)
 	for _, at := range e.Fields {
 		value := "(removed)"
 		if !at.Removed {
 			value = cell(at.Value)
 		}
-		row(w, at.Path, value, at.explainedSource.String(), at.beaten())
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", at.Path, value, at.explainedSource, at.beaten())
 	}
 	if len(e.Presets) > 0 {
 		fmt.Fprint(w, "\nPRESET\tMODE\tMATCHED\tWHY\n")
@@ -138,20 +140,20 @@ func (e *explained) table(out io.Writer, m offline.Machine) error {
 		if p.Matched {
 			matched = "yes"
 		}
-		row(w, p.Preset, p.Mode, matched, p.Reason)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Preset, p.Mode, matched, p.Reason)
 	}
 	for _, c := range e.Conflicts {
 		fmt.Fprintf(w, "\nConflict: %s\n", c)
 	}
-	return w.Flush()
-}
-
-// row leaves out empty cells at the end, so that no line ends in spaces.
-func row(w io.Writer, cells ...string) {
-	for len(cells) > 0 && cells[len(cells)-1] == "" {
-		cells = cells[:len(cells)-1]
+	if err := w.Flush(); err != nil {
+		return err
 	}
-	fmt.Fprintln(w, strings.Join(cells, "\t"))
+	for line := range strings.Lines(text.String()) { // empty cells at the end are padded
+		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // beaten lists the values that lost.

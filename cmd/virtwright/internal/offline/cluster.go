@@ -104,8 +104,8 @@ func (c *Cluster) take(e *entry, p *presetReader) error {
 	}
 }
 
-// Namespace is what is known of a namespace.
-func (c *Cluster) Namespace(name string) presets.Namespace {
+// namespace is what is known of a namespace.
+func (c *Cluster) namespace(name string) presets.Namespace {
 	known := c.namespaces[name]
 	labels := map[string]string{}
 	maps.Copy(labels, known.Labels)
@@ -140,19 +140,24 @@ func listed(names []string) string {
 	return "presets " + strings.Join(names, ", ")
 }
 
-// Request is the admission request of a machine.
-func (c *Cluster) Request(m Machine) presets.Request {
-	r := presets.Request{Kind: m.Kind, Object: m.JSON, Namespace: c.Namespace(m.Namespace)}
+// request is the admission request of a machine.
+func (c *Cluster) request(m Machine) presets.Request {
+	r := presets.Request{Kind: m.Kind, Object: m.JSON, Namespace: c.namespace(m.Namespace)}
 	if m.Kind == presets.VirtualMachineInstance {
 		r.Owner = c.settings.Owner
 	}
 	return r
 }
 
+// Resolve answers the admission request of a machine.
+func (c *Cluster) Resolve(ctx context.Context, m Machine) (*presets.Result, error) {
+	return c.settings.Engine.Resolve(ctx, c.snapshot, c.request(m))
+}
+
 // Expand returns the machine as a cluster would store it, and what the person who
 // creates it would be told.
 func (c *Cluster) Expand(ctx context.Context, m Machine) (object map[string]any, warnings []string, err error) {
-	result, err := c.settings.Engine.Resolve(ctx, c.snapshot, c.Request(m))
+	result, err := c.Resolve(ctx, m)
 	if err == nil && m.Name == "" {
 		err = &presets.Refusal{Problems: nameless}
 	}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/virtwright/virtwright/test/golden"
+)
+
+func TestExplainExamples(t *testing.T) {
+	for _, name := range []string{"tiny", "appliance", "batch"} {
+		t.Run(name, func(t *testing.T) {
+			args := []string{"explain", "-f", exampleVMs + "/" + name + ".yaml", "-f", examplePresets, "-f", exampleNamespaces}
+			golden.Equal(t, "testdata/explain/"+name+".out.txt", call(t, "", args...).fine(t).out)
+			golden.Equal(t, "testdata/explain/"+name+".out.json", call(t, "", append(args, "-o", "json")...).fine(t).out)
+		})
+	}
+	golden.Stale(t, "testdata/explain/*.out.*")
+}
+
+func TestExplainPath(t *testing.T) {
+	preset := write(t, "cores.yaml", cores)
+	fields := func(stdin, path string) (paths []string, stderr string) {
+		t.Helper()
+		got := call(t, stdin, "explain", "-f", "-", "-f", preset, "-o", "json", path).fine(t)
+		var x struct{ Fields []struct{ Path, From string } }
+		if err := json.Unmarshal([]byte(got.out), &x); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range x.Fields {
+			paths = append(paths, f.Path+" "+f.From)
+		}
+		return paths, got.err
+	}
+	const cpu = "spec.template.spec.domain.cpu"
+	for name, c := range map[string]struct{ stdin, path, want string }{
+		"a field":                   {sparse, cpu + ".cores", cpu + ".cores preset"},
+		"a subtree":                 {sparse, cpu, cpu + ".cores preset " + cpu + ".model platform " + cpu + ".sockets platform " + cpu + ".threads platform"},
+		"of the user":               {sparse, "metadata.name", "metadata.name user"},
+		"each element":              {sparse, "spec.template.spec.networks[*].name", "spec.template.spec.networks[default].name platform"},
+		"not the server's":          {sparse + "status: {ready: true}\n", "status", ""},
+		"not our namespace":         {sparse, "metadata.namespace", ""},
+		"nothing there":             {sparse, "spec.preference", ""},
+		"from an instance's root":   {strings.Replace(sparse, "Machine\n", "MachineInstance\n", 1), "spec.domain.cpu.cores", cpu + ".cores preset"},
+		"from the root of its form": {strings.Replace(sparse, "Machine\n", "MachineInstance\n", 1), cpu + ".cores", cpu + ".cores preset"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, stderr := fields(c.stdin, c.path)
+			if text := strings.Join(got, " "); text != c.want {
+				t.Errorf("got %q, want %q", text, c.want)
+			}
+			if c.want == "" {
+				says(t, stderr, "Note: ", "has nothing at "+c.path)
+			}
+		})
+	}
+	bad := call(t, sparse, "explain", "-f", "-", "spec..cpu")
+	if bad.code != exitUsage {
+		t.Errorf("exit code %d of a bad path", bad.code)
+	}
+	says(t, bad.err, `cannot understand the path "spec..cpu"`)
+}
+
+// What a cluster stored says where it came from, without the presets.
+func TestExplainStored(t *testing.T) {
+	stored := call(t, "", "expand", "-f", exampleVMs+"/appliance.yaml", "-f", examplePresets, "-f", exampleNamespaces).fine(t).out
+	stored = strings.Replace(stored, "metadata:\n", "metadata:\n  uid: 3a\n  creationTimestamp: \"2026-01-01T00:00:00Z\"\n", 1)
+	got := call(t, stored, "explain", "-f", "-").fine(t)
+	says(t, got.out, "cluster/tier-prod (override)", "user: appliances", "(removed)", "platform (cpu-model)")
+	for _, unwanted := range []string{"uid", "creationTimestamp", "PRESET", "provenance"} {
+		if strings.Contains(got.out, unwanted) {
+			t.Errorf("it says %q:\n%s", unwanted, got.out)
+		}
+	}
+	for line := range strings.Lines(got.out) {
+		if strings.TrimRight(line, " \n")+"\n" != line {
+			t.Errorf("a line ends in spaces: %q", line)
+		}
+	}
+	forged := sparse[:len(sparse)-2] + ", annotations: {virtwright.dev/provenance: nonsense}}\n"
+	refused := call(t, forged, "explain", "-f", "-")
+	if refused.code != exitRefused {
+		t.Errorf("exit code %d of a record that cannot be read", refused.code)
+	}
+	says(t, refused.err, "document 1: VirtualMachine default/vm is refused", "virtwright.dev/provenance")
+}
+
+func TestExplainRefused(t *testing.T) {
+	got := call(t, "", "explain", "-f", exampleRefused+"/passthrough.yaml", "-f", examplePresets, "-f", exampleNamespaces)
+	if got.code != exitRefused || got.out != "" {
+		t.Errorf("exit code %d: %s", got.code, got.out)
+	}
+	says(t, got.err, "no passthrough in production")
+}
+
+func TestCell(t *testing.T) {
+	for name, c := range map[string]struct {
+		value any
+		want  string
+	}{
+		"text":       {"a", "a"},
+		"empty text": {"", `""`},
+		"lines":      {"a\nb", `"a\nb"`},
+		"number":     {int64(3), "3"},
+		"object":     {map[string]any{}, "{}"},
+		"long":       {strings.Repeat("ä", cellWidth+1), strings.Repeat("ä", cellWidth-1) + "…"},
+		"just fits":  {strings.Repeat("ä", cellWidth), strings.Repeat("ä", cellWidth)},
+	} {
+		if got := cell(c.value); got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestBadInput(t *testing.T) {
+	preset := func(spec string) string {
+		return "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: p}\nspec: " + spec + "\n"
+	}
+	for name, c := range map[string]struct {
+		stdin string
+		args  []string
+		code  int
+		want  []string
+	}{
+		"nothing":              {"", nil, exitUsage, []string{"-f is missing"}},
+		"an argument":          {"", []string{"vm.yaml"}, exitUsage, []string{"vm.yaml"}},
+		"unknown flag":         {"", []string{"--flie", "x"}, exitUsage, []string{"--flie", "virtwright expand --help"}},
+		"unknown format":       {sparse, []string{"-f", "-", "-o", "xml"}, exitUsage, []string{`"yaml"`, `"xml"`}},
+		"unknown mode":         {sparse, []string{"-f", "-", "--mode", "solo"}, exitUsage, []string{"standalone", "solo"}},
+		"impossible namespace": {sparse, []string{"-f", "-", "-n", "A B"}, exitUsage, []string{`--namespace "A B"`}},
+		"impossible label":     {sparse, []string{"-f", "-", "--namespace-labels", "a b=c"}, exitUsage, []string{"--namespace-labels a b=c"}},
+		"missing file":         {"", []string{"-f", "missing.yaml"}, exitUsage, []string{"cannot read missing.yaml: no such file"}},
+		"empty folder":         {"", []string{"-f", t.TempDir()}, exitUsage, []string{"has no *.yaml"}},
+		"empty file":           {"", []string{"-f", write(t, "empty.yaml", "# nothing\n")}, exitUsage, []string{"no object"}},
+		"no machine":           {cores, []string{"-f", "-"}, exitUsage, []string{"no VirtualMachine"}},
+		"unknown kind": {"", []string{"-f", write(t, "pod.yaml", sparse+"---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")}, exitUsage,
+			[]string{"pod.yaml, document 2: kind Pod of v1 is unknown"}},
+		"unknown version":        {strings.Replace(sparse, "/v1", "/v9", 1), []string{"-f", "-"}, exitUsage, []string{"document 1", "no version kubevirt.io/v9: want kubevirt.io/v1"}},
+		"no kind":                {"metadata: {name: a}\n", []string{"-f", "-"}, exitUsage, []string{"standard input, document 1", "apiVersion and kind"}},
+		"a text":                 {"hello\n", []string{"-f", "-"}, exitUsage, []string{"document 1", "of type string, not an object"}},
+		"bad YAML":               {sparse + "---\n" + sparse + "spec:\n  a: b: c\n", []string{"-f", "-"}, exitUsage, []string{"standard input, document 2, line 9: cannot read the YAML"}},
+		"key twice":              {sparse + "spec: {}\nspec: {}\n", []string{"-f", "-"}, exitUsage, []string{"document 1, line 5: ", `"spec"`}},
+		"bad JSON":               {"", []string{"-f", write(t, "vm.json", "{\n\"a\": 1,\n]")}, exitUsage, []string{"vm.json, document 1, line 3: cannot read the JSON"}},
+		"every problem of files": {"", []string{"-f", "one.yaml", "-f", "two.yaml"}, exitUsage, []string{"one.yaml", "two.yaml"}},
+
+		"misspelt preset": {sparse, []string{"-f", "-", "-f", exampleRefused + "/misspelt.yaml"}, exitRefused,
+			[]string{"misspelt.yaml, document 1: ClusterVirtualMachinePreset misspelt is refused", "spec.defaults.spec.template.spec.domain.memroy", `did you mean "memory"`}},
+		"unknown field of a preset": {sparse + "---\n" + preset("{matches: {}}"), []string{"-f", "-"}, exitRefused, []string{"document 2", "spec.matches", "match"}},
+		"wrong type in a preset":    {sparse + "---\n" + preset("{priority: high}"), []string{"-f", "-"}, exitRefused, []string{"document 2", "priority"}},
+		"null defaults":             {sparse + "---\n" + preset("{defaults: null}"), []string{"-f", "-"}, exitRefused, []string{"spec.defaults", "null"}},
+		"nameless preset":           {sparse + "---\n" + strings.Replace(preset("{}"), "{name: p}", "{}", 1), []string{"-f", "-"}, exitRefused, []string{"metadata.name: Required"}},
+		"preset twice":              {sparse + "---\n" + cores + "---\n" + cores, []string{"-f", "-"}, exitRefused, []string{"document 3", "standard input, document 2"}},
+		"every refused preset": {sparse + "---\n" + preset("{priority: 9999999}") + "---\n" + strings.Replace(preset("{mode: Loud}"), "name: p", "name: q", 1), []string{"-f", "-"}, exitRefused,
+			[]string{"document 2", "spec.priority", "document 3", "spec.mode"}},
+		"nameless machine": {"apiVersion: kubevirt.io/v1\nkind: VirtualMachine\n", []string{"-f", "-"}, exitRefused, []string{"metadata.name: Required"}},
+		"metadata a text":  {"apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: x\n", []string{"-f", "-"}, exitRefused, []string{"metadata: "}},
+		"passthrough": {"", []string{"-f", exampleRefused + "/passthrough.yaml", "-f", examplePresets, "-f", exampleNamespaces}, exitRefused,
+			[]string{"passthrough.yaml, document 1: VirtualMachine shop/passthrough is refused:\n  spec.template.spec.domain.devices.hostDevices: Forbidden: no passthrough", "cluster/tier-prod"}},
+		"unknown preset named": {strings.Replace(sparse, "{name: vm}", "{name: vm, annotations: {virtwright.dev/presets: cluster/gpu-a01}}", 1),
+			[]string{"-f", "-", "-f", examplePresets}, exitRefused, []string{`did you mean "cluster/gpu-a10"`}},
+		"instance error paths": {"apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: a}\nspec: {domain: 3}\n", []string{"-f", "-"}, exitRefused,
+			[]string{"\n  spec.domain: "}},
+		"owner of another kind": {sparse, []string{"-f", "-", "--owner", exampleNamespaces}, exitUsage, []string{"--owner", "VirtualMachine"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := call(t, c.stdin, append([]string{"expand"}, c.args...)...)
+			if got.code != c.code {
+				t.Errorf("exit code %d, want %d", got.code, c.code)
+			}
+			if got.out != "" {
+				t.Errorf("standard output:\n%s", got.out)
+			}
+			says(t, got.err, append(c.want, "Error: ")...)
+		})
+	}
+}
+
+// Whatever else lies in a folder or comes with a stream is left out with a note.
+func TestOtherKinds(t *testing.T) {
+	pods := strings.Repeat("---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", 2)
+	for name, c := range map[string]struct {
+		stdin string
+		args  []string
+		want  string
+	}{
+		"stream": {sparse + pods, []string{"-f", "-"}, "Note: standard input: ignored 2 of kind Pod (v1)\n"},
+		"folder": {"", []string{"-f", filepath.Dir(write(t, "all.yaml", sparse+pods))}, "all.yaml: ignored 2 of kind Pod (v1)\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			says(t, call(t, c.stdin, append([]string{"expand"}, c.args...)...).fine(t).err, c.want)
+		})
+	}
+}

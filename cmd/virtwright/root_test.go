@@ -1,0 +1,97 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+func TestHelp(t *testing.T) {
+	says(t, call(t, "").fine(t).out, "virtwright [command]", "Exit codes:", "expand", "explain", "completion", "version")
+	for _, command := range []string{"expand", "explain"} {
+		says(t, call(t, "", command, "--help").fine(t).out, "Usage:\n  virtwright "+command+" -f FILE...", "Examples:\n  # ", "--namespace-labels")
+	}
+	unknown := call(t, "", "expnd")
+	if unknown.code != exitUsage {
+		t.Errorf("exit code %d of an unknown command", unknown.code)
+	}
+	says(t, unknown.err, "expnd")
+}
+
+func TestPluginName(t *testing.T) {
+	for _, name := range []string{"/usr/local/bin/kubectl-virtwright", "kubectl-virtwright.exe"} {
+		says(t, callAs(t, name, "").fine(t).out, "kubectl virtwright [command]")
+		says(t, callAs(t, name, "", "expand", "--help").fine(t).out, "kubectl virtwright expand -f FILE...", "  kubectl virtwright expand -f examples/vms/tiny.yaml")
+	}
+}
+
+// The examples of the help texts work from the root of the repository.
+func TestHelpExamples(t *testing.T) {
+	t.Chdir("../..")
+	tried := 0
+	for _, text := range []string{expandExamples, explainExamples} {
+		for line := range strings.Lines(text) {
+			before, command, found := strings.Cut(strings.TrimSpace(line), "{{program}} ")
+			stdin := ""
+			switch file, piped := strings.CutPrefix(strings.TrimSuffix(before, " | "), "cat "); {
+			case !found:
+				continue
+			case piped:
+				stdin = read(t, file)
+			case before != "": // kubectl's output
+				stdin = call(t, "", "expand", "-f", "examples/vms/tiny.yaml", "-f", "examples/presets").fine(t).out
+			}
+			tried++
+			if got := call(t, stdin, strings.Fields(command)...).fine(t); got.out == "" {
+				t.Errorf("%s: no output", command)
+			}
+		}
+	}
+	if tried < 7 {
+		t.Errorf("found only %d examples", tried)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		says(t, call(t, "", "completion", shell).fine(t).out, "virtwright")
+	}
+	says(t, call(t, "", "__complete", "expand", "--mode", "").fine(t).out, "standalone\naddon\n")
+}
+
+func TestVersion(t *testing.T) {
+	says(t, call(t, "", "version").fine(t).out, "virtwright ", "go1.")
+	info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
+		{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"},
+	}}
+	if got, want := versionLine(info), "virtwright v1.2.3 abc modified go1.26"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Built, and called as kubectl calls a plugin.
+func TestPlugin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program")
+	}
+	dir := t.TempDir()
+	binary, link := filepath.Join(dir, program), filepath.Join(dir, plugin)
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("cannot build: %v\n%s", err, out)
+	}
+	if err := os.Symlink(program, link); err != nil {
+		t.Skip(err)
+	}
+	out, err := exec.Command(link, "--help").CombinedOutput()
+	if err != nil {
+		t.Fatal(err)
+	}
+	says(t, string(out), "kubectl virtwright [command]")
+	refused := exec.Command(link, "expand", "-f", exampleRefused+"/misspelt.yaml")
+	if out, err := refused.CombinedOutput(); refused.ProcessState.ExitCode() != exitRefused {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
