@@ -1,0 +1,33 @@
+// Package demo runs the tour that newcomers see, so that it keeps working.
+package demo
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a control plane")
+	}
+	out, err := exec.CommandContext(t.Context(), "./demo.sh").CombinedOutput()
+	if err != nil {
+		t.Fatalf("the tour ended early: %v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"Warning: preset golden-image set spec.runStrategy", // who gave what
+		"image: quay.io/containerdisks/fedora:42",           // the VM, whole
+		"platform (machine-type)",                           // its explanation
+		"labels do not match os=windows",                    // why others did not act
+		"no passthrough in production",                      // a refused VM
+		`unknown field "memroy"; did you mean "memory"?`,    // a refused preset
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the tour does not show %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Logf("%s", out)
+	}
+}
