@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// A manager is a process that can be stopped and started again under the same
+// addresses.
+type manager struct {
+	program string
+	args    []string
+	health  string
+	log     lockedBuffer
+
+	cmd   *exec.Cmd
+	ended chan error
+}
+
+func newManager(program, kubeconfig string) *manager {
+	GinkgoHelper()
+	webhook, health := freeAddress(), freeAddress()
+	return &manager{program: program, health: health, args: []string{
+		"--kubeconfig=" + kubeconfig, "--register-webhooks",
+		"--webhook-bind-address=" + webhook, "--webhook-url=https://" + webhook,
+		"--metrics-bind-address=0", "--health-probe-bind-address=" + health,
+		"--shutdown-delay=0s", "--namespace=virtwright-system", "--trusted-user=" + trusted,
+	}}
+}
+
+func (m *manager) start() {
+	GinkgoHelper()
+	m.log.forget()
+	m.cmd, m.ended = exec.Command(m.program, m.args...), make(chan error, 1)
+	m.cmd.Stderr = &m.log
+	Expect(m.cmd.Start()).To(Succeed())
+	go func(cmd *exec.Cmd, ended chan<- error) { ended <- cmd.Wait() }(m.cmd, m.ended)
+}
+
+// stop ends the process with a signal and returns when it is gone.
+func (m *manager) stop(signal os.Signal) {
+	GinkgoHelper()
+	Expect(m.cmd.Process.Signal(signal)).To(Succeed())
+	Eventually(m.ended).Should(Receive())
+}
+
+func (m *manager) kill() {
+	if m.cmd != nil {
+		_ = m.cmd.Process.Signal(syscall.SIGKILL)
+	}
+}
+
+// awaitServing waits until the manager is ready and has registered its webhooks.
+func (m *manager) awaitServing() {
+	GinkgoHelper()
+	Eventually(m.serves).Should(Succeed(), func() string { return m.log.tail(4 << 10) })
+}
+
+func (m *manager) serves() error {
+	response, err := http.Get("http://" + m.health + "/readyz")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("readyz says %s", response.Status)
+	}
+	if !strings.Contains(m.log.tail(1<<20), "Registered webhooks") {
+		return errors.New("webhooks are not registered yet")
+	}
+	return nil
+}
+
+func freeAddress() string {
+	GinkgoHelper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	Expect(err).NotTo(HaveOccurred())
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+type lockedBuffer struct {
+	mu      sync.Mutex
+	content []byte
+}
+
+// Write appends to the buffer.
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.content = append(b.content, p...)
+	return len(p), nil
+}
+
+// tail is the end of what was written, at most n bytes.
+func (b *lockedBuffer) tail(n int) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.content[max(0, len(b.content)-n):])
+}
+
+func (b *lockedBuffer) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.content = nil
+}

@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("A sparse VM comes back whole", func() {
+	var s *story
+	BeforeEach(func() {
+		s = newStory()
+		s.preset(aPreset("sized", `{defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}, cpu: {cores: 2}}}}}}}`))
+		s.preset(aPreset("cluster/house", `{overrides: {metadata: {labels: {house: ours}}, spec: {template: {spec: {priorityClassName: vms}}}}}`))
+	})
+
+	depths := []TableEntry{
+		Entry("with metadata only", ""),
+		Entry("with an empty spec", "spec: {}"),
+		Entry("with an empty template", "spec: {template: {}}"),
+		Entry("with an empty template spec", "spec: {template: {spec: {}}}"),
+		Entry("with an empty domain", "spec: {template: {spec: {domain: {}}}}"),
+		Entry("with empty devices", "spec: {template: {spec: {domain: {devices: {}}}}}"),
+	}
+
+	DescribeTable("sent by kubectl", func(body string) {
+		_, stderr := s.kubectl(vm("sparse", body), "create", "-f", "-")
+		Expect(lines(stderr)).To(And(
+			say("Warning: preset sized set ", "spec.template.spec.domain.memory.guest", "spec.template.spec.domain.cpu.cores"),
+			say("Warning: preset cluster/house ", "spec.template.spec.priorityClassName"),
+		))
+		Expect(s.get(virtualMachine, "sparse")).To(And(beWhole(), haveAt("spec.runStrategy", "Halted"), lackAt("spec.running")))
+	}, depths)
+
+	DescribeTable("sent by a program", func(body string) {
+		got, warnings := s.createWarned(vm("sparse", body))
+		Expect(warnings).To(And(say("preset sized set ", "memory.guest"), say("preset cluster/house", "priorityClassName")))
+		Expect(got).To(And(beWhole(), haveAt("spec.runStrategy", "Halted")))
+	}, depths)
+
+	It("keeps the run state that its author chose", func() {
+		got := s.create(vm("running", "spec: {running: true}"))
+		Expect(got).To(And(beWhole(), haveAt("spec.running", true), lackAt("spec.runStrategy")))
+		got = s.create(vm("manual", "spec: {runStrategy: Manual}"))
+		Expect(got).To(And(beWhole(), haveAt("spec.runStrategy", "Manual"), lackAt("spec.running")))
+	})
+
+	It("keeps what its author wrote, also where that is nothing", func() {
+		got := s.create(vm("written", "spec: {template: {spec: {terminationGracePeriodSeconds: 0, domain: {cpu: {cores: 1}, devices: {autoattachMemBalloon: false}}}}}"))
+		Expect(got).To(And(
+			haveAt("spec.template.spec.terminationGracePeriodSeconds", int64(0)),
+			haveAt("spec.template.spec.domain.cpu.cores", int64(1)),
+			haveAt("spec.template.spec.domain.memory.guest", "2Gi"),
+			haveAt("spec.template.spec.domain.devices.autoattachMemBalloon", false),
+		))
+	})
+})
+
+// beWhole matches what presets and platform make of a sparse VM.
+func beWhole() OmegaMatcher {
+	return And(
+		haveAt("metadata.labels.house", "ours"),
+		haveAt("spec.template.spec.domain.memory.guest", "2Gi"),
+		haveAt("spec.template.spec.domain.cpu.cores", int64(2)),
+		haveAt("spec.template.spec.priorityClassName", "vms"),
+		haveAt("spec.template.spec.architecture", "amd64"),
+		haveAt("spec.template.spec.domain.machine.type", "q35"),
+		haveAt("spec.template.spec.domain.devices.interfaces[default].bridge", map[string]any{}),
+		haveAt("spec.template.spec.networks[default].pod", map[string]any{}),
+	)
+}

@@ -1,0 +1,40 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// here is where the stories take place.
+var here *world
+
+func TestStories(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Stories")
+}
+
+var _ = BeforeSuite(func() {
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
+	DeferCleanup(cancel)
+	if path := os.Getenv("KUBECONFIG_E2E"); path != "" {
+		here = visit(ctx, path)
+		return
+	}
+	here = found(ctx)
+})
+
+var _ = ReportAfterEach(func(report SpecReport) {
+	if report.Failed() && here != nil && here.manager != nil {
+		GinkgoWriter.Printf("log of the manager:\n%s\n", here.manager.log.tail(16<<10))
+	}
+})

@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/virtwright/virtwright/test/controlplane"
+)
+
+const (
+	root = "../.."
+	crds = root + "/charts/virtwright/files/crds"
+	// trusted is a user whom the suite's own manager trusts.
+	trusted = "e2e:trusted-controller"
+)
+
+// A world is a cluster with a manager.
+type world struct {
+	ctx    context.Context
+	config *rest.Config
+	client dynamic.Interface
+	// kubectl runs it with the given standard input.
+	kubectl func(stdin string, args ...string) (stdout, stderr string, err error)
+	// plane and manager are nil in a cluster that was there before.
+	plane   *controlplane.ControlPlane
+	manager *manager
+}
+
+// visit is a cluster where virtwright is installed.
+func visit(ctx context.Context, kubeconfig string) *world {
+	GinkgoHelper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
+	config.QPS = -1
+	return &world{ctx: ctx, config: config, client: clientOf(config), kubectl: func(stdin string, args ...string) (string, string, error) {
+		var out, errs bytes.Buffer
+		cmd := exec.CommandContext(ctx, "kubectl", args...)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERC=off")
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
+		if err := cmd.Run(); err != nil {
+			return out.String(), errs.String(), fmt.Errorf("cannot run kubectl %s: %w: %s", strings.Join(args, " "), err, errs.String())
+		}
+		return out.String(), errs.String(), nil
+	}}
+}
+
+// found makes a cluster and starts a manager in it.
+func found(ctx context.Context) *world {
+	GinkgoHelper()
+	program := build("virtwright-manager")
+	plane, err := controlplane.Start(ctx, controlplane.Options{Audit: true})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(plane.Stop)
+	Expect(plane.InstallCRDs(ctx, crds)).To(Succeed())
+	w := &world{ctx: ctx, config: plane.Config(), client: clientOf(plane.Config()), plane: plane}
+	w.kubectl = func(stdin string, args ...string) (string, string, error) {
+		return plane.Kubectl(ctx, stdin, args...)
+	}
+	w.manager = newManager(program, plane.Kubeconfig())
+	DeferCleanup(w.manager.kill)
+	w.manager.start()
+	w.manager.awaitServing()
+	return w
+}
+
+// build builds one of our programs and returns its path.
+func build(program string) string {
+	GinkgoHelper()
+	dir, err := os.MkdirTemp("", "virtwright-e2e-")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(os.RemoveAll, dir)
+	path := dir + "/" + program
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/"+program)
+	cmd.Dir = root
+	output, err := cmd.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(output))
+	return path
+}
+
+// ownManager skips a story where the manager is not the suite's to command.
+func ownManager() {
+	if here.manager == nil {
+		Skip("commands the manager, which is not this suite's in a cluster that was there before")
+	}
+}
+
+func clientOf(config *rest.Config) dynamic.Interface {
+	GinkgoHelper()
+	quiet := rest.CopyConfig(config)
+	quiet.WarningHandler = rest.NoWarnings{}
+	client, err := dynamic.NewForConfig(quiet)
+	Expect(err).NotTo(HaveOccurred())
+	return client
+}
