@@ -32,6 +32,10 @@ const runVariable = "VIRTWRIGHT_TEST_RUN_MANAGER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(runVariable) != "" {
+		go func() { // the pipe closes with the test, however that ends
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(3)
+		}()
 		main()
 	}
 	os.Exit(m.Run())
@@ -113,6 +117,9 @@ func startReplica(t *testing.T, c *cluster, args ...string) *replica {
 	r.cmd = exec.Command(program, args...)
 	r.cmd.Env = append(os.Environ(), runVariable+"=1")
 	r.cmd.Stderr = &r.log
+	if _, err := r.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
