@@ -65,7 +65,7 @@ func RealisticPresets() []v1alpha1.Preset {
 	return []v1alpha1.Preset{
 		Cluster("baseline", baselineSpec),
 		Cluster("disks", disksSpec),
-		Namespaced("default", "team", teamSpec),
+		Namespaced("default", "team", TeamSpec),
 	}
 }
 
@@ -125,7 +125,8 @@ defaults:
             - {name: tablet, type: tablet, bus: usb}
 `
 
-const teamSpec = `
+// TeamSpec is the spec of the namespaced one of RealisticPresets.
+const TeamSpec = `
 priority: 5
 match:
   conditions:
