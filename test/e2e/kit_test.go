@@ -59,6 +59,9 @@ func newStory(labels ...string) *story {
 	ns.SetLabels(of)
 	ns, err := here.client.Resource(resources["Namespace"]).Create(here.ctx, ns, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
+	if here.manager != nil {
+		here.manager.log.mark()
+	}
 	DeferCleanup(func() error {
 		return here.client.Resource(resources["Namespace"]).Delete(here.ctx, ns.GetName(), metav1.DeleteOptions{})
 	})
@@ -215,7 +218,11 @@ func at(of object, path string) any {
 
 // haveAt matches an object by what lies at a path.
 func haveAt(path string, want any) OmegaMatcher {
-	return WithTransform(func(of object) any { return at(of, path) }, SatisfyAny(BeIdenticalTo(want), Equal(want)))
+	matches := Equal(want)
+	if want == nil {
+		matches = BeNil()
+	}
+	return WithTransform(func(of object) any { return at(of, path) }, matches)
 }
 
 // lackAt matches an object that has nothing at a path.

@@ -92,6 +92,7 @@ func freeAddress() string {
 type lockedBuffer struct {
 	mu      sync.Mutex
 	content []byte
+	marked  int
 }
 
 // Write appends to the buffer.
@@ -112,5 +113,18 @@ func (b *lockedBuffer) tail(n int) string {
 func (b *lockedBuffer) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.content = nil
+	b.content, b.marked = nil, 0
+}
+
+// mark makes sinceMark begin here.
+func (b *lockedBuffer) mark() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.marked = len(b.content)
+}
+
+func (b *lockedBuffer) sinceMark() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.content[b.marked:])
 }

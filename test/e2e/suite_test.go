@@ -35,6 +35,6 @@ var _ = BeforeSuite(func() {
 
 var _ = ReportAfterEach(func(report SpecReport) {
 	if report.Failed() && here != nil && here.manager != nil {
-		GinkgoWriter.Printf("log of the manager:\n%s\n", here.manager.log.tail(16<<10))
+		GinkgoWriter.Printf("log of the manager in this story:\n%s\n", here.manager.log.sinceMark())
 	}
 })

@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+var _ = Describe("Applying a manifest", func() {
+	const text = `
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: applied, labels: {os: windows}}
+spec:
+  template:
+    spec:
+      domain:
+        devices:
+          disks: [{name: data, disk: {bus: scsi}}]
+      volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+      tolerations: [{key: mine, operator: Exists}]
+`
+	var s *story
+	BeforeEach(func() {
+		s = newStory()
+		s.preset(aPreset("disks", `{match: {labels: {matchLabels: {os: windows}}}, defaults: {spec: {template: {spec: {
+domain: {memory: {guest: 4Gi}, devices: {disks: [{name: root, disk: {bus: sata}}, {name: data, cache: none}]}},
+volumes: [{name: root, containerDisk: {image: "example.com/windows:11"}}],
+tolerations: [{key: ours, operator: Exists}]}}}}}`))
+		s.preset(aPreset("cluster/class", `{overrides: {spec: {template: {spec: {priorityClassName: vms}}}}}`))
+	})
+
+	It("on the client a second time changes nothing", func() {
+		s.kubectl(text, "apply", "-f", "-")
+		first := s.get(virtualMachine, "applied")
+		Expect(first).To(haveDisks("data", "root"))
+		// kubectl sends its own lists again, without our elements, which come back.
+		_, stderr := s.kubectl(text, "apply", "-f", "-")
+		Expect(stderr).To(BeEmpty())
+		Expect(s.get(virtualMachine, "applied")).To(Equal(first))
+	})
+
+	It("whose lists are its own is nothing to send a second time", func() {
+		small := vm("small", "spec: {template: {spec: {terminationGracePeriodSeconds: 5}}}")
+		s.kubectl(small, "apply", "-f", "-")
+		Expect(s.get(virtualMachine, "small")).To(haveAt("spec.template.spec.priorityClassName", "vms"))
+		out, stderr := s.kubectl(small, "apply", "-f", "-")
+		Expect(out).To(ContainSubstring("unchanged"))
+		Expect(stderr).To(BeEmpty())
+	})
+
+	It("on the server a second time changes nothing", func() {
+		s.kubectl(text, "apply", "--server-side", "-f", "-")
+		first := s.get(virtualMachine, "applied")
+		Expect(first).To(haveDisks("data", "root"))
+		_, stderr := s.kubectl(text, "apply", "--server-side", "-f", "-")
+		Expect(stderr).To(BeEmpty())
+		Expect(s.get(virtualMachine, "applied")).To(Equal(first))
+	})
+
+	It("that has changed keeps what virtwright added", func() {
+		changed := text + "      hostname: web\n"
+		for _, way := range [][]string{{"apply", "-f", "-"}, {"apply", "--server-side", "-f", "-"}} {
+			s.kubectl(text, way...)
+			s.kubectl(changed, way...)
+			got := s.get(virtualMachine, "applied")
+			Expect(got).To(And(haveDisks("data", "root"), haveAt("spec.template.spec.hostname", "web"),
+				haveAt("spec.template.spec.priorityClassName", "vms"), haveAt("spec.template.spec.domain.memory.guest", "4Gi")))
+			Expect(at(got, "spec.template.spec.tolerations")).To(HaveLen(2))
+			s.kubectl("", "delete", "vm", "applied")
+		}
+	})
+
+	It("in a dry run shows what creating it gives", func() {
+		dry, dryWarnings := s.kubectl(text, "create", "--dry-run=server", "-o", "yaml", "-f", "-")
+		Expect(s.kubectl("", "get", "vm", "-o", "name")).To(BeEmpty(), "stored by a dry run")
+		real, realWarnings := s.kubectl(text, "create", "-o", "yaml", "-f", "-")
+		Expect(substance(s.parse(dry))).To(Equal(substance(s.parse(real))))
+		Expect(dryWarnings).To(Equal(realWarnings))
+	})
+})
+
+func haveDisks(names ...any) OmegaMatcher {
+	return WithTransform(func(of object) []any {
+		disks, _ := at(of, "spec.template.spec.domain.devices.disks").([]any)
+		found := make([]any, 0, len(disks))
+		for _, d := range disks {
+			found = append(found, d.(map[string]any)["name"])
+		}
+		return found
+	}, Equal(names))
+}
+
+// substance is an object without what is different each time it is created.
+func substance(of object) map[string]any {
+	out := of.DeepCopy()
+	for _, name := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"} {
+		unstructured.RemoveNestedField(out.Object, "metadata", name)
+	}
+	const applied = "kubectl.kubernetes.io/last-applied-configuration"
+	unstructured.RemoveNestedField(out.Object, "metadata", "annotations", applied)
+	return out.Object
+}

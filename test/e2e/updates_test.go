@@ -1,0 +1,234 @@
+package e2e
+
+import (
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	memory = "spec.template.spec.domain.memory.guest"
+	cores  = "spec.template.spec.domain.cpu.cores"
+	class  = "spec.template.spec.priorityClassName"
+	record = `metadata.annotations["virtwright.dev/provenance"]`
+
+	defaultMemory = `{defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}`
+	defaultCores  = `{defaults: {spec: {template: {spec: {domain: {cpu: {cores: 4}}}}}}}`
+	overrideClass = `{overrides: {spec: {template: {spec: {priorityClassName: vms}}}}}`
+)
+
+// matching is the spec of a preset for VMs with a label.
+func matching(label, spec string) string {
+	return "{match: {labels: {matchLabels: {" + label + "}}}, " + strings.TrimPrefix(spec, "{")
+}
+
+var _ = Describe("A VM keeps what it was given until somebody asks", func() {
+	var s *story
+	BeforeEach(func() { s = newStory() })
+
+	It("when only run state changes", func() {
+		s.preset(aPreset("sized", defaultMemory))
+		before := s.create(vm("web"))
+		s.preset(aPreset("late", defaultCores))
+		for _, change := range []string{`{spec: {runStrategy: Always}}`, `{spec: {runStrategy: null, running: true}}`, `{spec: {running: false}}`} {
+			after, warnings := s.patch("web", change)
+			Expect(warnings).To(BeEmpty())
+			Expect(after).To(And(haveAt("spec.template", at(before, "spec.template")), haveAt(record, at(before, record))))
+		}
+	})
+
+	It("when a trusted controller writes", func() {
+		ownManager()
+		s.preset(aPreset("cluster/house", overrideClass))
+		s.create(vm("web", "spec: {template: {spec: {priorityClassName: mine}}}"))
+		after := s.patchAs(trusted, "web", `{"spec":{"template":{"spec":{"priorityClassName":"controlled"}}}}`)
+		Expect(after).To(haveAt(class, "controlled"))
+		after = s.patchAs("somebody", "web", `{"spec":{"template":{"spec":{"priorityClassName":"uncontrolled"}}}}`)
+		Expect(after).To(haveAt(class, "controlled"))
+	})
+
+	It("when it is being deleted", func() {
+		s.preset(aPreset("cluster/house", overrideClass))
+		s.create(strings.Replace(vm("web"), "name: web", "name: web, finalizers: [example.com/hold]", 1))
+		Expect(s.of(virtualMachine).Delete(here.ctx, "web", metav1.DeleteOptions{})).To(Succeed())
+		after, warnings := s.patch("web", `{metadata: {labels: {a: b}}, spec: {template: {spec: {priorityClassName: last}}}}`)
+		Expect(after).To(haveAt(class, "last"))
+		Expect(warnings).To(BeEmpty())
+		s.patch("web", `{metadata: {finalizers: null}}`)
+		_, err := s.of(virtualMachine).Get(here.ctx, "web", metav1.GetOptions{})
+		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+	})
+
+	It("when an annotation changes that is none of ours", func() {
+		before := s.create(vm("web"))
+		s.preset(aPreset("late", defaultCores))
+		after, warnings := s.patch("web", `{metadata: {annotations: {example.com/a: b}}}`)
+		Expect(warnings).To(BeEmpty())
+		Expect(after).To(And(haveAt("spec", at(before, "spec")), haveAt(record, at(before, record))))
+	})
+
+	It("when a label changes, apart from presets that match now and did not before", func() {
+		sized := s.preset(aPreset("sized", defaultMemory))
+		s.preset(aPreset("big", matching("size: big", defaultCores)))
+		s.create(vm("web"))
+		s.edit(sized, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 8Gi}}}}}}}}`)
+		after, warnings := s.patch("web", `{metadata: {labels: {size: big}}}`)
+		Expect(after).To(And(haveAt(memory, "2Gi"), haveAt(cores, int64(4))))
+		Expect(warnings).To(say("preset big set ", cores))
+		after, warnings = s.patch("web", `{metadata: {labels: {size: null}}}`)
+		Expect(after).To(haveAt(cores, int64(4)))
+		Expect(warnings).To(BeEmpty())
+	})
+
+	It("when a label of the template changes, apart from presets that match now", func() {
+		s.preset(aPreset("big", matching("size: big", defaultCores)))
+		s.create(vm("web"))
+		after, _ := s.patch("web", `{spec: {template: {metadata: {labels: {size: big}}}}}`)
+		Expect(after).To(haveAt(cores, int64(4)))
+	})
+
+	It("when it asks for a preset by name, apart from that preset", func() {
+		s.preset(aPreset("wanted", `{match: {explicit: true}, `+strings.TrimPrefix(defaultCores, "{")))
+		s.create(vm("web"))
+		s.preset(aPreset("late", defaultMemory))
+		after, warnings := s.patch("web", `{metadata: {annotations: {virtwright.dev/presets: wanted}}}`)
+		Expect(after).To(And(haveAt(cores, int64(4)), lackAt(memory)))
+		Expect(warnings).To(say("preset wanted set ", cores))
+	})
+
+	It("when it opts out, and presets act once it opts in again", func() {
+		s.preset(aPreset("sized", defaultMemory))
+		s.create(vm("web"))
+		after, _ := s.patch("web", `{metadata: {annotations: {virtwright.dev/exclude: sized}}}`)
+		Expect(after).To(haveAt(memory, "2Gi"))
+		s.create(strings.Replace(vm("out"), "name: out", `name: out, annotations: {virtwright.dev/exclude: sized}`, 1))
+		Expect(s.get(virtualMachine, "out")).To(lackAt(memory))
+		after, _ = s.patch("out", `{metadata: {annotations: {virtwright.dev/exclude: null}}}`)
+		Expect(after).To(haveAt(memory, "2Gi"))
+	})
+
+	It("when its owner forges or drops the provenance", func() {
+		s.preset(aPreset("sized", defaultMemory))
+		before := s.create(vm("web"))
+		Expect(at(before, record)).To(ContainSubstring("sized@1:default"))
+		for _, value := range []string{"null", `'{"v":1,"by":["cluster/king@7:override"],"set":{"spec":{"runStrategy":0}}}'`, "nonsense"} {
+			after, _ := s.patch("web", `{metadata: {annotations: {virtwright.dev/provenance: `+value+`}}}`)
+			Expect(after).To(haveAt(record, at(before, record)))
+		}
+		after, _ := s.patch("web", `{metadata: {annotations: null}, spec: {template: {spec: {hostname: web}}}}`)
+		Expect(after).To(haveAt(record, at(before, record)))
+		forged := s.create(strings.Replace(vm("forged"), "name: forged",
+			`name: forged, annotations: {virtwright.dev/provenance: '{"v":1,"snapshot":"x","by":["cluster/king@7:override"],"set":{"spec":{"runStrategy":0}}}'}`, 1))
+		Expect(at(forged, record)).NotTo(ContainSubstring("king"))
+	})
+})
+
+var _ = Describe("A change of a VM's spec", func() {
+	var s *story
+	BeforeEach(func() { s = newStory() })
+
+	It("is put back where an override governs", func() {
+		s.preset(aPreset("cluster/house", overrideClass))
+		s.create(vm("web"))
+		_, stderr := s.kubectl("", "patch", "vm", "web", "--type=merge", "-p", `{"spec":{"template":{"spec":{"priorityClassName":"mine","hostname":"web"}}}}`)
+		Expect(lines(stderr)).To(say("Warning: preset cluster/house keeps ", class, "vms"))
+		Expect(s.get(virtualMachine, "web")).To(And(haveAt(class, "vms"), haveAt("spec.template.spec.hostname", "web")))
+		after, warnings := s.patch("web", `{spec: {template: {spec: {priorityClassName: null}}}}`)
+		Expect(warnings).To(say("cluster/house", class))
+		Expect(after).To(haveAt(class, "vms"))
+	})
+
+	It("is put back where a preset removes", func() {
+		s.preset(aPreset("cluster/bare", `{remove: [spec.template.spec.domain.devices.rng]}`))
+		s.create(vm("web", "spec: {template: {spec: {domain: {devices: {rng: {}}}}}}"))
+		after, warnings := s.patch("web", `{spec: {template: {spec: {domain: {devices: {rng: {}}}}}}}`)
+		Expect(after).To(lackAt("spec.template.spec.domain.devices.rng"))
+		Expect(warnings).To(say("cluster/bare", "devices.rng"))
+	})
+
+	It("becomes the author's where a default gave the value", func() {
+		s.preset(aPreset("sized", defaultMemory))
+		s.create(vm("web"))
+		after, warnings := s.patch("web", `{spec: {template: {spec: {domain: {memory: {guest: 3Gi}}}}}}`)
+		Expect(after).To(haveAt(memory, "3Gi"))
+		Expect(warnings).To(BeEmpty())
+		after, _ = s.patch("web", `{metadata: {annotations: {virtwright.dev/reapply: once}}}`)
+		Expect(after).To(haveAt(memory, "3Gi"))
+	})
+
+	It("brings back what vanished of ours, with the value it had", func() {
+		sized := s.preset(aPreset("sized", `{defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}, devices: {disks: [{name: root, disk: {bus: sata}}]}}, volumes: [{name: root, containerDisk: {image: "example.com/os:1"}}]}}}}}`))
+		s.create(vm("web"))
+		s.edit(sized, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 8Gi}}}}}}}}`)
+		after, _ := s.patch("web", `{spec: {template: {spec: {volumes: [{name: mine, emptyDisk: {capacity: 1Gi}}], domain: {memory: null, devices: {disks: [{name: mine, disk: {}}]}}}}}}`)
+		Expect(after).To(And(haveAt(memory, "2Gi"), haveDisks("mine", "root"),
+			haveAt("spec.template.spec.volumes[root].containerDisk.image", "example.com/os:1")))
+	})
+
+	It("may keep what became forbidden, and add no more of it", func() {
+		s.create(vm("web", `spec: {template: {spec: {domain: {devices: {hostDevices: [{name: card, deviceName: example.com/card}]}}}}}`))
+		s.preset(aPreset("cluster/bare", `{forbid: [{path: spec.template.spec.domain.devices.hostDevices, message: no passthrough here}]}`))
+		s.patch("web", `{spec: {template: {spec: {hostname: web}}}}`)
+		_, _, err := s.tryPatch("web", `{spec: {template: {spec: {domain: {devices: {hostDevices: [{name: card, deviceName: example.com/card}, {name: more, deviceName: example.com/card}]}}}}}}`)
+		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+		Expect(err).To(MatchError(And(ContainSubstring("spec.template.spec.domain.devices.hostDevices"), ContainSubstring("no passthrough here (preset cluster/bare)"))))
+		s.patch("web", `{spec: {template: {spec: {domain: {devices: {hostDevices: null}}}}}}`)
+		_, _, err = s.tryPatch("web", `{spec: {template: {spec: {domain: {devices: {hostDevices: [{name: card, deviceName: example.com/card}]}}}}}}`)
+		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+		_, err = s.tryCreate(vm("new", `spec: {template: {spec: {domain: {devices: {hostDevices: [{name: card, deviceName: example.com/card}]}}}}}`))
+		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+	})
+})
+
+var _ = Describe("Reapplying", func() {
+	It("expands a VM anew, and restores what was overruled", func() {
+		s := newStory()
+		sized := s.preset(aPreset("sized", defaultMemory))
+		house := s.preset(aPreset("cluster/house", overrideClass))
+		s.create(vm("web", "spec: {template: {spec: {priorityClassName: mine}}}"))
+		Expect(s.get(virtualMachine, "web")).To(And(haveAt(memory, "2Gi"), haveAt(class, "vms")))
+
+		s.edit(sized, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 8Gi}}}}}}}}`)
+		Expect(s.of(clusterPreset).Delete(here.ctx, house.GetName(), metav1.DeleteOptions{})).To(Succeed())
+		s.awaitGone(class, "vms")
+		after, warnings := s.patch("web", `{metadata: {annotations: {virtwright.dev/reapply: "1"}}}`)
+		Expect(after).To(And(haveAt(memory, "8Gi"), haveAt(class, "mine")))
+		Expect(warnings).To(say("preset sized set ", memory))
+
+		s.edit(sized, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 9Gi}}}}}}}}`)
+		after, _ = s.patch("web", `{metadata: {annotations: {virtwright.dev/reapply: "1", example.com/a: b}}}`)
+		Expect(after).To(haveAt(memory, "8Gi"), "the value is no new one")
+		after, _ = s.patch("web", `{metadata: {annotations: {virtwright.dev/reapply: "2"}}}`)
+		Expect(after).To(haveAt(memory, "9Gi"))
+	})
+})
+
+// awaitGone waits until new VMs do not get a value any more.
+func (s *story) awaitGone(path string, value any) {
+	GinkgoHelper()
+	Eventually(func() any { return at(s.tryOut(vm("probe")), path) }).ShouldNot(Equal(value))
+}
+
+// tryOut is what creating an object would give.
+func (s *story) tryOut(manifest string) object {
+	GinkgoHelper()
+	in := s.parse(manifest)
+	out, err := s.of(in.GetKind()).Create(here.ctx, in, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	Expect(err).NotTo(HaveOccurred())
+	return out
+}
+
+// patchAs merges into a VM as somebody with all rights.
+func (s *story) patchAs(user, name, merge string) object {
+	GinkgoHelper()
+	config := rest.CopyConfig(here.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters"}}
+	out, err := s.as(clientOf(config), virtualMachine).Patch(here.ctx, name, types.MergePatchType, []byte(merge), metav1.PatchOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return out
+}
