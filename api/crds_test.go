@@ -3,6 +3,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -241,9 +242,7 @@ func described(path string, schema apiextensionsv1.JSONSchemaProps) map[string]a
 		schema = *schema.Items.Schema
 	}
 	for name, child := range schema.Properties {
-		for p, f := range described(path+"."+name, child) {
-			fields[p] = f
-		}
+		maps.Copy(fields, described(path+"."+name, child))
 	}
 	return fields
 }

@@ -64,7 +64,7 @@ func TestKubeVirtPlacesStayOpen(t *testing.T) {
 
 // at is the schema under a dotted path, passing through lists.
 func at(schema apiextensionsv1.JSONSchemaProps, path string) apiextensionsv1.JSONSchemaProps {
-	for _, name := range strings.Split(path, ".") {
+	for name := range strings.SplitSeq(path, ".") {
 		if schema.Items != nil {
 			schema = *schema.Items.Schema
 		}
@@ -123,8 +123,8 @@ type jsonField struct {
 // jsonFields lists the fields of a struct under their JSON names, those of inlined structs among them.
 func jsonFields(t reflect.Type) []jsonField {
 	var fields []jsonField
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
+		f := f
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case name == "-" || !f.IsExported():

@@ -39,7 +39,7 @@ func TestPresetsDecodeStrictly(t *testing.T) {
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	readme := read(t, "README.md")
 	for _, file := range manifests(t, "presets") {
-		for _, document := range strings.Split(read(t, file), "\n---\n") {
+		for document := range strings.SplitSeq(read(t, file), "\n---\n") {
 			object, err := runtime.Decode(decoder, []byte(document))
 			if err != nil {
 				t.Errorf("cannot decode %s: %v", file, err)

@@ -16,8 +16,8 @@ func (w *work) setAt(p provenance.Path, value any, like map[string]any) bool {
 		if step == nil {
 			return false
 		}
-		switch {
-		case step.shape == shapeKeyed:
+		switch step.shape {
+		case shapeKeyed:
 			element, ok := elementIn(obj, p[:i+2], step, like)
 			if !ok {
 				return false

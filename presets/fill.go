@@ -1,6 +1,8 @@
 package presets
 
 import (
+	"slices"
+
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
@@ -253,7 +255,7 @@ func (l *layer) mayAdd(e *part) bool {
 		}
 		for i := range l.w.layers {
 			other := &l.w.layers[i]
-			partner := other.root.find(append(templateSpec[:len(templateSpec):len(templateSpec)], list...).With(e.seg))
+			partner := other.root.find(append(slices.Clip(templateSpec), list...).With(e.seg))
 			if partner == nil {
 				continue
 			}
@@ -279,10 +281,8 @@ func (l *layer) mayAct(p *part) bool {
 		if l.w.takenAway(l.w.rec.At(path[:i+1])) {
 			return false
 		}
-		for _, e := range l.excluded {
-			if path.HasPrefix(e) {
-				return false
-			}
+		if slices.ContainsFunc(l.excluded, path.HasPrefix) {
+			return false
 		}
 	}
 	return true

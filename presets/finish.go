@@ -1,8 +1,6 @@
 package presets
 
 import (
-	"context"
-
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -18,7 +16,7 @@ type outcome struct {
 }
 
 // finish stores the record on the object and puts together what there is to say.
-func (w *work) finish(ctx context.Context, s *Snapshot, q *query, o outcome) (*Result, error) {
+func (w *work) finish(s *Snapshot, q *query, o outcome) (*Result, error) {
 	w.rec.Snapshot = s.Hash()
 	if err := w.annotate(); err != nil {
 		return nil, err
@@ -26,7 +24,7 @@ func (w *work) finish(ctx context.Context, s *Snapshot, q *query, o outcome) (*R
 	out := &Result{Record: w.rec, Matched: o.matching.presets, Conflicts: w.conflicts, w: w}
 	var would *preview
 	if len(o.shadowed) > 0 {
-		would = w.preview(ctx, s, q, o)
+		would = w.preview(s, q, o)
 	}
 	deeds := w.deeds()
 	out.Warnings = w.warnings(deeds, o.matching.warnings, would)
@@ -85,7 +83,7 @@ type preview struct {
 
 // preview runs all that match as if every preset were enforced, on a fresh
 // copy, and tells what that would change.
-func (w *work) preview(ctx context.Context, s *Snapshot, q *query, o outcome) *preview {
+func (w *work) preview(s *Snapshot, q *query, o outcome) *preview {
 	shadow, err := load(o.req.Kind, o.req.Object)
 	if err != nil {
 		return &preview{}

@@ -1,6 +1,10 @@
 package presets
 
-import "github.com/virtwright/virtwright/presets/provenance"
+import (
+	"slices"
+
+	"github.com/virtwright/virtwright/presets/provenance"
+)
 
 // ownership says what besides the user and presets may have a say on a field.
 type ownership uint8
@@ -83,10 +87,5 @@ func ownerOf(p provenance.Path) ownership {
 }
 
 func under(p provenance.Path, prefixes []provenance.Path) bool {
-	for _, prefix := range prefixes {
-		if p.HasPrefix(prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(prefixes, p.HasPrefix)
 }

@@ -182,14 +182,18 @@ func (s *spot) make() bool {
 		s.node.WasEmpty = s.node.WasEmpty || len(s.obj) == 0 && !s.fresh && s.node.Source == provenance.NoSource
 		return true
 	}
-	return s.parent.make() && s.makeIn()
+	if !s.parent.make() {
+		return false
+	}
+	s.makeIn()
+	return true
 }
 
 // makeIn makes the object in its parent.
-func (s *spot) makeIn() bool {
+func (s *spot) makeIn() {
 	if made, ok := s.parent.obj[s.name].(map[string]any); ok {
 		s.obj = made
-		return true
+		return
 	}
 	s.obj = map[string]any{}
 	s.parent.obj[s.name] = s.obj
@@ -197,7 +201,6 @@ func (s *spot) makeIn() bool {
 		s.node.Change, s.node.Value = provenance.Added, s.obj
 	}
 	s.fresh = true
-	return true
 }
 
 // locate gives the spot its node in the record.

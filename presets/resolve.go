@@ -68,7 +68,7 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) 
 	if len(problems) > 0 {
 		return nil, w.refusal(problems)
 	}
-	return w.finish(ctx, s, q, outcome{matching: m, shadowed: shadowed, req: req, owner: owner})
+	return w.finish(s, q, outcome{matching: m, shadowed: shadowed, req: req, owner: owner})
 }
 
 // unserved refuses what standalone mode does not serve.

@@ -113,8 +113,8 @@ func (b schemaBuilder) object(t reflect.Type) *schema {
 // addFields adds the fields of t to s; embedded structs count as s itself.
 func (b schemaBuilder) addFields(s *schema, t reflect.Type) {
 	owner := typeName(t)
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
+		f := f
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous && name == "" {
 			embedded := f.Type

@@ -1,7 +1,6 @@
 package presets
 
 import (
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -239,12 +238,4 @@ func (w *work) has(list provenance.Path, key string) bool {
 	s := vmSchema().at(at)
 	elements, _ := lookup(w.root, vmSchema(), at).([]any)
 	return s != nil && indexOf(elements, s.keys, key) >= 0
-}
-
-// describe names a source for people.
-func describe(s provenance.Source) string {
-	if s.Role == provenance.Platform {
-		return "platform default " + s.Preset
-	}
-	return fmt.Sprintf("preset %s", s.Preset)
 }

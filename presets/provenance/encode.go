@@ -41,7 +41,8 @@ func (r *Record) Empty() bool { return len(r.Sources) == 0 }
 func (r *Record) Encode() (string, error) {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
-	b := append((*buffer)[:0], `{"v":`...)
+	b := (*buffer)[:0]
+	b = append(b, `{"v":`...)
 	b = strconv.AppendInt(b, version, 10)
 	b = append(b, `,"snapshot":`...)
 	b = appendString(b, r.Snapshot)

@@ -3,6 +3,7 @@ package provenance
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -43,7 +44,7 @@ func Of(names ...string) Path {
 
 // With returns p and one more segment, sharing nothing with p.
 func (p Path) With(s Segment) Path {
-	return append(p[:len(p):len(p)], s)
+	return append(slices.Clip(p), s)
 }
 
 // HasPrefix reports whether p is at or beneath prefix. Every in prefix

@@ -81,7 +81,7 @@ func setUp(b *testing.B, clients kubernetes.Interface, server *httptest.Server) 
 	for _, variant := range variants[:3] {
 		configuration.Webhooks = append(configuration.Webhooks, admissionregistrationv1.MutatingWebhook{
 			Name:                    variant + ".bench.virtwright.dev",
-			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: ptr.To(server.URL + "/" + variant), CABundle: ca},
+			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: new(server.URL + "/" + variant), CABundle: ca},
 			Rules:                   []admissionregistrationv1.RuleWithOperations{rule()},
 			NamespaceSelector:       inNamespace(variant),
 			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
