@@ -29,16 +29,17 @@ const (
 	instance       = "VirtualMachineInstance"
 	preset         = "VirtualMachinePreset"
 	clusterPreset  = "ClusterVirtualMachinePreset"
+	legacyPreset   = "VirtualMachineInstancePreset"
 )
 
 var resources = map[string]schema.GroupVersionResource{
-	virtualMachine:                 {Group: "kubevirt.io", Version: "v1", Resource: "virtualmachines"},
-	instance:                       {Group: "kubevirt.io", Version: "v1", Resource: "virtualmachineinstances"},
-	"VirtualMachineInstancePreset": {Group: "kubevirt.io", Version: "v1", Resource: "virtualmachineinstancepresets"},
-	preset:                         {Group: "virtwright.dev", Version: "v1alpha1", Resource: "virtualmachinepresets"},
-	clusterPreset:                  {Group: "virtwright.dev", Version: "v1alpha1", Resource: "clustervirtualmachinepresets"},
-	"Namespace":                    {Version: "v1", Resource: "namespaces"},
-	"CustomResourceDefinition":     {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+	virtualMachine:             {Group: "kubevirt.io", Version: "v1", Resource: "virtualmachines"},
+	instance:                   {Group: "kubevirt.io", Version: "v1", Resource: "virtualmachineinstances"},
+	legacyPreset:               {Group: "kubevirt.io", Version: "v1", Resource: "virtualmachineinstancepresets"},
+	preset:                     {Group: "virtwright.dev", Version: "v1alpha1", Resource: "virtualmachinepresets"},
+	clusterPreset:              {Group: "virtwright.dev", Version: "v1alpha1", Resource: "clustervirtualmachinepresets"},
+	"Namespace":                {Version: "v1", Resource: "namespaces"},
+	"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 }
 
 // A story has a namespace of its own, and cluster presets that act in no other
@@ -163,12 +164,9 @@ func (s *story) submit(manifest string) object {
 	}
 	out, err := s.of(in.GetKind()).Create(here.ctx, in, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred(), manifest)
-	if in.GetKind() == clusterPreset {
-		DeferCleanup(func() error {
-			err := s.of(clusterPreset).Delete(here.ctx, in.GetName(), metav1.DeleteOptions{})
-			return ignoreNotFound(err)
-		})
-	}
+	DeferCleanup(func() error {
+		return ignoreNotFound(s.of(in.GetKind()).Delete(here.ctx, in.GetName(), metav1.DeleteOptions{}))
+	})
 	return out
 }
 
@@ -216,11 +214,14 @@ func at(of object, path string) any {
 	return presettest.At(of.Object, path)
 }
 
-// haveAt matches an object by what lies at a path.
+// haveAt matches an object by what lies at a path: a value or a matcher.
 func haveAt(path string, want any) OmegaMatcher {
-	matches := Equal(want)
-	if want == nil {
+	matches, isMatcher := want.(OmegaMatcher)
+	switch {
+	case want == nil:
 		matches = BeNil()
+	case !isMatcher:
+		matches = Equal(want)
 	}
 	return WithTransform(func(of object) any { return at(of, path) }, matches)
 }
