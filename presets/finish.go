@@ -37,6 +37,9 @@ func (w *work) annotate() error {
 	if w.rec.Empty() {
 		return nil
 	}
+	if n := w.rec.At(template); n != nil && w.instance != nil {
+		n.WasEmpty = false // it is a wrapping of ours
+	}
 	text, err := w.rec.Encode()
 	if err != nil {
 		at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationProvenance)
