@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -85,6 +86,8 @@ func TestExpandInput(t *testing.T) {
 		"flow style":           {"{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: vm}}", []string{"-f", "-", "-f", preset}},
 		"List":                 {list, []string{"-f", "-"}},
 		"folder":               {"", []string{"-f", filepath.Dir(write(t, "all.yml", sparse+"---\n"+cores))}},
+		"a link to a folder":   {sparse, []string{"-f", "-", "-f", link(t, filepath.Dir(preset))}},
+		"one file by two ways": {sparse, []string{"-f", "-", "-f", preset, "-f", filepath.Dir(preset), "-f", "-"}},
 		"one file twice":       {sparse, []string{"-f", "-", "-f", preset, "-f", preset}},
 		"an unlabelled folder": {sparse, []string{"-f", "-", "-f", filepath.Dir(preset)}},
 	} {
@@ -157,4 +160,19 @@ func TestExpandGoesOn(t *testing.T) {
 	}
 	says(t, got.out, "name: vm\n", "\n---\n", "name: last\n")
 	says(t, got.err, "standard input, document 2: VirtualMachine default/bad is refused:\n  spec.template: ")
+}
+
+func link(t *testing.T, to string) string {
+	t.Helper()
+	at := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(to, at); err != nil {
+		t.Skip(err)
+	}
+	return at
+}
+
+// A namespace on what has none means nothing.
+func TestExpandClusterPresetInNamespace(t *testing.T) {
+	cluster := strings.Replace(strings.Replace(cores, "VirtualMachinePreset", "ClusterVirtualMachinePreset", 1), "{name: cores}", "{name: cores, namespace: elsewhere}", 1)
+	says(t, call(t, sparse+"---\n"+cluster, "expand", "-f", "-").fine(t).out, "cores: 7", `"cluster/cores@1:default"`)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -96,13 +97,12 @@ func restrict(x *presets.Explanation, m offline.Machine, path provenance.Path) {
 	if len(path) == 0 {
 		return
 	}
-	inVM := path
 	if template := provenance.Of("spec", "template"); m.Kind == presets.VirtualMachineInstance && !path.HasPrefix(template) {
-		inVM = append(template, path...)
+		path = slices.Concat(template, path)
 	}
 	kept := make([]presets.Origin, 0, len(x.Fields))
 	for _, o := range x.Fields {
-		if o.Path.HasPrefix(inVM) {
+		if o.Path.HasPrefix(path) {
 			kept = append(kept, o)
 		}
 	}

@@ -69,14 +69,14 @@ func versionLine(info *debug.BuildInfo) string {
 	if version == "" {
 		version = "(devel)"
 	}
-	line := program + " " + version
+	words := []string{program, version}
 	for _, setting := range info.Settings {
 		switch {
 		case setting.Key == "vcs.revision":
-			line += " " + setting.Value
+			words = append(words, setting.Value)
 		case setting.Key == "vcs.modified" && setting.Value == "true":
-			line += " modified"
+			words = append(words, "modified")
 		}
 	}
-	return strings.TrimSpace(line + " " + info.GoVersion)
+	return strings.TrimSpace(strings.Join(append(words, info.GoVersion), " "))
 }

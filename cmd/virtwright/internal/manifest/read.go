@@ -18,78 +18,89 @@ const Stdin = "-"
 var extensions = []string{".yaml", ".yml", ".json"}
 
 // Read returns the objects of sources: files, folders with everything beneath
-// them, and "-" for standard input. Every problem is reported.
+// them, and "-" for standard input. A file that several sources lead to is read
+// once. Every problem is reported.
 func Read(stdin io.Reader, sources []string) ([]Object, error) {
-	var out []Object
-	var problems []error
-	keep := func(found []Object, err error) {
-		out, problems = append(out, found...), append(problems, err)
-	}
-	for i, source := range sources {
-		if slices.Contains(sources[:i], source) {
-			continue
-		}
+	r := &reader{seen: map[string]bool{}}
+	for _, source := range sources {
 		if source == Stdin {
-			keep(readStream(stdin))
+			r.stream(stdin)
 			continue
 		}
 		info, err := os.Stat(source)
 		switch {
 		case err != nil:
-			keep(nil, cannotRead(source, err))
+			r.problems = append(r.problems, cannotRead(source, err))
 		case info.IsDir():
-			keep(readFolder(source))
+			r.folder(source)
 		default:
-			keep(readFile(source, true))
+			r.file(source, true)
 		}
 	}
-	return out, errors.Join(problems...)
+	return r.out, errors.Join(r.problems...)
 }
 
-func readStream(stdin io.Reader) ([]Object, error) {
+// reader collects what it finds.
+type reader struct {
+	out      []Object
+	problems []error
+	seen     map[string]bool
+}
+
+func (r *reader) keep(found []Object, err error) {
+	r.out, r.problems = append(r.out, found...), append(r.problems, err)
+}
+
+func (r *reader) stream(stdin io.Reader) {
+	if r.seen[Stdin] {
+		return
+	}
+	r.seen[Stdin] = true
 	content, err := io.ReadAll(stdin)
 	if err != nil {
-		return nil, cannotRead("standard input", err)
+		r.keep(nil, cannotRead("standard input", err))
+		return
 	}
-	return parse("standard input", content, false)
+	r.keep(parse("standard input", content, false))
 }
 
-func readFile(file string, named bool) ([]Object, error) {
-	content, err := os.ReadFile(file)
+func (r *reader) file(name string, named bool) {
+	if r.seen[filepath.Clean(name)] {
+		return
+	}
+	r.seen[filepath.Clean(name)] = true
+	content, err := os.ReadFile(name)
 	if err != nil {
-		return nil, cannotRead(file, err)
+		r.keep(nil, cannotRead(name, err))
+		return
 	}
-	return parse(file, content, named)
+	r.keep(parse(name, content, named))
 }
 
-// readFolder leaves out hidden files and folders.
-func readFolder(folder string) ([]Object, error) {
-	var out []Object
-	var problems []error
+// folder leaves out hidden files and folders.
+func (r *reader) folder(name string) {
+	root := name + string(filepath.Separator) // a link to a folder is followed
 	files := 0
-	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(at string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		hidden := name != folder && strings.HasPrefix(entry.Name(), ".")
+		hidden := at != root && strings.HasPrefix(entry.Name(), ".")
 		switch {
 		case hidden && entry.IsDir():
 			return filepath.SkipDir
-		case hidden || entry.IsDir() || !slices.Contains(extensions, filepath.Ext(name)):
-			return nil
+		case !hidden && !entry.IsDir() && slices.Contains(extensions, filepath.Ext(at)):
+			files++
+			r.file(at, false)
 		}
-		files++
-		found, err := readFile(name, false)
-		out, problems = append(out, found...), append(problems, err)
 		return nil
 	})
 	switch {
 	case err != nil:
-		problems = append(problems, cannotRead(folder, err))
+		r.keep(nil, cannotRead(name, err))
 	case files == 0:
-		problems = append(problems, fmt.Errorf("%s: this folder has no *.yaml, *.yml or *.json", folder))
+		r.keep(nil, fmt.Errorf("%s: this folder has no *.yaml, *.yml or *.json", name))
 	}
-	return out, errors.Join(problems...)
 }
 
 func parse(file string, content []byte, named bool) ([]Object, error) {
@@ -111,8 +122,7 @@ func parse(file string, content []byte, named bool) ([]Object, error) {
 
 // cannotRead names the file once.
 func cannotRead(name string, err error) error {
-	var of *fs.PathError
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		err = of.Err
 	}
 	return fmt.Errorf("cannot read %s: %w", name, err)

@@ -43,8 +43,7 @@ func splitJSON(file string, content []byte) ([][]byte, error) {
 		}
 		if err != nil {
 			at := decoder.InputOffset()
-			var syntax *json.SyntaxError
-			if errors.As(err, &syntax) {
+			if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 				at = syntax.Offset
 			}
 			line := 1 + bytes.Count(content[:min(at, int64(len(content)))], []byte("\n"))

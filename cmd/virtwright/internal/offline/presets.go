@@ -32,10 +32,8 @@ type presetReader struct {
 }
 
 func (p *presetReader) read(e *entry, namespace string) error {
-	if e.Kind != v1alpha1.KindClusterVirtualMachinePreset {
-		if err := e.place(namespace); err != nil {
-			return err
-		}
+	if err := e.place(namespace); err != nil {
+		return err
 	}
 	refused := &Refusal{Where: e.Where, Object: e.ref()}
 	if e.meta.Name == "" {

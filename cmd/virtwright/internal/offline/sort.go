@@ -121,9 +121,13 @@ func (e *entry) readMeta() {
 	}
 }
 
-// place gives the object a namespace where it has none, as kubectl does.
+// place gives the object a namespace where it has none, as kubectl does, and
+// takes it from one that is not namespaced, as an API server does.
 func (e *entry) place(namespace string) error {
-	if e.meta.Namespace != "" {
+	switch {
+	case e.Kind == v1alpha1.KindClusterVirtualMachinePreset:
+		namespace = ""
+	case e.meta.Namespace != "":
 		return nil
 	}
 	var object map[string]any
@@ -139,6 +143,9 @@ func (e *entry) place(namespace string) error {
 		object["metadata"] = meta
 	}
 	meta["namespace"], e.meta.Namespace = namespace, namespace
+	if namespace == "" {
+		delete(meta, "namespace")
+	}
 	var err error
 	e.JSON, err = json.Marshal(object)
 	return err

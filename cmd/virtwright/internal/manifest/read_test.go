@@ -1,0 +1,60 @@
+package manifest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const vm = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\n"
+
+func TestPositions(t *testing.T) {
+	content := "---\n" + vm + "---\n\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: A}\n- {apiVersion: v1, kind: B}\n--- # last\n" + vm
+	objects, err := Read(strings.NewReader(content), []string{Stdin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range objects {
+		got = append(got, fmt.Sprintf("%s: %s", o.Where, o.Kind))
+	}
+	want := []string{
+		"standard input, document 1: VirtualMachine",
+		"standard input, document 2, item 1: A",
+		"standard input, document 2, item 2: B",
+		"standard input, document 3: VirtualMachine",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// A problem does not hide the others, nor change how documents are counted.
+func TestEveryProblem(t *testing.T) {
+	_, err := Read(strings.NewReader("a: b: c\n---\n"+vm+"---\nkind: X\n---\n- 1\n"), []string{Stdin})
+	want := strings.Join([]string{
+		"standard input, document 1, line 1: cannot read the YAML: mapping values are not allowed in this context",
+		"standard input, document 3: a Kubernetes object has apiVersion and kind, and one of them is missing here",
+		"standard input, document 4: cannot take it for a Kubernetes object: it is of type array, not an object",
+	}, "\n")
+	if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// Whatever comes in, there are objects or an error.
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{vm, "{}", "[", "---\n---", "{\"a\":1}{", "kind: List\napiVersion: v1\nitems: [1]\n", "a: &a [*a]\n", "\xff\xfe"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, content string) {
+		objects, err := Read(strings.NewReader(content), []string{Stdin})
+		for _, o := range objects {
+			if o.Kind == "" || o.APIVersion == "" || o.Where.Document < 1 {
+				t.Errorf("got %+v with error %v", o, err)
+			}
+		}
+	})
+}
