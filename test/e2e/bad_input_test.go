@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var _ = Describe("What cannot be right is refused with a message worth reading", func() {
+	DescribeTable("as a preset", func(spec string, want ...string) {
+		s := newStory()
+		for _, ref := range []string{"bad", "cluster/bad-" + s.ns} {
+			_, _, err := s.tryKubectl(aPreset(ref, spec), "create", "-f", "-")
+			Expect(err).To(MatchError(contain(want...)))
+			Expect(len(err.Error())).To(BeNumerically("<", 4<<10), "nobody reads that much")
+			_, err = s.of(s.parse(aPreset(ref, spec)).GetKind()).Get(here.ctx, strings.TrimPrefix(ref, "cluster/"), metav1.GetOptions{})
+			Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+		}
+	},
+		Entry("with an unknown field in defaults", `{defaults: {spec: {template: {spec: {domain: {memroy: {guest: 1Gi}}}}}}}`,
+			"spec.defaults.spec.template.spec.domain.memroy", `did you mean "memory"?`),
+		Entry("with an unknown field in overrides, in a list", `{overrides: {spec: {template: {spec: {volumes: [{name: a, containerDisks: {image: b}}]}}}}}`,
+			"spec.overrides.spec.template.spec.volumes[a].containerDisks", `did you mean "containerDisk"?`),
+		Entry("with an unknown field of its own", `{defualts: {}}`, `unknown field "spec.defualts"`),
+		Entry("with a text for a number", `{defaults: {spec: {template: {spec: {domain: {cpu: {cores: four}}}}}}}`,
+			"spec.defaults.spec.template.spec.domain.cpu.cores", "must be a whole number"),
+		Entry("with an object for a list", `{defaults: {spec: {template: {spec: {domain: {devices: {disks: {name: root}}}}}}}}`,
+			"spec.defaults.spec.template.spec.domain.devices.disks", "must be a list"),
+		Entry("with a text for everything", `{defaults: everything}`, "spec.defaults", "must be a partial VirtualMachine"),
+		Entry("with a bad selector", `{match: {labels: {matchExpressions: [{key: os, operator: Like, values: [win]}]}}}`,
+			"spec.match.labels", "must be a label selector", "Like"),
+		Entry("with CEL that does not compile", `{match: {conditions: [{name: broken, expression: "object.spec.("}]}}`,
+			"spec.match.conditions[0].expression", "Syntax error"),
+		Entry("with CEL that knows no such variable", `{match: {conditions: [{name: fine, expression: "true"}, {name: broken, expression: "vm.spec"}]}}`,
+			"spec.match.conditions[1].expression", "undeclared reference to 'vm'"),
+		Entry("with CEL that is no condition", `{match: {conditions: [{name: number, expression: "1 + 1"}]}}`,
+			"spec.match.conditions[0].expression", "must be true or false, but is of type int"),
+		Entry("with CEL that costs too much", `{match: {conditions: [{name: slow, expression: "object.spec.a.all(a, object.spec.b.all(b, object.spec.c.all(c, object.spec.d.all(d, a == b && c == d))))"}]}}`,
+			"spec.match.conditions[0].expression", "too costly"),
+		Entry("with a path to remove that does not exist", `{remove: [spec.template.spec.domain.devices.rgn]}`,
+			"spec.remove[0]", "path does not exist", `did you mean "rng"?`),
+		Entry("with a path to forbid that does not exist", `{forbid: [{path: spec.template.spec.domain.hostDevices}]}`,
+			"spec.forbid[0].path", "path does not exist"),
+		Entry("that overrides and removes one field", `{overrides: {spec: {template: {spec: {domain: {devices: {rng: {}}}}}}}, remove: [spec.template.spec.domain.devices.rng]}`,
+			"spec.overrides.spec.template.spec.domain.devices.rng", "spec.remove of this preset takes away: keep one"),
+		Entry("that defaults what it removes", `{defaults: {spec: {template: {spec: {domain: {devices: {rng: {}}}}}}}, remove: [spec.template.spec.domain.devices]}`,
+			"spec.remove[0]"),
+		Entry("with defaults for status", `{defaults: {status: {ready: true}}}`, "spec.defaults.status", "controllers write status"),
+		Entry("with defaults for ownership", `{defaults: {metadata: {ownerReferences: [{name: a}], labels: {a: b}}}}`,
+			"spec.defaults.metadata.ownerReferences", "a preset may set labels and annotations"),
+		Entry("with null for everything", `{defaults: null}`, "spec.defaults", "must not be null", "use remove"),
+		Entry("with null for a field", `{overrides: {spec: {template: {spec: {hostname: null}}}}}`,
+			"spec.overrides.spec.template.spec.hostname", "null sets nothing", "spec.remove"),
+		Entry("with a malformed quantity", `{defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gigs}}}}}}}`,
+			"spec.defaults.spec.template.spec.domain.memory.guest", "2Gigs", "must be a quantity such as 2Gi"),
+		Entry("with two choices of which only one can be", `{defaults: {spec: {running: true, runStrategy: Always}}}`,
+			"spec.defaults.spec", "runStrategy and running exclude each other"),
+		Entry("of 2 MiB", `{defaults: {metadata: {annotations: {a: `+strings.Repeat("x", 2<<20)+`}}}}`, "2048 KiB", "make several of it"),
+		Entry("with several problems, all at once", `{priority: 1, defaults: {spec: {template: {spec: {domain: {memroy: {}, cpu: {cores: four}}}}}}, remove: [spec.nowhere]}`,
+			"domain.memroy", "cpu.cores", "spec.remove[0]"),
+	)
+
+	DescribeTable("as a VM", func(manifest string, want ...string) {
+		s := newStory()
+		s.preset(aPreset("cluster/bare", `{forbid: [{path: "spec.template.spec.volumes[*].hostDisk", message: no host disks}]}`))
+		_, _, err := s.tryKubectl(manifest, "create", "-f", "-")
+		Expect(err).To(MatchError(contain(want...)))
+		Expect(err).To(MatchError(Not(ContainSubstring("failed calling webhook"))), "a defect of ours")
+		_, _, err = s.tryKubectl(manifest, "apply", "--server-side", "-f", "-")
+		Expect(err).To(HaveOccurred())
+	},
+		Entry("whose template is a text", vm("bad", "spec: {template: x}"), "spec.template", "must be an object"),
+		Entry("whose spec is a list", vm("bad", "spec: []"), "spec", "must be an object"),
+		Entry("whose devices are a number", vm("bad", "spec: {template: {spec: {domain: {devices: 3}}}}"), "spec.template.spec.domain.devices", "must be an object"),
+		Entry("with an unknown field", vm("bad", "spec: {template: {spec: {domain: {memroy: {guest: 1Gi}}}}}"), "spec.template.spec.domain.memroy", "unknown field"),
+		Entry("with a malformed quantity", vm("bad", "spec: {template: {spec: {domain: {memory: {guest: 2Gigs}}}}}"), memory, "2Gigs"),
+		Entry("with what is forbidden", vm("bad", "spec: {template: {spec: {volumes: [{name: host, hostDisk: {path: /a, type: Disk}}]}}}"),
+			"spec.template.spec.volumes[host].hostDisk: Forbidden: no host disks (preset cluster/bare)"),
+		Entry("that asks for a preset which is not there", strings.Replace(vm("bad"), "name: bad", "name: bad, annotations: {virtwright.dev/presets: cluster/bear}", 1),
+			"virtwright.dev/presets", "cluster/bear"),
+		Entry("that opts out of a path which is not there", strings.Replace(vm("bad"), "name: bad", `name: bad, annotations: {virtwright.dev/exclude: "a:spec.nowhere"}`, 1),
+			"virtwright.dev/exclude", "a:spec.nowhere", "path does not exist"),
+		Entry("that names an instancetype, which nobody serves", vm("bad", "spec: {instancetype: {name: large}}"), "spec.instancetype: Forbidden", "standalone mode"),
+	)
+
+	It("as an instance, with the paths of an instance", func() {
+		s := newStory()
+		s.preset(aPreset("cluster/bare", `{forbid: [{path: spec.template.spec.hostname}]}`))
+		_, _, err := s.tryKubectl(strings.Replace(vm("bad", "spec: {domain: {devices: {}}, hostname: a}"), "kind: VirtualMachine", "kind: VirtualMachineInstance", 1), "create", "-f", "-")
+		Expect(err).To(MatchError(And(ContainSubstring("spec.hostname: Forbidden"), Not(ContainSubstring("spec.template")))))
+	})
+})
+
+var _ = Describe("A preset that is good", func() {
+	It("can be waited for right after it was created", func() {
+		s := newStory()
+		s.kubectl(aPreset("good", defaultMemory), "create", "-f", "-")
+		s.kubectl("", "wait", "--for=condition=Ready", "--timeout=20s", "vmpreset/good")
+		Expect(s.create(vm("web"))).To(haveAt(memory, "2Gi"))
+		Expect(s.readiness(s.get(preset, "good"))).To(HavePrefix("True Compiled"))
+		out, _ := s.kubectl("", "get", "virtwright")
+		Expect(out).To(MatchRegexp(`good\s+0\s+Enforce\s+Definition\s+.*True`))
+	})
+})
+
+var _ = Describe("A stored preset that has become invalid", func() {
+	It("says so and hurts nobody else", func() {
+		ownManager()
+		s := newStory()
+		bad := s.unchecked(aPreset("stale", `{priority: 5, match: {explicit: false}, defaults: {spec: {template: {spec: {domain: {cpu: {cores: four}}}}}}, overrides: {spec: {template: {spec: {hostname: stale}}}}}`))
+		good := s.preset(aPreset("good", defaultMemory))
+		Eventually(func() string { return s.readiness(bad) }).Should(And(HavePrefix("False Invalid "), ContainSubstring("domain.cpu.cores"), ContainSubstring("must be a whole number")))
+		Expect(s.readiness(good)).To(HavePrefix("True"))
+		got, warnings := s.createWarned(vm("web"))
+		Expect(got).To(And(haveAt(memory, "2Gi"), haveAt(cores, int64(1)), lackAt("spec.template.spec.hostname")))
+		Expect(warnings).To(HaveExactElements("preset good set " + memory))
+		_, err := s.tryCreate(strings.Replace(vm("asks"), "name: asks", "name: asks, annotations: {virtwright.dev/presets: stale}", 1))
+		Expect(err).To(MatchError(contain("stale", "invalid")))
+
+		s.patch("web", `{metadata: {labels: {a: b}}}`)
+		s.edit(bad, `{spec: {defaults: {spec: {template: {spec: {domain: {cpu: {cores: 4}}}}}}}}`)
+		Expect(s.create(vm("next"))).To(And(haveAt(memory, "2Gi"), haveAt(cores, int64(4))))
+	})
+})
+
+// unchecked creates a preset while nobody validates, as one that an older
+// version found right.
+func (s *story) unchecked(manifest string) object {
+	GinkgoHelper()
+	configurations := here.client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"})
+	registration, err := configurations.Get(here.ctx, "admission.virtwright.dev", metav1.GetOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(configurations.Delete(here.ctx, registration.GetName(), metav1.DeleteOptions{})).To(Succeed())
+	in := s.parse(manifest)
+	var out object
+	Eventually(func() error {
+		var err error
+		out, err = s.of(in.GetKind()).Create(here.ctx, in, metav1.CreateOptions{})
+		return err
+	}).Should(Succeed())
+	unstructured.RemoveNestedField(registration.Object, "metadata", "resourceVersion")
+	unstructured.RemoveNestedField(registration.Object, "metadata", "uid")
+	unstructured.RemoveNestedField(registration.Object, "metadata", "managedFields")
+	_, err = configurations.Create(here.ctx, registration, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func() error {
+		_, err := s.of(in.GetKind()).Create(here.ctx, renamed(in, "probe"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}).ShouldNot(Succeed(), "nobody validates any more")
+	return out
+}
+
+func renamed(of object, name string) object {
+	out := of.DeepCopy()
+	out.SetName(name)
+	return out
+}
+
+// contain matches a text, or an error's, that has every part.
+func contain(parts ...string) OmegaMatcher {
+	all := make([]OmegaMatcher, 0, len(parts))
+	for _, part := range parts {
+		all = append(all, ContainSubstring(part))
+	}
+	return And(all...)
+}

@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+var _ = Describe("Manifests that other people wrote", func() {
+	It("come back with everything that their authors wrote", func() {
+		dir := os.Getenv("VIRTWRIGHT_CORPUS")
+		if dir == "" {
+			Skip("VIRTWRIGHT_CORPUS names no folder with manifests")
+		}
+		s := newStory()
+		s.preset(aPreset("cluster/sized", `{defaults: {spec: {runStrategy: Manual, template: {spec: {domain: {memory: {guest: 2Gi}, cpu: {cores: 2}, devices: {rng: {}, disks: [{name: added, disk: {bus: virtio}}]}},
+volumes: [{name: added, emptyDisk: {capacity: 1Gi}}], tolerations: [{key: added, operator: Exists}]}}}}}`))
+		found := machinesIn(dir)
+		Expect(found).NotTo(BeEmpty())
+		for i, m := range found {
+			m.sent.SetName(fmt.Sprintf("corpus-%d", i))
+			m.sent.SetNamespace(s.ns)
+			got, err := s.of(m.sent.GetKind()).Create(here.ctx, m.sent, metav1.CreateOptions{FieldValidation: metav1.FieldValidationWarn})
+			if m.unserved() {
+				Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%s names what standalone mode does not serve: %v", m.file, err)
+				continue
+			}
+			Expect(err).NotTo(HaveOccurred(), m.file)
+			Expect(missing(m.sent.Object["spec"], got.Object["spec"], "spec")).To(BeEmpty(), m.file)
+			Expect(missing(asAny(m.sent.GetLabels()), asAny(got.GetLabels()), "labels")).To(BeEmpty(), m.file)
+			Expect(missing(asAny(m.sent.GetAnnotations()), asAny(got.GetAnnotations()), "annotations")).To(BeEmpty(), m.file)
+			Expect(got).To(haveAt(record, ContainSubstring("cluster/sized@1:default")), m.file)
+		}
+		GinkgoWriter.Printf("%d machines of %s\n", len(found), dir)
+	})
+})
+
+// A foreign machine is one that somebody else wrote.
+type foreign struct {
+	file string
+	sent object
+}
+
+// unserved reports whether the VM needs what standalone mode does not have.
+func (f foreign) unserved() bool {
+	spec, _ := f.sent.Object["spec"].(map[string]any)
+	return f.sent.GetKind() == virtualMachine && (spec["instancetype"] != nil || spec["preference"] != nil)
+}
+
+// machinesIn finds VMs and instances of kubevirt.io in the manifests beneath a folder.
+func machinesIn(dir string) []foreign {
+	GinkgoHelper()
+	var out []foreign
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for document := range strings.SplitSeq(string(content), "\n---") {
+			if m := machine(document); m != nil {
+				out = append(out, foreign{path, m})
+			}
+		}
+		return nil
+	})
+	Expect(err).NotTo(HaveOccurred())
+	return out
+}
+
+// machine is the VM or instance in a document, nil for anything else.
+func machine(document string) object {
+	var content map[string]any
+	raw, err := yaml.YAMLToJSON([]byte(document))
+	if err != nil || yaml.Unmarshal(raw, &content) != nil || !strings.HasPrefix(fmt.Sprint(content["apiVersion"]), "kubevirt.io/") {
+		return nil
+	}
+	if kind := content["kind"]; kind != virtualMachine && kind != instance {
+		return nil
+	}
+	out := &unstructured.Unstructured{}
+	if out.UnmarshalJSON(raw) != nil {
+		return nil
+	}
+	unstructured.RemoveNestedField(out.Object, "status")
+	return out
+}
+
+// missing lists what was written and is not there, or is something else.
+func missing(wrote, is any, path string) []string {
+	switch wrote := wrote.(type) {
+	case map[string]any:
+		return missingFields(wrote, is, path)
+	case []any:
+		return missingElements(wrote, is, path)
+	}
+	if !reflect.DeepEqual(wrote, is) {
+		return []string{fmt.Sprintf("%s: wrote %v, is %v", path, wrote, is)}
+	}
+	return nil
+}
+
+func missingFields(wrote map[string]any, is any, path string) []string {
+	fields, ok := is.(map[string]any)
+	if !ok {
+		return []string{fmt.Sprintf("%s: wrote an object, is %v", path, is)}
+	}
+	var out []string
+	for name, value := range wrote {
+		if value == nil {
+			continue // an API server may drop it
+		}
+		out = append(out, missing(value, fields[name], path+"."+name)...)
+	}
+	return out
+}
+
+// missingElements compares lists, whose author's elements come first.
+func missingElements(wrote []any, is any, path string) []string {
+	elements, _ := is.([]any)
+	if len(elements) < len(wrote) {
+		return []string{fmt.Sprintf("%s: wrote %d elements, are %d", path, len(wrote), len(elements))}
+	}
+	var out []string
+	for i := range wrote {
+		out = append(out, missing(wrote[i], elements[i], fmt.Sprintf("%s[%d]", path, i))...)
+	}
+	return out
+}
+
+func asAny(in map[string]string) map[string]any {
+	out := make(map[string]any, len(in))
+	for k, v := range in {
+		out[k] = v
+	}
+	return out
+}
