@@ -161,15 +161,11 @@ func (e *Engine) verdicts(ctx context.Context, s *Snapshot, req Request, out *Re
 		return nil, err
 	}
 	q, _ := w.query(ctx, req, owner)
-	var all []*Compiled
-	for key, c := range s.byRef {
-		if key.namespace == "" || key.namespace == req.Namespace.Name {
-			all = append(all, c)
-		}
-	}
-	slices.SortFunc(all, byPrecedence)
 	var verdicts []Verdict
-	for _, c := range all {
+	for _, c := range s.all {
+		if !c.Cluster() && c.Namespace != req.Namespace.Name {
+			continue
+		}
 		v := Verdict{Preset: c.Ref, Namespace: c.Namespace, Mode: c.Mode, Matched: slices.Contains(out.Matched, c)}
 		if v.Matched {
 			v.Reason = out.w.did(c)

@@ -22,7 +22,8 @@ type Snapshot struct {
 	byRef map[presetKey]*Compiled
 	// broken are presets that exist and do not compile.
 	broken map[presetKey]bool
-	size   int
+	// all presets, by precedence.
+	all []*Compiled
 }
 
 type presetKey struct{ namespace, ref string }
@@ -31,7 +32,7 @@ type presetKey struct{ namespace, ref string }
 // presets that exist but do not compile, so that a VM that asks for one by name
 // is told so; it may be nil.
 func NewSnapshot(compiled []*Compiled, broken []PresetName) *Snapshot {
-	s := &Snapshot{namespaced: map[string]*index{}, byRef: map[presetKey]*Compiled{}, broken: map[presetKey]bool{}, size: len(compiled)}
+	s := &Snapshot{namespaced: map[string]*index{}, byRef: map[presetKey]*Compiled{}, broken: map[presetKey]bool{}}
 	for _, b := range broken {
 		s.broken[presetKey{b.Namespace, b.Ref}] = true
 	}
@@ -44,6 +45,7 @@ func NewSnapshot(compiled []*Compiled, broken []PresetName) *Snapshot {
 	}
 	// Filled by precedence, so that matches need next to no sorting.
 	slices.SortStableFunc(sorted, byPrecedence)
+	s.all = sorted
 	for _, c := range sorted {
 		if !c.legacy { // nobody names those
 			s.byRef[presetKey{c.Namespace, c.Ref}] = c
@@ -71,7 +73,7 @@ type PresetName struct{ Namespace, Ref string }
 func (s *Snapshot) Hash() string { return s.hash }
 
 // Len is the number of presets.
-func (s *Snapshot) Len() int { return s.size }
+func (s *Snapshot) Len() int { return len(s.all) }
 
 // Lookup finds a preset by its Ref as seen from a namespace.
 func (s *Snapshot) Lookup(namespace, ref string) (*Compiled, bool) {
