@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"strings"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
@@ -42,6 +44,28 @@ var _ = Describe("A sparse VM comes back whole", func() {
 		Expect(got).To(And(beWhole(), haveAt("spec.running", true), lackAt("spec.runStrategy")))
 		got = s.create(vm("manual", "spec: {runStrategy: Manual}"))
 		Expect(got).To(And(beWhole(), haveAt("spec.runStrategy", "Manual"), lackAt("spec.running")))
+	})
+
+	It("also under a name that the API server makes up", func() {
+		out, _ := s.kubectl(strings.Replace(vm("made-up-"), "name:", "generateName:", 1), "create", "-o", "name", "-f", "-")
+		_, name, _ := strings.Cut(strings.TrimSpace(out), "/")
+		Expect(name).To(HavePrefix("made-up-"))
+		Expect(s.get(virtualMachine, name)).To(beWhole())
+	})
+
+	It("also in an older version of the API", func() {
+		s.kubectl(strings.Replace(vm("old", "spec: {runStrategy: Always}"), "kubevirt.io/v1", "kubevirt.io/v1alpha3", 1), "create", "-f", "-")
+		Expect(s.get(virtualMachine, "old")).To(And(beWhole(), haveAt("spec.runStrategy", "Always")))
+	})
+
+	It("also as an instance without a VM", func() {
+		got := s.create(strings.Replace(vm("alone"), "kind: VirtualMachine", "kind: VirtualMachineInstance", 1))
+		Expect(got).To(And(
+			haveAt("spec.domain.memory.guest", "2Gi"),
+			haveAt("spec.priorityClassName", "vms"),
+			haveAt("spec.domain.devices.interfaces[default].bridge", map[string]any{}),
+			haveAt("spec.networks[default].pod", map[string]any{}),
+		))
 	})
 
 	It("keeps what its author wrote, also where that is nothing", func() {

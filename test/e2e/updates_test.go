@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
@@ -168,6 +169,34 @@ var _ = Describe("A change of a VM's spec", func() {
 		after, _ := s.patch("web", `{spec: {template: {spec: {volumes: [{name: mine, emptyDisk: {capacity: 1Gi}}], domain: {memory: null, devices: {disks: [{name: mine, disk: {}}]}}}}}}`)
 		Expect(after).To(And(haveAt(memory, "2Gi"), haveDisks("mine", "root"),
 			haveAt("spec.template.spec.volumes[root].containerDisk.image", "example.com/os:1")))
+	})
+
+	It("that is all of it brings back everything of ours", func() {
+		s.preset(aPreset("sized", `{defaults: {metadata: {labels: {sized: "yes"}}, spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}`))
+		s.preset(aPreset("cluster/house", overrideClass))
+		before := s.create(vm("web", "spec: {running: true, template: {spec: {hostname: web, priorityClassName: mine}}}"))
+		s.kubectl(vm("web", "spec: {running: true, template: {spec: {hostname: other, priorityClassName: mine}}}"), "replace", "-f", "-")
+		want := substance(before)
+		Expect(unstructured.SetNestedField(want, "other", "spec", "template", "spec", "hostname")).To(Succeed())
+		Expect(substance(s.get(virtualMachine, "web"))).To(Equal(want))
+	})
+
+	It("never leaves the VM without run state", func() {
+		s.preset(aPreset("sized", `{defaults: {spec: {runStrategy: Always}}}`))
+		s.create(vm("web"))
+		s.kubectl(vm("web", "spec: {template: {spec: {hostname: other}}}"), "replace", "-f", "-")
+		Expect(s.get(virtualMachine, "web")).To(And(haveAt("spec.runStrategy", "Always"), lackAt("spec.running")))
+		s.kubectl(vm("web", "spec: {running: false, template: {spec: {hostname: other}}}"), "replace", "-f", "-")
+		Expect(s.get(virtualMachine, "web")).To(And(haveAt("spec.running", false), lackAt("spec.runStrategy")))
+	})
+
+	It("by JSON patch is looked at like any other", func() {
+		s.preset(aPreset("cluster/house", overrideClass))
+		s.create(vm("web"))
+		operations := `[{"op":"replace","path":"/spec/template/spec/priorityClassName","value":"mine"},{"op":"add","path":"/spec/template/spec/hostname","value":"web"}]`
+		after, err := s.of(virtualMachine).Patch(here.ctx, "web", types.JSONPatchType, []byte(operations), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(after).To(And(haveAt(class, "vms"), haveAt("spec.template.spec.hostname", "web")))
 	})
 
 	It("may keep what became forbidden, and add no more of it", func() {
