@@ -37,6 +37,7 @@ func (w *work) annotate() error {
 	if w.rec.Empty() {
 		return nil
 	}
+	w.noteEmptyAbove()
 	if n := w.rec.At(template); n != nil && w.instance != nil {
 		n.WasEmpty = false // it is a wrapping of ours
 	}
@@ -47,6 +48,22 @@ func (w *work) annotate() error {
 	}
 	w.setAnnotation(text)
 	return nil
+}
+
+// noteEmptyAbove records which objects above the annotation were sent empty.
+func (w *work) noteEmptyAbove() {
+	var v any = w.root
+	n := w.rec.Root()
+	for _, seg := range provenanceOn(w.kind()) {
+		fields, ok := v.(map[string]any)
+		if !ok {
+			return
+		}
+		if len(fields) == 0 && n.Change == provenance.Kept && n.Source == provenance.NoSource {
+			n.WasEmpty = true
+		}
+		n, v = w.rec.Child(n, seg), fields[seg.Name]
+	}
 }
 
 // setAnnotation sets the provenance annotation, making what is missing above it.

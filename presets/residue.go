@@ -148,6 +148,23 @@ func (w *work) discardProvenance() {
 	n.Change = provenance.Removed
 }
 
+// dropEmptyAbove takes away what only the annotation had kept from being
+// empty, unless claim says that it was sent empty.
+func (w *work) dropEmptyAbove(claim *provenance.Record) {
+	p := provenanceOn(w.kind())
+	for depth := len(p) - 1; p[depth-1].Name == "annotations" || p[depth-1].Name == "metadata"; depth-- {
+		fields, _ := lookup(w.root, vmSchema(), p[:depth]).(map[string]any)
+		n := claim.At(p[:depth])
+		if fields == nil || len(fields) > 0 || n != nil && n.WasEmpty {
+			return
+		}
+		w.unset(p[:depth])
+		if depth == 1 {
+			return
+		}
+	}
+}
+
 // proven answers a create whose object carries a record. A user may write
 // anything there, so it counts only when it is true to the byte: when what it
 // calls the user's, expanded anew, gives the very object that was sent.
@@ -166,6 +183,7 @@ func (e *Engine) proven(ctx context.Context, s *Snapshot, req Request, text stri
 		return nil
 	}
 	again.discardProvenance()
+	again.dropEmptyAbove(claim)
 	residue(again.root, claim)
 	again.rec = provenance.New()
 	out, err := e.expand(ctx, s, again, req)

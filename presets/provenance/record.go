@@ -205,7 +205,7 @@ func (r *Record) SourceOf(p Path) (Source, bool) {
 
 // Has reports whether n or anything beneath it is worth storing.
 func (n *Node) Has() bool {
-	if n.Source != NoSource {
+	if n.Source != NoSource || n.WasEmpty {
 		return true
 	}
 	for c := n.child; c != nil; c = c.next {
