@@ -74,9 +74,9 @@ tolerations: [{key: ours, operator: Exists}]}}}}}`))
 	It("in a dry run shows what creating it gives", func() {
 		dry, dryWarnings := s.kubectl(text, "create", "--dry-run=server", "-o", "yaml", "-f", "-")
 		Expect(s.kubectl("", "get", "vm", "-o", "name")).To(BeEmpty(), "stored by a dry run")
-		real, realWarnings := s.kubectl(text, "create", "-o", "yaml", "-f", "-")
-		Expect(substance(s.parse(dry))).To(Equal(substance(s.parse(real))))
-		Expect(dryWarnings).To(Equal(realWarnings))
+		done, doneWarnings := s.kubectl(text, "create", "-o", "yaml", "-f", "-")
+		Expect(substance(s.parse(dry))).To(Equal(substance(s.parse(done))))
+		Expect(dryWarnings).To(Equal(doneWarnings))
 	})
 })
 
