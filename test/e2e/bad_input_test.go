@@ -132,27 +132,51 @@ var _ = Describe("A stored preset that has become invalid", func() {
 // version found right.
 func (s *story) unchecked(manifest string) object {
 	GinkgoHelper()
-	configurations := here.client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"})
+	in := s.parse(manifest)
+	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	tryOut := func() error {
+		_, err := s.of(in.GetKind()).Create(here.ctx, renamed(in, "probe"), dry)
+		return err
+	}
+	var out object
+	without("validatingwebhookconfigurations", func() {
+		Eventually(tryOut).Should(Succeed())
+		out = s.create(manifest)
+	})
+	Eventually(tryOut).ShouldNot(Succeed(), "nobody validates any more")
+	return out
+}
+
+// unmutated creates a VM while nobody mutates.
+func (s *story) unmutated(manifest string) object {
+	GinkgoHelper()
+	provenance := func() any {
+		return at(s.tryOut(vm("probe", "spec: {running: false, template: {spec: {domain: {devices: {}}}}}")), record)
+	}
+	var out object
+	without("mutatingwebhookconfigurations", func() {
+		Eventually(provenance).Should(BeNil())
+		out = s.create(manifest)
+	})
+	Eventually(provenance).ShouldNot(BeNil(), "nobody mutates any more")
+	return out
+}
+
+// without does something while a registration of the webhooks is not there.
+func without(resource string, do func()) {
+	GinkgoHelper()
+	configurations := here.client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource})
 	registration, err := configurations.Get(here.ctx, "admission.virtwright.dev", metav1.GetOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(configurations.Delete(here.ctx, registration.GetName(), metav1.DeleteOptions{})).To(Succeed())
-	in := s.parse(manifest)
-	var out object
-	Eventually(func() error {
-		var err error
-		out, err = s.of(in.GetKind()).Create(here.ctx, in, metav1.CreateOptions{})
-		return err
-	}).Should(Succeed())
-	unstructured.RemoveNestedField(registration.Object, "metadata", "resourceVersion")
-	unstructured.RemoveNestedField(registration.Object, "metadata", "uid")
-	unstructured.RemoveNestedField(registration.Object, "metadata", "managedFields")
-	_, err = configurations.Create(here.ctx, registration, metav1.CreateOptions{})
-	Expect(err).NotTo(HaveOccurred())
-	Eventually(func() error {
-		_, err := s.of(in.GetKind()).Create(here.ctx, renamed(in, "probe"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err
-	}).ShouldNot(Succeed(), "nobody validates any more")
-	return out
+	defer func() {
+		for _, field := range []string{"resourceVersion", "uid", "managedFields"} {
+			unstructured.RemoveNestedField(registration.Object, "metadata", field)
+		}
+		_, err := configurations.Create(here.ctx, registration, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}()
+	do()
 }
 
 func renamed(of object, name string) object {

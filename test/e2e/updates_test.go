@@ -237,6 +237,34 @@ var _ = Describe("Reapplying", func() {
 	})
 })
 
+var _ = Describe("Reapplying, for one who opted out meanwhile,", func() {
+	It("takes back what the preset gave, and leaves what the author wrote", func() {
+		s := newStory()
+		s.preset(aPreset("sized", `{defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}, devices: {disks: [{name: root, disk: {bus: sata}}]}}, volumes: [{name: root, containerDisk: {image: "example.com/os:1"}}]}}}}}`))
+		s.create(vm("web", "spec: {template: {spec: {hostname: web, domain: {devices: {disks: [{name: mine, disk: {}}]}}, volumes: [{name: mine, emptyDisk: {capacity: 1Gi}}]}}}"))
+		Expect(s.get(virtualMachine, "web")).To(haveDisks("mine", "root"))
+		after, _ := s.patch("web", `{metadata: {annotations: {virtwright.dev/exclude: sized, virtwright.dev/reapply: now}}}`)
+		Expect(after).To(And(lackAt(memory), haveDisks("mine"), lackAt("spec.template.spec.volumes[root]"), haveAt("spec.template.spec.hostname", "web")))
+	})
+})
+
+var _ = Describe("A VM that was there before virtwright", func() {
+	It("stays as it is until somebody asks", func() {
+		ownManager()
+		s := newStory()
+		s.preset(aPreset("sized", defaultMemory))
+		s.preset(aPreset("big", matching("size: big", defaultCores)))
+		s.unmutated(vm("old", "spec: {running: false, template: {spec: {domain: {devices: {}}}}}"))
+		after, warnings := s.patch("old", `{spec: {template: {spec: {hostname: old}}}}`)
+		Expect(after).To(And(lackAt(memory), lackAt(record)))
+		Expect(warnings).To(BeEmpty())
+		after, _ = s.patch("old", `{metadata: {labels: {size: big}}}`)
+		Expect(after).To(And(lackAt(memory), haveAt(cores, int64(4))))
+		after, _ = s.patch("old", `{metadata: {annotations: {virtwright.dev/reapply: now}}}`)
+		Expect(after).To(And(haveAt(memory, "2Gi"), haveAt(cores, int64(4)), haveAt("spec.running", false), lackAt("spec.runStrategy")))
+	})
+})
+
 // awaitGone waits until new VMs do not get a value any more.
 func (s *story) awaitGone(path string, value any) {
 	GinkgoHelper()
