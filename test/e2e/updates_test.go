@@ -181,6 +181,39 @@ var _ = Describe("A change of a VM's spec", func() {
 		Expect(substance(s.get(virtualMachine, "web"))).To(Equal(want))
 	})
 
+	It("that makes another choice than ours is the author's", func() {
+		s.preset(aPreset("disks", `{defaults: {spec: {template: {spec: {domain: {devices: {disks: [{name: root, disk: {bus: sata}}]}}, volumes: [{name: root, containerDisk: {image: "example.com/os:1"}}]}}}}}`))
+		s.create(vm("web"))
+		after, _ := s.patch("web", `{spec: {template: {spec: {domain: {devices: {interfaces: [{name: default, masquerade: {}}], disks: [{name: root, cdrom: {bus: sata}}]}},
+volumes: [{name: root, persistentVolumeClaim: {claimName: root}}]}}}}`)
+		Expect(at(after, "spec.template.spec.domain.devices.interfaces")).To(Equal([]any{map[string]any{"name": "default", "masquerade": map[string]any{}}}))
+		Expect(at(after, "spec.template.spec.domain.devices.disks")).To(Equal([]any{map[string]any{"name": "root", "cdrom": map[string]any{"bus": "sata"}}}))
+		Expect(at(after, "spec.template.spec.volumes")).To(Equal([]any{map[string]any{"name": "root", "persistentVolumeClaim": map[string]any{"claimName": "root"}}}))
+		again, _ := s.patch("web", `{spec: {template: {spec: {hostname: web}}}}`)
+		Expect(again).To(haveAt("spec.template.spec.domain.devices", at(after, "spec.template.spec.domain.devices")))
+	})
+
+	Context("that takes an element of the author's away", func() {
+		const disks = `spec: {template: {spec: {domain: {devices: {disks: [{name: root, disk: {}}, {name: data, disk: {}}]}}, volumes: [{name: root, emptyDisk: {capacity: 1Gi}}, {name: data, emptyDisk: {capacity: 1Gi}}]}}}`
+		var after object
+		BeforeEach(func() {
+			s.preset(aPreset("disks", `{defaults: {spec: {template: {spec: {domain: {devices: {disks: [{name: data, cache: none}]}}}}}}}`))
+			Expect(s.create(vm("web", disks))).To(haveAt("spec.template.spec.domain.devices.disks[data].cache", "none"))
+			var warnings []string
+			after, warnings = s.patch("web", `{spec: {template: {spec: {domain: {devices: {disks: [{name: root, disk: {}}]}}, volumes: [{name: root, emptyDisk: {capacity: 1Gi}}]}}}}`)
+			Expect(warnings).To(BeEmpty())
+		})
+
+		It("takes along what we gave it", func() {
+			Expect(after).To(haveDisks("root"))
+			Expect(at(after, "spec.template.spec.volumes")).To(HaveLen(1))
+		})
+
+		It("leaves nothing of it in the provenance", func() {
+			Expect(at(after, record)).NotTo(ContainSubstring("[data]"))
+		})
+	})
+
 	It("never leaves the VM without run state", func() {
 		s.preset(aPreset("sized", `{defaults: {spec: {runStrategy: Always}}}`))
 		s.create(vm("web"))
