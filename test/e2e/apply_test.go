@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"strings"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -67,6 +69,19 @@ tolerations: [{key: ours, operator: Exists}]}}}}}`))
 			Expect(got).To(And(haveDisks("data", "root"), haveAt("spec.template.spec.hostname", "web"),
 				haveAt("spec.template.spec.priorityClassName", "vms"), haveAt("spec.template.spec.domain.memory.guest", "4Gi")))
 			Expect(at(got, "spec.template.spec.tolerations")).To(HaveLen(2))
+			s.kubectl("", "delete", "vm", "applied")
+		}
+	})
+
+	It("that claims what a default gave gets it, on the client and on the server", func() {
+		claiming := text + "      domain: {memory: {guest: 3Gi}, devices: {disks: [{name: data, disk: {bus: scsi}}]}}\n"
+		claiming = strings.Replace(claiming, "      domain:\n        devices:\n          disks: [{name: data, disk: {bus: scsi}}]\n", "", 1)
+		for _, way := range [][]string{{"apply", "-f", "-"}, {"apply", "--server-side", "-f", "-"}} {
+			s.kubectl(text, way...)
+			s.kubectl(claiming, way...)
+			Expect(s.get(virtualMachine, "applied")).To(And(haveAt(memory, "3Gi"), haveDisks("data", "root")))
+			s.kubectl(text, way...) // and gives it back
+			Expect(s.get(virtualMachine, "applied")).To(haveDisks("data", "root"))
 			s.kubectl("", "delete", "vm", "applied")
 		}
 	})

@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"crypto/tls"
+	"encoding/json"
+	"net/http"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -94,6 +97,27 @@ var _ = Describe("What cannot be right is refused with a message worth reading",
 		_, _, err := s.tryKubectl(strings.Replace(vm("bad", "spec: {domain: {devices: {}}, hostname: a}"), "kind: VirtualMachine", "kind: VirtualMachineInstance", 1), "create", "-f", "-")
 		Expect(err).To(MatchError(And(ContainSubstring("spec.hostname: Forbidden"), Not(ContainSubstring("spec.template")))))
 	})
+})
+
+var _ = Describe("What is no AdmissionReview", func() {
+	DescribeTable("is answered by the webhooks with a status", func(body string, want string) {
+		ownManager()
+		for _, path := range []string{"/mutate-kubevirt-io-v1-virtualmachine", "/validate-virtwright-dev-v1alpha1-virtualmachinepreset"} {
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+			response, err := client.Post("https://"+here.manager.webhook+path, "application/json", strings.NewReader(body))
+			Expect(err).NotTo(HaveOccurred())
+			defer response.Body.Close()
+			Expect(response.StatusCode).To(Equal(http.StatusBadRequest))
+			var status metav1.Status
+			Expect(json.NewDecoder(response.Body).Decode(&status)).To(Succeed())
+			Expect(status.Message).To(contain("the body is not an AdmissionReview", want))
+		}
+	},
+		Entry("being empty", "", "unexpected end of JSON"),
+		Entry("being a text", `"hello"`, "string"),
+		Entry("being a VM", `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","metadata":{"name":"a"}}`, `got "kubevirt.io/v1" and "VirtualMachine"`),
+		Entry("having no request", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, "it has no request"),
+	)
 })
 
 var _ = Describe("A preset that is good", func() {

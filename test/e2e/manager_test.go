@@ -20,6 +20,7 @@ import (
 type manager struct {
 	program string
 	args    []string
+	webhook string
 	health  string
 	log     lockedBuffer
 
@@ -30,7 +31,7 @@ type manager struct {
 func newManager(program, kubeconfig string) *manager {
 	GinkgoHelper()
 	webhook, health := freeAddress(), freeAddress()
-	return &manager{program: program, health: health, args: []string{
+	return &manager{program: program, webhook: webhook, health: health, args: []string{
 		"--kubeconfig=" + kubeconfig, "--register-webhooks",
 		"--webhook-bind-address=" + webhook, "--webhook-url=https://" + webhook,
 		"--metrics-bind-address=0", "--health-probe-bind-address=" + health,

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,6 +27,7 @@ var _ = Describe("The manager restarts under load", func() {
 		here.manager.awaitServing()
 		load.awaitMore(&load.created, 20)
 		load.end()
+		Expect(s.create(vm("last"))).To(haveAt(memory, "2Gi"))
 
 		list, err := s.of(virtualMachine).List(here.ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -37,6 +39,47 @@ var _ = Describe("The manager restarts under load", func() {
 		Entry("after an orderly end", syscall.SIGTERM),
 		Entry("after a crash", syscall.SIGKILL),
 	)
+})
+
+var _ = Describe("The API server restarts", func() {
+	It("and the manager goes on hearing of presets", func() {
+		ownManager()
+		s := newStory()
+		sized := s.preset(aPreset("sized", defaultMemory))
+		Expect(here.plane.RestartAPIServer(here.ctx)).To(Succeed())
+		Expect(s.create(vm("web"))).To(haveAt(memory, "2Gi"))
+		s.edit(sized, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 3Gi}}}}}}}}`)
+		Expect(s.create(vm("next"))).To(haveAt(memory, "3Gi"))
+	})
+})
+
+var _ = Describe("While nobody answers", func() {
+	It("nothing comes in unexpanded, and what must go on goes on", func() {
+		ownManager()
+		s := newStory()
+		s.preset(aPreset("sized", defaultMemory))
+		s.create(strings.Replace(vm("web"), "name: web", "name: web, finalizers: [example.com/hold]", 1))
+		here.manager.stop(syscall.SIGTERM)
+		DeferCleanup(func() {
+			here.manager.start()
+			here.manager.awaitServing()
+			Eventually(func() error {
+				_, err := s.of(virtualMachine).Create(here.ctx, s.parse(vm("probe")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				return err
+			}).Should(Succeed())
+		})
+
+		_, _, err := s.tryKubectl(vm("unheard"), "create", "-f", "-")
+		Expect(err).To(MatchError(contain("failed calling webhook", "virtualmachines.admission.virtwright.dev")))
+		_, _, err = s.tryKubectl(aPreset("unheard", defaultMemory), "create", "-f", "-")
+		Expect(err).To(MatchError(ContainSubstring("failed calling webhook")))
+
+		s.kubectl("", "annotate", "vm", "web", "example.com/a=b")
+		s.kubectl("", "delete", "vm", "web", "--wait=false")
+		s.kubectl("", "patch", "vm", "web", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+		_, err = s.of(virtualMachine).Get(here.ctx, "web", metav1.GetOptions{})
+		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+	})
 })
 
 // A load creates VMs without a pause.
