@@ -124,6 +124,7 @@ var _ = Describe("A preset that is good", func() {
 	It("can be waited for right after it was created", func() {
 		s := newStory()
 		s.kubectl(aPreset("good", defaultMemory), "create", "-f", "-")
+		DeferCleanup(func() error { return s.of(preset).Delete(here.ctx, "good", metav1.DeleteOptions{}) })
 		s.kubectl("", "wait", "--for=condition=Ready", "--timeout=20s", "vmpreset/good")
 		Expect(s.create(vm("web"))).To(haveAt(memory, "2Gi"))
 		Expect(s.readiness(s.get(preset, "good"))).To(HavePrefix("True Compiled"))
@@ -136,6 +137,7 @@ var _ = Describe("A stored preset that has become invalid", func() {
 	It("says so and hurts nobody else", func() {
 		ownManager()
 		s := newStory()
+		DeferCleanup(func() error { return s.of(preset).Delete(here.ctx, "stale", metav1.DeleteOptions{}) })
 		bad := s.unchecked(aPreset("stale", `{priority: 5, match: {explicit: false}, defaults: {spec: {template: {spec: {domain: {cpu: {cores: four}}}}}}, overrides: {spec: {template: {spec: {hostname: stale}}}}}`))
 		good := s.preset(aPreset("good", defaultMemory))
 		Eventually(func() string { return s.readiness(bad) }).Should(And(HavePrefix("False Invalid "), ContainSubstring("domain.cpu.cores"), ContainSubstring("must be a whole number")))

@@ -27,9 +27,12 @@ var _ = Describe("Many VMs while presets change", func() {
 	It("are each what one snapshot gives", func() {
 		s := newStory()
 		s.preset(aPreset("cluster/house", `{overrides: {metadata: {labels: {house: ours}}, spec: {template: {spec: {priorityClassName: vms}}}}}`))
-		h := &history{story: s, others: compileOthers("moving"), snapshots: map[string]*presets.Snapshot{}}
-		h.write(s.preset(aPreset("moving", revision(0))))
-		Eventually(func() string { return snapshotOf(s.tryOut(vm("probe"))) }).Should(Equal(h.last), "the manager knows other presets than the cluster has")
+		h := &history{story: s, snapshots: map[string]*presets.Snapshot{}}
+		moving := s.preset(aPreset("moving", revision(0)))
+		s.awaitSettled()
+		h.others = compileOthers("moving")
+		h.write(moving)
+		Expect(snapshotOf(s.tryOut(vm("probe")))).To(Equal(h.last))
 
 		stored := make([]object, machines)
 		done := make(chan int, machines)
@@ -157,6 +160,16 @@ func compileOthers(but string) []*presets.Compiled {
 		}
 	}
 	return out
+}
+
+// awaitSettled waits until the manager has taken up every change of presets,
+// also that those of earlier stories are gone.
+func (s *story) awaitSettled() {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		all := presets.NewSnapshot(compileOthers(""), nil)
+		g.Expect(snapshotOf(s.tryOut(vm("probe")))).To(Equal(all.Hash()))
+	}).Should(Succeed())
 }
 
 func compile(p object) *presets.Compiled {
