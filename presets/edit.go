@@ -97,8 +97,12 @@ func (w *work) unset(p provenance.Path) {
 	case []any:
 		parent, _ := lookup(w.root, vmSchema(), p[:len(p)-2]).(map[string]any)
 		name := p[len(p)-2].Name
-		i := indexOf(at, vmSchema().at(p[:len(p)-1]).keys, last.Name)
-		if i < 0 || parent == nil {
+		list := vmSchema().at(p[:len(p)-1])
+		if list == nil || parent == nil {
+			return
+		}
+		i := indexOf(at, list.keys, last.Name)
+		if i < 0 {
 			return
 		}
 		parent[name] = slices.Delete(at, i, i+1)

@@ -138,9 +138,12 @@ func (x *Explanation) addBeaten(out *Result) {
 		at[o.Path.String()] = i
 	}
 	for _, c := range out.Matched {
-		for role, root := range map[provenance.Role]*part{c.defaultRole(): c.defaults, provenance.Override: c.overrides} {
-			by := provenance.Source{Preset: c.Ref, Generation: c.Generation, Role: role}
-			visitLeaves(root, func(leaf *part) {
+		for _, claims := range []struct {
+			role provenance.Role
+			root *part
+		}{{provenance.Override, c.overrides}, {c.defaultRole(), c.defaults}} {
+			by := provenance.Source{Preset: c.Ref, Generation: c.Generation, Role: claims.role}
+			visitLeaves(claims.root, func(leaf *part) {
 				i, ok := at[leaf.path]
 				if ok && x.Fields[i].By != by && !leaf.isKey && c.Mode == v1alpha1.ModeEnforce {
 					x.Fields[i].Beaten = append(x.Fields[i].Beaten, Claim{By: by, Value: leaf.value})
@@ -160,7 +163,7 @@ func (e *Engine) verdicts(ctx context.Context, s *Snapshot, req Request, out *Re
 	if err != nil {
 		return nil, err
 	}
-	q, _ := w.query(ctx, req, owner)
+	q := w.query(ctx, req, owner)
 	var verdicts []Verdict
 	for _, c := range s.all {
 		if !c.Cluster() && c.Namespace != req.Namespace.Name {

@@ -85,7 +85,7 @@ func firstDecided(n *provenance.Node) *provenance.Node {
 func (l *layer) fillLeaf(p *part, obj map[string]any, parent *provenance.Node, fresh bool) {
 	cur := obj[p.seg.Name]
 	n := parent.Find(p.seg)
-	if l.w.takenAway(n) {
+	if l.blocked(n) {
 		l.lost(p, n, nil)
 		return
 	}
@@ -123,7 +123,7 @@ func (l *layer) put(p *part, obj map[string]any, n *provenance.Node, fresh bool)
 
 func (l *layer) fillObject(p *part, obj map[string]any, parent *provenance.Node, fresh bool) {
 	n := l.w.rec.Child(parent, p.seg)
-	if l.w.takenAway(n) {
+	if l.blocked(n) {
 		return
 	}
 	switch cur := obj[p.seg.Name].(type) {
@@ -157,7 +157,7 @@ func (l *layer) fillList(p *part, obj map[string]any, parent *provenance.Node, f
 		return
 	}
 	n := l.w.rec.Child(parent, p.seg)
-	if l.w.takenAway(n) {
+	if l.blocked(n) {
 		return
 	}
 	absent, before := obj[p.seg.Name] == nil, len(list)
@@ -167,7 +167,7 @@ func (l *layer) fillList(p *part, obj map[string]any, parent *provenance.Node, f
 		case l.keptAway(e):
 		case i >= 0:
 			l.fillElement(e, list, i, n, fresh || n.Change == provenance.Added)
-		case !l.w.takenAway(n.Find(e.seg)) && l.mayAdd(e):
+		case !l.blocked(n.Find(e.seg)) && l.mayAdd(e):
 			list = l.addElement(e, list, n, fresh || absent)
 		}
 	}
@@ -278,7 +278,7 @@ func (l *layer) mayAct(p *part) bool {
 		return false
 	}
 	for i := range path {
-		if l.w.takenAway(l.w.rec.At(path[:i+1])) {
+		if l.blocked(l.w.rec.At(path[:i+1])) {
 			return false
 		}
 		if slices.ContainsFunc(l.excluded, path.HasPrefix) {

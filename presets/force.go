@@ -12,7 +12,7 @@ func (l *layer) force(kids []*part, obj map[string]any, n *provenance.Node, fres
 			continue
 		}
 		at := l.w.rec.Child(n, p.seg)
-		if l.w.takenAway(at) {
+		if l.blocked(at) {
 			visitLeaves(p, func(leaf *part) { l.lost(leaf, at, nil) })
 			continue
 		}
@@ -35,7 +35,7 @@ func (l *layer) force(kids []*part, obj map[string]any, n *provenance.Node, fres
 func (l *layer) takeChoice(p *part, obj map[string]any, n *provenance.Node, fresh bool) bool {
 	for _, rival := range p.rivals {
 		at := n.Find(provenance.Segment{Name: rival})
-		if winner := firstDecided(at); winner != nil && l.w.decidedAgainstUser(winner) && obj[rival] != nil {
+		if winner := firstDecided(at); l.standsAgainst(winner) && obj[rival] != nil {
 			visitLeaves(p, func(leaf *part) { l.lost(leaf, winner, nil) })
 			return false
 		}
@@ -46,7 +46,7 @@ func (l *layer) takeChoice(p *part, obj map[string]any, n *provenance.Node, fres
 			continue
 		}
 		at := l.w.rec.Child(n, provenance.Segment{Name: rival})
-		l.overrule(at, value)
+		l.overrule(at, value, nil)
 		if !fresh {
 			at.Change = provenance.Removed
 		}
@@ -55,15 +55,18 @@ func (l *layer) takeChoice(p *part, obj map[string]any, n *provenance.Node, fres
 	return true
 }
 
-// overrule records at n that the layer acts against value, unless value was
-// virtwright's own.
-func (l *layer) overrule(n *provenance.Node, value any) {
-	own := n.Weak && n.Source != provenance.NoSource
-	l.decides(n)
-	if own {
-		return
+// overrule records at n that the layer acts against value, as far as value is
+// the user's.
+func (l *layer) overrule(n *provenance.Node, value any, s *schema) {
+	if l.w.inherited > 0 {
+		value = undoing{rec: l.w.rec}.unset(n, cloneJSON(value), s)
 	}
-	n.Overruled, n.Was = true, value
+	n.Clear()
+	l.decides(n)
+	n.Overruled = value != nil
+	if n.Lost = isLost(value); !n.Lost {
+		n.Was = value
+	}
 }
 
 func (l *layer) forceLeaf(p *part, obj map[string]any, n *provenance.Node, fresh bool) {
@@ -71,7 +74,7 @@ func (l *layer) forceLeaf(p *part, obj map[string]any, n *provenance.Node, fresh
 	if p.isKey && cur != nil {
 		return // it told the element apart, so it is equal, and the user's
 	}
-	if l.w.decidedAgainstUser(n) && !l.beatsLeaf(n) {
+	if l.standsAgainst(n) {
 		l.lost(p, n, cur)
 		return
 	}
@@ -81,7 +84,7 @@ func (l *layer) forceLeaf(p *part, obj map[string]any, n *provenance.Node, fresh
 	if cur != nil {
 		// Recorded even where equal: the value is the user's, and stays so
 		// when the preset goes.
-		l.overrule(n, cur)
+		l.overrule(n, cur, p.schema)
 		if p.same(cur) {
 			return
 		}
@@ -115,7 +118,7 @@ func (l *layer) forceList(p *part, obj map[string]any, n *provenance.Node, fresh
 		i := indexOf(list, p.schema.keys, e.seg.Name)
 		switch {
 		case l.bars(e):
-		case l.w.takenAway(en):
+		case l.blocked(en):
 			visitLeaves(e, func(leaf *part) { l.lost(leaf, en, nil) })
 		case i >= 0:
 			l.forceElement(e, list, i, n, fresh || n.Change == provenance.Added)
@@ -163,12 +166,12 @@ func (l *layer) takeAway(r removal) {
 	n, s := l.w.rec.Root(), vmSchema()
 	for i, seg := range r.path {
 		n = l.w.rec.Child(n, seg)
-		if l.w.takenAway(n) {
+		if l.blocked(n) {
 			return // by a stronger layer
 		}
 		last := i == len(r.path)-1
 		v = l.stepAway(r, v, n, last, s)
-		if last && v == nil && !l.w.decidedAgainstUser(n) {
+		if last && v == nil && !l.standsAgainst(n) {
 			l.decides(n)
 		}
 		s = s.step(seg)
@@ -204,21 +207,16 @@ func (l *layer) stepAway(r removal, v any, n *provenance.Node, last bool, s *sch
 
 // drop removes value, recorded at n, unless a stronger override set some of it.
 func (l *layer) drop(r removal, value any, n *provenance.Node, remove func()) {
+	s := vmSchema().at(r.path)
 	if value == nil {
 		return
 	}
-	if winner := firstDecided(n); winner != nil && l.w.decidedAgainstUser(winner) {
+	if winner := firstDecided(n); l.standsAgainst(winner) {
 		l.lost(&part{path: r.text}, winner, value)
 		return
 	}
-	own := n.Weak && n.Source != provenance.NoSource
-	n.Clear()
+	l.overrule(n, value, s)
 	n.Change = provenance.Removed
-	l.decides(n)
-	n.Overruled = !own
-	if n.Overruled {
-		n.Was = value
-	}
 	remove()
 }
 

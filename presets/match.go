@@ -20,6 +20,9 @@ type query struct {
 	// owned says that a VM controls the instance, whose Definition presets
 	// have acted on the VM.
 	owned bool
+	// lenient says that a steering annotation that is wrong was so before, and
+	// is told, not refused.
+	lenient bool
 	// launch says that the object is an instance.
 	launch bool
 	// noLegacy says that the instance keeps legacy presets away.
@@ -71,7 +74,13 @@ func (s *Snapshot) match(q *query) (matching, field.ErrorList) {
 		x.candidates(q.labels, q.namespace.Labels, keep)
 	}
 	var m matching
-	errs := s.addNamed(q, &m, keep)
+	errs := append(q.steering.problems, s.addNamed(q, &m, keep)...)
+	if q.lenient {
+		for _, e := range errs {
+			m.warnings = append(m.warnings, e.Error())
+		}
+		errs = nil
+	}
 	slices.SortFunc(found, byPrecedence)
 	// An In selector with two values that both keys carry cannot find a
 	// preset twice, but an annotation may name one twice.

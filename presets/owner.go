@@ -49,7 +49,8 @@ func (w *work) inherit(o *ownerVM, p provenance.Path, s provenance.Source) {
 	if is == nil && s.Role != provenance.Remove || is != nil && !equalJSON(was, is) {
 		return
 	}
-	w.rec.Set(p, w.addSource(s, nil)).Weak = s.Role != provenance.Remove
+	from, at := o.record.At(p), w.rec.Set(p, w.addSource(s, nil))
+	at.Weak, at.Overruled, at.Lost, at.Was = true, from.Overruled, from.Lost, from.Was
 }
 
 // indexElements notes where the elements that the record knows stand in their lists.

@@ -161,6 +161,9 @@ func markKeys(element *part, keys []listKey) {
 
 // elementKey returns the name of an element, and the first key field that it lacks.
 func elementKey(keys []listKey, fields map[string]any) (key, missing string) {
+	if len(keys) == 0 {
+		return "", "key" // no keyed list: the object is not of the shape it should be
+	}
 	if len(keys) == 1 {
 		v, ok := lookupDotted(fields, keys[0].field)
 		if !ok || v == "" {

@@ -34,8 +34,8 @@ func (r *revision) reconcile() {
 // unchanged reports whether p has the stored value; quantities compare by value.
 func (r *revision) unchanged(p provenance.Path) bool {
 	was, is := lookup(r.old, vmSchema(), p), lookup(r.work.root, vmSchema(), p)
-	if equalJSON(was, is) {
-		return true
+	if equalJSON(was, is) || isObject(was) && isObject(is) {
+		return true // of an object, the leaf is that it is there
 	}
 	s := vmSchema().at(p)
 	if s == nil || s.shape != shapeQuantity {
@@ -53,8 +53,8 @@ func (r *revision) govern(p provenance.Path, n *provenance.Node, s provenance.So
 		return
 	}
 	c := r.work.by[n.Source]
-	if c == nil || !c.governs(p) {
-		n.Clear()
+	if c == nil || !c.governs(p) || !r.elementsRemain(p) {
+		r.release(p, n)
 		return
 	}
 	for _, rival := range rivals {
@@ -69,6 +69,36 @@ func (r *revision) govern(p provenance.Path, n *provenance.Node, s provenance.So
 		r.work.setAt(p, cloneJSON(was), r.old)
 	}
 	r.notes = append(r.notes, fmt.Sprintf("preset %s keeps %s at %s", s.Preset, p, showOrAbsent(was)))
+}
+
+func isObject(v any) bool {
+	_, ok := v.(map[string]any)
+	return ok
+}
+
+// release gives p to the user. What lies beneath has decisions of its own, as
+// long as there is something.
+func (r *revision) release(p provenance.Path, n *provenance.Node) {
+	if isObject(lookup(r.work.root, vmSchema(), p)) {
+		n.Release()
+		return
+	}
+	n.Clear()
+}
+
+// elementsRemain reports whether every element that p lies in is still there,
+// or was virtwright's with its partner.
+func (r *revision) elementsRemain(p provenance.Path) bool {
+	for i, seg := range p {
+		at := p[:i+1]
+		if i == len(p)-1 || seg.Kind != provenance.Element || lookup(r.work.root, vmSchema(), at) != nil {
+			continue
+		}
+		if !r.ownElement(at) || !r.partnered(at, r.work.root) {
+			return false
+		}
+	}
+	return true
 }
 
 func showOrAbsent(v any) string {
@@ -122,7 +152,7 @@ func (r *revision) keep(p provenance.Path, n *provenance.Node) {
 	}
 	was := lookup(r.old, vmSchema(), p)
 	if lookup(r.work.root, vmSchema(), p) != nil || was == nil || !r.mayReturn(p) {
-		n.Clear()
+		r.release(p, n)
 		return
 	}
 	if !r.work.setAt(p, cloneJSON(was), r.old) {
@@ -136,22 +166,13 @@ func (r *revision) mayReturn(p provenance.Path) bool {
 	if len(r.newRivals(p)) > 0 {
 		return false
 	}
-	for i, seg := range p {
-		at := p[:i+1]
-		if seg.Kind != provenance.Element || lookup(r.work.root, vmSchema(), at) != nil {
-			continue
-		}
-		if !r.ownElement(at) || !r.partnered(at, r.work.root) {
-			return false
-		}
-	}
-	return true
+	return r.elementsRemain(p)
 }
 
 // ownElement reports whether virtwright added the element at p.
 func (r *revision) ownElement(p provenance.Path) bool {
 	list := vmSchema().at(p[:len(p)-1])
-	return slices.ContainsFunc(list.keys, func(k listKey) bool {
+	return list != nil && slices.ContainsFunc(list.keys, func(k listKey) bool {
 		key, err := provenance.ParsePath(k.field)
 		if err != nil {
 			return false
@@ -216,6 +237,9 @@ func (r *revision) reorder(recorded []provenance.Path) {
 
 func (r *revision) reorderList(list provenance.Path) {
 	s := vmSchema().at(list)
+	if s == nil {
+		return
+	}
 	now, _ := lookup(r.work.root, vmSchema(), list).([]any)
 	stored, _ := lookup(r.old, vmSchema(), list).([]any)
 	sent, _ := lookup(r.sent, vmSchema(), list).([]any)

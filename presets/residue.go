@@ -6,17 +6,34 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// lostValue stands for a user's value that was too large to be kept in the
-// record. It differs from every value that a preset can set.
+// A lostValue stands for a user's value that was too large to be kept in the
+// record, where a record is put to the test. It differs from every other value.
 type lostValue struct{}
 
-// MarshalJSON makes a lost value visible should it ever be written.
-func (lostValue) MarshalJSON() ([]byte, error) { return []byte(`"(value not kept)"`), nil }
+// lostField marks an element of which only the key is known.
+const lostField = "\x00lost"
 
-// residue takes out of root what rec calls virtwright's, and puts back what was
-// overruled: what remains is what the user wrote.
+// isLost reports whether v stands for a value that was not kept.
+func isLost(v any) bool {
+	if fields, ok := v.(map[string]any); ok {
+		_, lost := fields[lostField]
+		return lost
+	}
+	_, lost := v.(lostValue)
+	return lost
+}
+
+// An undoing takes out of an object what a record calls virtwright's, and puts
+// back what was overruled: what remains is what the user wrote.
+type undoing struct {
+	rec *provenance.Record
+	// mark puts a stand-in where the user's value was not kept; otherwise what is
+	// there stays.
+	mark bool
+}
+
 func residue(root map[string]any, rec *provenance.Record) {
-	unset(rec.Root(), root, vmSchema(), rec)
+	undoing{rec: rec}.unset(rec.Root(), root, vmSchema())
 }
 
 // residueOfStored is residue for a VM that is stored: its run state is
@@ -35,10 +52,10 @@ func residueOfStored(root map[string]any, rec *provenance.Record) {
 
 // unset undoes the record at and beneath n in v and returns what remains of
 // v, nil for nothing.
-func unset(n *provenance.Node, v any, s *schema, rec *provenance.Record) any {
-	if n.Source != provenance.NoSource && rec.Sources[n.Source].Role != provenance.Forbid {
+func (u undoing) unset(n *provenance.Node, v any, s *schema) any {
+	if n.Source != provenance.NoSource && u.rec.Sources[n.Source].Role != provenance.Forbid {
 		if n.Overruled {
-			return overruledValue(n)
+			return u.overruled(n, v)
 		}
 		if !hasChildren(n) || v == nil {
 			return nil
@@ -46,20 +63,26 @@ func unset(n *provenance.Node, v any, s *schema, rec *provenance.Record) any {
 	}
 	switch at := v.(type) {
 	case map[string]any:
-		return unsetFields(n, at, s, rec)
+		return u.unsetFields(n, at, s)
 	case []any:
-		return unsetElements(n, at, s, rec)
+		return u.unsetElements(n, at, s)
 	case nil:
-		return restoreBeneath(n, s, rec)
+		return u.restoreBeneath(n, s)
 	}
 	return v
 }
 
-func overruledValue(n *provenance.Node) any {
-	if n.Lost {
-		return lostValue{}
+// overruled is the user's value at n, where v is now.
+func (u undoing) overruled(n *provenance.Node, v any) any {
+	switch {
+	case !n.Lost:
+		return cloneJSON(n.Was)
+	case !u.mark:
+		return v
+	case n.Kind == provenance.Element:
+		return map[string]any{"name": n.Name, lostField: lostValue{}}
 	}
-	return cloneJSON(n.Was)
+	return lostValue{}
 }
 
 func hasChildren(n *provenance.Node) bool {
@@ -69,40 +92,28 @@ func hasChildren(n *provenance.Node) bool {
 	return false
 }
 
-func unsetFields(n *provenance.Node, fields map[string]any, s *schema, rec *provenance.Record) any {
+func (u undoing) unsetFields(n *provenance.Node, fields map[string]any, s *schema) any {
 	sentEmpty := n.WasEmpty || len(fields) == 0 && n.Source == provenance.NoSource
 	for c := range n.Children() {
-		step := s.field(c.Name)
-		if left := unset(c, fields[c.Name], step, rec); left != nil {
+		if left := u.unset(c, fields[c.Name], s.field(c.Name)); left != nil {
 			fields[c.Name] = left
 		} else {
 			delete(fields, c.Name)
 		}
 	}
-	if len(fields) == 0 && !sentEmpty && n != rec.Root() {
+	if len(fields) == 0 && !sentEmpty && n != u.rec.Root() {
 		return nil
 	}
 	return fields
 }
 
-func unsetElements(n *provenance.Node, list []any, s *schema, rec *provenance.Record) any {
+func (u undoing) unsetElements(n *provenance.Node, list []any, s *schema) any {
 	if s.shape != shapeKeyed {
 		return list
 	}
 	sentEmpty := n.WasEmpty || len(list) == 0 && n.Source == provenance.NoSource
 	for c := range n.Children() {
-		i := indexOf(list, s.keys, c.Name)
-		if i < 0 {
-			if left := unset(c, nil, s.elem, rec); left != nil {
-				list = append(list, left)
-			}
-			continue
-		}
-		if left := unset(c, list[i], s.elem, rec); left != nil {
-			list[i] = left
-		} else {
-			list = append(list[:i], list[i+1:]...)
-		}
+		list = u.unsetElement(c, list, s)
 	}
 	if len(list) == 0 && !sentEmpty {
 		return nil
@@ -110,15 +121,30 @@ func unsetElements(n *provenance.Node, list []any, s *schema, rec *provenance.Re
 	return list
 }
 
+func (u undoing) unsetElement(n *provenance.Node, list []any, s *schema) []any {
+	i := indexOf(list, s.keys, n.Name)
+	if i < 0 {
+		if left := u.unset(n, nil, s.elem); left != nil {
+			list = append(list, left)
+		}
+		return list
+	}
+	if left := u.unset(n, list[i], s.elem); left != nil {
+		list[i] = left
+		return list
+	}
+	return append(list[:i], list[i+1:]...)
+}
+
 // restoreBeneath rebuilds overruled values under a container that is gone.
-func restoreBeneath(n *provenance.Node, s *schema, rec *provenance.Record) any {
+func (u undoing) restoreBeneath(n *provenance.Node, s *schema) any {
 	if s.shape == shapeKeyed {
-		if list, _ := unsetElements(n, nil, s, rec).([]any); len(list) > 0 {
+		if list, _ := u.unsetElements(n, nil, s).([]any); len(list) > 0 {
 			return list
 		}
 		return nil
 	}
-	if fields, _ := unsetFields(n, map[string]any{}, s, rec).(map[string]any); len(fields) > 0 {
+	if fields, _ := u.unsetFields(n, map[string]any{}, s).(map[string]any); len(fields) > 0 {
 		return fields
 	}
 	return nil
@@ -184,7 +210,7 @@ func (e *Engine) proven(ctx context.Context, s *Snapshot, req Request, text stri
 	}
 	again.discardProvenance()
 	again.dropEmptyAbove(claim)
-	residue(again.root, claim)
+	undoing{rec: claim, mark: true}.unset(claim.Root(), again.root, vmSchema())
 	again.rec = provenance.New()
 	out, err := e.expand(ctx, s, again, req)
 	if err != nil || !equalJSON(sent.root, again.root) {

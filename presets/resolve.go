@@ -46,10 +46,8 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) 
 	if err != nil {
 		return nil, err
 	}
-	q, problems := w.query(ctx, req, owner)
-	problems = append(problems, e.unserved(w)...)
-	m, more := s.match(q)
-	problems = append(problems, more...)
+	q := w.query(ctx, req, owner)
+	m, problems := s.match(q)
 	enforced, shadowed := split(m.presets)
 	w.apply(s, q, enforced)
 	if w.instance != nil {
@@ -61,6 +59,7 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) 
 	}
 	w.closeUp()
 	problems = append(problems, w.errs...)
+	problems = append(problems, e.unserved(w)...)
 	problems = append(problems, w.forbidden(enforced)...)
 	if e.RejectConflicts {
 		problems = append(problems, w.rejected()...)
@@ -105,7 +104,7 @@ func split(matched []*Compiled) (enforced, shadowed []*Compiled) {
 }
 
 // query says what selectors and conditions see of w.
-func (w *work) query(ctx context.Context, req Request, owner *ownerVM) (*query, field.ErrorList) {
+func (w *work) query(ctx context.Context, req Request, owner *ownerVM) *query {
 	view := w.root
 	if owner != nil {
 		view = owner.view(w)
@@ -120,19 +119,18 @@ func (w *work) query(ctx context.Context, req Request, owner *ownerVM) (*query, 
 		eval:      evaluation{ctx: ctx, object: withSpine(view)},
 	}
 	q.eval.namespaceOf = &q.namespace
-	var errs, more field.ErrorList
 	if w.instance == nil || owner != nil {
 		annotations, _ := meta["annotations"].(map[string]any)
-		q.steering, errs = parseSteering(annotations, field.NewPath("metadata", "annotations"))
+		q.steering = parseSteering(annotations)
 	}
 	if w.instance != nil {
 		q.noLegacy, q.instanceLabels = w.legacyExcluded(), matchLabels(template["labels"])
 		annotations, _ := template["annotations"].(map[string]any)
-		var own steering
-		own, more = parseSteering(annotations, field.NewPath("metadata", "annotations"))
-		q.steering = q.steering.merge(own)
+		q.steering = q.steering.merge(parseSteering(annotations))
 	}
-	return q, append(errs, more...)
+	// What a VM says was judged when the VM was written.
+	q.lenient = owner != nil
+	return q
 }
 
 // apply lets the presets act, strongest layer first.
@@ -147,8 +145,11 @@ func (w *work) apply(s *Snapshot, q *query, enforced []*Compiled) {
 	}
 	for _, c := range enforced {
 		if all, paths := q.steering.excludes(c.Ref); c.defaults != nil && !all {
-			w.addLayer(layer{preset: c, role: c.defaultRole(), root: c.defaults, excluded: paths, beats: w.weaker})
+			w.addLayer(layer{preset: c, role: c.defaultRole(), root: c.defaults, excluded: paths, beats: w.weakerThan(s, c)})
 		}
+	}
+	for i := range w.layers {
+		w.layers[i].barred = w.barred(w.layers[i].role)
 	}
 	for i := range w.layers {
 		w.layers[i].act()
@@ -166,7 +167,7 @@ func (w *work) recordForbids(enforced []*Compiled) {
 }
 
 func (w *work) addLayer(l layer) {
-	l.w, l.source, l.barred = w, provenance.NoSource, w.barred(l.role)
+	l.w, l.source = w, provenance.NoSource
 	w.layers = append(w.layers, l)
 }
 
@@ -189,7 +190,7 @@ func (l *layer) act() {
 		l.force(l.root.kids, l.w.root, root, false)
 	}
 	if len(l.preset.removes) > 0 {
-		taking := &layer{w: l.w, preset: l.preset, role: provenance.Remove, source: provenance.NoSource, barred: l.barred}
+		taking := &layer{w: l.w, preset: l.preset, role: provenance.Remove, source: provenance.NoSource, barred: l.barred, beats: l.beats}
 		for _, r := range l.preset.removes {
 			taking.takeAway(r)
 		}
@@ -201,33 +202,71 @@ func (w *work) barred(r provenance.Role) ownership {
 	if w.instance != nil {
 		return beyondTemplate
 	}
-	spec, _ := w.root["spec"].(map[string]any)
 	var o ownership
-	if spec["instancetype"] != nil {
+	if w.stored {
+		o |= runState // it is people's by now
+	}
+	if w.names("instancetype") {
 		o |= ownedByInstancetype
 	}
-	if spec["preference"] != nil && !r.Outranks() {
+	if !r.Outranks() && w.names("preference") {
 		o |= ownedByPreference
 	}
 	return o
 }
 
-// weaker: a default that acts later replaces what earlier ones defaulted.
-func (w *work) weaker(s provenance.Source) bool { return !s.Role.Outranks() }
+// names reports whether the VM names a matcher, or a preset will make it do so.
+func (w *work) names(matcher string) bool {
+	spec, _ := w.root["spec"].(map[string]any)
+	return spec[matcher] != nil || slices.ContainsFunc(w.layers, func(l layer) bool {
+		return l.root.find(provenance.Of("spec", matcher)) != nil
+	})
+}
 
-// outranks says against which recorded overrides the overrides of c prevail.
+// weakerThan says which recorded defaults the defaults of c replace. At launch
+// they replace all: what came earlier is the weakest layer. On a stored VM they
+// replace those of the platform, of presets that match no longer, and of
+// presets that c outranks.
+func (w *work) weakerThan(s *Snapshot, c *Compiled) func(provenance.Source) bool {
+	return func(recorded provenance.Source) bool {
+		if recorded.Role.Outranks() {
+			return false
+		}
+		other := w.standing(s, recorded, c.Namespace)
+		return !w.stored || other == nil || byPrecedence(c, other) < 0
+	}
+}
+
+// outranks says against which recorded overrides and removes those of c prevail.
 func (w *work) outranks(s *Snapshot, c *Compiled) func(provenance.Source) bool {
 	return func(recorded provenance.Source) bool {
-		_, cluster := nameOf(recorded.Preset)
-		if cluster != c.Cluster() {
+		other := w.standing(s, recorded, c.Namespace)
+		switch {
+		case other == nil:
+			return true
+		case other.Cluster() != c.Cluster():
 			return c.Cluster()
 		}
-		namespace := c.Namespace
-		if other, ok := s.byRef[presetKey{namespace, recorded.Preset}]; ok {
-			return byPrecedence(c, other) < 0
-		}
-		return true
+		return byPrecedence(c, other) < 0
 	}
+}
+
+// standing is the preset that recorded names, if it still has a say: nil
+// where it is gone, or matches a stored VM no longer.
+func (w *work) standing(s *Snapshot, recorded provenance.Source, namespace string) *Compiled {
+	other, ok := s.Lookup(namespace, recorded.Preset)
+	if !ok && namespace == "" { // a namespaced preset, seen from a cluster one
+		for _, c := range w.current {
+			if c.Ref == recorded.Preset {
+				return c
+			}
+		}
+		return nil
+	}
+	if !ok || w.stored && !slices.Contains(w.current, other) {
+		return nil
+	}
+	return other
 }
 
 // rejected makes conflicts refusals.

@@ -17,6 +17,8 @@ type steering struct {
 	named []string
 	// excluded presets, as in virtwright.dev/exclude.
 	excluded []exclusion
+	// problems with what the annotations say.
+	problems field.ErrorList
 }
 
 // An exclusion keeps defaults of one preset away, all or those under a path.
@@ -25,27 +27,27 @@ type exclusion struct {
 	path provenance.Path
 }
 
-func parseSteering(annotations map[string]any, at *field.Path) (steering, field.ErrorList) {
+func parseSteering(annotations map[string]any) steering {
 	var s steering
-	var errs field.ErrorList
+	at := field.NewPath("metadata", "annotations")
 	if text, _ := annotations[v1alpha1.AnnotationPresets].(string); text != "" {
 		s.named = listOf(text)
 	}
 	text, _ := annotations[v1alpha1.AnnotationExclude].(string)
 	for _, item := range listOf(text) {
 		ref, pathText, hasPath := strings.Cut(item, ":")
-		e := exclusion{ref: ref}
+		e := exclusion{ref: strings.TrimSpace(ref)}
 		if hasPath {
 			p, err := parseKnown(strings.TrimSpace(pathText))
 			if err != nil {
-				errs = append(errs, field.Invalid(at.Key(v1alpha1.AnnotationExclude), item, fmt.Sprintf("must be NAME, cluster/NAME, NAME:PATH or *: %v", err)))
+				s.problems = append(s.problems, field.Invalid(at.Key(v1alpha1.AnnotationExclude), item, fmt.Sprintf("must be NAME, cluster/NAME, NAME:PATH or *: %v", err)))
 				continue
 			}
 			e.path = p
 		}
 		s.excluded = append(s.excluded, e)
 	}
-	return s, errs
+	return s
 }
 
 // listOf splits at commas that stand outside brackets.
@@ -69,7 +71,9 @@ func listOf(text string) []string {
 }
 
 func (s steering) merge(o steering) steering {
-	return steering{named: append(slices.Clone(s.named), o.named...), excluded: append(slices.Clone(s.excluded), o.excluded...)}
+	return steering{
+		named: slices.Concat(s.named, o.named), excluded: slices.Concat(s.excluded, o.excluded), problems: slices.Concat(s.problems, o.problems),
+	}
 }
 
 // excludes reports whether all defaults of ref are kept away, and else which paths.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 )
@@ -20,6 +18,11 @@ type revision struct {
 	// changed in place.
 	old, sent map[string]any
 	work      *work
+	// before are the presets that matched what is stored.
+	before []*Compiled
+	// foreign says that the stored record is of a version that this program
+	// cannot read, and so stays as it is.
+	foreign string
 	// notes for the writer.
 	notes []string
 }
@@ -74,10 +77,10 @@ func (r *revision) loadRecord() error {
 	text, _ := lookup(r.old, vmSchema(), provenanceOn(VirtualMachine)).(string)
 	rec, err := provenance.Decode(text)
 	if err != nil {
-		rec = provenance.New() // never written by us, so nothing is ours
+		rec, r.foreign = provenance.New(), text
 	}
 	for _, n := range rec.Decided() {
-		n.Weak = rec.Sources[n.Source].Role != provenance.Remove
+		n.Weak = true
 	}
 	w := r.work
 	w.rec, w.inherited = rec, len(rec.Sources)
@@ -91,13 +94,16 @@ func (r *revision) loadRecord() error {
 func (r *revision) run(ctx context.Context) (*Result, error) {
 	spec := !equalJSON(withoutRunState(r.old["spec"]), withoutRunState(r.work.root["spec"]))
 	labels := r.differs(vmLabels) || r.differs(templateLabels)
+	anew := labels || r.steers()
+	if anew {
+		r.before = r.matchBefore(ctx)
+	}
 	if spec || labels {
 		r.reconcile()
 	}
 	if r.asksAnew() {
 		return r.reapply(ctx)
 	}
-	anew := labels || r.annotationDiffers(v1alpha1.AnnotationPresets) || r.annotationDiffers(v1alpha1.AnnotationExclude)
 	var m matching
 	if spec || anew {
 		var err error
@@ -119,7 +125,7 @@ func annotations(vm map[string]any) map[string]any {
 }
 
 func (r *revision) annotationDiffers(key string) bool {
-	return annotations(r.old)[key] != annotations(r.sent)[key]
+	return !equalJSON(annotations(r.old)[key], annotations(r.sent)[key])
 }
 
 func withoutRunState(spec any) map[string]any {
@@ -141,12 +147,12 @@ func (r *revision) differs(p provenance.Path) bool {
 // checks forbid rules.
 func (r *revision) match(ctx context.Context, anew bool) (matching, error) {
 	w := r.work
-	q, problems := r.query(ctx, w.root)
-	m, more := r.snap.match(q)
-	problems = append(problems, more...)
+	q := r.query(ctx, w.root)
+	m, problems := r.snap.match(q)
 	enforced, _ := split(m.presets)
+	w.current = m.presets
 	if anew {
-		w.applyNew(r, q, r.newlyMatching(ctx, enforced))
+		w.applyNew(r, q, slices.DeleteFunc(slices.Clone(enforced), func(c *Compiled) bool { return slices.Contains(r.before, c) }))
 		w.closeUp()
 		problems = append(problems, w.errs...)
 	}
@@ -165,17 +171,25 @@ func (r *revision) match(ctx context.Context, anew bool) (matching, error) {
 }
 
 // query looks at what the user wrote of root.
-func (r *revision) query(ctx context.Context, root map[string]any) (*query, field.ErrorList) {
+func (r *revision) query(ctx context.Context, root map[string]any) *query {
 	view, _ := cloneJSON(root).(map[string]any)
 	residueOfStored(view, r.work.rec)
-	return (&work{root: view}).query(ctx, r.req, nil)
+	q := (&work{root: view}).query(ctx, r.req, nil)
+	q.lenient = !r.steers()
+	return q
 }
 
-// newlyMatching are the presets that match now and did not match what is stored.
-func (r *revision) newlyMatching(ctx context.Context, now []*Compiled) []*Compiled {
-	q, _ := r.query(ctx, r.old)
-	before, _ := r.snap.match(q)
-	return slices.DeleteFunc(slices.Clone(now), func(c *Compiled) bool { return slices.Contains(before.presets, c) })
+// steers reports whether the writer changed what steers the engine.
+func (r *revision) steers() bool {
+	return r.annotationDiffers(v1alpha1.AnnotationPresets) || r.annotationDiffers(v1alpha1.AnnotationExclude)
+}
+
+// matchBefore are the presets that match what is stored.
+func (r *revision) matchBefore(ctx context.Context) []*Compiled {
+	q := r.query(ctx, r.old)
+	q.lenient = true
+	m, _ := r.snap.match(q)
+	return m.presets
 }
 
 // applyNew lets presets act on a VM that others have filled. A default
@@ -186,6 +200,7 @@ func (w *work) applyNew(r *revision, q *query, presets []*Compiled) {
 		return
 	}
 	w.indexElements(w.rec.Root(), w.root, vmSchema())
+	w.stored = true
 	w.apply(r.snap, q, presets)
 	w.rec.Snapshot = r.snap.Hash()
 }
@@ -218,11 +233,12 @@ func (r *revision) reapply(ctx context.Context) (*Result, error) {
 	w := r.work
 	w.dropProvenance()
 	residueOfStored(w.root, w.rec)
-	fresh := &work{root: w.root, rec: provenance.New()}
+	fresh := &work{root: w.root, rec: provenance.New(), again: true}
 	out, err := r.engine.expand(ctx, r.snap, fresh, r.req)
 	if err != nil {
 		return nil, err
 	}
+	out.Warnings = bounded(slices.Concat(r.notes, out.Warnings))
 	out.Patch = diff(r.sent, fresh.root, vmSchema())
 	return out, nil
 }
@@ -232,7 +248,9 @@ func (r *revision) finish(m matching) (*Result, error) {
 	w := r.work
 	deeds := w.deeds()
 	w.rec.DropUnused()
-	if w.rec.Empty() {
+	if r.foreign != "" {
+		w.setAnnotation(r.foreign)
+	} else if w.rec.Empty() {
 		w.dropProvenance()
 	} else if err := w.annotate(); err != nil {
 		return nil, err

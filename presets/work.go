@@ -22,6 +22,12 @@ type work struct {
 	// holed are lists with removed elements, closed up at the end.
 	holed []holed
 
+	// stored says that the object is a VM that is stored already; current are
+	// the presets that match it now.
+	stored bool
+	// again says that the VM is expanded anew.
+	again   bool
+	current []*Compiled
 	// inherited is how many sources of rec acted before this request.
 	inherited int
 
@@ -93,6 +99,16 @@ func (w *work) decidedAgainstUser(n *provenance.Node) bool {
 // takenAway reports whether n was removed, which no weaker layer undoes.
 func (w *work) takenAway(n *provenance.Node) bool {
 	return n != nil && n.Source != provenance.NoSource && w.rec.Sources[n.Source].Role == provenance.Remove
+}
+
+// blocked reports whether what is at n was taken away by something that the
+// layer does not outrank.
+func (l *layer) blocked(n *provenance.Node) bool { return l.w.takenAway(n) && !l.beatsLeaf(n) }
+
+// standsAgainst reports whether an override or remove decided n that the layer
+// does not outrank.
+func (l *layer) standsAgainst(n *provenance.Node) bool {
+	return l.w.decidedAgainstUser(n) && !l.beatsLeaf(n)
 }
 
 // lost notes that the layer's leaf p lost to n, which is a conflict when

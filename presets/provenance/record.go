@@ -216,6 +216,11 @@ func (n *Node) Has() bool {
 	return false
 }
 
+// Release forgets what decided n itself.
+func (n *Node) Release() {
+	n.Source, n.Overruled, n.Lost, n.Was, n.Weak = NoSource, false, false, nil, false
+}
+
 // Clear forgets n and everything beneath it.
 func (n *Node) Clear() {
 	n.Source, n.child = NoSource, nil
