@@ -10,7 +10,7 @@ import (
 // Fresh says that obj is new, so that whoever made it puts it into the patch.
 func (l *layer) fill(kids []*part, obj map[string]any, n *provenance.Node, fresh bool) {
 	for _, p := range kids {
-		if l.keptAway(p) || l.rivalPresent(p, obj, n) {
+		if l.keptAway(p) || l.rivalPresent(p, obj, n, fresh) {
 			continue
 		}
 		switch {
@@ -26,24 +26,22 @@ func (l *layer) fill(kids []*part, obj map[string]any, n *provenance.Node, fresh
 
 // rivalPresent reports whether the choice that p belongs to is made otherwise.
 // A choice that only weaker defaults made is undone.
-func (l *layer) rivalPresent(p *part, obj map[string]any, n *provenance.Node) bool {
+func (l *layer) rivalPresent(p *part, obj map[string]any, n *provenance.Node, fresh bool) bool {
 	for _, rival := range p.rivals {
-		value := obj[rival]
-		if value == nil {
+		if obj[rival] == nil {
 			continue
 		}
 		at := n.Find(provenance.Segment{Name: rival})
-		if l.beatsAll(value, at) {
+		if l.beatsAll(obj[rival], at) && !l.blocked(n.Find(p.seg)) {
 			at.Clear()
 			at.Change = provenance.Removed
 			delete(obj, rival)
 			continue
 		}
-		p.leaves(nil, func(_ provenance.Path, leaf *part) {
-			if winner := firstDecided(at); winner != nil {
-				l.lost(leaf, winner, nil)
-			}
-		})
+		if at != nil && (fresh || at.Change == provenance.Added || at.Source != provenance.NoSource) {
+			// A peer made the choice, not the user.
+			l.lostChoice(p, firstDecided(at), obj[rival])
+		}
 		return true
 	}
 	return false
@@ -93,6 +91,10 @@ func (l *layer) fillLeaf(p *part, obj map[string]any, parent *provenance.Node, f
 		if _, container := cur.(map[string]any); !container || !p.emptyObject() {
 			l.lost(p, n, cur)
 		}
+		return
+	}
+	if cur != nil && p.same(cur) {
+		l.decides(n)
 		return
 	}
 	l.put(p, obj, l.w.rec.Child(parent, p.seg), fresh)
@@ -221,15 +223,7 @@ func (l *layer) listAt(p *part, obj map[string]any) ([]any, bool) {
 		l.w.wrongType(p, cur, "a list")
 		return nil, false
 	}
-	for _, e := range list {
-		switch e.(type) {
-		case map[string]any, tombstone:
-		default:
-			l.w.wrongType(p, cur, "a list of objects")
-			return nil, false
-		}
-	}
-	return list, true
+	return list, l.w.checkElements(list, p.schema.keys, p.path)
 }
 
 // addElement appends e to list, which is recorded at n.
@@ -273,15 +267,8 @@ func (l *layer) mayAct(p *part) bool {
 	if l.excludes(p) || p.owner&l.barred != 0 {
 		return false
 	}
-	path, err := provenance.ParsePath(p.path)
-	if err != nil {
-		return false
-	}
-	for i := range path {
-		if l.blocked(l.w.rec.At(path[:i+1])) {
-			return false
-		}
-		if slices.ContainsFunc(l.excluded, path.HasPrefix) {
+	for i := range p.at {
+		if l.blocked(l.w.rec.At(p.at[:i+1])) {
 			return false
 		}
 	}

@@ -13,6 +13,9 @@ type outcome struct {
 	shadowed []*Compiled
 	req      Request
 	owner    *ownerVM
+	platform *Platform
+	// base is the object before presets acted, where shadowed ones want it.
+	base map[string]any
 }
 
 // finish stores the record on the object and puts together what there is to say.
@@ -104,17 +107,14 @@ type preview struct {
 // preview runs all that match as if every preset were enforced, on a fresh
 // copy, and tells what that would change.
 func (w *work) preview(s *Snapshot, q *query, o outcome) *preview {
-	shadow, err := load(o.req.Kind, o.req.Object)
-	if err != nil {
-		return &preview{}
-	}
-	if shadow.storedProvenance() != "" {
-		shadow.discardProvenance()
-	}
+	shadow := &work{root: o.base, instance: w.instance, rec: provenance.New()}
 	if _, err := shadow.adoptOwner(o.req.Owner); err != nil {
 		return &preview{}
 	}
 	shadow.apply(s, q, o.matching.presets)
+	if o.platform != nil {
+		shadow.applyPlatform(o.platform)
+	}
 	shadow.closeUp()
 	out := &preview{}
 	for _, c := range o.shadowed {

@@ -71,7 +71,8 @@ func fuzzPresets() []*Compiled {
 		{"priority": 5, "overrides": map[string]any{"metadata": map[string]any{"labels": map[string]any{"managed": "yes"}},
 			"spec": map[string]any{"runStrategy": "Halted", "template": map[string]any{"spec": map[string]any{"domain": map[string]any{"memory": map[string]any{"guest": "1Gi"}}}}}}},
 		{"remove": []any{"spec.template.spec.domain.devices.rng", "spec.template.spec.domain.devices.inputs[tablet]"},
-			"forbid": []any{map[string]any{"path": "spec.template.spec.volumes[*].hostDisk"}}},
+			"forbid": []any{map[string]any{"path": "spec.template.spec.volumes[*].hostDisk.path"}, map[string]any{"path": "spec.template.spec.domain.memory.maxGuest"}}},
+		{"remove": []any{"spec.template.spec.domain.cpu.model", "spec.template.spec.domain.chassis.sku"}},
 		{"match": map[string]any{"conditions": []any{map[string]any{"name": "c", "expression": "object.metadata.name.startsWith('w')"}}},
 			"defaults": map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"hostname": "w"}}}}},
 	}

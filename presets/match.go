@@ -74,13 +74,7 @@ func (s *Snapshot) match(q *query) (matching, field.ErrorList) {
 		x.candidates(q.labels, q.namespace.Labels, keep)
 	}
 	var m matching
-	errs := append(q.steering.problems, s.addNamed(q, &m, keep)...)
-	if q.lenient {
-		for _, e := range errs {
-			m.warnings = append(m.warnings, e.Error())
-		}
-		errs = nil
-	}
+	errs := q.forgive(append(q.steering.problems, s.addNamed(q, &m, keep)...), &m)
 	slices.SortFunc(found, byPrecedence)
 	// An In selector with two values that both keys carry cannot find a
 	// preset twice, but an annotation may name one twice.
@@ -98,6 +92,17 @@ func (s *Snapshot) match(q *query) (matching, field.ErrorList) {
 		}
 	}
 	return m, errs
+}
+
+// forgive turns problems into warnings where they are nobody's doing now.
+func (q *query) forgive(errs field.ErrorList, m *matching) field.ErrorList {
+	if !q.lenient {
+		return errs
+	}
+	for _, e := range errs {
+		m.warnings = append(m.warnings, e.Error())
+	}
+	return nil
 }
 
 func (c *Compiled) outranksUser() bool {

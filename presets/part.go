@@ -19,7 +19,8 @@ import (
 type part struct {
 	seg    provenance.Segment
 	schema *schema
-	// path is the text form of where the part lies.
+	// at is where the part lies and path its text form.
+	at   provenance.Path
 	path string
 	leaf bool
 	// value of a leaf, as decoded JSON; never changed after compilation.
@@ -52,7 +53,7 @@ func (c *partCompiler) fail(p provenance.Path, value any, format string, args ..
 
 // compile returns the part for value at p, or nil after reporting why not.
 func (c *partCompiler) compile(value any, s *schema, p provenance.Path) *part {
-	out := &part{schema: s, path: p.String(), owner: ownerOf(p)}
+	out := &part{schema: s, at: p, path: p.String(), owner: ownerOf(p)}
 	if len(p) > 0 {
 		out.seg = p[len(p)-1]
 	}

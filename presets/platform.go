@@ -55,6 +55,7 @@ var platformRules = []platformRule{
 	{"watchdog", (*machine).watchdog},
 	{"firmware", (*machine).firmware},
 	{"cpu-model", (*machine).cpuModel},
+	{"confidential", (*machine).confidential},
 }
 
 // machine is a VM on which platform rules act.
@@ -89,8 +90,10 @@ type spot struct {
 	m      *machine
 	parent *spot
 	name   string
-	obj    map[string]any
-	node   *provenance.Node
+	// key of the element of list name; "" where name is a field.
+	key  string
+	obj  map[string]any
+	node *provenance.Node
 	// dead spots lie where a preset took something away, or where the
 	// user wrote something that is no object.
 	dead  bool
@@ -123,7 +126,11 @@ func (s *spot) path() provenance.Path {
 	if s.parent == nil {
 		return nil
 	}
-	return s.parent.path().With(provenance.Segment{Name: s.name})
+	at := s.parent.path().With(provenance.Segment{Name: s.name})
+	if s.key != "" {
+		at = at.With(provenance.Segment{Name: s.key, Kind: provenance.Element})
+	}
+	return at
 }
 
 // get returns the value of a field; nil where there is none.

@@ -127,7 +127,13 @@ func (m *machine) watchdog() {
 	if !watchdog.exists() {
 		return
 	}
-	model := map[string]string{amd64: "i6300esb", s390x: "diag288"}[m.arch()]
+	model := "i6300esb" // KubeVirt treats what it does not know as amd64
+	switch m.arch() {
+	case s390x:
+		model = "diag288"
+	case arm64:
+		model = ""
+	}
 	for _, other := range []string{"i6300esb", "diag288"} {
 		if watchdog.has(other) {
 			model = other
@@ -135,5 +141,12 @@ func (m *machine) watchdog() {
 	}
 	if model != "" {
 		watchdog.in(model).set("action", "reset")
+	}
+}
+
+// confidential names the socket of the host's quote service to a TDX guest.
+func (m *machine) confidential() {
+	if m.domain.in("launchSecurity").in("tdx").exists() {
+		m.meta.in("annotations").set("kubevirt.io/qgs-socket-path", "/var/run/tdx-qgs/qgs.socket")
 	}
 }

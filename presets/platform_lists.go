@@ -9,6 +9,9 @@ func (s *spot) elements(name string) []*spot {
 	if len(list) == 0 || s.taken(provenance.Segment{Name: name}) || !s.make() {
 		return nil
 	}
+	if at := s.path().With(provenance.Segment{Name: name}); !s.m.w.checkElements(list, byName, at.String()) {
+		return nil
+	}
 	n := s.m.w.rec.Child(s.node, provenance.Segment{Name: name})
 	out := make([]*spot, 0, len(list))
 	for i, e := range list {
@@ -27,7 +30,7 @@ func (s *spot) element(n *provenance.Node, key string, i int, fields map[string]
 		at.Index = int32(i)
 	}
 	return &spot{
-		m: s.m, parent: s, name: n.Name, obj: fields, node: at,
+		m: s.m, parent: s, name: n.Name, key: key, obj: fields, node: at,
 		fresh: s.fresh || n.Change == provenance.Added || at.Change == provenance.Added,
 	}
 }
@@ -66,5 +69,5 @@ func (s *spot) add(name, key string) *spot {
 		at.Change, at.Value = provenance.Added, fields
 	}
 	l.decides(w.rec.Child(at, provenance.Segment{Name: "name"}))
-	return &spot{m: s.m, parent: s, name: name, obj: fields, node: at, fresh: true}
+	return &spot{m: s.m, parent: s, name: name, key: key, obj: fields, node: at, fresh: true}
 }

@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 const (
@@ -47,9 +49,9 @@ func (m *machine) machineType() {
 }
 
 // pciTopology pins how PCI devices are laid out, so that a guest finds them
-// where they were after an upgrade.
+// where they were after an upgrade. A machine that was made without keeps its layout.
 func (m *machine) pciTopology() {
-	if arch := m.arch(); arch != amd64 && arch != arm64 {
+	if arch := m.arch(); m.w.again || arch != amd64 && arch != arm64 {
 		return
 	}
 	t := m.domain.in("machine").text("type")
@@ -69,10 +71,11 @@ func (m *machine) cpuRequest() {
 // memoryGuest takes the guest's memory from the request, else the limit, else the huge page.
 func (m *machine) memoryGuest() {
 	memory, resources := m.domain.in("memory"), m.domain.in("resources")
+	m.domain.set("memory", map[string]any{})
 	for _, from := range []any{
 		resources.in("requests").get("memory"), resources.in("limits").get("memory"), memory.in("hugepages").get("pageSize"),
 	} {
-		if from != nil {
+		if _, err := parseQuantity(from); err == nil {
 			memory.set("guest", from)
 			return
 		}
@@ -82,7 +85,7 @@ func (m *machine) memoryGuest() {
 // cpuTopology completes a topology; sockets follow from CPU resources, rounded up.
 func (m *machine) cpuTopology() {
 	cpu := m.domain.in("cpu")
-	none := !cpu.has("sockets") && !cpu.has("cores") && !cpu.has("threads")
+	none := isZero(cpu.get("sockets")) && isZero(cpu.get("cores")) && isZero(cpu.get("threads"))
 	sockets := int64(1)
 	if none {
 		resources := m.domain.in("resources")
@@ -98,9 +101,15 @@ func (m *machine) cpuTopology() {
 	cpu.set("threads", int64(1))
 }
 
+// isZero reports whether a number is 0 or absent.
+func isZero(v any) bool { return v == nil || equalJSON(v, int64(0)) }
+
+// maxCPUs is more than any machine has.
+const maxCPUs = 1 << 20
+
 func (m *machine) wholeCPUs(v any, at string) int64 {
 	q, err := parseQuantity(v)
-	if err != nil {
+	if err != nil || q.CmpInt64(maxCPUs) > 0 {
 		m.w.errs = append(m.w.errs, field.Invalid(field.NewPath(at), v, "must be a quantity such as 2 or 500m"))
 		return 1
 	}
@@ -141,6 +150,10 @@ func (m *machine) evictionStrategy() {
 func (m *machine) podNetwork() {
 	if m.devices.get("autoattachPodInterface") == false || nonEmpty(m.spec.get("networks")) || nonEmpty(m.devices.get("interfaces")) {
 		return
+	}
+	name := provenance.Segment{Name: "default", Kind: provenance.Element}
+	if m.devices.taken(provenance.Segment{Name: "interfaces"}, name) || m.spec.taken(provenance.Segment{Name: "networks"}, name) {
+		return // half a pair is worse than none
 	}
 	m.devices.add("interfaces", "default").set(orElse(m.platform.NetworkInterface, "bridge"), map[string]any{})
 	m.spec.add("networks", "default").set("pod", map[string]any{})

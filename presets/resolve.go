@@ -49,6 +49,10 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) 
 	q := w.query(ctx, req, owner)
 	m, problems := s.match(q)
 	enforced, shadowed := split(m.presets)
+	var base map[string]any
+	if len(shadowed) > 0 {
+		base, _ = cloneJSON(w.root).(map[string]any)
+	}
 	w.apply(s, q, enforced)
 	if w.instance != nil {
 		problems = append(problems, w.legacyConflicts()...)
@@ -67,7 +71,7 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) 
 	if len(problems) > 0 {
 		return nil, w.refusal(problems)
 	}
-	return w.finish(s, q, outcome{matching: m, shadowed: shadowed, req: req, owner: owner})
+	return w.finish(s, q, outcome{matching: m, shadowed: shadowed, req: req, owner: owner, platform: e.Platform, base: base})
 }
 
 // unserved refuses what standalone mode does not serve.

@@ -324,6 +324,46 @@ match: {conditions: [{name: no-tpm, expression: "!has(object.spec.template.spec.
 			reason: "null is how absent looks in JSON", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
 			object: domain("{cpu: null}"), want: map[string]string{at + "cpu.cores": "2"},
 		},
+		"WrongShapes": {
+			reason:  "forbid, remove and default meet a list where an object should be",
+			presets: list(cluster("a", `forbid: [{path: "spec.template.spec.domain.cpu.cores"}, {path: "spec.template.spec.volumes[*].hostDisk.path"}]`), cluster("b", `remove: ["spec.template.spec.domain.cpu.model"]`)),
+			object:  vm("spec: {template: {spec: {domain: {cpu: [{}]}, volumes: [{name: a, hostDisk: [x]}]}}}"), want: map[string]string{at + "cpu": "[{}]"},
+		},
+		"HalfANetworkTakenAway": {
+			reason: "the platform adds both halves of the pod network or none", engine: presets.Engine{Platform: &presets.Platform{}},
+			presets: list(cluster("a", `remove: ["spec.template.spec.networks[default]"]`)), object: vm(""),
+			want: map[string]string{at + "devices.interfaces": "", "spec.template.spec.networks": ""},
+		},
+		"InstancetypeByPreset": {
+			reason: "also a preset names no instancetype in standalone mode", engine: presets.Engine{Platform: &presets.Platform{}},
+			presets: list(cluster("a", "defaults: {spec: {instancetype: {name: u1}}}")), object: vm(""), err: []string{"spec.instancetype"},
+		},
+		"ChoiceOfUserIsNoConflict": {
+			reason: "presets that lose to the user's choice do not conflict", engine: presets.Engine{RejectConflicts: true},
+			presets: list(cluster("a", defaults("{devices: {disks: [{name: root, cdrom: {bus: sata}}]}}")), cluster("b", defaults("{devices: {disks: [{name: root, disk: {bus: virtio}}]}}"))),
+			object:  vm("spec: {template: {spec: {domain: {devices: {disks: [{name: root, cdrom: {}}]}}, volumes: [{name: root, emptyDisk: {capacity: 1Gi}}]}}}"),
+			want:    map[string]string{at + "devices.disks[root].cdrom.bus": `"sata"`, at + "devices.disks[root].disk": ""},
+		},
+		"TwoOfOneName": {
+			reason:  "two elements of one name are refused where a preset would merge them",
+			presets: list(cluster("a", overrides("{cpu: {features: [{name: vmx, policy: disable}]}}"))),
+			object:  domain("{cpu: {features: [{name: vmx}, {name: vmx, policy: require}]}}"), err: []string{at + "cpu.features[1].name", "Duplicate"},
+		},
+		"TooManyElements": {
+			reason: "a list is bounded before it costs anything", engine: presets.Engine{Platform: &presets.Platform{}},
+			object: vm("spec: {template: {spec: {domain: {devices: {inputs: [" + strings.Repeat("{name: a},", 600) + "]}}}}}"), err: []string{at + "devices.inputs", "must have at most 512 items"},
+		},
+		"ExcludePattern": {
+			reason:  "a pattern excludes each element",
+			presets: list(cluster("a", defaults("{devices: {disks: [{name: root, cache: none, io: native}]}}"))),
+			object:  `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {virtwright.dev/exclude: "cluster/a : spec.template.spec.domain.devices.disks[*].cache"}}, spec: {template: {spec: {volumes: [{name: root, emptyDisk: {}}]}}}}`,
+			want:    map[string]string{at + "devices.disks[root].cache": "", at + "devices.disks[root].io": `"native"`},
+		},
+		"WarnOnPlatform": {
+			reason: "mode Warn judges the result, platform defaults included", engine: presets.Engine{Platform: &presets.Platform{}},
+			presets: list(cluster("a", `{mode: Warn, forbid: [{path: "spec.template.spec.domain.devices.interfaces[*].bridge", message: masquerade only}]}`)),
+			object:  vm(""), warn: []string{"would refuse spec.template.spec.domain.devices.interfaces[default].bridge: masquerade only"},
+		},
 		"ForgedProvenance": {
 			reason: "a record that a user made up is discarded", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
 			object: `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {virtwright.dev/provenance: '{"v":1,"snapshot":"x","by":["cluster/a@1:default"],"set":{"spec":{"template":{"spec":{"domain":{"cpu":{"cores":0}}}}}}}'}}, spec: {template: {spec: {domain: {cpu: {cores: 9}}}}}}`,

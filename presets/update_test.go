@@ -2,6 +2,7 @@ package presets_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -185,6 +186,65 @@ func TestUpdate(t *testing.T) {
 			now: list(cluster("m", defaults("{memory: {guest: 8Gi}}"))), create: domain("{cpu: {cores: 6}}"),
 			edit: func(vm map[string]any) { in(vm, "metadata.annotations")[v1alpha1.AnnotationReapply] = "1" },
 			want: map[string]string{at + "cpu.cores": "6", at + "memory.guest": `"8Gi"`},
+		},
+		"RelabelledStaysRunning": {
+			reason:  "run state is people's once it is stored",
+			presets: list(cluster("halt", "match: {labels: {matchLabels: {x: \"y\"}}}\ndefaults: {spec: {running: false}}"), cluster("manual", "match: {labels: {matchLabels: {x: \"y\"}}}\noverrides: {spec: {runStrategy: Manual}}"), cluster("a", "defaults: {spec: {runStrategy: Halted}}")),
+			create:  vm(""),
+			edit: func(vm map[string]any) {
+				in(vm, "metadata.labels")["x"] = "y"
+				in(vm, "spec")["runStrategy"] = "Always"
+			},
+			want: map[string]string{"spec.runStrategy": `"Always"`, "spec.running": ""},
+		},
+		"RelabelledAgainstHigher": {
+			reason:  "a default that newly matches does not beat a stronger one that still does",
+			presets: list(cluster("hi", "priority: 100\n"+defaults("{cpu: {cores: 8}}")), cluster("lo", "match: {labels: {matchLabels: {x: \"y\"}}}\n"+defaults("{cpu: {cores: 2}}"))),
+			create:  vm(""), edit: label("x", "y"), want: map[string]string{at + "cpu.cores": "8"},
+		},
+		"ClusterOverrideAgainstRecordedRemove": {
+			reason:  "a cluster override that newly matches outranks a namespaced remove",
+			presets: list(local("a", `remove: ["spec.template.spec.domain.devices.rng"]`), cluster("b", "match: {labels: {matchLabels: {x: \"y\"}}}\n"+overrides("{devices: {rng: {}}}"))),
+			create:  vm(""), edit: label("x", "y"), want: map[string]string{at + "devices.rng": "{}"},
+		},
+		"NamedPresetGone": {
+			reason:  "a preset that was named and is gone blocks no other edit",
+			presets: list(cluster("gpu", "match: {explicit: true}\n"+defaults("{devices: {rng: {}}}"))), now: []v1alpha1.Preset{},
+			create: `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, labels: {a: b}, annotations: {virtwright.dev/presets: cluster/gpu}}}`,
+			edit:   label("x", "y"), want: map[string]string{"metadata.labels.x": `"y"`, at + "devices.rng": "{}"}, warn: []string{"no such preset"},
+		},
+		"GovernedElementOfUserGoes": {
+			reason:  "an override brings back no element that its user deleted",
+			presets: list(cluster("a", overrides("{devices: {interfaces: [{name: default, model: virtio}]}}"))),
+			create:  vm("spec: {template: {spec: {domain: {devices: {interfaces: [{name: default, masquerade: {}}]}}, networks: [{name: default, pod: {}}]}}}"),
+			edit: func(vm map[string]any) {
+				delete(in(vm, at+"devices"), "interfaces")
+				delete(in(vm, "spec.template.spec"), "networks")
+			},
+			want: map[string]string{at + "devices.interfaces": ""},
+		},
+		"PresenceIsGovernedNotContent": {
+			reason:  "an override {} asks for presence only",
+			presets: list(cluster("a", overrides("{devices: {tpm: {}}}"))), create: vm(""),
+			edit: func(vm map[string]any) { in(vm, at+"devices")["tpm"] = map[string]any{"persistent": true} },
+			want: map[string]string{at + "devices.tpm.persistent": "true"},
+		},
+		"ReapplyWithAValueTooLargeToKeep": {
+			reason:  "what was not kept cannot be restored, and nothing stands in for it",
+			presets: list(cluster("a", "overrides: {metadata: {annotations: {note: short}}}")), now: []v1alpha1.Preset{},
+			create: `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {note: ` + strings.Repeat("long", 300) + `}}}`,
+			edit:   func(vm map[string]any) { in(vm, "metadata.annotations")[v1alpha1.AnnotationReapply] = "1" },
+			want:   map[string]string{"metadata.annotations.note": `"short"`},
+		},
+		"WrongShape": {
+			reason:  "a list where an object should be breaks nothing of ours",
+			presets: list(cluster("a", defaults("{cpu: {cores: 2}}")), cluster("b", `forbid: [{path: "spec.template.spec.domain.memory.guest"}]`+"\nremove: [\"spec.template.spec.domain.memory.maxGuest\"]")),
+			create:  vm(""),
+			edit: func(vm map[string]any) {
+				in(vm, "spec.template.spec.domain")["memory"] = []any{map[string]any{}}
+				in(vm, "metadata.labels")["x"] = "y"
+			},
+			want: map[string]string{at + "memory": "[{}]"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) { c.run(t) })

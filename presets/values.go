@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -119,7 +120,7 @@ func show(v any) string {
 		return fmt.Sprint(v)
 	}
 	if len(b) > 40 {
-		return string(b[:37]) + "..."
+		return strings.ToValidUTF8(string(b[:37]), "") + "..."
 	}
 	return string(b)
 }

@@ -89,7 +89,7 @@ func (w *work) isAsBefore(n *provenance.Node, p provenance.Path) bool {
 
 // isNews reports whether n was decided in this request, by a preset.
 func (w *work) isNews(n *provenance.Node) bool {
-	return !n.Weak && int(n.Source) >= w.inherited && w.rec.Sources[n.Source].Role != provenance.Platform
+	return n.Now && w.rec.Sources[n.Source].Role != provenance.Platform
 }
 
 // warnings says what happened, what matters most first.

@@ -80,7 +80,7 @@ func (l *layer) decides(n *provenance.Node) {
 		}
 		l.source = l.w.addSource(s, l.preset)
 	}
-	n.Source, n.Weak = l.source, false
+	n.Source, n.Weak, n.Now = l.source, false, true
 }
 
 func (w *work) addSource(s provenance.Source, c *Compiled) int32 {
@@ -122,6 +122,15 @@ func (l *layer) lost(p *part, n *provenance.Node, won any) {
 	if !slices.ContainsFunc(l.w.conflicts, func(o Conflict) bool { return o.Path == c.Path && o.Loser == c.Loser }) {
 		l.w.conflicts = append(l.w.conflicts, c)
 	}
+}
+
+// lostChoice notes that p lost to another member of a one-of, which winner decided.
+func (l *layer) lostChoice(p *part, winner *provenance.Node, value any) {
+	if winner == nil || l.peer(winner) == nil {
+		return
+	}
+	c := Conflict{Path: p.path, Winner: l.peer(winner).Ref, Loser: l.preset.Ref, Won: "another choice: " + show(value), Lost: p.seg.Name, legacy: l.preset.legacy}
+	l.w.conflicts = append(l.w.conflicts, c)
 }
 
 // peer returns the preset that decided n, if it is of the same standing as the
@@ -186,18 +195,11 @@ func (l *layer) bars(p *part) bool {
 // excludes reports whether p is kept away by the user.
 func (l *layer) excludes(p *part) bool {
 	for _, e := range l.excluded {
-		if e.String() == p.path {
+		if p.at.HasPrefix(e) {
 			return true
 		}
 	}
 	return false
-}
-
-func (w *work) wrongType(p *part, value any, want string) {
-	at := field.NewPath(p.path)
-	if !slices.ContainsFunc(w.errs, func(e *field.Error) bool { return e.Field == at.String() }) {
-		w.errs = append(w.errs, field.TypeInvalid(at, value, "must be "+want))
-	}
 }
 
 // indexOf finds the element named key.

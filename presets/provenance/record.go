@@ -39,8 +39,9 @@ type Node struct {
 	Change Change
 	// Weak says that a default which comes later may replace this field.
 	Weak bool
-	// New says that this element was added to its list.
-	New bool
+	// New says that this element was added to its list, and Now that the node
+	// was decided since the record was made or read.
+	New, Now bool
 }
 
 // Segment is the step that leads to n.
