@@ -19,9 +19,7 @@ const (
 
 var _ = Describe("The examples", Ordered, func() {
 	var s *story
-	var program string
 	BeforeAll(func() {
-		program = build("virtwright")
 		s = newStory() // its namespace stays empty: examples name theirs
 		s.onlyExamples()
 		s.kubectlAnywhere("apply", "-f", exampleNamespaces)
@@ -33,7 +31,7 @@ var _ = Describe("The examples", Ordered, func() {
 		s.awaitSettled()
 	})
 	expand := func(args ...string) (stdout, stderr string, err error) {
-		cmd := exec.Command(program, append([]string{"expand", "-o", "json", "-f", examplePresets, "-f", exampleNamespaces}, args...)...)
+		cmd := exec.Command(here.programs+"/virtwright", append([]string{"expand", "-o", "json", "-f", examplePresets, "-f", exampleNamespaces}, args...)...)
 		var out, errs strings.Builder
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		err = cmd.Run()

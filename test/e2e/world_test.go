@@ -31,6 +31,8 @@ type world struct {
 	client dynamic.Interface
 	// kubectl runs it with the given standard input.
 	kubectl func(stdin string, args ...string) (stdout, stderr string, err error)
+	// programs is the folder with ours, of one state of the source.
+	programs string
 	// plane and manager are nil in a cluster that was there before.
 	plane   *controlplane.ControlPlane
 	manager *manager
@@ -42,7 +44,7 @@ func visit(ctx context.Context, kubeconfig string) *world {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	Expect(err).NotTo(HaveOccurred())
 	config.QPS = -1
-	return &world{ctx: ctx, config: config, client: clientOf(config), kubectl: func(stdin string, args ...string) (string, string, error) {
+	return &world{ctx: ctx, config: config, client: clientOf(config), programs: build(), kubectl: func(stdin string, args ...string) (string, string, error) {
 		var out, errs bytes.Buffer
 		cmd := exec.CommandContext(ctx, "kubectl", args...)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERC=off")
@@ -57,34 +59,33 @@ func visit(ctx context.Context, kubeconfig string) *world {
 // found makes a cluster and starts a manager in it.
 func found(ctx context.Context) *world {
 	GinkgoHelper()
-	program := build("virtwright-manager")
+	programs := build()
 	plane, err := controlplane.Start(ctx, controlplane.Options{Audit: true})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(plane.Stop)
 	Expect(plane.InstallCRDs(ctx, crds)).To(Succeed())
-	w := &world{ctx: ctx, config: plane.Config(), client: clientOf(plane.Config()), plane: plane}
+	w := &world{ctx: ctx, config: plane.Config(), client: clientOf(plane.Config()), programs: programs, plane: plane}
 	w.kubectl = func(stdin string, args ...string) (string, string, error) {
 		return plane.Kubectl(ctx, stdin, args...)
 	}
-	w.manager = newManager(program, plane.Kubeconfig())
+	w.manager = newManager(programs+"/virtwright-manager", plane.Kubeconfig())
 	DeferCleanup(w.manager.kill)
 	w.manager.start()
 	w.manager.awaitServing()
 	return w
 }
 
-// build builds one of our programs and returns its path.
-func build(program string) string {
+// build builds our programs and returns the folder that they are in.
+func build() string {
 	GinkgoHelper()
 	dir, err := os.MkdirTemp("", "virtwright-e2e-")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(os.RemoveAll, dir)
-	path := dir + "/" + program
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/"+program)
+	cmd := exec.Command("go", "build", "-o", dir+"/", "./cmd/virtwright", "./cmd/virtwright-manager")
 	cmd.Dir = root
 	output, err := cmd.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(output))
-	return path
+	return dir
 }
 
 // ownManager skips a story where the manager is not the suite's to command.
