@@ -124,7 +124,6 @@ type jsonField struct {
 func jsonFields(t reflect.Type) []jsonField {
 	var fields []jsonField
 	for f := range t.Fields() {
-		f := f
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case name == "-" || !f.IsExported():

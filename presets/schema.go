@@ -114,7 +114,6 @@ func (b schemaBuilder) object(t reflect.Type) *schema {
 func (b schemaBuilder) addFields(s *schema, t reflect.Type) {
 	owner := typeName(t)
 	for f := range t.Fields() {
-		f := f
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous && name == "" {
 			embedded := f.Type

@@ -69,7 +69,6 @@ func (w *typeWalk) walk(t reflect.Type) {
 	w.seen[t] = true
 	members := 0
 	for f := range t.Fields() {
-		f := f
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name != "" && name != "-" {
 			w.note(t, name)

@@ -194,12 +194,7 @@ func (l *layer) bars(p *part) bool {
 
 // excludes reports whether p is kept away by the user.
 func (l *layer) excludes(p *part) bool {
-	for _, e := range l.excluded {
-		if p.at.HasPrefix(e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.excluded, p.at.HasPrefix)
 }
 
 // indexOf finds the element named key.
