@@ -1,6 +1,8 @@
 package presets
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -126,7 +128,7 @@ func (w *work) preview(s *Snapshot, q *query, o outcome) *preview {
 			if c.Mode == v1alpha1.ModeWarn {
 				out.warn = append(out.warn, "preset "+c.Ref+" (mode Warn) "+line)
 			}
-			out.audit = append(out.audit, c.Ref+" "+line)
+			out.audit = append(out.audit, fmt.Sprintf("%s@%d %s", c.Ref, c.Generation, line))
 		}
 	}
 	return out

@@ -17,8 +17,12 @@ func (r *revision) reconcile() {
 	}
 	for _, p := range recorded {
 		n := rec.At(p)
-		if n == nil || n.Source == provenance.NoSource || ownerOf(p)&runState != 0 {
-			continue // gone with what it lay under; or people's
+		if n == nil || n.Source == provenance.NoSource {
+			continue // gone with what it lay under
+		}
+		if ownerOf(p)&runState != 0 {
+			r.keepRunning(p)
+			continue
 		}
 		s := rec.Sources[n.Source]
 		if s.Role.Outranks() {
@@ -29,6 +33,18 @@ func (r *revision) reconcile() {
 	}
 	r.reorder(recorded)
 	r.dropWidowed()
+}
+
+// keepRunning lets run state that was given once, and that the writer leaves
+// out, stay as it is stored. Otherwise it is people's.
+func (r *revision) keepRunning(p provenance.Path) {
+	was := lookup(r.old, vmSchema(), p)
+	for _, state := range runStateFields {
+		if was == nil || lookup(r.work.root, vmSchema(), state) != nil {
+			return
+		}
+	}
+	r.work.setAt(p, was, r.old)
 }
 
 // unchanged reports whether p has the stored value; quantities compare by value.

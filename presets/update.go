@@ -189,7 +189,10 @@ func (r *revision) matchBefore(ctx context.Context) []*Compiled {
 	q := r.query(ctx, r.old)
 	q.lenient = true
 	m, _ := r.snap.match(q)
-	return m.presets
+	return slices.DeleteFunc(m.presets, func(c *Compiled) bool {
+		all, some := q.steering.excludes(c.Ref) // what was kept away has not acted
+		return all || len(some) > 0
+	})
 }
 
 // applyNew lets presets act on a VM that others have filled. A default
@@ -243,10 +246,27 @@ func (r *revision) reapply(ctx context.Context) (*Result, error) {
 	return out, nil
 }
 
+// forgetGone drops what the record says of containers that are gone.
+func (w *work) forgetGone(n *provenance.Node, v any, s *schema) {
+	for c := range n.Children() {
+		path := provenance.Path{c.Segment()}
+		at := lookup(v, s, path)
+		if at == nil {
+			c.WasEmpty = false
+		}
+		step := s.step(c.Segment())
+		if step == nil {
+			step = &schema{}
+		}
+		w.forgetGone(c, at, step)
+	}
+}
+
 // finish stores the record of the stored VM, as far as it still holds.
 func (r *revision) finish(m matching) (*Result, error) {
 	w := r.work
 	deeds := w.deeds()
+	w.forgetGone(w.rec.Root(), w.root, vmSchema())
 	w.rec.DropUnused()
 	if r.foreign != "" {
 		w.setAnnotation(r.foreign)
