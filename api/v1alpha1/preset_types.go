@@ -50,7 +50,8 @@ type PresetSpec struct {
 	// mode says how strictly the preset acts. Enforce: it acts. Warn: it changes
 	// and refuses nothing, but the author of the VM reads what it would have done.
 	// Audit: the same, only in the audit log, metrics and status. Off: it does
-	// nothing. A new preset can go from Audit through Warn to Enforce.
+	// nothing; write "Off" in quotes, since a bare Off means false to YAML. A new
+	// preset can go from Audit through Warn to Enforce.
 	//
 	// +optional
 	// +kubebuilder:default=Enforce

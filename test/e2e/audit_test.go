@@ -21,7 +21,7 @@ var _ = Describe("The audit log", func() {
 		Eventually(func() map[string]string { return s.audited("create", "web") }).Should(And(
 			HaveKeyWithValue("virtualmachines.admission.virtwright.dev/presets", contain(
 				"sized@2:default set=1 overruled=0", "cluster/house@1:override set=0 overruled=1")),
-			HaveKeyWithValue("virtualmachines.admission.virtwright.dev/would", contain("trial would set", "hostname")),
+			HaveKeyWithValue("virtualmachines.admission.virtwright.dev/would", contain("trial@1 would set", "hostname")),
 		))
 		s.patch("web", `{spec: {template: {spec: {hostname: web}}}}`)
 		Eventually(func() map[string]string { return s.audited("patch", "web") }).ShouldNot(BeNil())
