@@ -2,6 +2,7 @@ package presets
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -221,7 +222,7 @@ func (r *revision) partnered(p provenance.Path, root map[string]any) bool {
 
 // dropWidowed takes away elements of virtwright's whose partner the writer removed.
 func (r *revision) dropWidowed() {
-	for text := range links {
+	for _, text := range slices.Sorted(maps.Keys(links)) {
 		list, _ := provenance.ParsePath("spec.template.spec." + text)
 		elements, _ := lookup(r.work.root, vmSchema(), list).([]any)
 		keys := vmSchema().at(list).keys
