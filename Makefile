@@ -38,13 +38,14 @@ e2e: controlplane ## only the stories of test/e2e, against a real API server
 	$(GO) test -count=1 -timeout 30m ./test/e2e/... $(ARGS)
 
 bench: controlplane ## benchmarks, each beside its control
-	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./webhooks/... ./test/bench/... $(ARGS)
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./webhooks/... $(ARGS)
+	$(GO) test -run '^$$' -bench . -benchtime 300x -timeout 60m ./test/bench/... $(ARGS)
 
 fuzz: ## every fuzz target for FUZZTIME (1m)
 	@git ls-files --cached --others --exclude-standard '*_test.go' | xargs grep -oE '^func Fuzz[A-Za-z0-9_]+' /dev/null | \
 	while IFS=: read -r file target; do \
 		echo "$${target#func } in $$(dirname "$$file")"; \
-		$(GO) test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" || exit 1; \
+		$(GO) test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "./$$(dirname "$$file")" || exit 1; \
 	done
 
 check: generated lint test ## what CI runs
