@@ -16,7 +16,7 @@ func (s *spot) elements(name string) []*spot {
 	out := make([]*spot, 0, len(list))
 	for i, e := range list {
 		fields, _ := e.(map[string]any)
-		if key, named := fields["name"].(string); named {
+		if key, _ := fields["name"].(string); key != "" {
 			out = append(out, s.element(n, key, i, fields))
 		}
 	}
