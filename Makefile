@@ -21,6 +21,7 @@ build: ## build the programs into bin/
 
 generate: ## regenerate CRDs, deepcopy and manifests from Go
 	$(GO) generate ./api/...
+	UPDATE_GOLDEN=1 $(GO) test -count=1 -run TestRulesPage ./validation >/dev/null
 
 golden: controlplane ## accept what the tests produce now as the golden files
 	UPDATE_GOLDEN=1 $(GO) test -count=1 -timeout 30m ./...

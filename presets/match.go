@@ -142,7 +142,7 @@ func (s *Snapshot) addNamed(q *query, m *matching, keep func(*Compiled)) field.E
 }
 
 func (s *Snapshot) meant(namespace, ref string) string {
-	if best := nearest(ref, slices.Values(s.refs(namespace))); best != "" {
+	if best := Nearest(ref, slices.Values(s.refs(namespace))); best != "" {
 		return fmt.Sprintf("; did you mean %q?", best)
 	}
 	return ""

@@ -2,9 +2,9 @@ package presets
 
 import "iter"
 
-// nearest returns the candidate with the smallest edit distance to name, or ""
+// Nearest returns the candidate with the smallest edit distance to name, or ""
 // when none is near enough to be a slip of the finger.
-func nearest(name string, candidates iter.Seq[string]) string {
+func Nearest(name string, candidates iter.Seq[string]) string {
 	best, least := "", len(name)/3+2
 	for c := range candidates {
 		if d := editDistance(name, c); d < least || d == least && best != "" && c < best {

@@ -268,7 +268,7 @@ func (c *partCompiler) unknown(p provenance.Path, name string, s *schema) {
 
 // unknownField says that s has no such field, and which one may be meant.
 func unknownField(name string, s *schema) string {
-	if best := nearest(name, maps.Keys(s.fields)); best != "" {
+	if best := Nearest(name, maps.Keys(s.fields)); best != "" {
 		return fmt.Sprintf("unknown field %q; did you mean %q?", name, best)
 	}
 	return fmt.Sprintf("unknown field %q; known are %s", name, strings.Join(slices.Sorted(maps.Keys(s.fields)), ", "))

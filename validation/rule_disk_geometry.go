@@ -1,0 +1,3 @@
+package validation
+
+var diskGeometryRules []Rule

@@ -1,0 +1,3 @@
+package validation
+
+var launchSecurityRules []Rule

@@ -1,0 +1,61 @@
+package validation
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// A Result is what there is to say about a machine.
+type Result struct {
+	// Errors refuse it; at most MaxProblems and one that counts the rest.
+	Errors field.ErrorList
+	// Warnings are for the person at the keyboard.
+	Warnings []string
+}
+
+// Validate runs every rule on m, whose Old is set on an update.
+//
+// It ratchets: what was wrong before an update may stay. A problem is the same
+// when the same rule says the same of the same field, where elements of lists
+// are told apart by name and not by position.
+func (c *Config) Validate(m *Machine) Result {
+	found := c.run(m)
+	if m.Old != nil && len(found.problems) > 0 {
+		found.problems = newIn(found.problems, m, c.run(m.Old).problems, m.Old)
+	}
+	var out Result
+	seen := map[string]bool{}
+	for _, p := range found.problems {
+		text := p.err.Error()
+		switch {
+		case seen[text]:
+		case p.rule.warnsOnly(c, m):
+			found.warnings = append(found.warnings, text)
+		default:
+			out.Errors = append(out.Errors, p.err)
+		}
+		seen[text] = true
+	}
+	if more := len(out.Errors) - MaxProblems; more > 0 {
+		out.Errors = append(out.Errors[:MaxProblems], field.InternalError(nil, fmt.Errorf("and %d more problems", more)))
+	}
+	out.Warnings = found.warnings
+	return out
+}
+
+// run runs every rule on m.
+func (c *Config) run(m *Machine) *Report {
+	m.Config = c
+	r := &Report{}
+	for _, group := range groups {
+		for i := range group {
+			rule := &group[i]
+			if rule.concerns(c, m) {
+				r.rule, r.suggestions = rule, 0
+				rule.Check(m, r)
+			}
+		}
+	}
+	return r
+}
