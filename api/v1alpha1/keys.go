@@ -18,6 +18,24 @@ const (
 // AnnotationProvenance is written by virtwright alone: which preset gave which leaf. What a user sends is discarded.
 const AnnotationProvenance = "virtwright.dev/provenance"
 
+// AnnotationInstanceOf is on an instance that the lifecycle controller made:
+// the UID of its VirtualMachine. It proves whose orphan the instance is once
+// its owner is gone.
+const AnnotationInstanceOf = "virtwright.dev/instance-of"
+
+// AnnotationSeedNames is on a VirtualMachine written in kubevirt.io/v1alpha2,
+// where disks have a name beside that of their volume: those names.
+const AnnotationSeedNames = "virtwright.dev/v1alpha2-names"
+
+// AnnotationPrefix begins every annotation and finalizer of virtwright's.
+const AnnotationPrefix = GroupName + "/"
+
+// UserAnnotations are the annotations of virtwright's that people write. All
+// others that begin with AnnotationPrefix are reserved.
+func UserAnnotations() []string {
+	return []string{AnnotationPresets, AnnotationExclude, AnnotationReapply, AnnotationGenerateTemplate, AnnotationSeedNames}
+}
+
 // ConditionReady is the type of the condition that says whether every live serving replica uses this generation.
 const ConditionReady = "Ready"
 
