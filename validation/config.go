@@ -17,6 +17,9 @@ type Config struct {
 	NoLiveUpdate bool
 	// NoBridgeOnPodNetwork forbids bridge bindings on the pod network.
 	NoBridgeOnPodNetwork bool
+	// GraceDevices are the resource names of NVIDIA Grace GPUs that may be passed
+	// through; such a GPU asks more of its machine than others do.
+	GraceDevices []string
 	// Gates switches feature gates; those that are not given are as KubeVirt has them.
 	Gates map[Gate]bool
 }
@@ -52,6 +55,7 @@ const (
 	GateDecentralizedLiveMigrate  Gate = "DecentralizedLiveMigration"
 	GateDownwardMetrics           Gate = "DownwardMetrics"
 	GateGPUsWithDRA               Gate = "GPUsWithDRA"
+	GateGraceIOVirtualization     Gate = "GraceIOVirtualization"
 	GateHostDevices               Gate = "HostDevices"
 	GateHostDevicesWithDRA        Gate = "HostDevicesWithDRA"
 	GateHostDisk                  Gate = "HostDisk"
@@ -79,6 +83,7 @@ var gates = map[Gate]bool{
 	GateDecentralizedLiveMigrate:  true,
 	GateDownwardMetrics:           false,
 	GateGPUsWithDRA:               true,
+	GateGraceIOVirtualization:     false,
 	GateHostDevices:               false,
 	GateHostDevicesWithDRA:        true,
 	GateHostDisk:                  false,

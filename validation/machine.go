@@ -28,6 +28,7 @@ type Machine struct {
 	at      *field.Path
 	volumes map[string]*kubevirtv1.Volume
 	sources map[string]*kubevirtv1.Network
+	shares  map[string]bool
 }
 
 // NewVirtualMachine reads the JSON of a VirtualMachine.
@@ -89,6 +90,10 @@ func (m *Machine) SizedElsewhere() bool { return m.VM != nil && m.VM.Spec.Instan
 // PreferencesElsewhere reports whether a preference fills in what is left out.
 func (m *Machine) PreferencesElsewhere() bool { return m.VM != nil && m.VM.Spec.Preference != nil }
 
+// Sparse reports whether what is left out is yet to be filled in: beside
+// KubeVirt, a VirtualMachine is stored as it was written.
+func (m *Machine) Sparse() bool { return m.VM != nil && m.Config != nil && m.Config.Addon }
+
 // Volume is the volume of a name; nil where there is none.
 func (m *Machine) Volume(name string) *kubevirtv1.Volume {
 	if m.volumes == nil {
@@ -109,4 +114,19 @@ func (m *Machine) Network(name string) *kubevirtv1.Network {
 		}
 	}
 	return m.sources[name]
+}
+
+// Filesystem reports whether there is a file system of a name.
+func (m *Machine) Filesystem(name string) bool {
+	filesystems := m.Spec.Domain.Devices.Filesystems
+	if len(filesystems) == 0 {
+		return false
+	}
+	if m.shares == nil {
+		m.shares = make(map[string]bool, len(filesystems))
+		for i := range filesystems {
+			m.shares[filesystems[i].Name] = true
+		}
+	}
+	return m.shares[name]
 }

@@ -52,14 +52,14 @@ func Rules() []Rule { return slices.Concat(groups...) }
 // groups are the rules by concern, one file each.
 var groups = [][]Rule{
 	metadataRules,
-	virtualMachineRules, runStrategyRules, dataVolumeRules, instancetypeRules, volumeRequestRules,
-	cpuRules, cpuTopologyRules,
-	memoryRules,
-	firmwareRules, bootRules, launchSecurityRules,
-	diskRules, diskGeometryRules, volumeRules, cloudInitRules, credentialRules,
-	networkRules, interfaceRules, portRules,
-	deviceRules, resourceClaimRules, hypervRules,
-	schedulingRules, probeRules, dnsRules,
+	virtualMachineRules, runStrategyRules, dataVolumeRules, instancetypeRules, volumeRequestRules, inProgressRules,
+	cpuRules, cpuTopologyRules, dedicatedCPURules,
+	memoryRules, memoryPageRules, memoryHotplugRules,
+	firmwareRules, firmwareTableRules, kernelBootRules, bootRules, launchSecurityRules,
+	diskRules, diskGeometryRules, volumeRules, volumePathRules, cloudInitRules, credentialRules,
+	networkRules, networkClaimRules, interfaceRules, bindingRules, portRules,
+	deviceRules, deviceNameRules, passthroughRules, graceGPURules, resourceClaimRules, hypervRules,
+	schedulingRules, affinityRules, topologySpreadRules, probeRules, dnsRules,
 }
 
 // warnsOnly reports whether a problem found on m is a warning.

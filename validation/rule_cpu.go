@@ -2,9 +2,11 @@ package validation
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
 var cpuRules = []Rule{{
@@ -15,7 +17,24 @@ var cpuRules = []Rule{{
 	ID:    "cpu-request-within-limit",
 	Says:  "The CPU request is at most the CPU limit.",
 	Check: cpuRequestWithinLimit,
+}, {
+	ID:    "cpu-feature-policy",
+	Says:  "The policy of a CPU feature is force, require, optional, disable or forbid.",
+	Check: cpuFeaturePolicy,
+}, {
+	ID:    "cpu-model-architecture",
+	Says:  "On arm64 the CPU model is host-passthrough.",
+	Reach: EarlierThanKubeVirt,
+	Check: cpuModelArchitecture,
 }}
+
+// cpuOf is the CPU of m, or one that says nothing.
+func cpuOf(m *Machine) *kubevirtv1.CPU {
+	if cpu := m.Spec.Domain.CPU; cpu != nil {
+		return cpu
+	}
+	return &kubevirtv1.CPU{}
+}
 
 func cpuNotNegative(m *Machine, r *Report) {
 	resources := &m.Spec.Domain.Resources
@@ -32,5 +51,22 @@ func cpuRequestWithinLimit(m *Machine, r *Report) {
 	if limit.Sign() > 0 && request.Cmp(limit) > 0 {
 		r.Add(field.Invalid(m.Domain("resources", "requests", "cpu"), request.String(),
 			fmt.Sprintf("must be at most the limit, which is %s", limit.String())))
+	}
+}
+
+var cpuFeaturePolicies = []string{"force", "require", "optional", "disable", "forbid"}
+
+func cpuFeaturePolicy(m *Machine, r *Report) {
+	for i, feature := range cpuOf(m).Features {
+		if feature.Policy != "" && !slices.Contains(cpuFeaturePolicies, feature.Policy) {
+			r.Add(r.unsupported(m.Domain("cpu", "features").Index(i).Child("policy"), feature.Policy, cpuFeaturePolicies...))
+		}
+	}
+}
+
+func cpuModelArchitecture(m *Machine, r *Report) {
+	model := cpuOf(m).Model
+	if m.Architecture() == "arm64" && model != "" && model != kubevirtv1.CPUModeHostPassthrough {
+		r.Add(r.unsupported(m.Domain("cpu", "model"), model, kubevirtv1.CPUModeHostPassthrough))
 	}
 }
