@@ -27,6 +27,8 @@ type Report struct {
 	problems    []problem
 	warnings    []string
 	suggestions int
+	// instance runs the rules about what runs on another machine.
+	instance func(m *Machine) []problem
 }
 
 // A problem is one finding of a rule.

@@ -46,12 +46,21 @@ func (c *Config) Validate(m *Machine) Result {
 
 // run runs every rule on m.
 func (c *Config) run(m *Machine) *Report {
+	return c.runThose(m, func(*Rule) bool { return true })
+}
+
+// instance is what the rules about what runs find wrong with m.
+func (c *Config) instance(m *Machine) []problem {
+	return c.runThose(m, func(rule *Rule) bool { return rule.Scope == Instances }).problems
+}
+
+func (c *Config) runThose(m *Machine, chosen func(*Rule) bool) *Report {
 	m.Config = c
-	r := &Report{}
+	r := &Report{instance: c.instance}
 	for _, group := range groups {
 		for i := range group {
 			rule := &group[i]
-			if rule.concerns(c, m) {
+			if chosen(rule) && rule.concerns(c, m) {
 				r.rule, r.suggestions = rule, 0
 				rule.Check(m, r)
 			}

@@ -43,14 +43,15 @@ type Fixture struct {
 	// Gates are switched for this fixture.
 	Gates map[validation.Gate]bool `json:"gates,omitempty"`
 	// Config is the rest of the setup; the zero value is KubeVirt's defaults.
-	Config validation.Config `json:"config,omitempty"`
+	Config validation.Config `json:"config,omitzero"`
 	// Old is what is stored, for an update.
 	Old map[string]any `json:"old,omitempty"`
 	// Object is a VirtualMachine, or a VirtualMachineInstance. It may leave out
-	// apiVersion, metadata and what platform defaults fill in, and memory is
-	// 64Mi where it says nothing of memory or an instancetype.
+	// apiVersion, metadata and what platform defaults fill in; memory is 64Mi
+	// where it says nothing of memory or an instancetype, and a VirtualMachine
+	// that says nothing of running is halted.
 	Object map[string]any `json:"object"`
-	// Bare says that neither defaults nor memory are filled in.
+	// Bare says that none of this is filled in.
 	Bare bool `json:"bare,omitempty"`
 }
 
@@ -96,6 +97,7 @@ func (f *Fixture) manifest(t testing.TB, object map[string]any) []byte {
 	}
 	if !f.Bare {
 		giveMemory(object)
+		giveRunState(object)
 	}
 	raw, err := json.Marshal(object)
 	if err != nil {
@@ -117,6 +119,13 @@ func giveMemory(object map[string]any) {
 	resources, _ := domain["resources"].(map[string]any)
 	if domain["memory"] == nil && resources["requests"] == nil && resources["limits"] == nil {
 		domain["memory"] = map[string]any{"guest": "64Mi"}
+	}
+}
+
+// giveRunState sets what platform defaults set in standalone mode.
+func giveRunState(object map[string]any) {
+	if spec := child(object, "spec"); object["kind"] == string(presets.VirtualMachine) && spec["running"] == nil && spec["runStrategy"] == nil {
+		spec["runStrategy"] = "Halted"
 	}
 }
 
