@@ -1,0 +1,64 @@
+package validation_test
+
+import (
+	"testing"
+
+	"github.com/virtwright/virtwright/validation"
+	"github.com/virtwright/virtwright/validation/validationtest"
+)
+
+// FuzzValidate: whatever can be decoded is judged without a panic, as a new
+// object and as an update of another; and an update that changes nothing is
+// never refused.
+func FuzzValidate(f *testing.F) {
+	for _, fixtures := range validationtest.Fixtures(f) {
+		for i := range fixtures {
+			fixture := &fixtures[i]
+			old := []byte("{}")
+			if fixture.Old != nil {
+				before := validationtest.Fixture{Object: fixture.Old, Bare: fixture.Bare}
+				old = before.Manifest(f)
+			}
+			raw := fixture.Manifest(f)
+			f.Add(fixture.Object["kind"] == "VirtualMachine", fixture.Config.Addon, raw, old)
+		}
+	}
+	for _, raw := range []string{
+		`{"spec":{"domain":{"memory":{"hugepages":{"pageSize":"0"}}}}}`,
+		`{"spec":{"domain":{"memory":{"hugepages":{"pageSize":"-1"},"guest":"-1"},"cpu":{"cores":4294967295,"sockets":4294967295,"threads":4294967295}}}}`,
+		`{"spec":{"evictionStrategy":"x","domain":{"memory":{"hugepages":{"pageSize":"9E"},"maxGuest":"9E"}}}}`,
+		`{"spec":{"volumes":null,"networks":[{}],"domain":{"devices":{"interfaces":[{}],"disks":[{"blockSize":{"custom":{}}}]}}}}`,
+	} {
+		f.Add(false, false, []byte(raw), []byte(raw))
+		f.Add(true, true, []byte(`{"spec":{"template":`+raw+`}}`), []byte(`{"spec":{}}`))
+	}
+	f.Fuzz(func(t *testing.T, vm, addon bool, raw, old []byte) {
+		config := &validation.Config{Addon: addon, Gates: map[validation.Gate]bool{}}
+		for gate := range validation.KnownGates() {
+			config.Gates[gate] = len(raw)%2 == 0
+		}
+		m, err := decode(vm, raw)
+		if err != nil {
+			return
+		}
+		config.Validate(m)
+		if before, err := decode(vm, old); err == nil {
+			update := read(t, vm, raw)
+			update.Old = before
+			config.Validate(update)
+		}
+		same := read(t, vm, raw)
+		same.Old = read(t, vm, raw)
+		if result := config.Validate(same); len(result.Errors) > 0 {
+			t.Errorf("an update that changes nothing is refused: %v", result.Errors)
+		}
+	})
+}
+
+func read(t *testing.T, vm bool, raw []byte) *validation.Machine {
+	m, err := decode(vm, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
