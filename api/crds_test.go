@@ -67,13 +67,16 @@ func want() map[string]traits {
 
 func wantKubeVirt() map[string]traits {
 	const age, ready = "Age=.metadata.creationTimestamp", "Ready=.status.conditions[?(@.type=='Ready')].status"
+	machine := kubeVirtVersions("v1", true, age, "Status=.status.printableStatus", ready)
+	seed := machine[0]
+	seed.Name, seed.Storage = "v1alpha2", false
 	legacy := kubeVirtVersions("v1alpha3", false)
 	legacy[0].Deprecated = true
 	return map[string]traits{
 		"kubevirt.io_virtualmachines.yaml": {
 			Kind: "VirtualMachine", Plural: "virtualmachines", ShortNames: []string{"vm", "vms"},
 			Categories: []string{"all"}, Scope: apiextensionsv1.NamespaceScoped,
-			Versions: kubeVirtVersions("v1", true, age, "Status=.status.printableStatus", ready),
+			Versions: append(machine, seed),
 		},
 		"kubevirt.io_virtualmachineinstances.yaml": {
 			Kind: "VirtualMachineInstance", Plural: "virtualmachineinstances", ShortNames: []string{"vmi", "vmis"},
@@ -149,11 +152,41 @@ func TestCRDTraits(t *testing.T) {
 				t.Errorf("the CRD differs (-want +got):\n%s", diff)
 			}
 			for _, v := range crd.Spec.Versions {
-				if !v.Served {
-					t.Errorf("version %s is not served", v.Name)
+				// v1alpha2 waits for somebody who can convert it.
+				if v.Served != (v.Name != "v1alpha2") {
+					t.Errorf("version %s: served is %t", v.Name, v.Served)
 				}
 			}
 		})
+	}
+}
+
+// The seed version is v1 with two fields more.
+func TestSeedVersion(t *testing.T) {
+	v1, seed := schemaOf(t, "kubevirt.io_virtualmachines.yaml", "v1"), schemaOf(t, "kubevirt.io_virtualmachines.yaml", "v1alpha2")
+	disk := seed.Properties["spec"].Properties["template"].Properties["spec"].Properties["domain"].Properties["devices"].Properties["disks"].Items.Schema
+	if disk.Properties["volumeName"].Type != "string" || seed.Properties["status"].Properties["virtualMachine"].Type != "string" {
+		t.Fatal("v1alpha2 lacks volumeName or status.virtualMachine")
+	}
+	delete(disk.Properties, "volumeName")
+	delete(seed.Properties["status"].Properties, "virtualMachine")
+	dropDescriptions(&v1)
+	if diff := cmp.Diff(v1, seed); diff != "" {
+		t.Errorf("v1alpha2 differs from v1 in more (-v1 +v1alpha2):\n%s", diff)
+	}
+}
+
+func dropDescriptions(s *apiextensionsv1.JSONSchemaProps) {
+	s.Description = ""
+	for name, property := range s.Properties {
+		dropDescriptions(&property)
+		s.Properties[name] = property
+	}
+	if s.Items != nil {
+		dropDescriptions(s.Items.Schema)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		dropDescriptions(s.AdditionalProperties.Schema)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -25,6 +26,9 @@ type Injector struct {
 	Client client.Client
 	// Names of MutatingWebhookConfigurations and ValidatingWebhookConfigurations.
 	Names []string
+	// CRDs are names of CustomResourceDefinitions of which a webhook converts the
+	// objects; those that are converted otherwise are left alone.
+	CRDs []string
 	// Bundle returns what to write, in PEM; nil as long as there is nothing.
 	Bundle func() []byte
 	// Interval between two looks at Bundle; one minute by default. It must be
@@ -36,10 +40,15 @@ type Injector struct {
 // replica must not depend on another one to be reached.
 func (i *Injector) SetupWithManager(mgr ctrl.Manager) error {
 	everywhere := false
-	named := predicate.NewPredicateFuncs(func(o client.Object) bool { return slices.Contains(i.Names, o.GetName()) })
+	named := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		return slices.Contains(i.Names, o.GetName()) || slices.Contains(i.CRDs, o.GetName())
+	})
 	kinds := map[string]func() client.Object{
 		"inject-mutating":   func() client.Object { return &admissionregistrationv1.MutatingWebhookConfiguration{} },
 		"inject-validating": func() client.Object { return &admissionregistrationv1.ValidatingWebhookConfiguration{} },
+	}
+	if len(i.CRDs) > 0 {
+		kinds["inject-conversion"] = func() client.Object { return &apiextensionsv1.CustomResourceDefinition{} }
 	}
 	for name, empty := range kinds {
 		err := ctrl.NewControllerManagedBy(mgr).Named(name).
@@ -65,9 +74,9 @@ func (i *Injector) inject(ctx context.Context, req reconcile.Request, into clien
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	changed, differs := into.DeepCopyObject().(client.Object), false
-	for _, config := range clientConfigs(changed) {
-		if !bytes.Equal(config.CABundle, bundle) {
-			config.CABundle, differs = bundle, true
+	for _, trusted := range bundles(changed) {
+		if !bytes.Equal(*trusted, bundle) {
+			*trusted, differs = bundle, true
 		}
 	}
 	if differs {
@@ -94,17 +103,21 @@ func (i *Injector) interval() time.Duration {
 	return i.Interval
 }
 
-// clientConfigs are those of all webhooks of a configuration.
-func clientConfigs(of client.Object) []*admissionregistrationv1.WebhookClientConfig {
-	var out []*admissionregistrationv1.WebhookClientConfig
+// bundles are what API servers trust for each webhook of a configuration.
+func bundles(of client.Object) []*[]byte {
+	var out []*[]byte
 	switch of := of.(type) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:
 		for at := range of.Webhooks {
-			out = append(out, &of.Webhooks[at].ClientConfig)
+			out = append(out, &of.Webhooks[at].ClientConfig.CABundle)
 		}
 	case *admissionregistrationv1.ValidatingWebhookConfiguration:
 		for at := range of.Webhooks {
-			out = append(out, &of.Webhooks[at].ClientConfig)
+			out = append(out, &of.Webhooks[at].ClientConfig.CABundle)
+		}
+	case *apiextensionsv1.CustomResourceDefinition:
+		if c := of.Spec.Conversion; c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil {
+			out = append(out, &c.Webhook.ClientConfig.CABundle)
 		}
 	}
 	return out

@@ -8,6 +8,9 @@ import (
 // defaults. They are the weakest layer; see platformRules. The zero value
 // reproduces KubeVirt's built-in choices.
 type Platform struct {
+	// Instancetypes says that KubeVirt serves instancetypes and preferences, which
+	// a VM may then name.
+	Instancetypes bool
 	// Architecture of machines that name none; empty means amd64.
 	Architecture string
 	// EvictionStrategy of machines that name none; empty means None.

@@ -77,7 +77,7 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) 
 // unserved refuses what standalone mode does not serve.
 func (e *Engine) unserved(w *work) field.ErrorList {
 	var errs field.ErrorList
-	if e.Platform == nil || w.instance != nil {
+	if e.Platform == nil || e.Platform.Instancetypes || w.instance != nil {
 		return nil
 	}
 	spec, _ := w.root["spec"].(map[string]any)

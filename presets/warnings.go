@@ -125,11 +125,14 @@ func (w *work) warnings(deeds []deed, conditions []string, would *preview) []str
 	return bounded(out)
 }
 
-// bounded keeps warnings within what an API server passes on.
-func bounded(in []string) []string {
+func bounded(in []string) []string { return Bounded(in, "virtwright explain shows all") }
+
+// Bounded makes a list of warnings short enough for a response: at most
+// MaxWarnings, each at most MaxWarningBytes. Rest says where all can be seen.
+func Bounded(in []string, rest string) []string {
 	if len(in) > MaxWarnings {
-		rest := len(in) - MaxWarnings + 1
-		in = append(in[:MaxWarnings-1:MaxWarnings-1], fmt.Sprintf("and %d more; virtwright explain shows all", rest))
+		more := len(in) - MaxWarnings + 1
+		in = append(in[:MaxWarnings-1:MaxWarnings-1], fmt.Sprintf("and %d more; %s", more, rest))
 	}
 	for i, text := range in {
 		if len(text) > MaxWarningBytes {

@@ -7,6 +7,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation/protection"
 )
 
 // watchedAnnotations make an update worth looking at: those by which authors
@@ -37,6 +39,26 @@ func machineChanged() condition {
 		` object.?spec != oldObject.?spec ||` +
 		` object.metadata.?labels != oldObject.metadata.?labels ||` +
 		` ` + celList(watchedAnnotations) + `.exists(key, object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key])`}
+}
+
+// unguarded keeps away what the policies of the API server refuse, so that they
+// can say so also while no webhook answers. Where there are no policies, the
+// validating webhook refuses it.
+func unguarded(guard protection.Guard) condition {
+	return condition{Name: "not-refused-by-policy", Expression: guard.Unguarded("owner-references", "reserved-finalizers")}
+}
+
+// instanceGuarded keeps away updates of an instance that change nothing guarded:
+// nobody else may change more of it than labels and annotations.
+func instanceGuarded(guard protection.Guard) condition {
+	return condition{Name: "changes-what-is-guarded", Expression: `request.operation != "UPDATE" || !(` + guard.Expression(presets.VirtualMachineInstance) + `)`}
+}
+
+// machineGuarded keeps away updates of a VM that change neither what presets
+// see nor what is guarded.
+func machineGuarded(guard protection.Guard) condition {
+	changed := machineChanged()
+	return condition{Name: "changes-what-is-validated", Expression: changed.Expression + ` || !(` + guard.Expression(presets.VirtualMachine) + `)`}
 }
 
 // specChanged keeps away updates that leave spec as it is.

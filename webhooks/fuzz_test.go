@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	admissionv1 "k8s.io/api/admission/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -29,6 +31,7 @@ func FuzzHandler(f *testing.F) {
 		Owners:     owners{"u1": `{metadata: {name: web, uid: u1}, spec: {template: {spec: {domain: {}}}}}`},
 	}
 	handlers := server.Handlers()
+	delete(handlers, PathConvertVirtualMachine) // which has other reviews, see FuzzConversion
 	f.Fuzz(func(t *testing.T, object, old []byte) {
 		for path, handler := range handlers {
 			for _, req := range requests(object, old) {
@@ -50,6 +53,36 @@ func FuzzHandler(f *testing.F) {
 				if err := json.Unmarshal(answer, &status); err != nil || status.Message == "" || int(status.Code) != code {
 					t.Fatalf("%s: want a Status, got %d: %s", path, code, answer)
 				}
+			}
+		}
+	})
+}
+
+// FuzzConversion sends anything as an object to convert, and as the whole body.
+func FuzzConversion(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"kubevirt.io/v1alpha2","spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"name":"a","volumeName":"b"}]}}}}}}`), "kubevirt.io/v1")
+	f.Add([]byte(`{"apiVersion":"kubevirt.io/v1","status":5}`), "kubevirt.io/v1alpha2")
+	f.Add([]byte(`[]`), "")
+	f.Fuzz(func(t *testing.T, object []byte, version string) {
+		body, err := json.Marshal(apiextensionsv1.ConversionReview{
+			TypeMeta: metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "ConversionReview"},
+			Request:  &apiextensionsv1.ConversionRequest{UID: "u", DesiredAPIVersion: version, Objects: []runtime.RawExtension{{Raw: object}}},
+		})
+		if err == nil {
+			code, answer := send(t, conversions{}, "application/json", body)
+			var review apiextensionsv1.ConversionReview
+			if err := json.Unmarshal(answer, &review); code != http.StatusOK || err != nil || review.Response == nil || review.Response.UID != "u" {
+				t.Fatalf("want a review with a response, got %d: %s", code, answer)
+			}
+			failed := review.Response.Result.Status != metav1.StatusSuccess
+			if failed != (review.Response.Result.Message != "") || !failed && len(review.Response.ConvertedObjects) != 1 || strings.Contains(review.Response.Result.Message, "defect") {
+				t.Fatalf("got %s", answer)
+			}
+		}
+		if code, answer := send(t, conversions{}, "application/json", object); code != http.StatusOK {
+			var status metav1.Status
+			if err := json.Unmarshal(answer, &status); err != nil || status.Message == "" || int(status.Code) != code {
+				t.Fatalf("want a Status, got %d: %s", code, answer)
 			}
 		}
 	})

@@ -9,7 +9,10 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
@@ -29,12 +32,15 @@ const MaxPresetBytes = 1 << 20
 type Preset struct {
 	// Kind is v1alpha1.KindVirtualMachinePreset or v1alpha1.KindClusterVirtualMachinePreset.
 	Kind string
+	// Authority is asked whether the author may write the preset; nil asks
+	// nobody, as a program may that only checks files.
+	Authority Authority
 }
 
 var _ admission.Handler = Preset{}
 
 // Handle answers one request.
-func (p Preset) Handle(_ context.Context, req admission.Request) admission.Response {
+func (p Preset) Handle(ctx context.Context, req admission.Request) admission.Response {
 	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
 		return allowed()
 	}
@@ -54,11 +60,63 @@ func (p Preset) Handle(_ context.Context, req admission.Request) admission.Respo
 	}
 	problems := unknownFields(strict)
 	problems = append(problems, nulls(raw)...)
-	_, more := presets.Compile(preset)
+	compiled, more := presets.Compile(preset)
 	if problems = append(problems, more...); len(problems) > 0 {
 		return invalid(kind, req.Name, problems)
 	}
+	return authorized(ctx, p.Authority, req, compiled)
+}
+
+// authorized refuses a preset that its author may not write. Writing presets is
+// writing other people's VMs, so the author must be allowed to do that; and for
+// what reaches beyond a VM there is a verb of its own.
+func authorized(ctx context.Context, authority Authority, req admission.Request, compiled *presets.Compiled) admission.Response {
+	if authority == nil {
+		return allowed()
+	}
+	needs := []need{{
+		what: authorizationv1.ResourceAttributes{Namespace: req.Namespace, Verb: "update", Group: "kubevirt.io", Resource: "virtualmachines"},
+		why:  "a preset writes other people's VirtualMachines",
+	}}
+	if sensitive := compiled.Sensitive(); len(sensitive) > 0 {
+		needs = append(needs, need{
+			what: authorizationv1.ResourceAttributes{
+				Namespace: req.Namespace, Verb: VerbEscalate, Group: req.Resource.Group, Resource: req.Resource.Resource, Name: presetName(req),
+			},
+			why: "it sets " + listed(sensitive) + ", which reach beyond the VM",
+		})
+	}
+	var problems field.ErrorList
+	for _, n := range needs {
+		switch may, err := authority.Allowed(ctx, req.UserInfo, n.what); {
+		case err != nil:
+			return unanswerable(ctx, req, err)
+		case !may:
+			problems = append(problems, field.Forbidden(field.NewPath("spec"), fmt.Sprintf("user %s may not %s, which writing this preset takes: %s",
+				req.UserInfo.Username, describe(n.what), n.why)))
+		}
+	}
+	if len(problems) > 0 {
+		return invalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, req.Name, problems)
+	}
 	return allowed()
+}
+
+// A need is something that an author must be allowed to do.
+type need struct {
+	what authorizationv1.ResourceAttributes
+	why  string
+}
+
+// presetName is the name of the preset, which a request to create one under
+// generateName does not have.
+func presetName(req admission.Request) string {
+	if req.Name != "" {
+		return req.Name
+	}
+	var meta metav1.PartialObjectMetadata
+	_ = kjson.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &meta) // it was read before
+	return meta.Name
 }
 
 func (p Preset) empty() v1alpha1.Preset {

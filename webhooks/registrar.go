@@ -3,10 +3,14 @@ package webhooks
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -54,8 +58,7 @@ func (r *Registrar) Start(ctx context.Context) error {
 func (r *Registrar) register(ctx context.Context) error {
 	registration := r.Registration
 	registration.CABundle = r.Bundle()
-	mutating, validating := registration.Configurations()
-	for _, config := range []client.Object{validating, mutating} {
+	for _, config := range registration.Objects() {
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(config)
 		if err != nil {
 			return fmt.Errorf("cannot encode %T: %w", config, err)
@@ -64,6 +67,28 @@ func (r *Registrar) register(ctx context.Context) error {
 		if err := r.Client.Apply(ctx, object, client.FieldOwner(FieldOwner), client.ForceOwnership); err != nil {
 			return fmt.Errorf("cannot apply %T %s: %w", config, config.GetName(), err)
 		}
+	}
+	if r.Registration.Guard.Addon {
+		return nil
+	}
+	return r.serveSeedVersion(ctx, registration.Conversion())
+}
+
+// serveSeedVersion makes API servers serve v1alpha2 of VirtualMachine, now that
+// somebody converts it. A CRD without that version is not ours and stays as it is.
+func (r *Registrar) serveSeedVersion(ctx context.Context, conversion *apiextensionsv1.CustomResourceConversion) error {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	err := r.Client.Get(ctx, types.NamespacedName{Name: ConvertedCRD}, crd)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	at := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == "v1alpha2" })
+	if at < 0 || crd.Spec.Versions[at].Served && apiequality.Semantic.DeepEqual(crd.Spec.Conversion, conversion) {
+		return nil
+	}
+	crd.Spec.Versions[at].Served, crd.Spec.Conversion = true, conversion
+	if err := r.Client.Update(ctx, crd); err != nil {
+		return fmt.Errorf("cannot serve v1alpha2 of VirtualMachine: %w", err)
 	}
 	return nil
 }

@@ -4,9 +4,13 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/validation/protection"
 )
 
 // ConfigurationName is the name of both webhook configurations. API servers call
@@ -21,6 +25,10 @@ const KubeVirtConfigurationName = "virt-api-mutator"
 const (
 	PathMutateVirtualMachine                = "/mutate-kubevirt-io-v1-virtualmachine"
 	PathMutateVirtualMachineInstance        = "/mutate-kubevirt-io-v1-virtualmachineinstance"
+	PathValidateVirtualMachine              = "/validate-kubevirt-io-v1-virtualmachine"
+	PathValidateVirtualMachineInstance      = "/validate-kubevirt-io-v1-virtualmachineinstance"
+	PathValidateLegacyPreset                = "/validate-kubevirt-io-v1-virtualmachineinstancepreset"
+	PathConvertVirtualMachine               = "/convert-kubevirt-io-virtualmachine"
 	PathValidateVirtualMachinePreset        = "/validate-virtwright-dev-v1alpha1-virtualmachinepreset"
 	PathValidateClusterVirtualMachinePreset = "/validate-virtwright-dev-v1alpha1-clustervirtualmachinepreset"
 )
@@ -36,8 +44,9 @@ type Registration struct {
 	CABundle []byte
 	// Namespace is the manager's own. What it runs on must not hang on it.
 	Namespace string
-	// Trusted are the names of users whose updates are left alone.
-	Trusted []string
+	// Guard knows the users whose updates are left alone, and the rules that
+	// policies hold in the API server.
+	Guard protection.Guard
 }
 
 // kubevirtVersions are the versions of kubevirt.io whose objects have the form that presets know.
@@ -66,11 +75,12 @@ func (r Registration) mutating() []hook {
 		path: PathMutateVirtualMachine, group: "kubevirt.io", versions: kubevirtVersions, resource: "virtualmachines",
 		scope: admissionregistrationv1.NamespacedScope, namespaces: elsewhere,
 		operations: []admissionregistrationv1.OperationType{create, update},
-		conditions: []condition{notDeleted(), notTrusted(r.Trusted), machineChanged()},
+		conditions: []condition{notDeleted(), notTrusted(r.Guard.Trusted), unguarded(r.Guard), machineChanged()},
 	}, {
 		path: PathMutateVirtualMachineInstance, group: "kubevirt.io", versions: kubevirtVersions, resource: "virtualmachineinstances",
 		scope: admissionregistrationv1.NamespacedScope, namespaces: elsewhere,
 		operations: []admissionregistrationv1.OperationType{create},
+		conditions: []condition{unguarded(r.Guard)},
 	}}
 }
 
@@ -83,10 +93,29 @@ func (r Registration) validating() []hook {
 			conditions: []condition{notDeleted(), specChanged()},
 		}
 	}
-	return []hook{
+	machine := func(path, resource string, changed condition) hook {
+		return hook{
+			path: path, group: "kubevirt.io", versions: kubevirtVersions, resource: resource,
+			scope: admissionregistrationv1.NamespacedScope, namespaces: r.otherNamespaces(),
+			operations: []admissionregistrationv1.OperationType{create, update},
+			conditions: []condition{notDeleted(), notTrusted(r.Guard.Trusted), changed},
+		}
+	}
+	hooks := []hook{
+		machine(PathValidateVirtualMachine, "virtualmachines", machineGuarded(r.Guard)),
+		machine(PathValidateVirtualMachineInstance, "virtualmachineinstances", instanceGuarded(r.Guard)),
 		preset(PathValidateVirtualMachinePreset, v1alpha1.ResourceVirtualMachinePresets, admissionregistrationv1.NamespacedScope),
 		preset(PathValidateClusterVirtualMachinePreset, v1alpha1.ResourceClusterVirtualMachinePresets, admissionregistrationv1.ClusterScope),
 	}
+	if !r.Guard.Addon { // where KubeVirt applies and validates them itself
+		hooks = append(hooks, hook{
+			path: PathValidateLegacyPreset, group: "kubevirt.io", versions: kubevirtVersions, resource: "virtualmachineinstancepresets",
+			scope: admissionregistrationv1.NamespacedScope, namespaces: &metav1.LabelSelector{},
+			operations: []admissionregistrationv1.OperationType{create, update},
+			conditions: []condition{notDeleted(), specChanged()},
+		})
+	}
+	return hooks
 }
 
 // otherNamespaces are all but the system's and the manager's own, which must
@@ -142,6 +171,35 @@ func (h hook) rules() []admissionregistrationv1.RuleWithOperations {
 			APIGroups: []string{h.group}, APIVersions: h.versions, Resources: []string{h.resource}, Scope: new(h.scope),
 		},
 	}}
+}
+
+// ConvertedCRD is the name of the CRD whose objects are converted.
+const ConvertedCRD = "virtualmachines.kubevirt.io"
+
+// Objects are all that tells API servers of virtwright, in the order in which it
+// takes effect: policies hold before webhooks are called.
+func (r Registration) Objects() []client.Object {
+	var out []client.Object
+	policies, bindings := r.Guard.Policies()
+	for i := range policies {
+		out = append(out, policies[i], bindings[i])
+	}
+	mutating, validating := r.Configurations()
+	return append(out, validating, mutating)
+}
+
+// Conversion is how API servers convert VirtualMachines, which only where there
+// is no KubeVirt are virtwright's to convert.
+func (r Registration) Conversion() *apiextensionsv1.CustomResourceConversion {
+	reach := r.clientConfig(PathConvertVirtualMachine)
+	client := &apiextensionsv1.WebhookClientConfig{URL: reach.URL, CABundle: reach.CABundle}
+	if s := reach.Service; s != nil {
+		client.Service = &apiextensionsv1.ServiceReference{Namespace: s.Namespace, Name: s.Name, Path: s.Path, Port: s.Port}
+	}
+	return &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: client, ConversionReviewVersions: []string{"v1"}},
+	}
 }
 
 func (r Registration) clientConfig(path string) admissionregistrationv1.WebhookClientConfig {

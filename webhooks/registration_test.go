@@ -25,6 +25,7 @@ func TestRegistrationIsComplete(t *testing.T) {
 	for _, w := range validating.Webhooks {
 		paths = append(paths, *w.ClientConfig.URL)
 	}
+	paths = append(paths, *r.Conversion().Webhook.ClientConfig.URL)
 	for _, url := range paths {
 		path := strings.TrimPrefix(url, "https://127.0.0.1:9443")
 		if missing[path] == nil {

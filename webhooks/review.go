@@ -3,11 +3,10 @@ package webhooks
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -76,32 +75,39 @@ func timeout(r *http.Request) time.Duration {
 }
 
 // read returns the request of the AdmissionReview in a body.
-func read(w http.ResponseWriter, r *http.Request) (*admission.Request, *apierrors.StatusError) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return nil, problem(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
-			"%s is not allowed: API servers send an AdmissionReview with POST", r.Method)
-	}
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, problem(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
-			"the body must have Content-Type application/json, not %.100q", r.Header.Get("Content-Type"))
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBodyBytes))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, problem(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
-			"the AdmissionReview is larger than %d MiB", MaxBodyBytes>>20)
-	case err != nil:
-		return nil, problem(http.StatusBadRequest, metav1.StatusReasonBadRequest, "cannot read the body: %v", err)
+func read(w http.ResponseWriter, r *http.Request) (*admission.Request, *statusError) {
+	body, problem := readBody(w, r, MaxBodyBytes, "AdmissionReview")
+	if problem != nil {
+		return nil, problem
 	}
 	return parse(body)
 }
 
+// checkHeader refuses what is not JSON sent with POST.
+func checkHeader(w http.ResponseWriter, r *http.Request, what string) *statusError {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return problem(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+			"%s is not allowed: API servers send %s with POST", r.Method, article(what))
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return problem(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+			"the body must have Content-Type application/json, not %.100q", r.Header.Get("Content-Type"))
+	}
+	return nil
+}
+
+func article(noun string) string {
+	if strings.HasPrefix(noun, "A") {
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
 // parse decodes an AdmissionReview.
-func parse(body []byte) (*admission.Request, *apierrors.StatusError) {
-	bad := func(format string, args ...any) (*admission.Request, *apierrors.StatusError) {
-		return nil, problem(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the body is not an AdmissionReview: "+format, args...)
+func parse(body []byte) (*admission.Request, *statusError) {
+	bad := func(format string, args ...any) (*admission.Request, *statusError) {
+		return nil, badRequest("the body is not an AdmissionReview: "+format, args...)
 	}
 	var review admissionv1.AdmissionReview
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
@@ -117,8 +123,15 @@ func parse(body []byte) (*admission.Request, *apierrors.StatusError) {
 	return &admission.Request{AdmissionRequest: *review.Request}, nil
 }
 
-func problem(code int32, reason metav1.StatusReason, format string, args ...any) *apierrors.StatusError {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
+// statusError is a refusal in the words of the API.
+type statusError = apierrors.StatusError
+
+func badRequest(format string, args ...any) *statusError {
+	return problem(http.StatusBadRequest, metav1.StatusReasonBadRequest, format, args...)
+}
+
+func problem(code int32, reason metav1.StatusReason, format string, args ...any) *statusError {
+	return &statusError{ErrStatus: metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: fmt.Sprintf(format, args...),
 	}}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation"
+	"github.com/virtwright/virtwright/validation/protection"
 )
 
 // A Server has the handlers of all webhooks.
@@ -16,26 +18,44 @@ type Server struct {
 	Snapshots  Snapshots
 	Namespaces Namespaces
 	Owners     Owners
-	// Trusted are the names of users whose updates of machines are left alone.
-	Trusted []string
-	Metrics *Metrics
+	// Guard knows the users whose updates of machines are left alone.
+	Guard protection.Guard
+	// Rules says how the cluster is set up; nil has the defaults of standalone mode.
+	Rules *validation.Config
+	Names Names
+	// Authority says what users may do.
+	Authority Authority
+	Metrics   *Metrics
 }
 
 // Handlers are the handlers by path.
 func (s *Server) Handlers() map[string]http.Handler {
+	rules := s.Rules
+	if rules == nil {
+		rules = &validation.Config{}
+	}
 	serve := func(kind string, handler admission.Handler) http.Handler {
 		return reviews{s.Metrics.measured(kind, handler)}
 	}
 	machine := func(kind presets.Kind) http.Handler {
 		return serve(string(kind), &Machine{
 			Kind: kind, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Owners: s.Owners,
-			Trusted: sets.New(s.Trusted...), Metrics: s.Metrics,
+			Trusted: sets.New(s.Guard.Trusted...), Metrics: s.Metrics,
 		})
 	}
-	preset := func(kind string) http.Handler { return serve(kind, Preset{Kind: kind}) }
+	validator := func(kind presets.Kind) http.Handler {
+		return serve("validate "+string(kind), &Validator{
+			Kind: kind, Guard: s.Guard, Rules: rules, Engine: s.Engine, Snapshots: s.Snapshots, Names: s.Names, Authority: s.Authority,
+		})
+	}
+	preset := func(kind string) http.Handler { return serve(kind, Preset{Kind: kind, Authority: s.Authority}) }
 	return map[string]http.Handler{
 		PathMutateVirtualMachine:                machine(presets.VirtualMachine),
 		PathMutateVirtualMachineInstance:        machine(presets.VirtualMachineInstance),
+		PathValidateVirtualMachine:              validator(presets.VirtualMachine),
+		PathValidateVirtualMachineInstance:      validator(presets.VirtualMachineInstance),
+		PathValidateLegacyPreset:                serve("VirtualMachineInstancePreset", LegacyPreset{Authority: s.Authority}),
+		PathConvertVirtualMachine:               conversions{},
 		PathValidateVirtualMachinePreset:        preset(v1alpha1.KindVirtualMachinePreset),
 		PathValidateClusterVirtualMachinePreset: preset(v1alpha1.KindClusterVirtualMachinePreset),
 	}

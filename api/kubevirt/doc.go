@@ -19,5 +19,6 @@
 package kubevirt
 
 //go:generate go tool -modfile=../tools/go.mod controller-gen crd:allowDangerousTypes=true paths=./virtualmachine/... output:crd:dir=../../charts/virtwright/files/crds
+//go:generate go -C ../tools run ./seedversion ../../charts/virtwright/files/crds/kubevirt.io_virtualmachines.yaml
 //go:generate go tool -modfile=../tools/go.mod controller-gen crd:allowDangerousTypes=true paths=./virtualmachineinstance/... output:crd:dir=../../charts/virtwright/files/crds
 //go:generate go tool -modfile=../tools/go.mod controller-gen crd:allowDangerousTypes=true paths=./virtualmachineinstancepreset/... output:crd:dir=../../charts/virtwright/files/crds

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -24,6 +25,8 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/certs"
+	"github.com/virtwright/virtwright/lifecycle/nameconflict"
+	"github.com/virtwright/virtwright/lifecycle/nameindex"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
 	"github.com/virtwright/virtwright/lifecycle/presetstatus"
 	"github.com/virtwright/virtwright/webhooks"
@@ -39,6 +42,8 @@ type process struct {
 	live client.Client
 	// presets that are in use.
 	presets *presetcache.Cache
+	// names of machines that there are.
+	names *nameindex.Index
 	// authority has the certificate of the webhooks.
 	authority *certs.Authority
 }
@@ -89,11 +94,22 @@ func (p *process) watch(ctx context.Context) error {
 	if err := p.manager.Add(p.presets); err != nil {
 		return fmt.Errorf("cannot add the preset cache: %w", err)
 	}
+	if err := p.manager.Add(p.names); err != nil {
+		return fmt.Errorf("cannot add the index of names: %w", err)
+	}
 	if !p.options.has(roleControllers) {
 		return nil
 	}
 	status := &presetstatus.Controller{Client: p.manager.GetClient(), Cache: p.presets}
-	return status.SetupWithManager(p.manager)
+	if err := status.SetupWithManager(p.manager); err != nil {
+		return err
+	}
+	conflicts := &nameconflict.Controller{
+		Client: p.manager.GetClient(), Live: p.live, Index: p.names,
+		Events: p.manager.GetEventRecorder("virtwright"), Conditions: p.options.mode == modeStandalone,
+		Metrics: nameconflict.NewMetrics(metrics.Registry),
+	}
+	return conflicts.SetupWithManager(p.manager)
 }
 
 // awaitKinds waits until the API server serves every kind of preset: who
@@ -101,7 +117,9 @@ func (p *process) watch(ctx context.Context) error {
 // reports whether they came before the context ended.
 func (p *process) awaitKinds(ctx context.Context) bool {
 	log := logr.FromContextOrDiscard(ctx)
-	for kind, object := range p.presets.Kinds() {
+	kinds := p.presets.Kinds()
+	kinds["VirtualMachine"], kinds["VirtualMachineInstance"] = &kubevirtv1.VirtualMachine{}, &kubevirtv1.VirtualMachineInstance{}
+	for kind, object := range kinds {
 		for told := false; ; told = true {
 			err := p.served(object)
 			if err == nil {
@@ -139,7 +157,7 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	config.QPS, config.Burst = 200, 400
 	config.WarningHandlerWithContext = rest.NoWarnings{} // of old kinds, which we watch on purpose
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, kubevirtv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, kubevirtv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("cannot make a scheme: %w", err)
 		}
@@ -155,7 +173,17 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	p.presets = &presetcache.Cache{
 		Informers: p.manager.GetCache(), Legacy: o.mode == modeStandalone, Metrics: presetcache.NewMetrics(metrics.Registry),
 	}
+	p.names = &nameindex.Index{Cache: p.manager.GetCache(), Live: p.live}
 	return p, nil
+}
+
+// trim takes from what is cached what nobody reads.
+func trim(object any) (any, error) {
+	object, err := cache.TransformStripManagedFields()(object)
+	if err != nil {
+		return nil, err
+	}
+	return nameindex.Trim(object)
 }
 
 func (p *process) managerOptions(ctx context.Context, scheme *runtime.Scheme) ctrl.Options {
@@ -165,12 +193,14 @@ func (p *process) managerOptions(ctx context.Context, scheme *runtime.Scheme) ct
 		Scheme: scheme, Logger: logr.FromContextOrDiscard(ctx),
 		BaseContext: func() context.Context { return logr.NewContext(context.Background(), logr.FromContextOrDiscard(ctx)) },
 		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
+			// Not by object: its kind need not be there when the manager starts.
+			DefaultTransform: trim,
 			ByObject: map[client.Object]cache.ByObject{
 				// Read at every admission, and never changed by readers.
 				webhooks.NamespaceMetadata():                              {UnsafeDisableDeepCopy: new(true)},
 				&admissionregistrationv1.MutatingWebhookConfiguration{}:   ours,
 				&admissionregistrationv1.ValidatingWebhookConfiguration{}: ours,
+				&apiextensionsv1.CustomResourceDefinition{}:               {Field: fields.OneTermEqualSelector("metadata.name", webhooks.ConvertedCRD)},
 			},
 		},
 		Metrics:                metricsserver.Options{BindAddress: o.metricsAddress},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation"
 )
 
 // Roles of a process.
@@ -38,6 +40,7 @@ type options struct {
 	roles           []string
 	presetConflicts string
 	platform        presets.Platform
+	rules           validation.Config
 
 	webhookAddress   string
 	webhookHost      string
@@ -92,11 +95,34 @@ func (o *options) declareRoles(flags *flag.FlagSet) {
 	flags.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs that name none (default None)")
 	flags.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network, bridge or masquerade (default bridge)")
 	flags.StringVar(&o.platform.CPUModel, "default-cpu-model", "", "standalone: CPU model of VMs that name none (default host-model)")
-	flags.Func("trusted-user", "a user whose updates of VMs are left alone; may be given several times", func(name string) error {
+	flags.Func("feature-gates", "standalone: comma-separated NAME=true or NAME=false; defaults are KubeVirt's", o.setGates)
+	flags.BoolVar(&o.rules.NoBridgeOnPodNetwork, "forbid-bridge-on-pod-network", false, "standalone: refuse bridge bindings on the pod network")
+	flags.Func("trusted-user", "a user who may write what is guarded, as a controller does; may be given several times", func(name string) error {
 		o.trusted = append(o.trusted, name)
 		return nil
 	})
 	flags.StringVar(&o.kubevirtNamespace, "kubevirt-namespace", "kubevirt", "addon: where KubeVirt is installed; its controllers are trusted")
+}
+
+// setGates reads --feature-gates.
+func (o *options) setGates(text string) error {
+	known := validation.KnownGates()
+	for pair := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		on, err := strconv.ParseBool(value)
+		if err != nil {
+			return fmt.Errorf("want NAME=true or NAME=false, not %q", pair)
+		}
+		gate := validation.Gate(name)
+		if _, ok := known[gate]; !ok {
+			return fmt.Errorf("unknown feature gate %q; there are %q", name, slices.Sorted(maps.Keys(known)))
+		}
+		if o.rules.Gates == nil {
+			o.rules.Gates = map[validation.Gate]bool{}
+		}
+		o.rules.Gates[gate] = on
+	}
+	return nil
 }
 
 func (o *options) declareServing(flags *flag.FlagSet) {
@@ -132,6 +158,7 @@ func (o *options) complete() error {
 	if o.namespace == "" {
 		o.namespace = podNamespace()
 	}
+	o.rules.Addon, o.rules.Architecture = o.mode == modeAddon, o.platform.Architecture
 	problems := []error{
 		oneOf("--mode", o.mode, modeStandalone, modeAddon),
 		oneOf("--preset-conflicts", o.presetConflicts, "warn", "reject"),

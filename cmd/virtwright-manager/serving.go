@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/virtwright/virtwright/certs"
+	"github.com/virtwright/virtwright/validation/protection"
 	"github.com/virtwright/virtwright/webhooks"
 )
 
@@ -24,7 +25,8 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 	if err != nil {
 		return err
 	}
-	if err := p.handle(ctx, trusted); err != nil {
+	guard := protection.Guard{Trusted: trusted, Addon: p.options.mode == modeAddon}
+	if err := p.handle(ctx, guard); err != nil {
 		return err
 	}
 	for _, collector := range p.authority.Collectors() {
@@ -33,14 +35,18 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 	started := p.manager.GetWebhookServer().StartedChecker()
 	checks["certificate"] = func(*http.Request) error { return p.authority.Ready() }
 	checks["webhooks"] = started
+	checks["names"] = func(*http.Request) error { return p.names.Ready() }
 	injector := &certs.Injector{Client: p.manager.GetClient(), Names: []string{webhooks.ConfigurationName}, Bundle: p.authority.Bundle}
+	if !guard.Addon {
+		injector.CRDs = []string{webhooks.ConvertedCRD}
+	}
 	if err := injector.SetupWithManager(p.manager); err != nil {
 		return err
 	}
 	runnables := []manager.Runnable{p.authority}
 	if p.options.registerWebhooks {
 		runnables = append(runnables, &webhooks.Registrar{
-			Client: p.live, Registration: p.registration(trusted), Bundle: p.authority.Bundle,
+			Client: p.live, Registration: p.registration(guard), Bundle: p.authority.Bundle,
 			Ready: func() error { return firstError(checks) },
 		})
 	}
@@ -53,7 +59,7 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 }
 
 // handle puts the handlers under their paths.
-func (p *process) handle(ctx context.Context, trusted []string) error {
+func (p *process) handle(ctx context.Context, guard protection.Guard) error {
 	clients, err := kubernetes.NewForConfig(p.config)
 	if err != nil {
 		return fmt.Errorf("cannot make a client: %w", err)
@@ -66,7 +72,9 @@ func (p *process) handle(ctx context.Context, trusted []string) error {
 		Engine: p.options.engine(), Snapshots: p.presets,
 		Namespaces: &webhooks.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
 		Owners:     &webhooks.LiveOwners{Client: clients.Discovery().RESTClient()},
-		Trusted:    trusted, Metrics: webhooks.NewMetrics(metrics.Registry),
+		Guard:      guard, Rules: &p.options.rules, Names: p.names,
+		Authority: &webhooks.ReviewedAuthority{Client: p.live},
+		Metrics:   webhooks.NewMetrics(metrics.Registry),
 	}
 	for path, handler := range server.Handlers() {
 		p.manager.GetWebhookServer().Register(path, p.stop.handler(handler))
@@ -74,8 +82,8 @@ func (p *process) handle(ctx context.Context, trusted []string) error {
 	return nil
 }
 
-func (p *process) registration(trusted []string) webhooks.Registration {
-	r := webhooks.Registration{URL: p.options.webhookURL, Namespace: p.options.namespace, Trusted: trusted}
+func (p *process) registration(guard protection.Guard) webhooks.Registration {
+	r := webhooks.Registration{URL: p.options.webhookURL, Namespace: p.options.namespace, Guard: guard}
 	if s := p.options.webhookService; r.URL == "" && s.Name != "" {
 		r.Service = &admissionregistrationv1.ServiceReference{Namespace: s.Namespace, Name: s.Name}
 	}

@@ -11,6 +11,7 @@ import (
 // arrows lists, for each tree of packages, the other trees that it may import.
 var arrows = map[string][]string{
 	"api":                {},
+	"api/tools":          {},
 	"presets/provenance": {"api"},
 	"presets":            {"api", "presets/provenance"},
 	"validation":         {"api", "presets", "presets/provenance"},

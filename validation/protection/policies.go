@@ -88,12 +88,25 @@ func constraints(resource string) *admissionregistrationv1.MatchResources {
 	}
 }
 
-// Unguarded is CEL that holds for requests that no rule of a kind with Create
-// refuses. Webhooks use it to keep away from what a policy refuses anyway, so
-// that the policy can say so when the webhooks do not answer.
-func (g Guard) Unguarded(id string) string {
-	i := slices.IndexFunc(rules, func(r Rule) bool { return r.ID == id })
-	return g.trustedCEL() + " || " + rules[i].cel(g)
+// Unguarded is CEL that holds for requests that break none of the rules with
+// these IDs.
+func (g Guard) Unguarded(ids ...string) string {
+	return g.trustedCEL() + " || " + g.all(func(r *Rule) bool { return slices.Contains(ids, r.ID) })
+}
+
+// Expression is CEL that holds for writes of a kind that break no rule.
+func (g Guard) Expression(kind presets.Kind) string {
+	return g.all(func(r *Rule) bool { return slices.Contains(r.Kinds, kind) })
+}
+
+func (g Guard) all(keep func(*Rule) bool) string {
+	var kept []string
+	for i := range rules {
+		if keep(&rules[i]) {
+			kept = append(kept, "("+rules[i].cel(g)+")")
+		}
+	}
+	return strings.Join(kept, " && ")
 }
 
 func (g Guard) trustedCEL() string {

@@ -1,0 +1,280 @@
+// Package nameindex knows by name, disk and identifier which machines a cluster
+// has: informers keep it, so that a request costs a look-up and no list.
+package nameindex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation/names"
+)
+
+// Fields of the index.
+const (
+	byDisk       = "virtwright.dev/data-volume-template"
+	byIdentifier = "virtwright.dev/identifier"
+)
+
+// An Index finds machines that another may collide with. Run Start; Around
+// finds nothing before.
+type Index struct {
+	// Cache holds the machines.
+	Cache cache.Cache
+	// Live is asked before anybody is refused.
+	Live client.Reader
+
+	ready atomic.Bool
+}
+
+// NeedLeaderElection says that every replica has its own Index.
+func (*Index) NeedLeaderElection() bool { return false }
+
+// Start fills the index and returns when it is full.
+func (x *Index) Start(ctx context.Context) error {
+	for _, object := range []client.Object{&kubevirtv1.VirtualMachine{}, &kubevirtv1.VirtualMachineInstance{}} {
+		if err := x.Cache.IndexField(ctx, object, byIdentifier, identifiers); err != nil {
+			return fmt.Errorf("cannot index machines: %w", err)
+		}
+	}
+	if err := x.Cache.IndexField(ctx, &kubevirtv1.VirtualMachine{}, byDisk, disks); err != nil {
+		return fmt.Errorf("cannot index machines: %w", err)
+	}
+	// Each informer must have synced.
+	for _, object := range []client.Object{&kubevirtv1.VirtualMachine{}, &kubevirtv1.VirtualMachineInstance{}} {
+		if _, err := x.Cache.GetInformer(ctx, object); err != nil {
+			return fmt.Errorf("cannot watch machines: %w", err)
+		}
+	}
+	x.ready.Store(true)
+	return nil
+}
+
+// Ready is nil once the index has every machine that the cluster had at start.
+func (x *Index) Ready() error {
+	if !x.ready.Load() {
+		return errors.New("the names of machines are not loaded yet")
+	}
+	return nil
+}
+
+func disks(object client.Object) []string {
+	vm := digest(object)
+	return vm.DataVolumes
+}
+
+func identifiers(object client.Object) []string {
+	m := digest(object)
+	keys := make([]string, 0, len(m.Identifiers))
+	for _, id := range m.Identifiers {
+		keys = append(keys, identifierKey(id))
+	}
+	return keys
+}
+
+func identifierKey(id names.Identifier) string { return string(id.What) + "=" + id.Value }
+
+func digest(object client.Object) names.Machine {
+	if vm, ok := object.(*kubevirtv1.VirtualMachine); ok {
+		return names.OfVirtualMachine(vm)
+	}
+	vmi, _ := object.(*kubevirtv1.VirtualMachineInstance)
+	return names.OfInstance(vmi)
+}
+
+// Around is what the index knows around m.
+func (x *Index) Around(ctx context.Context, m *names.Machine) (names.Surroundings, error) {
+	seen, err := x.named(ctx, x.Cache, m)
+	if err != nil {
+		return seen, err
+	}
+	for _, disk := range m.DataVolumes {
+		var vms kubevirtv1.VirtualMachineList
+		if err := x.Cache.List(ctx, &vms, client.InNamespace(m.Namespace), client.MatchingFields{byDisk: disk}, client.UnsafeDisableDeepCopy); err != nil {
+			return seen, fmt.Errorf("cannot look up dataVolumeTemplates: %w", err)
+		}
+		for i := range vms.Items {
+			if vms.Items[i].Name != m.Name {
+				seen.Disks = add(seen.Disks, disk, names.OfVirtualMachine(&vms.Items[i]))
+			}
+		}
+	}
+	seen.Uses, err = x.uses(ctx, m)
+	return seen, err
+}
+
+func add(to map[string][]names.Machine, disk string, m names.Machine) map[string][]names.Machine {
+	if to == nil {
+		to = map[string][]names.Machine{}
+	}
+	to[disk] = append(to[disk], m)
+	return to
+}
+
+// named finds what has the name of m.
+func (x *Index) named(ctx context.Context, from client.Reader, m *names.Machine) (names.Surroundings, error) {
+	var seen names.Surroundings
+	key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
+	var err error
+	if m.Kind == presets.VirtualMachineInstance {
+		seen.VM, err = get(ctx, from, key, &kubevirtv1.VirtualMachine{})
+	} else {
+		seen.Instance, err = get(ctx, from, key, &kubevirtv1.VirtualMachineInstance{})
+	}
+	return seen, err
+}
+
+func get(ctx context.Context, from client.Reader, key types.NamespacedName, into client.Object) (*names.Machine, error) {
+	switch err := from.Get(ctx, key, into); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("cannot read %T %s: %w", into, key, err)
+	}
+	m := digest(into)
+	return &m, nil
+}
+
+// uses finds who else has the identifiers of m. An instance and its VM are one.
+func (x *Index) uses(ctx context.Context, m *names.Machine) (map[names.Identifier]names.Use, error) {
+	uses := map[names.Identifier]names.Use{}
+	for _, id := range m.Identifiers {
+		found := map[types.NamespacedName]bool{}
+		for _, list := range []client.ObjectList{&kubevirtv1.VirtualMachineList{}, &kubevirtv1.VirtualMachineInstanceList{}} {
+			if err := x.Cache.List(ctx, list, client.MatchingFields{byIdentifier: identifierKey(id)}, client.UnsafeDisableDeepCopy); err != nil {
+				return nil, fmt.Errorf("cannot look up the %s: %w", id.What, err)
+			}
+			eachKey(list, func(key types.NamespacedName) { found[key] = true })
+		}
+		delete(found, types.NamespacedName{Namespace: m.Namespace, Name: m.Name})
+		if len(found) > 0 {
+			uses[id] = useBy(found, m.Namespace)
+		}
+	}
+	return uses, nil
+}
+
+func eachKey(list client.ObjectList, visit func(types.NamespacedName)) {
+	switch l := list.(type) {
+	case *kubevirtv1.VirtualMachineList:
+		for i := range l.Items {
+			visit(client.ObjectKeyFromObject(&l.Items[i]))
+		}
+	case *kubevirtv1.VirtualMachineInstanceList:
+		for i := range l.Items {
+			visit(client.ObjectKeyFromObject(&l.Items[i]))
+		}
+	}
+}
+
+func useBy(found map[types.NamespacedName]bool, namespace string) names.Use {
+	var use names.Use
+	for key := range found {
+		if key.Namespace == namespace {
+			use.Here = append(use.Here, key.Name)
+		} else {
+			use.Elsewhere++
+		}
+	}
+	slices.Sort(use.Here)
+	return use
+}
+
+// Confirm reads again, live, what seen says that m collides with: a cache may
+// not know yet that somebody has gone.
+func (x *Index) Confirm(ctx context.Context, m *names.Machine, seen names.Surroundings) (names.Surroundings, error) {
+	now, err := x.named(ctx, x.Live, m)
+	if err != nil {
+		return seen, err
+	}
+	now.Uses = seen.Uses
+	for disk, others := range seen.Disks {
+		for _, other := range others {
+			key := types.NamespacedName{Namespace: other.Namespace, Name: other.Name}
+			vm, err := get(ctx, x.Live, key, &kubevirtv1.VirtualMachine{})
+			if err != nil {
+				return seen, err
+			}
+			if vm != nil && slices.Contains(vm.DataVolumes, disk) {
+				now.Disks = add(now.Disks, disk, *vm)
+			}
+		}
+	}
+	return now, nil
+}
+
+// Sharing are the VirtualMachines, other than vm, that have a dataVolumeTemplate of a name that vm has.
+func (x *Index) Sharing(ctx context.Context, vm *kubevirtv1.VirtualMachine) ([]types.NamespacedName, error) {
+	m := names.OfVirtualMachine(vm)
+	m.Identifiers = nil
+	seen, err := x.Around(ctx, &m)
+	var keys []types.NamespacedName
+	for _, others := range seen.Disks {
+		for _, other := range others {
+			keys = append(keys, types.NamespacedName{Namespace: other.Namespace, Name: other.Name})
+		}
+	}
+	return keys, err
+}
+
+// Trim takes from a machine that is to be cached what neither the index nor the
+// controllers read.
+func Trim(object any) (any, error) {
+	switch m := object.(type) {
+	case *kubevirtv1.VirtualMachine:
+		trimMeta(&m.ObjectMeta)
+		m.Spec.DataVolumeTemplates = templateNames(m.Spec.DataVolumeTemplates)
+		if t := m.Spec.Template; t != nil {
+			t.ObjectMeta, t.Spec = metav1.ObjectMeta{}, trimSpec(&t.Spec)
+		}
+		m.Status = kubevirtv1.VirtualMachineStatus{Conditions: m.Status.Conditions}
+	case *kubevirtv1.VirtualMachineInstance:
+		trimMeta(&m.ObjectMeta)
+		m.Spec, m.Status = trimSpec(&m.Spec), kubevirtv1.VirtualMachineInstanceStatus{}
+	}
+	return object, nil
+}
+
+func trimMeta(meta *metav1.ObjectMeta) {
+	meta.ManagedFields, meta.Labels = nil, nil
+	kept := map[string]string{}
+	for key, value := range meta.Annotations {
+		if strings.HasPrefix(key, "kubevirt.io/vm-generation") || key == v1alpha1.AnnotationInstanceOf {
+			kept[key] = value
+		}
+	}
+	meta.Annotations = kept
+}
+
+func templateNames(in []kubevirtv1.DataVolumeTemplateSpec) []kubevirtv1.DataVolumeTemplateSpec {
+	var out []kubevirtv1.DataVolumeTemplateSpec
+	for _, t := range in {
+		out = append(out, kubevirtv1.DataVolumeTemplateSpec{ObjectMeta: metav1.ObjectMeta{Name: t.Name}})
+	}
+	return out
+}
+
+func trimSpec(spec *kubevirtv1.VirtualMachineInstanceSpec) kubevirtv1.VirtualMachineInstanceSpec {
+	var out kubevirtv1.VirtualMachineInstanceSpec
+	if firmware := spec.Domain.Firmware; firmware != nil {
+		out.Domain.Firmware = &kubevirtv1.Firmware{UUID: firmware.UUID, Serial: firmware.Serial}
+	}
+	for _, nic := range spec.Domain.Devices.Interfaces {
+		if nic.MacAddress != "" {
+			out.Domain.Devices.Interfaces = append(out.Domain.Devices.Interfaces, kubevirtv1.Interface{Name: nic.Name, MacAddress: nic.MacAddress})
+		}
+	}
+	return out
+}

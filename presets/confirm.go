@@ -1,0 +1,111 @@
+package presets
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// Confirm checks an object as it will be stored: that what overrides and
+// removals set, according to the record on it, still holds, and that nothing is
+// in it which a recorded preset forbids. Other webhooks act after ours, and
+// may undo what it did.
+//
+// It judges by presets of the recorded generation only: one that has changed
+// meanwhile has not acted, which the next request will see. On an update,
+// what did not hold before may stay. The error is a *Refusal or a *Malformed.
+func (e *Engine) Confirm(s *Snapshot, req Request) error {
+	w, err := load(req.Kind, req.Object)
+	if err != nil {
+		return err
+	}
+	rec, err := provenance.Decode(w.storedProvenance())
+	if err != nil || rec.Empty() {
+		return nil // written by another version of virtwright, or by nobody
+	}
+	c := confirmation{snap: s, now: w, rec: rec, namespace: req.Namespace.Name}
+	if len(req.OldObject) > 0 {
+		if c.old, err = load(req.Kind, req.OldObject); err != nil {
+			return nil // what is stored cannot be worse than it is
+		}
+	}
+	problems := append(c.governed(), c.forbidden()...)
+	if len(problems) > 0 {
+		return w.refusal(problems)
+	}
+	return nil
+}
+
+// A confirmation compares an object with its record.
+type confirmation struct {
+	snap      *Snapshot
+	now       *work
+	old       *work // nil on a create
+	rec       *provenance.Record
+	namespace string
+}
+
+// preset is the preset of a source, if it is what it was.
+func (c *confirmation) preset(s provenance.Source) *Compiled {
+	found, ok := c.snap.Lookup(c.namespace, s.Preset)
+	if !ok || found.Generation != s.Generation {
+		return nil
+	}
+	return found
+}
+
+// governed finds leaves that are not as an override or removal left them.
+func (c *confirmation) governed() field.ErrorList {
+	var errs field.ErrorList
+	for p, n := range c.rec.Decided() {
+		s := c.rec.Sources[n.Source]
+		if !s.Role.Outranks() || ownerOf(p)&runState != 0 {
+			continue
+		}
+		preset := c.preset(s)
+		if preset == nil || c.holds(c.now, p, preset, s.Role) || c.old != nil && !c.holds(c.old, p, preset, s.Role) {
+			continue
+		}
+		want := "must be as the preset sets it"
+		if s.Role == provenance.Remove {
+			want = "must be left out"
+		}
+		errs = append(errs, field.Invalid(field.NewPath(p.String()), show(lookup(c.now.root, vmSchema(), p)),
+			fmt.Sprintf("%s: preset %s overrules it, and something that acts after virtwright has undone that", want, s.Preset)))
+	}
+	return errs
+}
+
+// holds reports whether w has at p what the preset makes of it.
+func (c *confirmation) holds(w *work, p provenance.Path, preset *Compiled, role provenance.Role) bool {
+	is := lookup(w.root, vmSchema(), p)
+	if role == provenance.Remove {
+		return is == nil
+	}
+	want := preset.overrides.find(p)
+	return want == nil || !want.leaf || want.same(is)
+}
+
+// forbidden finds what recorded presets forbid.
+func (c *confirmation) forbidden() field.ErrorList {
+	var errs field.ErrorList
+	checked := map[*Compiled]bool{}
+	for _, s := range c.rec.Sources {
+		preset := c.preset(s)
+		if preset == nil || checked[preset] {
+			continue
+		}
+		checked[preset] = true
+		for _, v := range c.now.violations([]*Compiled{preset}) {
+			if c.old != nil {
+				if was := lookup(c.old.root, vmSchema(), v.path); was != nil && !grows(was, v.value) {
+					continue
+				}
+			}
+			errs = append(errs, v.problem())
+		}
+	}
+	return errs
+}

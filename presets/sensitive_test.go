@@ -1,0 +1,50 @@
+package presets_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/virtwright/virtwright/presets/presettest"
+)
+
+func TestSensitive(t *testing.T) {
+	for part, want := range map[string][]string{
+		"{}": nil,
+		"{spec: {template: {spec: {volumes: [{name: a, emptyDisk: {capacity: 1Gi}}], domain: {firmware: {serial: x}, devices: {gpus: [{name: g, deviceName: x}]}}}}}}": nil,
+		"{spec: {template: {spec: {volumes: [{name: a, hostDisk: {path: /x, type: Disk}}]}}}}": {
+			"spec.template.spec.volumes[a].hostDisk.path", "spec.template.spec.volumes[a].hostDisk.type",
+		},
+		"{spec: {template: {spec: {volumes: [{name: a, cloudInitNoCloud: {}}]}}}}":                    {"spec.template.spec.volumes[a].cloudInitNoCloud"},
+		"{spec: {template: {spec: {volumes: [{name: a, cloudInitConfigDrive: {userData: x}}]}}}}":     {"spec.template.spec.volumes[a].cloudInitConfigDrive.userData"},
+		"{spec: {template: {spec: {volumes: [{name: a, secret: {secretName: x}}]}}}}":                 {"spec.template.spec.volumes[a].secret.secretName"},
+		"{spec: {template: {spec: {volumes: [{name: a, serviceAccount: {serviceAccountName: x}}]}}}}": {"spec.template.spec.volumes[a].serviceAccount.serviceAccountName"},
+		"{spec: {template: {spec: {volumes: [{name: a, downwardMetrics: {}}]}}}}":                     {"spec.template.spec.volumes[a].downwardMetrics"},
+		"{spec: {template: {spec: {volumes: [{name: a, sysprep: {secret: {name: x}}}]}}}}":            {"spec.template.spec.volumes[a].sysprep.secret.name"},
+		"{spec: {template: {spec: {domain: {devices: {hostDevices: [{name: a, deviceName: d}]}}}}}}": {
+			"spec.template.spec.domain.devices.hostDevices[a].name", "spec.template.spec.domain.devices.hostDevices[a].deviceName",
+		},
+		"{spec: {template: {spec: {domain: {devices: {downwardMetrics: {}}}}}}}":                                 {"spec.template.spec.domain.devices.downwardMetrics"},
+		"{spec: {template: {spec: {domain: {firmware: {kernelBoot: {kernelArgs: x}}}}}}}":                        {"spec.template.spec.domain.firmware.kernelBoot.kernelArgs"},
+		"{spec: {template: {spec: {accessCredentials: [{sshPublicKey: {source: {secret: {secretName: x}}}}]}}}}": {"spec.template.spec.accessCredentials"},
+		"{spec: {template: {metadata: {annotations: {kubevirt.io/ignitiondata: x}}}}}":                           {`spec.template.metadata.annotations["kubevirt.io/ignitiondata"]`},
+		"{spec: {dataVolumeTemplates: [{metadata: {name: d}, spec: {source: {http: {url: u, secretRef: s}}}}]}}": {"spec.dataVolumeTemplates[d].spec.source.http.secretRef"},
+		"{spec: {template: {spec: {serviceAccountName: x}}}}":                                                    {"spec.template.spec.serviceAccountName"},
+		"{spec: {template: {spec: {volumes: [{name: a, containerPath: {path: /var/run/secrets}}]}}}}":            {"spec.template.spec.volumes[a].containerPath.path"},
+	} {
+		for _, layer := range []string{"defaults", "overrides"} {
+			for _, more := range []string{"", "applyAt: Launch\n", "mode: Audit\n"} {
+				if more == "applyAt: Launch\n" && strings.Contains(part, "dataVolumeTemplates") {
+					continue // which no instance has
+				}
+				got := presettest.Namespaced("shop", "p", more+layer+": "+part)
+				found := presettest.Compile(t, got)[0].Sensitive()
+				slices.Sort(found)
+				slices.Sort(want)
+				if !slices.Equal(found, want) {
+					t.Errorf("%s: %s: got %q, want %q", layer, part, found, want)
+				}
+			}
+		}
+	}
+}

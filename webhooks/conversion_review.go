@@ -1,0 +1,118 @@
+package webhooks
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/virtwright/virtwright/webhooks/conversion"
+)
+
+// MaxConversionBytes is how large a ConversionReview may be, which carries
+// whole lists of objects.
+const MaxConversionBytes = 64 << 20
+
+// conversions serves ConversionReviews of VirtualMachines over HTTP.
+//
+// controller-runtime's handler converts between Go types, which would lose what
+// this program does not know of; this one converts JSON.
+type conversions struct{}
+
+// ServeHTTP answers one ConversionReview.
+func (conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, problem := readBody(w, r, MaxConversionBytes, "ConversionReview")
+	if problem != nil {
+		status := problem.Status()
+		write(w, int(status.Code), &status)
+		return
+	}
+	var review apiextensionsv1.ConversionReview
+	err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review)
+	if err == nil && (review.Request == nil || review.APIVersion != apiextensionsv1.SchemeGroupVersion.String() || review.Kind != "ConversionReview") {
+		err = fmt.Errorf("want apiVersion %s and kind ConversionReview with a request", apiextensionsv1.SchemeGroupVersion)
+	}
+	if err != nil {
+		status := badRequest("the body is not a ConversionReview: %v", err).Status()
+		write(w, int(status.Code), &status)
+		return
+	}
+	response := convertAll(r, review.Request)
+	response.UID = review.Request.UID
+	review.Request, review.Response = nil, response
+	write(w, http.StatusOK, &review)
+}
+
+// convertAll converts all objects of a request, or none.
+func convertAll(r *http.Request, request *apiextensionsv1.ConversionRequest) (response *apiextensionsv1.ConversionResponse) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			ctrl.LoggerFrom(r.Context()).Error(fmt.Errorf("panic: %v", reason), "Conversion panicked", "uid", request.UID, "stack", string(debug.Stack()))
+			response = conversionFailed(errors.New("virtwright has a defect and cannot convert; please report it with the log of virtwright-manager"))
+		}
+	}()
+	response = &apiextensionsv1.ConversionResponse{Result: metav1.Status{Status: metav1.StatusSuccess}}
+	for i := range request.Objects {
+		converted, err := convertRaw(request.Objects[i].Raw, request.DesiredAPIVersion)
+		if err != nil {
+			return conversionFailed(err)
+		}
+		response.ConvertedObjects = append(response.ConvertedObjects, runtime.RawExtension{Raw: converted})
+	}
+	return response
+}
+
+func convertRaw(raw []byte, version string) ([]byte, error) {
+	var object map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &object); err != nil {
+		return nil, fmt.Errorf("cannot read an object: %w", err)
+	}
+	out, err := conversion.Convert(object, version)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(out)
+}
+
+func conversionFailed(err error) *apiextensionsv1.ConversionResponse {
+	return &apiextensionsv1.ConversionResponse{Result: metav1.Status{Status: metav1.StatusFailure, Message: err.Error()}}
+}
+
+// inVersion are problems with the paths of the version in which a request was
+// made: the API server has converted the object for us.
+func inVersion(req admission.Request, problems field.ErrorList) field.ErrorList {
+	if req.RequestKind == nil || req.RequestKind.Version == req.Kind.Version {
+		return problems
+	}
+	version := req.RequestKind.Group + "/" + req.RequestKind.Version
+	for _, problem := range problems {
+		problem.Field = conversion.Path(version, problem.Field)
+	}
+	return problems
+}
+
+// readBody reads a body of JSON that was sent with POST.
+func readBody(w http.ResponseWriter, r *http.Request, most int64, what string) ([]byte, *statusError) {
+	if problem := checkHeader(w, r, what); problem != nil {
+		return nil, problem
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, problem(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, "the %s is larger than %d MiB", what, most>>20)
+	case err != nil:
+		return nil, badRequest("cannot read the body: %v", err)
+	}
+	return body, nil
+}

@@ -1,0 +1,248 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation"
+	"github.com/virtwright/virtwright/validation/names"
+	"github.com/virtwright/virtwright/validation/protection"
+)
+
+// Names knows which machines there are.
+type Names interface {
+	// Around is what an index knows around a machine.
+	Around(ctx context.Context, m *names.Machine) (names.Surroundings, error)
+	// Confirm reads what was seen again, live.
+	Confirm(ctx context.Context, m *names.Machine, seen names.Surroundings) (names.Surroundings, error)
+}
+
+// A Validator admits VirtualMachines, or VirtualMachineInstances, as they will
+// be stored: who writes what is guarded, whether it can start, whether presets
+// hold, and whose name it has.
+type Validator struct {
+	Kind      presets.Kind
+	Guard     protection.Guard
+	Rules     *validation.Config
+	Engine    *presets.Engine
+	Snapshots Snapshots
+	// Names may be nil, and then nothing is compared with other machines.
+	Names Names
+	// Authority may be nil, and then everybody may use every preset.
+	Authority Authority
+}
+
+var _ admission.Handler = (*Validator)(nil)
+
+// Handle answers one request.
+func (v *Validator) Handle(ctx context.Context, req admission.Request) admission.Response {
+	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update || req.SubResource != "" {
+		return allowed()
+	}
+	c := &candidate{Validator: v, req: req, trusted: v.Guard.Trusts(req.UserInfo.Username)}
+	if err := c.read(); err != nil {
+		return malformed(err)
+	}
+	steps := []func(context.Context) error{c.guard, c.validate, c.confirm, c.compare, c.authorize}
+	if c.deleting() {
+		steps = steps[:1] // it only goes; nothing else matters any more
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return unanswerable(ctx, req, err)
+		}
+	}
+	response := allowed()
+	if len(c.problems) > 0 {
+		response = invalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, c.name(), inVersion(req, c.problems))
+	}
+	response.Warnings = presets.Bounded(c.warnings, "virtwright validate shows all")
+	return response
+}
+
+// A candidate is a machine that somebody wants to write.
+type candidate struct {
+	*Validator
+	req     admission.Request
+	trusted bool
+	// object and old are decoded JSON; old is nil on a create.
+	object, old map[string]any
+	machine     *validation.Machine
+
+	problems field.ErrorList
+	warnings []string
+}
+
+func (c *candidate) read() error {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(c.req.Object.Raw, &c.object); err != nil {
+		return fmt.Errorf("cannot read the %s: %w", c.Kind, err)
+	}
+	if c.object == nil {
+		return fmt.Errorf("cannot read the %s: want a JSON object, not null", c.Kind)
+	}
+	if c.req.Operation == admissionv1.Update {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(c.req.OldObject.Raw, &c.old); err != nil || c.old == nil {
+			return fmt.Errorf("cannot read the stored %s: %w", c.Kind, errors.Join(err, errors.New("want a JSON object")))
+		}
+	}
+	return nil
+}
+
+func (c *candidate) meta(name string) any {
+	meta, _ := c.object["metadata"].(map[string]any)
+	return meta[name]
+}
+
+func (c *candidate) deleting() bool { return c.meta("deletionTimestamp") != nil }
+
+// name is the machine's, which a request under generateName does not have.
+func (c *candidate) name() string {
+	name, _ := c.meta("name").(string)
+	return name
+}
+
+// guard refuses what only trusted writers write.
+func (c *candidate) guard(context.Context) error {
+	c.problems = append(c.problems, c.Guard.Check(protection.Write{
+		Kind: c.Kind, User: c.req.UserInfo.Username, Object: c.object, Old: c.old,
+	})...)
+	return nil
+}
+
+// validate refuses what cannot start.
+func (c *candidate) validate(ctx context.Context) error {
+	raw, err := c.expanded(ctx, c.req.Object.Raw)
+	if err != nil {
+		return nil //nolint:nilerr // the mutating webhook, or KubeVirt's, says so
+	}
+	if c.machine, err = c.decode(raw); err != nil {
+		c.problems = append(c.problems, field.Invalid(nil, c.name(), err.Error()))
+		return nil
+	}
+	if c.old != nil {
+		if raw, err = c.expanded(ctx, c.req.OldObject.Raw); err == nil {
+			// What is stored and cannot be read has no problems that may stay.
+			c.machine.Old, _ = c.decode(raw)
+		}
+	}
+	result := c.Rules.Validate(c.machine)
+	c.problems = append(c.problems, result.Errors...)
+	c.warnings = append(c.warnings, result.Warnings...)
+	return nil
+}
+
+func (c *candidate) decode(raw []byte) (*validation.Machine, error) {
+	if c.Kind == presets.VirtualMachine {
+		return validation.NewVirtualMachine(raw)
+	}
+	return validation.NewInstance(raw)
+}
+
+// nothing is a set of no presets.
+var nothing = presets.NewSnapshot(nil, nil)
+
+// expanded is raw with platform defaults. In standalone mode it has them
+// already; beside KubeVirt, which fills them in when a VM starts, they are
+// assumed, so that rules see what will run.
+func (c *candidate) expanded(ctx context.Context, raw []byte) ([]byte, error) {
+	if !c.Rules.Addon {
+		return raw, nil
+	}
+	assumed := &presets.Engine{Platform: &presets.Platform{Architecture: c.Rules.Architecture, Instancetypes: true}}
+	result, err := assumed.Resolve(ctx, nothing, presets.Request{Kind: c.Kind, Object: raw})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(result.Object())
+}
+
+// confirm checks that what presets did has survived other webhooks.
+func (c *candidate) confirm(context.Context) error {
+	snapshot := c.Snapshots.Snapshot()
+	if snapshot == nil {
+		return errors.New("presets are not loaded yet")
+	}
+	request := presets.Request{Kind: c.Kind, Object: c.req.Object.Raw, Namespace: presets.Namespace{Name: c.req.Namespace}}
+	if c.old != nil {
+		request.OldObject = c.req.OldObject.Raw
+	}
+	err := c.Engine.Confirm(snapshot, request)
+	var refusal *presets.Refusal
+	if errors.As(err, &refusal) {
+		c.problems = append(c.problems, refusal.Problems...)
+	}
+	return nil
+}
+
+// compare refuses a name or a disk that is somebody else's.
+func (c *candidate) compare(ctx context.Context) error {
+	if c.Names == nil || c.machine == nil {
+		return nil
+	}
+	m, old := digest(c.machine), (*names.Machine)(nil)
+	if m.Namespace = c.req.Namespace; c.machine.Old != nil {
+		was := digest(c.machine.Old)
+		old = &was
+	}
+	seen, err := c.Names.Around(ctx, &m)
+	if err != nil {
+		return err
+	}
+	if len(names.Check(&m, old, seen, c.trusted)) > 0 {
+		if seen, err = c.Names.Confirm(ctx, &m, seen); err != nil {
+			return err
+		}
+	}
+	c.problems = append(c.problems, names.Check(&m, old, seen, c.trusted)...)
+	c.warnings = append(c.warnings, names.Warnings(&m, old, seen)...)
+	return nil
+}
+
+func digest(m *validation.Machine) names.Machine {
+	if m.VM != nil {
+		return names.OfVirtualMachine(m.VM)
+	}
+	return names.OfInstance(m.VMI)
+}
+
+// authorize refuses presets that the author names and may not use.
+func (c *candidate) authorize(ctx context.Context) error {
+	snapshot := c.Snapshots.Snapshot()
+	if c.Authority == nil || c.trusted || snapshot == nil {
+		return nil
+	}
+	before := snapshot.Named(c.Kind, c.req.Namespace, c.old)
+	for _, ref := range snapshot.Named(c.Kind, c.req.Namespace, c.object) {
+		if slices.Contains(before, ref) {
+			continue
+		}
+		what := authorizationv1.ResourceAttributes{
+			Namespace: c.req.Namespace, Verb: VerbUse, Group: v1alpha1.GroupName, Resource: v1alpha1.ResourceVirtualMachinePresets, Name: ref,
+		}
+		if name, cluster := strings.CutPrefix(ref, "cluster/"); cluster {
+			what.Namespace, what.Resource, what.Name = "", v1alpha1.ResourceClusterVirtualMachinePresets, name
+		}
+		may, err := c.Authority.Allowed(ctx, c.req.UserInfo, what)
+		if err != nil {
+			return err
+		}
+		if !may {
+			c.problems = append(c.problems, field.Forbidden(field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPresets),
+				fmt.Sprintf("user %s may not name preset %s, which takes the right to %s", c.req.UserInfo.Username, ref, describe(what))))
+		}
+	}
+	return nil
+}
