@@ -1,6 +1,9 @@
 package validation_test
 
 import (
+	"encoding/json"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/virtwright/virtwright/validation"
@@ -8,19 +11,17 @@ import (
 )
 
 // FuzzValidate: whatever can be decoded is judged without a panic, as a new
-// object and as an update of another; and an update that changes nothing is
-// never refused.
+// object, as an update of another, and with what another has besides; and an
+// update that changes nothing is never refused.
 func FuzzValidate(f *testing.F) {
-	for _, fixtures := range validationtest.Fixtures(f) {
-		for i := range fixtures {
-			fixture := &fixtures[i]
-			old := []byte("{}")
-			if fixture.Old != nil {
-				before := validationtest.Fixture{Object: fixture.Old, Bare: fixture.Bare}
-				old = before.Manifest(f)
-			}
+	fixtures := validationtest.Fixtures(f)
+	old := []byte("{}")
+	for _, id := range slices.Sorted(maps.Keys(fixtures)) {
+		for i := range fixtures[id] {
+			fixture := &fixtures[id][i]
 			raw := fixture.Manifest(f)
 			f.Add(fixture.Object["kind"] == "VirtualMachine", fixture.Config.Addon, raw, old)
+			old = raw
 		}
 	}
 	for _, raw := range []string{
@@ -47,6 +48,11 @@ func FuzzValidate(f *testing.F) {
 			update.Old = before
 			config.Validate(update)
 		}
+		if both, ok := merged(raw, old); ok {
+			if m, err := decode(vm, both); err == nil {
+				config.Validate(m)
+			}
+		}
 		same := read(t, vm, raw)
 		same.Old = read(t, vm, raw)
 		if result := config.Validate(same); len(result.Errors) > 0 {
@@ -61,4 +67,32 @@ func read(t *testing.T, vm bool, raw []byte) *validation.Machine {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// merged is what two objects have together.
+func merged(raw, more []byte) ([]byte, bool) {
+	var into, from map[string]any
+	if json.Unmarshal(raw, &into) != nil || json.Unmarshal(more, &from) != nil {
+		return nil, false
+	}
+	both, err := json.Marshal(union(into, from))
+	return both, err == nil
+}
+
+func union(into, from any) any {
+	switch a := into.(type) {
+	case nil:
+		return from
+	case map[string]any:
+		if b, ok := from.(map[string]any); ok {
+			for key, value := range b {
+				a[key] = union(a[key], value)
+			}
+		}
+	case []any:
+		if b, ok := from.([]any); ok {
+			return append(a, b...)
+		}
+	}
+	return into
 }

@@ -12,6 +12,8 @@ var instancetypeRules = []Rule{{
 	ID:    "instancetype-sizes",
 	Says:  "A VirtualMachine with an instancetype leaves CPU topology, CPU and memory resources, and guest memory to it.",
 	Scope: VirtualMachines,
+	// KubeVirt refuses it once the instancetype exists, and admits it before.
+	Reach: BeyondKubeVirt,
 	Check: instancetypeSizes,
 }, {
 	ID:    "matcher-given",

@@ -158,7 +158,7 @@ func claimUsedOnce(m *Machine, r *Report) {
 }
 
 func volumeHasDevice(m *Machine, r *Report) {
-	if m.VM != nil && m.Config.Addon {
+	if m.Sparse() {
 		return // KubeVirt adds what is missing when the instance is made
 	}
 	var used map[string]bool
