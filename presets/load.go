@@ -29,7 +29,13 @@ func load(kind Kind, raw []byte) (*work, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newWork(kind, obj)
+	w, err := newWork(kind, obj)
+	if err == nil && suspicious(raw) {
+		if problems := hugeQuantities(w.root, vmSchema(), ""); len(problems) > 0 {
+			return nil, w.refusal(problems)
+		}
+	}
+	return w, err
 }
 
 func newWork(kind Kind, obj map[string]any) (*work, error) {

@@ -14,11 +14,14 @@ import (
 func parseQuantity(v any) (resource.Quantity, error) {
 	switch v := v.(type) {
 	case string:
+		if hugeQuantity(v) {
+			return resource.Quantity{}, errHugeQuantity
+		}
 		return resource.ParseQuantity(v)
 	case int64:
 		return *resource.NewQuantity(v, resource.DecimalSI), nil
 	case float64:
-		return resource.ParseQuantity(strconv.FormatFloat(v, 'f', -1, 64))
+		return resource.ParseQuantity(strconv.FormatFloat(v, 'e', -1, 64))
 	}
 	return resource.Quantity{}, fmt.Errorf("cannot read %T as a quantity", v)
 }

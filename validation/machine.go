@@ -1,12 +1,15 @@
 package validation
 
 import (
+	"bytes"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/virtwright/virtwright/presets"
 )
 
 // A Machine is what rules look at: a VirtualMachine or an instance, expanded.
@@ -34,8 +37,8 @@ type Machine struct {
 // NewVirtualMachine reads the JSON of a VirtualMachine.
 func NewVirtualMachine(raw []byte) (*Machine, error) {
 	m := &Machine{VM: &kubevirtv1.VirtualMachine{}, raw: raw, at: field.NewPath("spec", "template")}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, m.VM); err != nil {
-		return nil, fmt.Errorf("cannot read the VirtualMachine: %w", err)
+	if err := decode(presets.VirtualMachine, raw, m.VM); err != nil {
+		return nil, err
 	}
 	if template := m.VM.Spec.Template; template != nil {
 		m.Meta, m.Spec = &template.ObjectMeta, &template.Spec
@@ -46,11 +49,31 @@ func NewVirtualMachine(raw []byte) (*Machine, error) {
 // NewInstance reads the JSON of a VirtualMachineInstance.
 func NewInstance(raw []byte) (*Machine, error) {
 	m := &Machine{VMI: &kubevirtv1.VirtualMachineInstance{}, raw: raw}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, m.VMI); err != nil {
-		return nil, fmt.Errorf("cannot read the VirtualMachineInstance: %w", err)
+	if err := decode(presets.VirtualMachineInstance, raw, m.VMI); err != nil {
+		return nil, err
 	}
 	m.Meta, m.Spec = &m.VMI.ObjectMeta, &m.VMI.Spec
 	return m, nil
+}
+
+// maxParts is how many objects, or elements and fields, a machine may have. A
+// machine of a few megabytes of nothing would take seconds to read and judge.
+const maxParts = 100_000
+
+// decode reads an object. The error is a *presets.Refusal where quantities
+// cannot be read in reasonable time.
+func decode(kind presets.Kind, raw []byte, into any) error {
+	if bytes.Count(raw, []byte("{")) > maxParts || bytes.Count(raw, []byte(",")) > maxParts {
+		return fmt.Errorf("cannot read the %s: it has more than %d parts", kind, maxParts)
+	}
+	safe, err := presets.SafeQuantities(kind, raw)
+	if err != nil {
+		return err
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(safe, into); err != nil {
+		return fmt.Errorf("cannot read the %s: %w", kind, err)
+	}
+	return nil
 }
 
 // Path is where the metadata or spec of the instance lies that fields name, as in

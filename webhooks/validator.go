@@ -128,7 +128,12 @@ func (c *candidate) validate(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // the mutating webhook, or KubeVirt's, says so
 	}
-	if c.machine, err = c.decode(raw); err != nil {
+	var refusal *presets.Refusal
+	switch c.machine, err = c.decode(raw); {
+	case errors.As(err, &refusal):
+		c.problems = append(c.problems, refusal.Problems...)
+		return nil
+	case err != nil:
 		c.problems = append(c.problems, field.Invalid(nil, c.name(), err.Error()))
 		return nil
 	}

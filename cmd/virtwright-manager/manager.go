@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	kubevirtv1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -118,7 +117,7 @@ func (p *process) watch(ctx context.Context) error {
 func (p *process) awaitKinds(ctx context.Context) bool {
 	log := logr.FromContextOrDiscard(ctx)
 	kinds := p.presets.Kinds()
-	kinds["VirtualMachine"], kinds["VirtualMachineInstance"] = &kubevirtv1.VirtualMachine{}, &kubevirtv1.VirtualMachineInstance{}
+	kinds["VirtualMachine"], kinds["VirtualMachineInstance"] = &nameindex.VirtualMachine{}, &nameindex.Instance{}
 	for kind, object := range kinds {
 		for told := false; ; told = true {
 			err := p.served(object)
@@ -157,7 +156,7 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	config.QPS, config.Burst = 200, 400
 	config.WarningHandlerWithContext = rest.NoWarnings{} // of old kinds, which we watch on purpose
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, kubevirtv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, nameindex.AddToScheme, presetcache.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("cannot make a scheme: %w", err)
 		}

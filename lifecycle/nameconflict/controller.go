@@ -58,9 +58,9 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(vmi)}}
 	})
 	err := ctrl.NewControllerManagedBy(mgr).Named("name-conflict").
-		For(&kubevirtv1.VirtualMachine{}).
-		Watches(&kubevirtv1.VirtualMachine{}, handler.EnqueueRequestsFromMapFunc(c.sharing)).
-		Watches(&kubevirtv1.VirtualMachineInstance{}, sameName).
+		For(&nameindex.VirtualMachine{}).
+		Watches(&nameindex.VirtualMachine{}, handler.EnqueueRequestsFromMapFunc(c.sharing)).
+		Watches(&nameindex.Instance{}, sameName).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(c)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 
 // sharing are the machines with which one shares a disk: they are free once it goes.
 func (c *Controller) sharing(ctx context.Context, object client.Object) []reconcile.Request {
-	vm, ok := object.(*kubevirtv1.VirtualMachine)
+	vm, ok := object.(*nameindex.VirtualMachine)
 	if !ok || len(vm.Spec.DataVolumeTemplates) == 0 {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (c *Controller) sharing(ctx context.Context, object client.Object) []reconc
 
 // Reconcile looks at one VirtualMachine.
 func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	var cached kubevirtv1.VirtualMachine
+	var cached nameindex.VirtualMachine
 	if err := c.Client.Get(ctx, req.NamespacedName, &cached); err != nil {
 		c.Metrics.set(req.NamespacedName, false)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -105,8 +105,8 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // observe says what collides with a VM, after a second, live look.
-func (c *Controller) observe(ctx context.Context, vm *kubevirtv1.VirtualMachine) (names.Surroundings, []string, error) {
-	m := names.OfVirtualMachine(vm)
+func (c *Controller) observe(ctx context.Context, vm *nameindex.VirtualMachine) (names.Surroundings, []string, error) {
+	m := vm.Machine()
 	m.Identifiers = nil
 	if m.Deleting {
 		return names.Surroundings{}, nil, nil
@@ -123,7 +123,7 @@ func (c *Controller) observe(ctx context.Context, vm *kubevirtv1.VirtualMachine)
 
 // report writes what changed and then says it.
 func (c *Controller) report(ctx context.Context, key types.NamespacedName, seen names.Surroundings, conflicts []string) error {
-	var vm kubevirtv1.VirtualMachine
+	var vm nameindex.VirtualMachine
 	if err := c.Live.Get(ctx, key, &vm); err != nil {
 		return client.IgnoreNotFound(err)
 	}
@@ -137,8 +137,7 @@ func (c *Controller) report(ctx context.Context, key types.NamespacedName, seen 
 	if message != "" {
 		c.Events.Eventf(&vm, nil, corev1.EventTypeWarning, Condition, "Check", "%s", message)
 		if i := seen.Instance; i != nil && !i.BelongsTo(&names.Machine{Namespace: key.Namespace, Name: key.Name, UID: vm.UID}) {
-			vmi := &kubevirtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name, UID: i.UID}}
-			vmi.SetGroupVersionKind(kubevirtv1.VirtualMachineInstanceGroupVersionKind)
+			vmi := &nameindex.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name, UID: i.UID}}
 			c.Events.Eventf(vmi, &vm, corev1.EventTypeWarning, Condition, "Check",
 				"VirtualMachine %s has the name of this instance, which is not its own, and cannot start until the instance is gone", vm.Name)
 		}
@@ -148,8 +147,8 @@ func (c *Controller) report(ctx context.Context, key types.NamespacedName, seen 
 
 // condition sets the condition to message, none where that is empty, and
 // reports whether it was another before.
-func (c *Controller) condition(ctx context.Context, vm *kubevirtv1.VirtualMachine, message string) (bool, error) {
-	before := vm.DeepCopy()
+func (c *Controller) condition(ctx context.Context, vm *nameindex.VirtualMachine, message string) (bool, error) {
+	before := vm.DeepCopyObject().(client.Object)
 	i := find(vm.Status.Conditions)
 	switch {
 	case i >= 0 && vm.Status.Conditions[i].Message == message, i < 0 && message == "":

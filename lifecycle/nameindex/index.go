@@ -7,17 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation/names"
 )
@@ -44,16 +40,16 @@ func (*Index) NeedLeaderElection() bool { return false }
 
 // Start fills the index and returns when it is full.
 func (x *Index) Start(ctx context.Context) error {
-	for _, object := range []client.Object{&kubevirtv1.VirtualMachine{}, &kubevirtv1.VirtualMachineInstance{}} {
+	for _, object := range []client.Object{&VirtualMachine{}, &Instance{}} {
 		if err := x.Cache.IndexField(ctx, object, byIdentifier, identifiers); err != nil {
 			return fmt.Errorf("cannot index machines: %w", err)
 		}
 	}
-	if err := x.Cache.IndexField(ctx, &kubevirtv1.VirtualMachine{}, byDisk, disks); err != nil {
+	if err := x.Cache.IndexField(ctx, &VirtualMachine{}, byDisk, disks); err != nil {
 		return fmt.Errorf("cannot index machines: %w", err)
 	}
 	// Each informer must have synced.
-	for _, object := range []client.Object{&kubevirtv1.VirtualMachine{}, &kubevirtv1.VirtualMachineInstance{}} {
+	for _, object := range []client.Object{&VirtualMachine{}, &Instance{}} {
 		if _, err := x.Cache.GetInformer(ctx, object); err != nil {
 			return fmt.Errorf("cannot watch machines: %w", err)
 		}
@@ -72,7 +68,7 @@ func (x *Index) Ready() error {
 
 func disks(object client.Object) []string {
 	vm := digest(object)
-	return vm.DataVolumes
+	return slices.DeleteFunc(vm.DataVolumes, func(name string) bool { return name == "" })
 }
 
 func identifiers(object client.Object) []string {
@@ -87,11 +83,11 @@ func identifiers(object client.Object) []string {
 func identifierKey(id names.Identifier) string { return string(id.What) + "=" + id.Value }
 
 func digest(object client.Object) names.Machine {
-	if vm, ok := object.(*kubevirtv1.VirtualMachine); ok {
-		return names.OfVirtualMachine(vm)
+	if vm, ok := object.(*VirtualMachine); ok {
+		return vm.Machine()
 	}
-	vmi, _ := object.(*kubevirtv1.VirtualMachineInstance)
-	return names.OfInstance(vmi)
+	instance, _ := object.(*Instance)
+	return instance.Machine()
 }
 
 // Around is what the index knows around m.
@@ -101,13 +97,13 @@ func (x *Index) Around(ctx context.Context, m *names.Machine) (names.Surrounding
 		return seen, err
 	}
 	for _, disk := range m.DataVolumes {
-		var vms kubevirtv1.VirtualMachineList
+		var vms VirtualMachineList
 		if err := x.Cache.List(ctx, &vms, client.InNamespace(m.Namespace), client.MatchingFields{byDisk: disk}, client.UnsafeDisableDeepCopy); err != nil {
 			return seen, fmt.Errorf("cannot look up dataVolumeTemplates: %w", err)
 		}
 		for i := range vms.Items {
 			if vms.Items[i].Name != m.Name {
-				seen.Disks = add(seen.Disks, disk, names.OfVirtualMachine(&vms.Items[i]))
+				seen.Disks = add(seen.Disks, disk, vms.Items[i].Machine())
 			}
 		}
 	}
@@ -129,9 +125,9 @@ func (x *Index) named(ctx context.Context, from client.Reader, m *names.Machine)
 	key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
 	var err error
 	if m.Kind == presets.VirtualMachineInstance {
-		seen.VM, err = get(ctx, from, key, &kubevirtv1.VirtualMachine{})
+		seen.VM, err = get(ctx, from, key, &VirtualMachine{})
 	} else {
-		seen.Instance, err = get(ctx, from, key, &kubevirtv1.VirtualMachineInstance{})
+		seen.Instance, err = get(ctx, from, key, &Instance{})
 	}
 	return seen, err
 }
@@ -152,7 +148,7 @@ func (x *Index) uses(ctx context.Context, m *names.Machine) (map[names.Identifie
 	uses := map[names.Identifier]names.Use{}
 	for _, id := range m.Identifiers {
 		found := map[types.NamespacedName]bool{}
-		for _, list := range []client.ObjectList{&kubevirtv1.VirtualMachineList{}, &kubevirtv1.VirtualMachineInstanceList{}} {
+		for _, list := range []client.ObjectList{&VirtualMachineList{}, &InstanceList{}} {
 			if err := x.Cache.List(ctx, list, client.MatchingFields{byIdentifier: identifierKey(id)}, client.UnsafeDisableDeepCopy); err != nil {
 				return nil, fmt.Errorf("cannot look up the %s: %w", id.What, err)
 			}
@@ -168,11 +164,11 @@ func (x *Index) uses(ctx context.Context, m *names.Machine) (map[names.Identifie
 
 func eachKey(list client.ObjectList, visit func(types.NamespacedName)) {
 	switch l := list.(type) {
-	case *kubevirtv1.VirtualMachineList:
+	case *VirtualMachineList:
 		for i := range l.Items {
 			visit(client.ObjectKeyFromObject(&l.Items[i]))
 		}
-	case *kubevirtv1.VirtualMachineInstanceList:
+	case *InstanceList:
 		for i := range l.Items {
 			visit(client.ObjectKeyFromObject(&l.Items[i]))
 		}
@@ -203,7 +199,7 @@ func (x *Index) Confirm(ctx context.Context, m *names.Machine, seen names.Surrou
 	for disk, others := range seen.Disks {
 		for _, other := range others {
 			key := types.NamespacedName{Namespace: other.Namespace, Name: other.Name}
-			vm, err := get(ctx, x.Live, key, &kubevirtv1.VirtualMachine{})
+			vm, err := get(ctx, x.Live, key, &VirtualMachine{})
 			if err != nil {
 				return seen, err
 			}
@@ -216,8 +212,8 @@ func (x *Index) Confirm(ctx context.Context, m *names.Machine, seen names.Surrou
 }
 
 // Sharing are the VirtualMachines, other than vm, that have a dataVolumeTemplate of a name that vm has.
-func (x *Index) Sharing(ctx context.Context, vm *kubevirtv1.VirtualMachine) ([]types.NamespacedName, error) {
-	m := names.OfVirtualMachine(vm)
+func (x *Index) Sharing(ctx context.Context, vm *VirtualMachine) ([]types.NamespacedName, error) {
+	m := vm.Machine()
 	m.Identifiers = nil
 	seen, err := x.Around(ctx, &m)
 	var keys []types.NamespacedName
@@ -227,54 +223,4 @@ func (x *Index) Sharing(ctx context.Context, vm *kubevirtv1.VirtualMachine) ([]t
 		}
 	}
 	return keys, err
-}
-
-// Trim takes from a machine that is to be cached what neither the index nor the
-// controllers read.
-func Trim(object any) (any, error) {
-	switch m := object.(type) {
-	case *kubevirtv1.VirtualMachine:
-		trimMeta(&m.ObjectMeta)
-		m.Spec.DataVolumeTemplates = templateNames(m.Spec.DataVolumeTemplates)
-		if t := m.Spec.Template; t != nil {
-			t.ObjectMeta, t.Spec = metav1.ObjectMeta{}, trimSpec(&t.Spec)
-		}
-		m.Status = kubevirtv1.VirtualMachineStatus{Conditions: m.Status.Conditions}
-	case *kubevirtv1.VirtualMachineInstance:
-		trimMeta(&m.ObjectMeta)
-		m.Spec, m.Status = trimSpec(&m.Spec), kubevirtv1.VirtualMachineInstanceStatus{}
-	}
-	return object, nil
-}
-
-func trimMeta(meta *metav1.ObjectMeta) {
-	meta.ManagedFields, meta.Labels = nil, nil
-	kept := map[string]string{}
-	for key, value := range meta.Annotations {
-		if strings.HasPrefix(key, "kubevirt.io/vm-generation") || key == v1alpha1.AnnotationInstanceOf {
-			kept[key] = value
-		}
-	}
-	meta.Annotations = kept
-}
-
-func templateNames(in []kubevirtv1.DataVolumeTemplateSpec) []kubevirtv1.DataVolumeTemplateSpec {
-	var out []kubevirtv1.DataVolumeTemplateSpec
-	for _, t := range in {
-		out = append(out, kubevirtv1.DataVolumeTemplateSpec{ObjectMeta: metav1.ObjectMeta{Name: t.Name}})
-	}
-	return out
-}
-
-func trimSpec(spec *kubevirtv1.VirtualMachineInstanceSpec) kubevirtv1.VirtualMachineInstanceSpec {
-	var out kubevirtv1.VirtualMachineInstanceSpec
-	if firmware := spec.Domain.Firmware; firmware != nil {
-		out.Domain.Firmware = &kubevirtv1.Firmware{UUID: firmware.UUID, Serial: firmware.Serial}
-	}
-	for _, nic := range spec.Domain.Devices.Interfaces {
-		if nic.MacAddress != "" {
-			out.Domain.Devices.Interfaces = append(out.Domain.Devices.Interfaces, kubevirtv1.Interface{Name: nic.Name, MacAddress: nic.MacAddress})
-		}
-	}
-	return out
 }

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -132,6 +134,13 @@ func (c *Cache) Kinds() map[string]client.Object {
 		kinds[KindLegacy] = &kubevirtv1.VirtualMachineInstancePreset{}
 	}
 	return kinds
+}
+
+// AddToScheme lets clients read KubeVirt's presets, and nothing else of KubeVirt.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(kubevirtv1.SchemeGroupVersion, &kubevirtv1.VirtualMachineInstancePreset{}, &kubevirtv1.VirtualMachineInstancePresetList{})
+	metav1.AddToGroupVersion(s, kubevirtv1.SchemeGroupVersion)
+	return nil
 }
 
 // watch makes informers tell of every change.

@@ -53,7 +53,7 @@ const vmGeneration = "kubevirt.io/vm-generation"
 func OfVirtualMachine(vm *kubevirtv1.VirtualMachine) Machine {
 	m := of(presets.VirtualMachine, vm)
 	for _, t := range vm.Spec.DataVolumeTemplates {
-		m.DataVolumes = append(m.DataVolumes, t.Name)
+		m.DataVolumes = append(m.DataVolumes, t.Name) // "" keeps the positions; nothing else has that name
 	}
 	if vm.Spec.Template != nil {
 		m.Identifiers = identifiers(&vm.Spec.Template.Spec, "spec.template.")
