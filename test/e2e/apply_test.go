@@ -26,7 +26,7 @@ spec:
 	BeforeEach(func() {
 		s = newStory()
 		s.preset(aPreset("disks", `{match: {labels: {matchLabels: {os: windows}}}, defaults: {spec: {template: {spec: {
-domain: {memory: {guest: 4Gi}, devices: {disks: [{name: root, disk: {bus: sata}}, {name: data, cache: none}]}},
+domain: {memory: {guest: 4Gi}, cpu: {cores: 4}, devices: {disks: [{name: root, disk: {bus: sata}}, {name: data, cache: none}]}},
 volumes: [{name: root, containerDisk: {image: "example.com/windows:11"}}],
 tolerations: [{key: ours, operator: Exists}]}}}}}`))
 		s.preset(aPreset("cluster/class", `{overrides: {spec: {template: {spec: {priorityClassName: vms}}}}}`))
@@ -74,12 +74,12 @@ tolerations: [{key: ours, operator: Exists}]}}}}}`))
 	})
 
 	It("that claims what a default gave gets it, on the client and on the server", func() {
-		claiming := text + "      domain: {memory: {guest: 3Gi}, devices: {disks: [{name: data, disk: {bus: scsi}}]}}\n"
+		claiming := text + "      domain: {cpu: {cores: 3}, devices: {disks: [{name: data, disk: {bus: scsi}}]}}\n"
 		claiming = strings.Replace(claiming, "      domain:\n        devices:\n          disks: [{name: data, disk: {bus: scsi}}]\n", "", 1)
 		for _, way := range [][]string{{"apply", "-f", "-"}, {"apply", "--server-side", "-f", "-"}} {
 			s.kubectl(text, way...)
 			s.kubectl(claiming, way...)
-			Expect(s.get(virtualMachine, "applied")).To(And(haveAt(memory, "3Gi"), haveDisks("data", "root")))
+			Expect(s.get(virtualMachine, "applied")).To(And(haveAt(cores, int64(3)), haveDisks("data", "root")))
 			s.kubectl(text, way...) // and gives it back
 			Expect(s.get(virtualMachine, "applied")).To(haveDisks("data", "root"))
 			s.kubectl("", "delete", "vm", "applied")

@@ -94,7 +94,7 @@ var _ = Describe("What cannot be right is refused with a message worth reading",
 	It("as an instance, with the paths of an instance", func() {
 		s := newStory()
 		s.preset(aPreset("cluster/bare", `{forbid: [{path: spec.template.spec.hostname}]}`))
-		_, _, err := s.tryKubectl(strings.Replace(vm("bad", "spec: {domain: {devices: {}}, hostname: a}"), "kind: VirtualMachine", "kind: VirtualMachineInstance", 1), "create", "-f", "-")
+		_, _, err := s.tryKubectl(strings.Replace(sparse("bad", "spec: {domain: {devices: {}}, hostname: a}"), "kind: VirtualMachine", "kind: VirtualMachineInstance", 1), "create", "-f", "-")
 		Expect(err).To(MatchError(And(ContainSubstring("spec.hostname: Forbidden"), Not(ContainSubstring("spec.template")))))
 	})
 })

@@ -17,11 +17,11 @@ var _ = Describe("Opting out of defaults", func() {
 		Expect(got).To(haveAt(class, "vms"), "nobody opts out of overrides")
 		Expect(got).To(And(want...))
 	},
-		Entry("of a preset of the namespace", "sized", lackAt(memory), haveAt(cores, int64(1)), haveAt("spec.template.spec.schedulerName", "ours")),
+		Entry("of a preset of the namespace", "sized", haveAt(memory, floor), haveAt(cores, int64(1)), haveAt("spec.template.spec.schedulerName", "ours")),
 		Entry("of a preset of the cluster", "cluster/place", haveAt(memory, "2Gi"), lackAt("spec.template.spec.schedulerName")),
-		Entry("of one path", "sized:"+memory, lackAt(memory), haveAt(cores, int64(4)), haveAt("spec.template.spec.schedulerName", "ours")),
+		Entry("of one path", "sized:"+memory, haveAt(memory, floor), haveAt(cores, int64(4)), haveAt("spec.template.spec.schedulerName", "ours")),
 		Entry("of two things", "sized:"+cores+", cluster/place", haveAt(memory, "2Gi"), haveAt(cores, int64(1)), lackAt("spec.template.spec.schedulerName")),
-		Entry("of everything", "*", lackAt(memory), haveAt(cores, int64(1)), lackAt("spec.template.spec.schedulerName")),
+		Entry("of everything", "*", haveAt(memory, floor), haveAt(cores, int64(1)), lackAt("spec.template.spec.schedulerName")),
 		Entry("of what an override does, in vain", "cluster/house", haveAt(memory, "2Gi")),
 		Entry("of a preset of the same name in the other scope, in vain", "cluster/sized, place", haveAt(memory, "2Gi"), haveAt("spec.template.spec.schedulerName", "ours")),
 	)

@@ -285,8 +285,38 @@ func (s *story) createWarned(manifest string) (object, []string) {
 	return out, heard.texts
 }
 
-// vm is the manifest of a VM with more of its YAML.
+// floor is what a VM has of memory when nobody but vm gives it some.
+const floor = "64Mi"
+
+// vm is the manifest of a VM with more of its YAML. It asks for floor, without
+// which no machine starts, unless it says itself what it needs.
 func vm(name string, more ...string) string {
+	body := strings.Join(more, "\n")
+	var content map[string]any
+	if err := yaml.Unmarshal([]byte(body), &content); err != nil {
+		return sparse(name, body)
+	}
+	domain := []string{"spec", "template", "spec", "domain"}
+	for _, given := range [][]string{{"spec", "instancetype"}, append(slices.Clone(domain), "memory"), append(slices.Clone(domain), "resources")} {
+		if _, found, err := unstructured.NestedFieldNoCopy(content, given...); found || err != nil {
+			return sparse(name, body)
+		}
+	}
+	if content == nil {
+		content = map[string]any{}
+	}
+	if unstructured.SetNestedField(content, floor, append(domain, "resources", "requests", "memory")...) != nil {
+		return sparse(name, body)
+	}
+	whole, err := yaml.Marshal(content)
+	if err != nil {
+		return sparse(name, body)
+	}
+	return sparse(name, string(whole))
+}
+
+// sparse is the manifest of a VM with more of its YAML and nothing else.
+func sparse(name string, more ...string) string {
 	return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: " + name + "}\n" + strings.Join(more, "\n") + "\n"
 }
 

@@ -44,7 +44,7 @@ overrides: {spec: {template: {spec: {schedulerName: ours}}}}}`
 	})
 
 	It("gives an instance that nobody owns presets of both moments", func() {
-		got := s.create(strings.Replace(labelled(vm("web")), "kind: VirtualMachine", "kind: VirtualMachineInstance", 1))
+		got := s.create(strings.Replace(labelled(sparse("web")), "kind: VirtualMachine", "kind: VirtualMachineInstance", 1))
 		Expect(got).To(And(
 			haveAt("spec.domain.memory.guest", "2Gi"), // the higher priority
 			haveAt("spec.evictionStrategy", "LiveMigrate"),
@@ -82,7 +82,7 @@ func (s *story) launch(owner object) object {
 	out.SetOwnerReferences([]metav1.OwnerReference{{
 		APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID(), Controller: &controller,
 	}})
-	got, err := s.of(instance).Create(here.ctx, out, metav1.CreateOptions{})
+	got, err := s.as(clientAs(collector), instance).Create(here.ctx, out, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	return got
 }

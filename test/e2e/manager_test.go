@@ -28,6 +28,9 @@ type manager struct {
 	ended chan error
 }
 
+// gates are features that the stories and the manifests of other people use.
+const gates = "HostDevices=true,HostDisk=true"
+
 func newManager(program, kubeconfig string) *manager {
 	GinkgoHelper()
 	webhook, health := freeAddress(), freeAddress()
@@ -36,6 +39,7 @@ func newManager(program, kubeconfig string) *manager {
 		"--webhook-bind-address=" + webhook, "--webhook-url=https://" + webhook,
 		"--metrics-bind-address=0", "--health-probe-bind-address=" + health,
 		"--shutdown-delay=0s", "--namespace=virtwright-system", "--trusted-user=" + trusted,
+		"--feature-gates=" + gates,
 	}}
 }
 

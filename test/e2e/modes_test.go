@@ -13,7 +13,7 @@ forbid: [{path: spec.template.spec.hostname, message: no names}]}`
 		s := newStory()
 		p := s.preset(aPreset("trial", `{mode: `+mode+`, `+spec))
 		got, warnings := s.createWarned(vm("web", "spec: {template: {spec: {hostname: web, priorityClassName: mine}}}"))
-		Expect(got).To(And(lackAt(memory), haveAt(class, "mine"), haveAt("spec.template.spec.hostname", "web")))
+		Expect(got).To(And(haveAt(memory, floor), haveAt(class, "mine"), haveAt("spec.template.spec.hostname", "web")))
 		Expect(warnings).To(warned)
 
 		s.edit(p, `{spec: {mode: Enforce}}`)

@@ -20,7 +20,7 @@ var _ = Describe("Presets come, change and go while VMs exist", func() {
 
 		Expect(s.of(p.GetKind()).Delete(here.ctx, p.GetName(), metav1.DeleteOptions{})).To(Succeed())
 		s.awaitGone(memory, "3Gi")
-		Expect(s.create(vm("third"))).To(And(lackAt(memory), lackAt(class)))
+		Expect(s.create(vm("third"))).To(And(haveAt(memory, floor), lackAt(class)))
 
 		for name, was := range map[string]object{"before": before, "first": first, "second": second} {
 			Expect(s.get(virtualMachine, name)).To(Equal(was))

@@ -25,7 +25,7 @@ var _ = Describe("A sparse VM comes back whole", func() {
 	}
 
 	DescribeTable("sent by kubectl", func(body string) {
-		_, stderr := s.kubectl(vm("sparse", body), "create", "-f", "-")
+		_, stderr := s.kubectl(sparse("sparse", body), "create", "-f", "-")
 		Expect(lines(stderr)).To(And(
 			say("Warning: preset sized set ", "spec.template.spec.domain.memory.guest", "spec.template.spec.domain.cpu.cores"),
 			say("Warning: preset cluster/house ", "spec.template.spec.priorityClassName"),
@@ -34,32 +34,32 @@ var _ = Describe("A sparse VM comes back whole", func() {
 	}, depths)
 
 	DescribeTable("sent by a program", func(body string) {
-		got, warnings := s.createWarned(vm("sparse", body))
+		got, warnings := s.createWarned(sparse("sparse", body))
 		Expect(warnings).To(And(say("preset sized set ", "memory.guest"), say("preset cluster/house", "priorityClassName")))
 		Expect(got).To(And(beWhole(), haveAt("spec.runStrategy", "Halted")))
 	}, depths)
 
 	It("keeps the run state that its author chose", func() {
-		got := s.create(vm("running", "spec: {running: true}"))
+		got := s.create(sparse("running", "spec: {running: true}"))
 		Expect(got).To(And(beWhole(), haveAt("spec.running", true), lackAt("spec.runStrategy")))
-		got = s.create(vm("manual", "spec: {runStrategy: Manual}"))
+		got = s.create(sparse("manual", "spec: {runStrategy: Manual}"))
 		Expect(got).To(And(beWhole(), haveAt("spec.runStrategy", "Manual"), lackAt("spec.running")))
 	})
 
 	It("also under a name that the API server makes up", func() {
-		out, _ := s.kubectl(strings.Replace(vm("made-up-"), "name:", "generateName:", 1), "create", "-o", "name", "-f", "-")
+		out, _ := s.kubectl(strings.Replace(sparse("made-up-"), "name:", "generateName:", 1), "create", "-o", "name", "-f", "-")
 		_, name, _ := strings.Cut(strings.TrimSpace(out), "/")
 		Expect(name).To(HavePrefix("made-up-"))
 		Expect(s.get(virtualMachine, name)).To(beWhole())
 	})
 
 	It("also in an older version of the API", func() {
-		s.kubectl(strings.Replace(vm("old", "spec: {runStrategy: Always}"), "kubevirt.io/v1", "kubevirt.io/v1alpha3", 1), "create", "-f", "-")
+		s.kubectl(strings.Replace(sparse("old", "spec: {runStrategy: Always}"), "kubevirt.io/v1", "kubevirt.io/v1alpha3", 1), "create", "-f", "-")
 		Expect(s.get(virtualMachine, "old")).To(And(beWhole(), haveAt("spec.runStrategy", "Always")))
 	})
 
 	It("also as an instance without a VM", func() {
-		got := s.create(strings.Replace(vm("alone"), "kind: VirtualMachine", "kind: VirtualMachineInstance", 1))
+		got := s.create(strings.Replace(sparse("alone"), "kind: VirtualMachine", "kind: VirtualMachineInstance", 1))
 		Expect(got).To(And(
 			haveAt("spec.domain.memory.guest", "2Gi"),
 			haveAt("spec.priorityClassName", "vms"),
@@ -69,7 +69,7 @@ var _ = Describe("A sparse VM comes back whole", func() {
 	})
 
 	It("keeps what its author wrote, also where that is nothing", func() {
-		got := s.create(vm("written", "spec: {template: {spec: {terminationGracePeriodSeconds: 0, domain: {cpu: {cores: 1}, devices: {autoattachMemBalloon: false}}}}}"))
+		got := s.create(sparse("written", "spec: {template: {spec: {terminationGracePeriodSeconds: 0, domain: {cpu: {cores: 1}, devices: {autoattachMemBalloon: false}}}}}"))
 		Expect(got).To(And(
 			haveAt("spec.template.spec.terminationGracePeriodSeconds", int64(0)),
 			haveAt("spec.template.spec.domain.cpu.cores", int64(1)),

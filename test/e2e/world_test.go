@@ -22,6 +22,8 @@ const (
 	crds = root + "/charts/virtwright/files/crds"
 	// trusted is a user whom the suite's own manager trusts.
 	trusted = "e2e:trusted-controller"
+	// collector is a user whom every manager trusts.
+	collector = "system:serviceaccount:kube-system:generic-garbage-collector"
 )
 
 // A world is a cluster with a manager.
@@ -102,4 +104,12 @@ func clientOf(config *rest.Config) dynamic.Interface {
 	client, err := dynamic.NewForConfig(quiet)
 	Expect(err).NotTo(HaveOccurred())
 	return client
+}
+
+// clientAs is somebody's with all rights.
+func clientAs(user string) dynamic.Interface {
+	GinkgoHelper()
+	config := rest.CopyConfig(here.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters"}}
+	return clientOf(config)
 }
