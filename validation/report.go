@@ -15,6 +15,8 @@ const (
 	MaxProblems = 64
 	// maxShown is how many bytes of a wrong value are shown.
 	maxShown = 128
+	// maxPerRule is how many problems of a rule are told apart; more are counted.
+	maxPerRule = 1000
 	// maxSuggestions is how many problems of a rule suggest another name.
 	maxSuggestions = 8
 	// maxCandidates is among how many names a suggestion is sought.
@@ -25,6 +27,8 @@ const (
 type Report struct {
 	rule        *Rule
 	problems    []problem
+	reported    int // of this rule
+	more        int // that are only counted
 	warnings    []string
 	suggestions int
 	// instance runs the rules about what runs on another machine.
@@ -39,6 +43,10 @@ type problem struct {
 
 // Add reports a problem. Its detail should say what would be right.
 func (r *Report) Add(err *field.Error) {
+	if r.reported++; r.reported > maxPerRule {
+		r.more++
+		return
+	}
 	if text, ok := err.BadValue.(string); ok {
 		err.BadValue = shorten(text)
 	}

@@ -66,10 +66,8 @@ func interfaceOneBinding(m *Machine, r *Report) {
 	}
 }
 
+// discontinuedBinding: what an instance of old has it keeps, by the ratchet.
 func discontinuedBinding(m *Machine, r *Report) {
-	if m.Old != nil {
-		return
-	}
 	for i, nic := range m.eachInterface() {
 		if name := discontinued(nic); name != "" {
 			r.Add(field.Forbidden(m.nic(i, name), "must be another binding, such as masquerade or passtBinding: KubeVirt discontinued this one in v1.3"))

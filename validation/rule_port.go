@@ -164,8 +164,8 @@ func portRangesMasquerade(m *Machine, r *Report) {
 
 func portRangesFew(m *Machine, r *Report) {
 	for i, nic := range m.eachInterface() {
-		if n := len(nic.PortRanges); n > maxPortRanges {
-			r.Add(field.TooMany(m.nic(i, "portRanges"), n, maxPortRanges))
+		if len(nic.PortRanges) > maxPortRanges {
+			r.Add(field.Forbidden(m.nic(i, "portRanges"), "must have at most 10 elements"))
 		}
 	}
 }

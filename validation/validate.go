@@ -10,7 +10,7 @@ import (
 type Result struct {
 	// Errors refuse it; at most MaxProblems and one that counts the rest.
 	Errors field.ErrorList
-	// Warnings are for the person at the keyboard.
+	// Warnings are for the person at the keyboard; at most MaxProblems.
 	Warnings []string
 }
 
@@ -22,7 +22,9 @@ type Result struct {
 func (c *Config) Validate(m *Machine) Result {
 	found := c.run(m)
 	if m.Old != nil && len(found.problems) > 0 {
-		found.problems = newIn(found.problems, m, c.run(m.Old).problems, m.Old)
+		before := c.run(m.Old)
+		found.problems = newIn(found.problems, m, before.problems, m.Old)
+		found.more -= min(before.more, found.more)
 	}
 	var out Result
 	seen := map[string]bool{}
@@ -37,10 +39,11 @@ func (c *Config) Validate(m *Machine) Result {
 		}
 		seen[text] = true
 	}
-	if more := len(out.Errors) - MaxProblems; more > 0 {
-		out.Errors = append(out.Errors[:MaxProblems], field.InternalError(nil, fmt.Errorf("and %d more problems", more)))
+	shown := min(len(out.Errors), MaxProblems)
+	if more := len(out.Errors) - shown + found.more; more > 0 {
+		out.Errors = append(out.Errors[:shown], field.InternalError(nil, fmt.Errorf("and %d more problems", more)))
 	}
-	out.Warnings = found.warnings
+	out.Warnings = found.warnings[:min(len(found.warnings), MaxProblems)]
 	return out
 }
 
@@ -61,7 +64,7 @@ func (c *Config) runThose(m *Machine, chosen func(*Rule) bool) *Report {
 		for i := range group {
 			rule := &group[i]
 			if chosen(rule) && rule.concerns(c, m) {
-				r.rule, r.suggestions = rule, 0
+				r.rule, r.reported, r.suggestions = rule, 0, 0
 				rule.Check(m, r)
 			}
 		}
