@@ -183,18 +183,30 @@ spec: {applyAt: Launch, match: {labels: {matchLabels: {size: small}}}, defaults:
 	if got := field(owner, "spec", "template", "spec", "nodeSelector"); got != nil {
 		t.Errorf("want nothing of Launch on a VM, got %v", got)
 	}
-	instance := l.cluster.create(t, fmt.Sprintf(`
+	instance := object(t, fmt.Sprintf(`
 apiVersion: kubevirt.io/v1
 kind: VirtualMachineInstance
 metadata:
   name: owner
   namespace: elsewhere
   ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: owner, uid: %s, controller: true}]
-spec: {domain: {devices: {}}}`, owner.GetUID()))
+spec: {domain: {devices: {}, memory: {guest: 1Gi}}}`, owner.GetUID()))
+	if err := l.cluster.Create(t.Context(), instance); err == nil || !strings.Contains(err.Error(), "owner-references") {
+		t.Errorf("want an administrator refused, got %v", err)
+	}
+	if err := l.collector(t).Create(t.Context(), instance); err != nil {
+		t.Fatal(err)
+	}
 	// The label is the VM's: only its owner lets the preset match.
 	if got := field(instance, "spec", "nodeSelector", "pool"); got != "a" {
 		t.Errorf("want the pool at launch, got %v", got)
 	}
+}
+
+// collector is somebody whom the manager trusts.
+func (l *life) collector(t *testing.T) client.Client {
+	t.Helper()
+	return clientOf(t, l.cluster.ControlPlane, "system:serviceaccount:kube-system:generic-garbage-collector")
 }
 
 func (l *life) matchConditions(t *testing.T) {
@@ -202,8 +214,8 @@ func (l *life) matchConditions(t *testing.T) {
 	annotations, volumes, disks := map[string]any{}, []any{}, []any{}
 	for i := range 250 {
 		name := fmt.Sprint("v", i)
-		annotations[name] = strings.Repeat("x", 100)
-		volumes = append(volumes, map[string]any{"name": name, "cloudInitNoCloud": map[string]any{"userData": strings.Repeat("x", 4000)}})
+		annotations[name] = strings.Repeat("x", 4000)
+		volumes = append(volumes, map[string]any{"name": name, "emptyDisk": map[string]any{"capacity": "1Gi"}})
 		disks = append(disks, map[string]any{"name": name, "disk": map[string]any{"bus": "virtio"}})
 	}
 	large.Object["spec"] = map[string]any{"template": map[string]any{
@@ -214,7 +226,7 @@ func (l *life) matchConditions(t *testing.T) {
 	if err := l.cluster.Create(t.Context(), large); err != nil {
 		t.Fatalf("conditions must bear a VM of 1 MiB: %v", err)
 	}
-	collector := clientOf(t, l.cluster.ControlPlane, "system:serviceaccount:kube-system:generic-garbage-collector")
+	collector := l.collector(t)
 	cases := []struct {
 		name, patch string
 		by          client.Client
