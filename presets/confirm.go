@@ -23,12 +23,12 @@ func (e *Engine) Confirm(s *Snapshot, req Request) error {
 	}
 	rec, err := provenance.Decode(w.storedProvenance())
 	if err != nil || rec.Empty() {
-		return nil // written by another version of virtwright, or by nobody
+		return nil //nolint:nilerr // written by another version of virtwright, or by nobody
 	}
 	c := confirmation{snap: s, now: w, rec: rec, namespace: req.Namespace.Name}
 	if len(req.OldObject) > 0 {
 		if c.old, err = load(req.Kind, req.OldObject); err != nil {
-			return nil // what is stored cannot be worse than it is
+			return nil //nolint:nilerr // what is stored cannot be worse than it is
 		}
 	}
 	problems := append(c.governed(), c.forbidden()...)

@@ -35,24 +35,55 @@ func hugeQuantity(text string) bool {
 	return false
 }
 
+// Classes of bytes in a quantity.
+const (
+	other byte = iota
+	digit
+	dot
+	exponent
+	sign
+)
+
+var classes = func() (classes [256]byte) {
+	for c := byte('0'); c <= '9'; c++ {
+		classes[c] = digit
+	}
+	classes['.'], classes['e'], classes['E'], classes['+'], classes['-'] = dot, exponent, exponent, sign, sign
+	return classes
+}()
+
 // suspicious reports whether JSON has anything that looks like a huge quantity.
 func suspicious(raw []byte) bool {
-	digits, exponent := 0, false
+	var seen figures
 	for _, c := range raw {
-		switch {
-		case '0' <= c && c <= '9':
-			if digits++; digits > maxQuantityBytes/2 || exponent && digits > maxExponentDigits {
-				return true
-			}
-		case (c == 'e' || c == 'E') && digits > 0:
-			digits, exponent = 0, true
-		case c == '.':
-			exponent = false
-			digits++
-		case (c == '+' || c == '-') && exponent && digits == 0:
-		default:
-			digits, exponent = 0, false
+		class := classes[c]
+		if class == other {
+			seen = figures{}
+		} else if seen.add(class) {
+			return true
 		}
+	}
+	return false
+}
+
+// figures are the digits of what may be a quantity, up to some byte.
+type figures struct {
+	count      int
+	inExponent bool
+}
+
+// add reports whether there are too many now.
+func (f *figures) add(class byte) bool {
+	switch {
+	case class == digit:
+		f.count++
+		return f.count > maxQuantityBytes/2 || f.inExponent && f.count > maxExponentDigits
+	case class == dot:
+		f.inExponent = false
+	case class == exponent && f.count > 0:
+		*f = figures{inExponent: true}
+	case class == exponent, !f.inExponent, f.count > 0:
+		*f = figures{}
 	}
 	return false
 }

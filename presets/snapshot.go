@@ -24,6 +24,8 @@ type Snapshot struct {
 	broken map[presetKey]bool
 	// all presets, by precedence.
 	all []*Compiled
+	// launches says that some act when instances are made.
+	launches bool
 }
 
 type presetKey struct{ namespace, ref string }
@@ -47,6 +49,7 @@ func NewSnapshot(compiled []*Compiled, broken []PresetName) *Snapshot {
 	slices.SortStableFunc(sorted, byPrecedence)
 	s.all = sorted
 	for _, c := range sorted {
+		s.launches = s.launches || c.launching()
 		if !c.legacy { // nobody names those
 			s.byRef[presetKey{c.Namespace, c.Ref}] = c
 		}

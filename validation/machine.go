@@ -60,6 +60,17 @@ func NewInstance(raw []byte) (*Machine, error) {
 // machine of a few megabytes of nothing would take seconds to read and judge.
 const maxParts = 100_000
 
+// Launched makes rules look at an instance that presets have completed at
+// launch, in the place of the template of the VirtualMachine m.
+func (m *Machine) Launched(raw []byte) error {
+	instance, err := NewInstance(raw)
+	if err != nil {
+		return err
+	}
+	m.Meta, m.Spec = instance.Meta, instance.Spec
+	return nil
+}
+
 // decode reads an object. The error is a *presets.Refusal where quantities
 // cannot be read in reasonable time.
 func decode(kind presets.Kind, raw []byte, into any) error {

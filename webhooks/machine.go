@@ -105,11 +105,11 @@ var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 func removal(paths [][]string) []jsonpatch.Operation {
 	var out []jsonpatch.Operation
 	for _, path := range paths {
-		pointer := ""
+		var pointer strings.Builder
 		for _, name := range path {
-			pointer += "/" + pointerEscapes.Replace(name)
+			pointer.WriteString("/" + pointerEscapes.Replace(name))
 		}
-		out = append(out, jsonpatch.NewOperation("remove", pointer, nil))
+		out = append(out, jsonpatch.NewOperation("remove", pointer.String(), nil))
 	}
 	return out
 }

@@ -45,7 +45,7 @@ func (s *Server) Handlers() map[string]http.Handler {
 	}
 	validator := func(kind presets.Kind) http.Handler {
 		return serve("validate "+string(kind), &Validator{
-			Kind: kind, Guard: s.Guard, Rules: rules, Engine: s.Engine, Snapshots: s.Snapshots, Names: s.Names, Authority: s.Authority,
+			Kind: kind, Guard: s.Guard, Rules: rules, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Names: s.Names, Authority: s.Authority,
 		})
 	}
 	preset := func(kind string) http.Handler { return serve(kind, Preset{Kind: kind, Authority: s.Authority}) }

@@ -39,6 +39,8 @@ type Validator struct {
 	Rules     *validation.Config
 	Engine    *presets.Engine
 	Snapshots Snapshots
+	// Namespaces is asked where presets act at launch.
+	Namespaces Namespaces
 	// Names may be nil, and then nothing is compared with other machines.
 	Names Names
 	// Authority may be nil, and then everybody may use every preset.
@@ -137,16 +139,38 @@ func (c *candidate) validate(ctx context.Context) error {
 		c.problems = append(c.problems, field.Invalid(nil, c.name(), err.Error()))
 		return nil
 	}
+	c.launch(ctx, c.machine, c.req.Object.Raw)
 	if c.old != nil {
 		if raw, err = c.expanded(ctx, c.req.OldObject.Raw); err == nil {
 			// What is stored and cannot be read has no problems that may stay.
-			c.machine.Old, _ = c.decode(raw)
+			if c.machine.Old, err = c.decode(raw); err == nil {
+				c.launch(ctx, c.machine.Old, c.req.OldObject.Raw)
+			}
 		}
 	}
 	result := c.Rules.Validate(c.machine)
 	c.problems = append(c.problems, result.Errors...)
 	c.warnings = append(c.warnings, result.Warnings...)
 	return nil
+}
+
+// launch lets rules see what presets complete only at launch. Where they would
+// refuse the launch, rules see the VM as it is.
+func (c *candidate) launch(ctx context.Context, m *validation.Machine, raw []byte) {
+	snapshot := c.Snapshots.Snapshot()
+	if c.Kind != presets.VirtualMachine || c.Rules.Addon || m.Spec == nil || snapshot == nil || !snapshot.Launches() {
+		return
+	}
+	namespace, err := c.Namespaces.Get(ctx, c.req.Namespace)
+	if err != nil {
+		return
+	}
+	instance, err := c.Engine.Launch(ctx, snapshot, presets.Request{Kind: c.Kind, Object: raw, Namespace: namespace})
+	if err != nil {
+		c.warnings = append(c.warnings, "as presets are now, the VM could not be launched: "+err.Error())
+		return
+	}
+	_ = m.Launched(instance) // which the engine has made of what could be read
 }
 
 func (c *candidate) decode(raw []byte) (*validation.Machine, error) {
@@ -184,9 +208,7 @@ func (c *candidate) confirm(context.Context) error {
 	if c.old != nil {
 		request.OldObject = c.req.OldObject.Raw
 	}
-	err := c.Engine.Confirm(snapshot, request)
-	var refusal *presets.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*presets.Refusal](c.Engine.Confirm(snapshot, request)); ok {
 		c.problems = append(c.problems, refusal.Problems...)
 	}
 	return nil

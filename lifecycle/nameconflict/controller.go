@@ -33,7 +33,7 @@ import (
 // Condition is the type of the condition on a VirtualMachine, and the reason of events.
 const Condition = "NameConflict"
 
-// workers is how many machines are looked at at once.
+// workers is how many machines are looked at in parallel.
 const workers = 4
 
 // A Controller reports collisions of names. It alone writes the condition

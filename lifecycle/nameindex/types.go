@@ -23,7 +23,7 @@ var groupVersion = schema.GroupVersion{Group: "kubevirt.io", Version: "v1"}
 // can make reading slow.
 type VirtualMachine struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	Spec struct {
 		DataVolumeTemplates []template `json:"dataVolumeTemplates,omitempty"`
@@ -33,13 +33,13 @@ type VirtualMachine struct {
 	} `json:"spec"`
 	Status struct {
 		Conditions []kubevirtv1.VirtualMachineCondition `json:"conditions,omitempty"`
-	} `json:"status,omitempty"`
+	} `json:"status,omitzero"`
 }
 
 // An Instance has of a VirtualMachineInstance what names take.
 type Instance struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	Spec spec `json:"spec"`
 }
@@ -79,14 +79,14 @@ type nic struct {
 // A VirtualMachineList is a list of VirtualMachine.
 type VirtualMachineList struct {
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata,omitzero"`
 	Items           []VirtualMachine `json:"items"`
 }
 
 // An InstanceList is a list of Instance.
 type InstanceList struct {
 	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
+	metav1.ListMeta `json:"metadata,omitzero"`
 	Items           []Instance `json:"items"`
 }
 
@@ -158,7 +158,7 @@ func trim(meta *metav1.ObjectMeta) {
 // DeepCopyObject copies the VM; what its spec holds never changes once read.
 func (vm *VirtualMachine) DeepCopyObject() runtime.Object {
 	out := *vm
-	vm.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	vm.DeepCopyInto(&out.ObjectMeta)
 	out.Status.Conditions = slices.Clone(vm.Status.Conditions)
 	return &out
 }
@@ -166,14 +166,14 @@ func (vm *VirtualMachine) DeepCopyObject() runtime.Object {
 // DeepCopyObject copies the instance; what its spec holds never changes once read.
 func (i *Instance) DeepCopyObject() runtime.Object {
 	out := *i
-	i.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	i.DeepCopyInto(&out.ObjectMeta)
 	return &out
 }
 
 // DeepCopyObject copies the list.
 func (l *VirtualMachineList) DeepCopyObject() runtime.Object {
 	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	l.DeepCopyInto(&out.ListMeta)
 	out.Items = make([]VirtualMachine, len(l.Items))
 	for i := range l.Items {
 		out.Items[i] = *l.Items[i].DeepCopyObject().(*VirtualMachine)
@@ -184,7 +184,7 @@ func (l *VirtualMachineList) DeepCopyObject() runtime.Object {
 // DeepCopyObject copies the list.
 func (l *InstanceList) DeepCopyObject() runtime.Object {
 	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	l.DeepCopyInto(&out.ListMeta)
 	out.Items = make([]Instance, len(l.Items))
 	for i := range l.Items {
 		out.Items[i] = *l.Items[i].DeepCopyObject().(*Instance)
