@@ -68,6 +68,7 @@ func (m *Machine) Launched(raw []byte) error {
 		return err
 	}
 	m.Meta, m.Spec = instance.Meta, instance.Spec
+	m.volumes, m.sources, m.shares = nil, nil, nil
 	return nil
 }
 
