@@ -19,32 +19,73 @@ import (
 
 var _ = Describe("Manifests that other people wrote", func() {
 	It("come back with everything that their authors wrote", func() {
-		dir := os.Getenv("VIRTWRIGHT_CORPUS")
-		if dir == "" {
-			Skip("VIRTWRIGHT_CORPUS names no folder with manifests")
-		}
+		found := corpus()
 		s := newStory()
 		s.preset(aPreset("cluster/sized", `{defaults: {spec: {runStrategy: Manual, template: {spec: {domain: {memory: {guest: 2Gi}, cpu: {cores: 2}, devices: {rng: {}, disks: [{name: added, disk: {bus: virtio}}]}},
 volumes: [{name: added, emptyDisk: {capacity: 1Gi}}], tolerations: [{key: added, operator: Exists}]}}}}}`))
-		found := machinesIn(dir)
-		Expect(found).NotTo(BeEmpty())
-		for i, m := range found {
-			m.sent.SetName(fmt.Sprintf("corpus-%d", i))
-			m.sent.SetNamespace(s.ns)
-			got, err := s.of(m.sent.GetKind()).Create(here.ctx, m.sent, metav1.CreateOptions{FieldValidation: metav1.FieldValidationWarn})
+		s.createAll(found, func(m foreign, got object, err error) {
 			if m.unserved() {
 				Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%s names what standalone mode does not serve: %v", m.file, err)
-				continue
+				return
 			}
 			Expect(err).NotTo(HaveOccurred(), m.file)
-			Expect(missing(m.sent.Object["spec"], got.Object["spec"], "spec")).To(BeEmpty(), m.file)
-			Expect(missing(asAny(m.sent.GetLabels()), asAny(got.GetLabels()), "labels")).To(BeEmpty(), m.file)
-			Expect(missing(asAny(m.sent.GetAnnotations()), asAny(got.GetAnnotations()), "annotations")).To(BeEmpty(), m.file)
+			m.survives(got)
 			Expect(got).To(haveAt(record, ContainSubstring("cluster/sized@1:default")), m.file)
-		}
-		GinkgoWriter.Printf("%d machines of %s\n", len(found), dir)
+		})
+	})
+
+	It("are admitted as they are", func() {
+		newStory().createAll(corpus(), func(m foreign, got object, err error) {
+			if !m.unserved() {
+				Expect(err).NotTo(HaveOccurred(), m.file)
+				m.survives(got)
+			}
+		})
+	})
+
+	It("are admitted as they are beside KubeVirt, also those that name instancetypes", func() {
+		ownManager()
+		found := corpus()
+		s := newStory()
+		here.manager.restartWith("--mode=addon")
+		s.createAll(found, func(m foreign, got object, err error) {
+			Expect(err).NotTo(HaveOccurred(), m.file)
+			m.survives(got)
+		})
 	})
 })
+
+// corpus is every machine of the corpus.
+func corpus() []foreign {
+	GinkgoHelper()
+	dir := os.Getenv("VIRTWRIGHT_CORPUS")
+	if dir == "" {
+		Skip("VIRTWRIGHT_CORPUS names no folder with manifests")
+	}
+	found := machinesIn(dir)
+	Expect(found).NotTo(BeEmpty())
+	GinkgoWriter.Printf("%d machines of %s\n", len(found), dir)
+	return found
+}
+
+// createAll creates machines, each under a name of its own.
+func (s *story) createAll(found []foreign, then func(foreign, object, error)) {
+	GinkgoHelper()
+	for i, m := range found {
+		m.sent.SetName(fmt.Sprintf("corpus-%d", i))
+		m.sent.SetNamespace(s.ns)
+		got, err := s.of(m.sent.GetKind()).Create(here.ctx, m.sent, metav1.CreateOptions{FieldValidation: metav1.FieldValidationWarn})
+		then(m, got, err)
+	}
+}
+
+// survives checks that what was written is still there.
+func (f foreign) survives(got object) {
+	GinkgoHelper()
+	Expect(missing(f.sent.Object["spec"], got.Object["spec"], "spec")).To(BeEmpty(), f.file)
+	Expect(missing(asAny(f.sent.GetLabels()), asAny(got.GetLabels()), "labels")).To(BeEmpty(), f.file)
+	Expect(missing(asAny(f.sent.GetAnnotations()), asAny(got.GetAnnotations()), "annotations")).To(BeEmpty(), f.file)
+}
 
 // A foreign machine is one that somebody else wrote.
 type foreign struct {

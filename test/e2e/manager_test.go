@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A manager is a process that can be stopped and started again under the same
@@ -63,6 +65,33 @@ func (m *manager) kill() {
 	if m.cmd != nil {
 		_ = m.cmd.Process.Signal(syscall.SIGKILL)
 	}
+}
+
+// restartWith starts the manager anew with more flags, until the story ends.
+func (m *manager) restartWith(more ...string) {
+	GinkgoHelper()
+	usual := m.args
+	m.args = append(slices.Clone(usual), more...)
+	m.stop(syscall.SIGTERM)
+	m.start()
+	m.awaitAnswering()
+	DeferCleanup(func() {
+		m.args = usual
+		m.stop(syscall.SIGTERM)
+		m.start()
+		m.awaitAnswering()
+	})
+}
+
+// awaitAnswering waits until API servers also know where this process is.
+func (m *manager) awaitAnswering() {
+	GinkgoHelper()
+	m.awaitServing()
+	s := &story{ns: metav1.NamespaceDefault}
+	Eventually(func() error {
+		_, err := s.of(virtualMachine).Create(here.ctx, s.parse(vm("probe", "spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}).Should(Succeed())
 }
 
 // awaitServing waits until the manager is ready and has registered its webhooks.

@@ -62,11 +62,7 @@ var _ = Describe("While nobody answers", func() {
 		here.manager.stop(syscall.SIGTERM)
 		DeferCleanup(func() {
 			here.manager.start()
-			here.manager.awaitServing()
-			Eventually(func() error {
-				_, err := s.of(virtualMachine).Create(here.ctx, s.parse(vm("probe")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-				return err
-			}).Should(Succeed())
+			here.manager.awaitAnswering()
 		})
 
 		_, _, err := s.tryKubectl(vm("unheard"), "create", "-f", "-")

@@ -1,0 +1,230 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	tiny     = "domain: {memory: {guest: 64Mi}, devices: {}}"
+	conflict = "NameConflict"
+)
+
+// tinyVM is a VM with more of its spec, as flow YAML.
+func tinyVM(name, more string) string {
+	return fmt.Sprintf("{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: %s}, spec: {runStrategy: Halted, %s template: {spec: {%s}}}}", name, more, tiny)
+}
+
+func tinyInstance(name, metadata string) string {
+	return fmt.Sprintf("{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: %s%s}, spec: {%s}}", name, metadata, tiny)
+}
+
+// conflictOn is the message of the condition NameConflict, empty without it.
+func (s *story) conflictOn(name string) string {
+	GinkgoHelper()
+	conditions, _ := at(s.get(virtualMachine, name), "status.conditions").([]any)
+	for _, c := range conditions {
+		if c := c.(map[string]any); c["type"] == conflict {
+			return fmt.Sprint(c["message"])
+		}
+	}
+	return ""
+}
+
+var _ = Describe("The name of a machine", func() {
+	var s *story
+	BeforeEach(func() { s = newStory() })
+	owned := func(vm object) string {
+		return fmt.Sprintf(", ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: %s, uid: %s, controller: true}]", vm.GetName(), vm.GetUID())
+	}
+	asTrusted := func(manifest string) (object, error) {
+		in := s.parse(manifest)
+		return s.as(as(trusted, "system:masters"), in.GetKind()).Create(here.ctx, in, metav1.CreateOptions{})
+	}
+	settled := func(create func() error, say string) {
+		GinkgoHelper()
+		// The index follows what was created a moment ago.
+		Eventually(create).Should(MatchError(ContainSubstring(say)))
+	}
+
+	It("is its instance's: nobody else makes one under it, not on trial either", func() {
+		vm := s.create(tinyVM("web", ""))
+		try := func() error {
+			in := s.parse(tinyInstance("web", ""))
+			_, err := s.of(instance).Create(here.ctx, in, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}
+		settled(try, "a VirtualMachine has this name, and only its controller makes the instance")
+		Eventually(func() error { _, err := asTrusted(tinyInstance("web", "")); return err }).Should(MatchError(ContainSubstring("a VirtualMachine has this name")))
+		_, err := asTrusted(tinyInstance("web", strings.Replace(owned(vm), string(vm.GetUID()), "another", 1)))
+		Expect(err).To(MatchError(ContainSubstring("belongs to an earlier VirtualMachine")))
+		_, err = asTrusted(tinyInstance("web", owned(vm)))
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	It("is not a VM's while an instance that is not its own has it", func() {
+		s.create(tinyInstance("web", ""))
+		settled(func() error {
+			_, err := s.of(virtualMachine).Create(here.ctx, s.parse(tinyVM("web", "")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}, "a VirtualMachineInstance has this name that no VirtualMachine ever had")
+		Expect(s.of(instance).Delete(here.ctx, "web", metav1.DeleteOptions{})).To(Succeed())
+		// Nobody waits for a cache to learn that the name is free.
+		s.create(tinyVM("web", ""))
+	})
+
+	It("goes to the next VM, with the orphan that has it", func() {
+		vm := s.create(tinyVM("web", ""))
+		_, err := asTrusted(tinyInstance("web", owned(vm)+", annotations: {virtwright.dev/instance-of: "+string(vm.GetUID())+"}"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(s.of(virtualMachine).Delete(here.ctx, "web", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationOrphan)})).To(Succeed())
+		Eventually(func() []metav1.OwnerReference { return s.get(instance, "web").GetOwnerReferences() }).Should(BeEmpty())
+		Eventually(func() error { _, err := s.tryCreate(tinyVM("web", "")); return err }).Should(Succeed())
+		Consistently(func() string { return s.conflictOn("web") }, "300ms").Should(BeEmpty())
+	})
+
+	It("is free again once its VM is deleted, whatever still goes", func() {
+		for range 5 {
+			vm := s.create(tinyVM("web", "dataVolumeTemplates: [{metadata: {name: root}, spec: {source: {blank: {}}, storage: {}}}],"))
+			_, err := asTrusted(tinyInstance("web", owned(vm)))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(s.of(virtualMachine).Delete(here.ctx, "web", metav1.DeleteOptions{})).To(Succeed())
+			Eventually(func() bool {
+				_, err := s.of(instance).Get(here.ctx, "web", metav1.GetOptions{})
+				return apierrors.IsNotFound(err)
+			}).Should(BeTrue())
+		}
+	})
+
+	It("can be generated", func() {
+		for range 3 {
+			got := s.create(strings.Replace(tinyVM("x", ""), "name: x", "generateName: web-", 1))
+			Expect(got.GetName()).To(HavePrefix("web-"))
+		}
+	})
+
+	It("of a disk is one VM's", func() {
+		const disk = "dataVolumeTemplates: [{metadata: {name: root}, spec: {source: {blank: {}}, storage: {resources: {requests: {storage: 1Gi}}}}}],"
+		withDisk := func(name string) string {
+			return strings.Replace(strings.Replace(tinyVM(name, disk), tiny, "volumes: [{name: root, dataVolume: {name: root}}], "+tiny, 1), "devices: {}", "devices: {disks: [{name: root}]}", 1)
+		}
+		s.create(withDisk("one"))
+		settled(func() error {
+			_, err := s.of(virtualMachine).Create(here.ctx, s.parse(withDisk("two")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}, "VirtualMachine one has a dataVolumeTemplate of this name, and both would write to one disk")
+		s.patch("one", "{metadata: {labels: {a: b}}, spec: {runStrategy: Manual}}")
+	})
+
+	It("in hardware is warned of, and never names machines of others", func() {
+		nic := func(name, mac string) string {
+			return strings.Replace(tinyVM(name, ""), "devices: {}", "devices: {interfaces: [{name: default, bridge: {}, macAddress: "+mac+"}]}}, networks: [{name: default, pod: {}}", 1)
+		}
+		mac := fmt.Sprintf("02:00:00:%02x:%02x:01", GinkgoParallelProcess(), GinkgoRandomSeed()%200)
+		other := newStory()
+		other.create(nic("stranger", mac))
+		s.create(nic("one", mac))
+		Eventually(func() []string {
+			in := s.parse(nic("two", strings.ToUpper(mac)))
+			var heard warnings
+			_, err := s.as(heard.client(), virtualMachine).Create(here.ctx, in, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			Expect(err).NotTo(HaveOccurred())
+			return heard.texts
+		}).Should(And(say("MAC address "+mac+" is used by one and a machine in another namespace too"), Not(say("stranger"))))
+	})
+})
+
+// Two that are created at once are more than any cache can see.
+var _ = Describe("Two clients that race for 2000 names", func() {
+	It("never leave an instance that nobody asked for, and every collision is told", func() {
+		ownManager()
+		s := newStory()
+		config := rest.CopyConfig(here.config)
+		config.Impersonate = rest.ImpersonationConfig{UserName: "racer", Groups: []string{"system:masters", "system:authenticated"}}
+		racer, err := dynamic.NewForConfig(config)
+		Expect(err).NotTo(HaveOccurred())
+		const pairs, workers = 2000, 16
+		var vms, instances [pairs]bool
+		var next, odd atomic.Int64
+		next.Store(-1)
+		try := func(ctx context.Context, client dynamic.Interface, manifest string) bool {
+			in := s.parse(manifest)
+			_, err := s.as(client, in.GetKind()).Create(ctx, in, metav1.CreateOptions{})
+			if err != nil && !apierrors.IsInvalid(err) {
+				odd.Add(1)
+				GinkgoWriter.Println(err)
+			}
+			return err == nil
+		}
+		var all sync.WaitGroup
+		for range workers {
+			all.Go(func() {
+				defer GinkgoRecover()
+				for i := next.Add(1); i < pairs; i = next.Add(1) {
+					name := fmt.Sprintf("n%04d", i)
+					var both sync.WaitGroup
+					both.Go(func() { defer GinkgoRecover(); vms[i] = try(here.ctx, here.client, tinyVM(name, "")) })
+					both.Go(func() { defer GinkgoRecover(); instances[i] = try(here.ctx, racer, tinyInstance(name, "")) })
+					both.Wait()
+				}
+			})
+		}
+		all.Wait()
+		Expect(odd.Load()).To(BeZero(), "who loses is told why")
+
+		listed, err := s.of(instance).List(here.ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		asked := 0
+		for i := range instances {
+			if instances[i] {
+				asked++
+			}
+		}
+		Expect(listed.Items).To(HaveLen(asked), "there are the instances that were asked for, and no other")
+		residue, neither := 0, 0
+		for i := range pairs {
+			name := fmt.Sprintf("n%04d", i)
+			switch {
+			case vms[i] && instances[i]:
+				residue++
+				Eventually(func() string { return s.conflictOn(name) }).Should(ContainSubstring("has the name of this VirtualMachine and no VirtualMachine ever had"))
+			case !vms[i] && !instances[i]:
+				neither++
+			}
+		}
+		told, err := here.client.Resource(schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}).Namespace(s.ns).List(here.ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		on := map[string]bool{}
+		for _, e := range told.Items {
+			if at(&e, "reason") == conflict {
+				on[fmt.Sprint(at(&e, "regarding.kind"), at(&e, "regarding.name"))] = true
+			}
+		}
+		for i := range pairs {
+			if name := fmt.Sprintf("n%04d", i); vms[i] && instances[i] {
+				Expect(on).To(And(HaveKey("VirtualMachine"+name), HaveKey("VirtualMachineInstance"+name)))
+			}
+		}
+		AddReportEntry(fmt.Sprintf("%d pairs: %d with both, each reported; %d with neither", pairs, residue, neither))
+
+		By("taking the report back once one of the two is gone")
+		for i := range pairs {
+			if name := fmt.Sprintf("n%04d", i); vms[i] && instances[i] {
+				Expect(s.of(instance).Delete(here.ctx, name, metav1.DeleteOptions{})).To(Succeed())
+				Eventually(func() string { return s.conflictOn(name) }).Should(BeEmpty())
+				return
+			}
+		}
+	})
+})
