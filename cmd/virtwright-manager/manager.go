@@ -105,8 +105,7 @@ func (p *process) watch(ctx context.Context) error {
 	}
 	conflicts := &nameconflict.Controller{
 		Client: p.manager.GetClient(), Live: p.live, Index: p.names,
-		Events: p.manager.GetEventRecorder("virtwright"), Conditions: p.options.mode == modeStandalone,
-		Metrics: nameconflict.NewMetrics(metrics.Registry),
+		Conditions: p.options.mode == modeStandalone, Metrics: nameconflict.NewMetrics(metrics.Registry),
 	}
 	return conflicts.SetupWithManager(p.manager)
 }

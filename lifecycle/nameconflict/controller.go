@@ -15,10 +15,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,9 +41,8 @@ const workers = 4
 type Controller struct {
 	Client client.Client
 	// Live reads from API servers, not from the cache.
-	Live   client.Reader
-	Index  *nameindex.Index
-	Events events.EventRecorder
+	Live  client.Reader
+	Index *nameindex.Index
 	// Conditions says that status is virtwright's to write: there is no KubeVirt.
 	Conditions bool
 	// Metrics may be nil.
@@ -134,12 +133,18 @@ func (c *Controller) report(ctx context.Context, key types.NamespacedName, seen 
 			return err
 		}
 	}
-	if message != "" {
-		c.Events.Eventf(&vm, nil, corev1.EventTypeWarning, Condition, "Check", "%s", message)
-		if i := seen.Instance; i != nil && !i.BelongsTo(&names.Machine{Namespace: key.Namespace, Name: key.Name, UID: vm.UID}) {
-			vmi := &nameindex.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name, UID: i.UID}}
-			c.Events.Eventf(vmi, &vm, corev1.EventTypeWarning, Condition, "Check",
-				"VirtualMachine %s has the name of this instance, which is not its own, and cannot start until the instance is gone", vm.Name)
+	if message == "" {
+		return nil
+	}
+	events := []*eventsv1.Event{c.event(reference("VirtualMachine", &vm), nil, message)}
+	if i := seen.Instance; i != nil && !i.BelongsTo(&names.Machine{Namespace: key.Namespace, Name: key.Name, UID: vm.UID}) {
+		instance := &nameindex.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name, UID: i.UID}}
+		events = append(events, c.event(reference("VirtualMachineInstance", instance), reference("VirtualMachine", &vm), fmt.Sprintf(
+			"VirtualMachine %s has the name of this instance, which is not its own, and cannot start until the instance is gone", vm.Name)))
+	}
+	for _, event := range events {
+		if err := c.Client.Create(ctx, event); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("cannot write an event: %w", err)
 		}
 	}
 	return nil

@@ -30,6 +30,13 @@ func tinyInstance(name, metadata string) string {
 	return fmt.Sprintf("{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: %s%s}, spec: {%s}}", name, metadata, tiny)
 }
 
+// withDisk is a VM with a disk of its own called root.
+func withDisk(name string) string {
+	const disk = "dataVolumeTemplates: [{metadata: {name: root}, spec: {source: {blank: {}}, storage: {resources: {requests: {storage: 1Gi}}}}}],"
+	text := strings.Replace(tinyVM(name, disk), tiny, "volumes: [{name: root, dataVolume: {name: root}}], "+tiny, 1)
+	return strings.Replace(text, "devices: {}", "devices: {disks: [{name: root}]}", 1)
+}
+
 // conflictOn is the message of the condition NameConflict, empty without it.
 func (s *story) conflictOn(name string) string {
 	GinkgoHelper()
@@ -40,6 +47,21 @@ func (s *story) conflictOn(name string) string {
 		}
 	}
 	return ""
+}
+
+// told are the objects on which an event tells of a collision, as KIND NAME.
+func (s *story) told() map[string]bool {
+	GinkgoHelper()
+	events, err := here.client.Resource(schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}).
+		Namespace(s.ns).List(here.ctx, metav1.ListOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	on := map[string]bool{}
+	for _, e := range events.Items {
+		if at(&e, "reason") == conflict {
+			on[fmt.Sprint(at(&e, "regarding.kind"), " ", at(&e, "regarding.name"))] = true
+		}
+	}
+	return on
 }
 
 var _ = Describe("The name of a machine", func() {
@@ -96,7 +118,7 @@ var _ = Describe("The name of a machine", func() {
 
 	It("is free again once its VM is deleted, whatever still goes", func() {
 		for range 5 {
-			vm := s.create(tinyVM("web", "dataVolumeTemplates: [{metadata: {name: root}, spec: {source: {blank: {}}, storage: {}}}],"))
+			vm := s.create(withDisk("web"))
 			_, err := asTrusted(tinyInstance("web", owned(vm)))
 			Expect(err).NotTo(HaveOccurred())
 			Expect(s.of(virtualMachine).Delete(here.ctx, "web", metav1.DeleteOptions{})).To(Succeed())
@@ -115,10 +137,6 @@ var _ = Describe("The name of a machine", func() {
 	})
 
 	It("of a disk is one VM's", func() {
-		const disk = "dataVolumeTemplates: [{metadata: {name: root}, spec: {source: {blank: {}}, storage: {resources: {requests: {storage: 1Gi}}}}}],"
-		withDisk := func(name string) string {
-			return strings.Replace(strings.Replace(tinyVM(name, disk), tiny, "volumes: [{name: root, dataVolume: {name: root}}], "+tiny, 1), "devices: {}", "devices: {disks: [{name: root}]}", 1)
-		}
 		s.create(withDisk("one"))
 		settled(func() error {
 			_, err := s.of(virtualMachine).Create(here.ctx, s.parse(withDisk("two")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -129,7 +147,8 @@ var _ = Describe("The name of a machine", func() {
 
 	It("in hardware is warned of, and never names machines of others", func() {
 		nic := func(name, mac string) string {
-			return strings.Replace(tinyVM(name, ""), "devices: {}", "devices: {interfaces: [{name: default, bridge: {}, macAddress: "+mac+"}]}}, networks: [{name: default, pod: {}}", 1)
+			text := strings.Replace(tinyVM(name, ""), "devices: {}", "devices: {interfaces: [{name: default, bridge: {}, macAddress: \""+mac+"\"}]}", 1)
+			return strings.Replace(text, "domain:", "networks: [{name: default, pod: {}}], domain:", 1)
 		}
 		mac := fmt.Sprintf("02:00:00:%02x:%02x:01", GinkgoParallelProcess(), GinkgoRandomSeed()%200)
 		other := newStory()
@@ -203,19 +222,18 @@ var _ = Describe("Two clients that race for 2000 names", func() {
 				neither++
 			}
 		}
-		told, err := here.client.Resource(schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}).Namespace(s.ns).List(here.ctx, metav1.ListOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		on := map[string]bool{}
-		for _, e := range told.Items {
-			if at(&e, "reason") == conflict {
-				on[fmt.Sprint(at(&e, "regarding.kind"), at(&e, "regarding.name"))] = true
+		Eventually(func() []string {
+			on := s.told()
+			var untold []string
+			for i := range pairs {
+				for _, kind := range []string{"VirtualMachine ", "VirtualMachineInstance "} {
+					if name := fmt.Sprintf("n%04d", i); vms[i] && instances[i] && !on[kind+name] {
+						untold = append(untold, kind+name)
+					}
+				}
 			}
-		}
-		for i := range pairs {
-			if name := fmt.Sprintf("n%04d", i); vms[i] && instances[i] {
-				Expect(on).To(And(HaveKey("VirtualMachine"+name), HaveKey("VirtualMachineInstance"+name)))
-			}
-		}
+			return untold
+		}, "60s", "500ms").Should(BeEmpty(), "an event on both of each pair")
 		AddReportEntry(fmt.Sprintf("%d pairs: %d with both, each reported; %d with neither", pairs, residue, neither))
 
 		By("taking the report back once one of the two is gone")
