@@ -1,0 +1,161 @@
+package presets
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+)
+
+func TestCheckShape(t *testing.T) {
+	type want struct{ unknown, kept, mistyped []string }
+	for name, c := range map[string]struct {
+		kind Kind
+		in   string
+		want want
+	}{
+		"Fine": {VirtualMachine, `
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: a, labels: {a.b/c: d}, creationTimestamp: null, managedFields: [{fieldsV1: {"f:spec": {}}}]}
+spec: {template: {spec: {hostname: null, domain: {cpu: {cores: 2.0}, memory: {guest: 1Gi}, resources: {requests: {cpu: 1}}}, readinessProbe: {httpGet: {port: 80}}}}}
+status: {ready: true}`, want{}},
+		"Unknown": {VirtualMachine, "{spec: {template: {spec: {domain: {memroy: {guest: 1Gi}, devices: {disks: [{name: a}, {name: b, dsk: {}}]}}}}}}", want{unknown: []string{
+			`spec.template.spec.domain.devices.disks[1].dsk: Invalid value: "dsk": unknown field "dsk"; did you mean "disk"?`,
+			`spec.template.spec.domain.memroy: Invalid value: "memroy": unknown field "memroy"; did you mean "memory"?`,
+		}}},
+		"Case": {VirtualMachine, "{spec: {runstrategy: Always}}", want{unknown: []string{
+			`spec.runstrategy: Invalid value: "runstrategy": unknown field "runstrategy"; did you mean "runStrategy"?`,
+		}}},
+		"FarFromAll": {VirtualMachine, "{spec: {template: {spec: {domain: {cpu: {features: [{xxxxxxxxxx: 1}]}}}}}}", want{unknown: []string{
+			`spec.template.spec.domain.cpu.features[0].xxxxxxxxxx: Invalid value: "xxxxxxxxxx": unknown field "xxxxxxxxxx"; known are name, policy`,
+		}}},
+		"Status":       {VirtualMachine, "{status: {redy: true}}", want{unknown: []string{`status.redy: Invalid value: "redy": unknown field "redy"; did you mean "ready"?`}}},
+		"RootMetadata": {VirtualMachine, "{metadata: {lables: {}}}", want{unknown: []string{`metadata.lables: Invalid value: "lables": unknown field "lables"; did you mean "labels"?`}}},
+		"Kept": {VirtualMachine, "{spec: {template: {metadata: {lables: {}}, spec: {domain: {clock: {utcx: {}, timer: {hpett: {}}}}}}}}", want{
+			kept: []string{
+				`spec.template.metadata.lables: Invalid value: "lables": unknown field "lables"; did you mean "labels"?`,
+				`spec.template.spec.domain.clock.utcx: Invalid value: "utcx": unknown field "utcx"; did you mean "utc"?`,
+			},
+			unknown: []string{`spec.template.spec.domain.clock.timer.hpett: Invalid value: "hpett": unknown field "hpett"; did you mean "hpet"?`},
+		}},
+		"Mistyped": {VirtualMachine, `
+metadata: {labels: {a: 3}}
+spec: {running: "yes", template: {spec: {domain: {cpu: {cores: "2", sockets: 1.5}, memory: {guest: 2Gigs}, devices: {disks: {name: a}}, resources: {requests: {cpu: 0.5, memory: [1]}}}, tolerations: [null]}}}`, want{mistyped: []string{
+			`metadata.labels[a]: Invalid value: 3: must be a string`,
+			`spec.running: Invalid value: "yes": must be true or false`,
+			`spec.template.spec.domain.cpu.cores: Invalid value: "2": must be a whole number`,
+			`spec.template.spec.domain.cpu.sockets: Invalid value: 1.5: must be a whole number`,
+			`spec.template.spec.domain.devices.disks: Invalid value: {"name":"a"}: must be a list`,
+			`spec.template.spec.domain.memory.guest: Invalid value: "2Gigs": must be a quantity such as 2Gi or 500m`,
+			`spec.template.spec.domain.resources.requests[cpu]: Invalid value: 0.5: must be a quantity such as 2Gi or 500m`,
+			`spec.template.spec.domain.resources.requests[memory]: Invalid value: [1]: must be a quantity such as 2Gi or 500m`,
+			`spec.template.spec.tolerations[0]: Invalid value: null: must be an object`,
+		}}},
+		"HugeQuantity": {VirtualMachine, "{spec: {template: {spec: {domain: {memory: {guest: 1e-99999999}}}}}}", want{}},
+		"Instance": {VirtualMachineInstance, "{spec: {domain: {cpus: {}, chassis: 3}}}", want{
+			unknown:  []string{`spec.domain.cpus: Invalid value: "cpus": unknown field "cpus"; did you mean "cpu"?`},
+			mistyped: []string{`spec.domain.chassis: Invalid value: 3: must be an object`},
+		}},
+		"LegacyPreset": {VirtualMachineInstancePreset, "{spec: {selctor: {}, domain: {cpus: {}}}}", want{unknown: []string{
+			`spec.domain.cpus: Invalid value: "cpus": unknown field "cpus"; did you mean "cpu"?`,
+			`spec.selctor: Invalid value: "selctor": unknown field "selctor"; did you mean "selector"?`,
+		}}},
+		"AnythingElse": {"Pod", "{a: b}", want{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw, err := yaml.YAMLToJSON([]byte(c.in))
+			if err != nil {
+				t.Fatal(err)
+			}
+			object, err := decode("object", raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shape := CheckShape(c.kind, object)
+			got := want{texts(shape.Unknown), texts(shape.Kept), texts(shape.Mistyped)}
+			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(want{})); diff != "" {
+				t.Errorf("-want, +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func texts(problems field.ErrorList) []string {
+	var out []string
+	for _, p := range problems {
+		out = append(out, p.Error())
+	}
+	return out
+}
+
+// TestShapeIsTheSchema: what CheckShape knows is what the CRDs declare.
+func TestShapeIsTheSchema(t *testing.T) {
+	for kind, file := range map[Kind]string{
+		VirtualMachine: "virtualmachines", VirtualMachineInstance: "virtualmachineinstances", VirtualMachineInstancePreset: "virtualmachineinstancepresets",
+	} {
+		content, err := os.ReadFile("../charts/virtwright/files/crds/kubevirt.io_" + file + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(content, &crd); err != nil {
+			t.Fatal(err)
+		}
+		for _, version := range crd.Spec.Versions {
+			if version.Name != "v1alpha2" { // which conversion turns into v1
+				compareShapes(t, version.Schema.OpenAPIV3Schema, shapes[kind](), nil)
+			}
+		}
+	}
+}
+
+func compareShapes(t *testing.T, declared *apiextensionsv1.JSONSchemaProps, s *schema, at *field.Path) {
+	t.Helper()
+	if kept := declared.XPreserveUnknownFields != nil && s.shape == shapeObject; kept != (s.shape == shapeObject && at != nil && keepsUnknown(s, at)) {
+		t.Errorf("%s: unknown fields are kept: declared %v", at, kept)
+	}
+	if at.String() == "metadata" || s.typ == "meta/v1.ObjectMeta" {
+		return // which no CRD declares
+	}
+	if s.shape == shapeObject && len(declared.Properties) > 0 {
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(declared.Properties)), slices.Sorted(maps.Keys(s.fields))); diff != "" {
+			t.Errorf("%s: -declared, +known:\n%s", at, diff)
+			return
+		}
+	}
+	for name, property := range declared.Properties {
+		compareShapes(t, &property, s.fields[name], at.Child(name))
+	}
+	if declared.Items != nil {
+		compareShapes(t, declared.Items.Schema, s.elem, at.Index(0))
+	}
+	if got, want := declaredType(s), typeOf(declared); got != want && s.shape != shapeAny {
+		t.Errorf("%s: declared as %s, known as %s", at, want, got)
+	}
+}
+
+func typeOf(declared *apiextensionsv1.JSONSchemaProps) string {
+	if declared.XIntOrString {
+		return "int or string"
+	}
+	return declared.Type
+}
+
+func declaredType(s *schema) string {
+	for declared, of := range map[string][]shape{
+		"object": {shapeObject, shapeMap}, "array": {shapeKeyed, shapeAtomic}, "string": {shapeString}, "boolean": {shapeBool},
+		"integer": {shapeInteger}, "number": {shapeNumber}, "int or string": {shapeQuantity, shapeIntOrString},
+	} {
+		if slices.Contains(of, s.shape) {
+			return declared
+		}
+	}
+	return fmt.Sprint("shape ", s.shape)
+}
