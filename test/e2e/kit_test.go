@@ -38,6 +38,7 @@ var resources = map[string]schema.GroupVersionResource{
 	legacyPreset:               {Group: "kubevirt.io", Version: "v1", Resource: "virtualmachineinstancepresets"},
 	preset:                     {Group: "virtwright.dev", Version: "v1alpha1", Resource: "virtualmachinepresets"},
 	clusterPreset:              {Group: "virtwright.dev", Version: "v1alpha1", Resource: "clustervirtualmachinepresets"},
+	"ConfigMap":                {Version: "v1", Resource: "configmaps"},
 	"Namespace":                {Version: "v1", Resource: "namespaces"},
 	"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 }
@@ -64,7 +65,7 @@ func newStory(labels ...string) *story {
 		here.manager.log.mark()
 	}
 	DeferCleanup(func() error {
-		return here.client.Resource(resources["Namespace"]).Delete(here.ctx, ns.GetName(), metav1.DeleteOptions{})
+		return ignoreNotFound(here.client.Resource(resources["Namespace"]).Delete(here.ctx, ns.GetName(), metav1.DeleteOptions{}))
 	})
 	return &story{ns: ns.GetName()}
 }
