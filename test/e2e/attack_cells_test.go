@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/http"
 	"reflect"
@@ -39,41 +40,42 @@ type cell struct {
 	want verdict
 }
 
-// newCells are the cells of a state.
-func newCells(in state) []*cell {
-	var out []*cell
-	for i := range writers {
-		for _, kind := range both {
-			for _, how := range ways {
-				for _, what := range changes {
-					c := &cell{way: how, change: what, state: in, by: &writers[i], kind: kind}
-					if !c.absent() {
-						c.judge()
-						out = append(out, c)
+// everyCell yields the cells of a state, also those that are absent.
+func everyCell(in state) iter.Seq[*cell] {
+	return func(yield func(*cell) bool) {
+		for i := range writers {
+			for _, kind := range both {
+				for _, how := range ways {
+					for _, what := range changes {
+						if !yield(&cell{way: how, change: what, state: in, by: &writers[i], kind: kind}) {
+							return
+						}
 					}
 				}
 			}
 		}
 	}
-	return out
 }
 
-func (c *cell) absent() bool {
-	for _, a := range absent {
-		if a.is(c) {
-			return true
+// absence says why a cell is not run; nothing for one that is.
+func (c *cell) absence() string {
+	for _, row := range absent {
+		if row.is(c) {
+			return row.why
 		}
 	}
-	return false
+	return ""
 }
 
-func (c *cell) judge() {
-	for _, v := range verdicts {
-		if v.when(c) {
-			c.want = v.want
-			return
+// judge decides what is expected, and says why.
+func (c *cell) judge() string {
+	for _, row := range verdicts {
+		if row.when(c) {
+			c.want = row.want
+			return row.why
 		}
 	}
+	return ""
 }
 
 // String says what happens in a cell.
@@ -112,7 +114,11 @@ func (c *cell) subresources() []string {
 }
 
 func (c *cell) create() (object, error) {
-	return c.client.Create(here.ctx, c.changed(plain(c.kind, c.name)), metav1.CreateOptions{DryRun: c.dryRun()})
+	sent := c.changed(plain(c.kind, c.name))
+	if c.version != "" {
+		sent.SetAPIVersion("kubevirt.io/" + c.version)
+	}
+	return c.client.Create(here.ctx, sent, metav1.CreateOptions{DryRun: c.dryRun()})
 }
 
 func (c *cell) applyNew() (object, error) {
@@ -217,6 +223,8 @@ func (c *cell) check(before, got object, err error) error {
 		return because(err, http.StatusConflict, "conflict", keeper)
 	case unknown:
 		return because(err, http.StatusNotFound, "not found")
+	case unconverted:
+		return because(err, http.StatusInternalServerError, "conversion webhook")
 	case unheard:
 		return because(err, http.StatusInternalServerError, "failed calling webhook", ".admission.virtwright.dev")
 	}

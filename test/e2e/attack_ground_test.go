@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
@@ -46,7 +47,7 @@ func newGround(in state) *ground {
 	g.owners = []any{reference(controller, true), reference(g.get("ConfigMap", "anchor"), false)}
 	g.other = reference(g.get("ConfigMap", "other"), false)
 	g.enlist()
-	for _, way := range []string{"background", "foreground", "orphan"} {
+	for way := range propagations {
 		g.launched(way)
 	}
 	g.doomed = newStory()
@@ -54,10 +55,20 @@ func newGround(in state) *ground {
 	return g
 }
 
-// launched makes a VM and the instance of it.
+// propagations are the ways to delete an owner.
+var propagations = map[string]metav1.DeletionPropagation{
+	"background": metav1.DeletePropagationBackground, "foreground": metav1.DeletePropagationForeground, "orphan": metav1.DeletePropagationOrphan,
+}
+
+// launched makes a VM and the instance of it. Somebody wrote the VM in an older
+// version of the API too, which needs converting while it is written.
 func (s *story) launched(name string) {
 	GinkgoHelper()
-	s.launch(s.create(vm(name)))
+	owner := s.create(vm(name))
+	older := s.in("v1alpha3", here.client, virtualMachine)
+	_, err := older.Patch(here.ctx, name, types.MergePatchType, []byte(`{"spec":{"template":{"spec":{"hostname":"older"}}}}`), metav1.PatchOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	s.launch(owner)
 }
 
 // reference is an owner reference to an object.
@@ -97,11 +108,17 @@ func (g *ground) enlist() {
 	clients := map[*writer]dynamic.Interface{}
 	queues := map[string]int{}
 	var machines []object
-	for i, c := range newCells(g.state) {
+	i := 0
+	for c := range everyCell(g.state) {
+		if c.absence() != "" {
+			continue
+		}
+		c.judge()
+		i++
 		if clients[c.by] == nil {
 			clients[c.by] = c.by.login()
 		}
-		c.ground, c.client = g, g.as(clients[c.by], c.kind)
+		c.ground, c.client = g, g.in(c.version, clients[c.by], c.kind)
 		// Names differ by kind: an instance may not have the name of a VM.
 		c.name = fmt.Sprintf("%s-%d", lower[c.kind], i)
 		if !c.creates && !c.stores() {
@@ -124,6 +141,15 @@ func (g *ground) enlist() {
 			g.shared = append(g.shared, m)
 		}
 	}
+}
+
+// in is as in some version of the API.
+func (s *story) in(version string, client dynamic.Interface, kind string) dynamic.ResourceInterface {
+	of := resources[kind]
+	if version != "" {
+		of.Version = version
+	}
+	return client.Resource(of).Namespace(s.ns)
 }
 
 var lower = map[string]string{virtualMachine: "vm", instance: "vmi"}
@@ -269,9 +295,7 @@ func awaitState(in state) {
 func (g *ground) collect() {
 	GinkgoHelper()
 	jane := g.as(writers[0].login(), virtualMachine)
-	for way, policy := range map[string]metav1.DeletionPropagation{
-		"background": metav1.DeletePropagationBackground, "foreground": metav1.DeletePropagationForeground, "orphan": metav1.DeletePropagationOrphan,
-	} {
+	for way, policy := range propagations {
 		Expect(jane.Delete(here.ctx, way, metav1.DeleteOptions{PropagationPolicy: &policy})).To(Succeed(), way)
 	}
 	Expect(here.client.Resource(resources["Namespace"]).Delete(here.ctx, g.doomed.ns, metav1.DeleteOptions{})).To(Succeed())

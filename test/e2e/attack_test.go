@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 )
 
 // This file is the attack matrix as data: who writes, in which way, what they
@@ -53,7 +54,9 @@ type way struct {
 	status bool
 	// applies and forces are about server-side apply.
 	applies, forces bool
-	send            func(*cell) (object, error)
+	// version of the API; empty is that in which machines are stored.
+	version string
+	send    func(*cell) (object, error)
 }
 
 var ways = []way{
@@ -68,6 +71,9 @@ var ways = []way{
 	{name: "server-side apply with force", applies: true, forces: true, send: (*cell).apply},
 	{name: "PUT of the status subresource", status: true, send: (*cell).put},
 	{name: "merge patch of the status subresource", status: true, send: (*cell).patchMerge},
+	{name: "create in v1alpha3", creates: true, version: "v1alpha3", send: (*cell).create},
+	{name: "merge patch in v1alpha3", version: "v1alpha3", send: (*cell).patchMerge},
+	{name: "merge patch in v1alpha2", version: "v1alpha2", send: (*cell).patchMerge},
 }
 
 // A change is what is done to a part of an object.
@@ -190,6 +196,7 @@ var absent = []struct {
 	is  func(*cell) bool
 }{
 	{"only some kinds have the part", func(c *cell) bool { return !slices.Contains(c.kinds, c.kind) }},
+	{"only VirtualMachines are in v1alpha2", func(c *cell) bool { return c.version == "v1alpha2" && c.kind != virtualMachine }},
 	{"a new object has nothing to change, remove or reorder", func(c *cell) bool { return c.creates && !c.added }},
 	{"apply merges the list by uid, so that another uid is another element", func(c *cell) bool { return c.applies && c.rekeyed }},
 	{"a webhook's work belongs to whom it worked for last", func(c *cell) bool { return c.rule == provenanceRule && c.applies && !c.forces }},
@@ -198,7 +205,7 @@ var absent = []struct {
 	}},
 	{"what is not ownership is guarded by the same code: a few writers and ways show it", func(c *cell) bool {
 		return c.rule != "owner-references" && !c.unguarded() &&
-			(!slices.Contains([]string{"e2e:jane", "e2e:master", trusted}, c.by.user) || c.by.as != "" || c.applies && c.creates || c.dry || c.status)
+			(!slices.Contains([]string{"e2e:jane", "e2e:master", trusted}, c.by.user) || c.by.as != "" || c.applies && c.creates || c.dry || c.status || c.version != "")
 	}},
 }
 
@@ -218,6 +225,8 @@ const (
 	unknown verdict = "unknown"
 	// unheard: 500, a webhook must be asked and does not answer.
 	unheard verdict = "unheard"
+	// unconverted: 500, somebody must convert and does not answer.
+	unconverted verdict = "unconverted"
 )
 
 // verdicts are what is expected. The first that holds counts.
@@ -228,10 +237,12 @@ var verdicts = []struct {
 }{
 	{"instances have no status subresource", func(c *cell) bool { return c.status && c.kind == instance }, unknown},
 	{"the status subresource takes status alone", func(c *cell) bool { return c.status }, unchanged},
+	{"other versions of what is stored are the manager's to convert", func(c *cell) bool { return c.converted() && !c.creates }, unconverted},
 	{"apply takes nothing from others without force", func(c *cell) bool { return c.applies && !c.forces && !c.creates && c.taken }, conflicting},
 	{"nothing passes unexpanded", func(c *cell) bool { return c.mutated() && !c.answering }, unheard},
 	{"nobody heeds the owners in a template", (*cell).unguarded, admitted},
 	{"provenance is computed anew", func(c *cell) bool { return c.mutated() && c.rule == provenanceRule }, unchanged},
+	{"other versions of what is to be stored are, too", func(c *cell) bool { return c.converted() && c.by.trusted }, unconverted},
 	{"trusted writers write", func(c *cell) bool { return c.by.trusted }, admitted},
 	{"what comes with a copy is left out", func(c *cell) bool { return c.mutated() && c.creates && c.copied() }, unchanged},
 	{"whose webhook wrote provenance on a create no policy knows", func(c *cell) bool { return c.creates && c.rule == provenanceRule }, admitted},
@@ -255,6 +266,11 @@ func (c *cell) mutated() bool {
 		return false
 	}
 	return c.path[0] == "spec" || c.rule == provenanceRule
+}
+
+// converted reports whether somebody must convert who does not answer.
+func (c *cell) converted() bool {
+	return c.version != "" && c.kind == virtualMachine && !c.answering
 }
 
 // policed reports whether the part is one of which the mutating webhook is not
@@ -286,6 +302,24 @@ var _ = Describe("The attack matrix", Ordered, func() {
 		GinkgoHelper()
 		grounds[in.name].collect()
 	}
+
+	It("uses every row of its tables", func() {
+		used := map[string]bool{}
+		for _, in := range []state{whole, unanswered, unconfigured, unpoliced} {
+			for c := range everyCell(in) {
+				used[c.absence()] = true
+				if c.absence() == "" {
+					used[c.judge()] = true
+				}
+			}
+		}
+		for _, row := range absent {
+			Expect(used).To(HaveKey(row.why))
+		}
+		for _, row := range verdicts {
+			Expect(used).To(HaveKey(row.why))
+		}
+	})
 
 	It("holds "+whole.name, func() { run(whole) })
 	It("lets owners go "+whole.name, func() { collect(whole) })
