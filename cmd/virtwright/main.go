@@ -1,6 +1,6 @@
 // Command virtwright shows, without a cluster, what virtwright makes of sparse
-// virtual machines: it expands them and explains every field. Installed as
-// kubectl-virtwright it is a plugin of kubectl.
+// virtual machines: it expands them, explains every field and says what would be
+// refused. Installed as kubectl-virtwright it is a plugin of kubectl.
 //
 // It exits with 0 when all is fine, with 1 when an object or a preset is
 // refused, and with 2 when it is used wrongly or cannot read its input.
@@ -38,11 +38,14 @@ func run(ctx context.Context, args []string, s streams) int {
 	root := newRoot(args[0], s)
 	root.SetArgs(args[1:])
 	err := root.ExecuteContext(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, errTold) {
 		fmt.Fprintf(s.err, "Error: %v\n", err)
 	}
 	return exitCode(err)
 }
+
+// errTold is the error of a command that has printed what is refused, and why.
+var errTold = errors.New("something is refused")
 
 // exitCode is 1 only where everything could be read and some of it is refused.
 func exitCode(err error) int {
@@ -50,7 +53,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitFine
-	case errors.As(err, &refusal):
+	case errors.As(err, &refusal), errors.Is(err, errTold):
 		return exitRefused
 	}
 	return exitUsage

@@ -14,8 +14,8 @@ const (
 	plugin  = "kubectl-virtwright"
 )
 
-const rootHelp = `Make sparse virtual machines whole, and say where each field came from: offline, with
-the engine that runs in the cluster.
+const rootHelp = `Make sparse virtual machines whole, say where each field came from and what would be
+refused: offline, with the engine and the rules that run in the cluster.
 
 Exit codes:
   0  all is fine (warnings do not count)
@@ -44,7 +44,7 @@ func newRoot(name string, s streams) *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w (see %s --help)", err, c.CommandPath())
 	})
-	root.AddCommand(newExpand(shown, s), newExplain(shown, s), newVersion(s))
+	root.AddCommand(newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newVersion(s))
 	return root
 }
 

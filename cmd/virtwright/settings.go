@@ -89,21 +89,11 @@ func oneOf(flag, value string, allowed ...string) error {
 
 // cluster reads the files. What it leaves out it tells on stderr.
 func (o *settings) cluster(ctx context.Context, s streams) (*offline.Cluster, error) {
-	objects, err := manifest.Read(s.in, o.files)
+	objects, known, err := o.read(s)
 	if err != nil {
 		return nil, err
 	}
-	owner, err := o.readOwner(s.in)
-	if err != nil {
-		return nil, err
-	}
-	engine := &presets.Engine{RejectConflicts: o.presetConflicts == "reject"}
-	if o.mode == modeStandalone {
-		engine.Platform = &o.platform
-	}
-	c, err := offline.NewCluster(ctx, objects, offline.Settings{
-		Engine: engine, Namespace: o.namespace, NamespaceLabels: o.namespaceLabels, Owner: owner,
-	})
+	c, err := offline.NewCluster(ctx, objects, known)
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +104,20 @@ func (o *settings) cluster(ctx context.Context, s streams) (*offline.Cluster, er
 		fmt.Fprintln(s.err, "Note:", note)
 	}
 	return c, nil
+}
+
+// read returns what is in the files, and what a real cluster would know.
+func (o *settings) read(s streams) ([]manifest.Object, offline.Settings, error) {
+	objects, err := manifest.Read(s.in, o.files)
+	if err != nil {
+		return nil, offline.Settings{}, err
+	}
+	owner, err := o.readOwner(s.in)
+	engine := &presets.Engine{RejectConflicts: o.presetConflicts == "reject"}
+	if o.mode == modeStandalone {
+		engine.Platform = &o.platform
+	}
+	return objects, offline.Settings{Engine: engine, Namespace: o.namespace, NamespaceLabels: o.namespaceLabels, Owner: owner}, err
 }
 
 func (o *settings) readOwner(stdin io.Reader) ([]byte, error) {

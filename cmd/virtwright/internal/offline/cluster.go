@@ -12,6 +12,8 @@ import (
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation"
+	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
 // Settings are what a real cluster would know by itself.
@@ -24,6 +26,8 @@ type Settings struct {
 	NamespaceLabels map[string]string
 	// Owner is the JSON of the VM that controls the instances; may be empty.
 	Owner []byte
+	// Rules are configured as the manager configures its own; only Review needs them.
+	Rules *validation.Config
 }
 
 // A Cluster is what files say: presets, machines, namespaces.
@@ -48,12 +52,15 @@ type Machine struct {
 	// Namespace in which it would be created.
 	Namespace string
 	Name      string
-	// JSON is the object as the API server would give it to a webhook.
+	// JSON is the object as the API server would give it to a webhook: in
+	// version v1, if it was sent in one of another form.
 	JSON []byte
 	// Sent is the object as it stands in the file.
 	Sent []byte
 	// placed says that the file does not name the namespace.
 	placed bool
+	// version is the apiVersion of what was sent.
+	version string
 }
 
 // String is kind, namespace and name.
@@ -62,25 +69,31 @@ func (m Machine) String() string { return nameIn(string(m.Kind), m.Namespace, m.
 // NewCluster sorts objects and compiles presets. The error joins a *Refusal for
 // every object that a cluster would not take.
 func NewCluster(ctx context.Context, objects []manifest.Object, settings Settings) (*Cluster, error) {
-	entries, notes, err := sorted(objects)
+	entries, left, err := sorted(objects, true)
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{settings: settings, Notes: notes, namespaces: map[string]presets.Namespace{}}
-	var problems []error
-	p := &presetReader{ctx: ctx, seen: map[string]manifest.Position{}, legacy: settings.Engine.Platform != nil}
-	for _, e := range entries {
-		if err := c.take(e, p); err != nil {
-			problems = append(problems, err)
-		}
+	c := &Cluster{settings: settings, namespaces: map[string]presets.Namespace{}}
+	for _, l := range left {
+		c.Notes = append(c.Notes, l.String())
 	}
-	if err := errors.Join(problems...); err != nil {
+	if err := errors.Join(c.fill(ctx, entries)...); err != nil {
 		return nil, err
+	}
+	return c, nil
+}
+
+// fill takes entries in. It returns an error, or nil, for each of them.
+func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
+	p := &presetReader{ctx: ctx, seen: map[string]manifest.Position{}, legacy: c.settings.Engine.Platform != nil}
+	problems := make([]error, len(entries))
+	for i, e := range entries {
+		problems[i] = c.take(e, p)
 	}
 	c.Notes = append(c.Notes, p.notes...)
 	c.Presets, c.selecting = len(p.compiled), p.selecting
 	c.snapshot = presets.NewSnapshot(p.compiled, nil)
-	return c, nil
+	return problems
 }
 
 func (c *Cluster) take(e *entry, p *presetReader) error {
@@ -91,8 +104,11 @@ func (c *Cluster) take(e *entry, p *presetReader) error {
 	case preset, legacyPreset:
 		return p.read(e, c.settings.Namespace)
 	default:
-		m := Machine{Where: e.Where, Kind: presets.Kind(e.Kind), Sent: e.JSON, placed: e.meta.Namespace == ""}
+		m := Machine{Where: e.Where, Kind: presets.Kind(e.Kind), Sent: e.JSON, placed: e.meta.Namespace == "", version: e.APIVersion}
 		if err := e.place(c.settings.Namespace); err != nil {
+			return err
+		}
+		if err := e.convert(); err != nil {
 			return err
 		}
 		m.JSON, m.Namespace, m.Name = e.JSON, e.meta.Namespace, e.meta.Name
@@ -167,8 +183,14 @@ func (c *Cluster) Expand(ctx context.Context, m Machine) (object map[string]any,
 	return m.asSent(result.Object()), result.Warnings, nil
 }
 
-// asSent takes the namespace out again that the file does not name.
+// asSent turns the object into the version that was sent, and takes the
+// namespace out again that the file does not name.
 func (m Machine) asSent(object map[string]any) map[string]any {
+	if m.version == conversion.V1Alpha2 {
+		if converted, err := conversion.Convert(object, m.version); err == nil { // as it was before
+			object = converted
+		}
+	}
 	meta, ok := object["metadata"].(map[string]any)
 	if !m.placed || !ok {
 		return object

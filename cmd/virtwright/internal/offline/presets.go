@@ -37,11 +37,11 @@ func (p *presetReader) read(e *entry, namespace string) error {
 	}
 	refused := &Refusal{Where: e.Where, Object: e.ref()}
 	if e.meta.Name == "" {
-		refused.Problems = problemLines(nameless)
+		refused.Problems = problemsOf(nameless)
 		return refused
 	}
 	if first, ok := p.seen[e.ref()]; ok {
-		refused.Problems = []string{fmt.Sprintf("metadata.name: it exists already, in %s", first)}
+		refused.Problems = []Problem{existsAlready(first)}
 		return refused
 	}
 	p.seen[e.ref()] = e.Where
@@ -56,25 +56,34 @@ func (p *presetReader) read(e *entry, namespace string) error {
 	return nil
 }
 
+// existsAlready is the problem of a name that another object has.
+func existsAlready(first manifest.Position) Problem {
+	return Problem{"metadata.name", fmt.Sprintf("it exists already, in %s", first)}
+}
+
+// creation is the request to create e.
+func creation(e *entry) admission.Request {
+	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Create, Name: e.meta.Name, Namespace: e.meta.Namespace, Object: runtime.RawExtension{Raw: e.JSON},
+	}}
+}
+
 // compile lets the validating webhook judge the preset first, so that an author
 // reads here what the cluster would say.
-func (p *presetReader) compile(e *entry) []string {
-	answer := webhooks.Preset{Kind: e.Kind}.Handle(p.ctx, admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		Operation: admissionv1.Create, Name: e.meta.Name, Namespace: e.meta.Namespace, Object: runtime.RawExtension{Raw: e.JSON},
-	}})
-	if !answer.Allowed {
-		return statusLines(answer.Result)
+func (p *presetReader) compile(e *entry) []Problem {
+	if answer := (webhooks.Preset{Kind: e.Kind}).Handle(p.ctx, creation(e)); !answer.Allowed {
+		return answered(answer.Result)
 	}
 	var object v1alpha1.Preset = &v1alpha1.VirtualMachinePreset{}
 	if e.Kind == v1alpha1.KindClusterVirtualMachinePreset {
 		object = &v1alpha1.ClusterVirtualMachinePreset{}
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, object); err != nil {
-		return []string{err.Error()}
+		return []Problem{{Message: err.Error()}}
 	}
 	c, problems := presets.Compile(object)
 	if len(problems) > 0 {
-		return problemLines(problems)
+		return problemsOf(problems)
 	}
 	p.compiled = append(p.compiled, c)
 	if object.GetSpec().Match.Namespaces != nil {
@@ -83,22 +92,32 @@ func (p *presetReader) compile(e *entry) []string {
 	return nil
 }
 
-func (p *presetReader) compileLegacy(e *entry) []string {
+// compileLegacy looks for unknown fields, which the API server would refuse,
+// and then asks the validating webhook.
+func (p *presetReader) compileLegacy(e *entry) []Problem {
 	if !p.legacy {
+		e.ignored = true
 		p.notes = append(p.notes, fmt.Sprintf("%s: ignored %s, which KubeVirt itself applies in addon mode", e.Where, e.ref()))
 		return nil
 	}
-	object := &kubevirtv1.VirtualMachineInstancePreset{}
-	strict, err := kjson.UnmarshalStrict(e.JSON, object)
-	if err != nil {
-		return []string{err.Error()}
+	var fields map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &fields); err != nil {
+		return []Problem{{Message: err.Error()}}
 	}
-	var out []string
-	for _, unknown := range strict {
-		out = append(out, unknown.Error())
+	shape := presets.CheckShape(presets.VirtualMachineInstancePreset, fields)
+	out := problemsOf(append(shape.Unknown, shape.Mistyped...))
+	if len(shape.Mistyped) > 0 {
+		return out
+	}
+	if answer := (webhooks.LegacyPreset{}).Handle(p.ctx, creation(e)); !answer.Allowed {
+		return append(out, answered(answer.Result)...)
+	}
+	object := &kubevirtv1.VirtualMachineInstancePreset{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, object); err != nil {
+		return append(out, Problem{Message: err.Error()})
 	}
 	c, problems := presets.CompileLegacy(object)
-	if out = append(out, problemLines(problems)...); len(out) == 0 {
+	if out = append(out, problemsOf(problems)...); len(out) == 0 {
 		p.compiled = append(p.compiled, c)
 	}
 	return out

@@ -16,33 +16,47 @@ import (
 type Refusal struct {
 	Where manifest.Position
 	// Object is its kind and name.
-	Object string
-	// Problems are one line each: field path and reason.
-	Problems []string
+	Object   string
+	Problems []Problem
 }
 
 // Error names the object and lists the problems.
 func (r *Refusal) Error() string {
-	return fmt.Sprintf("%s: %s is refused:\n  %s", r.Where, r.Object, strings.Join(r.Problems, "\n  "))
+	text := fmt.Sprintf("%s: %s is refused:", r.Where, r.Object)
+	for _, p := range r.Problems {
+		text += "\n  " + p.String()
+	}
+	return text
 }
 
-// problemLines writes problems as an API server would.
-func problemLines(problems field.ErrorList) []string {
-	var out []string
+// A Problem is one reason why an object is refused.
+type Problem struct {
+	// Field is its path, in the version of the object; empty for the whole object.
+	Field string `json:"field"`
+	// Message says what is wrong and what would be right.
+	Message string `json:"message"`
+}
+
+// String is the problem as an API server writes it.
+func (p Problem) String() string { return strings.TrimPrefix(p.Field+": "+p.Message, ": ") }
+
+// problemsOf are problems with the words of an API server.
+func problemsOf(problems field.ErrorList) []Problem {
+	var out []Problem
 	for _, p := range problems {
-		out = append(out, p.Error())
+		out = append(out, Problem{strings.TrimPrefix(p.Field, "<nil>"), p.ErrorBody()})
 	}
 	return out
 }
 
-// statusLines is what a webhook answered.
-func statusLines(status *metav1.Status) []string {
+// answered is what a webhook answered.
+func answered(status *metav1.Status) []Problem {
 	if status.Details == nil || len(status.Details.Causes) == 0 {
-		return []string{status.Message}
+		return []Problem{{Message: status.Message}}
 	}
-	var out []string
+	var out []Problem
 	for _, cause := range status.Details.Causes {
-		out = append(out, strings.TrimPrefix(cause.Field+": "+cause.Message, ": "))
+		out = append(out, Problem{strings.TrimPrefix(cause.Field, "<nil>"), cause.Message})
 	}
 	return out
 }
@@ -54,9 +68,9 @@ func (m Machine) refusal(err error) error {
 	var malformed *presets.Malformed
 	switch {
 	case errors.As(err, &refused):
-		r.Problems = problemLines(refused.Problems)
+		r.Problems = problemsOf(refused.Problems)
 	case errors.As(err, &malformed):
-		r.Problems = []string{malformed.Error()}
+		r.Problems = []Problem{{Message: malformed.Error()}}
 	default:
 		return fmt.Errorf("%s: cannot expand %s: %w", m.Where, m, err)
 	}

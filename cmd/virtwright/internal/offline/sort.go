@@ -16,6 +16,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
 // A role is what an object is for.
@@ -43,7 +44,7 @@ var kinds = map[schema.GroupKind]struct {
 	{Group: virtwrightGroup, Kind: v1alpha1.KindVirtualMachinePreset}:        {preset, []string{"v1alpha1"}},
 	{Group: virtwrightGroup, Kind: v1alpha1.KindClusterVirtualMachinePreset}: {preset, []string{"v1alpha1"}},
 	{Group: kubevirtGroup, Kind: kindLegacy}:                                 {legacyPreset, []string{"v1", "v1alpha3"}},
-	{Group: kubevirtGroup, Kind: "VirtualMachine"}:                           {machine, []string{"v1", "v1alpha3"}},
+	{Group: kubevirtGroup, Kind: "VirtualMachine"}:                           {machine, []string{"v1", "v1alpha3", "v1alpha2"}},
 	{Group: kubevirtGroup, Kind: "VirtualMachineInstance"}:                   {machine, []string{"v1", "v1alpha3"}},
 	{Kind: "Namespace"}: {namespace, []string{"v1"}},
 }
@@ -56,6 +57,21 @@ type entry struct {
 	manifest.Object
 	role role
 	meta metav1.PartialObjectMetadata
+	// ignored says that somebody else acts on the object.
+	ignored bool
+}
+
+// A Leftover counts the objects of one kind in one file that mean nothing here.
+type Leftover struct {
+	File       string `json:"file"`
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Count      int    `json:"count"`
+}
+
+// String says what was left out.
+func (l Leftover) String() string {
+	return fmt.Sprintf("%s: ignored %d of kind %s (%s)", l.File, l.Count, l.Kind, l.APIVersion)
 }
 
 // ref is how the object is called in messages.
@@ -74,20 +90,20 @@ func nameIn(kind, namespace, name, generateName string) string {
 }
 
 // sorted finds out what each object is for. Objects that are for nothing here
-// are an error where the user named their file, and notes otherwise.
-func sorted(objects []manifest.Object) (entries []*entry, notes []string, err error) {
+// are an error where the user named their file, if strict, and left otherwise.
+func sorted(objects []manifest.Object, strict bool) (entries []*entry, left []Leftover, err error) {
 	var problems []error
-	skipped := map[string]int{}
+	skipped := map[Leftover]int{}
 	for _, o := range objects {
 		gv, parseErr := schema.ParseGroupVersion(o.APIVersion)
 		known := kinds[schema.GroupKind{Group: gv.Group, Kind: o.Kind}]
 		switch {
 		case parseErr != nil:
 			problems = append(problems, fmt.Errorf("%s: cannot understand apiVersion %q", o.Where, o.APIVersion))
-		case known.role == unknown && o.Named:
+		case known.role == unknown && o.Named && strict:
 			problems = append(problems, fmt.Errorf("%s: kind %s of %s is unknown here: want %s", o.Where, o.Kind, o.APIVersion, kindNames))
 		case known.role == unknown:
-			skipped[fmt.Sprintf("%s: ignored %%d of kind %s (%s)", o.Where.File, o.Kind, o.APIVersion)]++
+			skipped[Leftover{File: o.Where.File, APIVersion: o.APIVersion, Kind: o.Kind}]++
 		case !slices.Contains(known.versions, gv.Version):
 			problems = append(problems, fmt.Errorf("%s: kind %s has no version %s: want %s", o.Where, o.Kind, o.APIVersion,
 				schema.GroupVersion{Group: gv.Group, Version: known.versions[0]}))
@@ -97,11 +113,12 @@ func sorted(objects []manifest.Object) (entries []*entry, notes []string, err er
 			entries = append(entries, e)
 		}
 	}
-	for format, count := range skipped {
-		notes = append(notes, fmt.Sprintf(format, count))
+	for l, count := range skipped {
+		l.Count = count
+		left = append(left, l)
 	}
-	slices.Sort(notes)
-	return entries, notes, errors.Join(problems...)
+	slices.SortFunc(left, func(a, b Leftover) int { return strings.Compare(a.String(), b.String()) })
+	return entries, left, errors.Join(problems...)
 }
 
 // readMeta reads what it can of the name; what is wrong is told where the whole
@@ -148,5 +165,23 @@ func (e *entry) place(namespace string) error {
 	}
 	var err error
 	e.JSON, err = json.Marshal(object)
+	return err
+}
+
+// convert turns what has another form into version v1, as an API server does
+// before it asks webhooks.
+func (e *entry) convert() error {
+	if e.APIVersion != conversion.V1Alpha2 {
+		return nil
+	}
+	var object map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &object); err != nil {
+		return fmt.Errorf("%s: cannot read %s: %w", e.Where, e.ref(), err)
+	}
+	converted, err := conversion.Convert(object, conversion.V1)
+	if err != nil {
+		return fmt.Errorf("%s: %w", e.Where, err)
+	}
+	e.JSON, err = json.Marshal(converted)
 	return err
 }

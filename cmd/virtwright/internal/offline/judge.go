@@ -1,0 +1,250 @@
+package offline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation"
+	"github.com/virtwright/virtwright/validation/names"
+	"github.com/virtwright/virtwright/validation/protection"
+	"github.com/virtwright/virtwright/webhooks/conversion"
+)
+
+// anybody writes the files: nobody whom a cluster trusts.
+const anybody = "anybody"
+
+// A reviewer judges machines one after the other.
+type reviewer struct {
+	*Cluster
+	// seen are the machines that were there before, by what they are called.
+	seen map[string]manifest.Position
+	// others are those of them that could be read.
+	others []names.Machine
+}
+
+// candidate is a machine that is judged.
+type candidate struct {
+	*reviewer
+	ctx     context.Context
+	machine Machine
+	verdict *Verdict
+	// sent is what presets and platform defaults have not touched, as decoded JSON.
+	sent map[string]any
+	// object is what would be stored, as decoded JSON and as text.
+	object map[string]any
+	raw    []byte
+}
+
+// judge is what the API server and the webhooks do to a request to create m. It
+// says what is wrong of each of their steps that can be reached.
+func (r *reviewer) judge(ctx context.Context, m Machine, v *Verdict) error {
+	c := &candidate{reviewer: r, ctx: ctx, machine: m, verdict: v}
+	if first, again := r.seen[m.String()]; again && !unnamed(m.Name) {
+		v.refuse(existsAlready(first))
+	} else {
+		r.seen[m.String()] = m.Where
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(m.JSON, &c.sent); err != nil {
+		return fmt.Errorf("%s: cannot read %s: %w", m.Where, m, err)
+	}
+	shape := presets.CheckShape(m.Kind, c.sent)
+	c.unknown(shape)
+	switch err := c.mutate(); {
+	case errors.As(err, new(*Refusal)):
+		c.mistyped(shape)
+		c.object = c.sent
+		c.guard()
+		return nil
+	case err != nil:
+		return err
+	}
+	shape = presets.CheckShape(m.Kind, c.object)
+	c.mistyped(shape)
+	c.guard()
+	machine, err := c.read()
+	if err != nil {
+		if len(shape.Mistyped) == 0 { // which say it better
+			c.refuse(err)
+		}
+		return nil
+	}
+	c.rules(machine)
+	c.compare(machine)
+	return nil
+}
+
+// problems adds problems with paths of the version that the user wrote.
+func (c *candidate) problems(problems field.ErrorList) {
+	for _, p := range problemsOf(problems) {
+		p.Field = conversion.Path(c.machine.version, p.Field)
+		c.verdict.refuse(p)
+	}
+}
+
+// refuse adds what the engine or a decoder says.
+func (c *candidate) refuse(err error) {
+	var refusal *presets.Refusal
+	if errors.As(err, &refusal) {
+		c.problems(refusal.Problems)
+		return
+	}
+	c.verdict.refuse(Problem{Message: err.Error()})
+}
+
+// warn adds warnings, of which some begin with a path.
+func (c *candidate) warn(texts ...string) {
+	for _, text := range texts {
+		if at, rest, ok := strings.Cut(text, ": "); ok {
+			text = conversion.Path(c.machine.version, at) + ": " + rest
+		}
+		c.verdict.warn(text)
+	}
+}
+
+// unknown refuses fields that do not exist, as an API server does unless its
+// client does not mind, and warns of those that it keeps.
+func (c *candidate) unknown(shape presets.Shape) {
+	for _, p := range shape.Unknown {
+		c.seedField(p)
+	}
+	c.problems(shape.Unknown)
+	for _, p := range shape.Kept {
+		c.warn(p.Field + ": " + p.Detail + "; what is unknown there is stored, and nobody reads it")
+	}
+}
+
+// seedField corrects what is said of a disk of version v1alpha2, which has a
+// field more. That field is left only where it names no volume.
+func (c *candidate) seedField(p *field.Error) {
+	parent, name, _ := cutLast(p.Field, ".")
+	const disks, volume = "spec.template.spec.domain.devices.disks[", "volumeName"
+	switch {
+	case c.machine.version != conversion.V1Alpha2 || !strings.HasPrefix(parent, disks) || !strings.HasSuffix(parent, "]"):
+	case name == volume:
+		p.Detail = "must be the name of a volume"
+	case presets.Nearest(name, slices.Values([]string{volume})) != "":
+		p.Detail = fmt.Sprintf("unknown field %q; did you mean %q?", name, volume)
+	}
+}
+
+func cutLast(text, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(text, separator)
+	if i < 0 {
+		return "", text, false
+	}
+	return text[:i], text[i+len(separator):], true
+}
+
+func (c *candidate) mistyped(shape presets.Shape) { c.problems(shape.Mistyped) }
+
+// mutate does what the mutating webhook does: it expands the machine and takes
+// away what its author cannot mean.
+func (c *candidate) mutate() error {
+	result, err := c.Resolve(c.ctx, c.machine)
+	if err != nil {
+		c.refuse(err)
+		return c.machine.refusal(err)
+	}
+	c.warn(result.Warnings...)
+	raw, err := json.Marshal(result.Object())
+	if err != nil {
+		return fmt.Errorf("%s: cannot expand %s: %w", c.machine.Where, c.machine, err)
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &c.object); err != nil {
+		return fmt.Errorf("%s: cannot expand %s: %w", c.machine.Where, c.machine, err)
+	}
+	c.drop(protection.Forged(c.machine.Kind, c.sent))
+	c.raw, err = json.Marshal(c.object)
+	return err
+}
+
+// drop takes fields out of the object, and says so as the webhook does.
+func (c *candidate) drop(forged [][]string) {
+	var dotted []string
+	for _, path := range forged {
+		last := len(path) - 1
+		parent := c.object
+		for _, name := range path[:last] {
+			parent, _ = parent[name].(map[string]any)
+		}
+		delete(parent, path[last])
+		dotted = append(dotted, field.NewPath(path[0], path[1:]...).String())
+	}
+	if len(dotted) > 0 {
+		c.warn("controllers write " + strings.Join(dotted, ", ") + ": left out")
+	}
+}
+
+// guard refuses what only trusted writers write.
+func (c *candidate) guard() {
+	c.problems(protection.Guard{Addon: c.settings.Rules.Addon}.Check(protection.Write{
+		Kind: c.machine.Kind, User: anybody, Object: c.object,
+	}))
+}
+
+// read decodes the machine as rules see it: as it will run.
+func (c *candidate) read() (*validation.Machine, error) {
+	raw := c.raw
+	if c.settings.Rules.Addon { // KubeVirt fills in its defaults when a VM starts
+		assumed := &presets.Engine{Platform: &presets.Platform{Architecture: c.settings.Rules.Architecture, Instancetypes: true}}
+		result, err := assumed.Resolve(c.ctx, presets.NewSnapshot(nil, nil), presets.Request{Kind: c.machine.Kind, Object: raw})
+		if err != nil {
+			return nil, err
+		}
+		if raw, err = json.Marshal(result.Object()); err != nil {
+			return nil, err
+		}
+	}
+	if c.machine.Kind == presets.VirtualMachine {
+		return validation.NewVirtualMachine(raw)
+	}
+	return validation.NewInstance(raw)
+}
+
+// rules refuses what cannot start.
+func (c *candidate) rules(machine *validation.Machine) {
+	c.launch(machine)
+	result := c.settings.Rules.Validate(machine)
+	c.problems(result.Errors)
+	c.warn(result.Warnings...)
+}
+
+// launch lets rules see what presets complete only at launch.
+func (c *candidate) launch(machine *validation.Machine) {
+	if machine.VM == nil || c.settings.Rules.Addon || machine.Spec == nil || !c.snapshot.Launches() {
+		return
+	}
+	instance, err := c.settings.Engine.Launch(c.ctx, c.snapshot, presets.Request{
+		Kind: presets.VirtualMachine, Object: c.raw, Namespace: c.namespace(c.machine.Namespace),
+	})
+	if err == nil {
+		err = machine.Launched(instance)
+	}
+	if err != nil {
+		c.warn("as presets are now, the VM could not be launched: " + err.Error())
+	}
+}
+
+// compare refuses a name or a disk that an earlier machine has.
+func (c *candidate) compare(machine *validation.Machine) {
+	var m names.Machine
+	if machine.VM != nil {
+		m = names.OfVirtualMachine(machine.VM)
+	} else {
+		m = names.OfInstance(machine.VMI)
+	}
+	m.Name = c.machine.Name // also where it is yet to be made up
+	around := surroundings(&m, c.others)
+	c.problems(names.Check(&m, nil, around, false))
+	c.warn(names.Warnings(&m, nil, around)...)
+	c.others = append(c.others, m)
+}

@@ -1,0 +1,62 @@
+package offline
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation/names"
+)
+
+// unnamed reports whether the API server is yet to make up a name.
+func unnamed(name string) bool { return name == "" || strings.HasSuffix(name, "*") }
+
+// surroundings are what m may collide with among others.
+func surroundings(m *names.Machine, others []names.Machine) names.Surroundings {
+	out := names.Surroundings{Disks: map[string][]names.Machine{}, Uses: map[names.Identifier]names.Use{}}
+	for i := range others {
+		other := &others[i]
+		here := other.Namespace == m.Namespace
+		if here && other.Name == m.Name && !unnamed(m.Name) {
+			named(&out, other)
+			continue // an instance and its VM are one
+		}
+		for _, disk := range other.DataVolumes {
+			if here && disk != "" {
+				out.Disks[disk] = append(out.Disks[disk], *other)
+			}
+		}
+		share(out.Uses, m, other)
+	}
+	for id, use := range out.Uses {
+		slices.Sort(use.Here)
+		use.Here = slices.Compact(use.Here)
+		out.Uses[id] = use
+	}
+	return out
+}
+
+func named(out *names.Surroundings, other *names.Machine) {
+	if other.Kind == presets.VirtualMachine {
+		out.VM = other
+		return
+	}
+	out.Instance = other
+}
+
+// share notes which identifiers of m another machine has too.
+func share(uses map[names.Identifier]names.Use, m, other *names.Machine) {
+	for _, id := range m.Identifiers {
+		same := func(i names.Identifier) bool { return i.What == id.What && i.Value == id.Value }
+		if !slices.ContainsFunc(other.Identifiers, same) {
+			continue
+		}
+		use := uses[id]
+		if other.Namespace == m.Namespace {
+			use.Here = append(use.Here, other.Name)
+		} else {
+			use.Elsewhere++
+		}
+		uses[id] = use
+	}
+}
