@@ -10,8 +10,8 @@ import (
 )
 
 func TestHelp(t *testing.T) {
-	says(t, call(t, "").fine(t).out, "virtwright [command]", "Exit codes:", "expand", "explain", "completion", "version")
-	for _, command := range []string{"expand", "explain"} {
+	says(t, call(t, "").fine(t).out, "virtwright [command]", "Exit codes:", "expand", "explain", "validate", "completion", "version")
+	for _, command := range []string{"expand", "explain", "validate"} {
 		says(t, call(t, "", command, "--help").fine(t).out, "Usage:\n  virtwright "+command+" -f FILE...", "Examples:\n  # ", "--namespace-labels")
 	}
 	unknown := call(t, "", "expnd")
@@ -32,7 +32,7 @@ func TestPluginName(t *testing.T) {
 func TestHelpExamples(t *testing.T) {
 	t.Chdir("../..")
 	tried := 0
-	for _, text := range []string{expandExamples, explainExamples} {
+	for _, text := range []string{expandExamples, explainExamples, validateExamples} {
 		for line := range strings.Lines(text) {
 			before, command, found := strings.Cut(strings.TrimSpace(line), "{{program}} ")
 			stdin := ""
@@ -50,7 +50,7 @@ func TestHelpExamples(t *testing.T) {
 			}
 		}
 	}
-	if tried < 7 {
+	if tried < 11 {
 		t.Errorf("found only %d examples", tried)
 	}
 }

@@ -35,7 +35,7 @@ const validateExamples = `  # Would a cluster take these machines, with these pr
   {{program}} validate -f examples/presets
 
   # With features that the cluster has
-  cat examples/vms/tiny.yaml | {{program}} validate -f - --feature-gates HostDisk=true,NUMA=false
+  cat examples/vms/tiny.yaml | {{program}} validate -f - -f examples/presets --feature-gates HostDisk=true,NUMA=false
 
   # Beside KubeVirt, for a program
   {{program}} validate -f examples/vms/desktop.yaml --mode addon -o json`

@@ -108,7 +108,7 @@ func (c *Cluster) take(e *entry, p *presetReader) error {
 		if err := e.place(c.settings.Namespace); err != nil {
 			return err
 		}
-		if err := e.convert(); err != nil {
+		if err := e.convert(c.settings.Engine.Platform != nil); err != nil {
 			return err
 		}
 		m.JSON, m.Namespace, m.Name = e.JSON, e.meta.Namespace, e.meta.Name

@@ -93,11 +93,15 @@ func (c *candidate) problems(problems field.ErrorList) {
 // refuse adds what the engine or a decoder says.
 func (c *candidate) refuse(err error) {
 	var refusal *presets.Refusal
-	if errors.As(err, &refusal) {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &refusal):
 		c.problems(refusal.Problems)
-		return
+	case errors.As(err, &wrong): // such as a negative number where there can be none
+		c.verdict.refuse(Problem{conversion.Path(c.machine.version, wrong.Field), "must not be " + wrong.Value})
+	default:
+		c.verdict.refuse(Problem{Message: err.Error()})
 	}
-	c.verdict.refuse(Problem{Message: err.Error()})
 }
 
 // warn adds warnings, of which some begin with a path.
@@ -193,21 +197,28 @@ func (c *candidate) guard() {
 
 // read decodes the machine as rules see it: as it will run.
 func (c *candidate) read() (*validation.Machine, error) {
-	raw := c.raw
-	if c.settings.Rules.Addon { // KubeVirt fills in its defaults when a VM starts
-		assumed := &presets.Engine{Platform: &presets.Platform{Architecture: c.settings.Rules.Architecture, Instancetypes: true}}
-		result, err := assumed.Resolve(c.ctx, presets.NewSnapshot(nil, nil), presets.Request{Kind: c.machine.Kind, Object: raw})
-		if err != nil {
-			return nil, err
-		}
-		if raw, err = json.Marshal(result.Object()); err != nil {
-			return nil, err
-		}
+	raw, err := c.assumed()
+	if err != nil {
+		return nil, err
 	}
 	if c.machine.Kind == presets.VirtualMachine {
 		return validation.NewVirtualMachine(raw)
 	}
 	return validation.NewInstance(raw)
+}
+
+// assumed is the machine with the defaults that KubeVirt, where it is there,
+// fills in when a VM starts. Where that cannot be done rules see what was sent.
+func (c *candidate) assumed() ([]byte, error) {
+	if !c.settings.Rules.Addon {
+		return c.raw, nil
+	}
+	engine := &presets.Engine{Platform: &presets.Platform{Architecture: c.settings.Rules.Architecture, Instancetypes: true}}
+	result, err := engine.Resolve(c.ctx, presets.NewSnapshot(nil, nil), presets.Request{Kind: c.machine.Kind, Object: c.raw})
+	if err != nil {
+		return c.raw, nil //nolint:nilerr // nothing is assumed then
+	}
+	return json.Marshal(result.Object())
 }
 
 // rules refuses what cannot start.

@@ -22,11 +22,11 @@ type Refusal struct {
 
 // Error names the object and lists the problems.
 func (r *Refusal) Error() string {
-	text := fmt.Sprintf("%s: %s is refused:", r.Where, r.Object)
+	lines := []string{fmt.Sprintf("%s: %s is refused:", r.Where, r.Object)}
 	for _, p := range r.Problems {
-		text += "\n  " + p.String()
+		lines = append(lines, p.String())
 	}
-	return text
+	return strings.Join(lines, "\n  ")
 }
 
 // A Problem is one reason why an object is refused.

@@ -97,10 +97,14 @@ func Review(ctx context.Context, objects []manifest.Object, settings Settings) (
 // verdict is what there is to say of e by its metadata.
 func (e *entry) verdict() Verdict {
 	v := Verdict{Where: e.Where, APIVersion: e.APIVersion, Kind: e.Kind, Namespace: e.meta.Namespace, Name: e.meta.Name}
+	meta := e.meta.ObjectMeta
 	if v.Name == "" && e.meta.GenerateName != "" {
 		v.Name = e.meta.GenerateName + "*"
+		meta.Name = e.meta.GenerateName + "00000" // as many characters as the API server adds
 	}
-	v.refuse(problemsOf(apivalidation.ValidateObjectMeta(&e.meta.ObjectMeta, e.Kind != v1alpha1.KindClusterVirtualMachinePreset,
-		apivalidation.NameIsDNSSubdomain, field.NewPath("metadata")))...)
+	if e.read {
+		v.refuse(problemsOf(apivalidation.ValidateObjectMeta(&meta, e.Kind != v1alpha1.KindClusterVirtualMachinePreset,
+			apivalidation.NameIsDNSSubdomain, field.NewPath("metadata")))...)
+	}
 	return v
 }

@@ -57,6 +57,8 @@ type entry struct {
 	manifest.Object
 	role role
 	meta metav1.PartialObjectMetadata
+	// read says that meta is all of the object's metadata.
+	read bool
 	// ignored says that somebody else acts on the object.
 	ignored bool
 }
@@ -124,7 +126,8 @@ func sorted(objects []manifest.Object, strict bool) (entries []*entry, left []Le
 // readMeta reads what it can of the name; what is wrong is told where the whole
 // object is decoded.
 func (e *entry) readMeta() {
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &e.meta); err == nil {
+	err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &e.meta)
+	if e.read = err == nil; e.read {
 		return
 	}
 	var named struct {
@@ -169,10 +172,13 @@ func (e *entry) place(namespace string) error {
 }
 
 // convert turns what has another form into version v1, as an API server does
-// before it asks webhooks.
-func (e *entry) convert() error {
-	if e.APIVersion != conversion.V1Alpha2 {
+// before it asks webhooks. KubeVirt has only the form of v1.
+func (e *entry) convert(standalone bool) error {
+	switch {
+	case e.APIVersion != conversion.V1Alpha2:
 		return nil
+	case !standalone:
+		return fmt.Errorf("%s: kind %s has no version %s beside KubeVirt: want %s", e.Where, e.Kind, e.APIVersion, conversion.V1)
 	}
 	var object map[string]any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &object); err != nil {

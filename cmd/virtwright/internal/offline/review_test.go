@@ -1,0 +1,126 @@
+package offline_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation/protection"
+	"github.com/virtwright/virtwright/validation/validationtest"
+	"github.com/virtwright/virtwright/webhooks"
+)
+
+// What is said of a file is what the webhooks say of a request, word for word.
+func TestReviewSaysWhatWebhooksSay(t *testing.T) {
+	tried := 0
+	for id, fixtures := range validationtest.Fixtures(t) {
+		for _, f := range fixtures {
+			if f.Old != nil || unassumed[id+"/"+f.Name] {
+				continue // nothing is stored before a file
+			}
+			tried++
+			t.Run(id+"/"+f.Name, func(t *testing.T) {
+				kind, _ := f.Object["kind"].(string)
+				settings := settingsOf(&f)
+				object := manifest.Object{APIVersion: "kubevirt.io/v1", Kind: kind, JSON: f.Manifest(t)}
+				report, err := offline.Review(t.Context(), []manifest.Object{object}, settings)
+				if err != nil {
+					t.Fatal(err)
+				}
+				cluster := admitted{settings, presets.Kind(kind)}
+				problems, warnings := cluster.create(t, object.JSON)
+				verdict := report.Verdicts[0]
+				if diff := cmp.Diff(problems, verdict.Problems); diff != "" {
+					t.Errorf("-webhooks, +review:\n%s", diff)
+				}
+				if diff := cmp.Diff(warnings, verdict.Warnings); diff != "" {
+					t.Errorf("-webhooks, +review:\n%s", diff)
+				}
+			})
+		}
+	}
+	if tried < 500 {
+		t.Errorf("tried only %d fixtures", tried)
+	}
+}
+
+// unassumed are fixtures to which KubeVirt's defaults cannot be added. Rules see
+// them as they are in a file, where the webhook leaves all to KubeVirt.
+var unassumed = map[string]bool{"gpu-name-unique/a VM beside KubeVirt": true, "input-name-unique/beside KubeVirt": true}
+
+func settingsOf(f *validationtest.Fixture) offline.Settings {
+	engine := &presets.Engine{}
+	if !f.Config.Addon {
+		engine.Platform = &presets.Platform{Architecture: f.Config.Architecture}
+	}
+	return offline.Settings{Engine: engine, Namespace: "default", Rules: &f.Config}
+}
+
+// admitted is the webhooks of a cluster without presets.
+type admitted struct {
+	settings offline.Settings
+	kind     presets.Kind
+}
+
+// Snapshot is no presets.
+func (admitted) Snapshot() *presets.Snapshot { return presets.NewSnapshot(nil, nil) }
+
+// Get is any namespace.
+func (admitted) Get(_ context.Context, name string) (presets.Namespace, error) {
+	return presets.Namespace{Name: name}, nil
+}
+
+// create asks the mutating and then the validating webhook.
+func (a admitted) create(t *testing.T, raw []byte) ([]offline.Problem, []string) {
+	t.Helper()
+	request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Create, Kind: metav1.GroupVersionKind{Group: "kubevirt.io", Version: "v1", Kind: string(a.kind)},
+		Object: runtime.RawExtension{Raw: raw}, UserInfo: authenticationv1.UserInfo{Username: "anybody"},
+	}}
+	request.Namespace = "shop"
+	mutator := &webhooks.Machine{Kind: a.kind, Engine: a.settings.Engine, Snapshots: a, Namespaces: a}
+	answer := mutator.Handle(t.Context(), request)
+	if !answer.Allowed {
+		return causes(answer), answer.Warnings
+	}
+	operations, err := json.Marshal(answer.Patches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := jsonpatch.DecodePatch(operations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if request.Object.Raw, err = patch.Apply(raw); err != nil {
+		t.Fatal(err)
+	}
+	validator := &webhooks.Validator{
+		Kind: a.kind, Guard: protection.Guard{Addon: a.settings.Rules.Addon}, Rules: a.settings.Rules,
+		Engine: a.settings.Engine, Snapshots: a, Namespaces: a,
+	}
+	verdict := validator.Handle(t.Context(), request)
+	return causes(verdict), append(answer.Warnings, verdict.Warnings...)
+}
+
+func causes(answer admission.Response) []offline.Problem {
+	if answer.Allowed {
+		return nil
+	}
+	var out []offline.Problem
+	for _, cause := range answer.Result.Details.Causes {
+		out = append(out, offline.Problem{Field: cause.Field, Message: cause.Message})
+	}
+	return out
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/virtwright/virtwright/test/golden"
+)
+
+// Each testdata/validate/NAME.in.yaml is validated with the flags of its first
+// line, as in "# args: -o json". NAME.out.txt has what comes of it.
+func TestValidate(t *testing.T) {
+	files, err := filepath.Glob("testdata/validate/*.in.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".in.yaml")
+		t.Run(name, func(t *testing.T) {
+			first, _, _ := strings.Cut(read(t, file), "\n")
+			args := []string{"validate", "-f", file}
+			if flags, ok := strings.CutPrefix(first, "# args: "); ok {
+				args = append(args, strings.Fields(flags)...)
+			}
+			got := call(t, "", args...)
+			golden.Equal(t, "testdata/validate/"+name+".out.txt",
+				fmt.Sprintf("exit code %d\n-- standard output --\n%s-- standard error --\n%s", got.code, got.out, got.err))
+		})
+	}
+	golden.Stale(t, "testdata/validate/*.out.txt")
+}
+
+func TestValidateFoundingExample(t *testing.T) {
+	got := call(t, "", "validate", "-f", "testdata/validate/founding.in.yaml")
+	if got.code != exitRefused {
+		t.Errorf("exit code %d, want %d", got.code, exitRefused)
+	}
+	says(t, got.out, "testdata/validate/founding.in.yaml: VirtualMachine default/myvm: spec.template.spec.domain.devices.disks[0].volumeName: ",
+		`"mypcv": `, `did you mean "mypvc"?`)
+}
+
+// What the examples say of themselves is true: the machines are fine, and what
+// is refused is refused.
+func TestValidateExamples(t *testing.T) {
+	presets := []string{"-f", examplePresets, "-f", exampleNamespaces}
+	fine := call(t, "", append([]string{"validate", "-f", exampleVMs}, presets...)...).fine(t)
+	says(t, fine.out, "all fine")
+	files, err := filepath.Glob(exampleRefused + "/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, file := range files {
+		got := call(t, "", append([]string{"validate", "-f", file}, presets...)...)
+		if got.code != exitRefused || !strings.HasPrefix(got.out, file+": ") {
+			t.Errorf("%s: exit code %d\n%s%s", file, got.code, got.out, got.err)
+		}
+	}
+}
+
+// What expand prints is fine again, whatever version it was in.
+func TestValidateExpanded(t *testing.T) {
+	seed := strings.Replace(read(t, "testdata/validate/founding.in.yaml"), "mypcv", "mypvc", 1)
+	for name, in := range map[string]string{"v1alpha2": seed, "v1": read(t, exampleVMs+"/tiny.yaml")} {
+		expanded := call(t, in, "expand", "-f", "-", "-f", examplePresets).fine(t)
+		if name == "v1alpha2" {
+			says(t, expanded.out, "apiVersion: kubevirt.io/v1alpha2", "name: disk0", "volumeName: mypvc")
+		}
+		says(t, call(t, expanded.out, "validate", "-f", "-", "-f", examplePresets).fine(t).out, "all fine")
+		says(t, call(t, in, "explain", "-f", "-", "-f", examplePresets).fine(t).out, "spec.template.spec.domain.machine.type")
+	}
+}
+
+// The owner says what an instance gets at launch.
+func TestValidateOwned(t *testing.T) {
+	owner := write(t, "owner.yaml", "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: vmi, labels: {launch: here}}\n")
+	launch := write(t, "launch.yaml", "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: here}\n"+
+		"spec: {applyAt: Launch, match: {labels: {matchLabels: {launch: here}}}, defaults: {spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}}\n")
+	instance := "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: vmi}\nspec: {domain: {devices: {}}}\n"
+	call(t, instance, "validate", "-f", "-", "-f", launch, "--owner", owner).fine(t)
+	if alone := call(t, instance, "validate", "-f", "-", "-f", launch); alone.code != exitRefused {
+		t.Errorf("without its owner it has no memory: %+v", alone)
+	}
+}
+
+func TestValidateJSON(t *testing.T) {
+	got := call(t, "", "validate", "-f", "testdata/validate/founding.in.yaml", "-o", "json")
+	var out validated
+	if err := json.Unmarshal([]byte(got.out), &out); err != nil {
+		t.Fatal(err)
+	}
+	if got.err != "" || out.Summary.Refused != 1 || out.Objects[0].Problems[0].Field != "spec.template.spec.domain.devices.disks[0].volumeName" {
+		t.Errorf("%+v\n%s", out, got.err)
+	}
+}
+
+func TestValidateUsage(t *testing.T) {
+	for name, c := range map[string]struct {
+		stdin string
+		args  []string
+		want  []string
+	}{
+		"nothing":         {"", nil, []string{"-f is missing"}},
+		"an argument":     {"", []string{"vm.yaml"}, []string{"vm.yaml"}},
+		"unknown gate":    {sparse, []string{"-f", "-", "--feature-gates", "HostDsk=true"}, []string{`unknown feature gate "HostDsk"; did you mean "HostDisk"?`}},
+		"far from a gate": {sparse, []string{"-f", "-", "--feature-gates", "x=true"}, []string{"there are ", "HostDisk, "}},
+		"no switch":       {sparse, []string{"-f", "-", "--feature-gates", "HostDisk=maybe"}, []string{"--feature-gates HostDisk", `"maybe"`}},
+		"every flag":      {sparse, []string{"-f", "-", "--feature-gates", "HostDsk=true", "-o", "yaml"}, []string{"HostDsk", `--output must be one of ["text" "json"]`}},
+		"unknown version": {strings.Replace(sparse, "/v1", "/v9", 1), []string{"-f", "-"}, []string{"no version kubevirt.io/v9"}},
+		"no such instances": {strings.Replace(strings.Replace(sparse, "/v1", "/v1alpha2", 1), "VirtualMachine", "VirtualMachineInstance", 1), []string{"-f", "-"},
+			[]string{"VirtualMachineInstance has no version kubevirt.io/v1alpha2"}},
+		"no seed beside": {"", []string{"-f", "testdata/validate/founding.in.yaml", "--mode", "addon"}, []string{"no version kubevirt.io/v1alpha2 beside KubeVirt"}},
+		"only others":    {"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", []string{"-f", "-"}, []string{"nothing to validate", "only objects of other kinds: Pod"}},
+		"bad YAML":       {"a: b: c\n", []string{"-f", "-"}, []string{"cannot read the YAML"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := call(t, c.stdin, append([]string{"validate"}, c.args...)...)
+			if got.code != exitUsage || got.out != "" {
+				t.Errorf("exit code %d, want %d; standard output:\n%s", got.code, exitUsage, got.out)
+			}
+			says(t, got.err, append(c.want, "Error: ")...)
+		})
+	}
+}
+
+func TestValidateCompletion(t *testing.T) {
+	says(t, call(t, "", "__complete", "validate", "--feature-gates", "").fine(t).out, "HostDisk=true\n")
+	says(t, call(t, "", "__complete", "validate", "--output", "").fine(t).out, "text\njson\n")
+}
