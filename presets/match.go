@@ -119,6 +119,10 @@ func (q *query) conditionsHold(c *Compiled) (bool, error) {
 	return true, nil
 }
 
+// maxSuggestions is for how many names that mean nothing one is looked for that
+// does: with many presets that takes time.
+const maxSuggestions = 8
+
 // addNamed keeps the explicit presets that the object names, and refuses names
 // that mean nothing.
 func (s *Snapshot) addNamed(q *query, m *matching, keep func(*Compiled)) field.ErrorList {
@@ -134,8 +138,10 @@ func (s *Snapshot) addNamed(q *query, m *matching, keep func(*Compiled)) field.E
 		case ok: // it matches by itself, or does not
 		case s.broken[keyIn(q.namespace.Name, ref)]:
 			errs = append(errs, field.Invalid(at, ref, "this preset exists but is invalid: see its status"))
-		default:
+		case len(errs) < maxSuggestions:
 			errs = append(errs, field.Invalid(at, ref, "no such preset"+s.meant(q.namespace.Name, ref)))
+		default:
+			errs = append(errs, field.Invalid(at, ref, "no such preset"))
 		}
 	}
 	return errs

@@ -7,6 +7,9 @@ import "iter"
 func Nearest(name string, candidates iter.Seq[string]) string {
 	best, least := "", len(name)/3+2
 	for c := range candidates {
+		if max(len(name)-len(c), len(c)-len(name)) > least { // they are that far apart at least
+			continue
+		}
 		if d := editDistance(name, c); d < least || d == least && best != "" && c < best {
 			best, least = c, d
 		}

@@ -30,11 +30,8 @@ type exclusion struct {
 func parseSteering(annotations map[string]any) steering {
 	var s steering
 	at := field.NewPath("metadata", "annotations")
-	if text, _ := annotations[v1alpha1.AnnotationPresets].(string); text != "" {
-		s.named = listOf(text)
-	}
-	text, _ := annotations[v1alpha1.AnnotationExclude].(string)
-	for _, item := range listOf(text) {
+	s.named = s.list(annotations, v1alpha1.AnnotationPresets)
+	for _, item := range s.list(annotations, v1alpha1.AnnotationExclude) {
 		ref, pathText, hasPath := strings.Cut(item, ":")
 		e := exclusion{ref: strings.TrimSpace(ref)}
 		if hasPath {
@@ -48,6 +45,20 @@ func parseSteering(annotations map[string]any) steering {
 		s.excluded = append(s.excluded, e)
 	}
 	return s
+}
+
+// maxSteering is how many items a steering annotation may list.
+const maxSteering = 256
+
+// list reads the items of an annotation.
+func (s *steering) list(annotations map[string]any, key string) []string {
+	text, _ := annotations[key].(string)
+	items := listOf(text)
+	if len(items) > maxSteering {
+		s.problems = append(s.problems, field.TooMany(field.NewPath("metadata", "annotations").Key(key), len(items), maxSteering))
+		return nil
+	}
+	return items
 }
 
 // listOf splits at commas that stand outside brackets.
