@@ -2,6 +2,7 @@
 package examples_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,8 +10,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation"
+	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
 func read(t *testing.T, file string) string {
@@ -76,5 +81,46 @@ func TestEveryVMStartsWithAComment(t *testing.T) {
 				t.Errorf("%s does not say what comes back", file)
 			}
 		}
+	}
+}
+
+// What refused/volume-name.yaml misspells is all that is wrong with it once it has
+// memory, and is told with the path that its author wrote.
+func TestMisspeltVolumeName(t *testing.T) {
+	var written map[string]any
+	if err := yaml.Unmarshal([]byte(read(t, "refused/volume-name.yaml")), &written); err != nil {
+		t.Fatal(err)
+	}
+	domain := written["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)["domain"].(map[string]any)
+	domain["memory"] = map[string]any{"guest": "1Gi"} // as preset size-small does
+	stored, err := conversion.Convert(written, conversion.V1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := &presets.Engine{Platform: &presets.Platform{}}
+	result, err := engine.Resolve(t.Context(), presets.NewSnapshot(nil, nil), presets.Request{Kind: presets.VirtualMachine, Object: raw})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raw, err = json.Marshal(result.Object()); err != nil {
+		t.Fatal(err)
+	}
+	machine, err := validation.NewVirtualMachine(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems := (&validation.Config{}).Validate(machine).Errors
+	if len(problems) != 1 {
+		t.Fatalf("want one problem, got %v", problems)
+	}
+	if at := conversion.Path(conversion.V1Alpha2, problems[0].Field); at != "spec.template.spec.domain.devices.disks[0].volumeName" {
+		t.Errorf("told at %s", at)
+	}
+	if says := problems[0].ErrorBody(); !strings.Contains(says, `did you mean "ledger-disk"?`) {
+		t.Errorf("says %s", says)
 	}
 }

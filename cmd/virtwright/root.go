@@ -42,6 +42,10 @@ func newRoot(name string, s streams) *cobra.Command {
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		// The flags are those of a command that does not exist.
+		if wrong := cobra.NoArgs(c, c.Flags().Args()); !c.HasParent() && wrong != nil {
+			err = wrong
+		}
 		return fmt.Errorf("%w (see %s --help)", err, c.CommandPath())
 	})
 	root.AddCommand(newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newVersion(s))

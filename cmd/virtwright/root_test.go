@@ -14,11 +14,13 @@ func TestHelp(t *testing.T) {
 	for _, command := range []string{"expand", "explain", "validate"} {
 		says(t, call(t, "", command, "--help").fine(t).out, "Usage:\n  virtwright "+command+" -f FILE...", "Examples:\n  # ", "--namespace-labels")
 	}
-	unknown := call(t, "", "expnd")
-	if unknown.code != exitUsage {
-		t.Errorf("exit code %d of an unknown command", unknown.code)
+	for _, args := range [][]string{{"expnd"}, {"expnd", "-f", "vm.yaml"}} {
+		unknown := call(t, "", args...)
+		if unknown.code != exitUsage {
+			t.Errorf("exit code %d of an unknown command", unknown.code)
+		}
+		says(t, unknown.err, `unknown command "expnd"`)
 	}
-	says(t, unknown.err, "expnd")
 }
 
 func TestPluginName(t *testing.T) {

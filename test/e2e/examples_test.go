@@ -33,8 +33,8 @@ var _ = Describe("The examples", Ordered, func() {
 		s.kubectlAnywhere("wait", "--for=condition=Ready", "--timeout=30s", "vmpreset", "--all", "-n", "lab")
 		s.awaitSettled()
 	})
-	expand := func(args ...string) (stdout, stderr string, err error) {
-		cmd := exec.Command(here.programs+"/virtwright", append([]string{"expand", "-o", "json", "-f", examplePresets, "-f", exampleNamespaces}, args...)...)
+	call := func(command string, args ...string) (stdout, stderr string, err error) {
+		cmd := exec.Command(here.programs+"/virtwright", append([]string{command, "-f", examplePresets, "-f", exampleNamespaces}, args...)...)
 		var out, errs strings.Builder
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		err = cmd.Run()
@@ -42,7 +42,7 @@ var _ = Describe("The examples", Ordered, func() {
 	}
 
 	DescribeTable("are stored as expand prints them", func(file string) {
-		printed, said, err := expand("-f", file)
+		printed, said, err := call("expand", "-o", "json", "-f", file)
 		Expect(err).NotTo(HaveOccurred(), said)
 		kept, warned, err := here.kubectl("", "create", "-o", "json", "-f", file)
 		Expect(err).NotTo(HaveOccurred())
@@ -50,8 +50,8 @@ var _ = Describe("The examples", Ordered, func() {
 		Expect(lines(said)).To(Equal(ofPresets(lines(warned))))
 	}, entriesOf(exampleVMs))
 
-	DescribeTable("that are refused are refused by expand in the same words", func(file string) {
-		_, said, err := expand("-f", file, "-f", exampleVMs+"/tiny.yaml")
+	DescribeTable("that are refused are refused by validate in the same words", func(file string) {
+		said, _, err := call("validate", "-f", file, "--feature-gates="+gates)
 		Expect(err).To(HaveOccurred())
 		_, _, err = here.kubectl("", "create", "-f", file)
 		Expect(err).To(HaveOccurred())

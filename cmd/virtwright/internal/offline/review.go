@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -91,7 +92,25 @@ func Review(ctx context.Context, objects []manifest.Object, settings Settings) (
 			return nil, err
 		}
 	}
+	out.Notes = append(out.Notes, out.alone()...)
 	return out, nil
+}
+
+// alone says that presets are missing, which would have given refused machines
+// what they lack. Who has none of them does not mind that one line.
+func (r *Report) alone() []string {
+	refused := false
+	for i := range r.Verdicts {
+		v := &r.Verdicts[i]
+		if kinds[schema.FromAPIVersionAndKind(v.APIVersion, v.Kind).GroupKind()].role != machine {
+			return nil
+		}
+		refused = refused || len(v.Problems) > 0
+	}
+	if !refused {
+		return nil
+	}
+	return []string{"there is no preset in -f; machines are judged as in a cluster without any"}
 }
 
 // verdict is what there is to say of e by its metadata.
