@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -95,34 +94,19 @@ func (o *options) declareRoles(flags *flag.FlagSet) {
 	flags.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs that name none (default None)")
 	flags.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network, bridge or masquerade (default bridge)")
 	flags.StringVar(&o.platform.CPUModel, "default-cpu-model", "", "standalone: CPU model of VMs that name none (default host-model)")
-	flags.Func("feature-gates", "standalone: comma-separated NAME=true or NAME=false; defaults are KubeVirt's", o.setGates)
-	flags.BoolVar(&o.rules.NoBridgeOnPodNetwork, "forbid-bridge-on-pod-network", false, "standalone: refuse bridge bindings on the pod network")
+	for _, s := range validation.Settings() {
+		set := func(text string) error { return s.Set(&o.rules, text) }
+		if s.Switch {
+			flags.BoolFunc(s.Name, s.Usage, set)
+		} else {
+			flags.Func(s.Name, s.Usage, set)
+		}
+	}
 	flags.Func("trusted-user", "a user who may write what is guarded, as a controller does; may be given several times", func(name string) error {
 		o.trusted = append(o.trusted, name)
 		return nil
 	})
 	flags.StringVar(&o.kubevirtNamespace, "kubevirt-namespace", "kubevirt", "addon: where KubeVirt is installed; its controllers are trusted")
-}
-
-// setGates reads --feature-gates.
-func (o *options) setGates(text string) error {
-	known := validation.KnownGates()
-	for pair := range strings.SplitSeq(text, ",") {
-		name, value, _ := strings.Cut(pair, "=")
-		on, err := strconv.ParseBool(value)
-		if err != nil {
-			return fmt.Errorf("want NAME=true or NAME=false, not %q", pair)
-		}
-		gate := validation.Gate(name)
-		if _, ok := known[gate]; !ok {
-			return fmt.Errorf("unknown feature gate %q; there are %q", name, slices.Sorted(maps.Keys(known)))
-		}
-		if o.rules.Gates == nil {
-			o.rules.Gates = map[validation.Gate]bool{}
-		}
-		o.rules.Gates[gate] = on
-	}
-	return nil
 }
 
 func (o *options) declareServing(flags *flag.FlagSet) {

@@ -2,18 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
-	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -40,59 +37,27 @@ const validateExamples = `  # Would a cluster take these machines, with these pr
   # Beside KubeVirt, for a program
   {{program}} validate -f examples/vms/desktop.yaml --mode addon -o json`
 
-// rules are the flags that say how a cluster validates.
-type rules struct {
-	gates    map[string]string
-	noBridge bool
-}
-
-func (r *rules) declare(c *cobra.Command) {
-	f := c.Flags()
-	f.StringToStringVar(&r.gates, "feature-gates", nil, "standalone: NAME=true or NAME=false, …; defaults are KubeVirt's")
-	f.BoolVar(&r.noBridge, "forbid-bridge-on-pod-network", false, "standalone: refuse bridge bindings on the pod network")
-	var values []string
+// declareRules declares the flags that say how a cluster validates.
+func declareRules(c *cobra.Command, config *validation.Config) {
+	for _, s := range validation.Settings() {
+		set := func(text string) error { return s.Set(config, text) }
+		if s.Switch {
+			c.Flags().BoolFunc(s.Name, s.Usage, set)
+		} else {
+			c.Flags().Func(s.Name, s.Usage, set)
+		}
+	}
+	var gates []string
 	for _, gate := range slices.Sorted(maps.Keys(validation.KnownGates())) {
-		values = append(values, string(gate)+"=true", string(gate)+"=false")
+		gates = append(gates, string(gate)+"=true", string(gate)+"=false")
 	}
 	// It fails only for a flag that does not exist.
-	_ = c.RegisterFlagCompletionFunc("feature-gates", cobra.FixedCompletions(cobraValues(values), cobra.ShellCompDirectiveNoFileComp))
-}
-
-// config is the configuration of the rules, or every flag that is wrong.
-func (r *rules) config(o *settings) (*validation.Config, error) {
-	out := &validation.Config{
-		Addon: o.mode == modeAddon, Architecture: o.platform.Architecture, NoBridgeOnPodNetwork: r.noBridge, Gates: map[validation.Gate]bool{},
-	}
-	var problems []error
-	known := validation.KnownGates()
-	for _, name := range slices.Sorted(maps.Keys(r.gates)) {
-		on, err := strconv.ParseBool(r.gates[name])
-		if err != nil {
-			problems = append(problems, fmt.Errorf("--feature-gates %s must be true or false, not %q", name, r.gates[name]))
-		}
-		if _, ok := known[validation.Gate(name)]; !ok {
-			problems = append(problems, fmt.Errorf("--feature-gates: unknown feature gate %q%s", name, orNearest(name)))
-		}
-		out.Gates[validation.Gate(name)] = on
-	}
-	return out, errors.Join(problems...)
-}
-
-func orNearest(gate string) string {
-	var all []string
-	for g := range validation.KnownGates() {
-		all = append(all, string(g))
-	}
-	slices.Sort(all)
-	if best := presets.Nearest(gate, slices.Values(all)); best != "" {
-		return fmt.Sprintf("; did you mean %q?", best)
-	}
-	return "; there are " + strings.Join(all, ", ")
+	_ = c.RegisterFlagCompletionFunc("feature-gates", cobra.FixedCompletions(cobraValues(gates), cobra.ShellCompDirectiveNoFileComp))
 }
 
 func newValidate(shown string, s streams) *cobra.Command {
 	outputs := []string{"text", "json"}
-	o, r := &settings{}, &rules{}
+	o, config := &settings{}, &validation.Config{}
 	c := &cobra.Command{
 		Use:     "validate -f FILE...",
 		Short:   "Say what a cluster would refuse",
@@ -100,15 +65,15 @@ func newValidate(shown string, s streams) *cobra.Command {
 		Example: strings.ReplaceAll(validateExamples, "{{program}}", shown),
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			config, err := r.config(o)
-			if err := errors.Join(o.check(outputs...), err); err != nil {
+			if err := o.check(outputs...); err != nil {
 				return err
 			}
+			config.Addon, config.Architecture = o.mode == modeAddon, o.platform.Architecture
 			return validate(c.Context(), o, config, s)
 		},
 	}
 	o.declare(c, outputs...)
-	r.declare(c)
+	declareRules(c, config)
 	return c
 }
 

@@ -1,0 +1,111 @@
+package validation
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/virtwright/virtwright/presets"
+)
+
+// A Setting is a flag that sets a part of a [Config]. Every program that runs
+// rules has the same ones, and KubeVirt's configuration has each of them. Beside
+// KubeVirt they change nothing: its own configuration decides there.
+type Setting struct {
+	Name  string
+	Usage string
+	// Switch says that the flag may come without a value, which is then "true".
+	Switch bool
+	// Set reads a value into c. A flag may be given several times.
+	Set func(c *Config, value string) error
+}
+
+// Settings are all settings.
+func Settings() []Setting {
+	return []Setting{
+		{Name: "feature-gates", Usage: "standalone: comma-separated NAME=true or NAME=false; defaults are KubeVirt's", Set: (*Config).setGates},
+		{
+			Name: "emulated-machines", Usage: "standalone: ARCHITECTURE=PATTERN,... of the machine types allowed, such as amd64=q35*; may be given for several architectures; defaults are KubeVirt's",
+			Set: (*Config).setMachines,
+		},
+		{Name: "forbid-bridge-on-pod-network", Usage: "standalone: refuse bridge bindings on the pod network", Switch: true, Set: (*Config).setNoBridge},
+		{Name: "vm-rollout-strategy", Usage: "standalone: LiveUpdate, where changes may reach running instances, or Stage (default LiveUpdate)", Set: (*Config).setRollout},
+		{
+			Name: "grace-gpu", Usage: "standalone: resource name of an NVIDIA Grace GPU that may be passed through, such as nvidia.com/GB200; may be given several times",
+			Set: (*Config).addGraceGPU,
+		},
+	}
+}
+
+func (c *Config) setGates(text string) error {
+	for pair := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		on, err := strconv.ParseBool(value)
+		if err != nil {
+			return fmt.Errorf("want NAME=true or NAME=false, not %q", pair)
+		}
+		if _, known := gates[Gate(name)]; !known {
+			return fmt.Errorf("unknown feature gate %q%s", name, nearestGate(name))
+		}
+		if c.Gates == nil {
+			c.Gates = map[Gate]bool{}
+		}
+		c.Gates[Gate(name)] = on
+	}
+	return nil
+}
+
+func nearestGate(name string) string {
+	var all []string
+	for _, g := range slices.Sorted(maps.Keys(gates)) {
+		all = append(all, string(g))
+	}
+	if best := presets.Nearest(name, slices.Values(all)); best != "" {
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return "; there are " + strings.Join(all, ", ")
+}
+
+func (c *Config) setMachines(text string) error {
+	architecture, patterns, _ := strings.Cut(text, "=")
+	if _, known := emulatedMachines[architecture]; !known || patterns == "" {
+		return fmt.Errorf("want ARCHITECTURE=PATTERN,..., of %s, not %q", strings.Join(slices.Sorted(maps.Keys(emulatedMachines)), ", "), text)
+	}
+	list := strings.Split(patterns, ",")
+	for _, pattern := range list {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			return fmt.Errorf("%q is no pattern of machine types: want such as q35* or pc-q35-*", pattern)
+		}
+	}
+	if c.EmulatedMachines == nil {
+		c.EmulatedMachines = map[string][]string{}
+	}
+	c.EmulatedMachines[architecture] = list
+	return nil
+}
+
+func (c *Config) setNoBridge(text string) (err error) {
+	if c.NoBridgeOnPodNetwork, err = strconv.ParseBool(text); err != nil {
+		return fmt.Errorf("want true or false, not %q", text)
+	}
+	return nil
+}
+
+func (c *Config) setRollout(text string) error {
+	if text != "LiveUpdate" && text != "Stage" {
+		return fmt.Errorf("want LiveUpdate or Stage, not %q", text)
+	}
+	c.NoLiveUpdate = text == "Stage"
+	return nil
+}
+
+func (c *Config) addGraceGPU(resource string) error {
+	if vendor, device, found := strings.Cut(resource, "/"); !found || vendor == "" || device == "" {
+		return fmt.Errorf("want a resource name such as nvidia.com/GB200, not %q", resource)
+	}
+	c.GraceDevices = append(c.GraceDevices, resource)
+	return nil
+}
