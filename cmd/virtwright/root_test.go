@@ -97,3 +97,25 @@ func TestPlugin(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// What docs/cli.md shows of a terminal is what comes there.
+func TestDocs(t *testing.T) {
+	t.Chdir("../..")
+	tried := 0
+	for _, block := range strings.Split(read(t, "docs/cli.md"), "```console\n")[1:] {
+		shown, _, _ := strings.Cut(block, "```")
+		command, want, _ := strings.Cut(shown, "\n")
+		args, ok := strings.CutPrefix(strings.TrimSuffix(command, " 2>/dev/null"), "$ virtwright ")
+		if !ok {
+			t.Errorf("is no call of virtwright: %s", command)
+			continue
+		}
+		tried++
+		if got := call(t, "", strings.Fields(args)...).out; got != want {
+			t.Errorf("%s printed:\n%s\nwant:\n%s", args, got, want)
+		}
+	}
+	if tried < 3 {
+		t.Errorf("found only %d calls", tried)
+	}
+}
