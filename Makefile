@@ -39,7 +39,7 @@ e2e: controlplane ## only the stories of test/e2e, against a real API server
 	$(GO) test -count=1 -timeout 30m ./test/e2e/... $(ARGS)
 
 bench: controlplane ## benchmarks, each beside its control
-	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./webhooks/... $(ARGS)
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./validation/... ./webhooks/... $(ARGS)
 	$(GO) test -run '^$$' -bench . -benchtime 300x -timeout 60m ./test/bench/... $(ARGS)
 
 fuzz: ## every fuzz target for FUZZTIME (1m)
