@@ -34,4 +34,14 @@ run kubectl create -f examples/refused/passthrough.yaml && exit 1 || true
 say "7. A preset that cannot be right is refused when it is written"
 run kubectl create -f examples/refused/misspelt.yaml && exit 1 || true
 
+say "8. Who owns a machine is not for people to say: garbage collection follows owners, and deletes"
+OWNER='{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": "1"}]}}'
+run kubectl patch vm tiny -n lab --type merge -p "$OWNER" && exit 1 || true
+
+say "9. What could never start is refused now, not when it starts"
+run kubectl create -f examples/refused/volume-name.yaml && exit 1 || true
+
+say "10. The same verdict without a cluster"
+run bin/virtwright validate -f examples/refused/volume-name.yaml -f examples/presets && exit 1 || true
+
 say "Done. 'make dev' keeps such a system running to play with."

@@ -22,6 +22,9 @@ func TestDemo(t *testing.T) {
 		"labels do not match os=windows",                    // why others did not act
 		"no passthrough in production",                      // a refused VM
 		`unknown field "memroy"; did you mean "memory"?`,    // a refused preset
+		"controllers write owner references",                // a protected field
+		`"ledger" is invalid: spec.template.spec.domain.devices.disks[0].volumeName: Not found: "ledger-dsik"`, // what could not start
+		"1 refused with 1 problem", // the same offline
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the tour does not show %q", want)
