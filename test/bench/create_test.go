@@ -29,6 +29,7 @@ var machines = schema.GroupVersionResource{Group: "kubevirt.io", Version: "v1", 
 // variants are ways to make a VM whole. Each acts in the namespace of its name.
 var variants = []string{
 	"virtwright", // the engine behind its HTTP handler
+	"guarded",    // the same, then policies and the validating webhook, as installed
 	"canned",     // a webhook in the same process that returns the same patch from memory
 	"noop",       // a webhook in the same process that allows
 	"policy",     // a MutatingAdmissionPolicy that sets the same scalar leaves
@@ -78,9 +79,10 @@ func report(b *testing.B, took map[string][]time.Duration) {
 		medians[variant] = took[variant][len(took[variant])/2].Seconds() * 1000
 		b.ReportMetric(medians[variant], variant+"-p50-ms")
 	}
-	for _, control := range variants[1:] {
+	for _, control := range variants[2:] {
 		b.ReportMetric(medians["virtwright"]/medians[control], "x-"+control)
 	}
+	b.ReportMetric(medians["guarded"]/medians["bare"], "guarded-x-bare")
 	b.ReportMetric(0, "ns/op") // the rounds have all variants in them
 }
 
@@ -144,14 +146,18 @@ func (anyNamespace) Get(_ context.Context, name string) (presets.Namespace, erro
 }
 
 func handlers(b *testing.B) http.Handler {
-	compiled := presettest.RealisticPresets()
-	compiled[2] = presettest.Namespaced("virtwright", "team", presettest.TeamSpec)
+	compiled := presettest.RealisticPresets()[:2]
+	for _, namespace := range variants[:2] {
+		compiled = append(compiled, presettest.Namespaced(namespace, "team", presettest.TeamSpec))
+	}
 	server := &webhooks.Server{
 		Engine: &presets.Engine{}, Snapshots: fixed{presettest.Snapshot(b, compiled...)}, Namespaces: anyNamespace{},
 	}
 	mux := http.NewServeMux()
 	ours := server.Handlers()[webhooks.PathMutateVirtualMachine]
 	mux.Handle("/virtwright", ours)
+	mux.Handle("/guarded", ours)
+	mux.Handle("/validate", server.Handlers()[webhooks.PathValidateVirtualMachine])
 	mux.Handle("/canned", canned(b, ours))
 	mux.Handle("/noop", answering([]byte(`"allowed":true`)))
 	return mux

@@ -15,7 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	admissionregistrationclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/virtwright/virtwright/validation/protection"
 )
 
 // answering is a webhook that reads a review no further than its UID and
@@ -78,7 +81,7 @@ func setUp(b *testing.B, clients kubernetes.Interface, server *httptest.Server) 
 	}
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "bench"}}
-	for _, variant := range variants[:3] {
+	for _, variant := range variants[:4] {
 		configuration.Webhooks = append(configuration.Webhooks, admissionregistrationv1.MutatingWebhook{
 			Name:                    variant + ".bench.virtwright.dev",
 			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: new(server.URL + "/" + variant), CABundle: ca},
@@ -92,6 +95,7 @@ func setUp(b *testing.B, clients kubernetes.Interface, server *httptest.Server) 
 	if _, err := registration.MutatingWebhookConfigurations().Create(ctx, configuration, metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
+	guard(b, registration, server.URL, ca)
 	if _, err := registration.MutatingAdmissionPolicies().Create(ctx, policy(), metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
@@ -99,6 +103,32 @@ func setUp(b *testing.B, clients kubernetes.Interface, server *httptest.Server) 
 		ObjectMeta: metav1.ObjectMeta{Name: "bench"}, Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "bench"}}
 	if _, err := registration.MutatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
+	}
+}
+
+// guard installs what validates in the namespace guarded.
+func guard(b *testing.B, registration admissionregistrationclient.AdmissionregistrationV1Interface, url string, ca []byte) {
+	b.Helper()
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "bench"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+		Name:                    "guarded.bench.virtwright.dev",
+		ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: new(url + "/validate"), CABundle: ca},
+		Rules:                   []admissionregistrationv1.RuleWithOperations{rule()},
+		NamespaceSelector:       inNamespace("guarded"),
+		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+		AdmissionReviewVersions: []string{"v1"},
+	}}}
+	if _, err := registration.ValidatingWebhookConfigurations().Create(b.Context(), validating, metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	policies, bindings := protection.Guard{}.Policies()
+	for i := range policies {
+		if _, err := registration.ValidatingAdmissionPolicies().Create(b.Context(), policies[i], metav1.CreateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		bindings[i].Spec.MatchResources = &admissionregistrationv1.MatchResources{NamespaceSelector: inNamespace("guarded")}
+		if _, err := registration.ValidatingAdmissionPolicyBindings().Create(b.Context(), bindings[i], metav1.CreateOptions{}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
