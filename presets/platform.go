@@ -68,13 +68,15 @@ type machine struct {
 	layer    *layer
 	// instance says that the object is a VMI, so that only its template counts.
 	instance bool
+	// foreign are the fields that instancetype and preference fill.
+	foreign ownership
 
 	vm, meta, spec, domain, devices *spot
 }
 
 // applyPlatform lets every rule act on w.
 func (w *work) applyPlatform(p *Platform) {
-	m := &machine{platform: p, w: w, instance: w.instance != nil}
+	m := &machine{platform: p, w: w, instance: w.instance != nil, foreign: w.barred(provenance.Platform) & (ownedByInstancetype | ownedByPreference)}
 	root := &spot{m: m, obj: w.root, node: w.rec.Root()}
 	m.vm = root.in("spec")
 	template := m.vm.in("template")
@@ -155,10 +157,11 @@ func (s *spot) text(name string) string {
 // exists reports whether the object is there.
 func (s *spot) exists() bool { return s.obj != nil && !s.dead }
 
-// set gives a field a value unless it has one or a preset took it away.
+// set gives a field a value unless it has one, a preset took it away, or it is
+// for an instancetype or a preference to fill.
 func (s *spot) set(name string, value any) {
 	seg := provenance.Segment{Name: name}
-	if s.has(name) || s.taken(seg) || !s.make() {
+	if s.has(name) || s.taken(seg) || s.m.foreign != 0 && ownerOf(s.path().With(seg))&s.m.foreign != 0 || !s.make() {
 		return
 	}
 	n := s.m.w.rec.Child(s.node, seg)

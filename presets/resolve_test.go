@@ -238,6 +238,12 @@ defaults:
 			presets: list(cluster("a", defaults("{machine: {type: q35}, memory: {guest: 1Gi}}"))),
 			object:  vm("spec: {preference: {name: fedora}}"), want: map[string]string{at + "machine": "", at + "memory.guest": `"1Gi"`},
 		},
+		"InstancetypeAndPlatform": {
+			reason: "nor does the platform give what an instancetype or a preference gives", engine: presets.Engine{Platform: &presets.Platform{Instancetypes: true}},
+			object: vm("spec: {instancetype: {name: u1}, preference: {name: fedora}, template: {spec: {domain: {cpu: {features: []}, resources: {limits: {memory: 1Gi}}}}}}"),
+			want: map[string]string{at + "cpu": `{"features":[]}`, at + "memory.guest": "", at + "resources.requests": "", at + "machine": "",
+				"spec.runStrategy": `"Halted"`, "spec.template.spec.evictionStrategy": `"None"`},
+		},
 		"InstancetypeInStandalone": {
 			reason: "standalone mode refuses what it does not serve", engine: presets.Engine{Platform: &presets.Platform{}},
 			object: vm("spec: {instancetype: {name: u1.small}}"), err: []string{"spec.instancetype", "standalone"},
