@@ -71,16 +71,17 @@ func (m *manager) kill() {
 func (m *manager) restartWith(more ...string) {
 	GinkgoHelper()
 	usual := m.args
-	m.args = append(slices.Clone(usual), more...)
+	m.restart(append(slices.Clone(usual), more...))
+	DeferCleanup(m.restart, usual)
+}
+
+// restart starts the manager anew with other flags.
+func (m *manager) restart(args []string) {
+	GinkgoHelper()
+	m.args = args
 	m.stop(syscall.SIGTERM)
 	m.start()
 	m.awaitAnswering()
-	DeferCleanup(func() {
-		m.args = usual
-		m.stop(syscall.SIGTERM)
-		m.start()
-		m.awaitAnswering()
-	})
 }
 
 // awaitAnswering waits until API servers also know where this process is.
