@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Machines are stored while the manager has no objection. Then it starts anew
+// as one that has, as it would in a version with more rules.
+var _ = Describe("A rule that is new", Ordered, ContinueOnFailure, func() {
+	const (
+		hostDisk = "volumes: [{name: data, hostDisk: {path: /data/a.img, type: Disk}}]"
+		growing  = "domain: {memory: {guest: 512Mi, maxGuest: 1Gi}}"
+	)
+	machines := map[string]struct {
+		// before are the flags of the manager that admits it.
+		before []string
+		kind   string
+		spec   string
+		// said is what the one with the new rule says of it.
+		said string
+	}{
+		"gated": {[]string{"--feature-gates=HostDisk=true"}, virtualMachine, "spec: {runStrategy: Halted, template: {spec: {" + hostDisk + ", domain: {memory: {guest: 1Gi}}}}}",
+			"spec.template.spec.volumes[0].hostDisk: Forbidden: must be left out: the feature gate HostDisk is not enabled (host-disk-enabled)"},
+		"staged": {[]string{"--vm-rollout-strategy=Stage"}, virtualMachine, "spec: {running: false, template: {spec: {" + growing + "}}}",
+			`spec.template.spec.domain.memory.guest: Invalid value: "512Mi": must be at least 1Gi with maxGuest (memory-hotplug-minimum)`},
+		"beside": {[]string{"--mode=addon"}, virtualMachine, "spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}",
+			"spec.template.spec.domain.memory.guest: Required value: must say how much memory the guest has, such as 1Gi (memory-given)"},
+		"alone": {[]string{"--feature-gates=HostDisk=true"}, instance, "spec: {" + hostDisk + ", domain: {memory: {guest: 1Gi}}}",
+			"spec.volumes[0].hostDisk: Forbidden: must be left out: the feature gate HostDisk is not enabled (host-disk-enabled)"},
+	}
+	manifest := func(as, name string) string {
+		m := machines[name]
+		return strings.Replace(sparse(as, m.spec), "kind: "+virtualMachine, "kind: "+m.kind, 1)
+	}
+	var s *story
+	BeforeAll(func() {
+		ownManager()
+		s = newStory()
+		usual := here.manager.args
+		DeferCleanup(here.manager.restart, usual)
+		here.manager.restart(append(slices.Clone(usual), "--vm-rollout-strategy=Stage"))
+		for _, name := range []string{"gated", "staged", "alone"} {
+			s.create(manifest(name, name))
+		}
+		here.manager.restart(append(slices.Clone(usual), "--mode=addon"))
+		s.create(manifest("beside", "beside"))
+		here.manager.restart(append(slices.Clone(usual), "--feature-gates=HostDisk=false"))
+	})
+	// finalizes gives and takes a finalizer that has nothing to do with us.
+	finalizes := func(kind, name string) {
+		s.kubectl("", "patch", kind, name, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/hold"]}}`)
+		Expect(s.get(kind, name).GetFinalizers()).To(ContainElement("example.com/hold"))
+		s.kubectl("", "patch", kind, name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+		Expect(s.get(kind, name).GetFinalizers()).To(BeEmpty())
+	}
+	// labels gives and changes labels and annotations.
+	labels := func(kind, name string) {
+		s.kubectl("", "label", kind, name, "tier=gold")
+		s.kubectl("", "label", kind, name, "tier=lead", "--overwrite")
+		s.kubectl("", "annotate", kind, name, "example.com/owner=me")
+		s.kubectl("", "annotate", kind, name, "example.com/owner-")
+		Expect(s.get(kind, name)).To(And(haveAt("metadata.labels.tier", "lead"), haveAt(`metadata.annotations["example.com/owner"]`, nil)))
+	}
+	// deletes takes away a machine that waits for a finalizer.
+	deletes := func(kind, name string) {
+		s.kubectl("", "patch", kind, name, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/hold"]}}`)
+		s.kubectl("", "delete", kind, name, "--wait=false")
+		s.kubectl("", "label", kind, name, "tier=gone", "--overwrite")
+		s.kubectl("", "patch", kind, name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+		_, err := s.of(kind).Get(here.ctx, name, metav1.GetOptions{})
+		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+	}
+
+	DescribeTable("refuses what comes now", func(name string) {
+		_, _, err := s.tryKubectl(manifest(name+"-again", name), "create", "-f", "-")
+		Expect(err).To(MatchError(ContainSubstring(machines[name].said)))
+	}, Entry(nil, "gated"), Entry(nil, "staged"), Entry(nil, "beside"), Entry(nil, "alone"))
+
+	DescribeTable("lets a VM that was there before go on", func(name, worse string, told ...string) {
+		labels(virtualMachine, name)
+		finalizes(virtualMachine, name)
+
+		By("being started and stopped")
+		for _, state := range []string{"true", "false"} {
+			strategy := map[string]string{"true": `{"spec":{"runStrategy":"Always"}}`, "false": `{"spec":{"runStrategy":"Halted"}}`}[state]
+			if at(s.get(virtualMachine, name), "spec.running") != nil {
+				strategy = `{"spec":{"running":` + state + `}}`
+			}
+			s.kubectl("", "patch", "vm", name, "--type=merge", "-p", strategy)
+		}
+
+		By("being changed elsewhere, in every way")
+		s.kubectl("", "patch", "vm", name, "--type=merge", "-p", `{"spec":{"template":{"spec":{"hostname":"merged"}}}}`)
+		s.kubectl("", "patch", "vm", name, "--type=json", "-p", `[{"op":"replace","path":"/spec/template/spec/hostname","value":"patched"}]`)
+		Expect(s.get(virtualMachine, name)).To(haveAt("spec.template.spec.hostname", "patched"))
+		whole, _ := s.kubectl("", "get", "vm", name, "-o", "json")
+		s.kubectl(strings.Replace(whole, `"patched"`, `"replaced"`, 1), "replace", "-f", "-")
+		s.kubectl(sparse(name, "spec: {template: {spec: {hostname: applied}}}"), "apply", "--server-side", "--force-conflicts", "-f", "-")
+		stored := s.get(virtualMachine, name)
+		Expect(stored).To(haveAt("spec.template.spec.hostname", "applied"))
+
+		By("being refused what makes it worse")
+		_, _, err := s.tryPatch(name, worse)
+		Expect(err).To(MatchError(contain(told...)))
+		Expect(err).To(MatchError(Not(ContainSubstring(machines[name].said))), "what was wrong before is not told")
+		Expect(s.get(virtualMachine, name).GetResourceVersion()).To(Equal(stored.GetResourceVersion()))
+
+		deletes(virtualMachine, name)
+	},
+		Entry("with a feature that is now off", "gated",
+			"spec: {template: {spec: {volumes: [{name: data, hostDisk: {path: /data/a.img, type: Disk}}, {name: more, hostDisk: {path: /data/b.img, type: Disk}}]}}}",
+			"spec.template.spec.volumes[1].hostDisk: Forbidden", "HostDisk is not enabled (host-disk-enabled)"),
+		Entry("with memory that must now be able to grow", "staged", "spec: {template: {spec: {domain: {memory: {guest: 600Mi}}}}}",
+			`memory.guest: Invalid value: "600Mi"`, "(memory-hotplug-minimum)"),
+		Entry("from the time when it stood beside KubeVirt", "beside", "spec: {template: {spec: {domain: {devices: {disks: [{name: root}]}}}}}",
+			"spec.template.spec.domain.devices.disks[0].name: Not found", "(disk-volume-exists)"),
+	)
+
+	It("lets an instance that was there before go on", func() {
+		labels(instance, "alone")
+		finalizes(instance, "alone")
+		_, err := s.as(clientAs(trusted), instance).Patch(here.ctx, "alone", types.MergePatchType,
+			[]byte(`{"spec":{"terminationGracePeriodSeconds":7},"status":{"phase":"Running"}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(s.get(instance, "alone")).To(And(haveAt("spec.terminationGracePeriodSeconds", int64(7)), haveAt("status.phase", "Running")))
+		deletes(instance, "alone")
+	})
+})
