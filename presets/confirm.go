@@ -100,7 +100,7 @@ func (c *confirmation) forbidden() field.ErrorList {
 		checked[preset] = true
 		for _, v := range c.now.violations([]*Compiled{preset}) {
 			if c.old != nil {
-				if was := lookup(c.old.root, vmSchema(), v.path); was != nil && !grows(was, v.value) {
+				if was := lookup(c.old.root, vmSchema(), v.path); was != nil && !Grows(was, v.value) {
 					continue
 				}
 			}

@@ -12,11 +12,15 @@ import (
 var sensitiveFields = slices.Concat(paths(
 	"volumes[*].hostDisk",
 	"volumes[*].cloudInitNoCloud", "volumes[*].cloudInitConfigDrive", "volumes[*].sysprep",
+	"volumes[*].configMap.volumeLabel", "volumes[*].downwardAPI.volumeLabel", // by which guests know cloud-init's data too
 	"volumes[*].secret", "volumes[*].serviceAccount", "volumes[*].containerPath", "volumes[*].downwardMetrics",
-	"domain.devices.hostDevices", "domain.devices.downwardMetrics",
+	"volumes[*].containerDisk.imagePullSecret",
+	"domain.devices.hostDevices", "domain.devices.gpus", "resourceClaims", "domain.devices.downwardMetrics",
 	"domain.firmware.kernelBoot", "domain.firmware.acpi",
 	"accessCredentials", "serviceAccountName",
+	"livenessProbe.exec", "readinessProbe.exec", // which run in the guest
 ), []provenance.Path{
+	provenance.Of("spec", "instancetype"), // which may bring devices of the host
 	provenance.Of("spec", "template", "metadata", "annotations", "kubevirt.io/ignitiondata"),
 	provenance.Of("metadata", "annotations", "kubevirt.io/ignitiondata"),
 }, diskSecrets("http", "s3", "gcs", "registry", "imageio", "vddk"))
@@ -34,8 +38,9 @@ func diskSecrets(sources ...string) []provenance.Path {
 }
 
 // Sensitive lists the paths of what the preset sets that reaches beyond the VM: host
-// disks and devices, cloud-init, credentials, secrets, service accounts, kernels
-// and the host's metrics. Writing such a preset takes the verb escalate.
+// disks and devices, GPUs among them, and instancetypes, which may have some;
+// cloud-init, under a volume label too; credentials, secrets, service accounts,
+// kernels, commands in the guest, and the host's metrics. Writing such a preset takes the verb escalate.
 func (c *Compiled) Sensitive() []string {
 	var found []string
 	for _, root := range []*part{c.defaults, c.overrides} {

@@ -103,10 +103,10 @@ func (s steering) excludes(ref string) (all bool, paths []provenance.Path) {
 
 func (s steering) names(ref string) bool { return slices.Contains(s.named, ref) }
 
-// Named lists the presets that an object names in virtwright.dev/presets, on
-// itself or on its template, of those that act only where they are named. Who
-// names one must be allowed to use it.
-func (s *Snapshot) Named(kind Kind, namespace string, object map[string]any) []string {
+// Named lists what an object names in virtwright.dev/presets, on itself or on
+// its template, each once. Who names a preset must be allowed to use it, also
+// one that acts without being named: it may change, and the name stays.
+func Named(kind Kind, object map[string]any) []string {
 	places := []provenance.Path{vmAnnotations}
 	if kind == VirtualMachine {
 		places = append(places, templateAnnotations)
@@ -115,7 +115,7 @@ func (s *Snapshot) Named(kind Kind, namespace string, object map[string]any) []s
 	for _, at := range places {
 		annotations, _ := lookup(object, vmSchema(), at).(map[string]any)
 		for _, ref := range parseSteering(annotations).named {
-			if c, ok := s.Lookup(namespace, ref); ok && c.Explicit && !slices.Contains(out, ref) {
+			if !slices.Contains(out, ref) {
 				out = append(out, ref)
 			}
 		}

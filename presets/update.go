@@ -18,8 +18,9 @@ type revision struct {
 	// changed in place.
 	old, sent map[string]any
 	work      *work
-	// before are the presets that matched what is stored.
-	before []*Compiled
+	// matched are the presets that matched what is stored, and before those of
+	// them whose defaults acted.
+	matched, before []*Compiled
 	// foreign says that the stored record is of a version that this program
 	// cannot read, and so stays as it is.
 	foreign string
@@ -96,7 +97,7 @@ func (r *revision) run(ctx context.Context) (*Result, error) {
 	labels := r.differs(vmLabels) || r.differs(templateLabels)
 	anew := labels || r.steers()
 	if anew {
-		r.before = r.matchBefore(ctx)
+		r.matched, r.before = r.matchBefore(ctx)
 	}
 	if spec || labels {
 		r.reconcile()
@@ -157,7 +158,8 @@ func (r *revision) match(ctx context.Context, anew bool) (matching, error) {
 		problems = append(problems, w.errs...)
 	}
 	for _, v := range w.violations(enforced) {
-		if was := lookup(r.old, vmSchema(), v.path); was == nil || grows(was, v.value) {
+		was := lookup(r.old, vmSchema(), v.path)
+		if came := anew && !slices.Contains(r.matched, v.preset); came || was == nil || Grows(was, v.value) {
 			problems = append(problems, v.problem())
 		}
 	}
@@ -184,12 +186,13 @@ func (r *revision) steers() bool {
 	return r.annotationDiffers(v1alpha1.AnnotationPresets) || r.annotationDiffers(v1alpha1.AnnotationExclude)
 }
 
-// matchBefore are the presets that match what is stored.
-func (r *revision) matchBefore(ctx context.Context) []*Compiled {
+// matchBefore are the presets that match what is stored, and of those the ones
+// whose defaults were not kept away.
+func (r *revision) matchBefore(ctx context.Context) (matched, acted []*Compiled) {
 	q := r.query(ctx, r.old)
 	q.lenient = true
 	m, _ := r.snap.match(q)
-	return slices.DeleteFunc(m.presets, func(c *Compiled) bool {
+	return m.presets, slices.DeleteFunc(slices.Clone(m.presets), func(c *Compiled) bool {
 		all, some := q.steering.excludes(c.Ref) // what was kept away has not acted
 		return all || len(some) > 0
 	})
@@ -206,29 +209,6 @@ func (w *work) applyNew(r *revision, q *query, presets []*Compiled) {
 	w.stored = true
 	w.apply(r.snap, q, presets)
 	w.rec.Snapshot = r.snap.Hash()
-}
-
-// grows reports whether is has a leaf that was has not.
-func grows(was, is any) bool {
-	switch is := is.(type) {
-	case map[string]any:
-		before, ok := was.(map[string]any)
-		for k, v := range is {
-			if !ok || before[k] == nil || grows(before[k], v) {
-				return true
-			}
-		}
-		return false
-	case []any:
-		before, _ := was.([]any)
-		for _, v := range is {
-			if !slices.ContainsFunc(before, func(b any) bool { return equalJSON(b, v) }) {
-				return true
-			}
-		}
-		return false
-	}
-	return !equalJSON(was, is)
 }
 
 // reapply expands the VM anew from what its user wrote.

@@ -5,35 +5,43 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/virtwright/virtwright/presets"
 )
 
-// newIn returns the problems of now that were not there before.
+// newIn returns the problems of now that were not there before. What is
+// forbidden altogether may stay as it is or become less.
 func newIn(now []problem, m *Machine, before []problem, old *Machine) []problem {
 	if len(before) == 0 {
 		return now
 	}
-	known := map[string]int{}
-	names := old.names()
+	known := map[string][]any{} // what lay at the path, by identity
+	root := old.names()
 	for _, p := range before {
-		known[p.identity(names)]++
+		id, at := p.identity(root)
+		known[id] = append(known[id], at)
 	}
-	names = m.names()
+	root = m.names()
 	var out []problem
 	for _, p := range now {
-		id := p.identity(names)
-		if known[id] > 0 {
-			known[id]--
+		id, at := p.identity(root)
+		was := known[id]
+		if len(was) == 0 || p.err.Type == field.ErrorTypeForbidden && presets.Grows(was[0], at) {
+			out = append(out, p)
 			continue
 		}
-		out = append(out, p)
+		known[id] = was[1:]
 	}
 	return out
 }
 
-// identity tells one problem from another, whatever the order of lists.
-func (p problem) identity(root any) string {
-	return p.rule.ID + "\n" + named(root, p.err.Field) + "\n" + fmt.Sprint(p.err.BadValue) + "\n" + p.err.Detail
+// identity tells one problem from another, whatever the order of lists, and
+// returns what lies at its path.
+func (p problem) identity(root any) (id string, at any) {
+	path, at := named(root, p.err.Field)
+	return p.rule.ID + "\n" + path + "\n" + fmt.Sprint(p.err.BadValue) + "\n" + p.err.Detail, at
 }
 
 // names is the machine as decoded JSON, in which elements have names.
@@ -44,8 +52,8 @@ func (m *Machine) names() any {
 }
 
 // named is path with the names of elements instead of their positions, as far
-// as they have names.
-func named(v any, path string) string {
+// as they have names, and what lies there.
+func named(v any, path string) (string, any) {
 	var out strings.Builder
 	for step := range strings.SplitSeq(path, ".") {
 		name, rest, _ := strings.Cut(step, "[")
@@ -60,7 +68,7 @@ func named(v any, path string) string {
 			out.WriteString("[" + index + "]")
 		}
 	}
-	return out.String()
+	return out.String(), v
 }
 
 // element is what lies at index of a list, with its name.

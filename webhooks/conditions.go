@@ -19,9 +19,10 @@ var watchedAnnotations = []string{
 
 type condition = admissionregistrationv1.MatchCondition
 
-// notDeleted keeps away objects that only wait for their finalizers.
+// notDeleted keeps away objects that only wait for their finalizers. What is
+// stored says so: what a user sends may say anything before API servers drop it.
 func notDeleted() condition {
-	return condition{Name: "not-being-deleted", Expression: `!has(object.metadata.deletionTimestamp)`}
+	return condition{Name: "not-being-deleted", Expression: `request.operation != "UPDATE" || !has(oldObject.metadata.deletionTimestamp)`}
 }
 
 // notTrusted keeps away updates by controllers. What they create is looked at:
@@ -43,9 +44,12 @@ func machineChanged() condition {
 
 // unguarded keeps away what the policies of the API server refuse, so that they
 // can say so also while no webhook answers. Where there are no policies, the
-// validating webhook refuses it.
+// validating webhook refuses it. Policies see an object after API servers have
+// merged owner references that say the same: who only repeats some is not refused.
 func unguarded(guard protection.Guard) condition {
-	return condition{Name: "not-refused-by-policy", Expression: guard.Unguarded("owner-references", "reserved-finalizers")}
+	const repeated = `request.operation == "UPDATE" && [[object, oldObject].map(o, o.metadata.?ownerReferences.orValue([]))]` +
+		`.all(r, r[0].size() != r[1].size() && r[0].all(e, e in r[1]) && r[1].all(e, e in r[0]))`
+	return condition{Name: "not-refused-by-policy", Expression: guard.Unguarded("owner-references", "reserved-finalizers") + " || " + repeated}
 }
 
 // instanceGuarded keeps away updates of an instance that change nothing guarded:

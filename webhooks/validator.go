@@ -108,7 +108,12 @@ func (c *candidate) meta(name string) any {
 	return meta[name]
 }
 
-func (c *candidate) deleting() bool { return c.meta("deletionTimestamp") != nil }
+// deleting reports whether what is stored is being deleted: what a user sends
+// may say so of anything.
+func (c *candidate) deleting() bool {
+	meta, _ := c.old["metadata"].(map[string]any)
+	return meta["deletionTimestamp"] != nil
+}
 
 // name is the machine's, which a request under generateName does not have.
 func (c *candidate) name() string {
@@ -126,32 +131,40 @@ func (c *candidate) guard(context.Context) error {
 
 // validate refuses what cannot start.
 func (c *candidate) validate(ctx context.Context) error {
-	raw, err := c.expanded(ctx, c.req.Object.Raw)
-	if err != nil {
-		return nil //nolint:nilerr // the mutating webhook, or KubeVirt's, says so
-	}
-	var refusal *presets.Refusal
-	switch c.machine, err = c.decode(raw); {
-	case errors.As(err, &refusal):
-		c.problems = append(c.problems, refusal.Problems...)
-		return nil
-	case err != nil:
-		c.problems = append(c.problems, field.Invalid(nil, c.name(), err.Error()))
-		return nil
-	}
-	c.launch(ctx, c.machine, c.req.Object.Raw)
+	var old *validation.Machine
+	var unreadable error
 	if c.old != nil {
-		if raw, err = c.expanded(ctx, c.req.OldObject.Raw); err == nil {
-			// What is stored and cannot be read has no problems that may stay.
-			if c.machine.Old, err = c.decode(raw); err == nil {
-				c.launch(ctx, c.machine.Old, c.req.OldObject.Raw)
-			}
+		if old, unreadable = c.decode(c.expanded(ctx, c.req.OldObject.Raw)); unreadable == nil {
+			c.launch(ctx, old, c.req.OldObject.Raw)
 		}
 	}
+	machine, err := c.decode(c.expanded(ctx, c.req.Object.Raw))
+	if err != nil {
+		c.unreadable(err, unreadable != nil)
+		return nil
+	}
+	c.launch(ctx, machine, c.req.Object.Raw)
+	c.machine, machine.Old = machine, old
 	result := c.Rules.Validate(c.machine)
 	c.problems = append(c.problems, result.Errors...)
 	c.warnings = append(c.warnings, result.Warnings...)
 	return nil
+}
+
+// unreadable refuses what rules cannot read. What is stored and cannot be read
+// either may stay.
+func (c *candidate) unreadable(err error, before bool) {
+	problems := field.ErrorList{field.Invalid(field.NewPath("spec"), c.name(), err.Error())}
+	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
+		problems = refusal.Problems
+	}
+	if !before {
+		c.problems = append(c.problems, problems...)
+		return
+	}
+	for _, p := range problems {
+		c.warnings = append(c.warnings, p.Error()+"; it was so before, and nothing else of it is validated")
+	}
 }
 
 // launch lets rules see what presets complete only at launch. Where they would
@@ -185,17 +198,22 @@ var nothing = presets.NewSnapshot(nil, nil)
 
 // expanded is raw with platform defaults. In standalone mode it has them
 // already; beside KubeVirt, which fills them in when a VM starts, they are
-// assumed, so that rules see what will run.
-func (c *candidate) expanded(ctx context.Context, raw []byte) ([]byte, error) {
+// assumed, so that rules see what will run; where they cannot be, rules see
+// what was sent.
+func (c *candidate) expanded(ctx context.Context, raw []byte) []byte {
 	if !c.Rules.Addon {
-		return raw, nil
+		return raw
 	}
 	assumed := &presets.Engine{Platform: &presets.Platform{Architecture: c.Rules.Architecture, Instancetypes: true}}
 	result, err := assumed.Resolve(ctx, nothing, presets.Request{Kind: c.Kind, Object: raw})
 	if err != nil {
-		return nil, err
+		return raw
 	}
-	return json.Marshal(result.Object())
+	out, err := json.Marshal(result.Object())
+	if err != nil { // unreachable: it was JSON before
+		return raw
+	}
+	return out
 }
 
 // confirm checks that what presets did has survived other webhooks.
@@ -245,15 +263,30 @@ func digest(m *validation.Machine) names.Machine {
 	return names.OfInstance(m.VMI)
 }
 
+func annotation(object map[string]any, key string) any {
+	meta, _ := object["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	return annotations[key]
+}
+
 // authorize refuses presets that the author names and may not use.
 func (c *candidate) authorize(ctx context.Context) error {
 	snapshot := c.Snapshots.Snapshot()
 	if c.Authority == nil || c.trusted || snapshot == nil {
 		return nil
 	}
-	before := snapshot.Named(c.Kind, c.req.Namespace, c.old)
-	for _, ref := range snapshot.Named(c.Kind, c.req.Namespace, c.object) {
-		if slices.Contains(before, ref) {
+	before := presets.Named(c.Kind, c.old)
+	anew := annotation(c.old, v1alpha1.AnnotationReapply) != annotation(c.object, v1alpha1.AnnotationReapply)
+	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPresets)
+	for _, ref := range presets.Named(c.Kind, c.object) {
+		named := slices.Contains(before, ref)
+		if named && !anew {
+			continue
+		}
+		if _, exists := snapshot.Lookup(c.req.Namespace, ref); !exists {
+			if !named {
+				c.problems = append(c.problems, field.NotFound(at, ref))
+			}
 			continue
 		}
 		what := authorizationv1.ResourceAttributes{
@@ -267,7 +300,7 @@ func (c *candidate) authorize(ctx context.Context) error {
 			return err
 		}
 		if !may {
-			c.problems = append(c.problems, field.Forbidden(field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPresets),
+			c.problems = append(c.problems, field.Forbidden(at,
 				fmt.Sprintf("user %s may not name preset %s, which takes the right to %s", c.req.UserInfo.Username, ref, describe(what))))
 		}
 	}

@@ -60,6 +60,9 @@ var _ = Describe("Writing presets", Ordered, func() {
 		"sysprep":           "volumes: [{name: s, sysprep: {secret: {name: k}}}], domain: {devices: {disks: [{name: s}]}}",
 		"kernelBoot":        "domain: {firmware: {kernelBoot: {kernelArgs: x, container: {image: i, kernelPath: /k}}}}",
 		"downwardMetrics":   "domain: {devices: {downwardMetrics: {}}}",
+		"gpus":              "domain: {devices: {gpus: [{name: g, deviceName: vendor.com/d}]}}",
+		"labelled config":   "volumes: [{name: c, configMap: {name: c, volumeLabel: cidata}}], domain: {devices: {disks: [{name: c}]}}",
+		"guest command":     "livenessProbe: {exec: {command: [reboot]}}",
 	}
 	const harmless = "hostname: web"
 	spec := func(layer, more, part string) string {

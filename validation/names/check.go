@@ -41,17 +41,20 @@ func Check(m, old *Machine, seen Surroundings, trusted bool) field.ErrorList {
 		if old != nil && slices.Contains(old.DataVolumes, name) {
 			continue
 		}
-		if others := staying(seen.Disks[name]); len(others) > 0 {
+		if others := seen.Disks[name]; len(others) > 0 {
 			problems = append(problems, field.Invalid(field.NewPath("spec", "dataVolumeTemplates").Index(i).Child("metadata", "name"), name,
-				fmt.Sprintf("VirtualMachine %s has a dataVolumeTemplate of this name, and both would write to one disk: choose another name", others[0].Name)))
+				fmt.Sprintf("VirtualMachine %s has a dataVolumeTemplate of this name%s, and both would write to one disk: choose another name", others[0].Name, gone(&others[0]))))
 		}
 	}
 	return problems
 }
 
-// staying are the machines that nobody has deleted yet.
-func staying(machines []Machine) []Machine {
-	return slices.DeleteFunc(slices.Clone(machines), func(m Machine) bool { return m.Deleting })
+// gone says that a machine which still has its disks will not have them for long.
+func gone(m *Machine) string {
+	if m.Deleting {
+		return " until it is gone"
+	}
+	return ""
 }
 
 func checkName(m *Machine, seen Surroundings, trusted bool) field.ErrorList {
@@ -126,7 +129,7 @@ func Conflicts(vm *Machine, seen Surroundings) []string {
 		out = append(out, fmt.Sprintf("VirtualMachineInstance %s has the name of this VirtualMachine and %s; the VirtualMachine cannot start until it is gone", i.Name, whose(i)))
 	}
 	for _, name := range vm.DataVolumes {
-		for _, other := range staying(seen.Disks[name]) {
+		for _, other := range seen.Disks[name] {
 			if older(&other, vm) {
 				out = append(out, fmt.Sprintf("dataVolumeTemplate %s is of VirtualMachine %s, which is older; both would write to one disk", name, other.Name))
 			}

@@ -82,8 +82,8 @@ func TestDisks(t *testing.T) {
 		t.Errorf("what was there before is refused: %v", got)
 	}
 	seen.Disks["shared"][0].Deleting = true
-	if got := Check(m, nil, seen, false); len(got) > 0 {
-		t.Errorf("a VM that is going holds the name: %v", got)
+	if got := Check(m, nil, seen, false); len(got) != 1 || !strings.Contains(got[0].Error(), "until it is gone") {
+		t.Errorf("a VM that is going has its disk still: %v", got)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation/protection"
 )
 
 // A Machine is what tells a VirtualMachine, or an instance, from others.
@@ -46,9 +47,6 @@ const (
 	FirmwareSerial What = "firmware serial"
 )
 
-// vmGeneration is what KubeVirt's VM controller puts on the instances it makes.
-const vmGeneration = "kubevirt.io/vm-generation"
-
 // OfVirtualMachine is what tells a VirtualMachine from others.
 func OfVirtualMachine(vm *kubevirtv1.VirtualMachine) Machine {
 	m := of(presets.VirtualMachine, vm)
@@ -74,7 +72,7 @@ func of(kind presets.Kind, object metav1.Object) Machine {
 		Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
 		Created: object.GetCreationTimestamp(), Deleting: object.GetDeletionTimestamp() != nil,
 		Controller: metav1.GetControllerOfNoCopy(object),
-		Proven:     annotations[v1alpha1.AnnotationInstanceOf] != "" || annotations[vmGeneration] != "",
+		Proven:     annotations[v1alpha1.AnnotationInstanceOf] != "" || annotations[protection.VMGeneration] != "",
 	}
 }
 

@@ -19,6 +19,13 @@ func Forged(kind presets.Kind, object map[string]any) [][]string {
 	for _, key := range slices.Sorted(maps.Keys(found)) {
 		out = append(out, []string{"metadata", "annotations", key})
 	}
+	if kind == presets.VirtualMachineInstance {
+		meta, _ := object["metadata"].(map[string]any)
+		annotations, _ := meta["annotations"].(map[string]any)
+		if _, has := annotations[VMGeneration]; has {
+			out = append(out, []string{"metadata", "annotations", VMGeneration})
+		}
+	}
 	if _, has := object["status"]; has && kind == presets.VirtualMachineInstance {
 		out = append(out, []string{"status"})
 	}
@@ -29,7 +36,7 @@ func Forged(kind presets.Kind, object map[string]any) [][]string {
 // something; the others need no look.
 func Marks(kind presets.Kind) []string {
 	if kind == presets.VirtualMachineInstance {
-		return []string{v1alpha1.AnnotationPrefix, `"status"`}
+		return []string{v1alpha1.AnnotationPrefix, VMGeneration, `"status"`}
 	}
 	return []string{v1alpha1.AnnotationPrefix}
 }

@@ -69,6 +69,11 @@ var cases = map[string]struct {
 	"label of a template":         {"VirtualMachine", ``, `{spec: {template: {metadata: {labels: {kubevirt.io/nodeName: n, kubevirt.io/vm: a}}}}}`, "reserved-template-labels"},
 	"label kept":                  {"VirtualMachineInstance", `{metadata: {labels: {kubevirt.io/nodeName: n}}}`, `{metadata: {labels: {kubevirt.io/nodeName: n, a: b}}}`, ""},
 	"label removed":               {"VirtualMachineInstance", `{metadata: {labels: {kubevirt.io/nodeName: n}}}`, `{metadata: {}}`, "reserved-labels"},
+	"generation on create":        {"VirtualMachineInstance", ``, `{metadata: {annotations: {kubevirt.io/vm-generation: "1"}}}`, "reserved-generation"},
+	"generation added":            {"VirtualMachineInstance", `{metadata: {annotations: {a: b}}}`, `{metadata: {annotations: {a: b, kubevirt.io/vm-generation: "1"}}}`, "reserved-generation"},
+	"generation of a VM":          {"VirtualMachine", ``, `{metadata: {annotations: {kubevirt.io/vm-generation: "1"}}}`, ""},
+	"finalizer of a template":     {"VirtualMachine", ``, `{spec: {template: {metadata: {finalizers: [virtwright.dev/x, a/b]}}}}`, "reserved-template-finalizers"},
+	"finalizers of a template":    {"VirtualMachine", ``, `{spec: {template: {metadata: {finalizers: [a/b]}}}}`, ""},
 	"two at once":                 {"VirtualMachineInstance", owned, `{metadata: {annotations: {virtwright.dev/x: y}}, spec: {n: 1}}`, "owner-references,reserved-annotations"},
 	"everything that is not ours": {"VirtualMachineInstance", `{metadata: {annotations: {a: b}, labels: {c: d}, finalizers: [e/f]}}`, `{metadata: {annotations: {a: c}, labels: {}, finalizers: []}}`, ""},
 }
@@ -258,7 +263,7 @@ func anObject(random *rand.Rand) map[string]any {
 		return out
 	}
 	annotations := func() any {
-		return fill(map[string][]any{"virtwright.dev/x": {"a", "b"}, "virtwright.dev/presets": {"a"}, "virtwright.dev/provenance": {"a", "b"}, "o": {"a"}})
+		return fill(map[string][]any{"virtwright.dev/x": {"a", "b"}, "virtwright.dev/presets": {"a"}, "virtwright.dev/provenance": {"a", "b"}, "kubevirt.io/vm-generation": {"1"}, "o": {"a"}})
 	}
 	labels := func() any { return fill(map[string][]any{"kubevirt.io/nodeName": {"a", "b"}, "o": {"a"}}) }
 	ref := func(uid string) any { return map[string]any{"uid": uid, "controller": pick(true, false)} }
@@ -270,7 +275,7 @@ func anObject(random *rand.Rand) map[string]any {
 		})},
 		"spec": {
 			map[string]any{}, map[string]any{"n": int64(1)}, map[string]any{"n": 1.0}, map[string]any{"n": "1"}, map[string]any{"n": nil},
-			map[string]any{"template": pick(nil, map[string]any{"metadata": pick(nil, "x", map[string]any{"annotations": pick(annotations(), "x", nil), "labels": labels()})})},
+			map[string]any{"template": pick(nil, map[string]any{"metadata": pick(nil, "x", map[string]any{"annotations": pick(annotations(), "x", nil), "labels": labels(), "finalizers": pick("x", nil, []any{"a/b"}, []any{"virtwright.dev/x"})})})},
 		},
 		"status": {nil, map[string]any{}, map[string]any{"phase": "Running"}},
 	})

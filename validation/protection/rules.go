@@ -60,6 +60,10 @@ func reservedKeys(path ...string) Part {
 	}
 }
 
+// VMGeneration is the annotation by which KubeVirt's controller, and nobody
+// else, says which VM an instance is of, also when nobody owns it any more.
+const VMGeneration = "kubevirt.io/vm-generation"
+
 func keys(field string, names ...string) Part {
 	return Part{Path: []string{"metadata", field}, Keys: names}
 }
@@ -75,11 +79,18 @@ var rules = []Rule{{
 	Part: Part{Path: []string{"metadata", "finalizers"}, Prefix: v1alpha1.AnnotationPrefix},
 	Says: "virtwright adds and removes its finalizers itself, once what they stand for is done",
 }, {
+	ID: "reserved-template-finalizers", Kinds: vms, Create: true,
+	Part: Part{Path: []string{"spec", "template", "metadata", "finalizers"}, Prefix: v1alpha1.AnnotationPrefix},
+	Says: "virtwright adds and removes its finalizers itself, also on instances",
+}, {
 	ID: "reserved-annotations", Kinds: both, Create: true, Part: reservedKeys("metadata"),
 	Says: "virtwright writes annotations that begin with " + v1alpha1.AnnotationPrefix + " itself, but for presets, exclude, reapply and generate-template",
 }, {
 	ID: "reserved-template-annotations", Kinds: vms, Create: true, Part: reservedKeys("spec", "template", "metadata"),
 	Says: "virtwright writes annotations that begin with " + v1alpha1.AnnotationPrefix + " itself, also on instances",
+}, {
+	ID: "reserved-generation", Kinds: instances, Create: true, Part: keys("annotations", VMGeneration),
+	Says: "KubeVirt's controller writes " + VMGeneration + ", which says that an instance is of a VM",
 }, {
 	ID: "provenance", Kinds: vms, Part: keys("annotations", v1alpha1.AnnotationProvenance),
 	Unless: []Part{
