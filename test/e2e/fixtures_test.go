@@ -82,9 +82,6 @@ var otherwise = map[string]string{
 	"gpu-name-unique/twice":                           `gpus[2].name: Duplicate value: "one"`,
 	"input-name-unique/twice":                         `inputs[2].name: Duplicate value: "one"`,
 	"volume-name-unique/two of one name":              `volumes[1].name: Duplicate value: "a"`,
-	// KubeVirt's defaults cannot be assumed for such lists either; KubeVirt refuses them.
-	"gpu-name-unique/a VM beside KubeVirt": "warnings are []",
-	"input-name-unique/beside KubeVirt":    "warnings are []",
 	// KubeVirt gives the guest the memory of the limit, and that is what is wrong then.
 	"hugepages-whole/of a limit": "memory.guest",
 	// Standalone mode serves no instancetypes at all.
