@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -15,20 +16,26 @@ import (
 //
 // It judges by presets of the recorded generation only: one that has changed
 // meanwhile has not acted, which the next request will see. On an update,
-// what did not hold before may stay. The error is a *Refusal or a *Malformed.
-func (e *Engine) Confirm(s *Snapshot, req Request) error {
+// what did not hold before may stay. An object without a record that should have
+// one is judged by the presets that match now: nobody gets past them by getting
+// past the webhook. The error is a *Refusal or a *Malformed.
+func (e *Engine) Confirm(ctx context.Context, s *Snapshot, req Request) error {
 	w, err := load(req.Kind, req.Object)
 	if err != nil {
 		return err
 	}
-	rec, err := provenance.Decode(w.storedProvenance())
-	if err != nil || rec.Empty() {
-		return nil //nolint:nilerr // written by another version of virtwright, or by nobody
-	}
-	c := confirmation{snap: s, now: w, rec: rec, namespace: req.Namespace.Name}
+	c := confirmation{snap: s, now: w, namespace: req.Namespace.Name}
 	if len(req.OldObject) > 0 {
 		if c.old, err = load(req.Kind, req.OldObject); err != nil {
 			return nil //nolint:nilerr // what is stored cannot be worse than it is
+		}
+	}
+	if c.rec = recorded(w); c.rec == nil {
+		if c.old != nil && recorded(c.old) == nil || w.owned() {
+			return nil // written before virtwright was there, or launched by a controller
+		}
+		if c.rec, err = e.unrecorded(ctx, s, req); err != nil {
+			return err
 		}
 	}
 	problems := append(c.governed(), c.forbidden()...)
@@ -36,6 +43,35 @@ func (e *Engine) Confirm(s *Snapshot, req Request) error {
 		return w.refusal(problems)
 	}
 	return nil
+}
+
+// recorded is the record on w; nil where there is none that can be read.
+func recorded(w *work) *provenance.Record {
+	rec, err := provenance.Decode(w.storedProvenance())
+	if err != nil || rec.Empty() {
+		return nil
+	}
+	return rec
+}
+
+// unrecorded is the record that the object would have if it were created now.
+func (e *Engine) unrecorded(ctx context.Context, s *Snapshot, req Request) (*provenance.Record, error) {
+	w, err := load(req.Kind, req.Object)
+	if err != nil {
+		return nil, err
+	}
+	w.discardProvenance()
+	if _, err := e.expand(ctx, s, w, Request{Kind: req.Kind, Object: req.Object, Namespace: req.Namespace}); err != nil {
+		return nil, err
+	}
+	return w.rec, nil
+}
+
+var templateOwners = provenance.Of("spec", "template", "metadata", "ownerReferences")
+
+// owned reports whether a controller made the instance.
+func (w *work) owned() bool {
+	return w.instance != nil && lookup(w.root, vmSchema(), templateOwners) != nil
 }
 
 // A confirmation compares an object with its record.

@@ -43,7 +43,7 @@ func unresolved(ctx context.Context, request admission.Request, err error) admis
 	switch {
 	case errors.As(err, &refusal):
 		kind := schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}
-		return invalid(kind, request.Name, refusal.Problems)
+		return invalid(kind, request.Name, inVersion(request, refusal.Problems))
 	case errors.As(err, &unreadable):
 		return malformed(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"runtime/debug"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,6 +100,21 @@ func inVersion(req admission.Request, problems field.ErrorList) field.ErrorList 
 		problem.Field = conversion.Path(version, problem.Field)
 	}
 	return problems
+}
+
+// warningsIn gives warnings that begin with a path the path of the version that
+// was sent.
+func warningsIn(req admission.Request, warnings []string) []string {
+	if req.RequestKind == nil || req.RequestKind.Version == req.Kind.Version {
+		return warnings
+	}
+	version := req.RequestKind.Group + "/" + req.RequestKind.Version
+	for i, warning := range warnings {
+		if path, rest, found := strings.Cut(warning, ": "); found {
+			warnings[i] = conversion.Path(version, path) + ": " + rest
+		}
+	}
+	return warnings
 }
 
 // readBody reads a body of JSON that was sent with POST.

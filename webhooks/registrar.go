@@ -2,10 +2,12 @@ package webhooks
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
+	"gomodules.xyz/jsonpatch/v2"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -86,8 +88,16 @@ func (r *Registrar) serveSeedVersion(ctx context.Context, conversion *apiextensi
 	if at < 0 || crd.Spec.Versions[at].Served && apiequality.Semantic.DeepEqual(crd.Spec.Conversion, conversion) {
 		return nil
 	}
-	crd.Spec.Versions[at].Served, crd.Spec.Conversion = true, conversion
-	if err := r.Client.Update(ctx, crd); err != nil {
+	// API servers write status at the same time: an update would conflict.
+	patch, err := json.Marshal([]jsonpatch.Operation{
+		jsonpatch.NewOperation("test", fmt.Sprintf("/spec/versions/%d/name", at), "v1alpha2"),
+		jsonpatch.NewOperation("replace", fmt.Sprintf("/spec/versions/%d/served", at), true),
+		jsonpatch.NewOperation("add", "/spec/conversion", conversion),
+	})
+	if err == nil {
+		err = r.Client.Patch(ctx, crd, client.RawPatch(types.JSONPatchType, patch))
+	}
+	if err != nil {
 		return fmt.Errorf("cannot serve v1alpha2 of VirtualMachine: %w", err)
 	}
 	return nil

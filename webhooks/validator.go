@@ -71,7 +71,7 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 	if len(c.problems) > 0 {
 		response = invalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, c.name(), inVersion(req, c.problems))
 	}
-	response.Warnings = presets.Bounded(c.warnings, "virtwright validate shows all")
+	response.Warnings = presets.Bounded(warningsIn(req, c.warnings), "virtwright validate shows all")
 	return response
 }
 
@@ -217,16 +217,20 @@ func (c *candidate) expanded(ctx context.Context, raw []byte) []byte {
 }
 
 // confirm checks that what presets did has survived other webhooks.
-func (c *candidate) confirm(context.Context) error {
+func (c *candidate) confirm(ctx context.Context) error {
 	snapshot := c.Snapshots.Snapshot()
 	if snapshot == nil {
 		return errors.New("presets are not loaded yet")
 	}
-	request := presets.Request{Kind: c.Kind, Object: c.req.Object.Raw, Namespace: presets.Namespace{Name: c.req.Namespace}}
+	namespace, err := c.Namespaces.Get(ctx, c.req.Namespace)
+	if err != nil {
+		return fmt.Errorf("cannot read namespace %s: %w", c.req.Namespace, err)
+	}
+	request := presets.Request{Kind: c.Kind, Object: c.req.Object.Raw, Namespace: namespace}
 	if c.old != nil {
 		request.OldObject = c.req.OldObject.Raw
 	}
-	if refusal, ok := errors.AsType[*presets.Refusal](c.Engine.Confirm(snapshot, request)); ok {
+	if refusal, ok := errors.AsType[*presets.Refusal](c.Engine.Confirm(ctx, snapshot, request)); ok {
 		c.problems = append(c.problems, refusal.Problems...)
 	}
 	return nil

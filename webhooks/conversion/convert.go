@@ -50,27 +50,32 @@ func Convert(object map[string]any, version string) (map[string]any, error) {
 // fromSeed turns a v1alpha2 object into the form of v1.
 func fromSeed(object map[string]any) {
 	kept := read(object)
-	if kept.VirtualMachine != nil { // which toSeed never leaves
-		text := kept.encode()
-		kept = &names{Other: &text}
-	}
-	own := names{VirtualMachine: statusFromSeed(object)}
+	own := names{}
 	differ := map[string]bool{} // volumes of which some disk has another name
 	editDisks(object, func(disk map[string]any) {
+		name, ok := nameOf(disk)
 		volume := volumeOf(disk)
-		if volume == "" {
+		if !ok || volume == "" {
 			return
 		}
-		name, named := disk["name"]
 		delete(disk, "volumeName")
 		disk["name"] = volume
 		own.Disks = append(own.Disks, diskName{Volume: volume, Name: name})
-		if !named || name != volume || kept.mentions(volume) {
+		if name == nil || *name != volume || kept.mentions(volume) {
 			differ[volume] = true
 		}
 	})
 	own.Disks = slices.DeleteFunc(own.Disks, func(d diskName) bool { return !differ[d.Volume] })
 	own.write(object, kept, true)
+	statusFromSeed(object)
+}
+
+// nameOf is the name of a disk, nil for none; not ok for what is no name.
+func nameOf(disk map[string]any) (name *string, ok bool) {
+	if text, isText := disk["name"].(string); isText {
+		return &text, true
+	}
+	return nil, disk["name"] == nil
 }
 
 // volumeOf is the volume of a v1alpha2 disk: the one it names, or the one of
@@ -94,45 +99,35 @@ func toSeed(object map[string]any) {
 		}
 		disk["volumeName"] = volume
 		if name, known := kept.take(volume); known {
-			if disk["name"] = name; name == nil {
-				delete(disk, "name")
+			if delete(disk, "name"); name != nil {
+				disk["name"] = *name
 			}
 		}
 	})
-	statusToSeed(object, kept)
-	kept.VirtualMachine = nil
+	statusToSeed(object)
 	names{}.write(object, kept, false)
 }
 
-// statusFromSeed takes status.virtualMachine away and returns it if it says
-// something that v1 does not.
-func statusFromSeed(object map[string]any) any {
+// statusFromSeed takes status.virtualMachine away where it says what v1 says
+// too. What says something else stays, and is dropped where v1 is stored: of
+// that, users have no say.
+func statusFromSeed(object map[string]any) {
 	status, _ := object["status"].(map[string]any)
-	instance, ok := status["virtualMachine"]
-	if !ok {
-		return nil
+	if instance, ok := status["virtualMachine"]; !ok || instance != derived(object, status) {
+		return
 	}
 	status = maps.Clone(status)
 	delete(status, "virtualMachine")
 	object["status"] = status
-	if instance == derived(object, status) {
-		return nil
-	}
-	return instance
 }
 
-func statusToSeed(object map[string]any, kept *names) {
-	status, ok := object["status"].(map[string]any)
-	instance := kept.VirtualMachine
-	if instance == nil && ok {
-		instance = derived(object, status)
-	}
-	if instance == nil {
+func statusToSeed(object map[string]any) {
+	status, _ := object["status"].(map[string]any)
+	instance := derived(object, status)
+	if _, given := status["virtualMachine"]; given || instance == nil {
 		return
 	}
-	if status = maps.Clone(status); status == nil {
-		status = map[string]any{}
-	}
+	status = maps.Clone(status)
 	status["virtualMachine"] = instance
 	object["status"] = status
 }

@@ -171,7 +171,7 @@ func keepsNames(got, want any) bool {
 		if json.Unmarshal([]byte(text), &kept) != nil {
 			return nil
 		}
-		out := map[string][]any{"virtualMachine": {kept.VirtualMachine}, "other": {kept.Other}}
+		out := map[string][]any{"other": {kept.Other}}
 		for _, d := range kept.Disks {
 			out["disk "+d.Volume] = append(out["disk "+d.Volume], d.Name)
 		}
@@ -253,4 +253,20 @@ func text(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(raw)
+}
+
+// TestForgedNames: anybody may write the annotation, and says no more by it
+// than names of disks.
+func TestForgedNames(t *testing.T) {
+	for _, forged := range []string{
+		`{"virtualMachine":"somebody-elses"}`, `{"disks":[{"volume":"v","name":{"x":1}}],"virtualMachine":{"a":[1]}}`, `{"disks":[{"volume":"v","name":5}]}`,
+	} {
+		vm := object(t, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: a, annotations: {}}, spec: {template: {spec: {domain: {devices: {disks: [{name: v}]}}}}}}`)
+		vm["metadata"].(map[string]any)["annotations"].(map[string]any)[annotation] = forged
+		got := convert(t, vm, V1Alpha2)
+		want := object(t, `{template: {spec: {domain: {devices: {disks: [{name: v, volumeName: v}]}}}}}`)
+		if diff := cmp.Diff(any(want), got["spec"]); diff != "" || got["status"] != nil {
+			t.Errorf("%s: status %v, -want, +got:\n%s", forged, got["status"], diff)
+		}
+	}
 }

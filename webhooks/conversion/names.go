@@ -10,8 +10,6 @@ import (
 type names struct {
 	// Disks are names of disks, in order, by their volumes.
 	Disks []diskName `json:"disks,omitempty"`
-	// VirtualMachine is a status.virtualMachine that is not the VM's name.
-	VirtualMachine any `json:"virtualMachine,omitempty"`
 	// Other is an annotation of the same key that was not ours.
 	Other *string `json:"other,omitempty"`
 
@@ -22,7 +20,7 @@ type names struct {
 type diskName struct {
 	Volume string `json:"volume"`
 	// Name is nil where the disk has none.
-	Name any `json:"name,omitempty"`
+	Name *string `json:"name,omitempty"`
 }
 
 // read returns what the annotation of an object keeps.
@@ -55,7 +53,7 @@ func parse(text string) *names {
 func (n *names) empty() bool { return n.onlyOther() && n.Other == nil }
 
 // onlyOther reports whether there is nothing of ours.
-func (n *names) onlyOther() bool { return len(n.Disks) == 0 && n.VirtualMachine == nil }
+func (n *names) onlyOther() bool { return len(n.Disks) == 0 }
 
 // index prepares for mentions and take.
 func (n *names) index() *names {
@@ -70,7 +68,7 @@ func (n *names) index() *names {
 func (n *names) mentions(volume string) bool { return len(n.byVolume[volume]) > 0 }
 
 // take returns the first name for a disk of a volume, and forgets it.
-func (n *names) take(volume string) (any, bool) {
+func (n *names) take(volume string) (*string, bool) {
 	free := n.byVolume[volume]
 	if len(free) == 0 {
 		return nil, false
@@ -102,9 +100,6 @@ func (n *names) encode() string {
 // an annotation that was not ours, but looks like it, must be told apart.
 func (n names) write(object map[string]any, kept *names, wrap bool) {
 	n.Disks = append(n.Disks, kept.left()...)
-	if n.VirtualMachine == nil {
-		n.VirtualMachine = kept.VirtualMachine
-	}
 	n.Other = kept.Other
 	switch meta, _ := object["metadata"].(map[string]any); {
 	case n.empty() && kept.present(meta):

@@ -38,7 +38,7 @@ func TestReviewSaysWhatWebhooksSay(t *testing.T) {
 				settings := settingsOf(&f)
 				object := manifest.Object{APIVersion: "kubevirt.io/v1", Kind: kind, JSON: f.Manifest(t)}
 				sameWords(t, settings, object)
-				if kind == string(presets.VirtualMachine) && !f.Config.Addon && !unconverted[id+"/"+f.Name] {
+				if kind == string(presets.VirtualMachine) && !f.Config.Addon {
 					sameWords(t, settings, inSeedVersion(t, object))
 				}
 			})
@@ -91,10 +91,6 @@ func converted(t *testing.T, raw []byte, version string) []byte {
 	}
 	return raw
 }
-
-// unconverted are fixtures that the mutating webhook refuses already, with the
-// path of v1 whatever version was sent. A review has the path of that version.
-var unconverted = map[string]bool{"disk-name-unique/third of many in a VM": true}
 
 func settingsOf(f *validationtest.Fixture) offline.Settings {
 	engine := &presets.Engine{}

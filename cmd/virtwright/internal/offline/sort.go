@@ -188,6 +188,9 @@ func (e *entry) convert(standalone bool) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", e.Where, err)
 	}
+	if status, ok := converted["status"].(map[string]any); ok {
+		delete(status, "virtualMachine") // as where v1 is stored
+	}
 	e.JSON, err = json.Marshal(converted)
 	return err
 }
