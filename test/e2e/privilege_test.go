@@ -24,6 +24,20 @@ func as(user string, groups ...string) dynamic.Interface {
 	return clientOf(config)
 }
 
+// installRoles installs the roles that come with virtwright.
+func installRoles() {
+	GinkgoHelper()
+	files, err := filepath.Glob(roles + "/*.yaml")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(files).NotTo(BeEmpty())
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		Expect(err).NotTo(HaveOccurred())
+		_, _, err = here.kubectl(string(content), "apply", "--server-side", "-f", "-")
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
 // bind gives a user roles in the story's namespace.
 func (s *story) bind(user string, clusterRoles ...string) {
 	GinkgoHelper()
@@ -69,17 +83,7 @@ var _ = Describe("Writing presets", Ordered, func() {
 		return fmt.Sprintf("{%s%s: {spec: {template: {spec: {%s}}}}}", more, layer, part)
 	}
 	var s *story
-	BeforeAll(func() {
-		files, err := filepath.Glob(roles + "/*.yaml")
-		Expect(err).NotTo(HaveOccurred())
-		Expect(files).NotTo(BeEmpty())
-		for _, file := range files {
-			content, err := os.ReadFile(file)
-			Expect(err).NotTo(HaveOccurred())
-			_, _, err = here.kubectl(string(content), "apply", "--server-side", "-f", "-")
-			Expect(err).NotTo(HaveOccurred())
-		}
-	})
+	BeforeAll(installRoles)
 	BeforeEach(func() {
 		s = newStory()
 		s.bind("editor", "edit")
