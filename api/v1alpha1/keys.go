@@ -23,6 +23,10 @@ const AnnotationProvenance = "virtwright.dev/provenance"
 // its owner is gone.
 const AnnotationInstanceOf = "virtwright.dev/instance-of"
 
+// AnnotationTemplate is on an instance that the lifecycle controller made: the
+// hash of the template that it was made of.
+const AnnotationTemplate = "virtwright.dev/template"
+
 // AnnotationSeedNames is on a VirtualMachine written in kubevirt.io/v1alpha2,
 // where disks have a name beside that of their volume: those names.
 const AnnotationSeedNames = "virtwright.dev/v1alpha2-names"

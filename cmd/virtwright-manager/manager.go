@@ -24,6 +24,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/certs"
+	"github.com/virtwright/virtwright/lifecycle/machine"
 	"github.com/virtwright/virtwright/lifecycle/nameconflict"
 	"github.com/virtwright/virtwright/lifecycle/nameindex"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
@@ -116,7 +117,7 @@ func (p *process) watch(ctx context.Context) error {
 func (p *process) awaitKinds(ctx context.Context) bool {
 	log := logr.FromContextOrDiscard(ctx)
 	kinds := p.presets.Kinds()
-	kinds["VirtualMachine"], kinds["VirtualMachineInstance"] = &nameindex.VirtualMachine{}, &nameindex.Instance{}
+	kinds["VirtualMachine"], kinds["VirtualMachineInstance"] = &machine.VirtualMachine{}, &machine.Instance{}
 	for kind, object := range kinds {
 		for told := false; ; told = true {
 			err := p.served(object)
@@ -155,7 +156,7 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	config.QPS, config.Burst = 200, 400
 	config.WarningHandlerWithContext = rest.NoWarnings{} // of old kinds, which we watch on purpose
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, nameindex.AddToScheme, presetcache.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, machine.AddToScheme, presetcache.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("cannot make a scheme: %w", err)
 		}
@@ -181,7 +182,7 @@ func trim(object any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nameindex.Trim(object)
+	return machine.Trim(object)
 }
 
 func (p *process) managerOptions(ctx context.Context, scheme *runtime.Scheme) ctrl.Options {

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/virtwright/virtwright/lifecycle/machine"
 	"github.com/virtwright/virtwright/lifecycle/nameindex"
 	"github.com/virtwright/virtwright/validation/names"
 )
@@ -57,9 +58,9 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(vmi)}}
 	})
 	err := ctrl.NewControllerManagedBy(mgr).Named("name-conflict").
-		For(&nameindex.VirtualMachine{}).
-		Watches(&nameindex.VirtualMachine{}, handler.EnqueueRequestsFromMapFunc(c.sharing)).
-		Watches(&nameindex.Instance{}, sameName).
+		For(&machine.VirtualMachine{}).
+		Watches(&machine.VirtualMachine{}, handler.EnqueueRequestsFromMapFunc(c.sharing)).
+		Watches(&machine.Instance{}, sameName).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(c)
 	if err != nil {
@@ -70,7 +71,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 
 // sharing are the machines with which one shares a disk: they are free once it goes.
 func (c *Controller) sharing(ctx context.Context, object client.Object) []reconcile.Request {
-	vm, ok := object.(*nameindex.VirtualMachine)
+	vm, ok := object.(*machine.VirtualMachine)
 	if !ok || len(vm.Spec.DataVolumeTemplates) == 0 {
 		return nil
 	}
@@ -87,7 +88,7 @@ func (c *Controller) sharing(ctx context.Context, object client.Object) []reconc
 
 // Reconcile looks at one VirtualMachine.
 func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	var cached nameindex.VirtualMachine
+	var cached machine.VirtualMachine
 	if err := c.Client.Get(ctx, req.NamespacedName, &cached); err != nil {
 		c.Metrics.set(req.NamespacedName, false)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -104,7 +105,7 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // observe says what collides with a VM, after a second, live look.
-func (c *Controller) observe(ctx context.Context, vm *nameindex.VirtualMachine) (names.Surroundings, []string, error) {
+func (c *Controller) observe(ctx context.Context, vm *machine.VirtualMachine) (names.Surroundings, []string, error) {
 	m := vm.Machine()
 	m.Identifiers = nil
 	if m.Deleting {
@@ -122,7 +123,7 @@ func (c *Controller) observe(ctx context.Context, vm *nameindex.VirtualMachine) 
 
 // report writes what changed and then says it.
 func (c *Controller) report(ctx context.Context, key types.NamespacedName, seen names.Surroundings, conflicts []string) error {
-	var vm nameindex.VirtualMachine
+	var vm machine.VirtualMachine
 	if err := c.Live.Get(ctx, key, &vm); err != nil {
 		return client.IgnoreNotFound(err)
 	}
@@ -138,7 +139,7 @@ func (c *Controller) report(ctx context.Context, key types.NamespacedName, seen 
 	}
 	events := []*eventsv1.Event{c.event(reference("VirtualMachine", &vm), nil, message)}
 	if i := seen.Instance; i != nil && !i.BelongsTo(&names.Machine{Namespace: key.Namespace, Name: key.Name, UID: vm.UID}) {
-		instance := &nameindex.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name, UID: i.UID}}
+		instance := &machine.Instance{ObjectMeta: metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name, UID: i.UID}}
 		events = append(events, c.event(reference("VirtualMachineInstance", instance), reference("VirtualMachine", &vm), fmt.Sprintf(
 			"VirtualMachine %s has the name of this instance, which is not its own, and cannot start until the instance is gone", vm.Name)))
 	}
@@ -152,7 +153,7 @@ func (c *Controller) report(ctx context.Context, key types.NamespacedName, seen 
 
 // condition sets the condition to message, none where that is empty, and
 // reports whether it was another before.
-func (c *Controller) condition(ctx context.Context, vm *nameindex.VirtualMachine, message string) (bool, error) {
+func (c *Controller) condition(ctx context.Context, vm *machine.VirtualMachine, message string) (bool, error) {
 	before := vm.DeepCopyObject().(client.Object)
 	i := find(vm.Status.Conditions)
 	switch {

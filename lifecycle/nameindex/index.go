@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/virtwright/virtwright/lifecycle/machine"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation/names"
 )
@@ -40,16 +41,16 @@ func (*Index) NeedLeaderElection() bool { return false }
 
 // Start fills the index and returns when it is full.
 func (x *Index) Start(ctx context.Context) error {
-	for _, object := range []client.Object{&VirtualMachine{}, &Instance{}} {
+	for _, object := range []client.Object{&machine.VirtualMachine{}, &machine.Instance{}} {
 		if err := x.Cache.IndexField(ctx, object, byIdentifier, identifiers); err != nil {
 			return fmt.Errorf("cannot index machines: %w", err)
 		}
 	}
-	if err := x.Cache.IndexField(ctx, &VirtualMachine{}, byDisk, disks); err != nil {
+	if err := x.Cache.IndexField(ctx, &machine.VirtualMachine{}, byDisk, disks); err != nil {
 		return fmt.Errorf("cannot index machines: %w", err)
 	}
 	// Each informer must have synced.
-	for _, object := range []client.Object{&VirtualMachine{}, &Instance{}} {
+	for _, object := range []client.Object{&machine.VirtualMachine{}, &machine.Instance{}} {
 		if _, err := x.Cache.GetInformer(ctx, object); err != nil {
 			return fmt.Errorf("cannot watch machines: %w", err)
 		}
@@ -83,10 +84,10 @@ func identifiers(object client.Object) []string {
 func identifierKey(id names.Identifier) string { return string(id.What) + "=" + id.Value }
 
 func digest(object client.Object) names.Machine {
-	if vm, ok := object.(*VirtualMachine); ok {
+	if vm, ok := object.(*machine.VirtualMachine); ok {
 		return vm.Machine()
 	}
-	instance, _ := object.(*Instance)
+	instance, _ := object.(*machine.Instance)
 	return instance.Machine()
 }
 
@@ -97,7 +98,7 @@ func (x *Index) Around(ctx context.Context, m *names.Machine) (names.Surrounding
 		return seen, err
 	}
 	for _, disk := range m.DataVolumes {
-		var vms VirtualMachineList
+		var vms machine.VirtualMachineList
 		if err := x.Cache.List(ctx, &vms, client.InNamespace(m.Namespace), client.MatchingFields{byDisk: disk}, client.UnsafeDisableDeepCopy); err != nil {
 			return seen, fmt.Errorf("cannot look up dataVolumeTemplates: %w", err)
 		}
@@ -125,9 +126,9 @@ func (x *Index) named(ctx context.Context, from client.Reader, m *names.Machine)
 	key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
 	var err error
 	if m.Kind == presets.VirtualMachineInstance {
-		seen.VM, err = get(ctx, from, key, &VirtualMachine{})
+		seen.VM, err = get(ctx, from, key, &machine.VirtualMachine{})
 	} else {
-		seen.Instance, err = get(ctx, from, key, &Instance{})
+		seen.Instance, err = get(ctx, from, key, &machine.Instance{})
 	}
 	return seen, err
 }
@@ -148,7 +149,7 @@ func (x *Index) uses(ctx context.Context, m *names.Machine) (map[names.Identifie
 	uses := map[names.Identifier]names.Use{}
 	for _, id := range m.Identifiers {
 		found := map[types.NamespacedName]bool{}
-		for _, list := range []client.ObjectList{&VirtualMachineList{}, &InstanceList{}} {
+		for _, list := range []client.ObjectList{&machine.VirtualMachineList{}, &machine.InstanceList{}} {
 			if err := x.Cache.List(ctx, list, client.MatchingFields{byIdentifier: identifierKey(id)}, client.UnsafeDisableDeepCopy); err != nil {
 				return nil, fmt.Errorf("cannot look up the %s: %w", id.What, err)
 			}
@@ -164,11 +165,11 @@ func (x *Index) uses(ctx context.Context, m *names.Machine) (map[names.Identifie
 
 func eachKey(list client.ObjectList, visit func(types.NamespacedName)) {
 	switch l := list.(type) {
-	case *VirtualMachineList:
+	case *machine.VirtualMachineList:
 		for i := range l.Items {
 			visit(client.ObjectKeyFromObject(&l.Items[i]))
 		}
-	case *InstanceList:
+	case *machine.InstanceList:
 		for i := range l.Items {
 			visit(client.ObjectKeyFromObject(&l.Items[i]))
 		}
@@ -199,7 +200,7 @@ func (x *Index) Confirm(ctx context.Context, m *names.Machine, seen names.Surrou
 	for disk, others := range seen.Disks {
 		for _, other := range others {
 			key := types.NamespacedName{Namespace: other.Namespace, Name: other.Name}
-			vm, err := get(ctx, x.Live, key, &VirtualMachine{})
+			vm, err := get(ctx, x.Live, key, &machine.VirtualMachine{})
 			if err != nil {
 				return seen, err
 			}
@@ -212,7 +213,7 @@ func (x *Index) Confirm(ctx context.Context, m *names.Machine, seen names.Surrou
 }
 
 // Sharing are the VirtualMachines, other than vm, that have a dataVolumeTemplate of a name that vm has.
-func (x *Index) Sharing(ctx context.Context, vm *VirtualMachine) ([]types.NamespacedName, error) {
+func (x *Index) Sharing(ctx context.Context, vm *machine.VirtualMachine) ([]types.NamespacedName, error) {
 	m := vm.Machine()
 	m.Identifiers = nil
 	seen, err := x.Around(ctx, &m)

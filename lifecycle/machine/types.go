@@ -1,47 +1,102 @@
-package nameindex
+// Package machine has of VirtualMachines and instances what controllers read,
+// for caches: what is not here is not even decoded. Caches stay small, and no
+// field that somebody wrote can make reading slow.
+package machine
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kubevirtv1 "kubevirt.io/api/core/v1"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/validation/names"
+	"github.com/virtwright/virtwright/validation/protection"
 )
 
 // groupVersion is that in which machines are read.
 var groupVersion = schema.GroupVersion{Group: "kubevirt.io", Version: "v1"}
 
-// A VirtualMachine has of one only what names and conditions take. What is not
-// here is not even decoded: caches stay small, and no field that somebody wrote
-// can make reading slow.
+// A VirtualMachine has of one what names and its running state take.
 type VirtualMachine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	Spec struct {
-		DataVolumeTemplates []template `json:"dataVolumeTemplates,omitempty"`
-		Template            *struct {
-			Spec spec `json:"spec"`
-		} `json:"template,omitempty"`
+		Running             *bool                                 `json:"running,omitempty"`
+		RunStrategy         *kubevirtv1.VirtualMachineRunStrategy `json:"runStrategy,omitempty"`
+		DataVolumeTemplates []template                            `json:"dataVolumeTemplates,omitempty"`
+		Template            *Template                             `json:"template,omitempty"`
 	} `json:"spec"`
-	Status struct {
-		Conditions []kubevirtv1.VirtualMachineCondition `json:"conditions,omitempty"`
-	} `json:"status,omitzero"`
+	Status Status `json:"status,omitzero"`
 }
 
-// An Instance has of a VirtualMachineInstance what names take.
+// Status is that of a VirtualMachine, as far as virtwright writes it.
+type Status struct {
+	Created             bool                                          `json:"created,omitempty"`
+	Ready               bool                                          `json:"ready,omitempty"`
+	PrintableStatus     kubevirtv1.VirtualMachinePrintableStatus      `json:"printableStatus,omitempty"`
+	Conditions          []kubevirtv1.VirtualMachineCondition          `json:"conditions,omitempty"`
+	StateChangeRequests []kubevirtv1.VirtualMachineStateChangeRequest `json:"stateChangeRequests,omitempty"`
+	StartFailure        *kubevirtv1.VirtualMachineStartFailure        `json:"startFailure,omitempty"`
+	RunStrategy         kubevirtv1.VirtualMachineRunStrategy          `json:"runStrategy,omitempty"`
+	ObservedGeneration  int64                                         `json:"observedGeneration,omitempty"`
+	DesiredGeneration   int64                                         `json:"desiredGeneration,omitempty"`
+}
+
+// An Instance has of a VirtualMachineInstance what names and running state take.
 type Instance struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
+	Spec   spec           `json:"spec"`
+	Status InstanceStatus `json:"status,omitzero"`
+}
+
+// InstanceStatus is how an instance is.
+type InstanceStatus struct {
+	Phase                     kubevirtv1.VirtualMachineInstancePhase                      `json:"phase,omitempty"`
+	Reason                    string                                                      `json:"reason,omitempty"`
+	Conditions                []kubevirtv1.VirtualMachineInstanceCondition                `json:"conditions,omitempty"`
+	PhaseTransitionTimestamps []kubevirtv1.VirtualMachineInstancePhaseTransitionTimestamp `json:"phaseTransitionTimestamps,omitempty"`
+}
+
+// A Template is that of a VirtualMachine.
+type Template struct {
 	Spec spec `json:"spec"`
+	// Hash stands for the whole template: two that differ have different ones.
+	Hash string `json:"-"`
+}
+
+// UnmarshalJSON reads what is here, and all of it for its hash.
+func (t *Template) UnmarshalJSON(raw []byte) error {
+	type plain Template
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, (*plain)(t)); err != nil {
+		return err
+	}
+	var all any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &all); err != nil {
+		return err
+	}
+	t.Hash = Hash(all)
+	return nil
+}
+
+// Hash is the hash of a template, given as decoded JSON.
+func Hash(template any) string {
+	text, err := json.Marshal(template)
+	if err != nil { // unreachable: it was JSON before
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:12])
 }
 
 // template has metadata that no schema types: anything may be in it.
@@ -148,7 +203,7 @@ func trim(meta *metav1.ObjectMeta) {
 	meta.ManagedFields, meta.Labels = nil, nil
 	kept := map[string]string{}
 	for key, value := range meta.Annotations {
-		if strings.HasPrefix(key, "kubevirt.io/vm-generation") || key == v1alpha1.AnnotationInstanceOf {
+		if key == protection.VMGeneration || key == v1alpha1.AnnotationInstanceOf || key == v1alpha1.AnnotationTemplate {
 			kept[key] = value
 		}
 	}
@@ -160,6 +215,10 @@ func (vm *VirtualMachine) DeepCopyObject() runtime.Object {
 	out := *vm
 	vm.DeepCopyInto(&out.ObjectMeta)
 	out.Status.Conditions = slices.Clone(vm.Status.Conditions)
+	out.Status.StateChangeRequests = slices.Clone(vm.Status.StateChangeRequests)
+	if f := vm.Status.StartFailure; f != nil {
+		out.Status.StartFailure = f.DeepCopy()
+	}
 	return &out
 }
 
@@ -167,6 +226,7 @@ func (vm *VirtualMachine) DeepCopyObject() runtime.Object {
 func (i *Instance) DeepCopyObject() runtime.Object {
 	out := *i
 	i.DeepCopyInto(&out.ObjectMeta)
+	out.Status.Conditions = slices.Clone(i.Status.Conditions)
 	return &out
 }
 

@@ -1,0 +1,177 @@
+package runstate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtwright/virtwright/lifecycle/machine"
+)
+
+// Conditions that virtwright writes besides KubeVirt's.
+const (
+	// InstanceStopped tells how and when the last instance stopped, also after
+	// the next one has started.
+	InstanceStopped kubevirtv1.VirtualMachineConditionType = "InstanceStopped"
+	// NameConflict is another controller's and stays.
+	NameConflict kubevirtv1.VirtualMachineConditionType = "NameConflict"
+)
+
+// Reasons of InstanceStopped.
+const (
+	StoppedOnRequest   = "Requested"
+	StoppedByGuest     = "GuestShutdown"
+	StoppedByCrash     = "Crashed"
+	StoppedBeforeItRan = "StartFailed"
+	StoppedByDeletion  = "Deleted"
+)
+
+// conditions are those of a VirtualMachine: ours, and those of its instance.
+func conditions(vm *machine.VirtualMachine, instance *machine.Instance, s Situation, d Decision, trouble *Trouble) []kubevirtv1.VirtualMachineCondition {
+	was := vm.Status.Conditions
+	out := []kubevirtv1.VirtualMachineCondition{ready(was, instance, s, d)}
+	if instance != nil {
+		for _, c := range instance.Status.Conditions {
+			if c.Type != kubevirtv1.VirtualMachineInstanceReady {
+				out = append(out, copied(c))
+			}
+		}
+	}
+	if trouble == nil {
+		trouble = contradiction(s)
+	}
+	if trouble != nil {
+		out = append(out, since(was, s.Now, kubevirtv1.VirtualMachineCondition{
+			Type: kubevirtv1.VirtualMachineFailure, Status: corev1.ConditionTrue, Reason: trouble.Reason, Message: trouble.Message,
+		}))
+	}
+	if instance != nil && s.own().active() && d.Delete == "" && outdated(vm, instance) {
+		out = append(out, since(was, s.Now, kubevirtv1.VirtualMachineCondition{
+			Type: kubevirtv1.VirtualMachineRestartRequired, Status: corev1.ConditionTrue, Reason: "TemplateChanged",
+			Message: "the template has changed since the instance was started; what is new applies from the next start",
+		}))
+	}
+	if stopped := stopped(vm, s, d); stopped != nil {
+		out = append(out, *stopped)
+	}
+	if i := find(was, NameConflict); i >= 0 {
+		out = append(out, was[i])
+	}
+	return out
+}
+
+// contradiction is what is wrong with the strategy.
+func contradiction(s Situation) *Trouble {
+	switch s.Strategy {
+	case kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyHalted, kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyOnce,
+		kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyWaitAsReceiver:
+		return nil
+	case "":
+		return &Trouble{"InvalidRunStrategy", "spec.running and spec.runStrategy are both set: take one of them out"}
+	}
+	return &Trouble{"InvalidRunStrategy", fmt.Sprintf("spec.runStrategy is %q: want Always, Halted, Manual, Once, RerunOnFailure or WaitAsReceiver", s.Strategy)}
+}
+
+// ready is the condition Ready, which is always there.
+func ready(was []kubevirtv1.VirtualMachineCondition, instance *machine.Instance, s Situation, d Decision) kubevirtv1.VirtualMachineCondition {
+	if instance == nil {
+		return since(was, s.Now, notReady("VMINotExists", absence(d)))
+	}
+	for _, c := range instance.Status.Conditions {
+		if c.Type == kubevirtv1.VirtualMachineInstanceReady {
+			return copied(c)
+		}
+	}
+	return since(was, s.Now, notReady("VMIConditionMissing", "VMI is missing the Ready condition"))
+}
+
+// absence says why there is no instance.
+func absence(d Decision) string {
+	const none = "VMI does not exist"
+	switch d.Waits {
+	case WaitsForBackOff:
+		return fmt.Sprintf("%s: %d instances in a row ended before they ran; the next start is at %s", none, d.Failure.ConsecutiveFailCount, d.Failure.RetryAfterTimestamp.UTC().Format(time.RFC3339))
+	case WaitsForVolumes:
+		return none + ": its data volumes are not filled yet"
+	case WaitsForInstance:
+		return none + ": an instance of this name is there that is not of this VirtualMachine, or is going"
+	}
+	return none
+}
+
+func copied(c kubevirtv1.VirtualMachineInstanceCondition) kubevirtv1.VirtualMachineCondition {
+	return kubevirtv1.VirtualMachineCondition{
+		Type: kubevirtv1.VirtualMachineConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
+		LastProbeTime: c.LastProbeTime, LastTransitionTime: c.LastTransitionTime,
+	}
+}
+
+// stopped says how the last instance stopped; nil where none has. What is said
+// of an instance once stays.
+func stopped(vm *machine.VirtualMachine, s Situation, d Decision) *kubevirtv1.VirtualMachineCondition {
+	var was *kubevirtv1.VirtualMachineCondition
+	if i := find(vm.Status.Conditions, InstanceStopped); i >= 0 {
+		was = &vm.Status.Conditions[i]
+	}
+	reason, uid := s.ending(d)
+	if reason == "" && s.own() == nil && vm.Status.Created && vm.Status.PrintableStatus != kubevirtv1.VirtualMachineStatusStopping &&
+		vm.Status.PrintableStatus != kubevirtv1.VirtualMachineStatusCrashLoopBackOff && vm.Status.PrintableStatus != kubevirtv1.VirtualMachineStatusStopped {
+		reason, uid = StoppedByDeletion, "" // it was there a moment ago
+	}
+	if reason == "" || was != nil && uid != "" && strings.Contains(was.Message, string(uid)) {
+		return was
+	}
+	message := "the instance"
+	if uid != "" {
+		message += " " + string(uid)
+	}
+	return &kubevirtv1.VirtualMachineCondition{
+		Type: InstanceStopped, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(s.Now.Truncate(time.Second)),
+		Message: message + " " + map[string]string{
+			StoppedOnRequest: "was stopped on request", StoppedByGuest: "ended as its guest shut down", StoppedByCrash: "failed while it ran",
+			StoppedBeforeItRan: "failed before it ran", StoppedByDeletion: "was deleted",
+		}[reason],
+	}
+}
+
+// ending says why an instance ends, if one does.
+func (s *Situation) ending(d Decision) (reason string, uid types.UID) {
+	i := s.own()
+	switch {
+	case i == nil || !i.Phase.Final() && !i.Deleting && d.Delete == "":
+		return "", ""
+	case i.Phase == Succeeded && !i.Deleting:
+		return StoppedByGuest, i.UID
+	case i.Phase == Failed && !i.Deleting && i.Ran:
+		return StoppedByCrash, i.UID
+	case i.Phase == Failed && !i.Deleting:
+		return StoppedBeforeItRan, i.UID
+	case s.Strategy == kubevirtv1.RunStrategyHalted, s.stops(i), d.Delete != "":
+		return StoppedOnRequest, i.UID
+	}
+	return StoppedByDeletion, i.UID
+}
+
+// since is a condition with the time of the one there was, if its status is the same.
+func since(was []kubevirtv1.VirtualMachineCondition, now time.Time, c kubevirtv1.VirtualMachineCondition) kubevirtv1.VirtualMachineCondition {
+	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
+	if i := find(was, c.Type); i >= 0 && was[i].Status == c.Status {
+		c.LastTransitionTime, c.LastProbeTime = was[i].LastTransitionTime, was[i].LastProbeTime
+	}
+	return c
+}
+
+// notReady is the condition Ready of what is not.
+func notReady(reason, message string) kubevirtv1.VirtualMachineCondition {
+	return kubevirtv1.VirtualMachineCondition{Type: kubevirtv1.VirtualMachineReady, Status: corev1.ConditionFalse, Reason: reason, Message: message}
+}
+
+func find(list []kubevirtv1.VirtualMachineCondition, kind kubevirtv1.VirtualMachineConditionType) int {
+	return slices.IndexFunc(list, func(c kubevirtv1.VirtualMachineCondition) bool { return c.Type == kind })
+}

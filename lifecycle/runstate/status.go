@@ -1,0 +1,138 @@
+package runstate
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/machine"
+	"github.com/virtwright/virtwright/validation/protection"
+)
+
+// A Trouble is why something could not be done.
+type Trouble struct{ Reason, Message string }
+
+// Status is what status shall say of a VirtualMachine once the decision about
+// its situation has been carried out, or could not be.
+func Status(vm *machine.VirtualMachine, instance *machine.Instance, s Situation, d Decision, trouble *Trouble) machine.Status {
+	i := s.own()
+	if i == nil {
+		instance = nil
+	}
+	created := i != nil || d.Create && trouble == nil
+	out := machine.Status{
+		Created:      created,
+		StartFailure: d.Failure, RunStrategy: s.before(d, created),
+	}
+	out.StateChangeRequests = d.Requests
+	out.Ready = i != nil && isTrue(instance.Status.Conditions, kubevirtv1.VirtualMachineInstanceReady)
+	out.PrintableStatus = printable(instance, s, d, created)
+	out.ObservedGeneration, out.DesiredGeneration = generations(vm, instance, created)
+	out.Conditions = conditions(vm, instance, s, d, trouble)
+	return out
+}
+
+// before is what Situation.Before is next time.
+func (s *Situation) before(d Decision, created bool) Strategy {
+	switch {
+	case d.Strategy != "":
+		return d.Strategy
+	case s.Deletion != NotDeleted, s.Strategy == "":
+		return s.Before
+	case !created && (s.Strategy == kubevirtv1.RunStrategyRerunOnFailure || s.Strategy == kubevirtv1.RunStrategyOnce):
+		return s.Before
+	}
+	return s.Strategy
+}
+
+// printable is the status in one word, as KubeVirt has them.
+func printable(instance *machine.Instance, s Situation, d Decision, created bool) kubevirtv1.VirtualMachinePrintableStatus {
+	crashing := d.Failure != nil && d.Failure.ConsecutiveFailCount > 0 && (s.restarts() || s.Strategy == kubevirtv1.RunStrategyOnce)
+	switch {
+	case s.Deletion != NotDeleted:
+		return kubevirtv1.VirtualMachineStatusTerminating
+	case instance != nil && s.own().Phase.Final() && crashing:
+		return kubevirtv1.VirtualMachineStatusCrashLoopBackOff
+	case instance != nil:
+		return printableOf(instance, s.own(), d)
+	case created:
+		return kubevirtv1.VirtualMachineStatusStarting
+	case s.Volumes == Stuck:
+		return kubevirtv1.VirtualMachineStatusDataVolumeError
+	case s.Volumes == Filling:
+		return kubevirtv1.VirtualMachineStatusProvisioning
+	case crashing:
+		return kubevirtv1.VirtualMachineStatusCrashLoopBackOff
+	case s.Strategy == kubevirtv1.RunStrategyWaitAsReceiver:
+		return kubevirtv1.VirtualMachineStatusWaitingForReceiver
+	}
+	return kubevirtv1.VirtualMachineStatusStopped
+}
+
+// printableOf is the status of a machine that has an instance.
+func printableOf(instance *machine.Instance, i *Instance, d Decision) kubevirtv1.VirtualMachinePrintableStatus {
+	switch {
+	case i.Deleting || d.Delete != "":
+		return kubevirtv1.VirtualMachineStatusStopping
+	case i.Phase == Running && isTrue(instance.Status.Conditions, kubevirtv1.VirtualMachineInstancePaused):
+		return kubevirtv1.VirtualMachineStatusPaused
+	case i.Phase == Running:
+		return kubevirtv1.VirtualMachineStatusRunning
+	case i.Phase.Final():
+		return kubevirtv1.VirtualMachineStatusStopped
+	}
+	return starting(instance.Status.Conditions)
+}
+
+// starting says what keeps an instance from running, if anything does.
+func starting(conditions []kubevirtv1.VirtualMachineInstanceCondition) kubevirtv1.VirtualMachinePrintableStatus {
+	for _, c := range conditions {
+		if c.Status != corev1.ConditionFalse {
+			continue
+		}
+		switch {
+		case c.Type == kubevirtv1.VirtualMachineInstanceConditionType(corev1.PodScheduled) && c.Reason == corev1.PodReasonUnschedulable:
+			return kubevirtv1.VirtualMachineStatusUnschedulable
+		case c.Type != kubevirtv1.VirtualMachineInstanceSynchronized:
+		case c.Reason == "FailedPvcNotFound":
+			return kubevirtv1.VirtualMachineStatusPvcNotFound
+		case c.Reason == "ErrImagePull":
+			return kubevirtv1.VirtualMachineStatusErrImagePull
+		case c.Reason == "ImagePullBackOff":
+			return kubevirtv1.VirtualMachineStatusImagePullBackOff
+		}
+	}
+	return kubevirtv1.VirtualMachineStatusStarting
+}
+
+// generations are that of which the instance is, and that of the VM. A change
+// of anything but the template is no difference.
+func generations(vm *machine.VirtualMachine, instance *machine.Instance, created bool) (observed, desired int64) {
+	if !created {
+		return vm.Status.ObservedGeneration, vm.Status.DesiredGeneration
+	}
+	observed = vm.Generation
+	if instance != nil && outdated(vm, instance) {
+		if made, err := strconv.ParseInt(instance.Annotations[protection.VMGeneration], 10, 64); err == nil {
+			observed = made
+		}
+	}
+	return observed, vm.Generation
+}
+
+// outdated reports whether the template has changed since the instance was made.
+func outdated(vm *machine.VirtualMachine, instance *machine.Instance) bool {
+	made := instance.Annotations[v1alpha1.AnnotationTemplate]
+	return made != "" && vm.Spec.Template != nil && made != vm.Spec.Template.Hash
+}
+
+func isTrue(conditions []kubevirtv1.VirtualMachineInstanceCondition, kind kubevirtv1.VirtualMachineInstanceConditionType) bool {
+	for _, c := range conditions {
+		if c.Type == kind {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
