@@ -10,21 +10,22 @@ import (
 
 // arrows lists, for each tree of packages, the other trees that it may import.
 var arrows = map[string][]string{
-	"api":                {},
-	"api/tools":          {},
-	"presets/provenance": {"api"},
-	"presets":            {"api", "presets/provenance"},
-	"validation":         {"api", "presets", "presets/provenance"},
-	"domain":             {"api", "presets/provenance"},
-	"webhooks":           {"api", "presets", "presets/provenance", "validation", "domain"},
-	"lifecycle":          {"api", "presets", "presets/provenance", "validation", "domain"},
-	"certs":              {},
-	"cmd":                {"api", "presets", "presets/provenance", "validation", "domain", "webhooks", "lifecycle", "certs"},
-	"test":               {"api", "presets", "presets/provenance", "validation", "domain", "webhooks", "lifecycle", "certs", "cmd"},
+	"api":                            {},
+	"api/tools":                      {},
+	"presets/provenance":             {"api"},
+	"presets":                        {"api", "presets/provenance"},
+	"validation":                     {"api", "presets", "presets/provenance"},
+	"domain":                         {"api", "presets/provenance"},
+	"webhooks":                       {"api", "presets", "presets/provenance", "validation", "domain"},
+	"lifecycle":                      {"api", "presets", "presets/provenance", "validation", "domain", "lifecycle/subresources/verdict"},
+	"lifecycle/subresources/verdict": {"api"},
+	"certs":                          {},
+	"cmd":                            {"api", "presets", "presets/provenance", "validation", "domain", "webhooks", "lifecycle", "certs"},
+	"test":                           {"api", "presets", "presets/provenance", "validation", "domain", "webhooks", "lifecycle", "certs", "cmd"},
 }
 
 // pure are the trees that reach no cluster, socket, file, clock or chance.
-var pure = []string{"api", "presets/provenance", "presets", "validation", "domain"}
+var pure = []string{"api", "presets/provenance", "presets", "validation", "domain", "lifecycle/subresources/verdict"}
 
 // impure are imports that reach one of these, with everything below them.
 var impure = []string{

@@ -22,15 +22,8 @@ func Restart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstan
 	if err != nil {
 		return nil, err
 	}
-	if c.has(kubevirtv1.VirtualMachineConditionType(kubevirtv1.VirtualMachineInstanceVolumesChange)) {
-		return nil, c.conflict(recovery)
-	}
-	switch c.strategy {
-	case kubevirtv1.RunStrategyHalted, kubevirtv1.RunStrategyOnce:
-		return nil, c.conflict("RunStategy %s does not support manual restart requests", c.strategy) // KubeVirt's spelling
-	case kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyWaitAsReceiver:
-	default:
-		return nil, apierrors.NewInternalError(errUnknown(c.strategy))
+	if err := c.restartable(); err != nil {
+		return nil, err
 	}
 	if c.vmi == nil {
 		return nil, c.conflict("VM is not running: Halted")
@@ -43,4 +36,18 @@ func Restart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstan
 		changes.Instance, changes.Undo = c.grace(forced)
 	}
 	return changes, nil
+}
+
+// restartable is nil for a VM that a restart is for, running or not.
+func (c *call) restartable() error {
+	if c.has(kubevirtv1.VirtualMachineConditionType(kubevirtv1.VirtualMachineInstanceVolumesChange)) {
+		return c.conflict(recovery)
+	}
+	switch c.strategy {
+	case kubevirtv1.RunStrategyHalted, kubevirtv1.RunStrategyOnce:
+		return c.conflict("RunStategy %s does not support manual restart requests", c.strategy) // KubeVirt's spelling
+	case kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyWaitAsReceiver:
+		return nil
+	}
+	return apierrors.NewInternalError(errUnknown(c.strategy))
 }

@@ -33,16 +33,13 @@ func (c *call) end(o *kubevirtv1.StopOptions) (*Changes, error) {
 	case kubevirtv1.RunStrategyWaitAsReceiver:
 		return &Changes{}, nil
 	case kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyRerunOnFailure:
-		if c.lives() {
-			return c.asking(c.stop())
+		if !c.lives() {
+			return c.stopWaiting()
 		}
-		if c.startPending() {
-			return &Changes{Status: c.withdraw()}, nil
-		}
-		return nil, c.conflict("VM is not running")
+		return c.asking(c.stop())
 	case kubevirtv1.RunStrategyHalted:
 		if !c.lives() {
-			return nil, c.conflict("VM is not running")
+			return c.stopWaiting()
 		}
 		if is := c.vmi.Spec.TerminationGracePeriodSeconds; o.GracePeriod == nil || is != nil && *o.GracePeriod >= *is {
 			return nil, c.conflict("Halted only supports manual stop requests with a shorter graceperiod")
@@ -52,13 +49,13 @@ func (c *call) end(o *kubevirtv1.StopOptions) (*Changes, error) {
 	return nil, apierrors.NewInternalError(errUnknown(c.strategy))
 }
 
-// startPending reports whether a start waits to be done: for volumes, or for
-// the end of a back-off.
-func (c *call) startPending() bool {
+// stopWaiting decides for a VM that does not run: there is something to stop
+// only where a start waits to be done, for volumes or for the end of a back-off.
+func (c *call) stopWaiting() (*Changes, error) {
 	for _, pending := range c.vm.Status.StateChangeRequests {
 		if pending.Action == kubevirtv1.StartRequest {
-			return true
+			return &Changes{Status: c.withdraw()}, nil
 		}
 	}
-	return false
+	return nil, c.conflict("VM is not running")
 }
