@@ -37,6 +37,19 @@ func withDisk(name string) string {
 	return strings.Replace(text, "devices: {}", "devices: {disks: [{name: root}]}", 1)
 }
 
+// awaitCollector waits until the garbage collector watches instances, which it
+// begins some time after their CRD is there. Who orphans before that loses them.
+func (s *story) awaitCollector() {
+	GinkgoHelper()
+	const gone = "ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: none, uid: 5a0e3b4c-0000-4000-8000-00000000dead}]"
+	_, err := s.as(clientAs(trusted), instance).Create(here.ctx, s.parse(tinyInstance("probe", ", "+gone)), metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func() bool {
+		_, err := s.of(instance).Get(here.ctx, "probe", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	}, "90s").Should(BeTrue())
+}
+
 // conflictOn is the message of the condition NameConflict, empty without it.
 func (s *story) conflictOn(name string) string {
 	GinkgoHelper()
@@ -107,6 +120,7 @@ var _ = Describe("The name of a machine", func() {
 	})
 
 	It("goes to the next VM, with the orphan that has it", func() {
+		s.awaitCollector()
 		vm := s.create(tinyVM("web", ""))
 		_, err := asTrusted(tinyInstance("web", owned(vm)+", annotations: {virtwright.dev/instance-of: "+string(vm.GetUID())+"}"))
 		Expect(err).NotTo(HaveOccurred())
