@@ -1,0 +1,77 @@
+package subresources
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Where API servers tell how they vouch for users.
+const (
+	authenticationNamespace = "kube-system"
+	authenticationName      = "extension-apiserver-authentication"
+)
+
+// A frontProxy knows how API servers vouch for users, and follows when that
+// changes. It is the certificate authority of their client certificates.
+type frontProxy struct {
+	*dynamiccertificates.ConfigMapCAController
+	headers *headerrequest.RequestHeaderAuthRequestController
+}
+
+var (
+	_ dynamiccertificates.CAContentProvider = (*frontProxy)(nil)
+	_ dynamiccertificates.ControllerRunner  = (*frontProxy)(nil)
+)
+
+// newFrontProxy waits until the ConfigMap can be read.
+func newFrontProxy(ctx context.Context, clients kubernetes.Interface, log logr.Logger) (*frontProxy, error) {
+	authority, err := dynamiccertificates.NewDynamicCAFromConfigMapController(
+		"front-proxy", authenticationNamespace, authenticationName, "requestheader-client-ca-file", clients)
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch the certificate authority of API servers: %w", err)
+	}
+	headers := headerrequest.NewRequestHeaderAuthRequestController(authenticationName, authenticationNamespace, clients,
+		"requestheader-username-headers", "requestheader-uid-headers", "requestheader-group-headers",
+		"requestheader-extra-headers-prefix", "requestheader-allowed-names")
+	for ctx.Err() == nil {
+		if err = headers.RunOnce(ctx); err == nil {
+			break
+		}
+		log.Error(err, "Cannot read how API servers vouch for users; trying again", "configMap", authenticationNamespace+"/"+authenticationName)
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Second):
+		}
+	}
+	return &frontProxy{authority, headers}, nil
+}
+
+// Run follows changes until the context ends.
+func (p *frontProxy) Run(ctx context.Context, workers int) {
+	go p.headers.Run(ctx, workers)
+	p.ConfigMapCAController.Run(ctx, workers)
+}
+
+// known reports whether there is anybody to believe.
+func (p *frontProxy) known() bool { return len(p.CurrentCABundleContent()) > 0 }
+
+func (p *frontProxy) config() *authenticatorfactory.RequestHeaderConfig {
+	follow := func(strings func() []string) headerrequest.StringSliceProvider {
+		return headerrequest.StringSliceProviderFunc(strings)
+	}
+	return &authenticatorfactory.RequestHeaderConfig{
+		CAContentProvider:   p,
+		UsernameHeaders:     follow(p.headers.UsernameHeaders),
+		UIDHeaders:          follow(p.headers.UIDHeaders),
+		GroupHeaders:        follow(p.headers.GroupHeaders),
+		ExtraHeaderPrefixes: follow(p.headers.ExtraHeaderPrefixes),
+		AllowedClientNames:  follow(p.headers.AllowedClientNames),
+	}
+}

@@ -1,0 +1,52 @@
+package subresources
+
+import (
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/endpoints/openapi"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// openAPI is how the API is described, in both versions.
+func openAPI() (*common.Config, *common.OpenAPIV3Config) {
+	namer := openapi.NewDefinitionNamer(scheme())
+	v2, v3 := genericapiserver.DefaultOpenAPIConfig(definitions, namer), genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
+	v2.Info.Title, v3.Info.Title = Group, Group
+	return v2, v3
+}
+
+// definitions are those of what is sent and answered, and no others: Kubernetes'
+// own would take a megabyte.
+func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+	out := map[string]common.OpenAPIDefinition{}
+	known := apiextensions.GetOpenAPIDefinitions(ref)
+	for _, name := range []string{
+		metav1.APIGroup{}.OpenAPIModelName(), metav1.APIGroupList{}.OpenAPIModelName(), metav1.APIResource{}.OpenAPIModelName(),
+		metav1.APIResourceList{}.OpenAPIModelName(), metav1.GroupVersionForDiscovery{}.OpenAPIModelName(),
+		metav1.ServerAddressByClientCIDR{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName(), version.Info{}.OpenAPIModelName(),
+	} {
+		out[name] = known[name]
+	}
+	const options = "kubevirt.io/api/core/v1."
+	out[options+"StartOptions"] = optionsSchema(map[string]spec.Schema{
+		"paused": *spec.BooleanProperty().WithDescription("start the guest paused"),
+	})
+	out[options+"StopOptions"] = optionsSchema(map[string]spec.Schema{
+		"gracePeriod": *spec.Int64Property().WithDescription("seconds that the guest has to end"),
+	})
+	out[options+"RestartOptions"] = optionsSchema(map[string]spec.Schema{
+		"gracePeriodSeconds": *spec.Int64Property().WithDescription("0: restart by force; no other value is supported"),
+	})
+	return out
+}
+
+// optionsSchema describes options, with what all of them have.
+func optionsSchema(properties map[string]spec.Schema) common.OpenAPIDefinition {
+	properties["apiVersion"], properties["kind"] = *spec.StringProperty(), *spec.StringProperty()
+	properties["dryRun"] = *spec.ArrayProperty(spec.StringProperty()).WithDescription("All: change nothing, and answer as if")
+	return common.OpenAPIDefinition{Schema: spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}, Properties: properties}}}
+}

@@ -1,0 +1,110 @@
+package subresources
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtwright/virtwright/lifecycle/subresources/verdict"
+)
+
+// attempts is how often a verdict is made anew because what it was about changed
+// before it was carried out.
+const attempts = 5
+
+// A power is what a call does to a machine.
+type power struct {
+	// options returns empty options.
+	options func() any
+	// judge decides, and returns what the options say about a dry run.
+	judge func(options any, now *seen) (*verdict.Changes, error)
+	dry   func(options any) []string
+}
+
+// powers by name.
+var powers = map[string]*power{
+	"start":   powerOf(verdict.Start, func(o *kubevirtv1.StartOptions) []string { return o.DryRun }),
+	"stop":    powerOf(verdict.Stop, func(o *kubevirtv1.StopOptions) []string { return o.DryRun }),
+	"restart": powerOf(verdict.Restart, func(o *kubevirtv1.RestartOptions) []string { return o.DryRun }),
+}
+
+func powerOf[O any](judge func(*kubevirtv1.VirtualMachine, *kubevirtv1.VirtualMachineInstance, *O) (*verdict.Changes, error), dry func(*O) []string) *power {
+	return &power{
+		options: func() any { return new(O) },
+		judge: func(options any, now *seen) (*verdict.Changes, error) {
+			return judge(now.vm, now.vmi, options.(*O))
+		},
+		dry: func(options any) []string { return dry(options.(*O)) },
+	}
+}
+
+// call does what a request asks for.
+func (p *power) call(machines *machines, r *http.Request) error {
+	info, err := subject(r)
+	if err != nil {
+		return err
+	}
+	body, err := read(r, maxOptions)
+	if err != nil {
+		return err
+	}
+	options := p.options()
+	if err := decode(body, options); err != nil {
+		return err
+	}
+	dryRun := slices.Concat(p.dry(options), r.URL.Query()["dryRun"])
+	if problems := metav1validation.ValidateDryRun(field.NewPath("dryRun"), dryRun); len(problems) > 0 {
+		return apierrors.NewInvalid(kindOf(options), info.Name, problems)
+	}
+	name := types.NamespacedName{Namespace: info.Namespace, Name: info.Name}
+	return machines.change(r.Context(), name, len(dryRun) > 0, func(now *seen) (*verdict.Changes, error) {
+		return p.judge(options, now)
+	})
+}
+
+// change carries a verdict out, or says why not. What loses a race is judged
+// anew, so that a caller hears of a conflict only where there is one.
+func (m *machines) change(ctx context.Context, name types.NamespacedName, dry bool, judge func(*seen) (*verdict.Changes, error)) error {
+	var before *seen
+	var refused error
+	for range attempts {
+		now, err := m.look(ctx, name)
+		switch {
+		case err != nil:
+			return err
+		case refused != nil && !now.differs(before, refused):
+			return publicly(refused)
+		}
+		changes, err := judge(now)
+		if err != nil {
+			return err
+		}
+		if refused = m.apply(ctx, name, changes, dry); !mayBeLate(refused) {
+			return publicly(refused)
+		}
+		before = now
+	}
+	return apierrors.NewConflict(verdict.Resource, name.Name, errors.New("others go on changing it; try again"))
+}
+
+// mayBeLate reports whether a patch may have been refused because the object
+// changed: API servers refuse a failed test as they do an invalid object.
+func mayBeLate(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsConflict(err) }
+
+// publicly is an error of a patch as a caller sees it. What API servers say of
+// the object is told; what they say of this server is not the caller's fault.
+func publicly(err error) error {
+	switch {
+	case err == nil, apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsConflict(err), apierrors.IsNotFound(err),
+		apierrors.IsBadRequest(err), apierrors.IsTooManyRequests(err):
+		return err
+	}
+	return apierrors.NewInternalError(err)
+}

@@ -1,0 +1,87 @@
+package subresources
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/emicklei/go-restful/v3"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+)
+
+// everything is what clients may send and accept: KubeVirt's send no content type.
+const everything = "*/*"
+
+// route adds the calls of a version.
+func (s *Server) route(service *restful.WebService, may authorizer.UnconditionalAuthorizer) {
+	const machine = "/namespaces/{namespace}/virtualmachines/{name}/"
+	add := func(b *restful.RouteBuilder, does http.HandlerFunc) {
+		service.Route(b.Consumes(everything).Produces(everything).To(func(in *restful.Request, out *restful.Response) {
+			does(out.ResponseWriter, in.Request)
+		}))
+	}
+	namespace := service.PathParameter("namespace", "namespace of the virtual machine")
+	name := service.PathParameter("name", "name of the virtual machine")
+	dryRun := service.QueryParameter("dryRun", "All: change nothing, and answer as if")
+	for verb, power := range powers {
+		doc := verb + " a virtual machine"
+		add(service.PUT(machine+verb).Operation(verb+"VirtualMachine").Doc(doc).Param(namespace).Param(name).Param(dryRun).
+			Reads(power.options()).Returns(http.StatusAccepted, "Accepted", nil), s.handler(power))
+		add(service.GET(machine+verb).Operation(verb+"VirtualMachineByGet").Doc(doc+", where that is allowed").Param(namespace).Param(name).Param(dryRun).
+			Returns(http.StatusAccepted, "Accepted", nil), s.byGet(verb, power))
+	}
+	expander := &expander{Presets: s.options.Presets, machines: s.machines, authorizer: may}
+	add(service.GET(machine+"expand-spec").Operation("expandVirtualMachine").Doc("what presets make of a stored virtual machine").
+		Param(namespace).Param(name).Returns(http.StatusOK, "OK", runtime.RawExtension{}), expander.stored)
+	add(service.PUT("/namespaces/{namespace}/expand-vm-spec").Operation("expandVirtualMachineSpec").Doc("what presets make of a virtual machine").
+		Param(namespace).Reads(runtime.RawExtension{}).Returns(http.StatusOK, "OK", runtime.RawExtension{}), expander.sent)
+	add(service.GET("/version").Operation("version").Doc("version of the KubeVirt whose API this is").
+		Returns(http.StatusOK, "OK", version.Info{}), func(w http.ResponseWriter, _ *http.Request) { answer(w, s.options.Version) })
+	add(service.GET("/healthz").Operation("healthz").Doc("whether this API is served").
+		Returns(http.StatusOK, "OK", nil), func(w http.ResponseWriter, _ *http.Request) { answer(w, map[string]string{"status": "ok"}) })
+}
+
+// handler answers calls of a power.
+func (s *Server) handler(p *power) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := p.call(s.machines, r); err != nil {
+			refuse(w, err)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+	}
+}
+
+// byGet answers calls with GET, which has no body.
+func (s *Server) byGet(verb string, p *power) http.HandlerFunc {
+	if s.options.AllowGet {
+		return s.handler(p)
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
+		err := apierrors.NewMethodNotSupported(schema.GroupResource{Group: Group, Resource: "virtualmachines/" + verb}, http.MethodGet)
+		err.ErrStatus.Message += "; use PUT, which needs the right to update: GET is answered only where an administrator has allowed it"
+		w.Header().Set("Allow", http.MethodPut)
+		refuse(w, err)
+	}
+}
+
+// subject is what a request is about.
+func subject(r *http.Request) (*apirequest.RequestInfo, error) {
+	info, ok := apirequest.RequestInfoFrom(r.Context())
+	if !ok {
+		return nil, apierrors.NewInternalError(fmt.Errorf("no request info for %s", r.URL.Path))
+	}
+	return info, nil
+}
+
+// kindOf is the kind of the options of a verb, for error messages.
+func kindOf(options any) schema.GroupKind {
+	name := fmt.Sprintf("%T", options)
+	return schema.GroupKind{Group: kubevirtv1.SubresourceGroupName, Kind: name[strings.LastIndex(name, ".")+1:]}
+}
