@@ -1,9 +1,11 @@
 // Command virtwright shows, without a cluster, what virtwright makes of sparse
 // virtual machines: it expands them, explains every field and says what would be
-// refused. Installed as kubectl-virtwright it is a plugin of kubectl.
+// refused. In a cluster it starts, stops and restarts them. Installed as
+// kubectl-virtwright it is a plugin of kubectl.
 //
-// It exits with 0 when all is fine, with 1 when an object or a preset is
-// refused, and with 2 when it is used wrongly or cannot read its input.
+// It exits with 0 when all is fine, with 1 when an object, a preset or a request
+// is refused, with 2 when it is used wrongly or cannot read its input or reach
+// the cluster, and with 3 when it waited and the machine did not get there.
 package main
 
 import (
@@ -21,6 +23,7 @@ const (
 	exitFine    = 0
 	exitRefused = 1
 	exitUsage   = 2
+	exitWaited  = 3
 )
 
 func main() {
@@ -50,11 +53,15 @@ var errTold = errors.New("something is refused")
 // exitCode is 1 only where everything could be read and some of it is refused.
 func exitCode(err error) int {
 	var refusal *offline.Refusal
+	var no declined
+	var never unfinished
 	switch {
 	case err == nil:
 		return exitFine
-	case errors.As(err, &refusal), errors.Is(err, errTold):
+	case errors.As(err, &refusal), errors.Is(err, errTold), errors.As(err, &no):
 		return exitRefused
+	case errors.As(err, &never):
+		return exitWaited
 	}
 	return exitUsage
 }

@@ -15,18 +15,26 @@ const (
 )
 
 const rootHelp = `Make sparse virtual machines whole, say where each field came from and what would be
-refused: offline, with the engine and the rules that run in the cluster.
+refused: offline, with the engine and the rules that run in the cluster. Start, stop and
+restart virtual machines in a cluster.
 
 Exit codes:
   0  all is fine (warnings do not count)
-  1  an object or a preset is refused, as a cluster would refuse it
-  2  wrong usage, or input that cannot be read`
+  1  an object or a preset is refused, as a cluster would refuse it; a cluster refuses a request
+  2  wrong usage, input that cannot be read, or a cluster that cannot be asked
+  3  a machine did not get in time where it was waited for`
+
+// The groups of commands.
+const (
+	groupOffline = "offline"
+	groupCluster = "cluster"
+)
 
 // newRoot returns the command as it is called under a name.
 func newRoot(name string, s streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:           program,
-		Short:         "Make sparse virtual machines whole, offline",
+		Short:         "Make sparse virtual machines whole, and run them",
 		Long:          rootHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -48,7 +56,16 @@ func newRoot(name string, s streams) *cobra.Command {
 		}
 		return fmt.Errorf("%w (see %s --help)", err, c.CommandPath())
 	})
-	root.AddCommand(newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newVersion(s))
+	root.AddGroup(&cobra.Group{ID: groupOffline, Title: "Offline:"}, &cobra.Group{ID: groupCluster, Title: "In a cluster:"})
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add(groupOffline, newExpand(shown, s), newExplain(shown, s), newValidate(shown, s))
+	add(groupCluster, newStart(shown, s), newStop(shown, s), newRestart(shown, s))
+	root.AddCommand(newVersion(s))
 	return root
 }
 

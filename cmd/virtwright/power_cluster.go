@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+)
+
+// connection are the flags that say which cluster, who asks, and in which namespace.
+type connection struct {
+	kubeconfig string
+	overrides  clientcmd.ConfigOverrides
+}
+
+// declare adds the flags of kubectl. Help lists those that people type.
+func (o *connection) declare(c *cobra.Command) {
+	c.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "path to the kubeconfig file; else that of $KUBECONFIG, or ~/.kube/config")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.CurrentContext.Description = "context of the kubeconfig; else its current one"
+	names.ContextOverrideFlags.Namespace.Description = "namespace of the machine; else that of the context"
+	names.AuthOverrideFlags.Impersonate.Description = "user to impersonate"
+	clientcmd.BindOverrideFlags(&o.overrides, c.Flags(), names)
+	for _, flag := range []string{
+		clientcmd.FlagClusterName, clientcmd.FlagAuthInfoName, clientcmd.FlagAPIServer, clientcmd.FlagTLSServerName,
+		clientcmd.FlagInsecure, clientcmd.FlagCertFile, clientcmd.FlagKeyFile, clientcmd.FlagCAFile, clientcmd.FlagBearerToken,
+		clientcmd.FlagImpersonateUID, clientcmd.FlagImpersonateGroup, clientcmd.FlagUsername, clientcmd.FlagPassword,
+		clientcmd.FlagTimeout, clientcmd.FlagProxyURL, clientcmd.FlagDisableCompression,
+	} {
+		// It fails only for a flag that does not exist.
+		_ = c.Flags().MarkHidden(flag)
+	}
+}
+
+// clusterClient is a cluster, as somebody, in a namespace.
+type clusterClient struct {
+	namespace string
+	// verbs sends requests to start, stop and restart.
+	verbs rest.Interface
+	vms   dynamic.ResourceInterface
+	vmis  dynamic.ResourceInterface
+}
+
+func (o *connection) connect() (*clusterClient, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.overrides)
+	config, err := loaded.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell which cluster to ask: %w", err)
+	}
+	namespace, _, err := loaded.Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell which namespace is meant: %w", err)
+	}
+	c, err := newClusterClient(rest.AddUserAgent(config, program), namespace)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a client of %s: %w", config.Host, err)
+	}
+	return c, nil
+}
+
+func newClusterClient(config *rest.Config, namespace string) (*clusterClient, error) {
+	config = rest.CopyConfig(config)
+	config.WarningHandler = rest.NoWarnings{} // of kinds that this program chose
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // which errors come in
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	verbs, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	kind := func(resource string) dynamic.ResourceInterface {
+		return objects.Resource(kubevirtv1.GroupVersion.WithResource(resource)).Namespace(namespace)
+	}
+	return &clusterClient{namespace: namespace, verbs: verbs, vms: kind("virtualmachines"), vmis: kind("virtualmachineinstances")}, nil
+}
+
+// machine reads a VM.
+func (c *clusterClient) machine(ctx context.Context, name string) (*kubevirtv1.VirtualMachine, error) {
+	got, err := c.vms.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return decoded[kubevirtv1.VirtualMachine](got)
+}
+
+// instance reads the VMI of a VM, nil where there is none.
+func (c *clusterClient) instance(ctx context.Context, name string) (*kubevirtv1.VirtualMachineInstance, error) {
+	got, err := c.vmis.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decoded[kubevirtv1.VirtualMachineInstance](got)
+}
+
+func decoded[T any](in *unstructured.Unstructured) (*T, error) {
+	out := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(in.Object, out); err != nil {
+		return nil, fmt.Errorf("cannot read %s %s: %w", in.GetKind(), in.GetName(), err)
+	}
+	return out, nil
+}

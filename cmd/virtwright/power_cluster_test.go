@@ -1,0 +1,275 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/virtwright/virtwright/test/controlplane"
+	"github.com/virtwright/virtwright/test/standin"
+)
+
+// ground is a cluster with the kinds of KubeVirt and nothing that runs them.
+type ground struct {
+	*controlplane.ControlPlane
+	t *testing.T
+}
+
+func (g *ground) kubectl(stdin string, args ...string) string {
+	g.t.Helper()
+	out, _, err := g.Kubectl(g.t.Context(), stdin, args...)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return out
+}
+
+// create makes VMs named as what is in their spec.
+func (g *ground) create(vms map[string]string) {
+	g.t.Helper()
+	for name, spec := range vms {
+		g.kubectl("apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: "+name+"}\n"+
+			"spec: {"+spec+", template: {spec: {domain: {devices: {}}}}}\n", "create", "-f", "-")
+	}
+}
+
+// TestPowerCluster asks a real API server, first without the API of the verbs.
+func TestPowerCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
+	g := &ground{controlplane.ForTest(t, controlplane.Options{}), t}
+	if err := g.InstallCRDs(t.Context(), "../../charts/virtwright/files/crds"); err != nil {
+		t.Fatal(err)
+	}
+	g.create(map[string]string{"halted": "runStrategy: Halted", "dark": "running: false", "manual": "runStrategy: Manual", "always": "runStrategy: Always"})
+	t.Run("not served", g.notServed)
+	t.Run("not permitted", g.notPermitted)
+	t.Run("not available", g.notAvailable)
+	t.Run("wait", g.waits)
+	t.Run("wait in vain", g.waitsInVain)
+}
+
+func (g *ground) notServed(t *testing.T) {
+	const patch = "\nMeanwhile this works, where a lifecycle controller runs:\n  kubectl patch vm "
+	for _, test := range []struct {
+		args string
+		code int
+		want []string
+	}{
+		{"start halted", exitUsage, []string{"cannot start VM default/halted: subresources.kubevirt.io/v1 is not served by this cluster", patch + `halted -n default --type merge -p '{"spec":{"runStrategy":"Always"}}'`}},
+		{"start dark --paused", exitUsage, []string{patch + `dark -n default --type merge -p '{"spec":{"running":true}}'`}},
+		{"stop manual", exitUsage, []string{patch + `manual -n default --type merge -p '{"spec":{"runStrategy":"Halted"}}'`}},
+		{"restart always", exitUsage, []string{"kubectl delete vmi always -n default"}},
+		{"start nobody", exitRefused, []string{`cannot start VM default/nobody: virtualmachines.kubevirt.io "nobody" not found`}},
+		{"start nobody -n nowhere", exitRefused, []string{`cannot start VM nowhere/nobody: `, "not found"}},
+		{"start halted --wait", exitUsage, []string{"is not served"}},
+	} {
+		got := call(t, "", append(strings.Fields(test.args), "--kubeconfig", g.Kubeconfig())...)
+		if got.code != test.code || got.out != "" {
+			t.Errorf("%s: exit code %d, output %q", test.args, got.code, got.out)
+		}
+		says(t, got.err, test.want...)
+	}
+	// The advice is a command that works.
+	advice := call(t, "", "start", "dark", "--kubeconfig", g.Kubeconfig()).err
+	_, command, _ := strings.Cut(advice, "kubectl ")
+	args := strings.Fields(strings.ReplaceAll(strings.TrimSpace(command), "'", ""))
+	g.kubectl("", args...)
+	if got := g.kubectl("", "get", "vm", "dark", "-o", "jsonpath={.spec.running}"); got != "true" {
+		t.Errorf("running: %s", got)
+	}
+}
+
+func (g *ground) notPermitted(t *testing.T) {
+	path, err := g.UserKubeconfig("mallory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{"start halted", "stop always", "restart always --wait"} {
+		got := call(t, "", append(strings.Fields(args), "--kubeconfig", path)...)
+		if got.code != exitRefused || got.out != "" {
+			t.Errorf("%s: exit code %d, output %q", args, got.code, got.out)
+		}
+		says(t, got.err, "is forbidden: User \"mallory\" cannot ")
+	}
+	says(t, call(t, "", "start", "halted", "--kubeconfig", g.Kubeconfig(), "--as", "mallory").err, "User \"mallory\" cannot update")
+}
+
+// notAvailable has the API announced, by a service that is not there.
+func (g *ground) notAvailable(t *testing.T) {
+	g.kubectl(`
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.subresources.kubevirt.io}
+spec: {group: subresources.kubevirt.io, version: v1, groupPriorityMinimum: 1000, versionPriority: 15, insecureSkipTLSVerify: true,
+  service: {namespace: default, name: gone}}
+`, "create", "-f", "-")
+	defer g.kubectl("", "delete", "apiservice", "v1.subresources.kubevirt.io")
+	var got outcome
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if got = call(t, "", "start", "halted", "--kubeconfig", g.Kubeconfig()); strings.Contains(got.err, "not available") {
+			break
+		}
+	}
+	if got.code != exitUsage {
+		t.Errorf("exit code %d", got.code)
+	}
+	says(t, got.err, "is not available at the moment: kubectl get apiservice v1.subresources.kubevirt.io -o yaml says why", "Meanwhile this works")
+}
+
+// status is what a lifecycle controller would write.
+func (g *ground) status(name, status string) {
+	g.t.Helper()
+	g.kubectl("", "patch", "vm", name, "--subresource=status", "--type=merge", "-p", `{"status":`+status+`}`)
+}
+
+func (g *ground) instance(name string) {
+	g.t.Helper()
+	g.kubectl("apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: "+name+"}\nspec: {domain: {devices: {}}}\n", "create", "-f", "-")
+}
+
+// awaited is a wait under way.
+type awaited struct {
+	t     *testing.T
+	lines *lineWriter
+	err   chan error
+}
+
+// await waits as after a request that was accepted.
+func (g *ground) await(t *testing.T, p *power) *awaited {
+	t.Helper()
+	c, err := newClusterClient(g.Config(), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := p.outgoing(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &awaited{t, newLineWriter(), make(chan error, 1)}
+	go func() { a.err <- p.await(t.Context(), c, before, a.lines) }()
+	return a
+}
+
+// says waits for a line.
+func (a *awaited) says(want string) {
+	a.t.Helper()
+	select {
+	case line := <-a.lines.lines:
+		if line != want {
+			a.t.Errorf("said %q, want %q", line, want)
+		}
+	case <-time.After(20 * time.Second):
+		a.t.Fatalf("never said %q", want)
+	}
+}
+
+func (a *awaited) end() error {
+	a.t.Helper()
+	select {
+	case err := <-a.err:
+		return err
+	case <-time.After(20 * time.Second):
+		a.t.Fatal("waits on")
+	}
+	return nil
+}
+
+// lineWriter passes on what is written, by line.
+type lineWriter struct {
+	lines chan string
+}
+
+func newLineWriter() *lineWriter { return &lineWriter{lines: make(chan string, 100)} }
+
+func (w *lineWriter) Write(text []byte) (int, error) {
+	for line := range bytes.Lines(text) {
+		w.lines <- strings.TrimSuffix(string(line), "\n")
+	}
+	return len(text), nil
+}
+
+// waits plays the controller; the stand-in plays the node.
+func (g *ground) waits(t *testing.T) {
+	node := standin.ForTest(t, g.Config(), standin.Options{Namespace: "default"})
+	g.create(map[string]string{"web": "runStrategy: Always"})
+	start := g.await(t, &power{verb: verbStart, name: "web", timeout: time.Minute})
+	start.says("VM web: of unknown status (does a lifecycle controller run?)")
+	node.Tell("default", "web", standin.Unschedulable)
+	g.instance("web")
+	g.status("web", `{"created":true,"printableStatus":"Starting","conditions":[{"type":"Ready","status":"False","reason":"GuestNotRunning","message":"no guest"}]}`)
+	start.says("VM web: Starting (Ready is False: GuestNotRunning: no guest)")
+	g.status("web", `{"printableStatus":"ErrorUnschedulable","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"no node"}]}`)
+	start.says("VM web: ErrorUnschedulable (PodScheduled is False: Unschedulable: no node)")
+	node.Tell("default", "web", standin.Run)
+	g.kubectl("", "wait", "vmi/web", "--for=jsonpath={.status.phase}=Running", "--timeout=20s")
+	g.status("web", `{"printableStatus":"Running","ready":true,"conditions":[{"type":"Ready","status":"True"}]}`)
+	start.says("VM web: Running")
+	if err := start.end(); err != nil {
+		t.Error(err)
+	}
+
+	restart := g.await(t, &power{verb: verbRestart, name: "web", timeout: time.Minute})
+	restart.says("VM web: Running") // the one before
+	g.kubectl("", "delete", "vmi", "web")
+	g.status("web", `{"printableStatus":"Stopping"}`)
+	restart.says("VM web: Stopping")
+	g.instance("web")
+	g.kubectl("", "wait", "vmi/web", "--for=jsonpath={.status.phase}=Running", "--timeout=20s")
+	g.status("web", `{"printableStatus":"Running"}`)
+	restart.says("VM web: Running")
+	if err := restart.end(); err != nil {
+		t.Error(err)
+	}
+
+	stop := g.await(t, &power{verb: verbStop, name: "web", timeout: time.Minute})
+	stop.says("VM web: Running")
+	g.kubectl("", "delete", "vmi", "web")
+	g.status("web", `{"printableStatus":"Stopped"}`)
+	stop.says("VM web: Stopped")
+	if err := stop.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func (g *ground) waitsInVain(t *testing.T) {
+	g.create(map[string]string{"slow": "runStrategy: Always"})
+	g.status("slow", `{"printableStatus":"Starting"}`)
+	slow := g.await(t, &power{verb: verbStart, name: "slow", timeout: time.Second})
+	err := slow.end()
+	if code := exitCode(err); code != exitWaited {
+		t.Errorf("exit code %d", code)
+	}
+	says(t, fmt.Sprint(err), "VM default/slow is Starting after 1s; the request was accepted")
+
+	gone := g.await(t, &power{verb: verbStart, name: "slow", timeout: time.Minute})
+	gone.says("VM slow: Starting")
+	g.kubectl("", "delete", "vm", "slow")
+	if err := gone.end(); exitCode(err) != exitWaited || !strings.Contains(err.Error(), "it was deleted") {
+		t.Errorf("deleted: %v", err)
+	}
+
+	// Somebody who may ask, and not look.
+	blind, err := g.User("blind")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newClusterClient(blind, "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &power{verb: verbStart, name: "always", timeout: time.Minute}
+	if _, err := p.outgoing(t.Context(), c); exitCode(err) != exitRefused {
+		t.Errorf("cannot look: %v", err)
+	}
+	if err := p.await(context.Background(), c, types.UID(""), io.Discard); exitCode(err) != exitWaited || !strings.Contains(err.Error(), "forbidden") {
+		t.Errorf("cannot look: %v", err)
+	}
+}
