@@ -16,6 +16,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -150,7 +151,7 @@ func (o *Options) complete() {
 		o.Workers = 10
 	}
 	if o.Log.GetSink() == nil {
-		o.Log = logr.Discard()
+		o.Log = logr.FromSlogHandler(slog.DiscardHandler) // logr.Discard means controller-runtime's own
 	}
 }
 
