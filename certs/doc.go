@@ -4,7 +4,7 @@
 // An [Authority] has a certificate authority and a serving certificate in a
 // [Store] that all replicas share, renews both before they expire and hands the
 // newest to TLS without a restart. An [Injector] writes the authority's bundle
-// into webhook configurations.
+// into webhook configurations and APIServices.
 //
 // Rotation never breaks a connection, because every change waits for those who
 // must know it: a new certificate authority is in the bundle for

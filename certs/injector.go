@@ -3,6 +3,7 @@ package certs
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// An Injector writes a CA bundle into webhook configurations, when the bundle
+// An Injector writes a CA bundle into webhook configurations and APIServices, when the bundle
 // changes and when somebody else changed the configuration. A configuration that
 // does not exist is left to who installs it.
 type Injector struct {
@@ -29,6 +32,8 @@ type Injector struct {
 	// CRDs are names of CustomResourceDefinitions of which a webhook converts the
 	// objects; those that are converted otherwise are left alone.
 	CRDs []string
+	// APIServices are names of APIServices that this process serves.
+	APIServices []string
 	// Bundle returns what to write, in PEM; nil as long as there is nothing.
 	Bundle func() []byte
 	// Interval between two looks at Bundle; one minute by default. It must be
@@ -41,7 +46,7 @@ type Injector struct {
 func (i *Injector) SetupWithManager(mgr ctrl.Manager) error {
 	everywhere := false
 	named := predicate.NewPredicateFuncs(func(o client.Object) bool {
-		return slices.Contains(i.Names, o.GetName()) || slices.Contains(i.CRDs, o.GetName())
+		return slices.Contains(slices.Concat(i.Names, i.CRDs, i.APIServices), o.GetName())
 	})
 	kinds := map[string]func() client.Object{
 		"inject-mutating":   func() client.Object { return &admissionregistrationv1.MutatingWebhookConfiguration{} },
@@ -49,6 +54,9 @@ func (i *Injector) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	if len(i.CRDs) > 0 {
 		kinds["inject-conversion"] = func() client.Object { return &apiextensionsv1.CustomResourceDefinition{} }
+	}
+	if len(i.APIServices) > 0 {
+		kinds["inject-aggregation"] = func() client.Object { return APIService() }
 	}
 	for name, empty := range kinds {
 		err := ctrl.NewControllerManagedBy(mgr).Named(name).
@@ -73,13 +81,8 @@ func (i *Injector) inject(ctx context.Context, req reconcile.Request, into clien
 	if err := i.Client.Get(ctx, req.NamespacedName, into); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	changed, differs := into.DeepCopyObject().(client.Object), false
-	for _, trusted := range bundles(changed) {
-		if !bytes.Equal(*trusted, bundle) {
-			*trusted, differs = bundle, true
-		}
-	}
-	if differs {
+	changed := into.DeepCopyObject().(client.Object)
+	if trust(changed, bundle) {
 		// The list of webhooks is written whole, so nobody may have changed it meanwhile.
 		patch := client.MergeFromWithOptions(into, client.MergeFromWithOptimisticLock{})
 		err := i.Client.Patch(ctx, changed, patch)
@@ -101,6 +104,31 @@ func (i *Injector) interval() time.Duration {
 		return time.Minute
 	}
 	return i.Interval
+}
+
+// APIService is an empty APIService of the form in which they are read.
+func APIService() *unstructured.Unstructured {
+	empty := &unstructured.Unstructured{}
+	empty.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
+	return empty
+}
+
+// trust writes a bundle into a configuration, and reports whether it had another.
+func trust(of client.Object, bundle []byte) bool {
+	if service, ok := of.(*unstructured.Unstructured); ok {
+		encoded := base64.StdEncoding.EncodeToString(bundle)
+		if is, _, err := unstructured.NestedString(service.Object, "spec", "caBundle"); err == nil && is == encoded {
+			return false
+		}
+		return unstructured.SetNestedField(service.Object, encoded, "spec", "caBundle") == nil
+	}
+	differs := false
+	for _, trusted := range bundles(of) {
+		if !bytes.Equal(*trusted, bundle) {
+			*trusted, differs = bundle, true
+		}
+	}
+	return differs
 }
 
 // bundles are what API servers trust for each webhook of a configuration.

@@ -49,6 +49,7 @@ type options struct {
 	registerWebhooks bool
 	certDir          string
 	certSecret       types.NamespacedName
+	subresources     subresourceOptions
 
 	metricsAddress string
 	healthAddress  string
@@ -122,6 +123,7 @@ func (o *options) declareServing(flags *flag.FlagSet) {
 		o.certSecret, err = namespacedName(text)
 		return err
 	})
+	o.subresources.declare(flags)
 }
 
 func (o *options) declareProcess(flags *flag.FlagSet) {
@@ -150,6 +152,7 @@ func (o *options) complete() error {
 		oneOf("--default-network-interface", o.platform.NetworkInterface, "", "bridge", "masquerade"),
 		new(slog.LevelVar).UnmarshalText([]byte(o.logLevel)),
 		o.completeWebhooks(),
+		o.subresources.complete(o.mode),
 	}
 	for _, role := range o.roles {
 		problems = append(problems, oneOf("--roles", role, roleServing, roleControllers))
@@ -207,15 +210,17 @@ func podNamespace() string {
 
 func (o *options) has(role string) bool { return slices.Contains(o.roles, role) }
 
-// certificateNames are what clients may call the webhook server.
+// certificateNames are what clients may call the servers.
 func (o *options) certificateNames() []string {
 	names := []string{"localhost"}
 	if u, err := url.Parse(o.webhookURL); err == nil && u.Hostname() != "" {
 		names = append(names, u.Hostname())
 	}
-	if s := o.webhookService; s.Name != "" {
-		dns := s.Name + "." + s.Namespace
-		names = append(names, dns, dns+".svc", dns+".svc.cluster.local")
+	for _, s := range []types.NamespacedName{o.webhookService, o.subresources.service} {
+		if s.Name != "" {
+			dns := s.Name + "." + s.Namespace
+			names = append(names, dns, dns+".svc", dns+".svc.cluster.local")
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

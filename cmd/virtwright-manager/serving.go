@@ -38,9 +38,12 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 	checks["names"] = func(*http.Request) error { return p.names.Ready() }
 	injector := &certs.Injector{Client: p.manager.GetClient(), Names: []string{webhooks.ConfigurationName}, Bundle: p.authority.Bundle}
 	if !guard.Addon {
-		injector.CRDs = []string{webhooks.ConvertedCRD}
+		injector.CRDs, injector.APIServices = []string{webhooks.ConvertedCRD}, p.options.subresources.services()
 	}
 	if err := injector.SetupWithManager(p.manager); err != nil {
+		return err
+	}
+	if err := p.serveSubresources(checks); err != nil {
 		return err
 	}
 	runnables := []manager.Runnable{p.authority}

@@ -30,8 +30,8 @@ var (
 	_ dynamiccertificates.ControllerRunner  = (*frontProxy)(nil)
 )
 
-// newFrontProxy waits until the ConfigMap can be read.
-func newFrontProxy(ctx context.Context, clients kubernetes.Interface, log logr.Logger) (*frontProxy, error) {
+// followFrontProxy makes one that knows nobody yet.
+func followFrontProxy(clients kubernetes.Interface) (*frontProxy, error) {
 	authority, err := dynamiccertificates.NewDynamicCAFromConfigMapController(
 		"front-proxy", authenticationNamespace, authenticationName, "requestheader-client-ca-file", clients)
 	if err != nil {
@@ -40,17 +40,25 @@ func newFrontProxy(ctx context.Context, clients kubernetes.Interface, log logr.L
 	headers := headerrequest.NewRequestHeaderAuthRequestController(authenticationName, authenticationNamespace, clients,
 		"requestheader-username-headers", "requestheader-uid-headers", "requestheader-group-headers",
 		"requestheader-extra-headers-prefix", "requestheader-allowed-names")
-	for ctx.Err() == nil {
-		if err = headers.RunOnce(ctx); err == nil {
-			break
+	return &frontProxy{authority, headers}, nil
+}
+
+// await waits until the ConfigMap can be read; false when the context ended first.
+func (p *frontProxy) await(ctx context.Context, log logr.Logger) bool {
+	for {
+		err := p.headers.RunOnce(ctx)
+		if err == nil {
+			return true
 		}
-		log.Error(err, "Cannot read how API servers vouch for users; trying again", "configMap", authenticationNamespace+"/"+authenticationName)
+		if ctx.Err() == nil {
+			log.Error(err, "Cannot read how API servers vouch for users; trying again", "configMap", authenticationNamespace+"/"+authenticationName)
+		}
 		select {
 		case <-ctx.Done():
+			return false
 		case <-time.After(2 * time.Second):
 		}
 	}
-	return &frontProxy{authority, headers}, nil
 }
 
 // Run follows changes until the context ends.

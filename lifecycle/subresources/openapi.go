@@ -1,9 +1,10 @@
 package subresources
 
 import (
+	"strings"
+
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/generated/openapi"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -27,21 +28,38 @@ func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 	for _, name := range []string{
 		metav1.APIGroup{}.OpenAPIModelName(), metav1.APIGroupList{}.OpenAPIModelName(), metav1.APIResource{}.OpenAPIModelName(),
 		metav1.APIResourceList{}.OpenAPIModelName(), metav1.GroupVersionForDiscovery{}.OpenAPIModelName(),
-		metav1.ServerAddressByClientCIDR{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName(), version.Info{}.OpenAPIModelName(),
+		metav1.ServerAddressByClientCIDR{}.OpenAPIModelName(), version.Info{}.OpenAPIModelName(),
 	} {
 		out[name] = known[name]
 	}
-	const options = "kubevirt.io/api/core/v1."
-	out[options+"StartOptions"] = optionsSchema(map[string]spec.Schema{
+	out[optionsOf("start").OpenAPIModelName()] = optionsSchema(map[string]spec.Schema{
 		"paused": *spec.BooleanProperty().WithDescription("start the guest paused"),
 	})
-	out[options+"StopOptions"] = optionsSchema(map[string]spec.Schema{
+	out[optionsOf("stop").OpenAPIModelName()] = optionsSchema(map[string]spec.Schema{
 		"gracePeriod": *spec.Int64Property().WithDescription("seconds that the guest has to end"),
 	})
-	out[options+"RestartOptions"] = optionsSchema(map[string]spec.Schema{
+	out[optionsOf("restart").OpenAPIModelName()] = optionsSchema(map[string]spec.Schema{
 		"gracePeriodSeconds": *spec.Int64Property().WithDescription("0: restart by force; no other value is supported"),
 	})
+	out[machine.OpenAPIModelName()] = common.OpenAPIDefinition{Schema: *new(spec.Schema).Typed("object", "").
+		WithDescription("a VirtualMachine of kubevirt.io")}
 	return out
+}
+
+// described is something sent or answered, by its name. Go types of options
+// cannot say themselves what they are called: they take the name of what is
+// embedded in them.
+type described string
+
+// machine is any VirtualMachine, which kubevirt.io describes.
+const machine described = "AnyVirtualMachine"
+
+// OpenAPIModelName is the name among definitions.
+func (d described) OpenAPIModelName() string { return "io.kubevirt.api.core.v1." + string(d) }
+
+// optionsOf are the options of a verb.
+func optionsOf(verb string) described {
+	return described(strings.ToUpper(verb[:1]) + verb[1:] + "Options")
 }
 
 // optionsSchema describes options, with what all of them have.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -18,9 +17,10 @@ import (
 // everything is what clients may send and accept: KubeVirt's send no content type.
 const everything = "*/*"
 
-// route adds the calls of a version.
+// route adds the calls of a version. Their operations begin with one of
+// Kubernetes' verbs, without which there is no OpenAPI, and no server.
 func (s *Server) route(service *restful.WebService, may authorizer.UnconditionalAuthorizer) {
-	const machine = "/namespaces/{namespace}/virtualmachines/{name}/"
+	const one = "/namespaces/{namespace}/virtualmachines/{name}/"
 	add := func(b *restful.RouteBuilder, does http.HandlerFunc) {
 		service.Route(b.Consumes(everything).Produces(everything).To(func(in *restful.Request, out *restful.Response) {
 			does(out.ResponseWriter, in.Request)
@@ -30,21 +30,21 @@ func (s *Server) route(service *restful.WebService, may authorizer.Unconditional
 	name := service.PathParameter("name", "name of the virtual machine")
 	dryRun := service.QueryParameter("dryRun", "All: change nothing, and answer as if")
 	for verb, power := range powers {
-		doc := verb + " a virtual machine"
-		add(service.PUT(machine+verb).Operation(verb+"VirtualMachine").Doc(doc).Param(namespace).Param(name).Param(dryRun).
-			Reads(power.options()).Returns(http.StatusAccepted, "Accepted", nil), s.handler(power))
-		add(service.GET(machine+verb).Operation(verb+"VirtualMachineByGet").Doc(doc+", where that is allowed").Param(namespace).Param(name).Param(dryRun).
-			Returns(http.StatusAccepted, "Accepted", nil), s.byGet(verb, power))
+		doc, operation := verb+" a virtual machine", "VirtualMachine"+strings.ToUpper(verb[:1])+verb[1:]
+		add(service.PUT(one+verb).Operation("replace"+operation).Doc(doc).Param(namespace).Param(name).Param(dryRun).
+			Reads(optionsOf(verb)).Returns(http.StatusAccepted, "Accepted", ""), s.handler(power))
+		add(service.GET(one+verb).Operation("read"+operation).Doc(doc+", where that is allowed").Param(namespace).Param(name).Param(dryRun).
+			Returns(http.StatusAccepted, "Accepted", ""), s.byGet(verb, power))
 	}
 	expander := &expander{Presets: s.options.Presets, machines: s.machines, authorizer: may}
-	add(service.GET(machine+"expand-spec").Operation("expandVirtualMachine").Doc("what presets make of a stored virtual machine").
-		Param(namespace).Param(name).Returns(http.StatusOK, "OK", runtime.RawExtension{}), expander.stored)
-	add(service.PUT("/namespaces/{namespace}/expand-vm-spec").Operation("expandVirtualMachineSpec").Doc("what presets make of a virtual machine").
-		Param(namespace).Reads(runtime.RawExtension{}).Returns(http.StatusOK, "OK", runtime.RawExtension{}), expander.sent)
-	add(service.GET("/version").Operation("version").Doc("version of the KubeVirt whose API this is").
+	add(service.GET(one+"expand-spec").Operation("readVirtualMachineExpandSpec").Doc("what presets make of a stored virtual machine").
+		Param(namespace).Param(name).Returns(http.StatusOK, "OK", machine), expander.stored)
+	add(service.PUT("/namespaces/{namespace}/expand-vm-spec").Operation("replaceExpandVMSpec").Doc("what presets make of a virtual machine").
+		Param(namespace).Reads(machine).Returns(http.StatusOK, "OK", machine), expander.sent)
+	add(service.GET("/version").Operation("readVersion").Doc("version of the KubeVirt whose API this is").
 		Returns(http.StatusOK, "OK", version.Info{}), func(w http.ResponseWriter, _ *http.Request) { answer(w, s.options.Version) })
-	add(service.GET("/healthz").Operation("healthz").Doc("whether this API is served").
-		Returns(http.StatusOK, "OK", nil), func(w http.ResponseWriter, _ *http.Request) { answer(w, map[string]string{"status": "ok"}) })
+	add(service.GET("/healthz").Operation("readHealthz").Doc("whether this API is served").
+		Returns(http.StatusOK, "OK", ""), func(w http.ResponseWriter, _ *http.Request) { answer(w, map[string]string{"status": "ok"}) })
 }
 
 // handler answers calls of a power.

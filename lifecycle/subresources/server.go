@@ -85,12 +85,12 @@ func (s *Server) Ready() error {
 // Start serves until the context ends.
 func (s *Server) Start(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx).WithName("subresources")
-	if !s.awaitCertificate(ctx) {
-		return nil
-	}
-	proxy, err := newFrontProxy(ctx, s.clients, log)
-	if err != nil || ctx.Err() != nil {
+	proxy, err := followFrontProxy(s.clients)
+	if err != nil {
 		return err
+	}
+	if !s.awaitCertificate(ctx) || !proxy.await(ctx, log) {
+		return nil
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.options.Address)
 	if err != nil {

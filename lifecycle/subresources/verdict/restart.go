@@ -12,11 +12,8 @@ const forced = 1
 // Restart decides about a restart. The instance of the VM's name may be nil.
 // The error is an *apierrors.StatusError.
 func Restart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance, o *kubevirtv1.RestartOptions) (*Changes, error) {
-	switch grace := o.GracePeriodSeconds; {
-	case grace != nil && *grace > 0:
-		return nil, apierrors.NewBadRequest("For force restart, only gracePeriod=0 is supported for now")
-	case grace != nil && *grace < 0:
-		return nil, apierrors.NewBadRequest("gracePeriod has to be greater or equal to 0")
+	if err := sensible(o); err != nil {
+		return nil, err
 	}
 	c, err := about(vm, vmi)
 	if err != nil {
@@ -36,6 +33,17 @@ func Restart(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstan
 		changes.Instance, changes.Undo = c.grace(forced)
 	}
 	return changes, nil
+}
+
+// sensible checks options alone.
+func sensible(o *kubevirtv1.RestartOptions) error {
+	switch grace := o.GracePeriodSeconds; {
+	case grace != nil && *grace > 0:
+		return apierrors.NewBadRequest("For force restart, only gracePeriod=0 is supported for now")
+	case grace != nil && *grace < 0:
+		return apierrors.NewBadRequest("gracePeriod has to be greater or equal to 0")
+	}
+	return nil
 }
 
 // restartable is nil for a VM that a restart is for, running or not.

@@ -1,0 +1,167 @@
+package subresources
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/rest"
+)
+
+// served is the API without those who let callers in, and without API servers.
+func served(t *testing.T) http.Handler {
+	t.Helper()
+	s, err := New(Options{Config: &rest.Config{Host: "https://127.0.0.1:1"}, Version: version.Info{GitVersion: "v1.2.3"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, err := followFrontProxy(s.clients)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	server, err := s.assemble(listener, proxy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.PrepareRun()
+	return server.UnprotectedHandler()
+}
+
+// ask decodes what a page says.
+func ask(t *testing.T, handler http.Handler, path, accept string, into any) {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
+	request.Header.Set("Accept", accept)
+	response := httptest.NewRecorder()
+	handler.ServeHTTP(response, request)
+	if response.Code != http.StatusOK {
+		t.Fatalf("%s: %d %s", path, response.Code, response.Body)
+	}
+	if err := json.Unmarshal(response.Body.Bytes(), into); err != nil {
+		t.Fatalf("%s: %v: %s", path, err, response.Body)
+	}
+}
+
+func TestDiscovery(t *testing.T) {
+	handler := served(t)
+	var groups metav1.APIGroupList
+	ask(t, handler, "/apis", "application/json", &groups)
+	if len(groups.Groups) != 1 || groups.Groups[0].PreferredVersion.GroupVersion != "subresources.kubevirt.io/v1" || len(groups.Groups[0].Versions) != len(Versions) {
+		t.Errorf("groups: %+v", groups.Groups)
+	}
+	var all apidiscoveryv2.APIGroupDiscoveryList
+	ask(t, handler, "/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", &all)
+	if len(all.Items) != 1 || len(all.Items[0].Versions) != len(Versions) {
+		t.Fatalf("aggregated discovery: %+v", all.Items)
+	}
+	want := []string{"virtualmachines/expand-spec", "virtualmachines/restart", "virtualmachines/start", "virtualmachines/stop"}
+	for at, name := range Versions {
+		var list metav1.APIResourceList
+		ask(t, handler, "/apis/"+Group+"/"+name, "application/json", &list)
+		var got, aggregated []string
+		for _, resource := range list.APIResources {
+			got = append(got, resource.Name)
+			if len(resource.Verbs) > 0 || resource.Kind != "" || !resource.Namespaced {
+				t.Errorf("advertised too much or too little: %+v", resource)
+			}
+		}
+		if all.Items[0].Versions[at].Version != name {
+			t.Errorf("version %d is %s, want %s", at, all.Items[0].Versions[at].Version, name)
+		}
+		for _, resource := range all.Items[0].Versions[at].Resources {
+			if len(resource.Verbs) > 0 {
+				t.Errorf("verbs of %s: %v", resource.Resource, resource.Verbs)
+			}
+			for _, sub := range resource.Subresources {
+				aggregated = append(aggregated, resource.Resource+"/"+sub.Subresource)
+			}
+		}
+		if diff := cmp.Diff(want, got) + cmp.Diff(want, aggregated); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// Without a description the process would end, and with a wrong one kubectl
+// would complain of every manifest.
+func TestOpenAPI(t *testing.T) {
+	handler := served(t)
+	start := "/apis/subresources.kubevirt.io/v1/namespaces/{namespace}/virtualmachines/{name}/start"
+	var v2 struct {
+		Paths       map[string]any
+		Definitions map[string]any
+	}
+	ask(t, handler, "/openapi/v2", "application/json", &v2)
+	if v2.Paths[start] == nil || v2.Definitions["io.kubevirt.api.core.v1.StartOptions"] == nil {
+		t.Errorf("version 2 does not describe starts: %v", v2)
+	}
+	var root struct {
+		Paths map[string]struct{ ServerRelativeURL string }
+	}
+	ask(t, handler, "/openapi/v3", "application/json", &root)
+	for _, version := range Versions {
+		if _, ok := root.Paths["apis/"+Group+"/"+version]; !ok {
+			t.Errorf("version 3 does not know %s: %v", version, root.Paths)
+		}
+	}
+	var v3 struct {
+		Paths      map[string]any
+		Components struct{ Schemas map[string]any }
+	}
+	ask(t, handler, root.Paths["apis/"+Group+"/v1"].ServerRelativeURL, "application/json", &v3)
+	if v3.Paths[start] == nil || v3.Components.Schemas["io.kubevirt.api.core.v1.StartOptions"] == nil {
+		t.Errorf("version 3 does not describe starts: %v", v3)
+	}
+}
+
+func TestVersionAndHealth(t *testing.T) {
+	handler := served(t)
+	for _, name := range Versions {
+		var got version.Info
+		ask(t, handler, "/apis/"+Group+"/"+name+"/version", "*/*", &got)
+		if got.GitVersion != "v1.2.3" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	var health map[string]string
+	ask(t, handler, "/apis/"+Group+"/v1/healthz", "*/*", &health)
+}
+
+func TestUnreadableBodies(t *testing.T) {
+	for name, test := range map[string]struct{ body, want string }{
+		"nothing":      {"", ""},
+		"white space":  {" \n", ""},
+		"null":         {"null", ""},
+		"JSON":         {`{"paused": true, "later": 1}`, ""},
+		"YAML":         {"paused: true", ""},
+		"half":         {"{", "Can not unmarshal"},
+		"a word":       {"word", "Can not unmarshal"},
+		"a list":       {"[]", "Can not unmarshal"},
+		"another type": {"paused: 3", "Can not unmarshal"},
+		"bytes":        {"\x00\xff", "Can not unmarshal"},
+		"too much":     {strings.Repeat(" ", maxOptions+1), "limit is"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", strings.NewReader(test.body))
+			body, err := read(request, maxOptions)
+			if err == nil {
+				err = decode(body, powers["start"].options())
+			}
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
