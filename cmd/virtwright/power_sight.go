@@ -42,11 +42,25 @@ func (p *power) hopeless(s sight) string {
 	case p.verb == verbStop || err != nil:
 		return ""
 	case s.arrived() && s.vmi.IsFinal() && !revives(strategy, s.vmi.Status.Phase) && len(s.vm.Status.StateChangeRequests) == 0:
-		return fmt.Sprintf("its instance has ended (%s), and run strategy %s leaves it at that", s.vmi.Status.Phase, strategy)
+		return fmt.Sprintf("its instance %s, and run strategy %s leaves it at that", s.ended(), strategy)
 	case strategy == kubevirtv1.RunStrategyHalted && !p.paused && s.vmi == nil:
 		return "somebody stopped it: its run strategy is Halted"
 	}
 	return ""
+}
+
+// ended says how the instance did.
+func (s sight) ended() string {
+	ran := slices.ContainsFunc(s.vmi.Status.PhaseTransitionTimestamps, func(t kubevirtv1.VirtualMachineInstancePhaseTransitionTimestamp) bool {
+		return t.Phase == kubevirtv1.Running
+	})
+	switch {
+	case s.vmi.Status.Phase == kubevirtv1.Succeeded:
+		return "shut down"
+	case ran:
+		return "failed"
+	}
+	return "failed before it ran"
 }
 
 // revives tells whether an instance is followed by another when it has ended.

@@ -103,13 +103,13 @@ func TestPowerVerdicts(t *testing.T) {
 		"restarted":                  {power{verb: verbRestart}, aSight("Always", "Running", "Running"), true, ""},
 		"stopped again":              {power{verb: verbStart}, aSight("Halted", "Stopped", ""), false, "run strategy is Halted"},
 		"stopped, before paused":     {power{verb: verbStart, paused: true}, aSight("Halted", "Stopped", ""), false, ""},
-		"crashed, manual":            {power{verb: verbStart}, aSight("Manual", "Stopped", "Failed"), false, "its instance has ended (Failed)"},
+		"crashed, manual":            {power{verb: verbStart}, aSight("Manual", "Stopped", "Failed"), false, "its instance failed before it ran, and run strategy Manual leaves it at that"},
 		"crashed, manual, the other": {power{verb: verbStart}, aSight("Manual", "Stopped", "Failed").with(old), false, ""},
 		"crashed, and asked again": {power{verb: verbStart}, aSight("Manual", "Stopped", "Failed").with(func(s *sight) {
 			s.vm.Status.StateChangeRequests = []kubevirtv1.VirtualMachineStateChangeRequest{{Action: kubevirtv1.StartRequest}}
 		}), false, ""},
 		"crashed, rerun":       {power{verb: verbStart}, aSight("RerunOnFailure", "CrashLoopBackOff", "Failed"), false, ""},
-		"shut down, rerun":     {power{verb: verbStart}, aSight("RerunOnFailure", "Stopped", "Succeeded"), false, "leaves it at that"},
+		"shut down, rerun":     {power{verb: verbStart}, aSight("RerunOnFailure", "Stopped", "Succeeded"), false, "its instance shut down, and run strategy RerunOnFailure leaves it at that"},
 		"deleted":              {power{verb: verbStart}, aSight("Always", "Terminating", "Running").with(func(s *sight) { s.vm.DeletionTimestamp = &now }), false, "is being deleted"},
 		"stops":                {power{verb: verbStop}, aSight("Halted", "Stopping", "Running"), false, ""},
 		"stopped":              {power{verb: verbStop}, aSight("Halted", "Stopped", ""), true, ""},
