@@ -95,16 +95,20 @@ func (m *machines) change(ctx context.Context, name types.NamespacedName, dry bo
 }
 
 // mayBeLate reports whether a patch may have been refused because the object
-// changed: API servers refuse a failed test as they do an invalid object.
-func mayBeLate(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsConflict(err) }
+// changed or went: API servers refuse a failed test as they do an invalid object.
+func mayBeLate(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)
+}
 
 // publicly is an error of a patch as a caller sees it. What API servers say of
 // the object is told; what they say of this server is not the caller's fault.
 func publicly(err error) error {
-	switch {
-	case err == nil, apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsConflict(err), apierrors.IsNotFound(err),
-		apierrors.IsBadRequest(err), apierrors.IsTooManyRequests(err):
-		return err
+	if err == nil {
+		return nil
+	}
+	status, said := errors.AsType[*apierrors.StatusError](err)
+	if said && status.ErrStatus.Code >= http.StatusBadRequest && status.ErrStatus.Code < http.StatusInternalServerError && !apierrors.IsUnauthorized(status) {
+		return status
 	}
 	return apierrors.NewInternalError(err)
 }
