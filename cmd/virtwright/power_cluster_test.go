@@ -54,6 +54,7 @@ func TestPowerCluster(t *testing.T) {
 	t.Run("not available", g.notAvailable)
 	t.Run("wait", g.waits)
 	t.Run("wait in vain", g.waitsInVain)
+	t.Run("wait through a restart", g.waitsThroughRestart)
 }
 
 func (g *ground) notServed(t *testing.T) {
@@ -234,6 +235,21 @@ func (g *ground) waits(t *testing.T) {
 	g.kubectl("", "delete", "vmi", "web")
 	g.status("web", `{"printableStatus":"Stopped"}`)
 	stop.says("VM web: Stopped")
+	if err := stop.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// An API server that goes away for a moment does not end the waiting.
+func (g *ground) waitsThroughRestart(t *testing.T) {
+	g.create(map[string]string{"calm": "runStrategy: Halted"})
+	g.status("calm", `{"printableStatus":"Stopping"}`)
+	stop := g.await(t, &power{verb: verbStop, name: "calm", timeout: time.Minute})
+	stop.says("VM calm: Stopping")
+	if err := g.RestartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g.status("calm", `{"printableStatus":"Stopped"}`)
 	if err := stop.end(); err != nil {
 		t.Error(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -56,7 +57,7 @@ func (p *power) await(ctx context.Context, c *clusterClient, before types.UID, p
 			return err
 		case ctx.Err() != nil:
 			return unfinished{fmt.Errorf("VM %s/%s is %s after %s; the request was accepted", c.namespace, p.name, w.last, p.timeout)}
-		case judged(err):
+		case judged(err) && !apierrors.IsNotFound(err): // a server that starts may not know all kinds yet
 			return unfinished{fmt.Errorf("cannot wait for VM %s/%s: %w", c.namespace, p.name, err)}
 		case err != nil:
 			w.tell(fmt.Sprintf("unknown (%s)", err))
