@@ -101,7 +101,7 @@ func (p *power) command(shown string, s streams, short, examples string) *cobra.
 			}
 			return nil
 		},
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: p.connection.complete,
 		RunE: func(c *cobra.Command, args []string) error {
 			p.name = args[0]
 			return p.run(c.Context(), s)

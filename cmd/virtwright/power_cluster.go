@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -88,6 +89,26 @@ func newClusterClient(config *rest.Config, namespace string) (*clusterClient, er
 		return objects.Resource(kubevirtv1.GroupVersion.WithResource(resource)).Namespace(namespace)
 	}
 	return &clusterClient{namespace: namespace, verbs: verbs, vms: kind("virtualmachines"), vmis: kind("virtualmachineinstances")}, nil
+}
+
+// complete offers the names of the machines that there are, if the cluster says
+// so before the user has typed one.
+func (o *connection) complete(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const patience = 3 * time.Second
+	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	defer cancel()
+	cluster, err := o.connect()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []cobra.Completion
+	// What it does not say is not offered.
+	if list, err := cluster.vms.List(ctx, metav1.ListOptions{Limit: 500}); err == nil {
+		for i := range list.Items {
+			names = append(names, list.Items[i].GetName())
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // machine reads a VM.

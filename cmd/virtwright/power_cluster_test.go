@@ -49,6 +49,7 @@ func TestPowerCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.create(map[string]string{"halted": "runStrategy: Halted", "dark": "running: false", "manual": "runStrategy: Manual", "always": "runStrategy: Always"})
+	says(t, call(t, "", "__complete", "start", "--kubeconfig", g.Kubeconfig(), "").fine(t).out, "always\ndark\nhalted\nmanual\n:4\n")
 	t.Run("not served", g.notServed)
 	t.Run("not permitted", g.notPermitted)
 	t.Run("not available", g.notAvailable)
