@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -38,10 +39,22 @@ func read(r *http.Request, limit int64) ([]byte, error) {
 
 // decode reads a body of JSON or YAML into a value.
 func decode(body []byte, into any) error {
-	if err := yaml.Unmarshal(body, into); err != nil {
+	raw, err := jsonOf(body)
+	if err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
+	}
+	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf(unreadable, err))
 	}
 	return nil
+}
+
+// jsonOf is a body of JSON or YAML as JSON; null for an empty one.
+func jsonOf(body []byte) ([]byte, error) {
+	if json.Valid(body) { // YAML does not know all of it
+		return body, nil
+	}
+	return yaml.YAMLToJSON(body)
 }
 
 // answer writes a value.

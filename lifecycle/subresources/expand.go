@@ -15,7 +15,6 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 	kubevirtv1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/subresources/verdict"
@@ -124,12 +123,8 @@ func machineOf(body []byte, namespace string) (map[string]any, error) {
 		return nil, apierrors.NewBadRequest("empty request body")
 	}
 	var vm map[string]any
-	raw, err := yaml.YAMLToJSON(body)
-	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf(unreadable, err))
-	}
-	if err := json.Unmarshal(raw, &vm); err != nil || vm == nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf(unreadable, "not an object"))
+	if err := decode(body, &vm); err != nil {
+		return nil, err
 	}
 	version, _ := vm["apiVersion"].(string)
 	gv, err := schema.ParseGroupVersion(version)

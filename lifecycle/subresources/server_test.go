@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
@@ -150,6 +151,7 @@ func TestUnreadableBodies(t *testing.T) {
 		"a word":       {"word", "Can not unmarshal"},
 		"a list":       {"[]", "Can not unmarshal"},
 		"another type": {"paused: 3", "Can not unmarshal"},
+		"tabs":         {"{\t\"paused\":\ttrue}", ""},
 		"bytes":        {"\x00\xff", "Can not unmarshal"},
 		"too much":     {strings.Repeat(" ", maxOptions+1), "limit is"},
 	} {
@@ -164,4 +166,57 @@ func TestUnreadableBodies(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestMachineOf(t *testing.T) {
+	vm, err := machineOf([]byte(`{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "spec": {"large": 9007199254740993}}`), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": map[string]any{"namespace": "shop"},
+		"spec": map[string]any{"large": int64(9007199254740993)},
+	}
+	if diff := cmp.Diff(want, vm); diff != "" {
+		t.Error(diff)
+	}
+	for body, want := range map[string]string{
+		"":     "empty request body",
+		"null": "Object is not a valid VirtualMachine",
+		"[]":   "Can not unmarshal",
+		"{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: []}":               "Object is not a valid VirtualMachine",
+		"{apiVersion: a/b/c, kind: VirtualMachine}":                                      "Object is not a valid VirtualMachine",
+		"{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance}":                     "Object is not a valid VirtualMachine",
+		"{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {namespace: lab}}": "VM namespace must be empty or shop",
+		"{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {namespace: 3}}":   "VM namespace must be empty or shop",
+	} {
+		if _, err := machineOf([]byte(body), "shop"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", body, err, want)
+		}
+	}
+}
+
+// Whatever is sent, the answer is a Status of a client's error, and no panic.
+func FuzzBody(f *testing.F) {
+	for _, seed := range []string{"", "null", "{", "paused: true", `{"dryRun": ["All"]}`, "gracePeriod: 1e3", "a: &a [*a]", "\x00", "? !!binary x",
+		"{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web}}"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var errs []error
+		for _, power := range powers {
+			errs = append(errs, decode(body, power.options()))
+		}
+		vm, err := machineOf(body, "shop")
+		if err == nil {
+			if _, err := json.Marshal(vm); err != nil {
+				t.Errorf("cannot encode what was decoded: %v", err)
+			}
+		}
+		for _, err := range append(errs, err) {
+			if err != nil && !apierrors.IsBadRequest(err) {
+				t.Errorf("%T: %v", err, err)
+			}
+		}
+	})
 }
