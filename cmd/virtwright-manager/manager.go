@@ -12,8 +12,11 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,11 +27,13 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/certs"
+	"github.com/virtwright/virtwright/lifecycle/leadership"
 	"github.com/virtwright/virtwright/lifecycle/machine"
 	"github.com/virtwright/virtwright/lifecycle/nameconflict"
 	"github.com/virtwright/virtwright/lifecycle/nameindex"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
 	"github.com/virtwright/virtwright/lifecycle/presetstatus"
+	"github.com/virtwright/virtwright/lifecycle/virtualmachine"
 	"github.com/virtwright/virtwright/webhooks"
 )
 
@@ -44,6 +49,8 @@ type process struct {
 	presets *presetcache.Cache
 	// names of machines that there are.
 	names *nameindex.Index
+	// lock is held by the leader; nil where there is no election.
+	lock *leadership.Lock
 	// authority has the certificate of the webhooks.
 	authority *certs.Authority
 }
@@ -100,15 +107,56 @@ func (p *process) watch(ctx context.Context) error {
 	if !p.options.has(roleControllers) {
 		return nil
 	}
-	status := &presetstatus.Controller{Client: p.manager.GetClient(), Cache: p.presets}
+	return p.control(ctx)
+}
+
+// control adds the controllers, which write while this process leads.
+func (p *process) control(ctx context.Context) error {
+	writer, recorder, err := p.writers(ctx)
+	if err != nil {
+		return err
+	}
+	status := &presetstatus.Controller{Client: writer, Cache: p.presets}
 	if err := status.SetupWithManager(p.manager); err != nil {
 		return err
 	}
 	conflicts := &nameconflict.Controller{
-		Client: p.manager.GetClient(), Live: p.live, Index: p.names,
+		Client: writer, Live: p.live, Index: p.names,
 		Conditions: p.options.mode == modeStandalone, Metrics: nameconflict.NewMetrics(metrics.Registry),
 	}
-	return conflicts.SetupWithManager(p.manager)
+	if err := conflicts.SetupWithManager(p.manager); err != nil || p.options.mode != modeStandalone {
+		return err // beside KubeVirt its controller keeps running state
+	}
+	if err := mayLaunch(ctx, p.live, p.options); err != nil {
+		logr.FromContextOrDiscard(ctx).Error(err, "Machines will not start")
+	}
+	machines := &virtualmachine.Controller{
+		Client: writer, Live: p.live, Events: recorder,
+	}
+	return machines.SetupWithManager(p.manager)
+}
+
+// writers are what controllers write with: fenced, where there is an election.
+func (p *process) writers(ctx context.Context) (client.Client, events.EventRecorder, error) {
+	config := rest.CopyConfig(p.config)
+	if p.lock != nil {
+		config.Wrap(p.lock.Fence)
+	}
+	writer, err := client.New(config, client.Options{
+		Scheme: p.manager.GetScheme(), Mapper: p.manager.GetRESTMapper(), Cache: &client.CacheOptions{Reader: p.manager.GetCache()},
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot make a client: %w", err)
+	}
+	sink, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot make a client: %w", err)
+	}
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: sink.EventsV1()})
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		return nil, nil, fmt.Errorf("cannot write events: %w", err)
+	}
+	return writer, broadcaster.NewRecorder(p.manager.GetScheme(), "virtwright"), nil
 }
 
 // awaitKinds waits until the API server serves every kind of preset: who
@@ -153,7 +201,7 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 		return nil, fmt.Errorf("cannot find the cluster: %w", err)
 	}
 	config = rest.AddUserAgent(config, "virtwright-manager")
-	config.QPS, config.Burst = 200, 400
+	config.QPS = -1                                      // API servers say how much is too much
 	config.WarningHandlerWithContext = rest.NoWarnings{} // of old kinds, which we watch on purpose
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, machine.AddToScheme, presetcache.AddToScheme} {
@@ -164,6 +212,11 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	p := &process{options: o, stop: stop, config: config}
 	if p.live, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return nil, fmt.Errorf("cannot make a client: %w", err)
+	}
+	if o.leaderElect && o.has(roleControllers) {
+		if p.lock, err = leadership.NewLock(config, types.NamespacedName{Namespace: o.namespace, Name: "virtwright-controllers"}); err != nil {
+			return nil, err
+		}
 	}
 	p.authority = p.newAuthority()
 	if p.manager, err = ctrl.NewManager(config, p.managerOptions(ctx, scheme)); err != nil {
@@ -188,7 +241,7 @@ func trim(object any) (any, error) {
 func (p *process) managerOptions(ctx context.Context, scheme *runtime.Scheme) ctrl.Options {
 	o := p.options
 	ours := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", webhooks.ConfigurationName)}
-	return ctrl.Options{
+	out := ctrl.Options{
 		Scheme: scheme, Logger: logr.FromContextOrDiscard(ctx),
 		BaseContext: func() context.Context { return logr.NewContext(context.Background(), logr.FromContextOrDiscard(ctx)) },
 		Cache: cache.Options{
@@ -204,8 +257,8 @@ func (p *process) managerOptions(ctx context.Context, scheme *runtime.Scheme) ct
 		},
 		Metrics:                metricsserver.Options{BindAddress: o.metricsAddress},
 		HealthProbeBindAddress: o.healthAddress,
-		LeaderElection:         o.leaderElect && o.has(roleControllers),
-		LeaderElectionID:       "virtwright-controllers", LeaderElectionNamespace: o.namespace,
+		LeaderElection:         p.lock != nil,
+		LeaseDuration:          new(leadership.LeaseDuration), RenewDeadline: new(leadership.RenewDeadline), RetryPeriod: new(leadership.RetryPeriod),
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       new(30 * time.Second),
 		WebhookServer: webhook.NewServer(webhook.Options{
@@ -213,4 +266,8 @@ func (p *process) managerOptions(ctx context.Context, scheme *runtime.Scheme) ct
 			TLSOpts: []func(*tls.Config){p.tls},
 		}),
 	}
+	if p.lock != nil {
+		out.LeaderElectionResourceLockInterface = p.lock
+	}
+	return out
 }

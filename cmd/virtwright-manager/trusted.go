@@ -23,16 +23,42 @@ func trustedUsers(ctx context.Context, c client.Client, o *options) ([]string, e
 			trusted = append(trusted, serviceAccountPrefix+o.kubevirtNamespace+":"+name)
 		}
 	}
-	review := &authenticationv1.SelfSubjectReview{}
-	if err := c.Create(ctx, review); err != nil {
-		return nil, fmt.Errorf("cannot ask who the manager is: %w", err)
+	self, err := whoami(ctx, c)
+	if err != nil {
+		return nil, err
 	}
 	// Somebody who runs the manager by hand runs kubectl under the same name,
 	// and wants the presets to act.
-	if self := review.Status.UserInfo.Username; strings.HasPrefix(self, serviceAccountPrefix) {
+	if strings.HasPrefix(self, serviceAccountPrefix) {
 		trusted = append(trusted, self)
 	}
 	trusted = append(trusted, o.trusted...)
 	slices.Sort(trusted)
 	return slices.Compact(trusted), nil
+}
+
+// whoami is the user that the manager runs as.
+func whoami(ctx context.Context, c client.Client) (string, error) {
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := c.Create(ctx, review); err != nil {
+		return "", fmt.Errorf("cannot ask who the manager is: %w", err)
+	}
+	return review.Status.UserInfo.Username, nil
+}
+
+// mayLaunch is nil when the manager may make the instances of VirtualMachines.
+func mayLaunch(ctx context.Context, c client.Client, o *options) error {
+	self, err := whoami(ctx, c)
+	if err != nil {
+		return err
+	}
+	trusted, err := trustedUsers(ctx, c, o)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(trusted, self) {
+		return fmt.Errorf("the manager runs as %s, who is not trusted to set owner references, so no VirtualMachine can be started: "+
+			"run it as a service account, or give --trusted-user=%s", self, self)
+	}
+	return nil
 }

@@ -151,6 +151,9 @@ func AddToScheme(s *runtime.Scheme) error {
 		"VirtualMachine": &VirtualMachine{}, "VirtualMachineList": &VirtualMachineList{},
 		"VirtualMachineInstance": &Instance{}, "VirtualMachineInstanceList": &InstanceList{},
 	}
+	s.AddKnownTypeWithName(volumeVersion.WithKind("DataVolume"), &DataVolume{})
+	s.AddKnownTypeWithName(volumeVersion.WithKind("DataVolumeList"), &DataVolumeList{})
+	metav1.AddToGroupVersion(s, volumeVersion)
 	for kind, object := range kinds {
 		s.AddKnownTypeWithName(groupVersion.WithKind(kind), object)
 	}

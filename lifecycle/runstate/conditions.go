@@ -34,8 +34,8 @@ const (
 
 // conditions are those of a VirtualMachine: ours, and those of its instance.
 func conditions(vm *machine.VirtualMachine, instance *machine.Instance, s Situation, d Decision, trouble *Trouble) []kubevirtv1.VirtualMachineCondition {
-	was := vm.Status.Conditions
-	out := []kubevirtv1.VirtualMachineCondition{ready(was, instance, s, d)}
+	was, created := vm.Status.Conditions, instance != nil || d.Create && trouble == nil
+	out := []kubevirtv1.VirtualMachineCondition{ready(was, instance, s, d, created)}
 	if instance != nil {
 		for _, c := range instance.Status.Conditions {
 			if c.Type != kubevirtv1.VirtualMachineInstanceReady {
@@ -79,14 +79,16 @@ func contradiction(s Situation) *Trouble {
 }
 
 // ready is the condition Ready, which is always there.
-func ready(was []kubevirtv1.VirtualMachineCondition, instance *machine.Instance, s Situation, d Decision) kubevirtv1.VirtualMachineCondition {
-	if instance == nil {
-		return since(was, s.Now, notReady("VMINotExists", absence(d)))
-	}
-	for _, c := range instance.Status.Conditions {
-		if c.Type == kubevirtv1.VirtualMachineInstanceReady {
-			return copied(c)
+func ready(was []kubevirtv1.VirtualMachineCondition, instance *machine.Instance, s Situation, d Decision, created bool) kubevirtv1.VirtualMachineCondition {
+	switch {
+	case instance != nil:
+		for _, c := range instance.Status.Conditions {
+			if c.Type == kubevirtv1.VirtualMachineInstanceReady {
+				return copied(c)
+			}
 		}
+	case !created: // a new one has said nothing yet
+		return since(was, s.Now, notReady("VMINotExists", absence(d)))
 	}
 	return since(was, s.Now, notReady("VMIConditionMissing", "VMI is missing the Ready condition"))
 }

@@ -44,6 +44,21 @@ free_port() {
   return 1
 }
 
+# identity prints a kubeconfig of the manager's service account: what virtwright
+# writes itself is guarded, and its own name is what it is trusted by.
+identity() {
+  local file=$WORK/manager.kubeconfig
+  {
+    kubectl create namespace virtwright-system
+    kubectl create serviceaccount virtwright-manager -n virtwright-system
+    kubectl create clusterrolebinding virtwright-manager --clusterrole=cluster-admin --serviceaccount=virtwright-system:virtwright-manager
+    cp "$KUBECONFIG" "$file"
+    kubectl config --kubeconfig "$file" set-credentials manager --token "$(kubectl create token virtwright-manager -n virtwright-system)"
+    kubectl config --kubeconfig "$file" set-context --current --user manager
+  } >/dev/null
+  echo "$file"
+}
+
 start() {
   say "Starting a real Kubernetes control plane"
   eval "$("$CONTROLPLANE" --name "$NAME" start --while $$)"
@@ -53,7 +68,7 @@ start() {
   local port
   port=$(free_port)
   say "Starting virtwright-manager (standalone mode), which registers its webhooks"
-  bin/virtwright-manager --kubeconfig "$KUBECONFIG" --mode standalone --register-webhooks \
+  bin/virtwright-manager --kubeconfig "$(identity)" --mode standalone --register-webhooks \
     --webhook-bind-address "127.0.0.1:$port" --webhook-url "https://127.0.0.1:$port" \
     --metrics-bind-address 0 --health-probe-bind-address 0 --shutdown-delay 0s --log-format text >"$LOG" 2>&1 &
   MANAGER=$!

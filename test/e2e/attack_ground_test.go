@@ -50,6 +50,7 @@ func newGround(in state) *ground {
 	g.owners = []any{reference(controller, true), reference(g.get("ConfigMap", "anchor"), false)}
 	g.other = reference(g.get("ConfigMap", "other"), false)
 	g.enlist()
+	g.awaitCollector()
 	for way := range propagations {
 		g.launched(way)
 	}
@@ -79,7 +80,7 @@ var propagations = map[string]metav1.DeletionPropagation{
 // version of the API too, which needs converting while it is written.
 func (s *story) launched(name string) {
 	GinkgoHelper()
-	owner := s.create(vm(name))
+	owner := s.create(vm(name, "spec: {runStrategy: Manual}")) // which keeps an instance that it has
 	older := s.in("v1alpha3", here.client, virtualMachine)
 	_, err := older.Patch(here.ctx, name, types.MergePatchType, []byte(`{"spec":{"template":{"spec":{"hostname":"older"}}}}`), metav1.PatchOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -100,7 +101,7 @@ func plain(kind, name string) object {
 		"domain":                        map[string]any{"devices": map[string]any{}, "memory": map[string]any{"guest": floor}},
 	}
 	if kind == virtualMachine {
-		spec = map[string]any{"runStrategy": "Halted", "template": map[string]any{"spec": spec}}
+		spec = map[string]any{"runStrategy": "Manual", "template": map[string]any{"spec": spec}}
 	}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "kubevirt.io/v1", "kind": kind, "spec": spec,

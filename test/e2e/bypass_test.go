@@ -42,7 +42,9 @@ spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 64Mi}}, %
 	})
 
 	It("does not work by repeating an owner", func() {
-		owner := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "pool", "uid": "5a0e3b4c-0000-4000-8000-000000000001"}
+		s.kubectl("", "create", "configmap", "pool")
+		uid, _ := s.kubectl("", "get", "configmap", "pool", "-o", "jsonpath={.metadata.uid}")
+		owner := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "pool", "uid": uid}
 		manifest := s.parse(tinyVM("owned", ""))
 		manifest.SetNamespace(s.ns)
 		manifest.Object["metadata"].(map[string]any)["ownerReferences"] = []any{owner}

@@ -166,6 +166,22 @@ func compileOthers(but string) []*presets.Compiled {
 // also that those of earlier stories are gone.
 func (s *story) awaitSettled() {
 	GinkgoHelper()
+	Eventually(func() []string { // with a namespace go the presets in it, one by one
+		list, err := here.client.Resource(resources["Namespace"]).List(here.ctx, metav1.ListOptions{FieldSelector: "status.phase=Terminating"})
+		Expect(err).NotTo(HaveOccurred())
+		var going []string
+		for i := range list.Items {
+			in := &story{ns: list.Items[i].GetName()}
+			for _, kind := range []string{preset, legacyPreset} {
+				left, err := in.of(kind).List(here.ctx, metav1.ListOptions{})
+				Expect(err).NotTo(HaveOccurred())
+				if len(left.Items) > 0 {
+					going = append(going, in.ns)
+				}
+			}
+		}
+		return going
+	}, "90s").Should(BeEmpty())
 	Eventually(func() bool {
 		return snapshotOf(s.tryOut(vm("probe"))) == presets.NewSnapshot(compileOthers(""), nil).Hash()
 	}).Should(BeTrue(), "the manager knows other presets than the cluster has")

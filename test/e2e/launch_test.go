@@ -40,7 +40,7 @@ overrides: {spec: {template: {spec: {schedulerName: ours}}}}}`
 			haveAt("spec.domain.cpu.cores", int64(3)),
 		))
 		Expect(at(got, record)).To(ContainSubstring("cluster/place@1:default"))
-		Expect(s.get(virtualMachine, "web")).To(Equal(owner), "a launch leaves the VM as it is")
+		Expect(substance(s.get(virtualMachine, "web"))).To(Equal(substance(owner)), "a launch leaves the VM as it is")
 	})
 
 	It("gives an instance that nobody owns presets of both moments", func() {
@@ -53,7 +53,7 @@ overrides: {spec: {template: {spec: {schedulerName: ours}}}}}`
 	})
 
 	It("gives each launch the presets as they are then", func() {
-		owner := s.create(labelled(vm("web")))
+		owner := s.create(labelled(vm("web", "spec: {runStrategy: Manual}")))
 		Expect(s.launch(owner)).To(haveAt("spec.nodeSelector.pool", "new"))
 		Expect(s.of(instance).Delete(here.ctx, "web", metav1.DeleteOptions{})).To(Succeed())
 		s.edit(s.get(clusterPreset, "place"), `{spec: {defaults: {spec: {template: {spec: {nodeSelector: {pool: newest}}}}}}}`)
@@ -61,7 +61,7 @@ overrides: {spec: {template: {spec: {schedulerName: ours}}}}}`
 	})
 
 	It("never copies Definition presets that the VM does not have", func() {
-		owner := s.create(labelled(vm("web")))
+		owner := s.create(labelled(vm("web", "spec: {runStrategy: Manual}")))
 		s.preset(aPreset("late", `{defaults: {spec: {template: {spec: {hostname: late}}}}}`))
 		Expect(s.launch(owner)).To(lackAt("spec.hostname"))
 	})

@@ -64,7 +64,7 @@ var _ = Describe("A VirtualMachine of version v1alpha2", func() {
 
 	It("is the same VM in every version, and keeps both names", func() {
 		s.kubectl(corrected, "create", "-f", "-")
-		stored := s.get(virtualMachine, "myvm")
+		stored := s.machineIs("myvm", "Stopped") // so that nobody writes it meanwhile
 		Expect(stored).To(And(
 			haveAt(disks+"[mypvc].disk.bus", "sata"), // the platform's default for the one disk
 			haveAt("spec.template.spec.domain.memory.guest", "8Mi"),

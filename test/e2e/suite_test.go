@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // here is where the stories take place.
@@ -22,6 +23,7 @@ func TestStories(t *testing.T) {
 }
 
 var _ = BeforeSuite(func() {
+	log.SetLogger(GinkgoLogr)
 	SetDefaultEventuallyTimeout(30 * time.Second)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -22,6 +22,8 @@ const (
 	crds = root + "/charts/virtwright/files/crds"
 	// trusted is a user whom the suite's own manager trusts.
 	trusted = "e2e:trusted-controller"
+	// ourselves is whom the suite's own manager runs as.
+	ourselves = "system:serviceaccount:virtwright-system:virtwright-manager"
 	// collector is a user whom every manager trusts.
 	collector = "system:serviceaccount:kube-system:generic-garbage-collector"
 )
@@ -70,7 +72,9 @@ func found(ctx context.Context) *world {
 	w.kubectl = func(stdin string, args ...string) (string, string, error) {
 		return plane.Kubectl(ctx, stdin, args...)
 	}
-	w.manager = newManager(programs+"/virtwright-manager", plane.Kubeconfig())
+	kubeconfig, err := plane.UserKubeconfig(ourselves, "system:masters", "system:serviceaccounts")
+	Expect(err).NotTo(HaveOccurred())
+	w.manager = newManager(programs+"/virtwright-manager", kubeconfig)
 	DeferCleanup(w.manager.kill)
 	w.manager.start()
 	w.manager.awaitServing()

@@ -1,0 +1,175 @@
+// Package virtualmachine keeps the running state of VirtualMachines.
+//
+// The loop, for one VirtualMachine: observe it, the instance of its name and its
+// volumes in the caches; let runstate decide; do the one thing that it says, with
+// preconditions that make it harmless to do twice; write what there is to say to
+// status, in one patch and only if it is new. Reading this file, apply.go and
+// runstate/decide.go is reading all of it.
+//
+// Two writes start a machine (instance, status) and two stop it. There are no
+// finalizers: owner references let the garbage collector do what deletion
+// takes, and names let nobody make a second instance.
+package virtualmachine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/virtwright/virtwright/lifecycle/machine"
+	"github.com/virtwright/virtwright/lifecycle/runstate"
+)
+
+// workers is how many machines are looked at in parallel.
+const workers = 16
+
+// lag is how long to wait for a cache before looking again.
+const lag = time.Second
+
+// retry is how long to wait for what nobody tells of.
+const retry = 15 * time.Second
+
+// A Controller keeps the running state of VirtualMachines. It alone writes
+// their status, but for the condition NameConflict and new requests.
+type Controller struct {
+	// Client reads from caches, and writes.
+	Client client.Client
+	// Live reads from API servers.
+	Live client.Reader
+	// Events tells people.
+	Events events.EventRecorder
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+
+	machines, instances freshness
+	// watchVolumes begins to watch DataVolumes, once there are any.
+	watchVolumes func() error
+}
+
+// SetupWithManager runs the controller in the leader.
+func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
+	sameName := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, vmi client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(vmi)}}
+	})
+	built, err := ctrl.NewControllerManagedBy(mgr).Named("virtual-machine").
+		For(&machine.VirtualMachine{}, builder.WithPredicates(unlessOnlyResynced)).
+		Watches(&machine.Instance{}, sameName, builder.WithPredicates(unlessOnlyResynced)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Build(c)
+	if err != nil {
+		return fmt.Errorf("cannot set up the keeping of running state: %w", err)
+	}
+	c.watchVolumes = sync.OnceValue(func() error { return watchVolumes(mgr, built) })
+	return nil
+}
+
+// Reconcile looks at one VirtualMachine.
+func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	vm := &machine.VirtualMachine{}
+	if err := c.Client.Get(ctx, req.NamespacedName, vm); err != nil {
+		if apierrors.IsNotFound(err) {
+			c.machines.forget(req.NamespacedName)
+			c.instances.forget(req.NamespacedName)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if c.machines.stale(req.NamespacedName, vm.ResourceVersion) {
+		return reconcile.Result{RequeueAfter: lag}, nil
+	}
+	instance, err := c.instance(ctx, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	result, err := c.keep(ctx, vm, instance)
+	if errors.Is(err, errMoved) || apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: lag}, nil // unless its event comes before
+	}
+	return result, err
+}
+
+// instance is the instance of a name, read live where the cache cannot know yet
+// what this controller has done.
+func (c *Controller) instance(ctx context.Context, key types.NamespacedName) (*machine.Instance, error) {
+	instance, err := get(ctx, c.Client, key)
+	if err != nil {
+		return nil, err
+	}
+	goes := instance != nil && instance.DeletionTimestamp == nil && c.instances.told(key, instance.UID)
+	if !goes && !c.instances.stale(key, versionOf(instance)) {
+		return instance, nil
+	}
+	if instance, err = get(ctx, c.Live, key); instance == nil && err == nil {
+		c.instances.forget(key)
+	}
+	return instance, err
+}
+
+// keep does for a machine what there is to do.
+func (c *Controller) keep(ctx context.Context, vm *machine.VirtualMachine, instance *machine.Instance) (reconcile.Result, error) {
+	s := runstate.Observe(vm, instance, c.now())
+	var trouble *runstate.Trouble
+	var err error
+	if s.Volumes, trouble, err = c.fill(ctx, vm); err != nil {
+		return reconcile.Result{}, err
+	}
+	d := runstate.Decide(s)
+	if d.First {
+		if err := c.tell(ctx, vm, runstate.Status(vm, instance, s, d, trouble)); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	failure, err := c.apply(ctx, vm, instance, d)
+	switch {
+	case err != nil && failure == nil:
+		return reconcile.Result{}, err
+	case failure != nil:
+		trouble = failure
+	}
+	if !d.First || failure != nil {
+		if err := c.tell(ctx, vm, runstate.Status(vm, instance, s, d, trouble)); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if s.Volumes == runstate.Stuck && d.After == 0 {
+		d.After = retry
+	}
+	return reconcile.Result{RequeueAfter: d.After}, err
+}
+
+// get is the instance of a name; nil for none.
+func get(ctx context.Context, from client.Reader, key types.NamespacedName) (*machine.Instance, error) {
+	instance := &machine.Instance{}
+	switch err := from.Get(ctx, key, instance); {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // there is none
+	case err != nil:
+		return nil, fmt.Errorf("cannot read VirtualMachineInstance %s: %w", key, err)
+	}
+	return instance, nil
+}
+
+func versionOf(instance *machine.Instance) string {
+	if instance == nil {
+		return ""
+	}
+	return instance.ResourceVersion
+}
+
+func (c *Controller) now() time.Time {
+	if c.Now != nil {
+		return c.Now()
+	}
+	return time.Now()
+}

@@ -1,0 +1,113 @@
+package virtualmachine
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/lifecycle/machine"
+	"github.com/virtwright/virtwright/lifecycle/runstate"
+)
+
+func parse(t *testing.T, manifest string) *unstructured.Unstructured {
+	t.Helper()
+	out := &unstructured.Unstructured{}
+	raw, err := yaml.YAMLToJSON([]byte(manifest))
+	if err == nil {
+		err = out.UnmarshalJSON(raw)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestBuild(t *testing.T) {
+	vm := parse(t, `
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: web, namespace: shop, uid: 11111111-1111-4111-8111-111111111111, generation: 7, labels: {mine: "yes"}, annotations: {mine: "yes"}}
+spec:
+  runStrategy: Always
+  template:
+    metadata:
+      name: other
+      labels: {app: web}
+      annotations: {note: x, virtwright.dev/presets: gpu, virtwright.dev/instance-of: forged, kubevirt.io/vm-generation: "1"}
+      ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: a, uid: b}]
+      finalizers: [example.com/x]
+    spec: {domain: {devices: {}, firmware: {serial: s1}, unknown: 5}, terminationGracePeriodSeconds: 5}
+`)
+	before := vm.DeepCopy()
+	got, err := build(vm, runstate.Decision{Create: true, Paused: true}, kubevirtv1.RunStrategyAlways)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := machine.Hash(vm.Object["spec"].(map[string]any)["template"])
+	want := parse(t, `
+apiVersion: kubevirt.io/v1
+kind: VirtualMachineInstance
+metadata:
+  name: web
+  namespace: shop
+  labels: {app: web}
+  annotations: {note: x, virtwright.dev/presets: gpu, virtwright.dev/instance-of: 11111111-1111-4111-8111-111111111111, virtwright.dev/template: `+hash+`, kubevirt.io/vm-generation: "7"}
+  ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: web, uid: 11111111-1111-4111-8111-111111111111, controller: true, blockOwnerDeletion: true}]
+spec: {domain: {devices: {}, firmware: {serial: s1, uuid: ""}, unknown: 5}, terminationGracePeriodSeconds: 5, startStrategy: Paused}
+`)
+	identity, _, _ := unstructured.NestedString(got.Object, "spec", "domain", "firmware", "uuid")
+	if err := unstructured.SetNestedField(want.Object, identity, "spec", "domain", "firmware", "uuid"); err != nil || identity == "" {
+		t.Fatal(identity, err)
+	}
+	if diff := cmp.Diff(want.Object, got.Object); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before.Object, vm.Object); diff != "" {
+		t.Errorf("the VM changed (-want +got):\n%s", diff)
+	}
+	again, err := build(vm, runstate.Decision{Create: true}, kubevirtv1.RunStrategyAlways)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, _, _ := unstructured.NestedString(again.Object, "spec", "domain", "firmware", "uuid"); same != identity {
+		t.Errorf("the firmware is %s, then %s", identity, same)
+	}
+	vm.SetUID("22222222-2222-4222-8222-222222222222")
+	other, err := build(vm, runstate.Decision{Create: true}, kubevirtv1.RunStrategyAlways)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, _, _ := unstructured.NestedString(other.Object, "spec", "domain", "firmware", "uuid"); same == identity {
+		t.Error("two VMs of one name have one firmware identity")
+	}
+	if _, err := build(parse(t, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: a}, spec: {}}`), runstate.Decision{}, ""); err == nil {
+		t.Error("an instance is made of no template")
+	}
+}
+
+func TestFreshness(t *testing.T) {
+	var f freshness
+	key := types.NamespacedName{Namespace: "shop", Name: "web"}
+	if f.stale(key, "1") || f.told(key, "u") {
+		t.Error("nothing was written")
+	}
+	f.note(key, "10")
+	if !f.stale(key, "9") || !f.stale(key, "") {
+		t.Error("a cache before the write is fresh")
+	}
+	if f.stale(key, "10") || f.stale(key, "9") {
+		t.Error("a cache that has seen the write is stale, or is asked again")
+	}
+	f.noteDeletion(key, "u")
+	if !f.told(key, "u") || f.told(key, "v") {
+		t.Error("the wrong one was told to go")
+	}
+	f.forget(key)
+	if f.told(key, "u") {
+		t.Error("what is gone is remembered")
+	}
+}

@@ -1,0 +1,180 @@
+package e2e
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/virtwright/virtwright/test/standin"
+)
+
+// A run of the command line.
+type commandLine struct {
+	cmd       *exec.Cmd
+	out, errs lockedBuffer
+}
+
+// virtwright begins a run of the command line in the story's namespace.
+func (s *story) virtwright(args ...string) *commandLine {
+	GinkgoHelper()
+	run := &commandLine{cmd: exec.CommandContext(here.ctx, here.programs+"/virtwright", append(args, "--namespace="+s.ns)...)}
+	run.cmd.Env = append(os.Environ(), "KUBECONFIG="+here.plane.Kubeconfig())
+	run.cmd.Stdout, run.cmd.Stderr = &run.out, &run.errs
+	Expect(run.cmd.Start()).To(Succeed())
+	return run
+}
+
+// ends returns the exit code and what was written.
+func (c *commandLine) ends() (code int, out, errs string) {
+	_ = c.cmd.Wait() // the code says more
+	return c.cmd.ProcessState.ExitCode(), c.out.tail(1 << 20), c.errs.tail(1 << 20)
+}
+
+// does runs what must succeed and returns what it told on the way.
+func (s *story) does(args ...string) string {
+	GinkgoHelper()
+	code, out, errs := s.virtwright(args...).ends()
+	Expect(code).To(BeZero(), errs)
+	Expect(out).To(HaveSuffix("VM " + args[1] + " was scheduled to " + args[0] + "\n"))
+	return errs
+}
+
+// endWith matches what was told by how it ends.
+func endWith(line string) OmegaMatcher {
+	return WithTransform(func(told string) string {
+		all := lines(told)
+		if len(all) == 0 {
+			return ""
+		}
+		return all[len(all)-1]
+	}, Equal(line))
+}
+
+// serveVerbs restarts the manager with the subresource API and its controllers,
+// until the stories are over.
+func serveVerbs() {
+	GinkgoHelper()
+	ownManager()
+	address := freeAddress()
+	_, port, err := net.SplitHostPort(address)
+	Expect(err).NotTo(HaveOccurred())
+	here.manager.restartWith("--subresources-bind-address="+address, "--subresources-service="+home+"/"+backend)
+	aggregate(port)
+	DeferCleanup(separate)
+	awaitAggregated()
+}
+
+var _ = Describe("Starting and stopping VMs by the command line", Ordered, ContinueOnFailure, func() {
+	var s *story
+	BeforeAll(serveVerbs)
+	BeforeEach(func() { s = newStory() })
+
+	uid := func() string { return string(s.get(instance, "web").GetUID()) }
+
+	It("starts, restarts and stops, and waits until it is so", func() {
+		s.runtime(standin.Delays{Scheduling: 200 * time.Millisecond, Shutdown: 200 * time.Millisecond})
+		s.create(machineOf("web", "Halted"))
+		told := s.does("start", "web", "--wait")
+		Expect(told).To(And(ContainSubstring("VM web: Starting (Ready is False: GuestNotRunning"), endWith("VM web: Running")))
+		Expect(s.get(virtualMachine, "web")).To(haveAt("status.ready", true))
+		first := uid()
+
+		told = s.does("restart", "web", "--wait")
+		Expect(told).To(And(ContainSubstring("VM web: Stopping"), ContainSubstring("VM web: Starting"), endWith("VM web: Running")))
+		Expect(uid()).NotTo(Equal(first))
+
+		told = s.does("stop", "web", "--wait")
+		Expect(told).To(And(ContainSubstring("VM web: Stopping"), endWith("VM web: Stopped")))
+		Expect(s.get(virtualMachine, "web")).To(And(haveAt("spec.runStrategy", "Halted"), haveAt("status.printableStatus", "Stopped")))
+		s.noInstance("web")
+
+		Expect(s.does("start", "web")).To(BeEmpty(), "says no more unless it waits")
+	})
+
+	It("starts paused", func() {
+		s.runtime(standin.Delays{})
+		s.create(machineOf("web", "Halted"))
+		Expect(s.does("start", "web", "--paused", "--wait")).To(endWith("VM web: Paused"))
+		Expect(s.get(instance, "web")).To(haveAt("spec.startStrategy", "Paused"))
+	})
+
+	It("starts what is started by hand, and what ran before", func() {
+		node := s.runtime(standin.Delays{})
+		s.create(machineOf("web", "Manual"))
+		s.does("start", "web", "--wait")
+		first := uid()
+		node.Tell(s.ns, "web", standin.Shutdown)
+		s.machineIs("web", "Stopped")
+		node.Tell(s.ns, "web", standin.Run)
+		Expect(s.does("start", "web", "--wait")).To(endWith("VM web: Running"))
+		Expect(uid()).NotTo(Equal(first))
+	})
+
+	It("tells why it waits, and waits on", func() {
+		node := s.runtime(standin.Delays{})
+		node.Tell(s.ns, "web", standin.Unschedulable)
+		s.create(machineOf("web", "Halted"))
+		waiting := s.virtwright("start", "web", "--wait")
+		Eventually(func() string { return waiting.errs.tail(1 << 20) }).Should(ContainSubstring("VM web: ErrorUnschedulable (PodScheduled is False: Unschedulable: "))
+		node.Tell(s.ns, "web", standin.Run)
+		code, _, errs := waiting.ends()
+		Expect(code).To(BeZero())
+		Expect(errs).To(endWith("VM web: Running"))
+	})
+
+	It("forces a guest that hangs", func() {
+		node := s.runtime(standin.Delays{})
+		node.Tell(s.ns, "web", standin.Hang)
+		s.create(vm("web", "spec: {runStrategy: Manual, template: {spec: {terminationGracePeriodSeconds: 360000, domain: {devices: {}}}}}"))
+		s.does("start", "web", "--wait")
+		code, _, errs := s.virtwright("stop", "web", "--wait", "--timeout=1s").ends()
+		Expect(code).To(Equal(3))
+		Expect(errs).To(endWith("Error: VM " + s.ns + "/web is Stopping (Ready is False: PodTerminating: the guest shuts down) after 1s; the request was accepted"))
+		Expect(s.does("stop", "web", "--force", "--grace-period=0", "--wait")).To(endWith("VM web: Stopped"))
+	})
+
+	It("ends waiting where the machine does not get there", func() {
+		s.runtime(standin.Delays{}).Tell(s.ns, "web", standin.CrashEarly)
+		s.create(machineOf("web", "Manual"))
+		code, out, errs := s.virtwright("start", "web", "--wait").ends()
+		Expect(code).To(Equal(3))
+		Expect(out).To(Equal("VM web was scheduled to start\n"))
+		Expect(errs).To(endWith("Error: cannot start VM " + s.ns + "/web: its instance failed before it ran, and run strategy Manual leaves it at that"))
+	})
+
+	It("says what the cluster refuses, in its words", func() {
+		s.runtime(standin.Delays{})
+		s.create(machineOf("web", "Always"))
+		s.machineIs("web", "Running")
+		for want, args := range map[string][]string{
+			`Operation cannot be fulfilled on virtualmachine.kubevirt.io "web": VM is already running`: {"start", "web", "--wait"},
+			`For force restart, only gracePeriod=0 is supported for now`:                               {"restart", "web", "--force", "--grace-period=1"},
+			`virtualmachine.kubevirt.io "nobody" not found`:                                            {"stop", "nobody", "--wait"},
+			`User "mallory" cannot update resource "virtualmachines/stop"`:                             {"stop", "web", "--as=mallory"},
+		} {
+			code, out, errs := s.virtwright(args...).ends()
+			Expect(code).To(Equal(1), errs)
+			Expect(out).To(BeEmpty())
+			Expect(errs).To(ContainSubstring(want))
+		}
+		Expect(s.get(virtualMachine, "web")).To(haveAt("status.printableStatus", "Running"))
+	})
+
+	It("asks without doing it", func() {
+		s.runtime(standin.Delays{})
+		s.create(machineOf("web", "Always"))
+		s.machineIs("web", "Running")
+		before := s.get(virtualMachine, "web").GetGeneration()
+		for _, verb := range []string{"restart", "stop"} {
+			code, out, _ := s.virtwright(verb, "web", "--dry-run").ends()
+			Expect(code).To(BeZero())
+			Expect(out).To(Equal("Dry Run execution\nVM web was scheduled to " + verb + "\n"))
+		}
+		Expect(s.get(virtualMachine, "web").GetGeneration()).To(Equal(before))
+		Expect(s.requests("web")).To(BeEmpty())
+	})
+})

@@ -1,0 +1,81 @@
+package e2e
+
+import (
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// machineIs waits until a VM has a printable status.
+func (s *story) machineIs(name, status string) object {
+	GinkgoHelper()
+	var vm object
+	Eventually(func() any {
+		vm = s.get(virtualMachine, name)
+		return at(vm, "status.printableStatus")
+	}).Should(Equal(status))
+	return vm
+}
+
+// noInstance waits until there is no instance of a name.
+func (s *story) noInstance(name string) {
+	GinkgoHelper()
+	Eventually(func() bool {
+		_, err := s.of(instance).Get(here.ctx, name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	}).Should(BeTrue())
+}
+
+var _ = Describe("Running state", func() {
+	var s *story
+	BeforeEach(func() { s = newStory() })
+
+	It("is kept: a VM that shall run has an instance, one that shall not has none", func() {
+		s.create(tinyVM("web", ""))
+		vm := s.machineIs("web", "Stopped")
+		Expect(at(vm, "status.conditions")).To(HaveLen(1))
+		s.patch("web", `{spec: {runStrategy: Always}}`)
+		vm = s.machineIs("web", "Starting")
+		vmi := s.get(instance, "web")
+		Expect(metav1.IsControlledBy(vmi, vm)).To(BeTrue())
+		Expect(vmi.GetAnnotations()).To(HaveKeyWithValue("virtwright.dev/instance-of", string(vm.GetUID())))
+		Expect(vmi).To(haveAt("spec.domain.machine.type", "q35"))
+		first := at(vmi, "spec.domain.firmware.uuid")
+		Expect(first).NotTo(BeEmpty())
+		Expect(at(vm, "status.created")).To(BeTrue())
+
+		s.patch("web", `{spec: {runStrategy: Halted}}`)
+		s.machineIs("web", "Stopped")
+		s.noInstance("web")
+		s.patch("web", `{spec: {runStrategy: Always}}`)
+		s.machineIs("web", "Starting")
+		Expect(s.get(instance, "web")).To(haveAt("spec.domain.firmware.uuid", first))
+		out, _ := s.kubectl("", "describe", "vm", "web")
+		Expect(out).To(And(ContainSubstring("SuccessfulCreate"), ContainSubstring("SuccessfulDelete"), ContainSubstring("on request")))
+	})
+
+	It("is lost with the VM, and with it its instance", func() {
+		for _, cascade := range []string{"background", "foreground"} {
+			s.create(strings.Replace(tinyVM("web", ""), "Halted", "Always", 1))
+			s.machineIs("web", "Starting")
+			s.kubectl("", "delete", "vm", "web", "--cascade="+cascade)
+			s.noInstance("web")
+		}
+	})
+
+	It("goes on without the VM, and with the next one of its name", func() {
+		s.awaitCollector()
+		s.create(strings.Replace(tinyVM("web", ""), "Halted", "Always", 1))
+		s.machineIs("web", "Starting")
+		before := s.get(instance, "web")
+		s.kubectl("", "delete", "vm", "web", "--cascade=orphan")
+		Eventually(func() []metav1.OwnerReference { return s.get(instance, "web").GetOwnerReferences() }).Should(BeEmpty())
+		vm := s.create(strings.Replace(tinyVM("web", ""), "Halted", "Always", 1))
+		Eventually(func() bool { return metav1.IsControlledBy(s.get(instance, "web"), vm) }).Should(BeTrue())
+		Expect(s.get(instance, "web").GetUID()).To(Equal(before.GetUID()))
+		s.machineIs("web", "Starting")
+	})
+})

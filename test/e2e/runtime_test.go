@@ -1,0 +1,183 @@
+package e2e
+
+import (
+	"context"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/virtwright/virtwright/test/standin"
+)
+
+// runtime starts a runtime that plays the node for the story's namespace.
+func (s *story) runtime(delays standin.Delays) *standin.Runtime {
+	GinkgoHelper()
+	ctx, cancel := context.WithCancel(here.ctx)
+	DeferCleanup(cancel)
+	config := rest.CopyConfig(here.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: trusted, Groups: []string{"system:masters"}}
+	runtime, err := standin.Start(ctx, config, standin.Options{Namespace: s.ns, Delays: delays, GraceSecond: 10 * time.Millisecond})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { // while it can still let go of what it runs
+		for _, kind := range both {
+			Expect(s.of(kind).DeleteCollection(here.ctx, metav1.DeleteOptions{}, metav1.ListOptions{})).To(Succeed())
+		}
+		Eventually(func() int {
+			left, err := s.of(instance).List(here.ctx, metav1.ListOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			return len(left.Items)
+		}).Should(BeZero())
+		Expect(runtime.Stop()).To(Succeed())
+	})
+	return runtime
+}
+
+// always is a VM that shall run always.
+func always(name string) string {
+	return strings.Replace(tinyVM(name, ""), "Halted", "Always", 1)
+}
+
+// writes are what the manager has written to machines in the story's namespace.
+func (s *story) writes() []string {
+	GinkgoHelper()
+	events, err := here.plane.AuditEvents()
+	Expect(err).NotTo(HaveOccurred())
+	var out []string
+	for i := range events {
+		e := &events[i]
+		if e.Stage != auditv1.StageResponseComplete || e.User.Username != ourselves || e.ObjectRef == nil || e.ObjectRef.Namespace != s.ns ||
+			e.ObjectRef.APIGroup != "kubevirt.io" || e.Verb == "get" || e.Verb == "list" || e.Verb == "watch" {
+			continue
+		}
+		what := e.Verb + " " + e.ObjectRef.Resource
+		if e.ObjectRef.Subresource != "" {
+			what += "/" + e.ObjectRef.Subresource
+		}
+		out = append(out, what)
+	}
+	return out
+}
+
+// watchStatus counts how often the status of a VM has changed since.
+func (s *story) watchStatus(name string) func() int {
+	GinkgoHelper()
+	from := s.get(virtualMachine, name)
+	watcher, err := s.of(virtualMachine).Watch(here.ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name, ResourceVersion: from.GetResourceVersion()})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(watcher.Stop)
+	var changes atomic.Int32
+	go func() {
+		was := from.Object["status"]
+		for event := range watcher.ResultChan() {
+			if vm, ok := event.Object.(object); ok && !reflect.DeepEqual(was, vm.Object["status"]) {
+				was = vm.Object["status"]
+				changes.Add(1)
+			}
+		}
+	}()
+	return func() int { return int(changes.Load()) }
+}
+
+var _ = Describe("A machine that runs", func() {
+	var s *story
+	BeforeEach(func() { s = newStory() })
+	const (
+		makes   = "create virtualmachineinstances"
+		deletes = "delete virtualmachineinstances"
+		tells   = "patch virtualmachines/status"
+	)
+
+	It("costs two writes to start, two to stop, and one for what can be seen", func() {
+		ownManager()
+		s.create(tinyVM("web", ""))
+		s.machineIs("web", "Stopped")
+		Eventually(s.writes).Should(Equal([]string{tells}))
+		s.patch("web", `{spec: {runStrategy: Always}}`)
+		s.machineIs("web", "Starting")
+		want := []string{tells, makes, tells}
+		Eventually(s.writes).Should(Equal(want))
+		Consistently(s.writes, "1500ms", "300ms").Should(Equal(want))
+
+		changes := s.watchStatus("web")
+		s.runtime(standin.Delays{Shutdown: time.Second})
+		s.machineIs("web", "Running")
+		Expect(at(s.get(virtualMachine, "web"), "status.ready")).To(BeTrue())
+		Eventually(s.writes).Should(HaveLen(len(want) + changes()))
+		Consistently(s.writes, "1500ms", "300ms").Should(And(HaveLen(len(want)+changes()), HaveEach(Not(Equal(deletes)))))
+		want = s.writes()
+
+		s.patch("web", `{spec: {runStrategy: Halted}}`)
+		s.machineIs("web", "Stopping")
+		want = append(want, deletes, tells)
+		Eventually(func() []string { return s.writes()[:min(len(s.writes()), len(want))] }).Should(Equal(want))
+		s.machineIs("web", "Stopped")
+		s.noInstance("web")
+		Eventually(func() int { return len(s.writes()) - changes() }).Should(Equal(4), "two statuses before anybody watched, and what made and deleted the instance")
+		Consistently(func() int { return len(s.writes()) - changes() }, "1500ms", "300ms").Should(Equal(4))
+	})
+
+	It("keeps what it runs, and says that it needs a restart", func() {
+		s.runtime(standin.Delays{})
+		s.create(always("web"))
+		s.machineIs("web", "Running")
+		before := s.get(instance, "web")
+		s.patch("web", `{spec: {template: {spec: {hostname: other}}}}`)
+		Eventually(func() any { return at(s.get(virtualMachine, "web"), "status.conditions") }).Should(ContainElement(HaveKeyWithValue("type", "RestartRequired")))
+		Expect(s.get(instance, "web").GetUID()).To(Equal(before.GetUID()))
+		Expect(at(s.get(instance, "web"), "spec.hostname")).To(BeNil())
+		s.patch("web", `{spec: {template: {spec: {hostname: null}}}}`)
+		Eventually(func() any { return at(s.get(virtualMachine, "web"), "status.conditions") }).ShouldNot(ContainElement(HaveKeyWithValue("type", "RestartRequired")))
+		s.patch("web", `{spec: {template: {spec: {hostname: other}}}}`)
+		s.patch("web", `{spec: {runStrategy: Halted}}`)
+		s.machineIs("web", "Stopped")
+		s.patch("web", `{spec: {runStrategy: Always}}`)
+		s.machineIs("web", "Running")
+		Expect(s.get(instance, "web")).To(haveAt("spec.hostname", "other"))
+	})
+
+	It("is started again when its guest ends, and waits longer each time when none ever ran", func() {
+		runtime := s.runtime(standin.Delays{Life: 50 * time.Millisecond})
+		runtime.Tell(s.ns, "web", standin.Shutdown)
+		s.create(always("web"))
+		s.machineIs("web", "Running")
+		first := s.get(instance, "web").GetUID()
+		Eventually(func() any {
+			vmi, err := s.of(instance).Get(here.ctx, "web", metav1.GetOptions{})
+			if err != nil {
+				return first
+			}
+			return vmi.GetUID()
+		}).ShouldNot(Equal(first))
+		runtime.Tell(s.ns, "web", standin.CrashEarly)
+		vm := s.machineIs("web", "CrashLoopBackOff")
+		Expect(at(vm, "status.startFailure.consecutiveFailCount")).To(BeNumerically(">=", 1))
+		s.patch("web", `{spec: {runStrategy: Halted}}`)
+		vm = s.machineIs("web", "Stopped")
+		Expect(at(vm, "status.startFailure")).To(BeNil())
+		Expect(at(vm, "status.conditions")).To(ContainElement(And(HaveKeyWithValue("type", "InstanceStopped"), HaveKeyWithValue("reason", "StartFailed"))))
+	})
+
+	It("is started again after a crash, and not after it was shut down, if that is what its strategy says", func() {
+		runtime := s.runtime(standin.Delays{Life: 50 * time.Millisecond})
+		s.create(strings.Replace(tinyVM("web", ""), "Halted", "RerunOnFailure", 1))
+		s.machineIs("web", "Running")
+		first := s.get(instance, "web").GetUID()
+		runtime.Tell(s.ns, "web", standin.Crash)
+		Eventually(func() any { return at(s.get(virtualMachine, "web"), "status.conditions") }).Should(
+			ContainElement(And(HaveKeyWithValue("type", "InstanceStopped"), HaveKeyWithValue("reason", "Crashed"))))
+		runtime.Tell(s.ns, "web", standin.Run)
+		s.machineIs("web", "Running")
+		Expect(s.get(instance, "web").GetUID()).NotTo(Equal(first))
+		runtime.Tell(s.ns, "web", standin.Shutdown)
+		s.machineIs("web", "Stopped")
+		s.noInstance("web")
+		Expect(at(s.get(virtualMachine, "web"), "status.conditions")).To(ContainElement(And(HaveKeyWithValue("type", "InstanceStopped"), HaveKeyWithValue("reason", "GuestShutdown"))))
+	})
+})
