@@ -34,15 +34,9 @@ const (
 
 // conditions are those of a VirtualMachine: ours, and those of its instance.
 func conditions(vm *machine.VirtualMachine, instance *machine.Instance, s Situation, d Decision, trouble *Trouble) []kubevirtv1.VirtualMachineCondition {
-	was, created := vm.Status.Conditions, instance != nil || d.Create && trouble == nil
-	out := []kubevirtv1.VirtualMachineCondition{ready(was, instance, s, d, created)}
-	if instance != nil {
-		for _, c := range instance.Status.Conditions {
-			if c.Type != kubevirtv1.VirtualMachineInstanceReady {
-				out = append(out, copied(c))
-			}
-		}
-	}
+	was := vm.Status.Conditions
+	out := []kubevirtv1.VirtualMachineCondition{ready(was, instance, s, d, made(s, d, trouble))}
+	out = append(out, instanceConditions(instance)...)
 	if trouble == nil {
 		trouble = contradiction(s)
 	}
@@ -62,6 +56,20 @@ func conditions(vm *machine.VirtualMachine, instance *machine.Instance, s Situat
 	}
 	if i := find(was, NameConflict); i >= 0 {
 		out = append(out, was[i])
+	}
+	return out
+}
+
+// instanceConditions are the conditions of an instance but Ready.
+func instanceConditions(instance *machine.Instance) []kubevirtv1.VirtualMachineCondition {
+	var out []kubevirtv1.VirtualMachineCondition
+	if instance == nil {
+		return nil
+	}
+	for _, c := range instance.Status.Conditions {
+		if c.Type != kubevirtv1.VirtualMachineInstanceReady {
+			out = append(out, copied(c))
+		}
 	}
 	return out
 }
@@ -122,9 +130,8 @@ func stopped(vm *machine.VirtualMachine, s Situation, d Decision) *kubevirtv1.Vi
 		was = &vm.Status.Conditions[i]
 	}
 	reason, uid := s.ending(d)
-	if reason == "" && s.own() == nil && vm.Status.Created && vm.Status.PrintableStatus != kubevirtv1.VirtualMachineStatusStopping &&
-		vm.Status.PrintableStatus != kubevirtv1.VirtualMachineStatusCrashLoopBackOff && vm.Status.PrintableStatus != kubevirtv1.VirtualMachineStatusStopped {
-		reason, uid = StoppedByDeletion, "" // it was there a moment ago
+	if s.own() == nil && vanished(&vm.Status) {
+		reason, uid = StoppedByDeletion, ""
 	}
 	if reason == "" || was != nil && uid != "" && strings.Contains(was.Message, string(uid)) {
 		return was
@@ -142,22 +149,39 @@ func stopped(vm *machine.VirtualMachine, s Situation, d Decision) *kubevirtv1.Vi
 	}
 }
 
+// vanished reports whether there was an instance of which nobody saw that it
+// would end.
+func vanished(was *machine.Status) bool {
+	switch was.PrintableStatus {
+	case kubevirtv1.VirtualMachineStatusStopping, kubevirtv1.VirtualMachineStatusStopped, kubevirtv1.VirtualMachineStatusCrashLoopBackOff:
+		return false
+	}
+	return was.Created
+}
+
 // ending says why an instance ends, if one does.
 func (s *Situation) ending(d Decision) (reason string, uid types.UID) {
 	i := s.own()
 	switch {
-	case i == nil || !i.Phase.Final() && !i.Deleting && d.Delete == "":
+	case i == nil || i.active() && d.Delete == "":
 		return "", ""
-	case i.Phase == Succeeded && !i.Deleting:
-		return StoppedByGuest, i.UID
-	case i.Phase == Failed && !i.Deleting && i.Ran:
-		return StoppedByCrash, i.UID
-	case i.Phase == Failed && !i.Deleting:
-		return StoppedBeforeItRan, i.UID
+	case i.Phase.Final() && !i.Deleting:
+		return i.ended(), i.UID
 	case s.Strategy == kubevirtv1.RunStrategyHalted, s.stops(i), d.Delete != "":
 		return StoppedOnRequest, i.UID
 	}
 	return StoppedByDeletion, i.UID
+}
+
+// ended says how a guest ended.
+func (i *Instance) ended() string {
+	switch {
+	case i.Phase == Succeeded:
+		return StoppedByGuest
+	case i.Ran:
+		return StoppedByCrash
+	}
+	return StoppedBeforeItRan
 }
 
 // since is a condition with the time of the one there was, if its status is the same.

@@ -21,7 +21,7 @@ func Status(vm *machine.VirtualMachine, instance *machine.Instance, s Situation,
 	if i == nil {
 		instance = nil
 	}
-	created := i != nil || d.Create && trouble == nil
+	created := made(s, d, trouble)
 	out := machine.Status{
 		Created:      created,
 		StartFailure: d.Failure, RunStrategy: s.before(d, created),
@@ -49,7 +49,7 @@ func (s *Situation) before(d Decision, created bool) Strategy {
 
 // printable is the status in one word, as KubeVirt has them.
 func printable(instance *machine.Instance, s Situation, d Decision, created bool) kubevirtv1.VirtualMachinePrintableStatus {
-	crashing := d.Failure != nil && d.Failure.ConsecutiveFailCount > 0 && (s.restarts() || s.Strategy == kubevirtv1.RunStrategyOnce)
+	crashing := s.crashing(d)
 	switch {
 	case s.Deletion != NotDeleted:
 		return kubevirtv1.VirtualMachineStatusTerminating
@@ -59,16 +59,26 @@ func printable(instance *machine.Instance, s Situation, d Decision, created bool
 		return printableOf(instance, s.own(), d)
 	case created:
 		return kubevirtv1.VirtualMachineStatusStarting
-	case s.Volumes == Stuck:
-		return kubevirtv1.VirtualMachineStatusDataVolumeError
-	case s.Volumes == Filling:
-		return kubevirtv1.VirtualMachineStatusProvisioning
+	case s.Volumes != Filled:
+		return map[Volumes]kubevirtv1.VirtualMachinePrintableStatus{
+			Stuck: kubevirtv1.VirtualMachineStatusDataVolumeError, Filling: kubevirtv1.VirtualMachineStatusProvisioning,
+		}[s.Volumes]
 	case crashing:
 		return kubevirtv1.VirtualMachineStatusCrashLoopBackOff
 	case s.Strategy == kubevirtv1.RunStrategyWaitAsReceiver:
 		return kubevirtv1.VirtualMachineStatusWaitingForReceiver
 	}
 	return kubevirtv1.VirtualMachineStatusStopped
+}
+
+// made reports whether there is an instance once a decision is carried out.
+func made(s Situation, d Decision, trouble *Trouble) bool {
+	return s.own() != nil || d.Create && trouble == nil
+}
+
+// crashing reports whether instances have ended before they ran.
+func (s *Situation) crashing(d Decision) bool {
+	return d.Failure != nil && d.Failure.ConsecutiveFailCount > 0 && (s.restarts() || s.Strategy == kubevirtv1.RunStrategyOnce)
 }
 
 // printableOf is the status of a machine that has an instance.

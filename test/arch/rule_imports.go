@@ -17,15 +17,17 @@ var arrows = map[string][]string{
 	"validation":                     {"api", "presets", "presets/provenance"},
 	"domain":                         {"api", "presets/provenance"},
 	"webhooks":                       {"api", "presets", "presets/provenance", "validation", "domain"},
-	"lifecycle":                      {"api", "presets", "presets/provenance", "validation", "domain", "lifecycle/subresources/verdict"},
+	"lifecycle":                      {"api", "presets", "presets/provenance", "validation", "domain", "lifecycle/machine", "lifecycle/runstate", "lifecycle/subresources/verdict"},
+	"lifecycle/machine":              {"api", "presets", "validation"},
+	"lifecycle/runstate":             {"api", "lifecycle/machine", "validation"},
 	"lifecycle/subresources/verdict": {"api"},
 	"certs":                          {},
-	"cmd":                            {"api", "presets", "presets/provenance", "validation", "domain", "webhooks", "lifecycle", "certs"},
+	"cmd":                            {"api", "presets", "presets/provenance", "validation", "domain", "webhooks", "lifecycle", "lifecycle/machine", "certs"},
 	"test":                           {"api", "presets", "presets/provenance", "validation", "domain", "webhooks", "lifecycle", "certs", "cmd"},
 }
 
 // pure are the trees that reach no cluster, socket, file, clock or chance.
-var pure = []string{"api", "presets/provenance", "presets", "validation", "domain", "lifecycle/subresources/verdict"}
+var pure = []string{"api", "presets/provenance", "presets", "validation", "domain", "lifecycle/machine", "lifecycle/runstate", "lifecycle/subresources/verdict"}
 
 // impure are imports that reach one of these, with everything below them.
 var impure = []string{
