@@ -103,6 +103,8 @@ func (c *Controller) makeVolumes(ctx context.Context, vm *machine.VirtualMachine
 		case err == nil:
 			c.tellEvent(vm, corev1.EventTypeNormal, reasonVolume, "Created DataVolume %s", volume.GetName())
 		case apierrors.IsAlreadyExists(err): // its event comes
+		case apierrors.IsNotFound(err), meta.IsNoMatchError(err): // served once, and no longer
+			return &runstate.Trouble{Reason: reasonNotServed, Message: notServedMessage}, nil
 		case refused(err):
 			c.tellEvent(vm, corev1.EventTypeWarning, reasonNoVolume, "%v", err)
 			return &runstate.Trouble{Reason: reasonNoVolume, Message: err.Error()}, nil

@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var dataVolumes = schema.GroupVersionResource{Group: "cdi.kubevirt.io", Version: "v1beta1", Resource: "datavolumes"}
+
+// dataVolumeCRD is CDI's API, as far as controllers of VMs see it. What fills
+// volumes is this story.
+const dataVolumeCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: datavolumes.cdi.kubevirt.io, annotations: {api-approved.kubernetes.io: "unapproved, for a test"}}
+spec:
+  group: cdi.kubevirt.io
+  names: {kind: DataVolume, plural: datavolumes, singular: datavolume, shortNames: [dv]}
+  scope: Namespaced
+  versions:
+  - name: v1beta1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+var _ = Describe("A VM with dataVolumeTemplates", Ordered, func() {
+	var s *story
+	BeforeEach(func() { s = newStory() })
+
+	It("says that nobody serves them, and starts once somebody does and has filled them", func() {
+		s.create(strings.Replace(withDisk("web"), "Halted", "Always", 1))
+		Eventually(func() any { return at(s.get(virtualMachine, "web"), "status.conditions") }).Should(
+			ContainElement(And(HaveKeyWithValue("type", "Failure"), HaveKeyWithValue("reason", "DataVolumesNotServed"), HaveKeyWithValue("message", ContainSubstring("install CDI")))))
+		s.machineIs("web", "DataVolumeError")
+
+		s.kubectl(dataVolumeCRD, "apply", "-f", "-")
+		DeferCleanup(func() { s.kubectl("", "delete", "crd", "datavolumes.cdi.kubevirt.io") })
+		volumes := here.client.Resource(dataVolumes).Namespace(s.ns)
+		Eventually(func() error { _, err := volumes.Get(here.ctx, "root", metav1.GetOptions{}); return err }, "60s").Should(Succeed())
+		vm := s.machineIs("web", "Provisioning")
+		volume, err := volumes.Get(here.ctx, "root", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(metav1.IsControlledBy(volume, vm)).To(BeTrue())
+		Expect(volume.GetLabels()).To(HaveKeyWithValue("kubevirt.io/created-by", string(vm.GetUID())))
+		s.noInstance("web")
+
+		fill := func(phase string) {
+			GinkgoHelper()
+			_, err := volumes.Patch(here.ctx, "root", types.MergePatchType, []byte(`{"status":{"phase":"`+phase+`"}}`), metav1.PatchOptions{}, "status")
+			Expect(err).NotTo(HaveOccurred())
+		}
+		fill("Failed")
+		s.machineIs("web", "DataVolumeError")
+		fill("Succeeded")
+		s.machineIs("web", "Starting")
+		Expect(at(s.get(virtualMachine, "web"), "status.conditions")).NotTo(ContainElement(HaveKeyWithValue("type", "Failure")))
+	})
+})
