@@ -36,20 +36,26 @@ func cpuOf(m *Machine) *kubevirtv1.CPU {
 	return &kubevirtv1.CPU{}
 }
 
-func cpuNotNegative(m *Machine, r *Report) {
+func cpuNotNegative(m *Machine, r *Report) { notNegative(m, r, corev1.ResourceCPU) }
+
+func cpuRequestWithinLimit(m *Machine, r *Report) { requestWithinLimit(m, r, corev1.ResourceCPU) }
+
+// notNegative refuses a request or limit of a resource that is negative.
+func notNegative(m *Machine, r *Report, of corev1.ResourceName) {
 	resources := &m.Spec.Domain.Resources
-	if request := resources.Requests[corev1.ResourceCPU]; request.Sign() < 0 {
-		r.Add(field.Invalid(m.Domain("resources", "requests", "cpu"), request.String(), "must not be negative"))
+	if request := resources.Requests[of]; request.Sign() < 0 {
+		r.Add(field.Invalid(m.Domain("resources", "requests", string(of)), request.String(), "must not be negative"))
 	}
-	if limit := resources.Limits[corev1.ResourceCPU]; limit.Sign() < 0 {
-		r.Add(field.Invalid(m.Domain("resources", "limits", "cpu"), limit.String(), "must not be negative"))
+	if limit := resources.Limits[of]; limit.Sign() < 0 {
+		r.Add(field.Invalid(m.Domain("resources", "limits", string(of)), limit.String(), "must not be negative"))
 	}
 }
 
-func cpuRequestWithinLimit(m *Machine, r *Report) {
-	request, limit := m.Spec.Domain.Resources.Requests[corev1.ResourceCPU], m.Spec.Domain.Resources.Limits[corev1.ResourceCPU]
+// requestWithinLimit refuses a request of a resource beyond its limit.
+func requestWithinLimit(m *Machine, r *Report, of corev1.ResourceName) {
+	request, limit := m.Spec.Domain.Resources.Requests[of], m.Spec.Domain.Resources.Limits[of]
 	if limit.Sign() > 0 && request.Cmp(limit) > 0 {
-		r.Add(field.Invalid(m.Domain("resources", "requests", "cpu"), request.String(),
+		r.Add(field.Invalid(m.Domain("resources", "requests", string(of)), request.String(),
 			fmt.Sprintf("must be at most the limit, which is %s", limit.String())))
 	}
 }

@@ -66,15 +66,7 @@ func memoryGiven(m *Machine, r *Report) {
 	}
 }
 
-func memoryNotNegative(m *Machine, r *Report) {
-	resources := &m.Spec.Domain.Resources
-	if request := resources.Requests[corev1.ResourceMemory]; request.Sign() < 0 {
-		r.Add(field.Invalid(m.Domain("resources", "requests", "memory"), request.String(), "must not be negative"))
-	}
-	if limit := resources.Limits[corev1.ResourceMemory]; limit.Sign() < 0 {
-		r.Add(field.Invalid(m.Domain("resources", "limits", "memory"), limit.String(), "must not be negative"))
-	}
-}
+func memoryNotNegative(m *Machine, r *Report) { notNegative(m, r, corev1.ResourceMemory) }
 
 // leastMemory is the least that may be requested.
 var leastMemory = resource.MustParse("1M")
@@ -86,13 +78,7 @@ func memoryRequestMinimum(m *Machine, r *Report) {
 	}
 }
 
-func memoryRequestWithinLimit(m *Machine, r *Report) {
-	request, limit := m.Spec.Domain.Resources.Requests[corev1.ResourceMemory], m.Spec.Domain.Resources.Limits[corev1.ResourceMemory]
-	if limit.Sign() > 0 && request.Cmp(limit) > 0 {
-		r.Add(field.Invalid(m.Domain("resources", "requests", "memory"), request.String(),
-			fmt.Sprintf("must be at most the limit, which is %s", limit.String())))
-	}
-}
+func memoryRequestWithinLimit(m *Machine, r *Report) { requestWithinLimit(m, r, corev1.ResourceMemory) }
 
 // guestMemoryPositive leaves what is negative elsewhere to memoryNotNegative, and
 // pages of nothing to hugepagesPageSize.

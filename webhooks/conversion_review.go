@@ -89,13 +89,22 @@ func conversionFailed(err error) *apiextensionsv1.ConversionResponse {
 	return &apiextensionsv1.ConversionResponse{Result: metav1.Status{Status: metav1.StatusFailure, Message: err.Error()}}
 }
 
+// sentVersion is the version in which a request was made, and whether that is
+// another than the one that we see.
+func sentVersion(req admission.Request) (version string, converted bool) {
+	if req.RequestKind == nil || req.RequestKind.Version == req.Kind.Version {
+		return "", false
+	}
+	return req.RequestKind.Group + "/" + req.RequestKind.Version, true
+}
+
 // inVersion are problems with the paths of the version in which a request was
 // made: the API server has converted the object for us.
 func inVersion(req admission.Request, problems field.ErrorList) field.ErrorList {
-	if req.RequestKind == nil || req.RequestKind.Version == req.Kind.Version {
+	version, converted := sentVersion(req)
+	if !converted {
 		return problems
 	}
-	version := req.RequestKind.Group + "/" + req.RequestKind.Version
 	for _, problem := range problems {
 		problem.Field = conversion.Path(version, problem.Field)
 	}
@@ -105,10 +114,10 @@ func inVersion(req admission.Request, problems field.ErrorList) field.ErrorList 
 // warningsIn gives warnings that begin with a path the path of the version that
 // was sent.
 func warningsIn(req admission.Request, warnings []string) []string {
-	if req.RequestKind == nil || req.RequestKind.Version == req.Kind.Version {
+	version, converted := sentVersion(req)
+	if !converted {
 		return warnings
 	}
-	version := req.RequestKind.Group + "/" + req.RequestKind.Version
 	for i, warning := range warnings {
 		if path, rest, found := strings.Cut(warning, ": "); found {
 			warnings[i] = conversion.Path(version, path) + ": " + rest

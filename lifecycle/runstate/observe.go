@@ -7,16 +7,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
-	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/machine"
-	"github.com/virtwright/virtwright/validation/protection"
+	"github.com/virtwright/virtwright/validation/names"
 )
 
 // Observe is the situation of a VirtualMachine and the instance of its name,
 // which may be nil. Volumes are Filled unless the caller knows better.
 func Observe(vm *machine.VirtualMachine, instance *machine.Instance, now time.Time) Situation {
 	s := Situation{
-		UID: vm.UID, Strategy: strategyOf(vm), Before: vm.Status.RunStrategy,
+		UID: vm.UID, Strategy: StrategyOf(vm), Before: vm.Status.RunStrategy,
 		Requests: vm.Status.StateChangeRequests, Failure: vm.Status.StartFailure, Now: now,
 	}
 	if vm.DeletionTimestamp != nil {
@@ -34,8 +33,8 @@ func Observe(vm *machine.VirtualMachine, instance *machine.Instance, now time.Ti
 	return s
 }
 
-// strategyOf is the strategy that a spec means; empty where it contradicts itself.
-func strategyOf(vm *machine.VirtualMachine) Strategy {
+// StrategyOf is the strategy that a spec means; empty where it contradicts itself.
+func StrategyOf(vm *machine.VirtualMachine) Strategy {
 	running, strategy := vm.Spec.Running, vm.Spec.RunStrategy
 	switch {
 	case running != nil && strategy != nil:
@@ -53,7 +52,7 @@ func whose(vm *machine.VirtualMachine, instance *machine.Instance) Whose {
 	switch {
 	case owner != nil && owner.UID == vm.UID:
 		return Own
-	case owner == nil && (instance.Annotations[v1alpha1.AnnotationInstanceOf] != "" || instance.Annotations[protection.VMGeneration] != ""):
+	case owner == nil && names.Proven(instance):
 		return Orphan
 	}
 	return Foreign

@@ -70,15 +70,14 @@ func refused(err error) bool {
 // template, and that nobody has deleted or halted it meanwhile.
 func (c *Controller) create(ctx context.Context, vm *machine.VirtualMachine, d runstate.Decision) error {
 	key := client.ObjectKeyFromObject(vm)
-	whole := &unstructured.Unstructured{}
-	whole.SetGroupVersionKind(machines)
-	if err := c.Live.Get(ctx, key, whole); err != nil {
-		return fmt.Errorf("cannot read VirtualMachine %s: %w", key, err)
+	whole, err := c.whole(ctx, vm)
+	if err != nil {
+		return err
 	}
-	if whole.GetUID() != vm.UID || whole.GetGeneration() != vm.Generation || whole.GetDeletionTimestamp() != nil {
+	if whole.GetGeneration() != vm.Generation {
 		return fmt.Errorf("cannot start VirtualMachine %s: %w", key, errMoved)
 	}
-	instance, err := build(whole, d, *strategy(vm))
+	instance, err := build(whole, d, runstate.StrategyOf(vm))
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
@@ -102,11 +101,18 @@ func (c *Controller) create(ctx context.Context, vm *machine.VirtualMachine, d r
 	return nil
 }
 
-func strategy(vm *machine.VirtualMachine) *runstate.Strategy {
-	if vm.Spec.RunStrategy != nil {
-		return vm.Spec.RunStrategy
+// whole is a VirtualMachine as it is now, with what caches leave out.
+func (c *Controller) whole(ctx context.Context, vm *machine.VirtualMachine) (*unstructured.Unstructured, error) {
+	key := client.ObjectKeyFromObject(vm)
+	out := &unstructured.Unstructured{}
+	out.SetGroupVersionKind(machines)
+	if err := c.Live.Get(ctx, key, out); err != nil {
+		return nil, fmt.Errorf("cannot read VirtualMachine %s: %w", key, err)
 	}
-	return new(kubevirtv1.RunStrategyAlways)
+	if out.GetUID() != vm.UID || out.GetDeletionTimestamp() != nil {
+		return nil, fmt.Errorf("cannot go by VirtualMachine %s: %w", key, errMoved)
+	}
+	return out, nil
 }
 
 // delete deletes this very instance, as it was seen: one that has been let go
@@ -144,16 +150,10 @@ func (c *Controller) delete(ctx context.Context, vm *machine.VirtualMachine, ins
 // read live: an owner that is gone would take its instance with it.
 func (c *Controller) adopt(ctx context.Context, vm *machine.VirtualMachine, instance *machine.Instance) error {
 	key := client.ObjectKeyFromObject(vm)
-	live := &machine.VirtualMachine{}
-	if err := c.Live.Get(ctx, key, live); err != nil {
-		return fmt.Errorf("cannot read VirtualMachine %s: %w", key, err)
+	whole, err := c.whole(ctx, vm)
+	if err != nil {
+		return err
 	}
-	if live.UID != vm.UID || live.DeletionTimestamp != nil {
-		return fmt.Errorf("cannot adopt for VirtualMachine %s: %w", key, errMoved)
-	}
-	whole := &unstructured.Unstructured{}
-	whole.SetName(vm.Name)
-	whole.SetUID(vm.UID)
 	owners := []any{owner(whole)}
 	for _, o := range instance.OwnerReferences {
 		owners = append(owners, o)

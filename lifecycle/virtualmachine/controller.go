@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/virtwright/virtwright/lifecycle/machine"
@@ -64,8 +65,8 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(vmi)}}
 	})
 	built, err := ctrl.NewControllerManagedBy(mgr).Named("virtual-machine").
-		For(&machine.VirtualMachine{}, builder.WithPredicates(unlessOnlyResynced)).
-		Watches(&machine.Instance{}, sameName, builder.WithPredicates(unlessOnlyResynced)).
+		For(&machine.VirtualMachine{}, builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		Watches(&machine.Instance{}, sameName, builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Build(c)
 	if err != nil {

@@ -10,8 +10,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/virtwright/virtwright/lifecycle/machine"
 )
@@ -76,8 +74,3 @@ func (c *Controller) tellEvent(vm *machine.VirtualMachine, kind, reason, note st
 	regarding := &corev1.ObjectReference{APIVersion: machines.GroupVersion().String(), Kind: machines.Kind, Namespace: vm.Namespace, Name: vm.Name, UID: vm.UID}
 	c.Events.Eventf(regarding, nil, kind, reason, action, note, args...)
 }
-
-// unlessOnlyResynced leaves out updates that change nothing.
-var unlessOnlyResynced = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	return e.ObjectOld.GetResourceVersion() != e.ObjectNew.GetResourceVersion()
-}}

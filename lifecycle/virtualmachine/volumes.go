@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -79,14 +78,9 @@ func usable(phase cdiv1.DataVolumePhase) bool {
 
 // makeVolumes makes DataVolumes of the templates of these names.
 func (c *Controller) makeVolumes(ctx context.Context, vm *machine.VirtualMachine, names []string) (*runstate.Trouble, error) {
-	key := client.ObjectKeyFromObject(vm)
-	whole := &unstructured.Unstructured{}
-	whole.SetGroupVersionKind(machines)
-	if err := c.Live.Get(ctx, key, whole); err != nil {
-		return nil, fmt.Errorf("cannot read VirtualMachine %s: %w", key, err)
-	}
-	if whole.GetUID() != vm.UID || whole.GetDeletionTimestamp() != nil {
-		return nil, fmt.Errorf("cannot make volumes of VirtualMachine %s: %w", key, errMoved)
+	whole, err := c.whole(ctx, vm)
+	if err != nil {
+		return nil, err
 	}
 	templates, _, _ := unstructured.NestedSlice(whole.Object, "spec", "dataVolumeTemplates")
 	wanted := map[string]bool{}

@@ -67,13 +67,19 @@ func OfInstance(vmi *kubevirtv1.VirtualMachineInstance) Machine {
 }
 
 func of(kind presets.Kind, object metav1.Object) Machine {
-	annotations := object.GetAnnotations()
 	return Machine{
 		Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
 		Created: object.GetCreationTimestamp(), Deleting: object.GetDeletionTimestamp() != nil,
 		Controller: metav1.GetControllerOfNoCopy(object),
-		Proven:     annotations[v1alpha1.AnnotationInstanceOf] != "" || annotations[protection.VMGeneration] != "",
+		Proven:     Proven(object),
 	}
+}
+
+// Proven reports whether a lifecycle controller made an instance: ours and
+// KubeVirt's leave annotations that nobody else may write.
+func Proven(instance metav1.Object) bool {
+	annotations := instance.GetAnnotations()
+	return annotations[v1alpha1.AnnotationInstanceOf] != "" || annotations[protection.VMGeneration] != ""
 }
 
 func identifiers(spec *kubevirtv1.VirtualMachineInstanceSpec, prefix string) []Identifier {
