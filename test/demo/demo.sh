@@ -44,4 +44,12 @@ run kubectl create -f examples/refused/volume-name.yaml && exit 1 || true
 say "10. The same verdict without a cluster"
 run bin/virtwright validate -f examples/refused/volume-name.yaml -f examples/presets && exit 1 || true
 
+say "11. It starts and stops. No guest runs: a stand-in plays the node here, and takes the instance from phase to phase"
+node
+run kubectl create -f examples/vms/netboot.yaml
+run bin/virtwright start netboot -n lab --wait
+run kubectl get vm,vmi netboot -n lab
+run bin/virtwright stop netboot -n lab --wait
+run kubectl events -n lab --for virtualmachine/netboot
+
 say "Done. 'make dev' keeps such a system running to play with."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A working system to play with: control plane, manager and the example presets,
-# until interrupted.
+# A working system to play with: control plane, manager, the example presets and a
+# stand-in for the node, until interrupted.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 NAME=dev
@@ -10,14 +10,28 @@ NAME=dev
 build
 start
 presets
+node
 
 say "Ready. In another terminal, from this folder:"
 cat <<TEXT
   export KUBECONFIG=$KUBECONFIG
-  alias kubectl='bin/controlplane --name dev kubectl'
-  kubectl create -f examples/vms/tiny.yaml
-  kubectl get vm tiny -n lab -o yaml | bin/virtwright explain -f -
+  alias kubectl='bin/controlplane --name dev kubectl' virtwright=bin/virtwright
 
-The manager's log follows; Ctrl-C ends everything.
+  kubectl create -f examples/vms/tiny.yaml               # comes back whole
+  kubectl get vm tiny -n lab -o yaml | virtwright explain -f -
+
+  kubectl create -f examples/vms/netboot.yaml            # comes back halted
+  kubectl get vm -A -w                                   # in a third terminal
+  virtwright start netboot -n lab --wait
+  virtwright restart netboot -n lab --wait
+  virtwright stop netboot -n lab --wait
+  kubectl describe vm netboot -n lab
+
+No guest runs here. A stand-in plays the node: it takes instances from phase to phase, as a node would, and that is all
+it does. It also plays trouble:
+
+  kubectl annotate vmi tiny -n lab standin.virtwright.dev/behaviour=crash     # or shutdown, hang; it takes 10 s
+
+The manager's log follows (the stand-in's is $NODE_LOG); Ctrl-C ends everything.
 TEXT
 tail -n +1 -f "$LOG" --pid "$MANAGER"

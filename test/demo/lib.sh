@@ -1,10 +1,14 @@
-# Sourced by demo.sh and dev.sh, from the project's root: a real control plane
-# and the manager, both of which end with the script.
+# Sourced by demo.sh and dev.sh, from the project's root: a real control plane,
+# the manager and a stand-in for the node, all of which end with the script.
 
 NAME=${NAME:-demo}
 WORK=$(mktemp -d)
 LOG=$WORK/manager.log
+NODE_LOG=$WORK/standin.log
 MANAGER=
+NODE=
+# NODE_USER is whom the stand-in writes as, and the manager trusts.
+NODE_USER=system:node:standin
 CONTROLPLANE=bin/controlplane
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
@@ -18,7 +22,11 @@ run() {
 kubectl() { "$CONTROLPLANE" --name "$NAME" kubectl "$@"; }
 
 stop() {
-  [ -z "$MANAGER" ] || { kill "$MANAGER" 2>/dev/null || true; wait "$MANAGER" 2>/dev/null || true; }
+  local process
+  for process in $NODE $MANAGER; do
+    kill "$process" 2>/dev/null || true
+    wait "$process" 2>/dev/null || true
+  done
   "$CONTROLPLANE" --name "$NAME" stop >/dev/null 2>&1 || true
   rm -rf "$WORK"
 }
@@ -28,19 +36,19 @@ trap 'exit 130' INT TERM
 build() {
   say "Building virtwright and its programs (the first time takes some minutes)"
   mkdir -p bin
-  go build -o bin/ ./cmd/... ./test/controlplane/cmd/controlplane
+  go build -o bin/ ./cmd/... ./test/controlplane/cmd/controlplane ./test/standin/cmd/standin
 }
 
-# free_port prints a port that nobody listens on.
+# free_port prints a port, from the given one on, that nobody listens on.
 free_port() {
   local port
-  for port in $(seq 19443 19543); do
+  for port in $(seq "$1" $(($1 + 99))); do
     if ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
       echo "$port"
       return
     fi
   done
-  echo "no free port from 19443 to 19543" >&2
+  echo "no free port from $1 to $(($1 + 99))" >&2
   return 1
 }
 
@@ -65,22 +73,49 @@ start() {
   kubectl apply --server-side -f charts/virtwright/files/crds >/dev/null 2>&1 || kubectl apply --server-side -f charts/virtwright/files/crds
   kubectl wait --for=condition=Established crd --all --timeout=60s >/dev/null
 
-  local port
-  port=$(free_port)
-  say "Starting virtwright-manager (standalone mode), which registers its webhooks"
+  local webhooks verbs
+  webhooks=$(free_port 19443) verbs=$(free_port 19543)
+  say "Starting virtwright-manager (standalone mode), which registers its webhooks and serves start, stop and restart"
   bin/virtwright-manager --kubeconfig "$(identity)" --mode standalone --register-webhooks \
-    --webhook-bind-address "127.0.0.1:$port" --webhook-url "https://127.0.0.1:$port" \
+    --webhook-bind-address "127.0.0.1:$webhooks" --webhook-url "https://127.0.0.1:$webhooks" \
+    --subresources-bind-address "127.0.0.1:$verbs" --subresources-service virtwright-system/virtwright-subresources \
+    --trusted-user "$NODE_USER" \
     --metrics-bind-address 0 --health-probe-bind-address 0 --shutdown-delay 0s --log-format text >"$LOG" 2>&1 &
   MANAGER=$!
-  local tries=150
-  until kubectl get mutatingwebhookconfiguration admission.virtwright.dev -o jsonpath='{.webhooks[*].clientConfig.caBundle}' 2>/dev/null | grep -q .; do
+  aggregate "$verbs"
+  await "webhooks" registered
+  await "subresource API" kubectl get --raw /apis/subresources.kubevirt.io/v1/version
+}
+
+# aggregate makes the API server find start, stop and restart at a port of this
+# host; in a cluster with pods the Service has them.
+aggregate() {
+  kubectl create service externalname virtwright-subresources --external-name localhost -n virtwright-system >/dev/null
+  sed "s/port: 443/port: $1/" charts/virtwright/files/apiservices/*.yaml | kubectl apply --server-side -f - >/dev/null
+}
+
+registered() {
+  kubectl get mutatingwebhookconfiguration admission.virtwright.dev -o jsonpath='{.webhooks[*].clientConfig.caBundle}' | grep -q .
+}
+
+# await waits for something of the manager's that a command asks for.
+await() {
+  local what=$1 tries=150
+  shift
+  until "$@" >/dev/null 2>&1; do
     if ! kill -0 "$MANAGER" 2>/dev/null || [ $((tries -= 1)) -le 0 ]; then
-      echo "virtwright-manager did not get ready; its log:" >&2
+      echo "virtwright-manager did not get ready ($what); its log:" >&2
       cat "$LOG" >&2
       exit 1
     fi
     sleep 0.2
   done
+}
+
+# node starts a stand-in for what runs instances. It runs none.
+node() {
+  bin/standin --as "$NODE_USER" >"$NODE_LOG" 2>&1 &
+  NODE=$!
 }
 
 # presets applies the examples and waits until every one of them is in use.
