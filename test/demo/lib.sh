@@ -71,12 +71,14 @@ start() {
   say "Starting a real Kubernetes control plane"
   eval "$("$CONTROLPLANE" --name "$NAME" start --while $$)"
   kubectl apply --server-side -f charts/virtwright/files/crds >/dev/null 2>&1 || kubectl apply --server-side -f charts/virtwright/files/crds
-  kubectl wait --for=condition=Established crd --all --timeout=60s >/dev/null
+  established 2>/dev/null || { sleep 1; established; } # it does not wait for a CRD of which nobody has said anything yet
 
-  local webhooks verbs
-  webhooks=$(free_port 19443) verbs=$(free_port 19543)
+  local self webhooks verbs
+  self=$(identity)
+  webhooks=$(free_port 19443)
+  verbs=$(free_port 19543)
   say "Starting virtwright-manager (standalone mode), which registers its webhooks and serves start, stop and restart"
-  bin/virtwright-manager --kubeconfig "$(identity)" --mode standalone --register-webhooks \
+  bin/virtwright-manager --kubeconfig "$self" --mode standalone --register-webhooks \
     --webhook-bind-address "127.0.0.1:$webhooks" --webhook-url "https://127.0.0.1:$webhooks" \
     --subresources-bind-address "127.0.0.1:$verbs" --subresources-service virtwright-system/virtwright-subresources \
     --trusted-user "$NODE_USER" \
@@ -86,6 +88,8 @@ start() {
   await "webhooks" registered
   await "subresource API" kubectl get --raw /apis/subresources.kubevirt.io/v1/version
 }
+
+established() { kubectl wait --for=condition=Established crd --all --timeout=60s >/dev/null; }
 
 # aggregate makes the API server find start, stop and restart at a port of this
 # host; in a cluster with pods the Service has them.
