@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/virtwright/virtwright/test/controlplane"
+)
+
+// leaders are replicas that serve and replicas that control, each a user of its own.
+type leaders struct {
+	*cluster
+
+	t *testing.T
+	// names of the machines that people start and stop.
+	names []string
+}
+
+// One replica serves. Two control in turn: what the first leaves when it ends the
+// second takes up, and one that was stopped and goes on writes nothing more.
+func TestLeaders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
+	cp := controlplane.ForTest(t, controlplane.Options{Audit: true})
+	l := &leaders{cluster: &cluster{cp, clientOf(t, cp, "admin")}, t: t}
+	if err := l.InstallCRDs(t.Context(), crds); err != nil {
+		t.Fatal(err)
+	}
+	serving := l.start("serving", "--roles=serving", "--trusted-user="+userOf("first"), "--trusted-user="+userOf("second"))
+	serving.serves(t)
+	first := l.start("first", "--roles=controllers", "--leader-elect")
+	l.toggling(func() {
+		l.leads("first", time.Time{})
+		second := l.start("second", "--roles=controllers", "--leader-elect")
+		l.signal(first, syscall.SIGTERM)
+		if err := <-first.ended; err != nil {
+			t.Errorf("the first leader was told to end, and ended with %v", err)
+		}
+		l.leads("second", time.Time{})
+
+		first = l.start("first", "--roles=controllers", "--leader-elect")
+		eventually(t, "the first is there again", func() error { return first.ready(t) })
+		l.signal(second, syscall.SIGSTOP)
+		stopped := time.Now()
+		l.leads("first", stopped)
+		l.signal(second, syscall.SIGCONT)
+		if err := <-second.ended; err == nil {
+			t.Error("a deposed leader should end with an error, so that it is started anew")
+		}
+		l.wroteNothing("second", stopped)
+	})
+	if writes := l.writes("serving", time.Time{}); len(writes) > 0 {
+		t.Errorf("a replica that serves wrote %v", writes)
+	}
+	for _, name := range l.names {
+		eventually(t, name+" is as its spec says", func() error { return l.settled(name) })
+	}
+}
+
+func userOf(name string) string { return "system:serviceaccount:default:" + name }
+
+// start starts a replica as a user of its own.
+func (l *leaders) start(name string, args ...string) *replica {
+	l.t.Helper()
+	kubeconfig, err := l.UserKubeconfig(userOf(name), "system:masters")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return startReplica(l.t, l.cluster, append(args, "--kubeconfig="+kubeconfig)...)
+}
+
+func (l *leaders) signal(r *replica, s os.Signal) {
+	l.t.Helper()
+	if err := r.cmd.Process.Signal(s); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// toggling has people start and stop machines while something goes on.
+func (l *leaders) toggling(during func()) {
+	l.t.Helper()
+	ctx, stop := context.WithCancel(l.t.Context())
+	var people sync.WaitGroup
+	for i := range 12 {
+		vm := l.create(l.t, fmt.Sprintf(`
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: toggled-%d, namespace: default}
+spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}, memory: {guest: 64Mi}}}}}
+`, i))
+		l.names = append(l.names, vm.GetName())
+		people.Go(func() {
+			for turn := 0; ctx.Err() == nil; turn++ {
+				strategy := []string{"Always", "Halted"}[turn%2]
+				if err := tryPatch(l.t.Context(), l.Client, vm, `{"spec": {"runStrategy": "`+strategy+`"}}`); err != nil {
+					l.t.Errorf("cannot set %s: %v", strategy, err)
+				}
+				time.Sleep(time.Duration(50+rand.IntN(200)) * time.Millisecond)
+			}
+		})
+	}
+	during()
+	stop()
+	people.Wait()
+}
+
+// writes are the times at which a replica's writes to machines and events came
+// since.
+func (l *leaders) writes(name string, since time.Time) []string {
+	l.t.Helper()
+	events, err := l.AuditEvents()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var out []string
+	for i := range events {
+		e := &events[i]
+		if e.User.Username != userOf(name) || e.ObjectRef == nil || !slices.Contains([]string{"create", "update", "patch", "delete"}, e.Verb) ||
+			!slices.Contains([]string{"kubevirt.io", "events.k8s.io"}, e.ObjectRef.APIGroup) || !e.RequestReceivedTimestamp.After(since) {
+			continue
+		}
+		if e.Stage == auditv1.StageResponseComplete {
+			out = append(out, fmt.Sprint(e.RequestReceivedTimestamp.Format(time.RFC3339Nano), " ", e.Verb, " ", e.ObjectRef.Resource, "/", e.ObjectRef.Name))
+		}
+	}
+	return out
+}
+
+// leads waits until a replica writes.
+func (l *leaders) leads(name string, since time.Time) {
+	l.t.Helper()
+	before := len(l.writes(name, since))
+	eventually(l.t, name+" leads", func() error {
+		if len(l.writes(name, since)) == before {
+			return errors.New("it writes nothing")
+		}
+		return nil
+	})
+}
+
+// wroteNothing is for one that was stopped: what came at that moment had been sent.
+func (l *leaders) wroteNothing(name string, since time.Time) {
+	l.t.Helper()
+	if late := l.writes(name, since.Add(time.Second)); len(late) > 0 {
+		l.t.Errorf("%s was deposed and wrote %d times: %v", name, len(late), late)
+	}
+}
+
+// settled reports why a machine is not as its spec says.
+func (l *leaders) settled(name string) error {
+	vm := object(l.t, "{apiVersion: kubevirt.io/v1, kind: VirtualMachine}")
+	key := client.ObjectKey{Namespace: "default", Name: name}
+	if err := l.Get(l.t.Context(), key, vm); err != nil {
+		return err
+	}
+	instance := object(l.t, "{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance}")
+	missing := client.IgnoreNotFound(l.Get(l.t.Context(), key, instance)) == nil && instance.GetUID() == ""
+	strategy, _, _ := unstructured.NestedString(vm.Object, "spec", "runStrategy")
+	status, _, _ := unstructured.NestedString(vm.Object, "status", "printableStatus")
+	want := map[string]string{"Always": "Starting", "Halted": "Stopped"}[strategy]
+	if status != want || missing != (strategy == "Halted") {
+		return fmt.Errorf("strategy %s, status %s, no instance: %t", strategy, status, missing)
+	}
+	return nil
+}
