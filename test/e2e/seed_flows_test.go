@@ -238,6 +238,8 @@ var _ = Describe("The developer documentation of VirtualMachines, by kubectl", f
 		s.run("patch virtualmachine myvm --type=merge -p", `{"spec":{"template":{"spec":{"domain":{"resources":{"requests":{"memory":"24Mi"}},"memory":{"guest":"24Mi"}}}}}}`)
 		Eventually(func() map[string]any { return condition(s.get(virtualMachine, "myvm"), "RestartRequired") }).ShouldNot(BeNil())
 		Expect(s.get(instance, "myvm").Object).To(Equal(before.Object), "a change reaches no instance that runs")
+		vm := s.get(virtualMachine, "myvm")
+		Expect(vm).To(And(haveAt("status.observedGeneration", BeNumerically("<", vm.GetGeneration())), haveAt("status.desiredGeneration", vm.GetGeneration())))
 
 		end(node)
 		var after object
@@ -250,7 +252,8 @@ var _ = Describe("The developer documentation of VirtualMachines, by kubectl", f
 		}).ShouldNot(Equal(before.GetUID()))
 		node.Tell(s.ns, "myvm", standin.Run)
 		Expect(after).To(And(haveAt("spec.domain.resources.requests.memory", "24Mi"), haveAt("spec.domain.memory.guest", "24Mi")))
-		vm := s.machineIs("myvm", "Running")
+		vm = s.machineIs("myvm", "Running")
+		Expect(vm).To(haveAt("status.observedGeneration", vm.GetGeneration()))
 		Expect(condition(vm, "RestartRequired")).To(BeNil())
 		Expect(condition(vm, "InstanceStopped")).To(And(HaveKeyWithValue("reason", reason), HaveKey("lastTransitionTime")))
 		Expect(at(vm, disks)).To(HaveLen(1))
