@@ -189,6 +189,22 @@ var _ = Describe("The developer documentation of VirtualMachines, by kubectl", f
 		Expect(s.gone(instance, "myvm")()).To(BeTrue())
 	})
 
+	It("waits with the next machine of a name until the guest of the last has ended", func() {
+		s.runtime(standin.Delays{Shutdown: time.Second})
+		s.awaitCollector()
+		s.kubectl(documentedRunning, "create", "-f", "-")
+		s.machineIs("myvm", "Running")
+		before := s.get(instance, "myvm")
+		s.kubectl(documentedRunning, "replace", "--force", "-f", "-")
+		Eventually(func() map[string]any { return condition(s.get(virtualMachine, "myvm"), "Ready") }).Should(
+			HaveKeyWithValue("message", ContainSubstring("an instance of this name is there")))
+		Expect(s.get(instance, "myvm").GetUID()).To(Equal(before.GetUID()))
+		vm := s.machineIs("myvm", "Running")
+		after := s.get(instance, "myvm")
+		Expect(after.GetUID()).NotTo(Equal(before.GetUID()))
+		Expect(metav1.IsControlledBy(after, vm)).To(BeTrue())
+	})
+
 	It("leaves an orphan running, which the next machine of its name adopts", func() {
 		s.runtime(standin.Delays{})
 		s.awaitCollector()
