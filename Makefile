@@ -40,7 +40,9 @@ e2e: controlplane ## only the stories of test/e2e, against a real API server
 
 bench: controlplane ## benchmarks, each beside its control
 	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./validation/... ./webhooks/... $(ARGS)
-	$(GO) test -run '^$$' -bench . -benchtime 300x -timeout 60m ./test/bench/... $(ARGS)
+	$(GO) test -run '^$$' -bench Create -benchtime 300x -timeout 60m ./test/bench/... $(ARGS)
+	$(GO) test -run '^$$' -bench Start -benchtime 5000x -timeout 60m ./test/bench/... $(ARGS)
+	$(GO) test -run '^$$' -bench Watch -benchtime 10000x -timeout 60m ./test/bench/... $(ARGS)
 
 fuzz: ## every fuzz target for FUZZTIME (1m)
 	@git ls-files --cached --others --exclude-standard '*_test.go' | xargs grep -oE '^func Fuzz[A-Za-z0-9_]+' /dev/null | \
