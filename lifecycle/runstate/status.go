@@ -29,7 +29,7 @@ func Status(vm *machine.VirtualMachine, instance *machine.Instance, s Situation,
 	out.StateChangeRequests = d.Requests
 	out.Ready = i != nil && isTrue(instance.Status.Conditions, kubevirtv1.VirtualMachineInstanceReady)
 	out.PrintableStatus = printable(instance, s, d, created)
-	out.ObservedGeneration, out.DesiredGeneration = generations(vm, instance, created)
+	out.ObservedGeneration, out.DesiredGeneration = generations(vm, instance)
 	out.Conditions = conditions(vm, instance, s, d, trouble)
 	return out
 }
@@ -118,11 +118,9 @@ func starting(conditions []kubevirtv1.VirtualMachineInstanceCondition) kubevirtv
 }
 
 // generations are that of which the instance is, and that of the VM. A change
-// of anything but the template is no difference.
-func generations(vm *machine.VirtualMachine, instance *machine.Instance, created bool) (observed, desired int64) {
-	if !created {
-		return vm.Status.ObservedGeneration, vm.Status.DesiredGeneration
-	}
+// of anything but the template is no difference, and there is none without an
+// instance.
+func generations(vm *machine.VirtualMachine, instance *machine.Instance) (observed, desired int64) {
 	observed = vm.Generation
 	if instance != nil && outdated(vm, instance) {
 		if made, err := strconv.ParseInt(instance.Annotations[protection.VMGeneration], 10, 64); err == nil {

@@ -57,7 +57,7 @@ func (c *Controller) apply(ctx context.Context, vm *machine.VirtualMachine, inst
 	if !refused(err) {
 		return nil, err
 	}
-	c.tellEvent(vm, corev1.EventTypeWarning, reason, "%v", err)
+	c.tellEvent(vm, nil, reason, "%v", err)
 	return &runstate.Trouble{Reason: reason, Message: err.Error()}, err
 }
 
@@ -97,7 +97,7 @@ func (c *Controller) create(ctx context.Context, vm *machine.VirtualMachine, d r
 		return fmt.Errorf("cannot make VirtualMachineInstance %s: %w", key, err)
 	}
 	c.instances.note(key, instance.GetResourceVersion())
-	c.tellEvent(vm, corev1.EventTypeNormal, reasonCreated, "Started the virtual machine by creating the new virtual machine instance %s", vm.Name)
+	c.tellEvent(vm, instance, reasonCreated, "Started the virtual machine by creating the new virtual machine instance %s", vm.Name)
 	return nil
 }
 
@@ -142,7 +142,8 @@ func (c *Controller) delete(ctx context.Context, vm *machine.VirtualMachine, ins
 		return fmt.Errorf("cannot delete VirtualMachineInstance %s: %w", key, err)
 	}
 	c.instances.noteDeletion(key, instance.UID)
-	c.tellEvent(vm, corev1.EventTypeNormal, reasonDeleted, "Stopped the virtual machine by deleting the virtual machine instance %s", instance.UID)
+	object.SetUID(instance.UID)
+	c.tellEvent(vm, object, reasonDeleted, "Stopped the virtual machine by deleting the virtual machine instance %s", instance.UID)
 	return nil
 }
 
@@ -170,7 +171,7 @@ func (c *Controller) adopt(ctx context.Context, vm *machine.VirtualMachine, inst
 		return fmt.Errorf("cannot adopt VirtualMachineInstance %s: %w", key, err)
 	}
 	c.instances.note(key, adopted.ResourceVersion)
-	c.tellEvent(vm, corev1.EventTypeNormal, reasonAdopted, "Adopted the virtual machine instance %s, which an earlier virtual machine of this name had left", instance.UID)
+	c.tellEvent(vm, nil, reasonAdopted, "Adopted the virtual machine instance %s, which an earlier virtual machine of this name had left", instance.UID)
 	return nil
 }
 

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,12 +67,20 @@ func merge(was, now machine.Status) (map[string]any, error) {
 	return out, nil
 }
 
-// tellEvent says to people what happened.
-func (c *Controller) tellEvent(vm *machine.VirtualMachine, kind, reason, note string, args ...any) {
+// tellEvent says to people what happened to a machine, and with which instance;
+// nil where it is with none. Events of different instances are not counted as one.
+func (c *Controller) tellEvent(vm *machine.VirtualMachine, with *unstructured.Unstructured, reason, note string, args ...any) {
 	if c.Events == nil {
 		return
 	}
-	action := strings.TrimPrefix(strings.TrimPrefix(reason, "Successful"), "Failed")
+	kind, action := corev1.EventTypeNormal, strings.TrimPrefix(reason, "Successful")
+	if failed, ok := strings.CutPrefix(reason, "Failed"); ok {
+		kind, action = corev1.EventTypeWarning, failed
+	}
 	regarding := &corev1.ObjectReference{APIVersion: machines.GroupVersion().String(), Kind: machines.Kind, Namespace: vm.Namespace, Name: vm.Name, UID: vm.UID}
-	c.Events.Eventf(regarding, nil, kind, reason, action, note, args...)
+	var related runtime.Object
+	if with != nil {
+		related = &corev1.ObjectReference{APIVersion: with.GetAPIVersion(), Kind: with.GetKind(), Namespace: vm.Namespace, Name: with.GetName(), UID: with.GetUID()}
+	}
+	c.Events.Eventf(regarding, related, kind, reason, action, note, args...)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -95,12 +94,12 @@ func (c *Controller) makeVolumes(ctx context.Context, vm *machine.VirtualMachine
 		}
 		switch err := c.Client.Create(ctx, volume); {
 		case err == nil:
-			c.tellEvent(vm, corev1.EventTypeNormal, reasonVolume, "Created DataVolume %s", volume.GetName())
+			c.tellEvent(vm, volume, reasonVolume, "Created DataVolume %s", volume.GetName())
 		case apierrors.IsAlreadyExists(err): // its event comes
 		case apierrors.IsNotFound(err), meta.IsNoMatchError(err): // served once, and no longer
 			return &runstate.Trouble{Reason: reasonNotServed, Message: notServedMessage}, nil
 		case refused(err):
-			c.tellEvent(vm, corev1.EventTypeWarning, reasonNoVolume, "%v", err)
+			c.tellEvent(vm, volume, reasonNoVolume, "%v", err)
 			return &runstate.Trouble{Reason: reasonNoVolume, Message: err.Error()}, nil
 		default:
 			return nil, fmt.Errorf("cannot make DataVolume %s: %w", volume.GetName(), err)

@@ -55,6 +55,18 @@ var _ = Describe("Running state", func() {
 		Expect(s.get(instance, "web")).To(haveAt("spec.domain.firmware.uuid", first))
 		out, _ := s.kubectl("", "describe", "vm", "web")
 		Expect(out).To(And(ContainSubstring("SuccessfulCreate"), ContainSubstring("SuccessfulDelete"), ContainSubstring("on request")))
+
+		s.patch("web", `{spec: {runStrategy: Halted}}`)
+		s.machineIs("web", "Stopped")
+		Eventually(func() []string {
+			out, _ := s.kubectl("", "get", "events", "--field-selector=reason=SuccessfulDelete", "-o", "name")
+			return lines(out)
+		}).Should(HaveLen(2), "each instance has its own")
+		s.patch("web", `{spec: {template: {spec: {hostname: other}}}}`)
+		Eventually(func() bool {
+			vm := s.get(virtualMachine, "web")
+			return at(vm, "status.observedGeneration") == vm.GetGeneration() && at(vm, "status.desiredGeneration") == vm.GetGeneration()
+		}).Should(BeTrue())
 	})
 
 	It("is lost with the VM, and with it its instance", func() {
