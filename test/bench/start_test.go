@@ -31,8 +31,8 @@ import (
 // cost both the same. Both ways are warmed up, and each has a turn early and
 // one late.
 //
-// Where other programs share the processors, x-bare-cpu is what to go by: what
-// a start costs of them in a loop, over what it costs by the controller.
+// Where other programs share the processors, x-bare-cpu is steadier: what a
+// start costs of them in a loop, over what it costs by the controller.
 func BenchmarkStart(b *testing.B) {
 	if b.N == 1 {
 		return // with which testing tries out benchmarks
