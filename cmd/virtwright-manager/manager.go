@@ -51,8 +51,8 @@ type process struct {
 	names *nameindex.Index
 	// lock is held by the leader; nil where there is no election.
 	lock *leadership.Lock
-	// authority has the certificate of the webhooks.
-	authority *certs.Authority
+	// authority has the certificate that is served.
+	authority certificates
 }
 
 // start runs the manager until ctx ends.
@@ -204,7 +204,7 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	config.QPS = -1                                      // API servers say how much is too much
 	config.WarningHandlerWithContext = rest.NoWarnings{} // of old kinds, which we watch on purpose
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, machine.AddToScheme, presetcache.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, machine.AddToScheme, presetcache.AddToScheme, certs.AddCertManager} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("cannot make a scheme: %w", err)
 		}

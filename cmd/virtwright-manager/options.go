@@ -33,6 +33,13 @@ const (
 	modeAddon      = "addon"
 )
 
+// Who makes the serving certificate.
+const (
+	certSelfSigned = "self-signed"
+	certManager    = "cert-manager"
+	certProvided   = "provided"
+)
+
 // options are what the flags say.
 type options struct {
 	mode            string
@@ -47,6 +54,8 @@ type options struct {
 	webhookURL       string
 	webhookService   types.NamespacedName
 	registerWebhooks bool
+	certMode         string
+	certificate      types.NamespacedName
 	certDir          string
 	certSecret       types.NamespacedName
 	subresources     subresourceOptions
@@ -118,8 +127,13 @@ func (o *options) declareServing(flags *flag.FlagSet) {
 		return err
 	})
 	flags.BoolVar(&o.registerWebhooks, "register-webhooks", false, "create or update the webhook configurations once the webhooks can answer")
+	flags.StringVar(&o.certMode, "cert-mode", certSelfSigned, "who makes the serving certificate: self-signed (the manager), cert-manager, or provided (somebody else); the latter two write --cert-secret")
+	flags.Func("certificate", "cert-manager: NAMESPACE/NAME of the Certificate whose Secret --cert-secret is", func(text string) (err error) {
+		o.certificate, err = namespacedName(text)
+		return err
+	})
 	flags.StringVar(&o.certDir, "cert-dir", "", "folder that keeps the self-signed certificates (default: in memory)")
-	flags.Func("cert-secret", "NAMESPACE/NAME of the Secret that keeps the self-signed certificates, which several replicas need", func(text string) (err error) {
+	flags.Func("cert-secret", "NAMESPACE/NAME of the Secret with the serving certificate; self-signed, it keeps what the manager makes, which several replicas need", func(text string) (err error) {
 		o.certSecret, err = namespacedName(text)
 		return err
 	})
@@ -157,10 +171,22 @@ func (o *options) complete() error {
 	for _, role := range o.roles {
 		problems = append(problems, oneOf("--roles", role, roleServing, roleControllers))
 	}
-	if o.certDir != "" && o.certSecret.Name != "" {
-		problems = append(problems, errors.New("--cert-dir and --cert-secret exclude each other"))
+	return errors.Join(append(problems, o.completeCertificates())...)
+}
+
+func (o *options) completeCertificates() error {
+	if err := oneOf("--cert-mode", o.certMode, certSelfSigned, certManager, certProvided); err != nil {
+		return err
 	}
-	return errors.Join(problems...)
+	switch {
+	case o.certDir != "" && o.certSecret.Name != "":
+		return errors.New("--cert-dir and --cert-secret exclude each other")
+	case o.certMode != certSelfSigned && o.certSecret.Name == "":
+		return fmt.Errorf("--cert-mode=%s needs --cert-secret, the Secret with the certificate", o.certMode)
+	case o.certMode == certManager && o.certificate.Name == "":
+		return errors.New("--cert-mode=cert-manager needs --certificate, the Certificate whose Secret --cert-secret is")
+	}
+	return nil
 }
 
 func (o *options) completeWebhooks() error {
@@ -209,6 +235,20 @@ func podNamespace() string {
 }
 
 func (o *options) has(role string) bool { return slices.Contains(o.roles, role) }
+
+// calledNames are the DNS names by which API servers call.
+func (o *options) calledNames() []string {
+	var names []string
+	if u, err := url.Parse(o.webhookURL); err == nil && u.Hostname() != "" {
+		names = append(names, u.Hostname())
+	}
+	for _, s := range []types.NamespacedName{o.webhookService, o.subresources.service} {
+		if s.Name != "" {
+			names = append(names, s.Name+"."+s.Namespace+".svc")
+		}
+	}
+	return names
+}
 
 // certificateNames are what clients may call the servers.
 func (o *options) certificateNames() []string {

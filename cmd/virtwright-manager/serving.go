@@ -11,10 +11,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/virtwright/virtwright/certs"
 	"github.com/virtwright/virtwright/validation/protection"
 	"github.com/virtwright/virtwright/webhooks"
 )
@@ -29,34 +27,24 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 	if err := p.handle(ctx, guard); err != nil {
 		return err
 	}
-	for _, collector := range p.authority.Collectors() {
-		metrics.Registry.MustRegister(collector)
-	}
 	started := p.manager.GetWebhookServer().StartedChecker()
-	checks["certificate"] = func(*http.Request) error { return p.authority.Ready() }
 	checks["webhooks"] = started
 	checks["names"] = func(*http.Request) error { return p.names.Ready() }
-	injector := &certs.Injector{Client: p.manager.GetClient(), Names: []string{webhooks.ConfigurationName}, Bundle: p.authority.Bundle}
-	if !guard.Addon {
-		injector.CRDs, injector.APIServices = []string{webhooks.ConvertedCRD}, p.options.subresources.services()
-	}
-	if err := injector.SetupWithManager(p.manager); err != nil {
+	if err := p.certify(checks, guard.Addon); err != nil {
 		return err
 	}
 	if err := p.serveSubresources(checks); err != nil {
 		return err
 	}
-	runnables := []manager.Runnable{p.authority}
-	if p.options.registerWebhooks {
-		runnables = append(runnables, &webhooks.Registrar{
-			Client: p.live, Registration: p.registration(guard), Bundle: p.authority.Bundle,
-			Ready: func() error { return firstError(checks) },
-		})
+	if !p.options.registerWebhooks {
+		return nil
 	}
-	for _, r := range runnables {
-		if err := p.manager.Add(r); err != nil {
-			return fmt.Errorf("cannot add %T: %w", r, err)
-		}
+	err = p.manager.Add(&webhooks.Registrar{
+		Client: p.live, Registration: p.registration(guard), Bundle: p.authority.Bundle,
+		Ready: func() error { return firstError(checks) },
+	})
+	if err != nil {
+		return fmt.Errorf("cannot add the registration of webhooks: %w", err)
 	}
 	return nil
 }
@@ -91,18 +79,6 @@ func (p *process) registration(guard protection.Guard) webhooks.Registration {
 		r.Service = &admissionregistrationv1.ServiceReference{Namespace: s.Namespace, Name: s.Name}
 	}
 	return r
-}
-
-// newAuthority keeps certificates where the options say.
-func (p *process) newAuthority() *certs.Authority {
-	a := &certs.Authority{Store: &certs.Memory{}, Names: p.options.certificateNames()}
-	switch {
-	case p.options.certDir != "":
-		a.Store = certs.Directory(p.options.certDir)
-	case p.options.certSecret.Name != "":
-		a.Store = &certs.Secret{Client: p.live, Name: p.options.certSecret}
-	}
-	return a
 }
 
 // tls is how the webhook server speaks. API servers are its only clients; they

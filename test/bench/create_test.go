@@ -1,4 +1,5 @@
-// Package bench measures what a create costs through a real API server.
+// Package bench measures, through a real API server, what a create costs, and what
+// the keeping of running state does.
 package bench
 
 import (

@@ -1,0 +1,5 @@
+package presetstatus
+
+// What this package asks of API servers; the chart makes roles of it.
+//
+// +kubebuilder:rbac:groups=virtwright.dev,resources=virtualmachinepresets/status;clustervirtualmachinepresets/status,verbs=patch
