@@ -11,7 +11,9 @@ type request = kubevirtv1.VirtualMachineStateChangeRequest
 const (
 	runStrategyPath = "/spec/runStrategy"
 	runningPath     = "/spec/running"
+	statusPath      = "/status"
 	requestsPath    = "/status/stateChangeRequests"
+	seenPath        = "/status/runStrategy"
 	failurePath     = "/status/startFailure"
 	gracePath       = "/spec/terminationGracePeriodSeconds"
 )
@@ -55,25 +57,43 @@ func (c *call) run(always bool) []Operation {
 func (c *call) ask(requests ...request) ([]Operation, error) {
 	stops := len(requests) == 1 && requests[0].Action == kubevirtv1.StopRequest
 	if len(c.vm.Status.StateChangeRequests) > 0 && !stops {
-		return nil, c.conflict("unable to complete request: stop/start already underway")
+		return nil, c.underway()
 	}
-	if reflect.DeepEqual(c.vm.Status, kubevirtv1.VirtualMachineStatus{}) {
-		// There may be no status to add to; whoever writes one now must not lose it.
-		return append(c.judged(), test("/metadata/resourceVersion", c.vm.ResourceVersion),
-			Operation{Op: "add", Path: "/status", Value: map[string]any{"stateChangeRequests": requests}}), nil
+	// The controller keeps a start of a halted machine that it has seen halted.
+	halted := c.strategy == kubevirtv1.RunStrategyHalted && !stops
+	patch := append(c.judged(), c.undisturbed())
+	if c.bare() {
+		status := map[string]any{"stateChangeRequests": requests}
+		if halted {
+			status["runStrategy"] = c.strategy
+		}
+		return append(patch, Operation{Op: "add", Path: statusPath, Value: status}), nil
 	}
-	patch := append(c.judged(), c.testRequests(), Operation{Op: "add", Path: requestsPath, Value: requests})
+	patch = append(patch, Operation{Op: "add", Path: requestsPath, Value: requests})
+	if halted {
+		patch = append(patch, Operation{Op: "add", Path: seenPath, Value: c.strategy})
+	}
 	return append(patch, c.forgetFailure()...), nil
 }
 
-// withdraw takes back what is pending.
-func (c *call) withdraw() []Operation {
-	patch := append(c.judged(), c.testRequests(), Operation{Op: "remove", Path: requestsPath})
-	return append(patch, c.forgetFailure()...)
+// underway is why there are not two requests at a time.
+func (c *call) underway() error {
+	return c.conflict("unable to complete request: stop/start already underway")
 }
 
-func (c *call) testRequests() Operation {
-	if pending := c.vm.Status.StateChangeRequests; len(pending) > 0 {
+// bare reports whether the VM may have no status.
+func (c *call) bare() bool {
+	return reflect.DeepEqual(c.vm.Status, kubevirtv1.VirtualMachineStatus{})
+}
+
+// undisturbed tests that nobody has requested anything meanwhile. Where there
+// may be no status yet, whoever writes one must not lose it.
+func (c *call) undisturbed() Operation {
+	pending := c.vm.Status.StateChangeRequests
+	switch {
+	case c.bare():
+		return test("/metadata/resourceVersion", c.vm.ResourceVersion)
+	case len(pending) > 0:
 		return test(requestsPath, pending)
 	}
 	return test(requestsPath, nil)
@@ -101,5 +121,12 @@ func (c *call) grace(seconds int64) (change, undo []Operation) {
 // stop asks to end the present instance.
 func (c *call) stop() request {
 	uid := c.vmi.UID
+	return request{Action: kubevirtv1.StopRequest, UID: &uid}
+}
+
+// stopAny asks to end whatever instance of the VM there is by then: the
+// controller may be making one for a start that it has read.
+func (c *call) stopAny() request {
+	uid := c.vm.UID
 	return request{Action: kubevirtv1.StopRequest, UID: &uid}
 }

@@ -31,24 +31,54 @@ func Start(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance
 func (c *call) start(begin request) (*Changes, error) {
 	switch c.strategy {
 	case kubevirtv1.RunStrategyHalted:
-		if begin.Data == nil {
-			return &Changes{Machine: c.run(true)}, nil
-		}
-		return c.asking(begin)
+		return c.startHalted(begin)
 	case kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyManual:
-		if c.strategy == kubevirtv1.RunStrategyRerunOnFailure && c.ended() && c.vmi.Status.Phase == kubevirtv1.Failed {
-			return nil, c.conflict("RerunOnFailure does not support starting VM from failed state")
-		}
-		if c.ended() {
-			return c.asking(c.stop(), begin)
-		}
-		return c.asking(begin)
+		return c.startRequested(begin)
 	case kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyOnce:
 		return nil, c.conflict("%s does not support manual start requests", c.strategy)
 	case kubevirtv1.RunStrategyWaitAsReceiver:
 		return &Changes{}, nil
 	}
 	return nil, apierrors.NewInternalError(errUnknown(c.strategy))
+}
+
+// startHalted lets a machine run: at once by its spec, paused by a request, and
+// not one beside the other.
+func (c *call) startHalted(begin request) (*Changes, error) {
+	switch {
+	case begin.Data != nil:
+		return c.asking(begin)
+	case len(c.vm.Status.StateChangeRequests) > 0:
+		return nil, c.underway()
+	}
+	return &Changes{Machine: append(c.run(true), c.undisturbed())}, nil
+}
+
+// startRequested asks for a start.
+func (c *call) startRequested(begin request) (*Changes, error) {
+	switch {
+	case c.revives():
+		return nil, c.conflict("RerunOnFailure does not support starting VM from failed state")
+	case c.ended():
+		return c.asking(c.stop(), begin)
+	case begin.Data == nil && c.backsOff():
+		return &Changes{Status: append(append(c.judged(), c.undisturbed()), c.forgetFailure()...)}, nil
+	}
+	return c.asking(begin)
+}
+
+// revives reports whether the controller is about to make an instance that
+// failed anew.
+func (c *call) revives() bool {
+	return c.strategy == kubevirtv1.RunStrategyRerunOnFailure && c.ended() && c.vmi.Status.Phase == kubevirtv1.Failed
+}
+
+// backsOff reports whether the one thing that is pending is the controller's own
+// start, which waits for the end of a back-off.
+func (c *call) backsOff() bool {
+	pending := c.vm.Status.StateChangeRequests
+	return c.strategy == kubevirtv1.RunStrategyRerunOnFailure && c.vmi == nil && c.vm.Status.StartFailure != nil &&
+		len(pending) == 1 && pending[0].Action == kubevirtv1.StartRequest && len(pending[0].Data) == 0
 }
 
 // asking are the changes that only write requests.

@@ -1,6 +1,8 @@
 package verdict
 
 import (
+	"slices"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
@@ -33,29 +35,39 @@ func (c *call) end(o *kubevirtv1.StopOptions) (*Changes, error) {
 	case kubevirtv1.RunStrategyWaitAsReceiver:
 		return &Changes{}, nil
 	case kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyRerunOnFailure:
-		if !c.lives() {
-			return c.stopWaiting()
-		}
-		return c.asking(c.stop())
+		return c.endRequested()
 	case kubevirtv1.RunStrategyHalted:
-		if !c.lives() {
-			return c.stopWaiting()
-		}
-		if is := c.vmi.Spec.TerminationGracePeriodSeconds; o.GracePeriod == nil || is != nil && *o.GracePeriod >= *is {
+		if c.lives() && !c.shortens(o.GracePeriod) {
 			return nil, c.conflict("Halted only supports manual stop requests with a shorter graceperiod")
 		}
-		return c.asking(c.stop())
+		return c.endRequested()
 	}
 	return nil, apierrors.NewInternalError(errUnknown(c.strategy))
 }
 
-// stopWaiting decides for a VM that does not run: there is something to stop
-// only where a start waits to be done, for volumes or for the end of a back-off.
-func (c *call) stopWaiting() (*Changes, error) {
-	for _, pending := range c.vm.Status.StateChangeRequests {
-		if pending.Action == kubevirtv1.StartRequest {
-			return &Changes{Status: c.withdraw()}, nil
-		}
+// shortens reports whether a grace period is shorter than the instance's.
+func (c *call) shortens(grace *int64) bool {
+	is := c.vmi.Spec.TerminationGracePeriodSeconds
+	return grace != nil && (is == nil || *grace < *is)
+}
+
+// endRequested asks to end what runs, or is about to: there may be no instance,
+// or one that has ended, while a start waits for volumes or for the end of a
+// back-off.
+func (c *call) endRequested() (*Changes, error) {
+	switch {
+	case c.startsOrStopsAny():
+		return c.asking(c.stopAny())
+	case c.lives(), c.revives():
+		return c.asking(c.stop())
 	}
 	return nil, c.conflict("VM is not running")
+}
+
+// startsOrStopsAny reports whether a start is pending, or a stop of whatever
+// instance there is.
+func (c *call) startsOrStopsAny() bool {
+	return slices.ContainsFunc(c.vm.Status.StateChangeRequests, func(r request) bool {
+		return r.Action == kubevirtv1.StartRequest || r.Action == kubevirtv1.StopRequest && r.UID != nil && *r.UID == c.vm.UID
+	})
 }

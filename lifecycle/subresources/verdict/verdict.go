@@ -5,8 +5,9 @@
 // Codes and messages are those of KubeVirt's API, which clients print and some
 // compare. It differs where KubeVirt's answer was an accident: a request that is
 // still pending is a conflict and not an internal error, a call that is refused
-// has changed nothing, a stop takes back a start that is still waiting, and an
-// instance that belongs to somebody else is left alone.
+// has changed nothing, a stop comes instead of a start that is still waiting, a
+// start does not wait for the end of a back-off, and an instance that belongs to
+// somebody else is left alone.
 package verdict
 
 import (
@@ -16,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -83,12 +83,14 @@ func about(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance
 	return c, nil
 }
 
-// belongs reports whether an instance is a VM's, or will be.
+// belongs reports whether an instance is a VM's, or will be: the controller
+// adopts what a controller made for a VM of this name and nobody controls. Tests
+// hold this against validation/names.
 func belongs(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance) bool {
 	if owner := metav1.GetControllerOfNoCopy(vmi); owner != nil {
 		return owner.UID == vm.UID
 	}
-	return types.UID(vmi.Annotations[v1alpha1.AnnotationInstanceOf]) == vm.UID
+	return vmi.Annotations[v1alpha1.AnnotationInstanceOf] != "" || vmi.Annotations[kubevirtv1.VirtualMachineGenerationAnnotation] != ""
 }
 
 // conflict is an error of code 409, with the message's beginning that clients know.

@@ -11,10 +11,10 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/validation/names"
 )
 
 // Columns of the tables.
@@ -58,6 +58,19 @@ func instance(column string) *kubevirtv1.VirtualMachineInstance {
 
 func pending(requests ...request) func(*kubevirtv1.VirtualMachine) {
 	return func(vm *kubevirtv1.VirtualMachine) { vm.Status.StateChangeRequests = requests }
+}
+
+// failing is a VM whose instances ended before they ran.
+func failing(vm *kubevirtv1.VirtualMachine) {
+	vm.Status.StartFailure = &kubevirtv1.VirtualMachineStartFailure{ConsecutiveFailCount: 3}
+}
+
+// without is a VM that no controller has seen.
+func without(vm *kubevirtv1.VirtualMachine) { vm.Status = kubevirtv1.VirtualMachineStatus{} }
+
+// saw is what the controller saw last.
+func saw(strategy kubevirtv1.VirtualMachineRunStrategy) func(*kubevirtv1.VirtualMachine) {
+	return func(vm *kubevirtv1.VirtualMachine) { vm.Status.RunStrategy = strategy }
 }
 
 func condition(name string) func(*kubevirtv1.VirtualMachine) {
@@ -107,6 +120,9 @@ func told(t *testing.T, vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMa
 		out = append(out, "["+strings.Join(requests, ", ")+"]")
 		if now.Status.StartFailure != nil {
 			out = append(out, "with back-off")
+		}
+		if now.Status.RunStrategy != "" {
+			out = append(out, "seen "+string(now.Status.RunStrategy))
 		}
 	}
 	if len(changes.Instance) > 0 {
@@ -195,7 +211,7 @@ func TestStart(t *testing.T) {
 }
 
 func TestStartPaused(t *testing.T) {
-	halted := map[string]string{"none": "202 [Start paused]", "pending": already, "succeeded": "202 [Start paused]"}
+	halted := map[string]string{"none": "202 [Start paused] seen Halted", "pending": already, "succeeded": "202 [Start paused] seen Halted"}
 	table{
 		"Halted": halted, "false": halted, "": halted,
 		"Manual": {"none": "202 [Start paused]", "pending": already, "succeeded": "202 [Stop vmi-1, Start paused]"},
@@ -208,11 +224,12 @@ func TestStartPaused(t *testing.T) {
 
 func TestStop(t *testing.T) {
 	running := map[string]string{"none": "409 VM is not running", "unset": "202 [Stop vmi-1]", "succeeded": "409 VM is not running"}
+	rerun := map[string]string{"none": "409 VM is not running", "unset": "202 [Stop vmi-1]", "succeeded": "409 VM is not running", "failed": "202 [Stop vmi-1]"}
 	halted := map[string]string{"none": "409 VM is not running", "unset": "409 Halted only supports manual stop requests with a shorter graceperiod",
 		"succeeded": "409 VM is not running"}
 	table{
 		"Always": {"none": "202 runStrategy=Halted"}, "Once": {"none": "202 runStrategy=Halted"}, "true": {"none": "202 running=false"},
-		"Manual": running, "RerunOnFailure": running,
+		"Manual": running, "RerunOnFailure": rerun,
 		"Halted": halted, "false": halted, "": halted,
 		"WaitAsReceiver": {"none": "202"},
 		"Sometimes":      {"none": "500 Internal error occurred: unknown runstrategy: Sometimes"},
@@ -223,10 +240,11 @@ func TestStop(t *testing.T) {
 
 func TestStopWithGracePeriod(t *testing.T) {
 	running := map[string]string{"none": "409 VM is not running", "unset": "202 [Stop vmi-1] grace=5", "succeeded": "409 VM is not running"}
+	rerun := map[string]string{"none": "409 VM is not running", "unset": "202 [Stop vmi-1] grace=5", "succeeded": "409 VM is not running", "failed": "202 [Stop vmi-1]"}
 	table{
 		"Always": {"none": "202 runStrategy=Halted", "unset": "202 runStrategy=Halted grace=5", "succeeded": "202 runStrategy=Halted"},
 		"Once":   {"none": "202 runStrategy=Halted", "unset": "202 runStrategy=Halted grace=5", "succeeded": "202 runStrategy=Halted"},
-		"Manual": running, "RerunOnFailure": running, "Halted": running, "false": running,
+		"Manual": running, "RerunOnFailure": rerun, "Halted": running, "false": running,
 		"WaitAsReceiver": {"none": "202", "unset": "202 grace=5", "succeeded": "202"},
 	}.check(t, func(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance) (*Changes, error) {
 		return Stop(vm, vmi, &kubevirtv1.StopOptions{GracePeriod: new(int64(5))})
@@ -255,114 +273,6 @@ func TestRestartByForce(t *testing.T) {
 		})
 }
 
-// A row is a case that the tables do not have.
-type row struct {
-	reason string
-	verb   string // start, stop, restart, or with a grace period: stop 5
-	vm     *kubevirtv1.VirtualMachine
-	vmi    *kubevirtv1.VirtualMachineInstance
-	want   string
-}
-
-func (r row) judge(t *testing.T) string {
-	t.Helper()
-	verb, seconds, given := strings.Cut(r.verb, " ")
-	var grace *int64
-	if given {
-		grace = new(int64)
-		if _, err := fmt.Sscan(seconds, grace); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var changes *Changes
-	var err error
-	switch verb {
-	case "start":
-		changes, err = Start(r.vm, r.vmi, &kubevirtv1.StartOptions{})
-	case "stop":
-		changes, err = Stop(r.vm, r.vmi, &kubevirtv1.StopOptions{GracePeriod: grace})
-	case "restart":
-		changes, err = Restart(r.vm, r.vmi, &kubevirtv1.RestartOptions{GracePeriodSeconds: grace})
-	}
-	return told(t, r.vm, r.vmi, changes, err)
-}
-
-func TestCases(t *testing.T) {
-	start, stop := request{Action: "Start"}, request{Action: "Stop", UID: new(types.UID("vmi-1"))}
-	underway := "409 unable to complete request: stop/start already underway"
-	failing := func(vm *kubevirtv1.VirtualMachine) {
-		vm.Status.StartFailure = &kubevirtv1.VirtualMachineStartFailure{ConsecutiveFailCount: 3}
-	}
-	deleting := func(vm *kubevirtv1.VirtualMachine) { vm.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
-	both := func(vm *kubevirtv1.VirtualMachine) { vm.Spec.Running = new(true) }
-	bare := func(vm *kubevirtv1.VirtualMachine) { vm.Status = kubevirtv1.VirtualMachineStatus{} }
-	of := func(change func(*kubevirtv1.VirtualMachineInstance)) *kubevirtv1.VirtualMachineInstance {
-		vmi := instance("running")
-		change(vmi)
-		return vmi
-	}
-	foreign := of(func(vmi *kubevirtv1.VirtualMachineInstance) { vmi.OwnerReferences[0].UID = "another" })
-	stray := of(func(vmi *kubevirtv1.VirtualMachineInstance) { vmi.OwnerReferences = nil })
-	orphan := of(func(vmi *kubevirtv1.VirtualMachineInstance) {
-		vmi.OwnerReferences, vmi.Annotations = nil, map[string]string{v1alpha1.AnnotationInstanceOf: "vm-1"}
-	})
-	ungraced := of(func(vmi *kubevirtv1.VirtualMachineInstance) { vmi.Spec.TerminationGracePeriodSeconds = nil })
-	taken := "409 a VirtualMachineInstance of this name belongs to something else"
-	moved := "409 " + recovery
-
-	for _, r := range []row{
-		{"a start waits for a start", "start", machine("Manual", pending(start)), nil, underway},
-		{"a start waits for a stop", "start", machine("Manual", pending(stop)), nil, underway},
-		{"a paused start is pending", "start", machine("RerunOnFailure", pending(start)), instance("succeeded"), underway},
-		{"a spec needs no request", "start", machine("Halted", pending(start)), nil, "202 runStrategy=Always"},
-		{"a restart waits", "restart", machine("Always", pending(stop, start)), instance("running"), underway},
-		{"a restart by force waits, and changes no grace period", "restart 0", machine("Always", pending(stop)), instance("running"), underway},
-		{"a stop comes instead of a restart", "stop", machine("Manual", pending(stop, start)), instance("running"), "202 [Stop vmi-1]"},
-		{"a stop comes instead of a start", "stop", machine("Manual", pending(start)), instance("running"), "202 [Stop vmi-1]"},
-		{"a stop takes a waiting start back", "stop", machine("Manual", pending(start)), nil, "202 []"},
-		{"a stop ends a back-off", "stop", machine("RerunOnFailure", pending(start), failing), instance("failed"), "202 []"},
-		{"a stop takes a waiting paused start back", "stop", machine("Halted", pending(start)), nil, "202 []"},
-		{"a stop is no reason for a stop", "stop", machine("Manual", pending(stop)), nil, "409 VM is not running"},
-
-		{"a start ends a back-off", "start", machine("RerunOnFailure", failing), nil, "202 [Start]"},
-		{"a restart ends a back-off", "restart", machine("Always", failing), instance("running"), "202 [Stop vmi-1, Start]"},
-		{"there is no status yet", "start", machine("Manual", bare), nil, "202 [Start]"},
-
-		{"the volumes moved", "start", machine("Halted", condition("ManualRecoveryRequired")), nil, moved},
-		{"running says more than volumes", "start", machine("Manual", condition("ManualRecoveryRequired")), instance("running"), already},
-		{"volumes move", "restart", machine("Always", condition("VolumesChange")), instance("running"), moved},
-		{"volumes move, and it stops", "stop", machine("Always", condition("VolumesChange")), instance("running"), "202 runStrategy=Halted"},
-
-		{"deleted", "start", machine("Halted", deleting), nil, "409 VM is being deleted"},
-		{"deleted", "stop", machine("Always", deleting), instance("running"), "409 VM is being deleted"},
-		{"deleted", "restart", machine("Always", deleting), instance("running"), "409 VM is being deleted"},
-		{"a spec against itself", "start", machine("Manual", both), nil, "500 Internal error occurred: running and runstrategy are mutually exclusive"},
-
-		{"the same grace period", "stop 30", machine("Halted"), instance("running"), "409 Halted only supports manual stop requests with a shorter graceperiod"},
-		{"a longer grace period", "stop 31", machine("Halted"), instance("running"), "409 Halted only supports manual stop requests with a shorter graceperiod"},
-		{"a shorter grace period", "stop 29", machine("Halted"), instance("terminating"), "202 [Stop vmi-1] grace=29"},
-		{"a grace period where there was none", "stop 0", machine("Halted"), ungraced, "202 [Stop vmi-1] grace=0"},
-		{"less than nothing", "stop -1", machine("Manual"), instance("running"), "400 gracePeriod has to be greater or equal to 0"},
-		{"less than nothing", "restart -1", machine("Manual"), instance("running"), "400 gracePeriod has to be greater or equal to 0"},
-		{"patient force", "restart 1", machine("Halted"), nil, "400 For force restart, only gracePeriod=0 is supported for now"},
-		{"force where there was no grace period", "restart 0", machine("Always"), ungraced, "202 [Stop vmi-1, Start] grace=1"},
-
-		{"somebody else's", "start", machine("Halted"), foreign, taken},
-		{"somebody else's", "stop 5", machine("Manual"), foreign, "409 VM is not running"},
-		{"somebody else's", "restart 0", machine("Always"), foreign, "409 VM is not running: Halted"},
-		{"nobody's", "start", machine("Manual"), stray, taken},
-		{"nobody's", "stop 5", machine("Always"), stray, "202 runStrategy=Halted"},
-		{"an orphan of its own", "start", machine("Manual"), orphan, already},
-		{"an orphan of its own", "stop 5", machine("Manual"), orphan, "202 [Stop vmi-1] grace=5"},
-	} {
-		t.Run(r.verb+": "+r.reason, func(t *testing.T) {
-			if got := r.judge(t); got != r.want {
-				t.Errorf("got %s, want %s", got, r.want)
-			}
-		})
-	}
-}
-
 // What a verdict was about must not have changed when it is carried out.
 func TestLostRaces(t *testing.T) {
 	vm, vmi := machine("Manual"), instance("running")
@@ -374,8 +284,15 @@ func TestLostRaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	without := machine("Manual", func(vm *kubevirtv1.VirtualMachine) { vm.Status = kubevirtv1.VirtualMachineStatus{} })
-	first, err := Start(without, nil, &kubevirtv1.StartOptions{})
+	sooner, err := Start(machine("RerunOnFailure", pending(request{Action: "Start"}), failing), nil, &kubevirtv1.StartOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, err := Start(machine("Halted", without), nil, &kubevirtv1.StartOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := Start(machine("Manual", without), nil, &kubevirtv1.StartOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,19 +302,38 @@ func TestLostRaces(t *testing.T) {
 		patch []Operation
 		now   any
 	}{
-		"another VM of this name":      {changes.Status, machine("Manual", another)},
-		"another request":              {changes.Status, machine("Manual", pending(request{Action: "Start"}))},
-		"another strategy":             {changes.Status, machine("Halted")},
-		"running instead":              {changes.Status, machine("true")},
-		"a spec of another VM":         {spec.Machine, machine("Halted", another)},
-		"a spec that changed":          {spec.Machine, machine("Manual")},
-		"another instance":             {changes.Instance, &kubevirtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{UID: "vmi-2"}}},
-		"a grace period that changed":  {changes.Instance, &kubevirtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{UID: "vmi-1"}}},
-		"undone by somebody else":      {changes.Undo, vmi},
-		"a status that came meanwhile": {first.Status, machine("Manual", newer)},
+		"another VM of this name":       {changes.Status, machine("Manual", another)},
+		"another request":               {changes.Status, machine("Manual", pending(request{Action: "Start"}))},
+		"another strategy":              {changes.Status, machine("Halted")},
+		"running instead":               {changes.Status, machine("true")},
+		"a spec of another VM":          {spec.Machine, machine("Halted", another)},
+		"a spec that changed":           {spec.Machine, machine("Manual")},
+		"a request beside a spec":       {spec.Machine, machine("Halted", pending(request{Action: "Start"}))},
+		"a request beside a first spec": {bare.Machine, machine("Halted", newer)},
+		"a back-off that ended":         {sooner.Status, machine("RerunOnFailure", failing)},
+		"a back-off without a failure":  {sooner.Status, machine("RerunOnFailure", pending(request{Action: "Start"}))},
+		"another instance":              {changes.Instance, &kubevirtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{UID: "vmi-2"}}},
+		"a grace period that changed":   {changes.Instance, &kubevirtv1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{UID: "vmi-1"}}},
+		"undone by somebody else":       {changes.Undo, vmi},
+		"a status that came meanwhile":  {first.Status, machine("Manual", newer)},
 	} {
 		if err := tryApply(t, race.patch, race.now, new(map[string]any)); err == nil {
 			t.Errorf("%s: applied all the same", name)
+		}
+	}
+}
+
+// What is an orphan of a machine's is what the controller adopts.
+func TestOrphans(t *testing.T) {
+	vm := machine("Manual")
+	for _, annotations := range []map[string]string{
+		nil, {"x": "y"}, {v1alpha1.AnnotationInstanceOf: "vm-1"}, {v1alpha1.AnnotationInstanceOf: "vm-2"}, {v1alpha1.AnnotationInstanceOf: ""},
+		{kubevirtv1.VirtualMachineGenerationAnnotation: "1"}, {kubevirtv1.VirtualMachineGenerationAnnotation: ""},
+	} {
+		vmi := instance("running")
+		vmi.OwnerReferences, vmi.Annotations = nil, annotations
+		if got, want := belongs(vm, vmi), names.Proven(vmi); got != want {
+			t.Errorf("%v: belongs %t, and the controller says %t", annotations, got, want)
 		}
 	}
 }
