@@ -190,6 +190,12 @@ func (s *spec) full() kubevirtv1.VirtualMachineInstanceSpec {
 	return out
 }
 
+// VolumesOnStart is the annotation of KubeVirt's that, if "false", lets volumes
+// be made for a start only.
+const VolumesOnStart = kubevirtv1.ImmediateDataVolumeCreation
+
+var readAnnotations = []string{protection.VMGeneration, v1alpha1.AnnotationInstanceOf, v1alpha1.AnnotationTemplate, VolumesOnStart}
+
 // Trim takes from a machine that is to be cached the labels and annotations
 // that nobody reads.
 func Trim(object any) (any, error) {
@@ -206,7 +212,7 @@ func trim(meta *metav1.ObjectMeta) {
 	meta.ManagedFields, meta.Labels = nil, nil
 	kept := map[string]string{}
 	for key, value := range meta.Annotations {
-		if key == protection.VMGeneration || key == v1alpha1.AnnotationInstanceOf || key == v1alpha1.AnnotationTemplate {
+		if slices.Contains(readAnnotations, key) {
 			kept[key] = value
 		}
 	}

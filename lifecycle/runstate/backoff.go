@@ -39,10 +39,15 @@ func delay(count int, uid types.UID) time.Duration {
 	return min(square+square/2*time.Duration(spread.Sum32()%1000)/1000, longest)
 }
 
-// backOff is how long no start may be tried.
+// backOff is how long no start may be tried. A time that is further away than
+// any that is written here comes from a clock that was wrong.
 func (s *Situation) backOff() time.Duration {
 	if s.Failure == nil || s.Failure.RetryAfterTimestamp == nil {
 		return 0
 	}
-	return max(s.Failure.RetryAfterTimestamp.Sub(s.Now), 0)
+	left := s.Failure.RetryAfterTimestamp.Sub(s.Now)
+	if left > 2*longest {
+		return 0
+	}
+	return max(left, 0)
 }

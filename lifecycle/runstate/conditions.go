@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -23,6 +24,13 @@ const (
 	NameConflict kubevirtv1.VirtualMachineConditionType = "NameConflict"
 )
 
+// foreign are the conditions that others write.
+var foreign = []kubevirtv1.VirtualMachineConditionType{NameConflict, kubevirtv1.VirtualMachineManualRecoveryRequired}
+
+// stays is how long a message stays before another of the same reason comes in
+// its place: one that is always different must not be written without end.
+const stays = time.Minute
+
 // Reasons of InstanceStopped.
 const (
 	StoppedOnRequest   = "Requested"
@@ -36,14 +44,12 @@ const (
 func conditions(vm *machine.VirtualMachine, instance *machine.Instance, s Situation, d Decision, trouble *Trouble) []kubevirtv1.VirtualMachineCondition {
 	was := vm.Status.Conditions
 	out := []kubevirtv1.VirtualMachineCondition{ready(was, instance, s, d, made(s, d, trouble))}
-	out = append(out, instanceConditions(instance)...)
+	out = append(out, instanceConditions(was, instance)...)
 	if trouble == nil {
 		trouble = contradiction(s)
 	}
 	if trouble != nil {
-		out = append(out, since(was, s.Now, kubevirtv1.VirtualMachineCondition{
-			Type: kubevirtv1.VirtualMachineFailure, Status: corev1.ConditionTrue, Reason: trouble.Reason, Message: trouble.Message,
-		}))
+		out = append(out, failure(was, s.Now, trouble))
 	}
 	if instance != nil && s.own().active() && d.Delete == "" && outdated(vm, instance) {
 		out = append(out, since(was, s.Now, kubevirtv1.VirtualMachineCondition{
@@ -54,21 +60,47 @@ func conditions(vm *machine.VirtualMachine, instance *machine.Instance, s Situat
 	if stopped := stopped(vm, s, d); stopped != nil {
 		out = append(out, *stopped)
 	}
-	if i := find(was, NameConflict); i >= 0 {
-		out = append(out, was[i])
+	for _, kind := range foreign {
+		if i := find(was, kind); i >= 0 {
+			out = append(out, was[i])
+		}
 	}
 	return out
 }
 
+// failure is the condition Failure. When its message was written is its time of
+// probing.
+func failure(was []kubevirtv1.VirtualMachineCondition, now time.Time, trouble *Trouble) kubevirtv1.VirtualMachineCondition {
+	out := since(was, now, kubevirtv1.VirtualMachineCondition{
+		Type: kubevirtv1.VirtualMachineFailure, Status: corev1.ConditionTrue, Reason: trouble.Reason, Message: trouble.Message,
+	})
+	i := find(was, kubevirtv1.VirtualMachineFailure)
+	switch {
+	case i >= 0 && was[i].Reason == out.Reason && (was[i].Message == out.Message || now.Sub(was[i].LastProbeTime.Time) < stays):
+		out.Message = was[i].Message
+	default:
+		out.LastProbeTime = metav1.NewTime(now.Truncate(time.Second))
+	}
+	return out
+}
+
+// TroubleOf is the trouble that a status tells of; nil for none.
+func TroubleOf(status *machine.Status) *Trouble {
+	if i := find(status.Conditions, kubevirtv1.VirtualMachineFailure); i >= 0 {
+		return &Trouble{status.Conditions[i].Reason, status.Conditions[i].Message}
+	}
+	return nil
+}
+
 // instanceConditions are the conditions of an instance but Ready.
-func instanceConditions(instance *machine.Instance) []kubevirtv1.VirtualMachineCondition {
+func instanceConditions(was []kubevirtv1.VirtualMachineCondition, instance *machine.Instance) []kubevirtv1.VirtualMachineCondition {
 	var out []kubevirtv1.VirtualMachineCondition
 	if instance == nil {
 		return nil
 	}
 	for _, c := range instance.Status.Conditions {
 		if c.Type != kubevirtv1.VirtualMachineInstanceReady {
-			out = append(out, copied(c))
+			out = append(out, copied(was, c))
 		}
 	}
 	return out
@@ -92,7 +124,7 @@ func ready(was []kubevirtv1.VirtualMachineCondition, instance *machine.Instance,
 	case instance != nil:
 		for _, c := range instance.Status.Conditions {
 			if c.Type == kubevirtv1.VirtualMachineInstanceReady {
-				return copied(c)
+				return copied(was, c)
 			}
 		}
 	case !created: // a new one has said nothing yet
@@ -110,16 +142,25 @@ func absence(d Decision) string {
 	case WaitsForVolumes:
 		return none + ": its data volumes are not filled yet"
 	case WaitsForInstance:
-		return none + ": an instance of this name is there that is not of this VirtualMachine, or is going"
+		return "VMI of this VirtualMachine does not exist: another of its name is there, or is still going"
 	}
 	return none
 }
 
-func copied(c kubevirtv1.VirtualMachineInstanceCondition) kubevirtv1.VirtualMachineCondition {
-	return kubevirtv1.VirtualMachineCondition{
+// copied is a condition of an instance. That it was probed again alone is no news.
+func copied(was []kubevirtv1.VirtualMachineCondition, c kubevirtv1.VirtualMachineInstanceCondition) kubevirtv1.VirtualMachineCondition {
+	out := kubevirtv1.VirtualMachineCondition{
 		Type: kubevirtv1.VirtualMachineConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
 		LastProbeTime: c.LastProbeTime, LastTransitionTime: c.LastTransitionTime,
 	}
+	if i := find(was, out.Type); i >= 0 {
+		same := was[i]
+		same.LastProbeTime = out.LastProbeTime
+		if apiequality.Semantic.DeepEqual(same, out) {
+			return was[i]
+		}
+	}
+	return out
 }
 
 // stopped says how the last instance stopped; nil where none has. What is said
@@ -130,7 +171,7 @@ func stopped(vm *machine.VirtualMachine, s Situation, d Decision) *kubevirtv1.Vi
 		was = &vm.Status.Conditions[i]
 	}
 	reason, uid := s.ending(d)
-	if s.own() == nil && vanished(&vm.Status) {
+	if s.own() == nil && d.Adopt == "" && vanished(&vm.Status) {
 		reason, uid = StoppedByDeletion, ""
 	}
 	if reason == "" || was != nil && uid != "" && strings.Contains(was.Message, string(uid)) {

@@ -68,6 +68,13 @@ func Decide(s Situation) Decision {
 	return d
 }
 
+// Undone is a decision of which the action could not be carried out: what asked
+// for it goes on asking.
+func Undone(s Situation, d Decision) Decision {
+	d.Requests = s.Requests
+	return d
+}
+
 // forget takes away requests that are done with, and starts that a machine
 // which is halted since has no use for.
 func (s *Situation) forget(d *Decision) {
@@ -75,7 +82,7 @@ func (s *Situation) forget(d *Decision) {
 	s.halt(d)
 	for len(d.Requests) > 0 {
 		switch r := d.Requests[0]; {
-		case r.Action == kubevirtv1.StopRequest && (i == nil || r.UID == nil || *r.UID != i.UID):
+		case r.Action == kubevirtv1.StopRequest && !s.means(r, i):
 		case r.Action == kubevirtv1.StartRequest && i.active():
 		case r.Action != kubevirtv1.StopRequest && r.Action != kubevirtv1.StartRequest:
 		default:
@@ -95,6 +102,15 @@ func (s *Situation) halt(d *Decision) {
 	d.Requests = slices.DeleteFunc(d.Requests, func(r Request) bool {
 		return r.Action == kubevirtv1.StartRequest && (!since || !paused(r))
 	})
+}
+
+// Wanted reports whether there shall be an instance where there is none, now or
+// once it can be made.
+func Wanted(s Situation) bool {
+	d := Decision{Requests: slices.Clone(s.Requests)}
+	s.forget(&d)
+	s.Requests = d.Requests
+	return s.wanted()
 }
 
 // restarts reports whether instances that end are made again.

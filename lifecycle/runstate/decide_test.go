@@ -35,6 +35,7 @@ var pause = map[string]string{"paused": "true"}
 var queues = [][]Request{
 	nil, {start(nil)}, {start(pause)}, {stop(ours)}, {stop(others)}, {{Action: kubevirtv1.StopRequest}}, {{Action: "Dance"}},
 	{stop(ours), start(nil)}, {stop(others), start(pause)}, {start(nil), stop(ours)}, {stop(ours), stop(ours), start(nil)},
+	{stop("vm")}, {stop("vm"), start(nil)},
 }
 
 var failures = []*Failure{

@@ -115,6 +115,9 @@ func (s *Situation) own() *Instance {
 	return nil
 }
 
+// Runs reports whether there is an instance of the VirtualMachine's, however far.
+func (s *Situation) Runs() bool { return s.own() != nil }
+
 // head is what the first request asks for; empty for none.
 func (s *Situation) head() kubevirtv1.StateChangeRequestAction {
 	if len(s.Requests) == 0 {
@@ -125,7 +128,13 @@ func (s *Situation) head() kubevirtv1.StateChangeRequestAction {
 
 // stops reports whether the first request stops this very instance.
 func (s *Situation) stops(i *Instance) bool {
-	return s.head() == kubevirtv1.StopRequest && s.Requests[0].UID != nil && *s.Requests[0].UID == i.UID
+	return s.head() == kubevirtv1.StopRequest && s.means(s.Requests[0], i)
+}
+
+// means reports whether a request is about an instance: it names it, or the
+// VirtualMachine for whichever there is.
+func (s *Situation) means(r Request, i *Instance) bool {
+	return i != nil && r.UID != nil && (*r.UID == i.UID || *r.UID == s.UID)
 }
 
 // paused reports whether a request asks for a paused start.

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -90,6 +91,10 @@ func printableOf(instance *machine.Instance, i *Instance, d Decision) kubevirtv1
 		return kubevirtv1.VirtualMachineStatusPaused
 	case i.Phase == Running:
 		return kubevirtv1.VirtualMachineStatusRunning
+	case instance.Status.Phase == kubevirtv1.Unknown:
+		return kubevirtv1.VirtualMachineStatusUnknown
+	case instance.Status.Phase == kubevirtv1.WaitingForSync:
+		return kubevirtv1.VirtualMachineStatusWaitingForReceiver
 	case i.Phase.Final():
 		return kubevirtv1.VirtualMachineStatusStopped
 	}
@@ -122,7 +127,7 @@ func starting(conditions []kubevirtv1.VirtualMachineInstanceCondition) kubevirtv
 // instance.
 func generations(vm *machine.VirtualMachine, instance *machine.Instance) (observed, desired int64) {
 	observed = vm.Generation
-	if instance != nil && outdated(vm, instance) {
+	if instance != nil && outdated(vm, instance) && types.UID(instance.Annotations[v1alpha1.AnnotationInstanceOf]) == vm.UID {
 		if made, err := strconv.ParseInt(instance.Annotations[protection.VMGeneration], 10, 64); err == nil {
 			observed = made
 		}

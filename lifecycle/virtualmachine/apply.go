@@ -33,8 +33,9 @@ const (
 	reasonNotRewritten = "FailedUpdate"
 )
 
-// apply does the one thing that was decided. What API servers refuse is a
-// trouble to tell; both are set where it is to be tried again.
+// apply does the one thing that was decided. What goes wrong is a trouble to
+// tell, and to be tried again: both are set. What was decided about something
+// that has changed is neither done nor told.
 func (c *Controller) apply(ctx context.Context, vm *machine.VirtualMachine, instance *machine.Instance, d runstate.Decision) (*runstate.Trouble, error) {
 	var reason string
 	var err error
@@ -54,16 +55,11 @@ func (c *Controller) apply(ctx context.Context, vm *machine.VirtualMachine, inst
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil, nil //nolint:nilnil // which takes the machine with it
 	}
-	if !refused(err) {
+	if errors.Is(err, errMoved) || apierrors.IsConflict(err) || ctx.Err() != nil {
 		return nil, err
 	}
 	c.tellEvent(vm, nil, reason, "%v", err)
 	return &runstate.Trouble{Reason: reason, Message: err.Error()}, err
-}
-
-// refused reports whether somebody has to do something before it can work.
-func refused(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // create makes the instance of the VirtualMachine as it is now, read live: the
@@ -157,7 +153,9 @@ func (c *Controller) adopt(ctx context.Context, vm *machine.VirtualMachine, inst
 	}
 	owners := []any{owner(whole)}
 	for _, o := range instance.OwnerReferences {
-		owners = append(owners, o)
+		if o.UID != vm.UID {
+			owners = append(owners, o)
+		}
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": instance.UID, "resourceVersion": instance.ResourceVersion, "ownerReferences": owners,
@@ -185,7 +183,8 @@ func (c *Controller) rewrite(ctx context.Context, vm *machine.VirtualMachine, st
 	if err != nil {
 		return fmt.Errorf("cannot change the run strategy: %w", err)
 	}
-	written := vm.DeepCopyObject().(*machine.VirtualMachine)
+	written := &machine.VirtualMachine{} // not a copy, which shares its spec with caches
+	written.Namespace, written.Name = vm.Namespace, vm.Name
 	if err := c.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("cannot change the run strategy of VirtualMachine %s/%s: %w", vm.Namespace, vm.Name, err)
 	}

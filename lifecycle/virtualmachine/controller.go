@@ -12,15 +12,16 @@
 package virtualmachine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +43,12 @@ const lag = time.Second
 // retry is how long to wait for what nobody tells of.
 const retry = 15 * time.Second
 
+// When what failed is tried again: each time later.
+const (
+	soonest = 20 * time.Millisecond
+	latest  = time.Minute
+)
+
 // A Controller keeps the running state of VirtualMachines. It alone writes
 // their status, but for the condition NameConflict and new requests.
 type Controller struct {
@@ -55,8 +62,7 @@ type Controller struct {
 	Now func() time.Time
 
 	machines, instances freshness
-	// watchVolumes begins to watch DataVolumes, once there are any.
-	watchVolumes func() error
+	volumes             volumes
 }
 
 // SetupWithManager runs the controller in the leader.
@@ -67,13 +73,16 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	built, err := ctrl.NewControllerManagedBy(mgr).Named("virtual-machine").
 		For(&machine.VirtualMachine{}, builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Watches(&machine.Instance{}, sameName, builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](soonest, latest),
+		}).
 		Build(c)
 	if err != nil {
 		return fmt.Errorf("cannot set up the keeping of running state: %w", err)
 	}
-	c.watchVolumes = sync.OnceValue(func() error { return watchVolumes(mgr, built) })
-	return nil
+	c.volumes = volumes{manager: mgr, controller: built}
+	return c.volumes.index(mgr.GetFieldIndexer())
 }
 
 // Reconcile looks at one VirtualMachine.
@@ -117,17 +126,15 @@ func (c *Controller) instance(ctx context.Context, key types.NamespacedName) (*m
 	return instance, err
 }
 
-// keep does for a machine what there is to do.
+// keep does for a machine what there is to do. Whatever goes wrong is told in
+// status, and holds up nothing that it has nothing to do with.
 func (c *Controller) keep(ctx context.Context, vm *machine.VirtualMachine, instance *machine.Instance) (reconcile.Result, error) {
 	s := runstate.Observe(vm, instance, c.now())
 	var trouble *runstate.Trouble
-	var err error
-	if s.Volumes, trouble, err = c.fill(ctx, vm); err != nil {
-		return reconcile.Result{}, err
-	}
+	s.Volumes, trouble = c.fill(ctx, vm, s)
 	d := runstate.Decide(s)
-	if d.First {
-		if err := c.tell(ctx, vm, runstate.Status(vm, instance, s, d, trouble)); err != nil {
+	if d.First { // what was the matter may still be
+		if err := c.tell(ctx, vm, runstate.Status(vm, instance, s, d, cmp.Or(trouble, runstate.TroubleOf(&vm.Status)))); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -136,15 +143,15 @@ func (c *Controller) keep(ctx context.Context, vm *machine.VirtualMachine, insta
 	case err != nil && failure == nil:
 		return reconcile.Result{}, err
 	case failure != nil:
-		trouble = failure
+		trouble, d = failure, runstate.Undone(s, d)
+	case d.First || d.Adopt != "":
+		return reconcile.Result{RequeueAfter: d.After}, nil // an event of the instance comes
 	}
-	if !d.First || failure != nil {
-		if err := c.tell(ctx, vm, runstate.Status(vm, instance, s, d, trouble)); err != nil {
-			return reconcile.Result{}, err
-		}
+	if problem := c.tell(ctx, vm, runstate.Status(vm, instance, s, d, trouble)); problem != nil {
+		return reconcile.Result{}, errors.Join(err, problem)
 	}
-	if s.Volumes == runstate.Stuck && d.After == 0 {
-		d.After = retry
+	if s.Volumes != runstate.Filled || trouble != nil {
+		d.After = min(cmp.Or(d.After, retry), retry)
 	}
 	return reconcile.Result{RequeueAfter: d.After}, err
 }

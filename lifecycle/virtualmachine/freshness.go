@@ -2,6 +2,7 @@ package virtualmachine
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -12,18 +13,28 @@ import (
 // few bytes a machine.
 type freshness struct {
 	mu      sync.Mutex
-	wrote   map[types.NamespacedName]string
+	wrote   map[types.NamespacedName]written
 	deleted map[types.NamespacedName]types.UID
 }
+
+// A written version was written at a time.
+type written struct {
+	version string
+	at      time.Time
+}
+
+// forgets is when what was written is forgotten: caches that are so far behind
+// follow another history, as after a restore of the cluster.
+const forgets = time.Minute
 
 // note remembers the version of an object that was written.
 func (f *freshness) note(key types.NamespacedName, version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.wrote == nil {
-		f.wrote = map[types.NamespacedName]string{}
+		f.wrote = map[types.NamespacedName]written{}
 	}
-	f.wrote[key] = version
+	f.wrote[key] = written{version, time.Now()}
 }
 
 // stale reports whether a cached version, empty for none, is from before what
@@ -31,15 +42,17 @@ func (f *freshness) note(key types.NamespacedName, version string) {
 func (f *freshness) stale(key types.NamespacedName, cached string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	written, ok := f.wrote[key]
-	if !ok {
+	last, ok := f.wrote[key]
+	switch {
+	case !ok:
 		return false
-	}
-	if cached == "" {
+	case time.Since(last.at) > forgets:
+	case cached == "":
 		return true
-	}
-	if order, err := resourceversion.CompareResourceVersion(cached, written); err == nil && order < 0 {
-		return true
+	default:
+		if order, err := resourceversion.CompareResourceVersion(cached, last.version); err == nil && order < 0 {
+			return true
+		}
 	}
 	delete(f.wrote, key)
 	return false

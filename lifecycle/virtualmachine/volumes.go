@@ -2,17 +2,25 @@ package virtualmachine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/virtwright/virtwright/lifecycle/machine"
@@ -27,47 +35,56 @@ const (
 	reasonNoVolume   = "FailedDataVolumeCreate"
 	reasonNotFilled  = "FailedDataVolumeImport"
 	reasonNotServed  = "DataVolumesNotServed"
+	reasonUnknown    = "DataVolumesUnknown"
+	reasonTaken      = "DataVolumeTaken"
 	createdBy        = "kubevirt.io/created-by"
 	allowsAdoption   = "cdi.kubevirt.io/allowClaimAdoption"
 	notServedMessage = "spec.dataVolumeTemplates: the cluster serves no DataVolumes: install CDI, or name volumes that exist"
 )
 
 // fill makes the DataVolumes of a machine's dataVolumeTemplates that are not
-// there, and says how far they are. One that somebody else made is used as it
-// is, and stays theirs.
-func (c *Controller) fill(ctx context.Context, vm *machine.VirtualMachine) (runstate.Volumes, *runstate.Trouble, error) {
-	if len(vm.Spec.DataVolumeTemplates) == 0 || vm.DeletionTimestamp != nil {
-		return runstate.Filled, nil, nil
+// there, unless there is an instance, which has them, and says how far they are.
+// One that nobody owns is used as it is, and stays nobody's; one that somebody
+// else owns is theirs alone.
+func (c *Controller) fill(ctx context.Context, vm *machine.VirtualMachine, s runstate.Situation) (runstate.Volumes, *runstate.Trouble) {
+	later := vm.Annotations[machine.VolumesOnStart] == "false" && !runstate.Wanted(s)
+	if len(vm.Spec.DataVolumeTemplates) == 0 || vm.DeletionTimestamp != nil || s.Runs() || later {
+		return runstate.Filled, nil
+	}
+	known, err := c.volumes.known(ctx)
+	switch {
+	case meta.IsNoMatchError(err):
+		return runstate.Stuck, &runstate.Trouble{Reason: reasonNotServed, Message: notServedMessage}
+	case err != nil:
+		return runstate.Stuck, &runstate.Trouble{Reason: reasonUnknown, Message: err.Error()}
+	case !known:
+		return runstate.Filling, nil
 	}
 	var missing []string
 	state := runstate.Filled
 	for _, name := range vm.Machine().DataVolumes {
-		if name == "" {
-			continue // which no API server takes
-		}
 		volume := &machine.DataVolume{}
 		err := c.Client.Get(ctx, types.NamespacedName{Namespace: vm.Namespace, Name: name}, volume)
+		owner := metav1.GetControllerOfNoCopy(volume)
 		switch {
-		case meta.IsNoMatchError(err):
-			return runstate.Stuck, &runstate.Trouble{Reason: reasonNotServed, Message: notServedMessage}, nil
+		case name == "": // which no API server takes
 		case apierrors.IsNotFound(err):
-			missing, state = append(missing, name), max(state, runstate.Filling)
+			missing, state = append(missing, name), runstate.Filling
 		case err != nil:
-			return state, nil, fmt.Errorf("cannot read DataVolume %s/%s: %w", vm.Namespace, name, err)
+			return runstate.Stuck, &runstate.Trouble{Reason: reasonUnknown, Message: fmt.Sprintf("cannot read DataVolume %s: %v", name, err)}
+		case owner != nil && owner.UID != vm.UID:
+			return runstate.Stuck, &runstate.Trouble{Reason: reasonTaken, Message: fmt.Sprintf(
+				"spec.dataVolumeTemplates: DataVolume %s belongs to %s %s, and would be lost with it: name another", name, owner.Kind, owner.Name)}
 		case volume.Status.Phase == cdiv1.Failed:
-			return runstate.Stuck, &runstate.Trouble{Reason: reasonNotFilled, Message: fmt.Sprintf("DataVolume %s has failed; its events say why", name)}, nil
+			return runstate.Stuck, &runstate.Trouble{Reason: reasonNotFilled, Message: fmt.Sprintf("DataVolume %s has failed; its events say why", name)}
 		case !usable(volume.Status.Phase):
-			state = max(state, runstate.Filling)
+			state = runstate.Filling
 		}
 	}
-	if err := c.watchVolumes(); err != nil {
-		return state, nil, err
+	if trouble := c.makeVolumes(ctx, vm, missing); trouble != nil {
+		return runstate.Stuck, trouble
 	}
-	if len(missing) > 0 {
-		trouble, err := c.makeVolumes(ctx, vm, missing)
-		return state, trouble, err
-	}
-	return state, nil, nil
+	return state, nil
 }
 
 // usable reports whether a machine can start with a volume of this phase.
@@ -76,20 +93,19 @@ func usable(phase cdiv1.DataVolumePhase) bool {
 }
 
 // makeVolumes makes DataVolumes of the templates of these names.
-func (c *Controller) makeVolumes(ctx context.Context, vm *machine.VirtualMachine, names []string) (*runstate.Trouble, error) {
+func (c *Controller) makeVolumes(ctx context.Context, vm *machine.VirtualMachine, names []string) *runstate.Trouble {
+	if len(names) == 0 {
+		return nil
+	}
 	whole, err := c.whole(ctx, vm)
 	if err != nil {
-		return nil, err
+		return &runstate.Trouble{Reason: reasonNoVolume, Message: err.Error()}
 	}
 	templates, _, _ := unstructured.NestedSlice(whole.Object, "spec", "dataVolumeTemplates")
-	wanted := map[string]bool{}
-	for _, name := range names {
-		wanted[name] = true
-	}
 	for _, t := range templates {
 		template, _ := t.(map[string]any)
 		volume := volumeOf(whole, template)
-		if !wanted[volume.GetName()] {
+		if !slices.Contains(names, volume.GetName()) {
 			continue
 		}
 		switch err := c.Client.Create(ctx, volume); {
@@ -97,15 +113,13 @@ func (c *Controller) makeVolumes(ctx context.Context, vm *machine.VirtualMachine
 			c.tellEvent(vm, volume, reasonVolume, "Created DataVolume %s", volume.GetName())
 		case apierrors.IsAlreadyExists(err): // its event comes
 		case apierrors.IsNotFound(err), meta.IsNoMatchError(err): // served once, and no longer
-			return &runstate.Trouble{Reason: reasonNotServed, Message: notServedMessage}, nil
-		case refused(err):
-			c.tellEvent(vm, volume, reasonNoVolume, "%v", err)
-			return &runstate.Trouble{Reason: reasonNoVolume, Message: err.Error()}, nil
+			return &runstate.Trouble{Reason: reasonNotServed, Message: notServedMessage}
 		default:
-			return nil, fmt.Errorf("cannot make DataVolume %s: %w", volume.GetName(), err)
+			c.tellEvent(vm, volume, reasonNoVolume, "%v", err)
+			return &runstate.Trouble{Reason: reasonNoVolume, Message: fmt.Sprintf("cannot make DataVolume %s: %v", volume.GetName(), err)}
 		}
 	}
-	return nil, nil //nolint:nilnil // no trouble
+	return nil
 }
 
 // volumeOf is the DataVolume of a template, owned by its VirtualMachine.
@@ -132,10 +146,70 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// watchVolumes wakes machines whose volumes change.
-func watchVolumes(mgr ctrl.Manager, c controller.Controller) error {
-	owners := handler.TypedEnqueueRequestForOwner[*machine.DataVolume](mgr.GetScheme(), mgr.GetRESTMapper(), &machine.VirtualMachine{}, handler.OnlyControllerOwner())
-	if err := c.Watch(source.Kind(mgr.GetCache(), &machine.DataVolume{}, owners)); err != nil {
+// byVolume is the index of machines by the names of their dataVolumeTemplates.
+const byVolume = "virtwright.dev/volume-of"
+
+// unknownFor is how long a cache may take to know DataVolumes before it is said
+// that it does not.
+const unknownFor = 10 * time.Second
+
+// volumes are the DataVolumes of the cluster, once there are any: CDI may come
+// later than this controller, and go.
+type volumes struct {
+	manager    ctrl.Manager
+	controller controller.Controller
+
+	mu    sync.Mutex
+	since time.Time // when they were asked for first
+}
+
+// index lets machines be found by their volumes.
+func (v *volumes) index(indexer client.FieldIndexer) error {
+	err := indexer.IndexField(context.Background(), &machine.VirtualMachine{}, byVolume, func(o client.Object) []string {
+		return o.(*machine.VirtualMachine).Machine().DataVolumes
+	})
+	if err != nil {
+		return fmt.Errorf("cannot index machines by their volumes: %w", err)
+	}
+	return nil
+}
+
+// known reports whether the cache knows DataVolumes. It waits for nothing: who
+// may not list them must not hold up machines that have none.
+func (v *volumes) known(ctx context.Context) (bool, error) {
+	informer, err := v.manager.GetCache().GetInformer(ctx, &machine.DataVolume{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return false, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.since.IsZero() {
+		if err := v.watch(); err != nil {
+			return false, err
+		}
+		v.since = time.Now()
+	}
+	if !informer.HasSynced() && time.Since(v.since) > unknownFor {
+		return false, errors.New("cannot list DataVolumes of the cluster: does CDI serve them, and may the manager list and watch them?")
+	}
+	return informer.HasSynced(), nil
+}
+
+// watch wakes machines whose volumes change, whoever owns these.
+func (v *volumes) watch() error {
+	reader := v.manager.GetCache()
+	machinesOf := func(ctx context.Context, volume *machine.DataVolume) []reconcile.Request {
+		var found machine.VirtualMachineList
+		if err := reader.List(ctx, &found, client.InNamespace(volume.Namespace), client.MatchingFields{byVolume: volume.Name}, client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the machines of a DataVolume", "namespace", volume.Namespace, "name", volume.Name)
+		}
+		var out []reconcile.Request
+		for i := range found.Items {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&found.Items[i])})
+		}
+		return out
+	}
+	if err := v.controller.Watch(source.Kind(reader, &machine.DataVolume{}, handler.TypedEnqueueRequestsFromMapFunc(machinesOf))); err != nil {
 		return fmt.Errorf("cannot watch DataVolumes: %w", err)
 	}
 	return nil
