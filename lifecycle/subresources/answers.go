@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	kjson "sigs.k8s.io/json"
@@ -17,6 +18,9 @@ import (
 const (
 	maxOptions = 64 << 10
 	maxMachine = 3 << 20
+	// maxYAML is less, because reading YAML takes a hundred times its length.
+	maxYAML  = 256 << 10
+	maxDepth = 100
 )
 
 // unreadable is what KubeVirt says of a body that it cannot read.
@@ -39,9 +43,19 @@ func read(r *http.Request, limit int64) ([]byte, error) {
 
 // decode reads a body of JSON or YAML into a value.
 func decode(body []byte, into any) error {
+	return decodeBy(kjson.UnmarshalCaseSensitivePreserveInts, body, into)
+}
+
+// decodeOptions reads a body of JSON or YAML into options as KubeVirt does: the
+// case of keys says nothing, and neither do keys that nobody knows.
+func decodeOptions(body []byte, into any) error {
+	return decodeBy(json.Unmarshal, body, into)
+}
+
+func decodeBy(unmarshal func([]byte, any) error, body []byte, into any) error {
 	raw, err := jsonOf(body)
 	if err == nil {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
+		err = unmarshal(raw, into)
 	}
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf(unreadable, err))
@@ -51,10 +65,63 @@ func decode(body []byte, into any) error {
 
 // jsonOf is a body of JSON or YAML as JSON; null for an empty one.
 func jsonOf(body []byte) ([]byte, error) {
-	if json.Valid(body) { // YAML does not know all of it
-		return body, nil
+	if !json.Valid(body) { // YAML does not know all of it
+		if err := plain(body); err != nil {
+			return nil, err
+		}
+		var err error
+		if body, err = yaml.YAMLToJSON(body); err != nil {
+			return nil, err
+		}
 	}
-	return yaml.YAMLToJSON(body)
+	return body, shallow(body)
+}
+
+// plain is nil for YAML that is as large as it looks: a few aliases stand for
+// any amount of it. It reads without putting anything in their place.
+func plain(body []byte) error {
+	if len(body) > maxYAML {
+		return fmt.Errorf("more than %d bytes of YAML: send JSON", maxYAML)
+	}
+	var document yamlv3.Node
+	if err := yamlv3.Unmarshal(body, &document); err != nil {
+		return err
+	}
+	return spelledOut(&document)
+}
+
+func spelledOut(node *yamlv3.Node) error {
+	if node.Kind == yamlv3.AliasNode || node.Anchor != "" || node.ShortTag() == "!!merge" {
+		return fmt.Errorf("line %d: YAML with anchors, aliases or merge keys: spell it out", node.Line)
+	}
+	for _, inner := range node.Content {
+		if err := spelledOut(inner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shallow is nil for JSON that is not nested deeper than anything is.
+func shallow(raw []byte) error {
+	depth, quoted := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		}
+		if depth > maxDepth {
+			return fmt.Errorf("more than %d levels", maxDepth)
+		}
+	}
+	return nil
 }
 
 // answer writes a value.

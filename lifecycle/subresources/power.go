@@ -56,7 +56,7 @@ func (p *power) call(machines *machines, r *http.Request) error {
 		return err
 	}
 	options := p.options()
-	if err := decode(body, options); err != nil {
+	if err := decodeOptions(body, options); err != nil {
 		return err
 	}
 	dryRun := slices.Concat(p.dry(options), r.URL.Query()["dryRun"])

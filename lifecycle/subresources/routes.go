@@ -7,6 +7,7 @@ import (
 
 	"github.com/emicklei/go-restful/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -76,6 +77,11 @@ func subject(r *http.Request) (*apirequest.RequestInfo, error) {
 	info, ok := apirequest.RequestInfoFrom(r.Context())
 	if !ok {
 		return nil, apierrors.NewInternalError(fmt.Errorf("no request info for %s", r.URL.Path))
+	}
+	for what, name := range map[string]string{"Name": info.Name, "Namespace": info.Namespace} {
+		if wrong := content.IsPathSegmentName(name); len(wrong) > 0 {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("%s parameter invalid: %q: %s", what, name, strings.Join(wrong, ";")))
+		}
 	}
 	return info, nil
 }

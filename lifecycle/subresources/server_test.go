@@ -13,7 +13,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
 // served is the API without those who let callers in, and without API servers.
@@ -153,18 +155,92 @@ func TestUnreadableBodies(t *testing.T) {
 		"another type": {"paused: 3", "Can not unmarshal"},
 		"tabs":         {"{\t\"paused\":\ttrue}", ""},
 		"bytes":        {"\x00\xff", "Can not unmarshal"},
+		"an anchor":    {"paused: &a true", "anchors"},
+		"an alias":     {"a: &a [x]\npaused: [*a]", "anchors"},
+		"a merge":      {"<<: {paused: true}", "anchors"},
+		"many of them": {aliases(), "anchors"},
+		"two of YAML":  {"paused: true\n---\npaused: false", ""},
+		"deep JSON":    {nested(`{"x":`, "{}", "}", maxDepth), "levels"},
+		"deep YAML":    {nested("{x: ", "y", "}", maxDepth+1), "levels"},
+		"deeper still": {nested("[", "", "]", 20000), "Can not unmarshal"},
+		"deep enough":  {nested(`{"x":`, "1", "}", maxDepth), ""},
+		"in a string":  {`{"x": "` + nested("[", "", "]", maxDepth+1) + `\\\"{"}`, ""},
 		"too much":     {strings.Repeat(" ", maxOptions+1), "limit is"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/", strings.NewReader(test.body))
 			body, err := read(request, maxOptions)
 			if err == nil {
-				err = decode(body, powers["start"].options())
+				err = decodeOptions(body, powers["start"].options())
 			}
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// aliases is a body that would be ten thousand times as large if aliases were
+// what they stand for.
+func aliases() string {
+	return "a: &a [" + strings.Repeat("x,", 8000) + "]\nb: [" + strings.Repeat("*a,", 9000) + "]\n"
+}
+
+func nested(opening, inner, closing string, depth int) string {
+	return strings.Repeat(opening, depth) + inner + strings.Repeat(closing, depth)
+}
+
+// What is short of JSON may not become long, whoever sends it.
+func TestLargeYAML(t *testing.T) {
+	one := "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, x: "
+	for name, test := range map[string]struct{ body, want string }{
+		"aliases":  {one + "[&a [" + strings.Repeat("x,", 8000) + "]," + strings.Repeat("*a,", 9000) + "]}", "anchors"},
+		"long":     {one + "[" + strings.Repeat("a,", maxYAML/2) + "]}", "send JSON"},
+		"as JSON":  {`{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "x": [` + strings.Repeat("1,", maxYAML/2) + "1]}", ""},
+		"all fine": {one + "[" + strings.Repeat("a,", 1000) + "]}", ""},
+	} {
+		if _, err := machineOf([]byte(test.body), "shop"); test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: got %v, want %q", name, err, test.want)
+		}
+	}
+}
+
+// KubeVirt's reader does not tell keys by their case: what it would take as a
+// dry run is one here.
+func TestOptionsOfAnyCase(t *testing.T) {
+	for body, want := range map[string]kubevirtv1.StartOptions{
+		`{"dryrun": ["All"]}`:               {DryRun: []string{"All"}},
+		`{"DRYRUN": ["All"], "x": {"y":1}}`: {DryRun: []string{"All"}},
+		"Paused: true":                      {Paused: true},
+		"dryRun: [All]":                     {DryRun: []string{"All"}},
+	} {
+		var got kubevirtv1.StartOptions
+		if err := decodeOptions([]byte(body), &got); err != nil {
+			t.Errorf("%s: %v", body, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", body, diff)
+		}
+	}
+}
+
+// A name that no object can have is the caller's mistake, as API servers say.
+func TestNames(t *testing.T) {
+	for name, test := range map[string]struct{ namespace, name, want string }{
+		"fine":                {"shop", "web", ""},
+		"no name":             {"shop", "", ""},
+		"a percent sign":      {"shop", "a%b", `Name parameter invalid: "a%b": may not contain '%'`},
+		"a slash":             {"shop", "a/b", `Name parameter invalid: "a/b": may not contain '/'`},
+		"up":                  {"shop", "..", `Name parameter invalid: "..": may not be '..'`},
+		"here":                {"shop", ".", `Name parameter invalid: ".": may not be '.'`},
+		"a namespace like it": {"a%b", "web", `Namespace parameter invalid: "a%b": may not contain '%'`},
+	} {
+		info := &apirequest.RequestInfo{Namespace: test.namespace, Name: test.name}
+		request := httptest.NewRequestWithContext(apirequest.WithRequestInfo(t.Context(), info), http.MethodPut, "/", http.NoBody)
+		_, err := subject(request)
+		if test.want == "" && err != nil || test.want != "" && (!apierrors.IsBadRequest(err) || err.Error() != test.want) {
+			t.Errorf("%s: got %v, want %q", name, err, test.want)
+		}
 	}
 }
 
@@ -198,14 +274,14 @@ func TestMachineOf(t *testing.T) {
 
 // Whatever is sent, the answer is a Status of a client's error, and no panic.
 func FuzzBody(f *testing.F) {
-	for _, seed := range []string{"", "null", "{", "paused: true", `{"dryRun": ["All"]}`, "gracePeriod: 1e3", "a: &a [*a]", "\x00", "? !!binary x",
+	for _, seed := range []string{"", "null", "{", "paused: true", `{"dryRun": ["All"]}`, "gracePeriod: 1e3", "a: &a [*a]", "<<: {paused: true}", "a: &a [x]\nb: [*a, *a]", "!!merge <<: {}", "\x00", "? !!binary x",
 		"{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web}}"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var errs []error
 		for _, power := range powers {
-			errs = append(errs, decode(body, power.options()))
+			errs = append(errs, decodeOptions(body, power.options()))
 		}
 		vm, err := machineOf(body, "shop")
 		if err == nil {
