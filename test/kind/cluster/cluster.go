@@ -1,0 +1,181 @@
+// Package cluster makes a real cluster on this machine with kind, for stories
+// that only a cluster can tell, and takes it away again.
+//
+// Nothing is pulled: the node image, the images in it and cert-manager are built
+// from Go modules and Debian packages, once, and kept in the cache. Where
+// KIND_NODE_IMAGE names an image, that one is pulled and used with kind's own
+// defaults on the docker of this machine.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/virtwright/virtwright/test/controlplane"
+)
+
+// imageVariable names a node image to use instead of building one.
+const imageVariable = "KIND_NODE_IMAGE"
+
+// createTimeout bounds the wait for a node to be ready.
+const createTimeout = 3 * time.Minute
+
+// A Cluster is a cluster of one node that kind runs on this machine, or will.
+type Cluster struct {
+	name string
+	dir  string
+	*workshop
+	engine engine
+}
+
+// Open is the cluster of that name, whether or not it is there. What happens is
+// told to progress.
+func Open(name string, progress io.Writer) (*Cluster, error) {
+	if name == "" || name != filepath.Base(name) || name[0] == '.' {
+		return nil, fmt.Errorf("cannot use %q as a name: want a plain word", name)
+	}
+	cache, err := controlplane.CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	source, err := sourceDir()
+	if err != nil {
+		return nil, err
+	}
+	shop := &workshop{source: source, cache: filepath.Join(cache, "kind"), progress: progress}
+	return &Cluster{name: name, dir: filepath.Join(shop.cache, "run", name), workshop: shop, engine: engine{host: os.Getenv("DOCKER_HOST")}}, nil
+}
+
+// Kubeconfig is the path of the administrator's kubeconfig file.
+func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
+
+// Build builds all that Up needs and the cache does not have, and returns the
+// name of the node image.
+func (c *Cluster) Build(ctx context.Context) (string, error) {
+	if err := c.checkMachine(ctx); err != nil {
+		return "", err
+	}
+	if err := c.chooseEngine(ctx); err != nil {
+		return "", err
+	}
+	if given := os.Getenv(imageVariable); given != "" {
+		return given, nil
+	}
+	return c.nodeImage(ctx, c.engine)
+}
+
+// Up makes the cluster unless it is there, and waits until its node is ready.
+func (c *Cluster) Up(ctx context.Context) error {
+	image, err := c.Build(ctx)
+	if err != nil {
+		return err
+	}
+	there, err := c.exists(ctx)
+	if err != nil || there {
+		return err
+	}
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return fmt.Errorf("cannot make the cluster's folder: %w", err)
+	}
+	began := time.Now()
+	if _, err := c.kind(ctx, "create", "cluster", "--name", c.name, "--image", image,
+		"--kubeconfig", c.Kubeconfig(), "--wait", createTimeout.String(), "--quiet"); err != nil {
+		return err
+	}
+	c.say("the cluster %s is ready after %s", c.name, since(began))
+	return nil
+}
+
+// Load puts the images of archives into the node.
+func (c *Cluster) Load(ctx context.Context, archives ...string) error {
+	if err := c.mustBeThere(ctx); err != nil {
+		return err
+	}
+	for _, archive := range archives {
+		if _, err := c.kind(ctx, "load", "image-archive", archive, "--name", c.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Down deletes the cluster, and ends the docker that was started for it when
+// nothing else runs there. Only the cache stays.
+func (c *Cluster) Down(ctx context.Context) error {
+	if err := c.findEngine(ctx); err != nil {
+		return err
+	}
+	there, err := c.exists(ctx)
+	if err != nil {
+		return err
+	}
+	if there {
+		if _, err := c.kind(ctx, "delete", "cluster", "--name", c.name, "--kubeconfig", c.Kubeconfig()); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(c.dir); err != nil {
+		return fmt.Errorf("cannot delete the cluster's folder: %w", err)
+	}
+	return c.stopDaemon(ctx)
+}
+
+// Tools is a folder with kubectl and helm.
+func (c *Cluster) Tools(ctx context.Context) (string, error) {
+	helm, err := c.program(ctx, helm)
+	if err != nil {
+		return "", err
+	}
+	kubectl, err := c.kubectl(ctx)
+	if err != nil {
+		return "", err
+	}
+	return c.keep("tools", c.key(helm, kubectl), func(dir string) error {
+		return errors.Join(os.Symlink(helm, filepath.Join(dir, "helm")), os.Symlink(kubectl, filepath.Join(dir, "kubectl")))
+	})
+}
+
+func (c *Cluster) mustBeThere(ctx context.Context) error {
+	if err := c.findEngine(ctx); err != nil {
+		return err
+	}
+	there, err := c.exists(ctx)
+	if err != nil {
+		return err
+	}
+	if !there {
+		return fmt.Errorf("cannot use the cluster %q: there is none (kind up makes it)", c.name)
+	}
+	return nil
+}
+
+func (c *Cluster) exists(ctx context.Context) (bool, error) {
+	if !c.engine.answers(ctx) {
+		return false, nil
+	}
+	names, err := c.kind(ctx, "get", "clusters", "--quiet")
+	if err != nil {
+		return false, err
+	}
+	for _, name := range strings.Fields(names) {
+		if name == c.name {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// kind runs kind on the cluster's engine.
+func (c *Cluster) kind(ctx context.Context, args ...string) (string, error) {
+	program, err := c.program(ctx, kind)
+	if err != nil {
+		return "", err
+	}
+	return command{path: program, args: args, env: append(c.engine.env(), "KIND_EXPERIMENTAL_PROVIDER=docker")}.run(ctx)
+}
