@@ -94,7 +94,8 @@ func (m *machines) look(ctx context.Context, name types.NamespacedName) (*seen, 
 	return out, nil
 }
 
-// apply carries changes out, all of them or none.
+// apply carries changes out, all of them or none. Where nobody knows whether the
+// last one was made, the first one stays.
 func (m *machines) apply(ctx context.Context, name types.NamespacedName, changes *verdict.Changes, dry bool) error {
 	if err := m.patch(ctx, target{instances, name, ""}, changes.Instance, dry); err != nil {
 		return err
@@ -103,7 +104,7 @@ func (m *machines) apply(ctx context.Context, name types.NamespacedName, changes
 	if err == nil {
 		err = m.patch(ctx, target{virtualMachines, name, "status"}, changes.Status, dry)
 	}
-	if err == nil || dry || len(changes.Undo) == 0 {
+	if _, refused := refusal(err); !refused || dry || len(changes.Undo) == 0 {
 		return err
 	}
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoing)
@@ -132,6 +133,9 @@ func (m *machines) patch(ctx context.Context, to target, operations []verdict.Op
 	request := m.client.Patch(types.JSONPatchType).AbsPath("/apis/kubevirt.io/v1").
 		Namespace(to.name.Namespace).Resource(to.resource).Name(to.name.Name).
 		SetHeader("Accept", "application/json").Param("fieldManager", "virtwright-subresources").Body(body)
+	// A patch that was made would be refused when it is sent again, because of
+	// its tests: callers try again, not this client.
+	request = request.MaxRetries(0)
 	if to.subresource != "" {
 		request = request.SubResource(to.subresource)
 	}

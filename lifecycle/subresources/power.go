@@ -100,14 +100,20 @@ func mayBeLate(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 }
 
+// refusal is what an API server said when it refused a patch. Any other error
+// leaves open whether the patch was made.
+func refusal(err error) (*apierrors.StatusError, bool) {
+	status, said := errors.AsType[*apierrors.StatusError](err)
+	return status, said && status.ErrStatus.Code >= http.StatusBadRequest && status.ErrStatus.Code < http.StatusInternalServerError
+}
+
 // publicly is an error of a patch as a caller sees it. What API servers say of
 // the object is told; what they say of this server is not the caller's fault.
 func publicly(err error) error {
 	if err == nil {
 		return nil
 	}
-	status, said := errors.AsType[*apierrors.StatusError](err)
-	if said && status.ErrStatus.Code >= http.StatusBadRequest && status.ErrStatus.Code < http.StatusInternalServerError && !apierrors.IsUnauthorized(status) {
+	if status, refused := refusal(err); refused && !apierrors.IsUnauthorized(status) {
 		return status
 	}
 	return apierrors.NewInternalError(err)

@@ -1,10 +1,14 @@
 package subresources
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -16,6 +20,8 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtwright/virtwright/lifecycle/subresources/verdict"
 )
 
 // served is the API without those who let callers in, and without API servers.
@@ -220,6 +226,46 @@ func TestOptionsOfAnyCase(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", body, diff)
+		}
+	}
+}
+
+// What may have been done all the same is not taken back by half.
+func TestRefusals(t *testing.T) {
+	at := verdict.Resource
+	for name, test := range map[string]struct {
+		err     error
+		refused bool
+	}{
+		"nothing":           {nil, false},
+		"a lost race":       {apierrors.NewConflict(at, "web", errors.New("changed")), true},
+		"a failed test":     {apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", at, "web", "test failed", 0, false), true},
+		"no right":          {apierrors.NewForbidden(at, "web", errors.New("no")), true},
+		"gone":              {apierrors.NewNotFound(at, "web"), true},
+		"too many":          {apierrors.NewTooManyRequests("later", 1), true},
+		"a timeout":         {apierrors.NewTimeoutError("etcd", 0), false},
+		"a webhook's":       {apierrors.NewInternalError(errors.New("failed calling webhook")), false},
+		"unavailable":       {apierrors.NewServiceUnavailable("soon"), false},
+		"a caller who left": {context.Canceled, false},
+		"no connection":     {&url.Error{Op: "Patch", URL: "https://127.0.0.1", Err: io.ErrUnexpectedEOF}, false},
+	} {
+		err := test.err
+		if err != nil {
+			err = &patchError{virtualMachines, err}
+		}
+		if _, refused := refusal(err); refused != test.refused {
+			t.Errorf("%s: %t", name, refused)
+		}
+	}
+}
+
+// Clients try again by themselves when they are told after how long.
+func TestRetryAfter(t *testing.T) {
+	for err, want := range map[error]string{apierrors.NewTooManyRequests("later", 3): "3", apierrors.NewBadRequest("never"): ""} {
+		response := httptest.NewRecorder()
+		refuse(response, err)
+		if got := response.Header().Get("Retry-After"); got != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
 		}
 	}
 }
