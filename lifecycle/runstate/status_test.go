@@ -95,3 +95,55 @@ func TestPrintable(t *testing.T) {
 		}
 	}
 }
+
+// What is refused in other words each time, and what is only probed again, is not
+// written again.
+func TestStatusIsCalm(t *testing.T) {
+	always := kubevirtv1.RunStrategyAlways
+	vm := &machine.VirtualMachine{ObjectMeta: metav1.ObjectMeta{UID: "vm", Generation: 1}}
+	vm.Spec.RunStrategy = &always
+	at := noon
+	say := func(message string) kubevirtv1.VirtualMachineCondition {
+		s := Observe(vm, nil, at)
+		vm.Status = Status(vm, nil, s, Decide(s), &Trouble{"FailedCreate", message})
+		return vm.Status.Conditions[find(vm.Status.Conditions, kubevirtv1.VirtualMachineFailure)]
+	}
+	first := say("no: 1")
+	at = at.Add(10 * time.Second)
+	if again := say("no: 2"); !apiequality.Semantic.DeepEqual(first, again) {
+		t.Errorf("another message at once: %+v", again)
+	}
+	at = at.Add(time.Minute)
+	if later := say("no: 3"); later.Message != "no: 3" || !later.LastTransitionTime.Equal(&first.LastTransitionTime) {
+		t.Errorf("another message after a minute: %+v", later)
+	}
+
+	instance := &machine.Instance{ObjectMeta: metav1.ObjectMeta{UID: ours, OwnerReferences: []metav1.OwnerReference{{UID: "vm", Controller: new(true)}}}}
+	instance.Status.Phase = kubevirtv1.Running
+	probe := func(beats int) machine.Status {
+		instance.Status.Conditions = []kubevirtv1.VirtualMachineInstanceCondition{{
+			Type: kubevirtv1.VirtualMachineInstanceReady, Status: corev1.ConditionTrue, LastProbeTime: metav1.NewTime(noon.Add(time.Duration(beats) * time.Second)),
+		}}
+		s := Observe(vm, instance, at)
+		return Status(vm, instance, s, Decide(s), nil)
+	}
+	vm.Status = probe(1)
+	if again := probe(2); !apiequality.Semantic.DeepEqual(vm.Status, again) {
+		t.Errorf("a heartbeat changes status:\n%+v\n%+v", vm.Status, again)
+	}
+}
+
+// A condition that somebody else wrote stays.
+func TestForeignConditionsStay(t *testing.T) {
+	vm := &machine.VirtualMachine{}
+	for _, kind := range foreign {
+		vm.Status.Conditions = append(vm.Status.Conditions, kubevirtv1.VirtualMachineCondition{Type: kind, Status: corev1.ConditionTrue})
+	}
+	s := Observe(vm, nil, noon)
+	got := Status(vm, nil, s, Decide(s), nil).Conditions
+	for _, kind := range foreign {
+		if find(got, kind) < 0 {
+			t.Errorf("%s is gone", kind)
+		}
+	}
+}

@@ -188,8 +188,19 @@ func freeAddress(t *testing.T) string {
 // eventually asks until there is no error any more.
 func eventually(t *testing.T, what func() string, ask func() error) {
 	t.Helper()
+	within(t, patience, what, ask)
+}
+
+// soon is for what an event brings about, and not the next look in passing.
+func soon(t *testing.T, what string, ask func() error) {
+	t.Helper()
+	within(t, 10*time.Second, saying(what), ask)
+}
+
+func within(t *testing.T, limit time.Duration, what func() string, ask func() error) {
+	t.Helper()
 	var err error
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if err = ask(); err == nil {
 			return
 		}

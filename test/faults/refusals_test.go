@@ -1,0 +1,185 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// calm is how long is watched that something is not written again and again, and
+// bound how often it may be within: what is tried later each time.
+const (
+	calm  = 4 * time.Second
+	bound = 3
+)
+
+// refuse lets API servers refuse an operation in a namespace, in words that are
+// never the same twice; the function takes that back.
+func (s *scene) refuse(operation, group, resource string) func() {
+	s.Helper()
+	name := s.namespace + "-" + strings.ToLower(operation)
+	of := "object"
+	if operation == "DELETE" {
+		of = "oldObject"
+	}
+	s.stage.kubectl(s.T, fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[2]s}}
+    resourceRules: [{apiGroups: [%[3]s], apiVersions: ["*"], operations: [%[4]s], resources: [%[5]s]}]
+  validations: [{expression: "false", messageExpression: "'no, and no is %[1]s ' + string(%[6]s.metadata.?uid.orValue(''))"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s, validationActions: [Deny]}
+`, name, s.namespace, group, operation, resource, of), "apply", "-f", "-")
+	s.awaitRefusal(operation, resource)
+	return func() { s.stage.kubectl(s.T, "", "delete", "validatingadmissionpolicybinding", name) }
+}
+
+// awaitRefusal waits until API servers go by a policy, tried on something else.
+func (s *scene) awaitRefusal(operation, resource string) {
+	s.Helper()
+	if operation == "DELETE" {
+		time.Sleep(3 * time.Second) // which no dry run of a deletion would show without an object
+		return
+	}
+	kind := map[string]string{"virtualmachineinstances": "VirtualMachineInstance"}[resource]
+	if kind == "" {
+		time.Sleep(3 * time.Second)
+		return
+	}
+	eventually(s.T, saying("refused"), func() error {
+		probe := manifest(kind, "probe", map[string]any{"domain": map[string]any{"devices": map[string]any{}}})
+		if _, err := s.instances().Create(s.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err == nil {
+			return fmt.Errorf("not yet")
+		}
+		return nil
+	})
+}
+
+// written is how often the machine is written for a while.
+func (s *scene) written() int {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), calm)
+	defer cancel()
+	watcher, err := s.machines().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + s.name, ResourceVersion: s.machine().GetResourceVersion()})
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer watcher.Stop()
+	n := 0
+	for range watcher.ResultChan() {
+		n++
+	}
+	return n
+}
+
+// failure is the reason and message of the condition Failure; empty without.
+func (s *scene) failure() string {
+	s.Helper()
+	list, _, _ := unstructured.NestedSlice(s.machine().Object, "status", "conditions")
+	for _, one := range list {
+		if c := one.(map[string]any); c["type"] == "Failure" {
+			return fmt.Sprint(c["reason"], ": ", c["message"])
+		}
+	}
+	return ""
+}
+
+func (s *scene) awaitFailure(reason string) {
+	s.Helper()
+	eventually(s.T, saying("it says "+reason), func() error {
+		if is := s.failure(); !strings.HasPrefix(is, reason+": ") {
+			return fmt.Errorf("it says %q", is)
+		}
+		return nil
+	})
+}
+
+func (s *scene) patch(merge string) {
+	s.Helper()
+	if _, err := s.machines().Patch(s.Context(), s.name, types.MergePatchType, []byte(merge), metav1.PatchOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// What is refused is told, once, and tried again; nobody writes without end, and
+// what was asked for is not forgotten.
+func TestRefusals(t *testing.T) {
+	stage := newStage(t)
+	t.Run("start", func(t *testing.T) {
+		t.Parallel()
+		s := stage.scene(t, "refused-start")
+		s.name = "web"
+		stopped("Manual")(s)
+		admit := s.refuse("CREATE", "kubevirt.io", "virtualmachineinstances")
+		s.put("start")
+		s.awaitFailure("FailedCreate")
+		if n := s.written(); n > bound {
+			t.Errorf("%d writes in %v", n, calm)
+		}
+		admit()
+		eventually(t, saying("it starts"), s.runs)
+		if is := s.failure(); is != "" {
+			t.Errorf("it runs and says %s", is)
+		}
+	})
+	t.Run("stop", func(t *testing.T) {
+		t.Parallel()
+		s := stage.scene(t, "refused-stop")
+		s.name = "web"
+		running("Always")(s)
+		admit := s.refuse("DELETE", "kubevirt.io", "virtualmachineinstances")
+		s.put("stop")
+		s.awaitFailure("FailedDelete")
+		if n := s.written(); n > bound {
+			t.Errorf("%d writes in %v", n, calm)
+		}
+		admit()
+		eventually(t, saying("it stops"), s.rests)
+	})
+	t.Run("webhook", func(t *testing.T) {
+		t.Parallel()
+		s := stage.scene(t, "refused-webhook")
+		s.name = "web"
+		admit := s.unreachable("kubevirt.io", "virtualmachineinstances")
+		s.create("Always")
+		s.awaitFailure("FailedCreate")
+		if n := s.written(); n > bound {
+			t.Errorf("%d writes in %v", n, calm)
+		}
+		admit()
+		eventually(t, saying("it starts"), s.runs)
+	})
+}
+
+// unreachable lets creations in a namespace depend on a webhook that nobody serves.
+func (s *scene) unreachable(group, resource string) func() {
+	s.Helper()
+	s.stage.kubectl(s.T, fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: %[1]s}
+webhooks:
+- name: down.example.org
+  clientConfig: {url: "https://127.0.0.1:1/"}
+  rules: [{apiGroups: [%[2]s], apiVersions: ["*"], operations: [CREATE], resources: [%[3]s]}]
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
+  failurePolicy: Fail
+  sideEffects: None
+  admissionReviewVersions: [v1]
+`, s.namespace, group, resource), "apply", "-f", "-")
+	s.awaitRefusal("CREATE", resource)
+	return func() { s.stage.kubectl(s.T, "", "delete", "validatingwebhookconfiguration", s.namespace) }
+}
