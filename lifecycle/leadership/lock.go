@@ -108,7 +108,7 @@ func (f *fence) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	// What is sent last has some time to arrive.
 	until := f.lock.Until().Add(RenewDeadline - LeaseDuration)
-	if !time.Now().Before(until) {
+	if !before(time.Now(), until) {
 		if r.Body != nil {
 			_ = r.Body.Close() // as a RoundTripper must
 		}
@@ -122,6 +122,12 @@ func (f *fence) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response.Body = &body{response.Body, cancel}
 	return response, nil
+}
+
+// before reports whether one time is before another by both clocks: the
+// monotonic one stands still while a machine sleeps, and the other may be set back.
+func before(one, other time.Time) bool {
+	return one.Before(other) && one.Round(0).Before(other.Round(0))
 }
 
 // A body ends its request's deadline when it has been read.
