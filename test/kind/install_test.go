@@ -1,0 +1,150 @@
+package kind
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// shop is the namespace of the machines of these stories.
+const shop = "shop"
+
+// sized is a preset that says what the VMs of these stories leave open.
+const sized = `{apiVersion: virtwright.dev/v1alpha1, kind: VirtualMachinePreset, metadata: {name: sized, namespace: shop},
+  spec: {defaults: {spec: {template: {spec: {domain: {cpu: {cores: 2}, memory: {guest: 1Gi}}}}}}}}`
+
+// sparse is a VM of a name and nothing else.
+func sparse(name string) string {
+	return fmt.Sprintf(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: %s, namespace: shop}}`, name)
+}
+
+// ours picks what the chart made in the cluster.
+const ours = "--selector=app.kubernetes.io/instance=" + release
+
+var _ = Describe("From installation to removal", Ordered, func() {
+	BeforeAll(func() {
+		helm("uninstall", release, "--ignore-not-found", "--wait") // of a run that failed
+		kubectl("delete", "namespace", shop, "--ignore-not-found")
+		kubectl("create", "namespace", shop)
+		DeferCleanup(func() { kubectl("delete", "namespace", shop) })
+	})
+
+	It("says what to do where cert-manager is not installed", func() {
+		if strings.Contains(kubectl("api-versions"), "cert-manager.io/v1\n") {
+			Skip("cert-manager is here already")
+		}
+		_, complaint, err := run("helm", "", "install", release, chart, "--namespace", home, "--create-namespace")
+		Expect(err).To(HaveOccurred())
+		Expect(complaint).To(And(ContainSubstring("cert-manager is not installed"), ContainSubstring("certs.mode=self-signed")))
+		Expect(helm("list", "--all", "--short")).To(BeEmpty(), "and leaves nothing")
+	})
+
+	It("installs with no flag", func() {
+		Expect(here.cluster.InstallCertManager(here.ctx)).To(Succeed())
+		notes := helm("install", release, chart, "--create-namespace", "--wait", "--timeout=3m")
+		Expect(notes).To(ContainSubstring("helm test " + release))
+		Expect(field(home+"/deployment/"+release, ".status.readyReplicas")).To(Equal("2"))
+	})
+
+	It("has certificates of cert-manager, and API servers trust them", func() {
+		kubectl("wait", "certificates", "--all", "--namespace", home, "--for=condition=Ready", "--timeout=1m")
+		ca := field(home+"/secret/"+release+"-serving", `.data.ca\.crt`)
+		Expect(ca).NotTo(BeEmpty())
+		for _, object := range []struct{ name, bundles string }{
+			{"mutatingwebhookconfiguration/admission.virtwright.dev", ".webhooks[*].clientConfig.caBundle"},
+			{"validatingwebhookconfiguration/admission.virtwright.dev", ".webhooks[*].clientConfig.caBundle"},
+			{"apiservice/v1.subresources.kubevirt.io", ".spec.caBundle"},
+			{"crd/virtualmachines.kubevirt.io", ".spec.conversion.webhook.clientConfig.caBundle"},
+		} {
+			Eventually(func() []string { return strings.Fields(field(object.name, object.bundles)) }).Should(And(Not(BeEmpty()), HaveEach(ca)), object.name)
+		}
+		kubectl("wait", "apiservice/v1.subresources.kubevirt.io", "apiservice/v1alpha3.subresources.kubevirt.io", "--for=condition=Available", "--timeout=1m")
+	})
+
+	It("makes a sparse VM whole", func() {
+		create(sized)
+		kubectl("wait", "virtualmachinepreset/sized", "--namespace", shop, "--for=condition=Ready", "--timeout=30s")
+		Expect(create(sparse("web"))).To(ContainSubstring("Warning: preset sized set "))
+		Expect(field(shop+"/vm/web", ".spec.template.spec.domain.memory.guest")).To(Equal("1Gi"))
+		Expect(field(shop+"/vm/web", ".spec.template.spec.domain.machine.type")).To(Equal("q35"))
+		Expect(field(shop+"/vm/web", ".spec.runStrategy")).To(Equal("Halted"))
+	})
+
+	It("reads and writes a VM in the oldest version, which needs conversion", func() {
+		Expect(field(shop+"/virtualmachines.v1alpha2.kubevirt.io/web", ".apiVersion")).To(Equal("kubevirt.io/v1alpha2"))
+	})
+
+	It("starts a VM through the API server", func() {
+		verb(shop, "web", "start")
+		Eventually(func() []string { return names("vmi", "--namespace", shop) }).Should(ConsistOf("virtualmachineinstance.kubevirt.io/web"))
+		Expect(field(shop+"/vmi/web", ".spec.domain.memory.guest")).To(Equal("1Gi"))
+		Expect(field(shop+"/vmi/web", ".metadata.ownerReferences[0].name")).To(Equal("web"))
+		Eventually(func() string { return field(shop+"/vm/web", ".status.printableStatus") }).Should(Equal("Starting"), "nobody runs guests here")
+	})
+
+	It("refuses an edit of owner references", func() {
+		for object, merge := range map[string]string{
+			"vmi/web": `{"metadata":{"ownerReferences":[]}}`,
+			"vm/web":  `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"any","uid":"5a0e3b4c-0000-4000-8000-00000000dead"}]}}`,
+		} {
+			_, complaint, err := run("kubectl", "", "patch", object, "--namespace", shop, "--type=merge", "--patch="+merge)
+			Expect(err).To(HaveOccurred(), object)
+			Expect(complaint).To(ContainSubstring("(owner-references)"), object)
+		}
+		Expect(field(shop+"/vmi/web", ".metadata.ownerReferences[0].kind")).To(Equal("VirtualMachine"))
+	})
+
+	It("stops a VM through the API server", func() {
+		verb(shop, "web", "stop")
+		Eventually(func() []string { return names("vmi", "--namespace", shop) }).Should(BeEmpty())
+		Eventually(func() string { return field(shop+"/vm/web", ".status.printableStatus") }).Should(Equal("Stopped"))
+	})
+
+	It("passes helm test", func() {
+		Expect(helm("test", release, "--timeout=2m")).To(MatchRegexp(`Phase:\s+Succeeded`))
+	})
+
+	It("upgrades, and keeps what there is", func() {
+		definition, machine := field("crd/virtualmachines.kubevirt.io", ".metadata.uid"), field(shop+"/vm/web", ".metadata.uid")
+		helm("upgrade", release, chart, "--wait", "--timeout=3m", "--set=replicas=3,log.level=debug")
+		Expect(field(home+"/deployment/"+release, ".status.readyReplicas")).To(Equal("3"))
+		Expect(field("crd/virtualmachines.kubevirt.io", ".metadata.uid")).To(Equal(definition))
+		Expect(field(shop+"/vm/web", ".metadata.uid")).To(Equal(machine))
+		create(sparse("after-upgrade"))
+		Expect(field(shop+"/vm/after-upgrade", ".spec.template.spec.domain.memory.guest")).To(Equal("1Gi"))
+		helm("rollback", release, "1", "--wait", "--timeout=3m")
+		create(sparse("after-rollback"))
+		Expect(field(shop+"/vm/after-rollback", ".spec.template.spec.domain.memory.guest")).To(Equal("1Gi"))
+	})
+
+	It("goes, and leaves machines and nothing that blocks the cluster", func() {
+		helm("uninstall", release, "--wait", "--timeout=3m")
+		By("what is kept")
+		Expect(names("vm", "--namespace", shop)).To(HaveLen(3))
+		Expect(names("virtualmachinepresets", "--namespace", shop)).To(HaveLen(1))
+		Expect(names("crd", ours)).To(HaveLen(5))
+		By("what is gone")
+		Expect(names("mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,apiservices,clusterroles,clusterrolebindings", ours)).To(BeEmpty())
+		Expect(names("all,roles,rolebindings,serviceaccounts,networkpolicies,poddisruptionbudgets,certificates,issuers", "--namespace", home, ours)).To(BeEmpty())
+		By("what works without us")
+		Eventually(func() error {
+			_, _, err := run("kubectl", sparse("bare"), "create", "-f", "-")
+			return err
+		}).Should(Succeed())
+		Expect(field(shop+"/vm/bare", ".spec")).To(BeEmpty(), "nobody expands it")
+		kubectl("delete", "vm", "bare", "--namespace", shop, "--timeout=30s")
+		kubectl("delete", "vm", "web", "--namespace", shop, "--timeout=30s")
+	})
+
+	It("comes back to what was kept", func() {
+		helm("install", release, chart, "--wait", "--timeout=3m")
+		Eventually(func() error {
+			_, _, err := run("kubectl", sparse("back"), "create", "-f", "-")
+			return err
+		}).Should(Succeed())
+		Expect(field(shop+"/vm/back", ".spec.template.spec.domain.memory.guest")).To(Equal("1Gi"))
+		helm("uninstall", release, "--wait", "--timeout=3m")
+	})
+})
