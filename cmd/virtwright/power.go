@@ -62,6 +62,7 @@ type power struct {
 	paused     bool
 	force      bool
 	grace      int64 // negative: not given
+	graced     bool  // grace was given, whatever it says
 	dryRun     bool
 	wait       bool
 	timeout    time.Duration
@@ -103,7 +104,7 @@ func (p *power) command(shown string, s streams, short, examples string) *cobra.
 		},
 		ValidArgsFunction: p.connection.complete,
 		RunE: func(c *cobra.Command, args []string) error {
-			p.name = args[0]
+			p.name, p.graced = args[0], c.Flags().Changed("grace-period")
 			return p.run(c.Context(), s)
 		},
 	}
@@ -122,7 +123,9 @@ func (p *power) declareForce(c *cobra.Command) {
 // check fails where the flags contradict each other.
 func (p *power) check() error {
 	switch {
-	case p.force != (p.grace >= 0):
+	case p.graced && p.grace < 0:
+		return fmt.Errorf("cannot leave the guest %d seconds: --grace-period must be 0 or more", p.grace)
+	case p.force != p.graced:
 		return fmt.Errorf("%s", forceWanted)
 	case p.wait && p.dryRun:
 		return errors.New("cannot wait for what a dry run does not do: give --wait or --dry-run")

@@ -231,6 +231,7 @@ func (g *ground) waits(t *testing.T) {
 		t.Error(err)
 	}
 
+	g.kubectl("", "patch", "vm", "web", "--type=merge", "-p", `{"spec":{"runStrategy":"Halted"}}`) // which a stop does
 	stop := g.await(t, &power{verb: verbStop, name: "web", timeout: time.Minute})
 	stop.says("VM web: Running")
 	g.kubectl("", "delete", "vmi", "web")

@@ -22,11 +22,35 @@ type sight struct {
 // arrived tells whether there is an instance that the request led to.
 func (s sight) arrived() bool { return s.vmi != nil && s.vmi.UID != s.before }
 
+// idle are what status says of machines without an instance. It may say one of
+// the others for a moment longer.
+var idle = []kubevirtv1.VirtualMachinePrintableStatus{
+	kubevirtv1.VirtualMachineStatusStopped, kubevirtv1.VirtualMachineStatusProvisioning, kubevirtv1.VirtualMachineStatusDataVolumeError,
+	kubevirtv1.VirtualMachineStatusWaitingForVolumeBinding, kubevirtv1.VirtualMachineStatusWaitingForReceiver,
+}
+
+// rests tells whether nothing runs, and nothing is about to.
+func (s sight) rests() bool {
+	strategy, err := s.vm.RunStrategy()
+	switch {
+	case s.vmi != nil && !s.vmi.IsFinal(), len(s.vm.Status.StateChangeRequests) > 0:
+		return false
+	case err != nil: // nobody starts a machine of which nobody knows
+		return true
+	}
+	return !slices.Contains(going, strategy) && (s.vmi == nil || !revives(strategy, s.vmi.Status.Phase))
+}
+
+// going are the strategies of machines that nobody has stopped.
+var going = []kubevirtv1.VirtualMachineRunStrategy{
+	kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyOnce, kubevirtv1.RunStrategyWaitAsReceiver,
+}
+
 // there tells whether the machine is where the request shall bring it.
 func (p *power) there(s sight) bool {
 	status := s.vm.Status.PrintableStatus
 	if p.verb == verbStop {
-		return status == kubevirtv1.VirtualMachineStatusStopped && (s.vmi == nil || s.vmi.IsFinal())
+		return slices.Contains(idle, status) && s.rests()
 	}
 	running := status == kubevirtv1.VirtualMachineStatusRunning && !p.paused || status == kubevirtv1.VirtualMachineStatusPaused
 	return running && s.arrived() && s.vmi.IsRunning() && s.vmi.DeletionTimestamp == nil
@@ -39,12 +63,25 @@ func (p *power) hopeless(s sight) string {
 	switch {
 	case s.vm.DeletionTimestamp != nil && p.verb != verbStop:
 		return "it is being deleted"
-	case p.verb == verbStop || err != nil:
+	case err != nil, s.vm.DeletionTimestamp != nil:
 		return ""
+	case p.verb == verbStop:
+		return notStopped(strategy)
 	case s.arrived() && s.vmi.IsFinal() && !revives(strategy, s.vmi.Status.Phase) && len(s.vm.Status.StateChangeRequests) == 0:
 		return fmt.Sprintf("its instance %s, and run strategy %s leaves it at that", s.ended(), strategy)
 	case strategy == kubevirtv1.RunStrategyHalted && !p.paused && s.vmi == nil:
 		return "somebody stopped it: its run strategy is Halted"
+	}
+	return ""
+}
+
+// notStopped says why a machine of a strategy does not stop, or nothing.
+func notStopped(strategy kubevirtv1.VirtualMachineRunStrategy) string {
+	switch {
+	case strategy == kubevirtv1.RunStrategyWaitAsReceiver:
+		return "run strategy WaitAsReceiver is not for stopping"
+	case slices.Contains(going, strategy):
+		return fmt.Sprintf("somebody started it: its run strategy is %s", strategy)
 	}
 	return ""
 }
@@ -97,8 +134,8 @@ var reasons = []struct {
 	{kubevirtv1.VirtualMachineReady, corev1.ConditionFalse},
 }
 
-// obvious are reasons that say no more than the status does.
-var obvious = []string{"VMINotExists", "VMIConditionMissing"}
+// obvious are messages that say no more than the status does.
+var obvious = []string{"VMI does not exist", "VMI is missing the Ready condition"}
 
 // why is what the conditions say.
 func (s sight) why() string {
@@ -111,7 +148,7 @@ func (s sight) why() string {
 	}
 	for _, reason := range reasons {
 		i := slices.IndexFunc(s.vm.Status.Conditions, func(c kubevirtv1.VirtualMachineCondition) bool {
-			return c.Type == reason.of && c.Status == reason.status && !slices.Contains(obvious, c.Reason)
+			return c.Type == reason.of && c.Status == reason.status && !slices.Contains(obvious, c.Message)
 		})
 		if i >= 0 {
 			c := s.vm.Status.Conditions[i]

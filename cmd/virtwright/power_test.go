@@ -21,6 +21,8 @@ func TestPowerUsage(t *testing.T) {
 		"two names":              {[]string{"stop", "a", "b"}, "cannot stop 2 machines"},
 		"force alone":            {[]string{"stop", "a", "--force"}, "Must both use --force=true and set --grace-period."},
 		"grace alone":            {[]string{"restart", "a", "--grace-period", "0"}, "Must both use --force=true and set --grace-period."},
+		"less than nothing":      {[]string{"stop", "a", "--grace-period=-5"}, "cannot leave the guest -5 seconds: --grace-period must be 0 or more"},
+		"less, by force":         {[]string{"restart", "a", "--force", "--grace-period=-1"}, "cannot leave the guest -1 seconds"},
 		"nothing to wait for":    {[]string{"start", "a", "--dry-run", "--wait"}, "give --wait or --dry-run"},
 		"no time":                {[]string{"start", "a", "--wait", "--timeout", "0s"}, "--timeout must be longer than 0"},
 		"start does not force":   {[]string{"start", "a", "--force"}, "unknown flag: --force (see virtwright start --help)"},
@@ -84,6 +86,11 @@ func (s sight) with(change func(*sight)) sight {
 
 func TestPowerVerdicts(t *testing.T) {
 	old := func(s *sight) { s.vmi.UID = "old" }
+	asks := func(action kubevirtv1.StateChangeRequestAction) func(*sight) {
+		return func(s *sight) {
+			s.vm.Status.StateChangeRequests = []kubevirtv1.VirtualMachineStateChangeRequest{{Action: action}}
+		}
+	}
 	now := metav1.Now()
 	tests := map[string]struct {
 		power power
@@ -91,31 +98,40 @@ func TestPowerVerdicts(t *testing.T) {
 		there bool
 		never string
 	}{
-		"starts":                     {power{verb: verbStart}, aSight("Always", "Starting", "Pending"), false, ""},
-		"nothing happened yet":       {power{verb: verbStart}, aSight("Always", "Stopped", ""), false, ""},
-		"runs":                       {power{verb: verbStart}, aSight("Always", "Running", "Running"), true, ""},
-		"runs, not yet said":         {power{verb: verbStart}, aSight("Always", "Starting", "Running"), false, ""},
-		"ran, still said":            {power{verb: verbStart}, aSight("Always", "Running", "Failed"), false, ""},
-		"runs, and shall be paused":  {power{verb: verbStart, paused: true}, aSight("Always", "Running", "Running"), false, ""},
-		"is paused":                  {power{verb: verbStart, paused: true}, aSight("Always", "Paused", "Running"), true, ""},
-		"is paused by its template":  {power{verb: verbStart}, aSight("Always", "Paused", "Running"), true, ""},
-		"the one before":             {power{verb: verbRestart}, aSight("Always", "Running", "Running").with(old), false, ""},
-		"restarted":                  {power{verb: verbRestart}, aSight("Always", "Running", "Running"), true, ""},
-		"stopped again":              {power{verb: verbStart}, aSight("Halted", "Stopped", ""), false, "run strategy is Halted"},
-		"stopped, before paused":     {power{verb: verbStart, paused: true}, aSight("Halted", "Stopped", ""), false, ""},
-		"crashed, manual":            {power{verb: verbStart}, aSight("Manual", "Stopped", "Failed"), false, "its instance failed before it ran, and run strategy Manual leaves it at that"},
-		"crashed, manual, the other": {power{verb: verbStart}, aSight("Manual", "Stopped", "Failed").with(old), false, ""},
-		"crashed, and asked again": {power{verb: verbStart}, aSight("Manual", "Stopped", "Failed").with(func(s *sight) {
-			s.vm.Status.StateChangeRequests = []kubevirtv1.VirtualMachineStateChangeRequest{{Action: kubevirtv1.StartRequest}}
-		}), false, ""},
-		"crashed, rerun":       {power{verb: verbStart}, aSight("RerunOnFailure", "CrashLoopBackOff", "Failed"), false, ""},
-		"shut down, rerun":     {power{verb: verbStart}, aSight("RerunOnFailure", "Stopped", "Succeeded"), false, "its instance shut down, and run strategy RerunOnFailure leaves it at that"},
-		"deleted":              {power{verb: verbStart}, aSight("Always", "Terminating", "Running").with(func(s *sight) { s.vm.DeletionTimestamp = &now }), false, "is being deleted"},
-		"stops":                {power{verb: verbStop}, aSight("Halted", "Stopping", "Running"), false, ""},
-		"stopped":              {power{verb: verbStop}, aSight("Halted", "Stopped", ""), true, ""},
-		"stopped, remains":     {power{verb: verbStop}, aSight("Manual", "Stopped", "Succeeded"), true, ""},
-		"said before":          {power{verb: verbStop}, aSight("Halted", "Stopped", "Running"), false, ""},
-		"deleted and stopping": {power{verb: verbStop}, aSight("Always", "Terminating", "Running").with(func(s *sight) { s.vm.DeletionTimestamp = &now }), false, ""},
+		"starts":                           {power{verb: verbStart}, aSight("Always", "Starting", "Pending"), false, ""},
+		"nothing happened yet":             {power{verb: verbStart}, aSight("Always", "Stopped", ""), false, ""},
+		"runs":                             {power{verb: verbStart}, aSight("Always", "Running", "Running"), true, ""},
+		"runs, not yet said":               {power{verb: verbStart}, aSight("Always", "Starting", "Running"), false, ""},
+		"ran, still said":                  {power{verb: verbStart}, aSight("Always", "Running", "Failed"), false, ""},
+		"runs, and shall be paused":        {power{verb: verbStart, paused: true}, aSight("Always", "Running", "Running"), false, ""},
+		"is paused":                        {power{verb: verbStart, paused: true}, aSight("Always", "Paused", "Running"), true, ""},
+		"is paused by its template":        {power{verb: verbStart}, aSight("Always", "Paused", "Running"), true, ""},
+		"the one before":                   {power{verb: verbRestart}, aSight("Always", "Running", "Running").with(old), false, ""},
+		"restarted":                        {power{verb: verbRestart}, aSight("Always", "Running", "Running"), true, ""},
+		"stopped again":                    {power{verb: verbStart}, aSight("Halted", "Stopped", ""), false, "run strategy is Halted"},
+		"stopped, before paused":           {power{verb: verbStart, paused: true}, aSight("Halted", "Stopped", ""), false, ""},
+		"crashed, manual":                  {power{verb: verbStart}, aSight("Manual", "Stopped", "Failed"), false, "its instance failed before it ran, and run strategy Manual leaves it at that"},
+		"crashed, manual, the other":       {power{verb: verbStart}, aSight("Manual", "Stopped", "Failed").with(old), false, ""},
+		"crashed, and asked again":         {power{verb: verbStart}, aSight("Manual", "Stopped", "Failed").with(asks("Start")), false, ""},
+		"crashed, rerun":                   {power{verb: verbStart}, aSight("RerunOnFailure", "CrashLoopBackOff", "Failed"), false, ""},
+		"shut down, rerun":                 {power{verb: verbStart}, aSight("RerunOnFailure", "Stopped", "Succeeded"), false, "its instance shut down, and run strategy RerunOnFailure leaves it at that"},
+		"deleted":                          {power{verb: verbStart}, aSight("Always", "Terminating", "Running").with(func(s *sight) { s.vm.DeletionTimestamp = &now }), false, "is being deleted"},
+		"stops":                            {power{verb: verbStop}, aSight("Halted", "Stopping", "Running"), false, ""},
+		"stopped":                          {power{verb: verbStop}, aSight("Halted", "Stopped", ""), true, ""},
+		"stopped, remains":                 {power{verb: verbStop}, aSight("Manual", "Stopped", "Succeeded"), true, ""},
+		"said before":                      {power{verb: verbStop}, aSight("Halted", "Stopped", "Running"), false, ""},
+		"stopped while volumes are filled": {power{verb: verbStop}, aSight("Halted", "Provisioning", ""), true, ""},
+		"stopped, and volumes failed":      {power{verb: verbStop}, aSight("Manual", "DataVolumeError", ""), true, ""},
+		"stopped while volumes are bound":  {power{verb: verbStop}, aSight("Halted", "WaitingForVolumeBinding", ""), true, ""},
+		"stopped, and received nothing":    {power{verb: verbStop}, aSight("Halted", "WaitingForReceiver", ""), true, ""},
+		"stopped, failed before":           {power{verb: verbStop}, aSight("Manual", "Stopped", "Failed"), true, ""},
+		"failed, and comes again":          {power{verb: verbStop}, aSight("RerunOnFailure", "Stopped", "Failed"), false, ""},
+		"asked, and not done":              {power{verb: verbStop}, aSight("Manual", "DataVolumeError", "").with(asks("Stop")), false, ""},
+		"stopped, and somebody asks":       {power{verb: verbStop}, aSight("Manual", "Stopped", "").with(asks("Start")), false, ""},
+		"stopped, and somebody starts it":  {power{verb: verbStop}, aSight("Always", "Provisioning", ""), false, "somebody started it: its run strategy is Always"},
+		"stopped, and somebody runs it":    {power{verb: verbStop}, aSight("Once", "Running", "Running"), false, "its run strategy is Once"},
+		"receives, whatever is asked":      {power{verb: verbStop}, aSight("WaitAsReceiver", "WaitingForReceiver", ""), false, "run strategy WaitAsReceiver is not for stopping"},
+		"deleted and stopping":             {power{verb: verbStop}, aSight("Always", "Terminating", "Running").with(func(s *sight) { s.vm.DeletionTimestamp = &now }), false, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -148,6 +164,8 @@ func TestPowerDescribe(t *testing.T) {
 	}{
 		"no status":      {aSight("Always", "", ""), "of unknown status (does a lifecycle controller run?)"},
 		"stopped":        {aSight("Always", "Stopped", "").with(condition("Ready", "False", "VMINotExists", "VMI does not exist")), "Stopped"},
+		"fills":          {aSight("Always", "Provisioning", "").with(condition("Ready", "False", "VMINotExists", "VMI does not exist: its data volumes are not filled yet")), "Provisioning (Ready is False: VMINotExists: VMI does not exist: its data volumes are not filled yet)"},
+		"cannot fill":    {aSight("Always", "DataVolumeError", "").with(condition("Ready", "False", "VMINotExists", "VMI does not exist: its data volumes are not filled yet")).with(condition("Failure", "True", "FailedDataVolumeImport", "DataVolume root has failed")), "DataVolumeError (Failure is True: FailedDataVolumeImport: DataVolume root has failed)"},
 		"starting":       {aSight("Always", "Starting", "Pending").with(notReady), "Starting (Ready is False: GuestNotRunning: Guest VM is not reported as running)"},
 		"ready":          {aSight("Always", "Migrating", "Running").with(condition("Ready", "True", "", "")), "Migrating"},
 		"unschedulable":  {aSight("Always", "ErrorUnschedulable", "Scheduling").with(notReady).with(condition("PodScheduled", "False", "Unschedulable", "no node")), "ErrorUnschedulable (PodScheduled is False: Unschedulable: no node)"},
