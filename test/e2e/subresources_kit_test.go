@@ -116,6 +116,13 @@ func (s *story) requests(name string) []string {
 	return out
 }
 
+// says writes into the status of a machine, as its controller would.
+func (s *story) says(name, status string) {
+	GinkgoHelper()
+	_, err := s.as(clientAs(trusted), virtualMachine).Patch(here.ctx, name, types.MergePatchType, []byte(`{"status": `+status+`}`), metav1.PatchOptions{}, "status")
+	Expect(err).NotTo(HaveOccurred())
+}
+
 // runs gives a machine an instance, as its controller would, in a phase.
 func (s *story) runs(name, phase string) object {
 	GinkgoHelper()
