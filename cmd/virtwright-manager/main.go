@@ -46,6 +46,13 @@ func run(args []string) int {
 	context.AfterFunc(stop.ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })
 	ctx := logr.NewContext(stop.ctx, log)
 
+	if o.selfTest {
+		if err := selfTest(ctx, o); err != nil {
+			fmt.Fprintln(os.Stderr, "virtwright-manager:", err)
+			return 1
+		}
+		return 0
+	}
 	if err := start(ctx, o, stop); err != nil {
 		log.Error(err, "Cannot go on")
 		return 1

@@ -65,6 +65,7 @@ type options struct {
 	leaderElect    bool
 	shutdownDelay  time.Duration
 
+	selfTest          bool
 	namespace         string
 	kubevirtNamespace string
 	trusted           []string
@@ -144,6 +145,7 @@ func (o *options) declareProcess(flags *flag.FlagSet) {
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "HOST:PORT of /metrics; 0 for none")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "HOST:PORT of /healthz and /readyz; 0 for none")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "let one replica run the controllers at a time")
+	flags.BoolVar(&o.selfTest, "self-test", false, "ask the cluster whether an installation does its work, and end")
 	flags.StringVar(&o.namespace, "namespace", "", "the manager's own namespace (default: the pod's, else virtwright-system)")
 	flags.StringVar(&o.logFormat, "log-format", "json", "json or text")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
