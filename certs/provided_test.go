@@ -1,0 +1,115 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// issued is what somebody provides: what an Authority of ours would make.
+func issued(t *testing.T, c *clock) map[string][]byte {
+	t.Helper()
+	store := &Memory{}
+	ensure(t, authority(store, c))
+	data, _, err := store.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func with(data map[string][]byte, key string, value []byte) map[string][]byte {
+	out := map[string][]byte{}
+	for k, v := range data {
+		out[k] = v
+	}
+	out[key] = value
+	return out
+}
+
+func TestParseProvided(t *testing.T) {
+	c := &clock{noon}
+	one, other := issued(t, c), issued(t, c)
+	for name, tc := range map[string]struct {
+		data  map[string][]byte
+		names []string
+		at    time.Time
+		want  string
+	}{
+		"fine":          {one, names[:1], noon, ""},
+		"nothing":       {nil, names[:1], noon, "tls.crt is missing"},
+		"no authority":  {with(one, KeyCA, nil), names[:1], noon, "ca.crt is missing"},
+		"no PEM":        {with(one, KeyCA, []byte("x")), names[:1], noon, "ca.crt has no certificate in PEM"},
+		"other key":     {with(one, KeyPrivateKey, other[KeyPrivateKey]), names[:1], noon, "private key does not match"},
+		"other signer":  {with(one, KeyCA, other[KeyCA]), names[:1], noon, "does not come from the certificate authority in ca.crt"},
+		"other name":    {one, []string{"elsewhere.svc"}, noon, "tls.crt is for virtwright.virtwright-system.svc, and must be for elsewhere.svc, too"},
+		"expired":       {one, names[:1], noon.AddDate(1, 0, 0), "tls.crt expired at 2030-"},
+		"not a key":     {with(one, KeyPrivateKey, []byte("x")), names[:1], noon, "tls.crt and tls.key: "},
+		"not valid yet": {one, names[:1], noon.AddDate(-1, 0, 0), "not yet valid"},
+	} {
+		found, err := parse(tc.data, tc.names, tc.at)
+		switch {
+		case tc.want == "" && (err != nil || found == nil):
+			t.Errorf("%s: %v", name, err)
+		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+			t.Errorf("%s: want %q, got %v", name, tc.want, err)
+		}
+	}
+}
+
+func TestSigns(t *testing.T) {
+	c := &clock{noon}
+	a, b := authority(&Memory{}, c), authority(&Memory{}, c)
+	ensure(t, a)
+	ensure(t, b)
+	serving, err := a.GetCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !signs(a.Bundle(), serving) || !signs(append(b.Bundle(), a.Bundle()...), serving) {
+		t.Error("its own authority should be reason to trust it")
+	}
+	if signs(b.Bundle(), serving) || signs(nil, serving) {
+		t.Error("another authority should be none")
+	}
+	config := &admissionregistrationv1.MutatingWebhookConfiguration{Webhooks: []admissionregistrationv1.MutatingWebhook{{}, {}}}
+	if got := len(bundlesOf(config)); got != 2 {
+		t.Errorf("found %d bundles, want 2", got)
+	}
+}
+
+// An inspector is ready once API servers can call webhooks, says what is new
+// once, and takes what it could not read for what it was.
+func TestInspector(t *testing.T) {
+	var certificate error
+	noAPI := errors.Join(errUnread, errors.New("no answer"))
+	trust := &Trust{Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &tls.Certificate{Leaf: &x509.Certificate{}}, nil }}
+	i := NewInspector(func(context.Context) error { return certificate }, trust)
+	if i.Ready() == nil {
+		t.Error("nobody has looked")
+	}
+	if news := i.look(t.Context()); i.Ready() != nil || len(news) != len(reasons) {
+		t.Errorf("all is well: %v, %v", i.Ready(), news)
+	}
+	certificate = errors.New("gone")
+	if news := i.look(t.Context()); news[ReasonCertificate] != "gone" || len(news) != 1 || i.Problem(ReasonCertificate) != "gone" {
+		t.Errorf("want the news that the certificate is gone, got %v", news)
+	}
+	if news := i.look(t.Context()); len(news) > 0 {
+		t.Errorf("that is no news: %v", news)
+	}
+	certificate = noAPI
+	if news := i.look(t.Context()); len(news) > 0 || i.Problem(ReasonCertificate) != "gone" {
+		t.Errorf("nobody knows: %v", news)
+	}
+	certificate = nil
+	if news := i.look(t.Context()); len(news) != 1 || i.Problem(ReasonCertificate) != "" {
+		t.Errorf("want the news that it is well, got %v", news)
+	}
+}
