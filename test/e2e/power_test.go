@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -144,6 +145,39 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		Expect(code).To(Equal(3))
 		Expect(out).To(Equal("VM web was scheduled to start\n"))
 		Expect(errs).To(endWith("Error: cannot start VM " + s.ns + "/web: its instance failed before it ran, and run strategy Manual leaves it at that"))
+	})
+
+	It("tells what is wrong with volumes, and stops what waits for them", func() {
+		s.create(withDisk("web"))
+		code, _, errs := s.virtwright("start", "web", "--wait", "--timeout=2s").ends()
+		Expect(code).To(Equal(3))
+		Expect(errs).To(endWith("Error: VM " + s.ns + "/web is DataVolumeError (Failure is True: DataVolumesNotServed: spec.dataVolumeTemplates: " +
+			"the cluster serves no DataVolumes: install CDI, or name volumes that exist) after 2s; the request was accepted"))
+		Expect(s.does("stop", "web", "--wait", "--timeout=20s")).To(endWith("VM web: DataVolumeError"))
+
+		s.create(strings.NewReplacer("Halted", "Manual", "name: root", "name: other").Replace(withDisk("hand")))
+		s.does("start", "hand")
+		Expect(s.does("stop", "hand", "--wait", "--timeout=20s")).To(endWith("VM hand: DataVolumeError"))
+		Expect(s.requests("hand")).To(BeEmpty())
+	})
+
+	It("does not start what is stopped at the same time", func() {
+		s.runtime(standin.Delays{})
+		s.create(machineOf("web", "Manual"))
+		for range 10 {
+			s.does("start", "web")
+			s.does("stop", "web", "--wait", "--timeout=20s")
+			Consistently(func() any { return at(s.get(virtualMachine, "web"), "status.printableStatus") }, "300ms").Should(Equal("Stopped"))
+			s.noInstance("web")
+		}
+	})
+
+	It("refuses grace periods that it cannot mean", func() {
+		for _, args := range [][]string{{"stop", "web", "--grace-period=-5"}, {"restart", "web", "--grace-period=0"}, {"stop", "web", "--force", "--grace-period=-1"}} {
+			code, out, errs := s.virtwright(args...).ends()
+			Expect(code).To(Equal(2), errs)
+			Expect(out).To(BeEmpty())
+		}
 	})
 
 	It("says what the cluster refuses, in its words", func() {
