@@ -10,7 +10,7 @@ GOLANGCI     := bin/golangci-lint
 TREE = index=$$(mktemp -u) && GIT_INDEX_FILE=$$index git add -A && GIT_INDEX_FILE=$$index git write-tree && rm -f $$index
 
 .DEFAULT_GOAL := help
-.PHONY: help build generate golden lint test e2e bench fuzz check demo dev render clean generated controlplane
+.PHONY: help build image generate golden lint test e2e e2e-kind bench fuzz check demo dev render clean generated controlplane
 
 help: ## print this
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ help: ## print this
 build: ## build the programs into bin/
 	$(GO) build -o bin/ ./cmd/...
 	@ln -sf virtwright bin/kubectl-virtwright
+
+image: ## write the container image of the manager to bin/virtwright-manager.tar
+	$(GO) run ./test/kind/cmd/image -o bin/virtwright-manager.tar
 
 generate: ## regenerate CRDs, deepcopy and manifests from Go
 	$(GO) generate ./api/...
@@ -37,6 +40,9 @@ test: controlplane ## all tests, also those against a real API server (ARGS="-ru
 
 e2e: controlplane ## only the stories of test/e2e, against a real API server
 	$(GO) test -count=1 -timeout 30m ./test/e2e/... $(ARGS)
+
+e2e-kind: ## the stories on a real cluster of kind, made for them (KEEP=1 leaves it)
+	test/kind/e2e.sh
 
 bench: controlplane ## benchmarks, each beside its control
 	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./validation/... ./webhooks/... $(ARGS)

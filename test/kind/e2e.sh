@@ -1,0 +1,33 @@
+#!/bin/sh
+# Makes a cluster of kind, tells there the stories of test/kind, then those of
+# test/e2e, and takes the cluster away. KEEP=1 leaves it, KIND_CLUSTER names it,
+# ARGS go to go test.
+set -eu
+cd "$(dirname "$0")/../.."
+export KIND_CLUSTER="${KIND_CLUSTER:-virtwright}" MANAGER_IMAGE="$PWD/bin/virtwright-manager.tar"
+
+kind() { bin/kind --name "$KIND_CLUSTER" "$@"; }
+
+finish() {
+	code=$?
+	trap - EXIT INT TERM
+	if [ -n "${KEEP:-}" ]; then
+		echo "the cluster stays: eval \"\$(bin/kind --name $KIND_CLUSTER env)\", and bin/kind --name $KIND_CLUSTER down"
+	else
+		kind down
+	fi
+	exit $code
+}
+
+go build -o bin/kind ./test/kind/cmd/kind
+go run ./test/kind/cmd/image -o "$MANAGER_IMAGE"
+trap finish EXIT
+trap 'exit 130' INT TERM
+settings=$(kind up)
+eval "$settings"
+
+go test -count=1 -timeout 30m ./test/kind ${ARGS:-}
+
+helm install virtwright charts/virtwright --namespace virtwright-system --create-namespace \
+	--values test/kind/e2e-values.yaml --wait --timeout 3m >/dev/null
+KUBECONFIG_E2E="$KUBECONFIG" go test -count=1 -timeout 30m ./test/e2e ${ARGS:-}
