@@ -74,7 +74,7 @@ func (c *Cluster) loadImages(ctx context.Context, images ...image.Image) error {
 	if err != nil {
 		return fmt.Errorf("cannot make an archive: %w", err)
 	}
-	defer os.Remove(archive.Name())
+	defer func() { _ = os.Remove(archive.Name()) }()
 	defer archive.Close()
 	if _, err := image.Write(archive, images...); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -163,12 +164,7 @@ func (c *Cluster) exists(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for _, name := range strings.Fields(names) {
-		if name == c.name {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.Contains(strings.Fields(names), c.name), nil
 }
 
 // kind runs kind on the cluster's engine.

@@ -57,7 +57,7 @@ func (e engine) dockerWith(ctx context.Context, write func(io.Writer) error, arg
 	read, written := io.Pipe()
 	docker.stdin = read
 	go func() { written.CloseWithError(write(written)) }()
-	defer read.Close()
+	defer func() { _ = read.Close() }()
 	return docker.run(ctx)
 }
 

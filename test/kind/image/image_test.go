@@ -108,7 +108,7 @@ func unpack(t *testing.T, archive []byte) []unpacked {
 	var files []unpacked
 	for reader := tar.NewReader(bytes.NewReader(archive)); ; {
 		head, err := reader.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return files
 		}
 		if err != nil {

@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("cannot make a folder to build in: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	if err := build(ctx, *source, dir); err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func TestStatic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	if libraries, err := file.ImportedLibraries(); err != nil || len(libraries) > 0 {
 		t.Errorf("the program wants the libraries %v, %v", libraries, err)
 	}
@@ -112,7 +112,7 @@ func each(t *testing.T, archive []byte, see func(*tar.Header, []byte)) {
 	t.Helper()
 	for reader := tar.NewReader(bytes.NewReader(archive)); ; {
 		head, err := reader.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		if err != nil {
