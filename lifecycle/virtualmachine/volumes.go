@@ -51,8 +51,7 @@ func (c *Controller) fill(ctx context.Context, vm *machine.VirtualMachine, s run
 	if len(vm.Spec.DataVolumeTemplates) == 0 || vm.DeletionTimestamp != nil || s.Runs() || later {
 		return runstate.Filled, nil
 	}
-	known, err := c.volumes.known(ctx)
-	switch {
+	switch known, err := c.volumes.known(ctx); {
 	case meta.IsNoMatchError(err):
 		return runstate.Stuck, &runstate.Trouble{Reason: reasonNotServed, Message: notServedMessage}
 	case err != nil:
@@ -65,18 +64,13 @@ func (c *Controller) fill(ctx context.Context, vm *machine.VirtualMachine, s run
 	for _, name := range vm.Machine().DataVolumes {
 		volume := &machine.DataVolume{}
 		err := c.Client.Get(ctx, types.NamespacedName{Namespace: vm.Namespace, Name: name}, volume)
-		owner := metav1.GetControllerOfNoCopy(volume)
+		trouble := troubleWith(vm, volume, name, client.IgnoreNotFound(err))
 		switch {
 		case name == "": // which no API server takes
-		case apierrors.IsNotFound(err):
-			missing, state = append(missing, name), runstate.Filling
+		case trouble != nil:
+			return runstate.Stuck, trouble
 		case err != nil:
-			return runstate.Stuck, &runstate.Trouble{Reason: reasonUnknown, Message: fmt.Sprintf("cannot read DataVolume %s: %v", name, err)}
-		case owner != nil && owner.UID != vm.UID:
-			return runstate.Stuck, &runstate.Trouble{Reason: reasonTaken, Message: fmt.Sprintf(
-				"spec.dataVolumeTemplates: DataVolume %s belongs to %s %s, and would be lost with it: name another", name, owner.Kind, owner.Name)}
-		case volume.Status.Phase == cdiv1.Failed:
-			return runstate.Stuck, &runstate.Trouble{Reason: reasonNotFilled, Message: fmt.Sprintf("DataVolume %s has failed; its events say why", name)}
+			missing, state = append(missing, name), runstate.Filling
 		case !usable(volume.Status.Phase):
 			state = runstate.Filling
 		}
@@ -85,6 +79,22 @@ func (c *Controller) fill(ctx context.Context, vm *machine.VirtualMachine, s run
 		return runstate.Stuck, trouble
 	}
 	return state, nil
+}
+
+// troubleWith says what keeps a machine from starting with a volume, if it is not
+// that it has to be made or filled first.
+func troubleWith(vm *machine.VirtualMachine, volume *machine.DataVolume, name string, unread error) *runstate.Trouble {
+	owner := metav1.GetControllerOfNoCopy(volume)
+	switch {
+	case unread != nil:
+		return &runstate.Trouble{Reason: reasonUnknown, Message: fmt.Sprintf("cannot read DataVolume %s: %v", name, unread)}
+	case owner != nil && owner.UID != vm.UID:
+		return &runstate.Trouble{Reason: reasonTaken, Message: fmt.Sprintf(
+			"spec.dataVolumeTemplates: DataVolume %s belongs to %s %s, and would be lost with it: name another", name, owner.Kind, owner.Name)}
+	case volume.Status.Phase == cdiv1.Failed:
+		return &runstate.Trouble{Reason: reasonNotFilled, Message: fmt.Sprintf("DataVolume %s has failed; its events say why", name)}
+	}
+	return nil
 }
 
 // usable reports whether a machine can start with a volume of this phase.
