@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"cmp"
 	"crypto/tls"
 	"encoding/json"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -18,15 +20,20 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
+// addressVariable is the address under which API servers of a cluster that was
+// there before reach this process.
+const addressVariable = "E2E_ADDRESS"
+
 // A meddler is somebody else's mutating webhook, which the API server calls
 // after ours, in the story's namespace only.
 func (s *story) meddler(patch string) {
 	GinkgoHelper()
-	pem, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	address := cmp.Or(os.Getenv(addressVariable), "127.0.0.1")
+	pem, key, err := cert.GenerateSelfSignedCertKey(address, []net.IP{net.ParseIP(address)}, nil)
 	Expect(err).NotTo(HaveOccurred())
 	pair, err := tls.X509KeyPair(pem, key)
 	Expect(err).NotTo(HaveOccurred())
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+	listener, err := tls.Listen("tcp", net.JoinHostPort(address, "0"), &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
 	Expect(err).NotTo(HaveOccurred())
 	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review admissionv1.AdmissionReview

@@ -30,4 +30,4 @@ go test -count=1 -timeout 30m ./test/kind ${ARGS:-}
 
 helm install virtwright charts/virtwright --namespace virtwright-system --create-namespace \
 	--values test/kind/e2e-values.yaml --wait --timeout 3m >/dev/null
-KUBECONFIG_E2E="$KUBECONFIG" go test -count=1 -timeout 30m ./test/e2e ${ARGS:-}
+KUBECONFIG_E2E="$KUBECONFIG" E2E_ADDRESS="$(kind host)" go test -count=1 -timeout 30m ./test/e2e ${ARGS:-}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,6 +105,23 @@ func (c *Cluster) Load(ctx context.Context, archives ...string) error {
 		}
 	}
 	return nil
+}
+
+// Host is the address under which the node reaches this machine.
+func (c *Cluster) Host(ctx context.Context) (string, error) {
+	if err := c.mustBeThere(ctx); err != nil {
+		return "", err
+	}
+	addresses, err := c.engine.docker(ctx, "network", "inspect", "kind", "--format", `{{range .IPAM.Config}}{{.Gateway}}{{"\n"}}{{end}}`)
+	if err != nil {
+		return "", err
+	}
+	for address := range strings.FieldsSeq(addresses) {
+		if net.ParseIP(address).To4() != nil {
+			return address, nil
+		}
+	}
+	return "", fmt.Errorf("cannot find the address of this machine in %q", addresses)
 }
 
 // Down deletes the cluster, and ends the docker that was started for it when

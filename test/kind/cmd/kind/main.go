@@ -60,6 +60,7 @@ func newRootCommand() *cobra.Command {
 	add("cert-manager", "Install cert-manager by its own chart", cobra.NoArgs, certManager)
 	add("load ARCHIVE...", "Put the images of archives (make image) into the node", cobra.MinimumNArgs(1), load)
 	add("env", "Print the shell commands that point kubectl and helm at the cluster", cobra.NoArgs, env)
+	add("host", "Print the address under which the node reaches this machine", cobra.NoArgs, host)
 	add("down", "Delete the cluster and what was started for it; the cache stays", cobra.NoArgs, down)
 	return root
 }
@@ -94,6 +95,15 @@ func env(ctx context.Context, c *cluster.Cluster, _ []string, out io.Writer) err
 		return err
 	}
 	fmt.Fprintf(out, "export KUBECONFIG='%s'\nexport PATH='%s':\"$PATH\"\n", c.Kubeconfig(), tools)
+	return nil
+}
+
+func host(ctx context.Context, c *cluster.Cluster, _ []string, out io.Writer) error {
+	address, err := c.Host(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, address)
 	return nil
 }
 
