@@ -24,7 +24,7 @@ image: ## write the container image of the manager to bin/virtwright-manager.tar
 
 generate: ## regenerate CRDs, deepcopy and manifests from Go
 	$(GO) generate ./api/...
-	UPDATE_GOLDEN=1 $(GO) test -count=1 -run TestRulesPage ./validation >/dev/null
+	UPDATE_GOLDEN=1 $(GO) test -count=1 -run "TestRulesPage|TestChart" ./validation ./webhooks >/dev/null
 
 golden: controlplane ## accept what the tests produce now as the golden files
 	UPDATE_GOLDEN=1 $(GO) test -count=1 -timeout 30m ./...

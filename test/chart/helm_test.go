@@ -77,7 +77,7 @@ func render(t *testing.T, values ...string) ([]*unstructured.Unstructured, error
 		return nil, fmt.Errorf("%w: %s", err, stderr)
 	}
 	var objects []*unstructured.Unstructured
-	for _, document := range strings.Split(out, "\n---\n") {
+	for document := range strings.SplitSeq(out, "\n---\n") {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
 			return nil, fmt.Errorf("%w: %s", err, document)
