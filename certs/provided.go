@@ -55,29 +55,26 @@ func (*Provided) NeedLeaderElection() bool { return false }
 func (p *Provided) Start(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx).WithName("certs")
 	told := ""
-	for {
-		err := p.Read(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
+	for ctx.Err() == nil {
+		said := text(p.Read(ctx))
 		switch {
-		case err != nil && err.Error() != told:
-			told = err.Error()
-			log.Error(err, "Cannot use the certificate that is provided", "ready", p.Ready() == nil)
-		case err == nil && told != "":
-			told = ""
+		case ctx.Err() != nil || said == told:
+		case said == "":
 			log.Info("The certificate that is provided can be used")
+		default:
+			log.Error(errors.New(said), "Cannot use the certificate that is provided", "ready", p.Ready() == nil)
 		}
+		told = said
 		wait := p.interval()
 		if p.current.Load() == nil {
 			wait = min(wait, time.Second)
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-time.After(wait):
 		}
 	}
+	return nil
 }
 
 // Read looks at the Secret once, and serves with what is there if it can be

@@ -25,11 +25,12 @@ func issued(t *testing.T, c *clock) map[string][]byte {
 }
 
 func with(data map[string][]byte, key string, value []byte) map[string][]byte {
-	out := map[string][]byte{}
+	out := map[string][]byte{key: value}
 	for k, v := range data {
-		out[k] = v
+		if k != key {
+			out[k] = v
+		}
 	}
-	out[key] = value
 	return out
 }
 
@@ -89,7 +90,9 @@ func TestSigns(t *testing.T) {
 func TestInspector(t *testing.T) {
 	var certificate error
 	noAPI := errors.Join(errUnread, errors.New("no answer"))
-	trust := &Trust{Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &tls.Certificate{Leaf: &x509.Certificate{}}, nil }}
+	trust := &Trust{Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return &tls.Certificate{Leaf: &x509.Certificate{}}, nil
+	}}
 	i := NewInspector(func(context.Context) error { return certificate }, trust)
 	if i.Ready() == nil {
 		t.Error("nobody has looked")

@@ -47,7 +47,7 @@ func run(args []string) int {
 	ctx := logr.NewContext(stop.ctx, log)
 
 	if o.selfTest {
-		if err := selfTest(ctx, o); err != nil {
+		if err := selfTest(ctx, o, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "virtwright-manager:", err)
 			return 1
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ const noPreset = "there-is-no-such-preset"
 
 // selfTest asks an installation, from outside, whether it does its work: nothing
 // is left behind.
-func selfTest(ctx context.Context, o *options) error {
+func selfTest(ctx context.Context, o *options, output io.Writer) error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("cannot find the cluster: %w", err)
@@ -35,7 +36,7 @@ func selfTest(ctx context.Context, o *options) error {
 	if err := asksWebhooks(ctx, config); err != nil {
 		return err
 	}
-	fmt.Println("API servers call the webhooks.")
+	fmt.Fprintln(output, "API servers call the webhooks.")
 	if o.mode != modeStandalone || !o.subresources.on() {
 		return nil
 	}
@@ -46,7 +47,7 @@ func selfTest(ctx context.Context, o *options) error {
 	if err := clients.RESTClient().Get().AbsPath("/apis/" + subresources.Group + "/v1/version").Do(ctx).Error(); err != nil {
 		return fmt.Errorf("API servers do not reach start, stop and restart: %w", err)
 	}
-	fmt.Println("API servers reach start, stop and restart.")
+	fmt.Fprintln(output, "API servers reach start, stop and restart.")
 	return nil
 }
 

@@ -265,7 +265,7 @@ func (i *installation) selfTest() {
 		i.Fatal(err)
 	}
 	var rights []string
-	for _, document := range strings.Split(hooks, "\n---\n") {
+	for document := range strings.SplitSeq(hooks, "\n---\n") {
 		if !strings.Contains(document, "kind: Pod\n") {
 			rights = append(rights, document)
 		}
