@@ -23,7 +23,7 @@ type commandLine struct {
 func (s *story) virtwright(args ...string) *commandLine {
 	GinkgoHelper()
 	run := &commandLine{cmd: exec.CommandContext(here.ctx, here.programs+"/virtwright", append(args, "--namespace="+s.ns)...)}
-	run.cmd.Env = append(os.Environ(), "KUBECONFIG="+here.plane.Kubeconfig())
+	run.cmd.Env = append(os.Environ(), "KUBECONFIG="+here.kubeconfig)
 	run.cmd.Stdout, run.cmd.Stderr = &run.out, &run.errs
 	Expect(run.cmd.Start()).To(Succeed())
 	return run
@@ -56,10 +56,13 @@ func endWith(line string) OmegaMatcher {
 }
 
 // serveVerbs restarts the manager with the subresource API and its controllers,
-// until the stories are over.
+// as one has them that is installed already, until the stories are over.
 func serveVerbs() {
 	GinkgoHelper()
-	ownManager()
+	if here.manager == nil {
+		awaitAggregated()
+		return
+	}
 	address := freeAddress()
 	_, port, err := net.SplitHostPort(address)
 	Expect(err).NotTo(HaveOccurred())

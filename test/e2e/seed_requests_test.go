@@ -111,6 +111,7 @@ var _ = Describe("The developer documentation of VirtualMachines, by its REST ve
 
 var _ = Describe("The example flow of the design of configurations", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func() {
+		ownManager()
 		serveVerbs()
 		here.manager.restartWith("--subresources-allow-get")
 		awaitAggregated()

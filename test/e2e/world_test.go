@@ -33,6 +33,8 @@ type world struct {
 	ctx    context.Context
 	config *rest.Config
 	client dynamic.Interface
+	// kubeconfig is the path of the administrator's.
+	kubeconfig string
 	// kubectl runs it with the given standard input.
 	kubectl func(stdin string, args ...string) (stdout, stderr string, err error)
 	// programs is the folder with ours, of one state of the source.
@@ -48,7 +50,7 @@ func visit(ctx context.Context, kubeconfig string) *world {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	Expect(err).NotTo(HaveOccurred())
 	config.QPS = -1
-	return &world{ctx: ctx, config: config, client: clientOf(config), programs: build(), kubectl: func(stdin string, args ...string) (string, string, error) {
+	return &world{ctx: ctx, config: config, client: clientOf(config), kubeconfig: kubeconfig, programs: build(), kubectl: func(stdin string, args ...string) (string, string, error) {
 		var out, errs bytes.Buffer
 		cmd := exec.CommandContext(ctx, "kubectl", args...)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERC=off")
@@ -68,7 +70,7 @@ func found(ctx context.Context) *world {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(plane.Stop)
 	Expect(plane.InstallCRDs(ctx, crds)).To(Succeed())
-	w := &world{ctx: ctx, config: plane.Config(), client: clientOf(plane.Config()), programs: programs, plane: plane}
+	w := &world{ctx: ctx, config: plane.Config(), client: clientOf(plane.Config()), kubeconfig: plane.Kubeconfig(), programs: programs, plane: plane}
 	w.kubectl = func(stdin string, args ...string) (string, string, error) {
 		return plane.Kubectl(ctx, stdin, args...)
 	}
