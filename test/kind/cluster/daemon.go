@@ -115,6 +115,7 @@ func (c *Cluster) stopDaemon(ctx context.Context) error {
 		if err != nil || strings.TrimSpace(clusters) != "" {
 			return err
 		}
+		_, _ = c.engine.docker(ctx, "network", "rm", "kind") // there is none where no cluster has been
 	}
 	return c.clearDaemon(ctx)
 }
