@@ -197,7 +197,7 @@ var _ = Describe("The developer documentation of VirtualMachines, by kubectl", f
 		before := s.get(instance, "myvm")
 		s.kubectl(documentedRunning, "replace", "--force", "-f", "-")
 		Eventually(func() map[string]any { return condition(s.get(virtualMachine, "myvm"), "Ready") }).Should(
-			HaveKeyWithValue("message", ContainSubstring("an instance of this name is there")))
+			HaveKeyWithValue("message", ContainSubstring("another of its name is there, or is still going")))
 		Expect(s.get(instance, "myvm").GetUID()).To(Equal(before.GetUID()))
 		vm := s.machineIs("myvm", "Running")
 		after := s.get(instance, "myvm")
