@@ -13,6 +13,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"strconv"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -22,6 +24,17 @@ import (
 
 func main() {
 	os.Exit(run(os.Args[1:]))
+}
+
+// memoryLimit is the variable with the pod's limit, in bytes.
+const memoryLimit = "MEMORY_LIMIT"
+
+// limitMemory has garbage collected before the pod's limit is reached: nine
+// tenths of it are Go's, the rest is the program's and the kernel's.
+func limitMemory() {
+	if limit, err := strconv.ParseInt(os.Getenv(memoryLimit), 10, 64); err == nil && limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit / 10 * 9)
+	}
 }
 
 func run(args []string) int {
@@ -45,6 +58,7 @@ func run(args []string) int {
 	// Whoever has lost patience by then ends the process at once.
 	context.AfterFunc(stop.ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })
 	ctx := logr.NewContext(stop.ctx, log)
+	limitMemory()
 
 	if o.selfTest {
 		if err := selfTest(ctx, o, os.Stdout); err != nil {
