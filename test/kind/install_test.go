@@ -3,6 +3,7 @@ package kind
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -102,6 +103,17 @@ var _ = Describe("From installation to removal", Ordered, func() {
 		Eventually(func() string { return field(shop+"/vm/web", ".status.printableStatus") }).Should(Equal("Stopped"))
 	})
 
+	It("goes on when a replica is killed with -9", func() {
+		_, err := here.cluster.Exec(here.ctx, "pkill", "-KILL", "--oldest", "--full", "^/virtwright-manager")
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() error {
+			_, _, err := run("kubectl", sparse("survivor"), "create", "-f", "-")
+			return err
+		}).WithTimeout(5 * time.Second).Should(Succeed())
+		Expect(field(shop+"/vm/survivor", ".spec.template.spec.domain.memory.guest")).To(Equal("1Gi"))
+		Eventually(func() string { return field(home+"/deployment/"+release, ".status.readyReplicas") }).Should(Equal("2"))
+	})
+
 	It("passes helm test", func() {
 		Expect(helm("test", release, "--timeout=2m")).To(MatchRegexp(`Phase:\s+Succeeded`))
 	})
@@ -122,7 +134,7 @@ var _ = Describe("From installation to removal", Ordered, func() {
 	It("goes, and leaves machines and nothing that blocks the cluster", func() {
 		helm("uninstall", release, "--wait", "--timeout=3m")
 		By("what is kept")
-		Expect(names("vm", "--namespace", shop)).To(HaveLen(3))
+		Expect(names("vm", "--namespace", shop)).To(HaveLen(4))
 		Expect(names("virtualmachinepresets", "--namespace", shop)).To(HaveLen(1))
 		Expect(names("crd", ours)).To(HaveLen(5))
 		By("what is gone")

@@ -124,6 +124,14 @@ func (c *Cluster) Host(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("cannot find the address of this machine in %q", addresses)
 }
 
+// Exec runs a program in the node and returns what it printed.
+func (c *Cluster) Exec(ctx context.Context, program string, args ...string) (string, error) {
+	if err := c.mustBeThere(ctx); err != nil {
+		return "", err
+	}
+	return c.engine.docker(ctx, append([]string{"exec", c.name + "-control-plane", program}, args...)...)
+}
+
 // Down deletes the cluster, and ends the docker that was started for it when
 // nothing else runs there. Only the cache stays.
 func (c *Cluster) Down(ctx context.Context) error {
