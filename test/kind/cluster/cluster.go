@@ -57,6 +57,9 @@ func Open(name string, progress io.Writer) (*Cluster, error) {
 // Kubeconfig is the path of the administrator's kubeconfig file.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
 
+// engineFile has the address of the docker that the cluster is on.
+func (c *Cluster) engineFile() string { return filepath.Join(c.dir, "docker-host") }
+
 // Build builds all that Up needs and the cache does not have, and returns the
 // name of the node image.
 func (c *Cluster) Build(ctx context.Context) (string, error) {
@@ -84,6 +87,9 @@ func (c *Cluster) Up(ctx context.Context) error {
 	}
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the cluster's folder: %w", err)
+	}
+	if err := os.WriteFile(c.engineFile(), []byte(c.engine.host), 0o600); err != nil {
+		return fmt.Errorf("cannot write down where the cluster is: %w", err)
 	}
 	began := time.Now()
 	if _, err := c.kind(ctx, "create", "cluster", "--name", c.name, "--image", image,

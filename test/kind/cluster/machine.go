@@ -58,11 +58,16 @@ func (c *Cluster) chooseEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.engine = c.daemonEngine()
 	return c.startDaemon(ctx, runtime)
 }
 
 // findEngine finds the docker that clusters of ours are on, or are to be on.
 func (c *Cluster) findEngine(ctx context.Context) error {
+	if host, err := os.ReadFile(c.engineFile()); err == nil {
+		c.engine = engine{host: string(host)}
+		return nil
+	}
 	if os.Getenv(imageVariable) != "" {
 		return nil
 	}
