@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"time"
@@ -19,6 +20,14 @@ const sized = `{apiVersion: virtwright.dev/v1alpha1, kind: VirtualMachinePreset,
 // sparse is a VM of a name and nothing else.
 func sparse(name string) string {
 	return fmt.Sprintf(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: %s, namespace: shop}}`, name)
+}
+
+// decoded is what is written in base64.
+func decoded(text string) string {
+	GinkgoHelper()
+	content, err := base64.StdEncoding.DecodeString(text)
+	Expect(err).NotTo(HaveOccurred())
+	return strings.TrimSpace(string(content))
 }
 
 // ours picks what the chart made in the cluster.
@@ -51,7 +60,7 @@ var _ = Describe("From installation to removal", Ordered, func() {
 
 	It("has certificates of cert-manager, and API servers trust them", func() {
 		kubectl("wait", "certificates", "--all", "--namespace", home, "--for=condition=Ready", "--timeout=1m")
-		ca := field(home+"/secret/"+release+"-serving", `.data.ca\.crt`)
+		ca := decoded(field(home+"/secret/"+release+"-serving", `.data.ca\.crt`))
 		Expect(ca).NotTo(BeEmpty())
 		for _, object := range []struct{ name, bundles string }{
 			{"mutatingwebhookconfiguration/admission.virtwright.dev", ".webhooks[*].clientConfig.caBundle"},
@@ -59,7 +68,9 @@ var _ = Describe("From installation to removal", Ordered, func() {
 			{"apiservice/v1.subresources.kubevirt.io", ".spec.caBundle"},
 			{"crd/virtualmachines.kubevirt.io", ".spec.conversion.webhook.clientConfig.caBundle"},
 		} {
-			Eventually(func() []string { return strings.Fields(field(object.name, object.bundles)) }).Should(And(Not(BeEmpty()), HaveEach(ca)), object.name)
+			// cert-manager keeps what was trusted before, as long as it is valid.
+			Eventually(func() []string { return strings.Fields(field(object.name, object.bundles)) }).Should(
+				And(Not(BeEmpty()), HaveEach(WithTransform(decoded, ContainSubstring(ca)))), object.name)
 		}
 		kubectl("wait", "apiservice/v1.subresources.kubevirt.io", "apiservice/v1alpha3.subresources.kubevirt.io", "--for=condition=Available", "--timeout=1m")
 	})
@@ -148,13 +159,16 @@ var _ = Describe("From installation to removal", Ordered, func() {
 		kubectl("delete", "vm", "bare", "web", "--namespace", shop, "--timeout=30s")
 	})
 
-	It("comes back to what was kept", func() {
-		helm("install", release, chart, "--wait", "--timeout=3m")
+	It("comes back to what was kept, with certificates of its own", func() {
+		helm("install", release, chart, "--wait", "--timeout=3m", "--set=certs.mode=self-signed")
 		Eventually(func() error {
 			_, _, err := run("kubectl", sparse("back"), "create", "-f", "-")
 			return err
 		}).Should(Succeed())
 		Expect(field(shop+"/vm/back", ".spec.template.spec.domain.memory.guest")).To(Equal("1Gi"))
+		verb(shop, "back", "start")
+		Eventually(func() []string { return names("vmi", "--namespace", shop) }).Should(ConsistOf("virtualmachineinstance.kubevirt.io/back"))
+		Expect(field(shop+"/virtualmachines.v1alpha2.kubevirt.io/back", ".apiVersion")).To(Equal("kubevirt.io/v1alpha2"))
 		helm("uninstall", release, "--wait", "--timeout=3m")
 	})
 })
