@@ -34,10 +34,12 @@ func (w *workshop) checkMachine(ctx context.Context) error {
 	}
 	w.say("installing the packages %s", strings.Join(missing, ", "))
 	install := append([]string{"install", "--yes", "--no-install-recommends"}, missing...)
-	// In runlevel 1 the daemon that comes with a package is not started.
-	_, err := command{path: "apt-get", args: install, env: []string{"DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1"}}.run(ctx)
-	if err != nil {
-		return fmt.Errorf("cannot install %s (apt-get update helps where lists are old): %w", strings.Join(missing, ", "), err)
+	for _, args := range [][]string{{"update"}, install} {
+		// In runlevel 1 the daemon that comes with a package is not started.
+		apt := command{path: "apt-get", args: args, env: []string{"DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1"}}
+		if _, err := apt.run(ctx); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/cert-manager/cert-manager/pkg/controller"
@@ -34,6 +35,7 @@ const (
 // control runs the controllers that the imports have registered.
 func control(ctx context.Context, o options) error {
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{
+		Kubeconfig:         os.Getenv("KUBECONFIG"), // empty in a pod
 		KubernetesAPIQPS:   50,
 		KubernetesAPIBurst: 100,
 		IssuerOptions:      controller.IssuerOptions{ClusterResourceNamespace: o.clusterNamespace},
