@@ -1,14 +1,12 @@
 package e2e
 
 import (
-	"encoding/json"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // theSeed is the example of the founding document, word for word: its disk
@@ -95,33 +93,6 @@ var _ = Describe("A VirtualMachine of version v1alpha2", func() {
 		s.kubectl(corrected, "create", "-f", "-")
 		s.patch("myvm", `{spec: {running: true}}`)
 		s.machineIs("myvm", "Starting")
-		seed, err := here.client.Resource(seedVersion).Namespace(s.ns).Get(here.ctx, "myvm", metav1.GetOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(seed).To(And(haveAt(disks+"[disk0].volumeName", "mypvc"), lackAt(`metadata.annotations["virtwright.dev/v1alpha2-names"]`)))
-
-		By("being changed in either version")
-		seed.SetLabels(map[string]string{"changed": "here"})
-		_, err = here.client.Resource(seedVersion).Namespace(s.ns).Update(here.ctx, seed, metav1.UpdateOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		now, _ := s.patch("myvm", "{spec: {template: {spec: {hostname: there}}}}")
-		Expect(now).To(And(haveAt("metadata.labels.changed", "here"), haveAt(disks+"[mypvc].disk.bus", "sata")))
-		seed, err = here.client.Resource(seedVersion).Namespace(s.ns).Get(here.ctx, "myvm", metav1.GetOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(seed).To(And(haveAt(disks+"[disk0].volumeName", "mypvc"), haveAt("spec.template.spec.hostname", "there")))
-
-		By("being applied again, which changes nothing")
-		stdout, _ := s.kubectl(corrected, "apply", "--server-side", "--force-conflicts", "-f", "-")
-		Expect(stdout).To(ContainSubstring("serverside-applied"))
-		again := s.get(virtualMachine, "myvm")
-		Expect(at(again, "spec")).To(Equal(at(now, "spec")))
-	})
-
-	It("names its instance once that is created", func() {
-		s.kubectl(corrected, "create", "-f", "-")
-		status, err := json.Marshal(map[string]any{"status": map[string]any{"created": true}})
-		Expect(err).NotTo(HaveOccurred())
-		_, err = s.of(virtualMachine).Patch(here.ctx, "myvm", types.MergePatchType, status, metav1.PatchOptions{}, "status")
-		Expect(err).NotTo(HaveOccurred())
 		seed, err := here.client.Resource(seedVersion).Namespace(s.ns).Get(here.ctx, "myvm", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(seed).To(haveAt("status.virtualMachine", "myvm"))
