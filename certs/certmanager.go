@@ -9,6 +9,7 @@ import (
 	cmmeta "github.com/cert-manager/cert-manager/pkg/apis/meta/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -29,7 +30,7 @@ func (c *CertManager) Explain(ctx context.Context) string {
 	var certificate certmanagerv1.Certificate
 	err := c.Client.Get(ctx, c.Certificate, &certificate)
 	switch {
-	case meta.IsNoMatchError(err):
+	case unserved(err):
 		return "cert-manager is not installed: install it, or set certs.mode=self-signed"
 	case apierrors.IsNotFound(err):
 		return fmt.Sprintf("Certificate %s is gone, so nobody renews what it asked for: install the chart again", c.Certificate)
@@ -53,6 +54,12 @@ func (c *CertManager) Explain(ctx context.Context) string {
 		said = append(said, why)
 	}
 	return strings.Join(said, "; ")
+}
+
+// unserved reports whether the kind itself is not there: before it ever was, or
+// when it was and is no more.
+func unserved(err error) bool {
+	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // issuer says what is wrong with the issuer of a Certificate.

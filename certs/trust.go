@@ -36,6 +36,9 @@ type Trust struct {
 // Webhooks is nil where API servers trust the webhooks. What does not exist is
 // left to who installs it.
 func (t *Trust) Webhooks(ctx context.Context) error {
+	if _, err := t.Certificate(nil); err != nil {
+		return err
+	}
 	var problems []error
 	for _, name := range t.Names {
 		problems = append(problems,
@@ -47,6 +50,9 @@ func (t *Trust) Webhooks(ctx context.Context) error {
 
 // Others is nil where API servers trust conversion and the aggregated API, too.
 func (t *Trust) Others(ctx context.Context) error {
+	if _, err := t.Certificate(nil); err != nil {
+		return err
+	}
 	var problems []error
 	for _, name := range t.CRDs {
 		problems = append(problems, t.check(ctx, "CustomResourceDefinition", name, &apiextensionsv1.CustomResourceDefinition{}))

@@ -6,9 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
+	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -50,7 +55,7 @@ func (p *process) newAuthority() certificates {
 
 // certify adds what keeps API servers trusting the certificate, and what sees
 // whether they do. cert-manager injects its own authorities.
-func (p *process) certify(checks map[string]healthz.Checker, addon bool) error {
+func (p *process) certify(ctx context.Context, checks map[string]healthz.Checker, addon bool) error {
 	trust := &certs.Trust{Client: p.live, Names: []string{webhooks.ConfigurationName}, Certificate: p.authority.GetCertificate}
 	if !addon {
 		trust.CRDs, trust.APIServices = []string{webhooks.ConvertedCRD}, p.options.subresources.services()
@@ -66,7 +71,7 @@ func (p *process) certify(checks map[string]healthz.Checker, addon bool) error {
 		watched = provided.Watched
 	}
 	inspector := certs.NewInspector(watched, trust)
-	inspector.Tell = p.tellOfPod()
+	inspector.Tell = p.tellOfPod(logr.FromContextOrDiscard(ctx))
 	for _, collector := range append(p.authority.Collectors(), inspector.Collectors()...) {
 		metrics.Registry.MustRegister(collector)
 	}
@@ -87,14 +92,33 @@ const (
 )
 
 // tellOfPod tells people of a problem by an event of this pod; nil outside one.
-func (p *process) tellOfPod() func(reason, message string) {
+// Each is an event of its own: recorders count events of one reason as one, in
+// the words of the first.
+func (p *process) tellOfPod(log logr.Logger) func(reason, message string) {
 	name := os.Getenv(podName)
 	if name == "" {
 		return nil
 	}
-	recorder := p.manager.GetEventRecorder("virtwright-manager")
-	pod := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.options.namespace, Name: name, UID: types.UID(os.Getenv(podUID))}
+	pod := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.options.namespace, Name: name, UID: types.UID(os.Getenv(podUID))}
 	return func(reason, message string) {
-		recorder.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Serving", "%s", message)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		event := &eventsv1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, GenerateName: name + "-"},
+			EventTime:  metav1.NowMicro(), ReportingController: "virtwright-manager", ReportingInstance: name,
+			Type: corev1.EventTypeWarning, Reason: reason, Action: "Serving", Regarding: pod, Note: shortened(message),
+		}
+		if err := p.live.Create(ctx, event); err != nil {
+			log.Error(err, "Cannot tell of a problem by an event")
+		}
 	}
+}
+
+// shortened is as much of a text as the note of an event may have.
+func shortened(text string) string {
+	const longest = 1020
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest], "") + "…"
 }

@@ -30,7 +30,7 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 	started := p.manager.GetWebhookServer().StartedChecker()
 	checks["webhooks"] = started
 	checks["names"] = func(*http.Request) error { return p.names.Ready() }
-	if err := p.certify(checks, guard.Addon); err != nil {
+	if err := p.certify(ctx, checks, guard.Addon); err != nil {
 		return err
 	}
 	if err := p.serveSubresources(checks); err != nil {

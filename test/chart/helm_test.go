@@ -30,6 +30,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	for _, args := range [][]string{
 		{"build", "-C", "tool", "-o", filepath.Join(into, "helm"), "helm.sh/helm/v3/cmd/helm"},
 		{"build", "-o", filepath.Join(into, "virtwright-manager"), root + "/cmd/virtwright-manager"},
+		{"build", "-C", root + "/test/kind/bin/certmanager", "-o", filepath.Join(into, "certmanager"), "."},
 	} {
 		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 			return "", fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, out)

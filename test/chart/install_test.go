@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -27,6 +29,7 @@ type installation struct {
 	*controlplane.ControlPlane
 
 	address string // of this machine, which API servers take for a pod's
+	health  string
 	log     lockedBuffer
 }
 
@@ -48,6 +51,9 @@ func (b *lockedBuffer) String() string {
 	defer b.mu.Unlock()
 	return b.text.String()
 }
+
+// pod is the name under which the manager tells of itself.
+const pod = "virtwright-0"
 
 const sparse = `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: %s, namespace: default, labels: {size: small}},
 spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}}`
@@ -195,7 +201,7 @@ func (i *installation) eventually(what string, ask func() error) {
 			return
 		}
 	}
-	i.Fatalf("%s: %v\n%s", what, err, i.log.String())
+	i.Fatalf("%s: %v\n%s", what, err, i.log.String()[max(0, len(i.log.String())-20000):])
 }
 
 // run starts the manager as the pod that the chart describes, and says to API
@@ -208,11 +214,12 @@ func (i *installation) run() {
 		i.Fatal(err)
 	}
 	ports := map[string]int32{"webhooks": freePort(i.T), "subresources": freePort(i.T)}
-	health := fmt.Sprintf("127.0.0.1:%d", freePort(i.T))
-	args = append(args, "--kubeconfig="+kubeconfig, "--namespace="+namespace, "--metrics-bind-address=0", "--health-probe-bind-address="+health, "--shutdown-delay=0s",
+	i.health = fmt.Sprintf("127.0.0.1:%d", freePort(i.T))
+	args = append(args, "--kubeconfig="+kubeconfig, "--namespace="+namespace, "--metrics-bind-address=0", "--health-probe-bind-address="+i.health, "--shutdown-delay=0s",
 		fmt.Sprintf("--webhook-bind-address=:%d", ports["webhooks"]), fmt.Sprintf("--subresources-bind-address=:%d", ports["subresources"]))
 	cmd := exec.CommandContext(i.Context(), program(i.T, "virtwright-manager"), args...)
 	cmd.Stderr = &i.log
+	cmd.Env = append(os.Environ(), "POD_NAME="+pod, "POD_UID="+pod)
 	if err := cmd.Start(); err != nil {
 		i.Fatal(err)
 	}
@@ -220,17 +227,21 @@ func (i *installation) run() {
 	for name, port := range ports {
 		i.endpoint(name, port)
 	}
-	i.eventually("the manager is ready", func() error {
-		response, err := http.Get("http://" + health + "/readyz")
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return errors.New(response.Status)
-		}
-		return nil
-	})
+	i.eventually("the manager is ready", i.ready)
+}
+
+// ready is nil while the manager is.
+func (i *installation) ready() error {
+	response, err := http.Get("http://" + i.health + "/readyz?verbose")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s (%w)", response.Status, body, errors.Join(err))
+	}
+	return nil
 }
 
 // endpoint says where a service is.
