@@ -1,0 +1,84 @@
+package chart
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/virtwright/virtwright/test/golden"
+)
+
+const valuesHead = `# virtwright
+
+Makes sparse virtual machine definitions whole, guards them, and keeps them running.
+
+` + "```sh" + `
+helm install virtwright charts/virtwright --namespace virtwright-system --create-namespace --wait
+helm test virtwright --namespace virtwright-system
+` + "```" + `
+
+It takes cert-manager in the cluster, or ` + "`--set certs.mode=self-signed`" + `. How to upgrade, uninstall and break the glass is in [docs/operations.md](../../docs/operations.md).
+
+## Values
+
+| value | default | what it is |
+|---|---|---|
+`
+
+// The chart's README has every value, in the words of values.yaml.
+func TestValuesPage(t *testing.T) {
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(read(t, "charts/virtwright/values.yaml")), &document); err != nil {
+		t.Fatal(err)
+	}
+	var page strings.Builder
+	page.WriteString(valuesHead)
+	describe(t, &page, "", document.Content[0])
+	golden.Equal(t, folder+"/README.md", page.String())
+}
+
+// describe writes a line for each value of a map. What has no comment of its own
+// is told by that of the map it is in.
+func describe(t *testing.T, page *strings.Builder, prefix string, values *yaml.Node) {
+	t.Helper()
+	for i := 0; i+1 < len(values.Content); i += 2 {
+		key, value := values.Content[i], values.Content[i+1]
+		name, said := prefix+key.Value, words(key.HeadComment)
+		if value.Kind == yaml.MappingNode && len(value.Content) > 0 && value.Style&yaml.FlowStyle == 0 {
+			if said != "" {
+				fmt.Fprintf(page, "| `%s` | | %s |\n", name, said)
+			}
+			describe(t, page, name+".", value)
+			continue
+		}
+		fmt.Fprintf(page, "| `%s` | `%s` | %s |\n", name, flow(t, value), said)
+	}
+}
+
+// words is a comment as one line of a table.
+func words(comment string) string {
+	_, last, split := strings.Cut(comment, "\n\n") // what is above an empty line is about more
+	if !split {
+		last = comment
+	}
+	var out []string
+	for line := range strings.Lines(last) {
+		out = append(out, strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "#")))
+	}
+	return strings.ReplaceAll(strings.Join(out, " "), "|", "\\|")
+}
+
+// flow is a value on one line.
+func flow(t *testing.T, value *yaml.Node) string {
+	t.Helper()
+	bare := *value
+	bare.HeadComment, bare.LineComment, bare.FootComment = "", "", ""
+	bare.Style |= yaml.FlowStyle
+	text, err := yaml.Marshal(&bare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
