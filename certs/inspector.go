@@ -145,11 +145,13 @@ func (i *Inspector) Collectors() []prometheus.Collector {
 	return out
 }
 
-// Watched is for Inspector.Certificate: what is wrong with a certificate that is
-// provided, and with who renews it, who may be nil.
+// Watched is for Inspector.Certificate: what the last look has found wrong with a
+// certificate that is provided, or what is wrong with who renews it, who may be nil.
 func (p *Provided) Watched(ctx context.Context) error {
-	err := p.Read(ctx)
-	if err != nil || p.Explain == nil {
+	if said := p.Problem(); said != "" {
+		return errors.New(said)
+	}
+	if err := p.Ready(); err != nil || p.Explain == nil {
 		return err
 	}
 	if why := p.Explain(ctx); why != "" {

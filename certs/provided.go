@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,20 +50,10 @@ type given struct {
 // NeedLeaderElection says that every replica reads.
 func (*Provided) NeedLeaderElection() bool { return false }
 
-// Start reads until the context ends.
+// Start reads until the context ends. What it finds is for an Inspector to tell.
 func (p *Provided) Start(ctx context.Context) error {
-	log := logr.FromContextOrDiscard(ctx).WithName("certs")
-	told := ""
 	for ctx.Err() == nil {
-		said := text(p.Read(ctx))
-		switch {
-		case ctx.Err() != nil || said == told:
-		case said == "":
-			log.Info("The certificate that is provided can be used")
-		default:
-			log.Error(errors.New(said), "Cannot use the certificate that is provided", "ready", p.Ready() == nil)
-		}
-		told = said
+		_ = p.Read(ctx) // which Problem remembers
 		wait := p.interval()
 		if p.current.Load() == nil {
 			wait = min(wait, time.Second)

@@ -85,6 +85,14 @@ func (s *scene) written() int {
 	return n
 }
 
+// isCalm fails when the machine is written again and again.
+func (s *scene) isCalm() {
+	s.Helper()
+	if n := s.written(); n > bound {
+		s.Errorf("%d writes in %v", n, calm)
+	}
+}
+
 // failure is the reason and message of the condition Failure; empty without.
 func (s *scene) failure() string {
 	s.Helper()
@@ -126,9 +134,7 @@ func TestRefusals(t *testing.T) {
 		admit := s.refuse("CREATE", "kubevirt.io", "virtualmachineinstances")
 		s.put("start")
 		s.awaitFailure("FailedCreate")
-		if n := s.written(); n > bound {
-			t.Errorf("%d writes in %v", n, calm)
-		}
+		s.isCalm()
 		admit()
 		eventually(t, saying("it starts"), s.runs)
 		if is := s.failure(); is != "" {
@@ -143,9 +149,7 @@ func TestRefusals(t *testing.T) {
 		admit := s.refuse("DELETE", "kubevirt.io", "virtualmachineinstances")
 		s.put("stop")
 		s.awaitFailure("FailedDelete")
-		if n := s.written(); n > bound {
-			t.Errorf("%d writes in %v", n, calm)
-		}
+		s.isCalm()
 		admit()
 		eventually(t, saying("it stops"), s.rests)
 	})
@@ -156,9 +160,7 @@ func TestRefusals(t *testing.T) {
 		admit := s.unreachable("kubevirt.io", "virtualmachineinstances")
 		s.create("Always")
 		s.awaitFailure("FailedCreate")
-		if n := s.written(); n > bound {
-			t.Errorf("%d writes in %v", n, calm)
-		}
+		s.isCalm()
 		admit()
 		eventually(t, saying("it starts"), s.runs)
 	})
