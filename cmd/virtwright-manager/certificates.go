@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/virtwright/virtwright/certs"
+	"github.com/virtwright/virtwright/lifecycle/machine"
 	"github.com/virtwright/virtwright/webhooks"
 )
 
@@ -106,19 +106,10 @@ func (p *process) tellOfPod(log logr.Logger) func(reason, message string) {
 		event := &eventsv1.Event{
 			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, GenerateName: name + "-"},
 			EventTime:  metav1.NowMicro(), ReportingController: "virtwright-manager", ReportingInstance: name,
-			Type: corev1.EventTypeWarning, Reason: reason, Action: "Serving", Regarding: pod, Note: shortened(message),
+			Type: corev1.EventTypeWarning, Reason: reason, Action: "Serving", Regarding: pod, Note: machine.Note(message),
 		}
 		if err := p.live.Create(ctx, event); err != nil {
 			log.Error(err, "Cannot tell of a problem by an event")
 		}
 	}
-}
-
-// shortened is as much of a text as the note of an event may have.
-func shortened(text string) string {
-	const longest = 1020
-	if len(text) <= longest {
-		return text
-	}
-	return strings.ToValidUTF8(text[:longest], "") + "…"
 }

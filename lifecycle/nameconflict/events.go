@@ -8,21 +8,18 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/virtwright/virtwright/lifecycle/machine"
 )
 
 // reporter is who events come from.
 const reporter = "virtwright.dev/names"
 
-// maxNote is how long the note of an event may be.
-const maxNote = 1024
-
 // event says on an object what collides with it. Its name follows from what it
 // says, so that saying it again makes no other event; it is written like any
 // other object and not handed to a recorder, which drops what is too much.
 func (c *Controller) event(regarding, related *corev1.ObjectReference, note string) *eventsv1.Event {
-	if len(note) > maxNote {
-		note = note[:maxNote-3] + "..."
-	}
+	note = machine.Note(note)
 	sum := fnv.New64a()
 	_, _ = fmt.Fprint(sum, regarding.Kind, regarding.UID, note) // a hash takes everything
 	name := regarding.Name

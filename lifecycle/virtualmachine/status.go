@@ -67,9 +67,6 @@ func merge(was, now machine.Status) (map[string]any, error) {
 	return out, nil
 }
 
-// longestNote is what API servers take of a note, but for the sign that there is more.
-const longestNote = 1020
-
 // tellEvent says to people what happened to a machine, and with which instance;
 // nil where it is with none. Events of different instances are not counted as one.
 func (c *Controller) tellEvent(vm *machine.VirtualMachine, with *unstructured.Unstructured, reason, note string, args ...any) {
@@ -85,9 +82,5 @@ func (c *Controller) tellEvent(vm *machine.VirtualMachine, with *unstructured.Un
 	if with != nil {
 		related = &corev1.ObjectReference{APIVersion: with.GetAPIVersion(), Kind: with.GetKind(), Namespace: vm.Namespace, Name: with.GetName(), UID: with.GetUID()}
 	}
-	note = fmt.Sprintf(note, args...)
-	if len(note) > longestNote {
-		note = strings.ToValidUTF8(note[:longestNote], "") + "…"
-	}
-	c.Events.Eventf(regarding, related, kind, reason, action, "%s", note)
+	c.Events.Eventf(regarding, related, kind, reason, action, "%s", machine.Note(fmt.Sprintf(note, args...)))
 }
