@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -51,6 +52,9 @@ type process struct {
 	names *nameindex.Index
 	// lock is held by the leader; nil where there is no election.
 	lock *leadership.Lock
+	// campaign is this process's for the lease; deposed says that it lost it.
+	campaign atomic.Pointer[leadership.Campaign]
+	deposed  atomic.Bool
 	// authority has the certificate that is served.
 	authority certificates
 }
@@ -81,7 +85,19 @@ func start(ctx context.Context, o *options, stop *shutdown) error {
 	if err := p.manager.Add(onEveryReplica(p.watch)); err != nil {
 		return fmt.Errorf("cannot add the watching of presets: %w", err)
 	}
-	return p.manager.Start(ctx)
+	return p.run(ctx)
+}
+
+// run runs everything until ctx ends.
+func (p *process) run(ctx context.Context) error {
+	err := p.manager.Start(ctx)
+	if campaign := p.campaign.Load(); campaign != nil {
+		campaign.End() // once controllers have stopped
+	}
+	if err == nil && p.deposed.Load() {
+		return leadership.ErrDeposed
+	}
+	return err
 }
 
 // onEveryReplica is a runnable that needs no leader election.
@@ -107,10 +123,35 @@ func (p *process) watch(ctx context.Context) error {
 	if !p.options.has(roleControllers) {
 		return nil
 	}
-	return p.control(ctx)
+	return p.lead(ctx)
 }
 
-// control adds the controllers, which write while this process leads.
+// lead waits for the lease, where there is an election, and adds the
+// controllers. Who loses the lease leaves as one who is told to: what it serves
+// goes on until API servers have turned to other replicas, while its controllers
+// can write nothing.
+func (p *process) lead(ctx context.Context) error {
+	if p.lock == nil {
+		return p.control(ctx)
+	}
+	campaign, err := p.lock.Campaign(ctx, func() {
+		logr.FromContextOrDiscard(ctx).Info("Lost the lease; leaving, to be started anew")
+		p.deposed.Store(true)
+		p.stop.begin()
+	})
+	if err != nil {
+		return err
+	}
+	p.campaign.Store(campaign)
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-campaign.Elected():
+		return p.control(ctx)
+	}
+}
+
+// control adds the controllers, which the manager then runs.
 func (p *process) control(ctx context.Context) error {
 	writer, recorder, err := p.writers(ctx)
 	if err != nil {
@@ -255,19 +296,13 @@ func (p *process) managerOptions(ctx context.Context, scheme *runtime.Scheme) ct
 				&apiextensionsv1.CustomResourceDefinition{}:               {Field: fields.OneTermEqualSelector("metadata.name", webhooks.ConvertedCRD)},
 			},
 		},
-		Metrics:                metricsserver.Options{BindAddress: o.metricsAddress},
-		HealthProbeBindAddress: o.healthAddress,
-		LeaderElection:         p.lock != nil,
-		LeaseDuration:          new(leadership.LeaseDuration), RenewDeadline: new(leadership.RenewDeadline), RetryPeriod: new(leadership.RetryPeriod),
-		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       new(30 * time.Second),
+		Metrics:                 metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:  o.healthAddress,
+		GracefulShutdownTimeout: new(30 * time.Second),
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Host: o.webhookHost, Port: o.webhookPort,
 			TLSOpts: []func(*tls.Config){p.tls},
 		}),
-	}
-	if p.lock != nil {
-		out.LeaderElectionResourceLockInterface = p.lock
 	}
 	return out
 }

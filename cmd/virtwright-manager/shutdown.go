@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -16,14 +17,22 @@ type shutdown struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	leaving atomic.Bool
+	// begun is closed when it begins otherwise than by a signal.
+	begun chan struct{}
+	begin func()
 }
 
-// shutdownOn begins a shutdown at the first signal and cuts it short at the second.
+// shutdownOn begins a shutdown at the first signal and cuts it short at the
+// second. One that begun by begin is cut short by the first.
 func shutdownOn(signals <-chan os.Signal, delay time.Duration) *shutdown {
-	s := &shutdown{}
+	s := &shutdown{begun: make(chan struct{})}
+	s.begin = sync.OnceFunc(func() { close(s.begun) })
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	go func() {
-		<-signals
+		select {
+		case <-signals:
+		case <-s.begun:
+		}
 		s.leaving.Store(true)
 		select {
 		case <-signals:
