@@ -24,8 +24,8 @@ type Authority struct {
 	Names []string
 	// Lifetimes of certificates.
 	Lifetimes Lifetimes
-	// Interval between two looks at Store; one minute by default. It must be
-	// well below Lifetimes.Overlap.
+	// Interval between two looks at Store; that of Lifetimes by default. It must
+	// be well below Lifetimes.Overlap.
 	Interval time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -139,7 +139,7 @@ func (a *Authority) now() time.Time {
 
 func (a *Authority) interval() time.Duration {
 	if a.Interval == 0 {
-		return time.Minute
+		return a.Lifetimes.Interval()
 	}
 	return a.Interval
 }

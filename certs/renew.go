@@ -2,6 +2,7 @@ package certs
 
 import (
 	"crypto/x509"
+	"fmt"
 	"net"
 	"slices"
 	"time"
@@ -32,6 +33,29 @@ func (l Lifetimes) withDefaults() Lifetimes {
 	l.Serving = min(l.Serving, l.CA/2)
 	l.Overlap = min(l.Overlap, l.Serving/4)
 	return l
+}
+
+// Check is nil when certificates can live that long. Zero is fine.
+func (l Lifetimes) Check() error {
+	switch d := l.withDefaults(); {
+	case l.CA < 0 || l.Serving < 0 || l.Overlap < 0:
+		return fmt.Errorf("a certificate must live, not for %s, %s or an overlap of %s", l.CA, l.Serving, l.Overlap)
+	case l.Serving > d.Serving:
+		return fmt.Errorf("a serving certificate may live for half as long as its authority, %s, not for %s", d.CA/2, l.Serving)
+	case l.Overlap > d.Overlap:
+		return fmt.Errorf("the overlap may take a quarter of the life of a serving certificate, %s, not %s", d.Serving/4, l.Overlap)
+	case d.Overlap < minOverlap:
+		return fmt.Errorf("certificates must live long enough for everybody to learn of a change: an overlap of %s at least, not %s", minOverlap, d.Overlap)
+	}
+	return nil
+}
+
+// minOverlap is what API servers, injectors and replicas need at the very least.
+const minOverlap = 4 * time.Second
+
+// Interval is how often to look, so that nobody learns of a change too late.
+func (l Lifetimes) Interval() time.Duration {
+	return min(time.Minute, l.withDefaults().Overlap/8)
 }
 
 // skew is how far clocks of clients may be behind ours.

@@ -43,7 +43,7 @@ func (p *process) newAuthority() certificates {
 		}
 		return provided
 	}
-	a := &certs.Authority{Store: &certs.Memory{}, Names: o.certificateNames()}
+	a := &certs.Authority{Store: &certs.Memory{}, Names: o.certificateNames(), Lifetimes: o.lifetimes}
 	switch {
 	case o.certDir != "":
 		a.Store = certs.Directory(o.certDir)
@@ -61,7 +61,7 @@ func (p *process) certify(ctx context.Context, checks map[string]healthz.Checker
 		trust.CRDs, trust.APIServices = []string{webhooks.ConvertedCRD}, p.options.subresources.services()
 	}
 	if p.options.certMode != certManager {
-		injector := &certs.Injector{Client: p.manager.GetClient(), Names: trust.Names, CRDs: trust.CRDs, APIServices: trust.APIServices, Bundle: p.authority.Bundle}
+		injector := &certs.Injector{Client: p.manager.GetClient(), Names: trust.Names, CRDs: trust.CRDs, APIServices: trust.APIServices, Bundle: p.authority.Bundle, Interval: p.options.lifetimes.Interval()}
 		if err := injector.SetupWithManager(p.manager); err != nil {
 			return err
 		}

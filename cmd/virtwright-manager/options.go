@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
+	"github.com/virtwright/virtwright/certs"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
 )
@@ -55,6 +56,7 @@ type options struct {
 	webhookService   types.NamespacedName
 	registerWebhooks bool
 	certMode         string
+	lifetimes        certs.Lifetimes
 	certificate      types.NamespacedName
 	certDir          string
 	certSecret       types.NamespacedName
@@ -134,6 +136,9 @@ func (o *options) declareServing(flags *flag.FlagSet) {
 		return err
 	})
 	flags.StringVar(&o.certDir, "cert-dir", "", "folder that keeps the self-signed certificates (default: in memory)")
+	flags.DurationVar(&o.lifetimes.CA, "cert-ca-duration", 365*24*time.Hour, "self-signed: how long a certificate authority lives")
+	flags.DurationVar(&o.lifetimes.Serving, "cert-duration", 90*24*time.Hour, "self-signed: how long a serving certificate lives")
+	flags.DurationVar(&o.lifetimes.Overlap, "cert-overlap", time.Hour, "self-signed: how long everybody may take to learn of a new authority before it signs anything")
 	flags.Func("cert-secret", "NAMESPACE/NAME of the Secret with the serving certificate; self-signed, it keeps what the manager makes, which several replicas need", func(text string) (err error) {
 		o.certSecret, err = namespacedName(text)
 		return err
@@ -179,6 +184,9 @@ func (o *options) complete() error {
 func (o *options) completeCertificates() error {
 	if err := oneOf("--cert-mode", o.certMode, certSelfSigned, certManager, certProvided); err != nil {
 		return err
+	}
+	if err := o.lifetimes.Check(); err != nil {
+		return fmt.Errorf("--cert-ca-duration, --cert-duration and --cert-overlap: %w", err)
 	}
 	switch {
 	case o.certDir != "" && o.certSecret.Name != "":

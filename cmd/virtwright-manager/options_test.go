@@ -66,6 +66,10 @@ func TestBadFlags(t *testing.T) {
 		"--webhook-service=a":                   `want NAMESPACE/NAME`,
 		"--register-webhooks":                   `--register-webhooks needs --webhook-url or --webhook-service`,
 		"--cert-dir=/x --cert-secret=a/b":       `exclude each other`,
+		"--cert-duration=8000h":                 `may live for half as long as its authority, 4380h0m0s, not for 8000h0m0s`,
+		"--cert-duration=2h":                    `the overlap may take a quarter of the life of a serving certificate, 30m0s, not 1h0m0s`,
+		"--cert-duration=8s --cert-overlap=1s":  `an overlap of 4s at least, not 1s`,
+		"--cert-overlap=-1s":                    `a certificate must live`,
 		"x":                                     `unexpected argument "x"`,
 		"--mode=a --preset-conflicts=b":         `--preset-conflicts must be`, // every problem at once
 		"--no-such-flag":                        `flag provided but not defined`,
