@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/virtwright/virtwright/test/installation"
 )
 
 // matrix are values over which everything must hold.
@@ -162,7 +164,7 @@ func (r rendered) knowFlags(flags string) {
 
 func managerFlags(t *testing.T) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), program(t, "virtwright-manager"), "-h").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), installation.Program(t, installation.Manager), "-h").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

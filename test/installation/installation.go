@@ -1,0 +1,122 @@
+package installation
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/virtwright/virtwright/test/controlplane"
+)
+
+// An Installation is one on a control plane without nodes.
+type Installation struct {
+	*testing.T
+	*controlplane.ControlPlane
+
+	// Clients of the administrator.
+	Clients *kubernetes.Clientset
+
+	address string // of this machine, which API servers take for a pod's
+}
+
+// New starts a control plane to install on.
+func New(t *testing.T) *Installation {
+	t.Helper()
+	address := ownAddress(t)
+	cp := controlplane.ForTest(t, controlplane.Options{APIServerArgs: []string{"--enable-aggregator-routing=true"}})
+	clients, err := kubernetes.NewForConfig(cp.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Installation{T: t, ControlPlane: cp, Clients: clients, address: address}
+}
+
+// ownAddress is one of this machine that is not its own only.
+func ownAddress(t *testing.T) string {
+	t.Helper()
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.To4() != nil && ip.IP.IsGlobalUnicast() {
+			return ip.IP.String()
+		}
+	}
+	t.Skip("this machine has no address but the loopback, which no Endpoint may have")
+	return ""
+}
+
+// Helm runs helm on the cluster, in the installation's namespace.
+func (i *Installation) Helm(args ...string) (stdout, stderr string, err error) {
+	i.Helper()
+	if args[0] == "install" {
+		args = append(args, "--create-namespace")
+	}
+	return Helm(i.T, append(args, "--kubeconfig", i.Kubeconfig(), "--namespace", Namespace)...)
+}
+
+// MustHelm ends the test unless helm succeeds.
+func (i *Installation) MustHelm(args ...string) {
+	i.Helper()
+	if out, stderr, err := i.Helm(args...); err != nil {
+		i.Fatalf("helm %s: %v: %s%s", strings.Join(args, " "), err, stderr, out)
+	}
+}
+
+// Must ends the test unless kubectl succeeds, and returns what it printed.
+func (i *Installation) Must(stdin string, args ...string) string {
+	i.Helper()
+	out, stderr, err := i.Kubectl(i.Context(), stdin, args...)
+	if err != nil {
+		i.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, stderr)
+	}
+	return out
+}
+
+// Try runs kubectl and returns what it complained of.
+func (i *Installation) Try(stdin string, args ...string) error {
+	i.Helper()
+	_, stderr, err := i.Kubectl(i.Context(), stdin, args...)
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, stderr)
+	}
+	return nil
+}
+
+// Is is nil where a JSON path of an object is what it should be.
+func (i *Installation) Is(object, path, want string) error {
+	i.Helper()
+	out, stderr, err := i.Kubectl(i.Context(), "", "get", object, "-o", "jsonpath="+path)
+	if err != nil || out != want {
+		return fmt.Errorf("%s %s is %q, want %q (%w %s)", object, path, out, want, errors.Join(err), stderr)
+	}
+	return nil
+}
+
+// Eventually asks until the answer is nil, and ends the test after a minute.
+func (i *Installation) Eventually(what string, ask func() error) {
+	i.Helper()
+	var err error
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		if err = ask(); err == nil {
+			return
+		}
+	}
+	i.Fatalf("%s: %v", what, err)
+}
+
+// User is a kubeconfig of a service account of the installation.
+func (i *Installation) User(account string) string {
+	i.Helper()
+	kubeconfig, err := i.UserKubeconfig("system:serviceaccount:"+Namespace+":"+account, "system:serviceaccounts", "system:serviceaccounts:"+Namespace, "system:authenticated")
+	if err != nil {
+		i.Fatal(err)
+	}
+	return kubeconfig
+}

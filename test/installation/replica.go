@@ -1,0 +1,210 @@
+package installation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// probePeriod is how often it is asked whether a replica is ready.
+const probePeriod = 500 * time.Millisecond
+
+// A Replica is a manager that runs as a pod of the Deployment would.
+type Replica struct {
+	// Log is what it has logged.
+	Log *Log
+	// Ended is closed when the process has ended.
+	Ended <-chan struct{}
+
+	i       *Installation
+	name    string
+	cmd     *exec.Cmd
+	health  string
+	slices  []string
+	mu      sync.Mutex
+	leaving bool
+}
+
+// A Log is text that grows.
+type Log struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write appends.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String is all that was written.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Start starts a replica as the Deployment describes it now. The test's failure
+// shows its log.
+func (i *Installation) Start(pod string) *Replica {
+	i.Helper()
+	var args []string
+	out := i.Must("", "get", "deployment", Release, "-n", Namespace, "-o", `jsonpath={.spec.template.spec.containers[0].args}`)
+	if err := json.Unmarshal([]byte(out), &args); err != nil {
+		i.Fatal(err)
+	}
+	ports := map[string]int32{"webhooks": freePort(i), "subresources": freePort(i)}
+	r := &Replica{i: i, name: pod, Log: &Log{}, health: fmt.Sprintf("127.0.0.1:%d", freePort(i))}
+	r.cmd = exec.Command(Program(i.T, Manager), append(args, "--kubeconfig="+i.User(Release), "--namespace="+Namespace,
+		"--metrics-bind-address=0", "--health-probe-bind-address="+r.health,
+		fmt.Sprintf("--webhook-bind-address=:%d", ports["webhooks"]), fmt.Sprintf("--subresources-bind-address=:%d", ports["subresources"]))...)
+	r.cmd.Stderr = r.Log
+	r.cmd.Env = append(os.Environ(), "POD_NAME="+pod, "POD_UID="+pod)
+	if err := r.cmd.Start(); err != nil {
+		i.Fatal(err)
+	}
+	ended := make(chan struct{})
+	r.Ended = ended
+	go func() {
+		defer close(ended)
+		_ = r.cmd.Wait() // how it ended is in its log
+	}()
+	i.Cleanup(func() {
+		_ = r.cmd.Process.Kill()
+		<-ended
+		if i.Failed() {
+			i.Logf("log of %s:\n%s", pod, r.Log)
+		}
+	})
+	for service, port := range ports {
+		r.endpoint(service, port)
+	}
+	go r.probe(i.Context())
+	return r
+}
+
+// Ready is nil while the replica says so.
+func (r *Replica) Ready() error {
+	response, err := http.Get("http://" + r.health + "/readyz?verbose")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s (%w)", response.Status, body, errors.Join(err))
+	}
+	return nil
+}
+
+// Serves is nil while API servers know that the replica is ready.
+func (r *Replica) Serves() error {
+	for _, name := range r.slices {
+		slice, err := r.i.Clients.DiscoveryV1().EndpointSlices(Namespace).Get(r.i.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if !*slice.Endpoints[0].Conditions.Ready {
+			return fmt.Errorf("%s is not ready", name)
+		}
+	}
+	return nil
+}
+
+// Delete ends a replica as the deletion of its pod does: it is told to end, and
+// at about the same time it stops being an endpoint. It returns when it has ended.
+func (r *Replica) Delete() {
+	r.mu.Lock()
+	r.leaving = true
+	r.mu.Unlock()
+	_ = r.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	r.route(r.i.Context(), false)
+	<-r.Ended
+	for _, name := range r.slices {
+		if err := r.i.Clients.DiscoveryV1().EndpointSlices(Namespace).Delete(r.i.Context(), name, metav1.DeleteOptions{}); err != nil {
+			r.i.Errorf("cannot delete an endpoint: %v", err)
+		}
+	}
+}
+
+// Kill ends a replica by SIGKILL.
+func (r *Replica) Kill() {
+	_ = r.cmd.Process.Kill() // it may have ended
+	<-r.Ended
+}
+
+// probe makes the replica an endpoint while it is ready.
+func (r *Replica) probe(ctx context.Context) {
+	was := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(probePeriod):
+		}
+		r.mu.Lock()
+		leaving := r.leaving
+		r.mu.Unlock()
+		if leaving {
+			return
+		}
+		if is := r.Ready() == nil; is != was && r.route(ctx, is) {
+			was = is
+		}
+	}
+}
+
+// route says whether the replica is an endpoint, and reports whether that was heard.
+func (r *Replica) route(ctx context.Context, ready bool) bool {
+	patch := fmt.Appendf(nil, `[{"op": "replace", "path": "/endpoints/0/conditions/ready", "value": %t}]`, ready)
+	for _, name := range r.slices {
+		_, err := r.i.Clients.DiscoveryV1().EndpointSlices(Namespace).Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return false // an API server that restarts; the next probe tells it
+		}
+	}
+	return true
+}
+
+// endpoint makes the replica one of a Service, not ready.
+func (r *Replica) endpoint(service string, port int32) {
+	r.i.Helper()
+	name := Release + "-" + service + "-" + r.name
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: Release + "-" + service, discoveryv1.LabelManagedBy: "a-test"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{r.i.address}, Conditions: discoveryv1.EndpointConditions{Ready: new(false)}}},
+		Ports:       []discoveryv1.EndpointPort{{Name: new(service), Port: new(port), Protocol: new(corev1.ProtocolTCP)}},
+	}
+	if _, err := r.i.Clients.DiscoveryV1().EndpointSlices(Namespace).Create(r.i.Context(), slice, metav1.CreateOptions{}); err != nil {
+		r.i.Fatal(err)
+	}
+	r.slices = append(r.slices, name)
+}
+
+func freePort(i *Installation) int32 {
+	i.Helper()
+	listener, err := net.Listen("tcp", ":0")
+	if err != nil {
+		i.Fatal(err)
+	}
+	defer listener.Close()
+	return int32(listener.Addr().(*net.TCPAddr).Port)
+}
