@@ -60,17 +60,25 @@ func run(args []string) int {
 	ctx := logr.NewContext(stop.ctx, log)
 	limitMemory()
 
-	if o.selfTest {
-		if err := selfTest(ctx, o, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "virtwright-manager:", err)
-			return 1
-		}
-		return 0
+	switch {
+	case o.selfTest:
+		return once(selfTest(ctx, o, os.Stdout))
+	case o.retire:
+		return once(retire(ctx, o, os.Stdout))
 	}
 	if err := start(ctx, o, stop); err != nil {
 		log.Error(err, "Cannot go on")
 		return 1
 	}
 	log.Info("Stopped")
+	return 0
+}
+
+// once is how a run to an end ends.
+func once(err error) int {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "virtwright-manager:", err)
+		return 1
+	}
 	return 0
 }

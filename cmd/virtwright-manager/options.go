@@ -68,6 +68,7 @@ type options struct {
 	shutdownDelay  time.Duration
 
 	selfTest          bool
+	retire            bool
 	namespace         string
 	kubevirtNamespace string
 	trusted           []string
@@ -151,6 +152,7 @@ func (o *options) declareProcess(flags *flag.FlagSet) {
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "HOST:PORT of /healthz and /readyz; 0 for none")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "let one replica run the controllers at a time")
 	flags.BoolVar(&o.selfTest, "self-test", false, "ask the cluster whether an installation does its work, and end")
+	flags.BoolVar(&o.retire, "retire", false, "standalone: have VirtualMachines converted by --webhook-service no more, before that is uninstalled, and end")
 	flags.StringVar(&o.namespace, "namespace", "", "the manager's own namespace (default: the pod's, else virtwright-system)")
 	flags.StringVar(&o.logFormat, "log-format", "json", "json or text")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -218,6 +220,9 @@ func (o *options) completeWebhooks() error {
 	}
 	if o.registerWebhooks && o.webhookURL == "" && o.webhookService.Name == "" {
 		return errors.New("--register-webhooks needs --webhook-url or --webhook-service, so that API servers know the way")
+	}
+	if o.retire && o.webhookService.Name == "" {
+		return errors.New("--retire needs --webhook-service, whose conversion is to end")
 	}
 	return nil
 }

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/virtwright/virtwright/webhooks"
+)
+
+// converted is the CRD of VirtualMachines, converted as that says.
+func converted(by *apiextensionsv1.WebhookClientConfig, edit ...func(*apiextensionsv1.CustomResourceDefinition)) *apiextensionsv1.CustomResourceDefinition {
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: webhooks.ConvertedCRD},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Conversion: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{ClientConfig: by}},
+			Versions:   []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true}, {Name: "v1alpha3", Served: true}, {Name: "v1alpha2", Served: true}},
+		},
+		Status: apiextensionsv1.CustomResourceDefinitionStatus{StoredVersions: []string{"v1"}},
+	}
+	if by == nil {
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+	}
+	for _, e := range edit {
+		e(crd)
+	}
+	return crd
+}
+
+func byService(namespace, name string) *apiextensionsv1.WebhookClientConfig {
+	return &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: namespace, Name: name}}
+}
+
+func TestDecideRetirement(t *testing.T) {
+	const ours = `{"op":"test","path":"/spec/conversion/webhook/clientConfig/service/namespace","value":"home"},` +
+		`{"op":"test","path":"/spec/conversion/webhook/clientConfig/service/name","value":"webhooks"},` +
+		`{"op":"replace","path":"/spec/conversion","value":{"strategy":"None"}}`
+	const unserved = `,{"op":"test","path":"/spec/versions/2/name","value":"v1alpha2"},{"op":"replace","path":"/spec/versions/2/served","value":false}`
+	cases := map[string]struct {
+		reason            string
+		in                *apiextensionsv1.CustomResourceDefinition
+		patch, said, fail string
+	}{
+		"ours": {
+			reason: "what the chart added goes, in one write that holds only while it is ours",
+			in:     converted(byService("home", "webhooks")),
+			patch:  "[" + ours + unserved + "]", said: "v1alpha2 is no longer served",
+		},
+		"injected": {
+			reason: "the annotation that names a certificate of ours goes along",
+			in: converted(byService("home", "webhooks"), func(crd *apiextensionsv1.CustomResourceDefinition) {
+				crd.Annotations = map[string]string{injectedFrom: "home/serving"}
+			}),
+			patch: "[" + ours + unserved + `,{"op":"remove","path":"/metadata/annotations/cert-manager.io~1inject-ca-from"}]`, said: "no longer served",
+		},
+		"injected by others": {
+			reason: "an annotation that names something else is somebody's",
+			in: converted(byService("home", "webhooks"), func(crd *apiextensionsv1.CustomResourceDefinition) {
+				crd.Annotations = map[string]string{injectedFrom: "home-of-others/serving"}
+			}),
+			patch: "[" + ours + unserved + "]", said: "no longer served",
+		},
+		"without the version": {
+			reason: "there may be nothing to stop serving",
+			in: converted(byService("home", "webhooks"), func(crd *apiextensionsv1.CustomResourceDefinition) {
+				crd.Spec.Versions = crd.Spec.Versions[:2]
+			}),
+			patch: "[" + ours + "]", said: "no longer served",
+		},
+		"nobody": {
+			reason: "it was retired before, or never asked anybody",
+			in:     converted(nil), patch: "null", said: "there is nothing to do",
+		},
+		"not said": {
+			reason: "who says nothing asks nobody",
+			in:     converted(nil, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Conversion = nil }),
+			patch:  "null", said: "there is nothing to do",
+		},
+		"another Service": {
+			reason: "KubeVirt, or another release, came since",
+			in:     converted(byService("kubevirt", "virt-api")),
+			patch:  "null", said: "Service kubevirt/virt-api converts, not Service home/webhooks: left alone",
+		},
+		"a URL": {
+			reason: "somebody outside of the cluster converts",
+			in:     converted(&apiextensionsv1.WebhookClientConfig{URL: new("https://192.0.2.1/convert")}),
+			patch:  "null", said: "https://192.0.2.1/convert converts, not Service home/webhooks: left alone",
+		},
+		"stored": {
+			reason: "what is stored in the other form cannot be read without conversion",
+			in: converted(byService("home", "webhooks"), func(crd *apiextensionsv1.CustomResourceDefinition) {
+				crd.Status.StoredVersions = []string{"v1alpha2", "v1"}
+			}),
+			patch: "null", fail: "objects may be stored as v1alpha2",
+		},
+		"stored by others": {
+			reason: "a stored form that somebody else converts is somebody else's",
+			in: converted(byService("kubevirt", "virt-api"), func(crd *apiextensionsv1.CustomResourceDefinition) {
+				crd.Status.StoredVersions = []string{"v1alpha2", "v1"}
+			}),
+			patch: "null", said: "left alone",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := decideRetirement(c.in, types.NamespacedName{Namespace: "home", Name: "webhooks"})
+			if (err != nil) != (c.fail != "") || err != nil && !strings.Contains(err.Error(), c.fail) {
+				t.Errorf("%s: want an error with %q, got %v", c.reason, c.fail, err)
+			}
+			patch, err := json.Marshal(got.patch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.patch, string(patch)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.reason, diff)
+			}
+			if !strings.Contains(got.said, c.said) {
+				t.Errorf("%s: want it to say %q, got %q", c.reason, c.said, got.said)
+			}
+		})
+	}
+}
+
+func TestRetireNeedsService(t *testing.T) {
+	if _, err := parse([]string{"--retire"}, io.Discard); err == nil || !strings.Contains(err.Error(), "--retire needs --webhook-service") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// runRetire runs the manager to its end, and returns what it said.
+func runRetire(t *testing.T, c *cluster, args ...string) (string, error) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, append([]string{"--retire", "--webhook-service=home/webhooks", "--kubeconfig=" + c.Kubeconfig()}, args...)...)
+	cmd.Env = append(os.Environ(), runVariable+"=1")
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// says ends the test unless a retirement succeeds and says something.
+func says(t *testing.T, c *cluster, want string, args ...string) {
+	t.Helper()
+	if out, err := runRetire(t, c, args...); err != nil || !strings.Contains(out, want) {
+		t.Fatalf("want it to say %q, got %v: %s", want, err, out)
+	}
+}
+
+// A real API server takes the patch, also while others write, and is done with
+// the old version when the run ends.
+func TestRetire(t *testing.T) {
+	c := newCluster(t)
+	says(t, c, "there is none")
+	if err := c.InstallCRDs(t.Context(), crds); err != nil {
+		t.Fatal(err)
+	}
+	says(t, c, "there is nothing to do")
+	crd := object(t, `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: `+webhooks.ConvertedCRD+`}}`)
+	pristine := read(t, c, crd)
+	convertBy(t, c, crd, "elsewhere")
+	says(t, c, "Service elsewhere/webhooks converts, not Service home/webhooks: left alone")
+	convertBy(t, c, crd, "home")
+	says(t, c, "left alone", "--mode=addon")
+	if _, err := served(t, c); err != nil {
+		t.Fatalf("v1alpha2 should be served still: %v", err)
+	}
+
+	stop := make(chan struct{})
+	ended := make(chan struct{})
+	go func() { // somebody who writes without end
+		defer close(ended)
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = tryPatch(t.Context(), c, crd.DeepCopy(), fmt.Sprintf(`{"metadata":{"annotations":{"n":"%d"}}}`, n))
+			}
+		}
+	}()
+	time.Sleep(100 * time.Millisecond)
+	says(t, c, "no longer served")
+	close(stop)
+	<-ended
+	if list, err := served(t, c); err == nil {
+		t.Errorf("v1alpha2 should not be served any more: %s", list)
+	}
+	patch(t, c, crd, `{"metadata":{"annotations":{"n":null}}}`)
+	if diff := cmp.Diff(pristine.Object["spec"], read(t, c, crd).Object["spec"]); diff != "" {
+		t.Errorf("want the CRD as it was without us (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(pristine.GetAnnotations(), crd.GetAnnotations()); diff != "" {
+		t.Errorf("want the CRD's annotations as they were (-want +got):\n%s", diff)
+	}
+	says(t, c, "there is nothing to do")
+}
+
+// read reads an object again, and returns a copy.
+func read(t *testing.T, c *cluster, of *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(of), of); err != nil {
+		t.Fatal(err)
+	}
+	return of.DeepCopy()
+}
+
+// convertBy does what the chart does with a CRD, for an installation in a namespace.
+func convertBy(t *testing.T, c *cluster, crd *unstructured.Unstructured, namespace string) {
+	t.Helper()
+	patch(t, c, crd, `{"metadata":{"annotations":{"`+injectedFrom+`":"`+namespace+`/serving"}}}`)
+	err := c.Patch(t.Context(), crd, client.RawPatch(types.JSONPatchType, []byte(`[
+		{"op":"replace","path":"/spec/versions/2/served","value":true},
+		{"op":"add","path":"/spec/conversion","value":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"service":{"namespace":"`+namespace+`","name":"webhooks"}}}}}]`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "v1alpha2 is served", func() error {
+		_, err := served(t, c)
+		return err
+	})
+}
+
+// served is what the API server has in the version that is converted.
+func served(t *testing.T, c *cluster) (string, error) {
+	out, stderr, err := c.Kubectl(t.Context(), "", "get", "--raw", "/apis/kubevirt.io/v1alpha2")
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, stderr)
+	}
+	return out, nil
+}
