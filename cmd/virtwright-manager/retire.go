@@ -63,34 +63,46 @@ func retire(ctx context.Context, o *options, output io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, retireWithin)
 	defer cancel()
-	what, err := endConversion(ctx, c, o.webhookService)
+	var what retirement
+	err = insist(ctx, func() (err error) {
+		what, err = endConversion(ctx, c, o.webhookService)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("cannot end the conversion of %s: %w", webhooks.ConvertedCRD, err)
 	}
 	fmt.Fprintf(output, "%s: %s.\n", webhooks.ConvertedCRD, what.said)
-	if len(what.patch) > 0 && !noticed(ctx, versions) {
-		fmt.Fprintln(output, "API servers have not taken notice yet.")
+	if len(what.patch) == 0 {
+		return nil
+	}
+	// The rest is for the comfort of others, and no reason not to go.
+	if err := insist(ctx, func() error { return disown(ctx, c) }); err != nil {
+		fmt.Fprintln(output, "It will take force to apply the CRD again server-side:", err)
+	}
+	if !noticed(ctx, versions) {
+		fmt.Fprintln(output, "The API server has not taken notice yet.")
 	}
 	return nil
 }
 
-// endConversion looks and writes until nobody has come in between.
-func endConversion(ctx context.Context, c client.Client, service types.NamespacedName) (retirement, error) {
+// insist tries until nobody has come in between, or there is no time left.
+func insist(ctx context.Context, try func() error) error {
 	for {
-		what, err := tryEndConversion(ctx, c, service)
-		// What the patch tests is Invalid when it does not hold any more.
-		if err == nil || !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) {
-			return what, err
+		err := try()
+		// What a patch tests is Invalid when it does not hold any more.
+		if !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return what, err
+			return err
 		case <-time.After(retireRetry):
 		}
 	}
 }
 
-func tryEndConversion(ctx context.Context, c client.Client, service types.NamespacedName) (retirement, error) {
+// endConversion looks, decides and writes.
+func endConversion(ctx context.Context, c client.Client, service types.NamespacedName) (retirement, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	err := c.Get(ctx, types.NamespacedName{Name: webhooks.ConvertedCRD}, crd)
 	if apierrors.IsNotFound(err) {
@@ -103,11 +115,34 @@ func tryEndConversion(ctx context.Context, c client.Client, service types.Namesp
 	if err != nil || len(what.patch) == 0 {
 		return what, err
 	}
-	patch, err := json.Marshal(what.patch)
-	if err != nil {
-		return what, err
+	return what, patchCRD(ctx, c, what.patch)
+}
+
+// disown leaves what was written to nobody: otherwise whoever applies the CRD
+// again, server-side, would be in conflict with somebody who is gone.
+func disown(ctx context.Context, c client.Client) error {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := c.Get(ctx, types.NamespacedName{Name: webhooks.ConvertedCRD}, crd); err != nil {
+		return err
 	}
-	return what, c.Patch(ctx, crd, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(webhooks.FieldOwner))
+	at := slices.IndexFunc(crd.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == webhooks.FieldOwner })
+	if at < 0 {
+		return nil
+	}
+	entry := fmt.Sprintf("/metadata/managedFields/%d", at)
+	return patchCRD(ctx, c, []jsonpatch.Operation{
+		jsonpatch.NewOperation("test", entry+"/manager", webhooks.FieldOwner),
+		jsonpatch.NewOperation("remove", entry, nil),
+	})
+}
+
+func patchCRD(ctx context.Context, c client.Client, operations []jsonpatch.Operation) error {
+	patch, err := json.Marshal(operations)
+	if err != nil {
+		return err
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: webhooks.ConvertedCRD}}
+	return c.Patch(ctx, crd, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(webhooks.FieldOwner))
 }
 
 // A retirement is what is to become of a CRD, and how to say so.

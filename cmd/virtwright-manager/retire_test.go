@@ -184,18 +184,17 @@ func TestRetire(t *testing.T) {
 
 	stop := make(chan struct{})
 	ended := make(chan struct{})
-	go func() { // somebody who writes without end
+	go func() { // somebody who writes all the time
 		defer close(ended)
 		for n := 0; ; n++ {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-time.After(50 * time.Millisecond):
 				_ = tryPatch(t.Context(), c, crd.DeepCopy(), fmt.Sprintf(`{"metadata":{"annotations":{"n":"%d"}}}`, n))
 			}
 		}
 	}()
-	time.Sleep(100 * time.Millisecond)
 	says(t, c, "no longer served")
 	close(stop)
 	<-ended
@@ -208,6 +207,11 @@ func TestRetire(t *testing.T) {
 	}
 	if diff := cmp.Diff(pristine.GetAnnotations(), crd.GetAnnotations()); diff != "" {
 		t.Errorf("want the CRD's annotations as they were (-want +got):\n%s", diff)
+	}
+	for _, f := range crd.GetManagedFields() {
+		if f.Manager == webhooks.FieldOwner {
+			t.Errorf("want whoever applies the CRD again to be in conflict with nobody, got %v", f)
+		}
 	}
 	says(t, c, "there is nothing to do")
 }
