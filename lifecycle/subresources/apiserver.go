@@ -43,7 +43,7 @@ func (s *Server) assemble(listener net.Listener, proxy *frontProxy) (*genericapi
 	c.LoopbackClientConfig = s.options.Config // for hooks, of which there are none
 	c.ExternalAddress = listener.Addr().String()
 	c.SecureServing = &genericapiserver.SecureServingInfo{
-		Listener: listener, Cert: certificate(s.options.Certificate), ClientCA: proxy, MinTLSVersion: tls.VersionTLS13,
+		Listener: listener, Cert: &certificate{current: s.options.Certificate}, ClientCA: proxy, MinTLSVersion: tls.VersionTLS13,
 	}
 	var err error
 	c.Authentication.RequestHeaderConfig = proxy.config()

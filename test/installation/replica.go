@@ -25,19 +25,21 @@ import (
 // probePeriod is how often it is asked whether a replica is ready.
 const probePeriod = 500 * time.Millisecond
 
-// A Replica is a manager that runs as a pod of the Deployment would.
+// A Replica is a manager that runs as a pod of the Deployment would: when it
+// ends by itself it is started again.
 type Replica struct {
 	// Log is what it has logged.
 	Log *Log
-	// Ended is closed when the process has ended.
-	Ended <-chan struct{}
 
-	i       *Installation
-	name    string
-	cmd     *exec.Cmd
-	health  string
-	slices  []string
+	i      *Installation
+	name   string
+	args   []string
+	health string
+	slices []string
+	ended  chan struct{} // closed when it has ended for good
+
 	mu      sync.Mutex
+	cmd     *exec.Cmd
 	leaving bool
 }
 
@@ -61,6 +63,17 @@ func (l *Log) String() string {
 	return l.text.String()
 }
 
+// end is the last of it, from the beginning of a line.
+func (l *Log) end() string {
+	const enough = 8 << 10
+	text := l.String()
+	if len(text) <= enough {
+		return text
+	}
+	_, text, _ = strings.Cut(text[len(text)-enough:], "\n")
+	return text
+}
+
 // Start starts a replica as the Deployment describes it now. The test's failure
 // shows its log.
 func (i *Installation) Start(pod string) *Replica {
@@ -71,26 +84,19 @@ func (i *Installation) Start(pod string) *Replica {
 		i.Fatal(err)
 	}
 	ports := map[string]int32{"webhooks": freePort(i), "subresources": freePort(i)}
-	r := &Replica{i: i, name: pod, Log: &Log{}, health: fmt.Sprintf("127.0.0.1:%d", freePort(i))}
-	r.cmd = exec.Command(Program(i.T, Manager), append(args, "--kubeconfig="+i.User(Release), "--namespace="+Namespace,
+	r := &Replica{i: i, name: pod, Log: &Log{}, health: fmt.Sprintf("127.0.0.1:%d", freePort(i)), ended: make(chan struct{})}
+	r.args = append(args, "--kubeconfig="+i.User(Release), "--namespace="+Namespace,
 		"--metrics-bind-address=0", "--health-probe-bind-address="+r.health,
-		fmt.Sprintf("--webhook-bind-address=:%d", ports["webhooks"]), fmt.Sprintf("--subresources-bind-address=:%d", ports["subresources"]))...)
-	r.cmd.Stderr = r.Log
-	r.cmd.Env = append(os.Environ(), "POD_NAME="+pod, "POD_UID="+pod)
-	if err := r.cmd.Start(); err != nil {
+		fmt.Sprintf("--webhook-bind-address=:%d", ports["webhooks"]), fmt.Sprintf("--subresources-bind-address=:%d", ports["subresources"]))
+	if err := r.start(); err != nil {
 		i.Fatal(err)
 	}
-	ended := make(chan struct{})
-	r.Ended = ended
-	go func() {
-		defer close(ended)
-		_ = r.cmd.Wait() // how it ended is in its log
-	}()
+	go r.keep()
 	i.Cleanup(func() {
-		_ = r.cmd.Process.Kill()
-		<-ended
+		r.signal(syscall.SIGKILL, true)
+		<-r.ended
 		if i.Failed() {
-			i.Logf("log of %s:\n%s", pod, r.Log)
+			i.Logf("end of the log of %s:\n%s", pod, r.Log.end())
 		}
 	})
 	for service, port := range ports {
@@ -98,6 +104,46 @@ func (i *Installation) Start(pod string) *Replica {
 	}
 	go r.probe(i.Context())
 	return r
+}
+
+// errLeaving says that a replica is to go.
+var errLeaving = errors.New("leaving")
+
+// start starts the process.
+func (r *Replica) start() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.leaving {
+		return errLeaving
+	}
+	r.cmd = exec.Command(Program(r.i.T, Manager), r.args...)
+	r.cmd.Stderr = r.Log
+	r.cmd.Env = append(os.Environ(), "POD_NAME="+r.name, "POD_UID="+r.name)
+	return r.cmd.Start()
+}
+
+// keep starts the process again when it ends, unless it is told to go.
+func (r *Replica) keep() {
+	defer close(r.ended)
+	for {
+		_ = r.cmd.Wait() // how it ended is in its log
+		time.Sleep(probePeriod)
+		switch err := r.start(); {
+		case errors.Is(err, errLeaving):
+			return
+		case err != nil:
+			r.i.Errorf("cannot start %s again: %v", r.name, err)
+			return
+		}
+	}
+}
+
+// signal sends a signal, if there is a process.
+func (r *Replica) signal(s os.Signal, leave bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leaving = r.leaving || leave
+	_ = r.cmd.Process.Signal(s)
 }
 
 // Ready is nil while the replica says so.
@@ -131,12 +177,9 @@ func (r *Replica) Serves() error {
 // Delete ends a replica as the deletion of its pod does: it is told to end, and
 // at about the same time it stops being an endpoint. It returns when it has ended.
 func (r *Replica) Delete() {
-	r.mu.Lock()
-	r.leaving = true
-	r.mu.Unlock()
-	_ = r.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	r.signal(syscall.SIGTERM, true)
 	r.route(r.i.Context(), false)
-	<-r.Ended
+	<-r.ended
 	for _, name := range r.slices {
 		if err := r.i.Clients.DiscoveryV1().EndpointSlices(Namespace).Delete(r.i.Context(), name, metav1.DeleteOptions{}); err != nil {
 			r.i.Errorf("cannot delete an endpoint: %v", err)
@@ -144,11 +187,8 @@ func (r *Replica) Delete() {
 	}
 }
 
-// Kill ends a replica by SIGKILL.
-func (r *Replica) Kill() {
-	_ = r.cmd.Process.Kill() // it may have ended
-	<-r.Ended
-}
+// Kill ends a replica's process by SIGKILL. It is started again.
+func (r *Replica) Kill() { r.signal(syscall.SIGKILL, false) }
 
 // probe makes the replica an endpoint while it is ready.
 func (r *Replica) probe(ctx context.Context) {

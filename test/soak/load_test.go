@@ -1,0 +1,187 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// workers are people who work at the same time.
+	workers = 6
+	// home is the namespace of their machines.
+	home = "soak"
+	// patience is how long they try one request again.
+	patience = time.Minute
+)
+
+// sparse is what people write.
+const sparse = `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
+	"metadata": {"name": %q, "namespace": "soak", "labels": {"size": "small"}},
+	"spec": {"runStrategy": "Manual", "template": {"spec": {"domain": {"devices": {}}}}}}`
+
+// A load is people who create, change, read, start and stop machines.
+type load struct {
+	ledger
+
+	api     rest.Interface
+	serial  atomic.Int64
+	stop    context.CancelFunc
+	working sync.WaitGroup
+}
+
+// newLoad sets people to work until finish.
+func newLoad(t *testing.T, config *rest.Config) *load {
+	t.Helper()
+	config = rest.CopyConfig(config)
+	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &load{api: clients.CoreV1().RESTClient()}
+	l.enter("nothing")
+	ctx, stop := context.WithCancel(t.Context())
+	l.stop = stop
+	t.Cleanup(l.finish)
+	for range workers {
+		l.working.Go(func() {
+			for ctx.Err() == nil {
+				l.work(ctx, l.serial.Add(1))
+			}
+		})
+	}
+	return l
+}
+
+// finish sends people home, once what they do is done.
+func (l *load) finish() {
+	l.stop()
+	l.working.Wait()
+}
+
+const machines = "/apis/kubevirt.io/v1/namespaces/soak/virtualmachines/"
+
+// work is a machine's day. It is not interrupted: a request that is cut off says
+// nothing of who serves it.
+func (l *load) work(ctx context.Context, serial int64) {
+	ctx = context.WithoutCancel(ctx)
+	name := fmt.Sprintf("vm-%d", serial)
+	l.do(ctx, "create", l.api.Post().AbsPath(strings.TrimSuffix(machines, "/")).Body(fmt.Appendf(nil, sparse, name)))
+	l.do(ctx, "patch", l.api.Patch(types.MergePatchType).AbsPath(machines+name).Body([]byte(`{"metadata": {"annotations": {"soak/turn": "1"}}}`)))
+	l.update(ctx, name)
+	l.do(ctx, "patch", l.api.Patch(types.JSONPatchType).AbsPath(machines+name).Body([]byte(`[{"op": "add", "path": "/metadata/labels/soak", "value": "done"}]`)))
+	if serial%4 == 0 {
+		verbs := "/apis/subresources.kubevirt.io/v1/namespaces/soak/virtualmachines/" + name
+		l.do(ctx, "start", l.api.Put().AbsPath(verbs+"/start").Body([]byte("{}")))
+		l.do(ctx, "read as v1alpha2", l.api.Get().AbsPath("/apis/kubevirt.io/v1alpha2/namespaces/soak/virtualmachines/"+name))
+		if serial%8 == 0 {
+			l.do(ctx, "stop", l.api.Put().AbsPath(verbs+"/stop").Body([]byte("{}")))
+		}
+	}
+}
+
+// update reads a machine and writes it, again where somebody else was faster.
+func (l *load) update(ctx context.Context, name string) {
+	for {
+		content, _ := l.do(ctx, "read", l.api.Get().AbsPath(machines+name))
+		vm := &unstructured.Unstructured{}
+		if err := json.Unmarshal(content, &vm.Object); err != nil {
+			return // which is in the ledger
+		}
+		_ = unstructured.SetNestedField(vm.Object, "2", "spec", "template", "metadata", "annotations", "soak/turn")
+		content, _ = json.Marshal(vm)
+		if _, err := l.do(ctx, "update", l.api.Put().AbsPath(machines+name).Body(content)); !apierrors.IsConflict(err) {
+			return
+		}
+	}
+}
+
+// do sends a request until somebody who knows the machine answers.
+func (l *load) do(ctx context.Context, verb string, request *rest.Request) ([]byte, error) {
+	request = request.MaxRetries(0).SetHeader("Accept", "application/json")
+	if verb != "patch" {
+		request = request.SetHeader("Content-Type", "application/json")
+	}
+	for began, again := time.Now(), false; ; again = true {
+		sent := time.Now()
+		content, err := request.Do(ctx).Raw()
+		err = explained(err, content)
+		a := answer{verb: verb, took: time.Since(sent), err: err, unsent: isUnsent(err)}
+		if answered(verb, err, again) {
+			a.err = nil
+		}
+		if verb != "read" || a.err != nil {
+			l.record(a)
+		}
+		if a.err == nil || time.Since(began) > patience {
+			return content, err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// explained is a failure with what the answer says of it: the status that an API
+// server writes, or the text of a proxy.
+func explained(err error, content []byte) error {
+	var status metav1.Status
+	switch {
+	case err == nil || len(content) == 0:
+		return err
+	case json.Unmarshal(content, &status) == nil && status.Kind == "Status":
+		return apierrors.FromObject(&status)
+	}
+	return fmt.Errorf("%w: %s", err, bytes.TrimSpace(content))
+}
+
+// answered reports whether that is an answer of somebody who knows the machine.
+func answered(verb string, err error, again bool) bool {
+	switch verb {
+	case "create": // which was heard, though its answer was not
+		return err == nil || again && apierrors.IsAlreadyExists(err)
+	case "start": // the same
+		return err == nil || again && apierrors.IsConflict(err)
+	case "update", "stop": // somebody was faster, or there is no instance yet
+		return err == nil || apierrors.IsConflict(err)
+	}
+	return err == nil
+}
+
+// isUnsent reports whether a failure is that of an API server that is not there:
+// it does not answer, or says that it goes.
+func isUnsent(err error) bool {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return strings.Contains(err.Error(), "apiserver is shutting down") || apierrors.IsTooManyRequests(err)
+	}
+	return err != nil && (utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.EPIPE) || utilnet.IsHTTP2ConnectionLost(err) || strings.Contains(err.Error(), "http2: "))
+}
+
+// retriable reports whether a failure says nothing of the request itself, so
+// that who sends it again may succeed: a webhook, a conversion or an aggregated
+// API could not be reached.
+func retriable(err error) bool {
+	if apierrors.IsServiceUnavailable(err) {
+		return true
+	}
+	text := err.Error()
+	return apierrors.IsInternalError(err) && (strings.Contains(text, "failed calling webhook") || strings.Contains(text, "conversion webhook"))
+}
