@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -85,7 +86,7 @@ func (i *Installation) Start(pod string) *Replica {
 	}
 	ports := map[string]int32{"webhooks": freePort(i), "subresources": freePort(i)}
 	r := &Replica{i: i, name: pod, Log: &Log{}, health: fmt.Sprintf("127.0.0.1:%d", freePort(i)), ended: make(chan struct{})}
-	r.args = append(args, "--kubeconfig="+i.User(Release), "--namespace="+Namespace,
+	r.args = append(slices.Clip(args), "--kubeconfig="+i.User(Release), "--namespace="+Namespace,
 		"--metrics-bind-address=0", "--health-probe-bind-address="+r.health,
 		fmt.Sprintf("--webhook-bind-address=:%d", ports["webhooks"]), fmt.Sprintf("--subresources-bind-address=:%d", ports["subresources"]))
 	if err := r.start(); err != nil {

@@ -25,8 +25,8 @@ const (
 	enough = 20_000
 )
 
-// A real is an installation on a real cluster.
-type real struct {
+// A deployed is an installation on a cluster with nodes.
+type deployed struct {
 	*testing.T
 
 	cluster *cluster.Cluster
@@ -41,7 +41,7 @@ func TestKind(t *testing.T) {
 	if name == "" {
 		t.Skip("needs a cluster of kind: make soak-kind, or name one by " + clusterVariable)
 	}
-	r := &real{T: t}
+	r := &deployed{T: t}
 	var err error
 	if r.cluster, err = cluster.Open(name, os.Stderr); err != nil {
 		t.Fatal(err)
@@ -62,13 +62,13 @@ func TestKind(t *testing.T) {
 	t.Run("SelfSigned", func(t *testing.T) { r.on(t).shortLived() })
 }
 
-func (r *real) on(t *testing.T) *real {
+func (r *deployed) on(t *testing.T) *deployed {
 	t.Helper()
-	return &real{T: t, cluster: r.cluster, tools: r.tools, config: r.config}
+	return &deployed{T: t, cluster: r.cluster, tools: r.tools, config: r.config}
 }
 
 // defaults soaks the chart without a flag.
-func (r *real) defaults() {
+func (r *deployed) defaults() {
 	r.install()
 	var l *load
 	r.soak(&l, []event{
@@ -102,7 +102,7 @@ func (r *real) defaults() {
 }
 
 // shortLived soaks certificates of the manager's own that live for seconds.
-func (r *real) shortLived() {
+func (r *deployed) shortLived() {
 	values := []string{"--set", "certs.mode=self-signed,certs.duration=60s,certs.selfSigned.caDuration=3m,certs.selfSigned.overlap=12s"}
 	r.install(values...)
 	var l *load
@@ -115,7 +115,7 @@ func (r *real) shortLived() {
 }
 
 // soak has events happen to what is installed, and takes it away.
-func (r *real) soak(l **load, events []event) {
+func (r *deployed) soak(l **load, events []event) {
 	r.Helper()
 	*l = newLoad(r.T, r.config)
 	soak(*l, func() {
@@ -129,7 +129,7 @@ func (r *real) soak(l **load, events []event) {
 }
 
 // install installs the chart, and removes it and the machines in the end.
-func (r *real) install(values ...string) {
+func (r *deployed) install(values ...string) {
 	r.Helper()
 	r.helm("uninstall", installation.Release, "--ignore-not-found", "--wait") // of a run that failed
 	r.kubectl("", "delete", "namespace", home, "--ignore-not-found")
@@ -143,7 +143,7 @@ func (r *real) install(values ...string) {
 }
 
 // api is nil while the API server is ready, or is not.
-func (r *real) api(what string, ready bool) error {
+func (r *deployed) api(what string, ready bool) error {
 	_, err := r.run("kubectl", "", "get", "--raw", "/readyz")
 	if (err == nil) != ready {
 		return fmt.Errorf("the API server is not %s: %w", what, err)
@@ -151,7 +151,7 @@ func (r *real) api(what string, ready bool) error {
 	return nil
 }
 
-func (r *real) exec(program string, args ...string) {
+func (r *deployed) exec(program string, args ...string) {
 	r.Helper()
 	if out, err := r.cluster.Exec(context.WithoutCancel(r.Context()), program, args...); err != nil {
 		r.Fatalf("%s: %v: %s", program, err, out)
@@ -159,7 +159,7 @@ func (r *real) exec(program string, args ...string) {
 }
 
 // kubectl runs what must succeed.
-func (r *real) kubectl(stdin string, args ...string) string {
+func (r *deployed) kubectl(stdin string, args ...string) string {
 	r.Helper()
 	out, err := r.run("kubectl", stdin, args...)
 	if err != nil {
@@ -168,7 +168,7 @@ func (r *real) kubectl(stdin string, args ...string) string {
 	return out
 }
 
-func (r *real) helm(args ...string) {
+func (r *deployed) helm(args ...string) {
 	r.Helper()
 	if _, err := r.run("helm", "", append(args, "--namespace", installation.Namespace)...); err != nil {
 		r.Fatal(err)
@@ -177,7 +177,7 @@ func (r *real) helm(args ...string) {
 
 // run runs kubectl or helm; it is not cut short when a test ends, which is when
 // it cleans up.
-func (r *real) run(tool, stdin string, args ...string) (string, error) {
+func (r *deployed) run(tool, stdin string, args ...string) (string, error) {
 	var out, problems bytes.Buffer
 	cmd := exec.CommandContext(context.WithoutCancel(r.Context()), filepath.Join(r.tools, tool), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+r.cluster.Kubeconfig(), "KUBERC=off")
@@ -188,7 +188,7 @@ func (r *real) run(tool, stdin string, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-func (r *real) eventually(ask func() error) {
+func (r *deployed) eventually(ask func() error) {
 	r.Helper()
 	var err error
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {

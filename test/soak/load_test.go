@@ -101,21 +101,26 @@ func (l *load) work(ctx context.Context, serial int64) {
 // update reads a machine and writes it, again where somebody else was faster.
 func (l *load) update(ctx context.Context, name string) {
 	for {
-		content, _ := l.do(ctx, "read", l.api.Get().AbsPath(machines+name))
+		content, _ := l.ask(ctx, "read", l.api.Get().AbsPath(machines+name))
 		vm := &unstructured.Unstructured{}
 		if err := json.Unmarshal(content, &vm.Object); err != nil {
 			return // which is in the ledger
 		}
 		_ = unstructured.SetNestedField(vm.Object, "2", "spec", "template", "metadata", "annotations", "soak/turn")
 		content, _ = json.Marshal(vm)
-		if _, err := l.do(ctx, "update", l.api.Put().AbsPath(machines+name).Body(content)); !apierrors.IsConflict(err) {
+		if _, err := l.ask(ctx, "update", l.api.Put().AbsPath(machines+name).Body(content)); !apierrors.IsConflict(err) {
 			return
 		}
 	}
 }
 
 // do sends a request until somebody who knows the machine answers.
-func (l *load) do(ctx context.Context, verb string, request *rest.Request) ([]byte, error) {
+func (l *load) do(ctx context.Context, verb string, request *rest.Request) {
+	_, _ = l.ask(ctx, verb, request) // which is in the ledger
+}
+
+// ask does the same, and returns the last answer.
+func (l *load) ask(ctx context.Context, verb string, request *rest.Request) ([]byte, error) {
 	request = request.MaxRetries(0).SetHeader("Accept", "application/json")
 	if verb != "patch" {
 		request = request.SetHeader("Content-Type", "application/json")
