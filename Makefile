@@ -10,7 +10,7 @@ GOLANGCI     := bin/golangci-lint
 TREE = index=$$(mktemp -u) && GIT_INDEX_FILE=$$index git add -A && GIT_INDEX_FILE=$$index git write-tree && rm -f $$index
 
 .DEFAULT_GOAL := help
-.PHONY: help build image generate golden lint test e2e e2e-kind bench fuzz check demo dev render clean generated controlplane
+.PHONY: help build image generate golden lint test e2e e2e-kind soak bench fuzz check demo dev render clean generated controlplane
 
 help: ## print this
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ e2e: controlplane ## only the stories of test/e2e, against a real API server
 
 e2e-kind: ## the stories on a real cluster of kind, made for them (KEEP=1 leaves it)
 	test/kind/e2e.sh
+
+soak: ## 20,000 requests on a cluster of kind while everything happens to it (KEEP=1)
+	test/kind/e2e.sh soak
 
 bench: controlplane ## benchmarks, each beside its control
 	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./validation/... ./webhooks/... $(ARGS)

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Makes a cluster of kind, tells there the stories of test/kind, then those of
-# test/e2e, and takes the cluster away. KEEP=1 leaves it, KIND_CLUSTER names it,
-# ARGS go to go test.
+# Makes a cluster of kind, tells there what is named (stories: those of test/kind;
+# suite: those of test/e2e; soak: test/soak), stories and suite where nothing is,
+# and takes the cluster away. KEEP=1 leaves it, KIND_CLUSTER names it, ARGS go to
+# go test.
 set -eu
 cd "$(dirname "$0")/../.."
 export KIND_CLUSTER="${KIND_CLUSTER:-virtwright}" MANAGER_IMAGE="$PWD/bin/virtwright-manager.tar"
@@ -26,8 +27,15 @@ trap 'exit 130' INT TERM
 settings=$(kind up)
 eval "$settings"
 
-go test -count=1 -timeout 30m ./test/kind ${ARGS:-}
+stories() { go test -count=1 -timeout 30m ./test/kind ${ARGS:-}; }
 
-helm install virtwright charts/virtwright --namespace virtwright-system --create-namespace \
-	--values test/kind/e2e-values.yaml --wait --timeout 3m >/dev/null
-KUBECONFIG_E2E="$KUBECONFIG" E2E_ADDRESS="$(kind host)" go test -count=1 -timeout 30m ./test/e2e ${ARGS:-}
+soak() { go test -count=1 -timeout 60m -v -run TestKind ./test/soak ${ARGS:-}; }
+
+suite() {
+	helm install virtwright charts/virtwright --namespace virtwright-system --create-namespace \
+		--values test/kind/e2e-values.yaml --wait --timeout 3m >/dev/null
+	KUBECONFIG_E2E="$KUBECONFIG" E2E_ADDRESS="$(kind host)" go test -count=1 -timeout 30m ./test/e2e ${ARGS:-}
+}
+
+[ $# -gt 0 ] || set -- stories suite
+for part in "$@"; do "$part"; done

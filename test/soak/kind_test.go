@@ -39,7 +39,7 @@ type deployed struct {
 func TestKind(t *testing.T) {
 	name := os.Getenv(clusterVariable)
 	if name == "" {
-		t.Skip("needs a cluster of kind: make soak-kind, or name one by " + clusterVariable)
+		t.Skip("needs a cluster of kind: make soak, or name one by " + clusterVariable)
 	}
 	r := &deployed{T: t}
 	var err error
