@@ -2,11 +2,18 @@ package chart
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/test/installation"
 )
@@ -23,6 +30,19 @@ const pod = "virtwright-0"
 
 const sparse = `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: %s, namespace: default, labels: {size: small}},
 spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}}`
+
+// applied is what somebody says of a machine by server-side apply.
+const applied = `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: %s, namespace: default, labels: {applied: "yes"}}}`
+
+// boot is a machine of which a disk and its volume have two names.
+const boot = `{apiVersion: kubevirt.io/v1alpha2, kind: VirtualMachine, metadata: {name: boot, namespace: default, labels: {size: small}},
+spec: {runStrategy: Halted, template: {spec: {
+  domain: {devices: {disks: [{name: boot, volumeName: root, disk: {bus: virtio}}]}}, volumes: [{name: root, emptyDisk: {capacity: 1Gi}}]}}}}`
+
+// in is a manifest of a name in another version than v1.
+func in(version, manifest, name string) string {
+	return fmt.Sprintf(strings.Replace(manifest, "kubevirt.io/v1,", "kubevirt.io/"+version+",", 1), name)
+}
 
 const small = `
 apiVersion: virtwright.dev/v1alpha1
@@ -84,21 +104,152 @@ func TestInstall(t *testing.T) {
 		t.Errorf("the manager lacks rights:\n%s", i.replica.Log.String())
 	}
 
-	i.MustHelm("uninstall", release)
+	i.goes()
+	i.comesBack()
+}
+
+// goes: machines stay, in every version that needs no webhook, and nothing is left
+// that calls somebody who is not there.
+func (i *installed) goes() {
+	i.Helper()
+	for _, version := range []string{"v1alpha2", "v1alpha3"} { // which are in managedFields from then on
+		i.Must(in(version, sparse, version), "create", "-f", "-")
+	}
+	i.migrates()
+	failed := i.reading("v1", "v1alpha3")
+	for _, want := range []string{"v1alpha2 is no longer served", "there is nothing to do"} {
+		if out, err := i.retire(); err != nil || !strings.Contains(out, want) {
+			i.Errorf("want it to say %q, got %v: %s", want, err, out)
+		}
+	}
+	if err := errors.Join(i.replica.Serves(), i.Is("crd/virtualmachines.kubevirt.io", "{.spec.conversion}", `{"strategy":"None"}`)); err != nil {
+		i.Errorf("the manager should serve on, and leave it at that: %v", err)
+	}
+	i.MustHelm("uninstall", release, "--no-hooks") // there are no nodes to run them
+	i.replica.Delete()
+	if first := failed(); first != "" {
+		i.Errorf("machines should be readable throughout: %s", first)
+	}
 	for _, kind := range []string{"mutatingwebhookconfiguration", "validatingwebhookconfiguration", "validatingadmissionpolicy", "validatingadmissionpolicybinding", "clusterrole", "clusterrolebinding"} {
 		if out := i.Must("", "get", kind, "-o", "name"); strings.Contains(out, "virtwright") {
-			t.Errorf("left behind: %s", out)
+			i.Errorf("left behind: %s", out)
 		}
 	}
 	if out := i.Must("", "get", "apiservice", "-o", "name"); strings.Contains(out, "subresources") {
-		t.Errorf("left behind: %s", out)
+		i.Errorf("left behind: %s", out)
 	}
 	if err := i.Is("vm/web", "{.spec.template.spec.domain.memory.guest}", "1Gi"); err != nil {
-		t.Errorf("machines and their CRDs should stay: %v", err)
+		i.Errorf("machines and their CRDs should stay: %v", err)
 	}
 	i.Eventually("machines are created as they are", func() error { return i.Try(fmt.Sprintf(sparse, "later"), "create", "-f", "-") })
+	i.goOnWithoutConversion()
 	i.Must("", "create", "namespace", "short-lived")
 	i.Must("", "delete", "namespace", "short-lived", "--timeout=60s")
+}
+
+// migrates: machines that are stored in the form that only we convert hold
+// everything up, until they have been written again.
+func (i *installed) migrates() {
+	i.Helper()
+	i.store("v1alpha2")
+	i.Must(boot, "create", "-f", "-")
+	i.store("v1")
+	if out, err := i.retire(); err == nil || !strings.Contains(out, "objects may be stored as v1alpha2") {
+		i.Errorf("want it to refuse, got %v: %s", err, out)
+	}
+	i.Must(i.Must("", "get", "virtualmachines", "--all-namespaces", "-o", "json"), "replace", "-f", "-")
+	i.Must("", "patch", "crd", "virtualmachines.kubevirt.io", "--subresource", "status", "--type", "merge", "-p", `{"status": {"storedVersions": ["v1"]}}`)
+}
+
+// store makes the API server store machines in a version, and waits until it does.
+func (i *installed) store(version string) {
+	i.Helper()
+	hash := func() (hash string) {
+		var list metav1.APIResourceList
+		if err := json.Unmarshal([]byte(i.Must("", "get", "--raw", "/apis/kubevirt.io/v1")), &list); err != nil {
+			i.Fatal(err)
+		}
+		for _, r := range list.APIResources {
+			if r.Name == "virtualmachines" {
+				hash = r.StorageVersionHash
+			}
+		}
+		return hash
+	}
+	before := hash()
+	i.Must("", "patch", "crd", "virtualmachines.kubevirt.io", "--type", "json", "-p",
+		fmt.Sprintf(`[{"op":"replace","path":"/spec/versions/0/storage","value":%t},{"op":"replace","path":"/spec/versions/2/storage","value":%t}]`, version == "v1", version == "v1alpha2"))
+	i.Eventually("machines are stored in "+version, func() error {
+		if hash() == before {
+			return errors.New("they are not yet")
+		}
+		return nil
+	})
+}
+
+// goOnWithoutConversion: whatever version a machine was written in, it can be
+// read and written in v1 and v1alpha3, and only in these.
+func (i *installed) goOnWithoutConversion() {
+	i.Helper()
+	versions := []string{"v1", "v1alpha3"}
+	for _, version := range versions {
+		i.Must(in(version, sparse, "after-"+version), "create", "-f", "-")
+	}
+	for _, version := range versions {
+		for _, name := range []string{"web", "v1alpha2", "v1alpha3", "after-v1", "after-v1alpha3"} {
+			object := "virtualmachines." + version + ".kubevirt.io/" + name
+			if err := i.Is(object, "{.apiVersion}", "kubevirt.io/"+version); err != nil {
+				i.Error(err)
+			}
+			i.Must("", "label", object, "written-in="+version, "--overwrite")
+			i.Must(in(version, applied, name), "apply", "--server-side", "--force-conflicts", "-f", "-")
+		}
+	}
+	if err := i.Is("vm/boot", "{.spec.template.spec.domain.devices.disks[0].name}", "root"); err != nil {
+		i.Errorf("what was stored in another form should have been written again: %v", err)
+	}
+	err := i.Try("", "get", "--raw", "/apis/kubevirt.io/v1alpha2/namespaces/default/virtualmachines")
+	if err == nil || !strings.Contains(err.Error(), "could not find the requested resource") {
+		i.Errorf("v1alpha2 should not be served: %v", err)
+	}
+}
+
+// comesBack: installed again, everything that was kept is converted again.
+func (i *installed) comesBack() {
+	i.Helper()
+	i.MustHelm("upgrade", "--install", release, folder, "--set", "certs.mode=self-signed")
+	i.run()
+	i.Eventually("v1alpha2 is served again", func() error {
+		return i.Is("virtualmachines.v1alpha2.kubevirt.io/web", "{.apiVersion}", "kubevirt.io/v1alpha2")
+	})
+}
+
+// reading lists machines in versions, in turn, until the function is called, which
+// says what failed first.
+func (i *installed) reading(versions ...string) func() string {
+	var first string
+	ctx, stop := context.WithCancel(i.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for n := 0; first == ""; n++ {
+			version := versions[n%len(versions)]
+			list := i.Clients.Discovery().RESTClient().Get().WarningHandler(rest.NoWarnings{}).AbsPath("/apis/kubevirt.io/" + version + "/namespaces/default/virtualmachines")
+			err := list.Do(ctx).Error()
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				first = version + ": " + err.Error()
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	return func() string {
+		stop()
+		<-ended
+		return first
+	}
 }
 
 // run starts the replica and waits until it is an endpoint.
@@ -116,8 +267,9 @@ func (i *installed) put(verb string) {
 	})
 }
 
-// selfTest asks as "helm test" does, with the rights that the chart gives it.
-func (i *installed) selfTest() {
+// hook makes what the chart has for an event of helm, but for who runs, and
+// returns who that is; the function takes it away again.
+func (i *installed) hook(event string) (runs *unstructured.Unstructured, end func()) {
 	i.Helper()
 	hooks, _, err := i.Helm("get", "hooks", release)
 	if err != nil {
@@ -125,16 +277,51 @@ func (i *installed) selfTest() {
 	}
 	var rights []string
 	for document := range strings.SplitSeq(hooks, "\n---\n") {
-		if !strings.Contains(document, "kind: Pod\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			i.Fatal(err)
+		}
+		switch {
+		case object.GetAnnotations()["helm.sh/hook"] != event:
+		case object.GetKind() == "Pod" || object.GetKind() == "Job":
+			runs = object
+		default:
 			rights = append(rights, document)
 		}
 	}
+	if runs == nil {
+		i.Fatalf("nothing runs at %s", event)
+	}
 	i.Must(strings.Join(rights, "\n---\n"), "apply", "-n", namespace, "-f", "-")
-	ctx, cancel := context.WithTimeout(i.Context(), time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, installation.Program(i.T, installation.Manager), "--self-test", "--subresources-bind-address=:9444", "--kubeconfig="+i.User(release+"-test")).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "reach start, stop and restart.") {
+	return runs, func() { i.Must(strings.Join(rights, "\n---\n"), "delete", "-n", namespace, "-f", "-") }
+}
+
+// retire does as the hook before the deletion of the release does, with what the
+// chart tells it and the rights that the chart gives it.
+func (i *installed) retire() (said string, err error) {
+	i.Helper()
+	job, end := i.hook("pre-delete")
+	defer end()
+	args, _, _ := unstructured.NestedStringSlice(containerOf(job), "args")
+	return i.once(append(args, "--kubeconfig="+i.User(podOf(job)["serviceAccountName"].(string)))...)
+}
+
+// selfTest asks as "helm test" does, with the rights that the chart gives it.
+func (i *installed) selfTest() {
+	i.Helper()
+	_, end := i.hook("test")
+	defer end()
+	out, err := i.once("--self-test", "--subresources-bind-address=:9444", "--kubeconfig="+i.User(release+"-test"))
+	if err != nil || !strings.Contains(out, "reach start, stop and restart.") {
 		i.Errorf("self-test: %v: %s", err, out)
 	}
-	i.Must(strings.Join(rights, "\n---\n"), "delete", "-n", namespace, "-f", "-")
+}
+
+// once runs the manager to an end, which must come within a minute.
+func (i *installed) once(args ...string) (said string, err error) {
+	i.Helper()
+	ctx, cancel := context.WithTimeout(i.Context(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, installation.Program(i.T, installation.Manager), args...).CombinedOutput()
+	return string(out), err
 }

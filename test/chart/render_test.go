@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/virtwright/virtwright/test/installation"
@@ -51,6 +52,7 @@ func TestRender(t *testing.T) {
 			r.reachServices()
 			r.knowFlags(flags)
 			r.arePlacedSafely()
+			r.retireTheirCRD()
 			for _, o := range objects {
 				if text := fmt.Sprint(o.Object); strings.Contains(text, "@NAMESPACE@") || strings.Contains(text, "@TRUSTED@") || strings.Contains(text, "@SERVICE@") {
 					t.Errorf("%s %s: a name was not put in", o.GetKind(), o.GetName())
@@ -143,23 +145,44 @@ func (r rendered) reachServices() {
 	}
 }
 
-// knowFlags: the manager knows every flag that it is given.
+// knowFlags: the manager knows every flag that it is given, by whomever.
 func (r rendered) knowFlags(flags string) {
-	deployments := r.of("Deployment")
-	if len(deployments) != 1 {
-		r.Fatalf("%d deployments", len(deployments))
+	if n := len(r.of("Deployment")); n != 1 {
+		r.Fatalf("%d deployments", n)
 	}
-	containers, _, _ := unstructured.NestedSlice(deployments[0].Object, "spec", "template", "spec", "containers")
-	args, _, _ := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
-	if len(args) < 5 {
-		r.Errorf("too few arguments: %q", args)
-	}
-	for _, arg := range args {
-		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if !strings.Contains(flags, "\n  -"+name+"\n") && !strings.Contains(flags, "\n  -"+name+" ") {
-			r.Errorf("the manager has no flag %s", name)
+	for _, o := range r.pods() {
+		args, _, _ := unstructured.NestedStringSlice(containerOf(o), "args")
+		if len(args) < 2 || o.GetKind() == "Deployment" && len(args) < 5 {
+			r.Errorf("%s %s: too few arguments: %q", o.GetKind(), o.GetName(), args)
+		}
+		for _, arg := range args {
+			name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+			if !strings.Contains(flags, "\n  -"+name+"\n") && !strings.Contains(flags, "\n  -"+name+" ") {
+				r.Errorf("the manager has no flag %s", name)
+			}
 		}
 	}
+}
+
+// pods are what runs.
+func (r rendered) pods() []*unstructured.Unstructured {
+	return slices.Concat(r.of("Deployment"), r.of("Job"), r.of("Pod"))
+}
+
+// podOf is the spec of the pods of what runs.
+func podOf(o *unstructured.Unstructured) map[string]any {
+	path := []string{"spec", "template", "spec"}
+	if o.GetKind() == "Pod" {
+		path = path[:1]
+	}
+	spec, _, _ := unstructured.NestedMap(o.Object, path...)
+	return spec
+}
+
+// containerOf is the one container of what runs.
+func containerOf(o *unstructured.Unstructured) map[string]any {
+	containers, _, _ := unstructured.NestedSlice(podOf(o), "containers")
+	return containers[0].(map[string]any)
 }
 
 func managerFlags(t *testing.T) string {
@@ -173,19 +196,98 @@ func managerFlags(t *testing.T) string {
 
 // arePlacedSafely: pods run as nobody, may write nothing, and go one by one.
 func (r rendered) arePlacedSafely() {
-	d := r.of("Deployment")[0]
-	for path, want := range map[string]any{
-		"spec.strategy.rollingUpdate.maxUnavailable":             int64(0),
-		"spec.template.spec.securityContext.runAsNonRoot":        true,
-		"spec.template.spec.securityContext.seccompProfile.type": "RuntimeDefault",
-	} {
-		if got, _, _ := unstructured.NestedFieldNoCopy(d.Object, strings.Split(path, ".")...); fmt.Sprint(got) != fmt.Sprint(want) {
-			r.Errorf("%s is %v, want %v", path, got, want)
+	if got, _, _ := unstructured.NestedFieldNoCopy(r.of("Deployment")[0].Object, "spec", "strategy", "rollingUpdate", "maxUnavailable"); fmt.Sprint(got) != "0" {
+		r.Errorf("%v pods may be away", got)
+	}
+	for _, o := range r.pods() {
+		for path, want := range map[string]any{
+			"runAsNonRoot":        true,
+			"seccompProfile.type": "RuntimeDefault",
+		} {
+			if got, _, _ := unstructured.NestedFieldNoCopy(podOf(o), append([]string{"securityContext"}, strings.Split(path, ".")...)...); got != want {
+				r.Errorf("%s %s: %s is %v, want %v", o.GetKind(), o.GetName(), path, got, want)
+			}
+		}
+		if read, _, _ := unstructured.NestedBool(containerOf(o), "securityContext", "readOnlyRootFilesystem"); !read {
+			r.Errorf("%s %s: the root file system can be written", o.GetKind(), o.GetName())
 		}
 	}
-	containers, _, _ := unstructured.NestedSlice(d.Object, "spec", "template", "spec", "containers")
-	if read, _, _ := unstructured.NestedBool(containers[0].(map[string]any), "securityContext", "readOnlyRootFilesystem"); !read {
-		r.Error("the root file system can be written")
+}
+
+// retireTheirCRD: what asks a webhook to convert, and is kept, is told to ask nobody before
+// the webhook goes; by somebody who may do that alone, and who is placed as the manager is.
+func (r rendered) retireTheirCRD() {
+	converts := slices.ContainsFunc(r.of("CustomResourceDefinition"), func(o *unstructured.Unstructured) bool {
+		_, found, _ := unstructured.NestedMap(o.Object, "spec", "conversion", "webhook")
+		return found
+	})
+	var hooks []string
+	for _, o := range r.objects {
+		if o.GetAnnotations()["helm.sh/hook"] == "pre-delete" {
+			hooks = append(hooks, o.GetKind())
+			if first := o.GetAnnotations()["helm.sh/hook-weight"] == "-1"; first == (o.GetKind() == "Job") {
+				r.Errorf("%s must have its rights before it runs", o.GetName())
+			}
+		}
+	}
+	slices.Sort(hooks)
+	if !converts && len(hooks) == 0 {
+		return
+	}
+	if diff := cmp.Diff([]string{"ClusterRole", "ClusterRoleBinding", "Job", "ServiceAccount"}, hooks); diff != "" || !converts {
+		r.Fatalf("conversion by a webhook: %t; hooks (-want +got):\n%s", converts, diff)
+	}
+	job := r.of("Job")[0]
+	r.isPlacedAs(job, r.of("Deployment")[0])
+	for _, field := range []string{"backoffLimit", "activeDeadlineSeconds"} {
+		if _, found, _ := unstructured.NestedFieldNoCopy(job.Object, "spec", field); !found {
+			r.Errorf("%s has no %s: who uninstalls would wait for long", job.GetName(), field)
+		}
+	}
+	r.mayOnly(job, map[string]any{
+		"apiGroups": []any{"apiextensions.k8s.io"}, "resources": []any{"customresourcedefinitions"},
+		"resourceNames": []any{"virtualmachines.kubevirt.io"}, "verbs": []any{"get", "patch"},
+	})
+}
+
+// isPlacedAs: a pod is placed and secured as the manager is, and not taken for it.
+func (r rendered) isPlacedAs(o, manager *unstructured.Unstructured) {
+	for _, field := range []string{"nodeSelector", "tolerations", "imagePullSecrets", "priorityClassName", "securityContext"} {
+		if diff := cmp.Diff(podOf(manager)[field], podOf(o)[field]); diff != "" {
+			r.Errorf("the pods of %s have another %s (-manager +got):\n%s", o.GetName(), field, diff)
+		}
+	}
+	for _, field := range []string{"image", "imagePullPolicy", "resources", "securityContext"} {
+		if diff := cmp.Diff(containerOf(manager)[field], containerOf(o)[field]); diff != "" {
+			r.Errorf("the container of %s has another %s (-manager +got):\n%s", o.GetName(), field, diff)
+		}
+	}
+	labels, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
+	selected, _, _ := unstructured.NestedStringMap(manager.Object, "spec", "selector", "matchLabels")
+	if name := "app.kubernetes.io/name"; labels[name] == selected[name] {
+		r.Errorf("%s would be taken for a replica", o.GetName())
+	}
+}
+
+// mayOnly: who runs has a rule in the cluster, and no other.
+func (r rendered) mayOnly(o *unstructured.Unstructured, rule map[string]any) {
+	account := podOf(o)["serviceAccountName"]
+	var rules []any
+	for _, binding := range slices.Concat(r.of("ClusterRoleBinding"), r.of("RoleBinding")) {
+		subjects, _, _ := unstructured.NestedSlice(binding.Object, "subjects")
+		if subjects[0].(map[string]any)["name"] != account {
+			continue
+		}
+		to, _, _ := unstructured.NestedString(binding.Object, "roleRef", "name")
+		for _, role := range r.of("ClusterRole") {
+			if role.GetName() == to {
+				more, _, _ := unstructured.NestedSlice(role.Object, "rules")
+				rules = append(rules, more...)
+			}
+		}
+	}
+	if diff := cmp.Diff([]any{rule}, rules); diff != "" {
+		r.Errorf("%s has other rights (-want +got):\n%s", o.GetName(), diff)
 	}
 }
 

@@ -22,6 +22,16 @@ func sparse(name string) string {
 	return fmt.Sprintf(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: %s, namespace: shop}}`, name)
 }
 
+// in is a manifest of a VM in another version than v1.
+func in(version, manifest string) string {
+	return strings.Replace(manifest, "kubevirt.io/v1,", "kubevirt.io/"+version+",", 1)
+}
+
+// bare is a VM of a name and as little else as the schema asks for.
+func bare(name string) string {
+	return strings.Replace(sparse(name), "}}", "}, spec: {template: {}}}", 1)
+}
+
 // decoded is what is written in base64.
 func decoded(text string) string {
 	GinkgoHelper()
@@ -143,9 +153,11 @@ var _ = Describe("From installation to removal", Ordered, func() {
 	})
 
 	It("goes, and leaves machines and nothing that blocks the cluster", func() {
+		create(in("v1alpha2", sparse("oldest")))
+		create(in("v1alpha3", sparse("older")))
 		helm("uninstall", release, "--wait", "--timeout=3m")
 		By("what is kept")
-		Expect(names("vm", "--namespace", shop)).To(HaveLen(4))
+		Expect(names("vm", "--namespace", shop)).To(HaveLen(6))
 		Expect(names("virtualmachinepresets", "--namespace", shop)).To(HaveLen(1))
 		Expect(names("crd", ours)).To(HaveLen(5))
 		By("what is gone")
@@ -154,9 +166,27 @@ var _ = Describe("From installation to removal", Ordered, func() {
 			return names("all,roles,rolebindings,serviceaccounts,networkpolicies,poddisruptionbudgets,certificates,issuers", "--namespace", home, ours)
 		}).Should(BeEmpty(), "pods end when they have answered what API servers may still send")
 		By("what works without us")
-		create(strings.Replace(sparse("bare"), "}}", "}, spec: {template: {}}}", 1))
+		create(bare("bare"))
 		Expect(field(shop+"/vm/bare", ".spec")).To(Equal(`{"template":{}}`), "nobody expands it")
 		kubectl("delete", "vm", "bare", "web", "--namespace", shop, "--timeout=30s")
+		By("what needs no conversion any more")
+		Expect(field("crd/virtualmachines.kubevirt.io", ".spec.conversion")).To(Equal(`{"strategy":"None"}`))
+		Expect(field("crd/virtualmachines.kubevirt.io", ".metadata.annotations")).NotTo(ContainSubstring("cert-manager.io"))
+		for _, version := range []string{"v1", "v1alpha3"} {
+			create(in(version, bare("new-in-"+version)))
+			for _, name := range []string{"oldest", "older", "survivor", "new-in-v1"} {
+				vm := "virtualmachines." + version + ".kubevirt.io/" + name
+				Expect(field(shop+"/"+vm, ".apiVersion")).To(Equal("kubevirt.io/" + version))
+				kubectl("label", vm, "--namespace", shop, "--overwrite", "written-in="+version)
+				applied := strings.Replace(in(version, sparse(name)), "namespace: shop", "namespace: shop, labels: {applied: here}", 1)
+				_, _, err := run("kubectl", applied, "apply", "--server-side", "--force-conflicts", "-f", "-")
+				Expect(err).NotTo(HaveOccurred(), "of versions in managedFields, too")
+			}
+		}
+		kubectl("delete", "vm", "new-in-v1", "new-in-v1alpha3", "--namespace", shop, "--timeout=30s")
+		_, complaint, err := run("kubectl", "", "get", "--raw", "/apis/kubevirt.io/v1alpha2/namespaces/"+shop+"/virtualmachines")
+		Expect(err).To(HaveOccurred())
+		Expect(complaint).To(ContainSubstring("could not find the requested resource"))
 	})
 
 	It("comes back to what was kept, with certificates of its own", func() {
