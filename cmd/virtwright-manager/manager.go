@@ -46,15 +46,16 @@ type process struct {
 	manager ctrl.Manager
 	// live reads from API servers, not from the cache.
 	live client.Client
+	// user is who the manager is to API servers.
+	user string
 	// presets that are in use.
 	presets *presetcache.Cache
 	// names of machines that there are.
 	names *nameindex.Index
 	// lock is held by the leader; nil where there is no election.
 	lock *leadership.Lock
-	// campaign is this process's for the lease; deposed says that it lost it.
+	// campaign is this process's for the lease.
 	campaign atomic.Pointer[leadership.Campaign]
-	deposed  atomic.Bool
 	// authority has the certificate that is served.
 	authority certificates
 }
@@ -94,9 +95,6 @@ func (p *process) run(ctx context.Context) error {
 	if campaign := p.campaign.Load(); campaign != nil {
 		campaign.End() // once controllers have stopped
 	}
-	if err == nil && p.deposed.Load() {
-		return leadership.ErrDeposed
-	}
 	return err
 }
 
@@ -127,18 +125,13 @@ func (p *process) watch(ctx context.Context) error {
 }
 
 // lead waits for the lease, where there is an election, and adds the
-// controllers. Who loses the lease leaves as one who is told to: what it serves
-// goes on until API servers have turned to other replicas, while its controllers
-// can write nothing.
+// controllers. They stay when the lease is lost, and wait until it is had again:
+// who serves goes on.
 func (p *process) lead(ctx context.Context) error {
 	if p.lock == nil {
 		return p.control(ctx)
 	}
-	campaign, err := p.lock.Campaign(ctx, func() {
-		logr.FromContextOrDiscard(ctx).Info("Lost the lease; leaving, to be started anew")
-		p.deposed.Store(true)
-		p.stop.begin()
-	})
+	campaign, err := p.lock.Campaign(ctx)
 	if err != nil {
 		return err
 	}
@@ -157,22 +150,22 @@ func (p *process) control(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	status := &presetstatus.Controller{Client: writer, Cache: p.presets}
+	status := &presetstatus.Controller{Client: writer, Cache: p.presets, Lock: p.lock}
 	if err := status.SetupWithManager(p.manager); err != nil {
 		return err
 	}
 	conflicts := &nameconflict.Controller{
-		Client: writer, Live: p.live, Index: p.names,
+		Client: writer, Live: p.live, Index: p.names, Lock: p.lock,
 		Conditions: p.options.mode == modeStandalone, Metrics: nameconflict.NewMetrics(metrics.Registry),
 	}
 	if err := conflicts.SetupWithManager(p.manager); err != nil || p.options.mode != modeStandalone {
 		return err // beside KubeVirt its controller keeps running state
 	}
-	if err := mayLaunch(ctx, p.live, p.options); err != nil {
+	if err := mayLaunch(p.user, p.options); err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "Machines will not start")
 	}
 	machines := &virtualmachine.Controller{
-		Client: writer, Live: p.live, Events: recorder,
+		Client: writer, Live: p.live, Events: recorder, Lock: p.lock,
 	}
 	return machines.SetupWithManager(p.manager)
 }
@@ -260,8 +253,17 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 		}
 	}
 	p.authority = p.newAuthority()
-	if p.manager, err = ctrl.NewManager(config, p.managerOptions(ctx, scheme)); err != nil {
-		return nil, fmt.Errorf("cannot make a manager: %w", err)
+	err = await(ctx, func() (err error) {
+		if p.user, err = whoami(ctx, p.live); err != nil {
+			return err
+		}
+		if p.manager, err = ctrl.NewManager(config, p.managerOptions(ctx, scheme)); err != nil {
+			return fmt.Errorf("cannot make a manager: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	p.presets = &presetcache.Cache{
 		Informers: p.manager.GetCache(), Legacy: o.mode == modeStandalone, Metrics: presetcache.NewMetrics(metrics.Registry),

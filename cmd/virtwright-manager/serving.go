@@ -19,11 +19,7 @@ import (
 
 // serve adds the role serving and what must hold before it is ready.
 func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) error {
-	trusted, err := trustedUsers(ctx, p.live, p.options)
-	if err != nil {
-		return err
-	}
-	guard := protection.Guard{Trusted: trusted, Addon: p.options.mode == modeAddon}
+	guard := protection.Guard{Trusted: trustedUsers(p.user, p.options), Addon: p.options.mode == modeAddon}
 	if err := p.handle(ctx, guard); err != nil {
 		return err
 	}
@@ -39,7 +35,7 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 	if !p.options.registerWebhooks {
 		return nil
 	}
-	err = p.manager.Add(&webhooks.Registrar{
+	err := p.manager.Add(&webhooks.Registrar{
 		Client: p.live, Registration: p.registration(guard), Bundle: p.authority.Bundle,
 		Ready: func() error { return firstError(checks) },
 	})

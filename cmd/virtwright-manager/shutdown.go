@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -17,22 +16,14 @@ type shutdown struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	leaving atomic.Bool
-	// begun is closed when it begins otherwise than by a signal.
-	begun chan struct{}
-	begin func()
 }
 
-// shutdownOn begins a shutdown at the first signal and cuts it short at the
-// second. One that begun by begin is cut short by the first.
+// shutdownOn begins a shutdown at the first signal and cuts it short at the second.
 func shutdownOn(signals <-chan os.Signal, delay time.Duration) *shutdown {
-	s := &shutdown{begun: make(chan struct{})}
-	s.begin = sync.OnceFunc(func() { close(s.begun) })
+	s := &shutdown{}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	go func() {
-		select {
-		case <-signals:
-		case <-s.begun:
-		}
+		<-signals
 		s.leaving.Store(true)
 		select {
 		case <-signals:

@@ -12,8 +12,9 @@ import (
 
 const serviceAccountPrefix = "system:serviceaccount:"
 
-// trustedUsers are the users whose updates are left alone.
-func trustedUsers(ctx context.Context, c client.Client, o *options) ([]string, error) {
+// trustedUsers are the users whose updates are left alone, where the manager runs
+// as one.
+func trustedUsers(self string, o *options) []string {
 	trusted := []string{
 		serviceAccountPrefix + "kube-system:generic-garbage-collector",
 		serviceAccountPrefix + "kube-system:namespace-controller",
@@ -23,10 +24,6 @@ func trustedUsers(ctx context.Context, c client.Client, o *options) ([]string, e
 			trusted = append(trusted, serviceAccountPrefix+o.kubevirtNamespace+":"+name)
 		}
 	}
-	self, err := whoami(ctx, c)
-	if err != nil {
-		return nil, err
-	}
 	// Somebody who runs the manager by hand runs kubectl under the same name,
 	// and wants the presets to act.
 	if strings.HasPrefix(self, serviceAccountPrefix) {
@@ -34,7 +31,7 @@ func trustedUsers(ctx context.Context, c client.Client, o *options) ([]string, e
 	}
 	trusted = append(trusted, o.trusted...)
 	slices.Sort(trusted)
-	return slices.Compact(trusted), nil
+	return slices.Compact(trusted)
 }
 
 // whoami is the user that the manager runs as.
@@ -47,16 +44,8 @@ func whoami(ctx context.Context, c client.Client) (string, error) {
 }
 
 // mayLaunch is nil when the manager may make the instances of VirtualMachines.
-func mayLaunch(ctx context.Context, c client.Client, o *options) error {
-	self, err := whoami(ctx, c)
-	if err != nil {
-		return err
-	}
-	trusted, err := trustedUsers(ctx, c, o)
-	if err != nil {
-		return err
-	}
-	if !slices.Contains(trusted, self) {
+func mayLaunch(self string, o *options) error {
+	if !slices.Contains(trustedUsers(self, o), self) {
 		return fmt.Errorf("the manager runs as %s, who is not trusted to set owner references, so no VirtualMachine can be started: "+
 			"run it as a service account, or give --trusted-user=%s", self, self)
 	}

@@ -3,32 +3,35 @@ package leadership
 import (
 	"context"
 	"fmt"
+	"sync"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/tools/leaderelection"
 )
 
-// A Campaign is one candidate's attempt to lead, once.
+// A Campaign is a candidate's striving for the lease: who loses it, as when no
+// API server answers for a while, seeks it again. What runs meanwhile need not
+// end: the Fence and While keep it from doing anything.
 type Campaign struct {
 	elected, ended chan struct{}
 	stop           context.CancelFunc
 }
 
-// Campaign seeks the lease until it is had, and keeps it until End. When it is
-// lost before, lost is called; then this candidate will not lead again: other
-// processes know nothing of what it still has to do, so it should end, at
-// leisure, since the Fence lets it write nothing.
-func (l *Lock) Campaign(ctx context.Context, lost func()) (*Campaign, error) {
+// Campaign seeks the lease, again and again, until End.
+func (l *Lock) Campaign(ctx context.Context) (*Campaign, error) {
 	c := &Campaign{elected: make(chan struct{}), ended: make(chan struct{})}
+	log := logr.FromContextOrDiscard(ctx).WithName("leadership")
+	first := sync.OnceFunc(func() { close(c.elected) })
 	// Not ended by whoever ends the process: what it runs as a leader ends first.
 	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: l, Name: l.Describe(), ReleaseOnCancel: true,
 		LeaseDuration: LeaseDuration, RenewDeadline: RenewDeadline, RetryPeriod: RetryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) { close(c.elected) },
+			OnStartedLeading: func(context.Context) { first() },
 			OnStoppedLeading: func() {
 				if ctx.Err() == nil {
-					lost()
+					log.Info("Lost the lease; nothing is written until it is had again", "lease", l.Describe())
 				}
 			},
 		},
@@ -39,12 +42,14 @@ func (l *Lock) Campaign(ctx context.Context, lost func()) (*Campaign, error) {
 	}
 	go func() {
 		defer close(c.ended)
-		elector.Run(ctx)
+		for ctx.Err() == nil {
+			elector.Run(ctx)
+		}
 	}()
 	return c, nil
 }
 
-// Elected is closed when this candidate leads.
+// Elected is closed when this candidate leads for the first time.
 func (c *Campaign) Elected() <-chan struct{} { return c.elected }
 
 // End gives the lease back, if it is held, and returns when others may take it.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // How long a lease lasts, how long its holder tries to renew it, and how often.
@@ -29,12 +30,21 @@ const (
 // ErrDeposed says that this process is not, or may be no longer, the leader.
 var ErrDeposed = errors.New("not the leader, or not for certain")
 
-// A Lock is the lease that leaders hold. It remembers when it was renewed.
+// A Lock is the lease that leaders hold. It remembers when it was renewed, and
+// counts terms: the times between which another process may have held it.
 type Lock struct {
 	resourcelock.Interface
 
-	mu      sync.Mutex
-	renewed time.Time // zero while it is not held
+	mu       sync.Mutex
+	renewed  time.Time // zero while it is not held
+	acquired acquisition
+	term     uint64
+}
+
+// An acquisition is that of a lease, by which its renewals are known.
+type acquisition struct {
+	second      int64
+	transitions int
 }
 
 // NewLock returns the lock of a lease, for a process of its own identity.
@@ -65,32 +75,77 @@ func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionReco
 	began := time.Now() // nobody else counts from an earlier time
 	mine := record.HolderIdentity == l.Identity()
 	if !mine {
-		l.set(time.Time{}) // before anybody can see it
+		l.drop() // before anybody can see it
 	}
 	if err := write(ctx, record); err != nil {
 		return err
 	}
 	if mine {
-		l.set(began)
+		l.hold(began, acquisition{record.AcquireTime.Unix(), record.LeaderTransitions})
 	}
 	return nil
 }
 
-func (l *Lock) set(renewed time.Time) {
+// hold remembers a renewal, which begins a term if the lease was acquired anew.
+func (l *Lock) hold(renewed time.Time, acquired acquisition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.renewed = renewed
+	if l.renewed = renewed; l.term == 0 || l.acquired != acquired {
+		l.acquired = acquired
+		l.term++
+	}
 }
 
-// Until is how long this process may write. Zero means not at all.
-func (l *Lock) Until() time.Time {
+func (l *Lock) drop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renewed = time.Time{}
+}
+
+// held is how long this process may write, and in which term it is. Zero means
+// not at all.
+func (l *Lock) held() (until time.Time, term uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.renewed.IsZero() {
-		return time.Time{}
+		return time.Time{}, l.term
 	}
-	return l.renewed.Add(LeaseDuration)
+	return l.renewed.Add(LeaseDuration), l.term
 }
+
+// certain is the term in which this process leads, with time for what is sent
+// last to arrive; false where it may not lead.
+func (l *Lock) certain() (term uint64, leads bool) {
+	until, term := l.held()
+	return term, before(time.Now(), until.Add(RenewDeadline-LeaseDuration))
+}
+
+// patience is between two looks whether this process leads.
+const patience = 100 * time.Millisecond
+
+// While has requests wait until this process leads. What was begun in a term
+// cannot write in another one, in which it may know less than was done between
+// them. A nil Lock is no election.
+func (l *Lock) While(r reconcile.Reconciler) reconcile.Reconciler {
+	if l == nil {
+		return r
+	}
+	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		for {
+			if term, leads := l.certain(); leads {
+				return r.Reconcile(context.WithValue(ctx, termKey{}, term), req)
+			}
+			select {
+			case <-ctx.Done():
+				return reconcile.Result{}, nil
+			case <-time.After(patience):
+			}
+		}
+	})
+}
+
+// termKey is of the term in which the work of a context was begun.
+type termKey struct{}
 
 // Fence wraps a transport: writes fail with ErrDeposed unless the lease is held
 // for certain, and are given up when it may be another's. Reads pass.
@@ -106,15 +161,15 @@ func (f *fence) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return f.inner.RoundTrip(r)
 	}
-	// What is sent last has some time to arrive.
-	until := f.lock.Until().Add(RenewDeadline - LeaseDuration)
-	if !before(time.Now(), until) {
+	term, leads := f.lock.certain()
+	if begun, known := r.Context().Value(termKey{}).(uint64); !leads || known && begun != term {
 		if r.Body != nil {
 			_ = r.Body.Close() // as a RoundTripper must
 		}
 		return nil, fmt.Errorf("cannot %s %s: %w", r.Method, r.URL.Path, ErrDeposed)
 	}
-	ctx, cancel := context.WithDeadline(r.Context(), f.lock.Until())
+	until, _ := f.lock.held()
+	ctx, cancel := context.WithDeadline(r.Context(), until)
 	response, err := f.inner.RoundTrip(r.WithContext(ctx))
 	if err != nil {
 		cancel()

@@ -10,7 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // lease is a lease whose writes succeed, or do not.
@@ -79,5 +81,65 @@ func TestFence(t *testing.T) {
 		check("when it leads again", true)
 		renew("")
 		check("when it gave the lease back", false)
+	})
+}
+
+// A reconciler waits for the lease, and what it began in one term it cannot write
+// in another.
+func TestWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lock, server := &Lock{Interface: &lease{}}, &answers{}
+		acquire := func(holder string, at time.Time, transitions int) {
+			t.Helper()
+			record := resourcelock.LeaderElectionRecord{HolderIdentity: holder, AcquireTime: metav1.NewTime(at), LeaderTransitions: transitions}
+			if err := lock.Update(t.Context(), record); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun, resume, wrote := make(chan struct{}), make(chan struct{}), make(chan error)
+		r := lock.While(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			begun <- struct{}{}
+			<-resume
+			response, err := lock.Fence(server).RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodPost, "/x", http.NoBody))
+			if err == nil {
+				err = response.Body.Close()
+			}
+			wrote <- err
+			return reconcile.Result{}, err
+		}))
+		reconciled := func(between func()) error {
+			go func() { _, _ = r.Reconcile(t.Context(), reconcile.Request{}) }()
+			<-begun
+			between()
+			resume <- struct{}{}
+			return <-wrote
+		}
+		waiting := time.Now()
+		go func() {
+			time.Sleep(time.Minute)
+			acquire("me", waiting, 1)
+		}()
+		if err := reconciled(func() {}); err != nil || time.Since(waiting) < time.Minute {
+			t.Errorf("it should wait until it leads, and write: %v after %s", err, time.Since(waiting))
+		}
+		if err := reconciled(func() { acquire("me", waiting, 1) }); err != nil {
+			t.Errorf("a renewal begins no term: %v", err)
+		}
+		again := func() {
+			acquire("", waiting, 1)
+			acquire("me", time.Now(), 3)
+		}
+		if err := reconciled(again); !errors.Is(err, ErrDeposed) {
+			t.Errorf("another led in between, of whom this knows nothing: %v", err)
+		}
+		if err := reconciled(func() {}); err != nil {
+			t.Errorf("what is begun in the new term may write: %v", err)
+		}
+		acquire("", waiting, 3)
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		if _, err := r.Reconcile(ctx, reconcile.Request{}); err != nil {
+			t.Errorf("who waits ends with its process: %v", err)
+		}
 	})
 }

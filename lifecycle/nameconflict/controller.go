@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/virtwright/virtwright/lifecycle/leadership"
 	"github.com/virtwright/virtwright/lifecycle/machine"
 	"github.com/virtwright/virtwright/lifecycle/nameindex"
 	"github.com/virtwright/virtwright/validation/names"
@@ -44,6 +45,8 @@ type Controller struct {
 	// Live reads from API servers, not from the cache.
 	Live  client.Reader
 	Index *nameindex.Index
+	// Lock is held by the replica that acts; nil where there is one only.
+	Lock *leadership.Lock
 	// Conditions says that status is virtwright's to write: there is no KubeVirt.
 	Conditions bool
 	// Metrics may be nil.
@@ -62,7 +65,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&machine.VirtualMachine{}, handler.EnqueueRequestsFromMapFunc(c.sharing)).
 		Watches(&machine.Instance{}, sameName).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(c)
+		Complete(c.Lock.While(c))
 	if err != nil {
 		return fmt.Errorf("cannot set up the reporting of name conflicts: %w", err)
 	}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/leadership"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
 )
 
@@ -36,6 +37,8 @@ const workers = 4
 type Controller struct {
 	Client client.Client
 	Cache  *presetcache.Cache
+	// Lock is held by the replica that acts; nil where there is one only.
+	Lock *leadership.Lock
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -51,9 +54,9 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 			For(empty()).
 			WatchesRawSource(c.verdicts(kind)).
 			WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-			Complete(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+			Complete(c.Lock.While(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 				return c.reconcile(ctx, presetcache.Key{Kind: kind, NamespacedName: req.NamespacedName}, empty())
-			}))
+			})))
 		if err != nil {
 			return fmt.Errorf("cannot set up the status of %s: %w", kind, err)
 		}

@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/virtwright/virtwright/lifecycle/leadership"
 	"github.com/virtwright/virtwright/lifecycle/machine"
 	"github.com/virtwright/virtwright/lifecycle/runstate"
 )
@@ -58,6 +59,8 @@ type Controller struct {
 	Live client.Reader
 	// Events tells people.
 	Events events.EventRecorder
+	// Lock is held by the replica that acts; nil where there is one only.
+	Lock *leadership.Lock
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
@@ -77,7 +80,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](soonest, latest),
 		}).
-		Build(c)
+		Build(c.Lock.While(c))
 	if err != nil {
 		return fmt.Errorf("cannot set up the keeping of running state: %w", err)
 	}
