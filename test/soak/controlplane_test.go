@@ -40,7 +40,6 @@ func TestControlPlane(t *testing.T) {
 		time.Sleep(short)
 		g.allServe()
 	}, []event{
-		{"nothing", func() {}},
 		{"a pod is deleted", func() { g.replace(0) }},
 		{"the Deployment is restarted", g.rollout},
 		{"the chart is upgraded", func() {
@@ -84,7 +83,6 @@ func TestCertManager(t *testing.T) {
 		time.Sleep(4 * short) // certificates are read every ten seconds
 		g.allServe()
 	}, []event{
-		{"nothing", func() {}},
 		{"the certificate is renewed", func() { g.Eventually("it is", renew(g.Must, "virtwright-serving")) }},
 		{"the authority is renewed", func() { g.Eventually("it is", renew(g.Must, "virtwright-ca")) }},
 		{"the certificate is renewed again", func() { g.Eventually("it is", renew(g.Must, "virtwright-serving")) }},

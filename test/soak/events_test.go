@@ -12,8 +12,12 @@ type event struct {
 	run  func()
 }
 
+// quiet is while nothing happens.
+const quiet = "nothing happens"
+
 // soak has one event after another happen, each once the one before is over.
 func soak(l *load, settle func(), events []event) {
+	settle()
 	for _, e := range events {
 		l.enter(e.name)
 		e.run()

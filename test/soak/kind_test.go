@@ -72,7 +72,6 @@ func (r *deployed) defaults() {
 	r.install()
 	var l *load
 	r.soak(&l, []event{
-		{"nothing", func() {}},
 		{"a pod is deleted", func() {
 			r.kubectl("", "delete", "-n", installation.Namespace, strings.Fields(r.kubectl("", "get", "pods", "-n", installation.Namespace, "-l", "app.kubernetes.io/instance="+installation.Release, "-o", "name"))[0])
 		}},
@@ -93,7 +92,7 @@ func (r *deployed) defaults() {
 			l.isBack()
 		}},
 		{killed, func() { r.exec("pkill", "-KILL", "--oldest", "--full", "^/virtwright-manager") }},
-		{"nothing more", func() {
+		{"nothing more happens", func() {
 			for l.requests() < enough {
 				time.Sleep(time.Second)
 			}

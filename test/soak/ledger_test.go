@@ -2,6 +2,7 @@ package soak
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -58,11 +59,17 @@ func (l *ledger) isBack() {
 	l.back = time.Now()
 }
 
-// requests is how many were answered.
+// requests is how many did not fail.
 func (l *ledger) requests() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.answers)
+	n := 0
+	for _, a := range l.answers {
+		if a.err == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // Of the events, these two may fail requests, and for how long.
@@ -84,6 +91,9 @@ func (l *ledger) may(a answer) bool {
 	return false
 }
 
+// particulars are what differs between failures of one kind.
+var particulars = regexp.MustCompile(`"https?://[^"]+"|[0-9.]+:[0-9]+`)
+
 // judge reports every failure that there should not have been, and the figures.
 func (l *ledger) judge(t *testing.T) {
 	t.Helper()
@@ -98,7 +108,7 @@ func (l *ledger) judge(t *testing.T) {
 		}
 		of, what := wrong, fmt.Sprintf("%s: %s: %v", a.event, a.verb, a.err)
 		if l.may(a) {
-			of = excused
+			of, what = excused, particulars.ReplaceAllString(what, "…")
 		}
 		of[what] = append(of[what], a.ended.Sub(l.began[a.event]).Round(time.Millisecond))
 	}
@@ -117,7 +127,7 @@ func (l *ledger) judge(t *testing.T) {
 		}
 		table.WriteString(l.row(event, of[event]))
 	}
-	t.Logf("%d requests\n%s", len(l.answers), table.String())
+	t.Logf("%d requests, those that failed and were sent again among them\n%s", len(l.answers), table.String())
 }
 
 // row has the figures of an event.

@@ -47,7 +47,7 @@ type load struct {
 	working sync.WaitGroup
 }
 
-// newLoad sets people to work until finish.
+// newLoad sets people to work, before anything happens, until finish.
 func newLoad(t *testing.T, config *rest.Config) *load {
 	t.Helper()
 	config = rest.CopyConfig(config)
@@ -57,7 +57,7 @@ func newLoad(t *testing.T, config *rest.Config) *load {
 		t.Fatal(err)
 	}
 	l := &load{api: clients.CoreV1().RESTClient()}
-	l.enter("nothing")
+	l.enter(quiet)
 	ctx, stop := context.WithCancel(t.Context())
 	l.stop = stop
 	t.Cleanup(l.finish)
