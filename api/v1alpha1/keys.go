@@ -23,6 +23,10 @@ const AnnotationProvenance = "virtwright.dev/provenance"
 // its owner is gone.
 const AnnotationInstanceOf = "virtwright.dev/instance-of"
 
+// AnnotationSnapshot is on the Lease of a replica that serves: the hash of the
+// presets that it serves with.
+const AnnotationSnapshot = "virtwright.dev/snapshot"
+
 // AnnotationTemplate is on an instance that the lifecycle controller made: the
 // hash of the template that it was made of.
 const AnnotationTemplate = "virtwright.dev/template"
@@ -47,6 +51,9 @@ const ConditionReady = "Ready"
 const (
 	// ReasonCompiled stands with status True: the preset is in use.
 	ReasonCompiled = "Compiled"
+
+	// ReasonPending stands with status False: the preset is right, and replicas that the message names do not use it yet.
+	ReasonPending = "Pending"
 
 	// ReasonInvalid stands with status False: the preset cannot be right, and the message says why. Nothing of it acts.
 	ReasonInvalid = "Invalid"

@@ -10,8 +10,10 @@ import (
 
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -34,6 +36,7 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/nameindex"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
 	"github.com/virtwright/virtwright/lifecycle/presetstatus"
+	"github.com/virtwright/virtwright/lifecycle/rollcall"
 	"github.com/virtwright/virtwright/lifecycle/virtualmachine"
 	"github.com/virtwright/virtwright/webhooks"
 )
@@ -150,7 +153,7 @@ func (p *process) control(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	status := &presetstatus.Controller{Client: writer, Cache: p.presets, Lock: p.lock}
+	status := &presetstatus.Controller{Client: writer, Cache: p.presets, Lock: p.lock, Roll: p.roll()}
 	if err := status.SetupWithManager(p.manager); err != nil {
 		return err
 	}
@@ -296,6 +299,7 @@ func (p *process) managerOptions(ctx context.Context, scheme *runtime.Scheme) ct
 				&admissionregistrationv1.MutatingWebhookConfiguration{}:   ours,
 				&admissionregistrationv1.ValidatingWebhookConfiguration{}: ours,
 				&apiextensionsv1.CustomResourceDefinition{}:               {Field: fields.OneTermEqualSelector("metadata.name", webhooks.ConvertedCRD)},
+				&coordinationv1.Lease{}:                                   {Namespaces: map[string]cache.Config{o.namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{rollcall.Label: ""})}}},
 			},
 		},
 		Metrics:                 metricsserver.Options{BindAddress: o.metricsAddress},

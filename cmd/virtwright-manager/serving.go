@@ -32,6 +32,9 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 	if err := p.serveSubresources(checks); err != nil {
 		return err
 	}
+	if err := p.answer(checks); err != nil {
+		return err
+	}
 	if !p.options.registerWebhooks {
 		return nil
 	}

@@ -9,9 +9,11 @@ package presetstatus
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,6 +25,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/leadership"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
+	"github.com/virtwright/virtwright/lifecycle/rollcall"
 )
 
 // workers is how many statuses are written at once, for clusters that come up
@@ -32,16 +35,28 @@ const workers = 4
 // A Controller writes the status of presets. It alone writes the condition
 // Ready and observedGeneration, and nothing else.
 //
-// Ready speaks of this process only: its own snapshot has the generation. With
-// several serving replicas it shall wait for all of them, which is still to come.
+// Ready is True once every replica on the Roll serves with the generation, so that
+// the next machine finds the preset wherever it is made whole.
 type Controller struct {
 	Client client.Client
 	Cache  *presetcache.Cache
+	// Roll knows the replicas that serve; nil where there are none but this one.
+	Roll *rollcall.Roll
 	// Lock is held by the replica that acts; nil where there is one only.
 	Lock *leadership.Lock
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+
+	mu      sync.Mutex
+	waiting map[presetcache.Key]time.Time // since when, for replicas
 }
+
+const (
+	// again is how long to wait for replicas before looking again.
+	again = 100 * time.Millisecond
+	// hush is how long status says nothing of replicas that are late.
+	hush = 3 * time.Second
+)
 
 // SetupWithManager runs the controller, for both kinds, in the leader.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
@@ -78,18 +93,30 @@ func (c *Controller) verdicts(kind string) source.Source {
 
 func (c *Controller) reconcile(ctx context.Context, key presetcache.Key, preset v1alpha1.Preset) (reconcile.Result, error) {
 	if err := c.Client.Get(ctx, key.NamespacedName, preset); err != nil {
+		c.waits(key, nil)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	verdict, known := c.Cache.Verdict(key)
 	if !known || verdict.UID != preset.GetUID() || verdict.Generation != preset.GetGeneration() {
 		return reconcile.Result{}, nil
 	}
+	without, err := c.without(ctx, preset, verdict)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var result reconcile.Result
+	switch waited := c.waits(key, without); {
+	case len(without) > 0 && waited < hush:
+		return reconcile.Result{RequeueAfter: again}, nil
+	case len(without) > 0:
+		result.RequeueAfter = again
+	}
 	before, _ := preset.DeepCopyObject().(client.Object)
-	if !decide(preset, verdict, metav1.NewTime(c.now())) {
-		return reconcile.Result{}, nil
+	if !decide(preset, verdict, without, metav1.NewTime(c.now())) {
+		return result, nil
 	}
 	// The list of conditions is written whole, so nobody may have changed it meanwhile.
-	err := c.Client.Status().Patch(ctx, preset, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err = c.Client.Status().Patch(ctx, preset, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: 50 * time.Millisecond}, nil // the cache is behind
@@ -98,7 +125,35 @@ func (c *Controller) reconcile(ctx context.Context, key presetcache.Key, preset 
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("cannot write the status: %w", err)
 	}
-	return reconcile.Result{}, nil
+	return result, nil
+}
+
+// without are the replicas that do not serve with a generation yet. One that is
+// ready stays so: who is late then is late with another one.
+func (c *Controller) without(ctx context.Context, preset v1alpha1.Preset, verdict presetcache.Verdict) ([]string, error) {
+	ready := meta.FindStatusCondition(preset.GetStatus().Conditions, v1alpha1.ConditionReady)
+	if len(verdict.Problems) > 0 || ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == verdict.Generation {
+		return nil, nil
+	}
+	return c.Roll.Without(ctx, c.Cache.Snapshot().Hash())
+}
+
+// waits is how long a preset has waited for replicas.
+func (c *Controller) waits(key presetcache.Key, without []string) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	since, waiting := c.waiting[key]
+	switch {
+	case len(without) == 0:
+		delete(c.waiting, key)
+		return 0
+	case waiting:
+		return c.now().Sub(since)
+	case c.waiting == nil:
+		c.waiting = map[presetcache.Key]time.Time{}
+	}
+	c.waiting[key] = c.now()
+	return 0
 }
 
 func (c *Controller) now() time.Time {

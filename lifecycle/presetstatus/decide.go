@@ -20,8 +20,9 @@ const (
 )
 
 // decide brings the status of a preset in line with the verdict on its present
-// generation, and reports whether that changed anything.
-func decide(preset v1alpha1.Preset, verdict presetcache.Verdict, now metav1.Time) bool {
+// generation, which some replicas may be without, and reports whether that
+// changed anything.
+func decide(preset v1alpha1.Preset, verdict presetcache.Verdict, without []string, now metav1.Time) bool {
 	status := preset.GetStatus()
 	ready := metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompiled,
@@ -30,6 +31,8 @@ func decide(preset v1alpha1.Preset, verdict presetcache.Verdict, now metav1.Time
 	switch {
 	case len(verdict.Problems) > 0:
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalid, message(verdict.Problems)
+	case len(without) > 0:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonPending, "not in use yet by "+strings.Join(without, ", ")
 	case preset.GetSpec().Mode == v1alpha1.ModeOff:
 		ready.Message = "in use, and does nothing: mode is Off"
 	}

@@ -34,6 +34,7 @@ func TestDecide(t *testing.T) {
 		mode    v1alpha1.Mode
 		is      v1alpha1.PresetStatus
 		verdict presetcache.Verdict
+		without []string
 		want    v1alpha1.PresetStatus
 		changed bool
 	}{
@@ -44,6 +45,10 @@ func TestDecide(t *testing.T) {
 		"Off": {
 			reason: "one that is off says so", mode: v1alpha1.ModeOff, verdict: presetcache.Verdict{Generation: 1}, changed: true,
 			want: v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, noon, "Compiled", "in use, and does nothing: mode is Off")}},
+		},
+		"Late": {
+			reason: "it waits for replicas that do not use it", verdict: presetcache.Verdict{Generation: 1}, without: []string{"a", "b"}, changed: true,
+			want: v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("False", 1, noon, "Pending", "not in use yet by a, b")}},
 		},
 		"Same": {
 			reason:  "what stands there is not written again",
@@ -67,7 +72,7 @@ func TestDecide(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			preset := &v1alpha1.VirtualMachinePreset{Spec: v1alpha1.PresetSpec{Mode: tc.mode}, Status: tc.is}
-			if got := decide(preset, tc.verdict, noon); got != tc.changed {
+			if got := decide(preset, tc.verdict, tc.without, noon); got != tc.changed {
 				t.Errorf("%s: want changed %t, got %t", tc.reason, tc.changed, got)
 			}
 			if diff := cmp.Diff(tc.want, preset.Status); diff != "" {

@@ -26,6 +26,9 @@ import (
 // probePeriod is how often it is asked whether a replica is ready.
 const probePeriod = 500 * time.Millisecond
 
+// prober asks, as a kubelet does.
+var prober = &http.Client{Timeout: time.Second}
+
 // A Replica is a manager that runs as a pod of the Deployment would: when it
 // ends by itself it is started again.
 type Replica struct {
@@ -119,7 +122,7 @@ func (r *Replica) start() error {
 	}
 	r.cmd = exec.Command(Program(r.i.T, Manager), r.args...)
 	r.cmd.Stderr = r.Log
-	r.cmd.Env = append(os.Environ(), "POD_NAME="+r.name, "POD_UID="+r.name)
+	r.cmd.Env = append(os.Environ(), "POD_NAME="+r.name) // and no UID: there is no such pod
 	return r.cmd.Start()
 }
 
@@ -149,7 +152,7 @@ func (r *Replica) signal(s os.Signal, leave bool) {
 
 // Ready is nil while the replica says so.
 func (r *Replica) Ready() error {
-	response, err := http.Get("http://" + r.health + "/readyz?verbose")
+	response, err := prober.Get("http://" + r.health + "/readyz?verbose")
 	if err != nil {
 		return err
 	}
@@ -190,6 +193,15 @@ func (r *Replica) Delete() {
 
 // Kill ends a replica's process by SIGKILL. It is started again.
 func (r *Replica) Kill() { r.signal(syscall.SIGKILL, false) }
+
+// Name is the pod's.
+func (r *Replica) Name() string { return r.name }
+
+// Pause stops the process where it is, until Resume.
+func (r *Replica) Pause() { r.signal(syscall.SIGSTOP, false) }
+
+// Resume lets it go on.
+func (r *Replica) Resume() { r.signal(syscall.SIGCONT, false) }
 
 // probe makes the replica an endpoint while it is ready.
 func (r *Replica) probe(ctx context.Context) {

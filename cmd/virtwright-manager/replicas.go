@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	"github.com/virtwright/virtwright/lifecycle/rollcall"
+)
+
+// several reports whether there may be more processes than this one: who leads
+// then waits for all that serve.
+func (p *process) several() bool {
+	return p.lock != nil || !p.options.has(roleServing) || !p.options.has(roleControllers)
+}
+
+// roll is of the replicas that serve; nil where there is this one only.
+func (p *process) roll() *rollcall.Roll {
+	if !p.several() {
+		return nil
+	}
+	return &rollcall.Roll{Reader: p.manager.GetCache(), Namespace: p.options.namespace}
+}
+
+// answer adds what tells the leader which presets this replica serves with.
+func (p *process) answer(checks map[string]healthz.Checker) error {
+	if !p.several() {
+		return nil
+	}
+	name, err := replicaName()
+	if err != nil {
+		return err
+	}
+	replica := &rollcall.Replica{
+		Client: p.live, Namespace: p.options.namespace, Name: name, PodUID: types.UID(os.Getenv(podUID)),
+		Snapshot: func() string {
+			if snapshot := p.presets.Snapshot(); snapshot != nil {
+				return snapshot.Hash()
+			}
+			return ""
+		},
+	}
+	checks["rollcall"] = func(*http.Request) error { return replica.Ready() }
+	if err := p.manager.Add(replica); err != nil {
+		return fmt.Errorf("cannot add the telling of presets: %w", err)
+	}
+	return nil
+}
+
+// replicaName is the pod's, or one of this process's own.
+func replicaName() (string, error) {
+	if name := os.Getenv(podName); name != "" {
+		return name, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("cannot name this process: %w", err)
+	}
+	return strings.ToLower(strings.ReplaceAll(host, "_", "-")) + "-" + uuid.NewString()[:8], nil
+}

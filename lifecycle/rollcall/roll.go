@@ -1,0 +1,74 @@
+package rollcall
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+)
+
+// A Roll knows the replicas that are live. The zero Roll with a Reader is ready
+// to use. A nil Roll is one of no replicas but this one.
+type Roll struct {
+	// Reader reads Leases, from a cache.
+	Reader client.Reader
+	// Namespace of the replicas.
+	Namespace string
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+
+	mu   sync.Mutex
+	seen map[types.UID]sight
+}
+
+// A sight is a Lease as it was seen first: clocks of replicas may be wrong, so a
+// Lease expires when it has not changed for its duration by the clock of who looks.
+type sight struct {
+	version string
+	at      time.Time
+}
+
+// Without are the replicas that are live and do not serve with a snapshot, sorted.
+func (r *Roll) Without(ctx context.Context, snapshot string) ([]string, error) {
+	if r == nil {
+		return nil, nil
+	}
+	var leases coordinationv1.LeaseList
+	if err := r.Reader.List(ctx, &leases, client.InNamespace(r.Namespace), client.HasLabels{Label}); err != nil {
+		return nil, fmt.Errorf("cannot list the Leases of replicas: %w", err)
+	}
+	return r.without(leases.Items, snapshot), nil
+}
+
+func (r *Roll) without(leases []coordinationv1.Lease, snapshot string) []string {
+	now := time.Now
+	if r.Now != nil {
+		now = r.Now
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := map[types.UID]sight{}
+	var out []string
+	for i := range leases {
+		lease := &leases[i]
+		s, known := r.seen[lease.UID]
+		if !known || s.version != lease.ResourceVersion {
+			s = sight{lease.ResourceVersion, now()}
+		}
+		seen[lease.UID] = s
+		live := now().Sub(s.at) < leaseDuration
+		if live && lease.Annotations[v1alpha1.AnnotationSnapshot] != snapshot && lease.Spec.HolderIdentity != nil {
+			out = append(out, *lease.Spec.HolderIdentity)
+		}
+	}
+	r.seen = seen
+	slices.Sort(out)
+	return out
+}
