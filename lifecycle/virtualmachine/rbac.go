@@ -1,10 +1,13 @@
 package virtualmachine
 
-// What this package asks of API servers; the chart makes roles of it.
+// What this package asks of API servers, and others in mode standalone alone; the
+// chart makes roles of it. Finalizers are asked for by the admission plugin
+// OwnerReferencesPermissionEnforcement, where owners are to wait for what they own.
 //
 // +kubebuilder:rbac:groups=kubevirt.io,resources=virtualmachines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=kubevirt.io,resources=virtualmachines/status,verbs=patch
 // +kubebuilder:rbac:groups=kubevirt.io,resources=virtualmachines/finalizers,verbs=update
 // +kubebuilder:rbac:groups=kubevirt.io,resources=virtualmachineinstances,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=cdi.kubevirt.io,resources=datavolumes,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=kubevirt.io,resources=virtualmachineinstancepresets,verbs=list;watch
+// +kubebuilder:rbac:groups=cdi.kubevirt.io,resources=datavolumes,verbs=list;watch;create
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -22,6 +23,7 @@ import (
 type manager struct {
 	program string
 	args    []string
+	env     []string
 	webhook string
 	health  string
 	log     lockedBuffer
@@ -40,7 +42,8 @@ func newManager(program, kubeconfig string) *manager {
 		"--kubeconfig=" + kubeconfig, "--register-webhooks",
 		"--webhook-bind-address=" + webhook, "--webhook-url=https://" + webhook,
 		"--metrics-bind-address=0", "--health-probe-bind-address=" + health,
-		"--shutdown-delay=0s", "--namespace=virtwright-system", "--trusted-user=" + trusted,
+		"--shutdown-delay=0s", "--namespace=" + home, "--trusted-user=" + trusted,
+		"--leader-elect", "--cert-secret=" + home + "/virtwright-serving",
 		"--feature-gates=" + gates,
 	}}
 }
@@ -49,7 +52,8 @@ func (m *manager) start() {
 	GinkgoHelper()
 	m.log.forget()
 	m.cmd, m.ended = exec.Command(m.program, m.args...), make(chan error, 1)
-	m.cmd.Stderr = &m.log
+	m.cmd.Env = append(append(os.Environ(), "POD_NAME=virtwright-0", "POD_UID=virtwright-0"), m.env...)
+	m.cmd.Stderr = io.MultiWriter(&m.log, &heard)
 	Expect(m.cmd.Start()).To(Succeed())
 	go func(cmd *exec.Cmd, ended chan<- error) { ended <- cmd.Wait() }(m.cmd, m.ended)
 }
@@ -70,15 +74,28 @@ func (m *manager) kill() {
 // restartWith starts the manager anew with more flags, until the story ends.
 func (m *manager) restartWith(more ...string) {
 	GinkgoHelper()
-	usual := m.args
+	m.restartIn(m.env, more...)
+}
+
+// restartIn is restartWith in another environment.
+func (m *manager) restartIn(env []string, more ...string) {
+	GinkgoHelper()
+	usual, elsewhere := m.args, m.env
+	DeferCleanup(func() { // also when it does not start
+		m.env = elsewhere
+		m.restart(usual)
+	})
+	m.env = env
 	m.restart(append(slices.Clone(usual), more...))
-	DeferCleanup(m.restart, usual)
 }
 
 // restart starts the manager anew with other flags.
 func (m *manager) restart(args []string) {
 	GinkgoHelper()
 	m.args = args
+	if slices.Contains(args, "--mode=addon") {
+		m.args = append(slices.Clone(args), addon()...)
+	}
 	m.stop(syscall.SIGTERM)
 	m.start()
 	m.awaitAnswering()

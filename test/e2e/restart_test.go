@@ -46,10 +46,20 @@ var _ = Describe("The API server restarts", func() {
 		ownManager()
 		s := newStory()
 		sized := s.preset(aPreset("sized", defaultMemory))
-		Expect(here.plane.RestartAPIServer(here.ctx)).To(Succeed())
+		restartAPIServer()
 		Expect(s.create(vm("web"))).To(haveAt(memory, "2Gi"))
 		s.edit(sized, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 3Gi}}}}}}}}`)
 		Expect(s.create(vm("next"))).To(haveAt(memory, "3Gi"))
+	})
+})
+
+var _ = Describe("An API server that cannot stream lists", func() {
+	It("is asked for lists", func() {
+		ownManager()
+		s := newStory()
+		here.manager.restartIn(listing, "--subresources-bind-address="+freeAddress())
+		s.preset(aPreset("sized", defaultMemory))
+		Expect(s.create(vm("web"))).To(haveAt(memory, "2Gi"))
 	})
 })
 

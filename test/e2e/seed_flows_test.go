@@ -83,7 +83,7 @@ var _ = Describe("The developer documentation of VirtualMachines, by kubectl", f
 	})
 
 	It("defines a machine, starts it, looks at it, and stops it", func() {
-		s.runtime(standin.Delays{Shutdown: 300 * time.Millisecond})
+		s.runtime(standin.Delays{Shutdown: time.Second})
 		myvm := file("myvm.yaml", documented)
 		Expect(s.run("create -f", myvm)).To(Equal("virtualmachine.kubevirt.io/myvm created\n"))
 		vm := s.machineIs("myvm", "Stopped")

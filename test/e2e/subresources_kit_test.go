@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -18,7 +17,7 @@ import (
 
 const (
 	aggregation  = "v1.subresources.kubevirt.io"
-	aggregations = root + "/charts/virtwright/files/apiservices/" + aggregation + ".yaml"
+	aggregation3 = "v1alpha3.subresources.kubevirt.io"
 	subresources = "/apis/subresources.kubevirt.io/v1"
 	home         = "virtwright-system"
 	backend      = "virtwright-subresources"
@@ -136,19 +135,17 @@ func (s *story) runs(name, phase string) object {
 func aggregate(port string) {
 	GinkgoHelper()
 	_, _, err := here.kubectl(`
-{apiVersion: v1, kind: Namespace, metadata: {name: `+home+`}}
----
 {apiVersion: v1, kind: Service, metadata: {name: `+backend+`, namespace: `+home+`}, spec: {type: ExternalName, externalName: localhost}}
 `, "apply", "--server-side", "-f", "-")
 	Expect(err).NotTo(HaveOccurred())
-	manifest, err := os.ReadFile(aggregations)
-	Expect(err).NotTo(HaveOccurred())
-	_, _, err = here.kubectl(strings.Replace(string(manifest), "port: 443", "port: "+port, 1), "apply", "--server-side", "-f", "-")
+	manifest := here.chart("virtwright", "apiservices")
+	Expect(manifest).To(And(ContainSubstring("name: "+backend), ContainSubstring("port: 443")))
+	_, _, err = here.kubectl(strings.ReplaceAll(manifest, "port: 443", "port: "+port), "apply", "--server-side", "-f", "-")
 	Expect(err).NotTo(HaveOccurred())
 }
 
 func separate() {
-	_, _, err := here.kubectl("", "delete", "apiservice", aggregation, "--ignore-not-found")
+	_, _, err := here.kubectl("", "delete", "apiservice", aggregation, aggregation3, "--ignore-not-found")
 	Expect(err).NotTo(HaveOccurred())
 }
 
@@ -161,18 +158,16 @@ func awaitAggregated() {
 }
 
 // serveSubresources restarts the manager with the subresource API, until the
-// stories are over. It runs as a user whom it trusts, as in a pod, and leaves
-// controllers away: what is asked of them stays to be seen.
+// stories are over. It leaves controllers away: what is asked of them stays to be
+// seen.
 func serveSubresources(more ...string) (port string) {
 	GinkgoHelper()
 	ownManager()
-	kubeconfig, err := here.plane.UserKubeconfig(trusted, "system:masters")
-	Expect(err).NotTo(HaveOccurred())
 	address := freeAddress()
-	_, port, err = net.SplitHostPort(address)
+	_, port, err := net.SplitHostPort(address)
 	Expect(err).NotTo(HaveOccurred())
 	here.manager.restartWith(append([]string{
-		"--kubeconfig=" + kubeconfig, "--roles=serving",
+		"--roles=serving",
 		"--subresources-bind-address=" + address, "--subresources-service=" + home + "/" + backend,
 	}, more...)...)
 	aggregate(port)

@@ -366,7 +366,7 @@ var _ = Describe("A subresource API that nobody serves", Ordered, func() {
 			text, _, _ := here.kubectl("", "get", "namespace", s.ns, "-o", `jsonpath={.status.conditions[?(@.type=="NamespaceDeletionDiscoveryFailure")].status}`)
 			return text
 		}).Should(Equal("True"))
-		_, _, err = here.kubectl("", "delete", "apiservice", aggregation)
+		_, _, err = here.kubectl("", "delete", "apiservice", aggregation, aggregation3)
 		Expect(err).NotTo(HaveOccurred())
 		_, _, err = here.kubectl("", "wait", "--for=delete", "namespace/"+s.ns, "--timeout=60s")
 		Expect(err).NotTo(HaveOccurred())

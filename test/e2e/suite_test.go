@@ -32,10 +32,13 @@ var _ = BeforeSuite(func() {
 		here = visit(ctx, path)
 		return
 	}
-	here = found(ctx)
+	programs := build()
+	buildHelm(programs)
+	here = found(ctx, programs)
 })
 
 var _ = ReportAfterEach(func(report SpecReport) {
+	failed = failed || report.Failed()
 	if report.Failed() && here != nil && here.manager != nil {
 		GinkgoWriter.Printf("log of the manager in this story:\n%s\n", here.manager.log.sinceMark())
 	}

@@ -22,8 +22,6 @@ const (
 	crds = root + "/charts/virtwright/files/crds"
 	// trusted is a user whom the suite's own manager trusts.
 	trusted = "e2e:trusted-controller"
-	// ourselves is whom the suite's own manager runs as.
-	ourselves = "system:serviceaccount:virtwright-system:virtwright-manager"
 	// collector is a user whom every manager trusts.
 	collector = "system:serviceaccount:kube-system:generic-garbage-collector"
 )
@@ -42,6 +40,10 @@ type world struct {
 	// plane and manager are nil in a cluster that was there before.
 	plane   *controlplane.ControlPlane
 	manager *manager
+	// rights are the manifests of what users of managers may do.
+	rights map[string]string
+	// unauthorized is when the API server knew of no rights.
+	unauthorized []span
 }
 
 // visit is a cluster where virtwright is installed.
@@ -63,10 +65,9 @@ func visit(ctx context.Context, kubeconfig string) *world {
 }
 
 // found makes a cluster and starts a manager in it.
-func found(ctx context.Context) *world {
+func found(ctx context.Context, programs string, apiServerArgs ...string) *world {
 	GinkgoHelper()
-	programs := build()
-	plane, err := controlplane.Start(ctx, controlplane.Options{Audit: true})
+	plane, err := controlplane.Start(ctx, controlplane.Options{Audit: true, APIServerArgs: append(apiServerArgs, "--audit-policy-file="+auditPolicy(programs))})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(plane.Stop)
 	Expect(plane.InstallCRDs(ctx, crds)).To(Succeed())
@@ -74,9 +75,8 @@ func found(ctx context.Context) *world {
 	w.kubectl = func(stdin string, args ...string) (string, string, error) {
 		return plane.Kubectl(ctx, stdin, args...)
 	}
-	kubeconfig, err := plane.UserKubeconfig(ourselves, "system:masters", "system:serviceaccounts")
-	Expect(err).NotTo(HaveOccurred())
-	w.manager = newManager(programs+"/virtwright-manager", kubeconfig)
+	w.employ()
+	w.manager = newManager(programs+"/virtwright-manager", w.as(ourselves))
 	DeferCleanup(w.manager.kill)
 	w.manager.start()
 	w.manager.awaitServing()

@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// A right is to do one thing: with anything of a resource, where no name is given,
+// and everywhere, where no namespace is.
+type right struct{ verb, resource, name, namespace string }
+
+// String is the right in words, without a namespace.
+func (r right) String() string {
+	return strings.TrimSuffix(strings.TrimPrefix(r.verb+" "+r.resource+" "+r.name, " "), " ")
+}
+
+// covers reports whether a right lets somebody do something.
+func (r right) covers(done right) bool {
+	return r.verb == done.verb && r.resource == done.resource && (r.name == "" || r.name == done.name) && (r.namespace == "" || r.namespace == done.namespace)
+}
+
+// rightsIn are those of the roles in manifests, in order.
+func rightsIn(manifests string) []right {
+	GinkgoHelper()
+	var out []right
+	for document := range strings.SplitSeq(manifests, "\n---\n") {
+		var role rbacv1.Role // or ClusterRole, which is of the same form
+		Expect(yaml.Unmarshal([]byte(document), &role)).To(Succeed())
+		for i := range role.Rules {
+			Expect(role.Rules[i].NonResourceURLs).To(BeEmpty())
+			out = append(out, rightsOf(&role.Rules[i], role.Namespace)...)
+		}
+	}
+	slices.SortFunc(out, func(a, b right) int {
+		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.String(), b.String()))
+	})
+	return slices.Compact(out)
+}
+
+func rightsOf(rule *rbacv1.PolicyRule, namespace string) []right {
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var out []right
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			for _, name := range names {
+				for _, verb := range rule.Verbs {
+					out = append(out, right{verb, strings.TrimPrefix(group+"/"+resource, "/"), name, namespace})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// A practice is what a user did, and what he asked for and was denied.
+type practice struct {
+	done   map[right]bool
+	denied []string
+}
+
+// practices are those of users, by the audit log.
+func practices(users ...string) map[string]*practice {
+	GinkgoHelper()
+	out := map[string]*practice{}
+	for _, user := range users {
+		out[user] = &practice{done: map[right]bool{}}
+	}
+	logs, err := filepath.Glob(strings.TrimSuffix(here.plane.AuditLog(), ".log") + "*.log") // those that are full, too
+	Expect(err).NotTo(HaveOccurred())
+	for _, log := range logs {
+		content, err := os.ReadFile(log)
+		Expect(err).NotTo(HaveOccurred())
+		for line := range bytes.Lines(content) {
+			var e auditv1.Event
+			if json.Unmarshal(line, &e) != nil { // not written yet
+				continue
+			}
+			if by := out[e.User.Username]; by != nil && e.ObjectRef != nil {
+				by.add(&e)
+			}
+		}
+	}
+	return out
+}
+
+func (p *practice) add(e *auditv1.Event) {
+	resource := e.ObjectRef.Resource
+	if e.ObjectRef.APIGroup != "" {
+		resource = e.ObjectRef.APIGroup + "/" + resource
+	}
+	if e.ObjectRef.Subresource != "" {
+		resource += "/" + e.ObjectRef.Subresource
+	}
+	r, at := right{e.Verb, resource, e.ObjectRef.Name, e.ObjectRef.Namespace}, e.RequestReceivedTimestamp.Time
+	switch {
+	case e.Annotations["authorization.k8s.io/decision"] == "allow":
+		if !strings.Contains(e.RequestURI, "force=true") { // which is the registering of webhooks
+			p.done[r] = true
+		}
+	case !slices.ContainsFunc(here.unauthorized, func(s span) bool { return s.includes(at) }):
+		p.denied = append(p.denied, fmt.Sprintf("%s %s in namespace %q", at.Format(time.TimeOnly), r, r.namespace))
+	}
+}
+
+// unused are rights that were never made use of.
+func (p *practice) unused(given []right) []string {
+	var out []string
+	for _, r := range given {
+		used := false
+		for done := range p.done {
+			used = used || r.covers(done)
+		}
+		if !used {
+			out = append(out, r.String())
+		}
+	}
+	return out
+}
+
+// Why a right is given of which a suite need not make use.
+const (
+	fresh   = "of a namespace that is newer than the cache"
+	judged  = "an admission plugin asks whether there is this right, in a story of its own: no request is made"
+	held    = "the lease is there already, of the suite's other manager"
+	renewal = "certificates are renewed after months"
+	// superfluous are what the chart's template need not give.
+	superfluous = "nothing needs it in this mode"
+)
+
+// exceptions are such rights, of users.
+var exceptions = map[string]map[string]string{
+	ourselves: {
+		"get namespaces": fresh,
+		"update kubevirt.io/virtualmachines/finalizers": judged,
+		"patch events.k8s.io/events":                    superfluous,
+	},
+	besideKubeVirt: {
+		"get namespaces":                          fresh,
+		"create coordination.k8s.io/leases":       held,
+		"update secrets addon-virtwright-serving": renewal,
+		"patch events.k8s.io/events":              superfluous,
+		"get apiextensions.k8s.io/customresourcedefinitions virtualmachines.kubevirt.io":   superfluous,
+		"list apiextensions.k8s.io/customresourcedefinitions virtualmachines.kubevirt.io":  superfluous,
+		"watch apiextensions.k8s.io/customresourcedefinitions virtualmachines.kubevirt.io": superfluous,
+		"patch apiextensions.k8s.io/customresourcedefinitions virtualmachines.kubevirt.io": superfluous,
+		"get apiregistration.k8s.io/apiservices":                                           superfluous,
+		"list apiregistration.k8s.io/apiservices":                                          superfluous,
+		"watch apiregistration.k8s.io/apiservices":                                         superfluous,
+		"patch apiregistration.k8s.io/apiservices v1.subresources.kubevirt.io":             superfluous,
+		"patch apiregistration.k8s.io/apiservices v1alpha3.subresources.kubevirt.io":       superfluous,
+	},
+}
+
+// failed is whether some story has: not everything may have been seen.
+var failed bool
+
+// toldAll reports whether all stories were told, and to their ends.
+func toldAll() bool {
+	suite, _ := GinkgoConfiguration()
+	return !failed && len(slices.Concat(suite.FocusStrings, suite.SkipStrings, suite.FocusFiles, suite.SkipFiles)) == 0 && suite.LabelFilter == ""
+}
+
+// What managers ask of API servers is what the chart lets them, no less and no more.
+var _ = AfterSuite(func() {
+	if here == nil || here.plane == nil {
+		return
+	}
+	var problems []string
+	for user, p := range practices(ourselves, besideKubeVirt) {
+		for _, one := range p.denied {
+			problems = append(problems, user+" lacks: "+one)
+		}
+		for _, one := range p.unused(rightsIn(here.rights[user])) {
+			if toldAll() && exceptions[user][one] == "" {
+				problems = append(problems, user+" makes no use of: "+one)
+			}
+		}
+	}
+	Expect(problems).To(BeEmpty())
+})
