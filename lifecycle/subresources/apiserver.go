@@ -3,6 +3,7 @@ package subresources
 import (
 	"crypto/tls"
 	"net"
+	"net/http"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,6 +45,14 @@ func (s *Server) assemble(listener net.Listener, proxy *frontProxy) (*genericapi
 	c.ExternalAddress = listener.Addr().String()
 	c.SecureServing = &genericapiserver.SecureServingInfo{
 		Listener: listener, Cert: &certificate{current: s.options.Certificate}, ClientCA: proxy, MinTLSVersion: tls.VersionTLS13,
+		// Connections of HTTP/2 end while requests are under way that nobody can
+		// send again, and keep an API server with one replica.
+		DisableHTTP2: true,
+	}
+	if s.options.Outermost != nil {
+		c.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
+			return s.options.Outermost(genericapiserver.DefaultBuildHandlerChain(h, c))
+		}
 	}
 	var err error
 	c.Authentication.RequestHeaderConfig = proxy.config()

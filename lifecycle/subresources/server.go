@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,8 @@ type Options struct {
 	Version version.Info
 	// Presets are for expanding machines.
 	Presets Presets
+	// Outermost wraps what answers; nil leaves it as it is.
+	Outermost func(http.Handler) http.Handler
 }
 
 // A Server serves the group. Make one with New.

@@ -3,6 +3,7 @@ package soak
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -89,6 +90,7 @@ func (r *deployed) defaults() {
 			r.exec("pkill", "-TERM", "--exact", "kube-apiserver")
 			r.eventually(func() error { return r.api("Terminating", false) })
 			r.eventually(func() error { return r.api("ready", true) })
+			r.eventually(func() error { return r.inCluster() })
 			l.isBack()
 		}},
 		{killed, func() { r.exec("pkill", "-KILL", "--oldest", "--full", "^/virtwright-manager") }},
@@ -147,6 +149,16 @@ func (r *deployed) api(what string, ready bool) error {
 	if (err == nil) != ready {
 		return fmt.Errorf("the API server is not %s: %w", what, err)
 	}
+	return nil
+}
+
+// inCluster is nil when pods can reach the API server again, too.
+func (r *deployed) inCluster() error {
+	addresses := r.kubectl("", "get", "endpointslices", "kubernetes", "-n", "default", "-o", "jsonpath={.endpoints[*].addresses[*]}")
+	if addresses == "" {
+		return errors.New("the Service kubernetes has no endpoint yet")
+	}
+	time.Sleep(short) // until nodes know
 	return nil
 }
 

@@ -29,7 +29,7 @@ const (
 	// home is the namespace of their machines.
 	home = "soak"
 	// patience is how long they try one request again.
-	patience = time.Minute
+	patience = 5 * time.Minute
 )
 
 // sparse is what people write.
@@ -148,12 +148,27 @@ func (l *load) ask(ctx context.Context, verb string, request *rest.Request) ([]b
 func explained(err error, content []byte) error {
 	var status metav1.Status
 	switch {
-	case err == nil || len(content) == 0:
-		return err
+	case err == nil:
+		return nil
+	case len(content) == 0:
+		return fmt.Errorf("%w: %s", err, serverText(err))
 	case json.Unmarshal(content, &status) == nil && status.Kind == "Status":
 		return apierrors.FromObject(&status)
 	}
 	return fmt.Errorf("%w: %s", err, bytes.TrimSpace(content))
+}
+
+// serverText is what a server that is no API server said, if it is known.
+func serverText(err error) string {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || status.ErrStatus.Details == nil {
+		return ""
+	}
+	var out []string
+	for _, cause := range status.ErrStatus.Details.Causes {
+		out = append(out, cause.Message)
+	}
+	return strings.Join(out, "; ")
 }
 
 // answered reports whether that is an answer of somebody who knows the machine.
