@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"net/url"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +36,9 @@ type Injector struct {
 	CRDs []string
 	// APIServices are names of APIServices that this process serves.
 	APIServices []string
+	// Hosts are the names by which API servers call this process: what leads
+	// elsewhere is left alone.
+	Hosts []string
 	// Bundle returns what to write, in PEM; nil as long as there is nothing.
 	Bundle func() []byte
 	// Interval between two looks at Bundle; one minute by default. It must be
@@ -82,7 +87,7 @@ func (i *Injector) inject(ctx context.Context, req reconcile.Request, into clien
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	changed := into.DeepCopyObject().(client.Object)
-	if trust(changed, bundle) {
+	if trust(changed, i.Hosts, bundle) {
 		// The list of webhooks is written whole, so nobody may have changed it meanwhile.
 		patch := client.MergeFromWithOptions(into, client.MergeFromWithOptimisticLock{})
 		err := i.Client.Patch(ctx, changed, patch)
@@ -113,17 +118,18 @@ func APIService() *unstructured.Unstructured {
 	return empty
 }
 
-// trust writes a bundle into a configuration, and reports whether it had another.
-func trust(of client.Object, bundle []byte) bool {
+// trust writes a bundle into what leads to hosts, and reports whether it had
+// another there.
+func trust(of client.Object, hosts []string, bundle []byte) bool {
 	if service, ok := of.(*unstructured.Unstructured); ok {
 		encoded := base64.StdEncoding.EncodeToString(bundle)
-		if is, _, err := unstructured.NestedString(service.Object, "spec", "caBundle"); err == nil && is == encoded {
+		if is, _, err := unstructured.NestedString(service.Object, "spec", "caBundle"); !slices.Contains(hosts, aggregated(service)) || err == nil && is == encoded {
 			return false
 		}
 		return unstructured.SetNestedField(service.Object, encoded, "spec", "caBundle") == nil
 	}
 	differs := false
-	for _, trusted := range bundles(of) {
+	for _, trusted := range bundles(of, hosts) {
 		if !bytes.Equal(*trusted, bundle) {
 			*trusted, differs = bundle, true
 		}
@@ -131,22 +137,63 @@ func trust(of client.Object, bundle []byte) bool {
 	return differs
 }
 
-// bundles are what API servers trust for each webhook of a configuration.
-func bundles(of client.Object) []*[]byte {
+// bundles are what API servers trust for each webhook of a configuration that
+// leads to one of hosts. Others are somebody else's, as when KubeVirt has been
+// installed since.
+func bundles(of client.Object, hosts []string) []*[]byte {
 	var out []*[]byte
+	add := func(bundle *[]byte, service types.NamespacedName, at *string) {
+		if slices.Contains(hosts, host(service, at)) {
+			out = append(out, bundle)
+		}
+	}
+	webhook := func(to *admissionregistrationv1.WebhookClientConfig) {
+		var service types.NamespacedName
+		if to.Service != nil {
+			service = types.NamespacedName{Namespace: to.Service.Namespace, Name: to.Service.Name}
+		}
+		add(&to.CABundle, service, to.URL)
+	}
 	switch of := of.(type) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:
 		for at := range of.Webhooks {
-			out = append(out, &of.Webhooks[at].ClientConfig.CABundle)
+			webhook(&of.Webhooks[at].ClientConfig)
 		}
 	case *admissionregistrationv1.ValidatingWebhookConfiguration:
 		for at := range of.Webhooks {
-			out = append(out, &of.Webhooks[at].ClientConfig.CABundle)
+			webhook(&of.Webhooks[at].ClientConfig)
 		}
 	case *apiextensionsv1.CustomResourceDefinition:
 		if c := of.Spec.Conversion; c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil {
-			out = append(out, &c.Webhook.ClientConfig.CABundle)
+			var service types.NamespacedName
+			to := c.Webhook.ClientConfig
+			if to.Service != nil {
+				service = types.NamespacedName{Namespace: to.Service.Namespace, Name: to.Service.Name}
+			}
+			add(&to.CABundle, service, to.URL)
 		}
 	}
 	return out
+}
+
+// host is the name by which API servers call a Service, or a URL.
+func host(service types.NamespacedName, at *string) string {
+	if service.Name != "" {
+		return service.Name + "." + service.Namespace + ".svc"
+	}
+	if at == nil {
+		return ""
+	}
+	parsed, err := url.Parse(*at)
+	if err != nil {
+		return ""
+	}
+	return parsed.Hostname()
+}
+
+// aggregated is the name by which API servers call what an APIService leads to.
+func aggregated(service *unstructured.Unstructured) string {
+	namespace, _, _ := unstructured.NestedString(service.Object, "spec", "service", "namespace")
+	name, _, _ := unstructured.NestedString(service.Object, "spec", "service", "name")
+	return host(types.NamespacedName{Namespace: namespace, Name: name}, nil)
 }

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // issued is what somebody provides: what an Authority of ours would make.
@@ -79,9 +82,50 @@ func TestSigns(t *testing.T) {
 	if signs(b.Bundle(), serving) || signs(nil, serving) {
 		t.Error("another authority should be none")
 	}
-	config := &admissionregistrationv1.MutatingWebhookConfiguration{Webhooks: []admissionregistrationv1.MutatingWebhook{{}, {}}}
-	if got := len(bundlesOf(config)); got != 2 {
-		t.Errorf("found %d bundles, want 2", got)
+}
+
+// Only what leads to this process is its own: who else converts, or serves, has
+// an authority of its own.
+func TestBundlesAreOurs(t *testing.T) {
+	hosts, url := []string{"us.system.svc", "192.0.2.1"}, "https://192.0.2.1:9443/x"
+	service := func(name string) admissionregistrationv1.WebhookClientConfig {
+		return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "system", Name: name}}
+	}
+	crd := func(name string) *apiextensionsv1.CustomResourceDefinition {
+		out := &apiextensionsv1.CustomResourceDefinition{}
+		out.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Webhook: &apiextensionsv1.WebhookConversion{
+			ClientConfig: &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: "system", Name: name}},
+		}}
+		return out
+	}
+	api := func(name string) *unstructured.Unstructured {
+		out := APIService()
+		_ = unstructured.SetNestedStringMap(out.Object, map[string]string{"namespace": "system", "name": name}, "spec", "service")
+		return out
+	}
+	cases := map[string]struct {
+		of   client.Object
+		want int
+	}{
+		"webhooks": {&admissionregistrationv1.MutatingWebhookConfiguration{Webhooks: []admissionregistrationv1.MutatingWebhook{
+			{ClientConfig: service("us")}, {ClientConfig: service("them")}, {ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url}},
+		}}, 2},
+		"conversion by us":   {crd("us"), 1},
+		"conversion by them": {crd("them"), 0},
+		"no conversion":      {&apiextensionsv1.CustomResourceDefinition{}, 0},
+		"API of ours":        {api("us"), 1},
+		"API of theirs":      {api("them"), 0},
+	}
+	for name, tc := range cases {
+		if got := len(bundlesOf(tc.of, hosts)); got != tc.want {
+			t.Errorf("%s: found %d bundles, want %d", name, got, tc.want)
+		}
+		if changed := trust(tc.of, hosts, []byte("new")); changed != (tc.want > 0) {
+			t.Errorf("%s: written %t", name, changed)
+		}
+		if trust(tc.of, hosts, []byte("new")) {
+			t.Errorf("%s: written twice", name)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -29,6 +30,9 @@ type Trust struct {
 	CRDs []string
 	// APIServices are names of APIServices that this process serves.
 	APIServices []string
+	// Hosts are the names by which API servers call this process: what leads
+	// elsewhere is not looked at.
+	Hosts []string
 	// Certificate returns what is served.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 }
@@ -74,7 +78,7 @@ func (t *Trust) check(ctx context.Context, kind, name string, into client.Object
 	if err != nil {
 		return err
 	}
-	for _, bundle := range bundlesOf(into) {
+	for _, bundle := range bundlesOf(into, t.Hosts) {
 		if len(bundle) == 0 {
 			return fmt.Errorf("%s %s has no CA bundle, so API servers cannot call", kind, name)
 		}
@@ -85,9 +89,12 @@ func (t *Trust) check(ctx context.Context, kind, name string, into client.Object
 	return nil
 }
 
-// bundlesOf are the bundles in an object, decoded.
-func bundlesOf(of client.Object) [][]byte {
+// bundlesOf are the bundles in an object for what leads to hosts, decoded.
+func bundlesOf(of client.Object, hosts []string) [][]byte {
 	if service, ok := of.(*unstructured.Unstructured); ok {
+		if !slices.Contains(hosts, aggregated(service)) {
+			return nil
+		}
 		text, _, _ := unstructured.NestedString(service.Object, "spec", "caBundle")
 		bundle, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {
@@ -96,7 +103,7 @@ func bundlesOf(of client.Object) [][]byte {
 		return [][]byte{bundle}
 	}
 	var out [][]byte
-	for _, bundle := range bundles(of) {
+	for _, bundle := range bundles(of, hosts) {
 		out = append(out, *bundle)
 	}
 	return out

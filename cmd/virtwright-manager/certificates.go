@@ -56,12 +56,12 @@ func (p *process) newAuthority() certificates {
 // certify adds what keeps API servers trusting the certificate, and what sees
 // whether they do. cert-manager injects its own authorities.
 func (p *process) certify(ctx context.Context, checks map[string]healthz.Checker, addon bool) error {
-	trust := &certs.Trust{Client: p.live, Names: []string{webhooks.ConfigurationName}, Certificate: p.authority.GetCertificate}
+	trust := &certs.Trust{Client: p.live, Names: []string{webhooks.ConfigurationName}, Hosts: p.options.calledNames(), Certificate: p.authority.GetCertificate}
 	if !addon {
 		trust.CRDs, trust.APIServices = []string{webhooks.ConvertedCRD}, p.options.subresources.services()
 	}
 	if p.options.certMode != certManager {
-		injector := &certs.Injector{Client: p.manager.GetClient(), Names: trust.Names, CRDs: trust.CRDs, APIServices: trust.APIServices, Bundle: p.authority.Bundle, Interval: p.options.lifetimes.Interval()}
+		injector := &certs.Injector{Client: p.manager.GetClient(), Names: trust.Names, CRDs: trust.CRDs, APIServices: trust.APIServices, Hosts: trust.Hosts, Bundle: p.authority.Bundle, Interval: p.options.lifetimes.Interval()}
 		if err := injector.SetupWithManager(p.manager); err != nil {
 			return err
 		}
