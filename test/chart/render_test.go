@@ -52,6 +52,9 @@ func TestRender(t *testing.T) {
 			r.reachServices()
 			r.knowFlags(flags)
 			r.arePlacedSafely()
+			for _, o := range slices.Concat(r.of("Job"), r.of("Pod")) {
+				r.isPlacedAs(o, r.of("Deployment")[0])
+			}
 			r.retireTheirCRD()
 			for _, o := range objects {
 				if text := fmt.Sprint(o.Object); strings.Contains(text, "@NAMESPACE@") || strings.Contains(text, "@TRUSTED@") || strings.Contains(text, "@SERVICE@") {
@@ -238,7 +241,6 @@ func (r rendered) retireTheirCRD() {
 		r.Fatalf("conversion by a webhook: %t; hooks (-want +got):\n%s", converts, diff)
 	}
 	job := r.of("Job")[0]
-	r.isPlacedAs(job, r.of("Deployment")[0])
 	for _, field := range []string{"backoffLimit", "activeDeadlineSeconds"} {
 		if _, found, _ := unstructured.NestedFieldNoCopy(job.Object, "spec", field); !found {
 			r.Errorf("%s has no %s: who uninstalls would wait for long", job.GetName(), field)
@@ -263,6 +265,9 @@ func (r rendered) isPlacedAs(o, manager *unstructured.Unstructured) {
 		}
 	}
 	labels, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
+	if o.GetKind() == "Pod" {
+		labels = o.GetLabels()
+	}
 	selected, _, _ := unstructured.NestedStringMap(manager.Object, "spec", "selector", "matchLabels")
 	if name := "app.kubernetes.io/name"; labels[name] == selected[name] {
 		r.Errorf("%s would be taken for a replica", o.GetName())

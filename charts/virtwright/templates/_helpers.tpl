@@ -60,3 +60,39 @@ cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "virtwright.
 {{- if $annotations }}{{ $_ := set $metadata "annotations" $annotations }}{{ end }}
 {{- toYaml .object }}
 {{- end }}
+
+{{- /* Where any pod of the chart runs, and as whom. */ -}}
+{{- define "virtwright.placement" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  seccompProfile: {type: RuntimeDefault}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* The image of any container of the chart, what it gets, and what it may. */ -}}
+{{- define "virtwright.container" -}}
+image: {{ include "virtwright.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+resources:
+  {{- toYaml .Values.resources | nindent 2 }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+{{- end }}
