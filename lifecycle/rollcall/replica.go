@@ -108,7 +108,7 @@ func (r *Replica) tell(ctx context.Context, snapshot string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewPeriod)
 	defer cancel()
-	if err := r.Client.Apply(ctx, lease, client.FieldOwner(fieldOwner), client.ForceOwnership); err != nil {
+	if err := r.Client.Apply(ctx, lease, client.FieldOwner(fieldOwner)); err != nil {
 		return fmt.Errorf("cannot write Lease %s/%s: %w", r.Namespace, leaseName(r.Name), err)
 	}
 	return nil

@@ -139,8 +139,6 @@ const (
 	judged  = "an admission plugin asks whether there is this right, in a story of its own: no request is made"
 	held    = "the lease is there already, of the suite's other manager"
 	renewal = "certificates are renewed after months"
-	// superfluous are what the chart's template need not give.
-	superfluous = "nothing needs it in this mode"
 )
 
 // exceptions are such rights, of users.
@@ -148,22 +146,12 @@ var exceptions = map[string]map[string]string{
 	ourselves: {
 		"get namespaces": fresh,
 		"update kubevirt.io/virtualmachines/finalizers": judged,
-		"patch events.k8s.io/events":                    superfluous,
 	},
 	besideKubeVirt: {
 		"get namespaces":                          fresh,
-		"create coordination.k8s.io/leases":       held,
+		"list coordination.k8s.io/leases":         held,
+		"watch coordination.k8s.io/leases":        held,
 		"update secrets addon-virtwright-serving": renewal,
-		"patch events.k8s.io/events":              superfluous,
-		"get apiextensions.k8s.io/customresourcedefinitions virtualmachines.kubevirt.io":   superfluous,
-		"list apiextensions.k8s.io/customresourcedefinitions virtualmachines.kubevirt.io":  superfluous,
-		"watch apiextensions.k8s.io/customresourcedefinitions virtualmachines.kubevirt.io": superfluous,
-		"patch apiextensions.k8s.io/customresourcedefinitions virtualmachines.kubevirt.io": superfluous,
-		"get apiregistration.k8s.io/apiservices":                                           superfluous,
-		"list apiregistration.k8s.io/apiservices":                                          superfluous,
-		"watch apiregistration.k8s.io/apiservices":                                         superfluous,
-		"patch apiregistration.k8s.io/apiservices v1.subresources.kubevirt.io":             superfluous,
-		"patch apiregistration.k8s.io/apiservices v1alpha3.subresources.kubevirt.io":       superfluous,
 	},
 }
 
