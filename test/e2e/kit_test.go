@@ -146,6 +146,19 @@ func (s *story) tryKubectl(stdin string, args ...string) (stdout, stderr string,
 	return here.kubectl(stdin, append([]string{"--namespace=" + s.ns}, args...)...)
 }
 
+// replace replaces an object, again where a controller has written its status
+// between kubectl's two requests.
+func (s *story) replace(manifest string) {
+	GinkgoHelper()
+	Eventually(func() error {
+		_, _, err := s.tryKubectl(manifest, "replace", "-f", "-")
+		if err != nil && !strings.Contains(err.Error(), "(Conflict)") {
+			return StopTrying("it is refused").Wrap(err)
+		}
+		return err
+	}).Should(Succeed())
+}
+
 // preset creates a preset, waits until it is in use, and removes it after the
 // story. A cluster preset acts in the story's namespace only, unless it says
 // otherwise.
