@@ -111,7 +111,12 @@ var epoch = time.Now()
 // had; zero where nobody tells.
 func (f *fleet) used(b *testing.B, pid int) time.Duration {
 	b.Helper()
-	pids := append(slices.Collect(maps.Values(f.plane.PIDs())), pid)
+	return used(b, append(slices.Collect(maps.Values(f.plane.PIDs())), pid)...)
+}
+
+// used is how much processor time processes have had; zero where nobody tells.
+func used(b *testing.B, pids ...int) time.Duration {
+	b.Helper()
 	ticks := 0
 	for _, pid := range pids {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

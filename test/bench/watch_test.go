@@ -59,17 +59,24 @@ func (f *fleet) makeRunning(b *testing.B) {
 	b.Helper()
 	vm := realistic(b)
 	like := func(int) *unstructured.Unstructured { return vm.DeepCopy() }
-	f.create(b, "sample", 1, like)
+	l := f.sample(b, vm)
+	vms := f.create(b, "running", b.N, like)
+	if err := inParallel(b.Context(), b.N, func(ctx context.Context, i int) error { return f.start(ctx, vms[i], l) }); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// sample learns what the controller makes of a VM, with an instance that runs.
+func (f *fleet) sample(b *testing.B, vm *unstructured.Unstructured) launch {
+	b.Helper()
+	f.create(b, "sample", 1, func(int) *unstructured.Unstructured { return vm.DeepCopy() })
 	m := f.startManager(b)
 	m.awaitIdle(b, 1, time.Minute)
 	m.stop(b)
 	l := f.learn(b, "sample", "vm-0")
 	f.clear(b, "sample")
 	l.instance.Object["status"] = presettest.Object(presettest.JSON(runningStatus))
-	vms := f.create(b, "running", b.N, like)
-	if err := inParallel(b.Context(), b.N, func(ctx context.Context, i int) error { return f.start(ctx, vms[i], l) }); err != nil {
-		b.Fatal(err)
-	}
+	return l
 }
 
 // runningStatus is what a node says of an instance.
