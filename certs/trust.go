@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -119,6 +120,10 @@ func signs(bundle []byte, serving *tls.Certificate) bool {
 			between.AddCert(cert)
 		}
 	}
-	_, err := serving.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: serving.Leaf.NotBefore})
-	return err == nil
+	// An authority that was renewed with its key is younger than what it signed,
+	// and one that has expired is older.
+	return slices.ContainsFunc([]time.Time{serving.Leaf.NotBefore, time.Now(), serving.Leaf.NotAfter}, func(at time.Time) bool {
+		_, err := serving.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: at})
+		return err == nil
+	})
 }

@@ -23,9 +23,9 @@ const AnnotationProvenance = "virtwright.dev/provenance"
 // its owner is gone.
 const AnnotationInstanceOf = "virtwright.dev/instance-of"
 
-// AnnotationSnapshot is on the Lease of a replica that serves: the hash of the
-// presets that it serves with.
-const AnnotationSnapshot = "virtwright.dev/snapshot"
+// AnnotationServing is on the Lease of a replica that serves: a hash of the
+// generations of the presets that it serves with.
+const AnnotationServing = "virtwright.dev/serving"
 
 // AnnotationTemplate is on an instance that the lifecycle controller made: the
 // hash of the template that it was made of.

@@ -32,7 +32,7 @@ func await(ctx context.Context, try func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return err
+			return ctx.Err()
 		case <-time.After(awaitPeriod):
 		}
 	}

@@ -66,7 +66,7 @@ func run(args []string) int {
 	case o.retire:
 		return once(retire(ctx, o, os.Stdout))
 	}
-	if err := start(ctx, o, stop); err != nil {
+	if err := start(ctx, o, stop); err != nil && !errors.Is(err, context.Canceled) {
 		log.Error(err, "Cannot go on")
 		return 1
 	}

@@ -159,7 +159,7 @@ func (p *process) control(ctx context.Context) error {
 	}
 	conflicts := &nameconflict.Controller{
 		Client: writer, Live: p.live, Index: p.names, Lock: p.lock,
-		Conditions: p.options.mode == modeStandalone, Metrics: nameconflict.NewMetrics(metrics.Registry),
+		Conditions: p.options.mode == modeStandalone, Metrics: nameconflict.NewMetrics(metrics.Registry, p.lock.Leads),
 	}
 	if err := conflicts.SetupWithManager(p.manager); err != nil || p.options.mode != modeStandalone {
 		return err // beside KubeVirt its controller keeps running state
@@ -257,16 +257,14 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	}
 	p.authority = p.newAuthority()
 	err = await(ctx, func() (err error) {
-		if p.user, err = whoami(ctx, p.live); err != nil {
-			return err
-		}
-		if p.manager, err = ctrl.NewManager(config, p.managerOptions(ctx, scheme)); err != nil {
-			return fmt.Errorf("cannot make a manager: %w", err)
-		}
-		return nil
+		p.user, err = whoami(ctx, p.live)
+		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	if p.manager, err = ctrl.NewManager(config, p.managerOptions(ctx, scheme)); err != nil {
+		return nil, fmt.Errorf("cannot make a manager: %w", err)
 	}
 	p.presets = &presetcache.Cache{
 		Informers: p.manager.GetCache(), Legacy: o.mode == modeStandalone, Metrics: presetcache.NewMetrics(metrics.Registry),

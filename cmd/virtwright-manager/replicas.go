@@ -24,32 +24,27 @@ func (p *process) roll() *rollcall.Roll {
 	if !p.several() {
 		return nil
 	}
-	return &rollcall.Roll{Reader: p.manager.GetCache(), Namespace: p.options.namespace}
+	return &rollcall.Roll{Reader: p.manager.GetCache(), Live: p.live, Namespace: p.options.namespace}
 }
 
-// answer adds what tells the leader which presets this replica serves with.
-func (p *process) answer(checks map[string]healthz.Checker) error {
+// answer adds what tells the leader which presets this replica serves with, and
+// returns what must be around what answers.
+func (p *process) answer(checks map[string]healthz.Checker) (func(http.Handler) http.Handler, error) {
 	if !p.several() {
-		return nil
+		return func(h http.Handler) http.Handler { return h }, nil
 	}
 	name, err := replicaName()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	replica := &rollcall.Replica{
-		Client: p.live, Namespace: p.options.namespace, Name: name, PodUID: types.UID(os.Getenv(podUID)),
-		Snapshot: func() string {
-			if snapshot := p.presets.Snapshot(); snapshot != nil {
-				return snapshot.Hash()
-			}
-			return ""
-		},
+		Client: p.live, Namespace: p.options.namespace, Name: name, PodUID: types.UID(os.Getenv(podUID)), Presets: p.presets.Generations,
 	}
 	checks["rollcall"] = func(*http.Request) error { return replica.Ready() }
 	if err := p.manager.Add(replica); err != nil {
-		return fmt.Errorf("cannot add the telling of presets: %w", err)
+		return nil, fmt.Errorf("cannot add the telling of presets: %w", err)
 	}
-	return nil
+	return replica.Handler, nil
 }
 
 // replicaName is the pod's, or one of this process's own.

@@ -20,7 +20,11 @@ import (
 // serve adds the role serving and what must hold before it is ready.
 func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) error {
 	guard := protection.Guard{Trusted: trustedUsers(p.user, p.options), Addon: p.options.mode == modeAddon}
-	if err := p.handle(ctx, guard); err != nil {
+	around, err := p.answer(checks)
+	if err != nil {
+		return err
+	}
+	if err := p.handle(ctx, guard, around); err != nil {
 		return err
 	}
 	started := p.manager.GetWebhookServer().StartedChecker()
@@ -32,13 +36,10 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 	if err := p.serveSubresources(checks); err != nil {
 		return err
 	}
-	if err := p.answer(checks); err != nil {
-		return err
-	}
 	if !p.options.registerWebhooks {
 		return nil
 	}
-	err := p.manager.Add(&webhooks.Registrar{
+	err = p.manager.Add(&webhooks.Registrar{
 		Client: p.live, Registration: p.registration(guard), Bundle: p.authority.Bundle,
 		Ready: func() error { return firstError(checks) },
 	})
@@ -49,7 +50,7 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 }
 
 // handle puts the handlers under their paths.
-func (p *process) handle(ctx context.Context, guard protection.Guard) error {
+func (p *process) handle(ctx context.Context, guard protection.Guard, around func(http.Handler) http.Handler) error {
 	clients, err := kubernetes.NewForConfig(p.config)
 	if err != nil {
 		return fmt.Errorf("cannot make a client: %w", err)
@@ -67,7 +68,7 @@ func (p *process) handle(ctx context.Context, guard protection.Guard) error {
 		Metrics:   webhooks.NewMetrics(metrics.Registry),
 	}
 	for path, handler := range server.Handlers() {
-		p.manager.GetWebhookServer().Register(path, p.stop.handler(handler))
+		p.manager.GetWebhookServer().Register(path, p.stop.handler(around(handler)))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -37,6 +38,7 @@ type Lock struct {
 
 	mu       sync.Mutex
 	renewed  time.Time // zero while it is not held
+	mine     bool      // whether it was this process's when it was last seen
 	acquired acquisition
 	term     uint64
 }
@@ -61,13 +63,37 @@ func NewLock(config *rest.Config, lease types.NamespacedName) (*Lock, error) {
 	return &Lock{Interface: inner}, nil
 }
 
+// Get reads the lease. Whoever sees that it is another's, or gone, holds it no more.
+func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	switch {
+	case apierrors.IsNotFound(err):
+		l.see(false)
+	case err == nil:
+		l.see(record.HolderIdentity == l.Identity())
+	}
+	return record, raw, err
+}
+
+func (l *Lock) see(mine bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mine = mine; !mine {
+		l.renewed = time.Time{}
+	}
+}
+
 // Create takes a lease that is not there yet.
 func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.write(ctx, record, l.Interface.Create)
 }
 
-// Update takes, renews or gives back the lease.
+// Update takes, renews or gives back the lease. An elector that was cut off for
+// long believes that it leads still, and would give back what is its successor's.
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == "" && !l.was() {
+		return fmt.Errorf("cannot give back the lease: %w", ErrDeposed)
+	}
 	return l.write(ctx, record, l.Interface.Update)
 }
 
@@ -90,10 +116,18 @@ func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionReco
 func (l *Lock) hold(renewed time.Time, acquired acquisition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.mine = true
 	if l.renewed = renewed; l.term == 0 || l.acquired != acquired {
 		l.acquired = acquired
 		l.term++
 	}
+}
+
+// was reports whether the lease was this process's when it was last seen.
+func (l *Lock) was() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mine
 }
 
 func (l *Lock) drop() {
@@ -102,22 +136,30 @@ func (l *Lock) drop() {
 	l.renewed = time.Time{}
 }
 
-// held is how long this process may write, and in which term it is. Zero means
-// not at all.
-func (l *Lock) held() (until time.Time, term uint64) {
+// A hold is how long a process may write, and in which term. The zero hold is none.
+type hold struct {
+	until time.Time
+	term  uint64
+}
+
+// held is what this process has of the lease now. It leads for certain while there
+// is time for what is sent last to arrive.
+func (l *Lock) held() (h hold, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.renewed.IsZero() {
-		return time.Time{}, l.term
+		return hold{term: l.term}, false
 	}
-	return l.renewed.Add(LeaseDuration), l.term
+	return hold{l.renewed.Add(LeaseDuration), l.term}, before(time.Now(), l.renewed.Add(RenewDeadline))
 }
 
-// certain is the term in which this process leads, with time for what is sent
-// last to arrive; false where it may not lead.
-func (l *Lock) certain() (term uint64, leads bool) {
-	until, term := l.held()
-	return term, before(time.Now(), until.Add(RenewDeadline-LeaseDuration))
+// Leads reports whether this process leads for certain. A nil Lock is no election.
+func (l *Lock) Leads() bool {
+	if l == nil {
+		return true
+	}
+	_, certain := l.held()
+	return certain
 }
 
 // patience is between two looks whether this process leads.
@@ -132,8 +174,8 @@ func (l *Lock) While(r reconcile.Reconciler) reconcile.Reconciler {
 	}
 	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		for {
-			if term, leads := l.certain(); leads {
-				return r.Reconcile(context.WithValue(ctx, termKey{}, term), req)
+			if h, leads := l.held(); leads {
+				return r.Reconcile(context.WithValue(ctx, termKey{}, h.term), req)
 			}
 			select {
 			case <-ctx.Done():
@@ -161,15 +203,14 @@ func (f *fence) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return f.inner.RoundTrip(r)
 	}
-	term, leads := f.lock.certain()
-	if begun, known := r.Context().Value(termKey{}).(uint64); !leads || known && begun != term {
+	h, leads := f.lock.held()
+	if begun, known := r.Context().Value(termKey{}).(uint64); !leads || known && begun != h.term {
 		if r.Body != nil {
 			_ = r.Body.Close() // as a RoundTripper must
 		}
 		return nil, fmt.Errorf("cannot %s %s: %w", r.Method, r.URL.Path, ErrDeposed)
 	}
-	until, _ := f.lock.held()
-	ctx, cancel := context.WithDeadline(r.Context(), until)
+	ctx, cancel := context.WithDeadline(r.Context(), h.until)
 	response, err := f.inner.RoundTrip(r.WithContext(ctx))
 	if err != nil {
 		cancel()

@@ -58,11 +58,21 @@ type Cache struct {
 	changed chan struct{}
 	// compiled is what the newest snapshot was made of.
 	compiled    set
+	generations string
 	subscribers []func(Key)
 }
 
 // Snapshot returns the newest set of presets; nil before the first is there.
 func (c *Cache) Snapshot() *presets.Snapshot { return c.snapshot.Load() }
+
+// Generations identifies the presets that are compiled, by their generations;
+// empty before the first are. Replicas that watch one cluster have the same once
+// none is behind.
+func (c *Cache) Generations() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.generations
+}
 
 // Ready is nil once every preset that the cluster had at start is in the snapshot.
 func (c *Cache) Ready() error {
@@ -226,7 +236,7 @@ func (c *Cache) refresh(ctx context.Context, first bool) {
 	snapshot := after.snapshot()
 
 	c.mu.Lock()
-	c.compiled = after
+	c.compiled, c.generations = after, after.digest()
 	c.snapshot.Store(snapshot)
 	subscribers := c.subscribers
 	c.mu.Unlock()

@@ -2,6 +2,8 @@ package presetcache
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"runtime"
@@ -66,6 +68,16 @@ func (s set) with(changes map[Key]client.Object) (set, []Key) {
 		}
 	}
 	return after, news
+}
+
+// digest identifies the generations of all presets, also of those that are not in
+// use: a set in which one is there again as it once was is another one.
+func (s set) digest() string {
+	sum := sha256.New()
+	for _, key := range slices.SortedFunc(maps.Keys(s), compareKeys) {
+		fmt.Fprintf(sum, "%s %s %s %d\n", key.Kind, key.NamespacedName, s[key].UID, s[key].Generation)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
 func compareKeys(a, b Key) int {

@@ -135,7 +135,7 @@ func (c *Controller) without(ctx context.Context, preset v1alpha1.Preset, verdic
 	if len(verdict.Problems) > 0 || ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == verdict.Generation {
 		return nil, nil
 	}
-	return c.Roll.Without(ctx, c.Cache.Snapshot().Hash())
+	return c.Roll.Without(ctx, c.Cache.Generations())
 }
 
 // waits is how long a preset has waited for replicas.

@@ -1,15 +1,16 @@
 // Package rollcall lets replicas that serve tell which presets they serve with,
 // and a leader ask whether all of them do so with the presets that it knows.
 //
-// Each replica has a Lease of its own, as API servers have, with the hash of its
-// snapshot in an annotation. It is live as long as it renews the Lease.
+// Each replica has a Lease of its own, as API servers have, with a hash of the
+// generations of its presets in an annotation. It is live as long as it renews the Lease.
 package rollcall
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"net/http"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -35,6 +36,8 @@ const (
 	lookPeriod = 50 * time.Millisecond
 	// retryPeriod is between two attempts to tell.
 	retryPeriod = time.Second
+	// callTimeout bounds an attempt for which a request waits.
+	callTimeout = 2 * time.Second
 	// fieldOwner is who writes Leases.
 	fieldOwner = "virtwright-replica"
 )
@@ -47,29 +50,66 @@ type Replica struct {
 	Namespace, Name string
 	// PodUID is of the pod of that name, with which its Lease goes; empty for none.
 	PodUID types.UID
-	// Snapshot is the hash of the presets that are served with; empty where none
-	// are loaded yet.
-	Snapshot func() string
+	// Presets identifies the presets that are served with; empty where none are
+	// loaded yet.
+	Presets func() string
 
-	told atomic.Bool
+	mu   sync.Mutex
+	told time.Time // when it told last; zero for never
+	lost error     // why it cannot tell, though API servers call it
 }
 
 // NeedLeaderElection says that every replica tells.
 func (*Replica) NeedLeaderElection() bool { return false }
 
-// Ready is nil once the replica has told what it serves with for the first time:
-// from then on the leader counts on it.
+// Ready is nil once the replica has told what it serves with, from when on the
+// leader counts on it, unless API servers can reach it and it cannot reach them.
 func (r *Replica) Ready() error {
-	if !r.told.Load() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told.IsZero() {
 		return errors.New("it has not told the leader yet that it serves")
 	}
-	return nil
+	return r.lost
+}
+
+// Handler has h answer only as long as nobody takes the replica for dead: who has
+// not told for so long may have missed presets that are Ready meanwhile. It tries
+// to tell before it refuses, since whoever is called could reach an API server.
+func (r *Replica) Handler(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if err := r.catchUp(request.Context()); err != nil {
+			w.Header().Set("Connection", "close") // to be sent to another replica
+			http.Error(w, "this replica of virtwright cannot reach an API server, and may have missed presets; try again", http.StatusServiceUnavailable)
+			return
+		}
+		h.ServeHTTP(w, request)
+	})
+}
+
+// catchUp tells where that is overdue.
+func (r *Replica) catchUp(ctx context.Context) error {
+	r.mu.Lock()
+	overdue := !r.told.IsZero() && time.Since(r.told) >= leaseDuration
+	r.mu.Unlock()
+	if !overdue {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := r.tell(ctx, r.Presets())
+	if err != nil {
+		r.mu.Lock()
+		r.lost = err
+		r.mu.Unlock()
+	}
+	return err
 }
 
 // Start tells until the context ends, and then takes the Lease back.
 func (r *Replica) Start(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx).WithName("rollcall")
-	was, renewed, failed := "", time.Time{}, false
+	was, failed := "", false
 	for wait := lookPeriod; ; {
 		select {
 		case <-ctx.Done():
@@ -77,11 +117,10 @@ func (r *Replica) Start(ctx context.Context) error {
 		case <-time.After(wait):
 		}
 		wait = lookPeriod
-		is := r.Snapshot()
-		if is == "" || is == was && time.Since(renewed) < renewPeriod {
+		is := r.Presets()
+		if is == "" || is == was && !r.due() {
 			continue
 		}
-		began := time.Now()
 		if err := r.tell(ctx, is); err != nil && ctx.Err() == nil {
 			if wait = retryPeriod; !failed {
 				log.Error(err, "Cannot tell the leader which presets are served with; trying again")
@@ -89,16 +128,22 @@ func (r *Replica) Start(ctx context.Context) error {
 			failed = true
 			continue
 		}
-		was, renewed, failed = is, began, false
-		r.told.Store(true)
+		was, failed = is, false
 	}
 }
 
+func (r *Replica) due() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.told) >= renewPeriod
+}
+
 // tell writes the Lease.
-func (r *Replica) tell(ctx context.Context, snapshot string) error {
+func (r *Replica) tell(ctx context.Context, presets string) error {
+	began := time.Now()
 	lease := applycoordinationv1.Lease(leaseName(r.Name), r.Namespace).
 		WithLabels(map[string]string{Label: ""}).
-		WithAnnotations(map[string]string{v1alpha1.AnnotationSnapshot: snapshot}).
+		WithAnnotations(map[string]string{v1alpha1.AnnotationServing: presets}).
 		WithSpec(applycoordinationv1.LeaseSpec().
 			WithHolderIdentity(r.Name).
 			WithLeaseDurationSeconds(int32(leaseDuration / time.Second)).
@@ -108,9 +153,12 @@ func (r *Replica) tell(ctx context.Context, snapshot string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewPeriod)
 	defer cancel()
-	if err := r.Client.Apply(ctx, lease, client.FieldOwner(fieldOwner)); err != nil {
+	if err := r.Client.Apply(ctx, lease, client.FieldOwner(fieldOwner), client.ForceOwnership); err != nil {
 		return fmt.Errorf("cannot write Lease %s/%s: %w", r.Namespace, leaseName(r.Name), err)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told, r.lost = began, nil
 	return nil
 }
 

@@ -19,6 +19,8 @@ import (
 type Roll struct {
 	// Reader reads Leases, from a cache.
 	Reader client.Reader
+	// Live reads from API servers: a cache may be behind, and nobody is dead for that.
+	Live client.Reader
 	// Namespace of the replicas.
 	Namespace string
 	// Now is the clock; nil means time.Now.
@@ -35,8 +37,8 @@ type sight struct {
 	at      time.Time
 }
 
-// Without are the replicas that are live and do not serve with a snapshot, sorted.
-func (r *Roll) Without(ctx context.Context, snapshot string) ([]string, error) {
+// Without are the replicas that are live and do not serve with these presets, sorted.
+func (r *Roll) Without(ctx context.Context, presets string) ([]string, error) {
 	if r == nil {
 		return nil, nil
 	}
@@ -44,10 +46,19 @@ func (r *Roll) Without(ctx context.Context, snapshot string) ([]string, error) {
 	if err := r.Reader.List(ctx, &leases, client.InNamespace(r.Namespace), client.HasLabels{Label}); err != nil {
 		return nil, fmt.Errorf("cannot list the Leases of replicas: %w", err)
 	}
-	return r.without(leases.Items, snapshot), nil
+	out, dead := r.without(leases.Items, presets)
+	if len(out) > 0 || dead == 0 {
+		return out, nil
+	}
+	if err := r.Live.List(ctx, &leases, client.InNamespace(r.Namespace), client.HasLabels{Label}); err != nil {
+		return nil, fmt.Errorf("cannot list the Leases of replicas: %w", err)
+	}
+	out, _ = r.without(leases.Items, presets)
+	return out, nil
 }
 
-func (r *Roll) without(leases []coordinationv1.Lease, snapshot string) []string {
+// without are such replicas, and how many of those that differ are dead.
+func (r *Roll) without(leases []coordinationv1.Lease, presets string) (out []string, dead int) {
 	now := time.Now
 	if r.Now != nil {
 		now = r.Now
@@ -55,7 +66,6 @@ func (r *Roll) without(leases []coordinationv1.Lease, snapshot string) []string 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	seen := map[types.UID]sight{}
-	var out []string
 	for i := range leases {
 		lease := &leases[i]
 		s, known := r.seen[lease.UID]
@@ -63,12 +73,15 @@ func (r *Roll) without(leases []coordinationv1.Lease, snapshot string) []string 
 			s = sight{lease.ResourceVersion, now()}
 		}
 		seen[lease.UID] = s
-		live := now().Sub(s.at) < leaseDuration
-		if live && lease.Annotations[v1alpha1.AnnotationSnapshot] != snapshot && lease.Spec.HolderIdentity != nil {
+		switch {
+		case lease.Annotations[v1alpha1.AnnotationServing] == presets || lease.Spec.HolderIdentity == nil:
+		case now().Sub(s.at) < leaseDuration:
 			out = append(out, *lease.Spec.HolderIdentity)
+		default:
+			dead++
 		}
 	}
 	r.seen = seen
 	slices.Sort(out)
-	return out
+	return out, dead
 }

@@ -14,7 +14,7 @@ import (
 
 func lease(name, version, snapshot string, renewed time.Time) coordinationv1.Lease {
 	return coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: leaseName(name), UID: types.UID(name), ResourceVersion: version, Annotations: map[string]string{v1alpha1.AnnotationSnapshot: snapshot}},
+		ObjectMeta: metav1.ObjectMeta{Name: leaseName(name), UID: types.UID(name), ResourceVersion: version, Annotations: map[string]string{v1alpha1.AnnotationServing: snapshot}},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &name, RenewTime: &metav1.MicroTime{Time: renewed}},
 	}
 }
@@ -41,7 +41,8 @@ func TestRoll(t *testing.T) {
 	}
 	for _, s := range steps {
 		now = now.Add(s.after)
-		if diff := cmp.Diff(s.want, r.without(s.leases, "new")); diff != "" {
+		got, _ := r.without(s.leases, "new")
+		if diff := cmp.Diff(s.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", s.reason, diff)
 		}
 	}

@@ -7,9 +7,11 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,7 +72,7 @@ func (c *Controller) create(ctx context.Context, vm *machine.VirtualMachine, d r
 	if err != nil {
 		return err
 	}
-	if whole.GetGeneration() != vm.Generation {
+	if whole.GetGeneration() != vm.Generation || !sameRequests(whole, vm) {
 		return fmt.Errorf("cannot start VirtualMachine %s: %w", key, errMoved)
 	}
 	instance, err := build(whole, d, runstate.StrategyOf(vm))
@@ -95,6 +97,18 @@ func (c *Controller) create(ctx context.Context, vm *machine.VirtualMachine, d r
 	c.instances.note(key, instance.GetResourceVersion())
 	c.tellEvent(vm, instance, reasonCreated, "Started the virtual machine by creating the new virtual machine instance %s", vm.Name)
 	return nil
+}
+
+// sameRequests reports whether people ask for the same now as was decided about:
+// one who leads again after a while may know of a start that was served and taken
+// back since.
+func sameRequests(now *unstructured.Unstructured, vm *machine.VirtualMachine) bool {
+	var status machine.Status
+	content, _, _ := unstructured.NestedMap(now.Object, "status")
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(content, &status) != nil {
+		return false
+	}
+	return apiequality.Semantic.DeepEqual(status.StateChangeRequests, vm.Status.StateChangeRequests)
 }
 
 // whole is a VirtualMachine as it is now, with what caches leave out.

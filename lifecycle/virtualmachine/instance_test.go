@@ -111,3 +111,29 @@ func TestFreshness(t *testing.T) {
 		t.Error("what is gone is remembered")
 	}
 }
+
+// A start that was served since is not served again.
+func TestSameRequests(t *testing.T) {
+	asks := parse(t, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, status: {printableStatus: Stopped, stateChangeRequests: [{action: Start}]}}`)
+	served := parse(t, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, status: {printableStatus: Stopped}}`)
+	bare := parse(t, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine}`)
+	decided := func(requests ...kubevirtv1.VirtualMachineStateChangeRequest) *machine.VirtualMachine {
+		return &machine.VirtualMachine{Status: machine.Status{StateChangeRequests: requests}}
+	}
+	start := kubevirtv1.VirtualMachineStateChangeRequest{Action: kubevirtv1.StartRequest}
+	for name, tc := range map[string]struct {
+		now  *unstructured.Unstructured
+		vm   *machine.VirtualMachine
+		want bool
+	}{
+		"asked for still":     {asks, decided(start), true},
+		"served meanwhile":    {served, decided(start), false},
+		"asked for meanwhile": {asks, decided(), false},
+		"none":                {served, decided(), true},
+		"no status yet":       {bare, decided(), true},
+	} {
+		if got := sameRequests(tc.now, tc.vm); got != tc.want {
+			t.Errorf("%s: want %t, got %t", name, tc.want, got)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -53,9 +54,13 @@ var programs = sync.OnceValues(func() (string, error) {
 	return into, nil
 })
 
+// built says that there is something to remove.
+var built atomic.Bool
+
 // Program is the path of a program, which is built on first use.
 func Program(t testing.TB, name string) string {
 	t.Helper()
+	built.Store(true)
 	at, err := programs()
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +71,8 @@ func Program(t testing.TB, name string) string {
 // Main runs the tests of a package, and then removes what was built for them.
 func Main(m *testing.M) int {
 	code := m.Run()
-	if at, err := programs(); err == nil {
+	if built.Load() {
+		at, _ := programs() // which no test could do without
 		_ = os.RemoveAll(at)
 	}
 	return code

@@ -44,6 +44,7 @@ type Replica struct {
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd
+	starts  int
 	leaving bool
 }
 
@@ -120,6 +121,7 @@ func (r *Replica) start() error {
 	if r.leaving {
 		return errLeaving
 	}
+	r.starts++
 	r.cmd = exec.Command(Program(r.i.T, Manager), r.args...)
 	r.cmd.Stderr = r.Log
 	r.cmd.Env = append(os.Environ(), "POD_NAME="+r.name) // and no UID: there is no such pod
@@ -193,6 +195,13 @@ func (r *Replica) Delete() {
 
 // Kill ends a replica's process by SIGKILL. It is started again.
 func (r *Replica) Kill() { r.signal(syscall.SIGKILL, false) }
+
+// Starts is how often the process was started.
+func (r *Replica) Starts() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.starts
+}
 
 // Name is the pod's.
 func (r *Replica) Name() string { return r.name }

@@ -20,7 +20,7 @@ type ground struct {
 	*installation.Installation
 
 	replicas []*installation.Replica
-	born     int
+	ever     []*installation.Replica // also those that went
 }
 
 // TestControlPlane soaks the manager on a control plane without nodes: two
@@ -58,7 +58,14 @@ func TestControlPlane(t *testing.T) {
 	})
 	l.finish()
 	l.judge(t)
-	checkMachines(t, g.Config(), l.serial.Load())
+	checkMachines(t, g.Config(), l)
+	again := 0
+	for _, r := range g.ever {
+		again += r.Starts() - 1
+	}
+	if again != 1 {
+		t.Errorf("replicas ended and were started again %d times; one was killed", again)
+	}
 	serving, authorities := rotations()
 	t.Logf("%d serving certificates, %d authorities", serving, authorities)
 	if serving < 3 || authorities < 2 {
@@ -89,7 +96,7 @@ func TestCertManager(t *testing.T) {
 	})
 	l.finish()
 	l.judge(t)
-	checkMachines(t, g.Config(), l.serial.Load())
+	checkMachines(t, g.Config(), l)
 }
 
 // ready starts two replicas, and returns when the policies act.
@@ -104,8 +111,8 @@ func (g *ground) ready() {
 // add starts one more replica.
 func (g *ground) add() {
 	g.Helper()
-	g.born++
-	g.replicas = append(g.replicas, g.Start(fmt.Sprintf("virtwright-%d", g.born)))
+	r := g.Start(fmt.Sprintf("virtwright-%d", len(g.ever)+1))
+	g.replicas, g.ever = append(g.replicas, r), append(g.ever, r)
 }
 
 func (g *ground) allServe() {

@@ -126,7 +126,7 @@ func (r *deployed) soak(l **load, events []event) {
 	}, events)
 	(*l).finish()
 	(*l).judge(r.T)
-	checkMachines(r.T, r.config, (*l).serial.Load())
+	checkMachines(r.T, r.config, *l)
 }
 
 // install installs the chart, and removes it and the machines in the end.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // An answer is what became of a request.
@@ -84,7 +86,7 @@ const (
 func (l *ledger) may(a answer) bool {
 	switch a.event {
 	case apiServer:
-		return a.unsent || a.ended.Before(l.back)
+		return a.unsent || a.ended.Before(l.back) && !apierrors.IsInvalid(a.err)
 	case killed:
 		return retriable(a.err) && a.ended.Sub(l.began[killed]) <= recovery
 	}

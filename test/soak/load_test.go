@@ -43,6 +43,7 @@ type load struct {
 
 	api     rest.Interface
 	serial  atomic.Int64
+	runs    sync.Map // by name, whether a machine shall run that somebody started
 	stop    context.CancelFunc
 	working sync.WaitGroup
 }
@@ -91,9 +92,11 @@ func (l *load) work(ctx context.Context, serial int64) {
 	if serial%4 == 0 {
 		verbs := "/apis/subresources.kubevirt.io/v1/namespaces/soak/virtualmachines/" + name
 		l.do(ctx, "start", l.api.Put().AbsPath(verbs+"/start").Body([]byte("{}")))
+		l.runs.Store(name, true)
 		l.do(ctx, "read as v1alpha2", l.api.Get().AbsPath("/apis/kubevirt.io/v1alpha2/namespaces/soak/virtualmachines/"+name))
 		if serial%8 == 0 {
-			l.do(ctx, "stop", l.api.Put().AbsPath(verbs+"/stop").Body([]byte("{}")))
+			_, err := l.ask(ctx, "stop", l.api.Put().AbsPath(verbs+"/stop").Body([]byte("{}")))
+			l.runs.Store(name, apierrors.IsConflict(err)) // there was nothing to stop yet
 		}
 	}
 }

@@ -3,7 +3,9 @@ package soak
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,6 +68,9 @@ var (
 // snapshot names all presets that there were, also those that do not match.
 var snapshot = regexp.MustCompile(`"snapshot":"[0-9a-f]+",`)
 
+// settle is how long controllers may take for what people asked last.
+const settle = 2 * time.Minute
+
 // essence is a machine without what people did to it.
 func essence(vm *unstructured.Unstructured) whole {
 	vm = vm.DeepCopy()
@@ -78,9 +83,11 @@ func essence(vm *unstructured.Unstructured) whole {
 }
 
 // checkMachines compares every machine with one that was created, and every
-// instance with one that was started, while nothing happened.
-func checkMachines(t *testing.T, config *rest.Config, created int64) {
+// instance with one that was started, while nothing happened, and waits until each
+// machine runs, or does not, as people asked.
+func checkMachines(t *testing.T, config *rest.Config, l *load) {
 	t.Helper()
+	created := l.serial.Load()
 	config = rest.CopyConfig(config)
 	config.WarningHandler = rest.NoWarnings{}
 	client := dynamic.NewForConfigOrDie(config)
@@ -104,10 +111,7 @@ func checkMachines(t *testing.T, config *rest.Config, created int64) {
 			t.Errorf("%s is not as vm-4 (-vm-4 +%s):\n%s", name, name, diff)
 		}
 	}
-	running := list(t, client, instances)
-	if len(running) == 0 {
-		t.Error("nothing runs")
-	}
+	running := l.settled(t, client)
 	first := running["vm-4"]
 	for name, instance := range running {
 		for _, i := range []*unstructured.Unstructured{first, instance} {
@@ -116,6 +120,36 @@ func checkMachines(t *testing.T, config *rest.Config, created int64) {
 		if diff := cmp.Diff(first.Object["spec"], instance.Object["spec"]); diff != "" {
 			t.Errorf("instance %s is not as vm-4 (-vm-4 +%s):\n%s", name, name, diff)
 		}
+	}
+}
+
+// settled returns the instances once there are those that people asked for, and
+// the machines' status says so.
+func (l *load) settled(t *testing.T, client dynamic.Interface) map[string]*unstructured.Unstructured {
+	t.Helper()
+	for end := time.Now().Add(settle); ; time.Sleep(time.Second) {
+		running := list(t, client, instances)
+		var wrong []string
+		for name, vm := range list(t, client, vms) {
+			shall, _ := l.runs.Load(name)
+			want := map[any]string{true: "Starting"}[shall]
+			if want == "" {
+				want = "Stopped"
+			}
+			status, _, _ := unstructured.NestedString(vm.Object, "status", "printableStatus")
+			if status != want || (running[name] != nil) != (shall == true) {
+				wrong = append(wrong, fmt.Sprintf("%s is %q, and should be %q (an instance: %t)", name, status, want, running[name] != nil))
+			}
+		}
+		switch {
+		case len(running) == 0:
+			t.Fatal("nothing runs")
+		case len(wrong) > 0 && time.Now().After(end):
+			t.Errorf("%d machines are not as people asked: %s …", len(wrong), strings.Join(wrong[:min(len(wrong), 5)], "; "))
+		case len(wrong) > 0:
+			continue
+		}
+		return running
 	}
 }
 
