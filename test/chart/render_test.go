@@ -305,7 +305,7 @@ func TestNonsense(t *testing.T) {
 		`certs.mode="none"`:             "'cert-manager', 'self-signed', 'provided'",
 		`certs.mode="provided"`:         "certs.secretName: name the Secret",
 		`certs.duration="90 days"`:      "at '/certs/duration'",
-		`shutdownDelay="2m"`:           "at '/shutdownDelay'", // pods are killed after a minute
+		`shutdownDelay="2m"`:            "at '/shutdownDelay'", // pods are killed after a minute
 		`trustedUsers=["o'brien"]`:      "at '/trustedUsers/0'",
 		`featureGates=["HostDisk=on"]`:  "at '/featureGates/0'",
 		`image.digest="sha256:12"`:      "at '/image/digest'",
