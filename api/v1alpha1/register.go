@@ -13,12 +13,16 @@ const GroupName = "virtwright.dev"
 const (
 	KindVirtualMachinePreset        = "VirtualMachinePreset"
 	KindClusterVirtualMachinePreset = "ClusterVirtualMachinePreset"
+	KindFrontendProfile             = "FrontendProfile"
+	KindBackendProfile              = "BackendProfile"
 )
 
 // Resources of this package, as they stand in request paths and RBAC rules.
 const (
 	ResourceVirtualMachinePresets        = "virtualmachinepresets"
 	ResourceClusterVirtualMachinePresets = "clustervirtualmachinepresets"
+	ResourceFrontendProfiles             = "frontendprofiles"
+	ResourceBackendProfiles              = "backendprofiles"
 )
 
 var (
@@ -36,6 +40,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&VirtualMachinePreset{}, &VirtualMachinePresetList{},
 		&ClusterVirtualMachinePreset{}, &ClusterVirtualMachinePresetList{},
+		&FrontendProfile{}, &FrontendProfileList{},
+		&BackendProfile{}, &BackendProfileList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

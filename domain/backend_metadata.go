@@ -1,0 +1,3 @@
+package domain
+
+func (h *host) metadata() {}

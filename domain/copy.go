@@ -1,0 +1,53 @@
+package domain
+
+import (
+	"reflect"
+)
+
+// copied is a deep copy of a value made of structs, pointers, slices and
+// strings, as libvirt's domains are.
+func copied[T any](from *T) *T {
+	to := new(T)
+	copyInto(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem())
+	return to
+}
+
+func copyInto(to, from reflect.Value) {
+	switch from.Kind() {
+	case reflect.Pointer:
+		if !from.IsNil() {
+			to.Set(reflect.New(from.Type().Elem()))
+			copyInto(to.Elem(), from.Elem())
+		}
+	case reflect.Slice:
+		if !from.IsNil() {
+			to.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
+			for i := range from.Len() {
+				copyInto(to.Index(i), from.Index(i))
+			}
+		}
+	case reflect.Struct:
+		for i := range from.NumField() {
+			copyInto(to.Field(i), from.Field(i))
+		}
+	default:
+		to.Set(from)
+	}
+}
+
+// fill sets what is absent in one value to what another one of its type has: a
+// zero value is absent, structs are filled field by field. What is taken over
+// is copied.
+func fill(to, from reflect.Value) {
+	switch {
+	case from.IsZero():
+	case to.IsZero():
+		copyInto(to, from)
+	case to.Kind() == reflect.Pointer && to.Elem().Kind() == reflect.Struct:
+		fill(to.Elem(), from.Elem())
+	case to.Kind() == reflect.Struct:
+		for i := range to.NumField() {
+			fill(to.Field(i), from.Field(i))
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package domain
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// featurePolicies are what libvirt knows to do with a CPU feature.
+var featurePolicies = []string{"force", "require", "optional", "disable", "forbid"}
+
+// maxVCPUs is more than any host of libvirt runs in one guest.
+const maxVCPUs = 4096
+
+// cpu gives the guest its processors. A model made after the host's is
+// late-bound.
+func (g *guest) cpu() {
+	c := g.spec.Domain.CPU
+	if c == nil {
+		c = &kubevirtv1.CPU{}
+	}
+	at := field.NewPath("spec", "domain", "cpu")
+	sockets, cores, threads := max(c.Sockets, 1), max(c.Cores, 1), max(c.Threads, 1)
+	all := max(sockets, c.MaxSockets)
+	if uint64(all)*uint64(cores) > maxVCPUs || uint64(all)*uint64(cores)*uint64(threads) > maxVCPUs {
+		g.refuse(field.Invalid(at, fmt.Sprintf("%d sockets x %d cores x %d threads", all, cores, threads), fmt.Sprintf("must not be more than %d in all", maxVCPUs)))
+		return
+	}
+	g.domain.CPU = &libvirtxml.DomainCPU{Topology: &libvirtxml.DomainCPUTopology{Sockets: int(all), Cores: int(cores), Threads: int(threads)}}
+	g.domain.VCPU = &libvirtxml.DomainVCPU{Placement: "static", Value: uint(all * cores * threads)}
+	if all > sockets {
+		g.hotplugCPUs(uint(sockets*cores*threads), uint(cores*threads))
+	}
+	g.cpuModel(c, at)
+	g.cpuFeatures(c, at)
+}
+
+// hotplugCPUs lists all processors: those of the first socket for good, those
+// of further ones as what may come and go.
+func (g *guest) hotplugCPUs(enabled, fixed uint) {
+	g.domain.VCPU.Current = enabled
+	g.domain.VCPUs = &libvirtxml.DomainVCPUs{}
+	for id := range g.domain.VCPU.Value {
+		g.domain.VCPUs.VCPU = append(g.domain.VCPUs.VCPU, libvirtxml.DomainVCPUsVCPU{
+			Id: ptr.To(id), Enabled: yesNo(id < enabled), Hotpluggable: yesNo(id >= fixed),
+		})
+	}
+}
+
+func (g *guest) cpuModel(c *kubevirtv1.CPU, at *field.Path) {
+	switch c.Model {
+	case "", kubevirtv1.CPUModeHostModel:
+		g.domain.CPU.Mode = kubevirtv1.CPUModeHostModel
+	case kubevirtv1.CPUModeHostPassthrough:
+		g.domain.CPU.Mode = kubevirtv1.CPUModeHostPassthrough
+	default:
+		g.domain.CPU.Mode = "custom"
+		g.domain.CPU.Model = &libvirtxml.DomainCPUModel{Value: c.Model}
+		return
+	}
+	g.bind(Late{Kind: LateHostCPU, Field: at.Child("model").String()})
+}
+
+// cpuFeatures adds and takes features away. Custom models of amd64 are
+// without MPX unless it is asked for, as KubeVirt has it: no newer processor
+// has it, and QEMU still lists it in old models.
+func (g *guest) cpuFeatures(c *kubevirtv1.CPU, at *field.Path) {
+	for i, f := range c.Features {
+		policy := f.Policy
+		if policy == "" {
+			policy = "require"
+		}
+		if !slices.Contains(featurePolicies, policy) {
+			g.refuse(field.NotSupported(at.Child("features").Index(i).Child("policy"), policy, featurePolicies))
+		}
+		g.domain.CPU.Features = append(g.domain.CPU.Features, libvirtxml.DomainCPUFeature{Name: f.Name, Policy: policy})
+	}
+	named := slices.ContainsFunc(c.Features, func(f kubevirtv1.CPUFeature) bool { return f.Name == "mpx" })
+	if g.domain.CPU.Mode == "custom" && g.arch.name == "amd64" && !named {
+		g.domain.CPU.Features = append(g.domain.CPU.Features, libvirtxml.DomainCPUFeature{Name: "mpx", Policy: "disable"})
+	}
+}

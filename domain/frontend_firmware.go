@@ -1,0 +1,69 @@
+package domain
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+)
+
+// firmware says whether the guest boots by BIOS or UEFI, and whether UEFI
+// insists on signatures. Which build that is, is the host's.
+func (g *guest) firmware() {
+	f := g.spec.Domain.Firmware
+	if f == nil {
+		return
+	}
+	if f.ACPI != nil && !g.arch.acpi {
+		g.refuse(field.Forbidden(field.NewPath("spec", "domain", "firmware", "acpi"), "guests of "+g.arch.name+" have no ACPI tables; remove it"))
+	}
+	if f.Bootloader == nil {
+		return
+	}
+	at := field.NewPath("spec", "domain", "firmware", "bootloader")
+	if f.Bootloader.BIOS != nil && f.Bootloader.EFI != nil {
+		g.refuse(field.Forbidden(at.Child("bios"), "a guest boots by bios or by efi; remove one of them"))
+		return
+	}
+	if bios := f.Bootloader.BIOS; bios != nil && ptr.Deref(bios.UseSerial, false) {
+		if g.arch.watchdog != "i6300esb" {
+			g.refuse(field.Forbidden(at.Child("bios", "useSerial"), "only guests of amd64 have a BIOS; remove it"))
+		}
+		g.domain.OS.BIOS = &libvirtxml.DomainBIOS{UseSerial: "yes"}
+	}
+	if f.Bootloader.EFI != nil {
+		g.efi(f.Bootloader.EFI, at.Child("efi"))
+	}
+}
+
+// efi leaves a loader without a path, and room for variables. Secure boot is
+// on where nothing is said, as KubeVirt has it; it needs SMM.
+func (g *guest) efi(efi *kubevirtv1.EFI, at *field.Path) {
+	if g.arch.name == "s390x" {
+		g.refuse(field.Forbidden(at, "guests of s390x have no UEFI; remove it"))
+		return
+	}
+	secure := ptr.Deref(efi.SecureBoot, true)
+	if smm := g.spec.Domain.Features; secure && g.arch.name == "amd64" && (smm == nil || !on(smm.SMM)) {
+		g.refuse(field.Required(field.NewPath("spec", "domain", "features", "smm"), "secure boot needs SMM: set it to {enabled: true}, or set "+at.Child("secureBoot").String()+" to false"))
+	}
+	g.domain.OS.Loader = &libvirtxml.DomainLoader{Readonly: "yes", Secure: yesNo(secure), Type: "pflash"}
+	g.domain.OS.NVRam = &libvirtxml.DomainNVRam{}
+}
+
+// on says whether a feature is there and not switched off.
+func on(f *kubevirtv1.FeatureState) bool { return f != nil && ptr.Deref(f.Enabled, true) }
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func onOff(b bool) string {
+	if b {
+		return "on"
+	}
+	return "off"
+}
