@@ -104,16 +104,3 @@ type DeviceFacts struct {
 	USBBus    uint `json:"usbBus,omitempty"`
 	USBDevice uint `json:"usbDevice,omitempty"`
 }
-
-// AssumedFacts are those of a host that can do what KubeVirt expects of one:
-// hardware virtualization for the architecture, UEFI where Debian has it, and
-// aliases of machine types that libvirt resolves. Nothing is known of CPUs,
-// volumes, networks and devices. It is what rendering without a host assumes.
-func AssumedFacts(arch string) *HostFacts {
-	facts := &HostFacts{Architecture: arch, KVM: true, Machines: map[string]map[string]string{}}
-	for _, a := range architectures {
-		facts.Machines[a.name] = map[string]string{a.machine: a.machine}
-		facts.Firmware = append(facts.Firmware, a.firmware...)
-	}
-	return facts
-}
