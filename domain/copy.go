@@ -4,8 +4,8 @@ import (
 	"reflect"
 )
 
-// copied is a deep copy of a value made of structs, pointers, slices and
-// strings, as libvirt's domains are.
+// copied is a deep copy of a value made of structs, pointers, slices, maps
+// and strings, as libvirt's domains are. Values of maps are not copied further.
 func copied[T any](from *T) *T {
 	to := new(T)
 	copyInto(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem())
@@ -30,13 +30,21 @@ func copyInto(to, from reflect.Value) {
 		for i := range from.NumField() {
 			copyInto(to.Field(i), from.Field(i))
 		}
+	case reflect.Map:
+		to.Set(from)
+		if !from.IsNil() {
+			to.Set(reflect.MakeMapWithSize(from.Type(), from.Len()))
+			for key, value := range from.Seq2() {
+				to.SetMapIndex(key, value)
+			}
+		}
 	default:
 		to.Set(from)
 	}
 }
 
 // fill sets what is absent in one value to what another one of its type has: a
-// zero value is absent, structs are filled field by field. What is taken over
+// zero value is absent, structs and maps are filled field by field. What is taken over
 // is copied.
 func fill(to, from reflect.Value) {
 	switch {
@@ -45,6 +53,12 @@ func fill(to, from reflect.Value) {
 		copyInto(to, from)
 	case to.Kind() == reflect.Pointer && to.Elem().Kind() == reflect.Struct:
 		fill(to.Elem(), from.Elem())
+	case to.Kind() == reflect.Map:
+		for key, value := range from.Seq2() {
+			if !to.MapIndex(key).IsValid() {
+				to.SetMapIndex(key, value)
+			}
+		}
 	case to.Kind() == reflect.Struct:
 		for i := range to.NumField() {
 			fill(to.Field(i), from.Field(i))

@@ -2,6 +2,7 @@ package domain
 
 import (
 	"fmt"
+	"reflect"
 
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
@@ -58,6 +59,15 @@ func AssumedFacts(vmi *kubevirtv1.VirtualMachineInstance) *HostFacts {
 		facts.Devices[devices.HostDevices[i].Name] = DeviceFacts{PCI: next()}
 	}
 	return facts
+}
+
+// Or is f where it says something, and other facts where it does not. What it
+// says of KVM counts in any case.
+func (f *HostFacts) Or(others *HostFacts) *HostFacts {
+	out := copied(f)
+	fill(reflect.ValueOf(out).Elem(), reflect.ValueOf(others).Elem())
+	out.KVM = f.KVM
+	return out
 }
 
 // assumedCPUs are enough for an instance that is to be given CPUs of its own,

@@ -73,10 +73,7 @@ func (c *goldenCase) facts(arch string) *HostFacts {
 	facts := AssumedFacts(&kubevirtv1.VirtualMachineInstance{Spec: kubevirtv1.VirtualMachineInstanceSpec{Architecture: arch}})
 	facts.TSCFrequency, facts.VSOCKCID, facts.QuoteSocket = 0, 0, ""
 	if c.Facts != nil {
-		out := *c.Facts
-		fill(reflect.ValueOf(&out).Elem(), reflect.ValueOf(facts).Elem())
-		out.KVM = c.Facts.KVM
-		return &out
+		return c.Facts.Or(facts)
 	}
 	return facts
 }
@@ -155,7 +152,7 @@ func rendered(t *testing.T, d *libvirtxml.Domain) string {
 func lateText(all []Late) string {
 	var out strings.Builder
 	for _, l := range all {
-		out.WriteString("<!-- late-bound: " + string(l.Kind) + " " + l.Device + " (" + l.Field + ") -->\n")
+		out.WriteString("<!-- late-bound: " + l.String() + " -->\n")
 	}
 	return out.String()
 }

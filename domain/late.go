@@ -1,5 +1,7 @@
 package domain
 
+import "fmt"
+
 // A Late is something that a guest sees and that only a host knows. Stage 2
 // leaves the element as the placeholder that the kind says; stage 3 resolves
 // it, or refuses the instance.
@@ -12,6 +14,14 @@ type Late struct {
 	// Device is the name of the disk, interface or host device that it is about;
 	// empty where it is about the machine.
 	Device string `json:"device,omitempty"`
+}
+
+// String is what is to be resolved, as one line.
+func (l Late) String() string {
+	if l.Device == "" {
+		return fmt.Sprintf("%s (%s)", l.Kind, l.Field)
+	}
+	return fmt.Sprintf("%s of %s (%s)", l.Kind, l.Device, l.Field)
 }
 
 // LateKind is a kind of what is late-bound.

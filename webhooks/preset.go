@@ -58,7 +58,7 @@ func (p Preset) Handle(ctx context.Context, req admission.Request) admission.Res
 	if err != nil {
 		return malformed(fmt.Errorf("cannot read the %s: %w", p.Kind, err))
 	}
-	problems := unknownFields(strict)
+	problems := unknownFields(strict, presetParts)
 	problems = append(problems, nulls(raw)...)
 	compiled, more := presets.Compile(preset)
 	if problems = append(problems, more...); len(problems) > 0 {
@@ -162,7 +162,7 @@ func nulls(raw []byte) field.ErrorList {
 // unknownFields turns what a strict decoder complains about into problems with
 // field paths. An API server drops unknown fields before it asks us, unless
 // its client wants them refused; this is for whoever asks us directly.
-func unknownFields(strict []error) field.ErrorList {
+func unknownFields(strict []error, parts map[string]reflect.Type) field.ErrorList {
 	var problems field.ErrorList
 	for _, err := range strict {
 		var at *field.Path
@@ -170,16 +170,20 @@ func unknownFields(strict []error) field.ErrorList {
 			at = field.NewPath(strings.TrimSuffix(quoted, `"`))
 		}
 		reason := strings.TrimSpace(strings.SplitN(err.Error(), `"`, 2)[0])
-		problems = append(problems, field.Forbidden(at, reason+known(at.String())))
+		problems = append(problems, field.Forbidden(at, reason+known(at.String(), parts)))
 	}
 	return problems
 }
 
-// known lists the fields that might have been meant by one beneath spec or match.
-func known(path string) string {
-	for parent, fields := range map[string]reflect.Type{
-		"spec.match": reflect.TypeFor[v1alpha1.PresetMatch](), "spec": reflect.TypeFor[v1alpha1.PresetSpec](),
-	} {
+// presetParts are the parts of a preset whose fields are listed to whoever
+// misspells one.
+var presetParts = map[string]reflect.Type{
+	"spec.match": reflect.TypeFor[v1alpha1.PresetMatch](), "spec": reflect.TypeFor[v1alpha1.PresetSpec](),
+}
+
+// known lists the fields that might have been meant by one of these parts.
+func known(path string, parts map[string]reflect.Type) string {
+	for parent, fields := range parts {
 		if name, ok := strings.CutPrefix(path, parent+"."); ok && !strings.ContainsAny(name, ".[") {
 			return "; " + parent + " has " + strings.Join(jsonNames(fields), ", ")
 		}
@@ -189,9 +193,10 @@ func known(path string) string {
 
 func jsonNames(t reflect.Type) []string {
 	var names []string
-	for f := range t.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		names = append(names, name)
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return names

@@ -63,7 +63,7 @@ func newRoot(name string, s streams) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupOffline, newExpand(shown, s), newExplain(shown, s), newValidate(shown, s))
+	add(groupOffline, newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newRender(shown, s))
 	add(groupCluster, newStart(shown, s), newStop(shown, s), newRestart(shown, s))
 	root.AddCommand(newVersion(s))
 	return root

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
 	"github.com/virtwright/virtwright/webhooks/conversion"
@@ -40,6 +41,7 @@ type Cluster struct {
 
 	settings   Settings
 	snapshot   *presets.Snapshot
+	profiles   *domain.Profiles
 	namespaces map[string]presets.Namespace
 	// selecting are the presets that choose namespaces by label.
 	selecting []string
@@ -93,6 +95,7 @@ func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
 	c.Notes = append(c.Notes, p.notes...)
 	c.Presets, c.selecting = len(p.compiled), p.selecting
 	c.snapshot = presets.NewSnapshot(p.compiled, nil)
+	c.profiles, _ = domain.CompileProfiles(p.frontend, p.backend) // each was judged when it was read
 	return problems
 }
 
@@ -101,7 +104,7 @@ func (c *Cluster) take(e *entry, p *presetReader) error {
 	case namespace:
 		c.namespaces[e.meta.Name] = presets.Namespace{Name: e.meta.Name, Labels: e.meta.Labels, Annotations: e.meta.Annotations}
 		return nil
-	case preset, legacyPreset:
+	case preset, legacyPreset, profile:
 		return p.read(e, c.settings.Namespace)
 	default:
 		m := Machine{Where: e.Where, Kind: presets.Kind(e.Kind), Sent: e.JSON, placed: e.meta.Namespace == "", version: e.APIVersion}

@@ -26,6 +26,8 @@ type presetReader struct {
 	seen     map[string]manifest.Position
 	legacy   bool
 	compiled []*presets.Compiled
+	frontend []v1alpha1.FrontendProfile
+	backend  []v1alpha1.BackendProfile
 	// selecting are the presets that choose namespaces by label.
 	selecting []string
 	notes     []string
@@ -45,9 +47,12 @@ func (p *presetReader) read(e *entry, namespace string) error {
 		return refused
 	}
 	p.seen[e.ref()] = e.Where
-	if e.role == legacyPreset {
+	switch e.role {
+	case legacyPreset:
 		refused.Problems = p.compileLegacy(e)
-	} else {
+	case profile:
+		refused.Problems = p.profile(e)
+	default:
 		refused.Problems = p.compile(e)
 	}
 	if len(refused.Problems) > 0 {
@@ -121,4 +126,23 @@ func (p *presetReader) compileLegacy(e *entry) []Problem {
 		p.compiled = append(p.compiled, c)
 	}
 	return out
+}
+
+// profile takes a profile in that the validating webhook lets pass.
+func (p *presetReader) profile(e *entry) []Problem {
+	if answer := (webhooks.Profile{Kind: e.Kind}).Handle(p.ctx, creation(e)); !answer.Allowed {
+		return answered(answer.Result)
+	}
+	var err error
+	if e.Kind == v1alpha1.KindFrontendProfile {
+		p.frontend = append(p.frontend, v1alpha1.FrontendProfile{})
+		err = kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &p.frontend[len(p.frontend)-1])
+	} else {
+		p.backend = append(p.backend, v1alpha1.BackendProfile{})
+		err = kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &p.backend[len(p.backend)-1])
+	}
+	if err != nil {
+		return []Problem{{Message: err.Error()}}
+	}
+	return nil
 }

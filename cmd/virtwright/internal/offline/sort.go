@@ -26,6 +26,7 @@ const (
 	unknown role = iota
 	preset
 	legacyPreset
+	profile
 	machine
 	namespace
 )
@@ -43,6 +44,8 @@ var kinds = map[schema.GroupKind]struct {
 }{
 	{Group: virtwrightGroup, Kind: v1alpha1.KindVirtualMachinePreset}:        {preset, []string{"v1alpha1"}},
 	{Group: virtwrightGroup, Kind: v1alpha1.KindClusterVirtualMachinePreset}: {preset, []string{"v1alpha1"}},
+	{Group: virtwrightGroup, Kind: v1alpha1.KindFrontendProfile}:             {profile, []string{"v1alpha1"}},
+	{Group: virtwrightGroup, Kind: v1alpha1.KindBackendProfile}:              {profile, []string{"v1alpha1"}},
 	{Group: kubevirtGroup, Kind: kindLegacy}:                                 {legacyPreset, []string{"v1", "v1alpha3"}},
 	{Group: kubevirtGroup, Kind: "VirtualMachine"}:                           {machine, []string{"v1", "v1alpha3", "v1alpha2"}},
 	{Group: kubevirtGroup, Kind: "VirtualMachineInstance"}:                   {machine, []string{"v1", "v1alpha3"}},
@@ -50,7 +53,7 @@ var kinds = map[schema.GroupKind]struct {
 }
 
 // kindNames say what is looked for.
-const kindNames = "VirtualMachine, VirtualMachineInstance, VirtualMachinePreset, ClusterVirtualMachinePreset, VirtualMachineInstancePreset or Namespace"
+const kindNames = "VirtualMachine, VirtualMachineInstance, VirtualMachinePreset, ClusterVirtualMachinePreset, VirtualMachineInstancePreset, FrontendProfile, BackendProfile or Namespace"
 
 // entry is an object with what it is for.
 type entry struct {
@@ -145,7 +148,7 @@ func (e *entry) readMeta() {
 // takes it from one that is not namespaced, as an API server does.
 func (e *entry) place(namespace string) error {
 	switch {
-	case e.Kind == v1alpha1.KindClusterVirtualMachinePreset:
+	case e.Kind == v1alpha1.KindClusterVirtualMachinePreset, e.role == profile:
 		namespace = ""
 	case e.meta.Namespace != "":
 		return nil
