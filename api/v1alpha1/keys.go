@@ -35,6 +35,19 @@ const AnnotationTemplate = "virtwright.dev/template"
 // where disks have a name beside that of their volume: those names.
 const AnnotationSeedNames = "virtwright.dev/v1alpha2-names"
 
+// AnnotationPowerRequest is on an instance that somebody asked to be reset or
+// rebooted: a PowerRequest in JSON. Only the subresource API writes it; the node
+// agent that runs the instance does once what each ID asks for.
+const AnnotationPowerRequest = "virtwright.dev/power-request"
+
+// FinalizerNode is on an instance that a node agent has claimed: until the agent
+// has taken down what it runs of it.
+const FinalizerNode = "virtwright.dev/node"
+
+// ExtraNodeName is what API servers know about the user of a token that is bound
+// to a pod: the name of the node on which it is.
+const ExtraNodeName = "authentication.kubernetes.io/node-name"
+
 // AnnotationPrefix begins every annotation and finalizer of virtwright's.
 const AnnotationPrefix = GroupName + "/"
 
