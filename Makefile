@@ -48,7 +48,7 @@ soak: ## 20,000 requests on a cluster of kind while everything happens to it (KE
 	test/kind/e2e.sh soak
 
 bench: controlplane ## benchmarks, each beside its control
-	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./validation/... ./webhooks/... $(ARGS)
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./validation/... ./webhooks/... ./domain/... $(ARGS)
 	$(GO) test -run '^$$' -bench Create -benchtime 300x -timeout 60m ./test/bench/... $(ARGS)
 	$(GO) test -run '^$$' -bench Start -benchtime 5000x -timeout 60m ./test/bench/... $(ARGS)
 	$(GO) test -run '^$$' -bench Watch -benchtime 10000x -timeout 60m ./test/bench/... $(ARGS)
@@ -68,10 +68,11 @@ demo: controlplane ## a sparse VM comes back whole: the five-minute tour
 dev: controlplane ## a working system to play with, until interrupted
 	test/demo/dev.sh
 
-render: ## effective spec and origins of VM=file, with PRESETS=folder, offline
-	@test -n "$(VM)" || { echo "usage: make render VM=examples/vms/tiny.yaml [PRESETS=examples/presets]"; exit 2; }
+render: ## effective spec, origins and XML of VM=file, with PRESETS= and PROFILES=folder, offline
+	@test -n "$(VM)" || { echo "usage: make render VM=examples/vms/tiny.yaml [PRESETS=examples/presets] [PROFILES=examples/profiles]"; exit 2; }
 	$(GO) run ./cmd/virtwright expand -f $(VM) $(if $(PRESETS),-f $(PRESETS))
 	$(GO) run ./cmd/virtwright explain -f $(VM) $(if $(PRESETS),-f $(PRESETS))
+	$(GO) run ./cmd/virtwright render -f $(VM) $(if $(PRESETS),-f $(PRESETS)) $(if $(PROFILES),-f $(PROFILES))
 
 clean: ## remove what was built here (the cache of control planes stays)
 	rm -rf bin

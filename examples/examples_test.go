@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
 	"github.com/virtwright/virtwright/webhooks/conversion"
@@ -62,9 +63,37 @@ func TestPresetsDecodeStrictly(t *testing.T) {
 	}
 }
 
+func TestProfilesAreRight(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	for _, file := range manifests(t, "profiles") {
+		object, err := runtime.Decode(decoder, []byte(read(t, file)))
+		if err != nil {
+			t.Errorf("cannot decode %s: %v", file, err)
+			continue
+		}
+		var frontend []v1alpha1.FrontendProfile
+		var backend []v1alpha1.BackendProfile
+		switch profile := object.(type) {
+		case *v1alpha1.FrontendProfile:
+			frontend = append(frontend, *profile)
+		case *v1alpha1.BackendProfile:
+			backend = append(backend, *profile)
+		default:
+			t.Errorf("%s holds a %T", file, object)
+		}
+		if _, errs := domain.CompileProfiles(frontend, backend); len(errs) > 0 {
+			t.Errorf("%s: %v", file, errs)
+		}
+	}
+}
+
 func TestREADMELinksEveryFile(t *testing.T) {
 	readme := read(t, "README.md")
-	for _, folder := range []string{"presets", "vms", "refused"} {
+	for _, folder := range []string{"presets", "profiles", "vms", "refused"} {
 		for _, file := range manifests(t, folder) {
 			if !strings.Contains(readme, "("+filepath.ToSlash(file)+")") {
 				t.Errorf("README.md does not link %s", file)
@@ -75,7 +104,7 @@ func TestREADMELinksEveryFile(t *testing.T) {
 
 // The reader of a VM learns in its first lines which presets act; that comment names each of them.
 func TestEveryVMStartsWithAComment(t *testing.T) {
-	for _, folder := range []string{"vms", "refused"} {
+	for _, folder := range []string{"profiles", "vms", "refused"} {
 		for _, file := range manifests(t, folder) {
 			if !strings.HasPrefix(read(t, file), "# ") {
 				t.Errorf("%s does not say what comes back", file)
