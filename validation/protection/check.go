@@ -17,6 +17,9 @@ type Guard struct {
 	Trusted []string
 	// Addon says that KubeVirt is in the cluster, whose webhooks act too.
 	Addon bool
+	// NodeAgent is the name of the user as which node agents run instances; empty
+	// where there are none. It is one of Trusted, and bound by a policy of its own.
+	NodeAgent string
 }
 
 // A Write is what somebody wants to write.

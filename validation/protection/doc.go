@@ -7,6 +7,10 @@
 // ValidatingAdmissionPolicies ([Guard.Policies]), which the API server evaluates
 // itself, also while no webhook answers. A test puts both to the same cases.
 //
+// Node agents are trusted writers whom a policy of their own binds: each to the
+// instances of the node that its token is bound to, and there to status and one
+// finalizer.
+//
 // Who writes is known by user name, as the API server authenticated it. Being
 // an administrator does not make anybody trusted, and impersonation is judged
 // as the impersonated user: that is how an administrator breaks the glass, in

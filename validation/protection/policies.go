@@ -27,7 +27,7 @@ func PolicyNames() []string {
 	for _, kind := range both {
 		names = append(names, resources[kind]+policySuffix)
 	}
-	return names
+	return append(names, NodePolicyName)
 }
 
 // Policies are the rules as the API server evaluates them, and what binds them
@@ -36,8 +36,12 @@ func (g Guard) Policies() ([]*admissionregistrationv1.ValidatingAdmissionPolicy,
 	var policies []*admissionregistrationv1.ValidatingAdmissionPolicy
 	var bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding
 	for _, kind := range both {
-		policy := g.policy(kind)
-		policies = append(policies, policy)
+		policies = append(policies, g.policy(kind))
+	}
+	if g.NodeAgent != "" {
+		policies = append(policies, g.nodePolicy())
+	}
+	for _, policy := range policies {
 		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 		binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"))
 		binding.Name = policy.Name
@@ -49,14 +53,10 @@ func (g Guard) Policies() ([]*admissionregistrationv1.ValidatingAdmissionPolicy,
 }
 
 func (g Guard) policy(kind presets.Kind) *admissionregistrationv1.ValidatingAdmissionPolicy {
-	out := &admissionregistrationv1.ValidatingAdmissionPolicy{}
-	out.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"))
-	out.Name = resources[kind] + policySuffix
-	out.Spec = admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		FailurePolicy:    new(admissionregistrationv1.Fail),
-		MatchConstraints: constraints(resources[kind]),
-		MatchConditions:  []admissionregistrationv1.MatchCondition{{Name: "not-a-trusted-writer", Expression: "!(" + g.trustedCEL() + ")"}},
-	}
+	out := newPolicy(resources[kind] + policySuffix)
+	out.Spec.MatchConstraints = constraints(
+		[]admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}, resources[kind])
+	out.Spec.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "not-a-trusted-writer", Expression: "!(" + g.trustedCEL() + ")"}}
 	for _, rule := range rules {
 		if !slices.Contains(rule.Kinds, kind) {
 			continue
@@ -70,17 +70,25 @@ func (g Guard) policy(kind presets.Kind) *admissionregistrationv1.ValidatingAdmi
 	return out
 }
 
-func constraints(resource string) *admissionregistrationv1.MatchResources {
+func newPolicy(name string) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	out := &admissionregistrationv1.ValidatingAdmissionPolicy{}
+	out.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"))
+	out.Name = name
+	out.Spec.FailurePolicy = new(admissionregistrationv1.Fail)
+	return out
+}
+
+func constraints(operations []admissionregistrationv1.OperationType, resources ...string) *admissionregistrationv1.MatchResources {
 	return &admissionregistrationv1.MatchResources{
 		NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{},
 		MatchPolicy: new(admissionregistrationv1.Equivalent),
 		ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 			RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+				Operations: operations,
 				// In whatever version an object is written: what is guarded is the
 				// same in all, and no conversion has to answer.
 				Rule: admissionregistrationv1.Rule{
-					APIGroups: []string{"kubevirt.io"}, APIVersions: []string{"*"}, Resources: []string{resource},
+					APIGroups: []string{"kubevirt.io"}, APIVersions: []string{"*"}, Resources: resources,
 					Scope: new(admissionregistrationv1.NamespacedScope),
 				},
 			},

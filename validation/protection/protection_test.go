@@ -158,7 +158,8 @@ type policy struct {
 	ruleName []string
 }
 
-func policiesOf(t *testing.T, g Guard) map[presets.Kind]policy {
+// celEnv is what expressions of policies are compiled in.
+func celEnv(t *testing.T, which environment.Type) *cel.Env {
 	t.Helper()
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	set, err := base.Extend(environment.VersionedOptions{
@@ -168,21 +169,40 @@ func policiesOf(t *testing.T, g Guard) map[presets.Kind]policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env, err := set.Env(environment.NewExpressions)
+	env, err := set.Env(which)
 	if err != nil {
 		t.Fatal(err)
 	}
-	compile := func(expression string) cel.Program {
-		checked, issues := env.Compile(expression)
-		if issues.Err() != nil {
-			t.Fatalf("%s: %v", expression, issues.Err())
-		}
-		program, err := env.Program(checked)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return program
+	return env
+}
+
+func compiled(t *testing.T, env *cel.Env, expression string) cel.Program {
+	t.Helper()
+	checked, issues := env.Compile(expression)
+	if issues.Err() != nil {
+		t.Fatalf("%s: %v", expression, issues.Err())
 	}
+	program, err := env.Program(checked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// evaluated is what an expression comes to.
+func evaluated(t *testing.T, program cel.Program, variables map[string]any) any {
+	t.Helper()
+	value, _, err := program.Eval(variables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value.Value()
+}
+
+func policiesOf(t *testing.T, g Guard) map[presets.Kind]policy {
+	t.Helper()
+	env := celEnv(t, environment.NewExpressions)
+	compile := func(expression string) cel.Program { return compiled(t, env, expression) }
 	out := map[presets.Kind]policy{}
 	made, _ := g.Policies()
 	for i, kind := range both {
