@@ -76,7 +76,7 @@ func (g *guest) disk(d *kubevirtv1.Disk, at *field.Path, names *diskNames) *libv
 		out.Address = &libvirtxml.DomainAddress{Drive: &libvirtxml.DomainAddressDrive{Controller: ptr.To[uint](0), Bus: ptr.To[uint](0), Unit: &unit}}
 	}
 	if target.bus == kubevirtv1.VirtIO && ptr.Deref(g.spec.Domain.Devices.BlockMultiQueue, false) {
-		out.Driver = &libvirtxml.DomainDiskDriver{Queues: ptr.To(g.vcpus())}
+		out.Driver = &libvirtxml.DomainDiskDriver{Queues: new(g.vcpus())}
 	}
 	g.diskDetails(d, &target, at, out)
 	g.diskVolume(d, &target, at, out)

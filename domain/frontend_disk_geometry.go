@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -35,7 +34,7 @@ func (g *guest) blockSize(d *kubevirtv1.Disk, at *field.Path, out *libvirtxml.Do
 		g.checkBlockSize(at.Child("custom", "physical"), custom.Physical)
 		out.BlockIO = &libvirtxml.DomainDiskBlockIO{LogicalBlockSize: custom.Logical, PhysicalBlockSize: custom.Physical}
 		if discard := custom.DiscardGranularity; discard != nil {
-			out.BlockIO.DiscardGranularity = ptr.To(*discard)
+			out.BlockIO.DiscardGranularity = new(*discard)
 		}
 	}
 }
