@@ -149,6 +149,7 @@ var exceptions = map[string]map[string]string{
 	},
 	besideKubeVirt: {
 		"get namespaces":                          fresh,
+		"create coordination.k8s.io/leases":       held,
 		"list coordination.k8s.io/leases":         held,
 		"watch coordination.k8s.io/leases":        held,
 		"update secrets addon-virtwright-serving": renewal,
