@@ -1,0 +1,187 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"libvirt.org/go/libvirtxml"
+
+	"github.com/virtwright/virtwright/domain"
+)
+
+// programTimeout bounds a program that makes or looks at an image.
+const programTimeout = 5 * time.Minute
+
+// run runs a program. The error has what it said.
+func run(ctx context.Context, program string, args ...string) error {
+	_, err := output(ctx, program, args...)
+	return err
+}
+
+func output(ctx context.Context, program string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, programTimeout)
+	defer cancel()
+	var said, complained bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdout, cmd.Stderr = &said, &complained
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("cannot run %s: %w: %s", program, err, strings.Join(strings.Fields(complained.String()), " "))
+	}
+	return said.Bytes(), nil
+}
+
+// look says what stage 3 wants to know of an image, but its format: what a
+// guest may write to is raw, whatever it looks like, or the guest could make
+// it look like an image that lies on a file of the host's.
+func look(file string) (*domain.VolumeFacts, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot find the image: %w", err)
+	}
+	facts := &domain.VolumeFacts{Path: file, Format: "raw", Block: info.Mode()&fs.ModeDevice != 0}
+	if !facts.Block && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("cannot use %s: it is neither a plain file nor a device", file)
+	}
+	direct := directIO(file)
+	facts.DirectIO = &direct
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		size := uint(min(max(stat.Blksize, 512), 4096))
+		facts.LogicalBlockSize, facts.PhysicalBlockSize = size, size
+		facts.Preallocated = !facts.Block && info.Size() > 0 && stat.Blocks*512 >= info.Size()
+	}
+	return facts, nil
+}
+
+// directIO says whether what a file lies on can read it past the host's cache.
+func directIO(file string) bool {
+	opened, err := os.OpenFile(file, os.O_RDONLY|syscall.O_DIRECT, 0)
+	if err != nil {
+		return false
+	}
+	opened.Close()
+	return true
+}
+
+// format is that of an image that no guest writes to. One that lies on another
+// is refused, since it could be any file of the host's.
+func format(ctx context.Context, file string) (string, error) {
+	text, err := output(ctx, "qemu-img", "info", "-U", "--output=json", file)
+	if err != nil {
+		return "", err
+	}
+	var info struct {
+		Format   string `json:"format"`
+		Backing  string `json:"backing-filename"`
+		Specific struct {
+			Data struct {
+				DataFile string `json:"data-file"`
+			} `json:"data"`
+		} `json:"format-specific"`
+	}
+	if err := json.Unmarshal(text, &info); err != nil {
+		return "", fmt.Errorf("cannot read what qemu-img says of %s: %w", file, err)
+	}
+	switch {
+	case info.Format != "raw" && info.Format != "qcow2":
+		return "", fmt.Errorf("cannot use %s: its format is %s, not qcow2 or raw", file, info.Format)
+	case info.Backing != "" || info.Specific.Data.DataFile != "":
+		return "", fmt.Errorf("cannot use %s: it lies on another file", file)
+	}
+	return info.Format, nil
+}
+
+// Complete makes what a domain needs beside the volumes that Prepare has made:
+// overlays, and the folders of sockets, logs and UEFI variables.
+func (s *Store) Complete(ctx context.Context, uid types.UID, d *libvirtxml.Domain) error {
+	for _, file := range filesOf(d) {
+		if err := s.note(uid, file); err != nil {
+			return &Trouble{ReasonNotMade, err}
+		}
+		if err := os.MkdirAll(filepath.Dir(file), folderMode); err != nil {
+			return &Trouble{ReasonNotMade, fmt.Errorf("cannot make a folder of the instance: %w", err)}
+		}
+	}
+	for i := range d.Devices.Disks {
+		disk := &d.Devices.Disks[i]
+		if disk.BackingStore == nil || disk.Source == nil || disk.Source.File == nil {
+			continue
+		}
+		if err := overlay(ctx, disk.Source.File.File, disk.BackingStore); err != nil {
+			return &Trouble{ReasonNotMade, fmt.Errorf("cannot make the overlay of disk %s: %w", disk.Target.Dev, err)}
+		}
+	}
+	return nil
+}
+
+// filesOf are the files that are made for a domain when it starts, or before.
+func filesOf(d *libvirtxml.Domain) []string {
+	var out []string
+	add := func(source *libvirtxml.DomainChardevSource) {
+		if source != nil && source.UNIX != nil && source.UNIX.Mode == "bind" && source.UNIX.Path != "" {
+			out = append(out, source.UNIX.Path)
+		}
+	}
+	if d.OS != nil && d.OS.NVRam != nil && d.OS.NVRam.NVRam != "" {
+		out = append(out, d.OS.NVRam.NVRam)
+	}
+	for i := range d.Devices.Disks {
+		if disk := &d.Devices.Disks[i]; disk.BackingStore != nil && disk.Source != nil && disk.Source.File != nil {
+			out = append(out, disk.Source.File.File)
+		}
+	}
+	for i := range d.Devices.Serials {
+		add(d.Devices.Serials[i].Source)
+		if log := d.Devices.Serials[i].Log; log != nil {
+			out = append(out, log.File)
+		}
+	}
+	for i := range d.Devices.Channels {
+		add(d.Devices.Channels[i].Source)
+	}
+	for i := range d.Devices.RedirDevs {
+		add(d.Devices.RedirDevs[i].Source)
+	}
+	for i := range d.Devices.Graphics {
+		if vnc := d.Devices.Graphics[i].VNC; vnc != nil {
+			for j := range vnc.Listeners {
+				if socket := vnc.Listeners[j].Socket; socket != nil && socket.Socket != "" {
+					out = append(out, socket.Socket)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// overlay makes the image that takes what a guest writes to one that must stay
+// as it is, once.
+func overlay(ctx context.Context, file string, beneath *libvirtxml.DomainDiskBackingStore) error {
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	from, as := "", "raw"
+	switch {
+	case beneath.Source == nil:
+	case beneath.Source.File != nil:
+		from = beneath.Source.File.File
+	case beneath.Source.Block != nil:
+		from = beneath.Source.Block.Dev
+	}
+	if beneath.Format != nil {
+		as = beneath.Format.Type
+	}
+	return replace(file, func(unfinished string) error {
+		return run(ctx, "qemu-img", "create", "-q", "-f", "qcow2", "-b", from, "-F", as, unfinished)
+	})
+}
