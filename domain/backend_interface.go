@@ -43,7 +43,7 @@ func (h *host) interfaces() {
 		case rule == nil:
 			h.refuse(field.Invalid(at.Child("name"), spec.Name, fmt.Sprintf("no rule of the backend profile is for its network %q (networks)", h.networkName(spec.Name))))
 		default:
-			h.backing(rule, spec, nic)
+			h.backing(rule, spec, nic, at)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func (h *host) tapDevice(name string) string {
 	return cmp.Or(h.facts.Interfaces[name].Device, "tap"+hex.EncodeToString(sum[:])[:tapLength])
 }
 
-func (h *host) backing(rule *v1alpha1.NetworkRule, spec *kubevirtv1.Interface, nic *libvirtxml.DomainInterface) {
+func (h *host) backing(rule *v1alpha1.NetworkRule, spec *kubevirtv1.Interface, nic *libvirtxml.DomainInterface, at *field.Path) {
 	tap := &libvirtxml.DomainInterfaceTarget{Dev: h.tapDevice(spec.Name)}
 	value := string(rule.Type)
 	switch rule.Type {
@@ -102,7 +102,7 @@ func (h *host) backing(rule *v1alpha1.NetworkRule, spec *kubevirtv1.Interface, n
 		}
 	}
 	h.decide(Decision{
-		Field: devicesAt.Child("interfaces").Key(spec.Name).String(), Element: fmt.Sprintf("devices/interface[alias/@name='%s']/@type", nic.Alias.Name),
+		Field: at.String(), Element: fmt.Sprintf("devices/interface[alias/@name='%s']/@type", nic.Alias.Name),
 		Value: value, Reason: "the backend profile's rule for " + rule.Network,
 	})
 	h.networkDriver(rule, nic)
@@ -150,7 +150,7 @@ func (h *host) passt(spec *kubevirtv1.Interface, nic *libvirtxml.DomainInterface
 		case protocol != "tcp" && protocol != "udp":
 			h.refuse(field.NotSupported(at.Child("protocol"), protocol, []string{"TCP", "UDP"}))
 		case start < 1 || end < 0 || start > 65535 || end > 65535 || end != 0 && end < start:
-			h.refuse(field.Invalid(at, fmt.Sprintf("%d-%d", start, end), "ports must be between 1 and 65535, the first not behind the last"))
+			h.refuse(field.Invalid(at, fmt.Sprintf("%d-%d", start, cmp.Or(end, start)), "ports must be between 1 and 65535, the first not behind the last"))
 		default:
 			forward[protocol] = append(forward[protocol], libvirtxml.DomainInterfaceSourcePortForwardRange{Start: uint(start), End: uint(end)})
 		}

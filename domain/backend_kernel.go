@@ -29,6 +29,7 @@ func (h *host) kernel() {
 		base := path.Base(path.Clean(of))
 		if base == "." || base == ".." || base == "/" {
 			h.refuse(field.Invalid(at.Child(name), of, "must be the path of a file in the image"))
+			return ""
 		}
 		return path.Join(folder, fileName(base))
 	}

@@ -77,7 +77,7 @@ func (r pathRule) check(template string) error {
 func (h *host) expand(r pathRule, values map[string]string) string {
 	template := r.of(h.settings.Paths)
 	if err := r.check(template); err != nil {
-		h.refuse(field.Invalid(field.NewPath("paths", r.name), template, "the path rule of the backend profile: "+err.Error()))
+		h.refusePath(r, template, err.Error())
 		return ""
 	}
 	known := h.names()
@@ -89,6 +89,14 @@ func (h *host) expand(r pathRule, values map[string]string) string {
 		}
 		return fileName(known[name])
 	}))
+}
+
+// refusePath says what is wrong with a path rule, once.
+func (h *host) refusePath(r pathRule, value, why string) {
+	err := field.Invalid(field.NewPath("paths", r.name), value, "the path rule of the backend profile: "+why)
+	if !slices.ContainsFunc(h.errs, func(e *field.Error) bool { return e.Field == err.Field }) {
+		h.refuse(err)
+	}
 }
 
 // names are the placeholders that every path rule knows.
@@ -121,7 +129,7 @@ func (h *host) socket(name string) string {
 	}
 	at := path.Join(folder, fileName(name))
 	if len(at) > maxSocketPath {
-		h.refuse(field.TooLong(field.NewPath("paths", socketsRule.name), at, maxSocketPath))
+		h.refusePath(socketsRule, at, fmt.Sprintf("a socket has at most %d bytes", maxSocketPath))
 	}
 	return at
 }

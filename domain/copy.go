@@ -21,25 +21,26 @@ func copyInto(to, from reflect.Value) {
 		}
 	case reflect.Slice:
 		if !from.IsNil() {
-			to.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
-			for i := range from.Len() {
-				copyInto(to.Index(i), from.Index(i))
-			}
+			copySlice(to, from)
 		}
 	case reflect.Struct:
 		for i := range from.NumField() {
 			copyInto(to.Field(i), from.Field(i))
 		}
 	case reflect.Map:
-		to.Set(from)
 		if !from.IsNil() {
 			to.Set(reflect.MakeMapWithSize(from.Type(), from.Len()))
-			for key, value := range from.Seq2() {
-				to.SetMapIndex(key, value)
-			}
+			fillMap(to, from)
 		}
 	default:
 		to.Set(from)
+	}
+}
+
+func copySlice(to, from reflect.Value) {
+	to.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
+	for i := range from.Len() {
+		copyInto(to.Index(i), from.Index(i))
 	}
 }
 
@@ -54,14 +55,19 @@ func fill(to, from reflect.Value) {
 	case to.Kind() == reflect.Pointer && to.Elem().Kind() == reflect.Struct:
 		fill(to.Elem(), from.Elem())
 	case to.Kind() == reflect.Map:
-		for key, value := range from.Seq2() {
-			if !to.MapIndex(key).IsValid() {
-				to.SetMapIndex(key, value)
-			}
-		}
+		fillMap(to, from)
 	case to.Kind() == reflect.Struct:
 		for i := range to.NumField() {
 			fill(to.Field(i), from.Field(i))
+		}
+	}
+}
+
+// fillMap adds the keys of one map that another one has not.
+func fillMap(to, from reflect.Value) {
+	for key, value := range from.Seq2() {
+		if !to.MapIndex(key).IsValid() {
+			to.SetMapIndex(key, value)
 		}
 	}
 }

@@ -16,10 +16,20 @@ const (
 	assumedBlockSize = 512
 )
 
+// assumedConfidential are UEFI builds for guests whose memory is hidden from
+// the host, named as KubeVirt looks for them; no distribution has all of them.
+var assumedConfidential = []Firmware{
+	{Architecture: "amd64", Code: "/usr/share/OVMF/OVMF_CODE.cc.fd", Vars: "/usr/share/OVMF/OVMF_VARS.fd", Confidential: "SEV"},
+	{Architecture: "amd64", Code: "/usr/share/OVMF/OVMF.amdsev.fd", Confidential: "SEV-SNP"},
+	{Architecture: "amd64", Code: "/usr/share/OVMF/OVMF.inteltdx.fd", Confidential: "TDX"},
+	{Architecture: "amd64", Code: "/usr/share/OVMF/OVMF.inteltdx.secboot.fd", Secure: true, Confidential: "TDX"},
+}
+
 // AssumedFacts are those of a host that has what an instance asks for:
 // hardware virtualization for its architecture, UEFI where Debian has it,
 // aliases of machine types that libvirt resolves, one NUMA node with as many
-// CPUs as the instance is to be given, and devices at made-up addresses. It is
+// CPUs as the instance is to be given, block devices under its luns, and
+// devices at made-up addresses. It is
 // what rendering without a host assumes; it says nothing of any real host.
 func AssumedFacts(vmi *kubevirtv1.VirtualMachineInstance) *HostFacts {
 	arch := vmi.Spec.Architecture
@@ -35,11 +45,17 @@ func AssumedFacts(vmi *kubevirtv1.VirtualMachineInstance) *HostFacts {
 		facts.Machines[a.name] = map[string]string{a.machine: a.machine}
 		facts.Firmware = append(facts.Firmware, a.firmware...)
 	}
+	facts.Firmware = append(facts.Firmware, assumedConfidential...)
 	facts.CPUs = assumedCPUs(vmi.Spec.Domain.CPU)
-	devices := &vmi.Spec.Domain.Devices
+	facts.assumeDevices(&vmi.Spec.Domain.Devices)
+	return facts
+}
+
+// assumeDevices makes up what only a host can say of devices.
+func (f *HostFacts) assumeDevices(devices *kubevirtv1.Devices) {
 	for i := range devices.Disks {
 		if b := devices.Disks[i].BlockSize; b != nil && b.MatchVolume != nil {
-			facts.Volumes[devices.Disks[i].Name] = VolumeFacts{LogicalBlockSize: assumedBlockSize, PhysicalBlockSize: assumedBlockSize}
+			f.Volumes[devices.Disks[i].Name] = VolumeFacts{LogicalBlockSize: assumedBlockSize, PhysicalBlockSize: assumedBlockSize}
 		}
 	}
 	slot := 0
@@ -49,16 +65,15 @@ func AssumedFacts(vmi *kubevirtv1.VirtualMachineInstance) *HostFacts {
 	}
 	for i := range devices.Interfaces {
 		if devices.Interfaces[i].SRIOV != nil {
-			facts.Interfaces[devices.Interfaces[i].Name] = InterfaceFacts{PCI: next()}
+			f.Interfaces[devices.Interfaces[i].Name] = InterfaceFacts{PCI: next()}
 		}
 	}
 	for i := range devices.GPUs {
-		facts.Devices[devices.GPUs[i].Name] = DeviceFacts{PCI: next()}
+		f.Devices[devices.GPUs[i].Name] = DeviceFacts{PCI: next()}
 	}
 	for i := range devices.HostDevices {
-		facts.Devices[devices.HostDevices[i].Name] = DeviceFacts{PCI: next()}
+		f.Devices[devices.HostDevices[i].Name] = DeviceFacts{PCI: next()}
 	}
-	return facts
 }
 
 // Or is f where it says something, and other facts where it does not. What it

@@ -110,7 +110,7 @@ var domainFields = map[string]fieldRule{
 	"spec.domain.devices.interfaces[].passt":                               {class: Unsupported, why: "KubeVirt has removed the passt that it called experimental; use passtBinding"},
 	"spec.domain.devices.interfaces[].passtBinding":                        {class: Backends},
 	"spec.domain.devices.interfaces[].binding.name":                        {class: Unsupported, why: "binding plugins are programs that KubeVirt runs beside the instance"},
-	"spec.domain.devices.interfaces[].ports[].name":                        {class: Backends, why: "only passt forwards them; of masquerade the pod's rules do"},
+	"spec.domain.devices.interfaces[].ports[].name":                        {class: Outside, why: "a name for people"},
 	"spec.domain.devices.interfaces[].ports[].protocol":                    {class: Backends, why: "only passt forwards them; of masquerade the pod's rules do"},
 	"spec.domain.devices.interfaces[].ports[].port":                        {class: Backends, why: "only passt forwards them; of masquerade the pod's rules do"},
 	"spec.domain.devices.interfaces[].portRanges[].protocol":               {class: Backends, why: "only passt forwards them"},

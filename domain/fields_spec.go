@@ -16,7 +16,7 @@ var specFields = map[string]fieldRule{
 	"spec.volumes[].hostDisk.path":                                                   {class: Backends},
 	"spec.volumes[].hostDisk.type":                                                   {class: Outside, why: "what the agent makes of the file"},
 	"spec.volumes[].hostDisk.capacity":                                               {class: Outside, why: "what the agent makes of the file"},
-	"spec.volumes[].hostDisk.shared":                                                 {class: Backends},
+	"spec.volumes[].hostDisk.shared":                                                 {class: Outside, why: "whether instances on several nodes have it"},
 	"spec.volumes[].persistentVolumeClaim":                                           {class: Backends},
 	"spec.volumes[].persistentVolumeClaim.hotpluggable":                              {class: Outside, why: "whether it may come and go later"},
 	"spec.volumes[].cloudInitNoCloud.secretRef":                                      {class: Outside, why: "what the agent writes into the image"},

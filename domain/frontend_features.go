@@ -18,12 +18,7 @@ func (g *guest) features() {
 	if on(&f.ACPI) && g.arch.acpi {
 		out.ACPI = &libvirtxml.DomainFeature{}
 	}
-	if f.APIC != nil && ptr.Deref(f.APIC.Enabled, true) {
-		out.APIC = &libvirtxml.DomainFeatureAPIC{}
-		if f.APIC.EndOfInterrupt {
-			out.APIC.EOI = "on"
-		}
-	}
+	out.APIC = apic(f.APIC)
 	if on(f.SMM) {
 		out.SMM = &libvirtxml.DomainFeatureSMM{}
 	}
@@ -40,6 +35,18 @@ func (g *guest) features() {
 		out.PMU = state(false)
 	}
 	g.domain.Features = out
+}
+
+// apic is the interrupt controller; nil where it is not asked for.
+func apic(f *kubevirtv1.FeatureAPIC) *libvirtxml.DomainFeatureAPIC {
+	if f == nil || !ptr.Deref(f.Enabled, true) {
+		return nil
+	}
+	out := &libvirtxml.DomainFeatureAPIC{}
+	if f.EndOfInterrupt {
+		out.EOI = "on"
+	}
+	return out
 }
 
 // kvmFeatures hide the hypervisor, or tell the guest that its processors are

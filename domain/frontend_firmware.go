@@ -20,19 +20,22 @@ func (g *guest) firmware() {
 	if f.Bootloader == nil {
 		return
 	}
-	at := field.NewPath("spec", "domain", "firmware", "bootloader")
-	if f.Bootloader.BIOS != nil && f.Bootloader.EFI != nil {
+	g.bootloader(f.Bootloader, field.NewPath("spec", "domain", "firmware", "bootloader"))
+}
+
+func (g *guest) bootloader(b *kubevirtv1.Bootloader, at *field.Path) {
+	if b.BIOS != nil && b.EFI != nil {
 		g.refuse(field.Forbidden(at.Child("bios"), "a guest boots by bios or by efi; remove one of them"))
 		return
 	}
-	if bios := f.Bootloader.BIOS; bios != nil && ptr.Deref(bios.UseSerial, false) {
-		if g.arch.watchdog != "i6300esb" {
+	if b.BIOS != nil && ptr.Deref(b.BIOS.UseSerial, false) {
+		if g.arch.name != "amd64" {
 			g.refuse(field.Forbidden(at.Child("bios", "useSerial"), "only guests of amd64 have a BIOS; remove it"))
 		}
 		g.domain.OS.BIOS = &libvirtxml.DomainBIOS{UseSerial: "yes"}
 	}
-	if f.Bootloader.EFI != nil {
-		g.efi(f.Bootloader.EFI, at.Child("efi"))
+	if b.EFI != nil {
+		g.efi(b.EFI, at.Child("efi"))
 	}
 }
 

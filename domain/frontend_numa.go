@@ -13,16 +13,8 @@ import (
 // one NUMA cell that libvirt wants for it, and a guest that may grow. A guest
 // whose cells follow the host's gets them in stage 3.
 func (g *guest) numa() {
-	c := g.spec.Domain.CPU
-	if c != nil && c.NUMA != nil && c.NUMA.GuestMappingPassthrough != nil {
-		at := field.NewPath("spec", "domain", "cpu", "numa", "guestMappingPassthrough")
-		if !c.DedicatedCPUPlacement {
-			g.refuse(field.Required(field.NewPath("spec", "domain", "cpu", "dedicatedCpuPlacement"), at.String()+" needs it to be true: cells follow the CPUs that the guest is promised"))
-		}
-		if m := g.spec.Domain.Memory; m == nil || m.Hugepages == nil {
-			g.refuse(field.Required(field.NewPath("spec", "domain", "memory", "hugepages"), at.String()+" needs huge pages: set pageSize"))
-		}
-		g.bind(Late{Kind: LateNUMA, Field: at.String()})
+	if c := g.spec.Domain.CPU; c != nil && c.NUMA != nil && c.NUMA.GuestMappingPassthrough != nil {
+		g.numaOfHost(c)
 		return
 	}
 	if g.domain.Memory == nil || g.domain.VCPU == nil || !g.wantsCell() {
@@ -35,6 +27,18 @@ func (g *guest) numa() {
 	g.domain.CPU.Numa = &libvirtxml.DomainNuma{Cell: []libvirtxml.DomainCell{{
 		ID: ptr.To[uint](0), CPUs: cpus, Memory: g.domain.Memory.Value, Unit: "b",
 	}}}
+}
+
+// numaOfHost is for guests whose cells follow the CPUs that they are promised.
+func (g *guest) numaOfHost(c *kubevirtv1.CPU) {
+	at := field.NewPath("spec", "domain", "cpu", "numa", "guestMappingPassthrough")
+	if !c.DedicatedCPUPlacement {
+		g.refuse(field.Required(field.NewPath("spec", "domain", "cpu", "dedicatedCpuPlacement"), at.String()+" needs it to be true: cells follow the CPUs that the guest is promised"))
+	}
+	if m := g.spec.Domain.Memory; m == nil || m.Hugepages == nil {
+		g.refuse(field.Required(field.NewPath("spec", "domain", "memory", "hugepages"), at.String()+" needs huge pages: set pageSize"))
+	}
+	g.bind(Late{Kind: LateNUMA, Field: at.String()})
 }
 
 // wantsCell says whether libvirt wants a NUMA cell to describe the memory.

@@ -91,7 +91,14 @@ func familyHyperV(family v1alpha1.GuestFamily) *kubevirtv1.FeatureHyperv {
 // filled what the instance itself can say and has not said.
 func completed(vmi *kubevirtv1.VirtualMachineInstance, settings *v1alpha1.FrontendSettings) *kubevirtv1.VirtualMachineInstance {
 	out := vmi.DeepCopy()
-	domain := &out.Spec.Domain
+	completeTimers(&out.Spec.Domain, settings)
+	if arch, err := architectureOf(out.Spec.Architecture); err == nil && arch.hyperv {
+		completeHyperV(&out.Spec.Domain, settings)
+	}
+	return out
+}
+
+func completeTimers(domain *kubevirtv1.DomainSpec, settings *v1alpha1.FrontendSettings) {
 	for _, timers := range []*kubevirtv1.Timer{settings.Timers, familyTimers(settings.GuestFamily)} {
 		if timers == nil {
 			continue
@@ -101,12 +108,15 @@ func completed(vmi *kubevirtv1.VirtualMachineInstance, settings *v1alpha1.Fronte
 		}
 		fill(reflect.ValueOf(&domain.Clock.Timer).Elem(), reflect.ValueOf(timers))
 	}
-	arch, err := architectureOf(out.Spec.Architecture)
-	if err != nil || !arch.hyperv {
-		return out
+}
+
+// completeHyperV leaves instances alone that take what the host offers.
+func completeHyperV(domain *kubevirtv1.DomainSpec, settings *v1alpha1.FrontendSettings) {
+	if domain.Features != nil && domain.Features.HypervPassthrough != nil {
+		return
 	}
 	for _, hyperv := range []*kubevirtv1.FeatureHyperv{settings.HyperV, familyHyperV(settings.GuestFamily)} {
-		if hyperv == nil || domain.Features != nil && domain.Features.HypervPassthrough != nil {
+		if hyperv == nil {
 			continue
 		}
 		if domain.Features == nil {
@@ -114,5 +124,4 @@ func completed(vmi *kubevirtv1.VirtualMachineInstance, settings *v1alpha1.Fronte
 		}
 		fill(reflect.ValueOf(&domain.Features.Hyperv).Elem(), reflect.ValueOf(hyperv))
 	}
-	return out
 }

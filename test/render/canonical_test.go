@@ -72,7 +72,9 @@ func leaves(e *element, path string, out map[string]string) {
 		out[path] = e.text
 	}
 	for name, value := range e.attrs {
-		out[path+"@"+name] = value
+		if e.name != "entry" { // whose name is in its path
+			out[path+"@"+name] = value
+		}
 	}
 	seen := map[string]int{}
 	for _, child := range e.children {

@@ -95,10 +95,13 @@ func differenceRows(t *testing.T) []*row {
 }
 
 // pattern matches what a cell says: text in backquotes, in which * is
-// anything; nothing in a cell is nothing.
+// anything; alone it is anything but nothing, which an empty cell is.
 func pattern(cell string) *regexp.Regexp {
 	text := strings.Trim(strings.TrimSpace(cell), "`")
-	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(text), `\*`, ".+") + "$")
+	if text == "*" {
+		return regexp.MustCompile(".")
+	}
+	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(text), `\*`, ".*") + "$")
 }
 
 func (r *row) allows(d difference) bool {

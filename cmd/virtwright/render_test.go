@@ -1,0 +1,88 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/virtwright/virtwright/test/golden"
+)
+
+const exampleProfiles = "../../examples/profiles"
+
+// TestRenderExamples renders every example under every preset and profile.
+func TestRenderExamples(t *testing.T) {
+	for _, file := range examples(t) {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			args := []string{"render", "-f", file, "-f", examplePresets, "-f", exampleNamespaces, "-f", exampleProfiles}
+			got := call(t, "", args...).fine(t)
+			golden.Equal(t, "testdata/render/"+name+".out.xml", got.out)
+			guest := call(t, "", append(args, "--stage", "frontend")...).fine(t)
+			golden.Equal(t, "testdata/render/"+name+".guest.xml", guest.out)
+		})
+	}
+	golden.Stale(t, "testdata/render/*.xml")
+}
+
+const labMachine = `
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: vm, namespace: lab}
+spec:
+  template:
+    spec:
+      domain:
+        memory: {guest: 1Gi}
+        features: {pvspinlock: {}}
+`
+
+func TestRenderFacts(t *testing.T) {
+	facts := write(t, "facts.yaml", "kvm: false\nmachines: {amd64: {q35: pc-q35-9.9}}\nemulators: {amd64: /opt/qemu}\n")
+	refused := call(t, labMachine, "render", "-f", "-", "--facts", facts)
+	says(t, refused.err, "vm", "softwareEmulation")
+	if refused.code != 1 {
+		t.Errorf("exit code %d, want 1", refused.code)
+	}
+
+	got := call(t, labMachine, "render", "-f", "-", "-f", exampleProfiles+"/laboratory.yaml", "--facts", facts, "--decisions").fine(t)
+	says(t, got.out, `<domain type="qemu">`, `machine="pc-q35-9.9"`, "<emulator>/opt/qemu</emulator>", `<interface type="user">`)
+	says(t, got.err, "Warning: ", "spec.domain.features.pvspinlock", "Note: frontend profiles: none; backend profiles: laboratory")
+
+	misspelt := call(t, labMachine, "render", "-f", "-", "--facts", write(t, "facts.yaml", "kmv: false\n"))
+	says(t, misspelt.err, "--facts", `unknown field "kmv"`)
+	if misspelt.code != 2 {
+		t.Errorf("exit code %d, want 2", misspelt.code)
+	}
+}
+
+// What cannot be rendered is named by its field in the manifest; what can is
+// printed all the same.
+func TestRenderRefuses(t *testing.T) {
+	bad := strings.ReplaceAll(strings.ReplaceAll(labMachine, "features: {pvspinlock: {}}", "devices: {disks: [{name: a, changedBlockTracking: true, disk: {bus: virtio}}]}"), "name: vm,", "name: bad,")
+	got := call(t, bad+"---\n"+labMachine, "render", "-f", "-")
+	says(t, got.err, "VirtualMachine lab/bad is refused", "spec.template.spec.domain.devices.disks[0].changedBlockTracking: Forbidden: not supported")
+	says(t, got.out, "<!-- VirtualMachine lab/vm -->\n<domain")
+	if got.code != 1 {
+		t.Errorf("exit code %d, want 1", got.code)
+	}
+}
+
+// Profiles that cannot be right are refused as a cluster refuses them, by
+// every command.
+func TestRenderProfiles(t *testing.T) {
+	for profile, want := range map[string]string{
+		"{apiVersion: virtwright.dev/v1alpha1, kind: BackendProfile, metadata: {name: p}, spec: {disk: {}}}":                                                       `unknown field; spec has `,
+		"{apiVersion: virtwright.dev/v1alpha1, kind: BackendProfile, metadata: {name: p}, spec: {networks: [{network: pod, type: Bridge}]}}":                       "spec.networks[0].bridge",
+		"{apiVersion: virtwright.dev/v1alpha1, kind: FrontendProfile, metadata: {name: p}, spec: {guestFamily: BeOS}}":                                             "spec.guestFamily",
+		"{apiVersion: virtwright.dev/v1alpha1, kind: FrontendProfile, metadata: {name: p}, spec: {match: {labels: {matchExpressions: [{key: a, operator: Is}]}}}}": "spec.match.labels",
+	} {
+		file := write(t, "profile.yaml", profile)
+		for _, command := range []string{"render", "expand", "validate"} {
+			got := call(t, labMachine, command, "-f", "-", "-f", file)
+			if got.code != 1 || !strings.Contains(got.out+got.err, want) {
+				t.Errorf("%s %s: exit code %d, want %q in:\n%s%s", command, profile, got.code, want, got.out, got.err)
+			}
+		}
+	}
+}

@@ -1,0 +1,310 @@
+package render
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/virtwright/virtwright/test/hypervisor"
+)
+
+// A document is a domain that something of ours has written.
+type document struct {
+	name, text string
+}
+
+// schema is libvirt's own, as Debian installs it.
+const schema = "/usr/share/libvirt/schemas/domain.rng"
+
+// newer are golden domains of which libvirt 9.0, of Debian 12, does not know an
+// element yet, and what its schema stumbles over.
+var newer = map[string]string{}
+
+// goldenDomains are what the tests of stage 3 and of the command line have
+// written.
+func goldenDomains(t *testing.T) []document {
+	t.Helper()
+	var out []document
+	for _, pattern := range []string{"../../domain/testdata/*.out.xml", "../../cmd/virtwright/testdata/render/*.out.xml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: no golden domains: %v", pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, document{strings.TrimSuffix(filepath.Base(file), ".out.xml"), string(text)})
+		}
+	}
+	return out
+}
+
+// corpusDomains are what the instances and machines of the corpus become;
+// nothing where there is none.
+func corpusDomains(t *testing.T) []document {
+	t.Helper()
+	corpus := os.Getenv("VIRTWRIGHT_CORPUS")
+	if corpus == "" {
+		return nil
+	}
+	files, err := filepath.Glob(filepath.Join(corpus, "vmi-*.kubevirt.xml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no instances in %s: %v", corpus, err)
+	}
+	var out []document
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".kubevirt.xml")
+		out = append(out, document{name, rendered(t, filepath.Join(corpus, name+".yaml"))})
+	}
+	return out
+}
+
+// TestSchema holds every domain against libvirt's schema.
+func TestSchema(t *testing.T) {
+	hypervisor.Require(t)
+	dir := t.TempDir()
+	documents := slices.Concat(goldenDomains(t), corpusDomains(t))
+	args := []string{"--noout", "--relaxng", schema}
+	for _, d := range documents {
+		file := filepath.Join(dir, d.name+".xml")
+		if err := os.WriteFile(file, []byte(d.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, file)
+	}
+	said, _ := exec.CommandContext(t.Context(), "xmllint", args...).CombinedOutput()
+	for _, d := range documents {
+		file := filepath.Join(dir, d.name+".xml")
+		valid := strings.Contains(string(said), file+" validates\n")
+		why, exempt := newer[d.name]
+		switch {
+		case !valid && !exempt:
+			t.Errorf("%s: the schema refuses it:\n%s", d.name, about(string(said), file))
+		case valid && exempt:
+			t.Errorf("%s is said to be too new for the schema (%s), which accepts it: take it out of the list", d.name, why)
+		case exempt && !strings.Contains(about(string(said), file), why):
+			t.Errorf("%s is to be refused for %q, and is for something else:\n%s", d.name, why, about(string(said), file))
+		}
+	}
+	t.Logf("%d domains", len(documents))
+}
+
+// about are the lines about a file.
+func about(said, file string) string {
+	var out []string
+	for line := range strings.Lines(said) {
+		if strings.HasPrefix(line, file) {
+			out = append(out, strings.TrimSpace(strings.TrimPrefix(line, file)))
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// unemulated are golden domains that QEMU of this machine cannot be asked about,
+// by what libvirt says.
+var unemulated = map[string]string{}
+
+// TestDefine lets libvirt's test driver and its QEMU driver judge every domain
+// of amd64. Domains for hardware virtualization are asked about as emulated ones,
+// since the machines of tests have none.
+func TestDefine(t *testing.T) {
+	d := hypervisor.Start(t)
+	for _, doc := range slices.Concat(goldenDomains(t), corpusDomains(t)) {
+		if !strings.Contains(doc.text, `arch="x86_64"`) || newer[doc.name] != "" {
+			continue
+		}
+		emulated := strings.Replace(doc.text, `<domain type="kvm"`, `<domain type="qemu"`, 1)
+		for driver, uri := range map[string]string{"test": d.TestURI, "qemu": d.URI} {
+			text := emulated
+			if driver == "test" {
+				text = strings.Replace(emulated, `<domain type="qemu"`, `<domain type="test"`, 1)
+			}
+			err := d.DefineValidated(uri, text)
+			why, exempt := unemulated[driver+"/"+doc.name]
+			switch {
+			case err != nil && !exempt:
+				t.Errorf("%s: the %s driver refuses it: %v", doc.name, driver, err)
+			case err == nil && exempt:
+				t.Errorf("%s is said to be refused by the %s driver (%s), which accepts it: take it out of the list", doc.name, driver, why)
+			case exempt && !strings.Contains(err.Error(), why):
+				t.Errorf("%s is to be refused by the %s driver for %q: %v", doc.name, driver, why, err)
+			}
+			if err == nil && driver == "qemu" {
+				undefine(t, d, text)
+			}
+		}
+	}
+}
+
+func undefine(t *testing.T, d *hypervisor.Daemon, text string) {
+	t.Helper()
+	_, after, _ := strings.Cut(text, "<name>")
+	name, _, _ := strings.Cut(after, "</name>")
+	if _, err := d.Virsh("undefine", "--nvram", name); err != nil {
+		t.Error(err)
+	}
+}
+
+// laboratory is a profile under which this machine can start what it renders:
+// everything lies below a folder, and nothing needs a privilege.
+const laboratory = `
+apiVersion: virtwright.dev/v1alpha1
+kind: BackendProfile
+metadata: {name: laboratory}
+spec:
+  priority: 1000
+  softwareEmulation: Allow
+  networks: [{network: "*", type: User}]
+  paths:
+    sockets: %[1]s/{name}
+    nvram: %[1]s/{name}/vars.fd
+    hostDisk: %[1]s/{name}/{volume}.img
+    claim: %[1]s/{name}/{volume}.img
+    containerDisk: %[1]s/{name}/{volume}.base
+    overlay: %[1]s/{name}/{volume}.qcow2
+    emptyDisk: %[1]s/{name}/{volume}.qcow2
+    cloudInit: %[1]s/{name}/{volume}.iso
+    data: %[1]s/{name}/{volume}.iso
+---
+apiVersion: virtwright.dev/v1alpha1
+kind: FrontendProfile
+metadata: {name: laboratory}
+spec:
+  priority: 1000
+  machine: pc-q35-7.2
+`
+
+// TestStart starts, paused, what this machine can emulate of the corpus.
+func TestStart(t *testing.T) {
+	corpus := os.Getenv("VIRTWRIGHT_CORPUS")
+	if corpus == "" {
+		t.Skip("VIRTWRIGHT_CORPUS is unset")
+	}
+	d := hypervisor.Start(t)
+	profiles := filepath.Join(t.TempDir(), "profiles.yaml")
+	facts := filepath.Join(t.TempDir(), "facts.yaml")
+	for file, content := range map[string]string{profiles: fmt.Sprintf(laboratory, d.Dir), facts: "kvm: false\n"} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(corpus, "vmi-*.kubevirt.xml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no instances in %s: %v", corpus, err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".kubevirt.xml")
+		t.Run(name, func(t *testing.T) {
+			text := rendered(t, filepath.Join(corpus, name+".yaml"), "-f", profiles, "--facts", facts)
+			if strings.Contains(text, "<hostdev") {
+				t.Skip("it has a device of a host")
+			}
+			began := time.Now()
+			start(t, d, name, text)
+			t.Logf("started in %s", time.Since(began).Round(time.Millisecond))
+		})
+	}
+}
+
+// start makes the files that a domain names, starts it with its processors
+// stopped, and ends it.
+func start(t *testing.T, d *hypervisor.Daemon, name, text string) {
+	t.Helper()
+	dir := filepath.Join(d.Dir, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, image := range images(parse(t, text)) {
+		args := []string{"create", "-q", "-f", image.format, image.file, "64M"}
+		if image.backing != "" {
+			base := []string{"create", "-q", "-f", image.backingFormat, image.backing, "64M"}
+			qemuImage(t, base...)
+			args = []string{"create", "-q", "-f", image.format, "-b", image.backing, "-F", image.backingFormat, image.file}
+		}
+		qemuImage(t, args...)
+	}
+	if err := d.Own(dir); err != nil {
+		t.Fatal(err)
+	}
+	file, err := d.File(name+"-*.xml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Virsh("create", "--paused", "--validate", file); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if _, err := d.Virsh("destroy", strings.TrimSpace(leaf(parse(t, text), "name"))); err != nil {
+		t.Error(err)
+	}
+}
+
+func qemuImage(t *testing.T, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, "qemu-img", args...).CombinedOutput(); err != nil {
+		t.Fatalf("qemu-img %v: %v\n%s", args, err, out)
+	}
+}
+
+// An image is a file that a disk of a domain lies in.
+type image struct{ file, format, backing, backingFormat string }
+
+func images(domain *element) []image {
+	var out []image
+	for _, disk := range all(domain, "disk") {
+		one := image{format: "raw", backingFormat: "raw"}
+		for _, child := range disk.children {
+			switch child.name {
+			case "source":
+				one.file = child.attrs["file"]
+			case "driver":
+				one.format = child.attrs["type"]
+			case "backingStore":
+				for _, of := range child.children {
+					switch of.name {
+					case "source":
+						one.backing = of.attrs["file"]
+					case "format":
+						one.backingFormat = of.attrs["type"]
+					}
+				}
+			}
+		}
+		if one.file != "" {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// all are the elements of a name below e.
+func all(e *element, name string) []*element {
+	var out []*element
+	for _, child := range e.children {
+		if child.name == name {
+			out = append(out, child)
+		} else {
+			out = append(out, all(child, name)...)
+		}
+	}
+	return out
+}
+
+// leaf is the text of the first child of a name.
+func leaf(e *element, name string) string {
+	for _, child := range e.children {
+		if child.name == name {
+			return child.text
+		}
+	}
+	return ""
+}
