@@ -29,8 +29,8 @@ var assumedConfidential = []Firmware{
 // hardware virtualization for its architecture, UEFI where Debian has it,
 // aliases of machine types that libvirt resolves, one NUMA node with as many
 // CPUs as the instance is to be given, block devices under its luns, and
-// devices at made-up addresses. It is
-// what rendering without a host assumes; it says nothing of any real host.
+// devices at made-up addresses. It is what rendering without a host assumes;
+// it says nothing of any real host.
 func AssumedFacts(vmi *kubevirtv1.VirtualMachineInstance) *HostFacts {
 	arch := vmi.Spec.Architecture
 	if arch == "" {
