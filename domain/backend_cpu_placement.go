@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -158,12 +157,8 @@ func share(i, of, things int) int { return i*(things/of) + min(i, things%of) }
 // pinByProfile keeps the threads of a guest to which nothing was promised on
 // the CPUs that the backend profile names.
 func (h *host) pinByProfile() {
-	at := field.NewPath("spec", "domain", "cpu")
-	if c := h.spec.Domain.CPU; c != nil && c.IsolateEmulatorThread {
-		h.refuse(field.Forbidden(at.Child("isolateEmulatorThread"), "needs dedicatedCpuPlacement: true"))
-	}
-	if c := h.spec.Domain.CPU; c != nil && c.Realtime != nil {
-		h.refuse(field.Forbidden(at.Child("realtime"), "needs dedicatedCpuPlacement: true, or others of the host would starve"))
+	if c := h.spec.Domain.CPU; c != nil {
+		h.refuseUnpromised(c)
 	}
 	tune, sets := h.domain.CPUTune, h.settings.CPU
 	if sets.VCPUs != "" && h.domain.VCPU != nil {
@@ -178,6 +173,17 @@ func (h *host) pinByProfile() {
 		for id := range plan.count() {
 			tune.IOThreadPin = append(tune.IOThreadPin, libvirtxml.DomainCPUTuneIOThreadPin{IOThread: id + 1, CPUSet: sets.IOThreads})
 		}
+	}
+}
+
+// refuseUnpromised refuses what only CPUs of its own can give a guest.
+func (h *host) refuseUnpromised(c *kubevirtv1.CPU) {
+	at := field.NewPath("spec", "domain", "cpu")
+	if c.IsolateEmulatorThread {
+		h.refuse(field.Forbidden(at.Child("isolateEmulatorThread"), "needs dedicatedCpuPlacement: true"))
+	}
+	if c.Realtime != nil {
+		h.refuse(field.Forbidden(at.Child("realtime"), "needs dedicatedCpuPlacement: true, or others of the host would starve"))
 	}
 }
 
@@ -201,7 +207,7 @@ func (h *host) realtime(c *kubevirtv1.CPU) {
 		h.refuse(field.Invalid(field.NewPath("spec", "domain", "cpu", "realtime", "mask"), c.Realtime.Mask, "must be a list of virtual CPUs such as 0-3,^1"))
 		return
 	}
-	h.domain.CPUTune.VCPUSched = []libvirtxml.DomainCPUTuneVCPUSched{{VCPUs: mask, Scheduler: "fifo", Priority: ptr.To(1)}}
+	h.domain.CPUTune.VCPUSched = []libvirtxml.DomainCPUTuneVCPUSched{{VCPUs: mask, Scheduler: "fifo", Priority: new(1)}}
 }
 
 // cpuList is CPUs as the kernel lists them, in order.

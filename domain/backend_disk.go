@@ -141,17 +141,24 @@ func (h *host) cache(d *diskStep) {
 		d.disk.Driver.Cache = string(mode)
 		return
 	}
-	mode, reason := h.settings.Disks.Cache, "the backend profile says so"
-	switch {
-	case mode == kubevirtv1.CacheNone && !d.directIO():
-		mode, reason = kubevirtv1.CacheWriteThrough, "the backend profile says none, and what the volume lies on cannot do direct I/O"
-	case mode == "" && d.directIO():
-		mode, reason = kubevirtv1.CacheNone, "what the volume lies on can do direct I/O"
-	case mode == "":
-		mode, reason = kubevirtv1.CacheWriteThrough, "what the volume lies on cannot do direct I/O"
-	}
+	mode, reason := chosenCache(h.settings.Disks.Cache, d.directIO())
 	d.disk.Driver.Cache = string(mode)
 	h.decide(Decision{Field: d.at.Child("cache").String(), Element: d.element("driver/@cache"), Value: string(mode), Reason: reason})
+}
+
+// chosenCache is the mode of a disk that names none, given the profile's, and
+// why.
+func chosenCache(profile kubevirtv1.DriverCache, directIO bool) (kubevirtv1.DriverCache, string) {
+	switch {
+	case profile == kubevirtv1.CacheNone && !directIO:
+		return kubevirtv1.CacheWriteThrough, "the backend profile says none, and what the volume lies on cannot do direct I/O"
+	case profile != "":
+		return profile, "the backend profile says so"
+	case directIO:
+		return kubevirtv1.CacheNone, "what the volume lies on can do direct I/O"
+	default:
+		return kubevirtv1.CacheWriteThrough, "what the volume lies on cannot do direct I/O"
+	}
 }
 
 // diskIO is the mode that the instance names, the profile's, or native where
@@ -166,17 +173,26 @@ func (h *host) diskIO(d *diskStep) {
 		d.disk.Driver.IO = string(d.spec.IO)
 		return
 	}
-	mode, reason := h.settings.Disks.IO, "the backend profile says so"
-	switch {
-	case mode == kubevirtv1.IONative && !past:
-		mode, reason = kubevirtv1.IOThreads, "the backend profile says native, which needs the cache mode none"
-	case mode == "" && past && (d.img.block || d.facts.Preallocated):
-		mode, reason = kubevirtv1.IONative, "nothing is cached and no block is missing"
-	}
+	mode, reason := chosenIO(h.settings.Disks.IO, past, d.img.block || d.facts.Preallocated)
 	if mode != "" {
 		d.disk.Driver.IO = string(mode)
 		h.decide(Decision{Field: d.at.Child("io").String(), Element: d.element("driver/@io"), Value: string(mode), Reason: reason})
 	}
+}
+
+// chosenIO is the mode of a disk that names none, given the profile's, and
+// why; empty is QEMU's own. past says that nothing is cached, full that no
+// block is missing.
+func chosenIO(profile kubevirtv1.DriverIO, past, full bool) (kubevirtv1.DriverIO, string) {
+	switch {
+	case profile == kubevirtv1.IONative && !past:
+		return kubevirtv1.IOThreads, "the backend profile says native, which needs the cache mode none"
+	case profile != "":
+		return profile, "the backend profile says so"
+	case past && full:
+		return kubevirtv1.IONative, "nothing is cached and no block is missing"
+	}
+	return "", ""
 }
 
 // discard hands the guest's discards on, except for volumes that were given

@@ -143,16 +143,30 @@ func (h *host) passt(spec *kubevirtv1.Interface, nic *libvirtxml.DomainInterface
 	device := cmp.Or(h.facts.Interfaces[spec.Name].Device, podDevice)
 	nic.Source = &libvirtxml.DomainInterfaceSource{VHostUser: &libvirtxml.DomainInterfaceSourceVHostUser{Dev: device}}
 	nic.Backend = &libvirtxml.DomainInterfaceBackend{Type: "passt", LogFile: h.socket("passt-" + spec.Name + ".log")}
-	forward := map[string][]libvirtxml.DomainInterfaceSourcePortForwardRange{}
+	forward := h.forwarded(spec, at)
+	for _, protocol := range []string{"tcp", "udp"} {
+		if ranges := forward[protocol]; len(forward) == 0 || len(ranges) > 0 {
+			nic.PortForward = append(nic.PortForward, libvirtxml.DomainInterfaceSourcePortForward{Proto: protocol, Ranges: ranges})
+		}
+	}
+}
+
+// maxPort is the last port that there is.
+const maxPort = 65535
+
+// forwarded are the ports that an interface names, by protocol.
+func (h *host) forwarded(spec *kubevirtv1.Interface, at *field.Path) map[string][]libvirtxml.DomainInterfaceSourcePortForwardRange {
+	out := map[string][]libvirtxml.DomainInterfaceSourcePortForwardRange{}
 	add := func(at *field.Path, protocol string, start, end int32) {
 		protocol = strings.ToLower(cmp.Or(protocol, "TCP"))
+		last := cmp.Or(end, start)
 		switch {
 		case protocol != "tcp" && protocol != "udp":
 			h.refuse(field.NotSupported(at.Child("protocol"), protocol, []string{"TCP", "UDP"}))
-		case start < 1 || end < 0 || start > 65535 || end > 65535 || end != 0 && end < start:
-			h.refuse(field.Invalid(at, fmt.Sprintf("%d-%d", start, cmp.Or(end, start)), "ports must be between 1 and 65535, the first not behind the last"))
+		case start < 1 || last < start || last > maxPort:
+			h.refuse(field.Invalid(at, fmt.Sprintf("%d-%d", start, last), "ports must be between 1 and 65535, the first not behind the last"))
 		default:
-			forward[protocol] = append(forward[protocol], libvirtxml.DomainInterfaceSourcePortForwardRange{Start: uint(start), End: uint(end)})
+			out[protocol] = append(out[protocol], libvirtxml.DomainInterfaceSourcePortForwardRange{Start: uint(start), End: uint(end)})
 		}
 	}
 	for i, p := range spec.Ports {
@@ -161,9 +175,5 @@ func (h *host) passt(spec *kubevirtv1.Interface, nic *libvirtxml.DomainInterface
 	for i, p := range spec.PortRanges {
 		add(at.Child("portRanges").Index(i), p.Protocol, p.Start, p.End)
 	}
-	for _, protocol := range []string{"tcp", "udp"} {
-		if ranges := forward[protocol]; len(forward) == 0 || len(ranges) > 0 {
-			nic.PortForward = append(nic.PortForward, libvirtxml.DomainInterfaceSourcePortForward{Proto: protocol, Ranges: ranges})
-		}
-	}
+	return out
 }

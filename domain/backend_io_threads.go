@@ -113,10 +113,10 @@ func (h *host) ioThreads() {
 		case plan.pool:
 			d.Driver.IOThreads = plan.all()
 		case dedicated:
-			d.Driver.IOThread = ptr.To(own)
+			d.Driver.IOThread = new(own)
 			own++
 		default:
-			d.Driver.IOThread = ptr.To(next)
+			d.Driver.IOThread = new(next)
 			next = next%plan.shared + 1
 		}
 	}
@@ -147,7 +147,7 @@ func (h *host) scsiThread(id uint) {
 			continue
 		}
 		c.Driver = orNew(c.Driver)
-		c.Driver.IOThread, c.Driver.Queues = id, ptr.To(h.vcpus())
+		c.Driver.IOThread, c.Driver.Queues = id, new(h.vcpus())
 	}
 }
 

@@ -22,20 +22,23 @@ func (h *host) kernel() {
 	image := h.expand(containerDiskRule, map[string]string{"image": container.Image, "volume": kernelBootFolder, "index": kernelBootFolder})
 	folder := path.Join(path.Dir(image), kernelBootFolder)
 	at := field.NewPath("spec", "domain", "firmware", "kernelBoot", "container")
-	file := func(name, of string) string {
-		if of == "" {
-			return ""
-		}
-		base := path.Base(path.Clean(of))
-		if base == "." || base == ".." || base == "/" {
-			h.refuse(field.Invalid(at.Child(name), of, "must be the path of a file in the image"))
-			return ""
-		}
-		return path.Join(folder, fileName(base))
-	}
-	h.domain.OS.Kernel = file("kernelPath", container.KernelPath)
-	h.domain.OS.Initrd = file("initrdPath", container.InitrdPath)
+	h.domain.OS.Kernel = h.bootFile(folder, container.KernelPath, at.Child("kernelPath"))
+	h.domain.OS.Initrd = h.bootFile(folder, container.InitrdPath, at.Child("initrdPath"))
 	if h.domain.OS.Kernel != "" && h.domain.OS.Kernel == h.domain.OS.Initrd {
 		h.refuse(field.Invalid(at.Child("initrdPath"), container.InitrdPath, "the kernel's file has the same name; they would lie in one place"))
 	}
+}
+
+// bootFile is where a file of an image lies on the host; empty where none is
+// named.
+func (h *host) bootFile(folder, inImage string, at *field.Path) string {
+	if inImage == "" {
+		return ""
+	}
+	base := path.Base(path.Clean(inImage))
+	if base == "." || base == ".." || base == "/" {
+		h.refuse(field.Invalid(at, inImage, "must be the path of a file in the image"))
+		return ""
+	}
+	return path.Join(folder, fileName(base))
 }

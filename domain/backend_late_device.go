@@ -157,7 +157,7 @@ func (h *host) hostDevice(late Late, facts DeviceFacts) *libvirtxml.DomainHostde
 	case facts.USBBus > 0 && facts.USBDevice > 0:
 		h.plugUSB()
 		return &libvirtxml.DomainHostdev{Managed: "no", SubsysUSB: &libvirtxml.DomainHostdevSubsysUSB{
-			Source: &libvirtxml.DomainHostdevSubsysUSBSource{Address: &libvirtxml.DomainAddressUSB{Bus: ptr.To(facts.USBBus), Device: ptr.To(facts.USBDevice)}},
+			Source: &libvirtxml.DomainHostdevSubsysUSBSource{Address: &libvirtxml.DomainAddressUSB{Bus: new(facts.USBBus), Device: new(facts.USBDevice)}},
 		}}
 	}
 	h.missing(late, fmt.Sprintf("devices[%s]", late.Device))

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -80,7 +79,7 @@ func (h *host) writeCells(cells []hostCell, page uint) {
 			memory += page
 		}
 		numa.Cell = append(numa.Cell, libvirtxml.DomainCell{
-			ID: ptr.To(id), CPUs: cpuList(cell.vcpus...), Memory: memory, Unit: "b", Distances: h.distances(cell.node, cells),
+			ID: new(id), CPUs: cpuList(cell.vcpus...), Memory: memory, Unit: "b", Distances: h.distances(cell.node, cells),
 		})
 		tune.MemNodes = append(tune.MemNodes, libvirtxml.DomainNUMATuneMemNode{CellID: id, Mode: "strict", Nodeset: cpuList(cell.node)})
 		huge.Hugepages = append(huge.Hugepages, libvirtxml.DomainMemoryHugepage{Size: page, Unit: "b", Nodeset: cpuList(id)})

@@ -18,21 +18,12 @@ func (h *host) memory() {
 	if h.domain.MemoryBacking == nil {
 		h.domain.MemoryBacking = &libvirtxml.DomainMemoryBacking{}
 	}
-	backing, settings, shared := h.domain.MemoryBacking, h.settings.Memory, sharesMemory(h.spec)
+	backing, settings := h.domain.MemoryBacking, h.settings.Memory
 	huge := h.hugePages()
 	if huge > 0 && backing.MemoryHugePages == nil {
 		backing.MemoryHugePages = &libvirtxml.DomainMemoryHugepages{Hugepages: []libvirtxml.DomainMemoryHugepage{{Size: huge, Unit: "b"}}}
 	}
-	memfd := settings.Source == v1alpha1.MemoryMemfd
-	if huge > 0 {
-		memfd = h.vmi.Annotations[kubevirtv1.MemfdMemoryBackend] != "false"
-	}
-	if memfd || shared {
-		backing.MemorySource = &libvirtxml.DomainMemorySource{Type: "memfd"}
-	}
-	if shared {
-		backing.MemoryAccess = &libvirtxml.DomainMemoryAccess{Mode: "shared"}
-	}
+	h.memorySource(backing, huge > 0)
 	if c := h.spec.Domain.CPU; !ptr.Deref(settings.Mergeable, true) || c != nil && c.Realtime != nil {
 		backing.MemoryNosharepages = &libvirtxml.DomainMemoryNosharepages{}
 	}
@@ -43,6 +34,20 @@ func (h *host) memory() {
 		backing.MemoryAllocation = &libvirtxml.DomainMemoryAllocation{Mode: "immediate"}
 	}
 	h.domain.MemoryBacking = unlessEmpty(backing)
+}
+
+// memorySource says who can map the guest's memory.
+func (h *host) memorySource(backing *libvirtxml.DomainMemoryBacking, huge bool) {
+	shared, memfd := sharesMemory(h.spec), h.settings.Memory.Source == v1alpha1.MemoryMemfd
+	if huge {
+		memfd = h.vmi.Annotations[kubevirtv1.MemfdMemoryBackend] != "false"
+	}
+	if memfd || shared {
+		backing.MemorySource = &libvirtxml.DomainMemorySource{Type: "memfd"}
+	}
+	if shared {
+		backing.MemoryAccess = &libvirtxml.DomainMemoryAccess{Mode: "shared"}
+	}
 }
 
 // hugePages is the size of the pages that the instance names, in bytes; 0

@@ -38,13 +38,13 @@ func (h *host) metadata() {
 		h.refuse(field.InternalError(field.NewPath("metadata"), fmt.Errorf("cannot write the domain's metadata: %w", err)))
 		return
 	}
-	h.domain.Name = DomainName(owner.Namespace, owner.Name)
+	h.domain.Name = Name(owner.Namespace, owner.Name)
 	h.domain.Metadata = &libvirtxml.DomainMetadata{XML: "\n" + string(text) + "\n  "}
 }
 
-// DomainName is the name of an instance's domain. No two instances share one:
+// Name is the name of an instance's domain. No two instances share one:
 // names of Kubernetes have no underscore.
-func DomainName(namespace, name string) string { return namespace + "_" + name }
+func Name(namespace, name string) string { return namespace + "_" + name }
 
 // OwnerOf is the instance that a domain was made of; false where its metadata
 // name none.

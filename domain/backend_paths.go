@@ -65,7 +65,7 @@ func (r pathRule) check(template string) error {
 	case strings.ContainsAny(rest, "{}"):
 		return fmt.Errorf("has a brace without its other half")
 	case slices.Contains(strings.Split(rest, "/"), ".."):
-		return fmt.Errorf("must not go up by ..")
+		return fmt.Errorf("must not go up")
 	case strings.HasSuffix(rest, "/"):
 		return fmt.Errorf("must not end in /")
 	}
