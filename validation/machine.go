@@ -97,6 +97,18 @@ func (m *Machine) Path(first string, more ...string) *field.Path {
 	return m.at.Child(first, more...)
 }
 
+// Placed gives problems of the instance, with paths from its root, the paths
+// that they have in the machine.
+func (m *Machine) Placed(problems field.ErrorList) field.ErrorList {
+	if m.at == nil {
+		return problems
+	}
+	for _, p := range problems {
+		p.Field = m.at.String() + "." + p.Field
+	}
+	return problems
+}
+
 // Domain is the path of something beneath spec.domain.
 func (m *Machine) Domain(more ...string) *field.Path {
 	return m.Path("spec", append([]string{"domain"}, more...)...)

@@ -11,6 +11,27 @@ import (
 	"github.com/virtwright/virtwright/presets"
 )
 
+// New returns those of problems that m has and its Old, on an update, did not
+// have. They are of no rule, which Validate ratchets itself.
+func (m *Machine) New(problems, before field.ErrorList) field.ErrorList {
+	if m.Old == nil || len(before) == 0 {
+		return problems
+	}
+	var out field.ErrorList
+	for _, p := range newIn(ruleless(problems), m, ruleless(before), m.Old) {
+		out = append(out, p.err)
+	}
+	return out
+}
+
+func ruleless(problems field.ErrorList) []problem {
+	out := make([]problem, 0, len(problems))
+	for _, err := range problems {
+		out = append(out, problem{rule: &Rule{}, err: err})
+	}
+	return out
+}
+
 // newIn returns the problems of now that were not there before. What is
 // forbidden altogether may stay as it is or become less.
 func newIn(now []problem, m *Machine, before []problem, old *Machine) []problem {

@@ -31,6 +31,8 @@ const (
 	PathConvertVirtualMachine               = "/convert-kubevirt-io-virtualmachine"
 	PathValidateVirtualMachinePreset        = "/validate-virtwright-dev-v1alpha1-virtualmachinepreset"
 	PathValidateClusterVirtualMachinePreset = "/validate-virtwright-dev-v1alpha1-clustervirtualmachinepreset"
+	PathValidateFrontendProfile             = "/validate-virtwright-dev-v1alpha1-frontendprofile"
+	PathValidateBackendProfile              = "/validate-virtwright-dev-v1alpha1-backendprofile"
 )
 
 // A Registration says how API servers reach the webhooks and whom they leave alone.
@@ -85,7 +87,7 @@ func (r Registration) mutating() []hook {
 }
 
 func (r Registration) validating() []hook {
-	preset := func(path, resource string, scope admissionregistrationv1.ScopeType) hook {
+	ours := func(path, resource string, scope admissionregistrationv1.ScopeType) hook {
 		return hook{
 			path: path, group: v1alpha1.GroupName, versions: []string{v1alpha1.GroupVersion.Version}, resource: resource,
 			scope: scope, namespaces: &metav1.LabelSelector{},
@@ -104,8 +106,10 @@ func (r Registration) validating() []hook {
 	hooks := []hook{
 		machine(PathValidateVirtualMachine, "virtualmachines", machineGuarded(r.Guard)),
 		machine(PathValidateVirtualMachineInstance, "virtualmachineinstances", instanceGuarded(r.Guard)),
-		preset(PathValidateVirtualMachinePreset, v1alpha1.ResourceVirtualMachinePresets, admissionregistrationv1.NamespacedScope),
-		preset(PathValidateClusterVirtualMachinePreset, v1alpha1.ResourceClusterVirtualMachinePresets, admissionregistrationv1.ClusterScope),
+		ours(PathValidateVirtualMachinePreset, v1alpha1.ResourceVirtualMachinePresets, admissionregistrationv1.NamespacedScope),
+		ours(PathValidateClusterVirtualMachinePreset, v1alpha1.ResourceClusterVirtualMachinePresets, admissionregistrationv1.ClusterScope),
+		ours(PathValidateFrontendProfile, v1alpha1.ResourceFrontendProfiles, admissionregistrationv1.ClusterScope),
+		ours(PathValidateBackendProfile, v1alpha1.ResourceBackendProfiles, admissionregistrationv1.ClusterScope),
 	}
 	if !r.Guard.Addon { // where KubeVirt applies and validates them itself
 		hooks = append(hooks, hook{

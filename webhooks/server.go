@@ -23,6 +23,9 @@ type Server struct {
 	// Rules says how the cluster is set up; nil has the defaults of standalone mode.
 	Rules *validation.Config
 	Names Names
+	// Profiles are those by which machines are rendered; nil renders none, as
+	// beside KubeVirt, which does so itself.
+	Profiles Profiles
 	// Authority says what users may do.
 	Authority Authority
 	Metrics   *Metrics
@@ -45,10 +48,11 @@ func (s *Server) Handlers() map[string]http.Handler {
 	}
 	validator := func(kind presets.Kind) http.Handler {
 		return serve("validate "+string(kind), &Validator{
-			Kind: kind, Guard: s.Guard, Rules: rules, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Names: s.Names, Authority: s.Authority,
+			Kind: kind, Guard: s.Guard, Rules: rules, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Names: s.Names, Profiles: s.Profiles, Authority: s.Authority,
 		})
 	}
 	preset := func(kind string) http.Handler { return serve(kind, Preset{Kind: kind, Authority: s.Authority}) }
+	profile := func(kind string) http.Handler { return serve(kind, Profile{Kind: kind}) }
 	return map[string]http.Handler{
 		PathMutateVirtualMachine:                machine(presets.VirtualMachine),
 		PathMutateVirtualMachineInstance:        machine(presets.VirtualMachineInstance),
@@ -58,5 +62,7 @@ func (s *Server) Handlers() map[string]http.Handler {
 		PathConvertVirtualMachine:               conversions{},
 		PathValidateVirtualMachinePreset:        preset(v1alpha1.KindVirtualMachinePreset),
 		PathValidateClusterVirtualMachinePreset: preset(v1alpha1.KindClusterVirtualMachinePreset),
+		PathValidateFrontendProfile:             profile(v1alpha1.KindFrontendProfile),
+		PathValidateBackendProfile:              profile(v1alpha1.KindBackendProfile),
 	}
 }

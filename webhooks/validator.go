@@ -43,6 +43,8 @@ type Validator struct {
 	Namespaces Namespaces
 	// Names may be nil, and then nothing is compared with other machines.
 	Names Names
+	// Profiles may be nil, and then nothing is rendered.
+	Profiles Profiles
 	// Authority may be nil, and then everybody may use every preset.
 	Authority Authority
 }
@@ -58,7 +60,7 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 	if err := c.read(); err != nil {
 		return malformed(err)
 	}
-	steps := []func(context.Context) error{c.guard, c.validate, c.confirm, c.compare, c.authorize}
+	steps := []func(context.Context) error{c.guard, c.validate, c.render, c.confirm, c.compare, c.authorize}
 	if c.deleting() {
 		steps = steps[:1] // it only goes; nothing else matters any more
 	}
@@ -83,6 +85,8 @@ type candidate struct {
 	// object and old are decoded JSON; old is nil on a create.
 	object, old map[string]any
 	machine     *validation.Machine
+	// ruled says that no rule refuses the machine.
+	ruled bool
 
 	problems field.ErrorList
 	warnings []string
@@ -148,6 +152,7 @@ func (c *candidate) validate(ctx context.Context) error {
 	result := c.Rules.Validate(c.machine)
 	c.problems = append(c.problems, result.Errors...)
 	c.warnings = append(c.warnings, result.Warnings...)
+	c.ruled = len(result.Errors) == 0
 	return nil
 }
 
