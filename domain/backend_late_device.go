@@ -3,6 +3,7 @@ package domain
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -107,12 +108,26 @@ func (h *host) gpu(late Late) *libvirtxml.DomainHostdev {
 	case display && h.hasGraphics():
 		out.SubsysMDev.Display = "on"
 		if ramfb {
-			out.SubsysMDev.RamFB = "on"
+			h.frameBuffer(out.SubsysMDev, spec, at.Child("virtualGPUOptions", "display", "ramFB", "enabled"))
 		}
 	case display && spec.VirtualGPUOptions != nil:
 		h.refuse(field.Invalid(at.Child("virtualGPUOptions", "display", "enabled"), true, "needs a display: remove autoattachGraphicsDevice: false"))
 	}
 	return out
+}
+
+// frameBuffer lets a GPU show a picture before its driver runs. One of a guest
+// can: it is the first that does not say otherwise.
+func (h *host) frameBuffer(out *libvirtxml.DomainHostdevSubsysMDev, spec *kubevirtv1.GPU, at *field.Path) {
+	taken := slices.ContainsFunc(h.devices.Hostdevs, func(d libvirtxml.DomainHostdev) bool {
+		return d.SubsysMDev != nil && d.SubsysMDev.RamFB != ""
+	})
+	switch {
+	case !taken:
+		out.RamFB = "on"
+	case spec.VirtualGPUOptions != nil:
+		h.refuse(field.Invalid(at, true, "one GPU of a guest can have it, and an earlier one has: set it to false"))
+	}
 }
 
 // gpuSpec is the instance's GPU of a name, and where it stands.

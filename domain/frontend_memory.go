@@ -6,6 +6,10 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
+// growthSlots are as few as libvirt's schema accepts: memory that comes later is
+// a virtio-mem device, which takes none.
+const growthSlots = 1
+
 // memory gives the guest its memory, and the most that it may be given later.
 // Units are bytes.
 func (g *guest) memory() {
@@ -29,7 +33,7 @@ func (g *guest) memory() {
 		g.refuse(field.Invalid(at.Child("maxGuest"), m.MaxGuest.String(), "must be a whole number of bytes, at least as many as guest"))
 		return
 	}
-	g.domain.MaximumMemory = &libvirtxml.DomainMaxMemory{Value: most, Unit: "b"}
+	g.domain.MaximumMemory = &libvirtxml.DomainMaxMemory{Value: most, Unit: "b", Slots: growthSlots}
 }
 
 // wholeBytes is a quantity of at least a megabyte in bytes.
