@@ -196,6 +196,7 @@ var _ = Describe("From installation to removal", Ordered, func() {
 			return err
 		}).Should(Succeed())
 		Expect(field(shop+"/vm/back", ".spec.template.spec.domain.memory.guest")).To(Equal("1Gi"))
+		kubectl("wait", "apiservice", "v1.subresources.kubevirt.io", "--for=condition=Available", "--timeout=60s") // which helm does not wait for
 		verb(shop, "back", "start")
 		Eventually(func() []string { return names("vmi", "--namespace", shop) }).Should(ConsistOf("virtualmachineinstance.kubevirt.io/back"))
 		Expect(field(shop+"/virtualmachines.v1alpha2.kubevirt.io/back", ".apiVersion")).To(Equal("kubevirt.io/v1alpha2"))
