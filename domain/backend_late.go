@@ -101,7 +101,7 @@ func (h *host) lateTSC(late Late) {
 		switch {
 		case h.emulated:
 			clock.Timer = append(clock.Timer[:i], clock.Timer[i+1:]...)
-			h.decide(Decision{Field: late.Field, Element: "clock/timer[@name='tsc']", Reason: "an emulated counter has no frequency of its own", Degraded: true})
+			h.decide(Decision{Field: late.Field, Element: "clock/timer[@name='tsc']", Reason: noFrequency, Degraded: true})
 		case h.facts.TSCFrequency == 0:
 			h.missing(late, "tscFrequency")
 		default:
