@@ -98,8 +98,8 @@ func notZero(v reflect.Value) {
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Struct:
-		for i := range v.NumField() {
-			notZero(v.Field(i))
+		for _, field := range v.Fields() {
+			notZero(field)
 		}
 	}
 }

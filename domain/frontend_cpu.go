@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -46,7 +45,7 @@ func (g *guest) hotplugCPUs(enabled, fixed uint) {
 	g.domain.VCPUs = &libvirtxml.DomainVCPUs{}
 	for id := range g.domain.VCPU.Value {
 		g.domain.VCPUs.VCPU = append(g.domain.VCPUs.VCPU, libvirtxml.DomainVCPUsVCPU{
-			Id: ptr.To(id), Enabled: yesNo(id < enabled), Hotpluggable: yesNo(id >= fixed),
+			Id: new(id), Enabled: yesNo(id < enabled), Hotpluggable: yesNo(id >= fixed),
 		})
 	}
 }

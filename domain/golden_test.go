@@ -25,8 +25,8 @@ type goldenCase struct {
 	Spec     kubevirtv1.VirtualMachineInstanceSpec `json:"spec"`
 	Labels   map[string]string                     `json:"labels,omitempty"`
 	Notes    map[string]string                     `json:"annotations,omitempty"`
-	Frontend v1alpha1.FrontendSettings             `json:"frontend,omitempty"`
-	Backend  v1alpha1.BackendSettings              `json:"backend,omitempty"`
+	Frontend v1alpha1.FrontendSettings             `json:"frontend,omitzero"`
+	Backend  v1alpha1.BackendSettings              `json:"backend,omitzero"`
 	// Facts replace those that are assumed where they say something.
 	Facts *HostFacts `json:"facts,omitempty"`
 }

@@ -3,7 +3,6 @@ package domain
 import (
 	"reflect"
 
-	"k8s.io/utils/ptr"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -14,15 +13,15 @@ func builtinFrontend() v1alpha1.FrontendSettings {
 	return v1alpha1.FrontendSettings{
 		GuestFamily:    v1alpha1.GuestFamilyOther,
 		SMBIOS:         &v1alpha1.SMBIOS{Manufacturer: "KubeVirt", Family: "KubeVirt", Product: "None"},
-		VMPort:         ptr.To(false),
+		VMPort:         new(false),
 		Virtio:         v1alpha1.VirtioNonTransitional,
-		RNG:            ptr.To(false),
-		Balloon:        &v1alpha1.Balloon{FreePageReporting: ptr.To(true)},
+		RNG:            new(false),
+		Balloon:        &v1alpha1.Balloon{FreePageReporting: new(true)},
 		Video:          &v1alpha1.Video{VRAM: 16384},
 		USBController:  v1alpha1.ControllerAsNeeded,
 		SCSIController: v1alpha1.ControllerAlways,
-		GuestAgent:     ptr.To(true),
-		NetworkBoot:    ptr.To(false),
+		GuestAgent:     new(true),
+		NetworkBoot:    new(false),
 	}
 }
 
@@ -32,16 +31,16 @@ func builtinBackend() v1alpha1.BackendSettings {
 	return v1alpha1.BackendSettings{
 		SoftwareEmulation: v1alpha1.SoftwareEmulationForbid,
 		Disks: &v1alpha1.DiskBacking{
-			Discard: "unmap", ErrorPolicy: kubevirtv1.DiskErrorPolicyStop, IOThreads: ptr.To[int32](0),
+			Discard: "unmap", ErrorPolicy: kubevirtv1.DiskErrorPolicyStop, IOThreads: new(int32(0)),
 		},
 		CPU: &v1alpha1.CPUBacking{},
 		Memory: &v1alpha1.MemoryBacking{
-			Source: v1alpha1.MemoryAnonymous, Locked: ptr.To(false), Preallocated: ptr.To(false), Mergeable: ptr.To(true),
+			Source: v1alpha1.MemoryAnonymous, Locked: new(false), Preallocated: new(false), Mergeable: new(true),
 		},
 		Networks:            []v1alpha1.NetworkRule{{Network: "*", Type: v1alpha1.NetworkTap}},
 		Entropy:             "/dev/urandom",
-		BalloonStatsSeconds: ptr.To[int32](10),
-		SerialLog:           ptr.To(true),
+		BalloonStatsSeconds: new(int32(10)),
+		SerialLog:           new(true),
 		Paths: &v1alpha1.Paths{
 			Sockets:       "/var/run/kubevirt-private/{uid}",
 			NVRAM:         "/var/lib/libvirt/qemu/nvram/{name}_VARS.fd",
@@ -65,7 +64,7 @@ func familyTimers(family v1alpha1.GuestFamily) *kubevirtv1.Timer {
 	timers := &kubevirtv1.Timer{
 		RTC:  &kubevirtv1.RTCTimer{TickPolicy: kubevirtv1.RTCTickPolicyCatchup},
 		PIT:  &kubevirtv1.PITTimer{TickPolicy: kubevirtv1.PITTickPolicyDelay},
-		HPET: &kubevirtv1.HPETTimer{Enabled: ptr.To(false)},
+		HPET: &kubevirtv1.HPETTimer{Enabled: new(false)},
 	}
 	if family == v1alpha1.GuestFamilyWindows {
 		timers.Hyperv = &kubevirtv1.HypervTimer{}
@@ -81,7 +80,7 @@ func familyHyperV(family v1alpha1.GuestFamily) *kubevirtv1.FeatureHyperv {
 	}
 	return &kubevirtv1.FeatureHyperv{
 		Relaxed: &kubevirtv1.FeatureState{}, VAPIC: &kubevirtv1.FeatureState{},
-		Spinlocks: &kubevirtv1.FeatureSpinlocks{Retries: ptr.To[uint32](8191)},
+		Spinlocks: &kubevirtv1.FeatureSpinlocks{Retries: new(uint32(8191))},
 		VPIndex:   &kubevirtv1.FeatureState{}, Runtime: &kubevirtv1.FeatureState{}, SyNIC: &kubevirtv1.FeatureState{},
 		SyNICTimer: &kubevirtv1.SyNICTimer{}, Frequencies: &kubevirtv1.FeatureState{}, Reset: &kubevirtv1.FeatureState{},
 	}

@@ -143,8 +143,8 @@ func TestSchema(t *testing.T) {
 func about(said, file string) string {
 	var out []string
 	for line := range strings.Lines(said) {
-		if strings.HasPrefix(line, file) {
-			out = append(out, strings.TrimSpace(strings.TrimPrefix(line, file)))
+		if what, ours := strings.CutPrefix(line, file); ours {
+			out = append(out, strings.TrimSpace(what))
 		}
 	}
 	return strings.Join(out, "\n")
