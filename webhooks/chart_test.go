@@ -23,6 +23,9 @@ func TestChart(t *testing.T) {
 				"@TRUSTED@", "system:serviceaccount:kube-system:generic-garbage-collector", "system:serviceaccount:kube-system:namespace-controller",
 			}},
 		}
+		if !addon {
+			r.Guard.NodeAgent = "@NODEAGENT@" // which is one of @TRUSTED@
+		}
 		var all []map[string]any
 		for _, object := range r.Objects() {
 			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/nameindex"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
 	"github.com/virtwright/virtwright/lifecycle/presetstatus"
+	"github.com/virtwright/virtwright/lifecycle/profilecache"
 	"github.com/virtwright/virtwright/lifecycle/rollcall"
 	"github.com/virtwright/virtwright/lifecycle/virtualmachine"
 	"github.com/virtwright/virtwright/webhooks"
@@ -53,6 +55,8 @@ type process struct {
 	user string
 	// presets that are in use.
 	presets *presetcache.Cache
+	// profiles that are in use; nil where nothing is rendered.
+	profiles *profilecache.Cache
 	// names of machines that there are.
 	names *nameindex.Index
 	// lock is held by the leader; nil where there is no election.
@@ -72,6 +76,9 @@ func start(ctx context.Context, o *options, stop *shutdown) error {
 	checks := map[string]healthz.Checker{
 		"shutdown": stop.check,
 		"presets":  func(*http.Request) error { return p.presets.Ready() },
+	}
+	if p.profiles != nil {
+		checks["profiles"] = func(*http.Request) error { return p.profiles.Ready() }
 	}
 	if o.has(roleServing) {
 		if err := p.serve(ctx, checks); err != nil {
@@ -117,6 +124,11 @@ func (p *process) watch(ctx context.Context) error {
 	}
 	if err := p.manager.Add(p.presets); err != nil {
 		return fmt.Errorf("cannot add the preset cache: %w", err)
+	}
+	if p.profiles != nil {
+		if err := p.manager.Add(p.profiles); err != nil {
+			return fmt.Errorf("cannot add the profile cache: %w", err)
+		}
 	}
 	if err := p.manager.Add(p.names); err != nil {
 		return fmt.Errorf("cannot add the index of names: %w", err)
@@ -196,12 +208,15 @@ func (p *process) writers(ctx context.Context) (client.Client, events.EventRecor
 	return writer, broadcaster.NewRecorder(p.manager.GetScheme(), "virtwright"), nil
 }
 
-// awaitKinds waits until the API server serves every kind of preset: who
+// awaitKinds waits until the API server serves every kind that is watched: who
 // installs virtwright may start it a moment before its CRDs are there. It
 // reports whether they came before the context ended.
 func (p *process) awaitKinds(ctx context.Context) bool {
 	log := logr.FromContextOrDiscard(ctx)
 	kinds := p.presets.Kinds()
+	if p.profiles != nil {
+		maps.Copy(kinds, p.profiles.Kinds())
+	}
 	kinds["VirtualMachine"], kinds["VirtualMachineInstance"] = &machine.VirtualMachine{}, &machine.Instance{}
 	for kind, object := range kinds {
 		for told := false; ; told = true {
@@ -268,6 +283,9 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	}
 	p.presets = &presetcache.Cache{
 		Informers: p.manager.GetCache(), Legacy: o.mode == modeStandalone, Metrics: presetcache.NewMetrics(metrics.Registry),
+	}
+	if o.mode == modeStandalone && o.has(roleServing) {
+		p.profiles = &profilecache.Cache{Informers: p.manager.GetCache(), Metrics: profilecache.NewMetrics(metrics.Registry)}
 	}
 	p.names = &nameindex.Index{Cache: p.manager.GetCache(), Live: p.live}
 	return p, nil

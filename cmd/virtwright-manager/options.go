@@ -72,6 +72,7 @@ type options struct {
 	namespace         string
 	kubevirtNamespace string
 	trusted           []string
+	nodeAgent         string
 
 	logFormat string
 	logLevel  string
@@ -120,6 +121,7 @@ func (o *options) declareRoles(flags *flag.FlagSet) {
 		o.trusted = append(o.trusted, name)
 		return nil
 	})
+	flags.StringVar(&o.nodeAgent, "node-agent", "", "standalone: the user as which node agents run instances, each on its node; trusted, and bound by a policy of its own (default: none)")
 	flags.StringVar(&o.kubevirtNamespace, "kubevirt-namespace", "kubevirt", "addon: where KubeVirt is installed; its controllers are trusted")
 }
 
@@ -176,11 +178,24 @@ func (o *options) complete() error {
 		new(slog.LevelVar).UnmarshalText([]byte(o.logLevel)),
 		o.completeWebhooks(),
 		o.subresources.complete(o.mode),
+		o.completeNodeAgent(),
 	}
 	for _, role := range o.roles {
 		problems = append(problems, oneOf("--roles", role, roleServing, roleControllers))
 	}
 	return errors.Join(append(problems, o.completeCertificates())...)
+}
+
+func (o *options) completeNodeAgent() error {
+	switch {
+	case o.nodeAgent == "":
+		return nil
+	case o.mode != modeStandalone:
+		return errors.New("--node-agent is for --mode standalone: beside KubeVirt, KubeVirt runs instances")
+	case slices.Contains(o.trusted, o.nodeAgent):
+		return fmt.Errorf("--node-agent and --trusted-user name the same user, %s: a node agent is bound by a policy, and no other trusted user is", o.nodeAgent)
+	}
+	return nil
 }
 
 func (o *options) completeCertificates() error {

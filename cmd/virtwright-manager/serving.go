@@ -19,7 +19,9 @@ import (
 
 // serve adds the role serving and what must hold before it is ready.
 func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) error {
-	guard := protection.Guard{Trusted: trustedUsers(p.user, p.options), Addon: p.options.mode == modeAddon}
+	guard := protection.Guard{
+		Trusted: trustedUsers(p.user, p.options), Addon: p.options.mode == modeAddon, NodeAgent: p.options.nodeAgent,
+	}
 	around, err := p.answer(checks)
 	if err != nil {
 		return err
@@ -66,6 +68,9 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 		Guard:      guard, Rules: &p.options.rules, Names: p.names,
 		Authority: &webhooks.ReviewedAuthority{Client: p.live},
 		Metrics:   webhooks.NewMetrics(metrics.Registry),
+	}
+	if p.profiles != nil {
+		server.Profiles = p.profiles
 	}
 	for path, handler := range server.Handlers() {
 		p.manager.GetWebhookServer().Register(path, p.stop.handler(around(handler)))

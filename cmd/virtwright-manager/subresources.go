@@ -53,13 +53,10 @@ func (o *subresourceOptions) complete(mode string) error {
 
 // services are the APIServices that lead here.
 func (o *subresourceOptions) services() []string {
-	var names []string
-	for _, version := range subresources.Versions {
-		if o.on() {
-			names = append(names, version+"."+subresources.Group)
-		}
+	if !o.on() {
+		return nil
 	}
-	return names
+	return subresources.APIServices()
 }
 
 // serveSubresources adds the aggregated API, and that it must be served before
@@ -76,6 +73,7 @@ func (p *process) serveSubresources(checks map[string]healthz.Checker) error {
 			Engine: p.options.engine(), Snapshots: p.presets,
 			Namespaces: &webhooks.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
 		},
+		Profiles: p.profiles,
 	})
 	if err != nil {
 		return err

@@ -29,6 +29,9 @@ func trustedUsers(self string, o *options) []string {
 	if strings.HasPrefix(self, serviceAccountPrefix) {
 		trusted = append(trusted, self)
 	}
+	if o.nodeAgent != "" {
+		trusted = append(trusted, o.nodeAgent) // whom a policy of its own binds
+	}
 	trusted = append(trusted, o.trusted...)
 	slices.Sort(trusted)
 	return slices.Compact(trusted)

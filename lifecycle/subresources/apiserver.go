@@ -89,9 +89,12 @@ func scheme() *runtime.Scheme {
 // authorizer lets everybody whom API servers let through find out what there is,
 // and asks API servers about the rest.
 func (s *Server) authorizer() (authorizer.Authorizer, error) {
-	open := []string{"/healthz", "/livez", "/readyz", "/apis", "/apis/" + Group, "/openapi/v2", "/openapi/v3", "/openapi/v3/*"}
-	for _, version := range Versions {
-		open = append(open, "/apis/"+Group+"/"+version)
+	open := []string{"/healthz", "/livez", "/readyz", "/apis", "/openapi/v2", "/openapi/v3", "/openapi/v3/*"}
+	for i := range groups {
+		open = append(open, "/apis/"+groups[i].name)
+		for _, version := range groups[i].versions {
+			open = append(open, "/apis/"+groups[i].name+"/"+version)
+		}
 	}
 	paths, err := path.NewAuthorizer(open)
 	if err != nil {

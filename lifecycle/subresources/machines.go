@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -29,10 +30,19 @@ const undoing = 5 * time.Second
 // machines are those of a cluster, without a cache between.
 type machines struct{ client rest.Interface }
 
-// seen is a machine and the instance of its name, which may be nil.
+// seen is a machine and the instance of its name, which may be nil; or an
+// instance alone.
 type seen struct {
 	vm  *kubevirtv1.VirtualMachine
 	vmi *kubevirtv1.VirtualMachineInstance
+}
+
+// resource is what errors call that which a call is about.
+func (s *seen) resource() schema.GroupResource {
+	if s.vm == nil {
+		return verdict.InstanceResource
+	}
+	return verdict.Resource
 }
 
 // differs reports whether the object that a patch was refused for has changed.
@@ -90,6 +100,32 @@ func (m *machines) look(ctx context.Context, name types.NamespacedName) (*seen, 
 	}
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("cannot read the VirtualMachineInstance: %w", err))
+	}
+	return out, nil
+}
+
+// instance returns the JSON of an instance. Its errors are for the caller.
+func (m *machines) instance(ctx context.Context, name types.NamespacedName) ([]byte, error) {
+	raw, err := m.get(ctx, instances, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, apierrors.NewNotFound(verdict.InstanceResource, name.Name)
+	case err != nil:
+		return nil, apierrors.NewInternalError(fmt.Errorf("cannot read the VirtualMachineInstance: %w", err))
+	}
+	return raw, nil
+}
+
+// lookAtInstance reads an instance alone, whether or not a machine has it. Its
+// errors are for the caller.
+func (m *machines) lookAtInstance(ctx context.Context, name types.NamespacedName) (*seen, error) {
+	raw, err := m.instance(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	out := &seen{vmi: &kubevirtv1.VirtualMachineInstance{}}
+	if err := json.Unmarshal(raw, out.vmi); err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("cannot understand the VirtualMachineInstance: %w", err))
 	}
 	return out, nil
 }

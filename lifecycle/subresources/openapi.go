@@ -41,6 +41,7 @@ func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 	out[optionsOf("restart").OpenAPIModelName()] = optionsSchema(map[string]spec.Schema{
 		"gracePeriodSeconds": *spec.Int64Property().WithDescription("0: restart by force; no other value is supported"),
 	})
+	out[rendered.OpenAPIModelName()] = renderedSchema()
 	out[machine.OpenAPIModelName()] = common.OpenAPIDefinition{Schema: *new(spec.Schema).Typed("object", "").
 		WithDescription("a VirtualMachine of kubevirt.io")}
 	return out
@@ -56,6 +57,25 @@ const machine described = "AnyVirtualMachine"
 
 // OpenAPIModelName is the name among definitions.
 func (d described) OpenAPIModelName() string { return "io.kubevirt.api.core.v1." + string(d) }
+
+// ours is something answered that KubeVirt has not.
+type ours string
+
+// rendered is a Rendered.
+const rendered ours = "Rendered"
+
+// OpenAPIModelName is the name among definitions.
+func (o ours) OpenAPIModelName() string { return "dev.virtwright.subresources.v1alpha1." + string(o) }
+
+func renderedSchema() common.OpenAPIDefinition {
+	object := *new(spec.Schema).Typed("object", "")
+	return common.OpenAPIDefinition{Schema: spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}, Properties: map[string]spec.Schema{
+		"domain":    *spec.StringProperty().WithDescription("the libvirt domain, in XML"),
+		"decisions": *spec.ArrayProperty(&object).WithDescription("what the backend resolved, chose, and went without"),
+		"late":      *spec.ArrayProperty(&object).WithDescription("what the guest sees and only a host knows"),
+		"profiles":  *object.WithDescription("names of the profiles that had a part, strongest first, by frontend and backend"),
+	}}}}
+}
 
 // optionsOf are the options of a verb.
 func optionsOf(verb string) described {

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
@@ -21,6 +22,8 @@ const attempts = 5
 
 // A power is what a call does to a machine.
 type power struct {
+	// look reads what is judged.
+	look func(*machines, context.Context, types.NamespacedName) (*seen, error)
 	// options returns empty options.
 	options func() any
 	// judge decides, and returns what the options say about a dry run.
@@ -37,11 +40,33 @@ var powers = map[string]*power{
 
 func powerOf[O any](judge func(*kubevirtv1.VirtualMachine, *kubevirtv1.VirtualMachineInstance, *O) (*verdict.Changes, error), dry func(*O) []string) *power {
 	return &power{
+		look:    (*machines).look,
 		options: func() any { return new(O) },
 		judge: func(options any, now *seen) (*verdict.Changes, error) {
 			return judge(now.vm, now.vmi, options.(*O))
 		},
 		dry: func(options any) []string { return dry(options.(*O)) },
+	}
+}
+
+// InstanceOptions are those of what is done to an instance. KubeVirt's clients
+// send none.
+type InstanceOptions struct {
+	// DryRun is All where nothing shall change.
+	DryRun []string `json:"dryRun,omitempty"`
+}
+
+// instancePowers are what is done to instances, by name.
+var instancePowers = map[string]*power{
+	"reset": instancePowerOf(verdict.Reset), "softreboot": instancePowerOf(verdict.SoftReboot),
+}
+
+func instancePowerOf(judge func(*kubevirtv1.VirtualMachineInstance, string) (*verdict.Changes, error)) *power {
+	return &power{
+		look:    (*machines).lookAtInstance,
+		options: func() any { return new(InstanceOptions) },
+		judge:   func(_ any, now *seen) (*verdict.Changes, error) { return judge(now.vmi, string(uuid.NewUUID())) },
+		dry:     func(options any) []string { return options.(*InstanceOptions).DryRun },
 	}
 }
 
@@ -64,18 +89,19 @@ func (p *power) call(machines *machines, r *http.Request) error {
 		return apierrors.NewInvalid(kindOf(options), info.Name, problems)
 	}
 	name := types.NamespacedName{Namespace: info.Namespace, Name: info.Name}
-	return machines.change(r.Context(), name, len(dryRun) > 0, func(now *seen) (*verdict.Changes, error) {
+	return machines.change(r.Context(), name, len(dryRun) > 0, p.look, func(now *seen) (*verdict.Changes, error) {
 		return p.judge(options, now)
 	})
 }
 
 // change carries a verdict out, or says why not. What loses a race is judged
 // anew, so that a caller hears of a conflict only where there is one.
-func (m *machines) change(ctx context.Context, name types.NamespacedName, dry bool, judge func(*seen) (*verdict.Changes, error)) error {
+func (m *machines) change(ctx context.Context, name types.NamespacedName, dry bool,
+	look func(*machines, context.Context, types.NamespacedName) (*seen, error), judge func(*seen) (*verdict.Changes, error)) error {
 	var before *seen
 	var refused error
 	for range attempts {
-		now, err := m.look(ctx, name)
+		now, err := look(m, ctx, name)
 		switch {
 		case err != nil:
 			return err
@@ -91,7 +117,7 @@ func (m *machines) change(ctx context.Context, name types.NamespacedName, dry bo
 		}
 		before = now
 	}
-	return apierrors.NewConflict(verdict.Resource, name.Name, errors.New("others go on changing it; try again"))
+	return apierrors.NewConflict(before.resource(), name.Name, errors.New("others go on changing it; try again"))
 }
 
 // mayBeLate reports whether a patch may have been refused because the object

@@ -18,15 +18,31 @@ import (
 // everything is what clients may send and accept: KubeVirt's send no content type.
 const everything = "*/*"
 
-// route adds the calls of a version. Their operations begin with one of
-// Kubernetes' verbs, without which there is no OpenAPI, and no server.
-func (s *Server) route(service *restful.WebService, may authorizer.UnconditionalAuthorizer) {
-	const one = "/namespaces/{namespace}/virtualmachines/{name}/"
-	add := func(b *restful.RouteBuilder, does http.HandlerFunc) {
+// adder adds calls to a version of a group.
+func adder(service *restful.WebService) func(*restful.RouteBuilder, http.HandlerFunc) {
+	return func(b *restful.RouteBuilder, does http.HandlerFunc) {
 		service.Route(b.Consumes(everything).Produces(everything).To(func(in *restful.Request, out *restful.Response) {
 			does(out.ResponseWriter, in.Request)
 		}))
 	}
+}
+
+// routeOwn adds the calls of OwnGroup.
+func (s *Server) routeOwn(service *restful.WebService, _ authorizer.UnconditionalAuthorizer) {
+	add := adder(service)
+	renderer := &renderer{profiles: s.options.Profiles, namespaces: s.options.Presets.Namespaces, machines: s.machines}
+	add(service.GET("/namespaces/{namespace}/virtualmachineinstances/{name}/domain").Operation("readVirtualMachineInstanceDomain").
+		Doc("the libvirt domain that an instance becomes, under what is assumed of hosts: XML, or JSON with what was decided").
+		Param(service.PathParameter("namespace", "namespace of the instance")).Param(service.PathParameter("name", "name of the instance")).
+		Param(service.QueryParameter("stage", "frontend: what the guest sees; backend: the complete domain (default)")).
+		Returns(http.StatusOK, "OK", rendered), renderer.answer)
+}
+
+// route adds the calls of a version of Group. Their operations begin with one of
+// Kubernetes' verbs, without which there is no OpenAPI, and no server.
+func (s *Server) route(service *restful.WebService, may authorizer.UnconditionalAuthorizer) {
+	const one = "/namespaces/{namespace}/virtualmachines/{name}/"
+	add := adder(service)
 	namespace := service.PathParameter("namespace", "namespace of the virtual machine")
 	name := service.PathParameter("name", "name of the virtual machine")
 	dryRun := service.QueryParameter("dryRun", "All: change nothing, and answer as if")
@@ -37,6 +53,7 @@ func (s *Server) route(service *restful.WebService, may authorizer.Unconditional
 		add(service.GET(one+verb).Operation("read"+operation).Doc(doc+", where that is allowed").Param(namespace).Param(name).Param(dryRun).
 			Returns(http.StatusAccepted, "Accepted", ""), s.byGet(verb, power))
 	}
+	s.routeInstances(service)
 	expander := &expander{Presets: s.options.Presets, machines: s.machines, authorizer: may}
 	add(service.GET(one+"expand-spec").Operation("readVirtualMachineExpandSpec").Doc("what presets make of a stored virtual machine").
 		Param(namespace).Param(name).Returns(http.StatusOK, "OK", machine), expander.stored)
@@ -46,6 +63,19 @@ func (s *Server) route(service *restful.WebService, may authorizer.Unconditional
 		Returns(http.StatusOK, "OK", version.Info{}), func(w http.ResponseWriter, _ *http.Request) { answer(w, s.options.Version) })
 	add(service.GET("/healthz").Operation("readHealthz").Doc("whether this API is served").
 		Returns(http.StatusOK, "OK", ""), func(w http.ResponseWriter, _ *http.Request) { answer(w, map[string]string{"status": "ok"}) })
+}
+
+// routeInstances adds the calls that are about instances.
+func (s *Server) routeInstances(service *restful.WebService) {
+	add := adder(service)
+	for verb, power := range instancePowers {
+		operation := map[string]string{"reset": "Reset", "softreboot": "SoftReboot"}[verb]
+		add(service.PUT("/namespaces/{namespace}/virtualmachineinstances/{name}/"+verb).Operation("replaceVirtualMachineInstance"+operation).
+			Doc(verb+" a virtual machine instance that runs").
+			Param(service.PathParameter("namespace", "namespace of the instance")).Param(service.PathParameter("name", "name of the instance")).
+			Param(service.QueryParameter("dryRun", "All: change nothing, and answer as if")).
+			Returns(http.StatusAccepted, "Accepted", ""), s.handler(power))
+	}
 }
 
 // handler answers calls of a power.

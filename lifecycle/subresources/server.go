@@ -1,6 +1,8 @@
-// Package subresources serves subresources.kubevirt.io as an aggregated API:
-// start, stop and restart of a VirtualMachine, what presets make of one, and the
-// version, in the form that KubeVirt's clients speak.
+// Package subresources serves two groups as aggregated APIs:
+// subresources.kubevirt.io, with start, stop and restart of a VirtualMachine, what
+// presets make of one, reset and soft reboot of an instance, and the version, in
+// the form that KubeVirt's clients speak; and subresources.virtwright.dev, with
+// the domain that an instance becomes.
 //
 // It is a thin server on k8s.io/apiserver, without storage, admission, audit,
 // and informers beyond one ConfigMap. API servers vouch for who calls (front
@@ -26,12 +28,6 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Group is the group that is served.
-const Group = "subresources.kubevirt.io"
-
-// Versions that are served, the preferred one first. They do not differ.
-var Versions = []string{"v1", "v1alpha3"}
-
 // Options are what a Server needs.
 type Options struct {
 	// Config leads to the API servers. Its user reads and patches machines and
@@ -49,11 +45,13 @@ type Options struct {
 	Version version.Info
 	// Presets are for expanding machines.
 	Presets Presets
+	// Profiles are for rendering instances.
+	Profiles Profiles
 	// Outermost wraps what answers; nil leaves it as it is.
 	Outermost func(http.Handler) http.Handler
 }
 
-// A Server serves the group. Make one with New.
+// A Server serves the groups. Make one with New.
 type Server struct {
 	options  Options
 	machines *machines

@@ -23,6 +23,7 @@ func matrix() map[string][]string {
 		"defaults":  {`defaults={"architecture":"arm64","networkInterface":"masquerade","evictionStrategy":"None","cpuModel":"host-passthrough"}`, `featureGates=["HostDisk","HostDevices=true"]`},
 		"elsewhere": {`serviceAccount.name="other"`, `image={"repository":"example/manager","digest":"sha256:` + strings.Repeat("0", 64) + `"}`, `imagePullSecrets=[{"name":"pull"}]`},
 		"placed":    {`nodeSelector={"a":"b"}`, `tolerations=[{"operator":"Exists"}]`, `priorityClassName=""`, `podLabels={"team":"x"}`, `resources={}`},
+		"agents":    {`node.enabled=true`},
 		"bare":      {`crds.enabled=false`, `subresources.enabled=false`, `aggregateRoles=false`},
 	}
 	for _, mode := range []string{"standalone", "addon"} {
@@ -57,7 +58,7 @@ func TestRender(t *testing.T) {
 			}
 			r.retireTheirCRD()
 			for _, o := range objects {
-				if text := fmt.Sprint(o.Object); strings.Contains(text, "@NAMESPACE@") || strings.Contains(text, "@TRUSTED@") || strings.Contains(text, "@SERVICE@") {
+				if text := fmt.Sprint(o.Object); strings.Contains(text, "@NAMESPACE@") || strings.Contains(text, "@TRUSTED@") || strings.Contains(text, "@SERVICE@") || strings.Contains(text, "@NODEAGENT@") {
 					t.Errorf("%s %s: a name was not put in", o.GetKind(), o.GetName())
 				}
 			}

@@ -34,6 +34,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "virtwright.subresources" -}}{{ if and (eq .Values.mode "standalone") .Values.subresources.enabled }}true{{ end }}{{- end }}
 
+{{- /* The user as which node agents run instances; empty where there are none. */ -}}
+{{- define "virtwright.nodeAgent" -}}
+{{- if and (eq .Values.mode "standalone") .Values.node.enabled }}{{ printf "system:serviceaccount:%s:%s-node" .Release.Namespace (include "virtwright.name" .) }}{{ end }}
+{{- end }}
+
 {{- /* Annotations by which cert-manager writes CA bundles. */ -}}
 {{- define "virtwright.injection" -}}
 {{- if eq .Values.certs.mode "cert-manager" }}
@@ -49,6 +54,7 @@ cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "virtwright.
 {{- $users = append $users (printf "system:serviceaccount:%s:%s" $.Values.kubevirtNamespace .) }}
 {{- end }}
 {{- end }}
+{{- with include "virtwright.nodeAgent" . }}{{ $users = append $users . }}{{ end }}
 {{- concat $users .Values.trustedUsers | uniq | sortAlpha | toJson | trimPrefix "[" | trimSuffix "]" }}
 {{- end }}
 
