@@ -65,41 +65,49 @@ func ask(t *testing.T, handler http.Handler, path, accept string, into any) {
 
 func TestDiscovery(t *testing.T) {
 	handler := served(t)
-	var groups metav1.APIGroupList
-	ask(t, handler, "/apis", "application/json", &groups)
-	if len(groups.Groups) != 1 || groups.Groups[0].PreferredVersion.GroupVersion != "subresources.kubevirt.io/v1" || len(groups.Groups[0].Versions) != len(Versions) {
-		t.Errorf("groups: %+v", groups.Groups)
-	}
+	var list metav1.APIGroupList
+	ask(t, handler, "/apis", "application/json", &list)
 	var all apidiscoveryv2.APIGroupDiscoveryList
 	ask(t, handler, "/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", &all)
-	if len(all.Items) != 1 || len(all.Items[0].Versions) != len(Versions) {
-		t.Fatalf("aggregated discovery: %+v", all.Items)
+	if len(list.Groups) != len(groups) || len(all.Items) != len(groups) {
+		t.Fatalf("groups: %+v, aggregated: %+v", list.Groups, all.Items)
 	}
-	want := []string{"virtualmachines/expand-spec", "virtualmachines/restart", "virtualmachines/start", "virtualmachines/stop"}
-	for at, name := range Versions {
-		var list metav1.APIResourceList
-		ask(t, handler, "/apis/"+Group+"/"+name, "application/json", &list)
-		var got, aggregated []string
-		for _, resource := range list.APIResources {
-			got = append(got, resource.Name)
-			if len(resource.Verbs) > 0 || resource.Kind != "" || !resource.Namespaced {
-				t.Errorf("advertised too much or too little: %+v", resource)
-			}
+	for i := range groups {
+		g, is, aggregated := &groups[i], list.Groups[i], all.Items[i]
+		if is.PreferredVersion.GroupVersion != g.name+"/"+g.versions[0] || len(is.Versions) != len(g.versions) || aggregated.Name != g.name || len(aggregated.Versions) != len(g.versions) {
+			t.Fatalf("%s: %+v, aggregated %+v", g.name, is, aggregated)
 		}
-		if all.Items[0].Versions[at].Version != name {
-			t.Errorf("version %d is %s, want %s", at, all.Items[0].Versions[at].Version, name)
+		for at, name := range g.versions {
+			g.isAdvertised(t, handler, name, &aggregated.Versions[at])
 		}
-		for _, resource := range all.Items[0].Versions[at].Resources {
-			if len(resource.Verbs) > 0 {
-				t.Errorf("verbs of %s: %v", resource.Resource, resource.Verbs)
-			}
-			for _, sub := range resource.Subresources {
-				aggregated = append(aggregated, resource.Resource+"/"+sub.Subresource)
-			}
+	}
+}
+
+// isAdvertised checks what discovery says of a version, in both of its forms.
+func (g *group) isAdvertised(t *testing.T, handler http.Handler, name string, version *apidiscoveryv2.APIVersionDiscovery) {
+	t.Helper()
+	var list metav1.APIResourceList
+	ask(t, handler, "/apis/"+g.name+"/"+name, "application/json", &list)
+	var got, aggregated []string
+	for _, resource := range list.APIResources {
+		got = append(got, resource.Name)
+		if len(resource.Verbs) > 0 || resource.Kind != "" || !resource.Namespaced {
+			t.Errorf("advertised too much or too little: %+v", resource)
 		}
-		if diff := cmp.Diff(want, got) + cmp.Diff(want, aggregated); diff != "" {
-			t.Error(diff)
+	}
+	if version.Version != name {
+		t.Errorf("there is version %s, want %s", version.Version, name)
+	}
+	for _, resource := range version.Resources {
+		if len(resource.Verbs) > 0 {
+			t.Errorf("verbs of %s: %v", resource.Resource, resource.Verbs)
 		}
+		for _, sub := range resource.Subresources {
+			aggregated = append(aggregated, resource.Resource+"/"+sub.Subresource)
+		}
+	}
+	if diff := cmp.Diff(g.subresources, got) + cmp.Diff(g.subresources, aggregated); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -120,9 +128,11 @@ func TestOpenAPI(t *testing.T) {
 		Paths map[string]struct{ ServerRelativeURL string }
 	}
 	ask(t, handler, "/openapi/v3", "application/json", &root)
-	for _, version := range Versions {
-		if _, ok := root.Paths["apis/"+Group+"/"+version]; !ok {
-			t.Errorf("version 3 does not know %s: %v", version, root.Paths)
+	for i := range groups {
+		for _, version := range groups[i].versions {
+			if _, ok := root.Paths["apis/"+groups[i].name+"/"+version]; !ok {
+				t.Errorf("version 3 does not know %s of %s: %v", version, groups[i].name, root.Paths)
+			}
 		}
 	}
 	var v3 struct {
@@ -132,6 +142,13 @@ func TestOpenAPI(t *testing.T) {
 	ask(t, handler, root.Paths["apis/"+Group+"/v1"].ServerRelativeURL, "application/json", &v3)
 	if v3.Paths[start] == nil || v3.Components.Schemas["io.kubevirt.api.core.v1.StartOptions"] == nil {
 		t.Errorf("version 3 does not describe starts: %v", v3)
+	}
+	if at := strings.Replace(start, "virtualmachines/{name}/start", "virtualmachineinstances/{name}/reset", 1); v3.Paths[at] == nil {
+		t.Errorf("version 3 does not describe resets: %v", v3.Paths)
+	}
+	ask(t, handler, root.Paths["apis/"+OwnGroup+"/"+OwnVersion].ServerRelativeURL, "application/json", &v3)
+	if v3.Paths["/apis/"+OwnGroup+"/"+OwnVersion+"/namespaces/{namespace}/virtualmachineinstances/{name}/domain"] == nil || v3.Components.Schemas[rendered.OpenAPIModelName()] == nil {
+		t.Errorf("version 3 does not describe domains: %v", v3)
 	}
 }
 
