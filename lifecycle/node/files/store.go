@@ -18,6 +18,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -85,6 +87,11 @@ func (s *Store) Dir(uid types.UID) string { return filepath.Join(s.State, filepa
 func (s *Store) Prepare(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance) (map[string]domain.VolumeFacts, error) {
 	if err := os.MkdirAll(s.Dir(vmi.UID), folderMode); err != nil {
 		return nil, &Trouble{ReasonNotMade, fmt.Errorf("cannot make the folder of the instance: %w", err)}
+	}
+	if err := replace(s.name(vmi.UID), func(unfinished string) error {
+		return os.WriteFile(unfinished, []byte(vmi.Namespace+"/"+vmi.Name), 0o600)
+	}); err != nil {
+		return nil, &Trouble{ReasonNotMade, fmt.Errorf("cannot name the folder of the instance: %w", err)}
 	}
 	facts := map[string]domain.VolumeFacts{}
 	var problems []error
@@ -162,6 +169,33 @@ func (s *Store) Remove(uid types.UID) error {
 		return fmt.Errorf("cannot remove the folder of the instance: %w", err)
 	}
 	return nil
+}
+
+// name is where it is written whose the folder of a UID is.
+func (s *Store) name(uid types.UID) string { return filepath.Join(s.Dir(uid), "instance") }
+
+// Owner is the instance whose the folder of a UID is; empty where nobody knows:
+// it was just being made.
+func (s *Store) Owner(uid types.UID) types.NamespacedName {
+	text, err := os.ReadFile(s.name(uid))
+	namespace, name, whole := strings.Cut(string(text), "/")
+	if err != nil || !whole {
+		return types.NamespacedName{}
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// nameless is how long a folder may have no name before somebody must have been
+// interrupted.
+const nameless = time.Minute
+
+// RemoveNameless removes a folder that has had no name for long.
+func (s *Store) RemoveNameless(uid types.UID) error {
+	info, err := os.Stat(s.Dir(uid))
+	if err != nil || time.Since(info.ModTime()) < nameless {
+		return nil //nolint:nilerr // it is gone, or as good as named
+	}
+	return s.Remove(uid)
 }
 
 // Made says whether there is something of an instance.

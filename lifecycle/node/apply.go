@@ -1,0 +1,141 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/node/libvirtd"
+)
+
+// act does the one thing that was decided. Claims and releases were written by
+// tell.
+func (c *Controller) act(ctx context.Context, s *sight, d Decision) error {
+	var err error
+	switch d.Do {
+	case Start:
+		err = c.start(ctx, s)
+	case Resume:
+		err = c.resume(ctx, s)
+	case Ask:
+		err = c.ask(ctx, s)
+	case Destroy, Undefine:
+		err = c.takeDown(ctx, s, d)
+	case Clean:
+		err = c.Files.Remove(s.vmi.UID)
+	case Power:
+		err = c.power(ctx, s)
+	case Refuse:
+		err = &Trouble{ReasonNameTaken, fmt.Errorf("the node has a domain %s that no agent has made; rename or undefine it", s.guest.Name)}
+	}
+	if err == nil {
+		c.announce(s, d)
+	}
+	return err
+}
+
+// takeDown ends or forgets a domain. One of another instance than the one that
+// was seen is looked up once more: it may be newer than what the cache knows.
+func (c *Controller) takeDown(ctx context.Context, s *sight, d Decision) error {
+	if s.Domain == Older || !s.Exists || s.Claim != Ours {
+		live, err := c.live(ctx, s.key)
+		if err != nil {
+			return err
+		}
+		if live != nil && live.UID == s.owner.UID && (s.vmi == nil || live.ResourceVersion != s.vmi.ResourceVersion) {
+			return fmt.Errorf("cannot take down domain %s: %w", s.guest.Name, errMoved)
+		}
+	}
+	if d.Do == Destroy {
+		return c.Libvirt.Destroy(ctx, s.guest)
+	}
+	if err := c.Libvirt.Undefine(ctx, s.guest); err != nil {
+		return err
+	}
+	if s.Domain == Older {
+		return c.Files.Remove(s.owner.UID)
+	}
+	return nil
+}
+
+// ask tells a guest to shut down. One that is paused is let go on, or it could
+// not hear.
+func (c *Controller) ask(ctx context.Context, s *sight) error {
+	c.memory.ask(s.vmi.UID, c.now())
+	if err := c.Libvirt.Shutdown(ctx, s.guest); err != nil {
+		return err
+	}
+	if s.State == libvirtd.Paused {
+		return c.Libvirt.Resume(ctx, s.guest)
+	}
+	return nil
+}
+
+// resume lets a guest go, once: who pauses it later wants it paused.
+func (c *Controller) resume(ctx context.Context, s *sight) error {
+	if err := c.Libvirt.Resume(ctx, s.guest); err != nil {
+		return err
+	}
+	s.record.Released = true
+	return c.note(ctx, s)
+}
+
+// power does to a guest what somebody asked for. The request is noted as done
+// before, so that no guest is reset twice for one, and taken back where it
+// could not be done.
+func (c *Controller) power(ctx context.Context, s *sight) error {
+	before := s.record.Power
+	s.record.Power = s.request.ID
+	if err := c.note(ctx, s); err != nil {
+		return err
+	}
+	var err error
+	if s.request.Action == v1alpha1.PowerReset {
+		err = c.Libvirt.Reset(ctx, s.guest)
+	} else {
+		err = c.reboot(ctx, s)
+	}
+	if err == nil {
+		return nil
+	}
+	s.record.Power = before
+	if problem := c.note(ctx, s); problem != nil {
+		return problem
+	}
+	return &Trouble{ReasonPower, err}
+}
+
+// reboot asks the guest's agent where it answers, and else presses the button.
+func (c *Controller) reboot(ctx context.Context, s *sight) error {
+	if agentConnected(s.guest) {
+		if err := c.Libvirt.Reboot(ctx, s.guest, true); err == nil {
+			return nil
+		}
+	}
+	return c.Libvirt.Reboot(ctx, s.guest, false)
+}
+
+// note writes the record into the domain.
+func (c *Controller) note(ctx context.Context, s *sight) error {
+	text, err := s.record.element()
+	if err != nil {
+		return err
+	}
+	return c.Libvirt.Note(ctx, s.guest, recordKey, recordNamespace, fmt.Sprintf("<%s>%s</%s>", recordKey, text, recordKey))
+}
+
+// current says whether an instance is still as it was decided about.
+func (c *Controller) current(ctx context.Context, s *sight) error {
+	live, err := c.live(ctx, s.key)
+	if err != nil {
+		return err
+	}
+	switch {
+	case live == nil, live.UID != s.vmi.UID, live.DeletionTimestamp != nil, live.Status.NodeName != c.Node,
+		live.Status.Phase == kubevirtv1.Running, live.IsFinal():
+		return fmt.Errorf("cannot start VirtualMachineInstance %s: %w", s.key, errMoved)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package node
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
+
+	"github.com/virtwright/virtwright/domain"
+)
+
+// recordNamespace is the XML name space of what the agent notes in a domain's
+// metadata, and recordKey the name of the element.
+const (
+	recordNamespace = "http://virtwright.dev/node/v1"
+	recordKey       = "agent"
+)
+
+// A Record is what the agent notes in a domain's metadata, so that it knows it
+// again when it comes back: the domain outlives the agent.
+type Record struct {
+	// Spec is the hash of the spec that the domain was made of.
+	Spec string `json:"spec"`
+	// Frontend and Backend are the profiles that had a part, strongest first.
+	Frontend []string `json:"frontend,omitempty"`
+	Backend  []string `json:"backend,omitempty"`
+	// Decisions are what stage 3 resolved, chose and went without: with the
+	// domain itself all that it takes to know why the guest sees what it sees.
+	Decisions []domain.Decision `json:"decisions,omitempty"`
+	// Power is the ID of the last power request that was done.
+	Power string `json:"power,omitempty"`
+	// Released says that a guest that was started paused was let go.
+	Released bool `json:"released,omitempty"`
+}
+
+// element is the record as metadata.
+func (r *Record) element() (string, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("cannot write the agent's record: %w", err)
+	}
+	var out bytes.Buffer
+	if err := xml.EscapeText(&out, text); err != nil {
+		return "", fmt.Errorf("cannot write the agent's record: %w", err)
+	}
+	return out.String(), nil
+}
+
+// attach puts the record beside what names the owner.
+func (r *Record) attach(d *libvirtxml.Domain) error {
+	text, err := r.element()
+	if err != nil {
+		return err
+	}
+	if d.Metadata == nil {
+		d.Metadata = &libvirtxml.DomainMetadata{}
+	}
+	d.Metadata.XML += fmt.Sprintf("<%s xmlns=%q>%s</%s>", recordKey, recordNamespace, text, recordKey)
+	return nil
+}
+
+// recordOf is the record of a domain; an empty one where there is none that
+// can be read.
+func recordOf(d *libvirtxml.Domain) Record {
+	var out Record
+	if d.Metadata == nil {
+		return out
+	}
+	var all struct {
+		Text []string `xml:"http://virtwright.dev/node/v1 agent"`
+	}
+	if err := xml.Unmarshal([]byte("<metadata>"+d.Metadata.XML+"</metadata>"), &all); err == nil && len(all.Text) > 0 {
+		_ = json.Unmarshal([]byte(all.Text[0]), &out) // what cannot be read says nothing
+	}
+	return out
+}
+
+// specHash stands for the spec of an instance.
+func specHash(vmi *kubevirtv1.VirtualMachineInstance) string {
+	text, err := json.Marshal(vmi.Spec)
+	if err != nil { // unreachable: it was JSON before
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:12])
+}
