@@ -174,8 +174,8 @@ func Type(ctx context.Context, socket, line string) error {
 	if err != nil {
 		return fmt.Errorf("cannot reach the console of a guest: %w", err)
 	}
-	defer connection.Close()
-	if _, err := connection.Write([]byte(line + "\n")); err != nil {
+	_, err = connection.Write([]byte(line + "\n"))
+	if err := errors.Join(err, connection.Close()); err != nil {
 		return fmt.Errorf("cannot type on the console of a guest: %w", err)
 	}
 	return nil

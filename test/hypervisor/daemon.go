@@ -194,7 +194,7 @@ func (d *Daemon) awaitAnswer(p *process) error {
 			return fmt.Errorf("cannot start libvirtd: no answer within %s; the end of its log:\n%s", startTimeout, tail(d.logFile()))
 		}
 		if connection, err := net.Dial("unix", d.Socket); err == nil {
-			connection.Close()
+			_ = connection.Close() // that it was accepted is enough
 			_, err = d.Virsh("uri")
 			return err
 		}

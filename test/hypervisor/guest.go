@@ -21,8 +21,8 @@ const buildTimeout = 5 * time.Minute
 // KernelArguments suit a guest's kernel. None are necessary.
 const KernelArguments = "console=ttyS0 quiet panic=1"
 
-// Guest is a Linux to boot directly. Domains need 128 MiB of memory for it. It
-// has drivers for virtio and SCSI, not for SATA.
+// Guest is a Linux to boot directly. Domains need 128 MiB of memory for it, 256
+// with EFI. It has drivers for virtio and SCSI disks, not for SATA and USB.
 type Guest struct {
 	// Kernel and Initrd are paths of files.
 	Kernel, Initrd string
@@ -124,7 +124,7 @@ func (b *guestBuild) once(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot make a folder in the cache: %w", err)
 	}
-	defer os.RemoveAll(unfinished)
+	defer func() { _ = os.RemoveAll(unfinished) }()
 	if err := b.build(ctx, unfinished); err != nil {
 		return err
 	}

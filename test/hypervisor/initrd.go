@@ -49,17 +49,16 @@ func readBusybox() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := elf.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read busybox: %w", err)
-	}
-	defer program.Close()
-	if program.Section(".interp") != nil {
-		return nil, fmt.Errorf("cannot use %s in a guest: it needs libraries; install the package busybox-static", path)
-	}
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read busybox: %w", err)
+	}
+	program, err := elf.NewFile(bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read busybox: %w", err)
+	}
+	if program.Section(".interp") != nil {
+		return nil, fmt.Errorf("cannot use %s in a guest: it needs libraries; install the package busybox-static", path)
 	}
 	return content, nil
 }

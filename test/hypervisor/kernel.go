@@ -1,6 +1,7 @@
 package hypervisor
 
 import (
+	"bytes"
 	"context"
 	"debug/elf"
 	"errors"
@@ -70,14 +71,9 @@ func (b *guestBuild) kernel(ctx context.Context) (string, error) {
 	if found, _ := filepath.Glob(cached); len(found) > 0 {
 		return found[0], nil
 	}
-	own := []string{"-o", "Dir::State::Lists=" + filepath.Join(b.packages, "lists"), "-o", "Dir::Cache=" + b.packages}
 	err := b.download(ctx, nil)
 	if err != nil {
-		b.say("asking for the current package lists")
-		_, err = run(b.apt(ctx, "apt-get", own, "update"), "")
-		if err == nil {
-			err = b.download(ctx, own)
-		}
+		err = b.downloadAfresh(ctx)
 	}
 	if err != nil {
 		return "", fmt.Errorf("cannot download a kernel for the guest: %w", err)
@@ -87,6 +83,27 @@ func (b *guestBuild) kernel(ctx context.Context) (string, error) {
 		return "", errors.New("cannot download a kernel for the guest: apt-get left no package")
 	}
 	return found[0], nil
+}
+
+// downloadAfresh downloads with current package lists, which are kept from
+// those of the machine and thrown away.
+func (b *guestBuild) downloadAfresh(ctx context.Context) error {
+	b.say("asking for the current package lists")
+	dir, err := os.MkdirTemp(b.packages, "apt-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	for _, name := range []string{"lists", "archives"} {
+		if err := os.MkdirAll(filepath.Join(dir, name, "partial"), 0o755); err != nil {
+			return err
+		}
+	}
+	options := []string{"-o", "Dir::State::Lists=" + filepath.Join(dir, "lists"), "-o", "Dir::Cache=" + dir}
+	if _, err := run(b.apt(ctx, "apt-get", options, "update"), ""); err != nil {
+		return err
+	}
+	return b.download(ctx, options)
 }
 
 var dependsOnKernel = regexp.MustCompile(`Depends: (linux-image-\S+)`)
@@ -162,11 +179,14 @@ func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") 
 
 // moduleDepends reads from a module what it depends on.
 func moduleDepends(path string) ([]string, error) {
-	file, err := elf.Open(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read a module of the kernel: %w", err)
 	}
-	defer file.Close()
+	file, err := elf.NewFile(bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the module %s: %w", path, err)
+	}
 	section := file.Section(".modinfo")
 	if section == nil {
 		return nil, fmt.Errorf("cannot read the module %s: it does not describe itself", path)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -33,12 +34,7 @@ func TestLacking(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := lacking(func(thing string) bool {
-				for _, absent := range row.absent {
-					if thing == absent {
-						return false
-					}
-				}
-				return true
+				return !slices.Contains(row.absent, thing)
 			})
 			if !strings.HasSuffix(got, row.want) || (row.want == "") != (got == "") || strings.Contains(got, "\n") {
 				t.Errorf("lacking says %q", got)

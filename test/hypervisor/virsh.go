@@ -20,7 +20,7 @@ func (d *Daemon) DefineValidated(uri, xml string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file)
+	defer func() { _ = os.Remove(file) }()
 	_, err = d.virsh(uri, "define", "--validate", file)
 	return err
 }
