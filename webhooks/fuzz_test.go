@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/presettest"
 )
@@ -29,6 +30,7 @@ func FuzzHandler(f *testing.F) {
 		Snapshots:  fixed{presettest.Snapshot(f, presettest.RealisticPresets()...)},
 		Namespaces: namespaces{"lab": {Name: "lab", Labels: map[string]string{"tier": "prod"}}},
 		Owners:     owners{"u1": `{metadata: {name: web, uid: u1}, spec: {template: {spec: {domain: {}}}}}`},
+		Profiles:   profiles{&domain.Profiles{}},
 	}
 	handlers := server.Handlers()
 	delete(handlers, PathConvertVirtualMachine) // which has other reviews, see FuzzConversion

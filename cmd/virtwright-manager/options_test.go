@@ -5,6 +5,7 @@ import (
 	"flag"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,6 +71,8 @@ func TestBadFlags(t *testing.T) {
 		"--cert-duration=2h":                    `the overlap may take a quarter of the life of a serving certificate, 30m0s, not 1h0m0s`,
 		"--cert-duration=8s --cert-overlap=1s":  `an overlap of 4s at least, not 1s`,
 		"--cert-overlap=-1s":                    `a certificate must live`,
+		"--mode=addon --node-agent=x":           `--node-agent is for --mode standalone`,
+		"--node-agent=x --trusted-user=x":       `--node-agent and --trusted-user name the same user`,
 		"x":                                     `unexpected argument "x"`,
 		"--mode=a --preset-conflicts=b":         `--preset-conflicts must be`, // every problem at once
 		"--no-such-flag":                        `flag provided but not defined`,
@@ -85,6 +88,17 @@ func TestBadFlags(t *testing.T) {
 	}
 	if _, err := parse([]string{"--help"}, io.Discard); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("want help, got %v", err)
+	}
+}
+
+// Node agents write what is guarded, and are bound by a policy of their own.
+func TestNodeAgentIsTrusted(t *testing.T) {
+	o, err := parse([]string{"--node-agent=" + serviceAccountPrefix + "a:node"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if trusted := trustedUsers("me", o); !slices.Contains(trusted, o.nodeAgent) {
+		t.Errorf("got %q", trusted)
 	}
 }
 

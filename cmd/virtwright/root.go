@@ -15,8 +15,8 @@ const (
 )
 
 const rootHelp = `Make sparse virtual machines whole, say where each field came from and what would be
-refused: offline, with the engine and the rules that run in the cluster. Start, stop and
-restart virtual machines in a cluster.
+refused: offline, with the engine and the rules that run in the cluster. Start, stop, restart
+and reset virtual machines in a cluster.
 
 Exit codes:
   0  all is fine (warnings do not count)
@@ -64,7 +64,7 @@ func newRoot(name string, s streams) *cobra.Command {
 		}
 	}
 	add(groupOffline, newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newRender(shown, s))
-	add(groupCluster, newStart(shown, s), newStop(shown, s), newRestart(shown, s))
+	add(groupCluster, newStart(shown, s), newStop(shown, s), newRestart(shown, s), newReset(shown, s), newSoftReboot(shown, s))
 	root.AddCommand(newVersion(s))
 	return root
 }

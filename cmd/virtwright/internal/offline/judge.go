@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
@@ -227,6 +228,26 @@ func (c *candidate) rules(machine *validation.Machine) {
 	result := c.settings.Rules.Validate(machine)
 	c.problems(result.Errors)
 	c.warn(result.Warnings...)
+	if len(result.Errors) == 0 {
+		c.render(machine)
+	}
+}
+
+// render refuses what no host could run, as the webhook does in standalone mode.
+func (c *candidate) render(machine *validation.Machine) {
+	if c.settings.Rules.Addon || machine.Spec == nil {
+		return
+	}
+	namespace := c.namespace(c.machine.Namespace)
+	if machine.VM != nil && !c.snapshot.Launches() { // else it was launched for the rules
+		launched, err := c.settings.Engine.Launch(c.ctx, c.snapshot, presets.Request{Kind: presets.VirtualMachine, Object: c.raw, Namespace: namespace})
+		if err != nil || machine.Launched(launched) != nil {
+			return // which rules and presets have told
+		}
+	}
+	instance := &kubevirtv1.VirtualMachineInstance{ObjectMeta: *machine.Meta, Spec: *machine.Spec}
+	_, problems := c.profiles.Plan(instance, namespace.Labels, nil)
+	c.problems(machine.Placed(problems))
 }
 
 // launch lets rules see what presets complete only at launch.

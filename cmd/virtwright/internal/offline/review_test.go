@@ -17,6 +17,7 @@ import (
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation/protection"
 	"github.com/virtwright/virtwright/validation/validationtest"
@@ -116,6 +117,12 @@ func (admitted) Get(_ context.Context, name string) (presets.Namespace, error) {
 	return presets.Namespace{Name: name}, nil
 }
 
+// noProfiles is a cluster without profiles.
+type noProfiles struct{}
+
+// Snapshot is no profiles.
+func (noProfiles) Snapshot() *domain.Profiles { return &domain.Profiles{} }
+
 // create asks the mutating and then the validating webhook.
 func (a admitted) create(t *testing.T, raw []byte) ([]offline.Problem, []string) {
 	t.Helper()
@@ -143,7 +150,7 @@ func (a admitted) create(t *testing.T, raw []byte) ([]offline.Problem, []string)
 	}
 	validator := &webhooks.Validator{
 		Kind: a.kind, Guard: protection.Guard{Addon: a.settings.Rules.Addon}, Rules: a.settings.Rules,
-		Engine: a.settings.Engine, Snapshots: a, Namespaces: a,
+		Engine: a.settings.Engine, Snapshots: a, Namespaces: a, Profiles: noProfiles{},
 	}
 	verdict := validator.Handle(t.Context(), request)
 	return causes(verdict), append(answer.Warnings, verdict.Warnings...)
