@@ -29,6 +29,8 @@ const (
 	instance       = "VirtualMachineInstance"
 	preset         = "VirtualMachinePreset"
 	clusterPreset  = "ClusterVirtualMachinePreset"
+	frontend       = "FrontendProfile"
+	backendProfile = "BackendProfile"
 	legacyPreset   = "VirtualMachineInstancePreset"
 )
 
@@ -38,6 +40,8 @@ var resources = map[string]schema.GroupVersionResource{
 	legacyPreset:               {Group: "kubevirt.io", Version: "v1", Resource: "virtualmachineinstancepresets"},
 	preset:                     {Group: "virtwright.dev", Version: "v1alpha1", Resource: "virtualmachinepresets"},
 	clusterPreset:              {Group: "virtwright.dev", Version: "v1alpha1", Resource: "clustervirtualmachinepresets"},
+	frontend:                   {Group: "virtwright.dev", Version: "v1alpha1", Resource: "frontendprofiles"},
+	backendProfile:             {Group: "virtwright.dev", Version: "v1alpha1", Resource: "backendprofiles"},
 	"ConfigMap":                {Version: "v1", Resource: "configmaps"},
 	"Namespace":                {Version: "v1", Resource: "namespaces"},
 	"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
@@ -77,7 +81,7 @@ func (s *story) parse(manifest string) object {
 	Expect(err).NotTo(HaveOccurred(), manifest)
 	out := &unstructured.Unstructured{}
 	Expect(out.UnmarshalJSON(raw)).To(Succeed(), manifest)
-	if out.GetKind() != clusterPreset && out.GetNamespace() == "" {
+	if !ofCluster(out.GetKind()) && out.GetNamespace() == "" {
 		out.SetNamespace(s.ns)
 	}
 	return out
@@ -89,10 +93,15 @@ func (s *story) of(kind string) dynamic.ResourceInterface { return s.as(here.cli
 func (s *story) as(client dynamic.Interface, kind string) dynamic.ResourceInterface {
 	resource, known := resources[kind]
 	Expect(known).To(BeTrue(), kind)
-	if kind == clusterPreset {
+	if ofCluster(kind) {
 		return client.Resource(resource)
 	}
 	return client.Resource(resource).Namespace(s.ns)
+}
+
+// ofCluster reports whether objects of a kind are in no namespace.
+func ofCluster(kind string) bool {
+	return kind == clusterPreset || kind == frontend || kind == backendProfile
 }
 
 // create creates what must be fine.

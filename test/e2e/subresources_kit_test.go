@@ -18,6 +18,7 @@ import (
 const (
 	aggregation  = "v1.subresources.kubevirt.io"
 	aggregation3 = "v1alpha3.subresources.kubevirt.io"
+	aggregated   = "v1alpha1.subresources.virtwright.dev"
 	subresources = "/apis/subresources.kubevirt.io/v1"
 	home         = "virtwright-system"
 	backend      = "virtwright-subresources"
@@ -145,14 +146,14 @@ func aggregate(port string) {
 }
 
 func separate() {
-	_, _, err := here.kubectl("", "delete", "apiservice", aggregation, aggregation3, "--ignore-not-found")
+	_, _, err := here.kubectl("", "delete", "apiservice", aggregation, aggregation3, aggregated, "--ignore-not-found")
 	Expect(err).NotTo(HaveOccurred())
 }
 
 // awaitAggregated waits until API servers reach the subresource API.
 func awaitAggregated() {
 	GinkgoHelper()
-	_, _, err := here.kubectl("", "wait", "apiservice", aggregation, "--for=condition=Available", "--timeout=60s")
+	_, _, err := here.kubectl("", "wait", "apiservice", aggregation, aggregated, "--for=condition=Available", "--timeout=60s")
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(func() int { return call("", http.MethodGet, "version", "").code }).Should(Equal(http.StatusOK))
 }

@@ -271,14 +271,16 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 	It("leaves kubectl and discovery as they were", func() {
 		var list metav1.APIResourceList
 		Expect(json.Unmarshal([]byte(call("", http.MethodGet, subresources, "").body), &list)).To(Succeed())
-		Expect(list.APIResources).To(HaveLen(4))
+		Expect(list.APIResources).To(HaveLen(6))
 		for _, resource := range list.APIResources {
-			Expect(resource.Name).To(HavePrefix("virtualmachines/"))
+			Expect(resource.Name).To(MatchRegexp("^virtualmachine(instance)?s/"))
 			Expect(resource.Verbs).To(BeEmpty(), "no list and delete, which whoever empties namespaces would use")
 			Expect(resource.Namespaced).To(BeTrue())
 		}
 		stdout, stderr := s.kubectl("", "api-resources", "--no-headers")
 		Expect(stderr).To(BeEmpty())
+		Expect(stdout).To(MatchRegexp(`virtualmachineinstances +vmi,vmis +kubevirt.io/v1 +true +VirtualMachineInstance`))
+		Expect(stdout).NotTo(ContainSubstring("subresources.virtwright.dev"))
 		Expect(stdout).To(MatchRegexp(`virtualmachines +vm,vms +kubevirt.io/v1 +true +VirtualMachine`))
 		Expect(stdout).NotTo(ContainSubstring("subresources.kubevirt.io"))
 
@@ -366,7 +368,7 @@ var _ = Describe("A subresource API that nobody serves", Ordered, func() {
 			text, _, _ := here.kubectl("", "get", "namespace", s.ns, "-o", `jsonpath={.status.conditions[?(@.type=="NamespaceDeletionDiscoveryFailure")].status}`)
 			return text
 		}).Should(Equal("True"))
-		_, _, err = here.kubectl("", "delete", "apiservice", aggregation, aggregation3)
+		_, _, err = here.kubectl("", "delete", "apiservice", aggregation, aggregation3, aggregated)
 		Expect(err).NotTo(HaveOccurred())
 		_, _, err = here.kubectl("", "wait", "--for=delete", "namespace/"+s.ns, "--timeout=60s")
 		Expect(err).NotTo(HaveOccurred())
