@@ -82,7 +82,7 @@ var _ = Describe("From installation to removal", Ordered, func() {
 			Eventually(func() []string { return strings.Fields(field(object.name, object.bundles)) }).Should(
 				And(Not(BeEmpty()), HaveEach(WithTransform(decoded, ContainSubstring(ca)))), object.name)
 		}
-		kubectl("wait", "apiservice/v1.subresources.kubevirt.io", "apiservice/v1alpha3.subresources.kubevirt.io", "--for=condition=Available", "--timeout=1m")
+		kubectl("wait", "apiservice/v1.subresources.kubevirt.io", "apiservice/v1alpha3.subresources.kubevirt.io", "apiservice/v1alpha1.subresources.virtwright.dev", "--for=condition=Available", "--timeout=1m")
 	})
 
 	It("makes a sparse VM whole", func() {
