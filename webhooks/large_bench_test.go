@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/presettest"
 )
@@ -60,7 +61,7 @@ func BenchmarkLargeBody(b *testing.B) {
 	server := &Server{
 		Engine:     &presets.Engine{Platform: &presets.Platform{}},
 		Snapshots:  fixed{presettest.Snapshot(b, presettest.RealisticPresets()...)},
-		Namespaces: namespaces{"lab": {Name: "lab"}}, Owners: owners{},
+		Namespaces: namespaces{"lab": {Name: "lab"}}, Owners: owners{}, Profiles: profiles{&domain.Profiles{}},
 	}
 	handlers := server.Handlers()
 	for name, object := range bodies() {
