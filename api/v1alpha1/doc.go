@@ -16,4 +16,5 @@ package v1alpha1
 //go:generate go tool -modfile=../tools/go.mod controller-gen rbac:roleName=controllers,fileName=controllers.yaml paths=../../lifecycle/presetstatus;../../lifecycle/nameconflict output:rbac:dir=../../charts/virtwright/files/rbac
 //go:generate go tool -modfile=../tools/go.mod controller-gen rbac:roleName=machines,fileName=machines.yaml paths=../../lifecycle/virtualmachine;../../lifecycle/profilecache output:rbac:dir=../../charts/virtwright/files/rbac
 //go:generate go tool -modfile=../tools/go.mod controller-gen rbac:roleName=subresources,fileName=subresources.yaml paths=../../lifecycle/subresources output:rbac:dir=../../charts/virtwright/files/rbac
+//go:generate go tool -modfile=../tools/go.mod controller-gen rbac:roleName=node,fileName=node.yaml paths=../../lifecycle/node output:rbac:dir=../../charts/virtwright/files/rbac
 //go:generate go tool -modfile=../tools/go.mod controller-gen rbac:roleName=injection,fileName=injection.yaml paths=../../certs output:rbac:dir=../../charts/virtwright/files/rbac
