@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 
@@ -111,12 +112,15 @@ var frontendSteps = []frontendStep{
 
 // Frontend is stage 2: what the guest of an instance sees. The instance is one
 // that stage 1 has completed, or that an API server has stored; it is not
-// changed. Errors name fields of the instance: what is missing, wrong, or not
-// supported.
+// changed. Nil settings are what is built in. Errors name fields of the instance:
+// what is missing, wrong, or not supported.
 func Frontend(vmi *kubevirtv1.VirtualMachineInstance, settings *v1alpha1.FrontendSettings) (*Partial, field.ErrorList) {
 	arch, err := architectureOf(vmi.Spec.Architecture)
 	if err != nil {
 		return nil, field.ErrorList{err}
+	}
+	if settings == nil {
+		settings = ptr.To(builtinFrontend())
 	}
 	completed := completed(vmi, settings)
 	partial := &Partial{Instance: completed, Domain: libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{}}}

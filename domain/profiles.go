@@ -43,7 +43,9 @@ func CompileProfiles(frontend []v1alpha1.FrontendProfile, backend []v1alpha1.Bac
 		found := named(v1alpha1.KindFrontendProfile, p.Name, CheckFrontendProfile(p))
 		errs = append(errs, found...)
 		if len(found) == 0 {
-			out.frontend = append(out.frontend, compiled(p.Name, p.Spec.Priority, &p.Spec.Match, p.Spec.FrontendSettings))
+			settings := p.Spec.FrontendSettings.DeepCopy()
+			spellOut(settings)
+			out.frontend = append(out.frontend, compiled(p.Name, p.Spec.Priority, &p.Spec.Match, *settings))
 		}
 	}
 	for i := range backend {
@@ -127,23 +129,22 @@ func settle[S any](profiles []profile[S], builtin S, vmi *kubevirtv1.VirtualMach
 func CheckFrontendProfile(p *v1alpha1.FrontendProfile) field.ErrorList {
 	at := field.NewPath("spec")
 	errs := checkMatch(&p.Spec.Match, at.Child("match"))
-	return append(errs, CheckFrontendSettings(&p.Spec.FrontendSettings, at)...)
+	errs = append(errs, checkPriority(p.Spec.Priority, at.Child("priority"))...)
+	return append(errs, CheckFrontendSettings(&p.Spec.FrontendSettings, p.Spec.Match.Architectures, at)...)
 }
 
 // CheckBackendProfile is the same for the host's side.
 func CheckBackendProfile(p *v1alpha1.BackendProfile) field.ErrorList {
 	at := field.NewPath("spec")
 	errs := checkMatch(&p.Spec.Match, at.Child("match"))
+	errs = append(errs, checkPriority(p.Spec.Priority, at.Child("priority"))...)
 	return append(errs, CheckBackendSettings(&p.Spec.BackendSettings, at)...)
 }
 
 func checkMatch(m *v1alpha1.ProfileMatch, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for name, s := range map[string]*metav1.LabelSelector{"labels": m.Labels, "namespaces": m.Namespaces} {
-		if _, err := selector(s); err != nil {
-			errs = append(errs, field.Invalid(at.Child(name), metav1.FormatLabelSelector(s), err.Error()))
-		}
-	}
+	errs = append(errs, checkSelector(m.Labels, at.Child("labels"))...)
+	errs = append(errs, checkSelector(m.Namespaces, at.Child("namespaces"))...)
 	for i, arch := range m.Architectures {
 		if _, err := architectureOf(string(arch)); err != nil || arch == "" {
 			errs = append(errs, field.NotSupported(at.Child("architectures").Index(i), arch,
@@ -151,4 +152,21 @@ func checkMatch(m *v1alpha1.ProfileMatch, at *field.Path) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+func checkSelector(s *metav1.LabelSelector, at *field.Path) field.ErrorList {
+	if _, err := selector(s); err != nil {
+		return field.ErrorList{field.Forbidden(at, err.Error())}
+	}
+	return nil
+}
+
+// maxPriority bounds priorities, as the schema of the kinds does.
+const maxPriority = 1_000_000
+
+func checkPriority(priority int32, at *field.Path) field.ErrorList {
+	if priority < -maxPriority || priority > maxPriority {
+		return field.ErrorList{field.Invalid(at, priority, fmt.Sprintf("must be between %d and %d", -maxPriority, maxPriority))}
+	}
+	return nil
 }

@@ -8,7 +8,8 @@ import (
 // left out here is decided by the next profile, at last by what is built in,
 // which is what KubeVirt chooses. Where an instance speaks of the host's side
 // itself (a disk's cache, io or errorPolicy, huge pages, dedicated CPUs, I/O
-// threads) its words are stronger. No setting here changes what a guest sees.
+// threads) its words are stronger. No setting here changes what a guest sees, but
+// softwareEmulation, which says what it takes away.
 type BackendSettings struct {
 	// softwareEmulation says what happens where a host cannot virtualize for the
 	// guest's architecture: Forbid (built in) refuses, Allow emulates, slowly, and
@@ -90,11 +91,13 @@ const (
 
 // DiskBacking is how disks are read and written.
 type DiskBacking struct {
-	// cache mode of disks that name none. Built in: none where the file system
-	// under the disk can do direct I/O, writethrough elsewhere.
+	// cache mode of disks that name none: none, or writeback. Built in: none where
+	// the file system under the disk can do direct I/O, writethrough elsewhere. A
+	// profile cannot say writethrough, since guests see that: their disks are
+	// then without a write cache.
 	//
 	// +optional
-	// +kubebuilder:validation:Enum=none;writethrough;writeback
+	// +kubebuilder:validation:Enum=none;writeback
 	Cache kubevirtv1.DriverCache `json:"cache,omitempty"`
 
 	// io mode of disks that name none. Built in: native where cache is none and

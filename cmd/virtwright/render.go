@@ -100,7 +100,7 @@ func (o *rendering) render(ctx context.Context, s streams) error {
 			return fmt.Errorf("cannot print %s: %w", m, err)
 		}
 		if len(c.Machines) > 1 {
-			text = fmt.Sprintf("<!-- %s -->\n%s", m, text)
+			text = comment(m.String()) + text
 		}
 		if _, err := fmt.Fprint(s.out, text); err != nil {
 			return fmt.Errorf("cannot print %s: %w", m, err)
@@ -119,9 +119,18 @@ func (o *rendering) text(plan *domain.Plan) (string, error) {
 		return "", err
 	}
 	for _, l := range plan.Partial.Late {
-		text += fmt.Sprintf("<!-- late-bound: %s -->\n", l)
+		text += comment("late-bound: " + l.String())
 	}
 	return text, nil
+}
+
+// comment is text as a line of XML, in whose comments no two hyphens may stand
+// together.
+func comment(text string) string {
+	for strings.Contains(text, "--") {
+		text = strings.ReplaceAll(text, "--", "- -")
+	}
+	return "<!-- " + text + " -->\n"
 }
 
 // tell writes what the guest must do without, and all else that was decided

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/presets"
 )
@@ -122,7 +121,7 @@ func (e *entry) verdict() Verdict {
 		meta.Name = e.meta.GenerateName + "00000" // as many characters as the API server adds
 	}
 	if e.read {
-		v.refuse(problemsOf(apivalidation.ValidateObjectMeta(&meta, e.Kind != v1alpha1.KindClusterVirtualMachinePreset,
+		v.refuse(problemsOf(apivalidation.ValidateObjectMeta(&meta, e.namespaced(),
 			apivalidation.NameIsDNSSubdomain, field.NewPath("metadata")))...)
 	}
 	return v

@@ -144,11 +144,16 @@ func (e *entry) readMeta() {
 	}
 }
 
+// namespaced says whether objects of the kind lie in namespaces.
+func (e *entry) namespaced() bool {
+	return e.Kind != v1alpha1.KindClusterVirtualMachinePreset && e.role != profile
+}
+
 // place gives the object a namespace where it has none, as kubectl does, and
 // takes it from one that is not namespaced, as an API server does.
 func (e *entry) place(namespace string) error {
 	switch {
-	case e.Kind == v1alpha1.KindClusterVirtualMachinePreset, e.role == profile:
+	case !e.namespaced():
 		namespace = ""
 	case e.meta.Namespace != "":
 		return nil
