@@ -136,6 +136,15 @@ func TestSchema(t *testing.T) {
 			t.Errorf("%s: the schema refuses it:\n%s", d.name, about(said, file))
 		}
 	}
+	page, err := os.ReadFile(differencesPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range novelties {
+		if !strings.Contains(string(page), "| "+n.since+" |") {
+			t.Errorf("%s does not tell people that %s is new", differencesPage, n.since)
+		}
+	}
 	t.Logf("%d domains, %d of them with something newer than the schema", len(documents), len(old))
 }
 
