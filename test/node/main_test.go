@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	"github.com/virtwright/virtwright/test/controlplane"
 )
 
@@ -33,6 +36,7 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	ctrl.SetLogger(logr.Discard())
 	code := func() int {
 		if testing.Short() || !able() {
 			return m.Run()

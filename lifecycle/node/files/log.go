@@ -15,6 +15,8 @@ const (
 	maxLog = 4 << 20
 	// keptLog is how much of its end is kept beside it when it is larger.
 	keptLog = 1 << 20
+	// oldLog ends the name of what is kept.
+	oldLog = ".old"
 )
 
 // BoundLogs keeps what guests write to their consoles from filling the host's
@@ -54,7 +56,7 @@ func bound(file string) error {
 	if err != nil || info.Size() <= maxLog {
 		return err
 	}
-	err = replace(file+".old", func(unfinished string) error {
+	err = replace(file+oldLog, func(unfinished string) error {
 		kept, err := os.OpenFile(unfinished, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err

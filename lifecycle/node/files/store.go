@@ -160,6 +160,7 @@ func (s *Store) Remove(uid types.UID) error {
 		made = nil // a note that cannot be read must not hold up the rest
 	}
 	for _, path := range made {
+		_ = os.Remove(path + oldLog) // where it was a log that grew
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("cannot remove what was made: %w", err)
 		}
