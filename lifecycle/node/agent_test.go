@@ -194,67 +194,77 @@ func (l *lab) must(err error) {
 	}
 }
 
+// run plays a part of a life.
+func (l *lab) run(name string, part func(*lab)) {
+	l.T.Run(name, func(t *testing.T) {
+		here := *l
+		here.T = t
+		part(&here)
+	})
+}
+
 // One API server and one daemon for all lives.
 func TestAgent(t *testing.T) {
 	l := newLab(t)
 	stop := l.agent("a")
+	later := l // whose agents outlive the parts
 
-	t.Run("a guest shuts down", func(*testing.T) {
+	l.run("a guest shuts down", func(l *lab) {
 		l.create("web", nil)
 		vmi := l.is("web", kubevirtv1.Running, "")
 		if !slices.Contains(vmi.Finalizers, v1alpha1.FinalizerNode) || vmi.Status.NodeName != "a" {
-			t.Errorf("it is not held: %v on %q", vmi.Finalizers, vmi.Status.NodeName)
+			l.Errorf("it is not held: %v on %q", vmi.Finalizers, vmi.Status.NodeName)
 		}
 		guest := l.guest("web")
 		if owner, ok := domain.OwnerOf(&guest.XML); !ok || owner.UID != vmi.UID {
-			t.Errorf("the domain's owner is %+v", owner)
+			l.Errorf("the domain's owner is %+v", owner)
 		}
 		if record := recordOf(&guest.XML); record.Spec != specHash(vmi) || len(record.Decisions) == 0 || !slices.Contains(record.Backend, domain.HostProfile) {
-			t.Errorf("the domain's record is %+v", record)
+			l.Errorf("the domain's record is %+v", record)
 		}
-		l.must(l.hosts.Shutdown(t.Context(), guest))
+		l.must(l.hosts.Shutdown(l.Context(), guest))
 		l.is("web", kubevirtv1.Succeeded, ReasonShutdown)
 		l.until("forgotten", func() error { return unless(l.guest("web") == nil, "the domain is there") })
 		l.delete("web")
 		l.gone("web")
 	})
-	t.Run("a guest is destroyed", func(*testing.T) {
+	l.run("a guest is destroyed", func(l *lab) {
 		l.create("web", nil)
 		l.is("web", kubevirtv1.Running, "")
-		l.must(l.hosts.Destroy(t.Context(), l.guest("web")))
+		l.must(l.hosts.Destroy(l.Context(), l.guest("web")))
 		l.is("web", kubevirtv1.Failed, ReasonDestroyed)
 		l.delete("web")
 		l.gone("web")
 	})
-	t.Run("a running instance is deleted", func(*testing.T) {
+	l.run("a running instance is deleted", func(l *lab) {
 		l.create("web", nil)
 		l.is("web", kubevirtv1.Running, "")
 		l.delete("web")
 		l.gone("web")
 	})
-	t.Run("threads are placed", func(*testing.T) {
+	l.run("threads are placed", func(l *lab) {
 		l.create("isolated", func(vmi *kubevirtv1.VirtualMachineInstance) { vmi.Spec.Domain.CPU.IsolateEmulatorThread = true })
 		l.trouble("isolated", ReasonNotRendered, "isolateEmulatorThread")
 		l.delete("isolated")
 		l.gone("isolated")
 	})
-	t.Run("requests are done once", func(*testing.T) { l.requests(t) })
-	t.Run("what is not done is refused", func(*testing.T) {
+	l.run("requests are done once", (*lab).requests)
+	l.run("what is not done is refused", func(l *lab) {
 		l.create("probed", func(vmi *kubevirtv1.VirtualMachineInstance) { vmi.Spec.LivenessProbe = &kubevirtv1.Probe{} })
 		l.trouble("probed", ReasonUnsupported, "spec.livenessProbe")
 		l.delete("probed")
 		l.gone("probed")
 	})
-	t.Run("a domain that is not ours", func(*testing.T) { l.foreign(t) })
-	t.Run("an older domain of the name", func(*testing.T) {
+	l.run("a domain that is not ours", (*lab).foreign)
+	l.run("an older domain of the name", func(l *lab) {
 		l.define("web", "0b0c7f0e-3f0c-4a0e-9d63-8b0e7f4f9f5a")
 		vmi := l.create("web", nil)
 		l.is("web", kubevirtv1.Running, "")
 		if owner, _ := domain.OwnerOf(&l.guest("web").XML); owner.UID != vmi.UID {
-			t.Errorf("the domain is still %s's", owner.UID)
+			l.Errorf("the domain is still %s's", owner.UID)
 		}
 	})
-	t.Run("the agent is away", func(*testing.T) {
+	l.run("the agent is away", func(l *lab) {
 		l.create("held", nil)
 		l.is("held", kubevirtv1.Running, "")
 		stop()
@@ -262,25 +272,25 @@ func TestAgent(t *testing.T) {
 		l.delete("held")
 		time.Sleep(300 * time.Millisecond)
 		if vmi := l.get("held"); vmi == nil || l.guest("held") == nil {
-			t.Fatal("nothing has held it")
+			l.Fatal("nothing has held it")
 		}
-		l.agent("a")
+		later.agent("a")
 		l.gone("held")
 		l.until("the lost one is gone", func() error { return unless(l.guest("lost") == nil, "it is there") })
 		if l.get("web") == nil || l.guest("web") == nil {
-			t.Error("the one that nobody deleted is gone")
+			l.Error("the one that nobody deleted is gone")
 		}
 	})
-	t.Run("two agents", func(*testing.T) { l.race(t) })
+	l.run("two agents", (*lab).race)
 }
 
-func (l *lab) requests(t *testing.T) {
+func (l *lab) requests() {
 	vmi := l.create("asked", nil)
 	l.is("asked", kubevirtv1.Running, "")
 	for _, id := range []string{"one", "two"} {
 		patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: "{\"id\": %q, \"action\": \"reset\"}"}}}`, v1alpha1.AnnotationPowerRequest, id)
 		patch = strings.ReplaceAll(patch, `"`+id+`"`, `\"`+id+`\"`)
-		l.must(l.client.Patch(t.Context(), vmi, client.RawPatch(types.MergePatchType, []byte(patch))))
+		l.must(l.client.Patch(l.Context(), vmi, client.RawPatch(types.MergePatchType, []byte(patch))))
 		l.until("done", func() error {
 			// libvirt's test driver has no reset: that it cannot be done is told.
 			now := l.get("asked")
@@ -301,19 +311,19 @@ func (l *lab) trouble(name, reason, words string) {
 }
 
 // foreign is about a domain that somebody has made by hand.
-func (l *lab) foreign(t *testing.T) {
-	mine, err := l.hosts.Define(t.Context(), fmt.Sprintf(`<domain type="qemu"><name>%s</name><memory>32768</memory><os><type arch="x86_64">hvm</type></os></domain>`, domain.Name(l.ns, "taken")))
+func (l *lab) foreign() {
+	mine, err := l.hosts.Define(l.Context(), fmt.Sprintf(`<domain type="qemu"><name>%s</name><memory>32768</memory><os><type arch="x86_64">hvm</type></os></domain>`, domain.Name(l.ns, "taken")))
 	l.must(err)
-	l.must(l.hosts.Create(t.Context(), mine, false))
+	l.must(l.hosts.Create(l.Context(), mine, false))
 	l.create("taken", nil)
 	l.trouble("taken", ReasonNameTaken, mine.Name)
 	l.delete("taken")
 	l.until("gone", func() error { return unless(l.get("taken") == nil, "it is there") })
 	if d := l.guest("taken"); d == nil || d.State != libvirtd.Running {
-		t.Errorf("somebody else's domain is %+v", d)
+		l.Errorf("somebody else's domain is %+v", d)
 	}
-	l.must(l.hosts.Destroy(t.Context(), mine))
-	l.must(l.hosts.Undefine(t.Context(), mine))
+	l.must(l.hosts.Destroy(l.Context(), mine))
+	l.must(l.hosts.Undefine(l.Context(), mine))
 }
 
 // define makes and starts a domain as an agent has it, of an instance that
@@ -329,7 +339,7 @@ func (l *lab) define(name, uid string) {
 
 // race has agents of two nodes claim the same instances. Both see the domains of
 // one daemon here, which no two nodes share: only claims count.
-func (l *lab) race(t *testing.T) {
+func (l *lab) race() {
 	l.agent("b")
 	const count = 10
 	for i := range count {

@@ -169,7 +169,11 @@ func (c *Connection) Resume(ctx context.Context, d *Domain) error {
 // Shutdown presses the guest's power button.
 func (c *Connection) Shutdown(ctx context.Context, d *Domain) error {
 	return c.do(ctx, "shut down", d, func(to *libvirt.Libvirt) error {
-		return to.DomainShutdownFlags(d.ref, libvirt.DomainShutdownAcpiPowerBtn)
+		err := to.DomainShutdownFlags(d.ref, libvirt.DomainShutdownAcpiPowerBtn)
+		if lacks(err) {
+			return to.DomainShutdown(d.ref)
+		}
+		return err
 	})
 }
 
@@ -201,8 +205,8 @@ const undefineEverything = libvirt.DomainUndefineNvram | libvirt.DomainUndefineM
 func (c *Connection) Undefine(ctx context.Context, d *Domain) error {
 	return c.do(ctx, "undefine", d, func(to *libvirt.Libvirt) error {
 		err := to.DomainUndefineFlags(d.ref, undefineEverything)
-		if is(err, libvirt.ErrInvalidArg) || is(err, libvirt.ErrNoSupport) {
-			return to.DomainUndefine(d.ref) // drivers without some of that
+		if lacks(err) {
+			return to.DomainUndefine(d.ref)
 		}
 		return err
 	})
@@ -261,11 +265,8 @@ func (c *Connection) do(ctx context.Context, what string, d *Domain, how func(*l
 // looked at: the state does not allow what was to be done.
 func Moved(err error) bool { return is(err, libvirt.ErrOperationInvalid) }
 
-// Invalid says whether libvirt refused a definition, which will not get better
-// by itself.
-func Invalid(err error) bool {
-	return is(err, libvirt.ErrXMLInvalidSchema) || is(err, libvirt.ErrXMLError) || is(err, libvirt.ErrXMLDetail) || is(err, libvirt.ErrConfigUnsupported)
-}
+// lacks says whether a driver, such as the test driver, does not know a flag.
+func lacks(err error) bool { return is(err, libvirt.ErrInvalidArg) || is(err, libvirt.ErrNoSupport) }
 
 func is(err error, code libvirt.ErrorNumber) bool {
 	var refused libvirt.Error
