@@ -53,6 +53,9 @@ const (
 	lag = time.Second
 )
 
+// errLeftAlone says that what went wrong is not tried again yet.
+var errLeftAlone = errors.New("it is too early to try again")
+
 // errMoved says that something is not as it was when it was decided about.
 var errMoved = errors.New("changed meanwhile")
 
@@ -137,6 +140,7 @@ func (c *Controller) waiting(ctx context.Context) []reconcile.Request {
 		vmi := &all.Items[i]
 		ours := vmi.Status.NodeName == c.Node && vmi.Status.Phase == kubevirtv1.Scheduled
 		if ours || vmi.Status.NodeName == "" {
+			c.memory.hurry(client.ObjectKeyFromObject(vmi))
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(vmi)})
 		}
 	}
@@ -151,13 +155,15 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	after, err := c.keep(ctx, req.NamespacedName, vmi)
 	switch {
+	case errors.Is(err, errLeftAlone):
+		return reconcile.Result{RequeueAfter: after}, nil
 	case errors.Is(err, errMoved), apierrors.IsConflict(err), libvirtd.Moved(err):
 		return reconcile.Result{RequeueAfter: lag}, nil // unless its event comes before
 	case err != nil && ctx.Err() != nil:
 		return reconcile.Result{}, nil
 	case err != nil:
 		ctrl.LoggerFrom(ctx).Info("Cannot go on; trying again", "reason", err.Error())
-		return reconcile.Result{RequeueAfter: c.memory.fail(req.NamespacedName)}, nil
+		return reconcile.Result{RequeueAfter: c.memory.fail(req.NamespacedName, c.now())}, nil
 	}
 	c.memory.succeed(req.NamespacedName)
 	return reconcile.Result{RequeueAfter: after}, nil
@@ -172,6 +178,9 @@ func (c *Controller) keep(ctx context.Context, key types.NamespacedName, vmi *ku
 			return 0, c.complain(ctx, s, Decision{Do: Start}, err)
 		}
 		d := Decide(s.Situation)
+		if wait := c.memory.wait(key, c.now()); d.Do == Start && wait > 0 {
+			return wait, errLeftAlone
+		}
 		if !quick(s, d) {
 			ctrl.LoggerFrom(ctx).V(1).Info("Decided", "do", d.Do, "phase", d.Phase, "domain", s.Domain, "state", s.State)
 		}

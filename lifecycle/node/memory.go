@@ -8,6 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
+// A failure went wrong so often, and is not tried again before its time.
+type failure struct {
+	count int
+	until time.Time
+}
+
 // A memory is what an agent remembers while it lives. Losing it does no harm:
 // something is read once more, or asked once more.
 type memory struct {
@@ -16,8 +22,9 @@ type memory struct {
 	wrote map[types.NamespacedName]string
 	// told is when a guest was told to shut down.
 	told map[types.UID]time.Time
-	// failed is how often in a row something went wrong.
-	failed map[types.NamespacedName]int
+	// failed is how often in a row something went wrong, and until when it is
+	// left alone.
+	failed map[types.NamespacedName]failure
 	// left are instances of which there are files.
 	left map[types.NamespacedName][]types.UID
 }
@@ -66,12 +73,31 @@ const (
 )
 
 // fail counts what goes wrong, and says how long to wait.
-func (m *memory) fail(key types.NamespacedName) time.Duration {
+func (m *memory) fail(key types.NamespacedName, now time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	count := m.failed[key]
-	put(&m.failed, key, count+1)
-	return min(soonest<<min(count, 10), latest)
+	count := m.failed[key].count
+	wait := min(soonest<<min(count, 10), latest)
+	put(&m.failed, key, failure{count + 1, now.Add(wait)})
+	return wait
+}
+
+// wait is how long what went wrong is still left alone, whatever happens
+// meanwhile: a start that fails makes events of its own.
+func (m *memory) wait(key types.NamespacedName, now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.failed[key].until.Sub(now)
+}
+
+// hurry has something tried at once that went wrong: what was the matter may
+// have been changed.
+func (m *memory) hurry(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f, ok := m.failed[key]; ok {
+		m.failed[key] = failure{count: f.count}
+	}
 }
 
 // succeed forgets what went wrong.

@@ -14,12 +14,11 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// idle is a machine without anything to boot: its emulator starts at once and
-// does nothing. Its disk is there to be looked for.
+// idle is a machine without anything to boot, of which the preset knows nothing:
+// its emulator starts at once and does nothing.
 const idle = `terminationGracePeriodSeconds: 2
 domain:
   memory: {guest: 32Mi}
-  firmware: {kernelBoot: {kernelArgs: "", container: {image: none, kernelPath: ""}}}
   devices:
     disks: [{name: data, disk: {bus: virtio}}]
 volumes: [{name: data, emptyDisk: {capacity: 1Mi}}]`
@@ -145,7 +144,7 @@ func TestTroubles(t *testing.T) {
 	s.trouble("disk", "VolumeRefused", "spec.volumes[0].hostDisk.path")
 
 	uuid := string(vmi.Spec.Domain.Firmware.UUID)
-	s.create("twin", "running: true", strings.Replace(idle, "firmware: {", "firmware: {uuid: "+uuid+", ", 1))
+	s.create("twin", "running: true", strings.Replace(idle, "domain:", "domain:\n  firmware: {uuid: "+uuid+"}", 1))
 	s.trouble("twin", "DuplicateUUID", "spec.domain.firmware.uuid")
 
 	foreign := fmt.Sprintf(`<domain type="qemu"><name>%s</name><memory unit="MiB">32</memory><os><type arch="x86_64">hvm</type></os></domain>`, s.domainOf("taken"))

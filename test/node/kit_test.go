@@ -200,10 +200,15 @@ spec:
 `, name, run, name, strings.ReplaceAll(spec, "\n", "\n      "))
 }
 
-// create makes a machine that only this stage's node may run.
+// create makes a machine that only this stage's node may run: one for the lab's
+// preset, if cloud-init is to see it.
 func (s *stage) create(name, run, spec string) {
 	s.Helper()
-	s.kubectl(strings.Replace(vmOf(name, run, "nodeSelector: {node: "+s.node+"}\n"+spec), "namespace: default", "namespace: "+s.ns, 1), "create", "-f", "-")
+	manifest := vmOf(name, run, "nodeSelector: {node: "+s.node+"}\n"+spec)
+	if !strings.Contains(spec, "cloudInit") { // nothing to boot
+		manifest = strings.Replace(manifest, `lab: "yes"`, `lab: "no"`, 1)
+	}
+	s.kubectl(strings.Replace(manifest, "namespace: default", "namespace: "+s.ns, 1), "create", "-f", "-")
 }
 
 func (s *stage) kubectl(stdin string, args ...string) string {
