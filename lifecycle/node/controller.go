@@ -161,6 +161,8 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: lag}, nil // unless its event comes before
 	case err != nil && ctx.Err() != nil:
 		return reconcile.Result{}, nil
+	case errors.Is(err, libvirtd.ErrNotConnected):
+		return reconcile.Result{RequeueAfter: latest}, nil // everything is looked at once there is a connection
 	case err != nil:
 		ctrl.LoggerFrom(ctx).Info("Cannot go on; trying again", "reason", err.Error())
 		return reconcile.Result{RequeueAfter: c.memory.fail(req.NamespacedName, c.now())}, nil

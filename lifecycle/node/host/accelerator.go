@@ -29,14 +29,14 @@ var said = []byte("virtwright: long mode")
 // probeSize is that of its disk: firmware reads no smaller one.
 const probeSize = 1 << 20
 
-// probeDomain runs it: the verbs are the emulator's element, the disk and the
-// file that takes what is said.
-const probeDomain = `<domain type="kvm">
+// probeDomain runs it: the verbs are the kind of domain, its processor, the
+// emulator's element, the disk and the file that takes what is said.
+const probeDomain = `<domain type="%s">
   <name>virtwright-probe</name>
   <memory unit="MiB">32</memory>
   <vcpu>1</vcpu>
   <os><type arch="x86_64" machine="q35">hvm</type><boot dev="hd"/></os>
-  <cpu mode="host-passthrough"/>
+  <cpu mode="%s"/>
   <on_poweroff>destroy</on_poweroff>
   <devices>
     %s
@@ -55,19 +55,27 @@ func Virtualizes(ctx context.Context, to *libvirtd.Connection, arch, emulator, f
 	if arch != "amd64" {
 		return false, fmt.Errorf("cannot try hardware virtualization on %s: say --kvm=true or --kvm=false", arch)
 	}
-	dir := filepath.Join(folder, "probe")
-	disk, says := filepath.Join(dir, "disk.img"), filepath.Join(dir, "says.log")
-	image := append(bytes.Clone(probe), make([]byte, probeSize-len(probe))...)
-	_ = os.RemoveAll(dir)
-	if err := errors.Join(os.MkdirAll(dir, 0o711), os.WriteFile(disk, image, 0o644)); err != nil {
-		return false, fmt.Errorf("cannot make the guest that tries hardware virtualization: %w", err)
-	}
-	defer os.RemoveAll(dir)
 	element := ""
 	if emulator != "" {
 		element = "<emulator>" + emulator + "</emulator>"
 	}
-	running, err := to.Transient(ctx, fmt.Sprintf(probeDomain, element, disk, says))
+	return speaks(ctx, to, trial{"kvm", "host-passthrough", element, filepath.Join(folder, "probe")})
+}
+
+// A trial is a way to run the guest.
+type trial struct{ kind, cpu, emulator, folder string }
+
+// speaks says whether the guest runs as far as to say so.
+func speaks(ctx context.Context, to *libvirtd.Connection, t trial) (bool, error) {
+	disk, says := filepath.Join(t.folder, "disk.img"), filepath.Join(t.folder, "says.log")
+	image := append(bytes.Clone(probe), make([]byte, probeSize-len(probe))...)
+	_ = os.RemoveAll(t.folder)
+	err := errors.Join(os.MkdirAll(t.folder, 0o711), os.WriteFile(disk, image, 0o644), os.WriteFile(says, nil, 0o666), os.Chmod(says, 0o666))
+	if err != nil {
+		return false, fmt.Errorf("cannot make the guest that tries hardware virtualization: %w", err)
+	}
+	defer os.RemoveAll(t.folder)
+	running, err := to.Transient(ctx, fmt.Sprintf(probeDomain, t.kind, t.cpu, t.emulator, disk, says))
 	if errors.Is(err, libvirtd.ErrNotConnected) {
 		return false, err
 	}
