@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,9 +35,7 @@ func (c *content) read(ctx context.Context, kind, namespace, name string) (map[s
 		for name, text := range found.Data {
 			out[name] = []byte(text)
 		}
-		for name, bytes := range found.BinaryData {
-			out[name] = bytes
-		}
+		maps.Copy(out, found.BinaryData)
 		return out, nil
 	case "secret":
 		var found corev1.Secret

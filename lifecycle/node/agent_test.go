@@ -118,8 +118,8 @@ func (l *lab) create(name string, change func(*kubevirtv1.VirtualMachineInstance
 	d := &vmi.Spec.Domain
 	d.Machine = &kubevirtv1.Machine{Type: "q35"}
 	d.CPU = &kubevirtv1.CPU{Sockets: 1, Cores: 1, Threads: 1, Model: "qemu64"}
-	d.Memory = &kubevirtv1.Memory{Guest: ptr.To(resource.MustParse("32Mi"))}
-	d.Devices.AutoattachPodInterface = ptr.To(false)
+	d.Memory = &kubevirtv1.Memory{Guest: new(resource.MustParse("32Mi"))}
+	d.Devices.AutoattachPodInterface = new(false)
 	if change != nil {
 		change(vmi)
 	}
@@ -196,7 +196,7 @@ func (l *lab) must(err error) {
 
 // run plays a part of a life.
 func (l *lab) run(name string, part func(*lab)) {
-	l.T.Run(name, func(t *testing.T) {
+	l.Run(name, func(t *testing.T) {
 		here := *l
 		here.T = t
 		part(&here)

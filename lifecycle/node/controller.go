@@ -160,7 +160,7 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case errors.Is(err, errMoved), apierrors.IsConflict(err), libvirtd.Moved(err):
 		return reconcile.Result{RequeueAfter: lag}, nil // unless its event comes before
 	case err != nil && ctx.Err() != nil:
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, nil //nolint:nilerr // the agent ends
 	case errors.Is(err, libvirtd.ErrNotConnected):
 		return reconcile.Result{RequeueAfter: latest}, nil // everything is looked at once there is a connection
 	case err != nil:

@@ -21,7 +21,6 @@ var (
 		libvirtd.Off, libvirtd.Running, libvirtd.Paused, libvirtd.Panicked, libvirtd.Shutdown, libvirtd.Destroyed, libvirtd.Crashed, libvirtd.NotStarted,
 	}
 	powers = []v1alpha1.PowerAction{"", v1alpha1.PowerReset, v1alpha1.PowerSoftReboot}
-	both   = []bool{false, true}
 )
 
 // situations are all that there can be.

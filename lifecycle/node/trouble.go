@@ -57,12 +57,10 @@ func (t *Trouble) Unwrap() error { return t.Err }
 
 // troubleOf is an error as a trouble.
 func troubleOf(err error) *Trouble {
-	var ours *Trouble
-	if errors.As(err, &ours) {
+	if ours, ok := errors.AsType[*Trouble](err); ok {
 		return ours
 	}
-	var theirs *files.Trouble
-	if errors.As(err, &theirs) {
+	if theirs, ok := errors.AsType[*files.Trouble](err); ok {
 		return &Trouble{theirs.Reason, err}
 	}
 	return &Trouble{ReasonOther, err}

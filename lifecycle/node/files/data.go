@@ -88,7 +88,8 @@ func (v *volume) ofServiceAccount(ctx context.Context) (*domain.VolumeFacts, err
 }
 
 func (v *volume) unattended(ctx context.Context) (*domain.VolumeFacts, error) {
-	at, kind, name := v.at.Child("sysprep"), "", ""
+	at := v.at.Child("sysprep")
+	var kind, name string
 	switch {
 	case v.Sysprep.Secret != nil:
 		at, kind, name = at.Child("secret"), "secret", v.Sysprep.Secret.Name

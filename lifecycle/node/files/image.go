@@ -127,11 +127,6 @@ func (s *Store) Complete(ctx context.Context, uid types.UID, d *libvirtxml.Domai
 // filesOf are the files that are made for a domain when it starts, or before.
 func filesOf(d *libvirtxml.Domain) []string {
 	var out []string
-	add := func(source *libvirtxml.DomainChardevSource) {
-		if source != nil && source.UNIX != nil && source.UNIX.Mode == "bind" && source.UNIX.Path != "" {
-			out = append(out, source.UNIX.Path)
-		}
-	}
 	if d.OS != nil && d.OS.NVRam != nil && d.OS.NVRam.NVRam != "" {
 		out = append(out, d.OS.NVRam.NVRam)
 	}
@@ -141,24 +136,46 @@ func filesOf(d *libvirtxml.Domain) []string {
 		}
 	}
 	for i := range d.Devices.Serials {
-		add(d.Devices.Serials[i].Source)
 		if log := d.Devices.Serials[i].Log; log != nil {
 			out = append(out, log.File)
 		}
 	}
-	for i := range d.Devices.Channels {
-		add(d.Devices.Channels[i].Source)
+	return append(out, socketsOf(d.Devices)...)
+}
+
+// socketsOf are the sockets on which QEMU listens.
+func socketsOf(devices *libvirtxml.DomainDeviceList) []string {
+	var sources []*libvirtxml.DomainChardevSource
+	for i := range devices.Serials {
+		sources = append(sources, devices.Serials[i].Source)
 	}
-	for i := range d.Devices.RedirDevs {
-		add(d.Devices.RedirDevs[i].Source)
+	for i := range devices.Channels {
+		sources = append(sources, devices.Channels[i].Source)
 	}
-	for i := range d.Devices.Graphics {
-		if vnc := d.Devices.Graphics[i].VNC; vnc != nil {
-			for j := range vnc.Listeners {
-				if socket := vnc.Listeners[j].Socket; socket != nil && socket.Socket != "" {
-					out = append(out, socket.Socket)
-				}
-			}
+	for i := range devices.RedirDevs {
+		sources = append(sources, devices.RedirDevs[i].Source)
+	}
+	var out []string
+	for _, s := range sources {
+		if s != nil && s.UNIX != nil && s.UNIX.Mode == "bind" && s.UNIX.Path != "" {
+			out = append(out, s.UNIX.Path)
+		}
+	}
+	for i := range devices.Graphics {
+		out = append(out, displayOf(&devices.Graphics[i])...)
+	}
+	return out
+}
+
+// displayOf are the sockets of a display.
+func displayOf(graphics *libvirtxml.DomainGraphic) []string {
+	var out []string
+	if graphics.VNC == nil {
+		return nil
+	}
+	for i := range graphics.VNC.Listeners {
+		if socket := graphics.VNC.Listeners[i].Socket; socket != nil && socket.Socket != "" {
+			out = append(out, socket.Socket)
 		}
 	}
 	return out

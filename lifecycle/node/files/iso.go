@@ -29,7 +29,7 @@ func makeISO(ctx context.Context, image, label string, files map[string][]byte) 
 	if err != nil {
 		return fmt.Errorf("cannot make an ISO image: %w", err)
 	}
-	defer os.RemoveAll(tree)
+	defer func() { _ = os.RemoveAll(tree) }()
 	for name, content := range files {
 		if !filepath.IsLocal(name) {
 			return fmt.Errorf("cannot put %q into an ISO image: it is not below the root", name)

@@ -84,7 +84,7 @@ func unpacked(t *testing.T, image string) (files map[string]string, label string
 		t.Fatal(err)
 	}
 	files = map[string]string{}
-	for _, name := range strings.Fields(string(list)) {
+	for name := range strings.FieldsSeq(string(list)) {
 		if content, err := exec.Command(isoinfo, "-R", "-i", image, "-x", name).Output(); err == nil && len(content) > 0 {
 			files[strings.TrimPrefix(name, "/")] = string(content)
 		}

@@ -209,11 +209,11 @@ func (v *volume) sparse(file string) error {
 // allows says whether hostDisks may be in a folder.
 func (s *Store) allows(folder string) bool {
 	for _, dir := range s.HostDisks {
-		real, err := filepath.EvalSymlinks(dir)
+		resolved, err := filepath.EvalSymlinks(dir)
 		if err != nil {
 			continue
 		}
-		if rel, err := filepath.Rel(real, folder); err == nil && filepath.IsLocal(rel) {
+		if rel, err := filepath.Rel(resolved, folder); err == nil && filepath.IsLocal(rel) {
 			return true
 		}
 	}

@@ -74,13 +74,13 @@ func speaks(ctx context.Context, to *libvirtd.Connection, t trial) (bool, error)
 	if err != nil {
 		return false, fmt.Errorf("cannot make the guest that tries hardware virtualization: %w", err)
 	}
-	defer os.RemoveAll(t.folder)
+	defer func() { _ = os.RemoveAll(t.folder) }()
 	running, err := to.Transient(ctx, fmt.Sprintf(probeDomain, t.kind, t.cpu, t.emulator, disk, says))
 	if errors.Is(err, libvirtd.ErrNotConnected) {
 		return false, err
 	}
 	if err != nil {
-		return false, nil //nolint:nilerr // QEMU or libvirt has no hardware virtualization to offer
+		return false, nil // QEMU or libvirt has no hardware virtualization to offer
 	}
 	proven := await(ctx, says)
 	if err := to.Destroy(ctx, running); err != nil && !libvirtd.Moved(err) {

@@ -74,15 +74,12 @@ func (*Connection) NeedLeaderElection() bool { return false }
 func (c *Connection) Start(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx).WithName("libvirtd")
 	for told := false; ctx.Err() == nil; {
-		err := c.session(ctx, func() {
+		lost := c.session(ctx, func() {
 			log.Info("Connected to libvirtd", "uri", c.URI)
 			told = false
 		})
-		if ctx.Err() != nil {
-			break
-		}
-		if !told {
-			log.Info("Not connected to libvirtd; trying again", "socket", c.Socket, "reason", err.Error())
+		if !told && ctx.Err() == nil {
+			log.Info("Not connected to libvirtd; trying again", "socket", c.Socket, "reason", lost.Error())
 			told = true
 		}
 		select {
@@ -102,7 +99,7 @@ func (c *Connection) session(ctx context.Context, connected func()) error {
 	lost := to.Disconnected()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // which may be lost
 	events, err := subscribe(ctx, to)
 	if err != nil {
 		return err
@@ -148,13 +145,13 @@ func (c *Connection) connect() (*libvirt.Libvirt, net.Conn, error) {
 	to := libvirt.NewWithDialer(way)
 	limit := time.AfterFunc(2*dialTimeout, func() {
 		if way.conn != nil {
-			way.conn.Close()
+			_ = way.conn.Close()
 		}
 	})
 	defer limit.Stop()
 	if err := to.ConnectToURI(libvirt.ConnectURI(c.URI)); err != nil {
 		if way.conn != nil {
-			way.conn.Close()
+			_ = way.conn.Close()
 		}
 		return nil, nil, fmt.Errorf("cannot connect to %s: %w", c.URI, err)
 	}
@@ -231,7 +228,7 @@ func call[T any](ctx context.Context, c *Connection, do func(*libvirt.Libvirt) (
 		}
 		return a.value, a.err
 	case <-limit.C:
-		conn.Close()
+		_ = conn.Close()
 		return none, fmt.Errorf("%w: no answer within %s", ErrNotConnected, callTimeout)
 	case <-ctx.Done():
 		return none, ctx.Err() // whoever ends, ends with the connection
