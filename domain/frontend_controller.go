@@ -31,12 +31,28 @@ func (g *guest) controllers() {
 			model = g.arch.scsi
 		}
 		add("scsi", model)
+		g.scsiQueues(&g.devices.Controllers[len(g.devices.Controllers)-1])
 	}
 	g.pciHole()
 	if g.hasSerial() {
 		add("virtio-serial", g.virtio())
 	}
 	g.rootComplex()
+	g.refuseSharedAddresses()
+}
+
+// scsiQueues gives the controller a queue for each processor of the guest, as
+// KubeVirt has it, where a SCSI disk is to have an I/O thread of its own: that
+// thread is the controller's.
+func (g *guest) scsiQueues(c *libvirtxml.DomainController) {
+	for i := range g.spec.Domain.Devices.Disks {
+		d := &g.spec.Domain.Devices.Disks[i]
+		scsi := func(t diskTarget) bool { return t.bus == string(kubevirtv1.DiskBusSCSI) }
+		if ptr.Deref(d.DedicatedIOThread, false) && slices.ContainsFunc(targets(d, nil), scsi) {
+			c.Driver = &libvirtxml.DomainControllerDriver{Queues: new(g.vcpus())}
+			return
+		}
+	}
 }
 
 // needsUSB looks at what the guest has: tablets, disks (KubeVirt forgets CD
@@ -67,8 +83,12 @@ func (g *guest) pciHole() {
 	if g.arch.name != "amd64" {
 		g.refuse(field.Invalid(at, value, "must be left out: only guests of amd64 have this window"))
 	}
+	root := "pcie-root"
+	if g.onI440FX() {
+		root = "pci-root"
+	}
 	g.devices.Controllers = append(g.devices.Controllers, libvirtxml.DomainController{
-		Type: "pci", Index: ptr.To[uint](0), Model: "pcie-root",
+		Type: "pci", Index: ptr.To[uint](0), Model: root,
 		PCI: &libvirtxml.DomainControllerPCI{Hole64: &libvirtxml.DomainControllerPCIHole64{Size: 0, Unit: "KiB"}},
 	})
 }

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -12,11 +13,17 @@ import (
 // featurePolicies are what libvirt knows to do with a CPU feature.
 var featurePolicies = []string{"force", "require", "optional", "disable", "forbid"}
 
-// maxVCPUs is more than any host of libvirt runs in one guest.
+// maxVCPUs is what QEMU gives a guest of q35 at most, since its version 9.0.
+// Older machine types stop earlier, at 288 or 1024, and libvirt says so when it
+// defines the domain: only the host knows the machine type behind an alias.
 const maxVCPUs = 4096
 
+// mostVCPUs is what QEMU gives a guest at most, by architecture.
+var mostVCPUs = map[string]uint64{"amd64": maxVCPUs, "arm64": 512, "s390x": 248}
+
 // cpu gives the guest its processors. A model made after the host's is
-// late-bound.
+// late-bound. As KubeVirt has it, maxSockets matters on amd64 alone: guests of
+// other architectures are given no processors later.
 func (g *guest) cpu() {
 	c := g.spec.Domain.CPU
 	if c == nil {
@@ -24,9 +31,12 @@ func (g *guest) cpu() {
 	}
 	at := field.NewPath("spec", "domain", "cpu")
 	sockets, cores, threads := max(c.Sockets, 1), max(c.Cores, 1), max(c.Threads, 1)
-	all := max(sockets, c.MaxSockets)
-	if uint64(all)*uint64(cores) > maxVCPUs || uint64(all)*uint64(cores)*uint64(threads) > maxVCPUs {
-		g.refuse(field.Invalid(at, fmt.Sprintf("%d sockets x %d cores x %d threads", all, cores, threads), fmt.Sprintf("must not be more than %d in all", maxVCPUs)))
+	all, most := sockets, mostVCPUs[g.arch.name]
+	if g.arch.name == "amd64" {
+		all = max(sockets, c.MaxSockets)
+	}
+	if uint64(all)*uint64(cores) > most || uint64(all)*uint64(cores)*uint64(threads) > most {
+		g.refuse(field.Invalid(at, fmt.Sprintf("%d sockets x %d cores x %d threads", all, cores, threads), fmt.Sprintf("must not be more than %d in all", most)))
 		return
 	}
 	g.domain.CPU = &libvirtxml.DomainCPU{Topology: &libvirtxml.DomainCPUTopology{Sockets: int(all), Cores: int(cores), Threads: int(threads)}}
@@ -68,14 +78,19 @@ func (g *guest) cpuModel(c *kubevirtv1.CPU, at *field.Path) {
 // without MPX unless it is asked for, as KubeVirt has it: no newer processor
 // has it, and QEMU still lists it in old models.
 func (g *guest) cpuFeatures(c *kubevirtv1.CPU, at *field.Path) {
+	seen := map[string]bool{}
 	for i, f := range c.Features {
-		policy := f.Policy
-		if policy == "" {
-			policy = "require"
-		}
+		policy, at := cmp.Or(f.Policy, "require"), at.Child("features").Index(i)
 		if !slices.Contains(featurePolicies, policy) {
-			g.refuse(field.NotSupported(at.Child("features").Index(i).Child("policy"), policy, featurePolicies))
+			g.refuse(field.NotSupported(at.Child("policy"), policy, featurePolicies))
 		}
+		switch {
+		case f.Name == "":
+			g.refuse(field.Required(at.Child("name"), "must be the name of a CPU feature such as vmx"))
+		case seen[f.Name]:
+			g.refuse(field.Duplicate(at.Child("name"), f.Name))
+		}
+		seen[f.Name] = true
 		g.domain.CPU.Features = append(g.domain.CPU.Features, libvirtxml.DomainCPUFeature{Name: f.Name, Policy: policy})
 	}
 	named := slices.ContainsFunc(c.Features, func(f kubevirtv1.CPUFeature) bool { return f.Name == "mpx" })

@@ -154,6 +154,8 @@ func (g *guest) diskVolume(d *kubevirtv1.Disk, t *diskTarget, at *field.Path, ou
 		err := field.NotFound(at.Child("name"), d.Name)
 		err.Detail = "must be the name of a volume; only a cdrom can be empty"
 		g.refuse(err)
+	case i < 0 && t.bus == "usb":
+		g.refuse(field.Invalid(t.at.Child("bus"), t.bus, "must be sata or scsi while there is no volume of its name: QEMU does not start an empty drive on usb"))
 	case i < 0 || g.spec.Volumes[i].DownwardMetrics == nil:
 	case t.device != "disk" || t.bus != kubevirtv1.VirtIO:
 		g.refuse(field.Invalid(t.at.Child("bus"), t.bus, "must be a disk on virtio: its volume has downward metrics"))

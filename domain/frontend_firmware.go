@@ -10,6 +10,9 @@ import (
 // firmware says whether the guest boots by BIOS or UEFI, and whether UEFI
 // insists on signatures. Which build that is, is the host's.
 func (g *guest) firmware() {
+	if value, at := annotation(g.vmi, kubevirtv1.IgnitionAnnotation); value != "" {
+		g.refuse(field.Forbidden(at, "not supported: it is a file that KubeVirt's own launcher writes; use cloud-init, a volume cloudInitConfigDrive or cloudInitNoCloud"))
+	}
 	f := g.spec.Domain.Firmware
 	if f == nil {
 		return

@@ -1,6 +1,9 @@
 package domain
 
 import (
+	"fmt"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -9,6 +12,13 @@ import (
 
 // spinlockRetries are KubeVirt's where nothing is said.
 const spinlockRetries = 4096
+
+// What libvirt takes: how often a guest retries at least, and how long a vendor
+// is at most.
+const (
+	leastRetries = 4095
+	maxVendor    = 12
+)
 
 // hyperv offers the guest Hyper-V's enlightenments, one by one, or, where none
 // is named, those that the host has.
@@ -28,7 +38,25 @@ func (g *guest) hyperv() {
 		return
 	}
 	if f.Hyperv != nil {
+		g.checkEnlightenments(f.Hyperv)
 		g.domain.Features.HyperV = enlightenments(f.Hyperv)
+	}
+}
+
+// checkEnlightenments refuses what libvirt refuses. Retries that are switched
+// off do not matter to it; the form of a vendor does.
+func (g *guest) checkEnlightenments(in *kubevirtv1.FeatureHyperv) {
+	at := field.NewPath("spec", "domain", "features", "hyperv")
+	if s := in.Spinlocks; s != nil && on(&s.FeatureState) && ptr.Deref(s.Retries, spinlockRetries) < leastRetries {
+		g.refuse(field.Invalid(at.Child("spinlocks", "spinlocks"), *s.Retries, fmt.Sprintf("must be at least %d", leastRetries)))
+	}
+	v, at := in.VendorID, at.Child("vendorid", "vendorid")
+	switch {
+	case v == nil:
+	case v.VendorID == "" && on(&v.FeatureState):
+		g.refuse(field.Required(at, fmt.Sprintf("must be the name that the guest finds, at most %d characters", maxVendor)))
+	case len(v.VendorID) > maxVendor || strings.Contains(v.VendorID, ","):
+		g.refuse(field.Invalid(at, v.VendorID, fmt.Sprintf("must be at most %d characters, without commas", maxVendor)))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
 // uuidForm is how libvirt and Kubernetes write UUIDs.
@@ -15,9 +16,12 @@ var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // identity gives the domain the UUID that the guest's firmware shows. Where
 // the instance names none it is the UID of the VM that controls it, so that a
-// guest keeps it from start to start; else the instance's own UID; else one
-// made of namespace and name (RFC 9562, version 5).
+// guest keeps it from start to start; else the instance's own UID, which tells
+// replicas apart; else one made of namespace and name (RFC 9562, version 5). It
+// is the first step: what the instance says is looked at for text that no
+// domain can have.
 func (g *guest) identity() {
+	g.texts()
 	uuid := ""
 	if f := g.spec.Domain.Firmware; f != nil {
 		uuid = strings.ToLower(string(f.UUID))
@@ -27,7 +31,7 @@ func (g *guest) identity() {
 		g.refuse(field.Invalid(at, uuid, "must be a UUID such as 5d307ca9-b3ef-428c-8861-06e72d69f223"))
 		return
 	}
-	if owner := metav1.GetControllerOf(g.vmi); uuid == "" && owner != nil {
+	if owner := metav1.GetControllerOf(g.vmi); uuid == "" && owner != nil && isVM(owner) {
 		uuid = string(owner.UID)
 	}
 	if uuid == "" {
@@ -37,6 +41,13 @@ func (g *guest) identity() {
 		uuid = namedUUID(g.vmi.Namespace + "/" + g.vmi.Name)
 	}
 	g.domain.UUID = uuid
+}
+
+// isVM says whether an owner is a VirtualMachine.
+func isVM(owner *metav1.OwnerReference) bool {
+	kind := kubevirtv1.VirtualMachineGroupVersionKind
+	group, _, _ := strings.Cut(owner.APIVersion, "/")
+	return group == kind.Group && owner.Kind == kind.Kind
 }
 
 // namedUUID is the version 5 UUID of a name, in the name space of URLs of RFC

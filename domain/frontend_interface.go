@@ -68,8 +68,12 @@ var (
 )
 
 func (g *guest) checkInterface(nic *kubevirtv1.Interface, at *field.Path) {
-	if nic.Model != "" && !slices.Contains(adapterModels, nic.Model) {
-		g.refuse(field.NotSupported(at.Child("model"), nic.Model, adapterModels))
+	models := adapterModels
+	if g.arch.channelIO() {
+		models = []string{kubevirtv1.VirtIO}
+	}
+	if nic.Model != "" && !slices.Contains(models, nic.Model) {
+		g.refuse(field.NotSupported(at.Child("model"), nic.Model, models))
 	}
 	if nic.State != "" && !slices.Contains(interfaceStates, string(nic.State)) {
 		g.refuse(field.NotSupported(at.Child("state"), string(nic.State), interfaceStates))

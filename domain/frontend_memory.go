@@ -1,6 +1,8 @@
 package domain
 
 import (
+	"regexp"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"libvirt.org/go/libvirtxml"
@@ -13,6 +15,7 @@ const growthSlots = 1
 // memory gives the guest its memory, and the most that it may be given later.
 // Units are bytes.
 func (g *guest) memory() {
+	g.hugePages()
 	at := field.NewPath("spec", "domain", "memory")
 	m := g.spec.Domain.Memory
 	if m == nil || m.Guest == nil {
@@ -34,6 +37,30 @@ func (g *guest) memory() {
 		return
 	}
 	g.domain.MaximumMemory = &libvirtxml.DomainMaxMemory{Value: most, Unit: "b", Slots: growthSlots}
+}
+
+// pageForm is a size of huge pages as Kubernetes names it, or in bytes.
+var pageForm = regexp.MustCompile(`^[0-9]{1,15}([KMGT]i|[kMGT])?$`)
+
+// smallestPage is that of the architecture with the smallest ones.
+const smallestPage = 4 << 10
+
+// hugePages looks at the size of huge pages that the instance names; the host
+// has them.
+func (g *guest) hugePages() {
+	m := g.spec.Domain.Memory
+	if m == nil || m.Hugepages == nil {
+		return
+	}
+	text, bytes := m.Hugepages.PageSize, int64(0)
+	if pageForm.MatchString(text) {
+		if size, err := resource.ParseQuantity(text); err == nil {
+			bytes = size.Value()
+		}
+	}
+	if bytes < smallestPage || bytes&(bytes-1) != 0 {
+		g.refuse(field.Invalid(field.NewPath("spec", "domain", "memory", "hugepages", "pageSize"), text, "must be the size of huge pages, a power of two such as 2Mi or 1Gi"))
+	}
 }
 
 // wholeBytes is a quantity of at least a megabyte in bytes.

@@ -3,6 +3,8 @@ package domain
 import (
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -11,6 +13,36 @@ import (
 
 // machineForm is what QEMU accepts as the name of a machine type.
 var machineForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
+
+// A machineFamily is which machine types guests of an architecture can have,
+// as KubeVirt's settings name them, and on amd64 the older board.
+type machineFamily struct {
+	// whole are names, prefixes are how names with a version begin.
+	whole, prefixes []string
+	// example is a good name with a version.
+	example string
+}
+
+var machines = map[string]machineFamily{
+	"amd64": {whole: []string{"pc"}, prefixes: []string{"q35", "pc-q35", i440FX}, example: "pc-q35-7.2"},
+	"arm64": {prefixes: []string{"virt"}, example: "virt-7.2"},
+	"s390x": {prefixes: []string{"s390-ccw-virtio"}, example: "s390-ccw-virtio-7.2"},
+}
+
+// i440FX is how the versions of the machine type pc begin.
+const i440FX = "pc-i440fx"
+
+func (f *machineFamily) has(machine string) bool {
+	return slices.Contains(f.whole, machine) ||
+		slices.ContainsFunc(f.prefixes, func(prefix string) bool { return strings.HasPrefix(machine, prefix) })
+}
+
+// onI440FX says that the guest is on the older board of amd64, whose buses are
+// not PCI Express.
+func (g *guest) onI440FX() bool {
+	machine := g.domain.OS.Type.Machine
+	return machine == "pc" || strings.HasPrefix(machine, i440FX)
+}
 
 // bootMenuMilliseconds is how long a guest that starts paused shows its boot
 // menu, as in KubeVirt.
@@ -29,6 +61,8 @@ func (g *guest) operatingSystem() {
 	}
 	if !machineForm.MatchString(machine) {
 		g.refuse(field.Invalid(at, machine, fmt.Sprintf("must be the name of a machine type such as %s", g.arch.machine)))
+	} else if known := machines[g.arch.name]; !known.has(machine) {
+		g.refuse(field.Invalid(at, machine, fmt.Sprintf("must be %s or a version of it such as %s: guests of %s do not run on this one", g.arch.machine, known.example, g.arch.name)))
 	}
 	g.domain.OS = &libvirtxml.DomainOS{Type: &libvirtxml.DomainOSType{Type: "hvm", Arch: g.arch.libvirt, Machine: machine}}
 	g.bind(Late{Kind: LateMachine, Field: at.String()})

@@ -1,8 +1,8 @@
 package domain
 
 import (
+	"iter"
 	"regexp"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -62,21 +62,35 @@ func (g *guest) alias(at *field.Path, name string) *libvirtxml.DomainAlias {
 }
 
 func (g *guest) hasAlias(name string) bool {
-	named := func(a *libvirtxml.DomainAlias) bool { return a != nil && a.Name == name }
-	found := false
-	for i := range g.devices.Disks {
-		found = found || named(g.devices.Disks[i].Alias)
+	for alias := range g.aliases() {
+		if alias.Name == name {
+			return true
+		}
 	}
-	for i := range g.devices.Interfaces {
-		found = found || named(g.devices.Interfaces[i].Alias)
+	return false
+}
+
+// aliases are those that devices have so far. Devices of the host come last:
+// they look for theirs among these.
+func (g *guest) aliases() iter.Seq[*libvirtxml.DomainAlias] {
+	return func(yield func(*libvirtxml.DomainAlias) bool) {
+		d := g.devices
+		_ = each(d.Disks, func(v *libvirtxml.DomainDisk) bool { return v.Alias == nil || yield(v.Alias) }) &&
+			each(d.Interfaces, func(v *libvirtxml.DomainInterface) bool { return v.Alias == nil || yield(v.Alias) }) &&
+			each(d.Inputs, func(v *libvirtxml.DomainInput) bool { return v.Alias == nil || yield(v.Alias) }) &&
+			each(d.Watchdogs, func(v *libvirtxml.DomainWatchdog) bool { return v.Alias == nil || yield(v.Alias) }) &&
+			each(d.Sounds, func(v *libvirtxml.DomainSound) bool { return v.Alias == nil || yield(v.Alias) })
 	}
-	for i := range g.devices.Inputs {
-		found = found || named(g.devices.Inputs[i].Alias)
+}
+
+// each goes through a list until told to stop, which it returns.
+func each[T any](list []T, see func(*T) bool) bool {
+	for i := range list {
+		if !see(&list[i]) {
+			return false
+		}
 	}
-	for i := range g.devices.Watchdogs {
-		found = found || named(g.devices.Watchdogs[i].Alias)
-	}
-	return found
+	return true
 }
 
 // boot is the place of a device among those that the guest boots from.
@@ -88,32 +102,4 @@ func (g *guest) boot(at *field.Path, order *uint) *libvirtxml.DomainDeviceBoot {
 		g.refuse(field.Invalid(at, *order, "must be at least 1; leave it out where nothing boots"))
 	}
 	return &libvirtxml.DomainDeviceBoot{Order: *order}
-}
-
-// pciForm is a PCI address, with a slot that buses have.
-var pciForm = regexp.MustCompile(`^([0-9a-fA-F]{4}):([0-9a-fA-F]{2}):([01][0-9a-fA-F])\.([0-7])$`)
-
-// pciAddress is where on its PCI buses the guest finds a device; empty leaves
-// that to libvirt.
-func (g *guest) pciAddress(at *field.Path, text string) *libvirtxml.DomainAddress {
-	if text == "" {
-		return nil
-	}
-	parts := pciForm.FindStringSubmatch(text)
-	if parts == nil {
-		g.refuse(field.Invalid(at, text, "must be a PCI address such as 0000:81:01.0: domain, bus, slot (at most 1f) and function in hexadecimal"))
-		return nil
-	}
-	number := func(i int) uint {
-		n, err := strconv.ParseUint(parts[i], 16, 16)
-		if err != nil { // pciForm lets nothing through that is no number
-			return 0
-		}
-		return uint(n)
-	}
-	return pciAddress(number(1), number(2), number(3), number(4))
-}
-
-func pciAddress(domain, bus, slot, function uint) *libvirtxml.DomainAddress {
-	return &libvirtxml.DomainAddress{PCI: &libvirtxml.DomainAddressPCI{Domain: &domain, Bus: &bus, Slot: &slot, Function: &function}}
 }
