@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -52,18 +53,7 @@ const bootMenuMilliseconds = 10000
 // reboot does. A machine type without a version is an alias, late-bound.
 func (g *guest) operatingSystem() {
 	at := field.NewPath("spec", "domain", "machine", "type")
-	machine := g.settings.Machine
-	if machine == "" {
-		machine = g.arch.machine
-	}
-	if m := g.spec.Domain.Machine; m != nil && m.Type != "" && (m.Type != g.arch.machine || g.settings.Machine == "") {
-		machine = m.Type
-	}
-	if !machineForm.MatchString(machine) {
-		g.refuse(field.Invalid(at, machine, fmt.Sprintf("must be the name of a machine type such as %s", g.arch.machine)))
-	} else if known := machines[g.arch.name]; !known.has(machine) {
-		g.refuse(field.Invalid(at, machine, fmt.Sprintf("must be %s or a version of it such as %s: guests of %s do not run on this one", g.arch.machine, known.example, g.arch.name)))
-	}
+	machine := g.machine(at)
 	g.domain.OS = &libvirtxml.DomainOS{Type: &libvirtxml.DomainOSType{Type: "hvm", Arch: g.arch.libvirt, Machine: machine}}
 	g.bind(Late{Kind: LateMachine, Field: at.String()})
 	if g.arch.smbios {
@@ -73,6 +63,22 @@ func (g *guest) operatingSystem() {
 		g.domain.OS.BootMenu = &libvirtxml.DomainBootMenu{Enable: "yes", Timeout: fmt.Sprint(bootMenuMilliseconds)}
 	}
 	g.reboot()
+}
+
+// machine is the type of the guest's machine: the instance's own word is
+// stronger than the profile's, unless it is what stage 1 gives.
+func (g *guest) machine(at *field.Path) string {
+	machine, known := cmp.Or(g.settings.Machine, g.arch.machine), machines[g.arch.name]
+	if m := g.spec.Domain.Machine; m != nil && m.Type != "" && (m.Type != g.arch.machine || g.settings.Machine == "") {
+		machine = m.Type
+	}
+	switch {
+	case !machineForm.MatchString(machine):
+		g.refuse(field.Invalid(at, machine, fmt.Sprintf("must be the name of a machine type such as %s", g.arch.machine)))
+	case !known.has(machine):
+		g.refuse(field.Invalid(at, machine, fmt.Sprintf("must be %s or a version of it such as %s: guests of %s do not run on this one", g.arch.machine, known.example, g.arch.name)))
+	}
+	return machine
 }
 
 // reboot says what a reboot of the guest does; libvirt restarts where nothing
