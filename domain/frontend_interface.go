@@ -72,12 +72,8 @@ func (g *guest) checkInterface(nic *kubevirtv1.Interface, at *field.Path) {
 	if g.arch.channelIO() {
 		models = []string{kubevirtv1.VirtIO}
 	}
-	if nic.Model != "" && !slices.Contains(models, nic.Model) {
-		g.refuse(field.NotSupported(at.Child("model"), nic.Model, models))
-	}
-	if nic.State != "" && !slices.Contains(interfaceStates, string(nic.State)) {
-		g.refuse(field.NotSupported(at.Child("state"), string(nic.State), interfaceStates))
-	}
+	g.oneOf(at.Child("model"), nic.Model, models)
+	g.oneOf(at.Child("state"), string(nic.State), interfaceStates)
 	if nic.SRIOV != nil && nic.State != "" {
 		g.refuse(field.Invalid(at.Child("state"), string(nic.State), "must be left out: the link of an sriov interface is the host's"))
 	}
