@@ -50,7 +50,7 @@ func TestEnds(t *testing.T) {
 		t.Error("files of the first instance are left")
 	}
 	s.boots(second)
-	s.typeLine(second, "poweroff")
+	s.typeLine(second, "poweroff", "poweroff")
 	s.phase("web", kubevirtv1.Succeeded)
 	s.eventually("its domain is forgotten", func() error {
 		if left := s.domains(); left != "" {

@@ -292,9 +292,17 @@ func (s *stage) console(vmi *kubevirtv1.VirtualMachineInstance) hypervisor.Conso
 	return hypervisor.Console(filepath.Join(s.dir("n"), string(vmi.UID), "virt-serial0-log"))
 }
 
-func (s *stage) typeLine(vmi *kubevirtv1.VirtualMachineInstance, line string) {
+// typeLine types on the console of an instance's guest until that has read it: a
+// guest under emulation loses lines at first.
+func (s *stage) typeLine(vmi *kubevirtv1.VirtualMachineInstance, line, event string) {
 	s.Helper()
-	must(s.T, hypervisor.Type(s.ctx, filepath.Join(s.dir("n"), string(vmi.UID), "virt-serial0"), line))
+	s.eventually(event, func() error {
+		// Who has heard may be gone, and his socket with him.
+		_ = hypervisor.Type(s.ctx, filepath.Join(s.dir("n"), string(vmi.UID), "virt-serial0"), line)
+		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
+		defer cancel()
+		return s.console(vmi).Event(ctx, event)
+	})
 }
 
 // boots waits until the guest of an instance has told of its hardware.

@@ -36,7 +36,7 @@ func TestTwoBackendsOneGuest(t *testing.T) {
 		facts := s.boots(vmi).Hardware()
 		xml, err := s.daemon.Virsh("dumpxml", "--inactive", s.domainOf("web"))
 		must(t, err)
-		s.typeLine(vmi, "poweroff")
+		s.typeLine(vmi, "poweroff", "poweroff")
 		s.phase("web", kubevirtv1.Succeeded)
 		s.kubectl("", "delete", "vmi", "web", "-n", s.ns)
 		s.clean()
