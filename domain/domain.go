@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 
@@ -79,6 +78,7 @@ type frontendStep struct {
 
 // frontendSteps are stage 2, in order. A step reads what earlier ones wrote.
 var frontendSteps = []frontendStep{
+	{"text", (*guest).texts},
 	{"identity", (*guest).identity},
 	{"os", (*guest).operatingSystem},
 	{"firmware", (*guest).firmware},
@@ -120,7 +120,7 @@ func Frontend(vmi *kubevirtv1.VirtualMachineInstance, settings *v1alpha1.Fronten
 		return nil, field.ErrorList{err}
 	}
 	if settings == nil {
-		settings = ptr.To(builtinFrontend())
+		settings = new(builtinFrontend())
 	}
 	completed := completed(vmi, settings)
 	partial := &Partial{Instance: completed, Domain: libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{}}}

@@ -17,11 +17,8 @@ var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 // identity gives the domain the UUID that the guest's firmware shows. Where
 // the instance names none it is the UID of the VM that controls it, so that a
 // guest keeps it from start to start; else the instance's own UID, which tells
-// replicas apart; else one made of namespace and name (RFC 9562, version 5). It
-// is the first step: what the instance says is looked at for text that no
-// domain can have.
+// replicas apart; else one made of namespace and name (RFC 9562, version 5).
 func (g *guest) identity() {
-	g.texts()
 	uuid := ""
 	if f := g.spec.Domain.Firmware; f != nil {
 		uuid = strings.ToLower(string(f.UUID))

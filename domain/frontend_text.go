@@ -100,13 +100,16 @@ func (g *guest) textsOf(v reflect.Value, steps []probeStep, at *field.Path) {
 	}
 }
 
-func (g *guest) text(at *field.Path, text string) {
+func (g *guest) text(at *field.Path, text string) { g.errs = append(g.errs, checkText(at, text)...) }
+
+// checkText refuses text that XML cannot carry.
+func checkText(at *field.Path, text string) field.ErrorList {
 	for i, r := range text {
 		if _, size := utf8.DecodeRuneInString(text[i:]); !inXML(r) || r == utf8.RuneError && size == 1 {
-			g.refuse(field.Invalid(at, text, fmt.Sprintf("must be without control characters: XML cannot carry the one at byte %d", i)))
-			return
+			return field.ErrorList{field.Invalid(at, text, fmt.Sprintf("must be without control characters: XML cannot carry the one at byte %d", i))}
 		}
 	}
+	return nil
 }
 
 // inXML says whether XML can carry a character.

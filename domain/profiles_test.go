@@ -178,11 +178,16 @@ func TestProfilesMatch(t *testing.T) {
 
 func TestProfilesThatCannotBeRight(t *testing.T) {
 	for spec, want := range map[string]string{
-		"{guestFamily: BeOS}":       "spec.guestFamily: Unsupported value",
-		"{machine: 'q 35'}":         "spec.machine: Invalid value",
-		"{video: {type: hologram}}": "spec.video.type: Unsupported value",
-		"{video: {vram: 1}}":        "spec.video.vram: Invalid value",
-		"{priority: 2000000}":       "spec.priority: Invalid value",
+		"{guestFamily: BeOS}":                                                 "spec.guestFamily: Unsupported value",
+		"{machine: 'q 35'}":                                                   "spec.machine: Invalid value",
+		"{video: {type: hologram}}":                                           "spec.video.type: Unsupported value",
+		"{video: {vram: 1}}":                                                  "spec.video.vram: Invalid value",
+		"{priority: 2000000}":                                                 "spec.priority: Invalid value",
+		`{smbios: {sku: "a\u0001"}}`:                                          "spec.smbios.sku: Invalid value",
+		"{timers: {rtc: {tickPolicy: foo}}}":                                  "spec.timers.rtc.tickPolicy: ",
+		"{hyperv: {spinlocks: {spinlocks: 1}}}":                               "spec.hyperv.spinlocks.spinlocks: Invalid value",
+		"{hyperv: {vendorid: {vendorid: much-too-long}}}":                     "spec.hyperv.vendorid.vendorid: ",
+		"{machine: pc-q35-7.2}":                                               "spec.machine: ",
 		"{match: {labels: {matchExpressions: [{key: a, operator: Is}]}}}":     "spec.match.labels: Forbidden",
 		"{match: {namespaces: {matchExpressions: [{key: a, operator: In}]}}}": "spec.match.namespaces: Forbidden",
 		"{match: {architectures: [x86_64]}}":                                  "spec.match.architectures[0]: Unsupported value",

@@ -31,6 +31,13 @@ func CheckFrontendSettings(s *v1alpha1.FrontendSettings, architectures []v1alpha
 			errs = append(errs, field.Invalid(at.Child("video", "vram"), v.VRAM, "must be between 1024 and 1048576 (KiB)"))
 		}
 	}
+	if b := s.SMBIOS; b != nil {
+		for _, one := range []struct{ name, text string }{
+			{"manufacturer", b.Manufacturer}, {"family", b.Family}, {"product", b.Product}, {"version", b.Version}, {"sku", b.SKU},
+		} {
+			errs = append(errs, checkText(at.Child("smbios", one.name), one.text)...)
+		}
+	}
 	if len(errs) > 0 {
 		return errs
 	}

@@ -107,6 +107,16 @@ func completeHyperV(domain *kubevirtv1.DomainSpec, settings *kubevirtv1.FeatureH
 	switchOn(reflect.ValueOf(own))
 	all := own.DeepCopy()
 	fill(reflect.ValueOf(all).Elem(), reflect.ValueOf(settings).Elem())
+	meetNeeds(all, own)
+	f.Hyperv = all
+	if on(all.EVMCS) && !on(own.EVMCS) {
+		requireVMX(domain)
+	}
+}
+
+// meetNeeds brings along what enlightenments need that are not an instance's
+// own, or leaves them out.
+func meetNeeds(all, own *kubevirtv1.FeatureHyperv) {
 	for _, n := range hypervNeeds {
 		need := n.need(all)
 		switch {
@@ -116,10 +126,6 @@ func completeHyperV(domain *kubevirtv1.DomainSpec, settings *kubevirtv1.FeatureH
 		case !on(*need):
 			n.drop(all)
 		}
-	}
-	f.Hyperv = all
-	if on(all.EVMCS) && !on(own.EVMCS) {
-		requireVMX(domain)
 	}
 }
 

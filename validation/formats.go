@@ -9,7 +9,7 @@ import (
 const pciAddressForm = "xxxx:xx:xx.f"
 
 // pciAddressDetail says what isPCIAddress wants.
-const pciAddressDetail = "must be a PCI address such as 0000:81:01.0: domain, bus, slot and function in hexadecimal"
+const pciAddressDetail = "must be a PCI address such as 0000:05:00.0: domain, bus, slot and function in hexadecimal"
 
 // isPCIAddress reports whether text has the form dddd:bb:ss.f.
 func isPCIAddress(text string) bool {
