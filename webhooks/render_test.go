@@ -2,17 +2,20 @@ package webhooks
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/presettest"
 	"github.com/virtwright/virtwright/validation"
+	"github.com/virtwright/virtwright/validation/validationtest"
 )
 
 // profiles that are in use.
@@ -154,5 +157,32 @@ func TestOneThingAtATime(t *testing.T) {
 	}
 	if resp := v.Handle(t.Context(), updates("VirtualMachine", "lab", before, after)); !resp.Allowed || len(resp.Warnings) != 1 || !strings.Contains(resp.Warnings[0], "disks[0].io") {
 		t.Errorf("want a warning, got %q and %+v", resp.Warnings, resp.Result)
+	}
+}
+
+// What rules admit can be rendered, but for what is listed.
+func TestWhatRulesAdmitIsRendered(t *testing.T) {
+	seen := map[string]bool{}
+	for rule, fixtures := range validationtest.Fixtures(t) {
+		for i := range fixtures {
+			f := &fixtures[i]
+			m := f.Machine(t)
+			if f.Verdict == validationtest.Bad || f.Config.Addon || f.Old != nil || m.Spec == nil {
+				continue
+			}
+			name := rule + "/" + f.Name
+			part, listed := validationtest.Unrendered[name]
+			seen[name] = listed
+			instance := &kubevirtv1.VirtualMachineInstance{ObjectMeta: *m.Meta, Spec: *m.Spec}
+			_, problems := (&domain.Profiles{}).Plan(instance, nil, nil)
+			if said := fmt.Sprint(problems.ToAggregate()); listed != (len(problems) > 0) || !strings.Contains(said, part) {
+				t.Errorf("%s: listed: %t, said is: %s", name, listed, said)
+			}
+		}
+	}
+	for name := range validationtest.Unrendered {
+		if !seen[name] {
+			t.Errorf("%s is no fixture that a rule admits", name)
+		}
 	}
 }

