@@ -292,17 +292,16 @@ func (s *stage) console(vmi *kubevirtv1.VirtualMachineInstance) hypervisor.Conso
 	return hypervisor.Console(filepath.Join(s.dir("n"), string(vmi.UID), "virt-serial0-log"))
 }
 
-// typeLine types on the console of an instance's guest until that has read it: a
-// guest under emulation loses lines at first.
+// typeLine types on the console of an instance's guest, and stays until that has
+// read it: QEMU drops what it has not read when who typed it leaves.
 func (s *stage) typeLine(vmi *kubevirtv1.VirtualMachineInstance, line, event string) {
 	s.Helper()
-	s.eventually(event, func() error {
-		// Who has heard may be gone, and his socket with him.
-		_ = hypervisor.Type(s.ctx, filepath.Join(s.dir("n"), string(vmi.UID), "virt-serial0"), line)
-		ctx, cancel := context.WithTimeout(s.ctx, time.Second)
-		defer cancel()
-		return s.console(vmi).Event(ctx, event)
-	})
+	console, err := net.Dial("unix", filepath.Join(s.dir("n"), string(vmi.UID), "virt-serial0"))
+	must(s.T, err)
+	defer console.Close()
+	_, err = console.Write([]byte(line + "\n"))
+	must(s.T, err)
+	s.event(vmi, event)
 }
 
 // boots waits until the guest of an instance has told of its hardware.

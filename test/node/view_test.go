@@ -38,6 +38,15 @@ func TestTwoBackendsOneGuest(t *testing.T) {
 		must(t, err)
 		s.typeLine(vmi, "poweroff", "poweroff")
 		s.phase("web", kubevirtv1.Succeeded)
+		s.eventually("its domain is forgotten", func() error {
+			if left := s.domains(); left != "" {
+				return fmt.Errorf("domains %s are left", left)
+			}
+			return nil
+		})
+		if boots, err := s.console(vmi).Boots(); err != nil || len(boots) != 1 {
+			t.Errorf("the console of who ended is not kept: %v, %v", boots, err)
+		}
 		s.kubectl("", "delete", "vmi", "web", "-n", s.ns)
 		s.clean()
 		return facts, xml
