@@ -16,14 +16,16 @@ import (
 	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
+	"github.com/digitalocean/go-libvirt/socket/dialers"
 	"github.com/go-logr/logr"
 )
 
 const (
 	// callTimeout bounds a call. To start a domain takes longest.
 	callTimeout = 2 * time.Minute
-	// dialTimeout bounds the way to the daemon.
-	dialTimeout = 10 * time.Second
+	// dialTimeout bounds the way to the daemon, which asks QEMU what it can do
+	// when somebody comes for the first time.
+	dialTimeout = 30 * time.Second
 	// retryPeriod is between two attempts to connect.
 	retryPeriod = 500 * time.Millisecond
 	// DefaultResync is how often everything is looked at, whatever happened.
@@ -52,19 +54,6 @@ type Connection struct {
 	mu   sync.Mutex
 	to   *libvirt.Libvirt
 	wire net.Conn
-}
-
-// wire is a dialer that keeps what it has dialled, so that it can be cut.
-type wire struct {
-	socket string
-	conn   net.Conn
-}
-
-// Dial connects.
-func (w *wire) Dial() (net.Conn, error) {
-	conn, err := net.DialTimeout("unix", w.socket, dialTimeout)
-	w.conn = conn
-	return conn, err
 }
 
 // NeedLeaderElection says that every agent has a connection of its own.
@@ -141,21 +130,23 @@ func (c *Connection) forget(to *libvirt.Libvirt) {
 
 // connect opens the driver, within the time limit.
 func (c *Connection) connect() (*libvirt.Libvirt, net.Conn, error) {
-	way := &wire{socket: c.Socket}
-	to := libvirt.NewWithDialer(way)
-	limit := time.AfterFunc(2*dialTimeout, func() {
-		if way.conn != nil {
-			_ = way.conn.Close()
-		}
-	})
-	defer limit.Stop()
-	if err := to.ConnectToURI(libvirt.ConnectURI(c.URI)); err != nil {
-		if way.conn != nil {
-			_ = way.conn.Close()
-		}
+	wire, err := net.DialTimeout("unix", c.Socket, dialTimeout)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot connect to libvirtd: %w", err)
+	}
+	to := libvirt.NewWithDialer(dialers.NewAlreadyConnected(wire))
+	err = wire.SetDeadline(time.Now().Add(dialTimeout))
+	if err == nil {
+		err = to.ConnectToURI(libvirt.ConnectURI(c.URI))
+	}
+	if err == nil {
+		err = wire.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		_ = wire.Close()
 		return nil, nil, fmt.Errorf("cannot connect to %s: %w", c.URI, err)
 	}
-	return to, way.conn, nil
+	return to, wire, nil
 }
 
 // subscribe asks for what happens to domains. The channel has their names, and
