@@ -15,6 +15,7 @@ import (
 // of /dev/kvm for proof, which it is not.
 func (h *host) accelerator() {
 	h.complete()
+	h.errs = append(h.errs, h.facts.Check()...)
 	h.devices.Emulator = cmp.Or(h.settings.Emulator, h.facts.Emulators[h.arch.name])
 	h.domain.Type = "kvm"
 	if h.facts.KVM && h.facts.Architecture == h.arch.name {

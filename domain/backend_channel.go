@@ -12,7 +12,7 @@ func (h *host) channels() {
 		c := &h.devices.Channels[i]
 		c.Source = &libvirtxml.DomainChardevSource{UNIX: &libvirtxml.DomainChardevSourceUNIX{}}
 		if c.Target != nil && c.Target.VirtIO != nil && c.Target.VirtIO.Name == metricsChannel {
-			c.Source = bound(h.socket("downwardmetrics.sock"))
+			c.Source = bound(h.socket("downwardmetrics.sock", devicesAt.Child("downwardMetrics")))
 		}
 	}
 }

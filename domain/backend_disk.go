@@ -34,6 +34,7 @@ func (d *diskStep) directIO() bool { return ptr.Deref(d.facts.DirectIO, true) }
 // KubeVirt's preStartHook would: past the host's cache where that can be, by
 // native I/O where the image has all its blocks.
 func (h *host) disks() {
+	var all []*diskStep
 	for i := range h.spec.Domain.Devices.Disks {
 		spec := &h.spec.Domain.Devices.Disks[i]
 		d := &diskStep{
@@ -56,9 +57,10 @@ func (h *host) disks() {
 			h.refuse(err)
 			continue
 		}
-		d.img = img
+		d.img, all = img, append(all, d)
 		h.disksImage(d)
 	}
+	h.refuseShared(all)
 }
 
 // disk is the one of stage 2 for a disk of the instance.
@@ -108,7 +110,7 @@ func (h *host) lun(d *diskStep) {
 	if !d.spec.LUN.Reservation {
 		return
 	}
-	helper := libvirtxml.DomainDiskReservationsSource{UNIX: &libvirtxml.DomainChardevSourceUNIX{Mode: "client", Path: h.socket("pr-helper.sock")}}
+	helper := libvirtxml.DomainDiskReservationsSource{UNIX: &libvirtxml.DomainChardevSourceUNIX{Mode: "client", Path: h.socket("pr-helper.sock", d.at.Child("lun", "reservation"))}}
 	d.disk.Source.Reservations = &libvirtxml.DomainDiskReservations{Managed: "no", Source: &helper}
 }
 

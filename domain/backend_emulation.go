@@ -24,30 +24,55 @@ type loss struct {
 	drop func(*libvirtxml.DomainFeatureList) bool
 }
 
-// losses are what was tried with QEMU 7.2 and libvirt 9.0 and did not start,
-// and what needs it. With every other feature guests start.
+// losses are what guests do not start with, as was tried with QEMU 7.2 and
+// libvirt 9.0, what needs it, and what starts and comes to nothing: QEMU tells
+// no emulated guest of Hyper-V or KVM (hw/i386, target/i386/kvm), so that the
+// guest finds bare hardware whatever the XML says.
 var losses = []loss{
-	{"spec.domain.features.hyperv.vpindex", "features/hyperv/vpindex", refusedByQEMU, ofHyperV(func(f *libvirtxml.DomainFeatureHyperV) bool {
-		return drop(&f.VPIndex, isOn(f.VPIndex))
-	})},
-	{"spec.domain.features.hyperv.synic", "features/hyperv/synic", needsVPIndex, ofHyperV(func(f *libvirtxml.DomainFeatureHyperV) bool {
-		return drop(&f.Synic, isOn(f.Synic))
-	})},
-	{"spec.domain.features.hyperv.synictimer", "features/hyperv/stimer", needsVPIndex, ofHyperV(func(f *libvirtxml.DomainFeatureHyperV) bool {
+	hypervLoss("relaxed", "relaxed", notOffered, func(f *libvirtxml.DomainFeatureHyperV) bool { return dropState(&f.Relaxed) }),
+	hypervLoss("vapic", "vapic", notOffered, func(f *libvirtxml.DomainFeatureHyperV) bool { return dropState(&f.VAPIC) }),
+	hypervLoss("spinlocks", "spinlocks", notOffered, func(f *libvirtxml.DomainFeatureHyperV) bool {
+		return drop(&f.Spinlocks, f.Spinlocks != nil && isOn(&f.Spinlocks.DomainFeatureState))
+	}),
+	hypervLoss("vpindex", "vpindex", refusedByQEMU, func(f *libvirtxml.DomainFeatureHyperV) bool { return dropState(&f.VPIndex) }),
+	hypervLoss("runtime", "runtime", notOffered, func(f *libvirtxml.DomainFeatureHyperV) bool { return dropState(&f.Runtime) }),
+	hypervLoss("synic", "synic", needsVPIndex, func(f *libvirtxml.DomainFeatureHyperV) bool { return dropState(&f.Synic) }),
+	hypervLoss("synictimer", "stimer", needsVPIndex, func(f *libvirtxml.DomainFeatureHyperV) bool {
 		return drop(&f.STimer, f.STimer != nil && isOn(&f.STimer.DomainFeatureState))
-	})},
-	{"spec.domain.features.hyperv.tlbflush", "features/hyperv/tlbflush", needsVPIndex, ofHyperV(func(f *libvirtxml.DomainFeatureHyperV) bool {
+	}),
+	hypervLoss("reset", "reset", notOffered, func(f *libvirtxml.DomainFeatureHyperV) bool { return dropState(&f.Reset) }),
+	hypervLoss("vendorid", "vendor_id", notOffered, func(f *libvirtxml.DomainFeatureHyperV) bool {
+		return drop(&f.VendorId, f.VendorId != nil && isOn(&f.VendorId.DomainFeatureState))
+	}),
+	hypervLoss("frequencies", "frequencies", notOffered, func(f *libvirtxml.DomainFeatureHyperV) bool { return dropState(&f.Frequencies) }),
+	hypervLoss("reenlightenment", "reenlightenment", notOffered, func(f *libvirtxml.DomainFeatureHyperV) bool { return dropState(&f.ReEnlightenment) }),
+	hypervLoss("tlbflush", "tlbflush", needsVPIndex, func(f *libvirtxml.DomainFeatureHyperV) bool {
 		return drop(&f.TLBFlush, f.TLBFlush != nil && isOn(&f.TLBFlush.DomainFeatureState))
-	})},
-	{"spec.domain.features.hyperv.ipi", "features/hyperv/ipi", needsVPIndex, ofHyperV(func(f *libvirtxml.DomainFeatureHyperV) bool {
-		return drop(&f.IPI, isOn(f.IPI))
-	})},
+	}),
+	hypervLoss("ipi", "ipi", needsVPIndex, func(f *libvirtxml.DomainFeatureHyperV) bool { return dropState(&f.IPI) }),
+	hypervLoss("evmcs", "evmcs", notOffered, func(f *libvirtxml.DomainFeatureHyperV) bool { return dropState(&f.EVMCS) }),
 	{"spec.domain.features.hypervPassthrough", "features/hyperv", notOffered, func(f *libvirtxml.DomainFeatureList) bool {
 		return drop(&f.HyperV, f.HyperV != nil && f.HyperV.Mode == "passthrough")
 	}},
 	{"spec.domain.features.pvspinlock", "features/pvspinlock", refusedByQEMU, func(f *libvirtxml.DomainFeatureList) bool {
-		return drop(&f.PVSpinlock, isOn(f.PVSpinlock))
+		return dropState(&f.PVSpinlock)
 	}},
+	{"spec.domain.features.apic.endOfInterrupt", "features/apic/@eoi", notOffered, func(f *libvirtxml.DomainFeatureList) bool {
+		if f.APIC == nil || f.APIC.EOI != "on" {
+			return false
+		}
+		f.APIC.EOI = ""
+		return true
+	}},
+	{"spec.domain.cpu.dedicatedCpuPlacement", "features/kvm/hint-dedicated", notOffered, func(f *libvirtxml.DomainFeatureList) bool {
+		return f.KVM != nil && dropState(&f.KVM.HintDedicated)
+	}},
+}
+
+// hypervLoss is that of one of Hyper-V's enlightenments: KubeVirt's name of it,
+// libvirt's, and why.
+func hypervLoss(name, element, why string, drop func(*libvirtxml.DomainFeatureHyperV) bool) loss {
+	return loss{"spec.domain.features.hyperv." + name, "features/hyperv/" + element, why, ofHyperV(drop)}
 }
 
 func ofHyperV(drop func(*libvirtxml.DomainFeatureHyperV) bool) func(*libvirtxml.DomainFeatureList) bool {
@@ -56,6 +81,9 @@ func ofHyperV(drop func(*libvirtxml.DomainFeatureHyperV) bool) func(*libvirtxml.
 
 // isOn says whether a feature is on. One that is off costs nothing.
 func isOn(f *libvirtxml.DomainFeatureState) bool { return f != nil && f.State == "on" }
+
+// dropState takes a feature away that is on, and says whether it was.
+func dropState(f **libvirtxml.DomainFeatureState) bool { return drop(f, isOn(*f)) }
 
 // drop takes an element away if it is there, and says whether it was.
 func drop[T any](element **T, there bool) bool {
@@ -68,7 +96,7 @@ func drop[T any](element **T, there bool) bool {
 // emulation takes away what a guest cannot have when its processors are
 // emulated, and says so. Memory that is encrypted by the processor cannot be
 // replaced, and is refused. KubeVirt has no such rule: such guests do not
-// start.
+// start, or never learn what they are without.
 func (h *host) emulation() {
 	if !h.emulated {
 		return
@@ -82,47 +110,27 @@ func (h *host) emulation() {
 				h.decide(Decision{Field: l.field, Element: l.element, Reason: l.why, Degraded: true})
 			}
 		}
-		f.HyperV = unlessEmpty(f.HyperV)
+		f.HyperV, f.KVM = unlessEmpty(f.HyperV), unlessEmpty(f.KVM)
 	}
+	h.emulatedTimers()
 	h.emulatedCPU()
-	h.emulatedCounter()
+	h.emulatedFeatures()
 }
 
-// emulatedCPU replaces a processor made after the host's where QEMU has none
-// such: it emulates the host's model only on amd64, for guests of amd64.
-func (h *host) emulatedCPU() {
-	cpu := h.domain.CPU
-	if cpu == nil {
+// emulatedTimers takes away the clocks that KVM and Hyper-V have for their
+// guests.
+func (h *host) emulatedTimers() {
+	if h.domain.Clock == nil {
 		return
 	}
-	native := h.arch.name == "amd64" && h.facts.Architecture == h.arch.name
-	if cpu.Mode != "host-passthrough" && (cpu.Mode != "host-model" || native) {
-		return
-	}
-	h.decide(Decision{
-		Field: "spec.domain.cpu.model", Element: "cpu/@mode", Value: "maximum", Degraded: true,
-		Reason: cpu.Mode + " cannot be emulated; the guest gets all that QEMU can emulate",
-	})
-	cpu.Mode, cpu.Migratable, cpu.Check = "maximum", "", ""
-}
-
-// emulatedCounter takes away an invariant counter, which libvirt looks for in
-// the host.
-func (h *host) emulatedCounter() {
-	if h.domain.CPU == nil || h.spec.Domain.CPU == nil {
-		return
-	}
-	for i, f := range h.spec.Domain.CPU.Features {
-		at := slices.IndexFunc(h.domain.CPU.Features, func(d libvirtxml.DomainCPUFeature) bool {
-			return d.Name == "invtsc" && (d.Policy == "require" || d.Policy == "force")
-		})
-		if f.Name != "invtsc" || at < 0 {
+	for _, timer := range []struct{ name, field string }{{"kvmclock", "kvm"}, {"hypervclock", "hyperv"}} {
+		at := slices.IndexFunc(h.domain.Clock.Timer, func(t libvirtxml.DomainTimer) bool { return t.Name == timer.name && t.Present != "no" })
+		if at < 0 {
 			continue
 		}
-		h.domain.CPU.Features = slices.Delete(h.domain.CPU.Features, at, at+1)
+		h.domain.Clock.Timer = slices.Delete(h.domain.Clock.Timer, at, at+1)
 		h.decide(Decision{
-			Field:   field.NewPath("spec", "domain", "cpu", "features").Index(i).String(),
-			Element: "cpu/feature[@name='invtsc']", Reason: noFrequency, Degraded: true,
+			Field: "spec.domain.clock.timer." + timer.field, Element: "clock/timer[@name='" + timer.name + "']", Reason: notOffered, Degraded: true,
 		})
 	}
 }

@@ -12,6 +12,7 @@ func (h *host) filesystems() {
 		if fs.Target == nil {
 			continue
 		}
-		fs.Source = &libvirtxml.DomainFilesystemSource{Mount: &libvirtxml.DomainFilesystemSourceMount{Socket: h.socket("virtiofs-" + fs.Target.Dir + ".sock")}}
+		at := devicesAt.Child("filesystems").Index(i).Child("name")
+		fs.Source = &libvirtxml.DomainFilesystemSource{Mount: &libvirtxml.DomainFilesystemSourceMount{Socket: h.socket("virtiofs-"+fs.Target.Dir+".sock", at)}}
 	}
 }

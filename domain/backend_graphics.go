@@ -16,6 +16,6 @@ func (h *host) graphics() {
 		return
 	}
 	h.devices.Graphics = append(h.devices.Graphics, libvirtxml.DomainGraphic{VNC: &libvirtxml.DomainGraphicVNC{
-		Listeners: []libvirtxml.DomainGraphicListener{{Socket: &libvirtxml.DomainGraphicListenerSocket{Socket: h.socket("virt-vnc")}}},
+		Listeners: []libvirtxml.DomainGraphicListener{{Socket: &libvirtxml.DomainGraphicListenerSocket{Socket: h.socket("virt-vnc", devicesAt.Child("autoattachGraphicsDevice"))}}},
 	}})
 }

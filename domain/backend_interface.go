@@ -34,16 +34,14 @@ func (h *host) interfaces() {
 		if spec.SRIOV != nil || spec.State == kubevirtv1.InterfaceStateAbsent {
 			continue
 		}
-		nic, rule := h.adapter(spec.Name), h.networkRule(spec)
+		nic := h.adapter(spec.Name)
 		switch {
 		case nic == nil:
 			h.refuse(field.InternalError(at, errors.New("stage 2 has made no adapter of it")))
 		case spec.PasstBinding != nil:
 			h.passt(spec, nic, at)
-		case rule == nil:
-			h.refuse(field.Invalid(at.Child("name"), spec.Name, fmt.Sprintf("no rule of the backend profile is for its network %q (networks)", h.networkName(spec.Name))))
 		default:
-			h.backing(rule, spec, nic, at)
+			h.backing(h.networkRule(spec), spec, nic, at)
 		}
 	}
 }
@@ -64,18 +62,19 @@ func (h *host) networkName(name string) string {
 	return ""
 }
 
-// networkRule is the first rule for the network of an interface.
+// builtinTap is the rule for networks that no rule is for.
+var builtinTap = v1alpha1.NetworkRule{Type: v1alpha1.NetworkTap}
+
+// networkRule is the first rule for the network of an interface; where there is
+// none, a tap device that somebody else has made.
 func (h *host) networkRule(spec *kubevirtv1.Interface) *v1alpha1.NetworkRule {
-	if spec == nil {
-		return nil
-	}
 	network := h.networkName(spec.Name)
 	for i := range h.settings.Networks {
 		if rule := &h.settings.Networks[i]; rule.Network == "*" || network != "" && rule.Network == network {
 			return rule
 		}
 	}
-	return nil
+	return &builtinTap
 }
 
 // tapDevice is the name of an interface's tap device: the host's word, else
@@ -101,9 +100,13 @@ func (h *host) backing(rule *v1alpha1.NetworkRule, spec *kubevirtv1.Interface, n
 			tap.Managed = "no"
 		}
 	}
+	reason := "the backend profile's rule for " + rule.Network
+	if rule == &builtinTap {
+		reason = "built in: no rule of the backend profile is for its network"
+	}
 	h.decide(Decision{
 		Field: at.String(), Element: fmt.Sprintf("devices/interface[alias/@name='%s']/@type", nic.Alias.Name),
-		Value: value, Reason: "the backend profile's rule for " + rule.Network,
+		Value: value, Reason: reason,
 	})
 	h.networkDriver(rule, nic)
 }
@@ -142,7 +145,7 @@ func (h *host) networkDriver(rule *v1alpha1.NetworkRule, nic *libvirtxml.DomainI
 func (h *host) passt(spec *kubevirtv1.Interface, nic *libvirtxml.DomainInterface, at *field.Path) {
 	device := cmp.Or(h.facts.Interfaces[spec.Name].Device, podDevice)
 	nic.Source = &libvirtxml.DomainInterfaceSource{VHostUser: &libvirtxml.DomainInterfaceSourceVHostUser{Dev: device}}
-	nic.Backend = &libvirtxml.DomainInterfaceBackend{Type: "passt", LogFile: h.socket("passt-" + spec.Name + ".log")}
+	nic.Backend = &libvirtxml.DomainInterfaceBackend{Type: "passt", LogFile: h.beside("passt-" + spec.Name + ".log")}
 	forward := h.forwarded(spec, at)
 	for _, protocol := range []string{"tcp", "udp"} {
 		if ranges := forward[protocol]; len(forward) == 0 || len(ranges) > 0 {

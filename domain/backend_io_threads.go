@@ -1,6 +1,8 @@
 package domain
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -8,9 +10,14 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// threadsPerCPU is how many I/O threads the policy auto gives for each CPU
-// that the instance requests.
-const threadsPerCPU = 2
+const (
+	// threadsPerCPU is how many I/O threads the policy auto gives for each CPU
+	// that the instance requests.
+	threadsPerCPU = 2
+	// maxPoolUses is how often disks may name threads of a pool in all: each of
+	// them names each thread.
+	maxPoolUses = 4096
+)
 
 // An ioPlan says which I/O threads an instance has.
 type ioPlan struct {
@@ -60,8 +67,12 @@ func (h *host) planPool() (*ioPlan, *field.Error) {
 	if threads == nil || threads.SupplementalPoolThreadCount == nil {
 		return nil, field.Required(at, "the policy supplementalPool needs the number of its threads")
 	}
-	if count := *threads.SupplementalPoolThreadCount; count == 0 || count > maxVCPUs {
-		return nil, field.Invalid(at, count, "must be at least 1 and at most 4096")
+	count, disks := *threads.SupplementalPoolThreadCount, len(h.spec.Domain.Devices.Disks)
+	switch {
+	case count == 0 || count > maxIOThreads:
+		return nil, field.Invalid(at, count, fmt.Sprintf("must be at least 1 and at most %d", maxIOThreads))
+	case int(count)*disks > maxPoolUses:
+		return nil, field.Invalid(at, count, fmt.Sprintf("must be at most %d, since each of %d disks uses each thread", maxPoolUses/disks, disks))
 	}
 	return &ioPlan{shared: uint(*threads.SupplementalPoolThreadCount), pool: true}, nil
 }
@@ -138,8 +149,8 @@ func (p *ioPlan) all() *libvirtxml.DomainDiskIOThreads {
 	return out
 }
 
-// scsiThread gives a thread to the SCSI controllers, and a queue for each CPU
-// of the guest.
+// scsiThread gives a thread to the SCSI controllers. Their queues are what the
+// guest sees of them, and stay.
 func (h *host) scsiThread(id uint) {
 	for i := range h.devices.Controllers {
 		c := &h.devices.Controllers[i]
@@ -147,12 +158,6 @@ func (h *host) scsiThread(id uint) {
 			continue
 		}
 		c.Driver = orNew(c.Driver)
-		c.Driver.IOThread, c.Driver.Queues = id, new(h.vcpus())
+		c.Driver.IOThread = id
 	}
-}
-
-// vcpus is how many processors the guest starts with.
-func (h *host) vcpus() uint {
-	g := guest{domain: h.domain}
-	return g.vcpus()
 }

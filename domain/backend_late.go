@@ -3,9 +3,13 @@ package domain
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -68,14 +72,25 @@ func (h *host) lateMachine(late Late) {
 	case known:
 		h.resolved(late, "os/type/@machine", alias, "left to libvirt")
 	case !versioned.MatchString(alias):
-		h.missing(late, fmt.Sprintf("machines.%s[%s]", h.arch.name, alias))
+		h.unknownMachine(late, alias)
 	}
+}
+
+// unknownMachine refuses an alias, and says which ones the host knows.
+func (h *host) unknownMachine(late Late, alias string) {
+	what := "none"
+	if known := slices.Sorted(maps.Keys(h.facts.Machines[h.arch.name])); len(known) > 0 {
+		what = strings.Join(known, ", ")
+	}
+	h.refuse(field.Invalid(field.NewPath(late.Field), alias, fmt.Sprintf(
+		"the host does not say which version it means by it (facts.machines.%s[%s]); it knows the aliases: %s; a versioned machine type would do as it is",
+		h.arch.name, alias, what)))
 }
 
 // lateHostCPU has nothing to resolve but what emulation has replaced: libvirt
 // makes the processor after the host's.
 func (h *host) lateHostCPU(late Late) {
-	if h.domain.CPU != nil && h.domain.CPU.Mode != "maximum" {
+	if h.domain.CPU != nil && !h.emulated {
 		h.resolved(late, "cpu/@mode", h.domain.CPU.Mode, "made after the host's by libvirt")
 	}
 }
@@ -114,7 +129,8 @@ func (h *host) lateTSC(late Late) {
 
 // lateBlockSize gives a disk the block sizes of what its volume lies on. As in
 // KubeVirt one of the sizes stands for the other where that is unknown, and
-// the physical one for a granularity that is no multiple.
+// the physical one for a granularity that is no multiple. A granularity that is
+// unknown, or QEMU's own, is left out.
 func (h *host) lateBlockSize(late Late) {
 	facts, d := h.facts.Volumes[late.Device], h.disk(late.Device)
 	logical := cmp.Or(facts.LogicalBlockSize, facts.PhysicalBlockSize)
@@ -123,25 +139,44 @@ func (h *host) lateBlockSize(late Late) {
 		h.missing(late, fmt.Sprintf("volumes[%s].logicalBlockSize", late.Device))
 		return
 	}
-	discard := facts.DiscardGranularity
+	d.BlockIO = &libvirtxml.DomainDiskBlockIO{LogicalBlockSize: logical, PhysicalBlockSize: physical}
+	value, discard := fmt.Sprintf("%d/%d", logical, physical), facts.DiscardGranularity
 	if discard%logical != 0 {
 		discard = physical
 	}
-	d.BlockIO = &libvirtxml.DomainDiskBlockIO{LogicalBlockSize: logical, PhysicalBlockSize: physical, DiscardGranularity: &discard}
-	h.resolved(late, fmt.Sprintf("devices/disk[alias/@name='%s']/blockio", d.Alias.Name),
-		fmt.Sprintf("%d/%d, discard %d", logical, physical, discard), "those of what the volume lies on")
+	if discard != 0 && discard != usualGranularity(d, logical) {
+		d.BlockIO.DiscardGranularity = &discard
+		value += fmt.Sprintf(", discard %d", discard)
+	}
+	h.resolved(late, fmt.Sprintf("devices/disk[alias/@name='%s']/blockio", d.Alias.Name), value, "those of what the volume lies on")
+}
+
+// pageDiscard is the least that QEMU discards at once of disks on other buses
+// than virtio.
+const pageDiscard = 4096
+
+// usualGranularity is what QEMU discards at once where nothing is said, which
+// libvirt 9.0 cannot be told.
+func usualGranularity(d *libvirtxml.DomainDisk, logical uint) uint {
+	if d.Target != nil && d.Target.Bus == kubevirtv1.VirtIO {
+		return logical
+	}
+	return max(logical, pageDiscard)
 }
 
 // firstCID is the first context ID that a guest can have: those below are the
 // hypervisor's and the host's.
 const firstCID = 3
 
+// lateVSOCK takes the host's word, else that of the instance's status, where
+// KubeVirt's controller writes it.
 func (h *host) lateVSOCK(late Late) {
-	if h.facts.VSOCKCID < firstCID || h.devices.VSock == nil {
+	reserved := cmp.Or(h.facts.VSOCKCID, ptr.Deref(h.vmi.Status.VSOCKCID, 0))
+	if reserved < firstCID || h.devices.VSock == nil {
 		h.missing(late, "vsockCID")
 		return
 	}
-	cid := fmt.Sprint(h.facts.VSOCKCID)
+	cid := fmt.Sprint(reserved)
 	h.devices.VSock.CID = &libvirtxml.DomainVSockCID{Auto: "no", Address: cid}
 	h.resolved(late, "devices/vsock/cid/@address", cid, "reserved for the instance")
 }

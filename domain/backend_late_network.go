@@ -56,7 +56,7 @@ func (h *host) lateMTU(late Late) {
 	}
 	element := fmt.Sprintf("devices/interface[alias/@name='%s']/mtu/@size", nic.Alias.Name)
 	spec, _ := h.interfaceSpec(late.Device)
-	if rule := h.networkRule(spec); rule != nil && rule.Type == v1alpha1.NetworkUser && spec.PasstBinding == nil {
+	if spec != nil && h.networkRule(spec).Type == v1alpha1.NetworkUser && spec.PasstBinding == nil {
 		h.decide(Decision{Field: late.Field, Element: element, Reason: fmt.Sprintf("connections of the emulator's own process have %d, and libvirt tells the guest nothing of it", defaultMTU), Degraded: mtu != defaultMTU})
 		return
 	}

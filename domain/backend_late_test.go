@@ -53,6 +53,29 @@ func TestWhatAHostDoesNotKnowIsRefused(t *testing.T) {
 	}
 }
 
+// TestVSOCKOfStatus has a context ID in the instance's status, as KubeVirt's
+// controller writes it; what the host says is stronger.
+func TestVSOCKOfStatus(t *testing.T) {
+	vmi := instanceOf(t, "{domain: {devices: {autoattachVSOCK: true}}}")
+	vmi.Status.VSOCKCID = new(uint32(77))
+	for _, row := range []struct {
+		facts *HostFacts
+		want  string
+	}{
+		{&HostFacts{Architecture: "amd64", KVM: true, Machines: map[string]map[string]string{"amd64": {"q35": "q35"}}}, "77"},
+		{&HostFacts{Architecture: "amd64", KVM: true, Machines: map[string]map[string]string{"amd64": {"q35": "q35"}}, VSOCKCID: 5}, "5"},
+		{nil, "77"},
+	} {
+		plan, errs := (&Profiles{}).Plan(vmi, nil, row.facts)
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		if got := plan.Whole.Domain.Devices.VSock.CID.Address; got != row.want {
+			t.Errorf("got %s, want %s", got, row.want)
+		}
+	}
+}
+
 // TestBackendNeedsNothing gives stage 3 neither settings nor facts.
 func TestBackendNeedsNothing(t *testing.T) {
 	for name, c := range goldenCases(t) {

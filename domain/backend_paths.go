@@ -7,33 +7,49 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-// A pathRule is one of v1alpha1.Paths: its name there, its value, and what may
-// stand in braces in it.
+// A pathRule is one of v1alpha1.Paths: its name there, its value, what may
+// stand in braces in it, and what must.
 type pathRule struct {
 	name         string
 	of           func(*v1alpha1.Paths) string
+	needs        []need
 	placeholders []string
 }
 
+// A need are placeholders without which things of two kinds would share a file:
+// all of one of its sets must be there.
+type need struct {
+	sets [][]string
+	// or is what would happen else.
+	or string
+}
+
+var (
+	perInstance  = need{[][]string{{"uid"}, {"namespace", "name"}}, "two instances would share it"}
+	perVolume    = need{[][]string{{"volume"}}, "two volumes of an instance would share it"}
+	perHostDisk  = need{[][]string{{"path"}, {"volume"}}, "two host disks would share it"}
+	perClaim     = need{[][]string{{"claim"}, {"volume"}}, "two claims would share it"}
+	perContainer = need{[][]string{{"image"}, {"index"}, {"volume"}}, "two container disks would share it"}
+)
+
 // The path rules. Every one knows {namespace}, {name} and {uid}.
 var (
-	socketsRule       = rule("sockets", func(p *v1alpha1.Paths) string { return p.Sockets })
-	nvramRule         = rule("nvram", func(p *v1alpha1.Paths) string { return p.NVRAM })
-	hostDiskRule      = rule("hostDisk", func(p *v1alpha1.Paths) string { return p.HostDisk }, "volume", "path")
-	claimRule         = rule("claim", func(p *v1alpha1.Paths) string { return p.Claim }, "volume", "claim")
-	blockClaimRule    = rule("blockClaim", func(p *v1alpha1.Paths) string { return p.BlockClaim }, "volume", "claim")
-	containerDiskRule = rule("containerDisk", func(p *v1alpha1.Paths) string { return p.ContainerDisk }, "volume", "image", "index")
-	overlayRule       = rule("overlay", func(p *v1alpha1.Paths) string { return p.Overlay }, "volume")
-	emptyDiskRule     = rule("emptyDisk", func(p *v1alpha1.Paths) string { return p.EmptyDisk }, "volume")
-	cloudInitRule     = rule("cloudInit", func(p *v1alpha1.Paths) string { return p.CloudInit }, "volume", "format")
-	dataRule          = rule("data", func(p *v1alpha1.Paths) string { return p.Data }, "volume", "kind")
+	socketsRule       = rule("sockets", func(p *v1alpha1.Paths) string { return p.Sockets }, []need{perInstance})
+	nvramRule         = rule("nvram", func(p *v1alpha1.Paths) string { return p.NVRAM }, []need{perInstance})
+	hostDiskRule      = rule("hostDisk", func(p *v1alpha1.Paths) string { return p.HostDisk }, []need{perHostDisk}, "volume", "path", "base")
+	claimRule         = rule("claim", func(p *v1alpha1.Paths) string { return p.Claim }, []need{perClaim}, "volume", "claim")
+	blockClaimRule    = rule("blockClaim", func(p *v1alpha1.Paths) string { return p.BlockClaim }, []need{perClaim}, "volume", "claim")
+	containerDiskRule = rule("containerDisk", func(p *v1alpha1.Paths) string { return p.ContainerDisk }, []need{perContainer}, "volume", "image", "index")
+	overlayRule       = rule("overlay", func(p *v1alpha1.Paths) string { return p.Overlay }, []need{perInstance, perVolume}, "volume")
+	emptyDiskRule     = rule("emptyDisk", func(p *v1alpha1.Paths) string { return p.EmptyDisk }, []need{perInstance, perVolume}, "volume")
+	cloudInitRule     = rule("cloudInit", func(p *v1alpha1.Paths) string { return p.CloudInit }, []need{perInstance}, "volume", "format")
+	dataRule          = rule("data", func(p *v1alpha1.Paths) string { return p.Data }, []need{perInstance, perVolume}, "volume", "kind", "folder", "file")
 )
 
 var pathRules = []pathRule{
@@ -41,8 +57,33 @@ var pathRules = []pathRule{
 	containerDiskRule, overlayRule, emptyDiskRule, cloudInitRule, dataRule,
 }
 
-func rule(name string, of func(*v1alpha1.Paths) string, more ...string) pathRule {
-	return pathRule{name: name, of: of, placeholders: append([]string{"namespace", "name", "uid"}, more...)}
+func rule(name string, of func(*v1alpha1.Paths) string, needs []need, more ...string) pathRule {
+	return pathRule{name: name, of: of, needs: needs, placeholders: append([]string{"namespace", "name", "uid"}, more...)}
+}
+
+// origin is the rule as who says where something is.
+func (r pathRule) origin() string { return "the backend profile's rule paths." + r.name }
+
+// checkApart says what a path rule must have lest things share a file.
+func (r pathRule) checkApart(template string) error {
+	for _, n := range r.needs {
+		met := slices.ContainsFunc(n.sets, func(set []string) bool {
+			return !slices.ContainsFunc(set, func(name string) bool { return !strings.Contains(template, "{"+name+"}") })
+		})
+		if !met {
+			return fmt.Errorf("must have %s, or %s", n, n.or)
+		}
+	}
+	return nil
+}
+
+// String is what must be there, in words.
+func (n need) String() string {
+	sets := make([]string, len(n.sets))
+	for i, set := range n.sets {
+		sets[i] = "{" + strings.Join(set, "} and {") + "}"
+	}
+	return strings.Join(sets, " or ")
 }
 
 // inBraces is a placeholder, or what looks like one.
@@ -73,7 +114,8 @@ func (r pathRule) check(template string) error {
 }
 
 // expand is a path by a rule. Values are made names of files, so that none
-// leads out of its folder: see fileName. {path} alone stands for folders too.
+// leads out of its folder, and no two lead to one file: see FileName. {path}
+// alone stands for folders too.
 func (h *host) expand(r pathRule, values map[string]string) string {
 	template := r.of(h.settings.Paths)
 	if err := r.check(template); err != nil {
@@ -82,13 +124,17 @@ func (h *host) expand(r pathRule, values map[string]string) string {
 	}
 	known := h.names()
 	maps.Copy(known, values)
-	return path.Clean(inBraces.ReplaceAllStringFunc(template, func(found string) string {
+	parts := strings.Split(path.Clean(inBraces.ReplaceAllStringFunc(template, func(found string) string {
 		name := strings.Trim(found, "{}")
-		if name == "path" {
+		if name == "path" || known[name] == "" {
 			return known[name]
 		}
-		return fileName(known[name])
-	}))
+		return FileName(known[name])
+	})), "/")
+	for i := range parts {
+		parts[i] = shortened(parts[i])
+	}
+	return strings.Join(parts, "/")
 }
 
 // refusePath says what is wrong with a path rule, once.
@@ -104,32 +150,26 @@ func (h *host) names() map[string]string {
 	return map[string]string{"namespace": h.vmi.Namespace, "name": h.vmi.Name, "uid": string(h.vmi.UID)}
 }
 
-// fileName is text as the name of a file: _ stands for slashes, spaces and
-// what cannot be printed, and for the dots of a name that has nothing else.
-func fileName(text string) string {
-	if strings.Trim(text, ".") == "" {
-		return strings.Repeat("_", len(text))
-	}
-	return strings.Map(func(r rune) rune {
-		if r == '/' || r == '\\' || unicode.IsSpace(r) || !unicode.IsPrint(r) {
-			return '_'
-		}
-		return r
-	}, text)
-}
-
 // maxSocketPath is the longest path that a UNIX socket of Linux can have.
 const maxSocketPath = 107
 
-// socket is the path of one of the instance's sockets.
-func (h *host) socket(name string) string {
+// socket is the path of the socket of a device, which is at a field of the
+// instance. What is wrong with it is said once.
+func (h *host) socket(name string, at *field.Path) string {
+	file := h.beside(name)
+	known := slices.ContainsFunc(h.errs, func(e *field.Error) bool { return e.Field == at.String() })
+	if len(file) > maxSocketPath && !known {
+		h.refuse(field.Invalid(at, file, fmt.Sprintf(
+			"this would be its socket, and a socket has at most %d bytes: the backend profile's paths.sockets must be shorter, or the name of what it is for", maxSocketPath)))
+	}
+	return file
+}
+
+// beside is the path of a file beside the instance's sockets.
+func (h *host) beside(name string) string {
 	folder := h.expand(socketsRule, nil)
 	if folder == "" {
 		return ""
 	}
-	at := path.Join(folder, fileName(name))
-	if len(at) > maxSocketPath {
-		h.refusePath(socketsRule, at, fmt.Sprintf("a socket has at most %d bytes", maxSocketPath))
-	}
-	return at
+	return path.Join(folder, FileName(name))
 }

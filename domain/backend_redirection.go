@@ -6,6 +6,6 @@ import "fmt"
 // names.
 func (h *host) redirection() {
 	for i := range h.devices.RedirDevs {
-		h.devices.RedirDevs[i].Source = bound(h.socket(fmt.Sprintf("virt-usbredir-%d", i)))
+		h.devices.RedirDevs[i].Source = bound(h.socket(fmt.Sprintf("virt-usbredir-%d", i), devicesAt.Child("clientPassthrough")))
 	}
 }

@@ -13,7 +13,7 @@ import (
 func (h *host) serial() {
 	for i := range h.devices.Serials {
 		port := &h.devices.Serials[i]
-		at := h.socket(fmt.Sprintf("virt-serial%d", i))
+		at := h.socket(fmt.Sprintf("virt-serial%d", i), devicesAt.Child("autoattachSerialConsole"))
 		port.Source = bound(at)
 		if ptr.Deref(h.spec.Domain.Devices.LogSerialConsole, ptr.Deref(h.settings.SerialLog, true)) {
 			port.Log = &libvirtxml.DomainChardevLog{File: at + "-log", Append: "on"}

@@ -49,12 +49,19 @@ func (g *guest) efi(efi *kubevirtv1.EFI, at *field.Path) {
 		g.refuse(field.Forbidden(at, "guests of s390x have no UEFI; remove it"))
 		return
 	}
-	secure := ptr.Deref(efi.SecureBoot, true)
+	secure := ptr.Deref(efi.SecureBoot, !g.measured())
 	if smm := g.spec.Domain.Features; secure && g.arch.name == "amd64" && (smm == nil || !on(smm.SMM)) {
 		g.refuse(field.Required(field.NewPath("spec", "domain", "features", "smm"), "secure boot needs SMM: set it to {enabled: true}, or set "+at.Child("secureBoot").String()+" to false"))
 	}
 	g.domain.OS.Loader = &libvirtxml.DomainLoader{Readonly: "yes", Secure: yesNo(secure), Type: "pflash"}
 	g.domain.OS.NVRam = &libvirtxml.DomainNVRam{}
+}
+
+// measured says that the guest's memory is encrypted such that its firmware is
+// measured instead of checking signatures, and keeps no variables.
+func (g *guest) measured() bool {
+	s := g.spec.Domain.LaunchSecurity
+	return s != nil && (s.SNP != nil || s.TDX != nil)
 }
 
 // on says whether a feature is there and not switched off.

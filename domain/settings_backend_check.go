@@ -148,14 +148,21 @@ func checkNetworkRule(rule *v1alpha1.NetworkRule, at *field.Path) field.ErrorLis
 	return errs
 }
 
+// checkPaths wants rules that keep things apart. What is built in need not: it
+// is for a pod, in which there is one instance.
 func checkPaths(p *v1alpha1.Paths, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	builtin := builtinBackend().Paths
 	for _, rule := range pathRules {
 		template := rule.of(p)
 		if template == "" {
 			continue
 		}
-		if err := rule.check(template); err != nil {
+		err := rule.check(template)
+		if err == nil && template != rule.of(builtin) {
+			err = rule.checkApart(template)
+		}
+		if err != nil {
 			errs = append(errs, field.Invalid(at.Child(rule.name), template, err.Error()))
 		}
 	}

@@ -221,21 +221,22 @@ spec:
   softwareEmulation: Allow
   networks: [{network: "*", type: User}]
   paths:
-    sockets: %[1]s/{name}
-    nvram: %[1]s/{name}/vars.fd
-    hostDisk: %[1]s/{name}/{volume}.img
-    claim: %[1]s/{name}/{volume}.img
-    containerDisk: %[1]s/{name}/{volume}.base
-    overlay: %[1]s/{name}/{volume}.qcow2
-    emptyDisk: %[1]s/{name}/{volume}.qcow2
-    cloudInit: %[1]s/{name}/{volume}.iso
-    data: %[1]s/{name}/{volume}.iso
+    sockets: %[1]s/{namespace}_{name}
+    nvram: %[1]s/{namespace}_{name}/vars.fd
+    hostDisk: %[1]s/{namespace}_{name}/{volume}.img
+    claim: %[1]s/{namespace}_{name}/{volume}.img
+    containerDisk: %[1]s/{namespace}_{name}/{volume}.base
+    overlay: %[1]s/{namespace}_{name}/{volume}.qcow2
+    emptyDisk: %[1]s/{namespace}_{name}/{volume}.qcow2
+    cloudInit: %[1]s/{namespace}_{name}/{volume}.iso
+    data: %[1]s/{namespace}_{name}/{volume}.iso
 ---
 apiVersion: virtwright.dev/v1alpha1
 kind: FrontendProfile
 metadata: {name: laboratory}
 spec:
   priority: 1000
+  match: {architectures: [amd64]}
   machine: pc-q35-7.2
 `
 
@@ -291,7 +292,7 @@ func TestStart(t *testing.T) {
 func start(t *testing.T, d *hypervisor.Daemon, text string) error {
 	t.Helper()
 	domain := parse(t, text)
-	_, name, _ := strings.Cut(leaf(domain, "name"), "_")
+	name := leaf(domain, "name")
 	dir := filepath.Join(d.Dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -314,7 +315,7 @@ func start(t *testing.T, d *hypervisor.Daemon, text string) error {
 	if _, err := d.Virsh("create", "--paused", "--validate", file); err != nil {
 		return err
 	}
-	if _, err := d.Virsh("destroy", leaf(domain, "name")); err != nil {
+	if _, err := d.Virsh("destroy", name); err != nil {
 		t.Error(err)
 	}
 	return nil
