@@ -78,10 +78,8 @@ func (h *host) lateMachine(late Late) {
 
 // unknownMachine refuses an alias, and says which ones the host knows.
 func (h *host) unknownMachine(late Late, alias string) {
-	what := "none"
-	if known := slices.Sorted(maps.Keys(h.facts.Machines[h.arch.name])); len(known) > 0 {
-		what = strings.Join(known, ", ")
-	}
+	known := slices.DeleteFunc(slices.Sorted(maps.Keys(h.facts.Machines[h.arch.name])), versioned.MatchString)
+	what := cmp.Or(strings.Join(known, ", "), "none")
 	h.refuse(field.Invalid(field.NewPath(late.Field), alias, fmt.Sprintf(
 		"the host does not say which version it means by it (facts.machines.%s[%s]); it knows the aliases: %s; a versioned machine type would do as it is",
 		h.arch.name, alias, what)))
