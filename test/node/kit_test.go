@@ -298,7 +298,7 @@ func (s *stage) typeLine(vmi *kubevirtv1.VirtualMachineInstance, line, event str
 	s.Helper()
 	console, err := net.Dial("unix", filepath.Join(s.dir("n"), string(vmi.UID), "virt-serial0"))
 	must(s.T, err)
-	defer console.Close()
+	defer func() { _ = console.Close() }()
 	_, err = console.Write([]byte(line + "\n"))
 	must(s.T, err)
 	s.event(vmi, event)

@@ -49,7 +49,7 @@ func TestSilence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer wire.Close()
+	defer func() { _ = wire.Close() }()
 	c.to, c.wire = libvirt.NewWithDialer(nil), wire
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
