@@ -44,6 +44,10 @@ var presetVersions = []version{{
 	},
 }}
 
+var profileVersions = []version{{
+	Name: "v1alpha1", Storage: true, Columns: []string{"Priority=.spec.priority", "Age=.metadata.creationTimestamp"},
+}}
+
 func kubeVirtVersions(storage string, status bool, columns ...string) []version {
 	return []version{
 		{Name: "v1", Storage: storage == "v1", Status: status, Columns: columns},
@@ -61,6 +65,14 @@ func want() map[string]traits {
 	all["virtwright.dev_clustervirtualmachinepresets.yaml"] = traits{
 		Kind: "ClusterVirtualMachinePreset", Plural: "clustervirtualmachinepresets", ShortNames: []string{"cvmpreset"},
 		Categories: []string{"virtwright"}, Scope: apiextensionsv1.ClusterScoped, Versions: presetVersions,
+	}
+	all["virtwright.dev_frontendprofiles.yaml"] = traits{
+		Kind: "FrontendProfile", Plural: "frontendprofiles", ShortNames: []string{"feprofile"},
+		Categories: []string{"virtwright"}, Scope: apiextensionsv1.ClusterScoped, Versions: profileVersions,
+	}
+	all["virtwright.dev_backendprofiles.yaml"] = traits{
+		Kind: "BackendProfile", Plural: "backendprofiles", ShortNames: []string{"beprofile"},
+		Categories: []string{"virtwright"}, Scope: apiextensionsv1.ClusterScoped, Versions: profileVersions,
 	}
 	return all
 }
@@ -283,7 +295,7 @@ func described(path string, schema apiextensionsv1.JSONSchemaProps) map[string]a
 func presetFiles() []string {
 	var files []string
 	for file := range want() {
-		if strings.HasPrefix(file, "virtwright.dev_") {
+		if strings.HasPrefix(file, "virtwright.dev_") && strings.HasSuffix(file, "presets.yaml") {
 			files = append(files, file)
 		}
 	}

@@ -27,6 +27,8 @@ func TestSchemasKnowEveryField(t *testing.T) {
 		"kubevirt.io_virtualmachineinstancepresets.yaml":   {kubeVirt, kubevirtv1.VirtualMachineInstancePresetSpec{}, nil},
 		"virtwright.dev_virtualmachinepresets.yaml":        {[]string{"v1alpha1"}, v1alpha1.PresetSpec{}, v1alpha1.PresetStatus{}},
 		"virtwright.dev_clustervirtualmachinepresets.yaml": {[]string{"v1alpha1"}, v1alpha1.PresetSpec{}, v1alpha1.PresetStatus{}},
+		"virtwright.dev_frontendprofiles.yaml":             {[]string{"v1alpha1"}, v1alpha1.FrontendProfileSpec{}, nil},
+		"virtwright.dev_backendprofiles.yaml":              {[]string{"v1alpha1"}, v1alpha1.BackendProfileSpec{}, nil},
 	}
 	for file, tc := range cases {
 		for _, versionName := range tc.versions {

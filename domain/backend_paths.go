@@ -33,9 +33,11 @@ type need struct {
 var (
 	perInstance  = need{[][]string{{"uid"}, {"namespace", "name"}}, "two instances would share it"}
 	perVolume    = need{[][]string{{"volume"}}, "two volumes of an instance would share it"}
-	perHostDisk  = need{[][]string{{"path"}, {"volume"}}, "two host disks would share it"}
-	perClaim     = need{[][]string{{"claim"}, {"volume"}}, "two claims would share it"}
-	perContainer = need{[][]string{{"image"}, {"index"}, {"volume"}}, "two container disks would share it"}
+	perHostDisk  = need{[][]string{{"path"}, {"uid", "volume"}, {"namespace", "name", "volume"}}, "two host disks would share it"}
+	perClaim     = need{[][]string{{"namespace", "claim"}, {"uid", "claim"}, {"uid", "volume"}, {"namespace", "name", "volume"}}, "two claims would share it"}
+	perContainer = need{[][]string{
+		{"image"}, {"uid", "index"}, {"uid", "volume"}, {"namespace", "name", "index"}, {"namespace", "name", "volume"},
+	}, "two container disks would share it"}
 )
 
 // The path rules. Every one knows {namespace}, {name} and {uid}.

@@ -42,14 +42,14 @@ func builtinBackend() v1alpha1.BackendSettings {
 		Paths: &v1alpha1.Paths{
 			Sockets:       "/var/run/kubevirt-private/{uid}",
 			NVRAM:         "/var/lib/libvirt/qemu/nvram/{name}_VARS.fd",
-			HostDisk:      "/var/run/kubevirt-private/vmi-disks/{volume}/disk.img",
+			HostDisk:      "/var/run/kubevirt-private/vmi-disks/{volume}/{base}",
 			Claim:         "/var/run/kubevirt-private/vmi-disks/{volume}/disk.img",
 			BlockClaim:    "/dev/{volume}",
 			ContainerDisk: "/var/run/kubevirt/container-disks/disk_{index}.img",
 			Overlay:       "/var/run/libvirt/kubevirt-ephemeral-disk/{volume}/disk.qcow2",
 			EmptyDisk:     "/var/run/libvirt/empty-disks/{volume}.qcow2",
 			CloudInit:     "/var/run/libvirt/cloud-init-dir/{namespace}/{name}/{format}.iso",
-			Data:          "/var/run/kubevirt-private/{kind}-disks/{volume}.iso",
+			Data:          "/var/run/kubevirt-private/{folder}/{file}",
 		},
 	}
 }

@@ -32,7 +32,7 @@ func TestCheckBackendSettings(t *testing.T) {
 		"vhost":               {"{networks: [{network: a, type: User, vhost: false}]}", []string{"p.networks[0].vhost"}},
 		"behind all":          {"{networks: [{network: a, type: Tap}, {network: '*', type: Tap}, {network: b, type: Tap}, {network: '*', type: User}]}", []string{"p.networks[2].network", "p.networks[3].network"}},
 		"twice":               {"{networks: [{network: a, type: Tap}, {network: a, type: User}]}", []string{"p.networks[1].network"}},
-		"paths":               {"{paths: {sockets: '/s/{uid}', nvram: '/n/{namespace}_{name}', hostDisk: '{path}', claim: '/c/{claim}', containerDisk: '/i/{image}/{index}', overlay: '/o/{uid}/{volume}', cloudInit: '/{name}/{namespace}/{format}', data: '/{uid}/{kind}/{volume}'}}", nil},
+		"paths":               {"{paths: {sockets: '/s/{uid}', nvram: '/n/{namespace}_{name}', hostDisk: '{path}', claim: '/c/{namespace}/{claim}', containerDisk: '/i/{image}/{index}', overlay: '/o/{uid}/{volume}', cloudInit: '/{name}/{namespace}/{format}', data: '/{uid}/{kind}/{volume}'}}", nil},
 		"paths as built in":   {"{paths: {nvram: '/var/lib/libvirt/qemu/nvram/{name}_VARS.fd', overlay: '/var/run/libvirt/kubevirt-ephemeral-disk/{volume}/disk.qcow2'}}", nil},
 		"paths that instances share": {"{paths: {sockets: /s, nvram: '/n/{name}', overlay: '/o/{volume}', emptyDisk: '/e/{namespace}/{volume}', cloudInit: '/{volume}/{format}', data: '/{kind}/{volume}'}}",
 			[]string{"p.paths.sockets", "p.paths.nvram", "p.paths.overlay", "p.paths.emptyDisk", "p.paths.cloudInit", "p.paths.data"}},

@@ -236,9 +236,11 @@ const (
 // Paths are rules that say where on a host things are. Each is an absolute
 // path in which {namespace}, {name} and {uid} stand for the instance's,
 // {volume} for the name of a volume, {claim} for that of a
-// PersistentVolumeClaim or DataVolume, {image} for that of a container disk,
-// with _ for what a file name cannot have. What is left out is where KubeVirt
-// has it in the pod of an instance.
+// PersistentVolumeClaim or DataVolume, {image} for that of a container disk.
+// What a file name cannot have is written as %2F and the like, so that two names
+// never become one. A rule must keep things apart: two instances, two volumes,
+// two claims, two images. What is left out is where KubeVirt has it in the pod
+// of an instance.
 type Paths struct {
 	// sockets is the folder of the sockets of console and display.
 	//
@@ -253,7 +255,7 @@ type Paths struct {
 	NVRAM string `json:"nvram,omitempty"`
 
 	// hostDisk is the image of a hostDisk; with {path} for the path that the
-	// volume names.
+	// volume names, {base} for the last part of it.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
@@ -273,8 +275,8 @@ type Paths struct {
 	// +kubebuilder:validation:MaxLength=1024
 	BlockClaim string `json:"blockClaim,omitempty"`
 
-	// containerDisk is the image that a container disk brings. It is never written
-	// to.
+	// containerDisk is the image that a container disk brings; with {index} for
+	// the place of the volume among all, from 0. It is never written to.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
@@ -301,7 +303,8 @@ type Paths struct {
 	CloudInit string `json:"cloudInit,omitempty"`
 
 	// data is the image of a volume made of files: configMap, secret, downwardAPI,
-	// serviceAccount, sysprep; with {kind} for that word.
+	// serviceAccount, sysprep, downwardMetrics; with {kind} for that word, {folder}
+	// and {file} for KubeVirt's names.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
