@@ -92,24 +92,11 @@ func (c *Controller) plan(ctx context.Context, vmi *kubevirtv1.VirtualMachineIns
 	if err := c.Client.Get(ctx, types.NamespacedName{Name: vmi.Namespace}, namespace); err != nil {
 		return nil, fmt.Errorf("cannot read Namespace %s: %w", vmi.Namespace, err)
 	}
-	plan, errs := profiles.OnHost(&c.Defaults).Plan(inFolders(vmi), namespace.Labels, facts)
+	plan, errs := profiles.OnHost(&c.Defaults).Plan(vmi, namespace.Labels, facts)
 	if len(errs) > 0 {
 		return nil, &Trouble{ReasonNotRendered, errs.ToAggregate()}
 	}
 	return plan, nil
-}
-
-// inFolders is an instance with the container image of its kernel called as its
-// folder is, by which stage 3 finds it. Guests do not see that name.
-func inFolders(vmi *kubevirtv1.VirtualMachineInstance) *kubevirtv1.VirtualMachineInstance {
-	f := vmi.Spec.Domain.Firmware
-	if f == nil || f.KernelBoot == nil || f.KernelBoot.Container == nil {
-		return vmi
-	}
-	out := vmi.DeepCopy()
-	container := out.Spec.Domain.Firmware.KernelBoot.Container
-	container.Image = files.FolderOf(container.Image)
-	return out
 }
 
 // Folders are what a host decides by itself: everything is below the agent's

@@ -81,7 +81,7 @@ func (s *stage) dir(name string) string { return filepath.Join(s.daemon.Dir, nam
 func (s *stage) images() {
 	s.Helper()
 	guest := s.daemon.Guest(s.T)
-	boot := filepath.Join(s.dir("i"), "lab.example_guest_1", "kernel-boot")
+	boot := filepath.Join(s.dir("i"), "lab.example%2Fguest:1", "kernel-boot")
 	for _, dir := range []string{boot, s.dir("n"), s.dir("v"), s.dir("h")} {
 		must(s.T, os.MkdirAll(dir, 0o755))
 	}

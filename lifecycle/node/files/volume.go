@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -94,21 +93,10 @@ func (v *volume) claim(context.Context) (*domain.VolumeFacts, error) {
 	return found, nil
 }
 
-// imageName is the name of a container image as that of a folder.
-var imageName = strings.NewReplacer("/", "_", ":", "_", "@", "_")
-
-// ImageFolder is the folder with what a container image brings.
+// ImageFolder is the folder with what a container image brings, named as stage
+// 3 names it.
 func (s *Store) ImageFolder(image string) string {
-	return filepath.Join(s.Images, FolderOf(image))
-}
-
-// FolderOf is the name of a container image as that of a folder.
-func FolderOf(image string) string {
-	name := imageName.Replace(image)
-	if strings.Trim(name, ".") == "" {
-		return strings.Repeat("_", max(len(name), 1))
-	}
-	return name
+	return filepath.Join(s.Images, domain.FileName(image))
 }
 
 // containerDisk finds the image that lies under an overlay.
