@@ -43,7 +43,7 @@ func newStore(t *testing.T, contents map[string]map[string][]byte) *Store {
 		}
 		return found, nil
 	}
-	for _, file := range []string{"v/ns/mine/disk.img", "i/a.example_b_1/disk.img", "h/disk.img"} {
+	for _, file := range []string{"v/ns/mine/disk.img", "i/a.example%2Fb:1/disk.img", "h/disk.img"} {
 		write(t, filepath.Join(dir, file), strings.Repeat("x", 1<<16))
 	}
 	return s
@@ -144,7 +144,7 @@ func TestDisks(t *testing.T) {
 		"claim":             {"persistentVolumeClaim: {claimName: mine}", "v/ns/mine/disk.img", "raw"},
 		"data volume":       {"dataVolume: {name: mine}", "v/ns/mine/disk.img", "raw"},
 		"ephemeral":         {"ephemeral: {persistentVolumeClaim: {claimName: mine}}", "v/ns/mine/disk.img", "raw"},
-		"container disk":    {"containerDisk: {image: 'a.example/b:1'}", "i/a.example_b_1/disk.img", "raw"},
+		"container disk":    {"containerDisk: {image: 'a.example/b:1'}", "i/a.example%2Fb:1/disk.img", "raw"},
 		"empty disk":        {"emptyDisk: {capacity: 1Mi}", "n/" + uid + "/data.qcow2", "qcow2"},
 		"host disk":         {"hostDisk: {path: " + dir + "/h/disk.img, type: Disk}", "h/disk.img", "raw"},
 		"host disk, is new": {"hostDisk: {path: " + dir + "/h/new.img, type: DiskOrCreate, capacity: 1Mi}", "h/new.img", "raw"},
@@ -162,7 +162,7 @@ func TestDisks(t *testing.T) {
 	if err := s.Remove(uid); err != nil || s.Made(uid) {
 		t.Errorf("something is left: %v", err)
 	}
-	for _, kept := range []string{"v/ns/mine/disk.img", "i/a.example_b_1/disk.img", "h/disk.img", "h/new.img"} {
+	for _, kept := range []string{"v/ns/mine/disk.img", "i/a.example%2Fb:1/disk.img", "h/disk.img", "h/new.img"} {
 		if _, err := os.Stat(filepath.Join(dir, kept)); err != nil {
 			t.Error(err)
 		}
