@@ -23,6 +23,10 @@ import (
 // does not say. It is KubeVirt's.
 const defaultGrace = 30 * time.Second
 
+// endless is the longest grace that is kept apart from others: a century. An
+// instance may ask for more seconds than a Duration holds.
+const endless = 100 * 365 * 24 * time.Hour
+
 // A sight is what was seen of a name: what Decide wants to know, and what it
 // takes to act.
 type sight struct {
@@ -163,10 +167,11 @@ func (c *Controller) against(ctx context.Context, vmi *kubevirtv1.VirtualMachine
 
 // grace is how long the guest of an instance may take to shut down.
 func grace(vmi *kubevirtv1.VirtualMachineInstance) time.Duration {
-	if given := vmi.Spec.TerminationGracePeriodSeconds; given != nil {
-		return time.Duration(*given) * time.Second
+	given := vmi.Spec.TerminationGracePeriodSeconds
+	if given == nil {
+		return defaultGrace
 	}
-	return defaultGrace
+	return time.Duration(min(max(*given, 0), int64(endless/time.Second))) * time.Second
 }
 
 func isolated(vmi *kubevirtv1.VirtualMachineInstance) bool {
