@@ -15,12 +15,15 @@ const defaultMTU = 1500
 
 // adapter is the one of stage 2 for an interface of the instance.
 func (h *host) adapter(name string) *libvirtxml.DomainInterface {
-	for i := range h.devices.Interfaces {
-		if a := h.devices.Interfaces[i].Alias; a != nil && a.Name == "ua-"+name {
-			return &h.devices.Interfaces[i]
+	if h.adapters == nil {
+		h.adapters = make(map[string]*libvirtxml.DomainInterface, len(h.devices.Interfaces))
+		for i := range h.devices.Interfaces {
+			if nic := &h.devices.Interfaces[i]; nic.Alias != nil {
+				h.adapters[nic.Alias.Name] = nic
+			}
 		}
 	}
-	return nil
+	return h.adapters["ua-"+name]
 }
 
 // lateMAC gives an adapter the address that the host has for it, else one that

@@ -67,7 +67,9 @@ type guest struct {
 	domain   *libvirtxml.Domain
 	devices  *libvirtxml.DomainDeviceList
 	late     []Late
-	errs     field.ErrorList
+	// named are the aliases that are given.
+	named map[string]bool
+	errs  field.ErrorList
 }
 
 // A frontendStep writes one part of what a guest sees.
@@ -149,6 +151,8 @@ type host struct {
 	arch     *architecture
 	domain   *libvirtxml.Domain
 	devices  *libvirtxml.DomainDeviceList
+	// adapters are those of devices by alias, once somebody has asked.
+	adapters map[string]*libvirtxml.DomainInterface
 	// emulated says that the guest runs without hardware virtualization.
 	emulated  bool
 	decisions []Decision

@@ -53,21 +53,16 @@ func (g *guest) alias(at *field.Path, name string) *libvirtxml.DomainAlias {
 		g.refuse(field.Required(at, "must be the name of the device"))
 	case !aliasForm.MatchString(name):
 		g.refuse(field.Invalid(at, name, "must be letters, digits, - and _: libvirt names the device after it"))
-	case g.hasAlias(alias.Name):
+	case g.named[alias.Name]:
 		err := field.Duplicate(at, name)
 		err.Detail = "must differ from the names of all other devices: libvirt tells devices apart by it"
 		g.refuse(err)
 	}
-	return alias
-}
-
-func (g *guest) hasAlias(name string) bool {
-	for alias := range g.aliases() {
-		if alias.Name == name {
-			return true
-		}
+	if g.named == nil {
+		g.named = map[string]bool{}
 	}
-	return false
+	g.named[alias.Name] = true
+	return alias
 }
 
 // aliases are those that devices have so far. Devices of the host come last:

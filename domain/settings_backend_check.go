@@ -148,18 +148,17 @@ func checkNetworkRule(rule *v1alpha1.NetworkRule, at *field.Path) field.ErrorLis
 	return errs
 }
 
-// checkPaths wants rules that keep things apart. What is built in need not: it
-// is for a pod, in which there is one instance.
+// checkPaths wants rules that keep things apart, also those that say what is
+// built in: that is for a pod, in which there is one instance.
 func checkPaths(p *v1alpha1.Paths, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	builtin := builtinBackend().Paths
 	for _, rule := range pathRules {
 		template := rule.of(p)
 		if template == "" {
 			continue
 		}
 		err := rule.check(template)
-		if err == nil && template != rule.of(builtin) {
+		if err == nil {
 			err = rule.checkApart(template)
 		}
 		if err != nil {

@@ -33,7 +33,7 @@ func TestCheckBackendSettings(t *testing.T) {
 		"behind all":          {"{networks: [{network: a, type: Tap}, {network: '*', type: Tap}, {network: b, type: Tap}, {network: '*', type: User}]}", []string{"p.networks[2].network", "p.networks[3].network"}},
 		"twice":               {"{networks: [{network: a, type: Tap}, {network: a, type: User}]}", []string{"p.networks[1].network"}},
 		"paths":               {"{paths: {sockets: '/s/{uid}', nvram: '/n/{namespace}_{name}', hostDisk: '{path}', claim: '/c/{namespace}/{claim}', containerDisk: '/i/{image}/{index}', overlay: '/o/{uid}/{volume}', cloudInit: '/{name}/{namespace}/{format}', data: '/{uid}/{kind}/{volume}'}}", nil},
-		"paths as built in":   {"{paths: {nvram: '/var/lib/libvirt/qemu/nvram/{name}_VARS.fd', overlay: '/var/run/libvirt/kubevirt-ephemeral-disk/{volume}/disk.qcow2'}}", nil},
+		"paths as built in":   {"{paths: {nvram: '/var/lib/libvirt/qemu/nvram/{name}_VARS.fd', overlay: '/var/run/libvirt/kubevirt-ephemeral-disk/{volume}/disk.qcow2'}}", []string{"p.paths.nvram", "p.paths.overlay"}},
 		"paths that instances share": {"{paths: {sockets: /s, nvram: '/n/{name}', overlay: '/o/{volume}', emptyDisk: '/e/{namespace}/{volume}', cloudInit: '/{volume}/{format}', data: '/{kind}/{volume}'}}",
 			[]string{"p.paths.sockets", "p.paths.nvram", "p.paths.overlay", "p.paths.emptyDisk", "p.paths.cloudInit", "p.paths.data"}},
 		"paths that volumes share": {"{paths: {hostDisk: '/h/{uid}/{base}', claim: '/c/{uid}', blockClaim: '/dev/vg/{name}', containerDisk: /i/disk, overlay: '/o/{uid}', emptyDisk: '/e/{uid}', data: '/d/{uid}/{folder}/{file}'}}",
@@ -60,6 +60,12 @@ func TestCheckBackendSettings(t *testing.T) {
 
 func TestWhatIsBuiltInIsRight(t *testing.T) {
 	settings := builtinBackend()
+	for _, rule := range pathRules { // which need not keep instances apart: each is alone in its pod
+		if err := rule.check(rule.of(settings.Paths)); err != nil {
+			t.Errorf("%s: %v", rule.name, err)
+		}
+	}
+	settings.Paths = nil
 	if errs := CheckBackendSettings(&settings, field.NewPath("builtin")); len(errs) > 0 {
 		t.Error(errs)
 	}

@@ -7,6 +7,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +26,9 @@ type content struct {
 // read is the files of a configMap, a secret or a service account.
 func (c *content) read(ctx context.Context, kind, namespace, name string) (map[string][]byte, error) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if err := c.optedIn(ctx, namespace); err != nil {
+		return nil, err
+	}
 	switch kind {
 	case "configMap":
 		var found corev1.ConfigMap
@@ -47,6 +51,23 @@ func (c *content) read(ctx context.Context, kind, namespace, name string) (map[s
 		return c.token(ctx, key)
 	}
 	return nil, fmt.Errorf("cannot read a %s", kind)
+}
+
+// LabelSecrets is on namespaces whose secrets, configMaps and service accounts
+// agents may give to guests.
+const LabelSecrets = "virtwright.dev/node-secrets"
+
+// optedIn refuses a namespace that lacks the label, whatever roles say.
+func (c *content) optedIn(ctx context.Context, namespace string) error {
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := c.client.Get(ctx, types.NamespacedName{Name: namespace}, found); err != nil {
+		return fmt.Errorf("cannot read Namespace %s: %w", namespace, err)
+	}
+	if found.Labels[LabelSecrets] != "true" {
+		return apierrors.NewForbidden(corev1.Resource("namespaces"), namespace, fmt.Errorf("it has not opted in by the label %s=true", LabelSecrets))
+	}
+	return nil
 }
 
 // token is what a pod of a service account finds about it.

@@ -95,7 +95,10 @@ established() { kubectl wait --for=condition=Established crd --all --timeout=60s
 # host; in a cluster with pods the Service has them.
 aggregate() {
   kubectl create service externalname virtwright-subresources --external-name localhost -n virtwright-system >/dev/null
-  sed "s/port: 443/port: $1/" charts/virtwright/files/apiservices/*.yaml | kubectl apply --server-side -f - >/dev/null
+  local file
+  for file in charts/virtwright/files/apiservices/*.yaml; do
+    sed "s/port: 443/port: $1/" "$file" | kubectl apply --server-side -f - >/dev/null
+  done
 }
 
 registered() {
