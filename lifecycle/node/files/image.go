@@ -103,7 +103,12 @@ func format(ctx context.Context, file string) (string, error) {
 
 // Complete makes what a domain needs beside the volumes that Prepare has made:
 // overlays, and the folders of sockets, logs and UEFI variables.
+// Sockets of displays are left to libvirt: QEMU makes them itself, as a user who
+// may write to no folder of the agent's.
 func (s *Store) Complete(ctx context.Context, uid types.UID, d *libvirtxml.Domain) error {
+	for i := range d.Devices.Graphics {
+		leaveSockets(&d.Devices.Graphics[i])
+	}
 	for _, file := range filesOf(d) {
 		if err := s.note(uid, file); err != nil {
 			return &Trouble{ReasonNotMade, err}
@@ -143,7 +148,7 @@ func filesOf(d *libvirtxml.Domain) []string {
 	return append(out, socketsOf(d.Devices)...)
 }
 
-// socketsOf are the sockets on which QEMU listens.
+// socketsOf are the sockets that libvirt makes, and hands to QEMU.
 func socketsOf(devices *libvirtxml.DomainDeviceList) []string {
 	var sources []*libvirtxml.DomainChardevSource
 	for i := range devices.Serials {
@@ -161,24 +166,24 @@ func socketsOf(devices *libvirtxml.DomainDeviceList) []string {
 			out = append(out, s.UNIX.Path)
 		}
 	}
-	for i := range devices.Graphics {
-		out = append(out, displayOf(&devices.Graphics[i])...)
-	}
 	return out
 }
 
-// displayOf are the sockets of a display.
-func displayOf(graphics *libvirtxml.DomainGraphic) []string {
-	var out []string
-	if graphics.VNC == nil {
-		return nil
+// leaveSockets takes from a display where its sockets are: libvirt then makes a
+// place for them to which QEMU may write, whoever it runs as.
+func leaveSockets(graphics *libvirtxml.DomainGraphic) {
+	var listeners []libvirtxml.DomainGraphicListener
+	switch {
+	case graphics.VNC != nil:
+		listeners = graphics.VNC.Listeners
+	case graphics.Spice != nil:
+		listeners = graphics.Spice.Listeners
 	}
-	for i := range graphics.VNC.Listeners {
-		if socket := graphics.VNC.Listeners[i].Socket; socket != nil && socket.Socket != "" {
-			out = append(out, socket.Socket)
+	for i := range listeners {
+		if socket := listeners[i].Socket; socket != nil {
+			socket.Socket = ""
 		}
 	}
-	return out
 }
 
 // overlay makes the image that takes what a guest writes to one that must stay
