@@ -49,17 +49,27 @@ func (h *host) interfaces() {
 // networkName is how rules name the network of an interface; empty where it
 // has a claim of its own.
 func (h *host) networkName(name string) string {
-	for i := range h.spec.Networks {
-		n := &h.spec.Networks[i]
-		switch {
-		case n.Name != name:
-		case n.Pod != nil:
-			return podNetwork
-		case n.Multus != nil:
-			return n.Multus.NetworkName
-		}
+	if h.networks == nil {
+		h.networks = networksByName(h.spec)
+	}
+	switch n := h.networks[name]; {
+	case n == nil:
+		return ""
+	case n.Pod != nil:
+		return podNetwork
+	case n.Multus != nil:
+		return n.Multus.NetworkName
 	}
 	return ""
+}
+
+// networksByName are the networks of an instance, of which there may be many.
+func networksByName(spec *kubevirtv1.VirtualMachineInstanceSpec) map[string]*kubevirtv1.Network {
+	out := make(map[string]*kubevirtv1.Network, len(spec.Networks))
+	for i := range spec.Networks {
+		out[spec.Networks[i].Name] = &spec.Networks[i]
+	}
+	return out
 }
 
 // builtinTap is the rule for networks that no rule is for.

@@ -69,7 +69,9 @@ type guest struct {
 	late     []Late
 	// named are the aliases that are given.
 	named map[string]bool
-	errs  field.ErrorList
+	// networks are those of spec by name, once somebody has asked.
+	networks map[string]*kubevirtv1.Network
+	errs     field.ErrorList
 }
 
 // A frontendStep writes one part of what a guest sees.
@@ -153,6 +155,8 @@ type host struct {
 	devices  *libvirtxml.DomainDeviceList
 	// adapters are those of devices by alias, once somebody has asked.
 	adapters map[string]*libvirtxml.DomainInterface
+	// networks are those of spec by name, likewise.
+	networks map[string]*kubevirtv1.Network
 	// emulated says that the guest runs without hardware virtualization.
 	emulated  bool
 	decisions []Decision

@@ -80,7 +80,10 @@ func (g *guest) checkInterface(nic *kubevirtv1.Interface, at *field.Path) {
 	if nic.ACPIIndex < 0 {
 		g.refuse(field.Invalid(at.Child("acpiIndex"), nic.ACPIIndex, "must be at least 1; leave it out where there is none"))
 	}
-	if nic.Name != "" && !slices.ContainsFunc(g.spec.Networks, func(n kubevirtv1.Network) bool { return n.Name == nic.Name }) {
+	if g.networks == nil {
+		g.networks = networksByName(g.spec)
+	}
+	if nic.Name != "" && g.networks[nic.Name] == nil {
 		err := field.NotFound(at.Child("name"), nic.Name)
 		err.Detail = "must be the name of a network"
 		g.refuse(err)
