@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"libvirt.org/go/libvirtxml"
 
 	"github.com/virtwright/virtwright/domain"
@@ -45,13 +46,13 @@ func output(ctx context.Context, program string, args ...string) ([]byte, error)
 // guest may write to is raw, whatever it looks like, or the guest could make
 // it look like an image that lies on a file of the host's.
 func look(file string) (*domain.VolumeFacts, error) {
-	info, err := os.Stat(file)
+	info, err := os.Lstat(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the image: %w", err)
 	}
-	facts := &domain.VolumeFacts{Path: file, Format: "raw", Block: info.Mode()&fs.ModeDevice != 0}
+	facts := &domain.VolumeFacts{Path: file, Format: "raw", Block: info.Mode()&fs.ModeType == fs.ModeDevice}
 	if !facts.Block && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("cannot use %s: it is neither a plain file nor a device", file)
+		return nil, fmt.Errorf("cannot use %s: it is neither a plain file nor a block device", file)
 	}
 	direct := directIO(file)
 	facts.DirectIO = &direct
@@ -65,7 +66,7 @@ func look(file string) (*domain.VolumeFacts, error) {
 
 // directIO says whether what a file lies on can read it past the host's cache.
 func directIO(file string) bool {
-	opened, err := os.OpenFile(file, os.O_RDONLY|syscall.O_DIRECT, 0)
+	opened, err := os.OpenFile(file, os.O_RDONLY|syscall.O_DIRECT|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return false
 	}
@@ -109,6 +110,9 @@ func (s *Store) Complete(ctx context.Context, uid types.UID, d *libvirtxml.Domai
 	for i := range d.Devices.Graphics {
 		leaveSockets(&d.Devices.Graphics[i])
 	}
+	if err := s.boot(d.OS); err != nil {
+		return err
+	}
 	for _, file := range filesOf(d) {
 		if err := s.note(uid, file); err != nil {
 			return &Trouble{ReasonNotMade, err}
@@ -125,6 +129,34 @@ func (s *Store) Complete(ctx context.Context, uid types.UID, d *libvirtxml.Domai
 		if err := overlay(ctx, disk.Source.File.File, disk.BackingStore); err != nil {
 			return &Trouble{ReasonNotMade, fmt.Errorf("cannot make the overlay of disk %s: %w", disk.Target.Dev, err)}
 		}
+	}
+	return nil
+}
+
+// boot finds the kernel and the initial file system, which are an image's too.
+func (s *Store) boot(from *libvirtxml.DomainOS) error {
+	if from == nil {
+		return nil
+	}
+	at := field.NewPath("spec", "domain", "firmware", "kernelBoot", "container")
+	for name, path := range map[string]*string{"kernelPath": &from.Kernel, "initrdPath": &from.Initrd} {
+		if *path == "" {
+			continue
+		}
+		root, folder := s.Images, ""
+		if rel, err := filepath.Rel(root, filepath.Dir(*path)); root != "" && err == nil && filepath.IsLocal(rel) {
+			folder = rel
+		} else { // profiles say where it is
+			root = filepath.Dir(*path)
+		}
+		file, err := inside(root, folder, filepath.Base(*path), false)
+		if m, is := errors.AsType[*misplaced](err); is {
+			return &Trouble{ReasonRefused, field.Invalid(at.Child(name), *path, m.Error())}
+		}
+		if err != nil {
+			return &Trouble{ReasonNoImage, fmt.Errorf("%s: %w", at.Child(name), err)}
+		}
+		*path = file
 	}
 	return nil
 }

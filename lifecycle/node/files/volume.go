@@ -82,15 +82,28 @@ func (v *volume) claim(context.Context) (*domain.VolumeFacts, error) {
 	if v.store.Volumes == "" {
 		return nil, v.refuse(field.Forbidden(at, "this agent has no folder of volumes (--volumes-dir)"))
 	}
-	file := filepath.Join(v.store.Volumes, filepath.Base(v.vmi.Namespace), filepath.Base(name), "disk.img")
-	found, err := look(file)
+	folder := filepath.Join(domain.FileName(v.vmi.Namespace), domain.FileName(name))
+	file, err := inside(v.store.Volumes, folder, "disk.img", true)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, v.lacks(ReasonNoClaim, at, name, fmt.Sprintf("the node has no image of it: %s is not there", file))
+		return nil, v.lacks(ReasonNoClaim, at, name, fmt.Sprintf("the node has no image of it: %s is not there", filepath.Join(v.store.Volumes, folder, "disk.img")))
 	}
+	if err != nil {
+		return nil, v.unfit(err, at, name, ReasonNotMade)
+	}
+	found, err := look(file)
 	if err != nil {
 		return nil, &Trouble{ReasonNotMade, fmt.Errorf("%s: %w", at, err)}
 	}
 	return found, nil
+}
+
+// unfit is a trouble about a file of the host's: that it may not be had, where
+// that is so, or why else it cannot.
+func (v *volume) unfit(err error, at *field.Path, value any, reason string) error {
+	if m, is := errors.AsType[*misplaced](err); is {
+		return v.refuse(field.Invalid(at, value, m.Error()))
+	}
+	return &Trouble{reason, fmt.Errorf("%s: %w", at, err)}
 }
 
 // ImageFolder is the folder with what a container image brings, named as stage
@@ -105,13 +118,15 @@ func (v *volume) containerDisk(ctx context.Context) (*domain.VolumeFacts, error)
 	if v.store.Images == "" {
 		return nil, v.refuse(field.Forbidden(at, "this agent has no folder of images (--images-dir)"))
 	}
-	folder := v.store.ImageFolder(v.ContainerDisk.Image)
 	for _, name := range []string{"disk.qcow2", "disk.img"} {
-		file := filepath.Join(folder, name)
-		found, err := look(file)
+		file, err := inside(v.store.Images, domain.FileName(v.ContainerDisk.Image), name, false)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
+		if err != nil {
+			return nil, v.unfit(err, at, v.ContainerDisk.Image, ReasonNoImage)
+		}
+		found, err := look(file)
 		if err == nil {
 			found.Format, err = format(ctx, file)
 		}
@@ -120,7 +135,7 @@ func (v *volume) containerDisk(ctx context.Context) (*domain.VolumeFacts, error)
 		}
 		return found, nil
 	}
-	return nil, v.lacks(ReasonNoImage, at, v.ContainerDisk.Image, fmt.Sprintf("the node does not have it: there is neither disk.qcow2 nor disk.img in %s", folder))
+	return nil, v.lacks(ReasonNoImage, at, v.ContainerDisk.Image, fmt.Sprintf("the node does not have it: there is neither disk.qcow2 nor disk.img in %s", v.store.ImageFolder(v.ContainerDisk.Image)))
 }
 
 // emptyDisk makes an image that nothing is on, once.
