@@ -40,9 +40,6 @@ func makeISO(ctx context.Context, image, label string, files map[string][]byte) 
 		}
 	}
 	return replace(image, func(unfinished string) error {
-		if err := run(ctx, program, "-quiet", "-o", unfinished, "-V", label, "-J", "-R", tree); err != nil {
-			return err
-		}
-		return os.Chmod(unfinished, 0o600)
+		return run(ctx, program, "-quiet", "-o", unfinished, "-V", label, "-J", "-R", tree)
 	})
 }

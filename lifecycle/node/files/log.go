@@ -57,7 +57,7 @@ func bound(file string) error {
 		return err
 	}
 	err = replace(file+oldLog, func(unfinished string) error {
-		kept, err := os.OpenFile(unfinished, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		kept, err := os.OpenFile(unfinished, os.O_WRONLY, 0)
 		if err != nil {
 			return err
 		}

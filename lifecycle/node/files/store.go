@@ -238,10 +238,15 @@ func isUID(name string) bool {
 }
 
 // replace has a file made under another name, and moves it to its place when
-// it is whole.
+// it is whole. It is there before it is written, and nobody else may read it.
 func replace(path string, create func(unfinished string) error) error {
 	unfinished := path + ".unfinished"
 	_ = os.Remove(unfinished) // of who was interrupted
+	empty, err := os.OpenFile(unfinished, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot make %s: %w", filepath.Base(path), err)
+	}
+	empty.Close()
 	if err := create(unfinished); err != nil {
 		_ = os.Remove(unfinished)
 		return err
