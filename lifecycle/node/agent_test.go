@@ -355,4 +355,8 @@ func (l *lab) race() {
 			return unless(vmi.Status.NodeName == want && synchronizedOf(vmi).reason == ReasonUnsupported, "%+v", vmi.Status)
 		})
 	}
+	// The agent of b has found a's guest on its host, and looked at it.
+	if vmi, guest := l.get("web"), l.guest("web"); vmi.Status.Phase != kubevirtv1.Running || guest == nil || guest.State != libvirtd.Running {
+		l.Errorf("the guest of another node is %+v, of %+v", guest, vmi.Status)
+	}
 }

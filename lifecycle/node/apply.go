@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	kubevirtv1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/node/libvirtd"
@@ -28,12 +29,35 @@ func (c *Controller) act(ctx context.Context, s *sight, d Decision) error {
 	case Power:
 		err = c.power(ctx, s)
 	case Refuse:
-		err = &Trouble{ReasonNameTaken, fmt.Errorf("the node has a domain %s that no agent has made; rename or undefine it", s.guest.Name)}
+		err = s.refused()
+	case Warn:
+		c.warn(ctx, s)
 	}
 	if err == nil {
 		c.announce(s, d)
 	}
 	return err
+}
+
+// refused says why a domain that is not ours is not touched.
+func (s *sight) refused() error {
+	why := fmt.Errorf("the node has a domain %s that no agent has made; rename or undefine it", s.guest.Name)
+	if by := recordOf(&s.guest.XML).Node; by != "" {
+		why = fmt.Errorf("the node has a domain %s that the agent of node %s has made, and this is another; undefine it where that is right", s.guest.Name, by)
+	}
+	return &Trouble{ReasonNameTaken, why}
+}
+
+// warn says that there is something on this host of an instance that others
+// have: this agent has a wrong name, or shares libvirt or folders with another.
+// It is not to be ended: the guest may be the one that runs.
+func (c *Controller) warn(ctx context.Context, s *sight) {
+	if !c.memory.warn(s.key, c.now()) {
+		return
+	}
+	ctrl.LoggerFrom(ctx).Info("Left alone what is here of an instance of another node; is --node-name right?",
+		"node", c.Node, "theirs", s.vmi.Status.NodeName, "domain", s.Domain, "files", s.Files)
+	c.announceStray(s.vmi, c.Node)
 }
 
 // takeDown ends or forgets a domain. One of another instance than the one that

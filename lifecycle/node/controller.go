@@ -7,8 +7,9 @@
 // of libvirt and of API servers only say where to look. So it does not matter
 // when the agent, libvirtd or QEMU was killed: what is found is what counts.
 //
-// A domain is the agent's if its metadata name an instance; others are never
-// touched. It is made once for an instance, and keeps in its metadata what was
+// A domain is the agent's if its metadata name an instance and this node; others
+// are never touched, nor is anything of an instance that another node has
+// claimed. It is made once for an instance, and keeps in its metadata what was
 // decided about it (Record). A VirtualMachineInstance is one run of a guest:
 // one that has ended never runs again, and its finalizer holds it until its
 // domain and its files are gone.
@@ -196,7 +197,7 @@ func (c *Controller) keep(ctx context.Context, key types.NamespacedName, vmi *ku
 		case Release:
 			c.memory.forgetUID(s.vmi.UID)
 			return 0, c.sweep(ctx, key, nil)
-		case Nothing, Ask:
+		case Nothing, Ask, Warn:
 			if d.Phase == "" || d.Do == Ask {
 				return d.After, c.sweep(ctx, key, vmi)
 			}

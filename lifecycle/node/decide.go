@@ -30,7 +30,12 @@ const (
 	Own Owned = "Own"
 	// Older is one of an instance that had the name before.
 	Older Owned = "Older"
-	// Foreign is one that no agent has made. It is never touched.
+	// Elsewhere is the domain of this very instance, and the agent of a node of
+	// another name has made it. It is never touched: nodes that share a host, or
+	// an agent that was given a wrong name, must not end each other's guests.
+	Elsewhere Owned = "Elsewhere"
+	// Foreign is one that no agent has made, or one that the agent of another
+	// node has made of another instance. It is never touched.
 	Foreign Owned = "Foreign"
 )
 
@@ -95,6 +100,8 @@ const (
 	Power Action = "Power"
 	// Refuse leaves things as they are: the name is taken.
 	Refuse Action = "Refuse"
+	// Warn says that there is something here of an instance that others have.
+	Warn Action = "Warn"
 )
 
 // Reasons why an instance ended, as status.reason and the condition Ready have
@@ -133,8 +140,10 @@ func Decide(s Situation) Decision {
 	switch {
 	case s.Domain == Older:
 		return s.takeDown()
-	case !s.Exists, s.Claim == Others:
+	case !s.Exists:
 		return s.vanish()
+	case s.Claim == Others:
+		return s.warn()
 	case s.Claim == Nobodys:
 		return s.unclaimed()
 	case s.Deleting:
@@ -157,7 +166,15 @@ func (s *Situation) takeDown() Decision {
 	return Decision{Do: Undefine}
 }
 
-// vanish leaves nothing of an instance that is not ours, or not any more.
+// warn leaves what others have as it is, and says so where some of it is here.
+func (s *Situation) warn() Decision {
+	if s.Domain == Own || s.Domain == Elsewhere || s.Files {
+		return Decision{Do: Warn}
+	}
+	return Decision{}
+}
+
+// vanish leaves nothing of an instance that is gone, or that ends unclaimed.
 func (s *Situation) vanish() Decision {
 	switch {
 	case s.Domain == Own:
@@ -184,6 +201,8 @@ func (s *Situation) unclaimed() Decision {
 // grace, and is then ended by force.
 func (s *Situation) end() Decision {
 	switch {
+	case s.Domain == Elsewhere:
+		return Decision{Do: Refuse}
 	case s.Domain == Own && !s.State.Active():
 		d := s.outcome()
 		d.Do = Undefine
@@ -227,7 +246,7 @@ func (s *Situation) rest() Decision {
 // run has the guest run, and follows it.
 func (s *Situation) run() Decision {
 	switch {
-	case s.Domain == Foreign:
+	case s.Domain == Foreign, s.Domain == Elsewhere:
 		return Decision{Do: Refuse}
 	case s.Domain == Own && s.State.Active() && s.State != libvirtd.Panicked:
 		return s.follow()

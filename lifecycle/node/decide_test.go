@@ -16,7 +16,7 @@ var (
 	phases = []kubevirtv1.VirtualMachineInstancePhase{
 		kubevirtv1.VmPhaseUnset, kubevirtv1.Pending, kubevirtv1.Scheduling, kubevirtv1.Scheduled, kubevirtv1.Running, kubevirtv1.Succeeded, kubevirtv1.Failed, kubevirtv1.Unknown,
 	}
-	owners = []Owned{None, Own, Older, Foreign}
+	owners = []Owned{None, Own, Older, Elsewhere, Foreign}
 	states = []libvirtd.State{
 		libvirtd.Off, libvirtd.Running, libvirtd.Paused, libvirtd.Panicked, libvirtd.Shutdown, libvirtd.Destroyed, libvirtd.Crashed, libvirtd.NotStarted,
 	}
@@ -72,8 +72,12 @@ func violated(s Situation, d Decision) string {
 	ours := s.Exists && s.Claim == Ours
 	ends := d.Do == Destroy || d.Do == Undefine
 	switch {
-	case d.Do != Nothing && d.Do != Claim && d.Do != Clean && d.Do != Release && d.Do != Start && d.Do != Refuse && (s.Domain == None || s.Domain == Foreign):
+	case d.Do != Nothing && d.Do != Claim && d.Do != Clean && d.Do != Release && d.Do != Start && d.Do != Refuse && d.Do != Warn && (s.Domain == None || s.Domain == Elsewhere || s.Domain == Foreign):
 		return "touches a domain that is not there, or somebody else's"
+	case s.Exists && s.Claim == Others && d.Do != Nothing && d.Do != Warn && (s.Domain != Older || !ends):
+		return "touches something of an instance that others have"
+	case d.Do == Release && s.Domain == Elsewhere:
+		return "lets go of an instance whose guest may run"
 	case d.Do == Start && (!ours || s.Deleting || final || s.Phase == kubevirtv1.Running):
 		return "starts what shall not run, or has run"
 	case d.Do == Start && s.Domain != None && (s.Domain != Own || s.State.Active()):
@@ -147,7 +151,7 @@ func TestArrives(t *testing.T) {
 		s, exists := begin, true
 		for range steps {
 			d := Decide(s)
-			if d.Do == Nothing && d.Phase == "" && d.After == 0 || d.Do == Refuse {
+			if d.Do == Nothing && d.Phase == "" && d.After == 0 || d.Do == Refuse || d.Do == Warn {
 				break
 			}
 			if s, exists = act(s, d); !exists {
@@ -168,10 +172,12 @@ func unfinished(s Situation, exists bool) string {
 		return ""
 	case s.Domain == Older:
 		return "an older domain is left"
-	case !s.Exists || s.Claim == Others:
+	case s.Exists && s.Claim == Others:
+	case !s.Exists:
 		if s.Domain == Own || s.Files {
 			return "something is left of what is not ours"
 		}
+	case s.Domain == Elsewhere:
 	case ours && s.Deleting && (s.Held || s.Files || s.Domain == Own):
 		return "an instance that goes is held"
 	case ours && !s.Deleting && final && s.Domain == Own:
@@ -229,7 +235,11 @@ func TestDecide(t *testing.T) {
 		"ended":                    {"its files are kept", with(func(s *Situation) { s.Phase, s.Domain = kubevirtv1.Failed, None }), "nothing"},
 		"ended, kept panicked":     {"", with(func(s *Situation) { s.Phase, s.State = kubevirtv1.Failed, libvirtd.Panicked }), "Destroy"},
 		"gone":                     {"while the agent was away", Situation{Domain: Older, State: libvirtd.Running}, "Destroy"},
-		"another node's, and here": {"the API is right", with(func(s *Situation) { s.Claim = Others }), "Destroy"},
+		"another node's, and here": {"this agent may have a wrong name", with(func(s *Situation) { s.Claim = Others }), "Warn"},
+		"another node's, files":    {"or share a folder", Situation{Exists: true, Claim: Others, Phase: kubevirtv1.Failed, Deleting: true, Domain: None, Files: true}, "Warn"},
+		"another node's, an older": {"that one was ours", Situation{Exists: true, Claim: Others, Phase: kubevirtv1.Running, Domain: Older, State: libvirtd.Running}, "Destroy"},
+		"another agent's domain":   {"", Situation{Exists: true, Claim: Ours, Phase: kubevirtv1.Scheduled, Domain: Elsewhere, State: libvirtd.Running}, "Refuse"},
+		"deleted, another agent's": {"its guest may run", with(func(s *Situation) { s.Deleting, s.Domain = true, Elsewhere }), "Refuse"},
 		"another node's":           {"", Situation{Exists: true, Claim: Others, Phase: kubevirtv1.Running, Domain: None}, "nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,6 +29,13 @@ func (c *Controller) announce(s *sight, d Decision) {
 	c.Events.Eventf(s.vmi, nil, a.kind, a.reason, a.action, "%s", a.note)
 }
 
+// announceStray tells that there is something of an instance on a node that
+// has not claimed it.
+func (c *Controller) announceStray(vmi *kubevirtv1.VirtualMachineInstance, node string) {
+	c.Events.Eventf(vmi, nil, corev1.EventTypeWarning, "FoundElsewhere", "Warn",
+		"The agent of node %s has found a domain or files of this instance, which node %s has claimed, and has left them alone", node, vmi.Status.NodeName)
+}
+
 // announceTrouble tells what went wrong.
 func (c *Controller) announceTrouble(vmi *kubevirtv1.VirtualMachineInstance, trouble *Trouble) {
 	c.Events.Eventf(vmi, nil, corev1.EventTypeWarning, trouble.Reason, "Synchronize", "%s", machine.Note(trouble.Error()))

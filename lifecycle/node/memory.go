@@ -25,6 +25,8 @@ type memory struct {
 	// failed is how often in a row something went wrong, and until when it is
 	// left alone.
 	failed map[types.NamespacedName]failure
+	// warned is when it was said of a name that others have it.
+	warned map[types.NamespacedName]time.Time
 	// left are instances of which there are files.
 	left map[types.NamespacedName][]types.UID
 }
@@ -64,6 +66,17 @@ func (m *memory) asked(uid types.UID, now time.Time) bool {
 	defer m.mu.Unlock()
 	at, ok := m.told[uid]
 	return ok && now.Sub(at) < again
+}
+
+// warn says whether it is time to say, once more, that others have a name.
+func (m *memory) warn(key types.NamespacedName, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at, ok := m.warned[key]; ok && now.Sub(at) < latest {
+		return false
+	}
+	put(&m.warned, key, now)
+	return true
 }
 
 // When what went wrong is tried again: each time later.
@@ -113,6 +126,7 @@ func (m *memory) forget(key types.NamespacedName) {
 	defer m.mu.Unlock()
 	delete(m.wrote, key)
 	delete(m.failed, key)
+	delete(m.warned, key)
 	delete(m.left, key)
 }
 

@@ -89,7 +89,7 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName, vmi 
 		return s, &Trouble{Reason: ReasonNoLibvirt, Err: err}
 	}
 	if s.guest != nil {
-		s.sortDomain()
+		s.sortDomain(c.Node)
 	}
 	if vmi != nil {
 		s.readPower()
@@ -121,20 +121,28 @@ func (c *Controller) observeInstance(ctx context.Context, s *sight) (err error) 
 	return err
 }
 
-// sortDomain says whose the domain is.
-func (s *sight) sortDomain() {
+// sortDomain says whose the domain is, to the agent of a node.
+func (s *sight) sortDomain(node string) {
 	owner, known := domain.OwnerOf(&s.guest.XML)
+	record := recordOf(&s.guest.XML)
+	this := s.vmi != nil && owner.UID == s.vmi.UID
+	strange := record.Node != "" && record.Node != node
 	s.State = s.guest.State
 	switch {
 	case !known || owner.UID == "" || owner.Namespace != s.key.Namespace || owner.Name != s.key.Name:
 		s.Domain = Foreign // or drawn by hand, of a file
 		return
-	case s.vmi != nil && owner.UID == s.vmi.UID:
+	case strange && this:
+		s.Domain = Elsewhere
+	case strange:
+		s.Domain = Foreign
+		return
+	case this:
 		s.Domain = Own
 	default:
 		s.Domain = Older
 	}
-	s.owner, s.record = owner, recordOf(&s.guest.XML)
+	s.owner, s.record = owner, record
 	s.Released = s.record.Released
 }
 

@@ -24,6 +24,9 @@ const (
 // A Record is what the agent notes in a domain's metadata, so that it knows it
 // again when it comes back: the domain outlives the agent.
 type Record struct {
+	// Node is the name of the node whose agent has made the domain. No other
+	// agent touches it; one without a name is anybody's who finds it.
+	Node string `json:"node,omitempty"`
 	// Spec is the hash of the spec that the domain was made of.
 	Spec string `json:"spec"`
 	// Frontend and Backend are the profiles that had a part, strongest first.
