@@ -150,7 +150,8 @@ func (s *Store) noted(uid types.UID) ([]string, error) {
 	return made, nil
 }
 
-// Remove removes everything that was made for an instance.
+// Remove removes everything that was made for an instance, but what another
+// has made its own since, and no folders but the agent's.
 func (s *Store) Remove(uid types.UID) error {
 	if uid == "" {
 		return nil
@@ -159,17 +160,56 @@ func (s *Store) Remove(uid types.UID) error {
 	if err != nil {
 		made = nil // a note that cannot be read must not hold up the rest
 	}
+	theirs, known := s.theirs(uid)
 	for _, path := range made {
-		_ = os.Remove(path + oldLog) // where it was a log that grew
+		if !known || slices.Contains(theirs, path) {
+			continue
+		}
+		if !slices.Contains(theirs, path+oldLog) {
+			_ = os.Remove(path + oldLog) // where it was a log that grew
+		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("cannot remove what was made: %w", err)
 		}
-		_ = os.Remove(filepath.Dir(path)) // if that was all there was in it
+		if s.emptied(filepath.Dir(path), theirs) {
+			_ = os.Remove(filepath.Dir(path)) // if that was all there was in it
+		}
 	}
 	if err := os.RemoveAll(s.Dir(uid)); err != nil {
 		return fmt.Errorf("cannot remove the folder of the instance: %w", err)
 	}
 	return nil
+}
+
+// theirs are the files elsewhere that all other instances have, by their notes:
+// by rules that go by names, an instance has the files of an older one of its
+// name. Where one cannot be read nothing is known, and everything is kept.
+func (s *Store) theirs(uid types.UID) (paths []string, known bool) {
+	uids, err := s.All()
+	if err != nil {
+		return nil, false
+	}
+	for _, other := range uids {
+		if s.Dir(other) == s.Dir(uid) {
+			continue
+		}
+		noted, err := s.noted(other)
+		if err != nil {
+			return nil, false
+		}
+		paths = append(paths, noted...)
+	}
+	return paths, true
+}
+
+// emptied says whether a folder may go once nothing is in it: it is below the
+// agent's, no instance's own, and nobody else is about to write there.
+func (s *Store) emptied(folder string, theirs []string) bool {
+	rel, err := filepath.Rel(s.State, folder)
+	if err != nil || rel == "." || !filepath.IsLocal(rel) || isUID(rel) {
+		return false
+	}
+	return !slices.ContainsFunc(theirs, func(path string) bool { return filepath.Dir(path) == folder })
 }
 
 // name is where it is written whose the folder of a UID is.
