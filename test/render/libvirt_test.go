@@ -173,31 +173,41 @@ var unemulated = map[string]string{
 // since the machines of tests have none.
 func TestDefine(t *testing.T) {
 	d := hypervisor.Start(t)
-	for _, doc := range slices.Concat(goldenDomains(t), corpusDomains(t)) {
-		if !strings.Contains(doc.text, `arch="x86_64"`) {
-			continue
-		}
-		old, _ := ofOld(doc.text)
-		emulated := strings.Replace(old, `<domain type="kvm"`, `<domain type="qemu"`, 1)
+	documents := slices.DeleteFunc(slices.Concat(goldenDomains(t), corpusDomains(t)), func(doc document) bool {
+		return !strings.Contains(doc.text, `arch="x86_64"`)
+	})
+	t.Run("drivers", func(t *testing.T) { // which are asked at the same time
 		for driver, uri := range map[string]string{"test": d.TestURI, "qemu": d.URI} {
-			text := emulated
-			if driver == "test" {
-				text = strings.Replace(emulated, `<domain type="qemu"`, `<domain type="test"`, 1)
-			}
-			err := d.DefineValidated(uri, text)
-			why, exempt := unemulated[driver+"/"+doc.name]
-			switch {
-			case err != nil && !exempt:
-				t.Errorf("%s: the %s driver refuses it: %v", doc.name, driver, err)
-			case err == nil && exempt:
-				t.Errorf("%s is said to be refused by the %s driver (%s), which accepts it: take it out of the list", doc.name, driver, why)
-			case exempt && !strings.Contains(err.Error(), why):
-				t.Errorf("%s is to be refused by the %s driver for %q: %v", doc.name, driver, why, err)
-			}
-			if err == nil && driver == "qemu" {
-				undefine(t, d, text)
-			}
+			t.Run(driver, func(t *testing.T) {
+				t.Parallel()
+				for _, doc := range documents {
+					define(t, d, driver, uri, doc)
+				}
+			})
 		}
+	})
+}
+
+// define lets a driver judge a domain.
+func define(t *testing.T, d *hypervisor.Daemon, driver, uri string, doc document) {
+	t.Helper()
+	old, _ := ofOld(doc.text)
+	text := strings.Replace(old, `<domain type="kvm"`, `<domain type="qemu"`, 1)
+	if driver == "test" {
+		text = strings.Replace(text, `<domain type="qemu"`, `<domain type="test"`, 1)
+	}
+	err := d.DefineValidated(uri, text)
+	why, exempt := unemulated[driver+"/"+doc.name]
+	switch {
+	case err != nil && !exempt:
+		t.Errorf("%s: the %s driver refuses it: %v", doc.name, driver, err)
+	case err == nil && exempt:
+		t.Errorf("%s is said to be refused by the %s driver (%s), which accepts it: take it out of the list", doc.name, driver, why)
+	case exempt && !strings.Contains(err.Error(), why):
+		t.Errorf("%s is to be refused by the %s driver for %q: %v", doc.name, driver, why, err)
+	}
+	if err == nil && driver == "qemu" {
+		undefine(t, d, text)
 	}
 }
 
@@ -269,6 +279,7 @@ func TestStart(t *testing.T) {
 		file = strings.Replace(file, ".kubevirt.xml", ".yaml", 1)
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			text := rendered(t, file, "-f", "../../examples/presets", "-f", "../../examples/namespaces.yaml", "-f", profiles, "--facts", facts)
 			if strings.Contains(text, "<hostdev") {
 				t.Skip("it has a device of a host")
