@@ -106,7 +106,7 @@ func Folders(store *files.Store) v1alpha1.BackendSettings {
 	return v1alpha1.BackendSettings{Paths: &v1alpha1.Paths{
 		Sockets: store.State + "/{uid}", NVRAM: own + "nvram.fd",
 		HostDisk: "{path}", Claim: store.Volumes + "/{namespace}/{claim}/disk.img", BlockClaim: store.Volumes + "/{namespace}/{claim}/disk.img",
-		ContainerDisk: store.Images + "/{image}/disk.qcow2", Overlay: own + "{volume}.overlay.qcow2",
-		EmptyDisk: own + "{volume}.qcow2", CloudInit: own + "{volume}.iso", Data: own + "{volume}.iso",
+		ContainerDisk: store.Images + "/{image}/disk.qcow2", Overlay: own + files.FolderOverlays + "/{volume}.qcow2",
+		EmptyDisk: own + files.FolderDisks + "/{volume}.qcow2", CloudInit: own + files.FolderData + "/{volume}.iso", Data: own + files.FolderData + "/{volume}.iso",
 	}}
 }

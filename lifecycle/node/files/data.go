@@ -27,7 +27,10 @@ const (
 
 // image makes an ISO image of files and says what it is.
 func (v *volume) image(ctx context.Context, at *field.Path, label string, files map[string][]byte) (*domain.VolumeFacts, error) {
-	file := v.path(".iso")
+	file, err := v.path(FolderData, ".iso")
+	if err != nil {
+		return nil, err
+	}
 	if err := makeISO(ctx, file, label, files); err != nil {
 		return nil, &Trouble{ReasonNotMade, fmt.Errorf("%s: %w", at, err)}
 	}

@@ -67,8 +67,8 @@ type Store struct {
 	State string
 	// Volumes has NAMESPACE/CLAIM/disk.img of each claim.
 	Volumes string
-	// Images has IMAGE/disk.qcow2 or disk.img of each container disk, with _ for
-	// the slashes, colons and at signs of its name.
+	// Images has IMAGE/disk.qcow2 or disk.img of each container disk, with %2F for
+	// the slashes of its name: see domain.FileName.
 	Images string
 	// HostDisks are the folders below which hostDisks may be; none where empty.
 	HostDisks []string

@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -145,7 +146,7 @@ func TestDisks(t *testing.T) {
 		"data volume":       {"dataVolume: {name: mine}", "v/ns/mine/disk.img", "raw"},
 		"ephemeral":         {"ephemeral: {persistentVolumeClaim: {claimName: mine}}", "v/ns/mine/disk.img", "raw"},
 		"container disk":    {"containerDisk: {image: 'a.example/b:1'}", "i/a.example%2Fb:1/disk.img", "raw"},
-		"empty disk":        {"emptyDisk: {capacity: 1Mi}", "n/" + uid + "/data.qcow2", "qcow2"},
+		"empty disk":        {"emptyDisk: {capacity: 1Mi}", "n/" + uid + "/disks/data.qcow2", "qcow2"},
 		"host disk":         {"hostDisk: {path: " + dir + "/h/disk.img, type: Disk}", "h/disk.img", "raw"},
 		"host disk, is new": {"hostDisk: {path: " + dir + "/h/new.img, type: DiskOrCreate, capacity: 1Mi}", "h/new.img", "raw"},
 	} {
@@ -206,7 +207,11 @@ func TestRefusals(t *testing.T) {
 			if !errors.As(err, &trouble) || trouble.Reason != row.reason || !strings.Contains(err.Error(), row.want) {
 				t.Errorf("got %v, want %s with %q", err, row.reason, row.want)
 			}
-			left, _ := filepath.Glob(filepath.Join(s.Dir(uid), "*"))
+			var left []string
+			_ = filepath.WalkDir(s.Dir(uid), func(path string, _ fs.DirEntry, _ error) error {
+				left = append(left, path)
+				return nil
+			})
 			if slices.ContainsFunc(left, func(f string) bool { return strings.Contains(f, "unfinished") }) {
 				t.Errorf("half-made: %v", left)
 			}
@@ -220,7 +225,7 @@ func TestAgain(t *testing.T) {
 	vmi := instance(t, "emptyDisk: {capacity: 1Mi}")
 	d := &libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{
 		Disks: []libvirtxml.DomainDisk{{
-			Source: file(s.Dir(uid) + "/overlay.qcow2"), Target: &libvirtxml.DomainDiskTarget{Dev: "vda"},
+			Source: file(s.Dir(uid) + "/overlays/data.qcow2"), Target: &libvirtxml.DomainDiskTarget{Dev: "vda"},
 			BackingStore: &libvirtxml.DomainDiskBackingStore{Format: &libvirtxml.DomainDiskFormat{Type: "raw"}, Source: file(s.Volumes + "/ns/mine/disk.img")},
 		}},
 		Serials: []libvirtxml.DomainSerial{{
@@ -236,7 +241,7 @@ func TestAgain(t *testing.T) {
 		if err := s.Complete(t.Context(), uid, d); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"data.qcow2", "overlay.qcow2"} {
+		for _, name := range []string{"disks/data.qcow2", "overlays/data.qcow2"} {
 			content, err := os.ReadFile(filepath.Join(s.Dir(uid), name))
 			if err != nil {
 				t.Fatal(err)
@@ -285,5 +290,31 @@ func TestNameless(t *testing.T) {
 	old := time.Now().Add(-2 * nameless)
 	if err := errors.Join(os.Chtimes(s.Dir(uid), old, old), s.RemoveNameless(uid)); err != nil || s.Made(uid) {
 		t.Errorf("not removed: %v", err)
+	}
+}
+
+// Whatever volumes are called, no two are one file.
+func TestVolumeNames(t *testing.T) {
+	s := newStore(t, nil)
+	vmi := instance(t, "emptyDisk: {capacity: 1Mi}")
+	vmi.Spec.Volumes = nil
+	for _, name := range []string{"x", "a/x", "x.overlay", "x.qcow2", "..", "x.qcow2.unfinished"} {
+		v := instance(t, "emptyDisk: {capacity: 1Mi}").Spec.Volumes[0]
+		v.Name = name
+		vmi.Spec.Volumes = append(vmi.Spec.Volumes, v)
+	}
+	facts, err := s.Prepare(t.Context(), vmi)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := map[string]bool{}
+	for _, f := range facts {
+		paths[f.Path] = true
+		if dir := filepath.Dir(f.Path); dir != filepath.Join(s.Dir(uid), FolderDisks) {
+			t.Errorf("%s is in another folder", f.Path)
+		}
+	}
+	if len(paths) != len(vmi.Spec.Volumes) {
+		t.Errorf("%d volumes are %d files", len(vmi.Spec.Volumes), len(paths))
 	}
 }

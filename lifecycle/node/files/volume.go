@@ -63,9 +63,24 @@ func (v *volume) lacks(reason string, at *field.Path, value any, what string) er
 	return &Trouble{reason, field.Invalid(at, value, what)}
 }
 
-// path is where something is made of the volume.
-func (v *volume) path(ending string) string {
-	return filepath.Join(v.store.Dir(v.vmi.UID), filepath.Base(v.Name)+ending)
+// Folders of an instance's folder. No two kinds of files are in one, so that
+// what volumes are called does not matter.
+const (
+	// FolderDisks has empty disks, VOLUME.qcow2.
+	FolderDisks = "disks"
+	// FolderOverlays has what lies on images, VOLUME.qcow2.
+	FolderOverlays = "overlays"
+	// FolderData has images of files, VOLUME.iso.
+	FolderData = "data"
+)
+
+// path is where something is made of the volume, in a folder that is there.
+func (v *volume) path(folder, ending string) (string, error) {
+	folder = filepath.Join(v.store.Dir(v.vmi.UID), folder)
+	if err := os.MkdirAll(folder, folderMode); err != nil {
+		return "", &Trouble{ReasonNotMade, fmt.Errorf("%s: cannot make its folder: %w", v.at, err)}
+	}
+	return filepath.Join(folder, domain.FileName(v.Name)+ending), nil
 }
 
 // claim finds the image of a claim, which nobody makes here.
@@ -140,7 +155,10 @@ func (v *volume) containerDisk(ctx context.Context) (*domain.VolumeFacts, error)
 
 // emptyDisk makes an image that nothing is on, once.
 func (v *volume) emptyDisk(ctx context.Context) (*domain.VolumeFacts, error) {
-	file := v.path(".qcow2")
+	file, err := v.path(FolderDisks, ".qcow2")
+	if err != nil {
+		return nil, err
+	}
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
 		size := v.EmptyDisk.Capacity.Value()
 		if size <= 0 {
