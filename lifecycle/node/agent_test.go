@@ -269,6 +269,7 @@ func TestAgent(t *testing.T) {
 		l.is("held", kubevirtv1.Running, "")
 		stop()
 		l.define("lost", "0b0c7f0e-3f0c-4a0e-9d63-8b0e7f4f9f5b") // its instance is gone for good
+		l.begun("begun")
 		l.delete("held")
 		time.Sleep(300 * time.Millisecond)
 		if vmi := l.get("held"); vmi == nil || l.guest("held") == nil {
@@ -276,6 +277,7 @@ func TestAgent(t *testing.T) {
 		}
 		later.agent("a")
 		l.gone("held")
+		l.is("begun", kubevirtv1.Failed, ReasonLost)
 		l.until("the lost one is gone", func() error { return unless(l.guest("lost") == nil, "it is there") })
 		if l.get("web") == nil || l.guest("web") == nil {
 			l.Error("the one that nobody deleted is gone")
@@ -326,13 +328,34 @@ func (l *lab) foreign() {
 	l.must(l.hosts.Undefine(l.Context(), mine))
 }
 
+// begun makes a claimed instance, and its domain as it is when an agent was
+// killed after it had started it, the guest ended, and libvirtd was restarted.
+func (l *lab) begun(name string) {
+	l.Helper()
+	vmi := l.create(name, func(vmi *kubevirtv1.VirtualMachineInstance) {
+		vmi.Finalizers = []string{v1alpha1.FinalizerNode}
+		vmi.Status.NodeName, vmi.Status.Phase = "a", kubevirtv1.Scheduled
+	})
+	d, err := l.hosts.Define(l.Context(), l.drawn(name, string(vmi.UID)))
+	l.must(err)
+	l.must((&Controller{Node: "a", Libvirt: l.hosts}).begin(l.Context(), d))
+	if record := recordOf(&l.guest(name).XML); !record.Started || record.Node != "a" {
+		l.Errorf("the domain's record is %+v", record)
+	}
+}
+
+// drawn is a domain as an agent has it.
+func (l *lab) drawn(name, uid string) string {
+	return fmt.Sprintf(`<domain type="qemu"><name>%s</name><memory>32768</memory><os><type arch="x86_64">hvm</type></os>
+<metadata><instance xmlns=%q><namespace>%s</namespace><name>%s</name><uid>%s</uid></instance></metadata></domain>`,
+		domain.Name(l.ns, name), domain.MetadataNamespace, l.ns, name, uid)
+}
+
 // define makes and starts a domain as an agent has it, of an instance that
 // there is not.
 func (l *lab) define(name, uid string) {
 	l.Helper()
-	d, err := l.hosts.Define(l.Context(), fmt.Sprintf(`<domain type="qemu"><name>%s</name><memory>32768</memory><os><type arch="x86_64">hvm</type></os>
-<metadata><instance xmlns=%q><namespace>%s</namespace><name>%s</name><uid>%s</uid></instance></metadata></domain>`,
-		domain.Name(l.ns, name), domain.MetadataNamespace, l.ns, name, uid))
+	d, err := l.hosts.Define(l.Context(), l.drawn(name, uid))
 	l.must(err)
 	l.must(l.hosts.Create(l.Context(), d, false))
 }

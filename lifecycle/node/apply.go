@@ -2,12 +2,14 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/lifecycle/node/libvirtd"
 )
 
@@ -17,7 +19,7 @@ func (c *Controller) act(ctx context.Context, s *sight, d Decision) error {
 	var err error
 	switch d.Do {
 	case Start:
-		err = c.start(ctx, s)
+		err = c.attempt(ctx, s)
 	case Resume:
 		err = c.resume(ctx, s)
 	case Ask:
@@ -35,6 +37,16 @@ func (c *Controller) act(ctx context.Context, s *sight, d Decision) error {
 	}
 	if err == nil {
 		c.announce(s, d)
+	}
+	return err
+}
+
+// attempt starts an instance, and keeps in mind that it did not where libvirt
+// says so.
+func (c *Controller) attempt(ctx context.Context, s *sight) error {
+	err := c.start(ctx, s)
+	if trouble, ok := errors.AsType[*Trouble](err); ok && trouble.Reason == ReasonNotStarted {
+		return errors.Join(err, c.unbegin(ctx, domain.Name(s.key.Namespace, s.key.Name)))
 	}
 	return err
 }
@@ -143,11 +155,7 @@ func (c *Controller) reboot(ctx context.Context, s *sight) error {
 
 // note writes the record into the domain.
 func (c *Controller) note(ctx context.Context, s *sight) error {
-	text, err := s.record.element()
-	if err != nil {
-		return err
-	}
-	return c.Libvirt.Note(ctx, s.guest, recordKey, recordNamespace, fmt.Sprintf("<%s>%s</%s>", recordKey, text, recordKey))
+	return c.write(ctx, s.guest, &s.record)
 }
 
 // current says whether an instance is still as it was decided about.

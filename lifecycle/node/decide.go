@@ -69,6 +69,9 @@ type Situation struct {
 
 	Domain Owned
 	State  libvirtd.State
+	// Started says that the domain was told to start, so that its guest may have
+	// run though libvirt does not know of it.
+	Started bool
 	// Files says that something was made for the instance.
 	Files bool
 }
@@ -252,10 +255,15 @@ func (s *Situation) run() Decision {
 		return s.follow()
 	case s.Domain == Own && s.ended():
 		return s.outcome()
-	case s.Phase == kubevirtv1.Running:
+	case s.ran():
 		return Decision{Phase: kubevirtv1.Failed, Reason: ReasonLost}
 	}
 	return Decision{Do: Start}
+}
+
+// ran says whether the guest may have run before.
+func (s *Situation) ran() bool {
+	return s.Phase == kubevirtv1.Running || s.Domain == Own && s.Started
 }
 
 // ended says whether libvirt knows that the domain ran and how it ended.
@@ -293,7 +301,7 @@ func (s *Situation) outcome() Decision {
 	case libvirtd.Crashed, libvirtd.Panicked:
 		d.Reason = ReasonCrashed
 	default:
-		if d.Reason = ReasonNeverRan; s.Phase == kubevirtv1.Running {
+		if d.Reason = ReasonNeverRan; s.ran() {
 			d.Reason = ReasonLost
 		}
 	}

@@ -29,11 +29,11 @@ func situations(yield func(Situation) bool) {
 		for _, phase := range phases {
 			for _, owner := range owners {
 				for _, state := range states {
-					for bits := range 1 << 10 {
+					for bits := range 1 << 11 {
 						is := func(bit int) bool { return bits&(1<<bit) != 0 }
 						s := Situation{
 							Exists: is(0), Claim: claim, Fits: is(1), Held: is(2), Phase: phase, Deleting: is(3), Asked: is(4), Files: is(5),
-							StartsPaused: is(6), Isolated: is(7), Released: is(8), ACPI: is(9), Domain: owner, State: state, Grace: 30 * time.Second,
+							StartsPaused: is(6), Isolated: is(7), Released: is(8), ACPI: is(9), Started: is(10), Domain: owner, State: state, Grace: 30 * time.Second,
 						}
 						for _, power := range powers {
 							s.Power = power
@@ -84,6 +84,8 @@ func violated(s Situation, d Decision) string {
 		return "starts a second domain"
 	case d.Do == Start && s.Domain == Own && s.State != libvirtd.Off && s.State != libvirtd.NotStarted:
 		return "starts again what has ended"
+	case d.Do == Start && s.Domain == Own && s.Started:
+		return "starts again what may have run"
 	case d.Do == Claim && (!s.Exists || s.Claim != Nobodys || !s.Fits || s.Deleting || final):
 		return "claims what it may not"
 	case d.Phase != "" && d.Do != Claim && !ours:
@@ -117,7 +119,7 @@ func act(s Situation, d Decision) (next Situation, exists bool) {
 	case Claim:
 		s.Claim, s.Held = Ours, true
 	case Start:
-		s.Domain, s.State, s.Files = Own, libvirtd.Running, true
+		s.Domain, s.State, s.Files, s.Started = Own, libvirtd.Running, true, true
 		if s.StartsPaused || s.Isolated {
 			s.State = libvirtd.Paused
 		}
@@ -207,6 +209,7 @@ func TestDecide(t *testing.T) {
 		"claimed":                  {"", Situation{Exists: true, Claim: Ours, Phase: kubevirtv1.Scheduled, Domain: None}, "Start"},
 		"defined":                  {"the agent was killed in between", Situation{Exists: true, Claim: Ours, Phase: kubevirtv1.Scheduled, Domain: Own, State: libvirtd.Off}, "Start"},
 		"could not be started":     {"it is tried again", Situation{Exists: true, Claim: Ours, Phase: kubevirtv1.Scheduled, Domain: Own, State: libvirtd.NotStarted}, "Start"},
+		"told to start, and off":   {"libvirtd was restarted before anybody saw how it ended", Situation{Exists: true, Claim: Ours, Phase: kubevirtv1.Scheduled, Domain: Own, State: libvirtd.Off, Started: true}, "nothing, Failed DomainLost"},
 		"started":                  {"", with(func(s *Situation) { s.Phase = kubevirtv1.Scheduled }), "nothing, Running"},
 		"running":                  {"", running, "nothing"},
 		"paused":                   {"is running, by KubeVirt's rule", with(func(s *Situation) { s.State = libvirtd.Paused }), "nothing"},

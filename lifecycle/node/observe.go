@@ -143,7 +143,7 @@ func (s *sight) sortDomain(node string) {
 		s.Domain = Older
 	}
 	s.owner, s.record = owner, record
-	s.Released = s.record.Released
+	s.Released, s.Started = s.record.Released, s.record.Started
 }
 
 // readPower sees whether something is asked for that was not done yet. What

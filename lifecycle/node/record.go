@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"libvirt.org/go/libvirtxml"
 
 	"github.com/virtwright/virtwright/domain"
+	"github.com/virtwright/virtwright/lifecycle/node/libvirtd"
 )
 
 // recordNamespace is the XML name space of what the agent notes in a domain's
@@ -35,10 +37,45 @@ type Record struct {
 	// Decisions are what stage 3 resolved, chose and went without: with the
 	// domain itself all that it takes to know why the guest sees what it sees.
 	Decisions []domain.Decision `json:"decisions,omitempty"`
+	// Started says that the domain was told to start: from then on its guest may
+	// have run, whatever libvirt still knows.
+	Started bool `json:"started,omitempty"`
 	// Power is the ID of the last power request that was done.
 	Power string `json:"power,omitempty"`
 	// Released says that a guest that was started paused was let go.
 	Released bool `json:"released,omitempty"`
+}
+
+// begin notes in a domain that was just defined that this node is about to
+// start it, before it does.
+func (c *Controller) begin(ctx context.Context, guest *libvirtd.Domain) error {
+	record := recordOf(&guest.XML)
+	record.Node, record.Started = c.Node, true
+	return c.write(ctx, guest, &record)
+}
+
+// unbegin takes that back of a domain of which libvirt says that it could not
+// be started. Where it cannot say so, the guest may have run.
+func (c *Controller) unbegin(ctx context.Context, name string) error {
+	guest, err := c.Libvirt.Find(ctx, name)
+	if err != nil || guest == nil || guest.State != libvirtd.NotStarted && guest.State != libvirtd.Off {
+		return err
+	}
+	record := recordOf(&guest.XML)
+	if !record.Started {
+		return nil
+	}
+	record.Started = false
+	return c.write(ctx, guest, &record)
+}
+
+// write writes a record into a domain.
+func (c *Controller) write(ctx context.Context, guest *libvirtd.Domain, record *Record) error {
+	text, err := record.element()
+	if err != nil {
+		return err
+	}
+	return c.Libvirt.Note(ctx, guest, recordKey, recordNamespace, fmt.Sprintf("<%s>%s</%s>", recordKey, text, recordKey))
 }
 
 // element is the record as metadata.
