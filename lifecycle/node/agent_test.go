@@ -3,11 +3,14 @@ package node
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	libvirt "github.com/digitalocean/go-libvirt"
+	"github.com/digitalocean/go-libvirt/socket/dialers"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -242,6 +245,7 @@ func TestAgent(t *testing.T) {
 		l.delete("web")
 		l.gone("web")
 	})
+	l.run("a guest is saved", (*lab).saved)
 	l.run("threads are placed", func(l *lab) {
 		l.create("isolated", func(vmi *kubevirtv1.VirtualMachineInstance) { vmi.Spec.Domain.CPU.IsolateEmulatorThread = true })
 		l.trouble("isolated", ReasonNotRendered, "isolateEmulatorThread")
@@ -286,6 +290,26 @@ func TestAgent(t *testing.T) {
 	l.run("two agents", (*lab).race)
 }
 
+// saved has somebody save a guest, which goes on.
+func (l *lab) saved() {
+	l.create("saved", nil)
+	l.is("saved", kubevirtv1.Running, "")
+	wire, err := net.Dial("unix", l.daemon.Socket)
+	l.must(err)
+	to := libvirt.NewWithDialer(dialers.NewAlreadyConnected(wire))
+	l.must(to.ConnectToURI("test:///default"))
+	defer func() { _ = to.Disconnect() }()
+	ref, err := to.DomainLookupByName(domain.Name(l.ns, "saved"))
+	l.must(err)
+	l.must(to.DomainManagedSave(ref, 0))
+	l.until("it goes on", func() error {
+		vmi, guest := l.get("saved"), l.guest("saved")
+		return unless(vmi.Status.Phase == kubevirtv1.Running && guest != nil && guest.State == libvirtd.Running, "%+v, %+v", guest, vmi.Status)
+	})
+	l.delete("saved")
+	l.gone("saved")
+}
+
 func (l *lab) requests() {
 	vmi := l.create("asked", nil)
 	l.is("asked", kubevirtv1.Running, "")
@@ -325,7 +349,7 @@ func (l *lab) foreign() {
 		l.Errorf("somebody else's domain is %+v", d)
 	}
 	l.must(l.hosts.Destroy(l.Context(), mine))
-	l.must(l.hosts.Undefine(l.Context(), mine))
+	l.must(l.hosts.Undefine(l.Context(), mine, false))
 }
 
 // begun makes a claimed instance, and its domain as it is when an agent was

@@ -20,6 +20,8 @@ func (c *Controller) act(ctx context.Context, s *sight, d Decision) error {
 	switch d.Do {
 	case Start:
 		err = c.attempt(ctx, s)
+	case Restore:
+		err = c.restore(ctx, s)
 	case Resume:
 		err = c.resume(ctx, s)
 	case Ask:
@@ -87,7 +89,7 @@ func (c *Controller) takeDown(ctx context.Context, s *sight, d Decision) error {
 	if d.Do == Destroy {
 		return c.Libvirt.Destroy(ctx, s.guest)
 	}
-	if err := c.Libvirt.Undefine(ctx, s.guest); err != nil {
+	if err := c.Libvirt.Undefine(ctx, s.guest, s.Deleting || s.Domain == Older); err != nil {
 		return err
 	}
 	if s.Domain == Older {
@@ -107,6 +109,20 @@ func (c *Controller) ask(ctx context.Context, s *sight) error {
 		return c.Libvirt.Resume(ctx, s.guest)
 	}
 	return nil
+}
+
+// restore has a guest go on that somebody saved.
+func (c *Controller) restore(ctx context.Context, s *sight) error {
+	switch live, err := c.live(ctx, s.key); {
+	case err != nil:
+		return err
+	case live == nil, live.UID != s.vmi.UID, live.DeletionTimestamp != nil, live.Status.NodeName != c.Node, live.IsFinal():
+		return fmt.Errorf("cannot restore VirtualMachineInstance %s: %w", s.key, errMoved)
+	}
+	if err := c.Libvirt.Create(ctx, s.guest, false); err != nil && !libvirtd.Moved(err) {
+		return &Trouble{ReasonNotStarted, err}
+	}
+	return nil // one that runs already is seen next
 }
 
 // resume lets a guest go, once: who pauses it later wants it paused.

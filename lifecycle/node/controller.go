@@ -181,7 +181,7 @@ func (c *Controller) keep(ctx context.Context, key types.NamespacedName, vmi *ku
 			return 0, c.complain(ctx, s, Decision{Do: Start}, err)
 		}
 		d := Decide(s.Situation)
-		if wait := c.memory.wait(key, c.now()); d.Do == Start && wait > 0 {
+		if wait := c.memory.wait(key, c.now()); (d.Do == Start || d.Do == Restore) && wait > 0 {
 			return wait, errLeftAlone
 		}
 		if !quick(s, d) {

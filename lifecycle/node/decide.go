@@ -87,6 +87,8 @@ const (
 	Claim Action = "Claim"
 	// Start makes files and domain, and starts it.
 	Start Action = "Start"
+	// Restore has a guest go on that libvirt has saved.
+	Restore Action = "Restore"
 	// Resume lets a guest run that was started paused.
 	Resume Action = "Resume"
 	// Ask tells the guest to shut down.
@@ -237,10 +239,10 @@ func (s *Situation) release() Decision {
 	return d
 }
 
-// rest keeps no domain of an instance that has ended. Its files stay, to be
-// looked at, until it is deleted.
+// rest keeps no domain of an instance that has ended, unless a guest is saved
+// in it. Its files stay, to be looked at, until it is deleted.
 func (s *Situation) rest() Decision {
-	if s.Domain == Own {
+	if s.Domain == Own && s.State != libvirtd.Saved {
 		return s.takeDown()
 	}
 	return Decision{}
@@ -253,6 +255,8 @@ func (s *Situation) run() Decision {
 		return Decision{Do: Refuse}
 	case s.Domain == Own && s.State.Active() && s.State != libvirtd.Panicked:
 		return s.follow()
+	case s.Domain == Own && s.State == libvirtd.Saved:
+		return Decision{Do: Restore}
 	case s.Domain == Own && s.ended():
 		return s.outcome()
 	case s.ran():
@@ -293,7 +297,7 @@ func (s *Situation) outcome() Decision {
 	switch s.State {
 	case libvirtd.Shutdown:
 		d.Phase, d.Reason = kubevirtv1.Succeeded, ReasonShutdown
-	case libvirtd.Destroyed:
+	case libvirtd.Destroyed, libvirtd.Saved:
 		d.Reason = ReasonDestroyed
 		if !s.ACPI {
 			d.Phase = kubevirtv1.Succeeded // it could not be asked

@@ -18,7 +18,7 @@ var (
 	}
 	owners = []Owned{None, Own, Older, Elsewhere, Foreign}
 	states = []libvirtd.State{
-		libvirtd.Off, libvirtd.Running, libvirtd.Paused, libvirtd.Panicked, libvirtd.Shutdown, libvirtd.Destroyed, libvirtd.Crashed, libvirtd.NotStarted,
+		libvirtd.Off, libvirtd.Running, libvirtd.Paused, libvirtd.Panicked, libvirtd.Saved, libvirtd.Shutdown, libvirtd.Destroyed, libvirtd.Crashed, libvirtd.NotStarted,
 	}
 	powers = []v1alpha1.PowerAction{"", v1alpha1.PowerReset, v1alpha1.PowerSoftReboot}
 )
@@ -86,6 +86,10 @@ func violated(s Situation, d Decision) string {
 		return "starts again what has ended"
 	case d.Do == Start && s.Domain == Own && s.Started:
 		return "starts again what may have run"
+	case d.Do == Restore && (!ours || s.Deleting || final || s.Domain != Own || s.State != libvirtd.Saved):
+		return "restores what shall not run"
+	case d.Do == Undefine && s.Domain == Own && s.State == libvirtd.Saved && s.Exists && s.Claim == Ours && !s.Deleting:
+		return "forgets a guest that is saved"
 	case d.Do == Claim && (!s.Exists || s.Claim != Nobodys || !s.Fits || s.Deleting || final):
 		return "claims what it may not"
 	case d.Phase != "" && d.Do != Claim && !ours:
@@ -123,6 +127,8 @@ func act(s Situation, d Decision) (next Situation, exists bool) {
 		if s.StartsPaused || s.Isolated {
 			s.State = libvirtd.Paused
 		}
+	case Restore:
+		s.State = libvirtd.Running
 	case Resume:
 		s.State, s.Released = libvirtd.Running, true
 	case Ask:
@@ -182,7 +188,7 @@ func unfinished(s Situation, exists bool) string {
 	case s.Domain == Elsewhere:
 	case ours && s.Deleting && (s.Held || s.Files || s.Domain == Own):
 		return "an instance that goes is held"
-	case ours && !s.Deleting && final && s.Domain == Own:
+	case ours && !s.Deleting && final && s.Domain == Own && s.State != libvirtd.Saved:
 		return "a domain is left of what has ended"
 	case ours && !s.Deleting && !final && s.Domain != Foreign && !ownRuns:
 		return "a guest does not run that shall"
@@ -217,6 +223,10 @@ func TestDecide(t *testing.T) {
 		"paused later":             {"stays paused", with(func(s *Situation) { s.State, s.Isolated, s.Released = libvirtd.Paused, true, true }), "nothing"},
 		"reset":                    {"", with(func(s *Situation) { s.Power = v1alpha1.PowerReset }), "Power"},
 		"the guest shut down":      {"", with(func(s *Situation) { s.State = libvirtd.Shutdown }), "nothing, Succeeded GuestShutdown"},
+		"somebody saved the guest": {"it has not ended", with(func(s *Situation) { s.State = libvirtd.Saved }), "Restore"},
+		"saved before it was told": {"", with(func(s *Situation) { s.State, s.Phase, s.Started = libvirtd.Saved, kubevirtv1.Scheduled, true }), "Restore"},
+		"saved, and deleted":       {"", with(func(s *Situation) { s.State, s.Deleting = libvirtd.Saved, true }), "Undefine, Failed GuestDestroyed"},
+		"saved, and has ended":     {"it is kept to be looked at", with(func(s *Situation) { s.State, s.Phase = libvirtd.Saved, kubevirtv1.Failed }), "nothing"},
 		"the guest crashed":        {"", with(func(s *Situation) { s.State = libvirtd.Crashed }), "nothing, Failed GuestCrashed"},
 		"it panicked and is kept":  {"", with(func(s *Situation) { s.State = libvirtd.Panicked }), "nothing, Failed GuestCrashed"},
 		"somebody destroyed it":    {"it could have been asked", with(func(s *Situation) { s.State = libvirtd.Destroyed }), "nothing, Failed GuestDestroyed"},

@@ -14,6 +14,7 @@ type announcement struct{ kind, reason, action, note string }
 var announcements = map[Action]announcement{
 	Claim:   {corev1.EventTypeNormal, "Claimed", "Claim", "The node agent has claimed the instance"},
 	Start:   {corev1.EventTypeNormal, "Started", "Start", "The guest was started"},
+	Restore: {corev1.EventTypeNormal, "Restored", "Restore", "The guest, which somebody had saved, goes on"},
 	Ask:     {corev1.EventTypeNormal, "ShuttingDown", "ShutDown", "The guest was asked to shut down"},
 	Destroy: {corev1.EventTypeWarning, "Destroyed", "Destroy", "The guest was ended by force"},
 	Power:   {corev1.EventTypeNormal, "PowerRequestDone", "Power", "The guest was reset, or asked to reboot"},

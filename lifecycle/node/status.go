@@ -172,7 +172,7 @@ func degraded(r *Record) string {
 func (w *writer) synchronized(d Decision, trouble *Trouble) {
 	const kind = kubevirtv1.VirtualMachineInstanceSynchronized
 	switch {
-	case trouble == nil && (d.Do == Start || d.Do == Refuse || d.Do == Power):
+	case trouble == nil && (d.Do == Start || d.Do == Restore || d.Do == Refuse || d.Do == Power):
 	case trouble == nil:
 		w.drop(kind)
 	default:

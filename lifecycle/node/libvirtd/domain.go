@@ -24,9 +24,13 @@ const (
 	Paused State = "Paused"
 	// Panicked is a domain that is kept after its guest has crashed.
 	Panicked State = "Panicked"
-	// Shutdown is a domain whose guest has shut down, or was saved.
+	// Saved is a domain that does not run and whose guest libvirt keeps: when it
+	// is started the guest goes on where it was.
+	Saved State = "Saved"
+	// Shutdown is a domain whose guest has shut down.
 	Shutdown State = "Shutdown"
-	// Destroyed is a domain that was ended by force.
+	// Destroyed is a domain that was ended by force: saved into a file of
+	// somebody's, or put back to a snapshot, it is that as well.
 	Destroyed State = "Destroyed"
 	// Crashed is a domain whose guest, or emulator, has crashed.
 	Crashed State = "Crashed"
@@ -70,9 +74,9 @@ func stateOf(state, reason int32) (is State, byUser bool) {
 // endOf says why a domain does not run.
 func endOf(reason libvirt.DomainShutoffReason) State {
 	switch reason {
-	case libvirt.DomainShutoffShutdown, libvirt.DomainShutoffSaved, libvirt.DomainShutoffFromSnapshot:
+	case libvirt.DomainShutoffShutdown:
 		return Shutdown
-	case libvirt.DomainShutoffDestroyed:
+	case libvirt.DomainShutoffDestroyed, libvirt.DomainShutoffSaved, libvirt.DomainShutoffFromSnapshot:
 		return Destroyed
 	case libvirt.DomainShutoffCrashed, libvirt.DomainShutoffDaemon:
 		return Crashed
@@ -127,6 +131,16 @@ func read(to *libvirt.Libvirt, ref libvirt.Domain) (*Domain, error) {
 	}
 	out := &Domain{Name: ref.Name, ref: ref}
 	out.State, out.ByUser = stateOf(state, reason)
+	if !out.State.Active() {
+		// Why it does not run is forgotten when libvirtd is restarted; the image is not.
+		saved, err := to.DomainHasManagedSaveImage(ref, 0)
+		switch {
+		case err != nil && !lacks(err):
+			return nil, err
+		case saved != 0:
+			out.State = Saved
+		}
+	}
 	if err := out.XML.Unmarshal(text); err != nil {
 		return nil, libvirt.Error{Message: fmt.Sprintf("cannot read the definition: %s", err)}
 	}
@@ -198,13 +212,18 @@ func (c *Connection) Reboot(ctx context.Context, d *Domain, byAgent bool) error 
 	return c.do(ctx, "reboot", d, func(to *libvirt.Libvirt) error { return to.DomainReboot(d.ref, how) })
 }
 
-// undefineEverything is what goes with a domain.
-const undefineEverything = libvirt.DomainUndefineNvram | libvirt.DomainUndefineManagedSave | libvirt.DomainUndefineSnapshotsMetadata
+// undefineAlways is what goes with a domain.
+const undefineAlways = libvirt.DomainUndefineNvram | libvirt.DomainUndefineSnapshotsMetadata
 
-// Undefine forgets a domain, its UEFI variables included.
-func (c *Connection) Undefine(ctx context.Context, d *Domain) error {
+// Undefine forgets a domain, its UEFI variables included. One whose guest is
+// saved is forgotten only where that may be discarded.
+func (c *Connection) Undefine(ctx context.Context, d *Domain, discard bool) error {
+	what := undefineAlways
+	if discard {
+		what |= libvirt.DomainUndefineManagedSave
+	}
 	return c.do(ctx, "undefine", d, func(to *libvirt.Libvirt) error {
-		err := to.DomainUndefineFlags(d.ref, undefineEverything)
+		err := to.DomainUndefineFlags(d.ref, what)
 		if lacks(err) {
 			return to.DomainUndefine(d.ref)
 		}

@@ -22,7 +22,7 @@ func TestStateOf(t *testing.T) {
 		{libvirt.DomainPaused, int32(libvirt.DomainPausedUser), Paused}, {libvirt.DomainPaused, int32(libvirt.DomainPausedIoerror), Paused},
 		{libvirt.DomainCrashed, int32(libvirt.DomainCrashedPanicked), Panicked}, {libvirt.DomainNostate, 0, Off},
 		{libvirt.DomainShutoff, int32(libvirt.DomainShutoffUnknown), Off}, {libvirt.DomainShutoff, int32(libvirt.DomainShutoffShutdown), Shutdown},
-		{libvirt.DomainShutoff, int32(libvirt.DomainShutoffSaved), Shutdown}, {libvirt.DomainShutoff, int32(libvirt.DomainShutoffDestroyed), Destroyed},
+		{libvirt.DomainShutoff, int32(libvirt.DomainShutoffSaved), Destroyed}, {libvirt.DomainShutoff, int32(libvirt.DomainShutoffFromSnapshot), Destroyed}, {libvirt.DomainShutoff, int32(libvirt.DomainShutoffDestroyed), Destroyed},
 		{libvirt.DomainShutoff, int32(libvirt.DomainShutoffCrashed), Crashed}, {libvirt.DomainShutoff, int32(libvirt.DomainShutoffDaemon), Crashed},
 		{libvirt.DomainShutoff, int32(libvirt.DomainShutoffFailed), NotStarted},
 	} {
