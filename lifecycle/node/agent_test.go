@@ -380,6 +380,9 @@ func (l *lab) drawn(name, uid string) string {
 func (l *lab) define(name, uid string) {
 	l.Helper()
 	d, err := l.hosts.Define(l.Context(), l.drawn(name, uid))
+	if err != nil && l.guest(name) == nil {
+		return // the agent was quicker
+	}
 	l.must(err)
 	l.must(l.hosts.Create(l.Context(), d, false))
 }

@@ -21,20 +21,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -105,12 +109,24 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	waiting := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request { return c.waiting(ctx) })
 	return ctrl.NewControllerManagedBy(mgr).Named("node").
 		For(&kubevirtv1.VirtualMachineInstance{}).
-		Watches(&corev1.Node{}, waiting).
+		Watches(&corev1.Node{}, waiting, builder.WithPredicates(c.placing())).
 		Watches(&v1alpha1.FrontendProfile{}, waiting).
 		Watches(&v1alpha1.BackendProfile{}, waiting).
 		WatchesRawSource(source.Channel(c.wake, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, SkipNameValidation: new(true)}).
 		Complete(c)
+}
+
+// placing is what matters of Nodes: our own, and where what it takes was
+// changed. Its heartbeats must not have everything tried again at once.
+func (c *Controller) placing() predicate.Predicate {
+	return predicate.And(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == c.Node }),
+		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+			was, ok := e.ObjectOld.(*corev1.Node)
+			is, too := e.ObjectNew.(*corev1.Node)
+			return !ok || !too || was.Spec.Unschedulable != is.Spec.Unschedulable || !was.DeletionTimestamp.Equal(is.DeletionTimestamp) ||
+				!maps.Equal(was.Labels, is.Labels) || !apiequality.Semantic.DeepEqual(was.Spec.Taints, is.Spec.Taints)
+		}})
 }
 
 // runnable is something that runs beside the controller on every node.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"regexp"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -49,8 +50,12 @@ type Trouble struct {
 	Err    error
 }
 
-// Error is what is wrong.
-func (t *Trouble) Error() string { return t.Err.Error() }
+// stamp is the time at which QEMU wrote a message.
+var stamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z:? ?`)
+
+// Error is what is wrong, without the times that messages of QEMU begin with:
+// what goes wrong in the same way twice is said in the same words.
+func (t *Trouble) Error() string { return stamp.ReplaceAllString(t.Err.Error(), "") }
 
 // Unwrap is what is wrong.
 func (t *Trouble) Unwrap() error { return t.Err }
