@@ -253,6 +253,7 @@ func TestAgent(t *testing.T) {
 		l.gone("isolated")
 	})
 	l.run("requests are done once", (*lab).requests)
+	l.run("what libvirt calls invalid", (*lab).invalid)
 	l.run("what is not done is refused", func(l *lab) {
 		l.create("probed", func(vmi *kubevirtv1.VirtualMachineInstance) { vmi.Spec.LivenessProbe = &kubevirtv1.Probe{} })
 		l.trouble("probed", ReasonUnsupported, "spec.livenessProbe")
@@ -288,6 +289,24 @@ func TestAgent(t *testing.T) {
 		}
 	})
 	l.run("two agents", (*lab).race)
+}
+
+// invalid is about operations that a domain's state does not allow: one that has
+// changed since is looked at again, and else they are in vain.
+func (l *lab) invalid() {
+	d, err := l.hosts.Define(l.Context(), `<domain type="qemu"><name>by-hand</name><memory>32768</memory><os><type arch="x86_64">hvm</type></os></domain>`)
+	l.must(err)
+	if err := l.hosts.Reboot(l.Context(), d, false); err == nil || libvirtd.Moved(err) {
+		l.Errorf("one that is off, and was: %v", err)
+	}
+	l.must(l.hosts.Create(l.Context(), d, false))
+	seen, err := l.hosts.Find(l.Context(), d.Name)
+	l.must(err)
+	l.must(l.hosts.Destroy(l.Context(), d))
+	if err := l.hosts.Reboot(l.Context(), seen, false); !libvirtd.Moved(err) {
+		l.Errorf("one that has ended meanwhile: %v", err)
+	}
+	l.must(l.hosts.Undefine(l.Context(), d, false))
 }
 
 // saved has somebody save a guest, which goes on.

@@ -197,14 +197,14 @@ func (c *Controller) keep(ctx context.Context, key types.NamespacedName, vmi *ku
 			return 0, c.complain(ctx, s, Decision{Do: Start}, err)
 		}
 		d := Decide(s.Situation)
-		if wait := c.memory.wait(key, c.now()); (d.Do == Start || d.Do == Restore) && wait > 0 {
-			return wait, errLeftAlone
-		}
 		if !quick(s, d) {
 			ctrl.LoggerFrom(ctx).V(1).Info("Decided", "do", d.Do, "phase", d.Phase, "domain", s.Domain, "state", s.State)
 		}
 		if vmi, err = c.tell(ctx, s, d, nil); err != nil {
 			return 0, err
+		}
+		if wait := c.memory.wait(key, c.now()); d.waits() && wait > 0 {
+			return wait, errLeftAlone
 		}
 		if err := c.act(ctx, s, d); err != nil {
 			return 0, c.complain(ctx, s, d, err)

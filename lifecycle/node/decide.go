@@ -136,6 +136,10 @@ type Decision struct {
 	After time.Duration
 }
 
+// waits says whether what was decided, where it went wrong, is left alone for a
+// while. Ends of guests are not.
+func (d *Decision) waits() bool { return d.Do == Start || d.Do == Restore || d.Do == Power }
+
 // again is how long a guest that was told to shut down, and does not, is left
 // alone before it is told again: one that is booting does not hear.
 const again = 10 * time.Second

@@ -277,7 +277,20 @@ func (c *Connection) do(ctx context.Context, what string, d *Domain, how func(*l
 	if err == nil || libvirt.IsNotFound(err) {
 		return nil
 	}
+	if Moved(err) && c.stands(ctx, d) {
+		return fmt.Errorf("cannot %s domain %s: %v", what, d.Name, err) //nolint:errorlint // it has not moved
+	}
 	return fmt.Errorf("cannot %s domain %s: %w", what, d.Name, err)
+}
+
+// stands says whether a domain still is as it was when it was looked at: what
+// libvirt calls an invalid operation then is one that will not become valid.
+func (c *Connection) stands(ctx context.Context, d *Domain) bool {
+	now, err := c.Find(ctx, d.Name)
+	if err != nil || now == nil {
+		return false
+	}
+	return now.State == d.State || !now.State.Active() && !d.State.Active()
 }
 
 // Moved says whether an error means that a domain is not as it was when it was
