@@ -1,5 +1,11 @@
 package v1alpha1
 
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // A PowerRequest is what somebody asked for of a running instance, as it stands
 // in AnnotationPowerRequest. The latest one counts.
 //
@@ -9,7 +15,13 @@ type PowerRequest struct {
 	ID string `json:"id"`
 	// Action is what is asked for.
 	Action PowerAction `json:"action"`
+	// At is when it was asked for; a request without it has no age. One that is
+	// older than PowerRequestAge is not done any more.
+	At *metav1.Time `json:"at,omitempty"`
 }
+
+// PowerRequestAge is how long a request waits for an agent that is away.
+const PowerRequestAge = 5 * time.Minute
 
 // A PowerAction is something that is done to a running guest, which stays the
 // same instance.

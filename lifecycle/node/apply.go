@@ -32,6 +32,9 @@ func (c *Controller) act(ctx context.Context, s *sight, d Decision) error {
 		err = c.Files.Remove(s.vmi.UID)
 	case Power:
 		err = c.power(ctx, s)
+	case Expire:
+		s.record.Power = s.request.ID
+		err = c.note(ctx, s)
 	case Refuse:
 		err = s.refused()
 	case Warn:

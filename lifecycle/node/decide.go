@@ -59,6 +59,8 @@ type Situation struct {
 	Asked bool
 	// Power is what was asked for of the running guest and not done yet.
 	Power v1alpha1.PowerAction
+	// Late says that it was asked for so long ago that it is not wanted now.
+	Late bool
 	// StartsPaused says that the guest must not run until somebody resumes it.
 	StartsPaused bool
 	// Isolated says that the guest starts paused until its threads are placed,
@@ -103,6 +105,8 @@ const (
 	Release Action = "Release"
 	// Power does to the running guest what was asked for.
 	Power Action = "Power"
+	// Expire notes as done what was asked for too long ago.
+	Expire Action = "Expire"
 	// Refuse leaves things as they are: the name is taken.
 	Refuse Action = "Refuse"
 	// Warn says that there is something here of an instance that others have.
@@ -288,6 +292,8 @@ func (s *Situation) follow() Decision {
 	switch {
 	case s.State == libvirtd.Paused && s.Isolated && !s.Released && !s.StartsPaused:
 		d.Do = Resume
+	case s.Power != "" && s.Late:
+		d.Do = Expire
 	case s.Power != "":
 		d.Do = Power
 	}

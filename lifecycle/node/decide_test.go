@@ -41,7 +41,11 @@ func situations(yield func(Situation) bool) {
 								return
 							}
 						}
-						s.Power, s.Grace = "", -time.Second
+						s.Late = true
+						if !yield(s) {
+							return
+						}
+						s.Late, s.Power, s.Grace = false, "", -time.Second
 						if !yield(s) {
 							return
 						}
@@ -108,6 +112,8 @@ func violated(s Situation, d Decision) string {
 		return "takes files from under a guest"
 	case d.Do == Power && (!ours || s.Deleting || final || s.Power == "" || !s.State.Active()):
 		return "resets what does not run"
+	case (d.Do == Power) == s.Late && (d.Do == Power || d.Do == Expire):
+		return "does what was asked for long ago, or leaves what is asked for now"
 	case d.Do == Resume && (s.StartsPaused || s.Released || !s.Isolated):
 		return "resumes what somebody paused"
 	}
@@ -142,7 +148,7 @@ func act(s Situation, d Decision) (next Situation, exists bool) {
 	case Release:
 		s.Held = false
 		return s, false
-	case Power:
+	case Power, Expire:
 		s.Power = ""
 	case Nothing:
 		if d.After > 0 { // the guest has not heard, and time goes by
@@ -222,6 +228,7 @@ func TestDecide(t *testing.T) {
 		"threads placed":           {"", with(func(s *Situation) { s.State, s.Isolated = libvirtd.Paused, true }), "Resume"},
 		"paused later":             {"stays paused", with(func(s *Situation) { s.State, s.Isolated, s.Released = libvirtd.Paused, true, true }), "nothing"},
 		"reset":                    {"", with(func(s *Situation) { s.Power = v1alpha1.PowerReset }), "Power"},
+		"reset, long ago":          {"the agent was away", with(func(s *Situation) { s.Power, s.Late = v1alpha1.PowerReset, true }), "Expire"},
 		"the guest shut down":      {"", with(func(s *Situation) { s.State = libvirtd.Shutdown }), "nothing, Succeeded GuestShutdown"},
 		"somebody saved the guest": {"it has not ended", with(func(s *Situation) { s.State = libvirtd.Saved }), "Restore"},
 		"saved before it was told": {"", with(func(s *Situation) { s.State, s.Phase, s.Started = libvirtd.Saved, kubevirtv1.Scheduled, true }), "Restore"},

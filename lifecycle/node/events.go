@@ -18,6 +18,7 @@ var announcements = map[Action]announcement{
 	Ask:     {corev1.EventTypeNormal, "ShuttingDown", "ShutDown", "The guest was asked to shut down"},
 	Destroy: {corev1.EventTypeWarning, "Destroyed", "Destroy", "The guest was ended by force"},
 	Power:   {corev1.EventTypeNormal, "PowerRequestDone", "Power", "The guest was reset, or asked to reboot"},
+	Expire:  {corev1.EventTypeWarning, "PowerRequestExpired", "Power", "A reset or reboot was asked for too long ago, and is not done"},
 }
 
 // announce tells people what was done. Domains of instances that are gone have

@@ -92,7 +92,7 @@ func (c *Controller) observe(ctx context.Context, key types.NamespacedName, vmi 
 		s.sortDomain(c.Node)
 	}
 	if vmi != nil {
-		s.readPower()
+		s.readPower(c.now())
 	}
 	return s, nil
 }
@@ -148,13 +148,14 @@ func (s *sight) sortDomain(node string) {
 
 // readPower sees whether something is asked for that was not done yet. What
 // cannot be read was not written by who may.
-func (s *sight) readPower() {
+func (s *sight) readPower(now time.Time) {
 	text := s.vmi.Annotations[v1alpha1.AnnotationPowerRequest]
 	if text == "" || json.Unmarshal([]byte(text), &s.request) != nil || s.request.ID == s.record.Power {
 		return
 	}
 	if s.request.Action == v1alpha1.PowerReset || s.request.Action == v1alpha1.PowerSoftReboot {
 		s.Power = s.request.Action
+		s.Late = s.request.At != nil && now.Sub(s.request.At.Time) > v1alpha1.PowerRequestAge
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/lifecycle/node/libvirtd"
 )
@@ -52,6 +53,18 @@ func TestWarnings(t *testing.T) {
 	}{{0, true}, {time.Second, false}, {59 * time.Second, false}, {time.Minute, true}, {61 * time.Second, false}} {
 		if got := m.warn(key, now.Add(row.after)); got != row.want {
 			t.Errorf("after %s: got %t", row.after, got)
+		}
+	}
+}
+
+func TestLate(t *testing.T) {
+	for at, want := range map[string]bool{
+		``: false, `, "at": "2026-01-01T00:00:00Z"`: false, `, "at": "2025-12-31T23:55:00Z"`: false, `, "at": "2025-12-31T23:54:59Z"`: true, `, "at": "2027-01-01T00:00:00Z"`: false,
+	} {
+		s := &sight{vmi: &kubevirtv1.VirtualMachineInstance{}}
+		s.vmi.Annotations = map[string]string{v1alpha1.AnnotationPowerRequest: `{"id": "one", "action": "reset"` + at + `}`}
+		if s.readPower(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)); s.Power != v1alpha1.PowerReset || s.Late != want {
+			t.Errorf("%s: got %q, late %t", at, s.Power, s.Late)
 		}
 	}
 }

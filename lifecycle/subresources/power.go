@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -61,12 +62,14 @@ var instancePowers = map[string]*power{
 	"reset": instancePowerOf(verdict.Reset), "softreboot": instancePowerOf(verdict.SoftReboot),
 }
 
-func instancePowerOf(judge func(*kubevirtv1.VirtualMachineInstance, string) (*verdict.Changes, error)) *power {
+func instancePowerOf(judge func(*kubevirtv1.VirtualMachineInstance, string, time.Time) (*verdict.Changes, error)) *power {
 	return &power{
 		look:    (*machines).lookAtInstance,
 		options: func() any { return new(InstanceOptions) },
-		judge:   func(_ any, now *seen) (*verdict.Changes, error) { return judge(now.vmi, string(uuid.NewUUID())) },
-		dry:     func(options any) []string { return options.(*InstanceOptions).DryRun },
+		judge: func(_ any, now *seen) (*verdict.Changes, error) {
+			return judge(now.vmi, string(uuid.NewUUID()), time.Now())
+		},
+		dry: func(options any) []string { return options.(*InstanceOptions).DryRun },
 	}
 }
 

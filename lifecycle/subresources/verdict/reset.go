@@ -3,8 +3,10 @@ package verdict
 import (
 	"encoding/json"
 	"errors"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -22,16 +24,17 @@ const (
 	powerPath = annotationsPath + "/virtwright.dev~1power-request"
 )
 
-// Reset decides about a reset of a running instance, under an ID of its own.
+// Reset decides about a reset of a running instance, under an ID of its own,
+// asked for at a time.
 // The error is an *apierrors.StatusError.
-func Reset(vmi *kubevirtv1.VirtualMachineInstance, id string) (*Changes, error) {
-	return ask(vmi, v1alpha1.PowerRequest{ID: id, Action: v1alpha1.PowerReset})
+func Reset(vmi *kubevirtv1.VirtualMachineInstance, id string, at time.Time) (*Changes, error) {
+	return ask(vmi, v1alpha1.PowerRequest{ID: id, Action: v1alpha1.PowerReset, At: &metav1.Time{Time: at}})
 }
 
 // SoftReboot decides about a reboot that the guest itself is asked for, as Reset
 // does.
-func SoftReboot(vmi *kubevirtv1.VirtualMachineInstance, id string) (*Changes, error) {
-	changes, err := ask(vmi, v1alpha1.PowerRequest{ID: id, Action: v1alpha1.PowerSoftReboot})
+func SoftReboot(vmi *kubevirtv1.VirtualMachineInstance, id string, at time.Time) (*Changes, error) {
+	changes, err := ask(vmi, v1alpha1.PowerRequest{ID: id, Action: v1alpha1.PowerSoftReboot, At: &metav1.Time{Time: at}})
 	switch {
 	case err != nil:
 		return nil, err

@@ -14,8 +14,8 @@ import (
 func TestResets(t *testing.T) {
 	const (
 		same    = `[{"op":"test","path":"/metadata/uid","value":"vmi-1"},{"op":"test","path":"/metadata/resourceVersion","value":"7"},`
-		written = `{"op":"add","path":"/metadata/annotations/virtwright.dev~1power-request","value":"{\"id\":\"one\",\"action\":\"%s\"}"}]`
-		none    = `{"op":"add","path":"/metadata/annotations","value":{"virtwright.dev/power-request":"{\"id\":\"one\",\"action\":\"%s\"}"}}]`
+		written = `{"op":"add","path":"/metadata/annotations/virtwright.dev~1power-request","value":"{\"id\":\"one\",\"action\":\"%s\",\"at\":\"1970-01-01T00:00:01Z\"}"}]`
+		none    = `{"op":"add","path":"/metadata/annotations","value":{"virtwright.dev/power-request":"{\"id\":\"one\",\"action\":\"%s\",\"at\":\"1970-01-01T00:00:01Z\"}"}}]`
 	)
 	refused := func(why string) string {
 		return `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "web": ` + why
@@ -71,8 +71,8 @@ func TestResets(t *testing.T) {
 				change(vmi)
 			}
 			for action, why := range map[string]string{"reset": test.reset, "softreboot": test.soft} {
-				decide := map[string]func(*kubevirtv1.VirtualMachineInstance, string) (*Changes, error){"reset": Reset, "softreboot": SoftReboot}[action]
-				changes, err := decide(vmi, "one")
+				decide := map[string]func(*kubevirtv1.VirtualMachineInstance, string, time.Time) (*Changes, error){"reset": Reset, "softreboot": SoftReboot}[action]
+				changes, err := decide(vmi, "one", time.Unix(1, 0))
 				if why != "" {
 					if !apierrors.IsConflict(err) || err.Error() != refused(why) {
 						t.Errorf("%s: got %v, want %s", action, err, why)
