@@ -3,14 +3,11 @@ package node
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	libvirt "github.com/digitalocean/go-libvirt"
-	"github.com/digitalocean/go-libvirt/socket/dialers"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -291,44 +288,6 @@ func TestAgent(t *testing.T) {
 	l.run("two agents", (*lab).race)
 }
 
-// invalid is about operations that a domain's state does not allow: one that has
-// changed since is looked at again, and else they are in vain.
-func (l *lab) invalid() {
-	d, err := l.hosts.Define(l.Context(), `<domain type="qemu"><name>by-hand</name><memory>32768</memory><os><type arch="x86_64">hvm</type></os></domain>`)
-	l.must(err)
-	if err := l.hosts.Reboot(l.Context(), d, false); err == nil || libvirtd.Moved(err) {
-		l.Errorf("one that is off, and was: %v", err)
-	}
-	l.must(l.hosts.Create(l.Context(), d, false))
-	seen, err := l.hosts.Find(l.Context(), d.Name)
-	l.must(err)
-	l.must(l.hosts.Destroy(l.Context(), d))
-	if err := l.hosts.Reboot(l.Context(), seen, false); !libvirtd.Moved(err) {
-		l.Errorf("one that has ended meanwhile: %v", err)
-	}
-	l.must(l.hosts.Undefine(l.Context(), d, false))
-}
-
-// saved has somebody save a guest, which goes on.
-func (l *lab) saved() {
-	l.create("saved", nil)
-	l.is("saved", kubevirtv1.Running, "")
-	wire, err := net.Dial("unix", l.daemon.Socket)
-	l.must(err)
-	to := libvirt.NewWithDialer(dialers.NewAlreadyConnected(wire))
-	l.must(to.ConnectToURI("test:///default"))
-	defer func() { _ = to.Disconnect() }()
-	ref, err := to.DomainLookupByName(domain.Name(l.ns, "saved"))
-	l.must(err)
-	l.must(to.DomainManagedSave(ref, 0))
-	l.until("it goes on", func() error {
-		vmi, guest := l.get("saved"), l.guest("saved")
-		return unless(vmi.Status.Phase == kubevirtv1.Running && guest != nil && guest.State == libvirtd.Running, "%+v, %+v", guest, vmi.Status)
-	})
-	l.delete("saved")
-	l.gone("saved")
-}
-
 func (l *lab) requests() {
 	vmi := l.create("asked", nil)
 	l.is("asked", kubevirtv1.Running, "")
@@ -369,22 +328,6 @@ func (l *lab) foreign() {
 	}
 	l.must(l.hosts.Destroy(l.Context(), mine))
 	l.must(l.hosts.Undefine(l.Context(), mine, false))
-}
-
-// begun makes a claimed instance, and its domain as it is when an agent was
-// killed after it had started it, the guest ended, and libvirtd was restarted.
-func (l *lab) begun(name string) {
-	l.Helper()
-	vmi := l.create(name, func(vmi *kubevirtv1.VirtualMachineInstance) {
-		vmi.Finalizers = []string{v1alpha1.FinalizerNode}
-		vmi.Status.NodeName, vmi.Status.Phase = "a", kubevirtv1.Scheduled
-	})
-	d, err := l.hosts.Define(l.Context(), l.drawn(name, string(vmi.UID)))
-	l.must(err)
-	l.must((&Controller{Node: "a", Libvirt: l.hosts}).begin(l.Context(), d))
-	if record := recordOf(&l.guest(name).XML); !record.Started || record.Node != "a" {
-		l.Errorf("the domain's record is %+v", record)
-	}
 }
 
 // drawn is a domain as an agent has it.
