@@ -40,7 +40,7 @@ func (c *Controller) start(ctx context.Context, s *sight) error {
 		return err
 	}
 	record := &Record{
-		Spec: specHash(s.vmi), Frontend: plan.FrontendProfiles, Backend: plan.BackendProfiles,
+		Node: c.Node, Spec: specHash(s.vmi), Frontend: plan.FrontendProfiles, Backend: plan.BackendProfiles,
 		Decisions: plan.Whole.Decisions, Power: s.request.ID, // asked for before there was a guest
 	}
 	if err := record.attach(&plan.Whole.Domain); err != nil {
@@ -66,6 +66,9 @@ func (c *Controller) launch(ctx context.Context, s *sight, d *libvirtDomain) err
 		return &Trouble{ReasonDuplicate, fmt.Errorf("spec.domain.firmware.uuid: another domain of the node has it: %w", err)}
 	case err != nil:
 		return &Trouble{ReasonNotDefined, err}
+	}
+	if err := c.begin(ctx, guest); err != nil {
+		return err
 	}
 	err = c.Libvirt.Create(ctx, guest, s.StartsPaused || s.Isolated)
 	switch {
