@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/virtwright/virtwright/test/filelock"
 )
 
 // assetsVariable names a folder with programs to use instead of building them,
@@ -190,7 +192,7 @@ func (b *build) once(ctx context.Context) error {
 func (b *build) awaitLock(ctx context.Context) (*os.File, error) {
 	began, nextLine := time.Now(), time.Now()
 	for {
-		lock, err := tryLock(lockFile(b.target))
+		lock, err := filelock.Try(lockFile(b.target))
 		if err != nil || lock != nil {
 			return lock, err
 		}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/virtwright/virtwright/test/filelock"
 )
 
 // fakeGo puts a shell script named go first on the PATH. It answers "go env"
@@ -138,7 +140,7 @@ func TestProgressCounts(t *testing.T) {
 
 func TestWaitingForABuildEndsWithTheContext(t *testing.T) {
 	b := &build{target: t.TempDir(), progress: &safeBuffer{}}
-	lock, err := tryLock(lockFile(b.target))
+	lock, err := filelock.Try(lockFile(b.target))
 	if err != nil {
 		t.Fatal(err)
 	}

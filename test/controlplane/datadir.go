@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/virtwright/virtwright/test/filelock"
 )
 
 // dirPattern names temporary data folders.
@@ -33,7 +34,7 @@ func newDataDir(path string) (_ *dataDir, err error) {
 	if dir.temporary {
 		dir.lock, err = lockUnseen(dir.path)
 	} else {
-		dir.lock, err = tryLock(lockFile(dir.path))
+		dir.lock, err = filelock.Try(lockFile(dir.path))
 	}
 	if err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func newDataDir(path string) (_ *dataDir, err error) {
 // so that no sweep in between takes the folder for an abandoned one.
 func lockUnseen(dir string) (*os.File, error) {
 	unnamed := filepath.Join(dir, "lock.new")
-	lock, err := tryLock(unnamed)
+	lock, err := filelock.Try(unnamed)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func sweep(parent string) {
 		if _, err := os.Stat(lockFile(dir)); err != nil {
 			continue // just being made, or another user's
 		}
-		if lock, err := tryLock(lockFile(dir)); err == nil && lock != nil {
+		if lock, err := filelock.Try(lockFile(dir)); err == nil && lock != nil {
 			_ = os.RemoveAll(dir)
 			lock.Close()
 		}
@@ -85,7 +86,7 @@ func InUse(dir string) bool {
 	if _, err := os.Stat(lockFile(dir)); err != nil {
 		return false
 	}
-	lock, err := tryLock(lockFile(dir))
+	lock, err := filelock.Try(lockFile(dir))
 	if err != nil {
 		return false
 	}
@@ -97,22 +98,3 @@ func InUse(dir string) bool {
 }
 
 func lockFile(dir string) string { return filepath.Join(dir, "lock") }
-
-// tryLock locks the file; it returns nil when another process holds the lock.
-// Closing the file, or the end of this process, unlocks it.
-func tryLock(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open a lock: %w", err)
-	}
-	switch err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
-	case nil:
-		return file, nil
-	case syscall.EWOULDBLOCK:
-		file.Close()
-		return nil, nil
-	default:
-		file.Close()
-		return nil, fmt.Errorf("cannot lock %s: %w", path, err)
-	}
-}

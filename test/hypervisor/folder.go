@@ -7,7 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/virtwright/virtwright/test/filelock"
 )
 
 // Folders of daemons are short because libvirt puts sockets deep below them,
@@ -35,7 +36,7 @@ func makeFolder() (dir string, lock *os.File, err error) {
 	}
 	// The lock gets its name only when it is held, so that no sweep in between
 	// takes the folder for an abandoned one.
-	lock, err = tryLock(lockFile(dir) + ".new")
+	lock, err = filelock.Try(lockFile(dir) + ".new")
 	if err == nil {
 		err = os.Rename(lock.Name(), lockFile(dir))
 	}
@@ -53,7 +54,7 @@ func sweep() {
 		if _, err := os.Stat(lockFile(dir)); err != nil {
 			continue // just being made, or another user's
 		}
-		if lock, err := tryLock(lockFile(dir)); err == nil && lock != nil {
+		if lock, err := filelock.Try(lockFile(dir)); err == nil && lock != nil {
 			killEmulators(dir)
 			_ = os.RemoveAll(dir) // the next sweep takes what is left
 			lock.Close()
@@ -62,22 +63,3 @@ func sweep() {
 }
 
 func lockFile(dir string) string { return filepath.Join(dir, "virtwright.lock") }
-
-// tryLock locks a file; it returns nil when another process holds the lock.
-// Closing the file, or the end of this process, unlocks it.
-func tryLock(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open a lock: %w", err)
-	}
-	switch err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
-	case nil:
-		return file, nil
-	case syscall.EWOULDBLOCK:
-		file.Close()
-		return nil, nil
-	default:
-		file.Close()
-		return nil, fmt.Errorf("cannot lock %s: %w", path, err)
-	}
-}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/virtwright/virtwright/test/controlplane"
+	"github.com/virtwright/virtwright/test/filelock"
 )
 
 // buildTimeout bounds the build of the guest, downloads included.
@@ -135,7 +136,7 @@ func (b *guestBuild) once(ctx context.Context) error {
 // awaitLock takes the lock of the cache, and says so when that means waiting.
 func (b *guestBuild) awaitLock(ctx context.Context) (*os.File, error) {
 	for said := false; ; said = true {
-		lock, err := tryLock(filepath.Join(b.packages, "lock"))
+		lock, err := filelock.Try(filepath.Join(b.packages, "lock"))
 		if err != nil || lock != nil {
 			return lock, err
 		}

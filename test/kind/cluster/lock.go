@@ -2,12 +2,12 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"github.com/virtwright/virtwright/test/filelock"
 )
 
 // Lock keeps other processes from building, starting and ending clusters until
@@ -16,18 +16,13 @@ func (w *workshop) Lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(w.cache, 0o755); err != nil {
 		return nil, fmt.Errorf("cannot make the cache folder: %w", err)
 	}
-	file, err := os.OpenFile(filepath.Join(w.cache, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("cannot open the lock: %w", err)
-	}
 	for told := false; ; {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { file.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			file.Close()
+		file, err := filelock.Try(filepath.Join(w.cache, "lock"))
+		if err != nil {
 			return nil, fmt.Errorf("cannot lock the cache: %w", err)
+		}
+		if file != nil {
+			return func() { file.Close() }, nil
 		}
 		if !told {
 			w.say("waiting for another process that is at work on clusters")
@@ -35,7 +30,6 @@ func (w *workshop) Lock(ctx context.Context) (unlock func(), err error) {
 		}
 		select {
 		case <-ctx.Done():
-			file.Close()
 			return nil, fmt.Errorf("cannot wait for another process: %w", ctx.Err())
 		case <-time.After(pollInterval):
 		}
