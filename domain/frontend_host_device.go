@@ -16,20 +16,17 @@ var hostAliasForm = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
 // noted with the interfaces. As KubeVirt has it, libvirt knows each by its kind
 // and its name, which no other device may have.
 func (g *guest) hostDevices() {
-	devices, taken, seen := &g.spec.Domain.Devices, map[string]bool{}, map[string]bool{}
-	for alias := range g.aliases() {
-		taken[alias.Name] = true
-	}
+	devices, seen := &g.spec.Domain.Devices, map[string]bool{}
 	for i := range devices.Interfaces {
 		if nic := &devices.Interfaces[i]; nic.SRIOV != nil && nic.State != kubevirtv1.InterfaceStateAbsent {
-			g.hostAlias(devicesAt.Child("interfaces").Index(i).Child("name"), "sriov-", nic.Name, taken)
+			g.hostAlias(devicesAt.Child("interfaces").Index(i).Child("name"), "sriov-", nic.Name)
 		}
 	}
 	note := func(at *field.Path, prefix, name string) {
 		if seen[name] {
 			g.refuse(field.Duplicate(at, name))
 		} else {
-			g.hostAlias(at, prefix, name, taken)
+			g.hostAlias(at, prefix, name)
 		}
 		seen[name] = name != ""
 		g.bind(Late{Kind: LateHostDevice, Field: at.String(), Device: name})
@@ -44,17 +41,16 @@ func (g *guest) hostDevices() {
 
 // hostAlias checks the name of a device of the host, and notes the alias that
 // it gets.
-func (g *guest) hostAlias(at *field.Path, prefix, name string, taken map[string]bool) {
-	alias := "ua-" + prefix + name
+func (g *guest) hostAlias(at *field.Path, prefix, name string) {
+	free := g.take("ua-" + prefix + name)
 	switch {
 	case name == "":
 		g.refuse(field.Required(at, "must be the name of the device"))
 	case !hostAliasForm.MatchString(name):
 		g.refuse(field.Invalid(at, name, "must be letters, digits, -, _ and dots: libvirt names the device after it"))
-	case taken[alias]:
+	case !free:
 		err := field.Duplicate(at, name)
 		err.Detail = "must differ from the names of all other devices: libvirt knows this one as " + prefix + name
 		g.refuse(err)
 	}
-	taken[alias] = true
 }

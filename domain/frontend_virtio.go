@@ -1,7 +1,6 @@
 package domain
 
 import (
-	"iter"
 	"regexp"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -48,44 +47,28 @@ var aliasForm = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 // the device.
 func (g *guest) alias(at *field.Path, name string) *libvirtxml.DomainAlias {
 	alias := &libvirtxml.DomainAlias{Name: "ua-" + name}
+	free := g.take(alias.Name)
 	switch {
 	case name == "":
 		g.refuse(field.Required(at, "must be the name of the device"))
 	case !aliasForm.MatchString(name):
 		g.refuse(field.Invalid(at, name, "must be letters, digits, - and _: libvirt names the device after it"))
-	case g.named[alias.Name]:
+	case !free:
 		err := field.Duplicate(at, name)
 		err.Detail = "must differ from the names of all other devices: libvirt tells devices apart by it"
 		g.refuse(err)
 	}
-	if g.named == nil {
-		g.named = map[string]bool{}
-	}
-	g.named[alias.Name] = true
 	return alias
 }
 
-// aliases are those that devices have so far. Devices of the host come last:
-// they look for theirs among these.
-func (g *guest) aliases() iter.Seq[*libvirtxml.DomainAlias] {
-	return func(yield func(*libvirtxml.DomainAlias) bool) {
-		d := g.devices
-		_ = each(d.Disks, func(v *libvirtxml.DomainDisk) bool { return v.Alias == nil || yield(v.Alias) }) &&
-			each(d.Interfaces, func(v *libvirtxml.DomainInterface) bool { return v.Alias == nil || yield(v.Alias) }) &&
-			each(d.Inputs, func(v *libvirtxml.DomainInput) bool { return v.Alias == nil || yield(v.Alias) }) &&
-			each(d.Watchdogs, func(v *libvirtxml.DomainWatchdog) bool { return v.Alias == nil || yield(v.Alias) }) &&
-			each(d.Sounds, func(v *libvirtxml.DomainSound) bool { return v.Alias == nil || yield(v.Alias) })
+// take notes that a device has an alias, and says whether no other has it.
+func (g *guest) take(alias string) bool {
+	if g.named == nil {
+		g.named = map[string]bool{}
 	}
-}
-
-// each goes through a list until told to stop, which it returns.
-func each[T any](list []T, see func(*T) bool) bool {
-	for i := range list {
-		if !see(&list[i]) {
-			return false
-		}
-	}
-	return true
+	free := !g.named[alias]
+	g.named[alias] = true
+	return free
 }
 
 // boot is the place of a device among those that the guest boots from.
