@@ -1,0 +1,99 @@
+// Package blueprint makes of a VirtualMachine the neutral model of a template:
+// its tree with parameters in place of values, and the parameters. Package
+// format writes it in the forms that templates have.
+package blueprint
+
+import "errors"
+
+// Options say how a blueprint is made.
+type Options struct {
+	// Rename gives dataVolumeTemplates, and what refers to them, a suffix that is
+	// generated for every VM; otherwise they stay as they are.
+	Rename bool
+	// Namespace is that of the template; empty means that of the VM.
+	Namespace string
+}
+
+// A Type is the type of a parameter's value in JSON.
+type Type string
+
+// Types of parameters.
+const (
+	String  Type = "string"
+	Integer Type = "integer"
+	Number  Type = "number"
+	Boolean Type = "boolean"
+	Object  Type = "object"
+)
+
+// A Class says what a parameter stands for.
+type Class string
+
+// Classes of parameters.
+const (
+	// Value is a value of the VM, which is the default.
+	Value Class = "Value"
+	// Identity is a value that no two VMs share; its default is empty.
+	Identity Class = "Identity"
+	// Secret is a value that no template may hold; it has no default, and must be given.
+	Secret Class = "Secret"
+	// Literal is a text that is no leaf of the instance, and would be taken for a reference.
+	Literal Class = "Literal"
+	// Generated is made anew for each VM.
+	Generated Class = "Generated"
+	// Labels are merged with those of the VM.
+	Labels Class = "Labels"
+)
+
+// A Parameter is one of a template.
+type Parameter struct {
+	Name        string
+	Description string
+	// Path is where it stands in the VM, as spec.template.spec.domain.cpu.cores.
+	Path  string
+	Type  Type
+	Class Class
+	// Default is the value as text: of a string itself, of others their JSON.
+	Default string
+	// Required says that whoever uses the template must give a value.
+	Required bool
+	// From is an expression of which a value is generated, where there is no default.
+	From string
+}
+
+// A Blueprint is the neutral model of a template. It holds secrets of the
+// source, for verification; nothing but [Blueprint.Secrets] gives them away.
+type Blueprint struct {
+	// VM is the VirtualMachine in JSON's form; parameters are [Reference] values.
+	VM map[string]any
+	// Labels are those of the source.
+	Labels map[string]string
+	// Parameters are in the order in which templates list them; LABELS is last.
+	Parameters []Parameter
+	// Warnings are what to know before a template is used, without values of secrets.
+	Warnings []string
+
+	secrets map[string]string
+	source  map[string]any
+}
+
+// A Reference stands in a tree for the value of a parameter, with text around
+// it that stays (generated suffixes have some; other parameters have none).
+type Reference struct {
+	Parameter      string
+	Before, Behind string
+}
+
+// Secrets are the values of the parameters of class Secret in the source, and
+// those of class Identity, by name. They must not be written anywhere.
+func (b *Blueprint) Secrets() map[string]string { return b.secrets }
+
+// Source is the source without what belongs to it alone: what processing a
+// template with its defaults and Secrets must give.
+func (b *Blueprint) Source() map[string]any { return b.source }
+
+// Of makes a blueprint of a VirtualMachine in JSON's form, which it does not
+// change. An error says that no template can be made of it, without values.
+func Of(_ map[string]any, _ Options) (*Blueprint, error) {
+	return nil, errors.New("not written yet")
+}
