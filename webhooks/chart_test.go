@@ -19,7 +19,7 @@ func TestChart(t *testing.T) {
 		r := Registration{
 			Service:   &admissionregistrationv1.ServiceReference{Namespace: "@NAMESPACE@", Name: "@SERVICE@"},
 			Namespace: "@NAMESPACE@",
-			Guard: protection.Guard{Addon: addon, Trusted: []string{
+			Guard: protection.Guard{Addon: addon, Manager: "@MANAGER@", Trusted: []string{
 				"@TRUSTED@", "system:serviceaccount:kube-system:generic-garbage-collector", "system:serviceaccount:kube-system:namespace-controller",
 			}},
 		}

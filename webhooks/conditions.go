@@ -15,6 +15,7 @@ import (
 // steer, and those that are virtwright's own.
 var watchedAnnotations = []string{
 	v1alpha1.AnnotationPresets, v1alpha1.AnnotationExclude, v1alpha1.AnnotationReapply, v1alpha1.AnnotationProvenance,
+	v1alpha1.AnnotationGenerateTemplate, v1alpha1.AnnotationTemplateRequester,
 }
 
 type condition = admissionregistrationv1.MatchCondition

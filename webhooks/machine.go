@@ -79,6 +79,9 @@ func (m *Machine) Handle(ctx context.Context, req admission.Request) admission.R
 		patch = append(slices.Clip(patch), removal(forged)...)
 		warnings = append(slices.Clip(warnings), "controllers write "+listed(dotted(forged))+": left out")
 	}
+	if stamp := m.stamp(req); len(stamp) > 0 {
+		patch = append(slices.Clip(patch), stamp...)
+	}
 	return admission.Response{
 		Patches: patch,
 		AdmissionResponse: admissionv1.AdmissionResponse{

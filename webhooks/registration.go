@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/validation/protection"
 )
@@ -31,6 +32,8 @@ const (
 	PathConvertVirtualMachine               = "/convert-kubevirt-io-virtualmachine"
 	PathValidateVirtualMachinePreset        = "/validate-virtwright-dev-v1alpha1-virtualmachinepreset"
 	PathValidateClusterVirtualMachinePreset = "/validate-virtwright-dev-v1alpha1-clustervirtualmachinepreset"
+	PathMutateTemplateRequest               = "/mutate-ssp-kubevirt-io-v1alpha1-virtualmachinetemplaterequest"
+	PathValidateTemplateRequest             = "/validate-ssp-kubevirt-io-v1alpha1-virtualmachinetemplaterequest"
 	PathValidateFrontendProfile             = "/validate-virtwright-dev-v1alpha1-frontendprofile"
 	PathValidateBackendProfile              = "/validate-virtwright-dev-v1alpha1-backendprofile"
 )
@@ -83,7 +86,18 @@ func (r Registration) mutating() []hook {
 		scope: admissionregistrationv1.NamespacedScope, namespaces: elsewhere,
 		operations: []admissionregistrationv1.OperationType{create},
 		conditions: []condition{unguarded(r.Guard)},
-	}}
+	}, templateRequests(PathMutateTemplateRequest)}
+}
+
+// templateRequests are looked at in every namespace: who asks is written on each.
+func templateRequests(path string) hook {
+	return hook{
+		path: path, group: sspv1alpha1.GroupName, versions: []string{sspv1alpha1.GroupVersion.Version},
+		resource: sspv1alpha1.ResourceVirtualMachineTemplateRequests,
+		scope:    admissionregistrationv1.NamespacedScope, namespaces: &metav1.LabelSelector{},
+		operations: []admissionregistrationv1.OperationType{create, update},
+		conditions: []condition{notDeleted(), specChanged()},
+	}
 }
 
 func (r Registration) validating() []hook {
@@ -110,6 +124,7 @@ func (r Registration) validating() []hook {
 		ours(PathValidateClusterVirtualMachinePreset, v1alpha1.ResourceClusterVirtualMachinePresets, admissionregistrationv1.ClusterScope),
 		ours(PathValidateFrontendProfile, v1alpha1.ResourceFrontendProfiles, admissionregistrationv1.ClusterScope),
 		ours(PathValidateBackendProfile, v1alpha1.ResourceBackendProfiles, admissionregistrationv1.ClusterScope),
+		templateRequests(PathValidateTemplateRequest),
 	}
 	if !r.Guard.Addon { // where KubeVirt applies and validates them itself
 		hooks = append(hooks, hook{

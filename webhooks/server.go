@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
@@ -28,7 +29,10 @@ type Server struct {
 	Profiles Profiles
 	// Authority says what users may do.
 	Authority Authority
-	Metrics   *Metrics
+	// TemplateFormats are the names of those in which templates may be made; the
+	// first is meant where none is named.
+	TemplateFormats []string
+	Metrics         *Metrics
 }
 
 // Handlers are the handlers by path.
@@ -49,11 +53,15 @@ func (s *Server) Handlers() map[string]http.Handler {
 	validator := func(kind presets.Kind) http.Handler {
 		return serve("validate "+string(kind), &Validator{
 			Kind: kind, Guard: s.Guard, Rules: rules, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Names: s.Names, Profiles: s.Profiles, Authority: s.Authority,
+			Formats: s.TemplateFormats,
 		})
 	}
 	preset := func(kind string) http.Handler { return serve(kind, Preset{Kind: kind, Authority: s.Authority}) }
 	profile := func(kind string) http.Handler { return serve(kind, Profile{Kind: kind}) }
+	const request = sspv1alpha1.KindVirtualMachineTemplateRequest
 	return map[string]http.Handler{
+		PathMutateTemplateRequest:               serve(request, &TemplateRequest{Formats: s.TemplateFormats, Manager: s.Guard.Manager}),
+		PathValidateTemplateRequest:             serve("validate "+request, &TemplateRequestValidator{Formats: s.TemplateFormats, Manager: s.Guard.Manager, Authority: s.Authority}),
 		PathMutateVirtualMachine:                machine(presets.VirtualMachine),
 		PathMutateVirtualMachineInstance:        machine(presets.VirtualMachineInstance),
 		PathValidateVirtualMachine:              validator(presets.VirtualMachine),

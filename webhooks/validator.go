@@ -47,6 +47,9 @@ type Validator struct {
 	Profiles Profiles
 	// Authority may be nil, and then everybody may use every preset.
 	Authority Authority
+	// Formats are the names of those in which templates may be made; the first is
+	// that which an annotation asks for.
+	Formats []string
 }
 
 var _ admission.Handler = (*Validator)(nil)
@@ -60,7 +63,7 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 	if err := c.read(); err != nil {
 		return malformed(err)
 	}
-	steps := []func(context.Context) error{c.guard, c.validate, c.render, c.confirm, c.compare, c.authorize}
+	steps := []func(context.Context) error{c.guard, c.validate, c.render, c.confirm, c.compare, c.authorize, c.template}
 	if c.deleting() {
 		steps = steps[:1] // it only goes; nothing else matters any more
 	}

@@ -18,6 +18,27 @@ const (
 // AnnotationProvenance is written by virtwright alone: which preset gave which leaf. What a user sends is discarded.
 const AnnotationProvenance = "virtwright.dev/provenance"
 
+// AnnotationTemplateRequester is on a VirtualMachine beside
+// AnnotationGenerateTemplate: who wrote that, as a Stamp of
+// api/ssp/v1alpha1 in JSON. The webhook writes it, and what a user sends is discarded.
+const AnnotationTemplateRequester = "virtwright.dev/template-requester"
+
+// Labels and annotations of templates.
+const (
+	// LabelTemplateRequest is on a template: the UID of the request that it was made for.
+	LabelTemplateRequest = "virtwright.dev/template-request"
+
+	// AnnotationSourceVM is on a template: NAMESPACE/NAME of the VM of which it was made.
+	AnnotationSourceVM = "virtwright.dev/source-vm"
+
+	// AnnotationSourceUID is on a template: the UID of the VM of which it was made.
+	AnnotationSourceUID = "virtwright.dev/source-uid"
+
+	// AnnotationTrigger is on a request that was made for AnnotationGenerateTemplate,
+	// and on its template: a hash of the VM's UID and the annotation's value.
+	AnnotationTrigger = "virtwright.dev/template-trigger"
+)
+
 // AnnotationInstanceOf is on an instance that the lifecycle controller made:
 // the UID of its VirtualMachine. It proves whose orphan the instance is once
 // its owner is gone.

@@ -20,6 +20,9 @@ type Guard struct {
 	// NodeAgent is the name of the user as which node agents run instances; empty
 	// where there are none. It is one of Trusted, and bound by a policy of its own.
 	NodeAgent string
+	// Manager is the name of the user as which controllers run, who alone may ask
+	// for templates in somebody else's name; empty where nobody may.
+	Manager string
 }
 
 // A Write is what somebody wants to write.

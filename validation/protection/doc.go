@@ -11,6 +11,9 @@
 // instances of the node that its token is bound to, and there to status and one
 // finalizer.
 //
+// Who asks for a template, by a request or by an annotation, is asked for in a
+// stamp, which a policy holds to say who writes it.
+//
 // Who writes is known by user name, as the API server authenticated it. Being
 // an administrator does not make anybody trusted, and impersonation is judged
 // as the impersonated user: that is how an administrator breaks the glass, in

@@ -27,7 +27,7 @@ func PolicyNames() []string {
 	for _, kind := range both {
 		names = append(names, resources[kind]+policySuffix)
 	}
-	return append(names, NodePolicyName)
+	return append(names, TemplatePolicyName, NodePolicyName)
 }
 
 // Policies are the rules as the API server evaluates them, and what binds them
@@ -38,6 +38,7 @@ func (g Guard) Policies() ([]*admissionregistrationv1.ValidatingAdmissionPolicy,
 	for _, kind := range both {
 		policies = append(policies, g.policy(kind))
 	}
+	policies = append(policies, g.templatePolicy())
 	if g.NodeAgent != "" {
 		policies = append(policies, g.nodePolicy())
 	}

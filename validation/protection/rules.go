@@ -52,11 +52,12 @@ var reservedLabels = []string{
 func metadata(name string) Part { return Part{Path: []string{"metadata", name}} }
 
 // reservedKeys are annotations beneath path that people do not write. The
-// record of provenance has a rule of its own.
+// record of provenance has a rule of its own, and so has the stamp of who asks
+// for a template.
 func reservedKeys(path ...string) Part {
 	return Part{
 		Path: append(path, "annotations"), Prefix: v1alpha1.AnnotationPrefix,
-		Except: append(v1alpha1.UserAnnotations(), v1alpha1.AnnotationProvenance),
+		Except: append(v1alpha1.UserAnnotations(), v1alpha1.AnnotationProvenance, v1alpha1.AnnotationTemplateRequester),
 	}
 }
 

@@ -1,0 +1,178 @@
+package protection
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apiserver/pkg/cel/environment"
+
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
+	"github.com/virtwright/virtwright/api/v1alpha1"
+)
+
+// users who write, and as whom somebody may pretend to write.
+var users = map[string]authenticationv1.UserInfo{
+	"jane": {Username: "jane", Groups: []string{"system:authenticated"}},
+	"nobody in any group": {
+		Username: "lone", UID: "7",
+	},
+	"a service account": {
+		Username: "system:serviceaccount:shop:robot", UID: "0a1b", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated"},
+		Extra: map[string]authenticationv1.ExtraValue{
+			"authentication.kubernetes.io/pod-name": {"robot-1"}, "authentication.kubernetes.io/node-name": {"one"}, "scopes": {"a", "b"},
+		},
+	},
+	"a name with signs": {Username: `o"b\r,ien<&>`, Groups: []string{`g"1,`, "ü"}, Extra: map[string]authenticationv1.ExtraValue{"k:[": {`"`}, "none": {}}},
+}
+
+func stampOf(user authenticationv1.UserInfo, vmUID string) string {
+	return sspv1alpha1.Stamp{Requester: sspv1alpha1.RequesterOf(user), VMUID: vmUID}.String()
+}
+
+func userVariables(user authenticationv1.UserInfo) map[string]any {
+	out := map[string]any{"username": user.Username}
+	if user.UID != "" {
+		out["uid"] = user.UID
+	}
+	if user.Groups != nil {
+		out["groups"] = anyList(user.Groups)
+	}
+	if user.Extra != nil {
+		extra := map[string]any{}
+		for key, values := range user.Extra {
+			extra[key] = anyList(values)
+		}
+		out["extra"] = extra
+	}
+	return out
+}
+
+func anyList(in []string) []any {
+	out := []any{}
+	for _, text := range in {
+		out = append(out, text)
+	}
+	return out
+}
+
+func stampedVM(uid, stamp string) map[string]any {
+	annotations := map[string]any{"a": "b"}
+	if stamp != "" {
+		annotations[v1alpha1.AnnotationTemplateRequester] = stamp
+	}
+	return map[string]any{"metadata": map[string]any{"name": "web", "uid": uid, "annotations": annotations}}
+}
+
+// templatesRefused is which rule refuses a write, if any.
+func templatesRefused(t *testing.T, operation, resource string, user authenticationv1.UserInfo, old, now map[string]any) string {
+	t.Helper()
+	env := celEnv(t, environment.NewExpressions)
+	g := Guard{Trusted: []string{controller, "trusted"}, Manager: controller}
+	spec := g.templatePolicy().Spec
+	variables := map[string]any{"object": now, "oldObject": nil, "request": map[string]any{
+		"operation": operation, "userInfo": userVariables(user), "resource": map[string]any{"resource": resource},
+	}}
+	if old != nil {
+		variables["oldObject"] = old
+	}
+	if !evaluated(t, compiled(t, env, spec.MatchConditions[0].Expression), variables).(bool) {
+		return ""
+	}
+	var broken []string
+	for i, v := range spec.Validations {
+		if !evaluated(t, compiled(t, env, v.Expression), variables).(bool) {
+			if said, _ := evaluated(t, compiled(t, env, v.MessageExpression), variables).(string); !strings.Contains(said, user.Username) {
+				t.Errorf("it says %q", said)
+			}
+			broken = append(broken, templateRules()[i].id)
+		}
+	}
+	return strings.Join(broken, ",")
+}
+
+// A stamp is of the user who writes it, or was there before.
+func TestStamps(t *testing.T) {
+	jane := users["jane"]
+	for name, user := range users {
+		t.Run(name, func(t *testing.T) {
+			parsed, err := sspv1alpha1.ParseStamp(stampOf(user, "u1"))
+			if err != nil || parsed.String() != stampOf(user, "u1") {
+				t.Errorf("got %v, %v", parsed, err)
+			}
+			other := user
+			other.Username += "x"
+			more := user
+			more.Groups = append([]string{"system:masters"}, user.Groups...)
+			extra := user
+			extra.Extra = maps.Clone(user.Extra)
+			if extra.Extra == nil {
+				extra.Extra = map[string]authenticationv1.ExtraValue{}
+			}
+			extra.Extra["more"] = authenticationv1.ExtraValue{"1"}
+			for _, c := range []struct{ reason, operation, old, now, want string }{
+				{"none", "CREATE", "", "", ""},
+				{"of a new VM", "CREATE", "", stampOf(user, ""), ""},
+				{"on an update", "UPDATE", "", stampOf(user, "u1"), ""},
+				{"as it was", "UPDATE", stampOf(other, "u1"), stampOf(other, "u1"), ""},
+				{"taken away", "UPDATE", stampOf(other, "u1"), "", ""},
+				{"somebody else's", "CREATE", "", stampOf(other, ""), "template-stamp"},
+				{"somebody else's on an update", "UPDATE", stampOf(user, "u1"), stampOf(other, "u1"), "template-stamp"},
+				{"of another VM", "UPDATE", "", stampOf(user, "u2"), "template-stamp"},
+				{"of a VM that is not yet", "CREATE", "", stampOf(user, "u1"), "template-stamp"},
+				{"in more groups", "CREATE", "", stampOf(more, ""), "template-stamp"},
+				{"with more extra", "CREATE", "", stampOf(extra, ""), "template-stamp"},
+				{"with more behind it", "CREATE", "", stampOf(user, "") + " ", "template-stamp"},
+				{"something else", "CREATE", "", "{}", "template-stamp"},
+			} {
+				var old map[string]any
+				if c.operation == "UPDATE" {
+					old = stampedVM("u1", c.old)
+				}
+				if got := templatesRefused(t, c.operation, "virtualmachines", user, old, stampedVM("u1", c.now)); got != c.want {
+					t.Errorf("%s: got %q, want %q", c.reason, got, c.want)
+				}
+			}
+		})
+	}
+	if got := templatesRefused(t, "CREATE", "virtualmachines", authenticationv1.UserInfo{Username: "trusted"}, nil, stampedVM("u1", stampOf(jane, ""))); got != "" {
+		t.Errorf("a trusted writer copies a VM: got %q", got)
+	}
+}
+
+// A request names who makes it.
+func TestRequesters(t *testing.T) {
+	request := func(user *authenticationv1.UserInfo) map[string]any {
+		spec := map[string]any{"source": map[string]any{"vmName": "web"}}
+		if user != nil {
+			spec["requester"] = userVariables(*user)
+		}
+		return map[string]any{"metadata": map[string]any{"name": "r"}, "spec": spec}
+	}
+	for name, user := range users {
+		t.Run(name, func(t *testing.T) {
+			other := user
+			other.Groups = append([]string{"system:masters"}, user.Groups...)
+			manager := authenticationv1.UserInfo{Username: controller}
+			for _, c := range []struct {
+				reason, operation string
+				by                authenticationv1.UserInfo
+				names             *authenticationv1.UserInfo
+				want              string
+			}{
+				{"itself", "CREATE", user, &user, ""},
+				{"nobody", "CREATE", user, nil, "template-requester"},
+				{"itself in more groups", "CREATE", user, &other, "template-requester"},
+				{"the manager for somebody", "CREATE", manager, &user, ""},
+				{"a trusted writer for somebody", "CREATE", authenticationv1.UserInfo{Username: "trusted"}, &user, "template-requester"},
+				{"a change of labels", "UPDATE", manager, &user, ""},
+				{"a change of labels by somebody else", "UPDATE", other, &user, ""},
+			} {
+				if got := templatesRefused(t, c.operation, sspv1alpha1.ResourceVirtualMachineTemplateRequests, c.by, request(c.names), request(c.names)); got != c.want {
+					t.Errorf("%s: got %q, want %q", c.reason, got, c.want)
+				}
+			}
+		})
+	}
+}
