@@ -29,6 +29,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/certs"
 	"github.com/virtwright/virtwright/lifecycle/leadership"
@@ -173,7 +174,10 @@ func (p *process) control(ctx context.Context) error {
 		Client: writer, Live: p.live, Index: p.names, Lock: p.lock,
 		Conditions: p.options.mode == modeStandalone, Metrics: nameconflict.NewMetrics(metrics.Registry, p.lock.Leads),
 	}
-	if err := conflicts.SetupWithManager(p.manager); err != nil || p.options.mode != modeStandalone {
+	if err := conflicts.SetupWithManager(p.manager); err != nil {
+		return err
+	}
+	if err := p.makeTemplates(ctx, writer, recorder); err != nil || p.options.mode != modeStandalone {
 		return err // beside KubeVirt its controller keeps running state
 	}
 	if err := mayLaunch(p.user, p.options); err != nil {
@@ -217,6 +221,7 @@ func (p *process) awaitKinds(ctx context.Context) bool {
 	if p.profiles != nil {
 		maps.Copy(kinds, p.profiles.Kinds())
 	}
+	kinds[sspv1alpha1.KindVirtualMachineTemplateRequest] = &sspv1alpha1.VirtualMachineTemplateRequest{}
 	kinds["VirtualMachine"], kinds["VirtualMachineInstance"] = &machine.VirtualMachine{}, &machine.Instance{}
 	for kind, object := range kinds {
 		for told := false; ; told = true {
@@ -256,7 +261,7 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	config.QPS = -1                                      // API servers say how much is too much
 	config.WarningHandlerWithContext = rest.NoWarnings{} // of old kinds, which we watch on purpose
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, machine.AddToScheme, presetcache.AddToScheme, certs.AddCertManager} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, sspv1alpha1.AddToScheme, machine.AddToScheme, presetcache.AddToScheme, certs.AddCertManager} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("cannot make a scheme: %w", err)
 		}

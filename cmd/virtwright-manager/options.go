@@ -73,6 +73,7 @@ type options struct {
 	kubevirtNamespace string
 	trusted           []string
 	nodeAgent         string
+	templateFormats   []string
 
 	logFormat string
 	logLevel  string
@@ -117,6 +118,10 @@ func (o *options) declareRoles(flags *flag.FlagSet) {
 			flags.Func(s.Name, s.Usage, set)
 		}
 	}
+	flags.Func("template-formats", "comma-separated: forms in which templates of VMs are made, of openshiftTemplate, virtualMachineTemplate, configMap (default all); the first is meant where none is named", func(text string) error {
+		o.templateFormats = strings.Split(text, ",")
+		return nil
+	})
 	flags.Func("trusted-user", "a user who may write what is guarded, as a controller does; may be given several times", func(name string) error {
 		o.trusted = append(o.trusted, name)
 		return nil
@@ -179,6 +184,7 @@ func (o *options) complete() error {
 		o.completeWebhooks(),
 		o.subresources.complete(o.mode),
 		o.completeNodeAgent(),
+		o.completeTemplates(),
 	}
 	for _, role := range o.roles {
 		problems = append(problems, oneOf("--roles", role, roleServing, roleControllers))

@@ -19,8 +19,9 @@ import (
 
 // serve adds the role serving and what must hold before it is ready.
 func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) error {
+	trusted := trustedUsers(p.user, p.options)
 	guard := protection.Guard{
-		Trusted: trustedUsers(p.user, p.options), Addon: p.options.mode == modeAddon, NodeAgent: p.options.nodeAgent,
+		Trusted: trusted, Manager: forwarder(p.user, trusted), Addon: p.options.mode == modeAddon, NodeAgent: p.options.nodeAgent,
 	}
 	around, err := p.answer(checks)
 	if err != nil {
@@ -67,7 +68,7 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 		Owners:     &webhooks.LiveOwners{Client: clients.Discovery().RESTClient()},
 		Guard:      guard, Rules: &p.options.rules, Names: p.names,
 		Authority: &webhooks.ReviewedAuthority{Client: p.live},
-		Metrics:   webhooks.NewMetrics(metrics.Registry),
+		Metrics:   webhooks.NewMetrics(metrics.Registry), TemplateFormats: p.options.templateFormats,
 	}
 	if p.profiles != nil {
 		server.Profiles = p.profiles

@@ -194,7 +194,10 @@ func (s *spec) full() kubevirtv1.VirtualMachineInstanceSpec {
 // be made for a start only.
 const VolumesOnStart = kubevirtv1.ImmediateDataVolumeCreation
 
-var readAnnotations = []string{protection.VMGeneration, v1alpha1.AnnotationInstanceOf, v1alpha1.AnnotationTemplate, VolumesOnStart}
+var readAnnotations = []string{
+	protection.VMGeneration, v1alpha1.AnnotationInstanceOf, v1alpha1.AnnotationTemplate, VolumesOnStart,
+	v1alpha1.AnnotationGenerateTemplate, v1alpha1.AnnotationTemplateRequester,
+}
 
 // Trim takes from a machine that is to be cached the labels and annotations
 // that nobody reads.

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/templates"
+	"github.com/virtwright/virtwright/webhooks"
+)
+
+// completeTemplates checks the formats of templates.
+func (o *options) completeTemplates() error {
+	var known []string
+	for _, f := range sspv1alpha1.Formats() {
+		known = append(known, f.Name)
+	}
+	if len(o.templateFormats) == 0 {
+		o.templateFormats = known
+	}
+	for i, name := range o.templateFormats {
+		if err := oneOf("--template-formats", name, known...); err != nil {
+			return err
+		}
+		if slices.Contains(o.templateFormats[:i], name) {
+			return fmt.Errorf("--template-formats has %s twice", name)
+		}
+	}
+	return nil
+}
+
+// forwarder is the user who may ask for templates in the name of others: the
+// manager, if it runs as one that people do not.
+func forwarder(self string, trusted []string) string {
+	if slices.Contains(trusted, self) {
+		return self
+	}
+	return ""
+}
+
+// makeTemplates adds the controllers that make templates.
+func (p *process) makeTemplates(ctx context.Context, writer client.Client, recorder events.EventRecorder) error {
+	clients, err := kubernetes.NewForConfig(p.config)
+	if err != nil {
+		return fmt.Errorf("cannot make a client: %w", err)
+	}
+	requests := &templates.Controller{
+		Client: writer, Live: p.live, Events: recorder, Lock: p.lock, Formats: p.options.templateFormats,
+		Authority: &webhooks.ReviewedAuthority{Client: p.live},
+		Serving:   templates.Discovery{Client: clients.Discovery().RESTClient()},
+		Metrics:   templates.NewMetrics(metrics.Registry),
+	}
+	if err := requests.SetupWithManager(ctx, p.manager); err != nil {
+		return err
+	}
+	if forwarder(p.user, trustedUsers(p.user, p.options)) == "" {
+		logr.FromContextOrDiscard(ctx).Info("The annotation that asks for templates is not served: the manager runs as somebody who is not trusted; "+
+			"run it as a service account, or give --trusted-user", "user", p.user)
+		return nil
+	}
+	trigger := &templates.Trigger{Client: writer, Live: p.live, Events: recorder, Lock: p.lock, Format: p.options.templateFormats[0]}
+	return trigger.SetupWithManager(p.manager)
+}

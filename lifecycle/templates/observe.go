@@ -1,0 +1,102 @@
+package templates
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
+)
+
+// machines are VMs in the version in which they are read.
+var machines = schema.GroupVersionKind{Group: "kubevirt.io", Version: "v1", Kind: "VirtualMachine"}
+
+// A sight is what there is to decide about a request.
+type sight struct {
+	request *sspv1alpha1.VirtualMachineTemplateRequest
+	now     time.Time
+
+	format sspv1alpha1.Format
+	// name is the template's.
+	name string
+	// disabled says that templates of the format are not made here.
+	disabled bool
+	// refused is what the requester may not do; empty if nothing.
+	refused []authorizationv1.ResourceAttributes
+	// lack is what API servers do not serve; empty if nothing.
+	lack string
+	// mute says who did not answer; nil if all did.
+	mute error
+	// existing is what has the template's name; nil if nothing.
+	existing *unstructured.Unstructured
+	// source is the VM; nil where there is none.
+	source *unstructured.Unstructured
+}
+
+// observe looks at what a request is about, no further than there is reason to.
+func (c *Controller) observe(ctx context.Context, request *sspv1alpha1.VirtualMachineTemplateRequest) (*sight, error) {
+	s := &sight{request: request, now: c.now()}
+	if finished(&request.Status) {
+		return s, nil
+	}
+	var ok bool
+	if s.format, s.name, ok = request.Spec.Target.Format(); !ok || request.Spec.Requester == nil {
+		return s, nil
+	}
+	if s.name == "" {
+		s.name = request.Name
+	}
+	if s.disabled = !slices.Contains(c.Formats, s.format.Name); s.disabled {
+		return s, nil
+	}
+	var err error
+	if s.refused, err = c.review(ctx, request, s.format); err != nil || len(s.refused) > 0 {
+		return s, err
+	}
+	if s.lack, s.mute = c.Serving.Serves(ctx, s.format); s.lack != "" || s.mute != nil {
+		return s, nil
+	}
+	if s.existing, err = c.read(ctx, s.format.Kind, types.NamespacedName{Namespace: request.Namespace, Name: s.name}); err != nil || s.existing != nil {
+		return s, err
+	}
+	source := request.Spec.Source
+	s.source, err = c.read(ctx, machines, types.NamespacedName{Namespace: source.VMNamespace, Name: source.VMName})
+	return s, err
+}
+
+// review is what the requester may not do of what the request takes.
+func (c *Controller) review(ctx context.Context, request *sspv1alpha1.VirtualMachineTemplateRequest, format sspv1alpha1.Format) ([]authorizationv1.ResourceAttributes, error) {
+	var refused []authorizationv1.ResourceAttributes
+	source := request.Spec.Source
+	for _, need := range sspv1alpha1.Needs(request.Namespace, source.VMNamespace, source.VMName, format) {
+		may, err := c.Authority.Allowed(ctx, request.Spec.Requester.UserInfo(), need.What)
+		if err != nil {
+			return nil, err
+		}
+		if !may {
+			refused = append(refused, need.What)
+		}
+	}
+	return refused, nil
+}
+
+// read is an object, live and whole; nil for none.
+func (c *Controller) read(ctx context.Context, kind schema.GroupVersionKind, key types.NamespacedName) (*unstructured.Unstructured, error) {
+	out := &unstructured.Unstructured{}
+	out.SetGroupVersionKind(kind)
+	switch err := c.Live.Get(ctx, client.ObjectKey(key), out); {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // there is none
+	case err != nil:
+		return nil, fmt.Errorf("cannot read %s %s: %w", kind.Kind, key, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,157 @@
+package templates
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/leadership"
+	"github.com/virtwright/virtwright/lifecycle/machine"
+)
+
+// insist is when to ask again for what was refused.
+const insist = 5 * time.Minute
+
+// A Trigger makes a request for the annotation of a VM, in the name of who wrote
+// the annotation. The request's name follows from the VM's UID and the value, so
+// there is one for each; it belongs to the VM, and stays as long, so that what
+// was asked once is not made again.
+type Trigger struct {
+	// Client reads from caches, and writes.
+	Client client.Client
+	// Live reads from API servers.
+	Live client.Reader
+	// Format is the name of that in which templates are made.
+	Format string
+	// Events tells people.
+	Events events.EventRecorder
+	// Lock is held by the replica that acts; nil where there is one only.
+	Lock *leadership.Lock
+}
+
+// SetupWithManager runs the trigger in the leader.
+func (t *Trigger) SetupWithManager(mgr ctrl.Manager) error {
+	annotated := predicate.NewPredicateFuncs(func(vm client.Object) bool {
+		return vm.GetAnnotations()[v1alpha1.AnnotationGenerateTemplate] != "" && vm.GetAnnotations()[v1alpha1.AnnotationTemplateRequester] != ""
+	})
+	err := ctrl.NewControllerManagedBy(mgr).Named("template-trigger").
+		For(&machine.VirtualMachine{}, builder.WithPredicates(annotated, predicate.Or(predicate.AnnotationChangedPredicate{}, predicate.GenerationChangedPredicate{}))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(t.Lock.While(t))
+	if err != nil {
+		return fmt.Errorf("cannot set up the annotation that asks for templates: %w", err)
+	}
+	return nil
+}
+
+// Reconcile looks at one VM.
+func (t *Trigger) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	vm := &machine.VirtualMachine{}
+	if err := t.Client.Get(ctx, req.NamespacedName, vm); err != nil || vm.DeletionTimestamp != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	request, err := t.request(vm)
+	if err != nil || request == nil {
+		if err != nil {
+			t.Events.Eventf(vm, nil, corev1.EventTypeWarning, reasonNotRequested, actionRequest, "%s", machine.Note(err.Error()))
+		}
+		return reconcile.Result{}, nil
+	}
+	there, err := t.done(ctx, request)
+	if err != nil || there {
+		return reconcile.Result{}, err
+	}
+	switch err := t.Client.Create(ctx, request); {
+	case err == nil:
+		t.Events.Eventf(vm, request, corev1.EventTypeNormal, reasonRequested, actionRequest, "Asked for template %s by request %s",
+			vm.Annotations[v1alpha1.AnnotationGenerateTemplate], request.Name)
+		return reconcile.Result{}, nil
+	case apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return reconcile.Result{}, nil
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
+		t.Events.Eventf(vm, nil, corev1.EventTypeWarning, reasonNotRequested, actionRequest, "%s", machine.Note(err.Error()))
+		return reconcile.Result{RequeueAfter: insist}, nil
+	default:
+		return reconcile.Result{}, fmt.Errorf("cannot ask for a template of VirtualMachine %s: %w", req.NamespacedName, err)
+	}
+}
+
+// request is what to ask for; nil for a VM whose stamp is another's: it was
+// copied, and who copied it did not ask.
+func (t *Trigger) request(vm *machine.VirtualMachine) (*sspv1alpha1.VirtualMachineTemplateRequest, error) {
+	value, text := vm.Annotations[v1alpha1.AnnotationGenerateTemplate], vm.Annotations[v1alpha1.AnnotationTemplateRequester]
+	if value == "" || text == "" {
+		return nil, nil //nolint:nilnil // nobody asks
+	}
+	stamp, err := sspv1alpha1.ParseStamp(text)
+	if err != nil {
+		return nil, err
+	}
+	if stamp.VMUID != "" && stamp.VMUID != string(vm.UID) {
+		return nil, nil //nolint:nilnil // it was copied
+	}
+	trigger := triggerOf(vm.UID, value)
+	out := &sspv1alpha1.VirtualMachineTemplateRequest{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: vm.Namespace, Name: requestName(vm.Name, trigger),
+			Annotations:     map[string]string{v1alpha1.AnnotationTrigger: trigger},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: machines.GroupVersion().String(), Kind: machines.Kind, Name: vm.Name, UID: vm.UID}},
+		},
+		Spec: sspv1alpha1.VirtualMachineTemplateRequestSpec{
+			Source:    sspv1alpha1.VirtualMachineTemplateRequestSource{VMName: vm.Name, VMNamespace: vm.Namespace, VMUID: string(vm.UID)},
+			Requester: &stamp.Requester,
+		},
+	}
+	out.Spec.Target.SetFormat(t.Format, value)
+	return out, nil
+}
+
+// triggerOf stands for one value of the annotation of one VM.
+func triggerOf(vm types.UID, value string) string {
+	sum := sha256.Sum256([]byte(string(vm) + "\x00" + value))
+	return hex.EncodeToString(sum[:8])
+}
+
+// requestName is that of the request for a trigger.
+func requestName(vm, trigger string) string {
+	const most = 253 - 1 - 16
+	return strings.TrimRight(vm[:min(len(vm), most)], "-.") + "-" + trigger
+}
+
+// done reports whether there is the request, or the template that was made for
+// it: who deletes the request alone does not ask for another template.
+func (t *Trigger) done(ctx context.Context, request *sspv1alpha1.VirtualMachineTemplateRequest) (bool, error) {
+	there := &sspv1alpha1.VirtualMachineTemplateRequest{}
+	if err := t.Live.Get(ctx, client.ObjectKeyFromObject(request), there); !apierrors.IsNotFound(err) {
+		return err == nil, err
+	}
+	format, name, ok := request.Spec.Target.Format()
+	if !ok {
+		return false, nil
+	}
+	template := &unstructured.Unstructured{}
+	template.SetGroupVersionKind(format.Kind)
+	err := t.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: name}, template)
+	if err != nil {
+		return false, nil // it is not there, or cannot be: the request will tell
+	}
+	return template.GetAnnotations()[v1alpha1.AnnotationTrigger] == request.Annotations[v1alpha1.AnnotationTrigger], nil
+}
