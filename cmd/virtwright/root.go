@@ -16,18 +16,20 @@ const (
 
 const rootHelp = `Make sparse virtual machines whole, say where each field came from and what would be
 refused: offline, with the engine and the rules that run in the cluster. Start, stop, restart
-and reset virtual machines in a cluster.
+and reset virtual machines in a cluster. Make templates of virtual machines, offline or in a
+cluster, and virtual machines of templates.
 
 Exit codes:
   0  all is fine (warnings do not count)
   1  an object or a preset is refused, as a cluster would refuse it; a cluster refuses a request
   2  wrong usage, input that cannot be read, or a cluster that cannot be asked
-  3  a machine did not get in time where it was waited for`
+  3  a machine did not get in time where it was waited for, or a template was not there in time`
 
 // The groups of commands.
 const (
-	groupOffline = "offline"
-	groupCluster = "cluster"
+	groupOffline   = "offline"
+	groupCluster   = "cluster"
+	groupTemplates = "templates"
 )
 
 // newRoot returns the command as it is called under a name.
@@ -56,7 +58,8 @@ func newRoot(name string, s streams) *cobra.Command {
 		}
 		return fmt.Errorf("%w (see %s --help)", err, c.CommandPath())
 	})
-	root.AddGroup(&cobra.Group{ID: groupOffline, Title: "Offline:"}, &cobra.Group{ID: groupCluster, Title: "In a cluster:"})
+	root.AddGroup(&cobra.Group{ID: groupOffline, Title: "Offline:"}, &cobra.Group{ID: groupCluster, Title: "In a cluster:"},
+		&cobra.Group{ID: groupTemplates, Title: "Templates:"})
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
@@ -65,6 +68,7 @@ func newRoot(name string, s streams) *cobra.Command {
 	}
 	add(groupOffline, newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newRender(shown, s))
 	add(groupCluster, newStart(shown, s), newStop(shown, s), newRestart(shown, s), newReset(shown, s), newSoftReboot(shown, s))
+	add(groupTemplates, newTemplate(shown, s))
 	root.AddCommand(newVersion(s))
 	return root
 }

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/virtwright/virtwright/test/controlplane"
+)
+
+// TestTemplateCluster asks a real API server, with nobody who makes templates.
+func TestTemplateCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
+	g := &ground{controlplane.ForTest(t, controlplane.Options{}), t}
+	t.Run("not served", g.templateNotServed)
+	if err := g.InstallCRDs(t.Context(), "../../charts/virtwright/files/crds"); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("requests", g.templateRequests)
+	t.Run("dry run", g.templateDryRun)
+	t.Run("refused", g.templateRefused)
+	t.Run("made", g.templateMade)
+	t.Run("failed", g.templateFailed)
+	t.Run("wait in vain", g.templateInVain)
+}
+
+func (g *ground) template(args ...string) outcome {
+	g.t.Helper()
+	return call(g.t, "", append([]string{"template", "create", "--kubeconfig", g.Kubeconfig()}, args...)...)
+}
+
+func (g *ground) templateNotServed(t *testing.T) {
+	got := g.template("web")
+	if got.code != exitUsage || got.out != "" {
+		t.Errorf("exit code %d, output %q", got.code, got.out)
+	}
+	says(t, got.err, "cannot make a template of VM default/web: ssp.kubevirt.io/v1alpha1 is not served by this cluster: virtwright's chart installs it")
+}
+
+// requested is the name in the first line of an output.
+func requested(t *testing.T, out string) string {
+	t.Helper()
+	var name, namespace string
+	if _, err := fmt.Sscanf(out, "VirtualMachineTemplateRequest %s was made in namespace %s\n", &name, &namespace); err != nil {
+		t.Fatalf("%v: %q", err, out)
+	}
+	return name
+}
+
+func (g *ground) templateRequests(t *testing.T) {
+	g.kubectl("", "create", "namespace", "golden")
+	for args, want := range map[string]string{
+		"web": `{"dataVolumes":"Keep","source":{"vmName":"web","vmNamespace":"default"},"target":{"openshiftTemplate":{"name":"web-template"}}}`,
+		"web -n shop --to-namespace golden --name fedora --format virtualMachineTemplate --data-volumes Rename --label a=b,c=d --label e=f --ttl 1h": `{"dataVolumes":"Rename",` +
+			`"source":{"vmName":"web","vmNamespace":"shop"},"target":{"virtualMachineTemplate":{"name":"fedora"}},"templateLabels":{"a":"b","c":"d","e":"f"},"ttlSecondsAfterFinished":3600}`,
+		"web --format configMap --ttl 0s": `{"dataVolumes":"Keep","source":{"vmName":"web","vmNamespace":"default"},"target":{"configMap":{"name":"web-template"}},"ttlSecondsAfterFinished":0}`,
+	} {
+		got := g.template(append(strings.Fields(args), "--wait=false")...).fine(t)
+		name, namespace := requested(t, got.out), "default"
+		if strings.Contains(args, "golden") {
+			namespace = "golden"
+		}
+		if spec := g.kubectl("", "get", "vmtr", name, "-n", namespace, "-o", "jsonpath={.spec}"); spec != want || !strings.HasPrefix(name, "web-") {
+			t.Errorf("%s: request %s has\n%s, want\n%s", args, name, spec, want)
+		}
+	}
+}
+
+func (g *ground) templateDryRun(t *testing.T) {
+	before := g.kubectl("", "get", "vmtr", "-A", "-o", "name")
+	got := g.template("web", "--dry-run").fine(t)
+	says(t, got.out, "Dry Run execution\nVirtualMachineTemplateRequest web-", "was made in namespace default\n")
+	if after := g.kubectl("", "get", "vmtr", "-A", "-o", "name"); after != before {
+		t.Errorf("there are %s", after)
+	}
+}
+
+func (g *ground) templateRefused(t *testing.T) {
+	path, err := g.UserKubeconfig("mallory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"web --kubeconfig " + path:    `User "mallory" cannot create`,
+		"web --as mallory":            `User "mallory" cannot create`,
+		"web --to-namespace nowhere":  `namespaces "nowhere" not found`,
+		"web --name ab --label a.=b ": "--label a.=b",
+	} {
+		got := g.template(strings.Fields(args)...)
+		wantCode := exitRefused
+		if strings.Contains(args, "--label") {
+			wantCode = exitUsage
+		}
+		if got.code != wantCode || got.out != "" {
+			t.Errorf("%s: exit code %d, output %q", args, got.code, got.out)
+		}
+		says(t, got.err, want)
+	}
+}
+
+// making is a wait under way, of the program as it is called.
+type makingCall struct {
+	*ground
+	name string
+	done chan outcome
+}
+
+// begin calls create, and returns when the request is there.
+func (g *ground) begin(t *testing.T, machine string, args ...string) *makingCall {
+	t.Helper()
+	m := &makingCall{g, "", make(chan outcome, 1)}
+	go func() { m.done <- g.template(append([]string{machine}, args...)...) }()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		for _, line := range strings.Fields(g.kubectl("", "get", "vmtr", "-o", "name")) {
+			if _, name, _ := strings.Cut(line, "/"); strings.HasPrefix(name, machine+"-") {
+				m.name = name
+				return m
+			}
+		}
+	}
+	t.Fatal("there is no request")
+	return nil
+}
+
+// status is what the controller would write.
+func (m *makingCall) status(status string) {
+	m.t.Helper()
+	m.kubectl("", "patch", "vmtr", m.name, "--subresource=status", "--type=merge", "-p", `{"status":`+status+`}`)
+}
+
+func (m *makingCall) end(t *testing.T) outcome {
+	t.Helper()
+	select {
+	case got := <-m.done:
+		return got
+	case <-time.After(30 * time.Second):
+		t.Fatal("waits on")
+	}
+	return outcome{}
+}
+
+// conditions are Ready and Progressing.
+func conditions(ready, reason, message, progressing string) string {
+	const at = `,"lastTransitionTime":"2025-01-01T00:00:00Z"}`
+	return fmt.Sprintf(`"conditions":[{"type":"Ready","status":%q,"reason":%q,"message":%q%s,{"type":"Progressing","status":%q,"reason":%[2]q,"message":""%[4]s]`,
+		ready, reason, message, at, progressing)
+}
+
+func (g *ground) templateMade(t *testing.T) {
+	m := g.begin(t, "made")
+	m.status("{" + conditions("False", "FormatUnavailable", "template.openshift.io/v1 is not served by this cluster", "True") + "}")
+	time.Sleep(100 * time.Millisecond)
+	m.status(`{"parameterCount":3,"withheldParameters":["VOLUME1_USER_DATA","VOLUME1_NETWORK_DATA"],"warnings":["two machines would share a disk"],` +
+		`"templateRef":{"apiVersion":"template.openshift.io/v1","kind":"Template","namespace":"default","name":"made-template"},` + conditions("True", "Reconciled", "", "False") + "}")
+	got := m.end(t).fine(t)
+	if want := "VirtualMachineTemplateRequest " + m.name + " was made in namespace default\n" +
+		"Template made-template of template.openshift.io/v1 was made in namespace default, with 3 parameters\n"; got.out != want {
+		t.Errorf("got %q, want %q", got.out, want)
+	}
+	if want := "Request " + m.name + ": not ready (FormatUnavailable: template.openshift.io/v1 is not served by this cluster; --format configMap needs no API of its own)\n" +
+		"Warning: two machines would share a disk\n" +
+		"Note: parameters that have to be given: VOLUME1_USER_DATA, VOLUME1_NETWORK_DATA\n"; got.err != want {
+		t.Errorf("got %q, want %q", got.err, want)
+	}
+}
+
+func (g *ground) templateFailed(t *testing.T) {
+	m := g.begin(t, "failed")
+	m.status("{" + conditions("False", "TargetExists", "Template failed-template is there", "False") + "}")
+	got := m.end(t)
+	if got.code != exitRefused {
+		t.Errorf("exit code %d", got.code)
+	}
+	says(t, got.err, "Error: cannot make a template of VM default/failed: TargetExists: Template failed-template is there (request default/"+m.name+")\n")
+}
+
+func (g *ground) templateInVain(t *testing.T) {
+	late := g.template("late", "--timeout", "1s")
+	if late.code != exitWaited {
+		t.Errorf("exit code %d", late.code)
+	}
+	says(t, late.err, "there is no template of VM default/late after 1s: request default/late-", "not seen by anybody (does virtwright's manager run?)", "kubectl get vmtr late-")
+
+	m := g.begin(t, "gone", "--timeout", "1m")
+	m.kubectl("", "delete", "vmtr", m.name)
+	if got := m.end(t); got.code != exitWaited || !strings.Contains(got.err, "cannot wait for request default/"+m.name+": it was deleted") {
+		t.Errorf("deleted: exit code %d: %s", got.code, got.err)
+	}
+
+	// Somebody who may ask, and not look.
+	g.kubectl("", "create", "role", "asks", "--verb=create", "--resource=virtualmachinetemplaterequests.ssp.kubevirt.io")
+	g.kubectl("", "create", "rolebinding", "asks", "--role=asks", "--user=blind")
+	blind := g.template("web", "--as", "blind")
+	if blind.code != exitWaited || !strings.Contains(blind.err, "forbidden") {
+		t.Errorf("cannot look: exit code %d: %s", blind.code, blind.err)
+	}
+	requested(t, blind.out)
+
+	// An API server that goes away for a moment does not end the waiting.
+	m = g.begin(t, "calm", "--timeout", "1m")
+	if err := g.RestartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.status(`{"parameterCount":1,"templateRef":{"apiVersion":"v1","kind":"ConfigMap","namespace":"default","name":"calm-template"},` + conditions("True", "Reconciled", "", "False") + "}")
+	says(t, m.end(t).fine(t).out, "ConfigMap calm-template of v1 was made in namespace default, with 1 parameter\n")
+}

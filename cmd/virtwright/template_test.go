@@ -1,0 +1,103 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTemplateHelp(t *testing.T) {
+	says(t, call(t, "", "--help").fine(t).out, "Templates:\n  template ")
+	says(t, call(t, "", "template").fine(t).out, "virtwright template [command]", "create", "generate", "process")
+	for command, usage := range map[string]string{"create": "create VM", "generate": "generate -f FILE...", "process": "process -f FILE"} {
+		says(t, call(t, "", "template", command, "--help").fine(t).out, "Usage:\n  virtwright template "+usage, "Examples:\n  # ", "  virtwright template "+command+" ")
+	}
+	says(t, callAs(t, plugin, "", "template", "create", "--help").fine(t).out, "  kubectl virtwright template create web -n shop\n")
+	says(t, call(t, "", "__complete", "template", "generate", "--format", "").fine(t).out, "openshiftTemplate\nvirtualMachineTemplate\nconfigMap\n")
+	says(t, call(t, "", "__complete", "template", "create", "--data-volumes", "").fine(t).out, "Keep\nRename\n")
+}
+
+// What is wrong with a call is said before anything is read or asked.
+func TestTemplateUsage(t *testing.T) {
+	for name, test := range map[string]struct {
+		args string
+		want []string
+	}{
+		"unknown command":      {"template mkae", []string{`unknown command "mkae" for "virtwright template"`}},
+		"no machine":           {"template create", []string{"cannot make a template of 0 machines: name one"}},
+		"two machines":         {"template create a b", []string{"cannot make a template of 2 machines"}},
+		"no such format":       {"template create a --format ova", []string{"--format must be one of", `"openshiftTemplate"`, `not "ova"`}},
+		"no such data volumes": {"template create a --data-volumes Clone", []string{`--data-volumes must be one of ["Keep" "Rename"], not "Clone"`}},
+		"impossible name":      {"template create a --name A_B", []string{`--name "A_B": a lowercase RFC 1123 subdomain`}},
+		"impossible namespace": {"template create a --to-namespace A", []string{`--to-namespace "A": `}},
+		"impossible label":     {"template create a --label a=b/c", []string{"--label a=b/c: a valid label"}},
+		"no time":              {"template create a --timeout 0s", []string{"--timeout must be longer than 0"}},
+		"time that has passed": {"template create a --ttl=-1s", []string{"--ttl -1s must be 0 or more, in whole seconds"}},
+		"half a second":        {"template create a --ttl 500ms", []string{"--ttl 500ms must be 0 or more, in whole seconds"}},
+		"nothing to wait for":  {"template create a --dry-run --wait", []string{"give --wait or --dry-run"}},
+		"all at once":          {"template create a --format x --name Y --ttl=-1s", []string{"--format ", "--name ", "--ttl "}},
+		"a cluster that is not": {"template create a --kubeconfig /does/not/exist", []string{
+			"cannot tell which cluster to ask: stat /does/not/exist"}},
+
+		"nothing to generate of": {"template generate", []string{"-f is missing"}},
+		"no such file":           {"template generate -f missing.yaml", []string{"cannot read missing.yaml"}},
+		"wrong flags":            {"template generate -o xml -n A --label x", []string{`invalid argument "x" for "--label"`}},
+		"wrong output":           {"template generate -o xml -n A", []string{"-f is missing", `"xml"`, `--namespace "A"`}},
+
+		"nothing to process":   {"template process", []string{"-f is missing"}},
+		"no such template":     {"template process -f missing.yaml", []string{"cannot read missing.yaml"}},
+		"a name without value": {"template process -f x -p CORES", []string{"-p CORES has no value: want CORES=VALUE"}},
+		"a value without name": {"template process -f x -p =4 -p A=1", []string{"-p, 1 of 2, has no name: want NAME=VALUE"}},
+		"a name twice":         {"template process -f x -p A=1 -p B=1 -p A=1", []string{"-p A is given twice"}},
+		"no file of values":    {"template process -f x --param-file missing.env", []string{"--param-file: open missing.env: no such file"}},
+		"values of nothing":    {"template process -f x --parameters -p A=1", []string{"parameters", "param"}},
+		"several":              {"template process -p A -l a=b/c -o xml", []string{"-f is missing", "-p A has no value", "--label a=b/c", `"xml"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := call(t, "", strings.Fields(test.args)...)
+			if got.code != exitUsage || got.out != "" {
+				t.Errorf("exit code %d, output %q", got.code, got.out)
+			}
+			says(t, got.err, append(test.want, "Error: ")...)
+		})
+	}
+}
+
+// A text without a name may be a secret, and is not repeated.
+func TestTemplateValuesSecret(t *testing.T) {
+	file := write(t, "values.env", "A=1\nhunter two\n=hunter three\n")
+	got := call(t, "", "template", "process", "-f", "x", "-p", "pass word\nhunter", "--param-file", file)
+	says(t, got.err, "-p, 1 of 1, has no name", "values.env, line 2: a line must be NAME=VALUE", "values.env, line 3: ")
+	for _, secret := range []string{"hunter", "pass word"} {
+		if strings.Contains(got.err, secret) {
+			t.Errorf("%s", got.err)
+		}
+	}
+}
+
+func TestTemplateValues(t *testing.T) {
+	file := write(t, "values.env", "\ufeff# what differs\n\n  # more\nCORES=4\r\nEMPTY=\nTEXT= a = b # c \n INDENTED=x\n")
+	tests := map[string]struct {
+		reason string
+		o      processing
+		want   map[string]string
+	}{
+		"None":       {"There may be none.", processing{}, map[string]string{}},
+		"Typed":      {"The first = ends the name; a value has several lines.", processing{given: []string{"A=b=c", "B=", "C=x\ny\n"}}, map[string]string{"A": "b=c", "B": "", "C": "x\ny\n"}},
+		"File":       {"A value is what is behind =, as it is.", processing{paramFile: file}, map[string]string{"CORES": "4", "EMPTY": "", "TEXT": " a = b # c ", "INDENTED": "x"}},
+		"Overruling": {"-p overrules the file.", processing{paramFile: file, given: []string{"CORES=8", "TEXT=t", "EMPTY=e"}}, map[string]string{"CORES": "8", "EMPTY": "e", "TEXT": "t", "INDENTED": "x"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := test.o.values()
+			if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
+				t.Errorf("%s\n%v\n-want, +got:\n%s", test.reason, err, diff)
+			}
+		})
+	}
+	twice := processing{paramFile: write(t, "twice.env", "A=1\nB=2\nA=1\n")}
+	if _, err := twice.values(); err == nil || !strings.HasSuffix(err.Error(), "twice.env, line 3: A is given twice") {
+		t.Errorf("got %v", err)
+	}
+}
