@@ -3,7 +3,12 @@
 // format writes it in the forms that templates have.
 package blueprint
 
-import "errors"
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Options say how a blueprint is made.
 type Options struct {
@@ -89,11 +94,97 @@ type Reference struct {
 func (b *Blueprint) Secrets() map[string]string { return b.secrets }
 
 // Source is the source without what belongs to it alone: what processing a
-// template with its defaults and Secrets must give.
+// template with its defaults and Secrets must give. Values of identity are as
+// they are in the source, as they are in Secrets. So are the names of
+// dataVolumeTemplates, also where a suffix will be generated.
 func (b *Blueprint) Source() map[string]any { return b.source }
+
+// A draft is a blueprint that is being made.
+type draft struct {
+	vm      map[string]any
+	options Options
+
+	name, namespace string
+	labels          map[string]string
+	tree            map[string]any // the source without what belongs to it alone
+	sites           []*site        // its scalars, in order
+	reserved        map[string]bool
+	traces          []string // what betrays a secret
+	volumes         []string // the names of dataVolumeTemplates
+	suffixed        string   // the name of the parameter for their suffix
+	warnings        []string
+}
+
+// steps are what makes a blueprint, in this order.
+var steps = []struct {
+	name string
+	run  func(*draft) error
+}{
+	{"sanitize", sanitize},
+	{"collect leaves", collect},
+	{"classify", classify},
+	{"data volumes", dataVolumes},
+	{"name", name},
+	{"warn", warnings},
+}
 
 // Of makes a blueprint of a VirtualMachine in JSON's form, which it does not
 // change. An error says that no template can be made of it, without values.
-func Of(_ map[string]any, _ Options) (*Blueprint, error) {
-	return nil, errors.New("not written yet")
+func Of(vm map[string]any, options Options) (*Blueprint, error) {
+	d := &draft{vm: vm, options: options, reserved: map[string]bool{labelsName: true, vmName: true}}
+	for _, step := range steps {
+		if err := step.run(d); err != nil {
+			return nil, fmt.Errorf("cannot make a template of the VM (%s): %w", step.name, err)
+		}
+	}
+	return d.blueprint(), nil
+}
+
+// blueprint puts references in the place of what has a name.
+func (d *draft) blueprint() *Blueprint {
+	b := &Blueprint{Labels: d.labels, Warnings: d.warnings, secrets: map[string]string{}, source: d.tree}
+	meta := d.tree["metadata"].(map[string]any)
+	labels := meta["labels"]
+	delete(meta, "labels") // they are no sites
+	next := 0
+	b.VM = rebuild(d.tree, func(value any) any {
+		s := d.sites[next]
+		next++
+		if s.class == "" {
+			return value
+		}
+		b.add(s)
+		return Reference{Parameter: s.name, Before: s.before}
+	}).(map[string]any)
+	meta["labels"] = labels
+	b.VM["metadata"].(map[string]any)["labels"] = Reference{Parameter: labelsName}
+	encoded, _ := json.Marshal(d.labels) // texts encode
+	b.Parameters = append(b.Parameters, Parameter{
+		Name: labelsName, Path: "metadata.labels", Type: Object, Class: Labels, Default: string(encoded),
+		Description: "A JSON object of labels, as {\"team\":\"x\"}, which are merged with those of the VM; the VM's win",
+	})
+	return b
+}
+
+func (b *Blueprint) add(s *site) {
+	p := Parameter{Name: s.name, Description: described(s.name), Path: s.at.String(), Type: s.kind, Class: s.class}
+	switch s.class {
+	case Generated:
+		if slices.ContainsFunc(b.Parameters, func(other Parameter) bool { return other.Name == s.name }) {
+			return
+		}
+		p.From = suffixExpression
+	case Secret:
+		p.Required = true
+		b.secrets[s.name] = s.text()
+	case Identity:
+		b.secrets[s.name] = s.text()
+	default:
+		p.Default = s.text()
+	}
+	b.Parameters = append(b.Parameters, p)
+}
+
+func described(name string) string {
+	return strings.Trim(strings.ToLower(strings.ReplaceAll(name, "_", "-")), "-")
 }

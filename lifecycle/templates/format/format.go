@@ -3,7 +3,12 @@
 package format
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,8 +25,48 @@ type Format struct {
 	Resource string
 }
 
+// Kinds of templates. OpenShift once served its own without a group.
+var (
+	openshiftKind = schema.GroupVersionKind{Group: "template.openshift.io", Version: "v1", Kind: "Template"}
+	legacyKind    = schema.GroupVersionKind{Version: "v1", Kind: "Template"}
+	kubevirtKind  = schema.GroupVersionKind{Group: "template.kubevirt.io", Version: "v1alpha1", Kind: "VirtualMachineTemplate"}
+	configMapKind = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+)
+
+// A writer writes what a template of its format says, without the metadata.
+type writer struct {
+	Format
+	write func(*blueprint.Blueprint, Meta) (map[string]any, error)
+	// says are the fields that a template of the format consists of.
+	says []string
+}
+
+// writers are all formats: a new one is a new line.
+func writers() []writer {
+	return []writer{
+		{Format{"openshiftTemplate", openshiftKind, "templates"}, writeOpenShift, []string{"objects", "parameters", "labels", "message"}},
+		{Format{"virtualMachineTemplate", kubevirtKind, "virtualmachinetemplates"}, writeKubeVirt, []string{"spec"}},
+		{Format{"configMap", configMapKind, "configmaps"}, writeConfigMap, []string{"data"}},
+	}
+}
+
 // Formats are all of them.
-func Formats() []Format { return nil }
+func Formats() []Format {
+	var all []Format
+	for _, w := range writers() {
+		all = append(all, w.Format)
+	}
+	return all
+}
+
+func (f Format) writer() (writer, error) {
+	for _, w := range writers() {
+		if w.Name == f.Name {
+			return w, nil
+		}
+	}
+	return writer{}, fmt.Errorf("cannot write templates in the format %q: there is none", f.Name)
+}
 
 // Meta is the metadata of a template.
 type Meta struct {
@@ -30,33 +75,90 @@ type Meta struct {
 	Annotations     map[string]string
 }
 
+// mostBytes is what API servers store of one object, with room for metadata.
+const mostBytes = 1 << 20
+
 // A TooLarge is the error of a template that API servers could not store.
 type TooLarge struct{ Bytes, Most int }
 
 // Error says how large it is.
-func (e *TooLarge) Error() string { return "too large" }
+func (e *TooLarge) Error() string {
+	return fmt.Sprintf("the template has %d bytes, at most %d can be stored", e.Bytes, e.Most)
+}
 
 // Encode writes a blueprint in the format. The same blueprint and metadata make
 // the same bytes. The error may be a *TooLarge.
-func (f Format) Encode(_ *blueprint.Blueprint, _ Meta) (*unstructured.Unstructured, error) {
-	return nil, errors.New("not written yet")
+func (f Format) Encode(b *blueprint.Blueprint, meta Meta) (*unstructured.Unstructured, error) {
+	w, err := f.writer()
+	if err != nil {
+		return nil, err
+	}
+	if b == nil || b.VM == nil {
+		return nil, errors.New("cannot write a template: there is no blueprint")
+	}
+	content, err := w.write(b, meta)
+	if err != nil {
+		return nil, err
+	}
+	size, err := json.Marshal(content)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write a template: %w", err)
+	}
+	if len(size) > mostBytes {
+		return nil, &TooLarge{Bytes: len(size), Most: mostBytes}
+	}
+	content["metadata"] = metadata(b, meta)
+	template := &unstructured.Unstructured{Object: content}
+	template.SetGroupVersionKind(w.Kind)
+	return template, nil
 }
 
 // Hash is a hash of what a template of the format says, without its metadata.
-func (f Format) Hash(_ *unstructured.Unstructured) string { return "" }
-
-// Verify processes a template with its defaults and the blueprint's secrets, and
-// compares what comes out with the blueprint's source. The error names paths,
-// never values. It does not panic.
-func (f Format) Verify(_ *unstructured.Unstructured, _ *blueprint.Blueprint) error {
-	return errors.New("not written yet")
+// Fields of parameters that are empty are as good as none, for API servers may
+// leave them out.
+func (f Format) Hash(template *unstructured.Unstructured) string {
+	w, err := f.writer()
+	if err != nil || template == nil {
+		return ""
+	}
+	said := map[string]any{}
+	for _, key := range w.says {
+		if value := template.Object[key]; value != nil {
+			said[key] = value
+		}
+	}
+	if list, ok := said["parameters"]; ok {
+		said["parameters"] = withoutEmpty(list)
+	}
+	if spec, ok := said["spec"].(map[string]any); ok {
+		copied := maps.Clone(spec)
+		copied["parameters"] = withoutEmpty(spec["parameters"])
+		said["spec"] = copied
+	}
+	canonical, err := json.Marshal(said)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:])
 }
 
-// Process makes the objects of a template of any of the forms (recognized by
-// apiVersion and kind; of a ConfigMap its key template.yaml). given are values of
-// parameters by name, labels are added to every object. The error is every
-// problem at once, each naming the parameter and what would be right. It does
-// not panic, whatever the template says. It changes neither argument.
-func Process(_ *unstructured.Unstructured, _, _ map[string]string) (objects []*unstructured.Unstructured, message string, err error) {
-	return nil, "", errors.New("not written yet")
+func withoutEmpty(parameters any) any {
+	list, _ := parameters.([]any)
+	out := make([]any, len(list))
+	for i, item := range list {
+		fields, ok := item.(map[string]any)
+		if !ok {
+			out[i] = item
+			continue
+		}
+		kept := map[string]any{}
+		for key, value := range fields {
+			if value != "" && value != false && value != nil {
+				kept[key] = value
+			}
+		}
+		out[i] = kept
+	}
+	return out
 }

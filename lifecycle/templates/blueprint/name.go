@@ -1,0 +1,213 @@
+package blueprint
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Names that are not those of leaves. NAME is what other makers of templates
+// call the name of the VM.
+const (
+	labelsName = "LABELS"
+	vmName     = "NAME"
+	suffixName = "DATA_VOLUME_SUFFIX"
+)
+
+// A part is a key of a path, with the indexes that follow it; a name consists of
+// those that are used.
+type part struct {
+	text string
+	item bool
+	used bool
+}
+
+// name gives every site with a class its parameter's name: of a leaf, the
+// items on the way to it, or the parent if there are none, and its key. Those
+// that are equal take in ancestors, the nearest first, until they differ; keys
+// that differ only in what names cannot hold are numbered. Names that keys
+// mention are left alone, as engines would put a value there.
+func name(d *draft) error {
+	var leaves []*site
+	for _, s := range d.sites {
+		if s.class != "" && s.class != Literal && s.class != Generated {
+			s.parts = partsOf(s.at)
+			leaves = append(leaves, s)
+		}
+	}
+	distinguish(leaves)
+	taken := d.reserved
+	natural := map[string]bool{}
+	for _, s := range leaves {
+		s.name = joined(s.parts, false)
+		natural[s.name] = true
+	}
+	for _, s := range leaves {
+		s.name = free(s.name, taken, natural)
+	}
+	literals := 0
+	for _, s := range d.sites {
+		switch s.class {
+		case Generated:
+			s.name = d.suffix(taken)
+		case Literal:
+			s.name = literal(&literals, taken)
+		}
+	}
+	return nil
+}
+
+// free is a name that nothing has: itself, or with the least number behind it.
+func free(name string, taken, natural map[string]bool) string {
+	found := name
+	for n := 2; taken[found] || found != name && natural[found]; n++ {
+		found = name + "_" + strconv.Itoa(n)
+	}
+	taken[found] = true
+	return found
+}
+
+func literal(next *int, taken map[string]bool) string {
+	for {
+		found := "LITERAL" + strconv.Itoa(*next)
+		*next++
+		if !taken[found] {
+			taken[found] = true
+			return found
+		}
+	}
+}
+
+// suffix is the name of the one parameter that all renamed volumes share.
+func (d *draft) suffix(taken map[string]bool) string {
+	if d.suffixed == "" {
+		d.suffixed = free(suffixName, taken, nil)
+	}
+	return d.suffixed
+}
+
+func partsOf(at path) []part {
+	if at.inInstance() {
+		at = at[len(instance):]
+	}
+	var parts []part
+	for _, s := range at {
+		switch {
+		case !s.item:
+			parts = append(parts, part{text: s.key})
+		case len(parts) == 0: // no path begins with an item
+		case parts[len(parts)-1].item:
+			parts[len(parts)-1].text += "_" + strconv.Itoa(s.index)
+		default:
+			last := &parts[len(parts)-1]
+			last.text, last.item = singular(last.text)+strconv.Itoa(s.index), true
+		}
+	}
+	last := len(parts) - 1
+	parts[last].used = true
+	items := false
+	for i := range parts[:last] {
+		parts[i].used = parts[i].item
+		items = items || parts[i].item
+	}
+	if !items && last > 0 {
+		parts[last-1].used = true
+	}
+	return parts
+}
+
+// distinguish takes ancestors into names that are equal, as long as that can
+// tell them apart.
+func distinguish(leaves []*site) {
+	for extended := true; extended; {
+		groups := map[string][]*site{}
+		for _, s := range leaves {
+			short := joined(s.parts, false)
+			groups[short] = append(groups[short], s)
+		}
+		extended = false
+		for _, group := range groups {
+			whole := joined(group[0].parts, true)
+			if !slices.ContainsFunc(group[1:], func(s *site) bool { return joined(s.parts, true) != whole }) {
+				continue
+			}
+			for _, s := range group {
+				extended = extend(s.parts) || extended
+			}
+		}
+	}
+}
+
+// extend uses the nearest ancestor that is not.
+func extend(parts []part) bool {
+	for i := range slices.Backward(parts) {
+		if !parts[i].used {
+			parts[i].used = true
+			return true
+		}
+	}
+	return false
+}
+
+var unnamable = regexp.MustCompile(`[^A-Z0-9]+`)
+
+// joined writes the parts that are used, or all.
+func joined(parts []part, all bool) string {
+	var words []string
+	for _, p := range parts {
+		if p.used || all {
+			words = append(words, snake(p.text))
+		}
+	}
+	found := strings.Trim(unnamable.ReplaceAllString(strings.ToUpper(strings.Join(words, "_")), "_"), "_")
+	if found == "" || found[0] >= '0' && found[0] <= '9' {
+		return "_" + found
+	}
+	return found
+}
+
+// snake parts the words of a key: secureBoot is secure_Boot, ramFB ram_FB, and
+// base64Data base64_Data; but hugepages-2Mi stays.
+func snake(key string) string {
+	var out strings.Builder
+	runes := []rune(key)
+	for i, r := range runes {
+		if i > 0 && unicode.IsUpper(r) && wordBegins(runes, i) {
+			out.WriteByte('_')
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
+func wordBegins(runes []rune, i int) bool {
+	before := i - 1
+	for before > 0 && unicode.IsDigit(runes[before]) {
+		before--
+	}
+	switch previous := runes[before]; {
+	case unicode.IsLower(previous):
+		return true
+	case unicode.IsUpper(previous):
+		return before < i-1 || i+1 < len(runes) && unicode.IsLower(runes[i+1])
+	}
+	return false
+}
+
+// singular is the name of an item of a list of that name.
+func singular(key string) string {
+	if stem, ok := strings.CutSuffix(key, "ies"); ok {
+		return stem + "y"
+	}
+	for _, ending := range []string{"sses", "xes", "ches", "shes"} {
+		if strings.HasSuffix(key, ending) {
+			return strings.TrimSuffix(key, "es")
+		}
+	}
+	if strings.HasSuffix(key, "ss") {
+		return key
+	}
+	return strings.TrimSuffix(key, "s")
+}

@@ -1,0 +1,185 @@
+package blueprint
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+)
+
+// lastApplied holds the whole VM, with all that is secret in it.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// ofOne are annotations that tell of one object, not of what it should be.
+var ofOne = []string{
+	lastApplied,
+	"kubevirt.io/latest-observed-api-version",
+	"kubevirt.io/storage-observed-api-version",
+}
+
+var kubevirtVersion = regexp.MustCompile(`^kubevirt\.io/v[0-9][a-z0-9]*$`)
+
+// sanitize copies of the VM what a template says: its kind, its name as
+// generateName, labels, annotations and spec, without what belongs to this one
+// object.
+func sanitize(d *draft) error {
+	meta, err := readable(d.vm)
+	if err != nil {
+		return err
+	}
+	cleanMeta, err := metadata(d, meta)
+	if err != nil {
+		return err
+	}
+	spec, err := clean(path{{key: "spec"}}, d.vm["spec"])
+	if err != nil {
+		return err
+	}
+	d.tree = map[string]any{"apiVersion": d.vm["apiVersion"], "kind": d.vm["kind"], "metadata": cleanMeta, "spec": spec}
+	return nil
+}
+
+// readable says whether it is a VirtualMachine of which a template can be made,
+// and gives its metadata.
+func readable(vm map[string]any) (map[string]any, error) {
+	version, _ := vm["apiVersion"].(string)
+	if !kubevirtVersion.MatchString(version) || vm["kind"] != "VirtualMachine" {
+		return nil, errors.New("it is no VirtualMachine of kubevirt.io")
+	}
+	meta, ok := vm["metadata"].(map[string]any)
+	if !ok {
+		return nil, errors.New("metadata is no object")
+	}
+	if name, _ := meta["name"].(string); name == "" {
+		return nil, errors.New("metadata.name is no text, or empty")
+	}
+	if meta["deletionTimestamp"] != nil {
+		return nil, errors.New("it is being deleted")
+	}
+	if _, ok := field(vm, "spec", "template", "spec").(map[string]any); !ok {
+		return nil, errors.New("it has no spec.template.spec")
+	}
+	return meta, nil
+}
+
+func metadata(d *draft, meta map[string]any) (map[string]any, error) {
+	labels, err := texts("metadata.labels", meta["labels"])
+	if err != nil {
+		return nil, err
+	}
+	annotations, err := texts("metadata.annotations", meta["annotations"])
+	if err != nil {
+		return nil, err
+	}
+	d.labels, d.name = labels, meta["name"].(string)
+	d.namespace, _ = meta["namespace"].(string)
+	out := map[string]any{"generateName": d.name, "labels": map[string]any{}}
+	for key, value := range labels {
+		out["labels"].(map[string]any)[key] = value
+	}
+	kept := map[string]any{}
+	for key, value := range annotations {
+		if !dropped(key) {
+			kept[key] = value
+		}
+	}
+	if len(kept) > 0 {
+		out["annotations"] = kept
+	}
+	return out, nil
+}
+
+// texts reads a map of texts; one that is missing is empty.
+func texts(what string, value any) (map[string]string, error) {
+	out := map[string]string{}
+	if value == nil {
+		return out, nil
+	}
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s is no object", what)
+	}
+	for key, value := range fields {
+		text, ok := value.(string)
+		if !ok && value != nil {
+			return nil, fmt.Errorf("%s has a value that is no text", what)
+		}
+		if ok {
+			out[key] = text
+		}
+	}
+	return out, nil
+}
+
+// dropped says whether an annotation tells of one object alone. Those by which
+// users steer virtwright stay, but for the one that asks for templates, which
+// would make each VM of a template ask for another.
+func dropped(annotation string) bool {
+	if strings.HasPrefix(annotation, v1alpha1.AnnotationPrefix) {
+		return annotation == v1alpha1.AnnotationGenerateTemplate || !slices.Contains(v1alpha1.UserAnnotations(), annotation)
+	}
+	return slices.Contains(ofOne, annotation) || strings.HasPrefix(annotation, "restore.kubevirt.io/")
+}
+
+// clean copies a value of JSON without nulls in maps and what belongs to one object.
+func clean(at path, value any) (any, error) {
+	switch value := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(value))
+		for key, child := range value {
+			if child == nil || ofThisObject(at, key) {
+				continue
+			}
+			copied, err := clean(at.to(key), child)
+			if err != nil {
+				return nil, err
+			}
+			out[key] = copied
+		}
+		return out, nil
+	case []any:
+		out := make([]any, len(value))
+		for i, child := range value {
+			copied, err := clean(at.at(i), child)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = copied
+		}
+		return out, nil
+	default:
+		return scalar(at, value)
+	}
+}
+
+// ofThisObject says whether a field of the map tells of one object alone.
+func ofThisObject(parent path, key string) bool {
+	switch {
+	case parent.ends("metadata", "annotations"):
+		return dropped(key)
+	case parent.is("spec", "template", "metadata"):
+		return key == "creationTimestamp"
+	case parent.is("spec", "instancetype"), parent.is("spec", "preference"):
+		return key == "revisionName"
+	default:
+		return key == lastApplied
+	}
+}
+
+func scalar(at path, value any) (any, error) {
+	switch value := value.(type) {
+	case nil, string, bool, int64:
+		return value, nil
+	case int:
+		return int64(value), nil
+	case float64:
+		if !math.IsNaN(value) && !math.IsInf(value, 0) {
+			return value, nil
+		}
+	}
+	return nil, fmt.Errorf("%s is no value of JSON", at)
+}
