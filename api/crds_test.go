@@ -74,6 +74,17 @@ func want() map[string]traits {
 		Kind: "BackendProfile", Plural: "backendprofiles", ShortNames: []string{"beprofile"},
 		Categories: []string{"virtwright"}, Scope: apiextensionsv1.ClusterScoped, Versions: profileVersions,
 	}
+	all["ssp.kubevirt.io_virtualmachinetemplaterequests.yaml"] = traits{
+		Kind: "VirtualMachineTemplateRequest", Plural: "virtualmachinetemplaterequests", ShortNames: []string{"vmtr"},
+		Categories: []string{"virtwright"}, Scope: apiextensionsv1.NamespaceScoped,
+		Versions: []version{{
+			Name: "v1alpha1", Storage: true, Status: true,
+			Columns: []string{
+				"VM=.spec.source.vmName", "Template=.status.templateRef.name", `Ready=.status.conditions[?(@.type=="Ready")].status`,
+				`Reason=.status.conditions[?(@.type=="Ready")].reason`, `Verified=.status.conditions[?(@.type=="Verified")].status+`, "Age=.metadata.creationTimestamp",
+			},
+		}},
+	}
 	return all
 }
 
@@ -276,6 +287,27 @@ func TestPresetFieldsTeach(t *testing.T) {
 			if field.Type != "string" && field.Type != "integer" && !strings.Contains(field.Description, "example") {
 				t.Errorf("%s: spec.%s shows no example", file, name)
 			}
+		}
+	}
+}
+
+// The rules of requests are in the schema, and so is the short form, which only webhooks take away.
+func TestTemplateRequestRules(t *testing.T) {
+	spec := schemaOf(t, "ssp.kubevirt.io_virtualmachinetemplaterequests.yaml", "v1alpha1").Properties["spec"]
+	if len(spec.XValidations) != 2 || len(spec.Properties["target"].XValidations) != 1 {
+		t.Errorf("want two rules of spec and one of target, got %v and %v", spec.XValidations, spec.Properties["target"].XValidations)
+	}
+	for _, short := range []string{"vmName", "templateName", "format"} {
+		if spec.Properties[short].Type != "string" {
+			t.Errorf("the schema drops spec.%s before anybody can expand it", short)
+		}
+	}
+	if want := []string{"source", "target"}; !slices.Equal(spec.Required, want) {
+		t.Errorf("want %v required, got %v", want, spec.Required)
+	}
+	for path, field := range described("spec", spec) {
+		if field.Description == "" {
+			t.Errorf("%s says nothing", path)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
@@ -27,8 +28,11 @@ func TestSchemasKnowEveryField(t *testing.T) {
 		"kubevirt.io_virtualmachineinstancepresets.yaml":   {kubeVirt, kubevirtv1.VirtualMachineInstancePresetSpec{}, nil},
 		"virtwright.dev_virtualmachinepresets.yaml":        {[]string{"v1alpha1"}, v1alpha1.PresetSpec{}, v1alpha1.PresetStatus{}},
 		"virtwright.dev_clustervirtualmachinepresets.yaml": {[]string{"v1alpha1"}, v1alpha1.PresetSpec{}, v1alpha1.PresetStatus{}},
-		"virtwright.dev_frontendprofiles.yaml":             {[]string{"v1alpha1"}, v1alpha1.FrontendProfileSpec{}, nil},
-		"virtwright.dev_backendprofiles.yaml":              {[]string{"v1alpha1"}, v1alpha1.BackendProfileSpec{}, nil},
+		"ssp.kubevirt.io_virtualmachinetemplaterequests.yaml": {
+			[]string{"v1alpha1"}, sspv1alpha1.VirtualMachineTemplateRequestSpec{}, sspv1alpha1.VirtualMachineTemplateRequestStatus{},
+		},
+		"virtwright.dev_frontendprofiles.yaml": {[]string{"v1alpha1"}, v1alpha1.FrontendProfileSpec{}, nil},
+		"virtwright.dev_backendprofiles.yaml":  {[]string{"v1alpha1"}, v1alpha1.BackendProfileSpec{}, nil},
 	}
 	for file, tc := range cases {
 		for _, versionName := range tc.versions {

@@ -32,6 +32,7 @@ const (
 	frontend       = "FrontendProfile"
 	backendProfile = "BackendProfile"
 	legacyPreset   = "VirtualMachineInstancePreset"
+	templateOrder  = "VirtualMachineTemplateRequest"
 )
 
 var resources = map[string]schema.GroupVersionResource{
@@ -42,6 +43,9 @@ var resources = map[string]schema.GroupVersionResource{
 	clusterPreset:              {Group: "virtwright.dev", Version: "v1alpha1", Resource: "clustervirtualmachinepresets"},
 	frontend:                   {Group: "virtwright.dev", Version: "v1alpha1", Resource: "frontendprofiles"},
 	backendProfile:             {Group: "virtwright.dev", Version: "v1alpha1", Resource: "backendprofiles"},
+	templateOrder:              {Group: "ssp.kubevirt.io", Version: "v1alpha1", Resource: "virtualmachinetemplaterequests"},
+	"Template":                 {Group: "template.openshift.io", Version: "v1", Resource: "templates"},
+	"VirtualMachineTemplate":   {Group: "template.kubevirt.io", Version: "v1alpha1", Resource: "virtualmachinetemplates"},
 	"ConfigMap":                {Version: "v1", Resource: "configmaps"},
 	"Namespace":                {Version: "v1", Resource: "namespaces"},
 	"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},

@@ -29,7 +29,7 @@ type templateRule struct {
 const isRequest = `request.resource.resource == "` + sspv1alpha1.ResourceVirtualMachineTemplateRequests + `"`
 
 // userCEL is the user who writes, as lists and maps that may be compared.
-const userCEL = `[request.userInfo.username, request.userInfo.?uid.orValue(""), request.userInfo.?groups.orValue([]), request.userInfo.?extra.orValue({})]`
+const userCEL = `[dyn(request.userInfo.username), dyn(request.userInfo.?uid.orValue("")), dyn(request.userInfo.?groups.orValue([])), dyn(request.userInfo.?extra.orValue({}))]`
 
 // requesterCEL is the user whom a request names, of the same form.
 const requesterCEL = `object.spec.?requester.optMap(r, [dyn(r.?username.orValue("")), dyn(r.?uid.orValue("")), dyn(r.?groups.orValue([])), dyn(r.?extra.orValue({}))]).orValue([])`

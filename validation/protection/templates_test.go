@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
@@ -174,5 +177,29 @@ func TestRequesters(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// API servers take every expression of every policy: they know the types of what
+// is in a request, which other tests here leave open.
+func TestPoliciesCompile(t *testing.T) {
+	compiler := admissioncel.NewCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	options := admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}
+	try := func(policy, expression string, of admissioncel.ExpressionAccessor) {
+		if result := compiler.CompileCELExpression(of, options, environment.NewExpressions); result.Error != nil {
+			t.Errorf("%s: %s: %v", policy, expression, result.Error)
+		}
+	}
+	for _, g := range []Guard{{}, {Trusted: []string{"a"}, Manager: "m", NodeAgent: "n"}, {Addon: true}} {
+		policies, _ := g.Policies()
+		for _, p := range policies {
+			for _, c := range p.Spec.MatchConditions {
+				try(p.Name, c.Expression, &matchconditions.MatchCondition{Name: c.Name, Expression: c.Expression})
+			}
+			for _, v := range p.Spec.Validations {
+				try(p.Name, v.Expression, &validating.ValidationCondition{Expression: v.Expression})
+				try(p.Name, v.MessageExpression, &validating.MessageExpressionCondition{MessageExpression: v.MessageExpression})
+			}
+		}
 	}
 }
