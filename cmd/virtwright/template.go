@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/yaml"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
@@ -138,13 +137,9 @@ func of(objects []manifest.Object, about func(manifest.Object) bool, want string
 	return out, errors.Join(problems...)
 }
 
-// turnedDown says why nothing can be made of an object.
-func turnedDown(o manifest.Object, called string, why error) error {
-	r := &offline.Refusal{Where: o.Where, Object: called}
-	for line := range strings.Lines(why.Error()) {
-		r.Problems = append(r.Problems, offline.Problem{Message: strings.TrimSpace(line)})
-	}
-	return r
+// turnedDown says why nothing comes of an object that could be read.
+func turnedDown(o manifest.Object, what, why string) error {
+	return declined{fmt.Errorf("%s: %s:\n  %s", o.Where, what, strings.ReplaceAll(why, "\n", "\n  "))}
 }
 
 // called is kind, namespace and name of an object in JSON's form.
@@ -168,14 +163,7 @@ type printer struct {
 }
 
 func (p *printer) print(object map[string]any) error {
-	text, err := "", error(nil)
-	if p.output == "json" {
-		text, err = indented(object)
-	} else {
-		var raw []byte
-		raw, err = yaml.Marshal(object)
-		text = string(raw)
-	}
+	text, err := render(p.output, offline.Machine{}, object)
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (g *ground) begin(t *testing.T, machine string, args ...string) *makingCall
 	m := &makingCall{g, "", make(chan outcome, 1)}
 	go func() { m.done <- g.template(append([]string{machine}, args...)...) }()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		for _, line := range strings.Fields(g.kubectl("", "get", "vmtr", "-o", "name")) {
+		for line := range strings.FieldsSeq(g.kubectl("", "get", "vmtr", "-o", "name")) {
 			if _, name, _ := strings.Cut(line, "/"); strings.HasPrefix(name, machine+"-") {
 				m.name = name
 				return m

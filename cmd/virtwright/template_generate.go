@@ -108,7 +108,7 @@ func (o *generation) run(s streams) error {
 		name := called(machine.Kind, vm)
 		template, b, err := o.template(vm)
 		if err != nil {
-			problems = append(problems, turnedDown(machine, name, err))
+			problems = append(problems, turnedDown(machine, name, err.Error()))
 			continue
 		}
 		if len(machines) == 1 {

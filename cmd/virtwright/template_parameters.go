@@ -12,6 +12,8 @@ import (
 	"text/tabwriter"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/virtwright/virtwright/lifecycle/templates/format"
 )
 
 // parameter is one of a template, as a list shows it.
@@ -26,11 +28,12 @@ type parameter struct {
 
 // printParameters lists the parameters of a template for people.
 func printParameters(out io.Writer, template *unstructured.Unstructured) error {
-	template, err := unwrapped(template)
+	held, err := unwrapped(template)
 	if err != nil {
 		return err
 	}
-	parameters := parametersOf(template.Object)
+	parameters := parametersOf(held.Object)
+	heed(parameters, template, held)
 	var text bytes.Buffer
 	w := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
 	fmt.Fprint(w, "NAME\tTYPE\tDEFAULT\tREQUIRED\tPATH\n")
@@ -99,6 +102,24 @@ func parametersOf(template map[string]any) []*parameter {
 	}
 	find.in(holder["virtualMachine"], "")
 	return out
+}
+
+// heed takes from what virtwright notes on a template, or on the ConfigMap that
+// it is in, what parameters are: the type of one that has no default cannot be seen.
+func heed(parameters []*parameter, on ...*unstructured.Unstructured) {
+	for _, object := range on {
+		var notes []format.Note
+		if json.Unmarshal([]byte(object.GetAnnotations()[format.AnnotationParameters]), &notes) != nil {
+			continue // there are none
+		}
+		for _, n := range notes {
+			for _, p := range parameters {
+				if p.name == n.Name {
+					p.typed = string(n.Type)
+				}
+			}
+		}
+	}
 }
 
 // finder notes where parameters stand.

@@ -33,7 +33,7 @@ Exit codes: 0 when all is fine, 1 when a value is refused or missing, 2 for wron
 for input that cannot be read.`
 
 const processExamples = `  # Which parameters does it have?
-  {{program}} template generate -f examples/vms/batch.yaml | {{program}} template process -f - --parameters
+  {{program}} template generate -f examples/vms/web.yaml | {{program}} template process -f - --parameters
 
   # A machine, and another one with more memory and labels of its own
   kubectl get template web-template -n shop -o yaml >web-template.yaml
@@ -102,7 +102,8 @@ func (o *processing) run(s streams, values map[string]string) error {
 	}
 	objects, message, err := format.Process(template, values, o.labels)
 	if err != nil {
-		return turnedDown(from, called(from.Kind, template.Object), err)
+		problems := strings.TrimPrefix(err.Error(), "cannot process the template: ") // which one is said here
+		return turnedDown(from, "cannot process "+called(from.Kind, template.Object), problems)
 	}
 	p := &printer{streams: s, output: o.output}
 	for _, object := range objects {

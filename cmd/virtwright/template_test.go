@@ -24,7 +24,7 @@ func TestTemplateUsage(t *testing.T) {
 		args string
 		want []string
 	}{
-		"unknown command":      {"template mkae", []string{`unknown command "mkae" for "virtwright template"`}},
+		"unknown command":      {"template makes", []string{`unknown command "makes" for "virtwright template"`}},
 		"no machine":           {"template create", []string{"cannot make a template of 0 machines: name one"}},
 		"two machines":         {"template create a b", []string{"cannot make a template of 2 machines"}},
 		"no such format":       {"template create a --format ova", []string{"--format must be one of", `"openshiftTemplate"`, `not "ova"`}},

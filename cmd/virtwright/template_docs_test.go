@@ -1,0 +1,78 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// What docs/templates.md shows of a terminal is what comes there, given the
+// manifest that it begins with.
+func TestTemplateDocs(t *testing.T) {
+	page := read(t, "../../docs/templates.md")
+	t.Chdir(t.TempDir())
+	_, manifest, _ := strings.Cut(page, "```yaml\n# vm.yaml\n")
+	manifest, _, _ = strings.Cut(manifest, "```")
+	writeHere(t, "vm.yaml", manifest)
+	tried := 0
+	for _, block := range strings.Split(page, "```console\n")[1:] {
+		shown, _, _ := strings.Cut(block, "```")
+		for _, part := range strings.Split(shown, "$ ")[1:] {
+			line, want, _ := strings.Cut(part, "\n")
+			tried++
+			if got := shell(t, line); got != want {
+				t.Errorf("%s printed:\n%s\nwant:\n%s", line, got, want)
+			}
+		}
+	}
+	if tried < 3 {
+		t.Errorf("found only %d calls", tried)
+	}
+}
+
+// The examples of the help texts that need no cluster work from the root of the
+// repository.
+func TestTemplateExamples(t *testing.T) {
+	t.Chdir("../..")
+	tried := 0
+	for line := range strings.Lines(generateExamples + "\n" + processExamples) {
+		line = strings.TrimSpace(strings.ReplaceAll(line, "{{program}}", program))
+		if strings.HasPrefix(line, "#") || strings.Contains(line, "web-template.yaml") || line == "" {
+			continue
+		}
+		tried++
+		if shell(t, line) == "" {
+			t.Errorf("%s: no output", line)
+		}
+	}
+	if tried < 4 {
+		t.Errorf("found only %d examples", tried)
+	}
+}
+
+func writeHere(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shell runs a call, or several that are piped, and returns what comes to the
+// terminal on standard output: nothing if it goes to a file.
+func shell(t *testing.T, line string) string {
+	t.Helper()
+	line, file, _ := strings.Cut(line, " >")
+	out := ""
+	for command := range strings.SplitSeq(line, " | ") {
+		args, ok := strings.CutPrefix(command, "virtwright ")
+		if !ok {
+			t.Fatalf("is no call of virtwright: %s", command)
+		}
+		out = call(t, out, strings.Fields(strings.ReplaceAll(args, "'", ""))...).fine(t).out
+	}
+	if file == "" {
+		return out
+	}
+	writeHere(t, file, out)
+	return ""
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// process calls template process with a template on standard input.
+func process(t *testing.T, stdin string, args ...string) outcome {
+	t.Helper()
+	return call(t, stdin, append([]string{"template", "process", "-f", "-"}, args...)...)
+}
+
+// What comes of a template is what it was made of, whatever its form.
+func TestTemplateProcessRoundTrip(t *testing.T) {
+	var want map[string]any
+	if err := yaml.Unmarshal([]byte(ephemeral), &want); err != nil {
+		t.Fatal(err)
+	}
+	want["metadata"] = map[string]any{"generateName": "vm-ephemeral", "labels": map[string]any{"app": "web"}}
+	for _, format := range formatNames() {
+		template := generate(t, ephemeral, "--format", format).fine(t).out
+		for _, output := range []string{"yaml", "json"} {
+			processed := process(t, template, "-o", output).fine(t)
+			var got map[string]any
+			if err := yaml.Unmarshal([]byte(processed.out), &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want, +got):\n%s", format, diff)
+			}
+			says(t, processed.err, "kubectl create -f -")
+		}
+	}
+}
+
+// vmOf is the VM in an output.
+type vmOf struct {
+	Metadata struct {
+		GenerateName string
+		Labels       map[string]string
+	}
+	Spec struct {
+		Template struct {
+			Spec struct {
+				Domain struct {
+					CPU struct{ Cores int }
+				}
+				Volumes []struct {
+					CloudInitNoCloud struct{ UserData string }
+				}
+			}
+		}
+	}
+}
+
+func vmIn(t *testing.T, out string) vmOf {
+	t.Helper()
+	var vm vmOf
+	if err := yaml.Unmarshal([]byte(out), &vm); err != nil {
+		t.Fatal(err)
+	}
+	return vm
+}
+
+func TestTemplateProcessValues(t *testing.T) {
+	template := generate(t, ephemeral).fine(t).out
+	given := vmIn(t, process(t, template, "-p", "CPU_CORES=8", "-p", `LABELS={"team":"blue"}`, "-l", "app=other,tier=test").fine(t).out)
+	if given.Spec.Template.Spec.Domain.CPU.Cores != 8 {
+		t.Errorf("%+v", given)
+	}
+	if diff := cmp.Diff(map[string]string{"app": "other", "tier": "test", "team": "blue"}, given.Metadata.Labels); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+
+	file := write(t, "values.env", "# more of all\nCPU_CORES=4\nREQUESTS_MEMORY=1Gi\n")
+	both := process(t, template, "--param-file", file, "-p", "CPU_CORES=6").fine(t)
+	if cores := vmIn(t, both.out).Spec.Template.Spec.Domain.CPU.Cores; cores != 6 {
+		t.Errorf("-p does not overrule the file: %d", cores)
+	}
+	says(t, both.out, "memory: 1Gi\n")
+
+	// A value of several lines, with what looks like references.
+	const data = "#cloud-config\nruncmd:\n- echo ${HOME} ${{LABELS}} ${VOLUME0_USER_DATA}\n"
+	secret := generate(t, confidential).fine(t).out
+	if got := vmIn(t, process(t, secret, "-p", "VOLUME0_USER_DATA="+data).fine(t).out); got.Spec.Template.Spec.Volumes[0].CloudInitNoCloud.UserData != data {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// All problems come at once, each with the parameter's name.
+func TestTemplateProcessRefused(t *testing.T) {
+	template := generate(t, strings.Replace(confidential, "domain: {devices: {}}", "domain: {cpu: {cores: 2}, devices: {}}", 1)).fine(t).out
+	for name, test := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"missing":   {nil, []string{"VOLUME0_USER_DATA"}},
+		"unknown":   {[]string{"-p", "VOLUME0_USER_DATA=x", "-p", "VOLUME0_USR_DATA=x"}, []string{"VOLUME0_USR_DATA"}},
+		"no number": {[]string{"-p", "VOLUME0_USER_DATA=x", "-p", "CPU_CORES=many"}, []string{"CPU_CORES"}},
+		"no labels": {[]string{"-p", "VOLUME0_USER_DATA=x", "-p", "LABELS=a=b"}, []string{"LABELS"}},
+		"all": {[]string{"-p", "CPU_CORES=many", "-p", "LABELS=[1]", "-p", "NOTHING=1"}, []string{
+			"VOLUME0_USER_DATA", "CPU_CORES", "LABELS", "NOTHING"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := process(t, template, test.args...)
+			if got.code != exitRefused || got.out != "" {
+				t.Errorf("exit code %d, output %q", got.code, got.out)
+			}
+			says(t, got.err, append(test.want, "Error: standard input, document 1: cannot process Template secretive-template:\n  ")...)
+		})
+	}
+}
+
+// several is a template that somebody wrote by hand.
+const several = `
+apiVersion: template.openshift.io/v1
+kind: Template
+metadata: {name: pair}
+message: "both of ${WHO}"
+objects:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: "a-${WHO}"}, data: {who: "${WHO}-${MADE}", much: "${WHO}"}}
+- {apiVersion: v1, kind: Secret, metadata: {name: "b-${WHO}", labels: {example.com/who: "${WHO}"}}}
+parameters:
+- {name: WHO, required: true}
+- {name: MADE, generate: expression, from: "[a-c]{3}"}
+- {name: IDLE, value: "text of\nlines"}
+`
+
+func TestTemplateProcessSeveral(t *testing.T) {
+	got := process(t, several, "-p", "WHO=me").fine(t)
+	says(t, got.out, "name: a-me\n", "\n---\n", "name: b-me\n")
+	if got.err != "both of me\n" {
+		t.Errorf("got %q", got.err)
+	}
+}
+
+func TestTemplateProcessParameters(t *testing.T) {
+	const want = `NAME   TYPE     DEFAULT               REQUIRED   PATH
+WHO    string                         yes        objects[0].data.much, objects[0].data.who, objects[0].metadata.name, objects[1].metadata.labels["example.com/who"], objects[1].metadata.name
+MADE   string   generated: [a-c]{3}   no         objects[0].data.who
+IDLE   string   "text of\nlines"      no
+`
+	if diff := cmp.Diff(want, process(t, several, "--parameters").fine(t).out); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	for _, format := range formatNames() {
+		const want = `NAME              TYPE      DEFAULT                                            REQUIRED   PATH
+CPU_CORES         integer   2                                                  no         spec.template.spec.domain.cpu.cores
+DISK0_BUS         string    virtio                                             no         spec.template.spec.domain.devices.disks[0].disk.bus
+REQUESTS_MEMORY   string    128Mi                                              no         spec.template.spec.domain.resources.requests.memory
+VOLUME0_IMAGE     string    registry:5000/kubevirt/cirros-container-disk-de…   no         spec.template.spec.volumes[0].containerDisk.image
+LABELS            object    {"app":"web"}                                      no         metadata.labels
+`
+		template := generate(t, ephemeral, "--format", format).fine(t).out
+		if diff := cmp.Diff(want, process(t, template, "--parameters").fine(t).out); diff != "" {
+			t.Errorf("%s (-want, +got):\n%s", format, diff)
+		}
+	}
+}
+
+func TestTemplateTypes(t *testing.T) {
+	for text, want := range map[string]string{
+		"true": "boolean", "8": "integer", "-1": "integer", "0.5": "number", "1e3": "number", `{"a":1}`: "object", "[]": "list", `"8"`: "any", "null": "any", "": "any", "a=b": "any",
+	} {
+		if got := jsonType(text); got != want {
+			t.Errorf("%s is of type %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestTemplateProcessInput(t *testing.T) {
+	other := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: b}\n"
+	template := generate(t, ephemeral).fine(t).out
+	named := call(t, "", "template", "process", "-f", write(t, "all.yaml", template+"---\n"+other))
+	if named.code != exitUsage || named.out != "" {
+		t.Errorf("exit code %d, output %q", named.code, named.out)
+	}
+	says(t, named.err, "all.yaml, document 2: kind ConfigMap of v1 is not for this: want a Template of template.openshift.io/v1, a VirtualMachineTemplate")
+	says(t, process(t, template+"---\n"+other).fine(t).err, "Note: standard input: ignored 1 of kind ConfigMap (v1)\n")
+	for stdin, want := range map[string]string{
+		other:                           "there are 0 templates in -f -: one is processed at a time",
+		template + "---\n" + template:   "there are 2 templates in -f -: one is processed at a time",
+		"a: b: c\n":                     "standard input, document 1, line 1: cannot read the YAML",
+		"kind: Template\nobjects: []\n": "apiVersion and kind",
+	} {
+		got := process(t, stdin)
+		if got.code != exitUsage || got.out != "" {
+			t.Errorf("exit code %d, output %q", got.code, got.out)
+		}
+		says(t, got.err, want)
+	}
+	broken := strings.Replace(other, "a: b", "template.yaml: '{'", 1)
+	for _, args := range [][]string{nil, {"--parameters"}} {
+		if got := process(t, broken, args...); got.code == exitFine || got.out != "" || !strings.Contains(got.err, "template.yaml") {
+			t.Errorf("%v", got)
+		}
+	}
+}
