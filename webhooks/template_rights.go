@@ -23,7 +23,7 @@ func refusals(ctx context.Context, authority Authority, user authenticationv1.Us
 		case err != nil:
 			return nil, err
 		case !may:
-			problems = append(problems, field.Forbidden(n.Path, fmt.Sprintf("user %s may not %s, which making a template takes", user.Username, describe(n.What))))
+			problems = append(problems, field.Forbidden(n.Path, fmt.Sprintf("user %s may not %s, which making a template takes", user.Username, n)))
 		}
 	}
 	return problems, nil

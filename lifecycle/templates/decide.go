@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
@@ -89,20 +88,10 @@ func obstacle(s *sight) *outcome {
 	return nil
 }
 
-func described(what []authorizationv1.ResourceAttributes) []string {
+func described(needs []sspv1alpha1.Need) []string {
 	var out []string
-	for _, w := range what {
-		resource := w.Resource
-		if w.Subresource != "" {
-			resource += "/" + w.Subresource
-		}
-		if w.Group != "" {
-			resource += "." + w.Group
-		}
-		if w.Name != "" {
-			resource += " " + w.Name
-		}
-		out = append(out, fmt.Sprintf("%s %s in namespace %s", w.Verb, resource, w.Namespace))
+	for _, need := range needs {
+		out = append(out, need.String())
 	}
 	return out
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,7 +29,7 @@ type sight struct {
 	// disabled says that templates of the format are not made here.
 	disabled bool
 	// refused is what the requester may not do; empty if nothing.
-	refused []authorizationv1.ResourceAttributes
+	refused []sspv1alpha1.Need
 	// lack is what API servers do not serve; empty if nothing.
 	lack string
 	// mute says who did not answer; nil if all did.
@@ -73,8 +72,8 @@ func (c *Controller) observe(ctx context.Context, request *sspv1alpha1.VirtualMa
 }
 
 // review is what the requester may not do of what the request takes.
-func (c *Controller) review(ctx context.Context, request *sspv1alpha1.VirtualMachineTemplateRequest, format sspv1alpha1.Format) ([]authorizationv1.ResourceAttributes, error) {
-	var refused []authorizationv1.ResourceAttributes
+func (c *Controller) review(ctx context.Context, request *sspv1alpha1.VirtualMachineTemplateRequest, format sspv1alpha1.Format) ([]sspv1alpha1.Need, error) {
+	var refused []sspv1alpha1.Need
 	source := request.Spec.Source
 	for _, need := range sspv1alpha1.Needs(request.Namespace, source.VMNamespace, source.VMName, format) {
 		may, err := c.Authority.Allowed(ctx, request.Spec.Requester.UserInfo(), need.What)
@@ -82,7 +81,7 @@ func (c *Controller) review(ctx context.Context, request *sspv1alpha1.VirtualMac
 			return nil, err
 		}
 		if !may {
-			refused = append(refused, need.What)
+			refused = append(refused, need)
 		}
 	}
 	return refused, nil

@@ -159,6 +159,7 @@ var _ = Describe("Secrets of a VM", Ordered, func() {
 
 	It("are nowhere but in the VM", func() {
 		ownManager()
+		here.manager.restartWith("--mode=addon") // which lets ignition data through
 		s := newStory()
 		secrets := map[string]string{}
 		secret := func(name string) string {

@@ -194,7 +194,7 @@ var _ = Describe("Templates of live VMs", Ordered, func() {
 	})
 
 	It("are the same each time", func() {
-		s.create(seedVM)
+		s.create(strings.Replace(seedVM, "{name: vm-ephemeral}", "{name: vm-ephemeral, labels: {app: a, b: c}}", 1))
 		s.create(ordered("one", "vm-ephemeral"))
 		s.create(ordered("two", "vm-ephemeral"))
 		s.becomes("one", isMade)

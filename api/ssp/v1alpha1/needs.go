@@ -15,6 +15,22 @@ type Need struct {
 	What authorizationv1.ResourceAttributes
 }
 
+// String says what it is to do, as "create templates.template.openshift.io in
+// namespace shop".
+func (n Need) String() string {
+	resource := n.What.Resource
+	if n.What.Subresource != "" {
+		resource += "/" + n.What.Subresource
+	}
+	if n.What.Group != "" {
+		resource += "." + n.What.Group
+	}
+	if n.What.Name != "" {
+		resource += " " + n.What.Name
+	}
+	return n.What.Verb + " " + resource + " in namespace " + n.What.Namespace
+}
+
 // Needs are what it takes to have a template of a VM made in a namespace: to
 // read the VM and to create the template oneself, and, where the template is not
 // in the VM's namespace, a right that is only for this.
