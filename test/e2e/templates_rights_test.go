@@ -107,10 +107,10 @@ var _ = Describe("Who may have a template made", Ordered, func() {
 
 	It("is who asks, whoever else is named", func() {
 		s.permit("jane", askFor)
-		forged := ordered("golden", "vm-ephemeral", ", requester: {username: admin, groups: [system:masters]}")
+		forged := ordered("golden", "vm-ephemeral", ", requester: {username: boss, groups: [system:masters]}")
 		_, err := s.tryAs(as("jane"), forged)
 		Expect(err).To(MatchError(ContainSubstring("user jane may not get virtualmachines")))
-		_, err = s.tryAs(as(trusted, "system:masters"), strings.Replace(forged, "admin", "jane", 1))
+		_, err = s.tryAs(as(trusted, "system:masters"), strings.Replace(forged, "boss", "jane", 1))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(at(s.get(templateOrder, "golden"), "spec.requester.username")).To(Equal(trusted))
 		var heard warnings
@@ -120,7 +120,7 @@ var _ = Describe("Who may have a template made", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		made, err := s.tryAs(client, strings.Replace(forged, "metadata: {name: golden}", "metadata: {name: silver}", 1))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(at(made, "spec.requester.username")).NotTo(Equal("admin"))
+		Expect(at(made, "spec.requester.username")).NotTo(Equal("boss"))
 		Expect(heard.texts).To(say("spec.requester", "left out"))
 	})
 
