@@ -53,22 +53,31 @@ type clusterClient struct {
 }
 
 func (o *connection) connect() (*clusterClient, error) {
+	config, namespace, err := o.config()
+	if err != nil {
+		return nil, err
+	}
+	c, err := newClusterClient(config, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a client of %s: %w", config.Host, err)
+	}
+	return c, nil
+}
+
+// config is the cluster that the flags name, and the namespace of the machine.
+func (o *connection) config() (*rest.Config, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.overrides)
 	config, err := loaded.ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("cannot tell which cluster to ask: %w", err)
+		return nil, "", fmt.Errorf("cannot tell which cluster to ask: %w", err)
 	}
 	namespace, _, err := loaded.Namespace()
 	if err != nil {
-		return nil, fmt.Errorf("cannot tell which namespace is meant: %w", err)
+		return nil, "", fmt.Errorf("cannot tell which namespace is meant: %w", err)
 	}
-	c, err := newClusterClient(rest.AddUserAgent(config, program), namespace)
-	if err != nil {
-		return nil, fmt.Errorf("cannot make a client of %s: %w", config.Host, err)
-	}
-	return c, nil
+	return rest.AddUserAgent(config, program), namespace, nil
 }
 
 func newClusterClient(config *rest.Config, namespace string) (*clusterClient, error) {

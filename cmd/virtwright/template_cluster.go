@@ -8,26 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 )
-
-// config is the cluster that the flags name, and the namespace of the machine.
-func (o *connection) config() (*rest.Config, string, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.overrides)
-	config, err := loaded.ClientConfig()
-	if err != nil {
-		return nil, "", fmt.Errorf("cannot tell which cluster to ask: %w", err)
-	}
-	namespace, _, err := loaded.Namespace()
-	if err != nil {
-		return nil, "", fmt.Errorf("cannot tell which namespace is meant: %w", err)
-	}
-	return rest.AddUserAgent(config, program), namespace, nil
-}
 
 // requestsIn are the requests for templates in a namespace. What the cluster
 // warns of goes to warnings.

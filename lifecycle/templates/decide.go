@@ -72,7 +72,7 @@ func obstacle(s *sight) *outcome {
 	case s.request.Spec.Requester == nil:
 		return &outcome{reason: sspv1alpha1.ReasonUnauthorized, terminal: true,
 			message: "nobody knows who asks: virtwright's webhook was not asked when the request was made; make it anew"}
-	case s.format.Name == "":
+	case s.maker == nil:
 		return &outcome{reason: sspv1alpha1.ReasonSourceInvalid, terminal: true, message: "spec.target asks for no form that is known"}
 	case s.disabled:
 		return &outcome{reason: sspv1alpha1.ReasonFormatUnavailable,
@@ -99,24 +99,14 @@ func described(needs []sspv1alpha1.Need) []string {
 // recognize says whether what has the template's name is what was made here
 // before status could tell of it.
 func (p *plan) recognize(s *sight) *outcome {
-	form, known := formatOf(s)
-	ours := known && p.status.TemplateHash != "" &&
-		s.existing.GetLabels()[v1alpha1.LabelTemplateRequest] == string(s.request.UID) && form.Hash(s.existing) == p.status.TemplateHash
+	ours := p.status.TemplateHash != "" &&
+		s.existing.GetLabels()[v1alpha1.LabelTemplateRequest] == string(s.request.UID) && s.maker.Hash(s.existing) == p.status.TemplateHash
 	if !ours {
 		return &outcome{reason: sspv1alpha1.ReasonTargetExists, terminal: true,
 			message: fmt.Sprintf("there is a %s %s that was not made for this request, and it stays as it is: ask for another name, or delete it and ask again", s.format.Kind.Kind, s.name)}
 	}
 	p.status.TemplateRef = refer(s.existing)
 	return made(s)
-}
-
-func formatOf(s *sight) (format.Format, bool) {
-	for _, f := range format.Formats() {
-		if f.Name == s.format.Name {
-			return f, true
-		}
-	}
-	return format.Format{}, false
 }
 
 // generate makes the template, processes it, and compares what comes out with
@@ -137,20 +127,19 @@ func (p *plan) generate(s *sight) (o *outcome) {
 	if err != nil {
 		return end(sspv1alpha1.ReasonSourceInvalid, "no template can be made of the VirtualMachine: "+err.Error())
 	}
-	form, _ := formatOf(s) // there is one for each of ssp's, which a test holds
-	template, err := form.Encode(b, metaOf(s))
+	template, err := s.maker.Encode(b, metaOf(s))
 	if tooLarge, is := errors.AsType[*format.TooLarge](err); is {
 		return end(sspv1alpha1.ReasonTemplateTooLarge, tooLarge.Error())
 	}
 	if err != nil {
 		return end(sspv1alpha1.ReasonSourceInvalid, "no template of this form can be made of the VirtualMachine: "+err.Error())
 	}
-	if err := form.Verify(template, b); err != nil {
+	if err := s.maker.Verify(template, b); err != nil {
 		verified(&p.status, err, s)
 		return end(sspv1alpha1.ReasonVerificationFailed, "processing the template would not give the VirtualMachine back, so it is not published: "+err.Error())
 	}
 	verified(&p.status, nil, s)
-	p.describe(b, form.Hash(template), s)
+	p.describe(b, s.maker.Hash(template), s)
 	p.create, p.done = template, *p.status.DeepCopy()
 	return nil
 }

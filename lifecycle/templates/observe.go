@@ -10,9 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/templates/blueprint"
+	"github.com/virtwright/virtwright/lifecycle/templates/format"
 )
 
 // machines are VMs in the version in which they are read.
@@ -24,6 +25,8 @@ type sight struct {
 	now     time.Time
 
 	format sspv1alpha1.Format
+	// maker writes templates of the format.
+	maker maker
 	// name is the template's.
 	name string
 	// disabled says that templates of the format are not made here.
@@ -40,6 +43,23 @@ type sight struct {
 	source *unstructured.Unstructured
 }
 
+// A maker writes and proves templates of one format.
+type maker interface {
+	Encode(b *blueprint.Blueprint, meta format.Meta) (*unstructured.Unstructured, error)
+	Verify(template *unstructured.Unstructured, b *blueprint.Blueprint) error
+	Hash(template *unstructured.Unstructured) string
+}
+
+// makerOf is that of a format; nil for none.
+func makerOf(name string) maker {
+	for _, f := range format.Formats() {
+		if f.Name == name {
+			return f
+		}
+	}
+	return nil
+}
+
 // observe looks at what a request is about, no further than there is reason to.
 func (c *Controller) observe(ctx context.Context, request *sspv1alpha1.VirtualMachineTemplateRequest) (*sight, error) {
 	s := &sight{request: request, now: c.now()}
@@ -53,6 +73,7 @@ func (c *Controller) observe(ctx context.Context, request *sspv1alpha1.VirtualMa
 	if s.name == "" {
 		s.name = request.Name
 	}
+	s.maker = makerOf(s.format.Name)
 	if s.disabled = !slices.Contains(c.Formats, s.format.Name); s.disabled {
 		return s, nil
 	}
@@ -60,8 +81,9 @@ func (c *Controller) observe(ctx context.Context, request *sspv1alpha1.VirtualMa
 	if s.refused, err = c.review(ctx, request, s.format); err != nil || len(s.refused) > 0 {
 		return s, err
 	}
-	if s.lack, s.mute = c.Serving.Serves(ctx, s.format); s.lack != "" || s.mute != nil {
-		return s, nil
+	s.lack, s.mute = c.Serving.Serves(ctx, s.format)
+	if s.lack != "" || s.mute != nil {
+		return s, nil //nolint:nilerr // it is told in status
 	}
 	if s.existing, err = c.read(ctx, s.format.Kind, types.NamespacedName{Namespace: request.Namespace, Name: s.name}); err != nil || s.existing != nil {
 		return s, err
@@ -72,10 +94,10 @@ func (c *Controller) observe(ctx context.Context, request *sspv1alpha1.VirtualMa
 }
 
 // review is what the requester may not do of what the request takes.
-func (c *Controller) review(ctx context.Context, request *sspv1alpha1.VirtualMachineTemplateRequest, format sspv1alpha1.Format) ([]sspv1alpha1.Need, error) {
+func (c *Controller) review(ctx context.Context, request *sspv1alpha1.VirtualMachineTemplateRequest, of sspv1alpha1.Format) ([]sspv1alpha1.Need, error) {
 	var refused []sspv1alpha1.Need
 	source := request.Spec.Source
-	for _, need := range sspv1alpha1.Needs(request.Namespace, source.VMNamespace, source.VMName, format) {
+	for _, need := range sspv1alpha1.Needs(request.Namespace, source.VMNamespace, source.VMName, of) {
 		may, err := c.Authority.Allowed(ctx, request.Spec.Requester.UserInfo(), need.What)
 		if err != nil {
 			return nil, err
@@ -91,7 +113,7 @@ func (c *Controller) review(ctx context.Context, request *sspv1alpha1.VirtualMac
 func (c *Controller) read(ctx context.Context, kind schema.GroupVersionKind, key types.NamespacedName) (*unstructured.Unstructured, error) {
 	out := &unstructured.Unstructured{}
 	out.SetGroupVersionKind(kind)
-	switch err := c.Live.Get(ctx, client.ObjectKey(key), out); {
+	switch err := c.Live.Get(ctx, key, out); {
 	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // there is none
 	case err != nil:

@@ -149,9 +149,8 @@ func (t *Trigger) done(ctx context.Context, request *sspv1alpha1.VirtualMachineT
 	}
 	template := &unstructured.Unstructured{}
 	template.SetGroupVersionKind(format.Kind)
-	err := t.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: name}, template)
-	if err != nil {
-		return false, nil // it is not there, or cannot be: the request will tell
+	if t.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: name}, template) != nil {
+		return false, nil //nolint:nilerr // it is not there, or cannot be: the request will tell
 	}
 	return template.GetAnnotations()[v1alpha1.AnnotationTrigger] == request.Annotations[v1alpha1.AnnotationTrigger], nil
 }

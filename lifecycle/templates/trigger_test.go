@@ -1,0 +1,76 @@
+package templates
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/machine"
+)
+
+func annotatedVM(name string, uid types.UID, value, stamp string) *machine.VirtualMachine {
+	vm := &machine.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: uid, Annotations: map[string]string{}}}
+	if value != "" {
+		vm.Annotations[v1alpha1.AnnotationGenerateTemplate] = value
+	}
+	if stamp != "" {
+		vm.Annotations[v1alpha1.AnnotationTemplateRequester] = stamp
+	}
+	return vm
+}
+
+func TestTriggerRequests(t *testing.T) {
+	stamp := func(vmUID string) string {
+		return sspv1alpha1.Stamp{Requester: sspv1alpha1.Requester{Username: "jane", Groups: []string{"g"}}, VMUID: vmUID}.String()
+	}
+	trigger := &Trigger{Format: sspv1alpha1.FormatVirtualMachineTemplate}
+	for name, c := range map[string]struct {
+		vm         *machine.VirtualMachine
+		asks, errs bool
+	}{
+		"stamped":               {annotatedVM("web", "u1", "golden", stamp("u1")), true, false},
+		"stamped on creation":   {annotatedVM("web", "u1", "golden", stamp("")), true, false},
+		"copied with its stamp": {annotatedVM("web", "u2", "golden", stamp("u1")), false, false},
+		"not stamped":           {annotatedVM("web", "u1", "golden", ""), false, false},
+		"not annotated":         {annotatedVM("web", "u1", "", stamp("u1")), false, false},
+		"no stamp at all":       {annotatedVM("web", "u1", "golden", "x"), false, true},
+		"nobody's stamp":        {annotatedVM("web", "u1", "golden", "{}"), false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request, err := trigger.request(c.vm)
+			if (err != nil) != c.errs || (request != nil) != c.asks {
+				t.Fatalf("got %v, %v", request, err)
+			}
+			if request == nil {
+				return
+			}
+			if request.Spec.Requester.Username != "jane" || request.Spec.Source.VMUID != "u1" || request.Spec.Target.VirtualMachineTemplate.Name != "golden" ||
+				request.Spec.TTLSecondsAfterFinished != nil || request.OwnerReferences[0].UID != "u1" {
+				t.Errorf("got %+v", request)
+			}
+		})
+	}
+}
+
+// The name of a request follows from the VM and the value, and is one.
+func TestRequestNames(t *testing.T) {
+	one := requestName("web", triggerOf("u1", "golden"))
+	if one != requestName("web", triggerOf("u1", "golden")) {
+		t.Error("want the same name again")
+	}
+	for _, other := range []string{triggerOf("u2", "golden"), triggerOf("u1", "silver"), triggerOf("u", "1golden")} {
+		if requestName("web", other) == one {
+			t.Error("want another name")
+		}
+	}
+	for _, vm := range []string{"a", strings.Repeat("a", 253), strings.Repeat("a", 235) + "." + strings.Repeat("b", 17)} {
+		if problems := validation.IsDNS1123Subdomain(requestName(vm, triggerOf("u1", "x"))); len(problems) > 0 {
+			t.Errorf("%s: %v", vm, problems)
+		}
+	}
+}
