@@ -137,6 +137,8 @@ func seed(f *testing.F) {
 		}
 	}
 	f.Add(presettest.RealisticVM(), presettest.RealisticVM())
+	f.Add([]byte(`{"metadata":{"annotations":{"virtwright.dev/generate-template":"x","virtwright.dev/template-requester":"{"}},"spec":{}}`), []byte(`{"metadata":{"uid":5}}`))
+	f.Add([]byte(`{"spec":{"vmName":"a","source":{"vmName":"b"},"target":{"configMap":5},"requester":{"groups":{}}}}`), []byte(`{"spec":{"requester":[]}}`))
 	f.Add([]byte(`{"metadata":{"annotations":{"virtwright.dev/provenance":"{","virtwright.dev/reapply":"1"}},"spec":{"template":"x"}}`), []byte(`null`))
 	f.Add([]byte(`{"metadata":{"ownerReferences":[{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","name":"web","uid":"u1","controller":true}]},"spec":{}}`), []byte(`[]`))
 	f.Add([]byte(`{"spec":{"defaults":null,"match":{"conditions":[{"name":"a","expression":"object.spec["}]}}}`), []byte(`{}`))
