@@ -1,7 +1,6 @@
 package blueprint
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ const (
 // those that are used.
 type part struct {
 	text string
+	word string // the text as it is in names
 	item bool
 	used bool
 }
@@ -105,6 +105,9 @@ func partsOf(at path) []part {
 			last.text, last.item = singular(last.text)+strconv.Itoa(s.index), true
 		}
 	}
+	for i := range parts {
+		parts[i].word = word(parts[i].text)
+	}
 	last := len(parts) - 1
 	parts[last].used = true
 	items := false
@@ -151,33 +154,39 @@ func extend(parts []part) bool {
 	return false
 }
 
-var unnamable = regexp.MustCompile(`[^A-Z0-9]+`)
-
 // joined writes the parts that are used, or all.
 func joined(parts []part, all bool) string {
-	var words []string
+	words := make([]string, 0, len(parts))
 	for _, p := range parts {
-		if p.used || all {
-			words = append(words, snake(p.text))
+		if (p.used || all) && p.word != "" {
+			words = append(words, p.word)
 		}
 	}
-	found := strings.Trim(unnamable.ReplaceAllString(strings.ToUpper(strings.Join(words, "_")), "_"), "_")
+	found := strings.Join(words, "_")
 	if found == "" || found[0] >= '0' && found[0] <= '9' {
 		return "_" + found
 	}
 	return found
 }
 
-// snake parts the words of a key: secureBoot is secure_Boot, ramFB ram_FB, and
-// base64Data base64_Data; but hugepages-2Mi stays.
-func snake(key string) string {
+// word is a key as it is in names: in capitals, with its words apart (secureBoot
+// is SECURE_BOOT, ramFB RAM_FB, base64Data BASE64_DATA, but hugepages-2Mi
+// HUGEPAGES_2MI), and nothing that names cannot have.
+func word(key string) string {
 	var out strings.Builder
+	apart := false
 	runes := []rune(key)
 	for i, r := range runes {
-		if i > 0 && unicode.IsUpper(r) && wordBegins(runes, i) {
+		upper := unicode.ToUpper(r)
+		if upper > 'Z' || upper < '0' || upper > '9' && upper < 'A' {
+			apart = true
+			continue
+		}
+		if out.Len() > 0 && (apart || unicode.IsUpper(r) && wordBegins(runes, i)) {
 			out.WriteByte('_')
 		}
-		out.WriteRune(r)
+		out.WriteRune(upper)
+		apart = false
 	}
 	return out.String()
 }

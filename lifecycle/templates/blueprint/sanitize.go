@@ -177,7 +177,10 @@ func scalar(at path, value any) (any, error) {
 	case int:
 		return int64(value), nil
 	case float64:
-		if !math.IsNaN(value) && !math.IsInf(value, 0) {
+		switch {
+		case value == math.Trunc(value) && value >= -1<<63 && value < 1<<63:
+			return int64(value), nil // as it will be read, whatever the shortest form of it
+		case !math.IsNaN(value) && !math.IsInf(value, 0):
 			return value, nil
 		}
 	}

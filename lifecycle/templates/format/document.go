@@ -10,8 +10,6 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 )
 
 // How references are written. Of the second form a text must consist.
@@ -22,11 +20,21 @@ var (
 
 // A parameter is one of OpenShift's, which other formats have taken over.
 type parameter struct {
-	Name     string `json:"name"`
-	Value    string `json:"value,omitempty"`
-	Generate string `json:"generate,omitempty"`
-	From     string `json:"from,omitempty"`
-	Required bool   `json:"required,omitempty"`
+	Name, Value, Generate, From string
+	Required                    bool
+}
+
+func parameterOf(item any) (parameter, bool) {
+	var p parameter
+	fields, ok := item.(map[string]any)
+	for key, to := range map[string]*string{"name": &p.Name, "value": &p.Value, "generate": &p.Generate, "from": &p.From} {
+		text, isText := fields[key].(string)
+		ok = ok && (isText || fields[key] == nil)
+		*to = text
+	}
+	required, isBool := fields["required"].(bool)
+	p.Required = required
+	return p, ok && (isBool || fields["required"] == nil)
 }
 
 // A document is what a template of any format says.
@@ -36,7 +44,8 @@ type document struct {
 	Labels     map[string]string
 	Message    string
 
-	notes map[string]Note
+	// annotation holds notes on parameters.
+	annotation string
 	// strict says that references to what is no parameter are errors.
 	strict bool
 }
@@ -64,7 +73,7 @@ func read(template *unstructured.Unstructured) (*document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the template: %w", err)
 	}
-	d.note(template.GetAnnotations()[AnnotationParameters])
+	d.annotation = template.GetAnnotations()[AnnotationParameters]
 	return d, nil
 }
 
@@ -75,21 +84,17 @@ func readConfigMap(template *unstructured.Unstructured) (*document, error) {
 	if err != nil || !found {
 		return nil, fmt.Errorf("cannot read the template: the ConfigMap has no text under data[%q]", manifestKey)
 	}
-	encoded, err := yaml.YAMLToJSON([]byte(manifest))
+	inner, err := manifestIn([]byte(manifest))
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the template: data[%q] is no YAML", manifestKey)
-	}
-	inner := map[string]any{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(encoded, &inner); err != nil {
-		return nil, fmt.Errorf("cannot read the template: data[%q] is no object", manifestKey)
+		return nil, fmt.Errorf("cannot read the template: data[%q] is no object in YAML", manifestKey)
 	}
 	within := &unstructured.Unstructured{Object: inner}
 	if within.GroupVersionKind() == configMapKind {
 		return nil, fmt.Errorf("cannot read the template: data[%q] is another ConfigMap", manifestKey)
 	}
 	d, err := read(within)
-	if err == nil && len(d.notes) == 0 {
-		d.note(template.GetAnnotations()[AnnotationParameters])
+	if err == nil && d.annotation == "" {
+		d.annotation = template.GetAnnotations()[AnnotationParameters]
 	}
 	return d, err
 }
@@ -132,12 +137,8 @@ func (d *document) rest(content map[string]any) error {
 		return errors.New("parameters is no list")
 	}
 	for i, item := range list {
-		encoded, err := json.Marshal(item)
-		if err != nil {
-			return fmt.Errorf("parameters[%d] is no value of JSON", i)
-		}
-		var p parameter
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(encoded, &p); err != nil {
+		p, ok := parameterOf(item)
+		if !ok {
 			return fmt.Errorf("parameters[%d]: name, value, generate and from must be texts (quote numbers), required true or false", i)
 		}
 		d.Parameters = append(d.Parameters, p)
@@ -145,24 +146,17 @@ func (d *document) rest(content map[string]any) error {
 	return nil
 }
 
-func (d *document) note(annotation string) {
+// notes are what is said of parameters, by name.
+func (d *document) notes() map[string]Note {
 	var all []Note
-	if json.Unmarshal([]byte(annotation), &all) != nil {
-		return
+	if json.Unmarshal([]byte(d.annotation), &all) != nil {
+		return nil
 	}
-	d.notes = make(map[string]Note, len(all))
+	notes := make(map[string]Note, len(all))
 	for _, n := range all {
-		d.notes[n.Name] = n
+		notes[n.Name] = n
 	}
-}
-
-// names are those of the parameters.
-func (d *document) names() map[string]bool {
-	names := make(map[string]bool, len(d.Parameters))
-	for _, p := range d.Parameters {
-		names[p.Name] = true
-	}
-	return names
+	return notes
 }
 
 func textsOf(value any) (map[string]string, error) {

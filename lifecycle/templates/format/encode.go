@@ -3,12 +3,9 @@ package format
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/templates/blueprint"
@@ -72,9 +69,9 @@ func writeConfigMap(b *blueprint.Blueprint, meta Meta) (map[string]any, error) {
 	}
 	content["apiVersion"], content["kind"] = openshiftKind.GroupVersion().String(), openshiftKind.Kind
 	content["metadata"] = metadata(b, Meta{Name: meta.Name})
-	manifest, err := yaml.Marshal(content)
+	manifest, err := manifestOf(content)
 	if err != nil {
-		return nil, fmt.Errorf("cannot write a template as YAML: %w", err)
+		return nil, err
 	}
 	if len(manifest) > mostBytes {
 		return nil, &TooLarge{Bytes: len(manifest), Most: mostBytes}

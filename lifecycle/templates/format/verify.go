@@ -85,35 +85,55 @@ func (d *document) sound() []error {
 	return problems
 }
 
-// leaks finds values of secrets in what the template took from the VM. Short
-// ones could be there by chance.
+// traceable is the shortest secret that is looked for: shorter ones would be
+// found by chance.
+const traceable = 8
+
+// leaks finds values of secrets in what the template took from the VM.
 func (d *document) leaks(b *blueprint.Blueprint) []error {
-	var texts []string
-	for _, p := range d.Parameters {
-		texts = append(texts, p.Value)
-	}
-	for key, value := range d.Labels {
-		texts = append(texts, key, value)
-	}
-	for _, object := range d.Objects {
-		texts = contents(object, texts)
-	}
-	said := strings.Join(texts, "\n\x00")
+	said := d.said()
 	var problems []error
 	for _, p := range b.Parameters {
 		value := b.Secrets()[p.Name]
-		if p.Class != blueprint.Secret || len(value) < 8 {
+		if p.Class != blueprint.Secret || len(value) < traceable {
 			continue
 		}
-		for _, form := range []string{value, base64.RawStdEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value))} {
-			if strings.Contains(said, form) {
-				problems = append(problems, fmt.Errorf("the template holds the value of the secret parameter %s", p.Name))
-				break
-			}
+		forms := []string{value, base64.RawStdEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value))}
+		if slices.ContainsFunc(forms, func(form string) bool { return strings.Contains(said, form) }) {
+			problems = append(problems, fmt.Errorf("the template holds the value of the secret parameter %s", p.Name))
 		}
 	}
 	return problems
 }
+
+// said is all that the template took from the VM: not its kind, nor references
+// to parameters.
+func (d *document) said() string {
+	var ours, theirs []string
+	known := map[string]bool{}
+	for _, p := range d.Parameters {
+		known[p.Name] = true
+		theirs = append(theirs, p.Value)
+	}
+	for key, value := range d.Labels {
+		theirs = append(theirs, key, value)
+	}
+	for _, object := range d.Objects {
+		ours = contents(object, ours)
+	}
+	written := anyToken.ReplaceAllStringFunc(strings.Join(ours, apart), func(token string) string {
+		if known[strings.Trim(token, "${}")] {
+			return apart
+		}
+		return token
+	})
+	return written + apart + strings.Join(theirs, apart)
+}
+
+// apart separates texts, so that none is found across two: no text of JSON has it.
+const apart = "\xff"
+
+var anyToken = regexp.MustCompile(`\$\{\{?[A-Z0-9_]+\}`)
 
 // contents adds keys and scalars of a tree, but for those that say its kind.
 func contents(value any, texts []string) []string {
@@ -121,7 +141,8 @@ func contents(value any, texts []string) []string {
 	case map[string]any:
 		for key, child := range value {
 			if key != "apiVersion" && key != "kind" {
-				texts = contents(child, append(texts, key))
+				texts = append(texts, key)
+				texts = contents(child, texts)
 			}
 		}
 	case []any:

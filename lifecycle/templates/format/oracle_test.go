@@ -1,0 +1,234 @@
+package format_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/url"
+	"reflect"
+	"regexp"
+	"strings"
+)
+
+// The oracle says anew, and by other means, what templates must say: paths are
+// texts here, and rules are expressions over them.
+
+// between separates the steps of a path; no key has it.
+const between = "\x00"
+
+func under(steps string) string { return strings.ReplaceAll(steps, "/", between) }
+
+var (
+	inInstance     = under("/spec/template/spec/")
+	secretPath     = regexp.MustCompile(under(`(?s)^/spec/template/spec/(.*/)?(userData|userDataBase64|networkData|networkDataBase64|session|dhCert|password|passphrase|token)(/#)*$`))
+	headerPath     = regexp.MustCompile(under(`(?s)^/spec/template/spec/(.*/)?httpHeaders/#/value$`))
+	ignitionPath   = regexp.MustCompile(under(`(?s)(^|/)metadata/annotations/kubevirt.io`) + "/ignitiondata$")
+	sourceURL      = regexp.MustCompile(under(`(?s)^/spec/dataVolumeTemplates/#/spec/source/[^/]*/(.*/)?url$`))
+	sourceHeader   = regexp.MustCompile(under(`(?s)^/spec/dataVolumeTemplates/#/spec/source/[^/]*/(.*/)?extraHeaders/#$`))
+	identityPath   = regexp.MustCompile(under(`(?s)^/spec/template/spec/(hostname|domain/firmware/uuid|domain/firmware/serial|domain/chassis/serial|domain/chassis/asset|domain/devices/interfaces/#/macAddress)$`))
+	annotationsEnd = regexp.MustCompile(under(`(?s)(^|/)metadata/annotations$`))
+	encodedPath    = regexp.MustCompile("Base64(" + between + "#)*$")
+	labelsKey      = regexp.MustCompile(`\$\{+LABELS\}`)
+	dnsName        = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
+	droppedKey     = regexp.MustCompile(`^(kubectl\.kubernetes\.io/last-applied-configuration|kubevirt\.io/(latest|storage)-observed-api-version|restore\.kubevirt\.io/.*)$`)
+	ours           = regexp.MustCompile(`^virtwright\.dev/`)
+	oursKept       = regexp.MustCompile(`^virtwright\.dev/(presets|exclude|reapply|v1alpha2-names)$`)
+)
+
+// normal is N(vm): what processing must give.
+func normal(vm map[string]any) map[string]any {
+	meta := vm["metadata"].(map[string]any)
+	out := map[string]any{"generateName": meta["name"], "labels": map[string]any{}}
+	if labels, ok := meta["labels"].(map[string]any); ok {
+		out["labels"] = pruned(under("/metadata/labels"), labels)
+	}
+	if annotations, ok := pruned(under("/metadata/annotations"), meta["annotations"]).(map[string]any); ok && len(annotations) > 0 {
+		out["annotations"] = annotations
+	}
+	return map[string]any{"apiVersion": vm["apiVersion"], "kind": vm["kind"], "metadata": out, "spec": pruned(under("/spec"), vm["spec"])}
+}
+
+func pruned(at string, value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for key, child := range value {
+			drop := child == nil || key == "kubectl.kubernetes.io/last-applied-configuration"
+			if annotationsEnd.MatchString(at) {
+				drop = drop || droppedKey.MatchString(key) || ours.MatchString(key) && !oursKept.MatchString(key)
+			}
+			switch at + between + key {
+			case under("/spec/template/metadata/creationTimestamp"), under("/spec/instancetype/revisionName"), under("/spec/preference/revisionName"):
+				drop = true
+			}
+			if !drop {
+				out[key] = pruned(at+between+key, child)
+			}
+		}
+		return out
+	case []any:
+		out := []any{}
+		for _, child := range value {
+			out = append(out, pruned(at+between+"#", child))
+		}
+		return out
+	}
+	return value
+}
+
+// each calls key for every key with the path of its map, and scalar for every scalar.
+func each(at string, value any, key func(at, key string), scalar func(at string, value any)) {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, child := range value {
+			key(at, name)
+			each(at+between+name, child, key, scalar)
+		}
+	case []any:
+		for _, child := range value {
+			each(at+between+"#", child, key, scalar)
+		}
+	default:
+		scalar(at, value)
+	}
+}
+
+func noKey(string, string) {}
+
+// secretsOf are the values that must not reach a template of N(vm).
+func secretsOf(n map[string]any) (secrets []string) {
+	each("", n, noKey, func(at string, value any) {
+		text, _ := value.(string)
+		if text == "" {
+			return
+		}
+		secretive := func() bool {
+			u, err := url.Parse(text)
+			return err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != ""
+		}
+		if secretPath.MatchString(at) || headerPath.MatchString(at) || ignitionPath.MatchString(at) ||
+			sourceHeader.MatchString(at) || sourceURL.MatchString(at) && secretive() {
+			secrets = append(secrets, text)
+			if decoded, err := base64.StdEncoding.DecodeString(text); err == nil && encodedPath.MatchString(at) {
+				secrets = append(secrets, string(decoded))
+			}
+		}
+	})
+	return secrets
+}
+
+// forms are what a secret of 8 or more bytes may look like elsewhere.
+func forms(secret string) []string {
+	if len(secret) < 8 {
+		return nil
+	}
+	quoted, _ := json.Marshal(secret)
+	return []string{secret, strings.Trim(string(quoted), `"`), base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)),
+		base64.RawStdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret))}
+}
+
+func holds(text string, forms []string) bool {
+	for _, form := range forms {
+		if strings.Contains(text, form) {
+			return true
+		}
+	}
+	return false
+}
+
+// traces are all forms of the secrets of N(vm).
+func traces(n map[string]any) (all []string) {
+	for _, secret := range secretsOf(n) {
+		all = append(all, forms(secret)...)
+	}
+	return all
+}
+
+// refused says why no template can be made; empty if one can.
+func refused(n map[string]any, secrets []string, rename bool) (why string) {
+	volumes := map[string]bool{}
+	each("", n, noKey, func(at string, value any) {
+		if name, ok := value.(string); ok && at == under("/spec/dataVolumeTemplates/#/metadata/name") {
+			volumes[name] = true
+		}
+	})
+	each("", n, func(at, key string) {
+		if labelsKey.MatchString(key) {
+			why = "a key mentions LABELS"
+		}
+		if holds(key, secrets) {
+			why = "a key holds a secret"
+		}
+	}, func(at string, value any) {
+		text := textOf(value)
+		n, isInt := value.(int64)
+		stays := at == under("/metadata/generateName") || strings.HasPrefix(at, under("/metadata/labels/")) || isInt && (n > 1<<53 || n < -(1<<53))
+		if stays && holds(text, secrets) {
+			why = "what must stay holds a secret"
+		}
+		if rename && at == under("/spec/dataVolumeTemplates/#/metadata/name") {
+			if !dnsName.MatchString(text) || len(text) > 247 || holds(text, secrets) {
+				why = "the name of a DataVolume cannot have a suffix"
+			}
+		}
+	})
+	return why
+}
+
+func textOf(value any) string {
+	if text, ok := value.(string); ok {
+		return text
+	}
+	encoded, _ := json.Marshal(value)
+	return string(encoded)
+}
+
+// unequal says where two trees differ; integers are compared exactly.
+func unequal(at string, a, b any) string {
+	x, y := reflect.ValueOf(number(a)), reflect.ValueOf(number(b))
+	if !x.IsValid() || !y.IsValid() || x.Type() != y.Type() {
+		if !x.IsValid() && !y.IsValid() {
+			return ""
+		}
+		return fmt.Sprintf("%q: %T %v, %T %v", at, a, a, b, b)
+	}
+	switch x.Kind() {
+	case reflect.Map:
+		for key := range a.(map[string]any) {
+			if _, ok := b.(map[string]any)[key]; !ok {
+				return fmt.Sprintf("%q: only the first has %q", at, key)
+			}
+		}
+		for key, value := range b.(map[string]any) {
+			other, ok := a.(map[string]any)[key]
+			if !ok {
+				return fmt.Sprintf("%q: only the second has %q", at, key)
+			}
+			if d := unequal(at+"/"+key, other, value); d != "" {
+				return d
+			}
+		}
+	case reflect.Slice:
+		if x.Len() != y.Len() {
+			return fmt.Sprintf("%q: %d items, %d items", at, x.Len(), y.Len())
+		}
+		for i, item := range a.([]any) {
+			if d := unequal(at+"/#", item, b.([]any)[i]); d != "" {
+				return d
+			}
+		}
+	default:
+		if x.Interface() != y.Interface() {
+			return fmt.Sprintf("%q: %v, %v", at, a, b)
+		}
+	}
+	return ""
+}
+
+func number(value any) any {
+	if f, ok := value.(float64); ok && math.Trunc(f) == f && math.Abs(f) < 1<<62 {
+		return int64(f)
+	}
+	return value
+}

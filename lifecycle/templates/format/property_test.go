@@ -1,0 +1,300 @@
+package format_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/virtwright/virtwright/lifecycle/templates/blueprint"
+	"github.com/virtwright/virtwright/lifecycle/templates/format"
+)
+
+// The laws of templates, each checked of every generated tree:
+//   - P1 processing with the defaults and what is withheld gives the source;
+//   - P2 the same VM makes the same bytes;
+//   - P3 names of parameters are unique and well-formed;
+//   - P4 every parameter is referred to, and every reference is to one;
+//   - P5 no secret, plain or in base64, is in the template;
+//   - P6 texts stay texts, and what is none stays none;
+//   - P7 overriding one parameter changes one leaf (of a sample);
+//   - P8 the input stays as it is, and nothing panics.
+func TestLaws(t *testing.T) {
+	before := debug.SetGCPercent(400) // trees are small, and many
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	trees, chunks := 100_000, 20
+	if testing.Short() {
+		trees = 5_000
+	}
+	for chunk := range chunks {
+		t.Run(fmt.Sprint(chunk), func(t *testing.T) {
+			t.Parallel()
+			made := 0
+			for seed := chunk; seed < trees; seed += chunks {
+				why, refused := law(uint64(seed))
+				if why != "" {
+					t.Fatalf("tree %d: %s", seed, why)
+				}
+				if !refused {
+					made++
+				}
+			}
+			if total := trees / chunks; made < total/2 {
+				t.Errorf("of %d trees only %d made templates: the others show little", total, made)
+			}
+		})
+	}
+}
+
+// law says which law a tree breaks, and whether no template was made of it.
+func law(seed uint64) (string, bool) {
+	vm, again := newMaker(seed).vm(), newMaker(seed).vm()
+	options := blueprint.Options{Rename: seed%3 == 0}
+	b, err := blueprint.Of(vm, options)
+	if !reflect.DeepEqual(vm, again) {
+		return "P8: the input is changed", false
+	}
+	n := normal(again)
+	secrets := traces(n)
+	why := refused(n, secrets, options.Rename)
+	if (err != nil) != (why != "") {
+		return fmt.Sprintf("refused with %v, wanted %q", err, why), false
+	}
+	if err != nil {
+		if holds(err.Error(), secrets) {
+			return "P5: the error tells a secret", true
+		}
+		return "", true
+	}
+	second, err := blueprint.Of(again, options)
+	if err != nil {
+		return err.Error(), false
+	}
+	for i, f := range format.Formats() {
+		if f.Name == "configMap" && seed%40 != 0 || f.Name == "virtualMachineTemplate" && seed%2 != 0 {
+			continue // YAML is slow, and holds the first format
+		}
+		c := trial{n: n, secrets: secrets, made: b, again: second, override: seed%50 == uint64(i)}
+		if why := c.law(f); why != "" {
+			return f.Name + ": " + why, false
+		}
+	}
+	return "", false
+}
+
+// A trial is a tree, and two templates of it.
+type trial struct {
+	n           map[string]any
+	secrets     []string
+	made, again *blueprint.Blueprint
+	override    bool
+}
+
+func (c trial) law(f format.Format) string {
+	b := c.made
+	template, err := f.Encode(b, format.Meta{Name: "t"})
+	if err != nil {
+		if f.Name == "virtualMachineTemplate" && strings.Contains(err.Error(), "a key of the VM") {
+			return ""
+		}
+		return err.Error()
+	}
+	encoded, _ := json.Marshal(template.Object)
+	other, err := f.Encode(c.again, format.Meta{Name: "t"})
+	if repeated, _ := json.Marshal(other.Object); err != nil || !bytes.Equal(encoded, repeated) {
+		return "P2: other bytes"
+	}
+	if why := names(b, template.Object); why != "" {
+		return why
+	}
+	if why := leaked(encoded, c.secrets); why != "" {
+		return why
+	}
+	got, err := format.Run(template, b.Secrets())
+	if err != nil {
+		return "P1: " + err.Error()
+	}
+	if d := unequal("", renamed(c.n, got, b), got); d != "" {
+		return "P1: " + d
+	}
+	if err := f.Verify(template, b); err != nil {
+		return err.Error()
+	}
+	if c.override {
+		return overridden(b, got, func(values map[string]string) (map[string]any, error) { return format.Run(template, values) })
+	}
+	return ""
+}
+
+var suffixed = regexp.MustCompile(`^(.*)-[a-z0-9]{5}$`)
+
+// renamed gives the names of DataVolumes in N the suffix that they have in what
+// came out, where it is the one that was generated.
+func renamed(n, got map[string]any, b *blueprint.Blueprint) map[string]any {
+	generated := false
+	for _, p := range b.Parameters {
+		generated = generated || p.Class == blueprint.Generated
+	}
+	if !generated {
+		return n
+	}
+	volumes, suffix := map[string]bool{}, ""
+	each("", n, noKey, func(at string, value any) {
+		if name, ok := value.(string); ok && at == under("/spec/dataVolumeTemplates/#/metadata/name") {
+			volumes[name] = true
+		}
+	})
+	each("", got, noKey, func(at string, value any) {
+		if found := suffixed.FindStringSubmatch(textOf(value)); found != nil && at == under("/spec/dataVolumeTemplates/#/metadata/name") {
+			suffix = value.(string)[len(found[1]):]
+		}
+	})
+	return suffixIn("", n, nil, volumes, suffix).(map[string]any)
+}
+
+var volumeReference = regexp.MustCompile(under(`(?s)^/spec/template/spec/volumes/#/((.*/)?dataVolume/name|(.*/)?claimName)$`))
+
+func suffixIn(at string, value any, parent map[string]any, volumes map[string]bool, suffix string) any {
+	switch value := value.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for key, child := range value {
+			out[key] = suffixIn(at+between+key, child, value, volumes, suffix)
+		}
+		return out
+	case []any:
+		out := []any{}
+		for _, child := range value {
+			out = append(out, suffixIn(at+between+"#", child, nil, volumes, suffix))
+		}
+		return out
+	case string:
+		local := at == under("/spec/dataVolumeTemplates/#/spec/source/pvc/name") && (parent["namespace"] == nil || parent["namespace"] == "" || parent["namespace"] == "here")
+		if volumes[value] && (local || at == under("/spec/dataVolumeTemplates/#/metadata/name") || volumeReference.MatchString(at)) {
+			return value + suffix
+		}
+	}
+	return value
+}
+
+var wellFormed = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
+
+var tokenOfAny = regexp.MustCompile(`\$\{+([^{}]*)\}+`)
+
+// names checks P3, P4 and P6.
+func names(b *blueprint.Blueprint, template map[string]any) string {
+	kinds := map[string]blueprint.Type{}
+	for _, p := range b.Parameters {
+		if _, twice := kinds[p.Name]; twice || !wellFormed.MatchString(p.Name) {
+			return "P3: " + p.Name
+		}
+		kinds[p.Name] = p.Type
+	}
+	used := map[string]bool{}
+	why := ""
+	body := template["objects"]
+	if spec, ok := template["spec"].(map[string]any); ok {
+		body = spec["virtualMachine"]
+	} else if body == nil {
+		return "" // of a ConfigMap the manifest is the first format's
+	}
+	each("", body, func(_, key string) {
+		for _, found := range tokenOfAny.FindAllStringSubmatch(key, -1) {
+			if _, ok := kinds[found[1]]; ok {
+				why = "P4: a key mentions " + found[1]
+			}
+		}
+	}, func(_ string, value any) {
+		text, _ := value.(string)
+		if !strings.Contains(text, "${") {
+			return
+		}
+		found := tokenOfAny.FindStringSubmatch(text)
+		kind, ok := kinds[found[1]]
+		if !ok {
+			why = "P4: nothing is called " + found[1]
+		}
+		if strings.HasPrefix(found[0], "${{") != (kind != blueprint.String) {
+			why = "P6: " + text
+		}
+		used[found[1]] = true
+	})
+	if why == "" && len(used) != len(kinds) {
+		why = "P4: parameters that nothing refers to"
+	}
+	return why
+}
+
+// leaked checks P5 in the bytes. Templates consist of some texts that are secrets
+// here; these are no leaks.
+func leaked(encoded []byte, secrets []string) string {
+	for _, secret := range secrets {
+		if tokenOfAny.MatchString(secret) && !strings.Contains(secret, "s3cr") || strings.Contains("${{LABELS}}", secret) {
+			continue
+		}
+		if bytes.Contains(encoded, []byte(secret)) {
+			return fmt.Sprintf("P5: %q", secret)
+		}
+	}
+	return ""
+}
+
+// overridden checks P7: of each parameter, with a value of its type.
+func overridden(b *blueprint.Blueprint, before map[string]any, run func(map[string]string) (map[string]any, error)) string {
+	for _, p := range b.Parameters {
+		values := map[string]string{}
+		for name, value := range b.Secrets() {
+			values[name] = value
+		}
+		switch p.Class {
+		case blueprint.Labels, blueprint.Generated:
+			continue
+		}
+		values[p.Name] = map[blueprint.Type]string{blueprint.Boolean: "true", blueprint.Integer: "424242", blueprint.Number: "0.4242", blueprint.String: "else ${HOME}"}[p.Type]
+		if p.Type == blueprint.Boolean && p.Default == "true" {
+			values[p.Name] = "false"
+		}
+		after, err := run(values)
+		if err != nil {
+			return "P7: " + err.Error()
+		}
+		if n := changes(before, after); n != 1 && !(n > 1 && generates(b)) {
+			return fmt.Sprintf("P7: %s changes %d leaves", p.Name, n)
+		}
+	}
+	return ""
+}
+
+func generates(b *blueprint.Blueprint) bool {
+	for _, p := range b.Parameters {
+		if p.Class == blueprint.Generated {
+			return true
+		}
+	}
+	return false
+}
+
+func changes(a, b any) int {
+	switch a := a.(type) {
+	case map[string]any:
+		n := 0
+		for key := range a {
+			n += changes(a[key], b.(map[string]any)[key])
+		}
+		return n
+	case []any:
+		n := 0
+		for i := range a {
+			n += changes(a[i], b.([]any)[i])
+		}
+		return n
+	}
+	if number(a) != number(b) {
+		return 1
+	}
+	return 0
+}
