@@ -1,5 +1,3 @@
-//go:build librarygo
-
 package format
 
 import (
