@@ -109,6 +109,7 @@ type draft struct {
 	tree            map[string]any // the source without what belongs to it alone
 	sites           []*site        // its scalars, in order
 	reserved        map[string]bool
+	captured        error    // of a key that an engine would change
 	traces          []string // what betrays a secret
 	volumes         []string // the names of dataVolumeTemplates
 	suffixed        string   // the name of the parameter for their suffix

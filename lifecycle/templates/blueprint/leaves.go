@@ -71,11 +71,13 @@ func collect(d *draft) error {
 	return nil
 }
 
-// noteKey reserves what a key mentions, for keys stay as they are.
+// noteKey reserves what a key mentions, for keys stay as they are. One that
+// mentions what cannot have another name is an error, told once it is known
+// that no secret is in its path.
 func (d *draft) noteKey(parent path, key string) error {
 	for _, found := range mention.FindAllStringSubmatch(key, -1) {
-		if found[1] == labelsName {
-			return fmt.Errorf("a key in %s mentions the parameter %s, which every template has", orRoot(parent), labelsName)
+		if found[1] == labelsName && d.captured == nil {
+			d.captured = fmt.Errorf("a key in %s mentions the parameter %s, which every template has", orRoot(parent), labelsName)
 		}
 		d.reserved[found[1]] = true
 	}

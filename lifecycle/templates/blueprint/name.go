@@ -30,6 +30,9 @@ type part struct {
 // that differ only in what names cannot hold are numbered. Names that keys
 // mention are left alone, as engines would put a value there.
 func name(d *draft) error {
+	if d.captured != nil {
+		return d.captured
+	}
 	var leaves []*site
 	for _, s := range d.sites {
 		if s.class != "" && s.class != Literal && s.class != Generated {

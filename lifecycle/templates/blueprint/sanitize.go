@@ -152,7 +152,7 @@ func clean(at path, value any) (any, error) {
 		}
 		return out, nil
 	default:
-		return scalar(at, value)
+		return scalar(value)
 	}
 }
 
@@ -170,7 +170,7 @@ func ofThisObject(parent path, key string) bool {
 	}
 }
 
-func scalar(at path, value any) (any, error) {
+func scalar(value any) (any, error) {
 	switch value := value.(type) {
 	case nil, string, bool, int64:
 		return value, nil
@@ -184,5 +184,5 @@ func scalar(at path, value any) (any, error) {
 			return value, nil
 		}
 	}
-	return nil, fmt.Errorf("%s is no value of JSON", at)
+	return nil, errors.New("spec has a value that is none of JSON")
 }

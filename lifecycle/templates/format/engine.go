@@ -84,8 +84,6 @@ func (d *document) values(given map[string]string) (map[string]string, error) {
 type substitution struct {
 	values map[string]string
 	err    error
-	// lenient leaves references to what is no parameter as they are.
-	lenient bool
 }
 
 func (s *substitution) problem(format string, args ...any) {
@@ -94,17 +92,12 @@ func (s *substitution) problem(format string, args ...any) {
 	}
 }
 
-func (s *substitution) has(name string) bool {
-	_, ok := s.values[name]
-	return ok
-}
-
 func (s *substitution) in(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(value))
 		for key, child := range value {
-			if found := jsonToken.FindStringSubmatch(key); found != nil && (!s.lenient || s.has(found[1])) {
+			if jsonToken.MatchString(key) {
 				s.problem("a reference of the form ${{NAME}} stands for a key")
 			}
 			out[s.text(key)] = s.in(child)
@@ -129,9 +122,6 @@ func (s *substitution) in(value any) any {
 // json is the value of a parameter as JSON, or a text if it is none.
 func (s *substitution) json(name string) any {
 	text, ok := s.values[name]
-	if !ok && s.lenient {
-		return "${{" + name + "}}"
-	}
 	if !ok {
 		s.problem("it refers to the parameter %s, which there is not", name)
 		return nil
@@ -153,9 +143,6 @@ func (s *substitution) text(text string) string {
 	return textToken.ReplaceAllStringFunc(text, func(token string) string {
 		name := token[2 : len(token)-1]
 		value, ok := s.values[name]
-		if !ok && s.lenient {
-			return token
-		}
 		if !ok {
 			s.problem("it refers to the parameter %s, which there is not", name)
 		}

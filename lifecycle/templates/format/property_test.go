@@ -52,7 +52,8 @@ func TestLaws(t *testing.T) {
 
 // law says which law a tree breaks, and whether no template was made of it.
 func law(seed uint64) (string, bool) {
-	vm, again := newMaker(seed).vm(), newMaker(seed).vm()
+	vm := newMaker(seed).vm()
+	again := copied(vm).(map[string]any)
 	options := blueprint.Options{Rename: seed%3 == 0}
 	b, err := blueprint.Of(vm, options)
 	if !reflect.DeepEqual(vm, again) {
@@ -75,10 +76,10 @@ func law(seed uint64) (string, bool) {
 		return err.Error(), false
 	}
 	for i, f := range format.Formats() {
-		if f.Name == "configMap" && seed%40 != 0 || f.Name == "virtualMachineTemplate" && seed%2 != 0 {
+		if f.Name == "configMap" && seed%40 != 0 || f.Name == "virtualMachineTemplate" && seed%4 != 0 {
 			continue // YAML is slow, and holds the first format
 		}
-		c := trial{n: n, secrets: secrets, made: b, again: second, override: seed%50 == uint64(i)}
+		c := trial{n: n, secrets: secrets, made: b, again: second, override: seed%50 == uint64(i), verify: seed%4 == 0}
 		if why := c.law(f); why != "" {
 			return f.Name + ": " + why, false
 		}
@@ -92,6 +93,7 @@ type trial struct {
 	secrets     []string
 	made, again *blueprint.Blueprint
 	override    bool
+	verify      bool // beside processing, which is more than half of it
 }
 
 func (c trial) law(f format.Format) string {
@@ -121,8 +123,10 @@ func (c trial) law(f format.Format) string {
 	if d := unequal("", renamed(c.n, got, b), got); d != "" {
 		return "P1: " + d
 	}
-	if err := f.Verify(template, b); err != nil {
-		return err.Error()
+	if c.verify {
+		if err := f.Verify(template, b); err != nil {
+			return err.Error()
+		}
 	}
 	if c.override {
 		return overridden(b, got, func(values map[string]string) (map[string]any, error) { return format.Run(template, values) })

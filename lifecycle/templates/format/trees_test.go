@@ -192,3 +192,22 @@ func (m *maker) vm() map[string]any {
 		},
 	}
 }
+
+// copied is a value of JSON with maps and lists of its own.
+func copied(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(value))
+		for key, child := range value {
+			out[key] = copied(child)
+		}
+		return out
+	case []any:
+		out := make([]any, len(value))
+		for i, child := range value {
+			out[i] = copied(child)
+		}
+		return out
+	}
+	return value
+}

@@ -1,0 +1,227 @@
+package blueprint
+
+import (
+	"encoding/base64"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestSeed(t *testing.T) {
+	b, err := Of(vmOf(fields{
+		"domain":  fields{"devices": fields{"disks": []any{fields{"name": "a", "disk": fields{"bus": "virtio"}}}}, "resources": fields{"requests": fields{"memory": "128Mi"}}},
+		"volumes": []any{fields{"name": "a", "containerDisk": fields{"image": "i"}}},
+	}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Parameter{
+		{Name: "DISK0_BUS", Description: "disk0-bus", Path: "spec.template.spec.domain.devices.disks[0].disk.bus", Type: String, Class: Value, Default: "virtio"},
+		{Name: "REQUESTS_MEMORY", Description: "requests-memory", Path: "spec.template.spec.domain.resources.requests.memory", Type: String, Class: Value, Default: "128Mi"},
+		{Name: "VOLUME0_IMAGE", Description: "volume0-image", Path: "spec.template.spec.volumes[0].containerDisk.image", Type: String, Class: Value, Default: "i"},
+		{Name: "LABELS", Path: "metadata.labels", Type: Object, Class: Labels, Default: "{}"},
+	}
+	got := append([]Parameter(nil), b.Parameters...)
+	got[3].Description = ""
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(fields{"generateName": "vm", "labels": Reference{Parameter: "LABELS"}}, b.VM["metadata"]); diff != "" {
+		t.Errorf("metadata: -want, +got:\n%s", diff)
+	}
+	if len(b.Warnings) > 0 {
+		t.Errorf("warnings: %q", b.Warnings)
+	}
+}
+
+// class is a parameter without what other tests tell.
+type class struct {
+	Name    string
+	Class   Class
+	Type    Type
+	Default string
+}
+
+func TestClasses(t *testing.T) {
+	secret := "hunter2-hunter2"
+	encoded := base64.StdEncoding.EncodeToString([]byte(secret))
+	cases := map[string]struct {
+		reason string
+		spec   map[string]any
+		want   []class
+	}{
+		"secret":            {"cloud-init may hold passwords", at("volumes.#.cloudInitNoCloud.userData", secret), []class{{"VOLUME1_USER_DATA", Secret, String, ""}}},
+		"empty":             {"an empty secret is none", at("volumes.#.cloudInitNoCloud.userData", ""), []class{{"VOLUME1_USER_DATA", Value, String, ""}}},
+		"header":            {"headers of probes may be credentials", fields{"p": fields{"httpHeaders": []any{fields{"name": "A", "value": secret}}}}, []class{{"HTTP_HEADER0_VALUE", Secret, String, ""}}},
+		"elsewhere":         {"what holds a secret is one", fields{"a": "x" + secret, "token": secret}, []class{{"A", Secret, String, ""}, {"TOKEN", Secret, String, ""}}},
+		"elsewhere encoded": {"what holds it in base64 is one", fields{"a": "x" + encoded, "token": secret}, []class{{"A", Secret, String, ""}, {"TOKEN", Secret, String, ""}}},
+		"elsewhere decoded": {"what holds the text of base64 is one", fields{"a": "x" + secret, "userDataBase64": encoded}, []class{{"A", Secret, String, ""}, {"USER_DATA_BASE64", Secret, String, ""}}},
+		"elsewhere a name":  {"names that hold one are parameters", fields{"name": secret, "token": secret}, []class{{"NAME_2", Secret, String, ""}, {"TOKEN", Secret, String, ""}}},
+		"elsewhere number":  {"numbers hold texts of digits", fields{"a": int64(12345678), "token": "12345678"}, []class{{"A", Secret, Integer, ""}, {"TOKEN", Secret, String, ""}}},
+		"short":             {"a short secret is found by chance", fields{"a": "abcdef", "token": "abc"}, []class{{"A", Value, String, "abcdef"}, {"TOKEN", Secret, String, ""}}},
+		"identity":          {"no two VMs share it", fields{"domain": fields{"firmware": fields{"uuid": "u"}}, "hostname": "h"}, []class{{"FIRMWARE_UUID", Identity, String, ""}, {"HOSTNAME", Identity, String, ""}}},
+		"disk serial":       {"a disk's serial is no identity", at("domain.devices.disks.#.serial", "s"), []class{{"DISK1_SERIAL", Value, String, "s"}}},
+		"types":             {"types of JSON stay", fields{"a": int64(1), "b": true, "c": 0.5, "d": "1"}, []class{{"A", Value, Integer, "1"}, {"B", Value, Boolean, "true"}, {"C", Value, Number, "0.5"}, {"D", Value, String, "1"}}},
+		"whole floats":      {"a float without a fraction is read as an integer", fields{"a": 3.0}, []class{{"A", Value, Integer, "3"}}},
+		"large":             {"beyond what parameters hold", fields{"a": int64(1)<<53 + 1, "b": int64(1) << 53}, []class{{"B", Value, Integer, "9007199254740992"}}},
+		"no leaves":         {"empty objects and lists, nulls, and names are none", fields{"a": fields{}, "b": []any{}, "c": nil, "name": "x"}, nil},
+		"name that is none": {"only texts are names", fields{"a": fields{"name": int64(1)}}, []class{{"A_NAME", Value, Integer, "1"}}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b, err := Of(vmOf(c.spec), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []class
+			for _, p := range b.Parameters[:len(b.Parameters)-1] {
+				got = append(got, class{p.Name, p.Class, p.Type, p.Default})
+				if p.Required != (p.Class == Secret) {
+					t.Errorf("%s: required is %v", p.Name, p.Required)
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", c.reason, diff)
+			}
+		})
+	}
+}
+
+func TestRefused(t *testing.T) {
+	secret := "hunter2-hunter2"
+	with := func(change func(vm map[string]any)) map[string]any {
+		vm := vmOf(fields{"token": secret})
+		change(vm)
+		return vm
+	}
+	meta := func(key string, value any) map[string]any {
+		return with(func(vm map[string]any) { vm["metadata"].(map[string]any)[key] = value })
+	}
+	cases := map[string]struct {
+		vm     map[string]any
+		rename bool
+		want   string
+	}{
+		"nil":                  {vm: nil, want: "no VirtualMachine"},
+		"kind":                 {vm: with(func(vm map[string]any) { vm["kind"] = "Pod" }), want: "no VirtualMachine"},
+		"version":              {vm: with(func(vm map[string]any) { vm["apiVersion"] = "kubevirt.io/${X}" }), want: "no VirtualMachine"},
+		"metadata":             {vm: with(func(vm map[string]any) { vm["metadata"] = "x" }), want: "metadata is no object"},
+		"name":                 {vm: meta("name", int64(1)), want: "metadata.name"},
+		"deleted":              {vm: meta("deletionTimestamp", "2026-01-01T00:00:00Z"), want: "being deleted"},
+		"labels":               {vm: meta("labels", []any{}), want: "metadata.labels is no object"},
+		"label":                {vm: meta("labels", fields{"a": int64(1)}), want: "metadata.labels"},
+		"label reference":      {vm: meta("labels", fields{"a": "${A}"}), want: "metadata.labels"},
+		"label secret":         {vm: meta("labels", fields{"a": secret}), want: "the label a holds the value of a secret"},
+		"annotations":          {vm: meta("annotations", "x"), want: "metadata.annotations is no object"},
+		"spec":                 {vm: with(func(vm map[string]any) { vm["spec"] = []any{} }), want: "no spec.template.spec"},
+		"no instance":          {vm: with(func(vm map[string]any) { vm["spec"] = fields{"template": fields{"spec": nil}} }), want: "no spec.template.spec"},
+		"secret key":           {vm: vmOf(fields{"token": secret, "a": fields{"x" + secret: "x"}}), want: "a key in spec.template.spec.a holds the value of a secret"},
+		"labels key":           {vm: vmOf(fields{"a": fields{"${{LABELS}}": "x"}}), want: "mentions the parameter LABELS"},
+		"secret in other path": {vm: vmOf(fields{"token": secret, secret: fields{"${LABELS}": "x"}}), want: "holds the value of a secret"},
+		"secret number":        {vm: vmOf(fields{"token": "9223372036854775807", "a": int64(math.MaxInt64)}), want: "must stay as it is"},
+		"no JSON":              {vm: vmOf(fields{"a": struct{}{}}), want: "none of JSON"},
+		"not a number":         {vm: vmOf(fields{"a": math.NaN()}), want: "none of JSON"},
+		"long volume":          {vm: withVolume(strings.Repeat("a", 248)), rename: true, want: "longer than 253"},
+		"odd volume":           {vm: withVolume("${X}"), rename: true, want: "cannot have a suffix"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := Of(c.vm, Options{Rename: c.rename})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("got %v, want %q", err, c.want)
+			}
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("the error tells a secret: %v", err)
+			}
+		})
+	}
+}
+
+func withVolume(name string) map[string]any {
+	vm := vmOf(fields{"volumes": []any{
+		fields{"name": "a", "dataVolume": fields{"name": name}},
+		fields{"name": "b", "persistentVolumeClaim": fields{"claimName": name}},
+		fields{"name": "c", "persistentVolumeClaim": fields{"claimName": "other"}},
+	}})
+	pvc := func(namespace any) map[string]any {
+		return fields{"metadata": fields{"name": "copy"}, "spec": fields{"source": fields{"pvc": fields{"name": name, "namespace": namespace}}}}
+	}
+	vm["spec"].(map[string]any)["dataVolumeTemplates"] = []any{fields{"metadata": fields{"name": name}}, pvc("here"), pvc("there")}
+	return vm
+}
+
+func TestRename(t *testing.T) {
+	b, err := Of(withVolume("root"), Options{Rename: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	suffixed := Reference{Parameter: "DATA_VOLUME_SUFFIX", Before: "root-"}
+	want := []any{suffixed, suffixed, Reference{Parameter: "VOLUME2_CLAIM_NAME"}, suffixed, suffixed, "root"}
+	volumes := field(b.VM, "spec", "template", "spec", "volumes").([]any)
+	templates := field(b.VM, "spec", "dataVolumeTemplates").([]any)
+	got := []any{
+		field(volumes[0], "dataVolume", "name"), field(volumes[1], "persistentVolumeClaim", "claimName"), field(volumes[2], "persistentVolumeClaim", "claimName"),
+		field(templates[0], "metadata", "name"), field(templates[1], "spec", "source", "pvc", "name"), field(templates[2], "spec", "source", "pvc", "name"),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if name := field(b.Source()["spec"].(map[string]any)["dataVolumeTemplates"].([]any)[0], "metadata", "name"); name != "root" {
+		t.Errorf("the source has the name %v", name)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	cases := map[string]struct {
+		vm      map[string]any
+		options Options
+		want    []string
+	}{
+		"kept volumes":       {withVolume("root"), Options{}, []string{"in one namespace share their disks: root, copy, copy", "share disks that are no dataVolumeTemplates: other"}},
+		"renamed volumes":    {withVolume("root"), Options{Rename: true}, []string{"no dataVolumeTemplates: other"}},
+		"other namespace":    {vmOf(fields{"a": fields{"secretName": "s"}, "b": fields{"configMap": fields{"name": "c"}}, "d": fields{"multus": fields{"networkName": "n"}}, "e": fields{"multus": fields{"networkName": "x/n"}}}), Options{Namespace: "there"}, []string{"the namespace there may lack what the VM refers to in its own: configMap c, network n, secret s"}},
+		"same namespace":     {vmOf(fields{"a": fields{"secretName": "s"}}), Options{Namespace: "here"}, nil},
+		"commands":           {vmOf(fields{"p": fields{"exec": fields{"command": []any{"x"}}}}), Options{}, []string{"spec.template.spec.p.exec.command[0] may hold a secret"}},
+		"large":              {vmOf(fields{"a": int64(math.MaxInt64)}), Options{}, []string{"spec.template.spec.a is an integer that no parameter can hold"}},
+		"warnings tell none": {vmOf(fields{"volumes": []any{fields{"a": fields{"claimName": "hunter2-hunter2"}}}, "token": "hunter2-hunter2"}), Options{}, []string{"a warning is withheld"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b, err := Of(c.vm, c.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			contains := cmp.Comparer(func(a, b string) bool { return strings.Contains(a, b) || strings.Contains(b, a) })
+			if diff := cmp.Diff(c.want, b.Warnings, contains, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("-want, +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSanitized(t *testing.T) {
+	vm := vmOf(fields{"a": nil, "b": []any{nil}})
+	vm["status"] = fields{"ready": true}
+	vm["metadata"] = fields{"name": "vm", "uid": "u", "labels": fields{"a": "b"}, "annotations": fields{
+		"kubectl.kubernetes.io/last-applied-configuration": "{}", "virtwright.dev/generate-template": "t", "virtwright.dev/provenance": "p",
+		"virtwright.dev/presets": "kept", "restore.kubevirt.io/x": "x", "vm.kubevirt.io/validations": "kept",
+	}}
+	spec := vm["spec"].(map[string]any)
+	spec["instancetype"] = fields{"name": "i", "revisionName": "r"}
+	spec["template"].(map[string]any)["metadata"] = fields{"creationTimestamp": nil, "annotations": fields{"virtwright.dev/generate-template": "t", "x": "y"}}
+	b, err := Of(vm, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
+		"metadata": fields{"generateName": "vm", "labels": fields{"a": "b"}, "annotations": fields{"virtwright.dev/presets": "kept", "vm.kubevirt.io/validations": "kept"}},
+		"spec":     fields{"instancetype": fields{"name": "i"}, "template": fields{"metadata": fields{"annotations": fields{"x": "y"}}, "spec": fields{"b": []any{nil}}}},
+	}
+	if diff := cmp.Diff(want, b.Source()); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
