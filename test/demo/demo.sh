@@ -52,4 +52,12 @@ run kubectl get vm,vmi netboot -n lab
 run bin/virtwright stop netboot -n lab --wait
 run kubectl events -n lab --for virtualmachine/netboot
 
+say "12. It becomes a template: every value a parameter, proven before it is published; and another machine is made of that"
+run bin/virtwright template create netboot -n lab --name netboot-golden --format configMap
+kubectl get configmap netboot-golden -n lab -o yaml >"$WORK/netboot-golden.yaml"
+echo '$ kubectl get configmap netboot-golden -n lab -o yaml | virtwright template process -f - -p CPU_CORES=2 | kubectl create -n lab -f -'
+bin/virtwright template process -f "$WORK/netboot-golden.yaml" -p CPU_CORES=2 >"$WORK/netboot.yaml"
+kubectl create -n lab -f "$WORK/netboot.yaml"
+run kubectl get vm,vmtr -n lab
+
 say "Done. 'make dev' keeps such a system running to play with."
