@@ -50,6 +50,12 @@ func name(d *draft) error {
 	for _, s := range leaves {
 		s.name = free(s.name, taken, natural)
 	}
+	d.nameOthers(taken)
+	return nil
+}
+
+// nameOthers names what is no leaf.
+func (d *draft) nameOthers(taken map[string]bool) {
 	literals := 0
 	for _, s := range d.sites {
 		switch s.class {
@@ -59,7 +65,6 @@ func name(d *draft) error {
 			s.name = literal(&literals, taken)
 		}
 	}
-	return nil
 }
 
 // free is a name that nothing has: itself, or with the least number behind it.
@@ -108,20 +113,22 @@ func partsOf(at path) []part {
 			last.text, last.item = singular(last.text)+strconv.Itoa(s.index), true
 		}
 	}
+	use(parts)
+	return parts
+}
+
+// use marks the key, and the items before it or else the parent.
+func use(parts []part) {
+	last := len(parts) - 1
+	items := false
 	for i := range parts {
 		parts[i].word = word(parts[i].text)
-	}
-	last := len(parts) - 1
-	parts[last].used = true
-	items := false
-	for i := range parts[:last] {
-		parts[i].used = parts[i].item
-		items = items || parts[i].item
+		parts[i].used = parts[i].item || i == last
+		items = items || parts[i].item && i < last
 	}
 	if !items && last > 0 {
 		parts[last-1].used = true
 	}
-	return parts
 }
 
 // distinguish takes ancestors into names that are equal, as long as that can

@@ -100,17 +100,39 @@ func (f Format) Encode(b *blueprint.Blueprint, meta Meta) (*unstructured.Unstruc
 	if err != nil {
 		return nil, err
 	}
-	size, err := json.Marshal(content)
-	if err != nil {
-		return nil, fmt.Errorf("cannot write a template: %w", err)
-	}
-	if len(size) > mostBytes {
-		return nil, &TooLarge{Bytes: len(size), Most: mostBytes}
+	if atMost(content) > mostBytes {
+		encoded, err := json.Marshal(content)
+		if err != nil {
+			return nil, fmt.Errorf("cannot write a template: %w", err)
+		}
+		if len(encoded) > mostBytes {
+			return nil, &TooLarge{Bytes: len(encoded), Most: mostBytes}
+		}
 	}
 	content["metadata"] = metadata(b, meta)
 	template := &unstructured.Unstructured{Object: content}
 	template.SetGroupVersionKind(w.Kind)
 	return template, nil
+}
+
+// atMost is a size that the JSON of a value does not exceed; most templates are
+// so small that more need not be known.
+func atMost(value any) int {
+	const ofByte, ofScalar = len(`\u0000`), len(`-1.7976931348623157e+308,`)
+	size := ofScalar
+	switch value := value.(type) {
+	case map[string]any:
+		for key, child := range value {
+			size += ofScalar + ofByte*len(key) + atMost(child)
+		}
+	case []any:
+		for _, child := range value {
+			size += atMost(child)
+		}
+	case string:
+		size += ofByte * len(value)
+	}
+	return size
 }
 
 // Hash is a hash of what a template of the format says, without its metadata.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand"
 	"strings"
 
@@ -64,12 +65,7 @@ func (d *document) template(given map[string]string) (*templatev1.Template, erro
 		}
 		t.Objects = append(t.Objects, runtime.RawExtension{Raw: raw})
 	}
-	if d.Labels != nil {
-		t.ObjectLabels = map[string]string{}
-		for key, value := range d.Labels {
-			t.ObjectLabels[key] = value
-		}
-	}
+	t.ObjectLabels = maps.Clone(d.Labels)
 	return t, nil
 }
 

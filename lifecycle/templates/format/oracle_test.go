@@ -20,7 +20,6 @@ const between = "\x00"
 func under(steps string) string { return strings.ReplaceAll(steps, "/", between) }
 
 var (
-	inInstance     = under("/spec/template/spec/")
 	secretPath     = regexp.MustCompile(under(`(?s)^/spec/template/spec/(.*/)?(userData|userDataBase64|networkData|networkDataBase64|session|dhCert|password|passphrase|token)(/#)*$`))
 	headerPath     = regexp.MustCompile(under(`(?s)^/spec/template/spec/(.*/)?httpHeaders/#/value$`))
 	ignitionPath   = regexp.MustCompile(under(`(?s)(^|/)metadata/annotations/kubevirt.io`) + "/ignitiondata$")
@@ -53,9 +52,10 @@ func pruned(at string, value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		out := map[string]any{}
+		annotations := strings.HasSuffix(at, "annotations") && annotationsEnd.MatchString(at)
 		for key, child := range value {
 			drop := child == nil || key == "kubectl.kubernetes.io/last-applied-configuration"
-			if annotationsEnd.MatchString(at) {
+			if annotations {
 				drop = drop || droppedKey.MatchString(key) || ours.MatchString(key) && !oursKept.MatchString(key)
 			}
 			switch at + between + key {
@@ -96,11 +96,25 @@ func each(at string, value any, key func(at, key string), scalar func(at string,
 
 func noKey(string, string) {}
 
+// secretKeys are keys that the expressions for secrets end in: most paths need
+// not be compared with those.
+var secretKeys = map[string]bool{
+	"userData": true, "userDataBase64": true, "networkData": true, "networkDataBase64": true, "session": true, "dhCert": true, "password": true, "passphrase": true, "token": true,
+	"value": true, "kubevirt.io/ignitiondata": true, "url": true, "extraHeaders": true,
+}
+
+func lastKey(at string) string {
+	for strings.HasSuffix(at, between+"#") {
+		at = at[:len(at)-2]
+	}
+	return at[strings.LastIndex(at, between)+1:]
+}
+
 // secretsOf are the values that must not reach a template of N(vm).
 func secretsOf(n map[string]any) (secrets []string) {
 	each("", n, noKey, func(at string, value any) {
 		text, _ := value.(string)
-		if text == "" {
+		if text == "" || !secretKeys[lastKey(at)] {
 			return
 		}
 		secretive := func() bool {
@@ -116,6 +130,15 @@ func secretsOf(n map[string]any) (secrets []string) {
 		}
 	})
 	return secrets
+}
+
+func identitiesOf(n map[string]any) (found int) {
+	each("", n, noKey, func(at string, value any) {
+		if _, ok := value.(string); ok && identityPath.MatchString(at) {
+			found++
+		}
+	})
+	return found
 }
 
 // forms are what a secret of 8 or more bytes may look like elsewhere.

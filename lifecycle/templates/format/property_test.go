@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"runtime/debug"
@@ -79,7 +80,7 @@ func law(seed uint64) (string, bool) {
 		if f.Name == "configMap" && seed%40 != 0 || f.Name == "virtualMachineTemplate" && seed%4 != 0 {
 			continue // YAML is slow, and holds the first format
 		}
-		c := trial{n: n, secrets: secrets, made: b, again: second, override: seed%50 == uint64(i), verify: seed%4 == 0}
+		c := trial{n: n, secrets: secrets, identities: identitiesOf(n), made: b, again: second, override: seed%50 == uint64(i), verify: seed%4 == 0}
 		if why := c.law(f); why != "" {
 			return f.Name + ": " + why, false
 		}
@@ -91,6 +92,7 @@ func law(seed uint64) (string, bool) {
 type trial struct {
 	n           map[string]any
 	secrets     []string
+	identities  int
 	made, again *blueprint.Blueprint
 	override    bool
 	verify      bool // beside processing, which is more than half of it
@@ -112,6 +114,9 @@ func (c trial) law(f format.Format) string {
 	}
 	if why := names(b, template.Object); why != "" {
 		return why
+	}
+	if identical(b) != c.identities {
+		return fmt.Sprintf("%d of %d values of identity are withheld", identical(b), c.identities)
 	}
 	if why := leaked(encoded, c.secrets); why != "" {
 		return why
@@ -185,6 +190,17 @@ func suffixIn(at string, value any, parent map[string]any, volumes map[string]bo
 	return value
 }
 
+// identical is how many parameters stand for values of identity, and are empty.
+func identical(b *blueprint.Blueprint) int {
+	found := 0
+	for _, p := range b.Parameters {
+		if p.Class == blueprint.Identity && p.Default == "" && !p.Required {
+			found++
+		}
+	}
+	return found
+}
+
 var wellFormed = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 
 var tokenOfAny = regexp.MustCompile(`\$\{+([^{}]*)\}+`)
@@ -237,7 +253,7 @@ func names(b *blueprint.Blueprint, template map[string]any) string {
 // here; these are no leaks.
 func leaked(encoded []byte, secrets []string) string {
 	for _, secret := range secrets {
-		if tokenOfAny.MatchString(secret) && !strings.Contains(secret, "s3cr") || strings.Contains("${{LABELS}}", secret) {
+		if tokenOfAny.MatchString(secret) && !strings.Contains(secret, "s3cr") {
 			continue
 		}
 		if bytes.Contains(encoded, []byte(secret)) {
@@ -250,10 +266,7 @@ func leaked(encoded []byte, secrets []string) string {
 // overridden checks P7: of each parameter, with a value of its type.
 func overridden(b *blueprint.Blueprint, before map[string]any, run func(map[string]string) (map[string]any, error)) string {
 	for _, p := range b.Parameters {
-		values := map[string]string{}
-		for name, value := range b.Secrets() {
-			values[name] = value
-		}
+		values := maps.Clone(b.Secrets())
 		switch p.Class {
 		case blueprint.Labels, blueprint.Generated:
 			continue

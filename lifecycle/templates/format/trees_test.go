@@ -3,6 +3,7 @@ package format_test
 import (
 	"encoding/base64"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 )
@@ -23,7 +24,7 @@ func newMaker(seed uint64) *maker {
 
 var hostile = []string{
 	"${HOME}", "${{LABELS}}", "${LABELS}", "${A${B}}", "${DISK0_BUS} and ${MEMORY_GUEST}", "${{DISK0_BUS}}", "a${{X}}", "${NAME}", "$", "${", "}", "${}", "$${X}", "${LITERAL0}", "${DATA_VOLUME_SUFFIX}",
-	"null", "true", "1e400", "0123", "8", `"true"`, "{}", "[1]", "~", "yes", "0x1f", "1_000", "- a", "a: b", "# no", "'", `\`, "\t", " lead", "trail ", "\u2028", "\u0085", "\r\n", "line\nline\n", "\x00", "\ufeff", "<<", "=", "|", ">",
+	"null", "true", "1e400", "0123", "8", `"true"`, "{}", "[1]", "~", "off", "0x1f", "1_000", "- a", "a: b", "# c", "'", `\`, "\t", " lead", "trail ", "\u2028", "\u0085", "\r\n", "line\nline\n", "\x00", "\ufeff", "<<", "=", "|", "yes", ">",
 	"ünïcödé 😀", "virtio", "10Gi", "http", "",
 }
 
@@ -65,7 +66,7 @@ func (m *maker) scalar() any {
 	case 2:
 		return pick(m, []int64{1 << 53, 1<<53 + 1, -(1 << 53), -(1 << 53) - 1, 1<<63 - 1, -1 << 63, 0, -1})
 	case 3:
-		return pick(m, []float64{0.1, 1.5, 1e22, 1e300, -0.0, 5e-324, 1, 1 << 60, 3.141592653589793})
+		return pick(m, []float64{0.1, 1.5, 1e22, 1e300, math.Copysign(0, -1), 5e-324, 1, 1 << 60, 3.141592653589793})
 	case 4:
 		return nil
 	}
@@ -130,7 +131,7 @@ func (m *maker) fields(depth int) map[string]any {
 func (m *maker) texts(keys ...string) map[string]any {
 	out := map[string]any{}
 	for _, key := range keys {
-		if m.chance(40) {
+		if m.chance(20) {
 			out[key] = m.text()
 		}
 	}
