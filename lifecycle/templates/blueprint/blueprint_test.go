@@ -180,11 +180,11 @@ func TestWarnings(t *testing.T) {
 		options Options
 		want    []string
 	}{
-		"kept volumes":       {withVolume("root"), Options{}, []string{"in one namespace share their disks: root, copy, copy", "share disks that are no dataVolumeTemplates: other"}},
+		"kept volumes":       {withVolume("root"), Options{}, []string{"in one namespace share their disks: root, copy", "share disks that are no dataVolumeTemplates: other"}},
 		"renamed volumes":    {withVolume("root"), Options{Rename: true}, []string{"no dataVolumeTemplates: other"}},
 		"other namespace":    {vmOf(fields{"a": fields{"secretName": "s"}, "b": fields{"configMap": fields{"name": "c"}}, "d": fields{"multus": fields{"networkName": "n"}}, "e": fields{"multus": fields{"networkName": "x/n"}}}), Options{Namespace: "there"}, []string{"the namespace there may lack what the VM refers to in its own: configMap c, network n, secret s"}},
 		"same namespace":     {vmOf(fields{"a": fields{"secretName": "s"}}), Options{Namespace: "here"}, nil},
-		"commands":           {vmOf(fields{"p": fields{"exec": fields{"command": []any{"x"}}}}), Options{}, []string{"spec.template.spec.p.exec.command[0] may hold a secret"}},
+		"commands":           {vmOf(fields{"p": fields{"exec": fields{"command": []any{"x", "y"}}}}), Options{}, []string{"spec.template.spec.p.exec.command may hold a secret"}},
 		"large":              {vmOf(fields{"a": int64(math.MaxInt64)}), Options{}, []string{"spec.template.spec.a is an integer that no parameter can hold"}},
 		"warnings tell none": {vmOf(fields{"volumes": []any{fields{"a": fields{"claimName": "hunter2-hunter2"}}}, "token": "hunter2-hunter2"}), Options{}, []string{"a warning is withheld"}},
 	}

@@ -19,7 +19,7 @@ var volumeName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
 // generated suffix, if asked; otherwise it says what keeping them means.
 func dataVolumes(d *draft) error {
 	for _, s := range d.sites {
-		if text, ok := s.value.(string); ok && templateName(s.at) {
+		if text, ok := s.value.(string); ok && templateName(s.at) && !slices.Contains(d.volumes, text) {
 			d.volumes = append(d.volumes, text)
 		}
 	}

@@ -15,8 +15,8 @@ func warnings(d *draft) error {
 	d.warnOfShared()
 	d.warnOfNamespace()
 	for _, s := range d.sites {
-		if mayHoldSecrets(s.at) && s.class != Secret {
-			d.warn("%s may hold a secret, and is in the template", s.at)
+		if at := mayHoldSecrets(s.at); at != nil && s.class != Secret {
+			d.warn("%s may hold a secret, and is in the template", at)
 		}
 	}
 	for i, warning := range d.warnings {
@@ -27,14 +27,16 @@ func warnings(d *draft) error {
 	return nil
 }
 
-func mayHoldSecrets(at path) bool {
+// mayHoldSecrets is where a scalar stands that may hold one among other text, nil
+// if it is none; of a command it is told once.
+func mayHoldSecrets(at path) path {
 	switch {
-	case at.ends("metadata", "annotations", "hooks.kubevirt.io/hookSidecars"):
-		return true
-	case at.inInstance():
-		return at.ends("kernelBoot", "kernelArgs") || at.ends("exec", "command", "[]")
+	case at.ends("metadata", "annotations", "hooks.kubevirt.io/hookSidecars"), at.inInstance() && at.ends("kernelBoot", "kernelArgs"):
+		return at
+	case at.inInstance() && at.ends("exec", "command", "[]") && at[len(at)-1].index == 0:
+		return at[:len(at)-1]
 	}
-	return false
+	return nil
 }
 
 // warnOfShared tells of disks that are there once, and that each VM would use.

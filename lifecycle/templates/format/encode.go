@@ -38,7 +38,7 @@ type Note struct {
 
 func writeOpenShift(b *blueprint.Blueprint, _ Meta) (map[string]any, error) {
 	content := map[string]any{
-		"message":    message(b),
+		"message":    message(b, "`virtwright template process` or `oc process`"),
 		"objects":    []any{tree(b, b.VM)},
 		"parameters": parameters(b, ""),
 	}
@@ -55,7 +55,7 @@ func writeKubeVirt(b *blueprint.Blueprint, _ Meta) (map[string]any, error) {
 		return nil, errors.New("cannot write a VirtualMachineTemplate: a key of the VM has \"${\" in it, which would be taken for a reference")
 	}
 	return map[string]any{"spec": map[string]any{
-		"message":        message(b),
+		"message":        message(b, "`virtwright template process`"),
 		"virtualMachine": tree(b, b.VM),
 		"parameters":     parameters(b, "A JSON object of labels, as {\"team\":\"x\"}, which replaces those of the VM"),
 	}}, nil
@@ -163,11 +163,11 @@ func parameters(b *blueprint.Blueprint, labels string) []any {
 	return out
 }
 
-// message says how to use the template. Engines substitute in it, so nothing in
+// message says how to use the template, with what. Engines substitute in it, so nothing in
 // it may look like a reference.
-func message(b *blueprint.Blueprint) string {
+func message(b *blueprint.Blueprint, tools string) string {
 	lines := []string{
-		"Make a VirtualMachine of this template with `virtwright template process` or `oc process`, and pipe it to `kubectl create -f -`; " +
+		"Make a VirtualMachine of this template with " + tools + ", and pipe it to `kubectl create -f -`; " +
 			"`kubectl apply` cannot be used, because the VM's name is generated.",
 	}
 	var required []string

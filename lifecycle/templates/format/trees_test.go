@@ -24,7 +24,7 @@ func newMaker(seed uint64) *maker {
 
 var hostile = []string{
 	"${HOME}", "${{LABELS}}", "${LABELS}", "${A${B}}", "${DISK0_BUS} and ${MEMORY_GUEST}", "${{DISK0_BUS}}", "a${{X}}", "${NAME}", "$", "${", "}", "${}", "$${X}", "${LITERAL0}", "${DATA_VOLUME_SUFFIX}",
-	"null", "true", "1e400", "0123", "8", `"true"`, "{}", "[1]", "~", "off", "0x1f", "1_000", "- a", "a: b", "# c", "'", `\`, "\t", " lead", "trail ", "\u2028", "\u0085", "\r\n", "line\nline\n", "\x00", "\ufeff", "<<", "=", "|", "yes", ">",
+	"null", "true", "1e400", "0123", "8", `"true"`, "{}", "[1]", "~", "off", "0x1f", "1_000", "- a", "a: b", "# c", "'", `\`, "\t", " lead", "trail ", "\u2028", "\u0085", "\r\n", "line\nnext\n", "\x00", "\ufeff", "<<", "=", "yes", ">|",
 	"ünïcödé 😀", "virtio", "10Gi", "http", "",
 }
 
