@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -26,8 +27,16 @@ func ExpandTemplateRequest(spec map[string]any, namespace string, formats []stri
 	if name, given := e.take("vmName"); given {
 		e.source(name)
 	}
-	if source, ok := e.spec["source"].(map[string]any); ok && source["vmNamespace"] == nil {
-		source["vmNamespace"] = namespace
+	if e.spec["source"] == nil {
+		e.spec["source"] = map[string]any{}
+	}
+	if source, ok := e.spec["source"].(map[string]any); ok {
+		if source["vmNamespace"] == nil {
+			source["vmNamespace"] = namespace
+		}
+		if _, misplaced := e.spec["vmName"]; source["vmName"] == nil && !misplaced {
+			e.problems = append(e.problems, field.Required(e.at.Child("source", "vmName"), "name the VirtualMachine, here or in vmName, which is short for it"))
+		}
 	}
 	name, named := e.take("templateName")
 	format, formed := e.take("format")
@@ -110,13 +119,13 @@ func (e *expansion) form(format string, formats []string, target map[string]any)
 	}
 	var known []string
 	for _, f := range sspv1alpha1.Formats() {
-		if f.Short == "" {
+		if !slices.Contains(formats, f.Name) {
 			continue
 		}
-		if f.Short == format {
+		if f.Short == format || f.Name == format {
 			return f.Name, nil
 		}
-		known = append(known, f.Short)
+		known = append(known, cmp.Or(f.Short, f.Name))
 	}
 	return "", field.NotSupported(e.at.Child("format"), format, known)
 }
@@ -167,7 +176,7 @@ func checkTemplateLabels(at *field.Path, labels map[string]sspv1alpha1.TemplateL
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		problems = append(problems, metav1validation.ValidateLabels(map[string]string{key: string(labels[key])}, at)...)
 		prefix, _, _ := strings.Cut(key, "/")
-		if prefix == v1alpha1.GroupName || strings.HasSuffix(prefix, ".kubevirt.io") && strings.Contains(key, "/") {
+		if strings.Contains(key, "/") && (prefix == v1alpha1.GroupName || prefix == "kubevirt.io" || strings.HasSuffix(prefix, ".kubevirt.io")) {
 			problems = append(problems, field.Forbidden(at.Key(key), "labels of "+prefix+" tell programs what a template is: give it labels of your own"))
 		}
 	}

@@ -69,7 +69,7 @@ func stampFor(user authenticationv1.UserInfo, object, old map[string]any) string
 		stamp, _ := annotation(old, v1alpha1.AnnotationTemplateRequester).(string)
 		return stamp
 	}
-	stamp := sspv1alpha1.Stamp{Requester: sspv1alpha1.RequesterOf(user)}
+	stamp := sspv1alpha1.Stamp{Requester: sspv1alpha1.RequesterOf(user), Value: asked}
 	if meta, ok := old["metadata"].(map[string]any); ok {
 		stamp.VMUID, _ = meta["uid"].(string)
 	}
@@ -95,6 +95,11 @@ func (c *candidate) template(ctx context.Context) error {
 	if problems := validation.CheckGenerateTemplate(value); len(problems) > 0 {
 		c.problems = append(c.problems, problems...)
 		return nil
+	}
+	if c.Guard.Manager == "" {
+		c.warnings = append(c.warnings, v1alpha1.AnnotationGenerateTemplate+" asks for nothing here: virtwright's manager runs as a user who may not ask for others")
+	} else if annotation(c.object, v1alpha1.AnnotationTemplateRequester) == nil {
+		c.warnings = append(c.warnings, v1alpha1.AnnotationGenerateTemplate+" asks for nothing: it came after virtwright's webhook had written who asks; write it anew")
 	}
 	if len(c.Formats) == 0 {
 		return nil

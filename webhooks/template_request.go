@@ -14,6 +14,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -35,6 +36,9 @@ func (t *TemplateRequest) Handle(_ context.Context, req admission.Request) admis
 		return allowed()
 	}
 	var object, old struct {
+		Metadata struct {
+			Annotations map[string]any `json:"annotations"`
+		} `json:"metadata"`
 		Spec map[string]any `json:"spec"`
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &object); err != nil {
@@ -57,7 +61,16 @@ func (t *TemplateRequest) Handle(_ context.Context, req admission.Request) admis
 	if !apiequality.Semantic.DeepEqual(whole, object.Spec) {
 		response.Patches = []jsonpatch.Operation{jsonpatch.NewOperation("replace", "/spec", whole)}
 	}
+	if _, has := object.Metadata.Annotations[v1alpha1.AnnotationTrigger]; has && req.Operation == admissionv1.Create && !t.forwards(req) {
+		response.Patches = append(response.Patches, removal([][]string{{"metadata", "annotations", v1alpha1.AnnotationTrigger}})...)
+		response.Warnings = append(response.Warnings, "virtwright writes metadata.annotations["+v1alpha1.AnnotationTrigger+"]: left out")
+	}
 	return response
+}
+
+// forwards says that who writes may do so for others.
+func (t *TemplateRequest) forwards(req admission.Request) bool {
+	return t.Manager != "" && req.UserInfo.Username == t.Manager
 }
 
 // requester writes who asks into a spec, and warns of what was there.
@@ -69,7 +82,7 @@ func (t *TemplateRequest) requester(req admission.Request, spec, old map[string]
 			spec["requester"] = was
 		}
 		return nil
-	case has && t.Manager != "" && req.UserInfo.Username == t.Manager:
+	case has && t.forwards(req):
 		return nil
 	}
 	raw, err := json.Marshal(sspv1alpha1.RequesterOf(req.UserInfo))

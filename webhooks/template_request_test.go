@@ -65,6 +65,9 @@ func TestTemplateRequestIsCompleted(t *testing.T) {
 		"two names":                {spec: "{templateName: other, " + full + "}", refused: []string{"spec.templateName"}},
 		"two forms":                {spec: "{format: template.kubevirt.io/v1alpha1, " + full + "}", refused: []string{"spec.target"}},
 		"a form that nobody knows": {spec: "{vmName: web, format: ova}", refused: []string{"spec.format"}},
+		"a form by its name":       {spec: "{vmName: web, format: configMap}", want: "{source: {vmName: web, vmNamespace: lab}, target: {configMap: {}}, " + jane + "}"},
+		"nothing at all":           {spec: "{}", refused: []string{"spec.source.vmName"}},
+		"a misspelt name":          {spec: "{vmNam: web}", refused: []string{"spec.source.vmName"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			user := c.user
@@ -141,7 +144,7 @@ func TestTemplateRequestIsAuthorized(t *testing.T) {
 func TestStamp(t *testing.T) {
 	m := machines(t, presets.VirtualMachine)
 	stamp := func(user, vm string) string {
-		return sspv1alpha1.Stamp{Requester: sspv1alpha1.Requester{Username: user}, VMUID: vm}.String()
+		return sspv1alpha1.Stamp{Requester: sspv1alpha1.Requester{Username: user}, VMUID: vm, Value: "golden"}.String()
 	}
 	object := func(asks, stamp string) string {
 		text := "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, uid: u1, annotations: {a: b"
@@ -158,7 +161,7 @@ func TestStamp(t *testing.T) {
 		"forged on creation":          {author, "", object("golden", stamp("boss", "")), stamp(author, "")},
 		"forged without asking":       {author, "", object("", stamp("boss", "")), ""},
 		"asked":                       {author, object("", ""), object("golden", ""), stamp(author, "u1")},
-		"asked anew":                  {author, object("golden", stamp("joe", "u1")), object("silver", stamp("joe", "u1")), stamp(author, "u1")},
+		"asked anew":                  {author, object("golden", stamp("joe", "u1")), object("silver", stamp("joe", "u1")), strings.Replace(stamp(author, "u1"), "golden", "silver", 1)},
 		"asked before":                {author, object("golden", stamp("joe", "u1")), object("golden", stamp("joe", "u1")), stamp("joe", "u1")},
 		"asked before, and left out":  {author, object("golden", stamp("joe", "u1")), object("golden", ""), stamp("joe", "u1")},
 		"asked before, and forged":    {author, object("golden", stamp("joe", "u1")), object("golden", stamp("boss", "u1")), stamp("joe", "u1")},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
@@ -31,11 +30,7 @@ func refusals(ctx context.Context, authority Authority, user authenticationv1.Us
 
 // asked are needs of who asks by an annotation, under whose path all problems lie.
 func asked(at *field.Path, namespace, vm string, format sspv1alpha1.Format) []sspv1alpha1.Need {
-	needs := append(sspv1alpha1.Needs(namespace, namespace, vm, format), sspv1alpha1.Need{
-		What: authorizationv1.ResourceAttributes{
-			Namespace: namespace, Verb: "create", Group: sspv1alpha1.GroupName, Resource: sspv1alpha1.ResourceVirtualMachineTemplateRequests,
-		},
-	})
+	needs := append(sspv1alpha1.Needs(namespace, namespace, vm, format), sspv1alpha1.AskNeed(namespace))
 	for i := range needs {
 		needs[i].Path = at
 	}

@@ -177,7 +177,7 @@ func (p *process) control(ctx context.Context) error {
 	if err := conflicts.SetupWithManager(p.manager); err != nil {
 		return err
 	}
-	if err := p.makeTemplates(ctx, writer, recorder); err != nil || p.options.mode != modeStandalone {
+	if err := p.makeTemplates(writer, recorder); err != nil || p.options.mode != modeStandalone {
 		return err // beside KubeVirt its controller keeps running state
 	}
 	if err := mayLaunch(p.user, p.options); err != nil {
@@ -221,7 +221,6 @@ func (p *process) awaitKinds(ctx context.Context) bool {
 	if p.profiles != nil {
 		maps.Copy(kinds, p.profiles.Kinds())
 	}
-	kinds[sspv1alpha1.KindVirtualMachineTemplateRequest] = &sspv1alpha1.VirtualMachineTemplateRequest{}
 	kinds["VirtualMachine"], kinds["VirtualMachineInstance"] = &machine.VirtualMachine{}, &machine.Instance{}
 	for kind, object := range kinds {
 		for told := false; ; told = true {

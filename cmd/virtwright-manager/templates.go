@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,17 +47,43 @@ func forwarder(self string, trusted []string) string {
 	return ""
 }
 
-// makeTemplates adds the controllers that make templates.
-func (p *process) makeTemplates(ctx context.Context, writer client.Client, recorder events.EventRecorder) error {
+// makeTemplates has the controllers that make templates added once the kind of
+// requests is served. Nothing else waits for it.
+func (p *process) makeTemplates(writer client.Client, recorder events.EventRecorder) error {
+	err := p.manager.Add(onEveryReplica(func(ctx context.Context) error {
+		log := logr.FromContextOrDiscard(ctx)
+		for told := false; ; told = true {
+			err := p.served(&sspv1alpha1.VirtualMachineTemplateRequest{})
+			if err == nil {
+				return p.addTemplates(ctx, writer, recorder)
+			}
+			if !told {
+				log.Info("No templates are made until the API server serves the kind of requests; is its CRD installed?",
+					"kind", sspv1alpha1.KindVirtualMachineTemplateRequest, "reason", err.Error())
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(5 * time.Second):
+			}
+		}
+	}))
+	if err != nil {
+		return fmt.Errorf("cannot add the making of templates: %w", err)
+	}
+	return nil
+}
+
+func (p *process) addTemplates(ctx context.Context, writer client.Client, recorder events.EventRecorder) error {
 	clients, err := kubernetes.NewForConfig(p.config)
 	if err != nil {
 		return fmt.Errorf("cannot make a client: %w", err)
 	}
+	authority := &webhooks.ReviewedAuthority{Client: p.live}
 	requests := &templates.Controller{
 		Client: writer, Live: p.live, Events: recorder, Lock: p.lock, Formats: p.options.templateFormats,
-		Authority: &webhooks.ReviewedAuthority{Client: p.live},
-		Serving:   templates.Discovery{Client: clients.Discovery().RESTClient()},
-		Metrics:   templates.NewMetrics(metrics.Registry),
+		Authority: authority, Serving: templates.Discovery{Client: clients.Discovery().RESTClient()},
+		Metrics: templates.NewMetrics(metrics.Registry),
 	}
 	if err := requests.SetupWithManager(ctx, p.manager); err != nil {
 		return err
@@ -65,6 +93,9 @@ func (p *process) makeTemplates(ctx context.Context, writer client.Client, recor
 			"run it as a service account, or give --trusted-user", "user", p.user)
 		return nil
 	}
-	trigger := &templates.Trigger{Client: writer, Live: p.live, Events: recorder, Lock: p.lock, Format: p.options.templateFormats[0]}
+	trigger := &templates.Trigger{
+		Client: writer, Live: p.live, Authority: authority, Format: p.options.templateFormats[0], Events: recorder, Lock: p.lock,
+		Spared: []string{metav1.NamespaceSystem, p.options.namespace},
+	}
 	return trigger.SetupWithManager(p.manager)
 }

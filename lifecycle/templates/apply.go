@@ -32,9 +32,17 @@ func (c *Controller) apply(ctx context.Context, request *sspv1alpha1.VirtualMach
 	err := c.Client.Create(ctx, p.create)
 	if err == nil {
 		p.done.TemplateRef = refer(p.create)
-		return reconcile.Result{}, c.write(ctx, request, p.done)
+		return reconcile.Result{RequeueAfter: lifetime(request)}, c.write(ctx, request, p.done)
 	}
 	return c.notCreated(ctx, request, p, err)
+}
+
+// lifetime is how long a request has to live once its template is there; 0 for ever.
+func lifetime(request *sspv1alpha1.VirtualMachineTemplateRequest) time.Duration {
+	if ttl := request.Spec.TTLSecondsAfterFinished; ttl != nil {
+		return max(again, time.Duration(*ttl)*time.Second)
+	}
+	return 0
 }
 
 // notCreated is for a template that API servers did not take.
@@ -42,7 +50,7 @@ func (c *Controller) notCreated(ctx context.Context, request *sspv1alpha1.Virtua
 	o := outcome{reason: sspv1alpha1.ReasonWaiting, message: "cannot make the template: " + err.Error()}
 	switch {
 	case apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
-		return reconcile.Result{RequeueAfter: again}, nil // which is seen then: what has the name, or that the API is gone
+		return reconcile.Result{RequeueAfter: p.patience}, nil // which is seen then: what has the name, or that the API is gone
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), ctx.Err() != nil:
 		return reconcile.Result{}, ctx.Err()
 	case apierrors.IsRequestEntityTooLargeError(err):
@@ -51,10 +59,11 @@ func (c *Controller) notCreated(ctx context.Context, request *sspv1alpha1.Virtua
 		o.reason, o.terminal = sspv1alpha1.ReasonRejected, true
 	}
 	set(&p.status, &o, &sight{request: request, now: c.now()})
-	if told := c.write(ctx, request, p.status); told != nil || o.terminal {
+	told := c.write(ctx, request, p.status)
+	if told != nil || o.terminal {
 		return reconcile.Result{}, told
 	}
-	return reconcile.Result{}, fmt.Errorf("cannot make a template for request %s: %w", keyOf(request), err)
+	return reconcile.Result{RequeueAfter: p.patience}, nil
 }
 
 // write writes status if it is another, and then tells people what is new in it.

@@ -96,7 +96,7 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		return fmt.Errorf("cannot index requests for templates: %w", err)
 	}
 	err = ctrl.NewControllerManagedBy(mgr).Named("template-request").
-		For(&sspv1alpha1.VirtualMachineTemplateRequest{}, builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		For(&sspv1alpha1.VirtualMachineTemplateRequest{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})). // not for our own status
 		Watches(&machine.VirtualMachine{}, handler.EnqueueRequestsFromMapFunc(c.waiting), builder.WithPredicates(created)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,

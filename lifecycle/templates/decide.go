@@ -27,6 +27,8 @@ type plan struct {
 	remove bool
 	// after is when to look again; 0 for when something changes.
 	after time.Duration
+	// patience is when to try create again.
+	patience time.Duration
 	// panicked is what generation panicked with, for the log.
 	panicked error
 }
@@ -56,12 +58,19 @@ func decide(s *sight) plan {
 		o = p.generate(s)
 	}
 	if o == nil { // there is something to make
-		o = &outcome{reason: sspv1alpha1.ReasonReconciling, message: fmt.Sprintf("%s %s is being made", s.format.Kind.Kind, s.name)}
+		p.patience = patience(s, sspv1alpha1.ReasonWaiting)
 		set(&p.done, made(s), s)
+		if ready(&p.status) != nil { // what kept it from being made before may do so again
+			return p
+		}
+		o = &outcome{reason: sspv1alpha1.ReasonReconciling, message: fmt.Sprintf("%s %s is being made", s.format.Kind.Kind, s.name)}
 	}
 	set(&p.status, o, s)
 	if !o.terminal && p.create == nil {
 		p.after = patience(s, o.reason)
+	}
+	if p.status.CompletionTime != nil && p.after == 0 { // known again
+		p.after = lifetime(s.request)
 	}
 	return p
 }

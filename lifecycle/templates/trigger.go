@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,8 +29,11 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/machine"
 )
 
-// insist is when to ask again for what was refused.
-const insist = 5 * time.Minute
+// When to ask again for what was refused: each time later.
+const (
+	insistFirst = time.Second
+	insistLast  = 5 * time.Minute
+)
 
 // A Trigger makes a request for the annotation of a VM, in the name of who wrote
 // the annotation. The request's name follows from the VM's UID and the value, so
@@ -39,18 +44,25 @@ type Trigger struct {
 	Client client.Client
 	// Live reads from API servers.
 	Live client.Reader
+	// Authority is asked whether who wrote an annotation may make requests.
+	Authority Authority
 	// Format is the name of that in which templates are made.
 	Format string
+	// Spared are namespaces where no webhook says who wrote an annotation, so that
+	// it asks for nothing there.
+	Spared []string
 	// Events tells people.
 	Events events.EventRecorder
 	// Lock is held by the replica that acts; nil where there is one only.
 	Lock *leadership.Lock
+
+	refused sync.Map // how often, of VMs' names
 }
 
 // SetupWithManager runs the trigger in the leader.
 func (t *Trigger) SetupWithManager(mgr ctrl.Manager) error {
 	annotated := predicate.NewPredicateFuncs(func(vm client.Object) bool {
-		return vm.GetAnnotations()[v1alpha1.AnnotationGenerateTemplate] != "" && vm.GetAnnotations()[v1alpha1.AnnotationTemplateRequester] != ""
+		return vm.GetAnnotations()[v1alpha1.AnnotationGenerateTemplate] != ""
 	})
 	err := ctrl.NewControllerManagedBy(mgr).Named("template-trigger").
 		For(&machine.VirtualMachine{}, builder.WithPredicates(annotated, predicate.Or(predicate.AnnotationChangedPredicate{}, predicate.GenerationChangedPredicate{}))).
@@ -66,31 +78,68 @@ func (t *Trigger) SetupWithManager(mgr ctrl.Manager) error {
 func (t *Trigger) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	vm := &machine.VirtualMachine{}
 	if err := t.Client.Get(ctx, req.NamespacedName, vm); err != nil || vm.DeletionTimestamp != nil {
+		t.refused.Delete(req.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	request, err := t.request(vm)
 	if err != nil || request == nil {
 		if err != nil {
-			t.Events.Eventf(vm, nil, corev1.EventTypeWarning, reasonNotRequested, actionRequest, "%s", machine.Note(err.Error()))
+			t.refuse(vm, err.Error())
 		}
 		return reconcile.Result{}, nil
 	}
-	there, err := t.done(ctx, request)
-	if err != nil || there {
-		return reconcile.Result{}, err
+	problem, err := t.ask(ctx, vm, request)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("cannot ask for a template of VirtualMachine %s: %w", req.NamespacedName, err)
+	case problem == "":
+		t.refused.Delete(req.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	t.refuse(vm, problem)
+	return reconcile.Result{RequeueAfter: t.insist(req.NamespacedName)}, nil
+}
+
+// refuse tells why there is no request.
+func (t *Trigger) refuse(vm *machine.VirtualMachine, why string) {
+	t.Events.Eventf(vm, nil, corev1.EventTypeWarning, reasonNotRequested, actionRequest, "%s", machine.Note(why))
+}
+
+// insist is how long to wait before asking again for a VM.
+func (t *Trigger) insist(vm types.NamespacedName) time.Duration {
+	times := 0
+	if before, ok := t.refused.Load(vm); ok {
+		times = before.(int)
+	}
+	t.refused.Store(vm, times+1)
+	return min(insistLast, insistFirst<<min(times, 10))
+}
+
+// ask makes the request, unless it was made before. It says why that is refused;
+// rights and policies may be others soon.
+func (t *Trigger) ask(ctx context.Context, vm *machine.VirtualMachine, request *sspv1alpha1.VirtualMachineTemplateRequest) (problem string, err error) {
+	if there, err := t.done(ctx, vm, request); err != nil || there {
+		return "", err
+	}
+	need := sspv1alpha1.AskNeed(request.Namespace)
+	may, err := t.Authority.Allowed(ctx, request.Spec.Requester.UserInfo(), need.What)
+	if err != nil {
+		return "", err
+	}
+	if !may {
+		return fmt.Sprintf("user %s, who wrote the annotation, may not %s", request.Spec.Requester.Username, need), nil
 	}
 	switch err := t.Client.Create(ctx, request); {
 	case err == nil:
 		t.Events.Eventf(vm, request, corev1.EventTypeNormal, reasonRequested, actionRequest, "Asked for template %s by request %s",
 			vm.Annotations[v1alpha1.AnnotationGenerateTemplate], request.Name)
-		return reconcile.Result{}, nil
-	case apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return reconcile.Result{}, nil
-	case apierrors.IsInvalid(err), apierrors.IsForbidden(err):
-		t.Events.Eventf(vm, nil, corev1.EventTypeWarning, reasonNotRequested, actionRequest, "%s", machine.Note(err.Error()))
-		return reconcile.Result{RequeueAfter: insist}, nil
+		return "", nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return "", nil
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsAlreadyExists(err):
+		return err.Error(), nil
 	default:
-		return reconcile.Result{}, fmt.Errorf("cannot ask for a template of VirtualMachine %s: %w", req.NamespacedName, err)
+		return "", err
 	}
 }
 
@@ -98,15 +147,21 @@ func (t *Trigger) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 // copied, and who copied it did not ask.
 func (t *Trigger) request(vm *machine.VirtualMachine) (*sspv1alpha1.VirtualMachineTemplateRequest, error) {
 	value, text := vm.Annotations[v1alpha1.AnnotationGenerateTemplate], vm.Annotations[v1alpha1.AnnotationTemplateRequester]
-	if value == "" || text == "" {
+	if value == "" {
+		return nil, nil //nolint:nilnil // nobody asks
+	}
+	if slices.Contains(t.Spared, vm.Namespace) {
+		return nil, fmt.Errorf("%s asks for nothing in namespace %s: ask by a %s", v1alpha1.AnnotationGenerateTemplate, vm.Namespace, sspv1alpha1.KindVirtualMachineTemplateRequest)
+	}
+	if text == "" {
 		return nil, nil //nolint:nilnil // nobody asks
 	}
 	stamp, err := sspv1alpha1.ParseStamp(text)
 	if err != nil {
 		return nil, err
 	}
-	if stamp.VMUID != "" && stamp.VMUID != string(vm.UID) {
-		return nil, nil //nolint:nilnil // it was copied
+	if stamp.Value != value || stamp.VMUID != "" && stamp.VMUID != string(vm.UID) {
+		return nil, nil //nolint:nilnil // who wrote this did not ask: it was copied, or written by a controller
 	}
 	trigger := triggerOf(vm.UID, value)
 	out := &sspv1alpha1.VirtualMachineTemplateRequest{
@@ -137,11 +192,20 @@ func requestName(vm, trigger string) string {
 }
 
 // done reports whether there is the request, or the template that was made for
-// it: who deletes the request alone does not ask for another template.
-func (t *Trigger) done(ctx context.Context, request *sspv1alpha1.VirtualMachineTemplateRequest) (bool, error) {
+// it: who deletes the request alone does not ask for another template. One that
+// ended otherwise is told of, since nobody may see it.
+func (t *Trigger) done(ctx context.Context, vm *machine.VirtualMachine, request *sspv1alpha1.VirtualMachineTemplateRequest) (bool, error) {
 	there := &sspv1alpha1.VirtualMachineTemplateRequest{}
-	if err := t.Live.Get(ctx, client.ObjectKeyFromObject(request), there); !apierrors.IsNotFound(err) {
-		return err == nil, err
+	switch err := t.Live.Get(ctx, client.ObjectKeyFromObject(request), there); {
+	case err == nil && there.Annotations[v1alpha1.AnnotationTrigger] == request.Annotations[v1alpha1.AnnotationTrigger]:
+		if condition := ready(&there.Status); finished(&there.Status) && condition != nil && condition.Status != metav1.ConditionTrue {
+			t.refuse(vm, fmt.Sprintf("request %s has ended with %s: to ask again, delete it, or give the annotation another value", there.Name, condition.Reason))
+		}
+		return true, nil
+	case err == nil:
+		return false, nil // somebody else's of the name, which the API server will tell
+	case !apierrors.IsNotFound(err):
+		return false, err
 	}
 	format, name, ok := request.Spec.Target.Format()
 	if !ok {

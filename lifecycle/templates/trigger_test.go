@@ -26,9 +26,9 @@ func annotatedVM(name string, uid types.UID, value, stamp string) *machine.Virtu
 
 func TestTriggerRequests(t *testing.T) {
 	stamp := func(vmUID string) string {
-		return sspv1alpha1.Stamp{Requester: sspv1alpha1.Requester{Username: "jane", Groups: []string{"g"}}, VMUID: vmUID}.String()
+		return sspv1alpha1.Stamp{Requester: sspv1alpha1.Requester{Username: "jane", Groups: []string{"g"}}, VMUID: vmUID, Value: "golden"}.String()
 	}
-	trigger := &Trigger{Format: sspv1alpha1.FormatVirtualMachineTemplate}
+	trigger := &Trigger{Spared: []string{"kube-system"}, Format: sspv1alpha1.FormatVirtualMachineTemplate}
 	for name, c := range map[string]struct {
 		vm         *machine.VirtualMachine
 		asks, errs bool
@@ -39,7 +39,13 @@ func TestTriggerRequests(t *testing.T) {
 		"not stamped":           {annotatedVM("web", "u1", "golden", ""), false, false},
 		"not annotated":         {annotatedVM("web", "u1", "", stamp("u1")), false, false},
 		"no stamp at all":       {annotatedVM("web", "u1", "golden", "x"), false, true},
-		"nobody's stamp":        {annotatedVM("web", "u1", "golden", "{}"), false, true},
+		"for another value":     {annotatedVM("web", "u1", "silver", stamp("u1")), false, false},
+		"where nobody looks": {func() *machine.VirtualMachine {
+			vm := annotatedVM("web", "u1", "golden", stamp("u1"))
+			vm.Namespace = "kube-system"
+			return vm
+		}(), false, true},
+		"nobody's stamp": {annotatedVM("web", "u1", "golden", "{}"), false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request, err := trigger.request(c.vm)

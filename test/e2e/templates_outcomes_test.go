@@ -84,6 +84,21 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 		Expect(s.saying("golden")).To(ContainSubstring("not golden"))
 	})
 
+	It("waits for room, without haste", func() {
+		s.create(seedVM)
+		s.kubectl("", "create", "quota", "none", "--hard=count/configmaps=0")
+		Eventually(func() error {
+			_, _, err := s.tryKubectl("", "create", "configmap", "probe", "--dry-run=server")
+			return err
+		}).Should(MatchError(ContainSubstring("exceeded quota")))
+		s.create(order("golden", "{source: {vmName: vm-ephemeral}, target: {configMap: {}}}"))
+		before := s.becomes("golden", "False Waiting True")
+		Expect(s.saying("golden")).To(ContainSubstring("exceeded quota"))
+		Consistently(func() string { return s.get(templateOrder, "golden").GetResourceVersion() }, "3s").Should(Equal(before.GetResourceVersion()))
+		s.kubectl("", "delete", "quota", "none")
+		s.becomes("golden", isMade)
+	})
+
 	It("waits for an API that does not answer", func() {
 		withdraw(kubeVirtCRD)
 		s.kubectl("{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1alpha1.template.kubevirt.io}, spec: {group: template.kubevirt.io, version: v1alpha1, "+

@@ -189,6 +189,36 @@ var _ = Describe("Who may have a template made", Ordered, func() {
 		Expect(err).To(MatchError(ContainSubstring("(template-stamp)")))
 	})
 
+	It("is not who writes another value under somebody's stamp, nor anybody where no webhook looks", func() {
+		Expect(s.tryAnnotate(as("admin", "system:masters"), "vm-ephemeral", "golden")).To(Succeed())
+		Eventually(func() error { _, err := s.of("Template").Get(here.ctx, "golden", metav1.GetOptions{}); return err }).Should(Succeed())
+		Expect(s.tryAnnotate(clientAs(trusted), "vm-ephemeral", "silver")).To(Succeed()) // which no webhook sees
+		noTemplate("silver")
+
+		unwatched := &story{ns: metav1.NamespaceSystem}
+		_, err := unwatched.tryAs(clientAs("jack"), strings.Replace(seedVM, "{name: vm-ephemeral}",
+			"{name: "+s.ns+", annotations: {virtwright.dev/generate-template: golden, virtwright.dev/template-requester: '"+
+				`{"username":"jack","uid":"","groups":["system:masters","system:authenticated"],"extra":{},"vmUID":"","value":"golden"}`+"'}}", 1))
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() {
+			Expect(unwatched.of(virtualMachine).Delete(here.ctx, s.ns, metav1.DeleteOptions{})).To(Succeed())
+		})
+		Eventually(func() string {
+			out, _, err := here.kubectl("", "events", "-n", metav1.NamespaceSystem, "--for", "virtualmachine/"+s.ns)
+			Expect(err).NotTo(HaveOccurred())
+			return out
+		}).Should(ContainSubstring("asks for nothing in namespace kube-system"))
+	})
+
+	It("does not say of a request that an annotation asked for it", func() {
+		const forged = "metadata: {name: golden, annotations: {virtwright.dev/template-trigger: x}}"
+		made, err := s.tryAs(as("admin", "system:masters"), strings.Replace(ordered("golden", "vm-ephemeral"), "metadata: {name: golden}", forged, 1))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(made.GetAnnotations()).NotTo(HaveKey("virtwright.dev/template-trigger"))
+		_, err = s.of(templateOrder).Patch(here.ctx, "golden", types.MergePatchType, []byte(`{"metadata":{"annotations":{"virtwright.dev/template-trigger":"x"}}}`), metav1.PatchOptions{})
+		Expect(err).To(MatchError(ContainSubstring("(template-trigger)")))
+	})
+
 	It("is not a trusted writer, who copies what is there", func() {
 		Expect(s.tryAnnotate(clientAs(trusted), "vm-ephemeral", "golden")).To(Succeed())
 		Expect(s.get(virtualMachine, "vm-ephemeral").GetAnnotations()).NotTo(HaveKey("virtwright.dev/template-requester"))

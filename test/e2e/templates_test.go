@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -62,6 +63,23 @@ var _ = Describe("A template of a live VM, where nobody serves templates", Order
 		}
 		Expect(at(s.get(templateOrder, "sample"), "status.templateRef.uid")).To(Equal(string(template.GetUID())))
 		Expect(at(s.get(templateOrder, "sample"), "status.parameterCount")).To(Equal(int64(len(values))))
+	})
+
+	It("is not waited for by anything else, not even where nobody can ask", func() {
+		ownManager()
+		const requests = "virtualmachinetemplaterequests.ssp.kubevirt.io"
+		withdraw(requests)
+		manifest, err := os.ReadFile(crds + "/ssp.kubevirt.io_virtualmachinetemplaterequests.yaml")
+		Expect(err).NotTo(HaveOccurred())
+		install := func() { serve(string(manifest), requests) }
+		DeferCleanup(install)
+		here.manager.restartWith()
+		s = newStory()
+		s.create(always("web"))
+		s.machineIs("web", "Starting")
+		install()
+		s.create(order("plain", "{source: {vmName: web}, target: {configMap: {}}}"))
+		s.becomes("plain", isMade)
 	})
 
 	It("needs none as a ConfigMap", func() {
@@ -166,6 +184,10 @@ var _ = Describe("Templates of live VMs", Ordered, func() {
 		second := requests()[slices.IndexFunc(requests(), func(n string) bool { return strings.HasPrefix(n, "second-") })]
 		s.becomes(second, isTaken)
 		Expect(s.template("golden").GetUID()).To(Equal(uid))
+		s.kubectl("", "annotate", "vm", "second", "virtwright.dev/generate-template-")
+		annotate("second", "golden")
+		Eventually(func() string { out, _ := s.kubectl("", "events", "--for", "virtualmachine/second"); return out }).Should(
+			ContainSubstring("request " + second + " has ended with TargetExists: to ask again, delete it"))
 	})
 
 	It("know their own again when the manager ends midway, and nothing else", func() {

@@ -39,10 +39,9 @@ func quotedCEL(list string) string {
 	return list + `.map(q, strings.quote(q)).join(",")`
 }
 
-// stampCEL is the stamp on a VM; empty where there is none.
-func stampCEL(object string) string {
-	return fmt.Sprintf("[%s].map(s, type(s) == string ? string(s) : '')[0]",
-		Part{Path: []string{"metadata", "annotations", v1alpha1.AnnotationTemplateRequester}}.valueCEL(object))
+// annotationCEL is an annotation; empty where there is none.
+func annotationCEL(object, key string) string {
+	return fmt.Sprintf("[%s].map(s, type(s) == string ? string(s) : '')[0]", Part{Path: []string{"metadata", "annotations", key}}.valueCEL(object))
 }
 
 // headCEL and tailCEL are how the stamp of the user who writes begins and ends.
@@ -51,24 +50,32 @@ func stampCEL(object string) string {
 var (
 	headCEL = `'{"username":' + strings.quote(request.userInfo.username) + ',"uid":' + strings.quote(request.userInfo.?uid.orValue("")) + ` +
 		`',"groups":[' + ` + quotedCEL(`request.userInfo.?groups.orValue([])`) + ` + '],"extra":{'`
-	tailCEL    = `'},"vmUID":' + strings.quote(request.operation == "UPDATE" ? oldObject.metadata.?uid.orValue("") : "") + '}'`
+	tailCEL = `'},"vmUID":' + strings.quote(request.operation == "UPDATE" ? oldObject.metadata.?uid.orValue("") : "") + ` +
+		`',"value":' + strings.quote(` + annotationCEL("object", v1alpha1.AnnotationGenerateTemplate) + `) + '}'`
 	entriesCEL = `[request.userInfo.?extra.orValue({})].map(x, x.map(k, strings.quote(k) + ":[" + ` + quotedCEL(`x[k]`) + ` + "]"))[0]`
 )
 
 // ownStampCEL holds for a stamp of the user who writes.
 func ownStampCEL(stamp string) string {
 	return fmt.Sprintf(`[[%s, %s, %s]].all(p, p[0].startsWith(p[1]) && p[0].endsWith(p[2]) && `+
-		`[%s].all(l, l.all(e, p[0].contains(e)) && size(p[0]) == size(p[1]) + size(p[2]) + size(l.join(","))))`,
+		`[%s].all(l, size(p[0]) == size(p[1]) + size(p[2]) + size(l.join(",")) && `+
+		`l.all(e, p[0].substring(size(p[1]), size(p[0]) - size(p[2])).contains(e))))`,
 		stamp, headCEL, tailCEL, entriesCEL)
 }
 
 // templateRules are the rules about who asks, in the order in which they are checked.
 func templateRules() []templateRule {
-	now, old := stampCEL("object"), stampCEL("oldObject")
+	now, old := annotationCEL("object", v1alpha1.AnnotationTemplateRequester), annotationCEL("oldObject", v1alpha1.AnnotationTemplateRequester)
+	trigger := annotationCEL("object", v1alpha1.AnnotationTrigger)
 	return []templateRule{{
 		id:   "template-requester",
 		cel:  fmt.Sprintf(`!(%s) || request.operation != "CREATE" || dyn(%s) == dyn(%s)`, isRequest, requesterCEL, userCEL),
 		says: "spec.requester of a request for a template is who makes the request: virtwright writes it",
+	}, {
+		id: "template-trigger",
+		cel: fmt.Sprintf(`!(%s) || %s == (request.operation == "UPDATE" ? %s : "")`,
+			isRequest, trigger, annotationCEL("oldObject", v1alpha1.AnnotationTrigger)),
+		says: "virtwright writes " + v1alpha1.AnnotationTrigger + " on requests that it makes for an annotation",
 	}, {
 		id: "template-stamp",
 		cel: fmt.Sprintf(`%s || %s == "" || (request.operation == "UPDATE" && %s == %s) || (%s)`,

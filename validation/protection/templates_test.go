@@ -31,7 +31,7 @@ var users = map[string]authenticationv1.UserInfo{
 }
 
 func stampOf(user authenticationv1.UserInfo, vmUID string) string {
-	return sspv1alpha1.Stamp{Requester: sspv1alpha1.RequesterOf(user), VMUID: vmUID}.String()
+	return sspv1alpha1.Stamp{Requester: sspv1alpha1.RequesterOf(user), VMUID: vmUID, Value: "golden"}.String()
 }
 
 func userVariables(user authenticationv1.UserInfo) map[string]any {
@@ -61,7 +61,7 @@ func anyList(in []string) []any {
 }
 
 func stampedVM(uid, stamp string) map[string]any {
-	annotations := map[string]any{"a": "b"}
+	annotations := map[string]any{"a": "b", v1alpha1.AnnotationGenerateTemplate: "golden"}
 	if stamp != "" {
 		annotations[v1alpha1.AnnotationTemplateRequester] = stamp
 	}
@@ -128,6 +128,7 @@ func TestStamps(t *testing.T) {
 				{"with more extra", "CREATE", "", stampOf(extra, ""), "template-stamp"},
 				{"with more behind it", "CREATE", "", stampOf(user, "") + " ", "template-stamp"},
 				{"something else", "CREATE", "", "{}", "template-stamp"},
+				{"for another value", "CREATE", "", strings.Replace(stampOf(user, ""), "golden", "silver", 1), "template-stamp"},
 			} {
 				var old map[string]any
 				if c.operation == "UPDATE" {
@@ -141,6 +142,29 @@ func TestStamps(t *testing.T) {
 	}
 	if got := templatesRefused(t, "CREATE", "virtualmachines", authenticationv1.UserInfo{Username: "trusted"}, nil, stampedVM("u1", stampOf(jane, ""))); got != "" {
 		t.Errorf("a trusted writer copies a VM: got %q", got)
+	}
+}
+
+// What a user's groups say is not taken for what extra says, and a stamp can be
+// read in one way.
+func TestStampsOfOddUsers(t *testing.T) {
+	mallory := authenticationv1.UserInfo{
+		Username: "mallory", Groups: []string{"system:authenticated"}, Extra: map[string]authenticationv1.ExtraValue{"groups": {"system:authenticated"}},
+	}
+	head := `{"username":"mallory","uid":"","groups":["system:authenticated"],"extra":{`
+	tail := `},"vmUID":"","value":"golden"}`
+	middle := `},"username":"bob","extra":{`
+	middle += strings.Repeat(" ", len(`"groups":["system:authenticated"]`)-len(middle))
+	if got := templatesRefused(t, "CREATE", "virtualmachines", mallory, nil, stampedVM("u1", head+middle+tail)); got != "template-stamp" {
+		t.Errorf("got %q", got)
+	}
+	if got := templatesRefused(t, "CREATE", "virtualmachines", mallory, nil, stampedVM("u1", stampOf(mallory, ""))); got != "" {
+		t.Errorf("the genuine one: got %q", got)
+	}
+	for _, text := range []string{head + middle + tail, stampOf(mallory, "") + " ", "{}", `{"Username":"a"}`} {
+		if stamp, err := sspv1alpha1.ParseStamp(text); err == nil {
+			t.Errorf("%s is read as %v", text, stamp)
+		}
 	}
 }
 

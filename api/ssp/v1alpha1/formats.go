@@ -12,8 +12,8 @@ type Format struct {
 	Kind schema.GroupVersionKind
 	// Resource is the plural name of Kind.
 	Resource string
-	// Short is what stands for the form in the field format of a request; empty
-	// where nothing does, and the form has to be asked for by name.
+	// Short is what stands for the form in the field format of a request, beside
+	// Name; empty where that alone does.
 	Short string
 }
 

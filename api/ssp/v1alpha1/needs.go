@@ -31,6 +31,13 @@ func (n Need) String() string {
 	return n.What.Verb + " " + resource + " in namespace " + n.What.Namespace
 }
 
+// AskNeed is to make requests in a namespace, which an annotation takes too.
+func AskNeed(namespace string) Need {
+	return Need{What: authorizationv1.ResourceAttributes{
+		Namespace: namespace, Verb: "create", Group: GroupName, Resource: ResourceVirtualMachineTemplateRequests,
+	}}
+}
+
 // Needs are what it takes to have a template of a VM made in a namespace: to
 // read the VM and to create the template oneself, and, where the template is not
 // in the VM's namespace, a right that is only for this.

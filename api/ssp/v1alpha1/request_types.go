@@ -109,8 +109,8 @@ type VirtualMachineTemplateRequestSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	TemplateName string `json:"templateName,omitempty"`
 
-	// format is short for the form in target: template.openshift.io/v1 or
-	// template.kubevirt.io/v1alpha1. It is not stored.
+	// format is short for the form in target: template.openshift.io/v1,
+	// template.kubevirt.io/v1alpha1 or configMap. It is not stored.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
@@ -17,6 +16,8 @@ type Stamp struct {
 	// VMUID is the VM's UID; empty where the VM was made with the annotation, and
 	// so had none.
 	VMUID string
+	// Value is the annotation's: the stamp is for no other.
+	Value string
 }
 
 // stamped is a Stamp in JSON. A policy compares its text with what it makes of
@@ -27,6 +28,7 @@ type stamped struct {
 	Groups   []string          `json:"groups"`
 	Extra    map[string]Values `json:"extra"`
 	VMUID    string            `json:"vmUID"`
+	Value    string            `json:"value"`
 }
 
 // RequesterOf is a user, as API servers know one.
@@ -55,7 +57,7 @@ func (r *Requester) UserInfo() authenticationv1.UserInfo {
 
 // String is the stamp as it stands in the annotation.
 func (s Stamp) String() string {
-	written := stamped{Username: s.Username, UID: s.UID, Groups: s.Groups, Extra: map[string]Values{}, VMUID: s.VMUID}
+	written := stamped{Username: s.Username, UID: s.UID, Groups: s.Groups, Extra: map[string]Values{}, VMUID: s.VMUID, Value: s.Value}
 	if written.Groups == nil {
 		written.Groups = []string{}
 	}
@@ -71,19 +73,19 @@ func (s Stamp) String() string {
 	return string(bytes.TrimSpace(out.Bytes()))
 }
 
-// ParseStamp reads an annotation. The error does not quote it.
+// ParseStamp reads an annotation. What String would write otherwise is no stamp:
+// there is one way to read each.
 func ParseStamp(text string) (Stamp, error) {
 	var read stamped
-	decoder := json.NewDecoder(bytes.NewBufferString(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&read); err != nil {
+	if err := json.Unmarshal([]byte(text), &read); err != nil {
 		return Stamp{}, fmt.Errorf("cannot read who asks for a template: %w", err)
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Stamp{}, errors.New("cannot read who asks for a template: there is more than one stamp")
+	stamp := Stamp{
+		Requester: Requester{Username: read.Username, UID: read.UID, Groups: read.Groups, Extra: read.Extra},
+		VMUID:     read.VMUID, Value: read.Value,
 	}
-	if read.Username == "" {
-		return Stamp{}, errors.New("cannot read who asks for a template: there is no username")
+	if stamp.Username == "" || stamp.String() != text {
+		return Stamp{}, errors.New("cannot read who asks for a template: it is no stamp as virtwright writes them")
 	}
-	return Stamp{Requester: Requester{Username: read.Username, UID: read.UID, Groups: read.Groups, Extra: read.Extra}, VMUID: read.VMUID}, nil
+	return stamp, nil
 }
