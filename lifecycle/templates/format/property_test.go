@@ -25,7 +25,7 @@ import (
 //   - P7 overriding one parameter changes one leaf (of a sample);
 //   - P8 the input stays as it is, and nothing panics.
 func TestLaws(t *testing.T) {
-	before := debug.SetGCPercent(400) // trees are small, and many
+	before := debug.SetGCPercent(2000) // trees are small, and many
 	t.Cleanup(func() { debug.SetGCPercent(before) })
 	trees, chunks := 100_000, 20
 	if testing.Short() {

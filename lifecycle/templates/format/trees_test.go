@@ -114,7 +114,7 @@ func (m *maker) tree(depth int) any {
 
 func (m *maker) fields(depth int) map[string]any {
 	fields := map[string]any{}
-	for range m.IntN(6) {
+	for range m.IntN(5) {
 		key := m.key()
 		switch {
 		case strings.HasPrefix(key, "userData") || key == "password" || key == "token" || key == "networkData" || key == "session":
@@ -165,8 +165,8 @@ func (m *maker) dataVolumes() []any {
 }
 
 func (m *maker) vm() map[string]any {
-	spec := m.fields(1 + m.IntN(4))
-	domain := m.fields(1 + m.IntN(3))
+	spec := m.fields(1 + m.IntN(3))
+	domain := m.fields(1 + m.IntN(2))
 	domain["firmware"] = m.texts("uuid", "serial")
 	domain["devices"] = map[string]any{"interfaces": []any{map[string]any{"name": "default", "macAddress": m.text()}}, "disks": m.tree(2)}
 	spec["domain"] = domain
