@@ -266,8 +266,9 @@ var _ = Describe("Templates of live VMs", Ordered, func() {
 			_, err := volumes.Patch(here.ctx, volume, types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
 			Expect(err).NotTo(HaveOccurred())
 		}
-		s.machineIs("web", "Starting")
-		s.machineIs(name, "Starting")
+		for _, machine := range []string{"web", name} { // a watch on a kind that was gone and came again may take its time
+			Eventually(func() any { return at(s.get(virtualMachine, machine), "status.printableStatus") }, "120s").Should(Equal("Starting"))
+		}
 		Expect(at(s.get(instance, name), "metadata.name")).To(Equal(name))
 		Expect(requests()).To(HaveLen(2))
 		Expect(templates()).To(ConsistOf("kept", "renamed"))
