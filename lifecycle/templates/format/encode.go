@@ -69,7 +69,7 @@ func writeConfigMap(b *blueprint.Blueprint, meta Meta) (map[string]any, error) {
 	}
 	content["apiVersion"], content["kind"] = openshiftKind.GroupVersion().String(), openshiftKind.Kind
 	content["metadata"] = metadata(b, Meta{Name: meta.Name})
-	manifest, err := manifestOf(content)
+	manifest, err := Manifest(content)
 	if err != nil {
 		return nil, err
 	}

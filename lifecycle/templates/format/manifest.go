@@ -12,23 +12,24 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manifestOf writes YAML that reads as what was written: where the usual form
-// does not (a key <<, some control characters), the form of it that is JSON.
-func manifestOf(content map[string]any) ([]byte, error) {
-	encoded, err := json.Marshal(content)
+// Manifest writes an object as YAML that reads as what was written: where the
+// usual form does not (a key <<, some control characters), the form of it that
+// is JSON.
+func Manifest(object map[string]any) ([]byte, error) {
+	encoded, err := json.Marshal(object)
 	if err != nil {
-		return nil, fmt.Errorf("cannot write a template as YAML: %w", err)
+		return nil, fmt.Errorf("cannot write the object as YAML: %w", err)
 	}
 	if manifest, err := yaml.JSONToYAML(encoded); err == nil && readsAs(manifest, encoded) {
 		return manifest, nil
 	}
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, encoded, "", "  "); err != nil {
-		return nil, fmt.Errorf("cannot write a template as YAML: %w", err)
+		return nil, fmt.Errorf("cannot write the object as YAML: %w", err)
 	}
 	manifest := []byte(escaped(indented.String()) + "\n")
 	if !readsAs(manifest, encoded) {
-		return nil, errors.New("cannot write a template as YAML: it would not be read as what it is")
+		return nil, errors.New("cannot write the object as YAML: it would not be read as what it is")
 	}
 	return manifest, nil
 }
