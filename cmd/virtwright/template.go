@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/lifecycle/templates/format"
 )
 
 const templateHelp = `Make templates of virtual machines, and virtual machines of templates.
@@ -163,13 +165,27 @@ type printer struct {
 }
 
 func (p *printer) print(object map[string]any) error {
-	text, err := render(p.output, offline.Machine{}, object)
+	text, err := p.rendered(object)
 	if err != nil {
 		return err
 	}
-	if p.printed++; p.printed > 1 && p.output == "yaml" {
-		text = "---\n" + text
-	}
+	p.printed++
 	_, err = fmt.Fprint(p.out, text)
 	return err
+}
+
+// rendered is an object as it is read again. A separator before what is JSON in
+// a stream of YAML tells readers that not all of it is.
+func (p *printer) rendered(object map[string]any) (string, error) {
+	if p.output == "json" {
+		return indented(object)
+	}
+	text, err := format.Manifest(object)
+	if err != nil {
+		return "", err
+	}
+	if p.printed > 0 || bytes.HasPrefix(text, []byte("{")) {
+		return "---\n" + string(text), nil
+	}
+	return string(text), nil
 }

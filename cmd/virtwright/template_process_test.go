@@ -1,11 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 )
 
 // process calls template process with a template on standard input.
@@ -34,6 +37,42 @@ func TestTemplateProcessRoundTrip(t *testing.T) {
 			}
 			says(t, processed.err, "kubectl create -f -")
 		}
+	}
+}
+
+// awkward is a VM with what usual YAML has no way to say.
+const awkward = `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","metadata":{"name":"awkward","labels":{"app":"web"},
+"annotations":{"<<":"merged","example.com/line":"a\u0085b","example.com/delete":"a\u007fb","example.com/none":"a\ufffeb"}},
+"spec":{"template":{"spec":{"domain":{"devices":{}}}}}}`
+
+// What is printed can be read, and says what was meant, whatever texts there are.
+func TestTemplateReadsBack(t *testing.T) {
+	var want map[string]any
+	if err := json.Unmarshal([]byte(awkward), &want); err != nil {
+		t.Fatal(err)
+	}
+	want["metadata"].(map[string]any)["generateName"] = "awkward"
+	delete(want["metadata"].(map[string]any), "name")
+	for _, format := range formatNames() {
+		template := generate(t, awkward, "--format", format).fine(t).out
+		var got map[string]any
+		if err := yaml.Unmarshal([]byte(process(t, template).fine(t).out), &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want, +got):\n%s", format, diff)
+		}
+	}
+	var one map[string]any
+	if err := json.Unmarshal([]byte(awkward), &one); err != nil {
+		t.Fatal(err)
+	}
+	list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": []any{one, one}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := manifest.Read(strings.NewReader(generate(t, string(list)).fine(t).out), []string{"-"}); err != nil || len(got) != 2 {
+		t.Errorf("got %d templates: %v", len(got), err)
 	}
 }
 
