@@ -23,7 +23,9 @@ The template is a Template of template.openshift.io/v1, a VirtualMachineTemplate
 template.kubevirt.io/v1alpha1, or a ConfigMap that has one in its key template.yaml: a
 file, or what kubectl get -o yaml prints. Values are checked: an unknown parameter, one
 that has to be given and is not, a value of another type than the field's, and LABELS that
-are none are refused, each with its name and all at once.
+are none are refused, each with its name and all at once. A value of several lines is given
+by -p "NAME=$(cat file)", as a line of --param-file is a value of its own. What may be a part
+of a secret is not repeated: of a line that names no parameter the number is told.
 
 Objects go to standard output, for kubectl create -f -; the template's message goes to
 standard error. Names are made up by the cluster (generateName), so kubectl apply refuses
@@ -60,7 +62,12 @@ func newTemplateProcess(shown string, s streams) *cobra.Command {
 		Short:   "Print the objects of a template, with values for its parameters",
 		Long:    processHelp,
 		Example: strings.ReplaceAll(processExamples, "{{program}}", shown),
-		Args:    cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 { // which may be words of a secret
+				return fmt.Errorf("cannot take %s: quote values with spaces or several lines, as -p \"NAME=VALUE\"", counted(len(args), "argument"))
+			}
+			return nil
+		},
 		RunE: func(*cobra.Command, []string) error {
 			values, err := o.check()
 			if err != nil {
@@ -72,7 +79,7 @@ func newTemplateProcess(shown string, s streams) *cobra.Command {
 	f := c.Flags()
 	f.StringVarP(&o.file, "filename", "f", "", "file with the template, or - for standard input")
 	f.StringArrayVarP(&o.given, "param", "p", nil, "value of a parameter: NAME=VALUE; may be given several times")
-	f.StringVar(&o.paramFile, "param-file", "", "file with a line NAME=VALUE for each parameter; -p overrules it")
+	f.StringVar(&o.paramFile, "param-file", "", "file with a line NAME=VALUE for each parameter, for values of one line; -p overrules it")
 	f.StringToStringVarP(&o.labels, "label", "l", nil, "labels of every object, which overrule the template's: k=v,…; may be given several times")
 	f.BoolVar(&o.list, "parameters", false, "list the parameters, and make nothing")
 	declareOutput(c, &o.output)
@@ -83,7 +90,7 @@ func newTemplateProcess(shown string, s streams) *cobra.Command {
 }
 
 // check reports every flag that is wrong, and returns the values of parameters.
-func (o *processing) check() (map[string]string, error) {
+func (o *processing) check() ([]value, error) {
 	values, err := o.values()
 	problems := []error{oneOf("--output", o.output, "yaml", "json"), err, labelProblems("--label", o.labels)}
 	if o.file == "" {
@@ -92,7 +99,7 @@ func (o *processing) check() (map[string]string, error) {
 	return values, errors.Join(problems...)
 }
 
-func (o *processing) run(s streams, values map[string]string) error {
+func (o *processing) run(s streams, values []value) error {
 	from, template, err := o.read(s)
 	if err != nil {
 		return err
@@ -100,10 +107,9 @@ func (o *processing) run(s streams, values map[string]string) error {
 	if o.list {
 		return printParameters(s.out, template)
 	}
-	objects, message, err := format.Process(template, values, o.labels)
+	objects, message, err := o.process(template, values)
 	if err != nil {
-		problems := strings.TrimPrefix(err.Error(), "cannot process the template: ") // which one is said here
-		return turnedDown(from, "cannot process "+called(from.Kind, template.Object), problems)
+		return turnedDown(from, "cannot process "+called(from.Kind, template.Object), err.Error())
 	}
 	p := &printer{streams: s, output: o.output}
 	for _, object := range objects {
@@ -115,6 +121,31 @@ func (o *processing) run(s streams, values map[string]string) error {
 		fmt.Fprintln(s.err, strings.TrimRight(message, "\n"))
 	}
 	return nil
+}
+
+// process makes the objects of a template. Every problem is reported.
+func (o *processing) process(template *unstructured.Unstructured, values []value) ([]*unstructured.Unstructured, string, error) {
+	held, err := unwrapped(template)
+	if err != nil {
+		return nil, "", err
+	}
+	given, problems := known(values, parametersOf(held.Object))
+	objects, message, err := format.Process(template, given, o.labels)
+	switch {
+	case unreadable(err):
+		return nil, "", err
+	case err != nil:
+		problems = append(problems, strings.TrimPrefix(err.Error(), "cannot process the template: ")) // which one is said already
+	}
+	if len(problems) > 0 {
+		return nil, "", errors.New(strings.Join(problems, "\n"))
+	}
+	return objects, message, nil
+}
+
+// unreadable says that a template is malformed, whatever values there are.
+func unreadable(err error) bool {
+	return err != nil && strings.HasPrefix(err.Error(), "cannot read the template: ")
 }
 
 // read returns the one template that there is.

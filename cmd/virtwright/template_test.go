@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,12 +48,12 @@ func TestTemplateUsage(t *testing.T) {
 
 		"nothing to process":   {"template process", []string{"-f is missing"}},
 		"no such template":     {"template process -f missing.yaml", []string{"cannot read missing.yaml"}},
-		"a name without value": {"template process -f x -p CORES", []string{"-p CORES has no value: want CORES=VALUE"}},
+		"a name without value": {"template process -f x -p CORES", []string{"-p, 1 of 1, has no =: want NAME=VALUE"}},
 		"a value without name": {"template process -f x -p =4 -p A=1", []string{"-p, 1 of 2, has no name: want NAME=VALUE"}},
 		"a name twice":         {"template process -f x -p A=1 -p B=1 -p A=1", []string{"-p A is given twice"}},
 		"no file of values":    {"template process -f x --param-file missing.env", []string{"--param-file: open missing.env: no such file"}},
 		"values of nothing":    {"template process -f x --parameters -p A=1", []string{"parameters", "param"}},
-		"several":              {"template process -p A -l a=b/c -o xml", []string{"-f is missing", "-p A has no value", "--label a=b/c", `"xml"`}},
+		"several":              {"template process -p A -l a=b/c -o xml", []string{"-f is missing", "-p, 1 of 1, has no =", "--label a=b/c", `"xml"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := call(t, "", strings.Fields(test.args)...)
@@ -64,15 +65,48 @@ func TestTemplateUsage(t *testing.T) {
 	}
 }
 
-// A text without a name may be a secret, and is not repeated.
+// What is no name may be a part of a secret, and is not repeated.
 func TestTemplateValuesSecret(t *testing.T) {
-	file := write(t, "values.env", "A=1\nhunter two\n=hunter three\n")
-	got := call(t, "", "template", "process", "-f", "x", "-p", "pass word\nhunter", "--param-file", file)
-	says(t, got.err, "-p, 1 of 1, has no name", "values.env, line 2: a line must be NAME=VALUE", "values.env, line 3: ")
-	for _, secret := range []string{"hunter", "pass word"} {
-		if strings.Contains(got.err, secret) {
-			t.Errorf("%s", got.err)
-		}
+	tests := map[string]struct {
+		reason, file string
+		given        []string
+		want         []string
+	}{
+		"NoNames": {"Lines and flags are counted.", "A=1\nhunter two\n=hunter three\n", []string{"pass word\nhunter"},
+			[]string{"-p, 1 of 1, has no =: want NAME=VALUE", "values.env, line 2: a line must be NAME=VALUE", "values.env, line 3: "}},
+		"Lines": {"A value of several lines is none of a file.", "VOLUME0_USER_DATA=#cloud-config\npassword: hunter2=\n", nil,
+			[]string{"values.env, line 2: a line must be NAME=VALUE"}},
+		"NoValue":      {"A secret may look like a name.", "", []string{"A=1", "hunter2"}, []string{"-p, 2 of 2, has no =: want NAME=VALUE"}},
+		"NoName":       {"Names have no spaces.", "", []string{"pass word=hunter2", "A=1"}, []string{"-p, 1 of 2, has no name: want NAME=VALUE"}},
+		"UnknownLine":  {"The last line of what is encoded looks like a name.", "VOLUME0_USER_DATA=-----BEGIN\n  aHVudGVyMg==\n", nil, []string{"  --param-file ", "values.env, line 2: the template has no such parameter"}},
+		"UnknownTwice": {"Also a second time.", "hunter2=\n\nhunter2=\n", nil, []string{"values.env, line 3: has the name of line 1"}},
+		"NoLetter":     {"Names begin with a letter.", "", []string{"VOLUME0_USER_DATA=x", "2hunter=2"}, []string{"-p, 2 of 2: the template has no such parameter"}},
+		"Unquoted":     {"The shell made words of a value.", "", []string{"VOLUME0_USER_DATA=#cloud-config", "hunter2"}, nil},
+		"UnknownAndMissing": {"All problems come at once.", "hunter2=x\n", []string{"NOTHING=1"},
+			[]string{"values.env, line 1: the template has no such parameter", "VOLUME0_USER_DATA: a value must be given", "NOTHING: the template has no such parameter"}},
+	}
+	template := generate(t, confidential).fine(t).out
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			args := []string{"--param-file", write(t, "values.env", test.file)}
+			for _, text := range test.given {
+				args = append(args, "-p", text)
+			}
+			if name == "Unquoted" {
+				args = slices.Delete(args, len(args)-2, len(args)-1)
+				test.want = []string{"cannot take 1 argument: quote values with spaces or several lines, as -p \"NAME=VALUE\""}
+			}
+			got := process(t, template, args...)
+			if got.code == exitFine || got.out != "" {
+				t.Errorf("%s: exit code %d, output %q", test.reason, got.code, got.out)
+			}
+			says(t, got.err, test.want...)
+			for _, secret := range []string{"hunter", "pass", "aHVud"} {
+				if strings.Contains(got.err, secret) {
+					t.Errorf("%s: %s", test.reason, got.err)
+				}
+			}
+		})
 	}
 }
 
@@ -90,14 +124,18 @@ func TestTemplateValues(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := test.o.values()
+			values, err := test.o.values()
+			got := map[string]string{}
+			for _, v := range values {
+				got[v.name] = v.text
+			}
 			if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
 				t.Errorf("%s\n%v\n-want, +got:\n%s", test.reason, err, diff)
 			}
 		})
 	}
 	twice := processing{paramFile: write(t, "twice.env", "A=1\nB=2\nA=1\n")}
-	if _, err := twice.values(); err == nil || !strings.HasSuffix(err.Error(), "twice.env, line 3: A is given twice") {
+	if _, err := twice.values(); err == nil || !strings.HasSuffix(err.Error(), "twice.env, line 3: has the name of line 1") {
 		t.Errorf("got %v", err)
 	}
 }

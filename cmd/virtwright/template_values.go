@@ -3,47 +3,67 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 )
 
-// values are those of --param-file and of -p, which overrules it. Every problem
-// is reported.
-func (o *processing) values() (map[string]string, error) {
-	out, err := o.fromFile()
-	problems := []error{err}
-	typed := map[string]string{}
-	for i, text := range o.given {
-		name, value, found := strings.Cut(text, "=")
-		_, again := typed[name]
-		switch {
-		case !found && plainKey.MatchString(text): // and no secret whose name was forgotten
-			problems = append(problems, fmt.Errorf("-p %s has no value: want %s=VALUE", text, text))
-		case !found || name == "":
-			problems = append(problems, fmt.Errorf("-p, %d of %d, has no name: want NAME=VALUE", i+1, len(o.given)))
-		case again:
-			problems = append(problems, fmt.Errorf("-p %s is given twice", name))
-		default:
-			typed[name] = value
-		}
-	}
-	maps.Copy(out, typed)
-	return out, errors.Join(problems...)
+// A value is one that was given for a parameter.
+type value struct {
+	name, text string
+	// where it was given, for errors about what may be a secret.
+	where string
+	// hidden says that the name may be a part of a secret.
+	hidden bool
 }
 
-// fromFile reads --param-file. What is wrong with a line is said without its
-// text, which may be a secret.
-func (o *processing) fromFile() (map[string]string, error) {
-	out := map[string]string{}
+var (
+	// anyName is what may be the name of a parameter.
+	anyName = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
+	// sureName is what somebody meant to be one.
+	sureName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// values are those of --param-file and of -p, which overrules it. Every problem
+// is reported, and texts that may be secrets are not repeated.
+func (o *processing) values() ([]value, error) {
+	out, err := o.fromFile()
+	problems := []error{err}
+	typed := map[string]bool{}
+	var given []value
+	for i, text := range o.given {
+		where := fmt.Sprintf("-p, %d of %d", i+1, len(o.given))
+		name, text, found := strings.Cut(text, "=")
+		switch {
+		case !found:
+			problems = append(problems, fmt.Errorf("%s, has no =: want NAME=VALUE", where))
+		case !anyName.MatchString(name):
+			problems = append(problems, fmt.Errorf("%s, has no name: want NAME=VALUE", where))
+		case typed[name]:
+			problems = append(problems, fmt.Errorf("-p %s is given twice", name))
+		default:
+			typed[name] = true
+			given = append(given, value{name, text, where, !sureName.MatchString(name)})
+		}
+	}
+	out = slices.DeleteFunc(out, func(v value) bool { return typed[v.name] })
+	return append(out, given...), errors.Join(problems...)
+}
+
+// fromFile reads --param-file. Nothing of a line is repeated: it may be one of a
+// secret that has several.
+func (o *processing) fromFile() ([]value, error) {
 	if o.paramFile == "" {
-		return out, nil
+		return nil, nil
 	}
 	raw, err := os.ReadFile(o.paramFile)
 	if err != nil {
-		return out, fmt.Errorf("--param-file: %w", err)
+		return nil, fmt.Errorf("--param-file: %w", err)
 	}
+	var out []value
 	var problems []error
+	lines := map[string]int{}
 	number := 0
 	for line := range strings.Lines(strings.TrimPrefix(string(raw), "\ufeff")) {
 		number++
@@ -51,17 +71,33 @@ func (o *processing) fromFile() (map[string]string, error) {
 		if start := strings.TrimSpace(line); start == "" || strings.HasPrefix(start, "#") {
 			continue
 		}
-		name, value, found := strings.Cut(line, "=")
+		where := fmt.Sprintf("--param-file %s, line %d", o.paramFile, number)
+		name, text, found := strings.Cut(line, "=")
 		name = strings.TrimSpace(name)
-		_, again := out[name]
 		switch {
-		case !found || name == "":
-			problems = append(problems, fmt.Errorf("--param-file %s, line %d: a line must be NAME=VALUE (give a value of several lines by -p)", o.paramFile, number))
-		case again:
-			problems = append(problems, fmt.Errorf("--param-file %s, line %d: %s is given twice", o.paramFile, number, name))
+		case !found || !anyName.MatchString(name):
+			problems = append(problems, fmt.Errorf("%s: a line must be NAME=VALUE (give a value of several lines by -p \"NAME=$(cat file)\")", where))
+		case lines[name] > 0:
+			problems = append(problems, fmt.Errorf("%s: has the name of line %d", where, lines[name]))
 		default:
-			out[name] = value
+			lines[name] = number
+			out = append(out, value{name, text, where, true})
 		}
 	}
 	return out, errors.Join(problems...)
+}
+
+// known are the values as processing takes them. Those that are hidden, and for
+// which a template has no parameter, it does not get to know; they are problems.
+func known(values []value, parameters []*parameter) (map[string]string, []string) {
+	out := map[string]string{}
+	var problems []string
+	for _, v := range values {
+		if v.hidden && !slices.ContainsFunc(parameters, func(p *parameter) bool { return p.name == v.name }) {
+			problems = append(problems, v.where+": the template has no such parameter")
+			continue
+		}
+		out[v.name] = v.text
+	}
+	return out, problems
 }
