@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -26,14 +27,43 @@ type parameter struct {
 	paths    []string // where it stands
 }
 
-// printParameters lists the parameters of a template for people.
-func printParameters(out io.Writer, template *unstructured.Unstructured) error {
+// parametersIn are the parameters of a template. A template that cannot be
+// processed, whatever values there are, is an error.
+func parametersIn(template *unstructured.Unstructured) ([]*parameter, error) {
+	if _, _, err := format.Process(template, nil, nil); err != nil && strings.HasPrefix(err.Error(), "cannot read the template: ") {
+		return nil, err
+	}
 	held, err := unwrapped(template)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	parameters := parametersOf(held.Object)
 	heed(parameters, template, held)
+	return parameters, nil
+}
+
+// misnamed says which parameters nobody could give a value, as processing does.
+func misnamed(parameters []*parameter) error {
+	var problems []string
+	seen := map[string]bool{}
+	for _, p := range parameters {
+		if seen[p.name] {
+			problems = append(problems, p.name+": the template has two parameters of this name")
+		}
+		if !anyName.MatchString(p.name) {
+			problems = append(problems, fmt.Sprintf("%q: names of parameters consist of letters, digits and underscores", p.name))
+		}
+		seen[p.name] = true
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	slices.Sort(problems)
+	return errors.New(strings.Join(slices.Compact(problems), "\n"))
+}
+
+// printParameters lists parameters for people.
+func printParameters(out io.Writer, parameters []*parameter) error {
 	var text bytes.Buffer
 	w := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
 	fmt.Fprint(w, "NAME\tTYPE\tDEFAULT\tREQUIRED\tPATH\n")
@@ -71,7 +101,7 @@ func (p *parameter) must() string {
 }
 
 // parametersOf are the parameters of a template in JSON's form, of a form that
-// has them in itself or in its spec. What is malformed is left out.
+// has them in itself or in its spec.
 func parametersOf(template map[string]any) []*parameter {
 	holder := template
 	if spec, ok := template["spec"].(map[string]any); ok {
@@ -101,6 +131,8 @@ func parametersOf(template map[string]any) []*parameter {
 		find.in(object, at)
 	}
 	find.in(holder["virtualMachine"], "")
+	find.in(holder["labels"], "labels")
+	find.in(holder["message"], "message")
 	return out
 }
 
@@ -136,6 +168,7 @@ func (f *finder) in(value any, at string) {
 	switch value := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
+			f.key(key, at)
 			f.in(value[key], strings.TrimPrefix(at+step(key), "."))
 		}
 	case []any:
@@ -154,6 +187,14 @@ func (f *finder) text(text, at string) {
 		}
 		return
 	}
+	f.part(text, at)
+}
+
+// key notes what stands in a key of an object.
+func (f *finder) key(key, at string) { f.part(key, strings.TrimPrefix(at+" (key)", " ")) }
+
+// part notes what stands between other things in a text.
+func (f *finder) part(text, at string) {
 	for _, found := range inText.FindAllStringSubmatch(text, -1) {
 		if p := f.parameters[found[1]]; p != nil && !slices.Contains(p.paths, at) {
 			p.paths = append(p.paths, at)

@@ -104,12 +104,26 @@ func (o *processing) run(s streams, values []value) error {
 	if err != nil {
 		return err
 	}
-	if o.list {
-		return printParameters(s.out, template)
-	}
-	objects, message, err := o.process(template, values)
-	if err != nil {
+	refused := func(err error) error {
 		return turnedDown(from, "cannot process "+called(from.Kind, template.Object), err.Error())
+	}
+	parameters, err := parametersIn(template)
+	if err != nil {
+		return refused(err)
+	}
+	if o.list {
+		if err := misnamed(parameters); err != nil {
+			return refused(err)
+		}
+		return printParameters(s.out, parameters)
+	}
+	given, problems := known(values, parameters)
+	objects, message, err := format.Process(template, given, o.labels)
+	if err != nil {
+		problems = append(problems, strings.TrimPrefix(err.Error(), "cannot process the template: ")) // which one is said here
+	}
+	if len(problems) > 0 {
+		return refused(errors.New(strings.Join(problems, "\n")))
 	}
 	p := &printer{streams: s, output: o.output}
 	for _, object := range objects {
@@ -121,31 +135,6 @@ func (o *processing) run(s streams, values []value) error {
 		fmt.Fprintln(s.err, strings.TrimRight(message, "\n"))
 	}
 	return nil
-}
-
-// process makes the objects of a template. Every problem is reported.
-func (o *processing) process(template *unstructured.Unstructured, values []value) ([]*unstructured.Unstructured, string, error) {
-	held, err := unwrapped(template)
-	if err != nil {
-		return nil, "", err
-	}
-	given, problems := known(values, parametersOf(held.Object))
-	objects, message, err := format.Process(template, given, o.labels)
-	switch {
-	case unreadable(err):
-		return nil, "", err
-	case err != nil:
-		problems = append(problems, strings.TrimPrefix(err.Error(), "cannot process the template: ")) // which one is said already
-	}
-	if len(problems) > 0 {
-		return nil, "", errors.New(strings.Join(problems, "\n"))
-	}
-	return objects, message, nil
-}
-
-// unreadable says that a template is malformed, whatever values there are.
-func unreadable(err error) bool {
-	return err != nil && strings.HasPrefix(err.Error(), "cannot read the template: ")
 }
 
 // read returns the one template that there is.

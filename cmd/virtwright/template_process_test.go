@@ -179,7 +179,7 @@ func TestTemplateProcessSeveral(t *testing.T) {
 
 func TestTemplateProcessParameters(t *testing.T) {
 	const want = `NAME   TYPE     DEFAULT               REQUIRED   PATH
-WHO    string                         yes        objects[0].data.much, objects[0].data.who, objects[0].metadata.name, objects[1].metadata.labels["example.com/who"], objects[1].metadata.name
+WHO    string                         yes        objects[0].data.much, objects[0].data.who, objects[0].metadata.name, objects[1].metadata.labels["example.com/who"], objects[1].metadata.name, message
 MADE   string   generated: [a-c]{3}   no         objects[0].data.who
 IDLE   string   "text of\nlines"      no
 `
@@ -198,6 +198,62 @@ LABELS            object    {"app":"web"}                                      n
 		if diff := cmp.Diff(want, process(t, template, "--parameters").fine(t).out); diff != "" {
 			t.Errorf("%s (-want, +got):\n%s", format, diff)
 		}
+	}
+}
+
+// A template that cannot be processed at all has no list of parameters.
+func TestTemplateParametersRefused(t *testing.T) {
+	const head = "apiVersion: template.openshift.io/v1\nkind: Template\nmetadata: {name: t}\n"
+	const held = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: t}\ndata: "
+	for template, want := range map[string]string{
+		head: "objects is no list",
+		head + "objects: []\nparameters: {A: b}\n":                      "parameters is no list",
+		head + "objects: []\nparameters: [A]\n":                         "parameters[0]: ",
+		head + "objects: []\nparameters: [{name: A, value: 8}]\n":       "parameters[0]: ",
+		head + "objects: []\nparameters: [{value: x}]\n":                `"": names of parameters consist of letters, digits and underscores`,
+		head + "objects: []\nparameters: [{name: A B}]\n":               `"A B": names of parameters consist of letters, digits and underscores`,
+		head + "objects: []\nparameters: [{name: A}, {name: A}]\n":      "A: the template has two parameters of this name",
+		strings.Replace(head, "io/v1", "io/v2", 1) + "objects: []\n":    "template.openshift.io/v2",
+		held + "{template.yaml: ''}\n":                                  "cannot read the template: ",
+		held + "{template.yaml: '{'}\n":                                 "template.yaml",
+		held + "{template.yaml: '[]'}\n":                                "template.yaml",
+		held + "{template.yaml: '{apiVersion: v1, kind: ConfigMap}'}\n": "template.yaml",
+		held + "{template.yaml: '{apiVersion: v1, kind: Pod}'}\n":       "Pod",
+		held + "{template.yaml: '{apiVersion: v1, kind: Template}'}\n":  "objects is no list",
+		"apiVersion: template.kubevirt.io/v1alpha1\nkind: VirtualMachineTemplate\nmetadata: {name: t}\nspec: {parameters: []}\n": "spec.virtualMachine is no object",
+	} {
+		listed, processed := process(t, template, "--parameters"), process(t, template)
+		if listed.code != exitRefused || listed.out != "" {
+			t.Errorf("%s: exit code %d, output %q", template, listed.code, listed.out)
+		}
+		says(t, listed.err, want)
+		if diff := cmp.Diff(processed, listed, cmp.AllowUnexported(outcome{})); diff != "" {
+			t.Errorf("%s (-processed, +listed):\n%s", template, diff)
+		}
+	}
+}
+
+// Parameters stand in more than values.
+func TestTemplateParametersPlaces(t *testing.T) {
+	const template = `
+apiVersion: template.openshift.io/v1
+kind: Template
+metadata: {name: places}
+message: "${SAID}"
+labels: {app: "${LABEL}", "${LABEL_KEY}": x}
+objects:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {"${KEY}": x, "b-${KEY}": x}}
+parameters: [{name: KEY}, {name: LABEL}, {name: LABEL_KEY}, {name: SAID}, {name: NOWHERE}]
+`
+	const want = `NAME        TYPE     DEFAULT   REQUIRED   PATH
+KEY         string             no         data (key)
+LABEL       string             no         labels.app
+LABEL_KEY   string             no         labels (key)
+SAID        string             no         message
+NOWHERE     string             no
+`
+	if diff := cmp.Diff(want, process(t, template, "--parameters").fine(t).out); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
 	}
 }
 
