@@ -62,7 +62,7 @@ func newTemplateGenerate(shown string, s streams) *cobra.Command {
 	o.declare(c)
 	f := c.Flags()
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file, folder (with everything beneath it) or - for standard input; may be given several times")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the templates; else that of the machine")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the templates, and of machines that do not say theirs; else that of the machine")
 	declareOutput(c, &o.output)
 	return c
 }
@@ -147,6 +147,9 @@ func inV1(o manifest.Object) (map[string]any, error) {
 // processing it gives the machine back.
 func (o *generation) template(vm map[string]any) (*unstructured.Unstructured, *blueprint.Blueprint, error) {
 	machine := unstructured.Unstructured{Object: vm}
+	if o.namespace != "" && machine.GetNamespace() == "" { // it is made where kubectl -n says
+		machine.SetNamespace(o.namespace)
+	}
 	b, err := blueprint.Of(vm, blueprint.Options{Rename: o.dataVolumes == string(sspv1alpha1.DataVolumesRename), Namespace: o.namespace})
 	if err != nil {
 		return nil, nil, err

@@ -151,6 +151,26 @@ func TestTemplateGenerateExamples(t *testing.T) {
 	}
 }
 
+// A machine that does not say its namespace is in that of its template.
+func TestTemplateGenerateNamespaces(t *testing.T) {
+	const machine = `
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: vm}
+spec: {template: {spec: {domain: {devices: {}}, volumes: [{name: a, configMap: {name: c}}]}}}
+`
+	for _, args := range []string{"", "-n shop", "-n shop --format configMap"} {
+		if got := generate(t, machine, strings.Fields(args)...).fine(t); got.err != "" {
+			t.Errorf("%s: got %q", args, got.err)
+		}
+	}
+	elsewhere := strings.Replace(machine, "name: vm", "name: vm, namespace: lab", 1)
+	says(t, generate(t, elsewhere, "-n", "shop").fine(t).err, "Warning: ", "shop", "configMap c")
+	if got := generate(t, elsewhere, "-n", "lab").fine(t); got.err != "" {
+		t.Errorf("got %q", got.err)
+	}
+}
+
 // One machine of which no template can be made does not keep the others back.
 func TestTemplateGenerateGoesOn(t *testing.T) {
 	got := generate(t, "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: bad, namespace: lab}\nspec: {}\n---"+ephemeral)
