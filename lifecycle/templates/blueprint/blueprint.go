@@ -79,6 +79,7 @@ type Blueprint struct {
 	Warnings []string
 
 	secrets map[string]string
+	traces  []trace
 	source  map[string]any
 }
 
@@ -92,6 +93,9 @@ type Reference struct {
 // Secrets are the values of the parameters of class Secret in the source, and
 // those of class Identity, by name. They must not be written anywhere.
 func (b *Blueprint) Secrets() map[string]string { return b.secrets }
+
+// Tracer finds the values of parameters of class Secret, by their names.
+func (b *Blueprint) Tracer() *Tracer { return newTracer(b.traces) }
 
 // Source is the source without what belongs to it alone: what processing a
 // template with its defaults and Secrets must give. Values of identity are as
@@ -110,7 +114,7 @@ type draft struct {
 	sites           []*site        // its scalars, in order
 	reserved        map[string]bool
 	captured        error    // of a key that an engine would change
-	traces          []string // what betrays a secret
+	tracer          *Tracer  // of secrets
 	volumes         []string // the names of dataVolumeTemplates
 	suffixed        string   // the name of the parameter for their suffix
 	warnings        []string
@@ -132,7 +136,7 @@ var steps = []struct {
 // Of makes a blueprint of a VirtualMachine in JSON's form, which it does not
 // change. An error says that no template can be made of it, without values.
 func Of(vm map[string]any, options Options) (*Blueprint, error) {
-	d := &draft{vm: vm, options: options, reserved: map[string]bool{labelsName: true, vmName: true}}
+	d := &draft{vm: vm, options: options, tracer: newTracer(nil), reserved: map[string]bool{labelsName: true, vmName: true}}
 	for _, step := range steps {
 		if err := step.run(d); err != nil {
 			return nil, fmt.Errorf("cannot make a template of the VM (%s): %w", step.name, err)
@@ -177,6 +181,7 @@ func (b *Blueprint) add(s *site) {
 		p.From = suffixExpression
 	case Secret:
 		p.Required = true
+		b.traces = append(b.traces, traces(s, s.name)...)
 		b.secrets[s.name] = s.text()
 	case Identity:
 		b.secrets[s.name] = s.text()

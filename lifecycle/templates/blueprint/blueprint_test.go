@@ -114,13 +114,13 @@ func TestRefused(t *testing.T) {
 		"labels":               {vm: meta("labels", []any{}), want: "metadata.labels is no object"},
 		"label":                {vm: meta("labels", fields{"a": int64(1)}), want: "metadata.labels"},
 		"label reference":      {vm: meta("labels", fields{"a": "${A}"}), want: "metadata.labels"},
-		"label secret":         {vm: meta("labels", fields{"a": secret}), want: "the label a holds the value of a secret"},
+		"label secret":         {vm: meta("labels", fields{"a": secret}), want: "metadata.labels.a holds the value of the secret in spec.template.spec.token"},
 		"annotations":          {vm: meta("annotations", "x"), want: "metadata.annotations is no object"},
 		"spec":                 {vm: with(func(vm map[string]any) { vm["spec"] = []any{} }), want: "no spec.template.spec"},
 		"no instance":          {vm: with(func(vm map[string]any) { vm["spec"] = fields{"template": fields{"spec": nil}} }), want: "no spec.template.spec"},
-		"secret key":           {vm: vmOf(fields{"token": secret, "a": fields{"x" + secret: "x"}}), want: "a key in spec.template.spec.a holds the value of a secret"},
+		"secret key":           {vm: vmOf(fields{"token": secret, "a": fields{"x" + secret: "x"}}), want: "a key in spec.template.spec.a holds the value of the secret in spec.template.spec.token"},
 		"labels key":           {vm: vmOf(fields{"a": fields{"${{LABELS}}": "x"}}), want: "mentions the parameter LABELS"},
-		"secret in other path": {vm: vmOf(fields{"token": secret, secret: fields{"${LABELS}": "x"}}), want: "holds the value of a secret"},
+		"secret in other path": {vm: vmOf(fields{"token": secret, secret: fields{"${LABELS}": "x"}}), want: "holds the value of the secret in"},
 		"secret number":        {vm: vmOf(fields{"token": "9223372036854775807", "a": int64(math.MaxInt64)}), want: "must stay as it is"},
 		"no JSON":              {vm: vmOf(fields{"a": struct{}{}}), want: "none of JSON"},
 		"not a number":         {vm: vmOf(fields{"a": math.NaN()}), want: "none of JSON"},
@@ -186,7 +186,7 @@ func TestWarnings(t *testing.T) {
 		"same namespace":     {vmOf(fields{"a": fields{"secretName": "s"}}), Options{Namespace: "here"}, nil},
 		"commands":           {vmOf(fields{"p": fields{"exec": fields{"command": []any{"x", "y"}}}}), Options{}, []string{"spec.template.spec.p.exec.command may hold a secret"}},
 		"large":              {vmOf(fields{"a": int64(math.MaxInt64)}), Options{}, []string{"spec.template.spec.a is an integer that no parameter can hold"}},
-		"warnings tell none": {vmOf(fields{"volumes": []any{fields{"a": fields{"claimName": "hunter2-hunter2"}}}, "token": "hunter2-hunter2"}), Options{}, []string{"a warning is withheld"}},
+		"warnings tell none": {vmOf(fields{"volumes": []any{fields{"a": fields{"claimName": "hunter2-hunter2"}}}, "token": "hunter2-hunter2"}), Options{}, []string{"no dataVolumeTemplates: one that holds the value of a secret"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

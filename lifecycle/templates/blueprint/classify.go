@@ -1,8 +1,7 @@
 package blueprint
 
 import (
-	"encoding/base64"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -27,16 +26,15 @@ var identities = [][]string{
 	{"hostname"},
 }
 
-// traceable is the shortest secret that is looked for elsewhere: shorter ones
-// would be found by chance.
-const traceable = 8
+// harmless are headers that carry no credentials.
+var harmless = []string{"host", "accept", "accept-encoding", "accept-language", "user-agent", "content-type", "connection", "cache-control"}
 
 // classify says what each scalar is to a template.
 func classify(d *draft) error {
 	for _, s := range d.sites {
 		switch {
-		case secret(s):
-			s.class = Secret
+		case d.secret(s):
+			s.class, s.light = Secret, header(s.at)
 		case s.class == Value && identity(s):
 			s.class = Identity
 		case s.class == "" && s.kind == String && strings.Contains(s.text(), token):
@@ -48,13 +46,16 @@ func classify(d *draft) error {
 
 // secret says whether a text must not reach a template, by where it stands. An
 // empty one has nothing to hide.
-func secret(s *site) bool {
+func (d *draft) secret(s *site) bool {
 	text, ok := s.value.(string)
 	switch {
 	case !ok || text == "":
 		return false
+	case header(s.at):
+		name, _ := field(d.parent(s.at), "name").(string)
+		return !slices.Contains(harmless, strings.ToLower(name))
 	case s.at.inInstance():
-		return slices.Contains(secretKeys, s.at.key()) || s.at.ends("httpHeaders", "[]", "value")
+		return slices.Contains(secretKeys, s.at.key())
 	case s.at.ends("metadata", "annotations", "kubevirt.io/ignitiondata"):
 		return true
 	case s.at.begins("spec", "dataVolumeTemplates", "[]", "spec", "source", "*"):
@@ -63,11 +64,18 @@ func secret(s *site) bool {
 	return false
 }
 
+// header says whether the value of a header of a probe stands there.
+func header(at path) bool { return at.inInstance() && at.ends("httpHeaders", "[]", "value") }
+
 // confidential says whether a URL has more than a place in it: a user, or a
-// query, which may be a signature.
+// query or parameters, which may be a signature.
 func confidential(text string) bool {
 	u, err := url.Parse(text)
-	return err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != ""
+	if err != nil || u.User != nil || u.Opaque != "" || u.RawQuery != "" || u.Fragment != "" {
+		return true
+	}
+	_, parameters, _ := strings.Cut(u.Path, ";")
+	return strings.Contains(parameters, "=")
 }
 
 func identity(s *site) bool {
@@ -76,79 +84,105 @@ func identity(s *site) bool {
 	return isText && slices.ContainsFunc(identities, func(steps []string) bool { return within.is(steps...) })
 }
 
-// spread makes secrets of all that holds the value of one. Keys cannot be
-// parameters, nor can labels: they are an error.
+// spread makes secrets of all that holds the value of one, until nothing else
+// does. What cannot be a parameter must not hold any.
 func spread(d *draft) error {
 	for _, s := range d.sites {
 		if s.class == Secret {
-			d.traces = append(d.traces, traces(s)...)
+			d.tracer.add(traces(s, s.at.String()))
 		}
 	}
-	if len(d.traces) == 0 {
-		return nil
+	for more := true; more; {
+		more = false
+		for _, s := range d.sites {
+			found := d.held(s)
+			if found.text == "" {
+				continue
+			}
+			s.class, s.light, more = Secret, found.light, true
+			d.tracer.add(traces(s, s.at.String()))
+		}
 	}
-	slices.Sort(d.traces)
-	d.traces = slices.Compact(d.traces)
-	if err := d.clearKeys(); err != nil {
+	if err := d.clearNames(); err != nil {
 		return err
 	}
-	for _, s := range d.sites {
-		if !published(s) || !d.betrays(s.text()) {
-			continue
-		}
-		if s.at.is("metadata", "generateName") || large(s.value) {
-			return fmt.Errorf("%s holds the value of a secret, and must stay as it is", s.at)
-		}
-		s.class = Secret
+	if d.tracer.Exhausted() {
+		return errors.New("more is packed in it, in base64 and the like, than can be searched for secrets")
 	}
 	return nil
 }
 
-// published says whether a template has the value, and not because it is one.
-func published(s *site) bool {
-	return s.class != Secret && s.class != Identity && !s.at.is("apiVersion") && !s.at.is("kind")
+// held is what a site holds of a secret, if it can become a parameter for it.
+func (d *draft) held(s *site) trace {
+	switch {
+	case s.class == Secret, s.class == Identity, s.fixed(), s.at.is("apiVersion"), s.at.is("kind"):
+		return trace{}
+	}
+	return d.tracer.look(s.text(), deepest, false)
 }
 
-func (d *draft) clearKeys() error {
+// fixed says whether a site must stay as it is.
+func (s *site) fixed() bool { return s.at.is("metadata", "generateName") || large(s.value) }
+
+// clearNames says whether something that cannot be a parameter holds a secret:
+// keys, labels, the name, large numbers.
+func (d *draft) clearNames() error {
 	v := visitor{scalar: func(path, any) error { return nil }, key: func(parent path, key string) error {
-		if d.betrays(key) {
-			return fmt.Errorf("a key in %s holds the value of a secret", orRoot(parent))
+		if !Invented(parent.key(), key) {
+			return nil
 		}
-		return nil
+		return d.clear(key, "a key in %s", parent)
 	}}
 	if err := v.walk(nil, d.tree); err != nil {
 		return err
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.labels)) {
-		if d.betrays(d.labels[key]) {
-			return fmt.Errorf("the label %s holds the value of a secret", key)
+		if err := d.clear(d.labels[key], "%s", path{{key: "metadata"}, {key: "labels"}, {key: key}}); err != nil {
+			return err
+		}
+	}
+	for _, s := range d.sites {
+		if s.fixed() && s.class != Secret && s.class != Identity {
+			if err := d.clear(s.text(), "%s, which must stay as it is,", s.at); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// betrays says whether a text has a secret in it.
-func (d *draft) betrays(text string) bool {
-	return len(text) >= traceable && slices.ContainsFunc(d.traces, func(trace string) bool { return strings.Contains(text, trace) })
+// clear says whether a text holds no secret. What and at name the text, which no
+// secret is told in.
+func (d *draft) clear(text, what string, at path) error {
+	secret, found := d.tracer.InName(text)
+	if !found {
+		return nil
+	}
+	if _, told := d.tracer.InName(secret); told {
+		secret = "a path that holds it too"
+	}
+	return fmt.Errorf(what+" holds the value of the secret in %s: change one of them", d.told(at), secret)
 }
 
-// traces are the forms in which a secret may stand elsewhere. What is padded
-// holds what is not.
-func traces(s *site) []string {
-	texts := []string{s.text()}
+// told is a path as messages have it.
+func (d *draft) told(at path) string {
+	text := orRoot(at)
+	if _, found := d.tracer.InName(text); found {
+		return "a place with a secret in its path"
+	}
+	return text
+}
+
+// traces are what betrays a secret of this name: in fields of base64, what is
+// encoded too.
+func traces(s *site, name string) []trace {
+	found := []trace{{text: s.text(), secret: name, light: s.light}}
 	if strings.HasSuffix(s.at.key(), "Base64") {
-		if decoded, err := base64.StdEncoding.DecodeString(s.text()); err == nil {
-			texts = append(texts, string(decoded))
+		inner := decoded(strings.TrimRight(standard.Replace(squeezed(s.text())), "="))
+		found = append(found, trace{text: inner, secret: name, light: s.light})
+		for text := range decompressed(inner) {
+			found = append(found, trace{text: text, secret: name, light: s.light})
 		}
 	}
-	var forms []string
-	for _, text := range texts {
-		if len(text) < traceable {
-			continue
-		}
-		quoted, _ := json.Marshal(text) // texts encode
-		forms = append(forms, text, string(quoted[1:len(quoted)-1]),
-			base64.RawStdEncoding.EncodeToString([]byte(text)), base64.RawURLEncoding.EncodeToString([]byte(text)))
-	}
-	return forms
+	return found
 }

@@ -27,7 +27,7 @@ func dataVolumes(d *draft) error {
 		return nil
 	}
 	if !d.options.Rename {
-		d.warn("dataVolumeTemplates keep their names, so all VMs of this template in one namespace share their disks: %s", strings.Join(d.volumes, ", "))
+		d.warn("dataVolumeTemplates keep their names, so all VMs of this template in one namespace share their disks: %s", strings.Join(d.named(d.volumes), ", "))
 		return nil
 	}
 	return d.rename()
@@ -39,11 +39,11 @@ func (d *draft) rename() error {
 			continue
 		}
 		text := s.text()
-		if s.class == Secret || !volumeName.MatchString(text) {
-			return fmt.Errorf("%s cannot have a suffix: it is no name, or holds the value of a secret", s.at)
+		if s.class == Secret && !s.light || !volumeName.MatchString(text) {
+			return fmt.Errorf("%s cannot have a suffix: it is no name, or holds the value of a secret", d.told(s.at))
 		}
 		if len(text)+longestSuffix > longestName {
-			return fmt.Errorf("%s cannot have a suffix: it would be longer than %d characters", s.at, longestName)
+			return fmt.Errorf("%s cannot have a suffix: it would be longer than %d characters", d.told(s.at), longestName)
 		}
 		s.class, s.before = Generated, text+"-"
 	}
@@ -77,8 +77,8 @@ func namesVolume(at path) bool {
 	return at.ends("dataVolume", "name") || at.ends("claimName")
 }
 
-// here says whether the map in which a path ends names no other namespace.
-func (d *draft) here(at path) bool {
+// parent is the map or list in which a path ends.
+func (d *draft) parent(at path) any {
 	var tree any = d.tree
 	for _, s := range at[:len(at)-1] {
 		if list, ok := tree.([]any); ok {
@@ -87,6 +87,11 @@ func (d *draft) here(at path) bool {
 			tree = field(tree, s.key)
 		}
 	}
-	namespace := field(tree, "namespace")
+	return tree
+}
+
+// here says whether the map in which a path ends names no other namespace.
+func (d *draft) here(at path) bool {
+	namespace := field(d.parent(at), "namespace")
 	return namespace == nil || namespace == "" || namespace == d.namespace
 }

@@ -25,6 +25,8 @@ type site struct {
 	kind  Type
 	class Class
 	name  string
+	// light says that the secret is likely to stand in names too, where it is none.
+	light bool
 	// before stands before the parameter.
 	before string
 

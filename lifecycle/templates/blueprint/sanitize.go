@@ -11,12 +11,19 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-// lastApplied holds the whole VM, with all that is secret in it.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+// wholeObjects are annotations in which tools keep the whole VM, with all that
+// is secret in it.
+var wholeObjects = []string{
+	"kubectl.kubernetes.io/last-applied-configuration",
+	"kapp.k14s.io/original",
+	"kapp.k14s.io/original-diff",
+	"kapp.k14s.io/original-diff-full",
+	"kapp.k14s.io/original-diff-md5",
+	"objectset.rio.cattle.io/applied",
+}
 
 // ofOne are annotations that tell of one object, not of what it should be.
 var ofOne = []string{
-	lastApplied,
 	"kubevirt.io/latest-observed-api-version",
 	"kubevirt.io/storage-observed-api-version",
 }
@@ -122,7 +129,7 @@ func dropped(annotation string) bool {
 	if strings.HasPrefix(annotation, v1alpha1.AnnotationPrefix) {
 		return annotation == v1alpha1.AnnotationGenerateTemplate || !slices.Contains(v1alpha1.UserAnnotations(), annotation)
 	}
-	return slices.Contains(ofOne, annotation) || strings.HasPrefix(annotation, "restore.kubevirt.io/")
+	return slices.Contains(wholeObjects, annotation) || slices.Contains(ofOne, annotation) || strings.HasPrefix(annotation, "restore.kubevirt.io/")
 }
 
 // clean copies a value of JSON without nulls in maps and what belongs to one object.
@@ -166,7 +173,7 @@ func ofThisObject(parent path, key string) bool {
 	case parent.is("spec", "instancetype"), parent.is("spec", "preference"):
 		return key == "revisionName"
 	default:
-		return key == lastApplied
+		return slices.Contains(wholeObjects, key)
 	}
 }
 

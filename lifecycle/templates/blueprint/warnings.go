@@ -20,11 +20,23 @@ func warnings(d *draft) error {
 		}
 	}
 	for i, warning := range d.warnings {
-		if d.betrays(warning) {
+		if _, found := d.tracer.InName(warning); found {
 			d.warnings[i] = "a warning is withheld, as it names something that holds the value of a secret"
 		}
 	}
 	return nil
+}
+
+// named are names, but those in which a secret is.
+func (d *draft) named(names []string) []string {
+	out := make([]string, 0, len(names))
+	for _, name := range names {
+		if _, found := d.tracer.InValue(name); found {
+			name = "one that holds the value of a secret"
+		}
+		out = append(out, name)
+	}
+	return slices.Compact(out)
 }
 
 // mayHoldSecrets is where a scalar stands that may hold one among other text, nil
@@ -32,6 +44,8 @@ func warnings(d *draft) error {
 func mayHoldSecrets(at path) path {
 	switch {
 	case at.ends("metadata", "annotations", "hooks.kubevirt.io/hookSidecars"), at.inInstance() && at.ends("kernelBoot", "kernelArgs"):
+		return at
+	case at.inInstance() && at.ends("privateOptions", "[]", "value"):
 		return at
 	case at.inInstance() && at.ends("exec", "command", "[]") && at[len(at)-1].index == 0:
 		return at[:len(at)-1]
@@ -49,7 +63,7 @@ func (d *draft) warnOfShared() {
 	}
 	if len(shared) > 0 {
 		slices.Sort(shared)
-		d.warn("all VMs of this template share disks that are no dataVolumeTemplates: %s", strings.Join(slices.Compact(shared), ", "))
+		d.warn("all VMs of this template share disks that are no dataVolumeTemplates: %s", strings.Join(d.named(slices.Compact(shared)), ", "))
 	}
 }
 
@@ -67,7 +81,7 @@ func (d *draft) warnOfNamespace() {
 	}
 	if len(lacking) > 0 {
 		slices.Sort(lacking)
-		d.warn("the namespace %s may lack what the VM refers to in its own: %s", d.options.Namespace, strings.Join(lacking, ", "))
+		d.warn("the namespace %s may lack what the VM refers to in its own: %s", d.options.Namespace, strings.Join(d.named(lacking), ", "))
 	}
 }
 

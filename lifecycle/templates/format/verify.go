@@ -1,7 +1,6 @@
 package format
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,77 +84,143 @@ func (d *document) sound() []error {
 	return problems
 }
 
-// traceable is the shortest secret that is looked for: shorter ones would be
-// found by chance.
-const traceable = 8
-
 // leaks finds values of secrets in what the template took from the VM.
 func (d *document) leaks(b *blueprint.Blueprint) []error {
-	said := d.said()
-	var problems []error
+	s := search{tracer: b.Tracer(), leaked: map[string]bool{}, classes: map[string]blueprint.Class{}}
 	for _, p := range b.Parameters {
-		value := b.Secrets()[p.Name]
-		if p.Class != blueprint.Secret || len(value) < traceable {
-			continue
+		s.classes[p.Name] = p.Class
+	}
+	for _, p := range d.Parameters {
+		if labels := map[string]string{}; s.classes[p.Name] == blueprint.Labels && json.Unmarshal([]byte(p.Value), &labels) == nil {
+			s.labels(labels)
+		} else {
+			s.value(p.Value)
 		}
-		forms := []string{value, base64.RawStdEncoding.EncodeToString([]byte(value)), base64.RawURLEncoding.EncodeToString([]byte(value))}
-		if slices.ContainsFunc(forms, func(form string) bool { return strings.Contains(said, form) }) {
-			problems = append(problems, fmt.Errorf("the template holds the value of the secret parameter %s", p.Name))
-		}
+	}
+	s.labels(d.Labels)
+	for _, object := range d.Objects {
+		s.object(object)
+	}
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(s.leaked)) {
+		problems = append(problems, fmt.Errorf("the template holds the value of the secret parameter %s", name))
+	}
+	if s.tracer.Exhausted() {
+		problems = append(problems, errors.New("more is packed in the template, in base64 and the like, than can be searched for secrets"))
 	}
 	return problems
 }
 
-// said is all that the template took from the VM: not its kind, nor references
-// to parameters.
-func (d *document) said() string {
-	var ours, theirs []string
-	known := map[string]bool{}
-	for _, p := range d.Parameters {
-		known[p.Name] = true
-		theirs = append(theirs, p.Value)
+// A search finds secrets in what a template took from the VM: not in its kind,
+// nor in references to parameters.
+type search struct {
+	tracer  *blueprint.Tracer
+	classes map[string]blueprint.Class
+	leaked  map[string]bool
+}
+
+func (s search) value(text string) {
+	if name, found := s.tracer.InValue(text); found {
+		s.leaked[name] = true
 	}
-	for key, value := range d.Labels {
-		theirs = append(theirs, key, value)
+}
+
+func (s search) name(text string) {
+	if name, found := s.tracer.InName(text); found {
+		s.leaked[name] = true
 	}
-	for _, object := range d.Objects {
-		ours = contents(object, ours)
+}
+
+func (s search) labels(labels map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		s.name(key)
+		s.name(labels[key])
 	}
-	written := anyToken.ReplaceAllStringFunc(strings.Join(ours, apart), func(token string) string {
-		if known[strings.Trim(token, "${}")] {
+}
+
+func (s search) object(object any) {
+	fields, _ := object.(map[string]any)
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		switch key {
+		case "apiVersion", "kind":
+		case "metadata":
+			s.metadata(fields[key])
+		default:
+			s.in("", key, fields[key])
+		}
+	}
+}
+
+func (s search) metadata(value any) {
+	meta, ok := value.(map[string]any)
+	if !ok {
+		s.in("", "metadata", value)
+	}
+	for _, key := range slices.Sorted(maps.Keys(meta)) {
+		if text, ok := meta[key].(string); ok && key == "generateName" {
+			s.name(s.without(text))
+		} else {
+			s.in("metadata", key, meta[key])
+		}
+	}
+}
+
+// in searches a field, and what is in it.
+func (s search) in(parent, key string, value any) {
+	if blueprint.Invented(parent, key) {
+		s.name(key)
+	}
+	s.below(key, value)
+}
+
+func (s search) below(key string, value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, inner := range slices.Sorted(maps.Keys(value)) {
+			s.in(key, inner, value[inner])
+		}
+	case []any:
+		for _, item := range value {
+			s.below(key, item)
+		}
+	case string:
+		if s.suffixed(value) {
+			s.name(s.without(value))
+		} else {
+			s.value(s.without(value))
+		}
+	default:
+		encoded, _ := json.Marshal(value) // scalars of JSON encode
+		s.name(string(encoded))
+	}
+}
+
+// apart takes the place of references: no text of JSON has it.
+const apart = "\xff"
+
+var anyToken = regexp.MustCompile(`\$\{\{?([A-Z0-9_]+)\}`)
+
+// without is a text without references to parameters.
+func (s search) without(text string) string {
+	if !strings.Contains(text, "${") {
+		return text
+	}
+	return anyToken.ReplaceAllStringFunc(text, func(token string) string {
+		if _, known := s.classes[strings.Trim(token, "${}")]; known {
 			return apart
 		}
 		return token
 	})
-	return written + apart + strings.Join(theirs, apart)
 }
 
-// apart separates texts, so that none is found across two: no text of JSON has it.
-const apart = "\xff"
-
-var anyToken = regexp.MustCompile(`\$\{\{?[A-Z0-9_]+\}`)
-
-// contents adds keys and scalars of a tree, but for those that say its kind.
-func contents(value any, texts []string) []string {
-	switch value := value.(type) {
-	case map[string]any:
-		for key, child := range value {
-			if key != "apiVersion" && key != "kind" {
-				texts = append(texts, key)
-				texts = contents(child, texts)
-			}
+// suffixed says whether a text is a name that gets a generated suffix.
+func (s search) suffixed(text string) bool {
+	for _, found := range anyToken.FindAllStringSubmatch(text, -1) {
+		if s.classes[found[1]] == blueprint.Generated {
+			return true
 		}
-	case []any:
-		for _, child := range value {
-			texts = contents(child, texts)
-		}
-	case string:
-		texts = append(texts, value)
-	default:
-		encoded, _ := json.Marshal(value) // scalars of JSON encode
-		texts = append(texts, string(encoded))
 	}
-	return texts
+	return false
 }
 
 // wanted is the source, with generated suffixes where the blueprint has them.
