@@ -151,6 +151,8 @@ func conditions(ready, reason, message, progressing string) string {
 
 func (g *ground) templateMade(t *testing.T) {
 	m := g.begin(t, "made")
+	m.status("{" + conditions("False", "Reconciling", "Template made-template is being made", "True") + "}")
+	time.Sleep(100 * time.Millisecond)
 	m.status("{" + conditions("False", "FormatUnavailable", "template.openshift.io/v1 is not served by this cluster", "True") + "}")
 	time.Sleep(100 * time.Millisecond)
 	m.status(`{"parameterCount":3,"withheldParameters":["VOLUME1_USER_DATA","VOLUME1_NETWORK_DATA"],"warnings":["two machines would share a disk"],` +
@@ -205,5 +207,5 @@ func (g *ground) templateInVain(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.status(`{"parameterCount":1,"templateRef":{"apiVersion":"v1","kind":"ConfigMap","namespace":"default","name":"calm-template"},` + conditions("True", "Reconciled", "", "False") + "}")
-	says(t, m.end(t).fine(t).out, "ConfigMap calm-template of v1 was made in namespace default, with 1 parameter\n")
+	says(t, m.end(t).fine(t).out, "ConfigMap calm-template was made in namespace default, with 1 parameter\n")
 }

@@ -20,7 +20,7 @@ const createHelp = `Have a cluster make a template of a virtual machine that it 
 
 A VirtualMachineTemplateRequest of ssp.kubevirt.io/v1alpha1 is made, in the namespace where the
 template shall be. The command returns when the template is there, or when it is clear that it
-will not be; every change until then is told on standard error. What is made is made by the
+will not be; what is in the way until then is told on standard error. What is made is made by the
 rights of whoever asks: to get the machine, to create the template and, for another namespace,
 to create virtualmachinetemplaterequests/source under the machine's name in the machine's.
 
@@ -176,6 +176,10 @@ func report(s streams, status *sspv1alpha1.VirtualMachineTemplateRequestStatus) 
 	if made == nil {
 		return errors.New("cannot tell which template was made: status.templateRef of the request is missing")
 	}
-	fmt.Fprintf(s.out, "%s %s of %s was made in namespace %s, with %s\n", made.Kind, made.Name, made.APIVersion, made.Namespace, counted(int(status.ParameterCount), "parameter"))
+	name := made.Kind + " " + made.Name
+	if strings.Contains(made.APIVersion, "/") { // everybody knows those of the core group
+		name += " of " + made.APIVersion
+	}
+	fmt.Fprintf(s.out, "%s was made in namespace %s, with %s\n", name, made.Namespace, counted(int(status.ParameterCount), "parameter"))
 	return nil
 }

@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 )
 
 func TestTemplateHelp(t *testing.T) {
@@ -137,5 +140,40 @@ func TestTemplateValues(t *testing.T) {
 	twice := processing{paramFile: write(t, "twice.env", "A=1\nB=2\nA=1\n")}
 	if _, err := twice.values(); err == nil || !strings.HasSuffix(err.Error(), "twice.env, line 3: has the name of line 1") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What goes well is not told before it is done, but known when time is up.
+func TestTemplateProgress(t *testing.T) {
+	var told strings.Builder
+	w := &makingWait{progress: &told, source: "lab/web", namespace: "lab", name: "web-1"}
+	for _, reason := range []string{"Reconciling", "FormatUnavailable", "Reconciling"} {
+		var object unstructured.Unstructured
+		if err := object.UnmarshalJSON([]byte(`{"apiVersion":"ssp.kubevirt.io/v1alpha1","kind":"VirtualMachineTemplateRequest","status":{` + conditions("False", reason, "so", "True") + `}}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.look(&object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "Request web-1: not ready (FormatUnavailable: so; --format configMap needs no API of its own)\n"; told.String() != want {
+		t.Errorf("got %q, want %q", told.String(), want)
+	}
+	says(t, w.late().Error(), "request lab/web-1 is not ready (Reconciling: so); it stays")
+}
+
+func TestTemplateReport(t *testing.T) {
+	for apiVersion, want := range map[string]string{
+		"v1":                       "Kind x was made in namespace lab, with 10 parameters\n",
+		"template.openshift.io/v1": "Kind x of template.openshift.io/v1 was made in namespace lab, with 10 parameters\n",
+	} {
+		var out strings.Builder
+		status := sspv1alpha1.VirtualMachineTemplateRequestStatus{
+			ParameterCount: 10,
+			TemplateRef:    &sspv1alpha1.TemplateReference{APIVersion: apiVersion, Kind: "Kind", Name: "x", Namespace: "lab"},
+		}
+		if err := report(streams{out: &out}, &status); err != nil || out.String() != want {
+			t.Errorf("got %q, %v; want %q", out.String(), err, want)
+		}
 	}
 }

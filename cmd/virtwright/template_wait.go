@@ -29,7 +29,7 @@ type makingWait struct {
 	progress        io.Writer
 	// version is where the next round begins to watch; empty where it has to read first.
 	version string
-	last    string // that was told
+	last    string // that was seen; what is in the way was told
 	made    *sspv1alpha1.VirtualMachineTemplateRequest
 }
 
@@ -114,7 +114,8 @@ func (w *makingWait) deleted() error {
 	return unfinished{fmt.Errorf("cannot wait for request %s/%s: it was deleted", w.namespace, w.name)}
 }
 
-// look judges a state of the request, and tells it where that is news.
+// look judges a state of the request, and tells what is in the way where that is
+// news.
 func (w *makingWait) look(object *unstructured.Unstructured) error {
 	r, err := decoded[sspv1alpha1.VirtualMachineTemplateRequest](object)
 	if err != nil {
@@ -128,14 +129,20 @@ func (w *makingWait) look(object *unstructured.Unstructured) error {
 		w.made = r
 	case meta.IsStatusConditionFalse(conditions, sspv1alpha1.ConditionProgressing):
 		return declined{fmt.Errorf("cannot make a template of VM %s: %s: %s (request %s/%s)", w.source, ready.Reason, ready.Message, w.namespace, w.name)}
+	case ready.Reason == sspv1alpha1.ReasonReconciling: // nothing is in the way
+		w.last = notReady(ready, "")
 	default:
 		hint := ""
 		if ready.Reason == sspv1alpha1.ReasonFormatUnavailable {
 			hint = "; --format " + sspv1alpha1.FormatConfigMap + " needs no API of its own"
 		}
-		w.tell(fmt.Sprintf("not ready (%s: %s%s)", ready.Reason, ready.Message, hint))
+		w.tell(notReady(ready, hint))
 	}
 	return nil
+}
+
+func notReady(ready *metav1.Condition, hint string) string {
+	return fmt.Sprintf("not ready (%s: %s%s)", ready.Reason, ready.Message, hint)
 }
 
 // tell says what is new.
