@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apiyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
@@ -63,16 +64,17 @@ func TestTemplateReadsBack(t *testing.T) {
 			t.Errorf("%s (-want, +got):\n%s", format, diff)
 		}
 	}
-	var one map[string]any
-	if err := json.Unmarshal([]byte(awkward), &one); err != nil {
-		t.Fatal(err)
-	}
-	list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": []any{one, one}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := manifest.Read(strings.NewReader(generate(t, string(list)).fine(t).out), []string{"-"}); err != nil || len(got) != 2 {
+	plain := `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","metadata":{"name":"plain"},"spec":{"template":{"spec":{"domain":{"devices":{}}}}}}`
+	out := generate(t, `{"apiVersion":"v1","kind":"List","items":[`+awkward+","+plain+","+awkward+"]}").fine(t).out
+	if got, err := manifest.Read(strings.NewReader(out), []string{"-"}); err != nil || len(got) != 3 {
 		t.Errorf("got %d templates: %v", len(got), err)
+	}
+	decoder := apiyaml.NewYAMLOrJSONDecoder(strings.NewReader(out), 4096) // kubectl's
+	for i := range 3 {
+		var got map[string]any
+		if err := decoder.Decode(&got); err != nil || got["kind"] != "Template" {
+			t.Errorf("document %d: %v", i+1, err)
+		}
 	}
 }
 

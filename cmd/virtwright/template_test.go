@@ -82,7 +82,7 @@ func TestTemplateValuesSecret(t *testing.T) {
 		"NoValue":      {"A secret may look like a name.", "", []string{"A=1", "hunter2"}, []string{"-p, 2 of 2, has no =: want NAME=VALUE"}},
 		"NoName":       {"Names have no spaces.", "", []string{"pass word=hunter2", "A=1"}, []string{"-p, 1 of 2, has no name: want NAME=VALUE"}},
 		"UnknownLine":  {"The last line of what is encoded looks like a name.", "VOLUME0_USER_DATA=-----BEGIN\n  aHVudGVyMg==\n", nil, []string{"  --param-file ", "values.env, line 2: the template has no such parameter"}},
-		"UnknownTwice": {"Also a second time.", "hunter2=\n\nhunter2=\n", nil, []string{"values.env, line 3: has the name of line 1"}},
+		"UnknownTwice": {"Also a second time.", "hunter2=1\n\nhunter2=2\n", nil, []string{"values.env, line 3: has the name of line 1"}},
 		"NoLetter":     {"Names begin with a letter.", "", []string{"VOLUME0_USER_DATA=x", "2hunter=2"}, []string{"-p, 2 of 2: the template has no such parameter"}},
 		"Unquoted":     {"The shell made words of a value.", "", []string{"VOLUME0_USER_DATA=#cloud-config", "hunter2"}, nil},
 		"UnknownAndMissing": {"All problems come at once.", "hunter2=x\n", []string{"NOTHING=1"},
