@@ -182,7 +182,7 @@ func TestProbes(t *testing.T) {
 		t.Run(value, func(t *testing.T) {
 			vm := vmOf(fields{
 				"livenessProbe": probe("X-Probe", value), "nodeSelector": fields{"example.com/a": "b", "nodeSelectors": "c"}, "hostname": "web-server",
-				"volumes": []any{fields{"name": "web-server", "dataVolume": fields{"name": "web-server-root"}}},
+				"volumes":   []any{fields{"name": "web-server", "dataVolume": fields{"name": "web-server-root"}}},
 				"subdomain": "kubevirt-example.com",
 			})
 			meta := vm["metadata"].(fields)

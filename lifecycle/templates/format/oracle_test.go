@@ -1,9 +1,11 @@
 package format_test
 
 import (
+	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"net/url"
 	"reflect"
@@ -110,26 +112,60 @@ func lastKey(at string) string {
 	return at[strings.LastIndex(at, between)+1:]
 }
 
-// secretsOf are the values that must not reach a template of N(vm).
-func secretsOf(n map[string]any) (secrets []string) {
+// secretsOf are the values that must not reach a template of N(vm), and those
+// that must not be values in it, without white space.
+func secretsOf(n map[string]any) (grave, light []string) {
 	each("", n, noKey, func(at string, value any) {
 		text, _ := value.(string)
 		if text == "" || !secretKeys[lastKey(at)] {
 			return
 		}
-		secretive := func() bool {
-			u, err := url.Parse(text)
-			return err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != ""
-		}
-		if secretPath.MatchString(at) || headerPath.MatchString(at) || ignitionPath.MatchString(at) ||
-			sourceHeader.MatchString(at) || sourceURL.MatchString(at) && secretive() {
-			secrets = append(secrets, text)
-			if decoded, err := base64.StdEncoding.DecodeString(text); err == nil && encodedPath.MatchString(at) {
-				secrets = append(secrets, string(decoded))
+		if secretPath.MatchString(at) || ignitionPath.MatchString(at) || sourceHeader.MatchString(at) || sourceURL.MatchString(at) && secretive(text) {
+			grave = append(grave, squeezed(text))
+			if encodedPath.MatchString(at) {
+				grave = append(grave, squeezed(fromBase64(squeezed(text))))
 			}
 		}
 	})
-	return secrets
+	headersOf("", n, nil, func(text string) { light = append(light, squeezed(text)) })
+	return long(grave), long(light)
+}
+
+func long(texts []string) (long []string) {
+	for _, text := range texts {
+		if len(text) >= 8 {
+			long = append(long, text)
+		}
+	}
+	return long
+}
+
+var signature = regexp.MustCompile(`;.*=`)
+
+func secretive(text string) bool {
+	u, err := url.Parse(text)
+	return err != nil || u.User != nil || u.Opaque != "" || u.RawQuery != "" || u.Fragment != "" || signature.MatchString(u.Path)
+}
+
+var ordinary = regexp.MustCompile(`(?i)^(host|accept(-encoding|-language)?|user-agent|content-type|connection|cache-control)$`)
+
+// headersOf calls f for the values of headers that may be credentials.
+func headersOf(at string, value any, parent map[string]any, f func(string)) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, child := range value {
+			headersOf(at+between+key, child, value, f)
+		}
+	case []any:
+		for _, child := range value {
+			headersOf(at+between+"#", child, nil, f)
+		}
+	case string:
+		name, _ := parent["name"].(string)
+		if strings.HasSuffix(at, "value") && headerPath.MatchString(at) && !ordinary.MatchString(name) {
+			f(value)
+		}
+	}
 }
 
 func identitiesOf(n map[string]any) (found int) {
@@ -141,34 +177,81 @@ func identitiesOf(n map[string]any) (found int) {
 	return found
 }
 
-// forms are what a secret of 8 or more bytes may look like elsewhere.
-func forms(secret string) []string {
-	if len(secret) < 8 {
-		return nil
-	}
-	quoted, _ := json.Marshal(secret)
-	return []string{secret, strings.Trim(string(quoted), `"`), base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)),
-		base64.RawStdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret))}
+var (
+	escaped  = regexp.MustCompile(`(\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]`)
+	squeezer = strings.NewReplacer(" ", "", "\t", "", "\n", "", "\v", "", "\f", "", "\r", "")
+	alphabet = strings.NewReplacer("-", "+", "_", "/")
+)
+
+func squeezed(text string) string { return squeezer.Replace(text) }
+
+// apart says whether a character is none of base64.
+func apart(r rune) bool {
+	return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_", r)
 }
 
-func holds(text string, forms []string) bool {
-	for _, form := range forms {
-		if strings.Contains(text, form) {
+// fromBase64 decodes either alphabet, with or without padding.
+func fromBase64(text string) string {
+	text = strings.TrimRight(alphabet.Replace(text), "=")
+	decoded, _ := base64.RawStdEncoding.DecodeString(text[:len(text)-len(text)%4])
+	if rest := len(text) % 4; rest > 1 {
+		last, _ := base64.RawStdEncoding.DecodeString(text[len(text)-rest:])
+		decoded = append(decoded, last...)
+	}
+	return string(decoded)
+}
+
+// holds says whether a text has in it one of these, which have no white space:
+// plainly, in JSON, in base64, compressed, and so on.
+func holds(text string, secrets []string) bool { return reveals(text, secrets, 4) }
+
+func reveals(text string, secrets []string, depth int) bool {
+	if len(secrets) == 0 || len(text) < 8 {
+		return false
+	}
+	plain := squeezed(text)
+	for _, secret := range secrets {
+		if strings.Contains(plain, secret) {
 			return true
+		}
+	}
+	if depth == 0 {
+		return false
+	}
+	if strings.Contains(text, `\`) {
+		unquoted := escaped.ReplaceAllStringFunc(text, func(found string) (out string) {
+			_ = json.Unmarshal([]byte(`"`+found+`"`), &out)
+			return out
+		})
+		if reveals(unquoted, secrets, depth-1) {
+			return true
+		}
+	}
+	for _, run := range strings.FieldsFunc(plain, apart) {
+		for offset := 0; offset < 4 && len(run) >= 12; offset++ {
+			decoded := fromBase64(run[offset:])
+			if reveals(decoded, secrets, depth-1) {
+				return true
+			}
+			if at := strings.Index(decoded, "\x1f\x8b\x08"); at >= 0 {
+				if r, err := gzip.NewReader(strings.NewReader(decoded[at:])); err == nil {
+					inner, _ := io.ReadAll(r)
+					if reveals(string(inner), secrets, depth-1) {
+						return true
+					}
+				}
+			}
 		}
 	}
 	return false
 }
 
-// traces are all forms of the secrets of N(vm).
-func traces(n map[string]any) (all []string) {
-	for _, secret := range secretsOf(n) {
-		all = append(all, forms(secret)...)
-	}
-	return all
-}
+var (
+	word     = regexp.MustCompile(`^[A-Za-z0-9]*$`)
+	freeMaps = map[string]bool{"labels": true, "annotations": true, "matchLabels": true, "nodeSelector": true}
+)
 
-// refused says why no template can be made; empty if one can.
+// refused says why no template can be made with these grave secrets; empty if one can.
 func refused(n map[string]any, secrets []string, rename bool) (why string) {
 	volumes := map[string]bool{}
 	each("", n, noKey, func(at string, value any) {
@@ -180,7 +263,7 @@ func refused(n map[string]any, secrets []string, rename bool) (why string) {
 		if labelsKey.MatchString(key) {
 			why = "a key mentions LABELS"
 		}
-		if holds(key, secrets) {
+		if (!word.MatchString(key) || freeMaps[lastKey(at)]) && holds(key, secrets) {
 			why = "a key holds a secret"
 		}
 	}, func(at string, value any) {

@@ -1,8 +1,11 @@
 package format_test
 
 import (
+	"compress/gzip"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -17,7 +20,7 @@ type maker struct {
 func newMaker(seed uint64) *maker {
 	m := &maker{Rand: rand.New(rand.NewPCG(20260731, seed))}
 	for range 2 {
-		m.secrets = append(m.secrets, fmt.Sprintf("s3cr€t\n\"%d\" <&> ~~~", m.Uint64()))
+		m.secrets = append(m.secrets, fmt.Sprintf("s3cr€t\n\"%d\" <&> ~~~\n", m.Uint64()))
 	}
 	return m
 }
@@ -45,8 +48,7 @@ func (m *maker) chance(percent int) bool { return m.IntN(100) < percent }
 func (m *maker) text() string {
 	switch n := m.IntN(1000); {
 	case n < 12:
-		secret := pick(m, m.secrets)
-		return pick(m, []string{secret, "x" + secret + "y", base64.StdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)), "prefix " + base64.URLEncoding.EncodeToString([]byte(secret))})
+		return m.spelled(pick(m, m.secrets))
 	case n < 15:
 		return strings.Repeat(pick(m, hostile), 300)
 	case n < 200:
@@ -55,6 +57,44 @@ func (m *maker) text() string {
 		return pick(m, hostile) + pick(m, hostile)
 	}
 	return pick(m, hostile)
+}
+
+// spelled is a text as a copy of it may be kept.
+func (m *maker) spelled(text string) string {
+	spellings := []func(string) string{
+		func(text string) string { return "x" + text + "y" },
+		func(text string) string { return strings.TrimSuffix(text, "\n") },
+		func(text string) string { return strings.ReplaceAll(text, "\n", "\r\n") },
+		func(text string) string { return "a: |\n  " + strings.ReplaceAll(text, "\n", "\n  ") },
+		func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) },
+		func(text string) string { return "prefix " + base64.URLEncoding.EncodeToString([]byte("more"+text)) },
+		func(text string) string {
+			encoded := base64.StdEncoding.EncodeToString([]byte(text))
+			return encoded[:len(encoded)/2] + "\n" + encoded[len(encoded)/2:] + "\n"
+		},
+		func(text string) string {
+			encoded, _ := json.Marshal([]string{text})
+			return string(encoded)
+		},
+		func(text string) string { // as jq and Python write it
+			var out strings.Builder
+			encoder := json.NewEncoder(&out)
+			encoder.SetEscapeHTML(false)
+			_ = encoder.Encode(map[string]string{"userData": text})
+			return out.String()
+		},
+		func(text string) string {
+			var out strings.Builder
+			w := gzip.NewWriter(&out)
+			_, _ = io.WriteString(w, text)
+			_ = w.Close()
+			return base64.StdEncoding.EncodeToString([]byte(out.String()))
+		},
+	}
+	for range m.IntN(3) {
+		text = pick(m, spellings)(text)
+	}
+	return text
 }
 
 func (m *maker) scalar() any {
@@ -176,7 +216,7 @@ func (m *maker) vm() map[string]any {
 		map[string]any{"name": m.name(), "persistentVolumeClaim": map[string]any{"claimName": m.name()}},
 		map[string]any{"name": "c", "cloudInitNoCloud": map[string]any{"userDataBase64": m.secret("userDataBase64")}},
 	}
-	spec["livenessProbe"] = map[string]any{"httpGet": map[string]any{"port": m.scalar(), "httpHeaders": []any{map[string]any{"name": "A", "value": m.secret("value")}}}}
+	spec["livenessProbe"] = map[string]any{"httpGet": map[string]any{"port": m.scalar(), "httpHeaders": []any{map[string]any{"name": pick(m, []string{"A", "Authorization", "host", "User-Agent"}), "value": m.secret("value")}}}}
 	meta := map[string]any{"name": pick(m, []string{"vm-a", "vm-b", "${HOME}", "${LABELS}"}), "namespace": "here", "uid": "1", "finalizers": []any{"x"}, "annotations": m.annotations()}
 	if m.chance(70) {
 		labels := map[string]any{}

@@ -86,16 +86,12 @@ func (d *document) sound() []error {
 
 // leaks finds values of secrets in what the template took from the VM.
 func (d *document) leaks(b *blueprint.Blueprint) []error {
-	s := search{tracer: b.Tracer(), leaked: map[string]bool{}, classes: map[string]blueprint.Class{}}
+	s := search{tracer: b.Tracer(), leaked: map[string]bool{}, parameters: map[string]blueprint.Parameter{}}
 	for _, p := range b.Parameters {
-		s.classes[p.Name] = p.Class
+		s.parameters[p.Name] = p
 	}
 	for _, p := range d.Parameters {
-		if labels := map[string]string{}; s.classes[p.Name] == blueprint.Labels && json.Unmarshal([]byte(p.Value), &labels) == nil {
-			s.labels(labels)
-		} else {
-			s.value(p.Value)
-		}
+		s.parameter(p)
 	}
 	s.labels(d.Labels)
 	for _, object := range d.Objects {
@@ -114,9 +110,21 @@ func (d *document) leaks(b *blueprint.Blueprint) []error {
 // A search finds secrets in what a template took from the VM: not in its kind,
 // nor in references to parameters.
 type search struct {
-	tracer  *blueprint.Tracer
-	classes map[string]blueprint.Class
-	leaked  map[string]bool
+	tracer     *blueprint.Tracer
+	parameters map[string]blueprint.Parameter
+	leaked     map[string]bool
+}
+
+func (s search) parameter(p parameter) {
+	labels := map[string]string{}
+	switch of := s.parameters[p.Name]; {
+	case of.Class == blueprint.Labels && json.Unmarshal([]byte(p.Value), &labels) == nil:
+		s.labels(labels)
+	case of.Path == "metadata.generateName":
+		s.name(p.Value)
+	default:
+		s.value(p.Value)
+	}
 }
 
 func (s search) value(text string) {
@@ -206,7 +214,7 @@ func (s search) without(text string) string {
 		return text
 	}
 	return anyToken.ReplaceAllStringFunc(text, func(token string) string {
-		if _, known := s.classes[strings.Trim(token, "${}")]; known {
+		if _, known := s.parameters[strings.Trim(token, "${}")]; known {
 			return apart
 		}
 		return token
@@ -216,7 +224,7 @@ func (s search) without(text string) string {
 // suffixed says whether a text is a name that gets a generated suffix.
 func (s search) suffixed(text string) bool {
 	for _, found := range anyToken.FindAllStringSubmatch(text, -1) {
-		if s.classes[found[1]] == blueprint.Generated {
+		if s.parameters[found[1]].Class == blueprint.Generated {
 			return true
 		}
 	}
