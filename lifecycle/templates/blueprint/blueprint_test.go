@@ -174,6 +174,60 @@ func TestRename(t *testing.T) {
 	}
 }
 
+// TestRenameEverywhere has a claim of the VM wherever KubeVirt has names of such.
+func TestRenameEverywhere(t *testing.T) {
+	vm := vmOf(fields{
+		"volumes": []any{
+			fields{"name": "a", "ephemeral": fields{"persistentVolumeClaim": fields{"claimName": "root"}}},
+			fields{"name": "b", "memoryDump": fields{"claimName": "root"}},
+		},
+		"utilityVolumes": []any{fields{"name": "u", "claimName": "root"}, fields{"name": "v", "claimName": "backup"}},
+		"filesystems":    []any{fields{"name": "root"}},
+		"domain":         fields{"devices": fields{"gpus": []any{fields{"name": "g", "claimName": "root"}}}},
+	})
+	source := func(of, kind, group, name string, namespace any) fields {
+		return fields{"metadata": fields{"name": "copy"}, "spec": fields{of: fields{kind: fields{"kind": group, "name": name, "namespace": namespace}}}}
+	}
+	vm["spec"].(fields)["dataVolumeTemplates"] = []any{
+		fields{"metadata": fields{"name": "root"}},
+		source("pvc", "dataSource", "PersistentVolumeClaim", "root", nil),
+		source("storage", "dataSource", "PersistentVolumeClaim", "root", nil),
+		source("pvc", "dataSourceRef", "PersistentVolumeClaim", "root", nil),
+		source("storage", "dataSourceRef", "PersistentVolumeClaim", "root", "here"),
+		source("storage", "dataSourceRef", "PersistentVolumeClaim", "root", "there"),
+		source("storage", "dataSource", "VolumeSnapshot", "root", nil),
+	}
+	b, err := Of(vm, Options{Rename: true, Namespace: "elsewhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	suffixed := Reference{Parameter: "DATA_VOLUME_SUFFIX", Before: "root-"}
+	instance := field(b.VM, "spec", "template", "spec")
+	of := func(list string, i int, keys ...string) any { return field(field(instance, list).([]any)[i], keys...) }
+	templates := field(b.VM, "spec", "dataVolumeTemplates").([]any)
+	got := []any{
+		of("volumes", 0, "ephemeral", "persistentVolumeClaim", "claimName"), of("volumes", 1, "memoryDump", "claimName"),
+		of("utilityVolumes", 0, "claimName"), of("utilityVolumes", 1, "claimName"), of("filesystems", 0, "name"),
+		field(field(instance, "domain", "devices", "gpus").([]any)[0], "claimName"),
+		field(templates[1], "spec", "pvc", "dataSource", "name"), field(templates[2], "spec", "storage", "dataSource", "name"),
+		field(templates[3], "spec", "pvc", "dataSourceRef", "name"), field(templates[4], "spec", "storage", "dataSourceRef", "name"),
+		field(templates[5], "spec", "storage", "dataSourceRef", "name"), field(templates[6], "spec", "storage", "dataSource", "name"),
+	}
+	want := []any{
+		suffixed, suffixed, suffixed, Reference{Parameter: "UTILITY_VOLUME1_CLAIM_NAME"}, "root", Reference{Parameter: "GPU0_CLAIM_NAME"},
+		suffixed, suffixed, suffixed, suffixed, "root", "root",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	warned := strings.Join(b.Warnings, "\n")
+	for _, want := range []string{"no dataVolumeTemplates: backup", "in its own: claim backup, source root"} {
+		if !strings.Contains(warned, want) {
+			t.Errorf("warnings %q, want %q", warned, want)
+		}
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	cases := map[string]struct {
 		vm      map[string]any
@@ -185,6 +239,7 @@ func TestWarnings(t *testing.T) {
 		"other namespace":    {vmOf(fields{"a": fields{"secretName": "s"}, "b": fields{"configMap": fields{"name": "c"}}, "d": fields{"multus": fields{"networkName": "n"}}, "e": fields{"multus": fields{"networkName": "x/n"}}}), Options{Namespace: "there"}, []string{"the namespace there may lack what the VM refers to in its own: configMap c, network n, secret s"}},
 		"same namespace":     {vmOf(fields{"a": fields{"secretName": "s"}}), Options{Namespace: "here"}, nil},
 		"commands":           {vmOf(fields{"p": fields{"exec": fields{"command": []any{"x", "y"}}}}), Options{}, []string{"spec.template.spec.p.exec.command may hold a secret"}},
+		"DHCP":               {vmOf(fields{"dhcpOptions": fields{"privateOptions": []any{fields{"option": int64(224), "value": "x"}}}}), Options{}, []string{"privateOptions[0].value may hold a secret"}},
 		"large":              {vmOf(fields{"a": int64(math.MaxInt64)}), Options{}, []string{"spec.template.spec.a is an integer that no parameter can hold"}},
 		"warnings tell none": {vmOf(fields{"volumes": []any{fields{"a": fields{"claimName": "hunter2-hunter2"}}}, "token": "hunter2-hunter2"}), Options{}, []string{"no dataVolumeTemplates: one that holds the value of a secret"}},
 	}

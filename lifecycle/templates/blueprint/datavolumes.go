@@ -63,18 +63,42 @@ func (d *draft) refersToVolume(s *site) bool {
 	switch {
 	case templateName(s.at), namesVolume(s.at):
 		return true
-	case s.at.is("spec", "dataVolumeTemplates", "[]", "spec", "source", "pvc", "name"):
+	case s.at.is("spec", "dataVolumeTemplates", "[]", "spec", "source", "pvc", "name"), d.namesSource(s.at):
 		return d.here(s.at)
 	}
 	return false
 }
 
 // namesVolume says whether a DataVolume or a claim is named here by a volume.
+// (claimName of devices is that of a claim of resources.)
 func namesVolume(at path) bool {
-	if !at.inInstance() || !at[len(instance):].begins("volumes", "[]") {
+	if !at.inInstance() {
 		return false
 	}
-	return at.ends("dataVolume", "name") || at.ends("claimName")
+	switch within := at[len(instance):]; {
+	case within.begins("volumes", "[]"):
+		return at.ends("dataVolume", "name") || at.ends("claimName")
+	default:
+		return within.is("utilityVolumes", "[]", "claimName")
+	}
+}
+
+// namesSource says whether a claim is named here of which a dataVolumeTemplate
+// is filled.
+func (d *draft) namesSource(at path) bool {
+	if !volumeSource(at) {
+		return false
+	}
+	source := d.parent(at)
+	group, _ := field(source, "apiGroup").(string)
+	return group == "" && field(source, "kind") == "PersistentVolumeClaim"
+}
+
+// volumeSource says whether something is named here of which Kubernetes fills the
+// claim of a dataVolumeTemplate.
+func volumeSource(at path) bool {
+	return len(at) == 7 && at.begins("spec", "dataVolumeTemplates", "[]", "spec", "*", "*", "name") &&
+		(at[4].key == "pvc" || at[4].key == "storage") && (at[5].key == "dataSource" || at[5].key == "dataSourceRef")
 }
 
 // parent is the map or list in which a path ends.

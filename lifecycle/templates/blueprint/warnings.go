@@ -91,9 +91,9 @@ func (d *draft) namespaced(at path, text string) string {
 	switch {
 	case slices.Contains(d.volumes, text) && d.refersToVolume(&site{at: at, value: text}):
 		return ""
-	case at.ends("dataVolume", "name"), at.ends("claimName"):
+	case namesVolume(at):
 		return "claim"
-	case at.ends("source", "pvc", "name"), at.ends("source", "snapshot", "name"), at.ends("sourceRef", "name"):
+	case at.ends("source", "pvc", "name"), volumeSource(at), at.ends("source", "snapshot", "name"), at.ends("sourceRef", "name"):
 		if d.here(at) {
 			return "source"
 		}
@@ -111,6 +111,8 @@ func inInstance(at path, text string) string {
 		return "secret"
 	case at.ends("configMap", "name"), at.ends("sysprep", "configMap", "name"):
 		return "configMap"
+	case at.ends("resourceClaimName"), at.ends("resourceClaimTemplateName"):
+		return "resourceClaim"
 	case at.ends("serviceAccountName"):
 		return "serviceAccount"
 	case at.ends("multus", "networkName") && !strings.Contains(text, "/"):

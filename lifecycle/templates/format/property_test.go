@@ -169,7 +169,10 @@ func renamed(n, got map[string]any, b *blueprint.Blueprint) map[string]any {
 	return suffixIn("", n, nil, volumes, suffix).(map[string]any)
 }
 
-var volumeReference = regexp.MustCompile(under(`(?s)^/spec/template/spec/volumes/#/((.*/)?dataVolume/name|(.*/)?claimName)$`))
+var (
+	volumeReference = regexp.MustCompile(under(`(?s)^/spec/template/spec/(volumes/#/((.*/)?dataVolume/name|(.*/)?claimName)|utilityVolumes/#/claimName)$`))
+	claimSource     = regexp.MustCompile(under(`^/spec/dataVolumeTemplates/#/spec/(source/pvc|(pvc|storage)/dataSource(Ref)?)/name$`))
+)
 
 func suffixIn(at string, value any, parent map[string]any, volumes map[string]bool, suffix string) any {
 	switch value := value.(type) {
@@ -186,7 +189,7 @@ func suffixIn(at string, value any, parent map[string]any, volumes map[string]bo
 		}
 		return out
 	case string:
-		local := at == under("/spec/dataVolumeTemplates/#/spec/source/pvc/name") && (parent["namespace"] == nil || parent["namespace"] == "" || parent["namespace"] == "here")
+		local := claimSource.MatchString(at) && (strings.HasSuffix(at, under("/pvc/name")) || parent["kind"] == "PersistentVolumeClaim") && (parent["namespace"] == nil || parent["namespace"] == "" || parent["namespace"] == "here")
 		if volumes[value] && (local || at == under("/spec/dataVolumeTemplates/#/metadata/name") || volumeReference.MatchString(at)) {
 			return value + suffix
 		}

@@ -199,7 +199,12 @@ func (m *maker) dataVolumes() []any {
 		if m.chance(50) {
 			source = map[string]any{"pvc": map[string]any{"name": m.name(), "namespace": pick(m, []any{nil, "here", "there", ""})}}
 		}
-		list = append(list, map[string]any{"metadata": map[string]any{"name": name, "creationTimestamp": nil, "annotations": m.annotations()}, "spec": map[string]any{"source": source, "storage": m.tree(2)}})
+		list = append(list, map[string]any{"metadata": map[string]any{"name": name, "creationTimestamp": nil, "annotations": m.annotations()}, "spec": map[string]any{
+			"source": source, "storage": m.tree(2),
+			"pvc": map[string]any{pick(m, []string{"dataSource", "dataSourceRef"}): map[string]any{
+				"kind": pick(m, []string{"PersistentVolumeClaim", "VolumeSnapshot"}), "name": m.name(), "namespace": pick(m, []any{nil, "here", "there"}),
+			}},
+		}})
 	}
 	return list
 }
@@ -216,6 +221,7 @@ func (m *maker) vm() map[string]any {
 		map[string]any{"name": m.name(), "persistentVolumeClaim": map[string]any{"claimName": m.name()}},
 		map[string]any{"name": "c", "cloudInitNoCloud": map[string]any{"userDataBase64": m.secret("userDataBase64")}},
 	}
+	spec["utilityVolumes"] = []any{map[string]any{"name": "u", "claimName": m.name()}}
 	spec["livenessProbe"] = map[string]any{"httpGet": map[string]any{"port": m.scalar(), "httpHeaders": []any{map[string]any{"name": pick(m, []string{"A", "Authorization", "host", "User-Agent"}), "value": m.secret("value")}}}}
 	meta := map[string]any{"name": pick(m, []string{"vm-a", "vm-b", "${HOME}", "${LABELS}"}), "namespace": "here", "uid": "1", "finalizers": []any{"x"}, "annotations": m.annotations()}
 	if m.chance(70) {
