@@ -129,12 +129,14 @@ var steps = []struct {
 	{"collect leaves", collect},
 	{"classify", classify},
 	{"data volumes", dataVolumes},
+	{"count", few},
 	{"name", name},
 	{"warn", warnings},
 }
 
 // Of makes a blueprint of a VirtualMachine in JSON's form, which it does not
-// change. An error says that no template can be made of it, without values.
+// change. An error says that no template can be made of it, without values; it
+// may be a *TooLarge.
 func Of(vm map[string]any, options Options) (*Blueprint, error) {
 	d := &draft{vm: vm, options: options, tracer: newTracer(nil), reserved: map[string]bool{labelsName: true, vmName: true}}
 	for _, step := range steps {

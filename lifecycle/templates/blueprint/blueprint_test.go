@@ -2,6 +2,7 @@ package blueprint
 
 import (
 	"encoding/base64"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -278,5 +279,66 @@ func TestSanitized(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, b.Source()); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+func TestGenerateName(t *testing.T) {
+	cases := map[string]struct {
+		meta fields
+		want string
+	}{
+		"only that": {fields{"generateName": "web-"}, "web-"},
+		"both":      {fields{"generateName": "web-", "name": "web-12345"}, "web-12345"},
+		"no name":   {fields{"generateName": "web-", "name": ""}, "web-"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			vm := vmOf(fields{"a": "x"})
+			vm["metadata"] = c.meta
+			b, err := Of(vm, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := field(b.VM, "metadata", "generateName"); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestBounds(t *testing.T) {
+	list := func(n int) []any {
+		items := make([]any, n)
+		for i := range items {
+			items[i] = "x"
+		}
+		return items
+	}
+	if _, err := Of(vmOf(fields{"a": list(mostParameters)}), Options{}); err != nil {
+		t.Errorf("as many as can be stored: %v", err)
+	}
+	literals := vmOf(fields{"a": list(mostParameters)})
+	literals["spec"].(fields)["a"] = "${X}"
+	many := vmOf(fields{"a": list(100_000)})
+	for name, vm := range map[string]map[string]any{"leaves": many, "literals too": literals} {
+		var large *TooLarge
+		if _, err := Of(vm, Options{}); !errors.As(err, &large) || large.Parameters <= large.Most {
+			t.Errorf("%s: got %v, want a TooLarge", name, err)
+		}
+	}
+	if allocated := testing.AllocsPerRun(1, func() { _, _ = Of(many, Options{}) }); allocated > 50 {
+		t.Errorf("it allocates %v times to say that a VM is too large", allocated)
+	}
+	var deep any = "x"
+	for range 1_000_000 {
+		deep = []any{deep}
+	}
+	for name, vm := range map[string]map[string]any{
+		"spec":        vmOf(fields{"a": deep}),
+		"annotations": {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": fields{"name": "vm", "annotations": deep}, "spec": fields{"template": fields{"spec": fields{}}}},
+	} {
+		if _, err := Of(vm, Options{}); err == nil || !strings.Contains(err.Error(), "more than 500 levels") {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }

@@ -38,6 +38,9 @@ func sanitize(d *draft) error {
 	if err != nil {
 		return err
 	}
+	if err := bounded(d.vm); err != nil {
+		return err
+	}
 	cleanMeta, err := metadata(d, meta)
 	if err != nil {
 		return err
@@ -61,8 +64,8 @@ func readable(vm map[string]any) (map[string]any, error) {
 	if !ok {
 		return nil, errors.New("metadata is no object")
 	}
-	if name, _ := meta["name"].(string); name == "" {
-		return nil, errors.New("metadata.name is no text, or empty")
+	if nameOf(meta) == "" {
+		return nil, errors.New("metadata.name is no text, or empty, and so is metadata.generateName")
 	}
 	if meta["deletionTimestamp"] != nil {
 		return nil, errors.New("it is being deleted")
@@ -71,6 +74,15 @@ func readable(vm map[string]any) (map[string]any, error) {
 		return nil, errors.New("it has no spec.template.spec")
 	}
 	return meta, nil
+}
+
+// nameOf is the name of a VM, or of one that has none yet what it begins with.
+func nameOf(meta map[string]any) string {
+	if name, _ := meta["name"].(string); name != "" {
+		return name
+	}
+	name, _ := meta["generateName"].(string)
+	return name
 }
 
 func metadata(d *draft, meta map[string]any) (map[string]any, error) {
@@ -82,7 +94,7 @@ func metadata(d *draft, meta map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.labels, d.name = labels, meta["name"].(string)
+	d.labels, d.name = labels, nameOf(meta)
 	d.namespace, _ = meta["namespace"].(string)
 	out := map[string]any{"generateName": d.name, "labels": map[string]any{}}
 	for key, value := range labels {
