@@ -20,6 +20,7 @@ type input struct {
 	given, labels map[string]string
 	index         map[string]int // of parameters, by name
 	notes         map[string]Note
+	wrong         map[string]bool // names of parameters whose values are not as given
 }
 
 func newInput(d *document, given, labels map[string]string) input {
@@ -32,7 +33,7 @@ func newInput(d *document, given, labels map[string]string) input {
 
 // checks find what is wrong before anything is processed.
 var checks = []func(input) []string{
-	input.names, input.unknown, input.missing, input.invalidLabels, input.invalidObjects, input.misplaced, input.types,
+	input.names, input.unknown, input.missing, input.invalidLabels, input.invalidObjects, input.misplaced, input.types, input.suffixes,
 }
 
 func (in input) check() []string {
@@ -127,12 +128,20 @@ func (in input) invalidObjects() []string {
 	for i, object := range in.Objects {
 		fields, ok := object.(map[string]any)
 		if version, _ := fields["apiVersion"].(string); !ok || version == "" {
-			problems = append(problems, fmt.Sprintf("objects[%d] is no object with an apiVersion", i))
+			problems = append(problems, in.nameOf(i)+" is no object with an apiVersion")
 		} else if kind, _ := fields["kind"].(string); kind == "" {
-			problems = append(problems, fmt.Sprintf("objects[%d] is no object with a kind", i))
+			problems = append(problems, in.nameOf(i)+" is no object with a kind")
 		}
 	}
 	return problems
+}
+
+// nameOf is where an object stands in the template.
+func (in input) nameOf(i int) string {
+	if in.strict { // there is one
+		return "spec.virtualMachine"
+	}
+	return fmt.Sprintf("objects[%d]", i)
 }
 
 // misplaced finds references that mean nothing, or that engines panic of.
@@ -257,6 +266,36 @@ func unfit(text string, kind blueprint.Type) string {
 	return ""
 }
 
+// suffix is what can end the names of disks.
+var suffix = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+
+// suffixes finds values given for a suffix of names of disks that none can have.
+func (in input) suffixes() []string {
+	var problems []string
+	for _, p := range in.Parameters {
+		value, given := in.given[p.Name]
+		if given && in.isSuffix(p) && (len(value) > validation.DNS1123LabelMaxLength || !suffix.MatchString(value)) {
+			problems = append(problems, fmt.Sprintf("%s: %s cannot end the names of disks; right is a text of a-z, 0-9 and - between them, as %s=a1b2c", p.Name, in.quote(p.Name, value), p.Name))
+		}
+	}
+	return problems
+}
+
+var volumeSuffix = regexp.MustCompile(`^spec\.dataVolumeTemplates\[[0-9]+\]\.metadata\.name$`)
+
+// isSuffix says whether a parameter ends the names of disks: by its note, or if
+// there is none because it is generated and stands there.
+func (in input) isSuffix(p parameter) bool {
+	if n, noted := in.notes[p.Name]; noted {
+		return n.Class == blueprint.Generated
+	}
+	found := false
+	if p.Generate != "" && p.Value == "" {
+		in.references(func(name string, at place) { found = found || name == p.Name && volumeSuffix.MatchString(at.at) })
+	}
+	return found
+}
+
 // longestQuote is how much of a value an error quotes.
 const longestQuote = 40
 
@@ -274,10 +313,17 @@ func (in input) quote(name, value string) string {
 	return strconv.Quote(value)
 }
 
-// betrays says whether a text has in it what is given for a secret.
+// telling is the shortest secret of which a text that has it in it tells:
+// shorter ones are there by chance.
+const telling = 8
+
+// betrays says whether a text is what is given for a secret, or has it in it.
 func (in input) betrays(text string) bool {
 	for name, value := range in.given {
-		if value != "" && in.notes[name].Class == blueprint.Secret && strings.Contains(text, value) {
+		if value == "" || in.notes[name].Class != blueprint.Secret {
+			continue
+		}
+		if text == value || len(value) >= telling && strings.Contains(text, value) {
 			return true
 		}
 	}

@@ -32,28 +32,78 @@ func Process(template *unstructured.Unstructured, given, labels map[string]strin
 	}
 	in := newInput(d, given, labels)
 	if problems := in.check(); len(problems) > 0 {
-		return nil, "", all(problems)
+		return nil, "", all(append(problems, in.trial(problems)...))
 	}
 	r, err := d.run(given)
 	if err != nil {
 		return nil, "", all([]string{err.Error()})
 	}
-	for _, content := range r.objects {
-		object := &unstructured.Unstructured{Object: integral(content).(map[string]any)}
-		if len(labels) > 0 {
-			merged := object.GetLabels()
-			if merged == nil {
-				merged = map[string]string{}
-			}
-			maps.Copy(merged, labels)
-			object.SetLabels(merged)
-		}
-		objects = append(objects, object)
+	objects = objectsOf(r)
+	problems := in.mistyped(objects, r.values)
+	for i, object := range objects {
+		problems = append(problems, in.label(i, object)...)
 	}
-	if problems := in.mistyped(objects, r.values); len(problems) > 0 {
+	if len(problems) > 0 {
 		return nil, "", all(problems)
 	}
 	return objects, r.message, nil
+}
+
+func objectsOf(r result) []*unstructured.Unstructured {
+	var objects []*unstructured.Unstructured
+	for _, content := range r.objects {
+		objects = append(objects, &unstructured.Unstructured{Object: integral(content).(map[string]any)})
+	}
+	return objects
+}
+
+// label adds the labels to an object, and says what of its own are none.
+func (in input) label(i int, object *unstructured.Unstructured) []string {
+	if len(in.labels) == 0 {
+		return nil
+	}
+	own, found, err := unstructured.NestedFieldNoCopy(object.Object, "metadata", "labels")
+	fields, ok := own.(map[string]any)
+	if err != nil || found && own != nil && !ok {
+		return []string{in.nameOf(i) + ": metadata.labels is no object, so no label can be added"}
+	}
+	merged := map[string]string{}
+	var problems []string
+	for key, value := range fields {
+		text, ok := value.(string)
+		if !ok {
+			problems = append(problems, fmt.Sprintf("%s: the label %q is no text, so no label can be added", in.nameOf(i), key))
+		}
+		merged[key] = text
+	}
+	if len(problems) == 0 {
+		maps.Copy(merged, in.labels)
+		object.SetLabels(merged)
+	}
+	return problems
+}
+
+// trial processes with what is valid, to tell all problems at once: it adds
+// those that only what comes out shows. What is wrong has its default.
+func (in input) trial(problems []string) []string {
+	wrong := map[string]bool{}
+	for _, problem := range problems {
+		name, _, _ := strings.Cut(problem, ": ")
+		wrong[name] = true
+	}
+	d := *in.document
+	d.Parameters = slices.Clone(d.Parameters)
+	for i := range d.Parameters {
+		d.Parameters[i].Required = false
+	}
+	given := maps.Clone(in.given)
+	maps.DeleteFunc(given, func(name, _ string) bool { _, known := in.index[name]; return wrong[name] || !known })
+	r, err := d.run(given)
+	if err != nil {
+		return nil // it is what is told already
+	}
+	in.wrong = wrong
+	return in.mistyped(objectsOf(r), r.values)
 }
 
 // all is the error of every problem, sorted.

@@ -86,21 +86,25 @@ func TestProblemsOfValues(t *testing.T) {
 		labels map[string]string
 		want   []string
 	}{
-		"missing":       {"what is required must be given", nil, nil, []string{secret + ": a value must be given, as " + secret + "=VALUE"}},
-		"all at once":   {"every problem is told", map[string]string{"CPU_CORES": "many", "CPU_CORE": "1"}, nil, []string{`CPU_CORES: "many" is not an integer`, "CPU_CORE: the template has no such parameter; near it are CPU_CORES", secret}},
-		"unlike":        {"what is like nothing", map[string]string{secret: "x", "ZZZZZZ": "1"}, nil, []string{"ZZZZZZ: the template has no such parameter; it has CPU_CORES, DISK0_BUS, EFI_SECURE_BOOT, HOSTNAME, LABELS and 3 more"}},
-		"empty integer": {"an empty text is none", map[string]string{secret: "x", "CPU_CORES": ""}, nil, []string{`CPU_CORES: "" is not an integer`}},
-		"fraction":      {"fractions are none", map[string]string{secret: "x", "CPU_CORES": "2.5"}, nil, []string{`CPU_CORES: "2.5" is not an integer`}},
-		"padded":        {"OpenShift would make it a text", map[string]string{secret: "x", "CPU_CORES": "08"}, nil, []string{`CPU_CORES: "08" is not an integer`}},
-		"inexact":       {"OpenShift would round it", map[string]string{secret: "x", "CPU_CORES": "9007199254740993"}, nil, []string{"CPU_CORES: \"9007199254740993\" is beyond the integers"}},
-		"boolean":       {"only true and false", map[string]string{secret: "x", "EFI_SECURE_BOOT": "yes"}, nil, []string{`EFI_SECURE_BOOT: "yes" is not true or false`}},
-		"range":         {"the type of the field", map[string]string{secret: "x", "CPU_CORES": "-1"}, nil, []string{`CPU_CORES: "-1" is not an integer that uint32 holds (spec.template.spec.domain.cpu.cores)`}},
-		"quantity":      {"types that read themselves", map[string]string{secret: "x", "MEMORY_GUEST": "much"}, nil, []string{`MEMORY_GUEST: "much" is not a valid Quantity (spec.template.spec.domain.memory.guest)`}},
-		"labels":        {"a list of pairs is no object", map[string]string{secret: "x", "LABELS": "a=b"}, nil, []string{`LABELS: the value is not a JSON object of labels; right is LABELS={"team":"x"}`}},
-		"no labels":     {"an empty text is no object", map[string]string{secret: "x", "LABELS": ""}, nil, []string{"LABELS: the value is not a JSON object of labels"}},
-		"label number":  {"values of labels are texts", map[string]string{secret: "x", "LABELS": `{"team":1}`}, nil, []string{`LABELS: the label "team" must be a text, in quotes`}},
-		"label value":   {"of some characters", map[string]string{secret: "x", "LABELS": `{"team":"a b"}`}, nil, []string{`LABELS: the label "team" is invalid`}},
-		"more labels":   {"those beside the template's too", map[string]string{secret: "x"}, map[string]string{"a b": "c"}, []string{"label a b: "}},
+		"missing":         {"what is required must be given", nil, nil, []string{secret + ": a value must be given, as " + secret + "=VALUE"}},
+		"all at once":     {"every problem is told", map[string]string{"CPU_CORES": "many", "CPU_CORE": "1"}, nil, []string{`CPU_CORES: "many" is not an integer`, "CPU_CORE: the template has no such parameter; near it are CPU_CORES", secret}},
+		"unlike":          {"what is like nothing", map[string]string{secret: "x", "ZZZZZZ": "1"}, nil, []string{"ZZZZZZ: the template has no such parameter; it has CPU_CORES, DISK0_BUS, EFI_SECURE_BOOT, HOSTNAME, LABELS and 3 more"}},
+		"empty integer":   {"an empty text is none", map[string]string{secret: "x", "CPU_CORES": ""}, nil, []string{`CPU_CORES: "" is not an integer`}},
+		"fraction":        {"fractions are none", map[string]string{secret: "x", "CPU_CORES": "2.5"}, nil, []string{`CPU_CORES: "2.5" is not an integer`}},
+		"padded":          {"OpenShift would make it a text", map[string]string{secret: "x", "CPU_CORES": "08"}, nil, []string{`CPU_CORES: "08" is not an integer`}},
+		"inexact":         {"OpenShift would round it", map[string]string{secret: "x", "CPU_CORES": "9007199254740993"}, nil, []string{"CPU_CORES: \"9007199254740993\" is beyond the integers"}},
+		"boolean":         {"only true and false", map[string]string{secret: "x", "EFI_SECURE_BOOT": "yes"}, nil, []string{`EFI_SECURE_BOOT: "yes" is not true or false`}},
+		"range":           {"the type of the field", map[string]string{secret: "x", "CPU_CORES": "-1"}, nil, []string{`CPU_CORES: "-1" is not an integer that uint32 holds (spec.template.spec.domain.cpu.cores)`}},
+		"quantity":        {"types that read themselves", map[string]string{secret: "x", "MEMORY_GUEST": "much"}, nil, []string{`MEMORY_GUEST: "much" is not a valid Quantity (spec.template.spec.domain.memory.guest)`}},
+		"wrong and short": {"a short value for a secret hides no name", map[string]string{secret: "c", "MEMORY_GUEST": "much"}, nil, []string{`MEMORY_GUEST: "much" is not a valid Quantity (spec.template.spec.domain.memory.guest)`}},
+		"types too": {"what only processing shows is told with the rest", map[string]string{"MEMORY_GUEST": "lots", "CPU_CORES": "many", "X": "y"}, nil, []string{
+			secret + ": a value must be given", `MEMORY_GUEST: "lots" is not a valid Quantity`, `CPU_CORES: "many" is not an integer`, "X: the template has no such parameter",
+		}},
+		"labels":       {"a list of pairs is no object", map[string]string{secret: "x", "LABELS": "a=b"}, nil, []string{`LABELS: the value is not a JSON object of labels; right is LABELS={"team":"x"}`}},
+		"no labels":    {"an empty text is no object", map[string]string{secret: "x", "LABELS": ""}, nil, []string{"LABELS: the value is not a JSON object of labels"}},
+		"label number": {"values of labels are texts", map[string]string{secret: "x", "LABELS": `{"team":1}`}, nil, []string{`LABELS: the label "team" must be a text, in quotes`}},
+		"label value":  {"of some characters", map[string]string{secret: "x", "LABELS": `{"team":"a b"}`}, nil, []string{`LABELS: the label "team" is invalid`}},
+		"more labels":  {"those beside the template's too", map[string]string{secret: "x"}, map[string]string{"a b": "c"}, []string{"label a b: "}},
 	}
 	for name, c := range cases {
 		for _, f := range format.Formats() {
@@ -130,6 +134,7 @@ func TestProblemsOfTemplates(t *testing.T) {
 	cases := map[string]struct {
 		manifest, want string
 		given          map[string]string
+		labels         bool
 	}{
 		"kind":                {manifest: "apiVersion: v1\nkind: Pod", want: `v1 "Pod" is no Template`},
 		"config map":          {manifest: "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}", want: `data["template.yaml"]`},
@@ -147,6 +152,11 @@ func TestProblemsOfTemplates(t *testing.T) {
 		"object for a key":    {manifest: template(`{apiVersion: v1, kind: Pod, a: {"${{A}}": x}}`, "parameters: [{name: A, value: '{}'}]"), want: "A: ${{A}} stands for a key in a, and keys are texts: write ${A}"},
 		"no such parameter":   {manifest: kubevirt(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, a: "${A}"}`, ""), want: "A: a refers to it, and the template has no such parameter"},
 		"null for kubevirt":   {manifest: kubevirt(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, a: "${{A}}"}`, "{name: A, value: 'null'}"), want: "A: null cannot stand at a"},
+		"no kind, kubevirt":   {manifest: kubevirt(`{apiVersion: kubevirt.io/v1}`, ""), want: "spec.virtualMachine is no object with a kind"},
+		"no version":          {manifest: kubevirt(`{kind: VirtualMachine}`, ""), want: "spec.virtualMachine is no object with an apiVersion"},
+		"label":               {manifest: template(`{apiVersion: v1, kind: Pod, metadata: {labels: {a: b, c: 1}}}`, ""), labels: true, want: `objects[0]: the label "c" is no text`},
+		"labels are none":     {manifest: template(`{apiVersion: v1, kind: Pod, metadata: {labels: x}}`, ""), labels: true, want: "objects[0]: metadata.labels is no object"},
+		"foreign suffix":      {manifest: template(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, spec: {dataVolumeTemplates: [{metadata: {name: "root-${S}"}}]}}`, "parameters: [{name: S, generate: expression, from: '[a-z]{3}'}]"), given: map[string]string{"S": "A_"}, want: `S: the value cannot end the names of disks; right is a text of a-z, 0-9 and - between them, as S=a1b2c`},
 		"foreign":             {manifest: template(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, spec: {running: x}}`, ""), want: "spec.running is not true or false"},
 		"foreign parameter":   {manifest: template(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, spec: {running: "${A}"}}`, "parameters: [{name: A, value: 'true'}]"), want: `A: "true" is not true or false (spec.running)`},
 		"foreign list":        {manifest: template(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, spec: {dataVolumeTemplates: "${{A}}"}}`, "parameters: [{name: A, value: '[]'}]"), given: map[string]string{"A": "{}"}, want: `A: "{}" is not a JSON list`},
@@ -154,7 +164,11 @@ func TestProblemsOfTemplates(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := format.Process(&unstructured.Unstructured{Object: read(t, []byte(c.manifest))}, c.given, nil)
+			var labels map[string]string
+			if c.labels {
+				labels = map[string]string{"more": "x"}
+			}
+			_, _, err := format.Process(&unstructured.Unstructured{Object: read(t, []byte(c.manifest))}, c.given, labels)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -212,5 +226,34 @@ func TestProcessTellsNoSecret(t *testing.T) {
 	_, _, err = format.Process(template, map[string]string{"MEMORY_GUEST": secret, "VOLUME0_USER_DATA": secret}, nil)
 	if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "MEMORY_GUEST: the value is not a valid Quantity") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestSuffixes gives the suffix of names of disks, which is generated otherwise.
+func TestSuffixes(t *testing.T) {
+	vm := read(t, []byte(source))
+	vm["spec"].(map[string]any)["dataVolumeTemplates"] = []any{map[string]any{"metadata": map[string]any{"name": "root"}}}
+	b, err := blueprint.Of(vm, blueprint.Options{Rename: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range format.Formats() {
+		template, err := f.Encode(b, format.Meta{Name: "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for value, valid := range map[string]bool{"a": true, "0": true, "blue-2": true, "": false, "-a": false, "a-": false, "A": false, "a.b": false, "a_b": false, "a b": false, strings.Repeat("a", 64): false} {
+			objects, _, err := format.Process(template, map[string]string{"VOLUME0_USER_DATA": "x", "DATA_VOLUME_SUFFIX": value}, nil)
+			if (err == nil) != valid {
+				t.Errorf("%s: %q: %v", f.Name, value, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), "DATA_VOLUME_SUFFIX: ") || valid && !strings.Contains(textOf(objects[0].Object), "root-"+value) {
+				t.Errorf("%s: %q gives %v, %v", f.Name, value, objects, err)
+			}
+		}
+	}
+	foreign := "{apiVersion: template.openshift.io/v1, kind: Template, objects: [{apiVersion: v1, kind: Secret, password: '${P}'}], parameters: [{name: P, generate: expression, from: '[a-z]{3}'}]}"
+	if _, _, err := format.Process(&unstructured.Unstructured{Object: read(t, []byte(foreign))}, map[string]string{"P": "Any Thing!"}, nil); err != nil {
+		t.Errorf("a value that is generated for something else: %v", err)
 	}
 }

@@ -32,16 +32,19 @@ func (in input) mistyped(objects []*unstructured.Unstructured, values map[string
 		}
 		t := typing{}
 		t.check("", object.Object, reflect.TypeFor[kubevirtv1.VirtualMachine]())
-		if len(t.found) == 0 && !readable(object.Object) {
-			problems = append(problems, fmt.Sprintf("objects[%d] cannot be read as a VirtualMachine", i))
+		if len(t.found) == 0 && len(in.wrong) == 0 && !readable(object.Object) {
+			problems = append(problems, in.nameOf(i)+" cannot be read as a VirtualMachine")
 		}
 		for _, m := range t.found {
+			name, parametrized := standing[place{object: i, at: m.at}]
 			if in.betrays(m.at) {
 				m.at = "a field with a secret in its path"
 			}
-			if name, ok := standing[place{object: i, at: m.at}]; ok {
+			switch {
+			case in.wrong[name]: // it is told already
+			case parametrized:
 				problems = append(problems, fmt.Sprintf("%s: %s is not %s (%s)", name, in.quote(name, values[name]), m.wanted, m.at))
-			} else {
+			default:
 				problems = append(problems, fmt.Sprintf("%s is not %s", m.at, m.wanted))
 			}
 		}
