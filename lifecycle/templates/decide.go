@@ -133,6 +133,9 @@ func (p *plan) generate(s *sight) (o *outcome) {
 	b, err := blueprint.Of(s.source.Object, blueprint.Options{
 		Rename: s.request.Spec.DataVolumes == sspv1alpha1.DataVolumesRename, Namespace: s.request.Namespace,
 	})
+	if tooLarge, is := errors.AsType[*blueprint.TooLarge](err); is {
+		return end(sspv1alpha1.ReasonTemplateTooLarge, tooLarge.Error())
+	}
 	if err != nil {
 		return end(sspv1alpha1.ReasonSourceInvalid, "no template can be made of the VirtualMachine: "+err.Error())
 	}

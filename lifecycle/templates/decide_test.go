@@ -2,6 +2,7 @@ package templates
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -127,8 +128,15 @@ func TestDecide(t *testing.T) {
 		"a VM without a spec": {"nothing can be made", aSight(func(s *sight) { delete(s.source.Object, "spec") }), "False/SourceInvalid False -", true, false},
 		"cannot be encoded":   {"nothing can be made", aSight(breaks("encode")), "False/SourceInvalid False -", true, false},
 		"too large":           {"it could not be stored", aSight(breaks("large")), "False/TemplateTooLarge False -", true, false},
-		"does not come back":  {"what is wrong is not published", aSight(breaks("verify")), "False/VerificationFailed False False/VerificationFailed", true, false},
-		"a panic":             {"it is our defect", aSight(breaks("panic")), "False/SourceInvalid False -", true, false},
+		"too many values": {"it could not be stored", aSight(func(s *sight) {
+			many := map[string]any{}
+			for i := range 20_000 {
+				many[fmt.Sprint("k", i)] = "v"
+			}
+			s.source.Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)["nodeSelector"] = many
+		}), "False/TemplateTooLarge False -", true, false},
+		"does not come back": {"what is wrong is not published", aSight(breaks("verify")), "False/VerificationFailed False False/VerificationFailed", true, false},
+		"a panic":            {"it is our defect", aSight(breaks("panic")), "False/SourceInvalid False -", true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := c.seen.request.DeepCopy()
