@@ -8,8 +8,11 @@ import (
 	"reflect"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/virtwright/virtwright/lifecycle/templates/blueprint"
 	"github.com/virtwright/virtwright/lifecycle/templates/format"
@@ -22,8 +25,9 @@ import (
 //   - P4 every parameter is referred to, and every reference is to one;
 //   - P5 no secret is in the template, nor packed in it;
 //   - P6 texts stay texts, and what is none stays none;
-//   - P7 overriding one parameter changes one leaf (of a sample);
-//   - P8 the input stays as it is, and nothing panics.
+//   - P7 overriding one parameter changes one leaf, the one at its path (of a sample);
+//   - P8 the input stays as it is, and nothing panics;
+//   - P9 LABELS are merged with those of the VM, which win (of a sample).
 func TestLaws(t *testing.T) {
 	before := debug.SetGCPercent(2000) // trees are small, and many
 	t.Cleanup(func() { debug.SetGCPercent(before) })
@@ -138,6 +142,9 @@ func (c trial) law(f format.Format) string {
 		}
 	}
 	if c.override {
+		if why := merged(f, template, c.n, b); why != "" {
+			return why
+		}
 		return overridden(b, got, func(values map[string]string) (map[string]any, error) { return format.Run(template, values) })
 	}
 	return ""
@@ -298,9 +305,31 @@ func overridden(b *blueprint.Blueprint, before map[string]any, run func(map[stri
 		if err != nil {
 			return "P7: " + err.Error()
 		}
-		if n := changes(before, after); n != 1 && !(n > 1 && generates(b)) {
-			return fmt.Sprintf("P7: %s changes %d leaves", p.Name, n)
+		changed := map[string]bool{}
+		changes("", before, after, changed)
+		if !changed[p.Path] || len(changed) != 1 && !generates(b) {
+			return fmt.Sprintf("P7: %s of %q changes %q", p.Name, p.Path, slices.Collect(maps.Keys(changed)))
 		}
+	}
+	return ""
+}
+
+// merged checks P9. Where nothing can merge, LABELS replaces.
+func merged(f format.Format, template *unstructured.Unstructured, n map[string]any, b *blueprint.Blueprint) string {
+	given := map[string]any{"app": "mine", "more": "x"}
+	want := maps.Clone(given)
+	if f.Name != "virtualMachineTemplate" {
+		maps.Copy(want, n["metadata"].(map[string]any)["labels"].(map[string]any))
+	}
+	values := maps.Clone(b.Secrets())
+	encoded, _ := json.Marshal(given)
+	values["LABELS"] = string(encoded)
+	after, err := format.Run(template, values)
+	if err != nil {
+		return "P9: " + err.Error()
+	}
+	if d := unequal("", want, after["metadata"].(map[string]any)["labels"]); d != "" {
+		return "P9: " + d
 	}
 	return ""
 }
@@ -314,23 +343,26 @@ func generates(b *blueprint.Blueprint) bool {
 	return false
 }
 
-func changes(a, b any) int {
+var bare = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// changes adds the paths of leaves that differ, as notes have them.
+func changes(at string, a, b any, found map[string]bool) {
 	switch a := a.(type) {
 	case map[string]any:
-		n := 0
 		for key := range a {
-			n += changes(a[key], b.(map[string]any)[key])
+			inner := strings.TrimPrefix(at+"."+key, ".")
+			if !bare.MatchString(key) {
+				inner = at + "['" + strings.ReplaceAll(strings.ReplaceAll(key, "\\", "\\\\"), "'", "\\'") + "']"
+			}
+			changes(inner, a[key], b.(map[string]any)[key], found)
 		}
-		return n
 	case []any:
-		n := 0
 		for i := range a {
-			n += changes(a[i], b.([]any)[i])
+			changes(fmt.Sprintf("%s[%d]", at, i), a[i], b.([]any)[i], found)
 		}
-		return n
+	default:
+		if number(a) != number(b) {
+			found[at] = true
+		}
 	}
-	if number(a) != number(b) {
-		return 1
-	}
-	return 0
 }

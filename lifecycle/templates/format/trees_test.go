@@ -34,7 +34,7 @@ var hostile = []string{
 var keys = []string{
 	"domain", "devices", "disks", "disk", "bus", "name", "cpu", "cores", "memory", "guest", "firmware", "uuid", "serial", "chassis", "asset", "hostname", "interfaces", "macAddress", "ports", "volumes", "dataVolume",
 	"persistentVolumeClaim", "claimName", "livenessProbe", "readinessProbe", "httpGet", "httpHeaders", "value", "port", "nodeSelector", "tolerations", "userData", "userDataBase64", "networkData", "password", "token", "session", "dhCert",
-	"annotations", "metadata", "addresses", "capabilities", "a.b/c", "a-b/c", "a_b_c", "A.B.C", "1", "", "ключ", "labels", "literal0", "LITERAL0", "LABELS", "NAME", "dataVolumeSuffix", "status", "kind", "apiVersion", "items", "namespace",
+	"annotations", "metadata", "addresses", "capabilities", "a.b/c", "a-b/c", "a_b_c", "A.B.C", "1", "", "ключ", "labels", "literal0", "LITERAL0", "LABELS", "NAME", "dataVolumeSuffix", "port_2", "PORT", "b", "B", "b_2", "b_3", "status", "kind", "apiVersion", "items", "namespace",
 	"kubectl.kubernetes.io/last-applied-configuration", "null", "true", "<<", "~", "-", "secureBoot", "ramFB", "base64Data", "hugepages-2Mi",
 }
 
@@ -226,7 +226,7 @@ func (m *maker) vm() map[string]any {
 	meta := map[string]any{"name": pick(m, []string{"vm-a", "vm-b", "${HOME}", "${LABELS}"}), "namespace": "here", "uid": "1", "finalizers": []any{"x"}, "annotations": m.annotations()}
 	if m.chance(70) {
 		labels := map[string]any{}
-		for range m.IntN(4) {
+		for range m.IntN(4) { // often exactly one
 			labels[pick(m, []string{"app", "os", "example.com/x", "ключ"})] = pick(m, []string{"", "a", "true", "8", "null"})
 		}
 		meta["labels"] = labels
