@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -158,7 +159,7 @@ func (o *generation) template(vm map[string]any) (*unstructured.Unstructured, *b
 	if err != nil {
 		return nil, nil, err
 	}
-	meta := format.Meta{Name: o.named(machine.GetName()), Namespace: o.namespace, Labels: o.labels}
+	meta := format.Meta{Name: o.named(cmp.Or(machine.GetName(), strings.TrimRight(machine.GetGenerateName(), "-."))), Namespace: o.namespace, Labels: o.labels}
 	if meta.Namespace == "" {
 		meta.Namespace = machine.GetNamespace()
 	}

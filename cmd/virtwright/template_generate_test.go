@@ -90,6 +90,9 @@ func TestTemplateGenerateNames(t *testing.T) {
 	if _, namespace := metadataOf(t, generate(t, confidential).fine(t).out); namespace != "" {
 		t.Errorf("a machine without a namespace has a template in %s", namespace)
 	}
+	if name, _ := metadataOf(t, generate(t, strings.Replace(confidential, "name: secretive", "generateName: web-", 1)).fine(t).out); name != "web-template" {
+		t.Errorf("the template of a machine whose name is to be generated is %s", name)
+	}
 	says(t, generate(t, strings.Replace(ephemeral, "/v1\n", "/v1alpha3\n", 1)).fine(t).out, "apiVersion: kubevirt.io/v1\n")
 	old := strings.Replace(strings.Replace(ephemeral, "/v1\n", "/v1alpha2\n", 1), "{name: containerdisk, disk", "{name: d, volumeName: containerdisk, disk", 1)
 	says(t, generate(t, old).fine(t).out, "apiVersion: kubevirt.io/v1\n", "name: containerdisk\n")
