@@ -14,7 +14,7 @@ import (
 
 // Manifest writes an object as YAML that reads as what was written: where the
 // usual form does not (a key <<, some control characters), the form of it that
-// is JSON.
+// is JSON. What no form can say, as keys of more than 1000 characters, is an error.
 func Manifest(object map[string]any) ([]byte, error) {
 	encoded, err := json.Marshal(object)
 	if err != nil {

@@ -187,7 +187,7 @@ func squeezed(text string) string { return squeezer.Replace(text) }
 
 // apart says whether a character is none of base64.
 func apart(r rune) bool {
-	return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_", r)
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '+' && r != '/' && r != '-' && r != '_'
 }
 
 // fromBase64 decodes either alphabet, with or without padding.
