@@ -20,10 +20,10 @@ import (
 
 // The laws of templates, each checked of every generated tree:
 //   - P1 processing with the defaults and what is withheld gives the source;
-//   - P2 the same VM makes the same bytes;
+//   - P2 the same VM makes the same bytes (of a sample);
 //   - P3 names of parameters are unique and well-formed;
 //   - P4 every parameter is referred to, and every reference is to one;
-//   - P5 no secret is in the template, nor packed in it;
+//   - P5 no secret is in the template, nor packed in it (of a sample, as what Verify finds);
 //   - P6 texts stay texts, and what is none stays none;
 //   - P7 overriding one parameter changes one leaf, the one at its path (of a sample);
 //   - P8 the input stays as it is, and nothing panics;
@@ -76,15 +76,17 @@ func law(seed uint64) (string, bool) {
 		}
 		return "", true
 	}
-	second, err := blueprint.Of(again, options)
-	if err != nil {
-		return err.Error(), false
+	second := b
+	if seed%5 == 0 {
+		if second, err = blueprint.Of(again, options); err != nil {
+			return err.Error(), false
+		}
 	}
 	for i, f := range format.Formats() {
 		if f.Name == "configMap" && seed%40 != 0 || f.Name == "virtualMachineTemplate" && seed%4 != 0 {
 			continue // YAML is slow, and holds the first format
 		}
-		c := trial{n: n, grave: grave, light: light, identities: identitiesOf(n), made: b, again: second, override: seed%50 == uint64(i), search: seed%20 < 2, verify: seed%4 == 0}
+		c := trial{n: n, grave: grave, light: light, identities: identitiesOf(n), made: b, again: second, override: seed%50 == uint64(i), search: seed%30 == 0, verify: seed%8 == 0}
 		if why := c.law(f); why != "" {
 			return f.Name + ": " + why, false
 		}
@@ -114,9 +116,11 @@ func (c trial) law(f format.Format) string {
 		return err.Error()
 	}
 	encoded, _ := json.Marshal(template.Object)
-	other, err := f.Encode(c.again, format.Meta{Name: "t"})
-	if repeated, _ := json.Marshal(other.Object); err != nil || !bytes.Equal(encoded, repeated) {
-		return "P2: other bytes"
+	if c.again != b {
+		other, err := f.Encode(c.again, format.Meta{Name: "t"})
+		if repeated, _ := json.Marshal(other.Object); err != nil || !bytes.Equal(encoded, repeated) {
+			return "P2: other bytes"
+		}
 	}
 	if why := names(b, template.Object); why != "" {
 		return why
