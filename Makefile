@@ -48,7 +48,7 @@ soak: ## 20,000 requests on a cluster of kind while everything happens to it (KE
 	test/kind/e2e.sh soak
 
 bench: controlplane ## benchmarks, each beside its control
-	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./validation/... ./webhooks/... ./domain/... $(ARGS)
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./validation/... ./webhooks/... ./domain/... ./lifecycle/templates/... $(ARGS)
 	$(GO) test -run '^$$' -bench Create -benchtime 300x -timeout 60m ./test/bench/... $(ARGS)
 	$(GO) test -run '^$$' -bench Start -benchtime 5000x -timeout 60m ./test/bench/... $(ARGS)
 	$(GO) test -run '^$$' -bench Watch -benchtime 10000x -timeout 60m ./test/bench/... $(ARGS)
