@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/templates/blueprint"
 )
 
@@ -27,10 +28,10 @@ type Format struct {
 
 // Kinds of templates. OpenShift once served its own without a group.
 var (
-	openshiftKind = schema.GroupVersionKind{Group: "template.openshift.io", Version: "v1", Kind: "Template"}
+	openshiftKind = asked(sspv1alpha1.FormatOpenShiftTemplate).Kind
 	legacyKind    = schema.GroupVersionKind{Version: "v1", Kind: "Template"}
-	kubevirtKind  = schema.GroupVersionKind{Group: "template.kubevirt.io", Version: "v1alpha1", Kind: "VirtualMachineTemplate"}
-	configMapKind = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	kubevirtKind  = asked(sspv1alpha1.FormatVirtualMachineTemplate).Kind
+	configMapKind = asked(sspv1alpha1.FormatConfigMap).Kind
 )
 
 // A writer writes what a template of its format says, without the metadata.
@@ -44,10 +45,16 @@ type writer struct {
 // writers are all formats: a new one is a new line.
 func writers() []writer {
 	return []writer{
-		{Format{"openshiftTemplate", openshiftKind, "templates"}, writeOpenShift, []string{"objects", "parameters", "labels", "message"}},
-		{Format{"virtualMachineTemplate", kubevirtKind, "virtualmachinetemplates"}, writeKubeVirt, []string{"spec"}},
-		{Format{"configMap", configMapKind, "configmaps"}, writeConfigMap, []string{"data"}},
+		{asked(sspv1alpha1.FormatOpenShiftTemplate), writeOpenShift, []string{"objects", "parameters", "labels", "message"}},
+		{asked(sspv1alpha1.FormatVirtualMachineTemplate), writeKubeVirt, []string{"spec"}},
+		{asked(sspv1alpha1.FormatConfigMap), writeConfigMap, []string{"data"}},
 	}
+}
+
+// asked is a format as requests know it.
+func asked(name string) Format {
+	f, _ := sspv1alpha1.FormatNamed(name)
+	return Format{Name: f.Name, Kind: f.Kind, Resource: f.Resource}
 }
 
 // Formats are all of them.
