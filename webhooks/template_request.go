@@ -61,16 +61,16 @@ func (t *TemplateRequest) Handle(_ context.Context, req admission.Request) admis
 	if !apiequality.Semantic.DeepEqual(whole, object.Spec) {
 		response.Patches = []jsonpatch.Operation{jsonpatch.NewOperation("replace", "/spec", whole)}
 	}
-	if _, has := object.Metadata.Annotations[v1alpha1.AnnotationTrigger]; has && req.Operation == admissionv1.Create && !t.forwards(req) {
+	if _, has := object.Metadata.Annotations[v1alpha1.AnnotationTrigger]; has && req.Operation == admissionv1.Create && !forwards(t.Manager, req) {
 		response.Patches = append(response.Patches, removal([][]string{{"metadata", "annotations", v1alpha1.AnnotationTrigger}})...)
 		response.Warnings = append(response.Warnings, "virtwright writes metadata.annotations["+v1alpha1.AnnotationTrigger+"]: left out")
 	}
 	return response
 }
 
-// forwards says that who writes may do so for others.
-func (t *TemplateRequest) forwards(req admission.Request) bool {
-	return t.Manager != "" && req.UserInfo.Username == t.Manager
+// forwards says that who writes may ask for others, as the manager may.
+func forwards(manager string, req admission.Request) bool {
+	return manager != "" && req.UserInfo.Username == manager
 }
 
 // requester writes who asks into a spec, and warns of what was there.
@@ -82,7 +82,7 @@ func (t *TemplateRequest) requester(req admission.Request, spec, old map[string]
 			spec["requester"] = was
 		}
 		return nil
-	case has && t.forwards(req):
+	case has && forwards(t.Manager, req):
 		return nil
 	}
 	raw, err := json.Marshal(sspv1alpha1.RequesterOf(req.UserInfo))
@@ -145,7 +145,7 @@ func (t *TemplateRequestValidator) requester(req admission.Request, object *sspv
 	switch {
 	case stamp == nil || stamp.Username == "":
 		return field.ErrorList{field.Required(at, "virtwright writes who makes the request, and has not: its mutating webhook was not asked")}
-	case t.Manager != "" && req.UserInfo.Username == t.Manager:
+	case forwards(t.Manager, req):
 		return nil
 	case !apiequality.Semantic.DeepEqual(*stamp, sspv1alpha1.RequesterOf(req.UserInfo)):
 		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("user %s may not ask in the name of %s", req.UserInfo.Username, stamp.Username))}

@@ -148,7 +148,12 @@ func (e *explained) table(out io.Writer, m offline.Machine) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for line := range strings.Lines(text.String()) { // empty cells at the end are padded
+	return writeTable(out, text.String())
+}
+
+// writeTable writes what a tabwriter made, which pads empty cells at the end.
+func writeTable(out io.Writer, table string) error {
+	for line := range strings.Lines(table) {
 		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
 			return err
 		}

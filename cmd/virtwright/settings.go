@@ -72,12 +72,7 @@ func (o *settings) check(outputs ...string) error {
 	for _, reason := range validation.IsDNS1123Label(o.namespace) {
 		problems = append(problems, fmt.Errorf("--namespace %q: %s", o.namespace, reason))
 	}
-	for key, value := range o.namespaceLabels {
-		for _, reason := range slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)) {
-			problems = append(problems, fmt.Errorf("--namespace-labels %s=%s: %s", key, value, reason))
-		}
-	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, labelProblems("--namespace-labels", o.namespaceLabels))...)
 }
 
 func oneOf(flag, value string, allowed ...string) error {

@@ -155,9 +155,9 @@ func (o *generation) template(vm map[string]any) (*unstructured.Unstructured, *b
 	if err != nil {
 		return nil, nil, err
 	}
-	form, err := formatNamed(o.format)
-	if err != nil {
-		return nil, nil, err
+	form, known := format.Named(o.format)
+	if !known { // which check has told
+		return nil, nil, fmt.Errorf("there is no format %s", o.format)
 	}
 	meta := format.Meta{Name: o.named(cmp.Or(machine.GetName(), strings.TrimRight(machine.GetGenerateName(), "-."))), Namespace: o.namespace, Labels: o.labels}
 	if meta.Namespace == "" {
@@ -173,15 +173,6 @@ func (o *generation) template(vm map[string]any) (*unstructured.Unstructured, *b
 	return template, b, nil
 }
 
-func formatNamed(name string) (format.Format, error) {
-	for _, f := range format.Formats() {
-		if f.Name == name {
-			return f, nil
-		}
-	}
-	return format.Format{}, fmt.Errorf("there is no format %s", name)
-}
-
 // tell says what to know before a template is used. About is the machine, where
 // there are several.
 func tell(s streams, about string, b *blueprint.Blueprint) {
@@ -191,14 +182,8 @@ func tell(s streams, about string, b *blueprint.Blueprint) {
 	for _, w := range b.Warnings {
 		fmt.Fprintf(s.err, "Warning: %s%s\n", about, w)
 	}
-	var required []string
-	for _, p := range b.Parameters {
-		if p.Required {
-			required = append(required, p.Name)
-		}
-	}
-	if len(required) > 0 {
-		fmt.Fprintf(s.err, "Note: %s%s%s\n", about, toBeGiven, strings.Join(required, ", "))
+	if withheld := b.Withheld(); len(withheld) > 0 {
+		fmt.Fprintf(s.err, "Note: %s%s%s\n", about, toBeGiven, strings.Join(withheld, ", "))
 	}
 }
 

@@ -73,12 +73,7 @@ func printParameters(out io.Writer, parameters []*parameter) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	for line := range strings.Lines(text.String()) { // empty cells at the end are padded
-		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeTable(out, text.String())
 }
 
 // fallback is what the parameter is where nothing is given.

@@ -204,12 +204,7 @@ func metaOf(s *sight) format.Meta {
 func (p *plan) describe(b *blueprint.Blueprint, hash string, s *sight) {
 	p.status.SourceUID, p.status.TemplateHash = s.source.GetUID(), hash
 	p.status.ParameterCount = int32(min(len(b.Parameters), 1<<30)) //nolint:gosec // bounded
-	p.status.WithheldParameters, p.status.Warnings = nil, bounded(b.Warnings)
-	for _, parameter := range b.Parameters {
-		if parameter.Class == blueprint.Secret {
-			p.status.WithheldParameters = append(p.status.WithheldParameters, parameter.Name)
-		}
-	}
+	p.status.WithheldParameters, p.status.Warnings = b.Withheld(), bounded(b.Warnings)
 }
 
 // bounded is a list that fits into status.

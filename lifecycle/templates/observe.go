@@ -52,10 +52,8 @@ type maker interface {
 
 // makerOf is that of a format; nil for none.
 func makerOf(name string) maker {
-	for _, f := range format.Formats() {
-		if f.Name == name {
-			return f
-		}
+	if f, known := format.Named(name); known {
+		return f
 	}
 	return nil
 }

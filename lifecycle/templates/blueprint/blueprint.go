@@ -97,6 +97,18 @@ func (b *Blueprint) Secrets() map[string]string { return b.secrets }
 // Tracer finds the values of parameters of class Secret, by their names.
 func (b *Blueprint) Tracer() *Tracer { return newTracer(b.traces) }
 
+// Withheld are the names of the parameters that stand for secrets, which whoever
+// uses a template has to give.
+func (b *Blueprint) Withheld() []string {
+	var names []string
+	for _, p := range b.Parameters {
+		if p.Required {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
 // Source is the source without what belongs to it alone: what processing a
 // template with its defaults and Secrets must give. Values of identity are as
 // they are in the source, as they are in Secrets. So are the names of

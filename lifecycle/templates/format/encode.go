@@ -170,14 +170,8 @@ func message(b *blueprint.Blueprint, tools string) string {
 		"Make a VirtualMachine of this template with " + tools + ", and pipe it to `kubectl create -f -`; " +
 			"`kubectl apply` cannot be used, because the VM's name is generated.",
 	}
-	var required []string
-	for _, p := range b.Parameters {
-		if p.Required {
-			required = append(required, p.Name)
-		}
-	}
-	if len(required) > 0 {
-		lines = append(lines, "Values that must be given, for the template holds no secrets: "+strings.Join(required, ", ")+".")
+	if withheld := b.Withheld(); len(withheld) > 0 {
+		lines = append(lines, "Values that must be given, for the template holds no secrets: "+strings.Join(withheld, ", ")+".")
 	}
 	for _, warning := range b.Warnings {
 		if !strings.Contains(warning, "${") {

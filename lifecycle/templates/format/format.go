@@ -66,6 +66,16 @@ func Formats() []Format {
 	return all
 }
 
+// Named is the format of a name, as requests for templates have it.
+func Named(name string) (Format, bool) {
+	for _, f := range Formats() {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return Format{}, false
+}
+
 func (f Format) writer() (writer, error) {
 	for _, w := range writers() {
 		if w.Name == f.Name {
