@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
@@ -107,12 +106,12 @@ func (o *processing) run(s streams, values []value) error {
 	refused := func(err error) error {
 		return turnedDown(from, "cannot process "+called(from.Kind, template.Object), err.Error())
 	}
-	parameters, err := parametersIn(template)
+	parameters, err := format.List(template)
 	if err != nil {
 		return refused(err)
 	}
 	if o.list {
-		if err := misnamed(parameters); err != nil {
+		if err := format.Misnamed(parameters); err != nil {
 			return refused(err)
 		}
 		return printParameters(s.out, parameters)
@@ -178,24 +177,4 @@ func manifestIn(configMap []byte) (text string, ok bool) {
 	err := json.Unmarshal(configMap, &held)
 	text, ok = held.Data[keyTemplate]
 	return text, ok && err == nil
-}
-
-// unwrapped is the template that a ConfigMap holds, or the template itself.
-func unwrapped(template *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if template.GetKind() != "ConfigMap" {
-		return template, nil
-	}
-	text, _, err := unstructured.NestedString(template.Object, "data", keyTemplate)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the key %s: %w", keyTemplate, err)
-	}
-	out := &unstructured.Unstructured{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &out.Object); err != nil {
-		return nil, fmt.Errorf("cannot read the key %s: %w", keyTemplate, err)
-	}
-	return out, nil
 }

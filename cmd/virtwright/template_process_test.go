@@ -259,16 +259,6 @@ NOWHERE     string             no
 	}
 }
 
-func TestTemplateTypes(t *testing.T) {
-	for text, want := range map[string]string{
-		"true": "boolean", "8": "integer", "-1": "integer", "0.5": "number", "1e3": "number", `{"a":1}`: "object", "[]": "list", `"8"`: "any", "null": "any", "": "any", "a=b": "any",
-	} {
-		if got := jsonType(text); got != want {
-			t.Errorf("%s is of type %s, want %s", text, got, want)
-		}
-	}
-}
-
 func TestTemplateProcessInput(t *testing.T) {
 	other := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: b}\n"
 	template := generate(t, ephemeral).fine(t).out

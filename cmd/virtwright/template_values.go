@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/virtwright/virtwright/lifecycle/templates/format"
 )
 
 // A value is one that was given for a parameter.
@@ -89,11 +91,11 @@ func (o *processing) fromFile() ([]value, error) {
 
 // known are the values as processing takes them. Those that are hidden, and for
 // which a template has no parameter, it does not get to know; they are problems.
-func known(values []value, parameters []*parameter) (map[string]string, []string) {
+func known(values []value, parameters []format.Listing) (map[string]string, []string) {
 	out := map[string]string{}
 	var problems []string
 	for _, v := range values {
-		if v.hidden && !slices.ContainsFunc(parameters, func(p *parameter) bool { return p.name == v.name }) {
+		if v.hidden && !slices.ContainsFunc(parameters, func(p format.Listing) bool { return p.Name == v.name }) {
 			problems = append(problems, v.where+": the template has no such parameter")
 			continue
 		}

@@ -47,19 +47,15 @@ func (in input) check() []string {
 // processable is what OpenShift takes for the name of a parameter.
 var processable = regexp.MustCompile(`^[a-zA-Z0-9_]+$`)
 
-func (in input) names() []string {
-	var problems []string
-	seen := map[string]bool{}
+func (in input) names() []string { return misnamed(in.known()) }
+
+// known are the names of all parameters.
+func (in input) known() []string {
+	var names []string
 	for _, p := range in.Parameters {
-		if seen[p.Name] {
-			problems = append(problems, p.Name+": the template has two parameters of this name")
-		}
-		if !processable.MatchString(p.Name) {
-			problems = append(problems, fmt.Sprintf("%q: names of parameters consist of letters, digits and underscores", p.Name))
-		}
-		seen[p.Name] = true
+		names = append(names, p.Name)
 	}
-	return problems
+	return names
 }
 
 func (in input) parameter(name string) (parameter, bool) {
@@ -79,10 +75,8 @@ func (in input) value(p parameter) string {
 }
 
 func (in input) unknown() []string {
-	var known, problems []string
-	for _, p := range in.Parameters {
-		known = append(known, p.Name)
-	}
+	known := in.known()
+	var problems []string
 	for name := range in.given {
 		if !slices.Contains(known, name) {
 			problems = append(problems, fmt.Sprintf("%s: the template has no such parameter; %s", name, suggestion(name, known)))
