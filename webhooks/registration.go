@@ -140,13 +140,19 @@ func (r Registration) validating() []hook {
 // otherNamespaces are all but the system's and the manager's own, which must
 // come up while no webhook answers.
 func (r Registration) otherNamespaces() *metav1.LabelSelector {
-	spared := []string{metav1.NamespaceSystem}
-	if r.Namespace != "" && r.Namespace != metav1.NamespaceSystem {
-		spared = append(spared, r.Namespace)
-	}
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-		Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: spared,
+		Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: SparedNamespaces(r.Namespace),
 	}}}
+}
+
+// SparedNamespaces are those whose machines no webhook looks at: the system's,
+// and the manager's own where it has one.
+func SparedNamespaces(own string) []string {
+	spared := []string{metav1.NamespaceSystem}
+	if own != "" && own != metav1.NamespaceSystem {
+		spared = append(spared, own)
+	}
+	return spared
 }
 
 // Configurations are the webhooks as API servers know them. Every field that

@@ -216,29 +216,37 @@ func (p *process) writers(ctx context.Context) (client.Client, events.EventRecor
 // installs virtwright may start it a moment before its CRDs are there. It
 // reports whether they came before the context ended.
 func (p *process) awaitKinds(ctx context.Context) bool {
-	log := logr.FromContextOrDiscard(ctx)
+	const note = "Waiting for a kind that the API server does not serve yet; are the CRDs installed?"
 	kinds := p.presets.Kinds()
 	if p.profiles != nil {
 		maps.Copy(kinds, p.profiles.Kinds())
 	}
 	kinds["VirtualMachine"], kinds["VirtualMachineInstance"] = &machine.VirtualMachine{}, &machine.Instance{}
 	for kind, object := range kinds {
-		for told := false; ; told = true {
-			err := p.served(object)
-			if err == nil {
-				break
-			}
-			if !told {
-				log.Info("Waiting for a kind that the API server does not serve yet; are the CRDs installed?", "kind", kind, "reason", err.Error())
-			}
-			select {
-			case <-ctx.Done():
-				return false
-			case <-time.After(250 * time.Millisecond):
-			}
+		if !p.awaitKind(ctx, object, 250*time.Millisecond, note, kind) {
+			return false
 		}
 	}
 	return true
+}
+
+// awaitKind waits until the API server serves one kind, which it looks for every
+// so often, and says so once. It reports whether that came before the context ended.
+func (p *process) awaitKind(ctx context.Context, object client.Object, every time.Duration, note, kind string) bool {
+	for told := false; ; told = true {
+		err := p.served(object)
+		if err == nil {
+			return true
+		}
+		if !told {
+			logr.FromContextOrDiscard(ctx).Info(note, "kind", kind, "reason", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(every):
+		}
+	}
 }
 
 // served is nil when the API server serves the kind of an object.

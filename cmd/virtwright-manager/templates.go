@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,10 +19,7 @@ import (
 
 // completeTemplates checks the formats of templates.
 func (o *options) completeTemplates() error {
-	var known []string
-	for _, f := range sspv1alpha1.Formats() {
-		known = append(known, f.Name)
-	}
+	known := sspv1alpha1.FormatNames()
 	if len(o.templateFormats) == 0 {
 		o.templateFormats = known
 	}
@@ -51,22 +47,11 @@ func forwarder(self string, trusted []string) string {
 // requests is served. Nothing else waits for it.
 func (p *process) makeTemplates(writer client.Client, recorder events.EventRecorder) error {
 	err := p.manager.Add(onEveryReplica(func(ctx context.Context) error {
-		log := logr.FromContextOrDiscard(ctx)
-		for told := false; ; told = true {
-			err := p.served(&sspv1alpha1.VirtualMachineTemplateRequest{})
-			if err == nil {
-				return p.addTemplates(ctx, writer, recorder)
-			}
-			if !told {
-				log.Info("No templates are made until the API server serves the kind of requests; is its CRD installed?",
-					"kind", sspv1alpha1.KindVirtualMachineTemplateRequest, "reason", err.Error())
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(5 * time.Second):
-			}
+		const note = "No templates are made until the API server serves the kind of requests; is its CRD installed?"
+		if !p.awaitKind(ctx, &sspv1alpha1.VirtualMachineTemplateRequest{}, 5*time.Second, note, sspv1alpha1.KindVirtualMachineTemplateRequest) {
+			return nil // told to stop before
 		}
+		return p.addTemplates(ctx, writer, recorder)
 	}))
 	if err != nil {
 		return fmt.Errorf("cannot add the making of templates: %w", err)
@@ -95,7 +80,7 @@ func (p *process) addTemplates(ctx context.Context, writer client.Client, record
 	}
 	trigger := &templates.Trigger{
 		Client: writer, Live: p.live, Authority: authority, Format: p.options.templateFormats[0], Events: recorder, Lock: p.lock,
-		Spared: []string{metav1.NamespaceSystem, p.options.namespace},
+		Spared: webhooks.SparedNamespaces(p.options.namespace),
 	}
 	return trigger.SetupWithManager(p.manager)
 }

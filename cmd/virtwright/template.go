@@ -49,10 +49,10 @@ type making struct {
 func (o *making) declare(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.name, "name", "", "name of the template; else the machine's, with -template behind it")
-	f.StringVar(&o.format, "format", sspv1alpha1.FormatOpenShiftTemplate, "form of the template: "+strings.Join(formatNames(), ", "))
+	f.StringVar(&o.format, "format", sspv1alpha1.FormatOpenShiftTemplate, "form of the template: "+strings.Join(sspv1alpha1.FormatNames(), ", "))
 	f.StringVar(&o.dataVolumes, "data-volumes", string(sspv1alpha1.DataVolumesKeep), "what becomes of dataVolumeTemplates: Keep them as they are, or Rename them in every machine made of the template")
 	f.StringToStringVar(&o.labels, "label", nil, "labels of the template, not of machines made of it: k=v,…; may be given several times")
-	for flag, values := range map[string][]string{"format": formatNames(), "data-volumes": dataVolumes()} {
+	for flag, values := range map[string][]string{"format": sspv1alpha1.FormatNames(), "data-volumes": dataVolumes()} {
 		// It fails only for a flag that does not exist.
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(cobraValues(values), cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -61,7 +61,7 @@ func (o *making) declare(c *cobra.Command) {
 // check reports every flag that is wrong.
 func (o *making) check() error {
 	problems := []error{
-		oneOf("--format", o.format, formatNames()...),
+		oneOf("--format", o.format, sspv1alpha1.FormatNames()...),
 		oneOf("--data-volumes", o.dataVolumes, dataVolumes()...),
 		labelProblems("--label", o.labels),
 	}
@@ -79,14 +79,6 @@ func (o *making) named(machine string) string {
 		return o.name
 	}
 	return machine + "-template"
-}
-
-func formatNames() []string {
-	var names []string
-	for _, f := range sspv1alpha1.Formats() {
-		names = append(names, f.Name)
-	}
-	return names
 }
 
 func dataVolumes() []string {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 )
 
 // ephemeral is a VM of which the names of parameters are well known.
@@ -115,7 +117,7 @@ func TestTemplateGenerateSeveral(t *testing.T) {
 }
 
 func TestTemplateGenerateSecrets(t *testing.T) {
-	for _, format := range formatNames() {
+	for _, format := range sspv1alpha1.FormatNames() {
 		got := generate(t, confidential, "--format", format).fine(t)
 		if strings.Contains(got.out+got.err, "sweet home") {
 			t.Errorf("%s\n%s", got.out, got.err)

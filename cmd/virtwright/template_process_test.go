@@ -9,6 +9,7 @@ import (
 	apiyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 )
 
@@ -25,7 +26,7 @@ func TestTemplateProcessRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	want["metadata"] = map[string]any{"generateName": "vm-ephemeral", "labels": map[string]any{"app": "web"}}
-	for _, format := range formatNames() {
+	for _, format := range sspv1alpha1.FormatNames() {
 		template := generate(t, ephemeral, "--format", format).fine(t).out
 		for _, output := range []string{"yaml", "json"} {
 			processed := process(t, template, "-o", output).fine(t)
@@ -54,7 +55,7 @@ func TestTemplateReadsBack(t *testing.T) {
 	}
 	want["metadata"].(map[string]any)["generateName"] = "awkward"
 	delete(want["metadata"].(map[string]any), "name")
-	for _, format := range formatNames() {
+	for _, format := range sspv1alpha1.FormatNames() {
 		template := generate(t, awkward, "--format", format).fine(t).out
 		var got map[string]any
 		if err := yaml.Unmarshal([]byte(process(t, template).fine(t).out), &got); err != nil {
@@ -188,7 +189,7 @@ IDLE   string   "text of\nlines"      no
 	if diff := cmp.Diff(want, process(t, several, "--parameters").fine(t).out); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
-	for _, format := range formatNames() {
+	for _, format := range sspv1alpha1.FormatNames() {
 		const want = `NAME              TYPE      DEFAULT                                            REQUIRED   PATH
 CPU_CORES         integer   2                                                  no         spec.template.spec.domain.cpu.cores
 DISK0_BUS         string    virtio                                             no         spec.template.spec.domain.devices.disks[0].disk.bus

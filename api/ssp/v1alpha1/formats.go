@@ -38,6 +38,15 @@ func Formats() []Format {
 	}}
 }
 
+// FormatNames are their names.
+func FormatNames() []string {
+	var names []string
+	for _, f := range Formats() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
 // FormatNamed is the format of a name.
 func FormatNamed(name string) (Format, bool) {
 	for _, f := range Formats() {
