@@ -14,6 +14,9 @@ import (
 // *Refusal (the object is wrong or forbidden) or a *Malformed (it is no object).
 // The context bounds the evaluation of conditions.
 func (e *Engine) Resolve(ctx context.Context, s *Snapshot, req Request) (*Result, error) {
+	if err := req.CheckSize(); err != nil {
+		return nil, err
+	}
 	if len(req.OldObject) > 0 {
 		return e.update(ctx, s, req)
 	}

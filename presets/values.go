@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -116,14 +115,14 @@ func cloneJSON(v any) any {
 	return v
 }
 
+// maxShown is how many bytes of a value are shown in a sentence.
+const maxShown = 40
+
 // show renders a value for a message: JSON, cut where it gets long.
 func show(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	if len(b) > 40 {
-		return strings.ToValidUTF8(string(b[:37]), "") + "..."
-	}
-	return string(b)
+	return Cut(string(b), maxShown)
 }

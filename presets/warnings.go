@@ -136,7 +136,7 @@ func Bounded(in []string, rest string) []string {
 	}
 	for i, text := range in {
 		if len(text) > MaxWarningBytes {
-			in[i] = strings.ToValidUTF8(text[:MaxWarningBytes-3], "") + "..."
+			in[i] = Cut(text, MaxWarningBytes-len("…"))
 		}
 	}
 	return in

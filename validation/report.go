@@ -3,7 +3,6 @@ package validation
 import (
 	"fmt"
 	"iter"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -83,13 +82,4 @@ func (r *Report) Suggest(name string, candidates iter.Seq[string]) string {
 	return ""
 }
 
-func shorten(text string) string {
-	if len(text) <= maxShown {
-		return text
-	}
-	end := maxShown
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
-}
+func shorten(text string) string { return presets.Cut(text, maxShown) }

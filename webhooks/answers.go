@@ -28,12 +28,12 @@ func denied(status metav1.Status) admission.Response {
 
 // invalid refuses an object with every problem it has.
 func invalid(kind schema.GroupKind, name string, problems field.ErrorList) admission.Response {
-	return denied(apierrors.NewInvalid(kind, name, problems).Status())
+	return denied(apierrors.NewInvalid(kind, presets.Cut(name, maxMessage), presets.Shorten(problems)).Status())
 }
 
 // malformed refuses an object that cannot be read at all.
 func malformed(err error) admission.Response {
-	return denied(apierrors.NewBadRequest(err.Error()).Status())
+	return denied(badRequest("%v", err).Status())
 }
 
 // unresolved answers for an error of the engine.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
@@ -34,8 +35,7 @@ type conversions struct{}
 func (conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, problem := readBody(w, r, MaxConversionBytes, "ConversionReview")
 	if problem != nil {
-		status := problem.Status()
-		write(w, int(status.Code), &status)
+		refuse(w, problem)
 		return
 	}
 	var review apiextensionsv1.ConversionReview
@@ -44,8 +44,7 @@ func (conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = fmt.Errorf("want apiVersion %s and kind ConversionReview with a request", apiextensionsv1.SchemeGroupVersion)
 	}
 	if err != nil {
-		status := badRequest("the body is not a ConversionReview: %v", err).Status()
-		write(w, int(status.Code), &status)
+		refuse(w, badRequest("the body is not a ConversionReview: %v", err))
 		return
 	}
 	response := convertAll(r, review.Request)
@@ -86,7 +85,7 @@ func convertRaw(raw []byte, version string) ([]byte, error) {
 }
 
 func conversionFailed(err error) *apiextensionsv1.ConversionResponse {
-	return &apiextensionsv1.ConversionResponse{Result: metav1.Status{Status: metav1.StatusFailure, Message: err.Error()}}
+	return &apiextensionsv1.ConversionResponse{Result: metav1.Status{Status: metav1.StatusFailure, Message: presets.Cut(err.Error(), maxMessage)}}
 }
 
 // sentVersion is the version in which a request was made, and whether that is
@@ -126,14 +125,18 @@ func warningsIn(req admission.Request, warnings []string) []string {
 	return warnings
 }
 
-// readBody reads a body of JSON that was sent with POST.
+// readBody reads a body of JSON that was sent with POST. With an error it returns
+// what has arrived.
 func readBody(w http.ResponseWriter, r *http.Request, most int64, what string) ([]byte, *statusError) {
 	if problem := checkHeader(w, r, what); problem != nil {
 		return nil, problem
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	var tooLarge *http.MaxBytesError
+	var status *statusError
 	switch {
+	case errors.As(err, &status):
+		return body, status
 	case errors.As(err, &tooLarge):
 		return nil, problem(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, "the %s is larger than %d MiB", what, most>>20)
 	case err != nil:

@@ -1,25 +1,20 @@
 package webhooks
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
-	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/validation/protection"
 )
 
 // Snapshots gives the presets in use.
@@ -74,13 +69,13 @@ func (m *Machine) Handle(ctx context.Context, req admission.Request) admission.R
 		return unresolved(ctx, req, err)
 	}
 	m.Metrics.conflicted(len(result.Conflicts))
-	patch, warnings := result.Patch, result.Warnings
-	if forged := m.forged(req); len(forged) > 0 {
-		patch = append(slices.Clip(patch), removal(forged)...)
-		warnings = append(slices.Clip(warnings), "controllers write "+listed(dotted(forged))+": left out")
+	forged, problems := m.forged(req)
+	if len(problems) > 0 {
+		return invalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, req.Name, problems)
 	}
-	if stamp := m.stamp(req); len(stamp) > 0 {
-		patch = append(slices.Clip(patch), stamp...)
+	patch, warnings := slices.Concat(forged.patch, result.Patch, m.stamp(req)), result.Warnings
+	if forged.warning != "" {
+		warnings = append(slices.Clip(warnings), forged.warning)
 	}
 	return admission.Response{
 		Patches: patch,
@@ -88,41 +83,6 @@ func (m *Machine) Handle(ctx context.Context, req admission.Request) admission.R
 			Allowed: true, Warnings: warnings, AuditAnnotations: result.Audit,
 		},
 	}
-}
-
-// forged are the fields that the author of a new object cannot mean.
-func (m *Machine) forged(req admission.Request) [][]string {
-	marked := func(mark string) bool { return bytes.Contains(req.Object.Raw, []byte(mark)) }
-	if req.Operation != admissionv1.Create || m.Trusted.Has(req.UserInfo.Username) || !slices.ContainsFunc(protection.Marks(m.Kind), marked) {
-		return nil
-	}
-	var object map[string]any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &object); err != nil {
-		return nil // which the engine has told
-	}
-	return protection.Forged(m.Kind, object)
-}
-
-var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
-
-func removal(paths [][]string) []jsonpatch.Operation {
-	var out []jsonpatch.Operation
-	for _, path := range paths {
-		var pointer strings.Builder
-		for _, name := range path {
-			pointer.WriteString("/" + pointerEscapes.Replace(name))
-		}
-		out = append(out, jsonpatch.NewOperation("remove", pointer.String(), nil))
-	}
-	return out
-}
-
-func dotted(paths [][]string) []string {
-	var out []string
-	for _, path := range paths {
-		out = append(out, field.NewPath(path[0], path[1:]...).String())
-	}
-	return out
 }
 
 // request gathers what the engine looks at.

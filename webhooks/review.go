@@ -6,15 +6,19 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/virtwright/virtwright/presets"
 )
 
 // MaxBodyBytes is how large an AdmissionReview may be: two objects of at most
@@ -39,14 +43,43 @@ func (h reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// An answer is owed even when the server stops meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), timeout(r))
 	defer cancel()
-	request, err := read(w, r)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Info("Refused a request that is no AdmissionReview", "path", r.URL.Path, "remote", r.RemoteAddr, "reason", err.Error())
-		status := err.Status()
-		write(w, int(status.Code), &status)
+	body, problem := readBody(w, r, MaxBodyBytes, "AdmissionReview")
+	if problem == nil {
+		var request *admission.Request
+		if request, problem = parse(body); problem == nil {
+			write(w, http.StatusOK, answer(ctx, h.handler, *request))
+			return
+		}
+	}
+	if uid := uidOf(body); problem.ErrStatus.Code == http.StatusTooManyRequests && uid != "" {
+		write(w, http.StatusOK, reviewOf(uid, denied(problem.Status())))
 		return
 	}
-	write(w, http.StatusOK, answer(ctx, h.handler, *request))
+	ctrl.LoggerFrom(ctx).Info("Refused a request that is not an AdmissionReview", "path", r.URL.Path, "remote", r.RemoteAddr, "reason", problem.Error())
+	refuse(w, problem)
+}
+
+// sentUID finds the uid of a request at the beginning of an AdmissionReview,
+// where API servers write it.
+var sentUID = regexp.MustCompile(`"request"\s*:\s*\{\s*"uid"\s*:\s*"([^"\\]+)"`)
+
+// uidOf returns the uid of a request whose body may be cut short; empty when it
+// has not arrived.
+func uidOf(beginning []byte) types.UID {
+	if found := sentUID.FindSubmatch(beginning[:min(len(beginning), 4<<10)]); found != nil {
+		return types.UID(found[1])
+	}
+	return ""
+}
+
+// refuse answers with the HTTP status of an error. A client that found no share
+// of memory gets 503: without an AdmissionReview, 429 would blame the user.
+func refuse(w http.ResponseWriter, err *statusError) {
+	status := err.Status()
+	if status.Code == http.StatusTooManyRequests {
+		status.Code, status.Reason = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
+	}
+	write(w, int(status.Code), &status)
 }
 
 // answer lets the handler answer. It always returns a review with a response
@@ -59,7 +92,11 @@ func answer(ctx context.Context, handler admission.Handler, request admission.Re
 		}
 		return response
 	}), request)
-	response.UID = request.UID
+	return reviewOf(request.UID, response)
+}
+
+func reviewOf(uid types.UID, response admission.Response) *admissionv1.AdmissionReview {
+	response.UID = uid
 	review := &admissionv1.AdmissionReview{Response: &response.AdmissionResponse}
 	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
 	return review
@@ -72,15 +109,6 @@ func timeout(r *http.Request) time.Duration {
 		return Timeout
 	}
 	return min(asked, 30*time.Second)
-}
-
-// read returns the request of the AdmissionReview in a body.
-func read(w http.ResponseWriter, r *http.Request) (*admission.Request, *statusError) {
-	body, problem := readBody(w, r, MaxBodyBytes, "AdmissionReview")
-	if problem != nil {
-		return nil, problem
-	}
-	return parse(body)
 }
 
 // checkHeader refuses what is not JSON sent with POST.
@@ -123,6 +151,9 @@ func parse(body []byte) (*admission.Request, *statusError) {
 	return &admission.Request{AdmissionRequest: *review.Request}, nil
 }
 
+// maxMessage bounds a message that may repeat what a client sent, in bytes.
+const maxMessage = 1 << 10
+
 // statusError is a refusal in the words of the API.
 type statusError = apierrors.StatusError
 
@@ -133,7 +164,7 @@ func badRequest(format string, args ...any) *statusError {
 func problem(code int32, reason metav1.StatusReason, format string, args ...any) *statusError {
 	return &statusError{ErrStatus: metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: fmt.Sprintf(format, args...),
+		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: presets.Cut(fmt.Sprintf(format, args...), maxMessage),
 	}}
 }
 

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"context"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -44,6 +45,7 @@ func (s *Server) Handlers() map[string]http.Handler {
 	serve := func(kind string, handler admission.Handler) http.Handler {
 		return reviews{s.Metrics.measured(kind, handler)}
 	}
+	bounded := func(kind string, handler admission.Handler) http.Handler { return serve(kind, sized{"", handler}) }
 	machine := func(kind presets.Kind) http.Handler {
 		return serve(string(kind), &Machine{
 			Kind: kind, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Owners: s.Owners,
@@ -51,26 +53,42 @@ func (s *Server) Handlers() map[string]http.Handler {
 		})
 	}
 	validator := func(kind presets.Kind) http.Handler {
-		return serve("validate "+string(kind), &Validator{
+		return serve("validate "+string(kind), sized{kind, &Validator{
 			Kind: kind, Guard: s.Guard, Rules: rules, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Names: s.Names, Profiles: s.Profiles, Authority: s.Authority,
 			Formats: s.TemplateFormats,
-		})
+		}})
 	}
-	preset := func(kind string) http.Handler { return serve(kind, Preset{Kind: kind, Authority: s.Authority}) }
-	profile := func(kind string) http.Handler { return serve(kind, Profile{Kind: kind}) }
+	preset := func(kind string) http.Handler { return bounded(kind, Preset{Kind: kind, Authority: s.Authority}) }
+	profile := func(kind string) http.Handler { return bounded(kind, Profile{Kind: kind}) }
 	const request = sspv1alpha1.KindVirtualMachineTemplateRequest
 	return map[string]http.Handler{
-		PathMutateTemplateRequest:               serve(request, &TemplateRequest{Formats: s.TemplateFormats, Manager: s.Guard.Manager}),
-		PathValidateTemplateRequest:             serve("validate "+request, &TemplateRequestValidator{Formats: s.TemplateFormats, Manager: s.Guard.Manager, Authority: s.Authority}),
+		PathMutateTemplateRequest:               bounded(request, &TemplateRequest{Formats: s.TemplateFormats, Manager: s.Guard.Manager}),
+		PathValidateTemplateRequest:             bounded("validate "+request, &TemplateRequestValidator{Formats: s.TemplateFormats, Manager: s.Guard.Manager, Authority: s.Authority}),
 		PathMutateVirtualMachine:                machine(presets.VirtualMachine),
 		PathMutateVirtualMachineInstance:        machine(presets.VirtualMachineInstance),
 		PathValidateVirtualMachine:              validator(presets.VirtualMachine),
 		PathValidateVirtualMachineInstance:      validator(presets.VirtualMachineInstance),
-		PathValidateLegacyPreset:                serve("VirtualMachineInstancePreset", LegacyPreset{Authority: s.Authority}),
+		PathValidateLegacyPreset:                bounded("VirtualMachineInstancePreset", LegacyPreset{Authority: s.Authority}),
 		PathConvertVirtualMachine:               conversions{},
 		PathValidateVirtualMachinePreset:        preset(v1alpha1.KindVirtualMachinePreset),
 		PathValidateClusterVirtualMachinePreset: preset(v1alpha1.KindClusterVirtualMachinePreset),
 		PathValidateFrontendProfile:             profile(v1alpha1.KindFrontendProfile),
 		PathValidateBackendProfile:              profile(v1alpha1.KindBackendProfile),
 	}
+}
+
+// sized refuses an object with too many parts before its handler decodes it. A
+// Machine needs no such wrapper: the engine does the same.
+type sized struct {
+	kind    presets.Kind // empty for objects without lists that presets merge
+	handler admission.Handler
+}
+
+// Handle answers one request.
+func (s sized) Handle(ctx context.Context, req admission.Request) admission.Response {
+	request := presets.Request{Kind: s.kind, Object: req.Object.Raw, OldObject: req.OldObject.Raw}
+	if err := request.CheckSize(); err != nil {
+		return unresolved(ctx, req, err)
+	}
+	return s.handler.Handle(ctx, req)
 }

@@ -3,6 +3,7 @@ package webhooks
 import (
 	"bytes"
 	"context"
+	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -47,7 +48,7 @@ func (m *Machine) stamp(req admission.Request) []jsonpatch.Operation {
 	if !m.Trusted.Has(req.UserInfo.Username) {
 		want = stampFor(req.UserInfo, object, old)
 	}
-	path := "/metadata/annotations/" + pointerEscapes.Replace(v1alpha1.AnnotationTemplateRequester)
+	path := annotationPointer(v1alpha1.AnnotationTemplateRequester)
 	switch have := annotation(object, v1alpha1.AnnotationTemplateRequester); {
 	case have == nil && want == "", have == want:
 		return nil
@@ -56,6 +57,11 @@ func (m *Machine) stamp(req admission.Request) []jsonpatch.Operation {
 	default:
 		return []jsonpatch.Operation{jsonpatch.NewOperation("add", path, want)}
 	}
+}
+
+// annotationPointer is the JSON pointer (RFC 6901) of an annotation.
+func annotationPointer(key string) string {
+	return "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
 
 // stampFor is the stamp that a VM shall have which a user writes: that of who

@@ -62,7 +62,7 @@ func (t *TemplateRequest) Handle(_ context.Context, req admission.Request) admis
 		response.Patches = []jsonpatch.Operation{jsonpatch.NewOperation("replace", "/spec", whole)}
 	}
 	if _, has := object.Metadata.Annotations[v1alpha1.AnnotationTrigger]; has && req.Operation == admissionv1.Create && !forwards(t.Manager, req) {
-		response.Patches = append(response.Patches, removal([][]string{{"metadata", "annotations", v1alpha1.AnnotationTrigger}})...)
+		response.Patches = append(response.Patches, jsonpatch.NewOperation("remove", annotationPointer(v1alpha1.AnnotationTrigger), nil))
 		response.Warnings = append(response.Warnings, "virtwright writes metadata.annotations["+v1alpha1.AnnotationTrigger+"]: left out")
 	}
 	return response

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"maps"
 	"net/http"
@@ -27,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -42,6 +40,7 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/rollcall"
 	"github.com/virtwright/virtwright/lifecycle/virtualmachine"
 	"github.com/virtwright/virtwright/webhooks"
+	"github.com/virtwright/virtwright/webhooks/limits"
 )
 
 // A process is what the roles are wired into.
@@ -66,6 +65,8 @@ type process struct {
 	campaign atomic.Pointer[leadership.Campaign]
 	// authority has the certificate that is served.
 	authority certificates
+	// budget is the memory that requests share.
+	budget *limits.Budget
 }
 
 // start runs the manager until ctx ends.
@@ -86,13 +87,8 @@ func start(ctx context.Context, o *options, stop *shutdown) error {
 			return err
 		}
 	}
-	for name, check := range checks {
-		if err := p.manager.AddReadyzCheck(name, check); err != nil {
-			return fmt.Errorf("cannot add a readiness check: %w", err)
-		}
-	}
-	if err := p.manager.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return fmt.Errorf("cannot add a health check: %w", err)
+	if err := p.addProbes(ctx, checks); err != nil {
+		return err
 	}
 	if err := p.manager.Add(onEveryReplica(p.watch)); err != nil {
 		return fmt.Errorf("cannot add the watching of presets: %w", err)
@@ -273,7 +269,7 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 			return nil, fmt.Errorf("cannot make a scheme: %w", err)
 		}
 	}
-	p := &process{options: o, stop: stop, config: config}
+	p := &process{options: o, stop: stop, config: config, budget: newBudget(o.requestMemory)}
 	if p.live, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return nil, fmt.Errorf("cannot make a client: %w", err)
 	}
@@ -330,13 +326,10 @@ func (p *process) managerOptions(ctx context.Context, scheme *runtime.Scheme) ct
 				&coordinationv1.Lease{}:                                   {Namespaces: map[string]cache.Config{o.namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{rollcall.Label: ""})}}},
 			},
 		},
-		Metrics:                 metricsserver.Options{BindAddress: o.metricsAddress},
-		HealthProbeBindAddress:  o.healthAddress,
+		// See servers.go.
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress:  "0",
 		GracefulShutdownTimeout: new(30 * time.Second),
-		WebhookServer: webhook.NewServer(webhook.Options{
-			Host: o.webhookHost, Port: o.webhookPort,
-			TLSOpts: []func(*tls.Config){p.tls},
-		}),
 	}
 	return out
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/virtwright/virtwright/certs"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
+	"github.com/virtwright/virtwright/webhooks/limits"
 )
 
 // Roles of a process.
@@ -50,8 +51,7 @@ type options struct {
 	rules           validation.Config
 
 	webhookAddress   string
-	webhookHost      string
-	webhookPort      int
+	requestMemory    int64
 	webhookURL       string
 	webhookService   types.NamespacedName
 	registerWebhooks bool
@@ -132,6 +132,8 @@ func (o *options) declareRoles(flags *flag.FlagSet) {
 
 func (o *options) declareServing(flags *flag.FlagSet) {
 	flags.StringVar(&o.webhookAddress, "webhook-bind-address", ":9443", "HOST:PORT of the webhooks")
+	o.requestMemory = limits.DefaultBudget
+	flags.Func("request-memory", "how much memory the requests that are being answered may take together; a quarter of it is for small ones (default 96Mi)", memory(&o.requestMemory, limits.MinBudget))
 	flags.StringVar(&o.webhookURL, "webhook-url", "", "how API servers reach the webhooks from outside the cluster: https://HOST:PORT")
 	flags.Func("webhook-service", "how API servers reach the webhooks in the cluster: NAMESPACE/NAME of a Service", func(text string) (err error) {
 		o.webhookService, err = namespacedName(text)
@@ -223,14 +225,11 @@ func (o *options) completeCertificates() error {
 }
 
 func (o *options) completeWebhooks() error {
-	host, port, err := net.SplitHostPort(o.webhookAddress)
+	_, port, err := net.SplitHostPort(o.webhookAddress)
 	if err != nil {
 		return fmt.Errorf("cannot understand --webhook-bind-address: %w", err)
 	}
-	if o.webhookHost = host; host == "0.0.0.0" {
-		o.webhookHost = ""
-	}
-	if o.webhookPort, err = strconv.Atoi(port); err != nil || o.webhookPort < 1 {
+	if number, err := strconv.Atoi(port); err != nil || number < 1 {
 		return fmt.Errorf("--webhook-bind-address needs a port number, not %q", port)
 	}
 	if o.webhookURL != "" {

@@ -21,7 +21,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !o.has(roleServing) || !o.has(roleControllers) || o.webhookPort != 9443 || o.webhookHost != "" {
+	if !o.has(roleServing) || !o.has(roleControllers) || o.webhookAddress != ":9443" || o.requestMemory != 96<<20 {
 		t.Errorf("got %+v", o)
 	}
 	if e := o.engine(); e.Platform == nil || e.RejectConflicts {
@@ -32,13 +32,14 @@ func TestDefaults(t *testing.T) {
 func TestFlags(t *testing.T) {
 	o, err := parse([]string{
 		"--mode=addon", "--roles=serving", "--preset-conflicts=reject", "--webhook-bind-address=127.0.0.1:1234",
+		"--request-memory=256Mi",
 		"--webhook-url=https://192.0.2.1:1234/", "--webhook-service=a/b", "--register-webhooks", "--cert-secret=c/d",
 		"--trusted-user=x", "--trusted-user=y", "--log-level=debug", "--log-format=text",
 	}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.has(roleControllers) || o.webhookHost != "127.0.0.1" || o.webhookPort != 1234 || o.certSecret != (types.NamespacedName{Namespace: "c", Name: "d"}) {
+	if o.has(roleControllers) || o.webhookAddress != "127.0.0.1:1234" || o.requestMemory != 256<<20 || o.certSecret != (types.NamespacedName{Namespace: "c", Name: "d"}) {
 		t.Errorf("got %+v", o)
 	}
 	if e := o.engine(); e.Platform != nil || !e.RejectConflicts {
@@ -62,6 +63,8 @@ func TestBadFlags(t *testing.T) {
 		"--default-network-interface=slirp":     `--default-network-interface must be`,
 		"--webhook-bind-address=9443":           `cannot understand --webhook-bind-address`,
 		"--webhook-bind-address=:0":             `needs a port number`,
+		"--request-memory=1Mi":                  `must be at least 32Mi`,
+		"--request-memory=much":                 `must be an amount of memory such as 96Mi`,
 		"--webhook-url=http://a":                `must be https://HOST:PORT`,
 		"--webhook-url=https://a/b":             `must be https://HOST:PORT`,
 		"--webhook-service=a":                   `want NAMESPACE/NAME`,

@@ -30,8 +30,6 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 	if err := p.handle(ctx, guard, around); err != nil {
 		return err
 	}
-	started := p.manager.GetWebhookServer().StartedChecker()
-	checks["webhooks"] = started
 	checks["names"] = func(*http.Request) error { return p.names.Ready() }
 	if err := p.certify(ctx, checks, guard.Addon); err != nil {
 		return err
@@ -73,10 +71,15 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 	if p.profiles != nil {
 		server.Profiles = p.profiles
 	}
+	mux := http.NewServeMux()
 	for path, handler := range server.Handlers() {
-		p.manager.GetWebhookServer().Register(path, p.stop.handler(around(handler)))
+		within := reviewTime
+		if path == webhooks.PathConvertVirtualMachine {
+			within = requestTime // of a whole list
+		}
+		mux.Handle(path, p.budget.Handler(within, p.stop.handler(around(handler))))
 	}
-	return nil
+	return p.addWebhooks(ctx, mux)
 }
 
 func (p *process) registration(guard protection.Guard) webhooks.Registration {

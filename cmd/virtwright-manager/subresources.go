@@ -68,7 +68,8 @@ func (p *process) serveSubresources(checks map[string]healthz.Checker) error {
 	}
 	server, err := subresources.New(subresources.Options{
 		Config: rest.CopyConfig(p.config), Address: o.address, AllowGet: o.allowGet,
-		Certificate: p.authority.GetCertificate, Version: kubevirtVersion(), Outermost: p.stop.handler,
+		Certificate: p.authority.GetCertificate, Version: kubevirtVersion(), Outermost: func(h http.Handler) http.Handler { return p.budget.Handler(requestTime, p.stop.handler(h)) },
+
 		Presets: subresources.Presets{
 			Engine: p.options.engine(), Snapshots: p.presets,
 			Namespaces: &webhooks.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
+	"github.com/virtwright/virtwright/presets"
 )
 
 const (
@@ -50,9 +51,7 @@ func message(problems field.ErrorList) string {
 		lines = append(lines, p.Error())
 	}
 	text := strings.Join(lines, "; ")
-	if len(text) > maxMessageBytes {
-		text = strings.ToValidUTF8(text[:maxMessageBytes], "") + "…"
-	}
+	text = presets.Cut(text, maxMessageBytes)
 	if more := len(problems) - maxProblems; more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/presets"
 )
 
 // Limits of what is read, far above what anybody means.
@@ -22,6 +24,8 @@ const (
 	// maxYAML is less, because reading YAML takes a hundred times its length.
 	maxYAML  = 256 << 10
 	maxDepth = 100
+	// maxMessage bounds an error, which may repeat what a client sent, in bytes.
+	maxMessage = 16 << 10
 )
 
 // unreadable is what KubeVirt says of a body that it cannot read.
@@ -35,6 +39,9 @@ func read(r *http.Request, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d bytes", limit))
+	}
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		return nil, status // of the limits on bodies
 	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf(unreadable, err))
@@ -138,6 +145,7 @@ func answer(w http.ResponseWriter, value any) {
 // refuse writes an error as a Status.
 func refuse(w http.ResponseWriter, err error) {
 	status := responsewriters.ErrorToAPIStatus(err)
+	status.Message = presets.Cut(status.Message, maxMessage)
 	body, err := json.Marshal(status)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -106,7 +106,7 @@ func (e *expander) expand(ctx context.Context, info *apirequest.RequestInfo, raw
 	}
 	result, err := e.Engine.Resolve(ctx, snapshot, presets.Request{Kind: presets.VirtualMachine, Object: raw, Namespace: namespace})
 	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-		return nil, apierrors.NewInvalid(kubevirtv1.VirtualMachineGroupVersionKind.GroupKind(), info.Name, refusal.Problems)
+		return nil, apierrors.NewInvalid(kubevirtv1.VirtualMachineGroupVersionKind.GroupKind(), info.Name, presets.Shorten(refusal.Problems))
 	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())

@@ -1,0 +1,149 @@
+package presets
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// maxParts is how many objects, lists, fields and elements an object may have.
+// A few megabytes of empty ones would take seconds to process.
+const maxParts = 100_000
+
+// CheckSize refuses an object of more than 100,000 parts, and a VM or VMI with
+// more than 512 elements in a list that presets merge. It reads tokens only, so
+// that nothing of that size is ever built. A stored object that is too large
+// may stay so. JSON that cannot be read passes: decoding it says what is wrong.
+// The error is a *Refusal.
+func (r *Request) CheckSize() error {
+	err := checkSize(r.Kind, r.Object)
+	if err != nil && len(r.OldObject) > 0 && checkSize(r.Kind, r.OldObject) != nil {
+		return nil
+	}
+	return err
+}
+
+func checkSize(kind Kind, raw []byte) error {
+	if bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['})+bytes.Count(raw, []byte{'{'}) <= maxElements {
+		return nil // too few for either limit
+	}
+	s := sizeScan{rest: raw, open: make([]container, 1, 16)}
+	if of := shapes[kind]; of != nil {
+		s.open[0].schema = of()
+	}
+	for len(s.rest) > 0 && len(s.open) > 0 {
+		s.next()
+		switch {
+		case s.long != nil:
+			return &Refusal{Problems: field.ErrorList{field.TooMany(s.long, -1, maxElements)}}
+		case s.parts > maxParts:
+			return &Refusal{Problems: field.ErrorList{field.Forbidden(s.path(2), fmt.Sprintf(
+				"the object has more than %d fields and list elements: make it smaller", maxParts))}}
+		}
+	}
+	return nil
+}
+
+// A sizeScan walks through JSON. encoding/json's tokens take four times as long
+// as decoding. The first container on its stack stands for the document itself.
+type sizeScan struct {
+	rest  []byte
+	open  []container
+	parts int
+	long  *field.Path // the first list that is too long
+}
+
+// A container is an object or a list whose end has not been read.
+type container struct {
+	schema *schema // nil where the types have nothing
+	object bool
+	// name is the field that was read last; named says that its value comes next.
+	name    string
+	named   bool
+	members int
+}
+
+// next takes in one token.
+func (s *sizeScan) next() {
+	in, c := &s.open[len(s.open)-1], s.rest[0]
+	switch c {
+	case '{', '[':
+		s.value(in)
+		s.open = append(s.open, container{schema: in.member(), object: c == '{'})
+	case '}', ']':
+		s.open = s.open[:len(s.open)-1]
+	case ',':
+		in.named = false
+	case ' ', '\t', '\r', '\n', ':':
+	case '"':
+		s.text(in)
+		return
+	default:
+		s.value(in)
+		if end := bytes.IndexAny(s.rest, ",]} \t\r\n"); end > 0 {
+			s.rest = s.rest[end:]
+			return
+		}
+	}
+	s.rest = s.rest[1:]
+}
+
+// text takes in a string: the name of a field, or a value.
+func (s *sizeScan) text(in *container) {
+	end := 1
+	for end < len(s.rest) && s.rest[end] != '"' {
+		if s.rest[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	text := s.rest[:min(end+1, len(s.rest))]
+	s.rest = s.rest[len(text):]
+	if !in.object || in.named {
+		s.value(in)
+		return
+	}
+	in.named, in.name = true, string(bytes.Trim(text, `"`))
+	if bytes.IndexByte(text, '\\') >= 0 {
+		_ = json.Unmarshal(text, &in.name) // or decoding fails as well
+	}
+}
+
+// value counts a value of a container.
+func (s *sizeScan) value(in *container) {
+	s.parts++
+	in.members++
+	if in.members > maxElements && in.schema != nil && in.schema.shape == shapeKeyed {
+		s.long = s.path(len(s.open) - 2)
+	}
+}
+
+// member is the schema of the value that was counted last.
+func (c *container) member() *schema {
+	switch {
+	case c.schema == nil:
+		return nil
+	case c.object:
+		return c.schema.field(c.name)
+	case c.schema.shape == shapeKeyed:
+		return c.schema.elem
+	case c.members == 1 && c.schema.shape == shapeObject: // the document
+		return c.schema
+	}
+	return nil
+}
+
+// path is where the scan is, no deeper than a number of containers.
+func (s *sizeScan) path(depth int) *field.Path {
+	var path *field.Path
+	for i := 1; i < min(depth+1, len(s.open)); i++ {
+		if c := s.open[i]; c.object {
+			path = path.Child(c.name)
+		} else {
+			path = path.Index(c.members - 1)
+		}
+	}
+	return path
+}

@@ -1,0 +1,157 @@
+package limits
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// served is a server under limits whose handler reads the whole body and then
+// waits for hold. It answers with the code of the body's error.
+func served(t *testing.T, budget *Budget, within time.Duration, hold <-chan struct{}) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(budget.Handler(within, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+			http.Error(w, status.Status().Message, int(status.Status().Code))
+			return
+		}
+		<-hold
+		fmt.Fprint(w, len(body))
+	})))
+	t.Cleanup(server.Close)
+	return server
+}
+
+func post(t *testing.T, server *httptest.Server, body string) (int, string) {
+	t.Helper()
+	response, err := http.Post(server.URL, "application/json", strings.NewReader(body)) //nolint:noctx // the server ends first
+	if err != nil {
+		t.Error(err)
+		return 0, ""
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// Large bodies that use up the budget keep away more of them, and not the small
+// ones. What was charged comes back.
+func TestBudget(t *testing.T) {
+	budget := NewBudget(MinBudget)
+	refused := 0
+	budget.Refused = func() { refused++ }
+	hold := make(chan struct{})
+	server := served(t, budget, 200*time.Millisecond, hold)
+	released := served(t, budget, 200*time.Millisecond, closed())
+	large := "[" + strings.Repeat("0,", MinBudget/4*3/(perPart+2*perByte)) + "0]" // takes all that is not reserved
+	done := make(chan int)
+	go func() {
+		code, _ := post(t, server, large)
+		done <- code
+	}()
+	await(t, "the large body is charged", func() bool { return !budget.large.TryAcquire(budget.large.size / 2) || release(budget.large) })
+
+	if code, text := post(t, released, large); code != http.StatusTooManyRequests || !strings.Contains(text, "try again") {
+		t.Errorf("a second large body: %d %s", code, text)
+	}
+	if code, text := post(t, released, "{}"); code != http.StatusOK || text != "2" {
+		t.Errorf("a small body: %d %s", code, text)
+	}
+	if refused != 1 {
+		t.Errorf("counted %d refusals, want 1", refused)
+	}
+	close(hold)
+	if code := <-done; code != http.StatusOK {
+		t.Errorf("the first large body: %d", code)
+	}
+	for name, pool := range map[string]pool{"small": budget.small, "large": budget.large} {
+		await(t, "all of "+name+" is back", func() bool { return pool.TryAcquire(pool.size) })
+	}
+}
+
+// A body that costs more than the whole budget is served, alone.
+func TestLargerThanTheBudget(t *testing.T) {
+	server := served(t, NewBudget(MinBudget), time.Minute, closed())
+	body := strings.Repeat(",", MinBudget/perPart*2)
+	if code, text := post(t, server, body); code != http.StatusOK || text != fmt.Sprint(len(body)) {
+		t.Errorf("got %d %s", code, text)
+	}
+}
+
+// A client that stops sending is answered, and its share comes back.
+func TestSlowBody(t *testing.T) {
+	budget := NewBudget(MinBudget)
+	server := served(t, budget, 100*time.Millisecond, closed())
+	for name, announced := range map[string]int{"small": 1000, "large": 7 << 20} {
+		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		sent := bytes.Repeat([]byte("x"), announced-1)
+		go fmt.Fprintf(connection, "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", announced, sent)
+		_ = connection.SetReadDeadline(time.Now().Add(10 * time.Second))
+		answer, err := io.ReadAll(connection) // until the server closes it
+		if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.1 408 ")) {
+			t.Errorf("%s: %v %s", name, err, answer)
+		}
+	}
+	for _, pool := range []pool{budget.small, budget.large} {
+		await(t, "the share is back", func() bool { return pool.TryAcquire(pool.size) })
+	}
+}
+
+// The deadline of a body does not end what its handler does with it.
+func TestDeadlineIsOfTheBodyAlone(t *testing.T) {
+	gone := make(chan error, 1)
+	server := httptest.NewServer(NewBudget(MinBudget).Handler(50*time.Millisecond, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-r.Context().Done():
+			gone <- r.Context().Err()
+		case <-time.After(300 * time.Millisecond):
+			gone <- nil
+		}
+	})))
+	defer server.Close()
+	if code, _ := post(t, server, "{}"); code != http.StatusOK {
+		t.Errorf("got %d", code)
+	}
+	if err := <-gone; err != nil {
+		t.Errorf("the request ended with the deadline of its body: %v", err)
+	}
+}
+
+func closed() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+// release gives back what a test took.
+func release(p pool) bool {
+	p.Release(p.size / 2)
+	return false
+}
+
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("timed out waiting: %s", what)
+		}
+	}
+}
