@@ -20,10 +20,12 @@ import (
 )
 
 const (
-	// RequestCost is the CEL cost that the conditions of all presets together
-	// may have in one request, in the API server's units (10 million are
-	// about one second).
-	RequestCost = celconfig.RuntimeCELCostBudget
+	// ClusterCost and NamespaceCost are the CEL cost that the conditions of all
+	// cluster presets, and of all presets of a namespace, may have each time that
+	// presets are matched. The units are the API server's: 10 million are one to
+	// three seconds. The authors of a namespace cannot use up what cluster presets have.
+	ClusterCost   = celconfig.RuntimeCELCostBudget / 2
+	NamespaceCost = celconfig.RuntimeCELCostBudget / 10
 	// conditionCost is what one condition may have, estimated and actual.
 	conditionCost = celconfig.PerCallLimit
 	// untrackedCost is the estimate up to which an evaluation is charged the
@@ -41,7 +43,7 @@ const (
 type condition struct {
 	name    string
 	program cel.Program
-	// cost charged to the request for an evaluation; 0 means what it took.
+	// cost charged to the budget for an evaluation; 0 means what it took.
 	cost uint64
 }
 
@@ -157,14 +159,15 @@ func (vmSizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstN
 	return nil
 }
 
-// An evaluation runs conditions of one request on one object, within RequestCost.
+// An evaluation runs conditions of one request on one object, within a budget.
 type evaluation struct {
 	ctx    context.Context
 	object map[string]any
 	// namespaceOf is turned into namespace when a condition first asks.
 	namespaceOf *Namespace
 	namespace   map[string]any
-	spent       uint64
+	// left of the budget of the presets that are being matched.
+	left int64
 }
 
 var errBudget = errors.New("the conditions of all presets together cost too much for one request")
@@ -188,10 +191,10 @@ func (e *evaluation) Parent() interpreter.Activation { return nil }
 
 // holds reports whether the condition is true.
 func (e *evaluation) holds(c condition) (bool, error) {
-	if e.spent >= RequestCost {
-		return false, fmt.Errorf("cannot evaluate condition %q: %w", c.name, errBudget)
+	if e.left <= 0 {
+		return false, errBudget
 	}
-	e.spent += c.cost
+	e.left -= int64(c.cost)
 	if c.cost != 0 {
 		out, _, err := c.program.Eval(e)
 		if err != nil {
@@ -201,7 +204,7 @@ func (e *evaluation) holds(c condition) (bool, error) {
 	}
 	out, details, err := c.program.ContextEval(e.ctx, e)
 	if details != nil && details.ActualCost() != nil {
-		e.spent += *details.ActualCost()
+		e.left -= int64(min(*details.ActualCost(), math.MaxInt32))
 	}
 	if err != nil {
 		return false, fmt.Errorf("cannot evaluate condition %q: %w", c.name, err)

@@ -26,13 +26,13 @@ func (w *work) finish(s *Snapshot, q *query, o outcome) (*Result, error) {
 	if err := w.annotate(); err != nil {
 		return nil, err
 	}
-	out := &Result{Record: w.rec, Matched: o.matching.presets, Conflicts: w.conflicts, w: w}
+	out := &Result{Record: w.rec, Matched: o.matching.presets, OverBudget: o.matching.overBudget, Conflicts: w.conflicts, w: w}
 	var would *preview
 	if len(o.shadowed) > 0 {
 		would = w.preview(s, q, o)
 	}
 	deeds := w.deeds()
-	out.Warnings = w.warnings(deeds, o.matching.warnings, would)
+	out.Warnings = w.warnings(deeds, o.matching, would)
 	out.Audit = audit(deeds, would)
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -55,13 +56,19 @@ func (q *query) isMoment(c *Compiled) bool {
 type matching struct {
 	// presets that match, strongest first.
 	presets []*Compiled
-	// warnings about conditions that could not be evaluated.
-	warnings []string
+	// undecided presets may match: a condition could not be evaluated.
+	undecided []*Compiled
+	// overBudget are those of them whose conditions cost too much together.
+	overBudget []*Compiled
+	// warnings about conditions that could not be evaluated, those about the
+	// budget first.
+	urgent, warnings []string
 }
 
 // match finds the presets that match. A preset whose condition fails at run
 // time is left out with a warning when it only has defaults; one that could
-// overrule the user refuses the request.
+// overrule the user refuses the request. Cluster presets are evaluated first,
+// within a budget of their own.
 func (s *Snapshot) match(q *query) (matching, field.ErrorList) {
 	var found []*Compiled
 	keep := func(c *Compiled) {
@@ -79,19 +86,50 @@ func (s *Snapshot) match(q *query) (matching, field.ErrorList) {
 	// An In selector with two values that both keys carry cannot find a
 	// preset twice, but an annotation may name one twice.
 	found = slices.Compact(found)
-	m.presets = found[:0]
-	for _, c := range found {
-		ok, err := q.conditionsHold(c)
-		switch {
-		case err != nil && c.outranksUser() && c.Mode == v1alpha1.ModeEnforce:
-			errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf("preset %s may overrule this object and cannot be judged: %v", c.Ref, err)))
-		case err != nil:
-			m.warnings = append(m.warnings, fmt.Sprintf("preset %s skipped: %v", c.Ref, err))
-		case ok:
-			m.presets = append(m.presets, c)
-		}
-	}
+	m.presets = found
+	q.eval.left = ClusterCost
+	errs = append(errs, m.evaluate(q, (*Compiled).Cluster, "cluster presets")...)
+	q.eval.left = NamespaceCost
+	errs = append(errs, m.evaluate(q, func(c *Compiled) bool { return !c.Cluster() }, "presets of namespace "+q.namespace.Name)...)
 	return m, errs
+}
+
+// evaluate leaves out those of some presets whose conditions do not hold.
+func (m *matching) evaluate(q *query, some func(*Compiled) bool, called string) field.ErrorList {
+	var errs field.ErrorList
+	var skipped, feared tally
+	m.presets = slices.DeleteFunc(m.presets, func(c *Compiled) bool {
+		if !some(c) {
+			return false
+		}
+		ok, err := q.conditionsHold(c)
+		mayOverrule := c.outranksUser() && c.Mode == v1alpha1.ModeEnforce
+		switch {
+		case err == nil:
+			return !ok
+		case errors.Is(err, errBudget):
+			m.overBudget = append(m.overBudget, c)
+			if mayOverrule {
+				feared.add(func() string { return c.Ref })
+			} else {
+				skipped.add(func() string { return c.Ref })
+			}
+		case mayOverrule:
+			errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf("preset %s may overrule this object, and its conditions cannot be evaluated: %v", c.Ref, err)))
+		default:
+			m.warnings = append(m.warnings, fmt.Sprintf("preset %s skipped: %v", c.Ref, err))
+		}
+		m.undecided = append(m.undecided, c)
+		return true
+	})
+	const tooMuch = "the conditions of the %s cost too much for one request; make them cheaper, or select by labels; "
+	if skipped.count > 0 {
+		m.urgent = append(m.urgent, listing(fmt.Sprintf(tooMuch+"%d skipped:", called, skipped.count), skipped))
+	}
+	if feared.count > 0 {
+		errs = append(errs, field.Forbidden(field.NewPath("spec"), listing(fmt.Sprintf(tooMuch+"%d may overrule this object:", called, feared.count), feared)))
+	}
+	return errs
 }
 
 // forgive turns problems into warnings where they are nobody's doing now.

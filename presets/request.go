@@ -70,6 +70,9 @@ type Result struct {
 	Record *provenance.Record
 	// Matched are the presets that matched, strongest first.
 	Matched []*Compiled
+	// OverBudget are presets that were skipped because the conditions of all
+	// presets of their scope together cost too much.
+	OverBudget []*Compiled
 	// Conflicts are leaves that only a name decided.
 	Conflicts []Conflict
 
@@ -99,6 +102,8 @@ func (c Conflict) String() string {
 // A Refusal says why an object is not admitted: every problem at once.
 type Refusal struct {
 	Problems field.ErrorList
+	// OverBudget is as in a Result.
+	OverBudget []*Compiled
 }
 
 // Error lists the problems.

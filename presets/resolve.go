@@ -72,7 +72,9 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) 
 		problems = append(problems, w.rejected()...)
 	}
 	if len(problems) > 0 {
-		return nil, w.refusal(problems)
+		refusal := w.refusal(problems)
+		refusal.OverBudget = m.overBudget
+		return nil, refusal
 	}
 	return w.finish(s, q, outcome{matching: m, shadowed: shadowed, req: req, owner: owner, platform: e.Platform, base: base})
 }

@@ -316,7 +316,7 @@ match: {conditions: [{name: no-tpm, expression: "!has(object.spec.template.spec.
 		"ConditionFailsOverrides": {
 			reason:  "an override whose condition fails refuses",
 			presets: list(cluster("a", "match: {conditions: [{name: c, expression: \"object.metadata.nothing == 'x'\"}]}\n"+overrides("{devices: {tpm: {}}}"))),
-			object:  vm(""), err: []string{"preset cluster/a may overrule this object and cannot be judged"},
+			object:  vm(""), err: []string{"preset cluster/a may overrule this object, and its conditions cannot be evaluated"},
 		},
 		"TemplateIsAString": {
 			reason: "a wrong type is refused by us with its path", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),

@@ -39,7 +39,7 @@ func checkSize(kind Kind, raw []byte) error {
 		case s.long != nil:
 			return &Refusal{Problems: field.ErrorList{field.TooMany(s.long, -1, maxElements)}}
 		case s.parts > maxParts:
-			return &Refusal{Problems: field.ErrorList{field.Forbidden(s.path(2), fmt.Sprintf(
+			return &Refusal{Problems: field.ErrorList{field.Forbidden(s.path(1), fmt.Sprintf(
 				"the object has more than %d fields and list elements: make it smaller", maxParts))}}
 		}
 	}

@@ -36,7 +36,7 @@ func TestCheckSize(t *testing.T) {
 		"a name with an escape":  {kind: VirtualMachine, object: strings.Replace(disks(513), "disks", `d\u0069sks`, 1), want: tooMany},
 		"with spaces":            {kind: VirtualMachine, object: strings.NewReplacer(",", " ,\n", ":", " :\t").Replace(vm(`"disks":` + list(513, "null"))), want: tooMany},
 		"another kind":           {object: disks(600)},
-		"parts":                  {object: `{"spec":{"x":` + list(100_001, "{}") + `}}`, want: "spec.x: Forbidden: the object has more than 100000 fields"},
+		"parts":                  {object: `{"spec":{"x":` + list(100_001, "{}") + `}}`, want: "spec: Forbidden: the object has more than 100000 fields"},
 		"fields":                 {kind: VirtualMachine, object: `{"spec":{` + numbered(100_001) + `}}`, want: "more than 100000 fields"},
 		"nested":                 {kind: VirtualMachine, object: strings.Repeat("[", 1<<20), want: "more than 100000 fields"},
 		"not JSON":               {kind: VirtualMachine, object: strings.Repeat("{,]", 1000)},

@@ -151,7 +151,7 @@ func (r *revision) match(ctx context.Context, anew bool) (matching, error) {
 	q := r.query(ctx, w.root)
 	m, problems := r.snap.match(q)
 	enforced, _ := split(m.presets)
-	w.current = m.presets
+	w.current = slices.Concat(m.presets, m.undecided) // what may match keeps what it gave
 	if anew {
 		w.applyNew(r, q, slices.DeleteFunc(slices.Clone(enforced), func(c *Compiled) bool { return slices.Contains(r.before, c) }))
 		w.closeUp()
@@ -167,7 +167,9 @@ func (r *revision) match(ctx context.Context, anew bool) (matching, error) {
 		problems = append(problems, w.rejected()...)
 	}
 	if len(problems) > 0 {
-		return m, w.refusal(problems)
+		refusal := w.refusal(problems)
+		refusal.OverBudget = m.overBudget
+		return m, refusal
 	}
 	return m, nil
 }
@@ -255,8 +257,8 @@ func (r *revision) finish(m matching) (*Result, error) {
 	} else if err := w.annotate(); err != nil {
 		return nil, err
 	}
-	out := &Result{Record: w.rec, Matched: m.presets, Conflicts: w.conflicts, w: w}
-	out.Warnings = bounded(append(r.notes, w.warnings(deeds, m.warnings, nil)...))
+	out := &Result{Record: w.rec, Matched: m.presets, OverBudget: m.overBudget, Conflicts: w.conflicts, w: w}
+	out.Warnings = bounded(append(r.notes, w.warnings(deeds, m, nil)...))
 	out.Audit = audit(deeds, nil)
 	out.Patch = diff(r.sent, w.root, vmSchema())
 	return out, nil

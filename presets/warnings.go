@@ -2,6 +2,7 @@ package presets
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -93,8 +94,8 @@ func (w *work) isNews(n *provenance.Node) bool {
 }
 
 // warnings says what happened, what matters most first.
-func (w *work) warnings(deeds []deed, conditions []string, would *preview) []string {
-	var out []string
+func (w *work) warnings(deeds []deed, m matching, would *preview) []string {
+	out := slices.Clone(m.urgent)
 	for _, d := range deeds {
 		if d.overruled.count > 0 {
 			verb := "overruled"
@@ -107,7 +108,7 @@ func (w *work) warnings(deeds []deed, conditions []string, would *preview) []str
 	for _, c := range w.conflicts {
 		out = append(out, c.String())
 	}
-	out = append(out, conditions...)
+	out = append(out, m.warnings...)
 	for _, s := range w.skips {
 		out = append(out, listing(fmt.Sprintf("preset %s held back: %s", s.ref, s.why), tallyOf(s.fields)))
 	}

@@ -47,6 +47,7 @@ type Machine struct {
 	// Trusted are the names of users whose updates are left alone.
 	Trusted sets.Set[string]
 	Metrics *Metrics
+	Events  *Events
 }
 
 var _ admission.Handler = (*Machine)(nil)
@@ -66,8 +67,12 @@ func (m *Machine) Handle(ctx context.Context, req admission.Request) admission.R
 	}
 	result, err := m.Engine.Resolve(ctx, snapshot, request)
 	if err != nil {
+		if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
+			m.skipped(ctx, refusal.OverBudget)
+		}
 		return unresolved(ctx, req, err)
 	}
+	m.skipped(ctx, result.OverBudget)
 	m.Metrics.conflicted(len(result.Conflicts))
 	forged, problems := m.forged(req)
 	if len(problems) > 0 {
@@ -83,6 +88,12 @@ func (m *Machine) Handle(ctx context.Context, req admission.Request) admission.R
 			Allowed: true, Warnings: warnings, AuditAnnotations: result.Audit,
 		},
 	}
+}
+
+// skipped reports presets whose conditions were not evaluated.
+func (m *Machine) skipped(ctx context.Context, overBudget []*presets.Compiled) {
+	m.Metrics.skipped(overBudget)
+	m.Events.overBudget(ctx, overBudget)
 }
 
 // request gathers what the engine looks at.

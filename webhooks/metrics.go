@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/virtwright/virtwright/presets"
 )
 
 // Metrics of admission. A nil *Metrics measures nothing.
@@ -15,6 +17,7 @@ type Metrics struct {
 	admissions *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
 	conflicts  prometheus.Counter
+	overBudget *prometheus.CounterVec
 }
 
 // NewMetrics makes the metrics of admission and registers them.
@@ -33,14 +36,30 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "virtwright_preset_conflicts_total",
 			Help: "Fields that two presets of the same scope, layer and priority set to different values in an admitted object, so that only their names decided. Give one of them another priority.",
 		}),
+		overBudget: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "virtwright_presets_over_budget_total",
+			Help: "Presets that were not evaluated for a request because the conditions of all presets of their scope (cluster or namespace) cost too much together. Their events name them.",
+		}, []string{"scope"}),
 	}
-	registry.MustRegister(m.admissions, m.duration, m.conflicts)
+	registry.MustRegister(m.admissions, m.duration, m.conflicts, m.overBudget)
 	return m
 }
 
 func (m *Metrics) conflicted(n int) {
 	if m != nil && n > 0 {
 		m.conflicts.Add(float64(n))
+	}
+}
+
+func (m *Metrics) skipped(overBudget []*presets.Compiled) {
+	for _, c := range overBudget {
+		scope := "namespace"
+		if c.Cluster() {
+			scope = "cluster"
+		}
+		if m != nil {
+			m.overBudget.WithLabelValues(scope).Inc()
+		}
 	}
 }
 

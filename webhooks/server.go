@@ -34,6 +34,7 @@ type Server struct {
 	// first is meant where none is named.
 	TemplateFormats []string
 	Metrics         *Metrics
+	Events          *Events
 }
 
 // Handlers are the handlers by path.
@@ -49,7 +50,7 @@ func (s *Server) Handlers() map[string]http.Handler {
 	machine := func(kind presets.Kind) http.Handler {
 		return serve(string(kind), &Machine{
 			Kind: kind, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Owners: s.Owners,
-			Trusted: sets.New(s.Guard.Trusted...), Metrics: s.Metrics,
+			Trusted: sets.New(s.Guard.Trusted...), Metrics: s.Metrics, Events: s.Events,
 		})
 	}
 	validator := func(kind presets.Kind) http.Handler {

@@ -197,15 +197,21 @@ func (p *process) writers(ctx context.Context) (client.Client, events.EventRecor
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot make a client: %w", err)
 	}
+	recorder, err := p.newRecorder(ctx, config)
+	return writer, recorder, err
+}
+
+// newRecorder writes events as the user of a config until the context ends.
+func (p *process) newRecorder(ctx context.Context, config *rest.Config) (events.EventRecorder, error) {
 	sink, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot make a client: %w", err)
+		return nil, fmt.Errorf("cannot make a client: %w", err)
 	}
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: sink.EventsV1()})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
-		return nil, nil, fmt.Errorf("cannot write events: %w", err)
+		return nil, fmt.Errorf("cannot write events: %w", err)
 	}
-	return writer, broadcaster.NewRecorder(p.manager.GetScheme(), "virtwright"), nil
+	return broadcaster.NewRecorder(p.manager.GetScheme(), "virtwright"), nil
 }
 
 // awaitKinds waits until the API server serves every kind that is watched: who

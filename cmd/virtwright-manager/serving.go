@@ -60,7 +60,12 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 	if _, err := p.manager.GetCache().GetInformer(ctx, webhooks.NamespaceMetadata()); err != nil {
 		return fmt.Errorf("cannot watch namespaces: %w", err)
 	}
+	recorder, err := p.newRecorder(ctx, p.config)
+	if err != nil {
+		return err
+	}
 	server := &webhooks.Server{
+		Events: &webhooks.Events{Recorder: recorder, Presets: p.manager.GetCache()},
 		Engine: p.options.engine(), Snapshots: p.presets,
 		Namespaces: &webhooks.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
 		Owners:     &webhooks.LiveOwners{Client: clients.Discovery().RESTClient()},

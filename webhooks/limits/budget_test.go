@@ -62,7 +62,7 @@ func TestBudget(t *testing.T) {
 		code, _ := post(t, server, large)
 		done <- code
 	}()
-	await(t, "the large body is charged", func() bool { return !budget.large.TryAcquire(budget.large.size / 2) || release(budget.large) })
+	await(t, "the large body is charged", func() bool { return !budget.large.TryAcquire(budget.large.size/2) || release(budget.large) })
 
 	if code, text := post(t, released, large); code != http.StatusTooManyRequests || !strings.Contains(text, "try again") {
 		t.Errorf("a second large body: %d %s", code, text)
