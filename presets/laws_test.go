@@ -148,6 +148,42 @@ func TestLawIdempotence(t *testing.T) {
 	})
 }
 
+// A copy of a stored VM that is created under other presets keeps every value,
+// unless an override or removal acts on it, and its record is true.
+func TestLawRestoringKeepsValues(t *testing.T) {
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		stored := roundTrip(c.resolve(t, c.vm, c.presets).Object())
+		now := append(slices.Clone(c.presets[1:]), c.preset(7), c.preset(8))
+		out := c.resolve(t, stored, now)
+		got := apply(t, encode(stored), out.Patch)
+		if diff := cmp.Diff(roundTrip(out.Object()), got); diff != "" {
+			t.Fatalf("the patch makes something else than the result: %s", diff)
+		}
+		eachLeaf(stored, vmSchema(), nil, func(p provenance.Path, v any) {
+			is := lookup(got, vmSchema(), p)
+			if p.HasPrefix(provenanceOn(VirtualMachine)) || equalJSON(v, is) || isObject(v) && isObject(is) {
+				return
+			}
+			for depth := range p { // an override of a choice decides above it
+				if n := out.Record.At(p[:depth+1]); n != nil && n.Source != provenance.NoSource && out.Record.Sources[n.Source].Role.Outranks() {
+					return
+				}
+			}
+			t.Errorf("%s changed from %s to %s\nstored %s", p, show(v), show(is), encode(stored))
+		})
+		intent := roundTrip(out.Object())
+		residue(intent, out.Record)
+		dropAnnotation(intent)
+		again := roundTrip(c.resolve(t, intent, now).Object())
+		sortLists(again, vmSchema())
+		sortLists(got, vmSchema())
+		clearRecord(again, got)
+		if diff := cmp.Diff(again, got); diff != "" && !emptyMetadata(again, got) {
+			t.Errorf("what the record calls the user's expands to something else (-want +got): %s", diff)
+		}
+	})
+}
+
 func TestLawPatchIsMinimalAndRight(t *testing.T) {
 	checkLaw(t, func(t *testing.T, c lawCase) {
 		c.plantUnknown()

@@ -188,15 +188,7 @@ func (r *revision) mayReturn(p provenance.Path) bool {
 
 // ownElement reports whether virtwright added the element at p.
 func (r *revision) ownElement(p provenance.Path) bool {
-	list := vmSchema().at(p[:len(p)-1])
-	return list != nil && slices.ContainsFunc(list.keys, func(k listKey) bool {
-		key, err := provenance.ParsePath(k.field)
-		if err != nil {
-			return false
-		}
-		n := r.work.rec.At(append(slices.Clone(p), key...))
-		return n != nil && n.Source != provenance.NoSource
-	})
+	return slices.ContainsFunc(keysOf(r.work.rec, p), func(n *provenance.Node) bool { return n.Source != provenance.NoSource })
 }
 
 // partnered reports whether the element at p has in root what it had in the

@@ -29,7 +29,7 @@ func (e *Engine) create(ctx context.Context, s *Snapshot, req Request) (*Result,
 		return nil, err
 	}
 	if text := w.storedProvenance(); text != "" {
-		if out := e.proven(ctx, s, req, text); out != nil {
+		if out := e.restore(ctx, s, req, text); out != nil {
 			return out, nil
 		}
 		w.discardProvenance()
