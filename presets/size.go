@@ -14,22 +14,23 @@ const maxParts = 100_000
 
 // CheckSize refuses an object of more than 100,000 parts, and a VM or VMI with
 // more than 512 elements in a list that presets merge. It reads tokens only, so
-// that nothing of that size is ever built. A stored object that is too large
-// may stay so. JSON that cannot be read passes: decoding it says what is wrong.
-// The error is a *Refusal.
+// that nothing of that size is ever built. A stored object whose lists are too
+// long may stay so, up to four times that. JSON that cannot be read passes:
+// decoding it says what is wrong. The error is a *Refusal.
 func (r *Request) CheckSize() error {
-	err := checkSize(r.Kind, r.Object)
-	if err != nil && len(r.OldObject) > 0 && checkSize(r.Kind, r.OldObject) != nil {
-		return nil
+	err := checkSize(r.Kind, r.Object, maxElements)
+	if err != nil && len(r.OldObject) > 0 && checkSize(r.Kind, r.OldObject, maxElements) != nil {
+		return checkSize(r.Kind, r.Object, 4*maxElements)
 	}
 	return err
 }
 
-func checkSize(kind Kind, raw []byte) error {
-	if bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['})+bytes.Count(raw, []byte{'{'}) <= maxElements {
+// checkSize refuses lists of more than a number of elements.
+func checkSize(kind Kind, raw []byte, most int) error {
+	if bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['})+bytes.Count(raw, []byte{'{'}) <= most {
 		return nil // too few for either limit
 	}
-	s := sizeScan{rest: raw, open: make([]container, 1, 16)}
+	s := sizeScan{rest: raw, most: most, open: make([]container, 1, 16)}
 	if of := shapes[kind]; of != nil {
 		s.open[0].schema = of()
 	}
@@ -37,7 +38,7 @@ func checkSize(kind Kind, raw []byte) error {
 		s.next()
 		switch {
 		case s.long != nil:
-			return &Refusal{Problems: field.ErrorList{field.TooMany(s.long, -1, maxElements)}}
+			return &Refusal{Problems: field.ErrorList{field.TooMany(s.long, -1, most)}}
 		case s.parts > maxParts:
 			return &Refusal{Problems: field.ErrorList{field.Forbidden(s.path(1), fmt.Sprintf(
 				"the object has more than %d fields and list elements: make it smaller", maxParts))}}
@@ -50,6 +51,7 @@ func checkSize(kind Kind, raw []byte) error {
 // as decoding. The first container on its stack stands for the document itself.
 type sizeScan struct {
 	rest  []byte
+	most  int // elements of a list that merges
 	open  []container
 	parts int
 	long  *field.Path // the first list that is too long
@@ -115,7 +117,7 @@ func (s *sizeScan) text(in *container) {
 func (s *sizeScan) value(in *container) {
 	s.parts++
 	in.members++
-	if in.members > maxElements && in.schema != nil && in.schema.shape == shapeKeyed {
+	if in.members > s.most && in.schema != nil && in.schema.shape == shapeKeyed {
 		s.long = s.path(len(s.open) - 2)
 	}
 }

@@ -25,6 +25,7 @@ func TestCheckSize(t *testing.T) {
 		"as many as allowed":      {kind: VirtualMachine, object: disks(512)},
 		"too many":                {kind: VirtualMachine, object: disks(513), want: tooMany},
 		"too many already":        {kind: VirtualMachine, object: disks(600), old: disks(513)},
+		"far too many already":    {kind: VirtualMachine, object: disks(2049), old: disks(2049), want: "must have at most 2048 items"},
 		"too many now":            {kind: VirtualMachine, object: disks(513), old: disks(512), want: tooMany},
 		"not a list that merges":  {kind: VirtualMachine, object: vm(`"x":` + list(5000, "1"))},
 		"a label for each disk":   {kind: VirtualMachine, object: `{"metadata":{"labels":{"disks":` + list(600, "{}") + `}}}`},

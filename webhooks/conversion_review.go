@@ -1,10 +1,10 @@
 package webhooks
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -131,7 +131,10 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64, what string) (
 	if problem := checkHeader(w, r, what); problem != nil {
 		return nil, problem
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	// A buffer that doubles leaves less garbage behind than io.ReadAll's.
+	buffer := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), 64<<10)+bytes.MinRead))
+	_, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, most))
+	body := buffer.Bytes()
 	var tooLarge *http.MaxBytesError
 	var status *statusError
 	switch {

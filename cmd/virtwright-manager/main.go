@@ -29,11 +29,14 @@ func main() {
 // memoryLimit is the variable with the pod's limit, in bytes.
 const memoryLimit = "MEMORY_LIMIT"
 
-// limitMemory has garbage collected before the pod's limit is reached: nine
-// tenths of it are Go's, the rest is the program's and the kernel's.
+// notHeap is what a process takes beside Go's heap, in bytes: the program itself,
+// what the kernel keeps for it, and a reserve for the time until garbage is collected.
+const notHeap = 192 << 20
+
+// limitMemory has garbage collected before the pod's limit is reached.
 func limitMemory() {
 	if limit, err := strconv.ParseInt(os.Getenv(memoryLimit), 10, 64); err == nil && limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(limit / 10 * 9)
+		debug.SetMemoryLimit(max(limit-notHeap, limit/2))
 	}
 }
 

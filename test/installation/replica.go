@@ -39,8 +39,11 @@ type Replica struct {
 	name   string
 	args   []string
 	health string
-	slices []string
-	ended  chan struct{} // closed when it has ended for good
+	// webhooks is where they are served, and memory the limit in bytes.
+	webhooks string
+	memory   int64
+	slices   []string
+	ended    chan struct{} // closed when it has ended for good
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd
@@ -83,14 +86,17 @@ func (l *Log) end() string {
 // shows its log.
 func (i *Installation) Start(pod string) *Replica {
 	i.Helper()
-	var args []string
-	out := i.Must("", "get", "deployment", Release, "-n", Namespace, "-o", `jsonpath={.spec.template.spec.containers[0].args}`)
-	if err := json.Unmarshal([]byte(out), &args); err != nil {
+	var container corev1.Container
+	out := i.Must("", "get", "deployment", Release, "-n", Namespace, "-o", `jsonpath={.spec.template.spec.containers[0]}`)
+	if err := json.Unmarshal([]byte(out), &container); err != nil {
 		i.Fatal(err)
 	}
 	ports := map[string]int32{"webhooks": freePort(i), "subresources": freePort(i)}
-	r := &Replica{i: i, name: pod, Log: &Log{}, health: fmt.Sprintf("127.0.0.1:%d", freePort(i)), ended: make(chan struct{})}
-	r.args = append(slices.Clip(args), "--kubeconfig="+i.User(Release), "--namespace="+Namespace,
+	r := &Replica{
+		i: i, name: pod, webhooks: fmt.Sprintf("127.0.0.1:%d", ports["webhooks"]), memory: container.Resources.Limits.Memory().Value(),
+		Log: &Log{}, health: fmt.Sprintf("127.0.0.1:%d", freePort(i)), ended: make(chan struct{}),
+	}
+	r.args = append(slices.Clip(container.Args), "--kubeconfig="+i.User(Release), "--namespace="+Namespace,
 		"--metrics-bind-address=0", "--health-probe-bind-address="+r.health,
 		fmt.Sprintf("--webhook-bind-address=:%d", ports["webhooks"]), fmt.Sprintf("--subresources-bind-address=:%d", ports["subresources"]))
 	if err := r.start(); err != nil {
@@ -124,7 +130,7 @@ func (r *Replica) start() error {
 	r.starts++
 	r.cmd = exec.Command(Program(r.i.T, Manager), r.args...)
 	r.cmd.Stderr = r.Log
-	r.cmd.Env = append(os.Environ(), "POD_NAME="+r.name) // and no UID: there is no such pod
+	r.cmd.Env = append(os.Environ(), "POD_NAME="+r.name, fmt.Sprintf("MEMORY_LIMIT=%d", r.memory)) // and no UID: there is no such pod
 	return r.cmd.Start()
 }
 
@@ -202,6 +208,19 @@ func (r *Replica) Starts() int {
 	defer r.mu.Unlock()
 	return r.starts
 }
+
+// PID is of the process that runs now.
+func (r *Replica) PID() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cmd.Process.Pid
+}
+
+// Webhooks is HOST:PORT of the replica's webhooks.
+func (r *Replica) Webhooks() string { return r.webhooks }
+
+// MemoryLimit is what the chart grants the replica, in bytes.
+func (r *Replica) MemoryLimit() int64 { return r.memory }
 
 // Name is the pod's.
 func (r *Replica) Name() string { return r.name }

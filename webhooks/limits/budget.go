@@ -34,27 +34,39 @@ const (
 	// field and element becomes a Go value. test/load measures both.
 	perByte = 4
 	perPart = 256
-	// drainTime is how long the rest of a refused body is read and thrown away:
-	// a client that still sends would not see the answer.
+	// drainTime is how long the server may throw away the rest of a refused body,
+	// so that the connection can be used again.
 	drainTime = time.Second
 )
 
-// A Budget is an amount of memory that all requests share. A body is charged
-// while it arrives and until it is answered. Make one with NewBudget.
+// A Budget is an amount of memory that all requests share: a quarter of it those
+// with small bodies, the rest all others. Make one with NewBudget.
+//
+// A body is charged its bytes while it arrives, and what it costs once it is
+// complete and until it is answered. No body holds a share while it waits for
+// another body to arrive: when too many arrive at once, one at a time goes on
+// without being charged. So one of them is complete soon, and then answered.
 type Budget struct {
-	small, large pool
+	small, large class
 	// Refused is called for each body that got no share; nil is not.
 	Refused func()
 }
 
-type pool struct {
-	*semaphore.Weighted
-	size int64
+// A class is the part of a budget for bodies of some sizes.
+type class struct {
+	arriving, answering *semaphore.Weighted
+	// uncharged is held by the body that arrives without being charged.
+	uncharged *semaphore.Weighted
+	// most is all of answering. A body that costs more is answered alone.
+	most int64
 }
 
 // NewBudget makes a Budget of a number of bytes.
 func NewBudget(size int64) *Budget {
-	of := func(size int64) pool { return pool{semaphore.NewWeighted(size), size} }
+	of := func(size int64) class {
+		most := size / 3 * 2
+		return class{arriving: semaphore.NewWeighted(size - most), answering: semaphore.NewWeighted(most), uncharged: semaphore.NewWeighted(1), most: most}
+	}
 	return &Budget{small: of(size / 4), large: of(size - size/4)}
 }
 
@@ -68,11 +80,11 @@ func (b *Budget) Handler(within time.Duration, h http.Handler) http.Handler {
 			return
 		}
 		charged := &body{
-			ReadCloser: r.Body, connection: http.NewResponseController(w), budget: b, pool: &b.small,
-			within: within, deadline: time.Now().Add(within),
+			ReadCloser: r.Body, connection: http.NewResponseController(w), budget: b,
+			class: &b.small, within: within, deadline: time.Now().Add(within),
 		}
 		if r.ContentLength > SmallBody {
-			charged.pool = &b.large
+			charged.class = &b.large
 		}
 		defer charged.release()
 		charged.expect(charged.deadline)
@@ -87,12 +99,17 @@ type body struct {
 	io.ReadCloser
 	connection *http.ResponseController
 	budget     *Budget
-	pool       *pool
+	class      *class
 	within     time.Duration
 	deadline   time.Time
-	// size has arrived; held is its share.
-	size, held int64
-	refused    error
+
+	// size and cost are of what has arrived.
+	size, cost int64
+	// arriving and answering are shares of the class.
+	arriving, answering int64
+	uncharged           bool
+	// ended is what reading returns from now on; nil while more may arrive.
+	ended error
 }
 
 // expect sets when the connection must have delivered the body. It stays as
@@ -101,53 +118,74 @@ func (b *body) expect(deadline time.Time) { _ = b.connection.SetReadDeadline(dea
 
 // Read charges what it reads. The last bytes before an error are still valid.
 func (b *body) Read(p []byte) (int, error) {
-	if b.refused != nil {
-		return 0, b.refused
+	if b.ended != nil {
+		return 0, b.ended
 	}
 	n, err := b.ReadCloser.Read(p)
-	if chargeErr := b.charge(p[:n]); chargeErr != nil {
-		b.drain()
-		b.refused = chargeErr
-		return n, b.refused
-	}
+	b.size += int64(n)
+	b.cost += Cost(p[:n])
+	complete := errors.Is(err, io.EOF)
+	late := errors.Is(err, os.ErrDeadlineExceeded)
 	switch {
-	case errors.Is(err, io.EOF):
+	case late && b.uncharged, !b.charge(int64(n), complete): // it arrived late because it had to wait
+		b.release()
+		b.expect(time.Now().Add(drainTime))
+		err = b.tooMany()
+	case complete:
 		b.expect(time.Time{}) // the server watches the connection from here on
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case late:
 		err = b.late()
 	}
+	b.ended = err
 	return n, err
 }
 
-func (b *body) charge(chunk []byte) error {
-	b.size += int64(len(chunk))
-	cost := Cost(chunk)
-	if b.size > SmallBody && b.pool == &b.budget.small {
-		b.pool.Release(b.held)
-		cost, b.held, b.pool = cost+b.held, 0, &b.budget.large
+// charge takes a share for n more bytes, and for the answer once the body is
+// complete. It reports whether there was one in time.
+func (b *body) charge(n int64, complete bool) bool {
+	if b.size > SmallBody && b.class == &b.budget.small {
+		b.release()
+		b.class, n = &b.budget.large, b.size
 	}
-	cost = min(cost, b.pool.size-b.held) // what costs more than all there is runs alone
-	if !b.pool.TryAcquire(cost) {
-		ctx, cancel := context.WithDeadline(context.Background(), b.deadline)
-		defer cancel()
-		if err := b.pool.Acquire(ctx, cost); err != nil {
-			return b.tooMany()
-		}
+	switch {
+	case b.uncharged:
+	case b.class.arriving.TryAcquire(n):
+		b.arriving += n
+	case b.acquire(b.class.uncharged, 1):
+		b.uncharged = true
+	default:
+		return false
 	}
-	b.held += cost
-	return nil
-}
-
-func (b *body) release() {
-	b.pool.Release(b.held)
-	b.held = 0
-}
-
-// drain gives the share back and throws away what else arrives in a short time.
-func (b *body) drain() {
+	if !complete {
+		return true
+	}
+	cost := min(b.cost, b.class.most)
+	if !b.acquire(b.class.answering, cost) {
+		return false
+	}
 	b.release()
-	b.expect(time.Now().Add(drainTime))
-	_, _ = io.Copy(io.Discard, b.ReadCloser)
+	b.answering = cost
+	return true
+}
+
+// acquire waits for a share until the deadline of the body.
+func (b *body) acquire(from *semaphore.Weighted, share int64) bool {
+	if from.TryAcquire(share) {
+		return true
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), b.deadline)
+	defer cancel()
+	return from.Acquire(ctx, share) == nil
+}
+
+// release gives back all shares.
+func (b *body) release() {
+	b.class.arriving.Release(b.arriving)
+	b.class.answering.Release(b.answering)
+	if b.uncharged {
+		b.class.uncharged.Release(1)
+	}
+	b.arriving, b.answering, b.uncharged = 0, 0, false
 }
 
 func (b *body) tooMany() error {

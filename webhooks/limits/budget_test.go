@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -56,13 +58,19 @@ func TestBudget(t *testing.T) {
 	hold := make(chan struct{})
 	server := served(t, budget, 200*time.Millisecond, hold)
 	released := served(t, budget, 200*time.Millisecond, closed())
-	large := "[" + strings.Repeat("0,", MinBudget/4*3/(perPart+2*perByte)) + "0]" // takes all that is not reserved
+	large := "[" + strings.Repeat("0,", MinBudget/2/(perPart+2*perByte)+1) + "0]" // takes all that is not reserved
 	done := make(chan int)
 	go func() {
 		code, _ := post(t, server, large)
 		done <- code
 	}()
-	await(t, "the large body is charged", func() bool { return !budget.large.TryAcquire(budget.large.size/2) || release(budget.large) })
+	await(t, "the large body is charged", func() bool {
+		if !budget.large.answering.TryAcquire(1) {
+			return true
+		}
+		budget.large.answering.Release(1)
+		return false
+	})
 
 	if code, text := post(t, released, large); code != http.StatusTooManyRequests || !strings.Contains(text, "try again") {
 		t.Errorf("a second large body: %d %s", code, text)
@@ -77,9 +85,7 @@ func TestBudget(t *testing.T) {
 	if code := <-done; code != http.StatusOK {
 		t.Errorf("the first large body: %d", code)
 	}
-	for name, pool := range map[string]pool{"small": budget.small, "large": budget.large} {
-		await(t, "all of "+name+" is back", func() bool { return pool.TryAcquire(pool.size) })
-	}
+	allIsBack(t, budget)
 }
 
 // A body that costs more than the whole budget is served, alone.
@@ -89,6 +95,26 @@ func TestLargerThanTheBudget(t *testing.T) {
 	if code, text := post(t, server, body); code != http.StatusOK || text != fmt.Sprint(len(body)) {
 		t.Errorf("got %d %s", code, text)
 	}
+}
+
+// However many bodies arrive at once, all of them are answered in the end.
+func TestManyAtOnce(t *testing.T) {
+	budget := NewBudget(MinBudget)
+	server := served(t, budget, time.Minute, closed())
+	var clients sync.WaitGroup
+	for n := range 64 {
+		body := strings.Repeat("x,", SmallBody/2-1) // as costly as small bodies are
+		if n%2 == 0 {
+			body = strings.Repeat("x,,,", 1<<18)
+		}
+		clients.Go(func() {
+			if code, text := post(t, server, body); code != http.StatusOK {
+				t.Errorf("got %d %s", code, text)
+			}
+		})
+	}
+	clients.Wait()
+	allIsBack(t, budget)
 }
 
 // A client that stops sending is answered, and its share comes back.
@@ -109,9 +135,7 @@ func TestSlowBody(t *testing.T) {
 			t.Errorf("%s: %v %s", name, err, answer)
 		}
 	}
-	for _, pool := range []pool{budget.small, budget.large} {
-		await(t, "the share is back", func() bool { return pool.TryAcquire(pool.size) })
-	}
+	allIsBack(t, budget)
 }
 
 // The deadline of a body does not end what its handler does with it.
@@ -141,10 +165,17 @@ func closed() chan struct{} {
 	return c
 }
 
-// release gives back what a test took.
-func release(p pool) bool {
-	p.Release(p.size / 2)
-	return false
+// allIsBack ends the test unless every share comes back.
+func allIsBack(t *testing.T, budget *Budget) {
+	t.Helper()
+	for name, class := range map[string]class{"small": budget.small, "large": budget.large} {
+		for _, part := range []struct {
+			of  *semaphore.Weighted
+			all int64
+		}{{class.arriving, class.most / 2}, {class.answering, class.most}, {class.uncharged, 1}} {
+			await(t, "what is for "+name+" bodies is back", func() bool { return part.of.TryAcquire(part.all) })
+		}
+	}
 }
 
 func await(t *testing.T, what string, is func() bool) {

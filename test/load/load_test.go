@@ -1,0 +1,217 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/virtwright/virtwright/test/installation"
+	"github.com/virtwright/virtwright/webhooks"
+)
+
+func TestMain(m *testing.M) { os.Exit(installation.Main(m)) }
+
+const (
+	// clients send hostile bodies at the same time.
+	clients = 64
+	// lasting is how long they send one shape, at least once each.
+	lasting = 5 * time.Second
+	// most is the memory that a replica may take meanwhile, in bytes.
+	most = 400 << 20
+)
+
+// TestHostileBodies: whatever bodies clients send, a replica stays below its
+// limit, and small requests are answered.
+func TestHostileBodies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
+	i := installation.New(t)
+	i.MustHelm("install", installation.Release, installation.Chart(), "--set", "certs.mode=self-signed,replicas=1")
+	r := i.Start("virtwright-1")
+	i.Eventually("the replica serves", r.Serves)
+	i.Must("", "create", "namespace", "load")
+	i.Eventually("the webhooks are called", func() error {
+		return i.Try(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: first, namespace: load}, spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}`, "create", "-f", "-")
+	})
+	users := people(t, i.Config())
+	hostile := shapes()
+	for _, name := range slices.Sorted(maps.Keys(hostile)) {
+		t.Run(name, func(t *testing.T) {
+			forget(t, r.PID())
+			stop := users.work(t)
+			codes := attack(t, "https://"+r.Webhooks(), hostile[name])
+			created := stop()
+			peak := memory(t, r.PID(), "VmHWM")
+			t.Logf("peak %d MiB of %d MiB that the chart grants; %d small creates; answers by code: %v", peak>>20, r.MemoryLimit()>>20, created, codes)
+			if peak >= most {
+				t.Errorf("the replica took %d MiB, want less than %d MiB", peak>>20, most>>20)
+			}
+			if created == 0 || codes[http.StatusUnprocessableEntity]+codes[http.StatusOK] == 0 {
+				t.Errorf("%d small creates, answers %v: want some of each", created, codes)
+			}
+		})
+	}
+	if r.Starts() != 1 {
+		t.Errorf("the replica was started %d times", r.Starts())
+	}
+}
+
+// attack sends an object from many clients at once, in creates and in updates, to
+// both webhooks, and counts the answers by code. Zero counts broken connections.
+func attack(t *testing.T, address, object string) map[int]int {
+	t.Helper()
+	review := func(operation, old string) []byte {
+		out := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","kind":{"group":"kubevirt.io","version":"v1","kind":"VirtualMachine"},` +
+			`"operation":"` + operation + `","namespace":"load","userInfo":{"username":"eve"},"object":` + object + `,"oldObject":` + old + `}}`
+		return []byte(out)
+	}
+	bodies := [][]byte{review("CREATE", "null"), review("UPDATE", strings.Replace(object, "Halted", "Manual", 1))}
+	paths := []string{webhooks.PathMutateVirtualMachine, webhooks.PathValidateVirtualMachine}
+	client := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: clients}, Timeout: time.Minute,
+	}
+	defer client.CloseIdleConnections()
+	var mu sync.Mutex
+	codes := map[int]int{}
+	var attackers sync.WaitGroup
+	end := time.Now().Add(lasting)
+	for n := range clients {
+		attackers.Go(func() {
+			for first := true; first || time.Now().Before(end); first = false {
+				code := answer(t.Context(), client, address+paths[n%2]+"?timeout=5s", bodies[n/2%2])
+				mu.Lock()
+				codes[code]++
+				mu.Unlock()
+			}
+		})
+	}
+	attackers.Wait()
+	return codes
+}
+
+// answer is the code of the review with which a body is answered, or of HTTP
+// where there is none.
+func answer(ctx context.Context, client *http.Client, url string, body []byte) int {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return 0
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return response.StatusCode
+	}
+	var review struct {
+		Response struct {
+			Allowed bool
+			Status  metav1.Status
+		}
+	}
+	if json.Unmarshal(text, &review) != nil {
+		return 0
+	}
+	if review.Response.Allowed {
+		return http.StatusOK
+	}
+	return int(review.Response.Status.Code)
+}
+
+// users create small VMs through the API server.
+type users struct {
+	api    dynamic.ResourceInterface
+	serial atomic.Int64
+}
+
+func people(t *testing.T, config *rest.Config) *users {
+	t.Helper()
+	config = rest.CopyConfig(config)
+	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &users{api: client.Resource(schema.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: "virtualmachines"}).Namespace("load")}
+}
+
+// work has a VM created every tenth of a second, each of which must succeed,
+// until the function is called, which counts them.
+func (u *users) work(t *testing.T) func() int {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	created, done := 0, make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			vm := &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": map[string]any{"name": fmt.Sprintf("small-%d", u.serial.Add(1))},
+				"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"domain": map[string]any{"memory": map[string]any{"guest": "1Gi"}}}}},
+			}}
+			if _, err := u.api.Create(t.Context(), vm, metav1.CreateOptions{}); err != nil {
+				t.Errorf("a small create: %v", err)
+				return
+			}
+			created++
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	return func() int {
+		stop()
+		<-done
+		return created
+	}
+}
+
+// memory is a figure of /proc/PID/status in bytes: VmHWM is the most that was
+// resident since forget.
+func memory(t *testing.T, pid int, name string) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skipf("this system does not tell the memory of a process: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), name+":")
+	n, err := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n << 10
+}
+
+func forget(t *testing.T, pid int) {
+	t.Helper()
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
+		t.Skipf("this system does not measure peaks anew: %v", err)
+	}
+}
