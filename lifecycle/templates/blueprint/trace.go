@@ -85,6 +85,9 @@ func (t *Tracer) InName(text string) (name string, found bool) {
 // search gives the secret that a text contains, one that may be a word only if there is no
 // other, and in names none of those.
 func (t *Tracer) search(text string, name bool) (found *site) {
+	if len(t.traces) == 0 {
+		return nil
+	}
 	text = squeezed(text)
 	for _, candidate := range t.traces {
 		contained := func(copied string) bool { return strings.Contains(text, copied) }
