@@ -2,50 +2,51 @@ package presets
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 // sensitiveFields reach beyond the VM: into its node, into secrets, into its
-// guest. Who may write presets may not bring them into other people's VMs by
-// that alone.
+// guest. The right to write presets does not suffice to set them in other
+// people's VMs. docs/protection.md gives the reason for each.
 var sensitiveFields = slices.Concat(paths(
 	"volumes[*].hostDisk",
 	"volumes[*].cloudInitNoCloud", "volumes[*].cloudInitConfigDrive", "volumes[*].sysprep",
-	"volumes[*].configMap.volumeLabel", "volumes[*].downwardAPI.volumeLabel", // by which guests know cloud-init's data too
+	"volumes[*].configMap.volumeLabel", "volumes[*].downwardAPI.volumeLabel",
 	"volumes[*].secret", "volumes[*].serviceAccount", "volumes[*].containerPath", "volumes[*].downwardMetrics",
 	"volumes[*].containerDisk.imagePullSecret",
 	"domain.devices.hostDevices", "domain.devices.gpus", "resourceClaims", "domain.devices.downwardMetrics",
+	"domain.devices.interfaces[*].sriov", "domain.devices.disks[*].lun.reservation",
 	"domain.firmware.kernelBoot", "domain.firmware.acpi",
-	"accessCredentials", "serviceAccountName",
-	"livenessProbe.exec", "readinessProbe.exec", // which run in the guest
-), []provenance.Path{
-	provenance.Of("spec", "instancetype"), // which may bring devices of the host
+	"accessCredentials", "serviceAccountName", "priorityClassName",
+	"livenessProbe.exec", "readinessProbe.exec",
+	"livenessProbe.httpGet.host", "readinessProbe.httpGet.host", "livenessProbe.tcpSocket.host", "readinessProbe.tcpSocket.host",
+), networkNames, []provenance.Path{
+	provenance.Of("spec", "instancetype"),
 	provenance.Of("spec", "template", "metadata", "annotations", "kubevirt.io/ignitiondata"),
 	provenance.Of("metadata", "annotations", "kubevirt.io/ignitiondata"),
-}, diskSecrets("http", "s3", "gcs", "registry", "imageio", "vddk"))
+	sourceSecret("secretRef"), sourceSecret("secretExtraHeaders"),
+})
 
-// diskSecrets are the secrets with which disks are filled, by source.
-func diskSecrets(sources ...string) []provenance.Path {
-	disk := provenance.Of("spec", "dataVolumeTemplates").With(provenance.Segment{Kind: provenance.Every})
-	var out []provenance.Path
-	for _, source := range sources {
-		for _, name := range []string{"secretRef", "secretExtraHeaders"} {
-			out = append(out, slices.Concat(disk, provenance.Of("spec", "source", source, name)))
-		}
-	}
-	return out
+// networkNames are sensitive only if they name another namespace.
+var networkNames = paths("networks[*].multus.networkName")
+
+// sourceSecret is a secret with which a disk is filled, from any source.
+func sourceSecret(name string) provenance.Path {
+	every := provenance.Segment{Name: "*", Kind: provenance.Every}
+	return append(provenance.Of("spec", "dataVolumeTemplates").With(every), append(provenance.Of("spec", "source").With(every), provenance.Of(name)...)...)
 }
 
-// Sensitive lists the paths of what the preset sets that reaches beyond the VM: host
-// disks and devices, GPUs among them, and instancetypes, which may have some;
-// cloud-init, under a volume label too; credentials, secrets, service accounts,
-// kernels, commands in the guest, and the host's metrics. Writing such a preset takes the verb escalate.
+// Sensitive lists the paths of the fields that the preset sets and that reach beyond the
+// VM. Writing such a preset requires the verb escalate.
 func (c *Compiled) Sensitive() []string {
 	var found []string
 	for _, root := range []*part{c.defaults, c.overrides} {
 		root.leaves(nil, func(p provenance.Path, leaf *part) {
-			if slices.ContainsFunc(sensitiveFields, func(s provenance.Path) bool { return overlaps(p, s) }) && !slices.Contains(found, leaf.path) {
+			covers := func(s provenance.Path) bool { return overlaps(p, s) }
+			harmless := slices.ContainsFunc(networkNames, covers) && !c.foreignNetwork(leaf.value)
+			if slices.ContainsFunc(sensitiveFields, covers) && !harmless && !slices.Contains(found, leaf.path) {
 				found = append(found, leaf.path)
 			}
 		})
@@ -53,11 +54,18 @@ func (c *Compiled) Sensitive() []string {
 	return found
 }
 
-// overlaps reports whether p lies at or beneath pattern, or a value at p could
-// hold something there.
+// foreignNetwork reports whether the name of a network contains a namespace other
+// than the preset's. A cluster preset has none, so for it every namespace is foreign.
+func (c *Compiled) foreignNetwork(name any) bool {
+	text, _ := name.(string)
+	namespace, _, qualified := strings.Cut(text, "/")
+	return qualified && (c.Cluster() || namespace != c.Namespace)
+}
+
+// overlaps reports whether p lies at or beneath pattern.
 func overlaps(p, pattern provenance.Path) bool {
 	for i := range min(len(p), len(pattern)) {
-		if pattern[i].Kind == provenance.Every && p[i].Kind == provenance.Element {
+		if pattern[i].Kind == provenance.Every {
 			continue
 		}
 		if p[i] != pattern[i] {

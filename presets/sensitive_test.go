@@ -19,6 +19,19 @@ func TestSensitive(t *testing.T) {
 		"{spec: {template: {spec: {resourceClaims: [{name: a, resourceClaimName: b}]}}}}":                                                                                    {"spec.template.spec.resourceClaims[a].name", "spec.template.spec.resourceClaims[a].resourceClaimName"},
 		"{spec: {template: {spec: {livenessProbe: {exec: {command: [x]}}}}}}":                                                                                                {"spec.template.spec.livenessProbe.exec.command"},
 		"{spec: {template: {spec: {readinessProbe: {exec: {command: [x]}}}}}}":                                                                                               {"spec.template.spec.readinessProbe.exec.command"},
+		"{spec: {template: {spec: {domain: {devices: {interfaces: [{name: a, sriov: {}}]}}}}}}":                                                                              {"spec.template.spec.domain.devices.interfaces[a].sriov"},
+		"{spec: {template: {spec: {domain: {devices: {interfaces: [{name: a, bridge: {}}]}}}}}}":                                                                             nil,
+		"{spec: {template: {spec: {domain: {devices: {disks: [{name: a, lun: {reservation: true}}]}}}}}}":                                                                    {"spec.template.spec.domain.devices.disks[a].lun.reservation"},
+		"{spec: {template: {spec: {domain: {devices: {disks: [{name: a, lun: {bus: scsi}}]}}}}}}":                                                                            nil,
+		"{spec: {template: {spec: {priorityClassName: x}}}}":                                                                                                                 {"spec.template.spec.priorityClassName"},
+		"{spec: {template: {spec: {livenessProbe: {httpGet: {port: 80, host: h}}}}}}":                                                                                        {"spec.template.spec.livenessProbe.httpGet.host"},
+		"{spec: {template: {spec: {readinessProbe: {httpGet: {port: 80, host: h}}}}}}":                                                                                       {"spec.template.spec.readinessProbe.httpGet.host"},
+		"{spec: {template: {spec: {livenessProbe: {tcpSocket: {port: 80, host: h}}}}}}":                                                                                      {"spec.template.spec.livenessProbe.tcpSocket.host"},
+		"{spec: {template: {spec: {livenessProbe: {httpGet: {port: 80, path: /p}}}}}}":                                                                                       nil,
+		"{spec: {template: {spec: {networks: [{name: a, multus: {networkName: net}}]}}}}":                                                                                    nil,
+		"{spec: {template: {spec: {networks: [{name: a, multus: {networkName: shop/net}}]}}}}":                                                                               nil,
+		"{spec: {template: {spec: {networks: [{name: a, multus: {networkName: other/net}}]}}}}":                                                                              {"spec.template.spec.networks[a].multus.networkName"},
+		"{spec: {dataVolumeTemplates: [{metadata: {name: d}, spec: {source: {http: {url: u, secretExtraHeaders: [s]}}}}]}}":                                                  {"spec.dataVolumeTemplates[d].spec.source.http.secretExtraHeaders"},
 		"{spec: {instancetype: {name: x}}}": {"spec.instancetype.name"},
 		"{spec: {template: {spec: {domain: {devices: {gpus: [{name: g, deviceName: x}]}}}}}}": {
 			"spec.template.spec.domain.devices.gpus[g].name", "spec.template.spec.domain.devices.gpus[g].deviceName",
@@ -56,6 +69,15 @@ func TestSensitive(t *testing.T) {
 					t.Errorf("%s: %s: got %q, want %q", layer, part, found, want)
 				}
 			}
+		}
+	}
+}
+
+func TestNetworksOfClusterPresets(t *testing.T) {
+	for network, want := range map[string]int{"net": 0, "shop/net": 1} {
+		preset := presettest.Cluster("p", "defaults: {spec: {template: {spec: {networks: [{name: a, multus: {networkName: "+network+"}}]}}}}")
+		if got := presettest.Compile(t, preset)[0].Sensitive(); len(got) != want {
+			t.Errorf("%s: got %q", network, got)
 		}
 	}
 }

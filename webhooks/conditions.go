@@ -60,10 +60,10 @@ func instanceGuarded(guard protection.Guard) condition {
 }
 
 // machineGuarded keeps away updates of a VM that change neither what presets
-// see nor what is guarded.
+// see nor what is guarded. If the VM is being deleted, only the latter counts.
 func machineGuarded(guard protection.Guard) condition {
-	changed := machineChanged()
-	return condition{Name: "changes-what-is-validated", Expression: changed.Expression + ` || !(` + guard.Expression(presets.VirtualMachine) + `)`}
+	return condition{Name: "changes-what-is-validated", Expression: "(" + notDeleted().Expression + ") && (" + machineChanged().Expression + ")" +
+		` || !(` + guard.Expression(presets.VirtualMachine) + `)`}
 }
 
 // specChanged keeps away updates that leave spec as it is.

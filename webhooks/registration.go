@@ -114,7 +114,7 @@ func (r Registration) validating() []hook {
 			path: path, group: "kubevirt.io", versions: kubevirtVersions, resource: resource,
 			scope: admissionregistrationv1.NamespacedScope, namespaces: r.otherNamespaces(),
 			operations: []admissionregistrationv1.OperationType{create, update},
-			conditions: []condition{notDeleted(), notTrusted(r.Guard.Trusted), changed},
+			conditions: []condition{notTrusted(r.Guard.Trusted), changed},
 		}
 	}
 	hooks := []hook{

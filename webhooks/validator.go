@@ -258,7 +258,7 @@ func (c *candidate) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(names.Check(&m, old, seen, c.trusted)) > 0 {
+	if names.NeedsLiveRead(&m, old, seen, c.trusted) {
 		if seen, err = c.Names.Confirm(ctx, &m, seen); err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ const (
 type Index struct {
 	// Cache holds the machines.
 	Cache cache.Cache
-	// Live is asked before anybody is refused.
+	// Live confirms what the cache says where that decides, see [names.NeedsLiveRead].
 	Live client.Reader
 
 	ready atomic.Bool
@@ -189,8 +189,8 @@ func useBy(found map[types.NamespacedName]bool, namespace string) names.Use {
 	return use
 }
 
-// Confirm reads again, live, what seen says that m collides with: a cache may
-// not know yet that somebody has gone.
+// Confirm reads again, live, what has the name of m and what seen says that m
+// collides with: the cache may lag.
 func (x *Index) Confirm(ctx context.Context, m *names.Machine, seen names.Surroundings) (names.Surroundings, error) {
 	now, err := x.named(ctx, x.Live, m)
 	if err != nil {

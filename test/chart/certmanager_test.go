@@ -31,6 +31,7 @@ func TestCertManager(t *testing.T) {
 	i.Eventually("the preset acts", i.whole)
 	i.Must("", "wait", "apiservice", "v1.subresources.kubevirt.io", "--for=condition=Available", "--timeout=60s")
 	i.selfTest()
+	i.isConfined(false)
 
 	failed := i.creating()
 	before := i.served()

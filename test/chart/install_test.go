@@ -90,6 +90,7 @@ func TestInstall(t *testing.T) {
 		return i.Try("", "get", "--raw", "/apis/kubevirt.io/v1alpha2/namespaces/default/virtualmachines/web")
 	})
 	i.selfTest()
+	i.isConfined(true)
 
 	i.MustHelm("upgrade", release, folder, "--set", "certs.mode=self-signed", "--set", "presetConflicts=reject", "--set", "trustedUsers={ada}")
 	if err := i.Is("vm/web", "{.spec.template.spec.domain.memory.guest}", "1Gi"); err != nil {

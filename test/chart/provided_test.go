@@ -27,6 +27,7 @@ func TestProvided(t *testing.T) {
 	i.Eventually("it serves with the first", i.replica.Serves)
 	i.Must(small, "apply", "-f", "-")
 	i.Eventually("the preset acts", i.whole)
+	i.isConfined(true)
 
 	i.tells("CertificateNotReady", "expired at")
 	i.Eventually("it is not ready", func() error {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"syscall"
@@ -54,10 +55,39 @@ func newGround(in state) *ground {
 	for way := range propagations {
 		g.launched(way)
 	}
+	for _, kind := range both {
+		g.dying(kind)
+	}
 	g.doomed = newStory()
 	g.doomed.launched("doomed")
 	DeferCleanup(g.clear)
 	return g
+}
+
+// dying makes an object that is being deleted, and waits for a finalizer of somebody else.
+func (g *ground) dying(kind string) {
+	GinkgoHelper()
+	made := &unstructured.Unstructured{Object: with(g.machine(kind, "dying-"+lower[kind]).Object, []any{"example.com/hold"}, "metadata", "finalizers")}
+	made = g.applyAll([]object{made})[0]
+	Expect(g.of(kind).Delete(here.ctx, made.GetName(), metav1.DeleteOptions{})).To(Succeed())
+}
+
+// guardDying checks that a namespace admin does not change owner references of what
+// is being deleted, and that everything else goes on, so that it can go.
+func (g *ground) guardDying() {
+	GinkgoHelper()
+	for _, kind := range both {
+		admin := g.as(writers[1].login(), kind)
+		patch := func(merge string) error {
+			_, err := admin.Patch(here.ctx, "dying-"+lower[kind], types.MergePatchType, []byte(merge), metav1.PatchOptions{})
+			return err
+		}
+		Expect(because(patch(`{"metadata":{"ownerReferences":null}}`), http.StatusUnprocessableEntity, "(owner-references)")).To(Succeed(), kind)
+		Expect(because(patch(`{"metadata":{"annotations":{"virtwright.dev/instance-of":"forged"}}}`), http.StatusUnprocessableEntity, "(reserved-annotations)")).To(Succeed(), kind)
+		Expect(patch(`{"metadata":{"labels":{"a":"b"}}}`)).To(Succeed(), kind)
+		Expect(patch(`{"metadata":{"finalizers":null}}`)).To(Succeed(), kind)
+		Eventually(g.gone(kind, "dying-"+lower[kind])).Should(BeTrue(), kind)
+	}
 }
 
 // clear deletes the machines before their owners, one by one of which the

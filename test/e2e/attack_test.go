@@ -322,17 +322,20 @@ var _ = Describe("The attack matrix", Ordered, func() {
 	})
 
 	It("holds "+whole.name, func() { run(whole) })
+	It("guards what is being deleted "+whole.name, func() { grounds[whole.name].guardDying() })
 	It("lets owners go "+whole.name, func() { collect(whole) })
 	It("holds "+unanswered.name, func() {
 		here.manager.end()
 		run(unanswered)
 	})
+	It("guards what is being deleted "+unanswered.name, func() { grounds[unanswered.name].guardDying() })
 	It("lets owners go "+unanswered.name, func() { collect(unanswered) })
 	It("holds "+unconfigured.name, func() {
 		here.manager.end()
 		unregister("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 		run(unconfigured)
 	})
+	It("guards what is being deleted "+unconfigured.name, func() { grounds[unconfigured.name].guardDying() })
 	It("lets owners go "+unconfigured.name, func() { collect(unconfigured) })
 	It("holds "+unpoliced.name, func() {
 		here.manager.ensureRunning()
@@ -340,5 +343,6 @@ var _ = Describe("The attack matrix", Ordered, func() {
 		unregister("validatingadmissionpolicybindings", "validatingadmissionpolicies")
 		run(unpoliced)
 	})
+	It("guards what is being deleted "+unpoliced.name, func() { grounds[unpoliced.name].guardDying() })
 	It("lets owners go "+unpoliced.name, func() { collect(unpoliced) })
 })

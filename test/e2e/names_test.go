@@ -9,11 +9,24 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	machines "github.com/virtwright/virtwright/lifecycle/machine"
+	"github.com/virtwright/virtwright/lifecycle/nameindex"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation"
+	"github.com/virtwright/virtwright/validation/protection"
+	"github.com/virtwright/virtwright/webhooks"
 )
 
 const (
@@ -77,6 +90,22 @@ func (s *story) told() map[string]bool {
 	return on
 }
 
+// noPresets is a set of presets without any.
+type noPresets struct{}
+
+func (noPresets) Snapshot() *presets.Snapshot { return presets.NewSnapshot(nil, nil) }
+
+// A countingReader counts reads of single objects.
+type countingReader struct {
+	client.Reader
+	count int
+}
+
+func (r *countingReader) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	r.count++
+	return r.Reader.Get(ctx, key, into, options...)
+}
+
 var _ = Describe("The name of a machine", func() {
 	var s *story
 	BeforeEach(func() { s = newStory() })
@@ -106,6 +135,56 @@ var _ = Describe("The name of a machine", func() {
 		Expect(err).To(MatchError(ContainSubstring("belongs to an earlier VirtualMachine")))
 		_, err = asTrusted(tinyInstance("web", owned(vm)))
 		Expect(err).NotTo(HaveOccurred())
+	})
+
+	It("is its instance's even while the cache does not have the VM yet", func() {
+		// The cache stops before the VM is created, so it never has it.
+		ctx, stop := context.WithCancel(here.ctx)
+		scheme := runtime.NewScheme()
+		Expect(machines.AddToScheme(scheme)).To(Succeed())
+		kinds, err := cache.New(here.config, cache.Options{Scheme: scheme, DefaultNamespaces: map[string]cache.Config{s.ns: {}}})
+		Expect(err).NotTo(HaveOccurred())
+		ended := make(chan error, 1)
+		go func() { ended <- kinds.Start(ctx) }()
+		live, err := client.New(here.config, client.Options{Scheme: scheme})
+		Expect(err).NotTo(HaveOccurred())
+		reads := &countingReader{Reader: live}
+		index := &nameindex.Index{Cache: kinds, Live: reads}
+		Expect(index.Start(ctx)).To(Succeed())
+		stop()
+		Expect(<-ended).To(Succeed())
+		vm := s.create(tinyVM("web", ""))
+
+		validator := &webhooks.Validator{
+			Kind: presets.VirtualMachineInstance, Guard: protection.Guard{Trusted: []string{trusted}}, Rules: &validation.Config{}, Engine: &presets.Engine{},
+			Snapshots: noPresets{}, Namespaces: &webhooks.CachedNamespaces{Cache: live, Live: live}, Names: index,
+		}
+		handle := func(user, manifest string) (string, int) {
+			GinkgoHelper()
+			raw, err := s.parse(manifest).MarshalJSON()
+			Expect(err).NotTo(HaveOccurred())
+			reads.count = 0
+			response := validator.Handle(here.ctx, admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+				UID: "1", Operation: admissionv1.Create, Namespace: s.ns, Name: "web", Kind: metav1.GroupVersionKind{Group: "kubevirt.io", Version: "v1", Kind: instance},
+				UserInfo: authenticationv1.UserInfo{Username: user}, Object: runtime.RawExtension{Raw: raw},
+			}})
+			if response.Allowed {
+				return "", reads.count
+			}
+			return response.Result.Message, reads.count
+		}
+		for _, user := range []string{"jane", trusted} {
+			refusal, _ := handle(user, tinyInstance("web", ""))
+			Expect(refusal).To(ContainSubstring("a VirtualMachine has this name"), user)
+		}
+		refusal, _ := handle(trusted, tinyInstance("web", strings.Replace(owned(vm), string(vm.GetUID()), "another", 1)))
+		Expect(refusal).To(BeEmpty(), "a controller is trusted to have read its VM")
+		refusal, count := handle(trusted, tinyInstance("web", owned(vm)))
+		Expect(refusal).To(BeEmpty())
+		Expect(count).To(BeZero(), "the VM's controller costs no live read")
+		refusal, count = handle("jane", tinyInstance("free", ""))
+		Expect(refusal).To(BeEmpty())
+		Expect(count).To(Equal(1))
 	})
 
 	It("is not a VM's while an instance that is not its own has it", func() {

@@ -76,6 +76,11 @@ var _ = Describe("Writing presets", Ordered, func() {
 		"downwardMetrics":   "domain: {devices: {downwardMetrics: {}}}",
 		"gpus":              "domain: {devices: {gpus: [{name: g, deviceName: vendor.com/d}]}}",
 		"labelled config":   "volumes: [{name: c, configMap: {name: c, volumeLabel: cidata}}], domain: {devices: {disks: [{name: c}]}}",
+		"sriov":             "domain: {devices: {interfaces: [{name: nic, sriov: {}}]}}, networks: [{name: nic, multus: {networkName: net}}]",
+		"reservation":       "volumes: [{name: l, persistentVolumeClaim: {claimName: l}}], domain: {devices: {disks: [{name: l, lun: {reservation: true}}]}}",
+		"priority class":    "priorityClassName: system-node-critical",
+		"foreign network":   "domain: {devices: {interfaces: [{name: nic, bridge: {}}]}}, networks: [{name: nic, multus: {networkName: elsewhere/net}}]",
+		"probe of a host":   "livenessProbe: {httpGet: {host: 10.0.0.1, port: 80}}",
 		"guest command":     "livenessProbe: {exec: {command: [reboot]}}",
 	}
 	const harmless = "hostname: web"

@@ -185,24 +185,25 @@ var _ = Describe("Secrets of a VM", Ordered, func() {
 		manifest := fmt.Sprintf(`
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
-metadata: {name: vault, annotations: {note: "copy of %[1]s"}}
+metadata: {name: vault, annotations: {note: "copy of %[1]s", example.com/db-Password: %[8]s}}
 spec:
   runStrategy: Halted
   dataVolumeTemplates:
   - metadata: {name: root}
     spec: {source: {http: {url: "https://u:%[4]s@example.com/a.img", extraHeaders: ["Authorization: %[5]s"]}}, storage: {resources: {requests: {storage: 1Gi}}}}
   template:
-    metadata: {annotations: {kubevirt.io/ignitiondata: '{"x":"%[6]s"}'}}
+    metadata: {annotations: {kubevirt.io/ignitiondata: '{"x":"%[6]s"}', example.com/token: %[9]s}}
     spec:
       domain:
         devices: {disks: [{name: root, disk: {}}, {name: seed, disk: {}}, {name: more, disk: {}}]}
         memory: {guest: 64Mi}
-      readinessProbe: {httpGet: {port: 80, httpHeaders: [{name: X-Token, value: %[3]s}]}}
+      readinessProbe: {httpGet: {port: 80, path: "/ready?sig=%[10]s", httpHeaders: [{name: X-Token, value: %[3]s}]}}
       volumes:
       - {name: root, dataVolume: {name: root}}
       - {name: seed, cloudInitNoCloud: {userData: %[1]s, networkData: %[2]s}}
       - {name: more, cloudInitConfigDrive: {userDataBase64: %[7]s}}
-`, secret("user"), secret("network"), secret("header"), secret("url"), secret("extra"), secret("ignition"), encoded)
+`, secret("user"), secret("network"), secret("header"), secret("url"), secret("extra"), secret("ignition"), encoded,
+			secret("annotation"), secret("inner"), secret("query"))
 		s.kubectl(manifest, "apply", "-f", "-") // which leaves a copy in an annotation
 		for form, kind := range map[string]string{"openshiftTemplate": "Template", "virtualMachineTemplate": "VirtualMachineTemplate", "configMap": "ConfigMap"} {
 			name := strings.ToLower(form)

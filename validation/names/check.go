@@ -49,6 +49,14 @@ func Check(m, old *Machine, seen Surroundings, trusted bool) field.ErrorList {
 	return problems
 }
 
+// NeedsLiveRead reports whether what an index saw must be read live before m is
+// written: before a refusal, and before a writer other than a VM's controller creates an
+// instance, because the index may not have the VM yet.
+func NeedsLiveRead(m, old *Machine, seen Surroundings, trusted bool) bool {
+	byController := trusted && m.owned()
+	return old == nil && m.Kind == presets.VirtualMachineInstance && m.Name != "" && !byController || len(Check(m, old, seen, trusted)) > 0
+}
+
 // gone says that a machine which still has its disks will not have them for long.
 func gone(m *Machine) string {
 	if m.Deleting {

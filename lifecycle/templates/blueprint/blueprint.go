@@ -79,7 +79,7 @@ type Blueprint struct {
 	Warnings []string
 
 	secrets map[string]string
-	traces  []trace
+	tracer  *Tracer
 	source  map[string]any
 }
 
@@ -94,8 +94,8 @@ type Reference struct {
 // those of class Identity, by name. They must not be written anywhere.
 func (b *Blueprint) Secrets() map[string]string { return b.secrets }
 
-// Tracer finds the values of parameters of class Secret, by their names.
-func (b *Blueprint) Tracer() *Tracer { return newTracer(b.traces) }
+// Tracer finds copies of the secrets of the source.
+func (b *Blueprint) Tracer() *Tracer { return b.tracer }
 
 // Withheld are the names of the parameters that stand for secrets, which whoever
 // uses a template has to give.
@@ -150,7 +150,7 @@ var steps = []struct {
 // change. An error says that no template can be made of it, without values; it
 // may be a *TooLarge.
 func Of(vm map[string]any, options Options) (*Blueprint, error) {
-	d := &draft{vm: vm, options: options, tracer: newTracer(nil), reserved: map[string]bool{labelsName: true, vmName: true}}
+	d := &draft{vm: vm, options: options, tracer: &Tracer{}, reserved: map[string]bool{labelsName: true, vmName: true}}
 	for _, step := range steps {
 		if err := step.run(d); err != nil {
 			return nil, fmt.Errorf("cannot make a template of the VM (%s): %w", step.name, err)
@@ -161,7 +161,7 @@ func Of(vm map[string]any, options Options) (*Blueprint, error) {
 
 // blueprint puts references in the place of what has a name.
 func (d *draft) blueprint() *Blueprint {
-	b := &Blueprint{Labels: d.labels, Warnings: d.warnings, secrets: map[string]string{}, source: d.tree}
+	b := &Blueprint{Labels: d.labels, Warnings: d.warnings, secrets: map[string]string{}, tracer: d.tracer, source: d.tree}
 	meta := d.tree["metadata"].(map[string]any)
 	labels := meta["labels"]
 	delete(meta, "labels") // they are no sites
@@ -195,7 +195,6 @@ func (b *Blueprint) add(s *site) {
 		p.From = suffixExpression
 	case Secret:
 		p.Required = true
-		b.traces = append(b.traces, traces(s, s.name)...)
 		b.secrets[s.name] = s.text()
 	case Identity:
 		b.secrets[s.name] = s.text()

@@ -63,6 +63,10 @@ func TestClasses(t *testing.T) {
 		"elsewhere a name":  {"names that hold one are parameters", fields{"name": secret, "token": secret}, []class{{"NAME_2", Secret, String, ""}, {"TOKEN", Secret, String, ""}}},
 		"elsewhere number":  {"numbers hold texts of digits", fields{"a": int64(12345678), "token": "12345678"}, []class{{"A", Secret, Integer, ""}, {"TOKEN", Secret, String, ""}}},
 		"short":             {"a short secret is found by chance", fields{"a": "abcdef", "token": "abc"}, []class{{"A", Value, String, "abcdef"}, {"TOKEN", Secret, String, ""}}},
+		"query":             {"a query may be a credential", fields{"p": fields{"httpGet": fields{"path": "/ready?sig=0123456789"}}}, []class{{"HTTP_GET_PATH", Secret, String, ""}}},
+		"query elsewhere":   {"what holds the query is a secret", fields{"a": "see sig=0123456789", "p": fields{"httpGet": fields{"path": "/ready?sig=0123456789"}}}, []class{{"A", Secret, String, ""}, {"HTTP_GET_PATH", Secret, String, ""}}},
+		"empty query":       {"a path without a query is a value", fields{"p": fields{"httpGet": fields{"path": "/ready?"}}}, []class{{"HTTP_GET_PATH", Value, String, "/ready?"}}},
+		"other path":        {"only paths of probes have queries", fields{"p": fields{"path": "/a?sig=0123456789"}}, []class{{"P_PATH", Value, String, "/a?sig=0123456789"}}},
 		"identity":          {"no two VMs share it", fields{"domain": fields{"firmware": fields{"uuid": "u"}}, "hostname": "h"}, []class{{"FIRMWARE_UUID", Identity, String, ""}, {"HOSTNAME", Identity, String, ""}}},
 		"disk serial":       {"a disk's serial is no identity", at("domain.devices.disks.#.serial", "s"), []class{{"DISK1_SERIAL", Value, String, "s"}}},
 		"types":             {"types of JSON stay", fields{"a": int64(1), "b": true, "c": 0.5, "d": "1"}, []class{{"A", Value, Integer, "1"}, {"B", Value, Boolean, "true"}, {"C", Value, Number, "0.5"}, {"D", Value, String, "1"}}},
@@ -88,6 +92,41 @@ func TestClasses(t *testing.T) {
 				t.Errorf("%s: -want, +got:\n%s", c.reason, diff)
 			}
 		})
+	}
+}
+
+// TestSecretAnnotations has annotations in each of the places where a VM has some.
+func TestSecretAnnotations(t *testing.T) {
+	annotations := func() fields {
+		return fields{
+			"a/db-Password": "v1", "a/passwd": "v2", "apiTOKEN": "v3", "a/client_secret": "v4", "a/ssh.key": "v5", "a/AWSCredential": "v6",
+			"a/passwords": "w1", "a/secretName": "w2", "a/keyboard": "w3", "token/a": "w4", "a/empty-key": "",
+		}
+	}
+	vm := vmOf(fields{"hostname": "h"})
+	vm["metadata"].(fields)["annotations"] = annotations()
+	spec := vm["spec"].(fields)
+	spec["template"].(fields)["metadata"] = fields{"annotations": annotations()}
+	spec["dataVolumeTemplates"] = []any{fields{"metadata": fields{"name": "d", "annotations": annotations()}}}
+	b, err := Of(vm, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	published := []any{
+		field(b.VM, "metadata", "annotations"), field(b.VM, "spec", "template", "metadata", "annotations"),
+		field(field(b.VM, "spec", "dataVolumeTemplates").([]any)[0], "metadata", "annotations"),
+	}
+	for place, found := range published {
+		for key, was := range annotations() {
+			value := found.(fields)[key]
+			_, withheld := value.(Reference)
+			if want := strings.HasPrefix(was.(string), "v"); withheld != want {
+				t.Errorf("place %d: %s is %v", place, key, value)
+			}
+		}
+	}
+	if got := len(b.Withheld()); got != 18 {
+		t.Errorf("%d parameters have to be given, want 18: %q", got, b.Withheld())
 	}
 }
 

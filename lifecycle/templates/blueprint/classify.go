@@ -1,7 +1,7 @@
 package blueprint
 
 import (
-	"errors"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"net/url"
@@ -29,31 +29,38 @@ var identities = [][]string{
 // harmless are headers that carry no credentials.
 var harmless = []string{"host", "accept", "accept-encoding", "accept-language", "user-agent", "content-type", "connection", "cache-control"}
 
+// secretEndings are endings of the keys of annotations whose values no template may hold.
+var secretEndings = []string{"password", "passwd", "token", "secret", "key", "credential"}
+
 // classify says what each scalar is to a template.
 func classify(d *draft) error {
 	for _, s := range d.sites {
 		switch {
 		case d.secret(s):
-			s.class, s.light = Secret, header(s.at)
+			s.class, s.word = Secret, header(s.at) || probePath(s.at) || secretAnnotation(s.at)
 		case s.class == Value && identity(s):
 			s.class = Identity
 		case s.class == "" && s.kind == String && strings.Contains(s.text(), token):
 			s.class = Literal
 		}
 	}
-	return spread(d)
+	return d.withholdCopies()
 }
 
 // secret says whether a text must not reach a template, by where it stands. An
 // empty one has nothing to hide.
 func (d *draft) secret(s *site) bool {
-	text, ok := s.value.(string)
+	text, _ := s.value.(string)
 	switch {
-	case !ok || text == "":
+	case text == "":
 		return false
 	case header(s.at):
 		name, _ := field(d.parent(s.at), "name").(string)
 		return !slices.Contains(harmless, strings.ToLower(name))
+	case probePath(s.at):
+		return query(text) != ""
+	case secretAnnotation(s.at):
+		return true
 	case s.at.inInstance():
 		return slices.Contains(secretKeys, s.at.key())
 	case s.at.ends("metadata", "annotations", "kubevirt.io/ignitiondata"):
@@ -66,6 +73,21 @@ func (d *draft) secret(s *site) bool {
 
 // header says whether the value of a header of a probe stands there.
 func header(at path) bool { return at.inInstance() && at.ends("httpHeaders", "[]", "value") }
+
+// probePath says whether the path that a probe requests stands there.
+func probePath(at path) bool { return at.inInstance() && at.ends("httpGet", "path") }
+
+// query is what follows the question mark in the path of a probe.
+func query(text string) string {
+	_, query, _ := strings.Cut(text, "?")
+	return query
+}
+
+// secretAnnotation says whether the key of an annotation announces a secret.
+func secretAnnotation(at path) bool {
+	key := strings.ToLower(at.key())
+	return at.ends("metadata", "annotations", "*") && slices.ContainsFunc(secretEndings, func(ending string) bool { return strings.HasSuffix(key, ending) })
+}
 
 // confidential says whether a URL has more than a place in it: a user, or a
 // query or parameters, which may be a signature.
@@ -84,41 +106,38 @@ func identity(s *site) bool {
 	return isText && slices.ContainsFunc(identities, func(steps []string) bool { return within.is(steps...) })
 }
 
-// spread makes secrets of all that holds the value of one, until nothing else
-// does. What cannot be a parameter must not hold any.
-func spread(d *draft) error {
+// withholdCopies makes secrets of all values that contain one. What cannot be a
+// parameter must not contain any.
+func (d *draft) withholdCopies() error {
+	type secret struct {
+		text string
+		word bool
+	}
+	traced := map[secret]bool{}
 	for _, s := range d.sites {
-		if s.class == Secret {
-			d.tracer.add(traces(s, s.at.String()))
+		if one := (secret{s.text(), s.word}); s.class == Secret && !traced[one] {
+			traced[one] = true
+			d.tracer.add(s)
 		}
 	}
-	for more := true; more; {
-		more = false
-		for _, s := range d.sites {
-			found := d.held(s)
-			if found.text == "" {
-				continue
-			}
-			s.class, s.light, more = Secret, found.light, true
-			d.tracer.add(traces(s, s.at.String()))
+	if len(d.tracer.traces) > maxSecrets {
+		return errTooManySecrets
+	}
+	for _, s := range d.sites {
+		if found := d.copied(s); found != nil {
+			s.class, s.word = Secret, found.word
 		}
 	}
-	if err := d.clearNames(); err != nil {
-		return err
-	}
-	if d.tracer.Exhausted() {
-		return errors.New("more is packed in it, in base64 and the like, than can be searched for secrets")
-	}
-	return nil
+	return d.clearNames()
 }
 
-// held is what a site holds of a secret, if it can become a parameter for it.
-func (d *draft) held(s *site) trace {
+// copied is the secret that a site contains, if it can become a parameter.
+func (d *draft) copied(s *site) *site {
 	switch {
 	case s.class == Secret, s.class == Identity, s.fixed(), s.at.is("apiVersion"), s.at.is("kind"):
-		return trace{}
+		return nil
 	}
-	return d.tracer.look(s.text(), deepest, false)
+	return d.tracer.search(s.text(), false)
 }
 
 // fixed says whether a site must stay as it is.
@@ -151,38 +170,35 @@ func (d *draft) clearNames() error {
 	return nil
 }
 
-// clear says whether a text holds no secret. What and at name the text, which no
-// secret is told in.
+// clear says whether a text contains no secret. What and at name the text in the error,
+// which contains no secret either.
 func (d *draft) clear(text, what string, at path) error {
-	secret, found := d.tracer.InName(text)
-	if !found {
+	found := d.tracer.search(text, true)
+	if found == nil {
 		return nil
 	}
-	if _, told := d.tracer.InName(secret); told {
-		secret = "a path that holds it too"
-	}
-	return fmt.Errorf(what+" holds the value of the secret in %s: change one of them", d.told(at), secret)
+	return fmt.Errorf(what+" holds the value of the secret in %s: change one of them", d.shown(at), d.shown(found.at))
 }
 
-// told is a path as messages have it.
-func (d *draft) told(at path) string {
-	text := orRoot(at)
-	if _, found := d.tracer.InName(text); found {
-		return "a place with a secret in its path"
-	}
-	return text
-}
-
-// traces are what betrays a secret of this name: in fields of base64, what is
-// encoded too.
-func traces(s *site, name string) []trace {
-	found := []trace{{text: s.text(), secret: name, light: s.light}}
-	if strings.HasSuffix(s.at.key(), "Base64") {
-		inner := decoded(strings.TrimRight(standard.Replace(squeezed(s.text())), "="))
-		found = append(found, trace{text: inner, secret: name, light: s.light})
-		for text := range decompressed(inner) {
-			found = append(found, trace{text: text, secret: name, light: s.light})
+// shown is a path for messages.
+func (d *draft) shown(at path) string {
+	for _, s := range at {
+		if _, found := d.tracer.InName(s.key); found {
+			return "a place with a secret in its path"
 		}
 	}
-	return found
+	return orRoot(at)
+}
+
+// secrets are the texts that must not occur elsewhere: of the path of a probe its
+// query, and of base64 what it encodes, too.
+func (s *site) secrets() []string {
+	text := s.text()
+	if probePath(s.at) {
+		return []string{query(text)}
+	}
+	if decoded, err := base64.StdEncoding.DecodeString(squeezed(text)); err == nil && strings.HasSuffix(s.at.key(), "Base64") {
+		return []string{text, string(decoded)}
+	}
+	return []string{text}
 }

@@ -39,11 +39,11 @@ func (d *draft) rename() error {
 			continue
 		}
 		text := s.text()
-		if s.class == Secret && !s.light || !volumeName.MatchString(text) {
-			return fmt.Errorf("%s cannot have a suffix: it is no name, or holds the value of a secret", d.told(s.at))
+		if s.class == Secret && !s.word || !volumeName.MatchString(text) {
+			return fmt.Errorf("%s cannot have a suffix: it is no name, or holds the value of a secret", d.shown(s.at))
 		}
 		if len(text)+longestSuffix > longestName {
-			return fmt.Errorf("%s cannot have a suffix: it would be longer than %d characters", d.told(s.at), longestName)
+			return fmt.Errorf("%s cannot have a suffix: it would be longer than %d characters", d.shown(s.at), longestName)
 		}
 		s.class, s.before = Generated, text+"-"
 	}

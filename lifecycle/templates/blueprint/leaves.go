@@ -25,8 +25,8 @@ type site struct {
 	kind  Type
 	class Class
 	name  string
-	// light says that the secret is likely to stand in names too, where it is none.
-	light bool
+	// word says that the secret may be a common word, which names, labels and keys may contain.
+	word bool
 	// before stands before the parameter.
 	before string
 

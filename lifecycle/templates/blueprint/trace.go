@@ -1,134 +1,105 @@
 package blueprint
 
 import (
+	"encoding/base64"
+	"errors"
+	"slices"
 	"strings"
 )
 
-// traceable is the shortest secret that is looked for elsewhere: shorter ones
-// would be found by chance. White space does not count.
-const traceable = 8
+const (
+	// MinSecretLength is the length of the shortest secret that is searched for
+	// inside other text: shorter ones occur there by chance.
+	MinSecretLength = 8
+	// maxSecrets bounds how often each text of a VM is searched.
+	maxSecrets = 100
+)
 
-// mostWork is how many bytes are looked at, at most, in all texts of a VM with
-// all that is packed in them. What is larger is no VirtualMachine of use.
-const mostWork = 128 << 20
+var errTooManySecrets = errors.New("the VM has too many secrets to search its other text for copies of them")
 
-// A Tracer finds secrets in texts: as they are, whatever the white space
-// (indented, wrapped, with other ends of lines), with escapes as JSON has them,
-// in base64, also compressed by gzip, and in these within each other. It does
-// not find parts of a secret, nor what is encoded or encrypted otherwise.
-type Tracer struct {
-	traces map[uint64][]trace // by their first bytes
-	first  filter             // of these
-	work   int
-}
+// A Tracer finds copies of secrets in text: the secret as it is, or in base64
+// with either alphabet, also as a part of longer base64. White space does not
+// count, because copies are indented and base64 is wrapped. A Tracer does not
+// find a part of a secret, nor a copy that is escaped, encoded otherwise or
+// twice, compressed or encrypted.
+type Tracer struct{ traces []trace }
 
-// A trace is a text that betrays a secret.
+// A trace is a secret that copies are searched for.
 type trace struct {
-	text   string // without white space
-	secret string // the name of it
-	// light says that the text is likely to stand in names too, and is no secret there.
-	light bool
+	*site
+	// copies are the texts that prove a copy, without white space.
+	copies []string
 }
 
-// newTracer is a tracer of traces that are long enough.
-func newTracer(traces []trace) *Tracer {
-	t := &Tracer{traces: map[uint64][]trace{}}
-	t.add(traces)
-	return t
-}
-
-func (t *Tracer) add(traces []trace) {
-	for _, found := range traces {
-		if found.text = squeezed(found.text); len(found.text) < traceable {
-			continue
+// add adds the secrets of a site, but for those that are too short.
+func (t *Tracer) add(s *site) {
+	for _, secret := range s.secrets() {
+		if copies := copiesOf(secret); copies != nil {
+			t.traces = append(t.traces, trace{site: s, copies: copies})
 		}
-		var first uint64
-		for i := range traceable {
-			first = first<<8 | uint64(found.text[i])
-		}
-		t.traces[first] = append(t.traces[first], found)
-		t.first.add(first)
 	}
 }
 
-// InValue gives the name of a secret that a value has in it.
-func (t *Tracer) InValue(text string) (secret string, found bool) {
-	trace := t.look(text, deepest, false)
-	return trace.secret, trace.text != ""
-}
-
-// InName gives the name of a secret that a key, a label or a name has in it.
-// Values of headers, which are words like example.com, are none there.
-func (t *Tracer) InName(text string) (secret string, found bool) {
-	trace := t.look(text, deepest, true)
-	return trace.secret, trace.text != ""
-}
-
-// Exhausted says that there was more to look at than a tracer looks at, and
-// nothing is known of texts that it did not find anything in.
-func (t *Tracer) Exhausted() bool { return t.work > mostWork }
-
-// look searches a text, and what is packed in it; in names it passes over what
-// is light.
-func (t *Tracer) look(text string, depth int, name bool) trace {
-	t.work += len(text)
-	if len(text) < traceable || len(t.traces) == 0 || t.Exhausted() {
-		return trace{}
+// copiesOf lists the texts that prove a copy of a secret. In base64 of a text
+// that contains the secret, it stands at one of three offsets.
+func copiesOf(secret string) []string {
+	secret = strings.TrimSpace(secret)
+	literal := squeezed(secret)
+	if len(literal) < MinSecretLength {
+		return nil
 	}
-	plain := squeezed(text)
-	found := t.search(plain, name)
-	if depth == 0 || found.text != "" && !found.light {
-		return found
-	}
-	for inner := range unpacked(text, plain) {
-		if within := t.look(inner, depth-1, name); within.text != "" {
-			found = within
-			if !within.light {
-				break
+	copies := []string{literal}
+	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for before := range 3 {
+			encoded := encoding.EncodeToString([]byte(strings.Repeat(" ", before) + secret))
+			// Only these characters depend on the secret alone.
+			encoded = encoded[(before*8+5)/6 : (before+len(secret))*8/6]
+			if !slices.Contains(copies, encoded) {
+				copies = append(copies, encoded)
 			}
+		}
+	}
+	return copies
+}
+
+// squeezed is a text without white space.
+func squeezed(text string) string { return strings.Join(strings.Fields(text), "") }
+
+// InValue gives the parameter's name of a secret that a value contains.
+func (t *Tracer) InValue(text string) (name string, found bool) {
+	if secret := t.search(text, false); secret != nil {
+		return secret.name, true
+	}
+	return "", false
+}
+
+// InName gives the parameter's name of a secret that a key, a label or a name
+// contains. Secrets that may be common words are not searched for there.
+func (t *Tracer) InName(text string) (name string, found bool) {
+	if secret := t.search(text, true); secret != nil {
+		return secret.name, true
+	}
+	return "", false
+}
+
+// search gives the secret that a text contains, one that may be a word only if there is no
+// other, and in names none of those.
+func (t *Tracer) search(text string, name bool) (found *site) {
+	if len(t.traces) == 0 {
+		return nil
+	}
+	text = squeezed(text)
+	for _, candidate := range t.traces {
+		contained := func(copied string) bool { return strings.Contains(text, copied) }
+		switch {
+		case candidate.word && (name || found != nil), !slices.ContainsFunc(candidate.copies, contained):
+		case !candidate.word:
+			return candidate.site
+		default:
+			found = candidate.site
 		}
 	}
 	return found
-}
-
-// search finds a trace in a text without white space; a light one if there is no other.
-func (t *Tracer) search(text string, name bool) (light trace) {
-	var window uint64
-	for i := range len(text) {
-		window = window<<8 | uint64(text[i])
-		if i < traceable-1 || !t.first.mayHave(window) {
-			continue
-		}
-		for _, found := range t.traces[window] {
-			t.work++
-			switch {
-			case found.light && name || !strings.HasPrefix(text[i-traceable+1:], found.text):
-			case !found.light:
-				return found
-			default:
-				light = found
-			}
-		}
-	}
-	return light
-}
-
-// A filter says of most numbers that were not added that they were not.
-type filter [1 << 10]uint64
-
-func bit(of uint64) (word, mask uint64) {
-	hash := of * 0x9e3779b97f4a7c15 >> 48 // Fibonacci hashing
-	return hash >> 6, 1 << (hash & 63)
-}
-
-func (f *filter) add(n uint64) {
-	word, mask := bit(n)
-	f[word] |= mask
-}
-
-func (f *filter) mayHave(n uint64) bool {
-	word, mask := bit(n)
-	return f[word]&mask != 0
 }
 
 // Invented says whether a key of a map is one that somebody made up, where it

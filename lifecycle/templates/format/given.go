@@ -298,7 +298,7 @@ const longestQuote = 40
 func (in input) quote(name, value string) string {
 	p, _ := in.parameter(name)
 	n, noted := in.notes[name]
-	if n.Class == blueprint.Secret || !noted && p.Value == "" || in.betrays(value) {
+	if n.Class == blueprint.Secret || !noted && p.Value == "" || in.containsSecret(value) {
 		return "the value"
 	}
 	if len(value) > longestQuote {
@@ -307,17 +307,13 @@ func (in input) quote(name, value string) string {
 	return strconv.Quote(value)
 }
 
-// telling is the shortest secret of which a text that has it in it tells:
-// shorter ones are there by chance.
-const telling = 8
-
-// betrays says whether a text is what is given for a secret, or has it in it.
-func (in input) betrays(text string) bool {
+// containsSecret says whether a text is what is given for a secret, or contains it.
+func (in input) containsSecret(text string) bool {
 	for name, value := range in.given {
 		if value == "" || in.notes[name].Class != blueprint.Secret {
 			continue
 		}
-		if text == value || len(value) >= telling && strings.Contains(text, value) {
+		if text == value || len(value) >= blueprint.MinSecretLength && strings.Contains(text, value) {
 			return true
 		}
 	}

@@ -1,16 +1,16 @@
 package format_test
 
 import (
-	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"net/url"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
+	"unicode"
 )
 
 // The oracle says anew, and by other means, what templates must say: paths are
@@ -24,6 +24,8 @@ func under(steps string) string { return strings.ReplaceAll(steps, "/", between)
 var (
 	secretPath     = regexp.MustCompile(under(`(?s)^/spec/template/spec/(.*/)?(userData|userDataBase64|networkData|networkDataBase64|session|dhCert|password|passphrase|token)(/#)*$`))
 	headerPath     = regexp.MustCompile(under(`(?s)^/spec/template/spec/(.*/)?httpHeaders/#/value$`))
+	queryPath      = regexp.MustCompile(under(`(?s)^/spec/template/spec/(.*/)?httpGet/path$`))
+	annotationPath = regexp.MustCompile(under(`(?is)(^|/)metadata/annotations/[^/]*(password|passwd|token|secret|key|credential)$`))
 	ignitionPath   = regexp.MustCompile(under(`(?s)(^|/)metadata/annotations/kubevirt.io`) + "/ignitiondata$")
 	sourceURL      = regexp.MustCompile(under(`(?s)^/spec/dataVolumeTemplates/#/spec/source/[^/]*/(.*/)?url$`))
 	sourceHeader   = regexp.MustCompile(under(`(?s)^/spec/dataVolumeTemplates/#/spec/source/[^/]*/(.*/)?extraHeaders/#$`))
@@ -113,27 +115,35 @@ func lastKey(at string) string {
 }
 
 // secretsOf are the values that must not reach a template of N(vm), and those
-// that must not be values in it, without white space.
+// that must not be values in it.
 func secretsOf(n map[string]any) (grave, light []string) {
 	each("", n, noKey, func(at string, value any) {
 		text, _ := value.(string)
+		if strings.Contains(at, "annotations") && annotationPath.MatchString(at) {
+			light = append(light, text)
+			return
+		}
+		if _, query, _ := strings.Cut(text, "?"); query != "" && queryPath.MatchString(at) {
+			light = append(light, query)
+			return
+		}
 		if text == "" || !secretKeys[lastKey(at)] {
 			return
 		}
 		if secretPath.MatchString(at) || ignitionPath.MatchString(at) || sourceHeader.MatchString(at) || sourceURL.MatchString(at) && secretive(text) {
-			grave = append(grave, squeezed(text))
-			if encodedPath.MatchString(at) {
-				grave = append(grave, squeezed(fromBase64(squeezed(text))))
+			grave = append(grave, text)
+			if decoded, err := base64.StdEncoding.DecodeString(squeezed(text)); err == nil && encodedPath.MatchString(at) {
+				grave = append(grave, string(decoded))
 			}
 		}
 	})
-	headersOf("", n, nil, func(text string) { light = append(light, squeezed(text)) })
+	headersOf("", n, nil, func(text string) { light = append(light, text) })
 	return long(grave), long(light)
 }
 
 func long(texts []string) (long []string) {
 	for _, text := range texts {
-		if len(text) >= 8 {
+		if len(squeezed(text)) >= 8 {
 			long = append(long, text)
 		}
 	}
@@ -177,13 +187,16 @@ func identitiesOf(n map[string]any) (found int) {
 	return found
 }
 
-var (
-	escaped  = regexp.MustCompile(`(\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]`)
-	squeezer = strings.NewReplacer(" ", "", "\t", "", "\n", "", "\v", "", "\f", "", "\r", "")
-	alphabet = strings.NewReplacer("-", "+", "_", "/")
-)
+var alphabet = strings.NewReplacer("-", "+", "_", "/")
 
-func squeezed(text string) string { return squeezer.Replace(text) }
+func squeezed(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return -1
+		}
+		return r
+	}, text)
+}
 
 // apart says whether a character is none of base64.
 func apart(r rune) bool {
@@ -201,46 +214,23 @@ func fromBase64(text string) string {
 	return string(decoded)
 }
 
-// holds says whether a text has in it one of these, which have no white space:
-// plainly, in JSON, in base64, compressed, and so on.
-func holds(text string, secrets []string) bool { return reveals(text, secrets, 4) }
-
-func reveals(text string, secrets []string, depth int) bool {
+// holds says whether a text has in it one of these, whatever the white space, or
+// has one in what it decodes to from base64.
+func holds(text string, secrets []string) bool {
 	if len(secrets) == 0 || len(text) < 8 {
 		return false
 	}
 	plain := squeezed(text)
-	for _, secret := range secrets {
-		if strings.Contains(plain, secret) {
-			return true
-		}
-	}
-	if depth == 0 {
-		return false
-	}
-	if strings.Contains(text, `\`) {
-		unquoted := escaped.ReplaceAllStringFunc(text, func(found string) (out string) {
-			_ = json.Unmarshal([]byte(`"`+found+`"`), &out)
-			return out
-		})
-		if reveals(unquoted, secrets, depth-1) {
-			return true
-		}
-	}
+	texts := []string{}
 	for _, run := range strings.FieldsFunc(plain, apart) {
-		for offset := 0; offset < 4 && len(run) >= 12; offset++ {
-			decoded := fromBase64(run[offset:])
-			if reveals(decoded, secrets, depth-1) {
-				return true
-			}
-			if at := strings.Index(decoded, "\x1f\x8b\x08"); at >= 0 {
-				if r, err := gzip.NewReader(strings.NewReader(decoded[at:])); err == nil {
-					inner, _ := io.ReadAll(r)
-					if reveals(string(inner), secrets, depth-1) {
-						return true
-					}
-				}
-			}
+		for offset := 0; offset < 4 && len(run) >= 10; offset++ {
+			texts = append(texts, fromBase64(run[offset:]))
+		}
+	}
+	for _, secret := range secrets {
+		decodes := func(decoded string) bool { return strings.Contains(decoded, strings.TrimSpace(secret)) }
+		if strings.Contains(plain, squeezed(secret)) || slices.ContainsFunc(texts, decodes) {
+			return true
 		}
 	}
 	return false

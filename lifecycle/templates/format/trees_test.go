@@ -1,11 +1,8 @@
 package format_test
 
 import (
-	"compress/gzip"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -71,24 +68,6 @@ func (m *maker) spelled(text string) string {
 		func(text string) string {
 			encoded := base64.StdEncoding.EncodeToString([]byte(text))
 			return encoded[:len(encoded)/2] + "\n" + encoded[len(encoded)/2:] + "\n"
-		},
-		func(text string) string {
-			encoded, _ := json.Marshal([]string{text})
-			return string(encoded)
-		},
-		func(text string) string { // as jq and Python write it
-			var out strings.Builder
-			encoder := json.NewEncoder(&out)
-			encoder.SetEscapeHTML(false)
-			_ = encoder.Encode(map[string]string{"userData": text})
-			return out.String()
-		},
-		func(text string) string {
-			var out strings.Builder
-			w := gzip.NewWriter(&out)
-			_, _ = io.WriteString(w, text)
-			_ = w.Close()
-			return base64.StdEncoding.EncodeToString([]byte(out.String()))
 		},
 	}
 	for range m.IntN(3) {
@@ -180,7 +159,7 @@ func (m *maker) texts(keys ...string) map[string]any {
 
 func (m *maker) annotations() map[string]any {
 	return m.texts("kubectl.kubernetes.io/last-applied-configuration", "kubevirt.io/latest-observed-api-version", "restore.kubevirt.io/x", "virtwright.dev/generate-template", "virtwright.dev/presets",
-		"virtwright.dev/provenance", "kubevirt.io/ignitiondata", "hooks.kubevirt.io/hookSidecars", "example.com/a", "example.com/b")
+		"virtwright.dev/provenance", "kubevirt.io/ignitiondata", "hooks.kubevirt.io/hookSidecars", "example.com/a", "example.com/b", "example.com/ssh-Key", "example.com/password")
 }
 
 func (m *maker) name() string { return pick(m, []string{"root", "data", "disk-0", "a.b"}) }
@@ -222,7 +201,7 @@ func (m *maker) vm() map[string]any {
 		map[string]any{"name": "c", "cloudInitNoCloud": map[string]any{"userDataBase64": m.secret("userDataBase64")}},
 	}
 	spec["utilityVolumes"] = []any{map[string]any{"name": "u", "claimName": m.name()}}
-	spec["livenessProbe"] = map[string]any{"httpGet": map[string]any{"port": m.scalar(), "httpHeaders": []any{map[string]any{"name": pick(m, []string{"A", "Authorization", "host", "User-Agent"}), "value": m.secret("value")}}}}
+	spec["livenessProbe"] = map[string]any{"httpGet": map[string]any{"port": m.scalar(), "path": "/ready" + pick(m, []string{"", "?", "?" + m.text()}), "httpHeaders": []any{map[string]any{"name": pick(m, []string{"A", "Authorization", "host", "User-Agent"}), "value": m.secret("value")}}}}
 	meta := map[string]any{"name": pick(m, []string{"vm-a", "vm-b", "${HOME}", "${LABELS}"}), "namespace": "here", "uid": "1", "finalizers": []any{"x"}, "annotations": m.annotations()}
 	if m.chance(70) {
 		labels := map[string]any{}

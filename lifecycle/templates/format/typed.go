@@ -37,7 +37,7 @@ func (in input) mistyped(objects []*unstructured.Unstructured, values map[string
 		}
 		for _, m := range t.found {
 			name, parametrized := standing[place{object: i, at: m.at}]
-			if in.betrays(m.at) {
+			if in.containsSecret(m.at) {
 				m.at = "a field with a secret in its path"
 			}
 			switch {

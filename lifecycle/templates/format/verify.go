@@ -101,9 +101,6 @@ func (d *document) leaks(b *blueprint.Blueprint) []error {
 	for _, name := range slices.Sorted(maps.Keys(s.leaked)) {
 		problems = append(problems, fmt.Errorf("the template holds the value of the secret parameter %s", name))
 	}
-	if s.tracer.Exhausted() {
-		problems = append(problems, errors.New("more is packed in the template, in base64 and the like, than can be searched for secrets"))
-	}
 	return problems
 }
 
