@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -124,6 +126,53 @@ func TestTornBody(t *testing.T) {
 	reviews{machines(t, presets.VirtualMachine)}.ServeHTTP(recorder, request)
 	if recorder.Code != http.StatusBadRequest {
 		t.Errorf("want 400, got %d", recorder.Code)
+	}
+}
+
+// refusing is a body of which the beginning has arrived when it is refused.
+type refusing struct {
+	io.Reader
+	with error
+}
+
+func (r refusing) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = r.with
+	}
+	return n, err
+}
+
+// A request without a share of memory is answered so that clients try again.
+func TestOverBudget(t *testing.T) {
+	over := apierrors.NewTooManyRequests("busy", 1)
+	for name, c := range map[string]struct {
+		beginning string
+		code      int
+		uid       string
+	}{
+		"with a uid":           {`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"a-b","kind":{"gro`, http.StatusOK, "a-b"},
+		"spaced":               {"{ \"request\" :\n{ \"uid\" : \"a-b\",", http.StatusOK, "a-b"},
+		"before the uid":       {`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"ui`, http.StatusServiceUnavailable, ""},
+		"another object's uid": {`{"request":{"object":{"metadata":{"uid":"x"}}`, http.StatusServiceUnavailable, ""},
+		"nothing that arrived": {"", http.StatusServiceUnavailable, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x", refusing{strings.NewReader(c.beginning), over})
+			request.Header.Set("Content-Type", "application/json")
+			recorder := httptest.NewRecorder()
+			reviews{machines(t, presets.VirtualMachine)}.ServeHTTP(recorder, request)
+			if recorder.Code != c.code {
+				t.Fatalf("got %d %s", recorder.Code, recorder.Body)
+			}
+			if c.uid == "" {
+				return
+			}
+			got := answered(t, recorder.Body.Bytes(), c.uid).Result
+			if got.Code != http.StatusTooManyRequests || got.Details == nil || got.Details.RetryAfterSeconds != 1 {
+				t.Errorf("got %+v", got)
+			}
+		})
 	}
 }
 

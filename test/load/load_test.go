@@ -19,10 +19,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/virtwright/virtwright/test/installation"
@@ -142,9 +141,9 @@ func answer(ctx context.Context, client *http.Client, url string, body []byte) i
 	return int(review.Response.Status.Code)
 }
 
-// users create small VMs through the API server.
+// users create ordinary VMs through the API server.
 type users struct {
-	api    dynamic.ResourceInterface
+	api    rest.Interface
 	serial atomic.Int64
 }
 
@@ -152,42 +151,62 @@ func people(t *testing.T, config *rest.Config) *users {
 	t.Helper()
 	config = rest.CopyConfig(config)
 	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
-	client, err := dynamic.NewForConfig(config)
+	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &users{api: client.Resource(schema.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: "virtualmachines"}).Namespace("load")}
+	return &users{api: clients.CoreV1().RESTClient()}
 }
 
-// work has a VM created every tenth of a second, each of which must succeed,
-// until the function is called, which counts them.
+// work creates a small VM every tenth of a second, which must succeed, and a
+// larger one every second, until the function is called, which counts the small ones.
 func (u *users) work(t *testing.T) func() int {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	created, done := 0, make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			vm := &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": map[string]any{"name": fmt.Sprintf("small-%d", u.serial.Add(1))},
-				"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"domain": map[string]any{"memory": map[string]any{"guest": "1Gi"}}}}},
-			}}
-			if _, err := u.api.Create(t.Context(), vm, metav1.CreateOptions{}); err != nil {
-				t.Errorf("a small create: %v", err)
-				return
+	created, larger, later := 0, 0, 0
+	var done sync.WaitGroup
+	every := func(pause time.Duration, does func()) {
+		done.Go(func() {
+			for ctx.Err() == nil && !t.Failed() {
+				does()
+				select {
+				case <-ctx.Done():
+				case <-time.After(pause):
+				}
 			}
-			created++
-			select {
-			case <-ctx.Done():
-			case <-time.After(100 * time.Millisecond):
-			}
+		})
+	}
+	every(100*time.Millisecond, func() {
+		if err := u.create(t.Context(), ""); err != nil {
+			t.Errorf("a small create: %v", err)
 		}
-	}()
+		created++
+	})
+	every(time.Second, func() {
+		err := u.create(t.Context(), strings.Repeat("x", 100_000))
+		switch seconds, delayed := apierrors.SuggestsClientDelay(err); {
+		case err == nil:
+			larger++
+		case apierrors.IsTooManyRequests(err) && delayed && seconds == 1:
+			later++
+		default:
+			t.Errorf("a larger create must succeed, or fail so that clients try again: %v", err)
+		}
+	})
 	return func() int {
 		stop()
-		<-done
+		done.Wait()
+		t.Logf("larger creates: %d succeeded, %d were told to try again", larger, later)
 		return created
 	}
+}
+
+// create creates a VM with a note, and does not try again.
+func (u *users) create(ctx context.Context, note string) error {
+	vm := fmt.Appendf(nil, `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "ordinary-%d", "annotations": {"note": %q}},
+		"spec": {"template": {"spec": {"domain": {"memory": {"guest": "1Gi"}}}}}}`, u.serial.Add(1), note)
+	return u.api.Post().AbsPath("/apis/kubevirt.io/v1/namespaces/load/virtualmachines").
+		SetHeader("Content-Type", "application/json").Body(vm).MaxRetries(0).Do(ctx).Error()
 }
 
 // memory is a figure of /proc/PID/status in bytes: VmHWM is the most that was
