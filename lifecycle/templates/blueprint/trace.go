@@ -2,6 +2,7 @@ package blueprint
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -17,10 +18,10 @@ const (
 
 var errTooManySecrets = errors.New("the VM has too many secrets to search its other text for copies of them")
 
-// A Tracer finds copies of secrets in text: the secret as it is, or in base64
-// with either alphabet, also as a part of longer base64. White space does not
+// A Tracer finds copies of secrets in text: the secret as it is, as a JSON string
+// has it, or in base64 with either alphabet, also as a part of longer base64. White space does not
 // count, because copies are indented and base64 is wrapped. A Tracer does not
-// find a part of a secret, nor a copy that is escaped, encoded otherwise or
+// find a part of a secret, nor a copy that is escaped or encoded otherwise, or
 // twice, compressed or encrypted.
 type Tracer struct{ traces []trace }
 
@@ -49,6 +50,11 @@ func copiesOf(secret string) []string {
 		return nil
 	}
 	copies := []string{literal}
+	for _, html := range []bool{true, false} {
+		if inJSON := squeezed(quoted(secret, html)); !slices.Contains(copies, inJSON) {
+			copies = append(copies, inJSON)
+		}
+	}
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
 			encoded := encoding.EncodeToString([]byte(strings.Repeat(" ", before) + secret))
@@ -60,6 +66,16 @@ func copiesOf(secret string) []string {
 		}
 	}
 	return copies
+}
+
+// quoted is a text as it stands between the quotes of a JSON string. Tools differ
+// in whether they escape what HTML does not allow.
+func quoted(text string, html bool) string {
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(html)
+	_ = encoder.Encode(text) // a string can be encoded
+	return strings.Trim(strings.TrimSpace(out.String()), `"`)
 }
 
 // squeezed is a text without white space.

@@ -3,7 +3,6 @@ package blueprint
 import (
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,6 +31,8 @@ func copiesFound(text string) map[string]string {
 		"no last newline":     strings.TrimSuffix(text, "\n"),
 		"other ends of lines": strings.ReplaceAll(text, "\n", "\r\n"),
 		"a YAML block":        "userData: |\n    " + strings.ReplaceAll(text, "\n", "\n    "),
+		"Go's JSON":           `{"userData":"` + quoted(text, true) + `"}`,
+		"JSON of jq":          `{"userData":"` + quoted(text, false) + `"}`,
 		"base64":              encoded(text),
 		"base64 without it":   encoded(strings.TrimSuffix(text, "\n")),
 		"base64 for URLs":     "v1." + base64.RawURLEncoding.EncodeToString([]byte(text)) + ".z",
@@ -88,13 +89,10 @@ func TestWholeObjects(t *testing.T) {
 }
 
 func TestCopiesNotFound(t *testing.T) {
-	inJSON, err := json.Marshal(cloudInit)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, text := range map[string]string{
 		"a part":       strings.SplitAfter(cloudInit, "\n")[1],
-		"escaped":      string(inJSON),
+		"escaped":      strings.NewReplacer("€", `\u20ac`, "😀", `\ud83d\ude00`).Replace(quoted(cloudInit, false)),
+		"JSON in JSON": quoted(quoted(cloudInit, false), false),
 		"base64 twice": encoded(encoded(cloudInit)),
 		"hexadecimal":  hex.EncodeToString([]byte(cloudInit)),
 	} {
