@@ -129,7 +129,7 @@ func TestTornBody(t *testing.T) {
 	}
 }
 
-// refusing is a body of which the beginning has arrived when it is refused.
+// refusing is a body that is refused when its beginning has arrived.
 type refusing struct {
 	io.Reader
 	with error

@@ -79,6 +79,7 @@ func clientOf(t *testing.T, cp *controlplane.ControlPlane, user string) client.C
 // A replica is a manager in a process of its own.
 type replica struct {
 	webhook, metrics, health string
+	subresources             string // empty for none
 	cmd                      *exec.Cmd
 	ended                    chan error
 	log                      lockedBuffer

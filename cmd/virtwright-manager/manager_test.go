@@ -56,7 +56,9 @@ type life struct {
 
 func TestLife(t *testing.T) {
 	c := newCluster(t)
-	early := startReplica(t, c)
+	subresources := address(t)
+	early := startReplica(t, c, "--subresources-bind-address="+subresources)
+	early.subresources = subresources
 	eventually(t, "the manager waits for CRDs", func() error {
 		if !strings.Contains(early.log.String(), "are the CRDs installed?") {
 			return errors.New(early.log.String())
@@ -80,6 +82,7 @@ func TestLife(t *testing.T) {
 	t.Run("MatchConditions", l.matchConditions)
 	t.Run("SparedNamespaces", l.sparedNamespaces)
 	t.Run("BundleComesBack", l.bundleComesBack)
+	t.Run("SlowRequests", l.slowRequests)
 	t.Run("Shutdown", l.shutdown)
 	t.Run("NobodyAnswers", l.nobodyAnswers)
 	t.Run("Replicas", l.replicas)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// shapes are hostile objects, as large as API servers accept, each of which
-// costs most in another place.
+// shapes are hostile objects, as large as API servers accept. Each costs most in
+// another place.
 func shapes() map[string]string {
 	const size = 2_600_000
 	repeat := func(bytes int, format string) string {
