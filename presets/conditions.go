@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// ClusterCost and NamespaceCost are the CEL cost that the conditions of all
+	// clusterCost and namespaceCost are the CEL cost that the conditions of all
 	// cluster presets, and of all presets of a namespace, may have each time that
 	// presets are matched. The units are the API server's: 10 million are one to
 	// three seconds. The authors of a namespace cannot use up what cluster presets have.
-	ClusterCost   = celconfig.RuntimeCELCostBudget / 2
-	NamespaceCost = celconfig.RuntimeCELCostBudget / 10
+	clusterCost   = celconfig.RuntimeCELCostBudget / 2
+	namespaceCost = celconfig.RuntimeCELCostBudget / 10
 	// conditionCost is what one condition may have, estimated and actual.
 	conditionCost = celconfig.PerCallLimit
 	// untrackedCost is the estimate up to which an evaluation is charged the

@@ -87,9 +87,9 @@ func (s *Snapshot) match(q *query) (matching, field.ErrorList) {
 	// preset twice, but an annotation may name one twice.
 	found = slices.Compact(found)
 	m.presets = found
-	q.eval.left = ClusterCost
+	q.eval.left = clusterCost
 	errs = append(errs, m.evaluate(q, (*Compiled).Cluster, "cluster presets")...)
-	q.eval.left = NamespaceCost
+	q.eval.left = namespaceCost
 	errs = append(errs, m.evaluate(q, func(c *Compiled) bool { return !c.Cluster() }, "presets of namespace "+q.namespace.Name)...)
 	return m, errs
 }

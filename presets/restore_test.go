@@ -2,6 +2,7 @@ package presets_test
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -35,13 +36,8 @@ defaults: {spec: {template: {spec: {domain: {memory: {guest: `+memory+`}, cpu: {
 	)
 	all := map[string]string{memory: "cluster/size", cores: "cluster/size", bus: "cluster/size", prio: "cluster/class", run: "run-strategy"}
 	with := func(change map[string]string) map[string]string {
-		out := map[string]string{}
-		for path, by := range all {
-			out[path] = by
-		}
-		for path, by := range change {
-			out[path] = by
-		}
+		out := maps.Clone(all)
+		maps.Copy(out, change)
 		return out
 	}
 	for name, c := range map[string]struct {

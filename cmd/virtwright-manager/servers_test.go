@@ -38,7 +38,7 @@ func stopsSending(t *testing.T, address string, secure bool, path string, size i
 	if err != nil {
 		return err
 	}
-	defer connection.Close()
+	defer func() { _ = connection.Close() }()
 	if secure {
 		connection = tls.Client(connection, &tls.Config{InsecureSkipVerify: true})
 	}

@@ -126,7 +126,7 @@ func TestSlowBody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer connection.Close()
+		defer func() { _ = connection.Close() }()
 		sent := bytes.Repeat([]byte("x"), announced-1)
 		go fmt.Fprintf(connection, "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", announced, sent)
 		_ = connection.SetReadDeadline(time.Now().Add(10 * time.Second))
