@@ -39,7 +39,7 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
 	"github.com/virtwright/virtwright/lifecycle/presetstatus"
 	"github.com/virtwright/virtwright/lifecycle/profilecache"
-	"github.com/virtwright/virtwright/lifecycle/rollcall"
+	"github.com/virtwright/virtwright/lifecycle/replicastatus"
 	"github.com/virtwright/virtwright/lifecycle/virtualmachine"
 	"github.com/virtwright/virtwright/webhooks"
 )
@@ -166,7 +166,7 @@ func (p *process) control(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	status := &presetstatus.Controller{Client: writer, Cache: p.presets, Lock: p.lock, Roll: p.roll()}
+	status := &presetstatus.Controller{Client: writer, Cache: p.presets, Lock: p.lock, Replicas: p.replicas()}
 	if err := status.SetupWithManager(p.manager); err != nil {
 		return err
 	}
@@ -327,7 +327,7 @@ func (p *process) managerOptions(ctx context.Context, scheme *runtime.Scheme) ct
 				&admissionregistrationv1.MutatingWebhookConfiguration{}:   ours,
 				&admissionregistrationv1.ValidatingWebhookConfiguration{}: ours,
 				&apiextensionsv1.CustomResourceDefinition{}:               {Field: fields.OneTermEqualSelector("metadata.name", webhooks.ConvertedCRD)},
-				&coordinationv1.Lease{}:                                   {Namespaces: map[string]cache.Config{o.namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{rollcall.Label: ""})}}},
+				&coordinationv1.Lease{}:                                   {Namespaces: map[string]cache.Config{o.namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{replicastatus.Label: ""})}}},
 			},
 		},
 		Metrics:                 metricsserver.Options{BindAddress: o.metricsAddress},

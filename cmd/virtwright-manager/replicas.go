@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
-	"github.com/virtwright/virtwright/lifecycle/rollcall"
+	"github.com/virtwright/virtwright/lifecycle/replicastatus"
 )
 
 // several reports whether there may be more processes than this one: who leads
@@ -19,12 +19,12 @@ func (p *process) several() bool {
 	return p.lock != nil || !p.options.has(roleServing) || !p.options.has(roleControllers)
 }
 
-// roll is of the replicas that serve; nil where there is this one only.
-func (p *process) roll() *rollcall.Roll {
+// replicas is of the replicas that serve; nil where there is this one only.
+func (p *process) replicas() *replicastatus.Replicas {
 	if !p.several() {
 		return nil
 	}
-	return &rollcall.Roll{Reader: p.manager.GetCache(), Live: p.live, Namespace: p.options.namespace}
+	return &replicastatus.Replicas{Reader: p.manager.GetCache(), Live: p.live, Namespace: p.options.namespace}
 }
 
 // answer adds what tells the leader which presets this replica serves with, and
@@ -37,10 +37,10 @@ func (p *process) answer(checks map[string]healthz.Checker) (func(http.Handler) 
 	if err != nil {
 		return nil, err
 	}
-	replica := &rollcall.Replica{
+	replica := &replicastatus.Reporter{
 		Client: p.live, Namespace: p.options.namespace, Name: name, PodUID: types.UID(os.Getenv(podUID)), Presets: p.presets.Generations,
 	}
-	checks["rollcall"] = func(*http.Request) error { return replica.Ready() }
+	checks["replica-status"] = func(*http.Request) error { return replica.Ready() }
 	if err := p.manager.Add(replica); err != nil {
 		return nil, fmt.Errorf("cannot add the telling of presets: %w", err)
 	}

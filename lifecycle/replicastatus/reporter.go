@@ -1,9 +1,9 @@
-// Package rollcall lets replicas that serve tell which presets they serve with,
+// Package replicastatus lets replicas that serve tell which presets they serve with,
 // and a leader ask whether all of them do so with the presets that it knows.
 //
 // Each replica has a Lease of its own, as API servers have, with a hash of the
 // generations of its presets in an annotation. It is live as long as it renews the Lease.
-package rollcall
+package replicastatus
 
 import (
 	"context"
@@ -42,8 +42,8 @@ const (
 	fieldOwner = "virtwright-replica"
 )
 
-// A Replica tells what it serves with. Run Start beside what serves.
-type Replica struct {
+// A Reporter tells what it serves with. Run Start beside what serves.
+type Reporter struct {
 	// Client writes to API servers.
 	Client client.Client
 	// Namespace and Name are those of the replica, the name without a prefix.
@@ -60,11 +60,11 @@ type Replica struct {
 }
 
 // NeedLeaderElection says that every replica tells.
-func (*Replica) NeedLeaderElection() bool { return false }
+func (*Reporter) NeedLeaderElection() bool { return false }
 
 // Ready is nil once the replica has told what it serves with, from when on the
 // leader counts on it, unless API servers can reach it and it cannot reach them.
-func (r *Replica) Ready() error {
+func (r *Reporter) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.told.IsZero() {
@@ -76,7 +76,7 @@ func (r *Replica) Ready() error {
 // Handler has h answer only as long as nobody takes the replica for dead: who has
 // not told for so long may have missed presets that are Ready meanwhile. It tries
 // to tell before it refuses, since whoever is called could reach an API server.
-func (r *Replica) Handler(h http.Handler) http.Handler {
+func (r *Reporter) Handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if err := r.catchUp(request.Context()); err != nil {
 			w.Header().Set("Connection", "close") // to be sent to another replica
@@ -88,7 +88,7 @@ func (r *Replica) Handler(h http.Handler) http.Handler {
 }
 
 // catchUp tells where that is overdue.
-func (r *Replica) catchUp(ctx context.Context) error {
+func (r *Reporter) catchUp(ctx context.Context) error {
 	r.mu.Lock()
 	overdue := !r.told.IsZero() && time.Since(r.told) >= leaseDuration
 	r.mu.Unlock()
@@ -107,8 +107,8 @@ func (r *Replica) catchUp(ctx context.Context) error {
 }
 
 // Start tells until the context ends, and then takes the Lease back.
-func (r *Replica) Start(ctx context.Context) error {
-	log := logr.FromContextOrDiscard(ctx).WithName("rollcall")
+func (r *Reporter) Start(ctx context.Context) error {
+	log := logr.FromContextOrDiscard(ctx).WithName("replica-status")
 	was, failed := "", false
 	for wait := lookPeriod; ; {
 		select {
@@ -132,14 +132,14 @@ func (r *Replica) Start(ctx context.Context) error {
 	}
 }
 
-func (r *Replica) due() bool {
+func (r *Reporter) due() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.Since(r.told) >= renewPeriod
 }
 
 // tell writes the Lease.
-func (r *Replica) tell(ctx context.Context, presets string) error {
+func (r *Reporter) tell(ctx context.Context, presets string) error {
 	began := time.Now()
 	lease := applycoordinationv1.Lease(leaseName(r.Name), r.Namespace).
 		WithLabels(map[string]string{Label: ""}).
@@ -163,7 +163,7 @@ func (r *Replica) tell(ctx context.Context, presets string) error {
 }
 
 // leave deletes the Lease, so that nobody waits for who is gone.
-func (r *Replica) leave(ctx context.Context) error {
+func (r *Reporter) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, retryPeriod)
 	defer cancel()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: leaseName(r.Name)}}

@@ -1,4 +1,4 @@
-package rollcall
+package replicastatus
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-// A Roll knows the replicas that are live. The zero Roll with a Reader is ready
-// to use. A nil Roll is one of no replicas but this one.
-type Roll struct {
+// A Replicas knows the replicas that are live. The zero Replicas with a Reader is ready
+// to use. A nil Replicas is one of no replicas but this one.
+type Replicas struct {
 	// Reader reads Leases, from a cache.
 	Reader client.Reader
 	// Live reads from API servers: a cache may be behind, and nobody is dead for that.
@@ -38,7 +38,7 @@ type sight struct {
 }
 
 // Without are the replicas that are live and do not serve with these presets, sorted.
-func (r *Roll) Without(ctx context.Context, presets string) ([]string, error) {
+func (r *Replicas) Without(ctx context.Context, presets string) ([]string, error) {
 	if r == nil {
 		return nil, nil
 	}
@@ -58,7 +58,7 @@ func (r *Roll) Without(ctx context.Context, presets string) ([]string, error) {
 }
 
 // without are such replicas, and how many of those that differ are dead.
-func (r *Roll) without(leases []coordinationv1.Lease, presets string) (out []string, dead int) {
+func (r *Replicas) without(leases []coordinationv1.Lease, presets string) (out []string, dead int) {
 	now := time.Now
 	if r.Now != nil {
 		now = r.Now

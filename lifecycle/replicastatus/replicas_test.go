@@ -1,4 +1,4 @@
-package rollcall
+package replicastatus
 
 import (
 	"testing"
@@ -23,7 +23,7 @@ func lease(name, version, snapshot string, renewed time.Time) coordinationv1.Lea
 // their clocks say.
 func TestRoll(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	r := &Roll{Now: func() time.Time { return now }}
+	r := &Replicas{Now: func() time.Time { return now }}
 	future := now.Add(time.Hour)
 	steps := []struct {
 		reason string
@@ -46,7 +46,7 @@ func TestRoll(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", s.reason, diff)
 		}
 	}
-	if got, err := (*Roll)(nil).Without(t.Context(), "any"); err != nil || got != nil {
+	if got, err := (*Replicas)(nil).Without(t.Context(), "any"); err != nil || got != nil {
 		t.Errorf("without an election there is nobody else: %v %v", got, err)
 	}
 }
