@@ -184,7 +184,7 @@ func (p *process) control(ctx context.Context) error {
 		logr.FromContextOrDiscard(ctx).Error(err, "Machines will not start")
 	}
 	machines := &virtualmachine.Controller{
-		Client: writer, Live: p.live, Events: recorder, Lock: p.lock,
+		Client: writer, Live: p.live, Events: recorder, Lock: p.lock, Excluded: webhooks.ExcludedNamespaces(p.options.namespace),
 	}
 	return machines.SetupWithManager(p.manager)
 }

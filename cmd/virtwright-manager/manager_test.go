@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,8 +41,8 @@ spec:
   defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}
 `
 
-// elsewhere is a namespace that virtwright does not spare; kube-system and the
-// manager's own are spared.
+// elsewhere is a namespace that virtwright does not exclude, unlike kube-system and the
+// manager's own.
 const elsewhere = `{apiVersion: v1, kind: Namespace, metadata: {name: elsewhere}}`
 
 func in(namespace, manifest string) string {
@@ -78,7 +79,7 @@ func TestLife(t *testing.T) {
 	t.Run("InvalidPresetSaysSo", l.invalidPreset)
 	t.Run("OwnedInstance", l.ownedInstance)
 	t.Run("MatchConditions", l.matchConditions)
-	t.Run("SparedNamespaces", l.sparedNamespaces)
+	t.Run("ExcludedNamespaces", l.excludedNamespaces)
 	t.Run("BundleComesBack", l.bundleComesBack)
 	t.Run("Shutdown", l.shutdown)
 	t.Run("NobodyAnswers", l.nobodyAnswers)
@@ -252,14 +253,28 @@ func (l *life) matchConditions(t *testing.T) {
 	}
 }
 
-func (l *life) sparedNamespaces(t *testing.T) {
-	got := object(t, fmt.Sprintf(vm, "spared"))
-	got.Object["spec"] = map[string]any{"runStrategy": "Manual", "template": map[string]any{"spec": map[string]any{"domain": map[string]any{"devices": map[string]any{}}}}}
+func (l *life) excludedNamespaces(t *testing.T) {
+	got := object(t, fmt.Sprintf(vm, "excluded"))
+	got.Object["spec"] = map[string]any{"runStrategy": "Always", "template": map[string]any{"spec": map[string]any{"domain": map[string]any{"devices": map[string]any{}}}}}
 	if err := l.cluster.Create(t.Context(), got); err != nil {
 		t.Fatal(err)
 	}
 	if memory := field(got, "spec", "template", "spec", "domain", "memory"); memory != nil {
-		t.Errorf("the manager's own namespace must be spared, got %v", memory)
+		t.Errorf("the manager's own namespace must be excluded, got %v", memory)
+	}
+	eventually(t, "status says why the VM does not start", func() error {
+		if err := l.cluster.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
+			return err
+		}
+		conditions, _, _ := unstructured.NestedSlice(got.Object, "status", "conditions")
+		if text := fmt.Sprint(conditions); !strings.Contains(text, "reason:ExcludedNamespace") || !strings.Contains(text, "create the VM in another namespace") {
+			return fmt.Errorf("conditions are %s", text)
+		}
+		return nil
+	})
+	vmi := object(t, "{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance}")
+	if err := l.cluster.Get(t.Context(), client.ObjectKeyFromObject(got), vmi); !apierrors.IsNotFound(err) {
+		t.Errorf("no VMI must be created in an excluded namespace: %v", err)
 	}
 }
 

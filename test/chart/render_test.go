@@ -319,3 +319,11 @@ func TestNonsense(t *testing.T) {
 		}
 	}
 }
+
+// The manager may write every Lease of its namespace, so that must not be the system's.
+func TestSystemNamespace(t *testing.T) {
+	_, stderr, err := installation.Helm(t, "template", release, folder, "--namespace", "kube-system", "--kube-version", "1.37.0")
+	if err == nil || !strings.Contains(stderr, "install it into a namespace of its own") {
+		t.Errorf("the chart must not be installed into kube-system: %v: %s", err, stderr)
+	}
+}
