@@ -60,6 +60,8 @@ type process struct {
 	profiles *profilecache.Cache
 	// names of machines that there are.
 	names *nameindex.Index
+	// replicas that are live; nil if there is this one only.
+	replicas *replicastatus.Replicas
 	// lock is held by the leader; nil where there is no election.
 	lock *leadership.Lock
 	// campaign is this process's for the lease.
@@ -80,6 +82,9 @@ func start(ctx context.Context, o *options, stop *shutdown) error {
 	}
 	if p.profiles != nil {
 		checks["profiles"] = func(*http.Request) error { return p.profiles.Ready() }
+	}
+	if err := p.observeReplicas(); err != nil {
+		return err
 	}
 	if o.has(roleServing) {
 		if err := p.serve(ctx, checks); err != nil {
@@ -104,7 +109,7 @@ func start(ctx context.Context, o *options, stop *shutdown) error {
 func (p *process) run(ctx context.Context) error {
 	err := p.manager.Start(ctx)
 	if campaign := p.campaign.Load(); campaign != nil {
-		campaign.End() // once controllers have stopped
+		campaign.End() // before the process ends
 	}
 	return err
 }
@@ -140,9 +145,9 @@ func (p *process) watch(ctx context.Context) error {
 	return p.lead(ctx)
 }
 
-// lead waits for the lease, where there is an election, and adds the
-// controllers. They stay when the lease is lost, and wait until it is had again:
-// who serves goes on.
+// lead waits for the lease, if there is an election, and adds the controllers. They stay when the
+// lease is lost, and wait until it is held again: the replica keeps serving. A replica that drains
+// gives the lease back at once.
 func (p *process) lead(ctx context.Context) error {
 	if p.lock == nil {
 		return p.control(ctx)
@@ -152,8 +157,9 @@ func (p *process) lead(ctx context.Context) error {
 		return err
 	}
 	p.campaign.Store(campaign)
+	context.AfterFunc(p.stop.draining, campaign.End)
 	select {
-	case <-ctx.Done():
+	case <-p.stop.draining.Done():
 		return nil
 	case <-campaign.Elected():
 		return p.control(ctx)
@@ -166,7 +172,7 @@ func (p *process) control(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	status := &presetstatus.Controller{Client: writer, Cache: p.presets, Lock: p.lock, Replicas: p.replicas()}
+	status := &presetstatus.Controller{Client: writer, Cache: p.presets, Lock: p.lock, Replicas: p.replicas}
 	if err := status.SetupWithManager(p.manager); err != nil {
 		return err
 	}

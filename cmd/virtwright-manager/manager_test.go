@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/replicastatus"
 	"github.com/virtwright/virtwright/webhooks"
 )
 
@@ -331,6 +334,12 @@ func (l *life) nobodyAnswers(t *testing.T) {
 // go on serving for a while after they were told to stop.
 func (l *life) replicas(t *testing.T) {
 	shared := []string{"--cert-secret=default/virtwright-certificates", "--leader-elect", "--shutdown-delay=3s"}
+	ended := l.cluster.create(t, `
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: virtwright-replica-ended, namespace: default, labels: {virtwright.dev/replica: ""}, annotations: {virtwright.dev/serving: earlier}}
+spec: {holderIdentity: ended, leaseDurationSeconds: 15, renewTime: "2026-01-01T00:00:00.000000Z"}
+`)
 	replicas := []*replica{startReplica(t, l.cluster, shared...), startReplica(t, l.cluster, shared...)}
 	secret := &corev1.Secret{}
 	for _, r := range replicas {
@@ -353,18 +362,34 @@ func (l *life) replicas(t *testing.T) {
 			t.Errorf("the shared bundle does not cover a replica: %v", err)
 		}
 	}
+	eventually(t, "the Lease of a replica that ended long ago is deleted", func() error {
+		if err := l.cluster.Get(t.Context(), client.ObjectKeyFromObject(ended), ended); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it exists (%w)", errors.Join(err))
+		}
+		return nil
+	})
 	leaving := replicas[0]
 	if err := leaving.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the replica is not ready", func() error {
-		if leaving.ready(t) == nil {
-			return errors.New("it is")
+	eventually(t, "the replica reports that it drains", func() error {
+		var leases coordinationv1.LeaseList
+		if err := l.cluster.List(t.Context(), &leases, client.InNamespace("default")); err != nil {
+			return err
+		}
+		draining := func(lease coordinationv1.Lease) bool {
+			return lease.Annotations[v1alpha1.AnnotationReplicaPhase] == string(replicastatus.Draining)
+		}
+		if !slices.ContainsFunc(leases.Items, draining) {
+			return errors.New("no Lease says so")
 		}
 		return nil
 	})
+	if leaving.ready(t) == nil {
+		t.Error("outside a cluster a replica that drains must not be ready")
+	}
 	if err := reach(leaving); err != nil {
-		t.Errorf("a replica that leaves must go on serving: %v", err)
+		t.Errorf("a replica that drains must keep serving: %v", err)
 	}
 	if err := <-leaving.ended; err != nil {
 		t.Errorf("want a clean end, got %v", err)

@@ -51,6 +51,7 @@ func TestRender(t *testing.T) {
 			r.areNamedOnce()
 			r.areLabelled()
 			r.reachServices()
+			r.stayAvailable()
 			r.knowFlags(flags)
 			r.arePlacedSafely()
 			for _, o := range slices.Concat(r.of("Job"), r.of("Pod")) {
@@ -272,6 +273,18 @@ func (r rendered) isPlacedAs(o, manager *unstructured.Unstructured) {
 	selected, _, _ := unstructured.NestedStringMap(manager.Object, "spec", "selector", "matchLabels")
 	if name := "app.kubernetes.io/name"; labels[name] == selected[name] {
 		r.Errorf("%s would be taken for a replica", o.GetName())
+	}
+}
+
+// stayAvailable: the aggregated API has an endpoint that is ready while all pods terminate.
+func (r rendered) stayAvailable() {
+	for _, api := range r.of("APIService") {
+		name, _, _ := unstructured.NestedString(api.Object, "spec", "service", "name")
+		if !slices.ContainsFunc(r.of("EndpointSlice"), func(slice *unstructured.Unstructured) bool {
+			return slice.GetLabels()["kubernetes.io/service-name"] == name && slice.Object["addressType"] == "FQDN"
+		}) {
+			r.Errorf("%s is unavailable while all pods terminate", api.GetName())
+		}
 	}
 }
 
