@@ -69,9 +69,12 @@ func (p *process) report(checks map[string]healthz.Checker) (func(http.Handler) 
 // drain returns when this replica may stop.
 func (p *process) drain(ctx context.Context, name string) {
 	log := p.manager.GetLogger().WithName("shutdown")
-	began, logged := time.Now(), false
+	began, logged, was := time.Now(), false, replicastatus.DeploymentUnknown
 	for ; ctx.Err() == nil; sleep(ctx, drainPeriod) {
 		d := p.observeDrain(ctx, name)
+		if is := d.Deployment; is != was { // an API server that starts may refuse a read
+			d.Deployment, was = replicastatus.DeploymentUnknown, is
+		}
 		d.Elapsed, d.Delay, d.Timeout = time.Since(began), p.options.shutdownDelay, p.options.shutdownTimeout
 		if reason := d.Decide(); reason != "" {
 			log.Info("Stopping", "reason", reason)
