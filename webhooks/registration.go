@@ -141,18 +141,18 @@ func (r Registration) validating() []hook {
 // come up while no webhook answers.
 func (r Registration) otherNamespaces() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-		Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: SparedNamespaces(r.Namespace),
+		Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: ExcludedNamespaces(r.Namespace),
 	}}}
 }
 
-// SparedNamespaces are those whose machines no webhook looks at: the system's,
-// and the manager's own where it has one.
-func SparedNamespaces(own string) []string {
-	spared := []string{metav1.NamespaceSystem}
+// ExcludedNamespaces are those whose VMs no webhook serves and no controller starts: the
+// system's, and the manager's own if it has one.
+func ExcludedNamespaces(own string) []string {
+	excluded := []string{metav1.NamespaceSystem}
 	if own != "" && own != metav1.NamespaceSystem {
-		spared = append(spared, own)
+		excluded = append(excluded, own)
 	}
-	return spared
+	return excluded
 }
 
 // Configurations are the webhooks as API servers know them. Every field that

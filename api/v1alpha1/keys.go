@@ -44,6 +44,9 @@ const (
 // its owner is gone.
 const AnnotationInstanceOf = "virtwright.dev/instance-of"
 
+// AnnotationReplicaPhase is on the Lease of a replica: Starting, Serving or Draining.
+const AnnotationReplicaPhase = "virtwright.dev/replica-phase"
+
 // AnnotationServing is on the Lease of a replica that serves: a hash of the
 // generations of the presets that it serves with.
 const AnnotationServing = "virtwright.dev/serving"

@@ -39,6 +39,7 @@ func TestLeaders(t *testing.T) {
 	if err := l.InstallCRDs(t.Context(), crds); err != nil {
 		t.Fatal(err)
 	}
+	l.create(t, elsewhere)
 	serving := l.start("serving", "--roles=serving", "--trusted-user="+userOf("first"), "--trusted-user="+userOf("second"))
 	serving.serves(t)
 	first := l.start("first", "--roles=controllers", "--leader-elect")
@@ -98,7 +99,7 @@ func (l *leaders) toggling(during func()) {
 		vm := l.create(l.t, fmt.Sprintf(`
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
-metadata: {name: toggled-%d, namespace: default}
+metadata: {name: toggled-%d, namespace: elsewhere}
 spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}, memory: {guest: 64Mi}}}}}
 `, i))
 		l.names = append(l.names, vm.GetName())
@@ -162,7 +163,7 @@ func (l *leaders) wroteNothing(name string, since time.Time) {
 // settled reports why a machine is not as its spec says.
 func (l *leaders) settled(name string) error {
 	vm := object(l.t, "{apiVersion: kubevirt.io/v1, kind: VirtualMachine}")
-	key := client.ObjectKey{Namespace: "default", Name: name}
+	key := client.ObjectKey{Namespace: "elsewhere", Name: name}
 	if err := l.Get(l.t.Context(), key, vm); err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
 	"github.com/virtwright/virtwright/lifecycle/presetstatus"
 	"github.com/virtwright/virtwright/lifecycle/profilecache"
-	"github.com/virtwright/virtwright/lifecycle/rollcall"
+	"github.com/virtwright/virtwright/lifecycle/replicastatus"
 	"github.com/virtwright/virtwright/lifecycle/virtualmachine"
 	"github.com/virtwright/virtwright/webhooks"
 	"github.com/virtwright/virtwright/webhooks/limits"
@@ -59,6 +59,8 @@ type process struct {
 	profiles *profilecache.Cache
 	// names of machines that there are.
 	names *nameindex.Index
+	// replicas that are live; nil if there is this one only.
+	replicas *replicastatus.Replicas
 	// lock is held by the leader; nil where there is no election.
 	lock *leadership.Lock
 	// campaign is this process's for the lease.
@@ -82,6 +84,9 @@ func start(ctx context.Context, o *options, stop *shutdown) error {
 	if p.profiles != nil {
 		checks["profiles"] = func(*http.Request) error { return p.profiles.Ready() }
 	}
+	if err := p.observeReplicas(); err != nil {
+		return err
+	}
 	if o.has(roleServing) {
 		if err := p.serve(ctx, checks); err != nil {
 			return err
@@ -100,7 +105,7 @@ func start(ctx context.Context, o *options, stop *shutdown) error {
 func (p *process) run(ctx context.Context) error {
 	err := p.manager.Start(ctx)
 	if campaign := p.campaign.Load(); campaign != nil {
-		campaign.End() // once controllers have stopped
+		campaign.End() // before the process ends
 	}
 	return err
 }
@@ -136,9 +141,9 @@ func (p *process) watch(ctx context.Context) error {
 	return p.lead(ctx)
 }
 
-// lead waits for the lease, where there is an election, and adds the
-// controllers. They stay when the lease is lost, and wait until it is had again:
-// who serves goes on.
+// lead waits for the lease, if there is an election, and adds the controllers. They stay when the
+// lease is lost, and wait until it is held again: the replica keeps serving. A replica that drains
+// gives the lease back at once.
 func (p *process) lead(ctx context.Context) error {
 	if p.lock == nil {
 		return p.control(ctx)
@@ -148,8 +153,9 @@ func (p *process) lead(ctx context.Context) error {
 		return err
 	}
 	p.campaign.Store(campaign)
+	context.AfterFunc(p.stop.draining, campaign.End)
 	select {
-	case <-ctx.Done():
+	case <-p.stop.draining.Done():
 		return nil
 	case <-campaign.Elected():
 		return p.control(ctx)
@@ -162,7 +168,7 @@ func (p *process) control(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	status := &presetstatus.Controller{Client: writer, Cache: p.presets, Lock: p.lock, Roll: p.roll()}
+	status := &presetstatus.Controller{Client: writer, Cache: p.presets, Lock: p.lock, Replicas: p.replicas}
 	if err := status.SetupWithManager(p.manager); err != nil {
 		return err
 	}
@@ -180,7 +186,7 @@ func (p *process) control(ctx context.Context) error {
 		logr.FromContextOrDiscard(ctx).Error(err, "Machines will not start")
 	}
 	machines := &virtualmachine.Controller{
-		Client: writer, Live: p.live, Events: recorder, Lock: p.lock,
+		Client: writer, Live: p.live, Events: recorder, Lock: p.lock, Excluded: webhooks.ExcludedNamespaces(p.options.namespace),
 	}
 	return machines.SetupWithManager(p.manager)
 }
@@ -329,7 +335,7 @@ func (p *process) managerOptions(ctx context.Context, scheme *runtime.Scheme) ct
 				&admissionregistrationv1.MutatingWebhookConfiguration{}:   ours,
 				&admissionregistrationv1.ValidatingWebhookConfiguration{}: ours,
 				&apiextensionsv1.CustomResourceDefinition{}:               {Field: fields.OneTermEqualSelector("metadata.name", webhooks.ConvertedCRD)},
-				&coordinationv1.Lease{}:                                   {Namespaces: map[string]cache.Config{o.namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{rollcall.Label: ""})}}},
+				&coordinationv1.Lease{}:                                   {Namespaces: map[string]cache.Config{o.namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{replicastatus.Label: ""})}}},
 			},
 		},
 		// See servers.go.

@@ -6,20 +6,24 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/replicastatus"
 	"github.com/virtwright/virtwright/webhooks"
 )
 
@@ -40,8 +44,8 @@ spec:
   defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}
 `
 
-// elsewhere is a namespace that virtwright does not spare; kube-system and the
-// manager's own are spared.
+// elsewhere is a namespace that virtwright does not exclude, unlike kube-system and the
+// manager's own.
 const elsewhere = `{apiVersion: v1, kind: Namespace, metadata: {name: elsewhere}}`
 
 func in(namespace, manifest string) string {
@@ -80,7 +84,7 @@ func TestLife(t *testing.T) {
 	t.Run("InvalidPresetSaysSo", l.invalidPreset)
 	t.Run("OwnedInstance", l.ownedInstance)
 	t.Run("MatchConditions", l.matchConditions)
-	t.Run("SparedNamespaces", l.sparedNamespaces)
+	t.Run("ExcludedNamespaces", l.excludedNamespaces)
 	t.Run("BundleComesBack", l.bundleComesBack)
 	t.Run("SlowRequests", l.slowRequests)
 	t.Run("Shutdown", l.shutdown)
@@ -255,14 +259,28 @@ func (l *life) matchConditions(t *testing.T) {
 	}
 }
 
-func (l *life) sparedNamespaces(t *testing.T) {
-	got := object(t, fmt.Sprintf(vm, "spared"))
-	got.Object["spec"] = map[string]any{"runStrategy": "Manual", "template": map[string]any{"spec": map[string]any{"domain": map[string]any{"devices": map[string]any{}}}}}
+func (l *life) excludedNamespaces(t *testing.T) {
+	got := object(t, fmt.Sprintf(vm, "excluded"))
+	got.Object["spec"] = map[string]any{"runStrategy": "Always", "template": map[string]any{"spec": map[string]any{"domain": map[string]any{"devices": map[string]any{}}}}}
 	if err := l.cluster.Create(t.Context(), got); err != nil {
 		t.Fatal(err)
 	}
 	if memory := field(got, "spec", "template", "spec", "domain", "memory"); memory != nil {
-		t.Errorf("the manager's own namespace must be spared, got %v", memory)
+		t.Errorf("the manager's own namespace must be excluded, got %v", memory)
+	}
+	eventually(t, "status says why the VM does not start", func() error {
+		if err := l.cluster.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
+			return err
+		}
+		conditions, _, _ := unstructured.NestedSlice(got.Object, "status", "conditions")
+		if text := fmt.Sprint(conditions); !strings.Contains(text, "reason:ExcludedNamespace") || !strings.Contains(text, "create the VM in another namespace") {
+			return fmt.Errorf("conditions are %s", text)
+		}
+		return nil
+	})
+	vmi := object(t, "{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance}")
+	if err := l.cluster.Get(t.Context(), client.ObjectKeyFromObject(got), vmi); !apierrors.IsNotFound(err) {
+		t.Errorf("no VMI must be created in an excluded namespace: %v", err)
 	}
 }
 
@@ -319,6 +337,12 @@ func (l *life) nobodyAnswers(t *testing.T) {
 // go on serving for a while after they were told to stop.
 func (l *life) replicas(t *testing.T) {
 	shared := []string{"--cert-secret=default/virtwright-certificates", "--leader-elect", "--shutdown-delay=3s"}
+	ended := l.cluster.create(t, `
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: virtwright-replica-ended, namespace: default, labels: {virtwright.dev/replica: ""}, annotations: {virtwright.dev/serving: earlier}}
+spec: {holderIdentity: ended, leaseDurationSeconds: 15, renewTime: "2026-01-01T00:00:00.000000Z"}
+`)
 	replicas := []*replica{startReplica(t, l.cluster, shared...), startReplica(t, l.cluster, shared...)}
 	secret := &corev1.Secret{}
 	for _, r := range replicas {
@@ -341,18 +365,34 @@ func (l *life) replicas(t *testing.T) {
 			t.Errorf("the shared bundle does not cover a replica: %v", err)
 		}
 	}
+	eventually(t, "the Lease of a replica that ended long ago is deleted", func() error {
+		if err := l.cluster.Get(t.Context(), client.ObjectKeyFromObject(ended), ended); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it exists (%w)", errors.Join(err))
+		}
+		return nil
+	})
 	leaving := replicas[0]
 	if err := leaving.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the replica is not ready", func() error {
-		if leaving.ready(t) == nil {
-			return errors.New("it is")
+	eventually(t, "the replica reports that it drains", func() error {
+		var leases coordinationv1.LeaseList
+		if err := l.cluster.List(t.Context(), &leases, client.InNamespace("default")); err != nil {
+			return err
+		}
+		draining := func(lease coordinationv1.Lease) bool {
+			return lease.Annotations[v1alpha1.AnnotationReplicaPhase] == string(replicastatus.Draining)
+		}
+		if !slices.ContainsFunc(leases.Items, draining) {
+			return errors.New("no Lease says so")
 		}
 		return nil
 	})
+	if leaving.ready(t) == nil {
+		t.Error("outside a cluster a replica that drains must not be ready")
+	}
 	if err := reach(leaving); err != nil {
-		t.Errorf("a replica that leaves must go on serving: %v", err)
+		t.Errorf("a replica that drains must keep serving: %v", err)
 	}
 	if err := <-leaving.ended; err != nil {
 		t.Errorf("want a clean end, got %v", err)

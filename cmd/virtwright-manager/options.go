@@ -62,10 +62,12 @@ type options struct {
 	certSecret       types.NamespacedName
 	subresources     subresourceOptions
 
-	metricsAddress string
-	healthAddress  string
-	leaderElect    bool
-	shutdownDelay  time.Duration
+	metricsAddress  string
+	healthAddress   string
+	leaderElect     bool
+	deployment      string
+	shutdownDelay   time.Duration
+	shutdownTimeout time.Duration
 
 	selfTest          bool
 	retire            bool
@@ -165,7 +167,9 @@ func (o *options) declareProcess(flags *flag.FlagSet) {
 	flags.StringVar(&o.namespace, "namespace", "", "the manager's own namespace (default: the pod's, else virtwright-system)")
 	flags.StringVar(&o.logFormat, "log-format", "json", "json or text")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to go on serving, not ready, after SIGTERM: until no API server knows this replica")
+	flags.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to keep serving after SIGTERM at least, until API servers use other replicas")
+	flags.StringVar(&o.deployment, "deployment", "", "the Deployment of this pod, in --namespace: after SIGTERM, keep serving until another of its replicas is ready (default: do not wait)")
+	flags.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 85*time.Second, "with --deployment, how long to keep serving after SIGTERM at most; shorter than the pod's grace period by 35s")
 }
 
 // complete checks the options, every one of them, and fills in what follows from others.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"io"
@@ -105,35 +106,60 @@ func TestNodeAgentIsTrusted(t *testing.T) {
 	}
 }
 
-func TestShutdownServesOnForAWhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		signals := make(chan os.Signal, 2)
-		s := shutdownOn(signals, 5*time.Second)
-		if s.check(nil) != nil || s.ctx.Err() != nil {
-			t.Fatal("want a process that runs")
-		}
-		signals <- syscall.SIGTERM
-		synctest.Wait()
-		if s.check(nil) == nil || s.ctx.Err() != nil {
-			t.Error("want not ready, but running")
-		}
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		if s.ctx.Err() == nil {
-			t.Error("want stopped")
-		}
-	})
+// A replica that was asked to stop serves for a while, or until it may stop.
+func TestShutdown(t *testing.T) {
+	for name, drain := range map[string]func(context.Context){
+		"delay": nil,
+		"drain": func(ctx context.Context) { sleep(ctx, 5*time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				signals := make(chan os.Signal, 2)
+				s := shutdownOn(signals, 5*time.Second)
+				if drain != nil {
+					s.drain.Store(&drain)
+				}
+				if s.isDraining() || s.ctx.Err() != nil {
+					t.Fatal("want a process that runs")
+				}
+				signals <- syscall.SIGTERM
+				synctest.Wait()
+				if !s.isDraining() || s.ctx.Err() != nil {
+					t.Error("want a process that drains, and runs")
+				}
+				if ready := s.check(nil) == nil; ready != (drain != nil) {
+					t.Errorf("ready: %t; a pod must be, and a process without one must not", ready)
+				}
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				if s.ctx.Err() == nil {
+					t.Error("want stopped")
+				}
+				signals <- syscall.SIGTERM // nothing is left to stop; ends the goroutine
+			})
+		})
+	}
 }
 
 func TestSecondSignalStopsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		signals := make(chan os.Signal, 2)
-		s := shutdownOn(signals, time.Hour)
-		signals <- syscall.SIGTERM
-		signals <- syscall.SIGTERM
-		synctest.Wait()
-		if s.ctx.Err() == nil {
-			t.Error("want stopped")
-		}
-	})
+	for name, drain := range map[string]func(context.Context){
+		"delay": nil,
+		"drain": func(ctx context.Context) { sleep(ctx, time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				signals := make(chan os.Signal, 2)
+				s := shutdownOn(signals, time.Hour)
+				if drain != nil {
+					s.drain.Store(&drain)
+				}
+				signals <- syscall.SIGTERM
+				signals <- syscall.SIGTERM
+				synctest.Wait()
+				if s.ctx.Err() == nil {
+					t.Error("want stopped")
+				}
+			})
+		})
+	}
 }

@@ -1,35 +1,50 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
-	"github.com/virtwright/virtwright/lifecycle/rollcall"
+	"github.com/virtwright/virtwright/lifecycle/replicastatus"
 )
 
-// several reports whether there may be more processes than this one: who leads
-// then waits for all that serve.
+const (
+	// drainPeriod is the time between two looks whether a draining replica may stop.
+	drainPeriod = time.Second
+	// readTimeout bounds such a look.
+	readTimeout = 4 * time.Second
+)
+
+// several reports whether there may be more processes than this one: the leader then waits for
+// all that serve.
 func (p *process) several() bool {
 	return p.lock != nil || !p.options.has(roleServing) || !p.options.has(roleControllers)
 }
 
-// roll is of the replicas that serve; nil where there is this one only.
-func (p *process) roll() *rollcall.Roll {
+// observeReplicas adds the observation of replicas, if there may be more than this process.
+func (p *process) observeReplicas() error {
 	if !p.several() {
 		return nil
 	}
-	return &rollcall.Roll{Reader: p.manager.GetCache(), Live: p.live, Namespace: p.options.namespace}
+	p.replicas = &replicastatus.Replicas{Reader: p.manager.GetCache(), Live: p.live, Namespace: p.options.namespace}
+	if err := p.manager.Add(p.replicas); err != nil {
+		return fmt.Errorf("cannot add the observation of replicas: %w", err)
+	}
+	return nil
 }
 
-// answer adds what tells the leader which presets this replica serves with, and
-// returns what must be around what answers.
-func (p *process) answer(checks map[string]healthz.Checker) (func(http.Handler) http.Handler, error) {
+// report adds the report of this replica's state, and returns what wraps every handler.
+func (p *process) report(checks map[string]healthz.Checker) (func(http.Handler) http.Handler, error) {
 	if !p.several() {
 		return func(h http.Handler) http.Handler { return h }, nil
 	}
@@ -37,14 +52,66 @@ func (p *process) answer(checks map[string]healthz.Checker) (func(http.Handler) 
 	if err != nil {
 		return nil, err
 	}
-	replica := &rollcall.Replica{
-		Client: p.live, Namespace: p.options.namespace, Name: name, PodUID: types.UID(os.Getenv(podUID)), Presets: p.presets.Generations,
+	reporter := &replicastatus.Reporter{
+		Client: p.live, Namespace: p.options.namespace, Name: name, PodUID: types.UID(os.Getenv(podUID)),
+		Presets: p.presets.Generations, Draining: p.stop.isDraining, Check: func() error { return firstError(checks) },
 	}
-	checks["rollcall"] = func(*http.Request) error { return replica.Ready() }
-	if err := p.manager.Add(replica); err != nil {
-		return nil, fmt.Errorf("cannot add the telling of presets: %w", err)
+	checks["replica-status"] = func(*http.Request) error { return reporter.Ready() }
+	if err := p.manager.Add(reporter); err != nil {
+		return nil, fmt.Errorf("cannot add the report of the replica's state: %w", err)
 	}
-	return replica.Handler, nil
+	if os.Getenv(podName) != "" && p.options.deployment != "" {
+		p.stop.drain.Store(new(func(ctx context.Context) { p.drain(ctx, name) }))
+	}
+	return reporter.Handler, nil
+}
+
+// drain returns when this replica may stop.
+func (p *process) drain(ctx context.Context, name string) {
+	log := p.manager.GetLogger().WithName("shutdown")
+	began, logged, was := time.Now(), false, replicastatus.DeploymentUnknown
+	for ; ctx.Err() == nil; sleep(ctx, drainPeriod) {
+		d := p.observeDrain(ctx, name)
+		if is := d.Deployment; is != was { // an API server that starts may refuse a read
+			d.Deployment, was = replicastatus.DeploymentUnknown, is
+		}
+		d.Elapsed, d.Delay, d.Timeout = time.Since(began), p.options.shutdownDelay, p.options.shutdownTimeout
+		if reason := d.Decide(); reason != "" {
+			log.Info("Stopping", "reason", reason)
+			return
+		}
+		if d.Elapsed >= d.Delay && !logged {
+			log.Info("Serving until another replica has been ready for a while", "timeout", d.Timeout.String())
+			logged = true
+		}
+	}
+}
+
+// observeDrain reads what decides whether this replica may stop. Unreadable Leases count as none.
+func (p *process) observeDrain(ctx context.Context, name string) replicastatus.Drain {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	others, err := p.replicas.Others(ctx, name)
+	if err != nil {
+		p.manager.GetLogger().Error(err, "Cannot look for other replicas; trying again")
+	}
+	return replicastatus.Drain{Deployment: p.wanted(ctx), Others: others}
+}
+
+// wanted says whether this replica's Deployment starts another one. A replica that may not read
+// it is being uninstalled: its rights go after the Deployment.
+func (p *process) wanted(ctx context.Context) replicastatus.Deployment {
+	deployment := &appsv1.Deployment{}
+	err := p.live.Get(ctx, client.ObjectKey{Namespace: p.options.namespace, Name: p.options.deployment}, deployment)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return replicastatus.DeploymentUnwanted
+	case err != nil:
+		return replicastatus.DeploymentUnknown
+	case deployment.DeletionTimestamp != nil, deployment.Spec.Replicas != nil && *deployment.Spec.Replicas == 0:
+		return replicastatus.DeploymentUnwanted
+	}
+	return replicastatus.DeploymentWanted
 }
 
 // replicaName is the pod's, or one of this process's own.

@@ -23,7 +23,7 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 	guard := protection.Guard{
 		Trusted: trusted, Manager: forwarder(p.user, trusted), Addon: p.options.mode == modeAddon, NodeAgent: p.options.nodeAgent,
 	}
-	around, err := p.answer(checks)
+	around, err := p.report(checks)
 	if err != nil {
 		return err
 	}

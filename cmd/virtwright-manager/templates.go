@@ -80,7 +80,7 @@ func (p *process) addTemplates(ctx context.Context, writer client.Client, record
 	}
 	trigger := &templates.Trigger{
 		Client: writer, Live: p.live, Authority: authority, Format: p.options.templateFormats[0], Events: recorder, Lock: p.lock,
-		Spared: webhooks.SparedNamespaces(p.options.namespace),
+		Excluded: webhooks.ExcludedNamespaces(p.options.namespace),
 	}
 	return trigger.SetupWithManager(p.manager)
 }

@@ -22,7 +22,7 @@ func (l *Lock) Campaign(ctx context.Context) (*Campaign, error) {
 	c := &Campaign{elected: make(chan struct{}), ended: make(chan struct{})}
 	log := logr.FromContextOrDiscard(ctx).WithName("leadership")
 	first := sync.OnceFunc(func() { close(c.elected) })
-	// Not ended by whoever ends the process: what it runs as a leader ends first.
+	// The end of the process does not end it: End does, after writes under way.
 	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: l, Name: l.Describe(), ReleaseOnCancel: true,
@@ -52,7 +52,8 @@ func (l *Lock) Campaign(ctx context.Context) (*Campaign, error) {
 // Elected is closed when this candidate leads for the first time.
 func (c *Campaign) Elected() <-chan struct{} { return c.elected }
 
-// End gives the lease back, if it is held, and returns when others may take it.
+// End gives the lease back, if it is held, and returns when others may take it. Writes under way
+// end first, and none begins: controllers may still run.
 func (c *Campaign) End() {
 	c.stop()
 	<-c.ended

@@ -41,6 +41,7 @@ type Lock struct {
 	mine     bool      // whether it was this process's when it was last seen
 	acquired acquisition
 	term     uint64
+	writes   sync.WaitGroup // writes under way; none begins while the lease is not held
 }
 
 // An acquisition is that of a lease, by which its renewals are known.
@@ -101,7 +102,8 @@ func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionReco
 	began := time.Now() // nobody else counts from an earlier time
 	mine := record.HolderIdentity == l.Identity()
 	if !mine {
-		l.drop() // before anybody can see it
+		l.drop() // before others can see it
+		l.writes.Wait()
 	}
 	if err := write(ctx, record); err != nil {
 		return err
@@ -147,6 +149,22 @@ type hold struct {
 func (l *Lock) held() (h hold, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.holds()
+}
+
+// begin counts a write if this process may write what a context was begun for.
+func (l *Lock) begin(ctx context.Context) (hold, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h, leads := l.holds()
+	if term, known := ctx.Value(termKey{}).(uint64); !leads || known && term != h.term {
+		return h, false
+	}
+	l.writes.Add(1)
+	return h, true
+}
+
+func (l *Lock) holds() (h hold, certain bool) {
 	if l.renewed.IsZero() {
 		return hold{term: l.term}, false
 	}
@@ -203,13 +221,14 @@ func (f *fence) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return f.inner.RoundTrip(r)
 	}
-	h, leads := f.lock.held()
-	if begun, known := r.Context().Value(termKey{}).(uint64); !leads || known && begun != h.term {
+	h, begun := f.lock.begin(r.Context())
+	if !begun {
 		if r.Body != nil {
 			_ = r.Body.Close() // as a RoundTripper must
 		}
 		return nil, fmt.Errorf("cannot %s %s: %w", r.Method, r.URL.Path, ErrDeposed)
 	}
+	defer f.lock.writes.Done()
 	ctx, cancel := context.WithDeadline(r.Context(), h.until)
 	response, err := f.inner.RoundTrip(r.WithContext(ctx))
 	if err != nil {

@@ -84,6 +84,44 @@ func TestFence(t *testing.T) {
 	})
 }
 
+// A lease that is given back while a write is under way is given back after that write: a
+// successor must not write at the same time.
+func TestReleaseWaitsForWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lock := &Lock{Interface: &lease{}}
+		update := func(holder string) {
+			if err := lock.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: holder}); err != nil {
+				t.Error(err)
+			}
+		}
+		update("me")
+		var written time.Time
+		go func() {
+			slow := lock.Fence(roundTripper(func(*http.Request) (*http.Response, error) {
+				time.Sleep(3 * time.Second)
+				written = time.Now()
+				return httptest.NewRecorder().Result(), nil
+			}))
+			response, err := slow.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x", http.NoBody))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = response.Body.Close()
+		}()
+		time.Sleep(time.Second)
+		update("")
+		if written.IsZero() {
+			t.Error("the lease was given back while a write was under way")
+		}
+		time.Sleep(time.Minute) // every write ends
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // A reconciler waits for the lease, and what it began in one term it cannot write
 // in another.
 func TestWhile(t *testing.T) {

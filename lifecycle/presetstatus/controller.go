@@ -25,7 +25,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/leadership"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
-	"github.com/virtwright/virtwright/lifecycle/rollcall"
+	"github.com/virtwright/virtwright/lifecycle/replicastatus"
 )
 
 // workers is how many statuses are written at once, for clusters that come up
@@ -35,13 +35,13 @@ const workers = 4
 // A Controller writes the status of presets. It alone writes the condition
 // Ready and observedGeneration, and nothing else.
 //
-// Ready is True once every replica on the Roll serves with the generation, so that
+// Ready is True once every replica that is live serves with the generation, so that
 // the next machine finds the preset wherever it is made whole.
 type Controller struct {
 	Client client.Client
 	Cache  *presetcache.Cache
-	// Roll knows the replicas that serve; nil where there are none but this one.
-	Roll *rollcall.Roll
+	// Replicas knows the replicas that serve; nil where there are none but this one.
+	Replicas *replicastatus.Replicas
 	// Lock is held by the replica that acts; nil where there is one only.
 	Lock *leadership.Lock
 	// Now is the clock; nil means time.Now.
@@ -135,7 +135,7 @@ func (c *Controller) without(ctx context.Context, preset v1alpha1.Preset, verdic
 	if len(verdict.Problems) > 0 || ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == verdict.Generation {
 		return nil, nil
 	}
-	return c.Roll.Without(ctx, c.Cache.Generations())
+	return c.Replicas.Without(ctx, c.Cache.Generations())
 }
 
 // waits is how long a preset has waited for replicas.

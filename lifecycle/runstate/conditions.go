@@ -128,23 +128,25 @@ func ready(was []kubevirtv1.VirtualMachineCondition, instance *machine.Instance,
 			}
 		}
 	case !created: // a new one has said nothing yet
-		return since(was, s.Now, notReady("VMINotExists", absence(d)))
+		return since(was, s.Now, notReady(absence(d)))
 	}
 	return since(was, s.Now, notReady("VMIConditionMissing", "VMI is missing the Ready condition"))
 }
 
-// absence says why there is no instance.
-func absence(d Decision) string {
+// absence returns the reason and the message for a VMI that does not exist.
+func absence(d Decision) (reason, message string) {
 	const none = "VMI does not exist"
-	switch d.Waits {
+	switch reason = "VMINotExists"; d.Waits {
+	case WaitsInExcludedNamespace:
+		return d.Waits, none + ": virtwright excludes this namespace, so no preset applies and no VM starts; create the VM in another namespace"
 	case WaitsForBackOff:
-		return fmt.Sprintf("%s: %d instances in a row ended before they ran; the next start is at %s", none, d.Failure.ConsecutiveFailCount, d.Failure.RetryAfterTimestamp.UTC().Format(time.RFC3339))
+		return reason, fmt.Sprintf("%s: %d instances in a row ended before they ran; the next start is at %s", none, d.Failure.ConsecutiveFailCount, d.Failure.RetryAfterTimestamp.UTC().Format(time.RFC3339))
 	case WaitsForVolumes:
-		return none + ": its data volumes are not filled yet"
+		return reason, none + ": its data volumes are not filled yet"
 	case WaitsForInstance:
-		return "VMI of this VirtualMachine does not exist: another of its name is there, or is still going"
+		return reason, "VMI of this VirtualMachine does not exist: another of its name is there, or is still going"
 	}
-	return none
+	return reason, none
 }
 
 // copied is a condition of an instance. That it was probed again alone is no news.

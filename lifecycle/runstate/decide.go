@@ -38,6 +38,8 @@ const (
 	WaitsForBackOff  = "BackOff"
 	WaitsForVolumes  = "Volumes"
 	WaitsForInstance = "Instance"
+	// WaitsInExcludedNamespace is for a start that never comes in this namespace.
+	WaitsInExcludedNamespace = "ExcludedNamespace"
 )
 
 // Decide says what to do about a situation. Whatever it says may be done twice.
@@ -135,6 +137,8 @@ func (s *Situation) absent(d *Decision) {
 		return
 	}
 	switch left := s.backOff(); {
+	case s.Excluded:
+		d.Waits = WaitsInExcludedNamespace
 	case s.Instance != nil: // of somebody else, or going
 		d.Waits = WaitsForInstance
 	case s.Strategy == kubevirtv1.RunStrategyHalted:

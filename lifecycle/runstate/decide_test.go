@@ -65,7 +65,11 @@ func situations(yield func(Situation) bool) {
 					for _, failure := range failures {
 						for _, volumes := range []Volumes{Filled, Filling, Stuck} {
 							for _, instance := range instances {
-								if !yield(Situation{UID: "vm", Strategy: strategy, Before: before, Deletion: deletion, Requests: requests, Failure: failure, Volumes: volumes, Instance: instance, Now: noon}) {
+								s := Situation{UID: "vm", Strategy: strategy, Before: before, Deletion: deletion, Requests: requests, Failure: failure, Volumes: volumes, Instance: instance, Now: noon}
+								if !yield(s) {
+									return
+								}
+								if s.Excluded = true; !yield(s) {
 									return
 								}
 							}
@@ -85,7 +89,7 @@ func TestInvariants(t *testing.T) {
 			t.Fatalf("%s:\n%s\n%+v", problem, describe(s), Decide(s))
 		}
 	}
-	if tried < 500_000 {
+	if tried < 1_000_000 {
 		t.Errorf("tried only %d situations", tried)
 	}
 }
@@ -104,6 +108,8 @@ func violated(s Situation, d Decision) string {
 		return "more than one thing at once"
 	case d.Create && i != nil:
 		return "a second instance"
+	case s.Excluded && (d.Create || d.Strategy != ""):
+		return "a start in an excluded namespace"
 	case d.Create && s.Deletion != NotDeleted:
 		return "an instance of a machine that goes"
 	case d.Create && !known:
@@ -221,6 +227,8 @@ func home(from, s Situation) string {
 		return "a machine went without its instance"
 	case s.Deletion != NotDeleted:
 		return ""
+	case s.Excluded && s.Instance == nil:
+		return "" // nothing starts, and requests stay
 	case len(s.Requests) > 0 && s.Strategy != "" && s.Strategy != "Sometimes":
 		return "a request is left"
 	}

@@ -32,6 +32,8 @@ type Situation struct {
 	Requests []Request
 	Failure  *Failure
 	Volumes  Volumes
+	// Excluded says that no VMI is created in the namespace, since no webhook serves it.
+	Excluded bool
 	// Instance has the name of the VirtualMachine; nil for none.
 	Instance *Instance
 	Now      time.Time

@@ -1,6 +1,7 @@
 package runstate
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,22 @@ func TestStatusSettles(t *testing.T) {
 		again := Status(vm, instance, s, Decide(s), nil)
 		if !apiequality.Semantic.DeepEqual(status, again) {
 			t.Fatalf("status changes though nothing else does:\n%s\n%+v\n%+v", describe(s), status, again)
+		}
+	}
+}
+
+// A VM that cannot start because of its namespace says so, and what to do. One that is not to run
+// says nothing of it.
+func TestExcludedNamespace(t *testing.T) {
+	for strategy, want := range map[Strategy]string{kubevirtv1.RunStrategyAlways: "ExcludedNamespace", kubevirtv1.RunStrategyHalted: "VMINotExists"} {
+		s := Situation{UID: "vm", Strategy: strategy, Excluded: true, Now: noon}
+		vm, instance := observed(s)
+		ready := Status(vm, instance, s, Decide(s), nil).Conditions[0]
+		if ready.Status != corev1.ConditionFalse || ready.Reason != want {
+			t.Errorf("%s: want Ready=False, reason %s, got %+v", strategy, want, ready)
+		}
+		if advice := "create the VM in another namespace"; (want == "ExcludedNamespace") != strings.Contains(ready.Message, advice) {
+			t.Errorf("%s: message %q", strategy, ready.Message)
 		}
 	}
 }

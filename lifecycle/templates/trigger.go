@@ -48,9 +48,9 @@ type Trigger struct {
 	Authority Authority
 	// Format is the name of that in which templates are made.
 	Format string
-	// Spared are namespaces where no webhook says who wrote an annotation, so that
-	// it asks for nothing there.
-	Spared []string
+	// Excluded are the namespaces where no webhook records the author of an annotation, so
+	// annotations there are ignored.
+	Excluded []string
 	// Events tells people.
 	Events events.EventRecorder
 	// Lock is held by the replica that acts; nil where there is one only.
@@ -150,7 +150,7 @@ func (t *Trigger) request(vm *machine.VirtualMachine) (*sspv1alpha1.VirtualMachi
 	if value == "" {
 		return nil, nil //nolint:nilnil // nobody asks
 	}
-	if slices.Contains(t.Spared, vm.Namespace) {
+	if slices.Contains(t.Excluded, vm.Namespace) {
 		return nil, fmt.Errorf("%s asks for nothing in namespace %s: ask by a %s", v1alpha1.AnnotationGenerateTemplate, vm.Namespace, sspv1alpha1.KindVirtualMachineTemplateRequest)
 	}
 	if text == "" {

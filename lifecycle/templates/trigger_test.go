@@ -28,7 +28,7 @@ func TestTriggerRequests(t *testing.T) {
 	stamp := func(vmUID string) string {
 		return sspv1alpha1.Stamp{Requester: sspv1alpha1.Requester{Username: "jane", Groups: []string{"g"}}, VMUID: vmUID, Value: "golden"}.String()
 	}
-	trigger := &Trigger{Spared: []string{"kube-system"}, Format: sspv1alpha1.FormatVirtualMachineTemplate}
+	trigger := &Trigger{Excluded: []string{"kube-system"}, Format: sspv1alpha1.FormatVirtualMachineTemplate}
 	for name, c := range map[string]struct {
 		vm         *machine.VirtualMachine
 		asks, errs bool

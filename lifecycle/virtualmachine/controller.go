@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,6 +62,8 @@ type Controller struct {
 	Events events.EventRecorder
 	// Lock is held by the replica that acts; nil where there is one only.
 	Lock *leadership.Lock
+	// Excluded are the namespaces in which no VMI is created.
+	Excluded []string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
@@ -133,6 +136,7 @@ func (c *Controller) instance(ctx context.Context, key types.NamespacedName) (*m
 // status, and holds up nothing that it has nothing to do with.
 func (c *Controller) keep(ctx context.Context, vm *machine.VirtualMachine, instance *machine.Instance) (reconcile.Result, error) {
 	s := runstate.Observe(vm, instance, c.now())
+	s.Excluded = slices.Contains(c.Excluded, vm.Namespace)
 	var trouble *runstate.Trouble
 	s.Volumes, trouble = c.fill(ctx, vm, s)
 	d := runstate.Decide(s)

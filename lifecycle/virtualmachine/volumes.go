@@ -42,13 +42,11 @@ const (
 	notServedMessage = "spec.dataVolumeTemplates: the cluster serves no DataVolumes: install CDI, or name volumes that exist"
 )
 
-// fill makes the DataVolumes of a machine's dataVolumeTemplates that are not
-// there, unless there is an instance, which has them, and says how far they are.
-// One that nobody owns is used as it is, and stays nobody's; one that somebody
-// else owns is theirs alone.
+// fill creates the DataVolumes of a VM's dataVolumeTemplates that do not exist, and returns how
+// far they are. One without an owner is used as it is, and stays without. One that another
+// object owns is left to that object.
 func (c *Controller) fill(ctx context.Context, vm *machine.VirtualMachine, s runstate.Situation) (runstate.Volumes, *runstate.Trouble) {
-	later := vm.Annotations[machine.VolumesOnStart] == "false" && !runstate.Wanted(s)
-	if len(vm.Spec.DataVolumeTemplates) == 0 || vm.DeletionTimestamp != nil || s.Runs() || later {
+	if !needsVolumes(vm, s) {
 		return runstate.Filled, nil
 	}
 	switch known, err := c.volumes.known(ctx); {
@@ -79,6 +77,13 @@ func (c *Controller) fill(ctx context.Context, vm *machine.VirtualMachine, s run
 		return runstate.Stuck, trouble
 	}
 	return state, nil
+}
+
+// needsVolumes reports whether DataVolumes of a VM may have to be created: a VMI that exists has
+// them, and in an excluded namespace none is created.
+func needsVolumes(vm *machine.VirtualMachine, s runstate.Situation) bool {
+	later := vm.Annotations[machine.VolumesOnStart] == "false" && !runstate.Wanted(s)
+	return len(vm.Spec.DataVolumeTemplates) > 0 && vm.DeletionTimestamp == nil && !s.Excluded && !s.Runs() && !later
 }
 
 // troubleWith says what keeps a machine from starting with a volume, if it is not

@@ -51,6 +51,7 @@ func TestRender(t *testing.T) {
 			r.areNamedOnce()
 			r.areLabelled()
 			r.reachServices()
+			r.stayAvailable()
 			r.knowFlags(flags)
 			r.arePlacedSafely()
 			for _, o := range slices.Concat(r.of("Job"), r.of("Pod")) {
@@ -275,6 +276,18 @@ func (r rendered) isPlacedAs(o, manager *unstructured.Unstructured) {
 	}
 }
 
+// stayAvailable: the aggregated API has an endpoint that is ready while all pods terminate.
+func (r rendered) stayAvailable() {
+	for _, api := range r.of("APIService") {
+		name, _, _ := unstructured.NestedString(api.Object, "spec", "service", "name")
+		if !slices.ContainsFunc(r.of("EndpointSlice"), func(slice *unstructured.Unstructured) bool {
+			return slice.GetLabels()["kubernetes.io/service-name"] == name && slice.Object["addressType"] == "FQDN"
+		}) {
+			r.Errorf("%s is unavailable while all pods terminate", api.GetName())
+		}
+	}
+}
+
 // mayOnly: who runs has a rule in the cluster, and no other.
 func (r rendered) mayOnly(o *unstructured.Unstructured, rule map[string]any) {
 	account := podOf(o)["serviceAccountName"]
@@ -317,5 +330,13 @@ func TestNonsense(t *testing.T) {
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: want %q, got %v", values, want, err)
 		}
+	}
+}
+
+// The manager may write every Lease of its namespace, so that must not be the system's.
+func TestSystemNamespace(t *testing.T) {
+	_, stderr, err := installation.Helm(t, "template", release, folder, "--namespace", "kube-system", "--kube-version", "1.37.0")
+	if err == nil || !strings.Contains(stderr, "install it into a namespace of its own") {
+		t.Errorf("the chart must not be installed into kube-system: %v: %s", err, stderr)
 	}
 }

@@ -140,17 +140,20 @@ const (
 	held    = "the lease is there already, of the suite's other manager"
 	renewal = "certificates are renewed after months"
 	again   = "an event that comes again is counted, and only where something goes on does it come again"
+	drains  = "a pod that stops reads its Deployment, which TestDrain of test/soak does under the same rights"
 	streams = "caches are streamed, and only some API servers must be asked for lists: that story may come when there are no DataVolumes"
 )
 
 // exceptions are such rights, of users.
 var exceptions = map[string]map[string]string{
 	ourselves: {
+		"get apps/deployments virtwright":               drains,
 		"get namespaces":                                fresh,
 		"list cdi.kubevirt.io/datavolumes":              streams,
 		"update kubevirt.io/virtualmachines/finalizers": judged,
 	},
 	besideKubeVirt: {
+		"get apps/deployments addon-virtwright":   drains,
 		"get namespaces":                          fresh,
 		"create coordination.k8s.io/leases":       held,
 		"list coordination.k8s.io/leases":         held,

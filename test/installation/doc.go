@@ -2,6 +2,6 @@
 // without nodes: the manager runs beside it as many times as there are to be
 // replicas, with the arguments and under exactly the rights that the chart gives
 // a pod, and API servers find it through the chart's own Services. What a
-// cluster's nodes do for that is done here: ready replicas are endpoints, those
-// that are not, or are told to end, are none.
+// cluster's nodes do for that is done here: ready replicas are endpoints and, while
+// there are none, so are ready replicas that terminate, as in kube-proxy.
 package installation

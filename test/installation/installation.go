@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,9 @@ type Installation struct {
 	Clients *kubernetes.Clientset
 
 	address string // of this machine, which API servers take for a pod's
+
+	mu       sync.Mutex
+	replicas []*Replica // those that have not ended
 }
 
 // New starts a control plane to install on.

@@ -49,6 +49,8 @@ type Replica struct {
 	cmd     *exec.Cmd
 	starts  int
 	leaving bool
+	ready   bool // by the last probe
+	routed  bool // whether it is an endpoint; guarded by the Installation
 }
 
 // A Log is text that grows.
@@ -113,6 +115,9 @@ func (i *Installation) Start(pod string) *Replica {
 	for service, port := range ports {
 		r.endpoint(service, port)
 	}
+	i.mu.Lock()
+	i.replicas = append(i.replicas, r)
+	i.mu.Unlock()
 	go r.probe(i.Context())
 	return r
 }
@@ -186,12 +191,15 @@ func (r *Replica) Serves() error {
 	return nil
 }
 
-// Delete ends a replica as the deletion of its pod does: it is told to end, and
-// at about the same time it stops being an endpoint. It returns when it has ended.
+// Delete ends a replica as the deletion of its pod does: the replica gets SIGTERM, and at
+// about the same time it is a terminating endpoint. It returns when the process has ended.
 func (r *Replica) Delete() {
 	r.signal(syscall.SIGTERM, true)
-	r.route(r.i.Context(), false)
+	r.i.route(r.i.Context())
 	<-r.ended
+	r.i.mu.Lock()
+	r.i.replicas = slices.DeleteFunc(r.i.replicas, func(other *Replica) bool { return other == r })
+	r.i.mu.Unlock()
 	for _, name := range r.slices {
 		if err := r.i.Clients.DiscoveryV1().EndpointSlices(Namespace).Delete(r.i.Context(), name, metav1.DeleteOptions{}); err != nil {
 			r.i.Errorf("cannot delete an endpoint: %v", err)
@@ -231,34 +239,65 @@ func (r *Replica) Pause() { r.signal(syscall.SIGSTOP, false) }
 // Resume lets it go on.
 func (r *Replica) Resume() { r.signal(syscall.SIGCONT, false) }
 
-// probe makes the replica an endpoint while it is ready.
+// probe asks whether the replica is ready until it has ended, also while it terminates.
 func (r *Replica) probe(ctx context.Context) {
-	was := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-r.ended:
+			return
 		case <-time.After(probePeriod):
 		}
+		is := r.Ready() == nil
 		r.mu.Lock()
-		leaving := r.leaving
+		r.ready = is
 		r.mu.Unlock()
-		if leaving {
-			return
+		r.i.route(ctx)
+	}
+}
+
+// state reports whether the replica is ready, and whether it terminates.
+func (r *Replica) state() (ready, terminating bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ready, r.leaving
+}
+
+// route makes endpoints of the replicas to which kube-proxy would connect: those that are
+// ready or, while there are none, those that are ready and terminate. New ones come first, so
+// that there is always one: kube-proxy changes all at once.
+func (i *Installation) route(ctx context.Context) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var ready, terminating []*Replica
+	for _, r := range i.replicas {
+		switch is, leaving := r.state(); {
+		case is && leaving:
+			terminating = append(terminating, r)
+		case is:
+			ready = append(ready, r)
 		}
-		if is := r.Ready() == nil; is != was && r.route(ctx, is) {
-			was = is
+	}
+	if len(ready) == 0 {
+		ready = terminating
+	}
+	for _, is := range []bool{true, false} {
+		for _, r := range i.replicas {
+			if is != r.routed && is == slices.Contains(ready, r) && r.publish(ctx, is) {
+				r.routed = is
+			}
 		}
 	}
 }
 
-// route says whether the replica is an endpoint, and reports whether that was heard.
-func (r *Replica) route(ctx context.Context, ready bool) bool {
+// publish writes whether the replica is an endpoint, and reports whether it could.
+func (r *Replica) publish(ctx context.Context, ready bool) bool {
 	patch := fmt.Appendf(nil, `[{"op": "replace", "path": "/endpoints/0/conditions/ready", "value": %t}]`, ready)
 	for _, name := range r.slices {
 		_, err := r.i.Clients.DiscoveryV1().EndpointSlices(Namespace).Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return false // an API server that restarts; the next probe tells it
+			return false // an API server that restarts; the next probe writes it
 		}
 	}
 	return true

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ func TestControlPlane(t *testing.T) {
 		g.allServe()
 	}, []event{
 		{"a pod is deleted", func() { g.replace(0) }},
+		{"all pods are deleted at once", g.replaceAll},
 		{"the Deployment is restarted", g.rollout},
 		{"the chart is upgraded", func() {
 			g.MustHelm(append([]string{"upgrade", installation.Release, installation.Chart(), "--set", "log.level=debug"}, values...)...)
@@ -129,6 +131,21 @@ func (g *ground) replace(at int) {
 	g.replicas = append(g.replicas[:at:at], g.replicas[at+1:]...)
 	g.add()
 	old.Delete()
+}
+
+// replaceAll deletes all replicas at once while as many others start.
+func (g *ground) replaceAll() {
+	g.Helper()
+	old := g.replicas
+	g.replicas = nil
+	var ending sync.WaitGroup
+	for _, r := range old {
+		ending.Go(r.Delete)
+	}
+	for range old {
+		g.add()
+	}
+	ending.Wait()
 }
 
 // rollout replaces the replicas one by one, none unavailable.

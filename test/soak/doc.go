@@ -1,5 +1,5 @@
 // Package soak has people work with machines without a pause while everything
-// happens to an installation that happens to one: its pods are deleted,
+// happens to an installation that happens to one: its pods are deleted, also all at once,
 // restarted, upgraded and killed, its certificates change, its leader is
 // deposed, its API server restarts. No request may fail, no machine stay as its
 // author left it, and none be expanded twice.

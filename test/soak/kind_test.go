@@ -76,6 +76,9 @@ func (r *deployed) defaults() {
 		{"a pod is deleted", func() {
 			r.kubectl("", "delete", "-n", installation.Namespace, strings.Fields(r.kubectl("", "get", "pods", "-n", installation.Namespace, "-l", "app.kubernetes.io/instance="+installation.Release, "-o", "name"))[0])
 		}},
+		{"all pods are deleted at once", func() {
+			r.kubectl("", "delete", "pods", "-n", installation.Namespace, "-l", "app.kubernetes.io/instance="+installation.Release)
+		}},
 		{"the Deployment is restarted", func() {
 			r.kubectl("", "rollout", "restart", "deployment", installation.Release, "-n", installation.Namespace)
 		}},

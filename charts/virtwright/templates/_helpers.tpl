@@ -1,4 +1,6 @@
+{{- /* The name of what the chart installs, which is not for the system's namespace. */ -}}
 {{- define "virtwright.name" -}}
+{{- if eq .Release.Namespace "kube-system" }}{{ fail "namespace: Forbidden: virtwright excludes the VMs of its own namespace and may write any Lease there: install it into a namespace of its own, for example with --namespace virtwright-system --create-namespace" }}{{ end -}}
 {{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" }}{{ end -}}
 {{- end }}
 
