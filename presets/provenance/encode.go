@@ -51,9 +51,7 @@ func (r *Record) Encode() (string, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, '"')
-		b = s.appendTo(b)
-		b = append(b, '"')
+		b = appendString(b, s.String())
 	}
 	b = append(b, `],"set":`...)
 	b, err := appendChildren(b, &r.root)
@@ -66,16 +64,6 @@ func (r *Record) Encode() (string, error) {
 		return "", ErrTooLarge{Bytes: len(b)}
 	}
 	return string(b), nil
-}
-
-func (s Source) appendTo(b []byte) []byte {
-	b = append(b, s.Preset...)
-	if s.Generation != 0 {
-		b = append(b, '@')
-		b = strconv.AppendInt(b, s.Generation, 10)
-	}
-	b = append(b, ':')
-	return append(b, s.Role.String()...)
 }
 
 func appendChildren(b []byte, n *Node) ([]byte, error) {
