@@ -107,4 +107,11 @@ defaults: {spec: {template: {spec: {hostname: weak}}}}`))
 	if hostname := presettest.At(got.Object(), "spec.template.spec.hostname"); hostname != "strong" {
 		t.Errorf("hostname is %v, want that of the preset that could not be evaluated", hostname)
 	}
+	_, err = engine.Resolve(t.Context(), s, presets.Request{
+		Kind: presets.VirtualMachine, Object: []byte(strings.Replace(relabelled, `"labels"`, `"annotations":{"virtwright.dev/reapply":"now"},"labels"`, 1)),
+		OldObject: []byte(relabelled), Namespace: presets.Namespace{Name: "lab"},
+	})
+	if err == nil || !strings.Contains(err.Error(), "conditions of preset cluster/strong cannot be evaluated, and what it gave would be lost") {
+		t.Errorf("a reapply must not lose what the preset gave: %v", err)
+	}
 }

@@ -193,7 +193,7 @@ func (w *work) dropEmptyAbove(claim *provenance.Record) {
 }
 
 // maxClaims is how often a claim is reduced until it holds; then it is discarded.
-const maxClaims = 4
+const maxClaims = 3
 
 // restore answers a create whose object carries a record, as backups and copies
 // do. A user may write anything there, so the record is believed only for leaves
@@ -223,7 +223,10 @@ func (e *Engine) restore(ctx context.Context, s *Snapshot, req Request, text str
 		if err != nil {
 			return nil
 		}
-		if disown(claim, sent.root, again.root) == 0 {
+		if len(out.OverBudget) > 0 {
+			return nil // evaluating the conditions again would cost as much
+		}
+		if releaseChanged(claim, sent.root, again.root) == 0 {
 			out.Patch = diff(sent.unwrap(), again.unwrap(), shapes[req.Kind]())
 			return out
 		}
@@ -231,13 +234,14 @@ func (e *Engine) restore(ctx context.Context, s *Snapshot, req Request, text str
 	return nil
 }
 
-// disown takes out of a claim the leaves at which two objects differ, and counts
-// them. An element that keeps a leaf keeps the key that identifies it.
-func disown(claim *provenance.Record, sent, expanded map[string]any) int {
+// releaseChanged takes out of a claim the leaves at which two objects differ, and
+// counts them. An element that keeps a leaf keeps the key that identifies it.
+func releaseChanged(claim *provenance.Record, sent, expanded map[string]any) int {
 	var wrong []*provenance.Node
 	for p, n := range claim.Decided() {
 		was, is := lookup(sent, vmSchema(), p), lookup(expanded, vmSchema(), p)
-		if equalJSON(was, is) || isObject(was) && isObject(is) { // of an object, the leaf is that it is there
+		// Of an object with decisions of its own beneath, the leaf is that it is there.
+		if equalJSON(was, is) || hasChildren(n) && !n.Overruled && isObject(was) && isObject(is) {
 			continue
 		}
 		wrong = append(wrong, n)

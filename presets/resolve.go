@@ -2,6 +2,7 @@ package presets
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -51,6 +52,7 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) 
 	}
 	q := w.query(ctx, req, owner)
 	m, problems := s.match(q)
+	problems = append(problems, w.wouldLose(m.undecided)...)
 	enforced, shadowed := split(m.presets)
 	var base map[string]any
 	if len(shadowed) > 0 {
@@ -77,6 +79,19 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) 
 		return nil, refusal
 	}
 	return w.finish(s, q, outcome{matching: m, shadowed: shadowed, req: req, owner: owner, platform: e.Platform, base: base})
+}
+
+// wouldLose refuses to expand a VM anew without presets that gave something of
+// what it has, and whose conditions cannot be evaluated now.
+func (w *work) wouldLose(undecided []*Compiled) field.ErrorList {
+	var errs field.ErrorList
+	for _, c := range undecided {
+		if slices.ContainsFunc(w.before, func(s provenance.Source) bool { return s.Preset == c.Ref }) {
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationReapply),
+				fmt.Sprintf("the conditions of preset %s cannot be evaluated, and what it gave would be lost", c.Ref)))
+		}
+	}
+	return errs
 }
 
 // unserved refuses what standalone mode does not serve.

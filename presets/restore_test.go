@@ -3,6 +3,7 @@ package presets_test
 import (
 	"encoding/json"
 	"maps"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ func TestRestore(t *testing.T) {
 	size := func(memory string) v1alpha1.Preset {
 		return presettest.Cluster("size", `
 match: {labels: {matchLabels: {size: small}}}
-defaults: {spec: {template: {spec: {domain: {memory: {guest: `+memory+`}, cpu: {cores: 2}, devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, emptyDisk: {capacity: 1Gi}}]}}}}`)
+defaults: {spec: {template: {spec: {domain: {memory: {guest: `+memory+`}, cpu: {cores: 2}, devices: {tpm: {}, disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, emptyDisk: {capacity: 1Gi}}]}}}}`)
 	}
 	class := presettest.Cluster("class", `overrides: {spec: {template: {spec: {priorityClassName: vms}}}}`)
 	drop := presettest.Cluster("drop", `remove: [spec.template.spec.domain.devices.rng]`)
@@ -65,6 +66,26 @@ defaults: {spec: {template: {spec: {domain: {memory: {guest: `+memory+`}, cpu: {
 			func(copied string) string { return strings.Replace(copied, `"size":"small"`, `"size":"other"`, 1) },
 			with(map[string]string{memory: "", cores: "", bus: ""}), map[string]any{memory: "2Gi"},
 		},
+		"the copy adds to an object": {
+			[]v1alpha1.Preset{size("2Gi"), class, drop},
+			func(copied string) string { return strings.Replace(copied, `"tpm":{}`, `"tpm":{"persistent":true}`, 1) },
+			with(map[string]string{"spec.template.spec.domain.devices.tpm": ""}), map[string]any{"spec.template.spec.domain.devices.tpm.persistent": true},
+		},
+		"the copy adds to the default network": {
+			[]v1alpha1.Preset{size("2Gi"), class, drop},
+			func(copied string) string {
+				return strings.Replace(copied, `"pod":{}`, `"pod":{"vmNetworkCIDR":"10.1.0.0/16"}`, 1)
+			},
+			all, map[string]any{"spec.template.spec.networks[default].pod.vmNetworkCIDR": "10.1.0.0/16"},
+		},
+		"a forged claim on all devices": {
+			[]v1alpha1.Preset{size("2Gi"), class, drop},
+			claiming(`{"spec":{"template":{"spec":{"domain":{"devices":0}}}}}`), map[string]string{}, map[string]any{bus: "virtio"},
+		},
+		"a forged claim on metadata": {
+			[]v1alpha1.Preset{size("2Gi"), class, drop},
+			claiming(`{"metadata":[0,{"name":"other","namespace":"kube-system"}]}`), map[string]string{}, map[string]any{"metadata.name": "a", "metadata.labels.size": "small"},
+		},
 		"the copy lacks a leaf": {
 			[]v1alpha1.Preset{size("2Gi"), class, drop},
 			func(copied string) string { return strings.Replace(copied, `"memory":{"guest":"2Gi"}`, `"x":{}`, 1) }, all, map[string]any{memory: "2Gi"},
@@ -105,6 +126,17 @@ defaults: {spec: {template: {spec: {domain: {memory: {guest: `+memory+`}, cpu: {
 			}
 			checkPatch(t, request.Object, got)
 		})
+	}
+}
+
+// claiming puts another record on a copy, by a preset that overruled.
+func claiming(set string) func(string) string {
+	return func(copied string) string {
+		record, err := json.Marshal(`{"v":1,"snapshot":"","by":["cluster/size@1:default"],"set":` + set + `}`)
+		if err != nil {
+			panic(err) // a string can be encoded
+		}
+		return regexp.MustCompile(`"virtwright.dev/provenance":"(\\.|[^"\\])*"`).ReplaceAllLiteralString(copied, `"virtwright.dev/provenance":`+string(record))
 	}
 }
 

@@ -26,11 +26,18 @@ var sensitiveFields = slices.Concat(paths(
 	provenance.Of("spec", "instancetype"),
 	provenance.Of("spec", "template", "metadata", "annotations", "kubevirt.io/ignitiondata"),
 	provenance.Of("metadata", "annotations", "kubevirt.io/ignitiondata"),
+	podAnnotation("k8s.v1.cni.cncf.io/*"), podAnnotation("v1.multus-cni.io/*"), podAnnotation("container.apparmor.security.beta.kubernetes.io/*"),
 	sourceSecret("secretRef"), sourceSecret("secretExtraHeaders"),
 })
 
 // networkNames are sensitive only if they name another namespace.
 var networkNames = paths("networks[*].multus.networkName")
+
+// podAnnotation is an annotation that the pod of a VM gets too. A key that ends
+// in /* stands for all that begin like it.
+func podAnnotation(key string) provenance.Path {
+	return provenance.Of("spec", "template", "metadata", "annotations", key)
+}
 
 // sourceSecret is a secret with which a disk is filled, from any source.
 func sourceSecret(name string) provenance.Path {
@@ -68,7 +75,8 @@ func overlaps(p, pattern provenance.Path) bool {
 		if pattern[i].Kind == provenance.Every {
 			continue
 		}
-		if p[i] != pattern[i] {
+		prefix, every := strings.CutSuffix(pattern[i].Name, "/*")
+		if p[i] != pattern[i] && !(every && strings.HasPrefix(p[i].Name, prefix+"/")) {
 			return false
 		}
 	}

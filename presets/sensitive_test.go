@@ -48,13 +48,17 @@ func TestSensitive(t *testing.T) {
 		"{spec: {template: {spec: {domain: {devices: {hostDevices: [{name: a, deviceName: d}]}}}}}}": {
 			"spec.template.spec.domain.devices.hostDevices[a].name", "spec.template.spec.domain.devices.hostDevices[a].deviceName",
 		},
-		"{spec: {template: {spec: {domain: {devices: {downwardMetrics: {}}}}}}}":                                 {"spec.template.spec.domain.devices.downwardMetrics"},
-		"{spec: {template: {spec: {domain: {firmware: {kernelBoot: {kernelArgs: x}}}}}}}":                        {"spec.template.spec.domain.firmware.kernelBoot.kernelArgs"},
-		"{spec: {template: {spec: {accessCredentials: [{sshPublicKey: {source: {secret: {secretName: x}}}}]}}}}": {"spec.template.spec.accessCredentials"},
-		"{spec: {template: {metadata: {annotations: {kubevirt.io/ignitiondata: x}}}}}":                           {`spec.template.metadata.annotations["kubevirt.io/ignitiondata"]`},
-		"{spec: {dataVolumeTemplates: [{metadata: {name: d}, spec: {source: {http: {url: u, secretRef: s}}}}]}}": {"spec.dataVolumeTemplates[d].spec.source.http.secretRef"},
-		"{spec: {template: {spec: {serviceAccountName: x}}}}":                                                    {"spec.template.spec.serviceAccountName"},
-		"{spec: {template: {spec: {volumes: [{name: a, containerPath: {path: /var/run/secrets}}]}}}}":            {"spec.template.spec.volumes[a].containerPath.path"},
+		"{spec: {template: {spec: {domain: {devices: {downwardMetrics: {}}}}}}}":                                              {"spec.template.spec.domain.devices.downwardMetrics"},
+		"{spec: {template: {spec: {domain: {firmware: {kernelBoot: {kernelArgs: x}}}}}}}":                                     {"spec.template.spec.domain.firmware.kernelBoot.kernelArgs"},
+		"{spec: {template: {spec: {accessCredentials: [{sshPublicKey: {source: {secret: {secretName: x}}}}]}}}}":              {"spec.template.spec.accessCredentials"},
+		"{spec: {template: {metadata: {annotations: {kubevirt.io/ignitiondata: x}}}}}":                                        {`spec.template.metadata.annotations["kubevirt.io/ignitiondata"]`},
+		"{spec: {dataVolumeTemplates: [{metadata: {name: d}, spec: {source: {http: {url: u, secretRef: s}}}}]}}":              {"spec.dataVolumeTemplates[d].spec.source.http.secretRef"},
+		"{spec: {template: {metadata: {annotations: {k8s.v1.cni.cncf.io/networks: other/net}}}}}":                             {`spec.template.metadata.annotations["k8s.v1.cni.cncf.io/networks"]`},
+		"{spec: {template: {metadata: {annotations: {v1.multus-cni.io/default-network: net}}}}}":                              {`spec.template.metadata.annotations["v1.multus-cni.io/default-network"]`},
+		"{spec: {template: {metadata: {annotations: {container.apparmor.security.beta.kubernetes.io/compute: unconfined}}}}}": {`spec.template.metadata.annotations["container.apparmor.security.beta.kubernetes.io/compute"]`},
+		"{spec: {template: {metadata: {annotations: {k8s.v1.cni.cncf.iox: other/net}}}}}":                                     nil,
+		"{spec: {template: {spec: {serviceAccountName: x}}}}":                                                                 {"spec.template.spec.serviceAccountName"},
+		"{spec: {template: {spec: {volumes: [{name: a, containerPath: {path: /var/run/secrets}}]}}}}":                         {"spec.template.spec.volumes[a].containerPath.path"},
 	} {
 		for _, layer := range []string{"defaults", "overrides"} {
 			for _, more := range []string{"", "applyAt: Launch\n", "mode: Audit\n"} {

@@ -18,16 +18,32 @@ const maxParts = 100_000
 // long may stay so, up to four times that. JSON that cannot be read passes:
 // decoding it says what is wrong. The error is a *Refusal.
 func (r *Request) CheckSize() error {
-	err := checkSize(r.Kind, r.Object, maxElements)
-	if err != nil && len(r.OldObject) > 0 && checkSize(r.Kind, r.OldObject, maxElements) != nil {
-		return checkSize(r.Kind, r.Object, 4*maxElements)
+	most := limits{maxParts, maxElements}
+	err := checkSize(r.Kind, r.Object, most)
+	if err != nil && len(r.OldObject) > 0 && checkSize(r.Kind, r.OldObject, most) != nil {
+		return checkSize(r.Kind, r.Object, limits{maxParts, 4 * maxElements})
 	}
 	return err
 }
 
-// checkSize refuses lists of more than a number of elements.
-func checkSize(kind Kind, raw []byte, most int) error {
-	if bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['})+bytes.Count(raw, []byte{'{'}) <= most {
+// CheckReviewSize refuses JSON that has more parts than three of the largest
+// objects, as an AdmissionReview with two of them has not. The error is a *Refusal.
+func CheckReviewSize(raw []byte) error { return checkSize("", raw, limits{parts: 3 * maxParts}) }
+
+// limits are how many parts an object may have, and how many elements a list that merges.
+// Without lists that merge elements is 0.
+type limits struct{ parts, elements int }
+
+// least is the lower of the limits.
+func (l limits) least() int {
+	if l.elements == 0 {
+		return l.parts
+	}
+	return l.elements
+}
+
+func checkSize(kind Kind, raw []byte, most limits) error {
+	if bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['})+bytes.Count(raw, []byte{'{'}) <= most.least() {
 		return nil // too few for either limit
 	}
 	s := sizeScan{rest: raw, most: most, open: make([]container, 1, 16)}
@@ -38,10 +54,10 @@ func checkSize(kind Kind, raw []byte, most int) error {
 		s.next()
 		switch {
 		case s.long != nil:
-			return &Refusal{Problems: field.ErrorList{field.TooMany(s.long, -1, most)}}
-		case s.parts > maxParts:
+			return &Refusal{Problems: field.ErrorList{field.TooMany(s.long, -1, most.elements)}}
+		case s.parts > most.parts:
 			return &Refusal{Problems: field.ErrorList{field.Forbidden(s.path(1), fmt.Sprintf(
-				"the object has more than %d fields and list elements: make it smaller", maxParts))}}
+				"the object has more than %d fields and list elements: make it smaller", most.parts))}}
 		}
 	}
 	return nil
@@ -51,7 +67,7 @@ func checkSize(kind Kind, raw []byte, most int) error {
 // as decoding. The first container on its stack stands for the document itself.
 type sizeScan struct {
 	rest  []byte
-	most  int // elements of a list that merges
+	most  limits
 	open  []container
 	parts int
 	long  *field.Path // the first list that is too long
@@ -117,7 +133,7 @@ func (s *sizeScan) text(in *container) {
 func (s *sizeScan) value(in *container) {
 	s.parts++
 	in.members++
-	if in.members > s.most && in.schema != nil && in.schema.shape == shapeKeyed {
+	if in.members > s.most.elements && in.schema != nil && in.schema.shape == shapeKeyed {
 		s.long = s.path(len(s.open) - 2)
 	}
 }

@@ -194,6 +194,7 @@ func (r *revision) matchBefore(ctx context.Context) (matched, acted []*Compiled)
 	q := r.query(ctx, r.old)
 	q.lenient = true
 	m, _ := r.snap.match(q)
+	m.presets = append(m.presets, m.undecided...) // what may have acted does not act as if it were new
 	return m.presets, slices.DeleteFunc(slices.Clone(m.presets), func(c *Compiled) bool {
 		all, some := q.steering.excludes(c.Ref) // what was kept away has not acted
 		return all || len(some) > 0
@@ -218,7 +219,7 @@ func (r *revision) reapply(ctx context.Context) (*Result, error) {
 	w := r.work
 	w.dropProvenance()
 	residueOfStored(w.root, w.rec)
-	fresh := &work{root: w.root, rec: provenance.New(), again: true}
+	fresh := &work{root: w.root, rec: provenance.New(), again: true, before: w.rec.Sources}
 	out, err := r.engine.expand(ctx, r.snap, fresh, r.req)
 	if err != nil {
 		return nil, err

@@ -25,8 +25,9 @@ type work struct {
 	// stored says that the object is a VM that is stored already; current are
 	// the presets that match it now.
 	stored bool
-	// again says that the VM is expanded anew.
+	// again says that the VM is expanded anew, and before are the sources of what it had.
 	again   bool
+	before  []provenance.Source
 	current []*Compiled
 	// inherited is how many sources of rec acted before this request.
 	inherited int

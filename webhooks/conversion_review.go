@@ -22,8 +22,8 @@ import (
 )
 
 // MaxConversionBytes is how large a ConversionReview may be, which carries
-// whole lists of objects.
-const MaxConversionBytes = 64 << 20
+// whole lists of objects. Several copies of it must fit into a replica.
+const MaxConversionBytes = 32 << 20
 
 // conversions serves ConversionReviews of VirtualMachines over HTTP.
 //
@@ -63,7 +63,9 @@ func convertAll(r *http.Request, request *apiextensionsv1.ConversionRequest) (re
 	}()
 	response = &apiextensionsv1.ConversionResponse{Result: metav1.Status{Status: metav1.StatusSuccess}}
 	for i := range request.Objects {
-		converted, err := convertRaw(request.Objects[i].Raw, request.DesiredAPIVersion)
+		raw := request.Objects[i].Raw
+		request.Objects[i].Raw = nil
+		converted, err := convertRaw(raw, request.DesiredAPIVersion)
 		if err != nil {
 			return conversionFailed(err)
 		}
@@ -73,6 +75,9 @@ func convertAll(r *http.Request, request *apiextensionsv1.ConversionRequest) (re
 }
 
 func convertRaw(raw []byte, version string) ([]byte, error) {
+	if err := (&presets.Request{Object: raw}).CheckSize(); err != nil {
+		return nil, fmt.Errorf("cannot convert an object: %w", err)
+	}
 	var object map[string]any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &object); err != nil {
 		return nil, fmt.Errorf("cannot read an object: %w", err)

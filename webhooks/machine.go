@@ -68,11 +68,11 @@ func (m *Machine) Handle(ctx context.Context, req admission.Request) admission.R
 	result, err := m.Engine.Resolve(ctx, snapshot, request)
 	if err != nil {
 		if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-			m.skipped(ctx, refusal.OverBudget)
+			m.skipped(ctx, req, refusal.OverBudget)
 		}
 		return unresolved(ctx, req, err)
 	}
-	m.skipped(ctx, result.OverBudget)
+	m.skipped(ctx, req, result.OverBudget)
 	m.Metrics.conflicted(len(result.Conflicts))
 	forged, problems := m.forged(req)
 	if len(problems) > 0 {
@@ -91,9 +91,11 @@ func (m *Machine) Handle(ctx context.Context, req admission.Request) admission.R
 }
 
 // skipped reports presets whose conditions were not evaluated.
-func (m *Machine) skipped(ctx context.Context, overBudget []*presets.Compiled) {
+func (m *Machine) skipped(ctx context.Context, req admission.Request, overBudget []*presets.Compiled) {
 	m.Metrics.skipped(overBudget)
-	m.Events.overBudget(ctx, overBudget)
+	if req.DryRun == nil || !*req.DryRun {
+		m.Events.overBudget(ctx, overBudget)
+	}
 }
 
 // request gathers what the engine looks at.

@@ -166,7 +166,7 @@ func (r Registration) Configurations() (*admissionregistrationv1.MutatingWebhook
 			Name: h.name(), ClientConfig: r.clientConfig(h.path), Rules: h.rules(),
 			FailurePolicy: new(admissionregistrationv1.Fail), MatchPolicy: new(admissionregistrationv1.Equivalent),
 			NamespaceSelector: h.namespaces, ObjectSelector: &metav1.LabelSelector{},
-			SideEffects: new(admissionregistrationv1.SideEffectClassNone), TimeoutSeconds: new(int32(Timeout.Seconds())),
+			SideEffects: new(admissionregistrationv1.SideEffectClassNoneOnDryRun), TimeoutSeconds: new(int32(Timeout.Seconds())),
 			AdmissionReviewVersions: []string{"v1"}, ReinvocationPolicy: new(admissionregistrationv1.NeverReinvocationPolicy),
 			MatchConditions: h.conditions,
 		})

@@ -137,6 +137,9 @@ func parse(body []byte) (*admission.Request, *statusError) {
 	bad := func(format string, args ...any) (*admission.Request, *statusError) {
 		return nil, badRequest("the body is not an AdmissionReview: "+format, args...)
 	}
+	if err := presets.CheckReviewSize(body); err != nil {
+		return bad("%v", err)
+	}
 	var review admissionv1.AdmissionReview
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
 		return bad("%v", err)

@@ -135,7 +135,7 @@ func (o *options) declareRoles(flags *flag.FlagSet) {
 func (o *options) declareServing(flags *flag.FlagSet) {
 	flags.StringVar(&o.webhookAddress, "webhook-bind-address", ":9443", "HOST:PORT of the webhooks")
 	o.requestMemory = limits.DefaultBudget
-	flags.Func("request-memory", "how much memory the requests that are being answered may take together; a quarter of it is for small ones (default 96Mi)", memory(&o.requestMemory, limits.MinBudget))
+	flags.Func("request-memory", "how much memory the requests that are being answered may take together; a quarter of it is for small ones (default 96Mi)", memoryFlag(&o.requestMemory, limits.MinBudget))
 	flags.StringVar(&o.webhookURL, "webhook-url", "", "how API servers reach the webhooks from outside the cluster: https://HOST:PORT")
 	flags.Func("webhook-service", "how API servers reach the webhooks in the cluster: NAMESPACE/NAME of a Service", func(text string) (err error) {
 		o.webhookService, err = namespacedName(text)

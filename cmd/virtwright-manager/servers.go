@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -25,6 +26,9 @@ const (
 	reviewTime = 3 * time.Second
 	// requestTime is how long any other request may take to arrive.
 	requestTime = 10 * time.Second
+	// maxConnections and maxHeaderBytes bound what clients take before they have sent
+	// a request. An API server has a connection for each admission under way.
+	maxConnections, maxHeaderBytes = 2000, 8 << 10
 	// shutdownTime is how long requests may take that are being answered when the
 	// process stops.
 	shutdownTime = 20 * time.Second
@@ -34,9 +38,9 @@ const (
 // whatever its path. controller-runtime's own servers wait for bodies forever.
 func (p *process) addServer(ctx context.Context, name string, listener net.Listener, handler http.Handler) error {
 	server := &manager.Server{
-		Name: name, Listener: listener, ShutdownTimeout: new(shutdownTime),
+		Name: name, Listener: netutil.LimitListener(listener, maxConnections), ShutdownTimeout: new(shutdownTime),
 		Server: &http.Server{
-			Handler: handler, ReadTimeout: requestTime, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10,
+			Handler: handler, ReadTimeout: requestTime, IdleTimeout: 90 * time.Second, MaxHeaderBytes: maxHeaderBytes,
 			BaseContext: func(net.Listener) context.Context {
 				return logr.NewContext(context.Background(), logr.FromContextOrDiscard(ctx))
 			},
@@ -48,9 +52,9 @@ func (p *process) addServer(ctx context.Context, name string, listener net.Liste
 	return nil
 }
 
-// addPlainServer adds a server without TLS; an address of 0 means none.
+// addPlainServer adds a server without TLS; an empty address or 0 means none.
 func (p *process) addPlainServer(ctx context.Context, name, address string, handler http.Handler) error {
-	if address == "0" {
+	if address == "" || address == "0" {
 		return nil
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
@@ -99,8 +103,8 @@ func newBudget(size int64) *limits.Budget {
 	return budget
 }
 
-// memory is a flag with an amount of memory, as Kubernetes writes it.
-func memory(into *int64, least int64) func(string) error {
+// memoryFlag sets an amount of memory in bytes, as Kubernetes writes it.
+func memoryFlag(into *int64, least int64) func(string) error {
 	return func(text string) error {
 		amount, err := resource.ParseQuantity(text)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/virtwright/virtwright/validation/protection"
 	"github.com/virtwright/virtwright/webhooks"
+	"github.com/virtwright/virtwright/webhooks/limits"
 )
 
 // serve adds the role serving and what must hold before it is ready.
@@ -82,7 +83,7 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 		if path == webhooks.PathConvertVirtualMachine {
 			within = requestTime // of a whole list
 		}
-		mux.Handle(path, p.budget.Handler(within, p.stop.handler(around(handler))))
+		mux.Handle(path, limits.Deadline(within, p.budget.Handler(within, p.stop.handler(around(handler)))))
 	}
 	return p.addWebhooks(ctx, mux)
 }

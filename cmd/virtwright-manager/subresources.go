@@ -17,6 +17,7 @@ import (
 
 	"github.com/virtwright/virtwright/lifecycle/subresources"
 	"github.com/virtwright/virtwright/webhooks"
+	"github.com/virtwright/virtwright/webhooks/limits"
 )
 
 // subresourceOptions are what the flags say of the subresource API.
@@ -68,7 +69,8 @@ func (p *process) serveSubresources(checks map[string]healthz.Checker) error {
 	}
 	server, err := subresources.New(subresources.Options{
 		Config: rest.CopyConfig(p.config), Address: o.address, AllowGet: o.allowGet,
-		Certificate: p.authority.GetCertificate, Version: kubevirtVersion(), Outermost: func(h http.Handler) http.Handler { return p.budget.Handler(requestTime, p.stop.handler(h)) },
+		Certificate: p.authority.GetCertificate, Version: kubevirtVersion(), Outermost: func(h http.Handler) http.Handler { return limits.Deadline(requestTime, p.stop.handler(h)) },
+		Innermost: func(h http.Handler) http.Handler { return p.budget.Handler(requestTime, h) },
 
 		Presets: subresources.Presets{
 			Engine: p.options.engine(), Snapshots: p.presets,

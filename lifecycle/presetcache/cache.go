@@ -34,6 +34,9 @@ const KindLegacy = "VirtualMachineInstancePreset"
 // a few of them. The first change is never delayed.
 const pause = 5 * time.Millisecond
 
+// maxLogged is how many bytes of what is wrong with a preset are logged.
+const maxLogged = 4 << 10
+
 // A Key names one preset of any kind.
 type Key struct {
 	Kind string
@@ -254,7 +257,7 @@ func (c *Cache) log(ctx context.Context, s set, news []Key, first bool) {
 	log := ctrl.LoggerFrom(ctx).WithName("presets")
 	for _, key := range news {
 		if v, ok := s[key]; ok && len(v.Problems) > 0 {
-			log.Info("A preset is invalid and not in use", "kind", key.Kind, "preset", key.String(), "problems", v.Problems.ToAggregate().Error())
+			log.Info("A preset is invalid and not in use", "kind", key.Kind, "preset", key.String(), "problems", presets.Cut(v.Problems.ToAggregate().Error(), maxLogged))
 		}
 	}
 	if snapshot := c.Snapshot(); first {

@@ -49,10 +49,8 @@ func (s *Server) assemble(listener net.Listener, proxy *frontProxy) (*genericapi
 		// send again, and keep an API server with one replica.
 		DisableHTTP2: true,
 	}
-	if s.options.Outermost != nil {
-		c.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
-			return s.options.Outermost(genericapiserver.DefaultBuildHandlerChain(h, c))
-		}
+	c.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
+		return wrapped(s.options.Outermost, genericapiserver.DefaultBuildHandlerChain(wrapped(s.options.Innermost, h), c))
 	}
 	var err error
 	c.Authentication.RequestHeaderConfig = proxy.config()
@@ -76,6 +74,13 @@ func (s *Server) assemble(listener net.Listener, proxy *frontProxy) (*genericapi
 		return nil, err
 	}
 	return server, s.install(server)
+}
+
+func wrapped(by func(http.Handler) http.Handler, h http.Handler) http.Handler {
+	if by == nil {
+		return h
+	}
+	return by(h)
 }
 
 // scheme has what a server without objects of its own answers with.

@@ -23,10 +23,15 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/net/netutil"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
+
+// maxConnections bounds the memory that clients take before they have sent a
+// request: the generic server takes up to 1 MiB of headers from each.
+const maxConnections = 200
 
 // Options are what a Server needs.
 type Options struct {
@@ -47,8 +52,9 @@ type Options struct {
 	Presets Presets
 	// Profiles are for rendering instances.
 	Profiles Profiles
-	// Outermost wraps what answers; nil leaves it as it is.
-	Outermost func(http.Handler) http.Handler
+	// Outermost wraps all that answers, and Innermost the API itself, which the
+	// server may run in another goroutine. Nil leaves them as they are.
+	Outermost, Innermost func(http.Handler) http.Handler
 }
 
 // A Server serves the groups. Make one with New.
@@ -97,7 +103,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot serve the subresource API: %w", err)
 	}
-	server, err := s.assemble(listener, proxy)
+	server, err := s.assemble(netutil.LimitListener(listener, maxConnections), proxy)
 	if err != nil {
 		_ = listener.Close()
 		return fmt.Errorf("cannot serve the subresource API: %w", err)

@@ -71,6 +71,17 @@ func TestHostileBodies(t *testing.T) {
 			}
 		})
 	}
+	t.Run("conversions", func(t *testing.T) {
+		forget(t, r.PID())
+		stop := users.work(t)
+		body := []byte(conversions())
+		codes := send(t, 4, func(int) (string, []byte) { return "https://" + r.Webhooks() + webhooks.PathConvertVirtualMachine, body })
+		created, peak := stop(), memory(t, r.PID(), "VmHWM")
+		t.Logf("peak %d MiB of %d MiB that the chart grants; %d small creates; answers by code: %v", peak>>20, r.MemoryLimit()>>20, created, codes)
+		if peak >= r.MemoryLimit() || codes[http.StatusOK] == 0 {
+			t.Errorf("the replica took %d MiB and answered %v: want less than its limit, and conversions", peak>>20, codes)
+		}
+	})
 	if r.Starts() != 1 {
 		t.Errorf("the replica was started %d times", r.Starts())
 	}
@@ -87,6 +98,12 @@ func attack(t *testing.T, address, object string) map[int]int {
 	}
 	bodies := [][]byte{review("CREATE", "null"), review("UPDATE", strings.Replace(object, "Halted", "Manual", 1))}
 	paths := []string{webhooks.PathMutateVirtualMachine, webhooks.PathValidateVirtualMachine}
+	return send(t, clients, func(n int) (string, []byte) { return address + paths[n%2] + "?timeout=5s", bodies[n/2%2] })
+}
+
+// send sends a body for each of some clients again and again, all at once.
+func send(t *testing.T, clients int, what func(n int) (url string, body []byte)) map[int]int {
+	t.Helper()
 	client := &http.Client{
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: clients}, Timeout: time.Minute,
 	}
@@ -98,7 +115,8 @@ func attack(t *testing.T, address, object string) map[int]int {
 	for n := range clients {
 		attackers.Go(func() {
 			for first := true; first || time.Now().Before(end); first = false {
-				code := answer(t.Context(), client, address+paths[n%2]+"?timeout=5s", bodies[n/2%2])
+				url, body := what(n)
+				code := answer(t.Context(), client, url, body)
 				mu.Lock()
 				codes[code]++
 				mu.Unlock()
@@ -130,12 +148,13 @@ func answer(ctx context.Context, client *http.Client, url string, body []byte) i
 		Response struct {
 			Allowed bool
 			Status  metav1.Status
+			Result  metav1.Status // of conversions
 		}
 	}
 	if json.Unmarshal(text, &review) != nil {
 		return 0
 	}
-	if review.Response.Allowed {
+	if review.Response.Allowed || review.Response.Result.Status == metav1.StatusSuccess {
 		return http.StatusOK
 	}
 	return int(review.Response.Status.Code)

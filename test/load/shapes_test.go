@@ -5,6 +5,13 @@ import (
 	"strings"
 )
 
+// conversions is a ConversionReview of many VMs, each as large as a VM may be.
+func conversions() string {
+	object := strings.Replace(shapes()["99,000 labels"], "kubevirt.io/v1", "kubevirt.io/v1alpha2", 1)
+	objects := strings.TrimSuffix(strings.Repeat(object+",", 31_000_000/len(object)), ",")
+	return `{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1","request":{"uid":"u","desiredAPIVersion":"kubevirt.io/v1","objects":[` + objects + `]}}`
+}
+
 // shapes are hostile objects, as large as API servers accept. Each costs most in
 // another place.
 func shapes() map[string]string {

@@ -21,7 +21,7 @@ import (
 // waits for hold. It answers with the code of the body's error.
 func served(t *testing.T, budget *Budget, within time.Duration, hold <-chan struct{}) *httptest.Server {
 	t.Helper()
-	server := httptest.NewServer(budget.Handler(within, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(Deadline(within, budget.Handler(within, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 			http.Error(w, status.Status().Message, int(status.Status().Code))
@@ -29,7 +29,7 @@ func served(t *testing.T, budget *Budget, within time.Duration, hold <-chan stru
 		}
 		<-hold
 		fmt.Fprint(w, len(body))
-	})))
+	}))))
 	t.Cleanup(server.Close)
 	return server
 }
@@ -65,10 +65,10 @@ func TestBudget(t *testing.T) {
 		done <- code
 	}()
 	await(t, "the large body is charged", func() bool {
-		if !budget.large.answering.TryAcquire(1) {
+		if !budget.large.TryAcquire(1) {
 			return true
 		}
-		budget.large.answering.Release(1)
+		budget.large.Release(1)
 		return false
 	})
 
@@ -84,6 +84,74 @@ func TestBudget(t *testing.T) {
 	close(hold)
 	if code := <-done; code != http.StatusOK {
 		t.Errorf("the first large body: %d", code)
+	}
+	allIsBack(t, budget)
+}
+
+// A short body that costs much does not keep small ones away.
+func TestCostlyShortBodies(t *testing.T) {
+	hold := make(chan struct{})
+	budget := NewBudget(MinBudget)
+	server := served(t, budget, 200*time.Millisecond, hold)
+	done := make(chan int)
+	go func() {
+		code, _ := post(t, server, strings.Repeat(",", SmallBody))
+		done <- code
+	}()
+	await(t, "the costly body is charged", func() bool {
+		if !budget.large.TryAcquire(budget.large.size) {
+			return true
+		}
+		budget.large.Release(budget.large.size)
+		return false
+	})
+	if code, text := post(t, served(t, budget, 200*time.Millisecond, closed()), "{}"); code != http.StatusOK {
+		t.Errorf("a small body: %d %s", code, text)
+	}
+	close(hold)
+	if code := <-done; code != http.StatusOK {
+		t.Errorf("the costly body: %d", code)
+	}
+	allIsBack(t, budget)
+}
+
+// Small bodies that do not arrive keep no others away.
+func TestSlowSmallBodies(t *testing.T) {
+	budget := NewBudget(MinBudget)
+	server := served(t, budget, time.Second, closed())
+	for range 300 {
+		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = connection.Close() }()
+		if _, err := fmt.Fprintf(connection, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 60001\r\n\r\n%s", strings.Repeat("x", 60_000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, text := post(t, server, "{}"); code != http.StatusOK {
+		t.Errorf("got %d %s", code, text)
+	}
+}
+
+// Whatever a handler does with its body, the share comes back.
+func TestHandlersThatDoNotReadAll(t *testing.T) {
+	budget := NewBudget(MinBudget)
+	for name, handler := range map[string]http.HandlerFunc{
+		"reads nothing": func(http.ResponseWriter, *http.Request) {},
+		"reads some":    func(_ http.ResponseWriter, r *http.Request) { _, _ = r.Body.Read(make([]byte, 100_000)) },
+		"panics":        func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body); panic(http.ErrAbortHandler) },
+	} {
+		server := httptest.NewServer(Deadline(time.Second, budget.Handler(time.Second, handler)))
+		for _, size := range []int{1000, 1 << 20} {
+			response, err := http.Post(server.URL, "application/json", strings.NewReader(strings.Repeat("x", size))) //nolint:noctx // the server ends first
+			if err == nil {
+				_ = response.Body.Close()
+			} else if name != "panics" {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		server.Close()
 	}
 	allIsBack(t, budget)
 }
@@ -141,7 +209,7 @@ func TestSlowBody(t *testing.T) {
 // The deadline of a body does not end what its handler does with it.
 func TestDeadlineIsOfTheBodyAlone(t *testing.T) {
 	gone := make(chan error, 1)
-	server := httptest.NewServer(NewBudget(MinBudget).Handler(50*time.Millisecond, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(Deadline(50*time.Millisecond, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		select {
 		case <-r.Context().Done():
@@ -168,13 +236,14 @@ func closed() chan struct{} {
 // allIsBack ends the test unless every share comes back.
 func allIsBack(t *testing.T, budget *Budget) {
 	t.Helper()
-	for name, class := range map[string]class{"small": budget.small, "large": budget.large} {
-		for _, part := range []struct {
-			of  *semaphore.Weighted
-			all int64
-		}{{class.arriving, class.most / 2}, {class.answering, class.most}, {class.uncharged, 1}} {
-			await(t, "what is for "+name+" bodies is back", func() bool { return part.of.TryAcquire(part.all) })
-		}
+	for name, part := range map[string]struct {
+		of  *semaphore.Weighted
+		all int64
+	}{
+		"small": {budget.small.Weighted, budget.small.size}, "large": {budget.large.Weighted, budget.large.size},
+		"arriving": {budget.arriving, MinBudget / 4}, "uncharged": {budget.uncharged, 1},
+	} {
+		await(t, "all of "+name+" is back", func() bool { return part.of.TryAcquire(part.all) })
 	}
 }
 

@@ -99,8 +99,8 @@ func TestClasses(t *testing.T) {
 func TestSecretAnnotations(t *testing.T) {
 	annotations := func() fields {
 		return fields{
-			"a/db-Password": "v1", "a/passwd": "v2", "apiTOKEN": "v3", "a/client_secret": "v4", "a/ssh.key": "v5", "a/AWSCredential": "v6",
-			"a/passwords": "w1", "a/secretName": "w2", "a/keyboard": "w3", "token/a": "w4", "a/empty-key": "",
+			"a/db-Password": "v1", "a/passwd": "v2", "apiTOKEN": "v3", "a/client_secret": "v4", "a/ssh.key": "v5", "a/AWSCredentials": "v6",
+			"a/passwordless": "w1", "a/secretName": "w2", "a/keyboard": "w3", "token/a": "w4", "a/empty-key": "",
 		}
 	}
 	vm := vmOf(fields{"hostname": "h"})

@@ -29,8 +29,9 @@ var identities = [][]string{
 // harmless are headers that carry no credentials.
 var harmless = []string{"host", "accept", "accept-encoding", "accept-language", "user-agent", "content-type", "connection", "cache-control"}
 
-// secretEndings are endings of the keys of annotations whose values no template may hold.
-var secretEndings = []string{"password", "passwd", "token", "secret", "key", "credential"}
+// secretEndings are endings of the keys of annotations, in the singular, whose
+// values no template may hold.
+var secretEndings = []string{"password", "passwd", "passphrase", "token", "secret", "key", "credential"}
 
 // classify says what each scalar is to a template.
 func classify(d *draft) error {
@@ -85,7 +86,7 @@ func query(text string) string {
 
 // secretAnnotation says whether the key of an annotation announces a secret.
 func secretAnnotation(at path) bool {
-	key := strings.ToLower(at.key())
+	key := strings.TrimSuffix(strings.ToLower(at.key()), "s")
 	return at.ends("metadata", "annotations", "*") && slices.ContainsFunc(secretEndings, func(ending string) bool { return strings.HasSuffix(key, ending) })
 }
 
