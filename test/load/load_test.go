@@ -75,7 +75,9 @@ func TestHostileBodies(t *testing.T) {
 		forget(t, r.PID())
 		stop := users.work(t)
 		body := []byte(conversions())
-		codes := send(t, 4, func(int) (string, []byte) { return "https://" + r.Webhooks() + webhooks.PathConvertVirtualMachine, body })
+		codes := send(t, 4, func(int) (string, []byte) {
+			return "https://" + r.Webhooks() + webhooks.PathConvertVirtualMachine, body
+		})
 		created, peak := stop(), memory(t, r.PID(), "VmHWM")
 		t.Logf("peak %d MiB of %d MiB that the chart grants; %d small creates; answers by code: %v", peak>>20, r.MemoryLimit()>>20, created, codes)
 		if peak >= r.MemoryLimit() || codes[http.StatusOK] == 0 {
