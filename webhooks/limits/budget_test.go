@@ -124,7 +124,7 @@ func TestSlowSmallBodies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = connection.Close() }()
+		t.Cleanup(func() { _ = connection.Close() })
 		if _, err := fmt.Fprintf(connection, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 60001\r\n\r\n%s", strings.Repeat("x", 60_000)); err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestSlowBody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = connection.Close() }()
+		t.Cleanup(func() { _ = connection.Close() })
 		sent := bytes.Repeat([]byte("x"), announced-1)
 		go fmt.Fprintf(connection, "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", announced, sent)
 		_ = connection.SetReadDeadline(time.Now().Add(10 * time.Second))
