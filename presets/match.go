@@ -60,9 +60,8 @@ type matching struct {
 	undecided []*Compiled
 	// overBudget are those of them whose conditions cost too much together.
 	overBudget []*Compiled
-	// warnings about conditions that could not be evaluated, those about the
-	// budget first.
-	urgent, warnings []string
+	// budgetWarnings are about these, warnings about other conditions that failed.
+	budgetWarnings, warnings []string
 }
 
 // match finds the presets that match. A preset whose condition fails at run
@@ -94,12 +93,12 @@ func (s *Snapshot) match(q *query) (matching, field.ErrorList) {
 	return m, errs
 }
 
-// evaluate leaves out those of some presets whose conditions do not hold.
-func (m *matching) evaluate(q *query, some func(*Compiled) bool, called string) field.ErrorList {
+// evaluate leaves out the presets of a scope whose conditions do not hold.
+func (m *matching) evaluate(q *query, selects func(*Compiled) bool, scope string) field.ErrorList {
 	var errs field.ErrorList
-	var skipped, feared tally
+	var defaults, overrides tally
 	m.presets = slices.DeleteFunc(m.presets, func(c *Compiled) bool {
-		if !some(c) {
+		if !selects(c) {
 			return false
 		}
 		ok, err := q.conditionsHold(c)
@@ -110,9 +109,9 @@ func (m *matching) evaluate(q *query, some func(*Compiled) bool, called string) 
 		case errors.Is(err, errBudget):
 			m.overBudget = append(m.overBudget, c)
 			if mayOverrule {
-				feared.add(func() string { return c.Ref })
+				overrides.add(func() string { return c.Ref })
 			} else {
-				skipped.add(func() string { return c.Ref })
+				defaults.add(func() string { return c.Ref })
 			}
 		case mayOverrule:
 			errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf("preset %s may overrule this object, and its conditions cannot be evaluated: %v", c.Ref, err)))
@@ -123,11 +122,11 @@ func (m *matching) evaluate(q *query, some func(*Compiled) bool, called string) 
 		return true
 	})
 	const tooMuch = "the conditions of the %s cost too much for one request; make them cheaper, or select by labels; "
-	if skipped.count > 0 {
-		m.urgent = append(m.urgent, listing(fmt.Sprintf(tooMuch+"%d skipped:", called, skipped.count), skipped))
+	if defaults.count > 0 {
+		m.budgetWarnings = append(m.budgetWarnings, listing(fmt.Sprintf(tooMuch+"%d skipped:", scope, defaults.count), defaults))
 	}
-	if feared.count > 0 {
-		errs = append(errs, field.Forbidden(field.NewPath("spec"), listing(fmt.Sprintf(tooMuch+"%d may overrule this object:", called, feared.count), feared)))
+	if overrides.count > 0 {
+		errs = append(errs, field.Forbidden(field.NewPath("spec"), listing(fmt.Sprintf(tooMuch+"%d may overrule this object:", scope, overrides.count), overrides)))
 	}
 	return errs
 }
