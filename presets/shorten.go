@@ -10,7 +10,7 @@ import (
 const (
 	// maxProblems is how many bytes the problems of one answer take together. An
 	// answer has them twice, in its message and as causes.
-	maxProblems = 8 << 10
+	maxProblems = 6 << 10
 	// maxPath, maxValue and maxDetail are how many bytes a problem shows of its
 	// field, of the value in it, and of what is wrong with it.
 	maxPath, maxValue, maxDetail = 256, 128, 1 << 10

@@ -59,6 +59,8 @@ func TestHugeValues(t *testing.T) {
 		"an enum":               {machine, domainOf(`"devices":{"disks":[{"name":"a","disk":{"bus":"HUGE"}}]}`)},
 		"a disk":                {machine, domainOf(`"devices":{"disks":[{"name":"HUGE"},{"name":"HUGE"}]}`)},
 		"many disks":            {machine, domainOf(`"devices":{"disks":[` + strings.Repeat(`{"name":"HUGE"},`, 3) + `{"name":"a"}]}`)},
+		"many long values":      {machine, domainOf(`"devices":{"disks":[` + strings.TrimSuffix(strings.Repeat(`{"name":"`+strings.Repeat("Long.", 50)+`","disk":{"bus":"`+strings.Repeat("bus", 50)+`"}},`, 400), ",") + `]}`)},
+		"many presets":          {machine, vm(`,"annotations":{"virtwright.dev/presets":"`+strings.Repeat(strings.Repeat("preset", 40)+",", 200)+`"}`, "")},
 		"a list of numbers":     {machine, domainOf(`"devices":{"disks":["HUGE"]}`)},
 		"a network":             {machine, vm("", `"domain":{},"networks":[{"name":"HUGE","multus":{"networkName":"HUGE"}}]`)},
 		"an unknown field":      {machine, domainOf(`"HUGE":"HUGE"`)},
