@@ -34,7 +34,7 @@ const (
 	// clients send hostile bodies at the same time.
 	clients = 64
 	// lasting is how long they send one shape, at least once each.
-	lasting = 5 * time.Second
+	lasting = 2 * time.Second
 	// most is the memory that a replica may take meanwhile, in bytes.
 	most = 400 << 20
 )
