@@ -78,7 +78,10 @@ func (m *Machine) Handle(ctx context.Context, req admission.Request) admission.R
 	if len(problems) > 0 {
 		return invalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, req.Name, problems)
 	}
-	patch, warnings := slices.Concat(forged.patch, result.Patch, m.stamp(req)), result.Warnings
+	patch, warnings := result.Patch, result.Warnings
+	if stamp := m.stamp(req); len(forged.patch)+len(stamp) > 0 {
+		patch = slices.Concat(forged.patch, patch, stamp)
+	}
 	if forged.warning != "" {
 		warnings = append(slices.Clip(warnings), forged.warning)
 	}

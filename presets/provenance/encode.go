@@ -51,7 +51,7 @@ func (r *Record) Encode() (string, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, s.String())
+		b = s.appendTo(b)
 	}
 	b = append(b, `],"set":`...)
 	b, err := appendChildren(b, &r.root)
@@ -64,6 +64,19 @@ func (r *Record) Encode() (string, error) {
 		return "", ErrTooLarge{Bytes: len(b)}
 	}
 	return string(b), nil
+}
+
+// appendTo appends the source as String has it, without making that string.
+func (s Source) appendTo(b []byte) []byte {
+	if !plain(s.Preset) {
+		return appendString(b, s.String())
+	}
+	b = append(append(b, '"'), s.Preset...)
+	if s.Generation != 0 {
+		b = strconv.AppendInt(append(b, '@'), s.Generation, 10)
+	}
+	b = append(append(b, ':'), s.Role.String()...)
+	return append(b, '"')
 }
 
 func appendChildren(b []byte, n *Node) ([]byte, error) {
@@ -134,13 +147,21 @@ func appendKey(b []byte, s Segment) []byte {
 }
 
 func appendString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
-			quoted, _ := json.Marshal(s) // a string always has a JSON form
-			return append(b, quoted...)
-		}
+	if !plain(s) {
+		quoted, _ := json.Marshal(s) // a string always has a JSON form
+		return append(b, quoted...)
 	}
 	b = append(b, '"')
 	b = append(b, s...)
 	return append(b, '"')
+}
+
+// plain reports whether a string is its own JSON form between quotes.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
