@@ -22,10 +22,10 @@ import (
 const (
 	// clusterCost and namespaceCost are the CEL cost that the conditions of all
 	// cluster presets, and of all presets of a namespace, may have each time that
-	// presets are matched. The units are the API server's: 10 million are one to
-	// three seconds. The authors of a namespace cannot use up what cluster presets have.
-	clusterCost   = celconfig.RuntimeCELCostBudget / 2
-	namespaceCost = celconfig.RuntimeCELCostBudget / 10
+	// presets are matched. The units are the API server's: a million takes up to a
+	// second. The authors of a namespace cannot use up what cluster presets have.
+	clusterCost   = celconfig.RuntimeCELCostBudget / 5
+	namespaceCost = celconfig.RuntimeCELCostBudget / 20
 	// conditionCost is what one condition may have, estimated and actual.
 	conditionCost = celconfig.PerCallLimit
 	// untrackedCost is the estimate up to which an evaluation is charged the
