@@ -87,18 +87,19 @@ func (s *Snapshot) match(q *query) (matching, field.ErrorList) {
 	found = slices.Compact(found)
 	m.presets = found
 	q.eval.left = clusterCost
-	errs = append(errs, m.evaluate(q, (*Compiled).Cluster, "cluster presets")...)
+	errs = append(errs, m.evaluate(q, true)...)
 	q.eval.left = namespaceCost
-	errs = append(errs, m.evaluate(q, func(c *Compiled) bool { return !c.Cluster() }, "presets of namespace "+q.namespace.Name)...)
+	errs = append(errs, m.evaluate(q, false)...)
 	return m, errs
 }
 
-// evaluate leaves out the presets of a scope whose conditions do not hold.
-func (m *matching) evaluate(q *query, selects func(*Compiled) bool, scope string) field.ErrorList {
+// evaluate leaves out those cluster presets, or presets of the namespace, whose
+// conditions do not hold.
+func (m *matching) evaluate(q *query, cluster bool) field.ErrorList {
 	var errs field.ErrorList
 	var defaults, overrides tally
 	m.presets = slices.DeleteFunc(m.presets, func(c *Compiled) bool {
-		if !selects(c) {
+		if c.Cluster() != cluster {
 			return false
 		}
 		ok, err := q.conditionsHold(c)
@@ -121,14 +122,27 @@ func (m *matching) evaluate(q *query, selects func(*Compiled) bool, scope string
 		m.undecided = append(m.undecided, c)
 		return true
 	})
-	const tooMuch = "the conditions of the %s cost too much for one request; make them cheaper, or select by labels; "
-	if defaults.count > 0 {
-		m.budgetWarnings = append(m.budgetWarnings, listing(fmt.Sprintf(tooMuch+"%d skipped:", scope, defaults.count), defaults))
-	}
-	if overrides.count > 0 {
-		errs = append(errs, field.Forbidden(field.NewPath("spec"), listing(fmt.Sprintf(tooMuch+"%d may overrule this object:", scope, overrides.count), overrides)))
+	if defaults.count+overrides.count > 0 {
+		errs = append(errs, m.exhausted(q, cluster, defaults, overrides)...)
 	}
 	return errs
+}
+
+// exhausted says which presets of a scope were not evaluated: it warns about
+// those that only have defaults, and refuses the others.
+func (m *matching) exhausted(q *query, cluster bool, defaults, overrides tally) field.ErrorList {
+	scope := "cluster presets"
+	if !cluster {
+		scope = "presets of namespace " + q.namespace.Name
+	}
+	tooMuch := "the conditions of the " + scope + " cost too much for one request; make them cheaper, or select by labels; %d "
+	if defaults.count > 0 {
+		m.budgetWarnings = append(m.budgetWarnings, listing(fmt.Sprintf(tooMuch+"skipped:", defaults.count), defaults))
+	}
+	if overrides.count == 0 {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec"), listing(fmt.Sprintf(tooMuch+"may overrule this object:", overrides.count), overrides))}
 }
 
 // forgive turns problems into warnings where they are nobody's doing now.
