@@ -31,7 +31,7 @@ func TestRoll(t *testing.T) {
 		leases []coordinationv1.Lease
 		want   []string
 	}{
-		{"nobody serves", 0, nil, nil},
+		{"no replica serves", 0, nil, nil},
 		{"all have it", 0, []coordinationv1.Lease{lease("a", "1", "new", now), lease("b", "1", "new", future)}, nil},
 		{"one has an older one", 0, []coordinationv1.Lease{lease("b", "1", "new", now), lease("c", "1", "old", future), lease("a", "2", "old", now)}, []string{"a", "c"}},
 		{"it renews", 10 * time.Second, []coordinationv1.Lease{lease("c", "1", "old", future), lease("a", "3", "old", now)}, []string{"a", "c"}},
@@ -47,7 +47,7 @@ func TestRoll(t *testing.T) {
 		}
 	}
 	if got, err := (*Replicas)(nil).Without(t.Context(), "any"); err != nil || got != nil {
-		t.Errorf("without an election there is nobody else: %v %v", got, err)
+		t.Errorf("without an election there are no other replicas: %v %v", got, err)
 	}
 }
 

@@ -64,7 +64,7 @@ func newGround(in state) *ground {
 	return g
 }
 
-// dying makes an object that is being deleted, and waits for a finalizer of somebody else.
+// dying makes an object that is being deleted, and waits for a finalizer that virtwright does not own.
 func (g *ground) dying(kind string) {
 	GinkgoHelper()
 	made := &unstructured.Unstructured{Object: with(g.machine(kind, "dying-"+lower[kind]).Object, []any{"example.com/hold"}, "metadata", "finalizers")}

@@ -292,7 +292,7 @@ func leaked(template map[string]any, grave, light []string) (why string) {
 	return why
 }
 
-// unlikeTemplates are secrets that are not texts of which templates consist.
+// unlikeTemplates are secrets that do not occur in the text of templates themselves.
 func unlikeTemplates(secrets []string) (out []string) {
 	for _, secret := range secrets {
 		if strings.Contains(secret, "s3cr") || !tokenOfAny.MatchString(secret) {
