@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxParts is how many objects, lists, fields and elements an object may have.
+// MaxParts is how many objects, lists, fields and elements an object may have.
 // A few megabytes of empty ones would take seconds to process.
-const maxParts = 100_000
+const MaxParts = 100_000
 
 // CheckSize refuses an object of more than 100,000 parts, and a VM or VMI with
 // more than 512 elements in a list that presets merge. It reads tokens only, so
@@ -18,17 +18,17 @@ const maxParts = 100_000
 // long may stay so, up to four times that. JSON that cannot be read passes:
 // decoding it says what is wrong. The error is a *Refusal.
 func (r *Request) CheckSize() error {
-	most := limits{maxParts, maxElements}
+	most := limits{MaxParts, maxElements}
 	err := checkSize(r.Kind, r.Object, most)
 	if err != nil && len(r.OldObject) > 0 && checkSize(r.Kind, r.OldObject, most) != nil {
-		return checkSize(r.Kind, r.Object, limits{maxParts, 4 * maxElements})
+		return checkSize(r.Kind, r.Object, limits{MaxParts, 4 * maxElements})
 	}
 	return err
 }
 
 // CheckReviewSize refuses JSON that has more parts than three of the largest
 // objects, as an AdmissionReview with two of them has not. The error is a *Refusal.
-func CheckReviewSize(raw []byte) error { return checkSize("", raw, limits{parts: 3 * maxParts}) }
+func CheckReviewSize(raw []byte) error { return checkSize("", raw, limits{parts: 3 * MaxParts}) }
 
 // limits are how many parts an object may have, and how many elements a list that merges.
 // Without lists that merge elements is 0.

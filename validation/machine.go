@@ -56,10 +56,6 @@ func NewInstance(raw []byte) (*Machine, error) {
 	return m, nil
 }
 
-// maxParts is how many objects, or elements and fields, a machine may have. A
-// machine of a few megabytes of nothing would take seconds to read and judge.
-const maxParts = 100_000
-
 // Launched makes rules look at an instance that presets have completed at
 // launch, in the place of the template of the VirtualMachine m.
 func (m *Machine) Launched(raw []byte) error {
@@ -75,8 +71,8 @@ func (m *Machine) Launched(raw []byte) error {
 // decode reads an object. The error is a *presets.Refusal where quantities
 // cannot be read in reasonable time.
 func decode(kind presets.Kind, raw []byte, into any) error {
-	if bytes.Count(raw, []byte("{")) > maxParts || bytes.Count(raw, []byte(",")) > maxParts {
-		return fmt.Errorf("cannot read the %s: it has more than %d parts", kind, maxParts)
+	if bytes.Count(raw, []byte("{")) > presets.MaxParts || bytes.Count(raw, []byte(",")) > presets.MaxParts {
+		return fmt.Errorf("cannot read the %s: it has more than %d parts", kind, presets.MaxParts)
 	}
 	safe, err := presets.SafeQuantities(kind, raw)
 	if err != nil {

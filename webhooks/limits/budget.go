@@ -19,10 +19,10 @@ const (
 	DefaultBudget = 96 << 20
 	// MinBudget is the least size of a Budget, in bytes.
 	MinBudget = 32 << 20
-	// SmallBody is the size in bytes up to which a body may be small.
-	SmallBody = 64 << 10
-	// RetryAfterSeconds is when a client that got no share tries again.
-	RetryAfterSeconds = 1
+	// smallBody is the size in bytes up to which a body may be small.
+	smallBody = 64 << 10
+	// retryAfterSeconds is when a client that got no share tries again.
+	retryAfterSeconds = 1
 
 	// perByte and perPart estimate the memory that a body of JSON takes until it
 	// is answered: its bytes are copied several times, and each object, list,
@@ -36,7 +36,7 @@ const (
 // A Budget is an amount of memory that all requests share: a quarter of it those
 // with small bodies, the rest all others. Make one with NewBudget.
 //
-// A small body has at most SmallBody bytes and a low cost. It is charged its cost
+// A small body has at most smallBody bytes and a low cost. It is charged its cost
 // once it is complete and until it is answered. Other bodies are charged their
 // bytes while they arrive as well. None of them holds a share while it waits for
 // another one to arrive: when too many arrive at once, one at a time is not
@@ -72,7 +72,7 @@ func (b *Budget) Handler(within time.Duration, h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
-		charged := &body{ReadCloser: r.Body, budget: b, large: r.ContentLength > SmallBody, deadline: time.Now().Add(within)}
+		charged := &body{ReadCloser: r.Body, budget: b, large: r.ContentLength > smallBody, deadline: time.Now().Add(within)}
 		defer charged.release()
 		request := *r
 		request.Body = charged
@@ -104,7 +104,7 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.size += int64(n)
-	b.cost += Cost(p[:n])
+	b.cost += costOf(p[:n])
 	// A body that had to wait may arrive late for that reason alone.
 	if err != nil && !errors.Is(err, io.EOF) && b.uncharged || !b.charge(int64(n), errors.Is(err, io.EOF)) {
 		b.release()
@@ -117,7 +117,7 @@ func (b *body) Read(p []byte) (int, error) {
 // charge takes a share for n more bytes, and for the answer once the body is
 // complete. It reports whether there was one in time.
 func (b *body) charge(n int64, complete bool) bool {
-	if !b.large && b.size > SmallBody {
+	if !b.large && b.size > smallBody {
 		b.large, n = true, b.size
 	}
 	if b.large && !b.arrive(n) {
@@ -179,12 +179,12 @@ func (b *body) tooMany() error {
 	if b.budget.Refused != nil {
 		b.budget.Refused()
 	}
-	return apierrors.NewTooManyRequests("virtwright is busy with other large requests; try again", RetryAfterSeconds)
+	return apierrors.NewTooManyRequests("virtwright is busy with other large requests; try again", retryAfterSeconds)
 }
 
-// Cost estimates the memory in bytes that JSON takes until it is answered. It
+// costOf estimates the memory in bytes that JSON takes until it is answered. It
 // counts separators, also those inside strings, and so never finds too few parts.
-func Cost(json []byte) int64 {
+func costOf(json []byte) int64 {
 	parts := bytes.Count(json, []byte{','}) + bytes.Count(json, []byte{'{'}) + bytes.Count(json, []byte{'['})
 	return int64(len(json))*perByte + int64(parts)*perPart
 }

@@ -95,7 +95,7 @@ func TestCostlyShortBodies(t *testing.T) {
 	server := served(t, budget, 200*time.Millisecond, hold)
 	done := make(chan int)
 	go func() {
-		code, _ := post(t, server, strings.Repeat(",", SmallBody))
+		code, _ := post(t, server, strings.Repeat(",", smallBody))
 		done <- code
 	}()
 	await(t, "the costly body is charged", func() bool {
@@ -171,7 +171,7 @@ func TestManyAtOnce(t *testing.T) {
 	server := served(t, budget, time.Minute, closed())
 	var clients sync.WaitGroup
 	for n := range 64 {
-		body := strings.Repeat("x,", SmallBody/2-1) // as costly as small bodies are
+		body := strings.Repeat("x,", smallBody/2-1) // as costly as small bodies are
 		if n%2 == 0 {
 			body = strings.Repeat("x,,,", 1<<18)
 		}
