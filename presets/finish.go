@@ -42,63 +42,29 @@ func (w *work) annotate() error {
 	if w.rec.Empty() {
 		return nil
 	}
-	w.noteEmptyAbove()
+	path := provenanceOn(w.kind())
+	at := w.holderOf(path)
+	at.make()
 	if n := w.rec.At(template); n != nil && w.instance != nil {
-		n.WasEmpty = false // it is a wrapping of ours
+		n.WasEmpty = false // the VM form wraps the instance
 	}
 	text, err := w.rec.Encode()
 	if err != nil {
 		at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationProvenance)
 		return w.refusal(field.ErrorList{field.Forbidden(at, err.Error())})
 	}
-	w.setAnnotation(text)
+	at.set(path[len(path)-1].Name, text)
 	return nil
 }
 
-// noteEmptyAbove records which objects above the annotation were sent empty.
-func (w *work) noteEmptyAbove() {
-	var v any = w.root
-	n := w.rec.Root()
-	for _, seg := range provenanceOn(w.kind()) {
-		fields, ok := v.(map[string]any)
-		if !ok {
-			return
-		}
-		if len(fields) == 0 && n.Change == provenance.Kept && n.Source == provenance.NoSource {
-			n.WasEmpty = true
-		}
-		n, v = w.rec.Child(n, seg), fields[seg.Name]
+// holderOf returns the object that holds the field at p.
+func (w *work) holderOf(p provenance.Path) *cursor {
+	root := w.cursor(nil)
+	at := &root
+	for _, seg := range p[:len(p)-1] {
+		at = at.in(seg.Name)
 	}
-}
-
-// setAnnotation sets the provenance annotation, making what is missing above it.
-func (w *work) setAnnotation(text string) {
-	path := provenanceOn(w.kind())
-	obj, n, fresh := w.root, w.rec.Root(), false
-	for _, seg := range path[:len(path)-1] {
-		n = w.rec.Child(n, seg)
-		fresh = fresh || n.Change == provenance.Added
-		sub, ok := obj[seg.Name].(map[string]any)
-		if !ok {
-			sub = map[string]any{}
-			obj[seg.Name] = sub
-			if !fresh {
-				n.Change, n.Value = provenance.Added, sub
-			}
-			fresh = true
-		}
-		obj = sub
-	}
-	last := path[len(path)-1]
-	n = w.rec.Child(n, last)
-	if !fresh {
-		sent := n.Change == provenance.Removed // by discardProvenance
-		n.Change, n.Value = provenance.Added, text
-		if sent || obj[last.Name] != nil {
-			n.Change = provenance.Replaced
-		}
-	}
-	obj[last.Name] = text
+	return at
 }
 
 // A preview is what presets in mode Warn or Audit would have done.

@@ -1,14 +1,14 @@
 package presets
 
 func (m *machine) acpi() {
-	m.domain.in("features").in("acpi").set("enabled", m.arch() != s390x)
+	m.domain.in("features").in("acpi").setDefault("enabled", m.arch() != s390x)
 }
 
 // states turns on each feature that is there without saying so.
-func (m *machine) states(at *spot, names ...string) {
+func (m *machine) states(at *cursor, names ...string) {
 	for _, name := range names {
 		if feature := at.in(name); feature.exists() {
-			feature.set("enabled", true)
+			feature.setDefault("enabled", true)
 		}
 	}
 }
@@ -22,7 +22,7 @@ func (m *machine) features() {
 	m.states(hyperv.in("synictimer"), "direct")
 	m.states(hyperv.in("tlbflush"), "direct", "extended")
 	if spinlocks := hyperv.in("spinlocks"); spinlocks.get("enabled") == true {
-		spinlocks.set("spinlocks", int64(4096))
+		spinlocks.setDefault("spinlocks", int64(4096))
 	}
 }
 
@@ -30,7 +30,7 @@ func (m *machine) timers() {
 	timer := m.domain.in("clock").in("timer")
 	for _, name := range []string{"hpet", "pit", "kvm", "rtc", "hyperv"} {
 		if t := timer.in(name); t.exists() {
-			t.set("present", true)
+			t.setDefault("present", true)
 		}
 	}
 }
@@ -44,17 +44,17 @@ func (m *machine) disks() {
 	}
 	for _, disk := range m.devices.elements("disks") {
 		if !disk.has("disk") && !disk.has("cdrom") && !disk.has("lun") {
-			disk.in("disk").set("bus", bus)
+			disk.in("disk").setDefault("bus", bus)
 		}
 		for _, name := range diskTargets {
 			target := disk.in(name)
 			if !target.exists() {
 				continue
 			}
-			target.set("bus", bus)
+			target.setDefault("bus", bus)
 			if name == "cdrom" {
-				target.set("readonly", true)
-				target.set("tray", "closed")
+				target.setDefault("readonly", true)
+				target.setDefault("tray", "closed")
 			}
 		}
 		m.states(disk.in("blockSize"), "matchVolume")
@@ -69,8 +69,8 @@ func (m *machine) gpus() {
 
 func (m *machine) inputs() {
 	for _, input := range m.devices.elements("inputs") {
-		input.set("bus", "usb")
-		input.set("type", "tablet")
+		input.setDefault("bus", "usb")
+		input.setDefault("type", "tablet")
 	}
 }
 
@@ -80,10 +80,10 @@ func (m *machine) probes() {
 		if !probe.exists() {
 			continue
 		}
-		probe.set("timeoutSeconds", int64(1))
-		probe.set("periodSeconds", int64(10))
-		probe.set("successThreshold", int64(1))
-		probe.set("failureThreshold", int64(3))
+		probe.setDefault("timeoutSeconds", int64(1))
+		probe.setDefault("periodSeconds", int64(10))
+		probe.setDefault("successThreshold", int64(1))
+		probe.setDefault("failureThreshold", int64(3))
 	}
 }
 
@@ -103,7 +103,7 @@ func (m *machine) hyperv() {
 		if hyperv.in(need.needs).get("enabled") == false {
 			return
 		}
-		hyperv.in(need.needs).set("enabled", true)
+		hyperv.in(need.needs).setDefault("enabled", true)
 	}
 	if evmcs := hyperv.in("evmcs"); evmcs.exists() && evmcs.get("enabled") != false {
 		m.requireVMX()
@@ -114,11 +114,11 @@ func (m *machine) requireVMX() {
 	cpu := m.domain.in("cpu")
 	for _, f := range cpu.elements("features") {
 		if f.text("name") == "vmx" {
-			f.set("policy", "require")
+			f.setDefault("policy", "require")
 			return
 		}
 	}
-	cpu.add("features", "vmx").set("policy", "require")
+	cpu.add("features", "vmx").setDefault("policy", "require")
 }
 
 // watchdog gives a watchdog the model of its architecture and an action.
@@ -140,13 +140,13 @@ func (m *machine) watchdog() {
 		}
 	}
 	if model != "" {
-		watchdog.in(model).set("action", "reset")
+		watchdog.in(model).setDefault("action", "reset")
 	}
 }
 
 // confidential names the socket of the host's quote service to a TDX guest.
 func (m *machine) confidential() {
 	if m.domain.in("launchSecurity").in("tdx").exists() {
-		m.meta.in("annotations").set("kubevirt.io/qgs-socket-path", "/var/run/tdx-qgs/qgs.socket")
+		m.meta.in("annotations").setDefault("kubevirt.io/qgs-socket-path", "/var/run/tdx-qgs/qgs.socket")
 	}
 }

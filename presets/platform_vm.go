@@ -22,12 +22,12 @@ var builtInMachineTypes = map[string]string{amd64: "q35", arm64: "virt", s390x: 
 // runStrategy: a VM that says nothing of running does not run.
 func (m *machine) runStrategy() {
 	if !m.instance && !m.vm.has("running") {
-		m.vm.set("runStrategy", "Halted")
+		m.vm.setDefault("runStrategy", "Halted")
 	}
 }
 
 func (m *machine) architecture() {
-	m.spec.set("architecture", orElse(m.platform.Architecture, amd64))
+	m.spec.setDefault("architecture", orElse(m.platform.Architecture, amd64))
 }
 
 func (m *machine) arch() string { return orElse(m.spec.text("architecture"), amd64) }
@@ -45,7 +45,7 @@ func (m *machine) machineType() {
 		return // the user's, empty or not
 	}
 	configured := m.platform.MachineTypes[m.arch()]
-	at.set("type", orElse(orElse(configured, builtInMachineTypes[m.arch()]), builtInMachineTypes[amd64]))
+	at.setDefault("type", orElse(orElse(configured, builtInMachineTypes[m.arch()]), builtInMachineTypes[amd64]))
 }
 
 // pciTopology pins how PCI devices are laid out, so that a guest finds them
@@ -56,7 +56,7 @@ func (m *machine) pciTopology() {
 	}
 	t := m.domain.in("machine").text("type")
 	if t == "" || strings.Contains(t, "q35") || strings.HasPrefix(t, "virt") {
-		m.meta.in("annotations").set("kubevirt.io/pci-topology-version", "v3")
+		m.meta.in("annotations").setDefault("kubevirt.io/pci-topology-version", "v3")
 	}
 }
 
@@ -64,19 +64,19 @@ func (m *machine) cpuRequest() {
 	resources := m.domain.in("resources")
 	limit := resources.in("limits").get("cpu")
 	if limit != nil && !resources.in("requests").has("cpu") {
-		resources.in("requests").set("cpu", limit)
+		resources.in("requests").setDefault("cpu", limit)
 	}
 }
 
 // memoryGuest takes the guest's memory from the request, else the limit, else the huge page.
 func (m *machine) memoryGuest() {
 	memory, resources := m.domain.in("memory"), m.domain.in("resources")
-	m.domain.set("memory", map[string]any{})
+	m.domain.setDefault("memory", map[string]any{})
 	for _, from := range []any{
 		resources.in("requests").get("memory"), resources.in("limits").get("memory"), memory.in("hugepages").get("pageSize"),
 	} {
 		if _, err := parseQuantity(from); err == nil {
-			memory.set("guest", from)
+			memory.setDefault("guest", from)
 			return
 		}
 	}
@@ -96,9 +96,9 @@ func (m *machine) cpuTopology() {
 			}
 		}
 	}
-	cpu.set("sockets", sockets)
-	cpu.set("cores", int64(1))
-	cpu.set("threads", int64(1))
+	cpu.setDefault("sockets", sockets)
+	cpu.setDefault("cores", int64(1))
+	cpu.setDefault("threads", int64(1))
 }
 
 // isZero reports whether a number is 0 or absent.
@@ -127,7 +127,7 @@ func (m *machine) imagePullPolicy() {
 		if floats(disk.text("image")) {
 			policy = "Always"
 		}
-		disk.set("imagePullPolicy", policy)
+		disk.setDefault("imagePullPolicy", policy)
 	}
 }
 
@@ -143,7 +143,7 @@ func floats(image string) bool {
 }
 
 func (m *machine) evictionStrategy() {
-	m.spec.set("evictionStrategy", orElse(m.platform.EvictionStrategy, "None"))
+	m.spec.setDefault("evictionStrategy", orElse(m.platform.EvictionStrategy, "None"))
 }
 
 // podNetwork gives a machine without any network the pod network.
@@ -152,11 +152,11 @@ func (m *machine) podNetwork() {
 		return
 	}
 	name := provenance.Segment{Name: "default", Kind: provenance.Element}
-	if m.devices.taken(provenance.Segment{Name: "interfaces"}, name) || m.spec.taken(provenance.Segment{Name: "networks"}, name) {
+	if m.devices.removed(provenance.Segment{Name: "interfaces"}, name) || m.spec.removed(provenance.Segment{Name: "networks"}, name) {
 		return // half a pair is worse than none
 	}
-	m.devices.add("interfaces", "default").set(orElse(m.platform.NetworkInterface, "bridge"), map[string]any{})
-	m.spec.add("networks", "default").set("pod", map[string]any{})
+	m.devices.add("interfaces", "default").setDefault(orElse(m.platform.NetworkInterface, "bridge"), map[string]any{})
+	m.spec.add("networks", "default").setDefault("pod", map[string]any{})
 }
 
 func nonEmpty(v any) bool {
@@ -181,7 +181,7 @@ func (m *machine) firmware() {
 	}
 	bootloader := m.domain.in("firmware").in("bootloader")
 	if !bootloader.has("bios") {
-		bootloader.in("efi").set("secureBoot", false)
+		bootloader.in("efi").setDefault("secureBoot", false)
 	}
 }
 
@@ -190,5 +190,5 @@ func (m *machine) cpuModel() {
 	if m.arch() == arm64 {
 		model = "host-passthrough"
 	}
-	m.domain.in("cpu").set("model", model)
+	m.domain.in("cpu").setDefault("model", model)
 }

@@ -176,7 +176,7 @@ func (w *work) apply(s *Snapshot, q *query, enforced []*Compiled) {
 		w.layers[i].barred = w.barred(w.layers[i].role)
 	}
 	for i := range w.layers {
-		w.layers[i].act()
+		w.layers[i].run()
 	}
 	w.recordForbids(enforced)
 }
@@ -204,19 +204,15 @@ func (c *Compiled) defaultRole() provenance.Role {
 	return provenance.Default
 }
 
-func (l *layer) act() {
-	root := l.w.rec.Root()
-	if l.role != provenance.Override {
-		l.fill(l.root.kids, l.w.root, root, false)
-		return
+// run lets the layer act on the whole object.
+func (l *layer) run() {
+	if root := l.w.cursor(l); l.root != nil {
+		l.act(l.root.kids, &root)
 	}
-	if l.root != nil {
-		l.force(l.root.kids, l.w.root, root, false)
-	}
-	if len(l.preset.removes) > 0 {
-		taking := &layer{w: l.w, preset: l.preset, role: provenance.Remove, source: provenance.NoSource, barred: l.barred, beats: l.beats}
+	if l.role == provenance.Override && len(l.preset.removes) > 0 {
+		removing := &layer{w: l.w, preset: l.preset, role: provenance.Remove, source: provenance.NoSource, barred: l.barred, beats: l.beats}
 		for _, r := range l.preset.removes {
-			taking.takeAway(r)
+			removing.remove(r)
 		}
 	}
 }

@@ -252,7 +252,7 @@ func (r *revision) finish(m matching) (*Result, error) {
 	w.forgetGone(w.rec.Root(), w.root, vmSchema())
 	w.rec.DropUnused()
 	if r.foreign != "" {
-		w.setAnnotation(r.foreign)
+		w.holderOf(provenanceOn(VirtualMachine)).set(v1alpha1.AnnotationProvenance, r.foreign)
 	} else if w.rec.Empty() {
 		w.dropProvenance()
 	} else if err := w.annotate(); err != nil {

@@ -97,19 +97,21 @@ func (w *work) decidedAgainstUser(n *provenance.Node) bool {
 	return n != nil && n.Source != provenance.NoSource && w.rec.Sources[n.Source].Role.Outranks()
 }
 
-// takenAway reports whether n was removed, which no weaker layer undoes.
-func (w *work) takenAway(n *provenance.Node) bool {
-	return n != nil && n.Source != provenance.NoSource && w.rec.Sources[n.Source].Role == provenance.Remove
+// blocked reports whether what is at n was removed by a preset that the layer
+// does not outrank.
+func (l *layer) blocked(n *provenance.Node) bool {
+	return n != nil && n.Source != provenance.NoSource && l.w.rec.Sources[n.Source].Role == provenance.Remove && !l.beatsLeaf(n)
 }
-
-// blocked reports whether what is at n was taken away by something that the
-// layer does not outrank.
-func (l *layer) blocked(n *provenance.Node) bool { return l.w.takenAway(n) && !l.beatsLeaf(n) }
 
 // standsAgainst reports whether an override or remove decided n that the layer
 // does not outrank.
 func (l *layer) standsAgainst(n *provenance.Node) bool {
 	return l.w.decidedAgainstUser(n) && !l.beatsLeaf(n)
+}
+
+// loses notes that the layer's leaves at p lost to n.
+func (l *layer) loses(p *part, n *provenance.Node) {
+	visitLeaves(p, func(leaf *part) { l.lost(leaf, n, nil) })
 }
 
 // lost notes that the layer's leaf p lost to n, which is a conflict when
