@@ -21,8 +21,7 @@ func (l *layer) act(kids []*part, c *cursor) {
 		case p.schema.shape == shapeKeyed:
 			l.actOnList(p, c)
 		default:
-			at := c.child(p.seg.Name)
-			l.act(p.kids, &at)
+			l.act(p.kids, c.child(p.seg.Name))
 		}
 	}
 }
@@ -194,8 +193,7 @@ func (l *layer) actOnList(p *part, c *cursor) {
 		case l.blocked(n):
 			l.loses(e, n)
 		case i >= 0 || l.mayAdd(e):
-			at := c.element(p.seg.Name, e.seg.Name, i)
-			l.act(e.kids, &at)
+			l.act(e.kids, c.element(p.seg.Name, e.seg.Name, i))
 		}
 	}
 }

@@ -27,9 +27,20 @@ type cursor struct {
 	closed bool
 }
 
+// slabCursors is how many cursors are allocated at a time.
+const slabCursors = 24
+
 // cursor returns the root of the object, for layer l.
-func (w *work) cursor(l *layer) cursor {
-	return cursor{w: w, l: l, obj: w.root, node: w.rec.Root()}
+func (w *work) cursor(l *layer) *cursor {
+	return w.hold(cursor{w: w, l: l, obj: w.root, node: w.rec.Root()})
+}
+
+func (w *work) hold(c cursor) *cursor {
+	if len(w.cursors) == cap(w.cursors) {
+		w.cursors = make([]cursor, 0, slabCursors)
+	}
+	w.cursors = append(w.cursors, c)
+	return &w.cursors[len(w.cursors)-1]
 }
 
 // get returns the value of a field; nil where it is absent.
@@ -61,8 +72,8 @@ func (c *cursor) record() *provenance.Node {
 }
 
 // child returns the object in field name.
-func (c *cursor) child(name string) cursor {
-	out := cursor{w: c.w, l: c.l, parent: c, name: name, node: c.find(provenance.Segment{Name: name}), added: c.added, closed: c.closed}
+func (c *cursor) child(name string) *cursor {
+	out := c.w.hold(cursor{w: c.w, l: c.l, parent: c, name: name, node: c.find(provenance.Segment{Name: name}), added: c.added, closed: c.closed})
 	switch at := c.obj[name].(type) {
 	case nil:
 	case map[string]any:
@@ -77,8 +88,8 @@ func (c *cursor) child(name string) cursor {
 
 // element returns the element key of list name, which is at index i, or is
 // appended where i is negative.
-func (c *cursor) element(name, key string, i int) cursor {
-	out := cursor{w: c.w, l: c.l, parent: c, name: name, key: key, added: c.added, closed: c.closed}
+func (c *cursor) element(name, key string, i int) *cursor {
+	out := c.w.hold(cursor{w: c.w, l: c.l, parent: c, name: name, key: key, added: c.added, closed: c.closed})
 	if i < 0 {
 		out.node = c.find(provenance.Segment{Name: name}, provenance.Segment{Name: key, Kind: provenance.Element})
 		return out

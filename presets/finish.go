@@ -59,10 +59,9 @@ func (w *work) annotate() error {
 
 // holderOf returns the object that holds the field at p.
 func (w *work) holderOf(p provenance.Path) *cursor {
-	root := w.cursor(nil)
-	at := &root
+	at := w.cursor(nil)
 	for _, seg := range p[:len(p)-1] {
-		at = at.in(seg.Name)
+		at = at.child(seg.Name)
 	}
 	return at
 }

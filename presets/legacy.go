@@ -102,7 +102,7 @@ func (w *work) markLegacy(enforced []*Compiled) {
 			continue
 		}
 		root := w.cursor(&layer{w: w, preset: c, role: c.defaultRole(), source: provenance.NoSource})
-		root.in("spec").in("template").in("metadata").in("annotations").setDefault(legacyApplied+c.Ref, kubevirtv1.GroupVersion.String())
+		root.child("spec").child("template").child("metadata").child("annotations").setDefault(legacyApplied+c.Ref, kubevirtv1.GroupVersion.String())
 	}
 }
 

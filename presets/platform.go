@@ -78,21 +78,15 @@ func (w *work) applyPlatform(p *Platform) {
 	m := &machine{platform: p, w: w, instance: w.instance != nil}
 	m.layer = layer{w: w, role: provenance.Platform, barred: w.barred(provenance.Platform) & (ownedByInstancetype | ownedByPreference)}
 	root := w.cursor(&m.layer)
-	m.vm = root.in("spec")
-	template := m.vm.in("template")
-	m.meta, m.spec = template.in("metadata"), template.in("spec")
-	m.domain = m.spec.in("domain")
-	m.devices = m.domain.in("devices")
+	m.vm = root.child("spec")
+	template := m.vm.child("template")
+	m.meta, m.spec = template.child("metadata"), template.child("spec")
+	m.domain = m.spec.child("domain")
+	m.devices = m.domain.child("devices")
 	for _, rule := range platformRules {
 		m.layer.name, m.layer.source = rule.name, provenance.NoSource
 		rule.set(m)
 	}
-}
-
-// in returns the object in field name.
-func (c *cursor) in(name string) *cursor {
-	out := c.child(name)
-	return &out
 }
 
 func (c *cursor) has(name string) bool { return c.get(name) != nil }

@@ -1,35 +1,35 @@
 package presets
 
 func (m *machine) acpi() {
-	m.domain.in("features").in("acpi").setDefault("enabled", m.arch() != s390x)
+	m.domain.child("features").child("acpi").setDefault("enabled", m.arch() != s390x)
 }
 
 // states turns on each feature that is there without saying so.
 func (m *machine) states(at *cursor, names ...string) {
 	for _, name := range names {
-		if feature := at.in(name); feature.exists() {
+		if feature := at.child(name); feature.exists() {
 			feature.setDefault("enabled", true)
 		}
 	}
 }
 
 func (m *machine) features() {
-	features := m.domain.in("features")
+	features := m.domain.child("features")
 	m.states(features, "apic", "smm", "pvspinlock")
-	hyperv := features.in("hyperv")
+	hyperv := features.child("hyperv")
 	m.states(hyperv, "relaxed", "vapic", "spinlocks", "vpindex", "runtime", "synic", "synictimer", "reset", "vendorid",
 		"frequencies", "reenlightenment", "tlbflush", "ipi", "evmcs")
-	m.states(hyperv.in("synictimer"), "direct")
-	m.states(hyperv.in("tlbflush"), "direct", "extended")
-	if spinlocks := hyperv.in("spinlocks"); spinlocks.get("enabled") == true {
+	m.states(hyperv.child("synictimer"), "direct")
+	m.states(hyperv.child("tlbflush"), "direct", "extended")
+	if spinlocks := hyperv.child("spinlocks"); spinlocks.get("enabled") == true {
 		spinlocks.setDefault("spinlocks", int64(4096))
 	}
 }
 
 func (m *machine) timers() {
-	timer := m.domain.in("clock").in("timer")
+	timer := m.domain.child("clock").child("timer")
 	for _, name := range []string{"hpet", "pit", "kvm", "rtc", "hyperv"} {
-		if t := timer.in(name); t.exists() {
+		if t := timer.child(name); t.exists() {
 			t.setDefault("present", true)
 		}
 	}
@@ -44,10 +44,10 @@ func (m *machine) disks() {
 	}
 	for _, disk := range m.devices.elements("disks") {
 		if !disk.has("disk") && !disk.has("cdrom") && !disk.has("lun") {
-			disk.in("disk").setDefault("bus", bus)
+			disk.child("disk").setDefault("bus", bus)
 		}
 		for _, name := range diskTargets {
-			target := disk.in(name)
+			target := disk.child(name)
 			if !target.exists() {
 				continue
 			}
@@ -57,13 +57,13 @@ func (m *machine) disks() {
 				target.setDefault("tray", "closed")
 			}
 		}
-		m.states(disk.in("blockSize"), "matchVolume")
+		m.states(disk.child("blockSize"), "matchVolume")
 	}
 }
 
 func (m *machine) gpus() {
 	for _, gpu := range m.devices.elements("gpus") {
-		m.states(gpu.in("virtualGPUOptions").in("display"), "ramFB")
+		m.states(gpu.child("virtualGPUOptions").child("display"), "ramFB")
 	}
 }
 
@@ -76,7 +76,7 @@ func (m *machine) inputs() {
 
 func (m *machine) probes() {
 	for _, name := range []string{"livenessProbe", "readinessProbe"} {
-		probe := m.spec.in(name)
+		probe := m.spec.child(name)
 		if !probe.exists() {
 			continue
 		}
@@ -95,23 +95,23 @@ var hypervNeeds = []struct{ feature, needs string }{
 // hyperv turns on what an enlightenment needs. It stops where the user turned
 // one of them off, and leaves that to validation.
 func (m *machine) hyperv() {
-	hyperv := m.domain.in("features").in("hyperv")
+	hyperv := m.domain.child("features").child("hyperv")
 	for _, need := range hypervNeeds {
-		if hyperv.in(need.feature).get("enabled") != true {
+		if hyperv.child(need.feature).get("enabled") != true {
 			continue
 		}
-		if hyperv.in(need.needs).get("enabled") == false {
+		if hyperv.child(need.needs).get("enabled") == false {
 			return
 		}
-		hyperv.in(need.needs).setDefault("enabled", true)
+		hyperv.child(need.needs).setDefault("enabled", true)
 	}
-	if evmcs := hyperv.in("evmcs"); evmcs.exists() && evmcs.get("enabled") != false {
+	if evmcs := hyperv.child("evmcs"); evmcs.exists() && evmcs.get("enabled") != false {
 		m.requireVMX()
 	}
 }
 
 func (m *machine) requireVMX() {
-	cpu := m.domain.in("cpu")
+	cpu := m.domain.child("cpu")
 	for _, f := range cpu.elements("features") {
 		if f.text("name") == "vmx" {
 			f.setDefault("policy", "require")
@@ -123,7 +123,7 @@ func (m *machine) requireVMX() {
 
 // watchdog gives a watchdog the model of its architecture and an action.
 func (m *machine) watchdog() {
-	watchdog := m.devices.in("watchdog")
+	watchdog := m.devices.child("watchdog")
 	if !watchdog.exists() {
 		return
 	}
@@ -140,13 +140,13 @@ func (m *machine) watchdog() {
 		}
 	}
 	if model != "" {
-		watchdog.in(model).setDefault("action", "reset")
+		watchdog.child(model).setDefault("action", "reset")
 	}
 }
 
 // confidential names the socket of the host's quote service to a TDX guest.
 func (m *machine) confidential() {
-	if m.domain.in("launchSecurity").in("tdx").exists() {
-		m.meta.in("annotations").setDefault("kubevirt.io/qgs-socket-path", "/var/run/tdx-qgs/qgs.socket")
+	if m.domain.child("launchSecurity").child("tdx").exists() {
+		m.meta.child("annotations").setDefault("kubevirt.io/qgs-socket-path", "/var/run/tdx-qgs/qgs.socket")
 	}
 }

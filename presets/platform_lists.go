@@ -16,8 +16,7 @@ func (c *cursor) elements(name string) []*cursor {
 	for i, e := range list {
 		fields, _ := e.(map[string]any)
 		if key, _ := fields["name"].(string); key != "" {
-			at := c.element(name, key, i)
-			out = append(out, &at)
+			out = append(out, c.element(name, key, i))
 		}
 	}
 	return out
@@ -45,5 +44,5 @@ func (c *cursor) add(name, key string) *cursor {
 	removed := c.removed(provenance.Segment{Name: name}, provenance.Segment{Name: key, Kind: provenance.Element})
 	at.closed = at.closed || removed || !isList && c.has(name)
 	at.set("name", key)
-	return &at
+	return at
 }

@@ -40,7 +40,7 @@ func orElse(text, fallback string) string {
 }
 
 func (m *machine) machineType() {
-	at := m.domain.in("machine")
+	at := m.domain.child("machine")
 	if at.get("type") == "" {
 		return // the user's, empty or not
 	}
@@ -54,26 +54,26 @@ func (m *machine) pciTopology() {
 	if arch := m.arch(); m.w.again || arch != amd64 && arch != arm64 {
 		return
 	}
-	t := m.domain.in("machine").text("type")
+	t := m.domain.child("machine").text("type")
 	if t == "" || strings.Contains(t, "q35") || strings.HasPrefix(t, "virt") {
-		m.meta.in("annotations").setDefault("kubevirt.io/pci-topology-version", "v3")
+		m.meta.child("annotations").setDefault("kubevirt.io/pci-topology-version", "v3")
 	}
 }
 
 func (m *machine) cpuRequest() {
-	resources := m.domain.in("resources")
-	limit := resources.in("limits").get("cpu")
-	if limit != nil && !resources.in("requests").has("cpu") {
-		resources.in("requests").setDefault("cpu", limit)
+	resources := m.domain.child("resources")
+	limit := resources.child("limits").get("cpu")
+	if limit != nil && !resources.child("requests").has("cpu") {
+		resources.child("requests").setDefault("cpu", limit)
 	}
 }
 
 // memoryGuest takes the guest's memory from the request, else the limit, else the huge page.
 func (m *machine) memoryGuest() {
-	memory, resources := m.domain.in("memory"), m.domain.in("resources")
+	memory, resources := m.domain.child("memory"), m.domain.child("resources")
 	m.domain.setDefault("memory", map[string]any{})
 	for _, from := range []any{
-		resources.in("requests").get("memory"), resources.in("limits").get("memory"), memory.in("hugepages").get("pageSize"),
+		resources.child("requests").get("memory"), resources.child("limits").get("memory"), memory.child("hugepages").get("pageSize"),
 	} {
 		if _, err := parseQuantity(from); err == nil {
 			memory.setDefault("guest", from)
@@ -84,13 +84,13 @@ func (m *machine) memoryGuest() {
 
 // cpuTopology completes a topology; sockets follow from CPU resources, rounded up.
 func (m *machine) cpuTopology() {
-	cpu := m.domain.in("cpu")
+	cpu := m.domain.child("cpu")
 	none := isZero(cpu.get("sockets")) && isZero(cpu.get("cores")) && isZero(cpu.get("threads"))
 	sockets := int64(1)
 	if none {
-		resources := m.domain.in("resources")
+		resources := m.domain.child("resources")
 		for _, name := range []string{"limits", "requests"} {
-			if v := resources.in(name).get("cpu"); v != nil {
+			if v := resources.child(name).get("cpu"); v != nil {
 				sockets = m.wholeCPUs(v, "spec.template.spec.domain.resources."+name+".cpu")
 				break
 			}
@@ -119,7 +119,7 @@ func (m *machine) wholeCPUs(v any, at string) int64 {
 // imagePullPolicy follows the kubelet: Always for a floating tag.
 func (m *machine) imagePullPolicy() {
 	for _, volume := range m.spec.elements("volumes") {
-		disk := volume.in("containerDisk")
+		disk := volume.child("containerDisk")
 		if !disk.exists() || disk.text("image") == "" {
 			continue
 		}
@@ -179,9 +179,9 @@ func (m *machine) firmware() {
 	if m.arch() != arm64 {
 		return
 	}
-	bootloader := m.domain.in("firmware").in("bootloader")
+	bootloader := m.domain.child("firmware").child("bootloader")
 	if !bootloader.has("bios") {
-		bootloader.in("efi").setDefault("secureBoot", false)
+		bootloader.child("efi").setDefault("secureBoot", false)
 	}
 }
 
@@ -190,5 +190,5 @@ func (m *machine) cpuModel() {
 	if m.arch() == arm64 {
 		model = "host-passthrough"
 	}
-	m.domain.in("cpu").setDefault("model", model)
+	m.domain.child("cpu").setDefault("model", model)
 }

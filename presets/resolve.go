@@ -206,8 +206,8 @@ func (c *Compiled) defaultRole() provenance.Role {
 
 // run lets the layer act on the whole object.
 func (l *layer) run() {
-	if root := l.w.cursor(l); l.root != nil {
-		l.act(l.root.kids, &root)
+	if l.root != nil {
+		l.act(l.root.kids, l.w.cursor(l))
 	}
 	if l.role == provenance.Override && len(l.preset.removes) > 0 {
 		removing := &layer{w: l.w, preset: l.preset, role: provenance.Remove, source: provenance.NoSource, barred: l.barred, beats: l.beats}

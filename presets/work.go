@@ -16,7 +16,8 @@ type work struct {
 	// by has the preset of each source of rec; nil for the platform.
 	by []*Compiled
 	// layers are all that act, in the order in which they act.
-	layers []layer
+	layers  []layer
+	cursors []cursor
 	// instance is the VMI as it was sent, where root is its VM form; else nil.
 	instance map[string]any
 	// holed are lists with removed elements, closed up at the end.
