@@ -169,7 +169,7 @@ func (p *part) emptyObject() bool {
 // the user's.
 func (l *layer) overrule(n *provenance.Node, value any, s *schema) {
 	if l.w.inherited > 0 {
-		value = undoing{rec: l.w.rec}.unset(n, cloneJSON(value), s)
+		value = unapply{rec: l.w.rec}.value(n, cloneJSON(value), nil, s)
 	}
 	n.Clear()
 	l.decides(n)

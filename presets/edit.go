@@ -63,31 +63,6 @@ func elementIn(obj map[string]any, p provenance.Path, list *schema, like map[str
 	return element, true
 }
 
-// copyDotted copies one dotted field from model.
-func copyDotted(to, model map[string]any, dotted string) {
-	path, err := provenance.ParsePath(dotted)
-	if err != nil {
-		return
-	}
-	for i, seg := range path {
-		value, ok := model[seg.Name]
-		if !ok {
-			return
-		}
-		if i == len(path)-1 {
-			to[seg.Name] = value
-			return
-		}
-		model, _ = value.(map[string]any)
-		sub, ok := to[seg.Name].(map[string]any)
-		if !ok {
-			sub = map[string]any{}
-			to[seg.Name] = sub
-		}
-		to = sub
-	}
-}
-
 // unset takes away what lies at p.
 func (w *work) unset(p provenance.Path) {
 	last := p[len(p)-1]
@@ -107,11 +82,4 @@ func (w *work) unset(p provenance.Path) {
 		}
 		parent[name] = slices.Delete(at, i, i+1)
 	}
-}
-
-// dropProvenance takes the annotation off the object.
-func (w *work) dropProvenance() {
-	p := provenanceOn(w.kind())
-	annotations, _ := lookup(w.root, vmSchema(), p[:len(p)-1]).(map[string]any)
-	delete(annotations, p[len(p)-1].Name)
 }

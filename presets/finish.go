@@ -9,30 +9,20 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// outcome is what expand knows beside the object.
-type outcome struct {
-	matching matching
-	shadowed []*Compiled
-	req      Request
-	owner    *ownerVM
-	platform *Platform
-	// base is the object before presets acted, where shadowed ones want it.
-	base map[string]any
-}
-
-// finish stores the record on the object and puts together what there is to say.
-func (w *work) finish(s *Snapshot, q *query, o outcome) (*Result, error) {
-	w.rec.Snapshot = s.Hash()
+// result stores the record on the object and puts together what there is to say.
+func (e *Engine) result(x *expansion) (*Result, error) {
+	w := x.work
+	w.rec.Snapshot = x.snap.Hash()
 	if err := w.annotate(); err != nil {
 		return nil, err
 	}
-	out := &Result{Record: w.rec, Matched: o.matching.presets, OverBudget: o.matching.overBudget, Conflicts: w.conflicts, w: w}
+	out := &Result{Record: w.rec, Matched: x.matching.presets, OverBudget: x.matching.overBudget, Conflicts: w.conflicts, w: w}
 	var would *preview
-	if len(o.shadowed) > 0 {
-		would = w.preview(s, q, o)
+	if len(x.shadowed) > 0 && x.base != nil {
+		would = x.preview(e.Platform)
 	}
 	deeds := w.deeds()
-	out.Warnings = w.warnings(deeds, o.matching, would)
+	out.Warnings = w.warnings(deeds, x.matching, would)
 	out.Audit = audit(deeds, would)
 	return out, nil
 }
@@ -72,20 +62,20 @@ type preview struct {
 }
 
 // preview runs all that match as if every preset were enforced, on a fresh
-// copy, and tells what that would change.
-func (w *work) preview(s *Snapshot, q *query, o outcome) *preview {
-	shadow := &work{root: o.base, instance: w.instance, rec: provenance.New()}
-	if _, err := shadow.adoptOwner(o.req.Owner); err != nil {
+// copy, and says what that would change.
+func (x *expansion) preview(platform *Platform) *preview {
+	shadow := &work{root: x.base, instance: x.instance, rec: provenance.New()}
+	if _, err := shadow.adoptOwner(x.req.Owner); err != nil {
 		return &preview{}
 	}
-	shadow.apply(s, q, o.matching.presets)
-	if o.platform != nil {
-		shadow.applyPlatform(o.platform)
+	shadow.apply(x.snap, x.query, x.matching.presets)
+	if platform != nil {
+		shadow.applyPlatform(platform)
 	}
 	shadow.closeUp()
 	out := &preview{}
-	for _, c := range o.shadowed {
-		lines := w.wouldChange(shadow, c)
+	for _, c := range x.shadowed {
+		lines := x.wouldChange(shadow, c)
 		for _, v := range shadow.violations([]*Compiled{c}) {
 			lines = append(lines, "would refuse "+v.path.String()+reason(v.rule.message))
 		}

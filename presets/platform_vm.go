@@ -2,6 +2,7 @@ package presets
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -49,9 +50,12 @@ func (m *machine) machineType() {
 }
 
 // pciTopology pins how PCI devices are laid out, so that a guest finds them
-// where they were after an upgrade. A machine that was made without keeps its layout.
+// where they were after an upgrade. A VM that was created without it keeps its layout.
 func (m *machine) pciTopology() {
-	if arch := m.arch(); m.w.again || arch != amd64 && arch != arm64 {
+	pinned := slices.ContainsFunc(m.w.before, func(s provenance.Source) bool {
+		return s == provenance.Source{Preset: m.layer.name, Role: provenance.Platform}
+	})
+	if arch := m.arch(); m.w.stored && !pinned || arch != amd64 && arch != arm64 {
 		return
 	}
 	t := m.domain.child("machine").text("type")

@@ -23,13 +23,12 @@ type work struct {
 	// holed are lists with removed elements, closed up at the end.
 	holed []holed
 
-	// stored says that the object is a VM that is stored already; current are
-	// the presets that match it now.
+	// stored says that the VM exists, and before are the sources of its record.
 	stored bool
-	// again says that the VM is expanded anew, and before are the sources of what it had.
-	again   bool
-	before  []provenance.Source
-	current []*Compiled
+	before []provenance.Source
+	// lenient says that annotations that select presets were wrong before, so that
+	// a problem with them is a warning.
+	lenient bool
 	// inherited is how many sources of rec acted before this request.
 	inherited int
 
