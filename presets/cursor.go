@@ -22,6 +22,8 @@ type cursor struct {
 	node *provenance.Node
 	// added says that the patch adds this object, or one that holds it, as a whole.
 	added bool
+	// empty says that the object was empty before the layer acted.
+	empty bool
 	// closed objects take no fields: a preset removed the object, or the user wrote
 	// another type.
 	closed bool
@@ -32,7 +34,7 @@ const slabCursors = 24
 
 // cursor returns the root of the object, for layer l.
 func (w *work) cursor(l *layer) *cursor {
-	return w.hold(cursor{w: w, l: l, obj: w.root, node: w.rec.Root()})
+	return w.hold(cursor{w: w, l: l, obj: w.root, node: w.rec.Root(), empty: len(w.root) == 0})
 }
 
 func (w *work) hold(c cursor) *cursor {
@@ -108,6 +110,7 @@ func (c *cursor) element(name, key string, i int) *cursor {
 
 // inspect reads from the record how the object may be changed.
 func (c *cursor) inspect() {
+	c.empty = c.obj != nil && len(c.obj) == 0
 	if c.node == nil {
 		return
 	}
@@ -141,7 +144,7 @@ func (c *cursor) make() bool {
 	default:
 		c.append()
 	}
-	if len(c.obj) == 0 && !c.added && c.node.Source == provenance.NoSource {
+	if c.empty && !c.added && c.node.Source == provenance.NoSource {
 		c.node.WasEmpty = true
 	}
 	return true

@@ -50,15 +50,21 @@ func (m *merger) in(seg provenance.Segment, v, w any, p, q *provenance.Node, s *
 func (m *merger) value(v, w any, p, q *provenance.Node, s *schema) {
 	switch {
 	case p == nil && q == nil && equalJSON(v, w):
-	case w == nil && isDecided(q):
+	case w == nil && isDecided(q) && (v != nil || !m.sameDecision(p, q)):
 		m.put(nil, q)
 	case s.shape == shapeKeyed && areElements(v, s) && areElements(w, s):
 		m.elements(v, w, p, q, s)
 	case s.shape != shapeKeyed && areFields(v) && areFields(w) && (v != nil || w != nil || p != nil || q != nil):
 		m.fields(v, w, p, q, s)
-	case !equalJSON(v, w) || !m.sameDecision(p, q):
+	case !equalJSON(v, w) || !m.sameDecision(p, q) && !m.onlyPresetChanged(w, p, q):
 		m.put(w, q)
 	}
+}
+
+// onlyPresetChanged reports whether two presets give the same value w, which is not
+// the stored one: that is a change of presets, and not of the author's.
+func (m *merger) onlyPresetChanged(w any, p, q *provenance.Node) bool {
+	return isDecided(p) && isDecided(q) && !equalJSON(lookup(m.into.root, vmSchema(), m.at), w)
 }
 
 func isDecided(n *provenance.Node) bool { return n != nil && n.Source != provenance.NoSource }

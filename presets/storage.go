@@ -22,8 +22,8 @@ func (m *merger) keepStorage() {
 	for _, list := range []provenance.Path{volumesPath, templatesPath} {
 		for at, was := range elementsAt(m.a.root, list) {
 			is, q := lookup(m.b.root, vmSchema(), at), m.b.rec.At(at)
-			replaced := is == nil && !isDecided(q) || is != nil && !equalJSON(was, is) && m.b.gives(q, is)
-			if replaced && m.a.gives(m.a.rec.At(at), was) && lookup(m.old, vmSchema(), at) != nil {
+			replaced := is == nil && !isDecided(q) || is != nil && !equalJSON(was, is) && gives(q, is)
+			if replaced && gives(m.a.rec.At(at), was) && lookup(m.old, vmSchema(), at) != nil {
 				m.kept = append(m.kept, at)
 			}
 		}
@@ -53,13 +53,13 @@ func elementsAt(root map[string]any, p provenance.Path) func(func(provenance.Pat
 }
 
 // gives reports whether presets or the platform decided every leaf of v, recorded at n.
-func (w *work) gives(n *provenance.Node, v any) bool {
+func gives(n *provenance.Node, v any) bool {
 	fields, ok := v.(map[string]any)
 	if n == nil || !ok || len(fields) == 0 {
 		return isDecided(n)
 	}
 	for name, sub := range fields {
-		if !w.gives(n.Find(provenance.Segment{Name: name}), sub) {
+		if !gives(n.Find(provenance.Segment{Name: name}), sub) {
 			return false
 		}
 	}
@@ -77,7 +77,7 @@ func (m *merger) dropTemplates() {
 		named[lookup(m.into.root, vmSchema(), append(at, provenance.Of("dataVolume", "name")...))] = true
 	}
 	for at, e := range elementsAt(m.into.root, templatesPath) {
-		if !named[at[len(at)-1].Name] && lookup(m.old, vmSchema(), at) == nil && m.into.gives(m.into.rec.At(at), e) {
+		if !named[at[len(at)-1].Name] && lookup(m.old, vmSchema(), at) == nil && gives(m.into.rec.At(at), e) {
 			m.drop(at)
 		}
 	}
@@ -89,7 +89,7 @@ func (m *merger) dropWidowed() {
 	for _, text := range slices.Sorted(maps.Keys(links)) {
 		list, _ := provenance.ParsePath("spec.template.spec." + text)
 		for at := range elementsAt(m.into.root, list) {
-			if lookup(m.b.root, vmSchema(), at) == nil && m.ours(at) && m.widowed(at) {
+			if !links[text].alone && lookup(m.b.root, vmSchema(), at) == nil && m.ours(at) && m.widowed(at) {
 				m.drop(at)
 			}
 		}
