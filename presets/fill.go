@@ -264,7 +264,7 @@ func (l *layer) mayAdd(e *part) bool {
 
 // mayAct reports whether nothing keeps the layer from adding the element at p.
 func (l *layer) mayAct(p *part) bool {
-	if l.excludes(p) || p.owner&l.barred != 0 {
+	if owner, _ := l.barredBy(p); owner != 0 || l.excludes(p) {
 		return false
 	}
 	for i := range p.at {

@@ -109,7 +109,7 @@ type preview struct {
 // preview runs all that match as if every preset were enforced, on a fresh
 // copy, and tells what that would change.
 func (w *work) preview(s *Snapshot, q *query, o outcome) *preview {
-	shadow := &work{root: o.base, instance: w.instance, rec: provenance.New()}
+	shadow := &work{root: o.base, instance: w.instance, rec: provenance.New(), find: w.find}
 	if _, err := shadow.adoptOwner(o.req.Owner); err != nil {
 		return &preview{}
 	}

@@ -158,8 +158,7 @@ func appendNew(list []any, element map[string]any, n, en *provenance.Node, fresh
 
 // takeAway removes what lies at r, and keeps weaker layers from putting it back.
 func (l *layer) takeAway(r removal) {
-	if r.owner&l.barred != 0 {
-		l.bars(&part{path: r.text, owner: r.owner})
+	if r.owner&l.barred != 0 && l.bars(&part{path: r.text, at: r.path, owner: r.owner}) {
 		return
 	}
 	var v any = l.w.root

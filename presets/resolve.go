@@ -46,6 +46,7 @@ func (e *Engine) create(ctx context.Context, s *Snapshot, req Request) (*Result,
 // expand lets presets and platform defaults act on w, which holds what the user
 // wrote and nothing else.
 func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) (*Result, error) {
+	w.find = req.Instancetypes
 	owner, err := w.adoptOwner(req.Owner)
 	if err != nil {
 		return nil, err
@@ -172,12 +173,7 @@ func (w *work) apply(s *Snapshot, q *query, enforced []*Compiled) {
 			w.addLayer(layer{preset: c, role: c.defaultRole(), root: c.defaults, excluded: paths, beats: w.weakerThan(s, c)})
 		}
 	}
-	for i := range w.layers {
-		w.layers[i].barred = w.barred(w.layers[i].role)
-	}
-	for i := range w.layers {
-		w.layers[i].act()
-	}
+	w.act()
 	w.recordForbids(enforced)
 }
 
@@ -230,21 +226,16 @@ func (w *work) barred(r provenance.Role) ownership {
 	if w.stored {
 		o |= runState // it is people's by now
 	}
-	if w.names("instancetype") {
-		o |= ownedByInstancetype
+	if w.gives.instancetype != nil {
+		o |= ownedByInstancetype | templateAnnotation
 	}
-	if !r.Outranks() && w.names("preference") {
-		o |= ownedByPreference
+	if !r.Outranks() && w.gives.preference != nil {
+		o |= ownedByPreference | templateAnnotation
+	}
+	if !r.Outranks() && w.heldBack != "" {
+		o |= namesInstancetype
 	}
 	return o
-}
-
-// names reports whether the VM names a matcher, or a preset will make it do so.
-func (w *work) names(matcher string) bool {
-	spec, _ := w.root["spec"].(map[string]any)
-	return spec[matcher] != nil || slices.ContainsFunc(w.layers, func(l layer) bool {
-		return l.root.find(provenance.Of("spec", matcher)) != nil
-	})
 }
 
 // weakerThan says which recorded defaults the defaults of c replace. At launch

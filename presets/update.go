@@ -209,7 +209,7 @@ func (w *work) applyNew(r *revision, q *query, presets []*Compiled) {
 		return
 	}
 	w.indexElements(w.rec.Root(), w.root, vmSchema())
-	w.stored = true
+	w.stored, w.find = true, r.req.Instancetypes
 	w.apply(r.snap, q, presets)
 	w.rec.Snapshot = r.snap.Hash()
 }
