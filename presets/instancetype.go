@@ -57,6 +57,8 @@ type contribution struct {
 	// spec of what is named, and the fields that it owns; nil where it is not known.
 	spec  map[string]any
 	owned []provenance.Path
+	// err says why it could not be read.
+	err error
 }
 
 // contributions are those of a VM; nil where it names none.
@@ -103,9 +105,11 @@ func (w *work) contribution(name string, spec map[string]any) *contribution {
 	out.matcher.Revision, _ = fields["revisionName"].(string)
 	stored, _ := lookupDotted(w.root, "status."+name+"Ref.controllerRevisionRef.name")
 	out.matcher.Stored, _ = stored.(string)
-	if found, err := w.find(out.matcher); err == nil && found != nil {
-		out.spec = found
-		out.owned = ownedBy(name, found)
+	if out.spec, out.err = w.find(out.matcher); out.err != nil {
+		out.spec = nil
+	}
+	if out.spec != nil {
+		out.owned = ownedBy(name, out.spec)
 	}
 	return out
 }
