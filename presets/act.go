@@ -239,7 +239,7 @@ func (l *layer) mayAdd(e *part) bool {
 
 // canAdd reports whether nothing keeps the layer from adding the element at p.
 func (l *layer) canAdd(p *part) bool {
-	if l.excludes(p) || p.owner&l.barred != 0 {
+	if owner, _ := l.barredBy(p); owner != 0 || l.excludes(p) {
 		return false
 	}
 	for i := range p.at {
@@ -270,8 +270,7 @@ func (p *part) find(path provenance.Path) *part {
 
 // remove removes what lies at r, and keeps weaker layers from putting it back.
 func (l *layer) remove(r removal) {
-	if r.owner&l.barred != 0 {
-		l.bars(&part{path: r.text, owner: r.owner})
+	if r.owner&l.barred != 0 && l.bars(&part{path: r.text, at: r.path, owner: r.owner}) {
 		return
 	}
 	var holder, value any = nil, l.w.root

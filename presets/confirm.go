@@ -61,7 +61,7 @@ func (e *Engine) unrecorded(ctx context.Context, s *Snapshot, req Request) (*pro
 		return nil, err
 	}
 	w.discardProvenance()
-	if _, err := e.expand(ctx, s, w, Request{Kind: req.Kind, Object: req.Object, Namespace: req.Namespace}); err != nil {
+	if _, err := e.expand(ctx, s, w, Request{Kind: req.Kind, Object: req.Object, Namespace: req.Namespace, Instancetypes: req.Instancetypes}); err != nil {
 		return nil, err
 	}
 	return w.rec, nil

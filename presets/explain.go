@@ -21,6 +21,8 @@ type Explanation struct {
 	Fields []Origin
 	// Presets that could have acted, by precedence.
 	Presets []Verdict
+	// HeldBack is what presets left alone, and why.
+	HeldBack []HeldBack
 }
 
 // An Origin says where one field came from.
@@ -60,7 +62,7 @@ func (e *Engine) Explain(ctx context.Context, s *Snapshot, req Request) (*Explan
 	if err != nil {
 		return nil, err
 	}
-	x := &Explanation{Result: out, Fields: origins(out.w)}
+	x := &Explanation{Result: out, Fields: origins(out.w), HeldBack: out.w.heldBackByPresets()}
 	x.addBeaten(out)
 	x.Presets, err = e.verdicts(ctx, s, req, out)
 	return x, err

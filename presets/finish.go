@@ -64,7 +64,7 @@ type preview struct {
 // preview runs all that match as if every preset were enforced, on a fresh
 // copy, and says what that would change.
 func (x *expansion) preview(platform *Platform) *preview {
-	shadow := &work{root: x.base, instance: x.instance, rec: provenance.New()}
+	shadow := &work{root: x.base, instance: x.instance, rec: provenance.New(), find: x.find}
 	if _, err := shadow.adoptOwner(x.req.Owner); err != nil {
 		return &preview{}
 	}

@@ -19,12 +19,15 @@ const (
 	runState
 	// beyondTemplate: the field is the VM's own and has no place on a VMI.
 	beyondTemplate
+	// templateAnnotation: KubeVirt refuses another value than an instancetype's.
+	templateAnnotation
+	// namesInstancetype: the field names the VM's instancetype.
+	namesInstancetype
 )
 
 // instancetypeFields are the fields that KubeVirt compares with an instancetype
-// (webhook rule "VM field(s) conflicts with selected instance type"). What an
-// instancetype sets only sometimes stands here too: an engine that is pure
-// cannot read it, and a field left alone beats a VM refused.
+// (webhook rule "VM field(s) conflicts with selected instance type"). Fields that only
+// some instancetypes set stand here too. The list counts where an instancetype is not known.
 var instancetypeFields = paths(
 	"domain.cpu.sockets", "domain.cpu.cores", "domain.cpu.threads",
 	"domain.cpu.maxSockets", "domain.cpu.model", "domain.cpu.dedicatedCpuPlacement", "domain.cpu.isolateEmulatorThread",
@@ -79,6 +82,12 @@ func ownerOf(p provenance.Path) ownership {
 	}
 	if under(p, runStateFields) {
 		o |= runState
+	}
+	if p.HasPrefix(templateAnnotations) {
+		o |= templateAnnotation
+	}
+	if p.HasPrefix(matcherPaths[0]) {
+		o |= namesInstancetype
 	}
 	if len(p) > 1 && !(p[0].Name == "spec" && p[1].Name == "template") {
 		o |= beyondTemplate

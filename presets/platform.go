@@ -76,7 +76,7 @@ type machine struct {
 // applyPlatform lets every rule act on w.
 func (w *work) applyPlatform(p *Platform) {
 	m := &machine{platform: p, w: w, instance: w.instance != nil}
-	m.layer = layer{w: w, role: provenance.Platform, barred: w.barred(provenance.Platform) & (ownedByInstancetype | ownedByPreference)}
+	m.layer = layer{w: w, role: provenance.Platform, barred: w.barred(provenance.Platform) & (ownedByInstancetype | ownedByPreference | templateAnnotation)}
 	root := w.cursor(&m.layer)
 	m.vm = root.child("spec")
 	template := m.vm.child("template")
@@ -104,8 +104,14 @@ func (c *cursor) exists() bool { return c.obj != nil && !c.closed }
 // instancetype or a preference may fill it.
 func (c *cursor) setDefault(name string, value any) {
 	seg := provenance.Segment{Name: name}
-	if c.has(name) || c.removed(seg) || c.l.barred != 0 && ownerOf(c.path().With(seg))&c.l.barred != 0 {
+	if c.has(name) || c.removed(seg) {
 		return
+	}
+	if c.l.barred != 0 {
+		p := c.path().With(seg)
+		if owner, _ := c.l.barredBy(&part{at: p, owner: ownerOf(p)}); owner != 0 {
+			return
+		}
 	}
 	c.set(name, value)
 }

@@ -34,6 +34,8 @@ type Request struct {
 	Patch bool
 	// Trusted says that a controller writes, whose updates are left alone.
 	Trusted bool
+	// Instancetypes finds instancetypes and preferences; where it is nil, none is known.
+	Instancetypes InstancetypeFinder
 }
 
 // A Namespace is what conditions and selectors can see of a namespace.

@@ -75,6 +75,7 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) 
 
 // prepare finds the presets that match w.
 func (e *Engine) prepare(ctx context.Context, s *Snapshot, w *work, req Request) (*expansion, error) {
+	w.find = req.Instancetypes
 	owner, err := w.adoptOwner(req.Owner)
 	if err != nil {
 		return nil, err
@@ -198,12 +199,7 @@ func (w *work) apply(s *Snapshot, q *query, enforced []*Compiled) {
 			w.addLayer(layer{preset: c, role: c.defaultRole(), root: c.defaults, excluded: paths, beats: isDefault})
 		}
 	}
-	for i := range w.layers {
-		w.layers[i].barred = w.barred(w.layers[i].role)
-	}
-	for i := range w.layers {
-		w.layers[i].run()
-	}
+	w.act()
 	w.recordForbids(enforced)
 }
 
@@ -252,21 +248,16 @@ func (w *work) barred(r provenance.Role) ownership {
 	if w.stored {
 		o |= runState // it is people's by now
 	}
-	if w.names("instancetype") {
-		o |= ownedByInstancetype
+	if w.gives.instancetype != nil {
+		o |= ownedByInstancetype | templateAnnotation
 	}
-	if !r.Outranks() && w.names("preference") {
-		o |= ownedByPreference
+	if !r.Outranks() && w.gives.preference != nil {
+		o |= ownedByPreference | templateAnnotation
+	}
+	if !r.Outranks() && w.heldBack != "" {
+		o |= namesInstancetype
 	}
 	return o
-}
-
-// names reports whether the VM names a matcher, or a preset will make it do so.
-func (w *work) names(matcher string) bool {
-	spec, _ := w.root["spec"].(map[string]any)
-	return spec[matcher] != nil || slices.ContainsFunc(w.layers, func(l layer) bool {
-		return l.root.find(provenance.Of("spec", matcher)) != nil
-	})
 }
 
 // overOwner says against which overrides and removes that the owner's record has those

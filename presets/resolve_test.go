@@ -25,6 +25,10 @@ type resolveCase struct {
 	warn, err []string
 	// quiet wants no patch.
 	quiet bool
+	// silent wants no warning that something was held back.
+	silent bool
+	// instancetypes are known specs in YAML, by Matcher.String().
+	instancetypes map[string]string
 }
 
 func (c resolveCase) run(t *testing.T) *presets.Result {
@@ -35,6 +39,9 @@ func (c resolveCase) run(t *testing.T) *presets.Result {
 	req := presets.Request{
 		Kind: c.kind, Object: presettest.JSON(c.object), Trusted: c.trusted,
 		Namespace: presets.Namespace{Name: "lab", Labels: map[string]string{"tier": "prod"}},
+	}
+	if len(c.instancetypes) > 0 {
+		req.Instancetypes = known(c.instancetypes)
 	}
 	if c.old != "" {
 		req.OldObject = presettest.JSON(c.old)
@@ -81,6 +88,9 @@ func (c resolveCase) check(t *testing.T, out *presets.Result) {
 		if !strings.Contains(said, part) {
 			t.Errorf("%s: warnings are\n%s\nwant %q in them", c.reason, said, part)
 		}
+	}
+	if c.silent && strings.Contains(said, "held back") {
+		t.Errorf("%s: warnings are\n%s\nwant nothing held back in them", c.reason, said)
 	}
 	if c.quiet && (len(out.Patch) > 0 || len(out.Warnings) > 0) {
 		t.Errorf("%s: want nothing, got patch %v, warnings %q", c.reason, out.Patch, out.Warnings)
@@ -231,7 +241,7 @@ defaults:
 			presets: list(cluster("a", defaults("{cpu: {cores: 2}, devices: {rng: {}}}")), cluster("b", overrides("{memory: {guest: 1Gi}}"))),
 			object:  vm("spec: {instancetype: {name: u1.small}}"),
 			want:    map[string]string{at + "cpu": "", at + "memory": "", at + "devices.rng": "{}"},
-			warn:    []string{"preset cluster/a held back: the VM names an instancetype, which owns " + at + "cpu.cores"},
+			warn:    []string{"preset cluster/b held back: the VM names VirtualMachineClusterInstancetype u1.small, which may own " + at + "memory.guest"},
 		},
 		"Preference": {
 			reason:  "what a preference may own is not defaulted on the VM",

@@ -32,9 +32,17 @@ type work struct {
 	// inherited is how many sources of rec acted before this request.
 	inherited int
 
+	// find finds the specs of instancetypes and preferences; may be nil.
+	find InstancetypeFinder
+	// gives is what those give that the VM names, as far as layers have acted.
+	gives contributions
+	// heldBack says why an instancetype of a default is held back; empty where none is.
+	heldBack string
+
 	conflicts []Conflict
-	skips     []skip
-	errs      field.ErrorList
+	// skips are shown as warnings, quiet ones by explain only.
+	skips, quiet []skip
+	errs         field.ErrorList
 }
 
 // A holed list has tombstones for elements that were removed, so that indexes
@@ -46,7 +54,7 @@ type holed struct {
 
 type tombstone struct{}
 
-// A skip is a field that a preset left alone for a reason worth telling.
+// A skip is fields that a preset left alone, and why.
 type skip struct {
 	ref    string
 	why    string
@@ -161,38 +169,22 @@ func layerOf(r provenance.Role) provenance.Role {
 	return r
 }
 
-// skips notes that the layer left p alone.
+// skips notes that the layer left p alone: quietly if it only has defaults.
 func (l *layer) skips(p *part, why string) {
 	if l.preset == nil {
 		return
 	}
-	for i := range l.w.skips {
-		if s := &l.w.skips[i]; s.ref == l.preset.Ref && s.why == why {
+	to := &l.w.skips
+	if !l.role.Outranks() {
+		to = &l.w.quiet
+	}
+	for i := range *to {
+		if s := &(*to)[i]; s.ref == l.preset.Ref && s.why == why {
 			s.fields = append(s.fields, p.path)
 			return
 		}
 	}
-	l.w.skips = append(l.w.skips, skip{ref: l.preset.Ref, why: why, fields: []string{p.path}})
-}
-
-var whyBarred = map[ownership]string{
-	ownedByInstancetype: "the VM names an instancetype, which owns",
-	ownedByPreference:   "the VM names a preference, which may fill",
-}
-
-// bars reports whether p belongs to somebody else, and says so.
-func (l *layer) bars(p *part) bool {
-	barred := p.owner & l.barred
-	if barred == 0 {
-		return false
-	}
-	for _, o := range []ownership{ownedByInstancetype, ownedByPreference} {
-		if barred&o != 0 {
-			l.skips(p, whyBarred[o])
-			break
-		}
-	}
-	return true
+	*to = append(*to, skip{ref: l.preset.Ref, why: why, fields: []string{p.path}})
 }
 
 // excludes reports whether p is kept away by the user.

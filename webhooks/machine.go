@@ -44,6 +44,8 @@ type Machine struct {
 	Namespaces Namespaces
 	// Owners is needed for VirtualMachineInstances only.
 	Owners Owners
+	// Instancetypes may be nil, and then none is known.
+	Instancetypes Instancetypes
 	// Trusted are the names of users whose updates are left alone.
 	Trusted sets.Set[string]
 	Metrics *Metrics
@@ -113,6 +115,7 @@ func (m *Machine) request(ctx context.Context, req admission.Request) (presets.R
 	if out.Namespace, err = m.Namespaces.Get(ctx, req.Namespace); err != nil {
 		return out, fmt.Errorf("cannot read namespace %s: %w", req.Namespace, err)
 	}
+	out.Instancetypes = finder(ctx, m.Instancetypes, req.Namespace)
 	if m.Kind != presets.VirtualMachineInstance || req.Operation != admissionv1.Create {
 		return out, nil
 	}

@@ -25,6 +25,8 @@ type Server struct {
 	// Rules says how the cluster is set up; nil has the defaults of standalone mode.
 	Rules *validation.Config
 	Names Names
+	// Instancetypes are those of KubeVirt; nil where it is not in the cluster.
+	Instancetypes Instancetypes
 	// Profiles are those by which machines are rendered; nil renders none, as
 	// beside KubeVirt, which does so itself.
 	Profiles Profiles
@@ -50,13 +52,13 @@ func (s *Server) Handlers() map[string]http.Handler {
 	machine := func(kind presets.Kind) http.Handler {
 		return serve(string(kind), &Machine{
 			Kind: kind, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Owners: s.Owners,
-			Trusted: sets.New(s.Guard.Trusted...), Metrics: s.Metrics, Events: s.Events,
+			Instancetypes: s.Instancetypes, Trusted: sets.New(s.Guard.Trusted...), Metrics: s.Metrics, Events: s.Events,
 		})
 	}
 	validator := func(kind presets.Kind) http.Handler {
 		return serve("validate "+string(kind), sized{kind, &Validator{
 			Kind: kind, Guard: s.Guard, Rules: rules, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Names: s.Names, Profiles: s.Profiles, Authority: s.Authority,
-			Formats: s.TemplateFormats,
+			Instancetypes: s.Instancetypes, Formats: s.TemplateFormats,
 		}})
 	}
 	preset := func(kind string) http.Handler { return bounded(kind, Preset{Kind: kind, Authority: s.Authority}) }

@@ -43,6 +43,8 @@ type Validator struct {
 	Namespaces Namespaces
 	// Names may be nil, and then nothing is compared with other machines.
 	Names Names
+	// Instancetypes may be nil, and then no VM is expanded by its instancetype.
+	Instancetypes Instancetypes
 	// Profiles may be nil, and then nothing is rendered.
 	Profiles Profiles
 	// Authority may be nil, and then everybody may use every preset.
@@ -63,7 +65,7 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 	if err := c.read(); err != nil {
 		return malformed(err)
 	}
-	steps := []func(context.Context) error{c.guard, c.validate, c.render, c.confirm, c.compare, c.authorize, c.template}
+	steps := []func(context.Context) error{c.guard, c.validate, c.render, c.confirm, c.confirmExpansion, c.compare, c.authorize, c.template}
 	if c.deleting() {
 		steps = steps[:1] // it only goes; nothing else matters any more
 	}
@@ -234,7 +236,7 @@ func (c *candidate) confirm(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot read namespace %s: %w", c.req.Namespace, err)
 	}
-	request := presets.Request{Kind: c.Kind, Object: c.req.Object.Raw, Namespace: namespace}
+	request := presets.Request{Kind: c.Kind, Object: c.req.Object.Raw, Namespace: namespace, Instancetypes: finder(ctx, c.Instancetypes, c.req.Namespace)}
 	if c.old != nil {
 		request.OldObject = c.req.OldObject.Raw
 	}

@@ -30,6 +30,7 @@ import (
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/certs"
+	"github.com/virtwright/virtwright/lifecycle/instancetypes"
 	"github.com/virtwright/virtwright/lifecycle/leadership"
 	"github.com/virtwright/virtwright/lifecycle/machine"
 	"github.com/virtwright/virtwright/lifecycle/nameconflict"
@@ -57,6 +58,8 @@ type process struct {
 	presets *presetcache.Cache
 	// profiles that are in use; nil where nothing is rendered.
 	profiles *profilecache.Cache
+	// instancetypes of KubeVirt; nil in standalone mode.
+	instancetypes *instancetypes.Reader
 	// names of machines that there are.
 	names *nameindex.Index
 	// replicas that are live; nil if there is this one only.
@@ -306,6 +309,9 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	}
 	if o.mode == modeStandalone && o.has(roleServing) {
 		p.profiles = &profilecache.Cache{Informers: p.manager.GetCache(), Metrics: profilecache.NewMetrics(metrics.Registry)}
+	}
+	if o.mode == modeAddon && o.has(roleServing) {
+		p.instancetypes = &instancetypes.Reader{Cache: p.manager.GetCache(), Live: p.live}
 	}
 	p.names = &nameindex.Index{Cache: p.manager.GetCache(), Live: p.live}
 	return p, nil

@@ -7,12 +7,15 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
+	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/virtwright/virtwright/lifecycle/instancetypes"
 	"github.com/virtwright/virtwright/validation/protection"
 	"github.com/virtwright/virtwright/webhooks"
 	"github.com/virtwright/virtwright/webhooks/limits"
@@ -77,6 +80,12 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 	if p.profiles != nil {
 		server.Profiles = p.profiles
 	}
+	if p.instancetypes != nil {
+		server.Instancetypes = p.instancetypes
+		if err := p.manager.Add(onEveryReplica(p.watchInstancetypes)); err != nil {
+			return fmt.Errorf("cannot add the watching of instancetypes: %w", err)
+		}
+	}
 	mux := http.NewServeMux()
 	for path, handler := range server.Handlers() {
 		within := reviewTime
@@ -86,6 +95,23 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 		mux.Handle(path, limits.Deadline(within, p.budget.Handler(within, p.stop.handler(around(handler)))))
 	}
 	return p.addWebhooks(ctx, mux)
+}
+
+// watchInstancetypes watches instancetypes and preferences, once KubeVirt serves them. Until then,
+// and where that fails, they are read when they are needed.
+func (p *process) watchInstancetypes(ctx context.Context) error {
+	const note = "Waiting for a kind that KubeVirt does not serve yet"
+	for _, kind := range instancetypes.Kinds() {
+		name := kind.GetObjectKind().GroupVersionKind().Kind
+		if !p.awaitKind(ctx, kind, 5*time.Second, note, name) {
+			return nil
+		}
+		if err := p.instancetypes.Watch(ctx, kind); err != nil {
+			logr.FromContextOrDiscard(ctx).Error(err, "Instancetypes are not cached", "kind", name)
+		}
+	}
+	logr.FromContextOrDiscard(ctx).Info("Watching instancetypes and preferences")
+	return nil
 }
 
 func (p *process) registration(guard protection.Guard) webhooks.Registration {

@@ -46,6 +46,11 @@ var resources = map[string]schema.GroupVersionResource{
 	templateOrder:              {Group: "ssp.kubevirt.io", Version: "v1alpha1", Resource: "virtualmachinetemplaterequests"},
 	"Template":                 {Group: "template.openshift.io", Version: "v1", Resource: "templates"},
 	"VirtualMachineTemplate":   {Group: "template.kubevirt.io", Version: "v1alpha1", Resource: "virtualmachinetemplates"},
+	instancetype:               {Group: "instancetype.kubevirt.io", Version: "v1beta1", Resource: "virtualmachineinstancetypes"},
+	clusterInstancetype:        {Group: "instancetype.kubevirt.io", Version: "v1beta1", Resource: "virtualmachineclusterinstancetypes"},
+	preference:                 {Group: "instancetype.kubevirt.io", Version: "v1beta1", Resource: "virtualmachinepreferences"},
+	clusterPreference:          {Group: "instancetype.kubevirt.io", Version: "v1beta1", Resource: "virtualmachineclusterpreferences"},
+	"ControllerRevision":       {Group: "apps", Version: "v1", Resource: "controllerrevisions"},
 	"ConfigMap":                {Version: "v1", Resource: "configmaps"},
 	"Namespace":                {Version: "v1", Resource: "namespaces"},
 	"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
@@ -105,7 +110,7 @@ func (s *story) as(client dynamic.Interface, kind string) dynamic.ResourceInterf
 
 // ofCluster reports whether objects of a kind are in no namespace.
 func ofCluster(kind string) bool {
-	return kind == clusterPreset || kind == frontend || kind == backendProfile
+	return slices.Contains([]string{clusterPreset, frontend, backendProfile, clusterInstancetype, clusterPreference}, kind)
 }
 
 // create creates what must be fine.

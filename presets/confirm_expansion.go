@@ -1,0 +1,212 @@
+package presets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// ConfirmExpansion checks the presets that match a VM on what its instancetype and its preference
+// make of it: no override may have another value there, nothing that is removed may be there, and
+// no forbid rule may be violated. Req is about the VM as KubeVirt's webhook left it.
+//
+// On an update, what the stored VM violated in the same way may stay. An instancetype or preference
+// that is not found is KubeVirt's to judge. The error is a *Refusal, a *Malformed, or that of
+// req.Instancetypes.
+func (e *Engine) ConfirmExpansion(ctx context.Context, s *Snapshot, req Request) error {
+	now, err := expansionOf(ctx, s, req, req.Object)
+	if err != nil || now == nil {
+		return err
+	}
+	found := now.violations()
+	if len(found) > 0 && len(req.OldObject) > 0 {
+		old, err := expansionOf(ctx, s, req, req.OldObject)
+		if err != nil && !isUnreadable(err) {
+			return err
+		}
+		found = slices.DeleteFunc(found, old.had)
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	problems := make(field.ErrorList, 0, len(found))
+	for _, v := range found {
+		problems = append(problems, v.problem)
+	}
+	return now.w.refusal(problems)
+}
+
+func isUnreadable(err error) bool {
+	_, refused := errors.AsType[*Refusal](err)
+	_, malformed := errors.AsType[*Malformed](err)
+	return refused || malformed
+}
+
+// An expandedVM is a VM with what its instancetype and its preference give it.
+type expandedVM struct {
+	w *work
+	// full is the VM after expansion.
+	full  map[string]any
+	gives contributions
+	// matched presets that are enforced, strongest first.
+	matched []*Compiled
+}
+
+// An expansionViolation is one thing in an expansion that a preset does not let be.
+type expansionViolation struct {
+	preset  *Compiled
+	path    provenance.Path
+	value   any
+	problem *field.Error
+}
+
+// expansionOf expands a VM; nil where it names nothing that is known.
+func expansionOf(ctx context.Context, s *Snapshot, req Request, raw []byte) (*expandedVM, error) {
+	w, err := load(req.Kind, raw)
+	if err != nil {
+		return nil, err
+	}
+	w.find = req.Instancetypes
+	x := &expandedVM{w: w}
+	if x.gives, err = w.known(); err != nil || x.gives == (contributions{}) {
+		return nil, err
+	}
+	x.full = x.gives.expanded(w.root)
+	x.match(ctx, s, req)
+	return x, nil
+}
+
+// known are the contributions to a VM that are known.
+func (w *work) known() (contributions, error) {
+	spec, _ := w.root["spec"].(map[string]any)
+	if w.instance != nil || spec["instancetype"] == nil && spec["preference"] == nil {
+		return contributions{}, nil
+	}
+	all := w.contributionsOf(spec)
+	for _, c := range []**contribution{&all.instancetype, &all.preference} {
+		if *c != nil && (*c).err != nil {
+			return all, fmt.Errorf("cannot read %s: %w", *c, (*c).err)
+		}
+		if *c != nil && (*c).spec == nil {
+			*c = nil
+		}
+	}
+	return all, nil
+}
+
+// match finds the presets that match what the VM's author wrote.
+func (x *expandedVM) match(ctx context.Context, s *Snapshot, req Request) {
+	rec := recorded(x.w)
+	if rec == nil {
+		rec = provenance.New()
+	}
+	intent := (&update{old: x.w.root, sent: x.w.root, record: rec}).intent(x.w.root)
+	m, _ := s.match((&work{root: intent}).query(ctx, req, nil))
+	enforced, _ := split(m.presets)
+	for _, cluster := range []bool{true, false} {
+		for _, c := range enforced {
+			if c.Cluster() == cluster {
+				x.matched = append(x.matched, c)
+			}
+		}
+	}
+}
+
+// had reports whether a violation was there before, in a VM that the preset matched too.
+func (x *expandedVM) had(v expansionViolation) bool {
+	if x == nil || !slices.Contains(x.matched, v.preset) {
+		return false
+	}
+	was := lookup(x.full, vmSchema(), v.path)
+	return equalJSON(was, v.value) || was != nil && v.value != nil && !Grows(was, v.value)
+}
+
+func (x *expandedVM) violations() []expansionViolation {
+	var decided, removed []provenance.Path
+	var out []expansionViolation
+	for _, c := range x.matched {
+		visitLeaves(c.overrides, func(leaf *part) {
+			if under(leaf.at, decided) || under(leaf.at, removed) {
+				return // a stronger preset decides
+			}
+			decided = append(decided, leaf.at)
+			out = append(out, x.overridden(c, leaf)...)
+		})
+		for _, r := range c.removes {
+			if !slices.ContainsFunc(decided, func(p provenance.Path) bool { return p.HasPrefix(r.path) }) {
+				out = append(out, x.left(c, r)...)
+			}
+			removed = append(removed, r.path)
+		}
+	}
+	return append(out, x.forbidden()...)
+}
+
+// overridden finds a leaf of an override that the expansion has otherwise. Only what an
+// instancetype or preference has a say on can be: the VM itself is checked by Confirm.
+func (x *expandedVM) overridden(c *Compiled, leaf *part) []expansionViolation {
+	is := lookup(x.full, vmSchema(), leaf.at)
+	_, isObject := is.(map[string]any)
+	by := x.giver(leaf.at, leaf.owner)
+	if by == nil || leaf.isKey || leaf.same(is) || leaf.emptyObject() && isObject {
+		return nil
+	}
+	says := fmt.Sprintf("must be %s, as preset %s overrides it, but %s gives ", show(leaf.value), c.Ref, by)
+	problem := field.Required(field.NewPath(leaf.path), says+"nothing: name another "+by.field)
+	if is != nil {
+		problem = field.Invalid(field.NewPath(leaf.path), is, says+show(is)+": name another "+by.field)
+	}
+	return []expansionViolation{{c, leaf.at, is, problem}}
+}
+
+// left finds what a preset removes and the instancetype or preference puts back.
+func (x *expandedVM) left(c *Compiled, r removal) []expansionViolation {
+	is := lookup(x.full, vmSchema(), r.path)
+	if is == nil || equalJSON(is, lookup(x.w.root, vmSchema(), r.path)) {
+		return nil
+	}
+	by := x.covering(r.path)
+	return []expansionViolation{{c, r.path, is, field.Forbidden(field.NewPath(r.text),
+		fmt.Sprintf("preset %s removes it, but %s gives %s: name another %s", c.Ref, by, show(is), by.field))}}
+}
+
+// forbidden finds what a preset forbids and only the instancetype or preference brings.
+func (x *expandedVM) forbidden() []expansionViolation {
+	var out []expansionViolation
+	for _, v := range (&work{root: x.full}).violations(x.matched) {
+		if equalJSON(v.value, lookup(x.w.root, vmSchema(), v.path)) {
+			continue
+		}
+		by := x.covering(v.path)
+		problem := v.problem()
+		problem.Detail += fmt.Sprintf("; %s gives %s: name another %s", by, show(v.value), by.field)
+		out = append(out, expansionViolation{v.preset, v.path, v.value, problem})
+	}
+	return out
+}
+
+// giver is what has a say on a field of an override; nil where the override acts on the VM itself.
+// An instancetype that was not known when the VM was expanded has a say on whatever it may own.
+func (x *expandedVM) giver(p provenance.Path, owner ownership) *contribution {
+	switch {
+	case x.gives.instancetype != nil && (owner&ownedByInstancetype != 0 || x.gives.instancetype.owns(p)):
+		return x.gives.instancetype
+	case x.gives.preference != nil && x.gives.preference.owns(p):
+		return x.gives.preference
+	}
+	return nil
+}
+
+// covering is what gives something at or beneath p.
+func (x *expandedVM) covering(p provenance.Path) *contribution {
+	it := x.gives.instancetype
+	if it != nil && (x.gives.preference == nil || it.owns(p) || slices.ContainsFunc(it.owned, func(o provenance.Path) bool { return o.HasPrefix(p) })) {
+		return it
+	}
+	return x.gives.preference
+}
