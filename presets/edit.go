@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -61,6 +62,41 @@ func elementIn(obj map[string]any, p provenance.Path, list *schema, like map[str
 	}
 	obj[name] = append(slices.Clip(elements), element)
 	return element, true
+}
+
+// unshare copies the containers that p leads through, so that a change there changes no
+// object that w shares them with.
+func (w *work) unshare(p provenance.Path) {
+	w.root = maps.Clone(w.root)
+	s := vmSchema()
+	var holder any = w.root
+	for _, seg := range p[:len(p)-1] {
+		switch at := holder.(type) {
+		case map[string]any:
+			at[seg.Name] = cloneContainer(at[seg.Name])
+			holder = at[seg.Name]
+		case []any:
+			i := indexOf(at, s.keys, seg.Name)
+			if i < 0 {
+				return
+			}
+			at[i] = cloneContainer(at[i])
+			holder = at[i]
+		}
+		if s = s.step(seg); s == nil || holder == nil {
+			return
+		}
+	}
+}
+
+func cloneContainer(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return maps.Clone(v)
+	case []any:
+		return slices.Clone(v)
+	}
+	return v
 }
 
 // unset takes away what lies at p.

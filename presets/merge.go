@@ -75,14 +75,11 @@ func areFields(v any) bool { return v == nil || isObject(v) }
 // areElements reports whether v is a list of elements with a key each, or absent.
 func areElements(v any, s *schema) bool {
 	list, ok := v.([]any)
-	seen := make(map[string]bool, len(list))
-	for _, e := range list {
+	for i, e := range list {
 		fields, _ := e.(map[string]any)
-		key, missing := elementKey(s.keys, fields)
-		if missing != "" || seen[key] {
+		if key, missing := elementKey(s.keys, fields); missing != "" || indexOf(list[:i], s.keys, key) >= 0 {
 			return false
 		}
-		seen[key] = true
 	}
 	return ok || v == nil
 }
@@ -193,6 +190,7 @@ func (m *merger) container(v, w any, p, q *provenance.Node) {
 			empty = map[string]any{}
 		}
 		m.dropRivals()
+		m.into.unshare(m.at)
 		m.into.setAt(m.at, empty, m.b.root)
 	}
 	m.decide(q, was == nil)
@@ -210,11 +208,11 @@ func (m *merger) prune(v, w any) {
 	switch left := lookup(m.into.root, vmSchema(), m.at).(type) {
 	case map[string]any:
 		if len(left) == 0 {
-			m.into.unset(m.at)
+			m.unset(m.at)
 		}
 	case []any:
 		if len(left) == 0 {
-			m.into.unset(m.at)
+			m.unset(m.at)
 		}
 	}
 }
@@ -238,12 +236,26 @@ func (m *merger) put(w any, q *provenance.Node) {
 		n.Clear()
 	}
 	if w == nil {
-		m.into.unset(m.at)
+		m.unset(m.at)
 	} else {
 		m.dropRivals()
+		m.into.unshare(m.at)
 		m.into.setAt(m.at, cloneJSON(w), m.b.root)
 	}
 	m.decide(q, !equalJSON(was, w))
+}
+
+func (m *merger) unset(p provenance.Path) {
+	m.into.unshare(p)
+	m.into.unset(p)
+}
+
+// drop removes what lies at p, and what is recorded there.
+func (m *merger) drop(p provenance.Path) {
+	m.unset(p)
+	if n := m.into.rec.At(p); n != nil {
+		n.Clear()
+	}
 }
 
 // decide records of the path what q says. News are changes of the value.
@@ -289,10 +301,7 @@ func (m *merger) dropRivals() {
 		for _, name := range s.rivals[seg.Name] {
 			rival := m.at[:i:i].With(provenance.Segment{Name: name})
 			if lookup(m.into.root, vmSchema(), rival) != nil && lookup(m.b.root, vmSchema(), rival) == nil {
-				m.into.unset(rival)
-				if n := m.into.rec.At(rival); n != nil {
-					n.Clear()
-				}
+				m.drop(rival)
 			}
 		}
 		if s = s.step(seg); s == nil {

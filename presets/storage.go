@@ -114,10 +114,3 @@ func (m *merger) widowed(p provenance.Path) bool {
 	}
 	return had
 }
-
-func (m *merger) drop(p provenance.Path) {
-	m.into.unset(p)
-	if n := m.into.rec.At(p); n != nil {
-		n.Clear()
-	}
-}

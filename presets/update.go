@@ -3,6 +3,7 @@ package presets
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -220,37 +221,30 @@ func (u *update) merge(ctx context.Context) (*Result, error) {
 }
 
 // stored is the object that the merge starts from: the stored one, with what
-// was sent outside of spec, labels and annotations.
+// was sent outside of spec, labels and annotations. It shares what is stored.
 func (u *update) stored() *work {
 	root := make(map[string]any, len(u.sent))
-	for name, v := range u.sent {
-		root[name] = v
-	}
-	old, _ := cloneJSON(map[string]any{"spec": u.old["spec"], "metadata": u.old["metadata"]}).(map[string]any)
-	if root["spec"] = old["spec"]; root["spec"] == nil {
-		delete(root, "spec")
-	}
+	maps.Copy(root, u.sent)
+	take(root, u.old, "spec")
 	meta := map[string]any{}
 	sent, _ := u.sent["metadata"].(map[string]any)
-	for name, v := range sent {
-		meta[name] = v
-	}
-	before, _ := old["metadata"].(map[string]any)
-	for _, name := range []string{"labels", "annotations"} {
-		delete(meta, name)
-		if v := before[name]; v != nil {
-			meta[name] = v
-		}
-	}
+	before, _ := u.old["metadata"].(map[string]any)
+	maps.Copy(meta, sent)
+	take(meta, before, "labels")
+	take(meta, before, "annotations")
 	if root["metadata"] = meta; len(meta) == 0 && u.sent["metadata"] == nil {
 		delete(root, "metadata")
 	}
-	w := &work{root: root, rec: u.record}
-	for _, s := range u.record.Sources {
-		c, _ := u.snap.Lookup(u.req.Namespace.Name, s.Preset)
-		w.by = append(w.by, c)
+	return &work{root: root, rec: u.record}
+}
+
+// take gives to the value that from has of a field.
+func take(to, from map[string]any, name string) {
+	if v := from[name]; v != nil {
+		to[name] = v
+	} else {
+		delete(to, name)
 	}
-	return w
 }
 
 // finish answers with the merged object, unless the update has problems of its own.
@@ -316,6 +310,12 @@ func order(v, sent any, s *schema) {
 		if s.shape != shapeKeyed || len(was) == 0 {
 			return
 		}
+		if inOrder(at, was, s) {
+			for i := range was {
+				order(at[i], was[i], s.elem)
+			}
+			return
+		}
 		rank := make(map[string]int, len(was))
 		for i, e := range was {
 			fields, _ := e.(map[string]any)
@@ -334,6 +334,22 @@ func order(v, sent any, s *schema) {
 			}
 		}
 	}
+}
+
+// inOrder reports whether at begins with the elements of was.
+func inOrder(at, was []any, s *schema) bool {
+	if len(at) < len(was) {
+		return false
+	}
+	for i := range was {
+		a, _ := at[i].(map[string]any)
+		b, _ := was[i].(map[string]any)
+		key, _ := elementKey(s.keys, a)
+		if other, _ := elementKey(s.keys, b); key != other {
+			return false
+		}
+	}
+	return true
 }
 
 // storeRecord stores the record on the merged object.
@@ -372,11 +388,12 @@ func (m *merger) notes() []string {
 	for p, n := range m.into.rec.Decided() {
 		s := m.into.rec.Sources[n.Source]
 		sent, is := lookup(m.sent, vmSchema(), p), lookup(m.into.root, vmSchema(), p)
+		removed := m.req.Patch && sent == nil && is != nil && !p.InList()
 		switch {
 		case n.Now || ownerOf(p)&runState != 0:
-		case s.Role.Outranks() && sent != nil && !unchanged(is, sent, vmSchema().at(p)):
+		case s.Role.Outranks() && (removed || sent != nil && !unchanged(is, sent, vmSchema().at(p))):
 			out = append(out, fmt.Sprintf("preset %s keeps %s at %s", s.Preset, p, showOrAbsent(is)))
-		case m.req.Patch && s.Role == provenance.Default && sent == nil && is != nil && !p.InList():
+		case removed && s.Role == provenance.Default:
 			out = append(out, fmt.Sprintf("preset %s gives %s again; to keep it away, add %s:%s to %s", s.Preset, p, s.Preset, p, v1alpha1.AnnotationExclude))
 		}
 	}
