@@ -29,7 +29,7 @@ func (l *layer) act(kids []*part, c *cursor) {
 // mayAct reports whether the layer has a say on p, and clears the way for it.
 func (l *layer) mayAct(p *part, c *cursor) bool {
 	switch {
-	case l.excludes(p) || l.bars(p):
+	case l.excludes(p) || l.bars(p) || p.computed != nil && l.w.failed[p.computed] != nil:
 		return false
 	case l.blocked(c.find(p.seg)):
 		l.loses(p, c.find(p.seg))

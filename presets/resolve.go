@@ -199,6 +199,7 @@ func (w *work) apply(s *Snapshot, q *query, enforced []*Compiled) {
 			w.addLayer(layer{preset: c, role: c.defaultRole(), root: c.defaults, excluded: paths, beats: isDefault})
 		}
 	}
+	w.compute(q)
 	w.act()
 	w.recordForbids(enforced)
 }

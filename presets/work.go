@@ -32,6 +32,10 @@ type work struct {
 	// inherited is how many sources of rec acted before this request.
 	inherited int
 
+	// owner is the JSON of the VM that controls the instance.
+	owner []byte
+	// failed are the computed values that do not act, because they cannot be evaluated.
+	failed map[*computed]error
 	// find finds the specs of instancetypes and preferences; may be nil.
 	find InstancetypeFinder
 	// gives is what those give that the VM names, as far as layers have acted.
@@ -178,13 +182,20 @@ func (l *layer) skips(p *part, why string) {
 	if !l.role.Outranks() {
 		to = &l.w.quiet
 	}
+	l.note(to, p.path, why)
+}
+
+// note adds a field to those that the preset left alone for a reason.
+func (l *layer) note(to *[]skip, path, why string) {
 	for i := range *to {
 		if s := &(*to)[i]; s.ref == l.preset.Ref && s.why == why {
-			s.fields = append(s.fields, p.path)
+			if !slices.Contains(s.fields, path) {
+				s.fields = append(s.fields, path)
+			}
 			return
 		}
 	}
-	*to = append(*to, skip{ref: l.preset.Ref, why: why, fields: []string{p.path}})
+	*to = append(*to, skip{ref: l.preset.Ref, why: why, fields: []string{path}})
 }
 
 // excludes reports whether p is kept away by the user.
