@@ -50,6 +50,7 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) 
 	if err != nil {
 		return nil, err
 	}
+	w.notes = e.dropInferred(w)
 	q := w.query(ctx, req, owner)
 	m, problems := s.match(q)
 	problems = append(problems, w.wouldLose(m.undecided)...)
@@ -97,14 +98,18 @@ func (w *work) wouldLose(undecided []*Compiled) field.ErrorList {
 // unserved refuses what standalone mode does not serve.
 func (e *Engine) unserved(w *work) field.ErrorList {
 	var errs field.ErrorList
-	if e.Platform == nil || e.Platform.Instancetypes || w.instance != nil {
+	if e.servesInstancetypes() || w.instance != nil {
 		return nil
 	}
 	spec, _ := w.root["spec"].(map[string]any)
-	for _, name := range []string{"instancetype", "preference"} {
+	for _, name := range matcherFields {
+		remedy := "write a preset, or name the values in spec.template"
+		if matcher, _ := spec[name].(map[string]any); matcher["inferFromVolume"] != nil {
+			remedy = "remove the field, or set inferFromVolumeFailurePolicy: Ignore"
+		}
 		if spec[name] != nil {
 			errs = append(errs, field.Forbidden(field.NewPath("spec", name),
-				"virtwright runs in standalone mode, which serves no instancetypes or preferences: write a preset, or name the values in spec.template"))
+				"virtwright runs in standalone mode, which serves no instancetypes or preferences: "+remedy))
 		}
 	}
 	return errs

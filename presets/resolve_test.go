@@ -248,6 +248,35 @@ defaults:
 			reason: "standalone mode refuses what it does not serve", engine: presets.Engine{Platform: &presets.Platform{}},
 			object: vm("spec: {instancetype: {name: u1.small}}"), err: []string{"spec.instancetype", "standalone"},
 		},
+		"InferredInstancetype": {
+			reason: "what virtctl may infer is dropped where nothing could be inferred from it", engine: presets.Engine{Platform: &presets.Platform{}},
+			presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
+			object: vm(`spec: {
+instancetype: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore},
+preference: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore},
+template: {spec: {domain: {memory: {guest: 512Mi}}}}}`),
+			want: map[string]string{"spec.instancetype": "", "spec.preference": "", at + "cpu.cores": "2", at + "memory.guest": `"512Mi"`},
+			warn: []string{`spec.instancetype was dropped`, `spec.preference was dropped`},
+		},
+		"InferredInstancetypeAlongsideKubeVirt": {
+			reason: "KubeVirt infers by itself",
+			object: vm(`spec: {instancetype: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore}}`), quiet: true,
+		},
+		"InstancetypeToInferOrReject": {
+			reason: "what must be inferred is refused, with the remedy", engine: presets.Engine{Platform: &presets.Platform{}},
+			object: vm(`spec: {instancetype: {inferFromVolume: root}, preference: {inferFromVolume: root, inferFromVolumeFailurePolicy: Reject}}`),
+			err:    []string{"spec.instancetype: Forbidden", "spec.preference: Forbidden", "inferFromVolumeFailurePolicy: Ignore"},
+		},
+		"InstancetypeNamedAndIgnored": {
+			reason: "what is named is refused", engine: presets.Engine{Platform: &presets.Platform{}},
+			object: vm(`spec: {instancetype: {name: u1, inferFromVolumeFailurePolicy: Ignore}}`), err: []string{"spec.instancetype: Forbidden"},
+		},
+		"InferredInstancetypeSentAgain": {
+			reason: "a client sends its manifest again", engine: presets.Engine{Platform: &presets.Platform{}},
+			old:    vm(`spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 512Mi}}}}}`),
+			object: vm(`spec: {runStrategy: Halted, instancetype: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore}, template: {spec: {domain: {memory: {guest: 512Mi}}}}}`),
+			want:   map[string]string{"spec.instancetype": "", at + "memory.guest": `"512Mi"`}, warn: []string{`spec.instancetype was dropped`},
+		},
 		"Forbid": {
 			reason:  "nothing outranks forbid, each violation is named",
 			presets: list(cluster("a", `forbid: [{path: "spec.template.spec.volumes[*].hostDisk", message: no host disks}]`)),

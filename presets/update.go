@@ -48,6 +48,7 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 	if req.Trusted || req.Kind == VirtualMachineInstance || lookup(w.root, vmSchema(), deletion) != nil {
 		return &Result{w: w}, nil
 	}
+	notes := e.dropInferred(w)
 	old, err := decode("stored object", req.OldObject)
 	if err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 	if err != nil {
 		return nil, err
 	}
-	r := &revision{engine: e, snap: s, req: req, old: old, sent: sent, work: w}
+	r := &revision{engine: e, snap: s, req: req, old: old, sent: sent, work: w, notes: notes}
 	if err := r.loadRecord(); err != nil {
 		return nil, err
 	}

@@ -32,6 +32,8 @@ type work struct {
 	// inherited is how many sources of rec acted before this request.
 	inherited int
 
+	// notes are warnings about what was done before presets acted.
+	notes     []string
 	conflicts []Conflict
 	skips     []skip
 	errs      field.ErrorList
