@@ -42,6 +42,7 @@ func (m *machine) disks() {
 	if arch := m.arch(); arch == arm64 || arch == s390x {
 		bus = "virtio"
 	}
+	buses := map[string]string{"disk": bus, "cdrom": bus, "lun": "scsi"} // a lun passes SCSI commands through
 	for _, disk := range m.devices.elements("disks") {
 		if !disk.has("disk") && !disk.has("cdrom") && !disk.has("lun") {
 			disk.in("disk").set("bus", bus)
@@ -51,7 +52,7 @@ func (m *machine) disks() {
 			if !target.exists() {
 				continue
 			}
-			target.set("bus", bus)
+			target.set("bus", buses[name])
 			if name == "cdrom" {
 				target.set("readonly", true)
 				target.set("tray", "closed")

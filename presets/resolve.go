@@ -31,6 +31,7 @@ func (e *Engine) create(ctx context.Context, s *Snapshot, req Request) (*Result,
 	}
 	if text := w.storedProvenance(); text != "" {
 		if out := e.restore(ctx, s, req, text); out != nil {
+			out.Patch = w.afterDecimals(out.Patch)
 			return out, nil
 		}
 		w.discardProvenance()
@@ -39,7 +40,7 @@ func (e *Engine) create(ctx context.Context, s *Snapshot, req Request) (*Result,
 	if err != nil {
 		return nil, err
 	}
-	out.Patch = w.patch()
+	out.Patch = w.afterDecimals(w.patch())
 	return out, nil
 }
 

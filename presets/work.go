@@ -3,6 +3,7 @@ package presets
 import (
 	"slices"
 
+	"gomodules.xyz/jsonpatch/v2"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -32,6 +33,8 @@ type work struct {
 	// inherited is how many sources of rec acted before this request.
 	inherited int
 
+	// decimalOps are what load replaced, as operations on the object that was sent.
+	decimalOps []jsonpatch.Operation
 	// notes are warnings about what was done before presets acted.
 	notes     []string
 	conflicts []Conflict

@@ -53,6 +53,16 @@ var _ = Describe("A sparse VM comes back whole", func() {
 		Expect(s.get(virtualMachine, name)).To(beWhole())
 	})
 
+	It("with quantities that are written as numbers", func() {
+		s.preset(aPreset("numbers", `{defaults: {spec: {template: {spec: {domain: {resources: {limits: {cpu: 2.5}}}}}}}}`))
+		decimal := sparse("decimal", "spec: {template: {spec: {domain: {resources: {requests: {cpu: .5}}}}}}")
+		for range 2 {
+			s.kubectl(decimal, "apply", "-f", "-")
+			Expect(s.get(virtualMachine, "decimal")).To(And(beWhole(),
+				haveAt("spec.template.spec.domain.resources.requests.cpu", "500m"), haveAt("spec.template.spec.domain.resources.limits.cpu", "2500m")))
+		}
+	})
+
 	It("without an instancetype that virtctl would infer if it could", func() {
 		inferred := sparse("inferred", `spec: {instancetype: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore},
 preference: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore}}`)
