@@ -182,6 +182,7 @@ func compilePartialFields(fields map[string]any, at *field.Path) (*part, field.E
 	if len(fields) == 0 {
 		return nil, c.errs
 	}
+	decimals(fields, vmSchema(), "")
 	root := c.compile(fields, vmSchema(), nil)
 	if root != nil {
 		c.checkReserved(root)

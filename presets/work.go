@@ -3,6 +3,7 @@ package presets
 import (
 	"slices"
 
+	"gomodules.xyz/jsonpatch/v2"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -43,6 +44,10 @@ type work struct {
 	// heldBack says why an instancetype of a default is held back; empty where none is.
 	heldBack string
 
+	// decimalOps are what load replaced, as operations on the object that was sent.
+	decimalOps []jsonpatch.Operation
+	// notes are warnings about what was done before presets acted.
+	notes     []string
 	conflicts []Conflict
 	// skips are shown as warnings, quiet ones by explain only.
 	skips, quiet []skip
