@@ -281,7 +281,7 @@ func (l *layer) barredBy(p *part) (ownership, string) {
 // bar says why fields that c owns, or fills, are left alone.
 func (c *contribution) bar(verb string) string {
 	if c.spec == nil {
-		return fmt.Sprintf("the VM names %s, which may %s", c, verb)
+		return fmt.Sprintf("the VM names %s, which may %s it", c, verb)
 	}
-	return fmt.Sprintf("the VM names %s, which %ss", c, verb)
+	return fmt.Sprintf("the VM names %s, which %ss it", c, verb)
 }
