@@ -37,9 +37,9 @@ type Origin struct {
 	// Overruled says that the user had another value, Was.
 	Overruled bool
 	Was       any
-	// GivenBy is the instancetype or preference that gives the field when the VM starts. The stored
+	// ContributedBy is the instancetype or preference that gives the field when the VM starts. The stored
 	// VM does not have it.
-	GivenBy Matcher
+	ContributedBy Matcher
 	// Beaten are the presets that would have set the field otherwise.
 	Beaten []Claim
 }
@@ -65,7 +65,7 @@ func (e *Engine) Explain(ctx context.Context, s *Snapshot, req Request) (*Explan
 	if err != nil {
 		return nil, err
 	}
-	x := &Explanation{Result: out, Fields: sortedByPath(append(origins(out.w), out.w.gifts()...)), HeldBack: out.w.heldBackByPresets()}
+	x := &Explanation{Result: out, Fields: sortedByPath(append(origins(out.w), out.w.contributedFields()...)), HeldBack: out.w.heldBackByPresets()}
 	x.addBeaten(out)
 	x.Presets, err = e.verdicts(ctx, s, req, out)
 	return x, err

@@ -66,19 +66,19 @@ func TestLawInstancetypes(t *testing.T) {
 func (c lawCase) checkOwners(t *testing.T, out *Result) {
 	t.Helper()
 	spec, _ := out.w.root["spec"].(map[string]any)
-	gives := out.w.contributionsOf(spec)
+	named := out.w.contributionsOf(spec)
 	for p, n := range out.w.rec.Decided() {
 		outranks := out.w.rec.Sources[n.Source].Role.Outranks()
-		if gives.instancetype != nil && gives.instancetype.owns(p) && !(outranks && c.isDefault(out, "instancetype")) {
-			t.Errorf("a preset decided %s, which %s owns", p, gives.instancetype)
+		if named.instancetype != nil && named.instancetype.owns(p) && !(outranks && c.isDefault(out, "instancetype")) {
+			t.Errorf("a preset decided %s, which %s owns", p, named.instancetype)
 		}
-		if gives.preference != nil && gives.preference.owns(p) && !outranks {
-			t.Errorf("a default decided %s, which %s gives", p, gives.preference)
+		if named.preference != nil && named.preference.owns(p) && !outranks {
+			t.Errorf("a default decided %s, which %s gives", p, named.preference)
 		}
 	}
 	if c.isDefault(out, "instancetype") {
-		if at := out.w.firstSet(gives.instancetype); at != nil {
-			t.Errorf("a default gave %s, and the VM sets %s", gives.instancetype, at)
+		if at := out.w.firstSet(named.instancetype); at != nil {
+			t.Errorf("a default gave %s, and the VM sets %s", named.instancetype, at)
 		}
 	}
 }

@@ -92,8 +92,8 @@ func newExplained(m offline.Machine, x *presets.Explanation) *explained {
 	}
 	for _, o := range x.Fields {
 		at := explainedAt{Path: o.Path.String(), Value: o.Value, Removed: o.Value == nil, explainedSource: sourceOf(o.By, o.User), Overruled: o.Overruled, Was: o.Was}
-		if o.GivenBy.Name != "" {
-			at.explainedSource = givenBy(o.GivenBy)
+		if o.ContributedBy.Name != "" {
+			at.explainedSource = contributedBy(o.ContributedBy)
 		}
 		for _, claim := range o.Beaten {
 			at.Beat = append(at.Beat, explainedClaim{sourceOf(claim.By, false), claim.Value})
@@ -124,8 +124,8 @@ func sourceOf(by provenance.Source, user bool) explainedSource {
 	return explainedSource{From: "preset", Preset: by.Preset, Generation: by.Generation, Role: by.Role.String()}
 }
 
-// givenBy is an instancetype or a preference as a source.
-func givenBy(m presets.Matcher) explainedSource {
+// contributedBy is an instancetype or a preference as a source.
+func contributedBy(m presets.Matcher) explainedSource {
 	from := "instancetype"
 	if strings.HasSuffix(m.Kind, "Preference") {
 		from = "preference"
