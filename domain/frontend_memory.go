@@ -22,18 +22,18 @@ func (g *guest) memory() {
 		g.refuse(field.Required(at.Child("guest"), "say how much memory the guest has, such as 1Gi"))
 		return
 	}
-	bytes, ok := wholeBytes(m.Guest)
-	if !ok {
-		g.refuse(field.Invalid(at.Child("guest"), m.Guest.String(), "must be a whole number of bytes, at least 1Mi"))
+	bytes := bytesOf(m.Guest)
+	if bytes < leastMemory {
+		g.refuse(field.Invalid(at.Child("guest"), m.Guest.String(), "must be at least 1Mi"))
 		return
 	}
 	g.domain.Memory = &libvirtxml.DomainMemory{Value: bytes, Unit: "b"}
 	if m.MaxGuest == nil || m.MaxGuest.Cmp(*m.Guest) == 0 {
 		return
 	}
-	most, ok := wholeBytes(m.MaxGuest)
-	if !ok || most < bytes {
-		g.refuse(field.Invalid(at.Child("maxGuest"), m.MaxGuest.String(), "must be a whole number of bytes, at least as many as guest"))
+	most := bytesOf(m.MaxGuest)
+	if most < bytes {
+		g.refuse(field.Invalid(at.Child("maxGuest"), m.MaxGuest.String(), "must be at least memory.guest, which is "+m.Guest.String()))
 		return
 	}
 	g.domain.MaximumMemory = &libvirtxml.DomainMaxMemory{Value: most, Unit: "b", Slots: growthSlots}
@@ -63,8 +63,15 @@ func (g *guest) hugePages() {
 	}
 }
 
-// wholeBytes is a quantity of at least a megabyte in bytes.
-func wholeBytes(q *resource.Quantity) (uint, bool) {
-	bytes, exact := q.AsInt64()
-	return uint(max(bytes, 0)), exact && bytes >= 1<<20
+// leastMemory is the least memory of a guest, in bytes.
+const leastMemory = 1 << 20
+
+// bytesOf returns a quantity in bytes. It drops a fraction of a byte, as KubeVirt
+// does, and is 0 for a negative quantity.
+func bytesOf(q *resource.Quantity) uint {
+	bytes := q.Value() // rounded up
+	if q.CmpInt64(bytes) < 0 {
+		bytes--
+	}
+	return uint(max(bytes, 0))
 }

@@ -41,3 +41,36 @@ func BenchmarkResolve(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkUpdate measures an update that adds a label beside a create of the same VM.
+func BenchmarkUpdate(b *testing.B) {
+	engine := presets.Engine{}
+	snapshot := presettest.Snapshot(b, presettest.RealisticPresets()...)
+	create := presets.Request{Kind: presets.VirtualMachine, Object: presettest.RealisticVM(), Namespace: presets.Namespace{Name: "default"}}
+	created, err := engine.Resolve(context.Background(), snapshot, create)
+	if err != nil {
+		b.Fatal(err)
+	}
+	update := create
+	if update.OldObject, err = json.Marshal(created.Object()); err != nil {
+		b.Fatal(err)
+	}
+	var sent map[string]any
+	if err := json.Unmarshal(update.OldObject, &sent); err != nil {
+		b.Fatal(err)
+	}
+	presettest.At(sent, "metadata.labels").(map[string]any)["tier"] = "test"
+	if update.Object, err = json.Marshal(sent); err != nil {
+		b.Fatal(err)
+	}
+	for name, req := range map[string]presets.Request{"control=create": create, "update": update} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := engine.Resolve(context.Background(), snapshot, req); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -47,8 +47,8 @@ func isUnreadable(err error) bool {
 	return refused || malformed
 }
 
-// An expansion is a VM with what its instancetype and its preference give it.
-type expansion struct {
+// An expandedVM is a VM with what its instancetype and its preference give it.
+type expandedVM struct {
 	w *work
 	// full is the VM after expansion.
 	full          map[string]any
@@ -66,13 +66,13 @@ type expansionViolation struct {
 }
 
 // expansionOf expands a VM; nil where it names nothing that is known.
-func expansionOf(ctx context.Context, s *Snapshot, req Request, raw []byte) (*expansion, error) {
+func expansionOf(ctx context.Context, s *Snapshot, req Request, raw []byte) (*expandedVM, error) {
 	w, err := load(req.Kind, raw)
 	if err != nil {
 		return nil, err
 	}
 	w.find = req.Instancetypes
-	x := &expansion{w: w}
+	x := &expandedVM{w: w}
 	if x.contributions, err = w.known(); err != nil || x.contributions == (contributions{}) {
 		return nil, err
 	}
@@ -100,13 +100,12 @@ func (w *work) known() (contributions, error) {
 }
 
 // match finds the presets that match what the VM's author wrote.
-func (x *expansion) match(ctx context.Context, s *Snapshot, req Request) {
+func (x *expandedVM) match(ctx context.Context, s *Snapshot, req Request) {
 	rec := recorded(x.w)
 	if rec == nil {
 		rec = provenance.New()
 	}
-	intent, _ := cloneJSON(x.w.root).(map[string]any)
-	residueOfStored(intent, rec)
+	intent := (&update{old: x.w.root, sent: x.w.root, record: rec}).intent(x.w.root)
 	m, _ := s.match((&work{root: intent}).query(ctx, req, nil))
 	enforced, _ := split(m.presets)
 	for _, cluster := range []bool{true, false} {
@@ -119,7 +118,7 @@ func (x *expansion) match(ctx context.Context, s *Snapshot, req Request) {
 }
 
 // had reports whether a violation was there before, in a VM that the preset matched too.
-func (x *expansion) had(v expansionViolation) bool {
+func (x *expandedVM) had(v expansionViolation) bool {
 	if x == nil || !slices.Contains(x.matched, v.preset) {
 		return false
 	}
@@ -127,7 +126,7 @@ func (x *expansion) had(v expansionViolation) bool {
 	return equalJSON(was, v.value) || was != nil && v.value != nil && !Grows(was, v.value)
 }
 
-func (x *expansion) violations() []expansionViolation {
+func (x *expandedVM) violations() []expansionViolation {
 	var decided, removed []provenance.Path
 	var out []expansionViolation
 	for _, c := range x.matched {
@@ -150,7 +149,7 @@ func (x *expansion) violations() []expansionViolation {
 
 // overridden finds a leaf of an override that the expansion has otherwise. Only what an
 // instancetype or preference has a say on can be: the VM itself is checked by Confirm.
-func (x *expansion) overridden(c *Compiled, leaf *part) []expansionViolation {
+func (x *expandedVM) overridden(c *Compiled, leaf *part) []expansionViolation {
 	is := lookup(x.full, vmSchema(), leaf.at)
 	_, isObject := is.(map[string]any)
 	by := x.ownerOfOverride(leaf.at, leaf.owner)
@@ -166,7 +165,7 @@ func (x *expansion) overridden(c *Compiled, leaf *part) []expansionViolation {
 }
 
 // left finds what a preset removes and the instancetype or preference puts back.
-func (x *expansion) left(c *Compiled, r removal) []expansionViolation {
+func (x *expandedVM) left(c *Compiled, r removal) []expansionViolation {
 	is := lookup(x.full, vmSchema(), r.path)
 	if is == nil || equalJSON(is, lookup(x.w.root, vmSchema(), r.path)) {
 		return nil
@@ -177,7 +176,7 @@ func (x *expansion) left(c *Compiled, r removal) []expansionViolation {
 }
 
 // forbidden finds what a preset forbids and only the instancetype or preference brings.
-func (x *expansion) forbidden() []expansionViolation {
+func (x *expandedVM) forbidden() []expansionViolation {
 	var out []expansionViolation
 	for _, v := range (&work{root: x.full}).violations(x.matched) {
 		if equalJSON(v.value, lookup(x.w.root, vmSchema(), v.path)) {
@@ -193,7 +192,7 @@ func (x *expansion) forbidden() []expansionViolation {
 
 // ownerOfOverride is what has a say on a field of an override; nil where the override acts on the VM itself.
 // An instancetype that was not known when the VM was expanded has a say on whatever it may own.
-func (x *expansion) ownerOfOverride(p provenance.Path, owner ownership) *contribution {
+func (x *expandedVM) ownerOfOverride(p provenance.Path, owner ownership) *contribution {
 	switch {
 	case x.contributions.instancetype != nil && (owner&ownedByInstancetype != 0 || x.contributions.instancetype.owns(p)):
 		return x.contributions.instancetype
@@ -204,7 +203,7 @@ func (x *expansion) ownerOfOverride(p provenance.Path, owner ownership) *contrib
 }
 
 // contributorOf is what gives something at or beneath p.
-func (x *expansion) contributorOf(p provenance.Path) *contribution {
+func (x *expandedVM) contributorOf(p provenance.Path) *contribution {
 	it := x.contributions.instancetype
 	if it != nil && (x.contributions.preference == nil || it.owns(p) || slices.ContainsFunc(it.owned, func(o provenance.Path) bool { return o.HasPrefix(p) })) {
 		return it

@@ -52,9 +52,11 @@ func (d *differ) object(from, to map[string]any, s *schema) {
 	}
 }
 
+// anything is the schema of what no schema knows.
+var anything = &schema{shape: shapeAny}
+
 // field is the schema of a field, of anything where it is unknown.
 func (s *schema) field(name string) *schema {
-	anything := &schema{shape: shapeAny}
 	if s == nil {
 		return anything
 	}

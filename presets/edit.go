@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -63,29 +64,39 @@ func elementIn(obj map[string]any, p provenance.Path, list *schema, like map[str
 	return element, true
 }
 
-// copyDotted copies one dotted field from model.
-func copyDotted(to, model map[string]any, dotted string) {
-	path, err := provenance.ParsePath(dotted)
-	if err != nil {
-		return
-	}
-	for i, seg := range path {
-		value, ok := model[seg.Name]
-		if !ok {
+// unshare copies the containers that p leads through, so that a change there changes no
+// object that w shares them with.
+func (w *work) unshare(p provenance.Path) {
+	w.root = maps.Clone(w.root)
+	s := vmSchema()
+	var holder any = w.root
+	for _, seg := range p[:len(p)-1] {
+		switch at := holder.(type) {
+		case map[string]any:
+			at[seg.Name] = cloneContainer(at[seg.Name])
+			holder = at[seg.Name]
+		case []any:
+			i := indexOf(at, s.keys, seg.Name)
+			if i < 0 {
+				return
+			}
+			at[i] = cloneContainer(at[i])
+			holder = at[i]
+		}
+		if s = s.step(seg); s == nil || holder == nil {
 			return
 		}
-		if i == len(path)-1 {
-			to[seg.Name] = value
-			return
-		}
-		model, _ = value.(map[string]any)
-		sub, ok := to[seg.Name].(map[string]any)
-		if !ok {
-			sub = map[string]any{}
-			to[seg.Name] = sub
-		}
-		to = sub
 	}
+}
+
+func cloneContainer(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return maps.Clone(v)
+	case []any:
+		return slices.Clone(v)
+	}
+	return v
 }
 
 // unset takes away what lies at p.
@@ -107,11 +118,4 @@ func (w *work) unset(p provenance.Path) {
 		}
 		parent[name] = slices.Delete(at, i, i+1)
 	}
-}
-
-// dropProvenance takes the annotation off the object.
-func (w *work) dropProvenance() {
-	p := provenanceOn(w.kind())
-	annotations, _ := lookup(w.root, vmSchema(), p[:len(p)-1]).(map[string]any)
-	delete(annotations, p[len(p)-1].Name)
 }

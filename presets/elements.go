@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 // maxElements bounds the keyed lists of a machine, and with them what a request
@@ -51,6 +53,6 @@ func (w *work) fail(problem *field.Error) {
 	}
 }
 
-func (w *work) wrongType(p *part, value any, want string) {
-	w.fail(field.TypeInvalid(field.NewPath(p.path), value, fmt.Sprintf("must be %s", want)))
+func (w *work) wrongType(p provenance.Path, value any, want string) {
+	w.fail(field.TypeInvalid(field.NewPath(p.String()), value, fmt.Sprintf("must be %s", want)))
 }

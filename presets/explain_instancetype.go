@@ -10,7 +10,7 @@ func (w *work) contributedFields() []Origin {
 	if err != nil || found == (contributions{}) {
 		return nil
 	}
-	x := &expansion{w: w, contributions: found, full: found.expanded(w.root)}
+	x := &expandedVM{w: w, contributions: found, full: found.expanded(w.root)}
 	var out []Origin
 	listLeaves(x.full, vmSchema(), nil, func(p provenance.Path, v any) {
 		if fields, isObject := v.(map[string]any); isObject && len(fields) == 0 && !x.contributorOf(p).owns(p) {

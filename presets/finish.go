@@ -9,30 +9,20 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// outcome is what expand knows beside the object.
-type outcome struct {
-	matching matching
-	shadowed []*Compiled
-	req      Request
-	owner    *ownerVM
-	platform *Platform
-	// base is the object before presets acted, where shadowed ones want it.
-	base map[string]any
-}
-
-// finish stores the record on the object and puts together what there is to say.
-func (w *work) finish(s *Snapshot, q *query, o outcome) (*Result, error) {
-	w.rec.Snapshot = s.Hash()
+// result stores the record on the object and puts together what there is to say.
+func (e *Engine) result(x *expansion) (*Result, error) {
+	w := x.work
+	w.rec.Snapshot = x.snap.Hash()
 	if err := w.annotate(); err != nil {
 		return nil, err
 	}
-	out := &Result{Record: w.rec, Matched: o.matching.presets, OverBudget: o.matching.overBudget, Conflicts: w.conflicts, w: w}
+	out := &Result{Record: w.rec, Matched: x.matching.presets, OverBudget: x.matching.overBudget, Conflicts: w.conflicts, w: w}
 	var would *preview
-	if len(o.shadowed) > 0 {
-		would = w.preview(s, q, o)
+	if len(x.shadowed) > 0 && x.base != nil {
+		would = x.preview(e.Platform)
 	}
 	deeds := w.deeds()
-	out.Warnings = w.warnings(deeds, o.matching, would)
+	out.Warnings = w.warnings(deeds, x.matching, would)
 	out.Audit = audit(deeds, would)
 	return out, nil
 }
@@ -42,63 +32,28 @@ func (w *work) annotate() error {
 	if w.rec.Empty() {
 		return nil
 	}
-	w.noteEmptyAbove()
+	path := provenanceOn(w.kind())
+	at := w.holderOf(path)
+	at.make()
 	if n := w.rec.At(template); n != nil && w.instance != nil {
-		n.WasEmpty = false // it is a wrapping of ours
+		n.WasEmpty = false // the VM form wraps the instance
 	}
 	text, err := w.rec.Encode()
 	if err != nil {
 		at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationProvenance)
 		return w.refusal(field.ErrorList{field.Forbidden(at, err.Error())})
 	}
-	w.setAnnotation(text)
+	at.set(path[len(path)-1].Name, text)
 	return nil
 }
 
-// noteEmptyAbove records which objects above the annotation were sent empty.
-func (w *work) noteEmptyAbove() {
-	var v any = w.root
-	n := w.rec.Root()
-	for _, seg := range provenanceOn(w.kind()) {
-		fields, ok := v.(map[string]any)
-		if !ok {
-			return
-		}
-		if len(fields) == 0 && n.Change == provenance.Kept && n.Source == provenance.NoSource {
-			n.WasEmpty = true
-		}
-		n, v = w.rec.Child(n, seg), fields[seg.Name]
+// holderOf returns the object that holds the field at p.
+func (w *work) holderOf(p provenance.Path) *cursor {
+	at := w.cursor(nil)
+	for _, seg := range p[:len(p)-1] {
+		at = at.child(seg.Name)
 	}
-}
-
-// setAnnotation sets the provenance annotation, making what is missing above it.
-func (w *work) setAnnotation(text string) {
-	path := provenanceOn(w.kind())
-	obj, n, fresh := w.root, w.rec.Root(), false
-	for _, seg := range path[:len(path)-1] {
-		n = w.rec.Child(n, seg)
-		fresh = fresh || n.Change == provenance.Added
-		sub, ok := obj[seg.Name].(map[string]any)
-		if !ok {
-			sub = map[string]any{}
-			obj[seg.Name] = sub
-			if !fresh {
-				n.Change, n.Value = provenance.Added, sub
-			}
-			fresh = true
-		}
-		obj = sub
-	}
-	last := path[len(path)-1]
-	n = w.rec.Child(n, last)
-	if !fresh {
-		sent := n.Change == provenance.Removed // by discardProvenance
-		n.Change, n.Value = provenance.Added, text
-		if sent || obj[last.Name] != nil {
-			n.Change = provenance.Replaced
-		}
-	}
-	obj[last.Name] = text
+	return at
 }
 
 // A preview is what presets in mode Warn or Audit would have done.
@@ -107,20 +62,20 @@ type preview struct {
 }
 
 // preview runs all that match as if every preset were enforced, on a fresh
-// copy, and tells what that would change.
-func (w *work) preview(s *Snapshot, q *query, o outcome) *preview {
-	shadow := &work{root: o.base, instance: w.instance, rec: provenance.New(), find: w.find}
-	if _, err := shadow.adoptOwner(o.req.Owner); err != nil {
+// copy, and says what that would change.
+func (x *expansion) preview(platform *Platform) *preview {
+	shadow := &work{root: x.base, instance: x.instance, rec: provenance.New(), find: x.find}
+	if _, err := shadow.adoptOwner(x.req.Owner); err != nil {
 		return &preview{}
 	}
-	shadow.apply(s, q, o.matching.presets)
-	if o.platform != nil {
-		shadow.applyPlatform(o.platform)
+	shadow.apply(x.snap, x.query, x.matching.presets)
+	if platform != nil {
+		shadow.applyPlatform(platform)
 	}
 	shadow.closeUp()
 	out := &preview{}
-	for _, c := range o.shadowed {
-		lines := w.wouldChange(shadow, c)
+	for _, c := range x.shadowed {
+		lines := x.wouldChange(shadow, c)
 		for _, v := range shadow.violations([]*Compiled{c}) {
 			lines = append(lines, "would refuse "+v.path.String()+reason(v.rule.message))
 		}

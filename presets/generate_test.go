@@ -161,6 +161,9 @@ func (g generator) tryPreset(i int) *Compiled {
 	if kind == 4 {
 		spec["remove"] = []any{"spec.template.spec.domain.devices.disks[a]", "spec.template.spec.domain.cpu.model", "spec.template.spec.domain.devices.rng"}
 	}
+	if g.Intn(4) == 0 {
+		spec["match"] = map[string]any{"labels": map[string]any{"matchLabels": map[string]any{pick(g, names): pick(g, words)}}}
+	}
 	namespace := ""
 	if g.Intn(2) == 0 {
 		namespace = "ns"

@@ -124,11 +124,11 @@ func (w *work) act() {
 	overrides, defaults := w.layers[:n], w.layers[n:]
 	w.bar(overrides, false)
 	for i := range overrides {
-		overrides[i].act()
+		overrides[i].run()
 	}
 	w.bar(defaults, true)
 	for i := range defaults {
-		defaults[i].act()
+		defaults[i].run()
 	}
 }
 
@@ -169,7 +169,7 @@ func (w *work) matchersAfter(spec map[string]any, layers []layer) map[string]any
 	for _, l := range layers {
 		if l.setsMatchers() {
 			l.w, l.root = trial, l.root.matchersOnly()
-			l.act()
+			l.run()
 		}
 	}
 	return sub

@@ -172,7 +172,7 @@ func TestLawRestoringKeepsValues(t *testing.T) {
 			t.Errorf("%s changed from %s to %s\nstored %s", p, show(v), show(is), encode(stored))
 		})
 		intent := roundTrip(out.Object())
-		residue(intent, out.Record)
+		takeIntent(intent, out.Record)
 		dropAnnotation(intent)
 		again := roundTrip(c.resolve(t, intent, now).Object())
 		sortLists(again, vmSchema())
@@ -248,7 +248,7 @@ func TestLawProvenanceIsComplete(t *testing.T) {
 				t.Errorf("%s is the user's, but the record has it as %v", p, rec.Sources[rec.At(p).Source])
 			}
 		})
-		residue(got, rec)
+		takeIntent(got, rec)
 		dropAnnotation(got)
 		want := roundTrip(c.vm)
 		sortLists(want, vmSchema()) // a removed element returns at the end

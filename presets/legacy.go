@@ -8,6 +8,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 const (
@@ -100,10 +101,8 @@ func (w *work) markLegacy(enforced []*Compiled) {
 		if !c.legacy || len(c.Ref) > 63 || !w.showsAny(c) {
 			continue
 		}
-		m := &machine{w: w}
-		root := &spot{m: m, obj: w.root, node: w.rec.Root()}
-		m.layer = &layer{w: w, preset: c, role: c.defaultRole(), source: -1}
-		root.in("spec").in("template").in("metadata").in("annotations").set(legacyApplied+c.Ref, kubevirtv1.GroupVersion.String())
+		root := w.cursor(&layer{w: w, preset: c, role: c.defaultRole(), source: provenance.NoSource})
+		root.child("spec").child("template").child("metadata").child("annotations").setDefault(legacyApplied+c.Ref, kubevirtv1.GroupVersion.String())
 	}
 }
 

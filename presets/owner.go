@@ -75,9 +75,9 @@ func (w *work) indexElements(n *provenance.Node, v any, s *schema) {
 // and with the labels and annotations of the VM.
 func (o *ownerVM) view(w *work) map[string]any {
 	view, _ := cloneJSON(w.root).(map[string]any)
-	residue(view, w.rec)
+	takeIntent(view, w.rec)
 	vm := map[string]any{"metadata": cloneJSON(o.root["metadata"])}
-	residue(vm, o.record)
+	takeIntent(vm, o.record)
 	from, _ := vm["metadata"].(map[string]any)
 	meta, _ := view["metadata"].(map[string]any)
 	for _, name := range []string{"labels", "annotations"} {

@@ -1,36 +1,36 @@
 package presets
 
 func (m *machine) acpi() {
-	m.domain.in("features").in("acpi").set("enabled", m.arch() != s390x)
+	m.domain.child("features").child("acpi").setDefault("enabled", m.arch() != s390x)
 }
 
 // states turns on each feature that is there without saying so.
-func (m *machine) states(at *spot, names ...string) {
+func (m *machine) states(at *cursor, names ...string) {
 	for _, name := range names {
-		if feature := at.in(name); feature.exists() {
-			feature.set("enabled", true)
+		if feature := at.child(name); feature.exists() {
+			feature.setDefault("enabled", true)
 		}
 	}
 }
 
 func (m *machine) features() {
-	features := m.domain.in("features")
+	features := m.domain.child("features")
 	m.states(features, "apic", "smm", "pvspinlock")
-	hyperv := features.in("hyperv")
+	hyperv := features.child("hyperv")
 	m.states(hyperv, "relaxed", "vapic", "spinlocks", "vpindex", "runtime", "synic", "synictimer", "reset", "vendorid",
 		"frequencies", "reenlightenment", "tlbflush", "ipi", "evmcs")
-	m.states(hyperv.in("synictimer"), "direct")
-	m.states(hyperv.in("tlbflush"), "direct", "extended")
-	if spinlocks := hyperv.in("spinlocks"); spinlocks.get("enabled") == true {
-		spinlocks.set("spinlocks", int64(4096))
+	m.states(hyperv.child("synictimer"), "direct")
+	m.states(hyperv.child("tlbflush"), "direct", "extended")
+	if spinlocks := hyperv.child("spinlocks"); spinlocks.get("enabled") == true {
+		spinlocks.setDefault("spinlocks", int64(4096))
 	}
 }
 
 func (m *machine) timers() {
-	timer := m.domain.in("clock").in("timer")
+	timer := m.domain.child("clock").child("timer")
 	for _, name := range []string{"hpet", "pit", "kvm", "rtc", "hyperv"} {
-		if t := timer.in(name); t.exists() {
-			t.set("present", true)
+		if t := timer.child(name); t.exists() {
+			t.setDefault("present", true)
 		}
 	}
 }
@@ -44,46 +44,46 @@ func (m *machine) disks() {
 	}
 	for _, disk := range m.devices.elements("disks") {
 		if !disk.has("disk") && !disk.has("cdrom") && !disk.has("lun") {
-			disk.in("disk").set("bus", bus)
+			disk.child("disk").setDefault("bus", bus)
 		}
 		for _, name := range diskTargets {
-			target := disk.in(name)
+			target := disk.child(name)
 			if !target.exists() {
 				continue
 			}
-			target.set("bus", bus)
+			target.setDefault("bus", bus)
 			if name == "cdrom" {
-				target.set("readonly", true)
-				target.set("tray", "closed")
+				target.setDefault("readonly", true)
+				target.setDefault("tray", "closed")
 			}
 		}
-		m.states(disk.in("blockSize"), "matchVolume")
+		m.states(disk.child("blockSize"), "matchVolume")
 	}
 }
 
 func (m *machine) gpus() {
 	for _, gpu := range m.devices.elements("gpus") {
-		m.states(gpu.in("virtualGPUOptions").in("display"), "ramFB")
+		m.states(gpu.child("virtualGPUOptions").child("display"), "ramFB")
 	}
 }
 
 func (m *machine) inputs() {
 	for _, input := range m.devices.elements("inputs") {
-		input.set("bus", "usb")
-		input.set("type", "tablet")
+		input.setDefault("bus", "usb")
+		input.setDefault("type", "tablet")
 	}
 }
 
 func (m *machine) probes() {
 	for _, name := range []string{"livenessProbe", "readinessProbe"} {
-		probe := m.spec.in(name)
+		probe := m.spec.child(name)
 		if !probe.exists() {
 			continue
 		}
-		probe.set("timeoutSeconds", int64(1))
-		probe.set("periodSeconds", int64(10))
-		probe.set("successThreshold", int64(1))
-		probe.set("failureThreshold", int64(3))
+		probe.setDefault("timeoutSeconds", int64(1))
+		probe.setDefault("periodSeconds", int64(10))
+		probe.setDefault("successThreshold", int64(1))
+		probe.setDefault("failureThreshold", int64(3))
 	}
 }
 
@@ -95,35 +95,35 @@ var hypervNeeds = []struct{ feature, needs string }{
 // hyperv turns on what an enlightenment needs. It stops where the user turned
 // one of them off, and leaves that to validation.
 func (m *machine) hyperv() {
-	hyperv := m.domain.in("features").in("hyperv")
+	hyperv := m.domain.child("features").child("hyperv")
 	for _, need := range hypervNeeds {
-		if hyperv.in(need.feature).get("enabled") != true {
+		if hyperv.child(need.feature).get("enabled") != true {
 			continue
 		}
-		if hyperv.in(need.needs).get("enabled") == false {
+		if hyperv.child(need.needs).get("enabled") == false {
 			return
 		}
-		hyperv.in(need.needs).set("enabled", true)
+		hyperv.child(need.needs).setDefault("enabled", true)
 	}
-	if evmcs := hyperv.in("evmcs"); evmcs.exists() && evmcs.get("enabled") != false {
+	if evmcs := hyperv.child("evmcs"); evmcs.exists() && evmcs.get("enabled") != false {
 		m.requireVMX()
 	}
 }
 
 func (m *machine) requireVMX() {
-	cpu := m.domain.in("cpu")
+	cpu := m.domain.child("cpu")
 	for _, f := range cpu.elements("features") {
 		if f.text("name") == "vmx" {
-			f.set("policy", "require")
+			f.setDefault("policy", "require")
 			return
 		}
 	}
-	cpu.add("features", "vmx").set("policy", "require")
+	cpu.add("features", "vmx").setDefault("policy", "require")
 }
 
 // watchdog gives a watchdog the model of its architecture and an action.
 func (m *machine) watchdog() {
-	watchdog := m.devices.in("watchdog")
+	watchdog := m.devices.child("watchdog")
 	if !watchdog.exists() {
 		return
 	}
@@ -140,13 +140,13 @@ func (m *machine) watchdog() {
 		}
 	}
 	if model != "" {
-		watchdog.in(model).set("action", "reset")
+		watchdog.child(model).setDefault("action", "reset")
 	}
 }
 
 // confidential names the socket of the host's quote service to a TDX guest.
 func (m *machine) confidential() {
-	if m.domain.in("launchSecurity").in("tdx").exists() {
-		m.meta.in("annotations").set("kubevirt.io/qgs-socket-path", "/var/run/tdx-qgs/qgs.socket")
+	if m.domain.child("launchSecurity").child("tdx").exists() {
+		m.meta.child("annotations").setDefault("kubevirt.io/qgs-socket-path", "/var/run/tdx-qgs/qgs.socket")
 	}
 }

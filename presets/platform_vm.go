@@ -2,6 +2,7 @@ package presets
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,12 +23,12 @@ var builtInMachineTypes = map[string]string{amd64: "q35", arm64: "virt", s390x: 
 // runStrategy: a VM that says nothing of running does not run.
 func (m *machine) runStrategy() {
 	if !m.instance && !m.vm.has("running") {
-		m.vm.set("runStrategy", "Halted")
+		m.vm.setDefault("runStrategy", "Halted")
 	}
 }
 
 func (m *machine) architecture() {
-	m.spec.set("architecture", orElse(m.platform.Architecture, amd64))
+	m.spec.setDefault("architecture", orElse(m.platform.Architecture, amd64))
 }
 
 func (m *machine) arch() string { return orElse(m.spec.text("architecture"), amd64) }
@@ -40,43 +41,46 @@ func orElse(text, fallback string) string {
 }
 
 func (m *machine) machineType() {
-	at := m.domain.in("machine")
+	at := m.domain.child("machine")
 	if at.get("type") == "" {
 		return // the user's, empty or not
 	}
 	configured := m.platform.MachineTypes[m.arch()]
-	at.set("type", orElse(orElse(configured, builtInMachineTypes[m.arch()]), builtInMachineTypes[amd64]))
+	at.setDefault("type", orElse(orElse(configured, builtInMachineTypes[m.arch()]), builtInMachineTypes[amd64]))
 }
 
 // pciTopology pins how PCI devices are laid out, so that a guest finds them
-// where they were after an upgrade. A machine that was made without keeps its layout.
+// where they were after an upgrade. A VM that was created without it keeps its layout.
 func (m *machine) pciTopology() {
-	if arch := m.arch(); m.w.again || arch != amd64 && arch != arm64 {
+	pinned := slices.ContainsFunc(m.w.before, func(s provenance.Source) bool {
+		return s == provenance.Source{Preset: m.layer.name, Role: provenance.Platform}
+	})
+	if arch := m.arch(); m.w.stored && !pinned || arch != amd64 && arch != arm64 {
 		return
 	}
-	t := m.domain.in("machine").text("type")
+	t := m.domain.child("machine").text("type")
 	if t == "" || strings.Contains(t, "q35") || strings.HasPrefix(t, "virt") {
-		m.meta.in("annotations").set("kubevirt.io/pci-topology-version", "v3")
+		m.meta.child("annotations").setDefault("kubevirt.io/pci-topology-version", "v3")
 	}
 }
 
 func (m *machine) cpuRequest() {
-	resources := m.domain.in("resources")
-	limit := resources.in("limits").get("cpu")
-	if limit != nil && !resources.in("requests").has("cpu") {
-		resources.in("requests").set("cpu", limit)
+	resources := m.domain.child("resources")
+	limit := resources.child("limits").get("cpu")
+	if limit != nil && !resources.child("requests").has("cpu") {
+		resources.child("requests").setDefault("cpu", limit)
 	}
 }
 
 // memoryGuest takes the guest's memory from the request, else the limit, else the huge page.
 func (m *machine) memoryGuest() {
-	memory, resources := m.domain.in("memory"), m.domain.in("resources")
-	m.domain.set("memory", map[string]any{})
+	memory, resources := m.domain.child("memory"), m.domain.child("resources")
+	m.domain.setDefault("memory", map[string]any{})
 	for _, from := range []any{
-		resources.in("requests").get("memory"), resources.in("limits").get("memory"), memory.in("hugepages").get("pageSize"),
+		resources.child("requests").get("memory"), resources.child("limits").get("memory"), memory.child("hugepages").get("pageSize"),
 	} {
 		if _, err := parseQuantity(from); err == nil {
-			memory.set("guest", from)
+			memory.setDefault("guest", from)
 			return
 		}
 	}
@@ -84,21 +88,21 @@ func (m *machine) memoryGuest() {
 
 // cpuTopology completes a topology; sockets follow from CPU resources, rounded up.
 func (m *machine) cpuTopology() {
-	cpu := m.domain.in("cpu")
+	cpu := m.domain.child("cpu")
 	none := isZero(cpu.get("sockets")) && isZero(cpu.get("cores")) && isZero(cpu.get("threads"))
 	sockets := int64(1)
 	if none {
-		resources := m.domain.in("resources")
+		resources := m.domain.child("resources")
 		for _, name := range []string{"limits", "requests"} {
-			if v := resources.in(name).get("cpu"); v != nil {
+			if v := resources.child(name).get("cpu"); v != nil {
 				sockets = m.wholeCPUs(v, "spec.template.spec.domain.resources."+name+".cpu")
 				break
 			}
 		}
 	}
-	cpu.set("sockets", sockets)
-	cpu.set("cores", int64(1))
-	cpu.set("threads", int64(1))
+	cpu.setDefault("sockets", sockets)
+	cpu.setDefault("cores", int64(1))
+	cpu.setDefault("threads", int64(1))
 }
 
 // isZero reports whether a number is 0 or absent.
@@ -119,7 +123,7 @@ func (m *machine) wholeCPUs(v any, at string) int64 {
 // imagePullPolicy follows the kubelet: Always for a floating tag.
 func (m *machine) imagePullPolicy() {
 	for _, volume := range m.spec.elements("volumes") {
-		disk := volume.in("containerDisk")
+		disk := volume.child("containerDisk")
 		if !disk.exists() || disk.text("image") == "" {
 			continue
 		}
@@ -127,7 +131,7 @@ func (m *machine) imagePullPolicy() {
 		if floats(disk.text("image")) {
 			policy = "Always"
 		}
-		disk.set("imagePullPolicy", policy)
+		disk.setDefault("imagePullPolicy", policy)
 	}
 }
 
@@ -143,7 +147,7 @@ func floats(image string) bool {
 }
 
 func (m *machine) evictionStrategy() {
-	m.spec.set("evictionStrategy", orElse(m.platform.EvictionStrategy, "None"))
+	m.spec.setDefault("evictionStrategy", orElse(m.platform.EvictionStrategy, "None"))
 }
 
 // podNetwork gives a machine without any network the pod network.
@@ -152,11 +156,11 @@ func (m *machine) podNetwork() {
 		return
 	}
 	name := provenance.Segment{Name: "default", Kind: provenance.Element}
-	if m.devices.taken(provenance.Segment{Name: "interfaces"}, name) || m.spec.taken(provenance.Segment{Name: "networks"}, name) {
+	if m.devices.removed(provenance.Segment{Name: "interfaces"}, name) || m.spec.removed(provenance.Segment{Name: "networks"}, name) {
 		return // half a pair is worse than none
 	}
-	m.devices.add("interfaces", "default").set(orElse(m.platform.NetworkInterface, "bridge"), map[string]any{})
-	m.spec.add("networks", "default").set("pod", map[string]any{})
+	m.devices.add("interfaces", "default").setDefault(orElse(m.platform.NetworkInterface, "bridge"), map[string]any{})
+	m.spec.add("networks", "default").setDefault("pod", map[string]any{})
 }
 
 func nonEmpty(v any) bool {
@@ -179,9 +183,9 @@ func (m *machine) firmware() {
 	if m.arch() != arm64 {
 		return
 	}
-	bootloader := m.domain.in("firmware").in("bootloader")
+	bootloader := m.domain.child("firmware").child("bootloader")
 	if !bootloader.has("bios") {
-		bootloader.in("efi").set("secureBoot", false)
+		bootloader.child("efi").setDefault("secureBoot", false)
 	}
 }
 
@@ -190,5 +194,5 @@ func (m *machine) cpuModel() {
 	if m.arch() == arm64 {
 		model = "host-passthrough"
 	}
-	m.domain.in("cpu").set("model", model)
+	m.domain.child("cpu").setDefault("model", model)
 }

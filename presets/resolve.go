@@ -2,7 +2,6 @@ package presets
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -43,56 +42,83 @@ func (e *Engine) create(ctx context.Context, s *Snapshot, req Request) (*Result,
 	return out, nil
 }
 
-// expand lets presets and platform defaults act on w, which holds what the user
-// wrote and nothing else.
+// An expansion is an object on which presets act, or have acted.
+type expansion struct {
+	*work
+	snap  *Snapshot
+	query *query
+	req   Request
+	owner *ownerVM
+	// matching are the presets that match; of these, the enforced ones act, and
+	// shadowed ones only say what they would do.
+	matching           matching
+	enforced, shadowed []*Compiled
+	// base is the object before presets acted, where shadowed ones want it.
+	base map[string]any
+	// unmatched are problems of matching, and problems those of expansion.
+	unmatched, problems field.ErrorList
+}
+
+// expand lets presets and platform defaults act on w, which holds the intent of its
+// author and nothing else.
 func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) (*Result, error) {
+	x, err := e.prepare(ctx, s, w, req)
+	if err != nil {
+		return nil, err
+	}
+	if len(x.shadowed) > 0 {
+		x.base, _ = cloneJSON(w.root).(map[string]any)
+	}
+	e.act(x)
+	return e.finish(x)
+}
+
+// prepare finds the presets that match w.
+func (e *Engine) prepare(ctx context.Context, s *Snapshot, w *work, req Request) (*expansion, error) {
 	w.find = req.Instancetypes
 	owner, err := w.adoptOwner(req.Owner)
 	if err != nil {
 		return nil, err
 	}
-	q := w.query(ctx, req, owner)
-	m, problems := s.match(q)
-	problems = append(problems, w.wouldLose(m.undecided)...)
-	enforced, shadowed := split(m.presets)
-	var base map[string]any
-	if len(shadowed) > 0 {
-		base, _ = cloneJSON(w.root).(map[string]any)
-	}
-	w.apply(s, q, enforced)
-	if w.instance != nil {
-		problems = append(problems, w.legacyConflicts()...)
-		w.markLegacy(enforced)
-	}
-	if e.Platform != nil {
-		w.applyPlatform(e.Platform)
-	}
-	w.closeUp()
-	problems = append(problems, w.errs...)
-	problems = append(problems, e.unserved(w)...)
-	problems = append(problems, w.forbidden(enforced)...)
-	if e.RejectConflicts {
-		problems = append(problems, w.rejected()...)
-	}
-	if len(problems) > 0 {
-		refusal := w.refusal(problems)
-		refusal.OverBudget = m.overBudget
-		return nil, refusal
-	}
-	return w.finish(s, q, outcome{matching: m, shadowed: shadowed, req: req, owner: owner, platform: e.Platform, base: base})
+	x := &expansion{work: w, snap: s, query: w.query(ctx, req, owner), req: req, owner: owner}
+	x.matching, x.unmatched = s.match(x.query)
+	x.enforced, x.shadowed = split(x.matching.presets)
+	return x, nil
 }
 
-// wouldLose refuses to expand a VM anew without presets that gave something of
-// what it has, and whose conditions cannot be evaluated now.
-func (w *work) wouldLose(undecided []*Compiled) field.ErrorList {
-	var errs field.ErrorList
-	for _, c := range undecided {
-		if slices.ContainsFunc(w.before, func(s provenance.Source) bool { return s.Preset == c.Ref }) {
-			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationReapply),
-				fmt.Sprintf("the conditions of preset %s cannot be evaluated, and what it gave would be lost", c.Ref)))
-		}
+// leaveOut keeps presets from acting.
+func (x *expansion) leaveOut(presets []*Compiled) {
+	if len(presets) > 0 {
+		x.enforced = slices.DeleteFunc(slices.Clone(x.enforced), func(c *Compiled) bool { return slices.Contains(presets, c) })
 	}
-	return errs
+}
+
+// act lets the enforced presets and the platform act.
+func (e *Engine) act(x *expansion) {
+	x.apply(x.snap, x.query, x.enforced)
+	if x.instance != nil {
+		x.problems = append(x.problems, x.legacyConflicts()...)
+		x.markLegacy(x.enforced)
+	}
+	if e.Platform != nil {
+		x.applyPlatform(e.Platform)
+	}
+	x.closeUp()
+	x.problems = append(x.problems, x.errs...)
+	x.problems = append(x.problems, e.unserved(x.work)...)
+	if e.RejectConflicts {
+		x.problems = append(x.problems, x.rejected()...)
+	}
+}
+
+// finish answers with the expanded object, unless there are problems.
+func (e *Engine) finish(x *expansion) (*Result, error) {
+	if problems := slices.Concat(x.unmatched, x.problems, x.forbidden(x.enforced)); len(problems) > 0 {
+		refusal := x.refusal(problems)
+		refusal.OverBudget = x.matching.overBudget
+		return nil, refusal
+	}
+	return e.result(x)
 }
 
 // unserved refuses what standalone mode does not serve.
@@ -154,7 +180,7 @@ func (w *work) query(ctx context.Context, req Request, owner *ownerVM) *query {
 		q.steering = q.steering.merge(parseSteering(annotations))
 	}
 	// What a VM says was judged when the VM was written.
-	q.lenient = owner != nil
+	q.lenient = owner != nil || w.lenient
 	return q
 }
 
@@ -164,13 +190,13 @@ func (w *work) apply(s *Snapshot, q *query, enforced []*Compiled) {
 	for _, cluster := range []bool{true, false} {
 		for _, c := range enforced {
 			if c.Cluster() == cluster && c.overrules() {
-				w.addLayer(layer{preset: c, role: provenance.Override, root: c.overrides, beats: w.outranks(s, c)})
+				w.addLayer(layer{preset: c, role: provenance.Override, root: c.overrides, beats: overOwner(s, c)})
 			}
 		}
 	}
 	for _, c := range enforced {
 		if all, paths := q.steering.excludes(c.Ref); c.defaults != nil && !all {
-			w.addLayer(layer{preset: c, role: c.defaultRole(), root: c.defaults, excluded: paths, beats: w.weakerThan(s, c)})
+			w.addLayer(layer{preset: c, role: c.defaultRole(), root: c.defaults, excluded: paths, beats: isDefault})
 		}
 	}
 	w.act()
@@ -200,19 +226,15 @@ func (c *Compiled) defaultRole() provenance.Role {
 	return provenance.Default
 }
 
-func (l *layer) act() {
-	root := l.w.rec.Root()
-	if l.role != provenance.Override {
-		l.fill(l.root.kids, l.w.root, root, false)
-		return
-	}
+// run lets the layer act on the whole object.
+func (l *layer) run() {
 	if l.root != nil {
-		l.force(l.root.kids, l.w.root, root, false)
+		l.act(l.root.kids, l.w.cursor(l))
 	}
-	if len(l.preset.removes) > 0 {
-		taking := &layer{w: l.w, preset: l.preset, role: provenance.Remove, source: provenance.NoSource, barred: l.barred, beats: l.beats}
+	if l.role == provenance.Override && len(l.preset.removes) > 0 {
+		removing := &layer{w: l.w, preset: l.preset, role: provenance.Remove, source: provenance.NoSource, barred: l.barred, beats: l.beats}
 		for _, r := range l.preset.removes {
-			taking.takeAway(r)
+			removing.remove(r)
 		}
 	}
 }
@@ -238,26 +260,13 @@ func (w *work) barred(r provenance.Role) ownership {
 	return o
 }
 
-// weakerThan says which recorded defaults the defaults of c replace. At launch
-// they replace all: what came earlier is the weakest layer. On a stored VM they
-// replace those of the platform, of presets that match no longer, and of
-// presets that c outranks.
-func (w *work) weakerThan(s *Snapshot, c *Compiled) func(provenance.Source) bool {
+// overOwner says against which overrides and removes that the owner's record has those
+// of c prevail: all but those of a stronger preset that still exists.
+func overOwner(s *Snapshot, c *Compiled) func(provenance.Source) bool {
 	return func(recorded provenance.Source) bool {
-		if recorded.Role.Outranks() {
-			return false
-		}
-		other := w.standing(s, recorded, c.Namespace)
-		return !w.stored || other == nil || byPrecedence(c, other) < 0
-	}
-}
-
-// outranks says against which recorded overrides and removes those of c prevail.
-func (w *work) outranks(s *Snapshot, c *Compiled) func(provenance.Source) bool {
-	return func(recorded provenance.Source) bool {
-		other := w.standing(s, recorded, c.Namespace)
+		other, ok := s.Lookup(c.Namespace, recorded.Preset)
 		switch {
-		case other == nil:
+		case !ok:
 			return true
 		case other.Cluster() != c.Cluster():
 			return c.Cluster()
@@ -266,23 +275,9 @@ func (w *work) outranks(s *Snapshot, c *Compiled) func(provenance.Source) bool {
 	}
 }
 
-// standing is the preset that recorded names, if it still has a say: nil
-// where it is gone, or matches a stored VM no longer.
-func (w *work) standing(s *Snapshot, recorded provenance.Source, namespace string) *Compiled {
-	other, ok := s.Lookup(namespace, recorded.Preset)
-	if !ok && namespace == "" { // a namespaced preset, seen from a cluster one
-		for _, c := range w.current {
-			if c.Ref == recorded.Preset {
-				return c
-			}
-		}
-		return nil
-	}
-	if !ok || w.stored && !slices.Contains(w.current, other) {
-		return nil
-	}
-	return other
-}
+// isDefault reports whether what is recorded is a default. At launch, defaults
+// replace all those of the VM: what came earlier is the weakest layer.
+func isDefault(recorded provenance.Source) bool { return !recorded.Role.Outranks() }
 
 // rejected makes conflicts refusals.
 func (w *work) rejected() field.ErrorList {

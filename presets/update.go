@@ -2,44 +2,43 @@ package presets
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A revision is an update of a VM in progress: a VM keeps what it was given
-// until somebody asks.
-type revision struct {
+// An update is an update of a VM in progress.
+type update struct {
 	engine *Engine
 	snap   *Snapshot
 	req    Request
-	// old is what is stored and sent what was sent; work starts as sent and is
-	// changed in place.
+	// old is the stored object and sent the one that was sent.
 	old, sent map[string]any
-	work      *work
-	// matched are the presets that matched what is stored, and before those of
-	// them whose defaults acted.
-	matched, before []*Compiled
-	// foreign says that the stored record is of a version that this program
-	// cannot read, and so stays as it is.
-	foreign string
-	// notes for the writer.
-	notes []string
+	// record of the stored VM; the one that was sent does not count.
+	record *provenance.Record
+	// text is the stored record as it is written. A record that this program cannot
+	// read stays as it is, and everything counts as the author's.
+	text       string
+	unreadable bool
 }
 
 // update answers an update of a VM; instances are expanded only when created.
 //
-// What happens depends on what the writer changed:
+// An update is a three-way merge. The intent of an author is an object without what
+// its record says presets and the platform set. A is the expansion of the stored
+// intent and B that of the sent intent, both under the presets of now. What differs
+// between A and B is done to the stored object; everything else keeps its value and
+// its record. So with unchanged presets the result is B, and a change of presets
+// reaches a VM only as far as its author's own change concerns it.
 //
-//   - nothing, or run state, or the writer is trusted, or the VM is going: nothing;
-//   - spec or labels: leaves that a recorded override governs are put back, leaves of
-//     virtwright's that vanished return, forbid rules refuse what is new;
-//   - labels or steering annotations: presets that match now and did not
-//     before act as on a create;
-//   - virtwright.dev/reapply: the VM is expanded anew.
-//
-// In every case the provenance annotation is recomputed from the stored object.
+// Nothing is done when neither spec, labels nor the annotations that select presets
+// changed, the writer is trusted, or the VM is being deleted. The record is always
+// the stored one, or follows from it. With virtwright.dev/reapply the result is B.
 func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result, error) {
 	w, err := load(req.Kind, req.Object)
 	if err != nil {
@@ -48,19 +47,29 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 	if req.Trusted || req.Kind == VirtualMachineInstance || lookup(w.root, vmSchema(), deletion) != nil {
 		return &Result{w: w}, nil
 	}
-	old, err := decode("stored object", req.OldObject)
-	if err != nil {
+	u := &update{engine: e, snap: s, req: req, sent: w.root}
+	if u.old, err = decode("stored object", req.OldObject); err != nil {
 		return nil, err
 	}
-	sent, err := decode("object", req.Object)
-	if err != nil {
-		return nil, err
+	if problems := checkSpine(u.old); len(problems) > 0 {
+		return nil, &Refusal{Problems: problems}
 	}
-	r := &revision{engine: e, snap: s, req: req, old: old, sent: sent, work: w}
-	if err := r.loadRecord(); err != nil {
-		return nil, err
+	u.text, _ = lookup(u.old, vmSchema(), provenanceOn(VirtualMachine)).(string)
+	u.record = provenance.New()
+	if u.text != "" {
+		if stored, err := provenance.Decode(u.text); err == nil {
+			u.record = stored
+		} else {
+			u.unreadable = true
+		}
 	}
-	return r.run(ctx)
+	switch {
+	case u.reapplies():
+		return u.reapply(ctx)
+	case u.concerns():
+		return u.merge(ctx)
+	}
+	return u.keepRecord(), nil
 }
 
 var (
@@ -70,54 +79,19 @@ var (
 	vmAnnotations  = provenance.Of("metadata", "annotations")
 )
 
-// loadRecord reads the record of the stored VM; the one that was sent does not count.
-func (r *revision) loadRecord() error {
-	if problems := checkSpine(r.old); len(problems) > 0 {
-		return &Refusal{Problems: problems}
-	}
-	text, _ := lookup(r.old, vmSchema(), provenanceOn(VirtualMachine)).(string)
-	rec, err := provenance.Decode(text)
-	if err != nil {
-		rec, r.foreign = provenance.New(), text
-	}
-	for _, n := range rec.Decided() {
-		n.Weak = true
-	}
-	w := r.work
-	w.rec, w.inherited = rec, len(rec.Sources)
-	for _, s := range rec.Sources {
-		c, _ := r.snap.Lookup(r.req.Namespace.Name, s.Preset)
-		w.by = append(w.by, c)
-	}
-	return nil
+// concerns reports whether the update changes what expansion depends on.
+func (u *update) concerns() bool {
+	return u.differs(vmLabels) || u.selects() || !equalJSON(withoutRunState(u.old["spec"]), withoutRunState(u.sent["spec"]))
 }
 
-func (r *revision) run(ctx context.Context) (*Result, error) {
-	spec := !equalJSON(withoutRunState(r.old["spec"]), withoutRunState(r.work.root["spec"]))
-	labels := r.differs(vmLabels) || r.differs(templateLabels)
-	anew := labels || r.steers()
-	if anew {
-		r.matched, r.before = r.matchBefore(ctx)
-	}
-	if spec || labels {
-		r.reconcile()
-	}
-	if r.asksAnew() {
-		return r.reapply(ctx)
-	}
-	var m matching
-	if spec || anew {
-		var err error
-		if m, err = r.match(ctx, anew); err != nil {
-			return nil, err
-		}
-	}
-	return r.finish(m)
+// selects reports whether the writer changed the annotations that select presets.
+func (u *update) selects() bool {
+	return u.annotationDiffers(v1alpha1.AnnotationPresets) || u.annotationDiffers(v1alpha1.AnnotationExclude)
 }
 
-// asksAnew reports whether the writer asks for the VM to be expanded anew.
-func (r *revision) asksAnew() bool {
-	return r.annotationDiffers(v1alpha1.AnnotationReapply) && annotations(r.sent)[v1alpha1.AnnotationReapply] != nil
+// reapplies reports whether the writer asks for the VM to be expanded anew.
+func (u *update) reapplies() bool {
+	return u.annotationDiffers(v1alpha1.AnnotationReapply) && annotations(u.sent)[v1alpha1.AnnotationReapply] != nil
 }
 
 func annotations(vm map[string]any) map[string]any {
@@ -125,8 +99,8 @@ func annotations(vm map[string]any) map[string]any {
 	return out
 }
 
-func (r *revision) annotationDiffers(key string) bool {
-	return !equalJSON(annotations(r.old)[key], annotations(r.sent)[key])
+func (u *update) annotationDiffers(key string) bool {
+	return !equalJSON(annotations(u.old)[key], annotations(u.sent)[key])
 }
 
 func withoutRunState(spec any) map[string]any {
@@ -140,93 +114,255 @@ func withoutRunState(spec any) map[string]any {
 	return out
 }
 
-func (r *revision) differs(p provenance.Path) bool {
-	return !equalJSON(lookup(r.old, vmSchema(), p), lookup(r.work.root, vmSchema(), p))
+func (u *update) differs(p provenance.Path) bool {
+	return !equalJSON(lookup(u.old, vmSchema(), p), lookup(u.sent, vmSchema(), p))
 }
 
-// match lets newly matching presets act, where labels or steering changed, and
-// checks forbid rules.
-func (r *revision) match(ctx context.Context, anew bool) (matching, error) {
-	w := r.work
-	q := r.query(ctx, w.root)
-	m, problems := r.snap.match(q)
-	enforced, _ := split(m.presets)
-	w.current = slices.Concat(m.presets, m.undecided) // what may match keeps what it gave
-	if anew {
-		w.applyNew(r, q, slices.DeleteFunc(slices.Clone(enforced), func(c *Compiled) bool { return slices.Contains(r.before, c) }))
-		w.closeUp()
-		problems = append(problems, w.errs...)
+// keepRecord answers an update that changes nothing of concern: the record on the
+// object is the stored one.
+func (u *update) keepRecord() *Result {
+	w := &work{root: u.sent, rec: provenance.New()}
+	key := v1alpha1.AnnotationProvenance
+	switch at := w.holderOf(provenanceOn(VirtualMachine)); {
+	case u.text != "" && at.get(key) != u.text:
+		at.set(key, u.text)
+	case u.text == "" && at.get(key) != nil:
+		at.remove(w.rec.Child(at.record(), provenance.Segment{Name: key}))
 	}
-	for _, v := range w.violations(enforced) {
-		was := lookup(r.old, vmSchema(), v.path)
-		if came := anew && !slices.Contains(r.matched, v.preset); came || was == nil || Grows(was, v.value) {
-			problems = append(problems, v.problem())
+	return &Result{Patch: w.patch(), Record: u.record, w: w}
+}
+
+// intent returns the intent of the author of vm, which is the stored or the sent
+// object. Run state is the same in both, since people change it, and not presets.
+func (u *update) intent(vm map[string]any) map[string]any {
+	root, _ := cloneJSON(vm).(map[string]any)
+	w := &work{root: root}
+	w.dropProvenance(u.record)
+	unapply{rec: u.record, update: true}.value(u.record.Root(), root, u.old, vmSchema())
+	spec, _ := root["spec"].(map[string]any)
+	for name, v := range u.runState() {
+		if spec == nil {
+			spec = map[string]any{}
+			root["spec"] = spec
 		}
+		spec[name] = v
 	}
-	if r.engine.RejectConflicts {
-		problems = append(problems, w.rejected()...)
+	return root
+}
+
+// runState is the run state of the VM after the update, by field: the one that was
+// sent, else the stored one. A field that is absent in the sent state is nil.
+func (u *update) runState() map[string]any {
+	sent, _ := u.sent["spec"].(map[string]any)
+	old, _ := u.old["spec"].(map[string]any)
+	from := sent
+	if sent["running"] == nil && sent["runStrategy"] == nil {
+		from = old
 	}
-	if len(problems) > 0 {
-		refusal := w.refusal(problems)
-		refusal.OverBudget = m.overBudget
-		return m, refusal
-	}
-	return m, nil
+	return map[string]any{"running": from["running"], "runStrategy": from["runStrategy"]}
 }
 
-// query looks at what the user wrote of root.
-func (r *revision) query(ctx context.Context, root map[string]any) *query {
-	view, _ := cloneJSON(root).(map[string]any)
-	residueOfStored(view, r.work.rec)
-	q := (&work{root: view}).query(ctx, r.req, nil)
-	q.lenient = !r.steers()
-	return q
+// expand prepares the expansion of an intent.
+func (u *update) expand(ctx context.Context, intent map[string]any) (*expansion, error) {
+	w := &work{root: intent, rec: provenance.New(), stored: true, before: u.record.Sources, lenient: !u.reapplies() && !u.selects()}
+	return u.engine.prepare(ctx, u.snap, w, u.req)
 }
 
-// steers reports whether the writer changed what steers the engine.
-func (r *revision) steers() bool {
-	return r.annotationDiffers(v1alpha1.AnnotationPresets) || r.annotationDiffers(v1alpha1.AnnotationExclude)
-}
-
-// matchBefore are the presets that match what is stored, and of those the ones
-// whose defaults were not kept away.
-func (r *revision) matchBefore(ctx context.Context) (matched, acted []*Compiled) {
-	q := r.query(ctx, r.old)
-	q.lenient = true
-	m, _ := r.snap.match(q)
-	m.presets = append(m.presets, m.undecided...) // what may have acted does not act as if it were new
-	return m.presets, slices.DeleteFunc(slices.Clone(m.presets), func(c *Compiled) bool {
-		all, some := q.steering.excludes(c.Ref) // what was kept away has not acted
-		return all || len(some) > 0
-	})
-}
-
-// applyNew lets presets act on a VM that others have filled. A default
-// replaces a leaf of a preset that it outranks or that matches no longer, and
-// a platform default.
-func (w *work) applyNew(r *revision, q *query, presets []*Compiled) {
-	if len(presets) == 0 {
-		return
-	}
-	w.indexElements(w.rec.Root(), w.root, vmSchema())
-	w.stored, w.find = true, r.req.Instancetypes
-	w.apply(r.snap, q, presets)
-	w.rec.Snapshot = r.snap.Hash()
-}
-
-// reapply expands the VM anew from what its user wrote.
-func (r *revision) reapply(ctx context.Context) (*Result, error) {
-	w := r.work
-	w.dropProvenance()
-	residueOfStored(w.root, w.rec)
-	fresh := &work{root: w.root, rec: provenance.New(), again: true, before: w.rec.Sources}
-	out, err := r.engine.expand(ctx, r.snap, fresh, r.req)
+// reapply expands the VM anew from the intent of its author.
+func (u *update) reapply(ctx context.Context) (*Result, error) {
+	x, err := u.expand(ctx, u.intent(u.sent))
 	if err != nil {
 		return nil, err
 	}
-	out.Warnings = bounded(slices.Concat(r.notes, out.Warnings))
-	out.Patch = diff(r.sent, fresh.root, vmSchema())
+	x.unmatched = append(x.unmatched, x.wouldLose()...)
+	u.engine.act(x)
+	out, err := u.engine.finish(x)
+	if err != nil {
+		return nil, err
+	}
+	out.Patch = diff(u.sent, x.root, vmSchema())
 	return out, nil
+}
+
+// wouldLose refuses to expand a VM anew without presets that gave something of
+// what it has, and whose conditions cannot be evaluated now.
+func (x *expansion) wouldLose() field.ErrorList {
+	var errs field.ErrorList
+	for _, c := range x.matching.undecided {
+		if slices.ContainsFunc(x.before, func(s provenance.Source) bool { return s.Preset == c.Ref }) {
+			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationReapply),
+				fmt.Sprintf("the conditions of preset %s cannot be evaluated, and what it gave would be lost", c.Ref)))
+		}
+	}
+	return errs
+}
+
+// merge is the three-way merge.
+func (u *update) merge(ctx context.Context) (*Result, error) {
+	from, to := u.intent(u.old), u.intent(u.sent)
+	same := equalJSON(from["spec"], to["spec"]) && equalJSON(from["metadata"], to["metadata"])
+	a, err := u.expand(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	b, err := u.expand(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	m := &merger{update: u, a: a, b: b, into: u.stored(), undecided: slices.Concat(a.matching.undecided, b.matching.undecided)}
+	a.leaveOut(m.undecided)
+	b.leaveOut(m.undecided)
+	if !same {
+		u.engine.act(a)
+		u.engine.act(b)
+		m.run()
+	}
+	return m.finish()
+}
+
+// stored is the object that the merge starts from: the stored one, with what
+// was sent outside of spec, labels and annotations. It shares what is stored.
+func (u *update) stored() *work {
+	root := make(map[string]any, len(u.sent))
+	maps.Copy(root, u.sent)
+	take(root, u.old, "spec")
+	meta := map[string]any{}
+	sent, _ := u.sent["metadata"].(map[string]any)
+	before, _ := u.old["metadata"].(map[string]any)
+	maps.Copy(meta, sent)
+	take(meta, before, "labels")
+	take(meta, before, "annotations")
+	if root["metadata"] = meta; len(meta) == 0 && u.sent["metadata"] == nil {
+		delete(root, "metadata")
+	}
+	return &work{root: root, rec: u.record}
+}
+
+// take gives to the value that from has of a field.
+func take(to, from map[string]any, name string) {
+	if v := from[name]; v != nil {
+		to[name] = v
+	} else {
+		delete(to, name)
+	}
+}
+
+// finish answers with the merged object, unless the update has problems of its own.
+func (m *merger) finish() (*Result, error) {
+	w := m.into
+	if problems := m.newProblems(); len(problems) > 0 {
+		refusal := w.refusal(problems)
+		refusal.OverBudget = m.b.matching.overBudget
+		return nil, refusal
+	}
+	m.setRunState()
+	order(w.root["spec"], m.sent["spec"], vmSchema().field("spec"))
+	w.conflicts = slices.DeleteFunc(m.b.conflicts, func(c Conflict) bool {
+		return slices.ContainsFunc(m.a.conflicts, func(o Conflict) bool { return c.String() == o.String() })
+	})
+	w.skips = slices.DeleteFunc(m.b.skips, func(s skip) bool {
+		return slices.ContainsFunc(m.a.skips, func(o skip) bool { return s.ref == o.ref && s.why == o.why && slices.Equal(s.fields, o.fields) })
+	})
+	deeds, notes := w.deeds(), m.notes()
+	w.forgetGone(w.rec.Root(), w.root, vmSchema())
+	w.rec.DropUnused(m.stillForbids)
+	if err := m.storeRecord(); err != nil {
+		return nil, err
+	}
+	out := &Result{Record: w.rec, Matched: m.b.matching.presets, OverBudget: m.b.matching.overBudget, Conflicts: w.conflicts, w: w}
+	out.Warnings = bounded(append(notes, w.warnings(deeds, m.b.matching, nil)...))
+	out.Audit = audit(deeds, nil)
+	out.Patch = diff(m.sent, w.root, vmSchema())
+	return out, nil
+}
+
+func (m *merger) setRunState() {
+	spec, _ := m.into.root["spec"].(map[string]any)
+	for name, v := range m.runState() {
+		if n := m.into.rec.At(provenance.Of("spec", name)); n != nil && !equalJSON(spec[name], v) {
+			n.Clear()
+		}
+		switch {
+		case v == nil:
+			delete(spec, name)
+		case spec == nil:
+			spec = map[string]any{name: v}
+			m.into.root["spec"] = spec
+		default:
+			spec[name] = v
+		}
+	}
+}
+
+// order puts the elements of keyed lists in the order in which they were sent; those
+// that were not sent follow.
+func order(v, sent any, s *schema) {
+	switch at := v.(type) {
+	case map[string]any:
+		was, _ := sent.(map[string]any)
+		for name, sub := range at {
+			if was[name] != nil {
+				order(sub, was[name], s.field(name))
+			}
+		}
+	case []any:
+		was, _ := sent.([]any)
+		if s.shape != shapeKeyed || len(was) == 0 {
+			return
+		}
+		if inOrder(at, was, s) {
+			for i := range was {
+				order(at[i], was[i], s.elem)
+			}
+			return
+		}
+		rank := make(map[string]int, len(was))
+		for i, e := range was {
+			fields, _ := e.(map[string]any)
+			key, _ := elementKey(s.keys, fields)
+			rank[key] = i - len(was)
+		}
+		position := func(e any) int {
+			fields, _ := e.(map[string]any)
+			key, _ := elementKey(s.keys, fields)
+			return rank[key]
+		}
+		slices.SortStableFunc(at, func(a, b any) int { return position(a) - position(b) })
+		for _, e := range at {
+			if i := position(e); i < 0 {
+				order(e, was[i+len(was)], s.elem)
+			}
+		}
+	}
+}
+
+// inOrder reports whether at begins with the elements of was.
+func inOrder(at, was []any, s *schema) bool {
+	if len(at) < len(was) {
+		return false
+	}
+	for i := range was {
+		a, _ := at[i].(map[string]any)
+		b, _ := was[i].(map[string]any)
+		key, _ := elementKey(s.keys, a)
+		if other, _ := elementKey(s.keys, b); key != other {
+			return false
+		}
+	}
+	return true
+}
+
+// storeRecord stores the record on the merged object.
+func (m *merger) storeRecord() error {
+	switch {
+	case m.unreadable:
+		m.into.holderOf(provenanceOn(VirtualMachine)).set(v1alpha1.AnnotationProvenance, m.text)
+	case m.into.rec.Empty():
+		m.into.dropProvenance(m.into.rec)
+	default:
+		return m.into.annotate()
+	}
+	return nil
 }
 
 // forgetGone drops what the record says of containers that are gone.
@@ -245,22 +381,33 @@ func (w *work) forgetGone(n *provenance.Node, v any, s *schema) {
 	}
 }
 
-// finish stores the record of the stored VM, as far as it still holds.
-func (r *revision) finish(m matching) (*Result, error) {
-	w := r.work
-	deeds := w.deeds()
-	w.forgetGone(w.rec.Root(), w.root, vmSchema())
-	w.rec.DropUnused()
-	if r.foreign != "" {
-		w.setAnnotation(r.foreign)
-	} else if w.rec.Empty() {
-		w.dropProvenance()
-	} else if err := w.annotate(); err != nil {
-		return nil, err
+// notes say what of the author's change was undone, and what stays although presets
+// give it no longer.
+func (m *merger) notes() []string {
+	var out []string
+	for p, n := range m.into.rec.Decided() {
+		s := m.into.rec.Sources[n.Source]
+		sent, is := lookup(m.sent, vmSchema(), p), lookup(m.into.root, vmSchema(), p)
+		removed := m.req.Patch && sent == nil && is != nil && !p.InList()
+		switch {
+		case n.Now || ownerOf(p)&runState != 0:
+		case s.Role.Outranks() && (removed || sent != nil && !unchanged(is, sent, vmSchema().at(p))):
+			out = append(out, fmt.Sprintf("preset %s keeps %s at %s", s.Preset, p, showOrAbsent(is)))
+		case removed && s.Role == provenance.Default:
+			out = append(out, fmt.Sprintf("preset %s gives %s again; to keep it away, add %s:%s to %s", s.Preset, p, s.Preset, p, v1alpha1.AnnotationExclude))
+		}
 	}
-	out := &Result{Record: w.rec, Matched: m.presets, OverBudget: m.overBudget, Conflicts: w.conflicts, w: w}
-	out.Warnings = bounded(append(r.notes, w.warnings(deeds, m, nil)...))
-	out.Audit = audit(deeds, nil)
-	out.Patch = diff(r.sent, w.root, vmSchema())
-	return out, nil
+	for _, p := range m.kept {
+		if p.HasPrefix(volumesPath) {
+			out = append(out, fmt.Sprintf("%s stays, because updates never remove storage; %s removes it", p, v1alpha1.AnnotationReapply))
+		}
+	}
+	return out
+}
+
+func showOrAbsent(v any) string {
+	if v == nil {
+		return "absent"
+	}
+	return show(v)
 }

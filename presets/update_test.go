@@ -139,10 +139,10 @@ func TestUpdate(t *testing.T) {
 			edit: func(vm map[string]any) { delete(vm, "spec") }, want: map[string]string{at + "cpu.cores": "2", at + "devices.rng": "{}"},
 		},
 		"ElementOfUserVanished": {
-			reason:  "our leaf goes with the element of the user that it lay in",
+			reason:  "an element of the author that is removed is given again, as on a create",
 			presets: list(cluster("a", defaults("{cpu: {features: [{name: vmx, policy: require}]}}"))), create: domain("{cpu: {features: [{name: vmx}, {name: aes}]}}"),
 			edit: func(vm map[string]any) { in(vm, at+"cpu")["features"] = []any{map[string]any{"name": "aes"}} },
-			want: map[string]string{at + "cpu.features": `[{"name":"aes"}]`},
+			want: map[string]string{at + "cpu.features": `[{"name":"aes"},{"name":"vmx","policy":"require"}]`},
 		},
 		"WidowedElement": {
 			reason:  "an element of ours goes with its partner",

@@ -16,19 +16,19 @@ type work struct {
 	// by has the preset of each source of rec; nil for the platform.
 	by []*Compiled
 	// layers are all that act, in the order in which they act.
-	layers []layer
+	layers  []layer
+	cursors []cursor
 	// instance is the VMI as it was sent, where root is its VM form; else nil.
 	instance map[string]any
 	// holed are lists with removed elements, closed up at the end.
 	holed []holed
 
-	// stored says that the object is a VM that is stored already; current are
-	// the presets that match it now.
+	// stored says that the VM exists, and before are the sources of its record.
 	stored bool
-	// again says that the VM is expanded anew, and before are the sources of what it had.
-	again   bool
-	before  []provenance.Source
-	current []*Compiled
+	before []provenance.Source
+	// lenient says that annotations that select presets were wrong before, so that
+	// a problem with them is a warning.
+	lenient bool
 	// inherited is how many sources of rec acted before this request.
 	inherited int
 
@@ -105,19 +105,21 @@ func (w *work) decidedAgainstUser(n *provenance.Node) bool {
 	return n != nil && n.Source != provenance.NoSource && w.rec.Sources[n.Source].Role.Outranks()
 }
 
-// takenAway reports whether n was removed, which no weaker layer undoes.
-func (w *work) takenAway(n *provenance.Node) bool {
-	return n != nil && n.Source != provenance.NoSource && w.rec.Sources[n.Source].Role == provenance.Remove
+// blocked reports whether what is at n was removed by a preset that the layer
+// does not outrank.
+func (l *layer) blocked(n *provenance.Node) bool {
+	return n != nil && n.Source != provenance.NoSource && l.w.rec.Sources[n.Source].Role == provenance.Remove && !l.beatsLeaf(n)
 }
-
-// blocked reports whether what is at n was taken away by something that the
-// layer does not outrank.
-func (l *layer) blocked(n *provenance.Node) bool { return l.w.takenAway(n) && !l.beatsLeaf(n) }
 
 // standsAgainst reports whether an override or remove decided n that the layer
 // does not outrank.
 func (l *layer) standsAgainst(n *provenance.Node) bool {
 	return l.w.decidedAgainstUser(n) && !l.beatsLeaf(n)
+}
+
+// loses notes that the layer's leaves at p lost to n.
+func (l *layer) loses(p *part, n *provenance.Node) {
+	visitLeaves(p, func(leaf *part) { l.lost(leaf, n, nil) })
 }
 
 // lost notes that the layer's leaf p lost to n, which is a conflict when

@@ -75,6 +75,14 @@ func isCleanPath(text string) bool {
 	return text != "" && text != "/" && text[0] == '/' && path.Clean(text) == text
 }
 
+// reachOfPath is that of a rule about a path. KubeVirt accepts the root as //.
+func reachOfPath(text string) Reach {
+	if text == "//" {
+		return BeyondKubeVirt
+	}
+	return AsKubeVirt
+}
+
 // cleanPathDetail says what isCleanPath wants.
 const cleanPathDetail = "must be the absolute path of a file, without '.', '..' or empty parts"
 

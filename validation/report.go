@@ -38,10 +38,15 @@ type Report struct {
 type problem struct {
 	rule *Rule
 	err  *field.Error
+	// reach is at least the rule's.
+	reach Reach
 }
 
 // Add reports a problem. Its detail should say what would be right.
-func (r *Report) Add(err *field.Error) {
+func (r *Report) Add(err *field.Error) { r.addAs(AsKubeVirt, err) }
+
+// addAs reports a problem of a rule that goes further than the rule as a whole.
+func (r *Report) addAs(reach Reach, err *field.Error) {
 	if r.reported++; r.reported > maxPerRule {
 		r.more++
 		return
@@ -54,7 +59,7 @@ func (r *Report) Add(err *field.Error) {
 		err.Detail += " "
 	}
 	err.Detail += "(" + r.rule.ID + ")"
-	r.problems = append(r.problems, problem{rule: r.rule, err: err})
+	r.problems = append(r.problems, problem{rule: r.rule, err: err, reach: max(reach, r.rule.Reach)})
 }
 
 // Warn says something that does not refuse.

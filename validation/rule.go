@@ -63,8 +63,8 @@ var groups = [][]Rule{
 }
 
 // warnsOnly reports whether a problem found on m is a warning.
-func (rule *Rule) warnsOnly(c *Config, m *Machine) bool {
-	return c.Addon && (rule.Reach == BeyondKubeVirt || rule.Reach == EarlierThanKubeVirt && m.VM != nil)
+func (p *problem) warnsOnly(c *Config, m *Machine) bool {
+	return c.Addon && (p.reach == BeyondKubeVirt || p.reach == EarlierThanKubeVirt && m.VM != nil)
 }
 
 // concerns reports whether the rule looks at m.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -42,15 +43,18 @@ func dedicatedCPUsWhole(m *Machine, r *Report) {
 	}
 	request, limit := m.Spec.Domain.Resources.Requests[corev1.ResourceCPU], m.Spec.Domain.Resources.Limits[corev1.ResourceCPU]
 	fraction := false
-	if limit.Sign() > 0 && limit.CmpInt64(limit.Value()) != 0 {
+	if limit.Sign() > 0 && fractional(&limit) {
 		fraction = true
 		r.Add(field.Invalid(m.Domain("resources", "limits", "cpu"), limit.String(), "must be a whole number with dedicatedCpuPlacement"))
 	}
 	// A request that nobody made follows the limit.
-	if request.Sign() > 0 && request.CmpInt64(request.Value()) != 0 && !(fraction && request.Cmp(limit) == 0) {
+	if request.Sign() > 0 && fractional(&request) && !(fraction && request.Cmp(limit) == 0) {
 		r.Add(field.Invalid(m.Domain("resources", "requests", "cpu"), request.String(), "must be a whole number with dedicatedCpuPlacement"))
 	}
 }
+
+// fractional reports a fraction of at least a thousandth, as KubeVirt does.
+func fractional(q *resource.Quantity) bool { return q.Value()*1000 != q.MilliValue() }
 
 // dedicatedCPUsRequestEqualsLimit leaves larger requests to cpuRequestWithinLimit.
 func dedicatedCPUsRequestEqualsLimit(m *Machine, r *Report) {

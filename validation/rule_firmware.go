@@ -38,6 +38,7 @@ var firmwareRules = []Rule{{
 	Check:   rebootPolicyEnabled,
 }}
 
+// architectures are those that KubeVirt supports; the first is the default.
 var architectures = []string{"amd64", "arm64", "s390x"}
 
 func architectureSupported(m *Machine, r *Report) {

@@ -1,17 +1,10 @@
 package validation
 
 import (
-	"fmt"
-	"strings"
-
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 var firmwareTableRules = []Rule{{
-	ID:    "firmware-serial-format",
-	Says:  "The serial number of the firmware is at most 256 characters of A-Z, a-z, 0-9, _, ., + and -.",
-	Check: firmwareSerialFormat,
-}, {
 	ID:    "acpi-table-given",
 	Says:  "ACPI tables are a SLIC or an MSDM table, or both.",
 	Check: acpiTableGiven,
@@ -20,23 +13,6 @@ var firmwareTableRules = []Rule{{
 	Says:  "An ACPI table lies in a volume of the machine that is a secret.",
 	Check: acpiTableIsSecretVolume,
 }}
-
-// maxSerial is how many bytes a serial number has.
-const maxSerial = 256
-
-func firmwareSerialFormat(m *Machine, r *Report) {
-	serial := firmwareOf(m).Serial
-	switch {
-	case len(serial) > maxSerial:
-		r.Add(field.Invalid(m.Domain("firmware", "serial"), serial, fmt.Sprintf("must have at most %d characters", maxSerial)))
-	case strings.ContainsFunc(serial, func(c rune) bool { return !isSerial(c) }):
-		r.Add(field.Invalid(m.Domain("firmware", "serial"), serial, "must consist of A-Z, a-z, 0-9, _, ., + and -"))
-	}
-}
-
-func isSerial(c rune) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("_.+-", c)
-}
 
 func acpiTableGiven(m *Machine, r *Report) {
 	if acpi := firmwareOf(m).ACPI; acpi != nil && acpi.SlicNameRef == "" && acpi.MsdmNameRef == "" {

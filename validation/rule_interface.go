@@ -160,7 +160,11 @@ func macAddressFree(m *Machine, r *Report) {
 			continue
 		}
 		if mac, _ := parseMAC(nic.MacAddress); mac == bridgeMAC {
-			r.Add(field.Invalid(m.nic(i, "macAddress"), nic.MacAddress, "must be another address: the bridge of a masquerade interface has this one"))
+			reach := AsKubeVirt
+			if nic.MacAddress != "02:00:00:00:00:00" {
+				reach = BeyondKubeVirt // which compares text
+			}
+			r.addAs(reach, field.Invalid(m.nic(i, "macAddress"), nic.MacAddress, "must be another address: the bridge of a masquerade interface has this one"))
 		}
 	}
 }

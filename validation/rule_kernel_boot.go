@@ -55,9 +55,9 @@ func kernelBootPathAbsolute(m *Machine, r *Report) {
 		return
 	}
 	if kernel.KernelPath != "" && !isCleanPath(kernel.KernelPath) {
-		r.Add(field.Invalid(m.Domain("firmware", "kernelBoot", "container", "kernelPath"), kernel.KernelPath, cleanPathDetail))
+		r.addAs(reachOfPath(kernel.KernelPath), field.Invalid(m.Domain("firmware", "kernelBoot", "container", "kernelPath"), kernel.KernelPath, cleanPathDetail))
 	}
 	if kernel.InitrdPath != "" && !isCleanPath(kernel.InitrdPath) {
-		r.Add(field.Invalid(m.Domain("firmware", "kernelBoot", "container", "initrdPath"), kernel.InitrdPath, cleanPathDetail))
+		r.addAs(reachOfPath(kernel.InitrdPath), field.Invalid(m.Domain("firmware", "kernelBoot", "container", "initrdPath"), kernel.InitrdPath, cleanPathDetail))
 	}
 }

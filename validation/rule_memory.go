@@ -2,6 +2,7 @@ package validation
 
 import (
 	"fmt"
+	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -27,10 +28,10 @@ var memoryRules = []Rule{{
 	Says:  "The memory request is at most the memory limit.",
 	Check: memoryRequestWithinLimit,
 }, {
-	ID:    "guest-memory-positive",
-	Says:  "The guest has more than no memory.",
+	ID:    "guest-memory-minimum",
+	Says:  "The guest has at least 1Mi of memory.",
 	Reach: BeyondKubeVirt,
-	Check: guestMemoryPositive,
+	Check: guestMemoryMinimum,
 }, {
 	ID:      "guest-memory-within-limit",
 	Says:    "Without live updates, the guest's memory is at most the memory limit.",
@@ -80,17 +81,38 @@ func memoryRequestMinimum(m *Machine, r *Report) {
 
 func memoryRequestWithinLimit(m *Machine, r *Report) { requestWithinLimit(m, r, corev1.ResourceMemory) }
 
-// guestMemoryPositive leaves what is negative elsewhere to memoryNotNegative, and
-// pages of nothing to hugepagesPageSize.
-func guestMemoryPositive(m *Machine, r *Report) {
+// leastGuestMemory is the least memory that a guest may have.
+var leastGuestMemory = resource.MustParse("1Mi")
+
+// guestMemoryMinimum leaves requests to memoryNotNegative and
+// memoryRequestMinimum, and pages of no size to hugepagesPageSize.
+func guestMemoryMinimum(m *Machine, r *Report) {
 	guest := memoryOf(m).Guest
-	if guest == nil || guest.Sign() > 0 || m.SizedElsewhere() {
+	if guest == nil || guest.Cmp(leastGuestMemory) >= 0 || m.SizedElsewhere() {
 		return
 	}
 	at := originOfGuest(m, guest)
-	if at[0] == "memory" && at[1] == "guest" || at[0] == "resources" && guest.IsZero() {
-		r.Add(field.Invalid(m.Domain(at...), guest.String(), "must be greater than 0, such as 1Gi"))
+	reported := at[0] == "resources" && (guest.Sign() < 0 || at[1] == "requests" && guest.Sign() > 0 && guest.Cmp(leastMemory) < 0)
+	if !reported && at[1] != "hugepages" {
+		r.Add(field.Invalid(m.Domain(at...), guest.String(), "must be at least 1Mi"+intendedSize(guest)))
 	}
+}
+
+// sizeWithoutUnit is a size that is too small for a guest, because its unit is
+// missing or wrong: 2048, 512m or 512k.
+var sizeWithoutUnit = regexp.MustCompile(`^([0-9]{1,6})(m|k|Ki)?$`)
+
+// intendedSize suggests a unit for a size that is too small. Quantities print
+// 2000 as 2k, so that a low number is one of gibibytes.
+func intendedSize(q *resource.Quantity) string {
+	parts := sizeWithoutUnit.FindStringSubmatch(q.String())
+	switch {
+	case parts == nil || q.IsZero():
+		return ", such as 1Gi"
+	case len(parts[1]) == 1:
+		return fmt.Sprintf("; did you mean %sGi?", parts[1])
+	}
+	return fmt.Sprintf("; did you mean %sMi?", parts[1])
 }
 
 // originOfGuest is where the user wrote the guest's memory: by default it

@@ -47,7 +47,11 @@ func hugepagesPageSize(m *Machine, r *Report) {
 		return
 	}
 	if size, err := pageSize(m); err != nil || size.Sign() <= 0 {
-		r.Add(field.Invalid(m.Domain("memory", "hugepages", "pageSize"), pages.PageSize, errPageSize.Error()))
+		reach := AsKubeVirt
+		if err == nil && size.Sign() < 0 {
+			reach = BeyondKubeVirt
+		}
+		r.addAs(reach, field.Invalid(m.Domain("memory", "hugepages", "pageSize"), pages.PageSize, errPageSize.Error()))
 	}
 }
 

@@ -79,7 +79,11 @@ func oneBootDisplay(m *Machine, r *Report) {
 		case first == "":
 			first = quoted(gpu.Name)
 		default:
-			r.Add(field.Forbidden(m.Device("gpus").Index(i).Child("virtualGPUOptions", "display", "ramFB"),
+			reach := AsKubeVirt
+			if ramFB := gpu.VirtualGPUOptions.Display.RamFB; ramFB != nil && ramFB.Enabled == nil {
+				reach = EarlierThanKubeVirt // which turns it on in a VMI
+			}
+			r.addAs(reach, field.Forbidden(m.Device("gpus").Index(i).Child("virtualGPUOptions", "display", "ramFB"),
 				"must be enabled: false, because GPU "+first+" shows the boot; it is on by default"))
 		}
 	}

@@ -225,7 +225,7 @@ func downwardMetricsEnabled(m *Machine, r *Report) {
 func containerDiskPath(m *Machine, r *Report) {
 	for i, volume := range m.eachVolume() {
 		if v := volume.ContainerDisk; v != nil && v.Path != "" && !isCleanPath(v.Path) {
-			r.Add(field.Invalid(m.volume(i, "containerDisk", "path"), v.Path, cleanPathDetail))
+			r.addAs(reachOfPath(v.Path), field.Invalid(m.volume(i, "containerDisk", "path"), v.Path, cleanPathDetail))
 		}
 	}
 }

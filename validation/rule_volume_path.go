@@ -123,10 +123,19 @@ func containerPathElsewhere(m *Machine, r *Report) {
 		if volume.ContainerPath == nil {
 			continue
 		}
-		if at := path.Clean(volume.ContainerPath.Path); strings.HasPrefix(at, "/var/run/kubevirt") || strings.HasPrefix(at, "/var/run/libvirt") {
-			r.Add(field.Forbidden(m.volume(i, "containerPath", "path"), "must not begin with /var/run/kubevirt or /var/run/libvirt"))
+		given, reach := volume.ContainerPath.Path, AsKubeVirt
+		if !isReserved(given) {
+			given, reach = path.Clean(given), BeyondKubeVirt
+		}
+		if isReserved(given) {
+			r.addAs(reach, field.Forbidden(m.volume(i, "containerPath", "path"), "must not begin with /var/run/kubevirt or /var/run/libvirt"))
 		}
 	}
+}
+
+// isReserved reports whether a path lies where KubeVirt or libvirt keep their files.
+func isReserved(at string) bool {
+	return strings.HasPrefix(at, "/var/run/kubevirt") || strings.HasPrefix(at, "/var/run/libvirt")
 }
 
 const maxContainerPath = 4096

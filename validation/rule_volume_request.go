@@ -57,6 +57,7 @@ var volumeRequestRules = []Rule{{
 }, {
 	ID:    "volume-request-migration",
 	Says:  "Volumes are not requested while the machine migrates.",
+	Reach: BeyondKubeVirt, // which looks at the VMI
 	Scope: VirtualMachines,
 	Check: volumeRequestMigration,
 }}

@@ -20,7 +20,7 @@ func volumeRequestFits(m *Machine, r *Report) {
 	}
 	for _, p := range r.instance(m.requested()) {
 		switch text := p.text(); {
-		case p.rule.warnsOnly(m.Config, m):
+		case p.warnsOnly(m.Config, m):
 		case known[text] > 0:
 			known[text]--
 		default:

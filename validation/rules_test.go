@@ -91,6 +91,9 @@ ratchet: what was wrong before may stay, and nothing else that is wrong may come
 Beside KubeVirt (mode addon), *earlier* rules, which KubeVirt applies to instances only, warn on a VirtualMachine, *beyond* rules, which KubeVirt has not,
 warn, and rules marked *configured*, on which KubeVirt's own configuration decides, are left to it. In standalone mode all refuse, but for those that only ever *warn*.
 
+Beside KubeVirt a single problem also warns where KubeVirt admits this spelling, or where the problem depends on the
+architecture, the machine names none, and ` + "`--default-architecture`" + ` is not set.
+
 (Generated from the rules by ` + "`make generate`" + `.)
 
 | rule | what must hold | concerns | beside KubeVirt |

@@ -26,13 +26,14 @@ func (c *Config) Validate(m *Machine) Result {
 		found.problems = newIn(found.problems, m, before.problems, m.Old)
 		found.more -= min(before.more, found.more)
 	}
+	c.doubtArchitecture(m, found.problems)
 	var out Result
 	seen := map[string]bool{}
 	for _, p := range found.problems {
 		text := p.err.Error()
 		switch {
 		case seen[text]:
-		case p.rule.warnsOnly(c, m):
+		case p.warnsOnly(c, m):
 			found.warnings = append(found.warnings, text)
 		default:
 			out.Errors = append(out.Errors, p.err)
@@ -45,6 +46,37 @@ func (c *Config) Validate(m *Machine) Result {
 	}
 	out.Warnings = found.warnings[:min(len(found.warnings), MaxProblems)]
 	return out
+}
+
+// doubtArchitecture makes warnings of the problems that a machine without an
+// architecture has on amd64 only, alongside KubeVirt: it knows the architecture.
+func (c *Config) doubtArchitecture(m *Machine, problems []problem) {
+	if !c.Addon || c.Architecture != "" || m.Spec == nil || m.Spec.Architecture != "" || len(problems) == 0 {
+		return
+	}
+	for _, architecture := range architectures[1:] {
+		c.doubtUnlessOn(architecture, m, problems)
+	}
+	m.Config = c
+}
+
+// doubtUnlessOn makes warnings of the problems that m does not have on an architecture.
+func (c *Config) doubtUnlessOn(architecture string, m *Machine, problems []problem) {
+	other, there := *c, map[string]bool{}
+	other.Architecture = architecture
+	for _, p := range other.run(m).problems {
+		there[p.place()] = true
+	}
+	for i := range problems {
+		if !there[problems[i].place()] {
+			problems[i].reach = BeyondKubeVirt
+		}
+	}
+}
+
+// place says which rule a problem is of, and where it lies.
+func (p *problem) place() string {
+	return fmt.Sprint(p.rule.ID, "\n", p.err.Field, "\n", p.err.BadValue)
 }
 
 // run runs every rule on m.

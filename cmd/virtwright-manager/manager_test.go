@@ -244,7 +244,7 @@ func (l *life) matchConditions(t *testing.T) {
 		{"Label", `{"metadata":{"labels":{"a":"b"}}}`, l.cluster, true},
 		{"Spec", `{"spec":{"template":{"spec":{"hostname":"a"}}}}`, l.cluster, true},
 		{"TrustedSpec", `{"spec":{"template":{"spec":{"hostname":"b"}}}}`, collector, false},
-		{"Exclude", `{"metadata":{"annotations":{"virtwright.dev/exclude":"*"}}}`, l.cluster, true},
+		{"Exclude", `{"metadata":{"annotations":{"virtwright.dev/exclude":"unknown"}}}`, l.cluster, true},
 		{"Provenance", `{"metadata":{"annotations":{"virtwright.dev/provenance":"forged"}}}`, l.cluster, true},
 	}
 	for _, tc := range cases {

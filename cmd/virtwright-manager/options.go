@@ -108,7 +108,7 @@ func (o *options) declareRoles(flags *flag.FlagSet) {
 		return nil
 	})
 	flags.StringVar(&o.presetConflicts, "preset-conflicts", "warn", "what happens when only names decide between two presets: warn, or reject the VM")
-	flags.StringVar(&o.platform.Architecture, "default-architecture", "", "standalone: architecture of VMs that name none (default amd64)")
+	flags.StringVar(&o.platform.Architecture, "default-architecture", "", "architecture of VMs that name none (default amd64); addon: rules assume it, and without it they only warn where the architecture decides")
 	flags.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs that name none (default None)")
 	flags.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network, bridge or masquerade (default bridge)")
 	flags.StringVar(&o.platform.CPUModel, "default-cpu-model", "", "standalone: CPU model of VMs that name none (default host-model)")

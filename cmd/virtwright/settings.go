@@ -43,7 +43,7 @@ func (o *settings) declare(c *cobra.Command, outputs ...string) {
 	f.StringToStringVar(&o.namespaceLabels, "namespace-labels", nil, "labels that every namespace has, beside those of the Namespace objects in -f: k=v,…")
 	f.StringVar(&o.owner, "owner", "", "file with the VirtualMachine, as stored, that controls the VirtualMachineInstances in -f")
 	f.StringVar(&o.presetConflicts, "preset-conflicts", "warn", "when only names decide between two presets: warn, or reject the VM")
-	f.StringVar(&o.platform.Architecture, "default-architecture", "", "standalone: architecture of VMs that name none (default amd64)")
+	f.StringVar(&o.platform.Architecture, "default-architecture", "", "architecture of VMs that name none (default amd64); addon: rules assume it, and without it they only warn where the architecture decides")
 	f.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs that name none (default None)")
 	f.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network, bridge or masquerade (default bridge)")
 	f.StringVar(&o.platform.CPUModel, "default-cpu-model", "", "standalone: CPU model of VMs that name none (default host-model)")

@@ -47,6 +47,11 @@ func (p Path) With(s Segment) Path {
 	return append(slices.Clip(p), s)
 }
 
+// InList reports whether p leads through an element of a list.
+func (p Path) InList() bool {
+	return slices.ContainsFunc(p, func(s Segment) bool { return s.Kind == Element })
+}
+
 // HasPrefix reports whether p is at or beneath prefix. Every in prefix
 // stands for any element.
 func (p Path) HasPrefix(prefix Path) bool {

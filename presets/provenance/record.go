@@ -165,12 +165,18 @@ func (r *Record) At(p Path) *Node {
 	return n
 }
 
-// Set records that source i decided p.
-func (r *Record) Set(p Path, i int32) *Node {
+// Ensure returns the node at p, adding it when it is new.
+func (r *Record) Ensure(p Path) *Node {
 	n := &r.root
 	for _, s := range p {
 		n = r.Child(n, s)
 	}
+	return n
+}
+
+// Set records that source i decided p.
+func (r *Record) Set(p Path, i int32) *Node {
+	n := r.Ensure(p)
 	n.Source = i
 	return n
 }
@@ -228,9 +234,9 @@ func (n *Node) Clear() {
 	n.Overruled, n.Lost, n.Was, n.WasEmpty, n.Weak = false, false, nil, false, false
 }
 
-// DropUnused forgets sources that decide nothing any more. Sources that forbid
-// decide no field and stay.
-func (r *Record) DropUnused() {
+// DropUnused forgets sources that decide nothing any more. Sources that forbid decide
+// no field; they stay where forbids says so.
+func (r *Record) DropUnused(forbids func(Source) bool) {
 	used := make([]bool, len(r.Sources))
 	for _, n := range r.Decided() {
 		used[n.Source] = true
@@ -238,7 +244,7 @@ func (r *Record) DropUnused() {
 	moved := make([]int32, len(r.Sources))
 	kept := r.Sources[:0:0]
 	for i, s := range r.Sources {
-		if used[i] || s.Role == Forbid {
+		if used[i] || s.Role == Forbid && forbids(s) {
 			moved[i] = int32(len(kept))
 			kept = append(kept, s)
 		}

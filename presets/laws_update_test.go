@@ -1,0 +1,339 @@
+package presets
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// edited is a manifest with a few changes: fields removed, and fields of another
+// random manifest taken over.
+func (g generator) edited(manifest map[string]any) map[string]any {
+	out := roundTrip(manifest)
+	for range 1 + g.Intn(3) {
+		var leaves []provenance.Path
+		eachLeaf(out, vmSchema(), nil, func(p provenance.Path, _ any) {
+			if len(p) > 0 {
+				leaves = append(leaves, slices.Clone(p))
+			}
+		})
+		if len(leaves) > 0 && g.Intn(2) == 0 {
+			g.removeLeaf(out, pick(g, leaves))
+			continue
+		}
+		other := g.vm()
+		for _, place := range []string{"metadata", "spec"} {
+			if g.Intn(2) == 0 && other[place] != nil {
+				out[place] = laidOver(out[place], other[place], vmSchema().field(place))
+			}
+		}
+	}
+	return out
+}
+
+// removeLeaf removes a leaf, or a whole element, as it must where the leaf is its key.
+func (g generator) removeLeaf(vm map[string]any, p provenance.Path) {
+	for i := len(p) - 1; i > 0; i-- {
+		if p[i].Kind != provenance.Element {
+			continue
+		}
+		isKey := slices.ContainsFunc(vmSchema().at(p[:i]).keys, func(k listKey) bool { return k.field == p[i+1:].String() })
+		if isKey || g.Intn(3) == 0 {
+			p = p[:i+1]
+			break
+		}
+	}
+	(&work{root: vm}).unset(p)
+}
+
+// laidOver is from with some fields of other, so that at most one member of each
+// one-of is set.
+func laidOver(from, other any, s *schema) any {
+	fields, ok := other.(map[string]any)
+	base, isMap := from.(map[string]any)
+	if !ok || !isMap {
+		return other
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		for _, rival := range s.rivals[name] {
+			delete(base, rival)
+		}
+		base[name] = laidOver(base[name], fields[name], s.field(name))
+	}
+	return base
+}
+
+// A client sends a manifest as an update of the stored object.
+var clients = map[string]func(stored, before, manifest map[string]any) map[string]any{
+	"replace": func(_, _, manifest map[string]any) map[string]any { return roundTrip(manifest) },
+	"apply": func(stored, before, manifest map[string]any) map[string]any {
+		out, _ := applied(roundTrip(stored), before, manifest).(map[string]any)
+		return out
+	},
+	"edit": func(stored, before, manifest map[string]any) map[string]any {
+		out := roundTrip(stored)
+		changed, _ := editedFields(out, before, manifest, vmSchema()).(map[string]any)
+		return changed
+	},
+}
+
+// applied is the merge of kubectl apply for custom resources: objects by field, lists whole.
+func applied(stored, before, manifest any) any {
+	to, ok := manifest.(map[string]any)
+	at, isMap := stored.(map[string]any)
+	if !ok || !isMap {
+		return manifest
+	}
+	was, _ := before.(map[string]any)
+	for name := range was {
+		if to[name] == nil {
+			delete(at, name)
+		}
+	}
+	for name, v := range to {
+		at[name] = applied(at[name], was[name], v)
+	}
+	return at
+}
+
+// editedFields makes in the stored object the changes from before to manifest, by
+// field and by element, as a person does with kubectl edit.
+func editedFields(stored, before, manifest any, s *schema) any {
+	if equalJSON(before, manifest) {
+		return stored
+	}
+	switch to := manifest.(type) {
+	case map[string]any:
+		at, ok := stored.(map[string]any)
+		if !ok {
+			return manifest
+		}
+		was, _ := before.(map[string]any)
+		for name := range was {
+			if to[name] == nil {
+				delete(at, name)
+			}
+		}
+		for name, v := range to {
+			at[name] = editedFields(at[name], was[name], v, s.field(name))
+		}
+		return at
+	case []any:
+		at, ok := stored.([]any)
+		was, _ := before.([]any)
+		if !ok || s.shape != shapeKeyed {
+			return manifest
+		}
+		for _, e := range was {
+			key, _ := elementKey(s.keys, e.(map[string]any))
+			if i := indexOf(at, s.keys, key); elementOf(to, s, key) == nil && i >= 0 {
+				at = slices.Delete(at, i, i+1)
+			}
+		}
+		for _, e := range to {
+			key, _ := elementKey(s.keys, e.(map[string]any))
+			if i := indexOf(at, s.keys, key); i >= 0 {
+				at[i] = editedFields(at[i], elementOf(was, s, key), e, s.elem)
+			} else {
+				at = append(at, e)
+			}
+		}
+		return at
+	}
+	return manifest
+}
+
+// updates runs a sequence of updates and calls check after each. The presets
+// change between them where now says so.
+func (c lawCase) updates(t *testing.T, now func(int) []*Compiled, check func(step lawStep)) {
+	t.Helper()
+	delete(c.vm, "unknown")
+	stored := roundTrip(c.resolve(t, c.vm, now(0)).Object())
+	manifest := c.vm
+	for i := range 3 {
+		next := c.edited(manifest)
+		// Changes of annotations alone are left alone.
+		next["metadata"] = laidOver(next["metadata"], map[string]any{"labels": map[string]any{"step": strconv.Itoa(i)}}, vmSchema().field("metadata"))
+		name := pick(c.generator, slices.Sorted(maps.Keys(clients)))
+		sent := clients[name](stored, roundTrip(manifest), roundTrip(next))
+		req := Request{Kind: VirtualMachine, Object: encode(sent), OldObject: encode(stored)}
+		out := c.request(t, now(i+1), req)
+		got := apply(t, encode(sent), out.Patch)
+		if diff := cmp.Diff(roundTrip(out.Object()), got); diff != "" {
+			t.Fatalf("the patch makes something else than the result: %s", diff)
+		}
+		before := provenance.New()
+		if text, _ := lookup(stored, vmSchema(), provenanceOn(VirtualMachine)).(string); text != "" {
+			before, _ = provenance.Decode(text)
+		}
+		check(lawStep{before: before, client: name, stored: stored, sent: sent, manifest: next, got: got, presets: now(i + 1), record: out.Record})
+		if t.Failed() {
+			t.Fatalf("step %d\npresets %v\nstored %s\nsent %s\ngot %s", i, len(now(i+1)), encode(stored), encode(sent), encode(got))
+		}
+		stored, manifest = got, next
+	}
+}
+
+type lawStep struct {
+	client                      string
+	stored, sent, manifest, got map[string]any
+	presets                     []*Compiled
+	// before and record are the records of the stored VM and of the updated one.
+	before, record *provenance.Record
+}
+
+// normalized is a VM without its record, run state, the layout of PCI devices, which
+// stored VMs keep, and the order of lists.
+func normalized(vm map[string]any) map[string]any {
+	out := roundTrip(vm)
+	clearRecord(out)
+	layout := templateAnnotations.With(provenance.Segment{Name: "kubevirt.io/pci-topology-version"})
+	for w := (&work{root: out}); len(layout) > 2; layout = layout[:len(layout)-1] {
+		if fields, _ := lookup(out, vmSchema(), layout).(map[string]any); len(fields) == 0 {
+			w.unset(layout)
+		}
+	}
+	if spec, ok := out["spec"].(map[string]any); ok {
+		delete(spec, "running")
+		delete(spec, "runStrategy")
+		if len(spec) == 0 {
+			delete(out, "spec")
+		}
+	}
+	sortLists(out, vmSchema())
+	if meta, ok := out["metadata"].(map[string]any); ok {
+		if a, ok := meta["annotations"].(map[string]any); ok && len(a) == 0 {
+			delete(meta, "annotations")
+		}
+		if len(meta) == 0 {
+			delete(out, "metadata")
+		}
+	}
+	return out
+}
+
+// withoutStorage is a VM without volumes, disks and dataVolumeTemplates.
+func withoutStorage(vm map[string]any) map[string]any {
+	out := roundTrip(vm)
+	w := &work{root: out}
+	for _, p := range append([]provenance.Path{volumesPath, templatesPath}, volumeDevices...) {
+		w.unset(p)
+		for p = p[:len(p)-1]; len(p) > 0; p = p[:len(p)-1] {
+			if fields, ok := lookup(out, vmSchema(), p).(map[string]any); !ok || len(fields) == 0 {
+				w.unset(p)
+			}
+		}
+	}
+	return out
+}
+
+// While presets are unchanged, a stored VM is what a create of its author's intent gives.
+func TestLawPathIndependence(t *testing.T) {
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		given := map[string]bool{} // values that an author repeated as presets had set them stay the presets'
+		c.updates(t, func(int) []*Compiled { return c.presets }, func(step lawStep) {
+			intent := roundTrip(step.got)
+			takeIntent(intent, step.record)
+			clearRecord(intent)
+			want := normalized(roundTrip(c.resolve(t, intent, c.presets).Object()))
+			if diff := cmp.Diff(withoutStorage(want), withoutStorage(normalized(step.got))); diff != "" {
+				t.Errorf("%s: a create of the intent gives something else (-create +update): %s\nintent %s", step.client, diff, encode(intent))
+			}
+			// What the author sent is the intent, but for values that were overruled and
+			// those that were as presets had set them.
+			eachLeaf(normalized(step.manifest), vmSchema(), nil, func(p provenance.Path, v any) {
+				is, n := lookup(intent, vmSchema(), p), firstDecided(step.record.At(p))
+				// So does an object that an author has emptied, and that presets had filled.
+				was := lookup(step.stored, vmSchema(), p)
+				if (equalJSON(v, was) || isObject(v) && isObject(was)) && firstDecided(step.before.At(p)) != nil {
+					given[p.String()] = true
+				}
+				if !equalJSON(v, is) && !(isObject(v) && isObject(is)) && n == nil && !given[p.String()] && !underOverruled(step.record, p) {
+					t.Errorf("%s: %s is %s in the manifest and %s in the intent", step.client, p, show(v), show(is))
+				}
+			})
+		})
+	})
+}
+
+// underOverruled reports whether an override or removal decided at or above p.
+func underOverruled(rec *provenance.Record, p provenance.Path) bool {
+	for i := range p {
+		if n := rec.At(p[:i+1]); n != nil && n.Overruled {
+			return true
+		}
+	}
+	return false
+}
+
+// With other presets, an update moves only what its author's change concerns.
+func TestLawUpdatesMoveOnlyWhatTheyConcern(t *testing.T) {
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		sets := [][]*Compiled{c.presets}
+		for i := range 3 {
+			sets = append(sets, append(slices.Clone(c.presets[min(1, len(c.presets)):]), c.preset(6+i), c.preset(9)))
+		}
+		c.updates(t, func(i int) []*Compiled { return sets[i] }, func(step lawStep) {
+			from, to := c.expanded(t, step, step.stored), c.expanded(t, step, step.sent)
+			moved := normalized(step.got)
+			eachLeaf(normalized(step.stored), vmSchema(), nil, func(p provenance.Path, v any) {
+				is := lookup(moved, vmSchema(), p)
+				if equalJSON(v, is) || isObject(v) && isObject(is) || step.concerned(from, to, p) || underOverruled(step.before, p) || underOverruled(step.record, p) ||
+					lookup(step.sent, vmSchema(), p) != nil && !equalJSON(v, lookup(step.sent, vmSchema(), p)) {
+					return
+				}
+				t.Errorf("%s: %s moved from %s to %s\nA %s\nB %s", step.client, p, show(v), show(is), encode(from), encode(to))
+			})
+		})
+	})
+}
+
+// expanded is the expansion of the intent of what was stored or sent.
+func (c lawCase) expanded(t *testing.T, step lawStep, vm map[string]any) map[string]any {
+	t.Helper()
+	u := &update{old: roundTrip(step.stored), sent: roundTrip(step.sent), record: step.before}
+	return normalized(roundTrip(c.resolve(t, u.intent(vm), step.presets).Object()))
+}
+
+// concerned reports whether two expansions differ at p, above it in a list, or in
+// another member of a one-of that p is in.
+func (step lawStep) concerned(from, to map[string]any, p provenance.Path) bool {
+	s := vmSchema()
+	for i, seg := range p {
+		a, b := lookup(from, vmSchema(), p[:i+1]), lookup(to, vmSchema(), p[:i+1])
+		if i == len(p)-1 && !equalJSON(a, b) || seg.Kind == provenance.Element && (a == nil) != (b == nil) || step.removed(p[:i+1]) {
+			return true
+		}
+		for _, name := range s.rivals[seg.Name] {
+			rival := p[:i:i].With(provenance.Segment{Name: name})
+			chosen := lookup(step.sent, vmSchema(), rival) != nil && lookup(step.stored, vmSchema(), rival) == nil
+			if chosen || !equalJSON(lookup(from, vmSchema(), rival), lookup(to, vmSchema(), rival)) {
+				return true
+			}
+		}
+		if l := linkOf(p[:i+1]); l != nil && a == nil && b == nil {
+			for _, list := range l.partners {
+				partner := append(slices.Clone(templateSpec), list...).With(seg)
+				if step.removed(partner) || !equalJSON(lookup(from, vmSchema(), partner), lookup(to, vmSchema(), partner)) {
+					return true
+				}
+			}
+		}
+		if s = s.step(seg); s == nil {
+			break
+		}
+	}
+	return strings.HasPrefix(p.String(), "spec.running")
+}
+
+// removed reports whether the author removed something of their own at p.
+func (step lawStep) removed(p provenance.Path) bool {
+	was := lookup(step.stored, vmSchema(), p)
+	return was != nil && lookup(step.sent, vmSchema(), p) == nil && !gives(step.before.At(p), was)
+}

@@ -1,0 +1,345 @@
+package presets
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// A merger does to a stored object what differs between two expansions.
+type merger struct {
+	*update
+	// a is the expansion of the stored intent and b that of the sent one.
+	a, b *expansion
+	// undecided are presets that could not be judged for one of them. They act on
+	// neither, and what they gave stays.
+	undecided []*Compiled
+	// into starts as the stored object.
+	into *work
+	// at is where the merger is.
+	at provenance.Path
+	// kept are elements that hold storage and that presets give no longer.
+	kept []provenance.Path
+}
+
+// run merges what differs.
+func (m *merger) run() {
+	m.keepStorage()
+	for _, p := range []provenance.Path{vmLabels, vmAnnotations, provenance.Of("spec")} {
+		m.at = append(m.at[:0], p...)
+		m.value(lookup(m.a.root, vmSchema(), p), lookup(m.b.root, vmSchema(), p), m.a.rec.At(p), m.b.rec.At(p), vmSchema().at(p))
+	}
+	m.dropTemplates()
+	m.dropWidowed()
+	m.mergeForbids()
+	m.into.rec.Snapshot = m.snap.Hash()
+}
+
+// in merges what lies at seg, where the merger is.
+func (m *merger) in(seg provenance.Segment, v, w any, p, q *provenance.Node, s *schema) {
+	m.at = append(m.at, seg)
+	if !slices.ContainsFunc(m.kept, func(k provenance.Path) bool { return slices.Equal(k, m.at) }) {
+		m.value(v, w, p, q, s)
+	}
+	m.at = m.at[:len(m.at)-1]
+}
+
+// value merges one place: v in a, recorded at p, and w in b, recorded at q.
+func (m *merger) value(v, w any, p, q *provenance.Node, s *schema) {
+	switch {
+	case p == nil && q == nil && equalJSON(v, w):
+	case w == nil && isDecided(q) && (v != nil || !m.sameDecision(p, q)):
+		m.put(nil, q)
+	case s.shape == shapeKeyed && areElements(v, s) && areElements(w, s):
+		m.elements(v, w, p, q, s)
+	case s.shape != shapeKeyed && areFields(v) && areFields(w) && (v != nil || w != nil || p != nil || q != nil):
+		m.fields(v, w, p, q, s)
+	case !equalJSON(v, w) || !m.sameDecision(p, q) && !m.onlyPresetChanged(w, p, q):
+		m.put(w, q)
+	}
+}
+
+// onlyPresetChanged reports whether two presets give the same value w, which is not
+// the stored one: that is a change of presets, and not of the author's.
+func (m *merger) onlyPresetChanged(w any, p, q *provenance.Node) bool {
+	return isDecided(p) && isDecided(q) && !equalJSON(lookup(m.into.root, vmSchema(), m.at), w)
+}
+
+func isDecided(n *provenance.Node) bool { return n != nil && n.Source != provenance.NoSource }
+
+// areFields reports whether v is an object, or absent.
+func areFields(v any) bool { return v == nil || isObject(v) }
+
+// areElements reports whether v is a list of elements with a key each, or absent.
+func areElements(v any, s *schema) bool {
+	list, ok := v.([]any)
+	for i, e := range list {
+		fields, _ := e.(map[string]any)
+		if key, missing := elementKey(s.keys, fields); missing != "" || indexOf(list[:i], s.keys, key) >= 0 {
+			return false
+		}
+	}
+	return ok || v == nil
+}
+
+func (m *merger) fields(v, w any, p, q *provenance.Node, s *schema) {
+	before, _ := v.(map[string]any)
+	after, _ := w.(map[string]any)
+	m.container(v, w, p, q)
+	merge := func(name string) {
+		seg := provenance.Segment{Name: name}
+		m.in(seg, before[name], after[name], childOf(p, seg), childOf(q, seg), s.field(name))
+	}
+	for name := range before {
+		merge(name)
+	}
+	for name := range after {
+		if before[name] == nil {
+			merge(name)
+		}
+	}
+	for seg := range recordedOnly(p, q) {
+		if before[seg.Name] == nil && after[seg.Name] == nil {
+			merge(seg.Name)
+		}
+	}
+	m.prune(v, w)
+}
+
+func (m *merger) elements(v, w any, p, q *provenance.Node, s *schema) {
+	before, _ := v.([]any)
+	after, _ := w.([]any)
+	m.container(v, w, p, q)
+	merge := func(key string, e, f any) {
+		seg := provenance.Segment{Name: key, Kind: provenance.Element}
+		m.in(seg, e, f, childOf(p, seg), childOf(q, seg), s.elem)
+	}
+	for _, f := range after {
+		fields, _ := f.(map[string]any)
+		key, _ := elementKey(s.keys, fields)
+		merge(key, elementOf(before, s, key), f)
+	}
+	for _, e := range before {
+		fields, _ := e.(map[string]any)
+		if key, _ := elementKey(s.keys, fields); elementOf(after, s, key) == nil {
+			m.dropElement(key, childOf(q, provenance.Segment{Name: key, Kind: provenance.Element}))
+		}
+	}
+	for seg := range recordedOnly(p, q) {
+		if elementOf(before, s, seg.Name) == nil && elementOf(after, s, seg.Name) == nil {
+			merge(seg.Name, nil, nil)
+		}
+	}
+	m.prune(v, w)
+}
+
+// elementOf returns the element key of list; nil where it has none.
+func elementOf(list []any, s *schema, key string) any {
+	if i := indexOf(list, s.keys, key); i >= 0 {
+		return list[i]
+	}
+	return nil
+}
+
+func childOf(n *provenance.Node, seg provenance.Segment) *provenance.Node {
+	if n == nil {
+		return nil
+	}
+	return n.Find(seg)
+}
+
+// recordedOnly yields the children of two nodes.
+func recordedOnly(p, q *provenance.Node) func(func(provenance.Segment) bool) {
+	return func(yield func(provenance.Segment) bool) {
+		for _, n := range []*provenance.Node{p, q} {
+			if n == nil {
+				continue
+			}
+			for c := range n.Children() {
+				if c.Has() && !yield(c.Segment()) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// dropElement drops an element whole, with what outdated presets gave it.
+func (m *merger) dropElement(key string, q *provenance.Node) {
+	m.at = append(m.at, provenance.Segment{Name: key, Kind: provenance.Element})
+	if !slices.ContainsFunc(m.kept, func(k provenance.Path) bool { return slices.Equal(k, m.at) }) {
+		m.put(nil, q)
+	}
+	m.at = m.at[:len(m.at)-1]
+}
+
+// container merges what is said of an object or list itself: that it exists, and
+// whether its author wrote it empty.
+func (m *merger) container(v, w any, p, q *provenance.Node) {
+	if w == nil || v != nil && m.sameDecision(p, q) {
+		return
+	}
+	fields, isObject := w.(map[string]any)
+	elements, _ := w.([]any)
+	was := lookup(m.into.root, vmSchema(), m.at)
+	if was == nil && (isObject && (len(fields) == 0 || isDecided(q)) || !isObject && len(elements) == 0) {
+		var empty any = []any{}
+		if isObject {
+			empty = map[string]any{}
+		}
+		m.dropRivals()
+		m.into.unshare(m.at)
+		m.into.setAt(m.at, empty, m.b.root)
+	}
+	m.decide(q, was == nil)
+}
+
+// prune drops an object or list that b lacks, where nothing else is left in it.
+func (m *merger) prune(v, w any) {
+	if v == nil || w != nil {
+		return
+	}
+	if n := m.into.rec.At(m.at); n != nil {
+		n.Release()
+		n.WasEmpty = false
+	}
+	switch left := lookup(m.into.root, vmSchema(), m.at).(type) {
+	case map[string]any:
+		if len(left) == 0 {
+			m.unset(m.at)
+		}
+	case []any:
+		if len(left) == 0 {
+			m.unset(m.at)
+		}
+	}
+}
+
+// sameDecision reports whether two records say the same of a field itself.
+func (m *merger) sameDecision(p, q *provenance.Node) bool {
+	if isDecided(p) != isDecided(q) || (p != nil && p.WasEmpty) != (q != nil && q.WasEmpty) {
+		return false
+	}
+	return !isDecided(p) || m.a.rec.Sources[p.Source] == m.b.rec.Sources[q.Source] &&
+		p.Overruled == q.Overruled && p.Lost == q.Lost && equalJSON(p.Was, q.Was)
+}
+
+// put sets what is at the path to w, or removes it where w is nil; q records it.
+func (m *merger) put(w any, q *provenance.Node) {
+	was := lookup(m.into.root, vmSchema(), m.at)
+	if isDecided(q) && m.mayMatch(m.at) {
+		return
+	}
+	if n := m.into.rec.At(m.at); n != nil {
+		n.Clear()
+	}
+	if w == nil {
+		m.unset(m.at)
+	} else {
+		m.dropRivals()
+		m.into.unshare(m.at)
+		m.into.setAt(m.at, cloneJSON(w), m.b.root)
+	}
+	m.decide(q, !equalJSON(was, w))
+}
+
+func (m *merger) unset(p provenance.Path) {
+	m.into.unshare(p)
+	m.into.unset(p)
+}
+
+// drop removes what lies at p, and what is recorded there.
+func (m *merger) drop(p provenance.Path) {
+	m.unset(p)
+	if n := m.into.rec.At(p); n != nil {
+		n.Clear()
+	}
+}
+
+// decide records of the path what q says. News are changes of the value.
+func (m *merger) decide(q *provenance.Node, news bool) {
+	rec := m.into.rec
+	n := rec.At(m.at)
+	if !isDecided(q) && (q == nil || !q.WasEmpty) {
+		if n != nil {
+			n.Release()
+			n.WasEmpty = false
+		}
+		return
+	}
+	n = rec.Ensure(m.at)
+	n.Release()
+	n.WasEmpty = q.WasEmpty
+	if isDecided(q) {
+		n.Source = m.into.addSource(m.b.rec.Sources[q.Source], m.b.by[q.Source])
+		n.Overruled, n.Lost, n.Was, n.Now = q.Overruled, q.Lost, q.Was, news
+	}
+}
+
+// mayMatch reports whether a preset that could not be judged gave what is stored at p,
+// or another choice. What may match keeps what it gave.
+func (m *merger) mayMatch(p provenance.Path) bool {
+	given := func(p provenance.Path) bool {
+		n := firstDecided(m.into.rec.At(p))
+		return n != nil && slices.ContainsFunc(m.undecided, func(c *Compiled) bool { return c.Ref == m.into.rec.Sources[n.Source].Preset })
+	}
+	if len(m.undecided) == 0 {
+		return false
+	}
+	s := vmSchema().at(p[:len(p)-1])
+	return given(p) || s != nil && slices.ContainsFunc(s.rivals[p[len(p)-1].Name], func(name string) bool {
+		return given(p[:len(p)-1].With(provenance.Segment{Name: name}))
+	})
+}
+
+// dropRivals removes other members of the one-ofs that the path is in, which b lacks.
+func (m *merger) dropRivals() {
+	s := vmSchema()
+	for i, seg := range m.at {
+		for _, name := range s.rivals[seg.Name] {
+			rival := m.at[:i:i].With(provenance.Segment{Name: name})
+			if lookup(m.into.root, vmSchema(), rival) != nil && lookup(m.b.root, vmSchema(), rival) == nil {
+				m.drop(rival)
+			}
+		}
+		if s = s.step(seg); s == nil {
+			return
+		}
+	}
+}
+
+// mergeForbids records the presets that forbid something and match from now on.
+func (m *merger) mergeForbids() {
+	for _, s := range m.b.rec.Sources {
+		if s.Role == provenance.Forbid && !m.a.enforces(s) {
+			m.into.rec.AddSource(s)
+		}
+	}
+}
+
+// stillForbids reports whether a recorded source that forbids something matches still,
+// as far as the update concerns it.
+func (m *merger) stillForbids(s provenance.Source) bool { return !m.a.enforces(s) || m.b.enforces(s) }
+
+func (x *expansion) enforces(s provenance.Source) bool {
+	return slices.ContainsFunc(x.enforced, func(c *Compiled) bool { return c.Ref == s.Preset })
+}
+
+// newProblems are the problems of the update that the stored object has not.
+func (m *merger) newProblems() field.ErrorList {
+	problems := slices.Clone(m.b.unmatched)
+	for _, e := range m.b.problems {
+		if !slices.ContainsFunc(m.a.problems, func(o *field.Error) bool { return e.Error() == o.Error() }) {
+			problems = append(problems, e)
+		}
+	}
+	for _, v := range m.into.violations(m.b.enforced) {
+		was := lookup(m.old, vmSchema(), v.path)
+		if !slices.Contains(m.a.enforced, v.preset) || was == nil || Grows(was, v.value) {
+			problems = append(problems, v.problem())
+		}
+	}
+	return problems
+}
