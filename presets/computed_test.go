@@ -20,7 +20,7 @@ defaults:
 		"DiskPerVM": {
 			reason: "every VM has a disk of its own", presets: list(cluster("disk", rootDisk)), object: vm(""),
 			want: map[string]string{
-				"spec.dataVolumeTemplates[web-root].metadata.name":       `"web-root"`,
+				"spec.dataVolumeTemplates":                               `[{"metadata":{"name":"web-root"},"spec":{"storage":{"resources":{"requests":{"storage":"10Gi"}}}}}]`,
 				"spec.template.spec.volumes[root].dataVolume.name":       `"web-root"`,
 				"spec.template.spec.domain.devices.disks[root].disk.bus": `"virtio"`,
 			},

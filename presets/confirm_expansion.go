@@ -52,8 +52,8 @@ type expandedVM struct {
 	w     *work
 	query *query
 	// full is the VM after expansion.
-	full  map[string]any
-	gives contributions
+	full          map[string]any
+	contributions contributions
 	// matched presets that are enforced, strongest first.
 	matched []*Compiled
 }
@@ -74,10 +74,10 @@ func expansionOf(ctx context.Context, s *Snapshot, req Request, raw []byte) (*ex
 	}
 	w.find = req.Instancetypes
 	x := &expandedVM{w: w}
-	if x.gives, err = w.known(); err != nil || x.gives == (contributions{}) {
+	if x.contributions, err = w.known(); err != nil || x.contributions == (contributions{}) {
 		return nil, err
 	}
-	x.full = x.gives.expanded(w.root)
+	x.full = x.contributions.expanded(w.root)
 	x.match(ctx, s, req)
 	return x, nil
 }
@@ -154,11 +154,11 @@ func (x *expandedVM) violations() []expansionViolation {
 func (x *expandedVM) overridden(c *Compiled, leaf *part) []expansionViolation {
 	is := lookup(x.full, vmSchema(), leaf.at)
 	_, isObject := is.(map[string]any)
-	by := x.giver(leaf.at, leaf.owner)
+	by := x.ownerOfOverride(leaf.at, leaf.owner)
 	if leaf = x.evaluated(leaf); by == nil || leaf == nil || leaf.isKey || leaf.same(is) || leaf.emptyObject() && isObject {
 		return nil
 	}
-	says := fmt.Sprintf("must be %s, as preset %s overrides it, but %s gives ", show(leaf.value), c.Ref, by)
+	says := fmt.Sprintf("must be %s, as preset %s overrides it, but %s sets ", show(leaf.value), c.Ref, by)
 	problem := field.Required(field.NewPath(leaf.path), says+"nothing: name another "+by.field)
 	if is != nil {
 		problem = field.Invalid(field.NewPath(leaf.path), is, says+show(is)+": name another "+by.field)
@@ -186,9 +186,9 @@ func (x *expandedVM) left(c *Compiled, r removal) []expansionViolation {
 	if is == nil || equalJSON(is, lookup(x.w.root, vmSchema(), r.path)) {
 		return nil
 	}
-	by := x.covering(r.path)
+	by := x.contributorOf(r.path)
 	return []expansionViolation{{c, r.path, is, field.Forbidden(field.NewPath(r.text),
-		fmt.Sprintf("preset %s removes it, but %s gives %s: name another %s", c.Ref, by, show(is), by.field))}}
+		fmt.Sprintf("preset %s removes it, but %s sets %s: name another %s", c.Ref, by, show(is), by.field))}}
 }
 
 // forbidden finds what a preset forbids and only the instancetype or preference brings.
@@ -198,31 +198,31 @@ func (x *expandedVM) forbidden() []expansionViolation {
 		if equalJSON(v.value, lookup(x.w.root, vmSchema(), v.path)) {
 			continue
 		}
-		by := x.covering(v.path)
+		by := x.contributorOf(v.path)
 		problem := v.problem()
-		problem.Detail += fmt.Sprintf("; %s gives %s: name another %s", by, show(v.value), by.field)
+		problem.Detail += fmt.Sprintf("; %s sets %s: name another %s", by, show(v.value), by.field)
 		out = append(out, expansionViolation{v.preset, v.path, v.value, problem})
 	}
 	return out
 }
 
-// giver is what has a say on a field of an override; nil where the override acts on the VM itself.
+// ownerOfOverride is what has a say on a field of an override; nil where the override acts on the VM itself.
 // An instancetype that was not known when the VM was expanded has a say on whatever it may own.
-func (x *expandedVM) giver(p provenance.Path, owner ownership) *contribution {
+func (x *expandedVM) ownerOfOverride(p provenance.Path, owner ownership) *contribution {
 	switch {
-	case x.gives.instancetype != nil && (owner&ownedByInstancetype != 0 || x.gives.instancetype.owns(p)):
-		return x.gives.instancetype
-	case x.gives.preference != nil && x.gives.preference.owns(p):
-		return x.gives.preference
+	case x.contributions.instancetype != nil && (owner&ownedByInstancetype != 0 || x.contributions.instancetype.owns(p)):
+		return x.contributions.instancetype
+	case x.contributions.preference != nil && x.contributions.preference.owns(p):
+		return x.contributions.preference
 	}
 	return nil
 }
 
-// covering is what gives something at or beneath p.
-func (x *expandedVM) covering(p provenance.Path) *contribution {
-	it := x.gives.instancetype
-	if it != nil && (x.gives.preference == nil || it.owns(p) || slices.ContainsFunc(it.owned, func(o provenance.Path) bool { return o.HasPrefix(p) })) {
+// contributorOf is what gives something at or beneath p.
+func (x *expandedVM) contributorOf(p provenance.Path) *contribution {
+	it := x.contributions.instancetype
+	if it != nil && (x.contributions.preference == nil || it.owns(p) || slices.ContainsFunc(it.owned, func(o provenance.Path) bool { return o.HasPrefix(p) })) {
 		return it
 	}
-	return x.gives.preference
+	return x.contributions.preference
 }

@@ -35,14 +35,14 @@ func TestConfirmExpansion(t *testing.T) {
 		want     []string // parts of the error; none wants no error
 	}{
 		"SameValue":       {presets: []string{size, noGPU}, now: named("small")},
-		"OtherMemory":     {presets: []string{size}, now: named("large"), want: []string{at + `memory.guest: Invalid value: "16Gi"`, `must be "2Gi"`, "preset cluster/size", `VirtualMachineClusterInstancetype large gives "16Gi"`}},
+		"OtherMemory":     {presets: []string{size}, now: named("large"), want: []string{at + `memory.guest: Invalid value: "16Gi"`, `must be "2Gi"`, "preset cluster/size", `VirtualMachineClusterInstancetype large sets "16Gi"`}},
 		"CPUModel":        {presets: []string{model}, now: named("large"), want: []string{"cpu.model", "Haswell", "Skylake", "cluster/model"}},
 		"NodeSelector":    {presets: []string{pool}, now: named("large"), want: []string{"nodeSelector.pool", "plain", "gpu"}},
-		"Withheld":        {presets: []string{pool}, now: named("small"), want: []string{"nodeSelector.pool", "gives nothing", "name another instancetype"}},
+		"Withheld":        {presets: []string{pool}, now: named("small"), want: []string{"nodeSelector.pool", "sets nothing", "name another instancetype"}},
 		"Set":             {presets: []string{pool}, now: vm("spec: {instancetype: {name: small}, template: {spec: {nodeSelector: {pool: plain}}}}")},
-		"Forbidden":       {presets: []string{noGPU}, now: named("large"), want: []string{"devices.gpus: Forbidden: no GPUs here (preset cluster/no-gpu)", "VirtualMachineClusterInstancetype large gives"}},
+		"Forbidden":       {presets: []string{noGPU}, now: named("large"), want: []string{"devices.gpus: Forbidden: no GPUs here (preset cluster/no-gpu)", "VirtualMachineClusterInstancetype large sets"}},
 		"PutBack":         {presets: []string{noTPM}, now: vm("spec: {preference: {name: win}}"), want: []string{"devices.tpm", "preset cluster/no-tpm removes it", "VirtualMachineClusterPreference win"}},
-		"Overwritten":     {presets: []string{"acpi"}, now: vm("spec: {preference: {name: win}, template: {spec: {domain: {features: {acpi: {enabled: true}}}}}}"), want: []string{"features.acpi.enabled", "must be true", "gives false"}},
+		"Overwritten":     {presets: []string{"acpi"}, now: vm("spec: {preference: {name: win}, template: {spec: {domain: {features: {acpi: {enabled: true}}}}}}"), want: []string{"features.acpi.enabled", "must be true", "sets false"}},
 		"NotFound":        {presets: []string{size, noGPU}, now: named("missing")},
 		"NoInstancetype":  {presets: []string{size}, now: vm("")},
 		"StrongerDecides": {presets: []string{size, "first"}, now: named("large")},

@@ -16,20 +16,20 @@ func (c contributions) expanded(vm map[string]any) map[string]any {
 func (c contributions) expand(template map[string]any) {
 	spec := child(template, "spec")
 	if it := c.instancetype; it != nil && it.spec != nil {
-		giveTopology(spec, it.spec, c.preference)
-		giveOvercommit(spec, it.spec)
-		it.give(template, spec)
+		applyTopology(spec, it.spec, c.preference)
+		applyOvercommit(spec, it.spec)
+		it.apply(template, spec)
 	}
 	if p := c.preference; p != nil && p.spec != nil {
-		p.give(template, spec)
+		p.apply(template, spec)
 	}
 }
 
-// give sets what every row and the annotations give.
-func (c *contribution) give(template, spec map[string]any) {
-	rowsOf(c.field, c.spec, func(row giftRow, value any) {
-		if value = cloneJSON(value); row.give != nil {
-			row.give(spec, value)
+// apply sets what every row and the annotations contribute.
+func (c *contribution) apply(template, spec map[string]any) {
+	rowsOf(c.field, c.spec, func(row contributedField, value any) {
+		if value = cloneJSON(value); row.apply != nil {
+			row.apply(spec, value)
 			return
 		}
 		setField(spec, row.owns[0], value, false)
@@ -53,9 +53,9 @@ func whole(v any) int64 {
 	return 0
 }
 
-// giveTopology spreads the vCPUs of an instancetype as the preference prefers; by default they
+// applyTopology spreads the vCPUs of an instancetype as the preference prefers; by default they
 // become sockets. A VM with a topology of its own is refused by KubeVirt, and keeps it here.
-func giveTopology(spec, instancetype map[string]any, preference *contribution) {
+func applyTopology(spec, instancetype map[string]any, preference *contribution) {
 	cpu := child(child(spec, "domain"), "cpu")
 	if whole(cpu["sockets"])+whole(cpu["cores"])+whole(cpu["threads"]) > 0 {
 		return
@@ -103,8 +103,8 @@ func spread(guest int64, preference map[string]any) (sockets, cores, threads int
 	return guest / ratio, ratio, 1
 }
 
-// giveOvercommit requests less memory than the guest sees.
-func giveOvercommit(spec, instancetype map[string]any) {
+// applyOvercommit requests less memory than the guest sees.
+func applyOvercommit(spec, instancetype map[string]any) {
 	percent, _ := lookupDotted(instancetype, "memory.overcommitPercent")
 	guest, _ := lookupDotted(instancetype, "memory.guest")
 	size, err := parseQuantity(guest)

@@ -37,6 +37,9 @@ type Origin struct {
 	// Overruled says that the user had another value, Was.
 	Overruled bool
 	Was       any
+	// ContributedBy is the instancetype or preference that gives the field when the VM starts. The stored
+	// VM does not have it.
+	ContributedBy Matcher
 	// Beaten are the presets that would have set the field otherwise.
 	Beaten []Claim
 }
@@ -62,7 +65,7 @@ func (e *Engine) Explain(ctx context.Context, s *Snapshot, req Request) (*Explan
 	if err != nil {
 		return nil, err
 	}
-	x := &Explanation{Result: out, Fields: origins(out.w), HeldBack: out.w.heldBackByPresets()}
+	x := &Explanation{Result: out, Fields: sortedByPath(append(origins(out.w), out.w.contributedFields()...)), HeldBack: out.w.heldBackByPresets()}
 	x.addBeaten(out)
 	x.Presets, err = e.verdicts(ctx, s, req, out)
 	return x, err
@@ -101,8 +104,12 @@ func origins(w *work) []Origin {
 			out = append(out, Origin{Path: slices.Clone(p), By: w.rec.Sources[n.Source], Overruled: n.Overruled, Was: n.Was})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Origin) int { return strings.Compare(a.Path.String(), b.Path.String()) })
-	return out
+	return sortedByPath(out)
+}
+
+func sortedByPath(in []Origin) []Origin {
+	slices.SortStableFunc(in, func(a, b Origin) int { return strings.Compare(a.Path.String(), b.Path.String()) })
+	return in
 }
 
 // isWrapping reports whether p is part of the VM form that an instance was put into.

@@ -139,11 +139,11 @@ func (w *work) bar(layers []layer, defaults bool) {
 	if w.instance == nil {
 		spec, _ := w.root["spec"].(map[string]any)
 		after := w.matchersAfter(spec, layers)
-		w.gives = w.contributionsOf(after)
-		if defaults && spec["instancetype"] == nil && w.gives.instancetype != nil {
-			if at := w.firstSet(w.gives.instancetype); at != nil {
+		w.contributions = w.contributionsOf(after)
+		if defaults && spec["instancetype"] == nil && w.contributions.instancetype != nil {
+			if at := w.firstSet(w.contributions.instancetype); at != nil {
 				w.heldBack = fmt.Sprintf("the VM sets %s, which the instancetype would own", at)
-				w.gives.instancetype = nil
+				w.contributions.instancetype = nil
 			}
 		}
 	}
@@ -266,14 +266,14 @@ func (l *layer) barredBy(p *part) (ownership, string) {
 	if barred == 0 {
 		return 0, ""
 	}
-	gives := l.w.gives
+	named := l.w.contributions
 	switch {
 	case barred&namesInstancetype != 0:
 		return barred, l.w.heldBack
-	case gives.instancetype != nil && gives.instancetype.owns(p.at):
-		return barred, gives.instancetype.bar("own")
-	case !l.role.Outranks() && gives.preference != nil && gives.preference.owns(p.at):
-		return barred, gives.preference.bar("fill")
+	case named.instancetype != nil && named.instancetype.owns(p.at):
+		return barred, named.instancetype.bar("own")
+	case !l.role.Outranks() && named.preference != nil && named.preference.owns(p.at):
+		return barred, named.preference.bar("fill")
 	}
 	return barred &^ (ownedByInstancetype | ownedByPreference | templateAnnotation), ""
 }
@@ -281,7 +281,7 @@ func (l *layer) barredBy(p *part) (ownership, string) {
 // bar says why fields that c owns, or fills, are left alone.
 func (c *contribution) bar(verb string) string {
 	if c.spec == nil {
-		return fmt.Sprintf("the VM names %s, which may %s", c, verb)
+		return fmt.Sprintf("the VM names %s, which may %s it", c, verb)
 	}
-	return fmt.Sprintf("the VM names %s, which %ss", c, verb)
+	return fmt.Sprintf("the VM names %s, which %ss it", c, verb)
 }

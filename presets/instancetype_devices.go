@@ -8,9 +8,9 @@ import (
 )
 
 // overwriting is a row that KubeVirt applies also against the user.
-func overwriting(from, to string) giftRow {
+func overwriting(from, to string) contributedField {
 	owns := paths(to)
-	return giftRow{from: from, owns: owns, give: func(spec map[string]any, value any) { setField(spec, owns[0], value, true) }}
+	return contributedField{from: from, owns: owns, apply: func(spec map[string]any, value any) { setField(spec, owns[0], value, true) }}
 }
 
 func devicesOf(spec map[string]any) map[string]any { return child(child(spec, "domain"), "devices") }
@@ -31,7 +31,7 @@ func objectsIn(obj map[string]any, name string) []map[string]any {
 func toElements(list, name string) func(map[string]any, any) {
 	return func(spec map[string]any, value any) {
 		for _, e := range objectsIn(devicesOf(spec), list) {
-			if !isGiven(e[name]) {
+			if !isSet(e[name]) {
 				e[name] = value
 			}
 		}
@@ -51,7 +51,7 @@ func target(disk map[string]any, kind string) map[string]any {
 func toTargets(kind, name string) func(map[string]any, any) {
 	return func(spec map[string]any, value any) {
 		for _, disk := range objectsIn(devicesOf(spec), "disks") {
-			if at := target(disk, kind); at != nil && !isGiven(at[name]) {
+			if at := target(disk, kind); at != nil && !isSet(at[name]) {
 				at[name] = value
 			}
 		}
@@ -66,21 +66,21 @@ func onVirtio(target map[string]any) bool { return target["bus"] == "virtio" }
 func toDisks(name string, wants func(target map[string]any) bool) func(map[string]any, any) {
 	return func(spec map[string]any, value any) {
 		for _, disk := range objectsIn(devicesOf(spec), "disks") {
-			if at := target(disk, "disk"); at != nil && wants(at) && !isGiven(disk[name]) {
+			if at := target(disk, "disk"); at != nil && wants(at) && !isSet(disk[name]) {
 				disk[name] = value
 			}
 		}
 	}
 }
 
-func giveSoundModel(spec map[string]any, value any) {
-	if sound, ok := devicesOf(spec)["sound"].(map[string]any); ok && !isGiven(sound["model"]) {
+func applySoundModel(spec map[string]any, value any) {
+	if sound, ok := devicesOf(spec)["sound"].(map[string]any); ok && !isSet(sound["model"]) {
 		sound["model"] = value
 	}
 }
 
-// giveMasquerade binds interfaces without a binding that are on the pod network.
-func giveMasquerade(spec map[string]any, value any) {
+// applyMasquerade binds interfaces without a binding that are on the pod network.
+func applyMasquerade(spec map[string]any, value any) {
 	for _, e := range objectsIn(devicesOf(spec), "interfaces") {
 		bound := slices.ContainsFunc(oneOfs["core/v1.Interface"][0], func(names []string) bool { return e[names[0]] != nil })
 		onPod := slices.ContainsFunc(objectsIn(spec, "networks"), func(n map[string]any) bool { return n["name"] == e["name"] && n["pod"] != nil })
@@ -90,7 +90,7 @@ func giveMasquerade(spec map[string]any, value any) {
 	}
 }
 
-func givePanicModel(spec map[string]any, value any) {
+func applyPanicModel(spec map[string]any, value any) {
 	devices := devicesOf(spec)
 	if len(objectsIn(devices, "panicDevices")) == 0 {
 		devices["panicDevices"] = []any{map[string]any{"model": value}}
@@ -99,8 +99,8 @@ func givePanicModel(spec map[string]any, value any) {
 	toElements("panicDevices", "model")(spec, value)
 }
 
-// giveHyperv gives each enlightenment that is not there.
-func giveHyperv(spec map[string]any, value any) {
+// applyHyperv gives each enlightenment that is not there.
+func applyHyperv(spec map[string]any, value any) {
 	preferred, _ := value.(map[string]any)
 	hyperv := child(child(child(spec, "domain"), "features"), "hyperv")
 	for name, v := range preferred {
@@ -110,16 +110,16 @@ func giveHyperv(spec map[string]any, value any) {
 	}
 }
 
-// giveClockOffset keeps an offset of either kind.
-func giveClockOffset(spec map[string]any, value any) {
+// applyClockOffset keeps an offset of either kind.
+func applyClockOffset(spec map[string]any, value any) {
 	clock := child(child(spec, "domain"), "clock")
 	if offset, ok := value.(map[string]any); ok && clock["utc"] == nil && clock["timezone"] == nil {
 		maps.Copy(clock, offset)
 	}
 }
 
-// giveCPUFeatures adds the features that are not there.
-func giveCPUFeatures(spec map[string]any, value any) {
+// applyCPUFeatures adds the features that are not there.
+func applyCPUFeatures(spec map[string]any, value any) {
 	cpu := child(child(spec, "domain"), "cpu")
 	has, _ := cpu["features"].([]any)
 	preferred, _ := value.([]any)
@@ -132,8 +132,8 @@ func giveCPUFeatures(spec map[string]any, value any) {
 	cpu["features"] = has
 }
 
-// giveFirmware chooses a bootloader where none is chosen, and completes the one that is.
-func giveFirmware(spec map[string]any, value any) {
+// applyFirmware chooses a bootloader where none is chosen, and completes the one that is.
+func applyFirmware(spec map[string]any, value any) {
 	prefers, _ := value.(map[string]any)
 	bootloader, _ := lookup(spec, vmSchema().at(templateSpec), provenance.Of("domain", "firmware", "bootloader")).(map[string]any)
 	chosen := maps.Clone(bootloader)

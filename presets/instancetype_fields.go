@@ -7,20 +7,20 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A giftRow says what one field of an instancetype or a preference gives a VM.
-type giftRow struct {
+// A contributedField says what one field of an instancetype or a preference gives a VM.
+type contributedField struct {
 	// from is the field of the spec of the instancetype or preference.
 	from string
 	// owns are the fields of the VM that it sets, or keeps others from setting.
 	owns []provenance.Path
-	// give sets them in the template's spec. Where it is nil, the value goes into owns[0], if
+	// apply sets them in the template's spec. Where it is nil, the value goes into owns[0], if
 	// nothing is there.
-	give func(spec map[string]any, value any)
+	apply func(spec map[string]any, value any)
 	// each says that of owns[0] only those fields or elements belong to it that the value has.
 	each bool
 }
 
-func plain(from, to string) giftRow { return giftRow{from: from, owns: paths(to)} }
+func plain(from, to string) contributedField { return contributedField{from: from, owns: paths(to)} }
 
 // sizes are the fields that every instancetype owns: it must set CPU and memory.
 var sizes = paths(
@@ -30,7 +30,7 @@ var sizes = paths(
 )
 
 // instancetypeRows are KubeVirt's pkg/instancetype/apply, but for the CPU topology and annotations.
-var instancetypeRows = []giftRow{
+var instancetypeRows = []contributedField{
 	plain("nodeSelector", "nodeSelector"),
 	plain("schedulerName", "schedulerName"),
 	plain("cpu.model", "domain.cpu.model"),
@@ -50,12 +50,12 @@ var instancetypeRows = []giftRow{
 }
 
 // preferenceRows are KubeVirt's pkg/instancetype/preference/apply, but for annotations, in its order.
-var preferenceRows = []giftRow{
+var preferenceRows = []contributedField{
 	plain("devices.preferredUseVirtioTransitional", "domain.devices.useVirtioTransitional"),
 	plain("devices.preferredBlockMultiQueue", "domain.devices.blockMultiQueue"),
 	plain("devices.preferredNetworkInterfaceMultiQueue", "domain.devices.networkInterfaceMultiqueue"),
 	overwriting("devices.preferredDisableHotplug", "domain.devices.disableHotplug"),
-	{"devices.preferredSoundModel", paths("domain.devices.sound.model"), giveSoundModel, false},
+	{"devices.preferredSoundModel", paths("domain.devices.sound.model"), applySoundModel, false},
 	plain("devices.preferredRng", "domain.devices.rng"),
 	plain("devices.preferredTPM", "domain.devices.tpm"),
 	plain("devices.preferredVideoType", "domain.devices.video.type"),
@@ -72,21 +72,21 @@ var preferenceRows = []giftRow{
 	{"devices.preferredDiskIO", paths("domain.devices.disks[*].io"), toDisks("io", anyTarget), false},
 	{"devices.preferredDiskDedicatedIoThread", paths("domain.devices.disks[*].dedicatedIOThread"), toDisks("dedicatedIOThread", onVirtio), false},
 	{"devices.preferredInterfaceModel", paths("domain.devices.interfaces[*].model"), toElements("interfaces", "model"), false},
-	{"devices.preferredInterfaceMasquerade", paths("domain.devices.interfaces[*].masquerade"), giveMasquerade, false},
+	{"devices.preferredInterfaceMasquerade", paths("domain.devices.interfaces[*].masquerade"), applyMasquerade, false},
 	{"devices.preferredInputBus", paths("domain.devices.inputs[*].bus"), toElements("inputs", "bus"), false},
 	{"devices.preferredInputType", paths("domain.devices.inputs[*].type"), toElements("inputs", "type"), false},
-	{"devices.preferredPanicDeviceModel", paths("domain.devices.panicDevices"), givePanicModel, false},
+	{"devices.preferredPanicDeviceModel", paths("domain.devices.panicDevices"), applyPanicModel, false},
 	overwriting("features.preferredAcpi", "domain.features.acpi"),
 	plain("features.preferredApic", "domain.features.apic"),
-	{"features.preferredHyperv", paths("domain.features.hyperv", "domain.features.hypervPassthrough"), giveHyperv, true},
+	{"features.preferredHyperv", paths("domain.features.hyperv", "domain.features.hypervPassthrough"), applyHyperv, true},
 	plain("features.preferredKvm", "domain.features.kvm"),
 	plain("features.preferredPvspinlock", "domain.features.pvspinlock"),
 	plain("features.preferredSmm", "domain.features.smm"),
-	{"firmware", paths("domain.firmware.bootloader"), giveFirmware, false},
+	{"firmware", paths("domain.firmware.bootloader"), applyFirmware, false},
 	plain("machine.preferredMachineType", "domain.machine.type"),
-	{"clock.preferredClockOffset", paths("domain.clock.utc", "domain.clock.timezone"), giveClockOffset, false},
+	{"clock.preferredClockOffset", paths("domain.clock.utc", "domain.clock.timezone"), applyClockOffset, false},
 	plain("clock.preferredTimer", "domain.clock.timer"),
-	{"cpu.preferredCPUFeatures", paths("domain.cpu.features"), giveCPUFeatures, true},
+	{"cpu.preferredCPUFeatures", paths("domain.cpu.features"), applyCPUFeatures, true},
 	plain("preferredSubdomain", "subdomain"),
 	plain("preferredTerminationGracePeriodSeconds", "terminationGracePeriodSeconds"),
 	plain("preferredArchitecture", "architecture"),
@@ -94,20 +94,20 @@ var preferenceRows = []giftRow{
 }
 
 // rowsOf are the rows that an instancetype or a preference has, with the values.
-func rowsOf(field string, spec map[string]any, visit func(giftRow, any)) {
+func rowsOf(field string, spec map[string]any, visit func(contributedField, any)) {
 	rows := instancetypeRows
 	if field == "preference" {
 		rows = preferenceRows
 	}
 	for _, row := range rows {
-		if v, ok := lookupDotted(spec, row.from); ok && isGiven(v) {
+		if v, ok := lookupDotted(spec, row.from); ok && isSet(v) {
 			visit(row, v)
 		}
 	}
 }
 
-// isGiven reports whether a value in an instancetype or preference counts as set.
-func isGiven(v any) bool {
+// isSet reports whether a value in an instancetype or preference counts as set.
+func isSet(v any) bool {
 	list, isList := v.([]any)
 	return v != nil && v != "" && (!isList || len(list) > 0)
 }
@@ -118,7 +118,7 @@ func ownedBy(field string, spec map[string]any) []provenance.Path {
 	if field == "instancetype" {
 		out = slices.Clone(sizes)
 	}
-	rowsOf(field, spec, func(row giftRow, value any) { out = append(out, row.owned(value)...) })
+	rowsOf(field, spec, func(row contributedField, value any) { out = append(out, row.owned(value)...) })
 	annotations, _ := spec["annotations"].(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		out = append(out, templateAnnotations.With(provenance.Segment{Name: key}))
@@ -127,7 +127,7 @@ func ownedBy(field string, spec map[string]any) []provenance.Path {
 }
 
 // owned are the fields that belong to a row of this value.
-func (r giftRow) owned(value any) []provenance.Path {
+func (r contributedField) owned(value any) []provenance.Path {
 	if !r.each {
 		return r.owns
 	}
@@ -152,7 +152,7 @@ func setField(obj map[string]any, p provenance.Path, value any, overwrite bool) 
 	for _, seg := range p[:len(p)-1] {
 		obj = child(obj, seg.Name)
 	}
-	if name := p[len(p)-1].Name; overwrite || !isGiven(obj[name]) {
+	if name := p[len(p)-1].Name; overwrite || !isSet(obj[name]) {
 		obj[name] = value
 	}
 }

@@ -10,13 +10,13 @@ import (
 
 // applied in ways of their own, with the reason.
 var withoutRow = map[string]string{
-	"cpu.guest":                          "giveTopology",
-	"memory.overcommitPercent":           "giveOvercommit",
-	"annotations":                        "contribution.give",
-	"cpu.preferredCPUTopology":           "giveTopology",
-	"cpu.spreadOptions.across":           "giveTopology",
-	"cpu.spreadOptions.ratio":            "giveTopology",
-	"preferSpreadSocketToCoreRatio":      "giveTopology",
+	"cpu.guest":                          "applyTopology",
+	"memory.overcommitPercent":           "applyOvercommit",
+	"annotations":                        "contribution.apply",
+	"cpu.preferredCPUTopology":           "applyTopology",
+	"cpu.spreadOptions.across":           "applyTopology",
+	"cpu.spreadOptions.ratio":            "applyTopology",
+	"preferSpreadSocketToCoreRatio":      "applyTopology",
 	"devices.preferredVirtualGPUOptions": "KubeVirt ignores it",
 	"volumes.preferredStorageClassName":  "KubeVirt's mutating webhook writes it into the VM",
 	"requirements.architecture":          "a requirement sets nothing",
@@ -27,7 +27,7 @@ var withoutRow = map[string]string{
 // TestEveryFieldHasARow fails when KubeVirt's instancetypes or preferences have a field that no row gives.
 func TestEveryFieldHasARow(t *testing.T) {
 	for field, c := range map[string]struct {
-		rows []giftRow
+		rows []contributedField
 		spec any
 	}{
 		"instancetype": {instancetypeRows, v1beta1.VirtualMachineInstancetypeSpec{}},

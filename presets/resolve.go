@@ -255,10 +255,10 @@ func (w *work) barred(r provenance.Role) ownership {
 	if w.stored {
 		o |= runState // it is people's by now
 	}
-	if w.gives.instancetype != nil {
+	if w.contributions.instancetype != nil {
 		o |= ownedByInstancetype | templateAnnotation
 	}
-	if !r.Outranks() && w.gives.preference != nil {
+	if !r.Outranks() && w.contributions.preference != nil {
 		o |= ownedByPreference | templateAnnotation
 	}
 	if !r.Outranks() && w.heldBack != "" {

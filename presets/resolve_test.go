@@ -241,7 +241,7 @@ defaults:
 			presets: list(cluster("a", defaults("{cpu: {cores: 2}, devices: {rng: {}}}")), cluster("b", overrides("{memory: {guest: 1Gi}}"))),
 			object:  vm("spec: {instancetype: {name: u1.small}}"),
 			want:    map[string]string{at + "cpu": "", at + "memory": "", at + "devices.rng": "{}"},
-			warn:    []string{"preset cluster/b held back: the VM names VirtualMachineClusterInstancetype u1.small, which may own " + at + "memory.guest"},
+			warn:    []string{"preset cluster/b held back, as the VM names VirtualMachineClusterInstancetype u1.small, which may own it: " + at + "memory.guest"},
 		},
 		"Preference": {
 			reason:  "what a preference may own is not defaulted on the VM",

@@ -110,7 +110,7 @@ func (w *work) warnings(deeds []deed, m matching, would *preview) []string {
 	}
 	out = append(out, m.warnings...)
 	for _, s := range w.skips {
-		out = append(out, listing(fmt.Sprintf("preset %s held back: %s", s.ref, s.why), tallyOf(s.fields)))
+		out = append(out, listing(fmt.Sprintf("preset %s held back, as %s:", s.ref, s.why), tallyOf(s.fields)))
 	}
 	if would != nil {
 		out = append(out, would.warn...)

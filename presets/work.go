@@ -39,8 +39,8 @@ type work struct {
 	failed map[*computed]error
 	// find finds the specs of instancetypes and preferences; may be nil.
 	find InstancetypeFinder
-	// gives is what those give that the VM names, as far as layers have acted.
-	gives contributions
+	// contributions are those of what the VM names, as far as layers have acted.
+	contributions contributions
 	// heldBack says why an instancetype of a default is held back; empty where none is.
 	heldBack string
 

@@ -26,6 +26,7 @@ type explained struct {
 	Document  int             `json:"document"`
 	Fields    []explainedAt   `json:"fields"`
 	Presets   []explainedWith `json:"presets,omitempty"`
+	HeldBack  []explainedHeld `json:"heldBack,omitempty"`
 	Conflicts []string        `json:"conflicts,omitempty"`
 }
 
@@ -42,8 +43,10 @@ type explainedAt struct {
 }
 
 type explainedSource struct {
-	// From is user, preset or platform.
+	// From is user, preset, platform, instancetype or preference.
 	From       string `json:"from"`
+	Kind       string `json:"kind,omitempty"`
+	Name       string `json:"name,omitempty"`
 	Preset     string `json:"preset,omitempty"`
 	Generation int64  `json:"generation,omitempty"`
 	Role       string `json:"role,omitempty"`
@@ -61,6 +64,12 @@ type explainedWith struct {
 	Mode      string `json:"mode"`
 	Matched   bool   `json:"matched"`
 	Reason    string `json:"reason"`
+}
+
+type explainedHeld struct {
+	Preset string   `json:"preset"`
+	Paths  []string `json:"paths"`
+	Reason string   `json:"reason"`
 }
 
 func printExplanation(out io.Writer, output string, m offline.Machine, x *presets.Explanation) error {
@@ -83,6 +92,9 @@ func newExplained(m offline.Machine, x *presets.Explanation) *explained {
 	}
 	for _, o := range x.Fields {
 		at := explainedAt{Path: o.Path.String(), Value: o.Value, Removed: o.Value == nil, explainedSource: sourceOf(o.By, o.User), Overruled: o.Overruled, Was: o.Was}
+		if o.ContributedBy.Name != "" {
+			at.explainedSource = contributedBy(o.ContributedBy)
+		}
 		for _, claim := range o.Beaten {
 			at.Beat = append(at.Beat, explainedClaim{sourceOf(claim.By, false), claim.Value})
 		}
@@ -90,6 +102,9 @@ func newExplained(m offline.Machine, x *presets.Explanation) *explained {
 	}
 	for _, v := range x.Presets {
 		e.Presets = append(e.Presets, explainedWith{v.Preset, v.Namespace, string(v.Mode), v.Matched, v.Reason})
+	}
+	for _, h := range x.HeldBack {
+		e.HeldBack = append(e.HeldBack, explainedHeld{h.Preset, h.Paths, h.Reason})
 	}
 	if x.Result != nil {
 		for _, c := range x.Result.Conflicts {
@@ -109,6 +124,15 @@ func sourceOf(by provenance.Source, user bool) explainedSource {
 	return explainedSource{From: "preset", Preset: by.Preset, Generation: by.Generation, Role: by.Role.String()}
 }
 
+// contributedBy is an instancetype or a preference as a source.
+func contributedBy(m presets.Matcher) explainedSource {
+	from := "instancetype"
+	if strings.HasSuffix(m.Kind, "Preference") {
+		from = "preference"
+	}
+	return explainedSource{From: from, Kind: m.Kind, Name: m.Name}
+}
+
 // String is the source as a table shows it.
 func (s explainedSource) String() string {
 	switch s.From {
@@ -116,6 +140,8 @@ func (s explainedSource) String() string {
 		return fmt.Sprintf("%s (%s)", s.Preset, s.Role)
 	case "platform":
 		return fmt.Sprintf("platform (%s)", s.Rule)
+	case "instancetype", "preference":
+		return s.Kind + " " + s.Name
 	}
 	return s.From
 }
@@ -141,6 +167,12 @@ func (e *explained) table(out io.Writer, m offline.Machine) error {
 			matched = "yes"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Preset, p.Mode, matched, p.Reason)
+	}
+	if len(e.HeldBack) > 0 {
+		fmt.Fprint(w, "\nPRESET\tHELD BACK\tWHY\n")
+	}
+	for _, h := range e.HeldBack {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", h.Preset, strings.Join(h.Paths, ", "), h.Reason)
 	}
 	for _, c := range e.Conflicts {
 		fmt.Fprintf(w, "\nConflict: %s\n", c)

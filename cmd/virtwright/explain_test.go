@@ -19,6 +19,15 @@ func TestExplainExamples(t *testing.T) {
 	golden.Stale(t, "testdata/explain/*.out.*")
 }
 
+// What an instancetype and a preference give is shown, and what was left to them.
+func TestExplainInstancetypes(t *testing.T) {
+	input, _, _ := strings.Cut(read(t, "testdata/validate/instancetype.in.yaml"), "---\napiVersion: instancetype.kubevirt.io/v1beta1\nkind: VirtualMachineClusterInstancetype\nmetadata: {name: wrong}")
+	got := call(t, input, "explain", "-f", "-", "--mode", "addon", "-o", "json").fine(t).out
+	golden.Equal(t, "testdata/instancetypes.explain.out.json", got)
+	table := call(t, input, "explain", "-f", "-", "--mode", "addon").fine(t).out
+	golden.Equal(t, "testdata/instancetypes.explain.out.txt", table)
+}
+
 func TestExplainPath(t *testing.T) {
 	preset := write(t, "cores.yaml", cores)
 	fields := func(stdin, path string) (paths []string, stderr string) {

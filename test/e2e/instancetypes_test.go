@@ -70,10 +70,10 @@ var _ = Describe("Instancetypes alongside KubeVirt", Ordered, func() {
 		_, err := s.tryCreate(typed("web", "large"))
 		Expect(err).To(MatchError(apierrors.IsInvalid, "an invalid VM"))
 		Expect(err).To(MatchError(And(
-			ContainSubstring(`spec.template.spec.domain.cpu.model: Invalid value: "Skylake": must be "Haswell", as preset cluster/model overrides it, but VirtualMachineInstancetype large gives "Skylake"`),
+			ContainSubstring(`spec.template.spec.domain.cpu.model: Invalid value: "Skylake": must be "Haswell", as preset cluster/model overrides it, but VirtualMachineInstancetype large sets "Skylake"`),
 			ContainSubstring("spec.template.spec.domain.devices.gpus: Forbidden: no GPUs here (preset cluster/plain)"))))
 		_, err = s.tryCreate(sparse("web", "spec: {runStrategy: Halted, preference: {kind: VirtualMachinePreference, name: win}, template: {spec: {domain: {devices: {}}}}}"))
-		Expect(err).To(MatchError(ContainSubstring("devices.tpm: Forbidden: preset cluster/plain removes it, but VirtualMachinePreference win gives")))
+		Expect(err).To(MatchError(ContainSubstring("devices.tpm: Forbidden: preset cluster/plain removes it, but VirtualMachinePreference win sets")))
 
 		By("admitting what it has as presets want it")
 		Expect(s.create(typed("web", "small"))).To(haveAt("spec.template.spec.domain.cpu.model", "Haswell"))

@@ -43,6 +43,8 @@ type Cluster struct {
 	snapshot   *presets.Snapshot
 	profiles   *domain.Profiles
 	namespaces map[string]presets.Namespace
+	// instancetypes and preferences of KubeVirt.
+	instancetypes instancetypes
 	// selecting are the presets that choose namespaces by label.
 	selecting []string
 }
@@ -88,6 +90,7 @@ func NewCluster(ctx context.Context, objects []manifest.Object, settings Setting
 // fill takes entries in. It returns an error, or nil, for each of them.
 func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
 	p := &presetReader{ctx: ctx, seen: map[string]manifest.Position{}, legacy: c.settings.Engine.Platform != nil}
+	c.instancetypes = instancetypes{}
 	problems := make([]error, len(entries))
 	for i, e := range entries {
 		problems[i] = c.take(e, p)
@@ -104,6 +107,8 @@ func (c *Cluster) take(e *entry, p *presetReader) error {
 	case namespace:
 		c.namespaces[e.meta.Name] = presets.Namespace{Name: e.meta.Name, Labels: e.meta.Labels, Annotations: e.meta.Annotations}
 		return nil
+	case instancetype:
+		return c.instancetypes.add(e, c.settings.Namespace)
 	case preset, legacyPreset, profile:
 		return p.read(e, c.settings.Namespace)
 	default:
@@ -161,7 +166,7 @@ func listed(names []string) string {
 
 // request is the admission request of a machine.
 func (c *Cluster) request(m Machine) presets.Request {
-	r := presets.Request{Kind: m.Kind, Object: m.JSON, Namespace: c.namespace(m.Namespace)}
+	r := presets.Request{Kind: m.Kind, Object: m.JSON, Namespace: c.namespace(m.Namespace), Instancetypes: c.instancetypes.finder(m.Namespace)}
 	if m.Kind == presets.VirtualMachineInstance {
 		r.Owner = c.settings.Owner
 	}

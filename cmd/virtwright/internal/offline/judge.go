@@ -79,6 +79,7 @@ func (r *reviewer) judge(ctx context.Context, m Machine, v *Verdict) error {
 		return nil
 	}
 	c.rules(machine)
+	c.expansion()
 	c.compare(machine)
 	return nil
 }
@@ -220,6 +221,18 @@ func (c *candidate) assumed() ([]byte, error) {
 		return c.raw, nil //nolint:nilerr // nothing is assumed then
 	}
 	return json.Marshal(result.Object())
+}
+
+// expansion refuses what presets do not let an instancetype or a preference give.
+func (c *candidate) expansion() {
+	if !c.settings.Rules.Addon || c.machine.Kind != presets.VirtualMachine {
+		return
+	}
+	request := c.request(c.machine)
+	request.Object = c.raw
+	if err := c.settings.Engine.ConfirmExpansion(c.ctx, c.snapshot, request); err != nil {
+		c.refuse(err)
+	}
 }
 
 // rules refuses what cannot start.

@@ -29,12 +29,14 @@ const (
 	profile
 	machine
 	namespace
+	instancetype
 )
 
 const (
-	kubevirtGroup   = "kubevirt.io"
-	virtwrightGroup = "virtwright.dev"
-	kindLegacy      = "VirtualMachineInstancePreset"
+	kubevirtGroup     = "kubevirt.io"
+	instancetypeGroup = "instancetype.kubevirt.io"
+	virtwrightGroup   = "virtwright.dev"
+	kindLegacy        = "VirtualMachineInstancePreset"
 )
 
 // kinds are those that mean something here.
@@ -50,10 +52,14 @@ var kinds = map[schema.GroupKind]struct {
 	{Group: kubevirtGroup, Kind: "VirtualMachine"}:                           {machine, []string{"v1", "v1alpha3", "v1alpha2"}},
 	{Group: kubevirtGroup, Kind: "VirtualMachineInstance"}:                   {machine, []string{"v1", "v1alpha3"}},
 	{Kind: "Namespace"}: {namespace, []string{"v1"}},
+	{Group: instancetypeGroup, Kind: "VirtualMachineInstancetype"}:        {instancetype, []string{"v1beta1"}},
+	{Group: instancetypeGroup, Kind: "VirtualMachineClusterInstancetype"}: {instancetype, []string{"v1beta1"}},
+	{Group: instancetypeGroup, Kind: "VirtualMachinePreference"}:          {instancetype, []string{"v1beta1"}},
+	{Group: instancetypeGroup, Kind: "VirtualMachineClusterPreference"}:   {instancetype, []string{"v1beta1"}},
 }
 
 // kindNames say what is looked for.
-const kindNames = "VirtualMachine, VirtualMachineInstance, VirtualMachinePreset, ClusterVirtualMachinePreset, VirtualMachineInstancePreset, FrontendProfile, BackendProfile or Namespace"
+const kindNames = "VirtualMachine, VirtualMachineInstance, VirtualMachinePreset, ClusterVirtualMachinePreset, VirtualMachineInstancePreset, FrontendProfile, BackendProfile, Namespace, or an instancetype or preference of KubeVirt"
 
 // entry is an object with what it is for.
 type entry struct {
@@ -146,7 +152,7 @@ func (e *entry) readMeta() {
 
 // namespaced says whether objects of the kind lie in namespaces.
 func (e *entry) namespaced() bool {
-	return e.Kind != v1alpha1.KindClusterVirtualMachinePreset && e.role != profile
+	return e.Kind != v1alpha1.KindClusterVirtualMachinePreset && e.role != profile && !strings.HasPrefix(e.Kind, "VirtualMachineCluster")
 }
 
 // place gives the object a namespace where it has none, as kubectl does, and

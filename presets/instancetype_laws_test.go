@@ -1,0 +1,90 @@
+package presets
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// lawSpecs are what is known in the laws about instancetypes.
+var lawSpecs = map[string]map[string]any{
+	"VirtualMachineClusterInstancetype x": {
+		"cpu": map[string]any{"guest": int64(2), "model": "x"}, "memory": map[string]any{"guest": "2Gi"},
+		"annotations": map[string]any{"a": "x"}, "gpus": []any{map[string]any{"name": "a", "deviceName": "x"}},
+	},
+	"VirtualMachineClusterPreference x": {
+		"devices": map[string]any{"preferredDiskBus": "virtio", "preferredRng": map[string]any{}}, "clock": map[string]any{"preferredTimer": map[string]any{}},
+	},
+}
+
+func lawFinder(m Matcher) (map[string]any, error) { return lawSpecs[m.String()], nil }
+
+// withMatchers gives a VM or a preset's partial VM matchers, known ones (x) and others (y).
+func (c lawCase) withMatchers(vm map[string]any, chance int) {
+	for _, name := range []string{"instancetype", "preference"} {
+		if c.Intn(100) < chance {
+			setDotted(vm, "spec."+name, map[string]any{"name": pick(c.generator, []string{"x", "y"})})
+		}
+	}
+}
+
+// TestLawInstancetypes: presets set nothing that the VM's instancetype owns, and nothing that its
+// preference gives; a default gives no instancetype that the VM collides with. The result is the
+// same in any order of presets, and a second pass changes nothing.
+func TestLawInstancetypes(t *testing.T) {
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		c.engine.Platform = nil // as alongside KubeVirt
+		c.withMatchers(c.vm, 30)
+		for i := range 2 {
+			defaults := map[string]any{}
+			c.withMatchers(defaults, 60)
+			if len(defaults) > 0 {
+				c.presets = append(c.presets, compileSpec("", "matcher"+string(rune('a'+i)), map[string]any{"priority": int64(c.Intn(2)), "defaults": defaults}))
+			}
+		}
+		create := func(vm map[string]any, presets []*Compiled) *Result {
+			return c.request(t, presets, Request{Kind: VirtualMachine, Object: encode(vm), Instancetypes: lawFinder})
+		}
+		out := create(c.vm, c.presets)
+		c.checkOwners(t, out)
+		object := roundTrip(out.Object())
+		if again := create(object, c.presets); len(again.Patch) > 0 {
+			t.Errorf("a second pass changes %s", encode(again.Patch))
+		}
+		shuffled := slices.Clone(c.presets)
+		c.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		if diff := cmp.Diff(object, roundTrip(create(c.vm, shuffled).Object())); diff != "" {
+			t.Errorf("another order of presets gives another VM:\n%s", diff)
+		}
+	})
+}
+
+// checkOwners checks what presets did against what the instancetype and the preference own.
+func (c lawCase) checkOwners(t *testing.T, out *Result) {
+	t.Helper()
+	spec, _ := out.w.root["spec"].(map[string]any)
+	named := out.w.contributionsOf(spec)
+	for p, n := range out.w.rec.Decided() {
+		outranks := out.w.rec.Sources[n.Source].Role.Outranks()
+		if named.instancetype != nil && named.instancetype.owns(p) && !(outranks && c.isDefault(out, "instancetype")) {
+			t.Errorf("a preset decided %s, which %s owns", p, named.instancetype)
+		}
+		if named.preference != nil && named.preference.owns(p) && !outranks {
+			t.Errorf("a default decided %s, which %s gives", p, named.preference)
+		}
+	}
+	if c.isDefault(out, "instancetype") {
+		if at := out.w.firstSet(named.instancetype); at != nil {
+			t.Errorf("a default gave %s, and the VM sets %s", named.instancetype, at)
+		}
+	}
+}
+
+// isDefault reports whether a default gave the VM its matcher.
+func (c lawCase) isDefault(out *Result, name string) bool {
+	n := firstDecided(out.w.rec.At(provenance.Of("spec", name)))
+	return n != nil && n.Source != provenance.NoSource && !out.w.rec.Sources[n.Source].Role.Outranks()
+}
