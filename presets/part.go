@@ -37,6 +37,8 @@ type part struct {
 	link *link
 	// owner says what else may own this field, see owners.go.
 	owner ownership
+	// singleton is what the field makes of its element, if KubeVirt allows that once.
+	singleton *singleton
 	// computed is the expression of a computed leaf, whose value is a placeholder.
 	computed *computed
 	// unkeyed are elements whose key is computed.
@@ -61,7 +63,7 @@ func (c *partCompiler) fail(p provenance.Path, value any, format string, args ..
 
 // compile returns the part for value at p, or nil after reporting why not.
 func (c *partCompiler) compile(value any, s *schema, p provenance.Path) *part {
-	out := &part{schema: s, at: p, path: p.String(), owner: ownerOf(p)}
+	out := &part{schema: s, at: p, path: p.String(), owner: ownerOf(p), singleton: singletonOf(p)}
 	if len(p) > 0 {
 		out.seg = p[len(p)-1]
 	}
