@@ -29,13 +29,13 @@ func (l *layer) act(kids []*part, c *cursor) {
 // mayAct reports whether the layer has a say on p, and clears the way for it.
 func (l *layer) mayAct(p *part, c *cursor) bool {
 	switch {
-	case l.excludes(p) || l.bars(p):
+	case l.excludes(p) || l.bars(p) || p.computed != nil && l.w.failed[p.computed] != nil:
 		return false
 	case l.blocked(c.find(p.seg)):
 		l.loses(p, c.find(p.seg))
 		return false
 	case l.role != provenance.Override:
-		return !l.rivalPresent(p, c)
+		return !l.rivalPresent(p, c) && (p.singleton == nil || !l.holdsBack(p))
 	}
 	return p.isKey || l.takeChoice(p, c)
 }
@@ -192,7 +192,7 @@ func (l *layer) actOnList(p *part, c *cursor) {
 		case l.excludes(e) || l.bars(e):
 		case l.blocked(n):
 			l.loses(e, n)
-		case i >= 0 || l.mayAdd(e):
+		case i >= 0 || l.mayAdd(e) && !l.holdsBack(e):
 			l.act(e.kids, c.element(p.seg.Name, e.seg.Name, i))
 		}
 	}
@@ -239,7 +239,7 @@ func (l *layer) mayAdd(e *part) bool {
 
 // canAdd reports whether nothing keeps the layer from adding the element at p.
 func (l *layer) canAdd(p *part) bool {
-	if owner, _ := l.barredBy(p); owner != 0 || l.excludes(p) {
+	if owner, _ := l.barredBy(p); owner != 0 || l.excludes(p) || !l.role.Outranks() && l.second(p) != nil {
 		return false
 	}
 	for i := range p.at {

@@ -120,8 +120,7 @@ func (c *Shape) scalar(v any, s *schema, at *field.Path) {
 	if n, ok := v.(float64); ok && s.shape != shapeNumber && n == math.Trunc(n) {
 		v = int64(n) // 2.0 is the number 2
 	}
-	_, broken := v.(float64)
-	if !fits(s.shape, v) || broken && s.shape == shapeQuantity {
+	if !fits(s.shape, v) {
 		c.mistyped(at, v, wanted[s.shape])
 	}
 }

@@ -54,7 +54,6 @@ spec: {running: "yes", template: {spec: {domain: {cpu: {cores: "2", sockets: 1.5
 			`spec.template.spec.domain.cpu.sockets: Invalid value: 1.5: must be a whole number`,
 			`spec.template.spec.domain.devices.disks: Invalid value: {"name":"a"}: must be a list`,
 			`spec.template.spec.domain.memory.guest: Invalid value: "2Gigs": must be a quantity such as 2Gi or 500m`,
-			`spec.template.spec.domain.resources.requests[cpu]: Invalid value: 0.5: must be a quantity such as 2Gi or 500m`,
 			`spec.template.spec.domain.resources.requests[memory]: Invalid value: [1]: must be a quantity such as 2Gi or 500m`,
 			`spec.template.spec.tolerations[0]: Invalid value: null: must be an object`,
 		}}},

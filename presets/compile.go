@@ -41,11 +41,13 @@ type Compiled struct {
 	Explicit   bool
 
 	labels, namespaces labels.Selector
-	conditions         []condition
+	conditions         []expression
 	defaults           *part
 	overrides          *part
 	removes            []removal
 	forbids            []forbid
+	// computes says that some of its values are computed.
+	computes bool
 	// legacy marks a VirtualMachineInstancePreset.
 	legacy bool
 	digest [sha256.Size]byte
@@ -99,6 +101,7 @@ func Compile(p v1alpha1.Preset) (*Compiled, field.ErrorList) {
 	if len(errs) > 0 {
 		return nil, errs
 	}
+	out.computes = out.defaults.hasComputed() || out.overrides.hasComputed()
 	out.digest = digest(out, spec)
 	return out, nil
 }
@@ -179,6 +182,7 @@ func compilePartialFields(fields map[string]any, at *field.Path) (*part, field.E
 	if len(fields) == 0 {
 		return nil, c.errs
 	}
+	decimals(fields, vmSchema(), "")
 	root := c.compile(fields, vmSchema(), nil)
 	if root != nil {
 		c.checkReserved(root)

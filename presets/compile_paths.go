@@ -160,7 +160,7 @@ func (p *part) leaves(at provenance.Path, visit func(provenance.Path, *part)) {
 		visit(at, p)
 		return
 	}
-	for _, kid := range p.kids {
+	for _, kid := range slices.Concat(p.kids, p.unkeyed) {
 		kid.leaves(at.With(kid.seg), visit)
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -39,10 +41,12 @@ const (
 	assumedLength = 2048
 )
 
-// A condition is one compiled CEL expression of a preset.
-type condition struct {
-	name    string
-	program cel.Program
+// An expression is one compiled CEL expression of a preset: a condition, or the value
+// of a field.
+type expression struct {
+	// text is the source of the expression, and name says what messages call it.
+	text, name string
+	program    cel.Program
 	// cost charged to the budget for an evaluation; 0 means what it took.
 	cost uint64
 }
@@ -61,9 +65,9 @@ var conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
 	return set.Env(environment.StoredExpressions)
 })
 
-func compileConditions(in []v1alpha1.MatchCondition, at *field.Path) ([]condition, field.ErrorList) {
+func compileConditions(in []v1alpha1.MatchCondition, at *field.Path) ([]expression, field.ErrorList) {
 	var errs field.ErrorList
-	var out []condition
+	var out []expression
 	seen := map[string]bool{}
 	for i, c := range in {
 		if c.Name == "" {
@@ -73,7 +77,8 @@ func compileConditions(in []v1alpha1.MatchCondition, at *field.Path) ([]conditio
 			errs = append(errs, field.Duplicate(at.Index(i).Child("name"), c.Name))
 		}
 		seen[c.Name] = true
-		compiled, err := compileCondition(c)
+		compiled, err := compileExpression(c.Expression, "must be true or false", cel.BoolType)
+		compiled.name = fmt.Sprintf("condition %q", c.Name)
 		if err != nil {
 			errs = append(errs, field.Invalid(at.Index(i).Child("expression"), c.Expression, err.Error()))
 			continue
@@ -83,27 +88,29 @@ func compileConditions(in []v1alpha1.MatchCondition, at *field.Path) ([]conditio
 	return out, errs
 }
 
-func compileCondition(c v1alpha1.MatchCondition) (condition, error) {
+// compileExpression compiles an expression of one of some types, or of a type that only
+// its evaluation shows. Want says in a message which types these are.
+func compileExpression(text, want string, types ...*cel.Type) (expression, error) {
 	env, err := conditionEnv()
 	if err != nil {
-		return condition{}, fmt.Errorf("cannot set up CEL: %w", err)
+		return expression{}, fmt.Errorf("cannot set up CEL: %w", err)
 	}
-	checked, issues := env.Compile(c.Expression)
+	checked, issues := env.Compile(text)
 	if issues.Err() != nil {
-		return condition{}, fmt.Errorf("must compile: %w", issues.Err())
+		return expression{}, fmt.Errorf("must compile: %w", issues.Err())
 	}
-	if t := checked.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
-		return condition{}, fmt.Errorf("must be true or false, but is of type %s", t)
+	if t := checked.OutputType(); !slices.ContainsFunc(append(types, cel.DynType), t.IsExactType) {
+		return expression{}, fmt.Errorf("%s, but is of type %s", want, t)
 	}
 	estimate, err := env.EstimateCost(checked, &library.CostEstimator{SizeEstimator: vmSizes{}})
 	if err != nil {
-		return condition{}, fmt.Errorf("cannot estimate cost: %w", err)
+		return expression{}, fmt.Errorf("cannot estimate cost: %w", err)
 	}
 	if estimate.Max > conditionCost {
-		return condition{}, fmt.Errorf("too costly: the estimate is %s times the limit for a VM with lists of %d items; "+
+		return expression{}, fmt.Errorf("too costly: the estimate is %s times the limit for a VM with lists of %d items; "+
 			"use fewer nested loops", ratio(estimate.Max), assumedItems)
 	}
-	out := condition{name: c.Name}
+	out := expression{text: text}
 	if plain, ok := plainProgram(checked); ok && estimate.Max <= untrackedCost {
 		out.program, out.cost = plain, max(estimate.Max, 1)
 		return out, nil
@@ -189,33 +196,38 @@ func (e *evaluation) ResolveName(name string) (any, bool) {
 // Parent is part of the CEL activation; there is none.
 func (e *evaluation) Parent() interpreter.Activation { return nil }
 
-// holds reports whether the condition is true.
-func (e *evaluation) holds(c condition) (bool, error) {
-	if e.left <= 0 {
-		return false, errBudget
-	}
-	e.left -= int64(c.cost)
-	if c.cost != 0 {
-		out, _, err := c.program.Eval(e)
-		if err != nil {
-			return false, fmt.Errorf("cannot evaluate condition %q: %w", c.name, err)
-		}
-		return truth(c, out.Value())
-	}
-	out, details, err := c.program.ContextEval(e.ctx, e)
-	if details != nil && details.ActualCost() != nil {
-		e.left -= int64(min(*details.ActualCost(), math.MaxInt32))
-	}
+// holds reports whether a condition is true.
+func (e *evaluation) holds(c expression) (bool, error) {
+	v, err := e.value(c)
 	if err != nil {
-		return false, fmt.Errorf("cannot evaluate condition %q: %w", c.name, err)
+		return false, err
 	}
-	return truth(c, out.Value())
-}
-
-func truth(c condition, v any) (bool, error) {
 	b, ok := v.(bool)
 	if !ok {
-		return false, fmt.Errorf("cannot use condition %q: it must be true or false, but is %s", c.name, show(v))
+		return false, fmt.Errorf("cannot use %s: it must be true or false, but is %s", c.name, show(v))
 	}
 	return b, nil
+}
+
+// value evaluates an expression.
+func (e *evaluation) value(x expression) (any, error) {
+	if e.left <= 0 {
+		return nil, errBudget
+	}
+	e.left -= int64(x.cost)
+	var out ref.Val
+	var err error
+	if x.cost != 0 {
+		out, _, err = x.program.Eval(e)
+	} else {
+		var details *cel.EvalDetails
+		out, details, err = x.program.ContextEval(e.ctx, e)
+		if details != nil && details.ActualCost() != nil {
+			e.left -= int64(min(*details.ActualCost(), math.MaxInt32))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot evaluate %s: %w", x.name, err)
+	}
+	return out.Value(), nil
 }

@@ -121,7 +121,7 @@ func (c *confirmation) holds(w *work, p provenance.Path, preset *Compiled, role 
 		return is == nil
 	}
 	want := preset.overrides.find(p)
-	return want == nil || !want.leaf || want.same(is)
+	return want == nil || !want.leaf || want.same(is) || want.computed != nil && is != nil
 }
 
 // forbidden finds what recorded presets forbid.

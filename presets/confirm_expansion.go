@@ -49,7 +49,8 @@ func isUnreadable(err error) bool {
 
 // An expandedVM is a VM with what its instancetype and its preference give it.
 type expandedVM struct {
-	w *work
+	w     *work
+	query *query
 	// full is the VM after expansion.
 	full          map[string]any
 	contributions contributions
@@ -106,7 +107,8 @@ func (x *expandedVM) match(ctx context.Context, s *Snapshot, req Request) {
 		rec = provenance.New()
 	}
 	intent := (&update{old: x.w.root, sent: x.w.root, record: rec}).intent(x.w.root)
-	m, _ := s.match((&work{root: intent}).query(ctx, req, nil))
+	x.query = (&work{root: intent}).query(ctx, req, nil)
+	m, _ := s.match(x.query)
 	enforced, _ := split(m.presets)
 	for _, cluster := range []bool{true, false} {
 		for _, c := range enforced {
@@ -153,7 +155,7 @@ func (x *expandedVM) overridden(c *Compiled, leaf *part) []expansionViolation {
 	is := lookup(x.full, vmSchema(), leaf.at)
 	_, isObject := is.(map[string]any)
 	by := x.ownerOfOverride(leaf.at, leaf.owner)
-	if by == nil || leaf.isKey || leaf.same(is) || leaf.emptyObject() && isObject {
+	if leaf = x.evaluated(leaf); by == nil || leaf == nil || leaf.isKey || leaf.same(is) || leaf.emptyObject() && isObject {
 		return nil
 	}
 	says := fmt.Sprintf("must be %s, as preset %s overrides it, but %s sets ", show(leaf.value), c.Ref, by)
@@ -162,6 +164,20 @@ func (x *expandedVM) overridden(c *Compiled, leaf *part) []expansionViolation {
 		problem = field.Invalid(field.NewPath(leaf.path), is, says+show(is)+": name another "+by.field)
 	}
 	return []expansionViolation{{c, leaf.at, is, problem}}
+}
+
+// evaluated returns leaf with the value that it has for the VM; nil where that cannot be
+// computed.
+func (x *expandedVM) evaluated(leaf *part) *part {
+	if leaf.computed == nil {
+		return leaf
+	}
+	c := &computation{q: x.query, view: withSpine(x.full), left: map[bool]int64{true: clusterCost}}
+	value, err := c.value(true, leaf.computed)
+	if err != nil {
+		return nil
+	}
+	return leaf.as(leaf.at, value)
 }
 
 // left finds what a preset removes and the instancetype or preference puts back.

@@ -231,7 +231,7 @@ func (q *query) whichCondition(c *Compiled) string {
 		if ok, err := q.eval.holds(cond); err != nil {
 			return err.Error()
 		} else if !ok {
-			return fmt.Sprintf("condition %q is false", cond.name)
+			return cond.name + " is false"
 		}
 	}
 	return "does not match"

@@ -35,6 +35,9 @@ func load(kind Kind, raw []byte) (*work, error) {
 			return nil, w.refusal(problems)
 		}
 	}
+	if err == nil {
+		w.decimals()
+	}
 	return w, err
 }
 

@@ -64,7 +64,7 @@ func (m *merger) value(v, w any, p, q *provenance.Node, s *schema) {
 // onlyPresetChanged reports whether two presets give the same value w, which is not
 // the stored one: that is a change of presets, and not of the author's.
 func (m *merger) onlyPresetChanged(w any, p, q *provenance.Node) bool {
-	return isDecided(p) && isDecided(q) && !equalJSON(lookup(m.into.root, vmSchema(), m.at), w)
+	return isDecided(q) && sameIntent(p, q) && !equalJSON(lookup(m.into.root, vmSchema(), m.at), w)
 }
 
 func isDecided(n *provenance.Node) bool { return n != nil && n.Source != provenance.NoSource }
@@ -219,11 +219,15 @@ func (m *merger) prune(v, w any) {
 
 // sameDecision reports whether two records say the same of a field itself.
 func (m *merger) sameDecision(p, q *provenance.Node) bool {
+	return sameIntent(p, q) && (!isDecided(p) || m.a.rec.Sources[p.Source] == m.b.rec.Sources[q.Source])
+}
+
+// sameIntent reports whether two records say the same of the author's value of a field.
+func sameIntent(p, q *provenance.Node) bool {
 	if isDecided(p) != isDecided(q) || (p != nil && p.WasEmpty) != (q != nil && q.WasEmpty) {
 		return false
 	}
-	return !isDecided(p) || m.a.rec.Sources[p.Source] == m.b.rec.Sources[q.Source] &&
-		p.Overruled == q.Overruled && p.Lost == q.Lost && equalJSON(p.Was, q.Was)
+	return !isDecided(p) || p.Overruled == q.Overruled && p.Lost == q.Lost && equalJSON(p.Was, q.Was)
 }
 
 // put sets what is at the path to w, or removes it where w is nil; q records it.

@@ -18,6 +18,7 @@ func (w *work) adoptOwner(raw []byte) (*ownerVM, error) {
 	if len(raw) == 0 || w.instance == nil {
 		return nil, nil
 	}
+	w.owner = raw
 	root, err := decode("owner", raw)
 	if err != nil {
 		return nil, err

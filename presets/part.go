@@ -37,6 +37,12 @@ type part struct {
 	link *link
 	// owner says what else may own this field, see owners.go.
 	owner ownership
+	// singleton is what the field makes of its element, if KubeVirt allows that once.
+	singleton *singleton
+	// computed is the expression of a computed leaf, whose value is a placeholder.
+	computed *computed
+	// unkeyed are elements whose key is computed.
+	unkeyed []*part
 }
 
 // partCompiler makes parts out of one partial VirtualMachine and collects
@@ -45,6 +51,10 @@ type partCompiler struct {
 	// root is the field of the preset that holds the partial, as in spec.defaults.
 	root *field.Path
 	errs field.ErrorList
+	// atomic says that what is compiled lies in a list that is one leaf.
+	atomic bool
+	// expressions counts the computed values.
+	expressions int
 }
 
 func (c *partCompiler) fail(p provenance.Path, value any, format string, args ...any) {
@@ -53,13 +63,16 @@ func (c *partCompiler) fail(p provenance.Path, value any, format string, args ..
 
 // compile returns the part for value at p, or nil after reporting why not.
 func (c *partCompiler) compile(value any, s *schema, p provenance.Path) *part {
-	out := &part{schema: s, at: p, path: p.String(), owner: ownerOf(p)}
+	out := &part{schema: s, at: p, path: p.String(), owner: ownerOf(p), singleton: singletonOf(p)}
 	if len(p) > 0 {
 		out.seg = p[len(p)-1]
 	}
 	if value == nil {
 		c.fail(p, "null", `null sets nothing; to take a field away, list its path in spec.remove`)
 		return nil
+	}
+	if text, ok := c.expression(value, p); ok {
+		return c.compute(out, text, p)
 	}
 	switch s.shape {
 	case shapeObject, shapeMap:
@@ -125,6 +138,9 @@ func (c *partCompiler) keyed(out *part, value any, p provenance.Path) *part {
 			continue
 		}
 		key, missing := elementKey(out.schema.keys, fields)
+		if hasComputedKey(out.schema.keys, fields) {
+			key = fmt.Sprintf("%s %d", celKey, i)
+		}
 		at := p.With(provenance.Segment{Name: key, Kind: provenance.Element})
 		switch {
 		case missing != "":
@@ -139,7 +155,11 @@ func (c *partCompiler) keyed(out *part, value any, p provenance.Path) *part {
 		if kid := c.compile(fields, out.schema.elem, at); kid != nil {
 			kid.link = linkOf(at)
 			markKeys(kid, out.schema.keys)
-			out.kids = append(out.kids, kid)
+			if hasComputedKey(out.schema.keys, fields) {
+				out.unkeyed = append(out.unkeyed, kid)
+			} else {
+				out.kids = append(out.kids, kid)
+			}
 		}
 	}
 	return out
@@ -220,6 +240,8 @@ func (c *partCompiler) scalar(out *part, value any, p provenance.Path) *part {
 		return nil
 	}
 	if list, ok := value.([]any); ok && out.schema.elem != nil {
+		defer func(was bool) { c.atomic = was }(c.atomic)
+		c.atomic = true
 		for i, e := range list {
 			// Elements of an atomic list are checked, though the list is one leaf.
 			c.compile(e, out.schema.elem, p.With(provenance.Segment{Name: strconv.Itoa(i), Kind: provenance.Element}))

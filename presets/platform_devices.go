@@ -42,6 +42,7 @@ func (m *machine) disks() {
 	if arch := m.arch(); arch == arm64 || arch == s390x {
 		bus = "virtio"
 	}
+	buses := map[string]string{"disk": bus, "cdrom": bus, "lun": "scsi"} // a lun passes SCSI commands through
 	for _, disk := range m.devices.elements("disks") {
 		if !disk.has("disk") && !disk.has("cdrom") && !disk.has("lun") {
 			disk.child("disk").setDefault("bus", bus)
@@ -51,7 +52,7 @@ func (m *machine) disks() {
 			if !target.exists() {
 				continue
 			}
-			target.setDefault("bus", bus)
+			target.setDefault("bus", buses[name])
 			if name == "cdrom" {
 				target.setDefault("readonly", true)
 				target.setDefault("tray", "closed")

@@ -30,6 +30,7 @@ func (e *Engine) create(ctx context.Context, s *Snapshot, req Request) (*Result,
 	}
 	if text := w.storedProvenance(); text != "" {
 		if out := e.restore(ctx, s, req, text); out != nil {
+			out.Patch = w.afterDecimals(out.Patch)
 			return out, nil
 		}
 		w.discardProvenance()
@@ -38,7 +39,7 @@ func (e *Engine) create(ctx context.Context, s *Snapshot, req Request) (*Result,
 	if err != nil {
 		return nil, err
 	}
-	out.Patch = w.patch()
+	out.Patch = w.afterDecimals(w.patch())
 	return out, nil
 }
 
@@ -80,6 +81,7 @@ func (e *Engine) prepare(ctx context.Context, s *Snapshot, w *work, req Request)
 	if err != nil {
 		return nil, err
 	}
+	w.notes = e.dropInferred(w)
 	x := &expansion{work: w, snap: s, query: w.query(ctx, req, owner), req: req, owner: owner}
 	x.matching, x.unmatched = s.match(x.query)
 	x.enforced, x.shadowed = split(x.matching.presets)
@@ -124,14 +126,18 @@ func (e *Engine) finish(x *expansion) (*Result, error) {
 // unserved refuses what standalone mode does not serve.
 func (e *Engine) unserved(w *work) field.ErrorList {
 	var errs field.ErrorList
-	if e.Platform == nil || e.Platform.Instancetypes || w.instance != nil {
+	if e.servesInstancetypes() || w.instance != nil {
 		return nil
 	}
 	spec, _ := w.root["spec"].(map[string]any)
-	for _, name := range []string{"instancetype", "preference"} {
+	for _, name := range matcherFields {
+		remedy := "write a preset, or name the values in spec.template"
+		if matcher, _ := spec[name].(map[string]any); matcher["inferFromVolume"] != nil {
+			remedy = "remove the field, or set inferFromVolumeFailurePolicy: Ignore"
+		}
 		if spec[name] != nil {
 			errs = append(errs, field.Forbidden(field.NewPath("spec", name),
-				"virtwright runs in standalone mode, which serves no instancetypes or preferences: write a preset, or name the values in spec.template"))
+				"virtwright runs in standalone mode, which serves no instancetypes or preferences: "+remedy))
 		}
 	}
 	return errs
@@ -199,6 +205,7 @@ func (w *work) apply(s *Snapshot, q *query, enforced []*Compiled) {
 			w.addLayer(layer{preset: c, role: c.defaultRole(), root: c.defaults, excluded: paths, beats: isDefault})
 		}
 	}
+	w.compute(q)
 	w.act()
 	w.recordForbids(enforced)
 }

@@ -258,6 +258,63 @@ defaults:
 			reason: "standalone mode refuses what it does not serve", engine: presets.Engine{Platform: &presets.Platform{}},
 			object: vm("spec: {instancetype: {name: u1.small}}"), err: []string{"spec.instancetype", "standalone"},
 		},
+		"DecimalQuantities": {
+			reason:  "a number with a fraction becomes a string, and stays the user's; a whole one stays as it is",
+			presets: list(cluster("a", overrides("{resources: {limits: {cpu: 0.5}}}")), cluster("b", defaults("{resources: {requests: {cpu: 9}}, memory: {maxGuest: 1.5}}"))),
+			object:  domain("{resources: {requests: {cpu: 0.1, memory: 1073741824}, limits: {cpu: .25, ephemeral/storage: 1.5}}, memory: {guest: 1073741824.5}}"),
+			want: map[string]string{at + "resources.requests.cpu": `"100m"`, at + "resources.requests.memory": "1073741824", at + "resources.limits.cpu": `"500m"`,
+				at + `resources.limits["ephemeral/storage"]`: `"1500m"`, at + "memory.guest": `"1073741824500m"`, at + "memory.maxGuest": `"1500m"`},
+			warn: []string{"preset cluster/a overruled " + at + `resources.limits.cpu (was "250m")`},
+		},
+		"DecimalQuantityOfVMI": {
+			reason: "the pointer is that of the VMI", kind: presets.VirtualMachineInstance,
+			object: `{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: x}, spec: {domain: {resources: {requests: {cpu: 0.1}}}, volumes: [{name: a, emptyDisk: {capacity: 1.5}}, {name: b, emptyDisk: {capacity: 2.5}}]}}`,
+			want:   map[string]string{"spec.domain.resources.requests.cpu": `"100m"`},
+		},
+		"DecimalQuantityOfUpdate": {
+			reason: "also in an update", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
+			old: domain(`{cpu: {cores: 2}, resources: {requests: {cpu: 200m}}}`), object: domain(`{cpu: {cores: 2}, resources: {requests: {cpu: 0.1}}}`),
+			want: map[string]string{at + "resources.requests.cpu": `"100m"`},
+		},
+		"DecimalQuantityOfTheSameValue": {
+			reason: "the same value in an update", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
+			old: domain(`{resources: {requests: {cpu: 100m}}}`), object: domain(`{resources: {requests: {cpu: 0.1}}}`),
+			want: map[string]string{at + "resources.requests.cpu": `"100m"`},
+		},
+		"LUN": {
+			reason: "a lun is on the bus that it needs", engine: presets.Engine{Platform: &presets.Platform{}},
+			object: vm(`spec: {template: {spec: {domain: {devices: {disks: [{name: a, lun: {}}, {name: b, disk: {}}]}}, volumes: [{name: a, persistentVolumeClaim: {claimName: a}}, {name: b, emptyDisk: {capacity: 1Gi}}]}}}`),
+			want:   map[string]string{at + "devices.disks[a].lun.bus": `"scsi"`, at + "devices.disks[b].disk.bus": `"sata"`},
+		},
+		"InferredInstancetype": {
+			reason: "what virtctl may infer is dropped where nothing could be inferred from it", engine: presets.Engine{Platform: &presets.Platform{}},
+			presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
+			object: vm(`spec: {
+instancetype: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore},
+preference: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore},
+template: {spec: {domain: {memory: {guest: 512Mi}}}}}`),
+			want: map[string]string{"spec.instancetype": "", "spec.preference": "", at + "cpu.cores": "2", at + "memory.guest": `"512Mi"`},
+			warn: []string{`spec.instancetype was dropped`, `spec.preference was dropped`},
+		},
+		"InferredInstancetypeAlongsideKubeVirt": {
+			reason: "KubeVirt infers by itself",
+			object: vm(`spec: {instancetype: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore}}`), quiet: true,
+		},
+		"InstancetypeToInferOrReject": {
+			reason: "what must be inferred is refused, with the remedy", engine: presets.Engine{Platform: &presets.Platform{}},
+			object: vm(`spec: {instancetype: {inferFromVolume: root}, preference: {inferFromVolume: root, inferFromVolumeFailurePolicy: Reject}}`),
+			err:    []string{"spec.instancetype: Forbidden", "spec.preference: Forbidden", "inferFromVolumeFailurePolicy: Ignore"},
+		},
+		"InstancetypeNamedAndIgnored": {
+			reason: "what is named is refused", engine: presets.Engine{Platform: &presets.Platform{}},
+			object: vm(`spec: {instancetype: {name: u1, inferFromVolumeFailurePolicy: Ignore}}`), err: []string{"spec.instancetype: Forbidden"},
+		},
+		"InferredInstancetypeSentAgain": {
+			reason: "a client sends its manifest again", engine: presets.Engine{Platform: &presets.Platform{}},
+			old:    vm(`spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 512Mi}}}}}`),
+			object: vm(`spec: {runStrategy: Halted, instancetype: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore}, template: {spec: {domain: {memory: {guest: 512Mi}}}}}`),
+			want:   map[string]string{"spec.instancetype": "", at + "memory.guest": `"512Mi"`}, warn: []string{`spec.instancetype was dropped`},
+		},
 		"Forbid": {
 			reason:  "nothing outranks forbid, each violation is named",
 			presets: list(cluster("a", `forbid: [{path: "spec.template.spec.volumes[*].hostDisk", message: no host disks}]`)),

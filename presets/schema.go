@@ -38,6 +38,8 @@ type schema struct {
 	typ string
 	// fields of an object by JSON name.
 	fields map[string]*schema
+	// quantities are the fields of an object that are quantities or have some in them.
+	quantities []string
 	// elem is the schema of a map's values or of a list's elements.
 	elem *schema
 	// keys of a keyed list, in the order in which they make up an element's name.
@@ -49,7 +51,9 @@ type schema struct {
 // vmSchema is the schema of a whole VirtualMachine.
 var vmSchema = sync.OnceValue(func() *schema {
 	b := schemaBuilder{done: map[reflect.Type]*schema{}}
-	return b.of(reflect.TypeFor[kubevirtv1.VirtualMachine]())
+	s := b.of(reflect.TypeFor[kubevirtv1.VirtualMachine]())
+	s.noteQuantities()
+	return s
 })
 
 type schemaBuilder struct{ done map[reflect.Type]*schema }

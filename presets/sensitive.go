@@ -52,7 +52,7 @@ func (c *Compiled) Sensitive() []string {
 	for _, root := range []*part{c.defaults, c.overrides} {
 		root.leaves(nil, func(p provenance.Path, leaf *part) {
 			covers := func(s provenance.Path) bool { return overlaps(p, s) }
-			harmless := slices.ContainsFunc(networkNames, covers) && !c.foreignNetwork(leaf.value)
+			harmless := slices.ContainsFunc(networkNames, covers) && leaf.computed == nil && !c.foreignNetwork(leaf.value)
 			if slices.ContainsFunc(sensitiveFields, covers) && !harmless && !slices.Contains(found, leaf.path) {
 				found = append(found, leaf.path)
 			}

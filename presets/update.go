@@ -63,6 +63,15 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 			u.unreadable = true
 		}
 	}
+	out, err := u.answer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out.Patch = w.afterDecimals(out.Patch)
+	return out, nil
+}
+
+func (u *update) answer(ctx context.Context) (*Result, error) {
 	switch {
 	case u.reapplies():
 		return u.reapply(ctx)
@@ -250,6 +259,7 @@ func take(to, from map[string]any, name string) {
 // finish answers with the merged object, unless the update has problems of its own.
 func (m *merger) finish() (*Result, error) {
 	w := m.into
+	w.notes = m.b.notes
 	if problems := m.newProblems(); len(problems) > 0 {
 		refusal := w.refusal(problems)
 		refusal.OverBudget = m.b.matching.overBudget

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -20,7 +19,7 @@ func parseQuantity(v any) (resource.Quantity, error) {
 	case int64:
 		return *resource.NewQuantity(v, resource.DecimalSI), nil
 	case float64:
-		return resource.ParseQuantity(strconv.FormatFloat(v, 'e', -1, 64))
+		return parseDecimal(v)
 	}
 	return resource.Quantity{}, fmt.Errorf("cannot read %T as a quantity", v)
 }

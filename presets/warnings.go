@@ -95,7 +95,7 @@ func (w *work) isNews(n *provenance.Node) bool {
 
 // warnings says what happened, what matters most first.
 func (w *work) warnings(deeds []deed, m matching, would *preview) []string {
-	out := slices.Clone(m.budgetWarnings)
+	out := slices.Concat(w.notes, m.budgetWarnings)
 	for _, d := range deeds {
 		if d.overruled.count > 0 {
 			verb := "overruled"

@@ -3,6 +3,7 @@ package presets
 import (
 	"slices"
 
+	"gomodules.xyz/jsonpatch/v2"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -32,6 +33,10 @@ type work struct {
 	// inherited is how many sources of rec acted before this request.
 	inherited int
 
+	// owner is the JSON of the VM that controls the instance.
+	owner []byte
+	// failed are the computed values that do not act, because they cannot be evaluated.
+	failed map[*computed]error
 	// find finds the specs of instancetypes and preferences; may be nil.
 	find InstancetypeFinder
 	// contributions are those of what the VM names, as far as layers have acted.
@@ -39,6 +44,10 @@ type work struct {
 	// heldBack says why an instancetype of a default is held back; empty where none is.
 	heldBack string
 
+	// decimalOps are what load replaced, as operations on the object that was sent.
+	decimalOps []jsonpatch.Operation
+	// notes are warnings about what was done before presets acted.
+	notes     []string
 	conflicts []Conflict
 	// skips are shown as warnings, quiet ones by explain only.
 	skips, quiet []skip
@@ -178,13 +187,20 @@ func (l *layer) skips(p *part, why string) {
 	if !l.role.Outranks() {
 		to = &l.w.quiet
 	}
+	l.note(to, p.path, why)
+}
+
+// note adds a field to those that the preset left alone for a reason.
+func (l *layer) note(to *[]skip, path, why string) {
 	for i := range *to {
 		if s := &(*to)[i]; s.ref == l.preset.Ref && s.why == why {
-			s.fields = append(s.fields, p.path)
+			if !slices.Contains(s.fields, path) {
+				s.fields = append(s.fields, path)
+			}
 			return
 		}
 	}
-	*to = append(*to, skip{ref: l.preset.Ref, why: why, fields: []string{p.path}})
+	*to = append(*to, skip{ref: l.preset.Ref, why: why, fields: []string{path}})
 }
 
 // excludes reports whether p is kept away by the user.

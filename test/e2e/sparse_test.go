@@ -53,6 +53,29 @@ var _ = Describe("A sparse VM comes back whole", func() {
 		Expect(s.get(virtualMachine, name)).To(beWhole())
 	})
 
+	It("with quantities that are written as numbers", func() {
+		s.preset(aPreset("numbers", `{defaults: {spec: {template: {spec: {domain: {resources: {limits: {cpu: 2.5}}}}}}}}`))
+		decimal := sparse("decimal", "spec: {template: {spec: {domain: {resources: {requests: {cpu: .5}}}}}}")
+		for range 2 {
+			s.kubectl(decimal, "apply", "-f", "-")
+			Expect(s.get(virtualMachine, "decimal")).To(And(beWhole(),
+				haveAt("spec.template.spec.domain.resources.requests.cpu", "500m"), haveAt("spec.template.spec.domain.resources.limits.cpu", "2500m")))
+		}
+	})
+
+	It("without an instancetype that virtctl would infer if it could", func() {
+		inferred := sparse("inferred", `spec: {instancetype: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore},
+preference: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore}}`)
+		for range 2 {
+			_, stderr := s.kubectl(inferred, "apply", "-f", "-")
+			Expect(lines(stderr)).To(And(say("Warning: spec.instancetype was dropped"), say("Warning: spec.preference was dropped")))
+			Expect(s.get(virtualMachine, "inferred")).To(And(beWhole(), lackAt("spec.instancetype"), lackAt("spec.preference")))
+		}
+		_, stderr, err := s.tryKubectl(sparse("named", "spec: {instancetype: {name: u1.small}}"), "create", "-f", "-")
+		Expect(err).To(HaveOccurred())
+		Expect(stderr).To(ContainSubstring("spec.instancetype: Forbidden"))
+	})
+
 	It("also in an older version of the API", func() {
 		s.kubectl(strings.Replace(sparse("old", "spec: {runStrategy: Always}"), "kubevirt.io/v1", "kubevirt.io/v1alpha3", 1), "create", "-f", "-")
 		Expect(s.get(virtualMachine, "old")).To(And(beWhole(), haveAt("spec.runStrategy", "Always")))
