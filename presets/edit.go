@@ -73,6 +73,9 @@ func (w *work) unshare(p provenance.Path) {
 	for _, seg := range p[:len(p)-1] {
 		switch at := holder.(type) {
 		case map[string]any:
+			if at[seg.Name] == nil {
+				return
+			}
 			at[seg.Name] = cloneContainer(at[seg.Name])
 			holder = at[seg.Name]
 		case []any:

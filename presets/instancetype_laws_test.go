@@ -1,7 +1,9 @@
 package presets
 
 import (
+	"maps"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,20 +33,58 @@ func (c lawCase) withMatchers(vm map[string]any, chance int) {
 	}
 }
 
+// typed adds presets whose defaults name instancetypes and preferences.
+func (c *lawCase) typed() {
+	c.engine.Platform = nil // as alongside KubeVirt
+	for i := range 2 {
+		defaults := map[string]any{}
+		c.withMatchers(defaults, 60)
+		if len(defaults) > 0 {
+			c.presets = append(c.presets, compileSpec("", "matcher"+string(rune('a'+i)), map[string]any{"priority": int64(c.Intn(2)), "defaults": defaults}))
+		}
+	}
+}
+
+// TestLawInstancetypeUpdates: a VM whose instancetype or preference changes by updates is what a
+// create of its author's intent gives.
+func TestLawInstancetypeUpdates(t *testing.T) {
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		c.typed()
+		c.withMatchers(c.vm, 30)
+		manifest := c.vm
+		stored := roundTrip(c.request(t, c.presets, Request{Kind: VirtualMachine, Object: encode(c.vm), Instancetypes: lawFinder}).Object())
+		for i := range 3 {
+			next := c.edited(manifest)
+			// Changes of annotations alone are left alone.
+			next["metadata"] = laidOver(next["metadata"], map[string]any{"labels": map[string]any{"step": strconv.Itoa(i)}}, vmSchema().field("metadata"))
+			for _, p := range matcherPaths {
+				(&work{root: next}).unset(p)
+			}
+			c.withMatchers(next, 40)
+			client := pick(c.generator, slices.Sorted(maps.Keys(clients)))
+			sent := clients[client](stored, roundTrip(manifest), roundTrip(next))
+			out := c.request(t, c.presets, Request{Kind: VirtualMachine, Object: encode(sent), OldObject: encode(stored), Instancetypes: lawFinder})
+			c.checkOwners(t, out)
+			got := roundTrip(out.Object())
+			intent := roundTrip(got)
+			takeIntent(intent, out.Record)
+			clearRecord(intent)
+			want := c.request(t, c.presets, Request{Kind: VirtualMachine, Object: encode(intent), Instancetypes: lawFinder})
+			if diff := cmp.Diff(withoutStorage(normalized(roundTrip(want.Object()))), withoutStorage(normalized(got))); diff != "" {
+				t.Fatalf("%s: a create of the intent gives something else (-create +update): %s\nstored %s\nsent %s", client, diff, encode(stored), encode(sent))
+			}
+			stored, manifest = got, next
+		}
+	})
+}
+
 // TestLawInstancetypes: presets set nothing that the VM's instancetype owns, and nothing that its
 // preference gives; a default gives no instancetype that the VM collides with. The result is the
 // same in any order of presets, and a second pass changes nothing.
 func TestLawInstancetypes(t *testing.T) {
 	checkLaw(t, func(t *testing.T, c lawCase) {
-		c.engine.Platform = nil // as alongside KubeVirt
+		c.typed()
 		c.withMatchers(c.vm, 30)
-		for i := range 2 {
-			defaults := map[string]any{}
-			c.withMatchers(defaults, 60)
-			if len(defaults) > 0 {
-				c.presets = append(c.presets, compileSpec("", "matcher"+string(rune('a'+i)), map[string]any{"priority": int64(c.Intn(2)), "defaults": defaults}))
-			}
-		}
 		create := func(vm map[string]any, presets []*Compiled) *Result {
 			return c.request(t, presets, Request{Kind: VirtualMachine, Object: encode(vm), Instancetypes: lawFinder})
 		}
@@ -66,9 +106,13 @@ func TestLawInstancetypes(t *testing.T) {
 func (c lawCase) checkOwners(t *testing.T, out *Result) {
 	t.Helper()
 	spec, _ := out.w.root["spec"].(map[string]any)
+	out.w.find = lawFinder
 	named := out.w.contributionsOf(spec)
-	for p, n := range out.w.rec.Decided() {
-		outranks := out.w.rec.Sources[n.Source].Role.Outranks()
+	for p, n := range out.Record.Decided() {
+		if lookup(out.w.root, vmSchema(), p) == nil {
+			continue // a removal of what is not there sets nothing
+		}
+		outranks := out.Record.Sources[n.Source].Role.Outranks()
 		if named.instancetype != nil && named.instancetype.owns(p) && !(outranks && c.isDefault(out, "instancetype")) {
 			t.Errorf("a preset decided %s, which %s owns", p, named.instancetype)
 		}
@@ -85,6 +129,6 @@ func (c lawCase) checkOwners(t *testing.T, out *Result) {
 
 // isDefault reports whether a default gave the VM its matcher.
 func (c lawCase) isDefault(out *Result, name string) bool {
-	n := firstDecided(out.w.rec.At(provenance.Of("spec", name)))
-	return n != nil && n.Source != provenance.NoSource && !out.w.rec.Sources[n.Source].Role.Outranks()
+	n := firstDecided(out.Record.At(provenance.Of("spec", name)))
+	return n != nil && n.Source != provenance.NoSource && !out.Record.Sources[n.Source].Role.Outranks()
 }
