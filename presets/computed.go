@@ -275,10 +275,10 @@ func (c *computation) report(l *layer, leaf *part, err error) {
 }
 
 // plain returns p with the values of computed leaves; nil where nothing is left. At is
-// the path of what holds p.
+// the path of what holds p; nil for the root.
 func (c *computation) plain(l *layer, p *part, at provenance.Path) *part {
 	out := *p
-	if len(at) > 0 || len(p.at) > 0 {
+	if len(p.at) > 0 {
 		out.at = at.With(p.seg)
 		out.path, out.owner = out.at.String(), ownerOf(out.at)
 	}
@@ -286,27 +286,28 @@ func (c *computation) plain(l *layer, p *part, at provenance.Path) *part {
 		out.link = linkOf(out.at)
 	}
 	if x := p.computed; x != nil {
-		value, ok := c.values[x]
-		if !ok || c.failed[x] != nil {
-			return nil
+		if value, ok := c.values[x]; ok && c.failed[x] == nil {
+			return p.as(out.at, value)
 		}
-		return p.as(out.at, value)
+		return nil
 	}
 	out.kids, out.unkeyed = nil, nil
 	for _, kid := range p.kids {
-		if kid = c.plain(l, kid, out.at); kid != nil {
-			out.kids = append(out.kids, kid)
-		}
+		out.add(c.plain(l, kid, out.at))
 	}
 	for _, kid := range p.unkeyed {
-		if kid = c.keyed(l, kid, &out); kid != nil {
-			out.kids = append(out.kids, kid)
-		}
+		out.add(c.keyed(l, kid, &out))
 	}
 	if !p.leaf && len(out.kids) == 0 {
 		return nil
 	}
 	return &out
+}
+
+func (p *part) add(kid *part) {
+	if kid != nil {
+		p.kids = append(p.kids, kid)
+	}
 }
 
 // as returns a computed leaf at a path with its value.

@@ -169,13 +169,15 @@ func (c *cursor) append() {
 	c.obj = map[string]any{}
 	list, _ := c.parent.obj[c.name].([]any)
 	c.node.Index, c.node.New = int32(len(list)), true
-	switch grown := append(list, c.obj); {
+	was := len(list)
+	list = append(list, c.obj)
+	switch {
 	case c.parent.added || c.parent.obj[c.name] == nil || n.Change == provenance.Added:
-		c.parent.write(n, grown)
+		c.parent.write(n, list)
 	default:
-		c.parent.obj[c.name] = grown
+		c.parent.obj[c.name] = list
 		c.node.Change, c.node.Value = provenance.Added, c.obj
-		n.WasEmpty = n.WasEmpty || len(list) == 0
+		n.WasEmpty = n.WasEmpty || was == 0
 	}
 	c.added = true
 }

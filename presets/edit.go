@@ -8,31 +8,31 @@ import (
 )
 
 // setAt sets p in w, making what is missing on the way. The fields that tell a
-// missing element apart come from the same element of like. False means that
-// something on the way is no container.
-func (w *work) setAt(p provenance.Path, value any, like map[string]any) bool {
+// missing element apart come from the same element of like. Where something on the way
+// is no container, nothing is set.
+func (w *work) setAt(p provenance.Path, value any, like map[string]any) {
 	obj, s := w.root, vmSchema()
 	for i := 0; i < len(p)-1; i++ {
 		step := s.step(p[i])
 		if step == nil {
-			return false
+			return
 		}
 		switch step.shape {
 		case shapeKeyed:
 			element, ok := elementIn(obj, p[:i+2], step, like)
 			if !ok {
-				return false
+				return
 			}
 			i++
 			obj, s = element, step.elem
 			if i == len(p)-1 {
-				return true // the element itself, made with its keys
+				return // the element itself, made with its keys
 			}
 		default:
 			sub, ok := obj[p[i].Name].(map[string]any)
 			if !ok {
 				if obj[p[i].Name] != nil {
-					return false
+					return
 				}
 				sub = map[string]any{}
 				obj[p[i].Name] = sub
@@ -41,7 +41,6 @@ func (w *work) setAt(p provenance.Path, value any, like map[string]any) bool {
 		}
 	}
 	obj[p[len(p)-1].Name] = value
-	return true
 }
 
 // elementIn finds or makes the element at p, whose list lies in obj.

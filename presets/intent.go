@@ -48,14 +48,9 @@ func (u unapply) value(n *provenance.Node, v, was any, s *schema) any {
 	if u.update && v == nil && was != nil {
 		return nil
 	}
-	if n.Source != provenance.NoSource && u.rec.Sources[n.Source].Role != provenance.Forbid {
-		switch {
-		case u.update && !unchanged(was, v, s):
-			return v
-		case n.Overruled:
-			return u.overruled(n, v)
-		case v == nil || !isObject(v) && !hasChildren(n) || s.shape == shapeAny:
-			return nil
+	if isDecided(n) && u.rec.Sources[n.Source].Role != provenance.Forbid {
+		if left, done := u.decided(n, v, was, s); done {
+			return left
 		}
 	}
 	switch at := v.(type) {
@@ -67,6 +62,20 @@ func (u unapply) value(n *provenance.Node, v, was any, s *schema) any {
 		return u.restoreBeneath(n, s)
 	}
 	return v
+}
+
+// decided is value for a node that a preset or the platform decided. An object that one
+// of them created is not done: what lies in it has decisions of its own.
+func (u unapply) decided(n *provenance.Node, v, was any, s *schema) (left any, done bool) {
+	switch {
+	case u.update && !unchanged(was, v, s):
+		return v, true
+	case n.Overruled:
+		return u.overruled(n, v), true
+	case v == nil || s.shape == shapeAny:
+		return nil, true
+	}
+	return nil, !isObject(v) && !hasChildren(n)
 }
 
 // unchanged reports whether v says what was said; quantities compare by value, and

@@ -24,12 +24,20 @@ type merger struct {
 	kept []provenance.Path
 }
 
+// A pair is one place in both expansions: v in a, recorded at p, and w in b, recorded
+// at q.
+type pair struct {
+	v, w any
+	p, q *provenance.Node
+	s    *schema
+}
+
 // run merges what differs.
 func (m *merger) run() {
 	m.keepStorage()
 	for _, p := range []provenance.Path{vmLabels, vmAnnotations, provenance.Of("spec")} {
 		m.at = append(m.at[:0], p...)
-		m.value(lookup(m.a.root, vmSchema(), p), lookup(m.b.root, vmSchema(), p), m.a.rec.At(p), m.b.rec.At(p), vmSchema().at(p))
+		m.place(pair{lookup(m.a.root, vmSchema(), p), lookup(m.b.root, vmSchema(), p), m.a.rec.At(p), m.b.rec.At(p), vmSchema().at(p)})
 	}
 	m.dropTemplates()
 	m.dropWidowed()
@@ -37,43 +45,61 @@ func (m *merger) run() {
 	m.into.rec.Snapshot = m.snap.Hash()
 }
 
-// in merges what lies at seg, where the merger is.
-func (m *merger) in(seg provenance.Segment, v, w any, p, q *provenance.Node, s *schema) {
+// beneath merges what lies at seg, where the merger is.
+func (m *merger) beneath(seg provenance.Segment, d pair) {
 	m.at = append(m.at, seg)
-	if !slices.ContainsFunc(m.kept, func(k provenance.Path) bool { return slices.Equal(k, m.at) }) {
-		m.value(v, w, p, q, s)
+	if !m.isKept() {
+		m.place(d)
 	}
 	m.at = m.at[:len(m.at)-1]
 }
 
-// value merges one place: v in a, recorded at p, and w in b, recorded at q.
-func (m *merger) value(v, w any, p, q *provenance.Node, s *schema) {
+func (m *merger) isKept() bool {
+	return slices.ContainsFunc(m.kept, func(k provenance.Path) bool { return slices.Equal(k, m.at) })
+}
+
+// place merges one place.
+func (m *merger) place(d pair) {
 	switch {
-	case p == nil && q == nil && equalJSON(v, w):
-	case w == nil && isDecided(q) && (v != nil || !m.sameDecision(p, q)):
-		m.put(nil, q)
-	case s.shape == shapeKeyed && areElements(v, s) && areElements(w, s):
-		m.elements(v, w, p, q, s)
-	case s.shape != shapeKeyed && areFields(v) && areFields(w) && (v != nil || w != nil || p != nil || q != nil):
-		m.fields(v, w, p, q, s)
-	case !equalJSON(v, w) || !m.sameDecision(p, q) && !m.onlyPresetChanged(w, p, q):
-		m.put(w, q)
+	case d.p == nil && d.q == nil && equalJSON(d.v, d.w):
+	case d.w == nil && isDecided(d.q):
+		m.leaf(d)
+	case d.areElements():
+		m.elements(d)
+	case d.areFields():
+		m.fields(d)
+	default:
+		m.leaf(d)
 	}
 }
 
-// onlyPresetChanged reports whether two presets give the same value w, which is not
-// the stored one: that is a change of presets, and not of the author's.
-func (m *merger) onlyPresetChanged(w any, p, q *provenance.Node) bool {
-	return isDecided(q) && sameIntent(p, q) && !equalJSON(lookup(m.into.root, vmSchema(), m.at), w)
+// leaf merges a place whose value is one, or that b removed.
+func (m *merger) leaf(d pair) {
+	if !equalJSON(d.v, d.w) || !m.sameDecision(d.p, d.q) && (d.w == nil || !m.onlyPresetChanged(d)) {
+		m.put(d.w, d.q)
+	}
+}
+
+// onlyPresetChanged reports whether two presets give the same value, which is not the
+// stored one: that is a change of presets, and not of the author's.
+func (m *merger) onlyPresetChanged(d pair) bool {
+	return isDecided(d.q) && sameIntent(d.p, d.q) && !equalJSON(lookup(m.into.root, vmSchema(), m.at), d.w)
 }
 
 func isDecided(n *provenance.Node) bool { return n != nil && n.Source != provenance.NoSource }
 
-// areFields reports whether v is an object, or absent.
-func areFields(v any) bool { return v == nil || isObject(v) }
+// areFields reports whether both sides are objects, or absent.
+func (d pair) areFields() bool {
+	isField := func(v any) bool { return v == nil || isObject(v) }
+	return d.s.shape != shapeKeyed && isField(d.v) && isField(d.w)
+}
 
-// areElements reports whether v is a list of elements with a key each, or absent.
-func areElements(v any, s *schema) bool {
+// areElements reports whether both sides are lists of elements with a key each, or absent.
+func (d pair) areElements() bool {
+	return d.s.shape == shapeKeyed && isKeyed(d.v, d.s) && isKeyed(d.w, d.s)
+}
+
+func isKeyed(v any, s *schema) bool {
 	list, ok := v.([]any)
 	for i, e := range list {
 		fields, _ := e.(map[string]any)
@@ -84,13 +110,13 @@ func areElements(v any, s *schema) bool {
 	return ok || v == nil
 }
 
-func (m *merger) fields(v, w any, p, q *provenance.Node, s *schema) {
-	before, _ := v.(map[string]any)
-	after, _ := w.(map[string]any)
-	m.container(v, w, p, q)
+func (m *merger) fields(d pair) {
+	before, _ := d.v.(map[string]any)
+	after, _ := d.w.(map[string]any)
+	m.container(d)
 	merge := func(name string) {
 		seg := provenance.Segment{Name: name}
-		m.in(seg, before[name], after[name], childOf(p, seg), childOf(q, seg), s.field(name))
+		m.beneath(seg, pair{before[name], after[name], childOf(d.p, seg), childOf(d.q, seg), d.s.field(name)})
 	}
 	for name := range before {
 		merge(name)
@@ -100,39 +126,44 @@ func (m *merger) fields(v, w any, p, q *provenance.Node, s *schema) {
 			merge(name)
 		}
 	}
-	for seg := range recordedOnly(p, q) {
+	for seg := range d.recorded() {
 		if before[seg.Name] == nil && after[seg.Name] == nil {
 			merge(seg.Name)
 		}
 	}
-	m.prune(v, w)
+	m.prune(d)
 }
 
-func (m *merger) elements(v, w any, p, q *provenance.Node, s *schema) {
-	before, _ := v.([]any)
-	after, _ := w.([]any)
-	m.container(v, w, p, q)
+func (m *merger) elements(d pair) {
+	before, _ := d.v.([]any)
+	after, _ := d.w.([]any)
+	m.container(d)
 	merge := func(key string, e, f any) {
 		seg := provenance.Segment{Name: key, Kind: provenance.Element}
-		m.in(seg, e, f, childOf(p, seg), childOf(q, seg), s.elem)
+		m.beneath(seg, pair{e, f, childOf(d.p, seg), childOf(d.q, seg), d.s.elem})
 	}
 	for _, f := range after {
-		fields, _ := f.(map[string]any)
-		key, _ := elementKey(s.keys, fields)
-		merge(key, elementOf(before, s, key), f)
+		key := keyOf(f, d.s)
+		merge(key, elementOf(before, d.s, key), f)
 	}
 	for _, e := range before {
-		fields, _ := e.(map[string]any)
-		if key, _ := elementKey(s.keys, fields); elementOf(after, s, key) == nil {
-			m.dropElement(key, childOf(q, provenance.Segment{Name: key, Kind: provenance.Element}))
+		if key := keyOf(e, d.s); elementOf(after, d.s, key) == nil {
+			m.dropElement(provenance.Segment{Name: key, Kind: provenance.Element}, d.q)
 		}
 	}
-	for seg := range recordedOnly(p, q) {
-		if elementOf(before, s, seg.Name) == nil && elementOf(after, s, seg.Name) == nil {
+	for seg := range d.recorded() {
+		if elementOf(before, d.s, seg.Name) == nil && elementOf(after, d.s, seg.Name) == nil {
 			merge(seg.Name, nil, nil)
 		}
 	}
-	m.prune(v, w)
+	m.prune(d)
+}
+
+// keyOf returns the key of an element of a list with schema s.
+func keyOf(e any, s *schema) string {
+	fields, _ := e.(map[string]any)
+	key, _ := elementKey(s.keys, fields)
+	return key
 }
 
 // elementOf returns the element key of list; nil where it has none.
@@ -150,10 +181,10 @@ func childOf(n *provenance.Node, seg provenance.Segment) *provenance.Node {
 	return n.Find(seg)
 }
 
-// recordedOnly yields the children of two nodes.
-func recordedOnly(p, q *provenance.Node) func(func(provenance.Segment) bool) {
+// recorded yields the segments beneath the pair that a record says something of.
+func (d pair) recorded() func(func(provenance.Segment) bool) {
 	return func(yield func(provenance.Segment) bool) {
-		for _, n := range []*provenance.Node{p, q} {
+		for _, n := range []*provenance.Node{d.p, d.q} {
 			if n == nil {
 				continue
 			}
@@ -166,54 +197,58 @@ func recordedOnly(p, q *provenance.Node) func(func(provenance.Segment) bool) {
 	}
 }
 
-// dropElement drops an element whole, with what outdated presets gave it.
-func (m *merger) dropElement(key string, q *provenance.Node) {
-	m.at = append(m.at, provenance.Segment{Name: key, Kind: provenance.Element})
-	if !slices.ContainsFunc(m.kept, func(k provenance.Path) bool { return slices.Equal(k, m.at) }) {
-		m.put(nil, q)
+// dropElement drops an element whole, with what outdated presets gave it. List records
+// its list in b.
+func (m *merger) dropElement(seg provenance.Segment, list *provenance.Node) {
+	m.at = append(m.at, seg)
+	if !m.isKept() {
+		m.put(nil, childOf(list, seg))
 	}
 	m.at = m.at[:len(m.at)-1]
 }
 
 // container merges what is said of an object or list itself: that it exists, and
 // whether its author wrote it empty.
-func (m *merger) container(v, w any, p, q *provenance.Node) {
-	if w == nil || v != nil && m.sameDecision(p, q) {
+func (m *merger) container(d pair) {
+	if d.w == nil || d.v != nil && m.sameDecision(d.p, d.q) {
 		return
 	}
-	fields, isObject := w.(map[string]any)
-	elements, _ := w.([]any)
 	was := lookup(m.into.root, vmSchema(), m.at)
-	if was == nil && (isObject && (len(fields) == 0 || isDecided(q)) || !isObject && len(elements) == 0) {
-		var empty any = []any{}
-		if isObject {
-			empty = map[string]any{}
-		}
+	if was == nil && (isEmpty(d.w) || isObject(d.w) && isDecided(d.q)) {
 		m.dropRivals()
-		m.into.unshare(m.at)
-		m.into.setAt(m.at, empty, m.b.root)
+		m.set(emptyLike(d.w))
 	}
-	m.decide(q, was == nil)
+	m.decide(d.q, was == nil)
+}
+
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}
+
+func emptyLike(v any) any {
+	if isObject(v) {
+		return map[string]any{}
+	}
+	return []any{}
 }
 
 // prune drops an object or list that b lacks, where nothing else is left in it.
-func (m *merger) prune(v, w any) {
-	if v == nil || w != nil {
+func (m *merger) prune(d pair) {
+	if d.v == nil || d.w != nil {
 		return
 	}
 	if n := m.into.rec.At(m.at); n != nil {
 		n.Release()
 		n.WasEmpty = false
 	}
-	switch left := lookup(m.into.root, vmSchema(), m.at).(type) {
-	case map[string]any:
-		if len(left) == 0 {
-			m.unset(m.at)
-		}
-	case []any:
-		if len(left) == 0 {
-			m.unset(m.at)
-		}
+	if isEmpty(lookup(m.into.root, vmSchema(), m.at)) {
+		m.unset(m.at)
 	}
 }
 
@@ -243,10 +278,15 @@ func (m *merger) put(w any, q *provenance.Node) {
 		m.unset(m.at)
 	} else {
 		m.dropRivals()
-		m.into.unshare(m.at)
-		m.into.setAt(m.at, cloneJSON(w), m.b.root)
+		m.set(cloneJSON(w))
 	}
 	m.decide(q, !equalJSON(was, w))
+}
+
+// set sets what is at the path.
+func (m *merger) set(v any) {
+	m.into.unshare(m.at)
+	m.into.setAt(m.at, v, m.b.root)
 }
 
 func (m *merger) unset(p provenance.Path) {

@@ -138,31 +138,37 @@ func (c *partCompiler) keyed(out *part, value any, p provenance.Path) *part {
 			continue
 		}
 		key, missing := elementKey(out.schema.keys, fields)
-		if hasComputedKey(out.schema.keys, fields) {
+		isComputed := hasComputedKey(out.schema.keys, fields)
+		if isComputed {
 			key = fmt.Sprintf("%s %d", celKey, i)
 		}
-		at := p.With(provenance.Segment{Name: key, Kind: provenance.Element})
 		switch {
 		case missing != "":
 			c.errs = append(c.errs, field.Required(c.root.Child(p.String()).Index(i).Child(missing),
 				"elements of this list are told apart by it"))
-			continue
 		case seen[key]:
 			c.errs = append(c.errs, field.Duplicate(c.root.Child(p.String()).Index(i), key))
-			continue
+		default:
+			c.element(out, fields, p.With(provenance.Segment{Name: key, Kind: provenance.Element}), isComputed)
 		}
 		seen[key] = true
-		if kid := c.compile(fields, out.schema.elem, at); kid != nil {
-			kid.link = linkOf(at)
-			markKeys(kid, out.schema.keys)
-			if hasComputedKey(out.schema.keys, fields) {
-				out.unkeyed = append(out.unkeyed, kid)
-			} else {
-				out.kids = append(out.kids, kid)
-			}
-		}
 	}
 	return out
+}
+
+// element compiles one element of list, whose key may be computed.
+func (c *partCompiler) element(list *part, fields map[string]any, at provenance.Path, isComputed bool) {
+	kid := c.compile(fields, list.schema.elem, at)
+	if kid == nil {
+		return
+	}
+	kid.link = linkOf(at)
+	markKeys(kid, list.schema.keys)
+	if isComputed {
+		list.unkeyed = append(list.unkeyed, kid)
+	} else {
+		list.kids = append(list.kids, kid)
+	}
 }
 
 // markKeys finds the key fields of an element, also where they lie deeper.

@@ -21,21 +21,34 @@ var (
 func (m *merger) keepStorage() {
 	for _, list := range []provenance.Path{volumesPath, templatesPath} {
 		for at, was := range elementsAt(m.a.root, list) {
-			is, q := lookup(m.b.root, vmSchema(), at), m.b.rec.At(at)
-			replaced := is == nil && !isDecided(q) || is != nil && !equalJSON(was, is) && gives(q, is)
-			if replaced && gives(m.a.rec.At(at), was) && lookup(m.old, vmSchema(), at) != nil {
+			if gives(m.a.rec.At(at), was) && m.withdraws(at, was) && lookup(m.old, vmSchema(), at) != nil {
 				m.kept = append(m.kept, at)
 			}
 		}
 	}
 	for _, volume := range slices.Clone(m.kept) {
-		for _, list := range volumeDevices {
-			at := list.With(volume[len(volume)-1])
-			if volume.HasPrefix(volumesPath) && lookup(m.b.root, vmSchema(), at) == nil && !isDecided(m.b.rec.At(at)) {
-				m.kept = append(m.kept, at)
-			}
+		if volume.HasPrefix(volumesPath) {
+			m.keepDevices(volume[len(volume)-1])
 		}
 	}
+}
+
+// keepDevices keeps the disks and file systems of a volume that stays.
+func (m *merger) keepDevices(volume provenance.Segment) {
+	for _, list := range volumeDevices {
+		if at := list.With(volume); lookup(m.b.root, vmSchema(), at) == nil && !isDecided(m.b.rec.At(at)) {
+			m.kept = append(m.kept, at)
+		}
+	}
+}
+
+// withdraws reports whether presets give the element at p no longer, or another one.
+func (m *merger) withdraws(p provenance.Path, was any) bool {
+	is, q := lookup(m.b.root, vmSchema(), p), m.b.rec.At(p)
+	if is == nil {
+		return !isDecided(q)
+	}
+	return !equalJSON(was, is) && gives(q, is)
 }
 
 // elementsAt yields the elements of the list at p, by path.

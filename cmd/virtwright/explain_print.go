@@ -158,7 +158,7 @@ func (e *explained) table(out io.Writer, m offline.Machine) error {
 		if !at.Removed {
 			value = cell(at.Value)
 		}
-		from := at.explainedSource.String()
+		from := at.String()
 		if at.Computed != "" {
 			from += ", computed: " + cell(at.Computed)
 		}
