@@ -25,6 +25,15 @@ type Shape struct {
 	Kept field.ErrorList
 	// Mistyped are values of a type that no API server stores there.
 	Mistyped field.ErrorList
+
+	prune []func()
+}
+
+// Prune removes the unknown fields from the object, as an API server does.
+func (c Shape) Prune() {
+	for _, prune := range c.prune {
+		prune()
+	}
 }
 
 // CheckShape compares decoded JSON of a kind with KubeVirt's types. Names are
@@ -79,6 +88,7 @@ func (c *Shape) object(v any, s *schema, at *field.Path) {
 			c.Kept = append(c.Kept, field.Invalid(below, name, unknownField(name, s)))
 		case inside == nil:
 			c.Unknown = append(c.Unknown, field.Invalid(below, name, unknownField(name, s)))
+			c.prune = append(c.prune, func() { delete(fields, name) })
 		case fields[name] != nil: // null is the same as nothing, in a field
 			c.visit(fields[name], inside, below)
 		}

@@ -8,6 +8,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
@@ -149,13 +150,22 @@ func selector(s *metav1.LabelSelector, at *field.Path, errs *field.ErrorList) la
 	}
 	out, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		*errs = append(*errs, field.Invalid(at, metav1.FormatLabelSelector(s), "must be a label selector: "+err.Error()))
+		*errs = append(*errs, selectorProblems(s, at, err)...)
 		return nil
 	}
 	if out.Empty() {
 		return nil
 	}
 	return out
+}
+
+// selectorProblems says what is wrong with a selector that err refuses.
+func selectorProblems(s *metav1.LabelSelector, at *field.Path, err error) field.ErrorList {
+	problems := metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, at)
+	if len(problems) == 0 {
+		problems = field.ErrorList{field.Invalid(at, field.OmitValueType{}, err.Error())}
+	}
+	return problems
 }
 
 func compilePartial(raw *apiextensionsv1.JSON, at *field.Path) (*part, field.ErrorList) {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/presettest"
 )
@@ -26,8 +28,8 @@ func TestCompileRefuses(t *testing.T) {
 		"ElementWithoutName": {"", defaults("{devices: {disks: [{disk: {}}]}}"), []string{"disks[0].name", "Required"}},
 		"ElementTwice":       {"", defaults("{devices: {disks: [{name: a}, {name: a}]}}"), []string{"disks[1]", "Duplicate"}},
 		"EmptyKeyedList":     {"", defaults("{devices: {disks: []}}"), []string{"devices.disks", "empty list"}},
-		"Selector":           {"", "match: {labels: {matchLabels: {a: \"!\"}}}", []string{"spec.match.labels", "label selector"}},
-		"SelectorOperator":   {"", "match: {labels: {matchExpressions: [{key: a, operator: Is}]}}", []string{"spec.match.labels", "Is"}},
+		"Selector":           {"", "match: {labels: {matchLabels: {a: \"!\"}}}", []string{"spec.match.labels.matchLabels", `"!"`}},
+		"SelectorOperator":   {"", "match: {labels: {matchExpressions: [{key: a, operator: Is}]}}", []string{"spec.match.labels.matchExpressions[0].operator", `"Is"`}},
 		"NamespacesAtHome":   {"lab", "match: {namespaces: {matchLabels: {a: b}}}", []string{"spec.match.namespaces", "ClusterVirtualMachinePreset"}},
 		"CELSyntax":          {"", "match: {conditions: [{name: c, expression: \"object.\"}]}", []string{"spec.match.conditions[0].expression", "must compile", "Syntax error"}},
 		"CELType":            {"", "match: {conditions: [{name: c, expression: \"1 + 1\"}]}", []string{"conditions[0].expression", "must be true or false"}},
@@ -71,6 +73,24 @@ remove: ["spec.template.spec.domain.cpu"]`, []string{"spec.defaults.spec.templat
 				}
 			}
 		})
+	}
+}
+
+// TestCompileLegacyRefuses: the paths are those of a VirtualMachineInstancePreset.
+func TestCompileLegacyRefuses(t *testing.T) {
+	preset := &kubevirtv1.VirtualMachineInstancePreset{}
+	preset.Name, preset.Namespace = "old", "lab"
+	preset.Spec.Selector.MatchLabels = map[string]string{"a": "!"}
+	preset.Spec.Domain = &kubevirtv1.DomainSpec{Devices: kubevirtv1.Devices{Disks: []kubevirtv1.Disk{{Name: "a"}, {Name: "a"}}}}
+	_, problems := presets.CompileLegacy(preset)
+	want := []string{"spec.selector.matchLabels", "spec.domain.devices.disks[1]"}
+	if len(problems) != len(want) {
+		t.Fatalf("got %v", problems)
+	}
+	for i, p := range problems {
+		if p.Field != want[i] || strings.Contains(p.Error(), "<error>") {
+			t.Errorf("got %v, want %s", p, want[i])
+		}
 	}
 }
 

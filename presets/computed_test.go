@@ -137,3 +137,23 @@ func TestComputedValuesOnUpdates(t *testing.T) {
 		t.Run(name, func(t *testing.T) { c.run(t) })
 	}
 }
+
+// Explain shows the expression of a computed field, and which condition kept a preset away.
+func TestExplainComputed(t *testing.T) {
+	s := presettest.Snapshot(t, cluster("memory", defaults(`{memory: {guest: {$cel: "'2Gi'"}}}`)),
+		cluster("never", "match: {conditions: [{name: named-y, expression: \"object.metadata.name == 'y'\"}]}\n"+defaults("{cpu: {cores: 2}}")))
+	x, err := (&presets.Engine{}).Explain(t.Context(), s, presets.Request{Kind: presets.VirtualMachine, Object: presettest.JSON(vm("")), Namespace: presets.Namespace{Name: "lab"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range x.Fields {
+		if o.Path.String() == at+"memory.guest" && (o.Value != "2Gi" || o.Computed != "'2Gi'") {
+			t.Errorf("memory is explained as %v, computed %q", o.Value, o.Computed)
+		}
+	}
+	for _, v := range x.Presets {
+		if v.Preset == "cluster/never" && v.Reason != `condition "named-y" is false` {
+			t.Errorf("cluster/never did not match because %s", v.Reason)
+		}
+	}
+}

@@ -37,6 +37,8 @@ type Origin struct {
 	// Overruled says that the user had another value, Was.
 	Overruled bool
 	Was       any
+	// Computed is the expression whose value the field is; empty for plain values.
+	Computed string
 	// ContributedBy is the instancetype or preference that gives the field when the VM starts. The stored
 	// VM does not have it.
 	ContributedBy Matcher
@@ -66,6 +68,7 @@ func (e *Engine) Explain(ctx context.Context, s *Snapshot, req Request) (*Explan
 		return nil, err
 	}
 	x := &Explanation{Result: out, Fields: sortedByPath(append(origins(out.w), out.w.contributedFields()...)), HeldBack: out.w.heldBackByPresets()}
+	x.addComputed(out)
 	x.addBeaten(out)
 	x.Presets, err = e.verdicts(ctx, s, req, out)
 	return x, err
@@ -139,6 +142,21 @@ func listLeaves(v any, s *schema, p provenance.Path, visit func(provenance.Path,
 		}
 	}
 	visit(p, v)
+}
+
+// addComputed adds to each field the expression that a preset computed it with.
+func (x *Explanation) addComputed(out *Result) {
+	computed := map[string]string{}
+	for _, l := range out.w.layers {
+		visitLeaves(l.root, func(leaf *part) {
+			if leaf.computed != nil && l.source != provenance.NoSource {
+				computed[leaf.path+" "+out.w.rec.Sources[l.source].String()] = leaf.computed.text
+			}
+		})
+	}
+	for i, o := range x.Fields {
+		x.Fields[i].Computed = computed[o.Path.String()+" "+o.By.String()]
+	}
 }
 
 // addBeaten adds to each field what other matching presets would have made of it.
@@ -228,6 +246,7 @@ var whenInstead = map[v1alpha1.ApplyAt]string{
 
 // whichCondition names the first condition of c that does not hold.
 func (q *query) whichCondition(c *Compiled) string {
+	q.eval.left = clusterCost // what others cost is of no interest here
 	for _, cond := range c.conditions {
 		if ok, err := q.eval.holds(cond); err != nil {
 			return err.Error()

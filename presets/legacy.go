@@ -3,6 +3,7 @@ package presets
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -40,6 +41,9 @@ func CompileLegacy(p *kubevirtv1.VirtualMachineInstancePreset) (*Compiled, field
 	var more field.ErrorList
 	if len(domain) > 0 {
 		out.defaults, more = compilePartialFields(partial, at)
+	}
+	for _, e := range more {
+		e.Field = strings.Replace(e.Field, "spec.spec.template.spec.", "spec.", 1)
 	}
 	if errs = append(errs, more...); len(errs) > 0 {
 		return nil, errs

@@ -252,7 +252,7 @@ func (w *work) barred(r provenance.Role) ownership {
 		return beyondTemplate
 	}
 	var o ownership
-	if w.stored {
+	if w.keepsRunState {
 		o |= runState // it is people's by now
 	}
 	if w.contributions.instancetype != nil {

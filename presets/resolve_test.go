@@ -281,6 +281,13 @@ defaults:
 			old: domain(`{resources: {requests: {cpu: 100m}}}`), object: domain(`{resources: {requests: {cpu: 0.1}}}`),
 			want: map[string]string{at + "resources.requests.cpu": `"100m"`},
 		},
+		"WarningsOfVMI": {
+			reason: "warnings about a VMI have its paths", kind: presets.VirtualMachineInstance,
+			presets: list(cluster("a", `{defaults: {spec: {template: {metadata: {labels: {tier: db}}, spec: {domain: {cpu: {cores: 2}}}}}}, remove: ["spec.template.spec.domain.devices.rng"]}`), cluster("b", overrides("{memory: {guest: 1Gi}}"))),
+			object:  `{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: x}, spec: {domain: {devices: {rng: {}}, memory: {guest: 2Gi}}}}`,
+			warn: []string{"preset cluster/a removed spec.domain.devices.rng", "preset cluster/b overruled spec.domain.memory.guest (was",
+				"preset cluster/a set metadata.labels.tier, spec.domain.cpu.cores"},
+		},
 		"LUN": {
 			reason: "a lun is on the bus that it needs", engine: presets.Engine{Platform: &presets.Platform{}},
 			object: vm(`spec: {template: {spec: {domain: {devices: {disks: [{name: a, lun: {}}, {name: b, disk: {}}]}}, volumes: [{name: a, persistentVolumeClaim: {claimName: a}}, {name: b, emptyDisk: {capacity: 1Gi}}]}}}`),

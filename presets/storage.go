@@ -30,7 +30,8 @@ func (m *merger) keepStorage() {
 	}
 	for _, volume := range slices.Clone(m.kept) {
 		for _, list := range volumeDevices {
-			if at := list.With(volume[len(volume)-1]); volume.HasPrefix(volumesPath) && lookup(m.b.root, vmSchema(), at) == nil {
+			at := list.With(volume[len(volume)-1])
+			if volume.HasPrefix(volumesPath) && lookup(m.b.root, vmSchema(), at) == nil && !isDecided(m.b.rec.At(at)) {
 				m.kept = append(m.kept, at)
 			}
 		}

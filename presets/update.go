@@ -173,7 +173,7 @@ func (u *update) runState() map[string]any {
 
 // expand prepares the expansion of an intent.
 func (u *update) expand(ctx context.Context, intent map[string]any) (*expansion, error) {
-	w := &work{root: intent, rec: provenance.New(), stored: true, before: u.record.Sources, lenient: !u.reapplies() && !u.selects()}
+	w := &work{root: intent, rec: provenance.New(), stored: true, before: u.record.Sources, keepsRunState: !u.reapplies(), lenient: !u.reapplies() && !u.selects()}
 	return u.engine.prepare(ctx, u.snap, w, u.req)
 }
 

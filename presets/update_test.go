@@ -264,7 +264,7 @@ func TestLaunch(t *testing.T) {
 		reason: "Launch wins over what Definition defaulted, not over its overrides or the user", kind: presets.VirtualMachineInstance,
 		presets: list(definition, forced, launch), object: instance(template), owner: string(marshal(t, owner.Object())),
 		want: map[string]string{"spec.domain.cpu.model": `"host-passthrough"`, "spec.domain.cpu.cores": "2", "spec.domain.machine.type": `"q35"`, "spec.domain.memory.guest": `"1Gi"`},
-		warn: []string{"preset cluster/launch set " + at + "cpu.model"},
+		warn: []string{"preset cluster/launch set spec.domain.cpu.model"},
 	}.run(t)
 	resolveCase{
 		reason: "an instance made directly gets both", kind: presets.VirtualMachineInstance, presets: list(definition, launch),

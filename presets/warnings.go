@@ -120,11 +120,24 @@ func (w *work) warnings(deeds []deed, m matching, would *preview) []string {
 			out = append(out, listing("preset "+d.source.Preset+" set", d.set))
 		}
 		if d.source.Role == provenance.Legacy {
-			out = append(out, "kubevirt.io/v1 VirtualMachineInstancePreset is deprecated; virtwright import converts it")
+			out = append(out, "kubevirt.io/v1 VirtualMachineInstancePreset is deprecated; write a VirtualMachinePreset with applyAt: Launch")
 		}
 	}
-	return bounded(out)
+	return bounded(w.withOwnPaths(out))
 }
+
+// withOwnPaths gives texts about a VMI its own paths.
+func (w *work) withOwnPaths(texts []string) []string {
+	if w.instance != nil {
+		for i, text := range texts {
+			texts[i] = pathsOfVMI.Replace(text)
+		}
+	}
+	return texts
+}
+
+// pathsOfVMI turns paths in VM form into those of a VMI.
+var pathsOfVMI = strings.NewReplacer("spec.template.spec.", "spec.", "spec.template.metadata.", "metadata.")
 
 func bounded(in []string) []string { return Bounded(in, "virtwright explain shows all") }
 

@@ -27,6 +27,8 @@ type work struct {
 	// stored says that the VM exists, and before are the sources of its record.
 	stored bool
 	before []provenance.Source
+	// keepsRunState says that no preset changes the run state.
+	keepsRunState bool
 	// lenient says that annotations that select presets were wrong before, so that
 	// a problem with them is a warning.
 	lenient bool

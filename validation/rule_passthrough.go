@@ -70,20 +70,25 @@ func showsBoot(gpu *kubevirtv1.GPU) bool {
 	return isOn(display.Enabled, true) && (display.RamFB == nil || enabled(display.RamFB))
 }
 
+// reachOfDisplay is that of a rule about a display that shows the boot. KubeVirt
+// turns ramFB: {} on in a VMI, and takes it for off in a VM.
+func reachOfDisplay(gpu *kubevirtv1.GPU) Reach {
+	if ramFB := gpu.VirtualGPUOptions.Display.RamFB; ramFB != nil && ramFB.Enabled == nil {
+		return EarlierThanKubeVirt
+	}
+	return AsKubeVirt
+}
+
 func oneBootDisplay(m *Machine, r *Report) {
-	first := ""
+	first, reach := "", AsKubeVirt
 	for i := range m.Spec.Domain.Devices.GPUs {
 		gpu := &m.Spec.Domain.Devices.GPUs[i]
 		switch {
 		case !showsBoot(gpu):
 		case first == "":
-			first = quoted(gpu.Name)
+			first, reach = quoted(gpu.Name), reachOfDisplay(gpu)
 		default:
-			reach := AsKubeVirt
-			if ramFB := gpu.VirtualGPUOptions.Display.RamFB; ramFB != nil && ramFB.Enabled == nil {
-				reach = EarlierThanKubeVirt // which turns it on in a VMI
-			}
-			r.addAs(reach, field.Forbidden(m.Device("gpus").Index(i).Child("virtualGPUOptions", "display", "ramFB"),
+			r.addAs(max(reach, reachOfDisplay(gpu)), field.Forbidden(m.Device("gpus").Index(i).Child("virtualGPUOptions", "display", "ramFB"),
 				"must be enabled: false, because GPU "+first+" shows the boot; it is on by default"))
 		}
 	}

@@ -33,7 +33,7 @@ func TestPreset(t *testing.T) {
 			http.StatusUnprocessableEntity, []string{"spec.defaults", "spec.overrides"}, "use remove"},
 		"Several": {"every problem at once",
 			`{metadata: {name: p}, spec: {defaults: null, priority: 2000000, remove: [spec.nowhere], match: {labels: {matchLabels: {"a b": c}}}}}`,
-			http.StatusUnprocessableEntity, []string{"spec.defaults", "spec.priority", "spec.match.labels", "spec.remove[0]"}, ""},
+			http.StatusUnprocessableEntity, []string{"spec.defaults", "spec.priority", "spec.match.labels.matchLabels", "spec.remove[0]"}, ""},
 		"WrongType": {"what no Go type takes", `{metadata: {name: p}, spec: 7}`, http.StatusBadRequest, nil, "cannot read the VirtualMachinePreset"},
 		"Large": {"etcd would say something about a request",
 			`{metadata: {name: p}, spec: {defaults: {metadata: {annotations: {a: "` + strings.Repeat("x", 2<<20) + `"}}}}}`,

@@ -73,7 +73,8 @@ type PresetSpec struct {
 	//             memory: {guest: 4Gi}
 	//
 	// `kubectl explain virtualmachine.spec` lists what may stand here. null is
-	// refused: use remove.
+	// refused: use remove. A single value may be computed for each VM, as in
+	// {$cel: "object.metadata.name + '-root'"}.
 	//
 	// +optional
 	// +nullable

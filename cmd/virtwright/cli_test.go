@@ -83,6 +83,8 @@ func examples(t *testing.T) []string {
 
 const (
 	sparse = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: vm}\n"
-	cores  = "apiVersion: virtwright.dev/v1alpha1\nkind: VirtualMachinePreset\nmetadata: {name: cores}\n" +
+	// misspelt has a field that does not exist.
+	misspelt = sparse + "spec: {template: {spec: {domain: {cpu: {CORES: 3}, memory: {guest: 1Gi}}}}}\n"
+	cores    = "apiVersion: virtwright.dev/v1alpha1\nkind: VirtualMachinePreset\nmetadata: {name: cores}\n" +
 		"spec: {defaults: {spec: {template: {spec: {domain: {cpu: {cores: 7}}}}}}}\n"
 )

@@ -55,6 +55,7 @@ func newExpand(shown string, s streams) *cobra.Command {
 		},
 	}
 	o.declare(c, outputs...)
+	o.declareValidation(c)
 	return c
 }
 

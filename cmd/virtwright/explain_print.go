@@ -37,9 +37,11 @@ type explainedAt struct {
 	Removed bool `json:"removed,omitempty"`
 	explainedSource
 	// Overruled says that the user's value, Was, lost.
-	Overruled bool             `json:"overruled,omitempty"`
-	Was       any              `json:"was,omitempty"`
-	Beat      []explainedClaim `json:"beat,omitempty"`
+	Overruled bool `json:"overruled,omitempty"`
+	Was       any  `json:"was,omitempty"`
+	// Computed is the CEL expression whose value the field is.
+	Computed string           `json:"computed,omitempty"`
+	Beat     []explainedClaim `json:"beat,omitempty"`
 }
 
 type explainedSource struct {
@@ -91,7 +93,7 @@ func newExplained(m offline.Machine, x *presets.Explanation) *explained {
 		File: m.Where.File, Document: m.Where.Document, Fields: []explainedAt{},
 	}
 	for _, o := range x.Fields {
-		at := explainedAt{Path: o.Path.String(), Value: o.Value, Removed: o.Value == nil, explainedSource: sourceOf(o.By, o.User), Overruled: o.Overruled, Was: o.Was}
+		at := explainedAt{Path: o.Path.String(), Value: o.Value, Removed: o.Value == nil, explainedSource: sourceOf(o.By, o.User), Overruled: o.Overruled, Was: o.Was, Computed: o.Computed}
 		if o.ContributedBy.Name != "" {
 			at.explainedSource = contributedBy(o.ContributedBy)
 		}
@@ -156,7 +158,11 @@ func (e *explained) table(out io.Writer, m offline.Machine) error {
 		if !at.Removed {
 			value = cell(at.Value)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", at.Path, value, at.explainedSource, at.beaten())
+		from := at.explainedSource.String()
+		if at.Computed != "" {
+			from += ", computed: " + cell(at.Computed)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", at.Path, value, from, at.beaten())
 	}
 	if len(e.Presets) > 0 {
 		fmt.Fprint(w, "\nPRESET\tMODE\tMATCHED\tWHY\n")

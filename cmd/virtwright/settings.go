@@ -31,6 +31,15 @@ type settings struct {
 	owner           string
 	presetConflicts string
 	platform        presets.Platform
+	validation      string
+}
+
+// declareValidation adds the flag of commands that treat unknown fields as API servers do.
+func (o *settings) declareValidation(c *cobra.Command) {
+	values := []string{string(offline.FieldsStrict), string(offline.FieldsWarn), string(offline.FieldsIgnore)}
+	c.Flags().StringVar(&o.validation, "validation", values[0], "fields that do not exist, as kubectl --validate: strict refuses the object; warn drops them with a warning; ignore drops them")
+	// It fails only for a flag that does not exist.
+	_ = c.RegisterFlagCompletionFunc("validation", cobra.FixedCompletions(cobraValues(values), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // declare adds the flags to a command. The first of outputs is the default.
@@ -63,6 +72,7 @@ func (o *settings) check(outputs ...string) error {
 	problems := []error{
 		oneOf("--output", o.output, outputs...),
 		oneOf("--mode", o.mode, modeStandalone, modeAddon),
+		oneOf("--validation", o.validation, "", "strict", "warn", "ignore"),
 		oneOf("--preset-conflicts", o.presetConflicts, "warn", "reject"),
 		oneOf("--default-network-interface", o.platform.NetworkInterface, "", "bridge", "masquerade"),
 	}
@@ -112,7 +122,7 @@ func (o *settings) read(s streams) ([]manifest.Object, offline.Settings, error) 
 	if o.mode == modeStandalone {
 		engine.Platform = &o.platform
 	}
-	return objects, offline.Settings{Engine: engine, Namespace: o.namespace, NamespaceLabels: o.namespaceLabels, Owner: owner}, err
+	return objects, offline.Settings{Engine: engine, Namespace: o.namespace, NamespaceLabels: o.namespaceLabels, Owner: owner, Fields: offline.FieldValidation(o.validation)}, err
 }
 
 func (o *settings) readOwner(stdin io.Reader) ([]byte, error) {

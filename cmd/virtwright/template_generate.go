@@ -15,6 +15,7 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/lifecycle/templates/blueprint"
 	"github.com/virtwright/virtwright/lifecycle/templates/format"
+	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
@@ -108,6 +109,9 @@ func (o *generation) run(s streams) error {
 		}
 		name := called(machine.Kind, vm)
 		template, b, err := o.template(vm)
+		if wrong := presets.CheckShape(presets.VirtualMachine, vm).Mistyped; len(wrong) > 0 {
+			err = wrong.ToAggregate()
+		}
 		if err != nil {
 			problems = append(problems, turnedDown(machine, name, err.Error()))
 			continue

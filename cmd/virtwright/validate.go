@@ -73,6 +73,7 @@ func newValidate(shown string, s streams) *cobra.Command {
 		},
 	}
 	o.declare(c, outputs...)
+	o.declareValidation(c)
 	declareRules(c, config)
 	return c
 }

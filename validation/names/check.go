@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 // Surroundings are the machines that one machine may collide with.
@@ -43,10 +44,24 @@ func Check(m, old *Machine, seen Surroundings, trusted bool) field.ErrorList {
 		}
 		if others := seen.Disks[name]; len(others) > 0 {
 			problems = append(problems, field.Invalid(field.NewPath("spec", "dataVolumeTemplates").Index(i).Child("metadata", "name"), name,
-				fmt.Sprintf("VirtualMachine %s has a dataVolumeTemplate of this name%s, and both would write to one disk: choose another name", others[0].Name, gone(&others[0]))))
+				fmt.Sprintf("VirtualMachine %s has a dataVolumeTemplate of this name%s, and both would write to one disk: %s", others[0].Name, gone(&others[0]), m.remedy(name))))
 		}
 	}
 	return problems
+}
+
+// remedy says how a dataVolumeTemplate gets another name.
+func (m *Machine) remedy(name string) string {
+	at := provenance.Of("spec", "dataVolumeTemplates").With(provenance.Segment{Name: name, Kind: provenance.Element})
+	rec, err := provenance.Decode(m.Record)
+	if err != nil {
+		return "choose another name"
+	}
+	given, ok := rec.SourceOf(append(at, provenance.Of("metadata", "name")...))
+	if !ok {
+		return "choose another name"
+	}
+	return fmt.Sprintf(`preset %s gives this name; let it compute one for each VM, as in name: {$cel: "object.metadata.name + '-%s'"}`, given.Preset, name)
 }
 
 // NeedsLiveRead reports whether what an index saw must be read live before m is

@@ -25,6 +25,8 @@ type Machine struct {
 	Proven bool
 	// DataVolumes are the names in dataVolumeTemplates.
 	DataVolumes []string
+	// Record is the provenance of a VirtualMachine, as it is stored.
+	Record string
 	// Identifiers should be of no other machine.
 	Identifiers []Identifier
 }
@@ -53,6 +55,7 @@ func OfVirtualMachine(vm *kubevirtv1.VirtualMachine) Machine {
 	for _, t := range vm.Spec.DataVolumeTemplates {
 		m.DataVolumes = append(m.DataVolumes, t.Name) // "" keeps the positions; nothing else has that name
 	}
+	m.Record = vm.Annotations[v1alpha1.AnnotationProvenance]
 	if vm.Spec.Template != nil {
 		m.Identifiers = identifiers(&vm.Spec.Template.Spec, "spec.template.")
 	}

@@ -27,6 +27,8 @@ type Settings struct {
 	NamespaceLabels map[string]string
 	// Owner is the JSON of the VM that controls the instances; may be empty.
 	Owner []byte
+	// Fields says what to do about fields that do not exist.
+	Fields FieldValidation
 	// Rules are configured as the manager configures its own; only Review needs them.
 	Rules *validation.Config
 }
@@ -181,14 +183,11 @@ func (c *Cluster) Resolve(ctx context.Context, m Machine) (*presets.Result, erro
 // Expand returns the machine as a cluster would store it, and what the person who
 // creates it would be told.
 func (c *Cluster) Expand(ctx context.Context, m Machine) (object map[string]any, warnings []string, err error) {
-	result, err := c.Resolve(ctx, m)
-	if err == nil && m.Name == "" {
-		err = &presets.Refusal{Problems: nameless}
-	}
+	result, warnings, err := c.stored(ctx, m)
 	if err != nil {
-		return nil, nil, m.refusal(err)
+		return nil, nil, err
 	}
-	return m.asSent(result.Object()), result.Warnings, nil
+	return m.asSent(result.Object()), warnings, nil
 }
 
 // asSent turns the object into the version that was sent, and takes the

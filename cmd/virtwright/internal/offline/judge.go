@@ -48,17 +48,18 @@ type candidate struct {
 // judge is what the API server and the webhooks do to a request to create m. It
 // says what is wrong of each of their steps that can be reached.
 func (r *reviewer) judge(ctx context.Context, m Machine, v *Verdict) error {
-	c := &candidate{reviewer: r, ctx: ctx, machine: m, verdict: v}
+	checked, err := r.checkFields(m)
+	if err != nil {
+		return err
+	}
+	c := &candidate{reviewer: r, ctx: ctx, machine: checked.machine, verdict: v, sent: checked.sent}
 	if first, again := r.seen[m.String()]; again && !unnamed(m.Name) {
 		v.refuse(existsAlready(first))
 	} else {
 		r.seen[m.String()] = m.Where
 	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(m.JSON, &c.sent); err != nil {
-		return fmt.Errorf("%s: cannot read %s: %w", m.Where, m, err)
-	}
-	shape := presets.CheckShape(m.Kind, c.sent)
-	c.unknown(shape)
+	shape := checked.shape
+	c.unknown(checked)
 	switch err := c.mutate(); {
 	case errors.As(err, new(*Refusal)):
 		c.mistyped(shape)
@@ -116,25 +117,22 @@ func (c *candidate) warn(texts ...string) {
 	}
 }
 
-// unknown refuses fields that do not exist, as an API server does unless its
-// client does not mind, and warns of those that it keeps.
-func (c *candidate) unknown(shape presets.Shape) {
-	for _, p := range shape.Unknown {
-		c.seedField(p)
-	}
-	c.problems(shape.Unknown)
-	for _, p := range shape.Kept {
+// unknown reports fields that do not exist, and warns of those that an API server keeps.
+func (c *candidate) unknown(checked *checked) {
+	c.verdict.refuse(problemsOf(checked.problems)...)
+	c.verdict.warn(checked.warnings...)
+	for _, p := range checked.shape.Kept {
 		c.warn(p.Field + ": " + p.Detail + "; what is unknown there is stored, and nobody reads it")
 	}
 }
 
 // seedField corrects what is said of a disk of version v1alpha2, which has a
 // field more. That field is left only where it names no volume.
-func (c *candidate) seedField(p *field.Error) {
+func (m Machine) seedField(p *field.Error) {
 	parent, name, _ := cutLast(p.Field, ".")
 	const disks, volume = "spec.template.spec.domain.devices.disks[", "volumeName"
 	switch {
-	case c.machine.version != conversion.V1Alpha2 || !strings.HasPrefix(parent, disks) || !strings.HasSuffix(parent, "]"):
+	case m.version != conversion.V1Alpha2 || !strings.HasPrefix(parent, disks) || !strings.HasSuffix(parent, "]"):
 	case name == volume:
 		p.Detail = "must be the name of a volume"
 	case presets.Nearest(name, slices.Values([]string{volume})) != "":

@@ -48,9 +48,9 @@ func (m Machine) placedErrors(errs field.ErrorList) field.ErrorList {
 
 // launched is the instance of a machine as it would run.
 func (c *Cluster) launched(ctx context.Context, m Machine) (*kubevirtv1.VirtualMachineInstance, []string, error) {
-	result, err := c.Resolve(ctx, m)
+	result, warnings, err := c.stored(ctx, m)
 	if err != nil {
-		return nil, nil, m.refusal(err)
+		return nil, nil, err
 	}
 	raw, err := json.Marshal(result.Object())
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *Cluster) launched(ctx context.Context, m Machine) (*kubevirtv1.VirtualM
 	if err != nil {
 		return nil, nil, m.refusal(err)
 	}
-	return instance.VMI, result.Warnings, nil
+	return instance.VMI, warnings, nil
 }
 
 // withPlatform is an instance with the defaults that KubeVirt gives it where
