@@ -19,17 +19,21 @@ import (
 // that is not found is KubeVirt's to judge. The error is a *Refusal, a *Malformed, or that of
 // req.Instancetypes.
 func (e *Engine) ConfirmExpansion(ctx context.Context, s *Snapshot, req Request) error {
-	now, err := expansionOf(ctx, s, req, req.Object)
-	if err != nil || now == nil {
+	now, err := expansionOf(req, req.Object)
+	if err != nil || now.contributions == (contributions{}) {
 		return err
 	}
+	now.match(ctx, s, req)
 	found := now.violations()
 	if len(found) > 0 && len(req.OldObject) > 0 {
-		old, err := expansionOf(ctx, s, req, req.OldObject)
+		old, err := expansionOf(req, req.OldObject)
 		if err != nil && !isUnreadable(err) {
 			return err
 		}
-		found = slices.DeleteFunc(found, old.had)
+		if err == nil {
+			old.match(ctx, s, req)
+			found = slices.DeleteFunc(found, old.had)
+		}
 	}
 	if len(found) == 0 {
 		return nil
@@ -66,19 +70,18 @@ type expansionViolation struct {
 	problem *field.Error
 }
 
-// expansionOf expands a VM; nil where it names nothing that is known.
-func expansionOf(ctx context.Context, s *Snapshot, req Request, raw []byte) (*expandedVM, error) {
+// expansionOf expands a VM with what it names, as far as that is known.
+func expansionOf(req Request, raw []byte) (*expandedVM, error) {
 	w, err := load(req.Kind, raw)
 	if err != nil {
 		return nil, err
 	}
 	w.find = req.Instancetypes
 	x := &expandedVM{w: w}
-	if x.contributions, err = w.known(); err != nil || x.contributions == (contributions{}) {
+	if x.contributions, err = w.known(); err != nil {
 		return nil, err
 	}
 	x.full = x.contributions.expanded(w.root)
-	x.match(ctx, s, req)
 	return x, nil
 }
 
@@ -121,7 +124,7 @@ func (x *expandedVM) match(ctx context.Context, s *Snapshot, req Request) {
 
 // had reports whether a violation was there before, in a VM that the preset matched too.
 func (x *expandedVM) had(v expansionViolation) bool {
-	if x == nil || !slices.Contains(x.matched, v.preset) {
+	if !slices.Contains(x.matched, v.preset) {
 		return false
 	}
 	was := lookup(x.full, vmSchema(), v.path)
@@ -183,7 +186,7 @@ func (x *expandedVM) evaluated(leaf *part) *part {
 // left finds what a preset removes and the instancetype or preference puts back.
 func (x *expandedVM) left(c *Compiled, r removal) []expansionViolation {
 	is := lookup(x.full, vmSchema(), r.path)
-	if is == nil || equalJSON(is, lookup(x.w.root, vmSchema(), r.path)) {
+	if !x.brings(r.path, is) {
 		return nil
 	}
 	by := x.contributorOf(r.path)
@@ -195,7 +198,7 @@ func (x *expandedVM) left(c *Compiled, r removal) []expansionViolation {
 func (x *expandedVM) forbidden() []expansionViolation {
 	var out []expansionViolation
 	for _, v := range (&work{root: x.full}).violations(x.matched) {
-		if equalJSON(v.value, lookup(x.w.root, vmSchema(), v.path)) {
+		if !x.brings(v.path, v.value) {
 			continue
 		}
 		by := x.contributorOf(v.path)
@@ -206,13 +209,20 @@ func (x *expandedVM) forbidden() []expansionViolation {
 	return out
 }
 
-// ownerOfOverride is what has a say on a field of an override; nil where the override acts on the VM itself.
-// An instancetype that was not known when the VM was expanded has a say on whatever it may own.
+// brings reports whether the expansion alone gives the VM the value at p. One socket, core or thread
+// does not count: KubeVirt gives it to every VM.
+func (x *expandedVM) brings(p provenance.Path, value any) bool {
+	return value != nil && !equalJSON(value, lookup(x.w.root, vmSchema(), p)) && !(under(p, topologyFields) && equalJSON(value, int64(1)))
+}
+
+// ownerOfOverride is what has a say on a field of an override; nil where the override acts on the VM
+// itself. An instancetype that was not known when the VM was expanded has a say on whatever it may
+// own, a preference only on what it changes.
 func (x *expandedVM) ownerOfOverride(p provenance.Path, owner ownership) *contribution {
 	switch {
 	case x.contributions.instancetype != nil && (owner&ownedByInstancetype != 0 || x.contributions.instancetype.owns(p)):
 		return x.contributions.instancetype
-	case x.contributions.preference != nil && x.contributions.preference.owns(p):
+	case x.contributions.preference != nil && x.contributions.preference.owns(p) && x.brings(p, lookup(x.full, vmSchema(), p)):
 		return x.contributions.preference
 	}
 	return nil

@@ -74,18 +74,19 @@ func (e *Engine) Explain(ctx context.Context, s *Snapshot, req Request) (*Explan
 	return x, err
 }
 
-// ExplainStored explains an object from the record that it carries.
-func ExplainStored(kind Kind, object []byte) (*Explanation, error) {
-	w, err := load(kind, object)
+// ExplainStored explains the object of a request from the record that it carries.
+func ExplainStored(req Request) (*Explanation, error) {
+	w, err := load(req.Kind, req.Object)
 	if err != nil {
 		return nil, err
 	}
+	w.find = req.Instancetypes
 	if text := w.storedProvenance(); text != "" {
 		if w.rec, err = provenance.Decode(text); err != nil {
 			return nil, &Malformed{What: "annotation " + v1alpha1.AnnotationProvenance, Err: err}
 		}
 	}
-	return &Explanation{Fields: origins(w)}, nil
+	return &Explanation{Fields: sortedByPath(append(origins(w), w.contributedFields()...))}, nil
 }
 
 // origins lists every leaf of w, and what was removed.
