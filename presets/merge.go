@@ -17,7 +17,7 @@ type merger struct {
 	// neither, and what they gave stays.
 	undecided []*Compiled
 	// into starts as the stored object.
-	into *work
+	into *resolution
 	// at is where the merger is.
 	at provenance.Path
 	// kept are elements that hold storage and that presets give no longer.

@@ -25,15 +25,15 @@ func (m *merger) finish() (*Result, error) {
 	w.skips = slices.DeleteFunc(m.b.skips, func(s skip) bool {
 		return slices.ContainsFunc(m.a.skips, func(o skip) bool { return s.ref == o.ref && s.why == o.why && slices.Equal(s.fields, o.fields) })
 	})
-	deeds, notes := w.deeds(), m.notes()
+	effects, notes := w.effects(), m.notes()
 	w.forgetGone(w.rec.Root(), w.root, vmSchema())
 	w.rec.DropUnused(m.stillForbids)
 	if err := m.storeRecord(); err != nil {
 		return nil, err
 	}
 	out := &Result{Record: w.rec, Matched: m.b.matching.presets, OverBudget: m.b.matching.overBudget, Conflicts: w.conflicts, w: w}
-	out.Warnings = bounded(append(notes, w.warnings(deeds, m.b.matching, nil)...))
-	out.Audit = audit(deeds, nil)
+	out.Warnings = bounded(append(notes, w.warnings(effects, m.b.matching, nil)...))
+	out.Audit = audit(effects, nil)
 	out.Patch = diff(m.sent, w.root, vmSchema())
 	return out, nil
 }
@@ -116,7 +116,7 @@ func (m *merger) storeRecord() error {
 }
 
 // forgetGone drops what the record says of containers that are gone.
-func (w *work) forgetGone(n *provenance.Node, v any, s *schema) {
+func (w *resolution) forgetGone(n *provenance.Node, v any, s *schema) {
 	for c := range n.Children() {
 		path := provenance.Path{c.Segment()}
 		at := lookup(v, s, path)

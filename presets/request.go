@@ -81,7 +81,7 @@ type Result struct {
 	// Conflicts are leaves that only a name decided.
 	Conflicts []Conflict
 
-	w *work
+	w *resolution
 }
 
 // Object returns the effective object, as decoded JSON. It shares values with

@@ -129,7 +129,7 @@ func (u *update) differs(p provenance.Path) bool {
 // keepRecord answers an update that changes nothing of concern: the record on the
 // object is the stored one.
 func (u *update) keepRecord() *Result {
-	w := &work{root: u.sent, rec: provenance.New()}
+	w := &resolution{root: u.sent, rec: provenance.New()}
 	key := v1alpha1.AnnotationProvenance
 	switch at := w.holderOf(provenanceOn(VirtualMachine)); {
 	case u.text != "" && at.get(key) != u.text:
@@ -144,7 +144,7 @@ func (u *update) keepRecord() *Result {
 // object. Run state is the same in both, since people change it, and not presets.
 func (u *update) intent(vm map[string]any) map[string]any {
 	root, _ := cloneJSON(vm).(map[string]any)
-	w := &work{root: root}
+	w := &resolution{root: root}
 	w.dropProvenance(u.record)
 	unapply{rec: u.record, update: true}.value(u.record.Root(), root, u.old, vmSchema())
 	spec, _ := root["spec"].(map[string]any)
@@ -172,7 +172,7 @@ func (u *update) runState() map[string]any {
 
 // expand prepares the expansion of an intent.
 func (u *update) expand(ctx context.Context, intent map[string]any) (*expansion, error) {
-	w := &work{root: intent, rec: provenance.New(), stored: true, before: u.record.Sources, keepsRunState: !u.reapplies(), lenient: !u.reapplies() && !u.selects()}
+	w := &resolution{root: intent, rec: provenance.New(), stored: true, before: u.record.Sources, keepsRunState: !u.reapplies(), lenient: !u.reapplies() && !u.selects()}
 	return u.engine.prepare(ctx, u.snap, w, u.req)
 }
 
@@ -230,7 +230,7 @@ func (u *update) merge(ctx context.Context) (*Result, error) {
 
 // stored is the object that the merge starts from: the stored one, with what
 // was sent outside of spec, labels and annotations. It shares what is stored.
-func (u *update) stored() *work {
+func (u *update) stored() *resolution {
 	root := make(map[string]any, len(u.sent))
 	maps.Copy(root, u.sent)
 	take(root, u.old, "spec")
@@ -243,7 +243,7 @@ func (u *update) stored() *work {
 	if root["metadata"] = meta; len(meta) == 0 && u.sent["metadata"] == nil {
 		delete(root, "metadata")
 	}
-	return &work{root: root, rec: u.record}
+	return &resolution{root: root, rec: u.record}
 }
 
 // take gives to the value that from has of a field.

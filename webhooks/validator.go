@@ -240,7 +240,7 @@ func (c *candidate) confirm(ctx context.Context) error {
 	if c.old != nil {
 		request.OldObject = c.req.OldObject.Raw
 	}
-	if refusal, ok := errors.AsType[*presets.Refusal](c.Engine.Confirm(ctx, snapshot, request)); ok {
+	if refusal, ok := errors.AsType[*presets.Refusal](c.Engine.VerifyApplied(ctx, snapshot, request)); ok {
 		c.problems = append(c.problems, refusal.Problems...)
 	}
 	return nil

@@ -228,7 +228,7 @@ func (c *candidate) expansion() {
 	}
 	request := c.request(c.machine)
 	request.Object = c.raw
-	if err := c.settings.Engine.ConfirmExpansion(c.ctx, c.snapshot, request); err != nil {
+	if err := c.settings.Engine.VerifyExpansion(c.ctx, c.snapshot, request); err != nil {
 		c.refuse(err)
 	}
 }
