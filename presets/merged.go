@@ -17,7 +17,9 @@ func (m *merger) finish() (*Result, error) {
 		refusal.OverBudget = m.b.matching.overBudget
 		return nil, refusal
 	}
-	m.setRunState()
+	w.unshare(runStateFields[0])
+	m.setRunState(w.root)
+	m.releaseRunState()
 	order(w.root["spec"], m.sent["spec"], vmSchema().field("spec"))
 	w.conflicts = slices.DeleteFunc(m.b.conflicts, func(c Conflict) bool {
 		return slices.ContainsFunc(m.a.conflicts, func(o Conflict) bool { return c.String() == o.String() })
@@ -38,20 +40,12 @@ func (m *merger) finish() (*Result, error) {
 	return out, nil
 }
 
-func (m *merger) setRunState() {
-	spec, _ := m.into.root["spec"].(map[string]any)
-	for name, v := range m.runState() {
-		if n := m.into.rec.At(provenance.Of("spec", name)); n != nil && !equalJSON(spec[name], v) {
+// releaseRunState makes the run state that changed people's.
+func (m *merger) releaseRunState() {
+	for _, p := range runStateFields {
+		n := m.into.rec.At(p)
+		if n != nil && !equalJSON(lookup(m.old, vmSchema(), p), lookup(m.into.root, vmSchema(), p)) {
 			n.Clear()
-		}
-		switch {
-		case v == nil:
-			delete(spec, name)
-		case spec == nil:
-			spec = map[string]any{name: v}
-			m.into.root["spec"] = spec
-		default:
-			spec[name] = v
 		}
 	}
 }
@@ -102,11 +96,13 @@ func inOrder(at, was []any, s *schema) bool {
 	return true
 }
 
-// storeRecord stores the record on the merged object.
+// storeRecord stores the record on the merged object. It stays as it is stored where
+// nothing else changes: then a policy refuses to change it.
 func (m *merger) storeRecord() error {
+	same := equalJSON(m.into.root["spec"], m.old["spec"]) && equalJSON(lookup(m.into.root, vmSchema(), vmLabels), lookup(m.old, vmSchema(), vmLabels))
 	switch {
-	case m.unreadable:
-		m.into.holderOf(provenanceOn(VirtualMachine)).set(v1alpha1.AnnotationProvenance, m.text)
+	case m.unreadable || same && !m.selects():
+		m.keepText(m.into)
 	case m.into.rec.Empty():
 		m.into.dropProvenance(m.into.rec)
 	default:

@@ -126,10 +126,15 @@ func (u *update) differs(p provenance.Path) bool {
 	return !equalJSON(lookup(u.old, vmSchema(), p), lookup(u.sent, vmSchema(), p))
 }
 
-// keepRecord answers an update that changes nothing of concern: the record on the
-// object is the stored one.
+// keepRecord answers an update that changes nothing of concern.
 func (u *update) keepRecord() *Result {
 	w := &resolution{root: u.sent, rec: provenance.New()}
+	u.keepText(w)
+	return &Result{Patch: w.patch(), Record: u.record, w: w}
+}
+
+// keepText gives w the record as it is stored.
+func (u *update) keepText(w *resolution) {
 	key := v1alpha1.AnnotationProvenance
 	switch at := w.holderOf(provenanceOn(VirtualMachine)); {
 	case u.text != "" && at.get(key) != u.text:
@@ -137,7 +142,6 @@ func (u *update) keepRecord() *Result {
 	case u.text == "" && at.get(key) != nil:
 		at.remove(w.rec.Child(at.record(), provenance.Segment{Name: key}))
 	}
-	return &Result{Patch: w.patch(), Record: u.record, w: w}
 }
 
 // intent returns the intent of the author of vm, which is the stored or the sent
@@ -147,19 +151,28 @@ func (u *update) intent(vm map[string]any) map[string]any {
 	w := &resolution{root: root}
 	w.dropProvenance(u.record)
 	unapply{rec: u.record, update: true}.value(u.record.Root(), root, u.old, vmSchema())
-	spec, _ := root["spec"].(map[string]any)
-	for name, v := range u.runState() {
-		if spec == nil {
-			spec = map[string]any{}
-			root["spec"] = spec
-		}
-		spec[name] = v
-	}
+	u.setRunState(root)
 	return root
 }
 
+// setRunState gives a VM the run state that it has after the update.
+func (u *update) setRunState(vm map[string]any) {
+	spec, _ := vm["spec"].(map[string]any)
+	for name, v := range u.runState() {
+		switch {
+		case v == nil:
+			delete(spec, name)
+		case spec == nil:
+			spec = map[string]any{name: v}
+			vm["spec"] = spec
+		default:
+			spec[name] = v
+		}
+	}
+}
+
 // runState is the run state of the VM after the update, by field: the one that was
-// sent, else the stored one. A field that is absent in the sent state is nil.
+// sent, else the stored one. Absent fields are nil.
 func (u *update) runState() map[string]any {
 	sent, _ := u.sent["spec"].(map[string]any)
 	old, _ := u.old["spec"].(map[string]any)
