@@ -147,10 +147,16 @@ func (m *merger) notes() []string {
 	return out
 }
 
+// fromStored reports whether the update is an edit of the stored object: only then has
+// it the stored record, and says of a field that it lacks that it is to be removed.
+func (m *merger) fromStored() bool {
+	return m.text != "" && annotations(m.sent)[v1alpha1.AnnotationProvenance] == m.text
+}
+
 // undone says that a change of the field at p was undone, if it was.
 func (m *merger) undone(p provenance.Path, s provenance.Source) string {
 	sent, is := lookup(m.sent, vmSchema(), p), lookup(m.into.root, vmSchema(), p)
-	removed := m.req.Patch && sent == nil && is != nil && !p.InList()
+	removed := m.fromStored() && sent == nil && is != nil && !p.InList()
 	changed := sent != nil && !unchanged(is, sent, vmSchema().at(p))
 	switch {
 	case s.Role.Outranks() && (removed || changed):

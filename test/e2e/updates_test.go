@@ -194,7 +194,7 @@ var _ = Describe("A change of a VM's spec", func() {
 		after, _ := s.patch("web", `{spec: {template: {spec: {domain: {devices: {interfaces: [{name: default, masquerade: {}}], disks: [{name: root, cdrom: {bus: sata}}]}},
 volumes: [{name: root, persistentVolumeClaim: {claimName: root}}]}}}}`)
 		Expect(at(after, "spec.template.spec.domain.devices.interfaces")).To(Equal([]any{map[string]any{"name": "default", "masquerade": map[string]any{}}}))
-		Expect(at(after, "spec.template.spec.domain.devices.disks")).To(Equal([]any{map[string]any{"name": "root", "cdrom": map[string]any{"bus": "sata"}}}))
+		Expect(at(after, "spec.template.spec.domain.devices.disks")).To(Equal([]any{map[string]any{"name": "root", "cdrom": map[string]any{"bus": "sata", "readonly": true, "tray": "closed"}}}))
 		Expect(at(after, "spec.template.spec.volumes")).To(Equal([]any{map[string]any{"name": "root", "persistentVolumeClaim": map[string]any{"claimName": "root"}}}))
 		again, _ := s.patch("web", `{spec: {template: {spec: {hostname: web}}}}`)
 		Expect(again).To(haveAt("spec.template.spec.domain.devices", at(after, "spec.template.spec.domain.devices")))
