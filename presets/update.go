@@ -89,7 +89,7 @@ var (
 
 // concerns reports whether the update changes what expansion depends on.
 func (u *update) concerns() bool {
-	return u.differs(vmLabels) || u.selects() || !equalJSON(withoutRunState(u.old["spec"]), withoutRunState(u.sent["spec"]))
+	return differAt(u.old, u.sent, vmLabels) || u.selects() || !equalJSON(withoutRunState(u.old["spec"]), withoutRunState(u.sent["spec"]))
 }
 
 // selects reports whether the writer changed the annotations that select presets.
@@ -122,8 +122,8 @@ func withoutRunState(spec any) map[string]any {
 	return out
 }
 
-func (u *update) differs(p provenance.Path) bool {
-	return !equalJSON(lookup(u.old, vmSchema(), p), lookup(u.sent, vmSchema(), p))
+func differAt(a, b map[string]any, p provenance.Path) bool {
+	return !equalJSON(lookup(a, vmSchema(), p), lookup(b, vmSchema(), p))
 }
 
 // keepRecord answers an update that changes nothing of concern.
@@ -147,12 +147,30 @@ func (u *update) keepText(w *resolution) {
 // intent returns the intent of the author of vm, which is the stored or the sent
 // object. Run state is the same in both, since people change it, and not presets.
 func (u *update) intent(vm map[string]any) map[string]any {
-	root, _ := cloneJSON(vm).(map[string]any)
+	root := withOwnParts(vm)
 	w := &resolution{root: root}
 	w.dropProvenance(u.record)
 	unapply{rec: u.record, update: true}.value(u.record.Root(), root, u.old, vmSchema())
 	u.setRunState(root)
 	return root
+}
+
+// withOwnParts is vm with copies of what expansion may change: spec, labels and annotations.
+func withOwnParts(vm map[string]any) map[string]any {
+	out := maps.Clone(vm)
+	if v := vm["spec"]; v != nil {
+		out["spec"] = cloneJSON(v)
+	}
+	if fields, ok := vm["metadata"].(map[string]any); ok {
+		meta := maps.Clone(fields)
+		for _, name := range []string{"labels", "annotations"} {
+			if v := meta[name]; v != nil {
+				meta[name] = cloneJSON(v)
+			}
+		}
+		out["metadata"] = meta
+	}
+	return out
 }
 
 // setRunState gives a VM the run state that it has after the update.
@@ -221,7 +239,7 @@ func (x *expansion) wouldLose() field.ErrorList {
 // merge is the three-way merge.
 func (u *update) merge(ctx context.Context) (*Result, error) {
 	from, to := u.intent(u.old), u.intent(u.sent)
-	same := equalJSON(from["spec"], to["spec"]) && equalJSON(from["metadata"], to["metadata"])
+	same := equalJSON(from["spec"], to["spec"]) && !differAt(from, to, vmLabels) && !differAt(from, to, vmAnnotations)
 	a, err := u.expand(ctx, from)
 	if err != nil {
 		return nil, err
