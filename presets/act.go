@@ -192,7 +192,9 @@ func (l *layer) actOnList(p *fieldNode, c *cursor) {
 		case l.excludes(e) || l.isReserved(e):
 		case l.blocked(n):
 			l.recordConflicts(e, n)
-		case i >= 0 || l.mayAdd(e) && !l.holdsBack(e):
+		case i < 0 && !l.mayAdd(e):
+			l.skips(e, "the VM has no element of this name that it is linked to")
+		case i >= 0 || !l.holdsBack(e):
 			l.act(e.kids, c.element(p.seg.Name, e.seg.Name, i))
 		}
 	}

@@ -268,7 +268,7 @@ func sameIntent(p, q *provenance.Node) bool {
 // put sets what is at the path to w, or removes it where w is nil; q records it.
 func (m *merger) put(w any, q *provenance.Node) {
 	was := lookup(m.into.root, vmSchema(), m.at)
-	if isDecided(q) && m.mayMatch(m.at) {
+	if (w == nil || isDecided(q)) && m.mayMatch(m.at) {
 		return
 	}
 	if n := m.into.rec.At(m.at); n != nil {
@@ -280,7 +280,20 @@ func (m *merger) put(w any, q *provenance.Node) {
 		m.dropRivals()
 		m.set(cloneJSON(w))
 	}
-	m.decide(q, !equalJSON(was, w))
+	m.adopt(q, !equalJSON(was, w))
+}
+
+// adopt records what q says of the path and of what lies beneath.
+func (m *merger) adopt(q *provenance.Node, news bool) {
+	m.decide(q, news)
+	if q == nil {
+		return
+	}
+	for c := range q.Children() {
+		m.at = append(m.at, c.Segment())
+		m.adopt(c, news)
+		m.at = m.at[:len(m.at)-1]
+	}
 }
 
 // set sets what is at the path.
