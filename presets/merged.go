@@ -173,3 +173,20 @@ func showOrAbsent(v any) string {
 	}
 	return show(v)
 }
+
+// mergeForbids records the presets that forbid something and match from now on.
+func (m *merger) mergeForbids() {
+	for _, s := range m.b.rec.Sources {
+		if s.Role == provenance.Forbid && !m.a.enforces(s) {
+			m.into.rec.AddSource(s)
+		}
+	}
+}
+
+// stillForbids reports whether a recorded source that forbids something matches still,
+// as far as the update concerns it.
+func (m *merger) stillForbids(s provenance.Source) bool { return !m.a.enforces(s) || m.b.enforces(s) }
+
+func (x *expansion) enforces(s provenance.Source) bool {
+	return slices.ContainsFunc(x.enforced, func(c *Compiled) bool { return c.Ref == s.Preset })
+}
