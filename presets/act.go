@@ -226,7 +226,11 @@ func (l *layer) mayAdd(e *fieldNode) bool {
 		}
 		for i := range l.w.layers {
 			other := &l.w.layers[i]
-			partner := other.root.find(append(slices.Clip(templateSpec), list...).With(e.seg))
+			elements := other.root.find(append(slices.Clip(templateSpec), list...))
+			if l.w.trial && elements != nil && len(elements.unkeyed) > 0 {
+				return true // one of these may have the name
+			}
+			partner := elements.find(provenance.Path{e.seg})
 			if partner == nil {
 				continue
 			}

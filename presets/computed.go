@@ -152,7 +152,7 @@ func (c *computation) noteConflicts() {
 // look finds out which computed values win, and what the object is without any.
 func (c *computation) look() {
 	root, _ := cloneJSON(c.w.root).(map[string]any)
-	trial := &resolution{root: root, instance: c.w.instance, rec: provenance.New(), stored: c.w.stored, keepsRunState: c.w.keepsRunState, find: c.w.find, failed: c.failed}
+	trial := &resolution{root: root, instance: c.w.instance, rec: provenance.New(), stored: c.w.stored, keepsRunState: c.w.keepsRunState, find: c.w.find, failed: c.failed, trial: true}
 	if _, err := trial.adoptOwner(c.w.owner); err != nil {
 		return // unreachable: the owner was read before
 	}

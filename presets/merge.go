@@ -75,7 +75,7 @@ func (m *merger) place(d pair) {
 
 // leaf merges a place whose value is one, or that b removed.
 func (m *merger) leaf(d pair) {
-	if !equalJSON(d.v, d.w) || !m.sameDecision(d.p, d.q) && (d.w == nil || !m.onlyPresetChanged(d)) {
+	if !equalJSON(d.v, d.w) || !m.sameDecision(d.p, d.q) && !m.onlyPresetChanged(d) {
 		m.put(d.w, d.q)
 	}
 }

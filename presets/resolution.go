@@ -37,6 +37,8 @@ type resolution struct {
 
 	// owner is the JSON of the VM that controls the instance.
 	owner []byte
+	// trial says that computed values are placeholders, and elements with computed keys missing.
+	trial bool
 	// failed are the computed values that do not act, because they cannot be evaluated.
 	failed map[*computed]error
 	// find finds the specs of instancetypes and preferences; may be nil.
