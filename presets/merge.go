@@ -3,8 +3,6 @@ package presets
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
@@ -214,6 +212,9 @@ func (m *merger) container(d pair) {
 		return
 	}
 	was := lookup(m.into.root, vmSchema(), m.at)
+	if d.v != nil && was == nil && isDecided(d.q) {
+		return // presets give it in both, and the stored object has another choice
+	}
 	if was == nil && (isEmpty(d.w) || isObject(d.w) && isDecided(d.q)) {
 		m.dropRivals()
 		m.set(emptyLike(d.w))
@@ -365,21 +366,4 @@ func (m *merger) dropRivals() {
 			return
 		}
 	}
-}
-
-// newProblems are the problems of the update that the stored object has not.
-func (m *merger) newProblems() field.ErrorList {
-	problems := slices.Clone(m.b.unmatched)
-	for _, e := range m.b.problems {
-		if !slices.ContainsFunc(m.a.problems, func(o *field.Error) bool { return e.Error() == o.Error() }) {
-			problems = append(problems, e)
-		}
-	}
-	for _, v := range m.into.violations(m.b.enforced) {
-		was := lookup(m.old, vmSchema(), v.path)
-		if !slices.Contains(m.a.enforced, v.preset) || was == nil || Grows(was, v.value) {
-			problems = append(problems, v.problem())
-		}
-	}
-	return problems
 }

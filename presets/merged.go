@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 )
@@ -189,4 +191,21 @@ func (m *merger) stillForbids(s provenance.Source) bool { return !m.a.enforces(s
 
 func (x *expansion) enforces(s provenance.Source) bool {
 	return slices.ContainsFunc(x.enforced, func(c *Compiled) bool { return c.Ref == s.Preset })
+}
+
+// newProblems are the problems of the update that the stored object has not.
+func (m *merger) newProblems() field.ErrorList {
+	problems := slices.Clone(m.b.unmatched)
+	for _, e := range m.b.problems {
+		if !slices.ContainsFunc(m.a.problems, func(o *field.Error) bool { return e.Error() == o.Error() }) {
+			problems = append(problems, e)
+		}
+	}
+	for _, v := range m.into.violations(m.b.enforced) {
+		was := lookup(m.old, vmSchema(), v.path)
+		if !slices.Contains(m.a.enforced, v.preset) || was == nil || Grows(was, v.value) {
+			problems = append(problems, v.problem())
+		}
+	}
+	return problems
 }
