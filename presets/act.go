@@ -225,22 +225,25 @@ func (l *layer) mayAdd(e *fieldNode) bool {
 			return true
 		}
 		for i := range l.w.layers {
-			other := &l.w.layers[i]
-			elements := other.root.find(append(slices.Clip(templateSpec), list...))
-			if l.w.trial && elements != nil && len(elements.unkeyed) > 0 {
-				return true // one of these may have the name
-			}
-			partner := elements.find(provenance.Path{e.seg})
-			if partner == nil {
-				continue
-			}
-			if other.canAdd(partner) {
+			brings, adds := l.w.layers[i].partner(list, e.seg)
+			if adds {
 				return true
 			}
-			brought = true
+			brought = brought || brings
 		}
 	}
 	return e.link.alone && !brought
+}
+
+// partner reports whether the layer brings an element seg of a list, and whether it adds
+// it. While values are computed, an element whose key is computed may be it.
+func (l *layer) partner(list provenance.Path, seg provenance.Segment) (brings, adds bool) {
+	elements := l.root.find(append(slices.Clip(templateSpec), list...))
+	if l.w.trial && elements != nil && len(elements.unkeyed) > 0 {
+		return true, true
+	}
+	partner := elements.find(provenance.Path{seg})
+	return partner != nil, partner != nil && l.canAdd(partner)
 }
 
 // canAdd reports whether nothing keeps the layer from adding the element at p.

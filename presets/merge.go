@@ -215,11 +215,19 @@ func (m *merger) container(d pair) {
 	if d.v != nil && was == nil && isDecided(d.q) {
 		return // presets give it in both, and the stored object has another choice
 	}
-	if was == nil && (isEmpty(d.w) || isObject(d.w) && isDecided(d.q)) {
+	if was == nil {
+		m.create(d)
+	}
+	m.decide(d.q, was == nil)
+}
+
+// create creates the object or list that b has, if it is one without content or its
+// existence is what a preset gave.
+func (m *merger) create(d pair) {
+	if isEmpty(d.w) || isObject(d.w) && isDecided(d.q) {
 		m.dropRivals()
 		m.set(emptyLike(d.w))
 	}
-	m.decide(d.q, was == nil)
 }
 
 func isEmpty(v any) bool {
