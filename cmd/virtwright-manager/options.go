@@ -244,6 +244,10 @@ func (o *options) completeWebhooks() error {
 			return fmt.Errorf("--webhook-url must be https://HOST:PORT, not %q", o.webhookURL)
 		}
 	}
+	return o.completeRegistration()
+}
+
+func (o *options) completeRegistration() error {
 	if o.registerWebhooks && o.webhookURL == "" && o.webhookService.Name == "" {
 		return errors.New("--register-webhooks needs --webhook-url or --webhook-service, so that API servers know the way")
 	}
