@@ -29,7 +29,7 @@ func (l *layer) act(kids []*fieldNode, c *cursor) {
 // mayAct reports whether the layer has a say on p, and clears the way for it.
 func (l *layer) mayAct(p *fieldNode, c *cursor) bool {
 	switch {
-	case l.excludes(p) || l.isReserved(p) || p.computed != nil && l.w.failed[p.computed] != nil:
+	case l.excludes(p) || l.isReserved(p):
 		return false
 	case l.blocked(c.find(p.seg)):
 		l.recordConflicts(p, c.find(p.seg))

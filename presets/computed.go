@@ -1,9 +1,7 @@
 package presets
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -69,7 +67,7 @@ func (c *fieldCompiler) compute(out *fieldNode, text string, p provenance.Path) 
 		c.fail(p, text, "%s", err)
 		return nil
 	}
-	x.name = "the value of " + p.String()
+	x.name = "the expression"
 	out.computed = &computed{x, out.schema.shape}
 	out.leaf, out.value = true, out.computed
 	return out
@@ -103,8 +101,6 @@ type computation struct {
 	// values of expressions, and those that failed.
 	values map[*computed]any
 	failed map[*computed]error
-	// left of the CEL budgets, of cluster presets and of the namespace's.
-	left map[bool]int64
 }
 
 // compute replaces the computed values in layers by what they evaluate to. They see the
@@ -114,13 +110,11 @@ func (w *resolution) compute(q *query) {
 	if !slices.ContainsFunc(w.layers, func(l layer) bool { return l.root != nil && l.preset.computes }) {
 		return
 	}
-	c := &computation{w: w, q: q, values: map[*computed]any{}, failed: map[*computed]error{}, left: map[bool]int64{true: clusterCost, false: namespaceCost}}
-	for again := true; again; {
-		c.look()
-		again = false
-		for i := range w.layers {
-			again = c.evaluate(&w.layers[i]) || again
-		}
+	c := &computation{w: w, q: q, values: map[*computed]any{}, failed: map[*computed]error{}}
+	c.look()
+	c.evaluate(c.decides)
+	if len(c.failed) > 0 { // others may follow
+		c.evaluate(func(l *layer, x *computed) bool { return !l.role.Outranks() })
 	}
 	c.noteConflicts()
 	for i := range w.layers {
@@ -129,6 +123,9 @@ func (w *resolution) compute(q *query) {
 		}
 	}
 }
+
+// decides reports whether a computed value wins, or would if the VM named no instancetype.
+func (c *computation) decides(l *layer, x *computed) bool { return c.won[x] || l.role.Outranks() }
 
 // noteConflicts notes which computed values lost to others of the same standing. Those
 // that lost to nothing but a plain value of the same content are no conflicts.
@@ -152,7 +149,7 @@ func (c *computation) noteConflicts() {
 // look finds out which computed values win, and what the object is without any.
 func (c *computation) look() {
 	root, _ := cloneJSON(c.w.root).(map[string]any)
-	trial := &resolution{root: root, instance: c.w.instance, rec: provenance.New(), stored: c.w.stored, keepsRunState: c.w.keepsRunState, find: c.w.find, failed: c.failed, trial: true}
+	trial := &resolution{root: root, instance: c.w.instance, rec: provenance.New(), stored: c.w.stored, keepsRunState: c.w.keepsRunState, find: c.w.find, trial: true}
 	if _, err := trial.adoptOwner(c.w.owner); err != nil {
 		return // unreachable: the owner was read before
 	}
@@ -191,33 +188,37 @@ func (c *computation) strip(v any) bool {
 	return false
 }
 
-// evaluate evaluates the computed values of a layer that win, and all those of elements
-// whose keys are computed. It reports whether one failed that had not before.
-func (c *computation) evaluate(l *layer) bool {
-	news := false
-	c.visit(l.root, false, func(leaf *fieldNode, unkeyed bool) {
-		x := leaf.computed
-		if x == nil || !unkeyed && !c.won[x] || c.failed[x] != nil || l.keeps(leaf) {
-			return
+// evaluate evaluates those computed values that wanted selects, and all of elements whose
+// keys are computed, unless it has done so before.
+func (c *computation) evaluate(wanted func(*layer, *computed) bool) {
+	for i := range c.w.layers {
+		l := &c.w.layers[i]
+		if l.root == nil || !l.preset.computes {
+			continue
 		}
-		v, err := c.value(l.preset.Cluster(), x)
-		if c.values[x] = v; err != nil {
-			c.failed[x], news = err, true
-			c.report(l, leaf, err)
-		}
-	})
-	return news
+		c.visit(l.root, false, func(leaf *fieldNode, unkeyed bool) {
+			if x := leaf.computed; x != nil && (unkeyed || wanted(l, x)) && !l.excludes(leaf) {
+				c.evaluateLeaf(l, leaf, unkeyed)
+			}
+		})
+	}
 }
 
-// keeps reports whether something keeps the layer from p.
-func (l *layer) keeps(p *fieldNode) bool {
-	owner, _ := l.reservedBy(p)
-	return owner != 0 || l.excludes(p)
+func (c *computation) evaluateLeaf(l *layer, leaf *fieldNode, unkeyed bool) {
+	x := leaf.computed
+	if c.values[x] != nil || c.failed[x] != nil {
+		return
+	}
+	v, err := c.value(l.preset.Cluster(), x)
+	if c.values[x] = v; err != nil {
+		c.failed[x] = err
+		c.report(l, leaf, err, unkeyed)
+	}
 }
 
 // visit calls f for every leaf, and says whether it is in an element whose key is computed.
 func (c *computation) visit(p *fieldNode, unkeyed bool, f func(leaf *fieldNode, unkeyed bool)) {
-	if p == nil {
+	if p == nil || c.timedOut() {
 		return
 	}
 	if p.leaf {
@@ -231,12 +232,25 @@ func (c *computation) visit(p *fieldNode, unkeyed bool, f func(leaf *fieldNode, 
 	}
 }
 
+// timedOut reports whether the request ran out of time, which refuses it.
+func (c *computation) timedOut() bool {
+	err := c.q.eval.ctx.Err()
+	if err != nil {
+		c.w.fail(field.InternalError(field.NewPath("spec"), fmt.Errorf("cannot evaluate the computed values of presets in time: %w", err)))
+	}
+	return err != nil
+}
+
 // value evaluates x, for a cluster preset or one of the namespace.
 func (c *computation) value(cluster bool, x *computed) (any, error) {
+	left := &c.q.namespaceLeft
+	if cluster {
+		left = &c.q.clusterLeft
+	}
 	eval := c.q.eval
-	eval.object, eval.left = c.view, c.left[cluster]
+	eval.object, eval.left = c.view, *left
 	v, err := eval.value(x.expression)
-	c.left[cluster] = eval.left
+	*left = eval.left
 	if err != nil {
 		return nil, err
 	}
@@ -264,14 +278,30 @@ func (x *computed) convert(v any) (any, error) {
 	return q.String(), nil
 }
 
-// report notes that a computed value failed: an override, or a request that ran out of
-// time, refuses.
-func (c *computation) report(l *layer, leaf *fieldNode, err error) {
-	if !l.role.Outranks() && !errors.Is(err, context.DeadlineExceeded) && c.q.eval.ctx.Err() == nil {
+// report notes that a computed value failed. A default is left out, with a warning if it
+// would have won; an override that wins refuses, on updates too.
+func (c *computation) report(l *layer, leaf *fieldNode, err error, unkeyed bool) {
+	owner, _ := l.reservedBy(leaf)
+	wins := unkeyed || c.won[leaf.computed] || owner != 0
+	switch {
+	case l.role.Outranks() && wins:
+		c.w.uncomputed = append(c.w.uncomputed, field.Forbidden(field.NewPath(leaf.path), fmt.Sprintf("preset %s computes this field: %v", l.preset.Ref, err)))
+	case wins:
 		l.note(&l.w.skips, leaf.path, err.Error())
-		return
 	}
-	l.w.fail(field.Forbidden(field.NewPath(leaf.path), fmt.Sprintf("preset %s computes this field: %v", l.preset.Ref, err)))
+}
+
+// hasFailed reports whether an element has a computed value that failed, and that no
+// other layer sets: without it, the element may be worth nothing.
+func (c *computation) hasFailed(p *fieldNode) bool {
+	found := false
+	visitLeaves(p, func(leaf *fieldNode) {
+		found = found || leaf.computed != nil && c.failed[leaf.computed] != nil && !slices.ContainsFunc(c.w.layers, func(l layer) bool {
+			other := l.root.find(leaf.at)
+			return other != nil && other.computed != leaf.computed
+		})
+	})
+	return found
 }
 
 // plain returns p with the values of computed leaves; nil where nothing is left. At is
@@ -285,15 +315,14 @@ func (c *computation) plain(l *layer, p *fieldNode, at provenance.Path) *fieldNo
 	if out.link != nil {
 		out.link = linkOf(out.at)
 	}
-	if x := p.computed; x != nil {
-		if value, ok := c.values[x]; ok && c.failed[x] == nil {
-			return p.as(out.at, value)
-		}
-		return nil
+	if p.computed != nil {
+		return c.settled(p, out.at)
 	}
 	out.kids, out.unkeyed = nil, nil
 	for _, kid := range p.kids {
-		out.add(c.plain(l, kid, out.at))
+		if kid.seg.Kind == provenance.Field || !c.hasFailed(kid) {
+			out.add(c.plain(l, kid, out.at))
+		}
 	}
 	for _, kid := range p.unkeyed {
 		out.add(c.keyed(l, kid, &out))
@@ -302,6 +331,14 @@ func (c *computation) plain(l *layer, p *fieldNode, at provenance.Path) *fieldNo
 		return nil
 	}
 	return &out
+}
+
+// settled returns a computed leaf at a path with its value; nil where it has none.
+func (c *computation) settled(p *fieldNode, at provenance.Path) *fieldNode {
+	if value := c.values[p.computed]; value != nil && c.failed[p.computed] == nil {
+		return p.as(at, value)
+	}
+	return nil
 }
 
 func (p *fieldNode) add(kid *fieldNode) {
@@ -323,15 +360,16 @@ func (p *fieldNode) as(at provenance.Path, value any) *fieldNode {
 // keyed returns an element whose key was computed, unless list has one of that key.
 func (c *computation) keyed(l *layer, p, list *fieldNode) *fieldNode {
 	element := c.plain(l, p, list.at)
-	if element == nil {
+	if element == nil || c.hasFailed(p) {
 		return nil
 	}
 	key, missing := elementKey(list.schema.keys, element.keyFields())
-	if missing != "" {
-		return nil // its expression failed
-	}
-	if slices.ContainsFunc(list.kids, func(kid *fieldNode) bool { return kid.seg.Name == key }) {
-		c.report(l, element, fmt.Errorf("two elements of the list have the key %q", key))
+	switch {
+	case missing != "":
+		c.report(l, &fieldNode{path: list.path, at: list.at}, fmt.Errorf("the %s of an element is empty", missing), true)
+		return nil
+	case slices.ContainsFunc(list.kids, func(kid *fieldNode) bool { return kid.seg.Name == key }):
+		c.report(l, &fieldNode{path: list.path, at: list.at}, fmt.Errorf("two elements have the key %q", key), true)
 		return nil
 	}
 	moved := *p

@@ -140,7 +140,7 @@ func (c *fieldCompiler) keyed(out *fieldNode, value any, p provenance.Path) *fie
 		key, missing := elementKey(out.schema.keys, fields)
 		isComputed := hasComputedKey(out.schema.keys, fields)
 		if isComputed {
-			key = fmt.Sprintf("%s %d", celKey, i)
+			key = "#" + strconv.Itoa(i) // it is no name, so it cannot be taken
 		}
 		switch {
 		case missing != "":

@@ -29,6 +29,8 @@ type query struct {
 	// noLegacy says that the instance keeps legacy presets away.
 	noLegacy bool
 	eval     evaluation
+	// clusterLeft and namespaceLeft are left of the CEL budgets, for computed values.
+	clusterLeft, namespaceLeft int64
 }
 
 // wants reports whether everything but conditions lets c match.
@@ -88,8 +90,9 @@ func (s *Snapshot) match(q *query) (matching, field.ErrorList) {
 	m.presets = found
 	q.eval.left = clusterCost
 	errs = append(errs, m.evaluate(q, true)...)
-	q.eval.left = namespaceCost
+	q.clusterLeft, q.eval.left = q.eval.left, namespaceCost
 	errs = append(errs, m.evaluate(q, false)...)
+	q.namespaceLeft = q.eval.left
 	return m, errs
 }
 

@@ -18,8 +18,10 @@ type merger struct {
 	into *resolution
 	// at is where the merger is.
 	at provenance.Path
-	// kept are elements that hold storage and that presets give no longer.
-	kept []provenance.Path
+	// given are the stored elements that hold storage and that presets gave; kept are
+	// those that presets give no longer, or otherwise.
+	given []provenance.Path
+	kept  []provenance.Path
 }
 
 // A pair is one place in both expansions: v in a, recorded at p, and w in b, recorded
@@ -32,11 +34,17 @@ type pair struct {
 
 // run merges what differs.
 func (m *merger) run() {
-	m.keepStorage()
+	m.findGiven()
 	for _, p := range []provenance.Path{vmLabels, vmAnnotations, provenance.Of("spec")} {
 		m.at = append(m.at[:0], p...)
 		m.place(pair{lookup(m.a.root, vmSchema(), p), lookup(m.b.root, vmSchema(), p), m.a.rec.At(p), m.b.rec.At(p), vmSchema().at(p)})
 	}
+	for _, p := range matcherPaths { // one choice, of which KubeVirt adds the kind
+		if lookup(m.a.root, vmSchema(), p) != nil && lookup(m.b.root, vmSchema(), p) == nil {
+			m.drop(p)
+		}
+	}
+	m.dropSecond()
 	m.dropTemplates()
 	m.dropWidowed()
 	m.mergeForbids()
@@ -46,21 +54,15 @@ func (m *merger) run() {
 // beneath merges what lies at seg, where the merger is.
 func (m *merger) beneath(seg provenance.Segment, d pair) {
 	m.at = append(m.at, seg)
-	if !m.isKept() {
-		m.place(d)
-	}
+	m.place(d)
 	m.at = m.at[:len(m.at)-1]
-}
-
-func (m *merger) isKept() bool {
-	return slices.ContainsFunc(m.kept, func(k provenance.Path) bool { return slices.Equal(k, m.at) })
 }
 
 // place merges one place.
 func (m *merger) place(d pair) {
 	switch {
 	case d.p == nil && d.q == nil && equalJSON(d.v, d.w):
-	case d.w == nil && isDecided(d.q):
+	case d.w == nil && (isDecided(d.q) || d.v == nil && isDecided(d.p)):
 		m.leaf(d)
 	case d.areElements():
 		m.elements(d)
@@ -73,7 +75,11 @@ func (m *merger) place(d pair) {
 
 // leaf merges a place whose value is one, or that b removed.
 func (m *merger) leaf(d pair) {
-	if !equalJSON(d.v, d.w) || !m.sameDecision(d.p, d.q) && !m.onlyPresetChanged(d) {
+	differs := !equalJSON(d.v, d.w)
+	if differs && m.keeps(d) {
+		return
+	}
+	if differs || !m.sameDecision(d.p, d.q) && !m.onlyPresetChanged(d) {
 		m.put(d.w, d.q)
 	}
 }
@@ -146,7 +152,8 @@ func (m *merger) elements(d pair) {
 	}
 	for _, e := range before {
 		if key := keyOf(e, d.s); elementOf(after, d.s, key) == nil {
-			m.dropElement(provenance.Segment{Name: key, Kind: provenance.Element}, d.q)
+			seg := provenance.Segment{Name: key, Kind: provenance.Element}
+			m.dropElement(seg, pair{v: e, p: childOf(d.p, seg), q: childOf(d.q, seg)})
 		}
 	}
 	for seg := range d.recorded() {
@@ -195,12 +202,11 @@ func (d pair) recorded() func(func(provenance.Segment) bool) {
 	}
 }
 
-// dropElement drops an element whole, with what outdated presets gave it. List records
-// its list in b.
-func (m *merger) dropElement(seg provenance.Segment, list *provenance.Node) {
+// dropElement drops an element whole, with what outdated presets gave it.
+func (m *merger) dropElement(seg provenance.Segment, d pair) {
 	m.at = append(m.at, seg)
-	if !m.isKept() {
-		m.put(nil, childOf(list, seg))
+	if !m.keeps(d) {
+		m.put(nil, d.q)
 	}
 	m.at = m.at[:len(m.at)-1]
 }
@@ -249,7 +255,7 @@ func emptyLike(v any) any {
 
 // prune drops an object or list that b lacks, where nothing else is left in it.
 func (m *merger) prune(d pair) {
-	if d.v == nil || d.w != nil {
+	if d.v == nil || d.w != nil || isEmpty(d.v) && m.keeps(d) {
 		return
 	}
 	if n := m.into.rec.At(m.at); n != nil {
@@ -362,16 +368,10 @@ func (m *merger) mayMatch(p provenance.Path) bool {
 
 // dropRivals removes other members of the one-ofs that the path is in, which b lacks.
 func (m *merger) dropRivals() {
-	s := vmSchema()
-	for i, seg := range m.at {
-		for _, name := range s.rivals[seg.Name] {
-			rival := m.at[:i:i].With(provenance.Segment{Name: name})
-			if lookup(m.into.root, vmSchema(), rival) != nil && lookup(m.b.root, vmSchema(), rival) == nil {
-				m.drop(rival)
-			}
+	m.rival(func(_, rival provenance.Path) bool {
+		if lookup(m.into.root, vmSchema(), rival) != nil && lookup(m.b.root, vmSchema(), rival) == nil {
+			m.drop(rival)
 		}
-		if s = s.step(seg); s == nil {
-			return
-		}
-	}
+		return false
+	})
 }

@@ -39,8 +39,8 @@ type resolution struct {
 	owner []byte
 	// trial says that computed values are placeholders, and elements with computed keys missing.
 	trial bool
-	// failed are the computed values that do not act, because they cannot be evaluated.
-	failed map[*computed]error
+	// uncomputed are problems of overrides that cannot be computed.
+	uncomputed field.ErrorList
 	// find finds the specs of instancetypes and preferences; may be nil.
 	find InstancetypeFinder
 	// contributions are those of what the VM names, as far as layers have acted.

@@ -56,7 +56,8 @@ type expansion struct {
 	enforced, shadowed []*Compiled
 	// base is the object before presets acted, where shadowed ones want it.
 	base map[string]any
-	// unmatched are problems of matching, and problems those of expansion.
+	// unmatched are problems of matching and of computed overrides, which refuse updates
+	// too. Of the other problems, updates may keep those that there were.
 	unmatched, problems field.ErrorList
 }
 
@@ -106,6 +107,7 @@ func (e *Engine) act(x *expansion) {
 		x.applyPlatform(e.Platform)
 	}
 	x.closeUp()
+	x.unmatched = append(x.unmatched, x.uncomputed...)
 	x.problems = append(x.problems, x.errs...)
 	x.problems = append(x.problems, e.unserved(x.resolution)...)
 	if e.RejectConflicts {

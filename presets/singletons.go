@@ -38,7 +38,7 @@ func singletonOf(p provenance.Path) *singleton {
 // it has none. A default that would add a second one is held back.
 func (l *layer) second(p *fieldNode) *singleton {
 	if s := p.singleton; s != nil {
-		if p.value != false && l.w.hasOther(s, p.at[len(s.list)]) {
+		if p.value != false && p.computed == nil && l.w.hasOther(s, p.at[len(s.list)]) {
 			return s
 		}
 		return nil

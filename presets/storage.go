@@ -16,39 +16,108 @@ var (
 	}
 )
 
-// keepStorage finds the volumes, their disks and the dataVolumeTemplates that presets
-// gave and give no longer, or give differently. An update keeps them as they are.
-func (m *merger) keepStorage() {
+// isStorage reports whether the merger is in storage that a preset gave: one of its
+// volumes or dataVolumeTemplates, or a disk or file system of such a volume.
+func (m *merger) isStorage() bool {
+	i := slices.IndexFunc(m.at, func(s provenance.Segment) bool { return s.Kind == provenance.Element })
+	if i < 0 {
+		return false
+	}
+	list, element := m.at[:i], m.at[:i+1:i+1]
+	if slices.ContainsFunc(volumeDevices, func(p provenance.Path) bool { return slices.Equal(p, list) }) {
+		list, element = volumesPath, volumesPath.With(m.at[i])
+	}
+	return slices.ContainsFunc(m.given, func(p provenance.Path) bool { return slices.Equal(p, element) })
+}
+
+// findGiven finds the storage that presets gave the stored object.
+func (m *merger) findGiven() {
 	for _, list := range []provenance.Path{volumesPath, templatesPath} {
-		for at, was := range elementsAt(m.a.root, list) {
-			if gives(m.a.rec.At(at), was) && m.withdraws(at, was) && lookup(m.old, vmSchema(), at) != nil {
-				m.kept = append(m.kept, at)
+		for at := range elementsAt(m.old, list) {
+			if slices.ContainsFunc(keysOf(m.record, at), func(n *provenance.Node) bool {
+				return isDecided(n) && m.record.Sources[n.Source].Role != provenance.Platform
+			}) {
+				m.given = append(m.given, at)
 			}
 		}
 	}
-	for _, volume := range slices.Clone(m.kept) {
-		if volume.HasPrefix(volumesPath) {
-			m.keepDevices(volume[len(volume)-1])
+}
+
+// keeps reports whether a change is one of storage that no author asked for: presets give
+// something no longer, or something else. Updates keep storage as it is.
+func (m *merger) keeps(d pair) bool {
+	if len(m.given) == 0 || !m.isStorage() || isDecided(d.q) && m.b.rec.Sources[d.q.Source].Role == provenance.Remove || !m.byPresets(d) {
+		return false
+	}
+	m.noteKept()
+	return true
+}
+
+// byPresets reports whether presets alone make the difference at the path.
+func (m *merger) byPresets(d pair) bool {
+	switch {
+	case d.v == nil: // they make another choice
+		return isDecided(d.q) && m.rival(func(member, rival provenance.Path) bool {
+			return lookup(m.into.root, vmSchema(), rival) != nil && gives(m.b.rec.At(member), lookup(m.b.root, vmSchema(), member))
+		})
+	case d.w != nil: // they give another value
+		return isDecided(d.p) && isDecided(d.q)
+	case m.isElement():
+		return true
+	}
+	// They give the leaf no longer, and the author made no other choice.
+	return isDecided(d.p) && !m.b.owns(m.at) && !m.rival(func(_, rival provenance.Path) bool {
+		v := lookup(m.b.root, vmSchema(), rival)
+		return v != nil && !gives(m.b.rec.At(rival), v)
+	})
+}
+
+// rival reports whether is holds for a member of a one-of that the path is in, and one of
+// its rivals.
+func (m *merger) rival(is func(member, rival provenance.Path) bool) bool {
+	s := vmSchema()
+	for i, seg := range m.at {
+		for _, name := range s.rivals[seg.Name] {
+			if is(m.at[:i+1:i+1], m.at[:i:i].With(provenance.Segment{Name: name})) {
+				return true
+			}
 		}
+		if s = s.step(seg); s == nil {
+			break
+		}
+	}
+	return false
+}
+
+// owns reports whether the instancetype or the preference of the VM owns p.
+func (w *resolution) owns(p provenance.Path) bool {
+	return w.contributions.instancetype != nil && w.contributions.instancetype.owns(p) ||
+		w.contributions.preference != nil && w.contributions.preference.owns(p)
+}
+
+func (m *merger) isElement() bool { return m.at[len(m.at)-1].Kind == provenance.Element }
+
+// noteKept notes the element that the merger is in, for a warning.
+func (m *merger) noteKept() {
+	i := slices.IndexFunc(m.at, func(s provenance.Segment) bool { return s.Kind == provenance.Element })
+	at := slices.Clone(m.at[:i+1])
+	if !slices.ContainsFunc(m.kept, func(p provenance.Path) bool { return slices.Equal(p, at) }) {
+		m.kept = append(m.kept, at)
 	}
 }
 
-// keepDevices keeps the disks and file systems of a volume that stays.
-func (m *merger) keepDevices(volume provenance.Segment) {
-	for _, list := range volumeDevices {
-		if at := list.With(volume); lookup(m.b.root, vmSchema(), at) == nil && !isDecided(m.b.rec.At(at)) {
-			m.kept = append(m.kept, at)
+// dropSecond drops new volumes of presets that KubeVirt allows once, where a volume of
+// that kind stayed.
+func (m *merger) dropSecond() {
+	for _, s := range singletons {
+		for at, e := range elementsAt(m.into.root, s.list) {
+			isNew := lookup(m.old, vmSchema(), at) == nil && gives(m.into.rec.At(at), e)
+			is := slices.ContainsFunc(s.fields, func(f provenance.Path) bool { return lookup(e, vmSchema().at(at), f) != nil })
+			if len(m.kept) > 0 && isNew && is && m.into.hasOther(s, at[len(at)-1]) {
+				m.drop(at)
+			}
 		}
 	}
-}
-
-// withdraws reports whether presets give the element at p no longer, or another one.
-func (m *merger) withdraws(p provenance.Path, was any) bool {
-	is, q := lookup(m.b.root, vmSchema(), p), m.b.rec.At(p)
-	if is == nil {
-		return !isDecided(q)
-	}
-	return !equalJSON(was, is) && gives(q, is)
 }
 
 // elementsAt yields the elements of the list at p, by path.
@@ -69,8 +138,11 @@ func elementsAt(root map[string]any, p provenance.Path) func(func(provenance.Pat
 // gives reports whether presets or the platform decided every leaf of v, recorded at n.
 func gives(n *provenance.Node, v any) bool {
 	fields, ok := v.(map[string]any)
-	if n == nil || !ok || len(fields) == 0 {
+	switch {
+	case n == nil || !ok || len(fields) == 0:
 		return isDecided(n)
+	case n.WasEmpty: // its author wrote it
+		return false
 	}
 	for name, sub := range fields {
 		if !gives(n.Find(provenance.Segment{Name: name}), sub) {
@@ -103,7 +175,8 @@ func (m *merger) dropWidowed() {
 	for _, text := range slices.Sorted(maps.Keys(links)) {
 		list, _ := provenance.ParsePath("spec.template.spec." + text)
 		for at := range elementsAt(m.into.root, list) {
-			if !links[text].alone && lookup(m.b.root, vmSchema(), at) == nil && m.ours(at) && m.widowed(at) {
+			gone := lookup(m.b.root, vmSchema(), at) == nil || len(m.kept) > 0
+			if !links[text].alone && gone && m.ours(at) && m.widowed(at) {
 				m.drop(at)
 			}
 		}

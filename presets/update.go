@@ -89,7 +89,8 @@ var (
 
 // concerns reports whether the update changes what expansion depends on.
 func (u *update) concerns() bool {
-	return differAt(u.old, u.sent, vmLabels) || u.selects() || !equalJSON(withoutRunState(u.old["spec"]), withoutRunState(u.sent["spec"]))
+	lacksRecord := u.text != "" && annotations(u.sent)[v1alpha1.AnnotationProvenance] == nil // it is a manifest
+	return lacksRecord || differAt(u.old, u.sent, vmLabels) || u.selects() || !equalJSON(withoutRunState(u.old["spec"]), withoutRunState(u.sent["spec"]))
 }
 
 // selects reports whether the writer changed the annotations that select presets.
@@ -152,6 +153,12 @@ func (u *update) intent(vm map[string]any) map[string]any {
 	w.dropProvenance(u.record)
 	unapply{rec: u.record, update: true}.value(u.record.Root(), root, u.old, vmSchema())
 	u.setRunState(root)
+	for _, p := range matcherPaths { // KubeVirt adds a kind to the name that a preset gave
+		fields, _ := lookup(root, vmSchema(), p).(map[string]any)
+		if fields != nil && isDecided(u.record.At(p.With(provenance.Segment{Name: "name"}))) && fields["name"] == nil && fields["inferFromVolume"] == nil {
+			w.unset(p)
+		}
+	}
 	return root
 }
 

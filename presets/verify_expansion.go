@@ -24,16 +24,12 @@ func (e *Engine) VerifyExpansion(ctx context.Context, s *Snapshot, req Request) 
 		return err
 	}
 	now.match(ctx, s, req)
-	found := now.violations()
-	if len(found) > 0 && len(req.OldObject) > 0 {
-		old, err := expansionOf(req, req.OldObject)
-		if err != nil && !isUnreadable(err) {
-			return err
-		}
-		if err == nil {
-			old.match(ctx, s, req)
-			found = slices.DeleteFunc(found, old.had)
-		}
+	if len(now.uncomputed) > 0 {
+		return now.w.refusal(now.uncomputed)
+	}
+	found, err := now.newViolations(ctx, s, req)
+	if err != nil {
+		return err
 	}
 	if len(found) == 0 {
 		return nil
@@ -45,6 +41,23 @@ func (e *Engine) VerifyExpansion(ctx context.Context, s *Snapshot, req Request) 
 	return now.w.refusal(problems)
 }
 
+// newViolations are those that the stored VM, if there is one, has not.
+func (x *expandedVM) newViolations(ctx context.Context, s *Snapshot, req Request) ([]expansionViolation, error) {
+	found := x.violations()
+	if len(found) == 0 || len(req.OldObject) == 0 {
+		return found, nil
+	}
+	old, err := expansionOf(req, req.OldObject)
+	switch {
+	case err != nil && !isUnreadable(err):
+		return nil, err
+	case err == nil:
+		old.match(ctx, s, req)
+		found = slices.DeleteFunc(found, old.had)
+	}
+	return found, nil
+}
+
 func isUnreadable(err error) bool {
 	_, refused := errors.AsType[*Refusal](err)
 	_, malformed := errors.AsType[*Malformed](err)
@@ -53,8 +66,10 @@ func isUnreadable(err error) bool {
 
 // An expandedVM is a VM with what its instancetype and its preference give it.
 type expandedVM struct {
-	w     *resolution
-	query *query
+	w *resolution
+	// overrides of the presets that match, with what they compute, and what could not be.
+	overrides  map[*Compiled]*fieldNode
+	uncomputed field.ErrorList
 	// full is the VM after expansion.
 	full          map[string]any
 	contributions contributions
@@ -110,14 +125,37 @@ func (x *expandedVM) match(ctx context.Context, s *Snapshot, req Request) {
 		rec = provenance.New()
 	}
 	intent := (&update{old: x.w.root, sent: x.w.root, record: rec}).intent(x.w.root)
-	x.query = (&resolution{root: intent}).query(ctx, req, nil)
-	m, _ := s.match(x.query)
+	author := &resolution{root: intent, rec: provenance.New(), find: x.w.find, stored: true, keepsRunState: true}
+	q := author.query(ctx, req, nil)
+	m, _ := s.match(q)
 	enforced, _ := split(m.presets)
 	for _, cluster := range []bool{true, false} {
 		for _, c := range enforced {
 			if c.Cluster() == cluster {
 				x.matched = append(x.matched, c)
 			}
+		}
+	}
+	x.computeOverrides(author, s, q, enforced)
+}
+
+// computeOverrides finds the overrides of the presets that match. Computed values are what
+// they are when the presets act on what the author wrote.
+func (x *expandedVM) computeOverrides(author *resolution, s *Snapshot, q *query, enforced []*Compiled) {
+	x.overrides = map[*Compiled]*fieldNode{}
+	computes := false
+	for _, c := range x.matched {
+		x.overrides[c] = c.overrides
+		computes = computes || c.computes
+	}
+	if !computes {
+		return
+	}
+	author.apply(s, q, enforced)
+	x.uncomputed = author.uncomputed
+	for _, l := range author.layers {
+		if l.role == provenance.Override {
+			x.overrides[l.preset] = l.root
 		}
 	}
 }
@@ -135,11 +173,13 @@ func (x *expandedVM) violations() []expansionViolation {
 	var decided, removed []provenance.Path
 	var out []expansionViolation
 	for _, c := range x.matched {
-		visitLeaves(c.overrides, func(leaf *fieldNode) {
-			if under(leaf.at, decided) || under(leaf.at, removed) {
+		visitLeaves(x.overrides[c], func(leaf *fieldNode) {
+			if under(leaf.at, decided) || under(leaf.at, removed) || losesChoice(leaf.at, decided) {
 				return // a stronger preset decides
 			}
-			decided = append(decided, leaf.at)
+			if !leaf.emptyObject() { // which asks for presence only
+				decided = append(decided, leaf.at)
+			}
 			out = append(out, x.overridden(c, leaf)...)
 		})
 		for _, r := range c.removes {
@@ -152,13 +192,31 @@ func (x *expandedVM) violations() []expansionViolation {
 	return append(out, x.forbidden()...)
 }
 
+// losesChoice reports whether a stronger override decided another member of a one-of
+// that p is in.
+func losesChoice(p provenance.Path, decided []provenance.Path) bool {
+	s := vmSchema()
+	for i, seg := range p {
+		for _, name := range s.rivals[seg.Name] {
+			rival := p[:i:i].With(provenance.Segment{Name: name})
+			if slices.ContainsFunc(decided, func(d provenance.Path) bool { return d.HasPrefix(rival) }) {
+				return true
+			}
+		}
+		if s = s.step(seg); s == nil {
+			break
+		}
+	}
+	return false
+}
+
 // overridden finds a leaf of an override that the expansion has otherwise. Only what an
 // instancetype or preference has a say on can be: the VM itself is checked by Confirm.
 func (x *expandedVM) overridden(c *Compiled, leaf *fieldNode) []expansionViolation {
 	is := lookup(x.full, vmSchema(), leaf.at)
 	_, isObject := is.(map[string]any)
 	by := x.ownerOfOverride(leaf.at, leaf.owner)
-	if leaf = x.evaluated(leaf); by == nil || leaf == nil || leaf.isKey || leaf.same(is) || leaf.emptyObject() && isObject {
+	if by == nil || leaf.isKey || leaf.same(is) || leaf.emptyObject() && isObject {
 		return nil
 	}
 	says := fmt.Sprintf("must be %s, as preset %s overrides it, but %s sets ", show(leaf.value), c.Ref, by)
@@ -167,20 +225,6 @@ func (x *expandedVM) overridden(c *Compiled, leaf *fieldNode) []expansionViolati
 		problem = field.Invalid(field.NewPath(leaf.path), is, says+show(is)+": name another "+by.field)
 	}
 	return []expansionViolation{{c, leaf.at, is, problem}}
-}
-
-// evaluated returns leaf with the value that it has for the VM; nil where that cannot be
-// computed.
-func (x *expandedVM) evaluated(leaf *fieldNode) *fieldNode {
-	if leaf.computed == nil {
-		return leaf
-	}
-	c := &computation{q: x.query, view: withSpine(x.full), left: map[bool]int64{true: clusterCost}}
-	value, err := c.value(true, leaf.computed)
-	if err != nil {
-		return nil
-	}
-	return leaf.as(leaf.at, value)
 }
 
 // left finds what a preset removes and the instancetype or preference puts back.
