@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -30,57 +29,6 @@ func (x *computed) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{celKey: x.text})
 }
 
-// expression returns the expression of a computed value.
-func (c *fieldCompiler) expression(value any, p provenance.Path) (string, bool) {
-	fields, _ := value.(map[string]any)
-	if _, ok := fields[celKey]; !ok {
-		return "", false
-	}
-	text, ok := fields[celKey].(string)
-	switch {
-	case !ok:
-		c.wrongType(p.With(provenance.Segment{Name: celKey}), fields[celKey], "a CEL expression")
-	case len(fields) > 1:
-		c.fail(p, celKey, "%s must be the only key of a computed value", celKey)
-	}
-	return text, true
-}
-
-var celTypes = map[shape][]*cel.Type{
-	shapeString: {cel.StringType}, shapeBool: {cel.BoolType}, shapeInteger: {cel.IntType}, shapeNumber: {cel.DoubleType, cel.IntType},
-	shapeQuantity: {cel.StringType, cel.IntType, cel.DoubleType}, shapeIntOrString: {cel.IntType, cel.StringType},
-}
-
-// compute compiles a computed value.
-func (c *fieldCompiler) compute(out *fieldNode, text string, p provenance.Path) *fieldNode {
-	types := celTypes[out.schema.shape]
-	switch c.expressions++; {
-	case types == nil || c.atomic:
-		c.fail(p, celKey, "%s computes single values, which are not in a list without keys; here, write the value itself", celKey)
-		return nil
-	case c.expressions > MaxComputed:
-		c.errs = append(c.errs, field.TooMany(c.root.Child(p.String()), c.expressions, MaxComputed))
-		return nil
-	}
-	x, err := compileExpression(text, "must be "+wanted[out.schema.shape], types...)
-	if err != nil {
-		c.fail(p, text, "%s", err)
-		return nil
-	}
-	x.name = "the expression"
-	out.computed = &computed{x, out.schema.shape}
-	out.leaf, out.value = true, out.computed
-	return out
-}
-
-func hasComputedKey(keys []listKey, element map[string]any) bool {
-	return slices.ContainsFunc(keys, func(k listKey) bool {
-		v, _ := lookupDotted(element, k.field)
-		fields, _ := v.(map[string]any)
-		return fields[celKey] != nil
-	})
-}
-
 // hasComputed reports whether a value at or beneath p is computed.
 func (p *fieldNode) hasComputed() bool {
 	found := false
@@ -96,8 +44,10 @@ type computation struct {
 	// computed values that other ones of the same standing outrank.
 	view map[string]any
 	lost []Conflict
-	// won are the computed leaves that no other value outranks.
-	won map[*computed]bool
+	// won are the computed leaves that no other value outranks, and trial the record of
+	// how all values compete.
+	won   map[*computed]bool
+	trial *provenance.Record
 	// values of expressions, and those that failed.
 	values map[*computed]any
 	failed map[*computed]error
@@ -158,7 +108,7 @@ func (c *computation) look() {
 	}
 	trial.act()
 	trial.closeUp()
-	c.won, c.lost = map[*computed]bool{}, trial.conflicts
+	c.won, c.lost, c.trial = map[*computed]bool{}, trial.conflicts, trial.rec
 	c.strip(root)
 	if c.w.instance != nil {
 		root["metadata"] = c.q.eval.object["metadata"]
@@ -281,14 +231,28 @@ func (x *computed) convert(v any) (any, error) {
 // report notes that a computed value failed. A default is left out, with a warning if it
 // would have won; an override that wins refuses, on updates too.
 func (c *computation) report(l *layer, leaf *fieldNode, err error, unkeyed bool) {
-	owner, _ := l.reservedBy(leaf)
-	wins := unkeyed || c.won[leaf.computed] || owner != 0
+	wins := unkeyed || c.won[leaf.computed]
 	switch {
-	case l.role.Outranks() && wins:
+	case l.role.Outranks() && (wins || !c.outranked(leaf.at)):
 		c.w.uncomputed = append(c.w.uncomputed, field.Forbidden(field.NewPath(leaf.path), fmt.Sprintf("preset %s computes this field: %v", l.preset.Ref, err)))
 	case wins:
 		l.note(&l.w.skips, leaf.path, err.Error())
 	}
+}
+
+// outranked reports whether another override or removal decided the field at p, or another
+// member of a one-of that it is in.
+func (c *computation) outranked(p provenance.Path) bool {
+	decided := func(p provenance.Path) bool {
+		n := firstDecided(c.trial.At(p))
+		return n != nil && c.trial.Sources[n.Source].Role.Outranks()
+	}
+	for i := range p {
+		if n := c.trial.At(p[:i+1]); isDecided(n) && c.trial.Sources[n.Source].Role == provenance.Remove {
+			return true
+		}
+	}
+	return decided(p) || eachRival(p, func(_, rival provenance.Path) bool { return decided(rival) })
 }
 
 // hasFailed reports whether an element has a computed value that failed, and that no

@@ -153,7 +153,24 @@ func (c *fieldCompiler) keyed(out *fieldNode, value any, p provenance.Path) *fie
 		}
 		seen[key] = true
 	}
+	c.checkSingletons(out)
 	return out
+}
+
+// checkSingletons refuses a list with two elements of which KubeVirt allows one.
+func (c *fieldCompiler) checkSingletons(list *fieldNode) {
+	first := map[*singleton]string{}
+	visitLeaves(list, func(leaf *fieldNode) {
+		s := singletonAt(leaf.at)
+		if s == nil || leaf.value == false {
+			return
+		}
+		key := leaf.at[len(s.list)].Name
+		if other, twice := first[s]; twice && other != key {
+			c.fail(leaf.at, show(leaf.value), "a VM has only one of %s; %s has it already", s.what, other)
+		}
+		first[s] = key
+	})
 }
 
 // element compiles one element of list, whose key may be computed.

@@ -76,8 +76,8 @@ func (m *merger) place(d pair) {
 // leaf merges a place whose value is one, or that b removed.
 func (m *merger) leaf(d pair) {
 	differs := !equalJSON(d.v, d.w)
-	if differs && m.keeps(d) {
-		return
+	if differs && m.keeps(d) || !differs && !isDecided(d.q) && len(m.given) > 0 && m.isStorage() && m.isKey() {
+		return // the element stays the preset's, whatever the author changes in it
 	}
 	if differs || !m.sameDecision(d.p, d.q) && !m.onlyPresetChanged(d) {
 		m.put(d.w, d.q)
@@ -368,7 +368,7 @@ func (m *merger) mayMatch(p provenance.Path) bool {
 
 // dropRivals removes other members of the one-ofs that the path is in, which b lacks.
 func (m *merger) dropRivals() {
-	m.rival(func(_, rival provenance.Path) bool {
+	eachRival(m.at, func(_, rival provenance.Path) bool {
 		if lookup(m.into.root, vmSchema(), rival) != nil && lookup(m.b.root, vmSchema(), rival) == nil {
 			m.drop(rival)
 		}

@@ -34,11 +34,22 @@ func singletonOf(p provenance.Path) *singleton {
 	return nil
 }
 
+// singletonAt returns what the field at p, or one that holds it, makes of its element.
+func singletonAt(p provenance.Path) *singleton {
+	for i := range p {
+		if s := singletonOf(p[:i+1]); s != nil {
+			return s
+		}
+	}
+	return nil
+}
+
 // second returns the singleton at or beneath p of which the VM has another; nil where
 // it has none. A default that would add a second one is held back.
 func (l *layer) second(p *fieldNode) *singleton {
 	if s := p.singleton; s != nil {
-		if p.value != false && p.computed == nil && l.w.hasOther(s, p.at[len(s.list)]) {
+		isUnknown := l.w.trial && p.computed != nil
+		if p.value != false && !isUnknown && l.w.hasOther(s, p.at[len(s.list)]) {
 			return s
 		}
 		return nil

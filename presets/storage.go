@@ -57,7 +57,7 @@ func (m *merger) keeps(d pair) bool {
 func (m *merger) byPresets(d pair) bool {
 	switch {
 	case d.v == nil: // they make another choice
-		return isDecided(d.q) && m.rival(func(member, rival provenance.Path) bool {
+		return isDecided(d.q) && eachRival(m.at, func(member, rival provenance.Path) bool {
 			return lookup(m.into.root, vmSchema(), rival) != nil && gives(m.b.rec.At(member), lookup(m.b.root, vmSchema(), member))
 		})
 	case d.w != nil: // they give another value
@@ -66,24 +66,38 @@ func (m *merger) byPresets(d pair) bool {
 		return true
 	}
 	// They give the leaf no longer, and the author made no other choice.
-	return isDecided(d.p) && !m.b.owns(m.at) && !m.rival(func(_, rival provenance.Path) bool {
+	return isDecided(d.p) && !m.b.owns(m.at) && !eachRival(m.at, func(_, rival provenance.Path) bool {
 		v := lookup(m.b.root, vmSchema(), rival)
 		return v != nil && !gives(m.b.rec.At(rival), v)
 	})
 }
 
-// rival reports whether is holds for a member of a one-of that the path is in, and one of
+// eachRival reports whether is holds for a member of a one-of that p is in, and one of
 // its rivals.
-func (m *merger) rival(is func(member, rival provenance.Path) bool) bool {
+func eachRival(p provenance.Path, is func(member, rival provenance.Path) bool) bool {
 	s := vmSchema()
-	for i, seg := range m.at {
+	for i, seg := range p {
 		for _, name := range s.rivals[seg.Name] {
-			if is(m.at[:i+1:i+1], m.at[:i:i].With(provenance.Segment{Name: name})) {
+			if is(p[:i+1:i+1], p[:i:i].With(provenance.Segment{Name: name})) {
 				return true
 			}
 		}
 		if s = s.step(seg); s == nil {
 			break
+		}
+	}
+	return false
+}
+
+// isKey reports whether the merger is at a field that identifies its element.
+func (m *merger) isKey() bool {
+	for i, seg := range m.at[:len(m.at)-1] {
+		if seg.Kind != provenance.Element {
+			continue
+		}
+		rest := m.at[i+1:].String()
+		if slices.ContainsFunc(vmSchema().at(m.at[:i]).keys, func(k listKey) bool { return k.field == rest }) {
+			return true
 		}
 	}
 	return false

@@ -37,6 +37,10 @@ defaults: {spec: {template: {spec: {volumes: [{name: data, persistentVolumeClaim
 				unlabel(vm)
 			},
 		},
+		"AuthorsLeafBefore": {
+			reason: "also when they were written before", want: map[string]string{at + "devices.disks": `[{"bootOrder":1,"disk":{"bus":"virtio"},"name":"data","serial":"s"}]`},
+			before: func(vm map[string]any) { in(vm, at+"devices.disks[data]")["bootOrder"] = 1 }, edit: unlabel,
+		},
 		"AuthorsVolume": {
 			reason: "the author may replace it", want: map[string]string{"spec.template.spec.volumes": `[{"emptyDisk":{"capacity":"1Gi"},"name":"data"}]`},
 			edit: func(vm map[string]any) {

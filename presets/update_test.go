@@ -16,8 +16,9 @@ type updateCase struct {
 	presets []v1alpha1.Preset
 	// create and update in YAML; update is laid over what was stored.
 	create string
-	// edit changes the stored VM into what is sent.
-	edit func(vm map[string]any)
+	// before is an update that comes first, if any, and edit changes the stored VM into
+	// what is sent.
+	before, edit func(vm map[string]any)
 	// now are the presets at the time of the update; nil means the same.
 	now     []v1alpha1.Preset
 	trusted bool
@@ -32,21 +33,31 @@ func (c updateCase) run(t *testing.T) {
 	t.Helper()
 	created := resolveCase{reason: c.reason, presets: c.presets, object: c.create}.run(t)
 	stored := marshal(t, created.Object())
-	var sent map[string]any
-	if err := json.Unmarshal(stored, &sent); err != nil {
-		t.Fatal(err)
+	if c.before != nil {
+		first := resolveCase{reason: c.reason, presets: c.presets, object: string(edited(t, stored, c.before)), old: string(stored)}.run(t)
+		stored = marshal(t, first.Object())
 	}
-	c.edit(sent)
+	sent := edited(t, stored, c.edit)
 	if c.now == nil {
 		c.now = c.presets
 	}
 	out := resolveCase{
-		reason: c.reason, presets: c.now, object: string(marshal(t, sent)), old: string(stored), trusted: c.trusted,
+		reason: c.reason, presets: c.now, object: string(sent), old: string(stored), trusted: c.trusted,
 		want: c.want, warn: c.warn, err: c.err,
 	}.run(t)
 	if c.untouched && len(out.Patch) > 0 {
 		t.Errorf("%s: want nothing, got %s", c.reason, marshal(t, out.Patch))
 	}
+}
+
+func edited(t *testing.T, stored []byte, edit func(map[string]any)) []byte {
+	t.Helper()
+	var vm map[string]any
+	if err := json.Unmarshal(stored, &vm); err != nil {
+		t.Fatal(err)
+	}
+	edit(vm)
+	return marshal(t, vm)
 }
 
 func marshal(t *testing.T, v any) []byte {

@@ -170,14 +170,14 @@ func (x *expandedVM) had(v expansionViolation) bool {
 }
 
 func (x *expandedVM) violations() []expansionViolation {
-	var decided, removed []provenance.Path
+	var decided, chosen, removed []provenance.Path
 	var out []expansionViolation
 	for _, c := range x.matched {
 		visitLeaves(x.overrides[c], func(leaf *fieldNode) {
-			if under(leaf.at, decided) || under(leaf.at, removed) || losesChoice(leaf.at, decided) {
+			if under(leaf.at, decided) || under(leaf.at, removed) || losesChoice(leaf.at, chosen) {
 				return // a stronger preset decides
 			}
-			if !leaf.emptyObject() { // which asks for presence only
+			if chosen = append(chosen, leaf.at); !leaf.emptyObject() { // which asks for presence only
 				decided = append(decided, leaf.at)
 			}
 			out = append(out, x.overridden(c, leaf)...)
@@ -195,19 +195,9 @@ func (x *expandedVM) violations() []expansionViolation {
 // losesChoice reports whether a stronger override decided another member of a one-of
 // that p is in.
 func losesChoice(p provenance.Path, decided []provenance.Path) bool {
-	s := vmSchema()
-	for i, seg := range p {
-		for _, name := range s.rivals[seg.Name] {
-			rival := p[:i:i].With(provenance.Segment{Name: name})
-			if slices.ContainsFunc(decided, func(d provenance.Path) bool { return d.HasPrefix(rival) }) {
-				return true
-			}
-		}
-		if s = s.step(seg); s == nil {
-			break
-		}
-	}
-	return false
+	return eachRival(p, func(_, rival provenance.Path) bool {
+		return slices.ContainsFunc(decided, func(d provenance.Path) bool { return d.HasPrefix(rival) })
+	})
 }
 
 // overridden finds a leaf of an override that the expansion has otherwise. Only what an

@@ -132,7 +132,7 @@ func decode(raw []byte, kind string) map[string]any {
 		Kind       string          `json:"kind"`
 		Spec       json.RawMessage `json:"spec"`
 	}
-	if json.Unmarshal(raw, &kept) != nil || kept.APIVersion != v1beta1.SchemeGroupVersion.String() || family(kept.Kind) != family(kind) {
+	if kjson.UnmarshalCaseSensitivePreserveInts(raw, &kept) != nil || kept.APIVersion != v1beta1.SchemeGroupVersion.String() || family(kept.Kind) != family(kind) {
 		return nil
 	}
 	var spec map[string]any
