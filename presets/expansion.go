@@ -6,6 +6,9 @@ import (
 
 // expanded is a VM with what its instancetype and its preference give it.
 func (c contributions) expanded(vm map[string]any) map[string]any {
+	if c == (contributions{}) {
+		return vm
+	}
 	out, _ := cloneJSON(vm).(map[string]any)
 	c.expand(child(child(out, "spec"), "template"))
 	return out

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand"
 	"slices"
+	"strings"
 
 	"github.com/virtwright/virtwright/presets/provenance"
 )
@@ -15,6 +16,8 @@ type generator struct {
 	*rand.Rand
 	// sparseness is the chance in 100 that an optional field is left out.
 	sparseness int
+	// computes makes one scalar in four a CEL expression, of those that mayFail too.
+	computes, mayFail bool
 }
 
 var (
@@ -102,6 +105,9 @@ func (g generator) list(s *schema, p provenance.Path) []any {
 
 // keyValue is a key that fits the type of its field.
 func (g generator) keyValue(s *schema, field, name string) any {
+	if g.computes && len(s.keys) == 1 && s.elem.at(provenance.Of(strings.Split(field, ".")...)).shape == shapeString && g.Intn(4) == 0 {
+		return map[string]any{celKey: "'" + name + "'"}
+	}
 	p, _ := provenance.ParsePath(field)
 	if at := s.elem.at(p); at != nil && at.shape == shapeInteger {
 		return int64(slices.Index(names, name))
@@ -123,6 +129,9 @@ func setDotted(to map[string]any, dotted string, value any) {
 }
 
 func (g generator) scalar(s *schema) any {
+	if g.computes && g.Intn(4) == 0 {
+		return map[string]any{celKey: g.expression(s)}
+	}
 	switch s.shape {
 	case shapeString:
 		return pick(g, words)
@@ -138,6 +147,22 @@ func (g generator) scalar(s *schema) any {
 	return pick(g, words)
 }
 
+// expression is one of the type of s.
+func (g generator) expression(s *schema) string {
+	choices := []string{"'x'", "has(object.spec.template.spec.domain.cpu) ? 'x' : 'y'"}
+	failing := "object.metadata.labels.a"
+	switch s.shape {
+	case shapeBool:
+		choices, failing = []string{"true", "has(object.spec.template.spec.volumes)"}, "object.spec.template.spec.domain.cpu.realtime.mask == 'x'"
+	case shapeInteger, shapeNumber, shapeQuantity:
+		choices, failing = []string{"2", "size(object.spec.template)"}, "object.spec.template.spec.domain.cpu.cores + 1"
+	}
+	if g.mayFail {
+		choices = append(choices, failing)
+	}
+	return pick(g, choices)
+}
+
 // presetSpec is a random preset of one scope that compiles.
 func (g generator) preset(i int) *Compiled {
 	for {
@@ -149,11 +174,13 @@ func (g generator) preset(i int) *Compiled {
 }
 
 func (g generator) tryPreset(i int) *Compiled {
-	sparse := generator{g.Rand, 97}
+	sparse := generator{Rand: g.Rand, sparseness: 97, computes: g.Intn(6) == 0}
 	spec := map[string]any{"priority": int64(g.Intn(3))}
 	kind := g.Intn(6)
 	if kind != 0 {
+		sparse.mayFail = true
 		spec["defaults"] = sparse.vm()
+		sparse.mayFail = false
 	}
 	if kind < 3 {
 		spec["overrides"] = sparse.vm()

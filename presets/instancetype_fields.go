@@ -29,6 +29,9 @@ var sizes = paths(
 	"domain.memory.guest", "domain.resources.requests.memory", "domain.resources.limits.memory",
 )
 
+// topologyFields are those of sizes that KubeVirt sets to 1 by default.
+var topologyFields = sizes[:3]
+
 // instancetypeRows are KubeVirt's pkg/instancetype/apply, but for the CPU topology and annotations.
 var instancetypeRows = []contributedField{
 	plain("nodeSelector", "nodeSelector"),

@@ -140,6 +140,16 @@ func TestKnownInstancetype(t *testing.T) {
 			object:  vm("spec: {preference: {name: win}}"), silent: true,
 			want: map[string]string{at + "machine": "", at + "clock": `{"utc":{}}`, at + "devices.tpm": "", at + "devices.rng": "{}", at + "features": `{"acpi":{},"hyperv":{"vapic":{}}}`},
 		},
+		"Computed": {
+			reason:  "a computed name is known as soon as it is computed",
+			presets: list(cluster("a", `defaults: {spec: {instancetype: {name: {$cel: "'u' + string(1)"}}, template: {spec: {nodeSelector: {a: b}, domain: {cpu: {model: Haswell}}}}}}`)),
+			object:  vm(""), want: map[string]string{"spec.instancetype.name": `"u1"`, template + "spec.nodeSelector": `{"a":"b"}`, at + "cpu": ""}, silent: true,
+		},
+		"ComputedMemory": {
+			reason:  "a computed override holds a default instancetype back like any other",
+			presets: list(cluster("a", "defaults: {spec: {instancetype: {name: u1}}}"), cluster("b", overrides(`{memory: {guest: {$cel: "'4' + 'Gi'"}}}`))),
+			object:  vm(""), want: map[string]string{"spec.instancetype": "", at + "memory.guest": `"4Gi"`}, silent: true,
+		},
 		"Inferred": {
 			reason:  "an inferred instancetype is not known",
 			presets: list(cluster("a", "defaults: {spec: {template: {spec: {nodeSelector: {a: b}}}}}")),

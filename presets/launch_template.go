@@ -17,7 +17,7 @@ func (e *Engine) LaunchesTemplate(s *Snapshot, vm map[string]any, namespace Name
 	if e.Platform == nil {
 		return true
 	}
-	w, err := newWork(VirtualMachineInstance, instanceOf(vm))
+	w, err := newResolution(VirtualMachineInstance, instanceOf(vm))
 	if err != nil {
 		return false
 	}

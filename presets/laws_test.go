@@ -46,7 +46,7 @@ func checkLaw(t *testing.T, law func(t *testing.T, c lawCase)) {
 		cases = 40
 	}
 	for seed := range cases {
-		g := generator{rand.New(rand.NewSource(seed)), 85}
+		g := generator{Rand: rand.New(rand.NewSource(seed)), sparseness: 85}
 		c := lawCase{generator: g, seed: seed, vm: g.vm(), engine: Engine{}}
 		if seed%3 == 0 {
 			c.engine.Platform = &Platform{}

@@ -26,15 +26,12 @@ type Request struct {
 	// OldObject is the stored JSON on an update, and empty on a create.
 	OldObject []byte
 	// Decoded and OldDecoded are Object and OldObject as decoded JSON, for a caller that has
-	// them. Confirm reads them, and makes strings of decimal quantities in them.
+	// them. VerifyApplied reads them, and makes strings of decimal quantities in them.
 	Decoded, OldDecoded map[string]any
 	// Namespace of the object.
 	Namespace Namespace
 	// Owner is the JSON of the VM that controls a VirtualMachineInstance, if one does.
 	Owner []byte
-	// Patch says that the update is a patch, which says of each field that it lacks
-	// that it is to be removed.
-	Patch bool
 	// Trusted says that a controller writes, whose updates are left alone.
 	Trusted bool
 	// Instancetypes finds instancetypes and preferences; where it is nil, none is known.
@@ -84,7 +81,7 @@ type Result struct {
 	// Conflicts are leaves that only a name decided.
 	Conflicts []Conflict
 
-	w *work
+	w *resolution
 }
 
 // Object returns the effective object, as decoded JSON. It shares values with

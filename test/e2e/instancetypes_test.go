@@ -53,6 +53,13 @@ var _ = Describe("Instancetypes alongside KubeVirt", Ordered, func() {
 		Expect(typed("at-once")).To(And(haveAt(pool, "plain"), lackAt(memory), lackAt(annotations+".team"), haveAt(annotations+".owner", "me")))
 		Eventually(func() string { return here.manager.log.tail(1 << 20) }).Should(ContainSubstring("Watching instancetypes and preferences"))
 		Expect(typed("cached")).To(And(haveAt(pool, "plain"), lackAt(memory)))
+
+		By("taking back what presets gave when a user adds an instancetype, and giving it again")
+		Expect(s.create(sparse("later", "spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}"))).To(And(haveAt(memory, "1Gi"), haveAt(annotations+".team", "mine")))
+		got, _ := s.patch("later", "spec: {instancetype: {kind: VirtualMachineInstancetype, name: small}}")
+		Expect(got).To(And(lackAt(memory), lackAt(annotations+".team"), haveAt(pool, "plain")))
+		got, _ = s.patch("later", "spec: {instancetype: null}")
+		Expect(got).To(And(haveAt(memory, "1Gi"), haveAt(annotations+".team", "mine")))
 	})
 
 	It("are no way around overrides and forbid", func() {

@@ -17,7 +17,7 @@ func (c *Cluster) Explain(ctx context.Context, m Machine) (*presets.Explanation,
 	var out *presets.Explanation
 	var err error
 	if c.Presets == 0 && m.carriesProvenance() {
-		out, err = presets.ExplainStored(m.Kind, m.JSON)
+		out, err = presets.ExplainStored(c.request(m))
 	} else {
 		out, err = c.settings.Engine.Explain(ctx, c.snapshot, c.request(m))
 	}

@@ -11,25 +11,29 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// ConfirmExpansion checks the presets that match a VM on what its instancetype and its preference
+// VerifyExpansion checks the presets that match a VM on what its instancetype and its preference
 // make of it: no override may have another value there, nothing that is removed may be there, and
 // no forbid rule may be violated. Req is about the VM as KubeVirt's webhook left it.
 //
 // On an update, what the stored VM violated in the same way may stay. An instancetype or preference
 // that is not found is KubeVirt's to judge. The error is a *Refusal, a *Malformed, or that of
 // req.Instancetypes.
-func (e *Engine) ConfirmExpansion(ctx context.Context, s *Snapshot, req Request) error {
-	now, err := expansionOf(ctx, s, req, req.Object)
-	if err != nil || now == nil {
+func (e *Engine) VerifyExpansion(ctx context.Context, s *Snapshot, req Request) error {
+	now, err := expansionOf(req, req.Object)
+	if err != nil || now.contributions == (contributions{}) {
 		return err
 	}
+	now.match(ctx, s, req)
 	found := now.violations()
 	if len(found) > 0 && len(req.OldObject) > 0 {
-		old, err := expansionOf(ctx, s, req, req.OldObject)
+		old, err := expansionOf(req, req.OldObject)
 		if err != nil && !isUnreadable(err) {
 			return err
 		}
-		found = slices.DeleteFunc(found, old.had)
+		if err == nil {
+			old.match(ctx, s, req)
+			found = slices.DeleteFunc(found, old.had)
+		}
 	}
 	if len(found) == 0 {
 		return nil
@@ -49,7 +53,7 @@ func isUnreadable(err error) bool {
 
 // An expandedVM is a VM with what its instancetype and its preference give it.
 type expandedVM struct {
-	w     *work
+	w     *resolution
 	query *query
 	// full is the VM after expansion.
 	full          map[string]any
@@ -66,24 +70,23 @@ type expansionViolation struct {
 	problem *field.Error
 }
 
-// expansionOf expands a VM; nil where it names nothing that is known.
-func expansionOf(ctx context.Context, s *Snapshot, req Request, raw []byte) (*expandedVM, error) {
+// expansionOf expands a VM with what it names, as far as that is known.
+func expansionOf(req Request, raw []byte) (*expandedVM, error) {
 	w, err := load(req.Kind, raw)
 	if err != nil {
 		return nil, err
 	}
 	w.find = req.Instancetypes
 	x := &expandedVM{w: w}
-	if x.contributions, err = w.known(); err != nil || x.contributions == (contributions{}) {
+	if x.contributions, err = w.known(); err != nil {
 		return nil, err
 	}
 	x.full = x.contributions.expanded(w.root)
-	x.match(ctx, s, req)
 	return x, nil
 }
 
 // known are the contributions to a VM that are known.
-func (w *work) known() (contributions, error) {
+func (w *resolution) known() (contributions, error) {
 	spec, _ := w.root["spec"].(map[string]any)
 	if w.instance != nil || spec["instancetype"] == nil && spec["preference"] == nil {
 		return contributions{}, nil
@@ -107,7 +110,7 @@ func (x *expandedVM) match(ctx context.Context, s *Snapshot, req Request) {
 		rec = provenance.New()
 	}
 	intent := (&update{old: x.w.root, sent: x.w.root, record: rec}).intent(x.w.root)
-	x.query = (&work{root: intent}).query(ctx, req, nil)
+	x.query = (&resolution{root: intent}).query(ctx, req, nil)
 	m, _ := s.match(x.query)
 	enforced, _ := split(m.presets)
 	for _, cluster := range []bool{true, false} {
@@ -121,7 +124,7 @@ func (x *expandedVM) match(ctx context.Context, s *Snapshot, req Request) {
 
 // had reports whether a violation was there before, in a VM that the preset matched too.
 func (x *expandedVM) had(v expansionViolation) bool {
-	if x == nil || !slices.Contains(x.matched, v.preset) {
+	if !slices.Contains(x.matched, v.preset) {
 		return false
 	}
 	was := lookup(x.full, vmSchema(), v.path)
@@ -132,7 +135,7 @@ func (x *expandedVM) violations() []expansionViolation {
 	var decided, removed []provenance.Path
 	var out []expansionViolation
 	for _, c := range x.matched {
-		visitLeaves(c.overrides, func(leaf *part) {
+		visitLeaves(c.overrides, func(leaf *fieldNode) {
 			if under(leaf.at, decided) || under(leaf.at, removed) {
 				return // a stronger preset decides
 			}
@@ -151,7 +154,7 @@ func (x *expandedVM) violations() []expansionViolation {
 
 // overridden finds a leaf of an override that the expansion has otherwise. Only what an
 // instancetype or preference has a say on can be: the VM itself is checked by Confirm.
-func (x *expandedVM) overridden(c *Compiled, leaf *part) []expansionViolation {
+func (x *expandedVM) overridden(c *Compiled, leaf *fieldNode) []expansionViolation {
 	is := lookup(x.full, vmSchema(), leaf.at)
 	_, isObject := is.(map[string]any)
 	by := x.ownerOfOverride(leaf.at, leaf.owner)
@@ -168,7 +171,7 @@ func (x *expandedVM) overridden(c *Compiled, leaf *part) []expansionViolation {
 
 // evaluated returns leaf with the value that it has for the VM; nil where that cannot be
 // computed.
-func (x *expandedVM) evaluated(leaf *part) *part {
+func (x *expandedVM) evaluated(leaf *fieldNode) *fieldNode {
 	if leaf.computed == nil {
 		return leaf
 	}
@@ -183,7 +186,7 @@ func (x *expandedVM) evaluated(leaf *part) *part {
 // left finds what a preset removes and the instancetype or preference puts back.
 func (x *expandedVM) left(c *Compiled, r removal) []expansionViolation {
 	is := lookup(x.full, vmSchema(), r.path)
-	if is == nil || equalJSON(is, lookup(x.w.root, vmSchema(), r.path)) {
+	if !x.brings(r.path, is) {
 		return nil
 	}
 	by := x.contributorOf(r.path)
@@ -194,8 +197,8 @@ func (x *expandedVM) left(c *Compiled, r removal) []expansionViolation {
 // forbidden finds what a preset forbids and only the instancetype or preference brings.
 func (x *expandedVM) forbidden() []expansionViolation {
 	var out []expansionViolation
-	for _, v := range (&work{root: x.full}).violations(x.matched) {
-		if equalJSON(v.value, lookup(x.w.root, vmSchema(), v.path)) {
+	for _, v := range (&resolution{root: x.full}).violations(x.matched) {
+		if !x.brings(v.path, v.value) {
 			continue
 		}
 		by := x.contributorOf(v.path)
@@ -206,13 +209,20 @@ func (x *expandedVM) forbidden() []expansionViolation {
 	return out
 }
 
-// ownerOfOverride is what has a say on a field of an override; nil where the override acts on the VM itself.
-// An instancetype that was not known when the VM was expanded has a say on whatever it may own.
+// brings reports whether the expansion alone gives the VM the value at p. One socket, core or thread
+// does not count: KubeVirt gives it to every VM.
+func (x *expandedVM) brings(p provenance.Path, value any) bool {
+	return value != nil && !equalJSON(value, lookup(x.w.root, vmSchema(), p)) && !(under(p, topologyFields) && equalJSON(value, int64(1)))
+}
+
+// ownerOfOverride is what has a say on a field of an override; nil where the override acts on the VM
+// itself. An instancetype that was not known when the VM was expanded has a say on whatever it may
+// own, a preference only on what it changes.
 func (x *expandedVM) ownerOfOverride(p provenance.Path, owner ownership) *contribution {
 	switch {
 	case x.contributions.instancetype != nil && (owner&ownedByInstancetype != 0 || x.contributions.instancetype.owns(p)):
 		return x.contributions.instancetype
-	case x.contributions.preference != nil && x.contributions.preference.owns(p):
+	case x.contributions.preference != nil && x.contributions.preference.owns(p) && x.brings(p, lookup(x.full, vmSchema(), p)):
 		return x.contributions.preference
 	}
 	return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/virtwright/virtwright/presets/presettest"
 )
 
-// TestConfirmExpansion: an instancetype or a preference is no way around overrides and forbid.
-func TestConfirmExpansion(t *testing.T) {
+// TestVerifyExpansion: an instancetype or a preference is no way around overrides and forbid.
+func TestVerifyExpansion(t *testing.T) {
 	find := known(map[string]string{
 		"VirtualMachineClusterInstancetype small": "{cpu: {guest: 2}, memory: {guest: 2Gi}}",
 		"VirtualMachineClusterInstancetype large": "{cpu: {guest: 8, model: Skylake}, memory: {guest: 16Gi}, gpus: [{name: g, deviceName: x/y}], nodeSelector: {pool: gpu}}",
@@ -18,15 +18,19 @@ func TestConfirmExpansion(t *testing.T) {
 	})
 	const size, model, pool, noGPU, noTPM = "size", "model", "pool", "no-gpu", "no-tpm"
 	all := map[string]string{
-		size:    overrides("{memory: {guest: 2Gi}}"),
-		model:   overrides("{cpu: {model: Haswell}}"),
-		pool:    "overrides: {spec: {template: {spec: {nodeSelector: {pool: plain}}}}}",
-		noGPU:   `forbid: [{path: spec.template.spec.domain.devices.gpus, message: no GPUs here}]`,
-		noTPM:   `remove: [spec.template.spec.domain.devices.tpm]`,
-		"acpi":  overrides("{features: {acpi: {enabled: true}}}"),
-		"late":  "match: {labels: {matchLabels: {late: 'yes'}}}\n" + overrides("{memory: {guest: 1Gi}}"),
-		"first": "priority: 9\n" + overrides("{memory: {guest: 16Gi}}"),
-		"warn":  "mode: Warn\n" + overrides("{memory: {guest: 1Gi}}"),
+		size:         overrides("{memory: {guest: 2Gi}}"),
+		model:        overrides("{cpu: {model: Haswell}}"),
+		pool:         "overrides: {spec: {template: {spec: {nodeSelector: {pool: plain}}}}}",
+		noGPU:        `forbid: [{path: spec.template.spec.domain.devices.gpus, message: no GPUs here}]`,
+		noTPM:        `remove: [spec.template.spec.domain.devices.tpm]`,
+		"bus":        overrides("{devices: {disks: [{name: root, disk: {bus: scsi}}]}}"),
+		"flat":       "remove: [spec.template.spec.domain.cpu.threads]",
+		"no-cores":   "forbid: [{path: spec.template.spec.domain.cpu.cores}]",
+		"no-sockets": "forbid: [{path: spec.template.spec.domain.cpu.sockets}]",
+		"acpi":       overrides("{features: {acpi: {enabled: true}}}"),
+		"late":       "match: {labels: {matchLabels: {late: 'yes'}}}\n" + overrides("{memory: {guest: 1Gi}}"),
+		"first":      "priority: 9\n" + overrides("{memory: {guest: 16Gi}}"),
+		"warn":       "mode: Warn\n" + overrides("{memory: {guest: 1Gi}}"),
 	}
 	named := func(name string) string { return vm("spec: {instancetype: {name: " + name + "}}") }
 	for name, c := range map[string]struct {
@@ -46,12 +50,17 @@ func TestConfirmExpansion(t *testing.T) {
 		"NotFound":        {presets: []string{size, noGPU}, now: named("missing")},
 		"NoInstancetype":  {presets: []string{size}, now: vm("")},
 		"StrongerDecides": {presets: []string{size, "first"}, now: named("large")},
+		"NoSuchDisk":      {presets: []string{"bus"}, now: vm("spec: {preference: {name: win}}")},
+		"NoThreads":       {presets: []string{"flat", "no-cores"}, now: named("small")},
+		"Sockets":         {presets: []string{"no-sockets"}, now: named("small"), want: []string{"cpu.sockets: Forbidden", "VirtualMachineClusterInstancetype small sets 2"}},
 		"OnlyWarns":       {presets: []string{"warn"}, now: named("large")},
 		"Everything":      {presets: []string{size, model, noGPU}, now: named("large"), want: []string{"memory.guest", "cpu.model", "devices.gpus"}},
 
 		"AsBefore":         {presets: []string{size, model, noGPU}, now: named("large"), old: named("large")},
 		"AnotherOne":       {presets: []string{size, noGPU}, now: named("large"), old: named("small"), want: []string{"memory.guest", "devices.gpus"}},
-		"OneIsNew":         {presets: []string{size}, now: named("large"), old: vm("spec: {template: {spec: {domain: {memory: {guest: 16Gi}}}}}"), want: []string{"memory.guest"}},
+		"OneIsNew":         {presets: []string{size}, now: named("large"), old: vm("spec: {template: {spec: {domain: {memory: {guest: 8Gi}}}}}"), want: []string{"memory.guest"}},
+		"SameFromUser":     {presets: []string{size}, now: named("large"), old: vm("spec: {template: {spec: {domain: {memory: {guest: 16Gi}}}}}")},
+		"AbsentBefore":     {presets: []string{pool}, now: named("small"), old: vm("spec: {template: {spec: {hostname: a}}}")},
 		"PresetMatchesNow": {presets: []string{"late"}, now: strings.Replace(named("large"), "app: shop", "late: 'yes'", 1), old: named("large"), want: []string{"memory.guest"}},
 		"OldIsUnreadable":  {presets: []string{size}, now: named("large"), old: vm("spec: {instancetype: {name: large}, template: x}"), want: []string{"memory.guest"}},
 	} {
@@ -64,7 +73,7 @@ func TestConfirmExpansion(t *testing.T) {
 			if c.old != "" {
 				req.OldObject = presettest.JSON(c.old)
 			}
-			err := (&presets.Engine{}).ConfirmExpansion(t.Context(), presettest.Snapshot(t, compiled...), req)
+			err := (&presets.Engine{}).VerifyExpansion(t.Context(), presettest.Snapshot(t, compiled...), req)
 			if (err != nil) != (len(c.want) > 0) {
 				t.Fatalf("got %v, want an error with %q", err, c.want)
 			}
@@ -77,11 +86,11 @@ func TestConfirmExpansion(t *testing.T) {
 	}
 }
 
-// TestConfirmExpansionUnread: what cannot be read is no reason to admit a VM.
-func TestConfirmExpansionUnread(t *testing.T) {
+// TestVerifyExpansionUnread: what cannot be read is no reason to admit a VM.
+func TestVerifyExpansionUnread(t *testing.T) {
 	failing := func(presets.Matcher) (map[string]any, error) { return nil, errors.New("no connection") }
 	req := presets.Request{Kind: presets.VirtualMachine, Object: presettest.JSON(vm("spec: {instancetype: {name: small}}")), Instancetypes: failing}
-	err := (&presets.Engine{}).ConfirmExpansion(t.Context(), presettest.Snapshot(t), req)
+	err := (&presets.Engine{}).VerifyExpansion(t.Context(), presettest.Snapshot(t), req)
 	if want := "cannot read VirtualMachineClusterInstancetype small: no connection"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %q", err, want)
 	}
