@@ -1,11 +1,10 @@
 package domain
 
 import (
+	"bytes"
 	"encoding/xml"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -23,7 +22,7 @@ type Owner struct {
 	UID types.UID `xml:"uid,omitempty"`
 }
 
-// ownerElement is how an owner is written.
+// ownerElement is how an owner is read.
 type ownerElement struct {
 	XMLName xml.Name `xml:"http://virtwright.dev/domain/v1 instance"`
 	Owner
@@ -33,13 +32,19 @@ type ownerElement struct {
 // it is, so that an agent knows its own domains from others.
 func (h *host) metadata() {
 	owner := Owner{Namespace: h.vmi.Namespace, Name: h.vmi.Name, UID: h.vmi.UID}
-	text, err := xml.MarshalIndent(ownerElement{Owner: owner}, "    ", "  ")
-	if err != nil {
-		h.refuse(field.InternalError(field.NewPath("metadata"), fmt.Errorf("cannot write the domain's metadata: %w", err)))
-		return
+	var text bytes.Buffer // an encoder costs more than the rest of the stage
+	text.WriteString("\n    <instance xmlns=\"" + MetadataNamespace + "\">\n")
+	for _, entry := range [][2]string{{"namespace", owner.Namespace}, {"name", owner.Name}, {"uid", string(owner.UID)}} {
+		if entry[1] == "" && entry[0] == "uid" {
+			continue
+		}
+		text.WriteString("      <" + entry[0] + ">")
+		_ = xml.EscapeText(&text, []byte(entry[1])) // a Buffer takes everything
+		text.WriteString("</" + entry[0] + ">\n")
 	}
+	text.WriteString("    </instance>\n  ")
 	h.domain.Name = Name(owner.Namespace, owner.Name)
-	h.domain.Metadata = &libvirtxml.DomainMetadata{XML: "\n" + string(text) + "\n  "}
+	h.domain.Metadata = &libvirtxml.DomainMetadata{XML: text.String()}
 }
 
 // Name is the name of an instance's domain. No two instances share one:

@@ -197,11 +197,16 @@ var backendSteps = []backendStep{
 // not changed, so that it can be given to several backends. Errors name fields
 // of the instance, or facts of the host that are missing.
 func Backend(partial *Partial, settings *v1alpha1.BackendSettings, facts *HostFacts) (*Whole, field.ErrorList) {
+	return complete(partial, copied(&partial.Domain), settings, facts)
+}
+
+// complete is Backend on a domain that it may change.
+func complete(partial *Partial, domain *libvirtxml.Domain, settings *v1alpha1.BackendSettings, facts *HostFacts) (*Whole, field.ErrorList) {
 	arch, err := architectureOf(partial.Instance.Spec.Architecture)
 	if err != nil {
 		return nil, field.ErrorList{err}
 	}
-	whole := &Whole{Domain: *copied(&partial.Domain)}
+	whole := &Whole{Domain: *domain}
 	h := &host{
 		partial: partial, vmi: partial.Instance, spec: &partial.Instance.Spec, settings: settings, facts: facts,
 		arch: arch, domain: &whole.Domain, devices: whole.Domain.Devices,

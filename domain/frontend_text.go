@@ -71,8 +71,39 @@ func (g *guest) texts() {
 	g.text(metadata.Child("namespace"), g.vmi.Namespace)
 	spec := reflect.ValueOf(g.spec).Elem()
 	for i := range textFields {
-		g.textsOf(spec, textFields[i].steps, field.NewPath("spec"))
+		if !allInXML(spec, textFields[i].steps) {
+			g.textsOf(spec, textFields[i].steps, field.NewPath("spec"))
+		}
 	}
+}
+
+// allInXML reports whether XML can carry all text that steps lead to. Unlike textsOf it makes no
+// paths, which cost more than all else.
+func allInXML(v reflect.Value, steps []probeStep) bool {
+	for i := range steps {
+		if v.Kind() == reflect.Pointer {
+			v = v.Elem()
+		}
+		if !v.IsValid() {
+			return true
+		}
+		value, err := v.FieldByIndexErr(steps[i].index)
+		if err != nil { // an embedded pointer that is nil
+			return true
+		}
+		if v = value; steps[i].list {
+			for at := range v.Len() {
+				if !allInXML(v.Index(at), steps[i+1:]) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	return !v.IsValid() || uncarried(v.String()) < 0
 }
 
 func (g *guest) textsOf(v reflect.Value, steps []probeStep, at *field.Path) {
@@ -104,12 +135,25 @@ func (g *guest) text(at *field.Path, text string) { g.errs = append(g.errs, chec
 
 // checkText refuses text that XML cannot carry.
 func checkText(at *field.Path, text string) field.ErrorList {
-	for i, r := range text {
-		if _, size := utf8.DecodeRuneInString(text[i:]); !inXML(r) || r == utf8.RuneError && size == 1 {
-			return field.ErrorList{field.Invalid(at, text, fmt.Sprintf("must be without control characters: XML cannot carry the one at byte %d", i))}
-		}
+	if i := uncarried(text); i >= 0 {
+		return field.ErrorList{field.Invalid(at, text, fmt.Sprintf("must be without control characters: XML cannot carry the one at byte %d", i))}
 	}
 	return nil
+}
+
+// uncarried is where the first character begins that XML cannot carry; -1 where there is none.
+func uncarried(text string) int {
+	for i, r := range text {
+		if !inXML(r) {
+			return i
+		}
+		if r == utf8.RuneError {
+			if _, size := utf8.DecodeRuneInString(text[i:]); size == 1 {
+				return i
+			}
+		}
+	}
+	return -1
 }
 
 // inXML says whether XML can carry a character.

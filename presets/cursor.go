@@ -198,6 +198,10 @@ func (c *cursor) write(n *provenance.Node, value any) {
 
 // set sets a field and records that the layer decided it.
 func (c *cursor) set(name string, value any) {
+	if c.w.probing {
+		c.w.probed = c.w.probed || !c.closed
+		return
+	}
 	if !c.make() {
 		return
 	}

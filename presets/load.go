@@ -25,9 +25,16 @@ func decode(what string, raw []byte) (map[string]any, error) {
 
 // load decodes an object into VM form.
 func load(kind Kind, raw []byte) (*resolution, error) {
-	obj, err := decode("object", raw)
-	if err != nil {
-		return nil, err
+	return loadDecoded(kind, raw, nil)
+}
+
+// loadDecoded is load for raw that is decoded already, unless obj is nil.
+func loadDecoded(kind Kind, raw []byte, obj map[string]any) (*resolution, error) {
+	if obj == nil {
+		var err error
+		if obj, err = decode("object", raw); err != nil {
+			return nil, err
+		}
 	}
 	w, err := newResolution(kind, obj)
 	if err == nil && suspicious(raw) {

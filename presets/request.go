@@ -25,6 +25,9 @@ type Request struct {
 	Object []byte
 	// OldObject is the stored JSON on an update, and empty on a create.
 	OldObject []byte
+	// Decoded and OldDecoded are Object and OldObject as decoded JSON, for a caller that has
+	// them. VerifyApplied reads them, and makes strings of decimal quantities in them.
+	Decoded, OldDecoded map[string]any
 	// Namespace of the object.
 	Namespace Namespace
 	// Owner is the JSON of the VM that controls a VirtualMachineInstance, if one does.

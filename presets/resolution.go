@@ -35,6 +35,9 @@ type resolution struct {
 	// inherited is how many sources of rec acted before this request.
 	inherited int
 
+	// probing keeps cursors from setting fields; probed says that one would have been set.
+	probing, probed bool
+
 	// owner is the JSON of the VM that controls the instance.
 	owner []byte
 	// trial says that computed values are placeholders, and elements with computed keys missing.

@@ -3,6 +3,7 @@ package presets
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -20,18 +21,18 @@ import (
 // one is judged by the presets that match now: nobody gets past them by getting
 // past the webhook. The error is a *Refusal or a *Malformed.
 func (e *Engine) VerifyApplied(ctx context.Context, s *Snapshot, req Request) error {
-	w, err := load(req.Kind, req.Object)
+	w, err := loadDecoded(req.Kind, req.Object, req.Decoded)
 	if err != nil {
 		return err
 	}
 	c := verification{snap: s, now: w, namespace: req.Namespace.Name}
 	if len(req.OldObject) > 0 {
-		if c.old, err = load(req.Kind, req.OldObject); err != nil {
+		if c.old, err = loadDecoded(req.Kind, req.OldObject, req.OldDecoded); err != nil {
 			return nil //nolint:nilerr // what is stored cannot be worse than it is
 		}
 	}
-	if c.rec = recorded(w); c.rec == nil {
-		if c.old != nil && recorded(c.old) == nil || w.owned() {
+	if c.rec = outranking(w); c.rec == nil {
+		if c.old != nil && outranking(c.old) == nil || w.owned() {
 			return nil // written before virtwright was there, or launched by a controller
 		}
 		if c.rec, err = e.unrecorded(ctx, s, req); err != nil {
@@ -47,7 +48,20 @@ func (e *Engine) VerifyApplied(ctx context.Context, s *Snapshot, req Request) er
 
 // recorded is the record on w; nil where there is none that can be read.
 func recorded(w *resolution) *provenance.Record {
-	rec, err := provenance.Decode(w.storedProvenance())
+	return readable(provenance.Decode(w.storedProvenance()))
+}
+
+// outranking is recorded, but without leaves where no source outranks the user: only those of
+// other sources are compared with the object.
+func outranking(w *resolution) *provenance.Record {
+	rec := readable(provenance.DecodeSources(w.storedProvenance()))
+	if rec == nil || slices.ContainsFunc(rec.Sources, func(s provenance.Source) bool { return s.Role.Outranks() }) {
+		return recorded(w)
+	}
+	return rec
+}
+
+func readable(rec *provenance.Record, err error) *provenance.Record {
 	if err != nil || rec.Empty() {
 		return nil
 	}

@@ -62,7 +62,7 @@ func decodeControl(b *testing.B, object []byte) {
 
 // reportRatio compares with the control in short turns and reports the median
 // ratio, so that a machine that slows down slows both.
-func reportRatio(b *testing.B, m *Machine, request admission.Request) {
+func reportRatio(b *testing.B, m admission.Handler, request admission.Request) {
 	b.Helper()
 	const turns, each = 101, 20
 	ratios := make([]float64, turns)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
@@ -36,12 +37,12 @@ func (c *candidate) render(ctx context.Context) error {
 		return fmt.Errorf("cannot read namespace %s: %w", c.req.Namespace, err)
 	}
 	r := &renderer{candidate: c, profiles: profiles, namespace: namespace}
-	problems := r.problems(ctx, c.machine, c.req.Object.Raw)
+	problems := r.problems(ctx, c.machine, c.req.Object.Raw, c.object)
 	if len(problems) == 0 || c.machine.Old == nil {
 		c.problems = append(c.problems, problems...)
 		return nil
 	}
-	before := r.problems(ctx, c.machine.Old, c.req.OldObject.Raw)
+	before := r.problems(ctx, c.machine.Old, c.req.OldObject.Raw, c.old)
 	news := c.machine.New(problems, before)
 	if len(before) > 0 && r.frontend(c.machine.Old) && !r.frontend(c.machine) {
 		// What the host's side says now was hidden by what the guest's said before.
@@ -62,22 +63,25 @@ type renderer struct {
 }
 
 // problems are why a machine cannot be rendered, with its own paths.
-func (r *renderer) problems(ctx context.Context, m *validation.Machine, raw []byte) field.ErrorList {
-	instance := r.instance(ctx, m, raw)
+func (r *renderer) problems(ctx context.Context, m *validation.Machine, raw []byte, object map[string]any) field.ErrorList {
+	instance := r.instance(ctx, m, raw, object)
 	if instance == nil {
 		return nil
 	}
-	_, problems := r.profiles.Plan(instance, r.namespace.Labels, nil)
-	return m.Placed(problems)
+	return m.Placed(r.profiles.Check(instance, r.namespace.Labels))
 }
 
 // instance is what a machine would run, or runs; nil where it cannot be launched.
-func (r *renderer) instance(ctx context.Context, m *validation.Machine, raw []byte) *kubevirtv1.VirtualMachineInstance {
-	switch snapshot := r.Snapshots.Snapshot(); {
+func (r *renderer) instance(ctx context.Context, m *validation.Machine, raw []byte, object map[string]any) *kubevirtv1.VirtualMachineInstance {
+	snapshot := r.Snapshots.Snapshot()
+	switch {
 	case m.VMI != nil:
 		return m.VMI
 	case m.Spec == nil || snapshot == nil:
 		return nil
+	case r.Engine.LaunchesTemplate(snapshot, object, r.namespace):
+		meta := metav1.ObjectMeta{Name: m.VM.Name, Namespace: m.VM.Namespace, Labels: m.Meta.Labels, Annotations: m.Meta.Annotations}
+		return &kubevirtv1.VirtualMachineInstance{ObjectMeta: meta, Spec: *m.Spec}
 	case !snapshot.Launches(): // else it was launched for the rules
 		launched, err := r.Engine.Launch(ctx, snapshot, presets.Request{Kind: r.Kind, Object: raw, Namespace: r.namespace})
 		if err != nil || m.Launched(launched) != nil {

@@ -144,7 +144,7 @@ func (c *candidate) validate(ctx context.Context) error {
 	var unreadable error
 	if c.old != nil {
 		if old, unreadable = c.decode(c.expanded(ctx, c.req.OldObject.Raw)); unreadable == nil {
-			c.launch(ctx, old, c.req.OldObject.Raw)
+			c.launch(ctx, old, c.req.OldObject.Raw, c.old)
 		}
 	}
 	machine, err := c.decode(c.expanded(ctx, c.req.Object.Raw))
@@ -152,7 +152,7 @@ func (c *candidate) validate(ctx context.Context) error {
 		c.unreadable(err, unreadable != nil)
 		return nil
 	}
-	c.launch(ctx, machine, c.req.Object.Raw)
+	c.launch(ctx, machine, c.req.Object.Raw, c.object)
 	c.machine, machine.Old = machine, old
 	result := c.Rules.ValidateAssumed(c.machine, c.sent)
 	c.problems = append(c.problems, result.Errors...)
@@ -188,13 +188,13 @@ func (c *candidate) unreadable(err error, before bool) {
 
 // launch lets rules see what presets complete only at launch. Where they would
 // refuse the launch, rules see the VM as it is.
-func (c *candidate) launch(ctx context.Context, m *validation.Machine, raw []byte) {
+func (c *candidate) launch(ctx context.Context, m *validation.Machine, raw []byte, object map[string]any) {
 	snapshot := c.Snapshots.Snapshot()
 	if c.Kind != presets.VirtualMachine || c.Rules.Addon || m.Spec == nil || snapshot == nil || !snapshot.Launches() {
 		return
 	}
 	namespace, err := c.Namespaces.Get(ctx, c.req.Namespace)
-	if err != nil {
+	if err != nil || c.Engine.LaunchesTemplate(snapshot, object, namespace) {
 		return
 	}
 	instance, err := c.Engine.Launch(ctx, snapshot, presets.Request{Kind: c.Kind, Object: raw, Namespace: namespace})
@@ -245,9 +245,12 @@ func (c *candidate) confirm(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot read namespace %s: %w", c.req.Namespace, err)
 	}
-	request := presets.Request{Kind: c.Kind, Object: c.req.Object.Raw, Namespace: namespace, Instancetypes: finder(ctx, c.Instancetypes, c.req.Namespace)}
+	request := presets.Request{
+		Kind: c.Kind, Object: c.req.Object.Raw, Decoded: c.object, Namespace: namespace,
+		Instancetypes: finder(ctx, c.Instancetypes, c.req.Namespace),
+	}
 	if c.old != nil {
-		request.OldObject = c.req.OldObject.Raw
+		request.OldObject, request.OldDecoded = c.req.OldObject.Raw, c.old
 	}
 	if refusal, ok := errors.AsType[*presets.Refusal](c.Engine.VerifyApplied(ctx, snapshot, request)); ok {
 		c.problems = append(c.problems, refusal.Problems...)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/presettest"
 	"github.com/virtwright/virtwright/test/controlplane"
@@ -30,7 +31,7 @@ var machines = schema.GroupVersionResource{Group: "kubevirt.io", Version: "v1", 
 // variants are ways to make a VM whole. Each acts in the namespace of its name.
 var variants = []string{
 	"virtwright", // the engine behind its HTTP handler
-	"guarded",    // the same, then policies and the validating webhook, as installed
+	"guarded",    // all that an installation does: platform defaults, match conditions, policies, the validating webhook
 	"canned",     // a webhook in the same process that returns the same patch from memory
 	"noop",       // a webhook in the same process that allows
 	"policy",     // a MutatingAdmissionPolicy that sets the same scalar leaves
@@ -140,6 +141,11 @@ type fixed struct{ set *presets.Snapshot }
 
 func (f fixed) Snapshot() *presets.Snapshot { return f.set }
 
+// noProfiles are those of a cluster without profiles.
+type noProfiles struct{}
+
+func (noProfiles) Snapshot() *domain.Profiles { return &domain.Profiles{} }
+
 type anyNamespace struct{}
 
 func (anyNamespace) Get(_ context.Context, name string) (presets.Namespace, error) {
@@ -154,11 +160,14 @@ func handlers(b *testing.B) http.Handler {
 	server := &webhooks.Server{
 		Engine: &presets.Engine{}, Snapshots: fixed{presettest.Snapshot(b, compiled...)}, Namespaces: anyNamespace{},
 	}
+	complete := *server
+	complete.Engine, complete.Profiles = &presets.Engine{Platform: &presets.Platform{}}, noProfiles{}
 	mux := http.NewServeMux()
 	ours := server.Handlers()[webhooks.PathMutateVirtualMachine]
 	mux.Handle("/virtwright", ours)
-	mux.Handle("/guarded", ours)
-	mux.Handle("/validate", server.Handlers()[webhooks.PathValidateVirtualMachine])
+	for path, handler := range complete.Handlers() {
+		mux.Handle(path, handler)
+	}
 	mux.Handle("/canned", canned(b, ours))
 	mux.Handle("/noop", answering([]byte(`"allowed":true`)))
 	return mux

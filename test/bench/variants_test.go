@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/virtwright/virtwright/validation/protection"
+	"github.com/virtwright/virtwright/webhooks"
 )
 
 // answering is a webhook that reads a review no further than its UID and
@@ -81,7 +84,9 @@ func setUp(b *testing.B, clients kubernetes.Interface, server *httptest.Server) 
 	}
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "bench"}}
-	for _, variant := range variants[:4] {
+	mutating, validating := hooks(server.URL, ca)
+	configuration.Webhooks = append(configuration.Webhooks, mutating)
+	for _, variant := range []string{"virtwright", "canned", "noop"} {
 		configuration.Webhooks = append(configuration.Webhooks, admissionregistrationv1.MutatingWebhook{
 			Name:                    variant + ".bench.virtwright.dev",
 			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: new(server.URL + "/" + variant), CABundle: ca},
@@ -95,7 +100,7 @@ func setUp(b *testing.B, clients kubernetes.Interface, server *httptest.Server) 
 	if _, err := registration.MutatingWebhookConfigurations().Create(ctx, configuration, metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
-	guard(b, registration, server.URL, ca)
+	guard(b, registration, &validating)
 	if _, err := registration.MutatingAdmissionPolicies().Create(ctx, policy(), metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
@@ -106,17 +111,25 @@ func setUp(b *testing.B, clients kubernetes.Interface, server *httptest.Server) 
 	}
 }
 
+// hooks are the webhooks of VMs as an installation registers them, for the namespace guarded.
+func hooks(url string, ca []byte) (admissionregistrationv1.MutatingWebhook, admissionregistrationv1.ValidatingWebhook) {
+	mutating, validating := webhooks.Registration{URL: url, CABundle: ca}.Configurations()
+	at := slices.IndexFunc(mutating.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool {
+		return strings.HasSuffix(*w.ClientConfig.URL, webhooks.PathMutateVirtualMachine)
+	})
+	first := mutating.Webhooks[at]
+	at = slices.IndexFunc(validating.Webhooks, func(w admissionregistrationv1.ValidatingWebhook) bool {
+		return strings.HasSuffix(*w.ClientConfig.URL, webhooks.PathValidateVirtualMachine)
+	})
+	second := validating.Webhooks[at]
+	first.NamespaceSelector, second.NamespaceSelector = inNamespace("guarded"), inNamespace("guarded")
+	return first, second
+}
+
 // guard installs what validates in the namespace guarded.
-func guard(b *testing.B, registration admissionregistrationclient.AdmissionregistrationV1Interface, url string, ca []byte) {
+func guard(b *testing.B, registration admissionregistrationclient.AdmissionregistrationV1Interface, webhook *admissionregistrationv1.ValidatingWebhook) {
 	b.Helper()
-	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "bench"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-		Name:                    "guarded.bench.virtwright.dev",
-		ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: new(url + "/validate"), CABundle: ca},
-		Rules:                   []admissionregistrationv1.RuleWithOperations{rule()},
-		NamespaceSelector:       inNamespace("guarded"),
-		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-		AdmissionReviewVersions: []string{"v1"},
-	}}}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "bench"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{*webhook}}
 	if _, err := registration.ValidatingWebhookConfigurations().Create(b.Context(), validating, metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}

@@ -132,14 +132,29 @@ func nonNil(list []string) []string {
 // cel is an expression that holds unless the rule is broken.
 func (rule *Rule) cel(g Guard) string {
 	terms := []string{rule.Part.sameCEL()}
-	if !rule.Create || rule.NotAddon && g.Addon {
-		terms = append(terms, `request.operation == "CREATE"`)
-	}
 	for _, p := range rule.Unless {
 		terms = append(terms, "!("+p.sameCEL()+")")
 	}
+	if !rule.Create || rule.NotAddon && g.Addon {
+		terms = append(terms, `request.operation == "CREATE"`)
+	} else {
+		terms = append(terms, `request.operation == "CREATE" && `+rule.Part.noneCEL())
+	}
 	slices.Reverse(terms) // what is quick first
 	return strings.Join(terms, " || ")
+}
+
+// noneCEL holds only for an object without the part. It is quick, because it does not look at
+// types: where one is odd it may be an error, and then the term after it holds.
+func (p Part) noneCEL() string {
+	at := "object.?" + strings.Join(p.Path, ".?")
+	switch {
+	case p.Keys != nil:
+		return fmt.Sprintf("!%s.exists(k, k in %s.orValue({}))", quote(p.Keys), at)
+	case p.selects() && !p.isList():
+		return fmt.Sprintf("%s.orValue({}).all(k, !k.startsWith(%s) || k in %s)", at, quote(p.Prefix), quote(nonNil(p.Except)))
+	}
+	return "!" + at + ".hasValue()"
 }
 
 // sameCEL holds when the part is as it was.

@@ -78,8 +78,8 @@ func templateRules() []templateRule {
 		says: "virtwright writes " + v1alpha1.AnnotationTrigger + " on requests that it makes for an annotation",
 	}, {
 		id: "template-stamp",
-		cel: fmt.Sprintf(`%s || %s == "" || (request.operation == "UPDATE" && %s == %s) || (%s)`,
-			isRequest, now, now, old, ownStampCEL(now)),
+		cel: fmt.Sprintf(`!(%s in object.?metadata.?annotations.orValue({})) || %s || %s == "" || (request.operation == "UPDATE" && %s == %s) || (%s)`,
+			quote(v1alpha1.AnnotationTemplateRequester), isRequest, now, now, old, ownStampCEL(now)),
 		says: "virtwright writes " + v1alpha1.AnnotationTemplateRequester + ", which says who asks for a template by " + v1alpha1.AnnotationGenerateTemplate,
 	}}
 }

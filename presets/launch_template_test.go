@@ -1,0 +1,121 @@
+package presets_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/presettest"
+)
+
+// LaunchesTemplate is true only where Launch gives what the template says, and changes nothing.
+func TestLaunchesTemplate(t *testing.T) {
+	paths, err := filepath.Glob("../examples/vms/*.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatal("no examples", err)
+	}
+	vms := map[string][]byte{"realistic": presettest.RealisticVM()}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, document := range strings.Split(string(text), "\n---\n") {
+			if vms[fmt.Sprint(path, i)], err = yaml.YAMLToJSON([]byte(document)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	launch := func(match string) v1alpha1.Preset {
+		return presettest.Cluster("launch", "applyAt: Launch\nmatch: "+match+"\ndefaults: {spec: {template: {spec: {terminationGracePeriodSeconds: 7}}}}")
+	}
+	for name, c := range map[string]struct {
+		presets []v1alpha1.Preset
+		edit    string // from, to
+		want    bool
+	}{
+		"as it is":                    {want: true},
+		"a preset that cannot match":  {presets: []v1alpha1.Preset{launch(`{labels: {matchLabels: {no: vm}}}`)}, want: true},
+		"a preset that may match":     {presets: []v1alpha1.Preset{launch(`{}`)}},
+		"a default that was removed":  {edit: `"machine":{"type":"q35"}`},
+		"presets that the VM selects": {edit: `"annotations":{`, presets: []v1alpha1.Preset{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine := &presets.Engine{Platform: &presets.Platform{}}
+			snapshot := presettest.Snapshot(t, c.presets...)
+			for path, vm := range vms {
+				namespace := presets.Namespace{Name: "default"}
+				result, err := engine.Resolve(t.Context(), snapshot, presets.Request{Kind: presets.VirtualMachine, Object: vm, Namespace: namespace})
+				if err != nil {
+					continue // refused
+				}
+				raw, err := json.Marshal(result.Object())
+				if err != nil {
+					t.Fatal(err)
+				}
+				text := string(raw)
+				switch {
+				case strings.HasPrefix(c.edit, `"machine"`):
+					text = strings.Replace(text, c.edit, `"machine":{}`, 1)
+				case c.edit != "":
+					text = strings.Replace(text, c.edit, c.edit+`"virtwright.dev/exclude":"x",`, 1)
+				}
+				var decoded map[string]any
+				if err := json.Unmarshal([]byte(text), &decoded); err != nil {
+					t.Fatal(err)
+				}
+				before, err := json.Marshal(decoded)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := engine.LaunchesTemplate(snapshot, decoded, namespace)
+				after, err := json.Marshal(decoded)
+				if err != nil || string(after) != string(before) {
+					t.Errorf("%s was changed (-before +after):\n%s", path, cmp.Diff(string(before), string(after)))
+				}
+				if path == "realistic" && got != c.want {
+					t.Errorf("%s: got %t, want %t", path, got, c.want)
+				}
+				if got {
+					isTemplate(t, engine, snapshot, []byte(text), decoded)
+				}
+			}
+		})
+	}
+}
+
+// isTemplate checks that the instance of a VM says what its template says.
+func isTemplate(t *testing.T, engine *presets.Engine, snapshot *presets.Snapshot, raw []byte, vm map[string]any) {
+	t.Helper()
+	launched, err := engine.Launch(t.Context(), snapshot, presets.Request{Kind: presets.VirtualMachine, Object: raw, Namespace: presets.Namespace{Name: "default"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var instance map[string]any
+	if err := json.Unmarshal(launched, &instance); err != nil {
+		t.Fatal(err)
+	}
+	template := vm["spec"].(map[string]any)["template"].(map[string]any)
+	annotations := func(object map[string]any) map[string]any {
+		meta, _ := object["metadata"].(map[string]any)
+		all, _ := meta["annotations"].(map[string]any)
+		out := maps.Clone(all)
+		delete(out, v1alpha1.AnnotationProvenance)
+		if len(out) == 0 {
+			return nil
+		}
+		return out
+	}
+	if diff := cmp.Diff(template["spec"], instance["spec"]) + cmp.Diff(annotations(template), annotations(instance)); diff != "" {
+		t.Errorf("%s (-template +instance):\n%s", raw, diff)
+	}
+}

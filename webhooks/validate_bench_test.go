@@ -1,0 +1,46 @@
+package webhooks
+
+import (
+	"encoding/json"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/virtwright/virtwright/domain"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/validation"
+)
+
+// BenchmarkValidation measures how a create of a realistic VM is validated in standalone mode, as
+// presets and platform defaults have expanded it. The control is one json.Unmarshal of that VM.
+func BenchmarkValidation(b *testing.B) {
+	v := &Validator{
+		Kind: presets.VirtualMachine, Rules: &validation.Config{}, Engine: &presets.Engine{Platform: &presets.Platform{}},
+		Snapshots:  fixed{presettest.Snapshot(b, presettest.RealisticPresets()...)},
+		Namespaces: namespaces{"default": {Name: "default", Labels: map[string]string{"kubernetes.io/metadata.name": "default"}}},
+		Profiles:   profiles{&domain.Profiles{}},
+	}
+	snapshot := v.Snapshots.Snapshot()
+	result, err := v.Engine.Resolve(b.Context(), snapshot, presets.Request{Kind: v.Kind, Object: presettest.RealisticVM(), Namespace: presets.Namespace{Name: "default"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	object, err := json.Marshal(result.Object())
+	if err != nil {
+		b.Fatal(err)
+	}
+	request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: "1", Operation: admissionv1.Create, Namespace: "default", Name: "web-1", Object: runtime.RawExtension{Raw: object},
+	}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if resp := v.Handle(b.Context(), request); !resp.Allowed {
+			b.Fatal(resp)
+		}
+	}
+	b.StopTimer()
+	reportRatio(b, v, request)
+}
