@@ -8,7 +8,7 @@ import (
 
 // act lets the layer set the fields of c that kids name: defaults where a field
 // is absent, overrides also against the user. Stronger layers have acted before.
-func (l *layer) act(kids []*part, c *cursor) {
+func (l *layer) act(kids []*fieldNode, c *cursor) {
 	for _, p := range kids {
 		if !l.mayAct(p, c) {
 			continue
@@ -27,12 +27,12 @@ func (l *layer) act(kids []*part, c *cursor) {
 }
 
 // mayAct reports whether the layer has a say on p, and clears the way for it.
-func (l *layer) mayAct(p *part, c *cursor) bool {
+func (l *layer) mayAct(p *fieldNode, c *cursor) bool {
 	switch {
-	case l.excludes(p) || l.bars(p) || p.computed != nil && l.w.failed[p.computed] != nil:
+	case l.excludes(p) || l.isReserved(p) || p.computed != nil && l.w.failed[p.computed] != nil:
 		return false
 	case l.blocked(c.find(p.seg)):
-		l.loses(p, c.find(p.seg))
+		l.recordConflicts(p, c.find(p.seg))
 		return false
 	case l.role != provenance.Override:
 		return !l.rivalPresent(p, c) && (p.singleton == nil || !l.holdsBack(p))
@@ -42,7 +42,7 @@ func (l *layer) mayAct(p *part, c *cursor) bool {
 
 // rivalPresent reports whether the choice that p belongs to is made otherwise.
 // A choice that only weaker defaults made is undone.
-func (l *layer) rivalPresent(p *part, c *cursor) bool {
+func (l *layer) rivalPresent(p *fieldNode, c *cursor) bool {
 	for _, rival := range p.rivals {
 		value := c.get(rival)
 		if value == nil {
@@ -55,7 +55,7 @@ func (l *layer) rivalPresent(p *part, c *cursor) bool {
 			continue
 		}
 		if at != nil && (c.added || at.Change == provenance.Added || at.Source != provenance.NoSource) {
-			l.lostChoice(p, firstDecided(at), value) // a peer made the choice, not the user
+			l.recordChoiceConflict(p, firstDecided(at), value) // a peer made the choice, not the user
 		}
 		return true
 	}
@@ -84,10 +84,10 @@ func (l *layer) beatsLeaf(n *provenance.Node) bool {
 
 // takeChoice removes what excludes p. False means that a stronger override made
 // the choice.
-func (l *layer) takeChoice(p *part, c *cursor) bool {
+func (l *layer) takeChoice(p *fieldNode, c *cursor) bool {
 	for _, rival := range p.rivals {
 		if winner := firstDecided(c.find(provenance.Segment{Name: rival})); c.get(rival) != nil && l.standsAgainst(winner) {
-			l.loses(p, winner)
+			l.recordConflicts(p, winner)
 			return false
 		}
 	}
@@ -114,14 +114,14 @@ func firstDecided(n *provenance.Node) *provenance.Node {
 	return nil
 }
 
-func (l *layer) defaultLeaf(p *part, c *cursor) {
+func (l *layer) defaultLeaf(p *fieldNode, c *cursor) {
 	cur, n := c.get(p.seg.Name), c.find(p.seg)
 	switch {
 	case cur == nil:
 		c.set(p.seg.Name, p.given())
 	case !l.beatsLeaf(n):
 		if !isObject(cur) || !p.emptyObject() {
-			l.lost(p, n, cur)
+			l.recordConflict(p, n, cur)
 		}
 	case p.same(cur):
 		l.decides(n)
@@ -130,13 +130,13 @@ func (l *layer) defaultLeaf(p *part, c *cursor) {
 	}
 }
 
-func (l *layer) overrideLeaf(p *part, c *cursor) {
+func (l *layer) overrideLeaf(p *fieldNode, c *cursor) {
 	cur, n := c.get(p.seg.Name), c.find(p.seg)
 	switch {
 	case p.isKey && cur != nil:
 		return // it identifies the element, so it is equal, and the user's
 	case l.standsAgainst(n):
-		l.lost(p, n, cur)
+		l.recordConflict(p, n, cur)
 		return
 	case isObject(cur) && p.emptyObject():
 		return // it is present, and {} asks for nothing else
@@ -152,7 +152,7 @@ func (l *layer) overrideLeaf(p *part, c *cursor) {
 }
 
 // given is the value of the leaf p as it is stored in an object.
-func (p *part) given() any {
+func (p *fieldNode) given() any {
 	if p.emptyObject() {
 		return map[string]any{} // others may fill it
 	}
@@ -160,7 +160,7 @@ func (p *part) given() any {
 }
 
 // emptyObject reports whether p is a leaf {}, which only asks for presence.
-func (p *part) emptyObject() bool {
+func (p *fieldNode) emptyObject() bool {
 	fields, ok := p.value.(map[string]any)
 	return ok && len(fields) == 0
 }
@@ -181,7 +181,7 @@ func (l *layer) overrule(n *provenance.Node, value any, s *schema) {
 
 // actOnList acts on the elements that p names. They are merged by key; new ones
 // are appended.
-func (l *layer) actOnList(p *part, c *cursor) {
+func (l *layer) actOnList(p *fieldNode, c *cursor) {
 	for _, e := range p.kids {
 		list, ok := c.list(p)
 		if !ok {
@@ -189,17 +189,19 @@ func (l *layer) actOnList(p *part, c *cursor) {
 		}
 		i := indexOf(list, p.schema.keys, e.seg.Name)
 		switch n := c.find(p.seg, e.seg); {
-		case l.excludes(e) || l.bars(e):
+		case l.excludes(e) || l.isReserved(e):
 		case l.blocked(n):
-			l.loses(e, n)
-		case i >= 0 || l.mayAdd(e) && !l.holdsBack(e):
+			l.recordConflicts(e, n)
+		case i < 0 && !l.mayAdd(e):
+			l.skips(e, "the VM has no element of this name that it is linked to")
+		case i >= 0 || !l.holdsBack(e):
 			l.act(e.kids, c.element(p.seg.Name, e.seg.Name, i))
 		}
 	}
 }
 
 // list returns the list that p is about; nil, true where it is absent.
-func (c *cursor) list(p *part) ([]any, bool) {
+func (c *cursor) list(p *fieldNode) ([]any, bool) {
 	cur := c.get(p.seg.Name)
 	if cur == nil {
 		return nil, true
@@ -213,7 +215,7 @@ func (c *cursor) list(p *part) ([]any, bool) {
 }
 
 // mayAdd reports whether a new element has, or will have, what it is linked to.
-func (l *layer) mayAdd(e *part) bool {
+func (l *layer) mayAdd(e *fieldNode) bool {
 	if e.link == nil {
 		return true
 	}
@@ -223,23 +225,30 @@ func (l *layer) mayAdd(e *part) bool {
 			return true
 		}
 		for i := range l.w.layers {
-			other := &l.w.layers[i]
-			partner := other.root.find(append(slices.Clip(templateSpec), list...).With(e.seg))
-			if partner == nil {
-				continue
-			}
-			if other.canAdd(partner) {
+			brings, adds := l.w.layers[i].partner(list, e.seg)
+			if adds {
 				return true
 			}
-			brought = true
+			brought = brought || brings
 		}
 	}
 	return e.link.alone && !brought
 }
 
+// partner reports whether the layer brings an element seg of a list, and whether it adds
+// it. While values are computed, an element whose key is computed may be it.
+func (l *layer) partner(list provenance.Path, seg provenance.Segment) (brings, adds bool) {
+	elements := l.root.find(append(slices.Clip(templateSpec), list...))
+	if l.w.trial && elements != nil && len(elements.unkeyed) > 0 {
+		return true, true
+	}
+	partner := elements.find(provenance.Path{seg})
+	return partner != nil, partner != nil && l.canAdd(partner)
+}
+
 // canAdd reports whether nothing keeps the layer from adding the element at p.
-func (l *layer) canAdd(p *part) bool {
-	if owner, _ := l.barredBy(p); owner != 0 || l.excludes(p) || !l.role.Outranks() && l.second(p) != nil {
+func (l *layer) canAdd(p *fieldNode) bool {
+	if owner, _ := l.reservedBy(p); owner != 0 || l.excludes(p) || !l.role.Outranks() && l.second(p) != nil {
 		return false
 	}
 	for i := range p.at {
@@ -250,13 +259,13 @@ func (l *layer) canAdd(p *part) bool {
 	return true
 }
 
-// find returns the part at p.
-func (p *part) find(path provenance.Path) *part {
+// find returns the node at p.
+func (p *fieldNode) find(path provenance.Path) *fieldNode {
 	for _, seg := range path {
 		if p == nil || p.leaf {
 			return nil
 		}
-		var next *part
+		var next *fieldNode
 		for _, kid := range p.kids {
 			if kid.seg == seg {
 				next = kid
@@ -270,7 +279,7 @@ func (p *part) find(path provenance.Path) *part {
 
 // remove removes what lies at r, and keeps weaker layers from putting it back.
 func (l *layer) remove(r removal) {
-	if r.owner&l.barred != 0 && l.bars(&part{path: r.text, at: r.path, owner: r.owner}) {
+	if r.owner&l.reserved != 0 && l.isReserved(&fieldNode{path: r.text, at: r.path, owner: r.owner}) {
 		return
 	}
 	var holder, value any = nil, l.w.root
@@ -289,7 +298,7 @@ func (l *layer) remove(r removal) {
 		l.decides(n)
 	case value == nil:
 	case l.standsAgainst(winner):
-		l.lost(&part{path: r.text}, winner, value)
+		l.recordConflict(&fieldNode{path: r.text}, winner, value)
 	default:
 		l.overrule(n, value, s)
 		n.Change = provenance.Removed
@@ -314,15 +323,15 @@ func stepInto(v any, n *provenance.Node, s *schema) any {
 }
 
 // cut takes what n records, at p, out of its holder.
-func (w *work) cut(holder any, n *provenance.Node, p provenance.Path) {
+func (w *resolution) cut(holder any, n *provenance.Node, p provenance.Path) {
 	switch at := holder.(type) {
 	case map[string]any:
 		delete(at, n.Name)
 	case []any:
-		at[n.Index] = tombstone{}
+		at[n.Index] = removedElement{}
 		list := p[:len(p)-1]
 		if in, ok := lookup(w.root, vmSchema(), list[:len(list)-1]).(map[string]any); ok {
-			w.holed = append(w.holed, holed{in: in, name: list[len(list)-1].Name})
+			w.pendingRemovals = append(w.pendingRemovals, pendingRemoval{in: in, name: list[len(list)-1].Name})
 		}
 	}
 }

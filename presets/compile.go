@@ -43,8 +43,8 @@ type Compiled struct {
 
 	labels, namespaces labels.Selector
 	conditions         []expression
-	defaults           *part
-	overrides          *part
+	defaults           *fieldNode
+	overrides          *fieldNode
 	removes            []removal
 	forbids            []forbid
 	// computes says that some of its values are computed.
@@ -168,7 +168,7 @@ func selectorProblems(s *metav1.LabelSelector, at *field.Path, err error) field.
 	return problems
 }
 
-func compilePartial(raw *apiextensionsv1.JSON, at *field.Path) (*part, field.ErrorList) {
+func compilePartial(raw *apiextensionsv1.JSON, at *field.Path) (*fieldNode, field.ErrorList) {
 	if raw == nil || len(raw.Raw) == 0 {
 		return nil, nil
 	}
@@ -186,8 +186,8 @@ func compilePartial(raw *apiextensionsv1.JSON, at *field.Path) (*part, field.Err
 	return compilePartialFields(fields, at)
 }
 
-func compilePartialFields(fields map[string]any, at *field.Path) (*part, field.ErrorList) {
-	c := &partCompiler{root: at}
+func compilePartialFields(fields map[string]any, at *field.Path) (*fieldNode, field.ErrorList) {
+	c := &fieldCompiler{root: at}
 	c.checkHeader(fields)
 	if len(fields) == 0 {
 		return nil, c.errs
@@ -204,7 +204,7 @@ func compilePartialFields(fields map[string]any, at *field.Path) (*part, field.E
 }
 
 // checkHeader lets authors paste apiVersion and kind, and refuses status.
-func (c *partCompiler) checkHeader(fields map[string]any) {
+func (c *fieldCompiler) checkHeader(fields map[string]any) {
 	for name, want := range map[string]string{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine"} {
 		if got, ok := fields[name]; ok && got != want {
 			c.errs = append(c.errs, field.Invalid(c.root.Child(name), got, fmt.Sprintf("must be %q or left out", want)))

@@ -143,8 +143,8 @@ func reservedKey(key string) string {
 }
 
 // checkReserved refuses what no preset may set, wherever it stands.
-func (c *partCompiler) checkReserved(root *part) {
-	root.leaves(nil, func(p provenance.Path, leaf *part) {
+func (c *fieldCompiler) checkReserved(root *fieldNode) {
+	root.leaves(nil, func(p provenance.Path, leaf *fieldNode) {
 		if why := reservedPath(p); why != "" {
 			c.errs = append(c.errs, field.Forbidden(c.root.Child(leaf.path), why))
 		}
@@ -152,7 +152,7 @@ func (c *partCompiler) checkReserved(root *part) {
 }
 
 // leaves calls visit for every leaf at or beneath p, which lies at at.
-func (p *part) leaves(at provenance.Path, visit func(provenance.Path, *part)) {
+func (p *fieldNode) leaves(at provenance.Path, visit func(provenance.Path, *fieldNode)) {
 	if p == nil {
 		return
 	}
@@ -175,8 +175,8 @@ func (c *Compiled) checkAgainstEachOther(at *field.Path) field.ErrorList {
 		}
 		return c.removes[i], true
 	}
-	check := func(root *part, name, what string) {
-		root.leaves(nil, func(p provenance.Path, leaf *part) {
+	check := func(root *fieldNode, name, what string) {
+		root.leaves(nil, func(p provenance.Path, leaf *fieldNode) {
 			if r, ok := beneathRemoved(p); ok {
 				errs = append(errs, field.Invalid(at.Child(name).Child(leaf.path), show(leaf.value),
 					fmt.Sprintf("%s lies at or under %q, which spec.remove of this preset takes away: keep one", what, r.text)))

@@ -33,7 +33,7 @@ func (x *computed) MarshalJSON() ([]byte, error) {
 }
 
 // expression returns the expression of a computed value.
-func (c *partCompiler) expression(value any, p provenance.Path) (string, bool) {
+func (c *fieldCompiler) expression(value any, p provenance.Path) (string, bool) {
 	fields, _ := value.(map[string]any)
 	if _, ok := fields[celKey]; !ok {
 		return "", false
@@ -54,7 +54,7 @@ var celTypes = map[shape][]*cel.Type{
 }
 
 // compute compiles a computed value.
-func (c *partCompiler) compute(out *part, text string, p provenance.Path) *part {
+func (c *fieldCompiler) compute(out *fieldNode, text string, p provenance.Path) *fieldNode {
 	types := celTypes[out.schema.shape]
 	switch c.expressions++; {
 	case types == nil || c.atomic:
@@ -84,15 +84,15 @@ func hasComputedKey(keys []listKey, element map[string]any) bool {
 }
 
 // hasComputed reports whether a value at or beneath p is computed.
-func (p *part) hasComputed() bool {
+func (p *fieldNode) hasComputed() bool {
 	found := false
-	visitLeaves(p, func(leaf *part) { found = found || leaf.computed != nil })
+	visitLeaves(p, func(leaf *fieldNode) { found = found || leaf.computed != nil })
 	return found
 }
 
 // A computation evaluates the computed values of the layers of one object.
 type computation struct {
-	w *work
+	w *resolution
 	q *query
 	// view is the object as all plain values leave it, and lost the conflicts of the
 	// computed values that other ones of the same standing outrank.
@@ -110,7 +110,7 @@ type computation struct {
 // compute replaces the computed values in layers by what they evaluate to. They see the
 // object as all plain values leave it, so the order of evaluation never matters. A
 // default that fails gives way to the next in precedence; an override refuses.
-func (w *work) compute(q *query) {
+func (w *resolution) compute(q *query) {
 	if !slices.ContainsFunc(w.layers, func(l layer) bool { return l.root != nil && l.preset.computes }) {
 		return
 	}
@@ -152,7 +152,7 @@ func (c *computation) noteConflicts() {
 // look finds out which computed values win, and what the object is without any.
 func (c *computation) look() {
 	root, _ := cloneJSON(c.w.root).(map[string]any)
-	trial := &work{root: root, instance: c.w.instance, rec: provenance.New(), stored: c.w.stored, keepsRunState: c.w.keepsRunState, find: c.w.find, failed: c.failed}
+	trial := &resolution{root: root, instance: c.w.instance, rec: provenance.New(), stored: c.w.stored, keepsRunState: c.w.keepsRunState, find: c.w.find, failed: c.failed, trial: true}
 	if _, err := trial.adoptOwner(c.w.owner); err != nil {
 		return // unreachable: the owner was read before
 	}
@@ -195,7 +195,7 @@ func (c *computation) strip(v any) bool {
 // whose keys are computed. It reports whether one failed that had not before.
 func (c *computation) evaluate(l *layer) bool {
 	news := false
-	c.visit(l.root, false, func(leaf *part, unkeyed bool) {
+	c.visit(l.root, false, func(leaf *fieldNode, unkeyed bool) {
 		x := leaf.computed
 		if x == nil || !unkeyed && !c.won[x] || c.failed[x] != nil || l.keeps(leaf) {
 			return
@@ -210,13 +210,13 @@ func (c *computation) evaluate(l *layer) bool {
 }
 
 // keeps reports whether something keeps the layer from p.
-func (l *layer) keeps(p *part) bool {
-	owner, _ := l.barredBy(p)
+func (l *layer) keeps(p *fieldNode) bool {
+	owner, _ := l.reservedBy(p)
 	return owner != 0 || l.excludes(p)
 }
 
 // visit calls f for every leaf, and says whether it is in an element whose key is computed.
-func (c *computation) visit(p *part, unkeyed bool, f func(leaf *part, unkeyed bool)) {
+func (c *computation) visit(p *fieldNode, unkeyed bool, f func(leaf *fieldNode, unkeyed bool)) {
 	if p == nil {
 		return
 	}
@@ -266,7 +266,7 @@ func (x *computed) convert(v any) (any, error) {
 
 // report notes that a computed value failed: an override, or a request that ran out of
 // time, refuses.
-func (c *computation) report(l *layer, leaf *part, err error) {
+func (c *computation) report(l *layer, leaf *fieldNode, err error) {
 	if !l.role.Outranks() && !errors.Is(err, context.DeadlineExceeded) && c.q.eval.ctx.Err() == nil {
 		l.note(&l.w.skips, leaf.path, err.Error())
 		return
@@ -276,7 +276,7 @@ func (c *computation) report(l *layer, leaf *part, err error) {
 
 // plain returns p with the values of computed leaves; nil where nothing is left. At is
 // the path of what holds p; nil for the root.
-func (c *computation) plain(l *layer, p *part, at provenance.Path) *part {
+func (c *computation) plain(l *layer, p *fieldNode, at provenance.Path) *fieldNode {
 	out := *p
 	if len(p.at) > 0 {
 		out.at = at.With(p.seg)
@@ -304,14 +304,14 @@ func (c *computation) plain(l *layer, p *part, at provenance.Path) *part {
 	return &out
 }
 
-func (p *part) add(kid *part) {
+func (p *fieldNode) add(kid *fieldNode) {
 	if kid != nil {
 		p.kids = append(p.kids, kid)
 	}
 }
 
 // as returns a computed leaf at a path with its value.
-func (p *part) as(at provenance.Path, value any) *part {
+func (p *fieldNode) as(at provenance.Path, value any) *fieldNode {
 	out := *p
 	out.at, out.path, out.owner, out.value = at, at.String(), ownerOf(at), value
 	if q, err := parseQuantity(value); p.computed.shape == shapeQuantity && err == nil {
@@ -321,7 +321,7 @@ func (p *part) as(at provenance.Path, value any) *part {
 }
 
 // keyed returns an element whose key was computed, unless list has one of that key.
-func (c *computation) keyed(l *layer, p, list *part) *part {
+func (c *computation) keyed(l *layer, p, list *fieldNode) *fieldNode {
 	element := c.plain(l, p, list.at)
 	if element == nil {
 		return nil
@@ -330,7 +330,7 @@ func (c *computation) keyed(l *layer, p, list *part) *part {
 	if missing != "" {
 		return nil // its expression failed
 	}
-	if slices.ContainsFunc(list.kids, func(kid *part) bool { return kid.seg.Name == key }) {
+	if slices.ContainsFunc(list.kids, func(kid *fieldNode) bool { return kid.seg.Name == key }) {
 		c.report(l, element, fmt.Errorf("two elements of the list have the key %q", key))
 		return nil
 	}
@@ -340,9 +340,9 @@ func (c *computation) keyed(l *layer, p, list *part) *part {
 }
 
 // keyFields are the fields of an element that identify it.
-func (p *part) keyFields() map[string]any {
+func (p *fieldNode) keyFields() map[string]any {
 	out := map[string]any{}
-	visitLeaves(p, func(leaf *part) {
+	visitLeaves(p, func(leaf *fieldNode) {
 		if leaf.isKey {
 			at := out
 			for _, seg := range leaf.at[len(p.at) : len(leaf.at)-1] {

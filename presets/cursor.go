@@ -9,7 +9,7 @@ import (
 // cursor, which keeps object, record and patch in step. Objects that are missing
 // are created by the first field that is set in them.
 type cursor struct {
-	w *work
+	w *resolution
 	// l is the layer that acts; nil where no source is recorded.
 	l *layer
 	// parent is the object that holds this one; nil at the root.
@@ -33,11 +33,11 @@ type cursor struct {
 const slabCursors = 24
 
 // cursor returns the root of the object, for layer l.
-func (w *work) cursor(l *layer) *cursor {
+func (w *resolution) cursor(l *layer) *cursor {
 	return w.hold(cursor{w: w, l: l, obj: w.root, node: w.rec.Root(), empty: len(w.root) == 0})
 }
 
-func (w *work) hold(c cursor) *cursor {
+func (w *resolution) hold(c cursor) *cursor {
 	if len(w.cursors) == cap(w.cursors) {
 		w.cursors = make([]cursor, 0, slabCursors)
 	}

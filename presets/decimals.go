@@ -20,7 +20,7 @@ func decimals(v any, s *schema, at string) []jsonpatch.Operation {
 }
 
 // decimals replaces those of w, once it is loaded.
-func (w *work) decimals() {
+func (w *resolution) decimals() {
 	if w.instance == nil {
 		w.decimalOps = decimals(w.root, vmSchema(), "")
 		return
@@ -29,7 +29,7 @@ func (w *work) decimals() {
 }
 
 // afterDecimals is the patch of an object whose decimals are replaced already.
-func (w *work) afterDecimals(patch []jsonpatch.Operation) []jsonpatch.Operation {
+func (w *resolution) afterDecimals(patch []jsonpatch.Operation) []jsonpatch.Operation {
 	if len(w.decimalOps) == 0 {
 		return patch
 	}

@@ -10,7 +10,7 @@ import (
 // setAt sets p in w, making what is missing on the way. The fields that tell a
 // missing element apart come from the same element of like. Where something on the way
 // is no container, nothing is set.
-func (w *work) setAt(p provenance.Path, value any, like map[string]any) {
+func (w *resolution) setAt(p provenance.Path, value any, like map[string]any) {
 	obj, s := w.root, vmSchema()
 	for i := 0; i < len(p)-1; i++ {
 		step := s.step(p[i])
@@ -65,7 +65,7 @@ func elementIn(obj map[string]any, p provenance.Path, list *schema, like map[str
 
 // unshare copies the containers that p leads through, so that a change there changes no
 // object that w shares them with.
-func (w *work) unshare(p provenance.Path) {
+func (w *resolution) unshare(p provenance.Path) {
 	w.root = maps.Clone(w.root)
 	s := vmSchema()
 	var holder any = w.root
@@ -102,7 +102,7 @@ func cloneContainer(v any) any {
 }
 
 // unset takes away what lies at p.
-func (w *work) unset(p provenance.Path) {
+func (w *resolution) unset(p provenance.Path) {
 	last := p[len(p)-1]
 	switch at := lookup(w.root, vmSchema(), p[:len(p)-1]).(type) {
 	case map[string]any:

@@ -15,7 +15,7 @@ const maxElements = 512
 
 // checkElements refuses a list that cannot be merged by key: with elements that
 // are no objects, with too many of them, or with two of one name.
-func (w *work) checkElements(list []any, keys []listKey, path string) bool {
+func (w *resolution) checkElements(list []any, keys []listKey, path string) bool {
 	at := field.NewPath(path)
 	if len(list) > maxElements {
 		w.fail(field.TooMany(at, len(list), maxElements))
@@ -24,7 +24,7 @@ func (w *work) checkElements(list []any, keys []listKey, path string) bool {
 	named := len(keys) == 1 && keys[0].field == "name"
 	for i, e := range list {
 		switch fields := e.(type) {
-		case tombstone:
+		case removedElement:
 		case map[string]any:
 			if named && twice(list[:i], fields["name"]) {
 				w.fail(field.Duplicate(at.Index(i).Child("name"), fields["name"]))
@@ -47,12 +47,12 @@ func twice(before []any, name any) bool {
 }
 
 // fail adds a problem, unless the field has one already.
-func (w *work) fail(problem *field.Error) {
+func (w *resolution) fail(problem *field.Error) {
 	if !slices.ContainsFunc(w.errs, func(e *field.Error) bool { return e.Field == problem.Field }) {
 		w.errs = append(w.errs, problem)
 	}
 }
 
-func (w *work) wrongType(p provenance.Path, value any, want string) {
+func (w *resolution) wrongType(p provenance.Path, value any, want string) {
 	w.fail(field.TypeInvalid(field.NewPath(p.String()), value, fmt.Sprintf("must be %s", want)))
 }

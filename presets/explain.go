@@ -90,7 +90,7 @@ func ExplainStored(req Request) (*Explanation, error) {
 }
 
 // origins lists every leaf of w, and what was removed.
-func origins(w *work) []Origin {
+func origins(w *resolution) []Origin {
 	var out []Origin
 	listLeaves(w.root, vmSchema(), nil, func(p provenance.Path, v any) {
 		if p.HasPrefix(provenanceOn(w.kind())) || w.isWrapping(p) {
@@ -117,7 +117,7 @@ func sortedByPath(in []Origin) []Origin {
 }
 
 // isWrapping reports whether p is part of the VM form that an instance was put into.
-func (w *work) isWrapping(p provenance.Path) bool {
+func (w *resolution) isWrapping(p provenance.Path) bool {
 	return w.instance != nil && !p.HasPrefix(provenance.Of("spec", "template"))
 }
 
@@ -148,7 +148,7 @@ func listLeaves(v any, s *schema, p provenance.Path, visit func(provenance.Path,
 func (x *Explanation) addComputed(out *Result) {
 	computed := map[string]string{}
 	for _, l := range out.w.layers {
-		visitLeaves(l.root, func(leaf *part) {
+		visitLeaves(l.root, func(leaf *fieldNode) {
 			if leaf.computed != nil && l.source != provenance.NoSource {
 				computed[leaf.path+" "+out.w.rec.Sources[l.source].String()] = leaf.computed.text
 			}
@@ -168,10 +168,10 @@ func (x *Explanation) addBeaten(out *Result) {
 	for _, c := range out.Matched {
 		for _, claims := range []struct {
 			role provenance.Role
-			root *part
+			root *fieldNode
 		}{{provenance.Override, c.overrides}, {c.defaultRole(), c.defaults}} {
 			by := provenance.Source{Preset: c.Ref, Generation: c.Generation, Role: claims.role}
-			visitLeaves(claims.root, func(leaf *part) {
+			visitLeaves(claims.root, func(leaf *fieldNode) {
 				i, ok := at[leaf.path]
 				if ok && x.Fields[i].By != by && !leaf.isKey && c.Mode == v1alpha1.ModeEnforce {
 					x.Fields[i].Beaten = append(x.Fields[i].Beaten, Claim{By: by, Value: leaf.value})
@@ -209,12 +209,12 @@ func (e *Engine) verdicts(ctx context.Context, s *Snapshot, req Request, out *Re
 }
 
 // did says what c did.
-func (w *work) did(c *Compiled) string {
+func (w *resolution) did(c *Compiled) string {
 	if c.Mode != v1alpha1.ModeEnforce {
 		return fmt.Sprintf("matches; mode %s only tells", c.Mode)
 	}
 	set, overruled := 0, 0
-	for _, d := range w.deeds() {
+	for _, d := range w.effects() {
 		if d.source.Preset == c.Ref {
 			set, overruled = set+d.set.count, overruled+d.overruled.count
 		}
@@ -229,7 +229,7 @@ func (q *query) whyNot(c *Compiled) string {
 		return "mode Off"
 	case !q.isMoment(c):
 		return whenInstead[c.ApplyAt]
-	case c.Explicit && !q.steering.names(c.Ref):
+	case c.Explicit && !q.selection.names(c.Ref):
 		return fmt.Sprintf("explicit: the annotation %s does not name it", v1alpha1.AnnotationPresets)
 	case c.labels != nil && !c.labels.Matches(q.labels):
 		return fmt.Sprintf("labels do not match %s", c.labels)

@@ -5,7 +5,7 @@ import (
 )
 
 // contributedFields are the fields that the instancetype and the preference of a VM give it when it starts.
-func (w *work) contributedFields() []Origin {
+func (w *resolution) contributedFields() []Origin {
 	found, err := w.known()
 	if err != nil || found == (contributions{}) {
 		return nil

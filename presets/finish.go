@@ -11,7 +11,7 @@ import (
 
 // result stores the record on the object and puts together what there is to say.
 func (e *Engine) result(x *expansion) (*Result, error) {
-	w := x.work
+	w := x.resolution
 	w.rec.Snapshot = x.snap.Hash()
 	if err := w.annotate(); err != nil {
 		return nil, err
@@ -21,14 +21,14 @@ func (e *Engine) result(x *expansion) (*Result, error) {
 	if len(x.shadowed) > 0 && x.base != nil {
 		would = x.preview(e.Platform)
 	}
-	deeds := w.deeds()
-	out.Warnings = w.warnings(deeds, x.matching, would)
-	out.Audit = audit(deeds, would)
+	effects := w.effects()
+	out.Warnings = w.warnings(effects, x.matching, would)
+	out.Audit = audit(effects, would)
 	return out, nil
 }
 
 // annotate stores the record on the object, where there is anything to store.
-func (w *work) annotate() error {
+func (w *resolution) annotate() error {
 	if w.rec.Empty() {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (w *work) annotate() error {
 }
 
 // holderOf returns the object that holds the field at p.
-func (w *work) holderOf(p provenance.Path) *cursor {
+func (w *resolution) holderOf(p provenance.Path) *cursor {
 	at := w.cursor(nil)
 	for _, seg := range p[:len(p)-1] {
 		at = at.child(seg.Name)
@@ -64,7 +64,7 @@ type preview struct {
 // preview runs all that match as if every preset were enforced, on a fresh
 // copy, and says what that would change.
 func (x *expansion) preview(platform *Platform) *preview {
-	shadow := &work{root: x.base, instance: x.instance, rec: provenance.New(), find: x.find}
+	shadow := &resolution{root: x.base, instance: x.instance, rec: provenance.New(), find: x.find}
 	if _, err := shadow.adoptOwner(x.req.Owner); err != nil {
 		return &preview{}
 	}
@@ -97,7 +97,7 @@ func reason(message string) string {
 }
 
 // wouldChange lists what c set in shadow that is different in w.
-func (w *work) wouldChange(shadow *work, c *Compiled) []string {
+func (w *resolution) wouldChange(shadow *resolution, c *Compiled) []string {
 	var set, removed []string
 	for p, n := range shadow.rec.Decided() {
 		if shadow.by[n.Source] != c {

@@ -25,7 +25,7 @@ func (v violation) problem() *field.Error {
 }
 
 // forbidden checks the forbid rules of presets on the result.
-func (w *work) forbidden(presets []*Compiled) field.ErrorList {
+func (w *resolution) forbidden(presets []*Compiled) field.ErrorList {
 	var errs field.ErrorList
 	for _, v := range w.violations(presets) {
 		errs = append(errs, v.problem())
@@ -33,7 +33,7 @@ func (w *work) forbidden(presets []*Compiled) field.ErrorList {
 	return errs
 }
 
-func (w *work) violations(presets []*Compiled) []violation {
+func (w *resolution) violations(presets []*Compiled) []violation {
 	var out []violation
 	for _, c := range presets {
 		for _, f := range c.forbids {

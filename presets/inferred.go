@@ -12,7 +12,7 @@ var matcherFields = []string{"instancetype", "preference"}
 // dropInferred removes an instancetype and a preference that are to be inferred
 // from a volume and may be ignored, where neither is served: inferring fails
 // there. virtctl writes both into most VMs. It returns a warning for each.
-func (e *Engine) dropInferred(w *work) []string {
+func (e *Engine) dropInferred(w *resolution) []string {
 	if e.servesInstancetypes() || w.instance != nil {
 		return nil
 	}

@@ -86,11 +86,11 @@ func (c *contribution) owns(p provenance.Path) bool {
 }
 
 // contributionsOf finds what the matchers in the spec of a VM name.
-func (w *work) contributionsOf(spec map[string]any) contributions {
+func (w *resolution) contributionsOf(spec map[string]any) contributions {
 	return contributions{w.contribution("instancetype", spec), w.contribution("preference", spec)}
 }
 
-func (w *work) contribution(name string, spec map[string]any) *contribution {
+func (w *resolution) contribution(name string, spec map[string]any) *contribution {
 	if spec[name] == nil {
 		return nil
 	}
@@ -116,26 +116,26 @@ func (w *work) contribution(name string, spec map[string]any) *contribution {
 
 // act lets the layers act, overrides first. They leave alone what belongs to the instancetype that
 // the user or an override names. Defaults leave alone also what belongs to one that a default names.
-func (w *work) act() {
+func (w *resolution) act() {
 	n := 0
 	for n < len(w.layers) && w.layers[n].role.Outranks() {
 		n++
 	}
 	overrides, defaults := w.layers[:n], w.layers[n:]
-	w.bar(overrides, false)
+	w.reserve(overrides, false)
 	for i := range overrides {
 		overrides[i].run()
 	}
-	w.bar(defaults, true)
+	w.reserve(defaults, true)
 	for i := range defaults {
 		defaults[i].run()
 	}
 }
 
-// bar finds out what the instancetype and the preference own of a VM on which layers will have
+// reserve finds out what the instancetype and the preference own of a VM on which layers will have
 // acted, and bars the layers from it. An instancetype that a default names is held back where the
 // VM sets what it owns.
-func (w *work) bar(layers []layer, defaults bool) {
+func (w *resolution) reserve(layers []layer, defaults bool) {
 	if w.instance == nil {
 		spec, _ := w.root["spec"].(map[string]any)
 		after := w.matchersAfter(spec, layers)
@@ -148,14 +148,14 @@ func (w *work) bar(layers []layer, defaults bool) {
 		}
 	}
 	for i := range layers {
-		layers[i].barred = w.barred(layers[i].role)
+		layers[i].reserved = w.reservedFields(layers[i].role)
 	}
 }
 
 var matcherPaths = []provenance.Path{provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference")}
 
 // matchersAfter returns a spec with the matchers that a VM of the given spec has once layers have acted.
-func (w *work) matchersAfter(spec map[string]any, layers []layer) map[string]any {
+func (w *resolution) matchersAfter(spec map[string]any, layers []layer) map[string]any {
 	if !slices.ContainsFunc(layers, layer.setsMatchers) {
 		return spec
 	}
@@ -165,7 +165,7 @@ func (w *work) matchersAfter(spec map[string]any, layers []layer) map[string]any
 			sub[p[1].Name] = cloneJSON(v)
 		}
 	}
-	trial := &work{root: map[string]any{"spec": sub}, rec: provenance.New()}
+	trial := &resolution{root: map[string]any{"spec": sub}, rec: provenance.New()}
 	for _, l := range layers {
 		if l.setsMatchers() {
 			l.w, l.root = trial, l.root.matchersOnly()
@@ -183,21 +183,21 @@ func (l layer) setsMatchers() bool {
 }
 
 // matchersOnly is p, the root of a partial VM, without everything but matchers.
-func (p *part) matchersOnly() *part {
+func (p *fieldNode) matchersOnly() *fieldNode {
 	spec := p.find(provenance.Of("spec"))
 	if spec == nil {
 		return nil
 	}
 	root, sub := *p, *spec
-	sub.kids = slices.DeleteFunc(slices.Clone(spec.kids), func(kid *part) bool {
+	sub.kids = slices.DeleteFunc(slices.Clone(spec.kids), func(kid *fieldNode) bool {
 		return !slices.ContainsFunc(matcherPaths, kid.at.HasPrefix)
 	})
-	root.kids = []*part{&sub}
+	root.kids = []*fieldNode{&sub}
 	return &root
 }
 
 // firstSet returns a field of w that c owns, or may own; nil where w sets none.
-func (w *work) firstSet(c *contribution) provenance.Path {
+func (w *resolution) firstSet(c *contribution) provenance.Path {
 	owned := c.owned
 	if c.spec == nil {
 		owned = instancetypeFields
@@ -242,7 +242,7 @@ type HeldBack struct {
 }
 
 // heldBackByPresets lists what presets left alone.
-func (w *work) heldBackByPresets() []HeldBack {
+func (w *resolution) heldBackByPresets() []HeldBack {
 	out := make([]HeldBack, 0, len(w.skips)+len(w.quiet))
 	for _, s := range slices.Concat(w.skips, w.quiet) {
 		out = append(out, HeldBack{Preset: s.ref, Reason: s.why, Paths: s.fields})
@@ -250,36 +250,36 @@ func (w *work) heldBackByPresets() []HeldBack {
 	return out
 }
 
-// bars reports whether p belongs to something else, and notes that the layer left it alone.
-func (l *layer) bars(p *part) bool {
-	owner, why := l.barredBy(p)
+// isReserved reports whether p belongs to something else, and notes that the layer left it alone.
+func (l *layer) isReserved(p *fieldNode) bool {
+	owner, why := l.reservedBy(p)
 	if why != "" {
 		l.skips(p, why)
 	}
 	return owner != 0
 }
 
-// barredBy returns what p belongs to that bars the layer, and why; there is no reason to tell
+// reservedBy returns what p belongs to that bars the layer, and why; there is no reason to tell
 // where users expect it.
-func (l *layer) barredBy(p *part) (ownership, string) {
-	barred := p.owner & l.barred
-	if barred == 0 {
+func (l *layer) reservedBy(p *fieldNode) (ownership, string) {
+	reserved := p.owner & l.reserved
+	if reserved == 0 {
 		return 0, ""
 	}
 	named := l.w.contributions
 	switch {
-	case barred&namesInstancetype != 0:
-		return barred, l.w.heldBack
+	case reserved&namesInstancetype != 0:
+		return reserved, l.w.heldBack
 	case named.instancetype != nil && named.instancetype.owns(p.at):
-		return barred, named.instancetype.bar("own")
+		return reserved, named.instancetype.why("own")
 	case !l.role.Outranks() && named.preference != nil && named.preference.owns(p.at):
-		return barred, named.preference.bar("fill")
+		return reserved, named.preference.why("fill")
 	}
-	return barred &^ (ownedByInstancetype | ownedByPreference | templateAnnotation), ""
+	return reserved &^ (ownedByInstancetype | ownedByPreference | templateAnnotation), ""
 }
 
-// bar says why fields that c owns, or fills, are left alone.
-func (c *contribution) bar(verb string) string {
+// why says why fields that c owns, or fills, are left alone.
+func (c *contribution) why(verb string) string {
 	if c.spec == nil {
 		return fmt.Sprintf("the VM names %s, which may %s it", c, verb)
 	}

@@ -58,7 +58,7 @@ func TestLawInstancetypeUpdates(t *testing.T) {
 			// Changes of annotations alone are left alone.
 			next["metadata"] = laidOver(next["metadata"], map[string]any{"labels": map[string]any{"step": strconv.Itoa(i)}}, vmSchema().field("metadata"))
 			for _, p := range matcherPaths {
-				(&work{root: next}).unset(p)
+				(&resolution{root: next}).unset(p)
 			}
 			c.withMatchers(next, 40)
 			client := pick(c.generator, slices.Sorted(maps.Keys(clients)))

@@ -210,20 +210,20 @@ func (u unapply) restoreBeneath(n *provenance.Node, s *schema) any {
 	return nil
 }
 
-func (w *work) kind() Kind {
+func (w *resolution) kind() Kind {
 	if w.instance != nil {
 		return VirtualMachineInstance
 	}
 	return VirtualMachine
 }
 
-func (w *work) storedProvenance() string {
+func (w *resolution) storedProvenance() string {
 	text, _ := lookup(w.root, vmSchema(), provenanceOn(w.kind())).(string)
 	return text
 }
 
 // discardProvenance drops a record that a user sent.
-func (w *work) discardProvenance() {
+func (w *resolution) discardProvenance() {
 	at := provenanceOn(w.kind())
 	annotations, _ := lookup(w.root, vmSchema(), at[:len(at)-1]).(map[string]any)
 	delete(annotations, at[len(at)-1].Name)
@@ -236,7 +236,7 @@ func (w *work) discardProvenance() {
 
 // dropProvenance takes the record off the object, and the objects that it alone had
 // kept from being empty, unless claim says that they were sent empty.
-func (w *work) dropProvenance(claim *provenance.Record) {
+func (w *resolution) dropProvenance(claim *provenance.Record) {
 	p := provenanceOn(w.kind())
 	w.unset(p)
 	for depth := len(p) - 1; depth > 0 && (p[depth-1].Name == "annotations" || p[depth-1].Name == "metadata"); depth-- {

@@ -49,7 +49,7 @@ func (g generator) removeLeaf(vm map[string]any, p provenance.Path) {
 			break
 		}
 	}
-	(&work{root: vm}).unset(p)
+	(&resolution{root: vm}).unset(p)
 }
 
 // laidOver is from with some fields of other, so that at most one member of each
@@ -194,7 +194,7 @@ func normalized(vm map[string]any) map[string]any {
 	out := roundTrip(vm)
 	clearRecord(out)
 	layout := templateAnnotations.With(provenance.Segment{Name: "kubevirt.io/pci-topology-version"})
-	for w := (&work{root: out}); len(layout) > 2; layout = layout[:len(layout)-1] {
+	for w := (&resolution{root: out}); len(layout) > 2; layout = layout[:len(layout)-1] {
 		if fields, _ := lookup(out, vmSchema(), layout).(map[string]any); len(fields) == 0 {
 			w.unset(layout)
 		}
@@ -221,7 +221,7 @@ func normalized(vm map[string]any) map[string]any {
 // withoutStorage is a VM without volumes, disks and dataVolumeTemplates.
 func withoutStorage(vm map[string]any) map[string]any {
 	out := roundTrip(vm)
-	w := &work{root: out}
+	w := &resolution{root: out}
 	for _, p := range append([]provenance.Path{volumesPath, templatesPath}, volumeDevices...) {
 		w.unset(p)
 		for p = p[:len(p)-1]; len(p) > 0; p = p[:len(p)-1] {

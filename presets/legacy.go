@@ -76,18 +76,18 @@ func legacyDomain(p *kubevirtv1.VirtualMachineInstancePreset) (map[string]any, e
 
 // legacyExcluded reports whether the instance keeps legacy presets away. KubeVirt
 // takes the word true only.
-func (w *work) legacyExcluded() bool {
+func (w *resolution) legacyExcluded() bool {
 	return w.instanceAnnotations()[legacyExclude] == "true"
 }
 
-func (w *work) instanceAnnotations() map[string]any {
+func (w *resolution) instanceAnnotations() map[string]any {
 	meta, _ := w.instance["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
 	return annotations
 }
 
 // legacyConflicts refuses an instance on which legacy presets disagree.
-func (w *work) legacyConflicts() field.ErrorList {
+func (w *resolution) legacyConflicts() field.ErrorList {
 	var errs field.ErrorList
 	for _, c := range w.conflicts {
 		if c.legacy {
@@ -100,7 +100,7 @@ func (w *work) legacyConflicts() field.ErrorList {
 
 // markLegacy sets KubeVirt's annotation for each legacy preset that acted, where
 // its name makes a valid key.
-func (w *work) markLegacy(enforced []*Compiled) {
+func (w *resolution) markLegacy(enforced []*Compiled) {
 	for _, c := range enforced {
 		if !c.legacy || len(c.Ref) > 63 || !w.showsAny(c) {
 			continue
@@ -111,9 +111,9 @@ func (w *work) markLegacy(enforced []*Compiled) {
 }
 
 // showsAny reports whether any leaf of c is as c has it, which KubeVirt calls applied.
-func (w *work) showsAny(c *Compiled) bool {
+func (w *resolution) showsAny(c *Compiled) bool {
 	found := false
-	visitLeaves(c.defaults, func(leaf *part) {
+	visitLeaves(c.defaults, func(leaf *fieldNode) {
 		p, err := parseKnown(leaf.path)
 		if v := lookup(w.root, vmSchema(), p); err == nil && v != nil && leaf.same(v) {
 			found = true

@@ -24,12 +24,12 @@ func decode(what string, raw []byte) (map[string]any, error) {
 }
 
 // load decodes an object into VM form.
-func load(kind Kind, raw []byte) (*work, error) {
+func load(kind Kind, raw []byte) (*resolution, error) {
 	obj, err := decode("object", raw)
 	if err != nil {
 		return nil, err
 	}
-	w, err := newWork(kind, obj)
+	w, err := newResolution(kind, obj)
 	if err == nil && suspicious(raw) {
 		if problems := hugeQuantities(w.root, vmSchema(), ""); len(problems) > 0 {
 			return nil, w.refusal(problems)
@@ -41,8 +41,8 @@ func load(kind Kind, raw []byte) (*work, error) {
 	return w, err
 }
 
-func newWork(kind Kind, obj map[string]any) (*work, error) {
-	w := &work{root: obj, rec: provenance.New()}
+func newResolution(kind Kind, obj map[string]any) (*resolution, error) {
+	w := &resolution{root: obj, rec: provenance.New()}
 	if kind == VirtualMachineInstance {
 		w.instance, w.root = obj, wrap(obj)
 	}
@@ -75,7 +75,7 @@ func wrap(instance map[string]any) map[string]any {
 }
 
 // unwrap is the inverse of wrap for w as it is now.
-func (w *work) unwrap() map[string]any {
+func (w *resolution) unwrap() map[string]any {
 	if w.instance == nil {
 		return w.root
 	}
@@ -149,7 +149,7 @@ func withField(obj map[string]any, names []string) (map[string]any, bool) {
 }
 
 // refusal turns paths in VM form into paths of the object that was sent.
-func (w *work) refusal(problems field.ErrorList) *Refusal {
+func (w *resolution) refusal(problems field.ErrorList) *Refusal {
 	if w.instance != nil {
 		for _, e := range problems {
 			for _, part := range []string{"spec", "metadata"} {

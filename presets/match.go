@@ -17,11 +17,11 @@ type query struct {
 	// instanceLabels are those of the instance itself.
 	instanceLabels labels.Set
 	namespace      Namespace
-	steering       steering
+	selection      presetSelection
 	// owned says that a VM controls the instance, whose Definition presets
 	// have acted on the VM.
 	owned bool
-	// lenient says that a steering annotation that is wrong was so before, and
+	// lenient says that an annotation that selects presets that is wrong was so before, and
 	// is told, not refused.
 	lenient bool
 	// launch says that the object is an instance.
@@ -80,7 +80,7 @@ func (s *Snapshot) match(q *query) (matching, field.ErrorList) {
 		x.candidates(q.labels, q.namespace.Labels, keep)
 	}
 	var m matching
-	errs := q.forgive(append(q.steering.problems, s.addNamed(q, &m, keep)...), &m)
+	errs := q.forgive(append(q.selection.problems, s.addNamed(q, &m, keep)...), &m)
 	slices.SortFunc(found, byPrecedence)
 	// An In selector with two values that both keys carry cannot find a
 	// preset twice, but an annotation may name one twice.
@@ -145,7 +145,7 @@ func (m *matching) exhausted(q *query, cluster bool, defaults, overrides tally) 
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"), listing(fmt.Sprintf(tooMuch+"may overrule this object:", overrides.count), overrides))}
 }
 
-// forgive turns problems into warnings where they are nobody's doing now.
+// forgive turns problems into warnings where the request did not cause them.
 func (q *query) forgive(errs field.ErrorList, m *matching) field.ErrorList {
 	if !q.lenient {
 		return errs
@@ -179,7 +179,7 @@ const maxSuggestions = 8
 func (s *Snapshot) addNamed(q *query, m *matching, keep func(*Compiled)) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPresets)
-	for _, ref := range q.steering.named {
+	for _, ref := range q.selection.named {
 		c, ok := s.Lookup(q.namespace.Name, ref)
 		switch {
 		case ok && !q.wants(c) && q.isMoment(c):

@@ -3,8 +3,6 @@ package presets
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
@@ -17,7 +15,7 @@ type merger struct {
 	// neither, and what they gave stays.
 	undecided []*Compiled
 	// into starts as the stored object.
-	into *work
+	into *resolution
 	// at is where the merger is.
 	at provenance.Path
 	// kept are elements that hold storage and that presets give no longer.
@@ -75,7 +73,7 @@ func (m *merger) place(d pair) {
 
 // leaf merges a place whose value is one, or that b removed.
 func (m *merger) leaf(d pair) {
-	if !equalJSON(d.v, d.w) || !m.sameDecision(d.p, d.q) && (d.w == nil || !m.onlyPresetChanged(d)) {
+	if !equalJSON(d.v, d.w) || !m.sameDecision(d.p, d.q) && !m.onlyPresetChanged(d) {
 		m.put(d.w, d.q)
 	}
 }
@@ -214,11 +212,22 @@ func (m *merger) container(d pair) {
 		return
 	}
 	was := lookup(m.into.root, vmSchema(), m.at)
-	if was == nil && (isEmpty(d.w) || isObject(d.w) && isDecided(d.q)) {
+	if d.v != nil && was == nil && isDecided(d.q) {
+		return // presets give it in both, and the stored object has another choice
+	}
+	if was == nil {
+		m.create(d)
+	}
+	m.decide(d.q, was == nil)
+}
+
+// create creates the object or list that b has, if it is one without content or its
+// existence is what a preset gave.
+func (m *merger) create(d pair) {
+	if isEmpty(d.w) || isObject(d.w) && isDecided(d.q) {
 		m.dropRivals()
 		m.set(emptyLike(d.w))
 	}
-	m.decide(d.q, was == nil)
 }
 
 func isEmpty(v any) bool {
@@ -268,7 +277,7 @@ func sameIntent(p, q *provenance.Node) bool {
 // put sets what is at the path to w, or removes it where w is nil; q records it.
 func (m *merger) put(w any, q *provenance.Node) {
 	was := lookup(m.into.root, vmSchema(), m.at)
-	if isDecided(q) && m.mayMatch(m.at) {
+	if (w == nil || isDecided(q)) && m.mayMatch(m.at) {
 		return
 	}
 	if n := m.into.rec.At(m.at); n != nil {
@@ -280,7 +289,20 @@ func (m *merger) put(w any, q *provenance.Node) {
 		m.dropRivals()
 		m.set(cloneJSON(w))
 	}
-	m.decide(q, !equalJSON(was, w))
+	m.adopt(q, !equalJSON(was, w))
+}
+
+// adopt records what q says of the path and of what lies beneath.
+func (m *merger) adopt(q *provenance.Node, news bool) {
+	m.decide(q, news)
+	if q == nil {
+		return
+	}
+	for c := range q.Children() {
+		m.at = append(m.at, c.Segment())
+		m.adopt(c, news)
+		m.at = m.at[:len(m.at)-1]
+	}
 }
 
 // set sets what is at the path.
@@ -352,38 +374,4 @@ func (m *merger) dropRivals() {
 			return
 		}
 	}
-}
-
-// mergeForbids records the presets that forbid something and match from now on.
-func (m *merger) mergeForbids() {
-	for _, s := range m.b.rec.Sources {
-		if s.Role == provenance.Forbid && !m.a.enforces(s) {
-			m.into.rec.AddSource(s)
-		}
-	}
-}
-
-// stillForbids reports whether a recorded source that forbids something matches still,
-// as far as the update concerns it.
-func (m *merger) stillForbids(s provenance.Source) bool { return !m.a.enforces(s) || m.b.enforces(s) }
-
-func (x *expansion) enforces(s provenance.Source) bool {
-	return slices.ContainsFunc(x.enforced, func(c *Compiled) bool { return c.Ref == s.Preset })
-}
-
-// newProblems are the problems of the update that the stored object has not.
-func (m *merger) newProblems() field.ErrorList {
-	problems := slices.Clone(m.b.unmatched)
-	for _, e := range m.b.problems {
-		if !slices.ContainsFunc(m.a.problems, func(o *field.Error) bool { return e.Error() == o.Error() }) {
-			problems = append(problems, e)
-		}
-	}
-	for _, v := range m.into.violations(m.b.enforced) {
-		was := lookup(m.old, vmSchema(), v.path)
-		if !slices.Contains(m.a.enforced, v.preset) || was == nil || Grows(was, v.value) {
-			problems = append(problems, v.problem())
-		}
-	}
-	return problems
 }

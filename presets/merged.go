@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 )
@@ -17,7 +19,9 @@ func (m *merger) finish() (*Result, error) {
 		refusal.OverBudget = m.b.matching.overBudget
 		return nil, refusal
 	}
-	m.setRunState()
+	w.unshare(runStateFields[0])
+	m.setRunState(w.root)
+	m.releaseRunState()
 	order(w.root["spec"], m.sent["spec"], vmSchema().field("spec"))
 	w.conflicts = slices.DeleteFunc(m.b.conflicts, func(c Conflict) bool {
 		return slices.ContainsFunc(m.a.conflicts, func(o Conflict) bool { return c.String() == o.String() })
@@ -25,33 +29,25 @@ func (m *merger) finish() (*Result, error) {
 	w.skips = slices.DeleteFunc(m.b.skips, func(s skip) bool {
 		return slices.ContainsFunc(m.a.skips, func(o skip) bool { return s.ref == o.ref && s.why == o.why && slices.Equal(s.fields, o.fields) })
 	})
-	deeds, notes := w.deeds(), m.notes()
+	effects, notes := w.effects(), m.notes()
 	w.forgetGone(w.rec.Root(), w.root, vmSchema())
 	w.rec.DropUnused(m.stillForbids)
 	if err := m.storeRecord(); err != nil {
 		return nil, err
 	}
 	out := &Result{Record: w.rec, Matched: m.b.matching.presets, OverBudget: m.b.matching.overBudget, Conflicts: w.conflicts, w: w}
-	out.Warnings = bounded(append(notes, w.warnings(deeds, m.b.matching, nil)...))
-	out.Audit = audit(deeds, nil)
+	out.Warnings = bounded(append(notes, w.warnings(effects, m.b.matching, nil)...))
+	out.Audit = audit(effects, nil)
 	out.Patch = diff(m.sent, w.root, vmSchema())
 	return out, nil
 }
 
-func (m *merger) setRunState() {
-	spec, _ := m.into.root["spec"].(map[string]any)
-	for name, v := range m.runState() {
-		if n := m.into.rec.At(provenance.Of("spec", name)); n != nil && !equalJSON(spec[name], v) {
+// releaseRunState makes the run state that changed people's.
+func (m *merger) releaseRunState() {
+	for _, p := range runStateFields {
+		n := m.into.rec.At(p)
+		if n != nil && !equalJSON(lookup(m.old, vmSchema(), p), lookup(m.into.root, vmSchema(), p)) {
 			n.Clear()
-		}
-		switch {
-		case v == nil:
-			delete(spec, name)
-		case spec == nil:
-			spec = map[string]any{name: v}
-			m.into.root["spec"] = spec
-		default:
-			spec[name] = v
 		}
 	}
 }
@@ -102,11 +98,13 @@ func inOrder(at, was []any, s *schema) bool {
 	return true
 }
 
-// storeRecord stores the record on the merged object.
+// storeRecord stores the record on the merged object. It stays as it is stored where
+// nothing else changes: then a policy refuses to change it.
 func (m *merger) storeRecord() error {
+	same := equalJSON(m.into.root["spec"], m.old["spec"]) && equalJSON(lookup(m.into.root, vmSchema(), vmLabels), lookup(m.old, vmSchema(), vmLabels))
 	switch {
-	case m.unreadable:
-		m.into.holderOf(provenanceOn(VirtualMachine)).set(v1alpha1.AnnotationProvenance, m.text)
+	case m.unreadable || same && !m.selects():
+		m.keepText(m.into)
 	case m.into.rec.Empty():
 		m.into.dropProvenance(m.into.rec)
 	default:
@@ -116,7 +114,7 @@ func (m *merger) storeRecord() error {
 }
 
 // forgetGone drops what the record says of containers that are gone.
-func (w *work) forgetGone(n *provenance.Node, v any, s *schema) {
+func (w *resolution) forgetGone(n *provenance.Node, v any, s *schema) {
 	for c := range n.Children() {
 		path := provenance.Path{c.Segment()}
 		at := lookup(v, s, path)
@@ -151,10 +149,16 @@ func (m *merger) notes() []string {
 	return out
 }
 
+// fromStored reports whether the update is an edit of the stored object: only then has
+// it the stored record, and says of a field that it lacks that it is to be removed.
+func (m *merger) fromStored() bool {
+	return m.text != "" && annotations(m.sent)[v1alpha1.AnnotationProvenance] == m.text
+}
+
 // undone says that a change of the field at p was undone, if it was.
 func (m *merger) undone(p provenance.Path, s provenance.Source) string {
 	sent, is := lookup(m.sent, vmSchema(), p), lookup(m.into.root, vmSchema(), p)
-	removed := m.req.Patch && sent == nil && is != nil && !p.InList()
+	removed := m.fromStored() && sent == nil && is != nil && !p.InList()
 	changed := sent != nil && !unchanged(is, sent, vmSchema().at(p))
 	switch {
 	case s.Role.Outranks() && (removed || changed):
@@ -170,4 +174,38 @@ func showOrAbsent(v any) string {
 		return "absent"
 	}
 	return show(v)
+}
+
+// mergeForbids records the presets that forbid something and match from now on.
+func (m *merger) mergeForbids() {
+	for _, s := range m.b.rec.Sources {
+		if s.Role == provenance.Forbid && !m.a.enforces(s) {
+			m.into.rec.AddSource(s)
+		}
+	}
+}
+
+// stillForbids reports whether a recorded source that forbids something matches still,
+// as far as the update concerns it.
+func (m *merger) stillForbids(s provenance.Source) bool { return !m.a.enforces(s) || m.b.enforces(s) }
+
+func (x *expansion) enforces(s provenance.Source) bool {
+	return slices.ContainsFunc(x.enforced, func(c *Compiled) bool { return c.Ref == s.Preset })
+}
+
+// newProblems are the problems of the update that the stored object has not.
+func (m *merger) newProblems() field.ErrorList {
+	problems := slices.Clone(m.b.unmatched)
+	for _, e := range m.b.problems {
+		if !slices.ContainsFunc(m.a.problems, func(o *field.Error) bool { return e.Error() == o.Error() }) {
+			problems = append(problems, e)
+		}
+	}
+	for _, v := range m.into.violations(m.b.enforced) {
+		was := lookup(m.old, vmSchema(), v.path)
+		if !slices.Contains(m.a.enforced, v.preset) || was == nil || Grows(was, v.value) {
+			problems = append(problems, v.problem())
+		}
+	}
+	return problems
 }

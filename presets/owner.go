@@ -14,7 +14,7 @@ type ownerVM struct {
 // adoptOwner reads the VM that controls the instance, and takes into the
 // record which of the instance's fields virtwright had given that VM: they are
 // weak, so that Launch presets can still win over them.
-func (w *work) adoptOwner(raw []byte) (*ownerVM, error) {
+func (w *resolution) adoptOwner(raw []byte) (*ownerVM, error) {
 	if len(raw) == 0 || w.instance == nil {
 		return nil, nil
 	}
@@ -45,7 +45,7 @@ var template = provenance.Of("spec", "template")
 
 // inherit records that s decided p on the VM, unless the controller changed it
 // on the way to the instance.
-func (w *work) inherit(o *ownerVM, p provenance.Path, s provenance.Source) {
+func (w *resolution) inherit(o *ownerVM, p provenance.Path, s provenance.Source) {
 	was, is := lookup(o.root, vmSchema(), p), lookup(w.root, vmSchema(), p)
 	if is == nil && s.Role != provenance.Remove || is != nil && !equalJSON(was, is) {
 		return
@@ -55,7 +55,7 @@ func (w *work) inherit(o *ownerVM, p provenance.Path, s provenance.Source) {
 }
 
 // indexElements notes where the elements that the record knows stand in their lists.
-func (w *work) indexElements(n *provenance.Node, v any, s *schema) {
+func (w *resolution) indexElements(n *provenance.Node, v any, s *schema) {
 	for c := range n.Children() {
 		var next any
 		switch at := v.(type) {
@@ -74,7 +74,7 @@ func (w *work) indexElements(n *provenance.Node, v any, s *schema) {
 
 // view is the instance as the user wrote it: without what virtwright gave the VM,
 // and with the labels and annotations of the VM.
-func (o *ownerVM) view(w *work) map[string]any {
+func (o *ownerVM) view(w *resolution) map[string]any {
 	view, _ := cloneJSON(w.root).(map[string]any)
 	takeIntent(view, w.rec)
 	vm := map[string]any{"metadata": cloneJSON(o.root["metadata"])}

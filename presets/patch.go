@@ -14,7 +14,7 @@ import (
 // patch writes the operations that turn the object as it was sent into what it
 // is now, from what the record says has changed. The object itself is not
 // looked at again.
-func (w *work) patch() []jsonpatch.Operation {
+func (w *resolution) patch() []jsonpatch.Operation {
 	root := w.rec.Root()
 	if w.instance != nil {
 		// In VM form an instance lies in spec.template.

@@ -68,7 +68,7 @@ var platformRules = []platformRule{
 // machine is a VM on which platform rules act.
 type machine struct {
 	platform *Platform
-	w        *work
+	w        *resolution
 	// layer of the rule that acts.
 	layer layer
 	// instance says that the object is a VMI, so that only its template counts.
@@ -78,9 +78,9 @@ type machine struct {
 }
 
 // applyPlatform lets every rule act on w.
-func (w *work) applyPlatform(p *Platform) {
+func (w *resolution) applyPlatform(p *Platform) {
 	m := &machine{platform: p, w: w, instance: w.instance != nil}
-	m.layer = layer{w: w, role: provenance.Platform, barred: w.barred(provenance.Platform) & (ownedByInstancetype | ownedByPreference | templateAnnotation)}
+	m.layer = layer{w: w, role: provenance.Platform, reserved: w.reservedFields(provenance.Platform) & (ownedByInstancetype | ownedByPreference | templateAnnotation)}
 	root := w.cursor(&m.layer)
 	m.vm = root.child("spec")
 	template := m.vm.child("template")
@@ -111,9 +111,9 @@ func (c *cursor) setDefault(name string, value any) {
 	if c.has(name) || c.removed(seg) {
 		return
 	}
-	if c.l.barred != 0 {
+	if c.l.reserved != 0 {
 		p := c.path().With(seg)
-		if owner, _ := c.l.barredBy(&part{at: p, owner: ownerOf(p)}); owner != 0 {
+		if owner, _ := c.l.reservedBy(&fieldNode{at: p, owner: ownerOf(p)}); owner != 0 {
 			return
 		}
 	}

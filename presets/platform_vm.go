@@ -150,17 +150,25 @@ func (m *machine) evictionStrategy() {
 	m.spec.setDefault("evictionStrategy", orElse(m.platform.EvictionStrategy, "None"))
 }
 
-// podNetwork gives a machine without any network the pod network.
+// podNetwork gives a VM without any network the pod network. Where one half of that is
+// there, under the same name, it gives the other half.
 func (m *machine) podNetwork() {
-	if m.devices.get("autoattachPodInterface") == false || nonEmpty(m.spec.get("networks")) || nonEmpty(m.devices.get("interfaces")) {
-		return
-	}
 	name := provenance.Segment{Name: "default", Kind: provenance.Element}
-	if m.devices.removed(provenance.Segment{Name: "interfaces"}, name) || m.spec.removed(provenance.Segment{Name: "networks"}, name) {
+	hasInterface, hasNetwork := m.devices.names("interfaces")[name.Name], m.spec.names("networks")[name.Name]
+	isBare := !nonEmpty(m.spec.get("networks")) && !nonEmpty(m.devices.get("interfaces"))
+	switch {
+	case m.devices.get("autoattachPodInterface") == false || !isBare && hasInterface == hasNetwork,
+		m.devices.removed(provenance.Segment{Name: "interfaces"}, name), m.spec.removed(provenance.Segment{Name: "networks"}, name):
 		return // half a pair is worse than none
+	case !hasNetwork && m.w.hasOther(singletons[0], name):
+		return // another network is the default one
 	}
-	m.devices.add("interfaces", "default").setDefault(orElse(m.platform.NetworkInterface, "bridge"), map[string]any{})
-	m.spec.add("networks", "default").setDefault("pod", map[string]any{})
+	if !hasInterface {
+		m.devices.add("interfaces", name.Name).setDefault(orElse(m.platform.NetworkInterface, "bridge"), map[string]any{})
+	}
+	if !hasNetwork {
+		m.spec.add("networks", name.Name).setDefault("pod", map[string]any{})
+	}
 }
 
 func nonEmpty(v any) bool {

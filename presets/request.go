@@ -29,9 +29,6 @@ type Request struct {
 	Namespace Namespace
 	// Owner is the JSON of the VM that controls a VirtualMachineInstance, if one does.
 	Owner []byte
-	// Patch says that the update is a patch, which says of each field that it lacks
-	// that it is to be removed.
-	Patch bool
 	// Trusted says that a controller writes, whose updates are left alone.
 	Trusted bool
 	// Instancetypes finds instancetypes and preferences; where it is nil, none is known.
@@ -81,7 +78,7 @@ type Result struct {
 	// Conflicts are leaves that only a name decided.
 	Conflicts []Conflict
 
-	w *work
+	w *resolution
 }
 
 // Object returns the effective object, as decoded JSON. It shares values with

@@ -45,7 +45,7 @@ func (e *Engine) create(ctx context.Context, s *Snapshot, req Request) (*Result,
 
 // An expansion is an object on which presets act, or have acted.
 type expansion struct {
-	*work
+	*resolution
 	snap  *Snapshot
 	query *query
 	req   Request
@@ -62,7 +62,7 @@ type expansion struct {
 
 // expand lets presets and platform defaults act on w, which holds the intent of its
 // author and nothing else.
-func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) (*Result, error) {
+func (e *Engine) expand(ctx context.Context, s *Snapshot, w *resolution, req Request) (*Result, error) {
 	x, err := e.prepare(ctx, s, w, req)
 	if err != nil {
 		return nil, err
@@ -75,14 +75,14 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, w *work, req Request) 
 }
 
 // prepare finds the presets that match w.
-func (e *Engine) prepare(ctx context.Context, s *Snapshot, w *work, req Request) (*expansion, error) {
+func (e *Engine) prepare(ctx context.Context, s *Snapshot, w *resolution, req Request) (*expansion, error) {
 	w.find = req.Instancetypes
 	owner, err := w.adoptOwner(req.Owner)
 	if err != nil {
 		return nil, err
 	}
 	w.notes = e.dropInferred(w)
-	x := &expansion{work: w, snap: s, query: w.query(ctx, req, owner), req: req, owner: owner}
+	x := &expansion{resolution: w, snap: s, query: w.query(ctx, req, owner), req: req, owner: owner}
 	x.matching, x.unmatched = s.match(x.query)
 	x.enforced, x.shadowed = split(x.matching.presets)
 	return x, nil
@@ -107,7 +107,7 @@ func (e *Engine) act(x *expansion) {
 	}
 	x.closeUp()
 	x.problems = append(x.problems, x.errs...)
-	x.problems = append(x.problems, e.unserved(x.work)...)
+	x.problems = append(x.problems, e.unserved(x.resolution)...)
 	if e.RejectConflicts {
 		x.problems = append(x.problems, x.rejected()...)
 	}
@@ -124,7 +124,7 @@ func (e *Engine) finish(x *expansion) (*Result, error) {
 }
 
 // unserved refuses what standalone mode does not serve.
-func (e *Engine) unserved(w *work) field.ErrorList {
+func (e *Engine) unserved(w *resolution) field.ErrorList {
 	var errs field.ErrorList
 	if e.servesInstancetypes() || w.instance != nil {
 		return nil
@@ -161,7 +161,7 @@ func split(matched []*Compiled) (enforced, shadowed []*Compiled) {
 }
 
 // query says what selectors and conditions see of w.
-func (w *work) query(ctx context.Context, req Request, owner *ownerVM) *query {
+func (w *resolution) query(ctx context.Context, req Request, owner *ownerVM) *query {
 	view := w.root
 	if owner != nil {
 		view = owner.view(w)
@@ -178,12 +178,12 @@ func (w *work) query(ctx context.Context, req Request, owner *ownerVM) *query {
 	q.eval.namespaceOf = &q.namespace
 	if w.instance == nil || owner != nil {
 		annotations, _ := meta["annotations"].(map[string]any)
-		q.steering = parseSteering(annotations)
+		q.selection = parseSelection(annotations)
 	}
 	if w.instance != nil {
 		q.noLegacy, q.instanceLabels = w.legacyExcluded(), matchLabels(template["labels"])
 		annotations, _ := template["annotations"].(map[string]any)
-		q.steering = q.steering.merge(parseSteering(annotations))
+		q.selection = q.selection.merge(parseSelection(annotations))
 	}
 	// What a VM says was judged when the VM was written.
 	q.lenient = owner != nil || w.lenient
@@ -191,7 +191,7 @@ func (w *work) query(ctx context.Context, req Request, owner *ownerVM) *query {
 }
 
 // apply lets the presets act, strongest layer first.
-func (w *work) apply(s *Snapshot, q *query, enforced []*Compiled) {
+func (w *resolution) apply(s *Snapshot, q *query, enforced []*Compiled) {
 	w.layers = make([]layer, 0, 2*len(enforced))
 	for _, cluster := range []bool{true, false} {
 		for _, c := range enforced {
@@ -201,7 +201,7 @@ func (w *work) apply(s *Snapshot, q *query, enforced []*Compiled) {
 		}
 	}
 	for _, c := range enforced {
-		if all, paths := q.steering.excludes(c.Ref); c.defaults != nil && !all {
+		if all, paths := q.selection.excludes(c.Ref); c.defaults != nil && !all {
 			w.addLayer(layer{preset: c, role: c.defaultRole(), root: c.defaults, excluded: paths, beats: isDefault})
 		}
 	}
@@ -211,7 +211,7 @@ func (w *work) apply(s *Snapshot, q *query, enforced []*Compiled) {
 }
 
 // recordForbids records presets that only forbid, which set nothing.
-func (w *work) recordForbids(enforced []*Compiled) {
+func (w *resolution) recordForbids(enforced []*Compiled) {
 	for _, c := range enforced {
 		if len(c.forbids) > 0 {
 			w.addSource(provenance.Source{Preset: c.Ref, Generation: c.Generation, Role: provenance.Forbid}, c)
@@ -219,7 +219,7 @@ func (w *work) recordForbids(enforced []*Compiled) {
 	}
 }
 
-func (w *work) addLayer(l layer) {
+func (w *resolution) addLayer(l layer) {
 	l.w, l.source = w, provenance.NoSource
 	w.layers = append(w.layers, l)
 }
@@ -239,15 +239,15 @@ func (l *layer) run() {
 		l.act(l.root.kids, l.w.cursor(l))
 	}
 	if l.role == provenance.Override && len(l.preset.removes) > 0 {
-		removing := &layer{w: l.w, preset: l.preset, role: provenance.Remove, source: provenance.NoSource, barred: l.barred, beats: l.beats}
+		removing := &layer{w: l.w, preset: l.preset, role: provenance.Remove, source: provenance.NoSource, reserved: l.reserved, beats: l.beats}
 		for _, r := range l.preset.removes {
 			removing.remove(r)
 		}
 	}
 }
 
-// barred says which fields a layer must leave to somebody else.
-func (w *work) barred(r provenance.Role) ownership {
+// reservedFields returns which fields a layer must leave alone.
+func (w *resolution) reservedFields(r provenance.Role) ownership {
 	if w.instance != nil {
 		return beyondTemplate
 	}
@@ -287,7 +287,7 @@ func overOwner(s *Snapshot, c *Compiled) func(provenance.Source) bool {
 func isDefault(recorded provenance.Source) bool { return !recorded.Role.Outranks() }
 
 // rejected makes conflicts refusals.
-func (w *work) rejected() field.ErrorList {
+func (w *resolution) rejected() field.ErrorList {
 	var errs field.ErrorList
 	for _, c := range w.conflicts {
 		errs = append(errs, field.Forbidden(field.NewPath(c.Path), c.String()+"; the cluster refuses such conflicts: give one of them another priority"))

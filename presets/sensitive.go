@@ -49,8 +49,8 @@ func sourceSecret(name string) provenance.Path {
 // VM. Writing such a preset requires the verb escalate.
 func (c *Compiled) Sensitive() []string {
 	var found []string
-	for _, root := range []*part{c.defaults, c.overrides} {
-		root.leaves(nil, func(p provenance.Path, leaf *part) {
+	for _, root := range []*fieldNode{c.defaults, c.overrides} {
+		root.leaves(nil, func(p provenance.Path, leaf *fieldNode) {
 			covers := func(s provenance.Path) bool { return overlaps(p, s) }
 			harmless := slices.ContainsFunc(networkNames, covers) && leaf.computed == nil && !c.foreignNetwork(leaf.value)
 			if slices.ContainsFunc(sensitiveFields, covers) && !harmless && !slices.Contains(found, leaf.path) {

@@ -36,7 +36,7 @@ func singletonOf(p provenance.Path) *singleton {
 
 // second returns the singleton at or beneath p of which the VM has another; nil where
 // it has none. A default that would add a second one is held back.
-func (l *layer) second(p *part) *singleton {
+func (l *layer) second(p *fieldNode) *singleton {
 	if s := p.singleton; s != nil {
 		if p.value != false && l.w.hasOther(s, p.at[len(s.list)]) {
 			return s
@@ -52,7 +52,7 @@ func (l *layer) second(p *part) *singleton {
 }
 
 // hasOther reports whether another element than the one at seg is s.
-func (w *work) hasOther(s *singleton, seg provenance.Segment) bool {
+func (w *resolution) hasOther(s *singleton, seg provenance.Segment) bool {
 	for at, e := range elementsAt(w.root, s.list) {
 		for _, f := range s.fields {
 			if v := lookup(e, vmSchema().at(at), f); v != nil && v != false && at[len(at)-1] != seg {
@@ -65,7 +65,7 @@ func (w *work) hasOther(s *singleton, seg provenance.Segment) bool {
 
 // holdsBack reports whether the layer holds back p, a field or a new element, because it
 // would be a second singleton.
-func (l *layer) holdsBack(p *part) bool {
+func (l *layer) holdsBack(p *fieldNode) bool {
 	if l.role.Outranks() {
 		return false
 	}

@@ -50,7 +50,7 @@ func NewSnapshot(compiled []*Compiled, broken []PresetName) *Snapshot {
 	s.all = sorted
 	for _, c := range sorted {
 		s.launches = s.launches || c.launching()
-		if !c.legacy { // nobody names those
+		if !c.legacy { // those have no names in annotations
 			s.byRef[presetKey{c.Namespace, c.Ref}] = c
 		}
 		if c.Cluster() {

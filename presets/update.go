@@ -89,7 +89,7 @@ var (
 
 // concerns reports whether the update changes what expansion depends on.
 func (u *update) concerns() bool {
-	return u.differs(vmLabels) || u.selects() || !equalJSON(withoutRunState(u.old["spec"]), withoutRunState(u.sent["spec"]))
+	return differAt(u.old, u.sent, vmLabels) || u.selects() || !equalJSON(withoutRunState(u.old["spec"]), withoutRunState(u.sent["spec"]))
 }
 
 // selects reports whether the writer changed the annotations that select presets.
@@ -122,14 +122,19 @@ func withoutRunState(spec any) map[string]any {
 	return out
 }
 
-func (u *update) differs(p provenance.Path) bool {
-	return !equalJSON(lookup(u.old, vmSchema(), p), lookup(u.sent, vmSchema(), p))
+func differAt(a, b map[string]any, p provenance.Path) bool {
+	return !equalJSON(lookup(a, vmSchema(), p), lookup(b, vmSchema(), p))
 }
 
-// keepRecord answers an update that changes nothing of concern: the record on the
-// object is the stored one.
+// keepRecord answers an update that changes nothing of concern.
 func (u *update) keepRecord() *Result {
-	w := &work{root: u.sent, rec: provenance.New()}
+	w := &resolution{root: u.sent, rec: provenance.New()}
+	u.keepText(w)
+	return &Result{Patch: w.patch(), Record: u.record, w: w}
+}
+
+// keepText gives w the record as it is stored.
+func (u *update) keepText(w *resolution) {
 	key := v1alpha1.AnnotationProvenance
 	switch at := w.holderOf(provenanceOn(VirtualMachine)); {
 	case u.text != "" && at.get(key) != u.text:
@@ -137,29 +142,55 @@ func (u *update) keepRecord() *Result {
 	case u.text == "" && at.get(key) != nil:
 		at.remove(w.rec.Child(at.record(), provenance.Segment{Name: key}))
 	}
-	return &Result{Patch: w.patch(), Record: u.record, w: w}
 }
 
 // intent returns the intent of the author of vm, which is the stored or the sent
 // object. Run state is the same in both, since people change it, and not presets.
 func (u *update) intent(vm map[string]any) map[string]any {
-	root, _ := cloneJSON(vm).(map[string]any)
-	w := &work{root: root}
+	root := withOwnParts(vm)
+	w := &resolution{root: root}
 	w.dropProvenance(u.record)
 	unapply{rec: u.record, update: true}.value(u.record.Root(), root, u.old, vmSchema())
-	spec, _ := root["spec"].(map[string]any)
-	for name, v := range u.runState() {
-		if spec == nil {
-			spec = map[string]any{}
-			root["spec"] = spec
-		}
-		spec[name] = v
-	}
+	u.setRunState(root)
 	return root
 }
 
+// withOwnParts is vm with copies of what expansion may change: spec, labels and annotations.
+func withOwnParts(vm map[string]any) map[string]any {
+	out := maps.Clone(vm)
+	if v := vm["spec"]; v != nil {
+		out["spec"] = cloneJSON(v)
+	}
+	if fields, ok := vm["metadata"].(map[string]any); ok {
+		meta := maps.Clone(fields)
+		for _, name := range []string{"labels", "annotations"} {
+			if v := meta[name]; v != nil {
+				meta[name] = cloneJSON(v)
+			}
+		}
+		out["metadata"] = meta
+	}
+	return out
+}
+
+// setRunState gives a VM the run state that it has after the update.
+func (u *update) setRunState(vm map[string]any) {
+	spec, _ := vm["spec"].(map[string]any)
+	for name, v := range u.runState() {
+		switch {
+		case v == nil:
+			delete(spec, name)
+		case spec == nil:
+			spec = map[string]any{name: v}
+			vm["spec"] = spec
+		default:
+			spec[name] = v
+		}
+	}
+}
+
 // runState is the run state of the VM after the update, by field: the one that was
-// sent, else the stored one. A field that is absent in the sent state is nil.
+// sent, else the stored one. Absent fields are nil.
 func (u *update) runState() map[string]any {
 	sent, _ := u.sent["spec"].(map[string]any)
 	old, _ := u.old["spec"].(map[string]any)
@@ -172,7 +203,7 @@ func (u *update) runState() map[string]any {
 
 // expand prepares the expansion of an intent.
 func (u *update) expand(ctx context.Context, intent map[string]any) (*expansion, error) {
-	w := &work{root: intent, rec: provenance.New(), stored: true, before: u.record.Sources, keepsRunState: !u.reapplies(), lenient: !u.reapplies() && !u.selects()}
+	w := &resolution{root: intent, rec: provenance.New(), stored: true, before: u.record.Sources, keepsRunState: !u.reapplies(), lenient: !u.reapplies() && !u.selects()}
 	return u.engine.prepare(ctx, u.snap, w, u.req)
 }
 
@@ -208,7 +239,7 @@ func (x *expansion) wouldLose() field.ErrorList {
 // merge is the three-way merge.
 func (u *update) merge(ctx context.Context) (*Result, error) {
 	from, to := u.intent(u.old), u.intent(u.sent)
-	same := equalJSON(from["spec"], to["spec"]) && equalJSON(from["metadata"], to["metadata"])
+	same := equalJSON(from["spec"], to["spec"]) && !differAt(from, to, vmLabels) && !differAt(from, to, vmAnnotations)
 	a, err := u.expand(ctx, from)
 	if err != nil {
 		return nil, err
@@ -230,7 +261,7 @@ func (u *update) merge(ctx context.Context) (*Result, error) {
 
 // stored is the object that the merge starts from: the stored one, with what
 // was sent outside of spec, labels and annotations. It shares what is stored.
-func (u *update) stored() *work {
+func (u *update) stored() *resolution {
 	root := make(map[string]any, len(u.sent))
 	maps.Copy(root, u.sent)
 	take(root, u.old, "spec")
@@ -243,7 +274,7 @@ func (u *update) stored() *work {
 	if root["metadata"] = meta; len(meta) == 0 && u.sent["metadata"] == nil {
 		delete(root, "metadata")
 	}
-	return &work{root: root, rec: u.record}
+	return &resolution{root: root, rec: u.record}
 }
 
 // take gives to the value that from has of a field.

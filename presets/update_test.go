@@ -90,7 +90,7 @@ func TestUpdate(t *testing.T) {
 			}, untouched: true,
 		},
 		"OtherAnnotation": {
-			reason: "neither spec nor labels nor steering annotations: nothing", presets: two, create: vm(""),
+			reason: "neither spec nor labels nor annotations that select presets: nothing", presets: two, create: vm(""),
 			edit: func(vm map[string]any) { in(vm, "metadata.annotations")["x"] = "y" }, untouched: true,
 		},
 		"PresetChangedMeanwhile": {
@@ -174,7 +174,7 @@ func TestUpdate(t *testing.T) {
 			edit:   label("vm-size", "medium"), want: map[string]string{at + "memory.guest": `"1Gi"`},
 		},
 		"NamedLater": {
-			reason:  "a steering annotation counts like a label",
+			reason:  "an annotation that selects presets counts like a label",
 			presets: list(cluster("gpu", "match: {explicit: true}\n"+defaults("{devices: {rng: {}}}"))), create: vm(""),
 			edit: func(vm map[string]any) {
 				in(vm, "metadata")["annotations"] = map[string]any{v1alpha1.AnnotationPresets: "cluster/gpu"}

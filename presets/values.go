@@ -26,7 +26,7 @@ func parseQuantity(v any) (resource.Quantity, error) {
 
 // same reports whether v says what the leaf says: quantities and numbers
 // compare by value, the rest by structure.
-func (p *part) same(v any) bool {
+func (p *fieldNode) same(v any) bool {
 	if p.quantity != nil {
 		if text, ok := v.(string); ok && text == p.value {
 			return true

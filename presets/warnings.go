@@ -18,8 +18,8 @@ const (
 	maxListed = 8
 )
 
-// A deed is what one source did in this request.
-type deed struct {
+// A effect is what one source did in this request.
+type effect struct {
 	source provenance.Source
 	// set where nothing was, and overruled: set or removed against the user.
 	set, overruled tally
@@ -45,9 +45,9 @@ func (t *tally) add(name func() string) {
 	}
 }
 
-// deeds collects what sources did, in the order in which they acted.
-func (w *work) deeds() []deed {
-	out := make([]deed, len(w.rec.Sources))
+// effects collects what sources did, in the order in which they acted.
+func (w *resolution) effects() []effect {
+	out := make([]effect, len(w.rec.Sources))
 	for i, s := range w.rec.Sources {
 		out[i].source = s
 	}
@@ -57,7 +57,7 @@ func (w *work) deeds() []deed {
 
 // collect adds what the record says at and beneath n, which lies at p. An
 // element that was added counts as one thing.
-func (w *work) collect(n *provenance.Node, p provenance.Path, out []deed) {
+func (w *resolution) collect(n *provenance.Node, p provenance.Path, out []effect) {
 	if n.New {
 		if first := firstDecided(n); first != nil && w.isNews(first) {
 			out[first.Source].set.add(p.String)
@@ -73,7 +73,7 @@ func (w *work) collect(n *provenance.Node, p provenance.Path, out []deed) {
 }
 
 // count adds to d what its source did at p.
-func (w *work) count(n *provenance.Node, p provenance.Path, d *deed) {
+func (w *resolution) count(n *provenance.Node, p provenance.Path, d *effect) {
 	switch {
 	case n.Overruled && w.isAsBefore(n, p): // the user had the same
 	case n.Overruled:
@@ -84,19 +84,19 @@ func (w *work) count(n *provenance.Node, p provenance.Path, d *deed) {
 }
 
 // isAsBefore reports whether the user's value at p is there still.
-func (w *work) isAsBefore(n *provenance.Node, p provenance.Path) bool {
+func (w *resolution) isAsBefore(n *provenance.Node, p provenance.Path) bool {
 	return n.Change == provenance.Kept && !n.Lost && equalJSON(n.Was, lookup(w.root, vmSchema(), p))
 }
 
 // isNews reports whether n was decided in this request, by a preset.
-func (w *work) isNews(n *provenance.Node) bool {
+func (w *resolution) isNews(n *provenance.Node) bool {
 	return n.Now && w.rec.Sources[n.Source].Role != provenance.Platform
 }
 
 // warnings says what happened, what matters most first.
-func (w *work) warnings(deeds []deed, m matching, would *preview) []string {
+func (w *resolution) warnings(effects []effect, m matching, would *preview) []string {
 	out := slices.Concat(w.notes, m.budgetWarnings)
-	for _, d := range deeds {
+	for _, d := range effects {
 		if d.overruled.count > 0 {
 			verb := "overruled"
 			if d.source.Role == provenance.Remove {
@@ -115,7 +115,7 @@ func (w *work) warnings(deeds []deed, m matching, would *preview) []string {
 	if would != nil {
 		out = append(out, would.warn...)
 	}
-	for _, d := range deeds {
+	for _, d := range effects {
 		if d.set.count > 0 {
 			out = append(out, listing("preset "+d.source.Preset+" set", d.set))
 		}
@@ -127,7 +127,7 @@ func (w *work) warnings(deeds []deed, m matching, would *preview) []string {
 }
 
 // withOwnPaths gives texts about a VMI its own paths.
-func (w *work) withOwnPaths(texts []string) []string {
+func (w *resolution) withOwnPaths(texts []string) []string {
 	if w.instance != nil {
 		for i, text := range texts {
 			texts[i] = pathsOfVMI.Replace(text)
@@ -185,10 +185,10 @@ func andMore(b []byte, n int) []byte {
 }
 
 // audit says for the audit log which presets acted.
-func audit(deeds []deed, would *preview) map[string]string {
+func audit(effects []effect, would *preview) map[string]string {
 	out := map[string]string{}
 	var acted []string
-	for _, d := range deeds {
+	for _, d := range effects {
 		if d.set.count > 0 || d.overruled.count > 0 {
 			acted = append(acted, d.source.String()+" set="+strconv.Itoa(d.set.count)+" overruled="+strconv.Itoa(d.overruled.count))
 		}

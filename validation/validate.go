@@ -2,6 +2,7 @@ package validation
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -45,6 +46,30 @@ func (c *Config) Validate(m *Machine) Result {
 		out.Errors = append(out.Errors[:shown], field.InternalError(nil, fmt.Errorf("and %d more problems", more)))
 	}
 	out.Warnings = found.warnings[:min(len(found.warnings), MaxProblems)]
+	return out
+}
+
+// ValidateAssumed runs every rule on m, which has the defaults that KubeVirt is assumed to
+// fill in when a VM starts. Sent reads the object without them. Alongside KubeVirt, a
+// problem that sent does not have is a warning: KubeVirt may default otherwise, and admits
+// the object.
+func (c *Config) ValidateAssumed(m *Machine, sent func() (*Machine, error)) Result {
+	out := c.Validate(m)
+	if !c.Addon || len(out.Errors) == 0 {
+		return out
+	}
+	certain, err := sent()
+	if err != nil {
+		return out
+	}
+	known := c.Validate(certain).Errors
+	out.Errors = slices.DeleteFunc(out.Errors, func(e *field.Error) bool {
+		isKnown := slices.ContainsFunc(known, func(o *field.Error) bool { return o.Field == e.Field && o.Detail == e.Detail })
+		if !isKnown {
+			out.Warnings = append(out.Warnings, e.Error())
+		}
+		return !isKnown
+	})
 	return out
 }
 

@@ -51,7 +51,7 @@ func (c *candidate) confirmExpansion(ctx context.Context) error {
 	if c.old != nil {
 		request.OldObject = c.req.OldObject.Raw
 	}
-	err = c.Engine.ConfirmExpansion(ctx, snapshot, request)
+	err = c.Engine.VerifyExpansion(ctx, snapshot, request)
 	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
 		c.problems = append(c.problems, refusal.Problems...)
 		return nil

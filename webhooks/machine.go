@@ -110,9 +110,6 @@ func (m *Machine) request(ctx context.Context, req admission.Request) (presets.R
 	}
 	if req.Operation == admissionv1.Update {
 		out.OldObject = req.OldObject.Raw
-		var options metav1.TypeMeta
-		err := kjson.UnmarshalCaseSensitivePreserveInts(req.Options.Raw, &options)
-		out.Patch = err == nil && options.Kind == "PatchOptions"
 	}
 	var err error
 	if out.Namespace, err = m.Namespaces.Get(ctx, req.Namespace); err != nil {

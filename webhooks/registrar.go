@@ -30,6 +30,8 @@ type Registrar struct {
 	Bundle func() []byte
 	// Ready returns nil when the webhooks can answer.
 	Ready func() error
+	// SeedVersion serves VirtualMachines in v1alpha2, too, which the webhook then converts.
+	SeedVersion bool
 }
 
 // NeedLeaderElection says that every replica that serves registers: the
@@ -70,14 +72,13 @@ func (r *Registrar) register(ctx context.Context) error {
 			return fmt.Errorf("cannot apply %T %s: %w", config, config.GetName(), err)
 		}
 	}
-	if r.Registration.Guard.Addon {
+	if !r.SeedVersion || r.Registration.Guard.Addon {
 		return nil
 	}
 	return r.serveSeedVersion(ctx, registration.Conversion())
 }
 
-// serveSeedVersion makes API servers serve v1alpha2 of VirtualMachine, now that
-// somebody converts it. A CRD without that version is not ours and stays as it is.
+// serveSeedVersion makes API servers serve v1alpha2 of VirtualMachine. A CRD without that version is not ours and stays as it is.
 func (r *Registrar) serveSeedVersion(ctx context.Context, conversion *apiextensionsv1.CustomResourceConversion) error {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	err := r.Client.Get(ctx, types.NamespacedName{Name: ConvertedCRD}, crd)

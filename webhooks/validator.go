@@ -154,11 +154,20 @@ func (c *candidate) validate(ctx context.Context) error {
 	}
 	c.launch(ctx, machine, c.req.Object.Raw)
 	c.machine, machine.Old = machine, old
-	result := c.Rules.Validate(c.machine)
+	result := c.Rules.ValidateAssumed(c.machine, c.sent)
 	c.problems = append(c.problems, result.Errors...)
 	c.warnings = append(c.warnings, result.Warnings...)
 	c.ruled = len(result.Errors) == 0
 	return nil
+}
+
+// sent is the object without assumed defaults.
+func (c *candidate) sent() (*validation.Machine, error) {
+	out, err := c.decode(c.req.Object.Raw)
+	if err == nil && c.old != nil {
+		out.Old, err = c.decode(c.req.OldObject.Raw)
+	}
+	return out, err
 }
 
 // unreadable refuses what rules cannot read. What is stored and cannot be read
@@ -240,7 +249,7 @@ func (c *candidate) confirm(ctx context.Context) error {
 	if c.old != nil {
 		request.OldObject = c.req.OldObject.Raw
 	}
-	if refusal, ok := errors.AsType[*presets.Refusal](c.Engine.Confirm(ctx, snapshot, request)); ok {
+	if refusal, ok := errors.AsType[*presets.Refusal](c.Engine.VerifyApplied(ctx, snapshot, request)); ok {
 		c.problems = append(c.problems, refusal.Problems...)
 	}
 	return nil

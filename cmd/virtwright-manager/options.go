@@ -55,6 +55,7 @@ type options struct {
 	webhookURL       string
 	webhookService   types.NamespacedName
 	registerWebhooks bool
+	serveV1alpha2    bool
 	certMode         string
 	lifetimes        certs.Lifetimes
 	certificate      types.NamespacedName
@@ -142,6 +143,7 @@ func (o *options) declareServing(flags *flag.FlagSet) {
 		return err
 	})
 	flags.BoolVar(&o.registerWebhooks, "register-webhooks", false, "create or update the webhook configurations once the webhooks can answer")
+	flags.BoolVar(&o.serveV1alpha2, "serve-v1alpha2", false, "with --register-webhooks, standalone: also serve VirtualMachines in kubevirt.io/v1alpha2, which costs two calls of a webhook for each event of each VM")
 	flags.StringVar(&o.certMode, "cert-mode", certSelfSigned, "who makes the serving certificate: self-signed (the manager), cert-manager, or provided (somebody else); the latter two write --cert-secret")
 	flags.Func("certificate", "cert-manager: NAMESPACE/NAME of the Certificate whose Secret --cert-secret is", func(text string) (err error) {
 		o.certificate, err = namespacedName(text)
@@ -243,8 +245,15 @@ func (o *options) completeWebhooks() error {
 			return fmt.Errorf("--webhook-url must be https://HOST:PORT, not %q", o.webhookURL)
 		}
 	}
+	return o.completeRegistration()
+}
+
+func (o *options) completeRegistration() error {
 	if o.registerWebhooks && o.webhookURL == "" && o.webhookService.Name == "" {
 		return errors.New("--register-webhooks needs --webhook-url or --webhook-service, so that API servers know the way")
+	}
+	if o.serveV1alpha2 && !o.registerWebhooks {
+		return errors.New("--serve-v1alpha2 needs --register-webhooks, which serves that version")
 	}
 	if o.retire && o.webhookService.Name == "" {
 		return errors.New("--retire needs --webhook-service, whose conversion is to end")

@@ -73,6 +73,7 @@ func TestBadFlags(t *testing.T) {
 		"--webhook-url=https://a/b":             `must be https://HOST:PORT`,
 		"--webhook-service=a":                   `want NAMESPACE/NAME`,
 		"--register-webhooks":                   `--register-webhooks needs --webhook-url or --webhook-service`,
+		"--serve-v1alpha2":                      `--serve-v1alpha2 needs --register-webhooks`,
 		"--cert-dir=/x --cert-secret=a/b":       `exclude each other`,
 		"--cert-duration=8000h":                 `may live for half as long as its authority, 4380h0m0s, not for 8000h0m0s`,
 		"--cert-duration=2h":                    `the overlap may take a quarter of the life of a serving certificate, 30m0s, not 1h0m0s`,

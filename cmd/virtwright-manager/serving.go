@@ -46,7 +46,7 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 	}
 	err = p.manager.Add(&webhooks.Registrar{
 		Client: p.live, Registration: p.registration(guard), Bundle: p.authority.Bundle,
-		Ready: func() error { return firstError(checks) },
+		Ready: func() error { return firstError(checks) }, SeedVersion: p.options.serveV1alpha2,
 	})
 	if err != nil {
 		return fmt.Errorf("cannot add the registration of webhooks: %w", err)

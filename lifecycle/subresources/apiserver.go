@@ -50,7 +50,7 @@ func (s *Server) assemble(listener net.Listener, proxy *frontProxy) (*genericapi
 		DisableHTTP2: true,
 	}
 	c.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
-		return wrapped(s.options.Outermost, genericapiserver.DefaultBuildHandlerChain(wrapped(s.options.Innermost, h), c))
+		return wrapped(s.options.Outermost, genericapiserver.DefaultBuildHandlerChain(wrapped(s.options.Innermost, notImplemented(h)), c))
 	}
 	var err error
 	c.Authentication.RequestHeaderConfig = proxy.config()

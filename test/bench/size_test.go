@@ -42,7 +42,7 @@ func BenchmarkSize(b *testing.B) {
 	f := newFleet(b, controlplane.Options{})
 	f.makeTenants(b)
 	m := f.install(b)
-	m.start(b, b.N) // writes status, and that v1alpha2 is served
+	m.start(b, b.N) // writes status
 	m.stop(b)
 
 	m.start(b, b.N)

@@ -64,7 +64,7 @@ func TestInstall(t *testing.T) {
 	if err == nil || !strings.Contains(stderr, "cert-manager is not installed in this cluster") || !strings.Contains(stderr, "certs.mode=self-signed") {
 		t.Errorf("without cert-manager: %v %s", err, stderr)
 	}
-	i.MustHelm("install", release, folder, "--set", "certs.mode=self-signed")
+	i.MustHelm("install", selfSigned("true")...)
 	i.run()
 	i.Must(small, "apply", "-f", "-")
 	i.Eventually("the preset acts", func() error {
@@ -92,7 +92,7 @@ func TestInstall(t *testing.T) {
 	i.selfTest()
 	i.isConfined(true)
 
-	i.MustHelm("upgrade", release, folder, "--set", "certs.mode=self-signed", "--set", "presetConflicts=reject", "--set", "trustedUsers={ada}")
+	i.MustHelm("upgrade", append(selfSigned("true"), "--set", "presetConflicts=reject", "--set", "trustedUsers={ada}")...)
 	if err := i.Is("vm/web", "{.spec.template.spec.domain.memory.guest}", "1Gi"); err != nil {
 		t.Error(err)
 	}
@@ -159,7 +159,7 @@ func (i *installed) migrates() {
 		i.Errorf("want it to refuse, got %v: %s", err, out)
 	}
 	i.Must(i.Must("", "get", "virtualmachines", "--all-namespaces", "-o", "json"), "replace", "-f", "-")
-	i.Must("", "patch", "crd", "virtualmachines.kubevirt.io", "--subresource", "status", "--type", "merge", "-p", `{"status": {"storedVersions": ["v1"]}}`)
+	i.stored(`["v1"]`)
 }
 
 // store makes the API server store machines in a version, and waits until it does.
@@ -218,7 +218,7 @@ func (i *installed) goOnWithoutConversion() {
 // comesBack: installed again, everything that was kept is converted again.
 func (i *installed) comesBack() {
 	i.Helper()
-	i.MustHelm("upgrade", "--install", release, folder, "--set", "certs.mode=self-signed")
+	i.MustHelm("upgrade", append(selfSigned("true"), "--install")...)
 	i.run()
 	i.Eventually("v1alpha2 is served again", func() error {
 		return i.Is("virtualmachines.v1alpha2.kubevirt.io/web", "{.apiVersion}", "kubevirt.io/v1alpha2")

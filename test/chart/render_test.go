@@ -24,6 +24,8 @@ func matrix() map[string][]string {
 		"elsewhere": {`serviceAccount.name="other"`, `image={"repository":"example/manager","digest":"sha256:` + strings.Repeat("0", 64) + `"}`, `imagePullSecrets=[{"name":"pull"}]`},
 		"placed":    {`nodeSelector={"a":"b"}`, `tolerations=[{"operator":"Exists"}]`, `priorityClassName=""`, `podLabels={"team":"x"}`, `resources={}`},
 		"agents":    {`node.enabled=true`},
+		"versions":  {`apiVersions.v1alpha2=true`},
+		"theirs":    {`mode="addon"`, `apiVersions.v1alpha2=true`},
 		"bare":      {`crds.enabled=false`, `subresources.enabled=false`, `aggregateRoles=false`},
 	}
 	for _, mode := range []string{"standalone", "addon"} {

@@ -39,7 +39,7 @@ func newManager(program, kubeconfig string) *manager {
 	GinkgoHelper()
 	webhook, health := freeAddress(), freeAddress()
 	return &manager{program: program, webhook: webhook, health: health, args: []string{
-		"--kubeconfig=" + kubeconfig, "--register-webhooks",
+		"--kubeconfig=" + kubeconfig, "--register-webhooks", "--serve-v1alpha2", // which the seed's stories use
 		"--webhook-bind-address=" + webhook, "--webhook-url=https://" + webhook,
 		"--metrics-bind-address=0", "--health-probe-bind-address=" + health,
 		"--shutdown-delay=0s", "--namespace=" + home, "--trusted-user=" + trusted,

@@ -169,6 +169,20 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 		Expect(s.put("start", "weba", `{"x": "`+strings.Repeat("x", 1<<20)+`"}`).code).To(Equal(http.StatusRequestEntityTooLarge))
 	})
 
+	It("says of KubeVirt's other calls that they are not implemented", func() {
+		for path, why := range map[string]string{
+			"pause":   "PUT virtwright does not serve virtualmachineinstances/pause: VMIs are not paused: stop the VM, and start it when you need it again",
+			"console": "GET virtwright does not serve virtualmachineinstances/console: there is no serial console: connect to the guest by its network, for example with ssh",
+		} {
+			method, why, _ := strings.Cut(why, " ")
+			path = "namespaces/" + s.ns + "/virtualmachineinstances/none/" + path
+			Expect(call("", method, path, "")).To(refusedWith(http.StatusNotImplemented, why))
+			Expect(call("", method, path, "", "Connection: Upgrade", "Upgrade: websocket", "Sec-Websocket-Version: 13", "Sec-Websocket-Key: dGhlIHNhbXBsZSBub25jZQ==")).
+				To(refusedWith(http.StatusNotImplemented, why), "as clients of consoles ask")
+			Expect(call("mallory", method, path, "").code).To(Equal(http.StatusForbidden))
+		}
+	})
+
 	It("says who is not there, and who may not", func() {
 		Expect(s.put("start", "none")).To(refusedWith(http.StatusNotFound, `virtualmachine.kubevirt.io "none" not found`))
 		for path, why := range map[string]string{

@@ -57,19 +57,20 @@ func ownAddress(t *testing.T) string {
 }
 
 // Helm runs helm on the cluster, in the installation's namespace.
-func (i *Installation) Helm(args ...string) (stdout, stderr string, err error) {
+func (i *Installation) Helm(verb string, args ...string) (stdout, stderr string, err error) {
 	i.Helper()
-	if args[0] == "install" {
+	args = append([]string{verb}, args...)
+	if verb == "install" {
 		args = append(args, "--create-namespace")
 	}
 	return Helm(i.T, append(args, "--kubeconfig", i.Kubeconfig(), "--namespace", Namespace)...)
 }
 
 // MustHelm ends the test unless helm succeeds.
-func (i *Installation) MustHelm(args ...string) {
+func (i *Installation) MustHelm(verb string, args ...string) {
 	i.Helper()
-	if out, stderr, err := i.Helm(args...); err != nil {
-		i.Fatalf("helm %s: %v: %s%s", strings.Join(args, " "), err, stderr, out)
+	if out, stderr, err := i.Helm(verb, args...); err != nil {
+		i.Fatalf("helm %s %s: %v: %s%s", verb, strings.Join(args, " "), err, stderr, out)
 	}
 }
 

@@ -41,6 +41,9 @@ func decoded(text string) string {
 	return strings.TrimSpace(string(content))
 }
 
+// seedVersion has v1alpha2 served.
+const seedVersion = "--set=apiVersions.v1alpha2=true"
+
 // ours picks what the chart made in the cluster.
 const ours = "--selector=app.kubernetes.io/instance=" + release
 
@@ -64,7 +67,7 @@ var _ = Describe("From installation to removal", Ordered, func() {
 
 	It("installs with no flag", func() {
 		Expect(here.cluster.InstallCertManager(here.ctx)).To(Succeed())
-		notes := helm("install", release, chart, "--create-namespace", "--wait", "--timeout=3m")
+		notes := helm("install", release, chart, seedVersion, "--create-namespace", "--wait", "--timeout=3m")
 		Expect(notes).To(ContainSubstring("helm test " + release))
 		Expect(field(home+"/deployment/"+release, ".status.readyReplicas")).To(Equal("2"))
 	})
@@ -142,7 +145,7 @@ var _ = Describe("From installation to removal", Ordered, func() {
 
 	It("upgrades, and keeps what there is", func() {
 		definition, machine := field("crd/virtualmachines.kubevirt.io", ".metadata.uid"), field(shop+"/vm/web", ".metadata.uid")
-		helm("upgrade", release, chart, "--wait", "--timeout=3m", "--set=replicas=3,log.level=debug")
+		helm("upgrade", release, chart, seedVersion, "--wait", "--timeout=3m", "--set=replicas=3,log.level=debug")
 		Expect(field(home+"/deployment/"+release, ".status.readyReplicas")).To(Equal("3"))
 		Expect(field("crd/virtualmachines.kubevirt.io", ".metadata.uid")).To(Equal(definition))
 		Expect(field(shop+"/vm/web", ".metadata.uid")).To(Equal(machine))
@@ -193,7 +196,7 @@ var _ = Describe("From installation to removal", Ordered, func() {
 	})
 
 	It("comes back to what was kept, with certificates of its own", func() {
-		helm("install", release, chart, "--wait", "--timeout=3m", "--set=certs.mode=self-signed")
+		helm("install", release, chart, seedVersion, "--wait", "--timeout=3m", "--set=certs.mode=self-signed")
 		Eventually(func() error {
 			_, _, err := run("kubectl", sparse("back"), "create", "-f", "-")
 			return err

@@ -31,8 +31,8 @@ func TestControlPlane(t *testing.T) {
 		t.Skip("needs a control plane")
 	}
 	g := &ground{Installation: installation.New(t)}
-	values := []string{"--set", "certs.mode=self-signed,certs.duration=40s,certs.selfSigned.caDuration=2m,certs.selfSigned.overlap=8s,shutdownDelay=3s"}
-	g.MustHelm(append([]string{"install", installation.Release, installation.Chart()}, values...)...)
+	values := []string{"--set", "apiVersions.v1alpha2=true,certs.mode=self-signed,certs.duration=40s,certs.selfSigned.caDuration=2m,certs.selfSigned.overlap=8s,shutdownDelay=3s"}
+	g.MustHelm("install", append([]string{installation.Release, installation.Chart()}, values...)...)
 	g.ready()
 	rotations := g.rotations()
 
@@ -45,7 +45,7 @@ func TestControlPlane(t *testing.T) {
 		{"all pods are deleted at once", g.replaceAll},
 		{"the Deployment is restarted", g.rollout},
 		{"the chart is upgraded", func() {
-			g.MustHelm(append([]string{"upgrade", installation.Release, installation.Chart(), "--set", "log.level=debug"}, values...)...)
+			g.MustHelm("upgrade", append([]string{installation.Release, installation.Chart(), "--set", "log.level=debug"}, values...)...)
 			g.rollout()
 		}},
 		{"presets are written again", func() { rewrite(g.Must) }},
@@ -85,7 +85,7 @@ func TestCertManager(t *testing.T) {
 	g.PrepareCertManager()
 	g.CertManager("controller")
 	g.CertManager("cainjector")
-	g.MustHelm("install", installation.Release, installation.Chart(), "--set", "shutdownDelay=3s")
+	g.MustHelm("install", installation.Release, installation.Chart(), "--set", "apiVersions.v1alpha2=true,shutdownDelay=3s")
 	g.ready()
 	l := newLoad(t, g.Config())
 	soak(l, func() {

@@ -83,7 +83,7 @@ func (r *deployed) defaults() {
 			r.kubectl("", "rollout", "restart", "deployment", installation.Release, "-n", installation.Namespace)
 		}},
 		{"the chart is upgraded", func() {
-			r.helm("upgrade", installation.Release, installation.Chart(), "--set", "log.level=debug", "--wait", "--timeout=5m")
+			r.helm("upgrade", installation.Release, installation.Chart(), "--set", "apiVersions.v1alpha2=true,log.level=debug", "--wait", "--timeout=5m")
 		}},
 		{"cert-manager renews the certificate", func() { r.eventually(renew(r.kubectl, "virtwright-serving")) }},
 		{"cert-manager renews the authority", func() { r.eventually(renew(r.kubectl, "virtwright-ca")) }},
@@ -137,7 +137,7 @@ func (r *deployed) install(values ...string) {
 	r.Helper()
 	r.helm("uninstall", installation.Release, "--ignore-not-found", "--wait") // of a run that failed
 	r.kubectl("", "delete", "namespace", home, "--ignore-not-found")
-	r.helm(append([]string{"install", installation.Release, installation.Chart(), "--create-namespace", "--wait", "--timeout=5m"}, values...)...)
+	r.helm(append([]string{"install", installation.Release, installation.Chart(), "--set", "apiVersions.v1alpha2=true", "--create-namespace", "--wait", "--timeout=5m"}, values...)...)
 	r.Cleanup(func() {
 		r.kubectl("", "delete", "namespace", home, "--timeout=5m")
 		r.kubectl("", "delete", "cvmpreset", "soak-everybody")

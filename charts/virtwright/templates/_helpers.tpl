@@ -34,6 +34,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "virtwright.standalone" -}}{{ if eq .Values.mode "standalone" }}true{{ end }}{{- end }}
 
+{{- define "virtwright.v1alpha2" -}}{{ if and (eq .Values.mode "standalone") .Values.apiVersions.v1alpha2 }}true{{ end }}{{- end }}
+
 {{- define "virtwright.subresources" -}}{{ if and (eq .Values.mode "standalone") .Values.subresources.enabled }}true{{ end }}{{- end }}
 
 {{- /* The user as which node agents run instances; empty where there are none. */ -}}

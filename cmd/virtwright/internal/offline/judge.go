@@ -201,6 +201,10 @@ func (c *candidate) read() (*validation.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.decode(raw)
+}
+
+func (c *candidate) decode(raw []byte) (*validation.Machine, error) {
 	if c.machine.Kind == presets.VirtualMachine {
 		return validation.NewVirtualMachine(raw)
 	}
@@ -228,7 +232,7 @@ func (c *candidate) expansion() {
 	}
 	request := c.request(c.machine)
 	request.Object = c.raw
-	if err := c.settings.Engine.ConfirmExpansion(c.ctx, c.snapshot, request); err != nil {
+	if err := c.settings.Engine.VerifyExpansion(c.ctx, c.snapshot, request); err != nil {
 		c.refuse(err)
 	}
 }
@@ -236,7 +240,7 @@ func (c *candidate) expansion() {
 // rules refuses what cannot start.
 func (c *candidate) rules(machine *validation.Machine) {
 	c.launch(machine)
-	result := c.settings.Rules.Validate(machine)
+	result := c.settings.Rules.ValidateAssumed(machine, func() (*validation.Machine, error) { return c.decode(c.raw) })
 	c.problems(result.Errors)
 	c.warn(result.Warnings...)
 	if len(result.Errors) == 0 {

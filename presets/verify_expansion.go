@@ -11,14 +11,14 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// ConfirmExpansion checks the presets that match a VM on what its instancetype and its preference
+// VerifyExpansion checks the presets that match a VM on what its instancetype and its preference
 // make of it: no override may have another value there, nothing that is removed may be there, and
 // no forbid rule may be violated. Req is about the VM as KubeVirt's webhook left it.
 //
 // On an update, what the stored VM violated in the same way may stay. An instancetype or preference
 // that is not found is KubeVirt's to judge. The error is a *Refusal, a *Malformed, or that of
 // req.Instancetypes.
-func (e *Engine) ConfirmExpansion(ctx context.Context, s *Snapshot, req Request) error {
+func (e *Engine) VerifyExpansion(ctx context.Context, s *Snapshot, req Request) error {
 	now, err := expansionOf(req, req.Object)
 	if err != nil || now.contributions == (contributions{}) {
 		return err
@@ -53,7 +53,7 @@ func isUnreadable(err error) bool {
 
 // An expandedVM is a VM with what its instancetype and its preference give it.
 type expandedVM struct {
-	w     *work
+	w     *resolution
 	query *query
 	// full is the VM after expansion.
 	full          map[string]any
@@ -86,7 +86,7 @@ func expansionOf(req Request, raw []byte) (*expandedVM, error) {
 }
 
 // known are the contributions to a VM that are known.
-func (w *work) known() (contributions, error) {
+func (w *resolution) known() (contributions, error) {
 	spec, _ := w.root["spec"].(map[string]any)
 	if w.instance != nil || spec["instancetype"] == nil && spec["preference"] == nil {
 		return contributions{}, nil
@@ -110,7 +110,7 @@ func (x *expandedVM) match(ctx context.Context, s *Snapshot, req Request) {
 		rec = provenance.New()
 	}
 	intent := (&update{old: x.w.root, sent: x.w.root, record: rec}).intent(x.w.root)
-	x.query = (&work{root: intent}).query(ctx, req, nil)
+	x.query = (&resolution{root: intent}).query(ctx, req, nil)
 	m, _ := s.match(x.query)
 	enforced, _ := split(m.presets)
 	for _, cluster := range []bool{true, false} {
@@ -135,7 +135,7 @@ func (x *expandedVM) violations() []expansionViolation {
 	var decided, removed []provenance.Path
 	var out []expansionViolation
 	for _, c := range x.matched {
-		visitLeaves(c.overrides, func(leaf *part) {
+		visitLeaves(c.overrides, func(leaf *fieldNode) {
 			if under(leaf.at, decided) || under(leaf.at, removed) {
 				return // a stronger preset decides
 			}
@@ -154,7 +154,7 @@ func (x *expandedVM) violations() []expansionViolation {
 
 // overridden finds a leaf of an override that the expansion has otherwise. Only what an
 // instancetype or preference has a say on can be: the VM itself is checked by Confirm.
-func (x *expandedVM) overridden(c *Compiled, leaf *part) []expansionViolation {
+func (x *expandedVM) overridden(c *Compiled, leaf *fieldNode) []expansionViolation {
 	is := lookup(x.full, vmSchema(), leaf.at)
 	_, isObject := is.(map[string]any)
 	by := x.ownerOfOverride(leaf.at, leaf.owner)
@@ -171,7 +171,7 @@ func (x *expandedVM) overridden(c *Compiled, leaf *part) []expansionViolation {
 
 // evaluated returns leaf with the value that it has for the VM; nil where that cannot be
 // computed.
-func (x *expandedVM) evaluated(leaf *part) *part {
+func (x *expandedVM) evaluated(leaf *fieldNode) *fieldNode {
 	if leaf.computed == nil {
 		return leaf
 	}
@@ -197,7 +197,7 @@ func (x *expandedVM) left(c *Compiled, r removal) []expansionViolation {
 // forbidden finds what a preset forbids and only the instancetype or preference brings.
 func (x *expandedVM) forbidden() []expansionViolation {
 	var out []expansionViolation
-	for _, v := range (&work{root: x.full}).violations(x.matched) {
+	for _, v := range (&resolution{root: x.full}).violations(x.matched) {
 		if !x.brings(v.path, v.value) {
 			continue
 		}

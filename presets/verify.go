@@ -9,7 +9,7 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// Confirm checks an object as it will be stored: that what overrides and
+// VerifyApplied checks an object as it will be stored: that what overrides and
 // removals set, according to the record on it, still holds, and that nothing is
 // in it which a recorded preset forbids. Other webhooks act after ours, and
 // may undo what it did.
@@ -19,12 +19,12 @@ import (
 // what did not hold before may stay. An object without a record that should have
 // one is judged by the presets that match now: nobody gets past them by getting
 // past the webhook. The error is a *Refusal or a *Malformed.
-func (e *Engine) Confirm(ctx context.Context, s *Snapshot, req Request) error {
+func (e *Engine) VerifyApplied(ctx context.Context, s *Snapshot, req Request) error {
 	w, err := load(req.Kind, req.Object)
 	if err != nil {
 		return err
 	}
-	c := confirmation{snap: s, now: w, namespace: req.Namespace.Name}
+	c := verification{snap: s, now: w, namespace: req.Namespace.Name}
 	if len(req.OldObject) > 0 {
 		if c.old, err = load(req.Kind, req.OldObject); err != nil {
 			return nil //nolint:nilerr // what is stored cannot be worse than it is
@@ -46,7 +46,7 @@ func (e *Engine) Confirm(ctx context.Context, s *Snapshot, req Request) error {
 }
 
 // recorded is the record on w; nil where there is none that can be read.
-func recorded(w *work) *provenance.Record {
+func recorded(w *resolution) *provenance.Record {
 	rec, err := provenance.Decode(w.storedProvenance())
 	if err != nil || rec.Empty() {
 		return nil
@@ -70,21 +70,21 @@ func (e *Engine) unrecorded(ctx context.Context, s *Snapshot, req Request) (*pro
 var templateOwners = provenance.Of("spec", "template", "metadata", "ownerReferences")
 
 // owned reports whether a controller made the instance.
-func (w *work) owned() bool {
+func (w *resolution) owned() bool {
 	return w.instance != nil && lookup(w.root, vmSchema(), templateOwners) != nil
 }
 
-// A confirmation compares an object with its record.
-type confirmation struct {
+// A verification compares an object with its record.
+type verification struct {
 	snap      *Snapshot
-	now       *work
-	old       *work // nil on a create
+	now       *resolution
+	old       *resolution // nil on a create
 	rec       *provenance.Record
 	namespace string
 }
 
 // preset is the preset of a source, if it is what it was.
-func (c *confirmation) preset(s provenance.Source) *Compiled {
+func (c *verification) preset(s provenance.Source) *Compiled {
 	found, ok := c.snap.Lookup(c.namespace, s.Preset)
 	if !ok || found.Generation != s.Generation {
 		return nil
@@ -93,7 +93,7 @@ func (c *confirmation) preset(s provenance.Source) *Compiled {
 }
 
 // governed finds leaves that are not as an override or removal left them.
-func (c *confirmation) governed() field.ErrorList {
+func (c *verification) governed() field.ErrorList {
 	var errs field.ErrorList
 	for p, n := range c.rec.Decided() {
 		s := c.rec.Sources[n.Source]
@@ -115,7 +115,7 @@ func (c *confirmation) governed() field.ErrorList {
 }
 
 // holds reports whether w has at p what the preset makes of it.
-func (c *confirmation) holds(w *work, p provenance.Path, preset *Compiled, role provenance.Role) bool {
+func (c *verification) holds(w *resolution, p provenance.Path, preset *Compiled, role provenance.Role) bool {
 	is := lookup(w.root, vmSchema(), p)
 	if role == provenance.Remove {
 		return is == nil
@@ -125,7 +125,7 @@ func (c *confirmation) holds(w *work, p provenance.Path, preset *Compiled, role 
 }
 
 // forbidden finds what recorded presets forbid.
-func (c *confirmation) forbidden() field.ErrorList {
+func (c *verification) forbidden() field.ErrorList {
 	var errs field.ErrorList
 	checked := map[*Compiled]bool{}
 	for _, s := range c.rec.Sources {

@@ -11,8 +11,8 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// steering is what the annotations of an object ask of the engine.
-type steering struct {
+// presetSelection is what the annotations of an object ask of the engine.
+type presetSelection struct {
 	// named presets, as in virtwright.dev/presets.
 	named []string
 	// excluded presets, as in virtwright.dev/exclude.
@@ -27,8 +27,8 @@ type exclusion struct {
 	path provenance.Path
 }
 
-func parseSteering(annotations map[string]any) steering {
-	var s steering
+func parseSelection(annotations map[string]any) presetSelection {
+	var s presetSelection
 	at := field.NewPath("metadata", "annotations")
 	s.named = s.list(annotations, v1alpha1.AnnotationPresets)
 	for _, item := range s.list(annotations, v1alpha1.AnnotationExclude) {
@@ -47,15 +47,15 @@ func parseSteering(annotations map[string]any) steering {
 	return s
 }
 
-// maxSteering is how many items a steering annotation may list.
-const maxSteering = 256
+// maxSelected is how many items an annotation that selects presets may list.
+const maxSelected = 256
 
 // list reads the items of an annotation.
-func (s *steering) list(annotations map[string]any, key string) []string {
+func (s *presetSelection) list(annotations map[string]any, key string) []string {
 	text, _ := annotations[key].(string)
 	items := listOf(text)
-	if len(items) > maxSteering {
-		s.problems = append(s.problems, field.TooMany(field.NewPath("metadata", "annotations").Key(key), len(items), maxSteering))
+	if len(items) > maxSelected {
+		s.problems = append(s.problems, field.TooMany(field.NewPath("metadata", "annotations").Key(key), len(items), maxSelected))
 		return nil
 	}
 	return items
@@ -81,14 +81,14 @@ func listOf(text string) []string {
 	return items
 }
 
-func (s steering) merge(o steering) steering {
-	return steering{
+func (s presetSelection) merge(o presetSelection) presetSelection {
+	return presetSelection{
 		named: slices.Concat(s.named, o.named), excluded: slices.Concat(s.excluded, o.excluded), problems: slices.Concat(s.problems, o.problems),
 	}
 }
 
 // excludes reports whether all defaults of ref are kept away, and else which paths.
-func (s steering) excludes(ref string) (all bool, paths []provenance.Path) {
+func (s presetSelection) excludes(ref string) (all bool, paths []provenance.Path) {
 	for _, e := range s.excluded {
 		switch {
 		case e.ref != ref && e.ref != "*":
@@ -101,7 +101,7 @@ func (s steering) excludes(ref string) (all bool, paths []provenance.Path) {
 	return false, paths
 }
 
-func (s steering) names(ref string) bool { return slices.Contains(s.named, ref) }
+func (s presetSelection) names(ref string) bool { return slices.Contains(s.named, ref) }
 
 // Named lists what an object names in virtwright.dev/presets, on itself or on
 // its template, each once. Who names a preset must be allowed to use it, also
@@ -114,7 +114,7 @@ func Named(kind Kind, object map[string]any) []string {
 	var out []string
 	for _, at := range places {
 		annotations, _ := lookup(object, vmSchema(), at).(map[string]any)
-		for _, ref := range parseSteering(annotations).named {
+		for _, ref := range parseSelection(annotations).named {
 			if !slices.Contains(out, ref) {
 				out = append(out, ref)
 			}

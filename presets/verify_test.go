@@ -44,7 +44,7 @@ func TestConfirmWithoutRecord(t *testing.T) {
 		if c.old != "" {
 			req.OldObject = presettest.JSON(c.old)
 		}
-		err := engine.Confirm(t.Context(), snapshot, req)
+		err := engine.VerifyApplied(t.Context(), snapshot, req)
 		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: want a problem with %q, got %v", name, c.want, err)
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// work is the state of resolving one object: the object itself in VM form, what
+// A resolution is the state of resolving one object: the object itself in VM form, what
 // has been decided, and what there is to say about it.
-type work struct {
+type resolution struct {
 	root map[string]any
 	rec  *provenance.Record
 	// by has the preset of each source of rec; nil for the platform.
@@ -22,7 +22,7 @@ type work struct {
 	// instance is the VMI as it was sent, where root is its VM form; else nil.
 	instance map[string]any
 	// holed are lists with removed elements, closed up at the end.
-	holed []holed
+	pendingRemovals []pendingRemoval
 
 	// stored says that the VM exists, and before are the sources of its record.
 	stored bool
@@ -37,6 +37,8 @@ type work struct {
 
 	// owner is the JSON of the VM that controls the instance.
 	owner []byte
+	// trial says that computed values are placeholders, and elements with computed keys missing.
+	trial bool
 	// failed are the computed values that do not act, because they cannot be evaluated.
 	failed map[*computed]error
 	// find finds the specs of instancetypes and preferences; may be nil.
@@ -58,12 +60,12 @@ type work struct {
 
 // A holed list has tombstones for elements that were removed, so that indexes
 // stay what the API server knows until the patch is written.
-type holed struct {
+type pendingRemoval struct {
 	in   map[string]any
 	name string
 }
 
-type tombstone struct{}
+type removedElement struct{}
 
 // A skip is fields that a preset left alone, and why.
 type skip struct {
@@ -74,10 +76,10 @@ type skip struct {
 
 // A layer is the defaults or the overrides of one preset, at work.
 type layer struct {
-	w      *work
+	w      *resolution
 	preset *Compiled // nil for the platform
 	role   provenance.Role
-	root   *part
+	root   *fieldNode
 	// source is the index in the record, or provenance.NoSource before the
 	// layer has decided anything.
 	source int32
@@ -85,8 +87,8 @@ type layer struct {
 	name string
 	// excluded paths of this preset's defaults.
 	excluded []provenance.Path
-	// barred fields belong to somebody else.
-	barred ownership
+	// reserved fields belong to an instancetype, a preference or people.
+	reserved ownership
 	// beats reports whether the layer's defaults may replace a weak leaf.
 	beats func(provenance.Source) bool
 }
@@ -103,7 +105,7 @@ func (l *layer) decides(n *provenance.Node) {
 	n.Source, n.Weak, n.Now = l.source, false, true
 }
 
-func (w *work) addSource(s provenance.Source, c *Compiled) int32 {
+func (w *resolution) addSource(s provenance.Source, c *Compiled) int32 {
 	i := w.rec.AddSource(s)
 	for len(w.by) <= int(i) {
 		w.by = append(w.by, c)
@@ -112,7 +114,7 @@ func (w *work) addSource(s provenance.Source, c *Compiled) int32 {
 }
 
 // decidedAgainstUser reports whether a stronger override or remove decided n.
-func (w *work) decidedAgainstUser(n *provenance.Node) bool {
+func (w *resolution) decidedAgainstUser(n *provenance.Node) bool {
 	return n != nil && n.Source != provenance.NoSource && w.rec.Sources[n.Source].Role.Outranks()
 }
 
@@ -128,14 +130,14 @@ func (l *layer) standsAgainst(n *provenance.Node) bool {
 	return l.w.decidedAgainstUser(n) && !l.beatsLeaf(n)
 }
 
-// loses notes that the layer's leaves at p lost to n.
-func (l *layer) loses(p *part, n *provenance.Node) {
-	visitLeaves(p, func(leaf *part) { l.lost(leaf, n, nil) })
+// recordConflicts notes that the layer's leaves at p lost to n.
+func (l *layer) recordConflicts(p *fieldNode, n *provenance.Node) {
+	visitLeaves(p, func(leaf *fieldNode) { l.recordConflict(leaf, n, nil) })
 }
 
-// lost notes that the layer's leaf p lost to n, which is a conflict when
+// recordConflict notes that the layer's leaf p lost to n, which is a conflict when
 // nothing but a name came between them.
-func (l *layer) lost(p *part, n *provenance.Node, won any) {
+func (l *layer) recordConflict(p *fieldNode, n *provenance.Node, won any) {
 	winner := l.peer(n)
 	if winner == nil || won != nil && p.leaf && p.same(won) {
 		return
@@ -146,8 +148,8 @@ func (l *layer) lost(p *part, n *provenance.Node, won any) {
 	}
 }
 
-// lostChoice notes that p lost to another member of a one-of, which winner decided.
-func (l *layer) lostChoice(p *part, winner *provenance.Node, value any) {
+// recordChoiceConflict notes that p lost to another member of a one-of, which winner decided.
+func (l *layer) recordChoiceConflict(p *fieldNode, winner *provenance.Node, value any) {
 	if winner == nil || l.peer(winner) == nil {
 		return
 	}
@@ -181,7 +183,7 @@ func layerOf(r provenance.Role) provenance.Role {
 }
 
 // skips notes that the layer left p alone: quietly if it only has defaults.
-func (l *layer) skips(p *part, why string) {
+func (l *layer) skips(p *fieldNode, why string) {
 	if l.preset == nil {
 		return
 	}
@@ -206,7 +208,7 @@ func (l *layer) note(to *[]skip, path, why string) {
 }
 
 // excludes reports whether p is kept away by the user.
-func (l *layer) excludes(p *part) bool {
+func (l *layer) excludes(p *fieldNode) bool {
 	return slices.ContainsFunc(l.excluded, p.at.HasPrefix)
 }
 
@@ -225,12 +227,12 @@ func indexOf(list []any, keys []listKey, key string) int {
 }
 
 // closeUp takes the tombstones out of lists.
-func (w *work) closeUp() {
-	for _, h := range w.holed {
+func (w *resolution) closeUp() {
+	for _, h := range w.pendingRemovals {
 		list, _ := h.in[h.name].([]any)
-		h.in[h.name] = slices.DeleteFunc(list, func(e any) bool { _, dead := e.(tombstone); return dead })
+		h.in[h.name] = slices.DeleteFunc(list, func(e any) bool { _, dead := e.(removedElement); return dead })
 	}
-	w.holed = nil
+	w.pendingRemovals = nil
 }
 
 // lookup returns what lies at p in v, which has schema s; nil where nothing does.
@@ -259,7 +261,7 @@ func lookup(v any, s *schema, p provenance.Path) any {
 }
 
 // has reports whether a list beneath spec.template.spec has an element named key.
-func (w *work) has(list provenance.Path, key string) bool {
+func (w *resolution) has(list provenance.Path, key string) bool {
 	at := append(slices.Clone(templateSpec), list...)
 	s := vmSchema().at(at)
 	elements, _ := lookup(w.root, vmSchema(), at).([]any)

@@ -9,8 +9,8 @@ import (
 	"github.com/virtwright/virtwright/presets/presettest"
 )
 
-// TestConfirmExpansion: an instancetype or a preference is no way around overrides and forbid.
-func TestConfirmExpansion(t *testing.T) {
+// TestVerifyExpansion: an instancetype or a preference is no way around overrides and forbid.
+func TestVerifyExpansion(t *testing.T) {
 	find := known(map[string]string{
 		"VirtualMachineClusterInstancetype small": "{cpu: {guest: 2}, memory: {guest: 2Gi}}",
 		"VirtualMachineClusterInstancetype large": "{cpu: {guest: 8, model: Skylake}, memory: {guest: 16Gi}, gpus: [{name: g, deviceName: x/y}], nodeSelector: {pool: gpu}}",
@@ -73,7 +73,7 @@ func TestConfirmExpansion(t *testing.T) {
 			if c.old != "" {
 				req.OldObject = presettest.JSON(c.old)
 			}
-			err := (&presets.Engine{}).ConfirmExpansion(t.Context(), presettest.Snapshot(t, compiled...), req)
+			err := (&presets.Engine{}).VerifyExpansion(t.Context(), presettest.Snapshot(t, compiled...), req)
 			if (err != nil) != (len(c.want) > 0) {
 				t.Fatalf("got %v, want an error with %q", err, c.want)
 			}
@@ -86,11 +86,11 @@ func TestConfirmExpansion(t *testing.T) {
 	}
 }
 
-// TestConfirmExpansionUnread: what cannot be read is no reason to admit a VM.
-func TestConfirmExpansionUnread(t *testing.T) {
+// TestVerifyExpansionUnread: what cannot be read is no reason to admit a VM.
+func TestVerifyExpansionUnread(t *testing.T) {
 	failing := func(presets.Matcher) (map[string]any, error) { return nil, errors.New("no connection") }
 	req := presets.Request{Kind: presets.VirtualMachine, Object: presettest.JSON(vm("spec: {instancetype: {name: small}}")), Instancetypes: failing}
-	err := (&presets.Engine{}).ConfirmExpansion(t.Context(), presettest.Snapshot(t), req)
+	err := (&presets.Engine{}).VerifyExpansion(t.Context(), presettest.Snapshot(t), req)
 	if want := "cannot read VirtualMachineClusterInstancetype small: no connection"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %q", err, want)
 	}

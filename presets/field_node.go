@@ -13,13 +13,13 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A part is one node of a compiled partial VirtualMachine: a leaf with its
+// A fieldNode is one node of a compiled partial VirtualMachine: a leaf with its
 // value, or a container with what is beneath it. All that can be known before
 // a request is worked out here, once.
-type part struct {
+type fieldNode struct {
 	seg    provenance.Segment
 	schema *schema
-	// at is where the part lies and path its text form.
+	// at is where the node lies and path its text form.
 	at   provenance.Path
 	path string
 	leaf bool
@@ -28,7 +28,7 @@ type part struct {
 	// quantity is the parsed value of a quantity leaf.
 	quantity *resource.Quantity
 	// kids of a container: fields by name, elements in author order.
-	kids []*part
+	kids []*fieldNode
 	// rivals are the fields beside this one that exclude it.
 	rivals []string
 	// isKey marks the fields that identify their element.
@@ -42,12 +42,12 @@ type part struct {
 	// computed is the expression of a computed leaf, whose value is a placeholder.
 	computed *computed
 	// unkeyed are elements whose key is computed.
-	unkeyed []*part
+	unkeyed []*fieldNode
 }
 
-// partCompiler makes parts out of one partial VirtualMachine and collects
+// fieldCompiler makes parts out of one partial VirtualMachine and collects
 // every problem with it.
-type partCompiler struct {
+type fieldCompiler struct {
 	// root is the field of the preset that holds the partial, as in spec.defaults.
 	root *field.Path
 	errs field.ErrorList
@@ -57,13 +57,13 @@ type partCompiler struct {
 	expressions int
 }
 
-func (c *partCompiler) fail(p provenance.Path, value any, format string, args ...any) {
+func (c *fieldCompiler) fail(p provenance.Path, value any, format string, args ...any) {
 	c.errs = append(c.errs, field.Invalid(c.root.Child(p.String()), value, fmt.Sprintf(format, args...)))
 }
 
-// compile returns the part for value at p, or nil after reporting why not.
-func (c *partCompiler) compile(value any, s *schema, p provenance.Path) *part {
-	out := &part{schema: s, at: p, path: p.String(), owner: ownerOf(p), singleton: singletonOf(p)}
+// compile returns the node for value at p, or nil after reporting why not.
+func (c *fieldCompiler) compile(value any, s *schema, p provenance.Path) *fieldNode {
+	out := &fieldNode{schema: s, at: p, path: p.String(), owner: ownerOf(p), singleton: singletonOf(p)}
 	if len(p) > 0 {
 		out.seg = p[len(p)-1]
 	}
@@ -83,7 +83,7 @@ func (c *partCompiler) compile(value any, s *schema, p provenance.Path) *part {
 	return c.scalar(out, value, p)
 }
 
-func (c *partCompiler) object(out *part, value any, p provenance.Path) *part {
+func (c *fieldCompiler) object(out *fieldNode, value any, p provenance.Path) *fieldNode {
 	fields, ok := value.(map[string]any)
 	if !ok {
 		c.wrongType(p, value, "an object")
@@ -110,7 +110,7 @@ func (c *partCompiler) object(out *part, value any, p provenance.Path) *part {
 }
 
 // checkChoices refuses two members of a one-of in one object.
-func (c *partCompiler) checkChoices(s *schema, fields map[string]any, p provenance.Path) {
+func (c *fieldCompiler) checkChoices(s *schema, fields map[string]any, p provenance.Path) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		for _, rival := range s.rivals[name] {
 			if _, both := fields[rival]; both && name < rival {
@@ -120,7 +120,7 @@ func (c *partCompiler) checkChoices(s *schema, fields map[string]any, p provenan
 	}
 }
 
-func (c *partCompiler) keyed(out *part, value any, p provenance.Path) *part {
+func (c *fieldCompiler) keyed(out *fieldNode, value any, p provenance.Path) *fieldNode {
 	elements, ok := value.([]any)
 	if !ok {
 		c.wrongType(p, value, "a list")
@@ -157,7 +157,7 @@ func (c *partCompiler) keyed(out *part, value any, p provenance.Path) *part {
 }
 
 // element compiles one element of list, whose key may be computed.
-func (c *partCompiler) element(list *part, fields map[string]any, at provenance.Path, isComputed bool) {
+func (c *fieldCompiler) element(list *fieldNode, fields map[string]any, at provenance.Path, isComputed bool) {
 	kid := c.compile(fields, list.schema.elem, at)
 	if kid == nil {
 		return
@@ -172,11 +172,11 @@ func (c *partCompiler) element(list *part, fields map[string]any, at provenance.
 }
 
 // markKeys finds the key fields of an element, also where they lie deeper.
-func markKeys(element *part, keys []listKey) {
+func markKeys(element *fieldNode, keys []listKey) {
 	for _, k := range keys {
 		at := element
 		for name := range strings.SplitSeq(k.field, ".") {
-			i := slices.IndexFunc(at.kids, func(kid *part) bool { return kid.seg.Name == name })
+			i := slices.IndexFunc(at.kids, func(kid *fieldNode) bool { return kid.seg.Name == name })
 			if i < 0 {
 				break
 			}
@@ -240,7 +240,7 @@ var wanted = map[shape]string{
 	shapeNumber: "a number", shapeQuantity: "a quantity such as 2Gi or 500m", shapeIntOrString: "a whole number or a string",
 }
 
-func (c *partCompiler) scalar(out *part, value any, p provenance.Path) *part {
+func (c *fieldCompiler) scalar(out *fieldNode, value any, p provenance.Path) *fieldNode {
 	if !fits(out.schema.shape, value) {
 		c.wrongType(p, value, wanted[out.schema.shape])
 		return nil
@@ -286,11 +286,11 @@ func fits(s shape, value any) bool {
 	return s == shapeAny || slices.Contains(fitting(value), s)
 }
 
-func (c *partCompiler) wrongType(p provenance.Path, value any, want string) {
+func (c *fieldCompiler) wrongType(p provenance.Path, value any, want string) {
 	c.errs = append(c.errs, field.TypeInvalid(c.root.Child(p.String()), value, "must be "+want))
 }
 
-func (c *partCompiler) unknown(p provenance.Path, name string, s *schema) {
+func (c *fieldCompiler) unknown(p provenance.Path, name string, s *schema) {
 	c.fail(p, name, "%s", unknownField(name, s))
 }
 
@@ -303,6 +303,6 @@ func unknownField(name string, s *schema) string {
 }
 
 // visitLeaves calls visit for every leaf at or beneath p.
-func visitLeaves(p *part, visit func(*part)) {
-	p.leaves(nil, func(_ provenance.Path, leaf *part) { visit(leaf) })
+func visitLeaves(p *fieldNode, visit func(*fieldNode)) {
+	p.leaves(nil, func(_ provenance.Path, leaf *fieldNode) { visit(leaf) })
 }
