@@ -22,6 +22,9 @@ type Platform struct {
 	CPUModel string
 	// MachineTypes by architecture; absent ones mean KubeVirt's.
 	MachineTypes map[string]string
+	// NoLiveUpdate says that VMIs never change while they run. They get no maximum of CPUs
+	// and memory then.
+	NoLiveUpdate bool
 }
 
 // A platformRule is one row of KubeVirt's defaulting, as a function of the
@@ -33,8 +36,7 @@ type platformRule struct {
 
 // platformRules are the platform defaults, in the order in which they act.
 // Everything that is deterministic in KubeVirt's webhooks for VMs and VMIs is
-// here, except status, finalizers and the hotplug maxima, which belong to the
-// instance that runs.
+// here, except status and finalizers.
 var platformRules = []platformRule{
 	{"run-strategy", (*machine).runStrategy},
 	{"architecture", (*machine).architecture},
@@ -59,6 +61,8 @@ var platformRules = []platformRule{
 	{"firmware", (*machine).firmware},
 	{"cpu-model", (*machine).cpuModel},
 	{"confidential", (*machine).confidential},
+	{"max-sockets", (*machine).maxSockets},
+	{"max-guest", (*machine).maxGuest},
 }
 
 // machine is a VM on which platform rules act.

@@ -183,6 +183,7 @@ func (o *options) complete() error {
 		o.namespace = podNamespace()
 	}
 	o.rules.Addon, o.rules.Architecture = o.mode == modeAddon, o.platform.Architecture
+	o.platform.NoLiveUpdate = o.rules.NoLiveUpdate
 	problems := []error{
 		oneOf("--mode", o.mode, modeStandalone, modeAddon),
 		oneOf("--preset-conflicts", o.presetConflicts, "warn", "reject"),

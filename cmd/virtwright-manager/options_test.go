@@ -25,8 +25,11 @@ func TestDefaults(t *testing.T) {
 	if !o.has(roleServing) || !o.has(roleControllers) || o.webhookAddress != ":9443" || o.requestMemory != 96<<20 {
 		t.Errorf("got %+v", o)
 	}
-	if e := o.engine(); e.Platform == nil || e.RejectConflicts {
-		t.Error("want platform defaults, and conflicts that warn")
+	if e := o.engine(); e.Platform == nil || e.Platform.NoLiveUpdate || e.RejectConflicts {
+		t.Error("want platform defaults, live updates, and conflicts that warn")
+	}
+	if o, err := parse([]string{"--vm-rollout-strategy=Stage"}, io.Discard); err != nil || !o.engine().Platform.NoLiveUpdate {
+		t.Errorf("want no live updates: %v", err)
 	}
 }
 

@@ -60,6 +60,16 @@ overrides: {spec: {template: {spec: {schedulerName: ours}}}}}`
 		Expect(s.launch(owner)).To(haveAt("spec.nodeSelector.pool", "newest"))
 	})
 
+	It("lets the CPUs and the memory of the instance grow, not those of the VM", func() {
+		owner := s.create(vm("web", "spec: {runStrategy: Manual}"))
+		Expect(owner).To(And(lackAt("spec.template.spec.domain.cpu.maxSockets"), lackAt("spec.template.spec.domain.memory.maxGuest")))
+		Expect(s.launch(owner)).To(And(haveAt("spec.domain.cpu.maxSockets", int64(4)), haveAt("spec.domain.memory.maxGuest", "8Gi")))
+		owner, _ = s.patch("web", `{"spec": {"template": {"spec": {"domain": {"memory": {"guest": "4Gi"}}}}}}`)
+		Expect(owner).To(lackAt("spec.template.spec.domain.memory.maxGuest"))
+		Expect(s.of(instance).Delete(here.ctx, "web", metav1.DeleteOptions{})).To(Succeed())
+		Expect(s.launch(owner)).To(haveAt("spec.domain.memory.maxGuest", "16Gi"))
+	})
+
 	It("never copies Definition presets that the VM does not have", func() {
 		owner := s.create(labelled(vm("web", "spec: {runStrategy: Manual}")))
 		s.preset(aPreset("late", `{defaults: {spec: {template: {spec: {hostname: late}}}}}`))

@@ -66,9 +66,7 @@ var present = map[string]bool{
 // leaves are all that a document says, as path = value. Elements of a kind are told
 // apart by what makes them what they are: alias, name, type and index.
 func leaves(e *element, path string, out map[string]string) {
-	if len(e.attrs) == 0 && len(e.children) == 0 && (e.text != "" || present[e.name]) {
-		out[path] = e.text
-	} else if e.text != "" {
+	if e.text != "" || present[e.name] {
 		out[path] = e.text
 	}
 	for name, value := range e.attrs {

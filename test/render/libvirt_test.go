@@ -79,22 +79,12 @@ func goldenDomains(t *testing.T) []document {
 	return out
 }
 
-// corpusDomains are what the instances and machines of the corpus become;
-// nothing where there is none.
-func corpusDomains(t *testing.T) []document {
+// comparedDomains are the domains of the VMIs that TestDifferencesFromKubeVirtAreExplained compares.
+func comparedDomains(t *testing.T) []document {
 	t.Helper()
-	corpus := os.Getenv("VIRTWRIGHT_CORPUS")
-	if corpus == "" {
-		return nil
-	}
-	files, err := filepath.Glob(filepath.Join(corpus, "vmi-*.kubevirt.xml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no instances in %s: %v", corpus, err)
-	}
 	var out []document
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".kubevirt.xml")
-		out = append(out, document{name, rendered(t, filepath.Join(corpus, name+".yaml"))})
+	for _, file := range comparedInstances(t) {
+		out = append(out, document{strings.TrimSuffix(filepath.Base(file), ".yaml"), rendered(t, file)})
 	}
 	return out
 }
@@ -103,7 +93,7 @@ func corpusDomains(t *testing.T) []document {
 func TestSchema(t *testing.T) {
 	hypervisor.Require(t)
 	dir := t.TempDir()
-	documents := slices.Concat(goldenDomains(t), corpusDomains(t))
+	documents := slices.Concat(goldenDomains(t), comparedDomains(t))
 	args := []string{"--noout", "--relaxng", schema}
 	add := func(name, text string) string {
 		file := filepath.Join(dir, name+".xml")
@@ -173,7 +163,7 @@ var unemulated = map[string]string{
 // since the machines of tests have none.
 func TestDefine(t *testing.T) {
 	d := hypervisor.Start(t)
-	documents := slices.DeleteFunc(slices.Concat(goldenDomains(t), corpusDomains(t)), func(doc document) bool {
+	documents := slices.DeleteFunc(slices.Concat(goldenDomains(t), comparedDomains(t)), func(doc document) bool {
 		return !strings.Contains(doc.text, `arch="x86_64"`)
 	})
 	t.Run("drivers", func(t *testing.T) { // which are asked at the same time
@@ -250,14 +240,11 @@ spec:
   machine: pc-q35-7.2
 `
 
-// unstartable are examples that few machines start, and what libvirt says: CPUs
-// that are made up are not there, or huge pages are not.
-var unstartable = map[string]*regexp.Regexp{
-	"trading": regexp.MustCompile("cannot set CPU affinity|hugetlbfs|hugepages"),
-}
+// ofHost is what few machines have: devices, CPUs by number and huge pages.
+var ofHost = regexp.MustCompile("<(hostdev|vcpupin|hugepages)")
 
-// TestStart starts, paused, what this machine can emulate of the examples and
-// of the corpus.
+// TestStart starts, paused, what this machine can emulate of the examples and of the VMIs that
+// are compared.
 func TestStart(t *testing.T) {
 	d := hypervisor.Start(t)
 	profiles := filepath.Join(t.TempDir(), "profiles.yaml")
@@ -267,32 +254,21 @@ func TestStart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	corpus, err := filepath.Glob(filepath.Join(os.Getenv("VIRTWRIGHT_CORPUS"), "vmi-*.kubevirt.xml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	examples, err := filepath.Glob("../../examples/vms/*.yaml")
 	if err != nil || len(examples) == 0 {
 		t.Fatalf("no examples: %v", err)
 	}
-	for _, file := range slices.Concat(examples, corpus) {
-		file = strings.Replace(file, ".kubevirt.xml", ".yaml", 1)
+	for _, file := range slices.Concat(examples, comparedInstances(t)) {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text := rendered(t, file, "-f", "../../examples/presets", "-f", "../../examples/namespaces.yaml", "-f", profiles, "--facts", facts)
-			if strings.Contains(text, "<hostdev") {
-				t.Skip("it has a device of a host")
+			if found := ofHost.FindString(text); found != "" {
+				t.Skipf("it has something of a host: %s", found)
 			}
-			err := start(t, d, text)
-			why, exempt := unstartable[name]
-			switch {
-			case err != nil && !exempt:
-				t.Errorf("%v\n%s", err, text)
-			case err == nil && exempt:
-				t.Errorf("it is said not to start (%s), and does: take it out of the list", why)
-			case exempt && !why.MatchString(err.Error()):
-				t.Errorf("it is not to start for %q: %v", why, err)
+			old, _ := ofOld(text)
+			if err := start(t, d, old); err != nil {
+				t.Errorf("%v\n%s", err, old)
 			}
 		})
 	}

@@ -10,14 +10,15 @@ import (
 )
 
 var (
-	built    = sync.OnceValues(build)
-	builtDir string
+	virtwright = sync.OnceValues(func() (string, error) { return build("virtwright", "../..", "./cmd/virtwright") })
+	kubevirt   = sync.OnceValues(func() (string, error) { return build("kubevirt", "kubevirt", ".") })
+	folder     = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "virtwright-render-") })
 )
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if builtDir != "" {
-		_ = os.RemoveAll(builtDir)
+	if dir, err := folder(); err == nil {
+		_ = os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }
@@ -25,22 +26,22 @@ func TestMain(m *testing.M) {
 // program is the command line, built of this tree.
 func program(t *testing.T) string {
 	t.Helper()
-	path, err := built()
+	path, err := virtwright()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-func build() (string, error) {
-	dir, err := os.MkdirTemp("", "virtwright-render-")
+// build builds a program of a module.
+func build(name, module, pkg string) (string, error) {
+	dir, err := folder()
 	if err != nil {
 		return "", err
 	}
-	builtDir = dir
-	path := filepath.Join(dir, "virtwright")
-	if out, err := exec.Command("go", "build", "-o", path, "../../cmd/virtwright").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build the command line: %w\n%s", err, out)
+	path := filepath.Join(dir, name)
+	if out, err := exec.Command("go", "build", "-C", module, "-o", path, pkg).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cannot build %s: %w\n%s", name, err, out)
 	}
 	return path, nil
 }
