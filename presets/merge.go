@@ -75,11 +75,14 @@ func (m *merger) place(d pair) {
 
 // leaf merges a place whose value is one, or that b removed.
 func (m *merger) leaf(d pair) {
-	differs := !equalJSON(d.v, d.w)
-	if differs && m.keeps(d) || !differs && !isDecided(d.q) && len(m.given) > 0 && m.isStorage() && m.isKey() {
-		return // the element stays the preset's, whatever the author changes in it
-	}
-	if differs || !m.sameDecision(d.p, d.q) && !m.onlyPresetChanged(d) {
+	switch {
+	case !equalJSON(d.v, d.w):
+		if !m.keeps(d) {
+			m.put(d.w, d.q)
+		}
+	case !isDecided(d.q) && len(m.given) > 0 && m.isStorage() && m.isKey():
+		// The element stays the preset's, whatever the author changes in it.
+	case !m.sameDecision(d.p, d.q) && !m.onlyPresetChanged(d):
 		m.put(d.w, d.q)
 	}
 }
