@@ -6,7 +6,7 @@ import (
 )
 
 // LaunchesTemplate reports whether Launch would return what the VM's template says, but for
-// the record. Then no preset acts at launch, and the platform has no more defaults. It may report
+// the record and the maxima of CPU and memory hotplug. Then no preset acts at launch, and the platform has no more defaults. It may report
 // false where that is expensive to find out. Vm is decoded JSON, which stays as it is.
 func (e *Engine) LaunchesTemplate(s *Snapshot, vm map[string]any, namespace Namespace) bool {
 	meta, _ := vm["metadata"].(map[string]any)

@@ -24,8 +24,9 @@ const (
 
 // hotplugs reports whether the defaults for CPU and memory hotplug act. They belong to a VMI
 // when it is created: in a stored VM they would freeze the maxima of the size it had then.
+// They make no valid VMI invalid, so a probe leaves them out.
 func (m *machine) hotplugs() bool {
-	return m.instance && !m.platform.NoLiveUpdate && m.arch() != arm64
+	return !m.w.probing && m.instance && !m.platform.NoLiveUpdate && m.arch() != arm64
 }
 
 // maxSockets lets the sockets of a VMI grow.
