@@ -145,7 +145,7 @@ func (c *fieldCompiler) keyed(out *fieldNode, value any, p provenance.Path) *fie
 		switch {
 		case missing != "":
 			c.errs = append(c.errs, field.Required(c.root.Child(p.String()).Index(i).Child(missing),
-				"elements of this list are told apart by it"))
+				"it identifies the elements of this list"))
 		case seen[key]:
 			c.errs = append(c.errs, field.Duplicate(c.root.Child(p.String()).Index(i), key))
 		default:

@@ -22,7 +22,7 @@ type query struct {
 	// have acted on the VM.
 	owned bool
 	// lenient says that an annotation that selects presets that is wrong was so before, and
-	// is told, not refused.
+	// is a warning and refuses nothing.
 	lenient bool
 	// launch says that the object is an instance.
 	launch bool

@@ -21,7 +21,7 @@ type resolution struct {
 	cursors []cursor
 	// instance is the VMI as it was sent, where root is its VM form; else nil.
 	instance map[string]any
-	// holed are lists with removed elements, closed up at the end.
+	// pendingRemovals are lists with removed elements, which are closed up at the end.
 	pendingRemovals []pendingRemoval
 
 	// stored says that the VM exists, and before are the sources of its record.
@@ -61,7 +61,7 @@ type resolution struct {
 	errs         field.ErrorList
 }
 
-// A holed list has tombstones for elements that were removed, so that indexes
+// A pendingRemoval is a list with stand-ins for removed elements, so that indexes
 // stay what the API server knows until the patch is written.
 type pendingRemoval struct {
 	in   map[string]any
@@ -229,7 +229,7 @@ func indexOf(list []any, keys []listKey, key string) int {
 	return -1
 }
 
-// closeUp takes the tombstones out of lists.
+// closeUp takes the stand-ins of removed elements out of lists.
 func (w *resolution) closeUp() {
 	for _, h := range w.pendingRemovals {
 		list, _ := h.in[h.name].([]any)

@@ -18,8 +18,8 @@ import (
 // It judges by presets of the recorded generation only: one that has changed
 // meanwhile has not acted, which the next request will see. On an update,
 // what did not hold before may stay. An object without a record that should have
-// one is judged by the presets that match now: nobody gets past them by getting
-// past the webhook. The error is a *Refusal or a *Malformed.
+// one is judged by the presets that match now: bypassing the webhook
+// does not bypass them. The error is a *Refusal or a *Malformed.
 func (e *Engine) VerifyApplied(ctx context.Context, s *Snapshot, req Request) error {
 	w, err := loadDecoded(req.Kind, req.Object, req.Decoded)
 	if err != nil {

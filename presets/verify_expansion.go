@@ -201,7 +201,7 @@ func losesChoice(p provenance.Path, decided []provenance.Path) bool {
 }
 
 // overridden finds a leaf of an override that the expansion has otherwise. Only what an
-// instancetype or preference has a say on can be: the VM itself is checked by Confirm.
+// instancetype or preference has a say on can be: VerifyApplied checks the VM itself.
 func (x *expandedVM) overridden(c *Compiled, leaf *fieldNode) []expansionViolation {
 	is := lookup(x.full, vmSchema(), leaf.at)
 	_, isObject := is.(map[string]any)

@@ -47,7 +47,7 @@ type Validator struct {
 	Instancetypes Instancetypes
 	// Profiles may be nil, and then nothing is rendered.
 	Profiles Profiles
-	// Authority may be nil, and then everybody may use every preset.
+	// Authority may be nil: then every user may use every preset.
 	Authority Authority
 	// Formats are the names of those in which templates may be made; the first is
 	// that which an annotation asks for.
@@ -82,7 +82,7 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 	return response
 }
 
-// A candidate is a machine that somebody wants to write.
+// A candidate is a VM or VMI that is about to be written.
 type candidate struct {
 	*Validator
 	req     admission.Request
@@ -258,7 +258,7 @@ func (c *candidate) confirm(ctx context.Context) error {
 	return nil
 }
 
-// compare refuses a name or a disk that is somebody else's.
+// compare refuses a name or a disk that another VM has.
 func (c *candidate) compare(ctx context.Context) error {
 	if c.Names == nil || c.machine == nil {
 		return nil
