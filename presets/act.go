@@ -217,7 +217,7 @@ func (c *cursor) list(p *fieldNode) ([]any, bool) {
 // mayAdd reports whether a new element has, or will have, what it is linked to.
 func (l *layer) mayAdd(e *fieldNode) bool {
 	if e.link == nil {
-		return true
+		return l.role.Outranks() || !slices.Equal(e.at[:len(e.at)-1], templatesPath) || l.w.isReferenced(e.seg.Name)
 	}
 	brought := false
 	for _, list := range e.link.partners {

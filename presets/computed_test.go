@@ -25,6 +25,11 @@ defaults:
 				"spec.template.spec.domain.devices.disks[root].disk.bus": `"virtio"`,
 			},
 		},
+		"OwnRootVolume": {
+			reason: "a data volume that no volume of the VM names is held back: KubeVirt refuses it", presets: list(cluster("disk", rootDisk)),
+			object: vm("spec: {template: {spec: {volumes: [{name: root, emptyDisk: {capacity: 1Gi}}], domain: {devices: {disks: [{name: root, disk: {}}]}}}}}"),
+			want:   map[string]string{"spec.dataVolumeTemplates": "", "spec.template.spec.volumes": `[{"emptyDisk":{"capacity":"1Gi"},"name":"root"}]`},
+		},
 		"MemoryFromCores": {
 			reason: "an expression sees plain values of other presets", presets: list(cluster("memory", memory), cluster("size", defaults("{cpu: {cores: 4}}"))),
 			object: vm(""), want: map[string]string{at + "memory.guest": `"8Gi"`},

@@ -1,6 +1,10 @@
 package presets
 
-import "github.com/virtwright/virtwright/presets/provenance"
+import (
+	"slices"
+
+	"github.com/virtwright/virtwright/presets/provenance"
+)
 
 // A link ties an element to the element of the same name in other lists, so
 // that they are added together or not at all.
@@ -39,4 +43,42 @@ func linkOf(p provenance.Path) *link {
 	}
 	l.key = p[len(p)-1].Name
 	return &l
+}
+
+// isReferenced reports whether a volume names the dataVolumeTemplate, or will: KubeVirt
+// refuses one that no volume names.
+func (w *resolution) isReferenced(template string) bool {
+	for _, e := range elementsAt(w.root, volumesPath) {
+		if namesTemplate(e, template) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(w.layers, func(l layer) bool {
+		volumes := l.root.find(volumesPath)
+		return volumes != nil && slices.ContainsFunc(volumes.kids, func(volume *fieldNode) bool { return l.willReference(volume, template) })
+	})
+}
+
+var templateReferences = []provenance.Path{provenance.Of("dataVolume", "name"), provenance.Of("persistentVolumeClaim", "claimName")}
+
+func namesTemplate(volume any, template string) bool {
+	return slices.ContainsFunc(templateReferences, func(p provenance.Path) bool {
+		return lookup(volume, vmSchema().at(volumesPath).elem, p) == template
+	})
+}
+
+// willReference reports whether the layer adds the volume, and that names the template. While
+// values are computed, a computed name may be it.
+func (l *layer) willReference(volume *fieldNode, template string) bool {
+	names := slices.ContainsFunc(templateReferences, func(p provenance.Path) bool {
+		name := volume.find(p)
+		return name != nil && (name.value == template || l.w.trial && name.computed != nil)
+	})
+	return names && l.canAdd(volume) && (l.role.Outranks() || !hasSource(lookup(l.w.root, vmSchema(), volumesPath.With(volume.seg))))
+}
+
+// hasSource reports whether a volume has anything but a name.
+func hasSource(volume any) bool {
+	fields, _ := volume.(map[string]any)
+	return len(fields) > 1
 }
