@@ -50,7 +50,7 @@ func TestLaunchesTemplate(t *testing.T) {
 		"presets that the VM selects": {edit: `"annotations":{`, presets: []v1alpha1.Preset{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			engine := &presets.Engine{Platform: &presets.Platform{NoLiveUpdate: true}} // else each VMI gets maxima
+			engine := &presets.Engine{Platform: &presets.Platform{}}
 			snapshot := presettest.Snapshot(t, c.presets...)
 			for path, vm := range vms {
 				namespace := presets.Namespace{Name: "default"}
