@@ -18,7 +18,7 @@ func TestProvided(t *testing.T) {
 		t.Skip("needs a control plane")
 	}
 	i := &installed{Installation: installation.New(t)}
-	i.MustHelm("install", release, folder, "--set", "certs.mode=provided,certs.secretName=mine")
+	i.MustHelm("install", release, folder, "--set", "certs.mode=provided,certs.secretName=mine,apiVersions.v1alpha2=true")
 	i.replica = i.Start(pod)
 	i.tells("CertificateNotReady", "there is no Secret "+namespace+"/mine with a certificate")
 
