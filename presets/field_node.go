@@ -157,7 +157,7 @@ func (c *fieldCompiler) keyed(out *fieldNode, value any, p provenance.Path) *fie
 	return out
 }
 
-// checkSingletons refuses a list with two elements of which KubeVirt allows one.
+// checkSingletons refuses a list with two elements where KubeVirt allows one.
 func (c *fieldCompiler) checkSingletons(list *fieldNode) {
 	first := map[*singleton]string{}
 	visitLeaves(list, func(leaf *fieldNode) {

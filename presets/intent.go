@@ -11,7 +11,7 @@ import (
 // record, where a record is put to the test. It differs from every other value.
 type lostValue struct{}
 
-// lostField marks an element of which only the key is known.
+// lostField marks an element whose key alone is known.
 const lostField = "\x00lost"
 
 // isLost reports whether v stands for a value that was not kept.
@@ -148,8 +148,8 @@ func (u unapply) elements(n *provenance.Node, list []any, was any, s *schema) an
 	return list
 }
 
-// element unapplies the record of one element. An element of which anything is left
-// keeps its key.
+// element unapplies the record of one element. An element keeps its key if
+// anything of it is left.
 func (u unapply) element(n *provenance.Node, list, before []any, s *schema) []any {
 	var v, was any
 	i, j := indexOf(list, s.keys, n.Name), indexOf(before, s.keys, n.Name)

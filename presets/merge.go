@@ -39,7 +39,7 @@ func (m *merger) run() {
 		m.at = append(m.at[:0], p...)
 		m.place(pair{lookup(m.a.root, vmSchema(), p), lookup(m.b.root, vmSchema(), p), m.a.rec.At(p), m.b.rec.At(p), vmSchema().at(p)})
 	}
-	for _, p := range matcherPaths { // one choice, of which KubeVirt adds the kind
+	for _, p := range matcherPaths { // one choice: KubeVirt adds its kind
 		if lookup(m.a.root, vmSchema(), p) != nil && lookup(m.b.root, vmSchema(), p) == nil {
 			m.drop(p)
 		}

@@ -10,7 +10,7 @@ import (
 type singleton struct {
 	// what it is, for messages.
 	what string
-	// list that it is in, and the fields of an element of which each makes it one.
+	// list that it is in, and the fields that each make an element one.
 	list   provenance.Path
 	fields []provenance.Path
 }
@@ -44,7 +44,7 @@ func singletonAt(p provenance.Path) *singleton {
 	return nil
 }
 
-// second returns the singleton at or beneath p of which the VM has another; nil where
+// second returns the singleton at or beneath p if the VM has another; nil where
 // it has none. A default that would add a second one is held back.
 func (l *layer) second(p *fieldNode) *singleton {
 	if s := p.singleton; s != nil {
