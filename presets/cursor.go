@@ -52,10 +52,7 @@ func (c *cursor) get(name string) any { return c.obj[name] }
 func (c *cursor) find(path ...provenance.Segment) *provenance.Node {
 	n := c.node
 	for _, seg := range path {
-		if n == nil {
-			return nil
-		}
-		n = n.Find(seg)
+		n = childOf(n, seg)
 	}
 	return n
 }

@@ -134,9 +134,7 @@ func listLeaves(v any, s *schema, p provenance.Path, visit func(provenance.Path,
 	case []any:
 		if s.shape == shapeKeyed {
 			for _, e := range at {
-				fields, _ := e.(map[string]any)
-				key, _ := elementKey(s.keys, fields)
-				listLeaves(e, s.elem, p.With(provenance.Segment{Name: key, Kind: provenance.Element}), visit)
+				listLeaves(e, s.elem, p.With(provenance.Segment{Name: keyOf(e, s), Kind: provenance.Element}), visit)
 			}
 			return
 		}

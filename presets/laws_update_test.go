@@ -90,16 +90,22 @@ func applied(stored, before, manifest any) any {
 	if !ok || !isMap {
 		return manifest
 	}
+	was := withoutRemoved(at, before, to)
+	for name, v := range to {
+		at[name] = applied(at[name], was[name], v)
+	}
+	return at
+}
+
+// withoutRemoved removes from at the fields that before has and to lacks. It returns before.
+func withoutRemoved(at map[string]any, before any, to map[string]any) map[string]any {
 	was, _ := before.(map[string]any)
 	for name := range was {
 		if to[name] == nil {
 			delete(at, name)
 		}
 	}
-	for name, v := range to {
-		at[name] = applied(at[name], was[name], v)
-	}
-	return at
+	return was
 }
 
 // editedFields makes in the stored object the changes from before to manifest, by
@@ -114,12 +120,7 @@ func editedFields(stored, before, manifest any, s *schema) any {
 		if !ok {
 			return manifest
 		}
-		was, _ := before.(map[string]any)
-		for name := range was {
-			if to[name] == nil {
-				delete(at, name)
-			}
-		}
+		was := withoutRemoved(at, before, to)
 		for name, v := range to {
 			at[name] = editedFields(at[name], was[name], v, s.field(name))
 		}

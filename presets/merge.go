@@ -80,7 +80,7 @@ func (m *merger) leaf(d pair) {
 		if !m.keeps(d) {
 			m.put(d.w, d.q)
 		}
-	case !isDecided(d.q) && len(m.given) > 0 && m.isStorage() && m.isKey():
+	case !isDecided(d.q) && m.isStorage() && m.isKey():
 		// The element stays the preset's, whatever the author changes in it.
 	case !m.sameDecision(d.p, d.q) && !m.onlyPresetChanged(d):
 		m.put(d.w, d.q)

@@ -19,15 +19,20 @@ var (
 // isStorage reports whether the merger is in storage that a preset gave: one of its
 // volumes or dataVolumeTemplates, or a disk or file system of such a volume.
 func (m *merger) isStorage() bool {
-	i := slices.IndexFunc(m.at, func(s provenance.Segment) bool { return s.Kind == provenance.Element })
-	if i < 0 {
+	if len(m.given) == 0 {
 		return false
 	}
-	list, element := m.at[:i], m.at[:i+1:i+1]
-	if slices.ContainsFunc(volumeDevices, func(p provenance.Path) bool { return slices.Equal(p, list) }) {
-		list, element = volumesPath, volumesPath.With(m.at[i])
+	element := m.element()
+	if len(element) > 0 && slices.ContainsFunc(volumeDevices, func(p provenance.Path) bool { return slices.Equal(p, element[:len(element)-1]) }) {
+		element = volumesPath.With(element[len(element)-1])
 	}
 	return slices.ContainsFunc(m.given, func(p provenance.Path) bool { return slices.Equal(p, element) })
+}
+
+// element is the outermost element that the merger is in; empty outside of lists.
+func (m *merger) element() provenance.Path {
+	i := slices.IndexFunc(m.at, func(s provenance.Segment) bool { return s.Kind == provenance.Element })
+	return m.at[: i+1 : i+1]
 }
 
 // findGiven finds the storage that presets gave the stored object.
@@ -46,7 +51,7 @@ func (m *merger) findGiven() {
 // keeps reports whether a change is one of storage that no author asked for: presets give
 // something no longer, or something else. Updates keep storage as it is.
 func (m *merger) keeps(d pair) bool {
-	if len(m.given) == 0 || !m.isStorage() || isDecided(d.q) && m.b.rec.Sources[d.q.Source].Role == provenance.Remove || !m.byPresets(d) {
+	if !m.isStorage() || isDecided(d.q) && m.b.rec.Sources[d.q.Source].Role == provenance.Remove || !m.byPresets(d) {
 		return false
 	}
 	m.noteKept()
@@ -113,8 +118,7 @@ func (m *merger) isElement() bool { return m.at[len(m.at)-1].Kind == provenance.
 
 // noteKept notes the element that the merger is in, for a warning.
 func (m *merger) noteKept() {
-	i := slices.IndexFunc(m.at, func(s provenance.Segment) bool { return s.Kind == provenance.Element })
-	at := slices.Clone(m.at[:i+1])
+	at := slices.Clone(m.element())
 	if !slices.ContainsFunc(m.kept, func(p provenance.Path) bool { return slices.Equal(p, at) }) {
 		m.kept = append(m.kept, at)
 	}

@@ -204,9 +204,8 @@ func losesChoice(p provenance.Path, decided []provenance.Path) bool {
 // instancetype or preference has a say on can be: VerifyApplied checks the VM itself.
 func (x *expandedVM) overridden(c *Compiled, leaf *fieldNode) []expansionViolation {
 	is := lookup(x.full, vmSchema(), leaf.at)
-	_, isObject := is.(map[string]any)
 	by := x.ownerOfOverride(leaf.at, leaf.owner)
-	if by == nil || leaf.isKey || leaf.same(is) || leaf.emptyObject() && isObject {
+	if by == nil || leaf.isKey || leaf.same(is) || leaf.emptyObject() && isObject(is) {
 		return nil
 	}
 	says := fmt.Sprintf("must be %s, as preset %s overrides it, but %s sets ", show(leaf.value), c.Ref, by)
