@@ -13,7 +13,7 @@ import (
 // finish answers with the merged object, unless the update has problems of its own.
 func (m *merger) finish() (*Result, error) {
 	w := m.into
-	w.notes = m.b.notes
+	w.notes, w.warnEverything = m.b.notes, m.b.warnEverything
 	if problems := m.newProblems(); len(problems) > 0 {
 		refusal := w.refusal(problems)
 		refusal.OverBudget = m.b.matching.overBudget

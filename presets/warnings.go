@@ -116,7 +116,7 @@ func (w *resolution) warnings(effects []effect, m matching, would *preview) []st
 		out = append(out, would.warn...)
 	}
 	for _, d := range effects {
-		if d.set.count > 0 {
+		if d.set.count > 0 && w.warnEverything {
 			out = append(out, listing("preset "+d.source.Preset+" set", d.set))
 		}
 		if d.source.Role == provenance.Legacy {
