@@ -8,6 +8,7 @@ import (
 
 var bootRules = []Rule{{
 	ID:    "boot-order-positive",
+	Leaf:  true,
 	Says:  "A boot order is at least 1.",
 	Check: bootOrderPositive,
 }, {

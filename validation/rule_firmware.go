@@ -15,6 +15,7 @@ var firmwareRules = []Rule{{
 	Check: architectureSupported,
 }, {
 	ID:      "machine-type-supported",
+	Leaf:    true,
 	Says:    "The machine type is one that the cluster allows for the architecture.",
 	Cluster: true,
 	Check:   machineTypeSupported,
@@ -33,6 +34,7 @@ var firmwareRules = []Rule{{
 	Check: secureBootNeedsSMM,
 }, {
 	ID:      "reboot-policy-enabled",
+	Leaf:    true,
 	Says:    "A reboot policy needs feature gate RebootPolicy.",
 	Cluster: true,
 	Check:   rebootPolicyEnabled,

@@ -19,6 +19,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation"
 )
 
 // MaxPresetBytes is how large a preset may be. etcd would refuse one of 1.5 MiB
@@ -28,13 +29,16 @@ const MaxPresetBytes = 1 << 20
 // A Preset validates presets of one kind by compiling them, so that one that
 // cannot be right never comes into being.
 //
-// It ratchets: an update that leaves spec as it was passes, whatever spec says.
+// It ratchets: an update that leaves spec as it was passes, whatever spec says. Of what
+// Rules finds, an update is refused only for what it changes.
 type Preset struct {
 	// Kind is v1alpha1.KindVirtualMachinePreset or v1alpha1.KindClusterVirtualMachinePreset.
 	Kind string
 	// Authority is asked whether the author may write the preset; nil asks
 	// nobody, as a program may that only checks files.
 	Authority Authority
+	// Rules find presets that compile and harm VMs; nil finds none.
+	Rules *validation.Config
 }
 
 var _ admission.Handler = Preset{}
@@ -64,7 +68,32 @@ func (p Preset) Handle(ctx context.Context, req admission.Request) admission.Res
 	if problems = append(problems, more...); len(problems) > 0 {
 		return invalid(kind, req.Name, problems)
 	}
-	return authorized(ctx, p.Authority, req, compiled)
+	verdict := p.validate(preset, compiled, req.OldObject.Raw)
+	if len(verdict.Errors) > 0 {
+		return invalid(kind, req.Name, verdict.Errors)
+	}
+	response := authorized(ctx, p.Authority, req, compiled)
+	response.Warnings = presets.Bounded(verdict.Warnings, "virtwright validate shows all")
+	return response
+}
+
+// validate applies the rules to a preset, and on an update leaves out what they say of the
+// stored one.
+func (p Preset) validate(preset v1alpha1.Preset, compiled *presets.Compiled, stored []byte) validation.Result {
+	if p.Rules == nil {
+		return validation.Result{}
+	}
+	out := p.Rules.ValidatePreset(preset, compiled)
+	if len(out.Errors) == 0 || len(stored) == 0 {
+		return out
+	}
+	old := p.empty()
+	if kjson.UnmarshalCaseSensitivePreserveInts(stored, old) == nil {
+		if compiled, problems := presets.Compile(old); len(problems) == 0 {
+			out.Errors = validation.NewPresetProblems(out.Errors, p.Rules.ValidatePreset(old, compiled).Errors)
+		}
+	}
+	return out
 }
 
 // authorized refuses a preset that its author may not write. Writing presets is

@@ -61,7 +61,9 @@ func (s *Server) Handlers() map[string]http.Handler {
 			Instancetypes: s.Instancetypes, Formats: s.TemplateFormats,
 		}})
 	}
-	preset := func(kind string) http.Handler { return bounded(kind, Preset{Kind: kind, Authority: s.Authority}) }
+	preset := func(kind string) http.Handler {
+		return bounded(kind, Preset{Kind: kind, Authority: s.Authority, Rules: s.Rules})
+	}
 	profile := func(kind string) http.Handler { return bounded(kind, Profile{Kind: kind}) }
 	const request = sspv1alpha1.KindVirtualMachineTemplateRequest
 	return map[string]http.Handler{

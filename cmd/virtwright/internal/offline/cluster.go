@@ -91,7 +91,7 @@ func NewCluster(ctx context.Context, objects []manifest.Object, settings Setting
 
 // fill takes entries in. It returns an error, or nil, for each of them.
 func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
-	p := &presetReader{ctx: ctx, seen: map[string]manifest.Position{}, legacy: c.settings.Engine.Platform != nil}
+	p := &presetReader{ctx: ctx, rules: c.settings.Rules, seen: map[string]manifest.Position{}, legacy: c.settings.Engine.Platform != nil}
 	c.instancetypes = instancetypes{}
 	problems := make([]error, len(entries))
 	for i, e := range entries {
