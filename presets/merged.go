@@ -29,6 +29,7 @@ func (m *merger) finish() (*Result, error) {
 	w.skips = slices.DeleteFunc(m.b.skips, func(s skip) bool {
 		return slices.ContainsFunc(m.a.skips, func(o skip) bool { return s.ref == o.ref && s.why == o.why && slices.Equal(s.fields, o.fields) })
 	})
+	w.typos = m.b.snap.labelTypos(m.b.query, m.a.query.labels)
 	effects, notes := w.effects(), m.notes()
 	w.forgetGone(w.rec.Root(), w.root, vmSchema())
 	w.rec.DropUnused(m.stillForbids)

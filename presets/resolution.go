@@ -58,6 +58,8 @@ type resolution struct {
 	conflicts []Conflict
 	// skips are shown as warnings, quiet ones by explain only.
 	skips, quiet []skip
+	// typos are warnings about labels that are near those that select presets.
+	typos []string
 	// warnEverything is the engine's setting.
 	warnEverything bool
 	errs           field.ErrorList

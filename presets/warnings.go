@@ -109,6 +109,7 @@ func (w *resolution) warnings(effects []effect, m matching, would *preview) []st
 		out = append(out, c.String())
 	}
 	out = append(out, m.warnings...)
+	out = append(out, w.typos...)
 	for _, s := range w.skips {
 		out = append(out, listing(fmt.Sprintf("preset %s held back, as %s:", s.ref, s.why), tallyOf(s.fields)))
 	}

@@ -76,10 +76,28 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 	}
 	response := allowed()
 	if len(c.problems) > 0 {
+		c.explain(ctx)
 		response = invalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, c.name(), inVersion(req, c.problems))
 	}
 	response.Warnings = presets.Bounded(warningsIn(req, c.warnings), "virtwright validate shows all")
 	return response
+}
+
+// explain adds to the problems the presets that caused them, and to missing values the
+// presets that would give them.
+func (c *candidate) explain(ctx context.Context) {
+	c.problems = presets.NameOrigins(c.Kind, c.object, c.problems)
+	namespace, err := c.Namespaces.Get(ctx, c.req.Namespace)
+	snapshot := c.Snapshots.Snapshot()
+	if err != nil || snapshot == nil {
+		return
+	}
+	request := presets.Request{Kind: c.Kind, Object: c.req.Object.Raw, Namespace: namespace}
+	for _, p := range c.problems {
+		if p.Type == field.ErrorTypeRequired {
+			p.Detail = strings.Join(append([]string{p.Detail}, c.Engine.Givers(ctx, snapshot, request, p.Field)...), "; ")
+		}
+	}
 }
 
 // A candidate is a VM or VMI that is about to be written.
