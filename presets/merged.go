@@ -29,7 +29,8 @@ func (m *merger) finish() (*Result, error) {
 	w.skips = slices.DeleteFunc(m.b.skips, func(s skip) bool {
 		return slices.ContainsFunc(m.a.skips, func(o skip) bool { return s.ref == o.ref && s.why == o.why && slices.Equal(s.fields, o.fields) })
 	})
-	w.typos = m.b.snap.labelTypos(m.b.query, m.a.query.labels)
+	a, b := m.a.query, m.b.query
+	w.typos = append(m.b.snap.labelTypos(b, a.labels), m.b.snap.unknownExclusions(b, a.selection.excluded)...)
 	effects, notes := w.effects(), m.notes()
 	w.forgetGone(w.rec.Root(), w.root, vmSchema())
 	w.rec.DropUnused(m.stillForbids)

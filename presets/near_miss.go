@@ -43,18 +43,22 @@ func (s *selected) add(c *Compiled) {
 	for _, r := range requirements {
 		switch r.Operator() {
 		case selection.Equals, selection.DoubleEquals, selection.In:
-			values := s.byKey[r.Key()]
-			if values == nil {
-				values = map[string]string{}
-				s.byKey[r.Key()] = values
-			}
-			for v := range r.Values() {
-				if ref, ok := values[v]; !ok || c.Ref < ref {
-					values[v] = c.Ref
-				}
-			}
+			s.addValues(r, c.Ref)
 		default:
 			s.open[r.Key()] = true
+		}
+	}
+}
+
+func (s *selected) addValues(r labels.Requirement, ref string) {
+	values := s.byKey[r.Key()]
+	if values == nil {
+		values = map[string]string{}
+		s.byKey[r.Key()] = values
+	}
+	for v := range r.Values() {
+		if first, ok := values[v]; !ok || ref < first {
+			values[v] = ref
 		}
 	}
 }
@@ -92,19 +96,35 @@ func typoOf(key, value string, scopes []*selected) (meant, ref string) {
 		isKnown = isKnown || s.byKey[key] != nil
 	}
 	for _, s := range scopes {
-		keys := []string{key}
-		if !isKnown {
-			keys = typos(key, maps.Keys(s.byKey))
+		if isKnown {
+			meant, ref = s.nearest(key, typos(value, maps.Keys(s.byKey[key])))
+		} else {
+			meant, ref = s.nearestKey(key, value)
 		}
-		for _, k := range keys {
-			values := s.byKey[k]
-			candidates := typos(value, maps.Keys(values))
-			if !isKnown && values[value] != "" {
-				candidates = []string{value}
-			}
-			if len(candidates) > 0 {
-				return k + "=" + candidates[0], values[candidates[0]]
-			}
+		if ref != "" {
+			return meant, ref
+		}
+	}
+	return "", ""
+}
+
+// nearest returns the first of the values that key was meant to have.
+func (s *selected) nearest(key string, values []string) (meant, ref string) {
+	if len(values) == 0 {
+		return "", ""
+	}
+	return key + "=" + values[0], s.byKey[key][values[0]]
+}
+
+// nearestKey returns a label with a key near an unknown one, and the value or one near it.
+func (s *selected) nearestKey(key, value string) (meant, ref string) {
+	for _, k := range typos(key, maps.Keys(s.byKey)) {
+		values := typos(value, maps.Keys(s.byKey[k]))
+		if s.byKey[k][value] != "" {
+			values = []string{value}
+		}
+		if meant, ref = s.nearest(k, values); ref != "" {
+			return meant, ref
 		}
 	}
 	return "", ""
@@ -150,10 +170,7 @@ func (e *Engine) Givers(ctx context.Context, s *Snapshot, req Request, field str
 	q := w.query(ctx, req, owner)
 	var found []nearMiss
 	for _, c := range s.all {
-		if c.Mode != v1alpha1.ModeEnforce || c.legacy || !c.Cluster() && c.Namespace != req.Namespace.Name {
-			continue
-		}
-		if leaf := c.gives(p); leaf != "" {
+		if leaf := c.gives(p); leaf != "" && c.couldGive(req.Namespace.Name) {
 			if why, distance := q.separates(c); why != "" {
 				found = append(found, nearMiss{c, leaf, why, distance})
 			}
@@ -165,6 +182,11 @@ func (e *Engine) Givers(ctx context.Context, s *Snapshot, req Request, field str
 		out = append(out, fmt.Sprintf("preset %s gives %s to %s", m.preset.Ref, shortPath(m.leaf), m.why))
 	}
 	return out
+}
+
+// couldGive reports whether the preset sets values in a namespace at all.
+func (c *Compiled) couldGive(namespace string) bool {
+	return c.Mode == v1alpha1.ModeEnforce && !c.legacy && (c.Cluster() || c.Namespace == namespace)
 }
 
 // shortPath leaves out what all paths in a template begin with.
@@ -200,6 +222,11 @@ func (q *query) separates(c *Compiled) (why string, distance int) {
 		wanted, has, d := mismatch(c.namespaces, labels.Set(q.namespace.Labels))
 		return fmt.Sprintf("VMs in namespaces with %s; namespace %s has %s", wanted, q.namespace.Name, has), farNamespace + d
 	}
+	return q.separatesOtherwise(c, vm)
+}
+
+// separatesOtherwise is separates for a preset whose selectors match.
+func (q *query) separatesOtherwise(c *Compiled, vm string) (why string, distance int) {
 	all, paths := q.selection.excludes(c.Ref)
 	switch {
 	case c.Explicit && !q.selection.names(c.Ref):

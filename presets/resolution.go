@@ -58,7 +58,7 @@ type resolution struct {
 	conflicts []Conflict
 	// skips are shown as warnings, quiet ones by explain only.
 	skips, quiet []skip
-	// typos are warnings about labels that are near those that select presets.
+	// typos are warnings about labels, and names of presets, that are near others.
 	typos []string
 	// warnEverything is the engine's setting.
 	warnEverything bool
