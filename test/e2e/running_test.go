@@ -79,6 +79,17 @@ var _ = Describe("Running state", func() {
 		}).Should(BeTrue())
 	})
 
+	It("warns of a VM that cannot boot, once", func() {
+		const warning = "Warning: spec.template.spec.domain.devices: no bootable device: " +
+			"add a volume with an image, an interface with bootOrder, or firmware.kernelBoot (bootable-device)"
+		_, stderr := s.kubectl(tinyVM("web", ""), "create", "-f", "-")
+		Expect(lines(stderr)).To(ContainElement(warning))
+		_, stderr = s.kubectl("", "patch", "vm", "web", "--type=merge", "-p", `{"spec":{"template":{"spec":{"hostname":"other"}}}}`)
+		Expect(stderr).NotTo(ContainSubstring("bootable-device"))
+		_, stderr = s.kubectl(withDisk("disk"), "create", "-f", "-")
+		Expect(stderr).NotTo(ContainSubstring("bootable-device"))
+	})
+
 	It("is lost with the VM, and with it its instance", func() {
 		for _, cascade := range []string{"background", "foreground"} {
 			s.create(strings.Replace(tinyVM("web", ""), "Halted", "Always", 1))
