@@ -191,6 +191,7 @@ func (p *process) control(ctx context.Context) error {
 	machines := &virtualmachine.Controller{
 		Client: writer, Live: p.live, Events: recorder, Lock: p.lock, Excluded: webhooks.ExcludedNamespaces(p.options.namespace),
 	}
+	virtualmachine.RegisterMetrics(metrics.Registry, p.manager.GetCache(), p.lock.Leads)
 	return machines.SetupWithManager(p.manager)
 }
 

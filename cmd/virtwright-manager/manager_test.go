@@ -80,6 +80,7 @@ func TestLife(t *testing.T) {
 
 	l := &life{c, early}
 	t.Run("PresetIsReadyAndActs", l.presetActs)
+	t.Run("CountsVMs", l.countsVMs)
 	t.Run("RefusedPreset", l.refusedPreset)
 	t.Run("InvalidPresetSaysSo", l.invalidPreset)
 	t.Run("OwnedInstance", l.ownedInstance)
@@ -101,6 +102,18 @@ func (l *life) presetActs(t *testing.T) {
 	}
 	if strategy := field(got, "spec", "runStrategy"); strategy != "Halted" {
 		t.Errorf("want the platform's run strategy, got %v", strategy)
+	}
+}
+
+// countsVMs expects the VM of presetActs to be stopped.
+func (l *life) countsVMs(t *testing.T) {
+	for _, want := range []string{`virtwright_virtual_machines{status="Stopped"} 1`, `virtwright_longest_start_seconds 0`} {
+		eventually(t, want, func() error {
+			if _, body := get(t, "http://"+l.manager.metrics+"/metrics"); !strings.Contains(body, "\n"+want+"\n") {
+				return errors.New("no such line in /metrics")
+			}
+			return nil
+		})
 	}
 }
 
