@@ -55,7 +55,7 @@ func newExpand(shown string, s streams) *cobra.Command {
 		},
 	}
 	o.declare(c, outputs...)
-	o.declareValidation(c)
+	o.declareJudging(c)
 	return c
 }
 

@@ -17,9 +17,9 @@ func (c *Cluster) Explain(ctx context.Context, m Machine) (*presets.Explanation,
 	var out *presets.Explanation
 	var err error
 	if c.Presets == 0 && m.carriesProvenance() {
-		out, err = presets.ExplainStored(c.request(m))
+		out, err = presets.ExplainStored(c.request(ctx, m))
 	} else {
-		out, err = c.settings.Engine.Explain(ctx, c.snapshot, c.request(m))
+		out, err = c.settings.Engine.Explain(ctx, c.snapshot, c.request(ctx, m))
 	}
 	if err != nil {
 		return nil, m.refusal(err)
