@@ -35,6 +35,7 @@ type settings struct {
 	platform        presets.Platform
 	rules           validation.Config
 	validation      string
+	reapply         bool
 }
 
 // declareJudging adds the flags of commands that refuse what a cluster refuses.
@@ -73,6 +74,7 @@ func (o *settings) declare(c *cobra.Command, outputs ...string) {
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that name none")
 	f.StringToStringVar(&o.namespaceLabels, "namespace-labels", nil, "labels that every namespace has, beside those of the Namespace objects in -f: k=v,…")
 	f.StringVar(&o.owner, "owner", "", "file with the VirtualMachine, as stored, that controls the VirtualMachineInstances in -f")
+	f.BoolVar(&o.reapply, "reapply", false, "reapply the presets to VMs that a cluster has stored, as the annotation virtwright.dev/reapply does; without it they stay as they are")
 	f.StringVar(&o.presetConflicts, "preset-conflicts", "warn", "when only names decide between two presets: warn, or reject the VM")
 	f.StringVar(&o.platform.Architecture, "default-architecture", "", "architecture of VMs that name none (default amd64); addon: rules assume it, and without it they only warn where the architecture decides")
 	f.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs that name none (default None)")
@@ -148,7 +150,7 @@ func (o *settings) read(s streams) ([]manifest.Object, offline.Settings, error) 
 	}
 	return objects, offline.Settings{
 		Engine: engine, Rules: &o.rules, Namespace: o.namespace, NamespaceLabels: o.namespaceLabels, Owner: owner,
-		Fields: offline.FieldValidation(o.validation),
+		Fields: offline.FieldValidation(o.validation), Reapply: o.reapply,
 	}, err
 }
 
@@ -164,6 +166,15 @@ func (o *settings) readOwner(stdin io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("--owner %s must hold one object, a VirtualMachine", o.owner)
 	}
 	return objects[0].JSON, nil
+}
+
+// outdated notes what a reapply would change on a stored machine.
+func outdated(ctx context.Context, s streams, c *offline.Cluster, m offline.Machine) ([]offline.Change, error) {
+	changes, notes, err := c.Outdated(ctx, m)
+	for _, note := range notes {
+		fmt.Fprintln(s.err, "Note:", note)
+	}
+	return changes, err
 }
 
 // warn tells warnings as kubectl does, naming the machine where there are several.

@@ -32,6 +32,8 @@ type Settings struct {
 	Owner []byte
 	// Fields says what to do about fields that do not exist.
 	Fields FieldValidation
+	// Reapply treats stored VMs as updates that ask for a reapply.
+	Reapply bool
 	// Rules are configured as the manager configures its own.
 	Rules *validation.Config
 }
@@ -236,11 +238,15 @@ func (c *Cluster) Expand(ctx context.Context, m Machine) (object map[string]any,
 		return nil, nil, err
 	}
 	object, err = m.decode(raw)
-	return m.asSent(object), warnings, err
+	return c.asSent(m, object), warnings, err
 }
 
-// stored is the JSON of a machine as a cluster would store it, with all warnings.
+// stored is the JSON of a machine as a cluster would store it, with all warnings. A
+// machine that a cluster has stored is as it is, unless presets are to be reapplied.
 func (c *Cluster) stored(ctx context.Context, m Machine) (raw []byte, warnings []string, err error) {
+	if m.isStored() && !c.settings.Reapply {
+		return m.JSON, nil, nil
+	}
 	v := m.entry.verdict()
 	if err := c.judge(ctx, m, &v); err != nil {
 		return nil, nil, err
@@ -253,7 +259,7 @@ func (c *Cluster) stored(ctx context.Context, m Machine) (raw []byte, warnings [
 
 // asSent turns the object into the version that was sent, and takes out again what
 // the file does not say: the namespace, and anybody as the requester of a template.
-func (m Machine) asSent(object map[string]any) map[string]any {
+func (c *Cluster) asSent(m Machine, object map[string]any) map[string]any {
 	if m.version == conversion.V1Alpha2 {
 		if converted, err := conversion.Convert(object, m.version); err == nil { // as it was before
 			object = converted
@@ -262,6 +268,9 @@ func (m Machine) asSent(object map[string]any) map[string]any {
 	meta, _ := object["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
 	delete(annotations, v1alpha1.AnnotationTemplateRequester)
+	if c.settings.Reapply && m.isStored() {
+		m.withoutReapply(object)
+	}
 	if m.placed {
 		delete(meta, "namespace")
 	}

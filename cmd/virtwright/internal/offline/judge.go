@@ -40,7 +40,7 @@ const (
 	FieldsIgnore FieldValidation = "ignore" // drop the fields
 )
 
-// judge sends the request to create m the way that it goes in an API server: field
+// judge sends the request to create m, or to reapply presets to it, the way that it goes in an API server: field
 // validation, the mutating webhook, the schema, the validating webhook. An API
 // server stops at the first that refuses. judge goes on as far as it can, so that
 // v has every problem.
@@ -54,13 +54,16 @@ func (c *Cluster) judge(ctx context.Context, m Machine, v *Verdict) error {
 	if err != nil {
 		return err
 	}
-	request := m.creation(raw)
+	request, err := c.sent(m, raw)
+	if err != nil {
+		return err
+	}
 	answer := c.webhooks.Machine(m.Kind).Handle(ctx, request)
 	if err := v.hear(answer); err != nil || !answer.Allowed {
 		v.refuse(mistyped...)
 		return err
 	}
-	if v.stored, err = patched(raw, answer); err != nil {
+	if v.stored, err = patched(request.Object.Raw, answer); err != nil {
 		return fmt.Errorf("%s: cannot expand %s: %w", m.Where, m, err)
 	}
 	object, err := m.decode(v.stored)
@@ -92,15 +95,23 @@ func (v *Verdict) hear(answer admission.Response) error {
 	return nil
 }
 
-// creation is the request to create m, from the object after field validation.
-func (m Machine) creation(raw []byte) admission.Request {
+// sent is the request to create m, or to reapply presets to it, from the object after
+// field validation.
+func (c *Cluster) sent(m Machine, raw []byte) (admission.Request, error) {
 	kind := metav1.GroupVersionKind{Group: kubevirtGroup, Version: path.Base(conversion.V1), Kind: string(m.Kind)}
 	sent := kind
 	sent.Version = path.Base(m.version)
-	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+	out := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Operation: admissionv1.Create, Kind: kind, RequestKind: &sent, Name: m.entry.meta.Name, Namespace: m.Namespace,
 		Object: runtime.RawExtension{Raw: raw}, UserInfo: authenticationv1.UserInfo{Username: anybody},
 	}}
+	if !c.settings.Reapply || !m.isStored() {
+		return out, nil
+	}
+	var err error
+	out.Operation, out.OldObject.Raw = admissionv1.Update, raw
+	out.Object.Raw, err = m.reapplied(raw)
+	return out, err
 }
 
 // patched applies the patch of a webhook's answer, as an API server does.
