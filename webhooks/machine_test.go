@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/virtwright/virtwright/presets"
 )
@@ -131,7 +130,7 @@ func TestRefusals(t *testing.T) {
 
 type failing struct{}
 
-func (failing) Get(context.Context, types.NamespacedName, types.UID) ([]byte, error) {
+func (failing) Of(context.Context, string, []byte) ([]byte, error) {
 	return nil, errors.New("the API server is away")
 }
 
