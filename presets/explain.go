@@ -61,9 +61,9 @@ type Verdict struct {
 	Reason string
 }
 
-// Explain resolves a create and explains the outcome. Errors are those of Resolve.
+// Explain resolves a request and explains the outcome. Errors are those of Resolve.
 func (e *Engine) Explain(ctx context.Context, s *Snapshot, req Request) (*Explanation, error) {
-	out, err := e.create(ctx, s, req)
+	out, err := e.Resolve(ctx, s, req)
 	if err != nil {
 		return nil, err
 	}

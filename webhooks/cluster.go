@@ -53,22 +53,26 @@ type LiveOwners struct {
 
 var _ Owners = (*LiveOwners)(nil)
 
-// Get reads a VM.
-func (o *LiveOwners) Get(ctx context.Context, vm types.NamespacedName, uid types.UID) ([]byte, error) {
+// Of reads the VM that an owner reference of the instance names.
+func (o *LiveOwners) Of(ctx context.Context, namespace string, instance []byte) ([]byte, error) {
+	ref := controllingVM(instance)
+	if ref == nil {
+		return nil, nil
+	}
 	raw, err := o.Client.Get().AbsPath("/apis/kubevirt.io/v1").
-		Namespace(vm.Namespace).Resource("virtualmachines").Name(vm.Name).
+		Namespace(namespace).Resource("virtualmachines").Name(ref.Name).
 		SetHeader("Accept", "application/json").Do(ctx).Raw()
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, err
+		return nil, fmt.Errorf("VirtualMachine %s/%s: %w", namespace, ref.Name, err)
 	}
 	var found metav1.PartialObjectMetadata
 	if err := json.Unmarshal(raw, &found); err != nil {
 		return nil, fmt.Errorf("cannot read what the API server sent: %w", err)
 	}
-	if found.UID != uid {
+	if found.UID != ref.UID {
 		return nil, nil
 	}
 	return raw, nil

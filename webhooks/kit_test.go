@@ -44,9 +44,9 @@ func (n namespaces) Get(_ context.Context, name string) (presets.Namespace, erro
 // owners by UID.
 type owners map[types.UID]string
 
-func (o owners) Get(_ context.Context, _ types.NamespacedName, uid types.UID) ([]byte, error) {
-	if text, ok := o[uid]; ok {
-		return presettest.JSON(text), nil
+func (o owners) Of(_ context.Context, _ string, instance []byte) ([]byte, error) {
+	if ref := controllingVM(instance); ref != nil && o[ref.UID] != "" {
+		return presettest.JSON(o[ref.UID]), nil
 	}
 	return nil, nil
 }

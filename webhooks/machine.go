@@ -9,7 +9,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
@@ -31,8 +30,8 @@ type Namespaces interface {
 
 // Owners finds the VMs that control instances.
 type Owners interface {
-	// Get returns the JSON of the VM of a name that has a UID; nil where there is none.
-	Get(ctx context.Context, vm types.NamespacedName, uid types.UID) ([]byte, error)
+	// Of returns the JSON of the VM that controls an instance; nil where there is none.
+	Of(ctx context.Context, namespace string, instance []byte) ([]byte, error)
 }
 
 // A Machine mutates VirtualMachines, or VirtualMachineInstances, into what
@@ -120,13 +119,10 @@ func (m *Machine) request(ctx context.Context, req admission.Request) (presets.R
 	if m.Kind != presets.VirtualMachineInstance || req.Operation != admissionv1.Create {
 		return out, nil
 	}
-	if ref := controllingVM(req.Object.Raw); ref != nil {
-		name := types.NamespacedName{Namespace: req.Namespace, Name: ref.Name}
-		// An owner that is gone, or was never there, gives nothing: its
-		// instance is treated as one without owner, until it is collected.
-		if out.Owner, err = m.Owners.Get(ctx, name, ref.UID); err != nil {
-			return out, fmt.Errorf("cannot read VirtualMachine %s, which controls the instance: %w", name, err)
-		}
+	// An owner that is gone, or was never there, gives nothing: its
+	// instance is treated as one without owner, until it is collected.
+	if out.Owner, err = m.Owners.Of(ctx, req.Namespace, req.Object.Raw); err != nil {
+		return out, fmt.Errorf("cannot read the VirtualMachine that controls the instance: %w", err)
 	}
 	return out, nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/virtwright/virtwright/presets"
 )
@@ -29,8 +28,8 @@ func TestVirtualMachineCreate(t *testing.T) {
 	if got := patched(t, req, resp, "spec", "runStrategy"); got != "Halted" {
 		t.Errorf("want the run strategy of halted, got %v", got)
 	}
-	if len(resp.Warnings) == 0 || len(resp.AuditAnnotations) == 0 {
-		t.Errorf("want warnings and audit annotations, got %q and %q", resp.Warnings, resp.AuditAnnotations)
+	if len(resp.Warnings) != 0 || len(resp.AuditAnnotations) == 0 {
+		t.Errorf("want no warnings, and audit annotations, got %q and %q", resp.Warnings, resp.AuditAnnotations)
 	}
 	if err := resp.Complete(req); err != nil || *resp.PatchType != admissionv1.PatchTypeJSONPatch {
 		t.Errorf("want a JSON patch, got %v, %v", resp.PatchType, err)
@@ -131,7 +130,7 @@ func TestRefusals(t *testing.T) {
 
 type failing struct{}
 
-func (failing) Get(context.Context, types.NamespacedName, types.UID) ([]byte, error) {
+func (failing) Of(context.Context, string, []byte) ([]byte, error) {
 	return nil, errors.New("the API server is away")
 }
 

@@ -39,29 +39,39 @@ type Server struct {
 	Events          *Events
 }
 
-// Handlers are the handlers by path.
-func (s *Server) Handlers() map[string]http.Handler {
+// Machine is the handler that mutates objects of a kind.
+func (s *Server) Machine(kind presets.Kind) *Machine {
+	return &Machine{
+		Kind: kind, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Owners: s.Owners,
+		Instancetypes: s.Instancetypes, Trusted: sets.New(s.Guard.Trusted...), Metrics: s.Metrics, Events: s.Events,
+	}
+}
+
+// Validator is the handler that validates objects of a kind.
+func (s *Server) Validator(kind presets.Kind) *Validator {
 	rules := s.Rules
 	if rules == nil {
 		rules = &validation.Config{}
 	}
+	return &Validator{
+		Kind: kind, Guard: s.Guard, Rules: rules, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces,
+		Names: s.Names, Profiles: s.Profiles, Authority: s.Authority, Instancetypes: s.Instancetypes, Formats: s.TemplateFormats,
+	}
+}
+
+// Handlers are the handlers by path.
+func (s *Server) Handlers() map[string]http.Handler {
 	serve := func(kind string, handler admission.Handler) http.Handler {
 		return reviews{s.Metrics.measured(kind, handler)}
 	}
 	bounded := func(kind string, handler admission.Handler) http.Handler { return serve(kind, sized{"", handler}) }
-	machine := func(kind presets.Kind) http.Handler {
-		return serve(string(kind), &Machine{
-			Kind: kind, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Owners: s.Owners,
-			Instancetypes: s.Instancetypes, Trusted: sets.New(s.Guard.Trusted...), Metrics: s.Metrics, Events: s.Events,
-		})
-	}
+	machine := func(kind presets.Kind) http.Handler { return serve(string(kind), s.Machine(kind)) }
 	validator := func(kind presets.Kind) http.Handler {
-		return serve("validate "+string(kind), sized{kind, &Validator{
-			Kind: kind, Guard: s.Guard, Rules: rules, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Names: s.Names, Profiles: s.Profiles, Authority: s.Authority,
-			Instancetypes: s.Instancetypes, Formats: s.TemplateFormats,
-		}})
+		return serve("validate "+string(kind), sized{kind, s.Validator(kind)})
 	}
-	preset := func(kind string) http.Handler { return bounded(kind, Preset{Kind: kind, Authority: s.Authority}) }
+	preset := func(kind string) http.Handler {
+		return bounded(kind, Preset{Kind: kind, Authority: s.Authority, Rules: s.Rules})
+	}
 	profile := func(kind string) http.Handler { return bounded(kind, Profile{Kind: kind}) }
 	const request = sspv1alpha1.KindVirtualMachineTemplateRequest
 	return map[string]http.Handler{

@@ -10,6 +10,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -52,6 +53,9 @@ type Validator struct {
 	// Formats are the names of those in which templates may be made; the first is
 	// that which an annotation asks for.
 	Formats []string
+	// Unbounded keeps every problem and every warning, at any length. API servers want few
+	// and short ones.
+	Unbounded bool
 }
 
 var _ admission.Handler = (*Validator)(nil)
@@ -74,12 +78,44 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 			return unanswerable(ctx, req, err)
 		}
 	}
-	response := allowed()
 	if len(c.problems) > 0 {
-		response = invalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, c.name(), inVersion(req, c.problems))
+		c.explain(ctx)
 	}
-	response.Warnings = presets.Bounded(warningsIn(req, c.warnings), "virtwright validate shows all")
+	return c.answer()
+}
+
+func (c *candidate) answer() admission.Response {
+	problems, warnings := inVersion(c.req, c.problems), warningsIn(c.req, c.warnings)
+	kind := schema.GroupKind{Group: c.req.Kind.Group, Kind: c.req.Kind.Kind}
+	response := allowed()
+	switch {
+	case len(problems) > 0 && c.Unbounded:
+		response = denied(apierrors.NewInvalid(kind, c.name(), problems).Status())
+	case len(problems) > 0:
+		response = invalid(kind, c.name(), problems)
+	}
+	if !c.Unbounded {
+		warnings = presets.Bounded(warnings, "virtwright validate shows all")
+	}
+	response.Warnings = warnings
 	return response
+}
+
+// explain adds to the problems the presets that caused them, and to missing values the
+// presets that would give them.
+func (c *candidate) explain(ctx context.Context) {
+	c.problems = presets.NameOrigins(c.Kind, c.object, c.problems)
+	namespace, err := c.Namespaces.Get(ctx, c.req.Namespace)
+	snapshot := c.Snapshots.Snapshot()
+	if err != nil || snapshot == nil {
+		return
+	}
+	request := presets.Request{Kind: c.Kind, Object: c.req.Object.Raw, Namespace: namespace}
+	for _, p := range c.problems {
+		if p.Type == field.ErrorTypeRequired {
+			p.Detail = strings.Join(append([]string{p.Detail}, c.Engine.Givers(ctx, snapshot, request, p.Field)...), "; ")
+		}
+	}
 }
 
 // A candidate is a VM or VMI that is about to be written.
@@ -176,6 +212,8 @@ func (c *candidate) unreadable(err error, before bool) {
 	problems := field.ErrorList{field.Invalid(field.NewPath("spec"), c.name(), err.Error())}
 	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
 		problems = refusal.Problems
+	} else if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // such as a negative number of cores
+		problems = field.ErrorList{field.TypeInvalid(field.NewPath(wrong.Field), field.OmitValueType{}, "must not be "+wrong.Value)}
 	}
 	if !before {
 		c.problems = append(c.problems, problems...)

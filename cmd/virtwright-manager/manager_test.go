@@ -186,6 +186,21 @@ spec: {remove: [spec.nowhere]}`)
 	if preset.Status.Matched == nil || *preset.Status.Matched != 3 {
 		t.Errorf("matched is somebody else's, got %v", preset.Status.Matched)
 	}
+	patch(t, l.cluster, preset, `{"spec":{"remove":null,"match":{"conditions":[{"name":"tier","expression":"object.metadata.labels.tier == 'x'"}]},"defaults":{"spec":{"template":{"spec":{"domain":{"machine":{"type":"q53"}}}}}}}}`)
+	eventually(t, "a preset that could not be created any more says so", func() error {
+		if err := l.cluster.Get(t.Context(), client.ObjectKeyFromObject(preset), preset); err != nil {
+			return err
+		}
+		deprecated := meta.FindStatusCondition(preset.Status.Conditions, v1alpha1.ConditionDeprecated)
+		if deprecated == nil || !strings.Contains(deprecated.Message, "has(object.metadata.labels)") || !strings.Contains(deprecated.Message, `"q53"`) {
+			return fmt.Errorf("got %+v", deprecated)
+		}
+		return nil
+	})
+	if ready := awaitReady(t, l.cluster, preset, metav1.ConditionTrue); ready.ObservedGeneration != preset.Generation {
+		t.Errorf("it keeps acting, got %+v", ready)
+	}
+	patch(t, l.cluster, preset, `{"spec":{"match":null,"defaults":null,"remove":["spec.template.spec.domain.devices.rng"]}}`)
 	validating.ResourceVersion, validating.UID = "", ""
 	if err := l.cluster.Create(t.Context(), validating); err != nil {
 		t.Fatal(err)

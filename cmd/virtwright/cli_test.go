@@ -83,8 +83,10 @@ func examples(t *testing.T) []string {
 
 const (
 	sparse = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: vm}\n"
+	// small is a VM that a cluster takes without any preset.
+	small = sparse + "spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}\n"
 	// misspelt has a field that does not exist.
 	misspelt = sparse + "spec: {template: {spec: {domain: {cpu: {CORES: 3}, memory: {guest: 1Gi}}}}}\n"
 	cores    = "apiVersion: virtwright.dev/v1alpha1\nkind: VirtualMachinePreset\nmetadata: {name: cores}\n" +
-		"spec: {defaults: {spec: {template: {spec: {domain: {cpu: {cores: 7}}}}}}}\n"
+		"spec: {defaults: {spec: {template: {spec: {domain: {cpu: {cores: 7}, memory: {guest: 1Gi}}}}}}}\n"
 )

@@ -23,6 +23,9 @@ whose labels presets may select: YAML or JSON, with any number of documents, and
 Objects of other kinds are an error in a file that you name, and left out, with a note,
 in folders and on standard input.
 
+A VM that a cluster has stored (it has a uid or a resourceVersion) is printed as it is, with a
+note about fields that a reapply would change. --reapply prints the VM after that reapply.
+
 Objects go to standard output, warnings to standard error. When one object is refused the
 others are printed all the same.`
 
@@ -55,7 +58,7 @@ func newExpand(shown string, s streams) *cobra.Command {
 		},
 	}
 	o.declare(c, outputs...)
-	o.declareValidation(c)
+	o.declareJudging(c)
 	return c
 }
 
@@ -73,6 +76,10 @@ func expand(ctx context.Context, o *settings, s streams) error {
 			continue
 		}
 		warn(s, c, m, warnings)
+		if _, err := outdated(ctx, s, c, m); err != nil {
+			problems = append(problems, err)
+			continue
+		}
 		text, err := render(o.output, m, object)
 		if err != nil {
 			return fmt.Errorf("cannot print %s: %w", m, err)

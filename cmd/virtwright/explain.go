@@ -17,8 +17,9 @@ import (
 const explainHelp = `Say of every field of a virtual machine where it came from and what it beat, and of every
 preset what it did, or why it did not match.
 
-The input is that of expand. Without presets, an object that was stored by a cluster is
-explained from the provenance that it carries.
+The input is that of expand. A VM that a cluster has stored is explained from the record that
+it carries, and OUTDATED lists the fields that a reapply with these presets would change.
+--reapply explains the VM after that reapply.
 
 PATH restricts the fields to one, or to everything beneath it. Paths begin at the root of
 the VirtualMachine, also for an instance: spec.template.spec.domain.cpu. An element of
@@ -31,7 +32,7 @@ const explainExamples = `  # Every field of a VM, and every preset
   # Who gave this VM its CPU?
   {{program}} explain -f examples/vms/tiny.yaml -f examples/presets spec.template.spec.domain.cpu
 
-  # A VM that runs, from what is written on it
+  # A stored VM, from its record
   kubectl get vm tiny -n lab -o yaml | {{program}} explain -f -`
 
 func newExplain(shown string, s streams) *cobra.Command {
@@ -77,6 +78,11 @@ func explain(ctx context.Context, o *settings, path provenance.Path, s streams) 
 		if x.Result != nil {
 			warn(s, c, m, x.Result.Warnings)
 		}
+		changes, err := outdated(ctx, s, c, m)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
 		restrict(x, m, path)
 		if len(path) > 0 && len(x.Fields) == 0 {
 			fmt.Fprintf(s.err, "Note: %s has nothing at %s\n", m, path)
@@ -84,7 +90,7 @@ func explain(ctx context.Context, o *settings, path provenance.Path, s streams) 
 		if printed++; printed > 1 && o.output == "table" {
 			fmt.Fprintln(s.out)
 		}
-		if err := printExplanation(s.out, o.output, m, x); err != nil {
+		if err := printExplanation(s.out, o.output, m, newExplained(m, x, changes)); err != nil {
 			return fmt.Errorf("cannot print %s: %w", m, err)
 		}
 	}

@@ -28,6 +28,18 @@ type explained struct {
 	Presets   []explainedWith `json:"presets,omitempty"`
 	HeldBack  []explainedHeld `json:"heldBack,omitempty"`
 	Conflicts []string        `json:"conflicts,omitempty"`
+	// Outdated are the fields of a stored VM that a reapply would change.
+	Outdated []explainedChange `json:"outdated,omitempty"`
+}
+
+type explainedChange struct {
+	Path      string `json:"path"`
+	Stored    any    `json:"stored,omitempty"`
+	Reapplied any    `json:"reapplied,omitempty"`
+	// Preset is empty for platform defaults.
+	Preset string `json:"preset,omitempty"`
+	// Missing says that the preset is not in the files.
+	Missing bool `json:"missing,omitempty"`
 }
 
 type explainedAt struct {
@@ -74,8 +86,7 @@ type explainedHeld struct {
 	Reason string   `json:"reason"`
 }
 
-func printExplanation(out io.Writer, output string, m offline.Machine, x *presets.Explanation) error {
-	e := newExplained(m, x)
+func printExplanation(out io.Writer, output string, m offline.Machine, e *explained) error {
 	if output == "json" {
 		text, err := indented(e)
 		if err != nil {
@@ -87,7 +98,7 @@ func printExplanation(out io.Writer, output string, m offline.Machine, x *preset
 	return e.table(out, m)
 }
 
-func newExplained(m offline.Machine, x *presets.Explanation) *explained {
+func newExplained(m offline.Machine, x *presets.Explanation, outdated []offline.Change) *explained {
 	e := &explained{
 		Kind: string(m.Kind), Namespace: m.Namespace, Name: m.Name,
 		File: m.Where.File, Document: m.Where.Document, Fields: []explainedAt{},
@@ -107,6 +118,9 @@ func newExplained(m offline.Machine, x *presets.Explanation) *explained {
 	}
 	for _, h := range x.HeldBack {
 		e.HeldBack = append(e.HeldBack, explainedHeld{h.Preset, h.Paths, h.Reason})
+	}
+	for _, o := range outdated {
+		e.Outdated = append(e.Outdated, explainedChange(o))
 	}
 	if x.Result != nil {
 		for _, c := range x.Result.Conflicts {
@@ -180,6 +194,12 @@ func (e *explained) table(out io.Writer, m offline.Machine) error {
 	for _, h := range e.HeldBack {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", h.Preset, strings.Join(h.Paths, ", "), h.Reason)
 	}
+	if len(e.Outdated) > 0 {
+		fmt.Fprint(w, "\nOUTDATED\tSTORED\tREAPPLIED\tFROM\n")
+	}
+	for _, o := range e.Outdated {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", o.Path, orNone(o.Stored), orNone(o.Reapplied), offline.Change(o).By())
+	}
 	for _, c := range e.Conflicts {
 		fmt.Fprintf(w, "\nConflict: %s\n", c)
 	}
@@ -213,6 +233,14 @@ func (at explainedAt) beaten() string {
 		out = append(out, claim.String()+": "+cell(claim.Value))
 	}
 	return strings.Join(out, "; ")
+}
+
+// orNone is a value, or nothing where there is none.
+func orNone(value any) string {
+	if value == nil {
+		return "(none)"
+	}
+	return cell(value)
 }
 
 // cell is a value on one line, cut where it is long.

@@ -79,8 +79,8 @@ func TestOtherKinds(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		"stream": {sparse + pods, []string{"-f", "-"}, "Note: standard input: ignored 2 of kind Pod (v1)\n"},
-		"folder": {"", []string{"-f", filepath.Dir(write(t, "all.yaml", sparse+pods))}, "all.yaml: ignored 2 of kind Pod (v1)\n"},
+		"stream": {small + pods, []string{"-f", "-"}, "Note: standard input: ignored 2 of kind Pod (v1)\n"},
+		"folder": {"", []string{"-f", filepath.Dir(write(t, "all.yaml", small+pods))}, "all.yaml: ignored 2 of kind Pod (v1)\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			says(t, call(t, c.stdin, append([]string{"expand"}, c.args...)...).fine(t).err, c.want)

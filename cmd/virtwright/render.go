@@ -68,7 +68,7 @@ func newRender(shown string, s streams) *cobra.Command {
 		},
 	}
 	o.declare(c, outputs...)
-	o.declareValidation(c)
+	o.declareJudging(c)
 	f := c.Flags()
 	f.StringVar(&o.stage, "stage", stageBackend, "frontend: what the guest sees; backend: the complete domain")
 	f.StringVar(&o.facts, "facts", "", "file with facts about a host, in YAML or JSON")

@@ -59,7 +59,8 @@ func TestRenderFacts(t *testing.T) {
 // What cannot be rendered is named by its field in the manifest; what can is
 // printed all the same.
 func TestRenderRefuses(t *testing.T) {
-	bad := strings.ReplaceAll(strings.ReplaceAll(labMachine, "features: {pvspinlock: {}}", "devices: {disks: [{name: a, changedBlockTracking: true, disk: {bus: virtio}}]}"), "name: vm,", "name: bad,")
+	bad := strings.ReplaceAll(strings.ReplaceAll(labMachine, "features: {pvspinlock: {}}", "devices: {disks: [{name: a, changedBlockTracking: true, disk: {bus: virtio}}]}"), "name: vm,", "name: bad,") +
+		"      volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]\n"
 	got := call(t, bad+"---\n"+labMachine, "render", "-f", "-")
 	says(t, got.err, "VirtualMachine lab/bad is refused", "spec.template.spec.domain.devices.disks[0].changedBlockTracking: Forbidden: not supported")
 	says(t, got.out, "<!-- VirtualMachine lab/vm -->\n<domain")

@@ -5,20 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/validation"
+	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation"
 )
 
 const (
 	modeStandalone = "standalone"
 	modeAddon      = "addon"
+
+	// The values of --warnings.
+	warnSurprises  = "Surprises"
+	warnEverything = "Everything"
 )
 
 // settings are the flags of every command that plays a cluster.
@@ -30,16 +36,38 @@ type settings struct {
 	namespaceLabels map[string]string
 	owner           string
 	presetConflicts string
+	warnings        string
 	platform        presets.Platform
+	rules           validation.Config
 	validation      string
+	reapply         bool
 }
 
-// declareValidation adds the flag of commands that treat unknown fields as API servers do.
-func (o *settings) declareValidation(c *cobra.Command) {
+// declareJudging adds the flags of commands that refuse what a cluster refuses.
+func (o *settings) declareJudging(c *cobra.Command) {
+	o.declareRules(c)
 	values := []string{string(offline.FieldsStrict), string(offline.FieldsWarn), string(offline.FieldsIgnore)}
 	c.Flags().StringVar(&o.validation, "validation", values[0], "fields that do not exist, as kubectl --validate: strict refuses the object; warn drops them with a warning; ignore drops them")
 	// It fails only for a flag that does not exist.
 	_ = c.RegisterFlagCompletionFunc("validation", cobra.FixedCompletions(cobraValues(values), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// declareRules adds the flags that say how a cluster validates.
+func (o *settings) declareRules(c *cobra.Command) {
+	for _, s := range validation.Settings() {
+		set := func(text string) error { return s.Set(&o.rules, text) }
+		if s.Switch {
+			c.Flags().BoolFunc(s.Name, s.Usage, set)
+		} else {
+			c.Flags().Func(s.Name, s.Usage, set)
+		}
+	}
+	var gates []string
+	for _, gate := range slices.Sorted(maps.Keys(validation.KnownGates())) {
+		gates = append(gates, string(gate)+"=true", string(gate)+"=false")
+	}
+	// It fails only for a flag that does not exist.
+	_ = c.RegisterFlagCompletionFunc("feature-gates", cobra.FixedCompletions(cobraValues(gates), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // declare adds the flags to a command. The first of outputs is the default.
@@ -51,13 +79,16 @@ func (o *settings) declare(c *cobra.Command, outputs ...string) {
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that name none")
 	f.StringToStringVar(&o.namespaceLabels, "namespace-labels", nil, "labels that every namespace has, beside those of the Namespace objects in -f: k=v,…")
 	f.StringVar(&o.owner, "owner", "", "file with the VirtualMachine, as stored, that controls the VirtualMachineInstances in -f")
+	f.BoolVar(&o.reapply, "reapply", false, "reapply the presets to VMs that a cluster has stored, as the annotation virtwright.dev/reapply does; without it they stay as they are")
 	f.StringVar(&o.presetConflicts, "preset-conflicts", "warn", "when only names decide between two presets: warn, or reject the VM")
+	f.StringVar(&o.warnings, "warnings", warnSurprises, "what presets warn of: Surprises, such as an overruled value; or Everything, also each value that a preset gave")
 	f.StringVar(&o.platform.Architecture, "default-architecture", "", "architecture of VMs that name none (default amd64); addon: rules assume it, and without it they only warn where the architecture decides")
 	f.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs that name none (default None)")
 	f.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network, bridge or masquerade (default bridge)")
 	f.StringVar(&o.platform.CPUModel, "default-cpu-model", "", "standalone: CPU model of VMs that name none (default host-model)")
 	for flag, values := range map[string][]string{
 		"output": outputs, "mode": {modeStandalone, modeAddon}, "preset-conflicts": {"warn", "reject"},
+		"warnings":                  {warnSurprises, warnEverything},
 		"default-network-interface": {"bridge", "masquerade"},
 	} {
 		// It fails only for a flag that does not exist.
@@ -74,12 +105,13 @@ func (o *settings) check(outputs ...string) error {
 		oneOf("--mode", o.mode, modeStandalone, modeAddon),
 		oneOf("--validation", o.validation, "", "strict", "warn", "ignore"),
 		oneOf("--preset-conflicts", o.presetConflicts, "warn", "reject"),
+		oneOf("--warnings", o.warnings, warnSurprises, warnEverything),
 		oneOf("--default-network-interface", o.platform.NetworkInterface, "", "bridge", "masquerade"),
 	}
 	if len(o.files) == 0 {
 		problems = append(problems, errors.New("-f is missing: name files or folders with virtual machines and presets"))
 	}
-	for _, reason := range validation.IsDNS1123Label(o.namespace) {
+	for _, reason := range apivalidation.IsDNS1123Label(o.namespace) {
 		problems = append(problems, fmt.Errorf("--namespace %q: %s", o.namespace, reason))
 	}
 	return errors.Join(append(problems, labelProblems("--namespace-labels", o.namespaceLabels))...)
@@ -118,11 +150,16 @@ func (o *settings) read(s streams) ([]manifest.Object, offline.Settings, error) 
 		return nil, offline.Settings{}, err
 	}
 	owner, err := o.readOwner(s.in)
-	engine := &presets.Engine{RejectConflicts: o.presetConflicts == "reject"}
+	o.rules.Addon, o.rules.Architecture = o.mode == modeAddon, o.platform.Architecture
+	o.platform.NoLiveUpdate = o.rules.NoLiveUpdate
+	engine := &presets.Engine{RejectConflicts: o.presetConflicts == "reject", WarnEverything: o.warnings == warnEverything}
 	if o.mode == modeStandalone {
 		engine.Platform = &o.platform
 	}
-	return objects, offline.Settings{Engine: engine, Namespace: o.namespace, NamespaceLabels: o.namespaceLabels, Owner: owner, Fields: offline.FieldValidation(o.validation)}, err
+	return objects, offline.Settings{
+		Engine: engine, Rules: &o.rules, Namespace: o.namespace, NamespaceLabels: o.namespaceLabels, Owner: owner,
+		Fields: offline.FieldValidation(o.validation), Reapply: o.reapply,
+	}, err
 }
 
 func (o *settings) readOwner(stdin io.Reader) ([]byte, error) {
@@ -137,6 +174,15 @@ func (o *settings) readOwner(stdin io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("--owner %s must hold one object, a VirtualMachine", o.owner)
 	}
 	return objects[0].JSON, nil
+}
+
+// outdated notes what a reapply would change on a stored machine.
+func outdated(ctx context.Context, s streams, c *offline.Cluster, m offline.Machine) ([]offline.Change, error) {
+	changes, notes, err := c.Outdated(ctx, m)
+	for _, note := range notes {
+		fmt.Fprintln(s.err, "Note:", note)
+	}
+	return changes, err
 }
 
 // warn tells warnings as kubectl does, naming the machine where there are several.

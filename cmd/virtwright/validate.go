@@ -3,15 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
-	"github.com/virtwright/virtwright/validation"
 )
 
 const validateHelp = `Say of virtual machines and presets what a cluster would refuse, in the same words: unknown
@@ -37,27 +34,9 @@ const validateExamples = `  # Would a cluster take these machines, with these pr
   # Beside KubeVirt, for a program
   {{program}} validate -f examples/vms/desktop.yaml --mode addon -o json`
 
-// declareRules declares the flags that say how a cluster validates.
-func declareRules(c *cobra.Command, config *validation.Config) {
-	for _, s := range validation.Settings() {
-		set := func(text string) error { return s.Set(config, text) }
-		if s.Switch {
-			c.Flags().BoolFunc(s.Name, s.Usage, set)
-		} else {
-			c.Flags().Func(s.Name, s.Usage, set)
-		}
-	}
-	var gates []string
-	for _, gate := range slices.Sorted(maps.Keys(validation.KnownGates())) {
-		gates = append(gates, string(gate)+"=true", string(gate)+"=false")
-	}
-	// It fails only for a flag that does not exist.
-	_ = c.RegisterFlagCompletionFunc("feature-gates", cobra.FixedCompletions(cobraValues(gates), cobra.ShellCompDirectiveNoFileComp))
-}
-
 func newValidate(shown string, s streams) *cobra.Command {
 	outputs := []string{"text", "json"}
-	o, config := &settings{}, &validation.Config{}
+	o := &settings{}
 	c := &cobra.Command{
 		Use:     "validate -f FILE...",
 		Short:   "Say what a cluster would refuse",
@@ -68,22 +47,19 @@ func newValidate(shown string, s streams) *cobra.Command {
 			if err := o.check(outputs...); err != nil {
 				return err
 			}
-			config.Addon, config.Architecture = o.mode == modeAddon, o.platform.Architecture
-			return validate(c.Context(), o, config, s)
+			return validate(c.Context(), o, s)
 		},
 	}
 	o.declare(c, outputs...)
-	o.declareValidation(c)
-	declareRules(c, config)
+	o.declareJudging(c)
 	return c
 }
 
-func validate(ctx context.Context, o *settings, config *validation.Config, s streams) error {
+func validate(ctx context.Context, o *settings, s streams) error {
 	objects, known, err := o.read(s)
 	if err != nil {
 		return err
 	}
-	known.Rules = config
 	report, err := offline.Review(ctx, objects, known)
 	if err != nil {
 		return err

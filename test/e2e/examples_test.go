@@ -3,14 +3,11 @@ package e2e
 import (
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/virtwright/virtwright/validation"
 )
 
 const (
@@ -42,12 +39,12 @@ var _ = Describe("The examples", Ordered, func() {
 	}
 
 	DescribeTable("are stored as expand prints them", func(file string) {
-		printed, said, err := call("expand", "-o", "json", "-f", file)
+		printed, said, err := call("expand", "-o", "json", "-f", file, "--feature-gates="+gates)
 		Expect(err).NotTo(HaveOccurred(), said)
 		kept, warned, err := here.kubectl("", "create", "-o", "json", "-f", file)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(stored(kept)).To(Equal(stored(printed)))
-		Expect(lines(said)).To(Equal(ofPresets(lines(warned))))
+		Expect(lines(said)).To(Equal(lines(warned)))
 	}, entriesOf(exampleVMs))
 
 	DescribeTable("that are refused are refused by validate in the same words", func(file string) {
@@ -60,14 +57,6 @@ var _ = Describe("The examples", Ordered, func() {
 		Expect(said).To(ContainSubstring(strings.TrimSpace(cause)))
 	}, entriesOf(exampleRefused))
 })
-
-// ofPresets are warnings without those of rules, which end with the rule's ID:
-// expand expands, and does not validate.
-func ofPresets(warnings []string) []string {
-	return slices.DeleteFunc(warnings, func(text string) bool {
-		return slices.ContainsFunc(validation.Rules(), func(r validation.Rule) bool { return strings.HasSuffix(text, " ("+r.ID+")") })
-	})
-}
 
 // entriesOf has an entry for each manifest of a folder.
 func entriesOf(dir string) []TableEntry {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/validation"
 )
 
 // differencesPage lists the differences that there may be, with the reason for
@@ -114,11 +116,15 @@ func converted(t *testing.T, file string) string {
 	return stdout.String()
 }
 
-// rendered is what the command line makes of a manifest.
+// rendered is what the command line makes of a manifest, with every feature gate on.
 func rendered(t *testing.T, file string, args ...string) string {
 	t.Helper()
+	var gates []string
+	for gate := range validation.KnownGates() {
+		gates = append(gates, string(gate)+"=true")
+	}
 	var stdout, stderr bytes.Buffer
-	command := exec.Command(program(t), append([]string{"render", "-f", file}, args...)...)
+	command := exec.Command(program(t), append([]string{"render", "-f", file, "--feature-gates=" + strings.Join(gates, ",")}, args...)...)
 	command.Stdout, command.Stderr = &stdout, &stderr
 	if err := command.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &stderr)

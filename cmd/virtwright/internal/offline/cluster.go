@@ -10,10 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
+	"github.com/virtwright/virtwright/validation/protection"
+	"github.com/virtwright/virtwright/webhooks"
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
@@ -29,7 +32,9 @@ type Settings struct {
 	Owner []byte
 	// Fields says what to do about fields that do not exist.
 	Fields FieldValidation
-	// Rules are configured as the manager configures its own; only Review needs them.
+	// Reapply treats stored VMs as updates that ask for a reapply.
+	Reapply bool
+	// Rules are configured as the manager configures its own.
 	Rules *validation.Config
 }
 
@@ -47,6 +52,12 @@ type Cluster struct {
 	namespaces map[string]presets.Namespace
 	// instancetypes and preferences of KubeVirt.
 	instancetypes instancetypes
+	// webhooks judge machines.
+	webhooks *webhooks.Server
+	// seen says where each machine stands that was judged.
+	seen map[string]manifest.Position
+	// others are the machines that were judged.
+	others *others
 	// selecting are the presets that choose namespaces by label.
 	selecting []string
 }
@@ -62,7 +73,8 @@ type Machine struct {
 	// version v1, if it was sent in one of another form.
 	JSON []byte
 	// Sent is the object as it stands in the file.
-	Sent []byte
+	Sent  []byte
+	entry *entry
 	// placed says that the file does not name the namespace.
 	placed bool
 	// version is the apiVersion of what was sent.
@@ -79,7 +91,7 @@ func NewCluster(ctx context.Context, objects []manifest.Object, settings Setting
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{settings: settings, namespaces: map[string]presets.Namespace{}}
+	c := newCluster(settings)
 	for _, l := range left {
 		c.Notes = append(c.Notes, l.String())
 	}
@@ -89,10 +101,16 @@ func NewCluster(ctx context.Context, objects []manifest.Object, settings Setting
 	return c, nil
 }
 
+func newCluster(settings Settings) *Cluster {
+	return &Cluster{
+		settings: settings, namespaces: map[string]presets.Namespace{}, instancetypes: instancetypes{},
+		seen: map[string]manifest.Position{}, others: &others{},
+	}
+}
+
 // fill takes entries in. It returns an error, or nil, for each of them.
 func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
-	p := &presetReader{ctx: ctx, seen: map[string]manifest.Position{}, legacy: c.settings.Engine.Platform != nil}
-	c.instancetypes = instancetypes{}
+	p := &presetReader{ctx: ctx, rules: c.settings.Rules, seen: map[string]manifest.Position{}, legacy: c.settings.Engine.Platform != nil}
 	problems := make([]error, len(entries))
 	for i, e := range entries {
 		problems[i] = c.take(e, p)
@@ -101,6 +119,7 @@ func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
 	c.Presets, c.selecting = len(p.compiled), p.selecting
 	c.snapshot = presets.NewSnapshot(p.compiled, nil)
 	c.profiles, _ = domain.CompileProfiles(p.frontend, p.backend) // each was judged when it was read
+	c.webhooks = c.server()
 	return problems
 }
 
@@ -114,7 +133,7 @@ func (c *Cluster) take(e *entry, p *presetReader) error {
 	case preset, legacyPreset, profile:
 		return p.read(e, c.settings.Namespace)
 	default:
-		m := Machine{Where: e.Where, Kind: presets.Kind(e.Kind), Sent: e.JSON, placed: e.meta.Namespace == "", version: e.APIVersion}
+		m := Machine{Where: e.Where, Kind: presets.Kind(e.Kind), Sent: e.JSON, entry: e, placed: e.meta.Namespace == "", version: e.APIVersion}
 		if err := e.place(c.settings.Namespace); err != nil {
 			return err
 		}
@@ -166,44 +185,94 @@ func listed(names []string) string {
 	return "presets " + strings.Join(names, ", ")
 }
 
-// request is the admission request of a machine.
-func (c *Cluster) request(m Machine) presets.Request {
-	r := presets.Request{Kind: m.Kind, Object: m.JSON, Namespace: c.namespace(m.Namespace), Instancetypes: c.instancetypes.finder(m.Namespace)}
+// loaded is a snapshot that stays as it is.
+type loaded[T any] struct{ snapshot *T }
+
+// Snapshot is the snapshot.
+func (l loaded[T]) Snapshot() *T { return l.snapshot }
+
+// namespaces are those of a cluster.
+type namespaces struct{ *Cluster }
+
+// Get returns a namespace, and never an error: every namespace exists.
+func (n namespaces) Get(_ context.Context, name string) (presets.Namespace, error) {
+	return n.namespace(name), nil
+}
+
+// owner is the JSON of the VM that controls every instance; empty for none.
+type owner []byte
+
+// Of returns the VM.
+func (o owner) Of(context.Context, string, []byte) ([]byte, error) { return o, nil }
+
+// server has the webhooks of the cluster.
+func (c *Cluster) server() *webhooks.Server {
+	s := &webhooks.Server{
+		Engine: c.settings.Engine, Rules: c.settings.Rules, Guard: protection.Guard{Addon: c.settings.Rules.Addon, Manager: manager},
+		Snapshots: loaded[presets.Snapshot]{c.snapshot}, Profiles: loaded[domain.Profiles]{c.profiles},
+		Namespaces: namespaces{c}, Owners: owner(c.settings.Owner), Names: c.others,
+	}
+	if s.Guard.Addon {
+		s.Instancetypes = c.instancetypes
+	}
+	return s
+}
+
+// request asks the engine about a machine.
+func (c *Cluster) request(ctx context.Context, m Machine) presets.Request {
+	r := presets.Request{Kind: m.Kind, Object: m.JSON, Namespace: c.namespace(m.Namespace)}
+	r.Instancetypes = func(matcher presets.Matcher) (map[string]any, error) {
+		return c.instancetypes.Spec(ctx, m.Namespace, matcher)
+	}
 	if m.Kind == presets.VirtualMachineInstance {
 		r.Owner = c.settings.Owner
 	}
 	return r
 }
 
-// Resolve answers the admission request of a machine.
-func (c *Cluster) Resolve(ctx context.Context, m Machine) (*presets.Result, error) {
-	return c.settings.Engine.Resolve(ctx, c.snapshot, c.request(m))
-}
-
-// Expand returns the machine as a cluster would store it, and what the person who
-// creates it would be told.
+// Expand returns the machine as a cluster would store it, and the warnings that the
+// person who creates it would read.
 func (c *Cluster) Expand(ctx context.Context, m Machine) (object map[string]any, warnings []string, err error) {
-	result, warnings, err := c.stored(ctx, m)
+	raw, warnings, err := c.stored(ctx, m)
 	if err != nil {
 		return nil, nil, err
 	}
-	return m.asSent(result.Object()), warnings, nil
+	object, err = m.decode(raw)
+	return c.asSent(m, object), warnings, err
 }
 
-// asSent turns the object into the version that was sent, and takes the
-// namespace out again that the file does not name.
-func (m Machine) asSent(object map[string]any) map[string]any {
+// stored is the JSON of a machine as a cluster would store it, with all warnings. A
+// machine that a cluster has stored is as it is, unless presets are to be reapplied.
+func (c *Cluster) stored(ctx context.Context, m Machine) (raw []byte, warnings []string, err error) {
+	if m.isStored() && !c.settings.Reapply {
+		return m.JSON, nil, nil
+	}
+	v := m.entry.verdict()
+	if err := c.judge(ctx, m, &v); err != nil {
+		return nil, nil, err
+	}
+	if len(v.Problems) > 0 {
+		return nil, nil, &Refusal{Where: m.Where, Object: m.String(), Problems: v.Problems}
+	}
+	return v.stored, v.Warnings, nil
+}
+
+// asSent turns the object into the version that was sent, and takes out again what
+// the file does not say: the namespace, and anybody as the requester of a template.
+func (c *Cluster) asSent(m Machine, object map[string]any) map[string]any {
 	if m.version == conversion.V1Alpha2 {
 		if converted, err := conversion.Convert(object, m.version); err == nil { // as it was before
 			object = converted
 		}
 	}
-	meta, ok := object["metadata"].(map[string]any)
-	if !m.placed || !ok {
-		return object
+	meta, _ := object["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	delete(annotations, v1alpha1.AnnotationTemplateRequester)
+	if c.settings.Reapply && m.isStored() {
+		m.withoutReapply(object)
 	}
-	object, meta = maps.Clone(object), maps.Clone(meta)
-	object["metadata"] = meta
-	delete(meta, "namespace")
+	if m.placed {
+		delete(meta, "namespace")
+	}
 	return object
 }

@@ -4,28 +4,31 @@ import (
 	"context"
 	"slices"
 
-	kjson "sigs.k8s.io/json"
-
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// Explain says where the fields of a machine come from. Without presets, an object
-// that carries its provenance is explained from that alone.
+// Explain says where the fields of a machine come from. A machine that a cluster has
+// stored is explained from its record. So is an object with a record where there are no
+// presets.
 func (c *Cluster) Explain(ctx context.Context, m Machine) (*presets.Explanation, error) {
-	var out *presets.Explanation
-	var err error
-	if c.Presets == 0 && m.carriesProvenance() {
-		out, err = presets.ExplainStored(c.request(m))
-	} else {
-		out, err = c.settings.Engine.Explain(ctx, c.snapshot, c.request(m))
-	}
+	out, err := c.explain(ctx, m)
 	if err != nil {
 		return nil, m.refusal(err)
 	}
 	out.Fields = slices.DeleteFunc(out.Fields, func(o presets.Origin) bool { return m.isOfServer(o.Path) })
 	return out, nil
+}
+
+func (c *Cluster) explain(ctx context.Context, m Machine) (*presets.Explanation, error) {
+	switch recorded := m.entry.meta.Annotations[v1alpha1.AnnotationProvenance] != ""; {
+	case m.isStored() && c.settings.Reapply:
+		return c.explainReapply(ctx, m)
+	case m.isStored(), recorded && c.Presets == 0:
+		return presets.ExplainStored(c.request(ctx, m))
+	}
+	return c.settings.Engine.Explain(ctx, c.snapshot, c.request(ctx, m))
 }
 
 // ofServer are the fields that an API server and controllers write.
@@ -40,15 +43,6 @@ func (m Machine) isOfServer(path provenance.Path) bool {
 		path = path[min(len(path), len(provenance.Of("spec", "template"))):]
 	}
 	return len(path) > 1 && path[0].Name == "metadata" &&
-		(slices.Contains(ofServer, path[1].Name) || m.placed && path[1].Name == "namespace")
-}
-
-func (m Machine) carriesProvenance() bool {
-	var object struct {
-		Metadata struct {
-			Annotations map[string]string `json:"annotations"`
-		} `json:"metadata"`
-	}
-	err := kjson.UnmarshalCaseSensitivePreserveInts(m.Sent, &object)
-	return err == nil && object.Metadata.Annotations[v1alpha1.AnnotationProvenance] != ""
+		(slices.Contains(ofServer, path[1].Name) || m.placed && path[1].Name == "namespace") ||
+		m.isStored() && path.String() == reapplyPath
 }

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 
@@ -48,12 +49,10 @@ func isPreference(kind string) bool {
 	return kind == "VirtualMachinePreference" || kind == "VirtualMachineClusterPreference"
 }
 
-// finder finds what VMs of a namespace name. Revisions are not known: what is in the files counts.
-func (in instancetypes) finder(namespace string) presets.InstancetypeFinder {
-	return func(m presets.Matcher) (map[string]any, error) {
-		if spec, found := in[m.Kind][types.NamespacedName{Name: m.Name}]; found {
-			return spec, nil
-		}
-		return in[m.Kind][types.NamespacedName{Namespace: namespace, Name: m.Name}], nil
+// Spec is what VMs of a namespace name. Revisions are not known: the objects in the files count.
+func (in instancetypes) Spec(_ context.Context, namespace string, m presets.Matcher) (map[string]any, error) {
+	if spec, found := in[m.Kind][types.NamespacedName{Name: m.Name}]; found {
+		return spec, nil
 	}
+	return in[m.Kind][types.NamespacedName{Namespace: namespace, Name: m.Name}], nil
 }

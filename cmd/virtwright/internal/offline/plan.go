@@ -3,7 +3,6 @@ package offline
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -11,7 +10,6 @@ import (
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
-	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
 // Plan takes a machine through all stages: as it would be stored, as its
@@ -41,20 +39,15 @@ func (m Machine) placedErrors(errs field.ErrorList) field.ErrorList {
 		if m.Kind == presets.VirtualMachine {
 			err.Field = "spec.template." + err.Field
 		}
-		err.Field = conversion.Path(m.version, err.Field)
 	}
-	return errs
+	return m.inVersion(errs)
 }
 
 // launched is the instance of a machine as it would run.
 func (c *Cluster) launched(ctx context.Context, m Machine) (*kubevirtv1.VirtualMachineInstance, []string, error) {
-	result, warnings, err := c.stored(ctx, m)
+	raw, warnings, err := c.stored(ctx, m)
 	if err != nil {
 		return nil, nil, err
-	}
-	raw, err := json.Marshal(result.Object())
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: cannot expand %s: %w", m.Where, m, err)
 	}
 	request := presets.Request{Kind: m.Kind, Object: raw, Namespace: c.namespace(m.Namespace)}
 	if m.Kind == presets.VirtualMachine {

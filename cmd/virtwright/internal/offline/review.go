@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
-	"github.com/virtwright/virtwright/presets"
 )
 
 // A Report is what a cluster would say to objects.
@@ -35,6 +34,9 @@ type Verdict struct {
 	Problems []Problem
 	// Warnings do not.
 	Warnings []string
+
+	// stored is the JSON of a machine as a cluster would store it; nil where that cannot be said.
+	stored []byte
 }
 
 // String is kind, namespace and name.
@@ -65,7 +67,7 @@ func Review(ctx context.Context, objects []manifest.Object, settings Settings) (
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{settings: settings, namespaces: map[string]presets.Namespace{}}
+	c := newCluster(settings)
 	out := &Report{Left: left}
 	at := map[manifest.Position]int{}
 	for i, err := range c.fill(ctx, entries) {
@@ -85,9 +87,8 @@ func Review(ctx context.Context, objects []manifest.Object, settings Settings) (
 		out.Verdicts = append(out.Verdicts, v)
 	}
 	out.Notes = slices.Concat(c.Notes, c.Unlabelled())
-	r := &reviewer{Cluster: c, seen: map[string]manifest.Position{}}
 	for _, m := range c.Machines {
-		if err := r.judge(ctx, m, &out.Verdicts[at[m.Where]]); err != nil {
+		if err := c.judge(ctx, m, &out.Verdicts[at[m.Where]]); err != nil {
 			return nil, err
 		}
 	}

@@ -1,0 +1,156 @@
+package offline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// isStored reports whether a cluster has stored the machine. API servers alone write
+// these fields, and refuse to create an object that has a resource version.
+func (m Machine) isStored() bool {
+	return m.entry.meta.UID != "" || m.entry.meta.ResourceVersion != ""
+}
+
+// reapplied is the JSON of a stored machine with an annotation that asks for a reapply.
+// Its value is one that the machine does not have.
+func (m Machine) reapplied(raw []byte) ([]byte, error) {
+	object, err := m.decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	meta, _ := object["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	if annotations == nil {
+		annotations = map[string]any{}
+		meta["annotations"] = annotations
+	}
+	annotations[v1alpha1.AnnotationReapply] = m.entry.meta.Annotations[v1alpha1.AnnotationReapply] + "+"
+	return json.Marshal(object)
+}
+
+// withoutReapply gives the object the annotation that the stored machine has.
+func (m Machine) withoutReapply(object map[string]any) {
+	meta, _ := object["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	if value, had := m.entry.meta.Annotations[v1alpha1.AnnotationReapply]; had {
+		annotations[v1alpha1.AnnotationReapply] = value
+	} else if delete(annotations, v1alpha1.AnnotationReapply); len(annotations) == 0 {
+		delete(meta, "annotations")
+	}
+}
+
+// A Change is a field of a stored machine that a reapply would change.
+type Change struct {
+	Path string
+	// Stored and Reapplied are values; nil where there is none.
+	Stored, Reapplied any
+	// Preset gives the field after a reapply, or gave it before; empty for platform defaults.
+	Preset string
+	// Missing says that Preset is not in the files.
+	Missing bool
+}
+
+// By names the preset.
+func (o Change) By() string {
+	switch {
+	case o.Preset == "":
+		return "platform default"
+	case o.Missing:
+		return o.Preset + ", not in -f"
+	}
+	return o.Preset
+}
+
+// String is the field with its preset.
+func (o Change) String() string { return fmt.Sprintf("%s (%s)", o.Path, o.By()) }
+
+// Outdated lists what a reapply would change on a stored machine. Notes say so in words.
+func (c *Cluster) Outdated(ctx context.Context, m Machine) (changes []Change, notes []string, err error) {
+	if c.Presets == 0 || !m.isStored() || m.Kind != presets.VirtualMachine || c.settings.Reapply {
+		return nil, nil, nil
+	}
+	before, err := presets.ExplainStored(c.request(ctx, m))
+	if err != nil {
+		return nil, nil, m.refusal(err)
+	}
+	after, err := c.explainReapply(ctx, m)
+	note := m.String() + " is stored in a cluster and is shown as it is; a reapply would "
+	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
+		return nil, []string{note + "be refused: " + problemsOf(refusal.Problems)[0].String()}, nil
+	} else if err != nil {
+		return nil, nil, m.refusal(err)
+	}
+	changes = c.changes(m, before.Fields, after.Fields)
+	if len(changes) > 0 {
+		notes = []string{note + "change " + first(changes) + ": see --reapply"}
+	}
+	return changes, notes, nil
+}
+
+// first names the first few changes.
+func first(changes []Change) string {
+	const most = 3
+	var out []string
+	for _, change := range changes[:min(len(changes), most)] {
+		out = append(out, change.String())
+	}
+	text := strings.Join(out, ", ")
+	if more := len(changes) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more fields", more)
+	}
+	return text
+}
+
+// explainReapply explains what a reapply makes of a stored machine.
+func (c *Cluster) explainReapply(ctx context.Context, m Machine) (*presets.Explanation, error) {
+	request := c.request(ctx, m)
+	var err error
+	request.OldObject = request.Object
+	if request.Object, err = m.reapplied(request.Object); err != nil {
+		return nil, err
+	}
+	return c.settings.Engine.Explain(ctx, c.snapshot, request)
+}
+
+// changes are the differences between the fields of a machine before and after a reapply.
+func (c *Cluster) changes(m Machine, before, after []presets.Origin) []Change {
+	now := make(map[string]presets.Origin, len(after))
+	for _, o := range after {
+		now[o.Path.String()] = o
+	}
+	var out []Change
+	add := func(path string, was, is presets.Origin) {
+		if path == reapplyPath || reflect.DeepEqual(was.Value, is.Value) {
+			return
+		}
+		change := Change{Path: path, Stored: was.Value, Reapplied: is.Value}
+		for _, by := range []provenance.Source{was.By, is.By} {
+			if by.Preset != "" && by.Role != provenance.Platform {
+				_, found := c.snapshot.Lookup(m.Namespace, by.Preset)
+				change.Preset, change.Missing = by.Preset, !found
+			}
+		}
+		out = append(out, change)
+	}
+	for _, o := range before {
+		path := o.Path.String()
+		add(path, o, now[path])
+		delete(now, path)
+	}
+	for path, o := range now {
+		add(path, presets.Origin{}, o)
+	}
+	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+var reapplyPath = provenance.Of("metadata", "annotations", v1alpha1.AnnotationReapply).String()

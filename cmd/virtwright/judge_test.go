@@ -1,0 +1,58 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// Every command that prints what a cluster would make of a VM refuses what a cluster refuses.
+func TestOneJudge(t *testing.T) {
+	for name, c := range map[string]struct{ spec, want string }{
+		"a rule":            {"{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: a}]}}}}}", "disks[0].name: Not found: \"a\": must be the name of a volume (disk-volume-exists)"},
+		"a wrong type":      {"{template: {spec: {domain: {memory: {guest: 1Gi}, cpu: {cores: [many]}}}}}", `cpu.cores: Invalid value: ["many"]: must be a whole number`},
+		"a negative number": {"{template: {spec: {domain: {memory: {guest: 1Gi}, cpu: {cores: -1}}}}}", "cpu.cores: Invalid value: must not be number -1"},
+		"text in XML":       {`{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: a, serial: '<&">'}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}}}`, "disks[0].serial: Invalid value: "},
+		"an unknown driver": {`{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: a, io: uring}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}}}`, `disks[0].io: Unsupported value: "uring"`},
+		"two sources":       {`{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: a}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}, ephemeral: {}}]}}}`, "volumes[0]: Forbidden: must have only one source; leave out the others (volume-one-source)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, command := range []string{"expand", "render", "validate"} {
+				got := call(t, sparse+"spec: "+c.spec+"\n", command, "-f", "-")
+				if got.code != exitRefused {
+					t.Errorf("%s: exit code %d, want %d: %s%s", command, got.code, exitRefused, got.out, got.err)
+				}
+				says(t, got.out+got.err, c.want)
+			}
+		})
+	}
+	collision := call(t, small+"---\n"+small, "expand", "-f", "-")
+	says(t, collision.err, "document 2: VirtualMachine default/vm is refused", "it exists already, in standard input, document 1")
+}
+
+// The flags of rules reach the engine, too: a VMI that never changes has no room to grow.
+func TestRolloutStrategy(t *testing.T) {
+	vmi := strings.Replace(sparse, "Machine\n", "MachineInstance\n", 1) + "spec: {domain: {memory: {guest: 1Gi}}}\n"
+	says(t, call(t, vmi, "expand", "-f", "-").fine(t).out, "maxSockets: 4", "maxGuest: 4Gi")
+	if got := call(t, vmi, "expand", "-f", "-", "--vm-rollout-strategy=Stage").fine(t); strings.Contains(got.out, "max") {
+		t.Errorf("with strategy Stage it has maxima:\n%s", got.out)
+	}
+}
+
+// What a user copies from a cluster is left out with a warning, as the webhook leaves it out.
+func TestExpandLeavesOutForged(t *testing.T) {
+	forged := strings.Replace(small, "{name: vm}", "{name: vm, annotations: {virtwright.dev/instance-of: u1}}", 1)
+	got := call(t, forged, "expand", "-f", "-").fine(t)
+	says(t, got.err, "Warning: controllers write metadata.annotations.virtwright.dev/instance-of: left out")
+	if strings.Contains(got.out, "instance-of") {
+		t.Errorf("it is still there:\n%s", got.out)
+	}
+}
+
+// The requester of a template is not known offline, and is not written.
+func TestExpandStampsNoRequester(t *testing.T) {
+	asks := strings.Replace(small, "{name: vm}", "{name: vm, annotations: {virtwright.dev/generate-template: golden}}", 1)
+	got := call(t, asks, "expand", "-f", "-").fine(t)
+	if strings.Contains(got.out+got.err, "requester") || strings.Contains(got.out, "anybody") {
+		t.Errorf("it names a requester:\n%s%s", got.out, got.err)
+	}
+}
