@@ -141,11 +141,12 @@ var updateRules = []updateRule{{
 	want:     haveAt(class, "vms"),
 	warns:    say("Warning: preset cluster/house ", class),
 }, {
-	says:    "a VM with another label takes on what now matches, and loses what does not",
-	presets: []string{aPreset("big", matching("size: big", defaultCores)), aPreset("small", matching("size: small", defaultMemory))},
-	labels:  map[string]any{"size": "big"},
-	change:  put("small", "metadata", "labels", "size"),
-	want:    And(haveAt(cores, int64(1)), haveAt(memory, "2Gi")), warns: BeEmpty(),
+	says:     "a VM with another label takes on what now matches, and loses what does not",
+	presets:  []string{aPreset("big", matching("size: big", defaultCores)), aPreset("small", matching("size: small", `{defaults: {spec: {template: {spec: {hostname: tiny}}}}}`))},
+	manifest: "spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}",
+	labels:   map[string]any{"size": "big"},
+	change:   put("small", "metadata", "labels", "size"),
+	want:     And(haveAt(cores, int64(1)), haveAt("spec.template.spec.hostname", "tiny")), warns: BeEmpty(),
 }, {
 	says:     "an added exclude takes defaults away",
 	presets:  []string{aPreset("big", defaultCores)},
