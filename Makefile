@@ -72,11 +72,13 @@ demo: controlplane ## a sparse VM comes back whole: the five-minute tour
 dev: controlplane ## a working system to play with, until interrupted
 	test/demo/dev.sh
 
-render: ## effective spec, origins and XML of VM=file, with PRESETS= and PROFILES=folder, offline
+# Sparse VMs need presets, so that those of the examples are the default.
+render: PRESETS ?= examples/presets examples/namespaces.yaml
+render: ## effective spec, origins and XML of VM=file, offline, with PRESETS=folder (default: the examples') and PROFILES=folder
 	@test -n "$(VM)" || { echo "usage: make render VM=examples/vms/tiny.yaml [PRESETS=examples/presets] [PROFILES=examples/profiles]"; exit 2; }
-	$(GO) run ./cmd/virtwright expand -f $(VM) $(if $(PRESETS),-f $(PRESETS))
-	$(GO) run ./cmd/virtwright explain -f $(VM) $(if $(PRESETS),-f $(PRESETS))
-	$(GO) run ./cmd/virtwright render -f $(VM) $(if $(PRESETS),-f $(PRESETS)) $(if $(PROFILES),-f $(PROFILES))
+	$(GO) run ./cmd/virtwright expand -f $(VM) $(PRESETS:%=-f %)
+	$(GO) run ./cmd/virtwright explain -f $(VM) $(PRESETS:%=-f %)
+	$(GO) run ./cmd/virtwright render -f $(VM) $(PRESETS:%=-f %) $(PROFILES:%=-f %)
 
 clean: ## remove what was built here (the cache of control planes stays)
 	rm -rf bin

@@ -61,6 +61,9 @@ type Verdict struct {
 	Reason string
 }
 
+// ParsePath reads a path and checks that a VirtualMachine can have it.
+func ParsePath(text string) (provenance.Path, error) { return parseKnown(text) }
+
 // Explain resolves a request and explains the outcome. Errors are those of Resolve.
 func (e *Engine) Explain(ctx context.Context, s *Snapshot, req Request) (*Explanation, error) {
 	out, err := e.Resolve(ctx, s, req)

@@ -2,6 +2,7 @@ package validation
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,11 @@ var cpuRules = []Rule{{
 	Leaf:  true,
 	Says:  "The policy of a CPU feature is force, require, optional, disable or forbid.",
 	Check: cpuFeaturePolicy,
+}, {
+	ID:    "cpu-feature-name",
+	Says:  "The name of a CPU feature is letters, digits, '-', '_' and '.'.",
+	Reach: BeyondKubeVirt,
+	Check: cpuFeatureName,
 }, {
 	ID:    "cpu-model-architecture",
 	Says:  "On arm64 the CPU model is host-passthrough.",
@@ -68,6 +74,17 @@ func cpuFeaturePolicy(m *Machine, r *Report) {
 	for i, feature := range cpuOf(m).Features {
 		if feature.Policy != "" && !slices.Contains(cpuFeaturePolicies, feature.Policy) {
 			r.Add(r.unsupported(m.Domain("cpu", "features").Index(i).Child("policy"), feature.Policy, cpuFeaturePolicies...))
+		}
+	}
+}
+
+// cpuFeatureNameForm is that of featureName in libvirt's schema cputypes.rng.
+var cpuFeatureNameForm = regexp.MustCompile(`^[a-zA-Z0-9\-_.]+$`)
+
+func cpuFeatureName(m *Machine, r *Report) {
+	for i, feature := range cpuOf(m).Features {
+		if !cpuFeatureNameForm.MatchString(feature.Name) {
+			r.Add(field.Invalid(m.Domain("cpu", "features").Index(i).Child("name"), feature.Name, "must be letters, digits, '-', '_' and '.', such as sse4.1"))
 		}
 	}
 }

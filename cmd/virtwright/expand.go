@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -49,7 +47,7 @@ func newExpand(shown string, s streams) *cobra.Command {
 		Short:   "Print virtual machines as a cluster would store them",
 		Long:    expandHelp,
 		Example: strings.ReplaceAll(expandExamples, "{{program}}", shown),
-		Args:    cobra.NoArgs,
+		Args:    flagsForFiles,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(outputs...); err != nil {
 				return err
@@ -67,8 +65,8 @@ func expand(ctx context.Context, o *settings, s streams) error {
 	if err != nil {
 		return err
 	}
+	p := &printer{streams: s, output: o.output}
 	var problems []error
-	printed := 0
 	for _, m := range c.Machines {
 		object, warnings, err := c.Expand(ctx, m)
 		if err != nil {
@@ -80,40 +78,17 @@ func expand(ctx context.Context, o *settings, s streams) error {
 			problems = append(problems, err)
 			continue
 		}
-		text, err := render(o.output, m, object)
+		if o.output != "diff" {
+			p.add(object)
+			continue
+		}
+		text, err := diff(m, object)
 		if err != nil {
 			return fmt.Errorf("cannot print %s: %w", m, err)
 		}
-		if printed++; printed > 1 && o.output == "yaml" {
-			text = "---\n" + text
-		}
-		if _, err := fmt.Fprint(s.out, text); err != nil {
-			return fmt.Errorf("cannot print %s: %w", m, err)
-		}
+		fmt.Fprint(s.out, text)
 	}
-	return errors.Join(problems...)
-}
-
-// render writes an object in an output format.
-func render(output string, m offline.Machine, object map[string]any) (string, error) {
-	switch output {
-	case "json":
-		return indented(object)
-	case "diff":
-		return diff(m, object)
-	default:
-		text, err := yaml.Marshal(object)
-		return string(text), err
-	}
-}
-
-func indented(value any) (string, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	err := encoder.Encode(value)
-	return out.String(), err
+	return errors.Join(append(problems, p.print())...)
 }
 
 // diff compares what was sent with what it became, both as YAML of one style.

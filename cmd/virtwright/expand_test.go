@@ -35,8 +35,8 @@ func TestExpandExamples(t *testing.T) {
 
 func TestExpandSeveral(t *testing.T) {
 	got := call(t, "", "expand", "-f", exampleVMs, "-f", examplePresets, "-f", exampleNamespaces, "--warnings", "Everything").fine(t)
-	if n := strings.Count(got.out, "\n---\n"); n != len(examples(t))-1 {
-		t.Errorf("%d separators between %d objects", n, len(examples(t)))
+	if n := strings.Count(got.out, "\n- apiVersion: "); n != len(examples(t)) {
+		t.Errorf("%d items for %d objects", n, len(examples(t)))
 	}
 	says(t, got.err, "Warning: VirtualMachine lab/tiny: preset cluster/size-small set ")
 }
@@ -160,7 +160,7 @@ func TestExpandGoesOn(t *testing.T) {
 	if got.code != exitRefused {
 		t.Errorf("exit code %d, want %d", got.code, exitRefused)
 	}
-	says(t, got.out, "name: vm\n", "\n---\n", "name: last\n")
+	says(t, got.out, "kind: List\n", "name: vm\n", "name: last\n")
 	says(t, got.err, "standard input, document 2: VirtualMachine default/bad is refused:\n  spec.template: ")
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -43,32 +44,29 @@ func newExplain(shown string, s streams) *cobra.Command {
 		Short:   "Say where each field of a virtual machine came from",
 		Long:    explainHelp,
 		Example: strings.ReplaceAll(explainExamples, "{{program}}", shown),
-		Args:    cobra.MaximumNArgs(1),
+		Args:    maybePath,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.check(outputs...); err != nil {
 				return err
 			}
-			var path provenance.Path
-			if len(args) == 1 {
-				var err error
-				if path, err = provenance.ParsePath(args[0]); err != nil {
-					return fmt.Errorf("cannot understand the path %q: %w", args[0], err)
-				}
-			}
-			return explain(c.Context(), o, path, s)
+			return explain(c.Context(), o, strings.Join(args, ""), s)
 		},
 	}
 	o.declare(c, outputs...)
 	return c
 }
 
-func explain(ctx context.Context, o *settings, path provenance.Path, s streams) error {
+func explain(ctx context.Context, o *settings, text string, s streams) error {
 	c, err := o.cluster(ctx, s)
 	if err != nil {
 		return err
 	}
+	path, err := pathIn(c, text)
+	if err != nil {
+		return fmt.Errorf("cannot understand the path %q: %w", text, err)
+	}
+	p := &printer{streams: s, output: o.output}
 	var problems []error
-	printed := 0
 	for _, m := range c.Machines {
 		x, err := c.Explain(ctx, m)
 		if err != nil {
@@ -83,34 +81,55 @@ func explain(ctx context.Context, o *settings, path provenance.Path, s streams) 
 			problems = append(problems, err)
 			continue
 		}
-		restrict(x, m, path)
-		if len(path) > 0 && len(x.Fields) == 0 {
-			fmt.Fprintf(s.err, "Note: %s has nothing at %s\n", m, path)
+		if near := restrict(x, m, path); len(path) > 0 && len(x.Fields) == 0 {
+			fmt.Fprintf(s.err, "Note: %s has nothing at %s%s\n", m, path, near)
 		}
-		if printed++; printed > 1 && o.output == "table" {
-			fmt.Fprintln(s.out)
-		}
-		if err := printExplanation(s.out, o.output, m, newExplained(m, x, changes)); err != nil {
-			return fmt.Errorf("cannot print %s: %w", m, err)
+		p.add(newExplained(m, x, changes))
+	}
+	if o.output == "table" {
+		return errors.Join(append(problems, p.tables())...)
+	}
+	return errors.Join(append(problems, p.print())...)
+}
+
+// pathIn reads a path, which must be one of a VM. A path from the root of an instance is one,
+// too, where there is an instance. An empty text is the empty path.
+func pathIn(c *offline.Cluster, text string) (provenance.Path, error) {
+	if text == "" {
+		return nil, nil
+	}
+	path, err := presets.ParsePath(text)
+	instance := func(m offline.Machine) bool { return m.Kind == presets.VirtualMachineInstance }
+	if err != nil && slices.ContainsFunc(c.Machines, instance) {
+		if inner, wrong := presets.ParsePath("spec.template." + text); wrong == nil {
+			return inner, nil
 		}
 	}
-	return errors.Join(problems...)
+	return path, err
 }
 
 // restrict keeps the fields at or beneath a path. For an instance, a path from
-// the root of the instance will do.
-func restrict(x *presets.Explanation, m offline.Machine, path provenance.Path) {
+// the root of the instance will do. Where nothing is left, it returns a hint at the
+// nearest path that the machine has.
+func restrict(x *presets.Explanation, m offline.Machine, path provenance.Path) (hint string) {
 	if len(path) == 0 {
-		return
+		return ""
 	}
 	if template := provenance.Of("spec", "template"); m.Kind == presets.VirtualMachineInstance && !path.HasPrefix(template) {
 		path = slices.Concat(template, path)
 	}
-	kept := make([]presets.Origin, 0, len(x.Fields))
+	kept, paths := make([]presets.Origin, 0, len(x.Fields)), map[string]bool{}
 	for _, o := range x.Fields {
 		if o.Path.HasPrefix(path) {
 			kept = append(kept, o)
 		}
+		if len(o.Path) >= len(path) && o.Path.HasPrefix(path[:len(path)-1]) {
+			paths[o.Path[:len(path)].String()] = true
+		}
 	}
 	x.Fields = kept
+	if near := presets.Nearest(path.String(), maps.Keys(paths)); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return hint
 }

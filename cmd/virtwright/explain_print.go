@@ -30,6 +30,8 @@ type explained struct {
 	Conflicts []string        `json:"conflicts,omitempty"`
 	// Outdated are the fields of a stored VM that a reapply would change.
 	Outdated []explainedChange `json:"outdated,omitempty"`
+
+	machine offline.Machine
 }
 
 type explainedChange struct {
@@ -86,22 +88,27 @@ type explainedHeld struct {
 	Reason string   `json:"reason"`
 }
 
-func printExplanation(out io.Writer, output string, m offline.Machine, e *explained) error {
-	if output == "json" {
-		text, err := indented(e)
-		if err != nil {
-			return err
+// tables prints explanations for people.
+func (p *printer) tables() error {
+	for i, object := range p.objects {
+		if i > 0 {
+			fmt.Fprintln(p.out)
 		}
-		_, err = fmt.Fprint(out, text)
-		return err
+		e, ok := object.(*explained)
+		if !ok { // unreachable: the command adds nothing else
+			continue
+		}
+		if err := e.table(p.out); err != nil {
+			return fmt.Errorf("cannot print %s: %w", e.machine, err)
+		}
 	}
-	return e.table(out, m)
+	return nil
 }
 
 func newExplained(m offline.Machine, x *presets.Explanation, outdated []offline.Change) *explained {
 	e := &explained{
 		Kind: string(m.Kind), Namespace: m.Namespace, Name: m.Name,
-		File: m.Where.File, Document: m.Where.Document, Fields: []explainedAt{},
+		File: m.Where.File, Document: m.Where.Document, Fields: []explainedAt{}, machine: m,
 	}
 	for _, o := range x.Fields {
 		at := explainedAt{Path: o.Path.String(), Value: o.Value, Removed: o.Value == nil, explainedSource: sourceOf(o.By, o.User), Overruled: o.Overruled, Was: o.Was, Computed: o.Computed}
@@ -163,10 +170,10 @@ func (s explainedSource) String() string {
 }
 
 // table prints for people.
-func (e *explained) table(out io.Writer, m offline.Machine) error {
+func (e *explained) table(out io.Writer) error {
 	var text bytes.Buffer
 	w := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(w, "%s (%s)\n\nFIELD\tVALUE\tFROM\tBEAT\n", m, m.Where)
+	fmt.Fprintf(w, "%s (%s)\n\nFIELD\tVALUE\tFROM\tBEAT\n", e.machine, e.machine.Where)
 	for _, at := range e.Fields {
 		value := "(removed)"
 		if !at.Removed {

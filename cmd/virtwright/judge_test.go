@@ -13,6 +13,7 @@ func TestOneJudge(t *testing.T) {
 		"a negative number": {"{template: {spec: {domain: {memory: {guest: 1Gi}, cpu: {cores: -1}}}}}", "cpu.cores: Invalid value: must not be number -1"},
 		"text in XML":       {`{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: a, serial: '<&">'}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}}}`, "disks[0].serial: Invalid value: "},
 		"an unknown driver": {`{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: a, io: uring}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}}}`, `disks[0].io: Unsupported value: "uring"`},
+		"a CPU feature":     {"{template: {spec: {domain: {memory: {guest: 1Gi}, cpu: {features: [{name: a b}]}}}}}", `cpu.features[0].name: Invalid value: "a b": must be letters, digits, '-', '_' and '.', such as sse4.1 (cpu-feature-name)`},
 		"two sources":       {`{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: a}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}, ephemeral: {}}]}}}`, "volumes[0]: Forbidden: must have only one source; leave out the others (volume-one-source)"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,8 +4,8 @@
 // kubectl-virtwright it is a plugin of kubectl.
 //
 // It exits with 0 when all is fine, with 1 when an object, a preset or a request
-// is refused, with 2 when it is used wrongly or cannot read its input or reach
-// the cluster, and with 3 when it waited and the machine did not get there.
+// is refused, with 2 for wrong usage, input that cannot be read and a cluster that
+// cannot be reached, and with 3 when a wait ended too early.
 package main
 
 import (

@@ -48,12 +48,16 @@ const restartExamples = `  # Stop the machine and start it with its present spec
   # What would the cluster say?
   {{program}} restart web -n shop --dry-run`
 
-// virtctl's words.
-const (
-	scheduled   = "VM %s was scheduled to %s\n"
-	dryRunNote  = "Dry Run execution\n"
-	forceWanted = "Must both use --force=true and set --grace-period."
-)
+// forceWanted has virtctl's words.
+const forceWanted = "Must both use --force=true and set --grace-period."
+
+// inDryRun ends a message with kubectl's words, where nothing was changed.
+func inDryRun(dry bool) string {
+	if dry {
+		return " (dry run)"
+	}
+	return ""
+}
 
 // power is a call of one of the verbs.
 type power struct {
@@ -149,13 +153,10 @@ func (p *power) run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	if p.dryRun {
-		fmt.Fprint(s.out, dryRunNote)
-	}
 	if err := p.request(ctx, c); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, scheduled, p.name, p.verb)
+	fmt.Fprintf(s.out, "VM %s was scheduled to %s%s\n", p.name, p.verb, inDryRun(p.dryRun))
 	if !p.wait {
 		return nil
 	}

@@ -59,7 +59,7 @@ func newRender(shown string, s streams) *cobra.Command {
 		Short:   "Print the libvirt domains that virtual machines become",
 		Long:    renderHelp,
 		Example: strings.ReplaceAll(renderExamples, "{{program}}", shown),
-		Args:    cobra.NoArgs,
+		Args:    flagsForFiles,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := errors.Join(o.check(outputs...), oneOf("--stage", o.stage, stageFrontend, stageBackend)); err != nil {
 				return err

@@ -67,13 +67,10 @@ func (r *reset) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if r.dryRun {
-		fmt.Fprint(s.out, dryRunNote)
-	}
 	if err := r.request(ctx, c); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "VMI %s was scheduled to %s\n", r.name, r.verb)
+	fmt.Fprintf(s.out, "VMI %s was scheduled to %s%s\n", r.name, r.verb, inDryRun(r.dryRun))
 	return nil
 }
 

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -21,9 +24,9 @@ cluster, and virtual machines of templates.
 
 Exit codes:
   0  all is fine (warnings do not count)
-  1  an object or a preset is refused, as a cluster would refuse it; a cluster refuses a request
-  2  wrong usage, input that cannot be read, or a cluster that cannot be asked
-  3  a machine did not get in time where it was waited for, or a template was not there in time`
+  1  something is refused: an object or a preset, as a cluster would refuse it, or a request to a cluster
+  2  wrong usage, input that cannot be read, or a cluster that cannot be reached
+  3  a wait ended before the machine or the template was ready`
 
 // The groups of commands.
 const (
@@ -40,7 +43,8 @@ func newRoot(name string, s streams) *cobra.Command {
 		Long:          rootHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          subcommands,
+		Version:       versionLine(buildInfo()),
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	shown := program
@@ -53,11 +57,15 @@ func newRoot(name string, s streams) *cobra.Command {
 	root.SetErr(s.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		// The flags are those of a command that does not exist.
-		if wrong := cobra.NoArgs(c, c.Flags().Args()); !c.HasParent() && wrong != nil {
-			err = wrong
+		if wrong := subcommands(c, c.Flags().Args()); !c.HasParent() && wrong != nil {
+			return wrong
 		}
 		return fmt.Errorf("%w (see %s --help)", err, c.CommandPath())
 	})
+	root.SetVersionTemplate("{{.Version}}\n")
+	logging := flag.NewFlagSet(program, flag.ContinueOnError)
+	klog.InitFlags(logging)
+	root.PersistentFlags().AddGoFlag(logging.Lookup("v"))
 	root.AddGroup(&cobra.Group{ID: groupOffline, Title: "Offline:"}, &cobra.Group{ID: groupCluster, Title: "In a cluster:"},
 		&cobra.Group{ID: groupTemplates, Title: "Templates:"})
 	add := func(group string, commands ...*cobra.Command) {
@@ -73,19 +81,56 @@ func newRoot(name string, s streams) *cobra.Command {
 	return root
 }
 
+// subcommands refuses arguments of a command that has commands of its own, and names the
+// nearest of them.
+func subcommands(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("unknown command %q; did you mean %q?", args[0], near[0])
+	}
+	return fmt.Errorf("unknown command %q (see %s --help)", args[0], c.CommandPath())
+}
+
+// flagsForFiles refuses arguments of a command that takes files by flags.
+func flagsForFiles(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: give each file its own -f", args[0])
+}
+
+// maybePath takes one argument that is no file.
+func maybePath(c *cobra.Command, args []string) error {
+	for _, arg := range args {
+		if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(arg)) {
+			return flagsForFiles(c, []string{arg})
+		}
+	}
+	if len(args) > 1 {
+		return fmt.Errorf("%s: give one PATH", args[1])
+	}
+	return nil
+}
+
 func newVersion(s streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
 		Args:  cobra.NoArgs,
 		Run: func(*cobra.Command, []string) {
-			info, ok := debug.ReadBuildInfo()
-			if !ok {
-				info = &debug.BuildInfo{}
-			}
-			fmt.Fprintln(s.out, versionLine(info))
+			fmt.Fprintln(s.out, versionLine(buildInfo()))
 		},
 	}
+}
+
+func buildInfo() *debug.BuildInfo {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info
+	}
+	return &debug.BuildInfo{}
 }
 
 // versionLine says of which source the program was built.

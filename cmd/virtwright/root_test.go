@@ -98,6 +98,25 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
+// make render works for every example, with or without the folders that may be left out.
+func TestMakeRender(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program")
+	}
+	t.Chdir("../..")
+	for _, args := range [][]string{
+		{"VM=examples/vms/tiny.yaml"},
+		{"VM=examples/vms/web.yaml", "PRESETS=examples/presets", "PROFILES=examples/profiles"},
+		{"VM=examples/vms/appliance.yaml", "PRESETS="},
+	} {
+		out, err := exec.Command("make", append([]string{"--no-print-directory", "render"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", args, err, out)
+		}
+		says(t, string(out), "kind: VirtualMachine\n", "FIELD ", "<domain ")
+	}
+}
+
 // What docs/cli.md shows of a terminal is what comes there.
 func TestDocs(t *testing.T) {
 	t.Chdir("../..")

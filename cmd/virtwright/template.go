@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,7 +13,6 @@ import (
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
-	"github.com/virtwright/virtwright/lifecycle/templates/format"
 )
 
 const templateHelp = `Make templates of virtual machines, and virtual machines of templates.
@@ -31,7 +29,7 @@ func newTemplate(shown string, s streams) *cobra.Command {
 		Use:   "template",
 		Short: "Make templates of virtual machines, and virtual machines of templates",
 		Long:  templateHelp,
-		Args:  cobra.NoArgs,
+		Args:  subcommands,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newTemplateCreate(shown, s), newTemplateGenerate(shown, s), newTemplateProcess(shown, s))
@@ -147,37 +145,4 @@ func called(kind string, object map[string]any) string {
 		name = namespace + "/" + name
 	}
 	return strings.TrimSpace(kind + " " + name)
-}
-
-// printer writes objects one after the other, in an output format.
-type printer struct {
-	streams
-	output  string
-	printed int
-}
-
-func (p *printer) print(object map[string]any) error {
-	text, err := p.rendered(object)
-	if err != nil {
-		return err
-	}
-	p.printed++
-	_, err = fmt.Fprint(p.out, text)
-	return err
-}
-
-// rendered is an object as it is read again. A separator before what is JSON in
-// a stream of YAML tells readers that not all of it is.
-func (p *printer) rendered(object map[string]any) (string, error) {
-	if p.output == "json" {
-		return indented(object)
-	}
-	text, err := format.Manifest(object)
-	if err != nil {
-		return "", err
-	}
-	if p.printed > 0 || bytes.HasPrefix(text, []byte("{")) {
-		return "---\n" + string(text), nil
-	}
-	return string(text), nil
 }

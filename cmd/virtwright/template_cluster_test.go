@@ -44,7 +44,7 @@ func (g *ground) templateNotServed(t *testing.T) {
 func requested(t *testing.T, out string) string {
 	t.Helper()
 	var name, namespace string
-	if _, err := fmt.Sscanf(out, "VirtualMachineTemplateRequest %s was made in namespace %s\n", &name, &namespace); err != nil {
+	if _, err := fmt.Sscanf(out, "VirtualMachineTemplateRequest %s created in namespace %s\n", &name, &namespace); err != nil {
 		t.Fatalf("%v: %q", err, out)
 	}
 	return name
@@ -72,7 +72,7 @@ func (g *ground) templateRequests(t *testing.T) {
 func (g *ground) templateDryRun(t *testing.T) {
 	before := g.kubectl("", "get", "vmtr", "-A", "-o", "name")
 	got := g.template("web", "--dry-run").fine(t)
-	says(t, got.out, "Dry Run execution\nVirtualMachineTemplateRequest web-", "was made in namespace default\n")
+	says(t, got.out, "VirtualMachineTemplateRequest web-", " created in namespace default (dry run)\n")
 	if after := g.kubectl("", "get", "vmtr", "-A", "-o", "name"); after != before {
 		t.Errorf("there are %s", after)
 	}
@@ -158,8 +158,8 @@ func (g *ground) templateMade(t *testing.T) {
 	m.status(`{"parameterCount":3,"withheldParameters":["VOLUME1_USER_DATA","VOLUME1_NETWORK_DATA"],"warnings":["two machines would share a disk"],` +
 		`"templateRef":{"apiVersion":"template.openshift.io/v1","kind":"Template","namespace":"default","name":"made-template"},` + conditions("True", "Reconciled", "", "False") + "}")
 	got := m.end(t).fine(t)
-	if want := "VirtualMachineTemplateRequest " + m.name + " was made in namespace default\n" +
-		"Template made-template of template.openshift.io/v1 was made in namespace default, with 3 parameters\n"; got.out != want {
+	if want := "VirtualMachineTemplateRequest " + m.name + " created in namespace default\n" +
+		"Template made-template of template.openshift.io/v1 created in namespace default, with 3 parameters\n"; got.out != want {
 		t.Errorf("got %q, want %q", got.out, want)
 	}
 	if want := "Request " + m.name + ": not ready (FormatUnavailable: template.openshift.io/v1 is not served by this cluster; --format configMap needs no API of its own)\n" +
@@ -207,5 +207,5 @@ func (g *ground) templateInVain(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.status(`{"parameterCount":1,"templateRef":{"apiVersion":"v1","kind":"ConfigMap","namespace":"default","name":"calm-template"},` + conditions("True", "Reconciled", "", "False") + "}")
-	says(t, m.end(t).fine(t).out, "ConfigMap calm-template was made in namespace default, with 1 parameter\n")
+	says(t, m.end(t).fine(t).out, "ConfigMap calm-template created in namespace default, with 1 parameter\n")
 }

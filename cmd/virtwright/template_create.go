@@ -116,13 +116,10 @@ func (o *creation) run(ctx context.Context, s streams) error {
 		return err
 	}
 	w := &makingWait{requests: requests, source: namespace + "/" + o.machine, timeout: o.timeout, progress: s.err}
-	if o.dryRun {
-		fmt.Fprint(s.out, dryRunNote)
-	}
 	if err := w.ask(ctx, o.request(namespace), o.dryRun); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "VirtualMachineTemplateRequest %s was made in namespace %s\n", w.name, o.to)
+	fmt.Fprintf(s.out, "VirtualMachineTemplateRequest %s created in namespace %s%s\n", w.name, o.to, inDryRun(o.dryRun))
 	if !o.wait || o.dryRun {
 		return nil
 	}
@@ -180,6 +177,6 @@ func report(s streams, status *sspv1alpha1.VirtualMachineTemplateRequestStatus) 
 	if strings.Contains(made.APIVersion, "/") { // everybody knows those of the core group
 		name += " of " + made.APIVersion
 	}
-	fmt.Fprintf(s.out, "%s was made in namespace %s, with %s\n", name, made.Namespace, counted(int(status.ParameterCount), "parameter"))
+	fmt.Fprintf(s.out, "%s created in namespace %s, with %s\n", name, made.Namespace, counted(int(status.ParameterCount), "parameter"))
 	return nil
 }

@@ -53,7 +53,7 @@ func newTemplateGenerate(shown string, s streams) *cobra.Command {
 		Short:   "Print templates of virtual machines in files",
 		Long:    generateHelp,
 		Example: strings.ReplaceAll(generateExamples, "{{program}}", shown),
-		Args:    cobra.NoArgs,
+		Args:    flagsForFiles,
 		RunE: func(*cobra.Command, []string) error {
 			if err := o.check(); err != nil {
 				return err
@@ -120,11 +120,9 @@ func (o *generation) run(s streams) error {
 			name = ""
 		}
 		tell(s, name, b)
-		if err := p.print(template.Object); err != nil {
-			return fmt.Errorf("cannot print the template of %s: %w", called(machine.Kind, vm), err)
-		}
+		p.add(template.Object)
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, p.print())...)
 }
 
 // isMachine tells whether an object is a VirtualMachine, in a version that there is.

@@ -126,9 +126,10 @@ func (o *processing) run(s streams, values []value) error {
 	}
 	p := &printer{streams: s, output: o.output}
 	for _, object := range objects {
-		if err := p.print(object.Object); err != nil {
-			return fmt.Errorf("cannot print %s: %w", called(object.GetKind(), object.Object), err)
-		}
+		p.add(object.Object)
+	}
+	if err := p.print(); err != nil {
+		return err
 	}
 	if message != "" {
 		fmt.Fprintln(s.err, strings.TrimRight(message, "\n"))

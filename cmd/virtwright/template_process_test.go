@@ -71,11 +71,9 @@ func TestTemplateReadsBack(t *testing.T) {
 		t.Errorf("got %d templates: %v", len(got), err)
 	}
 	decoder := apiyaml.NewYAMLOrJSONDecoder(strings.NewReader(out), 4096) // kubectl's
-	for i := range 3 {
-		var got map[string]any
-		if err := decoder.Decode(&got); err != nil || got["kind"] != "Template" {
-			t.Errorf("document %d: %v", i+1, err)
-		}
+	var list struct{ Items []struct{ Kind string } }
+	if err := decoder.Decode(&list); err != nil || len(list.Items) != 3 || list.Items[2].Kind != "Template" {
+		t.Errorf("got %+v: %v", list, err)
 	}
 }
 
@@ -174,7 +172,7 @@ parameters:
 
 func TestTemplateProcessSeveral(t *testing.T) {
 	got := process(t, several, "-p", "WHO=me").fine(t)
-	says(t, got.out, "name: a-me\n", "\n---\n", "name: b-me\n")
+	says(t, got.out, "kind: List\n", "name: a-me\n", "name: b-me\n")
 	if got.err != "both of me\n" {
 		t.Errorf("got %q", got.err)
 	}

@@ -28,7 +28,7 @@ func TestTemplateUsage(t *testing.T) {
 		args string
 		want []string
 	}{
-		"unknown command":      {"template makes", []string{`unknown command "makes" for "virtwright template"`}},
+		"unknown command":      {"template makes", []string{`unknown command "makes" (see virtwright template --help)`}},
 		"no machine":           {"template create", []string{"cannot make a template of 0 machines: name one"}},
 		"two machines":         {"template create a b", []string{"cannot make a template of 2 machines"}},
 		"no such format":       {"template create a --format ova", []string{"--format must be one of", `"openshiftTemplate"`, `not "ova"`}},
@@ -164,8 +164,8 @@ func TestTemplateProgress(t *testing.T) {
 
 func TestTemplateReport(t *testing.T) {
 	for apiVersion, want := range map[string]string{
-		"v1":                       "Kind x was made in namespace lab, with 10 parameters\n",
-		"template.openshift.io/v1": "Kind x of template.openshift.io/v1 was made in namespace lab, with 10 parameters\n",
+		"v1":                       "Kind x created in namespace lab, with 10 parameters\n",
+		"template.openshift.io/v1": "Kind x of template.openshift.io/v1 created in namespace lab, with 10 parameters\n",
 	} {
 		var out strings.Builder
 		status := sspv1alpha1.VirtualMachineTemplateRequestStatus{

@@ -42,7 +42,7 @@ func newValidate(shown string, s streams) *cobra.Command {
 		Short:   "Say what a cluster would refuse",
 		Long:    validateHelp,
 		Example: strings.ReplaceAll(validateExamples, "{{program}}", shown),
-		Args:    cobra.NoArgs,
+		Args:    flagsForFiles,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.check(outputs...); err != nil {
 				return err

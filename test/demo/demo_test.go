@@ -29,7 +29,7 @@ func TestDemo(t *testing.T) {
 		"VM netboot: Running",       // a start
 		"VM netboot: Stopped",       // a stop
 		"Stopped the virtual machine by deleting the virtual machine instance", // an event
-		"ConfigMap netboot-golden was made in namespace lab",                   // a template
+		"ConfigMap netboot-golden created in namespace lab",                    // a template
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the tour does not show %q", want)

@@ -209,7 +209,7 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		for _, verb := range []string{"restart", "stop"} {
 			code, out, _ := s.virtwright(verb, "web", "--dry-run").ends()
 			Expect(code).To(BeZero())
-			Expect(out).To(Equal("Dry Run execution\nVM web was scheduled to " + verb + "\n"))
+			Expect(out).To(Equal("VM web was scheduled to " + verb + " (dry run)\n"))
 		}
 		Expect(s.get(virtualMachine, "web").GetGeneration()).To(Equal(before))
 		Expect(s.requests("web")).To(BeEmpty())

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// other is a second VM.
+var other = strings.Replace(small, "{name: vm}", "{name: other}", 1)
+
+// One object is printed as itself, and several as a List, which is one document.
+func TestPrintsOneOrAList(t *testing.T) {
+	for _, command := range []string{"expand", "template generate"} {
+		for output, decode := range map[string]func([]byte, *map[string]any) error{
+			"json": func(text []byte, into *map[string]any) error { return json.Unmarshal(text, into) },
+			"yaml": func(text []byte, into *map[string]any) error { return yaml.Unmarshal(text, into) },
+		} {
+			args := append(strings.Fields(command), "-f", "-", "-o", output)
+			var one, several map[string]any
+			if err := decode([]byte(call(t, small, args...).fine(t).out), &one); err != nil || one["kind"] == "List" {
+				t.Errorf("%s: %v: %v", args, err, one)
+			}
+			got := call(t, small+"---\n"+other, args...).fine(t).out
+			if err := decode([]byte(got), &several); err != nil {
+				t.Errorf("%s: %v in:\n%s", args, err, got)
+			}
+			if items, _ := several["items"].([]any); several["kind"] != "List" || several["apiVersion"] != "v1" || len(items) != 2 {
+				t.Errorf("%s: is no List of two:\n%s", args, got)
+			}
+		}
+	}
+	list := call(t, small+"---\n"+other, "expand", "-f", "-").fine(t).out
+	says(t, call(t, list, "validate", "-f", "-").fine(t).out, "2 objects: all fine")
+	explained := call(t, list, "explain", "-f", "-", "-o", "json").fine(t).out
+	if !json.Valid([]byte(explained)) {
+		t.Errorf("is more than one JSON document:\n%s", explained)
+	}
+}
+
+// Wrong usage is explained, with what was meant.
+func TestUsage(t *testing.T) {
+	const cpu = "spec.template.spec.domain.cpu"
+	for name, c := range map[string]struct {
+		args string
+		want string
+	}{
+		"a file without -f":             {"expand a.yaml", "a.yaml: give each file its own -f"},
+		"a second file":                 {"validate -f - b.yaml", "b.yaml: give each file its own -f"},
+		"a second file, in explain":     {"explain -f - b.yaml", "b.yaml: give each file its own -f"},
+		"two paths":                     {"explain -f - spec spec.template", "spec.template: give one PATH"},
+		"a folder without -f":           {"expand presets", "presets: give each file its own -f"},
+		"a misspelt path":               {"explain -f - spec.template.spec.domain.memroy.guest", `path does not exist: under "spec.template.spec.domain" unknown field "memroy"; did you mean "memory"?`},
+		"a path of a VMI, for a VM":     {"explain -f - spec.domain.cpu", `under "spec" unknown field "domain"`},
+		"a misspelt command":            {"expnd", `unknown command "expnd"; did you mean "expand"?`},
+		"a misspelt command, with flag": {"expnd -f vm.yaml", `unknown command "expnd"; did you mean "expand"?`},
+		"a command like no other":       {"deploy", `unknown command "deploy" (see virtwright --help)`},
+		"a misspelt template command":   {"template procss", `unknown command "procss"; did you mean "process"?`},
+		"a verbosity of letters":        {"expand -f - -v x", `invalid argument "x" for "-v, --v" flag`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := call(t, small, strings.Fields(c.args)...)
+			if got.code != exitUsage || got.out != "" {
+				t.Errorf("exit code %d, want %d: %s", got.code, exitUsage, got.out)
+			}
+			says(t, got.err, c.want)
+		})
+	}
+	// An element that the VM does not have is not a misspelt path.
+	near := call(t, small, "explain", "-f", "-", "spec.template.spec.networks[defalt]").fine(t)
+	says(t, near.err, "Note: VirtualMachine default/vm has nothing at spec.template.spec.networks[defalt]; did you mean spec.template.spec.networks[default]?")
+	says(t, call(t, small, "explain", "-f", "-", cpu+".cores").fine(t).out, "platform")
+	says(t, call(t, "", "--version").fine(t).out, "virtwright ", "go1.")
+	call(t, small, "expand", "-f", "-", "-v", "2").fine(t)
+	call(t, small, "expand", "-f", "-", "--v=2").fine(t)
+}
