@@ -58,7 +58,6 @@ var deviceRules = []Rule{{
 	Check: panicDeviceArchitecture,
 }, {
 	ID:      "vsock-enabled",
-	Leaf:    true,
 	Says:    "A VSOCK device needs feature gate VSOCK.",
 	Cluster: true,
 	Check:   vsockEnabled,

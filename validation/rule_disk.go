@@ -36,7 +36,6 @@ var diskRules = []Rule{{
 	Check: lunVolumeClaim,
 }, {
 	ID:      "lun-reservation-enabled",
-	Leaf:    true,
 	Says:    "A lun reserves its device only where PersistentReservation is enabled.",
 	Cluster: true,
 	Check:   lunReservationEnabled,

@@ -35,7 +35,6 @@ var firmwareRules = []Rule{{
 	Check: secureBootNeedsSMM,
 }, {
 	ID:      "reboot-policy-enabled",
-	Leaf:    true,
 	Says:    "A reboot policy needs feature gate RebootPolicy.",
 	Cluster: true,
 	Check:   rebootPolicyEnabled,

@@ -28,7 +28,6 @@ var portRules = []Rule{{
 	Check: portProtocol,
 }, {
 	ID:      "port-ranges-enabled",
-	Leaf:    true,
 	Says:    "Port ranges are given only where PortRangesSpec is enabled.",
 	Cluster: true,
 	Check:   portRangesEnabled,

@@ -28,7 +28,6 @@ var runStrategyRules = []Rule{{
 	Check: runStrategyKnown,
 }, {
 	ID:      "wait-as-receiver-enabled",
-	Leaf:    true,
 	Says:    "The run strategy is WaitAsReceiver only where DecentralizedLiveMigration is enabled.",
 	Scope:   VirtualMachines,
 	Cluster: true,

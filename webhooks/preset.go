@@ -69,11 +69,14 @@ func (p Preset) Handle(ctx context.Context, req admission.Request) admission.Res
 	if problems = append(problems, more...); len(problems) > 0 {
 		return invalid(kind, req.Name, problems)
 	}
+	response := authorized(ctx, p.Authority, req, compiled)
+	if !response.Allowed {
+		return response
+	}
 	verdict := p.validate(preset, compiled, req.OldObject.Raw)
 	if len(verdict.Errors) > 0 {
 		return invalid(kind, req.Name, verdict.Errors)
 	}
-	response := authorized(ctx, p.Authority, req, compiled)
 	response.Warnings = presets.Bounded(verdict.Warnings, "virtwright validate shows all")
 	return response
 }

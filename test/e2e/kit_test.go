@@ -272,6 +272,9 @@ func say(parts ...string) OmegaMatcher {
 	return ContainElement(And(one...))
 }
 
+// cannotBoot reports whether a warning is about a VM without a bootable device.
+func cannotBoot(warning string) bool { return strings.HasSuffix(warning, "(bootable-device)") }
+
 // beQuiet matches warnings that no preset caused.
 func beQuiet() OmegaMatcher { return Not(ContainElement(ContainSubstring("preset"))) }
 
@@ -318,7 +321,7 @@ func (s *story) createWarned(manifest string) (object, []string) {
 	var heard warnings
 	out, err := s.as(heard.client(), in.GetKind()).Create(here.ctx, in, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred(), manifest)
-	return out, slices.DeleteFunc(heard.texts, func(text string) bool { return strings.HasSuffix(text, "(bootable-device)") })
+	return out, slices.DeleteFunc(heard.texts, cannotBoot)
 }
 
 // floor is what a VM has of memory when nobody but vm gives it some.
