@@ -3,8 +3,10 @@ package certs
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -70,8 +72,25 @@ func (a *Authority) ensure(ctx context.Context) error {
 			return err
 		}
 	}
-	a.current.Store(&published{material: m, certificate: m.certificate(), bundle: m.bundle()})
+	before := a.current.Swap(&published{material: m, certificate: m.certificate(), bundle: m.bundle()})
+	logChanges(ctx, before, m)
 	return nil
+}
+
+// logChanges says what is new in the material, no matter which replica issued it.
+func logChanges(ctx context.Context, before *published, m material) {
+	log := logr.FromContextOrDiscard(ctx).WithName("certs")
+	known := func(cert *x509.Certificate) bool {
+		return before != nil && (cert.Equal(before.serving.cert) || slices.ContainsFunc(before.issuers, func(i issuer) bool { return cert.Equal(i.cert) }))
+	}
+	for _, i := range m.issuers {
+		if !known(i.cert) {
+			log.Info("Using a certificate authority", "serial", i.cert.SerialNumber.String(), "issued", i.cert.NotBefore, "expires", i.cert.NotAfter)
+		}
+	}
+	if cert := m.serving.cert; cert != nil && !known(cert) {
+		log.Info("Serving with a certificate", "serial", cert.SerialNumber.String(), "issued", cert.NotBefore, "expires", cert.NotAfter, "rotated", before != nil)
+	}
 }
 
 func (a *Authority) save(ctx context.Context, m material, version string) error {

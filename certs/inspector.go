@@ -3,6 +3,7 @@ package certs
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -51,20 +52,18 @@ func (*Inspector) NeedLeaderElection() bool { return false }
 // Start looks until the context ends.
 func (i *Inspector) Start(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx).WithName("certs")
-	for {
+	settled := time.Now().Add(settling)
+	for waits := true; ; {
 		wait := i.Interval
 		if wait == 0 {
 			wait = 10 * time.Second
 		}
-		for reason, message := range i.look(ctx) {
-			if message == "" {
-				log.Info("API servers can call", "looked-for", reason)
-				continue
-			}
-			log.Error(errors.New(message), "API servers cannot call, or soon cannot", "reason", reason)
-			if i.Tell != nil {
-				i.Tell(reason, message)
-			}
+		news := i.look(ctx)
+		if waits && (i.isWell() || time.Now().After(settled)) {
+			waits, news = false, i.all()
+		}
+		for reason, message := range news {
+			i.report(log, reason, message, waits)
 		}
 		if i.Ready() != nil {
 			wait = min(wait, time.Second)
@@ -75,6 +74,41 @@ func (i *Inspector) Start(ctx context.Context) error {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// settling is how long certificates and trust may be missing after a start before that is a problem.
+const settling = 10 * time.Second
+
+// report tells people of what is new. What a start still waits for is no problem.
+func (i *Inspector) report(log logr.Logger, reason, message string, waits bool) {
+	switch {
+	case message == "":
+		log.Info("API servers can call", "looked-for", reason)
+	case waits:
+		log.Info("Waiting until API servers can call", "looked-for", reason, "problem", message)
+	default:
+		log.Error(errors.New(message), "API servers cannot call, or soon cannot", "reason", reason)
+		if i.Tell != nil {
+			i.Tell(reason, message)
+		}
+	}
+}
+
+// isWell reports whether the last look found no problem.
+func (i *Inspector) isWell() bool {
+	for _, message := range i.all() {
+		if message != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// all is what was found, by reason.
+func (i *Inspector) all() map[string]string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return maps.Clone(i.found)
 }
 
 // look looks once and returns what is new, "" where a problem is no more.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,7 +72,7 @@ func (p *Provided) Start(ctx context.Context) error {
 func (p *Provided) Read(ctx context.Context) error {
 	found, err := p.read(ctx)
 	if err == nil {
-		p.current.Store(found)
+		logProvided(ctx, p.current.Swap(found), found)
 		err = p.running()
 	}
 	said := ""
@@ -86,6 +87,14 @@ func (p *Provided) Read(ctx context.Context) error {
 	}
 	p.problem.Store(&said)
 	return err
+}
+
+// logProvided says that another certificate is served from now on.
+func logProvided(ctx context.Context, before, now *given) {
+	if leaf := now.certificate.Leaf; before == nil || !leaf.Equal(before.certificate.Leaf) {
+		logr.FromContextOrDiscard(ctx).WithName("certs").Info("Serving with a certificate",
+			"serial", leaf.SerialNumber.String(), "issued", leaf.NotBefore, "expires", leaf.NotAfter, "rotated", before != nil)
+	}
 }
 
 func (p *Provided) read(ctx context.Context) (*given, error) {

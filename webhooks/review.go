@@ -92,6 +92,7 @@ func answer(ctx context.Context, handler admission.Handler, request admission.Re
 		}
 		return response
 	}), request)
+	logRefusal(ctx, request, response)
 	return reviewOf(request.UID, response)
 }
 

@@ -32,11 +32,12 @@ type Server struct {
 	Profiles Profiles
 	// Authority says what users may do.
 	Authority Authority
-	// TemplateFormats are the names of those in which templates may be made; the
-	// first is meant where none is named.
+	// TemplateFormats are the names of those in which templates may be made.
 	TemplateFormats []string
-	Metrics         *Metrics
-	Events          *Events
+	// TemplateFormat chooses one of them where none is named; nil chooses the first.
+	TemplateFormat TemplateFormat
+	Metrics        *Metrics
+	Events         *Events
 }
 
 // Machine is the handler that mutates objects of a kind.
@@ -56,6 +57,7 @@ func (s *Server) Validator(kind presets.Kind) *Validator {
 	return &Validator{
 		Kind: kind, Guard: s.Guard, Rules: rules, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces,
 		Names: s.Names, Profiles: s.Profiles, Authority: s.Authority, Instancetypes: s.Instancetypes, Formats: s.TemplateFormats,
+		TemplateFormat: s.TemplateFormat,
 	}
 }
 
@@ -75,7 +77,7 @@ func (s *Server) Handlers() map[string]http.Handler {
 	profile := func(kind string) http.Handler { return bounded(kind, Profile{Kind: kind}) }
 	const request = sspv1alpha1.KindVirtualMachineTemplateRequest
 	return map[string]http.Handler{
-		PathMutateTemplateRequest:               bounded(request, &TemplateRequest{Formats: s.TemplateFormats, Manager: s.Guard.Manager}),
+		PathMutateTemplateRequest:               bounded(request, &TemplateRequest{Formats: s.TemplateFormats, TemplateFormat: s.TemplateFormat, Manager: s.Guard.Manager}),
 		PathValidateTemplateRequest:             bounded("validate "+request, &TemplateRequestValidator{Formats: s.TemplateFormats, Manager: s.Guard.Manager, Authority: s.Authority}),
 		PathMutateVirtualMachine:                machine(presets.VirtualMachine),
 		PathMutateVirtualMachineInstance:        machine(presets.VirtualMachineInstance),

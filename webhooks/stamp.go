@@ -110,7 +110,12 @@ func (c *candidate) template(ctx context.Context) error {
 	if len(c.Formats) == 0 {
 		return nil
 	}
-	format, _ := sspv1alpha1.FormatNamed(c.Formats[0])
+	name, problem, err := chosen(ctx, c.TemplateFormat, c.Formats)
+	if err != nil || problem != "" {
+		c.problems = append(c.problems, unservedAnnotation(annotations.Key(v1alpha1.AnnotationGenerateTemplate), problem, c.Formats)...)
+		return err
+	}
+	format, _ := sspv1alpha1.FormatNamed(name)
 	problems, err := refusals(ctx, c.Authority, c.req.UserInfo, asked(annotations.Key(v1alpha1.AnnotationGenerateTemplate), c.req.Namespace, c.name(), format))
 	c.problems = append(c.problems, problems...)
 	return err

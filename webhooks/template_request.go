@@ -21,9 +21,10 @@ import (
 // A TemplateRequest writes requests for templates in full: the short form, the
 // namespace of the source, and who asks.
 type TemplateRequest struct {
-	// Formats are the names of those that may be asked for; the first is meant
-	// where a request names none.
+	// Formats are the names of those that may be asked for.
 	Formats []string
+	// TemplateFormat chooses one of them where a request names none; nil chooses the first.
+	TemplateFormat TemplateFormat
 	// Manager is the user who may ask for others; empty where nobody may.
 	Manager string
 }
@@ -31,7 +32,7 @@ type TemplateRequest struct {
 var _ admission.Handler = (*TemplateRequest)(nil)
 
 // Handle answers one request.
-func (t *TemplateRequest) Handle(_ context.Context, req admission.Request) admission.Response {
+func (t *TemplateRequest) Handle(ctx context.Context, req admission.Request) admission.Response {
 	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
 		return allowed()
 	}
@@ -52,8 +53,12 @@ func (t *TemplateRequest) Handle(_ context.Context, req admission.Request) admis
 	if object.Spec == nil {
 		return allowed() // the schema wants one
 	}
-	whole, problems := validation.ExpandTemplateRequest(object.Spec, req.Namespace, t.Formats)
-	if len(problems) > 0 {
+	formats, problems, err := t.formats(ctx, object.Spec, old.Spec)
+	if err != nil {
+		return unanswerable(ctx, req, err)
+	}
+	whole, more := validation.ExpandTemplateRequest(object.Spec, req.Namespace, formats)
+	if problems = append(problems, more...); len(problems) > 0 {
 		return invalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, req.Name, problems)
 	}
 	response := allowed()

@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/presettest"
 )
 
 const managerUser = "system:serviceaccount:virtwright-system:virtwright-manager"
@@ -182,6 +184,58 @@ func TestStamp(t *testing.T) {
 			got, _ := patched(t, req, resp, "metadata", "annotations", v1alpha1.AnnotationTemplateRequester).(string)
 			if got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// served chooses one format, or says that there is none.
+type served string
+
+func (s served) Choose(context.Context) (name, problem string, err error) {
+	switch s {
+	case "":
+		return "", "this cluster does not serve Template of template.openshift.io/v1", nil
+	case "unknown":
+		return "", "", errors.New("cannot ask")
+	}
+	return string(s), "", nil
+}
+
+// A request that names no format gets one that is served, and is refused where there is none.
+func TestTemplateRequestChoosesFormat(t *testing.T) {
+	for name, c := range map[string]struct {
+		served    served
+		old, spec string
+		formats   []string
+		want      string
+	}{
+		"served":              {served: "virtualMachineTemplate", spec: "{vmName: web, templateName: x}", want: "target: {virtualMachineTemplate: {name: x}}"},
+		"an empty target":     {served: "virtualMachineTemplate", spec: "{vmName: web, templateName: x, target: {}}", want: "target: {virtualMachineTemplate: {name: x}}"},
+		"named":               {spec: "{vmName: web, format: template.openshift.io/v1}", want: "target: {openshiftTemplate: {}}"},
+		"named in the target": {spec: "{vmName: web, target: {openshiftTemplate: {}}}", want: "target: {openshiftTemplate: {}}"},
+		"applied again":       {old: "{target: {configMap: {name: x}}}", spec: "{vmName: web, templateName: x}", want: "target: {configMap: {name: x}}"},
+		"none": {spec: "{vmName: web}", want: "spec.format: Required value: this cluster does not serve Template of template.openshift.io/v1; " +
+			"set format: configMap, which shows the VM to every reader of ConfigMaps"},
+		"none, no ConfigMaps": {spec: "{vmName: web}", formats: allFormats[:1], want: "spec.format: Required value: this cluster does not serve Template of template.openshift.io/v1; install one of them"},
+		"no answer":           {served: "unknown", spec: "{vmName: web}", want: "cannot ask"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.formats == nil {
+				c.formats = allFormats
+			}
+			req := asksFor("jane", c.old, c.spec)
+			resp := (&TemplateRequest{Formats: c.formats, TemplateFormat: c.served}).Handle(t.Context(), req)
+			if !resp.Allowed {
+				if !strings.Contains(resp.Result.Message, c.want) {
+					t.Errorf("got %v, want %s", resp.Result, c.want)
+				}
+				return
+			}
+			want := presettest.Object(presettest.JSON("{" + c.want + "}"))
+			got, _ := patched(t, req, resp, "spec").(map[string]any)
+			if diff := cmp.Diff(want["target"], got["target"]); diff != "" {
+				t.Errorf("-want, +got:\n%s", diff)
 			}
 		})
 	}

@@ -50,9 +50,10 @@ type Validator struct {
 	Profiles Profiles
 	// Authority may be nil: then every user may use every preset.
 	Authority Authority
-	// Formats are the names of those in which templates may be made; the first is
-	// that which an annotation asks for.
+	// Formats are the names of those in which templates may be made.
 	Formats []string
+	// TemplateFormat chooses that which an annotation asks for; nil chooses the first.
+	TemplateFormat TemplateFormat
 	// Unbounded keeps every problem and every warning, at any length. API servers want few
 	// and short ones.
 	Unbounded bool

@@ -178,6 +178,9 @@ spec: {remove: [spec.nowhere]}`)
 	if ready.Reason != v1alpha1.ReasonInvalid || !strings.Contains(ready.Message, "spec.remove[0]") {
 		t.Errorf("got %+v", ready)
 	}
+	if !strings.Contains(l.manager.log.String(), `"msg":"A preset is invalid and not in use"`) {
+		t.Error("the log does not name the invalid preset")
+	}
 	if err := l.cluster.Status().Patch(t.Context(), preset, client.RawPatch(types.MergePatchType, []byte(`{"status":{"matched":3}}`))); err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func (o *options) declareRoles(flags *flag.FlagSet) {
 			flags.Func(s.Name, s.Usage, set)
 		}
 	}
-	flags.Func("template-formats", "comma-separated: forms in which templates of VMs are made, of openshiftTemplate, virtualMachineTemplate, configMap (default all); the first is meant where none is named", func(text string) error {
+	flags.Func("template-formats", "comma-separated formats of templates that are made of VMs: openshiftTemplate, virtualMachineTemplate, configMap (default all); a request that names none gets the first that the cluster serves", func(text string) error {
 		o.templateFormats = strings.Split(text, ",")
 		return nil
 	})

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/virtwright/virtwright/lifecycle/instancetypes"
+	"github.com/virtwright/virtwright/lifecycle/templates"
 	"github.com/virtwright/virtwright/validation/protection"
 	"github.com/virtwright/virtwright/webhooks"
 	"github.com/virtwright/virtwright/webhooks/limits"
@@ -76,6 +77,7 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 		Guard:      guard, Rules: &p.options.rules, Names: p.names,
 		Authority: &webhooks.ReviewedAuthority{Client: p.live},
 		Metrics:   webhooks.NewMetrics(metrics.Registry), TemplateFormats: p.options.templateFormats,
+		TemplateFormat: templates.Choice{Serving: templates.Discovery{Client: clients.Discovery().RESTClient()}, Formats: p.options.templateFormats},
 	}
 	if p.profiles != nil {
 		server.Profiles = p.profiles

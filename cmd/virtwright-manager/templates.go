@@ -79,7 +79,7 @@ func (p *process) addTemplates(ctx context.Context, writer client.Client, record
 		return nil
 	}
 	trigger := &templates.Trigger{
-		Client: writer, Live: p.live, Authority: authority, Format: p.options.templateFormats[0], Events: recorder, Lock: p.lock,
+		Client: writer, Live: p.live, Authority: authority, Formats: p.options.templateFormats, Events: recorder, Lock: p.lock,
 		Excluded: webhooks.ExcludedNamespaces(p.options.namespace),
 	}
 	return trigger.SetupWithManager(p.manager)

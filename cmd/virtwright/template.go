@@ -44,10 +44,10 @@ type making struct {
 	labels      map[string]string
 }
 
-func (o *making) declare(c *cobra.Command) {
+func (o *making) declare(c *cobra.Command, format, formatUsage string) {
 	f := c.Flags()
 	f.StringVar(&o.name, "name", "", "name of the template; else the machine's, with -template behind it")
-	f.StringVar(&o.format, "format", sspv1alpha1.FormatOpenShiftTemplate, "form of the template: "+strings.Join(sspv1alpha1.FormatNames(), ", "))
+	f.StringVar(&o.format, "format", format, "format of the template: "+strings.Join(sspv1alpha1.FormatNames(), ", ")+formatUsage)
 	f.StringVar(&o.dataVolumes, "data-volumes", string(sspv1alpha1.DataVolumesKeep), "what becomes of dataVolumeTemplates: Keep them as they are, or Rename them in every machine made of the template")
 	f.StringToStringVar(&o.labels, "label", nil, "labels of the template, not of machines made of it: k=v,…; may be given several times")
 	for flag, values := range map[string][]string{"format": sspv1alpha1.FormatNames(), "data-volumes": dataVolumes()} {
@@ -59,9 +59,11 @@ func (o *making) declare(c *cobra.Command) {
 // check reports every flag that is wrong.
 func (o *making) check() error {
 	problems := []error{
-		oneOf("--format", o.format, sspv1alpha1.FormatNames()...),
 		oneOf("--data-volumes", o.dataVolumes, dataVolumes()...),
 		labelProblems("--label", o.labels),
+	}
+	if o.format != "" {
+		problems = append(problems, oneOf("--format", o.format, sspv1alpha1.FormatNames()...))
 	}
 	if o.name != "" {
 		for _, reason := range validation.IsDNS1123Subdomain(o.name) {

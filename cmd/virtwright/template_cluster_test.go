@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/test/controlplane"
 )
 
@@ -29,6 +31,9 @@ func TestTemplateCluster(t *testing.T) {
 
 func (g *ground) template(args ...string) outcome {
 	g.t.Helper()
+	if !slices.Contains(args, "--format") { // which virtwright's webhook would choose
+		args = append(args, "--format", sspv1alpha1.FormatOpenShiftTemplate)
+	}
 	return call(g.t, "", append([]string{"template", "create", "--kubeconfig", g.Kubeconfig()}, args...)...)
 }
 

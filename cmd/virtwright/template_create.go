@@ -77,7 +77,7 @@ func newTemplateCreate(shown string, s streams) *cobra.Command {
 		},
 	}
 	o.connection.declare(c)
-	o.declare(c)
+	o.declare(c, "", "; by default the cluster chooses one of the first two that it serves")
 	f := c.Flags()
 	f.StringVar(&o.to, "to-namespace", "", "namespace of the template; else that of the machine")
 	f.DurationVar(&o.ttl, "ttl", 0, "how long the request stays once the template is there; else for ever. The template stays")
@@ -137,7 +137,9 @@ func (o *creation) request(namespace string) *sspv1alpha1.VirtualMachineTemplate
 		ObjectMeta: metav1.ObjectMeta{GenerateName: o.machine + "-", Namespace: o.to},
 	}
 	r.Spec.Source = sspv1alpha1.VirtualMachineTemplateRequestSource{VMName: o.machine, VMNamespace: namespace}
-	r.Spec.Target.SetFormat(o.format, o.named(o.machine))
+	if r.Spec.Target.SetFormat(o.format, o.named(o.machine)); o.format == "" {
+		r.Spec.TemplateName = o.named(o.machine) // the cluster chooses the format
+	}
 	r.Spec.DataVolumes = sspv1alpha1.DataVolumes(o.dataVolumes)
 	for key, value := range o.labels {
 		if r.Spec.TemplateLabels == nil {

@@ -61,7 +61,7 @@ func newTemplateGenerate(shown string, s streams) *cobra.Command {
 			return o.run(s)
 		},
 	}
-	o.declare(c)
+	o.declare(c, sspv1alpha1.FormatOpenShiftTemplate, "")
 	f := c.Flags()
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file, folder (with everything beneath it) or - for standard input; may be given several times")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the templates, and of machines that do not say theirs; else that of the machine")

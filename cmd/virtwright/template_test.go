@@ -177,3 +177,15 @@ func TestTemplateReport(t *testing.T) {
 		}
 	}
 }
+
+// A request that names no format leaves the choice to the cluster.
+func TestTemplateCreateLeavesFormat(t *testing.T) {
+	o := &creation{machine: "web", to: "shop"}
+	if got := o.request("shop").Spec; got.TemplateName != "web-template" || got.Target != (sspv1alpha1.VirtualMachineTemplateRequestTarget{}) {
+		t.Errorf("got %+v", got)
+	}
+	o.format = sspv1alpha1.FormatConfigMap
+	if got := o.request("shop").Spec; got.TemplateName != "" || got.Target.ConfigMap == nil || got.Target.ConfigMap.Name != "web-template" {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -28,10 +28,15 @@ func (l *Lock) Campaign(ctx context.Context) (*Campaign, error) {
 		Lock: l, Name: l.Describe(), ReleaseOnCancel: true,
 		LeaseDuration: LeaseDuration, RenewDeadline: RenewDeadline, RetryPeriod: RetryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) { first() },
+			OnStartedLeading: func(context.Context) {
+				log.Info("Acquired the lease; the controllers of this replica write", "lease", l.Describe())
+				first()
+			},
 			OnStoppedLeading: func() {
 				if ctx.Err() == nil {
-					log.Info("Lost the lease; nothing is written until it is had again", "lease", l.Describe())
+					log.Info("Lost the lease; nothing is written until it is acquired again", "lease", l.Describe())
+				} else {
+					log.Info("Released the lease", "lease", l.Describe())
 				}
 			},
 		},

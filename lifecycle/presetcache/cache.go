@@ -37,6 +37,9 @@ const pause = 5 * time.Millisecond
 // maxLogged is how many bytes of what is wrong with a preset are logged.
 const maxLogged = 4 << 10
 
+// mostLogged is how many presets a line of the log names.
+const mostLogged = 10
+
 // A Key names one preset of any kind.
 type Key struct {
 	Kind string
@@ -263,6 +266,10 @@ func (c *Cache) log(ctx context.Context, s set, news []Key, first bool) {
 	if snapshot := c.Snapshot(); first {
 		log.Info("Loaded presets", "presets", snapshot.Len(), "snapshot", snapshot.Hash())
 	} else {
-		log.V(1).Info("Took up presets", "changed", len(news), "presets", snapshot.Len(), "snapshot", snapshot.Hash())
+		changed := make([]string, 0, mostLogged)
+		for _, key := range news[:min(len(news), mostLogged)] {
+			changed = append(changed, key.String())
+		}
+		log.Info("Compiled presets", "changed", changed, "count", len(news), "presets", snapshot.Len(), "snapshot", snapshot.Hash())
 	}
 }

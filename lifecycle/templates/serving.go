@@ -3,6 +3,7 @@ package templates
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,4 +40,30 @@ func (d Discovery) Serves(ctx context.Context, format sspv1alpha1.Format) (strin
 		}
 	}
 	return format.Resource + " of " + version.String(), nil
+}
+
+// A Choice chooses the format of a template where a request names none.
+type Choice struct {
+	Serving Serving
+	// Formats are the names of those that are made, the preferred ones first.
+	Formats []string
+}
+
+// Choose returns the name of the first format that API servers serve, or the reason why there is
+// none. A ConfigMap shows the VM to every reader of ConfigMaps, so it is chosen only where the
+// administrator put it first.
+func (c Choice) Choose(ctx context.Context) (name, problem string, err error) {
+	var lacking []string
+	for i, name := range c.Formats {
+		format, known := sspv1alpha1.FormatNamed(name)
+		if !known || name == sspv1alpha1.FormatConfigMap && i > 0 {
+			continue
+		}
+		lack, err := c.Serving.Serves(ctx, format)
+		if err != nil || lack == "" {
+			return name, "", err
+		}
+		lacking = append(lacking, format.Kind.Kind+" of "+format.Kind.GroupVersion().String())
+	}
+	return "", "this cluster does not serve " + strings.Join(lacking, " or "), nil
 }

@@ -46,8 +46,8 @@ type Trigger struct {
 	Live client.Reader
 	// Authority is asked whether who wrote an annotation may make requests.
 	Authority Authority
-	// Format is the name of that in which templates are made.
-	Format string
+	// Formats are the names of those in which templates may be made. The webhook chooses one of them.
+	Formats []string
 	// Excluded are the namespaces where no webhook records the author of an annotation, so
 	// annotations there are ignored.
 	Excluded []string
@@ -175,7 +175,7 @@ func (t *Trigger) request(vm *machine.VirtualMachine) (*sspv1alpha1.VirtualMachi
 			Requester: &stamp.Requester,
 		},
 	}
-	out.Spec.Target.SetFormat(t.Format, value)
+	out.Spec.TemplateName = value // the webhook chooses the format
 	return out, nil
 }
 
@@ -207,14 +207,15 @@ func (t *Trigger) done(ctx context.Context, vm *machine.VirtualMachine, request 
 	case !apierrors.IsNotFound(err):
 		return false, err
 	}
-	format, name, ok := request.Spec.Target.Format()
-	if !ok {
-		return false, nil
-	}
+	return slices.ContainsFunc(t.Formats, func(name string) bool { return t.hasTemplate(ctx, request, name) }), nil
+}
+
+// hasTemplate reports whether there is a template of a format that was made for the same trigger as
+// the request. One that cannot be read is not there: the request will tell.
+func (t *Trigger) hasTemplate(ctx context.Context, request *sspv1alpha1.VirtualMachineTemplateRequest, format string) bool {
+	form, _ := sspv1alpha1.FormatNamed(format)
 	template := &unstructured.Unstructured{}
-	template.SetGroupVersionKind(format.Kind)
-	if t.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: name}, template) != nil {
-		return false, nil //nolint:nilerr // it is not there, or cannot be: the request will tell
-	}
-	return template.GetAnnotations()[v1alpha1.AnnotationTrigger] == request.Annotations[v1alpha1.AnnotationTrigger], nil
+	template.SetGroupVersionKind(form.Kind)
+	err := t.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.TemplateName}, template)
+	return err == nil && template.GetAnnotations()[v1alpha1.AnnotationTrigger] == request.Annotations[v1alpha1.AnnotationTrigger]
 }

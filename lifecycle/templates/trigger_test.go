@@ -28,7 +28,7 @@ func TestTriggerRequests(t *testing.T) {
 	stamp := func(vmUID string) string {
 		return sspv1alpha1.Stamp{Requester: sspv1alpha1.Requester{Username: "jane", Groups: []string{"g"}}, VMUID: vmUID, Value: "golden"}.String()
 	}
-	trigger := &Trigger{Excluded: []string{"kube-system"}, Format: sspv1alpha1.FormatVirtualMachineTemplate}
+	trigger := &Trigger{Excluded: []string{"kube-system"}, Formats: sspv1alpha1.FormatNames()}
 	for name, c := range map[string]struct {
 		vm         *machine.VirtualMachine
 		asks, errs bool
@@ -55,7 +55,7 @@ func TestTriggerRequests(t *testing.T) {
 			if request == nil {
 				return
 			}
-			if request.Spec.Requester.Username != "jane" || request.Spec.Source.VMUID != "u1" || request.Spec.Target.VirtualMachineTemplate.Name != "golden" ||
+			if request.Spec.Requester.Username != "jane" || request.Spec.Source.VMUID != "u1" || request.Spec.TemplateName != "golden" || request.Spec.Target != (sspv1alpha1.VirtualMachineTemplateRequestTarget{}) ||
 				request.Spec.TTLSecondsAfterFinished != nil || request.OwnerReferences[0].UID != "u1" {
 				t.Errorf("got %+v", request)
 			}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	kubevirtv1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/virtwright/virtwright/lifecycle/machine"
@@ -84,6 +85,7 @@ func (c *Controller) create(ctx context.Context, vm *machine.VirtualMachine, d r
 		return fmt.Errorf("cannot make VirtualMachineInstance %s: %w", key, err)
 	}
 	c.instances.note(key, instance.GetResourceVersion())
+	ctrl.LoggerFrom(ctx).Info("Started a VM", "vmi", instance.GetUID(), "generation", vm.Generation, "runStrategy", runstate.StrategyOf(vm))
 	c.tellEvent(vm, instance, reasonCreated, "Started the virtual machine by creating the new virtual machine instance %s", vm.Name)
 	return nil
 }
@@ -142,6 +144,7 @@ func (c *Controller) delete(ctx context.Context, vm *machine.VirtualMachine, ins
 	}
 	c.instances.noteDeletion(key, instance.UID)
 	object.SetUID(instance.UID)
+	ctrl.LoggerFrom(ctx).Info("Stopped a VM", "vmi", instance.UID, "phase", instance.Status.Phase, "runStrategy", runstate.StrategyOf(vm))
 	c.tellEvent(vm, object, reasonDeleted, "Stopped the virtual machine by deleting the virtual machine instance %s", instance.UID)
 	return nil
 }

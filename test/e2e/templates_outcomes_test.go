@@ -180,6 +180,53 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 	})
 })
 
+var _ = Describe("A request for a template that names no format", Ordered, func() {
+	templateAPIs()
+
+	It("gets a format that the cluster serves, and is refused where there is none", func() {
+		s := newStory()
+		withdraw(openShiftCRD)
+		withdraw(kubeVirtCRD)
+		DeferCleanup(func() {
+			serve(openShiftTemplates, openShiftCRD)
+			serve(kubeVirtTemplates, kubeVirtCRD)
+		})
+		s.create(seedVM)
+		const none = "this cluster does not serve Template of template.openshift.io/v1 or VirtualMachineTemplate of template.kubevirt.io/v1alpha1; "
+		const shown = "format: configMap, which shows the VM to every reader of ConfigMaps"
+		Eventually(func() error {
+			_, err := s.tryCreate(order("golden", "{vmName: vm-ephemeral}"))
+			return err
+		}).Should(MatchError(ContainSubstring("spec.format: Required value: " + none + "set " + shown)))
+		_, _, err := s.tryKubectl("", "annotate", "vm", "vm-ephemeral", "virtwright.dev/generate-template=golden")
+		Expect(err).To(MatchError(ContainSubstring(none + "create a VirtualMachineTemplateRequest with " + shown)))
+		s.create(order("plain", "{vmName: vm-ephemeral, format: configMap}"))
+		s.becomes("plain", isMade)
+		s.create(ordered("patient", "vm-ephemeral"))
+		s.becomes("patient", waitsAPI)
+
+		By("serving one")
+		serve(kubeVirtTemplates, kubeVirtCRD)
+		chosen := func(name string) any { return at(s.becomes(name, isMade), "status.templateRef.kind") }
+		s.create(order("second", "{vmName: vm-ephemeral}"))
+		Expect(chosen("second")).To(Equal("VirtualMachineTemplate"))
+		s.kubectl("", "annotate", "vm", "vm-ephemeral", "virtwright.dev/generate-template=annotated")
+		Eventually(func() error {
+			_, err := s.of("VirtualMachineTemplate").Get(here.ctx, "annotated", metav1.GetOptions{})
+			return err
+		}).Should(Succeed())
+
+		By("serving both, and the other one alone")
+		serve(openShiftTemplates, openShiftCRD)
+		s.create(order("both", "{vmName: vm-ephemeral}"))
+		Expect(chosen("both")).To(Equal("Template"))
+		withdraw(kubeVirtCRD)
+		s.create(order("first", "{vmName: vm-ephemeral}"))
+		Expect(chosen("first")).To(Equal("Template"))
+		s.becomes("patient", isMade)
+	})
+})
+
 var _ = Describe("Secrets of a VM", Ordered, func() {
 	templateAPIs()
 

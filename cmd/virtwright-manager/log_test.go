@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+)
+
+// TestLog: the log at level info says what happens, and a normal start has no line of level ERROR.
+func TestLog(t *testing.T) {
+	c := newCluster(t)
+	if err := c.InstallCRDs(t.Context(), crds); err != nil {
+		t.Fatal(err)
+	}
+	r := startReplica(t, c, "--leader-elect", "--log-format=text", "--subresources-bind-address="+address(t), "--trusted-user=admin")
+	r.serves(t)
+	c.create(t, elsewhere)
+	says := func(parts ...string) {
+		t.Helper()
+		eventually(t, "the log says "+strings.Join(parts, ", "), func() error {
+			for line := range strings.Lines(r.log.String()) {
+				if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+					return nil
+				}
+			}
+			return errors.New("no such line")
+		})
+	}
+	says("INFO", "Acquired the lease", "lease=default/virtwright-controllers")
+	says("INFO", "Using a certificate authority", "expires=")
+	says("INFO", "Serving with a certificate", "issued=", "expires=", "rotated=false")
+	says("INFO", "Loaded presets", "presets=0")
+
+	c.create(t, small)
+	awaitReady(t, c, &v1alpha1.ClusterVirtualMachinePreset{ObjectMeta: metav1.ObjectMeta{Name: "small"}}, metav1.ConditionTrue)
+	says("INFO", "Compiled presets", "changed=", "small", "presets=1")
+
+	bad := object(t, in("elsewhere", strings.Replace(fmt.Sprintf(vm, "bad"), "kind: VirtualMachine\n", "kind: VirtualMachine\nspec: {runStrategy: Sometimes, template: {spec: {domain: {devices: {}}}}}\n", 1)))
+	if err := c.Create(t.Context(), bad); err == nil {
+		t.Fatal("want a refusal")
+	}
+	says("INFO", "Refused a request", "uid=", "user=admin", "kind=VirtualMachine", "namespace=elsewhere", "name=bad", "fields=", "spec.runStrategy", "rules=", "run-strategy-known")
+
+	running := in("elsewhere", strings.Replace(fmt.Sprintf(vm, "web"), "kind: VirtualMachine\n", "kind: VirtualMachine\nspec: {runStrategy: Always, template: {spec: {domain: {devices: {}}}}}\n", 1))
+	web := c.create(t, running)
+	says("INFO", "Started a VM", "namespace=elsewhere", "name=web", "vmi=")
+	patch(t, c, web, `{"spec":{"runStrategy":"Halted"}}`)
+	says("INFO", "Stopped a VM", "namespace=elsewhere", "name=web", "vmi=")
+
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-r.ended
+	says("INFO", "Released the lease", "lease=default/virtwright-controllers")
+
+	if found := regexp.MustCompile(`(?m)^.*level=ERROR.*$`).FindAllString(r.log.String(), -1); len(found) > 0 {
+		t.Errorf("lines of level ERROR:\n%s", strings.Join(found, "\n"))
+	}
+}
