@@ -27,6 +27,8 @@ type Shape struct {
 	Mistyped field.ErrorList
 
 	prune []func()
+	// parent is the schema of the object around the one that is visited.
+	parent *schema
 }
 
 // Prune removes the unknown fields from the object, as an API server does.
@@ -78,6 +80,8 @@ func (c *Shape) object(v any, s *schema, at *field.Path) {
 		c.mistyped(at, v, "an object")
 		return
 	}
+	parent := c.parent
+	defer func() { c.parent = parent }()
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		below, inside := at.Child(name), s.fields[name]
 		if s.shape == shapeMap {
@@ -85,11 +89,12 @@ func (c *Shape) object(v any, s *schema, at *field.Path) {
 		}
 		switch {
 		case inside == nil && keepsUnknown(s, at):
-			c.Kept = append(c.Kept, field.Invalid(below, name, unknownField(name, s)))
+			c.Kept = append(c.Kept, field.Invalid(below, name, unknownField(name, s, parent)))
 		case inside == nil:
-			c.Unknown = append(c.Unknown, field.Invalid(below, name, unknownField(name, s)))
+			c.Unknown = append(c.Unknown, field.Invalid(below, name, unknownField(name, s, parent)))
 			c.prune = append(c.prune, func() { delete(fields, name) })
 		case fields[name] != nil: // null is the same as nothing, in a field
+			c.parent = s
 			c.visit(fields[name], inside, below)
 		}
 	}

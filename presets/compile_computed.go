@@ -12,15 +12,15 @@ import (
 // expression returns the expression of a computed value.
 func (c *fieldCompiler) expression(value any, p provenance.Path) (string, bool) {
 	fields, _ := value.(map[string]any)
-	if _, ok := fields[celKey]; !ok {
+	if _, ok := fields[ComputedKey]; !ok {
 		return "", false
 	}
-	text, ok := fields[celKey].(string)
+	text, ok := fields[ComputedKey].(string)
 	switch {
 	case !ok:
-		c.wrongType(p.With(provenance.Segment{Name: celKey}), fields[celKey], "a CEL expression")
+		c.wrongType(p.With(provenance.Segment{Name: ComputedKey}), fields[ComputedKey], "a CEL expression")
 	case len(fields) > 1:
-		c.fail(p, celKey, "%s must be the only key of a computed value", celKey)
+		c.fail(p, ComputedKey, "%s must be the only key of a computed value", ComputedKey)
 	}
 	return text, true
 }
@@ -35,7 +35,7 @@ func (c *fieldCompiler) compute(out *fieldNode, text string, p provenance.Path) 
 	types := celTypes[out.schema.shape]
 	switch c.expressions++; {
 	case types == nil || c.atomic:
-		c.fail(p, celKey, "%s computes single values, which are not in a list without keys; here, write the value itself", celKey)
+		c.fail(p, ComputedKey, "%s computes single values, which are not in a list without keys; here, write the value itself", ComputedKey)
 		return nil
 	case c.expressions > MaxComputed:
 		c.errs = append(c.errs, field.TooMany(c.root.Child(p.String()), c.expressions, MaxComputed))
@@ -56,6 +56,6 @@ func hasComputedKey(keys []listKey, element map[string]any) bool {
 	return slices.ContainsFunc(keys, func(k listKey) bool {
 		v, _ := lookupDotted(element, k.field)
 		fields, _ := v.(map[string]any)
-		return fields[celKey] != nil
+		return fields[ComputedKey] != nil
 	})
 }

@@ -75,7 +75,7 @@ func noSuchStep(before provenance.Path, seg provenance.Segment, s *schema) error
 	where := before.String()
 	switch {
 	case s.shape == shapeObject && seg.Kind == provenance.Field:
-		return fmt.Errorf("path does not exist: under %q %s", where, unknownField(seg.Name, s))
+		return fmt.Errorf("path does not exist: under %q %s", where, unknownField(seg.Name, s, vmSchema().at(before[:max(len(before)-1, 0)])))
 	case s.shape == shapeKeyed:
 		return fmt.Errorf("path does not exist: %s is a list; name an element, as in %s[NAME]", where, before[len(before)-1].Name)
 	case s.shape == shapeAtomic:

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// celKey marks a computed value in defaults and overrides: {"$cel": EXPRESSION}.
-	celKey = "$cel"
+	// ComputedKey marks a computed value in defaults and overrides: {"$cel": EXPRESSION}.
+	ComputedKey = "$cel"
 	// MaxComputed is how many computed values defaults and overrides may each have.
 	MaxComputed = 64
 )
@@ -26,7 +26,7 @@ type computed struct {
 
 // MarshalJSON writes the value as its author did.
 func (x *computed) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]string{celKey: x.text})
+	return json.Marshal(map[string]string{ComputedKey: x.text})
 }
 
 // hasComputed reports whether a value at or beneath p is computed.

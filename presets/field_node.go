@@ -308,15 +308,7 @@ func (c *fieldCompiler) wrongType(p provenance.Path, value any, want string) {
 }
 
 func (c *fieldCompiler) unknown(p provenance.Path, name string, s *schema) {
-	c.fail(p, name, "%s", unknownField(name, s))
-}
-
-// unknownField says that s has no such field, and which one may be meant.
-func unknownField(name string, s *schema) string {
-	if best := Nearest(name, maps.Keys(s.fields)); best != "" {
-		return fmt.Sprintf("unknown field %q; did you mean %q?", name, best)
-	}
-	return fmt.Sprintf("unknown field %q; known are %s", name, strings.Join(slices.Sorted(maps.Keys(s.fields)), ", "))
+	c.fail(p, name, "%s", unknownField(name, s, vmSchema().at(p[:max(len(p)-2, 0)])))
 }
 
 // visitLeaves calls visit for every leaf at or beneath p.

@@ -13,6 +13,7 @@ import (
 func (e *Engine) result(x *expansion) (*Result, error) {
 	w := x.resolution
 	w.rec.Snapshot = x.snap.Hash()
+	w.typos = append(x.snap.labelTypos(x.query, nil), x.snap.unknownExclusions(x.query, nil)...)
 	if err := w.annotate(); err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ func (g generator) list(s *schema, p provenance.Path) []any {
 // keyValue is a key that fits the type of its field.
 func (g generator) keyValue(s *schema, field, name string) any {
 	if g.computes && len(s.keys) == 1 && s.elem.at(provenance.Of(strings.Split(field, ".")...)).shape == shapeString && g.Intn(4) == 0 {
-		return map[string]any{celKey: "'" + name + "'"}
+		return map[string]any{ComputedKey: "'" + name + "'"}
 	}
 	p, _ := provenance.ParsePath(field)
 	if at := s.elem.at(p); at != nil && at.shape == shapeInteger {
@@ -130,7 +130,7 @@ func setDotted(to map[string]any, dotted string, value any) {
 
 func (g generator) scalar(s *schema) any {
 	if g.computes && g.Intn(4) == 0 {
-		return map[string]any{celKey: g.expression(s)}
+		return map[string]any{ComputedKey: g.expression(s)}
 	}
 	switch s.shape {
 	case shapeString:

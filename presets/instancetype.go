@@ -254,7 +254,7 @@ func (w *resolution) heldBackByPresets() []HeldBack {
 func (l *layer) isReserved(p *fieldNode) bool {
 	owner, why := l.reservedBy(p)
 	if why != "" {
-		l.skips(p, why)
+		l.skipsQuietly(p, why)
 	}
 	return owner != 0
 }

@@ -173,6 +173,21 @@ func (q *query) conditionsHold(c *Compiled) (bool, error) {
 	return true, nil
 }
 
+// unknownExclusions warns of names in an exclude annotation that no preset has. The
+// exclusions of old were looked at before.
+func (s *Snapshot) unknownExclusions(q *query, old []exclusion) []string {
+	var out []string
+	for _, e := range q.selection.excluded {
+		_, ok := s.Lookup(q.namespace.Name, e.ref)
+		known := slices.ContainsFunc(old, func(o exclusion) bool { return o.ref == e.ref })
+		if ok || known || e.ref == "*" || s.broken[keyIn(q.namespace.Name, e.ref)] || len(out) >= maxSuggestions {
+			continue
+		}
+		out = append(out, fmt.Sprintf("annotation %s: no such preset %q%s", v1alpha1.AnnotationExclude, e.ref, s.meant(q.namespace.Name, e.ref)))
+	}
+	return out
+}
+
 // maxSuggestions is for how many names that mean nothing one is looked for that
 // does: with many presets that takes time.
 const maxSuggestions = 8
@@ -201,7 +216,15 @@ func (s *Snapshot) addNamed(q *query, m *matching, keep func(*Compiled)) field.E
 	return errs
 }
 
+// meant suggests another name for one that no preset has: in the other scope, or near it.
 func (s *Snapshot) meant(namespace, ref string) string {
+	name, cluster := nameOf(ref)
+	if !cluster {
+		name = clusterPrefix + name
+	}
+	if _, ok := s.Lookup(namespace, name); ok {
+		return fmt.Sprintf("; did you mean %q?", name)
+	}
 	if best := Nearest(ref, slices.Values(s.refs(namespace))); best != "" {
 		return fmt.Sprintf("; did you mean %q?", best)
 	}

@@ -13,7 +13,7 @@ import (
 // finish answers with the merged object, unless the update has problems of its own.
 func (m *merger) finish() (*Result, error) {
 	w := m.into
-	w.notes = m.b.notes
+	w.notes, w.warnEverything = m.b.notes, m.b.warnEverything
 	if problems := m.newProblems(); len(problems) > 0 {
 		refusal := w.refusal(problems)
 		refusal.OverBudget = m.b.matching.overBudget
@@ -29,6 +29,8 @@ func (m *merger) finish() (*Result, error) {
 	w.skips = slices.DeleteFunc(m.b.skips, func(s skip) bool {
 		return slices.ContainsFunc(m.a.skips, func(o skip) bool { return s.ref == o.ref && s.why == o.why && slices.Equal(s.fields, o.fields) })
 	})
+	a, b := m.a.query, m.b.query
+	w.typos = append(m.b.snap.labelTypos(b, a.labels), m.b.snap.unknownExclusions(b, a.selection.excluded)...)
 	effects, notes := w.effects(), m.notes()
 	w.forgetGone(w.rec.Root(), w.root, vmSchema())
 	w.rec.DropUnused(m.stillForbids)

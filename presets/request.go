@@ -133,4 +133,6 @@ type Engine struct {
 	Platform *Platform
 	// RejectConflicts refuses a VM on a conflict instead of letting the name decide.
 	RejectConflicts bool
+	// WarnEverything also warns of values that presets gave where the author wrote none.
+	WarnEverything bool
 }

@@ -58,7 +58,11 @@ type resolution struct {
 	conflicts []Conflict
 	// skips are shown as warnings, quiet ones by explain only.
 	skips, quiet []skip
-	errs         field.ErrorList
+	// typos are warnings about labels, and names of presets, that are near others.
+	typos []string
+	// warnEverything is the engine's setting.
+	warnEverything bool
+	errs           field.ErrorList
 }
 
 // A pendingRemoval is a list with stand-ins for removed elements, so that indexes
@@ -187,14 +191,19 @@ func layerOf(r provenance.Role) provenance.Role {
 
 // skips notes that the layer left p alone: quietly if it only has defaults.
 func (l *layer) skips(p *fieldNode, why string) {
-	if l.preset == nil {
-		return
+	switch {
+	case !l.role.Outranks():
+		l.skipsQuietly(p, why)
+	case l.preset != nil:
+		l.note(&l.w.skips, p.path, why)
 	}
-	to := &l.w.skips
-	if !l.role.Outranks() {
-		to = &l.w.quiet
+}
+
+// skipsQuietly notes, for explain only, that the layer left p alone.
+func (l *layer) skipsQuietly(p *fieldNode, why string) {
+	if l.preset != nil {
+		l.note(&l.w.quiet, p.path, why)
 	}
-	l.note(to, p.path, why)
 }
 
 // note adds a field to those that the preset left alone for a reason.

@@ -77,7 +77,7 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, w *resolution, req Req
 
 // prepare finds the presets that match w.
 func (e *Engine) prepare(ctx context.Context, s *Snapshot, w *resolution, req Request) (*expansion, error) {
-	w.find = req.Instancetypes
+	w.find, w.warnEverything = req.Instancetypes, e.WarnEverything
 	owner, err := w.adoptOwner(req.Owner)
 	if err != nil {
 		return nil, err

@@ -110,11 +110,13 @@ type index struct {
 	byLabelKey  map[string][]*Compiled
 	byNamespace map[labelPair][]*Compiled
 	rest        []*Compiled
+	selected    selected
 }
 
 type labelPair struct{ key, value string }
 
 func (x *index) add(c *Compiled) {
+	x.selected.add(c)
 	if c.Explicit {
 		return // found by name
 	}

@@ -272,7 +272,7 @@ func TestLaunch(t *testing.T) {
 		return string(marshal(t, map[string]any{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "metadata": map[string]any{"name": "web"}, "spec": spec}))
 	}
 	resolveCase{
-		reason: "Launch wins over what Definition defaulted, not over its overrides or the user", kind: presets.VirtualMachineInstance,
+		reason: "Launch wins over what Definition defaulted, not over its overrides or the user", engine: presets.Engine{WarnEverything: true}, kind: presets.VirtualMachineInstance,
 		presets: list(definition, forced, launch), object: instance(template), owner: string(marshal(t, owner.Object())),
 		want: map[string]string{"spec.domain.cpu.model": `"host-passthrough"`, "spec.domain.cpu.cores": "2", "spec.domain.machine.type": `"q35"`, "spec.domain.memory.guest": `"1Gi"`},
 		warn: []string{"preset cluster/launch set spec.domain.cpu.model"},

@@ -109,21 +109,27 @@ func (w *resolution) warnings(effects []effect, m matching, would *preview) []st
 		out = append(out, c.String())
 	}
 	out = append(out, m.warnings...)
+	out = append(out, w.typos...)
 	for _, s := range w.skips {
 		out = append(out, listing(fmt.Sprintf("preset %s held back, as %s:", s.ref, s.why), tallyOf(s.fields)))
 	}
 	if would != nil {
 		out = append(out, would.warn...)
 	}
+	return bounded(w.withOwnPaths(w.informing(out, effects)))
+}
+
+// informing adds to warnings what no author is surprised by.
+func (w *resolution) informing(out []string, effects []effect) []string {
 	for _, d := range effects {
-		if d.set.count > 0 {
+		if d.set.count > 0 && w.warnEverything {
 			out = append(out, listing("preset "+d.source.Preset+" set", d.set))
 		}
 		if d.source.Role == provenance.Legacy {
 			out = append(out, "kubevirt.io/v1 VirtualMachineInstancePreset is deprecated; write a VirtualMachinePreset with applyAt: Launch")
 		}
 	}
-	return bounded(w.withOwnPaths(out))
+	return out
 }
 
 // withOwnPaths gives texts about a VMI its own paths.

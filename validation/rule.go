@@ -15,6 +15,10 @@ type Rule struct {
 	// Cluster says that KubeVirt's verdict depends on its configuration, such as
 	// a feature gate. Beside KubeVirt only KubeVirt knows that, and decides.
 	Cluster bool
+	// Leaf says that a problem of the rule depends on the value of the field that it names,
+	// on the architecture and on the cluster's setup, and on no other field. The rule then
+	// also checks the values that presets set.
+	Leaf bool
 	// Check reports what is wrong. It takes time linear in the size of the machine.
 	Check func(m *Machine, r *Report)
 }

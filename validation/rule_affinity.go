@@ -11,6 +11,7 @@ import (
 
 var affinityRules = []Rule{{
 	ID:    "affinity-weight",
+	Leaf:  true,
 	Says:  "The weight of a preferred affinity is 1 to 100.",
 	Check: affinityWeight,
 }, {

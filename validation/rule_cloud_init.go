@@ -19,6 +19,7 @@ var cloudInitRules = []Rule{{
 	Check: cloudInitOneSource,
 }, {
 	ID:    "cloud-init-base64",
+	Leaf:  true,
 	Says:  "User data and network data in base64 can be decoded.",
 	Check: cloudInitBase64,
 }, {

@@ -12,6 +12,7 @@ import (
 
 var cpuRules = []Rule{{
 	ID:    "cpu-not-negative",
+	Leaf:  true,
 	Says:  "CPU requests and limits are not negative.",
 	Check: cpuNotNegative,
 }, {
@@ -20,6 +21,7 @@ var cpuRules = []Rule{{
 	Check: cpuRequestWithinLimit,
 }, {
 	ID:    "cpu-feature-policy",
+	Leaf:  true,
 	Says:  "The policy of a CPU feature is force, require, optional, disable or forbid.",
 	Check: cpuFeaturePolicy,
 }, {

@@ -10,10 +10,12 @@ import (
 
 var deviceRules = []Rule{{
 	ID:    "input-bus",
+	Leaf:  true,
 	Says:  "An input device is on the bus usb or virtio.",
 	Check: inputBus,
 }, {
 	ID:    "input-type",
+	Leaf:  true,
 	Says:  "An input device is a tablet.",
 	Check: inputType,
 }, {
@@ -23,6 +25,7 @@ var deviceRules = []Rule{{
 	Check: watchdogArchitecture,
 }, {
 	ID:    "video-type",
+	Leaf:  true,
 	Says:  "A video device is of a type that the architecture has.",
 	Reach: EarlierThanKubeVirt,
 	Check: videoType,
@@ -36,6 +39,7 @@ var deviceRules = []Rule{{
 	Check: soundName,
 }, {
 	ID:    "sound-model",
+	Leaf:  true,
 	Says:  "A sound device is an ich9 or an ac97.",
 	Check: soundModel,
 }, {
@@ -45,6 +49,7 @@ var deviceRules = []Rule{{
 	Check: soundArchitecture,
 }, {
 	ID:    "panic-device-model",
+	Leaf:  true,
 	Says:  "A panic device is a hyperv, isa or pvpanic.",
 	Check: panicDeviceModel,
 }, {
@@ -53,11 +58,13 @@ var deviceRules = []Rule{{
 	Check: panicDeviceArchitecture,
 }, {
 	ID:      "vsock-enabled",
+	Leaf:    true,
 	Says:    "A VSOCK device needs feature gate VSOCK.",
 	Cluster: true,
 	Check:   vsockEnabled,
 }, {
 	ID:    "io-threads-policy",
+	Leaf:  true,
 	Says:  "The policy of I/O threads is shared, auto or supplementalPool.",
 	Check: ioThreadsPolicy,
 }, {

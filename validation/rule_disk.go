@@ -14,6 +14,7 @@ var diskRules = []Rule{{
 	Check: diskNameUnique,
 }, {
 	ID:    "disk-name-label",
+	Leaf:  true,
 	Says:  "The name of a disk is a DNS label.",
 	Check: diskNameLabel,
 }, {
@@ -35,6 +36,7 @@ var diskRules = []Rule{{
 	Check: lunVolumeClaim,
 }, {
 	ID:      "lun-reservation-enabled",
+	Leaf:    true,
 	Says:    "A lun reserves its device only where PersistentReservation is enabled.",
 	Cluster: true,
 	Check:   lunReservationEnabled,
@@ -44,22 +46,27 @@ var diskRules = []Rule{{
 	Check: downwardMetricsDisk,
 }, {
 	ID:    "disk-serial-characters",
+	Leaf:  true,
 	Says:  "The serial of a disk is letters, digits and any of _ . + -.",
 	Check: diskSerialCharacters,
 }, {
 	ID:    "disk-serial-length",
+	Leaf:  true,
 	Says:  "The serial of a disk has at most 256 characters.",
 	Check: diskSerialLength,
 }, {
 	ID:    "disk-cache-known",
+	Leaf:  true,
 	Says:  "The cache of a disk is none, writethrough or writeback.",
 	Check: diskCacheKnown,
 }, {
 	ID:    "disk-io-known",
+	Leaf:  true,
 	Says:  "The io of a disk is native or threads.",
 	Check: diskIOKnown,
 }, {
 	ID:    "disk-error-policy-known",
+	Leaf:  true,
 	Says:  "The error policy of a disk is stop, ignore, report or enospace.",
 	Check: diskErrorPolicyKnown,
 }}

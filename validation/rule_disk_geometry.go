@@ -9,10 +9,12 @@ import (
 
 var diskGeometryRules = []Rule{{
 	ID:    "disk-bus-known",
+	Leaf:  true,
 	Says:  "The bus of a disk is virtio, sata, scsi or usb.",
 	Check: diskBusKnown,
 }, {
 	ID:    "cdrom-not-virtio",
+	Leaf:  true,
 	Says:  "A cdrom is not on the virtio bus.",
 	Check: cdromNotVirtio,
 }, {
@@ -34,6 +36,7 @@ var diskGeometryRules = []Rule{{
 	Check: diskPCIVirtio,
 }, {
 	ID:    "disk-pci-address",
+	Leaf:  true,
 	Says:  "The PCI address of a disk has the form dddd:bb:ss.f.",
 	Check: diskPCIAddress,
 }, {
@@ -42,6 +45,7 @@ var diskGeometryRules = []Rule{{
 	Check: blockSizeChoice,
 }, {
 	ID:    "block-size-range",
+	Leaf:  true,
 	Says:  "A custom block size is a power of two from 512 to 2097152.",
 	Check: blockSizeRange,
 }, {

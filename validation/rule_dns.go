@@ -13,14 +13,17 @@ import (
 
 var dnsRules = []Rule{{
 	ID:    "hostname-format",
+	Leaf:  true,
 	Says:  "The hostname is a DNS label.",
 	Check: hostnameFormat,
 }, {
 	ID:    "subdomain-format",
+	Leaf:  true,
 	Says:  "The subdomain is a DNS subdomain.",
 	Check: subdomainFormat,
 }, {
 	ID:    "dns-policy",
+	Leaf:  true,
 	Says:  "The DNS policy is ClusterFirst, ClusterFirstWithHostNet, Default or None.",
 	Check: dnsPolicy,
 }, {
@@ -29,18 +32,22 @@ var dnsRules = []Rule{{
 	Check: dnsNoneNeedsNameserver,
 }, {
 	ID:    "dns-nameservers",
+	Leaf:  true,
 	Says:  "There are at most 3 nameservers.",
 	Check: dnsNameservers,
 }, {
 	ID:    "dns-nameserver-address",
+	Leaf:  true,
 	Says:  "A nameserver is an IP address.",
 	Check: dnsNameserverAddress,
 }, {
 	ID:    "dns-searches",
+	Leaf:  true,
 	Says:  "There are at most 6 search domains, of at most 256 characters together with the spaces between them.",
 	Check: dnsSearches,
 }, {
 	ID:    "dns-search-format",
+	Leaf:  true,
 	Says:  "A search domain is a DNS subdomain.",
 	Check: dnsSearchFormat,
 }, {

@@ -3,6 +3,7 @@ package validation
 import (
 	"path"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -15,6 +16,7 @@ var firmwareRules = []Rule{{
 	Check: architectureSupported,
 }, {
 	ID:      "machine-type-supported",
+	Leaf:    true,
 	Says:    "The machine type is one that the cluster allows for the architecture.",
 	Cluster: true,
 	Check:   machineTypeSupported,
@@ -33,6 +35,7 @@ var firmwareRules = []Rule{{
 	Check: secureBootNeedsSMM,
 }, {
 	ID:      "reboot-policy-enabled",
+	Leaf:    true,
 	Says:    "A reboot policy needs feature gate RebootPolicy.",
 	Cluster: true,
 	Check:   rebootPolicyEnabled,
@@ -54,7 +57,15 @@ func machineTypeSupported(m *Machine, r *Report) {
 	}
 	patterns := m.Config.machineTypes(m.Architecture())
 	if !slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, machine.Type) }) {
-		r.Add(field.NotSupported(m.Domain("machine", "type"), machine.Type, patterns))
+		err := field.NotSupported(m.Domain("machine", "type"), machine.Type, patterns)
+		err.Detail += r.Suggest(machine.Type, func(yield func(string) bool) {
+			for _, pattern := range patterns {
+				if !yield(strings.TrimSuffix(pattern, "*")) {
+					return
+				}
+			}
+		})
+		r.Add(err)
 	}
 }
 
@@ -128,8 +139,12 @@ func secureBootNeedsSMM(m *Machine, r *Report) {
 	if !bootsSecurely(m) || enabled(featuresOf(m).SMM) || m.PreferencesElsewhere() || m.Spec.Domain.LaunchSecurity != nil || m.SizedElsewhere() {
 		return
 	}
-	r.Add(field.Forbidden(m.Domain("firmware", "bootloader", "efi", "secureBoot"),
-		"needs domain.features.smm.enabled: true; secureBoot: false turns it off, which is on by default"))
+	at := m.Domain("firmware", "bootloader", "efi", "secureBoot")
+	if m.Architecture() == "arm64" {
+		r.Add(field.Forbidden(at, "must be false on arm64, which has no SMM"))
+		return
+	}
+	r.Add(field.Forbidden(at, "needs domain.features.smm.enabled: true; secureBoot: false turns it off, which is on by default"))
 }
 
 func rebootPolicyEnabled(m *Machine, r *Report) {

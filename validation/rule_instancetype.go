@@ -27,6 +27,7 @@ var instancetypeRules = []Rule{{
 	Check: matcherNamedOrInferred,
 }, {
 	ID:    "matcher-failure-policy",
+	Leaf:  true,
 	Says:  "What happens when an instancetype or preference cannot be inferred is Reject or Ignore.",
 	Scope: VirtualMachines,
 	Check: matcherFailurePolicy,

@@ -13,6 +13,7 @@ var interfaceRules = []Rule{{
 	Check: interfaceNameUnique,
 }, {
 	ID:    "interface-name-characters",
+	Leaf:  true,
 	Says:  "The name of an interface is letters, digits, - and _.",
 	Check: interfaceNameCharacters,
 }, {
@@ -21,14 +22,17 @@ var interfaceRules = []Rule{{
 	Check: interfaceHasNetwork,
 }, {
 	ID:    "interface-model-known",
+	Leaf:  true,
 	Says:  "The model of an interface is virtio, e1000, e1000e, igb, ne2k_pci, pcnet or rtl8139.",
 	Check: interfaceModelKnown,
 }, {
 	ID:    "interface-pci-address",
+	Leaf:  true,
 	Says:  "The PCI address of an interface has the form dddd:bb:ss.f.",
 	Check: interfacePCIAddress,
 }, {
 	ID:    "mac-address-valid",
+	Leaf:  true,
 	Says:  "A MAC address has six bytes.",
 	Check: macAddressValid,
 }, {
@@ -42,6 +46,7 @@ var interfaceRules = []Rule{{
 	Check: macAddressFree,
 }, {
 	ID:    "interface-state-known",
+	Leaf:  true,
 	Says:  "The state of an interface is up, down or absent.",
 	Check: interfaceStateKnown,
 }, {

@@ -19,6 +19,7 @@ var kernelBootRules = []Rule{{
 	Check: kernelBootPathGiven,
 }, {
 	ID:    "kernel-boot-path-absolute",
+	Leaf:  true,
 	Says:  "The paths of kernel and initrd are absolute, without . and .. and doubled slashes.",
 	Check: kernelBootPathAbsolute,
 }}

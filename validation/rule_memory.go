@@ -17,10 +17,12 @@ var memoryRules = []Rule{{
 	Check: memoryGiven,
 }, {
 	ID:    "memory-not-negative",
+	Leaf:  true,
 	Says:  "Memory requests and limits are not negative.",
 	Check: memoryNotNegative,
 }, {
 	ID:    "memory-request-minimum",
+	Leaf:  true,
 	Says:  "A memory request is at least 1M.",
 	Check: memoryRequestMinimum,
 }, {
@@ -29,6 +31,7 @@ var memoryRules = []Rule{{
 	Check: memoryRequestWithinLimit,
 }, {
 	ID:    "guest-memory-minimum",
+	Leaf:  true,
 	Says:  "The guest has at least 1Mi of memory.",
 	Reach: BeyondKubeVirt,
 	Check: guestMemoryMinimum,

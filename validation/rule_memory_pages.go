@@ -12,6 +12,7 @@ import (
 
 var memoryPageRules = []Rule{{
 	ID:    "hugepages-page-size",
+	Leaf:  true,
 	Says:  "The size of huge pages is a quantity of memory.",
 	Check: hugepagesPageSize,
 }, {

@@ -7,6 +7,7 @@ import (
 
 var passthroughRules = []Rule{{
 	ID:      "host-devices-enabled",
+	Leaf:    true,
 	Says:    "Host devices need feature gate HostDevices.",
 	Cluster: true,
 	Check:   hostDevicesEnabled,

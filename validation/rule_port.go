@@ -28,6 +28,7 @@ var portRules = []Rule{{
 	Check: portProtocol,
 }, {
 	ID:      "port-ranges-enabled",
+	Leaf:    true,
 	Says:    "Port ranges are given only where PortRangesSpec is enabled.",
 	Cluster: true,
 	Check:   portRangesEnabled,
@@ -45,6 +46,7 @@ var portRules = []Rule{{
 	Check: portRangesFew,
 }, {
 	ID:    "port-range-protocol",
+	Leaf:  true,
 	Says:  "The protocol of a port range is TCP or UDP.",
 	Check: portRangeProtocol,
 }, {
@@ -57,6 +59,7 @@ var portRules = []Rule{{
 	Check: portRangesApart,
 }, {
 	ID:    "dhcp-private-option",
+	Leaf:  true,
 	Says:  "A private DHCP option is a number from 224 to 254.",
 	Check: dhcpPrivateOption,
 }, {
@@ -65,6 +68,7 @@ var portRules = []Rule{{
 	Check: dhcpPrivateOptionUnique,
 }, {
 	ID:    "dhcp-ntp-server",
+	Leaf:  true,
 	Says:  "An NTP server is an IPv4 address.",
 	Check: dhcpNTPServer,
 }}

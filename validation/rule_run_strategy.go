@@ -22,11 +22,13 @@ var runStrategyRules = []Rule{{
 	Check: runningDeprecated,
 }, {
 	ID:    "run-strategy-known",
+	Leaf:  true,
 	Says:  "The run strategy is Always, Halted, Manual, Once, RerunOnFailure or WaitAsReceiver.",
 	Scope: VirtualMachines,
 	Check: runStrategyKnown,
 }, {
 	ID:      "wait-as-receiver-enabled",
+	Leaf:    true,
 	Says:    "The run strategy is WaitAsReceiver only where DecentralizedLiveMigration is enabled.",
 	Scope:   VirtualMachines,
 	Cluster: true,

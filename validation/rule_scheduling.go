@@ -12,10 +12,12 @@ import (
 
 var schedulingRules = []Rule{{
 	ID:    "eviction-strategy",
+	Leaf:  true,
 	Says:  "The eviction strategy is None, LiveMigrate, LiveMigrateIfPossible or External.",
 	Check: evictionStrategy,
 }, {
 	ID:    "start-strategy",
+	Leaf:  true,
 	Says:  "The start strategy is Paused.",
 	Check: startStrategy,
 }, {
@@ -24,16 +26,19 @@ var schedulingRules = []Rule{{
 	Check: pausedStartWithoutLiveness,
 }, {
 	ID:    "termination-grace-period",
+	Leaf:  true,
 	Says:  "The time to shut down is not negative.",
 	Reach: BeyondKubeVirt,
 	Check: terminationGracePeriod,
 }, {
 	ID:    "priority-class-format",
+	Leaf:  true,
 	Says:  "The name of the priority class is a DNS subdomain.",
 	Reach: BeyondKubeVirt,
 	Check: priorityClassFormat,
 }, {
 	ID:    "node-selector-label",
+	Leaf:  true,
 	Says:  "The node selector consists of labels that nodes can have.",
 	Reach: BeyondKubeVirt,
 	Check: nodeSelectorLabel,

@@ -17,6 +17,7 @@ var topologySpreadRules = []Rule{{
 	Check: topologySpreadKey,
 }, {
 	ID:    "topology-spread-action",
+	Leaf:  true,
 	Says:  "A topology spread constraint that cannot be met means DoNotSchedule or ScheduleAnyway.",
 	Check: topologySpreadAction,
 }, {

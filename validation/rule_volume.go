@@ -45,6 +45,7 @@ var volumeRules = []Rule{{
 	Check:   downwardMetricsEnabled,
 }, {
 	ID:    "container-disk-path",
+	Leaf:  true,
 	Says:  "The path of a container disk is absolute and clean.",
 	Check: containerDiskPath,
 }, {

@@ -22,6 +22,7 @@ var volumePathRules = []Rule{{
 	Check: hostDiskPath,
 }, {
 	ID:    "host-disk-type",
+	Leaf:  true,
 	Says:  "The type of a host disk is Disk or DiskOrCreate.",
 	Check: hostDiskType,
 }, {

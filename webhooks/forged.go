@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation/protection"
 )
@@ -44,7 +46,17 @@ func (m *Machine) forged(req admission.Request) (removal, field.ErrorList) {
 	if err := apivalidation.ValidateAnnotationsSize(texts(annotations)); err != nil {
 		return removal{}, field.ErrorList{field.TooLong(field.NewPath("metadata", "annotations"), "", apivalidation.TotalAnnotationSizeLimitB)}
 	}
-	return removal{patch: without(annotations, paths), warning: "controllers write " + listed(dotted(paths)) + ": left out"}, nil
+	return removal{patch: without(annotations, paths), warning: "controllers write " + listed(dotted(paths)) + ": left out" + misspelt(paths)}, nil
+}
+
+// misspelt names the annotations that the author of a reserved one may have meant.
+func misspelt(paths [][]string) string {
+	for _, path := range paths {
+		if meant := presets.Nearest(path[len(path)-1], slices.Values(v1alpha1.UserAnnotations())); meant != "" {
+			return fmt.Sprintf("; did you mean %s?", meant)
+		}
+	}
+	return ""
 }
 
 // without removes paths from an object with these annotations. Several

@@ -28,8 +28,8 @@ func TestVirtualMachineCreate(t *testing.T) {
 	if got := patched(t, req, resp, "spec", "runStrategy"); got != "Halted" {
 		t.Errorf("want the run strategy of halted, got %v", got)
 	}
-	if len(resp.Warnings) == 0 || len(resp.AuditAnnotations) == 0 {
-		t.Errorf("want warnings and audit annotations, got %q and %q", resp.Warnings, resp.AuditAnnotations)
+	if len(resp.Warnings) != 0 || len(resp.AuditAnnotations) == 0 {
+		t.Errorf("want no warnings, and audit annotations, got %q and %q", resp.Warnings, resp.AuditAnnotations)
 	}
 	if err := resp.Complete(req); err != nil || *resp.PatchType != admissionv1.PatchTypeJSONPatch {
 		t.Errorf("want a JSON patch, got %v, %v", resp.PatchType, err)

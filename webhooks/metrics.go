@@ -3,10 +3,12 @@ package webhooks
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/virtwright/virtwright/presets"
@@ -18,7 +20,18 @@ type Metrics struct {
 	duration   *prometheus.HistogramVec
 	conflicts  prometheus.Counter
 	overBudget *prometheus.CounterVec
+	matches    *prometheus.CounterVec
+
+	mu    sync.Mutex
+	known sets.Set[string] // presets with a time series of their own
 }
+
+// maxPresets limits how many presets have a time series of their own: authors
+// could fill the memory with presets that they create and delete.
+const maxPresets = 10_000
+
+// otherPresets is the label of all presets beyond maxPresets.
+const otherPresets = "other"
 
 // NewMetrics makes the metrics of admission and registers them.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
@@ -40,14 +53,38 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "virtwright_presets_over_budget_total",
 			Help: "Presets that were not evaluated for a request because the conditions of all presets of their scope (cluster or namespace) cost too much together. Their events name them.",
 		}, []string{"scope"}),
+		matches: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "virtwright_preset_matches_total",
+			Help: "Admission requests that a preset matched, by preset: cluster/NAME, or NAME with its namespace in preset_namespace. Presets beyond the first 10000 count as other.",
+		}, []string{"preset", "preset_namespace"}),
+		known: sets.Set[string]{},
 	}
-	registry.MustRegister(m.admissions, m.duration, m.conflicts, m.overBudget)
+	registry.MustRegister(m.admissions, m.duration, m.conflicts, m.overBudget, m.matches)
 	return m
 }
 
 func (m *Metrics) conflicted(n int) {
 	if m != nil && n > 0 {
 		m.conflicts.Add(float64(n))
+	}
+}
+
+func (m *Metrics) matched(matched []*presets.Compiled) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range matched {
+		key := c.Namespace + "/" + c.Ref
+		if len(m.known) < maxPresets {
+			m.known.Insert(key)
+		}
+		if m.known.Has(key) {
+			m.matches.WithLabelValues(c.Ref, c.Namespace).Inc()
+		} else {
+			m.matches.WithLabelValues(otherPresets, "").Inc()
+		}
 	}
 }
 

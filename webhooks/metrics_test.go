@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,6 +39,27 @@ func TestAdmissionsAreCounted(t *testing.T) {
 	}
 	if got := testutil.CollectAndCount(m.duration); got != 1 {
 		t.Errorf("want one histogram, got %d", got)
+	}
+}
+
+func TestMatchesAreCounted(t *testing.T) {
+	m := machines(t, presets.VirtualMachine)
+	m.Metrics = NewMetrics(prometheus.NewRegistry())
+	for range 2 {
+		m.Handle(t.Context(), creates("VirtualMachine", "lab", smallVM))
+	}
+	if got := testutil.ToFloat64(m.Metrics.matches.WithLabelValues("cluster/small", "")); got != 2 {
+		t.Errorf("cluster/small matched 2 requests, %v are counted", got)
+	}
+	before := testutil.CollectAndCount(m.Metrics.matches)
+	for i := range maxPresets + 5 {
+		m.Metrics.matched([]*presets.Compiled{{Ref: strconv.Itoa(i), Namespace: "lab"}})
+	}
+	if got := testutil.CollectAndCount(m.Metrics.matches); got > maxPresets+1 || got <= before {
+		t.Errorf("%d time series", got)
+	}
+	if got := testutil.ToFloat64(m.Metrics.matches.WithLabelValues(otherPresets, "")); got < 5 {
+		t.Errorf("%v matches of other presets are counted", got)
 	}
 }
 

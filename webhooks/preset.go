@@ -3,6 +3,7 @@ package webhooks
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation"
 )
 
 // MaxPresetBytes is how large a preset may be. etcd would refuse one of 1.5 MiB
@@ -28,13 +30,16 @@ const MaxPresetBytes = 1 << 20
 // A Preset validates presets of one kind by compiling them, so that one that
 // cannot be right never comes into being.
 //
-// It ratchets: an update that leaves spec as it was passes, whatever spec says.
+// It ratchets: an update that leaves spec as it was passes, whatever spec says. Of what
+// Rules finds, an update is refused only for what it changes.
 type Preset struct {
 	// Kind is v1alpha1.KindVirtualMachinePreset or v1alpha1.KindClusterVirtualMachinePreset.
 	Kind string
 	// Authority is asked whether the author may write the preset; nil asks
 	// nobody, as a program may that only checks files.
 	Authority Authority
+	// Rules find presets that compile and harm VMs; nil finds none.
+	Rules *validation.Config
 }
 
 var _ admission.Handler = Preset{}
@@ -56,7 +61,7 @@ func (p Preset) Handle(ctx context.Context, req admission.Request) admission.Res
 	preset := p.empty()
 	strict, err := kjson.UnmarshalStrict(raw, preset)
 	if err != nil {
-		return malformed(fmt.Errorf("cannot read the %s: %w", p.Kind, err))
+		return p.unreadable(req, err)
 	}
 	problems := unknownFields(strict, presetParts)
 	problems = append(problems, nulls(raw)...)
@@ -64,7 +69,52 @@ func (p Preset) Handle(ctx context.Context, req admission.Request) admission.Res
 	if problems = append(problems, more...); len(problems) > 0 {
 		return invalid(kind, req.Name, problems)
 	}
-	return authorized(ctx, p.Authority, req, compiled)
+	verdict := p.validate(preset, compiled, req.OldObject.Raw)
+	if len(verdict.Errors) > 0 {
+		return invalid(kind, req.Name, verdict.Errors)
+	}
+	response := authorized(ctx, p.Authority, req, compiled)
+	response.Warnings = presets.Bounded(verdict.Warnings, "virtwright validate shows all")
+	return response
+}
+
+// unreadable answers for a preset with a value of a wrong type.
+func (p Preset) unreadable(req admission.Request, err error) admission.Response {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok || wrong.Field == "" {
+		return malformed(fmt.Errorf("cannot read the %s: %w", p.Kind, err))
+	}
+	detail := fmt.Sprintf("must be %s, not %s", kindNames[wrong.Type.Kind()], wrong.Value)
+	if wrong.Field == "spec.mode" && wrong.Value == "bool" {
+		detail = `must be a string; YAML reads Off without quotes as false, so write mode: "Off"`
+	}
+	return invalid(v1alpha1.GroupVersion.WithKind(p.Kind).GroupKind(), req.Name, field.ErrorList{
+		field.TypeInvalid(field.NewPath(wrong.Field), field.OmitValueType{}, detail),
+	})
+}
+
+var kindNames = map[reflect.Kind]string{
+	reflect.String: "a string", reflect.Bool: "true or false", reflect.Int32: "a whole number", reflect.Int64: "a whole number",
+	reflect.Slice: "a list", reflect.Struct: "an object", reflect.Map: "an object",
+}
+
+// validate applies the rules to a preset, and on an update leaves out what they say of the
+// stored one.
+func (p Preset) validate(preset v1alpha1.Preset, compiled *presets.Compiled, stored []byte) validation.Result {
+	if p.Rules == nil {
+		return validation.Result{}
+	}
+	out := p.Rules.ValidatePreset(preset, compiled)
+	if len(out.Errors) == 0 || len(stored) == 0 {
+		return out
+	}
+	old := p.empty()
+	if kjson.UnmarshalCaseSensitivePreserveInts(stored, old) == nil {
+		if compiled, problems := presets.Compile(old); len(problems) == 0 {
+			out.Errors = validation.NewPresetProblems(out.Errors, p.Rules.ValidatePreset(old, compiled).Errors)
+		}
+	}
+	return out
 }
 
 // authorized refuses a preset that its author may not write. Writing presets is
@@ -179,12 +229,19 @@ func unknownFields(strict []error, parts map[string]reflect.Type) field.ErrorLis
 // misspells one.
 var presetParts = map[string]reflect.Type{
 	"spec.match": reflect.TypeFor[v1alpha1.PresetMatch](), "spec": reflect.TypeFor[v1alpha1.PresetSpec](),
+	"spec.match.labels": reflect.TypeFor[metav1.LabelSelector](), "spec.match.namespaces": reflect.TypeFor[metav1.LabelSelector](),
 }
 
 // known lists the fields that might have been meant by one of these parts.
 func known(path string, parts map[string]reflect.Type) string {
 	for parent, fields := range parts {
 		if name, ok := strings.CutPrefix(path, parent+"."); ok && !strings.ContainsAny(name, ".[") {
+			if meant := presets.Nearest(name, slices.Values(jsonNames(fields))); meant != "" {
+				return fmt.Sprintf("; did you mean %q?", meant)
+			}
+			if meant := presets.Nearest(name, slices.Values(jsonNames(reflect.TypeFor[metav1.LabelSelector]()))); meant != "" && parent == "spec.match" {
+				return fmt.Sprintf("; did you mean labels.%s?", meant)
+			}
 			return "; " + parent + " has " + strings.Join(jsonNames(fields), ", ")
 		}
 	}

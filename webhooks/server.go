@@ -69,7 +69,9 @@ func (s *Server) Handlers() map[string]http.Handler {
 	validator := func(kind presets.Kind) http.Handler {
 		return serve("validate "+string(kind), sized{kind, s.Validator(kind)})
 	}
-	preset := func(kind string) http.Handler { return bounded(kind, Preset{Kind: kind, Authority: s.Authority}) }
+	preset := func(kind string) http.Handler {
+		return bounded(kind, Preset{Kind: kind, Authority: s.Authority, Rules: s.Rules})
+	}
 	profile := func(kind string) http.Handler { return bounded(kind, Profile{Kind: kind}) }
 	const request = sspv1alpha1.KindVirtualMachineTemplateRequest
 	return map[string]http.Handler{

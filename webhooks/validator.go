@@ -78,6 +78,9 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 			return unanswerable(ctx, req, err)
 		}
 	}
+	if len(c.problems) > 0 {
+		c.explain(ctx)
+	}
 	return c.answer()
 }
 
@@ -96,6 +99,23 @@ func (c *candidate) answer() admission.Response {
 	}
 	response.Warnings = warnings
 	return response
+}
+
+// explain adds to the problems the presets that caused them, and to missing values the
+// presets that would give them.
+func (c *candidate) explain(ctx context.Context) {
+	c.problems = presets.NameOrigins(c.Kind, c.object, c.problems)
+	namespace, err := c.Namespaces.Get(ctx, c.req.Namespace)
+	snapshot := c.Snapshots.Snapshot()
+	if err != nil || snapshot == nil {
+		return
+	}
+	request := presets.Request{Kind: c.Kind, Object: c.req.Object.Raw, Namespace: namespace}
+	for _, p := range c.problems {
+		if p.Type == field.ErrorTypeRequired {
+			p.Detail = strings.Join(append([]string{p.Detail}, c.Engine.Givers(ctx, snapshot, request, p.Field)...), "; ")
+		}
+	}
 }
 
 // A candidate is a VM or VMI that is about to be written.

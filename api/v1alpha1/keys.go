@@ -95,3 +95,10 @@ const (
 	// ReasonInvalid stands with status False: the preset cannot be right, and the message says why. Nothing of it acts.
 	ReasonInvalid = "Invalid"
 )
+
+// ConditionDeprecated is the type of the condition of a stored preset that could not be
+// created any more. The preset keeps acting; the message says what to change.
+const ConditionDeprecated = "Deprecated"
+
+// ReasonWouldBeRejected is the reason of ConditionDeprecated.
+const ReasonWouldBeRejected = "WouldBeRejected"

@@ -171,7 +171,7 @@ func (p *process) control(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	status := &presetstatus.Controller{Client: writer, Cache: p.presets, Lock: p.lock, Replicas: p.replicas}
+	status := &presetstatus.Controller{Client: writer, Cache: p.presets, Lock: p.lock, Replicas: p.replicas, Rules: &p.options.rules}
 	if err := status.SetupWithManager(p.manager); err != nil {
 		return err
 	}
@@ -191,6 +191,7 @@ func (p *process) control(ctx context.Context) error {
 	machines := &virtualmachine.Controller{
 		Client: writer, Live: p.live, Events: recorder, Lock: p.lock, Excluded: webhooks.ExcludedNamespaces(p.options.namespace),
 	}
+	virtualmachine.RegisterMetrics(metrics.Registry, p.manager.GetCache(), p.lock.Leads)
 	return machines.SetupWithManager(p.manager)
 }
 

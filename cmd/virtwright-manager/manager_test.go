@@ -80,6 +80,7 @@ func TestLife(t *testing.T) {
 
 	l := &life{c, early}
 	t.Run("PresetIsReadyAndActs", l.presetActs)
+	t.Run("CountsVMs", l.countsVMs)
 	t.Run("RefusedPreset", l.refusedPreset)
 	t.Run("InvalidPresetSaysSo", l.invalidPreset)
 	t.Run("OwnedInstance", l.ownedInstance)
@@ -101,6 +102,18 @@ func (l *life) presetActs(t *testing.T) {
 	}
 	if strategy := field(got, "spec", "runStrategy"); strategy != "Halted" {
 		t.Errorf("want the platform's run strategy, got %v", strategy)
+	}
+}
+
+// countsVMs expects the VM of presetActs to be stopped.
+func (l *life) countsVMs(t *testing.T) {
+	for _, want := range []string{`virtwright_virtual_machines{status="Stopped"} 1`, `virtwright_longest_start_seconds 0`} {
+		eventually(t, want, func() error {
+			if _, body := get(t, "http://"+l.manager.metrics+"/metrics"); !strings.Contains(body, "\n"+want+"\n") {
+				return errors.New("no such line in /metrics")
+			}
+			return nil
+		})
 	}
 }
 
@@ -173,6 +186,21 @@ spec: {remove: [spec.nowhere]}`)
 	if preset.Status.Matched == nil || *preset.Status.Matched != 3 {
 		t.Errorf("matched is somebody else's, got %v", preset.Status.Matched)
 	}
+	patch(t, l.cluster, preset, `{"spec":{"remove":null,"match":{"conditions":[{"name":"tier","expression":"object.metadata.labels.tier == 'x'"}]},"defaults":{"spec":{"template":{"spec":{"domain":{"machine":{"type":"q53"}}}}}}}}`)
+	eventually(t, "a preset that could not be created any more says so", func() error {
+		if err := l.cluster.Get(t.Context(), client.ObjectKeyFromObject(preset), preset); err != nil {
+			return err
+		}
+		deprecated := meta.FindStatusCondition(preset.Status.Conditions, v1alpha1.ConditionDeprecated)
+		if deprecated == nil || !strings.Contains(deprecated.Message, "has(object.metadata.labels)") || !strings.Contains(deprecated.Message, `"q53"`) {
+			return fmt.Errorf("got %+v", deprecated)
+		}
+		return nil
+	})
+	if ready := awaitReady(t, l.cluster, preset, metav1.ConditionTrue); ready.ObservedGeneration != preset.Generation {
+		t.Errorf("it keeps acting, got %+v", ready)
+	}
+	patch(t, l.cluster, preset, `{"spec":{"match":null,"defaults":null,"remove":["spec.template.spec.domain.devices.rng"]}}`)
 	validating.ResourceVersion, validating.UID = "", ""
 	if err := l.cluster.Create(t.Context(), validating); err != nil {
 		t.Fatal(err)

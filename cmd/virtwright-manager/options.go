@@ -33,6 +33,10 @@ const (
 const (
 	modeStandalone = "standalone"
 	modeAddon      = "addon"
+
+	// The values of --warnings.
+	warnSurprises  = "Surprises"
+	warnEverything = "Everything"
 )
 
 // Who makes the serving certificate.
@@ -47,6 +51,7 @@ type options struct {
 	mode            string
 	roles           []string
 	presetConflicts string
+	warnings        string
 	platform        presets.Platform
 	rules           validation.Config
 
@@ -109,6 +114,7 @@ func (o *options) declareRoles(flags *flag.FlagSet) {
 		return nil
 	})
 	flags.StringVar(&o.presetConflicts, "preset-conflicts", "warn", "what happens when only names decide between two presets: warn, or reject the VM")
+	flags.StringVar(&o.warnings, "warnings", warnSurprises, "what presets warn users of: Surprises, such as an overruled value; or Everything, also each value that a preset gave")
 	flags.StringVar(&o.platform.Architecture, "default-architecture", "", "architecture of VMs that name none (default amd64); addon: rules assume it, and without it they only warn where the architecture decides")
 	flags.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs that name none (default None)")
 	flags.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network, bridge or masquerade (default bridge)")
@@ -187,6 +193,7 @@ func (o *options) complete() error {
 	problems := []error{
 		oneOf("--mode", o.mode, modeStandalone, modeAddon),
 		oneOf("--preset-conflicts", o.presetConflicts, "warn", "reject"),
+		oneOf("--warnings", o.warnings, warnSurprises, warnEverything),
 		oneOf("--log-format", o.logFormat, "json", "text"),
 		oneOf("--default-network-interface", o.platform.NetworkInterface, "", "bridge", "masquerade"),
 		new(slog.LevelVar).UnmarshalText([]byte(o.logLevel)),
@@ -316,7 +323,7 @@ func (o *options) certificateNames() []string {
 }
 
 func (o *options) engine() *presets.Engine {
-	engine := &presets.Engine{RejectConflicts: o.presetConflicts == "reject"}
+	engine := &presets.Engine{RejectConflicts: o.presetConflicts == "reject", WarnEverything: o.warnings == warnEverything}
 	if o.mode == modeStandalone {
 		engine.Platform = &o.platform
 	}

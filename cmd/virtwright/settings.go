@@ -21,6 +21,10 @@ import (
 const (
 	modeStandalone = "standalone"
 	modeAddon      = "addon"
+
+	// The values of --warnings.
+	warnSurprises  = "Surprises"
+	warnEverything = "Everything"
 )
 
 // settings are the flags of every command that plays a cluster.
@@ -32,6 +36,7 @@ type settings struct {
 	namespaceLabels map[string]string
 	owner           string
 	presetConflicts string
+	warnings        string
 	platform        presets.Platform
 	rules           validation.Config
 	validation      string
@@ -76,12 +81,14 @@ func (o *settings) declare(c *cobra.Command, outputs ...string) {
 	f.StringVar(&o.owner, "owner", "", "file with the VirtualMachine, as stored, that controls the VirtualMachineInstances in -f")
 	f.BoolVar(&o.reapply, "reapply", false, "reapply the presets to VMs that a cluster has stored, as the annotation virtwright.dev/reapply does; without it they stay as they are")
 	f.StringVar(&o.presetConflicts, "preset-conflicts", "warn", "when only names decide between two presets: warn, or reject the VM")
+	f.StringVar(&o.warnings, "warnings", warnSurprises, "what presets warn of: Surprises, such as an overruled value; or Everything, also each value that a preset gave")
 	f.StringVar(&o.platform.Architecture, "default-architecture", "", "architecture of VMs that name none (default amd64); addon: rules assume it, and without it they only warn where the architecture decides")
 	f.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs that name none (default None)")
 	f.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network, bridge or masquerade (default bridge)")
 	f.StringVar(&o.platform.CPUModel, "default-cpu-model", "", "standalone: CPU model of VMs that name none (default host-model)")
 	for flag, values := range map[string][]string{
 		"output": outputs, "mode": {modeStandalone, modeAddon}, "preset-conflicts": {"warn", "reject"},
+		"warnings":                  {warnSurprises, warnEverything},
 		"default-network-interface": {"bridge", "masquerade"},
 	} {
 		// It fails only for a flag that does not exist.
@@ -98,6 +105,7 @@ func (o *settings) check(outputs ...string) error {
 		oneOf("--mode", o.mode, modeStandalone, modeAddon),
 		oneOf("--validation", o.validation, "", "strict", "warn", "ignore"),
 		oneOf("--preset-conflicts", o.presetConflicts, "warn", "reject"),
+		oneOf("--warnings", o.warnings, warnSurprises, warnEverything),
 		oneOf("--default-network-interface", o.platform.NetworkInterface, "", "bridge", "masquerade"),
 	}
 	if len(o.files) == 0 {
@@ -144,7 +152,7 @@ func (o *settings) read(s streams) ([]manifest.Object, offline.Settings, error) 
 	owner, err := o.readOwner(s.in)
 	o.rules.Addon, o.rules.Architecture = o.mode == modeAddon, o.platform.Architecture
 	o.platform.NoLiveUpdate = o.rules.NoLiveUpdate
-	engine := &presets.Engine{RejectConflicts: o.presetConflicts == "reject"}
+	engine := &presets.Engine{RejectConflicts: o.presetConflicts == "reject", WarnEverything: o.warnings == warnEverything}
 	if o.mode == modeStandalone {
 		engine.Platform = &o.platform
 	}

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,14 +27,16 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/leadership"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
 	"github.com/virtwright/virtwright/lifecycle/replicastatus"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation"
 )
 
 // workers is how many statuses are written at once, for clusters that come up
 // with thousands of presets.
 const workers = 4
 
-// A Controller writes the status of presets. It alone writes the condition
-// Ready and observedGeneration, and nothing else.
+// A Controller writes the status of presets: the conditions Ready and Deprecated, and
+// observedGeneration. It alone writes them, and nothing else.
 //
 // Ready is True once every replica that is live serves with the generation, so that
 // the next machine finds the preset wherever it is made whole.
@@ -44,6 +47,8 @@ type Controller struct {
 	Replicas *replicastatus.Replicas
 	// Lock is held by the replica that acts; nil where there is one only.
 	Lock *leadership.Lock
+	// Rules find presets that could not be created any more; nil finds none.
+	Rules *validation.Config
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
@@ -112,7 +117,8 @@ func (c *Controller) reconcile(ctx context.Context, key presetcache.Key, preset 
 		result.RequeueAfter = again
 	}
 	before, _ := preset.DeepCopyObject().(client.Object)
-	if !decide(preset, verdict, without, metav1.NewTime(c.now())) {
+	seen := observation{verdict: verdict, without: without, deprecated: c.deprecated(preset)}
+	if !decide(preset, seen, metav1.NewTime(c.now())) {
 		return result, nil
 	}
 	// The list of conditions is written whole, so nobody may have changed it meanwhile.
@@ -126,6 +132,18 @@ func (c *Controller) reconcile(ctx context.Context, key presetcache.Key, preset 
 		return reconcile.Result{}, fmt.Errorf("cannot write the status: %w", err)
 	}
 	return result, nil
+}
+
+// deprecated says why the preset could not be created any more.
+func (c *Controller) deprecated(preset v1alpha1.Preset) field.ErrorList {
+	if c.Rules == nil {
+		return nil
+	}
+	compiled, problems := presets.Compile(preset)
+	if len(problems) > 0 {
+		return nil // which the condition Ready says
+	}
+	return c.Rules.ValidatePreset(preset, compiled).Errors
 }
 
 // without are the replicas that do not serve with a generation yet. One that is

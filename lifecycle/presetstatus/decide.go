@@ -20,11 +20,19 @@ const (
 	maxMessageBytes = 4 << 10
 )
 
-// decide brings the status of a preset in line with the verdict on its present
-// generation, which some replicas may be without, and reports whether that
-// changed anything.
-func decide(preset v1alpha1.Preset, verdict presetcache.Verdict, without []string, now metav1.Time) bool {
-	status := preset.GetStatus()
+// An observation is what status says of the present generation of a preset.
+type observation struct {
+	verdict presetcache.Verdict
+	// without are the replicas that do not serve with it yet.
+	without []string
+	// deprecated says why it could not be created any more.
+	deprecated field.ErrorList
+}
+
+// decide brings the status of a preset in line with what was observed, and reports
+// whether that changed anything.
+func decide(preset v1alpha1.Preset, seen observation, now metav1.Time) bool {
+	status, verdict, without := preset.GetStatus(), seen.verdict, seen.without
 	ready := metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompiled,
 		Message: "in use", ObservedGeneration: verdict.Generation, LastTransitionTime: now,
@@ -38,10 +46,26 @@ func decide(preset v1alpha1.Preset, verdict presetcache.Verdict, without []strin
 		ready.Message = "in use, and does nothing: mode is Off"
 	}
 	changed := meta.SetStatusCondition(&status.Conditions, ready)
+	if setDeprecated(status, seen, now) {
+		changed = true
+	}
 	if status.ObservedGeneration != verdict.Generation {
 		status.ObservedGeneration, changed = verdict.Generation, true
 	}
 	return changed
+}
+
+// setDeprecated sets or removes the condition Deprecated, and reports whether that changed
+// anything.
+func setDeprecated(status *v1alpha1.PresetStatus, seen observation, now metav1.Time) bool {
+	if len(seen.deprecated) == 0 {
+		return meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionDeprecated)
+	}
+	return meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionDeprecated, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonWouldBeRejected,
+		Message:            "the preset keeps acting, and could not be created any more: " + message(seen.deprecated),
+		ObservedGeneration: seen.verdict.Generation, LastTransitionTime: now,
+	})
 }
 
 // message names the first problems.

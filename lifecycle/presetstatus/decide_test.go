@@ -35,8 +35,10 @@ func TestDecide(t *testing.T) {
 		is      v1alpha1.PresetStatus
 		verdict presetcache.Verdict
 		without []string
-		want    v1alpha1.PresetStatus
-		changed bool
+		// deprecated says why the preset could not be created any more.
+		deprecated field.ErrorList
+		want       v1alpha1.PresetStatus
+		changed    bool
 	}{
 		"New": {
 			reason: "a preset that compiles is ready", verdict: presetcache.Verdict{Generation: 1}, changed: true,
@@ -62,6 +64,21 @@ func TestDecide(t *testing.T) {
 			verdict: presetcache.Verdict{Generation: 2}, changed: true,
 			want: v1alpha1.PresetStatus{ObservedGeneration: 2, Conditions: []metav1.Condition{ready("True", 2, before, "Compiled", "in use")}},
 		},
+		"Deprecated": {
+			reason:  "a preset that could not be created any more keeps acting, and the condition says why",
+			is:      v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, before, "Compiled", "in use")}},
+			verdict: presetcache.Verdict{Generation: 1}, deprecated: bad, changed: true,
+			want: v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, before, "Compiled", "in use"), {
+				Type: "Deprecated", Status: "True", Reason: "WouldBeRejected", ObservedGeneration: 1, LastTransitionTime: noon,
+				Message: "the preset keeps acting, and could not be created any more: " + text,
+			}}},
+		},
+		"NotDeprecatedAnyMore": {
+			reason:  "the condition goes when the preset is fixed",
+			is:      v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, before, "Compiled", "in use"), {Type: "Deprecated", Status: "True"}}},
+			verdict: presetcache.Verdict{Generation: 1}, changed: true,
+			want: v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, before, "Compiled", "in use")}},
+		},
 		"BecameInvalid": {
 			reason:  "the message says why; what others wrote stays",
 			is:      v1alpha1.PresetStatus{ObservedGeneration: 1, Matched: new(int64(3)), Conditions: []metav1.Condition{other, ready("True", 1, before, "Compiled", "in use")}},
@@ -72,7 +89,7 @@ func TestDecide(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			preset := &v1alpha1.VirtualMachinePreset{Spec: v1alpha1.PresetSpec{Mode: tc.mode}, Status: tc.is}
-			if got := decide(preset, tc.verdict, tc.without, noon); got != tc.changed {
+			if got := decide(preset, observation{tc.verdict, tc.without, tc.deprecated}, noon); got != tc.changed {
 				t.Errorf("%s: want changed %t, got %t", tc.reason, tc.changed, got)
 			}
 			if diff := cmp.Diff(tc.want, preset.Status); diff != "" {

@@ -43,7 +43,10 @@ const (
 // conditions are those of a VirtualMachine: ours, and those of its instance.
 func conditions(vm *machine.VirtualMachine, instance *machine.Instance, s Situation, d Decision, trouble *Trouble) []kubevirtv1.VirtualMachineCondition {
 	was := vm.Status.Conditions
-	out := []kubevirtv1.VirtualMachineCondition{ready(was, instance, s, d, made(s, d, trouble))}
+	var out []kubevirtv1.VirtualMachineCondition
+	if created := made(s, d, trouble); !s.rests(d, created) {
+		out = append(out, ready(was, instance, s, d, created))
+	}
 	out = append(out, instanceConditions(was, instance)...)
 	if trouble == nil {
 		trouble = contradiction(s)
@@ -51,11 +54,8 @@ func conditions(vm *machine.VirtualMachine, instance *machine.Instance, s Situat
 	if trouble != nil {
 		out = append(out, failure(was, s.Now, trouble))
 	}
-	if instance != nil && s.own().active() && d.Delete == "" && outdated(vm, instance) {
-		out = append(out, since(was, s.Now, kubevirtv1.VirtualMachineCondition{
-			Type: kubevirtv1.VirtualMachineRestartRequired, Status: corev1.ConditionTrue, Reason: "TemplateChanged",
-			Message: "the template has changed since the instance was started; what is new applies from the next start",
-		}))
+	if d.Delete == "" && s.differs(vm, instance) {
+		out = append(out, restartRequired(was, s))
 	}
 	if stopped := stopped(vm, s, d); stopped != nil {
 		out = append(out, *stopped)
@@ -118,7 +118,36 @@ func contradiction(s Situation) *Trouble {
 	return &Trouble{"InvalidRunStrategy", fmt.Sprintf("spec.runStrategy is %q: want Always, Halted, Manual, Once, RerunOnFailure or WaitAsReceiver", s.Strategy)}
 }
 
-// ready is the condition Ready, which is always there.
+// restartRequired is the condition of a running VMI that differs from the template. Its message
+// stays until the fields that differ are read again.
+func restartRequired(was []kubevirtv1.VirtualMachineCondition, s Situation) kubevirtv1.VirtualMachineCondition {
+	message := "spec.template has changed since the VMI was created"
+	if s.Changes != "" {
+		message = "changed since the VMI was created: " + s.Changes
+	}
+	out := since(was, s.Now, kubevirtv1.VirtualMachineCondition{
+		Type: kubevirtv1.VirtualMachineRestartRequired, Status: corev1.ConditionTrue, Reason: "TemplateChanged",
+		Message: message + "; the changes apply from the next start",
+	})
+	if i := find(was, out.Type); i >= 0 && s.Changes == "" {
+		out.Message = was[i].Message
+	}
+	return out
+}
+
+// rests reports whether the run strategy leaves the VM stopped. Such a VM has no condition Ready:
+// clients that wait for a VM to be as its spec says would wait for Ready=True.
+func (s *Situation) rests(d Decision, created bool) bool {
+	switch i := s.own(); {
+	case s.Deletion != NotDeleted, contradiction(*s) != nil, d.Delete != "", d.Adopt != "":
+		return false
+	case i != nil:
+		return i.Phase.Final() && !i.Deleting
+	}
+	return !created && !Wanted(*s)
+}
+
+// ready is the condition Ready of a VM that runs, or that its run strategy starts.
 func ready(was []kubevirtv1.VirtualMachineCondition, instance *machine.Instance, s Situation, d Decision, created bool) kubevirtv1.VirtualMachineCondition {
 	switch {
 	case instance != nil:

@@ -32,6 +32,9 @@ type Situation struct {
 	Requests []Request
 	Failure  *Failure
 	Volumes  Volumes
+	// Changes names the fields that have changed since the VMI was created; empty where they were
+	// not read.
+	Changes string
 	// Excluded says that no VMI is created in the namespace, since no webhook serves it.
 	Excluded bool
 	// Instance has the name of the VirtualMachine; nil for none.

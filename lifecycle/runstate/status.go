@@ -1,15 +1,11 @@
 package runstate
 
 import (
-	"strconv"
-
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/machine"
-	"github.com/virtwright/virtwright/validation/protection"
 )
 
 // A Trouble is why something could not be done.
@@ -30,7 +26,7 @@ func Status(vm *machine.VirtualMachine, instance *machine.Instance, s Situation,
 	out.StateChangeRequests = d.Requests
 	out.Ready = i != nil && isTrue(instance.Status.Conditions, kubevirtv1.VirtualMachineInstanceReady)
 	out.PrintableStatus = printable(instance, s, d, created)
-	out.ObservedGeneration, out.DesiredGeneration = generations(vm, instance)
+	out.ObservedGeneration, out.DesiredGeneration = vm.Generation, vm.Generation
 	out.Conditions = conditions(vm, instance, s, d, trouble)
 	return out
 }
@@ -122,21 +118,18 @@ func starting(conditions []kubevirtv1.VirtualMachineInstanceCondition) kubevirtv
 	return kubevirtv1.VirtualMachineStatusStarting
 }
 
-// generations are that of which the instance is, and that of the VM. A change
-// of anything but the template is no difference, and there is none without an
-// instance.
-func generations(vm *machine.VirtualMachine, instance *machine.Instance) (observed, desired int64) {
-	observed = vm.Generation
-	if instance != nil && outdated(vm, instance) && types.UID(instance.Annotations[v1alpha1.AnnotationInstanceOf]) == vm.UID {
-		if made, err := strconv.ParseInt(instance.Annotations[protection.VMGeneration], 10, 64); err == nil {
-			observed = made
-		}
-	}
-	return observed, vm.Generation
+// NeedsChanges reports whether Situation.Changes must be read: a running VMI differs from the
+// template, and status does not name the fields yet, or names those of an earlier generation.
+func NeedsChanges(vm *machine.VirtualMachine, instance *machine.Instance, s Situation) bool {
+	known := find(vm.Status.Conditions, kubevirtv1.VirtualMachineRestartRequired) >= 0 && vm.Status.ObservedGeneration == vm.Generation
+	return !known && s.differs(vm, instance)
 }
 
-// outdated reports whether the template has changed since the instance was made.
-func outdated(vm *machine.VirtualMachine, instance *machine.Instance) bool {
+// differs reports whether the template has changed since a VMI that runs was created.
+func (s *Situation) differs(vm *machine.VirtualMachine, instance *machine.Instance) bool {
+	if !s.own().active() {
+		return false
+	}
 	made := instance.Annotations[v1alpha1.AnnotationTemplate]
 	return made != "" && vm.Spec.Template != nil && made != vm.Spec.Template.Hash
 }

@@ -41,7 +41,7 @@ func TestStatusSettles(t *testing.T) {
 		vm, instance := observed(s)
 		d := Decide(s)
 		status := Status(vm, instance, s, d, nil)
-		if status.PrintableStatus == "" || len(status.Conditions) == 0 || status.Conditions[0].Type != kubevirtv1.VirtualMachineReady {
+		if status.PrintableStatus == "" || !s.rests(d, made(s, d, nil)) && (len(status.Conditions) == 0 || status.Conditions[0].Type != kubevirtv1.VirtualMachineReady) {
 			t.Fatalf("no status:\n%s\n%+v", describe(s), status)
 		}
 		if d.Create || d.Adopt != "" || d.Delete != "" || d.Strategy != "" {
@@ -59,16 +59,15 @@ func TestStatusSettles(t *testing.T) {
 // A VM that cannot start because of its namespace says so, and what to do. One that is not to run
 // says nothing of it.
 func TestExcludedNamespace(t *testing.T) {
-	for strategy, want := range map[Strategy]string{kubevirtv1.RunStrategyAlways: "ExcludedNamespace", kubevirtv1.RunStrategyHalted: "VMINotExists"} {
-		s := Situation{UID: "vm", Strategy: strategy, Excluded: true, Now: noon}
-		vm, instance := observed(s)
-		ready := Status(vm, instance, s, Decide(s), nil).Conditions[0]
-		if ready.Status != corev1.ConditionFalse || ready.Reason != want {
-			t.Errorf("%s: want Ready=False, reason %s, got %+v", strategy, want, ready)
-		}
-		if advice := "create the VM in another namespace"; (want == "ExcludedNamespace") != strings.Contains(ready.Message, advice) {
-			t.Errorf("%s: message %q", strategy, ready.Message)
-		}
+	s := Situation{UID: "vm", Strategy: kubevirtv1.RunStrategyAlways, Excluded: true, Now: noon}
+	vm, instance := observed(s)
+	ready := Status(vm, instance, s, Decide(s), nil).Conditions[0]
+	if ready.Status != corev1.ConditionFalse || ready.Reason != "ExcludedNamespace" || !strings.Contains(ready.Message, "create the VM in another namespace") {
+		t.Errorf("want Ready=False, reason ExcludedNamespace and what to do, got %+v", ready)
+	}
+	s.Strategy = kubevirtv1.RunStrategyHalted
+	if got := Status(vm, instance, s, Decide(s), nil).Conditions; len(got) != 0 {
+		t.Errorf("halted: got %+v, want no condition", got)
 	}
 }
 

@@ -137,6 +137,12 @@ func (c *Controller) instance(ctx context.Context, key types.NamespacedName) (*m
 func (c *Controller) keep(ctx context.Context, vm *machine.VirtualMachine, instance *machine.Instance) (reconcile.Result, error) {
 	s := runstate.Observe(vm, instance, c.now())
 	s.Excluded = slices.Contains(c.Excluded, vm.Namespace)
+	if runstate.NeedsChanges(vm, instance, s) {
+		var err error
+		if s.Changes, err = c.changes(ctx, vm); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	var trouble *runstate.Trouble
 	s.Volumes, trouble = c.fill(ctx, vm, s)
 	d := runstate.Decide(s)

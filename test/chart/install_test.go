@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,7 @@ func TestInstall(t *testing.T) {
 		t.Errorf("an edit of owner references: %v", err)
 	}
 	i.Must("", "wait", "apiservice", "v1.subresources.kubevirt.io", "--for=condition=Available", "--timeout=60s")
+	i.followNotes()
 	i.put("start")
 	i.Eventually("start", func() error { return i.Is("vm/web", "{.status.printableStatus}", "Starting") })
 	i.put("stop")
@@ -107,6 +109,38 @@ func TestInstall(t *testing.T) {
 
 	i.goes()
 	i.comesBack()
+}
+
+// followNotes does what Helm's notes say: it creates a preset, and a VM of a few lines
+// that the preset completes.
+func (i *installed) followNotes() {
+	i.Helper()
+	i.Must("", "delete", "vmpreset/small")
+	notes, stderr, err := i.Helm("get", "notes", release)
+	if err != nil {
+		i.Fatalf("cannot read the notes: %v: %s", err, stderr)
+	}
+	command := regexp.MustCompile(`(?ms)^kubectl (create|wait) (?:-f - <<YAML\n(.*?)^YAML$|([^\n]+)$)`) // as a shell reads it
+	commands := command.FindAllStringSubmatch(notes, -1)
+	if len(commands) != 3 {
+		i.Fatalf("want a preset, a wait and a VM in the notes:\n%s", notes)
+	}
+	for _, c := range commands {
+		if c[1] == "create" {
+			i.Must(c[2], "create", "-f", "-")
+		} else {
+			i.Must("", append([]string{c[1], "--timeout=60s"}, strings.Fields(c[3])...)...)
+		}
+	}
+	for path, want := range map[string]string{"{.spec.template.spec.domain.memory.guest}": "1Gi", "{.spec.template.spec.volumes[0].name}": "root"} {
+		if err := i.Is("vm/first", path, want); err != nil {
+			i.Error(err)
+		}
+	}
+	if missing := "No node agent is installed"; !strings.Contains(notes, missing) {
+		i.Errorf("want %q in the notes:\n%s", missing, notes)
+	}
+	i.Must("", "delete", "vm/first")
 }
 
 // goes: machines stay, in every version that needs no webhook, and nothing is left

@@ -40,7 +40,7 @@ func own(t *testing.T) []string {
 				return err
 			}
 			content, err := os.ReadFile(path)
-			out = append(out, found(string(content), `Name:\s+"(virtwright_\w+)"`)...)
+			out = append(out, found(string(content), `(?:Name:\s+|NewDesc\()"(virtwright_\w+)"`)...)
 			return err
 		})
 		if err != nil {

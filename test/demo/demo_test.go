@@ -16,13 +16,13 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("the tour ended early: %v\n%s", err, out)
 	}
 	for _, want := range []string{
-		"Warning: preset golden-image set spec.runStrategy", // who gave what
-		"image: quay.io/containerdisks/fedora:42",           // the VM, whole
-		"platform (machine-type)",                           // its explanation
-		"labels do not match os=windows",                    // why others did not act
-		"no passthrough in production",                      // a refused VM
-		`unknown field "memroy"; did you mean "memory"?`,    // a refused preset
-		"controllers write owner references",                // a protected field
+		"golden-image (default)",                         // who gave what
+		"image: quay.io/containerdisks/fedora:42",        // the VM, whole
+		"platform (machine-type)",                        // its explanation
+		"labels do not match os=windows",                 // why others did not act
+		"no passthrough in production",                   // a refused VM
+		`unknown field "memroy"; did you mean "memory"?`, // a refused preset
+		"controllers write owner references",             // a protected field
 		`"ledger" is invalid: spec.template.spec.domain.devices.disks[0].name: Not found: "ledger-dsik"`, // what could not start
 		"1 refused with 1 problem",  // the same offline
 		"No guest runs: a stand-in", // what follows is no more than that

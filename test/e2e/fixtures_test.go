@@ -76,6 +76,8 @@ var otherwise = map[string]string{
 	"topology-spread-key/none twice":                "topologyKey: Required value",
 	"topology-spread-skew/none":                     "maxSkew: Required value",
 	"topology-spread-unique/twice":                  "Duplicate value: {",
+	// Only controllers write owner references.
+	"bootable-device/a VMI of a controller, which was warned of its template": "(owner-references)",
 	// Presets cannot merge lists that have a name twice, and say so before.
 	"disk-name-unique/a disk and a cdrom of one name": `disks[1].name: Duplicate value: "a"`,
 	"disk-name-unique/third of many in a VM":          `disks[9].name: Duplicate value: "c7"`,

@@ -3,6 +3,7 @@ package e2e
 import (
 	"strings"
 
+	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,14 @@ func (s *story) machineIs(name, status string) object {
 		return at(vm, "status.printableStatus")
 	}).Should(Equal(status))
 	return vm
+}
+
+// kstatusOf is what Helm and Flux take the status of an object for.
+func kstatusOf(of object) kstatus.Status {
+	GinkgoHelper()
+	result, err := kstatus.Compute(of)
+	Expect(err).NotTo(HaveOccurred())
+	return result.Status
 }
 
 // noInstance waits until there is no instance of a name.
@@ -36,7 +45,8 @@ var _ = Describe("Running state", func() {
 	It("is kept: a VM that shall run has an instance, one that shall not has none", func() {
 		s.create(tinyVM("web", ""))
 		vm := s.machineIs("web", "Stopped")
-		Expect(at(vm, "status.conditions")).To(HaveLen(1))
+		Expect(at(vm, "status.conditions")).To(BeNil(), "a VM that is stopped as its run strategy says waits for nothing")
+		Expect(kstatusOf(vm)).To(Equal(kstatus.CurrentStatus))
 		s.patch("web", `{spec: {runStrategy: Always}}`)
 		vm = s.machineIs("web", "Starting")
 		vmi := s.get(instance, "web")
@@ -67,6 +77,17 @@ var _ = Describe("Running state", func() {
 			vm := s.get(virtualMachine, "web")
 			return at(vm, "status.observedGeneration") == vm.GetGeneration() && at(vm, "status.desiredGeneration") == vm.GetGeneration()
 		}).Should(BeTrue())
+	})
+
+	It("warns of a VM that cannot boot, once", func() {
+		const warning = "Warning: spec.template.spec.domain.devices: no bootable device: " +
+			"add a volume with an image, an interface with bootOrder, or firmware.kernelBoot (bootable-device)"
+		_, stderr := s.kubectl(tinyVM("web", ""), "create", "-f", "-")
+		Expect(lines(stderr)).To(ContainElement(warning))
+		_, stderr = s.kubectl("", "patch", "vm", "web", "--type=merge", "-p", `{"spec":{"template":{"spec":{"hostname":"other"}}}}`)
+		Expect(stderr).NotTo(ContainSubstring("bootable-device"))
+		_, stderr = s.kubectl(withDisk("disk"), "create", "-f", "-")
+		Expect(stderr).NotTo(ContainSubstring("bootable-device"))
 	})
 
 	It("is lost with the VM, and with it its instance", func() {

@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,10 +128,16 @@ var _ = Describe("A machine that runs", func() {
 	It("keeps what it runs, and says that it needs a restart", func() {
 		s.runtime(standin.Delays{})
 		s.create(always("web"))
+		Eventually(func() kstatus.Status { return kstatusOf(s.get(virtualMachine, "web")) }).Should(Equal(kstatus.CurrentStatus))
 		s.machineIs("web", "Running")
 		before := s.get(instance, "web")
 		s.patch("web", `{spec: {template: {spec: {hostname: other}}}}`)
-		Eventually(func() any { return at(s.get(virtualMachine, "web"), "status.conditions") }).Should(ContainElement(HaveKeyWithValue("type", "RestartRequired")))
+		Eventually(func() any { return condition(s.get(virtualMachine, "web"), "RestartRequired")["message"] }).Should(
+			Equal("changed since the VMI was created: spec.template.spec.hostname (user); the changes apply from the next start"))
+		vm := s.get(virtualMachine, "web")
+		Expect(vm).To(haveAt("status.observedGeneration", vm.GetGeneration()))
+		Expect(kstatusOf(vm)).To(Equal(kstatus.CurrentStatus))
+		Expect(before.GetAnnotations()).To(HaveKeyWithValue("kubevirt.io/vm-generation", fmt.Sprint(vm.GetGeneration()-1)))
 		Expect(s.get(instance, "web").GetUID()).To(Equal(before.GetUID()))
 		Expect(at(s.get(instance, "web"), "spec.hostname")).To(BeNil())
 		s.patch("web", `{spec: {template: {spec: {hostname: null}}}}`)

@@ -26,16 +26,13 @@ var _ = Describe("A sparse VM comes back whole", func() {
 
 	DescribeTable("sent by kubectl", func(body string) {
 		_, stderr := s.kubectl(sparse("sparse", body), "create", "-f", "-")
-		Expect(lines(stderr)).To(And(
-			say("Warning: preset sized set ", "spec.template.spec.domain.memory.guest", "spec.template.spec.domain.cpu.cores"),
-			say("Warning: preset cluster/house ", "spec.template.spec.priorityClassName"),
-		))
+		Expect(stderr).To(BeEmpty())
 		Expect(s.get(virtualMachine, "sparse")).To(And(beWhole(), haveAt("spec.runStrategy", "Halted"), lackAt("spec.running")))
 	}, depths)
 
 	DescribeTable("sent by a program", func(body string) {
 		got, warnings := s.createWarned(sparse("sparse", body))
-		Expect(warnings).To(And(say("preset sized set ", "memory.guest"), say("preset cluster/house", "priorityClassName")))
+		Expect(warnings).To(BeEmpty())
 		Expect(got).To(And(beWhole(), haveAt("spec.runStrategy", "Halted")))
 	}, depths)
 

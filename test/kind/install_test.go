@@ -92,7 +92,7 @@ var _ = Describe("From installation to removal", Ordered, func() {
 	It("makes a sparse VM whole", func() {
 		create(sized)
 		kubectl("wait", "virtualmachinepreset/sized", "--namespace", shop, "--for=condition=Ready", "--timeout=30s")
-		Expect(create(sparse("web"))).To(ContainSubstring("Warning: preset sized set "))
+		Expect(create(sparse("web"))).NotTo(ContainSubstring("Warning"))
 		Expect(field(shop+"/vm/web", ".spec.template.spec.domain.memory.guest")).To(Equal("1Gi"))
 		Expect(field(shop+"/vm/web", ".spec.template.spec.domain.machine.type")).To(Equal("q35"))
 		Expect(field(shop+"/vm/web", ".spec.runStrategy")).To(Equal("Halted"))

@@ -110,7 +110,7 @@ func newCluster(settings Settings) *Cluster {
 
 // fill takes entries in. It returns an error, or nil, for each of them.
 func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
-	p := &presetReader{ctx: ctx, seen: map[string]manifest.Position{}, legacy: c.settings.Engine.Platform != nil}
+	p := &presetReader{ctx: ctx, rules: c.settings.Rules, seen: map[string]manifest.Position{}, legacy: c.settings.Engine.Platform != nil}
 	problems := make([]error, len(entries))
 	for i, e := range entries {
 		problems[i] = c.take(e, p)

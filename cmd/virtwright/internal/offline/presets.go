@@ -14,6 +14,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation"
 	"github.com/virtwright/virtwright/webhooks"
 )
 
@@ -23,6 +24,7 @@ var nameless = field.ErrorList{field.Required(field.NewPath("metadata", "name"),
 // presetReader compiles presets one after the other.
 type presetReader struct {
 	ctx      context.Context
+	rules    *validation.Config
 	seen     map[string]manifest.Position
 	legacy   bool
 	compiled []*presets.Compiled
@@ -76,7 +78,7 @@ func creation(e *entry) admission.Request {
 // compile lets the validating webhook judge the preset first, so that an author
 // reads here what the cluster would say.
 func (p *presetReader) compile(e *entry) []Problem {
-	if answer := (webhooks.Preset{Kind: e.Kind}).Handle(p.ctx, creation(e)); !answer.Allowed {
+	if answer := (webhooks.Preset{Kind: e.Kind, Rules: p.rulesFor(e)}).Handle(p.ctx, creation(e)); !answer.Allowed {
 		return answered(answer.Result)
 	}
 	var object v1alpha1.Preset = &v1alpha1.VirtualMachinePreset{}
@@ -95,6 +97,17 @@ func (p *presetReader) compile(e *entry) []Problem {
 		p.selecting = append(p.selecting, c.Ref)
 	}
 	return nil
+}
+
+// rulesFor returns the rules for a new preset; one that came from a cluster keeps acting.
+func (p *presetReader) rulesFor(e *entry) *validation.Config {
+	switch {
+	case e.meta.UID != "":
+		return nil
+	case p.rules == nil:
+		return &validation.Config{Addon: !p.legacy}
+	}
+	return p.rules
 }
 
 // compileLegacy looks for unknown fields, which the API server would refuse,

@@ -1,0 +1,82 @@
+package virtualmachine
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/virtwright/virtwright/lifecycle/machine"
+)
+
+// scrapeTimeout limits how long a scrape waits for the cache, which answers at
+// once after it has synced.
+const scrapeTimeout = time.Second
+
+// metrics reads the cache at each scrape. Only the leader reports, because VMs
+// must be counted once.
+type metrics struct {
+	reader client.Reader
+	leads  func() bool
+
+	vms, start *prometheus.Desc
+}
+
+// RegisterMetrics registers the metrics of running state. The reader is a cache
+// of VMs and VMIs.
+func RegisterMetrics(registry prometheus.Registerer, reader client.Reader, leads func() bool) {
+	registry.MustRegister(&metrics{
+		reader: reader, leads: leads,
+		vms: prometheus.NewDesc("virtwright_virtual_machines",
+			"VirtualMachines by status.printableStatus.", []string{"status"}, nil),
+		start: prometheus.NewDesc("virtwright_longest_start_seconds",
+			"Age of the oldest VirtualMachineInstance that does not run yet; 0 if none is starting.", nil, nil),
+	})
+}
+
+// Describe lists the metrics.
+func (m *metrics) Describe(out chan<- *prometheus.Desc) {
+	out <- m.vms
+	out <- m.start
+}
+
+// Collect counts what the cache holds. It reports nothing if the cache cannot be read.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	var vms machine.VirtualMachineList
+	var vmis machine.InstanceList
+	if !m.leads() || m.reader.List(ctx, &vms, client.UnsafeDisableDeepCopy) != nil || m.reader.List(ctx, &vmis, client.UnsafeDisableDeepCopy) != nil {
+		return
+	}
+	for status, n := range byStatus(vms.Items) {
+		out <- prometheus.MustNewConstMetric(m.vms, prometheus.GaugeValue, float64(n), status)
+	}
+	out <- prometheus.MustNewConstMetric(m.start, prometheus.GaugeValue, longestStart(vmis.Items, time.Now()).Seconds())
+}
+
+// byStatus counts VMs by printable status. A VM without one counts as Unknown.
+func byStatus(vms []machine.VirtualMachine) map[string]int {
+	out := map[string]int{}
+	for i := range vms {
+		out[string(cmp.Or(vms[i].Status.PrintableStatus, kubevirtv1.VirtualMachineStatusUnknown))]++
+	}
+	return out
+}
+
+// longestStart is the age of the oldest VMI that does not run yet.
+func longestStart(vmis []machine.Instance, now time.Time) time.Duration {
+	var longest time.Duration
+	for i := range vmis {
+		switch vmis[i].Status.Phase {
+		case kubevirtv1.VmPhaseUnset, kubevirtv1.Pending, kubevirtv1.Scheduling, kubevirtv1.Scheduled:
+			if vmis[i].DeletionTimestamp == nil {
+				longest = max(longest, now.Sub(vmis[i].CreationTimestamp.Time))
+			}
+		}
+	}
+	return longest
+}

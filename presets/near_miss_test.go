@@ -1,0 +1,131 @@
+package presets_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/presettest"
+)
+
+func TestLabelTypos(t *testing.T) {
+	snapshot := presettest.Snapshot(t,
+		cluster("small", "match: {labels: {matchLabels: {vm-size: small}}}\n"+defaults("{memory: {guest: 1Gi}}")),
+		cluster("large", "match: {labels: {matchLabels: {vm-size: large}}}\n"+defaults("{memory: {guest: 4Gi}}")),
+		cluster("windows", "match: {labels: {matchExpressions: [{key: os, operator: In, values: [windows, reactos]}]}}\n"+defaults("{memory: {guest: 4Gi}}")),
+		cluster("web1", "match: {labels: {matchLabels: {app: web1}}}\n"+defaults("{memory: {guest: 4Gi}}")),
+		cluster("open", "match: {labels: {matchExpressions: [{key: tier, operator: Exists}]}}\n"+defaults("{memory: {guest: 4Gi}}")),
+		cluster("prod", "match: {labels: {matchLabels: {tier: production}}}\n"+defaults("{memory: {guest: 4Gi}}")),
+		cluster("off", "mode: 'Off'\nmatch: {labels: {matchLabels: {stage: testing}}}\n"+defaults("{memory: {guest: 4Gi}}")),
+		local("mine", "match: {labels: {matchLabels: {flavour: vanilla}}}\n"+defaults("{memory: {guest: 4Gi}}")),
+	)
+	for labels, want := range map[string]string{
+		"vm-size: smal":      "label vm-size=smal selects no preset; did you mean vm-size=small (preset cluster/small)?",
+		"vm-size: SMALL":     "",
+		"vm-sise: small":     "label vm-sise=small selects no preset; did you mean vm-size=small (preset cluster/small)?",
+		"VM-Size: small":     "label VM-Size=small selects no preset; did you mean vm-size=small (preset cluster/small)?",
+		"vm-sise: smal":      "label vm-sise=smal selects no preset; did you mean vm-size=small (preset cluster/small)?",
+		"os: windos":         "label os=windos selects no preset; did you mean os=windows (preset cluster/windows)?",
+		"flavour: vanila":    "label flavour=vanila selects no preset; did you mean flavour=vanilla (preset mine)?",
+		"vm-size: small":     "",
+		"os: linux":          "",
+		"app: web2":          "",
+		"tier: productio":    "",
+		"stage: testin":      "",
+		"vm-size: xs":        "",
+		"team: small":        "",
+		"unrelated: windows": "",
+	} {
+		if labels == "vm-size: SMALL" {
+			want = "label vm-size=SMALL selects no preset; did you mean vm-size=small (preset cluster/small)?"
+		}
+		result, err := (&presets.Engine{}).Resolve(t.Context(), snapshot, presets.Request{
+			Kind: presets.VirtualMachine, Object: presettest.JSON("metadata: {name: a, labels: {" + labels + "}}"), Namespace: presets.Namespace{Name: "lab"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(result.Warnings, "\n"); got != want {
+			t.Errorf("%s: got %q, want %q", labels, got, want)
+		}
+	}
+}
+
+func TestGivers(t *testing.T) {
+	const path = "spec.template.spec.domain.memory.guest"
+	for name, c := range map[string]struct {
+		object, preset string
+		want           string
+	}{
+		"a typo":             {"metadata: {labels: {vm-size: smal}}", "match: {labels: {matchLabels: {vm-size: small}}}", "VMs with vm-size=small; this VM has vm-size=smal"},
+		"no label":           {"{}", "match: {labels: {matchLabels: {vm-size: small}}}", "VMs with vm-size=small; this VM has no label vm-size"},
+		"another namespace":  {"{}", "match: {namespaces: {matchLabels: {tier: prod}}}", "VMs in namespaces with tier=prod; namespace lab has tier=dev"},
+		"explicit":           {"{}", "match: {explicit: true}", "VMs that name it in the annotation virtwright.dev/presets"},
+		"a condition":        {"{}", "match: {conditions: [{name: tpm, expression: 'has(object.spec.template.spec.domain.devices.tpm)'}]}", `VMs for which its condition "tpm" is true`},
+		"excluded":           {"metadata: {annotations: {virtwright.dev/exclude: cluster/a}}", "match: {}", "VMs that do not exclude it; this VM does, in the annotation virtwright.dev/exclude"},
+		"one that acts":      {"{}", "match: {}", ""},
+		"one that only says": {"{}", "mode: Audit\nmatch: {explicit: true}", ""},
+	} {
+		snapshot := presettest.Snapshot(t, cluster("a", c.preset+"\n"+defaults("{memory: {guest: 1Gi}}")))
+		got := (&presets.Engine{}).Givers(t.Context(), snapshot, presets.Request{
+			Kind: presets.VirtualMachine, Object: presettest.JSON(c.object), Namespace: presets.Namespace{Name: "lab", Labels: map[string]string{"tier": "dev"}},
+		}, path)
+		want := ""
+		if c.want != "" {
+			want = "preset cluster/a gives memory.guest to " + c.want
+		}
+		if strings.Join(got, "\n") != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestGiversAreFewAndNearestFirst(t *testing.T) {
+	snapshot := presettest.Snapshot(t,
+		cluster("a", "match: {explicit: true}\n"+defaults("{memory: {guest: 1Gi}}")),
+		cluster("b", "match: {labels: {matchLabels: {vm-size: large}}}\n"+defaults("{memory: {guest: 1Gi}}")),
+		cluster("c", "match: {labels: {matchLabels: {vm-size: small}}}\n"+defaults("{memory: {guest: 1Gi}}")),
+		cluster("d", "match: {labels: {matchLabels: {vm-size: huge}}}\n"+overrides("{memory: {guest: 1Gi}}")),
+		cluster("e", "match: {explicit: true}\n"+defaults("{cpu: {cores: 1}}")),
+	)
+	got := (&presets.Engine{}).Givers(t.Context(), snapshot, presets.Request{
+		Kind: presets.VirtualMachine, Object: presettest.JSON("metadata: {labels: {vm-size: smal}}"), Namespace: presets.Namespace{Name: "lab"},
+	}, "spec.template.spec.domain.memory.guest")
+	if len(got) != 3 || !strings.HasPrefix(got[0], "preset cluster/c ") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestNameOrigins(t *testing.T) {
+	snapshot := presettest.Snapshot(t, cluster("a", "defaults: {spec: {template: {spec: {domain: {machine: {type: q53}, devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, emptyDisk: {capacity: 1Gi}}]}}}}"))
+	for name, c := range map[string]struct {
+		kind         presets.Kind
+		object       string
+		path, preset string
+	}{
+		"a leaf":                 {presets.VirtualMachine, "metadata: {name: a}", "spec.template.spec.domain.machine.type", "cluster/a"},
+		"an element":             {presets.VirtualMachine, "spec: {template: {spec: {domain: {devices: {disks: [{name: data, disk: {}}]}}, volumes: [{name: data, emptyDisk: {capacity: 1Gi}}]}}}", "spec.template.spec.domain.devices.disks[1].disk.bus", "cluster/a"},
+		"the user's element":     {presets.VirtualMachine, "spec: {template: {spec: {domain: {devices: {disks: [{name: data, disk: {bus: sata}}]}}, volumes: [{name: data, emptyDisk: {capacity: 1Gi}}]}}}", "spec.template.spec.domain.devices.disks[0].disk.bus", ""},
+		"the user's leaf":        {presets.VirtualMachine, "spec: {template: {spec: {domain: {machine: {type: q35}}}}}", "spec.template.spec.domain.machine.type", ""},
+		"of a VMI":               {presets.VirtualMachineInstance, "metadata: {name: a}", "spec.domain.machine.type", "cluster/a"},
+		"a field that is absent": {presets.VirtualMachine, "metadata: {name: a}", "spec.template.spec.domain.cpu", ""},
+		"no field":               {presets.VirtualMachine, "metadata: {name: a}", "spec.template.spec.nothing[3].more", ""},
+		"nothing":                {presets.VirtualMachine, "metadata: {name: a}", "", ""},
+	} {
+		result, err := (&presets.Engine{}).Resolve(t.Context(), snapshot, presets.Request{Kind: c.kind, Object: presettest.JSON(c.object), Namespace: presets.Namespace{Name: "lab"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		problem := field.Invalid(nil, "x", "wrong (rule)")
+		problem.Field = c.path
+		want := "wrong (rule)"
+		if c.preset != "" {
+			want += " (set by preset " + c.preset + ")"
+		}
+		if got := presets.NameOrigins(c.kind, result.Object(), field.ErrorList{problem})[0].Detail; got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package presets
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// otherNames are names that people know for a field, and names that it once had.
+var otherNames = map[string]string{"registryDisk": "containerDisk", "mac": "macAddress"}
+
+// maxDescent is how many objects deep a field is sought that was written too high.
+const maxDescent = 3
+
+// unknownField says that s, which lies in parent, has no such field, and which one may be
+// meant. Parent may be nil.
+func unknownField(name string, s, parent *schema) string {
+	unknown := fmt.Sprintf("unknown field %q", name)
+	if meant := otherNames[name]; s.fields[meant] != nil {
+		return fmt.Sprintf("%s; did you mean %q?", unknown, meant)
+	}
+	if name == "dev" && s.fields["bus"] != nil {
+		return unknown + "; guests name their disks themselves, so leave it out"
+	}
+	if below := fieldBelow(name, s); below != "" {
+		return fmt.Sprintf("%s; it belongs under %s", unknown, below)
+	}
+	if parent != nil && parent.fields[name] != nil {
+		return unknown + "; it belongs one level higher"
+	}
+	if longer := onlyPrefixed(name, s); longer != "" {
+		return fmt.Sprintf("%s; did you mean %q?", unknown, longer)
+	}
+	if best := Nearest(name, maps.Keys(s.fields)); best != "" {
+		return fmt.Sprintf("%s; did you mean %q?", unknown, best)
+	}
+	return fmt.Sprintf("%s; known are %s", unknown, strings.Join(slices.Sorted(maps.Keys(s.fields)), ", "))
+}
+
+// fieldBelow returns the path of the only object beneath s that has the field; the least
+// deep ones count.
+func fieldBelow(name string, s *schema) string {
+	type place struct {
+		path string
+		at   *schema
+	}
+	level := []place{{"", s}}
+	for range maxDescent {
+		var next, found []place
+		for _, p := range level {
+			for _, field := range slices.Sorted(maps.Keys(p.at.fields)) {
+				sub := p.at.fields[field]
+				if sub.shape != shapeObject {
+					continue
+				}
+				below := place{strings.TrimPrefix(p.path+"."+field, "."), sub}
+				next = append(next, below)
+				if sub.fields[name] != nil {
+					found = append(found, below)
+				}
+			}
+		}
+		switch len(found) {
+		case 0:
+			level = next
+		case 1:
+			return found[0].path
+		default:
+			return ""
+		}
+	}
+	return ""
+}
+
+// onlyPrefixed returns the only field that begins with name, as macAddress does with mac.
+func onlyPrefixed(name string, s *schema) string {
+	var out []string
+	for field := range s.fields {
+		if strings.HasPrefix(strings.ToLower(field), strings.ToLower(name)) {
+			out = append(out, field)
+		}
+	}
+	if len(out) != 1 || len(name) < 3 {
+		return ""
+	}
+	return out[0]
+}

@@ -1,0 +1,92 @@
+package validation_test
+
+import (
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation"
+)
+
+func TestValidatePreset(t *testing.T) {
+	domain := func(kind, text string) string { return kind + ": {spec: {template: {spec: {domain: " + text + "}}}}" }
+	for name, c := range map[string]struct {
+		spec   string
+		config validation.Config
+		errors []string
+		warns  []string
+	}{
+		"fine":               {spec: domain("defaults", "{machine: {type: q35}}")},
+		"of another machine": {spec: domain("defaults", "{machine: {type: virt}}")},
+		"machine type": {
+			spec:   domain("defaults", "{machine: {type: q53}}"),
+			errors: []string{`spec.defaults.spec.template.spec.domain.machine.type: Unsupported value: "q53"`},
+		},
+		"machine type alongside KubeVirt": {
+			spec: domain("defaults", "{machine: {type: q53}}"), config: validation.Config{Addon: true},
+			warns: []string{`spec.defaults.spec.template.spec.domain.machine.type: Unsupported value: "q53"`},
+		},
+		"a type that the cluster allows": {
+			spec: domain("defaults", "{machine: {type: q53}}"), config: validation.Config{EmulatedMachines: map[string][]string{"amd64": {"q53"}}},
+		},
+		"bus alongside KubeVirt": {
+			spec: domain("overrides", "{devices: {disks: [{name: a}, {name: b, disk: {bus: virtoi}}]}}"), config: validation.Config{Addon: true},
+			errors: []string{`spec.overrides.spec.template.spec.domain.devices.disks[1].disk.bus: Unsupported value: "virtoi"`},
+		},
+		"computed values are not checked": {spec: domain("defaults", `{machine: {type: {$cel: "'q53'"}}}`)},
+		"a missing value is the user's":   {spec: "defaults: {spec: {template: {spec: {volumes: [{name: a, persistentVolumeClaim: {readOnly: true}}]}}}}"},
+		"labels": {
+			spec:   "defaults: {spec: {template: {spec: {nodeSelector: {example.com/pool: 'a b'}}}}}",
+			errors: []string{`spec.defaults.spec.template.spec.nodeSelector[example.com/pool]: Invalid value: "a b"`},
+		},
+		"run strategy": {spec: "defaults: {spec: {runStrategy: Allways}}", errors: []string{`spec.defaults.spec.runStrategy: Unsupported value: "Allways"`}},
+		"unguarded condition": {
+			spec: "match: {conditions: [{name: tier, expression: \"object.metadata.labels['tier'] == 'x'\"}]}\n" + domain("overrides", "{machine: {type: q35}}"),
+			errors: []string{"spec.match.conditions[0].expression: Invalid value: \"object.metadata.labels['tier'] == 'x'\": object.metadata.labels may be absent, and the expression then fails; " +
+				"write has(object.metadata.labels) && has(object.metadata.labels.tier) && (object.metadata.labels['tier'] == 'x')"},
+		},
+		"unguarded override": {
+			spec:   domain("overrides", `{machine: {type: {$cel: "object.metadata.labels.type"}}}`),
+			errors: []string{`spec.overrides.spec.template.spec.domain.machine.type: Invalid value: "object.metadata.labels.type": object.metadata.labels may be absent`},
+		},
+		"unguarded default": {spec: domain("defaults", `{machine: {type: {$cel: "object.metadata.labels.type"}}}`)},
+		"constant condition": {
+			spec: "match: {conditions: [{name: never, expression: '1 > 2'}]}\n" + domain("defaults", "{machine: {type: q35}}"), warns: []string{`the preset never acts: condition "never" is always false`},
+		},
+		"nothing to set": {spec: "match: {}\ndefaults: {spec: {}}", warns: nil},
+		"nothing at all": {spec: "priority: 1", warns: []string{"the preset never acts: it has no defaults, overrides, remove or forbid"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			preset := &v1alpha1.ClusterVirtualMachinePreset{}
+			preset.Name = "p"
+			if err := yaml.UnmarshalStrict([]byte(c.spec), &preset.Spec); err != nil {
+				t.Fatal(err)
+			}
+			compiled, problems := presets.Compile(preset)
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			got := c.config.ValidatePreset(preset, compiled)
+			var errs []string
+			for _, e := range got.Errors {
+				errs = append(errs, e.Error())
+			}
+			for _, side := range []struct {
+				kind      string
+				got, want []string
+			}{{"errors", errs, c.errors}, {"warnings", got.Warnings, c.warns}} {
+				if len(side.got) != len(side.want) {
+					t.Fatalf("%s: got %q, want %q", side.kind, side.got, side.want)
+				}
+				for i := range side.want {
+					if !strings.Contains(side.got[i], side.want[i]) {
+						t.Errorf("%s: got %q, want %q", side.kind, side.got[i], side.want[i])
+					}
+				}
+			}
+		})
+	}
+}
