@@ -29,6 +29,10 @@ generate: ## regenerate CRDs, deepcopy and manifests from Go
 golden: controlplane ## accept what the tests produce now as the golden files
 	UPDATE_GOLDEN=1 $(GO) test -count=1 -timeout 30m ./...
 
+.PHONY: pictures
+pictures: ## draw the pictures of docs/pictures again, from what virtwright prints
+	UPDATE_GOLDEN=1 $(GO) test -count=1 ./test/docs
+
 lint: $(GOLANGCI) ## gofmt, go vet and golangci-lint
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted with gofmt:"; echo "$$unformatted"; exit 1; fi

@@ -73,7 +73,7 @@ func TestRenderRefuses(t *testing.T) {
 // every command.
 func TestRenderProfiles(t *testing.T) {
 	for profile, want := range map[string]string{
-		"{apiVersion: virtwright.dev/v1alpha1, kind: BackendProfile, metadata: {name: p}, spec: {disk: {}}}":                                                       `unknown field; did you mean "disks"?`,
+		"{apiVersion: virtwright.dev/v1alpha1, kind: BackendProfile, metadata: {name: p}, spec: {disk: {}}}":                                                       `did you mean "disks"?`,
 		"{apiVersion: virtwright.dev/v1alpha1, kind: BackendProfile, metadata: {name: p}, spec: {networks: [{network: pod, type: Bridge}]}}":                       "spec.networks[0].bridge",
 		"{apiVersion: virtwright.dev/v1alpha1, kind: FrontendProfile, metadata: {name: p}, spec: {guestFamily: BeOS}}":                                             "spec.guestFamily",
 		"{apiVersion: virtwright.dev/v1alpha1, kind: FrontendProfile, metadata: {name: p}, spec: {match: {labels: {matchExpressions: [{key: a, operator: Is}]}}}}": "spec.match.labels",

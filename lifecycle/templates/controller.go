@@ -96,7 +96,7 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		return fmt.Errorf("cannot index requests for templates: %w", err)
 	}
 	err = ctrl.NewControllerManagedBy(mgr).Named("template-request").
-		For(&sspv1alpha1.VirtualMachineTemplateRequest{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})). // not for our own status
+		For(&sspv1alpha1.VirtualMachineTemplateRequest{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, reopened))). // not for our own status
 		Watches(&machine.VirtualMachine{}, handler.EnqueueRequestsFromMapFunc(c.waiting), builder.WithPredicates(created)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
@@ -107,6 +107,19 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		return fmt.Errorf("cannot set up the making of templates: %w", err)
 	}
 	return nil
+}
+
+// reopened passes requests that had ended, and whose status was cleared.
+var reopened = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	UpdateFunc:  func(e event.UpdateEvent) bool { return isFinished(e.ObjectOld) && !isFinished(e.ObjectNew) },
+	DeleteFunc:  func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+func isFinished(object client.Object) bool {
+	request, ok := object.(*sspv1alpha1.VirtualMachineTemplateRequest)
+	return ok && finished(&request.Status)
 }
 
 // created passes VMs that come.

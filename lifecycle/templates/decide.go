@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -105,16 +107,24 @@ func described(needs []sspv1alpha1.Need) []string {
 	return out
 }
 
-// recognize says whether what has the template's name is what was made here
-// before status could tell of it.
+// recognize decides about an object that has the template's name. The label proves that it was
+// made for the request. Its hash proves that its content is what was made, unless the status was
+// cleared since.
 func (p *plan) recognize(s *sight) *outcome {
-	ours := p.status.TemplateHash != "" &&
-		s.existing.GetLabels()[v1alpha1.LabelTemplateRequest] == string(s.request.UID) && s.maker.Hash(s.existing) == p.status.TemplateHash
-	if !ours {
-		return &outcome{reason: sspv1alpha1.ReasonTargetExists, terminal: true,
-			message: fmt.Sprintf("there is a %s %s that was not made for this request, and it stays as it is: ask for another name, or delete it and ask again", s.format.Kind.Kind, s.name)}
+	hash, want := s.maker.Hash(s.existing), p.status.TemplateHash
+	problem := ""
+	switch {
+	case s.existing.GetLabels()[v1alpha1.LabelTemplateRequest] != string(s.request.UID):
+		problem = "was not made for this request"
+	case want != "" && hash != want:
+		problem = "was made for this request and changed since"
 	}
-	p.status.TemplateRef = refer(s.existing)
+	if problem != "" {
+		return end(sspv1alpha1.ReasonTargetExists, fmt.Sprintf("%s %s already exists and %s; it stays as it is: use another name, or delete it and create a new request",
+			s.format.Kind.Kind, s.name, problem))
+	}
+	p.status.TemplateRef, p.status.TemplateHash = refer(s.existing), hash
+	p.status.SourceUID = cmp.Or(p.status.SourceUID, types.UID(s.existing.GetAnnotations()[v1alpha1.AnnotationSourceUID]))
 	return made(s)
 }
 

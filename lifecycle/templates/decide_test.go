@@ -119,7 +119,7 @@ func TestDecide(t *testing.T) {
 		"ours":                {"the end of what was interrupted", aSight(ours), "True/Reconciled False True/RoundTrip", true, false},
 		"ours, of another":    {"another request's", aSight(ours, func(s *sight) { s.request.UID = "r2" }), "False/TargetExists False True/RoundTrip", true, false},
 		"ours, changed":       {"somebody else's now", aSight(ours, func(s *sight) { s.existing.Object["message"] = "x" }), "False/TargetExists False True/RoundTrip", true, false},
-		"marked, not ours":    {"a label can be forged", aSight(ours, func(s *sight) { s.request.Status.TemplateHash = "" }), "False/TargetExists False True/RoundTrip", true, false},
+		"ours, no status":     {"the label proves it", aSight(ours, func(s *sight) { s.request.Status = sspv1alpha1.VirtualMachineTemplateRequestStatus{} }), "True/Reconciled False -", true, false},
 		"no VM":               {"it may come", aSight(func(s *sight) { s.source = nil }), "False/SourceNotFound True -", false, false},
 		"the VM has gone":     {"it was there", aSight(func(s *sight) { s.source, s.request.Status.SourceUID = nil, "vm1" }), "False/SourceChanged False -", true, false},
 		"another VM":          {"not the one that was meant", aSight(func(s *sight) { s.request.Spec.Source.VMUID = "vm2" }), "False/SourceChanged False -", true, false},
@@ -165,6 +165,23 @@ func TestDecide(t *testing.T) {
 				t.Error("the request has changed")
 			}
 		})
+	}
+}
+
+// A request whose status was cleared finds its template again, with what the template says of itself.
+func TestDecideAdopts(t *testing.T) {
+	s := aSight(ours, func(s *sight) { s.request.Status = sspv1alpha1.VirtualMachineTemplateRequestStatus{} })
+	if p := decide(s); p.status.TemplateRef == nil || p.status.TemplateHash == "" || p.status.SourceUID != "vm1" {
+		t.Errorf("status is %+v", p.status)
+	}
+	for want, change := range map[string]func(*sight){
+		"Template golden already exists and was not made for this request; it stays as it is: use another name, or delete it and create a new request":               func(s *sight) { s.request.UID = "r2" },
+		"Template golden already exists and was made for this request and changed since; it stays as it is: use another name, or delete it and create a new request": func(s *sight) { s.existing.Object["message"] = "x" },
+	} {
+		p := decide(aSight(ours, change))
+		if got := ready(&p.status).Message; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

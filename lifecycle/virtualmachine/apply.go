@@ -24,17 +24,6 @@ import (
 // has changed will be seen.
 var errMoved = errors.New("changed meanwhile")
 
-// Reasons of the condition Failure and of events.
-const (
-	reasonCreated      = "SuccessfulCreate"
-	reasonNotCreated   = "FailedCreate"
-	reasonDeleted      = "SuccessfulDelete"
-	reasonNotDeleted   = "FailedDelete"
-	reasonAdopted      = "SuccessfulAdoption"
-	reasonNotAdopted   = "FailedAdoption"
-	reasonNotRewritten = "FailedUpdate"
-)
-
 // apply does the one thing that was decided. What goes wrong is a trouble to
 // tell, and to be tried again: both are set. What was decided about something
 // that has changed is neither done nor told.

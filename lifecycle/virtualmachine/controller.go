@@ -147,7 +147,7 @@ func (c *Controller) keep(ctx context.Context, vm *machine.VirtualMachine, insta
 	s.Volumes, trouble = c.fill(ctx, vm, s)
 	d := runstate.Decide(s)
 	if d.First { // what was the matter may still be
-		if err := c.tell(ctx, vm, runstate.Status(vm, instance, s, d, cmp.Or(trouble, runstate.TroubleOf(&vm.Status)))); err != nil {
+		if err := c.tell(ctx, vm, instance, runstate.Status(vm, instance, s, d, cmp.Or(trouble, runstate.TroubleOf(&vm.Status)))); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -160,7 +160,7 @@ func (c *Controller) keep(ctx context.Context, vm *machine.VirtualMachine, insta
 	case d.First || d.Adopt != "":
 		return reconcile.Result{RequeueAfter: d.After}, nil // an event of the instance comes
 	}
-	if problem := c.tell(ctx, vm, runstate.Status(vm, instance, s, d, trouble)); problem != nil {
+	if problem := c.tell(ctx, vm, instance, runstate.Status(vm, instance, s, d, trouble)); problem != nil {
 		return reconcile.Result{}, errors.Join(err, problem)
 	}
 	if s.Volumes != runstate.Filled || trouble != nil {

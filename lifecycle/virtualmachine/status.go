@@ -4,12 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,8 +13,8 @@ import (
 )
 
 // tell writes status where it says something new, and in it only what is new:
-// the rest of status is others'.
-func (c *Controller) tell(ctx context.Context, vm *machine.VirtualMachine, status machine.Status) error {
+// the rest of status is others'. An event says how the guest of the VMI, which may be nil, ended.
+func (c *Controller) tell(ctx context.Context, vm *machine.VirtualMachine, instance *machine.Instance, status machine.Status) error {
 	if apiequality.Semantic.DeepEqual(vm.Status, status) {
 		return nil
 	}
@@ -36,8 +32,10 @@ func (c *Controller) tell(ctx context.Context, vm *machine.VirtualMachine, statu
 	if err := c.Client.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("cannot write the status of VirtualMachine %s/%s: %w", vm.Namespace, vm.Name, err)
 	}
+	before := vm.Status
 	vm.ResourceVersion, vm.Status = written.ResourceVersion, written.Status
 	c.machines.note(client.ObjectKeyFromObject(vm), written.ResourceVersion)
+	c.tellCrash(vm, instance, &before)
 	return nil
 }
 
@@ -65,22 +63,4 @@ func merge(was, now machine.Status) (map[string]any, error) {
 		}
 	}
 	return out, nil
-}
-
-// tellEvent says to people what happened to a machine, and with which instance;
-// nil where it is with none. Events of different instances are not counted as one.
-func (c *Controller) tellEvent(vm *machine.VirtualMachine, with *unstructured.Unstructured, reason, note string, args ...any) {
-	if c.Events == nil {
-		return
-	}
-	kind, action := corev1.EventTypeNormal, strings.TrimPrefix(reason, "Successful")
-	if failed, ok := strings.CutPrefix(reason, "Failed"); ok {
-		kind, action = corev1.EventTypeWarning, failed
-	}
-	regarding := &corev1.ObjectReference{APIVersion: machines.GroupVersion().String(), Kind: machines.Kind, Namespace: vm.Namespace, Name: vm.Name, UID: vm.UID}
-	var related runtime.Object
-	if with != nil {
-		related = &corev1.ObjectReference{APIVersion: with.GetAPIVersion(), Kind: with.GetKind(), Namespace: vm.Namespace, Name: with.GetName(), UID: with.GetUID()}
-	}
-	c.Events.Eventf(regarding, related, kind, reason, action, "%s", machine.Note(fmt.Sprintf(note, args...)))
 }

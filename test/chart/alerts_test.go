@@ -26,7 +26,11 @@ func TestAlerts(t *testing.T) {
 				t.Fatalf("only %d alerts", len(alerts))
 			}
 			sections := sectionsOf(read(t, "docs/operations.md"))
-			timeout := fmt.Sprintf(" %ds.", timeoutOf(rendered{t, objects}))
+			seconds := timeoutOf(rendered{t, objects})
+			timeout := fmt.Sprintf(" %ds.", seconds)
+			if text := fmt.Sprintf("after %d s", seconds); !strings.Contains(sections["virtwrightadmissionslow"], text) {
+				t.Errorf("docs/operations.md must say that API servers refuse a request %s", text)
+			}
 			for _, a := range alerts {
 				page, anchor, _ := strings.Cut(a.Annotations["runbook_url"], "#")
 				if text := sections[anchor]; page != runbooks || anchor != strings.ToLower(a.Alert) || len(text) < 100 {

@@ -12,14 +12,18 @@ import (
 
 const valuesHead = `# virtwright
 
-Makes sparse virtual machine definitions whole, guards them, and keeps them running.
+Completes sparse KubeVirt virtual machines by presets, validates and protects them. In mode
+` + "`" + `standalone` + "`" + ` it also keeps them running.
 
 ` + "```sh" + `
 helm install virtwright charts/virtwright --namespace virtwright-system --create-namespace --wait
 helm test virtwright --namespace virtwright-system
 ` + "```" + `
 
-It takes cert-manager in the cluster, or ` + "`--set certs.mode=self-signed`" + `. How to upgrade, uninstall and break the glass is in [docs/operations.md](../../docs/operations.md).
+It needs cert-manager, or ` + "`--set certs.mode=self-signed`" + `, and the image, which you
+[build yourself](../../docs/operations.md#images). In mode ` + "`standalone`" + `, guests run only with
+the [node agent](../../docs/node.md) (` + "`node.enabled`" + `). [Operations](../../docs/operations.md) says
+how to upgrade and uninstall, and what to do when no replica answers.
 
 ## Values
 

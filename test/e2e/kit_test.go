@@ -272,6 +272,9 @@ func say(parts ...string) OmegaMatcher {
 	return ContainElement(And(one...))
 }
 
+// beQuiet matches warnings that no preset caused.
+func beQuiet() OmegaMatcher { return Not(ContainElement(ContainSubstring("preset"))) }
+
 // lines splits what a program wrote.
 func lines(text string) []string {
 	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return line == "" })

@@ -166,6 +166,8 @@ var _ = Describe("A machine that runs", func() {
 		runtime.Tell(s.ns, "web", standin.CrashEarly)
 		vm := s.machineIs("web", "CrashLoopBackOff")
 		Expect(at(vm, "status.startFailure.consecutiveFailCount")).To(BeNumerically(">=", 1))
+		Eventually(func() string { out, _ := s.kubectl("", "describe", "vm", "web"); return out }).Should(
+			MatchRegexp(`(?m)^  Warning +GuestStartFailed .* The guest did not start: VMI .* failed before it ran`))
 		s.patch("web", `{spec: {runStrategy: Halted}}`)
 		vm = s.machineIs("web", "Stopped")
 		Expect(at(vm, "status.startFailure")).To(BeNil())
@@ -180,6 +182,8 @@ var _ = Describe("A machine that runs", func() {
 		runtime.Tell(s.ns, "web", standin.Crash)
 		Eventually(func() any { return at(s.get(virtualMachine, "web"), "status.conditions") }).Should(
 			ContainElement(And(HaveKeyWithValue("type", "InstanceStopped"), HaveKeyWithValue("reason", "Crashed"))))
+		Eventually(func() string { out, _ := s.kubectl("", "describe", "vm", "web"); return out }).Should(
+			MatchRegexp(`(?m)^  Warning +GuestCrashed .* The guest crashed: VMI ` + string(first) + ` failed while it ran`))
 		runtime.Tell(s.ns, "web", standin.Run)
 		s.machineIs("web", "Running")
 		Expect(s.get(instance, "web").GetUID()).NotTo(Equal(first))

@@ -26,13 +26,13 @@ var _ = Describe("A sparse VM comes back whole", func() {
 
 	DescribeTable("sent by kubectl", func(body string) {
 		_, stderr := s.kubectl(sparse("sparse", body), "create", "-f", "-")
-		Expect(stderr).To(BeEmpty())
+		Expect(lines(stderr)).To(beQuiet())
 		Expect(s.get(virtualMachine, "sparse")).To(And(beWhole(), haveAt("spec.runStrategy", "Halted"), lackAt("spec.running")))
 	}, depths)
 
 	DescribeTable("sent by a program", func(body string) {
 		got, warnings := s.createWarned(sparse("sparse", body))
-		Expect(warnings).To(BeEmpty())
+		Expect(warnings).To(beQuiet())
 		Expect(got).To(And(beWhole(), haveAt("spec.runStrategy", "Halted")))
 	}, depths)
 

@@ -131,6 +131,17 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 		s.template("silver")
 	})
 
+	It("finds its template again when its status is cleared", func() {
+		s.create(seedVM)
+		s.create(ordered("golden", "vm-ephemeral"))
+		s.becomes("golden", isMade)
+		made := s.template("golden")
+		s.kubectl("", "patch", "vmtr", "golden", "--subresource=status", "--type=json", `-p=[{"op":"remove","path":"/status"}]`)
+		request := s.becomes("golden", isMade)
+		Expect(request).To(And(haveAt("status.templateRef.uid", string(made.GetUID())), haveAt("status.sourceUID", at(s.get(virtualMachine, "vm-ephemeral"), "metadata.uid"))))
+		Expect(s.template("golden").GetResourceVersion()).To(Equal(made.GetResourceVersion()))
+	})
+
 	It("cannot be changed, and is applied again as it was written", func() {
 		s.create(seedVM)
 		const short = "{vmName: vm-ephemeral, templateName: golden, format: template.openshift.io/v1}"

@@ -87,7 +87,7 @@ var _ = Describe("A VM keeps what it was given until somebody asks", func() {
 		s.edit(sized, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 8Gi}}}}}}}}`)
 		after, warnings := s.patch("web", `{metadata: {labels: {size: big}}}`)
 		Expect(after).To(And(haveAt(memory, "2Gi"), haveAt(cores, int64(4))))
-		Expect(warnings).To(say("preset big set ", cores))
+		Expect(warnings).To(beQuiet())
 		after, warnings = s.patch("web", `{metadata: {labels: {size: null}}}`)
 		Expect(after).To(And(haveAt(memory, "2Gi"), haveAt(cores, int64(1))))
 		Expect(warnings).To(BeEmpty())
@@ -106,7 +106,7 @@ var _ = Describe("A VM keeps what it was given until somebody asks", func() {
 		s.preset(aPreset("late", defaultMemory))
 		after, warnings := s.patch("web", `{metadata: {annotations: {virtwright.dev/presets: wanted}}}`)
 		Expect(after).To(And(haveAt(cores, int64(4)), haveAt(memory, floor)))
-		Expect(warnings).To(say("preset wanted set ", cores))
+		Expect(warnings).To(beQuiet())
 	})
 
 	It("apart from a preset that it excludes, or excludes no longer", func() {
@@ -267,7 +267,7 @@ var _ = Describe("Reapplying", func() {
 		s.awaitGone(class, "vms")
 		after, warnings := s.patch("web", `{metadata: {annotations: {virtwright.dev/reapply: "1"}}}`)
 		Expect(after).To(And(haveAt(memory, "8Gi"), haveAt(class, "mine")))
-		Expect(warnings).To(say("preset sized set ", memory))
+		Expect(warnings).To(beQuiet())
 
 		s.edit(sized, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 9Gi}}}}}}}}`)
 		after, _ = s.patch("web", `{metadata: {annotations: {virtwright.dev/reapply: "1", example.com/a: b}}}`)

@@ -5,23 +5,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
+	yaml3 "go.yaml.in/yaml/v3"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
-// Manifest writes an object as YAML that reads as what was written: where the
-// usual form does not (a key <<, some control characters), the form of it that
-// is JSON. What no form can say, as keys of more than 1000 characters, is an error.
+// Manifest writes an object as YAML that reads as what was written, by readers of YAML 1.1 and of
+// YAML 1.2. Where the usual form does not (some control characters), it writes JSON. What no form can say, as keys of more than 1000 characters, is an error.
 func Manifest(object map[string]any) ([]byte, error) {
 	encoded, err := json.Marshal(object)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the object as YAML: %w", err)
 	}
-	if manifest, err := yaml.JSONToYAML(encoded); err == nil && readsAs(manifest, encoded) {
-		return manifest, nil
+	if manifest, err := yaml.JSONToYAML(encoded); err == nil {
+		if manifest = quoted(manifest); readsAs(manifest, encoded) {
+			return manifest, nil
+		}
 	}
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, encoded, "", "  "); err != nil {
@@ -32,6 +35,37 @@ func Manifest(object map[string]any) ([]byte, error) {
 		return nil, errors.New("cannot write the object as YAML: it would not be read as what it is")
 	}
 	return manifest, nil
+}
+
+// special are texts that the usual form leaves unquoted although YAML 1.1 gives them a meaning of
+// their own: the key that merges, and the default value.
+var special = []string{"<<", "="}
+
+// quoted is a manifest with quotes around special texts. Without any, it stays as it is.
+func quoted(manifest []byte) []byte {
+	var root yaml3.Node
+	if err := yaml3.Unmarshal(manifest, &root); err != nil || !quote(&root) {
+		return manifest
+	}
+	var out bytes.Buffer
+	encoder := yaml3.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(&root); err != nil {
+		return manifest
+	}
+	return out.Bytes()
+}
+
+// quote quotes special texts in and beneath n, and reports whether there are any.
+func quote(n *yaml3.Node) bool {
+	found := n.Kind == yaml3.ScalarNode && n.Style == 0 && slices.Contains(special, n.Value)
+	if found {
+		n.Tag, n.Style = "!!str", yaml3.DoubleQuotedStyle
+	}
+	for _, c := range n.Content {
+		found = quote(c) || found
+	}
+	return found
 }
 
 // readsAs says whether YAML is read as the JSON, which is canonical.

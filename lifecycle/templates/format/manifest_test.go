@@ -1,12 +1,21 @@
 package format_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	yaml3 "go.yaml.in/yaml/v3"
 
 	"github.com/virtwright/virtwright/lifecycle/templates/format"
 )
+
+// yaml11Specials are texts that readers of YAML 1.1 take for something else than texts.
+var yaml11Specials = []string{
+	"<<", "=", "y", "Y", "n", "N", "yes", "Yes", "no", "NO", "on", "On", "off", "OFF", "true", "False", "~", "null", "Null", "",
+	"0o17", "017", "0x1f", "0b101", "1_000", "1:30", "190:20:30.15", "12e03", "12e+03", "1e3", "+1", "-1", ".5", "+.5", "1.", ".inf", "-.Inf", "+.INF", ".nan", ".NaN",
+	"2001-01-01", "2001-12-14t21:59:43.10-05:00", "!tag", "&a", "*a", "- a", "? a", ": a", "|", ">", "%a", "@a", "`a", "{a", "[a", "#a", "a #b", "a: b", "---", "...",
+}
 
 func TestManifest(t *testing.T) {
 	cases := map[string]struct {
@@ -33,4 +42,50 @@ func TestManifest(t *testing.T) {
 	if _, err := format.Manifest(map[string]any{"a": func() {}}); err == nil {
 		t.Error("what is no JSON has no error")
 	}
+}
+
+// TestManifestQuotes: readers of YAML 1.1 and of YAML 1.2 read each text as that text, wherever
+// it stands.
+func TestManifestQuotes(t *testing.T) {
+	for _, text := range yaml11Specials {
+		for place, object := range map[string]map[string]any{
+			"value": {"a": text}, "item": {"a": []any{text, []any{text}}}, "key": {text: "a"}, "key of an object": {"a": map[string]any{text: map[string]any{"b": text}}},
+		} {
+			manifest, err := format.Manifest(object)
+			if err != nil {
+				t.Fatal(place, text, err)
+			}
+			if diff := cmp.Diff(object, read(t, manifest)); diff != "" {
+				t.Errorf("%s %q: -want, +got:\n%s\n%s", place, text, diff, manifest)
+			}
+			var again any
+			if err := yaml3.Unmarshal(manifest, &again); err != nil || !cmp.Equal(again, any(object)) {
+				t.Errorf("%s %q: YAML 1.2 reads %#v, %v", place, text, again, err)
+			}
+			if plain := plainScalars(t, manifest); slices.Contains(plain, text) {
+				t.Errorf("%s %q is not quoted:\n%s", place, text, manifest)
+			}
+		}
+	}
+}
+
+// plainScalars are the scalars of a manifest that have no quotes.
+func plainScalars(t *testing.T, manifest []byte) []string {
+	t.Helper()
+	var root yaml3.Node
+	if err := yaml3.Unmarshal(manifest, &root); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	var walk func(n *yaml3.Node)
+	walk = func(n *yaml3.Node) {
+		if n.Kind == yaml3.ScalarNode && n.Style&(yaml3.DoubleQuotedStyle|yaml3.SingleQuotedStyle) == 0 {
+			out = append(out, n.Value)
+		}
+		for _, c := range n.Content {
+			walk(c)
+		}
+	}
+	walk(&root)
+	return out
 }
