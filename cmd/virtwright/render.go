@@ -107,6 +107,7 @@ func (o *rendering) render(ctx context.Context, s streams) error {
 			return fmt.Errorf("cannot print %s: %w", m, err)
 		}
 	}
+	note(s, c.Missing())
 	return errors.Join(problems...)
 }
 

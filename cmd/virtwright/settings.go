@@ -137,9 +137,7 @@ func (o *settings) cluster(ctx context.Context, s streams) (*offline.Cluster, er
 	if len(c.Machines) == 0 {
 		return nil, fmt.Errorf("there is no VirtualMachine or VirtualMachineInstance in -f %s", strings.Join(o.files, " -f "))
 	}
-	for _, note := range slices.Concat(c.Notes, c.Unlabelled()) {
-		fmt.Fprintln(s.err, "Note:", note)
-	}
+	note(s, slices.Concat(c.Notes, c.Unlabelled()))
 	return c, nil
 }
 
@@ -179,10 +177,14 @@ func (o *settings) readOwner(stdin io.Reader) ([]byte, error) {
 // outdated notes what a reapply would change on a stored machine.
 func outdated(ctx context.Context, s streams, c *offline.Cluster, m offline.Machine) ([]offline.Change, error) {
 	changes, notes, err := c.Outdated(ctx, m)
-	for _, note := range notes {
-		fmt.Fprintln(s.err, "Note:", note)
-	}
+	note(s, notes)
 	return changes, err
+}
+
+func note(s streams, notes []string) {
+	for _, text := range notes {
+		fmt.Fprintln(s.err, "Note:", text)
+	}
 }
 
 // warn tells warnings as kubectl does, naming the machine where there are several.
