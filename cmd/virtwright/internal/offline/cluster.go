@@ -274,8 +274,10 @@ func (c *Cluster) asSent(m Machine, object map[string]any) map[string]any {
 	}
 	meta, _ := object["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
-	delete(annotations, v1alpha1.AnnotationTemplateRequester)
-	if c.settings.Reapply && m.isStored() {
+	switch {
+	case !m.isStored():
+		delete(annotations, v1alpha1.AnnotationTemplateRequester)
+	case c.settings.Reapply:
 		m.withoutReapply(object)
 	}
 	if m.placed {
