@@ -2,15 +2,53 @@
 package demo
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
 )
 
+// TestDemo runs two tours side by side, each with its own control plane.
 func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts control planes")
+	}
+	for _, name := range []string{"one", "another"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tour(t)
+		})
+	}
+}
+
+// TestOthersControlPlane checks that a run leaves a control plane alone that it did not start.
+func TestOthersControlPlane(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
+	name := fmt.Sprintf("others-%d", os.Getpid())
+	controlplane := func(args ...string) (string, error) {
+		command := exec.Command("go", append([]string{"run", "../controlplane/cmd/controlplane", "--name", name}, args...)...)
+		out, err := command.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := controlplane("start", fmt.Sprintf("--while=%d", os.Getpid())); err != nil {
+		t.Fatalf("cannot start: %v\n%s", err, out)
+	}
+	defer controlplane("stop")
+	command := exec.CommandContext(t.Context(), "./demo.sh")
+	command.Env = append(os.Environ(), "NAME="+name)
+	out, err := command.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "control plane "+name+" runs already and belongs to another run") {
+		t.Errorf("want a refusal, got %v\n%s", err, out)
+	}
+	if out, err := controlplane("kubectl", "get", "namespaces"); err != nil {
+		t.Errorf("the control plane is gone: %v\n%s", err, out)
+	}
+}
+
+func tour(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "./demo.sh").CombinedOutput()
 	if err != nil {
 		t.Fatalf("the tour ended early: %v\n%s", err, out)

@@ -3,7 +3,6 @@
 # stand-in for the node, until interrupted.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-NAME=dev
 # shellcheck source=test/demo/lib.sh
 . test/demo/lib.sh
 
@@ -15,7 +14,7 @@ node
 say "Ready. In another terminal, from this folder:"
 cat <<TEXT
   export KUBECONFIG=$KUBECONFIG
-  alias kubectl='bin/controlplane --name dev kubectl' virtwright=bin/virtwright
+  alias kubectl='bin/controlplane --name $NAME kubectl' virtwright=bin/virtwright
 
   kubectl create -f examples/vms/tiny.yaml               # comes back whole
   kubectl get vm tiny -n lab -o yaml | virtwright explain -f -

@@ -1,7 +1,9 @@
 # Sourced by demo.sh and dev.sh, from the project's root: a real control plane,
-# the manager and a stand-in for the node, all of which end with the script.
+# the manager and a stand-in for the node, all of which end with the script. Each run has
+# its own, so several run side by side.
 
-NAME=${NAME:-demo}
+NAME=${NAME:-$(basename "$0" .sh)-$$}
+STARTED=
 WORK=$(mktemp -d)
 LOG=$WORK/manager.log
 NODE_LOG=$WORK/standin.log
@@ -27,7 +29,9 @@ stop() {
     kill "$process" 2>/dev/null || true
     wait "$process" 2>/dev/null || true
   done
-  "$CONTROLPLANE" --name "$NAME" stop >/dev/null 2>&1 || true
+  if [ -n "$STARTED" ]; then
+    "$CONTROLPLANE" --name "$NAME" stop >/dev/null 2>&1 || true
+  fi
   rm -rf "$WORK"
 }
 trap stop EXIT
@@ -37,19 +41,6 @@ build() {
   say "Building virtwright and its programs (the first time takes some minutes)"
   mkdir -p bin
   go build -o bin/ ./cmd/... ./test/controlplane/cmd/controlplane ./test/standin/cmd/standin
-}
-
-# free_port prints a port, from the given one on, that nobody listens on.
-free_port() {
-  local port
-  for port in $(seq "$1" $(($1 + 99))); do
-    if ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
-      echo "$port"
-      return
-    fi
-  done
-  echo "no free port from $1 to $(($1 + 99))" >&2
-  return 1
 }
 
 # identity prints a kubeconfig of the manager's service account: what virtwright
@@ -69,24 +60,40 @@ identity() {
 
 start() {
   say "Starting a real Kubernetes control plane"
+  if "$CONTROLPLANE" --name "$NAME" kubeconfig >/dev/null 2>&1; then
+    echo "control plane $NAME runs already and belongs to another run: leave NAME unset, or choose another" >&2
+    exit 1
+  fi
+  STARTED=yes
   eval "$("$CONTROLPLANE" --name "$NAME" start --while $$)"
   kubectl apply --server-side -f charts/virtwright/files/crds >/dev/null 2>&1 || kubectl apply --server-side -f charts/virtwright/files/crds
   established 2>/dev/null || { sleep 1; established; } # it does not wait for a CRD of which nobody has said anything yet
 
-  local self webhooks verbs
+  local self
   self=$(identity)
-  webhooks=$(free_port 19443)
-  verbs=$(free_port 19543)
+  kubectl create service externalname virtwright-subresources --external-name localhost -n virtwright-system >/dev/null
   say "Starting virtwright-manager (standalone mode), which registers its webhooks and serves start, stop and restart"
-  bin/virtwright-manager --kubeconfig "$self" --mode standalone --register-webhooks \
+  for _ in 1 2 3; do # another process may take a port that was free
+    launch "$self" && return
+    grep -q "address already in use" "$LOG" || break
+  done
+  echo "virtwright-manager did not get ready; its log:" >&2
+  cat "$LOG" >&2
+  exit 1
+}
+
+# launch starts the manager on two free ports and waits until it answers.
+launch() {
+  local webhooks verbs
+  read -r webhooks verbs <<<"$("$CONTROLPLANE" free-ports 2 | xargs)"
+  bin/virtwright-manager --kubeconfig "$1" --mode standalone --register-webhooks \
     --webhook-bind-address "127.0.0.1:$webhooks" --webhook-url "https://127.0.0.1:$webhooks" \
     --subresources-bind-address "127.0.0.1:$verbs" --subresources-service virtwright-system/virtwright-subresources \
     --trusted-user "$NODE_USER" \
     --metrics-bind-address 0 --health-probe-bind-address 0 --shutdown-delay 0s --log-format text >"$LOG" 2>&1 &
   MANAGER=$!
   aggregate "$verbs"
-  await "webhooks" registered
-  await "subresource API" kubectl get --raw /apis/subresources.kubevirt.io/v1/version
+  await registered && await kubectl get --raw /apis/subresources.kubevirt.io/v1/version
 }
 
 established() { kubectl wait --for=condition=Established crd --all --timeout=60s >/dev/null; }
@@ -94,7 +101,6 @@ established() { kubectl wait --for=condition=Established crd --all --timeout=60s
 # aggregate makes the API server find start, stop and restart at a port of this
 # host; in a cluster with pods the Service has them.
 aggregate() {
-  kubectl create service externalname virtwright-subresources --external-name localhost -n virtwright-system >/dev/null
   local file
   for file in charts/virtwright/files/apiservices/*.yaml; do
     sed "s/port: 443/port: $1/" "$file" | kubectl apply --server-side -f - >/dev/null
@@ -105,15 +111,12 @@ registered() {
   kubectl get mutatingwebhookconfiguration admission.virtwright.dev -o jsonpath='{.webhooks[*].clientConfig.caBundle}' | grep -q .
 }
 
-# await waits for something of the manager's that a command asks for.
+# await waits until a command succeeds; it fails when the manager ends, or takes 30 s.
 await() {
-  local what=$1 tries=150
-  shift
+  local tries=150
   until "$@" >/dev/null 2>&1; do
     if ! kill -0 "$MANAGER" 2>/dev/null || [ $((tries -= 1)) -le 0 ]; then
-      echo "virtwright-manager did not get ready ($what); its log:" >&2
-      cat "$LOG" >&2
-      exit 1
+      return 1
     fi
     sleep 0.2
   done

@@ -78,9 +78,11 @@ func creation(e *entry) admission.Request {
 // compile lets the validating webhook judge the preset first, so that an author
 // reads here what the cluster would say.
 func (p *presetReader) compile(e *entry) []Problem {
-	if answer := (webhooks.Preset{Kind: e.Kind, Rules: p.rulesFor(e)}).Handle(p.ctx, creation(e)); !answer.Allowed {
+	answer := webhooks.Preset{Kind: e.Kind, Rules: p.rulesFor(e)}.Handle(p.ctx, creation(e))
+	if !answer.Allowed {
 		return answered(answer.Result)
 	}
+	e.warnings = answer.Warnings
 	var object v1alpha1.Preset = &v1alpha1.VirtualMachinePreset{}
 	if e.Kind == v1alpha1.KindClusterVirtualMachinePreset {
 		object = &v1alpha1.ClusterVirtualMachinePreset{}

@@ -78,6 +78,7 @@ func Review(ctx context.Context, objects []manifest.Object, settings Settings) (
 			continue
 		}
 		v := e.verdict()
+		v.warn(e.warnings...)
 		var refused *Refusal
 		switch {
 		case errors.As(err, &refused):

@@ -66,6 +66,8 @@ type entry struct {
 	manifest.Object
 	role role
 	meta metav1.PartialObjectMetadata
+	// warnings of the webhook that judged it.
+	warnings []string
 	// read says that meta is all of the object's metadata.
 	read bool
 	// ignored says that somebody else acts on the object.

@@ -8,9 +8,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -42,7 +44,7 @@ func newRootCommand() *cobra.Command {
 		},
 	}
 	root.PersistentFlags().StringVar(&in.name, "name", "default", "name of the control plane; several may run")
-	root.AddCommand(startCommand(in), runCommand(in), stopCommand(in), kubeconfigCommand(in), buildCommand(), kubectlCommand(in))
+	root.AddCommand(startCommand(in), runCommand(in), stopCommand(in), kubeconfigCommand(in), buildCommand(), freePortsCommand(), kubectlCommand(in))
 	return root
 }
 
@@ -111,6 +113,29 @@ func buildCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), dir)
+			return nil
+		},
+	}
+}
+
+func freePortsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "free-ports N",
+		Short: "Print N ports of the loopback address that are free now, one a line",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := strconv.Atoi(args[0])
+			if err != nil {
+				return fmt.Errorf("cannot read %q as a number of ports", args[0])
+			}
+			for range n {
+				listener, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					return fmt.Errorf("cannot find a free port: %w", err)
+				}
+				defer listener.Close() // so that they differ
+				fmt.Fprintln(cmd.OutOrStdout(), listener.Addr().(*net.TCPAddr).Port)
+			}
 			return nil
 		},
 	}
