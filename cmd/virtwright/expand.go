@@ -88,6 +88,7 @@ func expand(ctx context.Context, o *settings, s streams) error {
 		}
 		fmt.Fprint(s.out, text)
 	}
+	note(s, c.Missing())
 	return errors.Join(append(problems, p.print())...)
 }
 

@@ -110,7 +110,7 @@ func TestExpandNamespaces(t *testing.T) {
 		t.Errorf("-Namespace, +--namespace-labels:\n%s", diff)
 	}
 	unknown := call(t, "", "expand", "-f", web, "-f", examplePresets).fine(t)
-	says(t, unknown.err, "Note: the labels of namespace shop are not known", "cluster/tier-prod", "--namespace-labels")
+	says(t, unknown.err, "Note: the labels of namespace shop are unknown", "cluster/tier-prod", "--namespace-labels")
 
 	// Without a namespace, presets and machines are in the same one.
 	preset := write(t, "cores.yaml", cores+"\n---\n"+strings.ReplaceAll(strings.ReplaceAll(cores, "{name: cores}", "{name: elsewhere, namespace: b}"), "cores: 7", "cores: 9"))

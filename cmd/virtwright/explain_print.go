@@ -29,19 +29,9 @@ type explained struct {
 	HeldBack  []explainedHeld `json:"heldBack,omitempty"`
 	Conflicts []string        `json:"conflicts,omitempty"`
 	// Outdated are the fields of a stored VM that a reapply would change.
-	Outdated []explainedChange `json:"outdated,omitempty"`
+	Outdated []offline.Change `json:"outdated,omitempty"`
 
 	machine offline.Machine
-}
-
-type explainedChange struct {
-	Path      string `json:"path"`
-	Stored    any    `json:"stored,omitempty"`
-	Reapplied any    `json:"reapplied,omitempty"`
-	// Preset is empty for platform defaults.
-	Preset string `json:"preset,omitempty"`
-	// Missing says that the preset is not in the files.
-	Missing bool `json:"missing,omitempty"`
 }
 
 type explainedAt struct {
@@ -108,7 +98,7 @@ func (p *printer) tables() error {
 func newExplained(m offline.Machine, x *presets.Explanation, outdated []offline.Change) *explained {
 	e := &explained{
 		Kind: string(m.Kind), Namespace: m.Namespace, Name: m.Name,
-		File: m.Where.File, Document: m.Where.Document, Fields: []explainedAt{}, machine: m,
+		File: m.Where.File, Document: m.Where.Document, Fields: []explainedAt{}, Outdated: outdated, machine: m,
 	}
 	for _, o := range x.Fields {
 		at := explainedAt{Path: o.Path.String(), Value: o.Value, Removed: o.Value == nil, explainedSource: sourceOf(o.By, o.User), Overruled: o.Overruled, Was: o.Was, Computed: o.Computed}
@@ -125,9 +115,6 @@ func newExplained(m offline.Machine, x *presets.Explanation, outdated []offline.
 	}
 	for _, h := range x.HeldBack {
 		e.HeldBack = append(e.HeldBack, explainedHeld{h.Preset, h.Paths, h.Reason})
-	}
-	for _, o := range outdated {
-		e.Outdated = append(e.Outdated, explainedChange(o))
 	}
 	if x.Result != nil {
 		for _, c := range x.Result.Conflicts {
@@ -205,7 +192,7 @@ func (e *explained) table(out io.Writer) error {
 		fmt.Fprint(w, "\nOUTDATED\tSTORED\tREAPPLIED\tFROM\n")
 	}
 	for _, o := range e.Outdated {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", o.Path, orNone(o.Stored), orNone(o.Reapplied), offline.Change(o).By())
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", o.Path, orNone(o.Stored), orNone(o.Reapplied), o.By())
 	}
 	for _, c := range e.Conflicts {
 		fmt.Fprintf(w, "\nConflict: %s\n", c)

@@ -57,3 +57,40 @@ func TestExpandStampsNoRequester(t *testing.T) {
 		t.Errorf("it names a requester:\n%s%s", got.out, got.err)
 	}
 }
+
+// Notes about presets and labels that are not in -f come with the findings that they explain.
+func TestNotesThatExplain(t *testing.T) {
+	const (
+		none    = "Note: -f has no preset; presets of a cluster may give the missing values of "
+		unknown = "Note: the labels of namespace default are unknown, but presets cluster/here select namespaces by label: add the Namespace to -f, or set --namespace-labels\n"
+	)
+	byLabel := write(t, "here.yaml", "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: here}\n"+
+		"spec: {match: {namespaces: {matchLabels: {a: b}}}, defaults: {spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}}\n")
+	for name, c := range map[string]struct {
+		vm   string
+		args []string
+		want string
+	}{
+		"a missing value":                      {sparse, nil, none + "VirtualMachine default/vm\n"},
+		"missing values of two":                {sparse + "---\n" + strings.Replace(sparse, "{name: vm}", "{name: b}", 1), nil, none + "VirtualMachine default/vm and 1 more\n"},
+		"nothing is missing":                   {small, nil, ""},
+		"another problem":                      {strings.Replace(small, "1Gi", "-1", 1), nil, ""},
+		"a missing value and unknown labels":   {sparse, []string{"-f", byLabel}, unknown},
+		"unknown labels, and nothing is wrong": {small, []string{"-f", byLabel}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := call(t, c.vm, append([]string{"validate", "-f", "-"}, c.args...)...)
+			var notes string
+			for line := range strings.Lines(got.err) {
+				if strings.HasPrefix(line, "Note: ") {
+					notes += line
+				}
+			}
+			if notes != c.want {
+				t.Errorf("got %q, want %q in:\n%s", notes, c.want, got.out)
+			}
+		})
+	}
+	says(t, call(t, sparse, "expand", "-f", "-").err, none+"VirtualMachine default/vm\n")
+	says(t, call(t, small, "expand", "-f", "-", "-f", byLabel).fine(t).err, unknown)
+}

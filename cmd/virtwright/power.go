@@ -96,16 +96,11 @@ func newRestart(shown string, s streams) *cobra.Command {
 func (p *power) command(shown string, s streams, short, examples string) *cobra.Command {
 	goal := map[string]string{verbStart: "the machine runs", verbStop: "the machine has stopped", verbRestart: "the machine runs anew"}[p.verb]
 	c := &cobra.Command{
-		Use:     p.verb + " NAME",
-		Short:   short,
-		Long:    short + ".\n\n" + fmt.Sprintf(powerHelp, p.verb, goal),
-		Example: strings.ReplaceAll(examples, "{{program}}", shown),
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("cannot %s %d machines: name one", p.verb, len(args))
-			}
-			return nil
-		},
+		Use:               p.verb + " NAME",
+		Short:             short,
+		Long:              short + ".\n\n" + fmt.Sprintf(powerHelp, p.verb, goal),
+		Example:           strings.ReplaceAll(examples, "{{program}}", shown),
+		Args:              oneName(p.verb),
 		ValidArgsFunction: p.connection.complete,
 		RunE: func(c *cobra.Command, args []string) error {
 			p.name, p.graced = args[0], c.Flags().Changed("grace-period")

@@ -73,8 +73,7 @@ func newRender(shown string, s streams) *cobra.Command {
 	f.StringVar(&o.stage, "stage", stageBackend, "frontend: what the guest sees; backend: the complete domain")
 	f.StringVar(&o.facts, "facts", "", "file with facts about a host, in YAML or JSON")
 	f.BoolVar(&o.decisions, "decisions", false, "tell everything that the backend decided, and by which profiles")
-	// It fails only for a flag that does not exist.
-	_ = c.RegisterFlagCompletionFunc("stage", cobra.FixedCompletions(cobraValues([]string{stageFrontend, stageBackend}), cobra.ShellCompDirectiveNoFileComp))
+	offer(c, "stage", []string{stageFrontend, stageBackend})
 	return c
 }
 
@@ -107,6 +106,7 @@ func (o *rendering) render(ctx context.Context, s streams) error {
 			return fmt.Errorf("cannot print %s: %w", m, err)
 		}
 	}
+	note(s, c.Missing())
 	return errors.Join(problems...)
 }
 

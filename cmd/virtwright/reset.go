@@ -41,16 +41,11 @@ func newSoftReboot(shown string, s streams) *cobra.Command {
 
 func (r *reset) command(shown string, s streams, short, asked string) *cobra.Command {
 	c := &cobra.Command{
-		Use:     r.verb + " NAME",
-		Short:   short,
-		Long:    short + ".\n\n" + fmt.Sprintf(resetHelp, r.verb, asked),
-		Example: strings.ReplaceAll("  {{program}} "+r.verb+" web -n shop", "{{program}}", shown),
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("cannot %s %d machines: name one", r.verb, len(args))
-			}
-			return nil
-		},
+		Use:               r.verb + " NAME",
+		Short:             short,
+		Long:              short + ".\n\n" + fmt.Sprintf(resetHelp, r.verb, asked),
+		Example:           strings.ReplaceAll("  {{program}} "+r.verb+" web -n shop", "{{program}}", shown),
+		Args:              oneName(r.verb),
 		ValidArgsFunction: r.connection.complete,
 		RunE: func(c *cobra.Command, args []string) error {
 			r.name = args[0]

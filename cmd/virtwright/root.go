@@ -102,6 +102,16 @@ func flagsForFiles(_ *cobra.Command, args []string) error {
 	return fmt.Errorf("%s: give each file its own -f", args[0])
 }
 
+// oneName takes the name of one machine.
+func oneName(verb string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("cannot %s %d machines: name one", verb, len(args))
+		}
+		return nil
+	}
+}
+
 // maybePath takes one argument that is no file.
 func maybePath(c *cobra.Command, args []string) error {
 	for _, arg := range args {

@@ -48,8 +48,7 @@ func (o *settings) declareJudging(c *cobra.Command) {
 	o.declareRules(c)
 	values := []string{string(offline.FieldsStrict), string(offline.FieldsWarn), string(offline.FieldsIgnore)}
 	c.Flags().StringVar(&o.validation, "validation", values[0], "fields that do not exist, as kubectl --validate: strict refuses the object; warn drops them with a warning; ignore drops them")
-	// It fails only for a flag that does not exist.
-	_ = c.RegisterFlagCompletionFunc("validation", cobra.FixedCompletions(cobraValues(values), cobra.ShellCompDirectiveNoFileComp))
+	offer(c, "validation", values)
 }
 
 // declareRules adds the flags that say how a cluster validates.
@@ -66,8 +65,7 @@ func (o *settings) declareRules(c *cobra.Command) {
 	for _, gate := range slices.Sorted(maps.Keys(validation.KnownGates())) {
 		gates = append(gates, string(gate)+"=true", string(gate)+"=false")
 	}
-	// It fails only for a flag that does not exist.
-	_ = c.RegisterFlagCompletionFunc("feature-gates", cobra.FixedCompletions(cobraValues(gates), cobra.ShellCompDirectiveNoFileComp))
+	offer(c, "feature-gates", gates)
 }
 
 // declare adds the flags to a command. The first of outputs is the default.
@@ -91,12 +89,15 @@ func (o *settings) declare(c *cobra.Command, outputs ...string) {
 		"warnings":                  {warnSurprises, warnEverything},
 		"default-network-interface": {"bridge", "masquerade"},
 	} {
-		// It fails only for a flag that does not exist.
-		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(cobraValues(values), cobra.ShellCompDirectiveNoFileComp))
+		offer(c, flag, values)
 	}
 }
 
-func cobraValues(in []string) []cobra.Completion { return in }
+// offer has shells complete a flag with values.
+func offer(c *cobra.Command, flag string, values []string) {
+	// It fails only for a flag that does not exist.
+	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
 
 // check reports every flag that is wrong.
 func (o *settings) check(outputs ...string) error {
@@ -137,9 +138,7 @@ func (o *settings) cluster(ctx context.Context, s streams) (*offline.Cluster, er
 	if len(c.Machines) == 0 {
 		return nil, fmt.Errorf("there is no VirtualMachine or VirtualMachineInstance in -f %s", strings.Join(o.files, " -f "))
 	}
-	for _, note := range slices.Concat(c.Notes, c.Unlabelled()) {
-		fmt.Fprintln(s.err, "Note:", note)
-	}
+	note(s, slices.Concat(c.Notes, c.Unlabelled()))
 	return c, nil
 }
 
@@ -179,10 +178,14 @@ func (o *settings) readOwner(stdin io.Reader) ([]byte, error) {
 // outdated notes what a reapply would change on a stored machine.
 func outdated(ctx context.Context, s streams, c *offline.Cluster, m offline.Machine) ([]offline.Change, error) {
 	changes, notes, err := c.Outdated(ctx, m)
-	for _, note := range notes {
-		fmt.Fprintln(s.err, "Note:", note)
-	}
+	note(s, notes)
 	return changes, err
+}
+
+func note(s streams, notes []string) {
+	for _, text := range notes {
+		fmt.Fprintln(s.err, "Note:", text)
+	}
 }
 
 // warn tells warnings as kubectl does, naming the machine where there are several.

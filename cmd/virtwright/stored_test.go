@@ -33,6 +33,8 @@ func TestExpandStored(t *testing.T) {
 	if unchanged.out != vm || unchanged.err != "" {
 		t.Errorf("a stored VM was printed otherwise, or with a note:\n%s%s", unchanged.out, unchanged.err)
 	}
+	requested := strings.Replace(vm, "  annotations:\n", "  annotations:\n    virtwright.dev/template-requester: someone\n", 1)
+	says(t, call(t, requested, "expand", "-f", "-", "-f", same).fine(t).out, "template-requester: someone")
 	outdated := call(t, vm, "expand", "-f", "-", "-f", changed(t)).fine(t)
 	if outdated.out != vm {
 		t.Errorf("a stored VM was printed otherwise:\n%s", outdated.out)

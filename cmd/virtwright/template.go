@@ -51,8 +51,7 @@ func (o *making) declare(c *cobra.Command, format, formatUsage string) {
 	f.StringVar(&o.dataVolumes, "data-volumes", string(sspv1alpha1.DataVolumesKeep), "what becomes of dataVolumeTemplates: Keep them as they are, or Rename them in every machine made of the template")
 	f.StringToStringVar(&o.labels, "label", nil, "labels of the template, not of machines made of it: k=v,…; may be given several times")
 	for flag, values := range map[string][]string{"format": sspv1alpha1.FormatNames(), "data-volumes": dataVolumes()} {
-		// It fails only for a flag that does not exist.
-		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(cobraValues(values), cobra.ShellCompDirectiveNoFileComp))
+		offer(c, flag, values)
 	}
 }
 

@@ -57,16 +57,11 @@ type creation struct {
 func newTemplateCreate(shown string, s streams) *cobra.Command {
 	o := &creation{}
 	c := &cobra.Command{
-		Use:     "create VM",
-		Short:   "Have a cluster make a template of a virtual machine",
-		Long:    createHelp,
-		Example: strings.ReplaceAll(createExamples, "{{program}}", shown),
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("cannot make a template of %d machines: name one", len(args))
-			}
-			return nil
-		},
+		Use:               "create VM",
+		Short:             "Have a cluster make a template of a virtual machine",
+		Long:              createHelp,
+		Example:           strings.ReplaceAll(createExamples, "{{program}}", shown),
+		Args:              oneName("make a template of"),
 		ValidArgsFunction: o.connection.complete,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.machine, o.expires, o.waits = args[0], c.Flags().Changed("ttl"), c.Flags().Changed("wait")

@@ -72,8 +72,7 @@ func newTemplateGenerate(shown string, s streams) *cobra.Command {
 // declareOutput adds the flag of commands that print objects.
 func declareOutput(c *cobra.Command, output *string) {
 	c.Flags().StringVarP(output, "output", "o", "yaml", "output format: yaml, json")
-	// It fails only for a flag that does not exist.
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(cobraValues([]string{"yaml", "json"}), cobra.ShellCompDirectiveNoFileComp))
+	offer(c, "output", []string{"yaml", "json"})
 }
 
 // check reports every flag that is wrong.

@@ -83,9 +83,7 @@ func (v *validated) json(out io.Writer) error {
 
 // text prints for people and for grep: a line for each problem and warning.
 func (v *validated) text(s streams) error {
-	for _, note := range v.Notes {
-		fmt.Fprintln(s.err, "Note:", note)
-	}
+	note(s, v.Notes)
 	for _, l := range v.Left {
 		fmt.Fprintln(s.err, "Note:", l)
 	}

@@ -56,6 +56,10 @@ type Cluster struct {
 	webhooks *webhooks.Server
 	// seen says where each machine stands that was judged.
 	seen map[string]manifest.Position
+	// preset says that the files have a preset, which may be refused.
+	preset bool
+	// lacking are the machines that lack what a preset could give.
+	lacking []Machine
 	// others are the machines that were judged.
 	others *others
 	// selecting are the presets that choose namespaces by label.
@@ -131,6 +135,7 @@ func (c *Cluster) take(e *entry, p *presetReader) error {
 	case instancetype:
 		return c.instancetypes.add(e, c.settings.Namespace)
 	case preset, legacyPreset, profile:
+		c.preset = c.preset || e.role != profile
 		return p.read(e, c.settings.Namespace)
 	default:
 		m := Machine{Where: e.Where, Kind: presets.Kind(e.Kind), Sent: e.JSON, entry: e, placed: e.meta.Namespace == "", version: e.APIVersion}
@@ -159,16 +164,18 @@ func (c *Cluster) namespace(name string) presets.Namespace {
 	return presets.Namespace{Name: name, Labels: labels, Annotations: known.Annotations}
 }
 
-// Unlabelled says of which namespaces no labels are known although presets
-// choose by them.
-func (c *Cluster) Unlabelled() []string {
+// Unlabelled notes which namespaces of machines have unknown labels although presets
+// select by them.
+func (c *Cluster) Unlabelled() []string { return c.unlabelled(c.Machines) }
+
+func (c *Cluster) unlabelled(machines []Machine) []string {
 	if len(c.selecting) == 0 || len(c.settings.NamespaceLabels) > 0 {
 		return nil
 	}
 	var out []string
-	for _, m := range c.Machines {
+	for _, m := range machines {
 		if _, known := c.namespaces[m.Namespace]; !known {
-			out = append(out, fmt.Sprintf("the labels of namespace %s are not known, and %s choose namespaces by them: add the Namespace, or --namespace-labels",
+			out = append(out, fmt.Sprintf("the labels of namespace %s are unknown, but %s select namespaces by label: add the Namespace to -f, or set --namespace-labels",
 				m.Namespace, listed(c.selecting)))
 		}
 	}
@@ -267,8 +274,10 @@ func (c *Cluster) asSent(m Machine, object map[string]any) map[string]any {
 	}
 	meta, _ := object["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
-	delete(annotations, v1alpha1.AnnotationTemplateRequester)
-	if c.settings.Reapply && m.isStored() {
+	switch {
+	case !m.isStored():
+		delete(annotations, v1alpha1.AnnotationTemplateRequester)
+	case c.settings.Reapply:
 		m.withoutReapply(object)
 	}
 	if m.placed {

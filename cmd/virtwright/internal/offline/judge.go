@@ -45,6 +45,11 @@ const (
 // server stops at the first that refuses. judge goes on as far as it can, so that
 // v has every problem.
 func (c *Cluster) judge(ctx context.Context, m Machine, v *Verdict) error {
+	defer func() {
+		if v.lacks() {
+			c.lacking = append(c.lacking, m)
+		}
+	}()
 	if first, again := c.seen[m.String()]; again && !unnamed(m.Name) {
 		v.refuse(existsAlready(first))
 	} else {

@@ -3,12 +3,14 @@ package offline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 )
 
@@ -87,31 +89,36 @@ func Review(ctx context.Context, objects []manifest.Object, settings Settings) (
 		at[e.Where] = len(out.Verdicts)
 		out.Verdicts = append(out.Verdicts, v)
 	}
-	out.Notes = slices.Concat(c.Notes, c.Unlabelled())
 	for _, m := range c.Machines {
 		if err := c.judge(ctx, m, &out.Verdicts[at[m.Where]]); err != nil {
 			return nil, err
 		}
 	}
-	out.Notes = append(out.Notes, out.alone()...)
+	out.Notes = slices.Concat(c.Notes, c.Missing(), c.unlabelled(c.lacking))
 	return out, nil
 }
 
-// alone says that presets are missing, which would have given refused machines
-// what they lack. Who has none of them does not mind that one line.
-func (r *Report) alone() []string {
-	refused := false
-	for i := range r.Verdicts {
-		v := &r.Verdicts[i]
-		if kinds[schema.FromAPIVersionAndKind(v.APIVersion, v.Kind).GroupKind()].role != machine {
-			return nil
-		}
-		refused = refused || len(v.Problems) > 0
-	}
-	if !refused {
+// lacks reports whether a preset could give what is missing: a value, or the preset itself.
+func (v *Verdict) lacks() bool {
+	return slices.ContainsFunc(v.Problems, func(p Problem) bool {
+		return strings.HasPrefix(p.Field, "spec") && strings.HasPrefix(p.Message, field.ErrorTypeRequired.String()) ||
+			p.Field == presetsPath && v.stored == nil
+	})
+}
+
+var presetsPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPresets).String()
+
+// Missing notes that the files have no preset, which could give machines that were
+// judged what they lack.
+func (c *Cluster) Missing() []string {
+	if c.preset || len(c.lacking) == 0 {
 		return nil
 	}
-	return []string{"there is no preset in -f; machines are judged as in a cluster without any"}
+	which := c.lacking[0].String()
+	if more := len(c.lacking) - 1; more > 0 {
+		which += fmt.Sprintf(" and %d more", more)
+	}
+	return []string{"-f has no preset; presets of a cluster may give the missing values of " + which}
 }
 
 // verdict is what there is to say of e by its metadata.

@@ -50,13 +50,14 @@ func (m Machine) withoutReapply(object map[string]any) {
 
 // A Change is a field of a stored machine that a reapply would change.
 type Change struct {
-	Path string
+	Path string `json:"path"`
 	// Stored and Reapplied are values; nil where there is none.
-	Stored, Reapplied any
+	Stored    any `json:"stored,omitempty"`
+	Reapplied any `json:"reapplied,omitempty"`
 	// Preset gives the field after a reapply, or gave it before; empty for platform defaults.
-	Preset string
+	Preset string `json:"preset,omitempty"`
 	// Missing says that Preset is not in the files.
-	Missing bool
+	Missing bool `json:"missing,omitempty"`
 }
 
 // By names the preset.
