@@ -69,21 +69,23 @@ func (s *Snapshot) labelTypos(q *query, known labels.Set) []string {
 	if q.owned {
 		return nil // the VM's labels were looked at when the VM was written
 	}
-	scopes := []*selected{&s.cluster.selected}
+	both := [2]*selected{&s.cluster.selected}
+	scopes := both[:1]
 	if x := s.namespaced[q.namespace.Name]; x != nil {
-		scopes = append(scopes, &x.selected)
+		both[1] = &x.selected
+		scopes = both[:]
 	}
 	var out []string
-	for _, key := range slices.Sorted(maps.Keys(q.labels)) {
-		value := q.labels[key]
+	for key, value := range q.labels {
 		if was, ok := known[key]; ok && was == value {
 			continue
 		}
-		if meant, ref := typoOf(key, value, scopes); ref != "" && len(out) < maxNamed {
+		if meant, ref := typoOf(key, value, scopes); ref != "" {
 			out = append(out, fmt.Sprintf("label %s=%s selects no preset; did you mean %s (preset %s)?", key, value, meant, ref))
 		}
 	}
-	return out
+	slices.Sort(out)
+	return out[:min(len(out), maxNamed)]
 }
 
 // typoOf returns the label that was meant, and a preset that selects it.

@@ -61,7 +61,12 @@ func withoutDigits(name string) string {
 // editDistance counts the insertions, deletions and replacements (Levenshtein)
 // between two short ASCII names, ignoring case.
 func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
+	var few [64]int // most names are short
+	row := few[:]
+	if len(b) >= len(row) {
+		row = make([]int, len(b)+1)
+	}
+	row = row[:len(b)+1]
 	for j := range row {
 		row[j] = j
 	}
