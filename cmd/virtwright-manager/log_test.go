@@ -58,7 +58,9 @@ func TestLog(t *testing.T) {
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	<-r.ended
+	if err := <-r.ended; err != nil {
+		t.Error(err)
+	}
 	says("INFO", "Released the lease", "lease=default/virtwright-controllers")
 
 	if found := regexp.MustCompile(`(?m)^.*level=ERROR.*$`).FindAllString(r.log.String(), -1); len(found) > 0 {

@@ -55,7 +55,7 @@ func conditions(vm *machine.VirtualMachine, instance *machine.Instance, s Situat
 		out = append(out, failure(was, s.Now, trouble))
 	}
 	if d.Delete == "" && s.differs(vm, instance) {
-		out = append(out, restartRequired(was, s))
+		out = append(out, restartRequired(vm, s))
 	}
 	if stopped := stopped(vm, s, d); stopped != nil {
 		out = append(out, *stopped)
@@ -119,8 +119,9 @@ func contradiction(s Situation) *Trouble {
 }
 
 // restartRequired is the condition of a running VMI that differs from the template. Its message
-// stays until the fields that differ are read again.
-func restartRequired(was []kubevirtv1.VirtualMachineCondition, s Situation) kubevirtv1.VirtualMachineCondition {
+// stays until the VM changes, and the fields that differ are read again.
+func restartRequired(vm *machine.VirtualMachine, s Situation) kubevirtv1.VirtualMachineCondition {
+	was := vm.Status.Conditions
 	message := "spec.template has changed since the VMI was created"
 	if s.Changes != "" {
 		message = "changed since the VMI was created: " + s.Changes
@@ -129,7 +130,7 @@ func restartRequired(was []kubevirtv1.VirtualMachineCondition, s Situation) kube
 		Type: kubevirtv1.VirtualMachineRestartRequired, Status: corev1.ConditionTrue, Reason: "TemplateChanged",
 		Message: message + "; the changes apply from the next start",
 	})
-	if i := find(was, out.Type); i >= 0 && s.Changes == "" {
+	if i := find(was, out.Type); i >= 0 && s.Changes == "" && vm.Status.ObservedGeneration == vm.Generation {
 		out.Message = was[i].Message
 	}
 	return out

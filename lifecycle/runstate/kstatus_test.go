@@ -112,4 +112,8 @@ func TestRestartRequiredKeepsItsMessage(t *testing.T) {
 	if got := message(); got != want {
 		t.Errorf("later: got %q, want %q", got, want)
 	}
+	vm.Generation++
+	if got := message(); got == want {
+		t.Errorf("after a change that was not read: got %q", got)
+	}
 }
