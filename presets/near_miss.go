@@ -26,26 +26,17 @@ const (
 
 // selected are the labels that selectors of one scope ask for: by key and value, with the
 // Ref of one preset.
-type selected struct {
-	byKey map[string]map[string]string
-	// open keys have a selector that no list of values describes.
-	open map[string]bool
-}
+type selected struct{ byKey map[string]map[string]string }
 
 func (s *selected) add(c *Compiled) {
 	if c.labels == nil || c.Mode == v1alpha1.ModeOff || c.legacy {
 		return
-	}
-	if s.byKey == nil {
-		s.byKey, s.open = map[string]map[string]string{}, map[string]bool{}
 	}
 	requirements, _ := c.labels.Requirements()
 	for _, r := range requirements {
 		switch r.Operator() {
 		case selection.Equals, selection.DoubleEquals, selection.In:
 			s.addValues(r, c.Ref)
-		default:
-			s.open[r.Key()] = true
 		}
 	}
 }
@@ -53,6 +44,9 @@ func (s *selected) add(c *Compiled) {
 func (s *selected) addValues(r labels.Requirement, ref string) {
 	values := s.byKey[r.Key()]
 	if values == nil {
+		if s.byKey == nil {
+			s.byKey = map[string]map[string]string{}
+		}
 		values = map[string]string{}
 		s.byKey[r.Key()] = values
 	}
@@ -81,7 +75,7 @@ func (s *Snapshot) labelTypos(q *query, known labels.Set) []string {
 			continue
 		}
 		if meant, ref := typoOf(key, value, scopes); ref != "" {
-			out = append(out, fmt.Sprintf("label %s=%s selects no preset; did you mean %s (preset %s)?", key, value, meant, ref))
+			out = append(out, fmt.Sprintf("label %s=%s: did you mean %s, which selects preset %s?", key, value, meant, ref))
 		}
 	}
 	slices.Sort(out)
@@ -92,7 +86,7 @@ func (s *Snapshot) labelTypos(q *query, known labels.Set) []string {
 func typoOf(key, value string, scopes []*selected) (meant, ref string) {
 	isKnown := false
 	for _, s := range scopes {
-		if s.open[key] || s.byKey[key][value] != "" {
+		if s.byKey[key][value] != "" {
 			return "", ""
 		}
 		isKnown = isKnown || s.byKey[key] != nil
@@ -179,6 +173,9 @@ func (e *Engine) Givers(ctx context.Context, s *Snapshot, req Request, field str
 		}
 	}
 	slices.SortStableFunc(found, func(a, b nearMiss) int { return cmp.Compare(a.distance, b.distance) })
+	if i := slices.IndexFunc(found, func(m nearMiss) bool { return m.distance >= farLabel }); i > 0 {
+		found = found[:i] // the others are beside the point where a label is misspelt
+	}
 	var out []string
 	for _, m := range found[:min(len(found), maxNamed)] {
 		out = append(out, fmt.Sprintf("preset %s gives %s to %s", m.preset.Ref, shortPath(m.leaf), m.why))

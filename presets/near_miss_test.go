@@ -22,24 +22,24 @@ func TestLabelTypos(t *testing.T) {
 		local("mine", "match: {labels: {matchLabels: {flavour: vanilla}}}\n"+defaults("{memory: {guest: 4Gi}}")),
 	)
 	for labels, want := range map[string]string{
-		"vm-size: smal":      "label vm-size=smal selects no preset; did you mean vm-size=small (preset cluster/small)?",
+		"vm-size: smal":      "label vm-size=smal: did you mean vm-size=small, which selects preset cluster/small?",
 		"vm-size: SMALL":     "",
-		"vm-sise: small":     "label vm-sise=small selects no preset; did you mean vm-size=small (preset cluster/small)?",
-		"VM-Size: small":     "label VM-Size=small selects no preset; did you mean vm-size=small (preset cluster/small)?",
-		"vm-sise: smal":      "label vm-sise=smal selects no preset; did you mean vm-size=small (preset cluster/small)?",
-		"os: windos":         "label os=windos selects no preset; did you mean os=windows (preset cluster/windows)?",
-		"flavour: vanila":    "label flavour=vanila selects no preset; did you mean flavour=vanilla (preset mine)?",
+		"vm-sise: small":     "label vm-sise=small: did you mean vm-size=small, which selects preset cluster/small?",
+		"VM-Size: small":     "label VM-Size=small: did you mean vm-size=small, which selects preset cluster/small?",
+		"vm-sise: smal":      "label vm-sise=smal: did you mean vm-size=small, which selects preset cluster/small?",
+		"os: windos":         "label os=windos: did you mean os=windows, which selects preset cluster/windows?",
+		"flavour: vanila":    "label flavour=vanila: did you mean flavour=vanilla, which selects preset mine?",
 		"vm-size: small":     "",
 		"os: linux":          "",
 		"app: web2":          "",
-		"tier: productio":    "",
+		"tier: productio":    "label tier=productio: did you mean tier=production, which selects preset cluster/prod?",
 		"stage: testin":      "",
 		"vm-size: xs":        "",
 		"team: small":        "",
 		"unrelated: windows": "",
 	} {
 		if labels == "vm-size: SMALL" {
-			want = "label vm-size=SMALL selects no preset; did you mean vm-size=small (preset cluster/small)?"
+			want = "label vm-size=SMALL: did you mean vm-size=small, which selects preset cluster/small?"
 		}
 		result, err := (&presets.Engine{}).Resolve(t.Context(), snapshot, presets.Request{
 			Kind: presets.VirtualMachine, Object: presettest.JSON("metadata: {name: a, labels: {" + labels + "}}"), Namespace: presets.Namespace{Name: "lab"},
@@ -90,11 +90,13 @@ func TestGiversAreFewAndNearestFirst(t *testing.T) {
 		cluster("d", "match: {labels: {matchLabels: {vm-size: huge}}}\n"+overrides("{memory: {guest: 1Gi}}")),
 		cluster("e", "match: {explicit: true}\n"+defaults("{cpu: {cores: 1}}")),
 	)
-	got := (&presets.Engine{}).Givers(t.Context(), snapshot, presets.Request{
-		Kind: presets.VirtualMachine, Object: presettest.JSON("metadata: {labels: {vm-size: smal}}"), Namespace: presets.Namespace{Name: "lab"},
-	}, "spec.template.spec.domain.memory.guest")
-	if len(got) != 3 || !strings.HasPrefix(got[0], "preset cluster/c ") {
-		t.Errorf("got %q", got)
+	for size, want := range map[string]int{"smal": 1, "tiny": 3} {
+		got := (&presets.Engine{}).Givers(t.Context(), snapshot, presets.Request{
+			Kind: presets.VirtualMachine, Object: presettest.JSON("metadata: {labels: {vm-size: " + size + "}}"), Namespace: presets.Namespace{Name: "lab"},
+		}, "spec.template.spec.domain.memory.guest")
+		if len(got) != want || size == "smal" && !strings.HasPrefix(got[0], "preset cluster/c ") {
+			t.Errorf("%s: got %q", size, got)
+		}
 	}
 }
 
