@@ -1,8 +1,11 @@
 package presets
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/google/cel-go/cel"
 )
 
 func TestUnguarded(t *testing.T) {
@@ -83,5 +86,91 @@ func TestGuardAdvice(t *testing.T) {
 				t.Errorf("%s: the guarded form %s still fails without %q", text, guarded, left)
 			}
 		}
+	}
+}
+
+// TestUnguardedIsComplete evaluates random expressions on random objects: one that fails for
+// a missing key was reported.
+func TestUnguardedIsComplete(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	pick := func(from ...string) string { return from[r.IntN(len(from))] }
+	selection := func() string {
+		return pick("object.metadata.labels.a", "object.metadata.labels['b']", "object.spec.running", "object.metadata.annotations['x/y']",
+			"object.spec.template.spec.volumes", "namespaceObject.metadata.annotations.a", "object.metadata.labels", "object.spec.template.spec.architecture")
+	}
+	var expression func(depth int) string
+	atom := func() string {
+		s := selection()
+		cut := strings.LastIndexAny(s, ".[")
+		switch r.IntN(6) {
+		case 0:
+			return s + " == 'a'"
+		case 1:
+			return "'" + strings.Trim(s[cut:], ".[']") + "' in " + s[:cut]
+		case 2:
+			if s[cut] == '.' {
+				return "has(" + s + ")"
+			}
+			return "has(object.metadata.labels)"
+		case 3:
+			return "object.metadata.?labels.?" + pick("a", "b") + ".orValue('') == 'a'"
+		case 4:
+			return "object.spec.template.spec.volumes.exists(v, " + pick("has(v.hostDisk)", "v.hostDisk.path == 'a'", "v.name == 'a'", "has(v.hostDisk) && v.hostDisk.path == 'a'") + ")"
+		}
+		return pick("true", "false")
+	}
+	expression = func(depth int) string {
+		if depth == 0 {
+			return atom()
+		}
+		a, b := expression(depth-1), expression(depth-1)
+		switch r.IntN(5) {
+		case 0:
+			return "(" + a + " && " + b + ")"
+		case 1:
+			return "(" + a + " || " + b + ")"
+		case 2:
+			return "!(" + a + ")"
+		case 3:
+			return "(" + a + " ? " + b + " : " + expression(depth-1) + ")"
+		}
+		return "(has(object.metadata.labels) && has(object.metadata.labels.a) && object.metadata.labels.a == 'a')"
+	}
+	maybe := func(in map[string]any, key string, value any) {
+		if r.IntN(2) == 0 {
+			in[key] = value
+		}
+	}
+	failed, guarded := 0, 0
+	for range 1_000 {
+		text := expression(1 + r.IntN(3))
+		compiled, err := compileExpression(text, "must be true or false", cel.BoolType)
+		if err != nil {
+			continue
+		}
+		labels, meta, spec, annotations, template := map[string]any{}, map[string]any{"namespace": "lab"}, map[string]any{}, map[string]any{}, map[string]any{}
+		maybe(labels, "a", pick("a", "b"))
+		maybe(labels, "b", pick("a", "b"))
+		maybe(meta, "labels", labels)
+		maybe(annotations, "a", "a")
+		maybe(meta, "annotations", map[string]any{"x/y": "a"})
+		maybe(spec, "running", true)
+		maybe(template, "architecture", "amd64")
+		maybe(template, "volumes", []any{map[string]any{"name": "a"}, map[string]any{"name": "b", "hostDisk": map[string]any{"path": pick("a", "b")}}})
+		spec["template"] = map[string]any{"spec": template}
+		e := evaluation{ctx: t.Context(), left: clusterCost, object: withSpine(map[string]any{"metadata": meta, "spec": spec}),
+			namespace: map[string]any{"metadata": map[string]any{"name": "lab", "labels": map[string]any{}, "annotations": annotations}}}
+		found := unguarded(text)
+		if len(found) == 0 {
+			guarded++
+		}
+		if _, err := e.value(compiled); err != nil && strings.Contains(err.Error(), "no such key") {
+			if failed++; len(found) == 0 {
+				t.Fatalf("%s: %v, and nothing was reported", text, err)
+			}
+		}
+	}
+	if failed < 50 || guarded < 50 {
+		t.Errorf("only %d failed and %d were guarded", failed, guarded)
 	}
 }
