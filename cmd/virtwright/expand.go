@@ -21,7 +21,7 @@ whose labels presets may select: YAML or JSON, with any number of documents, and
 Objects of other kinds are an error in a file that you name, and left out, with a note,
 in folders and on standard input.
 
-A VM that a cluster has stored (it has a uid or a resourceVersion) is printed as it is, with a
+A VM that a cluster has stored (it has a resourceVersion) is printed as it is, with a
 note about fields that a reapply would change. --reapply prints the VM after that reapply.
 
 Objects go to standard output, warnings to standard error. When one object is refused the

@@ -50,6 +50,18 @@ func TestExpandStored(t *testing.T) {
 	says(t, diff, "\n-          cores: 7\n+          cores: 4\n")
 }
 
+// A manifest may keep the uid of what it was copied from. API servers ignore it, and refuse
+// to create an object with a resourceVersion.
+func TestUIDAloneIsNotStored(t *testing.T) {
+	vm := strings.Replace(stored(t, write(t, "cores.yaml", cores)), "  resourceVersion: \"7\"\n", "", 1)
+	got := call(t, vm, "expand", "-f", "-", "-f", changed(t)).fine(t)
+	if strings.Contains(got.err, "is stored in a cluster") {
+		t.Errorf("it is taken for a stored VM: %s", got.err)
+	}
+	copied := strings.Replace(small, "{name: vm}", "{name: vm, uid: 3a}", 1)
+	says(t, call(t, copied, "expand", "-f", "-").fine(t).out, "model: host-model")
+}
+
 // Presets that act on a stored VM for the first time, and presets that are not in -f.
 func TestExpandStoredUnderOtherPresets(t *testing.T) {
 	vm := stored(t, write(t, "cores.yaml", cores))

@@ -14,11 +14,9 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// isStored reports whether a cluster has stored the machine. API servers alone write
-// these fields, and refuse to create an object that has a resource version.
-func (m Machine) isStored() bool {
-	return m.entry.meta.UID != "" || m.entry.meta.ResourceVersion != ""
-}
+// isStored reports whether a cluster has stored the machine. API servers refuse to create
+// an object that has a resource version; they ignore a uid, which copies may have.
+func (m Machine) isStored() bool { return m.entry.meta.ResourceVersion != "" }
 
 // reapplied is the JSON of a stored machine with an annotation that asks for a reapply.
 // Its value is one that the machine does not have.
