@@ -5,12 +5,17 @@ GO           ?= go
 FUZZTIME     ?= 1m
 CONTROLPLANE := $(GO) run ./test/controlplane/cmd/controlplane
 GOLANGCI     := bin/golangci-lint
+# How many processes tell the stories, each with its own control plane and manager.
+PROCS        ?= 4
+STORIES      := $(GO) run github.com/onsi/ginkgo/v2/ginkgo run --procs=$(PROCS) --timeout=30m --output-interceptor-mode=none
+# Packages of the product, and packages of test that check only the source.
+UNITS         = $$($(GO) list ./... | grep -v /test/) ./test/arch ./test/cases ./test/golden
 
 # The working tree as one hash, untracked files included.
 TREE = index=$$(mktemp -u) && GIT_INDEX_FILE=$$index git add -A && GIT_INDEX_FILE=$$index git write-tree && rm -f $$index
 
 .DEFAULT_GOAL := help
-.PHONY: help build image generate golden lint test e2e e2e-kind soak bench fuzz check demo dev render clean generated controlplane
+.PHONY: help build image generate golden lint unit test test-all e2e e2e-kind soak bench fuzz check demo dev render clean generated controlplane
 
 help: ## print this
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,11 +44,20 @@ lint: $(GOLANGCI) ## gofmt, go vet and golangci-lint
 	$(GO) vet ./...
 	$(GOLANGCI) run
 
-test: controlplane ## all tests, also those against a real API server (ARGS="-run X -v")
-	$(GO) test -timeout 30m ./... $(ARGS)
+unit: ## tests that need no API server, in a minute (ARGS="-run X -v")
+	$(GO) test -short $(UNITS) $(ARGS)
 
-e2e: controlplane ## only the stories of test/e2e, against a real API server
-	$(GO) test -count=1 -timeout 30m ./test/e2e/... $(ARGS)
+test: controlplane ## unit tests, the stories against a real API server, the demo: ten minutes
+	$(GO) test -short ./...
+	$(STORIES) ./test/e2e
+	$(GO) test -timeout 30m ./test/demo
+
+test-all: controlplane ## all tests with all cases: soak, image, chart, node, faults: an hour (ARGS="-v")
+	VIRTWRIGHT_LAW_CASES=full $(GO) test -timeout 60m $$($(GO) list ./... | grep -v /test/e2e) $(ARGS)
+	$(STORIES) ./test/e2e
+
+e2e: controlplane ## only the stories of test/e2e (ARGS='--focus="client-side apply"', PROCS=4)
+	$(STORIES) $(ARGS) ./test/e2e
 
 e2e-kind: ## the stories on a real cluster of kind, made for them (KEEP=1 leaves it)
 	test/kind/e2e.sh
@@ -64,7 +78,7 @@ fuzz: ## every fuzz target for FUZZTIME (1m)
 		$(GO) test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "./$$(dirname "$$file")" || exit 1; \
 	done
 
-check: generated lint test ## what CI runs
+check: generated lint test-all ## what CI runs: generated files, linters and all tests
 
 demo: controlplane ## a sparse VM comes back whole: the five-minute tour
 	test/demo/demo.sh

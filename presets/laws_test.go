@@ -3,9 +3,7 @@ package presets
 import (
 	"encoding/json"
 	"math/rand"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/test/cases"
 )
 
 // compileSpec compiles a preset given as decoded JSON; nil when it is refused.
@@ -38,14 +37,7 @@ func compileSpec(namespace, name string, spec map[string]any) *Compiled {
 // A law is checked on many random cases; a failure names the seed.
 func checkLaw(t *testing.T, law func(t *testing.T, c lawCase)) {
 	t.Helper()
-	cases := int64(400)
-	if n, err := strconv.ParseInt(os.Getenv("VIRTWRIGHT_LAW_CASES"), 10, 64); err == nil {
-		cases = n
-	}
-	if testing.Short() {
-		cases = 40
-	}
-	for seed := range cases {
+	for seed := range int64(cases.Of(400)) {
 		g := generator{Rand: rand.New(rand.NewSource(seed)), sparseness: 85}
 		c := lawCase{generator: g, seed: seed, vm: g.vm(), engine: Engine{}}
 		if seed%3 == 0 {

@@ -49,9 +49,6 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	cp := controlplane.ForTest(t, controlplane.Options{})
 	return &cluster{cp, clientOf(t, cp, "admin")}
 }

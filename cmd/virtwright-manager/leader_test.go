@@ -31,9 +31,6 @@ type leaders struct {
 // One replica serves. Two control in turn: what the first leaves when it ends the
 // second takes up, and one that was stopped and goes on writes nothing until it is elected again.
 func TestLeaders(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	cp := controlplane.ForTest(t, controlplane.Options{Audit: true})
 	l := &leaders{cluster: &cluster{cp, clientOf(t, cp, "admin")}, t: t}
 	if err := l.InstallCRDs(t.Context(), crds); err != nil {
@@ -122,7 +119,7 @@ spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}, memory: {gue
 // since.
 func (l *leaders) writes(name string, since time.Time) []string {
 	l.t.Helper()
-	events, err := l.AuditEvents()
+	events, err := l.AuditEvents(0)
 	if err != nil {
 		l.t.Fatal(err)
 	}

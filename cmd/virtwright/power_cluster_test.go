@@ -41,9 +41,6 @@ func (g *ground) create(vms map[string]string) {
 
 // TestPowerCluster asks a real API server, first without the API of the verbs.
 func TestPowerCluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	g := &ground{controlplane.ForTest(t, controlplane.Options{}), t}
 	if err := g.InstallCRDs(t.Context(), "../../charts/virtwright/files/crds"); err != nil {
 		t.Fatal(err)

@@ -13,9 +13,6 @@ import (
 
 // TestTemplateCluster asks a real API server, with nobody who makes templates.
 func TestTemplateCluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	g := &ground{controlplane.ForTest(t, controlplane.Options{}), t}
 	t.Run("not served", g.templateNotServed)
 	if err := g.InstallCRDs(t.Context(), "../../charts/virtwright/files/crds"); err != nil {

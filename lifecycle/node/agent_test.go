@@ -46,9 +46,6 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	hypervisor.Require(t)
 	ctrl.SetLogger(logr.Discard())
 	l := &lab{T: t, daemon: hypervisor.Start(t), plane: controlplane.ForTest(t, controlplane.Options{}), scheme: runtime.NewScheme(), ns: "default"}

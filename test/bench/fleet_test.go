@@ -42,7 +42,7 @@ type fleet struct {
 func newFleet(t testing.TB, options controlplane.Options) *fleet {
 	t.Helper()
 	options.Progress = os.Stderr
-	f := &fleet{program: buildManager(t), plane: controlplane.ForTest(t, options)}
+	f := &fleet{plane: controlplane.ForTest(t, options), program: buildManager(t)}
 	if err := f.plane.InstallCRDs(t.Context(), "../../charts/virtwright/files/crds"); err != nil {
 		t.Fatal(err)
 	}

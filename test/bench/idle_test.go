@@ -58,9 +58,6 @@ var idle = []struct {
 // what the API server says that the manager wrote. (At a resync in between, the
 // keeper of running state does not even look: nothing has a new version.)
 func TestIdleMachinesCostNoWrites(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a control plane, and a minute")
-	}
 	dir := t.TempDir()
 	log, policy := filepath.Join(dir, "audit.log"), filepath.Join(dir, "policy.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {

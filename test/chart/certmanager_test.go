@@ -18,9 +18,6 @@ import (
 // nodes: the chart needs no value for it, certificates are renewed without a
 // failed request, and what goes wrong is seen where people look.
 func TestCertManager(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	i := &installed{Installation: installation.New(t)}
 	i.PrepareCertManager()
 	i.CertManager("controller")

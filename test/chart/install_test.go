@@ -57,9 +57,6 @@ spec:
 // A cluster takes the chart, the manager does its work with the rights it is
 // given, an upgrade keeps what people made, and nothing blocks once it is gone.
 func TestInstall(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	i := &installed{Installation: installation.New(t)}
 	_, stderr, err := i.Helm("install", release, folder)
 	if err == nil || !strings.Contains(stderr, "cert-manager is not installed in this cluster") || !strings.Contains(stderr, "certs.mode=self-signed") {

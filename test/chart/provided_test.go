@@ -14,9 +14,6 @@ import (
 // A certificate that somebody else provides is awaited, served, told of when it
 // expires, and replaced without a restart.
 func TestProvided(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	i := &installed{Installation: installation.New(t)}
 	i.MustHelm("install", release, folder, "--set", "certs.mode=provided,certs.secretName=mine,apiVersions.v1alpha2=true")
 	i.replica = i.Start(pod)

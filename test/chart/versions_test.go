@@ -18,9 +18,6 @@ func selfSigned(v1alpha2 string) []string {
 // apiVersions.v1alpha2 can be changed on a live cluster: VMs stay readable, no
 // webhook converts while it is off, and nothing of v1alpha2 is lost.
 func TestVersions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	i := &installed{Installation: installation.New(t)}
 	i.MustHelm("install", release, folder, "--set", "certs.mode=self-signed")
 	i.run()

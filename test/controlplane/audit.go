@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -25,6 +27,7 @@ func (cp *ControlPlane) auditArgs() ([]string, error) {
 	return []string{
 		"--audit-policy-file=" + policyFile, "--audit-log-path=" + cp.AuditLog(),
 		"--audit-log-format=json", "--audit-log-mode=blocking",
+		"--audit-log-maxsize=1000000", // in MB: a new file after 100 would hide the events of the first
 	}, nil
 }
 
@@ -32,13 +35,28 @@ func (cp *ControlPlane) auditArgs() ([]string, error) {
 // with Options.Audit only.
 func (cp *ControlPlane) AuditLog() string { return filepath.Join(cp.dir.path, "audit.log") }
 
-// AuditEvents reads the audit log, oldest event first. An event is there soon
-// after, not always before, the client has the response: poll for it.
-func (cp *ControlPlane) AuditEvents() ([]auditv1.Event, error) {
+// AuditSize is the size of the audit log in bytes, for AuditEvents.
+func (cp *ControlPlane) AuditSize() int64 {
+	info, err := os.Stat(cp.AuditLog())
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// AuditEvents reads the audit log from a size that AuditSize returned, or all of it from 0, oldest
+// event first. An event is there soon after, not always before, the client has the response: poll
+// for it.
+func (cp *ControlPlane) AuditEvents(from int64) ([]auditv1.Event, error) {
 	if !cp.options.Audit {
 		return nil, errors.New("cannot read the audit log: Options.Audit is off")
 	}
-	content, err := os.ReadFile(cp.AuditLog())
+	file, err := os.Open(cp.AuditLog())
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the audit log: %w", err)
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.NewSectionReader(file, from, math.MaxInt64-from))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the audit log: %w", err)
 	}

@@ -153,6 +153,7 @@ func TestWaitingForABuildEndsWithTheContext(t *testing.T) {
 }
 
 func TestKubebuilderAssets(t *testing.T) {
+	skipShort(t)
 	built, err := Assets(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)

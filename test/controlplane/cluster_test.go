@@ -10,9 +10,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -139,7 +141,7 @@ rules: [{apiGroups: [example.com], resources: [widgets], verbs: [get]}]
 	})
 	t.Run("own credentials", func(t *testing.T) {
 		eventually(t, "a controller writes as its service account", func() bool {
-			events, err := cp.AuditEvents()
+			events, err := cp.AuditEvents(0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,7 +160,7 @@ func TestAudit(t *testing.T) {
 	kubectl(t, cp, "", "create", "configmap", "audited", "--from-literal=k=v")
 	kubectl(t, cp, "", "get", "configmap", "audited")
 	find := func(verb string) *auditv1.Event {
-		events, err := cp.AuditEvents()
+		events, err := cp.AuditEvents(0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,8 +179,44 @@ func TestAudit(t *testing.T) {
 	if get := find("get"); get.ResponseObject != nil {
 		t.Errorf("the event of a get has the response: %+v", get)
 	}
-	if _, err := (&ControlPlane{}).AuditEvents(); err == nil {
+	if _, err := (&ControlPlane{}).AuditEvents(0); err == nil {
 		t.Error("audit events without an audit log are no error")
+	}
+}
+
+// TestAuditLogIsWhole writes more than kube-apiserver keeps in one file by default, which is 100 MB.
+func TestAuditLogIsWhole(t *testing.T) {
+	cp := ForTest(t, Options{Audit: true})
+	client, err := kubernetes.NewForConfig(cp.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := map[string]string{"k": strings.Repeat("x", 1_000_000)}
+	for i := range 60 { // with request and response, each is 2 MB in the log
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("large-", i)}, Data: large}
+		if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events, err := cp.AuditEvents(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"large-0", "large-59"} {
+		if !slices.ContainsFunc(events, func(e auditv1.Event) bool {
+			return e.Verb == "create" && e.ObjectRef != nil && e.ObjectRef.Name == name
+		}) {
+			t.Errorf("the create of %s is not in the audit log", name)
+		}
+	}
+	began := cp.AuditSize()
+	kubectl(t, cp, "", "get", "configmap", "large-0")
+	later, err := cp.AuditEvents(began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(later) == 0 || len(later) >= len(events) {
+		t.Errorf("of %d events, want only those since the get, got %d", len(events), len(later))
 	}
 }
 

@@ -12,6 +12,7 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -62,6 +63,9 @@ type ControlPlane struct {
 // bounds the starting, not the life of the control plane: call Stop for that.
 // When a program fails to start, the error carries the end of its log.
 func Start(ctx context.Context, options Options) (*ControlPlane, error) {
+	if testing.Testing() && flag.Parsed() && testing.Short() {
+		return nil, errors.New("cannot start a control plane: tests with -short start none")
+	}
 	if options.Progress == nil {
 		options.Progress = os.Stderr
 	}
@@ -81,9 +85,12 @@ func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 	}
 }
 
-// ForTest starts a control plane that ends with the test.
+// ForTest starts a control plane that ends with the test. With -short, it skips the test.
 func ForTest(t testing.TB, options Options) *ControlPlane {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
 	cp, err := Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 )
 
 func TestSideBySide(t *testing.T) {
+	skipShort(t)
 	cps := make([]*ControlPlane, 2)
 	errs := make([]error, 2)
 	var starting sync.WaitGroup
@@ -57,6 +58,7 @@ func TestSideBySide(t *testing.T) {
 }
 
 func TestKilled(t *testing.T) {
+	skipShort(t)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), victimVariable+"=1")
 	cmd.Stderr = os.Stderr
@@ -124,6 +126,7 @@ func TestFolderIsUsedOnce(t *testing.T) {
 }
 
 func TestStartFailureCarriesTheLog(t *testing.T) {
+	skipShort(t)
 	_, err := Start(t.Context(), Options{APIServerArgs: []string{"--no-such-flag"}})
 	if err == nil {
 		t.Fatal("started with an unknown flag")

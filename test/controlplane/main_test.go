@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(victimVariable) != "" {
 		victim()
 	}
+	flag.Parse()
 	code := m.Run()
 	if cp, err := shared(); err == nil {
 		cp.Stop()
@@ -45,8 +47,17 @@ var shared = sync.OnceValues(func() (*ControlPlane, error) {
 	return Start(context.Background(), Options{Audit: true})
 })
 
+// skipShort skips a test that starts a control plane itself.
+func skipShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
+}
+
 func sharedControlPlane(t *testing.T) *ControlPlane {
 	t.Helper()
+	skipShort(t)
 	cp, err := shared()
 	if err != nil {
 		t.Fatal(err)

@@ -66,8 +66,9 @@ var (
 	fenced  = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
 )
 
-// Each link of the documentation leads to a file, and to a heading where it names one.
-func TestLinks(t *testing.T) {
+// pages are the Markdown pages of the project.
+func pages(t *testing.T) []string {
+	t.Helper()
 	pages := []string{"README.md", "CONTRIBUTING.md"}
 	for _, folder := range []string{"docs", "examples", "charts"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
@@ -80,7 +81,32 @@ func TestLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, page := range pages {
+	return pages
+}
+
+// Each target of make that the documentation names exists, and make prints what it does.
+func TestMakeTargets(t *testing.T) {
+	makefile := read(t, "Makefile")
+	inline, block := regexp.MustCompile("`make ([a-z0-9-]+)"), regexp.MustCompile(`(?m)^make ([a-z0-9-]+)`)
+	for _, page := range pages(t) {
+		text := read(t, page)
+		named := append(inline.FindAllStringSubmatch(text, -1), block.FindAllStringSubmatch(strings.Join(fenced.FindAllString(text, -1), "\n"), -1)...)
+		for _, found := range named {
+			if !regexp.MustCompile(`(?m)^` + found[1] + `:.* ## `).MatchString(makefile) {
+				t.Errorf("%s: make prints no target %s", page, found[1])
+			}
+		}
+	}
+	for _, target := range []string{"unit", "test", "test-all", "check"} {
+		if !regexp.MustCompile(`(?m)^\| .make ` + target + `. +\|`).MatchString(read(t, "CONTRIBUTING.md")) {
+			t.Errorf("CONTRIBUTING.md: the table of tests has no row for make %s", target)
+		}
+	}
+}
+
+// Each link of the documentation leads to a file, and to a heading where it names one.
+func TestLinks(t *testing.T) {
+	for _, page := range pages(t) {
 		for _, link := range linked.FindAllStringSubmatch(fenced.ReplaceAllString(read(t, page), ""), -1) {
 			if strings.Contains(link[1], "://") {
 				continue

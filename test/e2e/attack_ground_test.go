@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -355,7 +354,7 @@ func (g *ground) collect() {
 	Eventually(func() bool {
 		_, err := here.client.Resource(resources["Namespace"]).Get(here.ctx, g.doomed.ns, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
-	}).WithTimeout(time.Minute).Should(BeTrue(), "the namespace does not go")
+	}).Should(BeTrue(), "the namespace does not go")
 }
 
 func (s *story) gone(kind, name string) func() bool {

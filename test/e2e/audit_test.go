@@ -18,20 +18,20 @@ var _ = Describe("The audit log", func() {
 		s.preset(aPreset("trial", `{mode: Audit, defaults: {spec: {template: {spec: {hostname: trial}}}}}`))
 		_, warnings := s.createWarned(vm("web", "spec: {template: {spec: {priorityClassName: mine}}}"))
 		Expect(warnings).NotTo(say("trial"))
-		Eventually(func() map[string]string { return s.audited("create", "web") }).Should(And(
+		Eventually(func() map[string]string { return s.annotationsOf("create", "web") }).Should(And(
 			HaveKeyWithValue("virtualmachines.admission.virtwright.dev/presets", contain(
 				"sized@2:default set=1 overruled=0", "cluster/house@1:override set=0 overruled=1")),
 			HaveKeyWithValue("virtualmachines.admission.virtwright.dev/would", contain("trial@1 would set", "hostname")),
 		))
 		s.patch("web", `{spec: {template: {spec: {hostname: web}}}}`)
-		Eventually(func() map[string]string { return s.audited("patch", "web") }).ShouldNot(BeNil())
+		Eventually(func() map[string]string { return s.annotationsOf("patch", "web") }).ShouldNot(BeNil())
 	})
 })
 
-// audited are the audit annotations of the last such request for a VM.
-func (s *story) audited(verb, name string) map[string]string {
+// annotationsOf are the audit annotations of the last such request for a VM.
+func (s *story) annotationsOf(verb, name string) map[string]string {
 	GinkgoHelper()
-	events, err := here.plane.AuditEvents()
+	events, err := here.plane.AuditEvents(s.audited)
 	Expect(err).NotTo(HaveOccurred())
 	var out map[string]string
 	for i := range events {

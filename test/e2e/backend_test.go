@@ -139,7 +139,7 @@ func (d *door) aggregate() {
 // awaitUnavailable waits until API servers know that nobody serves.
 func awaitUnavailable() {
 	GinkgoHelper()
-	_, _, err := here.kubectl("", "wait", "apiservice", aggregation, "--for=condition=Available=False", "--timeout=90s")
+	_, _, err := here.kubectl("", "wait", "apiservice", aggregation, "--for=condition=Available=False", "--timeout=5m")
 	Expect(err).NotTo(HaveOccurred())
 }
 
@@ -188,7 +188,7 @@ var _ = Describe("A subresource API that is gone for a minute", Ordered, func() 
 		Eventually(func() string {
 			text, _, _ := here.kubectl("", "get", "namespace", namespace, "-o", `jsonpath={.status.conditions[?(@.type=="NamespaceDeletionDiscoveryFailure")]}`)
 			return text
-		}, "60s", "200ms").Should(And(ContainSubstring(`"status":"True"`), ContainSubstring("subresources.kubevirt.io/v1")))
+		}).Should(And(ContainSubstring(`"status":"True"`), ContainSubstring("subresources.kubevirt.io/v1")))
 	}
 
 	It("takes nothing but its verbs and the deletion of namespaces, which one command gives back", func() {
@@ -225,7 +225,7 @@ var _ = Describe("A subresource API that is gone for a minute", Ordered, func() 
 		hinders(doomed.ns)
 		Consistently(func() string { return s.run("get namespace -o name", doomed.ns) }, "3s", "500ms").Should(ContainSubstring(doomed.ns))
 		separate()
-		_, _, err := here.kubectl("", "wait", "--for=delete", "namespace/"+doomed.ns, "--timeout=60s")
+		_, _, err := here.kubectl("", "wait", "--for=delete", "namespace/"+doomed.ns, "--timeout=5m")
 		Expect(err).NotTo(HaveOccurred())
 
 		By("serving again")
@@ -255,7 +255,7 @@ var _ = Describe("A subresource API that is gone for a minute", Ordered, func() 
 		s.everythingElse("while-it-is-known")
 		Expect(s.put("start", "web").code).To(Equal(http.StatusServiceUnavailable))
 		var late answer
-		Eventually(answered, "90s").Should(Receive(&late), "who asked before waits, not for ever")
+		Eventually(answered).Should(Receive(&late), "who asked before waits, not for ever")
 		Expect(late.code).To(Or(
 			Equal(http.StatusServiceUnavailable), // a new connection, whose handshake ended after 10 s
 			Equal(http.StatusGatewayTimeout),     // one that was open, until the API server's own limit of 60 s
@@ -265,7 +265,7 @@ var _ = Describe("A subresource API that is gone for a minute", Ordered, func() 
 
 		goOn()
 		awaitAggregated()
-		_, _, err := here.kubectl("", "wait", "--for=delete", "namespace/"+doomed.ns, "--timeout=120s")
+		_, _, err := here.kubectl("", "wait", "--for=delete", "namespace/"+doomed.ns, "--timeout=5m")
 		Expect(err).NotTo(HaveOccurred(), "goes by itself")
 		Expect(s.put("start", "web")).To(accepted())
 		s.machineIs("web", "Running")

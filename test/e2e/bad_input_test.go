@@ -133,7 +133,7 @@ var _ = Describe("A preset that is good", func() {
 		s := newStory()
 		s.kubectl(aPreset("good", defaultMemory), "create", "-f", "-")
 		DeferCleanup(func() error { return s.of(preset).Delete(here.ctx, "good", metav1.DeleteOptions{}) })
-		s.kubectl("", "wait", "--for=condition=Ready", "--timeout=20s", "vmpreset/good")
+		s.kubectl("", "wait", "--for=condition=Ready", "--timeout=5m", "vmpreset/good")
 		Expect(s.create(vm("web"))).To(haveAt(memory, "2Gi"))
 		Expect(s.readiness(s.get(preset, "good"))).To(HavePrefix("True Compiled"))
 		out, _ := s.kubectl("", "get", "virtwright")

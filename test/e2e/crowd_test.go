@@ -181,7 +181,7 @@ func (s *story) awaitSettled() {
 			}
 		}
 		return going
-	}, "90s").Should(BeEmpty())
+	}).Should(BeEmpty())
 	Eventually(func() bool {
 		return snapshotOf(s.tryOut(vm("probe"))) == presets.NewSnapshot(compileOthers(""), nil).Hash()
 	}).Should(BeTrue(), "the manager knows other presets than the cluster has")

@@ -26,8 +26,8 @@ var _ = Describe("The examples", Ordered, func() {
 		s.kubectlAnywhere("apply", "-f", examplePresets)
 		DeferCleanup(s.kubectlAnywhere, "delete", "--ignore-not-found", "-f", exampleNamespaces, "--wait=false")
 		DeferCleanup(s.kubectlAnywhere, "delete", "--ignore-not-found", "-f", examplePresets, "--wait=false")
-		s.kubectlAnywhere("wait", "--for=condition=Ready", "--timeout=30s", "cvmpreset", "--all")
-		s.kubectlAnywhere("wait", "--for=condition=Ready", "--timeout=30s", "vmpreset", "--all", "-n", "lab")
+		s.kubectlAnywhere("wait", "--for=condition=Ready", "--timeout=5m", "cvmpreset", "--all")
+		s.kubectlAnywhere("wait", "--for=condition=Ready", "--timeout=5m", "vmpreset", "--all", "-n", "lab")
 		s.awaitSettled()
 	})
 	call := func(command string, args ...string) (stdout, stderr string, err error) {
@@ -79,7 +79,7 @@ func (s *story) onlyExamples() {
 		Skip("the cluster has presets of its own")
 	}
 	// Some go with their namespaces, behind whatever else goes.
-	Eventually(func() int { return len(compileOthers("")) }, "2m").Should(BeZero())
+	Eventually(func() int { return len(compileOthers("")) }).Should(BeZero())
 }
 
 // kubectlAnywhere runs what must succeed, in no particular namespace.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,19 +82,15 @@ func practices(users ...string) map[string]*practice {
 	for _, user := range users {
 		out[user] = &practice{done: map[right]bool{}}
 	}
-	logs, err := filepath.Glob(strings.TrimSuffix(here.plane.AuditLog(), ".log") + "*.log") // those that are full, too
+	content, err := os.ReadFile(here.plane.AuditLog())
 	Expect(err).NotTo(HaveOccurred())
-	for _, log := range logs {
-		content, err := os.ReadFile(log)
-		Expect(err).NotTo(HaveOccurred())
-		for line := range bytes.Lines(content) {
-			var e auditv1.Event
-			if json.Unmarshal(line, &e) != nil { // not written yet
-				continue
-			}
-			if by := out[e.User.Username]; by != nil && e.ObjectRef != nil {
-				by.add(&e)
-			}
+	for line := range bytes.Lines(content) { // decoded one by one: all of them are too large for memory
+		var e auditv1.Event
+		if json.Unmarshal(line, &e) != nil { // not written yet
+			continue
+		}
+		if by := out[e.User.Username]; by != nil && e.ObjectRef != nil {
+			by.add(&e)
 		}
 	}
 	return out
@@ -172,21 +169,43 @@ func toldAll() bool {
 	return !failed && len(slices.Concat(suite.FocusStrings, suite.SkipStrings, suite.FocusFiles, suite.SkipFiles)) == 0 && suite.LabelFilter == ""
 }
 
-// What managers ask of API servers is what the chart lets them, no less and no more.
-var _ = AfterSuite(func() {
+// What managers ask of API servers is what the chart lets them, no less and no more. Each process
+// writes down which rights its stories did not use; a right is unused if no process used it.
+var _ = SynchronizedAfterSuite(func() {
 	if here == nil || here.plane == nil {
 		return
 	}
-	var problems []string
+	var problems, unused []string
 	for user, p := range practices(ourselves, besideKubeVirt) {
 		for _, one := range p.denied {
 			problems = append(problems, user+" lacks: "+one)
 		}
 		for _, one := range p.unused(rightsIn(here.rights[user])) {
 			if toldAll() && exceptions[user][one] == "" {
-				problems = append(problems, user+" makes no use of: "+one)
+				unused = append(unused, user+" makes no use of: "+one)
 			}
 		}
 	}
+	raw, err := json.Marshal(unused)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(filepath.Join(here.programs, fmt.Sprintf("unused-%d.json", GinkgoParallelProcess())), raw, 0o600)).To(Succeed())
 	Expect(problems).To(BeEmpty())
+}, func() {
+	if here == nil || here.plane == nil {
+		return
+	}
+	files, err := filepath.Glob(filepath.Join(here.programs, "unused-*.json"))
+	Expect(err).NotTo(HaveOccurred())
+	processes := map[string]int{}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		Expect(err).NotTo(HaveOccurred())
+		var unused []string
+		Expect(json.Unmarshal(raw, &unused)).To(Succeed())
+		for _, one := range unused {
+			processes[one]++
+		}
+	}
+	maps.DeleteFunc(processes, func(_ string, n int) bool { return n < len(files) })
+	Expect(processes).To(BeEmpty())
 })

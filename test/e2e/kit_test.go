@@ -58,7 +58,11 @@ var resources = map[string]schema.GroupVersionResource{
 
 // A story has a namespace of its own, and cluster presets that act in no other
 // and end with it.
-type story struct{ ns string }
+type story struct {
+	ns string
+	// audited is the size of the audit log when the story began.
+	audited int64
+}
 
 // newStory begins a story; labels are those of its namespace, as k=v.
 func newStory(labels ...string) *story {
@@ -74,13 +78,17 @@ func newStory(labels ...string) *story {
 	ns.SetLabels(of)
 	ns, err := here.client.Resource(resources["Namespace"]).Create(here.ctx, ns, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
+	s := &story{ns: ns.GetName()}
+	if here.plane != nil {
+		s.audited = here.plane.AuditSize()
+	}
 	if here.manager != nil {
 		here.manager.log.mark()
 	}
 	DeferCleanup(func() error {
 		return ignoreNotFound(here.client.Resource(resources["Namespace"]).Delete(here.ctx, ns.GetName(), metav1.DeleteOptions{}))
 	})
-	return &story{ns: ns.GetName()}
+	return s
 }
 
 // parse reads a manifest. What is namespaced and names no namespace is the story's.

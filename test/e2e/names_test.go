@@ -60,7 +60,7 @@ func (s *story) awaitCollector() {
 	Eventually(func() bool {
 		_, err := s.of(instance).Get(here.ctx, "probe", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
-	}, "90s").Should(BeTrue())
+	}).Should(BeTrue())
 }
 
 // conflictOn is the message of the condition NameConflict, empty without it.
@@ -326,7 +326,7 @@ var _ = Describe("Two clients that race for 2000 names", func() {
 				}
 			}
 			return untold
-		}, "60s", "500ms").Should(BeEmpty(), "an event on both of each pair")
+		}).Should(BeEmpty(), "an event on both of each pair")
 		AddReportEntry(fmt.Sprintf("%d pairs: %d with both, each reported; %d with neither", pairs, residue, neither))
 
 		By("taking the report back once one of the two is gone")

@@ -80,19 +80,28 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 	uid := func() string { return string(s.get(instance, "web").GetUID()) }
 
 	It("starts, restarts and stops, and waits until it is so", func() {
-		s.runtime(standin.Delays{Scheduling: 200 * time.Millisecond, Shutdown: 200 * time.Millisecond})
+		node := s.play(standin.Options{Delays: standin.Delays{Scheduling: 2 * time.Second}, GraceSecond: time.Hour})
+		// slowly runs a command during which the guest hangs until the command has seen that.
+		slowly := func(args ...string) string {
+			GinkgoHelper()
+			node.Tell(s.ns, "web", standin.Hang)
+			run := s.virtwright(args...)
+			Eventually(func() string { return run.errs.tail(1 << 20) }).Should(ContainSubstring("VM web: Stopping"))
+			node.Tell(s.ns, "web", standin.Run)
+			code, _, told := run.ends()
+			Expect(code).To(BeZero(), told)
+			return told
+		}
 		s.create(machineOf("web", "Halted"))
 		told := s.does("start", "web", "--wait")
 		Expect(told).To(And(ContainSubstring("VM web: Starting (Ready is False: GuestNotRunning"), endWith("VM web: Running")))
 		Expect(s.get(virtualMachine, "web")).To(haveAt("status.ready", true))
 		first := uid()
 
-		told = s.does("restart", "web", "--wait")
-		Expect(told).To(And(ContainSubstring("VM web: Stopping"), ContainSubstring("VM web: Starting"), endWith("VM web: Running")))
+		Expect(slowly("restart", "web", "--wait")).To(And(ContainSubstring("VM web: Starting"), endWith("VM web: Running")))
 		Expect(uid()).NotTo(Equal(first))
 
-		told = s.does("stop", "web", "--wait")
-		Expect(told).To(And(ContainSubstring("VM web: Stopping"), endWith("VM web: Stopped")))
+		Expect(slowly("stop", "web", "--wait")).To(endWith("VM web: Stopped"))
 		Expect(s.get(virtualMachine, "web")).To(And(haveAt("spec.runStrategy", "Halted"), haveAt("status.printableStatus", "Stopped")))
 		s.noInstance("web")
 
@@ -135,9 +144,9 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		node.Tell(s.ns, "web", standin.Hang)
 		s.create(vm("web", "spec: {runStrategy: Manual, template: {spec: {terminationGracePeriodSeconds: 360000, domain: {devices: {}}}}}"))
 		s.does("start", "web", "--wait")
-		code, _, errs := s.virtwright("stop", "web", "--wait", "--timeout=1s").ends()
+		code, _, errs := s.virtwright("stop", "web", "--wait", "--timeout=10s").ends()
 		Expect(code).To(Equal(3))
-		Expect(errs).To(endWith("Error: VM " + s.ns + "/web is Stopping (Ready is False: PodTerminating: the guest shuts down) after 1s; the request was accepted"))
+		Expect(errs).To(endWith("Error: VM " + s.ns + "/web is Stopping (Ready is False: PodTerminating: the guest shuts down) after 10s; the request was accepted"))
 		Expect(s.does("stop", "web", "--force", "--grace-period=0", "--wait")).To(endWith("VM web: Stopped"))
 	})
 
@@ -152,15 +161,15 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 
 	It("tells what is wrong with volumes, and stops what waits for them", func() {
 		s.create(withDisk("web"))
-		code, _, errs := s.virtwright("start", "web", "--wait", "--timeout=2s").ends()
+		code, _, errs := s.virtwright("start", "web", "--wait", "--timeout=10s").ends()
 		Expect(code).To(Equal(3))
 		Expect(errs).To(endWith("Error: VM " + s.ns + "/web is DataVolumeError (Failure is True: DataVolumesNotServed: spec.dataVolumeTemplates: " +
-			"the cluster serves no DataVolumes: install CDI, or name volumes that exist) after 2s; the request was accepted"))
-		Expect(s.does("stop", "web", "--wait", "--timeout=20s")).To(endWith("VM web: DataVolumeError"))
+			"the cluster serves no DataVolumes: install CDI, or name volumes that exist) after 10s; the request was accepted"))
+		Expect(s.does("stop", "web", "--wait", "--timeout=5m")).To(endWith("VM web: DataVolumeError"))
 
 		s.create(strings.NewReplacer("Halted", "Manual", "name: root", "name: other").Replace(withDisk("hand")))
 		s.does("start", "hand")
-		Expect(s.does("stop", "hand", "--wait", "--timeout=20s")).To(endWith("VM hand: DataVolumeError"))
+		Expect(s.does("stop", "hand", "--wait", "--timeout=5m")).To(endWith("VM hand: DataVolumeError"))
 		Expect(s.requests("hand")).To(BeEmpty())
 	})
 
@@ -169,7 +178,7 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		s.create(machineOf("web", "Manual"))
 		for range 10 {
 			s.does("start", "web")
-			s.does("stop", "web", "--wait", "--timeout=20s")
+			s.does("stop", "web", "--wait", "--timeout=5m")
 			Consistently(func() any { return at(s.get(virtualMachine, "web"), "status.printableStatus") }, "300ms").Should(Equal("Stopped"))
 			s.noInstance("web")
 		}

@@ -84,7 +84,7 @@ var _ = Describe("The developer documentation of VirtualMachines, by kubectl", f
 	})
 
 	It("defines a machine, starts it, looks at it, and stops it", func() {
-		s.runtime(standin.Delays{Shutdown: time.Second})
+		shutDown := s.lingering("myvm")
 		myvm := file("myvm.yaml", documented)
 		Expect(s.run("create -f", myvm)).To(Equal("virtualmachine.kubevirt.io/myvm created\n"))
 		vm := s.machineIs("myvm", "Stopped")
@@ -105,6 +105,7 @@ var _ = Describe("The developer documentation of VirtualMachines, by kubectl", f
 
 		Expect(s.run("patch virtualmachine myvm --type=merge -p", patchOff)).To(Equal("virtualmachine.kubevirt.io/myvm patched\n"))
 		s.machineIs("myvm", "Stopping")
+		shutDown()
 		vm = s.machineIs("myvm", "Stopped")
 		s.noInstance("myvm")
 		Expect(vm).To(And(haveAt("spec.running", false), lackAt("status.created"), lackAt("status.ready")))
@@ -179,19 +180,20 @@ var _ = Describe("The developer documentation of VirtualMachines, by kubectl", f
 	)
 
 	It("deletes the instance before the machine, in the foreground", func() {
-		s.runtime(standin.Delays{Shutdown: time.Second})
+		shutDown := s.lingering("myvm")
 		s.awaitCollector()
 		s.kubectl(documentedRunning, "create", "-f", "-")
 		s.machineIs("myvm", "Running")
 		s.run("delete virtualmachine myvm --cascade=foreground --wait=false")
 		s.machineIs("myvm", "Terminating")
-		Expect(s.get(instance, "myvm").GetDeletionTimestamp()).NotTo(BeNil())
-		s.run("wait --for=delete virtualmachine/myvm --timeout=30s")
+		Eventually(func() any { return s.get(instance, "myvm").GetDeletionTimestamp() }).ShouldNot(BeNil())
+		shutDown()
+		s.run("wait --for=delete virtualmachine/myvm --timeout=5m")
 		Expect(s.gone(instance, "myvm")()).To(BeTrue())
 	})
 
 	It("waits with the next machine of a name until the guest of the last has ended", func() {
-		s.runtime(standin.Delays{Shutdown: time.Second})
+		shutDown := s.lingering("myvm")
 		s.awaitCollector()
 		s.kubectl(documentedRunning, "create", "-f", "-")
 		s.machineIs("myvm", "Running")
@@ -200,6 +202,7 @@ var _ = Describe("The developer documentation of VirtualMachines, by kubectl", f
 		Eventually(func() map[string]any { return condition(s.get(virtualMachine, "myvm"), "Ready") }).Should(
 			HaveKeyWithValue("message", ContainSubstring("another of its name is there, or is still going")))
 		Expect(s.get(instance, "myvm").GetUID()).To(Equal(before.GetUID()))
+		shutDown()
 		vm := s.machineIs("myvm", "Running")
 		after := s.get(instance, "myvm")
 		Expect(after.GetUID()).NotTo(Equal(before.GetUID()))

@@ -153,7 +153,7 @@ func separate() {
 // awaitAggregated waits until API servers reach the subresource API.
 func awaitAggregated() {
 	GinkgoHelper()
-	_, _, err := here.kubectl("", "wait", "apiservice", aggregation, aggregated, "--for=condition=Available", "--timeout=60s")
+	_, _, err := here.kubectl("", "wait", "apiservice", aggregation, aggregated, "--for=condition=Available", "--timeout=5m")
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(func() int { return call("", http.MethodGet, "version", "").code }).Should(Equal(http.StatusOK))
 }

@@ -323,7 +323,7 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 
 	It("lets namespaces go while it serves", func() {
 		s.create(machineOf("web", "Halted"))
-		s.kubectl("", "delete", "namespace", s.ns, "--timeout=60s")
+		s.kubectl("", "delete", "namespace", s.ns, "--timeout=5m")
 	})
 
 	It("believes API servers only", func() {
@@ -366,7 +366,7 @@ var _ = Describe("A subresource API that nobody serves", Ordered, func() {
 	It("takes its own verbs away and the deletion of namespaces, which one command gives back", func() {
 		s := newStory()
 		s.create(machineOf("web", "Halted"))
-		_, _, err := here.kubectl("", "wait", "apiservice", aggregation, "--for=condition=Available=False", "--timeout=60s")
+		_, _, err := here.kubectl("", "wait", "apiservice", aggregation, "--for=condition=Available=False", "--timeout=5m")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(s.put("start", "web").code).To(Equal(http.StatusServiceUnavailable))
 
@@ -375,7 +375,7 @@ var _ = Describe("A subresource API that nobody serves", Ordered, func() {
 		Expect(stdout).To(ContainSubstring("virtualmachine.kubevirt.io/web"))
 		s.kubectl("", "create", "configmap", "goes-on")
 		s.kubectl(machineOf("other", "Halted"), "apply", "-f", "-")
-		s.kubectl("", "delete", "vm", "other", "--timeout=60s")
+		s.kubectl("", "delete", "vm", "other", "--timeout=5m")
 
 		s.kubectl("", "delete", "namespace", s.ns, "--wait=false")
 		Eventually(func() string {
@@ -384,7 +384,7 @@ var _ = Describe("A subresource API that nobody serves", Ordered, func() {
 		}).Should(Equal("True"))
 		_, _, err = here.kubectl("", "delete", "apiservice", aggregation, aggregation3, aggregated)
 		Expect(err).NotTo(HaveOccurred())
-		_, _, err = here.kubectl("", "wait", "--for=delete", "namespace/"+s.ns, "--timeout=60s")
+		_, _, err = here.kubectl("", "wait", "--for=delete", "namespace/"+s.ns, "--timeout=5m")
 		Expect(err).NotTo(HaveOccurred())
 	})
 })

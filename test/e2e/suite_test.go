@@ -14,6 +14,16 @@ import (
 // here is where the stories take place.
 var here *world
 
+// patience is how long a story waits for a state. It is long because a busy machine is no failure;
+// a story goes on as soon as it sees the state.
+const patience = 5 * time.Minute
+
+// clusterVariable names a kubeconfig. With it, the stories run in that cluster, where virtwright is
+// installed.
+const clusterVariable = "KUBECONFIG_E2E"
+
+func visiting() bool { return os.Getenv(clusterVariable) != "" }
+
 func TestStories(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a control plane")
@@ -22,19 +32,25 @@ func TestStories(t *testing.T) {
 	RunSpecs(t, "Stories")
 }
 
-var _ = BeforeSuite(func() {
+// Each process has its own control plane and manager, so that a story may restart either and
+// change cluster-wide state. Process 1 builds the programs for all of them.
+var _ = SynchronizedBeforeSuite(func() []byte {
+	programs := build()
+	if !visiting() {
+		buildHelm(programs)
+	}
+	return []byte(programs)
+}, func(programs []byte) {
 	log.SetLogger(GinkgoLogr)
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	SetDefaultEventuallyTimeout(patience)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	ctx, cancel := context.WithCancel(context.Background())
 	DeferCleanup(cancel)
-	if path := os.Getenv("KUBECONFIG_E2E"); path != "" {
-		here = visit(ctx, path)
+	if visiting() {
+		here = visit(ctx, os.Getenv(clusterVariable), string(programs))
 		return
 	}
-	programs := build()
-	buildHelm(programs)
-	here = found(ctx, programs)
+	here = found(ctx, string(programs))
 })
 
 var _ = ReportAfterEach(func(report SpecReport) {

@@ -96,7 +96,7 @@ func serve(crd, name string) {
 	GinkgoHelper()
 	_, _, err := here.kubectl(crd, "apply", "-f", "-")
 	Expect(err).NotTo(HaveOccurred())
-	_, _, err = here.kubectl("", "wait", "--for=condition=Established", "crd/"+name, "--timeout=60s")
+	_, _, err = here.kubectl("", "wait", "--for=condition=Established", "crd/"+name, "--timeout=5m")
 	Expect(err).NotTo(HaveOccurred())
 }
 

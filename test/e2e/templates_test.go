@@ -261,13 +261,13 @@ var _ = Describe("Templates of live VMs", Ordered, func() {
 			}
 			return names
 		}
-		Eventually(list, "60s").Should(ConsistOf(Equal("root"), MatchRegexp(`^root-[a-z0-9]{5}$`)))
+		Eventually(list).Should(ConsistOf(Equal("root"), MatchRegexp(`^root-[a-z0-9]{5}$`)))
 		for _, volume := range list() {
 			_, err := volumes.Patch(here.ctx, volume, types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`), metav1.PatchOptions{}, "status")
 			Expect(err).NotTo(HaveOccurred())
 		}
 		for _, machine := range []string{"web", name} { // a watch on a kind that was gone and came again may take its time
-			Eventually(func() any { return at(s.get(virtualMachine, machine), "status.printableStatus") }, "120s").Should(Equal("Starting"))
+			Eventually(func() any { return at(s.get(virtualMachine, machine), "status.printableStatus") }).Should(Equal("Starting"))
 		}
 		Expect(at(s.get(instance, name), "metadata.name")).To(Equal(name))
 		Expect(requests()).To(HaveLen(2))

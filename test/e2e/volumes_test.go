@@ -43,7 +43,7 @@ var _ = Describe("A VM with dataVolumeTemplates", Ordered, func() {
 		s.kubectl(dataVolumeCRD, "apply", "-f", "-")
 		DeferCleanup(func() { s.kubectl("", "delete", "crd", "datavolumes.cdi.kubevirt.io") })
 		volumes := here.client.Resource(dataVolumes).Namespace(s.ns)
-		Eventually(func() error { _, err := volumes.Get(here.ctx, "root", metav1.GetOptions{}); return err }, "60s").Should(Succeed())
+		Eventually(func() error { _, err := volumes.Get(here.ctx, "root", metav1.GetOptions{}); return err }).Should(Succeed())
 		vm := s.machineIs("web", "Provisioning")
 		volume, err := volumes.Get(here.ctx, "root", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())

@@ -47,12 +47,12 @@ type world struct {
 }
 
 // visit is a cluster where virtwright is installed.
-func visit(ctx context.Context, kubeconfig string) *world {
+func visit(ctx context.Context, kubeconfig, programs string) *world {
 	GinkgoHelper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	Expect(err).NotTo(HaveOccurred())
 	config.QPS = -1
-	return &world{ctx: ctx, config: config, client: clientOf(config), kubeconfig: kubeconfig, programs: build(), kubectl: func(stdin string, args ...string) (string, string, error) {
+	return &world{ctx: ctx, config: config, client: clientOf(config), kubeconfig: kubeconfig, programs: programs, kubectl: func(stdin string, args ...string) (string, string, error) {
 		var out, errs bytes.Buffer
 		cmd := exec.CommandContext(ctx, "kubectl", args...)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERC=off")

@@ -50,9 +50,6 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	s := &stage{ControlPlane: controlplane.ForTest(t, controlplane.Options{}), made: map[types.NamespacedName]map[types.UID]bool{}}
 	if err := s.InstallCRDs(t.Context(), "../../charts/virtwright/files/crds"); err != nil {
 		t.Fatal(err)

@@ -128,9 +128,6 @@ func eventually(t *testing.T, what string, holds func() bool) {
 // TestGuest boots one domain, compares what the guest says with the domain,
 // and takes it through a restart of libvirtd and a shutdown.
 func TestGuest(t *testing.T) {
-	if testing.Short() {
-		t.Skip("boots a guest")
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	s := newStage(t)
@@ -233,9 +230,6 @@ func (f Facts) topics() []string {
 // ends the domain, and no other.
 func TestAbandoned(t *testing.T) {
 	Require(t)
-	if testing.Short() {
-		t.Skip("starts a domain")
-	}
 	mine := Start(t)
 	must(t, mine.DefineValidated(mine.URI, idle("mine")))
 	_, err := mine.Virsh("start", "mine", "--paused")

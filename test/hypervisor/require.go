@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"testing"
 )
 
 // requireVariable, when it says requireValue, makes missing programs a failure.
@@ -43,10 +44,13 @@ var needs = []struct{ thing, debian string }{
 	{"genisoimage", "genisoimage"},
 }
 
-// Require skips the test where libvirt or QEMU is missing, and fails it instead
-// when VIRTWRIGHT_HYPERVISOR=require.
+// Require skips the test with -short and where libvirt or QEMU is missing. With
+// VIRTWRIGHT_HYPERVISOR=require, it fails where one is missing.
 func Require(t T) {
 	t.Helper()
+	if testing.Short() {
+		t.Skipf("needs a hypervisor")
+	}
 	reason := lacking(present)
 	if reason == "" {
 		return

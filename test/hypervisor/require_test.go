@@ -60,6 +60,9 @@ func TestCI(t *testing.T) {
 }
 
 func TestRequire(t *testing.T) {
+	if testing.Short() {
+		t.Skip("with -short, Require always skips")
+	}
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv(requireVariable, "")
 	var v verdict

@@ -31,8 +31,8 @@ type Installation struct {
 // New starts a control plane to install on.
 func New(t *testing.T) *Installation {
 	t.Helper()
-	address := ownAddress(t)
 	cp := controlplane.ForTest(t, controlplane.Options{APIServerArgs: []string{"--enable-aggregator-routing=true"}})
+	address := ownAddress(t)
 	clients, err := kubernetes.NewForConfig(cp.Config())
 	if err != nil {
 		t.Fatal(err)

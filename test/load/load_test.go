@@ -42,9 +42,6 @@ const (
 // TestHostileBodies: whatever bodies clients send, a replica stays below its
 // limit, and small requests are answered.
 func TestHostileBodies(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	i := installation.New(t)
 	i.MustHelm("install", installation.Release, installation.Chart(), "--set", "certs.mode=self-signed,replicas=1")
 	r := i.Start("virtwright-1")

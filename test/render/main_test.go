@@ -1,6 +1,7 @@
 package render
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		os.Exit(0) // every test runs KubeVirt or libvirt
+	}
 	code := m.Run()
 	if dir, err := folder(); err == nil {
 		_ = os.RemoveAll(dir)

@@ -27,9 +27,6 @@ type ground struct {
 // TestControlPlane soaks the manager on a control plane without nodes: two
 // replicas, short-lived certificates, and what a Deployment would do.
 func TestControlPlane(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	g := &ground{Installation: installation.New(t)}
 	values := []string{"--set", "apiVersions.v1alpha2=true,certs.mode=self-signed,certs.duration=40s,certs.selfSigned.caDuration=2m,certs.selfSigned.overlap=8s,shutdownDelay=3s"}
 	g.MustHelm("install", append([]string{installation.Release, installation.Chart()}, values...)...)
@@ -78,9 +75,6 @@ func TestControlPlane(t *testing.T) {
 // TestCertManager soaks what cert-manager renews: the certificate, and the
 // authority.
 func TestCertManager(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	g := &ground{Installation: installation.New(t)}
 	g.PrepareCertManager()
 	g.CertManager("controller")

@@ -12,9 +12,6 @@ import (
 // A replica without a successor gives the leader's lease back at once and keeps serving, until
 // its Deployment wants no replica.
 func TestDrain(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	g := &ground{Installation: installation.New(t)}
 	g.MustHelm("install", installation.Release, installation.Chart(), "--set", "certs.mode=self-signed,shutdownDelay=1s")
 	g.add()

@@ -14,9 +14,6 @@ import (
 // A preset that is Ready acts wherever a machine is made whole, also when a
 // replica was late: it says whose.
 func TestReadyIsEverywhere(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	g := &ground{Installation: installation.New(t)}
 	g.MustHelm("install", installation.Release, installation.Chart(), "--set", "certs.mode=self-signed,shutdownDelay=1s,replicas=3")
 	g.add()

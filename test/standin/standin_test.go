@@ -2,9 +2,9 @@ package standin
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,8 +27,8 @@ var plane *controlplane.ControlPlane
 
 func TestMain(m *testing.M) {
 	code := func() int {
-		// Flags are not parsed yet.
-		if slices.Contains(os.Args, "-test.short=true") || slices.Contains(os.Args, "-test.short") {
+		flag.Parse()
+		if testing.Short() {
 			return m.Run()
 		}
 		var err error

@@ -17,6 +17,7 @@ import (
 
 	"github.com/virtwright/virtwright/lifecycle/templates/blueprint"
 	"github.com/virtwright/virtwright/lifecycle/templates/format"
+	"github.com/virtwright/virtwright/test/cases"
 )
 
 // The laws of templates, each checked of every generated tree:
@@ -32,10 +33,7 @@ import (
 func TestLaws(t *testing.T) {
 	before := debug.SetGCPercent(2000) // trees are small, and many
 	t.Cleanup(func() { debug.SetGCPercent(before) })
-	trees, chunks := 100_000, 20
-	if testing.Short() {
-		trees = 5_000
-	}
+	trees, chunks := cases.Of(100_000), 20
 	for chunk := range chunks {
 		t.Run(fmt.Sprint(chunk), func(t *testing.T) {
 			t.Parallel()

@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 // command runs the program with a cache folder in which nothing runs yet.
 func command(t *testing.T) func(args ...string) (stdout, stderr string, err error) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
 	assets, err := controlplane.Assets(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
