@@ -12,8 +12,8 @@ import (
 const (
 	// maxProbes is how many field selections of an expression are probed.
 	maxProbes = 128
-	// maxProbeSteps bounds the evaluation of nested comprehensions.
-	maxProbeSteps = 20_000
+	// maxProbeSteps bounds the work on all expressions of a preset; what is left is not probed.
+	maxProbeSteps = 500_000
 	// maxShownExpression is how long an expression may be to be shown in its guarded form.
 	maxShownExpression = 160
 )
@@ -23,9 +23,10 @@ const (
 // refuses every VM without the field. Each problem shows the guarded form.
 func (c *Compiled) Unguarded() field.ErrorList {
 	var errs field.ErrorList
+	left := maxProbeSteps
 	at := field.NewPath("spec", "match", "conditions")
 	for i, condition := range c.conditions {
-		if selections := unguarded(condition.text); len(selections) > 0 {
+		if selections := unguarded(condition.text, &left); len(selections) > 0 {
 			errs = append(errs, field.Invalid(at.Index(i).Child("expression"), condition.text, guardAdvice(selections, condition.text, "")))
 		}
 	}
@@ -34,7 +35,7 @@ func (c *Compiled) Unguarded() field.ErrorList {
 			if leaf.computed == nil {
 				return
 			}
-			if selections := unguarded(leaf.computed.text); len(selections) > 0 {
+			if selections := unguarded(leaf.computed.text, &left); len(selections) > 0 {
 				errs = append(errs, field.Invalid(field.NewPath("spec", "overrides").Child(leaf.path), leaf.computed.text,
 					guardAdvice(selections, leaf.computed.text, " : …")))
 			}

@@ -46,7 +46,7 @@ func TestUnguarded(t *testing.T) {
 		"int(object.metadata.?annotations.?cores.orValue('1')) > 2": "",
 	} {
 		var got []string
-		for _, selection := range unguarded(text) {
+		for _, selection := range unguarded(text, new(maxProbeSteps)) {
 			got = append(got, celPath(selection))
 		}
 		if env, err := conditionEnv(); err != nil {
@@ -70,7 +70,7 @@ func TestGuardAdvice(t *testing.T) {
 		"has(object.spec.template.spec.volumes) && object.spec.template.spec.volumes.exists(v, v.containerDisk.image == 'x')": "object.spec.template.spec.volumes[].containerDisk may be absent, " +
 			"and the expression then fails; test it first, as in has(x.containerDisk) && has(x.containerDisk.image) && …",
 	} {
-		selections := unguarded(text)
+		selections := unguarded(text, new(maxProbeSteps))
 		if len(selections) == 0 {
 			if want != "" {
 				t.Errorf("%s: no advice, want %q", text, want)
@@ -82,7 +82,7 @@ func TestGuardAdvice(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", text, got, want)
 		}
 		if _, guarded, ok := strings.Cut(got, "; write "); ok {
-			if left := unguarded(guarded); len(left) > 0 {
+			if left := unguarded(guarded, new(maxProbeSteps)); len(left) > 0 {
 				t.Errorf("%s: the guarded form %s still fails without %q", text, guarded, left)
 			}
 		}
@@ -160,7 +160,7 @@ func TestUnguardedIsComplete(t *testing.T) {
 		spec["template"] = map[string]any{"spec": template}
 		e := evaluation{ctx: t.Context(), left: clusterCost, object: withSpine(map[string]any{"metadata": meta, "spec": spec}),
 			namespace: map[string]any{"metadata": map[string]any{"name": "lab", "labels": map[string]any{}, "annotations": annotations}}}
-		found := unguarded(text)
+		found := unguarded(text, new(maxProbeSteps))
 		if len(found) == 0 {
 			guarded++
 		}
@@ -172,5 +172,18 @@ func TestUnguardedIsComplete(t *testing.T) {
 	}
 	if failed < 50 || guarded < 50 {
 		t.Errorf("only %d failed and %d were guarded", failed, guarded)
+	}
+}
+
+// TestUnguardedIsBounded checks that nested macros end the analysis, and not the webhook.
+func TestUnguardedIsBounded(t *testing.T) {
+	text := "object.spec.running"
+	for _, name := range strings.Split("abcdefghijklmnopqrst", "") {
+		text = "[1].all(" + name + ", " + text + ")"
+	}
+	left := maxProbeSteps
+	unguarded(text, &left)
+	if left > 0 {
+		t.Errorf("the expression took %d steps: it does not reach the bound", maxProbeSteps-left)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 // unguarded lists the selections of an expression that make it fail where they alone are
 // absent, with everything that they lie in present.
-func unguarded(text string) []string {
+func unguarded(text string, left *int) []string {
 	env, err := conditionEnv()
 	if err != nil {
 		return nil
@@ -18,20 +18,20 @@ func unguarded(text string) []string {
 	if issues.Err() != nil {
 		return nil
 	}
-	return unguardedIn(checked)
+	return unguardedIn(checked, left)
 }
 
-func unguardedIn(checked *cel.Ast) []string {
+func unguardedIn(checked *cel.Ast, left *int) []string {
 	root := checked.NativeRep().Expr()
-	survey := probe{seen: map[string]bool{}}
+	survey := probe{seen: map[string]bool{}, left: left}
 	survey.eval(root, nil)
 	var out []string
 	for i, selection := range survey.order {
 		if i >= maxProbes {
 			break
 		}
-		p := probe{absent: selection}
-		if p.eval(root, nil).may&fails != 0 && p.steps <= maxProbeSteps {
+		p := probe{absent: selection, left: left}
+		if p.eval(root, nil).may&fails != 0 && *left > 0 {
 			out = append(out, selection)
 		}
 	}
@@ -65,8 +65,8 @@ type probe struct {
 	// seen and order collect the selections of a survey.
 	seen  map[string]bool
 	order []string
-	// steps counts evaluations; one that takes too many makes no claim.
-	steps int
+	// left is how many evaluations may follow; a probe that runs out makes no claim.
+	left *int
 }
 
 // A scope binds the variables of a comprehension.
@@ -86,7 +86,7 @@ func (s *scope) lookup(name string) (outcome, bool) {
 }
 
 func (p *probe) eval(e ast.Expr, in *scope) outcome {
-	if p.steps++; p.steps > maxProbeSteps {
+	if *p.left--; *p.left <= 0 {
 		return outcome{may: isOther}
 	}
 	switch e.Kind() {
