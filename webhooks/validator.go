@@ -102,6 +102,9 @@ func (c *candidate) answer() admission.Response {
 	return response
 }
 
+// maxHints is for how many missing values presets are named.
+const maxHints = 8
+
 // explain adds to the problems the presets that caused them, and to missing values the
 // presets that would give them.
 func (c *candidate) explain(ctx context.Context) {
@@ -112,10 +115,18 @@ func (c *candidate) explain(ctx context.Context) {
 		return
 	}
 	request := presets.Request{Kind: c.Kind, Object: c.req.Object.Raw, Namespace: namespace}
+	var missing field.ErrorList
+	var fields []string
 	for _, p := range c.problems {
-		if p.Type == field.ErrorTypeRequired {
-			p.Detail = strings.Join(append([]string{p.Detail}, c.Engine.Givers(ctx, snapshot, request, p.Field)...), "; ")
+		if p.Type == field.ErrorTypeRequired && len(missing) < maxHints {
+			missing, fields = append(missing, p), append(fields, p.Field)
 		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	for i, givers := range c.Engine.Givers(ctx, snapshot, request, fields...) {
+		missing[i].Detail = strings.Join(append([]string{missing[i].Detail}, givers...), "; ")
 	}
 }
 
