@@ -144,3 +144,24 @@ func TestNameOrigins(t *testing.T) {
 		}
 	}
 }
+
+func TestUnknownFields(t *testing.T) {
+	for path, want := range map[string]string{
+		"spec.template.spec.domain.resources.memory":          "it belongs under requests, or limits",
+		"spec.template.spec.domain.devices.disks[a].bus":      "it belongs under cdrom or disk or lun",
+		"spec.template.spec.domain.devices.disks[a].disk.io":  "it belongs one level higher",
+		"spec.template.spec.nodeName":                         "known are",
+		"spec.template.spec.domain.gpus":                      "it belongs under devices",
+		"spec.domain":                                         "it belongs under template.spec",
+		"spec.template.spec.domain.memroy":                    `did you mean "memory"?`,
+		"spec.template.spec.domain.devices.interfaces[a].mac": `did you mean "macAddress"?`,
+		"spec.template.spec.volumes[a].registryDisk":          `did you mean "containerDisk"?`,
+		"spec.template.spec.domain.devices.disks[a].dsk":      `did you mean "disk"?`,
+		"spec.template.spec.domain.cpu.core":                  `did you mean "cores"?`,
+	} {
+		_, problems := presets.Compile(cluster("a", "remove: ["+`"`+path+`"`+"]"))
+		if len(problems) != 1 || !strings.Contains(problems[0].Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, problems, want)
+		}
+	}
+}

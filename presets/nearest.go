@@ -10,7 +10,7 @@ import (
 // Nearest returns the candidate with the smallest edit distance to name, or ""
 // when none is near enough to be a slip of the finger.
 func Nearest(name string, candidates iter.Seq[string]) string {
-	best, least := "", len(name)/3+2
+	best, least := "", min(len(name)/3+2, max(2, len(name)/4)+1)
 	for c := range candidates {
 		if max(len(name)-len(c), len(c)-len(name)) > least { // they are that far apart at least
 			continue
