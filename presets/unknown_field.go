@@ -35,13 +35,18 @@ func unknownField(name string, s, parent *schema) string {
 	if parent != nil && parent.fields[name] != nil {
 		return unknown + "; it belongs one level higher"
 	}
+	return unknown + nearField(name, s)
+}
+
+// nearField names the field of s that name may be a misspelling of, or all fields.
+func nearField(name string, s *schema) string {
 	if longer := onlyPrefixed(name, s); longer != "" {
-		return fmt.Sprintf("%s; did you mean %q?", unknown, longer)
+		return fmt.Sprintf("; did you mean %q?", longer)
 	}
 	if best := Nearest(name, maps.Keys(s.fields)); best != "" {
-		return fmt.Sprintf("%s; did you mean %q?", unknown, best)
+		return fmt.Sprintf("; did you mean %q?", best)
 	}
-	return fmt.Sprintf("%s; known are %s", unknown, strings.Join(slices.Sorted(maps.Keys(s.fields)), ", "))
+	return "; known are " + strings.Join(slices.Sorted(maps.Keys(s.fields)), ", ")
 }
 
 // fieldBelow returns the paths of the objects beneath s that have the field, if they are few;

@@ -73,12 +73,12 @@ func TestValidatePreset(t *testing.T) {
 		"run strategy": {spec: "defaults: {spec: {runStrategy: Allways}}", errors: []string{`spec.defaults.spec.runStrategy: Unsupported value: "Allways"`}},
 		"unguarded condition": {
 			spec: "match: {conditions: [{name: tier, expression: \"object.metadata.labels['tier'] == 'x'\"}]}\n" + domain("overrides", "{machine: {type: q35}}"),
-			errors: []string{"spec.match.conditions[0].expression: Invalid value: \"object.metadata.labels['tier'] == 'x'\": object.metadata.labels may be absent, and the expression then fails; " +
-				"write has(object.metadata.labels) && has(object.metadata.labels.tier) && (object.metadata.labels['tier'] == 'x')"},
+			errors: []string{"spec.match.conditions[0].expression: Invalid value: \"object.metadata.labels['tier'] == 'x'\": " +
+				"fails for VMs without object.metadata.labels.tier; write object.metadata.?labels.?tier.orValue('') instead"},
 		},
 		"unguarded override": {
 			spec:   domain("overrides", `{machine: {type: {$cel: "object.metadata.labels.type"}}}`),
-			errors: []string{`spec.overrides.spec.template.spec.domain.machine.type: Invalid value: "object.metadata.labels.type": object.metadata.labels may be absent`},
+			errors: []string{`spec.overrides.spec.template.spec.domain.machine.type: Invalid value: "object.metadata.labels.type": fails for VMs without object.metadata.labels.type`},
 		},
 		"unguarded default": {spec: domain("defaults", `{machine: {type: {$cel: "object.metadata.labels.type"}}}`)},
 		"constant condition": {
