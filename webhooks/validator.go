@@ -57,6 +57,9 @@ type Validator struct {
 	// Unbounded keeps every problem and every warning, at any length. API servers want few
 	// and short ones.
 	Unbounded bool
+	// Stored validates the object of a create as an object that is stored already. Who may write
+	// it, and whose name it has, was decided before.
+	Stored bool
 }
 
 var _ admission.Handler = (*Validator)(nil)
@@ -71,7 +74,10 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 		return malformed(err)
 	}
 	steps := []func(context.Context) error{c.guard, c.validate, c.render, c.confirm, c.confirmExpansion, c.compare, c.authorize, c.template}
-	if c.deleting() {
+	switch {
+	case v.Stored:
+		steps = []func(context.Context) error{c.validate, c.render, c.compare}
+	case c.deleting():
 		steps = steps[:1] // it only goes; nothing else matters any more
 	}
 	for _, step := range steps {
@@ -314,9 +320,12 @@ func (c *candidate) compare(ctx context.Context) error {
 		return nil
 	}
 	m, old := digest(c.machine), (*names.Machine)(nil)
-	if m.Namespace = c.req.Namespace; c.machine.Old != nil {
-		was := digest(c.machine.Old)
-		old = &was
+	m.Namespace = c.req.Namespace
+	switch {
+	case c.Stored:
+		old = new(m)
+	case c.machine.Old != nil:
+		old = new(digest(c.machine.Old))
 	}
 	seen, err := c.Names.Around(ctx, &m)
 	if err != nil {
