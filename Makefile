@@ -5,7 +5,7 @@ GO           ?= go
 FUZZTIME     ?= 1m
 CONTROLPLANE := $(GO) run ./test/controlplane/cmd/controlplane
 GOLANGCI     := bin/golangci-lint
-# How many processes tell the stories, each with its own control plane and manager.
+# How many processes run the stories, each with its own control plane and manager.
 PROCS        ?= 4
 STORIES      := $(GO) run github.com/onsi/ginkgo/v2/ginkgo run --procs=$(PROCS) --timeout=30m --output-interceptor-mode=none
 # Packages of the product, and packages of test that check only the source.

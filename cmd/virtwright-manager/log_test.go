@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
@@ -54,6 +55,15 @@ func TestLog(t *testing.T) {
 	says("INFO", "Started a VM", "namespace=elsewhere", "name=web", "vmi=")
 	patch(t, c, web, `{"spec":{"runStrategy":"Halted"}}`)
 	says("INFO", "Stopped a VM", "namespace=elsewhere", "name=web", "vmi=")
+	eventually(t, "the VM has its last status", func() error { // otherwise, SIGTERM interrupts the write
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(web), web); err != nil {
+			return err
+		}
+		if status := field(web, "status", "printableStatus"); status != "Stopped" {
+			return fmt.Errorf("it is %v", status)
+		}
+		return nil
+	})
 
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

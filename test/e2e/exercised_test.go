@@ -116,15 +116,15 @@ func (p *practice) add(e *auditv1.Event) {
 }
 
 // unused are rights that were never made use of.
-func (p *practice) unused(given []right) []string {
-	var out []string
+func (p *practice) unused(given []right) []right {
+	var out []right
 	for _, r := range given {
 		used := false
 		for done := range p.done {
 			used = used || r.covers(done)
 		}
 		if !used {
-			out = append(out, r.String())
+			out = append(out, r)
 		}
 	}
 	return out
@@ -181,8 +181,8 @@ var _ = SynchronizedAfterSuite(func() {
 			problems = append(problems, user+" lacks: "+one)
 		}
 		for _, one := range p.unused(rightsIn(here.rights[user])) {
-			if toldAll() && exceptions[user][one] == "" {
-				unused = append(unused, user+" makes no use of: "+one)
+			if toldAll() && exceptions[user][one.String()] == "" {
+				unused = append(unused, fmt.Sprintf("%s makes no use of: %s in namespace %q", user, one, one.namespace))
 			}
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	machines "github.com/virtwright/virtwright/lifecycle/machine"
 	"github.com/virtwright/virtwright/lifecycle/nameindex"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/test/cases"
 	"github.com/virtwright/virtwright/validation"
 	"github.com/virtwright/virtwright/validation/protection"
 	"github.com/virtwright/virtwright/webhooks"
@@ -258,7 +259,7 @@ var _ = Describe("The name of a machine", func() {
 })
 
 // Two that are created at once are more than any cache can see.
-var _ = Describe("Two clients that race for 2000 names", func() {
+var _ = Describe("Two clients that race for many names", func() {
 	It("never leave an instance that nobody asked for, and every collision is told", func() {
 		ownManager()
 		s := newStory()
@@ -266,8 +267,9 @@ var _ = Describe("Two clients that race for 2000 names", func() {
 		config.Impersonate = rest.ImpersonationConfig{UserName: "racer", Groups: []string{"system:masters", "system:authenticated"}}
 		racer, err := dynamic.NewForConfig(config)
 		Expect(err).NotTo(HaveOccurred())
-		const pairs, workers = 2000, 16
-		var vms, instances [pairs]bool
+		const workers = 16
+		pairs := cases.Of(2000)
+		vms, instances := make([]bool, pairs), make([]bool, pairs)
 		var next, odd atomic.Int64
 		next.Store(-1)
 		try := func(ctx context.Context, client dynamic.Interface, manifest string) bool {
@@ -283,7 +285,7 @@ var _ = Describe("Two clients that race for 2000 names", func() {
 		for range workers {
 			all.Go(func() {
 				defer GinkgoRecover()
-				for i := next.Add(1); i < pairs; i = next.Add(1) {
+				for i := int(next.Add(1)); i < pairs; i = int(next.Add(1)) {
 					name := fmt.Sprintf("n%04d", i)
 					var both sync.WaitGroup
 					both.Go(func() { defer GinkgoRecover(); vms[i] = try(here.ctx, here.client, tinyVM(name, "")) })

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
@@ -66,14 +65,13 @@ var nodeWrites = []nodeWrite{
 
 // What holds for an agent is what API servers evaluate.
 func TestNodePolicy(t *testing.T) {
-	env := celEnv(t, environment.NewExpressions)
 	policies, bindings := nodeGuard.Policies()
 	last := len(policies) - 1
 	if policies[last].Name != NodePolicyName || bindings[last].Spec.PolicyName != NodePolicyName || bindings[last].Name != NodePolicyName {
 		t.Fatalf("want the policy last, got %s", policies[last].Name)
 	}
 	spec := policies[last].Spec
-	about := compiled(t, env, spec.MatchConditions[0].Expression)
+	about := compiled(t, spec.MatchConditions[0].Expression)
 	tried := map[string]bool{}
 	for _, w := range nodeWrites {
 		t.Run(w.reason, func(t *testing.T) {
@@ -83,10 +81,10 @@ func TestNodePolicy(t *testing.T) {
 			}
 			var broken []string
 			for i, v := range spec.Validations {
-				if evaluated(t, compiled(t, env, v.Expression), variables).(bool) {
+				if evaluated(t, compiled(t, v.Expression), variables).(bool) {
 					continue
 				}
-				said, _ := evaluated(t, compiled(t, env, v.MessageExpression), variables).(string)
+				said, _ := evaluated(t, compiled(t, v.MessageExpression), variables).(string)
 				if !strings.Contains(said, nodeRules[i].says) || !strings.HasSuffix(said, "("+nodeRules[i].id+")") {
 					t.Errorf("it says %q", said)
 				}
@@ -114,7 +112,7 @@ func TestNodePolicyIsForAgents(t *testing.T) {
 		}
 	}
 	policies, _ = nodeGuard.Policies()
-	about := compiled(t, celEnv(t, environment.NewExpressions), policies[len(policies)-1].Spec.MatchConditions[0].Expression)
+	about := compiled(t, policies[len(policies)-1].Spec.MatchConditions[0].Expression)
 	variables := nodeWrites[0].variables(t)
 	variables["request"].(map[string]any)["userInfo"] = map[string]any{"username": controller}
 	if evaluated(t, about, variables).(bool) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/cel-go/cel"
@@ -159,25 +160,30 @@ type policy struct {
 }
 
 // celEnv is what expressions of policies are compiled in.
-func celEnv(t *testing.T, which environment.Type) *cel.Env {
-	t.Helper()
+var celEnv = sync.OnceValues(func() (*cel.Env, error) {
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	set, err := base.Extend(environment.VersionedOptions{
 		IntroducedVersion: environment.DefaultCompatibilityVersion(),
 		EnvOptions:        []cel.EnvOption{cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("request", cel.DynType)},
 	})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	env, err := set.Env(which)
+	return set.Env(environment.NewExpressions)
+})
+
+// programs are the compiled expressions; tests evaluate most of them many times.
+var programs sync.Map
+
+func compiled(t *testing.T, expression string) cel.Program {
+	t.Helper()
+	if known, ok := programs.Load(expression); ok {
+		return known.(cel.Program)
+	}
+	env, err := celEnv()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return env
-}
-
-func compiled(t *testing.T, env *cel.Env, expression string) cel.Program {
-	t.Helper()
 	checked, issues := env.Compile(expression)
 	if issues.Err() != nil {
 		t.Fatalf("%s: %v", expression, issues.Err())
@@ -186,6 +192,7 @@ func compiled(t *testing.T, env *cel.Env, expression string) cel.Program {
 	if err != nil {
 		t.Fatal(err)
 	}
+	programs.Store(expression, program)
 	return program
 }
 
@@ -201,8 +208,7 @@ func evaluated(t *testing.T, program cel.Program, variables map[string]any) any 
 
 func policiesOf(t *testing.T, g Guard) map[presets.Kind]policy {
 	t.Helper()
-	env := celEnv(t, environment.NewExpressions)
-	compile := func(expression string) cel.Program { return compiled(t, env, expression) }
+	compile := func(expression string) cel.Program { return compiled(t, expression) }
 	out := map[presets.Kind]policy{}
 	made, _ := g.Policies()
 	for i, kind := range both {

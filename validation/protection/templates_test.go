@@ -71,7 +71,6 @@ func stampedVM(uid, stamp string) map[string]any {
 // templatesRefused is which rule refuses a write, if any.
 func templatesRefused(t *testing.T, operation, resource string, user authenticationv1.UserInfo, old, now map[string]any) string {
 	t.Helper()
-	env := celEnv(t, environment.NewExpressions)
 	g := Guard{Trusted: []string{controller, "trusted"}, Manager: controller}
 	spec := g.templatePolicy().Spec
 	variables := map[string]any{"object": now, "oldObject": nil, "request": map[string]any{
@@ -80,13 +79,13 @@ func templatesRefused(t *testing.T, operation, resource string, user authenticat
 	if old != nil {
 		variables["oldObject"] = old
 	}
-	if !evaluated(t, compiled(t, env, spec.MatchConditions[0].Expression), variables).(bool) {
+	if !evaluated(t, compiled(t, spec.MatchConditions[0].Expression), variables).(bool) {
 		return ""
 	}
 	var broken []string
 	for i, v := range spec.Validations {
-		if !evaluated(t, compiled(t, env, v.Expression), variables).(bool) {
-			if said, _ := evaluated(t, compiled(t, env, v.MessageExpression), variables).(string); !strings.Contains(said, user.Username) {
+		if !evaluated(t, compiled(t, v.Expression), variables).(bool) {
+			if said, _ := evaluated(t, compiled(t, v.MessageExpression), variables).(string); !strings.Contains(said, user.Username) {
 				t.Errorf("it says %q", said)
 			}
 			broken = append(broken, templateRules()[i].id)

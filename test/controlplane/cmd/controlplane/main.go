@@ -133,7 +133,7 @@ func freePortsCommand() *cobra.Command {
 				if err != nil {
 					return fmt.Errorf("cannot find a free port: %w", err)
 				}
-				defer listener.Close() // so that they differ
+				defer listener.Close() //nolint:revive // all stay open until the last is printed, so that they differ
 				fmt.Fprintln(cmd.OutOrStdout(), listener.Addr().(*net.TCPAddr).Port)
 			}
 			return nil
