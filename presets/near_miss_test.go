@@ -165,3 +165,28 @@ func TestUnknownFields(t *testing.T) {
 		}
 	}
 }
+
+func TestNamesInTheOtherScope(t *testing.T) {
+	snapshot := presettest.Snapshot(t, cluster("golden-image", "match: {explicit: true}\n"+defaults("{memory: {guest: 1Gi}}")), local("p-gpu", "match: {explicit: true}\n"+defaults("{memory: {guest: 1Gi}}")))
+	for name, want := range map[string]string{
+		"golden-image": `did you mean "cluster/golden-image"?`, "golden-imgae": `did you mean "cluster/golden-image"?`,
+		"cluster/p-gpu": `did you mean "p-gpu"?`, "p-gpuu": `did you mean "p-gpu"?`, "else": "",
+	} {
+		request := presets.Request{Kind: presets.VirtualMachine, Namespace: presets.Namespace{Name: "lab"}}
+		request.Object = presettest.JSON("metadata: {annotations: {virtwright.dev/exclude: " + name + "}}")
+		result, err := (&presets.Engine{}).Resolve(t.Context(), snapshot, request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Object = presettest.JSON("metadata: {annotations: {virtwright.dev/presets: " + name + "}}")
+		_, err = (&presets.Engine{}).Resolve(t.Context(), snapshot, request)
+		switch {
+		case name == "golden-image" || name == "p-gpu":
+		case err == nil || !strings.Contains(err.Error(), want):
+			t.Errorf("presets: %s: got %v, want %q", name, err, want)
+		}
+		if got := strings.Join(result.Warnings, "\n"); !strings.Contains(got, want) {
+			t.Errorf("exclude: %s: got %q, want %q", name, got, want)
+		}
+	}
+}
