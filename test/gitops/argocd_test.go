@@ -4,7 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/virtwright/virtwright/test/installation"
 )
 
 const argoPage = "../../docs/gitops-argocd.md"
@@ -39,14 +45,16 @@ func testArgoCD(t *testing.T, e engine) {
 		{"page", "both options, as above", pages[0], true, 0},
 	}
 	cells, columns := make([][]string, len(modes)), make([]string, len(modes))
+	for m, mode := range modes {
+		cells[m], columns[m] = make([]string, len(stories)), mode.column
+	}
 	t.Run("Stories", func(t *testing.T) {
 		for m, mode := range modes {
-			e, row := e.with(t, mode.application), make([]string, len(stories))
-			cells[m], columns[m] = row, mode.column
-			for n, told := range stories {
-				t.Run(mode.id+"/"+told.name, func(t *testing.T) {
+			e, row := e.with(t, mode.application), cells[m]
+			for n, tc := range stories {
+				t.Run(mode.id+"/"+tc.name, func(t *testing.T) {
 					t.Parallel()
-					says := e.follow(t, fmt.Sprint(mode.id, "-", n), told)
+					says := e.follow(t, fmt.Sprint(mode.id, "-", n), tc)
 					if row[n] = says.Status; mode.synced && says.Status != e.settled {
 						t.Errorf("%s\nlive      %s\npredicted %s", says.Status, says.Live, says.Predicted)
 					}
@@ -67,6 +75,8 @@ func testArgoCD(t *testing.T, e engine) {
 			})
 		}
 	})
+	t.Run("RespectIgnoreDifferences", func(t *testing.T) { e.with(t, respecting(pages[1])).respect(t) })
+	t.Run("Chart", func(t *testing.T) { testArgoCDChart(t, e.with(t, pages[0])) })
 	t.Run("Refused", func(t *testing.T) { e.with(t, pages[0]).refuse(t, "refused") })
 	table(t, argoPage, columns, func(n, m int) string { return cells[m][n] })
 }
@@ -80,4 +90,48 @@ func (e engine) with(t *testing.T, application string) engine {
 	}
 	e.args = []string{"-application", file}
 	return e
+}
+
+// respecting is an Application that also writes what it ignores.
+func respecting(application string) string {
+	return strings.Replace(application, "\n  ignoreDifferences:", "\n  syncPolicy: {syncOptions: [RespectIgnoreDifferences=true]}\n  ignoreDifferences:", 1)
+}
+
+// respect shows why the page advises against RespectIgnoreDifferences.
+func (e engine) respect(t *testing.T) {
+	added := story{steps: []step{
+		{preset: element, git: sparse, stored: map[string]string{disks: "root data"}},
+	}}
+	if says := e.follow(t, "respect-added", added); says.Status == e.settled {
+		t.Error("an added element is no difference any more")
+	}
+	removed := story{steps: []step{
+		{preset: twoGi, git: sparse, stored: map[string]string{memory: "1Gi"}},
+		{git: strings.Replace(sparse, "memory: {guest: 1Gi}, ", "", 1), stored: map[string]string{memory: "1Gi"}},
+	}}
+	e.follow(t, "respect-removed", removed)
+}
+
+// The chart's objects that the manager completes after a sync are Synced, with the page's options.
+func testArgoCDChart(t *testing.T, e engine) {
+	out, stderr, err := e.Helm("get", "manifest", installation.Release)
+	if err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	completed := regexp.MustCompile(`(?m)^kind: (\w+WebhookConfiguration|APIService)$|^  name: virtualmachines\.kubevirt\.io$`)
+	synced := 0
+	for manifest := range strings.SplitSeq(out, "\n---\n") {
+		if !completed.MatchString(manifest) {
+			continue
+		}
+		synced++
+		for n, r := range e.sync(t, manifest, 2) {
+			if n > 0 && r.Status != e.settled { // the first comparison misses Argo CD's own annotation
+				t.Errorf("%s (-live +predicted):\n%s", r.Status, cmp.Diff(string(r.Live), string(r.Predicted)))
+			}
+		}
+	}
+	if synced == 0 {
+		t.Error("the chart has no such objects")
+	}
 }

@@ -12,10 +12,10 @@ const fluxPage = "../../docs/gitops-flux.md"
 func testFlux(t *testing.T, e engine) {
 	cells := make([]string, len(stories))
 	t.Run("Stories", func(t *testing.T) {
-		for n, told := range stories {
-			t.Run(told.name, func(t *testing.T) {
+		for n, tc := range stories {
+			t.Run(tc.name, func(t *testing.T) {
 				t.Parallel()
-				says := e.follow(t, fmt.Sprint("flux-", n), told)
+				says := e.follow(t, fmt.Sprint("flux-", n), tc)
 				if cells[n] = says.Status; says.Status != e.settled || says.Drift != nil {
 					t.Errorf("%s: %s", says.Status, says.Drift)
 				}

@@ -64,14 +64,14 @@ func run(kubeconfig, application string, syncs int) error {
 	}
 	out := json.NewEncoder(os.Stdout)
 	for range syncs {
-		if err := controller.tell(ctx, out, target); err != nil {
+		if err := controller.compareAndPrint(ctx, out, target); err != nil {
 			return err
 		}
 		if err := controller.sync(ctx, target); err != nil {
 			return err
 		}
 	}
-	return controller.tell(ctx, out, target)
+	return controller.compareAndPrint(ctx, out, target)
 }
 
 // A controller does for one Application what Argo CD's application controller does.
@@ -106,7 +106,7 @@ func newController(kubeconfig, application string) (*controller, error) {
 	return &controller{app, config, kubectl, schema, parser}, nil
 }
 
-// target is the object of Git with the mark of its Application.
+// target is the object of Git with the tracking annotation of its Application.
 func (c *controller) target(in io.Reader) (*unstructured.Unstructured, error) {
 	text, err := io.ReadAll(in)
 	if err != nil {
@@ -121,7 +121,8 @@ func (c *controller) target(in io.Reader) (*unstructured.Unstructured, error) {
 	return target, err
 }
 
-func (c *controller) tell(ctx context.Context, out *json.Encoder, target *unstructured.Unstructured) error {
+// compareAndPrint prints a report of the stored object.
+func (c *controller) compareAndPrint(ctx context.Context, out *json.Encoder, target *unstructured.Unstructured) error {
 	live, err := c.live(ctx, target)
 	if err != nil {
 		return err
@@ -130,15 +131,15 @@ func (c *controller) tell(ctx context.Context, out *json.Encoder, target *unstru
 	if err != nil {
 		return err
 	}
-	told := report{Status: string(v1alpha1.SyncStatusCodeSynced)}
+	current := report{Status: string(v1alpha1.SyncStatusCodeSynced)}
 	if live != nil {
-		told.ResourceVersion = live.GetResourceVersion()
+		current.ResourceVersion = live.GetResourceVersion()
 	}
 	if live == nil || compared.Modified {
-		told.Status = string(v1alpha1.SyncStatusCodeOutOfSync)
-		told.Live, told.Predicted = compared.NormalizedLive, compared.PredictedLive
+		current.Status = string(v1alpha1.SyncStatusCodeOutOfSync)
+		current.Live, current.Predicted = compared.NormalizedLive, compared.PredictedLive
 	}
-	return out.Encode(told)
+	return out.Encode(current)
 }
 
 // sync runs a sync operation to its end.
