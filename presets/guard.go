@@ -54,13 +54,13 @@ func givenBy(overrides *fieldNode) map[string]bool {
 		if leaf.computed != nil {
 			return
 		}
-		selection := "object"
+		names := []string{"object"}
 		for _, seg := range leaf.at {
 			if seg.Kind != provenance.Field {
 				return
 			}
-			selection += pathSeparator + seg.Name
-			out[selection] = true
+			names = append(names, seg.Name)
+			out[strings.Join(names, pathSeparator)] = true
 		}
 	})
 	return out

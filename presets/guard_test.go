@@ -235,7 +235,7 @@ func TestUnguardedIsComplete(t *testing.T) {
 // TestUnguardedIsBounded checks that nested macros end the analysis, and not the webhook.
 func TestUnguardedIsBounded(t *testing.T) {
 	text := "object.spec.running"
-	for _, name := range strings.Split("abcdefghijklmnopqrst", "") {
+	for name := range strings.SplitSeq("abcdefghijklmnopqrst", "") {
 		text = "[1].all(" + name + ", " + text + ")"
 	}
 	a := analysis{left: maxProbeSteps}
