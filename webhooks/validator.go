@@ -386,7 +386,7 @@ func (c *candidate) authorize(ctx context.Context) error {
 		}
 		if !may {
 			c.problems = append(c.problems, field.Forbidden(at,
-				fmt.Sprintf("user %s may not name preset %s, which takes the right to %s", c.req.UserInfo.Username, ref, describe(what))))
+				fmt.Sprintf("user %s may not use preset %s: requires permission to %s", c.req.UserInfo.Username, ref, describe(what))))
 		}
 	}
 	return nil

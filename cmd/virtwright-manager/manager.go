@@ -183,7 +183,7 @@ func (p *process) control(ctx context.Context) error {
 		return err
 	}
 	if err := p.makeTemplates(writer, recorder); err != nil || p.options.mode != modeStandalone {
-		return err // beside KubeVirt its controller keeps running state
+		return err // alongside KubeVirt its controller keeps running state
 	}
 	if err := mayLaunch(p.user, p.options); err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "Machines will not start")

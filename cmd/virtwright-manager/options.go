@@ -108,7 +108,7 @@ func parse(args []string, output io.Writer) (*options, error) {
 }
 
 func (o *options) declareRoles(flags *flag.FlagSet) {
-	flags.StringVar(&o.mode, "mode", modeStandalone, "standalone: no KubeVirt in the cluster; addon: beside KubeVirt, which then gives defaults")
+	flags.StringVar(&o.mode, "mode", modeStandalone, "standalone: no KubeVirt in the cluster; addon: alongside KubeVirt, which then gives defaults")
 	flags.Func("roles", "comma-separated: serving (webhooks), controllers (default both)", func(text string) error {
 		o.roles = strings.Split(text, ",")
 		return nil
@@ -213,7 +213,7 @@ func (o *options) completeNodeAgent() error {
 	case o.nodeAgent == "":
 		return nil
 	case o.mode != modeStandalone:
-		return errors.New("--node-agent is for --mode standalone: beside KubeVirt, KubeVirt runs instances")
+		return errors.New("--node-agent is for --mode standalone: alongside KubeVirt, KubeVirt runs instances")
 	case slices.Contains(o.trusted, o.nodeAgent):
 		return fmt.Errorf("--node-agent and --trusted-user name the same user, %s: a node agent is bound by a policy, and no other trusted user is", o.nodeAgent)
 	}

@@ -47,7 +47,7 @@ func TestFlags(t *testing.T) {
 		t.Errorf("got %+v", o)
 	}
 	if e := o.engine(); e.Platform != nil || !e.RejectConflicts {
-		t.Error("want no platform defaults beside KubeVirt, and conflicts that refuse")
+		t.Error("want no platform defaults alongside KubeVirt, and conflicts that refuse")
 	}
 	if diff := cmp.Diff([]string{"x", "y"}, o.trusted); diff != "" {
 		t.Errorf("trusted (-want +got):\n%s", diff)

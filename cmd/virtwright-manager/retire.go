@@ -42,7 +42,7 @@ const (
 // alone. Calling it again changes nothing.
 func retire(ctx context.Context, o *options, output io.Writer) error {
 	if o.mode != modeStandalone {
-		fmt.Fprintf(output, "Beside KubeVirt %s is KubeVirt's: left alone.\n", webhooks.ConvertedCRD)
+		fmt.Fprintf(output, "Alongside KubeVirt %s is KubeVirt's: left alone.\n", webhooks.ConvertedCRD)
 		return nil
 	}
 	config, err := ctrl.GetConfig()

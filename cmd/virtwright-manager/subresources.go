@@ -44,7 +44,7 @@ func (o *subresourceOptions) complete(mode string) error {
 		return nil
 	}
 	if mode != modeStandalone {
-		return errors.New("--subresources-bind-address is for --mode standalone: beside KubeVirt, KubeVirt serves this API")
+		return errors.New("--subresources-bind-address is for --mode standalone: alongside KubeVirt, KubeVirt serves this API")
 	}
 	if _, _, err := net.SplitHostPort(o.address); err != nil {
 		return fmt.Errorf("cannot understand --subresources-bind-address: %w", err)

@@ -36,7 +36,7 @@ const expandExamples = `  # What comes back for four lines
   # A namespace without a manifest of it
   {{program}} expand -f examples/vms/web.yaml -f examples/presets --namespace-labels tier=prod,secure-boot=required
 
-  # From standard input, beside KubeVirt, which gives the platform defaults itself
+  # From standard input, alongside KubeVirt, which gives the platform defaults itself
   cat examples/vms/desktop.yaml | {{program}} expand -f - -f examples/presets --mode addon`
 
 func newExpand(shown string, s streams) *cobra.Command {

@@ -78,6 +78,12 @@ func newRoot(name string, s streams) *cobra.Command {
 	add(groupCluster, newStart(shown, s), newStop(shown, s), newRestart(shown, s), newReset(shown, s), newSoftReboot(shown, s))
 	add(groupTemplates, newTemplate(shown, s))
 	root.AddCommand(newVersion(s))
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.Args = topic
+		}
+	}
 	return root
 }
 
@@ -92,6 +98,12 @@ func subcommands(c *cobra.Command, args []string) error {
 		return fmt.Errorf("unknown command %q; did you mean %q?", args[0], near[0])
 	}
 	return fmt.Errorf("unknown command %q (see %s --help)", args[0], c.CommandPath())
+}
+
+// topic takes the path of a command.
+func topic(c *cobra.Command, args []string) error {
+	found, rest, _ := c.Root().Find(args) // what is not found is in rest
+	return subcommands(found, rest)
 }
 
 // flagsForFiles refuses arguments of a command that takes files by flags.

@@ -47,18 +47,20 @@ func TestUsage(t *testing.T) {
 		args string
 		want string
 	}{
-		"a file without -f":             {"expand a.yaml", "a.yaml: give each file its own -f"},
-		"a second file":                 {"validate -f - b.yaml", "b.yaml: give each file its own -f"},
-		"a second file, in explain":     {"explain -f - b.yaml", "b.yaml: give each file its own -f"},
-		"two paths":                     {"explain -f - spec spec.template", "spec.template: give one PATH"},
-		"a folder without -f":           {"expand presets", "presets: give each file its own -f"},
-		"a misspelt path":               {"explain -f - spec.template.spec.domain.memroy.guest", `path does not exist: under "spec.template.spec.domain" unknown field "memroy"; did you mean "memory"?`},
-		"a path of a VMI, for a VM":     {"explain -f - spec.domain.cpu", `under "spec" unknown field "domain"`},
-		"a misspelt command":            {"expnd", `unknown command "expnd"; did you mean "expand"?`},
-		"a misspelt command, with flag": {"expnd -f vm.yaml", `unknown command "expnd"; did you mean "expand"?`},
-		"a command like no other":       {"deploy", `unknown command "deploy" (see virtwright --help)`},
-		"a misspelt template command":   {"template procss", `unknown command "procss"; did you mean "process"?`},
-		"a verbosity of letters":        {"expand -f - -v x", `invalid argument "x" for "-v, --v" flag`},
+		"a file without -f":                    {"expand a.yaml", "a.yaml: give each file its own -f"},
+		"a second file":                        {"validate -f - b.yaml", "b.yaml: give each file its own -f"},
+		"a second file, in explain":            {"explain -f - b.yaml", "b.yaml: give each file its own -f"},
+		"two paths":                            {"explain -f - spec spec.template", "spec.template: give one PATH"},
+		"a folder without -f":                  {"expand presets", "presets: give each file its own -f"},
+		"a misspelt path":                      {"explain -f - spec.template.spec.domain.memroy.guest", `path does not exist: under "spec.template.spec.domain" unknown field "memroy"; did you mean "memory"?`},
+		"a path of a VMI, for a VM":            {"explain -f - spec.domain.cpu", `under "spec" unknown field "domain"`},
+		"a misspelt command":                   {"expnd", `unknown command "expnd"; did you mean "expand"?`},
+		"a misspelt command, with flag":        {"expnd -f vm.yaml", `unknown command "expnd"; did you mean "expand"?`},
+		"a command like no other":              {"deploy", `unknown command "deploy" (see virtwright --help)`},
+		"a misspelt template command":          {"template procss", `unknown command "procss"; did you mean "process"?`},
+		"help for a misspelt command":          {"help expnad", `unknown command "expnad"; did you mean "expand"?`},
+		"help for a misspelt template command": {"help template procss", `unknown command "procss"; did you mean "process"?`},
+		"a verbosity of letters":               {"expand -f - -v x", `invalid argument "x" for "-v, --v" flag`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := call(t, small, strings.Fields(c.args)...)
@@ -79,6 +81,7 @@ func TestUsage(t *testing.T) {
 	labelled := strings.Replace(small, "{name: vm}", "{name: vm, labels: {tier: a}}", 1)
 	says(t, call(t, labelled, "explain", "-f", "-", "metadata.labels.teir").fine(t).err, "did you mean metadata.labels.tier?")
 	says(t, call(t, small, "explain", "-f", "-", cpu+".cores").fine(t).out, "platform")
+	says(t, call(t, "", "help", "template", "process").fine(t).out, "virtwright template process")
 	says(t, call(t, "", "--version").fine(t).out, "virtwright ", "go1.")
 	call(t, small, "expand", "-f", "-", "-v", "2").fine(t)
 	call(t, small, "expand", "-f", "-", "--v=2").fine(t)

@@ -31,7 +31,7 @@ const validateExamples = `  # Would a cluster take these machines, with these pr
   # With features that the cluster has
   cat examples/vms/tiny.yaml | {{program}} validate -f - -f examples/presets --feature-gates HostDisk=true,NUMA=false
 
-  # Beside KubeVirt, for a program
+  # Alongside KubeVirt, for a program
   {{program}} validate -f examples/vms/desktop.yaml --mode addon -o json`
 
 func newValidate(shown string, s streams) *cobra.Command {

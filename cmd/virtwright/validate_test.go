@@ -111,7 +111,7 @@ func TestValidateUsage(t *testing.T) {
 		"unknown version": {strings.Replace(sparse, "/v1", "/v9", 1), []string{"-f", "-"}, []string{"no version kubevirt.io/v9"}},
 		"no such instances": {strings.Replace(strings.Replace(sparse, "/v1", "/v1alpha2", 1), "VirtualMachine", "VirtualMachineInstance", 1), []string{"-f", "-"},
 			[]string{"VirtualMachineInstance has no version kubevirt.io/v1alpha2"}},
-		"no seed beside": {"", []string{"-f", "testdata/validate/founding.in.yaml", "--mode", "addon"}, []string{"no version kubevirt.io/v1alpha2 beside KubeVirt"}},
+		"no seed beside": {"", []string{"-f", "testdata/validate/founding.in.yaml", "--mode", "addon"}, []string{"no version kubevirt.io/v1alpha2 alongside KubeVirt"}},
 		"only others":    {"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", []string{"-f", "-"}, []string{"nothing to validate", "only objects of other kinds: Pod"}},
 		"bad YAML":       {"a: b: c\n", []string{"-f", "-"}, []string{"cannot read the YAML"}},
 	} {

@@ -165,7 +165,7 @@ func (e *expander) mayName(ctx context.Context, namespace string, vm map[string]
 			return apierrors.NewInternalError(fmt.Errorf("cannot ask what user %s may do: %w", user.GetName(), err))
 		}
 		if decision != authorizer.DecisionAllow {
-			return apierrors.NewForbidden(verdict.Resource, "", fmt.Errorf("user %s may not name preset %s", user.GetName(), ref))
+			return apierrors.NewForbidden(verdict.Resource, "", fmt.Errorf("user %s may not use preset %s", user.GetName(), ref))
 		}
 	}
 	return nil

@@ -40,7 +40,7 @@ func TestOthersControlPlane(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "./demo.sh")
 	command.Env = append(os.Environ(), "NAME="+name)
 	out, err := command.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "control plane "+name+" runs already and belongs to another run") {
+	if err == nil || !strings.Contains(string(out), fmt.Sprintf("control plane %q runs already", name)) {
 		t.Errorf("want a refusal, got %v\n%s", err, out)
 	}
 	if out, err := controlplane("kubectl", "get", "namespaces"); err != nil {

@@ -60,12 +60,10 @@ identity() {
 
 start() {
   say "Starting a real Kubernetes control plane"
-  if "$CONTROLPLANE" --name "$NAME" kubeconfig >/dev/null 2>&1; then
-    echo "control plane $NAME runs already and belongs to another run: leave NAME unset, or choose another" >&2
-    exit 1
-  fi
-  STARTED=yes
-  eval "$("$CONTROLPLANE" --name "$NAME" start --while $$)"
+  local exports
+  exports=$("$CONTROLPLANE" --name "$NAME" start --new --while $$) || exit 1
+  STARTED=yes # only what this run has started is stopped
+  eval "$exports"
   kubectl apply --server-side -f charts/virtwright/files/crds >/dev/null 2>&1 || kubectl apply --server-side -f charts/virtwright/files/crds
   established 2>/dev/null || { sleep 1; established; } # it does not wait for a CRD of which nobody has said anything yet
 

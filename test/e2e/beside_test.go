@@ -31,7 +31,7 @@ var _ = Describe("Beside KubeVirt", Ordered, func() {
 		s.preset(aPreset("named", `{match: {explicit: true}, defaults: {spec: {template: {spec: {hostname: named}}}}}`))
 		in := s.parse("{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, annotations: {virtwright.dev/presets: named}}, spec: {runStrategy: Halted, template: {spec: {" + tiny + "}}}}")
 		_, err := s.as(as("editor"), virtualMachine).Create(here.ctx, in, metav1.CreateOptions{})
-		Expect(err).To(MatchError(contain("may not name preset named")))
+		Expect(err).To(MatchError(contain("may not use preset named")))
 		s.bind("editor", "virtwright-preset-use")
 		got, err := s.as(as("editor"), virtualMachine).Create(here.ctx, in, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())

@@ -74,7 +74,7 @@ spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 64Mi}}, %
 		Expect(err).To(MatchError(And(ContainSubstring(`virtwright.dev/presets`), ContainSubstring(`"later"`))))
 		s.preset(aPreset("now", `{match: {labels: {matchLabels: {os: windows}}}, defaults: {spec: {template: {spec: {schedulerName: x}}}}}`))
 		_, err = apply("named", ", annotations: {virtwright.dev/presets: now}", "hostname: mine")
-		Expect(err).To(MatchError(ContainSubstring("may not name preset now")))
+		Expect(err).To(MatchError(ContainSubstring("may not use preset now")))
 	})
 
 	It("does not work by looking like an orphan", func() {

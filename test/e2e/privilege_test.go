@@ -186,7 +186,7 @@ domain: {devices: {}, cpu: {cores: 2}}}}`)).To(Succeed())
 			"on a template": "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: b}, spec: {template: {metadata: {" + named + "}, spec: {domain: {memory: {guest: 1Gi}}}}}}",
 			"on a VMI":      "{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: c, " + named + "}, spec: {domain: {memory: {guest: 1Gi}}}}",
 		}
-		refused := MatchError(ContainSubstring("may not name preset secrets, which takes the right to use virtualmachinepresets.virtwright.dev secrets"))
+		refused := MatchError(ContainSubstring("may not use preset secrets: requires permission to use virtualmachinepresets.virtwright.dev secrets"))
 		for name, form := range forms {
 			Expect(tryAs("editor", form)).To(refused, name)
 		}

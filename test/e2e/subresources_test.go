@@ -266,7 +266,7 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 		Eventually(func() int { return call("eddy", http.MethodPut, path, machineOf("web", "Halted")).code }).Should(Equal(http.StatusOK))
 		refused := call("eddy", http.MethodPut, path, naming)
 		Expect(refused.code).To(Equal(http.StatusForbidden), refused.body)
-		Expect(refused.body).To(And(ContainSubstring("may not name preset secret"), Not(ContainSubstring("hidden"))))
+		Expect(refused.body).To(And(ContainSubstring("may not use preset secret"), Not(ContainSubstring("hidden"))))
 	})
 
 	It("tells the version of KubeVirt whose clients it serves", func() {

@@ -194,7 +194,7 @@ func (e *entry) convert(standalone bool) error {
 	case e.APIVersion != conversion.V1Alpha2:
 		return nil
 	case !standalone:
-		return fmt.Errorf("%s: kind %s has no version %s beside KubeVirt: want %s", e.Where, e.Kind, e.APIVersion, conversion.V1)
+		return fmt.Errorf("%s: kind %s has no version %s alongside KubeVirt: want %s", e.Where, e.Kind, e.APIVersion, conversion.V1)
 	}
 	var object map[string]any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &object); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/virtwright/virtwright/test/controlplane"
+	"github.com/virtwright/virtwright/test/filelock"
 )
 
 const (
@@ -32,6 +33,7 @@ const (
 type instance struct {
 	name, dir string
 	audit     bool
+	isNew     bool
 	whilePID  int
 }
 
@@ -54,9 +56,14 @@ func (in *instance) mustRun() error {
 // run starts the control plane in this process and ends with the context or
 // with the process that --while names.
 func (in *instance) run(ctx context.Context, out io.Writer) (err error) {
-	if controlplane.InUse(in.dir) {
-		return fmt.Errorf("cannot run control plane %q: it runs already", in.name)
+	lock, err := filelock.Try(in.dir + ".lock") // outside of the folder, which is deleted
+	if err != nil {
+		return err
 	}
+	if lock == nil || controlplane.InUse(in.dir) {
+		return in.runsAlready()
+	}
+	defer lock.Close()
 	if err := os.RemoveAll(in.dir); err != nil {
 		return fmt.Errorf("cannot delete old data: %w", err)
 	}
@@ -82,10 +89,16 @@ func (in *instance) run(ctx context.Context, out io.Writer) (err error) {
 	return nil
 }
 
+func (in *instance) runsAlready() error {
+	return fmt.Errorf("control plane %q runs already: choose another --name, or stop it first", in.name)
+}
+
 // start runs this program again in the background and returns when the control
-// plane is ready. It does nothing when it runs already.
+// plane is ready. If it runs already, start does nothing, or fails with --new.
 func (in *instance) start(ctx context.Context) error {
-	if controlplane.InUse(in.dir) {
+	if running := controlplane.InUse(in.dir); running && in.isNew {
+		return in.runsAlready()
+	} else if running {
 		fmt.Fprintf(os.Stderr, "controlplane: %q runs already\n", in.name)
 		return nil
 	}
@@ -116,7 +129,11 @@ func (in *instance) start(ctx context.Context) error {
 	if !saysReady(out) {
 		_ = cmd.Wait()
 		content, _ := os.ReadFile(log.Name())
-		return errors.New(strings.TrimSpace(string(content)))
+		_ = os.Remove(log.Name())
+		return errors.New(strings.TrimPrefix(strings.TrimSpace(string(content)), "controlplane: "))
+	}
+	if err := os.Rename(log.Name(), in.dir+".log"); err != nil {
+		return fmt.Errorf("cannot name the log: %w", err)
 	}
 	fmt.Fprintf(os.Stderr, "controlplane: %q is ready after %s\n", in.name, time.Since(began).Round(100*time.Millisecond))
 	return cmd.Process.Release()
@@ -127,7 +144,7 @@ func (in *instance) openLog() (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(in.dir), 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the folder of control planes: %w", err)
 	}
-	log, err := os.Create(in.dir + ".log")
+	log, err := os.CreateTemp(filepath.Dir(in.dir), in.name+"-*.log") // two may start at once
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a log: %w", err)
 	}

@@ -61,6 +61,7 @@ func startCommand(in *instance) *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&in.isNew, "new", false, "fail if a control plane of this name runs already")
 	in.addRunFlags(cmd)
 	return cmd
 }

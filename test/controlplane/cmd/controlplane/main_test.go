@@ -115,6 +115,36 @@ func TestStopsWithTheProcessItServes(t *testing.T) {
 	}
 }
 
+// TestStartNew checks that of two runs that start a control plane of one name at once, one gets it
+// and the other is refused.
+func TestStartNew(t *testing.T) {
+	run := command(t)
+	type result struct {
+		stderr string
+		err    error
+	}
+	results := make(chan result)
+	for range 2 {
+		go func() {
+			_, stderr, err := run("start", "--new")
+			results <- result{stderr, err}
+		}()
+	}
+	first, second := <-results, <-results
+	if (first.err == nil) == (second.err == nil) {
+		t.Fatalf("want one of two to start, got %v and %v: %s%s", first.err, second.err, first.stderr, second.stderr)
+	}
+	if refused := first.stderr + second.stderr; !strings.Contains(refused, `control plane "default" runs already`) {
+		t.Errorf("the other says %s", refused)
+	}
+	if _, stderr, err := run("start", "--new"); err == nil || !strings.Contains(stderr, `control plane "default" runs already`) {
+		t.Errorf("a later one: %v: %s", err, stderr)
+	}
+	if _, stderr, err := run("kubectl", "get", "namespaces"); err != nil {
+		t.Errorf("the control plane of the first is gone: %v: %s", err, stderr)
+	}
+}
+
 func TestBadUse(t *testing.T) {
 	for name, test := range map[string]struct {
 		args []string
