@@ -23,7 +23,7 @@ func (e *Engine) result(x *expansion) (*Result, error) {
 		would = x.preview(e.Platform)
 	}
 	effects := w.effects()
-	out.Warnings = w.warnings(effects, x.matching, would)
+	out.Warnings = bounded(w.warnings(effects, x.matching, would))
 	out.Audit = audit(effects, would)
 	return out, nil
 }

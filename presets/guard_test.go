@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/cel-go/cel"
+	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
 func TestUnguarded(t *testing.T) {
@@ -36,17 +39,36 @@ func TestUnguarded(t *testing.T) {
 		"has(object.spec.template.spec.volumes) && object.spec.template.spec.volumes.exists(v, has(v.hostDisk))":            "",
 		"object.spec.template.spec.volumes.exists(v, has(v.hostDisk))":                                                      "object.spec.template.spec.volumes",
 		"has(object.spec.template.spec.volumes) && object.spec.template.spec.volumes.exists(v, v.name == 'root')":           "",
-		"has(object.spec.template.spec.volumes) && object.spec.template.spec.volumes.all(v, v.containerDisk.image != 'x')":  "object.spec.template.spec.volumes[].containerDisk object.spec.template.spec.volumes[].containerDisk.image",
+		"has(object.spec.template.spec.volumes) && object.spec.template.spec.volumes.all(v, v.containerDisk.image != 'x')":  "object.spec.template.spec.volumes[].containerDisk",
 		"has(object.spec.template.spec.volumes) && object.spec.template.spec.volumes.filter(v, has(v.hostDisk)).size() > 1": "",
 		"object.spec.template.spec.domain.devices.?disks.orValue([]).all(d, !has(d.bootOrder) || d.bootOrder == 1)":         "",
 		"object.metadata.?labels.?tier.optMap(t, t == 'x').orValue(false)":                                                  "",
-		"[object.spec.running].size() == 1":                         "object.spec.running",
-		"{'a': object.spec.running}.size() == 1":                    "object.spec.running",
-		"object.metadata.labels[object.metadata.namespace] == 'x'":  "object.metadata.labels",
-		"int(object.metadata.?annotations.?cores.orValue('1')) > 2": "",
+		"[object.spec.running].size() == 1":                        "object.spec.running",
+		"{'a': object.spec.running}.size() == 1":                   "object.spec.running",
+		"object.metadata.labels[object.metadata.namespace] == 'x'": "object.metadata.labels object.metadata.labels[KEY]",
+		// values that keep their place through functions and macros
+		"object.metadata.?labels.orValue({})['tier'] == 'x'":                                                                      "object.metadata.labels object.metadata.labels.tier",
+		"object.metadata.?labels.optMap(l, l['tier'] == 'x').orValue(false)":                                                      "object.metadata.labels.tier",
+		"(has(object.metadata.labels) ? object.metadata.labels : {})['tier'] == 'x'":                                              "object.metadata.labels object.metadata.labels.tier",
+		"has(object.metadata.labels) && dyn(object.metadata.labels)['tier'] == 'x'":                                               "object.metadata.labels.tier",
+		"[object].all(o, o.metadata.labels.tier == 'x')":                                                                          "object.metadata.labels object.metadata.labels.tier",
+		"object.spec.template.spec.domain.devices.?disks.orValue([]).all(d, d.disk.bus == 'virtio')":                              "object.spec.template.spec.domain.devices.disks[].disk object.spec.template.spec.domain.devices.disks[].disk.bus",
+		"object.spec.template.spec.domain.devices.?disks.orValue([]).filter(d, has(d.cdrom)).all(d, d.cdrom.bus == 'sata')":       "object.spec.template.spec.domain.devices.disks[].cdrom.bus",
+		"object.spec.template.spec.?volumes.orValue([]).exists(v, v.hostDisk.path == 'x')":                                        "object.spec.template.spec.volumes[].hostDisk",
+		"has(object.metadata.labels) && ['tier', 'owner'].all(k, object.metadata.labels[k] != '')":                                "object.metadata.labels[KEY]",
+		"has(object.metadata.labels) && ['tier', 'owner'].all(k, k in object.metadata.labels && object.metadata.labels[k] != '')": "",
+		// guards in other words
+		"object.metadata.?labels.?tier.hasValue() == true && object.metadata.labels.tier == 'x'":                                                      "",
+		"object.metadata.?labels.?tier != optional.none() && object.metadata.labels.tier == 'x'":                                                      "",
+		"('tier' in object.metadata.?labels.orValue({})) != false && object.metadata.labels.tier == 'x'":                                              "",
+		"'tier' in object.metadata.?labels.orValue({}) && object.metadata.labels.tier == 'x'":                                                         "",
+		"has(object.metadata.?labels.tier) && object.metadata.labels.tier == 'x'":                                                                     "",
+		"has(object.metadata.name) ? object.metadata.name == 'a' : object.metadata.generateName == 'b'":                                               "",
+		"has(object.spec.template.spec.volumes) && object.spec.template.spec.volumes.exists(v, has(v.containerDisk) && v.containerDisk.image == 'x')": "",
+		"int(object.metadata.?annotations.?cores.orValue('1')) > 2":                                                                                   "",
 	} {
 		var got []string
-		for _, selection := range unguarded(text, new(maxProbeSteps)) {
+		for _, selection := range unguardedIn(text) {
 			got = append(got, celPath(selection))
 		}
 		if env, err := conditionEnv(); err != nil {
@@ -62,29 +84,64 @@ func TestUnguarded(t *testing.T) {
 
 func TestGuardAdvice(t *testing.T) {
 	for text, want := range map[string]string{
-		"object.metadata.labels['tier'] == 'x'": "object.metadata.labels may be absent, and the expression then fails; " +
-			"write has(object.metadata.labels) && has(object.metadata.labels.tier) && (object.metadata.labels['tier'] == 'x')",
-		"has(object.metadata.labels) && object.metadata.labels['example.com/tier'] == 'x'": "object.metadata.labels['example.com/tier'] may be absent, and the expression then fails; " +
-			"write has(object.metadata.labels) && 'example.com/tier' in object.metadata.labels && (has(object.metadata.labels) && object.metadata.labels['example.com/tier'] == 'x')",
-		"object.spec.template.spec.?volumes.orValue([]).exists(v, v.containerDisk.image == 'x')": "",
-		"has(object.spec.template.spec.volumes) && object.spec.template.spec.volumes.exists(v, v.containerDisk.image == 'x')": "object.spec.template.spec.volumes[].containerDisk may be absent, " +
-			"and the expression then fails; test it first, as in has(x.containerDisk) && has(x.containerDisk.image) && …",
+		"object.metadata.labels['tier'] == 'x'":             "object.metadata.labels.tier; write object.metadata.?labels.?tier.orValue('') instead",
+		"object.metadata.labels['example.com/tier'] == 'x'": "object.metadata.labels['example.com/tier']; write object.metadata.?labels[?'example.com/tier'].orValue('') instead",
+		"object.metadata.labels['in'] == 'x'":               "object.metadata.labels['in']; write object.metadata.?labels[?'in'].orValue('') instead",
+		"object.spec.running || has(object.spec.template.spec.domain.cpu.cores)": "object.spec.running or object.spec.template.spec.domain.cpu; " +
+			"write object.spec.?running.orValue(false) and object.spec.template.spec.domain.?cpu.orValue({}) instead",
+		"object.spec.template.spec.domain.cpu.cores > 2":                                             "object.spec.template.spec.domain.cpu.cores; write object.spec.template.spec.domain.?cpu.?cores.orValue(0) instead",
+		"object.spec.template.spec.volumes.exists(v, has(v.hostDisk))":                               "object.spec.template.spec.volumes; write object.spec.template.spec.?volumes.orValue([]) instead",
+		"object.spec.template.spec.domain.devices.?disks.orValue([]).all(d, d.disk.bus == 'virtio')": "object.spec.template.spec.domain.devices.disks[].disk.bus; write x.?disk.?bus.orValue('') instead",
+		"namespaceObject.metadata.annotations['net'] == 'x'":                                         "namespaceObject.metadata.annotations.net; write namespaceObject.metadata.annotations.?net.orValue('') instead",
 	} {
-		selections := unguarded(text, new(maxProbeSteps))
-		if len(selections) == 0 {
-			if want != "" {
-				t.Errorf("%s: no advice, want %q", text, want)
-			}
-			continue
+		selections := unguardedIn(text)
+		if got := guardAdvice(selections); got != "fails for VMs without "+want {
+			t.Errorf("%s: got\n%s\nwant\n%s", text, got, "fails for VMs without "+want)
 		}
-		got := guardAdvice(selections, text, "")
-		if got != want {
-			t.Errorf("%s: got\n%s\nwant\n%s", text, got, want)
-		}
-		if _, guarded, ok := strings.Cut(got, "; write "); ok {
-			if left := unguarded(guarded, new(maxProbeSteps)); len(left) > 0 {
-				t.Errorf("%s: the guarded form %s still fails without %q", text, guarded, left)
+		for _, s := range selections {
+			if form := optionalForm(s); strings.HasPrefix(form, "object.") || strings.HasPrefix(form, "namespaceObject.") {
+				if checkedExpression(form) == nil || len(unguardedIn(form)) > 0 {
+					t.Errorf("%s: the advice %s does not compile, or may fail too", text, form)
+				}
 			}
+		}
+	}
+}
+
+func unguardedIn(text string) []string {
+	checked := checkedExpression(text)
+	if checked == nil {
+		return []string{"does not compile"}
+	}
+	a := analysis{left: maxProbeSteps}
+	return a.unguarded(checked.NativeRep().Expr())
+}
+
+// TestGuardsOfConditions checks what a preset guarantees to its own expressions.
+func TestGuardsOfConditions(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec string
+		bad  bool
+	}{
+		"an earlier condition": {spec: `match: {conditions: [{name: a, expression: "'tier' in object.metadata.?labels.orValue({})"}, {name: b, expression: "object.metadata.labels['tier'] == 'x'"}]}`},
+		"a later condition":    {spec: `match: {conditions: [{name: b, expression: "object.metadata.labels['tier'] == 'x'"}, {name: a, expression: "'tier' in object.metadata.?labels.orValue({})"}]}`, bad: true},
+		"a condition of a value": {spec: `match: {conditions: [{name: a, expression: "has(object.metadata.labels) && 'tier' in object.metadata.labels"}]}
+overrides: {metadata: {labels: {level: {$cel: "object.metadata.labels.tier"}}}}`},
+		"a value of its own": {spec: `overrides: {spec: {template: {spec: {domain: {cpu: {cores: 4}, memory: {guest: {$cel: "string(object.spec.template.spec.domain.cpu.cores) + 'Gi'"}}}}}}}`},
+		"a value of another": {spec: `overrides: {spec: {template: {spec: {domain: {cpu: {sockets: 4}, memory: {guest: {$cel: "string(object.spec.template.spec.domain.cpu.cores) + 'Gi'"}}}}}}}`, bad: true},
+		"division by zero":   {spec: `match: {conditions: [{name: a, expression: "1 / 0 == 1"}]}`, bad: true},
+	} {
+		preset := &v1alpha1.ClusterVirtualMachinePreset{}
+		preset.Name = "p"
+		if err := yaml.UnmarshalStrict([]byte(c.spec), &preset.Spec); err != nil {
+			t.Fatal(err)
+		}
+		compiled, problems := Compile(preset)
+		if len(problems) > 0 {
+			t.Fatal(name, problems)
+		}
+		if got := compiled.Unguarded(); len(got) > 0 != c.bad {
+			t.Errorf("%s: got %v, want problems %t", name, got, c.bad)
 		}
 	}
 }
@@ -160,7 +217,7 @@ func TestUnguardedIsComplete(t *testing.T) {
 		spec["template"] = map[string]any{"spec": template}
 		e := evaluation{ctx: t.Context(), left: clusterCost, object: withSpine(map[string]any{"metadata": meta, "spec": spec}),
 			namespace: map[string]any{"metadata": map[string]any{"name": "lab", "labels": map[string]any{}, "annotations": annotations}}}
-		found := unguarded(text, new(maxProbeSteps))
+		found := unguardedIn(text)
 		if len(found) == 0 {
 			guarded++
 		}
@@ -181,9 +238,9 @@ func TestUnguardedIsBounded(t *testing.T) {
 	for _, name := range strings.Split("abcdefghijklmnopqrst", "") {
 		text = "[1].all(" + name + ", " + text + ")"
 	}
-	left := maxProbeSteps
-	unguarded(text, &left)
-	if left > 0 {
-		t.Errorf("the expression took %d steps: it does not reach the bound", maxProbeSteps-left)
+	a := analysis{left: maxProbeSteps}
+	a.unguarded(checkedExpression(text).NativeRep().Expr())
+	if a.left > 0 {
+		t.Errorf("the expression took %d steps: it does not reach the bound", maxProbeSteps-a.left)
 	}
 }

@@ -163,6 +163,9 @@ func (c *Compiled) outranksUser() bool {
 	return c.overrides != nil || len(c.removes) > 0 || len(c.forbids) > 0
 }
 
+// Harms reports whether the preset may refuse or overrule VMs.
+func (c *Compiled) Harms() bool { return c.outranksUser() && c.Mode == v1alpha1.ModeEnforce }
+
 func (q *query) conditionsHold(c *Compiled) (bool, error) {
 	for _, cond := range c.conditions {
 		ok, err := q.eval.holds(cond)
@@ -218,17 +221,23 @@ func (s *Snapshot) addNamed(q *query, m *matching, keep func(*Compiled)) field.E
 
 // meant suggests another name for one that no preset has: in the other scope, or near it.
 func (s *Snapshot) meant(namespace, ref string) string {
-	name, cluster := nameOf(ref)
-	if !cluster {
-		name = clusterPrefix + name
+	refs := s.refs(namespace)
+	name, _ := nameOf(ref)
+	best := Nearest(ref, slices.Values(refs))
+	for _, candidate := range refs { // in the other scope, or near it there
+		other, _ := nameOf(candidate)
+		if other == name {
+			best = candidate
+			break
+		}
+		if best == "" && Nearest(name, slices.Values([]string{other})) != "" {
+			best = candidate
+		}
 	}
-	if _, ok := s.Lookup(namespace, name); ok {
-		return fmt.Sprintf("; did you mean %q?", name)
+	if best == "" {
+		return ""
 	}
-	if best := Nearest(ref, slices.Values(s.refs(namespace))); best != "" {
-		return fmt.Sprintf("; did you mean %q?", best)
-	}
-	return ""
+	return fmt.Sprintf("; did you mean %q?", best)
 }
 
 // matchLabels are the labels that selectors see: the owner's, the VM's and the

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -20,47 +19,60 @@ const (
 	maxNamed = 3
 	// maxTypos is how many edits a misspelt label is away from the one that was meant.
 	maxTypos = 2
-	// maxCompared is how many keys, or values of a key, a label is compared with.
-	maxCompared = 64
+	// maxLabels is how many labels a VM may have for them to be compared.
+	maxLabels = 64
 )
 
-// selected are the labels that selectors of one scope ask for: by key and value, with the
-// Ref of one preset.
-type selected struct{ byKey map[string]map[string]string }
+// selected are the labels that selectors of one scope ask for, by key and value, with the
+// presets that ask for them. The keys, and the values of each, are sorted too.
+type selected struct {
+	byKey  map[string]map[string][]*Compiled
+	keys   []string
+	values map[string][]string
+}
 
 func (s *selected) add(c *Compiled) {
-	if c.labels == nil || c.Mode == v1alpha1.ModeOff || c.legacy {
+	if c.labels == nil || c.Mode == v1alpha1.ModeOff || c.legacy || c.Explicit {
 		return
 	}
 	requirements, _ := c.labels.Requirements()
 	for _, r := range requirements {
 		switch r.Operator() {
 		case selection.Equals, selection.DoubleEquals, selection.In:
-			s.addValues(r, c.Ref)
+			s.addValues(r, c)
 		}
 	}
 }
 
-func (s *selected) addValues(r labels.Requirement, ref string) {
-	values := s.byKey[r.Key()]
-	if values == nil {
-		if s.byKey == nil {
-			s.byKey = map[string]map[string]string{}
-		}
-		values = map[string]string{}
-		s.byKey[r.Key()] = values
+func (s *selected) addValues(r labels.Requirement, c *Compiled) {
+	if s.byKey == nil {
+		s.byKey, s.values = map[string]map[string][]*Compiled{}, map[string][]string{}
+	}
+	key := r.Key()
+	if s.byKey[key] == nil {
+		s.byKey[key] = map[string][]*Compiled{}
+		s.keys = append(s.keys, key)
 	}
 	for v := range r.Values() {
-		if first, ok := values[v]; !ok || ref < first {
-			values[v] = ref
+		if s.byKey[key][v] == nil {
+			s.values[key] = append(s.values[key], v)
 		}
+		s.byKey[key][v] = append(s.byKey[key][v], c)
+	}
+}
+
+// sort puts keys and values in order, once all presets are added.
+func (s *selected) sort() {
+	slices.Sort(s.keys)
+	for _, values := range s.values {
+		slices.Sort(values)
 	}
 }
 
 // labelTypos warns of labels that no selector asks for and that are a slip of the finger
 // away from one that a selector does. Known labels are not looked at again.
 func (s *Snapshot) labelTypos(q *query, known labels.Set) []string {
-	if q.owned {
+	if q.owned || len(q.labels) > maxLabels {
 		return nil // the VM's labels were looked at when the VM was written
 	}
 	both := [2]*selected{&s.cluster.selected}
@@ -74,7 +86,7 @@ func (s *Snapshot) labelTypos(q *query, known labels.Set) []string {
 		if was, ok := known[key]; ok && was == value {
 			continue
 		}
-		if meant, ref := typoOf(key, value, scopes); ref != "" {
+		if meant, ref := q.typoOf(key, value, scopes); ref != "" {
 			out = append(out, fmt.Sprintf("label %s=%s: did you mean %s, which selects preset %s?", key, value, meant, ref))
 		}
 	}
@@ -83,47 +95,42 @@ func (s *Snapshot) labelTypos(q *query, known labels.Set) []string {
 }
 
 // typoOf returns the label that was meant, and a preset that selects it.
-func typoOf(key, value string, scopes []*selected) (meant, ref string) {
+func (q *query) typoOf(key, value string, scopes []*selected) (meant, ref string) {
 	isKnown := false
 	for _, s := range scopes {
-		if s.byKey[key][value] != "" {
+		if s.byKey[key][value] != nil {
 			return "", ""
 		}
 		isKnown = isKnown || s.byKey[key] != nil
 	}
 	for _, s := range scopes {
-		if isKnown {
-			meant, ref = s.nearest(key, typos(value, maps.Keys(s.byKey[key])))
-		} else {
-			meant, ref = s.nearestKey(key, value)
+		keys := []string{key}
+		if !isKnown {
+			keys = typos(key, s.keys)
 		}
-		if ref != "" {
-			return meant, ref
+		for _, k := range keys {
+			values := typos(value, s.values[k])
+			if s.byKey[k][value] != nil {
+				values = []string{value}
+			}
+			for _, v := range values {
+				if ref := q.selectedBy(s.byKey[k][v]); ref != "" {
+					return k + "=" + v, ref
+				}
+			}
 		}
 	}
 	return "", ""
 }
 
-// nearest returns the first of the values that key was meant to have.
-func (s *selected) nearest(key string, values []string) (meant, ref string) {
-	if len(values) == 0 {
-		return "", ""
-	}
-	return key + "=" + values[0], s.byKey[key][values[0]]
-}
-
-// nearestKey returns a label with a key near an unknown one, and the value or one near it.
-func (s *selected) nearestKey(key, value string) (meant, ref string) {
-	for _, k := range typos(key, maps.Keys(s.byKey)) {
-		values := typos(value, maps.Keys(s.byKey[k]))
-		if s.byKey[k][value] != "" {
-			values = []string{value}
-		}
-		if meant, ref = s.nearest(k, values); ref != "" {
-			return meant, ref
+// selectedBy returns the first of the presets that acts in the namespace.
+func (q *query) selectedBy(presets []*Compiled) string {
+	for _, c := range presets {
+		if c.namespaces == nil || c.namespaces.Matches(labels.Set(q.namespace.Labels)) {
+			return c.Ref
 		}
 	}
-	return "", ""
+	return ""
 }
 
 // gives returns the path of a value that the preset gives at p or beneath it; empty where
@@ -151,27 +158,61 @@ type nearMiss struct {
 	distance int
 }
 
-// Givers lists presets that would give an object the field that a problem names, each with
-// what keeps it from acting: at most three, those first that need the smallest change.
-func (e *Engine) Givers(ctx context.Context, s *Snapshot, req Request, field string) []string {
+// Givers lists, for each field that a problem names, the presets that would give it to an
+// object, with what keeps them from acting: at most three, those first that need the
+// smallest change. Explicit presets are left out: not everybody may use them.
+func (e *Engine) Givers(ctx context.Context, s *Snapshot, req Request, fields ...string) [][]string {
+	out := make([][]string, len(fields))
 	w, err := load(req.Kind, req.Object)
 	if err != nil {
-		return nil
+		return out
 	}
 	owner, err := w.adoptOwner(req.Owner)
-	p := w.pathOf(field)
-	if err != nil || p == nil {
-		return nil
+	if err != nil {
+		return out
 	}
 	q := w.query(ctx, req, owner)
-	var found []nearMiss
+	q.eval.left = clusterCost // for all presets together
+	paths := make([]provenance.Path, len(fields))
+	for i, text := range fields {
+		paths[i] = w.pathOf(text)
+	}
+	found := make([][]nearMiss, len(fields))
 	for _, c := range s.all {
-		if leaf := c.gives(p); leaf != "" && c.couldGive(req.Namespace.Name) {
-			if why, distance := q.separates(c); why != "" {
-				found = append(found, nearMiss{c, leaf, why, distance})
-			}
+		if ctx.Err() != nil || !c.couldGive(req.Namespace.Name) {
+			continue
+		}
+		q.addNearMisses(c, paths, found)
+	}
+	for i := range found {
+		out[i] = nearest(found[i])
+	}
+	return out
+}
+
+// addNearMisses adds the preset to those that would give a value at one of the paths.
+func (q *query) addNearMisses(c *Compiled, paths []provenance.Path, found [][]nearMiss) {
+	why, distance, judged := "", 0, false
+	for i, p := range paths {
+		if p == nil {
+			continue
+		}
+		leaf := c.gives(p)
+		if leaf == "" {
+			continue
+		}
+		if !judged {
+			why, distance = q.separates(c)
+			judged = true
+		}
+		if why != "" {
+			found[i] = append(found[i], nearMiss{c, leaf, why, distance})
 		}
 	}
+}
+
+// nearest describes the nearest of the presets.
+func nearest(found []nearMiss) []string {
 	slices.SortStableFunc(found, func(a, b nearMiss) int { return cmp.Compare(a.distance, b.distance) })
 	if i := slices.IndexFunc(found, func(m nearMiss) bool { return m.distance >= farLabel }); i > 0 {
 		found = found[:i] // the others are beside the point where a label is misspelt
@@ -185,7 +226,7 @@ func (e *Engine) Givers(ctx context.Context, s *Snapshot, req Request, field str
 
 // couldGive reports whether the preset sets values in a namespace at all.
 func (c *Compiled) couldGive(namespace string) bool {
-	return c.Mode == v1alpha1.ModeEnforce && !c.legacy && (c.Cluster() || c.Namespace == namespace)
+	return c.Mode == v1alpha1.ModeEnforce && !c.legacy && !c.Explicit && (c.Cluster() || c.Namespace == namespace)
 }
 
 // shortPath leaves out what all paths in a template begin with.
@@ -202,7 +243,6 @@ func shortPath(path string) string {
 const (
 	farLabel     = 10
 	farCondition = 12
-	farExplicit  = 15
 	farNamespace = 20
 )
 
@@ -213,33 +253,55 @@ func (q *query) separates(c *Compiled) (why string, distance int) {
 	if q.launch {
 		vm = "this VMI"
 	}
+	var out separation
 	if c.labels != nil && !c.labels.Matches(q.labels) {
-		wanted, has, d := mismatch(c.labels, q.labels)
-		return fmt.Sprintf("VMs with %s; %s has %s", wanted, vm, has), d
+		wanted, have, d := mismatch(c.labels, q.labels)
+		out.add("with "+wanted, vm+" has "+have, d)
 	}
 	if c.namespaces != nil && !c.namespaces.Matches(labels.Set(q.namespace.Labels)) {
-		wanted, has, d := mismatch(c.namespaces, labels.Set(q.namespace.Labels))
-		return fmt.Sprintf("VMs in namespaces with %s; namespace %s has %s", wanted, q.namespace.Name, has), farNamespace + d
+		wanted, have, d := mismatch(c.namespaces, labels.Set(q.namespace.Labels))
+		out.add("in namespaces with "+wanted, "namespace "+q.namespace.Name+" has "+have, farNamespace+d)
 	}
-	return q.separatesOtherwise(c, vm)
+	if all, paths := q.selection.excludes(c.Ref); all || len(paths) > 0 {
+		out.add("that do not exclude it", vm+" does, in the annotation "+v1alpha1.AnnotationExclude, 0)
+	}
+	if name := q.falseCondition(c); name != "" {
+		out.add("for which its "+name+" is true", "", farCondition)
+	}
+	return out.String(), out.distance
 }
 
-// separatesOtherwise is separates for a preset whose selectors match.
-func (q *query) separatesOtherwise(c *Compiled, vm string) (why string, distance int) {
-	all, paths := q.selection.excludes(c.Ref)
-	switch {
-	case c.Explicit && !q.selection.names(c.Ref):
-		return fmt.Sprintf("VMs that name it in the annotation %s", v1alpha1.AnnotationPresets), farExplicit
-	case all || len(paths) > 0:
-		return fmt.Sprintf("VMs that do not exclude it; %s does, in the annotation %s", vm, v1alpha1.AnnotationExclude), 0
+// A separation is what keeps a VM from a preset.
+type separation struct {
+	wants, has []string
+	distance   int
+}
+
+func (s *separation) add(want, has string, distance int) {
+	s.wants, s.distance = append(s.wants, want), s.distance+distance
+	if has != "" {
+		s.has = append(s.has, has)
 	}
-	q.eval.left = clusterCost
+}
+
+func (s *separation) String() string {
+	switch {
+	case len(s.wants) == 0:
+		return ""
+	case len(s.has) == 0:
+		return "VMs " + strings.Join(s.wants, " ")
+	}
+	return "VMs " + strings.Join(s.wants, " ") + "; " + strings.Join(s.has, ", ")
+}
+
+// falseCondition names the first condition of the preset that is false for the VM.
+func (q *query) falseCondition(c *Compiled) string {
 	for _, condition := range c.conditions {
 		if ok, err := q.eval.holds(condition); err == nil && !ok {
-			return fmt.Sprintf("VMs for which its %s is true", condition.name), farCondition
+			return condition.name
 		}
 	}
-	return "", 0
+	return ""
 }
 
 // mismatch says what a selector wants, and what labels have instead.
@@ -258,7 +320,7 @@ func mismatch(s labels.Selector, set labels.Set) (wanted, has string, distance i
 			have = append(have, "no label "+r.Key())
 		default:
 			have = append(have, r.Key()+"="+value)
-			if near := typos(value, maps.Keys(r.Values())); len(near) > 0 {
+			if near := typos(value, r.Values().List()); len(near) > 0 {
 				distance += editDistance(value, near[0]) - farLabel
 			}
 		}

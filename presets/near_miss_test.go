@@ -19,6 +19,10 @@ func TestLabelTypos(t *testing.T) {
 		cluster("open", "match: {labels: {matchExpressions: [{key: tier, operator: Exists}]}}\n"+defaults("{memory: {guest: 4Gi}}")),
 		cluster("prod", "match: {labels: {matchLabels: {tier: production}}}\n"+defaults("{memory: {guest: 4Gi}}")),
 		cluster("off", "mode: 'Off'\nmatch: {labels: {matchLabels: {stage: testing}}}\n"+defaults("{memory: {guest: 4Gi}}")),
+		cluster("team-a", "match: {labels: {matchLabels: {team: team-a}}}\n"+defaults("{memory: {guest: 4Gi}}")),
+		cluster("zone", "match: {labels: {matchLabels: {zone: eu-west-1a}}}\n"+defaults("{memory: {guest: 4Gi}}")),
+		cluster("secret", "match: {explicit: true, labels: {matchLabels: {project: manhattan}}}\n"+defaults("{memory: {guest: 4Gi}}")),
+		cluster("elsewhere", "match: {namespaces: {matchLabels: {tier: prod}}, labels: {matchLabels: {backup: nightly}}}\n"+defaults("{memory: {guest: 4Gi}}")),
 		local("mine", "match: {labels: {matchLabels: {flavour: vanilla}}}\n"+defaults("{memory: {guest: 4Gi}}")),
 	)
 	for labels, want := range map[string]string{
@@ -37,6 +41,11 @@ func TestLabelTypos(t *testing.T) {
 		"vm-size: xs":        "",
 		"team: small":        "",
 		"unrelated: windows": "",
+		"team: team-b":       "",
+		"zone: eu-west-1b":   "",
+		"vm-size: xlarge":    "",
+		"project: manhatan":  "",
+		"backup: nightl":     "",
 	} {
 		if labels == "vm-size: SMALL" {
 			want = "label vm-size=SMALL: did you mean vm-size=small, which selects preset cluster/small?"
@@ -59,10 +68,14 @@ func TestGivers(t *testing.T) {
 		object, preset string
 		want           string
 	}{
-		"a typo":             {"metadata: {labels: {vm-size: smal}}", "match: {labels: {matchLabels: {vm-size: small}}}", "VMs with vm-size=small; this VM has vm-size=smal"},
-		"no label":           {"{}", "match: {labels: {matchLabels: {vm-size: small}}}", "VMs with vm-size=small; this VM has no label vm-size"},
-		"another namespace":  {"{}", "match: {namespaces: {matchLabels: {tier: prod}}}", "VMs in namespaces with tier=prod; namespace lab has tier=dev"},
-		"explicit":           {"{}", "match: {explicit: true}", "VMs that name it in the annotation virtwright.dev/presets"},
+		"a typo":            {"metadata: {labels: {vm-size: smal}}", "match: {labels: {matchLabels: {vm-size: small}}}", "VMs with vm-size=small; this VM has vm-size=smal"},
+		"no label":          {"{}", "match: {labels: {matchLabels: {vm-size: small}}}", "VMs with vm-size=small; this VM has no label vm-size"},
+		"another namespace": {"{}", "match: {namespaces: {matchLabels: {tier: prod}}}", "VMs in namespaces with tier=prod; namespace lab has tier=dev"},
+		"explicit":          {"{}", "match: {explicit: true}", ""},
+		"several reasons": {
+			"metadata: {labels: {vm-size: smal}}", "match: {labels: {matchLabels: {vm-size: small}}, namespaces: {matchLabels: {tier: prod}}, conditions: [{name: tpm, expression: 'has(object.spec.template.spec.domain.devices.tpm)'}]}",
+			`VMs with vm-size=small in namespaces with tier=prod for which its condition "tpm" is true; this VM has vm-size=smal, namespace lab has tier=dev`,
+		},
 		"a condition":        {"{}", "match: {conditions: [{name: tpm, expression: 'has(object.spec.template.spec.domain.devices.tpm)'}]}", `VMs for which its condition "tpm" is true`},
 		"excluded":           {"metadata: {annotations: {virtwright.dev/exclude: cluster/a}}", "match: {}", "VMs that do not exclude it; this VM does, in the annotation virtwright.dev/exclude"},
 		"one that acts":      {"{}", "match: {}", ""},
@@ -71,7 +84,7 @@ func TestGivers(t *testing.T) {
 		snapshot := presettest.Snapshot(t, cluster("a", c.preset+"\n"+defaults("{memory: {guest: 1Gi}}")))
 		got := (&presets.Engine{}).Givers(t.Context(), snapshot, presets.Request{
 			Kind: presets.VirtualMachine, Object: presettest.JSON(c.object), Namespace: presets.Namespace{Name: "lab", Labels: map[string]string{"tier": "dev"}},
-		}, path)
+		}, path)[0]
 		want := ""
 		if c.want != "" {
 			want = "preset cluster/a gives memory.guest to " + c.want
@@ -84,7 +97,7 @@ func TestGivers(t *testing.T) {
 
 func TestGiversAreFewAndNearestFirst(t *testing.T) {
 	snapshot := presettest.Snapshot(t,
-		cluster("a", "match: {explicit: true}\n"+defaults("{memory: {guest: 1Gi}}")),
+		cluster("a", "match: {labels: {matchLabels: {other: one}}}\n"+defaults("{memory: {guest: 1Gi}}")),
 		cluster("b", "match: {labels: {matchLabels: {vm-size: large}}}\n"+defaults("{memory: {guest: 1Gi}}")),
 		cluster("c", "match: {labels: {matchLabels: {vm-size: small}}}\n"+defaults("{memory: {guest: 1Gi}}")),
 		cluster("d", "match: {labels: {matchLabels: {vm-size: huge}}}\n"+overrides("{memory: {guest: 1Gi}}")),
@@ -93,7 +106,7 @@ func TestGiversAreFewAndNearestFirst(t *testing.T) {
 	for size, want := range map[string]int{"smal": 1, "tiny": 3} {
 		got := (&presets.Engine{}).Givers(t.Context(), snapshot, presets.Request{
 			Kind: presets.VirtualMachine, Object: presettest.JSON("metadata: {labels: {vm-size: " + size + "}}"), Namespace: presets.Namespace{Name: "lab"},
-		}, "spec.template.spec.domain.memory.guest")
+		}, "spec.template.spec.domain.memory.guest")[0]
 		if len(got) != want || size == "smal" && !strings.HasPrefix(got[0], "preset cluster/c ") {
 			t.Errorf("%s: got %q", size, got)
 		}
@@ -128,6 +141,52 @@ func TestNameOrigins(t *testing.T) {
 		}
 		if got := presets.NameOrigins(c.kind, result.Object(), field.ErrorList{problem})[0].Detail; got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestUnknownFields(t *testing.T) {
+	for path, want := range map[string]string{
+		"spec.template.spec.domain.resources.memory":          "it belongs under requests, or limits",
+		"spec.template.spec.domain.devices.disks[a].bus":      "it belongs under cdrom or disk or lun",
+		"spec.template.spec.domain.devices.disks[a].disk.io":  "it belongs one level higher",
+		"spec.template.spec.nodeName":                         "known are",
+		"spec.template.spec.domain.gpus":                      "it belongs under devices",
+		"spec.domain":                                         "it belongs under template.spec",
+		"spec.template.spec.domain.memroy":                    `did you mean "memory"?`,
+		"spec.template.spec.domain.devices.interfaces[a].mac": `did you mean "macAddress"?`,
+		"spec.template.spec.volumes[a].registryDisk":          `did you mean "containerDisk"?`,
+		"spec.template.spec.domain.devices.disks[a].dsk":      `did you mean "disk"?`,
+		"spec.template.spec.domain.cpu.core":                  `did you mean "cores"?`,
+	} {
+		_, problems := presets.Compile(cluster("a", "remove: ["+`"`+path+`"`+"]"))
+		if len(problems) != 1 || !strings.Contains(problems[0].Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, problems, want)
+		}
+	}
+}
+
+func TestNamesInTheOtherScope(t *testing.T) {
+	snapshot := presettest.Snapshot(t, cluster("golden-image", "match: {explicit: true}\n"+defaults("{memory: {guest: 1Gi}}")), local("p-gpu", "match: {explicit: true}\n"+defaults("{memory: {guest: 1Gi}}")))
+	for name, want := range map[string]string{
+		"golden-image": `did you mean "cluster/golden-image"?`, "golden-imgae": `did you mean "cluster/golden-image"?`,
+		"cluster/p-gpu": `did you mean "p-gpu"?`, "p-gpuu": `did you mean "p-gpu"?`, "else": "",
+	} {
+		request := presets.Request{Kind: presets.VirtualMachine, Namespace: presets.Namespace{Name: "lab"}}
+		request.Object = presettest.JSON("metadata: {annotations: {virtwright.dev/exclude: " + name + "}}")
+		result, err := (&presets.Engine{}).Resolve(t.Context(), snapshot, request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Object = presettest.JSON("metadata: {annotations: {virtwright.dev/presets: " + name + "}}")
+		_, err = (&presets.Engine{}).Resolve(t.Context(), snapshot, request)
+		switch {
+		case name == "golden-image" || name == "p-gpu":
+		case err == nil || !strings.Contains(err.Error(), want):
+			t.Errorf("presets: %s: got %v, want %q", name, err, want)
+		}
+		if got := strings.Join(result.Warnings, "\n"); !strings.Contains(got, want) {
+			t.Errorf("exclude: %s: got %q, want %q", name, got, want)
 		}
 	}
 }

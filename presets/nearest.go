@@ -10,7 +10,7 @@ import (
 // Nearest returns the candidate with the smallest edit distance to name, or ""
 // when none is near enough to be a slip of the finger.
 func Nearest(name string, candidates iter.Seq[string]) string {
-	best, least := "", len(name)/3+2
+	best, least := "", min(len(name)/3+2, max(2, len(name)/4)+1)
 	for c := range candidates {
 		if max(len(name)-len(c), len(c)-len(name)) > least { // they are that far apart at least
 			continue
@@ -23,30 +23,43 @@ func Nearest(name string, candidates iter.Seq[string]) string {
 }
 
 // typos returns the candidates that name may be a misspelling of, nearest first: at most two
-// edits away, and one where name is short. Names that only count otherwise, such as web1 and
-// web2, are no misspellings of each other.
-func typos(name string, candidates iter.Seq[string]) []string {
+// edits away, and at most a third of its length. Some names are near and still no
+// misspellings of each other: web1 and web2, team-a and team-b, large and xlarge.
+func typos(name string, candidates []string) []string {
 	allowed := min(maxTypos, len(name)/3)
 	if allowed == 0 {
 		return nil
 	}
 	var out []string
-	compared := 0
-	for c := range candidates {
-		if max(len(name)-len(c), len(c)-len(name)) > allowed {
-			continue
-		}
-		if compared++; compared > maxCompared {
-			break
-		}
-		if c != name && editDistance(name, c) <= allowed && withoutDigits(name) != withoutDigits(c) {
+	for _, c := range candidates {
+		if max(len(name)-len(c), len(c)-len(name)) <= allowed && c != name && editDistance(name, c) <= allowed && !isVariant(name, c) {
 			out = append(out, c)
 		}
 	}
-	slices.SortFunc(out, func(a, b string) int {
-		return cmp.Or(cmp.Compare(editDistance(name, a), editDistance(name, b)), cmp.Compare(a, b))
-	})
+	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(editDistance(name, a), editDistance(name, b)) })
 	return out
+}
+
+// isVariant reports whether two names differ as people vary names: in digits, in a part of
+// one or two characters, or in a prefix.
+func isVariant(a, b string) bool {
+	if strings.EqualFold(a, b) {
+		return false
+	}
+	if withoutDigits(a) == withoutDigits(b) || strings.HasSuffix(a, b) || strings.HasSuffix(b, a) {
+		return true
+	}
+	isSeparator := func(r rune) bool { return strings.ContainsRune("-_./", r) }
+	left, right := strings.FieldsFunc(a, isSeparator), strings.FieldsFunc(b, isSeparator)
+	if len(left) != len(right) || len(left) == 1 {
+		return false
+	}
+	for i := range left {
+		if left[i] != right[i] && max(len(left[i]), len(right[i])) <= 2 {
+			return true
+		}
+	}
+	return false
 }
 
 func withoutDigits(name string) string {

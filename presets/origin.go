@@ -22,7 +22,7 @@ func NameOrigins(kind Kind, object map[string]any, problems field.ErrorList) fie
 	}
 	out := slices.Clone(problems)
 	for i, e := range out {
-		if preset := w.presetOf(w.pathOf(e.Field)); preset != "" && !strings.Contains(e.Detail, "preset "+preset) {
+		if preset := w.presetOf(w.pathOf(e.Field)); preset != "" && !strings.Contains(e.Detail, "(preset "+preset+")") {
 			named := *e
 			named.Detail = strings.TrimSpace(named.Detail + " (set by preset " + preset + ")")
 			out[i] = &named

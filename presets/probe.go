@@ -3,48 +3,18 @@ package presets
 import (
 	"strings"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 )
-
-// unguarded lists the selections of an expression that make it fail where they alone are
-// absent, with everything that they lie in present.
-func unguarded(text string, left *int) []string {
-	env, err := conditionEnv()
-	if err != nil {
-		return nil
-	}
-	checked, issues := env.Compile(text)
-	if issues.Err() != nil {
-		return nil
-	}
-	return unguardedIn(checked, left)
-}
-
-func unguardedIn(checked *cel.Ast, left *int) []string {
-	root := checked.NativeRep().Expr()
-	survey := probe{seen: map[string]bool{}, left: left}
-	survey.eval(root, nil)
-	var out []string
-	for i, selection := range survey.order {
-		if i >= maxProbes {
-			break
-		}
-		p := probe{absent: selection, left: left}
-		if p.eval(root, nil).may&fails != 0 && *left > 0 {
-			out = append(out, selection)
-		}
-	}
-	return out
-}
 
 // An outcome is what an expression may evaluate to.
 type outcome struct {
 	may outcomes
-	// path is the selection that the value is, if it is one.
-	path string
-	// optional says that the value is an optional, and missing that it has no value.
-	optional, missing bool
+	// path is the selection that the value is, and elem the selection that each element of a
+	// list is; empty where that is not known.
+	path, elem string
+	// optional says that the value is an optional, missing that it has no value, and empty
+	// that it is an empty list or map.
+	optional, missing, empty bool
 }
 
 type outcomes uint8
@@ -60,13 +30,12 @@ const (
 // A probe evaluates an expression for every VM at once that lacks one field. It tracks
 // what may be true, false or fail, and assumes nothing about values.
 type probe struct {
+	*analysis
 	// absent is the selection that VMs lack; a survey lacks nothing.
 	absent string
 	// seen and order collect the selections of a survey.
 	seen  map[string]bool
 	order []string
-	// left is how many evaluations may follow; a probe that runs out makes no claim.
-	left *int
 }
 
 // A scope binds the variables of a comprehension.
@@ -86,7 +55,7 @@ func (s *scope) lookup(name string) (outcome, bool) {
 }
 
 func (p *probe) eval(e ast.Expr, in *scope) outcome {
-	if *p.left--; *p.left <= 0 {
+	if p.left--; p.left <= 0 {
 		return outcome{may: isOther}
 	}
 	switch e.Kind() {
@@ -117,17 +86,24 @@ func (p *probe) eval(e ast.Expr, in *scope) outcome {
 // parts evaluates a list, map or message, which fails if one of its parts does.
 func (p *probe) parts(e ast.Expr, in *scope) outcome {
 	out := outcome{may: isOther}
-	add := func(part ast.Expr) { out.may |= p.eval(part, in).may & fails }
+	add := func(part ast.Expr) outcome {
+		o := p.eval(part, in)
+		out.may |= o.may & fails
+		return o
+	}
 	switch e.Kind() {
 	case ast.ListKind:
+		var all outcome
 		for _, element := range e.AsList().Elements() {
-			add(element)
+			all = union(all, add(element))
 		}
+		out.elem, out.empty = all.path, len(e.AsList().Elements()) == 0
 	case ast.MapKind:
 		for _, entry := range e.AsMap().Entries() {
 			add(entry.AsMapEntry().Key())
 			add(entry.AsMapEntry().Value())
 		}
+		out.empty = len(e.AsMap().Entries()) == 0
 	case ast.StructKind:
 		for _, f := range e.AsStruct().Fields() {
 			add(f.AsStructField().Value())
@@ -136,50 +112,62 @@ func (p *probe) parts(e ast.Expr, in *scope) outcome {
 	return out
 }
 
+// none is an optional without a value.
+var none = outcome{may: isOther, optional: true, missing: true}
+
 // selects evaluates the selection of a field, or has() of it.
 func (p *probe) selects(of outcome, name string, test bool) outcome {
 	failed := of.may & fails
+	at := of.path + pathSeparator + name
 	switch {
-	case of.missing:
-		return outcome{may: isOther | failed, optional: true, missing: true}
+	case test:
+		return outcome{may: p.has(of, at) | failed}
+	case of.missing, of.optional && p.lacks(at):
+		return none
+	case of.empty, of.path != "" && p.lacks(at):
+		return outcome{may: fails}
 	case of.path == "":
 		return outcome{may: succeeds | failed}
 	}
-	at := of.path + string(pathSeparator) + name
-	switch {
-	case test:
-		return outcome{may: p.presence(at) | failed}
-	case p.lacks(at) && of.optional:
-		return outcome{may: isOther, optional: true, missing: true}
-	case p.lacks(at):
-		return outcome{may: fails}
-	}
 	p.note(at)
 	return outcome{may: succeeds | failed, path: at, optional: of.optional}
+}
+
+// has evaluates has() of the field at a path.
+func (p *probe) has(of outcome, at string) outcomes {
+	switch {
+	case of.missing, of.empty:
+		return isFalse
+	case of.path == "":
+		return isTrue | isFalse
+	}
+	return p.presence(at)
 }
 
 func (p *probe) lacks(path string) bool { return path == p.absent && p.absent != "" }
 
 // note adds a selection to the survey, unless every VM has it.
 func (p *probe) note(path string) {
-	if p.seen != nil && !p.seen[path] && !alwaysPresent[path] && !isElementKey(path) {
+	if p.seen != nil && !p.seen[path] && !p.given[path] && !isAlwaysPresent(path) {
 		p.seen[path] = true
 		p.order = append(p.order, path)
 	}
 }
 
-// isElementKey reports whether a selection is the name of a list's element, which rules
-// require.
-func isElementKey(path string) bool {
-	return strings.HasSuffix(path, "[]"+string(pathSeparator)+"name")
-}
+// A VM has a name or a generateName.
+const (
+	nameSelection         = "object" + pathSeparator + "metadata" + pathSeparator + "name"
+	generateNameSelection = "object" + pathSeparator + "metadata" + pathSeparator + "generateName"
+)
 
 // presence is what has() says of a path.
 func (p *probe) presence(path string) outcomes {
+	isAround := strings.HasPrefix(p.absent, path+pathSeparator) || strings.HasPrefix(p.absent, path+"[]")
+	isOtherName := path == generateNameSelection && p.absent == nameSelection || path == nameSelection && p.absent == generateNameSelection
 	switch {
 	case p.lacks(path):
 		return isFalse
-	case alwaysPresent[path], strings.HasPrefix(p.absent, path+string(pathSeparator)), strings.HasPrefix(p.absent, path+"[]"):
+	case isAround, isOtherName, p.given[path], isAlwaysPresent(path):
 		return isTrue
 	}
 	return isTrue | isFalse
@@ -205,7 +193,7 @@ func (p *probe) call(call ast.CallExpr, in *scope) outcome {
 	case "@in":
 		return p.contains(args[1], args[0], textOf(call.Args()[0]))
 	default:
-		return called(name, args)
+		return p.called(name, args)
 	}
 }
 
@@ -219,120 +207,110 @@ func textOf(e ast.Expr) string {
 }
 
 // called evaluates a function that is not CEL's own logic: it fails where its arguments do.
-func called(name string, args []outcome) outcome {
+func (p *probe) called(name string, args []outcome) outcome {
 	out := outcome{may: succeeds}
 	for _, arg := range args {
 		out.may |= arg.may & fails
 	}
-	if len(args) == 1 && args[0].missing {
-		switch name {
-		case "value":
-			return outcome{may: fails}
-		case "hasValue":
-			return outcome{may: isFalse}
+	switch {
+	case len(args) == 0:
+		if name == "optional.none" {
+			return none
 		}
+	case name == "dyn":
+		return args[0]
+	case name == "_==_":
+		out.may = out.may&fails | equal(args[0], args[1])
+	case name == "_!=_":
+		out.may = out.may&fails | negated(equal(args[0], args[1]))
+	case name == "_+_":
+		both := union(args[0], args[1])
+		out.elem, out.empty = union(outcome{path: args[0].elements()}, outcome{path: args[1].elements()}).path, both.empty
+	default:
+		return p.optionals(name, args, out)
 	}
 	return out
+}
+
+// optionals evaluates the functions of optionals; out is the outcome of any other function.
+func (p *probe) optionals(name string, args []outcome, out outcome) outcome {
+	it := args[0]
+	switch name {
+	case "optional.of", "optional.ofNonZeroValue":
+		it.optional = true
+		return it
+	case "value":
+		if it.missing {
+			return outcome{may: fails}
+		}
+	case "hasValue":
+		if it.missing {
+			return outcome{may: isFalse}
+		}
+		if it.path != "" {
+			return outcome{may: p.presence(it.path) | it.may&fails}
+		}
+		return out
+	case "or", "orValue":
+		if it.missing && len(args) > 1 {
+			return args[1]
+		}
+	default:
+		return out
+	}
+	out.path, out.elem, out.optional = it.path, it.elem, name == "or"
+	return out
+}
+
+// elements is the selection that each element of a list is.
+func (o outcome) elements() string {
+	if o.elem == "" && o.path != "" {
+		return o.path + "[]"
+	}
+	return o.elem
 }
 
 // index evaluates an index, or an optional selection, by name or by another expression.
 func (p *probe) index(of, key outcome, name string, optional bool) outcome {
 	failed := (of.may | key.may) & fails
-	at := of.path + string(pathSeparator) + name
-	switch {
-	case of.missing, of.path != "" && name != "" && optional && p.lacks(at):
-		return outcome{may: isOther | failed, optional: true, missing: true}
-	case of.path == "":
-		return outcome{may: succeeds | failed}
-	case name == "":
-		return outcome{may: succeeds | failed, path: of.path + "[]"}
-	case !optional:
-		return p.selects(outcome{may: of.may | failed, path: of.path, optional: of.optional}, name, false)
+	if name == "" && isMap(of.path) {
+		name = anyKey
 	}
-	p.note(at)
-	return outcome{may: succeeds | failed, path: at, optional: true}
+	switch {
+	case of.missing, of.empty && optional:
+		return none
+	case of.path == "" && !of.empty:
+		return outcome{may: succeeds | failed, path: of.elem}
+	case name == "":
+		return outcome{may: succeeds | failed, path: of.elements()}
+	case optional:
+		of.optional = true
+	}
+	out := p.selects(of, name, false)
+	out.may |= failed
+	return out
+}
+
+// isMap reports whether a selection is a map of a VM or a namespace, such as its labels.
+func isMap(selection string) bool {
+	s := schemaOfSelection(selection)
+	if s == nil {
+		return strings.HasPrefix(selection, "namespaceObject"+pathSeparator+"metadata"+pathSeparator)
+	}
+	return s.shape == shapeMap
 }
 
 // contains evaluates a test for a key, or for another value.
 func (p *probe) contains(of, key outcome, name string) outcome {
 	failed := (of.may | key.may) & fails
-	if of.path == "" || name == "" {
+	if name == "" && isMap(of.path) {
+		name = anyKey
+	}
+	switch {
+	case of.empty:
+		return outcome{may: isFalse | failed}
+	case of.path == "" || name == "":
 		return outcome{may: isTrue | isFalse | failed}
 	}
-	return outcome{may: p.presence(of.path+string(pathSeparator)+name) | failed}
-}
-
-// logical evaluates && or ||, in which one side that decides hides a failure of the other.
-func logical(args []outcome, or bool) outcome {
-	decides, neutral := isFalse, isTrue
-	if or {
-		decides, neutral = isTrue, isFalse
-	}
-	a, b := args[0].may, args[1].may
-	var out outcomes
-	if (a|b)&decides != 0 {
-		out |= decides
-	}
-	if a&neutral != 0 && b&neutral != 0 {
-		out |= neutral
-	}
-	if a&fails != 0 && b&^decides != 0 || b&fails != 0 && a&^decides != 0 {
-		out |= fails
-	}
-	return outcome{may: out}
-}
-
-func negated(a outcomes) outcomes {
-	out := a & fails
-	if a&isTrue != 0 {
-		out |= isFalse
-	}
-	if a&isFalse != 0 {
-		out |= isTrue
-	}
-	return out
-}
-
-func choose(condition, yes, no outcome) outcome {
-	out := outcome{may: condition.may & fails}
-	if condition.may&isTrue != 0 {
-		out = union(out, yes)
-	}
-	if condition.may&isFalse != 0 {
-		out = union(out, no)
-	}
-	return out
-}
-
-func union(a, b outcome) outcome {
-	out := outcome{may: a.may | b.may, optional: a.optional || b.optional, missing: a.missing && b.missing}
-	if a.path == b.path || a.may == 0 {
-		out.path = b.path
-	}
-	return out
-}
-
-// comprehension evaluates a macro such as exists: its step runs until nothing new may
-// come of it.
-func (p *probe) comprehension(c ast.ComprehensionExpr, in *scope) outcome {
-	over := p.eval(c.IterRange(), in)
-	element := outcome{may: succeeds}
-	if over.path != "" {
-		element.path = over.path + "[]"
-	}
-	sum := p.eval(c.AccuInit(), in)
-	for {
-		inner := &scope{parent: &scope{parent: in, name: c.AccuVar(), value: sum}, name: c.IterVar(), value: element}
-		if c.HasIterVar2() {
-			inner = &scope{parent: inner, name: c.IterVar2(), value: element}
-		}
-		next := union(sum, p.eval(c.LoopStep(), inner))
-		if next == sum {
-			break
-		}
-		sum = next
-	}
-	out := p.eval(c.Result(), &scope{parent: in, name: c.AccuVar(), value: sum})
-	out.may |= over.may & fails
-	return out
+	return outcome{may: p.presence(of.path+pathSeparator+name) | failed}
 }

@@ -38,6 +38,8 @@ type schema struct {
 	typ string
 	// fields of an object by JSON name.
 	fields map[string]*schema
+	// required are the fields that KubeVirt's types always have.
+	required map[string]bool
 	// quantities are the fields of an object that are quantities or have some in them.
 	quantities []string
 	// elem is the schema of a map's values or of a list's elements.
@@ -101,6 +103,13 @@ func (b schemaBuilder) of(t reflect.Type) *schema {
 	return &schema{shape: shapeAny, typ: typeName(t)}
 }
 
+func (s *schema) require(name string) {
+	if s.required == nil {
+		s.required = map[string]bool{}
+	}
+	s.required[name] = true
+}
+
 func (b schemaBuilder) object(t reflect.Type) *schema {
 	if s := b.done[t]; s != nil {
 		return s
@@ -118,7 +127,7 @@ func (b schemaBuilder) object(t reflect.Type) *schema {
 func (b schemaBuilder) addFields(s *schema, t reflect.Type) {
 	owner := typeName(t)
 	for f := range t.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous && name == "" {
 			embedded := f.Type
 			if embedded.Kind() == reflect.Pointer {
@@ -138,6 +147,9 @@ func (b schemaBuilder) addFields(s *schema, t reflect.Type) {
 			field = &schema{shape: shapeKeyed, elem: field.elem, keys: keys}
 		}
 		s.fields[name] = field
+		if options == "" {
+			s.require(name)
+		}
 	}
 }
 

@@ -64,6 +64,10 @@ func NewSnapshot(compiled []*Compiled, broken []PresetName) *Snapshot {
 		}
 		at.add(c)
 	}
+	s.cluster.selected.sort()
+	for _, x := range s.namespaced {
+		x.selected.sort()
+	}
 	s.hash = hex.EncodeToString(sum.Sum(nil)[:8])
 	return s
 }

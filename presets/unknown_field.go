@@ -13,6 +13,9 @@ var otherNames = map[string]string{"registryDisk": "containerDisk", "mac": "macA
 // maxDescent is how many objects deep a field is sought that was written too high.
 const maxDescent = 3
 
+// maxPlaces is how many places a message names for a field.
+const maxPlaces = 3
+
 // unknownField says that s, which lies in parent, has no such field, and which one may be
 // meant. Parent may be nil.
 func unknownField(name string, s, parent *schema) string {
@@ -23,24 +26,32 @@ func unknownField(name string, s, parent *schema) string {
 	if name == "dev" && s.fields["bus"] != nil {
 		return unknown + "; guests name their disks themselves, so leave it out"
 	}
-	if below := fieldBelow(name, s); below != "" {
-		return fmt.Sprintf("%s; it belongs under %s", unknown, below)
+	if s.fields["requests"] != nil && (name == "cpu" || name == "memory") {
+		return unknown + "; it belongs under requests, or limits"
+	}
+	if below := fieldBelow(name, s); len(below) > 0 {
+		return fmt.Sprintf("%s; it belongs under %s", unknown, strings.Join(below, " or "))
 	}
 	if parent != nil && parent.fields[name] != nil {
 		return unknown + "; it belongs one level higher"
 	}
-	if longer := onlyPrefixed(name, s); longer != "" {
-		return fmt.Sprintf("%s; did you mean %q?", unknown, longer)
-	}
-	if best := Nearest(name, maps.Keys(s.fields)); best != "" {
-		return fmt.Sprintf("%s; did you mean %q?", unknown, best)
-	}
-	return fmt.Sprintf("%s; known are %s", unknown, strings.Join(slices.Sorted(maps.Keys(s.fields)), ", "))
+	return unknown + nearField(name, s)
 }
 
-// fieldBelow returns the path of the only object beneath s that has the field; the least
-// deep ones count.
-func fieldBelow(name string, s *schema) string {
+// nearField names the field of s that name may be a misspelling of, or all fields.
+func nearField(name string, s *schema) string {
+	if longer := onlyPrefixed(name, s); longer != "" {
+		return fmt.Sprintf("; did you mean %q?", longer)
+	}
+	if best := Nearest(name, maps.Keys(s.fields)); best != "" {
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return "; known are " + strings.Join(slices.Sorted(maps.Keys(s.fields)), ", ")
+}
+
+// fieldBelow returns the paths of the objects beneath s that have the field, if they are few;
+// the least deep ones count.
+func fieldBelow(name string, s *schema) []string {
 	type place struct {
 		path string
 		at   *schema
@@ -61,16 +72,19 @@ func fieldBelow(name string, s *schema) string {
 				}
 			}
 		}
-		switch len(found) {
-		case 0:
-			level = next
-		case 1:
-			return found[0].path
-		default:
-			return ""
+		var out []string
+		for _, p := range found {
+			out = append(out, p.path)
 		}
+		if len(found) > maxPlaces {
+			return nil
+		}
+		if len(found) > 0 {
+			return out
+		}
+		level = next
 	}
-	return ""
+	return nil
 }
 
 // onlyPrefixed returns the only field that begins with name, as macAddress does with mac.

@@ -93,7 +93,7 @@ func (w *resolution) isNews(n *provenance.Node) bool {
 	return n.Now && w.rec.Sources[n.Source].Role != provenance.Platform
 }
 
-// warnings says what happened, what matters most first.
+// warnings says what happened, what matters most first. The list is not bounded yet.
 func (w *resolution) warnings(effects []effect, m matching, would *preview) []string {
 	out := slices.Concat(w.notes, m.budgetWarnings)
 	for _, d := range effects {
@@ -116,7 +116,7 @@ func (w *resolution) warnings(effects []effect, m matching, would *preview) []st
 	if would != nil {
 		out = append(out, would.warn...)
 	}
-	return bounded(w.withOwnPaths(w.informing(out, effects)))
+	return w.withOwnPaths(w.informing(out, effects))
 }
 
 // informing adds to warnings what no author is surprised by.

@@ -112,7 +112,9 @@ func singleLeaves(v any, wrap func(any) map[string]any, visit func(map[string]an
 
 func withoutArchitecture(object map[string]any) {
 	spec, _ := object["spec"].(map[string]any)
-	delete(spec, "architecture")
+	if known := []any{"amd64", "arm64", "s390x"}; slices.Contains(known, spec["architecture"]) {
+		delete(spec, "architecture")
+	}
 	if template, ok := spec["template"].(map[string]any); ok {
 		withoutArchitecture(template)
 	}

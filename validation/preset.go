@@ -2,12 +2,16 @@ package validation
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
@@ -29,8 +33,9 @@ func (c *Config) ValidatePreset(p v1alpha1.Preset, compiled *presets.Compiled) R
 		raw  *apiextensionsv1.JSON
 	}{{"defaults", spec.Defaults}, {"overrides", spec.Overrides}} {
 		for _, problem := range c.leafProblems(part.raw) {
+			problem.err.BadValue = shownUnlessSensitive(problem.err)
 			problem.err.Field = "spec." + part.name + "." + problem.err.Field
-			if c.Addon && (problem.rule.Cluster || problem.reach == BeyondKubeVirt) {
+			if c.Addon && (problem.rule.Cluster || problem.reach != AsKubeVirt) {
 				out.Warnings = append(out.Warnings, problem.err.Error())
 			} else {
 				out.Errors = append(out.Errors, problem.err)
@@ -43,14 +48,44 @@ func (c *Config) ValidatePreset(p v1alpha1.Preset, compiled *presets.Compiled) R
 	return out
 }
 
-// NewPresetProblems are the problems of a changed preset that its stored form does not have.
-func NewPresetProblems(problems, stored field.ErrorList) field.ErrorList {
-	return slices.DeleteFunc(slices.Clone(problems), func(e *field.Error) bool {
-		return slices.ContainsFunc(stored, func(o *field.Error) bool {
-			return o.Detail == e.Detail && fmt.Sprint(o.BadValue) == fmt.Sprint(e.BadValue)
-		})
-	})
+// shownUnlessSensitive is the wrong value, unless it may be a secret: statuses show it.
+func shownUnlessSensitive(e *field.Error) any {
+	if strings.Contains(e.Field, "cloudInit") || strings.Contains(e.Field, "serData") {
+		return field.OmitValueType{}
+	}
+	return e.BadValue
 }
+
+// ValidatePresetUpdate is ValidatePreset for an update. It leaves out the problems that the
+// stored preset has, unless the update makes them worse: it lets the preset act that did not,
+// or lets it overrule users.
+func (c *Config) ValidatePresetUpdate(p v1alpha1.Preset, compiled *presets.Compiled, old v1alpha1.Preset) Result {
+	out := c.ValidatePreset(p, compiled)
+	if len(out.Errors) == 0 {
+		return out
+	}
+	stored, problems := presets.Compile(old)
+	if len(problems) > 0 || compiled.Harms() && !stored.Harms() {
+		return out
+	}
+	left := map[string]int{}
+	for _, e := range c.ValidatePreset(old, stored).Errors {
+		left[placeless(e)]++
+	}
+	out.Errors = slices.DeleteFunc(out.Errors, func(e *field.Error) bool {
+		key := placeless(e)
+		left[key]--
+		return left[key] >= 0
+	})
+	return out
+}
+
+// placeless identifies a problem, wherever in a list it lies.
+func placeless(e *field.Error) string {
+	return fmt.Sprint(listIndex.ReplaceAllString(e.Field, "[]"), "\n", e.Detail, "\n", e.BadValue)
+}
+
+var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
 
 // leafProblems are the problems with single values of a partial VirtualMachine, which it has
 // on every architecture.
@@ -62,24 +97,87 @@ func (c *Config) leafProblems(raw *apiextensionsv1.JSON) []problem {
 	if kjson.UnmarshalCaseSensitivePreserveInts(raw.Raw, &fields) != nil {
 		return nil // which compiling reports
 	}
-	leaves := map[string]bool{}
-	plain, err := json.Marshal(plainLeaves(fields, nil, leaves))
+	leaves := map[string]any{}
+	plain := plainLeaves(fields, nil, leaves, nil)
+	out, bad := unreadable(fields, plain, leaves)
+	if len(bad) > 0 {
+		plain = plainLeaves(fields, nil, map[string]any{}, func(path string) bool { return !bad[path] })
+	}
+	out = append(out, metadataProblems(plain)...)
+	return append(out, c.everywhere(plain, leaves)...)
+}
+
+// unreadable reports leaves that no VirtualMachine can hold, such as a negative number of
+// cores, and their paths.
+func unreadable(fields map[string]any, plain any, leaves map[string]any) ([]problem, map[string]bool) {
+	if _, err := readPartial(plain); err == nil {
+		return nil, nil
+	}
+	var out []problem
+	bad := map[string]bool{}
+	for _, path := range slices.Sorted(maps.Keys(leaves)) {
+		alone := plainLeaves(fields, nil, map[string]any{}, func(other string) bool { return other == path })
+		if _, err := readPartial(alone); err != nil {
+			detail := "is no value that this field can have"
+			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+				detail = "must not be " + wrong.Value
+			}
+			bad[path] = true
+			e := field.Invalid(nil, leaves[path], detail)
+			e.Field = path
+			out = append(out, problem{rule: &Rule{}, err: e})
+		}
+	}
+	return out, bad
+}
+
+func readPartial(plain any) (*Machine, error) {
+	raw, err := json.Marshal(plain)
+	if err != nil {
+		return nil, err
+	}
+	return NewVirtualMachine(raw)
+}
+
+// metadataProblems are those with labels and annotations, which API servers refuse.
+func metadataProblems(plain any) []problem {
+	m, err := readPartial(plain)
 	if err != nil {
 		return nil
 	}
+	at := field.NewPath("metadata")
+	errs := metav1validation.ValidateLabels(m.VM.Labels, at.Child("labels"))
+	errs = append(errs, apivalidation.ValidateAnnotations(m.VM.Annotations, at.Child("annotations"))...)
+	if m.Meta != nil {
+		at = m.Path("metadata")
+		errs = append(errs, metav1validation.ValidateLabels(m.Meta.Labels, at.Child("labels"))...)
+		errs = append(errs, apivalidation.ValidateAnnotations(m.Meta.Annotations, at.Child("annotations"))...)
+	}
+	var out []problem
+	for _, e := range errs {
+		out = append(out, problem{rule: &Rule{}, err: e})
+	}
+	return out
+}
+
+// everywhere are the problems that rules marked Leaf find on every architecture.
+func (c *Config) everywhere(plain any, leaves map[string]any) []problem {
 	var out []problem
 	for i, architecture := range architectures {
-		m, err := NewVirtualMachine(plain)
+		m, err := readPartial(plain)
 		if err != nil {
 			return nil
 		}
-		if m.Spec != nil {
+		if m.Spec != nil && slices.Contains(architectures, m.Spec.Architecture) {
 			m.Spec.Architecture = ""
 		}
 		there := *c
 		there.Addon, there.Architecture = false, architecture
 		found := there.runThose(m, func(rule *Rule) bool { return rule.Leaf }).problems
-		found = slices.DeleteFunc(found, func(p problem) bool { return !leaves[p.err.Field] })
+		found = slices.DeleteFunc(found, func(p problem) bool {
+			_, isLeaf := leaves[p.err.Field]
+			return !isLeaf
+		})
 		if i == 0 {
 			out = found
 			continue
@@ -93,29 +191,44 @@ func (c *Config) leafProblems(raw *apiextensionsv1.JSON) []problem {
 	return out
 }
 
-// plainLeaves is decoded JSON without computed values. It collects the paths of its leaves,
-// as messages name them.
-func plainLeaves(v any, at *field.Path, leaves map[string]bool) any {
+// plainLeaves is decoded JSON without computed values, and with the leaves only that keep
+// wants; nil wants all. It collects leaves by path, as messages name them.
+func plainLeaves(v any, at *field.Path, leaves map[string]any, keep func(path string) bool) any {
 	switch v := v.(type) {
 	case map[string]any:
+		if isStringMap(at) {
+			leaves[at.String()] = v
+		}
 		out := make(map[string]any, len(v))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if computed, _ := v[name].(map[string]any); computed[presets.ComputedKey] != nil {
 				continue
 			}
-			out[name] = plainLeaves(v[name], childPath(at, name), leaves)
+			below := childPath(at, name)
+			if sub := plainLeaves(v[name], below, leaves, keep); sub != nil {
+				out[name] = sub
+			}
 		}
 		return out
 	case []any:
-		leaves[at.String()] = true
-		out := make([]any, len(v))
-		for i, e := range v {
-			out[i] = plainLeaves(e, at.Index(i), leaves)
-		}
-		return out
+		return plainElements(v, at, leaves, keep)
 	}
-	leaves[at.String()] = true
+	leaves[at.String()] = v
+	if keep != nil && !keep(at.String()) {
+		return nil
+	}
 	return v
+}
+
+func plainElements(list []any, at *field.Path, leaves map[string]any, keep func(path string) bool) []any {
+	leaves[at.String()] = list
+	out := make([]any, 0, len(list))
+	for i, e := range list {
+		if sub := plainLeaves(e, at.Index(i), leaves, keep); sub != nil {
+			out = append(out, sub)
+		}
+	}
+	return out
 }
 
 // childPath is the path of a field, or of a map's key that cannot be a field's name.
@@ -131,6 +244,9 @@ func childPath(at *field.Path, name string) *field.Path {
 
 // isStringMap reports whether at is a map of strings in a VirtualMachine.
 func isStringMap(at *field.Path) bool {
+	if at == nil {
+		return false
+	}
 	text := at.String()
 	return slices.ContainsFunc([]string{".labels", ".annotations", ".nodeSelector", ".matchLabels"}, func(suffix string) bool {
 		return strings.HasSuffix(text, suffix)

@@ -26,6 +26,7 @@ var cpuRules = []Rule{{
 	Check: cpuFeaturePolicy,
 }, {
 	ID:    "cpu-feature-name",
+	Leaf:  true,
 	Says:  "The name of a CPU feature is letters, digits, '-', '_' and '.'.",
 	Reach: BeyondKubeVirt,
 	Check: cpuFeatureName,

@@ -11,6 +11,7 @@ import (
 
 var firmwareRules = []Rule{{
 	ID:    "architecture-supported",
+	Leaf:  true,
 	Says:  "The architecture is amd64, arm64 or s390x.",
 	Reach: EarlierThanKubeVirt,
 	Check: architectureSupported,

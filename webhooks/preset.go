@@ -107,17 +107,11 @@ func (p Preset) validate(preset v1alpha1.Preset, compiled *presets.Compiled, sto
 	if p.Rules == nil {
 		return validation.Result{}
 	}
-	out := p.Rules.ValidatePreset(preset, compiled)
-	if len(out.Errors) == 0 || len(stored) == 0 {
-		return out
-	}
 	old := p.empty()
-	if kjson.UnmarshalCaseSensitivePreserveInts(stored, old) == nil {
-		if compiled, problems := presets.Compile(old); len(problems) == 0 {
-			out.Errors = validation.NewPresetProblems(out.Errors, p.Rules.ValidatePreset(old, compiled).Errors)
-		}
+	if len(stored) == 0 || kjson.UnmarshalCaseSensitivePreserveInts(stored, old) != nil {
+		return p.Rules.ValidatePreset(preset, compiled)
 	}
-	return out
+	return p.Rules.ValidatePresetUpdate(preset, compiled, old)
 }
 
 // authorized refuses a preset that its author may not write. Writing presets is

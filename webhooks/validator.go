@@ -57,6 +57,9 @@ type Validator struct {
 	// Unbounded keeps every problem and every warning, at any length. API servers want few
 	// and short ones.
 	Unbounded bool
+	// Stored validates the object of a create as an object that is stored already. Who may write
+	// it, and whose name it has, was decided before.
+	Stored bool
 }
 
 var _ admission.Handler = (*Validator)(nil)
@@ -71,7 +74,10 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 		return malformed(err)
 	}
 	steps := []func(context.Context) error{c.guard, c.validate, c.render, c.confirm, c.confirmExpansion, c.compare, c.authorize, c.template}
-	if c.deleting() {
+	switch {
+	case v.Stored:
+		steps = []func(context.Context) error{c.validate, c.render, c.compare}
+	case c.deleting():
 		steps = steps[:1] // it only goes; nothing else matters any more
 	}
 	for _, step := range steps {
@@ -102,6 +108,9 @@ func (c *candidate) answer() admission.Response {
 	return response
 }
 
+// maxHints is for how many missing values presets are named.
+const maxHints = 8
+
 // explain adds to the problems the presets that caused them, and to missing values the
 // presets that would give them.
 func (c *candidate) explain(ctx context.Context) {
@@ -112,10 +121,18 @@ func (c *candidate) explain(ctx context.Context) {
 		return
 	}
 	request := presets.Request{Kind: c.Kind, Object: c.req.Object.Raw, Namespace: namespace}
+	var missing field.ErrorList
+	var fields []string
 	for _, p := range c.problems {
-		if p.Type == field.ErrorTypeRequired {
-			p.Detail = strings.Join(append([]string{p.Detail}, c.Engine.Givers(ctx, snapshot, request, p.Field)...), "; ")
+		if p.Type == field.ErrorTypeRequired && len(missing) < maxHints {
+			missing, fields = append(missing, p), append(fields, p.Field)
 		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	for i, givers := range c.Engine.Givers(ctx, snapshot, request, fields...) {
+		missing[i].Detail = strings.Join(append([]string{missing[i].Detail}, givers...), "; ")
 	}
 }
 
@@ -303,9 +320,12 @@ func (c *candidate) compare(ctx context.Context) error {
 		return nil
 	}
 	m, old := digest(c.machine), (*names.Machine)(nil)
-	if m.Namespace = c.req.Namespace; c.machine.Old != nil {
-		was := digest(c.machine.Old)
-		old = &was
+	m.Namespace = c.req.Namespace
+	switch {
+	case c.Stored:
+		old = new(m)
+	case c.machine.Old != nil:
+		old = new(digest(c.machine.Old))
 	}
 	seen, err := c.Names.Around(ctx, &m)
 	if err != nil {

@@ -195,7 +195,7 @@ spec: {remove: [spec.nowhere]}`)
 			return err
 		}
 		deprecated := meta.FindStatusCondition(preset.Status.Conditions, v1alpha1.ConditionDeprecated)
-		if deprecated == nil || !strings.Contains(deprecated.Message, "has(object.metadata.labels)") || !strings.Contains(deprecated.Message, `"q53"`) {
+		if deprecated == nil || !strings.Contains(deprecated.Message, "object.metadata.?labels.?tier.orValue('')") || !strings.Contains(deprecated.Message, `"q53"`) {
 			return fmt.Errorf("got %+v", deprecated)
 		}
 		return nil

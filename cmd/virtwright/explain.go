@@ -22,6 +22,8 @@ The input is that of expand. A VM that a cluster has stored is explained from th
 it carries, and OUTDATED lists the fields that a reapply with these presets would change.
 --reapply explains the VM after that reapply.
 
+If a cluster would refuse the VM, the reasons follow on standard error, and the exit code is 1.
+
 PATH restricts the fields to one, or to everything beneath it. Paths begin at the root of
 the VirtualMachine, also for an instance: spec.template.spec.domain.cpu. An element of
 a list is disks[root], each element disks[*], and a key with dots or slashes is quoted:
@@ -53,6 +55,7 @@ func newExplain(shown string, s streams) *cobra.Command {
 		},
 	}
 	o.declare(c, outputs...)
+	o.declareJudging(c)
 	return c
 }
 
@@ -82,10 +85,14 @@ func explain(ctx context.Context, o *settings, text string, s streams) error {
 			continue
 		}
 		if near := restrict(x, m, path); len(path) > 0 && len(x.Fields) == 0 {
-			fmt.Fprintf(s.err, "Note: %s has nothing at %s%s\n", m, path, near)
+			fmt.Fprintf(s.err, "Note: %s does not set %s%s\n", m, path, near)
 		}
 		p.add(newExplained(m, x, changes))
+		if err := c.Judge(ctx, m); err != nil {
+			problems = append(problems, err)
+		}
 	}
+	note(s, c.Missing())
 	if o.output == "table" {
 		return errors.Join(append(problems, p.tables())...)
 	}
@@ -108,6 +115,15 @@ func pathIn(c *offline.Cluster, text string) (provenance.Path, error) {
 	return path, err
 }
 
+// namedByUsers reports whether a path ends with an element of a list or a key of a map, which may
+// be misspelt. The other fields of a path are known to exist.
+func namedByUsers(path provenance.Path) bool {
+	last := len(path) - 1
+	sibling := path[:last].With(provenance.Segment{Name: "no-such-field"})
+	_, err := presets.ParsePath(sibling.String())
+	return path[last].Kind != provenance.Field || err == nil
+}
+
 // restrict keeps the fields at or beneath a path. For an instance, a path from
 // the root of the instance will do. Where nothing is left, it returns a hint at the
 // nearest path that the machine has.
@@ -128,6 +144,9 @@ func restrict(x *presets.Explanation, m offline.Machine, path provenance.Path) (
 		}
 	}
 	x.Fields = kept
+	if !namedByUsers(path) {
+		return ""
+	}
 	if near := presets.Nearest(path.String(), maps.Keys(paths)); near != "" {
 		hint = "; did you mean " + near + "?"
 	}

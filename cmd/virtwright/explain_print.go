@@ -49,7 +49,8 @@ type explainedAt struct {
 }
 
 type explainedSource struct {
-	// From is user, preset, platform, instancetype or preference.
+	// From is user, preset, platform, instancetype or preference; unknown if the record of a stored
+	// VM cannot be read.
 	From       string `json:"from"`
 	Kind       string `json:"kind,omitempty"`
 	Name       string `json:"name,omitempty"`
@@ -100,6 +101,7 @@ func newExplained(m offline.Machine, x *presets.Explanation, outdated []offline.
 		Kind: string(m.Kind), Namespace: m.Namespace, Name: m.Name,
 		File: m.Where.File, Document: m.Where.Document, Fields: []explainedAt{}, Outdated: outdated, machine: m,
 	}
+	damaged := x.Result == nil && m.Damaged() != nil
 	for _, o := range x.Fields {
 		at := explainedAt{Path: o.Path.String(), Value: o.Value, Removed: o.Value == nil, explainedSource: sourceOf(o.By, o.User), Overruled: o.Overruled, Was: o.Was, Computed: o.Computed}
 		if o.ContributedBy.Name != "" {
@@ -107,6 +109,9 @@ func newExplained(m offline.Machine, x *presets.Explanation, outdated []offline.
 		}
 		for _, claim := range o.Beaten {
 			at.Beat = append(at.Beat, explainedClaim{sourceOf(claim.By, false), claim.Value})
+		}
+		if damaged && o.User {
+			at.explainedSource = explainedSource{From: "unknown"}
 		}
 		e.Fields = append(e.Fields, at)
 	}

@@ -22,13 +22,14 @@ func TestExplainExamples(t *testing.T) {
 // What an instancetype and a preference give is shown, and what was left to them.
 func TestExplainInstancetypes(t *testing.T) {
 	input, _, _ := strings.Cut(read(t, "testdata/validate/instancetype.in.yaml"), "---\napiVersion: instancetype.kubevirt.io/v1beta1\nkind: VirtualMachineClusterInstancetype\nmetadata: {name: wrong}")
-	got := call(t, input, "explain", "-f", "-", "--mode", "addon", "-o", "json").fine(t).out
-	golden.Equal(t, "testdata/instancetypes.explain.out.json", got)
+	got := call(t, input, "explain", "-f", "-", "--mode", "addon", "-o", "json")
+	golden.Equal(t, "testdata/instancetypes.explain.out.json", got.out)
+	says(t, got.err, "VirtualMachine lab/web is refused:\n  spec.template.spec.domain.devices.tpm: Forbidden: no TPM here")
 	allowed := strings.ReplaceAll(input, "labels: {policy: strict}", "labels: {}")
 	stored := call(t, allowed, "expand", "-f", "-", "--mode", "addon").fine(t).out
 	it, _, _ := strings.Cut(input, "---\napiVersion: virtwright.dev") // what the VMs name, without presets
 	says(t, call(t, it+"---\n"+stored, "explain", "-f", "-", "--mode", "addon").fine(t).out, "cluster/base (default)", "VirtualMachinePreference fedora")
-	table := call(t, input, "explain", "-f", "-", "--mode", "addon").fine(t).out
+	table := call(t, input, "explain", "-f", "-", "--mode", "addon").out
 	golden.Equal(t, "testdata/instancetypes.explain.out.txt", table)
 }
 
@@ -64,7 +65,7 @@ func TestExplainPath(t *testing.T) {
 				t.Errorf("got %q, want %q", text, c.want)
 			}
 			if c.want == "" {
-				says(t, stderr, "Note: ", "has nothing at "+c.path)
+				says(t, stderr, "Note: ", "does not set "+c.path)
 			}
 		})
 	}
@@ -105,6 +106,19 @@ func TestExplainRefused(t *testing.T) {
 		t.Errorf("exit code %d: %s", got.code, got.out)
 	}
 	says(t, got.err, "no passthrough in production")
+}
+
+// TestExplainWhatRulesRefuse checks that explain prints the fields of a VM and then why a cluster
+// refuses it.
+func TestExplainWhatRulesRefuse(t *testing.T) {
+	vm := strings.Replace(small, "memory: {guest: 1Gi}", "memory: {guest: 1Gi}, machine: {type: q53}", 1)
+	got := call(t, vm, "explain", "-f", "-")
+	if got.code != exitRefused {
+		t.Errorf("exit code %d, want %d", got.code, exitRefused)
+	}
+	says(t, single(got.out), "spec.template.spec.domain.machine.type q53 user")
+	says(t, got.err, "Error: standard input, document 1: VirtualMachine default/vm is refused:\n  spec.template.spec.domain.machine.type: Unsupported value: \"q53\"")
+	says(t, call(t, misspelt, "explain", "-f", "-", "--validation=warn").fine(t).out, "memory")
 }
 
 func TestCell(t *testing.T) {

@@ -112,3 +112,103 @@ func TestReapplyRefused(t *testing.T) {
 
 // single is text with single spaces.
 func single(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// TestStoredPresetInvalid checks that an invalid preset that a cluster has stored affects only
+// itself, as in the cluster.
+func TestStoredPresetInvalid(t *testing.T) {
+	const invalid = "---\napiVersion: virtwright.dev/v1alpha1\nkind: VirtualMachinePreset\nmetadata: {name: old, namespace: other, resourceVersion: \"2\"}\n" +
+		"spec: {defaults: {spec: {template: {spec: {gone: 3}}}}}\n"
+	dump := write(t, "presets.yaml", cores+invalid)
+	for _, command := range []string{"expand", "explain", "render"} {
+		got := call(t, sparse, command, "-f", "-", "-f", dump).fine(t)
+		says(t, got.err, "Note: "+dump+", document 2: VirtualMachinePreset other/old is stored in a cluster, but it is invalid and does not act: "+
+			`spec.defaults.spec.template.spec.gone: Invalid value: "gone": unknown field "gone"`)
+		if command == "expand" {
+			says(t, got.out, "cores: 7")
+		}
+	}
+	named := strings.Replace(sparse, "{name: vm}", "{name: vm, namespace: other, annotations: {virtwright.dev/presets: old}}", 1)
+	if got := call(t, named, "expand", "-f", "-", "-f", dump); got.code != exitRefused || strings.Contains(got.err, "Not found") {
+		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+	says(t, call(t, sparse, "validate", "-f", "-", "-f", dump).out, "VirtualMachinePreset other/old: spec.defaults", "1 refused")
+}
+
+// kubectlGet is a VM with its VMI, as kubectl get vm,vmi -o yaml prints them.
+const kubectlGet = kubectlGetVM + `- apiVersion: kubevirt.io/v1
+  kind: VirtualMachineInstance
+  metadata: {name: a, namespace: lab, uid: "2", resourceVersion: "6", ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: a, uid: "1", controller: true}]}
+  spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, containerDisk: {image: q}}]}
+  status: {phase: Running}
+`
+
+const kubectlGetVM = `apiVersion: v1
+kind: List
+items:
+- apiVersion: kubevirt.io/v1
+  kind: VirtualMachine
+  metadata: {name: a, namespace: lab, uid: "1", resourceVersion: "5"}
+  spec: {runStrategy: Always, template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: root}]}}, volumes: [{name: root, containerDisk: {image: q}}]}}}
+`
+
+// TestStoredJudged checks that stored objects are validated as they are: by rules, not by who may
+// write them or whose name they have.
+func TestStoredJudged(t *testing.T) {
+	got := call(t, kubectlGet, "validate", "-f", "-").fine(t)
+	if got.err != "" {
+		t.Errorf("it warns: %s", got.err)
+	}
+	wrong := strings.Replace(kubectlGet, "disks: [{name: root}]", "disks: [{name: root, io: uring, serial: '<&>'}]", 1)
+	for _, args := range [][]string{{"validate"}, {"render"}, {"render", reapply}} {
+		got := call(t, wrong, append(args, "-f", "-")...)
+		if got.code != exitRefused {
+			t.Errorf("%v: exit code %d, want %d", args, got.code, exitRefused)
+		}
+		says(t, got.out+got.err, `disks[0].io: Unsupported value: "uring"`, "(disk-serial-characters)")
+	}
+	says(t, call(t, wrong, "expand", "-f", "-").fine(t).out, "uring")
+	clash := strings.NewReplacer("resourceVersion: \"5\"", "", "name: a,", "name: b,", "spec: {runStrategy: Always,", dataVolume).Replace(kubectlGetVM)
+	owner := strings.Replace(kubectlGet, "spec: {runStrategy: Always,", dataVolume, 1)
+	says(t, call(t, owner+"---\n"+clash, "validate", "-f", "-").out, "VirtualMachine lab/b: spec.dataVolumeTemplates[0].metadata.name")
+}
+
+const dataVolume = "spec: {runStrategy: Always, dataVolumeTemplates: [{metadata: {name: disk}, spec: {source: {blank: {}}, storage: {resources: {requests: {storage: 1Gi}}}}}],"
+
+// TestStoredRecordDamaged checks that a VM whose record cannot be read is shown as it is, and that
+// no field is reported as the user's.
+func TestStoredRecordDamaged(t *testing.T) {
+	damaged := strings.Replace(kubectlGet, `resourceVersion: "5"`, `resourceVersion: "5", annotations: {virtwright.dev/provenance: '{"x'}`, 1)
+	preset := write(t, "cores.yaml", strings.Replace(cores, "name: cores", "name: cores, namespace: lab", 1))
+	const note = "Note: VirtualMachine lab/a is stored in a cluster and is shown as it is; its record cannot be read, so the origins of its fields are unknown: "
+	for _, args := range [][]string{{"expand"}, {"explain"}, {"explain", "-f", preset}, {"expand", "-f", preset}} {
+		got := call(t, damaged, append(args, "-f", "-")...).fine(t)
+		if args[0] == "explain" || len(args) > 1 {
+			says(t, got.err, note)
+		}
+		if args[0] == "explain" {
+			says(t, single(got.out), "spec.template.spec.domain.memory.guest 1Gi unknown")
+		}
+	}
+}
+
+// TestExplainReapplyRefused checks that explain refuses what expand refuses.
+func TestExplainReapplyRefused(t *testing.T) {
+	vm := stored(t, write(t, "cores.yaml", cores))
+	for _, command := range []string{"expand", "explain"} {
+		got := call(t, vm, command, "-f", "-", reapply)
+		if got.code != exitRefused {
+			t.Errorf("%s: exit code %d, want %d", command, got.code, exitRefused)
+		}
+		says(t, got.err, "Error: standard input, document 1: VirtualMachine default/vm is refused:", "(memory-given)")
+	}
+}
+
+// TestOutdatedContainers checks that an empty field that a reapply fills is not listed as removed.
+func TestOutdatedContainers(t *testing.T) {
+	empty := sparse[:len(sparse)-2] + ", resourceVersion: \"7\"}\nspec: {template: {spec: {domain: {memory: {guest: 1Gi}, devices: {}}}}}\n"
+	got := call(t, empty, "explain", "-f", "-", "-f", write(t, "cores.yaml", cores)).fine(t)
+	says(t, single(got.out), "OUTDATED STORED REAPPLIED FROM", "spec.template.spec.domain.cpu.cores (none) 7 cores")
+	if strings.Contains(single(got.out), "{} (none)") {
+		t.Errorf("it lists a removed field:\n%s", got.out)
+	}
+}

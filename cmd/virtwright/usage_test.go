@@ -70,7 +70,14 @@ func TestUsage(t *testing.T) {
 	}
 	// An element that the VM does not have is not a misspelt path.
 	near := call(t, small, "explain", "-f", "-", "spec.template.spec.networks[defalt]").fine(t)
-	says(t, near.err, "Note: VirtualMachine default/vm has nothing at spec.template.spec.networks[defalt]; did you mean spec.template.spec.networks[default]?")
+	says(t, near.err, "Note: VirtualMachine default/vm does not set spec.template.spec.networks[defalt]; did you mean spec.template.spec.networks[default]?")
+	// A field that exists and is not set is not misspelt either.
+	unset := call(t, small, "explain", "-f", "-", cpu+".dedicatedCpuPlacement").fine(t)
+	if want := "Note: VirtualMachine default/vm does not set " + cpu + ".dedicatedCpuPlacement\n"; unset.err != want {
+		t.Errorf("got %q, want %q", unset.err, want)
+	}
+	labelled := strings.Replace(small, "{name: vm}", "{name: vm, labels: {tier: a}}", 1)
+	says(t, call(t, labelled, "explain", "-f", "-", "metadata.labels.teir").fine(t).err, "did you mean metadata.labels.tier?")
 	says(t, call(t, small, "explain", "-f", "-", cpu+".cores").fine(t).out, "platform")
 	says(t, call(t, "", "--version").fine(t).out, "virtwright ", "go1.")
 	call(t, small, "expand", "-f", "-", "-v", "2").fine(t)

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -52,7 +53,9 @@ type Controller struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// found are the findings of the rules on the generations of presets.
+	found   map[presetcache.Key]finding
 	waiting map[presetcache.Key]time.Time // since when, for replicas
 }
 
@@ -99,6 +102,7 @@ func (c *Controller) verdicts(kind string) source.Source {
 func (c *Controller) reconcile(ctx context.Context, key presetcache.Key, preset v1alpha1.Preset) (reconcile.Result, error) {
 	if err := c.Client.Get(ctx, key.NamespacedName, preset); err != nil {
 		c.waits(key, nil)
+		c.forget(key)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	verdict, known := c.Cache.Verdict(key)
@@ -117,7 +121,7 @@ func (c *Controller) reconcile(ctx context.Context, key presetcache.Key, preset 
 		result.RequeueAfter = again
 	}
 	before, _ := preset.DeepCopyObject().(client.Object)
-	seen := observation{verdict: verdict, without: without, deprecated: c.deprecated(preset)}
+	seen := observation{verdict: verdict, without: without, deprecated: c.deprecated(key, preset)}
 	if !decide(preset, seen, metav1.NewTime(c.now())) {
 		return result, nil
 	}
@@ -134,16 +138,38 @@ func (c *Controller) reconcile(ctx context.Context, key presetcache.Key, preset 
 	return result, nil
 }
 
+// A finding is what the rules say of one generation of a preset.
+type finding struct {
+	uid        types.UID
+	generation int64
+	problems   field.ErrorList
+}
+
 // deprecated says why the preset could not be created any more.
-func (c *Controller) deprecated(preset v1alpha1.Preset) field.ErrorList {
-	if c.Rules == nil {
-		return nil
+func (c *Controller) deprecated(key presetcache.Key, preset v1alpha1.Preset) field.ErrorList {
+	c.mu.Lock()
+	known, ok := c.found[key]
+	c.mu.Unlock()
+	if c.Rules == nil || ok && known.uid == preset.GetUID() && known.generation == preset.GetGeneration() {
+		return known.problems
 	}
-	compiled, problems := presets.Compile(preset)
-	if len(problems) > 0 {
-		return nil // which the condition Ready says
+	now := finding{uid: preset.GetUID(), generation: preset.GetGeneration()}
+	if compiled, problems := presets.Compile(preset); len(problems) == 0 { // else Ready says so
+		now.problems = c.Rules.ValidatePreset(preset, compiled).Errors
 	}
-	return c.Rules.ValidatePreset(preset, compiled).Errors
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.found == nil {
+		c.found = map[presetcache.Key]finding{}
+	}
+	c.found[key] = now
+	return now.problems
+}
+
+func (c *Controller) forget(key presetcache.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.found, key)
 }
 
 // without are the replicas that do not serve with a generation yet. One that is

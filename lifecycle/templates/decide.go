@@ -1,7 +1,6 @@
 package templates
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -82,7 +80,7 @@ func obstacle(s *sight) *outcome {
 	switch {
 	case s.request.Spec.Requester == nil:
 		return &outcome{reason: sspv1alpha1.ReasonUnauthorized, terminal: true,
-			message: "nobody knows who asks: virtwright's webhook was not asked when the request was made; make it anew"}
+			message: "requester unknown: the webhook did not see this request; delete and recreate it"}
 	case s.maker == nil:
 		return &outcome{reason: sspv1alpha1.ReasonSourceInvalid, terminal: true, message: "spec.target asks for no form that is known"}
 	case s.disabled:
@@ -107,25 +105,41 @@ func described(needs []sspv1alpha1.Need) []string {
 	return out
 }
 
-// recognize decides about an object that has the template's name. The label proves that it was
-// made for the request. Its hash proves that its content is what was made, unless the status was
-// cleared since.
+// recognize decides about an object that has the template's name. A user can write the request's
+// label, so the content must prove the object: it is what status recorded, or, where status records
+// nothing, what this request would make now.
 func (p *plan) recognize(s *sight) *outcome {
-	hash, want := s.maker.Hash(s.existing), p.status.TemplateHash
 	problem := ""
 	switch {
 	case s.existing.GetLabels()[v1alpha1.LabelTemplateRequest] != string(s.request.UID):
 		problem = "was not made for this request"
-	case want != "" && hash != want:
+	case p.status.TemplateHash == "":
+		problem = p.regenerate(s)
+	case p.status.TemplateHash != s.maker.Hash(s.existing):
 		problem = "was made for this request and changed since"
 	}
 	if problem != "" {
 		return end(sspv1alpha1.ReasonTargetExists, fmt.Sprintf("%s %s already exists and %s; it stays as it is: use another name, or delete it and create a new request",
 			s.format.Kind.Kind, s.name, problem))
 	}
-	p.status.TemplateRef, p.status.TemplateHash = refer(s.existing), hash
-	p.status.SourceUID = cmp.Or(p.status.SourceUID, types.UID(s.existing.GetAnnotations()[v1alpha1.AnnotationSourceUID]))
+	p.status.TemplateRef = refer(s.existing)
 	return made(s)
+}
+
+// regenerate describes the existing object in status if the request would make the same template.
+// It returns what contradicts that.
+func (p *plan) regenerate(s *sight) string {
+	anew := plan{status: *p.status.DeepCopy()}
+	o := anew.generate(s)
+	p.panicked = anew.panicked
+	switch {
+	case o != nil:
+		return "has the label of this request, but virtwright cannot verify its content: " + o.message
+	case anew.status.TemplateHash != s.maker.Hash(s.existing):
+		return "has the label of this request, but its content differs from the template that this request makes"
+	}
+	p.status = anew.status
+	return ""
 }
 
 // generate makes the template, processes it, and compares what comes out with

@@ -97,6 +97,22 @@ func ours(s *sight) {
 	s.source = nil
 }
 
+// cleared removes the status of a request whose template exists. The VM exists as it was.
+func cleared(s *sight) {
+	source := s.source
+	ours(s)
+	s.source, s.request.Status = source, sspv1alpha1.VirtualMachineTemplateRequestStatus{}
+}
+
+// forged is an object that a user created, with the request's label.
+func forged(s *sight) {
+	s.existing = &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "template.openshift.io/v1", "kind": "Template",
+		"metadata": map[string]any{"name": "golden", "namespace": "shop", "uid": "forged", "labels": map[string]any{v1alpha1.LabelTemplateRequest: "r1"}},
+		"objects":  []any{map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "planted"}}},
+	}}
+}
+
 func TestDecide(t *testing.T) {
 	for name, c := range map[string]struct {
 		reason string
@@ -106,7 +122,7 @@ func TestDecide(t *testing.T) {
 		makes  bool
 	}{
 		"all is there":      {"it is made", aSight(), "False/Reconciling True True/RoundTrip", false, true},
-		"nobody asks":       {"failing closed", aSight(func(s *sight) { s.request.Spec.Requester = nil }), "False/Unauthorized False -", true, false},
+		"no requester":      {"failing closed", aSight(func(s *sight) { s.request.Spec.Requester = nil }), "False/Unauthorized False -", true, false},
 		"no known form":     {"a newer request, perhaps", aSight(func(s *sight) { s.maker, s.format = nil, sspv1alpha1.Format{} }), "False/SourceInvalid False -", true, false},
 		"a form not wanted": {"flags may change", aSight(func(s *sight) { s.disabled = true }), "False/FormatUnavailable True -", false, false},
 		"refused": {"rights may come", aSight(func(s *sight) {
@@ -119,7 +135,10 @@ func TestDecide(t *testing.T) {
 		"ours":                {"the end of what was interrupted", aSight(ours), "True/Reconciled False True/RoundTrip", true, false},
 		"ours, of another":    {"another request's", aSight(ours, func(s *sight) { s.request.UID = "r2" }), "False/TargetExists False True/RoundTrip", true, false},
 		"ours, changed":       {"somebody else's now", aSight(ours, func(s *sight) { s.existing.Object["message"] = "x" }), "False/TargetExists False True/RoundTrip", true, false},
-		"ours, no status":     {"the label proves it", aSight(ours, func(s *sight) { s.request.Status = sspv1alpha1.VirtualMachineTemplateRequestStatus{} }), "True/Reconciled False -", true, false},
+		"ours, no status":     {"its content is what would be made", aSight(cleared), "True/Reconciled False True/RoundTrip", true, false},
+		"a forged label":      {"users can write labels", aSight(forged), "False/TargetExists False -", true, false},
+		"forged, no VM":       {"nothing proves it", aSight(forged, func(s *sight) { s.source = nil }), "False/TargetExists False -", true, false},
+		"forged, a panic":     {"nothing proves it", aSight(forged, breaks("panic")), "False/TargetExists False -", true, false},
 		"no VM":               {"it may come", aSight(func(s *sight) { s.source = nil }), "False/SourceNotFound True -", false, false},
 		"the VM has gone":     {"it was there", aSight(func(s *sight) { s.source, s.request.Status.SourceUID = nil, "vm1" }), "False/SourceChanged False -", true, false},
 		"another VM":          {"not the one that was meant", aSight(func(s *sight) { s.request.Spec.Source.VMUID = "vm2" }), "False/SourceChanged False -", true, false},
@@ -168,19 +187,26 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A request whose status was cleared finds its template again, with what the template says of itself.
+// TestDecideAdopts checks that a request without a status adopts only the template that it would make.
 func TestDecideAdopts(t *testing.T) {
-	s := aSight(ours, func(s *sight) { s.request.Status = sspv1alpha1.VirtualMachineTemplateRequestStatus{} })
-	if p := decide(s); p.status.TemplateRef == nil || p.status.TemplateHash == "" || p.status.SourceUID != "vm1" {
+	p := decide(aSight(cleared))
+	if p.status.TemplateRef == nil || p.status.TemplateHash == "" || p.status.SourceUID != "vm1" || p.status.ParameterCount != 3 || p.create != nil {
 		t.Errorf("status is %+v", p.status)
 	}
-	for want, change := range map[string]func(*sight){
-		"Template golden already exists and was not made for this request; it stays as it is: use another name, or delete it and create a new request":               func(s *sight) { s.request.UID = "r2" },
-		"Template golden already exists and was made for this request and changed since; it stays as it is: use another name, or delete it and create a new request": func(s *sight) { s.existing.Object["message"] = "x" },
+	const rest = "; it stays as it is: use another name, or delete it and create a new request"
+	for want, seen := range map[string]*sight{
+		"was not made for this request":               aSight(ours, func(s *sight) { s.request.UID = "r2" }),
+		"was made for this request and changed since": aSight(ours, func(s *sight) { s.existing.Object["message"] = "x" }),
+		"has the label of this request, but its content differs from the template that this request makes": aSight(forged),
+		"has the label of this request, but virtwright cannot verify its content: there is no VirtualMachine web in namespace shop": aSight(cleared,
+			func(s *sight) { s.source = nil }),
 	} {
-		p := decide(aSight(ours, change))
-		if got := ready(&p.status).Message; got != want {
+		p := decide(seen)
+		if got := ready(&p.status).Message; got != "Template golden already exists and "+want+rest {
 			t.Errorf("got %q, want %q", got, want)
+		}
+		if p.status.TemplateRef != nil || p.create != nil {
+			t.Errorf("%s: status refers to %+v", want, p.status.TemplateRef)
 		}
 	}
 }

@@ -39,7 +39,7 @@ type sight struct {
 	mute error
 	// existing is what has the template's name; nil if nothing.
 	existing *unstructured.Unstructured
-	// source is the VM; nil where there is none.
+	// source is the VM; nil if it does not exist, or if status has the hash of what exists.
 	source *unstructured.Unstructured
 }
 
@@ -83,7 +83,8 @@ func (c *Controller) observe(ctx context.Context, request *sspv1alpha1.VirtualMa
 	if s.lack != "" || s.mute != nil {
 		return s, nil //nolint:nilerr // it is told in status
 	}
-	if s.existing, err = c.read(ctx, s.format.Kind, types.NamespacedName{Namespace: request.Namespace, Name: s.name}); err != nil || s.existing != nil {
+	s.existing, err = c.read(ctx, s.format.Kind, types.NamespacedName{Namespace: request.Namespace, Name: s.name})
+	if err != nil || s.existing != nil && request.Status.TemplateHash != "" {
 		return s, err
 	}
 	source := request.Spec.Source

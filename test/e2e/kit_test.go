@@ -176,13 +176,7 @@ func (s *story) tryKubectl(stdin string, args ...string) (stdout, stderr string,
 // between kubectl's two requests.
 func (s *story) replace(manifest string) {
 	GinkgoHelper()
-	Eventually(func() error {
-		_, _, err := s.tryKubectl(manifest, "replace", "-f", "-")
-		if err != nil && !strings.Contains(err.Error(), "(Conflict)") {
-			return StopTrying("it is refused").Wrap(err)
-		}
-		return err
-	}).Should(Succeed())
+	s.persist(func() (string, string, error) { return s.tryKubectl(manifest, "replace", "-f", "-") })
 }
 
 // preset creates a preset, waits until it is in use, and removes it after the

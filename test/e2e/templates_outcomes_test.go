@@ -51,6 +51,16 @@ var _ = Describe("A request for a template", Ordered, func() {
 		Expect(at(s.get("ConfigMap", "golden"), "data")).To(Equal(map[string]any{"a": "b"}))
 	})
 
+	It("does not adopt an object whose label a user forged", func() {
+		request := s.create(ordered("golden", "vm-ephemeral"))
+		s.becomes("golden", waitsVM)
+		forged := s.create("{apiVersion: template.openshift.io/v1, kind: Template, metadata: {name: golden, labels: {virtwright.dev/template-request: " +
+			string(request.GetUID()) + "}}, objects: [{apiVersion: v1, kind: Secret, metadata: {name: planted}}]}")
+		s.create(seedVM)
+		Expect(s.becomes("golden", isTaken)).NotTo(haveAt("status.templateRef.uid", string(forged.GetUID())))
+		Expect(s.saying("golden")).To(ContainSubstring("has the label of this request, but "))
+	})
+
 	It("makes nothing that could not be stored", func() {
 		s.create(strings.Replace(seedVM, "domain:\n", "domain:\n        firmware: {kernelBoot: {kernelArgs: "+strings.Repeat("x", 1<<20)+", container: {image: i, kernelPath: /k}}}\n", 1))
 		s.create(ordered("golden", "vm-ephemeral"))

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -45,23 +46,39 @@ func sending(args ...string) func(*story, string, func(map[string]any)) string {
 		GinkgoHelper()
 		object := s.parse(manifest).Object
 		change(object)
-		_, stderr := s.kubectl(toYAML(object), args...)
-		return stderr
+		return s.persist(func() (string, string, error) { return s.tryKubectl(toYAML(object), args...) })
 	}
+}
+
+// persist runs a command again where a controller has written the status between its
+// reading and its writing, and returns what it wrote to standard error.
+func (s *story) persist(command func() (stdout, stderr string, err error)) string {
+	GinkgoHelper()
+	var out string
+	Eventually(func() error {
+		_, stderr, err := command()
+		out = stderr
+		if err != nil && !strings.Contains(err.Error(), "Conflict") && !strings.Contains(err.Error(), "the object has been modified") {
+			return StopTrying("it is refused").Wrap(err)
+		}
+		return err
+	}).Should(Succeed())
+	return out
 }
 
 // editing runs kubectl edit with an editor that writes the changed object.
 func editing(s *story, _ string, change func(map[string]any)) string {
 	GinkgoHelper()
-	object := s.get(virtualMachine, "web").Object
-	change(object)
 	folder := GinkgoT().TempDir() // where kubectl keeps what is refused
 	GinkgoT().Setenv("TMPDIR", folder)
 	file := filepath.Join(folder, "edited.yaml")
-	Expect(os.WriteFile(file, []byte(toYAML(object)), 0o600)).To(Succeed())
 	GinkgoT().Setenv("KUBE_EDITOR", "cp "+file)
-	_, stderr := s.kubectl("", "edit", "vm", "web")
-	return stderr
+	return s.persist(func() (string, string, error) {
+		object := s.get(virtualMachine, "web").Object
+		change(object)
+		Expect(os.WriteFile(file, []byte(toYAML(object)), 0o600)).To(Succeed())
+		return s.tryKubectl("", "edit", "vm", "web")
+	})
 }
 
 func patching(s *story, _ string, change func(map[string]any)) string {

@@ -99,7 +99,13 @@ func NewCluster(ctx context.Context, objects []manifest.Object, settings Setting
 	for _, l := range left {
 		c.Notes = append(c.Notes, l.String())
 	}
-	if err := errors.Join(c.fill(ctx, entries)...); err != nil {
+	problems := c.fill(ctx, entries)
+	for i, err := range problems {
+		if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.Stored {
+			c.Notes, problems[i] = append(c.Notes, refusal.inactive()), nil
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -121,7 +127,7 @@ func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
 	}
 	c.Notes = append(c.Notes, p.notes...)
 	c.Presets, c.selecting = len(p.compiled), p.selecting
-	c.snapshot = presets.NewSnapshot(p.compiled, nil)
+	c.snapshot = presets.NewSnapshot(p.compiled, p.broken)
 	c.profiles, _ = domain.CompileProfiles(p.frontend, p.backend) // each was judged when it was read
 	c.webhooks = c.server()
 	return problems
@@ -259,7 +265,7 @@ func (c *Cluster) stored(ctx context.Context, m Machine) (raw []byte, warnings [
 		return nil, nil, err
 	}
 	if len(v.Problems) > 0 {
-		return nil, nil, &Refusal{Where: m.Where, Object: m.String(), Problems: v.Problems}
+		return nil, nil, m.refused(v.Problems)
 	}
 	return v.stored, v.Warnings, nil
 }

@@ -22,13 +22,31 @@ func (c *Cluster) Explain(ctx context.Context, m Machine) (*presets.Explanation,
 }
 
 func (c *Cluster) explain(ctx context.Context, m Machine) (*presets.Explanation, error) {
-	switch recorded := m.entry.meta.Annotations[v1alpha1.AnnotationProvenance] != ""; {
+	switch {
 	case m.isStored() && c.settings.Reapply:
 		return c.explainReapply(ctx, m)
-	case m.isStored(), recorded && c.Presets == 0:
+	case m.Damaged() != nil:
+		return c.explainDamaged(ctx, m)
+	case c.fromRecord(m):
 		return presets.ExplainStored(c.request(ctx, m))
 	}
 	return c.settings.Engine.Explain(ctx, c.snapshot, c.request(ctx, m))
+}
+
+// fromRecord reports whether the machine is explained from its record.
+func (c *Cluster) fromRecord(m Machine) bool {
+	recorded := m.entry.meta.Annotations[v1alpha1.AnnotationProvenance] != ""
+	return m.isStored() && !c.settings.Reapply || recorded && c.Presets == 0 && !m.isStored()
+}
+
+// Judge returns a *Refusal if a cluster would refuse the machine that is explained. What is
+// explained from its record exists already.
+func (c *Cluster) Judge(ctx context.Context, m Machine) error {
+	if c.fromRecord(m) {
+		return nil
+	}
+	_, _, err := c.stored(ctx, m)
+	return err
 }
 
 // ofServer are the fields that an API server and controllers write.

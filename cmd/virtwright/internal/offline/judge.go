@@ -40,13 +40,13 @@ const (
 	FieldsIgnore FieldValidation = "ignore" // drop the fields
 )
 
-// judge sends the request to create m, or to reapply presets to it, the way that it goes in an API server: field
-// validation, the mutating webhook, the schema, the validating webhook. An API
-// server stops at the first that refuses. judge goes on as far as it can, so that
-// v has every problem.
+// judge sends the request to create m, or to reapply presets to it, the way that it goes in an API
+// server: field validation, the mutating webhook, the schema, the validating webhook. An API server
+// stops at the first that refuses. judge goes on as far as it can, so that v has every problem.
+// A machine that a cluster has stored is validated as it is.
 func (c *Cluster) judge(ctx context.Context, m Machine, v *Verdict) error {
 	defer func() {
-		if v.lacks() {
+		if v.lacks() && (c.settings.Reapply || !m.isStored()) {
 			c.lacking = append(c.lacking, m)
 		}
 	}()
@@ -58,6 +58,10 @@ func (c *Cluster) judge(ctx context.Context, m Machine, v *Verdict) error {
 	raw, mistyped, err := c.checkFields(m, v)
 	if err != nil {
 		return err
+	}
+	if m.isStored() && !c.settings.Reapply {
+		v.stored = raw
+		return c.validateStored(ctx, m, v)
 	}
 	request, err := c.sent(m, raw)
 	if err != nil {
@@ -87,6 +91,23 @@ func (c *Cluster) judge(ctx context.Context, m Machine, v *Verdict) error {
 	return err
 }
 
+// validateStored validates v.stored as a cluster has stored it, or would store it.
+func (c *Cluster) validateStored(ctx context.Context, m Machine, v *Verdict) error {
+	object, err := m.decode(v.stored)
+	if err != nil {
+		return err
+	}
+	if mistyped := presets.CheckShape(m.Kind, object).Mistyped; len(mistyped) > 0 {
+		v.refuse(problemsOf(m.inVersion(mistyped))...)
+		return nil
+	}
+	validator := c.webhooks.Validator(m.Kind)
+	validator.Unbounded, validator.Stored = true, true
+	err = v.hear(validator.Handle(ctx, m.creation(v.stored)))
+	c.others.add(m.Name)
+	return err
+}
+
 // hear takes in what a webhook answers.
 func (v *Verdict) hear(answer admission.Response) error {
 	v.warn(answer.Warnings...)
@@ -103,13 +124,7 @@ func (v *Verdict) hear(answer admission.Response) error {
 // sent is the request to create m, or to reapply presets to it, from the object after
 // field validation.
 func (c *Cluster) sent(m Machine, raw []byte) (admission.Request, error) {
-	kind := metav1.GroupVersionKind{Group: kubevirtGroup, Version: path.Base(conversion.V1), Kind: string(m.Kind)}
-	sent := kind
-	sent.Version = path.Base(m.version)
-	out := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		Operation: admissionv1.Create, Kind: kind, RequestKind: &sent, Name: m.entry.meta.Name, Namespace: m.Namespace,
-		Object: runtime.RawExtension{Raw: raw}, UserInfo: authenticationv1.UserInfo{Username: anybody},
-	}}
+	out := m.creation(raw)
 	if !c.settings.Reapply || !m.isStored() {
 		return out, nil
 	}
@@ -117,6 +132,17 @@ func (c *Cluster) sent(m Machine, raw []byte) (admission.Request, error) {
 	out.Operation, out.OldObject.Raw = admissionv1.Update, raw
 	out.Object.Raw, err = m.reapplied(raw)
 	return out, err
+}
+
+// creation is the request to create an object as m.
+func (m Machine) creation(raw []byte) admission.Request {
+	kind := metav1.GroupVersionKind{Group: kubevirtGroup, Version: path.Base(conversion.V1), Kind: string(m.Kind)}
+	sent := kind
+	sent.Version = path.Base(m.version)
+	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Create, Kind: kind, RequestKind: &sent, Name: m.entry.meta.Name, Namespace: m.Namespace,
+		Object: runtime.RawExtension{Raw: raw}, UserInfo: authenticationv1.UserInfo{Username: anybody},
+	}}
 }
 
 // patched applies the patch of a webhook's answer, as an API server does.

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -48,6 +49,13 @@ func (c *Cluster) launched(ctx context.Context, m Machine) (*kubevirtv1.VirtualM
 	raw, warnings, err := c.stored(ctx, m)
 	if err != nil {
 		return nil, nil, err
+	}
+	if m.isStored() {
+		v := m.entry.verdict()
+		v.stored = raw
+		if err := c.validateStored(ctx, m, &v); err != nil || len(v.Problems) > 0 {
+			return nil, nil, cmp.Or(err, m.refused(v.Problems))
+		}
 	}
 	request := presets.Request{Kind: m.Kind, Object: raw, Namespace: c.namespace(m.Namespace)}
 	if m.Kind == presets.VirtualMachine {

@@ -28,6 +28,8 @@ type presetReader struct {
 	seen     map[string]manifest.Position
 	legacy   bool
 	compiled []*presets.Compiled
+	// broken are presets that a cluster has stored, and that are invalid.
+	broken   []presets.PresetName
 	frontend []v1alpha1.FrontendProfile
 	backend  []v1alpha1.BackendProfile
 	// selecting are the presets that choose namespaces by label.
@@ -57,10 +59,21 @@ func (p *presetReader) read(e *entry, namespace string) error {
 	default:
 		refused.Problems = p.compile(e)
 	}
-	if len(refused.Problems) > 0 {
-		return refused
+	if len(refused.Problems) == 0 {
+		return nil
 	}
-	return nil
+	if refused.Stored = e.isStored(); refused.Stored && e.role == preset {
+		p.broken = append(p.broken, e.presetName())
+	}
+	return refused
+}
+
+// presetName is the name of a preset among those of all namespaces.
+func (e *entry) presetName() presets.PresetName {
+	if e.namespaced() {
+		return presets.PresetName{Namespace: e.meta.Namespace, Ref: e.meta.Name}
+	}
+	return presets.PresetName{Ref: "cluster/" + e.meta.Name}
 }
 
 // existsAlready is the problem of a name that another object has.
@@ -101,10 +114,10 @@ func (p *presetReader) compile(e *entry) []Problem {
 	return nil
 }
 
-// rulesFor returns the rules for a new preset; one that came from a cluster keeps acting.
+// rulesFor returns the rules for a new preset. They do not concern a stored preset.
 func (p *presetReader) rulesFor(e *entry) *validation.Config {
 	switch {
-	case e.meta.UID != "":
+	case e.isStored():
 		return nil
 	case p.rules == nil:
 		return &validation.Config{Addon: !p.legacy}

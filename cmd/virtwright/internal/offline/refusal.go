@@ -18,6 +18,18 @@ type Refusal struct {
 	// Object is its kind and name.
 	Object   string
 	Problems []Problem
+	// Stored says that a cluster has stored the object, and it is a preset or a profile that does
+	// not act.
+	Stored bool
+}
+
+// inactive says that a stored object does not act.
+func (r *Refusal) inactive() string {
+	text := fmt.Sprintf("%s: %s is stored in a cluster, but it is invalid and does not act: %s", r.Where, r.Object, r.Problems[0])
+	if more := len(r.Problems) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more problems", more)
+	}
+	return text
 }
 
 // Error names the object and lists the problems.
@@ -61,18 +73,20 @@ func answered(status *metav1.Status) []Problem {
 	return out
 }
 
+// refused is the refusal of the machine for these problems.
+func (m Machine) refused(problems []Problem) error {
+	return &Refusal{Where: m.Where, Object: m.String(), Problems: problems}
+}
+
 // refusal turns an error of the engine into one that says where the machine stands.
 func (m Machine) refusal(err error) error {
-	r := &Refusal{Where: m.Where, Object: m.String()}
 	var refused *presets.Refusal
 	var malformed *presets.Malformed
 	switch {
 	case errors.As(err, &refused):
-		r.Problems = problemsOf(refused.Problems)
+		return m.refused(problemsOf(refused.Problems))
 	case errors.As(err, &malformed):
-		r.Problems = []Problem{{Message: malformed.Error()}}
-	default:
-		return fmt.Errorf("%s: cannot expand %s: %w", m.Where, m, err)
+		return m.refused([]Problem{{Message: malformed.Error()}})
 	}
-	return r
+	return fmt.Errorf("%s: cannot expand %s: %w", m.Where, m, err)
 }

@@ -9,14 +9,44 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// isStored reports whether a cluster has stored the machine. API servers refuse to create
+// isStored reports whether a cluster has stored the object. API servers refuse to create
 // an object that has a resource version; they ignore a uid, which copies may have.
-func (m Machine) isStored() bool { return m.entry.meta.ResourceVersion != "" }
+func (e *entry) isStored() bool { return e.meta.ResourceVersion != "" }
+
+func (m Machine) isStored() bool { return m.entry.isStored() }
+
+// Damaged says why the record of a stored machine cannot be read; nil if it can be.
+func (m Machine) Damaged() error {
+	text := m.entry.meta.Annotations[v1alpha1.AnnotationProvenance]
+	if text == "" || !m.isStored() {
+		return nil
+	}
+	_, err := provenance.Decode(text)
+	return err
+}
+
+// explainDamaged explains a stored machine without its record.
+func (c *Cluster) explainDamaged(ctx context.Context, m Machine) (*presets.Explanation, error) {
+	object, err := m.decode(m.JSON)
+	if err != nil {
+		return nil, err
+	}
+	if err := unstructured.SetNestedField(object, "", "metadata", "annotations", v1alpha1.AnnotationProvenance); err != nil {
+		return nil, err
+	}
+	request := c.request(ctx, m)
+	if request.Object, err = json.Marshal(object); err != nil {
+		return nil, err
+	}
+	return presets.ExplainStored(request)
+}
 
 // reapplied is the JSON of a stored machine with an annotation that asks for a reapply.
 // Its value is one that the machine does not have.
@@ -74,7 +104,13 @@ func (o Change) String() string { return fmt.Sprintf("%s (%s)", o.Path, o.By()) 
 
 // Outdated lists what a reapply would change on a stored machine. Notes say so in words.
 func (c *Cluster) Outdated(ctx context.Context, m Machine) (changes []Change, notes []string, err error) {
-	if c.Presets == 0 || !m.isStored() || m.Kind != presets.VirtualMachine || c.settings.Reapply {
+	shown := m.String() + " is stored in a cluster and is shown as it is; "
+	switch damaged := m.Damaged(); {
+	case c.settings.Reapply:
+		return nil, nil, nil
+	case damaged != nil:
+		return nil, []string{shown + "its record cannot be read, so the origins of its fields are unknown: " + damaged.Error()}, nil //nolint:nilerr // the note says it
+	case c.Presets == 0, !m.isStored(), m.Kind != presets.VirtualMachine:
 		return nil, nil, nil
 	}
 	before, err := presets.ExplainStored(c.request(ctx, m))
@@ -82,7 +118,7 @@ func (c *Cluster) Outdated(ctx context.Context, m Machine) (changes []Change, no
 		return nil, nil, m.refusal(err)
 	}
 	after, err := c.explainReapply(ctx, m)
-	note := m.String() + " is stored in a cluster and is shown as it is; a reapply would "
+	note := shown + "a reapply would "
 	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
 		return nil, []string{note + "be refused: " + problemsOf(refusal.Problems)[0].String()}, nil
 	} else if err != nil {
@@ -122,6 +158,7 @@ func (c *Cluster) explainReapply(ctx context.Context, m Machine) (*presets.Expla
 
 // changes are the differences between the fields of a machine before and after a reapply.
 func (c *Cluster) changes(m Machine, before, after []presets.Origin) []Change {
+	before, after = withoutContainers(before, after), withoutContainers(after, before)
 	now := make(map[string]presets.Origin, len(after))
 	for _, o := range after {
 		now[o.Path.String()] = o
@@ -150,6 +187,14 @@ func (c *Cluster) changes(m Machine, before, after []presets.Origin) []Change {
 	}
 	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	return out
+}
+
+// withoutContainers leaves out empty fields that have fields beneath them on the other side: only
+// those fields differ.
+func withoutContainers(fields, other []presets.Origin) []presets.Origin {
+	return slices.DeleteFunc(slices.Clone(fields), func(o presets.Origin) bool {
+		return slices.ContainsFunc(other, func(b presets.Origin) bool { return len(b.Path) > len(o.Path) && b.Path.HasPrefix(o.Path) })
+	})
 }
 
 var reapplyPath = provenance.Of("metadata", "annotations", v1alpha1.AnnotationReapply).String()
