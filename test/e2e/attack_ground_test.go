@@ -91,13 +91,12 @@ func (g *ground) guardDying() {
 
 // clear deletes the machines before their owners, one by one of which the
 // garbage collector would otherwise look at for minutes.
-func (g *ground) clear() error {
+func (g *ground) clear() {
 	for _, kind := range both {
-		if err := g.of(kind).DeleteCollection(here.ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: attacked}); err != nil {
-			return err
-		}
+		Eventually(func() error { // API servers end a request after a minute, and may not be through
+			return g.of(kind).DeleteCollection(here.ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: attacked})
+		}).Should(Succeed())
 	}
-	return nil
 }
 
 // propagations are the ways to delete an owner.

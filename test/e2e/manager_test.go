@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // A manager is a process that can be stopped and started again under the same
@@ -105,11 +109,32 @@ func (m *manager) restart(args []string) {
 func (m *manager) awaitAnswering() {
 	GinkgoHelper()
 	m.awaitServing()
+	here.waitForWebhooks()
 	s := &story{ns: metav1.NamespaceDefault}
 	Eventually(func() error {
 		_, err := s.of(virtualMachine).Create(here.ctx, s.parse(vm("probe", "spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}).Should(Succeed())
+}
+
+// waitForWebhooks makes API servers wait for webhooks as long as they can, so that no request fails
+// because the machine is busy.
+func (w *world) waitForWebhooks() {
+	GinkgoHelper()
+	for _, resource := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
+		api := w.client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource})
+		config, err := api.Get(w.ctx, "admission.virtwright.dev", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		webhooks, _, _ := unstructured.NestedSlice(config.Object, "webhooks")
+		var patch []map[string]any
+		for i := range webhooks {
+			patch = append(patch, map[string]any{"op": "replace", "path": fmt.Sprintf("/webhooks/%d/timeoutSeconds", i), "value": 30})
+		}
+		raw, err := json.Marshal(patch)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = api.Patch(w.ctx, config.GetName(), types.JSONPatchType, raw, metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
 }
 
 // awaitServing waits until the manager is ready and has registered its webhooks.

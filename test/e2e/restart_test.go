@@ -24,7 +24,7 @@ var _ = Describe("The manager restarts under load", func() {
 		here.manager.stop(signal)
 		load.awaitMore(&load.refused, 5)
 		here.manager.start()
-		here.manager.awaitServing()
+		here.manager.awaitAnswering()
 		load.awaitMore(&load.created, 20)
 		load.end()
 		Expect(s.create(vm("last"))).To(haveAt(memory, "2Gi"))

@@ -21,6 +21,14 @@ func (s *story) machineIs(name, status string) object {
 	return vm
 }
 
+// observed waits until the status of a VM is about its generation. Until then, a status that is
+// written between the read and the write of a client is a conflict.
+func (s *story) observed(name string) {
+	GinkgoHelper()
+	Eventually(func() object { return s.get(virtualMachine, name) }).Should(
+		WithTransform(func(vm object) bool { return at(vm, "status.observedGeneration") == vm.GetGeneration() }, BeTrue()))
+}
+
 // kstatusOf is what Helm and Flux take the status of an object for.
 func kstatusOf(of object) kstatus.Status {
 	GinkgoHelper()

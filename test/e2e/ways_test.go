@@ -213,6 +213,7 @@ var _ = Describe("However a VM is updated,", func() {
 				}
 				manifest := toYAML(sent)
 				w.create(s, manifest)
+				s.observed("web")
 				stderr := w.update(s, manifest, rule.change)
 				want := rule.warns
 				if w.edits && rule.edits != nil {
@@ -229,9 +230,11 @@ var _ = Describe("However a VM is updated,", func() {
 			s := newStory()
 			manifest := vm("web", `spec: {template: {spec: {domain: {devices: {watchdog: {name: dog, i6300esb: {action: reset}}}}}}}`)
 			w.create(s, manifest)
+			s.observed("web")
 			s.preset(aPreset("cluster/strict", `{forbid: [{path: spec.template.spec.domain.devices.watchdog, message: no watchdogs}, {path: spec.template.spec.domain.devices.rng, message: no rng}]}`))
 			w.update(s, manifest, put("web", "spec", "template", "spec", "hostname"))
 			Expect(s.get(virtualMachine, "web")).To(haveAt("spec.template.spec.hostname", "web"))
+			s.observed("web")
 			failure := InterceptGomegaFailure(func() {
 				w.update(s, manifest, put(map[string]any{}, "spec", "template", "spec", "domain", "devices", "rng"))
 			})

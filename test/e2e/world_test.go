@@ -80,6 +80,7 @@ func found(ctx context.Context, programs string, apiServerArgs ...string) *world
 	DeferCleanup(w.manager.kill)
 	w.manager.start()
 	w.manager.awaitServing()
+	w.waitForWebhooks()
 	return w
 }
 
