@@ -36,7 +36,7 @@ func TestOthersControlPlane(t *testing.T) {
 	if out, err := controlplane("start", fmt.Sprintf("--while=%d", os.Getpid())); err != nil {
 		t.Fatalf("cannot start: %v\n%s", err, out)
 	}
-	defer controlplane("stop")
+	defer func() { _, _ = controlplane("stop") }()
 	command := exec.CommandContext(t.Context(), "./demo.sh")
 	command.Env = append(os.Environ(), "NAME="+name)
 	out, err := command.CombinedOutput()
