@@ -73,7 +73,7 @@ func (o *settings) declare(c *cobra.Command, outputs ...string) {
 	f := c.Flags()
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file, folder (with everything beneath it) or - for standard input; may be given several times")
 	f.StringVarP(&o.output, "output", "o", outputs[0], "output format: "+strings.Join(outputs, ", "))
-	f.StringVar(&o.mode, "mode", modeStandalone, "standalone: as in a cluster without KubeVirt, with platform defaults; addon: as alongside KubeVirt, presets only")
+	f.StringVar(&o.mode, "mode", modeStandalone, "standalone: as in a cluster without KubeVirt, with platform defaults; addon: alongside KubeVirt, presets only")
 	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that name none")
 	f.StringToStringVar(&o.namespaceLabels, "namespace-labels", nil, "labels that every namespace has, beside those of the Namespace objects in -f: k=v,…")
 	f.StringVar(&o.owner, "owner", "", "file with the VirtualMachine, as stored, that controls the VirtualMachineInstances in -f")

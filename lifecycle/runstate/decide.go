@@ -33,6 +33,11 @@ type Decision struct {
 	Waits string
 }
 
+// Acts reports whether something but status changes.
+func (d Decision) Acts() bool {
+	return d.Create || d.Adopt != "" || d.Delete != "" || d.Strategy != ""
+}
+
 // Reasons why a start waits.
 const (
 	WaitsForBackOff  = "BackOff"

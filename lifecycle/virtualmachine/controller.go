@@ -137,15 +137,15 @@ func (c *Controller) instance(ctx context.Context, key types.NamespacedName) (*m
 func (c *Controller) keep(ctx context.Context, vm *machine.VirtualMachine, instance *machine.Instance) (reconcile.Result, error) {
 	s := runstate.Observe(vm, instance, c.now())
 	s.Excluded = slices.Contains(c.Excluded, vm.Namespace)
-	if runstate.NeedsChanges(vm, instance, s) {
-		var err error
-		if s.Changes, err = c.changes(ctx, vm); err != nil {
-			return reconcile.Result{}, err
-		}
-	}
 	var trouble *runstate.Trouble
 	s.Volumes, trouble = c.fill(ctx, vm, s)
 	d := runstate.Decide(s)
+	if s.Deletion == runstate.NotDeleted && !d.Acts() && runstate.NeedsChanges(vm, instance, s) {
+		var err error
+		if s.Changes, err = c.changes(ctx, vm); err != nil {
+			return reconcile.Result{}, err // nothing waits but status
+		}
+	}
 	if d.First { // what was the matter may still be
 		if err := c.tell(ctx, vm, instance, runstate.Status(vm, instance, s, d, cmp.Or(trouble, runstate.TroubleOf(&vm.Status)))); err != nil {
 			return reconcile.Result{}, err

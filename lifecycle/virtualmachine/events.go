@@ -32,7 +32,8 @@ const (
 	reasonStartFailed = "GuestStartFailed"
 )
 
-// tellCrash says that the guest of a VMI crashed, or failed to start, once status says so.
+// tellCrash says that the guest of a VMI crashed, or failed to start, once status says so. The event
+// does not have the VMI's UID: events of different objects are not counted as one.
 func (c *Controller) tellCrash(vm *machine.VirtualMachine, instance *machine.Instance, before *machine.Status) {
 	was, is := stopped(before), stopped(&vm.Status)
 	if instance == nil || is == nil || was != nil && was.Message == is.Message {
@@ -41,17 +42,16 @@ func (c *Controller) tellCrash(vm *machine.VirtualMachine, instance *machine.Ins
 	var reason, note string
 	switch is.Reason {
 	case runstate.StoppedByCrash:
-		reason, note = reasonCrashed, "The guest crashed: VMI %s failed while it ran"
+		reason, note = reasonCrashed, "The guest crashed: the VMI failed while it ran"
 	case runstate.StoppedBeforeItRan:
-		reason, note = reasonStartFailed, "The guest did not start: VMI %s failed before it ran"
+		reason, note = reasonStartFailed, "The guest did not start: the VMI failed before it ran"
 	default:
 		return
 	}
 	related := &unstructured.Unstructured{}
 	related.SetGroupVersionKind(instances)
 	related.SetName(instance.Name)
-	related.SetUID(instance.UID)
-	c.tellEvent(vm, related, reason, "%s", fmt.Sprintf(note, instance.UID)+detailOf(instance))
+	c.tellEvent(vm, related, reason, "%s", note+detailOf(instance))
 }
 
 // detailOf is what the runtime says about the end of a VMI.

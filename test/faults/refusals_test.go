@@ -153,6 +153,22 @@ func TestRefusals(t *testing.T) {
 		admit()
 		eventually(t, saying("it stops"), s.rests)
 	})
+	t.Run("text", func(t *testing.T) {
+		t.Parallel()
+		s := stage.scene(t, "unread-changes")
+		s.name = "web"
+		running("Always")(s)
+		s.controller.arm(refused, -1, "GET virtualmachineinstances") // which names the changed fields
+		s.patch(`{"spec": {"template": {"metadata": {"labels": {"changed": "yes"}}}}}`)
+		eventually(t, saying("it reads the changes"), func() error {
+			if s.controller.struck() == "" {
+				return fmt.Errorf("not yet")
+			}
+			return nil
+		})
+		s.patch(`{"spec": {"runStrategy": "Halted"}}`)
+		eventually(t, saying("it stops"), s.rests)
+	})
 	t.Run("webhook", func(t *testing.T) {
 		t.Parallel()
 		s := stage.scene(t, "refused-webhook")
