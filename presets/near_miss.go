@@ -172,7 +172,7 @@ func (e *Engine) Givers(ctx context.Context, s *Snapshot, req Request, fields ..
 		return out
 	}
 	q := w.query(ctx, req, owner)
-	q.eval.left = clusterCost // for all presets together
+	q.eval.left = namespaceCost // for all presets together
 	paths := make([]provenance.Path, len(fields))
 	for i, text := range fields {
 		paths[i] = w.pathOf(text)
