@@ -24,11 +24,12 @@ func (c *Compiled) Unguarded() field.ErrorList {
 	a := analysis{left: maxProbeSteps}
 	at := field.NewPath("spec", "match", "conditions")
 	for i, condition := range c.conditions {
-		if why := a.complaint(condition); why != "" {
+		why, checked := a.complaint(condition)
+		if why != "" {
 			errs = append(errs, field.Invalid(at.Index(i).Child("expression"), condition.text, why))
 		}
-		if checked := checkedExpression(condition.text); checked != nil {
-			a.guards = append(a.guards, checked.NativeRep().Expr()) // the next is evaluated only if this is true
+		if checked != nil {
+			a.guards = append(a.guards, checked) // the next is evaluated only if this is true
 		}
 	}
 	if c.overrides == nil {
@@ -39,7 +40,7 @@ func (c *Compiled) Unguarded() field.ErrorList {
 		if leaf.computed == nil {
 			return
 		}
-		if why := a.complaint(leaf.computed.expression); why != "" {
+		if why, _ := a.complaint(leaf.computed.expression); why != "" {
 			errs = append(errs, field.Invalid(field.NewPath("spec", "overrides").Child(leaf.path), leaf.computed.text, why))
 		}
 	})
@@ -67,20 +68,21 @@ func givenBy(overrides *fieldNode) map[string]bool {
 }
 
 // complaint says why an expression may fail, and what to write instead; empty where it
-// cannot.
-func (a *analysis) complaint(x expression) string {
+// cannot. It also returns the compiled expression, unless that is constant.
+func (a *analysis) complaint(x expression) (string, ast.Expr) {
 	if x.isConstant() {
 		e := evaluation{ctx: context.Background(), left: conditionCost}
 		if _, err := e.value(x); err != nil {
-			return "always fails: " + err.Error()
+			return "always fails: " + err.Error(), nil
 		}
-		return ""
+		return "", nil
 	}
 	checked := checkedExpression(x.text)
 	if checked == nil {
-		return "" // compiling refuses it
+		return "", nil // compiling refuses it
 	}
-	return guardAdvice(a.unguarded(checked.NativeRep().Expr()))
+	e := checked.NativeRep().Expr()
+	return guardAdvice(a.unguarded(e)), e
 }
 
 func checkedExpression(text string) *cel.Ast {
@@ -113,16 +115,7 @@ func (c *Compiled) NeverActs() string {
 
 // isConstant reports whether an expression reads nothing of the VM or its namespace.
 func (x expression) isConstant() bool {
-	checked := checkedExpression(x.text)
-	if checked == nil {
-		return false
-	}
-	for _, reference := range checked.NativeRep().ReferenceMap() {
-		if reference.Name == "object" || reference.Name == "namespaceObject" {
-			return false
-		}
-	}
-	return true
+	return !strings.Contains(x.text, "object") && !strings.Contains(x.text, "namespaceObject")
 }
 
 // guardAdvice says which selections may be absent, and what to write instead of them.
