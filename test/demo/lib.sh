@@ -1,5 +1,5 @@
 # Sourced by demo.sh and dev.sh, from the project's root: a real control plane,
-# the manager and a stand-in for the node, all of which end with the script. Each run has
+# the manager and a stand-in for the node. All end with the script. Each run has
 # its own, so several run side by side.
 
 NAME=${NAME:-$(basename "$0" .sh)-$$}
