@@ -193,7 +193,10 @@ var _ = Describe("A machine that runs", func() {
 			}
 			return vmi.GetUID()
 		}).ShouldNot(Equal(first))
+		s.patch("web", `{spec: {runStrategy: Halted}}`) // so that no guest runs already
+		s.machineIs("web", "Stopped")
 		runtime.Tell(s.ns, "web", standin.CrashEarly)
+		s.patch("web", `{spec: {runStrategy: Always}}`)
 		vm := s.machineIs("web", "CrashLoopBackOff")
 		Expect(at(vm, "status.startFailure.consecutiveFailCount")).To(BeNumerically(">=", 1))
 		Eventually(func() string { out, _ := s.kubectl("", "describe", "vm", "web"); return out }).Should(
