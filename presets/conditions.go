@@ -88,16 +88,25 @@ func compileConditions(in []v1alpha1.MatchCondition, at *field.Path) ([]expressi
 	return out, errs
 }
 
-// compileExpression compiles an expression of one of some types, or of a type that only
-// its evaluation shows. Want says in a message which types these are.
-func compileExpression(text, want string, types ...*cel.Type) (expression, error) {
+// checkExpression parses an expression and checks its types.
+func checkExpression(text string) (*cel.Env, *cel.Ast, error) {
 	env, err := conditionEnv()
 	if err != nil {
-		return expression{}, fmt.Errorf("cannot set up CEL: %w", err)
+		return nil, nil, fmt.Errorf("cannot set up CEL: %w", err)
 	}
 	checked, issues := env.Compile(text)
 	if issues.Err() != nil {
-		return expression{}, fmt.Errorf("must compile: %w", issues.Err())
+		return nil, nil, fmt.Errorf("must compile: %w", issues.Err())
+	}
+	return env, checked, nil
+}
+
+// compileExpression compiles an expression of one of some types, or of a type that only
+// its evaluation shows. Want says in a message which types these are.
+func compileExpression(text, want string, types ...*cel.Type) (expression, error) {
+	env, checked, err := checkExpression(text)
+	if err != nil {
+		return expression{}, err
 	}
 	if t := checked.OutputType(); !slices.ContainsFunc(append(types, cel.DynType), t.IsExactType) {
 		return expression{}, fmt.Errorf("%s, but is of type %s", want, t)

@@ -248,12 +248,11 @@ var whenInstead = map[v1alpha1.ApplyAt]string{
 // whichCondition names the first condition of c that does not hold.
 func (q *query) whichCondition(c *Compiled) string {
 	q.eval.left = clusterCost // what others cost is of no interest here
-	for _, cond := range c.conditions {
-		if ok, err := q.eval.holds(cond); err != nil {
-			return err.Error()
-		} else if !ok {
-			return cond.name + " is false"
-		}
+	switch unmet, err := q.unmetCondition(c); {
+	case err != nil:
+		return err.Error()
+	case unmet != nil:
+		return unmet.name + " is false"
 	}
 	return "does not match"
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -77,24 +76,12 @@ func (a *analysis) complaint(x expression) (string, ast.Expr) {
 		}
 		return "", nil
 	}
-	checked := checkedExpression(x.text)
-	if checked == nil {
+	_, checked, err := checkExpression(x.text)
+	if err != nil {
 		return "", nil // compiling refuses it
 	}
 	e := checked.NativeRep().Expr()
 	return guardAdvice(a.unguarded(e)), e
-}
-
-func checkedExpression(text string) *cel.Ast {
-	env, err := conditionEnv()
-	if err != nil {
-		return nil
-	}
-	checked, issues := env.Compile(text)
-	if issues.Err() != nil {
-		return nil
-	}
-	return checked
 }
 
 // NeverActs says why the preset can never act; empty where it can.

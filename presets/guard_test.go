@@ -100,7 +100,7 @@ func TestGuardAdvice(t *testing.T) {
 		}
 		for _, s := range selections {
 			if form := optionalForm(s); strings.HasPrefix(form, "object.") || strings.HasPrefix(form, "namespaceObject.") {
-				if checkedExpression(form) == nil || len(unguardedIn(form)) > 0 {
+				if len(unguardedIn(form)) > 0 {
 					t.Errorf("%s: the advice %s does not compile, or may fail too", text, form)
 				}
 			}
@@ -109,8 +109,8 @@ func TestGuardAdvice(t *testing.T) {
 }
 
 func unguardedIn(text string) []string {
-	checked := checkedExpression(text)
-	if checked == nil {
+	_, checked, err := checkExpression(text)
+	if err != nil {
 		return []string{"does not compile"}
 	}
 	a := analysis{left: maxProbeSteps}
@@ -239,7 +239,11 @@ func TestUnguardedIsBounded(t *testing.T) {
 		text = "[1].all(" + name + ", " + text + ")"
 	}
 	a := analysis{left: maxProbeSteps}
-	a.unguarded(checkedExpression(text).NativeRep().Expr())
+	_, checked, err := checkExpression(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.unguarded(checked.NativeRep().Expr())
 	if a.left > 0 {
 		t.Errorf("the expression took %d steps: it does not reach the bound", maxProbeSteps-a.left)
 	}

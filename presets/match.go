@@ -106,18 +106,17 @@ func (m *matching) evaluate(q *query, cluster bool) field.ErrorList {
 			return false
 		}
 		ok, err := q.conditionsHold(c)
-		mayOverrule := c.outranksUser() && c.Mode == v1alpha1.ModeEnforce
 		switch {
 		case err == nil:
 			return !ok
 		case errors.Is(err, errBudget):
 			m.overBudget = append(m.overBudget, c)
-			if mayOverrule {
+			if c.MayOverrule() {
 				overrides.add(func() string { return c.Ref })
 			} else {
 				defaults.add(func() string { return c.Ref })
 			}
-		case mayOverrule:
+		case c.MayOverrule():
 			errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf("preset %s may overrule this object, and its conditions cannot be evaluated: %v", c.Ref, err)))
 		default:
 			m.warnings = append(m.warnings, fmt.Sprintf("preset %s skipped: %v", c.Ref, err))
@@ -163,17 +162,23 @@ func (c *Compiled) outranksUser() bool {
 	return c.overrides != nil || len(c.removes) > 0 || len(c.forbids) > 0
 }
 
-// Harms reports whether the preset may refuse or overrule VMs.
-func (c *Compiled) Harms() bool { return c.outranksUser() && c.Mode == v1alpha1.ModeEnforce }
+// MayOverrule reports whether the preset may refuse VMs, or overrule their authors.
+func (c *Compiled) MayOverrule() bool { return c.outranksUser() && c.Mode == v1alpha1.ModeEnforce }
 
 func (q *query) conditionsHold(c *Compiled) (bool, error) {
-	for _, cond := range c.conditions {
-		ok, err := q.eval.holds(cond)
-		if err != nil || !ok {
-			return false, err
+	unmet, err := q.unmetCondition(c)
+	return unmet == nil, err
+}
+
+// unmetCondition returns the first condition of a preset that is false, or that cannot be
+// evaluated; nil where all hold.
+func (q *query) unmetCondition(c *Compiled) (*expression, error) {
+	for i := range c.conditions {
+		if ok, err := q.eval.holds(c.conditions[i]); err != nil || !ok {
+			return &c.conditions[i], err
 		}
 	}
-	return true, nil
+	return nil, nil
 }
 
 // unknownExclusions warns of names in an exclude annotation that no preset has. The

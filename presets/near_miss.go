@@ -185,7 +185,7 @@ func (e *Engine) Givers(ctx context.Context, s *Snapshot, req Request, fields ..
 		q.addNearMisses(c, paths, found)
 	}
 	for i := range found {
-		out[i] = nearest(found[i])
+		out[i] = describe(found[i])
 	}
 	return out
 }
@@ -211,8 +211,8 @@ func (q *query) addNearMisses(c *Compiled, paths []provenance.Path, found [][]ne
 	}
 }
 
-// nearest describes the nearest of the presets.
-func nearest(found []nearMiss) []string {
+// describe describes the nearest of the presets.
+func describe(found []nearMiss) []string {
 	slices.SortStableFunc(found, func(a, b nearMiss) int { return cmp.Compare(a.distance, b.distance) })
 	if i := slices.IndexFunc(found, func(m nearMiss) bool { return m.distance >= farLabel }); i > 0 {
 		found = found[:i] // the others are beside the point where a label is misspelt
@@ -294,7 +294,8 @@ func (s *separation) String() string {
 	return "VMs " + strings.Join(s.wants, " ") + "; " + strings.Join(s.has, ", ")
 }
 
-// falseCondition names the first condition of the preset that is false for the VM.
+// falseCondition names the first condition of the preset that is false for the VM. It passes
+// over those that cannot be evaluated.
 func (q *query) falseCondition(c *Compiled) string {
 	for _, condition := range c.conditions {
 		if ok, err := q.eval.holds(condition); err == nil && !ok {

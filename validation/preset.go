@@ -65,7 +65,7 @@ func (c *Config) ValidatePresetUpdate(p v1alpha1.Preset, compiled *presets.Compi
 		return out
 	}
 	stored, problems := presets.Compile(old)
-	if len(problems) > 0 || compiled.Harms() && !stored.Harms() {
+	if len(problems) > 0 || compiled.MayOverrule() && !stored.MayOverrule() {
 		return out
 	}
 	left := map[string]int{}
