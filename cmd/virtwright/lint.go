@@ -21,26 +21,32 @@ says for each ID why it matters and what to do.
 
 A finding about two presets comes with a witness: a VM that shows it, as the engine decides.
 
+Presets come from files, from a cluster (-A, -n, --live), or both; a file replaces the preset of the
+same name in the cluster.
+
 Findings go to standard output as FILE:LINE:COLUMN: SEVERITY ID PRESET: MESSAGE. The exit code is 1
 if there are any.`
 
 const lintExamples = `  # Before a commit
   {{program}} lint -f presets/
 
+  # With the presets of the cluster, of all namespaces
+  {{program}} lint -f presets/ -A
+
   # For code scanning on a forge
   {{program}} lint -f presets/ -o sarif > lint.sarif`
 
 func newLint(shown string, s streams) *cobra.Command {
 	outputs := []string{"text", "json", "sarif"}
-	o := &settings{}
+	o := &settings{source: source{filesOnly: true, presetsOnly: true}}
 	c := &cobra.Command{
-		Use:     "lint -f FILE...",
+		Use:     "lint [-f FILE...] [-A]",
 		Short:   "Report presets that are wrong, have no effect, or disagree",
 		Long:    lintHelp,
 		Example: strings.ReplaceAll(lintExamples, "{{program}}", shown),
 		Args:    flagsForFiles,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.check(outputs...); err != nil {
+			if err := o.check(c, nil, outputs...); err != nil {
 				return err
 			}
 			return lint(c.Context(), o, s)
@@ -52,12 +58,9 @@ func newLint(shown string, s streams) *cobra.Command {
 }
 
 func lint(ctx context.Context, o *settings, s streams) error {
-	stdin, err := io.ReadAll(s.in)
-	if err != nil {
-		return fmt.Errorf("cannot read standard input: %w", err)
-	}
-	s.in = bytes.NewReader(stdin)
-	objects, known, err := o.read(s)
+	var stdin bytes.Buffer
+	s.in = io.TeeReader(s.in, &stdin)
+	objects, known, err := o.read(ctx, s, nil)
 	if err != nil {
 		return err
 	}
@@ -66,9 +69,9 @@ func lint(ctx context.Context, o *settings, s streams) error {
 		return err
 	}
 	if presets == 0 {
-		return fmt.Errorf("there is no preset in -f %s", strings.Join(o.files, " -f "))
+		return fmt.Errorf("there is no preset in %s", o.described(nil))
 	}
-	report := newLinted(located(found, stdin), presets)
+	report := newLinted(located(found, stdin.Bytes()), presets)
 	if err := report.print(o.output, s); err != nil {
 		return fmt.Errorf("cannot print the findings: %w", err)
 	}

@@ -84,7 +84,7 @@ type Change struct {
 	Reapplied any `json:"reapplied,omitempty"`
 	// Preset gives the field after a reapply, or gave it before; empty for platform defaults.
 	Preset string `json:"preset,omitempty"`
-	// Missing says that Preset is not in the files.
+	// Missing says that Preset was not read.
 	Missing bool `json:"missing,omitempty"`
 }
 
@@ -94,7 +94,7 @@ func (o Change) By() string {
 	case o.Preset == "":
 		return "platform default"
 	case o.Missing:
-		return o.Preset + ", not in -f"
+		return o.Preset + ", not found"
 	}
 	return o.Preset
 }
