@@ -52,6 +52,7 @@ type Compiled struct {
 	// legacy marks a VirtualMachineInstancePreset.
 	legacy bool
 	digest [sha256.Size]byte
+	hash   string
 }
 
 type removal struct {
@@ -103,7 +104,7 @@ func Compile(p v1alpha1.Preset) (*Compiled, field.ErrorList) {
 		return nil, errs
 	}
 	out.computes = out.defaults.hasComputed() || out.overrides.hasComputed()
-	out.digest = digest(out, spec)
+	out.digest, out.hash = digest(out, spec), out.hashGiven()
 	return out, nil
 }
 
