@@ -247,8 +247,8 @@ func canonicalJSON(in *apiextensionsv1.JSON) *apiextensionsv1.JSON {
 	return &apiextensionsv1.JSON{Raw: b}
 }
 
-// nameOf splits a Ref into the scope and the name.
-func nameOf(ref string) (name string, cluster bool) {
+// Bare splits a Ref into the name and the scope.
+func Bare(ref string) (name string, cluster bool) {
 	name, cluster = strings.CutPrefix(ref, clusterPrefix)
 	return name, cluster
 }
