@@ -89,15 +89,22 @@ func (c *Compiled) NeverActs() string {
 	if c.defaults == nil && c.overrides == nil && len(c.removes) == 0 && len(c.forbids) == 0 {
 		return "it has no defaults, overrides, remove or forbid"
 	}
-	for _, condition := range c.conditions {
-		if condition.isConstant() {
-			e := evaluation{ctx: context.Background(), left: conditionCost}
-			if holds, err := e.holds(condition); err == nil && !holds {
-				return condition.name + " is always false"
-			}
-		}
+	if i := c.FalseCondition(); i >= 0 {
+		return c.conditions[i].name + " is always false"
 	}
 	return ""
+}
+
+// FalseCondition returns the index of a condition that is false for every VM; -1 without one.
+func (c *Compiled) FalseCondition() int {
+	return slices.IndexFunc(c.conditions, func(condition expression) bool {
+		if !condition.isConstant() {
+			return false
+		}
+		e := evaluation{ctx: context.Background(), left: conditionCost}
+		holds, err := e.holds(condition)
+		return err == nil && !holds
+	})
 }
 
 // isConstant reports whether an expression reads nothing of the VM or its namespace.

@@ -15,21 +15,22 @@ var arrows = map[string][]string{
 	"presets/provenance":             {"api"},
 	"presets":                        {"api", "presets/provenance"},
 	"validation":                     {"api", "presets", "presets/provenance"},
+	"fleet":                          {"api", "presets", "presets/provenance", "validation"},
 	"domain":                         {"api", "presets/provenance"},
 	"webhooks":                       {"api", "presets", "presets/provenance", "validation", "domain"},
-	"lifecycle":                      {"api", "presets", "presets/provenance", "validation", "domain", "lifecycle/machine", "lifecycle/runstate", "lifecycle/subresources/verdict", "lifecycle/templates/blueprint", "lifecycle/templates/format"},
+	"lifecycle":                      {"api", "presets", "presets/provenance", "validation", "fleet", "domain", "lifecycle/machine", "lifecycle/runstate", "lifecycle/subresources/verdict", "lifecycle/templates/blueprint", "lifecycle/templates/format"},
 	"lifecycle/machine":              {"api", "presets", "presets/provenance", "validation"},
 	"lifecycle/runstate":             {"api", "lifecycle/machine", "validation"},
 	"lifecycle/subresources/verdict": {"api"},
 	"lifecycle/templates/blueprint":  {"api"},
 	"lifecycle/templates/format":     {"api", "lifecycle/templates/blueprint"},
 	"certs":                          {},
-	"cmd":                            {"api", "presets", "presets/provenance", "validation", "domain", "webhooks", "lifecycle", "lifecycle/machine", "lifecycle/templates/blueprint", "lifecycle/templates/format", "certs"},
-	"test":                           {"api", "presets", "presets/provenance", "validation", "domain", "webhooks", "lifecycle", "lifecycle/templates/blueprint", "lifecycle/templates/format", "certs", "cmd"},
+	"cmd":                            {"api", "presets", "presets/provenance", "validation", "fleet", "domain", "webhooks", "lifecycle", "lifecycle/machine", "lifecycle/templates/blueprint", "lifecycle/templates/format", "certs"},
+	"test":                           {"api", "presets", "presets/provenance", "validation", "fleet", "domain", "webhooks", "lifecycle", "lifecycle/templates/blueprint", "lifecycle/templates/format", "certs", "cmd"},
 }
 
 // pure are the trees that reach no cluster, socket, file, clock or chance.
-var pure = []string{"api", "presets/provenance", "presets", "validation", "domain", "lifecycle/machine", "lifecycle/runstate", "lifecycle/subresources/verdict", "lifecycle/templates/blueprint"}
+var pure = []string{"api", "presets/provenance", "presets", "validation", "fleet", "domain", "lifecycle/machine", "lifecycle/runstate", "lifecycle/subresources/verdict", "lifecycle/templates/blueprint"}
 
 // impure are imports that reach one of these, with everything below them.
 var impure = []string{

@@ -11,7 +11,7 @@ import (
 // begin with a dot. A new one needs a decision record.
 var topNames = []string{
 	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CONTRIBUTING.md",
-	"api", "certs", "charts", "cmd", "docs", "domain", "examples", "lifecycle", "presets", "test", "validation", "webhooks",
+	"api", "certs", "charts", "cmd", "docs", "domain", "examples", "fleet", "lifecycle", "presets", "test", "validation", "webhooks",
 	"bin", // built, not kept in git
 }
 

@@ -1,0 +1,110 @@
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/fleet"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation"
+)
+
+// compiled reads YAML of presets. It returns those that compile, and how many do not.
+func compiled(t testing.TB, text string) (out []*presets.Compiled, objects []v1alpha1.Preset, broken int) {
+	t.Helper()
+	for document := range strings.SplitSeq(text, "---\n") {
+		var p v1alpha1.Preset = &v1alpha1.VirtualMachinePreset{}
+		if strings.Contains(document, "kind: Cluster") {
+			p = &v1alpha1.ClusterVirtualMachinePreset{}
+		}
+		if err := yaml.Unmarshal([]byte(document), p); err != nil {
+			t.Fatal(err)
+		}
+		c, problems := presets.Compile(p)
+		if len(problems) > 0 {
+			broken++
+			continue
+		}
+		out, objects = append(out, c), append(objects, p)
+	}
+	return out, objects, broken
+}
+
+// TestExamples finds in each example what its check is for, and nothing else.
+func TestExamples(t *testing.T) {
+	ids := map[string]bool{}
+	for _, check := range fleet.Checks {
+		t.Run(check.ID, func(t *testing.T) {
+			if ids[check.ID] || check.Summary == "" || check.Reason == "" || check.Fix == "" {
+				t.Errorf("%s: used twice, or incomplete", check.ID)
+			}
+			ids[check.ID] = true
+			all, objects, broken := compiled(t, check.Example)
+			if check == fleet.UnknownField || check == fleet.InvalidPreset {
+				if broken != 1 {
+					t.Errorf("want one preset that does not compile, got %d", broken)
+				}
+				return
+			}
+			found := fleet.Analyze(t.Context(), all)
+			for i, p := range objects {
+				found = append(found, fleet.CheckPreset(&validation.Config{}, p, all[i])...)
+			}
+			if got := idsOf(found); !slices.Equal(got, []string{check.ID}) {
+				t.Errorf("want %s once, got %s", check.ID, describe(found))
+			}
+		})
+	}
+}
+
+func idsOf(found []fleet.Finding) []string {
+	var out []string
+	for _, f := range found {
+		out = append(out, f.ID)
+	}
+	return out
+}
+
+func describe(found []fleet.Finding) string {
+	var out strings.Builder
+	for _, f := range found {
+		fmt.Fprintf(&out, "\n%s %s %s: %s", f.ID, f.Preset.Ref, f.Field, f.Message)
+		if f.Witness != nil {
+			text, _ := yaml.Marshal(f.Witness.Object)
+			fmt.Fprintf(&out, "\n%s", text)
+		}
+	}
+	return out.String()
+}
+
+// TestOrder finds the same in any order of the presets.
+func TestOrder(t *testing.T) {
+	var text []string
+	for _, check := range fleet.Checks {
+		for document := range strings.SplitSeq(check.Example, "---\n") {
+			text = append(text, strings.Replace(document, "metadata: {name: ", "metadata: {name: "+strings.ToLower(check.ID)+"-", 1))
+		}
+	}
+	all, _, _ := compiled(t, strings.Join(text, "---\n"))
+	want := describe(fleet.Analyze(t.Context(), all))
+	slices.Reverse(all)
+	if got := describe(fleet.Analyze(t.Context(), all)); got != want {
+		t.Errorf("want%s\ngot%s", want, got)
+	}
+}
+
+// TestEnded returns what was found before the context ended.
+func TestEnded(t *testing.T) {
+	all, _, _ := compiled(t, fleet.Conflicting.Example)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if found := fleet.Analyze(ctx, all); len(found) != 0 {
+		t.Errorf("got%s", describe(found))
+	}
+}
