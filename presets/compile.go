@@ -52,6 +52,7 @@ type Compiled struct {
 	// legacy marks a VirtualMachineInstancePreset.
 	legacy bool
 	digest [sha256.Size]byte
+	hash   string
 }
 
 type removal struct {
@@ -103,7 +104,7 @@ func Compile(p v1alpha1.Preset) (*Compiled, field.ErrorList) {
 		return nil, errs
 	}
 	out.computes = out.defaults.hasComputed() || out.overrides.hasComputed()
-	out.digest = digest(out, spec)
+	out.digest, out.hash = digest(out, spec), out.hashGiven()
 	return out, nil
 }
 
@@ -246,8 +247,8 @@ func canonicalJSON(in *apiextensionsv1.JSON) *apiextensionsv1.JSON {
 	return &apiextensionsv1.JSON{Raw: b}
 }
 
-// nameOf splits a Ref into the scope and the name.
-func nameOf(ref string) (name string, cluster bool) {
+// Bare splits a Ref into the name and the scope.
+func Bare(ref string) (name string, cluster bool) {
 	name, cluster = strings.CutPrefix(ref, clusterPrefix)
 	return name, cluster
 }

@@ -171,7 +171,7 @@ func (x *Explanation) addBeaten(out *Result) {
 			role provenance.Role
 			root *fieldNode
 		}{{provenance.Override, c.overrides}, {c.defaultRole(), c.defaults}} {
-			by := provenance.Source{Preset: c.Ref, Generation: c.Generation, Role: claims.role}
+			by := c.source(claims.role)
 			visitLeaves(claims.root, func(leaf *fieldNode) {
 				i, ok := at[leaf.path]
 				if ok && x.Fields[i].By != by && !leaf.isKey && c.Mode == v1alpha1.ModeEnforce {

@@ -48,7 +48,7 @@ func CompileLegacy(p *kubevirtv1.VirtualMachineInstancePreset) (*Compiled, field
 	if errs = append(errs, more...); len(errs) > 0 {
 		return nil, errs
 	}
-	out.digest = digest(out, &v1alpha1.PresetSpec{})
+	out.digest, out.hash = digest(out, &v1alpha1.PresetSpec{}), out.hashGiven()
 	if b, err := json.Marshal([]any{p.Spec.Selector, domain}); err == nil {
 		out.digest = digestOf(fmt.Appendf(out.digest[:], "legacy %s", b))
 	}

@@ -188,7 +188,7 @@ func (s *Snapshot) unknownExclusions(q *query, old []exclusion) []string {
 	for _, e := range q.selection.excluded {
 		_, ok := s.Lookup(q.namespace.Name, e.ref)
 		known := slices.ContainsFunc(old, func(o exclusion) bool { return o.ref == e.ref })
-		if ok || known || e.ref == "*" || s.broken[keyIn(q.namespace.Name, e.ref)] || len(out) >= maxSuggestions {
+		if ok || known || e.ref == "*" || s.broken[NameIn(q.namespace.Name, e.ref)] || len(out) >= maxSuggestions {
 			continue
 		}
 		out = append(out, fmt.Sprintf("annotation %s: no such preset %q%s", v1alpha1.AnnotationExclude, e.ref, s.meant(q.namespace.Name, e.ref)))
@@ -213,7 +213,7 @@ func (s *Snapshot) addNamed(q *query, m *matching, keep func(*Compiled)) field.E
 		case ok && c.Explicit:
 			keep(c)
 		case ok: // it matches by itself, or does not
-		case s.broken[keyIn(q.namespace.Name, ref)]:
+		case s.broken[NameIn(q.namespace.Name, ref)]:
 			errs = append(errs, field.Invalid(at, ref, "this preset exists but is invalid: see its status"))
 		case len(errs) < maxSuggestions:
 			errs = append(errs, field.Invalid(at, ref, "no such preset"+s.meant(q.namespace.Name, ref)))
@@ -227,10 +227,10 @@ func (s *Snapshot) addNamed(q *query, m *matching, keep func(*Compiled)) field.E
 // meant suggests another name for one that no preset has: in the other scope, or near it.
 func (s *Snapshot) meant(namespace, ref string) string {
 	refs := s.refs(namespace)
-	name, _ := nameOf(ref)
+	name, _ := Bare(ref)
 	best := Nearest(ref, slices.Values(refs))
 	for _, candidate := range refs { // in the other scope, or near it there
-		other, _ := nameOf(candidate)
+		other, _ := Bare(candidate)
 		if other == name {
 			best = candidate
 			break

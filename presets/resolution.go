@@ -105,7 +105,7 @@ func (l *layer) decides(n *provenance.Node) {
 	if l.source == provenance.NoSource {
 		s := provenance.Source{Role: l.role, Preset: l.name}
 		if l.preset != nil {
-			s.Preset, s.Generation = l.preset.Ref, l.preset.Generation
+			s = l.preset.source(l.role)
 		}
 		l.source = l.w.addSource(s, l.preset)
 	}

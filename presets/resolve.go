@@ -216,7 +216,7 @@ func (w *resolution) apply(s *Snapshot, q *query, enforced []*Compiled) {
 func (w *resolution) recordForbids(enforced []*Compiled) {
 	for _, c := range enforced {
 		if len(c.forbids) > 0 {
-			w.addSource(provenance.Source{Preset: c.Ref, Generation: c.Generation, Role: provenance.Forbid}, c)
+			w.addSource(c.source(provenance.Forbid), c)
 		}
 	}
 }

@@ -19,24 +19,22 @@ type Snapshot struct {
 	// namespaced has an index for each namespace that has presets.
 	namespaced map[string]*index
 	// byRef finds a preset by namespace ("" for cluster) and Ref.
-	byRef map[presetKey]*Compiled
+	byRef map[PresetName]*Compiled
 	// broken are presets that exist and do not compile.
-	broken map[presetKey]bool
+	broken map[PresetName]bool
 	// all presets, by precedence.
 	all []*Compiled
 	// launches says that some act when instances are made.
 	launches bool
 }
 
-type presetKey struct{ namespace, ref string }
-
 // NewSnapshot indexes presets. Their order does not matter. Broken names
 // presets that exist but do not compile, so that a VM that asks for one by name
 // is told so; it may be nil.
 func NewSnapshot(compiled []*Compiled, broken []PresetName) *Snapshot {
-	s := &Snapshot{namespaced: map[string]*index{}, byRef: map[presetKey]*Compiled{}, broken: map[presetKey]bool{}}
+	s := &Snapshot{namespaced: map[string]*index{}, byRef: map[PresetName]*Compiled{}, broken: map[PresetName]bool{}}
 	for _, b := range broken {
-		s.broken[presetKey{b.Namespace, b.Ref}] = true
+		s.broken[b] = true
 	}
 	sorted := slices.SortedFunc(slices.Values(compiled), func(a, b *Compiled) int {
 		return bytes.Compare(a.digest[:], b.digest[:])
@@ -51,7 +49,7 @@ func NewSnapshot(compiled []*Compiled, broken []PresetName) *Snapshot {
 	for _, c := range sorted {
 		s.launches = s.launches || c.launching()
 		if !c.legacy { // those have no names in annotations
-			s.byRef[presetKey{c.Namespace, c.Ref}] = c
+			s.byRef[PresetName{c.Namespace, c.Ref}] = c
 		}
 		if c.Cluster() {
 			s.cluster.add(c)
@@ -84,23 +82,24 @@ func (s *Snapshot) Len() int { return len(s.all) }
 
 // Lookup finds a preset by its Ref as seen from a namespace.
 func (s *Snapshot) Lookup(namespace, ref string) (*Compiled, bool) {
-	c, ok := s.byRef[keyIn(namespace, ref)]
+	c, ok := s.byRef[NameIn(namespace, ref)]
 	return c, ok
 }
 
-func keyIn(namespace, ref string) presetKey {
-	if _, cluster := nameOf(ref); cluster {
+// NameIn is the name of the preset with this Ref as seen from a namespace.
+func NameIn(namespace, ref string) PresetName {
+	if _, cluster := Bare(ref); cluster {
 		namespace = ""
 	}
-	return presetKey{namespace, ref}
+	return PresetName{namespace, ref}
 }
 
 // refs are the presets that a VM in namespace could name.
 func (s *Snapshot) refs(namespace string) []string {
 	var out []string
 	for k := range s.byRef {
-		if k.namespace == namespace || k.namespace == "" {
-			out = append(out, k.ref)
+		if k.Namespace == namespace || k.Namespace == "" {
+			out = append(out, k.Ref)
 		}
 	}
 	slices.Sort(out)

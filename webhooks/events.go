@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,8 +34,8 @@ func (e *Events) overBudget(ctx context.Context, skipped []*presets.Compiled) {
 		if c.Cluster() {
 			object, scope = &v1alpha1.ClusterVirtualMachinePreset{}, "cluster presets"
 		}
-		name := types.NamespacedName{Namespace: c.Namespace, Name: strings.TrimPrefix(c.Ref, "cluster/")}
-		if err := e.Presets.Get(ctx, name, object); err != nil {
+		bare, _ := presets.Bare(c.Ref)
+		if err := e.Presets.Get(ctx, types.NamespacedName{Namespace: c.Namespace, Name: bare}, object); err != nil {
 			continue // deleted in the meantime
 		}
 		e.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "ConditionsTooCostly", "Match",

@@ -49,7 +49,8 @@ var (
 // +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`,description="Higher wins."
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`,description="Enforce, Warn, Audit or Off."
 // +kubebuilder:printcolumn:name="Apply-At",type=string,JSONPath=`.spec.applyAt`,description="Definition (on the VM) or Launch (on the instance)."
-// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="VMs it matches now."
+// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="VMs that have it; in mode Warn or Audit, VMs on which it would act."
+// +kubebuilder:printcolumn:name="Outdated",type=integer,JSONPath=`.status.outdated`,description="VMs that have what an earlier version of it gave."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether every serving replica uses this generation."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.match) || !has(self.spec.match.namespaces)",fieldPath=".spec.match.namespaces",reason=FieldValueForbidden,message="a VirtualMachinePreset acts in its own namespace only; leave match.namespaces out, or make it a ClusterVirtualMachinePreset"
@@ -110,7 +111,8 @@ type VirtualMachinePresetList struct {
 // +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`,description="Higher wins."
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`,description="Enforce, Warn, Audit or Off."
 // +kubebuilder:printcolumn:name="Apply-At",type=string,JSONPath=`.spec.applyAt`,description="Definition (on the VM) or Launch (on the instance)."
-// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="VMs it matches now."
+// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="VMs that have it; in mode Warn or Audit, VMs on which it would act."
+// +kubebuilder:printcolumn:name="Outdated",type=integer,JSONPath=`.status.outdated`,description="VMs that have what an earlier version of it gave."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether every serving replica uses this generation."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ClusterVirtualMachinePreset struct {

@@ -299,10 +299,27 @@ type PresetStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// matched counts the VMs that this preset matches now. Absent: not counted
-	// yet.
+	// matched counts the VMs to which this preset gave something, or on which its
+	// forbid is checked: their annotation virtwright.dev/provenance names it. In
+	// mode Warn or Audit it counts the VMs on which the preset would act, as of
+	// observedAt. Absent: not counted yet.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Matched *int64 `json:"matched,omitempty"`
+
+	// outdated counts the VMs whose record names another version of what this
+	// preset gives: its defaults, overrides, remove or forbid have changed since.
+	// The annotation virtwright.dev/reapply brings a VM up to date. Absent: not
+	// counted yet.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Outdated *int64 `json:"outdated,omitempty"`
+
+	// lastAppliedTime is when this preset last acted on a VM that is created or
+	// changed, to the minute.
+	//
+	// +optional
+	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`
 }

@@ -37,6 +37,7 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/nameindex"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
 	"github.com/virtwright/virtwright/lifecycle/presetstatus"
+	"github.com/virtwright/virtwright/lifecycle/presetusage"
 	"github.com/virtwright/virtwright/lifecycle/profilecache"
 	"github.com/virtwright/virtwright/lifecycle/replicastatus"
 	"github.com/virtwright/virtwright/lifecycle/virtualmachine"
@@ -171,7 +172,13 @@ func (p *process) control(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	status := &presetstatus.Controller{Client: writer, Cache: p.presets, Lock: p.lock, Replicas: p.replicas, Rules: &p.options.rules}
+	usage := &presetusage.Index{Informers: p.manager.GetCache()}
+	if err := p.manager.Add(usage); err != nil {
+		return fmt.Errorf("cannot add the counts of VMs: %w", err)
+	}
+	status := &presetstatus.Controller{
+		Client: writer, Cache: p.presets, Usage: usage, Lock: p.lock, Replicas: p.replicas, Rules: &p.options.rules,
+	}
 	if err := status.SetupWithManager(p.manager); err != nil {
 		return err
 	}

@@ -36,6 +36,9 @@ type VirtualMachine struct {
 		Template            *Template                             `json:"template,omitempty"`
 	} `json:"spec"`
 	Status Status `json:"status,omitzero"`
+
+	// Presets are those that its record names; [Trim] reads them.
+	Presets []PresetUse `json:"-"`
 }
 
 // Status is that of a VirtualMachine, as far as virtwright writes it.
@@ -58,6 +61,9 @@ type Instance struct {
 
 	Spec   spec           `json:"spec"`
 	Status InstanceStatus `json:"status,omitzero"`
+
+	// Presets are those that its record names; [Trim] reads them.
+	Presets []PresetUse `json:"-"`
 }
 
 // InstanceStatus is how an instance is.
@@ -199,13 +205,15 @@ var readAnnotations = []string{
 	v1alpha1.AnnotationGenerateTemplate, v1alpha1.AnnotationTemplateRequester,
 }
 
-// Trim takes from a machine that is to be cached the labels and annotations
-// that nobody reads.
+// Trim takes from a machine that is to be cached the labels and annotations that are not
+// read, and keeps the presets of its record.
 func Trim(object any) (any, error) {
 	switch m := object.(type) {
 	case *VirtualMachine:
+		m.Presets = presetsOf(m.Annotations, m.Presets)
 		trim(&m.ObjectMeta)
 	case *Instance:
+		m.Presets = presetsOf(m.Annotations, m.Presets)
 		trim(&m.ObjectMeta)
 	}
 	return object, nil

@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -94,6 +96,13 @@ func (c *Cache) Verdict(key Key) (Verdict, bool) {
 	defer c.mu.Unlock()
 	v, ok := c.compiled[key]
 	return v, ok
+}
+
+// Keys are the presets of the newest snapshot, and those that are not in use.
+func (c *Cache) Keys() []Key {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.compiled))
 }
 
 // Subscribe calls f with each preset that a new snapshot takes up, once that

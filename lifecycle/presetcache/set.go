@@ -31,6 +31,14 @@ type Verdict struct {
 	compiled *presets.Compiled
 }
 
+// Hash stands for what the preset gives; empty for one that is not in use.
+func (v Verdict) Hash() string {
+	if v.compiled == nil {
+		return ""
+	}
+	return v.compiled.Hash()
+}
+
 // of reports whether the verdict is about an object as it is now.
 func (v Verdict) of(object client.Object) bool {
 	return v.UID == object.GetUID() && v.Generation == object.GetGeneration()
@@ -127,14 +135,24 @@ func (s set) snapshot() *presets.Snapshot {
 		case len(v.Problems) == 0:
 			compiled = append(compiled, v.compiled)
 		case key.Kind != KindLegacy: // no VM can ask for one of those by name
-			broken = append(broken, key.ref())
+			broken = append(broken, key.Ref())
 		}
 	}
 	return presets.NewSnapshot(compiled, broken)
 }
 
-// ref is how a VM asks for the preset.
-func (k Key) ref() presets.PresetName {
+// Ref is how a VM asks for the preset.
+func (k Key) Ref() presets.PresetName {
 	meta := metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name}
 	return presets.PresetName{Namespace: k.Namespace, Ref: presets.RefOf(&v1alpha1.VirtualMachinePreset{ObjectMeta: meta})}
+}
+
+// KeyOf names the preset, one of virtwright's, that VMs ask for by a name.
+func KeyOf(name presets.PresetName) Key {
+	bare, cluster := presets.Bare(name.Ref)
+	key := Key{v1alpha1.KindVirtualMachinePreset, types.NamespacedName{Namespace: name.Namespace, Name: bare}}
+	if cluster {
+		key.Kind = v1alpha1.KindClusterVirtualMachinePreset
+	}
+	return key
 }

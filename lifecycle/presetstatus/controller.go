@@ -1,9 +1,9 @@
-// Package presetstatus tells on each preset whether it is in use.
+// Package presetstatus says on each preset whether it is in use, and on how many VMs.
 //
 // The loop, for one preset: see what the preset cache of this process made of
 // the generation that the preset has now; if it has not come to that
-// generation, do nothing, since the cache tells when it has; else write the
-// condition Ready, unless it stands there already.
+// generation, do nothing, since the cache tells when it has; else write its
+// conditions and counts, unless status has them already.
 package presetstatus
 
 import (
@@ -27,6 +27,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/leadership"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
+	"github.com/virtwright/virtwright/lifecycle/presetusage"
 	"github.com/virtwright/virtwright/lifecycle/replicastatus"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
@@ -36,8 +37,8 @@ import (
 // with thousands of presets.
 const workers = 4
 
-// A Controller writes the status of presets: the conditions Ready and Deprecated, and
-// observedGeneration. It alone writes them, and nothing else.
+// A Controller writes the status of presets: conditions, counts and observedGeneration. It
+// alone writes them, and nothing else.
 //
 // Ready is True once every replica that is live serves with the generation, so that
 // the next machine finds the preset wherever it is made whole.
@@ -48,6 +49,8 @@ type Controller struct {
 	Replicas *replicastatus.Replicas
 	// Lock is held by the replica that acts; nil where there is one only.
 	Lock *leadership.Lock
+	// Usage counts the VMs that have each preset; nil counts none.
+	Usage *presetusage.Index
 	// Rules find presets that could not be created any more; nil finds none.
 	Rules *validation.Config
 	// Now is the clock; nil means time.Now.
@@ -64,6 +67,8 @@ const (
 	again = 100 * time.Millisecond
 	// hush is how long status says nothing of replicas that are late.
 	hush = 3 * time.Second
+	// countPause is the least time between two writes of a preset's counts, while VMs come and go.
+	countPause = time.Second
 )
 
 // SetupWithManager runs the controller, for both kinds, in the leader.
@@ -76,6 +81,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		err := ctrl.NewControllerManagedBy(mgr).Named("status-of-" + kind).
 			For(empty()).
 			WatchesRawSource(c.verdicts(kind)).
+			WatchesRawSource(c.counts(kind)).
 			WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 			Complete(c.Lock.While(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 				return c.reconcile(ctx, presetcache.Key{Kind: kind, NamespacedName: req.NamespacedName}, empty())
@@ -95,6 +101,32 @@ func (c *Controller) verdicts(kind string) source.Source {
 				queue.Add(reconcile.Request{NamespacedName: key.NamespacedName})
 			}
 		})
+		return nil
+	})
+}
+
+// counts makes the controller look again when VMs are counted, or counted anew.
+func (c *Controller) counts(kind string) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		if c.Usage == nil {
+			return nil
+		}
+		c.Usage.Subscribe(func(preset presets.PresetName) {
+			if key := presetcache.KeyOf(preset); key.Kind == kind {
+				queue.AddAfter(reconcile.Request{NamespacedName: key.NamespacedName}, countPause)
+			}
+		})
+		go func() {
+			select {
+			case <-ctx.Done():
+			case <-c.Usage.Ready():
+				for _, key := range c.Cache.Keys() {
+					if key.Kind == kind {
+						queue.Add(reconcile.Request{NamespacedName: key.NamespacedName})
+					}
+				}
+			}
+		}()
 		return nil
 	})
 }
@@ -122,6 +154,9 @@ func (c *Controller) reconcile(ctx context.Context, key presetcache.Key, preset 
 	}
 	before, _ := preset.DeepCopyObject().(client.Object)
 	seen := observation{verdict: verdict, without: without, deprecated: c.deprecated(key, preset)}
+	if c.Usage != nil {
+		seen.counts, seen.counted = c.Usage.Of(key.Ref(), verdict.Hash(), verdict.Generation)
+	}
 	if !decide(preset, seen, metav1.NewTime(c.now())) {
 		return result, nil
 	}

@@ -3,13 +3,16 @@ package presetstatus
 import (
 	"fmt"
 	"strings"
+	"time"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
+	"github.com/virtwright/virtwright/lifecycle/presetusage"
 	"github.com/virtwright/virtwright/presets"
 )
 
@@ -27,6 +30,9 @@ type observation struct {
 	without []string
 	// deprecated says why it could not be created any more.
 	deprecated field.ErrorList
+	// counts are those of VMs, if they are counted.
+	counts  presetusage.Counts
+	counted bool
 }
 
 // decide brings the status of a preset in line with what was observed, and reports
@@ -49,10 +55,31 @@ func decide(preset v1alpha1.Preset, seen observation, now metav1.Time) bool {
 	if setDeprecated(status, seen, now) {
 		changed = true
 	}
+	if setCounts(status, seen) {
+		changed = true
+	}
 	if status.ObservedGeneration != verdict.Generation {
 		status.ObservedGeneration, changed = verdict.Generation, true
 	}
 	return changed
+}
+
+// setCounts sets the counts, if VMs are counted, and reports whether that changed anything.
+func setCounts(status *v1alpha1.PresetStatus, seen observation) bool {
+	if !seen.counted {
+		return false
+	}
+	before := *status
+	status.Matched, status.Outdated = &seen.counts.Matched, &seen.counts.Outdated
+	if len(seen.verdict.Problems) > 0 {
+		status.Outdated = nil // what it would give is unknown
+	}
+	// To the minute, so that VMs that are changed again and again cause few writes.
+	last := metav1.NewTime(seen.counts.LastApplied.Truncate(time.Minute))
+	if is := status.LastAppliedTime; !last.IsZero() && (is == nil || is.Before(&last)) {
+		status.LastAppliedTime = &last
+	}
+	return !apiequality.Semantic.DeepEqual(before, *status)
 }
 
 // setDeprecated sets or removes the condition Deprecated, and reports whether that changed

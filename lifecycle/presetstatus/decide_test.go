@@ -89,7 +89,7 @@ func TestDecide(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			preset := &v1alpha1.VirtualMachinePreset{Spec: v1alpha1.PresetSpec{Mode: tc.mode}, Status: tc.is}
-			if got := decide(preset, observation{tc.verdict, tc.without, tc.deprecated}, noon); got != tc.changed {
+			if got := decide(preset, observation{verdict: tc.verdict, without: tc.without, deprecated: tc.deprecated}, noon); got != tc.changed {
 				t.Errorf("%s: want changed %t, got %t", tc.reason, tc.changed, got)
 			}
 			if diff := cmp.Diff(tc.want, preset.Status); diff != "" {

@@ -14,6 +14,7 @@ type stored struct {
 	Version  int            `json:"v"`
 	Snapshot string         `json:"snapshot"`
 	By       []string       `json:"by"`
+	Hashes   []string       `json:"hashes"`
 	Set      map[string]any `json:"set"`
 }
 
@@ -25,22 +26,26 @@ func DecodeSources(text string) (*Record, error) {
 	var s struct {
 		Version int      `json:"v"`
 		By      []string `json:"by"`
+		Hashes  []string `json:"hashes"`
 	}
 	if err := json.UnmarshalCaseSensitivePreserveInts([]byte(text), &s); err != nil {
 		return nil, fmt.Errorf("cannot decode provenance: %w", err)
 	}
 	r := New()
-	return r, r.decodeSources(s.Version, s.By)
+	return r, r.decodeSources(s.Version, s.By, s.Hashes)
 }
 
-func (r *Record) decodeSources(v int, by []string) error {
+func (r *Record) decodeSources(v int, by, hashes []string) error {
 	if v != version {
 		return fmt.Errorf("cannot decode provenance of version %d: want version %d", v, version)
 	}
-	for _, text := range by {
+	for i, text := range by {
 		source, err := ParseSource(text)
 		if err != nil {
 			return fmt.Errorf("cannot decode provenance: %w", err)
+		}
+		if i < len(hashes) {
+			source.Hash = hashes[i]
 		}
 		r.Sources = append(r.Sources, source)
 	}
@@ -59,7 +64,7 @@ func Decode(text string) (*Record, error) {
 	}
 	r := New()
 	r.Snapshot = s.Snapshot
-	if err := r.decodeSources(s.Version, s.By); err != nil {
+	if err := r.decodeSources(s.Version, s.By, s.Hashes); err != nil {
 		return nil, err
 	}
 	if err := r.decodeChildren(&r.root, s.Set); err != nil {

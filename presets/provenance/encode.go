@@ -32,9 +32,10 @@ func (r *Record) Empty() bool { return len(r.Sources) == 0 }
 
 // Encode returns the stored form: one line of JSON,
 //
-//	{"v":1,"snapshot":"1f…","by":["cluster/windows@3:default"],"set":{"spec":{"running":0}}}
+//	{"v":1,"snapshot":"1f…","by":["cluster/windows@3:default"],"hashes":["0a1b2c3d"],"set":{"spec":{"running":0}}}
 //
-// where "set" is the trie. A leaf is the index of its source in "by"; with
+// where "hashes" has the hash of each source, without the empty ones at its end, and "set"
+// is the trie. A leaf is the index of its source in "by"; with
 // an overruled value it is [index, value], or [index] when the value was over
 // MaxOverruledBytes. A decided container holds its own leaf under ".", and
 // a container that the user wrote empty holds "~":0. An element is "[key]".
@@ -53,7 +54,9 @@ func (r *Record) Encode() (string, error) {
 		}
 		b = s.appendTo(b)
 	}
-	b = append(b, `],"set":`...)
+	b = append(b, ']')
+	b = r.appendHashes(b)
+	b = append(b, `,"set":`...)
 	b, err := appendChildren(b, &r.root)
 	if err != nil {
 		return "", err
@@ -64,6 +67,26 @@ func (r *Record) Encode() (string, error) {
 		return "", ErrTooLarge{Bytes: len(b)}
 	}
 	return string(b), nil
+}
+
+// appendHashes appends nothing where no source has a hash. Programs that know no hashes
+// ignore the key.
+func (r *Record) appendHashes(b []byte) []byte {
+	last := len(r.Sources)
+	for last > 0 && r.Sources[last-1].Hash == "" {
+		last--
+	}
+	if last == 0 {
+		return b
+	}
+	b = append(b, `,"hashes":[`...)
+	for i, s := range r.Sources[:last] {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, s.Hash)
+	}
+	return append(b, ']')
 }
 
 // appendTo appends the source as String has it, without making that string.

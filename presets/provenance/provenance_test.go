@@ -3,8 +3,11 @@ package provenance
 import (
 	"errors"
 	"math/rand"
+	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/json"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -86,7 +89,7 @@ func TestRoundTrip(t *testing.T) {
 		rec := New()
 		rec.Snapshot = "5e4d"
 		for _, role := range []Role{Default, Override, Remove, Forbid, Legacy, Platform} {
-			rec.AddSource(Source{Preset: "cluster/p", Generation: int64(1 + r.Intn(3)), Role: role})
+			rec.AddSource(Source{Preset: "cluster/p", Generation: int64(1 + r.Intn(3)), Role: role, Hash: []string{"", "0a1b2c3d"}[r.Intn(2)]})
 		}
 		for range 1 + r.Intn(30) {
 			var p Path
@@ -117,6 +120,38 @@ func TestRoundTrip(t *testing.T) {
 				t.Errorf("seed %d: %s is by %v, was by %v", seed, p, s, rec.Sources[n.Source])
 			}
 		}
+	}
+}
+
+// TestHashes: a record has one hash for each source, older records have none, and an older
+// program reads a newer record.
+func TestHashes(t *testing.T) {
+	rec := New()
+	rec.Set(Of("a"), rec.AddSource(Source{Preset: "old", Generation: 2}))
+	rec.Set(Of("b"), rec.AddSource(Source{Preset: "p", Generation: 3, Hash: "0a1b2c3d"}))
+	rec.Set(Of("c"), rec.AddSource(Source{Preset: "acpi", Role: Platform}))
+	text, err := rec.Encode()
+	if want := `{"v":1,"snapshot":"","by":["old@2:default","p@3:default","acpi:platform"],"hashes":["","0a1b2c3d"],"set":{"a":0,"b":1,"c":2}}`; err != nil || text != want {
+		t.Fatalf("want %s, got %s, %v", want, text, err)
+	}
+	for name, decode := range map[string]func(string) (*Record, error){"Decode": Decode, "DecodeSources": DecodeSources} {
+		again, err := decode(text)
+		if err != nil || !slices.Equal(again.Sources, rec.Sources) {
+			t.Errorf("%s: want %v, got %v, %v", name, rec.Sources, again, err)
+		}
+	}
+	var before struct { // as the version before this one reads it
+		Version  int            `json:"v"`
+		Snapshot string         `json:"snapshot"`
+		By       []string       `json:"by"`
+		Set      map[string]any `json:"set"`
+	}
+	if err := json.UnmarshalCaseSensitivePreserveInts([]byte(text), &before); err != nil || len(before.By) != 3 || len(before.Set) != 3 {
+		t.Errorf("got %v, %v", before, err)
+	}
+	again, err := Decode(`{"v":1,"by":["p@3:default"],"hashes":["x","y"],"set":{"b":0}}`)
+	if err != nil || len(again.Sources) != 1 {
+		t.Errorf("more hashes than sources: got %v, %v", again, err)
 	}
 }
 

@@ -40,9 +40,12 @@ type Source struct {
 	// Generation is the preset's metadata.generation; 0 for the platform.
 	Generation int64
 	Role       Role
+	// Hash stands for what the preset gave, see presets.Compiled. It is empty for the platform
+	// and in records that have none.
+	Hash string
 }
 
-// String returns the stored form: cluster/windows@3:override.
+// String returns the stored form, which has no hash: cluster/windows@3:override.
 func (s Source) String() string {
 	if s.Generation == 0 {
 		return s.Preset + ":" + s.Role.String()

@@ -19,7 +19,7 @@ var arrows = map[string][]string{
 	"domain":                         {"api", "presets/provenance"},
 	"webhooks":                       {"api", "presets", "presets/provenance", "validation", "domain"},
 	"lifecycle":                      {"api", "presets", "presets/provenance", "validation", "fleet", "domain", "lifecycle/machine", "lifecycle/runstate", "lifecycle/subresources/verdict", "lifecycle/templates/blueprint", "lifecycle/templates/format"},
-	"lifecycle/machine":              {"api", "presets", "validation"},
+	"lifecycle/machine":              {"api", "presets", "presets/provenance", "validation"},
 	"lifecycle/runstate":             {"api", "lifecycle/machine", "validation"},
 	"lifecycle/subresources/verdict": {"api"},
 	"lifecycle/templates/blueprint":  {"api"},
