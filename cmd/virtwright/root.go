@@ -26,7 +26,8 @@ Exit codes:
   0  all is fine (warnings do not count)
   1  something is refused: an object or a preset, as a cluster would refuse it, or a request to a cluster
   2  wrong usage, input that cannot be read, or a cluster that cannot be reached
-  3  a wait ended before the machine or the template was ready`
+  3  a wait ended before the VM or the template was ready
+  4  plan: a VM would be refused, or presets would conflict (1 is any other change)`
 
 // The groups of commands.
 const (
@@ -74,7 +75,7 @@ func newRoot(name string, s streams) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupOffline, newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newLint(shown, s), newRender(shown, s))
+	add(groupOffline, newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newLint(shown, s), newPlan(shown, s), newRender(shown, s))
 	add(groupCluster, newStart(shown, s), newStop(shown, s), newRestart(shown, s), newReset(shown, s), newSoftReboot(shown, s))
 	add(groupTemplates, newTemplate(shown, s))
 	root.AddCommand(newVersion(s))

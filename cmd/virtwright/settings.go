@@ -151,6 +151,12 @@ func (o *settings) read(ctx context.Context, s streams, args []string) ([]manife
 	if err != nil {
 		return nil, offline.Settings{}, err
 	}
+	known, err := o.known(s, args)
+	return objects, known, err
+}
+
+// known is what a real cluster would know. Objects are read before, because they settle the mode.
+func (o *settings) known(s streams, args []string) (offline.Settings, error) {
 	owner, err := o.readOwner(s.in)
 	o.rules.Addon, o.rules.Architecture = o.mode == modeAddon, o.platform.Architecture
 	o.platform.NoLiveUpdate = o.rules.NoLiveUpdate
@@ -158,7 +164,7 @@ func (o *settings) read(ctx context.Context, s streams, args []string) ([]manife
 	if o.mode == modeStandalone {
 		engine.Platform = &o.platform
 	}
-	return objects, offline.Settings{
+	return offline.Settings{
 		Engine: engine, Rules: &o.rules, Namespace: o.namespace, NamespaceLabels: o.namespaceLabels, Owner: owner,
 		Fields: offline.FieldValidation(o.validation), Reapply: o.reapply,
 		Live: o.live(args),

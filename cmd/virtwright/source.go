@@ -123,7 +123,9 @@ func (o *settings) sources(ctx context.Context, s streams, args []string) (files
 		return nil, nil, fmt.Errorf("cannot make a client of %s: %w", config.Host, err)
 	}
 	from := &live.Cluster{Objects: objects, Name: o.connection.cluster()}
-	cluster, notes, err := from.Read(ctx, o.query(names, offline.NewSurvey(files, namespace)))
+	query := o.query(names, offline.NewSurvey(files, namespace))
+	query.VMs = query.VMs && !o.presetsOnly
+	cluster, notes, err := from.Read(ctx, query)
 	note(s, notes)
 	return files, cluster, err
 }
@@ -134,7 +136,7 @@ func (o *settings) query(names []live.Name, files offline.Survey) live.Query {
 	fromFiles := len(o.files) > 0 || o.kustomize != ""
 	q := live.Query{
 		Names: names, Selector: o.selector, Addon: o.mode == modeAddon,
-		VMs:          len(names) == 0 && !o.presetsOnly && (selected || !fromFiles || !files.VMs && !o.filesOnly),
+		VMs:          len(names) == 0 && (selected || !fromFiles || !files.VMs && !o.filesOnly),
 		Surroundings: len(names) > 0 || o.selector != "" || fromFiles,
 	}
 	if o.all {

@@ -34,15 +34,7 @@ func NewSurvey(objects []manifest.Object, namespace string) Survey {
 // Replace returns the objects of files, and those of a cluster that files do not replace. A file
 // replaces an object of the same kind, namespace and name.
 func Replace(stored, files []manifest.Object, namespace string) []manifest.Object {
-	replaced := map[identity]bool{}
-	for _, o := range files {
-		id, _ := identify(o, namespace)
-		replaced[id] = id.name != ""
-	}
-	return slices.Concat(files, slices.DeleteFunc(slices.Clone(stored), func(o manifest.Object) bool {
-		id, _ := identify(o, namespace)
-		return replaced[id]
-	}))
+	return slices.Concat(files, Without(stored, files, namespace))
 }
 
 // identity tells one object of a cluster from another.
@@ -62,4 +54,23 @@ func identify(o manifest.Object, namespace string) (identity, role) {
 		id.namespace = namespace
 	}
 	return id, e.role
+}
+
+// IsPreset reports whether an object is a preset of virtwright.
+func IsPreset(o manifest.Object) bool {
+	_, role := identify(o, "")
+	return role == preset
+}
+
+// Without returns the objects whose kind, namespace and name others do not have.
+func Without(objects, others []manifest.Object, namespace string) []manifest.Object {
+	has := map[identity]bool{}
+	for _, o := range others {
+		id, _ := identify(o, namespace)
+		has[id] = id.name != ""
+	}
+	return slices.DeleteFunc(slices.Clone(objects), func(o manifest.Object) bool {
+		id, _ := identify(o, namespace)
+		return has[id]
+	})
 }
