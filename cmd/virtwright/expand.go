@@ -107,9 +107,14 @@ func diff(m offline.Machine, object map[string]any) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return unified(before, after, fmt.Sprintf("%s (%s, as sent)", m, m.Where), fmt.Sprintf("%s (expanded)", m))
+}
+
+// unified compares texts by line.
+func unified(before, after []byte, from, to string) (string, error) {
 	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(string(before)), FromFile: fmt.Sprintf("%s (%s, as sent)", m, m.Where),
-		B: difflib.SplitLines(string(after)), ToFile: fmt.Sprintf("%s (expanded)", m),
+		A: difflib.SplitLines(string(before)), FromFile: from,
+		B: difflib.SplitLines(string(after)), ToFile: to,
 		Context: 3,
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -142,6 +143,15 @@ func (o *connection) complete(c *cobra.Command, args []string, _ string) ([]cobr
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeTyped is complete with the type before each name.
+func (o *connection) completeTyped(c *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	names, directive := o.complete(c, nil, text)
+	for i := range names {
+		names[i] = "vm/" + names[i]
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), directive
 }
 
 // machine reads a VM.

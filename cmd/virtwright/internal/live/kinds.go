@@ -72,6 +72,12 @@ type Name struct {
 // IsVM reports whether it names VMs or VMIs.
 func (n Name) IsVM() bool { return n.kind.isVM() }
 
+// Type is the short name of its type.
+func (n Name) Type() string { return n.kind.names[0] }
+
+// Name is the object's name, empty for all objects of the type.
+func (n Name) Name() string { return n.name }
+
 // IsAll reports whether it names all objects of a type.
 func (n Name) IsAll() bool { return n.name == "" }
 
