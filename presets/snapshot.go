@@ -80,6 +80,11 @@ func (s *Snapshot) Hash() string { return s.hash }
 // Len is the number of presets.
 func (s *Snapshot) Len() int { return len(s.all) }
 
+// All are the presets, by precedence, but for VirtualMachineInstancePresets.
+func (s *Snapshot) All() []*Compiled {
+	return slices.DeleteFunc(slices.Clone(s.all), func(c *Compiled) bool { return c.legacy })
+}
+
 // Lookup finds a preset by its Ref as seen from a namespace.
 func (s *Snapshot) Lookup(namespace, ref string) (*Compiled, bool) {
 	c, ok := s.byRef[NameIn(namespace, ref)]
