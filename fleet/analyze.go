@@ -221,26 +221,25 @@ func (a *analysis) contradiction(first, second *member) {
 		return
 	}
 	for _, c := range conflicts {
-		won, lost := shown(c.Path, c.Won), shown(c.Path, c.Lost)
-		field, isGiven := fieldFor(second, c.Path)
-		if !isGiven {
+		mine, gives := claimFor(second, c.Path)
+		theirs, alsoGives := claimFor(first, c.Path)
+		if !gives || !alsoGives {
 			continue
 		}
-		mine, theirs := lost, won
-		if c.Winner == second.Ref {
-			mine, theirs = won, lost
+		what := fmt.Sprintf("set %s at the same priority: %s here, %s there", c.Path, shown(c.Path, mine.Value), shown(c.Path, theirs.Value))
+		if mine.path != theirs.path {
+			what = fmt.Sprintf("choose different alternatives at the same priority: %s here, %s there", mine.path, theirs.path)
 		}
 		a.report(Conflicting, second, Finding{
-			Field: field, Other: first.name(), Witness: witness,
-			Message: fmt.Sprintf("presets %s and %s set %s at the same priority: %s here, %s there; only their names decide",
-				second.Ref, first.Ref, c.Path, mine, theirs),
+			Field: mine.Field, Other: first.name(), Witness: witness,
+			Message: fmt.Sprintf("presets %s and %s %s; only their names decide", second.Ref, first.Ref, what),
 		})
 	}
 }
 
-// fieldFor returns the field of a preset that sets what lies at a path of a VM, or takes a side
-// in the same choice.
-func fieldFor(m *member, path string) (string, bool) {
+// claimFor returns the part of a preset that sets what lies at a path of a VM, or takes a side in
+// the same choice.
+func claimFor(m *member, path string) (part, bool) {
 	for _, match := range []func(part) bool{
 		func(p part) bool { return p.path == path },
 		func(p part) bool {
@@ -253,10 +252,10 @@ func fieldFor(m *member, path string) (string, bool) {
 	} {
 		i := slices.IndexFunc(m.parts, func(p part) bool { return p.Role != provenance.Forbid && match(p) })
 		if i >= 0 {
-			return m.parts[i].Field, true
+			return m.parts[i], true
 		}
 	}
-	return "", false
+	return part{}, false
 }
 
 // beneath reports whether a path in text form is at or beneath another.

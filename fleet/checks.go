@@ -193,8 +193,8 @@ spec:
 	}
 	UnderInstancetype = &Check{
 		ID: "VW501", Name: "default-under-instancetype", Severity: Warning,
-		Summary: "The preset gives CPU or memory to VMs that always get an instancetype from a preset.",
-		Reason:  "The instancetype owns these fields, so the default never acts.",
+		Summary: "The preset gives CPU or memory to VMs that get an instancetype from a preset.",
+		Reason:  "The instancetype owns these fields. The default acts only where the instancetype is held back, because the author of the VM wrote CPU or memory.",
 		Fix:     "Take out the field, or the instancetype.",
 		Example: `apiVersion: virtwright.dev/v1alpha1
 kind: ClusterVirtualMachinePreset

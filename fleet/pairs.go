@@ -104,7 +104,7 @@ func (a *analysis) forbidden() {
 func (a *analysis) forbids(o *member, rule presets.Part, m *member, p presets.Part) {
 	pair := []*presets.Compiled{m.Compiled, o.Compiled}
 	witness := find(a.ctx, pair, func(t *trial) bool {
-		if t.refusal == nil || !names(t.refusal, o.Ref) || !names(t.refusal, p.Path.String()) && !names(t.refusal, rule.Path.String()) {
+		if t.refusal == nil || !names(t.refusal, o.Ref) {
 			return false
 		}
 		return t.resolve(a.ctx, pair[1:]).refusal == nil && t.resolve(a.ctx, pair[:1]).matched(pair[:1])
@@ -247,7 +247,7 @@ func (a *analysis) underInstancetype(m, o *member) {
 		if p.Role == provenance.Default && slices.ContainsFunc(held, func(path string) bool { return beneath(p.path, path) }) {
 			a.report(UnderInstancetype, m, Finding{
 				Field: p.Field, Other: o.name(), Witness: witness,
-				Message: fmt.Sprintf("preset %s gives these VMs an instancetype, which owns %s, so the default never acts", o.Ref, p.Path),
+				Message: fmt.Sprintf("preset %s gives these VMs an instancetype, which owns %s: the default acts only where the instancetype is held back", o.Ref, p.Path),
 			})
 		}
 	}

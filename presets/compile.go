@@ -70,6 +70,9 @@ type forbid struct {
 // Name is that of the preset, whatever its kind.
 func (c *Compiled) Name() PresetName { return PresetName{Namespace: c.Namespace, Ref: c.Ref} }
 
+// Legacy reports whether it is a VirtualMachineInstancePreset.
+func (c *Compiled) Legacy() bool { return c.legacy }
+
 // Forbids reports whether the preset forbids anything.
 func (c *Compiled) Forbids() bool { return len(c.forbids) > 0 }
 

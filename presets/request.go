@@ -102,13 +102,18 @@ func (r *Result) Object() map[string]any { return r.w.unwrap() }
 type Conflict struct {
 	Path          string
 	Winner, Loser string // preset refs
-	Won, Lost     any    // the values
+	// Won and Lost are the values. Won is nil where the winner chose another member of a one-of.
+	Won, Lost any
 
 	legacy bool
 }
 
 // String describes the conflict in one line.
 func (c Conflict) String() string {
+	if c.Won == nil {
+		return fmt.Sprintf("presets %s and %s choose different alternatives at the same priority: %s wins by name, so %s is not set",
+			c.Winner, c.Loser, c.Winner, c.Path)
+	}
 	return fmt.Sprintf("presets %s and %s set %s to different values at the same priority: %s (%s) wins by name over %s",
 		c.Winner, c.Loser, c.Path, show(c.Won), c.Winner, show(c.Lost))
 }

@@ -160,7 +160,7 @@ func (l *layer) recordChoiceConflict(p *fieldNode, winner *provenance.Node, valu
 	if winner == nil || l.peer(winner) == nil {
 		return
 	}
-	c := Conflict{Path: p.path, Winner: l.peer(winner).Ref, Loser: l.preset.Ref, Won: "another choice: " + show(value), Lost: p.seg.Name, legacy: l.preset.legacy}
+	c := Conflict{Path: p.path, Winner: l.peer(winner).Ref, Loser: l.preset.Ref, Lost: p.seg.Name, legacy: l.preset.legacy}
 	l.w.conflicts = append(l.w.conflicts, c)
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"iter"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -80,10 +81,11 @@ func (s *Snapshot) Hash() string { return s.hash }
 // Len is the number of presets.
 func (s *Snapshot) Len() int { return len(s.all) }
 
-// All are the presets, by precedence, but for VirtualMachineInstancePresets.
-func (s *Snapshot) All() []*Compiled {
-	return slices.DeleteFunc(slices.Clone(s.all), func(c *Compiled) bool { return c.legacy })
-}
+// All yields the presets, by precedence.
+func (s *Snapshot) All() iter.Seq[*Compiled] { return slices.Values(s.all) }
+
+// Differs reports whether two presets say different things.
+func (c *Compiled) Differs(o *Compiled) bool { return c.digest != o.digest }
 
 // Lookup finds a preset by its Ref as seen from a namespace.
 func (s *Snapshot) Lookup(namespace, ref string) (*Compiled, bool) {

@@ -21,6 +21,8 @@ whose labels presets may select: YAML or JSON, with any number of documents, and
 Objects of other kinds are an error in a file that you name, and left out, with a note,
 in folders and on standard input.
 
+` + liveHelp + `
+
 A VM that a cluster has stored (it has a resourceVersion) is printed as it is, with a
 note about fields that a reapply would change. --reapply prints the VM after that reapply.
 
@@ -36,6 +38,9 @@ const expandExamples = `  # What comes back for four lines
   # A namespace without a manifest of it
   {{program}} expand -f examples/vms/web.yaml -f examples/presets --namespace-labels tier=prod,secure-boot=required
 
+  # A VM of the cluster after a reapply, with presets that are not in the cluster yet
+  {{program}} expand vm/web -n shop -f examples/presets --reapply -o diff
+
   # From standard input, alongside KubeVirt, which gives the platform defaults itself
   cat examples/vms/desktop.yaml | {{program}} expand -f - -f examples/presets --mode addon`
 
@@ -43,16 +48,16 @@ func newExpand(shown string, s streams) *cobra.Command {
 	outputs := []string{"yaml", "json", "diff"}
 	o := &settings{}
 	c := &cobra.Command{
-		Use:     "expand -f FILE...",
+		Use:     "expand [-f FILE...] [TYPE/NAME...]",
 		Short:   "Print virtual machines as a cluster would store them",
 		Long:    expandHelp,
 		Example: strings.ReplaceAll(expandExamples, "{{program}}", shown),
-		Args:    flagsForFiles,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.check(outputs...); err != nil {
+		Args:    named,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.check(c, args, outputs...); err != nil {
 				return err
 			}
-			return expand(c.Context(), o, s)
+			return expand(c.Context(), o, s, args)
 		},
 	}
 	o.declare(c, outputs...)
@@ -60,8 +65,8 @@ func newExpand(shown string, s streams) *cobra.Command {
 	return c
 }
 
-func expand(ctx context.Context, o *settings, s streams) error {
-	c, err := o.cluster(ctx, s)
+func expand(ctx context.Context, o *settings, s streams, args []string) error {
+	c, err := o.cluster(ctx, s, args)
 	if err != nil {
 		return err
 	}
@@ -102,9 +107,14 @@ func diff(m offline.Machine, object map[string]any) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return unified(before, after, fmt.Sprintf("%s (%s, as sent)", m, m.Where), fmt.Sprintf("%s (expanded)", m))
+}
+
+// unified compares texts by line.
+func unified(before, after []byte, from, to string) (string, error) {
 	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(string(before)), FromFile: fmt.Sprintf("%s (%s, as sent)", m, m.Where),
-		B: difflib.SplitLines(string(after)), ToFile: fmt.Sprintf("%s (expanded)", m),
+		A: difflib.SplitLines(string(before)), FromFile: from,
+		B: difflib.SplitLines(string(after)), ToFile: to,
 		Context: 3,
 	})
 }

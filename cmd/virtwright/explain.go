@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,22 +37,29 @@ const explainExamples = `  # Every field of a VM, and every preset
   {{program}} explain -f examples/vms/tiny.yaml -f examples/presets spec.template.spec.domain.cpu
 
   # A stored VM, from its record
+  {{program}} explain vm/tiny -n lab
+
+  # The same from a file
   kubectl get vm tiny -n lab -o yaml | {{program}} explain -f -`
 
 func newExplain(shown string, s streams) *cobra.Command {
 	outputs := []string{"table", "json"}
 	o := &settings{}
 	c := &cobra.Command{
-		Use:     "explain -f FILE... [PATH]",
+		Use:     "explain [-f FILE...] [TYPE/NAME...] [PATH]",
 		Short:   "Say where each field of a virtual machine came from",
 		Long:    explainHelp,
 		Example: strings.ReplaceAll(explainExamples, "{{program}}", shown),
-		Args:    maybePath,
+		Args: func(c *cobra.Command, args []string) error {
+			names, path := withPath(args)
+			return cmp.Or(noFile(path), named(c, names))
+		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.check(outputs...); err != nil {
+			names, path := withPath(args)
+			if err := o.check(c, names, outputs...); err != nil {
 				return err
 			}
-			return explain(c.Context(), o, strings.Join(args, ""), s)
+			return explain(c.Context(), o, s, names, path)
 		},
 	}
 	o.declare(c, outputs...)
@@ -59,8 +67,8 @@ func newExplain(shown string, s streams) *cobra.Command {
 	return c
 }
 
-func explain(ctx context.Context, o *settings, text string, s streams) error {
-	c, err := o.cluster(ctx, s)
+func explain(ctx context.Context, o *settings, s streams, args []string, text string) error {
+	c, err := o.cluster(ctx, s, args)
 	if err != nil {
 		return err
 	}

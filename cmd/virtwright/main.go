@@ -5,7 +5,8 @@
 //
 // It exits with 0 when all is fine, with 1 when an object, a preset or a request
 // is refused, with 2 for wrong usage, input that cannot be read and a cluster that
-// cannot be reached, and with 3 when a wait ended too early.
+// cannot be reached, with 3 when a wait ended too early, and with 4 when a plan would refuse VMs or
+// make presets conflict.
 package main
 
 import (
@@ -24,6 +25,7 @@ const (
 	exitRefused = 1
 	exitUsage   = 2
 	exitWaited  = 3
+	exitPlan    = 4
 )
 
 func main() {
@@ -41,7 +43,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	root := newRoot(args[0], s)
 	root.SetArgs(args[1:])
 	err := root.ExecuteContext(ctx)
-	if err != nil && !errors.Is(err, errTold) {
+	if err != nil && !errors.Is(err, errTold) && !errors.Is(err, errPlanFails) {
 		fmt.Fprintf(s.err, "Error: %v\n", err)
 	}
 	return exitCode(err)
@@ -62,6 +64,8 @@ func exitCode(err error) int {
 		return exitRefused
 	case errors.As(err, &never):
 		return exitWaited
+	case errors.Is(err, errPlanFails):
+		return exitPlan
 	}
 	return exitUsage
 }

@@ -1,46 +1,68 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// connection are the flags that say which cluster, who asks, and in which namespace.
+// connection are the flags that say which cluster, as which user, and in which namespace.
 type connection struct {
-	kubeconfig string
-	overrides  clientcmd.ConfigOverrides
+	flags *genericclioptions.ConfigFlags
 }
 
 // declare adds the flags of kubectl. Help lists those that people type.
 func (o *connection) declare(c *cobra.Command) {
-	c.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "path to the kubeconfig file; else that of $KUBECONFIG, or ~/.kube/config")
-	names := clientcmd.RecommendedConfigOverrideFlags("")
-	names.CurrentContext.Description = "context of the kubeconfig; else its current one"
-	names.ContextOverrideFlags.Namespace.Description = "namespace of the machine; else that of the context"
-	names.AuthOverrideFlags.Impersonate.Description = "user to impersonate"
-	clientcmd.BindOverrideFlags(&o.overrides, c.Flags(), names)
-	for _, flag := range []string{
-		clientcmd.FlagClusterName, clientcmd.FlagAuthInfoName, clientcmd.FlagAPIServer, clientcmd.FlagTLSServerName,
-		clientcmd.FlagInsecure, clientcmd.FlagCertFile, clientcmd.FlagKeyFile, clientcmd.FlagCAFile, clientcmd.FlagBearerToken,
-		clientcmd.FlagImpersonateUID, clientcmd.FlagImpersonateGroup, clientcmd.FlagUsername, clientcmd.FlagPassword,
-		clientcmd.FlagTimeout, clientcmd.FlagProxyURL, clientcmd.FlagDisableCompression,
-	} {
-		// It fails only for a flag that does not exist.
-		_ = c.Flags().MarkHidden(flag)
+	o.flags = genericclioptions.NewConfigFlags(true)
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.flags.AddFlags(all)
+	shown := map[string]string{
+		"kubeconfig": "path to the kubeconfig file; else that of $KUBECONFIG, or ~/.kube/config",
+		"context":    "context of the kubeconfig; else its current one",
+		"namespace":  "namespace of the VM; else that of the context",
+		"as":         "user to impersonate",
 	}
+	all.VisitAll(func(f *pflag.Flag) {
+		if usage, ok := shown[f.Name]; ok {
+			f.Usage = usage
+		} else {
+			f.Hidden = true
+		}
+	})
+	c.Flags().AddFlagSet(all)
+}
+
+// chosen reports whether the user chose a cluster by flags.
+func (o *connection) chosen() bool { return *o.flags.Context != "" || *o.flags.KubeConfig != "" }
+
+// cluster is the name of the cluster in messages: that of its context, or its address.
+func (o *connection) cluster() string {
+	name := *o.flags.Context
+	if raw, err := o.flags.ToRawKubeConfigLoader().RawConfig(); err == nil {
+		name = cmp.Or(name, raw.CurrentContext)
+	}
+	if config, err := o.flags.ToRESTConfig(); name == "" && err == nil {
+		name = config.Host
+	}
+	return name
 }
 
 // clusterClient is a cluster, as somebody, in a namespace.
@@ -64,14 +86,18 @@ func (o *connection) connect() (*clusterClient, error) {
 	return c, nil
 }
 
+// errNoCluster keeps a program without a kubeconfig from asking the default address of old clusters.
+var errNoCluster = errors.New("cannot tell which cluster to ask: there is no kubeconfig")
+
 // config is the cluster that the flags name, and the namespace of the machine.
 func (o *connection) config() (*rest.Config, string, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.overrides)
+	loaded := o.flags.ToRawKubeConfigLoader()
 	config, err := loaded.ClientConfig()
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot tell which cluster to ask: %w", err)
+	}
+	if raw, err := loaded.RawConfig(); err == nil && clientcmdapi.IsConfigEmpty(&raw) && config.Host == clientcmd.ClusterDefaults.Server {
+		return nil, "", errNoCluster
 	}
 	namespace, _, err := loaded.Namespace()
 	if err != nil {
@@ -81,8 +107,7 @@ func (o *connection) config() (*rest.Config, string, error) {
 }
 
 func newClusterClient(config *rest.Config, namespace string) (*clusterClient, error) {
-	config = rest.CopyConfig(config)
-	config.WarningHandler = rest.NoWarnings{} // of kinds that this program chose
+	config = quiet(config)
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -118,6 +143,15 @@ func (o *connection) complete(c *cobra.Command, args []string, _ string) ([]cobr
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeTyped is complete with the type before each name.
+func (o *connection) completeTyped(c *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	names, directive := o.complete(c, nil, text)
+	for i := range names {
+		names[i] = "vm/" + names[i]
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), directive
 }
 
 // machine reads a VM.

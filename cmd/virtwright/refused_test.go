@@ -7,6 +7,7 @@ import (
 )
 
 func TestBadInput(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/does/not/exist")
 	preset := func(spec string) string {
 		return "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: p}\nspec: " + spec + "\n"
 	}

@@ -55,16 +55,16 @@ func newRender(shown string, s streams) *cobra.Command {
 	outputs := []string{"xml"}
 	o := &rendering{}
 	c := &cobra.Command{
-		Use:     "render -f FILE...",
+		Use:     "render [-f FILE...] [TYPE/NAME...]",
 		Short:   "Print the libvirt domains that virtual machines become",
 		Long:    renderHelp,
 		Example: strings.ReplaceAll(renderExamples, "{{program}}", shown),
-		Args:    flagsForFiles,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := errors.Join(o.check(outputs...), oneOf("--stage", o.stage, stageFrontend, stageBackend)); err != nil {
+		Args:    named,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := errors.Join(o.check(c, args, outputs...), oneOf("--stage", o.stage, stageFrontend, stageBackend)); err != nil {
 				return err
 			}
-			return o.render(c.Context(), s)
+			return o.render(c.Context(), s, args)
 		},
 	}
 	o.declare(c, outputs...)
@@ -77,12 +77,12 @@ func newRender(shown string, s streams) *cobra.Command {
 	return c
 }
 
-func (o *rendering) render(ctx context.Context, s streams) error {
+func (o *rendering) render(ctx context.Context, s streams, args []string) error {
 	stated, err := o.readFacts()
 	if err != nil {
 		return err
 	}
-	c, err := o.cluster(ctx, s)
+	c, err := o.cluster(ctx, s, args)
 	if err != nil {
 		return err
 	}

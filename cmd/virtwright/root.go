@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,7 +17,8 @@ const (
 )
 
 const rootHelp = `Make sparse virtual machines whole, say where each field came from and what would be
-refused: offline, with the engine and the rules that run in the cluster. Start, stop, restart
+refused: for files, for a cluster or for both, with the engine and the rules that run in the
+cluster. Start, stop, restart
 and reset virtual machines in a cluster. Make templates of virtual machines, offline or in a
 cluster, and virtual machines of templates.
 
@@ -26,7 +26,8 @@ Exit codes:
   0  all is fine (warnings do not count)
   1  something is refused: an object or a preset, as a cluster would refuse it, or a request to a cluster
   2  wrong usage, input that cannot be read, or a cluster that cannot be reached
-  3  a wait ended before the machine or the template was ready`
+  3  a wait ended before the VM or the template was ready
+  4  plan: a VM would be refused, or presets would conflict (1 is any other change)`
 
 // The groups of commands.
 const (
@@ -66,7 +67,7 @@ func newRoot(name string, s streams) *cobra.Command {
 	logging := flag.NewFlagSet(program, flag.ContinueOnError)
 	klog.InitFlags(logging)
 	root.PersistentFlags().AddGoFlag(logging.Lookup("v"))
-	root.AddGroup(&cobra.Group{ID: groupOffline, Title: "Offline:"}, &cobra.Group{ID: groupCluster, Title: "In a cluster:"},
+	root.AddGroup(&cobra.Group{ID: groupOffline, Title: "For files, a cluster or both:"}, &cobra.Group{ID: groupCluster, Title: "In a cluster:"},
 		&cobra.Group{ID: groupTemplates, Title: "Templates:"})
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
@@ -74,8 +75,8 @@ func newRoot(name string, s streams) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupOffline, newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newRender(shown, s))
-	add(groupCluster, newStart(shown, s), newStop(shown, s), newRestart(shown, s), newReset(shown, s), newSoftReboot(shown, s))
+	add(groupOffline, newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newLint(shown, s), newPlan(shown, s), newRender(shown, s))
+	add(groupCluster, newStart(shown, s), newStop(shown, s), newRestart(shown, s), newReset(shown, s), newSoftReboot(shown, s), newReapply(shown, s))
 	add(groupTemplates, newTemplate(shown, s))
 	root.AddCommand(newVersion(s))
 	root.InitDefaultHelpCmd()
@@ -122,19 +123,6 @@ func oneName(verb string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// maybePath takes one argument that is no file.
-func maybePath(c *cobra.Command, args []string) error {
-	for _, arg := range args {
-		if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(arg)) {
-			return flagsForFiles(c, []string{arg})
-		}
-	}
-	if len(args) > 1 {
-		return fmt.Errorf("%s: give one PATH", args[1])
-	}
-	return nil
 }
 
 func newVersion(s streams) *cobra.Command {

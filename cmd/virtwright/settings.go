@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
@@ -29,9 +31,11 @@ const (
 
 // settings are the flags of every command that plays a cluster.
 type settings struct {
-	files           []string
-	output          string
-	mode            string
+	source
+	output string
+	mode   string
+	// modeGiven says that the user chose the mode.
+	modeGiven       bool
 	namespace       string
 	namespaceLabels map[string]string
 	owner           string
@@ -70,11 +74,10 @@ func (o *settings) declareRules(c *cobra.Command) {
 
 // declare adds the flags to a command. The first of outputs is the default.
 func (o *settings) declare(c *cobra.Command, outputs ...string) {
+	o.source.declare(c)
 	f := c.Flags()
-	f.StringArrayVarP(&o.files, "filename", "f", nil, "file, folder (with everything beneath it) or - for standard input; may be given several times")
 	f.StringVarP(&o.output, "output", "o", outputs[0], "output format: "+strings.Join(outputs, ", "))
-	f.StringVar(&o.mode, "mode", modeStandalone, "standalone: as in a cluster without KubeVirt, with platform defaults; addon: alongside KubeVirt, presets only")
-	f.StringVarP(&o.namespace, "namespace", "n", "default", "namespace of objects that name none")
+	f.StringVar(&o.mode, "mode", modeStandalone, "standalone: as in a cluster without KubeVirt, with platform defaults; addon: alongside KubeVirt, presets only, and the default if the cluster that is read has KubeVirt")
 	f.StringToStringVar(&o.namespaceLabels, "namespace-labels", nil, "labels that every namespace has, beside those of the Namespace objects in -f: k=v,…")
 	f.StringVar(&o.owner, "owner", "", "file with the VirtualMachine, as stored, that controls the VirtualMachineInstances in -f")
 	f.BoolVar(&o.reapply, "reapply", false, "reapply the presets to VMs that a cluster has stored, as the annotation virtwright.dev/reapply does; without it they stay as they are")
@@ -99,18 +102,18 @@ func offer(c *cobra.Command, flag string, values []string) {
 	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// check reports every flag that is wrong.
-func (o *settings) check(outputs ...string) error {
+// check reports every flag that is wrong. args name objects of a cluster.
+func (o *settings) check(c *cobra.Command, args []string, outputs ...string) error {
+	o.modeGiven = c.Flags().Changed("mode")
+	o.namespace = cmp.Or(*o.connection.flags.Namespace, metav1.NamespaceDefault)
 	problems := []error{
+		o.source.check(args),
 		oneOf("--output", o.output, outputs...),
 		oneOf("--mode", o.mode, modeStandalone, modeAddon),
 		oneOf("--validation", o.validation, "", "strict", "warn", "ignore"),
 		oneOf("--preset-conflicts", o.presetConflicts, "warn", "reject"),
 		oneOf("--warnings", o.warnings, warnSurprises, warnEverything),
 		oneOf("--default-network-interface", o.platform.NetworkInterface, "", "bridge", "masquerade"),
-	}
-	if len(o.files) == 0 {
-		problems = append(problems, errors.New("-f is missing: name files or folders with virtual machines and presets"))
 	}
 	for _, reason := range apivalidation.IsDNS1123Label(o.namespace) {
 		problems = append(problems, fmt.Errorf("--namespace %q: %s", o.namespace, reason))
@@ -125,9 +128,9 @@ func oneOf(flag, value string, allowed ...string) error {
 	return fmt.Errorf("%s must be one of %q, not %q", flag, allowed, value)
 }
 
-// cluster reads the files. What it leaves out it tells on stderr.
-func (o *settings) cluster(ctx context.Context, s streams) (*offline.Cluster, error) {
-	objects, known, err := o.read(s)
+// cluster reads files and the cluster. Notes on stderr say what it leaves out.
+func (o *settings) cluster(ctx context.Context, s streams, args []string) (*offline.Cluster, error) {
+	objects, known, err := o.read(ctx, s, args)
 	if err != nil {
 		return nil, err
 	}
@@ -136,18 +139,24 @@ func (o *settings) cluster(ctx context.Context, s streams) (*offline.Cluster, er
 		return nil, err
 	}
 	if len(c.Machines) == 0 {
-		return nil, fmt.Errorf("there is no VirtualMachine or VirtualMachineInstance in -f %s", strings.Join(o.files, " -f "))
+		return nil, fmt.Errorf("there is no VirtualMachine or VirtualMachineInstance in %s", o.described(args))
 	}
 	note(s, slices.Concat(c.Notes, c.Unlabelled()))
 	return c, nil
 }
 
-// read returns what is in the files, and what a real cluster would know.
-func (o *settings) read(s streams) ([]manifest.Object, offline.Settings, error) {
-	objects, err := manifest.Read(s.in, o.files)
+// read returns the objects of files and of the cluster, and what a real cluster would know.
+func (o *settings) read(ctx context.Context, s streams, args []string) ([]manifest.Object, offline.Settings, error) {
+	objects, err := o.objects(ctx, s, args)
 	if err != nil {
 		return nil, offline.Settings{}, err
 	}
+	known, err := o.known(s, args)
+	return objects, known, err
+}
+
+// known is what a real cluster would know. Objects are read before, because they settle the mode.
+func (o *settings) known(s streams, args []string) (offline.Settings, error) {
 	owner, err := o.readOwner(s.in)
 	o.rules.Addon, o.rules.Architecture = o.mode == modeAddon, o.platform.Architecture
 	o.platform.NoLiveUpdate = o.rules.NoLiveUpdate
@@ -155,9 +164,10 @@ func (o *settings) read(s streams) ([]manifest.Object, offline.Settings, error) 
 	if o.mode == modeStandalone {
 		engine.Platform = &o.platform
 	}
-	return objects, offline.Settings{
+	return offline.Settings{
 		Engine: engine, Rules: &o.rules, Namespace: o.namespace, NamespaceLabels: o.namespaceLabels, Owner: owner,
 		Fields: offline.FieldValidation(o.validation), Reapply: o.reapply,
+		Live: o.live(args),
 	}, err
 }
 
@@ -165,7 +175,7 @@ func (o *settings) readOwner(stdin io.Reader) ([]byte, error) {
 	if o.owner == "" {
 		return nil, nil
 	}
-	objects, err := manifest.Read(stdin, []string{o.owner})
+	objects, err := manifest.Read(stdin, []string{o.owner}, true)
 	if err != nil {
 		return nil, err
 	}

@@ -62,12 +62,12 @@ func TestUIDAloneIsNotStored(t *testing.T) {
 	says(t, call(t, copied, "expand", "-f", "-").fine(t).out, "model: host-model")
 }
 
-// Presets that act on a stored VM for the first time, and presets that are not in -f.
+// Presets that act on a stored VM for the first time, and presets that are not found.
 func TestExpandStoredUnderOtherPresets(t *testing.T) {
 	vm := stored(t, write(t, "cores.yaml", cores))
 	other := write(t, "other.yaml", strings.NewReplacer("{name: cores}", "{name: other}", "cores: 7", "threads: 2").Replace(cores))
 	says(t, call(t, vm, "expand", "-f", "-", "-f", other).fine(t).err,
-		"spec.template.spec.domain.cpu.cores (cores, not in -f)", "spec.template.spec.domain.cpu.threads (other)")
+		"spec.template.spec.domain.cpu.cores (cores, not found)", "spec.template.spec.domain.cpu.threads (other)")
 	if alone := call(t, vm, "expand", "-f", "-").fine(t); alone.err != "" {
 		t.Errorf("without presets there is nothing to compare with: %s", alone.err)
 	}

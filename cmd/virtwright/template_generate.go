@@ -85,7 +85,7 @@ func (o *generation) check() error {
 }
 
 func (o *generation) run(s streams) error {
-	objects, err := manifest.Read(s.in, o.files)
+	objects, err := manifest.Read(s.in, o.files, true)
 	if err != nil {
 		return err
 	}

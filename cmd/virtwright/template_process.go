@@ -139,7 +139,7 @@ func (o *processing) run(s streams, values []value) error {
 
 // read returns the one template that there is.
 func (o *processing) read(s streams) (manifest.Object, *unstructured.Unstructured, error) {
-	objects, err := manifest.Read(s.in, []string{o.file})
+	objects, err := manifest.Read(s.in, []string{o.file}, true)
 	if err != nil {
 		return manifest.Object{}, nil, err
 	}

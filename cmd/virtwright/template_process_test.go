@@ -67,7 +67,7 @@ func TestTemplateReadsBack(t *testing.T) {
 	}
 	plain := `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","metadata":{"name":"plain"},"spec":{"template":{"spec":{"domain":{"devices":{}}}}}}`
 	out := generate(t, `{"apiVersion":"v1","kind":"List","items":[`+awkward+","+plain+","+awkward+"]}").fine(t).out
-	if got, err := manifest.Read(strings.NewReader(out), []string{"-"}); err != nil || len(got) != 3 {
+	if got, err := manifest.Read(strings.NewReader(out), []string{"-"}, true); err != nil || len(got) != 3 {
 		t.Errorf("got %d templates: %v", len(got), err)
 	}
 	decoder := apiyaml.NewYAMLOrJSONDecoder(strings.NewReader(out), 4096) // kubectl's

@@ -25,6 +25,9 @@ describes each rule; a message ends with the name of its rule.`
 const validateExamples = `  # Would a cluster take these machines, with these presets?
   {{program}} validate -f examples/vms -f examples/presets -f examples/namespaces.yaml
 
+  # Would the cluster take this VM?
+  {{program}} validate -f examples/vms/web.yaml --live
+
   # Presets alone
   {{program}} validate -f examples/presets
 
@@ -36,18 +39,18 @@ const validateExamples = `  # Would a cluster take these machines, with these pr
 
 func newValidate(shown string, s streams) *cobra.Command {
 	outputs := []string{"text", "json"}
-	o := &settings{}
+	o := &settings{source: source{filesOnly: true}}
 	c := &cobra.Command{
-		Use:     "validate -f FILE...",
+		Use:     "validate [-f FILE...] [TYPE/NAME...]",
 		Short:   "Say what a cluster would refuse",
 		Long:    validateHelp,
 		Example: strings.ReplaceAll(validateExamples, "{{program}}", shown),
-		Args:    flagsForFiles,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.check(outputs...); err != nil {
+		Args:    named,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.check(c, args, outputs...); err != nil {
 				return err
 			}
-			return validate(c.Context(), o, s)
+			return validate(c.Context(), o, s, args)
 		},
 	}
 	o.declare(c, outputs...)
@@ -55,8 +58,8 @@ func newValidate(shown string, s streams) *cobra.Command {
 	return c
 }
 
-func validate(ctx context.Context, o *settings, s streams) error {
-	objects, known, err := o.read(s)
+func validate(ctx context.Context, o *settings, s streams, args []string) error {
+	objects, known, err := o.read(ctx, s, args)
 	if err != nil {
 		return err
 	}
@@ -65,7 +68,7 @@ func validate(ctx context.Context, o *settings, s streams) error {
 		return err
 	}
 	if len(report.Verdicts) == 0 {
-		return fmt.Errorf("there is nothing to validate in -f %s%s", strings.Join(o.files, " -f "), leftKinds(report.Left))
+		return fmt.Errorf("there is nothing to validate in %s%s", o.described(args), leftKinds(report.Left))
 	}
 	v := newValidated(report)
 	if o.output == "json" {

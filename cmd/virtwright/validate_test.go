@@ -97,6 +97,7 @@ func TestValidateJSON(t *testing.T) {
 }
 
 func TestValidateUsage(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/does/not/exist")
 	for name, c := range map[string]struct {
 		stdin string
 		args  []string

@@ -129,7 +129,7 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // analyse finds what is wrong with the presets together.
 func (s *Scanner) analyse(ctx context.Context, snapshot *presets.Snapshot) {
-	all := snapshot.All()
+	all := slices.DeleteFunc(slices.Collect(snapshot.All()), (*presets.Compiled).Legacy)
 	now := make(map[presets.PresetName]analysed, len(all))
 	for _, c := range all {
 		now[c.Name()] = analysed{generation: c.Generation}
@@ -183,7 +183,7 @@ func tries(c *presets.Compiled) bool {
 // scan is a while ago.
 func (s *Scanner) scan(ctx context.Context, snapshot *presets.Snapshot) error {
 	start, due := time.Now(), false
-	concerned := slices.DeleteFunc(snapshot.All(), func(c *presets.Compiled) bool { return !takesVMs(c) })
+	concerned := slices.DeleteFunc(slices.Collect(snapshot.All()), func(c *presets.Compiled) bool { return !takesVMs(c) })
 	now := make(map[presets.PresetName]scanned, len(concerned))
 	for _, c := range concerned {
 		before, known := s.Counts(c.Name(), c.Generation)

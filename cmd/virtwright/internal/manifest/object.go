@@ -16,7 +16,9 @@ type Object struct {
 	Where Position
 	// Named says that the user named the file itself, not a folder that it lies
 	// in or a stream that it came with.
-	Named      bool
+	Named bool
+	// Context says that the object only acts: the user asked for other objects.
+	Context    bool
 	APIVersion string
 	Kind       string
 	// JSON is the whole object.
@@ -25,9 +27,9 @@ type Object struct {
 
 // A Position says where an object stands.
 type Position struct {
-	// File is a path, or "standard input".
+	// File is a path, "standard input", or "cluster NAME".
 	File string
-	// Document counts the documents of the file that are not empty, from 1.
+	// Document counts the documents of the file that are not empty, from 1; 0 in a cluster.
 	Document int
 	// Item counts the items of a list, from 1; 0 outside lists.
 	Item int
@@ -35,6 +37,9 @@ type Position struct {
 
 // String names the position: file, document, item.
 func (p Position) String() string {
+	if p.Document == 0 {
+		return p.File
+	}
 	text := fmt.Sprintf("%s, document %d", p.File, p.Document)
 	if p.Item > 0 {
 		text += fmt.Sprintf(", item %d", p.Item)

@@ -17,11 +17,11 @@ const Stdin = "-"
 // extensions are those of the files that are read of a folder.
 var extensions = []string{".yaml", ".yml", ".json"}
 
-// Read returns the objects of sources: files, folders with everything beneath
-// them, and "-" for standard input. A file that several sources lead to is read
+// Read returns the objects of sources: files, folders (if recursive, with everything
+// beneath them), and "-" for standard input. A file that several sources lead to is read
 // once. Every problem is reported.
-func Read(stdin io.Reader, sources []string) ([]Object, error) {
-	r := &reader{seen: map[string]bool{}}
+func Read(stdin io.Reader, sources []string, recursive bool) ([]Object, error) {
+	r := &reader{seen: map[string]bool{}, recursive: recursive}
 	for _, source := range sources {
 		if source == Stdin {
 			r.stream(stdin)
@@ -42,9 +42,10 @@ func Read(stdin io.Reader, sources []string) ([]Object, error) {
 
 // reader collects what it finds.
 type reader struct {
-	out      []Object
-	problems []error
-	seen     map[string]bool
+	out       []Object
+	problems  []error
+	seen      map[string]bool
+	recursive bool
 }
 
 func (r *reader) keep(found []Object, err error) {
@@ -87,7 +88,7 @@ func (r *reader) folder(name string) {
 		}
 		hidden := at != root && strings.HasPrefix(entry.Name(), ".")
 		switch {
-		case hidden && entry.IsDir():
+		case entry.IsDir() && (hidden || at != root && !r.recursive):
 			return filepath.SkipDir
 		case !hidden && !entry.IsDir() && slices.Contains(extensions, filepath.Ext(at)):
 			files++

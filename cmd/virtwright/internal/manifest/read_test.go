@@ -12,7 +12,7 @@ const vm = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\n"
 
 func TestPositions(t *testing.T) {
 	content := "---\n" + vm + "---\n\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: A}\n- {apiVersion: v1, kind: B}\n--- # last\n" + vm
-	objects, err := Read(strings.NewReader(content), []string{Stdin})
+	objects, err := Read(strings.NewReader(content), []string{Stdin}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestPositions(t *testing.T) {
 
 // A problem does not hide the others, nor change how documents are counted.
 func TestEveryProblem(t *testing.T) {
-	_, err := Read(strings.NewReader("a: b: c\n---\n"+vm+"---\nkind: X\n---\n- 1\n"), []string{Stdin})
+	_, err := Read(strings.NewReader("a: b: c\n---\n"+vm+"---\nkind: X\n---\n- 1\n"), []string{Stdin}, true)
 	want := strings.Join([]string{
 		"standard input, document 1, line 1: cannot read the YAML: mapping values are not allowed in this context",
 		"standard input, document 3: a Kubernetes object has apiVersion and kind, and one of them is missing here",
@@ -50,7 +50,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, content string) {
-		objects, err := Read(strings.NewReader(content), []string{Stdin})
+		objects, err := Read(strings.NewReader(content), []string{Stdin}, true)
 		for _, o := range objects {
 			if o.Kind == "" || o.APIVersion == "" || o.Where.Document < 1 {
 				t.Errorf("got %+v with error %v", o, err)

@@ -34,6 +34,8 @@ type Settings struct {
 	Fields FieldValidation
 	// Reapply treats stored VMs as updates that ask for a reapply.
 	Reapply bool
+	// Live says that presets are read from a cluster, too.
+	Live bool
 	// Rules are configured as the manager configures its own.
 	Rules *validation.Config
 }

@@ -96,16 +96,9 @@ func (p *presetReader) compile(e *entry) []Problem {
 		return answered(answer.Result)
 	}
 	e.warnings = answer.Warnings
-	var object v1alpha1.Preset = &v1alpha1.VirtualMachinePreset{}
-	if e.Kind == v1alpha1.KindClusterVirtualMachinePreset {
-		object = &v1alpha1.ClusterVirtualMachinePreset{}
-	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, object); err != nil {
-		return []Problem{{Message: err.Error()}}
-	}
-	c, problems := presets.Compile(object)
+	object, c, problems := compilePreset(e)
 	if len(problems) > 0 {
-		return problemsOf(problems)
+		return problems
 	}
 	p.compiled = append(p.compiled, c)
 	if object.GetSpec().Match.Namespaces != nil {

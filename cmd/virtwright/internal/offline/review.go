@@ -71,10 +71,13 @@ func Review(ctx context.Context, objects []manifest.Object, settings Settings) (
 	}
 	c := newCluster(settings)
 	out := &Report{Left: left}
-	at := map[manifest.Position]int{}
+	at := map[*entry]int{}
 	for i, err := range c.fill(ctx, entries) {
 		e := entries[i]
-		if e.role == namespace || e.ignored {
+		if refused, ok := errors.AsType[*Refusal](err); ok && e.Context {
+			c.Notes = append(c.Notes, refused.inactive())
+		}
+		if e.role == namespace || e.ignored || e.Context {
 			continue
 		}
 		v := e.verdict()
@@ -86,11 +89,11 @@ func Review(ctx context.Context, objects []manifest.Object, settings Settings) (
 		case err != nil:
 			return nil, err
 		}
-		at[e.Where] = len(out.Verdicts)
+		at[e] = len(out.Verdicts)
 		out.Verdicts = append(out.Verdicts, v)
 	}
 	for _, m := range c.Machines {
-		if err := c.judge(ctx, m, &out.Verdicts[at[m.Where]]); err != nil {
+		if err := c.judge(ctx, m, &out.Verdicts[at[m.entry]]); err != nil {
 			return nil, err
 		}
 	}
@@ -117,6 +120,9 @@ func (c *Cluster) Missing() []string {
 	which := c.lacking[0].String()
 	if more := len(c.lacking) - 1; more > 0 {
 		which += fmt.Sprintf(" and %d more", more)
+	}
+	if c.settings.Live {
+		return []string{"there is no preset, which could give the missing values of " + which}
 	}
 	return []string{"-f has no preset; presets of a cluster may give the missing values of " + which}
 }

@@ -154,7 +154,7 @@ func (e *entry) readMeta() {
 
 // namespaced says whether objects of the kind lie in namespaces.
 func (e *entry) namespaced() bool {
-	return e.Kind != v1alpha1.KindClusterVirtualMachinePreset && e.role != profile && !strings.HasPrefix(e.Kind, "VirtualMachineCluster")
+	return e.Kind != v1alpha1.KindClusterVirtualMachinePreset && e.role != profile && e.role != namespace && !strings.HasPrefix(e.Kind, "VirtualMachineCluster")
 }
 
 // place gives the object a namespace where it has none, as kubectl does, and

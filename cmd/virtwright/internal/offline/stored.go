@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
 )
@@ -84,7 +83,7 @@ type Change struct {
 	Reapplied any `json:"reapplied,omitempty"`
 	// Preset gives the field after a reapply, or gave it before; empty for platform defaults.
 	Preset string `json:"preset,omitempty"`
-	// Missing says that Preset is not in the files.
+	// Missing says that Preset was not read.
 	Missing bool `json:"missing,omitempty"`
 }
 
@@ -94,7 +93,7 @@ func (o Change) By() string {
 	case o.Preset == "":
 		return "platform default"
 	case o.Missing:
-		return o.Preset + ", not in -f"
+		return o.Preset + ", not found"
 	}
 	return o.Preset
 }
@@ -158,43 +157,19 @@ func (c *Cluster) explainReapply(ctx context.Context, m Machine) (*presets.Expla
 
 // changes are the differences between the fields of a machine before and after a reapply.
 func (c *Cluster) changes(m Machine, before, after []presets.Origin) []Change {
-	before, after = withoutContainers(before, after), withoutContainers(after, before)
-	now := make(map[string]presets.Origin, len(after))
-	for _, o := range after {
-		now[o.Path.String()] = o
-	}
 	var out []Change
-	add := func(path string, was, is presets.Origin) {
-		if path == reapplyPath || reflect.DeepEqual(was.Value, is.Value) {
-			return
+	for _, d := range fleet.Changes(before, after, false) {
+		if d.Path == reapplyPath {
+			continue
 		}
-		change := Change{Path: path, Stored: was.Value, Reapplied: is.Value}
-		for _, by := range []provenance.Source{was.By, is.By} {
-			if by.Preset != "" && by.Role != provenance.Platform {
-				_, found := c.snapshot.Lookup(m.Namespace, by.Preset)
-				change.Preset, change.Missing = by.Preset, !found
-			}
+		change := Change{Path: d.Path, Stored: d.Before, Reapplied: d.After, Preset: d.Preset}
+		if d.Preset != "" {
+			_, found := c.snapshot.Lookup(m.Namespace, d.Preset)
+			change.Missing = !found
 		}
 		out = append(out, change)
 	}
-	for _, o := range before {
-		path := o.Path.String()
-		add(path, o, now[path])
-		delete(now, path)
-	}
-	for path, o := range now {
-		add(path, presets.Origin{}, o)
-	}
-	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	return out
-}
-
-// withoutContainers leaves out empty fields that have fields beneath them on the other side: only
-// those fields differ.
-func withoutContainers(fields, other []presets.Origin) []presets.Origin {
-	return slices.DeleteFunc(slices.Clone(fields), func(o presets.Origin) bool {
-		return slices.ContainsFunc(other, func(b presets.Origin) bool { return len(b.Path) > len(o.Path) && b.Path.HasPrefix(o.Path) })
-	})
 }
 
 var reapplyPath = provenance.Of("metadata", "annotations", v1alpha1.AnnotationReapply).String()

@@ -1,0 +1,21 @@
+package manifest
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// Kustomize returns the objects that a kustomization builds.
+func Kustomize(folder string) ([]Object, error) {
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		return nil, fmt.Errorf("cannot build kustomization %s: %w", folder, err)
+	}
+	text, err := built.AsYaml()
+	if err != nil {
+		return nil, fmt.Errorf("cannot print kustomization %s: %w", folder, err)
+	}
+	return parse("kustomization "+folder, text, false)
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
+
+	"github.com/virtwright/virtwright/fleet"
+	"github.com/virtwright/virtwright/test/golden"
+)
+
+// TestLintDefects finds in each file what its first lines want, at that line and column, and
+// nothing else.
+func TestLintDefects(t *testing.T) {
+	files, err := filepath.Glob("testdata/lint/defects/*.yaml")
+	if err != nil || len(files) != 60 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	missing := map[string]bool{}
+	for _, check := range fleet.Checks {
+		missing[check.ID] = true
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			got := call(t, "", "lint", "-f", file, "-o", "json")
+			if got.code != exitRefused {
+				t.Errorf("exit code %d: %s", got.code, got.err)
+			}
+			var report linted
+			if err := json.Unmarshal([]byte(got.out), &report); err != nil {
+				t.Fatal(err)
+			}
+			var found []string
+			for _, f := range report.Findings {
+				found = append(found, fmt.Sprintf("%s %s %d:%d", f.ID, f.Preset, f.Line, f.Column))
+				delete(missing, f.ID)
+				if pair := f.ID == fleet.Conflicting.ID || f.ID == fleet.Forbidden.ID; pair && f.Witness == nil {
+					t.Errorf("%s has no witness", f.ID)
+				}
+			}
+			slices.Sort(found)
+			if want := wantedFindings(t, file); !slices.Equal(found, want) {
+				t.Errorf("want %q\ngot  %q\n%s", want, found, got.out)
+			}
+		})
+	}
+	if len(missing) > 0 {
+		t.Errorf("no file has %v", missing)
+	}
+}
+
+// wantedFindings reads the comments at the top of a file.
+func wantedFindings(t *testing.T, file string) []string {
+	t.Helper()
+	var out []string
+	lines := bufio.NewScanner(strings.NewReader(read(t, file)))
+	for lines.Scan() {
+		want, ok := strings.CutPrefix(lines.Text(), "# want: ")
+		if !ok {
+			break
+		}
+		out = append(out, want)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestLintExamples finds nothing in the examples but what one of them is for.
+func TestLintExamples(t *testing.T) {
+	if got := call(t, "", "lint", "-f", examplePresets, "-f", exampleVMs).fine(t); !strings.HasSuffix(got.out, " presets: no findings\n") {
+		t.Error(got.out)
+	}
+	says(t, call(t, "", "lint", "-f", "../../examples").out, "1 error, 0 warnings", "misspelt.yaml:14:13: error VW101")
+}
+
+// TestLintOutput shows a report in each format.
+func TestLintOutput(t *testing.T) {
+	args := []string{"lint"}
+	for _, name := range []string{"01-memory-typo", "33-default-under-override", "40-bios-against-efi", "53"} {
+		files, err := filepath.Glob("testdata/lint/defects/" + name + "*.yaml")
+		if err != nil || len(files) != 1 {
+			t.Fatal(name, files, err)
+		}
+		args = append(args, "-f", files[0])
+	}
+	for _, output := range []string{"text", "json", "sarif"} {
+		got := call(t, "", append(args, "-o", output)...)
+		golden.Equal(t, "testdata/lint/report.out."+output, got.out)
+		if got.code != exitRefused || got.err != "" {
+			t.Errorf("exit code %d: %s", got.code, got.err)
+		}
+	}
+	golden.Stale(t, "testdata/lint/*.out.*")
+	report, err := sarif.FromBytes([]byte(read(t, "testdata/lint/report.out.sarif")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLintInput reads standard input, and refuses input without presets.
+func TestLintInput(t *testing.T) {
+	says(t, call(t, fleet.NoOp.Example, "lint", "-f", "-").out, "standard input:5:3: warning VW202 cluster/empty: spec: ")
+	got := call(t, "", "lint", "-f", exampleVMs)
+	if got.code != exitUsage {
+		t.Errorf("exit code %d", got.code)
+	}
+	says(t, got.err, "there is no preset in -f")
+}
+
+// TestLintDocs keeps the page of the checks in step with the code.
+func TestLintDocs(t *testing.T) {
+	golden.Equal(t, "../../docs/lint.md", lintPage())
+}
+
+func lintPage() string {
+	var page strings.Builder
+	fmt.Fprint(&page, `# What lint reports
+
+<!-- This page is made from fleet/checks.go: make golden. -->
+
+`+"`virtwright lint -f presets/`"+` checks presets before they reach a cluster. Each check has an ID that
+never changes. An error is a preset that a cluster rejects, that refuses VMs, or whose outcome only
+names decide. A warning is a preset that has no effect. The exit code is 1 if there is any finding.
+
+| ID | name | severity | what is found |
+|---|---|---|---|
+`)
+	for _, c := range fleet.Checks {
+		fmt.Fprintf(&page, "| [%s](#%s) | %s | %s | %s |\n", c.ID, strings.ToLower(c.ID), c.Name, c.Severity, c.Summary)
+	}
+	fmt.Fprint(&page, `
+A finding about two presets has a witness: a VM that shows it when it is created. The text names its
+labels, and `+"`-o json`"+` has the whole object. `+"`-o sarif`"+` is for code scanning.
+
+Conditions are tried, not solved: a conflict that only VMs with an unusual mix of fields show may be
+missed. Each reported conflict is one that the engine has decided for the witness.
+`)
+	for _, c := range fleet.Checks {
+		about := fmt.Sprintf("**%s** (%s). %s", c.Name, c.Severity, c.Summary)
+		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n%s\n\n%s\n\n```yaml\n%s```\n", c.ID, wrapped(about), wrapped(c.Reason), wrapped(c.Fix), c.Example)
+	}
+	return page.String()
+}
+
+// wrapped breaks lines at 100 columns.
+func wrapped(text string) string {
+	var out strings.Builder
+	column := 0
+	for word := range strings.FieldsSeq(text) {
+		if column > 0 && column+1+len(word) > 100 {
+			out.WriteString("\n")
+			column = 0
+		} else if column > 0 {
+			out.WriteString(" ")
+			column++
+		}
+		out.WriteString(word)
+		column += len(word)
+	}
+	return out.String()
+}

@@ -1,0 +1,324 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/fleet"
+	"github.com/virtwright/virtwright/presets"
+)
+
+const (
+	// namedVMs is how many VMs of a group a table names.
+	namedVMs = 5
+	// namedPresets is how many presets a table names.
+	namedPresets = 20
+	// shownValue is how many bytes of a value a table shows.
+	shownValue = 60
+)
+
+// A planPrinter prints a plan.
+type planPrinter struct {
+	streams
+	output string
+	diffs  []vmDiff
+}
+
+// vmDiff is the unified diff of one VM.
+type vmDiff struct{ vm, text string }
+
+// visit keeps the diff of a VM, if diffs are printed.
+func (p *planPrinter) visit(c offline.Compared) {
+	if p.output != "diff" || c.Before == nil || c.After == nil {
+		return
+	}
+	name := c.Namespace + "/" + c.Name
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: difflib.SplitLines(withoutRecord(c.Before)), FromFile: name + " (now)",
+		B: difflib.SplitLines(withoutRecord(c.After)), ToFile: name + " (with the new presets)",
+		Context: 3,
+	})
+	if err == nil && text != "" {
+		p.diffs = append(p.diffs, vmDiff{name, text})
+	}
+}
+
+// withoutRecord is YAML of an object as people compare it: without the record and server fields.
+func withoutRecord(raw []byte) string {
+	var object map[string]any
+	if json.Unmarshal(raw, &object) != nil {
+		return string(raw)
+	}
+	delete(object, "status")
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		for _, name := range []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"} {
+			delete(metadata, name)
+		}
+		if annotations, ok := metadata["annotations"].(map[string]any); ok {
+			delete(annotations, v1alpha1.AnnotationProvenance)
+			delete(annotations, v1alpha1.AnnotationReapply)
+			if len(annotations) == 0 {
+				delete(metadata, "annotations")
+			}
+		}
+	}
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return string(raw)
+	}
+	return string(text)
+}
+
+func (p *planPrinter) print(plan *fleet.Plan) error {
+	switch p.output {
+	case "json":
+		text, err := indented(newPlanned(plan))
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprint(p.out, text)
+		return err
+	case "markdown":
+		_, err := fmt.Fprint(p.out, markdown(plan))
+		return err
+	}
+	var text strings.Builder
+	planText(&text, plan)
+	slices.SortFunc(p.diffs, func(a, b vmDiff) int { return cmp.Compare(a.vm, b.vm) })
+	for _, d := range p.diffs {
+		text.WriteString("\n" + d.text)
+	}
+	_, err := fmt.Fprint(p.out, text.String())
+	return err
+}
+
+// planned is what plan prints with -o json.
+type planned struct {
+	*fleet.Plan
+	Conflicts []plannedFinding `json:"conflicts"`
+	Solved    []plannedFinding `json:"solved"`
+}
+
+type plannedFinding struct {
+	ID        string `json:"id"`
+	Namespace string `json:"namespace,omitempty"`
+	Preset    string `json:"preset"`
+	Other     string `json:"other"`
+	Message   string `json:"message"`
+}
+
+func newPlanned(plan *fleet.Plan) planned {
+	plan.Presets, plan.Admitted = orEmpty(plan.Presets), orEmpty(plan.Admitted)
+	convert := func(found []fleet.Finding) []plannedFinding {
+		out := make([]plannedFinding, 0, len(found))
+		for _, f := range found {
+			out = append(out, plannedFinding{f.ID, f.Preset.Namespace, f.Preset.Ref, f.Other.Ref, f.Message})
+		}
+		return out
+	}
+	return planned{plan, convert(plan.Conflicts), convert(plan.Solved)}
+}
+
+// planSummary are the first lines: what changes, and for how many VMs.
+func planSummary(plan *fleet.Plan) []string {
+	count := map[string]int{}
+	for _, c := range plan.Presets {
+		count[c.Action]++
+	}
+	var actions []string
+	for _, action := range []string{"added", "changed", "deleted"} {
+		if count[action] > 0 {
+			actions = append(actions, fmt.Sprint(count[action], " ", action))
+		}
+	}
+	lines := []string{"Presets: " + cmp.Or(strings.Join(actions, ", "), "none differs")}
+	vms := []string{fmt.Sprintf("%d of %s change", plan.Affected, counted(plan.VMs, "VM"))}
+	refused := 0
+	for _, r := range plan.Refused {
+		refused += len(r.VMs)
+	}
+	for _, part := range []struct {
+		count int
+		text  string
+	}{
+		{refused, "would be refused"}, {len(plan.Admitted), "would no longer be refused"},
+		{plan.Restart, "running would need a restart"}, {plan.Migrate, "running would need a live migration"},
+	} {
+		if part.count > 0 {
+			vms = append(vms, fmt.Sprint(part.count, " ", part.text))
+		}
+	}
+	lines = append(lines, "VMs: "+strings.Join(vms, ", "))
+	if len(plan.Conflicts)+len(plan.Solved) > 0 {
+		lines = append(lines, fmt.Sprintf("Conflicts: %d new, %d solved", len(plan.Conflicts), len(plan.Solved)))
+	}
+	return lines
+}
+
+// planText prints for people.
+func planText(out io.Writer, plan *fleet.Plan) {
+	for _, line := range planSummary(plan) {
+		fmt.Fprintln(out, line)
+	}
+	for i, c := range plan.Presets {
+		if i == namedPresets {
+			fmt.Fprintf(out, "  and %d more\n", len(plan.Presets)-i)
+			break
+		}
+		fmt.Fprintf(out, "  %-8s %s\n", c.Action, presetName(c.Namespace, c.Preset))
+	}
+	section := func(title string, n int) bool {
+		if n > 0 {
+			fmt.Fprintf(out, "\n%s\n", title)
+		}
+		return n > 0
+	}
+	if section("REFUSED", len(plan.Refused)) {
+		textGroups(out, plan.Refused)
+	}
+	if section("NEW CONFLICTS", len(plan.Conflicts)) {
+		findings(out, plan.Conflicts)
+	}
+	if section("CHANGES", len(plan.Groups)) {
+		for _, g := range plan.Groups {
+			fmt.Fprintf(out, "  %s%s\n", counts(len(g.VMs)), runningText(g))
+			changeTable(out, g.Changes)
+			fmt.Fprintf(out, "    %s\n", someVMs(g.VMs))
+		}
+	}
+	if section("NEW WARNINGS", len(plan.Warned)) {
+		textGroups(out, plan.Warned)
+	}
+	if section("NO LONGER REFUSED", len(plan.Admitted)) {
+		fmt.Fprintf(out, "  %s\n", someVMs(plan.Admitted))
+	}
+	if section("SOLVED CONFLICTS", len(plan.Solved)) {
+		findings(out, plan.Solved)
+	}
+}
+
+func presetName(namespace, ref string) string {
+	if namespace == "" {
+		return ref
+	}
+	return namespace + "/" + ref
+}
+
+func textGroups(out io.Writer, groups []*fleet.Refused) {
+	for _, r := range groups {
+		fmt.Fprintf(out, "  %s: %s\n", counts(len(r.VMs)), someVMs(r.VMs))
+		for _, text := range r.Texts {
+			fmt.Fprintf(out, "    %s\n", oneLine(text))
+		}
+	}
+}
+
+func findings(out io.Writer, found []fleet.Finding) {
+	for _, f := range found {
+		fmt.Fprintf(out, "  %s %s: %s\n", f.ID, presetName(f.Preset.Namespace, f.Preset.Ref), oneLine(f.Message))
+	}
+}
+
+// runningText says what running VMs of a group need.
+func runningText(g *fleet.Group) string {
+	switch {
+	case g.Running == 0:
+		return ""
+	case g.Effect == fleet.EffectNone:
+		return fmt.Sprintf(", %d running", g.Running)
+	}
+	return fmt.Sprintf(", %d running: %s", g.Running, g.Effect)
+}
+
+func changeTable(out io.Writer, changes []fleet.Change) {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	for _, c := range changes {
+		fmt.Fprintf(w, "    %s\t%s\t%s\t%s\n", c.Path, fromTo(c), c.Effect, cmp.Or(c.Preset, "platform or user"))
+	}
+	_ = w.Flush() // it fails only where out does
+}
+
+func fromTo(c fleet.Change) string { return planValue(c.Before) + " → " + planValue(c.After) }
+
+func planValue(v any) string {
+	if v == nil {
+		return "(none)"
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return presets.Cut(strings.Trim(string(text), `"`), shownValue)
+}
+
+// someVMs names the first VMs.
+func someVMs(vms []string) string {
+	text := strings.Join(vms[:min(len(vms), namedVMs)], ", ")
+	if more := len(vms) - namedVMs; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// markdown is the plan as a comment on a pull request.
+func markdown(plan *fleet.Plan) string {
+	var out strings.Builder
+	out.WriteString("### What these presets change\n\n")
+	for _, line := range planSummary(plan) {
+		fmt.Fprintf(&out, "- %s\n", line)
+	}
+	for _, c := range plan.Presets {
+		fmt.Fprintf(&out, "  - %s: `%s`\n", c.Action, presetName(c.Namespace, c.Preset))
+	}
+	lists := func(title string, groups []*fleet.Refused) {
+		for i, r := range groups {
+			if i == 0 {
+				fmt.Fprintf(&out, "\n#### %s\n\n", title)
+			}
+			fmt.Fprintf(&out, "- %s: %s\n", counts(len(r.VMs)), escaped(someVMs(r.VMs)))
+			for _, text := range r.Texts {
+				fmt.Fprintf(&out, "  - %s\n", escaped(oneLine(text)))
+			}
+		}
+	}
+	found := func(title string, list []fleet.Finding) {
+		for i, f := range list {
+			if i == 0 {
+				fmt.Fprintf(&out, "\n#### %s\n\n", title)
+			}
+			fmt.Fprintf(&out, "- [%s](%s#%s) `%s`: %s\n", f.ID, lintDocs, strings.ToLower(f.ID), presetName(f.Preset.Namespace, f.Preset.Ref), escaped(oneLine(f.Message)))
+		}
+	}
+	lists("VMs that would be refused", plan.Refused)
+	found("New conflicts", plan.Conflicts)
+	for i, g := range plan.Groups {
+		if i == 0 {
+			out.WriteString("\n#### Changes\n")
+		}
+		fmt.Fprintf(&out, "\n**%s%s**: %s\n\n| field | now | new | running VMs | preset |\n|---|---|---|---|---|\n", counts(len(g.VMs)), runningText(g), escaped(someVMs(g.VMs)))
+		for _, c := range g.Changes {
+			fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s |\n", c.Path, escaped(planValue(c.Before)), escaped(planValue(c.After)), c.Effect, cmp.Or(c.Preset, "platform or user"))
+		}
+	}
+	lists("New warnings", plan.Warned)
+	if len(plan.Admitted) > 0 {
+		fmt.Fprintf(&out, "\n#### VMs that would no longer be refused\n\n- %s\n", escaped(someVMs(plan.Admitted)))
+	}
+	found("Solved conflicts", plan.Solved)
+	return out.String()
+}
+
+// escaped is text that Markdown shows as it is, also in a table.
+func escaped(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "\n", " ").Replace(text)
+}

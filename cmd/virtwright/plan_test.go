@@ -1,0 +1,98 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/virtwright/virtwright/test/golden"
+)
+
+const (
+	planOld = "testdata/plan/old"
+	planNew = "testdata/plan/new"
+	planVMs = "testdata/plan/vms.yaml"
+)
+
+// TestPlan compares two folders of presets.
+func TestPlan(t *testing.T) {
+	for _, output := range []string{"table", "diff", "markdown", "json"} {
+		got := call(t, "", "plan", "-f", planNew, "-f", planVMs, "--base-dir", planOld, "-o", output)
+		golden.Equal(t, "testdata/plan/plan.out."+output, got.out)
+		if got.code != exitPlan || got.err != "" {
+			t.Errorf("exit code %d: %s", got.code, got.err)
+		}
+	}
+	golden.Stale(t, "testdata/plan/*.out.*")
+}
+
+// TestPlanExitCodes tells no difference from differences.
+func TestPlanExitCodes(t *testing.T) {
+	same := call(t, "", "plan", "-f", planOld, "-f", planVMs, "--base-dir", planOld).fine(t)
+	if want := "Presets: none differs\nVMs: 0 of 6 VMs change\n"; same.out != want {
+		t.Errorf("want %q, got %q", want, same.out)
+	}
+	bigger := write(t, "presets.yaml", "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: small}\nspec:\n"+
+		"  match: {labels: {matchLabels: {size: small}}}\n  defaults: {spec: {template: {spec: {domain: {memory: {guest: 8Gi}}}}}}\n")
+	if got := call(t, "", "plan", "-f", bigger, "-f", planVMs, "--base-dir", planOld); got.code != exitRefused {
+		t.Errorf("differences: exit code %d: %s%s", got.code, got.out, got.err)
+	}
+	for args, want := range map[string][]string{
+		"-f is missing":      {"plan", "--base-dir", planOld},
+		"exclude each other": {"plan", "-f", planNew, "--base-dir", planOld, "--base-ref", "main"},
+		"--prune is for presets of a cluster": {"plan", "-f", planNew, "--base-dir", planOld, "--prune"},
+		"there is no VM in -f":                {"plan", "-f", planNew, "--base-dir", planOld},
+		"unknown field":                       {"plan", "-f", exampleRefused, "-f", planVMs, "--base-dir", planOld},
+		"--dry-run must be one of":            {"plan", "-f", planNew, "--dry-run", "client"},
+	} {
+		got := call(t, "", want...)
+		if got.code != exitUsage || got.out != "" {
+			t.Errorf("%s: exit code %d: %s", args, got.code, got.out)
+		}
+		says(t, got.err, args)
+	}
+}
+
+// TestPlanRevision compares files with what they were in a revision.
+func TestPlanRevision(t *testing.T) {
+	dir := t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		args = append([]string{"-C", dir, "-c", "user.name=x", "-c", "user.email=x@example.com"}, args...)
+		if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v: %s", args, err, out)
+		}
+	}
+	put := func(from, to string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, to)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, to), []byte(read(t, from)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git("init", "-q")
+	put(planOld+"/presets.yaml", "presets/presets.yaml")
+	put(planVMs, "vms.yaml")
+	git("add", "-A")
+	git("commit", "-qm", "old")
+	put(planNew+"/presets.yaml", "presets/presets.yaml")
+	for _, files := range [][]string{{"-f", filepath.Join(dir, "presets")}, {"-f", filepath.Join(dir, "presets/presets.yaml")}, {"-f", filepath.Join(dir, "presets"), "-f", filepath.Join(dir, "presets/presets.yaml")}} {
+		args := append([]string{"plan", "-f", filepath.Join(dir, "vms.yaml"), "--base-ref", "HEAD"}, files...)
+		got := call(t, "", args...)
+		if want := read(t, "testdata/plan/plan.out.table"); got.out != want || got.code != exitPlan {
+			t.Errorf("%q: exit code %d: %s\n%s", files, got.code, got.err, got.out)
+		}
+	}
+	// A folder that the revision does not have is new.
+	put(planNew+"/presets.yaml", "more/presets.yaml")
+	got := call(t, "", "plan", "-f", filepath.Join(dir, "more"), "-f", filepath.Join(dir, "vms.yaml"), "--base-ref", "HEAD")
+	says(t, got.out, "Presets: 5 added\n")
+	got = call(t, "", "plan", "-f", dir, "--base-ref", "absent")
+	if got.code != exitUsage {
+		t.Errorf("exit code %d", got.code)
+	}
+	says(t, got.err, "cannot read "+dir+" of revision absent: ")
+}

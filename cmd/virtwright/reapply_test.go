@@ -1,0 +1,58 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestReapplyUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                             "choose VMs: give vm/NAME, -l, --preset, --all or -A",
+		"vm":                           "cannot reapply presets to a vm: name VMs, as in vm/web",
+		"vmi/web":                      "cannot reapply presets to a vmi: name VMs, as in vm/web",
+		"web":                          "web: Unsupported value",
+		"vm/web --all":                 "names exclude -l, --preset, --all and -A",
+		"-l =":                         "cannot understand the selector",
+		"--all --dry-run client":       `--dry-run must be one of ["none" "server"], not "client"`,
+		"--all --kubeconfig /no/where": "cannot tell which cluster to ask: stat /no/where",
+	} {
+		got := call(t, "", append([]string{"reapply"}, strings.Fields(args)...)...)
+		if got.code != exitUsage || got.out != "" {
+			t.Errorf("%s: exit code %d: %s", args, got.code, got.out)
+		}
+		says(t, got.err, want)
+	}
+}
+
+func TestReapplyDifferences(t *testing.T) {
+	for name, test := range map[string]struct {
+		a, b any
+		want int
+	}{
+		"equal":            {map[string]any{"a": int64(1)}, map[string]any{"a": int64(1)}, 0},
+		"a value":          {map[string]any{"a": int64(1)}, map[string]any{"a": int64(2)}, 1},
+		"an object":        {map[string]any{}, map[string]any{"a": map[string]any{"b": "x", "c": "y"}}, 2},
+		"an element":       {map[string]any{"a": []any{"x"}}, map[string]any{"a": []any{"x", "y"}}, 1},
+		"an object's list": {map[string]any{"a": []any{map[string]any{"b": "x"}}}, map[string]any{"a": []any{map[string]any{"b": "z"}}}, 1},
+		"an empty object":  {map[string]any{}, map[string]any{"a": map[string]any{}}, 1},
+		"labels":           {map[string]any{}, map[string]any{"a": map[string]string{"b": "x"}}, 1},
+		"something gone":   {map[string]any{"a": map[string]any{"b": "x", "c": "y"}}, map[string]any{}, 2},
+	} {
+		if got := differences(test.a, test.b); got != test.want {
+			t.Errorf("%s: %d differences, want %d", name, got, test.want)
+		}
+	}
+}
+
+func TestRestartRequired(t *testing.T) {
+	vm := &unstructured.Unstructured{Object: map[string]any{}}
+	if restartRequired(vm) {
+		t.Error("a VM without conditions requires a restart")
+	}
+	vm.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "RestartRequired", "status": "True"}}}
+	if !restartRequired(vm) {
+		t.Error("the condition is not seen")
+	}
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+)
+
+// reapplied is what became of one VM.
+type reapplied struct {
+	vm            types.NamespacedName
+	before, after *unstructured.Unstructured
+	err           error
+}
+
+// each patches VMs, some at the same time, and prints them in their order.
+func (r *reapplication) each(ctx context.Context, config *rest.Config, chosen []types.NamespacedName, s streams) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("cannot make a client of %s: %w", config.Host, err)
+	}
+	results := make(chan chan reapplied, reapplying)
+	go func() {
+		defer close(results)
+		var group errgroup.Group
+		group.SetLimit(reapplying)
+		for _, vm := range chosen {
+			result := make(chan reapplied, 1)
+			results <- result
+			group.Go(func() error {
+				result <- r.one(ctx, client.Resource(virtualMachines).Namespace(vm.Namespace), vm)
+				return nil
+			})
+		}
+	}()
+	var changed, unchanged, refused int
+	var failed error
+	for result := range results {
+		switch done := <-result; {
+		case done.err != nil:
+			refused++
+			fmt.Fprintf(s.err, "Error: %s: %v\n", r.called(done.vm), done.err)
+			if !judged(done.err) {
+				failed = errUnasked
+			}
+		case r.print(s.out, done) > 0:
+			changed++
+		default:
+			unchanged++
+		}
+	}
+	summary := fmt.Sprintf("reapplied %s: %d changed, %d unchanged", counted(changed+unchanged, "VM"), changed, unchanged)
+	if refused > 0 {
+		summary += fmt.Sprintf("; %d refused", refused)
+	}
+	fmt.Fprintln(s.out, summary+inDryRun(r.dryRun == dryRunServer))
+	if failed == nil && refused > 0 {
+		failed = errTold
+	}
+	return failed
+}
+
+// errUnasked says that the cluster could not be asked about some VMs. Their errors are printed.
+var errUnasked = errors.New("the cluster did not answer for some VMs")
+
+// one sends the annotation to a VM.
+func (r *reapplication) one(ctx context.Context, client dynamic.ResourceInterface, vm types.NamespacedName) reapplied {
+	ctx = context.WithValue(ctx, vmKey{}, r.called(vm))
+	before, err := client.Get(ctx, vm.Name, metav1.GetOptions{})
+	if err != nil {
+		return reapplied{vm: vm, err: err}
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{
+		v1alpha1.AnnotationReapply: time.Now().UTC().Format(time.RFC3339Nano),
+	}}})
+	if err != nil {
+		return reapplied{vm: vm, err: err}
+	}
+	options := metav1.PatchOptions{FieldManager: program}
+	if r.dryRun == dryRunServer {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	after, err := client.Patch(ctx, vm.Name, types.MergePatchType, patch, options)
+	return reapplied{vm, before, after, err}
+}
+
+// called is the VM in messages.
+func (r *reapplication) called(vm types.NamespacedName) string {
+	if r.everywhere {
+		return "vm/" + vm.Name + " -n " + vm.Namespace
+	}
+	return "vm/" + vm.Name
+}
+
+// print prints what became of a VM, and returns how many fields changed.
+func (r *reapplication) print(out io.Writer, done reapplied) int {
+	before, after := written(done.before), written(done.after)
+	changed := differences(before, after)
+	text := "unchanged"
+	if changed > 0 {
+		text = counted(changed, "field") + " changed"
+	}
+	if restartRequired(done.after) {
+		text += "; restart required"
+	}
+	fmt.Fprintf(out, "%s: %s\n", r.called(done.vm), text)
+	if r.dryRun == dryRunServer && changed > 0 {
+		fmt.Fprint(out, reapplyDiff(r.called(done.vm), before, after))
+	}
+	return changed
+}
+
+// written is what users and presets write of a VM: spec, labels and annotations, but not the record
+// and the request for the reapply.
+func written(vm *unstructured.Unstructured) map[string]any {
+	annotations := vm.GetAnnotations()
+	delete(annotations, v1alpha1.AnnotationProvenance)
+	delete(annotations, v1alpha1.AnnotationReapply)
+	meta := map[string]any{}
+	for key, values := range map[string]map[string]string{"annotations": annotations, "labels": vm.GetLabels()} {
+		if len(values) > 0 {
+			meta[key] = values
+		}
+	}
+	return map[string]any{"metadata": meta, "spec": vm.Object["spec"]}
+}
+
+// differences counts the leaves that differ. A list of scalars or of a different length is a leaf.
+func differences(a, b any) int {
+	one, isMap := members(a)
+	other, isToo := members(b)
+	if !isMap && !isToo {
+		if reflect.DeepEqual(a, b) {
+			return 0
+		}
+		return 1
+	}
+	count := 0
+	for key := range one {
+		count += differences(one[key], other[key])
+	}
+	for key := range other {
+		if _, both := one[key]; !both {
+			count += differences(nil, other[key])
+		}
+	}
+	return count
+}
+
+// members are those of an object, and the elements of a list of objects by position.
+func members(value any) (map[string]any, bool) {
+	switch value := value.(type) {
+	case map[string]any:
+		return value, len(value) > 0
+	case map[string]string:
+		out := make(map[string]any, len(value))
+		for key, text := range value {
+			out[key] = text
+		}
+		return out, len(out) > 0
+	case []any:
+		out := make(map[string]any, len(value))
+		for i, element := range value {
+			out[fmt.Sprint(i)] = element
+		}
+		return out, len(out) > 0
+	}
+	return nil, false
+}
+
+// restartRequired reports whether a VM says that it must restart for its spec to act.
+func restartRequired(vm *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(vm.Object, "status", "conditions")
+	for _, c := range conditions {
+		condition, _ := c.(map[string]any)
+		if condition["type"] == string(kubevirtv1.VirtualMachineRestartRequired) && condition["status"] == string(metav1.ConditionTrue) {
+			return true
+		}
+	}
+	return false
+}
+
+// reapplyDiff compares two values as YAML.
+func reapplyDiff(name string, before, after any) string {
+	one, err := yaml.Marshal(before)
+	if err != nil {
+		return err.Error()
+	}
+	other, err := yaml.Marshal(after)
+	if err != nil {
+		return err.Error()
+	}
+	text, _ := unified(one, other, name+" (stored)", name+" (reapplied)") // a buffer takes what is written
+	return text
+}
+
+// vmKey is what a context says of the VM that a request is about.
+type vmKey struct{}
+
+// vmWarnings prints warnings of the cluster with their VM.
+type vmWarnings struct{ out io.Writer }
+
+// HandleWarningHeaderWithContext prints a warning.
+func (w vmWarnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
+	const warning = 299
+	vm, _ := ctx.Value(vmKey{}).(string)
+	if code == warning && text != "" && vm != "" {
+		fmt.Fprintln(w.out, strings.TrimSpace("Warning: "+vm+": "+text))
+	}
+}

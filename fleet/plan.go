@@ -1,0 +1,251 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/virtwright/virtwright/presets"
+)
+
+// An Outcome is what a set of presets makes of one VM.
+type Outcome struct {
+	// Fields are those of the VM, as Explain returns them; nil where it is refused.
+	Fields []presets.Origin
+	// Problems are the reasons why the VM is refused.
+	Problems []string
+	Warnings []string
+}
+
+// A Difference is what another set of presets changes on one VM.
+type Difference struct {
+	Changes []Change
+	// Problems are the reasons why the VM is refused with the new presets; nil where it was refused
+	// for the same reasons before.
+	Problems []string
+	// Admitted says that the VM was refused before.
+	Admitted bool
+	// Warnings that the old presets do not cause.
+	Warnings []string
+}
+
+// Compare returns what changes for one VM. Live is as in EffectOf.
+func Compare(before, after Outcome, live bool) Difference {
+	d := Difference{Warnings: without(after.Warnings, before.Warnings)}
+	switch {
+	case len(after.Problems) > 0:
+		d.Problems = without(after.Problems, before.Problems)
+	case len(before.Problems) > 0:
+		d.Admitted = true
+	default:
+		d.Changes = Changes(before.Fields, after.Fields, live)
+	}
+	return d
+}
+
+func without(all, known []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return slices.Contains(known, text) })
+}
+
+// Empty reports whether nothing changes.
+func (d Difference) Empty() bool {
+	return len(d.Changes) == 0 && len(d.Problems) == 0 && !d.Admitted && len(d.Warnings) == 0
+}
+
+// Effect is the strongest effect of the changes.
+func (d Difference) Effect() Effect {
+	out := EffectNone
+	for _, c := range d.Changes {
+		if c.Effect == EffectRestart || out == EffectNone {
+			out = c.Effect
+		}
+	}
+	return out
+}
+
+// A Plan says what another set of presets changes. Add the VMs, then Finish.
+type Plan struct {
+	// Presets that differ, by namespace and name.
+	Presets []PresetChange `json:"presets"`
+	// VMs is how many were compared, and Affected how many of them change or are refused.
+	VMs      int `json:"vms"`
+	Affected int `json:"affected"`
+	// Restart and Migrate count running VMs that need a restart, or only a live migration.
+	Restart int `json:"restart"`
+	Migrate int `json:"migrate"`
+	// Groups are VMs with equal changes, largest first.
+	Groups []*Group `json:"groups"`
+	// Refused are VMs that were admitted before, or refused for other reasons, by equal problems.
+	Refused []*Refused `json:"refused"`
+	// Admitted are VMs that were refused before.
+	Admitted []string `json:"admitted"`
+	// Warned are VMs with new warnings, by equal warnings.
+	Warned []*Refused `json:"warned"`
+	// Conflicts are findings of lint that the old set does not have: conflicts, and fields that
+	// another preset forbids. Solved are those that only the old set has.
+	Conflicts []Finding `json:"-"`
+	Solved    []Finding `json:"-"`
+
+	groups          map[string]*Group
+	refused, warned map[string]*Refused
+}
+
+// A PresetChange is a preset that differs between two sets.
+type PresetChange struct {
+	Namespace string `json:"namespace,omitempty"`
+	Preset    string `json:"preset"`
+	// Action is added, changed or deleted.
+	Action string `json:"action"`
+}
+
+// A Group is VMs with equal changes.
+type Group struct {
+	Changes []Change `json:"changes"`
+	// VMs are namespaces and names; Running is how many of them run.
+	VMs     []string `json:"vms"`
+	Running int      `json:"running"`
+	Effect  Effect   `json:"effect"`
+}
+
+// Refused are VMs that are refused for equal reasons, or warned equally.
+type Refused struct {
+	Texts []string `json:"texts"`
+	VMs   []string `json:"vms"`
+}
+
+// NewPlan compares two sets of presets, without any VM. The context ends a long analysis.
+func NewPlan(ctx context.Context, before, after *presets.Snapshot) *Plan {
+	p := &Plan{groups: map[string]*Group{}, refused: map[string]*Refused{}, warned: map[string]*Refused{}}
+	was, is := byName(before), byName(after)
+	for name, c := range is {
+		switch old, existed := was[name]; {
+		case !existed:
+			p.Presets = append(p.Presets, PresetChange{name.Namespace, name.Ref, "added"})
+		case c.Differs(old):
+			p.Presets = append(p.Presets, PresetChange{name.Namespace, name.Ref, "changed"})
+		}
+	}
+	for name := range was {
+		if is[name] == nil {
+			p.Presets = append(p.Presets, PresetChange{name.Namespace, name.Ref, "deleted"})
+		}
+	}
+	slices.SortFunc(p.Presets, func(a, b PresetChange) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Preset, b.Preset))
+	})
+	if len(p.Presets) > 0 {
+		old, now := disagreements(ctx, was), disagreements(ctx, is)
+		p.Conflicts, p.Solved = missing(now, old), missing(old, now)
+	}
+	return p
+}
+
+func byName(s *presets.Snapshot) map[presets.PresetName]*presets.Compiled {
+	out := map[presets.PresetName]*presets.Compiled{}
+	for c := range s.All() {
+		out[presets.PresetName{Namespace: c.Namespace, Ref: c.Ref}] = c
+	}
+	return out
+}
+
+// disagreements are the findings about two presets that harm VMs.
+func disagreements(ctx context.Context, set map[presets.PresetName]*presets.Compiled) []Finding {
+	return slices.DeleteFunc(Analyze(ctx, slices.Collect(maps.Values(set))), func(f Finding) bool {
+		return f.Check != Conflicting && f.Check != Forbidden
+	})
+}
+
+// missing are the findings that another list does not have.
+func missing(from, in []Finding) []Finding {
+	return slices.DeleteFunc(slices.Clone(from), func(f Finding) bool {
+		return slices.ContainsFunc(in, func(o Finding) bool {
+			return o.Check == f.Check && o.Preset == f.Preset && o.Other == f.Other && o.Field == f.Field
+		})
+	})
+}
+
+// Add counts a VM in.
+func (p *Plan) Add(vm string, running bool, d Difference) {
+	p.VMs++
+	if len(d.Changes)+len(d.Problems) > 0 || d.Admitted {
+		p.Affected++
+	}
+	if len(d.Changes) > 0 {
+		p.addChanges(vm, running, d)
+	}
+	addTexts(p.refused, d.Problems, vm)
+	addTexts(p.warned, d.Warnings, vm)
+	if d.Admitted {
+		p.Admitted = append(p.Admitted, vm)
+	}
+}
+
+func (p *Plan) addChanges(vm string, running bool, d Difference) {
+	key := keyFor(d.Changes)
+	g := p.groups[key]
+	if g == nil {
+		g = &Group{Changes: d.Changes, Effect: d.Effect()}
+		p.groups[key] = g
+	}
+	g.VMs = append(g.VMs, vm)
+	if !running {
+		return
+	}
+	g.Running++
+	switch g.Effect {
+	case EffectRestart:
+		p.Restart++
+	case EffectMigration:
+		p.Migrate++
+	}
+}
+
+func addTexts(to map[string]*Refused, texts []string, vm string) {
+	if len(texts) == 0 {
+		return
+	}
+	key := keyFor(texts)
+	if to[key] == nil {
+		to[key] = &Refused{Texts: texts}
+	}
+	to[key].VMs = append(to[key].VMs, vm)
+}
+
+// keyFor is equal for equal values.
+func keyFor(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil { // unreachable: both are decoded JSON
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Finish sorts what was added.
+func (p *Plan) Finish() {
+	p.Groups, p.Refused, p.Warned = sorted(p.groups), sorted(p.refused), sorted(p.warned)
+	slices.Sort(p.Admitted)
+}
+
+// sorted returns groups by size, the largest first, each with its VMs by name.
+func sorted[G interface{ names() []string }](groups map[string]G) []G {
+	out := make([]G, 0, len(groups))
+	for _, key := range slices.Sorted(maps.Keys(groups)) {
+		slices.Sort(groups[key].names())
+		out = append(out, groups[key])
+	}
+	slices.SortStableFunc(out, func(a, b G) int { return len(b.names()) - len(a.names()) })
+	return out
+}
+
+func (g *Group) names() []string   { return g.VMs }
+func (r *Refused) names() []string { return r.VMs }
+
+// Fails reports whether a VM would be refused or a new conflict appears.
+func (p *Plan) Fails() bool { return len(p.Refused) > 0 || len(p.Conflicts) > 0 }
+
+// Differs reports whether anything changes for VMs.
+func (p *Plan) Differs() bool {
+	return p.Affected > 0 || len(p.Warned) > 0 || len(p.Conflicts) > 0 || len(p.Solved) > 0
+}

@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"os/exec"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// commandLine runs the command line on the story's cluster and namespace.
+func (s *story) commandLine(args ...string) (code int, stdout, stderr string) {
+	GinkgoHelper()
+	var out, errs strings.Builder
+	command := exec.CommandContext(here.ctx, here.programs+"/virtwright", append(args, "--kubeconfig="+here.kubeconfig, "-n", s.ns)...)
+	command.Stdout, command.Stderr = &out, &errs
+	err := command.Run()
+	if command.ProcessState == nil {
+		Expect(err).NotTo(HaveOccurred())
+	}
+	return command.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+var _ = Describe("virtwright reapply", func() {
+	const (
+		path     = "spec.template.spec.domain.memory.guest"
+		firmware = "spec.template.spec.domain.firmware.serial"
+	)
+	var s *story
+	var size object
+
+	BeforeEach(func() {
+		s = newStory()
+		size = s.preset(aPreset("size", `{match: {labels: {matchLabels: {size: s}}}, defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}`))
+		for name, labels := range map[string]string{"web": "size: s, app: web", "db": "size: s, app: db", "own": "app: web"} {
+			s.create("apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: " + name + ", labels: {" + labels + "}}\n" +
+				"spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}" + map[bool]string{true: ", memory: {guest: 1Gi}"}[name == "own"] + "}}}}\n")
+		}
+		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 4Gi}, firmware: {serial: x1}}}}}}}}`)
+	})
+
+	It("changes the VMs that are named, labelled or hold values of a preset", func() {
+		code, out, _ := s.commandLine("explain", "vm/web", path)
+		Expect(code).To(BeZero())
+		Expect(out).To(And(ContainSubstring("size (default)"), MatchRegexp(`OUTDATED[^\n]*\n\S+\.serial +\(none\) +x1 +size\n\S+memory\.guest +2Gi +4Gi +size\n`)))
+
+		By("asking first")
+		code, out, _ = s.commandLine("reapply", "vm/web", "--dry-run=server")
+		Expect(code).To(BeZero())
+		Expect(out).To(And(HavePrefix("vm/web: 2 fields changed\n--- vm/web (stored)\n+++ vm/web (reapplied)\n"),
+			ContainSubstring("\n-          guest: 2Gi\n+          guest: 4Gi\n"), HaveSuffix("reapplied 1 VM: 1 changed, 0 unchanged (dry run)\n")))
+		Expect(out).NotTo(Or(ContainSubstring("provenance"), ContainSubstring("managedFields"), ContainSubstring("virtwright.dev/reapply")))
+		Expect(s.get(virtualMachine, "web")).To(And(haveAt(path, "2Gi"), lackAt(firmware)))
+
+		By("name")
+		code, out, _ = s.commandLine("reapply", "vm/web", "vm/own")
+		Expect(code).To(BeZero())
+		Expect(out).To(Equal("vm/web: 2 fields changed\nvm/own: unchanged\nreapplied 2 VMs: 1 changed, 1 unchanged\n"))
+		Expect(s.get(virtualMachine, "web")).To(And(haveAt(path, "4Gi"), haveAt(firmware, "x1")))
+		Expect(s.get(virtualMachine, "db")).To(haveAt(path, "2Gi"))
+
+		By("preset")
+		code, out, _ = s.commandLine("reapply", "--preset", "size")
+		Expect(code).To(BeZero())
+		Expect(out).To(Equal("vm/db: 2 fields changed\nvm/web: unchanged\nreapplied 2 VMs: 1 changed, 1 unchanged\n"))
+
+		By("label")
+		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 5Gi}}}}}}}}`)
+		code, out, _ = s.commandLine("reapply", "-l", "app=web")
+		Expect(code).To(BeZero())
+		Expect(out).To(Equal("vm/own: unchanged\nvm/web: 1 field changed\nreapplied 2 VMs: 1 changed, 1 unchanged\n"))
+		_, out, _ = s.commandLine("reapply", "--preset", "cluster/size", "-A")
+		Expect(out).To(Equal("reapplied 0 VMs: 0 changed, 0 unchanged\n"))
+	})
+
+	It("says which VMs the cluster refuses, and why", func() {
+		s.preset(aPreset("no-db", `{match: {labels: {matchLabels: {app: db}}}, forbid: [{path: spec.template.spec.domain.firmware.serial, message: databases have no serial}]}`))
+		code, out, errs := s.commandLine("reapply", "--all")
+		Expect(code).To(Equal(1))
+		Expect(out).To(Equal("vm/own: unchanged\nvm/web: 2 fields changed\nreapplied 2 VMs: 1 changed, 1 unchanged; 1 refused\n"))
+		Expect(errs).To(And(HavePrefix("Error: vm/db: "), ContainSubstring("databases have no serial")))
+		Expect(s.get(virtualMachine, "db")).To(haveAt(path, "2Gi"))
+	})
+})
