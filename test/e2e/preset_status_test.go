@@ -109,6 +109,31 @@ var _ = Describe("The status of a preset", func() {
 		s.edit(nowhere, `{spec: {match: {labels: {matchExpressions: null}}}}`)
 		Eventually(condition(nowhere, "Unreachable")).Should(BeEmpty())
 	})
+
+	It("goes on when the replica that counts stops", func() {
+		s := newStory()
+		second := newManager(here.programs+"/virtwright-manager", here.as(ourselves))
+		second.env = []string{"POD_NAME=virtwright-1", "POD_UID=virtwright-1"}
+		DeferCleanup(second.kill)
+		second.start()
+		second.awaitServing()
+		p := s.preset(aPreset("house", `{defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}`))
+		trial := s.preset(aPreset("trial", `{mode: Audit, overrides: {spec: {template: {spec: {priorityClassName: vms}}}}}`))
+		s.create(vm("a"))
+		s.eventually(p, haveAt(matched, int64(1)))
+
+		here.manager.stop(syscall.SIGTERM)
+		DeferCleanup(func() {
+			here.manager.start()
+			second.stop(syscall.SIGTERM)
+			here.manager.awaitAnswering()
+		})
+		s.create(vm("b"))
+		s.eventually(p, haveAt(matched, int64(2)), haveAt(outdated, int64(0)))
+		s.eventually(trial, haveAt(matched, BeNumerically(">=", 1)))
+		p = s.edit(p, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 3Gi}}}}}}}}`)
+		s.eventually(p, haveAt(matched, int64(2)), haveAt(outdated, int64(2)))
+	})
 })
 
 var _ = Describe("The author of a preset", func() {
