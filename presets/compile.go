@@ -67,6 +67,15 @@ type forbid struct {
 	message string
 }
 
+// Name is that of the preset, whatever its kind.
+func (c *Compiled) Name() PresetName { return PresetName{Namespace: c.Namespace, Ref: c.Ref} }
+
+// Legacy reports whether it is a VirtualMachineInstancePreset.
+func (c *Compiled) Legacy() bool { return c.legacy }
+
+// Forbids reports whether the preset forbids anything.
+func (c *Compiled) Forbids() bool { return len(c.forbids) > 0 }
+
 // Cluster reports whether the preset is cluster-scoped.
 func (c *Compiled) Cluster() bool { return c.Namespace == "" }
 

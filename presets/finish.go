@@ -18,10 +18,8 @@ func (e *Engine) result(x *expansion) (*Result, error) {
 		return nil, err
 	}
 	out := &Result{Record: w.rec, Matched: x.matching.presets, OverBudget: x.matching.overBudget, Conflicts: w.conflicts, w: w}
-	var would *preview
-	if len(x.shadowed) > 0 && x.base != nil {
-		would = x.preview(e.Platform)
-	}
+	would := x.preview(e.Platform)
+	out.Would = would.would
 	effects := w.effects()
 	out.Warnings = bounded(w.warnings(effects, x.matching, would))
 	out.Audit = audit(effects, would)
@@ -60,25 +58,33 @@ func (w *resolution) holderOf(p provenance.Path) *cursor {
 // A preview is what presets in mode Warn or Audit would have done.
 type preview struct {
 	warn, audit []string
+	would       []Would
 }
 
 // preview runs all that match as if every preset were enforced, on a fresh
 // copy, and says what that would change.
 func (x *expansion) preview(platform *Platform) *preview {
+	out := &preview{}
+	if len(x.shadowed) == 0 || x.base == nil {
+		return out
+	}
 	shadow := &resolution{root: x.base, instance: x.instance, rec: provenance.New(), find: x.find}
 	if _, err := shadow.adoptOwner(x.req.Owner); err != nil {
-		return &preview{}
+		return out
 	}
 	shadow.apply(x.snap, x.query, x.matching.presets)
 	if platform != nil {
 		shadow.applyPlatform(platform)
 	}
 	shadow.closeUp()
-	out := &preview{}
 	for _, c := range x.shadowed {
 		lines := x.wouldChange(shadow, c)
-		for _, v := range shadow.violations([]*Compiled{c}) {
+		changes, violations := len(lines) > 0, shadow.violations([]*Compiled{c})
+		for _, v := range violations {
 			lines = append(lines, "would refuse "+v.path.String()+reason(v.rule.message))
+		}
+		if len(lines) > 0 {
+			out.would = append(out.would, Would{Preset: c, Change: changes, Refuse: len(violations) > 0})
 		}
 		for _, line := range lines {
 			if c.Mode == v1alpha1.ModeWarn {

@@ -78,6 +78,9 @@ type Result struct {
 	Record *provenance.Record
 	// Matched are the presets that matched, strongest first.
 	Matched []*Compiled
+	// Would says what presets in mode Warn or Audit would have done. Only what creates an object
+	// is compared.
+	Would []Would
 	// OverBudget are presets that were skipped because the conditions of all
 	// presets of their scope together cost too much.
 	OverBudget []*Compiled
@@ -85,6 +88,12 @@ type Result struct {
 	Conflicts []Conflict
 
 	w *resolution
+}
+
+// A Would says what a preset in mode Warn or Audit would have done.
+type Would struct {
+	Preset         *Compiled
+	Change, Refuse bool
 }
 
 // Object returns the effective object, as decoded JSON. It shares values with

@@ -54,6 +54,17 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 	if problems := checkSpine(u.old); len(problems) > 0 {
 		return nil, &Refusal{Problems: problems}
 	}
+	u.readRecord()
+	out, err := u.answer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out.Patch = w.afterDecimals(out.Patch)
+	return out, nil
+}
+
+// readRecord reads the record of the stored VM.
+func (u *update) readRecord() {
 	u.text, _ = lookup(u.old, vmSchema(), provenanceOn(VirtualMachine)).(string)
 	u.record = provenance.New()
 	if u.text != "" {
@@ -63,12 +74,6 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 			u.unreadable = true
 		}
 	}
-	out, err := u.answer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out.Patch = w.afterDecimals(out.Patch)
-	return out, nil
 }
 
 func (u *update) answer(ctx context.Context) (*Result, error) {

@@ -71,6 +71,16 @@ func specChanged() condition {
 	return condition{Name: "changes-spec", Expression: `request.operation != "UPDATE" || object.?spec != oldObject.?spec`}
 }
 
+// inUse keeps away deletions of presets that no VM has.
+func inUse() condition {
+	return condition{Name: "in-use", Expression: `oldObject.?status.?matched.orValue(0) > 0`}
+}
+
+// notByCluster keeps away what the garbage collector and the deletion of a namespace delete.
+func notByCluster() condition {
+	return condition{Name: "not-by-a-controller-of-the-cluster", Expression: `!request.userInfo.username.startsWith("system:serviceaccount:kube-system:")`}
+}
+
 // celList is a list of strings in CEL, whose string literals are JSON's and more.
 func celList(items []string) string {
 	if items == nil {

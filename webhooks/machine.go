@@ -76,6 +76,7 @@ func (m *Machine) Handle(ctx context.Context, req admission.Request) admission.R
 	m.skipped(ctx, req, result.OverBudget)
 	m.Metrics.conflicted(len(result.Conflicts))
 	m.Metrics.matched(result.Matched)
+	m.Metrics.tried(result.Would)
 	forged, problems := m.forged(req)
 	if len(problems) > 0 {
 		return invalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, req.Name, problems)

@@ -21,6 +21,7 @@ type Metrics struct {
 	conflicts  prometheus.Counter
 	overBudget *prometheus.CounterVec
 	matches    *prometheus.CounterVec
+	trials     *prometheus.CounterVec
 
 	mu    sync.Mutex
 	known sets.Set[string] // presets with a time series of their own
@@ -57,9 +58,13 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "virtwright_preset_matches_total",
 			Help: "Admission requests that a preset matched, by preset: cluster/NAME, or NAME with its namespace in preset_namespace. Presets beyond the first 10000 count as other.",
 		}, []string{"preset", "preset_namespace"}),
+		trials: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "virtwright_preset_trials_total",
+			Help: "Creations of VMs and VMIs that a preset in mode Warn or Audit would have changed (effect change) or refused (effect refuse), by preset: cluster/NAME, or NAME with its namespace in preset_namespace. Presets beyond the first 10000 count as other.",
+		}, []string{"preset", "preset_namespace", "effect"}),
 		known: sets.Set[string]{},
 	}
-	registry.MustRegister(m.admissions, m.duration, m.conflicts, m.overBudget, m.matches)
+	registry.MustRegister(m.admissions, m.duration, m.conflicts, m.overBudget, m.matches, m.trials)
 	return m
 }
 
@@ -73,19 +78,38 @@ func (m *Metrics) matched(matched []*presets.Compiled) {
 	if m == nil {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	for _, c := range matched {
-		key := c.Namespace + "/" + c.Ref
-		if len(m.known) < maxPresets {
-			m.known.Insert(key)
+		m.matches.WithLabelValues(m.labels(c)...).Inc()
+	}
+}
+
+// tried counts what presets in mode Warn or Audit would have done.
+func (m *Metrics) tried(would []presets.Would) {
+	if m == nil {
+		return
+	}
+	for _, w := range would {
+		if w.Change {
+			m.trials.WithLabelValues(append(m.labels(w.Preset), "change")...).Inc()
 		}
-		if m.known.Has(key) {
-			m.matches.WithLabelValues(c.Ref, c.Namespace).Inc()
-		} else {
-			m.matches.WithLabelValues(otherPresets, "").Inc()
+		if w.Refuse {
+			m.trials.WithLabelValues(append(m.labels(w.Preset), "refuse")...).Inc()
 		}
 	}
+}
+
+// labels name a preset, or all beyond maxPresets.
+func (m *Metrics) labels(c *presets.Compiled) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := c.Namespace + "/" + c.Ref
+	if len(m.known) < maxPresets {
+		m.known.Insert(key)
+	}
+	if !m.known.Has(key) {
+		return []string{otherPresets, ""}
+	}
+	return []string{c.Ref, c.Namespace}
 }
 
 func (m *Metrics) skipped(overBudget []*presets.Compiled) {

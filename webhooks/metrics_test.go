@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/presettest"
 )
 
 func TestAdmissionsAreCounted(t *testing.T) {
@@ -60,6 +61,27 @@ func TestMatchesAreCounted(t *testing.T) {
 	}
 	if got := testutil.ToFloat64(m.Metrics.matches.WithLabelValues(otherPresets, "")); got < 5 {
 		t.Errorf("%v matches of other presets are counted", got)
+	}
+}
+
+func TestTrialsAreCounted(t *testing.T) {
+	m := machines(t, presets.VirtualMachine)
+	m.Metrics = NewMetrics(prometheus.NewRegistry())
+	m.Snapshots = fixed{presettest.Snapshot(t,
+		presettest.Cluster("memory", `{mode: Audit, overrides: {spec: {template: {spec: {domain: {memory: {guest: 7Gi}}}}}}, forbid: [{path: spec.template.spec.hostname}]}`),
+		presettest.Namespaced("lab", "memory", `{mode: Warn, forbid: [{path: spec.template.spec.hostname}]}`),
+	)}
+	for _, object := range []string{smallVM, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x}, spec: {template: {spec: {hostname: x}}}}`} {
+		if resp := m.Handle(t.Context(), creates("VirtualMachine", "lab", object)); !resp.Allowed {
+			t.Fatalf("got %+v", resp.Result)
+		}
+	}
+	for labels, want := range map[[3]string]float64{
+		{"cluster/memory", "", "change"}: 2, {"cluster/memory", "", "refuse"}: 1, {"memory", "lab", "refuse"}: 1, {"memory", "lab", "change"}: 0,
+	} {
+		if got := testutil.ToFloat64(m.Metrics.trials.WithLabelValues(labels[:]...)); got != want {
+			t.Errorf("%v: want %v, got %v", labels, want, got)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
 
@@ -40,13 +42,29 @@ type Preset struct {
 	Authority Authority
 	// Rules find presets that compile and harm VMs; nil finds none.
 	Rules *validation.Config
+	// Stored counts stored VMs; nil counts none.
+	Stored StoredVMs
 }
+
+// StoredVMs counts the VMs of a cluster.
+type StoredVMs interface {
+	// Breaking counts the VMs that have what a preset forbids and names one of them. If all is
+	// false, it has not looked at every VM.
+	Breaking(ctx context.Context, preset *presets.Compiled) (n int, example string, all bool, err error)
+}
+
+// countTime is how long stored VMs are counted for a request.
+const countTime = time.Second
 
 var _ admission.Handler = Preset{}
 
 // Handle answers one request.
 func (p Preset) Handle(ctx context.Context, req admission.Request) admission.Response {
-	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
+	switch req.Operation {
+	case admissionv1.Create, admissionv1.Update:
+	case admissionv1.Delete:
+		return p.deleted(req.OldObject.Raw)
+	default:
 		return allowed()
 	}
 	raw := req.Object.Raw
@@ -77,8 +95,49 @@ func (p Preset) Handle(ctx context.Context, req admission.Request) admission.Res
 	if len(verdict.Errors) > 0 {
 		return invalid(kind, req.Name, verdict.Errors)
 	}
-	response.Warnings = presets.Bounded(verdict.Warnings, "virtwright validate shows all")
+	response.Warnings = presets.Bounded(append(p.breaking(ctx, compiled), verdict.Warnings...), "virtwright validate shows all")
 	return response
+}
+
+// deleted warns if VMs have what the preset gave. It never refuses.
+func (p Preset) deleted(raw []byte) admission.Response {
+	response, preset := allowed(), p.empty()
+	if kjson.UnmarshalCaseSensitivePreserveInts(raw, preset) != nil {
+		return response
+	}
+	matched := preset.GetStatus().Matched
+	if matched != nil && *matched > 0 && preset.GetSpec().Mode.OrDefault() == v1alpha1.ModeEnforce {
+		keep := fmt.Sprintf("%d VMs keep what it gave them", *matched)
+		if *matched == 1 {
+			keep = "1 VM keeps what it gave it"
+		}
+		response.Warnings = []string{fmt.Sprintf("preset %s is in use: %s, and new VMs do not get it", presets.RefOf(preset), keep)}
+	}
+	return response
+}
+
+// breaking warns if stored VMs have what the preset forbids.
+func (p Preset) breaking(ctx context.Context, compiled *presets.Compiled) []string {
+	if p.Stored == nil || !compiled.Forbids() || compiled.Mode != v1alpha1.ModeEnforce || compiled.ApplyAt != v1alpha1.ApplyAtDefinition {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
+	n, example, all, err := p.Stored.Breaking(ctx, compiled)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("Cannot count the VMs that break a preset", "preset", compiled.Ref, "reason", err.Error())
+	}
+	if n == 0 {
+		return nil
+	}
+	least, are := "", "stored VMs break it, such as"
+	if !all {
+		least = "at least "
+	}
+	if n == 1 {
+		are = "stored VM breaks it,"
+	}
+	return []string{fmt.Sprintf("spec.forbid: %s%d %s %s; such VMs stay as they are, and updates may not make it worse", least, n, are, example)}
 }
 
 // unreadable answers for a preset with a value of a wrong type.

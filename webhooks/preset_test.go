@@ -1,13 +1,17 @@
 package webhooks
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
 )
 
 func TestPreset(t *testing.T) {
@@ -81,6 +85,63 @@ func TestPresetRatchets(t *testing.T) {
 	}
 	if resp := handler.Handle(t.Context(), updates(handler.Kind, "", bad, `{metadata: {name: p}}`)); !resp.Allowed {
 		t.Errorf("a repair must pass, got %+v", resp.Result)
+	}
+}
+
+// storedVMs stand for the VMs of a cluster.
+type storedVMs struct {
+	n   int
+	all bool
+	err error
+}
+
+func (s storedVMs) Breaking(context.Context, *presets.Compiled) (int, string, bool, error) {
+	return s.n, "shop/web", s.all, s.err
+}
+
+func TestPresetWarnsOfStoredVMs(t *testing.T) {
+	const forbids = `{metadata: {name: p}, spec: {forbid: [{path: spec.template.spec.hostname}]}}`
+	const rest = " shop/web; such VMs stay as they are, and updates may not make it worse"
+	for name, tc := range map[string]struct {
+		object string
+		stored storedVMs
+		want   []string
+	}{
+		"Some":         {forbids, storedVMs{n: 3, all: true}, []string{"spec.forbid: 3 stored VMs break it, such as" + rest}},
+		"NotAllSeen":   {forbids, storedVMs{n: 1}, []string{"spec.forbid: at least 1 stored VM breaks it," + rest}},
+		"SomeAndError": {forbids, storedVMs{n: 1, err: errors.New("x")}, []string{"spec.forbid: at least 1 stored VM breaks it," + rest}},
+		"None":         {forbids, storedVMs{all: true}, nil},
+		"Error":        {forbids, storedVMs{err: errors.New("x")}, nil},
+		"Audit":        {`{metadata: {name: p}, spec: {mode: Audit, forbid: [{path: spec.template.spec.hostname}]}}`, storedVMs{n: 3, all: true}, nil},
+		"NoForbid":     {`{metadata: {name: p}, spec: {defaults: {spec: {template: {spec: {hostname: a}}}}}}`, storedVMs{n: 3, all: true}, nil},
+	} {
+		handler := Preset{Kind: v1alpha1.KindClusterVirtualMachinePreset, Stored: tc.stored}
+		resp := handler.Handle(t.Context(), creates(handler.Kind, "", tc.object))
+		if diff := cmp.Diff(tc.want, resp.Warnings); diff != "" || !resp.Allowed {
+			t.Errorf("%s: allowed %t (-want +got):\n%s", name, resp.Allowed, diff)
+		}
+	}
+}
+
+func TestPresetWarnsOfItsDeletion(t *testing.T) {
+	for name, tc := range map[string]struct {
+		object string
+		want   []string
+	}{
+		"InUse":      {`{metadata: {name: p}, status: {matched: 12}}`, []string{"preset cluster/p is in use: 12 VMs keep what it gave them, and new VMs do not get it"}},
+		"Once":       {`{metadata: {name: p}, status: {matched: 1}}`, []string{"preset cluster/p is in use: 1 VM keeps what it gave it, and new VMs do not get it"}},
+		"NotInUse":   {`{metadata: {name: p}, status: {matched: 0}}`, nil},
+		"NotCounted": {`{metadata: {name: p}}`, nil},
+		"Audit":      {`{metadata: {name: p}, spec: {mode: Audit}, status: {matched: 12}}`, nil},
+		"Unreadable": {`{metadata: {name: p}, spec: 7}`, nil},
+	} {
+		handler := Preset{Kind: v1alpha1.KindClusterVirtualMachinePreset}
+		req := updates(handler.Kind, "", tc.object, "{}")
+		req.Operation, req.Object.Raw = admissionv1.Delete, nil
+		resp := handler.Handle(t.Context(), req)
+		if diff := cmp.Diff(tc.want, resp.Warnings); diff != "" || !resp.Allowed {
+			t.Errorf("%s: allowed %t (-want +got):\n%s", name, resp.Allowed, diff)
+		}
 	}
 }
 

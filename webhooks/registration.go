@@ -67,6 +67,8 @@ type hook struct {
 	operations []admissionregistrationv1.OperationType
 	conditions []condition
 	namespaces *metav1.LabelSelector
+	// warns says that the webhook refuses nothing, so that requests do not depend on it.
+	warns bool
 }
 
 const (
@@ -126,6 +128,10 @@ func (r Registration) validating() []hook {
 		ours(PathValidateBackendProfile, v1alpha1.ResourceBackendProfiles, admissionregistrationv1.ClusterScope),
 		templateRequests(PathValidateTemplateRequest),
 	}
+	hooks = append(hooks,
+		presetDeletions(PathValidateVirtualMachinePreset, v1alpha1.ResourceVirtualMachinePresets, admissionregistrationv1.NamespacedScope),
+		presetDeletions(PathValidateClusterVirtualMachinePreset, v1alpha1.ResourceClusterVirtualMachinePresets, admissionregistrationv1.ClusterScope),
+	)
 	if !r.Guard.Addon { // where KubeVirt applies and validates them itself
 		hooks = append(hooks, hook{
 			path: PathValidateLegacyPreset, group: "kubevirt.io", versions: kubevirtVersions, resource: "virtualmachineinstancepresets",
@@ -135,6 +141,16 @@ func (r Registration) validating() []hook {
 		})
 	}
 	return hooks
+}
+
+// presetDeletions are looked at if VMs have the preset and a person, or a tool of theirs, deletes it.
+func presetDeletions(path, resource string, scope admissionregistrationv1.ScopeType) hook {
+	return hook{
+		path: path, group: v1alpha1.GroupName, versions: []string{v1alpha1.GroupVersion.Version}, resource: resource,
+		scope: scope, namespaces: &metav1.LabelSelector{}, warns: true,
+		operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Delete},
+		conditions: []condition{inUse(), notByCluster()},
+	}
 }
 
 // otherNamespaces are all but the system's and the manager's own, which must
@@ -175,11 +191,15 @@ func (r Registration) Configurations() (*admissionregistrationv1.MutatingWebhook
 	validating.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"))
 	validating.Name = ConfigurationName
 	for _, h := range r.validating() {
+		failure, timeout := admissionregistrationv1.Fail, int32(Timeout.Seconds())
+		if h.warns {
+			failure, timeout = admissionregistrationv1.Ignore, warningSeconds
+		}
 		validating.Webhooks = append(validating.Webhooks, admissionregistrationv1.ValidatingWebhook{
 			Name: h.name(), ClientConfig: r.clientConfig(h.path), Rules: h.rules(),
-			FailurePolicy: new(admissionregistrationv1.Fail), MatchPolicy: new(admissionregistrationv1.Equivalent),
+			FailurePolicy: new(failure), MatchPolicy: new(admissionregistrationv1.Equivalent),
 			NamespaceSelector: h.namespaces, ObjectSelector: &metav1.LabelSelector{},
-			SideEffects: new(admissionregistrationv1.SideEffectClassNone), TimeoutSeconds: new(int32(Timeout.Seconds())),
+			SideEffects: new(admissionregistrationv1.SideEffectClassNone), TimeoutSeconds: new(timeout),
 			AdmissionReviewVersions: []string{"v1"}, MatchConditions: h.conditions,
 		})
 	}
@@ -187,7 +207,15 @@ func (r Registration) Configurations() (*admissionregistrationv1.MutatingWebhook
 }
 
 // name is the webhook's, which audit annotations and messages carry.
-func (h hook) name() string { return h.resource + "." + ConfigurationName }
+func (h hook) name() string {
+	if h.warns {
+		return "deletion." + h.resource + "." + ConfigurationName
+	}
+	return h.resource + "." + ConfigurationName
+}
+
+// warningSeconds is how long an API server waits for a webhook that only warns.
+const warningSeconds = 1
 
 func (h hook) rules() []admissionregistrationv1.RuleWithOperations {
 	return []admissionregistrationv1.RuleWithOperations{{

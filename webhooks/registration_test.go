@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +24,9 @@ func TestRegistrationIsComplete(t *testing.T) {
 		paths = append(paths, *w.ClientConfig.URL)
 	}
 	for _, w := range validating.Webhooks {
+		if *w.FailurePolicy == admissionregistrationv1.Ignore {
+			continue // it only warns
+		}
 		paths = append(paths, *w.ClientConfig.URL)
 	}
 	paths = append(paths, *r.Conversion().Webhook.ClientConfig.URL)
@@ -35,6 +39,27 @@ func TestRegistrationIsComplete(t *testing.T) {
 	}
 	if len(missing) > 0 {
 		t.Errorf("not registered: %v", missing)
+	}
+}
+
+// No deletion of a preset depends on a webhook.
+func TestDeletionsDoNotDependOnWebhooks(t *testing.T) {
+	_, validating := Registration{URL: "https://127.0.0.1:9443/"}.Configurations()
+	warns := 0
+	for _, w := range validating.Webhooks {
+		deletes := slices.ContainsFunc(w.Rules, func(r admissionregistrationv1.RuleWithOperations) bool {
+			return slices.Contains(r.Operations, admissionregistrationv1.Delete)
+		})
+		ignored := *w.FailurePolicy == admissionregistrationv1.Ignore
+		if deletes != ignored {
+			t.Errorf("%s: deletions %t, failure ignored %t", w.Name, deletes, ignored)
+		}
+		if ignored {
+			warns++
+		}
+	}
+	if warns != 2 {
+		t.Errorf("want a webhook for the deletion of each kind of preset, got %d", warns)
 	}
 }
 

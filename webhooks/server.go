@@ -25,6 +25,8 @@ type Server struct {
 	// Rules says how the cluster is set up; nil has the defaults of standalone mode.
 	Rules *validation.Config
 	Names Names
+	// Stored counts stored VMs for presets; nil counts none.
+	Stored StoredVMs
 	// Instancetypes are those of KubeVirt; nil where it is not in the cluster.
 	Instancetypes Instancetypes
 	// Profiles are those by which machines are rendered; nil renders none, as
@@ -72,7 +74,7 @@ func (s *Server) Handlers() map[string]http.Handler {
 		return serve("validate "+string(kind), sized{kind, s.Validator(kind)})
 	}
 	preset := func(kind string) http.Handler {
-		return bounded(kind, Preset{Kind: kind, Authority: s.Authority, Rules: s.Rules})
+		return bounded(kind, Preset{Kind: kind, Authority: s.Authority, Rules: s.Rules, Stored: s.Stored})
 	}
 	profile := func(kind string) http.Handler { return bounded(kind, Profile{Kind: kind}) }
 	const request = sspv1alpha1.KindVirtualMachineTemplateRequest

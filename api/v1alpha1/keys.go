@@ -100,5 +100,24 @@ const (
 // created any more. The preset keeps acting; the message says what to change.
 const ConditionDeprecated = "Deprecated"
 
+// Conditions of a preset that does not work with the other presets. They are absent while they
+// do not hold.
+const (
+	// ConditionConflicting is for a preset that sets a field to another value than a preset of
+	// the same scope and priority.
+	ConditionConflicting = "Conflicting"
+	// ConditionShadowed is for a preset that stronger ones overrule on every VM.
+	ConditionShadowed = "Shadowed"
+	// ConditionUnreachable is for a preset that can match no VM.
+	ConditionUnreachable = "Unreachable"
+)
+
+// Reasons of these conditions.
+const (
+	ReasonSamePriority   = "SamePriority"
+	ReasonOverruled      = "Overruled"
+	ReasonMatchesNothing = "MatchesNothing"
+)
+
 // ReasonWouldBeRejected is the reason of ConditionDeprecated.
 const ReasonWouldBeRejected = "WouldBeRejected"

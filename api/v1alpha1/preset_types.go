@@ -292,7 +292,9 @@ type PresetStatus struct {
 	//   kubectl wait --for=condition=Ready vmpreset/NAME
 	//
 	// False (reason Invalid): the preset cannot be right and nothing of it acts;
-	// the message says why.
+	// the message says why. Conflicting, Shadowed and Unreachable are there while
+	// another preset of equal standing sets a field otherwise, stronger presets
+	// overrule all that this one sets, or no VM can match.
 	//
 	// +optional
 	// +listType=map
@@ -316,6 +318,20 @@ type PresetStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Outdated *int64 `json:"outdated,omitempty"`
+
+	// violating counts the stored VMs that have what forbid lists, as of
+	// observedAt. They stay as they are, and updates may not make it worse. Absent:
+	// not counted yet, or nothing is forbidden.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Violating *int64 `json:"violating,omitempty"`
+
+	// observedAt is when VMs were read for violating and, in mode Warn or Audit,
+	// for matched. That happens when the preset changes, and every ten minutes.
+	//
+	// +optional
+	ObservedAt *metav1.Time `json:"observedAt,omitempty"`
 
 	// lastAppliedTime is when this preset last acted on a VM that is created or
 	// changed, to the minute.

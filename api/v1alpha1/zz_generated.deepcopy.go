@@ -688,6 +688,15 @@ func (in *PresetStatus) DeepCopyInto(out *PresetStatus) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.Violating != nil {
+		in, out := &in.Violating, &out.Violating
+		*out = new(int64)
+		**out = **in
+	}
+	if in.ObservedAt != nil {
+		in, out := &in.ObservedAt, &out.ObservedAt
+		*out = (*in).DeepCopy()
+	}
 	if in.LastAppliedTime != nil {
 		in, out := &in.LastAppliedTime, &out.LastAppliedTime
 		*out = (*in).DeepCopy()

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -36,6 +37,7 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/nameconflict"
 	"github.com/virtwright/virtwright/lifecycle/nameindex"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
+	"github.com/virtwright/virtwright/lifecycle/presetscan"
 	"github.com/virtwright/virtwright/lifecycle/presetstatus"
 	"github.com/virtwright/virtwright/lifecycle/presetusage"
 	"github.com/virtwright/virtwright/lifecycle/profilecache"
@@ -61,6 +63,8 @@ type process struct {
 	profiles *profilecache.Cache
 	// instancetypes of KubeVirt; nil in standalone mode.
 	instancetypes *instancetypes.Reader
+	// stored reads whole VMs, page by page.
+	stored *presetscan.Reader
 	// names of machines that there are.
 	names *nameindex.Index
 	// replicas that are live; nil if there is this one only.
@@ -172,14 +176,7 @@ func (p *process) control(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	usage := &presetusage.Index{Informers: p.manager.GetCache()}
-	if err := p.manager.Add(usage); err != nil {
-		return fmt.Errorf("cannot add the counts of VMs: %w", err)
-	}
-	status := &presetstatus.Controller{
-		Client: writer, Cache: p.presets, Usage: usage, Lock: p.lock, Replicas: p.replicas, Rules: &p.options.rules,
-	}
-	if err := status.SetupWithManager(p.manager); err != nil {
+	if err := p.keepPresetStatus(writer, recorder); err != nil {
 		return err
 	}
 	conflicts := &nameconflict.Controller{
@@ -200,6 +197,22 @@ func (p *process) control(ctx context.Context) error {
 	}
 	virtualmachine.RegisterMetrics(metrics.Registry, p.manager.GetCache(), p.lock.Leads)
 	return machines.SetupWithManager(p.manager)
+}
+
+// keepPresetStatus adds the status of presets, and what counts for it.
+func (p *process) keepPresetStatus(writer client.Client, recorder events.EventRecorder) error {
+	usage := &presetusage.Index{Informers: p.manager.GetCache()}
+	scan := &presetscan.Scanner{Presets: p.presets, VMs: p.stored, Lock: p.lock}
+	for _, runnable := range []manager.Runnable{usage, scan} {
+		if err := p.manager.Add(runnable); err != nil {
+			return fmt.Errorf("cannot add the counts of VMs: %w", err)
+		}
+	}
+	status := &presetstatus.Controller{
+		Client: writer, Cache: p.presets, Usage: usage, Scan: scan, Events: recorder,
+		Lock: p.lock, Replicas: p.replicas, Rules: &p.options.rules,
+	}
+	return status.SetupWithManager(p.manager)
 }
 
 // writers are what controllers write with: fenced, where there is an election.
@@ -320,6 +333,14 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	}
 	if o.mode == modeAddon && o.has(roleServing) {
 		p.instancetypes = &instancetypes.Reader{Cache: p.manager.GetCache(), Live: p.live}
+	}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a client: %w", err)
+	}
+	p.stored = &presetscan.Reader{
+		Client: clients.Discovery().RESTClient(), Engine: o.engine(), Excluded: webhooks.ExcludedNamespaces(o.namespace),
+		Namespaces: &webhooks.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
 	}
 	p.names = &nameindex.Index{Cache: p.manager.GetCache(), Live: p.live}
 	return p, nil

@@ -74,7 +74,7 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 		Engine: p.options.engine(), Snapshots: p.presets,
 		Namespaces: &webhooks.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
 		Owners:     &webhooks.LiveOwners{Client: clients.Discovery().RESTClient()},
-		Guard:      guard, Rules: &p.options.rules, Names: p.names,
+		Guard:      guard, Rules: &p.options.rules, Names: p.names, Stored: p.stored,
 		Authority: &webhooks.ReviewedAuthority{Client: p.live},
 		Metrics:   webhooks.NewMetrics(metrics.Registry), TemplateFormats: p.options.templateFormats,
 		TemplateFormat: templates.Choice{Serving: templates.Discovery{Client: clients.Discovery().RESTClient()}, Formats: p.options.templateFormats},

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/leadership"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
+	"github.com/virtwright/virtwright/lifecycle/presetscan"
 	"github.com/virtwright/virtwright/lifecycle/presetusage"
 	"github.com/virtwright/virtwright/lifecycle/replicastatus"
 	"github.com/virtwright/virtwright/presets"
@@ -49,8 +51,11 @@ type Controller struct {
 	Replicas *replicastatus.Replicas
 	// Lock is held by the replica that acts; nil where there is one only.
 	Lock *leadership.Lock
-	// Usage counts the VMs that have each preset; nil counts none.
+	// Usage counts the VMs that have each preset.
 	Usage *presetusage.Index
+	// Scan knows what only whole VMs, or all presets together, show.
+	Scan   *presetscan.Scanner
+	Events events.EventRecorder
 	// Rules find presets that could not be created any more; nil finds none.
 	Rules *validation.Config
 	// Now is the clock; nil means time.Now.
@@ -60,6 +65,8 @@ type Controller struct {
 	// found are the findings of the rules on the generations of presets.
 	found   map[presetcache.Key]finding
 	waiting map[presetcache.Key]time.Time // since when, for replicas
+	// told are the conditions that events were about, by message, and when.
+	told map[presetcache.Key]map[string]time.Time
 }
 
 const (
@@ -108,14 +115,13 @@ func (c *Controller) verdicts(kind string) source.Source {
 // counts makes the controller look again when VMs are counted, or counted anew.
 func (c *Controller) counts(kind string) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		if c.Usage == nil {
-			return nil
-		}
-		c.Usage.Subscribe(func(preset presets.PresetName) {
+		lookAgain := func(preset presets.PresetName) {
 			if key := presetcache.KeyOf(preset); key.Kind == kind {
 				queue.AddAfter(reconcile.Request{NamespacedName: key.NamespacedName}, countPause)
 			}
-		})
+		}
+		c.Scan.Subscribe(lookAgain)
+		c.Usage.Subscribe(lookAgain)
 		go func() {
 			select {
 			case <-ctx.Done():
@@ -152,11 +158,9 @@ func (c *Controller) reconcile(ctx context.Context, key presetcache.Key, preset 
 	case len(without) > 0:
 		result.RequeueAfter = again
 	}
-	before, _ := preset.DeepCopyObject().(client.Object)
+	before, _ := preset.DeepCopyObject().(v1alpha1.Preset)
 	seen := observation{verdict: verdict, without: without, deprecated: c.deprecated(key, preset)}
-	if c.Usage != nil {
-		seen.counts, seen.counted = c.Usage.Of(key.Ref(), verdict.Hash(), verdict.Generation)
-	}
+	c.count(key, verdict, &seen)
 	if !decide(preset, seen, metav1.NewTime(c.now())) {
 		return result, nil
 	}
@@ -170,7 +174,19 @@ func (c *Controller) reconcile(ctx context.Context, key presetcache.Key, preset 
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("cannot write the status: %w", err)
 	}
+	c.tell(key, before, preset)
 	return result, nil
+}
+
+// count adds what is known of VMs and of other presets.
+func (c *Controller) count(key presetcache.Key, verdict presetcache.Verdict, seen *observation) {
+	if counts, ok := c.Usage.Of(key.Ref(), verdict.Hash(), verdict.Generation); ok {
+		seen.usage = &counts
+	}
+	if counts, ok := c.Scan.Counts(key.Ref(), verdict.Generation); ok {
+		seen.scan = &counts
+	}
+	seen.findings, seen.analysed = c.Scan.Findings(key.Ref(), verdict.Generation)
 }
 
 // A finding is what the rules say of one generation of a preset.
@@ -205,6 +221,7 @@ func (c *Controller) forget(key presetcache.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.found, key)
+	delete(c.told, key)
 }
 
 // without are the replicas that do not serve with a generation yet. One that is

@@ -10,7 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
+	"github.com/virtwright/virtwright/lifecycle/presetscan"
+	"github.com/virtwright/virtwright/lifecycle/presetusage"
+	"github.com/virtwright/virtwright/presets"
 )
 
 var (
@@ -25,6 +29,13 @@ func ready(status metav1.ConditionStatus, generation int64, at metav1.Time, reas
 	}
 }
 
+// inUse is the status of a preset that was ready before, with more conditions.
+func inUse(status v1alpha1.PresetStatus, more ...metav1.Condition) v1alpha1.PresetStatus {
+	status.ObservedGeneration = 1
+	status.Conditions = append([]metav1.Condition{ready("True", 1, before, "Compiled", "in use")}, more...)
+	return status
+}
+
 func TestDecide(t *testing.T) {
 	other := metav1.Condition{Type: "Other", Status: metav1.ConditionTrue, LastTransitionTime: before}
 	bad := field.ErrorList{field.Invalid(field.NewPath("spec", "remove").Index(0), "spec.nowhere", "there is no such field")}
@@ -37,8 +48,10 @@ func TestDecide(t *testing.T) {
 		without []string
 		// deprecated says why the preset could not be created any more.
 		deprecated field.ErrorList
-		want       v1alpha1.PresetStatus
-		changed    bool
+		// seen has what is known beside verdict, without and deprecated.
+		seen    observation
+		want    v1alpha1.PresetStatus
+		changed bool
 	}{
 		"New": {
 			reason: "a preset that compiles is ready", verdict: presetcache.Verdict{Generation: 1}, changed: true,
@@ -79,6 +92,56 @@ func TestDecide(t *testing.T) {
 			verdict: presetcache.Verdict{Generation: 1}, changed: true,
 			want: v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, before, "Compiled", "in use")}},
 		},
+		"Counted": {
+			reason: "counts come from records, and the time is to the minute", verdict: presetcache.Verdict{Generation: 1}, changed: true,
+			is:   inUse(v1alpha1.PresetStatus{}),
+			seen: observation{usage: &presetusage.Counts{Matched: 7, Outdated: 2, LastApplied: noon.Add(59 * time.Second)}},
+			want: inUse(v1alpha1.PresetStatus{Matched: new(int64(7)), Outdated: new(int64(2)), LastAppliedTime: &noon}),
+		},
+		"CountedBefore": {
+			reason: "equal counts are not written, and the time never goes back", verdict: presetcache.Verdict{Generation: 1},
+			is:   inUse(v1alpha1.PresetStatus{Matched: new(int64(7)), Outdated: new(int64(2)), LastAppliedTime: &noon}),
+			seen: observation{usage: &presetusage.Counts{Matched: 7, Outdated: 2, LastApplied: before.Time}},
+			want: inUse(v1alpha1.PresetStatus{Matched: new(int64(7)), Outdated: new(int64(2)), LastAppliedTime: &noon}),
+		},
+		"Audit": {
+			reason: "records do not say on which VMs it would act", mode: v1alpha1.ModeAudit, verdict: presetcache.Verdict{Generation: 1}, changed: true,
+			is:   inUse(v1alpha1.PresetStatus{}),
+			seen: observation{usage: &presetusage.Counts{Matched: 7}, scan: &presetscan.Counts{Acting: new(int64(3)), Violating: new(int64(1)), At: noon.Time}},
+			want: inUse(v1alpha1.PresetStatus{Matched: new(int64(3)), Outdated: new(int64(0)), Violating: new(int64(1)), ObservedAt: &noon}),
+		},
+		"AuditBeforeTheScan": {
+			reason: "what an earlier leader counted stays", mode: v1alpha1.ModeAudit, verdict: presetcache.Verdict{Generation: 1}, changed: true,
+			is:   inUse(v1alpha1.PresetStatus{Matched: new(int64(3)), Violating: new(int64(1)), ObservedAt: &before}),
+			seen: observation{usage: &presetusage.Counts{}},
+			want: inUse(v1alpha1.PresetStatus{Matched: new(int64(3)), Outdated: new(int64(0)), Violating: new(int64(1)), ObservedAt: &before}),
+		},
+		"AuditOfAnotherGeneration": {
+			reason: "absent means not counted yet", mode: v1alpha1.ModeAudit, verdict: presetcache.Verdict{Generation: 2}, changed: true,
+			is:   inUse(v1alpha1.PresetStatus{Matched: new(int64(3)), Violating: new(int64(1)), ObservedAt: &before}),
+			want: v1alpha1.PresetStatus{ObservedGeneration: 2, Conditions: []metav1.Condition{ready("True", 2, before, "Compiled", "in use")}},
+		},
+		"Conflicting": {
+			reason: "both presets of a conflict have the condition", verdict: presetcache.Verdict{Generation: 1}, changed: true,
+			is: inUse(v1alpha1.PresetStatus{}),
+			seen: observation{analysed: true, findings: []fleet.Finding{
+				{Check: fleet.Conflicting, Preset: presets.PresetName{Namespace: "shop", Ref: "b"}, Message: "b and a"},
+				{Check: fleet.Conflicting, Preset: presets.PresetName{Namespace: "shop", Ref: "c"}, Other: presets.PresetName{Namespace: "shop", Ref: "b"}, Message: "c and b"},
+			}},
+			want: inUse(v1alpha1.PresetStatus{}, metav1.Condition{
+				Type: "Conflicting", Status: "True", Reason: "SamePriority", Message: "b and a; preset c: c and b", ObservedGeneration: 1, LastTransitionTime: noon,
+			}),
+		},
+		"NotAnalysedYet": {
+			reason: "a condition stays until presets were analysed", verdict: presetcache.Verdict{Generation: 1},
+			is:   inUse(v1alpha1.PresetStatus{}, metav1.Condition{Type: "Shadowed", Status: "True"}),
+			want: inUse(v1alpha1.PresetStatus{}, metav1.Condition{Type: "Shadowed", Status: "True"}),
+		},
+		"ShadowedNoMore": {
+			reason: "a condition that does not hold is absent", verdict: presetcache.Verdict{Generation: 1}, changed: true,
+			is:   inUse(v1alpha1.PresetStatus{}, metav1.Condition{Type: "Shadowed", Status: "True"}),
+			seen: observation{analysed: true}, want: inUse(v1alpha1.PresetStatus{}),
+		},
 		"BecameInvalid": {
 			reason:  "the message says why; what others wrote stays",
 			is:      v1alpha1.PresetStatus{ObservedGeneration: 1, Matched: new(int64(3)), Conditions: []metav1.Condition{other, ready("True", 1, before, "Compiled", "in use")}},
@@ -89,7 +152,10 @@ func TestDecide(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			preset := &v1alpha1.VirtualMachinePreset{Spec: v1alpha1.PresetSpec{Mode: tc.mode}, Status: tc.is}
-			if got := decide(preset, observation{verdict: tc.verdict, without: tc.without, deprecated: tc.deprecated}, noon); got != tc.changed {
+			preset.Namespace, preset.Name = "shop", "b"
+			seen := tc.seen
+			seen.verdict, seen.without, seen.deprecated = tc.verdict, tc.without, tc.deprecated
+			if got := decide(preset, seen, noon); got != tc.changed {
 				t.Errorf("%s: want changed %t, got %t", tc.reason, tc.changed, got)
 			}
 			if diff := cmp.Diff(tc.want, preset.Status); diff != "" {

@@ -3,3 +3,4 @@ package presetstatus
 // What this package asks of API servers; the chart makes roles of it.
 //
 // +kubebuilder:rbac:groups=virtwright.dev,resources=virtualmachinepresets/status;clustervirtualmachinepresets/status,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

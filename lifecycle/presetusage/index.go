@@ -82,7 +82,16 @@ func (x *Index) Ready() chan struct{} {
 	return x.ready
 }
 
-// Subscribe calls f with each preset whose counts change. f must not block.
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default: // open or nil
+		return false
+	}
+}
+
+// Subscribe calls f with each preset whose counts change once the index is ready. f must not block.
 func (x *Index) Subscribe(f func(presets.PresetName)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -92,14 +101,12 @@ func (x *Index) Subscribe(f func(presets.PresetName)) {
 // Of counts the VMs that have a preset, which now has this hash and generation. It reports
 // false while VMs are not counted yet.
 func (x *Index) Of(preset presets.PresetName, hash string, generation int64) (Counts, bool) {
-	select {
-	case <-x.Ready():
-	default:
-		return Counts{}, false
-	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var out Counts
+	if !isClosed(x.ready) {
+		return out, false
+	}
 	if c := x.counted[preset]; c != nil {
 		out.LastApplied = c.lastApplied
 		for version, n := range c.versions {
@@ -167,6 +174,9 @@ func (x *Index) note(object client.Object, now []machine.PresetUse, since time.T
 	x.keep(key, is)
 	changed := x.count(key.Namespace, was.all(), is.all(), since)
 	tell := x.changed
+	if !isClosed(x.ready) {
+		tell = nil // subscribers look at all presets then
+	}
 	x.mu.Unlock()
 	for _, f := range tell {
 		for _, preset := range changed {
