@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -41,8 +43,9 @@ var _ = Describe("A witness that lint names", func() {
 			if len(found) == 0 {
 				Skip("this defect needs no witness")
 			}
+			presets := withoutNamespaces(file)
 			DeferCleanup(func() {
-				_, stderr, err := here.kubectl("", "delete", "--ignore-not-found", "-f", file)
+				_, stderr, err := here.kubectl(presets, "delete", "--ignore-not-found", "-f", "-")
 				Expect(err).NotTo(HaveOccurred(), stderr)
 			})
 			for _, f := range found {
@@ -51,8 +54,8 @@ var _ = Describe("A witness that lint names", func() {
 			for _, namespace := range []string{"shop", "lab"} { // those of namespaced presets
 				s.makeWitnessNamespace(&lintWitness{Object: map[string]any{"metadata": map[string]any{"namespace": namespace}}})
 			}
-			for _, args := range [][]string{{"create", "-f", file}, {"wait", "-f", file, "--for=condition=Ready", "--timeout=60s"}} {
-				_, stderr, err := here.kubectl("", args...)
+			for _, args := range [][]string{{"create", "-f", "-"}, {"wait", "-f", "-", "--for=condition=Ready", "--timeout=60s"}} {
+				_, stderr, err := here.kubectl(presets, args...)
 				Expect(err).NotTo(HaveOccurred(), stderr)
 			}
 			for _, f := range found {
@@ -70,6 +73,15 @@ var _ = Describe("A witness that lint names", func() {
 		})
 	}
 })
+
+// withoutNamespaces is the YAML of a file without its namespaces, which a witness labels.
+func withoutNamespaces(file string) string {
+	GinkgoHelper()
+	content, err := os.ReadFile(file)
+	Expect(err).NotTo(HaveOccurred())
+	documents := slices.DeleteFunc(strings.Split(string(content), "\n---\n"), func(d string) bool { return strings.Contains(d, "kind: Namespace") })
+	return strings.Join(documents, "\n---\n")
+}
 
 // makeWitnessNamespace makes the namespace of a witness, with what the presets ask of it. It takes
 // that away after the story; the namespace stays.
