@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,6 +39,10 @@ type source struct {
 	selector   string
 	// filesOnly says that files without VMs are enough.
 	filesOnly bool
+	// held is how many VMs of files are held in memory at once. If there are more, they are left to
+	// input.VMs. 0 holds all.
+	held  int
+	input manifest.Sources
 }
 
 func (o *source) declare(c *cobra.Command) {
@@ -76,8 +81,9 @@ func (o *source) check(args []string) error {
 }
 
 // manifests reads -f and -k.
-func (o *source) manifests(s streams) ([]manifest.Object, error) {
-	objects, err := manifest.Read(s.in, o.files, o.recursive)
+func (o *source) manifests(s streams, limit int) ([]manifest.Object, error) {
+	o.input = manifest.Sources{Stdin: s.in, Names: o.files, Recursive: o.recursive}
+	objects, err := o.input.Objects(limit)
 	if o.kustomize == "" {
 		return objects, err
 	}
@@ -95,7 +101,11 @@ func (o *settings) objects(ctx context.Context, s streams, args []string) ([]man
 // sources returns the objects of files and, apart from them, those of the cluster. It completes
 // o.namespace and o.mode.
 func (o *settings) sources(ctx context.Context, s streams, args []string) (files, cluster []manifest.Object, err error) {
-	files, err = o.manifests(s)
+	limit := o.held
+	if limit == 0 || o.live(args) {
+		limit = math.MaxInt // what a cluster has is compared with all VMs of files
+	}
+	files, err = o.manifests(s, limit)
 	if err != nil || !o.live(args) {
 		return files, nil, err
 	}

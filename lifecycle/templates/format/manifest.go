@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -41,8 +42,14 @@ func Manifest(object map[string]any) ([]byte, error) {
 // their own: the key that merges, and the default value.
 var special = []string{"<<", "="}
 
+// maybeSpecial matches every manifest that has a special text, since parsing is slow.
+var maybeSpecial = regexp.MustCompile(`<<|(?m:(^|[ \t])=(:|$))`)
+
 // quoted is a manifest with quotes around special texts. Without any, it stays as it is.
 func quoted(manifest []byte) []byte {
+	if !maybeSpecial.Match(manifest) {
+		return manifest
+	}
 	var root yaml3.Node
 	if err := yaml3.Unmarshal(manifest, &root); err != nil || !quote(&root) {
 		return manifest
