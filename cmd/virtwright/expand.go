@@ -73,10 +73,14 @@ func expand(ctx context.Context, o *settings, s streams, args []string) error {
 	}
 	several := len(c.Machines)+o.input.Left > 1
 	list := &listWriter{out: s.out, output: o.output}
+	shown, done := newProgress(s, len(c.Machines)+o.input.Left), 0
 	var problems []error
 	for x := range offline.InOrder(ctx, o.machines(c), func(ctx context.Context, read func() (offline.Machine, error)) expansion {
 		return o.expandOne(ctx, c, read)
 	}) {
+		if len(x.warnings)+len(x.notes) > 0 {
+			shown.clear()
+		}
 		warn(s, several, x.machine, x.warnings)
 		note(s, x.notes)
 		if x.err != nil {
@@ -86,7 +90,10 @@ func expand(ctx context.Context, o *settings, s streams, args []string) error {
 		if err := list.add(x.text); err != nil {
 			return fmt.Errorf("cannot print %s: %w", x.machine, err)
 		}
+		done++
+		shown.at(done)
 	}
+	shown.clear()
 	note(s, c.Missing())
 	return errors.Join(append(problems, list.end())...)
 }

@@ -48,7 +48,7 @@ func (w *listWriter) add(text string) error {
 	w.count++
 	switch {
 	case w.output == "diff":
-		_, err := io.WriteString(w.out, text)
+		_, err := io.WriteString(w.out, styleOf(w.out).difference(text))
 		return err
 	case w.count == 1:
 		w.first = text

@@ -199,6 +199,6 @@ func warn(s streams, several bool, m offline.Machine, warnings []string) {
 		about = m.String() + ": "
 	}
 	for _, w := range warnings {
-		fmt.Fprintf(s.err, "Warning: %s%s\n", about, w)
+		fmt.Fprintf(s.err, "%s %s%s\n", styleOf(s.err).paint(yellow, "Warning:"), about, w)
 	}
 }
