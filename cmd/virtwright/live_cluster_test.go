@@ -93,6 +93,10 @@ func (g *ground) filesReplace(t *testing.T) {
 	if strings.Count(got.out, "from: file") != 1 || strings.Contains(got.out, "app: db") || strings.Count(got.out, "kind: VirtualMachine") != 3 {
 		t.Errorf("got\n%s", got.out)
 	}
+	// Files that name a namespace get its presets; VMs are read from -n.
+	got = call(t, "", "expand", "-f", write(t, "vm.yaml", liveVM("new", "shop", "")), "--live", "-n", "absent").fine(t)
+	says(t, got.out, "cores: 7", "name: new")
+	says(t, call(t, "", "explain", "-f", edited, "--live").fine(t).out, "VirtualMachine default/web")
 	// A kustomization.
 	dir := t.TempDir()
 	for name, text := range map[string]string{"vm.yaml": liveVM("kust", "shop", ""), "kustomization.yaml": "resources: [vm.yaml]\nnamePrefix: big-\n"} {

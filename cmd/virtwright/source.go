@@ -145,15 +145,12 @@ func (o *settings) query(names []live.Name, files offline.Survey) live.Query {
 		VMs:          len(names) == 0 && (selected || !fromFiles || !files.VMs && !o.filesOnly),
 		Surroundings: len(names) > 0 || o.selector != "" || fromFiles,
 	}
-	if o.all {
+	if q.All = o.all; q.All {
 		return q
 	}
 	q.Namespaces = files.Namespaces
-	if here := slices.Index(q.Namespaces, o.namespace); here >= 0 {
-		q.Namespaces = slices.Delete(q.Namespaces, here, here+1)
-	}
-	if q.VMs || len(names) > 0 || len(q.Namespaces) == len(files.Namespaces)-1 || len(q.Namespaces) == 0 {
-		q.Namespaces = slices.Insert(q.Namespaces, 0, o.namespace)
+	if q.VMs || len(names) > 0 || len(q.Namespaces) == 0 {
+		q.Namespace = o.namespace
 	}
 	return q
 }
