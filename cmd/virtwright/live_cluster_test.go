@@ -139,11 +139,11 @@ func (g *ground) readRights(t *testing.T) {
 		`User "mallory" cannot list resource "clustervirtualmachinepresets" in API group "virtwright.dev" at the cluster scope`)
 	// The right to read namespaces may be missing.
 	g.kubectl("", "create", "clusterrole", "reader", "--verb=get,list",
-		"--resource=virtualmachines.kubevirt.io,virtualmachineinstances.kubevirt.io,virtualmachineinstancepresets.kubevirt.io,virtualmachinepresets.virtwright.dev,clustervirtualmachinepresets.virtwright.dev,frontendprofiles.virtwright.dev,backendprofiles.virtwright.dev")
+		"--resource=virtualmachines.kubevirt.io,virtualmachineinstances.kubevirt.io,virtualmachineinstancepresets.kubevirt.io,virtualmachinepresets.virtwright.dev,clustervirtualmachinepresets.virtwright.dev")
 	g.kubectl("", "create", "clusterrolebinding", "reader", "--clusterrole=reader", "--user=mallory")
 	for args, right := range map[string]string{"vm/web": `cannot get resource "namespaces"`, "-A": `cannot list resource "namespaces"`} {
 		got = call(t, "", "expand", args, "-n", "shop", "--kubeconfig", path).fine(t)
-		says(t, got.err, "Note: the labels of namespaces are unknown: ", right)
+		says(t, got.err, "Note: the labels of namespaces are unknown: ", right, "Note: BackendProfiles are unknown: ")
 	}
 }
 

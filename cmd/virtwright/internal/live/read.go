@@ -63,7 +63,7 @@ type request struct {
 }
 
 // Read returns the objects, in the order of kinds, namespaces and names. A kind that the cluster does
-// not have has no objects. A note says if namespaces may not be read. The error joins those of all
+// not have has no objects. A note says if namespaces or profiles may not be read. The error joins those of all
 // requests.
 func (c *Cluster) Read(ctx context.Context, q Query) (objects []manifest.Object, notes []string, err error) {
 	requests := q.requests()
@@ -78,9 +78,8 @@ func (c *Cluster) Read(ctx context.Context, q Query) (objects []manifest.Object,
 	}
 	_ = group.Wait() // each error is in problems
 	for i, r := range requests {
-		if r.Resource == namespaces.Resource && apierrors.IsForbidden(problems[i]) {
-			notes = append(notes, "the labels of namespaces are unknown: "+problems[i].Error())
-			problems[i] = nil
+		if r.unread != "" && apierrors.IsForbidden(problems[i]) {
+			notes, problems[i] = append(notes, r.unread+": "+problems[i].Error()), nil
 		}
 	}
 	return slices.Concat(found...), notes, errors.Join(problems...)
