@@ -73,7 +73,7 @@ func expand(ctx context.Context, o *settings, s streams, args []string) error {
 	}
 	several := len(c.Machines)+o.input.Left > 1
 	list := &listWriter{out: s.out, output: o.output}
-	shown, done := newProgress(s, len(c.Machines)+o.input.Left), 0
+	shown, done := newProgress(s, "expanded", len(c.Machines)+o.input.Left), 0
 	var problems []error
 	for x := range offline.InOrder(ctx, o.machines(c), func(ctx context.Context, read func() (offline.Machine, error)) expansion {
 		return o.expandOne(ctx, c, read)

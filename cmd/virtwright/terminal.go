@@ -74,6 +74,7 @@ func (s style) difference(text string) string {
 // progress says on a terminal how much of long work is done.
 type progress struct {
 	out            io.Writer
+	verb           string
 	total          int
 	started, shown time.Time
 	// now is the clock.
@@ -88,8 +89,8 @@ const (
 )
 
 // newProgress shows nothing unless standard error is a terminal, and standard output is not.
-func newProgress(s streams, total int) *progress {
-	p := &progress{total: total, now: time.Now}
+func newProgress(s streams, verb string, total int) *progress {
+	p := &progress{verb: verb, total: total, now: time.Now}
 	if isTerminal(s.err) && !isTerminal(s.out) {
 		p.out = s.err
 	}
@@ -104,7 +105,7 @@ func (p *progress) at(done int) {
 	}
 	if now := p.now(); now.Sub(p.started) > quietFor && now.Sub(p.shown) > refreshed {
 		p.shown = now
-		fmt.Fprint(p.out, message.NewPrinter(language.English).Sprintf("\r\x1b[Kexpanded %d of %d VMs", done, p.total))
+		fmt.Fprint(p.out, message.NewPrinter(language.English).Sprintf("\r\x1b[K%s %d of %d VMs", p.verb, done, p.total))
 	}
 }
 

@@ -25,6 +25,8 @@ func TestTerminal(t *testing.T) {
 	for name, args := range map[string][]string{
 		"explain": {"explain", "-f", vm, "-f", examplePresets, "spec.template.spec.domain.cpu"},
 		"diff":    {"expand", "-f", vm, "-f", examplePresets, "-o", "diff"},
+		"plan":    {"plan", "-f", planNew, "-f", planVMs, "--base-dir", planOld, "-o", "diff"},
+		"lint":    {"lint", "-f", "testdata/lint/defects/01-memory-typo.yaml", "-f", "testdata/lint/defects/33-default-under-override.yaml"},
 		"error":   {"expand", "-f", exampleRefused + "/passthrough.yaml", "-f", examplePresets, "-f", exampleNamespaces},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +63,7 @@ func withoutColours(text string) string {
 func TestProgress(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	var errs screen
-	p := newProgress(streams{nil, &bytes.Buffer{}, &errs}, 100000)
+	p := newProgress(streams{nil, &bytes.Buffer{}, &errs}, "expanded", 100000)
 	now := p.started
 	p.now = func() time.Time { return now }
 	p.at(1)
@@ -78,7 +80,7 @@ func TestProgress(t *testing.T) {
 	}
 	// Objects on the same terminal, and pipes, show no progress.
 	for _, s := range []streams{{nil, &screen{}, &screen{}}, {nil, &bytes.Buffer{}, &bytes.Buffer{}}} {
-		if newProgress(s, 1).out != nil {
+		if newProgress(s, "expanded", 1).out != nil {
 			t.Error("progress is shown")
 		}
 	}
