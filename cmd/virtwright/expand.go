@@ -94,6 +94,9 @@ func expand(ctx context.Context, o *settings, s streams, args []string) error {
 		shown.at(done)
 	}
 	shown.clear()
+	if o.input.Left > 0 {
+		note(s, c.Unlabelled())
+	}
 	note(s, c.Missing())
 	return errors.Join(append(problems, list.end())...)
 }

@@ -60,6 +60,8 @@ func TestExpandMany(t *testing.T) {
 	if got := strings.Count(differences.out, "\n+++ VirtualMachine shop/"); got != count {
 		t.Errorf("%d differences", got)
 	}
+	// Namespaces are known when all VMs are.
+	says(t, call(t, all.String(), "expand", "-f", "-", "-f", examplePresets).fine(t).err, "Note: the labels of namespace shop are unknown")
 	// A document that cannot be read does not hide the others.
 	broken := all.String() + "---\napiVersion: kubevirt.io/v1\nkind: VirtualMachine\nspec: a: b\n"
 	got = call(t, broken, "expand", "-f", "-", "-f", examplePresets, "-f", exampleNamespaces)

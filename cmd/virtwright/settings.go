@@ -141,7 +141,10 @@ func (o *settings) cluster(ctx context.Context, s streams, args []string) (*offl
 	if len(c.Machines) == 0 && o.input.Left == 0 {
 		return nil, fmt.Errorf("there is no VirtualMachine or VirtualMachineInstance in %s", o.described(args))
 	}
-	note(s, slices.Concat(c.Notes, c.Unlabelled()))
+	note(s, c.Notes)
+	if o.input.Left == 0 {
+		note(s, c.Unlabelled())
+	}
 	return c, nil
 }
 

@@ -97,7 +97,10 @@ func (o *source) manifests(s streams, limit int) ([]manifest.Object, error) {
 // files do not replace. args name VMs and presets of the cluster.
 func (o *settings) objects(ctx context.Context, s streams, args []string) ([]manifest.Object, error) {
 	files, cluster, err := o.sources(ctx, s, args)
-	return offline.Replace(cluster, files, o.namespace), err
+	if err != nil || len(cluster) == 0 {
+		return files, err
+	}
+	return offline.Replace(cluster, files, o.namespace), nil
 }
 
 // sources returns the objects of files and, apart from them, those of the cluster. It completes

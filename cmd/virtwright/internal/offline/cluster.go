@@ -58,6 +58,8 @@ type Cluster struct {
 	webhooks *webhooks.Server
 	// seen says where each machine stands that was judged.
 	seen map[string]manifest.Position
+	// judged are the namespaces of machines that were judged.
+	judged map[string]bool
 	// preset says that the files have a preset, which may be refused.
 	preset bool
 	// lacking are the machines that lack what a preset could give.
@@ -116,7 +118,7 @@ func NewCluster(ctx context.Context, objects []manifest.Object, settings Setting
 func newCluster(settings Settings) *Cluster {
 	return &Cluster{
 		settings: settings, namespaces: map[string]presets.Namespace{}, instancetypes: instancetypes{},
-		seen: map[string]manifest.Position{}, others: newOthers(),
+		seen: map[string]manifest.Position{}, judged: map[string]bool{}, others: newOthers(),
 	}
 }
 
@@ -198,7 +200,7 @@ func (c *Cluster) namespace(name string) presets.Namespace {
 // Unlabelled notes which namespaces of machines have unknown labels although presets
 // select by them.
 func (c *Cluster) Unlabelled() []string {
-	var of []string
+	of := slices.Collect(maps.Keys(c.judged))
 	for _, m := range c.Machines {
 		of = append(of, m.Namespace)
 	}

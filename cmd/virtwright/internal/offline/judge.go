@@ -49,6 +49,7 @@ func (c *Cluster) judge(ctx context.Context, m Machine, v *Verdict) error {
 	err := c.ask(ctx, m, v)
 	t.wait()
 	defer t.end()
+	c.judged[m.Namespace] = true
 	if v.lacks() && (c.settings.Reapply || !m.isStored()) {
 		c.lacking = append(c.lacking, lackingMachine{m.String(), m.Namespace})
 	}
