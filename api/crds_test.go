@@ -39,7 +39,7 @@ type version struct {
 var presetVersions = []version{{
 	Name: "v1alpha1", Storage: true, Status: true,
 	Columns: []string{
-		"Priority=.spec.priority", "Mode=.spec.mode", "Apply-At=.spec.applyAt", "Matched=.status.matched",
+		"Priority=.spec.priority", "Mode=.spec.mode", "Apply-At=.spec.applyAt", "Matched=.status.matched", "Outdated=.status.outdated",
 		`Ready=.status.conditions[?(@.type=="Ready")].status`, "Age=.metadata.creationTimestamp",
 	},
 }}
@@ -73,6 +73,16 @@ func want() map[string]traits {
 	all["virtwright.dev_backendprofiles.yaml"] = traits{
 		Kind: "BackendProfile", Plural: "backendprofiles", ShortNames: []string{"beprofile"},
 		Categories: []string{"virtwright"}, Scope: apiextensionsv1.ClusterScoped, Versions: profileVersions,
+	}
+	all["virtwright.dev_presetexceptions.yaml"] = traits{
+		Kind: "PresetException", Plural: "presetexceptions", ShortNames: []string{"vmpe"},
+		Categories: []string{"virtwright"}, Scope: apiextensionsv1.NamespaceScoped,
+		Versions: []version{{
+			Name: "v1alpha1", Storage: true, Status: true,
+			Columns: []string{
+				"Presets=.spec.presets", "Until=.spec.until", "VMs=.status.matched", "Last-Used=.status.lastUsed", "Reason=.spec.reason+", "Age=.metadata.creationTimestamp",
+			},
+		}},
 	}
 	all["ssp.kubevirt.io_virtualmachinetemplaterequests.yaml"] = traits{
 		Kind: "VirtualMachineTemplateRequest", Plural: "virtualmachinetemplaterequests", ShortNames: []string{"vmtr"},

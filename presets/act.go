@@ -55,7 +55,7 @@ func (l *layer) rivalPresent(p *fieldNode, c *cursor) bool {
 			continue
 		}
 		if at != nil && (c.added || at.Change == provenance.Added || at.Source != provenance.NoSource) {
-			l.recordChoiceConflict(p, firstDecided(at), value) // a peer made the choice, not the user
+			l.recordChoiceConflict(p, firstDecided(at)) // a peer made the choice, not the user
 		}
 		return true
 	}

@@ -202,7 +202,7 @@ func (e *Engine) verdicts(ctx context.Context, s *Snapshot, req Request, out *Re
 		if v.Matched {
 			v.Reason = out.w.did(c)
 		} else {
-			v.Reason = q.whyNot(c)
+			v.Reason = q.whyNot(s, c)
 		}
 		verdicts = append(verdicts, v)
 	}
@@ -224,7 +224,7 @@ func (w *resolution) did(c *Compiled) string {
 }
 
 // whyNot says which part of a match does not hold.
-func (q *query) whyNot(c *Compiled) string {
+func (q *query) whyNot(s *Snapshot, c *Compiled) string {
 	switch {
 	case c.Mode == v1alpha1.ModeOff:
 		return "mode Off"
@@ -236,6 +236,9 @@ func (q *query) whyNot(c *Compiled) string {
 		return fmt.Sprintf("labels do not match %s", c.labels)
 	case c.namespaces != nil && !c.namespaces.Matches(labels.Set(q.namespace.Labels)):
 		return fmt.Sprintf("namespace %s does not match %s", q.namespace.Name, c.namespaces)
+	}
+	if e := q.exceptionFor(s, c); e != nil {
+		return e.String()
 	}
 	return q.whichCondition(c)
 }

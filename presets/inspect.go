@@ -24,7 +24,7 @@ func (e *Engine) Inspect(ctx context.Context, s *Snapshot, req Request) ([]Inspe
 	}
 	u := &update{engine: e, snap: s, req: req, old: w.root, sent: w.root}
 	u.readRecord()
-	x, err := u.expand(ctx, u.intent(w.root))
+	x, err := u.expand(ctx, u.intent(w.root), nil)
 	if err != nil {
 		return nil, err
 	}

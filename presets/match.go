@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 // A query is what matching looks at.
@@ -26,6 +28,10 @@ type query struct {
 	lenient bool
 	// launch says that the object is an instance.
 	launch bool
+	// now decides which exceptions have ended.
+	now time.Time
+	// recorded are the exceptions of the stored VM, where its stored intent is expanded; else nil.
+	recorded []provenance.Exception
 	// noLegacy says that the instance keeps legacy presets away.
 	noLegacy bool
 	eval     evaluation
@@ -62,6 +68,8 @@ type matching struct {
 	undecided []*Compiled
 	// overBudget are those of them whose conditions cost too much together.
 	overBudget []*Compiled
+	// exceptions kept other presets from acting.
+	exceptions []provenance.Exception
 	// budgetWarnings are about these, warnings about other conditions that failed.
 	budgetWarnings, warnings []string
 }
@@ -88,6 +96,7 @@ func (s *Snapshot) match(q *query) (matching, field.ErrorList) {
 	// preset twice, but an annotation may name one twice.
 	found = slices.Compact(found)
 	m.presets = found
+	m.except(s, q)
 	q.eval.left = clusterCost
 	errs = append(errs, m.evaluate(q, true)...)
 	q.clusterLeft, q.eval.left = q.eval.left, namespaceCost
@@ -209,7 +218,7 @@ func (s *Snapshot) addNamed(q *query, m *matching, keep func(*Compiled)) field.E
 		c, ok := s.Lookup(q.namespace.Name, ref)
 		switch {
 		case ok && !q.wants(c) && q.isMoment(c):
-			m.warnings = append(m.warnings, fmt.Sprintf("preset %s is named in %s and does not match: %s", ref, v1alpha1.AnnotationPresets, q.whyNot(c)))
+			m.warnings = append(m.warnings, fmt.Sprintf("preset %s is named in %s and does not match: %s", ref, v1alpha1.AnnotationPresets, q.whyNot(s, c)))
 		case ok && c.Explicit:
 			keep(c)
 		case ok: // it matches by itself, or does not

@@ -48,7 +48,7 @@ func (m *merger) run() {
 	m.dropTemplates()
 	m.dropWidowed()
 	m.mergeForbids()
-	m.into.rec.Snapshot = m.snap.Hash()
+	m.into.rec.Snapshot, m.into.rec.Exceptions = m.snap.Hash(), m.b.rec.Exceptions
 }
 
 // beneath merges what lies at seg, where the merger is.

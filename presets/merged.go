@@ -205,7 +205,8 @@ func (m *merger) newProblems() field.ErrorList {
 	}
 	for _, v := range m.into.violations(m.b.enforced) {
 		was := lookup(m.old, vmSchema(), v.path)
-		if !slices.Contains(m.a.enforced, v.preset) || was == nil || Grows(was, v.value) {
+		known := slices.Contains(m.a.enforced, v.preset) || wasExcepted(m.a.query.recorded, v.preset.Ref)
+		if !known || was == nil || Grows(was, v.value) {
 			problems = append(problems, v.problem())
 		}
 	}

@@ -27,6 +27,8 @@ type resolution struct {
 	// stored says that the VM exists, and before are the sources of its record.
 	stored bool
 	before []provenance.Source
+	// recordedExceptions are as in a query.
+	recordedExceptions []provenance.Exception
 	// keepsRunState says that no preset changes the run state.
 	keepsRunState bool
 	// lenient says that annotations that select presets were wrong before, so that
@@ -156,7 +158,7 @@ func (l *layer) recordConflict(p *fieldNode, n *provenance.Node, won any) {
 }
 
 // recordChoiceConflict notes that p lost to another member of a one-of, which winner decided.
-func (l *layer) recordChoiceConflict(p *fieldNode, winner *provenance.Node, value any) {
+func (l *layer) recordChoiceConflict(p *fieldNode, winner *provenance.Node) {
 	if winner == nil || l.peer(winner) == nil {
 		return
 	}

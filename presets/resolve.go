@@ -85,6 +85,7 @@ func (e *Engine) prepare(ctx context.Context, s *Snapshot, w *resolution, req Re
 	w.notes = e.dropInferred(w)
 	x := &expansion{resolution: w, snap: s, query: w.query(ctx, req, owner), req: req, owner: owner}
 	x.matching, x.unmatched = s.match(x.query)
+	w.rec.Exceptions = x.matching.exceptions
 	x.enforced, x.shadowed = split(x.matching.presets)
 	return x, nil
 }
@@ -173,6 +174,8 @@ func (w *resolution) query(ctx context.Context, req Request, owner *ownerVM) *qu
 	q := &query{
 		labels:    matchLabels(meta["labels"], template["labels"]),
 		namespace: req.Namespace,
+		now:       req.Now,
+		recorded:  w.recordedExceptions,
 		owned:     owner != nil,
 		launch:    w.instance != nil,
 		eval:      evaluation{ctx: ctx, object: withSpine(view)},

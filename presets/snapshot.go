@@ -25,6 +25,8 @@ type Snapshot struct {
 	broken map[PresetName]bool
 	// all presets, by precedence.
 	all []*Compiled
+	// exceptions by namespace.
+	exceptions map[string][]*Exception
 	// launches says that some act when instances are made.
 	launches bool
 }

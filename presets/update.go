@@ -213,19 +213,21 @@ func (u *update) runState() map[string]any {
 	return map[string]any{"running": from["running"], "runStrategy": from["runStrategy"]}
 }
 
-// expand prepares the expansion of an intent.
-func (u *update) expand(ctx context.Context, intent map[string]any) (*expansion, error) {
-	w := &resolution{root: intent, rec: provenance.New(), stored: true, before: u.record.Sources, keepsRunState: !u.reapplies(), lenient: !u.reapplies() && !u.selects()}
+// expand prepares the expansion of an intent. With recorded exceptions, which are not nil, those of
+// now do not count.
+func (u *update) expand(ctx context.Context, intent map[string]any, recorded []provenance.Exception) (*expansion, error) {
+	w := &resolution{root: intent, recordedExceptions: recorded, rec: provenance.New(), stored: true, before: u.record.Sources, keepsRunState: !u.reapplies(), lenient: !u.reapplies() && !u.selects()}
 	return u.engine.prepare(ctx, u.snap, w, u.req)
 }
 
 // reapply expands the VM anew from the intent of its author.
 func (u *update) reapply(ctx context.Context) (*Result, error) {
-	x, err := u.expand(ctx, u.intent(u.sent))
+	x, err := u.expand(ctx, u.intent(u.sent), nil)
 	if err != nil {
 		return nil, err
 	}
 	x.unmatched = append(x.unmatched, x.wouldLose()...)
+	x.matching.warnings = append(x.matching.warnings, x.ended(u.record.Exceptions)...)
 	u.engine.act(x)
 	out, err := u.engine.finish(x)
 	if err != nil {
@@ -252,11 +254,11 @@ func (x *expansion) wouldLose() field.ErrorList {
 func (u *update) merge(ctx context.Context) (*Result, error) {
 	from, to := u.intent(u.old), u.intent(u.sent)
 	same := equalJSON(from["spec"], to["spec"]) && !differAt(from, to, vmLabels) && !differAt(from, to, vmAnnotations)
-	a, err := u.expand(ctx, from)
+	a, err := u.expand(ctx, from, append([]provenance.Exception{}, u.record.Exceptions...))
 	if err != nil {
 		return nil, err
 	}
-	b, err := u.expand(ctx, to)
+	b, err := u.expand(ctx, to, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -264,6 +266,7 @@ func (u *update) merge(ctx context.Context) (*Result, error) {
 	a.leaveOut(m.undecided)
 	b.leaveOut(m.undecided)
 	if !same {
+		b.matching.warnings = append(b.matching.warnings, b.ended(u.record.Exceptions)...)
 		u.engine.act(a)
 		u.engine.act(b)
 		m.run()

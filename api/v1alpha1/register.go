@@ -15,6 +15,7 @@ const (
 	KindClusterVirtualMachinePreset = "ClusterVirtualMachinePreset"
 	KindFrontendProfile             = "FrontendProfile"
 	KindBackendProfile              = "BackendProfile"
+	KindPresetException             = "PresetException"
 )
 
 // Resources of this package, as they stand in request paths and RBAC rules.
@@ -23,6 +24,7 @@ const (
 	ResourceClusterVirtualMachinePresets = "clustervirtualmachinepresets"
 	ResourceFrontendProfiles             = "frontendprofiles"
 	ResourceBackendProfiles              = "backendprofiles"
+	ResourcePresetExceptions             = "presetexceptions"
 )
 
 var (
@@ -42,6 +44,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ClusterVirtualMachinePreset{}, &ClusterVirtualMachinePresetList{},
 		&FrontendProfile{}, &FrontendProfileList{},
 		&BackendProfile{}, &BackendProfileList{},
+		&PresetException{}, &PresetExceptionList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

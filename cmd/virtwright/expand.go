@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
@@ -46,7 +47,7 @@ const expandExamples = `  # What comes back for four lines
 
 func newExpand(shown string, s streams) *cobra.Command {
 	outputs := []string{"yaml", "json", "diff"}
-	o := &settings{}
+	o := &settings{source: source{held: 200}}
 	c := &cobra.Command{
 		Use:     "expand [-f FILE...] [TYPE/NAME...]",
 		Short:   "Print virtual machines as a cluster would store them",
@@ -70,31 +71,83 @@ func expand(ctx context.Context, o *settings, s streams, args []string) error {
 	if err != nil {
 		return err
 	}
-	p := &printer{streams: s, output: o.output}
+	several := len(c.Machines)+o.input.Left > 1
+	list := &listWriter{out: s.out, output: o.output}
+	shown, done := newProgress(s, "expanded", len(c.Machines)+o.input.Left), 0
 	var problems []error
-	for _, m := range c.Machines {
-		object, warnings, err := c.Expand(ctx, m)
-		if err != nil {
-			problems = append(problems, err)
+	for x := range offline.InOrder(ctx, o.machines(c), func(ctx context.Context, read func() (offline.Machine, error)) expansion {
+		return o.expandOne(ctx, c, read)
+	}) {
+		if len(x.warnings)+len(x.notes) > 0 {
+			shown.clear()
+		}
+		warn(s, several, x.machine, x.warnings)
+		note(s, x.notes)
+		if x.err != nil {
+			problems = append(problems, x.err)
 			continue
 		}
-		warn(s, c, m, warnings)
-		if _, err := outdated(ctx, s, c, m); err != nil {
-			problems = append(problems, err)
-			continue
+		if err := list.add(x.text); err != nil {
+			return fmt.Errorf("cannot print %s: %w", x.machine, err)
 		}
-		if o.output != "diff" {
-			p.add(object)
-			continue
-		}
-		text, err := diff(m, object)
-		if err != nil {
-			return fmt.Errorf("cannot print %s: %w", m, err)
-		}
-		fmt.Fprint(s.out, text)
+		done++
+		shown.at(done)
+	}
+	shown.clear()
+	if o.input.Left > 0 {
+		note(s, c.Unlabelled())
 	}
 	note(s, c.Missing())
-	return errors.Join(append(problems, p.print())...)
+	return errors.Join(append(problems, list.end())...)
+}
+
+// machines are those that the cluster holds, then those that are left in files.
+func (o *settings) machines(c *offline.Cluster) iter.Seq[func() (offline.Machine, error)] {
+	return func(yield func(func() (offline.Machine, error)) bool) {
+		for _, m := range c.Machines {
+			if !yield(func() (offline.Machine, error) { return m, nil }) {
+				return
+			}
+		}
+		if o.input.Left == 0 {
+			return
+		}
+		for d := range o.input.VMs() {
+			if !yield(func() (offline.Machine, error) { return c.Machine(d) }) {
+				return
+			}
+		}
+	}
+}
+
+// expansion is what became of a machine, as text.
+type expansion struct {
+	machine         offline.Machine
+	text            string
+	warnings, notes []string
+	err             error
+}
+
+func (o *settings) expandOne(ctx context.Context, c *offline.Cluster, read func() (offline.Machine, error)) (x expansion) {
+	if x.machine, x.err = read(); x.err != nil {
+		return x
+	}
+	var object map[string]any
+	if object, x.warnings, x.err = c.Expand(ctx, x.machine); x.err != nil {
+		return x
+	}
+	if _, x.notes, x.err = c.Outdated(ctx, x.machine); x.err != nil {
+		return x
+	}
+	if o.output == "diff" {
+		x.text, x.err = diff(x.machine, object)
+	} else {
+		x.text, x.err = rendered(o.output, object)
+	}
+	if x.err != nil {
+		x.err = fmt.Errorf("cannot print %s: %w", x.machine, x.err)
+	}
+	return x
 }
 
 // diff compares what was sent with what it became, both as YAML of one style.

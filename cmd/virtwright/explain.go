@@ -85,7 +85,7 @@ func explain(ctx context.Context, o *settings, s streams, args []string, text st
 			continue
 		}
 		if x.Result != nil {
-			warn(s, c, m, x.Result.Warnings)
+			warn(s, len(c.Machines) > 1, m, x.Result.Warnings)
 		}
 		changes, err := outdated(ctx, s, c, m)
 		if err != nil {

@@ -161,11 +161,27 @@ func (s explainedSource) String() string {
 	return s.From
 }
 
+// colour tells kinds of sources apart.
+func (s explainedSource) colour() string {
+	switch {
+	case s.From == "preset" && s.Role == provenance.Default.String():
+		return green
+	case s.From == "preset":
+		return yellow
+	case s.From == "platform":
+		return cyan
+	case s.From == "instancetype", s.From == "preference":
+		return magenta
+	}
+	return plainText
+}
+
 // table prints for people.
 func (e *explained) table(out io.Writer) error {
 	var text bytes.Buffer
 	w := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(w, "%s (%s)\n\nFIELD\tVALUE\tFROM\tBEAT\n", e.machine, e.machine.Where)
+	colours := styleOf(out)
+	fmt.Fprintf(w, "%s (%s)\n\nFIELD\tVALUE\t%s\tBEAT\n", e.machine, e.machine.Where, colours.paint(plainText, "FROM"))
 	for _, at := range e.Fields {
 		value := "(removed)"
 		if !at.Removed {
@@ -175,7 +191,7 @@ func (e *explained) table(out io.Writer) error {
 		if at.Computed != "" {
 			from += ", computed: " + cell(at.Computed)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", at.Path, value, from, at.beaten())
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", at.Path, value, colours.paint(at.colour(), from), at.beaten())
 	}
 	if len(e.Presets) > 0 {
 		fmt.Fprint(w, "\nPRESET\tMODE\tMATCHED\tWHY\n")

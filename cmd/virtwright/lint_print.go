@@ -84,13 +84,20 @@ func (l *linted) print(output string, s streams) error {
 	}
 	for i := range l.Findings {
 		f := &l.Findings[i]
-		fmt.Fprintf(s.out, "%s: %s %s %s: %s: %s\n", f.place(), f.Severity, f.ID, f.Preset, f.Field, oneLine(f.Message))
+		fmt.Fprintf(s.out, "%s: %s %s %s: %s: %s\n", f.place(), styleOf(s.out).paint(f.colour(), string(f.Severity)), f.ID, f.Preset, f.Field, oneLine(f.Message))
 		if text := f.Witness.String(); text != "" {
 			fmt.Fprintf(s.out, "    such as %s\n", text)
 		}
 	}
 	_, err := fmt.Fprintln(s.out, l.Summary)
 	return err
+}
+
+func (f *lintedFinding) colour() string {
+	if f.Severity == fleet.Error {
+		return red
+	}
+	return yellow
 }
 
 func (f *lintedFinding) place() string {

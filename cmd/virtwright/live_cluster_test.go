@@ -93,6 +93,10 @@ func (g *ground) filesReplace(t *testing.T) {
 	if strings.Count(got.out, "from: file") != 1 || strings.Contains(got.out, "app: db") || strings.Count(got.out, "kind: VirtualMachine") != 3 {
 		t.Errorf("got\n%s", got.out)
 	}
+	// Files that name a namespace get its presets; VMs are read from -n.
+	got = call(t, "", "expand", "-f", write(t, "vm.yaml", liveVM("new", "shop", "")), "--live", "-n", "absent").fine(t)
+	says(t, got.out, "cores: 7", "name: new")
+	says(t, call(t, "", "explain", "-f", edited, "--live").fine(t).out, "VirtualMachine default/web")
 	// A kustomization.
 	dir := t.TempDir()
 	for name, text := range map[string]string{"vm.yaml": liveVM("kust", "shop", ""), "kustomization.yaml": "resources: [vm.yaml]\nnamePrefix: big-\n"} {
@@ -135,11 +139,11 @@ func (g *ground) readRights(t *testing.T) {
 		`User "mallory" cannot list resource "clustervirtualmachinepresets" in API group "virtwright.dev" at the cluster scope`)
 	// The right to read namespaces may be missing.
 	g.kubectl("", "create", "clusterrole", "reader", "--verb=get,list",
-		"--resource=virtualmachines.kubevirt.io,virtualmachineinstances.kubevirt.io,virtualmachineinstancepresets.kubevirt.io,virtualmachinepresets.virtwright.dev,clustervirtualmachinepresets.virtwright.dev,frontendprofiles.virtwright.dev,backendprofiles.virtwright.dev")
+		"--resource=virtualmachines.kubevirt.io,virtualmachineinstances.kubevirt.io,virtualmachineinstancepresets.kubevirt.io,virtualmachinepresets.virtwright.dev,clustervirtualmachinepresets.virtwright.dev")
 	g.kubectl("", "create", "clusterrolebinding", "reader", "--clusterrole=reader", "--user=mallory")
 	for args, right := range map[string]string{"vm/web": `cannot get resource "namespaces"`, "-A": `cannot list resource "namespaces"`} {
 		got = call(t, "", "expand", args, "-n", "shop", "--kubeconfig", path).fine(t)
-		says(t, got.err, "Note: the labels of namespaces are unknown: ", right)
+		says(t, got.err, "Note: the labels of namespaces are unknown: ", right, "Note: BackendProfiles are unknown: ")
 	}
 }
 

@@ -105,7 +105,13 @@ func (o *planning) run(ctx context.Context, s streams) error {
 		p.visit(c)
 		referee.visit(c)
 	}
+	shown := newProgress(s, "compared", 0)
+	x.Progress = func(done, total int) {
+		shown.total = total
+		shown.at(done)
+	}
 	plan, err := x.Plan(ctx)
+	shown.clear()
 	if err != nil {
 		return badInput(err)
 	}

@@ -93,10 +93,10 @@ func (p *planPrinter) print(plan *fleet.Plan) error {
 		return err
 	}
 	var text strings.Builder
-	planText(&text, plan)
+	planText(&text, styleOf(p.out), plan)
 	slices.SortFunc(p.diffs, func(a, b vmDiff) int { return cmp.Compare(a.vm, b.vm) })
 	for _, d := range p.diffs {
-		text.WriteString("\n" + d.text)
+		text.WriteString("\n" + styleOf(p.out).difference(d.text))
 	}
 	_, err := fmt.Fprint(p.out, text.String())
 	return err
@@ -166,7 +166,7 @@ func planSummary(plan *fleet.Plan) []string {
 }
 
 // planText prints for people.
-func planText(out io.Writer, plan *fleet.Plan) {
+func planText(out io.Writer, colours style, plan *fleet.Plan) {
 	for _, line := range planSummary(plan) {
 		fmt.Fprintln(out, line)
 	}
@@ -177,32 +177,32 @@ func planText(out io.Writer, plan *fleet.Plan) {
 		}
 		fmt.Fprintf(out, "  %-8s %s\n", c.Action, presetName(c.Namespace, c.Preset))
 	}
-	section := func(title string, n int) bool {
+	section := func(colour, title string, n int) bool {
 		if n > 0 {
-			fmt.Fprintf(out, "\n%s\n", title)
+			fmt.Fprintf(out, "\n%s\n", colours.paint(colour, title))
 		}
 		return n > 0
 	}
-	if section("REFUSED", len(plan.Refused)) {
+	if section(red, "REFUSED", len(plan.Refused)) {
 		textGroups(out, plan.Refused)
 	}
-	if section("NEW CONFLICTS", len(plan.Conflicts)) {
+	if section(red, "NEW CONFLICTS", len(plan.Conflicts)) {
 		findings(out, plan.Conflicts)
 	}
-	if section("CHANGES", len(plan.Groups)) {
+	if section(cyan, "CHANGES", len(plan.Groups)) {
 		for _, g := range plan.Groups {
 			fmt.Fprintf(out, "  %s%s\n", counts(len(g.VMs)), runningText(g))
 			changeTable(out, g.Changes)
 			fmt.Fprintf(out, "    %s\n", someVMs(g.VMs))
 		}
 	}
-	if section("NEW WARNINGS", len(plan.Warned)) {
+	if section(yellow, "NEW WARNINGS", len(plan.Warned)) {
 		textGroups(out, plan.Warned)
 	}
-	if section("NO LONGER REFUSED", len(plan.Admitted)) {
+	if section(green, "NO LONGER REFUSED", len(plan.Admitted)) {
 		fmt.Fprintf(out, "  %s\n", someVMs(plan.Admitted))
 	}
-	if section("SOLVED CONFLICTS", len(plan.Solved)) {
+	if section(green, "SOLVED CONFLICTS", len(plan.Solved)) {
 		findings(out, plan.Solved)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
@@ -130,7 +129,7 @@ func judgeVM(ctx context.Context, client dynamic.Interface, c offline.Compared) 
 	if err := json.Unmarshal(c.After, &object.Object); err != nil {
 		return "", fmt.Errorf("cannot read %s: %w", c.Machine, err)
 	}
-	vms := client.Resource(schema.GroupVersionResource(kubevirtv1.GroupVersion.WithResource("virtualmachines"))).Namespace(c.Namespace)
+	vms := client.Resource(kubevirtv1.GroupVersion.WithResource("virtualmachines")).Namespace(c.Namespace)
 	var err error
 	if object.GetResourceVersion() == "" {
 		_, err = vms.Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

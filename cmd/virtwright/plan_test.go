@@ -39,8 +39,8 @@ func TestPlanExitCodes(t *testing.T) {
 		t.Errorf("differences: exit code %d: %s%s", got.code, got.out, got.err)
 	}
 	for args, want := range map[string][]string{
-		"-f is missing":      {"plan", "--base-dir", planOld},
-		"exclude each other": {"plan", "-f", planNew, "--base-dir", planOld, "--base-ref", "main"},
+		"-f is missing":                       {"plan", "--base-dir", planOld},
+		"exclude each other":                  {"plan", "-f", planNew, "--base-dir", planOld, "--base-ref", "main"},
 		"--prune is for presets of a cluster": {"plan", "-f", planNew, "--base-dir", planOld, "--prune"},
 		"there is no VM in -f":                {"plan", "-f", planNew, "--base-dir", planOld},
 		"unknown field":                       {"plan", "-f", exampleRefused, "-f", planVMs, "--base-dir", planOld},

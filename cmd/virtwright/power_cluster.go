@@ -19,7 +19,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
@@ -96,7 +95,8 @@ func (o *connection) config() (*rest.Config, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot tell which cluster to ask: %w", err)
 	}
-	if raw, err := loaded.RawConfig(); err == nil && clientcmdapi.IsConfigEmpty(&raw) && config.Host == clientcmd.ClusterDefaults.Server {
+	raw, err := loaded.RawConfig()
+	if err == nil && clientcmdapi.IsConfigEmpty(&raw) && *o.flags.APIServer == "" && config.Host == "http://localhost:8080" {
 		return nil, "", errNoCluster
 	}
 	namespace, _, err := loaded.Namespace()

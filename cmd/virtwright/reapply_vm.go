@@ -55,7 +55,7 @@ func (r *reapplication) each(ctx context.Context, config *rest.Config, chosen []
 		switch done := <-result; {
 		case done.err != nil:
 			refused++
-			fmt.Fprintf(s.err, "Error: %s: %v\n", r.called(done.vm), done.err)
+			fmt.Fprintf(s.err, "%s %s: %v\n", styleOf(s.err).paint(red, "Error:"), r.called(done.vm), done.err)
 			if !judged(done.err) {
 				failed = errUnasked
 			}
@@ -121,7 +121,7 @@ func (r *reapplication) print(out io.Writer, done reapplied) int {
 	}
 	fmt.Fprintf(out, "%s: %s\n", r.called(done.vm), text)
 	if r.dryRun == dryRunServer && changed > 0 {
-		fmt.Fprint(out, reapplyDiff(r.called(done.vm), before, after))
+		fmt.Fprint(out, styleOf(out).difference(reapplyDiff(r.called(done.vm), before, after)))
 	}
 	return changed
 }
@@ -221,6 +221,6 @@ func (w vmWarnings) HandleWarningHeaderWithContext(ctx context.Context, code int
 	const warning = 299
 	vm, _ := ctx.Value(vmKey{}).(string)
 	if code == warning && text != "" && vm != "" {
-		fmt.Fprintln(w.out, strings.TrimSpace("Warning: "+vm+": "+text))
+		fmt.Fprintf(w.out, "%s %s: %s\n", styleOf(w.out).paint(yellow, "Warning:"), vm, strings.TrimSpace(text))
 	}
 }

@@ -93,7 +93,7 @@ func (o *rendering) render(ctx context.Context, s streams, args []string) error 
 			problems = append(problems, err)
 			continue
 		}
-		warn(s, c, m, warnings)
+		warn(s, len(c.Machines) > 1, m, warnings)
 		o.tell(s, c, m, plan)
 		text, err := o.text(plan)
 		if err != nil {

@@ -138,10 +138,13 @@ func (o *settings) cluster(ctx context.Context, s streams, args []string) (*offl
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Machines) == 0 {
+	if len(c.Machines) == 0 && o.input.Left == 0 {
 		return nil, fmt.Errorf("there is no VirtualMachine or VirtualMachineInstance in %s", o.described(args))
 	}
-	note(s, slices.Concat(c.Notes, c.Unlabelled()))
+	note(s, c.Notes)
+	if o.input.Left == 0 {
+		note(s, c.Unlabelled())
+	}
 	return c, nil
 }
 
@@ -199,12 +202,12 @@ func note(s streams, notes []string) {
 }
 
 // warn tells warnings as kubectl does, naming the machine where there are several.
-func warn(s streams, c *offline.Cluster, m offline.Machine, warnings []string) {
+func warn(s streams, several bool, m offline.Machine, warnings []string) {
 	about := ""
-	if len(c.Machines) > 1 {
+	if several {
 		about = m.String() + ": "
 	}
 	for _, w := range warnings {
-		fmt.Fprintf(s.err, "Warning: %s%s\n", about, w)
+		fmt.Fprintf(s.err, "%s %s%s\n", styleOf(s.err).paint(yellow, "Warning:"), about, w)
 	}
 }

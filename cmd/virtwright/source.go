@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,6 +41,10 @@ type source struct {
 	filesOnly bool
 	// presetsOnly says that VMs are not wanted.
 	presetsOnly bool
+	// held is how many VMs of files are held in memory at once. If there are more, they are left to
+	// input.VMs. 0 holds all.
+	held  int
+	input manifest.Sources
 }
 
 func (o *source) declare(c *cobra.Command) {
@@ -78,8 +83,9 @@ func (o *source) check(args []string) error {
 }
 
 // manifests reads -f and -k.
-func (o *source) manifests(s streams) ([]manifest.Object, error) {
-	objects, err := manifest.Read(s.in, o.files, o.recursive)
+func (o *source) manifests(s streams, limit int) ([]manifest.Object, error) {
+	o.input = manifest.Sources{Stdin: s.in, Names: o.files, Recursive: o.recursive}
+	objects, err := o.input.Objects(limit)
 	if o.kustomize == "" {
 		return objects, err
 	}
@@ -91,13 +97,20 @@ func (o *source) manifests(s streams) ([]manifest.Object, error) {
 // files do not replace. args name VMs and presets of the cluster.
 func (o *settings) objects(ctx context.Context, s streams, args []string) ([]manifest.Object, error) {
 	files, cluster, err := o.sources(ctx, s, args)
-	return offline.Replace(cluster, files, o.namespace), err
+	if err != nil || len(cluster) == 0 {
+		return files, err
+	}
+	return offline.Replace(cluster, files, o.namespace), nil
 }
 
 // sources returns the objects of files and, apart from them, those of the cluster. It completes
 // o.namespace and o.mode.
 func (o *settings) sources(ctx context.Context, s streams, args []string) (files, cluster []manifest.Object, err error) {
-	files, err = o.manifests(s)
+	limit := o.held
+	if limit == 0 || o.live(args) {
+		limit = math.MaxInt // what a cluster has is compared with all VMs of files
+	}
+	files, err = o.manifests(s, limit)
 	if err != nil || !o.live(args) {
 		return files, nil, err
 	}
@@ -139,15 +152,12 @@ func (o *settings) query(names []live.Name, files offline.Survey) live.Query {
 		VMs:          len(names) == 0 && (selected || !fromFiles || !files.VMs && !o.filesOnly),
 		Surroundings: len(names) > 0 || o.selector != "" || fromFiles,
 	}
-	if o.all {
+	if q.All = o.all; q.All {
 		return q
 	}
 	q.Namespaces = files.Namespaces
-	if here := slices.Index(q.Namespaces, o.namespace); here >= 0 {
-		q.Namespaces = slices.Delete(q.Namespaces, here, here+1)
-	}
-	if q.VMs || len(names) > 0 || len(q.Namespaces) == len(files.Namespaces)-1 || len(q.Namespaces) == 0 {
-		q.Namespaces = slices.Insert(q.Namespaces, 0, o.namespace)
+	if q.VMs || len(names) > 0 || len(q.Namespaces) == 0 {
+		q.Namespace = o.namespace
 	}
 	return q
 }

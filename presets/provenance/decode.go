@@ -16,6 +16,8 @@ type stored struct {
 	By       []string       `json:"by"`
 	Hashes   []string       `json:"hashes"`
 	Set      map[string]any `json:"set"`
+
+	Exceptions map[string][]string `json:"exceptions"`
 }
 
 // DecodeSources reads only the sources of what Encode returned, for a fifth of what Decode costs.
@@ -27,12 +29,21 @@ func DecodeSources(text string) (*Record, error) {
 		Version int      `json:"v"`
 		By      []string `json:"by"`
 		Hashes  []string `json:"hashes"`
+
+		Exceptions map[string][]string `json:"exceptions"`
 	}
 	if err := json.UnmarshalCaseSensitivePreserveInts([]byte(text), &s); err != nil {
 		return nil, fmt.Errorf("cannot decode provenance: %w", err)
 	}
 	r := New()
+	r.decodeExceptions(s.Exceptions)
 	return r, r.decodeSources(s.Version, s.By, s.Hashes)
+}
+
+func (r *Record) decodeExceptions(byName map[string][]string) {
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		r.Exceptions = append(r.Exceptions, Exception{name, byName[name]})
+	}
 }
 
 func (r *Record) decodeSources(v int, by, hashes []string) error {
@@ -64,6 +75,7 @@ func Decode(text string) (*Record, error) {
 	}
 	r := New()
 	r.Snapshot = s.Snapshot
+	r.decodeExceptions(s.Exceptions)
 	if err := r.decodeSources(s.Version, s.By, s.Hashes); err != nil {
 		return nil, err
 	}

@@ -28,14 +28,14 @@ func (e ErrTooLarge) Error() string {
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
 // Empty reports whether there is nothing to store.
-func (r *Record) Empty() bool { return len(r.Sources) == 0 }
+func (r *Record) Empty() bool { return len(r.Sources)+len(r.Exceptions) == 0 }
 
 // Encode returns the stored form: one line of JSON,
 //
 //	{"v":1,"snapshot":"1f…","by":["cluster/windows@3:default"],"hashes":["0a1b2c3d"],"set":{"spec":{"running":0}}}
 //
 // where "hashes" has the hash of each source, without the empty ones at its end, and "set"
-// is the trie. A leaf is the index of its source in "by"; with
+// is the trie. Exceptions follow the hashes, as "exceptions":{"NAME":["cluster/windows"]}. A leaf is the index of its source in "by"; with
 // an overruled value it is [index, value], or [index] when the value was over
 // MaxOverruledBytes. A decided container holds its own leaf under ".", and
 // a container that the user wrote empty holds "~":0. An element is "[key]".
@@ -55,7 +55,7 @@ func (r *Record) Encode() (string, error) {
 		b = s.appendTo(b)
 	}
 	b = append(b, ']')
-	b = r.appendHashes(b)
+	b = r.appendExceptions(r.appendHashes(b))
 	b = append(b, `,"set":`...)
 	b, err := appendChildren(b, &r.root)
 	if err != nil {
@@ -87,6 +87,20 @@ func (r *Record) appendHashes(b []byte) []byte {
 		b = appendString(b, s.Hash)
 	}
 	return append(b, ']')
+}
+
+// appendExceptions appends nothing where there are none. Programs that know no exceptions ignore
+// the key.
+func (r *Record) appendExceptions(b []byte) []byte {
+	if len(r.Exceptions) == 0 {
+		return b
+	}
+	byName := make(map[string][]string, len(r.Exceptions))
+	for _, e := range r.Exceptions {
+		byName[e.Name] = e.Presets
+	}
+	text, _ := json.Marshal(byName) // strings always have a JSON form
+	return append(append(b, `,"exceptions":`...), text...)
 }
 
 // appendTo appends the source as String has it, without making that string.

@@ -70,9 +70,17 @@ type Record struct {
 	Snapshot string
 	// Sources in the order in which they acted.
 	Sources []Source
+	// Exceptions kept presets from acting, by name.
+	Exceptions []Exception
 
 	root Node
 	slab []Node
+}
+
+// An Exception is the name of an exception, and of the presets that it kept from acting.
+type Exception struct {
+	Name    string
+	Presets []string
 }
 
 // New returns an empty record.

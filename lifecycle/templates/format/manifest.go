@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	yaml2 "go.yaml.in/yaml/v2"
 	yaml3 "go.yaml.in/yaml/v3"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -21,7 +22,7 @@ func Manifest(object map[string]any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the object as YAML: %w", err)
 	}
-	if manifest, err := yaml.JSONToYAML(encoded); err == nil {
+	if manifest, err := yaml2.Marshal(object); err == nil {
 		if manifest = quoted(manifest); readsAs(manifest, encoded) {
 			return manifest, nil
 		}
@@ -43,6 +44,10 @@ var special = []string{"<<", "="}
 
 // quoted is a manifest with quotes around special texts. Without any, it stays as it is.
 func quoted(manifest []byte) []byte {
+	maybe := func(text string) bool { return bytes.Contains(manifest, []byte(text)) }
+	if !maybe("<<") && !maybe(" =") && !maybe("\n=") && !maybe("=:") { // parsing is slow
+		return manifest
+	}
 	var root yaml3.Node
 	if err := yaml3.Unmarshal(manifest, &root); err != nil || !quote(&root) {
 		return manifest
@@ -70,7 +75,10 @@ func quote(n *yaml3.Node) bool {
 
 // readsAs says whether YAML is read as the JSON, which is canonical.
 func readsAs(manifest, encoded []byte) bool {
-	read, err := manifestIn(manifest)
+	if read, err := yaml.YAMLToJSON(manifest); err == nil && bytes.Equal(read, encoded) {
+		return true
+	}
+	read, err := manifestIn(manifest) // integers may have another form
 	if err != nil {
 		return false
 	}

@@ -16,27 +16,29 @@ type kind struct {
 	namespaced bool
 	// names are the types that a user may write. The first is the shortest.
 	names []string
+	// unread says what is unknown if the user may not read the kind; empty if that is an error.
+	unread string
 }
 
 var (
 	kubevirt     = schema.GroupVersion{Group: "kubevirt.io", Version: "v1"}
 	instancetype = schema.GroupVersion{Group: "instancetype.kubevirt.io", Version: "v1beta1"}
 
-	vms   = kind{kubevirt.WithResource("virtualmachines"), true, []string{"vm", "vms", "virtualmachine"}}
-	vmis  = kind{kubevirt.WithResource("virtualmachineinstances"), true, []string{"vmi", "vmis", "virtualmachineinstance"}}
-	local = kind{v1alpha1.GroupVersion.WithResource("virtualmachinepresets"), true, []string{"vmpreset", "vmpresets", "virtualmachinepreset"}}
-	wide  = kind{v1alpha1.GroupVersion.WithResource("clustervirtualmachinepresets"), false, []string{"cvmpreset", "cvmpresets", "clustervirtualmachinepreset"}}
+	vms   = named("virtualmachine", "vm", kubevirt, true)
+	vmis  = named("virtualmachineinstance", "vmi", kubevirt, true)
+	local = named("virtualmachinepreset", "vmpreset", v1alpha1.GroupVersion, true)
+	wide  = named("clustervirtualmachinepreset", "cvmpreset", v1alpha1.GroupVersion, false)
 
 	// types are those that a user may name.
 	types = []kind{vms, vmis, local, wide}
 
-	namespaces = kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
+	namespaces = kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, unread: "the labels of namespaces are unknown"}
 
 	// standalone are the kinds that act only where KubeVirt is not installed.
 	standalone = []kind{
 		{GroupVersionResource: kubevirt.WithResource("virtualmachineinstancepresets"), namespaced: true},
-		{GroupVersionResource: v1alpha1.GroupVersion.WithResource("frontendprofiles")},
-		{GroupVersionResource: v1alpha1.GroupVersion.WithResource("backendprofiles")},
+		{GroupVersionResource: v1alpha1.GroupVersion.WithResource("frontendprofiles"), unread: "FrontendProfiles are unknown"},
+		{GroupVersionResource: v1alpha1.GroupVersion.WithResource("backendprofiles"), unread: "BackendProfiles are unknown"},
 	}
 	// alongside are the kinds that act only where KubeVirt is installed.
 	alongside = []kind{
@@ -46,6 +48,10 @@ var (
 		{GroupVersionResource: instancetype.WithResource("virtualmachineclusterpreferences")},
 	}
 )
+
+func named(singular, short string, in schema.GroupVersion, namespaced bool) kind {
+	return kind{GroupVersionResource: in.WithResource(singular + "s"), namespaced: namespaced, names: []string{short, short + "s", singular}}
+}
 
 // typeOf finds the type that a user names: short, singular or plural, with or without its group.
 func typeOf(name string) (kind, bool) {

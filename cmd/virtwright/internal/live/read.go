@@ -27,9 +27,13 @@ const (
 
 // A Query says what to read.
 type Query struct {
-	// Namespaces are those that are read; nil for all.
+	// All reads all namespaces.
+	All bool
+	// Namespace is that of VMs and of what Names name; empty for none.
+	Namespace string
+	// Namespaces are those of which presets are read, too.
 	Namespaces []string
-	// Names restrict VMs and VMIs, or presets, to those named. They lie in the first namespace.
+	// Names restrict VMs and VMIs, or presets, to those named.
 	Names []Name
 	// Selector of VMs and VMIs by label.
 	Selector string
@@ -59,7 +63,7 @@ type request struct {
 }
 
 // Read returns the objects, in the order of kinds, namespaces and names. A kind that the cluster does
-// not have has no objects. A note says if namespaces may not be read. The error joins those of all
+// not have has no objects. A note says if namespaces or profiles may not be read. The error joins those of all
 // requests.
 func (c *Cluster) Read(ctx context.Context, q Query) (objects []manifest.Object, notes []string, err error) {
 	requests := q.requests()
@@ -74,9 +78,8 @@ func (c *Cluster) Read(ctx context.Context, q Query) (objects []manifest.Object,
 	}
 	_ = group.Wait() // each error is in problems
 	for i, r := range requests {
-		if r.Resource == namespaces.Resource && apierrors.IsForbidden(problems[i]) {
-			notes = append(notes, "the labels of namespaces are unknown: "+problems[i].Error())
-			problems[i] = nil
+		if r.unread != "" && apierrors.IsForbidden(problems[i]) {
+			notes, problems[i] = append(notes, r.unread+": "+problems[i].Error()), nil
 		}
 	}
 	return slices.Concat(found...), notes, errors.Join(problems...)
@@ -86,51 +89,54 @@ func (c *Cluster) Read(ctx context.Context, q Query) (objects []manifest.Object,
 func (q Query) requests() []request {
 	var out []request
 	list := func(r request) {
-		switch {
-		case !r.namespaced, q.Namespaces == nil:
-			out = append(out, r)
-		default:
-			for _, r.namespace = range q.Namespaces {
-				out = append(out, r)
-			}
+		if r.namespaced {
+			r.namespace = q.Namespace
 		}
+		out = append(out, r)
 	}
-	presets := slices.DeleteFunc(slices.Clone(q.Names), Name.IsVM)
+	everywhere := slices.Clone(q.Namespaces)
+	if q.Namespace != "" && !slices.Contains(everywhere, q.Namespace) {
+		everywhere = append(everywhere, q.Namespace)
+	}
 	for _, n := range q.Names {
 		r := request{kind: n.kind, name: n.name, owned: true}
 		if n.IsVM() {
 			r.selector = q.Selector
 		}
-		if r.name == "" {
-			list(r)
-			continue
-		}
-		if r.namespaced {
-			r.namespace = q.Namespaces[0]
-		}
-		out = append(out, r)
+		list(r)
 	}
 	if q.VMs {
 		list(request{kind: vms, selector: q.Selector})
 		list(request{kind: vmis, selector: q.Selector})
 	}
-	acting := append([]kind{local, wide}, standalone...)
-	if q.Addon {
-		acting = append([]kind{local, wide}, alongside...)
+	for _, k := range q.acting() {
+		if q.All || !k.namespaced {
+			list(request{kind: k, context: q.Surroundings})
+			continue
+		}
+		for _, namespace := range everywhere {
+			out = append(out, request{kind: k, namespace: namespace, context: q.Surroundings})
+		}
 	}
-	if len(presets) > 0 {
-		acting = slices.DeleteFunc(acting, func(k kind) bool { return k.Resource == local.Resource || k.Resource == wide.Resource })
-	}
-	for _, k := range acting {
-		list(request{kind: k, context: q.Surroundings})
-	}
-	if q.Namespaces == nil {
+	if q.All {
 		return append(out, request{kind: namespaces})
 	}
-	for _, name := range q.Namespaces {
+	for _, name := range everywhere {
 		out = append(out, request{kind: namespaces, name: name})
 	}
 	return out
+}
+
+// acting are the kinds of which all objects are read. Presets that are named are the only ones.
+func (q Query) acting() []kind {
+	out := slices.Clone(standalone)
+	if q.Addon {
+		out = slices.Clone(alongside)
+	}
+	if slices.ContainsFunc(q.Names, func(n Name) bool { return !n.IsVM() }) {
+		return out
+	}
+	return append([]kind{local, wide}, out...)
 }
 
 func (c *Cluster) read(ctx context.Context, r request) ([]manifest.Object, error) {

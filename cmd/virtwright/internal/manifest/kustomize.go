@@ -17,5 +17,13 @@ func Kustomize(folder string) ([]Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot print kustomization %s: %w", folder, err)
 	}
-	return parse("kustomization "+folder, text, false)
+	var out []Object
+	for _, d := range splitYAML("kustomization "+folder, text, false) {
+		found, err := d.Objects()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
 }

@@ -16,7 +16,7 @@ import (
 // virtwright's, or of an API server. Of a path that does not exist, as much is followed as does.
 // The zeros mean that the file is no YAML.
 func Locate(content []byte, at Position, path string, onKey bool) (line, column int) {
-	root, before := documentOf(content, at.Document)
+	root, before := documentOf(at.File, content, at.Document)
 	if root == nil {
 		return 0, 0
 	}
@@ -47,24 +47,18 @@ func Locate(content []byte, at Position, path string, onKey bool) (line, column 
 	return before + found.Line, found.Column
 }
 
-// documentOf returns the root of a document, counted from 1 without empty ones, and the number of
-// lines before it.
-func documentOf(content []byte, number int) (*yaml.Node, int) {
-	for _, d := range yamlDocuments(content) {
-		var node yaml.Node
-		err := yaml.Unmarshal(d.text, &node)
-		if err == nil && (len(node.Content) == 0 || node.Content[0].Tag == "!!null") {
-			continue
-		}
-		if number--; number > 0 {
-			continue
-		}
-		if err != nil {
-			return nil, 0
-		}
-		return node.Content[0], d.before
+// documentOf returns the root of a document, counted from 1, and the number of lines before it.
+func documentOf(file string, content []byte, number int) (*yaml.Node, int) {
+	documents, _ := split(file, content, false) // those before a broken one count
+	if number < 1 || number > len(documents) {
+		return nil, 0
 	}
-	return nil, 0
+	d := documents[number-1]
+	var node yaml.Node
+	if err := yaml.Unmarshal(d.text, &node); err != nil || len(node.Content) == 0 {
+		return nil, 0
+	}
+	return node.Content[0], d.before
 }
 
 // child returns the value, and the key if it is a field, of a step from a node.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,11 +22,79 @@ var extensions = []string{".yaml", ".yml", ".json"}
 // Read returns the objects of sources: files, folders (if recursive, with everything
 // beneath them), and "-" for standard input. A file that several sources lead to is read
 // once. Every problem is reported.
-func Read(stdin io.Reader, sources []string, recursive bool) ([]Object, error) {
-	r := &reader{seen: map[string]bool{}, recursive: recursive}
-	for _, source := range sources {
+func Read(stdin io.Reader, names []string, recursive bool) ([]Object, error) {
+	s := Sources{Stdin: stdin, Names: names, Recursive: recursive}
+	return s.Objects(math.MaxInt)
+}
+
+// Sources are read once, and again if they have more VMs than are to be held.
+type Sources struct {
+	Stdin     io.Reader
+	Names     []string
+	Recursive bool
+	// Left are how many VMs Objects left to VMs.
+	Left int
+
+	// stdin is what was read of Stdin.
+	stdin []byte
+}
+
+// Objects returns the objects. If more than limit YAML documents are VMs, it leaves them to VMs.
+func (s *Sources) Objects(limit int) ([]Object, error) {
+	var documents []Document
+	vms, found := 0, map[string]int{}
+	r := s.walk(func(d Document) bool {
+		if d.isVM() {
+			vms++
+		}
+		if vms <= limit || !d.isVM() {
+			documents = append(documents, d)
+		}
+		return true
+	})
+	var out []Object
+	for _, d := range documents {
+		if vms > limit && d.isVM() {
+			continue
+		}
+		objects, err := d.Objects()
+		if found[d.Where.File] += len(objects); err != nil {
+			found[d.Where.File]++
+		}
+		out, r.problems = append(out, objects...), append(r.problems, err)
+	}
+	if vms > limit {
+		s.Left = vms
+		return out, errors.Join(r.problems...)
+	}
+	for _, file := range r.named {
+		if found[file] == 0 {
+			r.problems = append(r.problems, fmt.Errorf("%s: there is no object in it", file))
+		}
+	}
+	return out, errors.Join(r.problems...)
+}
+
+// VMs yields the documents that Objects left.
+func (s *Sources) VMs() iter.Seq[Document] {
+	return func(yield func(Document) bool) {
+		stopped := false
+		r := s.walk(func(d Document) bool {
+			stopped = stopped || d.isVM() && !yield(d)
+			return !stopped
+		})
+		if err := errors.Join(r.problems...); err != nil && !stopped {
+			yield(Document{err: err}) // the files have changed
+		}
+	}
+}
+
+// walk reads all documents, until take returns false.
+func (s *Sources) walk(take func(Document) bool) *reader {
+	r := &reader{seen: map[string]bool{}, recursive: s.Recursive, take: take}
+	for _, source := range s.Names {
 		if source == Stdin {
-			r.stream(stdin)
+			r.stream(s)
 			continue
 		}
 		info, err := os.Stat(source)
@@ -37,45 +107,49 @@ func Read(stdin io.Reader, sources []string, recursive bool) ([]Object, error) {
 			r.file(source, true)
 		}
 	}
-	return r.out, errors.Join(r.problems...)
+	return r
 }
 
-// reader collects what it finds.
+// reader passes on what it finds.
 type reader struct {
-	out       []Object
+	take      func(Document) bool
 	problems  []error
 	seen      map[string]bool
 	recursive bool
+	stopped   bool
+	// named are the files that the user named, and that could be read.
+	named []string
 }
 
-func (r *reader) keep(found []Object, err error) {
-	r.out, r.problems = append(r.out, found...), append(r.problems, err)
-}
+func (r *reader) fail(err error) { r.problems = append(r.problems, err) }
 
-func (r *reader) stream(stdin io.Reader) {
+func (r *reader) stream(s *Sources) {
 	if r.seen[Stdin] {
 		return
 	}
 	r.seen[Stdin] = true
-	content, err := io.ReadAll(stdin)
-	if err != nil {
-		r.keep(nil, cannotRead("standard input", err))
-		return
+	if s.stdin == nil {
+		content, err := io.ReadAll(s.Stdin)
+		if err != nil {
+			r.fail(cannotRead("standard input", err))
+			return
+		}
+		s.stdin = content
 	}
-	r.keep(parse("standard input", content, false))
+	r.content("standard input", s.stdin, false)
 }
 
 func (r *reader) file(name string, named bool) {
-	if r.seen[filepath.Clean(name)] {
+	if r.stopped || r.seen[filepath.Clean(name)] {
 		return
 	}
 	r.seen[filepath.Clean(name)] = true
 	content, err := os.ReadFile(name)
 	if err != nil {
-		r.keep(nil, cannotRead(name, err))
+		r.fail(cannotRead(name, err))
 		return
 	}
-	r.keep(parse(name, content, named))
+	r.content(name, content, named)
 }
 
 // folder leaves out hidden files and folders.
@@ -98,27 +172,24 @@ func (r *reader) folder(name string) {
 	})
 	switch {
 	case err != nil:
-		r.keep(nil, cannotRead(name, err))
+		r.fail(cannotRead(name, err))
 	case files == 0:
-		r.keep(nil, fmt.Errorf("%s: this folder has no *.yaml, *.yml or *.json", name))
+		r.fail(fmt.Errorf("%s: this folder has no *.yaml, *.yml or *.json", name))
 	}
 }
 
-func parse(file string, content []byte, named bool) ([]Object, error) {
-	documents, err := split(file, content)
-	problems := []error{err}
-	var out []Object
-	for i, document := range documents {
-		if document == nil {
-			continue
+func (r *reader) content(file string, content []byte, named bool) {
+	documents, err := split(file, content, named)
+	if err != nil {
+		r.fail(err)
+	} else if named {
+		r.named = append(r.named, file)
+	}
+	for _, d := range documents {
+		if r.stopped = r.stopped || !r.take(d); r.stopped {
+			return
 		}
-		found, err := objects(document, Position{File: file, Document: i + 1}, named)
-		out, problems = append(out, found...), append(problems, err)
 	}
-	if err := errors.Join(problems...); err != nil || len(out) > 0 || !named {
-		return out, err
-	}
-	return nil, fmt.Errorf("%s: there is no object in it", file)
 }
 
 // cannotRead names the file once.

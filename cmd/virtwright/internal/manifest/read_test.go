@@ -2,6 +2,8 @@ package manifest
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -41,6 +43,45 @@ func TestEveryProblem(t *testing.T) {
 	}, "\n")
 	if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
+	}
+}
+
+// Folders in folders are read, unless that is not wanted. VMs beyond a limit are left.
+func TestSources(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"a.yaml": vm + "---\n# nothing\n---\napiVersion: v1\nkind: A\n---\n" + vm, "sub/b.yaml": vm, "list.json": `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "B"}]}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for limit, want := range map[int]string{2: "A B", 3: "VirtualMachine A VirtualMachine B VirtualMachine"} {
+		s := Sources{Names: []string{dir}, Recursive: true}
+		objects, err := s.Objects(limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kinds, left []string
+		for _, o := range objects {
+			kinds = append(kinds, o.Kind)
+		}
+		if got := strings.Join(kinds, " "); got != want {
+			t.Errorf("limit %d: %s, want %s", limit, got, want)
+		}
+		for d := range s.VMs() {
+			left = append(left, strings.TrimPrefix(d.Where.String(), dir+"/"))
+		}
+		if got, want := strings.Join(left, "; "), "a.yaml, document 1; a.yaml, document 3; sub/b.yaml, document 1"; limit == 2 && (got != want || s.Left != 3) {
+			t.Errorf("%d left: %s, want %s", s.Left, got, want)
+		}
+	}
+	flat := Sources{Names: []string{dir}}
+	if objects, err := flat.Objects(10); err != nil || len(objects) != 4 {
+		t.Errorf("%d objects without folders in folders: %v", len(objects), err)
 	}
 }
 

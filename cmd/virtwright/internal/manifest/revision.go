@@ -19,7 +19,7 @@ func ReadRevision(revision string, sources []string, recursive bool) ([]Object, 
 	if strings.HasPrefix(revision, "-") {
 		return nil, fmt.Errorf("%q is no revision", revision)
 	}
-	r := &reader{seen: map[string]bool{}}
+	r := &revisionReader{seen: map[string]bool{}}
 	for _, source := range sources {
 		if source == Stdin {
 			return nil, errors.New("standard input has no revisions: name files or folders")
@@ -46,6 +46,13 @@ func ReadRevision(revision string, sources []string, recursive bool) ([]Object, 
 	return r.out, errors.Join(r.problems...)
 }
 
+// A revisionReader collects the objects of archives.
+type revisionReader struct {
+	out      []Object
+	problems []error
+	seen     map[string]bool
+}
+
 // archived returns the tar archive of a path beneath a folder; nil where the revision lacks it.
 func archived(folder, revision, name string) ([]byte, error) {
 	out, err := git(folder, "ls-tree", "--name-only", revision, "--", name)
@@ -70,7 +77,7 @@ func git(folder string, args ...string) ([]byte, error) {
 }
 
 // archive reads the files of an archive as those of a folder.
-func (r *reader) archive(archive []byte, folder string, isFolder, recursive bool) error {
+func (r *revisionReader) archive(archive []byte, folder string, isFolder, recursive bool) error {
 	files := tar.NewReader(bytes.NewReader(archive))
 	for {
 		header, err := files.Next()
@@ -92,7 +99,16 @@ func (r *reader) archive(archive []byte, folder string, isFolder, recursive bool
 		if err != nil {
 			return err
 		}
-		r.keep(parse(name, content, !isFolder))
+		r.content(name, content, !isFolder)
+	}
+}
+
+func (r *revisionReader) content(name string, content []byte, named bool) {
+	documents, err := split(name, content, named)
+	r.problems = append(r.problems, err)
+	for _, d := range documents {
+		found, err := d.Objects()
+		r.out, r.problems = append(r.out, found...), append(r.problems, err)
 	}
 }
 

@@ -13,13 +13,52 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// split turns the content of a file into JSON documents, leaving out empty
-// ones. It goes on after a document that cannot be read, which is nil.
-func split(file string, content []byte) ([][]byte, error) {
-	if trimmed := bytes.TrimSpace(content); strings.HasSuffix(file, ".json") || bytes.HasPrefix(trimmed, []byte("{")) && json.Valid(firstOf(trimmed)) {
-		return splitJSON(file, content)
+// A Document is one document of a file, which is not decoded yet.
+type Document struct {
+	Where Position
+	// named says that the user named the file.
+	named bool
+	text  []byte
+	json  bool
+	// before is how many lines of the file come before it.
+	before int
+	err    error
+}
+
+// Objects are the objects of the document: one, those of a list, or none.
+func (d Document) Objects() ([]Object, error) {
+	switch {
+	case d.err != nil:
+		return nil, d.err
+	case d.json:
+		return objects(d.text, d.Where, d.named)
 	}
-	return splitYAML(file, content)
+	raw, err := yaml.YAMLToJSONStrict(d.text)
+	if err != nil {
+		return nil, fmt.Errorf("%s, %s", d.Where, d.complaint(err))
+	}
+	if bytes.Equal(raw, []byte("null")) {
+		return nil, nil
+	}
+	return objects(raw, d.Where, d.named)
+}
+
+var (
+	kindLine    = regexp.MustCompile(`(?m)^kind:[ \t]+VirtualMachine(Instance)?[ \t\r]*$`)
+	versionLine = regexp.MustCompile(`(?m)^apiVersion:[ \t]+kubevirt\.io/`)
+)
+
+// isVM reports whether a document is a VM or a VMI, as far as its text shows without decoding it.
+func (d Document) isVM() bool {
+	return !d.json && kindLine.Match(d.text) && versionLine.Match(d.text)
+}
+
+// split finds the documents of a file that are not empty.
+func split(file string, content []byte, named bool) ([]Document, error) {
+	if trimmed := bytes.TrimSpace(content); strings.HasSuffix(file, ".json") || bytes.HasPrefix(trimmed, []byte("{")) && json.Valid(firstOf(trimmed)) {
+		return splitJSON(file, content, named)
+	}
+	return splitYAML(file, content, named), nil
 }
 
 // firstOf is the first JSON value of a stream, which tells JSON from a YAML
@@ -32,8 +71,8 @@ func firstOf(content []byte) []byte {
 	return first
 }
 
-func splitJSON(file string, content []byte) ([][]byte, error) {
-	var out [][]byte
+func splitJSON(file string, content []byte, named bool) ([]Document, error) {
+	var out []Document
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	for {
 		var document json.RawMessage
@@ -50,58 +89,49 @@ func splitJSON(file string, content []byte) ([][]byte, error) {
 			return out, fmt.Errorf("%s, document %d, line %d: cannot read the JSON: %w", file, len(out)+1, line, err)
 		}
 		if !bytes.Equal(document, []byte("null")) {
-			out = append(out, document)
+			out = append(out, Document{Where: Position{File: file, Document: len(out) + 1}, named: named, text: document, json: true})
 		}
 	}
 }
 
-func splitYAML(file string, content []byte) ([][]byte, error) {
-	var out [][]byte
-	var problems []error
-	for _, d := range yamlDocuments(content) {
-		document, err := yaml.YAMLToJSONStrict(d.text)
-		if err == nil && bytes.Equal(document, []byte("null")) {
-			continue
+// splitYAML splits where kubectl does: at lines that begin with three dashes.
+func splitYAML(file string, content []byte, named bool) []Document {
+	var out []Document
+	add := func(text []byte, before int) {
+		if !isBlank(text) {
+			out = append(out, Document{Where: Position{File: file, Document: len(out) + 1}, named: named, text: text, before: before})
 		}
-		if err != nil {
-			document = nil // keeps the count
-			problems = append(problems, fmt.Errorf("%s, document %d, %s", file, len(out)+1, d.complaint(err)))
-		}
-		out = append(out, document)
 	}
-	return out, errors.Join(problems...)
-}
-
-// yamlDocument is a document of a YAML file.
-type yamlDocument struct {
-	text []byte
-	// before is how many lines of the file come before it.
-	before int
-}
-
-// yamlDocuments splits where kubectl does: at lines that begin with three dashes.
-func yamlDocuments(content []byte) []yamlDocument {
-	var out []yamlDocument
-	var current yamlDocument
-	lines := 0
+	lines, before, start, offset := 0, 0, 0, 0
 	for line := range bytes.Lines(content) {
 		lines++
 		if rest, ok := bytes.CutPrefix(line, []byte("---")); ok {
 			if rest = bytes.TrimSpace(rest); len(rest) == 0 || rest[0] == '#' {
-				out = append(out, current)
-				current = yamlDocument{before: lines}
-				continue
+				add(content[start:offset], before)
+				start, before = offset+len(line), lines
 			}
 		}
-		current.text = append(current.text, line...)
+		offset += len(line)
 	}
-	return append(out, current)
+	add(content[start:], before)
+	return out
+}
+
+// isBlank reports whether a YAML document has nothing in it.
+func isBlank(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && line[0] != '#' && !bytes.Equal(line, []byte("null")) && !bytes.Equal(line, []byte("~")) {
+			return false
+		}
+	}
+	return true
 }
 
 var lineNumber = regexp.MustCompile(`line (\d+): `)
 
 // complaint is what the parser says, with the lines of the file.
-func (d yamlDocument) complaint(err error) string {
+func (d Document) complaint(err error) string {
 	text := err.Error()
 	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors:\n  "} {
 		text = strings.TrimPrefix(text, prefix)
@@ -114,7 +144,7 @@ func (d yamlDocument) complaint(err error) string {
 		lineNumber.ReplaceAllStringFunc(text[found[1]:], d.ofFile)
 }
 
-func (d yamlDocument) ofFile(match string) string {
+func (d Document) ofFile(match string) string {
 	line, err := strconv.Atoi(lineNumber.FindStringSubmatch(match)[1])
 	if err != nil {
 		return match

@@ -58,10 +58,12 @@ type Cluster struct {
 	webhooks *webhooks.Server
 	// seen says where each machine stands that was judged.
 	seen map[string]manifest.Position
+	// judged are the namespaces of machines that were judged.
+	judged map[string]bool
 	// preset says that the files have a preset, which may be refused.
 	preset bool
 	// lacking are the machines that lack what a preset could give.
-	lacking []Machine
+	lacking []lackingMachine
 	// others are the machines that were judged.
 	others *others
 	// selecting are the presets that choose namespaces by label.
@@ -116,7 +118,7 @@ func NewCluster(ctx context.Context, objects []manifest.Object, settings Setting
 func newCluster(settings Settings) *Cluster {
 	return &Cluster{
 		settings: settings, namespaces: map[string]presets.Namespace{}, instancetypes: instancetypes{},
-		seen: map[string]manifest.Position{}, others: &others{},
+		seen: map[string]manifest.Position{}, judged: map[string]bool{}, others: newOthers(),
 	}
 }
 
@@ -146,20 +148,43 @@ func (c *Cluster) take(e *entry, p *presetReader) error {
 		c.preset = c.preset || e.role != profile
 		return p.read(e, c.settings.Namespace)
 	default:
-		m := Machine{Where: e.Where, Kind: presets.Kind(e.Kind), Sent: e.JSON, entry: e, placed: e.meta.Namespace == "", version: e.APIVersion}
-		if err := e.place(c.settings.Namespace); err != nil {
-			return err
+		m, err := c.machine(e)
+		if err == nil {
+			c.Machines = append(c.Machines, m)
 		}
-		if err := e.convert(c.settings.Engine.Platform != nil); err != nil {
-			return err
-		}
-		m.JSON, m.Namespace, m.Name = e.JSON, e.meta.Namespace, e.meta.Name
-		if m.Name == "" && e.meta.GenerateName != "" {
-			m.Name = e.meta.GenerateName + "*"
-		}
-		c.Machines = append(c.Machines, m)
-		return nil
+		return err
 	}
+}
+
+// Machine is a VM or a VMI of a document that NewCluster was not given.
+func (c *Cluster) Machine(d manifest.Document) (Machine, error) {
+	objects, err := d.Objects()
+	if err != nil {
+		return Machine{}, err
+	}
+	entries, _, err := sorted(objects, true)
+	if err != nil {
+		return Machine{}, err
+	}
+	if len(entries) != 1 || entries[0].role != machine {
+		return Machine{}, fmt.Errorf("%s: is no VM", d.Where)
+	}
+	return c.machine(entries[0])
+}
+
+func (c *Cluster) machine(e *entry) (Machine, error) {
+	m := Machine{Where: e.Where, Kind: presets.Kind(e.Kind), Sent: e.JSON, entry: e, placed: e.meta.Namespace == "", version: e.APIVersion}
+	if err := e.place(c.settings.Namespace); err != nil {
+		return m, err
+	}
+	if err := e.convert(c.settings.Engine.Platform != nil); err != nil {
+		return m, err
+	}
+	m.JSON, m.Namespace, m.Name = e.JSON, e.meta.Namespace, e.meta.Name
+	if m.Name == "" && e.meta.GenerateName != "" {
+		m.Name = e.meta.GenerateName + "*"
+	}
+	return m, nil
 }
 
 // namespace is what is known of a namespace.
@@ -174,21 +199,27 @@ func (c *Cluster) namespace(name string) presets.Namespace {
 
 // Unlabelled notes which namespaces of machines have unknown labels although presets
 // select by them.
-func (c *Cluster) Unlabelled() []string { return c.unlabelled(c.Machines) }
+func (c *Cluster) Unlabelled() []string {
+	of := slices.Collect(maps.Keys(c.judged))
+	for _, m := range c.Machines {
+		of = append(of, m.Namespace)
+	}
+	return c.unlabelled(of)
+}
 
-func (c *Cluster) unlabelled(machines []Machine) []string {
+func (c *Cluster) unlabelled(of []string) []string {
 	if len(c.selecting) == 0 || len(c.settings.NamespaceLabels) > 0 {
 		return nil
 	}
 	var out []string
-	for _, m := range machines {
-		if _, known := c.namespaces[m.Namespace]; !known {
+	slices.Sort(of)
+	for _, name := range slices.Compact(of) {
+		if _, known := c.namespaces[name]; !known {
 			out = append(out, fmt.Sprintf("the labels of namespace %s are unknown, but %s select namespaces by label: add the Namespace to -f, or set --namespace-labels",
-				m.Namespace, listed(c.selecting)))
+				name, listed(c.selecting)))
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return out
 }
 
 // listed names the first few.

@@ -45,16 +45,24 @@ const (
 // stops at the first that refuses. judge goes on as far as it can, so that v has every problem.
 // A machine that a cluster has stored is validated as it is.
 func (c *Cluster) judge(ctx context.Context, m Machine, v *Verdict) error {
-	defer func() {
-		if v.lacks() && (c.settings.Reapply || !m.isStored()) {
-			c.lacking = append(c.lacking, m)
-		}
-	}()
+	ctx, t := inTurn(ctx, m)
+	err := c.ask(ctx, m, v)
+	t.wait()
+	defer t.end()
+	c.judged[m.Namespace] = true
+	if v.lacks() && (c.settings.Reapply || !m.isStored()) {
+		c.lacking = append(c.lacking, lackingMachine{m.String(), m.Namespace})
+	}
 	if first, again := c.seen[m.String()]; again && !unnamed(m.Name) {
-		v.refuse(existsAlready(first))
+		v.Problems = slices.Insert(v.Problems, 0, existsAlready(first))
 	} else {
 		c.seen[m.String()] = m.Where
 	}
+	return err
+}
+
+// ask is judge without what depends on other machines.
+func (c *Cluster) ask(ctx context.Context, m Machine, v *Verdict) error {
 	raw, mistyped, err := c.checkFields(m, v)
 	if err != nil {
 		return err
@@ -86,9 +94,7 @@ func (c *Cluster) judge(ctx context.Context, m Machine, v *Verdict) error {
 	request.Object.Raw = v.stored
 	validator := c.webhooks.Validator(m.Kind)
 	validator.Unbounded = true
-	err = v.hear(validator.Handle(ctx, request))
-	c.others.add(m.Name)
-	return err
+	return v.hear(validator.Handle(ctx, request))
 }
 
 // validateStored validates v.stored as a cluster has stored it, or would store it.
@@ -103,9 +109,7 @@ func (c *Cluster) validateStored(ctx context.Context, m Machine, v *Verdict) err
 	}
 	validator := c.webhooks.Validator(m.Kind)
 	validator.Unbounded, validator.Stored = true, true
-	err = v.hear(validator.Handle(ctx, m.creation(v.stored)))
-	c.others.add(m.Name)
-	return err
+	return v.hear(validator.Handle(ctx, m.creation(v.stored)))
 }
 
 // hear takes in what a webhook answers.

@@ -51,6 +51,7 @@ func (c *Cluster) launched(ctx context.Context, m Machine) (*kubevirtv1.VirtualM
 		return nil, nil, err
 	}
 	if m.isStored() {
+		ctx, _ := inTurn(ctx, m)
 		v := m.entry.verdict()
 		v.stored = raw
 		if err := c.validateStored(ctx, m, &v); err != nil || len(v.Problems) > 0 {

@@ -97,7 +97,11 @@ func Review(ctx context.Context, objects []manifest.Object, settings Settings) (
 			return nil, err
 		}
 	}
-	out.Notes = slices.Concat(c.Notes, c.Missing(), c.unlabelled(c.lacking))
+	var of []string
+	for _, m := range c.lacking {
+		of = append(of, m.namespace)
+	}
+	out.Notes = slices.Concat(c.Notes, c.Missing(), c.unlabelled(of))
 	return out, nil
 }
 
@@ -111,13 +115,16 @@ func (v *Verdict) lacks() bool {
 
 var presetsPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPresets).String()
 
+// lackingMachine is kind, namespace and name of a machine, and its namespace.
+type lackingMachine struct{ name, namespace string }
+
 // Missing notes that the files have no preset, which could give machines that were
 // judged what they lack.
 func (c *Cluster) Missing() []string {
 	if c.preset || len(c.lacking) == 0 {
 		return nil
 	}
-	which := c.lacking[0].String()
+	which := c.lacking[0].name
 	if more := len(c.lacking) - 1; more > 0 {
 		which += fmt.Sprintf(" and %d more", more)
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation/names"
 	"github.com/virtwright/virtwright/webhooks"
@@ -13,45 +15,59 @@ import (
 // unnamed reports whether the API server is yet to make up a name.
 func unnamed(name string) bool { return name == "" || strings.HasSuffix(name, "*") }
 
-// others are the machines that were judged before, as far as they could be read.
+// others are the machines that were judged before, as far as they could be read. They are found by
+// what machines may share, so that many machines cost no more than their number.
 type others struct {
-	all []names.Machine
-	// asked is the machine that is judged.
-	asked *names.Machine
+	named map[types.NamespacedName][]*names.Machine
+	disks map[types.NamespacedName][]*names.Machine
+	users map[names.Identifier][]*names.Machine
 }
 
 var _ webhooks.Names = (*others)(nil)
+
+func newOthers() *others {
+	return &others{
+		named: map[types.NamespacedName][]*names.Machine{}, disks: map[types.NamespacedName][]*names.Machine{},
+		users: map[names.Identifier][]*names.Machine{},
+	}
+}
 
 // Confirm says the same again.
 func (o *others) Confirm(_ context.Context, _ *names.Machine, seen names.Surroundings) (names.Surroundings, error) {
 	return seen, nil
 }
 
-// add takes in the machine that was judged under the name that messages show.
-func (o *others) add(name string) {
-	if o.asked != nil {
-		o.asked.Name = name
-		o.all, o.asked = append(o.all, *o.asked), nil
+// Around is what m may collide with. It waits for the machines before m, and adds m to them under the
+// name that messages show.
+func (o *others) Around(ctx context.Context, m *names.Machine) (names.Surroundings, error) {
+	shown := *m
+	if t := turnOf(ctx); t != nil {
+		t.wait()
+		shown.Name = t.name
 	}
-}
-
-// Around is what m may collide with.
-func (o *others) Around(_ context.Context, m *names.Machine) (names.Surroundings, error) {
-	o.asked = m
+	defer o.add(&shown)
 	out := names.Surroundings{Disks: map[string][]names.Machine{}, Uses: map[names.Identifier]names.Use{}}
-	for i := range o.all {
-		other := &o.all[i]
-		here := other.Namespace == m.Namespace
-		if here && other.Name == m.Name && !unnamed(m.Name) {
+	itself := func(other *names.Machine) bool { // an instance and its VM are one
+		return other.Namespace == m.Namespace && other.Name == m.Name && !unnamed(m.Name)
+	}
+	if !unnamed(m.Name) {
+		for _, other := range o.named[types.NamespacedName{Namespace: m.Namespace, Name: m.Name}] {
 			named(&out, other)
-			continue // an instance and its VM are one
 		}
-		for _, disk := range other.DataVolumes {
-			if here && disk != "" {
+	}
+	for _, disk := range m.DataVolumes {
+		for _, other := range o.disks[types.NamespacedName{Namespace: m.Namespace, Name: disk}] {
+			if !itself(other) {
 				out.Disks[disk] = append(out.Disks[disk], *other)
 			}
 		}
-		share(out.Uses, m, other)
+	}
+	for _, id := range m.Identifiers {
+		for _, other := range o.users[names.Identifier{What: id.What, Value: id.Value}] {
+			if !itself(other) {
+				share(out.Uses, id, m, other)
+			}
+		}
 	}
 	for id, use := range out.Uses {
 		slices.Sort(use.Here)
@@ -59,6 +75,26 @@ func (o *others) Around(_ context.Context, m *names.Machine) (names.Surroundings
 		out.Uses[id] = use
 	}
 	return out, nil
+}
+
+// add takes in a machine. Its record is needed only while it is judged itself.
+func (o *others) add(m *names.Machine) {
+	m.Record = ""
+	at := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
+	o.named[at] = append(o.named[at], m)
+	for i, disk := range m.DataVolumes {
+		if disk != "" && !slices.Contains(m.DataVolumes[:i], disk) {
+			at.Name = disk
+			o.disks[at] = append(o.disks[at], m)
+		}
+	}
+	added := map[names.Identifier]bool{}
+	for _, id := range m.Identifiers {
+		if id.Field = ""; !added[id] {
+			added[id] = true
+			o.users[id] = append(o.users[id], m)
+		}
+	}
 }
 
 func named(out *names.Surroundings, other *names.Machine) {
@@ -69,19 +105,13 @@ func named(out *names.Surroundings, other *names.Machine) {
 	out.Instance = other
 }
 
-// share notes which identifiers of m another machine has too.
-func share(uses map[names.Identifier]names.Use, m, other *names.Machine) {
-	for _, id := range m.Identifiers {
-		same := func(i names.Identifier) bool { return i.What == id.What && i.Value == id.Value }
-		if !slices.ContainsFunc(other.Identifiers, same) {
-			continue
-		}
-		use := uses[id]
-		if other.Namespace == m.Namespace {
-			use.Here = append(use.Here, other.Name)
-		} else {
-			use.Elsewhere++
-		}
-		uses[id] = use
+// share notes that another machine has an identifier of m too.
+func share(uses map[names.Identifier]names.Use, id names.Identifier, m, other *names.Machine) {
+	use := uses[id]
+	if other.Namespace == m.Namespace {
+		use.Here = append(use.Here, other.Name)
+	} else {
+		use.Elsewhere++
 	}
+	uses[id] = use
 }

@@ -1,0 +1,170 @@
+package presets_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/presettest"
+)
+
+var exceptionDay = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// exceptionFor keeps presets away from VMs labelled image=old in namespace lab.
+func exceptionFor(t *testing.T, until time.Time, refs ...string) *presets.Exception {
+	t.Helper()
+	object := &v1alpha1.PresetException{
+		ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "lab"},
+		Spec: v1alpha1.PresetExceptionSpec{
+			Presets: refs, Reason: "no loader", VMSelector: metav1.LabelSelector{MatchLabels: map[string]string{"image": "old"}},
+		},
+	}
+	if !until.IsZero() {
+		object.Spec.Until = &metav1.Time{Time: until}
+	}
+	out, problems := presets.CompileException(object)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return out
+}
+
+// exceptional resolves objects under presets and exceptions.
+type exceptional struct {
+	*testing.T
+	snapshot *presets.Snapshot
+	now      time.Time
+}
+
+func (x *exceptional) resolve(object, old string) (stored string, warnings []string, err error) {
+	x.Helper()
+	req := presets.Request{Kind: presets.VirtualMachine, Object: []byte(object), Namespace: presets.Namespace{Name: "lab"}, Now: x.now}
+	if old != "" {
+		req.OldObject = []byte(old)
+	}
+	out, err := (&presets.Engine{}).Resolve(x.Context(), x.snapshot, req)
+	if err != nil {
+		return "", nil, err
+	}
+	raw, err := json.Marshal(out.Patch)
+	if err != nil {
+		x.Fatal(err)
+	}
+	patch, err := jsonpatch.DecodePatch(raw)
+	if err != nil {
+		x.Fatal(err)
+	}
+	result, err := patch.Apply([]byte(object))
+	if err != nil {
+		x.Fatal(err)
+	}
+	return string(result), out.Warnings, nil
+}
+
+const (
+	secureBoot = `{overrides: {spec: {template: {spec: {domain: {firmware: {bootloader: {efi: {secureBoot: true}}}}}}}}, forbid: [{path: spec.template.spec.domain.devices.rng}]}`
+	oldVM      = `{"metadata":{"name":"vm","namespace":"lab","labels":{"image":"old"}},"spec":{"template":{"spec":{"domain":{"devices":{"rng":{}}}}}}}`
+)
+
+func TestException(t *testing.T) {
+	base := presets.NewSnapshot(presettest.Compile(t, presettest.Cluster("secure-boot", secureBoot)), nil)
+	x := &exceptional{t, base.WithExceptions([]*presets.Exception{exceptionFor(t, exceptionDay, "cluster/secure-boot")}), exceptionDay.Add(-30 * 24 * time.Hour)}
+
+	// The override and the rule of the preset do not act, and the record says why.
+	stored, warnings, err := x.resolve(oldVM, "")
+	if err != nil || len(warnings) > 0 || strings.Contains(stored, "secureBoot") || !strings.Contains(stored, `\"exceptions\":{\"old\":[\"cluster/secure-boot\"]}`) {
+		t.Fatalf("%v %q %s", err, warnings, stored)
+	}
+	// Other VMs are as before.
+	var refusal *presets.Refusal
+	if _, _, err := x.resolve(strings.Replace(oldVM, "old", "new", 1), ""); !errors.As(err, &refusal) {
+		t.Errorf("another VM: %v", err)
+	}
+	// A week before the end there is a warning.
+	x.now = exceptionDay.Add(-24 * time.Hour)
+	if _, warnings, _ = x.resolve(oldVM, ""); len(warnings) != 1 || !strings.Contains(warnings[0], "ends at 2030-01-01T00:00:00Z") {
+		t.Errorf("got %q", warnings)
+	}
+	// After the end, updates that do not concern presets change nothing.
+	x.now = exceptionDay
+	same, warnings, err := x.resolve(stored, stored)
+	if err != nil || len(warnings) > 0 || same != stored {
+		t.Errorf("%v %q %s", err, warnings, same)
+	}
+	// The next update of the spec applies the preset. What violated the rule may stay.
+	changed := strings.Replace(stored, `"spec":{"template":{"spec":{`, `"spec":{"template":{"spec":{"hostname":"h",`, 1)
+	after, warnings, err := x.resolve(changed, stored)
+	if err != nil || !strings.Contains(after, `"secureBoot":true`) || strings.Contains(after, "exceptions") ||
+		!slices.Contains(warnings, "exception old has ended: preset cluster/secure-boot acts on this VM again") {
+		t.Errorf("%v %q %s", err, warnings, after)
+	}
+	// A reapply applies it, too, and rules hold then.
+	reapplied := strings.Replace(stored, `"annotations":{`, `"annotations":{"virtwright.dev/reapply":"1",`, 1)
+	if _, _, err := x.resolve(reapplied, stored); !errors.As(err, &refusal) {
+		t.Errorf("reapply: %v", err)
+	}
+	// A deleted exception has ended.
+	x.snapshot = base
+	if after, _, err = x.resolve(changed, stored); err != nil || !strings.Contains(after, `"secureBoot":true`) {
+		t.Errorf("%v %s", err, after)
+	}
+}
+
+// TestExceptionForStored: an exception that begins after the VM was created gives its author the
+// choice at the next update of the spec.
+func TestExceptionForStored(t *testing.T) {
+	base := presets.NewSnapshot(presettest.Compile(t, presettest.Cluster("secure-boot", secureBoot)), nil)
+	x := &exceptional{t, base, exceptionDay}
+	stored, _, err := x.resolve(strings.Replace(oldVM, `"rng":{}`, "", 1), "")
+	if err != nil || !strings.Contains(stored, "secureBoot") {
+		t.Fatalf("%v %s", err, stored)
+	}
+	x.snapshot = base.WithExceptions([]*presets.Exception{exceptionFor(t, time.Time{}, "cluster/secure-boot")})
+	changed := strings.Replace(stored, `"devices":{}`, `"devices":{"rng":{}}`, 1)
+	after, warnings, err := x.resolve(changed, stored)
+	if err != nil || len(warnings) > 0 || strings.Contains(after, `"secureBoot":true`) || !strings.Contains(after, "exceptions") {
+		t.Errorf("%v %q %s", err, warnings, after)
+	}
+}
+
+// TestExceptionMatches: a preset whose conditions do not hold needs no exception.
+func TestExceptionMatches(t *testing.T) {
+	all := presettest.Compile(t, presettest.Cluster("never", `{match: {conditions: [{name: arm, expression: "object.?spec.template.spec.architecture.orValue('') == 'arm64'"}]}, forbid: [{path: spec.template.spec.hostname}]}`))
+	x := &exceptional{t, presets.NewSnapshot(all, nil).WithExceptions([]*presets.Exception{exceptionFor(t, time.Time{}, "cluster/never")}), exceptionDay}
+	if stored, _, err := x.resolve(oldVM, ""); err != nil || strings.Contains(stored, "exceptions") {
+		t.Errorf("%v %s", err, stored)
+	}
+}
+
+// TestCompileException names each wrong field.
+func TestCompileException(t *testing.T) {
+	_, problems := presets.CompileException(&v1alpha1.PresetException{Spec: v1alpha1.PresetExceptionSpec{
+		Presets: []string{"UP", "cluster/"}, VMSelector: metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}},
+	}})
+	var fields []string
+	for _, p := range problems {
+		fields = append(fields, p.Field)
+	}
+	want := "spec.vmSelector.matchExpressions[0].operator spec.presets[0] spec.presets[1] spec.reason"
+	if got := strings.Join(slices.Compact(fields), " "); got != want {
+		t.Errorf("want %s, got %s", want, got)
+	}
+}
+
+// TestExceptionExplained names the exception as the reason.
+func TestExceptionExplained(t *testing.T) {
+	base := presets.NewSnapshot(presettest.Compile(t, presettest.Cluster("secure-boot", secureBoot)), nil)
+	s := base.WithExceptions([]*presets.Exception{exceptionFor(t, exceptionDay, "cluster/secure-boot")})
+	x, err := (&presets.Engine{}).Explain(t.Context(), s, presets.Request{Kind: presets.VirtualMachine, Object: []byte(oldVM), Namespace: presets.Namespace{Name: "lab"}})
+	if err != nil || len(x.Presets) != 1 || x.Presets[0].Reason != "exception old until 2030-01-01T00:00:00Z" {
+		t.Errorf("%v %+v", err, x)
+	}
+}
