@@ -136,7 +136,11 @@ func (s *Scanner) analyse(ctx context.Context, snapshot *presets.Snapshot) {
 	for _, c := range all {
 		now[c.Name()] = analysed{generation: c.Generation}
 	}
-	for _, f := range fleet.Analyze(ctx, all) {
+	found, complete := fleet.Analyze(ctx, all)
+	if !complete {
+		ctrl.LoggerFrom(ctx).Info("There are too many pairs of presets to look for all conflicts", "presets", len(all))
+	}
+	for _, f := range found {
 		for _, name := range []presets.PresetName{f.Preset, f.Other} {
 			if of, ok := now[name]; ok && (name == f.Preset || f.Check == fleet.Conflicting) {
 				of.findings = append(of.findings, f)
