@@ -62,12 +62,11 @@ func (r *Reader) inspect(ctx context.Context, s *presets.Snapshot, namespace str
 		}
 		workers.Go(func() error {
 			found, err := r.Engine.Inspect(ctx, s, presets.Request{Kind: presets.VirtualMachine, Object: raw, Namespace: in})
-			if err != nil {
-				return nil //nolint:nilerr // the VM is in a form that no preset reads
+			if err == nil { // else the VM is in a form that no preset reads
+				mu.Lock()
+				defer mu.Unlock()
+				visit(types.NamespacedName(vm.Metadata), found)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			visit(types.NamespacedName(vm.Metadata), found)
 			return nil
 		})
 		return ctx.Err()
