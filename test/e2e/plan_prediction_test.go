@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand"
@@ -293,8 +294,9 @@ func (g *planGenerator) reapply(vm string) reapplied {
 	object, err := g.as(g.client, virtualMachine).Patch(here.ctx, vm, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	out.warnings = slices.Clone(g.heard.texts)
 	if err != nil {
-		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%s: %v", vm, err)
-		for _, cause := range apierrors.APIStatus(err.(*apierrors.StatusError)).Status().Details.Causes {
+		status, ok := errors.AsType[*apierrors.StatusError](err)
+		Expect(ok && apierrors.IsInvalid(err)).To(BeTrue(), "%s: %v", vm, err)
+		for _, cause := range status.Status().Details.Causes {
 			out.problems = append(out.problems, strings.TrimPrefix(cause.Field+": "+cause.Message, ": "))
 		}
 		return out
