@@ -25,8 +25,8 @@ type Exception struct {
 	vms labels.Selector
 }
 
-// endsSoon is how long before its end users of an exception are warned.
-const endsSoon = 7 * 24 * time.Hour
+// EndsSoon is how long before its end users of an exception are warned.
+const EndsSoon = 7 * 24 * time.Hour
 
 // CompileException checks an exception and prepares it. Every problem is reported; a nil
 // Exception comes with at least one.
@@ -66,10 +66,11 @@ func (e *Exception) String() string {
 	return "exception " + e.Name + " until " + e.Until.UTC().Format(time.RFC3339)
 }
 
-// WithExceptions returns a snapshot of the same presets with these exceptions.
-func (s *Snapshot) WithExceptions(exceptions []*Exception) *Snapshot {
+// WithExceptions returns a snapshot of the same presets with these exceptions. The clock decides
+// which of them have ended, so there are no exceptions without one.
+func (s *Snapshot) WithExceptions(exceptions []*Exception, now func() time.Time) *Snapshot {
 	out := *s
-	out.exceptions = map[string][]*Exception{}
+	out.exceptions, out.now = map[string][]*Exception{}, now
 	for _, e := range exceptions {
 		out.exceptions[e.Namespace] = append(out.exceptions[e.Namespace], e)
 	}
@@ -79,13 +80,24 @@ func (s *Snapshot) WithExceptions(exceptions []*Exception) *Snapshot {
 	return &out
 }
 
+// Missing warns of presets that an exception names and that do not exist.
+func (s *Snapshot) Missing(e *Exception) []string {
+	var out []string
+	for i, ref := range e.Presets {
+		if _, ok := s.Lookup(e.Namespace, ref); !ok && !s.broken[NameIn(e.Namespace, ref)] {
+			out = append(out, fmt.Sprintf("spec.presets[%d]: preset %q does not exist%s", i, ref, s.meant(e.Namespace, ref)))
+		}
+	}
+	return bounded(out)
+}
+
 // exceptionFor returns the exception that keeps a preset from acting; nil without one.
 func (q *query) exceptionFor(s *Snapshot, c *Compiled) *Exception {
 	if c.legacy {
 		return nil
 	}
 	for _, e := range s.exceptions[q.namespace.Name] {
-		if slices.Contains(e.Presets, c.Ref) && !e.Expired(q.now) && (e.vms == nil || e.vms.Matches(q.labels)) {
+		if slices.Contains(e.Presets, c.Ref) && !e.Expired(s.now()) && (e.vms == nil || e.vms.Matches(q.labels)) {
 			return e
 		}
 	}
@@ -112,7 +124,7 @@ func (m *matching) except(s *Snapshot, q *query) {
 			return true
 		}
 		m.exceptions = addException(m.exceptions, e.Name, c.Ref)
-		if !e.Until.IsZero() && e.Until.Sub(q.now) < endsSoon {
+		if !e.Until.IsZero() && e.Until.Sub(s.now()) < EndsSoon {
 			m.warnings = append(m.warnings, fmt.Sprintf("exception %s, which keeps preset %s from acting, ends at %s; an update of the VM after that applies the preset",
 				e.Name, c.Ref, e.Until.UTC().Format(time.RFC3339)))
 		}

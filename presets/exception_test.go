@@ -44,9 +44,14 @@ type exceptional struct {
 	now      time.Time
 }
 
+// except adds an exception, which ends by the clock of x.
+func (x *exceptional) except(e *presets.Exception) {
+	x.snapshot = x.snapshot.WithExceptions([]*presets.Exception{e}, func() time.Time { return x.now })
+}
+
 func (x *exceptional) resolve(object, old string) (stored string, warnings []string, err error) {
 	x.Helper()
-	req := presets.Request{Kind: presets.VirtualMachine, Object: []byte(object), Namespace: presets.Namespace{Name: "lab"}, Now: x.now}
+	req := presets.Request{Kind: presets.VirtualMachine, Object: []byte(object), Namespace: presets.Namespace{Name: "lab"}}
 	if old != "" {
 		req.OldObject = []byte(old)
 	}
@@ -76,7 +81,8 @@ const (
 
 func TestException(t *testing.T) {
 	base := presets.NewSnapshot(presettest.Compile(t, presettest.Cluster("secure-boot", secureBoot)), nil)
-	x := &exceptional{t, base.WithExceptions([]*presets.Exception{exceptionFor(t, exceptionDay, "cluster/secure-boot")}), exceptionDay.Add(-30 * 24 * time.Hour)}
+	x := &exceptional{t, base, exceptionDay.Add(-30 * 24 * time.Hour)}
+	x.except(exceptionFor(t, exceptionDay, "cluster/secure-boot"))
 
 	// The override and the rule of the preset do not act, and the record says why.
 	stored, warnings, err := x.resolve(oldVM, "")
@@ -127,7 +133,7 @@ func TestExceptionForStored(t *testing.T) {
 	if err != nil || !strings.Contains(stored, "secureBoot") {
 		t.Fatalf("%v %s", err, stored)
 	}
-	x.snapshot = base.WithExceptions([]*presets.Exception{exceptionFor(t, time.Time{}, "cluster/secure-boot")})
+	x.except(exceptionFor(t, time.Time{}, "cluster/secure-boot"))
 	changed := strings.Replace(stored, `"devices":{}`, `"devices":{"rng":{}}`, 1)
 	after, warnings, err := x.resolve(changed, stored)
 	if err != nil || len(warnings) > 0 || strings.Contains(after, `"secureBoot":true`) || !strings.Contains(after, "exceptions") {
@@ -138,7 +144,8 @@ func TestExceptionForStored(t *testing.T) {
 // TestExceptionMatches: a preset whose conditions do not hold needs no exception.
 func TestExceptionMatches(t *testing.T) {
 	all := presettest.Compile(t, presettest.Cluster("never", `{match: {conditions: [{name: arm, expression: "object.?spec.template.spec.architecture.orValue('') == 'arm64'"}]}, forbid: [{path: spec.template.spec.hostname}]}`))
-	x := &exceptional{t, presets.NewSnapshot(all, nil).WithExceptions([]*presets.Exception{exceptionFor(t, time.Time{}, "cluster/never")}), exceptionDay}
+	x := &exceptional{t, presets.NewSnapshot(all, nil), exceptionDay}
+	x.except(exceptionFor(t, time.Time{}, "cluster/never"))
 	if stored, _, err := x.resolve(oldVM, ""); err != nil || strings.Contains(stored, "exceptions") {
 		t.Errorf("%v %s", err, stored)
 	}
@@ -162,7 +169,7 @@ func TestCompileException(t *testing.T) {
 // TestExceptionExplained names the exception as the reason.
 func TestExceptionExplained(t *testing.T) {
 	base := presets.NewSnapshot(presettest.Compile(t, presettest.Cluster("secure-boot", secureBoot)), nil)
-	s := base.WithExceptions([]*presets.Exception{exceptionFor(t, exceptionDay, "cluster/secure-boot")})
+	s := base.WithExceptions([]*presets.Exception{exceptionFor(t, exceptionDay, "cluster/secure-boot")}, func() time.Time { return exceptionDay.Add(-time.Hour) })
 	x, err := (&presets.Engine{}).Explain(t.Context(), s, presets.Request{Kind: presets.VirtualMachine, Object: []byte(oldVM), Namespace: presets.Namespace{Name: "lab"}})
 	if err != nil || len(x.Presets) != 1 || x.Presets[0].Reason != "exception old until 2030-01-01T00:00:00Z" {
 		t.Errorf("%v %+v", err, x)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -28,8 +27,6 @@ type query struct {
 	lenient bool
 	// launch says that the object is an instance.
 	launch bool
-	// now decides which exceptions have ended.
-	now time.Time
 	// recorded are the exceptions of the stored VM, where its stored intent is expanded; else nil.
 	recorded []provenance.Exception
 	// noLegacy says that the instance keeps legacy presets away.

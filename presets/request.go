@@ -2,7 +2,6 @@ package presets
 
 import (
 	"fmt"
-	"time"
 
 	"gomodules.xyz/jsonpatch/v2"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -33,8 +32,6 @@ type Request struct {
 	Namespace Namespace
 	// Owner is the JSON of the VM that controls a VirtualMachineInstance, if one does.
 	Owner []byte
-	// Now decides which exceptions have ended.
-	Now time.Time
 	// Trusted says that a controller writes, whose updates are left alone.
 	Trusted bool
 	// Instancetypes finds instancetypes and preferences; where it is nil, none is known.

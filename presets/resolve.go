@@ -174,7 +174,6 @@ func (w *resolution) query(ctx context.Context, req Request, owner *ownerVM) *qu
 	q := &query{
 		labels:    matchLabels(meta["labels"], template["labels"]),
 		namespace: req.Namespace,
-		now:       req.Now,
 		recorded:  w.recordedExceptions,
 		owned:     owner != nil,
 		launch:    w.instance != nil,

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"iter"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -25,8 +26,9 @@ type Snapshot struct {
 	broken map[PresetName]bool
 	// all presets, by precedence.
 	all []*Compiled
-	// exceptions by namespace.
+	// exceptions by namespace, and the clock that ends them.
 	exceptions map[string][]*Exception
+	now        func() time.Time
 	// launches says that some act when instances are made.
 	launches bool
 }

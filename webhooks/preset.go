@@ -177,20 +177,28 @@ func (p Preset) validate(preset v1alpha1.Preset, compiled *presets.Compiled, sto
 // writing other people's VMs, so the author must be allowed to do that; and for
 // what reaches beyond a VM there is a verb of its own.
 func authorized(ctx context.Context, authority Authority, req admission.Request, compiled *presets.Compiled) admission.Response {
-	if authority == nil {
-		return allowed()
-	}
 	needs := []need{{
+		at:   field.NewPath("spec"),
 		what: authorizationv1.ResourceAttributes{Namespace: req.Namespace, Verb: "update", Group: "kubevirt.io", Resource: "virtualmachines"},
 		why:  "a preset writes other people's VirtualMachines",
 	}}
 	if sensitive := compiled.Sensitive(); len(sensitive) > 0 {
 		needs = append(needs, need{
+			at: field.NewPath("spec"),
 			what: authorizationv1.ResourceAttributes{
 				Namespace: req.Namespace, Verb: VerbEscalate, Group: req.Resource.Group, Resource: req.Resource.Resource, Name: presetName(req),
 			},
 			why: "it sets " + listed(sensitive) + ", which reach beyond the VM",
 		})
+	}
+	return permitted(ctx, authority, req, needs)
+}
+
+// permitted refuses an object whose author lacks rights, and names each of them. Without an
+// authority it allows all.
+func permitted(ctx context.Context, authority Authority, req admission.Request, needs []need) admission.Response {
+	if authority == nil {
+		return allowed()
 	}
 	var problems field.ErrorList
 	for _, n := range needs {
@@ -198,7 +206,7 @@ func authorized(ctx context.Context, authority Authority, req admission.Request,
 		case err != nil:
 			return unanswerable(ctx, req, err)
 		case !may:
-			problems = append(problems, field.Forbidden(field.NewPath("spec"), fmt.Sprintf("user %s may not %s, which writing this preset takes: %s",
+			problems = append(problems, field.Forbidden(n.at, fmt.Sprintf("user %s may not %s, which is required: %s",
 				req.UserInfo.Username, describe(n.what), n.why)))
 		}
 	}
@@ -210,6 +218,7 @@ func authorized(ctx context.Context, authority Authority, req admission.Request,
 
 // A need is something that an author must be allowed to do.
 type need struct {
+	at   *field.Path
 	what authorizationv1.ResourceAttributes
 	why  string
 }

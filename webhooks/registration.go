@@ -36,6 +36,7 @@ const (
 	PathValidateTemplateRequest             = "/validate-ssp-kubevirt-io-v1alpha1-virtualmachinetemplaterequest"
 	PathValidateFrontendProfile             = "/validate-virtwright-dev-v1alpha1-frontendprofile"
 	PathValidateBackendProfile              = "/validate-virtwright-dev-v1alpha1-backendprofile"
+	PathValidatePresetException             = "/validate-virtwright-dev-v1alpha1-presetexception"
 )
 
 // A Registration says how API servers reach the webhooks and whom they leave alone.
@@ -103,12 +104,13 @@ func templateRequests(path string) hook {
 }
 
 func (r Registration) validating() []hook {
+	// An object that waits for finalizers still acts, so its changes are checked, too.
 	ours := func(path, resource string, scope admissionregistrationv1.ScopeType) hook {
 		return hook{
 			path: path, group: v1alpha1.GroupName, versions: []string{v1alpha1.GroupVersion.Version}, resource: resource,
 			scope: scope, namespaces: &metav1.LabelSelector{},
 			operations: []admissionregistrationv1.OperationType{create, update},
-			conditions: []condition{notDeleted(), specChanged()},
+			conditions: []condition{specChanged()},
 		}
 	}
 	machine := func(path, resource string, changed condition) hook {
@@ -126,6 +128,7 @@ func (r Registration) validating() []hook {
 		ours(PathValidateClusterVirtualMachinePreset, v1alpha1.ResourceClusterVirtualMachinePresets, admissionregistrationv1.ClusterScope),
 		ours(PathValidateFrontendProfile, v1alpha1.ResourceFrontendProfiles, admissionregistrationv1.ClusterScope),
 		ours(PathValidateBackendProfile, v1alpha1.ResourceBackendProfiles, admissionregistrationv1.ClusterScope),
+		ours(PathValidatePresetException, v1alpha1.ResourcePresetExceptions, admissionregistrationv1.NamespacedScope),
 		templateRequests(PathValidateTemplateRequest),
 	}
 	hooks = append(hooks,
@@ -137,7 +140,7 @@ func (r Registration) validating() []hook {
 			path: PathValidateLegacyPreset, group: "kubevirt.io", versions: kubevirtVersions, resource: "virtualmachineinstancepresets",
 			scope: admissionregistrationv1.NamespacedScope, namespaces: &metav1.LabelSelector{},
 			operations: []admissionregistrationv1.OperationType{create, update},
-			conditions: []condition{notDeleted(), specChanged()},
+			conditions: []condition{specChanged()},
 		})
 	}
 	return hooks

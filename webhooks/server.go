@@ -3,6 +3,7 @@ package webhooks
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -40,6 +41,10 @@ type Server struct {
 	TemplateFormat TemplateFormat
 	Metrics        *Metrics
 	Events         *Events
+	// MaxExceptionDuration is how far ahead the end of an exception may be; 0 means without limit.
+	MaxExceptionDuration time.Duration
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
 }
 
 // Machine is the handler that mutates objects of a kind.
@@ -77,6 +82,10 @@ func (s *Server) Handlers() map[string]http.Handler {
 		return bounded(kind, Preset{Kind: kind, Authority: s.Authority, Rules: s.Rules, Stored: s.Stored})
 	}
 	profile := func(kind string) http.Handler { return bounded(kind, Profile{Kind: kind}) }
+	exception := PresetException{Authority: s.Authority, Snapshots: s.Snapshots, MaxDuration: s.MaxExceptionDuration, Now: s.Now}
+	if s.Now == nil {
+		exception.Now = time.Now
+	}
 	const request = sspv1alpha1.KindVirtualMachineTemplateRequest
 	return map[string]http.Handler{
 		PathMutateTemplateRequest:               bounded(request, &TemplateRequest{Formats: s.TemplateFormats, TemplateFormat: s.TemplateFormat, Manager: s.Guard.Manager}),
@@ -91,6 +100,7 @@ func (s *Server) Handlers() map[string]http.Handler {
 		PathValidateClusterVirtualMachinePreset: preset(v1alpha1.KindClusterVirtualMachinePreset),
 		PathValidateFrontendProfile:             profile(v1alpha1.KindFrontendProfile),
 		PathValidateBackendProfile:              profile(v1alpha1.KindBackendProfile),
+		PathValidatePresetException:             bounded(v1alpha1.KindPresetException, exception),
 	}
 }
 

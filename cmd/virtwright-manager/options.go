@@ -52,8 +52,10 @@ type options struct {
 	roles           []string
 	presetConflicts string
 	warnings        string
-	platform        presets.Platform
-	rules           validation.Config
+	// maxExceptionDuration is 0 if exceptions may last for any time.
+	maxExceptionDuration time.Duration
+	platform             presets.Platform
+	rules                validation.Config
 
 	webhookAddress   string
 	requestMemory    int64
@@ -115,6 +117,7 @@ func (o *options) declareRoles(flags *flag.FlagSet) {
 	})
 	flags.StringVar(&o.presetConflicts, "preset-conflicts", "warn", "what happens when only names decide between two presets: warn, or reject the VM")
 	flags.StringVar(&o.warnings, "warnings", warnSurprises, "what presets warn users of: Surprises, such as an overruled value; or Everything, also each value that a preset gave")
+	flags.DurationVar(&o.maxExceptionDuration, "max-exception-duration", 0, "how far ahead spec.until of a PresetException may be, which is then required (default: no limit)")
 	flags.StringVar(&o.platform.Architecture, "default-architecture", "", "architecture of VMs that name none (default amd64); addon: rules assume it, and without it they only warn where the architecture decides")
 	flags.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs that name none (default None)")
 	flags.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network, bridge or masquerade (default bridge)")
@@ -194,6 +197,7 @@ func (o *options) complete() error {
 		oneOf("--mode", o.mode, modeStandalone, modeAddon),
 		oneOf("--preset-conflicts", o.presetConflicts, "warn", "reject"),
 		oneOf("--warnings", o.warnings, warnSurprises, warnEverything),
+		notNegative("--max-exception-duration", o.maxExceptionDuration),
 		oneOf("--log-format", o.logFormat, "json", "text"),
 		oneOf("--default-network-interface", o.platform.NetworkInterface, "", "bridge", "masquerade"),
 		new(slog.LevelVar).UnmarshalText([]byte(o.logLevel)),
@@ -273,6 +277,13 @@ func oneOf(flag, value string, allowed ...string) error {
 		return nil
 	}
 	return fmt.Errorf("%s must be one of %q, not %q", flag, allowed, value)
+}
+
+func notNegative(flag string, value time.Duration) error {
+	if value < 0 {
+		return fmt.Errorf("%s must not be negative: %s", flag, value)
+	}
+	return nil
 }
 
 func namespacedName(text string) (types.NamespacedName, error) {

@@ -64,6 +64,7 @@ func TestBadFlags(t *testing.T) {
 		"--preset-conflicts=x":                  `--preset-conflicts must be`,
 		"--log-format=x":                        `--log-format must be`,
 		"--log-level=x":                         `unknown name`,
+		"--max-exception-duration=-1s":          `--max-exception-duration must not be negative: -1s`,
 		"--default-network-interface=slirp":     `--default-network-interface must be`,
 		"--webhook-bind-address=9443":           `cannot understand --webhook-bind-address`,
 		"--webhook-bind-address=:0":             `needs a port number`,

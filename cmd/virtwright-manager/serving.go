@@ -76,7 +76,7 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 		Owners:     &webhooks.LiveOwners{Client: clients.Discovery().RESTClient()},
 		Guard:      guard, Rules: &p.options.rules, Names: p.names, Stored: p.stored,
 		Authority: &webhooks.ReviewedAuthority{Client: p.live},
-		Metrics:   webhooks.NewMetrics(metrics.Registry), TemplateFormats: p.options.templateFormats,
+		Metrics:   webhooks.NewMetrics(metrics.Registry), MaxExceptionDuration: p.options.maxExceptionDuration, TemplateFormats: p.options.templateFormats,
 		TemplateFormat: templates.Choice{Serving: templates.Discovery{Client: clients.Discovery().RESTClient()}, Formats: p.options.templateFormats},
 	}
 	if p.profiles != nil {

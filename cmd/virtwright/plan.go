@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -160,7 +161,7 @@ func (o *planning) comparison(ctx context.Context, s streams) (*offline.Comparis
 	if o.baseDir == "" && o.baseRef == "" {
 		x.Before = offline.Replace(cluster, others, o.namespace)
 		if o.prune {
-			_, cluster = split(cluster)
+			cluster = slices.DeleteFunc(cluster, offline.IsPreset)
 		}
 		x.After = offline.Replace(cluster, files, o.namespace)
 		return x, nil
@@ -183,10 +184,10 @@ func (o *planning) base() ([]manifest.Object, error) {
 	return manifest.ReadRevision(o.baseRef, o.files, o.recursive)
 }
 
-// split returns presets and other objects.
+// split returns presets, with exceptions from them, and other objects.
 func split(objects []manifest.Object) (presets, others []manifest.Object) {
 	for _, o := range objects {
-		if offline.IsPreset(o) {
+		if offline.IsPreset(o) || offline.IsException(o) {
 			presets = append(presets, o)
 		} else {
 			others = append(others, o)

@@ -66,18 +66,21 @@ func (r *referee) judge(ctx context.Context, o *planning, x *offline.Comparison,
 	return r.judgeVMs(ctx, client, plan)
 }
 
-// judgePreset sends a preset as kubectl apply --server-side --dry-run=server does.
+// judgePreset sends a preset or an exception as kubectl apply --server-side --dry-run=server does.
 func judgePreset(ctx context.Context, client dynamic.Interface, namespace string, p manifest.Object) error {
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(p.JSON); err != nil {
 		return fmt.Errorf("%s: cannot read the preset: %w", p.Where, err)
 	}
 	resource := v1alpha1.GroupVersion.WithResource("clustervirtualmachinepresets")
-	if p.Kind == v1alpha1.KindVirtualMachinePreset {
-		resource = v1alpha1.GroupVersion.WithResource("virtualmachinepresets")
-		if object.GetNamespace() == "" {
-			object.SetNamespace(namespace)
-		}
+	switch p.Kind {
+	case v1alpha1.KindVirtualMachinePreset:
+		resource.Resource = v1alpha1.ResourceVirtualMachinePresets
+	case v1alpha1.KindPresetException:
+		resource.Resource = v1alpha1.ResourcePresetExceptions
+	}
+	if p.Kind != v1alpha1.KindClusterVirtualMachinePreset && object.GetNamespace() == "" {
+		object.SetNamespace(namespace)
 	}
 	object.SetResourceVersion("")
 	object.SetManagedFields(nil)

@@ -1,5 +1,5 @@
-// Package presetcache keeps the presets of a cluster compiled: informers tell
-// what changed, only that is compiled, and a new snapshot takes the place of the
+// Package presetcache keeps the presets of a cluster, and exceptions from them, compiled:
+// informers tell what changed, only that is compiled, and a new snapshot takes the place of the
 // old one in a single step.
 //
 // Requests see either the old set of presets or the new one, never a mixture. A
@@ -42,7 +42,7 @@ const maxLogged = 4 << 10
 // mostLogged is how many presets a line of the log names.
 const mostLogged = 10
 
-// A Key names one preset of any kind.
+// A Key names one preset of any kind, or an exception.
 type Key struct {
 	Kind string
 	types.NamespacedName
@@ -57,6 +57,8 @@ type Cache struct {
 	Legacy bool
 	// Metrics may be nil.
 	Metrics *Metrics
+	// Now is the clock that ends exceptions; nil means time.Now.
+	Now func() time.Time
 
 	snapshot atomic.Pointer[presets.Snapshot]
 
@@ -154,6 +156,7 @@ func (c *Cache) Kinds() map[string]client.Object {
 	kinds := map[string]client.Object{
 		v1alpha1.KindVirtualMachinePreset:        &v1alpha1.VirtualMachinePreset{},
 		v1alpha1.KindClusterVirtualMachinePreset: &v1alpha1.ClusterVirtualMachinePreset{},
+		v1alpha1.KindPresetException:             &v1alpha1.PresetException{},
 	}
 	if c.Legacy {
 		kinds[KindLegacy] = &kubevirtv1.VirtualMachineInstancePreset{}
@@ -248,7 +251,7 @@ func (c *Cache) refresh(ctx context.Context, first bool) {
 	if len(news) == 0 && !first {
 		return
 	}
-	snapshot := after.snapshot()
+	snapshot := after.snapshot(c.now)
 
 	c.mu.Lock()
 	c.compiled, c.generations = after, after.digest()
@@ -263,6 +266,13 @@ func (c *Cache) refresh(ctx context.Context, first bool) {
 			tell(key)
 		}
 	}
+}
+
+func (c *Cache) now() time.Time {
+	if c.Now == nil {
+		return time.Now()
+	}
+	return c.Now()
 }
 
 func (c *Cache) log(ctx context.Context, s set, news []Key, first bool) {

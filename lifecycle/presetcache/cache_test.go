@@ -48,6 +48,8 @@ func deliver(t *testing.T, c *Cache, objects ...client.Object) {
 			kind = v1alpha1.KindClusterVirtualMachinePreset
 		case *kubevirtv1.VirtualMachineInstancePreset:
 			kind = KindLegacy
+		case *v1alpha1.PresetException:
+			kind = v1alpha1.KindPresetException
 		}
 		c.handler(kind).OnAdd(o, false)
 	}
@@ -166,6 +168,49 @@ func TestLegacy(t *testing.T) {
 	deliver(t, c, legacy, broken)
 	if got := c.Snapshot().Len(); got != 1 {
 		t.Errorf("want one preset, got %d", got)
+	}
+}
+
+// Exceptions are part of the snapshot and end by the clock; an invalid one is missing.
+func TestExceptions(t *testing.T) {
+	until := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	now := until.Add(-time.Hour)
+	registry := prometheus.NewRegistry()
+	c := &Cache{Now: func() time.Time { return now }, Metrics: NewMetrics(registry)}
+	exception := func(name string, presets ...string) *v1alpha1.PresetException {
+		return &v1alpha1.PresetException{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: name, UID: types.UID(name), Generation: 1},
+			Spec:       v1alpha1.PresetExceptionSpec{Presets: presets, Reason: "r", Until: &metav1.Time{Time: until}},
+		}
+	}
+	acts := func() bool {
+		t.Helper()
+		result, err := (&presets.Engine{}).Resolve(t.Context(), c.Snapshot(), presets.Request{
+			Kind: presets.VirtualMachine, Object: presettest.JSON("{metadata: {name: a}}"), Namespace: presets.Namespace{Name: "lab"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(result.Matched) == 1
+	}
+	deliver(t, c, preset("a", 1, fmt.Sprintf(cores, 1)), exception("broken"))
+	if _, known := c.Verdict(Key{v1alpha1.KindPresetException, types.NamespacedName{Namespace: "lab", Name: "broken"}}); !known || !acts() {
+		t.Error("an invalid exception must keep no preset from acting")
+	}
+	deliver(t, c, exception("e", "a"))
+	if acts() {
+		t.Error("the exception must keep the preset from acting")
+	}
+	if got := testutil.ToFloat64(c.Metrics.presets.WithLabelValues(stateReady)); got != 1 {
+		t.Errorf("exceptions are no presets, got %v", got)
+	}
+	if now = until; !acts() {
+		t.Error("the exception has ended")
+	}
+	now = until.Add(-time.Hour)
+	c.handler(v1alpha1.KindPresetException).OnDelete(exception("e", "a"))
+	if c.refresh(t.Context(), false); !acts() {
+		t.Error("the exception is gone")
 	}
 }
 

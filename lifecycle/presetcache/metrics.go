@@ -33,8 +33,10 @@ func (m *Metrics) count(s set) {
 		return
 	}
 	counts := map[string]int{stateReady: 0, stateInvalid: 0, stateOff: 0}
-	for _, v := range s {
-		counts[v.state()]++
+	for key, v := range s {
+		if key.Kind != v1alpha1.KindPresetException {
+			counts[v.state()]++
+		}
 	}
 	for state, n := range counts {
 		m.presets.WithLabelValues(state).Set(float64(n))

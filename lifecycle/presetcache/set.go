@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,14 +22,15 @@ import (
 	"github.com/virtwright/virtwright/presets"
 )
 
-// A Verdict is what compiling one generation of a preset came to.
+// A Verdict is what compiling one generation of a preset or an exception came to.
 type Verdict struct {
 	UID        types.UID
 	Generation int64
 	// Problems say why the preset is not in use; none when it is.
 	Problems field.ErrorList
 
-	compiled *presets.Compiled
+	compiled  *presets.Compiled
+	exception *presets.Exception
 }
 
 // Hash stands for what the preset gives; empty for one that is not in use.
@@ -111,13 +113,15 @@ func judge(object client.Object) (v Verdict) {
 	v = Verdict{UID: object.GetUID(), Generation: object.GetGeneration()}
 	defer func() {
 		if reason := recover(); reason != nil {
-			v.compiled = nil
+			v.compiled, v.exception = nil, nil
 			v.Problems = field.ErrorList{field.InternalError(field.NewPath("spec"), fmt.Errorf("virtwright has a defect: %v", reason))}
 		}
 	}()
 	switch preset := object.(type) {
 	case v1alpha1.Preset:
 		v.compiled, v.Problems = presets.Compile(preset)
+	case *v1alpha1.PresetException:
+		v.exception, v.Problems = presets.CompileException(preset)
 	case *kubevirtv1.VirtualMachineInstancePreset:
 		v.compiled, v.Problems = presets.CompileLegacy(preset)
 	default:
@@ -127,18 +131,21 @@ func judge(object client.Object) (v Verdict) {
 }
 
 // snapshot makes the set ready for requests.
-func (s set) snapshot() *presets.Snapshot {
+func (s set) snapshot(now func() time.Time) *presets.Snapshot {
 	compiled := make([]*presets.Compiled, 0, len(s))
+	var exceptions []*presets.Exception
 	var broken []presets.PresetName
 	for key, v := range s {
 		switch {
-		case len(v.Problems) == 0:
+		case v.exception != nil:
+			exceptions = append(exceptions, v.exception)
+		case v.compiled != nil:
 			compiled = append(compiled, v.compiled)
-		case key.Kind != KindLegacy: // no VM can ask for one of those by name
+		case key.Kind != KindLegacy && key.Kind != v1alpha1.KindPresetException: // no VM can ask for one of those by name
 			broken = append(broken, key.Ref())
 		}
 	}
-	return presets.NewSnapshot(compiled, broken)
+	return presets.NewSnapshot(compiled, broken).WithExceptions(exceptions, now)
 }
 
 // Ref is how a VM asks for the preset.

@@ -33,6 +33,7 @@ const (
 	backendProfile = "BackendProfile"
 	legacyPreset   = "VirtualMachineInstancePreset"
 	templateOrder  = "VirtualMachineTemplateRequest"
+	exception      = "PresetException"
 )
 
 var resources = map[string]schema.GroupVersionResource{
@@ -43,6 +44,7 @@ var resources = map[string]schema.GroupVersionResource{
 	clusterPreset:              {Group: "virtwright.dev", Version: "v1alpha1", Resource: "clustervirtualmachinepresets"},
 	frontend:                   {Group: "virtwright.dev", Version: "v1alpha1", Resource: "frontendprofiles"},
 	backendProfile:             {Group: "virtwright.dev", Version: "v1alpha1", Resource: "backendprofiles"},
+	exception:                  {Group: "virtwright.dev", Version: "v1alpha1", Resource: "presetexceptions"},
 	templateOrder:              {Group: "ssp.kubevirt.io", Version: "v1alpha1", Resource: "virtualmachinetemplaterequests"},
 	"Template":                 {Group: "template.openshift.io", Version: "v1", Resource: "templates"},
 	"VirtualMachineTemplate":   {Group: "template.kubevirt.io", Version: "v1alpha1", Resource: "virtualmachinetemplates"},

@@ -47,9 +47,10 @@ func (s *story) bind(user string, clusterRoles ...string) {
 	last := clusterRoles[len(clusterRoles)-1]
 	probe := map[string][]string{
 		"edit": {"create", "virtualmachines.kubevirt.io"}, "view": {"get", "virtualmachines.kubevirt.io"},
-		"virtwright-preset-author":   {"create", "virtualmachinepresets.virtwright.dev"},
-		"virtwright-preset-escalate": {"escalate", "virtualmachinepresets.virtwright.dev"},
-		"virtwright-preset-use":      {"use", "virtualmachinepresets.virtwright.dev"},
+		"virtwright-preset-author":    {"create", "virtualmachinepresets.virtwright.dev"},
+		"virtwright-preset-escalate":  {"escalate", "virtualmachinepresets.virtwright.dev"},
+		"virtwright-preset-use":       {"use", "virtualmachinepresets.virtwright.dev"},
+		"virtwright-exception-author": {"create", "presetexceptions.virtwright.dev"},
 	}[last]
 	Expect(probe).NotTo(BeNil(), last)
 	Eventually(func() error { return s.can(user, probe[0], probe[1]) }).Should(Succeed())
@@ -171,6 +172,11 @@ var _ = Describe("Writing presets", Ordered, func() {
 		Expect(widen(`{"spec":{"match":null}}`)).To(MatchError(ContainSubstring("may not escalate")))
 		Expect(widen(`{"metadata":{"labels":{"a":"b"}}}`)).To(Succeed())
 		Expect(widen(`{"spec":{"defaults":null}}`)).To(Succeed(), "less is no escalation")
+		By("changing a preset that waits for a finalizer, and still acts")
+		Expect(widen(`{"metadata":{"finalizers":["example.com/stay"]}}`)).To(Succeed())
+		Expect(s.as(as("author"), preset).Delete(here.ctx, theirs.GetName(), metav1.DeleteOptions{})).To(Succeed())
+		Expect(widen(`{"spec":{"defaults":{"spec":{"template":{"spec":{"volumes":[{"name":"c","cloudInitNoCloud":{"userData":"x"}}]}}}}}}`)).To(MatchError(ContainSubstring("may not escalate")))
+		Expect(widen(`{"metadata":{"finalizers":null}}`)).To(Succeed())
 		Expect(tryAs("editor", `{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstancePreset, metadata: {name: old}, spec: {selector: {},
 domain: {devices: {hostDevices: [{name: d, deviceName: vendor.com/d}]}}}}`)).To(
 			MatchError(ContainSubstring("may not escalate virtualmachineinstancepresets.kubevirt.io old")))

@@ -34,6 +34,8 @@ var (
 
 	namespaces = kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, unread: "the labels of namespaces are unknown"}
 
+	exceptions = kind{GroupVersionResource: v1alpha1.GroupVersion.WithResource(v1alpha1.ResourcePresetExceptions), namespaced: true, unread: "PresetExceptions are unknown"}
+
 	// standalone are the kinds that act only where KubeVirt is not installed.
 	standalone = []kind{
 		{GroupVersionResource: kubevirt.WithResource("virtualmachineinstancepresets"), namespaced: true},

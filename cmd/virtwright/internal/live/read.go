@@ -133,6 +133,7 @@ func (q Query) acting() []kind {
 	if q.Addon {
 		out = slices.Clone(alongside)
 	}
+	out = append(out, exceptions)
 	if slices.ContainsFunc(q.Names, func(n Name) bool { return !n.IsVM() }) {
 		return out
 	}

@@ -131,7 +131,7 @@ func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
 	}
 	c.Notes = append(c.Notes, p.notes...)
 	c.Presets, c.selecting = len(p.compiled), p.selecting
-	c.snapshot = presets.NewSnapshot(p.compiled, p.broken)
+	c.snapshot = p.withExceptions(presets.NewSnapshot(p.compiled, p.broken), c.preset || c.settings.Live)
 	c.profiles, _ = domain.CompileProfiles(p.frontend, p.backend) // each was judged when it was read
 	c.webhooks = c.server()
 	return problems
@@ -144,8 +144,8 @@ func (c *Cluster) take(e *entry, p *presetReader) error {
 		return nil
 	case instancetype:
 		return c.instancetypes.add(e, c.settings.Namespace)
-	case preset, legacyPreset, profile:
-		c.preset = c.preset || e.role != profile
+	case preset, legacyPreset, profile, exception:
+		c.preset = c.preset || e.role == preset || e.role == legacyPreset
 		return p.read(e, c.settings.Namespace)
 	default:
 		m, err := c.machine(e)

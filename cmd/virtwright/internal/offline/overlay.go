@@ -62,6 +62,12 @@ func IsPreset(o manifest.Object) bool {
 	return role == preset
 }
 
+// IsException reports whether an object is an exception from presets.
+func IsException(o manifest.Object) bool {
+	_, role := identify(o, "")
+	return role == exception
+}
+
 // Without returns the objects whose kind, namespace and name others do not have.
 func Without(objects, others []manifest.Object, namespace string) []manifest.Object {
 	has := map[identity]bool{}

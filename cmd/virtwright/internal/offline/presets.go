@@ -3,6 +3,7 @@ package offline
 import (
 	"context"
 	"fmt"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,6 +29,8 @@ type presetReader struct {
 	seen     map[string]manifest.Position
 	legacy   bool
 	compiled []*presets.Compiled
+	// exceptions are compiled, and of each there is the entry.
+	exceptions []exceptionEntry
 	// broken are presets that a cluster has stored, and that are invalid.
 	broken   []presets.PresetName
 	frontend []v1alpha1.FrontendProfile
@@ -56,6 +59,8 @@ func (p *presetReader) read(e *entry, namespace string) error {
 		refused.Problems = p.compileLegacy(e)
 	case profile:
 		refused.Problems = p.profile(e)
+	case exception:
+		refused.Problems = p.exception(e)
 	default:
 		refused.Problems = p.compile(e)
 	}
@@ -147,6 +152,46 @@ func (p *presetReader) compileLegacy(e *entry) []Problem {
 		p.compiled = append(p.compiled, c)
 	}
 	return out
+}
+
+// An exceptionEntry is an exception and where it stands.
+type exceptionEntry struct {
+	*presets.Exception
+	entry *entry
+}
+
+// exception takes in an exception that the validating webhook lets pass. One that has ended may
+// stand in a cluster, and is no problem.
+func (p *presetReader) exception(e *entry) []Problem {
+	handler := webhooks.PresetException{Snapshots: loaded[presets.Snapshot]{}, Now: func() time.Time { return time.Time{} }}
+	if answer := handler.Handle(p.ctx, creation(e)); !answer.Allowed {
+		return answered(answer.Result)
+	}
+	var object v1alpha1.PresetException
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &object); err != nil {
+		return []Problem{{Message: err.Error()}}
+	}
+	compiled, problems := presets.CompileException(&object)
+	if len(problems) == 0 {
+		p.exceptions = append(p.exceptions, exceptionEntry{compiled, e})
+	}
+	return problemsOf(problems)
+}
+
+// withExceptions is a snapshot with the exceptions that were read, which end by the clock. It
+// warns of those that do nothing; without presets that is not known.
+func (p *presetReader) withExceptions(s *presets.Snapshot, known bool) *presets.Snapshot {
+	all := make([]*presets.Exception, 0, len(p.exceptions))
+	for _, e := range p.exceptions {
+		all = append(all, e.Exception)
+		if e.Expired(time.Now()) && !e.entry.isStored() {
+			e.entry.warnings = append(e.entry.warnings, "spec.until: the exception has ended; a cluster that does not have it refuses to create it")
+		}
+		if known {
+			e.entry.warnings = append(e.entry.warnings, s.Missing(e.Exception)...)
+		}
+	}
+	return s.WithExceptions(all, time.Now)
 }
 
 // profile takes a profile in that the validating webhook lets pass.

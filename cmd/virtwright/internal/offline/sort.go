@@ -30,6 +30,7 @@ const (
 	machine
 	namespace
 	instancetype
+	exception
 )
 
 const (
@@ -46,6 +47,7 @@ var kinds = map[schema.GroupKind]struct {
 }{
 	{Group: virtwrightGroup, Kind: v1alpha1.KindVirtualMachinePreset}:        {preset, []string{"v1alpha1"}},
 	{Group: virtwrightGroup, Kind: v1alpha1.KindClusterVirtualMachinePreset}: {preset, []string{"v1alpha1"}},
+	{Group: virtwrightGroup, Kind: v1alpha1.KindPresetException}:             {exception, []string{"v1alpha1"}},
 	{Group: virtwrightGroup, Kind: v1alpha1.KindFrontendProfile}:             {profile, []string{"v1alpha1"}},
 	{Group: virtwrightGroup, Kind: v1alpha1.KindBackendProfile}:              {profile, []string{"v1alpha1"}},
 	{Group: kubevirtGroup, Kind: kindLegacy}:                                 {legacyPreset, []string{"v1", "v1alpha3"}},
@@ -59,7 +61,7 @@ var kinds = map[schema.GroupKind]struct {
 }
 
 // kindNames say what is looked for.
-const kindNames = "VirtualMachine, VirtualMachineInstance, VirtualMachinePreset, ClusterVirtualMachinePreset, VirtualMachineInstancePreset, FrontendProfile, BackendProfile, Namespace, or an instancetype or preference of KubeVirt"
+const kindNames = "VirtualMachine, VirtualMachineInstance, VirtualMachinePreset, ClusterVirtualMachinePreset, VirtualMachineInstancePreset, PresetException, FrontendProfile, BackendProfile, Namespace, or an instancetype or preference of KubeVirt"
 
 // entry is an object with what it is for.
 type entry struct {
