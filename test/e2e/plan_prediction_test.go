@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -215,9 +216,12 @@ func (g *planGenerator) put(p object) bool {
 			})
 		}
 	} else {
-		p = p.DeepCopy()
-		p.SetResourceVersion(g.get(p.GetKind(), p.GetName()).GetResourceVersion())
-		out, err = g.of(p.GetKind()).Update(here.ctx, p, metav1.UpdateOptions{})
+		err = retry.RetryOnConflict(retry.DefaultRetry, func() (err error) { // status is written meanwhile
+			p = p.DeepCopy()
+			p.SetResourceVersion(g.get(p.GetKind(), p.GetName()).GetResourceVersion())
+			out, err = g.of(p.GetKind()).Update(here.ctx, p, metav1.UpdateOptions{})
+			return err
+		})
 	}
 	if err != nil {
 		Expect(apierrors.IsInvalid(err)).To(BeTrue(), err.Error())
