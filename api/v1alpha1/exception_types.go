@@ -104,7 +104,8 @@ type PresetExceptionStatus struct {
 	// +optional
 	LastUsed *metav1.Time `json:"lastUsed,omitempty"`
 
-	// conditions hold Active, which is False (reason Expired) after until.
+	// conditions hold Active, which is True with reason InForce, or EndsSoon in the
+	// last week before until; and False with reason Expired after until.
 	//
 	// +optional
 	// +listType=map

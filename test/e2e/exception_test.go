@@ -75,9 +75,11 @@ var _ = Describe("An exception from presets", func() {
 
 	It("ends: stored VMs keep what they have, and the next update of their spec applies the preset", func() {
 		s.preset(aPreset("secure-boot", rule))
-		s.create(anException("old", "secure-boot", until(8*time.Second)))
+		e := s.create(anException("old", "secure-boot", until(8*time.Second)))
 		knows(s)
 		_, heard := s.createWarned(fmt.Sprintf(labelled, "a", "old", "rng: {}"))
+		s.eventually(e, haveAt(matched, int64(1)), haveAt("status.vms", ConsistOf("a")), haveAt("status.lastUsed", Not(BeNil())))
+		Expect(s.condition(e, "Active")).To(HavePrefix("True EndsSoon ends at "))
 		Expect(heard).To(say("exception old, which keeps preset secure-boot from acting, ends at"))
 		Eventually(func() error {
 			_, err := s.tryCreate(fmt.Sprintf(labelled, "late", "old", "rng: {}"))
@@ -87,12 +89,18 @@ var _ = Describe("An exception from presets", func() {
 			return err
 		}).Should(MatchError(ContainSubstring("no random numbers")))
 
+		Eventually(func() string { return s.condition(e, "Active") }).Should(HavePrefix("False Expired ended at "))
+		Eventually(func() []string { return s.events(e) }).Should(ContainElements(
+			MatchRegexp(`^EndsSoon exception ends at \S+; [01] VMs? uses? it$`),
+			MatchRegexp(`^Expired exception ended at \S+; 1 VM keeps what it has until its spec is updated$`)))
+		s.eventually(e, haveAt(matched, int64(1)))
 		now, heard := s.patch("a", `{metadata: {annotations: {note: x}}}`)
 		Expect(now).To(And(lackAt(secureBoot), haveAt("metadata.generation", int64(1))))
 		Expect(heard).To(beQuiet())
 		now, heard = s.patch("a", `{spec: {template: {spec: {hostname: h}}}}`)
 		Expect(now).To(And(haveAt(secureBoot, true), haveAt("spec.template.spec.domain.devices.rng", Not(BeNil()))))
 		Expect(heard).To(say("exception old has ended: preset secure-boot acts on this VM again"))
+		s.eventually(e, haveAt(matched, int64(0)), lackAt("status.vms"))
 	})
 
 	It("is warned of a week before it ends, and not earlier", func() {
