@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -101,6 +103,44 @@ var _ = Describe("An exception from presets", func() {
 		Expect(now).To(And(haveAt(secureBoot, true), haveAt("spec.template.spec.domain.devices.rng", Not(BeNil()))))
 		Expect(heard).To(say("exception old has ended: preset secure-boot acts on this VM again"))
 		s.eventually(e, haveAt(matched, int64(0)), lackAt("status.vms"))
+	})
+
+	It("is proposed for each VM that needs it, and is then enough", func() {
+		for name, image := range map[string]string{"a": "old", "b": "old", "c": "new", "d": "mixed", "e": "mixed"} {
+			device := "rng: {}"
+			if name == "c" || name == "e" {
+				device = ""
+			}
+			s.create(fmt.Sprintf(labelled, name, image, device))
+		}
+		s.patch("b", `{spec: {template: {spec: {domain: {firmware: {bootloader: {efi: {secureBoot: false}}}}}}}}`)
+		rules := s.preset(aPreset("secure-boot", "{mode: Audit, "+rule[1:]))
+		file := filepath.Join(GinkgoT().TempDir(), "preset.yaml")
+		Expect(os.WriteFile(file, []byte(aPreset("secure-boot", rule)), 0o600)).To(Succeed())
+
+		code, proposed, errs := s.commandLine("exceptions", "--propose", "-f", file)
+		Expect(code).To(BeZero(), errs)
+		Expect(proposed).To(ContainSubstring("# 3 VMs: a b d\n# kubectl label vm --namespace " + s.ns + " a b d virtwright.dev/exception=secure-boot\n"))
+		s.kubectl("", "label", "vm", "a", "b", "d", "virtwright.dev/exception=secure-boot")
+		s.kubectl(proposed, "apply", "-f", "-")
+		code, again, errs := s.commandLine("exceptions", "--propose", "-f", file)
+		Expect(code).To(BeZero(), errs)
+		Expect(again).To(BeEmpty())
+		s.edit(rules, `{spec: {mode: Enforce}}`)
+		code, out, errs := s.commandLine("reapply", "--all")
+		Expect(code).To(BeZero(), errs)
+		Expect(out).To(HaveSuffix("reapplied 5 VMs: 2 changed, 3 unchanged\n"))
+		for name, want := range map[string]any{"a": nil, "b": false, "c": true, "d": nil, "e": true} {
+			Expect(s.get(virtualMachine, name)).To(haveAt(secureBoot, want), name)
+		}
+		for _, name := range []string{"a", "b", "d"} {
+			s.patch(name, `{spec: {template: {spec: {hostname: other}}}}`)
+		}
+		code, out, errs = s.commandLine("exceptions")
+		Expect(code).To(BeZero(), errs)
+		Expect(out).To(MatchRegexp(`(?m)^\S+ +secure-boot +secure-boot +(<unknown>|[0-3]) +\S+ +.+ +existed before the preset was enforced$`))
+		e := s.get(exception, "secure-boot")
+		s.eventually(e, haveAt(matched, int64(3)), haveAt("status.vms", ConsistOf("a", "b", "d")))
 	})
 
 	It("is warned of a week before it ends, and not earlier", func() {
