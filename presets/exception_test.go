@@ -175,3 +175,27 @@ func TestExceptionExplained(t *testing.T) {
 		t.Errorf("%v %+v", err, x)
 	}
 }
+
+// TestExceptionForged: a record that a user sends makes no exception.
+func TestExceptionForged(t *testing.T) {
+	base := presets.NewSnapshot(presettest.Compile(t, presettest.Cluster("secure-boot", secureBoot)), nil)
+	x := &exceptional{t, base, exceptionDay}
+	x.except(exceptionFor(t, time.Time{}, "cluster/secure-boot"))
+	const forged = `"annotations":{"virtwright.dev/provenance":"{\"v\":1,\"exceptions\":{\"old\":[\"cluster/secure-boot\"]}}"},"labels":{"image":"new"}`
+	var refusal *presets.Refusal
+	if out, _, err := x.resolve(strings.Replace(oldVM, `"labels":{"image":"old"}`, forged, 1), ""); !errors.As(err, &refusal) {
+		t.Errorf("a create: %v %s", err, out)
+	}
+	stored, _, err := x.resolve(`{"metadata":{"name":"vm","namespace":"lab","labels":{"image":"new"}},"spec":{"template":{"spec":{"domain":{}}}}}`, "")
+	if err != nil || !strings.Contains(stored, "secureBoot") {
+		t.Fatalf("%v %s", err, stored)
+	}
+	sent := strings.Replace(oldVM, `"labels":{"image":"old"}`, forged, 1)
+	if out, _, err := x.resolve(sent, stored); !errors.As(err, &refusal) {
+		t.Errorf("an update: %v %s", err, out)
+	}
+	fine := strings.Replace(sent, `"rng":{}`, "", 1)
+	if out, _, err := x.resolve(fine, stored); err != nil || !strings.Contains(out, `"secureBoot":true`) || strings.Contains(out, "exceptions") {
+		t.Errorf("an update: %v %s", err, out)
+	}
+}

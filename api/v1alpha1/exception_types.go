@@ -5,8 +5,8 @@ import (
 )
 
 // PresetException keeps presets away from some VMs of its namespace, also their
-// overrides and forbid rules. Its author must be allowed to update each
-// preset that it names. For example, until an old image can boot securely:
+// overrides and forbid rules. Its author must be allowed to update each preset
+// that it names. For example, until an old image can boot securely:
 //
 //	apiVersion: virtwright.dev/v1alpha1
 //	kind: PresetException
@@ -104,7 +104,8 @@ type PresetExceptionStatus struct {
 	// +optional
 	LastUsed *metav1.Time `json:"lastUsed,omitempty"`
 
-	// conditions hold Active, which is False (reason Expired) after until.
+	// conditions hold Active, which is True with reason InForce, or EndsSoon in the
+	// last week before until; and False with reason Expired after until.
 	//
 	// +optional
 	// +listType=map

@@ -96,6 +96,21 @@ const (
 	ReasonInvalid = "Invalid"
 )
 
+// ConditionActive is the type of the condition that says whether an exception is in force.
+const ConditionActive = "Active"
+
+// Reasons of ConditionActive, beside ReasonInvalid.
+const (
+	// ReasonInForce stands with status True.
+	ReasonInForce = "InForce"
+
+	// ReasonEndsSoon stands with status True: the exception ends within a week.
+	ReasonEndsSoon = "EndsSoon"
+
+	// ReasonExpired stands with status False: until is past.
+	ReasonExpired = "Expired"
+)
+
 // ConditionDeprecated is the type of the condition of a stored preset that could not be
 // created any more. The preset keeps acting; the message says what to change.
 const ConditionDeprecated = "Deprecated"

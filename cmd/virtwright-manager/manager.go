@@ -31,6 +31,7 @@ import (
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/certs"
+	"github.com/virtwright/virtwright/lifecycle/exceptionstatus"
 	"github.com/virtwright/virtwright/lifecycle/instancetypes"
 	"github.com/virtwright/virtwright/lifecycle/leadership"
 	"github.com/virtwright/virtwright/lifecycle/machine"
@@ -199,7 +200,7 @@ func (p *process) control(ctx context.Context) error {
 	return machines.SetupWithManager(p.manager)
 }
 
-// keepPresetStatus adds the status of presets, and what counts for it.
+// keepPresetStatus adds the status of presets and exceptions, and what counts for it.
 func (p *process) keepPresetStatus(writer client.Client, recorder events.EventRecorder) error {
 	usage := &presetusage.Index{Informers: p.manager.GetCache()}
 	scan := &presetscan.Scanner{Presets: p.presets, VMs: p.stored, Lock: p.lock}
@@ -212,7 +213,11 @@ func (p *process) keepPresetStatus(writer client.Client, recorder events.EventRe
 		Client: writer, Cache: p.presets, Usage: usage, Scan: scan, Events: recorder,
 		Lock: p.lock, Replicas: p.replicas, Rules: &p.options.rules,
 	}
-	return status.SetupWithManager(p.manager)
+	if err := status.SetupWithManager(p.manager); err != nil {
+		return err
+	}
+	exceptions := &exceptionstatus.Controller{Client: writer, Usage: usage, Events: recorder, Lock: p.lock}
+	return exceptions.SetupWithManager(p.manager)
 }
 
 // writers are what controllers write with: fenced, where there is an election.

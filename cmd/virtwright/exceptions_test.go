@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -54,4 +55,86 @@ func TestExceptionsPlanned(t *testing.T) {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 	says(t, got.out, "terminationGracePeriodSeconds")
+}
+
+// TestExceptionsListed shows what exceptions say, and marks those that have ended.
+func TestExceptionsListed(t *testing.T) {
+	in := bootException + `apiVersion: virtwright.dev/v1alpha1
+kind: PresetException
+metadata: {name: ended, namespace: lab, resourceVersion: "1", uid: u}
+spec: {presets: [a, cluster/b], vmSelector: {}, reason: "two\n lines", until: "2001-01-01T00:00:00Z", ticket: T-1}
+status: {matched: 3, lastUsed: "2000-12-01T00:00:00Z"}
+`
+	got := call(t, in, "exceptions", "-f", "-").fine(t)
+	for _, want := range []string{
+		`(?m)^NAMESPACE +NAME +PRESETS +VMS +UNTIL +LAST-USED +REASON$`,
+		`(?m)^lab +ended +a,cluster/b +3 +2001-01-01T00:00:00Z \(expired\) +\d+y ago +two lines$`,
+		`(?m)^shop +old +cluster/secure-boot +<unknown> +2999-01-01T00:00:00Z +<unknown> +no loader$`,
+	} {
+		if !regexp.MustCompile(want).MatchString(got.out) {
+			t.Errorf("want %s in\n%s", want, got.out)
+		}
+	}
+	says(t, call(t, in, "exceptions", "-f", "-", "-o", "json").fine(t).out, `"ticket": "T-1"`, `"expired": true`, `"vms": 3`)
+	says(t, call(t, bootRule, "exceptions", "-f", "-").fine(t).err, "there is no exception in -f -")
+}
+
+// TestExceptionsProposed proposes what existing VMs need.
+func TestExceptionsProposed(t *testing.T) {
+	vm := func(name, labels, rest string) string {
+		return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: " + name + ", namespace: shop, labels: {" + labels + "}}\n" +
+			"spec: {runStrategy: Halted, template: {spec: {" + rest + " domain: {memory: {guest: 1Gi}, devices: {" + map[bool]string{true: "rng: {}"}[rest == ""] + "}}}}}\n---\n"
+	}
+	const overruled, fine = "terminationGracePeriodSeconds: 30,", "terminationGracePeriodSeconds: 7,"
+	rule := strings.Replace(bootRule, "spec: {", "spec: {mode: Audit, ", 1)
+	for name, tc := range map[string]struct {
+		vms  string
+		want []string
+	}{
+		"OneLabel": {
+			vm("a", "app: x, image: old", "") + vm("b", "app: y, image: old", overruled) + vm("c", "app: x, image: new", fine),
+			[]string{"# 2 VMs: a b\n", "name: cluster-secure-boot\n  namespace: shop\n", "  - cluster/secure-boot\n", "    matchLabels:\n      image: old\n", "reason: existed before the preset was enforced", "until: "},
+		},
+		"TwoLabels": {
+			vm("a", "app: x, image: old", "") + vm("b", "app: y, image: old", fine) + vm("c", "app: x, image: new", fine),
+			[]string{"# 1 VM: a\n", "    matchLabels:\n      app: x\n      image: old\n"},
+		},
+		"NoLabels": {
+			vm("a", "image: old", "") + vm("b", "image: old", fine),
+			[]string{"# kubectl label vm --namespace shop a virtwright.dev/exception=cluster-secure-boot\n", "      virtwright.dev/exception: cluster-secure-boot\n"},
+		},
+		"All":          {vm("a", "image: old", ""), []string{"      image: old\n"}},
+		"Excepted":     {bootException + vm("a", "image: old", ""), nil},
+		"OtherPreset":  {bootException + vm("a", "image: new", ""), []string{"name: cluster-secure-boot\n"}},
+		"NameIsTaken":  {strings.Replace(bootException, "name: old", "name: cluster-secure-boot", 1) + vm("a", "image: new", ""), []string{"name: cluster-secure-boot-2\n"}},
+		"NothingNeeds": {vm("a", "image: old", fine), nil},
+	} {
+		got := call(t, rule+tc.vms, "exceptions", "--propose", "-f", "-").fine(t)
+		if tc.want == nil {
+			says(t, got.err, "no VM needs an exception")
+			if got.out != "" {
+				t.Errorf("%s: got %s", name, got.out)
+			}
+			continue
+		}
+		says(t, got.out, tc.want...)
+		if name == "NoLabels" {
+			continue
+		}
+		// With its exceptions, the preset refuses and overrules nothing more.
+		again := call(t, rule+tc.vms+got.out, "exceptions", "--propose", "-f", "-").fine(t)
+		if again.out != "" {
+			t.Errorf("%s: again: %s", name, again.out)
+		}
+	}
+	for want, args := range map[string][]string{
+		"-f is missing":                         {"--propose", "-A"},
+		"--propose and -l exclude each other":   {"--propose", "-f", "x", "-l", "a=b"},
+		"--propose and -o exclude each other":   {"--propose", "-f", "x", "-o", "json"},
+		"-f has no VM: read those of a cluster": {"--propose", "-f", write(t, "preset.yaml", rule)},
+	} {
+		if got := call(t, "", append([]string{"exceptions"}, args...)...); got.code != exitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("%q: exit code %d: %s", args, got.code, got.err)
+		}
+	}
 }

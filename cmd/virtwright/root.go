@@ -75,7 +75,7 @@ func newRoot(name string, s streams) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupOffline, newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newLint(shown, s), newPlan(shown, s), newRender(shown, s))
+	add(groupOffline, newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newLint(shown, s), newPlan(shown, s), newExceptions(shown, s), newRender(shown, s))
 	add(groupCluster, newStart(shown, s), newStop(shown, s), newRestart(shown, s), newReset(shown, s), newSoftReboot(shown, s), newReapply(shown, s))
 	add(groupTemplates, newTemplate(shown, s))
 	root.AddCommand(newVersion(s))

@@ -38,17 +38,26 @@ func generationVersion(generation int64) string {
 	return "@" + strconv.FormatInt(generation, 10)
 }
 
-// presetsOf are the presets that a record names, by name. Without a record they are those that
-// were read from it before it was trimmed.
-func presetsOf(annotations map[string]string, before []PresetUse) []PresetUse {
+// recorded are the presets and the exceptions that a record names, by name. Without a record they
+// are those that were read from it before it was trimmed.
+func recorded(annotations map[string]string, presets []PresetUse, exceptions []string) ([]PresetUse, []string) {
 	text := annotations[v1alpha1.AnnotationProvenance]
 	if text == "" {
-		return before
+		return presets, exceptions
 	}
 	record, err := provenance.DecodeSources(text)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
+	exceptions = nil
+	for _, e := range record.Exceptions {
+		exceptions = append(exceptions, strings.Clone(e.Name))
+	}
+	return usesOf(record), exceptions
+}
+
+// usesOf are the presets that a record names, by name.
+func usesOf(record *provenance.Record) []PresetUse {
 	versions := map[string][]string{}
 	for _, s := range record.Sources {
 		if s.Role != provenance.Platform && s.Role != provenance.Legacy {

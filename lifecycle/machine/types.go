@@ -39,6 +39,8 @@ type VirtualMachine struct {
 
 	// Presets are those that its record names; [Trim] reads them.
 	Presets []PresetUse `json:"-"`
+	// Exceptions are the names of the exceptions that its record names.
+	Exceptions []string `json:"-"`
 }
 
 // Status is that of a VirtualMachine, as far as virtwright writes it.
@@ -64,6 +66,8 @@ type Instance struct {
 
 	// Presets are those that its record names; [Trim] reads them.
 	Presets []PresetUse `json:"-"`
+	// Exceptions are the names of the exceptions that its record names.
+	Exceptions []string `json:"-"`
 }
 
 // InstanceStatus is how an instance is.
@@ -210,10 +214,10 @@ var readAnnotations = []string{
 func Trim(object any) (any, error) {
 	switch m := object.(type) {
 	case *VirtualMachine:
-		m.Presets = presetsOf(m.Annotations, m.Presets)
+		m.Presets, m.Exceptions = recorded(m.Annotations, m.Presets, m.Exceptions)
 		trim(&m.ObjectMeta)
 	case *Instance:
-		m.Presets = presetsOf(m.Annotations, m.Presets)
+		m.Presets, m.Exceptions = recorded(m.Annotations, m.Presets, m.Exceptions)
 		trim(&m.ObjectMeta)
 	}
 	return object, nil

@@ -204,6 +204,14 @@ func TestExceptions(t *testing.T) {
 	if got := testutil.ToFloat64(c.Metrics.presets.WithLabelValues(stateReady)); got != 1 {
 		t.Errorf("exceptions are no presets, got %v", got)
 	}
+	exported := `# HELP virtwright_preset_exceptions Valid PresetExceptions by state: active, or expired (until is past).
+# TYPE virtwright_preset_exceptions gauge
+virtwright_preset_exceptions{state="active"} 1
+virtwright_preset_exceptions{state="expired"} 0
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(exported), "virtwright_preset_exceptions"); err != nil {
+		t.Error(err)
+	}
 	if now = until; !acts() {
 		t.Error("the exception has ended")
 	}

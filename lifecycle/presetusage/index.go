@@ -41,6 +41,11 @@ type Index struct {
 	counted map[presets.PresetName]*counted
 	// changed is called with each preset whose counts changed.
 	changed []func(presets.PresetName)
+	// excepted are the exceptions of VMs, and users the VMs of exceptions.
+	excepted map[types.NamespacedName]exceptionUses
+	users    map[types.NamespacedName]*users
+	// exceptionChanged is called with each exception whose VMs changed.
+	exceptionChanged []func(types.NamespacedName)
 }
 
 // uses are the presets of a VM and of the VMI of its name.
@@ -124,12 +129,16 @@ func (x *Index) handler() toolscache.ResourceEventHandler {
 		AddFunc: func(o any, _ bool) {
 			if object, ok := o.(client.Object); ok {
 				x.note(object, presetsOf(object), object.GetCreationTimestamp().Time)
+				x.noteExceptions(object, exceptionsOf(object), object.GetCreationTimestamp().Time)
 			}
 		},
 		UpdateFunc: func(before, o any) {
 			object, ok := o.(client.Object)
 			if now := presetsOf(o); ok && !slices.Equal(presetsOf(before), now) {
 				x.note(object, now, x.now())
+			}
+			if now := exceptionsOf(o); ok && !slices.Equal(exceptionsOf(before), now) {
+				x.noteExceptions(object, now, x.now())
 			}
 		},
 		DeleteFunc: func(o any) {
@@ -138,6 +147,7 @@ func (x *Index) handler() toolscache.ResourceEventHandler {
 			}
 			if object, ok := o.(client.Object); ok {
 				x.note(object, nil, x.now())
+				x.noteExceptions(object, nil, x.now())
 			}
 		},
 	}

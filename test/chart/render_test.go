@@ -20,7 +20,7 @@ func matrix() map[string][]string {
 		"one":       {`replicas=1`, `podDisruptionBudget.enabled=false`, `networkPolicy.enabled=false`},
 		"observed":  {`metrics.serviceMonitor.enabled=true`, `metrics.prometheusRule.enabled=true`, `metrics.dashboard.enabled=true`},
 		"issuer":    {`certs.issuerRef={"name":"corporate","kind":"ClusterIssuer"}`},
-		"defaults":  {`defaults={"architecture":"arm64","networkInterface":"masquerade","evictionStrategy":"None","cpuModel":"host-passthrough"}`, `featureGates=["HostDisk","HostDevices=true"]`},
+		"defaults":  {`exceptions.maxDuration="2160h"`, `defaults={"architecture":"arm64","networkInterface":"masquerade","evictionStrategy":"None","cpuModel":"host-passthrough"}`, `featureGates=["HostDisk","HostDevices=true"]`},
 		"elsewhere": {`serviceAccount.name="other"`, `image={"repository":"example/manager","digest":"sha256:` + strings.Repeat("0", 64) + `"}`, `imagePullSecrets=[{"name":"pull"}]`},
 		"placed":    {`nodeSelector={"a":"b"}`, `tolerations=[{"operator":"Exists"}]`, `priorityClassName=""`, `podLabels={"team":"x"}`, `resources={}`},
 		"agents":    {`node.enabled=true`},
@@ -321,6 +321,7 @@ func TestNonsense(t *testing.T) {
 		`certs.mode="none"`:             "'cert-manager', 'self-signed', 'provided'",
 		`certs.mode="provided"`:         "certs.secretName: name the Secret",
 		`certs.duration="90 days"`:      "at '/certs/duration'",
+		`exceptions.maxDuration="90d"`:  "at '/exceptions/maxDuration'",
 		`shutdownDelay="2m"`:            "at '/shutdownDelay'", // pods are killed after a minute
 		`trustedUsers=["o'brien"]`:      "at '/trustedUsers/0'",
 		`featureGates=["HostDisk=on"]`:  "at '/featureGates/0'",

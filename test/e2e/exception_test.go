@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -75,9 +77,11 @@ var _ = Describe("An exception from presets", func() {
 
 	It("ends: stored VMs keep what they have, and the next update of their spec applies the preset", func() {
 		s.preset(aPreset("secure-boot", rule))
-		s.create(anException("old", "secure-boot", until(8*time.Second)))
+		e := s.create(anException("old", "secure-boot", until(8*time.Second)))
 		knows(s)
 		_, heard := s.createWarned(fmt.Sprintf(labelled, "a", "old", "rng: {}"))
+		s.eventually(e, haveAt(matched, int64(1)), haveAt("status.vms", ConsistOf("a")), haveAt("status.lastUsed", Not(BeNil())))
+		Expect(s.condition(e, "Active")).To(HavePrefix("True EndsSoon ends at "))
 		Expect(heard).To(say("exception old, which keeps preset secure-boot from acting, ends at"))
 		Eventually(func() error {
 			_, err := s.tryCreate(fmt.Sprintf(labelled, "late", "old", "rng: {}"))
@@ -87,12 +91,56 @@ var _ = Describe("An exception from presets", func() {
 			return err
 		}).Should(MatchError(ContainSubstring("no random numbers")))
 
+		Eventually(func() string { return s.condition(e, "Active") }).Should(HavePrefix("False Expired ended at "))
+		Eventually(func() []string { return s.events(e) }).Should(ContainElements(
+			MatchRegexp(`^EndsSoon exception ends at \S+; [01] VMs? uses? it$`),
+			MatchRegexp(`^Expired exception ended at \S+; 1 VM keeps what it has until its spec is updated$`)))
+		s.eventually(e, haveAt(matched, int64(1)))
 		now, heard := s.patch("a", `{metadata: {annotations: {note: x}}}`)
 		Expect(now).To(And(lackAt(secureBoot), haveAt("metadata.generation", int64(1))))
 		Expect(heard).To(beQuiet())
 		now, heard = s.patch("a", `{spec: {template: {spec: {hostname: h}}}}`)
 		Expect(now).To(And(haveAt(secureBoot, true), haveAt("spec.template.spec.domain.devices.rng", Not(BeNil()))))
 		Expect(heard).To(say("exception old has ended: preset secure-boot acts on this VM again"))
+		s.eventually(e, haveAt(matched, int64(0)), lackAt("status.vms"))
+	})
+
+	It("is proposed for each VM that needs it, and is then enough", func() {
+		for name, image := range map[string]string{"a": "old", "b": "old", "c": "new", "d": "mixed", "e": "mixed"} {
+			device := "rng: {}"
+			if name == "c" || name == "e" {
+				device = ""
+			}
+			s.create(fmt.Sprintf(labelled, name, image, device))
+		}
+		s.patch("b", `{spec: {template: {spec: {domain: {firmware: {bootloader: {efi: {secureBoot: false}}}}}}}}`)
+		rules := s.preset(aPreset("secure-boot", "{mode: Audit, "+rule[1:]))
+		file := filepath.Join(GinkgoT().TempDir(), "preset.yaml")
+		Expect(os.WriteFile(file, []byte(aPreset("secure-boot", rule)), 0o600)).To(Succeed())
+
+		code, proposed, errs := s.commandLine("exceptions", "--propose", "-f", file)
+		Expect(code).To(BeZero(), errs)
+		Expect(proposed).To(ContainSubstring("# 3 VMs: a b d\n# kubectl label vm --namespace " + s.ns + " a b d virtwright.dev/exception=secure-boot\n"))
+		s.kubectl("", "label", "vm", "a", "b", "d", "virtwright.dev/exception=secure-boot")
+		s.kubectl(proposed, "apply", "-f", "-")
+		code, again, errs := s.commandLine("exceptions", "--propose", "-f", file)
+		Expect(code).To(BeZero(), errs)
+		Expect(again).To(BeEmpty())
+		s.edit(rules, `{spec: {mode: Enforce}}`)
+		code, out, errs := s.commandLine("reapply", "--all")
+		Expect(code).To(BeZero(), errs)
+		Expect(out).To(HaveSuffix("reapplied 5 VMs: 2 changed, 3 unchanged\n"))
+		for name, want := range map[string]any{"a": nil, "b": false, "c": true, "d": nil, "e": true} {
+			Expect(s.get(virtualMachine, name)).To(haveAt(secureBoot, want), name)
+		}
+		for _, name := range []string{"a", "b", "d"} {
+			s.patch(name, `{spec: {template: {spec: {hostname: other}}}}`)
+		}
+		code, out, errs = s.commandLine("exceptions")
+		Expect(code).To(BeZero(), errs)
+		Expect(out).To(MatchRegexp(`(?m)^\S+ +secure-boot +secure-boot +(<unknown>|[0-3]) +\S+ +.+ +existed before the preset was enforced$`))
+		e := s.get(exception, "secure-boot")
+		s.eventually(e, haveAt(matched, int64(3)), haveAt("status.vms", ConsistOf("a", "b", "d")))
 	})
 
 	It("is warned of a week before it ends, and not earlier", func() {

@@ -50,6 +50,7 @@ type Cluster struct {
 
 	settings   Settings
 	snapshot   *presets.Snapshot
+	exceptions []exceptionEntry
 	profiles   *domain.Profiles
 	namespaces map[string]presets.Namespace
 	// instancetypes and preferences of KubeVirt.
@@ -130,7 +131,7 @@ func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
 		problems[i] = c.take(e, p)
 	}
 	c.Notes = append(c.Notes, p.notes...)
-	c.Presets, c.selecting = len(p.compiled), p.selecting
+	c.Presets, c.selecting, c.exceptions = len(p.compiled), p.selecting, p.exceptions
 	c.snapshot = p.withExceptions(presets.NewSnapshot(p.compiled, p.broken), c.preset || c.settings.Live)
 	c.profiles, _ = domain.CompileProfiles(p.frontend, p.backend) // each was judged when it was read
 	c.webhooks = c.server()
