@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	root.SetArgs(args[1:])
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.Is(err, errTold) && !errors.Is(err, errPlanFails) {
-		fmt.Fprintf(s.err, "%s %v\n", styleOf(s.err).paint(red, "Error:"), err)
+		fmt.Fprintf(s.err, "%s %v\n", styleOf(s.err).paint(red, "Error:"), printable(err.Error()))
 	}
 	return exitCode(err)
 }

@@ -85,3 +85,39 @@ func TestPlanWithoutVMs(t *testing.T) {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 }
+
+// TestPlanShowsNoSecret hides what cloud-init gets, in each output.
+func TestPlanShowsNoSecret(t *testing.T) {
+	preset := func(password string) string {
+		return write(t, password+".yaml", planPreset("p", "{domain: {devices: {disks: [{name: init, disk: {bus: virtio}}]}}, volumes: [{name: init, cloudInitNoCloud: {userData: "+password+"}}]}"))
+	}
+	vm := write(t, "vm.yaml", "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a, namespace: shop}\n"+
+		"spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 1Gi}, devices: {}}}}}\n")
+	for _, output := range []string{"table", "diff", "markdown", "json"} {
+		got := call(t, "", "plan", "-f", preset("hunter3"), "-f", vm, "--base-dir", preset("hunter2"), "-o", output)
+		if got.code != exitRefused || strings.Contains(got.out, "hunter") || strings.Count(got.out, "(hidden)") < 2 {
+			t.Errorf("%s: exit code %d: %s%s", output, got.code, got.out, got.err)
+		}
+		if output == "diff" {
+			says(t, got.out, "-          userData: (hidden)\n+          userData: (hidden)\n")
+		}
+	}
+}
+
+// TestPlanNeutral keeps terminals and forges from obeying values.
+func TestPlanNeutral(t *testing.T) {
+	vm := write(t, "vm.yaml", planStored("shop", "a", "", ""))
+	preset := write(t, "new.yaml", "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: p}\n"+
+		`spec: {forbid: [{path: spec.template.spec.domain.memory, message: "ask @admins\e[31m at https://example.com, ~~not~~ `+"`here`"+`"}]}`)
+	old := write(t, "old.yaml", planPreset("p", "{hostname: a}"))
+	for output, want := range map[string]string{
+		"table":    ": Forbidden: ask @admins\uFFFD[31m at https://example.com, ~~not~~ `here` (preset cluster/p)\n",
+		"markdown": "  - `` spec.template.spec.domain.memory: Forbidden: ask @admins\uFFFD[31m at https://example.com, ~~not~~ `here` (preset cluster/p) ``\n",
+		"json":     `@admins\u001b[31m`,
+	} {
+		got := call(t, "", "plan", "-f", preset, "-f", vm, "--base-dir", old, "-o", output)
+		if says(t, got.out, want); strings.Contains(got.out, "\x1b") {
+			t.Errorf("%s: %q", output, got.out)
+		}
+	}
+}
