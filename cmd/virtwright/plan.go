@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"os"
 	"slices"
 	"strings"
 
@@ -91,6 +93,7 @@ func (o *planning) checkBase(c *cobra.Command) error {
 	if o.prune && fromFiles {
 		problems = append(problems, errors.New("--prune is for presets of a cluster: with --base-dir and --base-ref, presets that -f does not have are deleted anyway"))
 	}
+	o.mayLack = o.baseRef != "" // what is gone deletes its presets
 	o.forceLive = o.forceLive || !fromFiles || o.dryRun == "server"
 	o.inNamespace = c.Flags().Changed("namespace") && !o.all
 	o.all = o.all || o.live(nil) && !o.inNamespace
@@ -192,10 +195,17 @@ func (o *planning) comparison(ctx context.Context, s streams) (*offline.Comparis
 
 // base reads the old presets of files.
 func (o *planning) base() ([]manifest.Object, error) {
-	if o.baseDir != "" {
-		return manifest.Read(strings.NewReader(""), []string{o.baseDir}, o.recursive)
+	if o.baseDir == "" {
+		return manifest.ReadRevision(o.baseRef, o.files, o.recursive)
 	}
-	return manifest.ReadRevision(o.baseRef, o.files, o.recursive)
+	if _, err := os.Stat(o.baseDir); err != nil {
+		return nil, fmt.Errorf("cannot read --base-dir: %w", err)
+	}
+	if o.kustomize != "" && manifest.IsKustomization(o.baseDir) {
+		return manifest.Kustomize(o.baseDir)
+	}
+	old := manifest.Sources{Stdin: strings.NewReader(""), Names: []string{o.baseDir}, Recursive: o.recursive, MayLack: true}
+	return old.Objects(math.MaxInt)
 }
 
 // split returns presets, with exceptions from them, and other objects.

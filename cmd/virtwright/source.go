@@ -42,6 +42,8 @@ type source struct {
 	// withVMs says that VMs of the cluster are read also if files have VMs, that VMIs and profiles are
 	// not wanted, and that the selector also chooses VMs of files.
 	withVMs bool
+	// mayLack says that files and folders may be missing, or have no objects.
+	mayLack bool
 	// presetsOnly says that VMs are not wanted.
 	presetsOnly bool
 	// held is how many VMs of files are held in memory at once. If there are more, they are left to
@@ -87,7 +89,7 @@ func (o *source) check(args []string) error {
 
 // manifests reads -f and -k.
 func (o *source) manifests(s streams, limit int) ([]manifest.Object, error) {
-	o.input = manifest.Sources{Stdin: s.in, Names: o.files, Recursive: o.recursive}
+	o.input = manifest.Sources{Stdin: s.in, Names: o.files, Recursive: o.recursive, MayLack: o.mayLack}
 	objects, err := o.input.Objects(limit)
 	if o.kustomize == "" {
 		return objects, err
