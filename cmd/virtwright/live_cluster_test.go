@@ -149,6 +149,14 @@ func (g *ground) plans(t *testing.T) {
 		}
 		says(t, got.out, want)
 	}
+	// The API server judges VMs of files that exist as updates, and VMIs as what they are.
+	existing := write(t, "existing.yaml", liveVM("web", "shop", "app: web")+"---\napiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\n"+
+		"metadata: {name: alone, namespace: shop}\nspec: {domain: {devices: {}, memory: {guest: 1Gi}}}\n")
+	got := call(t, "", "plan", "-f", preset, "-f", existing, "-n", "shop", "--dry-run=server")
+	if got.code != exitRefused || got.err != "" {
+		t.Errorf("exit code %d: %s%s", got.code, got.err, got.out)
+	}
+	says(t, got.out, "VMs: 3 of 3 VMs change", "shop/alone, shop/db, shop/web")
 }
 
 func (g *ground) readRights(t *testing.T) {

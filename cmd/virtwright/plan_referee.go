@@ -5,18 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
-	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/fleet"
+	"github.com/virtwright/virtwright/presets"
 )
 
 // A referee has the API server judge, without storing anything, what a plan predicts: the presets,
@@ -54,8 +58,8 @@ func (r *referee) judge(ctx context.Context, o *planning, x *offline.Comparison,
 	if err != nil {
 		return fmt.Errorf("cannot make a client of %s: %w", config.Host, err)
 	}
-	presets, _ := split(x.After)
-	for _, p := range presets {
+	wanted, _ := split(x.After)
+	for _, p := range wanted {
 		if p.Context {
 			continue
 		}
@@ -92,58 +96,115 @@ func judgePreset(ctx context.Context, client dynamic.Interface, namespace string
 	return nil
 }
 
-// judgeVMs sends each VM as it would be.
+// judgeVMs sends each VM as it would be. A refusal by a preset that the plan changes does not count:
+// the API server judges with the presets that it has.
 func (r *referee) judgeVMs(ctx context.Context, client dynamic.Interface, plan *fleet.Plan) error {
-	var mu sync.Mutex
-	var wait sync.WaitGroup
-	var problems []error
-	refused := map[string]*fleet.Refused{}
-	work := make(chan offline.Compared)
-	for range refereeWorkers {
-		wait.Go(func() {
-			for c := range work {
-				text, err := judgeVM(ctx, client, c)
-				mu.Lock()
-				if err != nil {
-					problems = append(problems, err)
-				}
-				if text != "" {
-					if refused[text] == nil {
-						refused[text] = &fleet.Refused{Texts: []string{text}}
-						plan.Refused = append(plan.Refused, refused[text])
-					}
-					refused[text].VMs = append(refused[text].VMs, c.Namespace+"/"+c.Name)
-				}
-				mu.Unlock()
-			}
+	refusals, problems := make([]error, len(r.changed)), make([]error, len(r.changed))
+	var group errgroup.Group
+	group.SetLimit(refereeWorkers)
+	for i, c := range r.changed {
+		group.Go(func() error {
+			refusals[i], problems[i] = judgeVM(ctx, client, c)
+			return nil
 		})
 	}
-	for _, c := range r.changed {
-		work <- c
+	_ = group.Wait() // each error is in problems
+	for i, c := range r.changed {
+		texts := slices.DeleteFunc(causes(refusals[i]), func(text string) bool {
+			return slices.ContainsFunc(plan.Presets, func(p fleet.PresetChange) bool {
+				return (p.Namespace == "" || p.Namespace == c.Namespace) && namesPreset(text, p.Preset)
+			})
+		})
+		plan.Refuse(c.Namespace+"/"+c.Name, texts)
 	}
-	close(work)
-	wait.Wait()
+	plan.Finish()
 	return errors.Join(problems...)
 }
 
-// judgeVM returns why the API server refuses a VM, or an error where it does not answer.
-func judgeVM(ctx context.Context, client dynamic.Interface, c offline.Compared) (string, error) {
+// judgeVM returns why the API server refuses a VM or a VMI, or an error if it does not answer. One that
+// exists is updated.
+func judgeVM(ctx context.Context, client dynamic.Interface, c offline.Compared) (refusal, err error) {
 	object := &unstructured.Unstructured{}
 	if err := json.Unmarshal(c.After, &object.Object); err != nil {
-		return "", fmt.Errorf("cannot read %s: %w", c.Machine, err)
+		return nil, fmt.Errorf("cannot read %s: %w", c.Machine, err)
 	}
-	vms := client.Resource(kubevirtv1.GroupVersion.WithResource("virtualmachines")).Namespace(c.Namespace)
-	var err error
-	if object.GetResourceVersion() == "" {
-		_, err = vms.Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	} else {
+	resource := virtualMachines
+	if c.Kind == presets.VirtualMachineInstance {
+		resource.Resource = "virtualmachineinstances"
+	}
+	vms := client.Resource(resource).Namespace(c.Namespace)
+	exists := object.GetResourceVersion() != ""
+	if !exists && object.GetName() != "" {
+		stored, err := vms.Get(ctx, object.GetName(), metav1.GetOptions{})
+		switch {
+		case err == nil && c.Kind == presets.VirtualMachineInstance:
+			return nil, nil // it never changes
+		case err == nil:
+			object, exists = merged(stored, object), true
+		case !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("cannot have the API server judge %s: %w", c.Machine, err)
+		}
+	}
+	if exists {
 		_, err = vms.Update(ctx, object, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+	} else {
+		_, err = vms.Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	}
 	switch {
 	case err == nil, apierrors.IsConflict(err):
-		return "", nil // a VM that changed meanwhile is judged when the change is applied
+		return nil, nil // a VM that changed meanwhile is judged when the change is applied
 	case judged(err):
-		return err.Error(), nil
+		return err, nil
 	}
-	return "", fmt.Errorf("cannot have the API server judge %s: %w", c.Machine, err)
+	return nil, fmt.Errorf("cannot have the API server judge %s: %w", c.Machine, err)
+}
+
+// merged is a stored VM with the spec, labels and annotations of a file.
+func merged(stored, file *unstructured.Unstructured) *unstructured.Unstructured {
+	stored.Object["spec"] = file.Object["spec"]
+	labels, annotations := stored.GetLabels(), stored.GetAnnotations()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	maps.Copy(labels, file.GetLabels())
+	maps.Copy(annotations, file.GetAnnotations())
+	stored.SetLabels(labels)
+	stored.SetAnnotations(annotations)
+	return stored
+}
+
+// causes are those of a refusal, sorted, without the name of the VM where the API server says them
+// apart.
+func causes(refusal error) []string {
+	var status apierrors.APIStatus
+	if refusal == nil || !errors.As(refusal, &status) {
+		return nil
+	}
+	details := status.Status().Details
+	if details == nil || len(details.Causes) == 0 {
+		return []string{refusal.Error()}
+	}
+	var out []string
+	for _, cause := range details.Causes {
+		out = append(out, strings.TrimPrefix(strings.TrimPrefix(cause.Field, "<nil>")+": "+cause.Message, ": "))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// namesPreset reports whether a message names a preset, as in "preset NAME" or "presets NAME and NAME".
+func namesPreset(text, ref string) bool {
+	words := strings.FieldsFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/.-", r)
+	})
+	for i, word := range words {
+		named := i > 0 && slices.Contains([]string{"preset", "presets", "and"}, words[i-1])
+		if strings.TrimSuffix(word, ".") == ref && (named || strings.HasPrefix(ref, "cluster/")) {
+			return true
+		}
+	}
+	return false
 }
