@@ -25,7 +25,7 @@ it carries, and OUTDATED lists the fields that a reapply with these presets woul
 
 If a cluster would refuse the VM, the reasons follow on standard error, and the exit code is 1.
 
-PATH restricts the fields to one, or to everything beneath it. Paths begin at the root of
+PATH restricts the fields, also those of OUTDATED, to one or to everything beneath it. Paths begin at the root of
 the VirtualMachine, also for an instance: spec.template.spec.domain.cpu. An element of
 a list is disks[root], each element disks[*], and a key with dots or slashes is quoted:
 nodeSelector["kubernetes.io/arch"].`
@@ -95,7 +95,7 @@ func explain(ctx context.Context, o *settings, s streams, args []string, text st
 		if near := restrict(x, m, path); len(path) > 0 && len(x.Fields) == 0 {
 			fmt.Fprintf(s.err, "Note: %s does not set %s%s\n", m, path, near)
 		}
-		p.add(newExplained(m, x, changes))
+		p.add(newExplained(m, x, beneath(changes, path)))
 		if err := c.Judge(ctx, m); err != nil {
 			problems = append(problems, err)
 		}
@@ -130,6 +130,14 @@ func namedByUsers(path provenance.Path) bool {
 	sibling := path[:last].With(provenance.Segment{Name: "no-such-field"})
 	_, err := presets.ParsePath(sibling.String())
 	return path[last].Kind != provenance.Field || err == nil
+}
+
+// beneath keeps the changes at or beneath a path.
+func beneath(changes []offline.Change, path provenance.Path) []offline.Change {
+	return slices.DeleteFunc(changes, func(c offline.Change) bool {
+		at, err := presets.ParsePath(c.Path)
+		return err == nil && !at.HasPrefix(path)
+	})
 }
 
 // restrict keeps the fields at or beneath a path. For an instance, a path from

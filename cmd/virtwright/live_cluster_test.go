@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,6 +38,7 @@ func TestLiveCluster(t *testing.T) {
 	t.Run("offline stays offline", g.staysOffline)
 	t.Run("stored from a preset", g.explainsRecord)
 	t.Run("plans", g.plans)
+	t.Run("reapplies", g.reapplies)
 	t.Run("rights", g.readRights)
 	t.Run("usage", g.liveUsage)
 	t.Run("beside KubeVirt", g.findsMode)
@@ -157,6 +159,35 @@ func (g *ground) plans(t *testing.T) {
 		t.Errorf("exit code %d: %s%s", got.code, got.err, got.out)
 	}
 	says(t, got.out, "VMs: 3 of 3 VMs change", "shop/alone, shop/db, shop/web")
+}
+
+// reapplies chooses VMs by what presets would do, and counts what became of them.
+func (g *ground) reapplies(t *testing.T) {
+	for args, want := range map[string]struct {
+		code     int
+		out, err string
+	}{
+		"vm/web vm/absent vm/web -n shop": {exitUsage, "vm/web: unchanged\nreapplied 1 VM: 0 changed, 1 unchanged; 1 failed\n", `Error: vm/absent: virtualmachines.kubevirt.io "absent" not found`},
+		"--preset cores -n shop":          {exitFine, "vm/db: unchanged\nvm/web: unchanged\nreapplied 2 VMs: 0 changed, 2 unchanged\n", ""},
+		"--preset cluster/size -A":        {exitFine, "reapplied 2 VMs: 0 changed, 2 unchanged\n", ""},
+		"--preset cluster/size -l app=db": {exitFine, "reapplied 0 VMs: 0 changed, 0 unchanged\n", ""},
+		"--preset cluster/sise -A":        {exitUsage, "", `--preset cluster/sise: the cluster has no such preset, and no VM holds values of it; did you mean "cluster/size"?`},
+		"--preset size":                   {exitUsage, "", `did you mean "cluster/size"?`},
+	} {
+		got := call(t, "", append([]string{"reapply"}, strings.Fields(args)...)...)
+		if got.code != want.code {
+			t.Errorf("%s: exit code %d: %s", args, got.code, got.err)
+		}
+		says(t, got.out, want.out)
+		says(t, got.err, want.err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs strings.Builder
+	if code := run(ctx, []string{"virtwright", "reapply", "vm/web", "vm/db", "-n", "shop"}, streams{strings.NewReader(""), &out, &errs}); code != exitUsage {
+		t.Errorf("exit code %d: %s", code, errs.String())
+	}
+	says(t, out.String(), "reapplied 0 VMs: 0 changed, 0 unchanged; 2 not done\n")
 }
 
 func (g *ground) readRights(t *testing.T) {

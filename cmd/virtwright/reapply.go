@@ -24,20 +24,22 @@ import (
 const reapplyHelp = `Reapply presets to VMs of a cluster: presets act on each VM as when it was created, and values
 that the user set stay. The command sets the annotation virtwright.dev/reapply to a new value.
 
-Choose VMs by name (vm/NAME, or vm NAME...), by label (-l), by a preset that gave them a value
-(--preset), or take all (--all for one namespace, -A for all namespaces). -l, --preset, --all and
--A may be combined; VMs that match all of them are chosen.
+Choose VMs by name (vm/NAME, or vm NAME...), by label (-l), by a preset (--preset), or take all
+(--all for one namespace, -A for all namespaces). -l, --preset, --all and -A may be combined; VMs
+that match all of them are chosen. --preset chooses VMs that hold values of the preset, and VMs on
+which it would act now.
 
-Each VM is a line on standard output, and the last line counts. Refusals are on standard error.
+Each VM is a line on standard output, and the last line counts. Errors are on standard error. After an
+interrupt (Ctrl-C), requests that were sent are waited for; the other VMs count as not done.
 --dry-run=server changes nothing and prints the difference that the cluster would make.
 
-Exit codes: 0 when no VM was refused, 1 when the cluster refuses a VM, 2 for wrong usage and when
-the cluster cannot be asked.`
+Exit codes: 0 when no VM was refused, 1 when the cluster refuses a VM, 2 for wrong usage, and when a
+VM failed or was not done.`
 
 const reapplyExamples = `  # What would change?
   {{program}} reapply vm/web -n shop --dry-run=server
 
-  # Every VM that holds values of a preset
+  # Every VM that holds values of a preset, or on which it would act
   {{program}} reapply --preset cluster/size-small -A`
 
 const (
@@ -76,7 +78,7 @@ func newReapply(shown string, s streams) *cobra.Command {
 	r.connection.declare(c)
 	f := c.Flags()
 	f.StringVarP(&r.selector, "selector", "l", "", "VMs with these labels, as kubectl -l")
-	f.StringVar(&r.preset, "preset", "", "VMs that hold values of this preset: NAME, or cluster/NAME")
+	f.StringVar(&r.preset, "preset", "", "VMs that hold values of this preset, or on which it would act: NAME, or cluster/NAME")
 	f.BoolVar(&r.all, "all", false, "all VMs of the namespace")
 	f.BoolVarP(&r.everywhere, "all-namespaces", "A", false, "VMs of all namespaces")
 	f.StringVar(&r.dryRun, "dry-run", dryRunNone, "server: print what would change, and change nothing")
@@ -94,7 +96,9 @@ func (r *reapplication) check(args []string) error {
 		if n.IsAll() || n.Type() != "vm" {
 			problems = append(problems, errors.New("cannot reapply presets to a "+n.Type()+": name VMs, as in vm/web"))
 		}
-		r.names = append(r.names, n.Name())
+		if !slices.Contains(r.names, n.Name()) {
+			r.names = append(r.names, n.Name())
+		}
 	}
 	switch {
 	case len(args) == 0 && !chosen:
@@ -129,6 +133,11 @@ func (r *reapplication) run(ctx context.Context, s streams) error {
 		}
 		if chosen, err = r.choose(ctx, listed.Resource(virtualMachines).Namespace(namespace)); err != nil {
 			return err
+		}
+		if r.preset != "" {
+			if chosen, err = r.addMatched(ctx, config, namespace, chosen, s); err != nil {
+				return err
+			}
 		}
 	}
 	return r.each(ctx, config, chosen, s)

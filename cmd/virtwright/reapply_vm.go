@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"reflect"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,49 +38,86 @@ func (r *reapplication) each(ctx context.Context, config *rest.Config, chosen []
 	if err != nil {
 		return fmt.Errorf("cannot make a client of %s: %w", config.Host, err)
 	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
 	results := make(chan chan reapplied, reapplying)
 	go func() {
 		defer close(results)
 		var group errgroup.Group
 		group.SetLimit(reapplying)
 		for _, vm := range chosen {
+			if ctx.Err() != nil {
+				return
+			}
 			result := make(chan reapplied, 1)
 			results <- result
-			group.Go(func() error {
-				result <- r.one(ctx, client.Resource(virtualMachines).Namespace(vm.Namespace), vm)
+			group.Go(func() error { // a request that was sent is waited for
+				result <- r.one(context.WithoutCancel(ctx), client.Resource(virtualMachines).Namespace(vm.Namespace), vm)
 				return nil
 			})
 		}
 	}()
-	var changed, unchanged, refused int
-	var failed error
+	count := reapplyCount{undone: len(chosen)}
 	for result := range results {
+		count.undone--
 		switch done := <-result; {
 		case done.err != nil:
-			refused++
-			fmt.Fprintf(s.err, "%s %s: %v\n", styleOf(s.err).paint(red, "Error:"), r.called(done.vm), done.err)
-			if !judged(done.err) {
-				failed = errUnasked
+			fmt.Fprintf(s.err, "%s %s: %s\n", styleOf(s.err).paint(red, "Error:"), r.called(done.vm), printable(done.err.Error()))
+			if isRefusal(done.err) {
+				count.refused++
+			} else {
+				count.failed++
 			}
 		case r.print(s.out, done) > 0:
-			changed++
+			count.changed++
 		default:
-			unchanged++
+			count.unchanged++
 		}
 	}
-	summary := fmt.Sprintf("reapplied %s: %d changed, %d unchanged", counted(changed+unchanged, "VM"), changed, unchanged)
-	if refused > 0 {
-		summary += fmt.Sprintf("; %d refused", refused)
-	}
-	fmt.Fprintln(s.out, summary+inDryRun(r.dryRun == dryRunServer))
-	if failed == nil && refused > 0 {
-		failed = errTold
-	}
-	return failed
+	fmt.Fprintln(s.out, count.String()+inDryRun(r.dryRun == dryRunServer))
+	return count.err()
 }
 
-// errUnasked says that the cluster could not be asked about some VMs. Their errors are printed.
-var errUnasked = errors.New("the cluster did not answer for some VMs")
+// A reapplyCount counts VMs by what became of them.
+type reapplyCount struct{ changed, unchanged, refused, failed, undone int }
+
+// String is the last line of the output.
+func (c reapplyCount) String() string {
+	text := fmt.Sprintf("reapplied %s: %d changed, %d unchanged", counted(c.changed+c.unchanged, "VM"), c.changed, c.unchanged)
+	var rest []string
+	for _, part := range []struct {
+		count int
+		what  string
+	}{{c.refused, "refused"}, {c.failed, "failed"}, {c.undone, "not done"}} {
+		if part.count > 0 {
+			rest = append(rest, fmt.Sprintf("%d %s", part.count, part.what))
+		}
+	}
+	if len(rest) == 0 {
+		return text
+	}
+	return text + "; " + strings.Join(rest, ", ")
+}
+
+func (c reapplyCount) err() error {
+	switch {
+	case c.failed+c.undone > 0:
+		return errNotReapplied
+	case c.refused > 0:
+		return errTold
+	}
+	return nil
+}
+
+// errNotReapplied says that some VMs failed or were not done. Their errors are printed.
+var errNotReapplied = errors.New("some VMs were not reapplied")
+
+// isRefusal reports whether a cluster refuses a reapply, by its rules and not for want of a right or of
+// the VM.
+func isRefusal(err error) bool {
+	lacksRight := apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") && strings.Contains(err.Error(), " resource ")
+	return judged(err) && !apierrors.IsNotFound(err) && !lacksRight
+}
 
 // one sends the annotation to a VM.
 func (r *reapplication) one(ctx context.Context, client dynamic.ResourceInterface, vm types.NamespacedName) reapplied {
