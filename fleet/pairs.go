@@ -73,17 +73,21 @@ func (a *analysis) removal(m *member, p presets.Part, o *member, q presets.Part)
 func (a *analysis) forbidden() {
 	for _, o := range a.members {
 		for _, rule := range o.parts {
-			if rule.Role != provenance.Forbid || !o.acts() {
-				continue
+			if rule.Role == provenance.Forbid && o.acts() {
+				a.forbiddenBy(o, rule)
 			}
-			done := map[*member]bool{}
-			for _, m := range a.beneath(rule) {
-				gives := m.Role == provenance.Override || m.Role == provenance.Default
-				if gives && !done[m.member] && !a.ended() && (m.member == o || m.meets(o)) {
-					done[m.member] = true
-					a.forbids(o, rule.Part, m.member, m.Part)
-				}
-			}
+		}
+	}
+}
+
+// forbiddenBy reports each preset that gives what a rule forbids, once.
+func (a *analysis) forbiddenBy(o *member, rule part) {
+	done := map[*member]bool{}
+	for _, m := range a.beneath(rule) {
+		gives := m.Role == provenance.Override || m.Role == provenance.Default
+		if gives && !done[m.member] && !a.ended() && (m.member == o || m.meets(o)) {
+			done[m.member] = true
+			a.forbids(o, rule.Part, m.member, m.Part)
 		}
 	}
 }

@@ -100,14 +100,11 @@ func together(x, y []presets.Fact) ([]presets.Fact, bool) {
 
 // waysOf are sets of values with which the conditions of a preset hold, none of them alike.
 func (a *analysis) waysOf(m *member) [][]presets.Fact {
-	if m.searched {
+	base := a.smallest([]*member{m})
+	if m.searched || base == nil {
 		return m.ways
 	}
 	m.searched = true
-	base := a.smallest([]*member{m})
-	if base == nil {
-		return nil
-	}
 	alone := snapshotOf([]*member{m})
 	holds := func(facts []presets.Fact) bool {
 		w := base.with(facts, nil)
@@ -115,19 +112,29 @@ func (a *analysis) waysOf(m *member) [][]presets.Fact {
 	}
 	if len(m.Conditions()) == 0 || holds(nil) {
 		m.ways = [][]presets.Fact{nil}
-		return m.ways
-	}
-	facts := m.Facts()
-	facts = facts[:min(len(facts), maxFacts)]
-	for size := 1; size <= 3 && len(m.ways) == 0 && (size < 3 || len(facts) <= maxTripled); size++ {
-		eachSubset(facts, size, nil, func(some []presets.Fact) bool {
-			if holds(some) {
-				m.ways = append(m.ways, slices.Clone(some))
-			}
-			return len(m.ways) < maxWays && !a.ended()
-		})
+	} else {
+		m.ways = a.ways(m.Facts(), holds)
 	}
 	return m.ways
+}
+
+// ways are the smallest sets of values for which holds is true.
+func (a *analysis) ways(facts []presets.Fact, holds func([]presets.Fact) bool) [][]presets.Fact {
+	facts = facts[:min(len(facts), maxFacts)]
+	most := 2
+	if len(facts) <= maxTripled {
+		most = 3
+	}
+	var out [][]presets.Fact
+	for size := 1; size <= most && len(out) == 0; size++ {
+		eachSubset(facts, size, nil, func(some []presets.Fact) bool {
+			if holds(some) {
+				out = append(out, slices.Clone(some))
+			}
+			return len(out) < maxWays && !a.ended()
+		})
+	}
+	return out
 }
 
 // eachSubset calls visit for each subset of a size that gives no field two values, until visit is
