@@ -29,12 +29,17 @@ type Finding struct {
 	Witness *Witness
 }
 
-// maxFindings is how many findings of a set are reported.
-const maxFindings = 1000
+const (
+	// maxFindings is how many findings of a set are reported.
+	maxFindings = 1000
+	// maxTrials is how many objects are tried as witnesses in one analysis. A trial takes some 100 µs.
+	maxTrials = 50_000
+)
 
 // Analyze reports what is wrong with a set of presets that are valid each by itself. The
-// findings are sorted by preset, check and field. A context that ends, ends the analysis early.
-func Analyze(ctx context.Context, all []*presets.Compiled) []Finding {
+// findings are sorted by preset, check and field. Complete is false where there may be more: there
+// were too many findings or too many pairs of presets to try, or the context ended.
+func Analyze(ctx context.Context, all []*presets.Compiled) (found []Finding, complete bool) {
 	a := newAnalysis(ctx, all)
 	for _, step := range []func(*analysis){
 		(*analysis).unreachable, (*analysis).contradictions, (*analysis).removals, (*analysis).forbidden,
@@ -46,7 +51,7 @@ func Analyze(ctx context.Context, all []*presets.Compiled) []Finding {
 		return cmp.Or(cmp.Compare(x.Preset.Namespace, y.Preset.Namespace), cmp.Compare(x.Preset.Ref, y.Preset.Ref),
 			cmp.Compare(x.ID, y.ID), cmp.Compare(x.Field, y.Field), cmp.Compare(x.Other.Ref, y.Other.Ref))
 	})
-	return a.found
+	return a.found, !a.ended()
 }
 
 // A member is a preset of the set that is analysed.
@@ -81,11 +86,13 @@ type analysis struct {
 	// at has the claims on a path of a VM, and under those on a path or beneath it.
 	at, under map[string][]claim
 	found     []Finding
+	// left is how many objects may still be tried.
+	left int
 }
 
 // newAnalysis sorts the presets, so that the findings do not depend on their order.
 func newAnalysis(ctx context.Context, all []*presets.Compiled) *analysis {
-	a := &analysis{ctx: ctx, at: map[string][]claim{}, under: map[string][]claim{}}
+	a := &analysis{ctx: ctx, left: maxTrials, at: map[string][]claim{}, under: map[string][]claim{}}
 	for _, c := range all {
 		vms, namespaces := c.Selectors()
 		m := &member{Compiled: c, vms: requirements(vms), namespaces: requirements(namespaces)}
@@ -119,7 +126,9 @@ func (a *analysis) beneath(p part) []claim {
 }
 
 // ended reports whether the analysis should find no more.
-func (a *analysis) ended() bool { return len(a.found) >= maxFindings || a.ctx.Err() != nil }
+func (a *analysis) ended() bool {
+	return len(a.found) >= maxFindings || a.left <= 0 || a.ctx.Err() != nil
+}
 
 func (a *analysis) report(check *Check, m *member, f Finding) {
 	if !a.ended() {
@@ -211,7 +220,7 @@ func differ(x, y part) bool {
 func (a *analysis) contradiction(first, second *member) {
 	pair := []*presets.Compiled{first.Compiled, second.Compiled}
 	var conflicts []presets.Conflict
-	witness := find(a.ctx, pair, func(t *trial) bool {
+	witness := a.find(pair, func(t *trial) bool {
 		if t.matched(pair) {
 			conflicts = t.result.Conflicts
 		}

@@ -52,7 +52,10 @@ func TestExamples(t *testing.T) {
 				}
 				return
 			}
-			found := fleet.Analyze(t.Context(), all)
+			found, complete := fleet.Analyze(t.Context(), all)
+			if !complete {
+				t.Error("incomplete")
+			}
 			for i, p := range objects {
 				found = append(found, fleet.CheckPreset(&validation.Config{}, p, all[i])...)
 			}
@@ -92,10 +95,10 @@ func TestOrder(t *testing.T) {
 		}
 	}
 	all, _, _ := compiled(t, strings.Join(text, "---\n"))
-	want := describe(fleet.Analyze(t.Context(), all))
+	want, _ := fleet.Analyze(t.Context(), all)
 	slices.Reverse(all)
-	if got := describe(fleet.Analyze(t.Context(), all)); got != want {
-		t.Errorf("want%s\ngot%s", want, got)
+	if got, _ := fleet.Analyze(t.Context(), all); describe(got) != describe(want) {
+		t.Errorf("want%s\ngot%s", describe(want), describe(got))
 	}
 }
 
@@ -104,7 +107,24 @@ func TestEnded(t *testing.T) {
 	all, _, _ := compiled(t, fleet.Conflicting.Example)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if found := fleet.Analyze(ctx, all); len(found) != 0 {
+	if found, complete := fleet.Analyze(ctx, all); len(found) != 0 || complete {
 		t.Errorf("got%s", describe(found))
+	}
+}
+
+// TestManyPairs ends: what cannot be tried is not claimed.
+func TestManyPairs(t *testing.T) {
+	var text []string
+	for i := range 400 {
+		text = append(text, fmt.Sprintf(`kind: ClusterVirtualMachinePreset
+metadata: {name: p%03d}
+spec:
+  match: {conditions: [{name: never, expression: "object.?spec.template.spec.domain.cpu.cores.orValue(0) > 1000 && object.metadata.?labels.?x.orValue('') == 'y%d'"}]}
+  defaults: {spec: {template: {spec: {domain: {memory: {guest: %dGi}}}}}}
+`, i, i, i+1))
+	}
+	all, _, _ := compiled(t, strings.Join(text, "---\n"))
+	if found, complete := fleet.Analyze(t.Context(), all); complete || len(found) > 0 {
+		t.Errorf("complete %t%s", complete, describe(found))
 	}
 }

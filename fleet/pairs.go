@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,7 +65,7 @@ func (a *analysis) eachOther(m *member, claims []claim, visit func(claim) bool) 
 
 func (a *analysis) removal(m *member, p presets.Part, o *member, q presets.Part) {
 	pair := []*presets.Compiled{m.Compiled, o.Compiled}
-	witness := find(a.ctx, pair, func(t *trial) bool {
+	witness := a.find(pair, func(t *trial) bool {
 		if !t.matched(pair) || t.result.Record == nil {
 			return false
 		}
@@ -103,7 +102,7 @@ func (a *analysis) forbidden() {
 // both and not with the rule alone.
 func (a *analysis) forbids(o *member, rule presets.Part, m *member, p presets.Part) {
 	pair := []*presets.Compiled{m.Compiled, o.Compiled}
-	witness := find(a.ctx, pair, func(t *trial) bool {
+	witness := a.find(pair, func(t *trial) bool {
 		if t.refusal == nil || !names(t.refusal, o.Ref) {
 			return false
 		}
@@ -150,7 +149,7 @@ func (a *analysis) shadowed() {
 			}
 			return !overruled && !p.IsKey
 		})
-		if !acts && len(all) > 1 && isSilent(a.ctx, m, all) {
+		if !acts && len(all) > 1 && a.isSilent(m, all) {
 			a.reportShadowed(m, by)
 		}
 	}
@@ -205,8 +204,8 @@ func removalsOf(claims []claim) []claim {
 }
 
 // isSilent reports whether a preset decides nothing on a VM on which it acts beside others.
-func isSilent(ctx context.Context, m *member, all []*presets.Compiled) bool {
-	return find(ctx, all, func(t *trial) bool {
+func (a *analysis) isSilent(m *member, all []*presets.Compiled) bool {
+	return a.find(all, func(t *trial) bool {
 		if !t.matched(all) {
 			return false
 		}
@@ -233,7 +232,7 @@ func (a *analysis) underInstancetype(m, o *member) {
 		both = append(both, o.Compiled)
 	}
 	var held []string
-	witness := find(a.ctx, both, func(t *trial) bool {
+	witness := a.find(both, func(t *trial) bool {
 		if !t.matched(both) {
 			return false
 		}

@@ -87,6 +87,8 @@ type Plan struct {
 	// another preset forbids. Solved are those that only the old set has.
 	Conflicts []Finding `json:"-"`
 	Solved    []Finding `json:"-"`
+	// Incomplete says that there were too many pairs of presets to look for all conflicts.
+	Incomplete bool `json:"incomplete,omitempty"`
 
 	groups          map[string]*Group
 	refused, warned map[string]*Refused
@@ -136,8 +138,9 @@ func NewPlan(ctx context.Context, before, after *presets.Snapshot) *Plan {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Preset, b.Preset))
 	})
 	if len(p.Presets) > 0 {
-		old, now := disagreements(ctx, was), disagreements(ctx, is)
-		p.Conflicts, p.Solved = missing(now, old), missing(old, now)
+		old, all := disagreements(ctx, was)
+		now, alsoAll := disagreements(ctx, is)
+		p.Conflicts, p.Solved, p.Incomplete = missing(now, old), missing(old, now), !all || !alsoAll
 	}
 	return p
 }
@@ -150,11 +153,10 @@ func byName(s *presets.Snapshot) map[presets.PresetName]*presets.Compiled {
 	return out
 }
 
-// disagreements are the findings about two presets that harm VMs.
-func disagreements(ctx context.Context, set map[presets.PresetName]*presets.Compiled) []Finding {
-	return slices.DeleteFunc(Analyze(ctx, slices.Collect(maps.Values(set))), func(f Finding) bool {
-		return f.Check != Conflicting && f.Check != Forbidden
-	})
+// disagreements are the findings about two presets that harm VMs. Complete is as Analyze returns it.
+func disagreements(ctx context.Context, set map[presets.PresetName]*presets.Compiled) (found []Finding, complete bool) {
+	found, complete = Analyze(ctx, slices.Collect(maps.Values(set)))
+	return slices.DeleteFunc(found, func(f Finding) bool { return f.Check != Conflicting && f.Check != Forbidden }), complete
 }
 
 // missing are the findings that another list does not have.

@@ -77,15 +77,16 @@ func (w *Witness) resolve(ctx context.Context, all []*presets.Compiled) *trial {
 // find returns an object that all presets match and for which shows is true; nil without one.
 // It tries the smallest object that their selectors select, then what conditions and linked
 // elements may need.
-func find(ctx context.Context, all []*presets.Compiled, shows func(*trial) bool) *Witness {
+func (a *analysis) find(all []*presets.Compiled, shows func(*trial) bool) *Witness {
 	base := smallest(all)
 	if base == nil {
 		return nil
 	}
 	try := func(changes ...change) *Witness {
+		a.left--
 		w := base.with(changes)
-		if t := w.resolve(ctx, all); shows(t) {
-			return w.whole(ctx, all, shows)
+		if t := w.resolve(a.ctx, all); shows(t) {
+			return w.whole(a.ctx, all, shows)
 		}
 		return nil
 	}
@@ -98,7 +99,7 @@ func find(ctx context.Context, all []*presets.Compiled, shows func(*trial) bool)
 			return w
 		}
 		for _, second := range changes[:i] {
-			if w := try(second, first); w != nil || ctx.Err() != nil {
+			if w := try(second, first); w != nil || a.ended() {
 				return w
 			}
 		}

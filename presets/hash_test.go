@@ -1,8 +1,11 @@
 package presets_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
+	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/presettest"
 )
 
@@ -39,5 +42,59 @@ domain: {cpu: {cores: 2}, memory: {guest: "1073741824"}}}}}}}`, true},
 	}
 	if computed("object.metadata.name") == computed("object.metadata.name + 'x'") {
 		t.Error("two expressions have one hash")
+	}
+}
+
+// TestUpdatesKeepRecords: an update that does not concern a preset leaves what the record says
+// of it, also where the preset has another generation by now.
+func TestUpdatesKeepRecords(t *testing.T) {
+	const spec = `{defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}`
+	snapshot := func(generation int64, spec string) *presets.Snapshot {
+		p := presettest.Cluster("size", spec)
+		p.SetGeneration(generation)
+		return presettest.Snapshot(t, p)
+	}
+	engine := &presets.Engine{}
+	resolve := func(s *presets.Snapshot, old, object []byte) *presets.Result {
+		t.Helper()
+		out, err := engine.Resolve(t.Context(), s, presets.Request{Kind: presets.VirtualMachine, Object: object, OldObject: old, Namespace: presets.Namespace{Name: "shop"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	stored := func(r *presets.Result) (map[string]any, []byte) {
+		t.Helper()
+		raw, err := json.Marshal(r.Object())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var object map[string]any
+		if err := json.Unmarshal(raw, &object); err != nil {
+			t.Fatal(err)
+		}
+		return object, raw
+	}
+	const record = `metadata.annotations["virtwright.dev/provenance"]`
+	before, raw := stored(resolve(snapshot(1, spec), nil, presettest.JSON(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x}, spec: {template: {spec: {domain: {}}}}}`)))
+	origins := func(object map[string]any) string { // all but the hash of the set of presets
+		_, after, _ := strings.Cut(presettest.At(object, record).(string), `"by":`)
+		return after
+	}
+	want := origins(before)
+	for name, s := range map[string]*presets.Snapshot{
+		"SameHash":  snapshot(7, `{priority: 3, `+spec[1:]),
+		"OtherHash": snapshot(7, strings.Replace(spec, "2Gi", "3Gi", 1)),
+	} {
+		sent, _ := stored(resolve(snapshot(1, spec), raw, raw))
+		sent["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)["hostname"] = "web"
+		changed, err := json.Marshal(sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, _ := stored(resolve(s, raw, changed))
+		if got := origins(after); want == "" || got != want {
+			t.Errorf("%s: want %s, got %s", name, want, got)
+		}
 	}
 }

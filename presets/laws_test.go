@@ -2,12 +2,15 @@ package presets
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand"
 	"slices"
 	"testing"
+	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/labels"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -46,6 +49,9 @@ func checkLaw(t *testing.T, law func(t *testing.T, c lawCase)) {
 		for i := range 1 + g.Intn(5) {
 			c.presets = append(c.presets, g.preset(i))
 		}
+		if seed%4 == 1 {
+			c.exceptions = someExceptions(rand.New(rand.NewSource(-seed)), c.presets)
+		}
 		law(t, c)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -59,6 +65,26 @@ type lawCase struct {
 	vm      map[string]any
 	presets []*Compiled
 	engine  Engine
+	// exceptions do not change while the law is checked.
+	exceptions []*Exception
+}
+
+// someExceptions keep some presets away from some VMs.
+func someExceptions(r *rand.Rand, presets []*Compiled) []*Exception {
+	var out []*Exception
+	for i := range 1 + r.Intn(2) {
+		e := &Exception{Namespace: "ns", Name: fmt.Sprintf("e%d", i)}
+		for _, c := range presets {
+			if r.Intn(2) == 0 {
+				e.Presets = append(e.Presets, c.Ref)
+			}
+		}
+		if r.Intn(2) == 0 {
+			e.vms = labels.SelectorFromSet(labels.Set{pick(generator{Rand: r}, names): pick(generator{Rand: r}, words)})
+		}
+		out = append(out, e)
+	}
+	return out
 }
 
 func (c lawCase) resolve(t *testing.T, vm map[string]any, presets []*Compiled) *Result {
@@ -69,7 +95,7 @@ func (c lawCase) resolve(t *testing.T, vm map[string]any, presets []*Compiled) *
 func (c lawCase) request(t *testing.T, presets []*Compiled, req Request) *Result {
 	t.Helper()
 	req.Namespace = Namespace{Name: "ns"}
-	out, err := c.engine.Resolve(t.Context(), NewSnapshot(presets, nil), req)
+	out, err := c.engine.Resolve(t.Context(), NewSnapshot(presets, nil).WithExceptions(c.exceptions, time.Now), req)
 	if err != nil {
 		t.Fatalf("seed %d: %v\n%s", c.seed, err, req.Object)
 	}

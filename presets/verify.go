@@ -128,14 +128,15 @@ func (c *verification) governed() field.ErrorList {
 	return errs
 }
 
-// holds reports whether w has at p what the preset makes of it.
+// holds reports whether w has at p what the preset makes of it. An empty object may be filled, as
+// the platform does.
 func (c *verification) holds(w *resolution, p provenance.Path, preset *Compiled, role provenance.Role) bool {
 	is := lookup(w.root, vmSchema(), p)
 	if role == provenance.Remove {
 		return is == nil
 	}
 	want := preset.overrides.find(p)
-	return want == nil || !want.leaf || want.same(is) || want.computed != nil && is != nil
+	return want == nil || !want.leaf || want.same(is) || want.computed != nil && is != nil || want.emptyObject() && isObject(is)
 }
 
 // forbidden finds what recorded presets forbid.

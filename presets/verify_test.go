@@ -1,6 +1,7 @@
 package presets_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -48,6 +49,27 @@ func TestConfirmWithoutRecord(t *testing.T) {
 		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: want a problem with %q, got %v", name, c.want, err)
 		}
+	}
+}
+
+// TestVerifyFilledObject: what fills an object that an override sets empty undoes nothing.
+func TestVerifyFilledObject(t *testing.T) {
+	snapshot := presettest.Snapshot(t, presettest.Cluster("acpi", "overrides: {spec: {template: {spec: {domain: {features: {acpi: {}}}}}}}"))
+	engine := &presets.Engine{Platform: &presets.Platform{}}
+	whole, err := engine.Resolve(t.Context(), snapshot, requestOf("{metadata: {name: a}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(whole.Object())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.VerifyApplied(t.Context(), snapshot, requestOf(string(raw))); err != nil {
+		t.Error(err)
+	}
+	gone := strings.Replace(string(raw), `"acpi":{"enabled":true}`, "", 1)
+	if err := engine.VerifyApplied(t.Context(), snapshot, requestOf(gone)); err == nil || !strings.Contains(err.Error(), "acpi") {
+		t.Errorf("removed, got %v", err)
 	}
 }
 

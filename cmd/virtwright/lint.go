@@ -64,18 +64,21 @@ func lint(ctx context.Context, o *settings, s streams) error {
 	if err != nil {
 		return err
 	}
-	found, presets, err := offline.Lint(ctx, objects, known)
+	found, err := offline.Lint(ctx, objects, known)
 	if err != nil {
 		return err
 	}
-	if presets == 0 {
+	if found.Presets == 0 {
 		return fmt.Errorf("there is no preset in %s", o.described(nil))
 	}
-	report := newLinted(located(found, stdin.Bytes()), presets)
+	if found.Incomplete {
+		note(s, []string{"there are too many pairs of presets, or too many findings, to report all"})
+	}
+	report := newLinted(located(found.Findings, stdin.Bytes()), found.Presets)
 	if err := report.print(o.output, s); err != nil {
 		return fmt.Errorf("cannot print the findings: %w", err)
 	}
-	if len(found) > 0 {
+	if len(found.Findings) > 0 {
 		return errTold
 	}
 	return nil

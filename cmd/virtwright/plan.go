@@ -116,6 +116,9 @@ func (o *planning) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return badInput(err)
 	}
+	if plan.Incomplete {
+		x.Notes = append(x.Notes, "there are too many pairs of presets to look for all conflicts")
+	}
 	note(s, x.Notes)
 	if plan.VMs == 0 {
 		return fmt.Errorf("there is no VM in %s", o.described(nil))

@@ -23,11 +23,12 @@ func TestTerminal(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 	vm := exampleVMs + "/desktop.yaml"
 	for name, args := range map[string][]string{
-		"explain": {"explain", "-f", vm, "-f", examplePresets, "spec.template.spec.domain.cpu"},
-		"diff":    {"expand", "-f", vm, "-f", examplePresets, "-o", "diff"},
-		"plan":    {"plan", "-f", planNew, "-f", planVMs, "--base-dir", planOld, "-o", "diff"},
-		"lint":    {"lint", "-f", "testdata/lint/defects/01-memory-typo.yaml", "-f", "testdata/lint/defects/33-default-under-override.yaml"},
-		"error":   {"expand", "-f", exampleRefused + "/passthrough.yaml", "-f", examplePresets, "-f", exampleNamespaces},
+		"explain":  {"explain", "-f", vm, "-f", examplePresets, "spec.template.spec.domain.cpu"},
+		"diff":     {"expand", "-f", vm, "-f", examplePresets, "-o", "diff"},
+		"plan":     {"plan", "-f", planNew, "-f", planVMs, "--base-dir", planOld, "-o", "diff"},
+		"lint":     {"lint", "-f", "testdata/lint/defects/01-memory-typo.yaml", "-f", "testdata/lint/defects/33-default-under-override.yaml"},
+		"validate": {"validate", "-f", exampleRefused, "-f", examplePresets, "-f", exampleNamespaces},
+		"error":    {"expand", "-f", exampleRefused + "/passthrough.yaml", "-f", examplePresets, "-f", exampleNamespaces},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs screen

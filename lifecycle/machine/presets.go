@@ -67,7 +67,7 @@ func usesOf(record *provenance.Record) []PresetUse {
 	out := make([]PresetUse, 0, len(versions))
 	for ref, of := range versions {
 		slices.Sort(of)
-		use := presetUse{strings.Clone(ref), strings.Join(slices.Compact(of), ",")}
+		use := presetUse{ref, strings.Join(slices.Compact(of), ",")}
 		out = append(out, PresetUse{unique.Make(use)})
 	}
 	slices.SortFunc(out, func(a, b PresetUse) int { return strings.Compare(a.Ref(), b.Ref()) })

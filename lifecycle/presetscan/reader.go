@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -23,7 +26,7 @@ type Namespaces interface {
 	Get(ctx context.Context, name string) (presets.Namespace, error)
 }
 
-// A Reader reads stored VMs page by page, and holds one of them at a time.
+// A Reader reads stored VMs page by page, and holds one of them for each processor at a time.
 type Reader struct {
 	Client     rest.Interface
 	Engine     *presets.Engine
@@ -39,6 +42,10 @@ type visitor func(vm types.NamespacedName, found []presets.Inspection)
 // these were all. Instancetypes are not read: there may be two for each VM.
 func (r *Reader) inspect(ctx context.Context, s *presets.Snapshot, namespace string, most int, visit visitor) (all bool, err error) {
 	known := map[string]presets.Namespace{}
+	var mu sync.Mutex // for visit
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	defer func() { _ = workers.Wait() }() // they return no error
 	inspect := func(raw []byte) error {
 		var vm struct {
 			Metadata struct{ Namespace, Name string } `json:"metadata"`
@@ -53,10 +60,15 @@ func (r *Reader) inspect(ctx context.Context, s *presets.Snapshot, namespace str
 			}
 			known[vm.Metadata.Namespace] = in
 		}
-		found, err := r.Engine.Inspect(ctx, s, presets.Request{Kind: presets.VirtualMachine, Object: raw, Namespace: in})
-		if err == nil { // else the VM is in a form that no preset reads
-			visit(types.NamespacedName(vm.Metadata), found)
-		}
+		workers.Go(func() error {
+			found, err := r.Engine.Inspect(ctx, s, presets.Request{Kind: presets.VirtualMachine, Object: raw, Namespace: in})
+			if err == nil { // else the VM is in a form that no preset reads
+				mu.Lock()
+				defer mu.Unlock()
+				visit(types.NamespacedName(vm.Metadata), found)
+			}
+			return nil
+		})
 		return ctx.Err()
 	}
 	for left, next := most, ""; ; {
@@ -150,7 +162,7 @@ func (r *Reader) Breaking(ctx context.Context, preset *presets.Compiled) (n int,
 	alone := presets.NewSnapshot([]*presets.Compiled{preset}, nil)
 	all, err = r.inspect(ctx, alone, preset.Namespace, maxLooked, func(vm types.NamespacedName, found []presets.Inspection) {
 		if slices.ContainsFunc(found, func(i presets.Inspection) bool { return i.Breaks }) {
-			if n++; n == 1 {
+			if n++; n == 1 || vm.String() < example {
 				example = vm.String()
 			}
 		}

@@ -68,7 +68,7 @@ type scanned struct {
 	counts     Counts
 }
 
-// Subscribe calls f with each preset of which there is something new. f must not block.
+// Subscribe calls f with each preset whose counts or findings are new. f must not block.
 func (s *Scanner) Subscribe(f func(presets.PresetName)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +102,8 @@ func (s *Scanner) Start(ctx context.Context) error {
 		}
 	})
 	for ctx.Err() == nil {
-		wait := period
-		if snapshot := s.Presets.Snapshot(); snapshot != nil && s.Lock.Leads() {
+		wait, snapshot := period, s.Presets.Snapshot()
+		if snapshot != nil && s.Lock.Leads() {
 			s.analyse(ctx, snapshot)
 			if err := s.scan(ctx, snapshot); err != nil && ctx.Err() == nil {
 				log.Error(err, "Cannot scan VMs; trying again")
@@ -113,7 +113,9 @@ func (s *Scanner) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-changes:
-			sleep(ctx, settle)
+			if snapshot != nil { // else these are the first presets
+				sleep(ctx, settle)
+			}
 		case <-time.After(wait):
 		}
 	}
@@ -134,7 +136,11 @@ func (s *Scanner) analyse(ctx context.Context, snapshot *presets.Snapshot) {
 	for _, c := range all {
 		now[c.Name()] = analysed{generation: c.Generation}
 	}
-	for _, f := range fleet.Analyze(ctx, all) {
+	found, complete := fleet.Analyze(ctx, all)
+	if !complete {
+		ctrl.LoggerFrom(ctx).Info("There are too many pairs of presets to look for all conflicts", "presets", len(all))
+	}
+	for _, f := range found {
 		for _, name := range []presets.PresetName{f.Preset, f.Other} {
 			if of, ok := now[name]; ok && (name == f.Preset || f.Check == fleet.Conflicting) {
 				of.findings = append(of.findings, f)
@@ -200,7 +206,9 @@ func (s *Scanner) scan(ctx context.Context, snapshot *presets.Snapshot) error {
 	if !due {
 		return nil
 	}
+	vms := 0
 	_, err := s.VMs.inspect(ctx, snapshot, "", allVMs, func(_ types.NamespacedName, found []presets.Inspection) {
+		vms++
 		for _, i := range found {
 			counts := now[i.Preset.Name()].counts
 			add(counts.Acting, i.Acts)
@@ -213,6 +221,7 @@ func (s *Scanner) scan(ctx context.Context, snapshot *presets.Snapshot) error {
 	s.mu.Lock()
 	s.scanned = now
 	s.mu.Unlock()
+	ctrl.LoggerFrom(ctx).WithName("preset-scan").Info("Scanned VMs", "vms", vms, "presets", len(now), "seconds", time.Since(start).Seconds())
 	s.tell(concerned, func(presets.PresetName) bool { return false })
 	return nil
 }

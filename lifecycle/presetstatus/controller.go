@@ -37,7 +37,7 @@ import (
 
 // workers is how many statuses are written at once, for clusters that come up
 // with thousands of presets.
-const workers = 4
+const workers = 16
 
 // A Controller writes the status of presets: conditions, counts and observedGeneration. It
 // alone writes them, and nothing else.

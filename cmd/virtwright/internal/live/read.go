@@ -31,7 +31,7 @@ type Query struct {
 	All bool
 	// Namespace is that of VMs and of what Names name; empty for none.
 	Namespace string
-	// Namespaces are those of which presets are read, too.
+	// Namespaces are those whose presets are read, too.
 	Namespaces []string
 	// Names restrict VMs and VMIs, or presets, to those named.
 	Names []Name
@@ -127,7 +127,7 @@ func (q Query) requests() []request {
 	return out
 }
 
-// acting are the kinds of which all objects are read. Presets that are named are the only ones.
+// acting are the kinds whose objects are all read. Presets that are named are the only ones.
 func (q Query) acting() []kind {
 	out := slices.Clone(standalone)
 	if q.Addon {

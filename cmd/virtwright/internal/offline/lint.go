@@ -19,25 +19,33 @@ type LintFinding struct {
 	Where manifest.Position
 }
 
-// Lint reports what is wrong with the presets among objects, each by itself and together. It
-// returns how many presets there are.
-func Lint(ctx context.Context, objects []manifest.Object, settings Settings) ([]LintFinding, int, error) {
+// A LintReport is what is wrong with presets.
+type LintReport struct {
+	Findings []LintFinding
+	Presets  int
+	// Incomplete says that there were too many pairs of presets to try all.
+	Incomplete bool
+}
+
+// Lint reports what is wrong with the presets among objects, each by itself and together.
+func Lint(ctx context.Context, objects []manifest.Object, settings Settings) (*LintReport, error) {
 	entries, _, err := sorted(objects, true)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	l := &linter{ctx: ctx, settings: settings, seen: map[presets.PresetName]manifest.Position{}}
 	for _, e := range entries {
 		if e.role == preset {
 			if err := l.preset(e); err != nil {
-				return nil, 0, err
+				return nil, err
 			}
 		}
 	}
-	for _, f := range fleet.Analyze(ctx, l.compiled) {
+	together, complete := fleet.Analyze(ctx, l.compiled)
+	for _, f := range together {
 		l.found = append(l.found, LintFinding{f, l.seen[f.Preset]})
 	}
-	return l.found, l.count, ctx.Err()
+	return &LintReport{l.found, l.count, !complete}, ctx.Err()
 }
 
 // A linter lints presets one after the other.
