@@ -5,8 +5,8 @@ import (
 )
 
 // PresetException keeps presets away from some VMs of its namespace, also their
-// overrides and forbid rules. Its author must be allowed to update each
-// preset that it names. For example, until an old image can boot securely:
+// overrides and forbid rules. Its author must be allowed to update each preset
+// that it names. For example, until an old image can boot securely:
 //
 //	apiVersion: virtwright.dev/v1alpha1
 //	kind: PresetException

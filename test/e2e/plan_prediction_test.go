@@ -355,13 +355,21 @@ func (g *planGenerator) change(i int) {
 		q := g.presets[doomed]
 		Expect(g.of(q.GetKind()).Delete(here.ctx, q.GetName(), metav1.DeleteOptions{})).To(Succeed())
 		delete(g.presets, doomed)
-		g.put(g.presets[slices.Sorted(maps.Keys(g.presets))[0]]) // ready means that all replicas have seen the deletion, too
+		g.awaitDeletion(q.GetKind())
 	} else {
 		Expect(g.put(p)).To(BeTrue(), "plan accepts a preset that the cluster refuses")
 	}
 	for vm, before := range sample {
 		g.compare(fmt.Sprintf("change %d of %s, VM %s\n%s", i, file, vm, text.String()), report.of(g.ns+"/"+vm), before, g.reapply(vm))
 	}
+}
+
+// awaitDeletion waits until replicas have seen a deletion: they see changes of one kind in order.
+func (g *planGenerator) awaitDeletion(kind string) {
+	g.made++
+	ref := map[string]string{preset: "", clusterPreset: "cluster/"}[kind] + fmt.Sprintf("marker-%d", g.made)
+	marker := g.story.preset(aPreset(ref, `{mode: "Off", defaults: {spec: {runStrategy: Always}}}`))
+	Expect(g.of(kind).Delete(here.ctx, marker.GetName(), metav1.DeleteOptions{})).To(Succeed())
 }
 
 // manifestOf is a preset as people keep it in files.
