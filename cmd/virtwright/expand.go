@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime/debug"
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
@@ -66,11 +67,15 @@ func newExpand(shown string, s streams) *cobra.Command {
 	return c
 }
 
+// gcPercent lets the heap grow to some times of what is in use, which is little for any number of VMs.
+const gcPercent = 400
+
 func expand(ctx context.Context, o *settings, s streams, args []string) error {
 	c, err := o.cluster(ctx, s, args)
 	if err != nil {
 		return err
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	several := len(c.Machines)+o.input.Left > 1
 	list := &listWriter{out: s.out, output: o.output}
 	shown, done := newProgress(s, "expanded", len(c.Machines)+o.input.Left), 0

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,24 +34,12 @@ func (r *reapplication) each(ctx context.Context, config *rest.Config, chosen []
 	if err != nil {
 		return fmt.Errorf("cannot make a client of %s: %w", config.Host, err)
 	}
-	results := make(chan chan reapplied, reapplying)
-	go func() {
-		defer close(results)
-		var group errgroup.Group
-		group.SetLimit(reapplying)
-		for _, vm := range chosen {
-			result := make(chan reapplied, 1)
-			results <- result
-			group.Go(func() error {
-				result <- r.one(ctx, client.Resource(virtualMachines).Namespace(vm.Namespace), vm)
-				return nil
-			})
-		}
-	}()
 	var changed, unchanged, refused int
 	var failed error
-	for result := range results {
-		switch done := <-result; {
+	inOrder(chosen, func(vm types.NamespacedName) reapplied {
+		return r.one(ctx, client.Resource(virtualMachines).Namespace(vm.Namespace), vm)
+	}, func(_ types.NamespacedName, done reapplied) {
+		switch {
 		case done.err != nil:
 			refused++
 			fmt.Fprintf(s.err, "%s %s: %v\n", styleOf(s.err).paint(red, "Error:"), r.called(done.vm), done.err)
@@ -64,7 +51,7 @@ func (r *reapplication) each(ctx context.Context, config *rest.Config, chosen []
 		default:
 			unchanged++
 		}
-	}
+	})
 	summary := fmt.Sprintf("reapplied %s: %d changed, %d unchanged", counted(changed+unchanged, "VM"), changed, unchanged)
 	if refused > 0 {
 		summary += fmt.Sprintf("; %d refused", refused)

@@ -395,6 +395,7 @@ func (g *planGenerator) compare(about string, said prediction, before, after rea
 	default:
 		want.changes = textsOf(fleet.Changes(before.fields, after.fields, false))
 	}
+	about += fmt.Sprintf("warnings before %q\nwarnings after %q\n", before.warnings, after.warnings)
 	want.warned = notIn(after.warnings, before.warnings)
 	if len(after.problems) > 0 { // a refused request has no warnings
 		want.warned = nil
