@@ -320,7 +320,11 @@ func (g *planGenerator) reapply(vm string) reapplied {
 func (g *planGenerator) change(i int) {
 	sample := map[string]reapplied{}
 	for _, k := range g.Perm(len(g.vms))[:sampledVMs] {
-		sample[g.vms[k]] = g.reapply(g.vms[k])
+		before := g.reapply(g.vms[k])
+		if len(before.warnings) > 0 { // of changes since the last reapply, too, such as of run state
+			before = g.reapply(g.vms[k])
+		}
+		sample[g.vms[k]] = before
 	}
 	args := []string{"plan", "-o", "json", "-n", g.ns, "--kubeconfig", here.kubeconfig}
 	file := filepath.Join(GinkgoT().TempDir(), "presets.yaml")
