@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -24,6 +25,10 @@ var _ = Describe("virtwright plan", func() {
 		DeferCleanup(second.kill)
 		second.start()
 		second.awaitServing()
+		DeferCleanup(func() {
+			second.stop(syscall.SIGTERM)
+			here.manager.restart(here.manager.args) // which registers itself again
+		})
 
 		small := func(memory, more string) string {
 			return aPreset("small", `{match: {labels: {matchLabels: {size: small}}}, defaults: {spec: {template: {spec: {domain: {memory: {guest: `+memory+`}}`+more+`}}}}}`)

@@ -69,7 +69,7 @@ var _ = Describe("virtwright reapply", func() {
 		code, out, _ = s.commandLine("reapply", "-l", "app=web")
 		Expect(code).To(BeZero())
 		Expect(out).To(Equal("vm/own: unchanged\nvm/web: 1 field changed\nreapplied 2 VMs: 1 changed, 1 unchanged\n"))
-		_, out, _ = s.commandLine("reapply", "--preset", "cluster/size", "-A")
+		_, out, _ = s.commandLine("reapply", "--preset", "cluster/size-of-no-vm", "-A")
 		Expect(out).To(Equal("reapplied 0 VMs: 0 changed, 0 unchanged\n"))
 	})
 
