@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"cmp"
-	"reflect"
+	"fmt"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -35,11 +37,15 @@ const (
 	EffectRestart Effect = "restart"
 )
 
+var (
+	sockets     = provenance.Of("spec", "template", "spec", "domain", "cpu", "sockets")
+	guestMemory = provenance.Of("spec", "template", "spec", "domain", "memory", "guest")
+)
+
 // liveUpdated are the fields that KubeVirt changes on a running VMI, by a live migration.
 // Source: KubeVirt v1.9, rollout strategy LiveUpdate.
 var liveUpdated = []provenance.Path{
-	provenance.Of("spec", "template", "spec", "domain", "cpu", "sockets"),
-	provenance.Of("spec", "template", "spec", "domain", "memory", "guest"),
+	sockets, guestMemory,
 	provenance.Of("spec", "template", "spec", "nodeSelector"),
 	provenance.Of("spec", "template", "spec", "affinity"),
 	provenance.Of("spec", "template", "spec", "tolerations"),
@@ -50,11 +56,26 @@ var templates = []provenance.Path{
 	provenance.Of("spec", "template"), provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference"),
 }
 
-// EffectOf returns the effect of a change of a field. Live says that KubeVirt updates running
-// VMIs.
-func EffectOf(path provenance.Path, live bool) Effect {
+// A rollout says what KubeVirt changes on a running VMI: if live is set, it adds sockets and memory up
+// to what the VMI was started with, and takes none away.
+type rollout struct {
+	live                 bool
+	arm                  bool
+	maxSockets, maxGuest any
+}
+
+// newRollout reads the limits of the VM after a change.
+func newRollout(live bool, after map[string]presets.Origin) rollout {
+	const spec = "spec.template.spec."
+	return rollout{
+		live, after[spec+"architecture"].Value == "arm64", after[spec+"domain.cpu.maxSockets"].Value, after[spec+"domain.memory.maxGuest"].Value,
+	}
+}
+
+// effect returns the effect of a change of a field.
+func (r rollout) effect(path provenance.Path, before, after any) Effect {
 	switch {
-	case live && slices.ContainsFunc(liveUpdated, path.HasPrefix):
+	case r.live && slices.ContainsFunc(liveUpdated, path.HasPrefix) && r.hotplugs(path, before, after):
 		return EffectMigration
 	case slices.ContainsFunc(templates, path.HasPrefix):
 		return EffectRestart
@@ -62,7 +83,39 @@ func EffectOf(path provenance.Path, live bool) Effect {
 	return EffectNone
 }
 
+// hotplugs reports whether KubeVirt can change the sockets or the memory of a running VMI; other
+// fields have no limit.
+func (r rollout) hotplugs(path provenance.Path, before, after any) bool {
+	switch {
+	case path.HasPrefix(sockets):
+		return !r.arm && grows(cmp.Or(before, any(1)), after, r.maxSockets)
+	case path.HasPrefix(guestMemory):
+		return grows(before, after, r.maxGuest)
+	}
+	return true
+}
+
+// grows reports whether a quantity grows, to at most a limit; nil for none.
+func grows(before, after, limit any) bool {
+	was, err := resource.ParseQuantity(fmt.Sprint(before))
+	is, wrong := resource.ParseQuantity(fmt.Sprint(after))
+	if err != nil || wrong != nil || is.Cmp(was) <= 0 {
+		return false
+	}
+	most, unlimited := resource.ParseQuantity(fmt.Sprint(limit))
+	return unlimited != nil || is.Cmp(most) <= 0
+}
+
+// hidden is a value as it may be shown.
+func hidden(path string, v any) any {
+	if v == nil || !presets.HoldsSecret(path) {
+		return v
+	}
+	return "(hidden)"
+}
+
 // Changes lists the differences between the fields of a VM, as Explain returns them, by path.
+// Live says that KubeVirt updates running VMIs.
 func Changes(before, after []presets.Origin, live bool) []Change {
 	before, after = withoutContainers(before, after), withoutContainers(after, before)
 	now := make(map[string]presets.Origin, len(after))
@@ -70,11 +123,12 @@ func Changes(before, after []presets.Origin, live bool) []Change {
 		now[o.Path.String()] = o
 	}
 	var out []Change
+	running := newRollout(live, now)
 	add := func(path string, at provenance.Path, was, is presets.Origin) {
-		if reflect.DeepEqual(was.Value, is.Value) {
+		if presets.SameValue(at, was.Value, is.Value) {
 			return
 		}
-		out = append(out, Change{Path: path, Before: was.Value, After: is.Value, Preset: cmp.Or(giver(is), giver(was)), Effect: EffectOf(at, live)})
+		out = append(out, Change{Path: path, Before: was.Value, After: is.Value, Preset: cmp.Or(giver(is), giver(was)), Effect: running.effect(at, was.Value, is.Value)})
 	}
 	for _, o := range before {
 		path := o.Path.String()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/virtwright/virtwright/presets"
 )
@@ -31,12 +32,12 @@ type Difference struct {
 	Warnings []string
 }
 
-// Compare returns what changes for one VM. Live is as in EffectOf.
+// Compare returns what changes for one VM. Live is as in Changes.
 func Compare(before, after Outcome, live bool) Difference {
 	d := Difference{Warnings: without(after.Warnings, before.Warnings)}
 	switch {
 	case len(after.Problems) > 0:
-		d.Problems = without(after.Problems, before.Problems)
+		d.Problems = newReasons(after.Problems, before.Problems)
 	case len(before.Problems) > 0:
 		d.Admitted = true
 	default:
@@ -47,6 +48,24 @@ func Compare(before, after Outcome, live bool) Difference {
 
 func without(all, known []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return slices.Contains(known, text) })
+}
+
+// newReasons are the problems that are not among the known ones. Hints do not count: they depend on
+// the presets that there are.
+func newReasons(all, known []string) []string {
+	reasons := make([]string, 0, len(known))
+	for _, text := range known {
+		reasons = append(reasons, reason(text))
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return slices.Contains(reasons, reason(text)) })
+}
+
+// reason is a problem without what is proposed, and without the preset that set the value.
+func reason(text string) string {
+	for _, hint := range []string{"; did you mean ", "; preset ", " (set by preset "} {
+		text, _, _ = strings.Cut(text, hint)
+	}
+	return text
 }
 
 // Empty reports whether nothing changes.
@@ -87,7 +106,8 @@ type Plan struct {
 	// another preset forbids. Solved are those that only the old set has.
 	Conflicts []Finding `json:"-"`
 	Solved    []Finding `json:"-"`
-	// Incomplete says that there were too many pairs of presets to look for all conflicts.
+	// Incomplete says that there were too many pairs of presets, or too many findings, to compare
+	// conflicts: there are neither Conflicts nor Solved.
 	Incomplete bool `json:"incomplete,omitempty"`
 
 	groups          map[string]*Group
@@ -140,7 +160,9 @@ func NewPlan(ctx context.Context, before, after *presets.Snapshot) *Plan {
 	if len(p.Presets) > 0 {
 		old, all := disagreements(ctx, was)
 		now, alsoAll := disagreements(ctx, is)
-		p.Conflicts, p.Solved, p.Incomplete = missing(now, old), missing(old, now), !all || !alsoAll
+		if p.Incomplete = !all || !alsoAll; !p.Incomplete {
+			p.Conflicts, p.Solved = missing(now, old), missing(old, now)
+		}
 	}
 	return p
 }
@@ -153,9 +175,11 @@ func byName(s *presets.Snapshot) map[presets.PresetName]*presets.Compiled {
 	return out
 }
 
-// disagreements are the findings about two presets that harm VMs. Complete is as Analyze returns it.
+// disagreements are the findings about two presets that harm VMs. Complete is false if there may be
+// more.
 func disagreements(ctx context.Context, set map[presets.PresetName]*presets.Compiled) (found []Finding, complete bool) {
 	found, complete = Analyze(ctx, slices.Collect(maps.Values(set)))
+	complete = complete && len(found) < maxFindings
 	return slices.DeleteFunc(found, func(f Finding) bool { return f.Check != Conflicting && f.Check != Forbidden }), complete
 }
 
@@ -224,8 +248,16 @@ func keyFor(v any) string {
 	return string(text)
 }
 
-// Finish sorts what was added.
+// Refuse counts in that something else refuses a VM that was added. Finish then.
+func (p *Plan) Refuse(vm string, texts []string) { addTexts(p.refused, texts, vm) }
+
+// Finish sorts what was added, and hides secrets. It may be called again.
 func (p *Plan) Finish() {
+	for _, g := range p.groups {
+		for i, c := range g.Changes {
+			g.Changes[i].Before, g.Changes[i].After = hidden(c.Path, c.Before), hidden(c.Path, c.After)
+		}
+	}
 	p.Groups, p.Refused, p.Warned = sorted(p.groups), sorted(p.refused), sorted(p.warned)
 	slices.Sort(p.Admitted)
 }

@@ -45,6 +45,15 @@ func sourceSecret(name string) provenance.Path {
 	return append(provenance.Of("spec", "dataVolumeTemplates").With(every), append(provenance.Of("spec", "source").With(every), provenance.Of(name)...)...)
 }
 
+// secretFields are parts of paths beneath which a VM may hold a password or a key.
+var secretFields = []string{"cloudInit", "serData", "sysprep", "accessCredentials", "ignitiondata", "last-applied-configuration"}
+
+// HoldsSecret reports whether the value of a field may be secret, so that no output shows it. The
+// path is one of a VM, a VMI or a preset.
+func HoldsSecret(path string) bool {
+	return slices.ContainsFunc(secretFields, func(part string) bool { return strings.Contains(path, part) })
+}
+
 // Sensitive lists the paths of the fields that the preset sets and that reach beyond the
 // VM. Writing such a preset requires the verb escalate.
 func (c *Compiled) Sensitive() []string {

@@ -229,6 +229,7 @@ func (u *update) reapply(ctx context.Context) (*Result, error) {
 	x.unmatched = append(x.unmatched, x.wouldLose()...)
 	x.matching.warnings = append(x.matching.warnings, x.ended(u.record.Exceptions)...)
 	u.engine.act(x)
+	vmSchema().keepSpelling(u.sent, x.root)
 	out, err := u.engine.finish(x)
 	if err != nil {
 		return nil, err

@@ -198,6 +198,12 @@ func TestUpdate(t *testing.T) {
 			edit: func(vm map[string]any) { in(vm, "metadata.annotations")[v1alpha1.AnnotationReapply] = "1" },
 			want: map[string]string{at + "cpu.cores": "6", at + "memory.guest": `"8Gi"`},
 		},
+		"ReapplySpelling": {
+			reason: "a quantity keeps its spelling", presets: list(cluster("m", defaults("{memory: {guest: 4Gi}, resources: {requests: {cpu: \"1\"}}}"))),
+			now: list(cluster("m", defaults("{memory: {guest: 4096Mi}, resources: {requests: {cpu: 1000m}}}"))), create: domain("{}"),
+			edit: func(vm map[string]any) { in(vm, "metadata.annotations")[v1alpha1.AnnotationReapply] = "1" },
+			want: map[string]string{at + "memory.guest": `"4Gi"`, at + "resources.requests.cpu": `"1"`},
+		},
 		"RelabelledStaysRunning": {
 			reason:  "run state is people's once it is stored",
 			presets: list(cluster("halt", "match: {labels: {matchLabels: {x: \"y\"}}}\ndefaults: {spec: {running: false}}"), cluster("manual", "match: {labels: {matchLabels: {x: \"y\"}}}\noverrides: {spec: {runStrategy: Manual}}"), cluster("a", "defaults: {spec: {runStrategy: Halted}}")),

@@ -36,6 +36,7 @@ func TestLiveCluster(t *testing.T) {
 	t.Run("files replace", g.filesReplace)
 	t.Run("offline stays offline", g.staysOffline)
 	t.Run("stored from a preset", g.explainsRecord)
+	t.Run("plans", g.plans)
 	t.Run("rights", g.readRights)
 	t.Run("usage", g.liveUsage)
 	t.Run("beside KubeVirt", g.findsMode)
@@ -124,6 +125,30 @@ func (g *ground) explainsRecord(t *testing.T) {
 	g.kubectl("", "patch", "vmpreset", "cores", "-n", "shop", "--type=merge", "-p", `{"spec":{"defaults":{"spec":{"template":{"spec":{"domain":{"cpu":{"cores":8}}}}}}}}`)
 	got := call(t, "", "explain", "vm/recorded", "-n", "shop").fine(t)
 	says(t, got.out, "cores (default)", "OUTDATED", "spec.template.spec.domain.cpu.cores   7        8")
+}
+
+// plans compares VMs of the cluster and of files, with no more rights than it needs.
+func (g *ground) plans(t *testing.T) {
+	path, err := g.UserKubeconfig("planner")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.kubectl("", "create", "clusterrole", "planner", "--verb=get,list", "--resource=namespaces,virtualmachines.kubevirt.io,"+
+		"virtualmachineinstancepresets.kubevirt.io,virtualmachinepresets.virtwright.dev,clustervirtualmachinepresets.virtwright.dev,presetexceptions.virtwright.dev")
+	g.kubectl("", "create", "clusterrolebinding", "planner", "--clusterrole=planner", "--user=planner")
+	preset := write(t, "preset.yaml", strings.ReplaceAll(liveShop, "cpu: {cores: 7}", "firmware: {serial: x}"))
+	vm := write(t, "vm.yaml", liveVM("new", "shop", "app: web"))
+	for flags, want := range map[string]string{
+		"":                   "VMs: 3 of 4 VMs change",
+		"-n shop":            "VMs: 3 of 3 VMs change",
+		"-n shop -l app=web": "VMs: 2 of 2 VMs change",
+	} {
+		got := call(t, "", append([]string{"plan", "-f", preset, "-f", vm, "--kubeconfig", path}, strings.Fields(flags)...)...)
+		if got.code != exitRefused || got.err != "" {
+			t.Errorf("%s: exit code %d: %s", flags, got.code, got.err)
+		}
+		says(t, got.out, want)
+	}
 }
 
 func (g *ground) readRights(t *testing.T) {

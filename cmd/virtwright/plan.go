@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
@@ -17,9 +20,9 @@ const planHelp = `Show what a change of presets would do to VMs, before it is ap
 differently, or refused, which presets would conflict, and which running VMs would need a restart.
 
 The presets of -f are compared with those of the cluster, of a folder (--base-dir), or of a git
-revision of the same files (--base-ref). The VMs are those of the cluster, in all namespaces or in
-that of -n, and those of -f. With --base-dir and --base-ref no cluster is read unless you choose one
-(--live, -A, -l, --context).
+revision of the same files (--base-ref). The VMs are those of the cluster and those of -f, in all
+namespaces or in that of -n, with all labels or with those of -l. With --base-dir and --base-ref no cluster is read unless you choose one
+(--live, -A, --context).
 
 A preset acts on a stored VM only when a reapply asks for it (virtwright.dev/reapply). The plan
 compares the VM after a reapply with the old presets with the VM after a reapply with the new ones,
@@ -43,11 +46,14 @@ type planning struct {
 	baseDir, baseRef string
 	prune            bool
 	dryRun           string
+	// inNamespace says that only the VMs of -n are wanted.
+	inNamespace bool
 }
 
 func newPlan(shown string, s streams) *cobra.Command {
 	outputs := []string{"table", "diff", "markdown", "json"}
 	o := &planning{}
+	o.withVMs = true
 	c := &cobra.Command{
 		Use:     "plan -f FILE... [--base-dir FOLDER | --base-ref REVISION]",
 		Short:   "Show what a change of presets would do to VMs",
@@ -87,8 +93,10 @@ func (o *planning) checkBase(c *cobra.Command) error {
 	if o.prune && fromFiles {
 		problems = append(problems, errors.New("--prune is for presets of a cluster: with --base-dir and --base-ref, presets that -f does not have are deleted anyway"))
 	}
+	o.mayLack = o.baseRef != "" // what is gone deletes its presets
 	o.forceLive = o.forceLive || !fromFiles || o.dryRun == "server"
-	o.all = o.all || o.live(nil) && !c.Flags().Changed("namespace")
+	o.inNamespace = c.Flags().Changed("namespace") && !o.all
+	o.all = o.all || o.live(nil) && !o.inNamespace
 	return errors.Join(problems...)
 }
 
@@ -117,12 +125,12 @@ func (o *planning) run(ctx context.Context, s streams) error {
 		return badInput(err)
 	}
 	if plan.Incomplete {
-		x.Notes = append(x.Notes, "there are too many pairs of presets to look for all conflicts")
+		x.Notes = append(x.Notes, "there are too many pairs of presets, or too many findings, to compare conflicts")
+	}
+	if plan.VMs == 0 {
+		x.Notes = append(x.Notes, "there is no VM in "+o.described(nil)+": only presets are compared")
 	}
 	note(s, x.Notes)
-	if plan.VMs == 0 {
-		return fmt.Errorf("there is no VM in %s", o.described(nil))
-	}
 	if err := referee.judge(ctx, o, x, plan); err != nil {
 		return err
 	}
@@ -158,6 +166,15 @@ func (o *planning) comparison(ctx context.Context, s streams) (*offline.Comparis
 	}
 	presets, others := split(files)
 	x := &offline.Comparison{Settings: known}
+	if x.Selector, err = labels.Parse(o.selector); err != nil {
+		return nil, err // unreachable: it is checked
+	}
+	if o.inNamespace {
+		x.Namespace = o.namespace
+	}
+	if !slices.ContainsFunc(slices.Concat(files, cluster), offline.IsPreset) && o.baseDir == "" && o.baseRef == "" {
+		return nil, fmt.Errorf("there is no preset in %s", o.described(nil))
+	}
 	if o.baseDir == "" && o.baseRef == "" {
 		x.Before = offline.Replace(cluster, others, o.namespace)
 		if o.prune {
@@ -178,10 +195,17 @@ func (o *planning) comparison(ctx context.Context, s streams) (*offline.Comparis
 
 // base reads the old presets of files.
 func (o *planning) base() ([]manifest.Object, error) {
-	if o.baseDir != "" {
-		return manifest.Read(strings.NewReader(""), []string{o.baseDir}, o.recursive)
+	if o.baseDir == "" {
+		return manifest.ReadRevision(o.baseRef, o.files, o.recursive)
 	}
-	return manifest.ReadRevision(o.baseRef, o.files, o.recursive)
+	if _, err := os.Stat(o.baseDir); err != nil {
+		return nil, fmt.Errorf("cannot read --base-dir: %w", err)
+	}
+	if o.kustomize != "" && manifest.IsKustomization(o.baseDir) {
+		return manifest.Kustomize(o.baseDir)
+	}
+	old := manifest.Sources{Stdin: strings.NewReader(""), Names: []string{o.baseDir}, Recursive: o.recursive, MayLack: true}
+	return old.Objects(math.MaxInt)
 }
 
 // split returns presets, with exceptions from them, and other objects.

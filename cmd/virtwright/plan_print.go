@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -32,6 +33,8 @@ type planPrinter struct {
 	streams
 	output string
 	diffs  []vmDiff
+	// secrets have numbers, by value.
+	secrets map[any]int
 }
 
 // vmDiff is the unified diff of one VM.
@@ -44,22 +47,53 @@ func (p *planPrinter) visit(c offline.Compared) {
 	}
 	name := c.Namespace + "/" + c.Name
 	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(withoutRecord(c.Before)), FromFile: name + " (now)",
-		B: difflib.SplitLines(withoutRecord(c.After)), ToFile: name + " (with the new presets)",
+		A: difflib.SplitLines(p.withoutRecord(c.Before)), FromFile: name + " (now)",
+		B: difflib.SplitLines(p.withoutRecord(c.After)), ToFile: name + " (with the new presets)",
 		Context: 3,
 	})
 	if err == nil && text != "" {
-		p.diffs = append(p.diffs, vmDiff{name, text})
+		p.diffs = append(p.diffs, vmDiff{name, hiddenValue.ReplaceAllString(text, "(hidden)")})
 	}
 }
 
-// withoutRecord is YAML of an object as people compare it: without the record and server fields.
-func withoutRecord(raw []byte) string {
+// hiddenValue stands for a secret while lines are compared.
+var hiddenValue = regexp.MustCompile(`\(hidden\)#\d+`)
+
+// hide replaces secrets beneath a value at a path; equal secrets by equal texts.
+func (p *planPrinter) hide(path string, v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name := range v {
+			v[name] = p.hide(path+"."+name, v[name])
+		}
+	case []any:
+		for i := range v {
+			v[i] = p.hide(path, v[i])
+		}
+	default:
+		if !presets.HoldsSecret(path) {
+			return v
+		}
+		if p.secrets == nil {
+			p.secrets = map[any]int{}
+		}
+		if _, known := p.secrets[v]; !known {
+			p.secrets[v] = len(p.secrets)
+		}
+		return fmt.Sprint("(hidden)#", p.secrets[v])
+	}
+	return v
+}
+
+// withoutRecord is YAML of an object as people compare it: without the record, server fields and
+// secrets.
+func (p *planPrinter) withoutRecord(raw []byte) string {
 	var object map[string]any
 	if json.Unmarshal(raw, &object) != nil {
-		return string(raw)
+		return ""
 	}
 	delete(object, "status")
+	p.hide("", object)
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		for _, name := range []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"} {
 			delete(metadata, name)
@@ -74,7 +108,7 @@ func withoutRecord(raw []byte) string {
 	}
 	text, err := yaml.Marshal(object)
 	if err != nil {
-		return string(raw)
+		return ""
 	}
 	return string(text)
 }
@@ -209,9 +243,9 @@ func planText(out io.Writer, colours style, plan *fleet.Plan) {
 
 func presetName(namespace, ref string) string {
 	if namespace == "" {
-		return ref
+		return printable(ref)
 	}
-	return namespace + "/" + ref
+	return printable(namespace + "/" + ref)
 }
 
 func textGroups(out io.Writer, groups []*fleet.Refused) {
@@ -243,7 +277,7 @@ func runningText(g *fleet.Group) string {
 func changeTable(out io.Writer, changes []fleet.Change) {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	for _, c := range changes {
-		fmt.Fprintf(w, "    %s\t%s\t%s\t%s\n", c.Path, fromTo(c), c.Effect, cmp.Or(c.Preset, "platform or user"))
+		fmt.Fprintf(w, "    %s\t%s\t%s\t%s\n", printable(c.Path), fromTo(c), c.Effect, cmp.Or(c.Preset, "platform or user"))
 	}
 	_ = w.Flush() // it fails only where out does
 }
@@ -258,7 +292,7 @@ func planValue(v any) string {
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	return presets.Cut(strings.Trim(string(text), `"`), shownValue)
+	return presets.Cut(printable(strings.Trim(string(text), `"`)), shownValue)
 }
 
 // someVMs names the first VMs.
@@ -267,7 +301,7 @@ func someVMs(vms []string) string {
 	if more := len(vms) - namedVMs; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return text
+	return printable(text)
 }
 
 // markdown is the plan as a comment on a pull request.
@@ -278,16 +312,16 @@ func markdown(plan *fleet.Plan) string {
 		fmt.Fprintf(&out, "- %s\n", line)
 	}
 	for _, c := range plan.Presets {
-		fmt.Fprintf(&out, "  - %s: `%s`\n", c.Action, presetName(c.Namespace, c.Preset))
+		fmt.Fprintf(&out, "  - %s: %s\n", c.Action, literal(presetName(c.Namespace, c.Preset)))
 	}
 	lists := func(title string, groups []*fleet.Refused) {
 		for i, r := range groups {
 			if i == 0 {
 				fmt.Fprintf(&out, "\n#### %s\n\n", title)
 			}
-			fmt.Fprintf(&out, "- %s: %s\n", counts(len(r.VMs)), escaped(someVMs(r.VMs)))
+			fmt.Fprintf(&out, "- %s: %s\n", counts(len(r.VMs)), literal(someVMs(r.VMs)))
 			for _, text := range r.Texts {
-				fmt.Fprintf(&out, "  - %s\n", escaped(oneLine(text)))
+				fmt.Fprintf(&out, "  - %s\n", literal(text))
 			}
 		}
 	}
@@ -296,7 +330,7 @@ func markdown(plan *fleet.Plan) string {
 			if i == 0 {
 				fmt.Fprintf(&out, "\n#### %s\n\n", title)
 			}
-			fmt.Fprintf(&out, "- [%s](%s#%s) `%s`: %s\n", f.ID, lintDocs, strings.ToLower(f.ID), presetName(f.Preset.Namespace, f.Preset.Ref), escaped(oneLine(f.Message)))
+			fmt.Fprintf(&out, "- [%s](%s#%s) %s: %s\n", f.ID, lintDocs, strings.ToLower(f.ID), literal(presetName(f.Preset.Namespace, f.Preset.Ref)), literal(f.Message))
 		}
 	}
 	lists("VMs that would be refused", plan.Refused)
@@ -305,20 +339,34 @@ func markdown(plan *fleet.Plan) string {
 		if i == 0 {
 			out.WriteString("\n#### Changes\n")
 		}
-		fmt.Fprintf(&out, "\n**%s%s**: %s\n\n| field | now | new | running VMs | preset |\n|---|---|---|---|---|\n", counts(len(g.VMs)), runningText(g), escaped(someVMs(g.VMs)))
+		fmt.Fprintf(&out, "\n**%s%s**: %s\n\n| field | now | new | running VMs | preset |\n|---|---|---|---|---|\n", counts(len(g.VMs)), runningText(g), literal(someVMs(g.VMs)))
 		for _, c := range g.Changes {
-			fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s |\n", c.Path, escaped(planValue(c.Before)), escaped(planValue(c.After)), c.Effect, cmp.Or(c.Preset, "platform or user"))
+			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", tableCell(c.Path), tableCell(planValue(c.Before)), tableCell(planValue(c.After)), c.Effect, cmp.Or(tableCell(c.Preset), "platform or user"))
 		}
 	}
 	lists("New warnings", plan.Warned)
 	if len(plan.Admitted) > 0 {
-		fmt.Fprintf(&out, "\n#### VMs that would no longer be refused\n\n- %s\n", escaped(someVMs(plan.Admitted)))
+		fmt.Fprintf(&out, "\n#### VMs that would no longer be refused\n\n- %s\n", literal(someVMs(plan.Admitted)))
 	}
 	found("Solved conflicts", plan.Solved)
 	return out.String()
 }
 
-// escaped is text that Markdown shows as it is, also in a table.
-func escaped(text string) string {
-	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "\n", " ").Replace(text)
+// literal is text in Markdown as it is: forges read neither mentions nor links in code.
+func literal(text string) string {
+	text = oneLine(text)
+	if text == "" {
+		return ""
+	}
+	fence := "`"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	if len(fence) > 1 {
+		text = " " + text + " "
+	}
+	return fence + text + fence
 }
+
+// tableCell is literal text in a table.
+func tableCell(text string) string { return strings.ReplaceAll(literal(text), "|", `\|`) }

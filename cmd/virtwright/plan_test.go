@@ -42,7 +42,6 @@ func TestPlanExitCodes(t *testing.T) {
 		"-f is missing":                       {"plan", "--base-dir", planOld},
 		"exclude each other":                  {"plan", "-f", planNew, "--base-dir", planOld, "--base-ref", "main"},
 		"--prune is for presets of a cluster": {"plan", "-f", planNew, "--base-dir", planOld, "--prune"},
-		"there is no VM in -f":                {"plan", "-f", planNew, "--base-dir", planOld},
 		"unknown field":                       {"plan", "-f", exampleRefused, "-f", planVMs, "--base-dir", planOld},
 		"--dry-run must be one of":            {"plan", "-f", planNew, "--dry-run", "client"},
 	} {

@@ -197,7 +197,7 @@ func outdated(ctx context.Context, s streams, c *offline.Cluster, m offline.Mach
 
 func note(s streams, notes []string) {
 	for _, text := range notes {
-		fmt.Fprintln(s.err, "Note:", text)
+		fmt.Fprintln(s.err, "Note:", printable(text))
 	}
 }
 

@@ -39,6 +39,11 @@ type source struct {
 	selector   string
 	// filesOnly says that files without VMs are enough.
 	filesOnly bool
+	// withVMs says that VMs of the cluster are read also if files have VMs, that VMIs and profiles are
+	// not wanted, and that the selector also chooses VMs of files.
+	withVMs bool
+	// mayLack says that files and folders may be missing, or have no objects.
+	mayLack bool
 	// presetsOnly says that VMs are not wanted.
 	presetsOnly bool
 	// held is how many VMs of files are held in memory at once. If there are more, they are left to
@@ -61,7 +66,7 @@ func (o *source) declare(c *cobra.Command) {
 
 // live reports whether a cluster is read.
 func (o *source) live(args []string) bool {
-	return len(args) > 0 || o.all || o.selector != "" || o.forceLive || o.connection.chosen() || len(o.files) == 0 && o.kustomize == ""
+	return len(args) > 0 || o.all || o.selector != "" && !o.withVMs || o.forceLive || o.connection.chosen() || len(o.files) == 0 && o.kustomize == ""
 }
 
 // check reports arguments and flags that exclude each other.
@@ -84,7 +89,7 @@ func (o *source) check(args []string) error {
 
 // manifests reads -f and -k.
 func (o *source) manifests(s streams, limit int) ([]manifest.Object, error) {
-	o.input = manifest.Sources{Stdin: s.in, Names: o.files, Recursive: o.recursive}
+	o.input = manifest.Sources{Stdin: s.in, Names: o.files, Recursive: o.recursive, MayLack: o.mayLack}
 	objects, err := o.input.Objects(limit)
 	if o.kustomize == "" {
 		return objects, err
@@ -149,7 +154,8 @@ func (o *settings) query(names []live.Name, files offline.Survey) live.Query {
 	fromFiles := len(o.files) > 0 || o.kustomize != ""
 	q := live.Query{
 		Names: names, Selector: o.selector, Addon: o.mode == modeAddon,
-		VMs:          len(names) == 0 && (selected || !fromFiles || !files.VMs && !o.filesOnly),
+		VMs:          o.withVMs || len(names) == 0 && (selected || !fromFiles || !files.VMs && !o.filesOnly),
+		OnlyVMs:      o.withVMs,
 		Surroundings: len(names) > 0 || o.selector != "" || fromFiles,
 	}
 	if q.All = o.all; q.All {

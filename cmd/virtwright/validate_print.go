@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 )
@@ -102,7 +103,18 @@ func (v *validated) text(s streams) error {
 	return err
 }
 
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+func oneLine(text string) string { return printable(strings.Join(strings.Fields(text), " ")) }
+
+// printable replaces control characters, which a terminal would obey, and those that change the
+// direction of text. Line breaks stay.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
 
 // String is the last line of a report.
 func (s validatedSummary) String() string {

@@ -393,7 +393,7 @@ func (g *planGenerator) compare(about string, said prediction, before, after rea
 	var want prediction
 	switch {
 	case len(after.problems) > 0:
-		want.refused = notIn(after.problems, before.problems)
+		want.refused = fleet.Compare(fleet.Outcome{Problems: before.problems}, fleet.Outcome{Problems: after.problems}, false).Problems
 	case len(before.problems) > 0:
 		want.admitted = true
 	default:

@@ -22,7 +22,10 @@ var _ = Describe("virtwright plan", func() {
 		s := newStory()
 		second := newManager(here.programs+"/virtwright-manager", here.as(ourselves))
 		second.env = []string{"POD_NAME=virtwright-1", "POD_UID=virtwright-1"}
-		DeferCleanup(second.kill)
+		DeferCleanup(func() {
+			second.kill()
+			here.manager.restart(here.manager.args) // which registers itself again
+		})
 		second.start()
 		second.awaitServing()
 		DeferCleanup(func() {

@@ -91,6 +91,10 @@ func (n Name) IsAll() bool { return n.name == "" }
 
 func (k kind) isVM() bool { return k.Resource == vms.Resource || k.Resource == vmis.Resource }
 
+func (k kind) isProfile() bool {
+	return k.Resource == "frontendprofiles" || k.Resource == "backendprofiles"
+}
+
 // Names reads arguments as kubectl does: TYPE/NAME..., or TYPE NAME...
 func Names(args []string) ([]Name, error) {
 	var out []Name

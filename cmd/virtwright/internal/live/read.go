@@ -39,6 +39,8 @@ type Query struct {
 	Selector string
 	// VMs says that VMs and VMIs are read even if Names has none.
 	VMs bool
+	// OnlyVMs leaves out VMIs and profiles.
+	OnlyVMs bool
 	// Surroundings says that presets are not asked for themselves: they only act.
 	Surroundings bool
 	// Addon says that KubeVirt is installed.
@@ -107,6 +109,8 @@ func (q Query) requests() []request {
 	}
 	if q.VMs {
 		list(request{kind: vms, selector: q.Selector})
+	}
+	if q.VMs && !q.OnlyVMs {
 		list(request{kind: vmis, selector: q.Selector})
 	}
 	for _, k := range q.acting() {
@@ -134,6 +138,9 @@ func (q Query) acting() []kind {
 		out = slices.Clone(alongside)
 	}
 	out = append(out, exceptions)
+	if q.OnlyVMs {
+		out = slices.DeleteFunc(out, func(k kind) bool { return k.isProfile() })
+	}
 	if slices.ContainsFunc(q.Names, func(n Name) bool { return !n.IsVM() }) {
 		return out
 	}

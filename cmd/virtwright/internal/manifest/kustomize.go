@@ -2,10 +2,22 @@ package manifest
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 
+	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
+
+// IsKustomization reports whether a folder has a kustomization.
+func IsKustomization(folder string) bool {
+	return slices.ContainsFunc(konfig.RecognizedKustomizationFileNames(), func(name string) bool {
+		_, err := os.Stat(filepath.Join(folder, name))
+		return err == nil
+	})
+}
 
 // Kustomize returns the objects that a kustomization builds.
 func Kustomize(folder string) ([]Object, error) {

@@ -32,6 +32,8 @@ type Sources struct {
 	Stdin     io.Reader
 	Names     []string
 	Recursive bool
+	// MayLack says that files and folders may be missing, or have no objects.
+	MayLack bool
 	// Left are how many VMs Objects left to VMs.
 	Left int
 
@@ -68,7 +70,7 @@ func (s *Sources) Objects(limit int) ([]Object, error) {
 		return out, errors.Join(r.problems...)
 	}
 	for _, file := range r.named {
-		if found[file] == 0 {
+		if found[file] == 0 && !s.MayLack {
 			r.problems = append(r.problems, fmt.Errorf("%s: there is no object in it", file))
 		}
 	}
@@ -91,7 +93,7 @@ func (s *Sources) VMs() iter.Seq[Document] {
 
 // walk reads all documents, until take returns false.
 func (s *Sources) walk(take func(Document) bool) *reader {
-	r := &reader{seen: map[string]bool{}, recursive: s.Recursive, take: take}
+	r := &reader{seen: map[string]bool{}, recursive: s.Recursive, mayLack: s.MayLack, take: take}
 	for _, source := range s.Names {
 		if source == Stdin {
 			r.stream(s)
@@ -99,6 +101,7 @@ func (s *Sources) walk(take func(Document) bool) *reader {
 		}
 		info, err := os.Stat(source)
 		switch {
+		case s.MayLack && errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			r.problems = append(r.problems, cannotRead(source, err))
 		case info.IsDir():
@@ -116,6 +119,7 @@ type reader struct {
 	problems  []error
 	seen      map[string]bool
 	recursive bool
+	mayLack   bool
 	stopped   bool
 	// named are the files that the user named, and that could be read.
 	named []string
@@ -173,7 +177,7 @@ func (r *reader) folder(name string) {
 	switch {
 	case err != nil:
 		r.fail(cannotRead(name, err))
-	case files == 0:
+	case files == 0 && !r.mayLack:
 		r.fail(fmt.Errorf("%s: this folder has no *.yaml, *.yml or *.json", name))
 	}
 }

@@ -1,42 +1,31 @@
 package manifest
 
 import (
-	"archive/tar"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
 // ReadRevision returns the objects of files and folders as they were in a revision of the git
-// repository that they lie in. A file or folder that did not exist there has none. It runs git.
+// repository that they lie in. What existed only there, or exists only now, has its objects on that
+// side alone. It runs git.
 func ReadRevision(revision string, sources []string, recursive bool) ([]Object, error) {
 	if strings.HasPrefix(revision, "-") {
 		return nil, fmt.Errorf("%q is no revision", revision)
 	}
-	r := &revisionReader{seen: map[string]bool{}}
+	r := &revisionReader{revision: revision, recursive: recursive, seen: map[string]bool{}, trees: map[string]*gitTree{}}
 	for _, source := range sources {
 		if source == Stdin {
 			return nil, errors.New("standard input has no revisions: name files or folders")
 		}
-		info, err := os.Stat(source)
-		if err != nil {
-			return nil, cannotRead(source, err)
-		}
-		folder, name := source, "."
-		if !info.IsDir() {
-			folder, name = filepath.Dir(source), filepath.Base(source)
-		}
-		archive, err := archived(folder, revision, name)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read %s of revision %s: %w", source, revision, err)
-		}
-		if err := r.archive(archive, folder, info.IsDir(), recursive); err != nil {
+		if err := r.source(source); err != nil {
 			return nil, fmt.Errorf("cannot read %s of revision %s: %w", source, revision, err)
 		}
 	}
@@ -46,27 +35,208 @@ func ReadRevision(revision string, sources []string, recursive bool) ([]Object, 
 	return r.out, errors.Join(r.problems...)
 }
 
-// A revisionReader collects the objects of archives.
+// A revisionReader collects the objects of sources.
 type revisionReader struct {
+	revision  string
+	recursive bool
+	// trees are those of repositories, by top folder.
+	trees    map[string]*gitTree
 	out      []Object
 	problems []error
 	seen     map[string]bool
 }
 
-// archived returns the tar archive of a path beneath a folder; nil where the revision lacks it.
-func archived(folder, revision, name string) ([]byte, error) {
-	out, err := git(folder, "ls-tree", "--name-only", revision, "--", name)
+// source reads a file or a folder.
+func (r *revisionReader) source(name string) error {
+	info, missing := os.Lstat(name)
+	folder, rest := filepath.Dir(name), filepath.Base(name)
+	if missing == nil && info.IsDir() {
+		folder, rest = name, "."
+	}
+	for !isFolder(folder) && folder != filepath.Dir(folder) { // it may be gone
+		folder, rest = filepath.Dir(folder), filepath.Join(filepath.Base(folder), rest)
+	}
+	tree, prefix, err := r.tree(folder)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if len(bytes.TrimSpace(out)) == 0 {
-		return nil, nil
+	found, err := tree.resolve(path.Join(prefix, filepath.ToSlash(rest)))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && missing != nil:
+		return errors.New("it exists neither there nor now")
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
 	}
-	return git(folder, "archive", "--format=tar", revision, "--", name)
+	if e, isFile := tree.files[found]; isFile {
+		return r.files(tree, []revisionFile{{name, e.object}}, true)
+	}
+	files, err := r.below(tree, name, found)
+	if err != nil {
+		return err
+	}
+	return r.files(tree, files, false)
 }
 
-func git(folder string, args ...string) ([]byte, error) {
-	command := exec.Command("git", append([]string{"-C", folder}, args...)...) //nolint:gosec // the user's own git and revision
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// below lists what a folder of the tree has, as a folder on disk is read: links to files are followed.
+func (r *revisionReader) below(tree *gitTree, name, folder string) ([]revisionFile, error) {
+	var out []revisionFile
+	for _, at := range tree.names {
+		rest := at
+		if folder != "." {
+			var beneath bool
+			if rest, beneath = strings.CutPrefix(at, folder+"/"); !beneath {
+				continue
+			}
+		}
+		if !slices.Contains(extensions, path.Ext(rest)) || isHidden(rest) || !r.recursive && strings.Contains(rest, "/") {
+			continue
+		}
+		found, err := tree.resolve(at)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", at, err)
+		}
+		if e, isFile := tree.files[found]; isFile && e.mode != gitModule {
+			out = append(out, revisionFile{filepath.Join(name, filepath.FromSlash(rest)), e.object})
+		}
+	}
+	return out, nil
+}
+
+// revisionFile is a file by its name on disk.
+type revisionFile struct{ name, object string }
+
+func (r *revisionReader) files(tree *gitTree, files []revisionFile, named bool) error {
+	files = slices.DeleteFunc(files, func(f revisionFile) bool {
+		again := r.seen[filepath.Clean(f.name)]
+		r.seen[filepath.Clean(f.name)] = true
+		return again
+	})
+	for _, f := range files {
+		content, err := tree.git("cat-file", "blob", f.object)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		documents, err := split(f.name, content, named)
+		r.problems = append(r.problems, err)
+		for _, d := range documents {
+			found, err := d.Objects()
+			r.out, r.problems = append(r.out, found...), append(r.problems, err)
+		}
+	}
+	return nil
+}
+
+// tree returns the tree of the repository that a folder lies in, and the folder's path in it.
+func (r *revisionReader) tree(folder string) (tree *gitTree, prefix string, err error) {
+	where, err := (&gitTree{top: folder}).git("rev-parse", "--show-cdup", "--show-prefix")
+	if err != nil {
+		return nil, "", err
+	}
+	up, prefix, _ := strings.Cut(string(where), "\n")
+	prefix = strings.TrimSuffix(strings.TrimSuffix(prefix, "\n"), "/")
+	top, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return nil, "", err
+	}
+	if top = filepath.Join(top, filepath.FromSlash(up)); r.trees[top] == nil {
+		tree := &gitTree{top: top, files: map[string]gitEntry{}, folders: map[string]bool{".": true}}
+		if err := tree.list(r.revision); err != nil {
+			return nil, "", err
+		}
+		r.trees[top] = tree
+	}
+	return r.trees[top], prefix, nil
+}
+
+// The modes of git's entries that are no plain files.
+const (
+	gitLink   = "120000"
+	gitModule = "160000"
+)
+
+type gitEntry struct{ mode, object string }
+
+// A gitTree is what a revision of a repository has.
+type gitTree struct {
+	top     string
+	names   []string // of files, in git's order
+	files   map[string]gitEntry
+	folders map[string]bool
+}
+
+// list reads the tree. It reads paths as bytes, so that no character of a name matters.
+func (t *gitTree) list(revision string) error {
+	out, err := t.git("ls-tree", "-rz", "--full-tree", revision)
+	if err != nil {
+		return err
+	}
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		about, name, _ := strings.Cut(line, "\t")
+		fields := strings.Fields(about) // mode, type, object
+		if len(fields) < 3 {
+			continue
+		}
+		t.names = append(t.names, name)
+		t.files[name] = gitEntry{fields[0], fields[2]}
+		for folder := path.Dir(name); !t.folders[folder]; folder = path.Dir(folder) {
+			t.folders[folder] = true
+		}
+	}
+	return nil
+}
+
+// maxLinks is how many symbolic links lead to one file, as in Linux.
+const maxLinks = 40
+
+// resolve follows the symbolic links of a path. The error is fs.ErrNotExist if there is no such file or
+// folder in the tree.
+func (t *gitTree) resolve(name string) (string, error) {
+	name = path.Clean(name)
+	for range maxLinks {
+		link := t.link(name)
+		if link == "" {
+			if _, isFile := t.files[name]; !isFile && !t.folders[name] {
+				return "", fs.ErrNotExist
+			}
+			return name, nil
+		}
+		target, err := t.git("cat-file", "blob", t.files[link].object)
+		if err != nil {
+			return "", err
+		}
+		to := path.Join(path.Dir(link), string(target))
+		if path.IsAbs(string(target)) || to == ".." || strings.HasPrefix(to, "../") {
+			return "", fmt.Errorf("the symbolic link %s leads out of the repository", link)
+		}
+		name = path.Join(to, strings.TrimPrefix(name, link))
+	}
+	return "", errors.New("too many symbolic links")
+}
+
+// link is the first part of a path that is a symbolic link; empty for none.
+func (t *gitTree) link(name string) string {
+	for i := range len(name) + 1 {
+		if i == len(name) || name[i] == '/' {
+			if t.files[name[:i]].mode == gitLink {
+				return name[:i]
+			}
+		}
+	}
+	return ""
+}
+
+func (t *gitTree) git(args ...string) ([]byte, error) {
+	command := exec.Command("git", append([]string{"-C", t.top}, args...)...)  //nolint:gosec // the user's own git and revision
+	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { // in a hook they name another repository
+		return strings.HasPrefix(variable, "GIT_") && !strings.HasPrefix(variable, "GIT_CONFIG_")
+	})
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	out, err := command.Output()
@@ -74,42 +244,6 @@ func git(folder string, args ...string) ([]byte, error) {
 		err = errors.New(strings.TrimSpace(stderr.String()))
 	}
 	return out, err
-}
-
-// archive reads the files of an archive as those of a folder.
-func (r *revisionReader) archive(archive []byte, folder string, isFolder, recursive bool) error {
-	files := tar.NewReader(bytes.NewReader(archive))
-	for {
-		header, err := files.Next()
-		if errors.Is(err, io.EOF) || len(archive) == 0 {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		name := filepath.Join(folder, filepath.FromSlash(header.Name))
-		switch {
-		case header.Typeflag != tar.TypeReg, r.seen[name]:
-			continue
-		case isFolder && (!slices.Contains(extensions, filepath.Ext(name)) || isHidden(header.Name) || !recursive && strings.Contains(header.Name, "/")):
-			continue
-		}
-		r.seen[name] = true
-		content, err := io.ReadAll(files)
-		if err != nil {
-			return err
-		}
-		r.content(name, content, !isFolder)
-	}
-}
-
-func (r *revisionReader) content(name string, content []byte, named bool) {
-	documents, err := split(name, content, named)
-	r.problems = append(r.problems, err)
-	for _, d := range documents {
-		found, err := d.Objects()
-		r.out, r.problems = append(r.out, found...), append(r.problems, err)
-	}
 }
 
 // isHidden reports whether a part of a path begins with a dot.

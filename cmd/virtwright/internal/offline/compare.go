@@ -1,19 +1,23 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"runtime"
+	"fmt"
+	"iter"
 	"slices"
-	"sync"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/webhooks"
 )
 
 // A Comparison compares what two sets of presets make of the same machines.
@@ -21,9 +25,12 @@ type Comparison struct {
 	// Before and After are all objects, with the old and with the new presets.
 	Before, After []manifest.Object
 	Settings      Settings
-	// Visit, if set, is called with each machine that changes, in no order, one at a time.
+	// Namespace and Selector choose the machines that are compared; empty and nil choose all.
+	Namespace string
+	Selector  labels.Selector
+	// Visit, if set, is called with each machine that changes, in their order.
 	Visit func(Compared)
-	// Progress, if set, is called after each machine, one at a time.
+	// Progress, if set, is called after each machine.
 	Progress func(done, total int)
 	// Notes tell what was left out.
 	Notes []string
@@ -38,92 +45,120 @@ type Compared struct {
 }
 
 // Plan compares. A machine that a cluster has stored is compared after a reapply, others as if
-// they were created. Instances that a cluster has stored never change, and are left out.
+// they were created: each after those before it. Instances that a cluster has stored never change,
+// and are left out.
 func (x *Comparison) Plan(ctx context.Context) (*fleet.Plan, error) {
 	x.Settings.Reapply = true
-	before, err := x.workers(ctx, x.Before)
+	before, err := x.cluster(ctx, x.Before, true)
 	if err != nil {
 		return nil, err
 	}
-	after, err := x.workers(ctx, x.After)
+	after, err := x.cluster(ctx, x.After, false)
 	if err != nil {
 		return nil, err
 	}
-	plan := fleet.NewPlan(ctx, before[0].snapshot, after[0].snapshot)
-	x.Notes = slices.Concat(after[0].Notes, after[0].Unlabelled())
-	total, done := 0, 0
-	for _, c := range after {
-		total += len(c.Machines)
-	}
-	var mu sync.Mutex
-	var wait sync.WaitGroup
-	problems := make([]error, len(after))
-	for i := range after {
-		wait.Go(func() {
-			problems[i] = x.compare(ctx, before[i], after[i], func(m Machine, c *Compared) {
-				mu.Lock()
-				defer mu.Unlock()
-				done++
-				plan.Add(m.Namespace+"/"+m.Name, m.isRunning(), c.Difference)
-				if x.Visit != nil && !c.Empty() {
-					x.Visit(*c)
-				}
-				if x.Progress != nil {
-					x.Progress(done, total)
-				}
-			})
-		})
-	}
-	wait.Wait()
-	plan.Finish()
-	return plan, errors.Join(problems...)
-}
-
-// workers returns one cluster for each core, with all presets and a part of the machines.
-func (x *Comparison) workers(ctx context.Context, objects []manifest.Object) ([]*Cluster, error) {
-	parts := make([][]manifest.Object, runtime.GOMAXPROCS(0))
-	next := 0
-	for _, o := range objects {
-		_, role := identify(o, x.Settings.Namespace)
-		switch {
-		case role != machine:
-			for i := range parts {
-				parts[i] = append(parts[i], o)
-			}
-		default:
-			parts[next%len(parts)] = append(parts[next%len(parts)], o)
-			next++
-		}
-	}
-	out := make([]*Cluster, 0, len(parts))
-	for i := range parts {
-		c, err := NewCluster(ctx, parts[i], x.Settings)
-		if err != nil {
+	x.leaveOut(before)
+	x.Notes = slices.Concat(x.Notes, before.Notes, x.leaveOut(after), after.Notes, after.Unlabelled())
+	slices.Sort(x.Notes)
+	x.Notes = slices.Compact(x.Notes)
+	plan := fleet.NewPlan(ctx, before.snapshot, after.snapshot)
+	live := x.Settings.Rules.Addon && !x.Settings.Rules.NoLiveUpdate
+	// Each side has its own order, because each has its own machines before.
+	old, stop := iter.Pull(before.judgedMachines(ctx))
+	defer stop()
+	done := 0
+	for is := range after.judgedMachines(ctx) {
+		was, _ := old()
+		if err := cmp.Or(was.err, is.err, ctx.Err()); err != nil {
 			return nil, err
 		}
-		c.Machines = slices.DeleteFunc(c.Machines, func(m Machine) bool {
-			return m.Kind == presets.VirtualMachineInstance && m.isStored()
-		})
-		out = append(out, c)
+		c := Compared{is.machine, fleet.Compare(was.outcome, is.outcome, live), was.raw, is.raw}
+		plan.Add(c.Namespace+"/"+c.Name, c.isRunning(), c.Difference)
+		if x.Visit != nil && !c.Empty() {
+			x.Visit(c)
+		}
+		if done++; x.Progress != nil {
+			x.Progress(done, len(after.Machines))
+		}
 	}
-	return out, nil
+	plan.Finish()
+	return plan, nil
 }
 
-// compare compares the machines of two clusters, which have the same ones in the same order.
-func (x *Comparison) compare(ctx context.Context, before, after *Cluster, add func(Machine, *Compared)) error {
-	live := x.Settings.Rules.Addon && !x.Settings.Rules.NoLiveUpdate
-	for i, m := range after.Machines {
-		was, old, err := before.outcome(ctx, before.Machines[i])
-		if err != nil {
-			return err
-		}
-		is, now, err := after.outcome(ctx, m)
-		if err != nil {
-			return err
-		}
-		add(m, &Compared{m, fleet.Compare(was, is, live), old, now})
+// cluster sorts the objects of one side. A preset of the old side that is invalid does not act, and
+// a note says so.
+func (x *Comparison) cluster(ctx context.Context, objects []manifest.Object, old bool) (*Cluster, error) {
+	entries, left, err := sorted(objects, true)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	c := newCluster(x.Settings)
+	for _, l := range left {
+		c.Notes = append(c.Notes, l.String())
+	}
+	problems := c.fill(ctx, entries)
+	for i, err := range problems {
+		refusal, ok := errors.AsType[*Refusal](err)
+		switch {
+		case ok && refusal.Stored:
+			c.Notes, problems[i] = append(c.Notes, refusal.inactive()), nil
+		case ok && old && entries[i].role != machine:
+			c.Notes, problems[i] = append(c.Notes, refusal.leftOut()), nil
+		}
+	}
+	at := map[string]manifest.Position{}
+	for _, m := range c.Machines {
+		if first, again := at[m.String()]; again && !unnamed(m.Name) {
+			problems = append(problems, m.refused([]Problem{existsAlready(first)}))
+		}
+		at[m.String()] = m.Where
+		if m.isStored() {
+			c.others.store(m)
+		}
+	}
+	return c, errors.Join(problems...)
+}
+
+// leaveOut removes the machines that are not compared, and says which of them a user may expect.
+func (x *Comparison) leaveOut(c *Cluster) (notes []string) {
+	excluded, inactive, unselected := webhooks.ExcludedNamespaces(managerNamespace), 0, 0
+	c.Machines = slices.DeleteFunc(c.Machines, func(m Machine) bool {
+		switch {
+		case m.Kind == presets.VirtualMachineInstance && m.isStored():
+			return true
+		case x.Namespace != "" && m.Namespace != x.Namespace, x.Selector != nil && !x.Selector.Matches(labels.Set(m.entry.meta.Labels)):
+			unselected++
+			return true
+		case slices.Contains(excluded, m.Namespace):
+			inactive++
+			return true
+		}
+		return false
+	})
+	if inactive > 0 {
+		notes = append(notes, fmt.Sprintf("presets do not act in namespaces %s: left out %d VMs", strings.Join(excluded, " and "), inactive))
+	}
+	if unselected > 0 {
+		notes = append(notes, fmt.Sprintf("-n and -l do not select %d VMs of -f: left out", unselected))
+	}
+	return notes
+}
+
+// A judgedMachine is what the presets of a cluster make of a machine.
+type judgedMachine struct {
+	machine Machine
+	outcome fleet.Outcome
+	// raw is its JSON as stored; nil where it is refused.
+	raw []byte
+	err error
+}
+
+// judgedMachines yields what becomes of each machine, in order.
+func (c *Cluster) judgedMachines(ctx context.Context) iter.Seq[judgedMachine] {
+	return InOrder(ctx, slices.Values(c.Machines), func(ctx context.Context, m Machine) judgedMachine {
+		outcome, raw, err := c.outcome(ctx, m)
+		return judgedMachine{m, outcome, raw, err}
+	})
 }
 
 // outcome is what the presets make of a machine, and its JSON as it would be stored.

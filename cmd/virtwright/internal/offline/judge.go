@@ -28,7 +28,9 @@ const (
 	// anybody is the user who writes the files. No cluster trusts this name.
 	anybody = "anybody"
 	// manager is the user as which virtwright's controllers run.
-	manager = "system:serviceaccount:virtwright-system:virtwright"
+	manager = "system:serviceaccount:" + managerNamespace + ":virtwright"
+	// managerNamespace is where virtwright's controllers run by default.
+	managerNamespace = "virtwright-system"
 )
 
 // A FieldValidation is what an API server does about fields that do not exist, in
@@ -51,6 +53,9 @@ func (c *Cluster) judge(ctx context.Context, m Machine, v *Verdict) error {
 	err := c.ask(ctx, m, v)
 	t.wait()
 	defer t.end()
+	if len(v.Problems) > 0 {
+		c.others.keep(t)
+	}
 	c.judged[m.Namespace] = true
 	if v.lacks() && (c.settings.Reapply || !m.isStored()) {
 		c.lacking = append(c.lacking, lackingMachine{m.String(), m.Namespace})

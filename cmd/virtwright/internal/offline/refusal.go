@@ -25,7 +25,14 @@ type Refusal struct {
 
 // inactive says that a stored object does not act.
 func (r *Refusal) inactive() string {
-	text := fmt.Sprintf("%s: %s is stored in a cluster, but it is invalid and does not act: %s", r.Where, r.Object, r.Problems[0])
+	return r.brief("is stored in a cluster, but it is invalid and does not act")
+}
+
+// leftOut says that an old object is not compared.
+func (r *Refusal) leftOut() string { return r.brief("is invalid, and is left out of the old presets") }
+
+func (r *Refusal) brief(what string) string {
+	text := fmt.Sprintf("%s: %s %s: %s", r.Where, r.Object, what, r.Problems[0])
 	if more := len(r.Problems) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d more problems", more)
 	}

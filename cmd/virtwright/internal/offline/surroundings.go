@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation/names"
@@ -21,6 +23,17 @@ type others struct {
 	named map[types.NamespacedName][]*names.Machine
 	disks map[types.NamespacedName][]*names.Machine
 	users map[names.Identifier][]*names.Machine
+	// stored are machines that a cluster has, until they are judged.
+	stored map[storedKey]*names.Machine
+}
+
+type storedKey struct {
+	kind presets.Kind
+	types.NamespacedName
+}
+
+func keyOf(m *names.Machine) storedKey {
+	return storedKey{m.Kind, types.NamespacedName{Namespace: m.Namespace, Name: m.Name}}
 }
 
 var _ webhooks.Names = (*others)(nil)
@@ -28,7 +41,35 @@ var _ webhooks.Names = (*others)(nil)
 func newOthers() *others {
 	return &others{
 		named: map[types.NamespacedName][]*names.Machine{}, disks: map[types.NamespacedName][]*names.Machine{},
-		users: map[names.Identifier][]*names.Machine{},
+		users: map[names.Identifier][]*names.Machine{}, stored: map[storedKey]*names.Machine{},
+	}
+}
+
+// store takes in a machine as a cluster has it, if it can be read. What is judged later takes its
+// place.
+func (o *others) store(m Machine) {
+	var out names.Machine
+	var err error
+	if m.Kind == presets.VirtualMachine {
+		var vm kubevirtv1.VirtualMachine
+		err = kjson.UnmarshalCaseSensitivePreserveInts(m.JSON, &vm)
+		out = names.OfVirtualMachine(&vm)
+	} else {
+		var vmi kubevirtv1.VirtualMachineInstance
+		err = kjson.UnmarshalCaseSensitivePreserveInts(m.JSON, &vmi)
+		out = names.OfInstance(&vmi)
+	}
+	if err == nil {
+		o.stored[keyOf(&out)] = &out
+		o.add(&out)
+	}
+}
+
+// keep puts back a stored machine whose change is refused.
+func (o *others) keep(t *turn) {
+	if t.stored != nil {
+		o.remove(t.judged)
+		o.add(t.stored)
 	}
 }
 
@@ -44,6 +85,12 @@ func (o *others) Around(ctx context.Context, m *names.Machine) (names.Surroundin
 	if t := turnOf(ctx); t != nil {
 		t.wait()
 		shown.Name = t.name
+	}
+	if stored := o.stored[keyOf(m)]; stored != nil {
+		o.remove(stored)
+		if t := turnOf(ctx); t != nil {
+			t.stored, t.judged = stored, &shown
+		}
 	}
 	defer o.add(&shown)
 	out := names.Surroundings{Disks: map[string][]names.Machine{}, Uses: map[names.Identifier]names.Use{}}
@@ -95,6 +142,24 @@ func (o *others) add(m *names.Machine) {
 			o.users[id] = append(o.users[id], m)
 		}
 	}
+}
+
+// remove takes out a machine.
+func (o *others) remove(m *names.Machine) {
+	at := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
+	o.named[at] = withoutMachine(o.named[at], m)
+	for _, disk := range m.DataVolumes {
+		at.Name = disk
+		o.disks[at] = withoutMachine(o.disks[at], m)
+	}
+	for _, id := range m.Identifiers {
+		id.Field = ""
+		o.users[id] = withoutMachine(o.users[id], m)
+	}
+}
+
+func withoutMachine(all []*names.Machine, m *names.Machine) []*names.Machine {
+	return slices.DeleteFunc(all, func(other *names.Machine) bool { return other == m })
 }
 
 func named(out *names.Surroundings, other *names.Machine) {

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"runtime"
 	"sync"
+
+	"github.com/virtwright/virtwright/validation/names"
 )
 
 // A turn keeps the order of machines that are judged at the same time: what one machine has in common
@@ -16,6 +18,8 @@ type turn struct {
 	before <-chan struct{}
 	done   chan struct{}
 	once   sync.Once
+	// stored is the machine as a cluster has it, and judged as it is to be; nil for one that is new.
+	stored, judged *names.Machine
 }
 
 func (t *turn) wait() {

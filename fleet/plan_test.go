@@ -1,0 +1,120 @@
+package fleet_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/virtwright/virtwright/fleet"
+	"github.com/virtwright/virtwright/presets"
+)
+
+// origins are fields of a VM by path.
+func origins(t *testing.T, fields map[string]any) []presets.Origin {
+	t.Helper()
+	var out []presets.Origin
+	for text, value := range fields {
+		path, err := presets.ParsePath(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, presets.Origin{Path: path, Value: value})
+	}
+	return out
+}
+
+// TestChanges says what a running VM needs for a change. KubeVirt adds sockets and memory to a
+// running VMI, and takes none away.
+func TestChanges(t *testing.T) {
+	const (
+		sockets = "spec.template.spec.domain.cpu.sockets"
+		memory  = "spec.template.spec.domain.memory.guest"
+		arch    = "spec.template.spec.architecture"
+	)
+	type fields map[string]any
+	for name, test := range map[string]struct {
+		before, after fields
+		want          []fleet.Effect
+	}{
+		"more sockets":        {fields{sockets: int64(1)}, fields{sockets: int64(2)}, []fleet.Effect{fleet.EffectMigration}},
+		"the first sockets":   {fields{}, fields{sockets: int64(2)}, []fleet.Effect{fleet.EffectMigration}},
+		"fewer sockets":       {fields{sockets: int64(2)}, fields{sockets: int64(1)}, []fleet.Effect{fleet.EffectRestart}},
+		"no sockets":          {fields{sockets: int64(2)}, fields{}, []fleet.Effect{fleet.EffectRestart}},
+		"too many sockets":    {fields{sockets: int64(2), sockets[:len(sockets)-7] + "maxSockets": int64(4)}, fields{sockets: int64(8), sockets[:len(sockets)-7] + "maxSockets": int64(4)}, []fleet.Effect{fleet.EffectRestart}},
+		"more sockets of ARM": {fields{sockets: int64(1), arch: "arm64"}, fields{sockets: int64(2), arch: "arm64"}, []fleet.Effect{fleet.EffectRestart}},
+		"more memory":         {fields{memory: "1Gi"}, fields{memory: "2048Mi"}, []fleet.Effect{fleet.EffectMigration}},
+		"less memory":         {fields{memory: "1Gi"}, fields{memory: "512Mi"}, []fleet.Effect{fleet.EffectRestart}},
+		"too much memory":     {fields{memory: "1Gi", memory[:len(memory)-5] + "maxGuest": "4Gi"}, fields{memory: "5Gi", memory[:len(memory)-5] + "maxGuest": "4Gi"}, []fleet.Effect{fleet.EffectRestart}},
+		"another spelling":    {fields{memory: "4Gi"}, fields{memory: "4096Mi"}, nil},
+		"a selector":          {fields{"spec.template.spec.nodeSelector.zone": "a"}, fields{"spec.template.spec.nodeSelector.zone": "b"}, []fleet.Effect{fleet.EffectMigration}},
+	} {
+		var got []fleet.Effect
+		for _, c := range fleet.Changes(origins(t, test.before), origins(t, test.after), true) {
+			got = append(got, c.Effect)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s: want -, got +\n%s", name, diff)
+		}
+	}
+}
+
+// TestCompareRefusals compares reasons without hints, which depend on presets.
+func TestCompareRefusals(t *testing.T) {
+	before := fleet.Outcome{Problems: []string{
+		"spec.a: Required value: a is missing; preset cluster/x gives a to VMs with size=s; this VM has size=m",
+		`spec.b: Invalid value: "x": unknown; did you mean "y"?`,
+		`spec.c: Invalid value: "x": must be small (set by preset cluster/x)`,
+	}}
+	after := fleet.Outcome{Problems: []string{
+		"spec.a: Required value: a is missing",
+		`spec.b: Invalid value: "x": unknown; did you mean "z"?`,
+		`spec.c: Invalid value: "x": must be small (set by preset cluster/y)`,
+	}}
+	if d := fleet.Compare(before, after, false); !d.Empty() {
+		t.Errorf("want no new reason, got %q", d.Problems)
+	}
+	after.Problems = append(after.Problems, "spec.d: Required value")
+	if diff := cmp.Diff(after.Problems[3:], fleet.Compare(before, after, false).Problems); diff != "" {
+		t.Errorf("want -, got +\n%s", diff)
+	}
+}
+
+// TestPlanHidesSecrets groups VMs by values that it does not show.
+func TestPlanHidesSecrets(t *testing.T) {
+	const path = "spec.template.spec.volumes[init].cloudInitNoCloud.userData"
+	empty := presets.NewSnapshot(nil, nil)
+	plan := fleet.NewPlan(t.Context(), empty, empty)
+	for vm, value := range map[string]string{"a/1": "secret-1", "a/2": "secret-1", "a/3": "secret-2"} {
+		plan.Add(vm, false, fleet.Compare(fleet.Outcome{Fields: origins(t, map[string]any{path: "secret-0"})}, fleet.Outcome{Fields: origins(t, map[string]any{path: value})}, false))
+	}
+	plan.Finish()
+	text, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plan.Groups) != 2 || strings.Contains(string(text), "secret-") || !strings.Contains(string(text), `"before":"(hidden)","after":"(hidden)"`) {
+		t.Errorf("got %s", text)
+	}
+}
+
+// TestPlanIncomplete compares no conflicts if one side may have more than are known.
+func TestPlanIncomplete(t *testing.T) {
+	set := func(n int) *presets.Snapshot {
+		var text []string
+		for i := range n {
+			text = append(text, fmt.Sprintf("kind: ClusterVirtualMachinePreset\nmetadata: {name: p%d}\nspec: {defaults: {spec: {template: {spec: {domain: {cpu: {cores: %d}}}}}}}\n", i, i+1))
+		}
+		all, _, _ := compiled(t, strings.Join(text, "---\n"))
+		return presets.NewSnapshot(all, nil)
+	}
+	plan := fleet.NewPlan(t.Context(), set(2), set(100))
+	if !plan.Incomplete || len(plan.Conflicts)+len(plan.Solved) > 0 {
+		t.Errorf("incomplete: %v, %d conflicts", plan.Incomplete, len(plan.Conflicts))
+	}
+	if plan = fleet.NewPlan(t.Context(), set(1), set(2)); plan.Incomplete || len(plan.Conflicts) != 1 {
+		t.Errorf("incomplete: %v, %d conflicts", plan.Incomplete, len(plan.Conflicts))
+	}
+}
