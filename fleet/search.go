@@ -19,8 +19,9 @@ const (
 	// maxWays is how many ways to meet the conditions of a preset are kept, and maxCombined how many
 	// of those of several presets together.
 	maxWays, maxCombined = 16, 64
-	// trialParts is how many parts of presets make a trial cost as much as another one.
-	trialParts = 20
+	// trialParts is how many parts of presets, and trialPresets how many presets, make a trial cost
+	// as much as another one.
+	trialParts, trialPresets = 20, 10
 )
 
 // find returns an object for which shows is true with these presets alone, and with all presets of
@@ -46,15 +47,23 @@ func (a *analysis) find(all []*member, shows func(*trial) bool) *Witness {
 	return nil
 }
 
-// tried reports whether a candidate shows it with some presets.
+// tried reports whether a candidate shows it with some presets. What it costs follows the size of the
+// presets that act.
 func (a *analysis) tried(w *Witness, with *presets.Snapshot, all []*member, shows func(*trial) bool) bool {
 	a.left--
+	if a.ended() {
+		return false
+	}
+	t := a.resolve(w, with)
+	if t.result != nil {
+		a.left -= len(t.result.Matched) / trialPresets
+	}
 	if len(all) < len(a.members) {
 		for _, m := range all {
 			a.left -= len(m.parts) / trialParts
 		}
 	}
-	return !a.ended() && shows(a.resolve(w, with))
+	return shows(t)
 }
 
 func snapshotOf(all []*member) *presets.Snapshot {

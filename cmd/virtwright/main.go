@@ -45,8 +45,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	err := root.ExecuteContext(ctx)
 	var printed told
 	if err != nil && !errors.As(err, &printed) && !errors.Is(err, errPlanFails) {
-		fmt.Fprintf(s.err, "%s %v
-", styleOf(s.err).paint(red, "Error:"), printable(err.Error()))
+		fmt.Fprintf(s.err, "%s %v\n", styleOf(s.err).paint(red, "Error:"), printable(err.Error()))
 	}
 	return exitCode(err)
 }
