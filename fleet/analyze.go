@@ -39,8 +39,11 @@ const (
 // Analyze reports what is wrong with a set of presets that are valid each by itself. The
 // findings are sorted by preset, check and field. Complete is false where there may be more: there
 // were too many findings or too many pairs of presets to try, or the context ended.
-func Analyze(ctx context.Context, all []*presets.Compiled) (found []Finding, complete bool) {
+//
+// Namespaces that are known have only the labels that they have; any others may exist.
+func Analyze(ctx context.Context, all []*presets.Compiled, known ...presets.Namespace) (found []Finding, complete bool) {
 	a := newAnalysis(ctx, all)
+	a.namespaces = known
 	for _, step := range []func(*analysis){
 		(*analysis).unreachable, (*analysis).contradictions, (*analysis).removals, (*analysis).forbidden,
 		(*analysis).shadowed, (*analysis).underInstancetypes,
@@ -62,6 +65,9 @@ type member struct {
 	vms, namespaces map[string]requirement
 	// dead says that it can match nothing.
 	dead bool
+	// ways are sets of values that meet its conditions, once they were searched for.
+	ways     [][]presets.Fact
+	searched bool
 }
 
 // A part is a presets.Part with the texts of its path and value.
@@ -88,11 +94,14 @@ type analysis struct {
 	found     []Finding
 	// left is how many objects may still be tried.
 	left int
+	// all has the presets of the whole set.
+	all        *presets.Snapshot
+	namespaces []presets.Namespace
 }
 
 // newAnalysis sorts the presets, so that the findings do not depend on their order.
 func newAnalysis(ctx context.Context, all []*presets.Compiled) *analysis {
-	a := &analysis{ctx: ctx, left: maxTrials, at: map[string][]claim{}, under: map[string][]claim{}}
+	a := &analysis{ctx: ctx, left: maxTrials, all: presets.NewSnapshot(all, nil), at: map[string][]claim{}, under: map[string][]claim{}}
 	for _, c := range all {
 		vms, namespaces := c.Selectors()
 		m := &member{Compiled: c, vms: requirements(vms), namespaces: requirements(namespaces)}
@@ -218,13 +227,15 @@ func differ(x, y part) bool {
 
 // contradiction reports the conflicts between two presets that a witness shows.
 func (a *analysis) contradiction(first, second *member) {
-	pair := []*presets.Compiled{first.Compiled, second.Compiled}
 	var conflicts []presets.Conflict
-	witness := a.find(pair, func(t *trial) bool {
-		if t.matched(pair) {
-			conflicts = t.result.Conflicts
+	witness := a.find([]*member{first, second}, func(t *trial) bool {
+		if !t.matched(first, second) {
+			return false
 		}
-		return t.matched(pair) && len(t.result.Conflicts) > 0
+		conflicts = slices.DeleteFunc(slices.Clone(t.result.Conflicts), func(c presets.Conflict) bool {
+			return (c.Winner != first.Ref || c.Loser != second.Ref) && (c.Winner != second.Ref || c.Loser != first.Ref)
+		})
+		return len(conflicts) > 0
 	})
 	if witness == nil {
 		return
@@ -275,7 +286,7 @@ func beneath(path, other string) bool {
 
 // shown is a value as messages and statuses show it. Values that may be secrets are left out.
 func shown(path string, v any) string {
-	for _, secret := range []string{"cloudInit", "accessCredentials", "sysprep", "serData"} {
+	for _, secret := range []string{"cloudInit", "accessCredentials", "sysprep", "serData", "kernelArgs"} {
 		if strings.Contains(path, secret) {
 			return "one value"
 		}

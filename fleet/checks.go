@@ -95,8 +95,8 @@ spec:
 	}
 	Shadowed = &Check{
 		ID: "VW203", Name: "shadowed", Severity: Warning,
-		Summary: "Stronger presets overrule everything that the preset sets, on each VM that it matches.",
-		Reason:  "The preset has no effect on any VM.",
+		Summary: "Stronger presets overrule everything that the preset sets, on each VM that it matches and that does not exclude them.",
+		Reason:  "The preset has no effect.",
 		Fix:     "Raise its priority, narrow the match of the other preset, or delete it.",
 		Example: `apiVersion: virtwright.dev/v1alpha1
 kind: ClusterVirtualMachinePreset
@@ -139,7 +139,7 @@ spec:
 	}
 	RemovesStronger = &Check{
 		ID: "VW302", Name: "removes-stronger", Severity: Warning,
-		Summary: "The preset removes a field that a stronger preset overrides.",
+		Summary: "The preset removes a field that a stronger preset overrides on every VM that it matches.",
 		Reason:  "The stronger preset wins, so the field stays.",
 		Fix:     "Raise the priority of the removal, or take the override out of the other preset.",
 		Example: `apiVersion: virtwright.dev/v1alpha1
@@ -159,7 +159,7 @@ spec:
 	}
 	Forbidden = &Check{
 		ID: "VW303", Name: "forbidden", Severity: Error,
-		Summary: "The preset sets a field that another preset of the set forbids, and both can match the same VM.",
+		Summary: "The preset sets a field that a preset of the set forbids, and both can match the same VM.",
 		Reason:  "Such a VM is refused, although its author did nothing wrong.",
 		Fix:     "Make the selectors exclude each other, or take out the field or the forbid rule.",
 		Example: `apiVersion: virtwright.dev/v1alpha1

@@ -34,39 +34,27 @@ func (c claim) stronger(other claim) bool {
 	return mine == 0 && !c.Cluster() && other.Cluster()
 }
 
-// removals reports removals of fields that a stronger preset overrides.
+// removals reports removals of fields that a stronger preset overrides on every VM that the preset
+// matches.
 func (a *analysis) removals() {
 	for _, m := range a.members {
 		for _, p := range m.parts {
-			if p.Role != provenance.Remove {
+			if p.Role != provenance.Remove || !m.acts() {
 				continue
 			}
-			a.eachOther(m, a.under[p.path], func(o claim) bool {
-				if o.Role != provenance.Override || !o.stronger(claim{m, p}) {
-					return false
+			for _, o := range a.under[p.path] {
+				if o.Role == provenance.Override && o.stronger(claim{m, p}) && o.covers(m) && !a.ended() {
+					a.removal(m, p.Part, o.member, o.Part)
+					break
 				}
-				a.removal(m, p.Part, o.member, o.Part)
-				return true
-			})
-		}
-	}
-}
-
-// eachOther calls visit with the claims of presets that may meet m, until visit is true once for
-// each of these presets.
-func (a *analysis) eachOther(m *member, claims []claim, visit func(claim) bool) {
-	done := map[*member]bool{}
-	for _, c := range claims {
-		if !a.ended() && !done[c.member] && c.meets(m) {
-			done[c.member] = visit(c)
+			}
 		}
 	}
 }
 
 func (a *analysis) removal(m *member, p presets.Part, o *member, q presets.Part) {
-	pair := []*presets.Compiled{m.Compiled, o.Compiled}
-	witness := a.find(pair, func(t *trial) bool {
-		if !t.matched(pair) || t.result.Record == nil {
+	witness := a.find([]*member{m, o}, func(t *trial) bool {
+		if !t.matched(m, o) || t.result.Record == nil {
 			return false
 		}
 		by, decided := t.result.Record.SourceOf(q.Path)
@@ -75,38 +63,46 @@ func (a *analysis) removal(m *member, p presets.Part, o *member, q presets.Part)
 	if witness != nil {
 		a.report(RemovesStronger, m, Finding{
 			Field: p.Field, Other: o.name(), Witness: witness,
-			Message: fmt.Sprintf("preset %s overrides %s with %s and is stronger, so the removal has no effect", o.Ref, q.Path, shown(q.Path.String(), q.Value)),
+			Message: fmt.Sprintf("preset %s overrides %s with %s on every VM that this preset matches, so the removal has no effect",
+				o.Ref, q.Path, shown(q.Path.String(), q.Value)),
 		})
 	}
 }
 
-// forbidden reports fields that presets give and other presets forbid.
+// forbidden reports fields that presets give and other presets, or they themselves, forbid.
 func (a *analysis) forbidden() {
 	for _, o := range a.members {
 		for _, rule := range o.parts {
-			if rule.Role != provenance.Forbid {
-				continue
+			if rule.Role == provenance.Forbid && o.acts() {
+				a.forbiddenBy(o, rule)
 			}
-			a.eachOther(o, a.beneath(rule), func(m claim) bool {
-				if m.Role != provenance.Override && m.Role != provenance.Default {
-					return false
-				}
-				a.forbids(o, rule.Part, m.member, m.Part)
-				return true
-			})
 		}
 	}
 }
 
-// forbids reports that preset m gives what a rule of preset o forbids, if a VM is refused with
-// both and not with the rule alone.
-func (a *analysis) forbids(o *member, rule presets.Part, m *member, p presets.Part) {
-	pair := []*presets.Compiled{m.Compiled, o.Compiled}
-	witness := a.find(pair, func(t *trial) bool {
-		if t.refusal == nil || !names(t.refusal, o.Ref) {
-			return false
+// forbiddenBy reports each preset that gives what a rule forbids, once.
+func (a *analysis) forbiddenBy(o *member, rule part) {
+	done := map[*member]bool{}
+	for _, m := range a.beneath(rule) {
+		gives := m.Role == provenance.Override || m.Role == provenance.Default
+		if gives && !done[m.member] && !a.ended() && (m.member == o || m.meets(o)) {
+			done[m.member] = true
+			a.forbids(o, rule.Part, m.member, m.Part)
 		}
-		return t.resolve(a.ctx, pair[1:]).refusal == nil && t.resolve(a.ctx, pair[:1]).matched(pair[:1])
+	}
+}
+
+// forbids reports that preset m gives what a rule of preset o forbids, if a VM that the rule alone
+// admits is refused with both.
+func (a *analysis) forbids(o *member, rule presets.Part, m *member, p presets.Part) {
+	both, others := []*member{m, o}, snapshotOf(nil)
+	if m == o {
+		both = both[:1]
+	} else {
+		others = snapshotOf(both[1:])
+	}
+	witness := a.find(both, func(t *trial) bool {
+		return t.refusal != nil && names(t.refusal, o.Ref) && a.resolve(t.Witness, others).refusal == nil
 	})
 	if witness != nil {
 		a.report(Forbidden, m, Finding{
@@ -141,18 +137,23 @@ func (a *analysis) shadowed() {
 			continue
 		}
 		var by claim
-		all := []*presets.Compiled{m.Compiled}
+		all := []*member{m}
 		acts := slices.ContainsFunc(m.parts, func(p part) bool {
 			o, overruled := a.overruler(claim{m, p})
-			if overruled && !slices.Contains(all, o.Compiled) {
-				by, all = o, append(all, o.Compiled)
+			if overruled && !slices.Contains(all, o.member) {
+				by, all = o, append(all, o.member)
 			}
-			return !overruled && !p.IsKey
+			return !overruled
 		})
-		if !acts && len(all) > 1 && a.isSilent(m, all) {
+		if !acts && len(all) > 1 && m.gives() && a.isSilent(m, all) {
 			a.reportShadowed(m, by)
 		}
 	}
+}
+
+// gives reports whether the preset gives VMs a value. Removals have a check of their own.
+func (m *member) gives() bool {
+	return slices.ContainsFunc(m.parts, func(p part) bool { return p.Role == provenance.Default || p.Role == provenance.Override })
 }
 
 func (a *analysis) reportShadowed(m *member, by claim) {
@@ -171,7 +172,7 @@ func (a *analysis) reportShadowed(m *member, by claim) {
 	}
 	a.report(Shadowed, m, Finding{
 		Field: field, Other: by.name(),
-		Message: fmt.Sprintf("stronger presets overrule all that it sets, on every VM that it matches: preset %s %s", by.Ref, did),
+		Message: fmt.Sprintf("stronger presets overrule all that it sets, on every VM that it matches and that does not exclude them: preset %s %s", by.Ref, did),
 	})
 }
 
@@ -185,7 +186,8 @@ func (a *analysis) overruler(c claim) (claim, bool) {
 		rivals = append(slices.Clip(rivals), removalsOf(a.at[c.Path[:i+1].String()])...)
 	}
 	i := slices.IndexFunc(rivals, func(o claim) bool {
-		return o.Role != provenance.Forbid && o.stronger(c) && o.covers(c.member)
+		mayFail := o.Computed && o.Role == provenance.Default
+		return o.Role != provenance.Forbid && !mayFail && o.stronger(c) && o.covers(c.member)
 	})
 	if i < 0 {
 		return claim{}, false
@@ -204,9 +206,9 @@ func removalsOf(claims []claim) []claim {
 }
 
 // isSilent reports whether a preset decides nothing on a VM on which it acts beside others.
-func (a *analysis) isSilent(m *member, all []*presets.Compiled) bool {
+func (a *analysis) isSilent(m *member, all []*member) bool {
 	return a.find(all, func(t *trial) bool {
-		if !t.matched(all) {
+		if !t.matched(all...) {
 			return false
 		}
 		return t.result.Record == nil || !slices.ContainsFunc(t.result.Record.Sources, func(s provenance.Source) bool { return s.Preset == m.Ref })
@@ -225,18 +227,21 @@ func (a *analysis) underInstancetypes() {
 	}
 }
 
-// underInstancetype reports the defaults of m that the instancetype of o holds back.
+// underInstancetype reports the defaults of m that the instancetype of o holds back on the smallest
+// VM that m matches. A preset with conditions may be for VMs that have no instancetype.
 func (a *analysis) underInstancetype(m, o *member) {
-	both := []*presets.Compiled{m.Compiled}
-	if m != o {
-		both = append(both, o.Compiled)
+	both := []*member{m, o}
+	if m == o {
+		both = both[:1]
+	}
+	if len(m.Conditions()) > 0 {
+		return
 	}
 	var held []string
 	witness := a.find(both, func(t *trial) bool {
-		if !t.matched(both) {
-			return false
+		if t.matched(both...) {
+			held = t.heldBack(a.ctx, m.Ref)
 		}
-		held = t.heldBack(a.ctx, both, m.Ref)
 		return len(held) > 0
 	})
 	if witness == nil {

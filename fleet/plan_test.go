@@ -110,7 +110,7 @@ func TestPlanIncomplete(t *testing.T) {
 		all, _, _ := compiled(t, strings.Join(text, "---\n"))
 		return presets.NewSnapshot(all, nil)
 	}
-	plan := fleet.NewPlan(t.Context(), set(2), set(100))
+	plan := fleet.NewPlan(t.Context(), set(2), set(1200))
 	if !plan.Incomplete || len(plan.Conflicts)+len(plan.Solved) > 0 {
 		t.Errorf("incomplete: %v, %d conflicts", plan.Incomplete, len(plan.Conflicts))
 	}

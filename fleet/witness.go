@@ -25,30 +25,45 @@ type Witness struct {
 	Object map[string]any
 }
 
-// maxChanges is how many changes of the smallest object are tried, alone and in pairs.
-const maxChanges = 24
-
 // A trial is what the engine makes of a candidate for a witness.
 type trial struct {
 	*Witness
-	result *presets.Result
+	snapshot *presets.Snapshot
+	result   *presets.Result
 	// refusal is set where the engine refuses the object.
 	refusal *presets.Refusal
 }
 
 // matched reports whether all presets act on the candidate.
-func (t *trial) matched(all []*presets.Compiled) bool {
-	return t.result != nil && !slices.ContainsFunc(all, func(c *presets.Compiled) bool { return !slices.Contains(t.result.Matched, c) })
+func (t *trial) matched(all ...*member) bool {
+	return t.result != nil && !slices.ContainsFunc(all, func(m *member) bool { return !slices.Contains(t.result.Matched, m.Compiled) })
+}
+
+func (w *Witness) request() (presets.Request, bool) {
+	raw, err := json.Marshal(w.Object)
+	return presets.Request{Kind: w.Kind, Object: raw, Namespace: w.Namespace}, err == nil
+}
+
+// resolve asks the engine what presets make of a candidate.
+func (a *analysis) resolve(w *Witness, with *presets.Snapshot) *trial {
+	t := &trial{Witness: w, snapshot: with}
+	var engine presets.Engine
+	if request, ok := w.request(); ok {
+		var err error
+		t.result, err = engine.Resolve(a.ctx, with, request)
+		t.refusal, _ = err.(*presets.Refusal) //nolint:errorlint // Resolve returns it as it is
+	}
+	return t
 }
 
 // heldBack lists the fields that an instancetype keeps one of the presets from giving.
-func (w *Witness) heldBack(ctx context.Context, all []*presets.Compiled, ref string) []string {
-	raw, err := json.Marshal(w.Object)
-	if err != nil {
+func (t *trial) heldBack(ctx context.Context, ref string) []string {
+	var engine presets.Engine
+	request, ok := t.request()
+	if !ok {
 		return nil
 	}
-	var engine presets.Engine
-	x, err := engine.Explain(ctx, presets.NewSnapshot(all, nil), presets.Request{Kind: w.Kind, Object: raw, Namespace: w.Namespace})
+	x, err := engine.Explain(ctx, t.snapshot, request)
 	if err != nil {
 		return nil
 	}
@@ -61,83 +76,61 @@ func (w *Witness) heldBack(ctx context.Context, all []*presets.Compiled, ref str
 	return out
 }
 
-// resolve asks the engine what presets make of a candidate.
-func (w *Witness) resolve(ctx context.Context, all []*presets.Compiled) *trial {
-	t := &trial{Witness: w}
-	raw, err := json.Marshal(w.Object)
-	if err != nil {
-		return t
-	}
-	var engine presets.Engine
-	t.result, err = engine.Resolve(ctx, presets.NewSnapshot(all, nil), presets.Request{Kind: w.Kind, Object: raw, Namespace: w.Namespace})
-	t.refusal, _ = err.(*presets.Refusal) //nolint:errorlint // Resolve returns it as it is
-	return t
-}
-
-// find returns an object that all presets match and for which shows is true; nil without one.
-// It tries the smallest object that their selectors select, then what conditions and linked
-// elements may need.
-func (a *analysis) find(all []*presets.Compiled, shows func(*trial) bool) *Witness {
-	base := smallest(all)
-	if base == nil {
-		return nil
-	}
-	try := func(changes ...change) *Witness {
-		a.left--
-		w := base.with(changes)
-		if t := w.resolve(a.ctx, all); shows(t) {
-			return w.whole(a.ctx, all, shows)
-		}
-		return nil
-	}
-	if w := try(); w != nil {
-		return w
-	}
-	changes := changesFor(all)
-	for i, first := range changes[:min(len(changes), maxChanges)] {
-		if w := try(first); w != nil {
-			return w
-		}
-		for _, second := range changes[:i] {
-			if w := try(second, first); w != nil || a.ended() {
-				return w
-			}
-		}
-	}
-	return nil
-}
-
 // smallest is the smallest object that the selectors of presets select; nil without one.
-func smallest(all []*presets.Compiled) *Witness {
+func (a *analysis) smallest(all []*member) *Witness {
 	var vms, namespaces []labels.Selector
 	var named []string
 	w := &Witness{Kind: presets.VirtualMachine}
 	exists, _ := labels.NewRequirement(corev1.LabelMetadataName, selection.Exists, nil)
 	namespaces = append(namespaces, labels.NewSelector().Add(*exists))
-	for _, c := range all {
-		vm, namespace := c.Selectors()
+	for _, m := range all {
+		vm, namespace := m.Selectors()
 		vms, namespaces = append(vms, vm), append(namespaces, namespace)
-		if c.Namespace != "" {
-			namespaces = append(namespaces, inNamespace(c.Namespace))
+		if m.Namespace != "" {
+			w.Namespace.Name = m.Namespace
 		}
-		if c.Explicit {
-			named = append(named, c.Ref)
+		if m.Explicit {
+			named = append(named, m.Ref)
 		}
-		if c.ApplyAt == v1alpha1.ApplyAtLaunch {
+		if m.ApplyAt == v1alpha1.ApplyAtLaunch {
 			w.Kind = presets.VirtualMachineInstance
 		}
 	}
 	vmLabels, possible := satisfy(vms...)
-	namespaceLabels, alsoPossible := satisfy(namespaces...)
-	if !possible || !alsoPossible {
+	if !possible || !a.place(w, namespaces) {
 		return nil
 	}
-	w.Namespace = presets.Namespace{Name: namespaceLabels[corev1.LabelMetadataName], Labels: namespaceLabels}
 	w.Object = newObject(w.Kind, w.Namespace.Name, vmLabels)
 	if len(named) > 0 {
 		set(w.Object, []string{"metadata", "annotations", v1alpha1.AnnotationPresets}, strings.Join(named, ", "))
 	}
 	return w
+}
+
+// place gives the witness a namespace that all selectors select: one that is known, or one that may
+// exist. It reports whether there is one.
+func (a *analysis) place(w *Witness, selectors []labels.Selector) bool {
+	for _, known := range a.namespaces {
+		set := labels.Set(maps.Clone(known.Labels))
+		if set == nil {
+			set = labels.Set{}
+		}
+		set[corev1.LabelMetadataName] = known.Name
+		selected := !slices.ContainsFunc(selectors, func(s labels.Selector) bool { return s != nil && !s.Matches(set) })
+		if selected && (w.Namespace.Name == "" || w.Namespace.Name == known.Name) {
+			w.Namespace = presets.Namespace{Name: known.Name, Labels: set, Annotations: known.Annotations}
+			return true
+		}
+		if w.Namespace.Name == known.Name {
+			return false
+		}
+	}
+	if w.Namespace.Name != "" {
+		selectors = append(selectors, inNamespace(w.Namespace.Name))
+	}
+	set, possible := satisfy(selectors...)
+	w.Namespace = presets.Namespace{Name: set[corev1.LabelMetadataName], Labels: set}
+	return possible
 }
 
 func newObject(kind presets.Kind, namespace string, withLabels map[string]string) map[string]any {
@@ -176,10 +169,13 @@ func set(object map[string]any, path []string, value any) {
 // A change makes another candidate of one.
 type change func(*Witness)
 
-// with returns a copy of the witness with changes.
-func (w *Witness) with(changes []change) *Witness {
+// with returns a copy of the witness with values that conditions ask for, and changes.
+func (w *Witness) with(facts []presets.Fact, changes []change) *Witness {
 	out := &Witness{Kind: w.Kind, Namespace: w.Namespace, Object: clone(w.Object)}
 	out.Namespace.Labels, out.Namespace.Annotations = maps.Clone(w.Namespace.Labels), maps.Clone(w.Namespace.Annotations)
+	for _, fact := range facts {
+		out.assume(fact)
+	}
 	for _, c := range changes {
 		c(out)
 	}
@@ -201,27 +197,15 @@ func clone(object map[string]any) map[string]any {
 	return out
 }
 
-// changesFor lists changes that conditions of presets, or linked elements in them, may need.
-func changesFor(all []*presets.Compiled) []change {
-	var out []change
-	linked := map[string]bool{}
-	for _, c := range all {
-		for _, fact := range c.Facts() {
-			out = append(out, func(w *Witness) { w.assume(fact) })
-		}
-		for _, part := range c.Parts() {
-			if list, name := linkedElement(part.Path); name != "" && !linked[list+name] {
-				linked[list+name] = true
-				out = append(out, func(w *Witness) { w.addElement(list, name) })
-			}
-		}
-	}
-	return out
-}
-
 // assume gives the witness, or its namespace, a value that a condition asks for.
 func (w *Witness) assume(fact presets.Fact) {
 	path := fact.Path[1:]
+	if list, isList := fact.Value.([]any); isList && len(list) == 0 {
+		if name := linkedList(path[len(path)-1]); name != "" {
+			w.addElement(name, "any")
+		}
+		return
+	}
 	switch isInstance := w.Kind == presets.VirtualMachineInstance; {
 	case fact.Path[0] == "namespaceObject":
 		w.assumeNamespace(path, fact.Value)
@@ -256,13 +240,21 @@ func linkedElement(path provenance.Path) (list, name string) {
 	if i < 4 || path[i].Kind != provenance.Element {
 		return "", ""
 	}
-	switch list = path[i-1].Name; list {
-	case "disks", "filesystems", "volumes":
-		return "disks", path[i].Name
-	case "interfaces", "networks":
-		return "interfaces", path[i].Name
+	if list = linkedList(path[i-1].Name); list == "" {
+		return "", ""
 	}
-	return "", ""
+	return list, path[i].Name
+}
+
+// linkedList is the list of devices that goes with a list of the VMI's spec.
+func linkedList(name string) string {
+	switch name {
+	case "disks", "filesystems", "volumes":
+		return "disks"
+	case "interfaces", "networks":
+		return "interfaces"
+	}
+	return ""
 }
 
 // addElement adds a disk with its volume, or an interface with its network.
@@ -285,23 +277,4 @@ func (w *Witness) append(path []string, element any) {
 	}
 	list, _ := at[path[len(path)-1]].([]any)
 	set(w.Object, path, append(list, element))
-}
-
-// whole returns the witness with memory, which every VM needs, if nothing gives it memory and it
-// shows the same with it.
-func (w *Witness) whole(ctx context.Context, all []*presets.Compiled, shows func(*trial) bool) *Witness {
-	gives := func(p presets.Part) bool {
-		text := p.Path.String()
-		return strings.Contains(text, ".domain.memory.") || strings.Contains(text, ".domain.resources.") || strings.HasPrefix(text, "spec.instancetype")
-	}
-	for _, c := range all {
-		if slices.ContainsFunc(c.Parts(), gives) {
-			return w
-		}
-	}
-	out := w.with([]change{func(w *Witness) { set(w.Object, append(specPath(w.Kind), "domain", "memory", "guest"), "1Gi") }})
-	if !shows(out.resolve(ctx, all)) {
-		return w
-	}
-	return out
 }

@@ -11,7 +11,7 @@ import (
 type Fact struct {
 	// Path begins with object or namespaceObject, and leads through fields and keys of maps.
 	Path []string
-	// Value is decoded JSON of the field's type.
+	// Value is decoded JSON of the field's type. An empty list stands for one with an element.
 	Value any
 }
 
@@ -61,7 +61,7 @@ func (f *facts) call(call ast.CallExpr) {
 		args = slices.Insert(slices.Clone(args), 0, call.Target())
 	}
 	switch name := call.FunctionName(); {
-	case name == "hasValue":
+	case name == "hasValue", name == "size":
 		path := selectionOf(args[0])
 		f.add(path, sampleOf(path))
 	case name == "_&&_", name == "_||_", name == "!_", name == "_?_:_":
@@ -167,7 +167,9 @@ func sampleOf(path []string) any {
 	switch s.shape {
 	case shapeObject, shapeMap, shapeAny:
 		return map[string]any{}
-	case shapeKeyed, shapeAtomic:
+	case shapeKeyed:
+		return []any{}
+	case shapeAtomic:
 		return nil
 	case shapeBool:
 		return true

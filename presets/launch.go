@@ -20,18 +20,23 @@ func (c *Compiled) launching() bool {
 // now. Req is about the VM, as it is stored or will be. The error is a *Refusal
 // or a *Malformed.
 func (e *Engine) Launch(ctx context.Context, s *Snapshot, req Request) ([]byte, error) {
-	vm, err := decode("object", req.Object)
+	vm, err := req.Decoded, error(nil)
+	if vm == nil {
+		vm, err = decode("object", req.Object)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if problems := checkSpine(vm); len(problems) > 0 {
 		return nil, &Refusal{Problems: problems}
 	}
-	raw, err := json.Marshal(instanceOf(vm))
+	instance := instanceOf(vm)
+	raw, err := json.Marshal(instance)
 	if err != nil {
 		return nil, &Malformed{What: "object", Err: err}
 	}
-	result, err := e.Resolve(ctx, s, Request{Kind: VirtualMachineInstance, Object: raw, Namespace: req.Namespace, Owner: req.Object})
+	copied, _ := cloneJSON(instance).(map[string]any)
+	result, err := e.Resolve(ctx, s, Request{Kind: VirtualMachineInstance, Object: raw, Decoded: copied, Namespace: req.Namespace, Owner: req.Object})
 	if err != nil {
 		return nil, err
 	}

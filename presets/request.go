@@ -26,7 +26,8 @@ type Request struct {
 	// OldObject is the stored JSON on an update, and empty on a create.
 	OldObject []byte
 	// Decoded and OldDecoded are Object and OldObject as decoded JSON, for a caller that has
-	// them. VerifyApplied reads them, and makes strings of decimal quantities in them.
+	// them. VerifyApplied reads them, and makes strings of decimal quantities in them. Resolve
+	// expands Decoded in place if it creates an object. Launch only reads it.
 	Decoded, OldDecoded map[string]any
 	// Namespace of the object.
 	Namespace Namespace

@@ -24,7 +24,8 @@ func (e *Engine) Resolve(ctx context.Context, s *Snapshot, req Request) (*Result
 }
 
 func (e *Engine) create(ctx context.Context, s *Snapshot, req Request) (*Result, error) {
-	w, err := load(req.Kind, req.Object)
+	w, err := loadDecoded(req.Kind, req.Object, req.Decoded)
+	req.Decoded = nil // w changes it
 	if err != nil {
 		return nil, err
 	}

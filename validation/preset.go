@@ -48,6 +48,16 @@ func (c *Config) ValidatePreset(p v1alpha1.Preset, compiled *presets.Compiled) R
 	return out
 }
 
+// ValidateLeaves reports the values in a partial VirtualMachine, as JSON, that no VM may have,
+// whatever its architecture and its other fields.
+func (c *Config) ValidateLeaves(partial []byte) field.ErrorList {
+	var out field.ErrorList
+	for _, problem := range c.leafProblems(&apiextensionsv1.JSON{Raw: partial}) {
+		out = append(out, problem.err)
+	}
+	return out
+}
+
 // shownUnlessSensitive is the wrong value, unless it may be a secret: statuses show it.
 func shownUnlessSensitive(e *field.Error) any {
 	if strings.Contains(e.Field, "cloudInit") || strings.Contains(e.Field, "serData") {

@@ -8,6 +8,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -49,6 +51,8 @@ type Machine struct {
 	Trusted sets.Set[string]
 	Metrics *Metrics
 	Events  *Events
+	// Resolved, if set, is called with the engine's answer to a request that is allowed.
+	Resolved func(*presets.Result)
 }
 
 var _ admission.Handler = (*Machine)(nil)
@@ -88,6 +92,9 @@ func (m *Machine) Handle(ctx context.Context, req admission.Request) admission.R
 	if forged.warning != "" {
 		warnings = append(slices.Clip(warnings), forged.warning)
 	}
+	if m.Resolved != nil {
+		m.Resolved(result)
+	}
 	return admission.Response{
 		Patches: patch,
 		AdmissionResponse: admissionv1.AdmissionResponse{
@@ -107,7 +114,7 @@ func (m *Machine) skipped(ctx context.Context, req admission.Request, overBudget
 // request gathers what the engine looks at.
 func (m *Machine) request(ctx context.Context, req admission.Request) (presets.Request, error) {
 	out := presets.Request{
-		Kind: m.Kind, Object: req.Object.Raw, Trusted: m.Trusted.Has(req.UserInfo.Username),
+		Kind: m.Kind, Object: req.Object.Raw, Decoded: decodedIn(req.Object), Trusted: m.Trusted.Has(req.UserInfo.Username),
 	}
 	if req.Operation == admissionv1.Update {
 		out.OldObject = req.OldObject.Raw
@@ -126,6 +133,14 @@ func (m *Machine) request(ctx context.Context, req admission.Request) (presets.R
 		return out, fmt.Errorf("cannot read the VirtualMachine that controls the instance: %w", err)
 	}
 	return out, nil
+}
+
+// decodedIn is an object that the caller has decoded; nil if an API server sent it.
+func decodedIn(object runtime.RawExtension) map[string]any {
+	if u, ok := object.Object.(*unstructured.Unstructured); ok {
+		return u.Object
+	}
+	return nil
 }
 
 // controllingVM is the controller reference of an instance, if it is to a VM.

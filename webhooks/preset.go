@@ -95,7 +95,7 @@ func (p Preset) Handle(ctx context.Context, req admission.Request) admission.Res
 	if len(verdict.Errors) > 0 {
 		return invalid(kind, req.Name, verdict.Errors)
 	}
-	response.Warnings = presets.Bounded(append(p.breaking(ctx, compiled), verdict.Warnings...), "virtwright validate shows all")
+	response.Warnings = presets.Bounded(append(p.breaking(ctx, req, compiled), verdict.Warnings...), "virtwright validate shows all")
 	return response
 }
 
@@ -116,10 +116,17 @@ func (p Preset) deleted(raw []byte) admission.Response {
 	return response
 }
 
-// breaking warns if stored VMs have what the preset forbids.
-func (p Preset) breaking(ctx context.Context, compiled *presets.Compiled) []string {
+// breaking warns if stored VMs have what the preset forbids. The author must be allowed to list
+// VMs: a rule with a condition could ask anything about them.
+func (p Preset) breaking(ctx context.Context, req admission.Request, compiled *presets.Compiled) []string {
 	if p.Stored == nil || !compiled.Forbids() || compiled.Mode != v1alpha1.ModeEnforce || compiled.ApplyAt != v1alpha1.ApplyAtDefinition {
 		return nil
+	}
+	if p.Authority != nil {
+		lists := authorizationv1.ResourceAttributes{Namespace: req.Namespace, Verb: "list", Group: "kubevirt.io", Resource: "virtualmachines"}
+		if may, err := p.Authority.Allowed(ctx, req.UserInfo, lists); err != nil || !may {
+			return nil
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
@@ -119,6 +122,25 @@ func TestPresetWarnsOfStoredVMs(t *testing.T) {
 		resp := handler.Handle(t.Context(), creates(handler.Kind, "", tc.object))
 		if diff := cmp.Diff(tc.want, resp.Warnings); diff != "" || !resp.Allowed {
 			t.Errorf("%s: allowed %t (-want +got):\n%s", name, resp.Allowed, diff)
+		}
+	}
+}
+
+// onlyVerbs are the verbs that all users have.
+type onlyVerbs []string
+
+// Allowed looks at the verb.
+func (v onlyVerbs) Allowed(_ context.Context, _ authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
+	return slices.Contains(v, what.Verb), nil
+}
+
+// TestPresetHidesStoredVMs: authors who may not list VMs do not read which VMs break a rule.
+func TestPresetHidesStoredVMs(t *testing.T) {
+	for want, verbs := range map[int]onlyVerbs{0: {"update"}, 1: {"update", "list"}} {
+		handler := Preset{Kind: v1alpha1.KindClusterVirtualMachinePreset, Stored: storedVMs{n: 3, all: true}, Authority: verbs}
+		resp := handler.Handle(t.Context(), creates(handler.Kind, "", `{metadata: {name: p}, spec: {forbid: [{path: spec.template.spec.hostname}]}}`))
+		if !resp.Allowed || len(resp.Warnings) != want {
+			t.Errorf("%v: allowed %t, %q", verbs, resp.Allowed, resp.Warnings)
 		}
 	}
 }

@@ -152,6 +152,9 @@ type candidate struct {
 }
 
 func (c *candidate) read() error {
+	if c.object = decodedIn(c.req.Object); c.object != nil && c.req.Operation == admissionv1.Create {
+		return nil
+	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(c.req.Object.Raw, &c.object); err != nil {
 		return fmt.Errorf("cannot read the %s: %w", c.Kind, err)
 	}
@@ -253,7 +256,7 @@ func (c *candidate) launch(ctx context.Context, m *validation.Machine, raw []byt
 	if err != nil || c.Engine.LaunchesTemplate(snapshot, object, namespace) {
 		return
 	}
-	instance, err := c.Engine.Launch(ctx, snapshot, presets.Request{Kind: c.Kind, Object: raw, Namespace: namespace})
+	instance, err := c.Engine.Launch(ctx, snapshot, presets.Request{Kind: c.Kind, Object: raw, Decoded: object, Namespace: namespace})
 	if err != nil {
 		c.warnings = append(c.warnings, "as presets are now, the VM could not be launched: "+err.Error())
 		return

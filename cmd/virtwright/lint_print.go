@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -154,12 +155,14 @@ func (l *linted) sarif() *sarif.Report {
 	}
 	for i := range l.Findings {
 		f := &l.Findings[i]
-		place := sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewArtifactLocation().WithURI(filepath.ToSlash(f.File)))
-		if f.Line > 0 {
-			place.WithRegion(sarif.NewRegion().WithStartLine(f.Line).WithStartColumn(f.Column))
+		result := run.CreateResultForRule(f.ID).WithLevel(string(f.Severity)).WithMessage(sarif.NewTextMessage(f.Preset + ": " + f.Message))
+		if f.Line == 0 { // standard input, a kustomization or a cluster
+			continue
 		}
-		run.CreateResultForRule(f.ID).WithLevel(string(f.Severity)).WithMessage(sarif.NewTextMessage(f.Preset + ": " + f.Message)).
-			AddLocation(sarif.NewLocationWithPhysicalLocation(place))
+		file := &url.URL{Path: filepath.ToSlash(f.File)}
+		place := sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewArtifactLocation().WithURI(file.String())).
+			WithRegion(sarif.NewRegion().WithStartLine(f.Line).WithStartColumn(f.Column))
+		result.AddLocation(sarif.NewLocationWithPhysicalLocation(place))
 	}
 	return sarif.NewReport().AddRun(run)
 }

@@ -55,6 +55,19 @@ func TestLintDefects(t *testing.T) {
 	}
 }
 
+// TestLintRight finds nothing in presets that are right.
+func TestLintRight(t *testing.T) {
+	files, err := filepath.Glob("testdata/lint/right/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	for _, file := range files {
+		if got := call(t, "", "lint", "-f", file); got.code != exitFine {
+			t.Errorf("%s: exit code %d: %s%s", file, got.code, got.out, got.err)
+		}
+	}
+}
+
 // wantedFindings reads the comments at the top of a file.
 func wantedFindings(t *testing.T, file string) []string {
 	t.Helper()

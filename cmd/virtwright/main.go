@@ -43,14 +43,21 @@ func run(ctx context.Context, args []string, s streams) int {
 	root := newRoot(args[0], s)
 	root.SetArgs(args[1:])
 	err := root.ExecuteContext(ctx)
-	if err != nil && !errors.Is(err, errTold) && !errors.Is(err, errPlanFails) {
+	var printed told
+	if err != nil && !errors.As(err, &printed) && !errors.Is(err, errPlanFails) {
 		fmt.Fprintf(s.err, "%s %v\n", styleOf(s.err).paint(red, "Error:"), printable(err.Error()))
 	}
 	return exitCode(err)
 }
 
+// told is an error that the command has printed.
+type told struct{ error }
+
+// Unwrap returns the error.
+func (t told) Unwrap() error { return t.error }
+
 // errTold is the error of a command that has printed what is refused, and why.
-var errTold = errors.New("something is refused")
+var errTold = told{declined{errors.New("something is refused")}}
 
 // exitCode is 1 only where everything could be read and some of it is refused.
 func exitCode(err error) int {
@@ -60,7 +67,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitFine
-	case errors.As(err, &refusal), errors.Is(err, errTold), errors.As(err, &no):
+	case errors.As(err, &refusal), errors.As(err, &no):
 		return exitRefused
 	case errors.As(err, &never):
 		return exitWaited

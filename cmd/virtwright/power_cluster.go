@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -64,31 +64,17 @@ func (o *connection) cluster() string {
 	return name
 }
 
-// clusterClient is a cluster, as somebody, in a namespace.
+// clusterClient reads VMs and VMIs of a cluster, and sends requests to start and stop them.
 type clusterClient struct {
-	namespace string
-	// verbs sends requests to start, stop and restart.
-	verbs rest.Interface
-	vms   dynamic.ResourceInterface
-	vmis  dynamic.ResourceInterface
-}
-
-func (o *connection) connect() (*clusterClient, error) {
-	config, namespace, err := o.config()
-	if err != nil {
-		return nil, err
-	}
-	c, err := newClusterClient(config, namespace)
-	if err != nil {
-		return nil, fmt.Errorf("cannot make a client of %s: %w", config.Host, err)
-	}
-	return c, nil
+	// verbs sends the requests.
+	verbs     rest.Interface
+	vms, vmis dynamic.NamespaceableResourceInterface
 }
 
 // errNoCluster keeps a program without a kubeconfig from asking the default address of old clusters.
 var errNoCluster = errors.New("cannot tell which cluster to ask: there is no kubeconfig")
 
-// config is the cluster that the flags name, and the namespace of the machine.
+// config is the cluster that the flags name, and the namespace.
 func (o *connection) config() (*rest.Config, string, error) {
 	loaded := o.flags.ToRawKubeConfigLoader()
 	config, err := loaded.ClientConfig()
@@ -106,48 +92,52 @@ func (o *connection) config() (*rest.Config, string, error) {
 	return rest.AddUserAgent(config, program), namespace, nil
 }
 
-func newClusterClient(config *rest.Config, namespace string) (*clusterClient, error) {
+func newClusterClient(config *rest.Config) (*clusterClient, error) {
 	config = quiet(config)
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot make a client of %s: %w", config.Host, err)
 	}
-	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // which errors come in
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	verbs, err := rest.UnversionedRESTClientFor(config)
+	requests, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot make a client of %s: %w", config.Host, err)
 	}
-	kind := func(resource string) dynamic.ResourceInterface {
-		return objects.Resource(kubevirtv1.GroupVersion.WithResource(resource)).Namespace(namespace)
-	}
-	return &clusterClient{namespace: namespace, verbs: verbs, vms: kind("virtualmachines"), vmis: kind("virtualmachineinstances")}, nil
+	vmis := kubevirtv1.GroupVersion.WithResource("virtualmachineinstances")
+	return &clusterClient{requests.RESTClient(), objects.Resource(virtualMachines), objects.Resource(vmis)}, nil
 }
 
-// complete offers the names of the machines that there are, if the cluster says
-// so before the user has typed one.
-func (o *connection) complete(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// complete offers the name of one VM.
+func (o *connection) complete(c *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return o.completeNames(c, args, text)
+}
+
+// completeNames offers the names of VMs that are not in args, if the cluster answers soon.
+func (o *connection) completeNames(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const patience = 3 * time.Second
 	ctx, cancel := context.WithTimeout(c.Context(), patience)
 	defer cancel()
-	cluster, err := o.connect()
-	if err != nil || len(args) > 0 {
+	var names []cobra.Completion
+	config, namespace, err := o.config()
+	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var names []cobra.Completion
-	// What it does not say is not offered.
-	if list, err := cluster.vms.List(ctx, metav1.ListOptions{Limit: 500}); err == nil {
-		for i := range list.Items {
-			names = append(names, list.Items[i].GetName())
+	if client, err := newClusterClient(config); err == nil {
+		list, err := client.vms.Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 500})
+		for i := 0; err == nil && i < len(list.Items); i++ {
+			if name := list.Items[i].GetName(); !slices.Contains(args, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeTyped is complete with the type before each name.
+// completeTyped offers names as completeNames does, with the type before each.
 func (o *connection) completeTyped(c *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	names, directive := o.complete(c, nil, text)
+	names, directive := o.completeNames(c, nil, text)
 	for i := range names {
 		names[i] = "vm/" + names[i]
 	}
@@ -155,17 +145,17 @@ func (o *connection) completeTyped(c *cobra.Command, args []string, text string)
 }
 
 // machine reads a VM.
-func (c *clusterClient) machine(ctx context.Context, name string) (*kubevirtv1.VirtualMachine, error) {
-	got, err := c.vms.Get(ctx, name, metav1.GetOptions{})
+func (c *clusterClient) machine(ctx context.Context, vm types.NamespacedName) (*kubevirtv1.VirtualMachine, error) {
+	got, err := c.vms.Namespace(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
 	return decoded[kubevirtv1.VirtualMachine](got)
 }
 
-// instance reads the VMI of a VM, nil where there is none.
-func (c *clusterClient) instance(ctx context.Context, name string) (*kubevirtv1.VirtualMachineInstance, error) {
-	got, err := c.vmis.Get(ctx, name, metav1.GetOptions{})
+// instance reads the VMI of a VM, nil if it does not exist.
+func (c *clusterClient) instance(ctx context.Context, vm types.NamespacedName) (*kubevirtv1.VirtualMachineInstance, error) {
+	got, err := c.vmis.Namespace(vm.Namespace).Get(ctx, vm.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +135,11 @@ func (g *ground) instance(name string) {
 	g.kubectl("apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: "+name+"}\nspec: {domain: {devices: {}}}\n", "create", "-f", "-")
 }
 
+// vm is the only VM of a call.
+func (p *power) vm() types.NamespacedName {
+	return types.NamespacedName{Namespace: "default", Name: p.names[0]}
+}
+
 // awaited is a wait under way.
 type awaited struct {
 	t     *testing.T
@@ -146,16 +150,18 @@ type awaited struct {
 // await waits as after a request that was accepted.
 func (g *ground) await(t *testing.T, p *power) *awaited {
 	t.Helper()
-	c, err := newClusterClient(g.Config(), "default")
+	c, err := newClusterClient(g.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := p.outgoing(t.Context(), c)
+	before, err := p.outgoing(t.Context(), c, p.vm())
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := &awaited{t, newLineWriter(), make(chan error, 1)}
-	go func() { a.err <- p.await(t.Context(), c, before, a.lines) }()
+	go func() {
+		a.err <- p.await(t.Context(), c, p.vm(), before, func(state string) { fmt.Fprintf(a.lines, "VM %s: %s\n", p.names[0], state) })
+	}()
 	return a
 }
 
@@ -201,8 +207,8 @@ func (w *lineWriter) Write(text []byte) (int, error) {
 func (g *ground) waits(t *testing.T) {
 	node := standin.ForTest(t, g.Config(), standin.Options{Namespace: "default"})
 	g.create(map[string]string{"web": "runStrategy: Always"})
-	start := g.await(t, &power{verb: verbStart, name: "web", timeout: time.Minute})
-	start.says("VM web: of unknown status (does a lifecycle controller run?)")
+	start := g.await(t, &power{verb: verbStart, targets: targets{names: []string{"web"}}, timeout: time.Minute})
+	start.says("VM web: unknown status (does a lifecycle controller run?)")
 	node.Tell("default", "web", standin.Unschedulable)
 	g.instance("web")
 	g.status("web", `{"created":true,"printableStatus":"Starting","conditions":[{"type":"Ready","status":"False","reason":"GuestNotRunning","message":"no guest"}]}`)
@@ -217,7 +223,7 @@ func (g *ground) waits(t *testing.T) {
 		t.Error(err)
 	}
 
-	restart := g.await(t, &power{verb: verbRestart, name: "web", timeout: time.Minute})
+	restart := g.await(t, &power{verb: verbRestart, targets: targets{names: []string{"web"}}, timeout: time.Minute})
 	restart.says("VM web: Running") // the one before
 	g.kubectl("", "delete", "vmi", "web")
 	g.status("web", `{"printableStatus":"Stopping"}`)
@@ -231,7 +237,7 @@ func (g *ground) waits(t *testing.T) {
 	}
 
 	g.kubectl("", "patch", "vm", "web", "--type=merge", "-p", `{"spec":{"runStrategy":"Halted"}}`) // which a stop does
-	stop := g.await(t, &power{verb: verbStop, name: "web", timeout: time.Minute})
+	stop := g.await(t, &power{verb: verbStop, targets: targets{names: []string{"web"}}, timeout: time.Minute})
 	stop.says("VM web: Running")
 	g.kubectl("", "delete", "vmi", "web")
 	g.status("web", `{"printableStatus":"Stopped"}`)
@@ -245,7 +251,7 @@ func (g *ground) waits(t *testing.T) {
 func (g *ground) waitsThroughRestart(t *testing.T) {
 	g.create(map[string]string{"calm": "runStrategy: Halted"})
 	g.status("calm", `{"printableStatus":"Stopping"}`)
-	stop := g.await(t, &power{verb: verbStop, name: "calm", timeout: time.Minute})
+	stop := g.await(t, &power{verb: verbStop, targets: targets{names: []string{"calm"}}, timeout: time.Minute})
 	stop.says("VM calm: Stopping")
 	if err := g.RestartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
@@ -259,14 +265,14 @@ func (g *ground) waitsThroughRestart(t *testing.T) {
 func (g *ground) waitsInVain(t *testing.T) {
 	g.create(map[string]string{"slow": "runStrategy: Always"})
 	g.status("slow", `{"printableStatus":"Starting"}`)
-	slow := g.await(t, &power{verb: verbStart, name: "slow", timeout: time.Second})
+	slow := g.await(t, &power{verb: verbStart, targets: targets{names: []string{"slow"}}, timeout: time.Second})
 	err := slow.end()
 	if code := exitCode(err); code != exitWaited {
 		t.Errorf("exit code %d", code)
 	}
-	says(t, fmt.Sprint(err), "VM default/slow is Starting after 1s; the request was accepted")
+	says(t, fmt.Sprint(err), "timed out after 1s waiting for VM default/slow to start: Starting")
 
-	gone := g.await(t, &power{verb: verbStart, name: "slow", timeout: time.Minute})
+	gone := g.await(t, &power{verb: verbStart, targets: targets{names: []string{"slow"}}, timeout: time.Minute})
 	gone.says("VM slow: Starting")
 	g.kubectl("", "delete", "vm", "slow")
 	if err := gone.end(); exitCode(err) != exitWaited || !strings.Contains(err.Error(), "it was deleted") {
@@ -278,15 +284,15 @@ func (g *ground) waitsInVain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := newClusterClient(blind, "default")
+	c, err := newClusterClient(blind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &power{verb: verbStart, name: "always", timeout: time.Minute}
-	if _, err := p.outgoing(t.Context(), c); exitCode(err) != exitRefused {
+	p := &power{verb: verbStart, targets: targets{names: []string{"always"}}, timeout: time.Minute}
+	if _, err := p.outgoing(t.Context(), c, p.vm()); exitCode(err) != exitRefused {
 		t.Errorf("cannot look: %v", err)
 	}
-	if err := p.await(context.Background(), c, types.UID(""), io.Discard); exitCode(err) != exitWaited || !strings.Contains(err.Error(), "forbidden") {
+	if err := p.await(context.Background(), c, p.vm(), "", func(string) {}); exitCode(err) != exitWaited || !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("cannot look: %v", err)
 	}
 }

@@ -8,64 +8,58 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// subresources is the API that the verbs are part of.
+// subresources is the API of the verbs.
 const subresources = kubevirtv1.SubresourceGroupName + "/v1"
 
-// declined is that a cluster understood what it was asked and says no.
+// declined is a refusal by a cluster.
 type declined struct{ error }
 
-// Unwrap is what the cluster said.
+// Unwrap returns the answer of the cluster.
 func (d declined) Unwrap() error { return d.error }
 
-// request asks for what the verb says.
-func (p *power) request(ctx context.Context, c *clusterClient) error {
+// request sends the verb to a VM.
+func (p *power) request(ctx context.Context, c *clusterClient, vm types.NamespacedName) error {
 	body, err := p.body()
 	if err != nil {
 		return fmt.Errorf("cannot write the request: %w", err)
 	}
-	err = c.verbs.Put().AbsPath("/apis", subresources, "namespaces", c.namespace, "virtualmachines", p.name, p.verb).
+	err = c.verbs.Put().AbsPath("/apis", subresources, "namespaces", vm.Namespace, p.resource(), vm.Name, p.verb).
 		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").
 		Body(body).Do(ctx).Error()
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case !unknownPath(err) && !apierrors.IsServiceUnavailable(err):
+		return p.refused(vm, err)
+	case p.kind() == "VMI":
+		return p.notServed(vm, nil, err)
 	}
-	if served(err) {
-		return p.refused(c, err)
-	}
-	// Who has no API for the verb is told what there is instead, if the VM is there.
-	vm, read := c.machine(ctx, p.name)
+	stored, read := c.machine(ctx, vm)
 	if apierrors.IsNotFound(read) && !unknownPath(read) {
-		return p.refused(c, read)
+		return p.refused(vm, read)
 	}
-	return p.notServed(c, vm, err)
+	return p.notServed(vm, stored, err)
 }
 
-// served tells whether an error is an answer of the API, and not of a server
-// that has no such API, or whose API is not there at the moment.
-func served(err error) bool {
-	return !unknownPath(err) && !apierrors.IsServiceUnavailable(err)
-}
-
-// unknownPath tells that a server does not know the path, in contrast to what
-// it leads to.
+// unknownPath reports whether a server does not serve the path. An object that does not exist is another error.
 func unknownPath(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// refused says what the cluster said, as a refusal where it is one.
-func (p *power) refused(c *clusterClient, err error) error {
-	said := fmt.Errorf("cannot %s VM %s/%s: %w", p.verb, c.namespace, p.name, err)
+// refused returns an answer of the cluster, as declined if it is a refusal.
+func (p *power) refused(vm types.NamespacedName, err error) error {
+	said := fmt.Errorf("cannot %s %s %s: %w", p.verb, p.kind(), vm, err)
 	if judged(err) {
 		return declined{said}
 	}
 	return said
 }
 
-// judged tells whether a cluster understood the question and says no: asking
-// again is no use.
+// judged reports whether a cluster refused a request, so that a retry is no use.
 func judged(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -75,21 +69,20 @@ func judged(err error) bool {
 	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusTooManyRequests
 }
 
-// notServed says that nobody takes requests, and what works all the same. VM is
-// nil where it cannot be read.
-func (p *power) notServed(c *clusterClient, vm *kubevirtv1.VirtualMachine, err error) error {
+// notServed says why the API is missing, and what works without it. Stored is nil if the VM cannot be read.
+func (p *power) notServed(vm types.NamespacedName, stored *kubevirtv1.VirtualMachine, err error) error {
 	why := "is not served by this cluster: virtwright's chart or KubeVirt installs it"
 	if !unknownPath(err) {
 		why = "is not available at the moment: kubectl get apiservice v1." + kubevirtv1.SubresourceGroupName + " -o yaml says why"
 	}
-	hint := p.meanwhile(c.namespace, vm)
+	hint := p.meanwhile(vm.Namespace, stored)
 	if hint != "" {
 		hint = "\nMeanwhile this works, where a lifecycle controller runs:\n  " + hint
 	}
-	return fmt.Errorf("cannot %s VM %s/%s: %s %s (%w)%s", p.verb, c.namespace, p.name, subresources, why, err, hint)
+	return fmt.Errorf("cannot %s %s %s: %s %s (%w)%s", p.verb, p.kind(), vm, subresources, why, err, hint)
 }
 
-// meanwhile is a command that does about the same without the API, or nothing.
+// meanwhile is a command that does about the same without the API, empty if none does.
 func (p *power) meanwhile(namespace string, vm *kubevirtv1.VirtualMachine) string {
 	if vm == nil {
 		return ""

@@ -3,21 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/tools/pager"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/live"
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
@@ -45,19 +38,13 @@ const reapplyExamples = `  # What would change?
 const (
 	dryRunNone   = "none"
 	dryRunServer = "server"
-	// reapplying is how many VMs are patched at the same time.
-	reapplying = 8
 )
 
 // reapplication is a call of the command.
 type reapplication struct {
-	connection connection
-	selector   string
-	preset     string
-	all        bool
-	everywhere bool
-	dryRun     string
-	names      []string
+	targets
+	preset string
+	dryRun string
 }
 
 func newReapply(shown string, s streams) *cobra.Command {
@@ -75,12 +62,9 @@ func newReapply(shown string, s streams) *cobra.Command {
 			return r.run(c.Context(), s)
 		},
 	}
-	r.connection.declare(c)
+	r.declare(c)
 	f := c.Flags()
-	f.StringVarP(&r.selector, "selector", "l", "", "VMs with these labels, as kubectl -l")
 	f.StringVar(&r.preset, "preset", "", "VMs that hold values of this preset, or on which it would act: NAME, or cluster/NAME")
-	f.BoolVar(&r.all, "all", false, "all VMs of the namespace")
-	f.BoolVarP(&r.everywhere, "all-namespaces", "A", false, "VMs of all namespaces")
 	f.StringVar(&r.dryRun, "dry-run", dryRunNone, "server: print what would change, and change nothing")
 	offer(c, "dry-run", []string{dryRunNone, dryRunServer})
 	return c
@@ -88,81 +72,28 @@ func newReapply(shown string, s streams) *cobra.Command {
 
 // check reads the names of VMs and reports everything that is wrong.
 func (r *reapplication) check(args []string) error {
-	problems := []error{oneOf("--dry-run", r.dryRun, dryRunNone, dryRunServer)}
-	chosen := r.selector != "" || r.preset != "" || r.all || r.everywhere
-	names, err := live.Names(args)
-	problems = append(problems, err)
-	for _, n := range names {
-		if n.IsAll() || n.Type() != "vm" {
-			problems = append(problems, errors.New("cannot reapply presets to a "+n.Type()+": name VMs, as in vm/web"))
-		}
-		if !slices.Contains(r.names, n.Name()) {
-			r.names = append(r.names, n.Name())
-		}
-	}
-	switch {
-	case len(args) == 0 && !chosen:
-		problems = append(problems, errors.New("choose VMs: give vm/NAME, -l, --preset, --all or -A"))
-	case len(args) > 0 && chosen:
-		problems = append(problems, errors.New("names exclude -l, --preset, --all and -A"))
-	}
-	if _, err := labels.Parse(r.selector); err != nil {
-		problems = append(problems, fmt.Errorf("cannot understand the selector -l %q: %w", r.selector, err))
-	}
-	return errors.Join(problems...)
+	return errors.Join(
+		oneOf("--dry-run", r.dryRun, dryRunNone, dryRunServer),
+		r.read("reapply presets to", args, []string{"vm"}, r.preset != "" || r.everywhere, "-l, --preset, --all, -A"),
+	)
 }
 
 func (r *reapplication) run(ctx context.Context, s streams) error {
-	config, namespace, err := r.connection.config()
+	config, chosen, err := r.choose(ctx, virtualMachines, r.holds)
 	if err != nil {
 		return err
 	}
-	config = quiet(config)
-	config.WarningHandlerWithContext, config.WarningHandler = vmWarnings{s.err}, nil
-	chosen := make([]types.NamespacedName, 0, len(r.names))
-	for _, name := range r.names {
-		chosen = append(chosen, types.NamespacedName{Namespace: namespace, Name: name})
-	}
-	if len(r.names) == 0 {
-		listed, err := metadata.NewForConfig(config)
-		if err != nil {
-			return fmt.Errorf("cannot make a client of %s: %w", config.Host, err)
-		}
-		if r.everywhere {
-			namespace = metav1.NamespaceAll
-		}
-		if chosen, err = r.choose(ctx, listed.Resource(virtualMachines).Namespace(namespace)); err != nil {
+	if r.preset != "" {
+		if chosen, err = r.addMatched(ctx, config, chosen, s); err != nil {
 			return err
 		}
-		if r.preset != "" {
-			if chosen, err = r.addMatched(ctx, config, namespace, chosen, s); err != nil {
-				return err
-			}
-		}
 	}
+	config.WarningHandlerWithContext, config.WarningHandler = vmWarnings{s.err}, nil
 	return r.each(ctx, config, chosen, s)
 }
 
 // virtualMachines is what is patched.
 var virtualMachines = kubevirtv1.GroupVersion.WithResource("virtualmachines")
-
-// choose lists the VMs that the flags choose.
-func (r *reapplication) choose(ctx context.Context, from metadata.ResourceInterface) ([]types.NamespacedName, error) {
-	var out []types.NamespacedName
-	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return from.List(ctx, options)
-	})
-	err := pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: r.selector}, func(object runtime.Object) error {
-		if vm, ok := object.(*metav1.PartialObjectMetadata); ok && r.holds(vm) {
-			out = append(out, types.NamespacedName{Namespace: vm.Namespace, Name: vm.Name})
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("cannot list VMs: %w", err)
-	}
-	return out, nil
-}
 
 // holds reports whether the record of a VM names the preset. A record that cannot be read names any.
 func (r *reapplication) holds(vm *metav1.PartialObjectMetadata) bool {

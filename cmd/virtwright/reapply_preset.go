@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -21,7 +22,14 @@ import (
 // addMatched adds the VMs on which the preset would act at a reapply to those that hold values of it.
 // The presets of the cluster are judged here. A preset that no record names and that does not exist is
 // an error.
-func (r *reapplication) addMatched(ctx context.Context, config *rest.Config, namespace string, holding []types.NamespacedName, s streams) ([]types.NamespacedName, error) {
+func (r *reapplication) addMatched(ctx context.Context, config *rest.Config, holding []types.NamespacedName, s streams) ([]types.NamespacedName, error) {
+	_, namespace, err := r.connection.config()
+	if err != nil {
+		return nil, err
+	}
+	if r.everywhere {
+		namespace = metav1.NamespaceAll
+	}
 	mode, err := modeOf(config)
 	if err != nil {
 		return nil, err

@@ -9,11 +9,11 @@ import (
 
 func TestReapplyUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                             "choose VMs: give vm/NAME, -l, --preset, --all or -A",
+		"":                             "choose VMs: give names, or one of -l, --preset, --all, -A",
 		"vm":                           "cannot reapply presets to a vm: name VMs, as in vm/web",
 		"vmi/web":                      "cannot reapply presets to a vmi: name VMs, as in vm/web",
 		"web":                          "web: Unsupported value",
-		"vm/web --all":                 "names exclude -l, --preset, --all and -A",
+		"vm/web --all":                 "names exclude -l, --preset, --all, -A",
 		"-l =":                         "cannot understand the selector",
 		"--all --dry-run client":       `--dry-run must be one of ["none" "server"], not "client"`,
 		"--all --kubeconfig /no/where": "cannot tell which cluster to ask: stat /no/where",

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -40,27 +39,17 @@ func (r *reapplication) each(ctx context.Context, config *rest.Config, chosen []
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	results := make(chan chan reapplied, reapplying)
-	go func() {
-		defer close(results)
-		var group errgroup.Group
-		group.SetLimit(reapplying)
-		for _, vm := range chosen {
-			if ctx.Err() != nil {
-				return
-			}
-			result := make(chan reapplied, 1)
-			results <- result
-			group.Go(func() error { // a request that was sent is waited for
-				result <- r.one(context.WithoutCancel(ctx), client.Resource(virtualMachines).Namespace(vm.Namespace), vm)
-				return nil
-			})
+	count := reapplyCount{}
+	inOrder(chosen, func(vm types.NamespacedName) reapplied {
+		if ctx.Err() != nil {
+			return reapplied{vm: vm, err: errInterrupted}
 		}
-	}()
-	count := reapplyCount{undone: len(chosen)}
-	for result := range results {
-		count.undone--
-		switch done := <-result; {
+		// A request that was sent is waited for.
+		return r.one(context.WithoutCancel(ctx), client.Resource(virtualMachines).Namespace(vm.Namespace), vm)
+	}, func(_ types.NamespacedName, done reapplied) {
+		switch {
+		case errors.Is(done.err, errInterrupted):
+			count.undone++
 		case done.err != nil:
 			fmt.Fprintf(s.err, "%s %s: %s\n", styleOf(s.err).paint(red, "Error:"), r.called(done.vm), printable(done.err.Error()))
 			if isRefusal(done.err) {
@@ -73,7 +62,7 @@ func (r *reapplication) each(ctx context.Context, config *rest.Config, chosen []
 		default:
 			count.unchanged++
 		}
-	}
+	})
 	fmt.Fprintln(s.out, count.String()+inDryRun(r.dryRun == dryRunServer))
 	return count.err()
 }
@@ -108,6 +97,9 @@ func (c reapplyCount) err() error {
 	}
 	return nil
 }
+
+// errInterrupted says that nothing was sent for a VM.
+var errInterrupted = errors.New("interrupted")
 
 // errNotReapplied says that some VMs failed or were not done. Their errors are printed.
 var errNotReapplied = errors.New("some VMs were not reapplied")

@@ -76,7 +76,8 @@ func newRoot(name string, s streams) *cobra.Command {
 		}
 	}
 	add(groupOffline, newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newLint(shown, s), newPlan(shown, s), newExceptions(shown, s), newRender(shown, s))
-	add(groupCluster, newStart(shown, s), newStop(shown, s), newRestart(shown, s), newReset(shown, s), newSoftReboot(shown, s), newReapply(shown, s))
+	add(groupCluster, newPower(verbStart, shown, s), newPower(verbStop, shown, s), newPower(verbRestart, shown, s),
+		newPower("reset", shown, s), newPower("softreboot", shown, s), newReapply(shown, s))
 	add(groupTemplates, newTemplate(shown, s))
 	root.AddCommand(newVersion(s))
 	root.InitDefaultHelpCmd()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -146,13 +147,14 @@ func TestTemplateValues(t *testing.T) {
 // What goes well is not told before it is done, but known when time is up.
 func TestTemplateProgress(t *testing.T) {
 	var told strings.Builder
-	w := &makingWait{progress: &told, source: "lab/web", namespace: "lab", name: "web-1"}
+	w := &makingWait{source: "lab/web", namespace: "lab"}
+	w.name, w.tell = "web-1", func(state string) { fmt.Fprintf(&told, "Request web-1: %s\n", state) }
 	for _, reason := range []string{"Reconciling", "FormatUnavailable", "Reconciling"} {
 		var object unstructured.Unstructured
 		if err := object.UnmarshalJSON([]byte(`{"apiVersion":"ssp.kubevirt.io/v1alpha1","kind":"VirtualMachineTemplateRequest","status":{` + conditions("False", reason, "so", "True") + `}}`)); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.look(&object); err != nil {
+		if _, err := w.look(t.Context(), &object); err != nil {
 			t.Fatal(err)
 		}
 	}

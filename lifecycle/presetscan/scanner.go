@@ -29,6 +29,8 @@ const (
 	retry = 30 * time.Second
 	// settle is how long further changes of presets are waited for, after one.
 	settle = time.Second
+	// analysis is how long presets may be analysed: large ones take long.
+	analysis = 15 * time.Second
 	// allVMs is more than a cluster has.
 	allVMs = 1 << 40
 )
@@ -60,6 +62,8 @@ type Scanner struct {
 type analysed struct {
 	generation int64
 	findings   []fleet.Finding
+	// complete says that there are no others.
+	complete bool
 }
 
 // scanned are the counts of a generation of a preset.
@@ -83,12 +87,13 @@ func (s *Scanner) Counts(preset presets.PresetName, generation int64) (Counts, b
 	return found.counts, ok && found.generation == generation
 }
 
-// Findings are those about a generation of a preset, once presets were analysed with it.
-func (s *Scanner) Findings(preset presets.PresetName, generation int64) ([]fleet.Finding, bool) {
+// Findings are those about a generation of a preset, once presets were analysed with it. If they
+// are not complete, there may be others.
+func (s *Scanner) Findings(preset presets.PresetName, generation int64) (findings []fleet.Finding, complete, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, ok := s.analysed[preset]
-	return found.findings, ok && found.generation == generation
+	return found.findings, found.complete, ok && found.generation == generation
 }
 
 // Start analyses and scans until the context ends.
@@ -104,11 +109,11 @@ func (s *Scanner) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait, snapshot := period, s.Presets.Snapshot()
 		if snapshot != nil && s.Lock.Leads() {
-			s.analyse(ctx, snapshot)
 			if err := s.scan(ctx, snapshot); err != nil && ctx.Err() == nil {
 				log.Error(err, "Cannot scan VMs; trying again")
 				wait = retry
 			}
+			s.analyse(ctx, snapshot)
 		}
 		select {
 		case <-ctx.Done():
@@ -133,12 +138,14 @@ func sleep(ctx context.Context, d time.Duration) {
 func (s *Scanner) analyse(ctx context.Context, snapshot *presets.Snapshot) {
 	all := slices.DeleteFunc(slices.Collect(snapshot.All()), (*presets.Compiled).Legacy)
 	now := make(map[presets.PresetName]analysed, len(all))
-	for _, c := range all {
-		now[c.Name()] = analysed{generation: c.Generation}
+	short, cancel := context.WithTimeout(ctx, analysis)
+	defer cancel()
+	found, complete := fleet.Analyze(short, all)
+	if !complete && ctx.Err() == nil {
+		ctrl.LoggerFrom(ctx).WithName("preset-scan").Info("There are too many presets, or too large ones, to look for all conflicts", "presets", len(all))
 	}
-	found, complete := fleet.Analyze(ctx, all)
-	if !complete {
-		ctrl.LoggerFrom(ctx).Info("There are too many pairs of presets to look for all conflicts", "presets", len(all))
+	for _, c := range all {
+		now[c.Name()] = analysed{generation: c.Generation, complete: complete}
 	}
 	for _, f := range found {
 		for _, name := range []presets.PresetName{f.Preset, f.Other} {
@@ -157,7 +164,7 @@ func (s *Scanner) analyse(ctx context.Context, snapshot *presets.Snapshot) {
 	s.mu.Unlock()
 	s.tell(all, func(name presets.PresetName) bool {
 		return slices.EqualFunc(before[name].findings, now[name].findings, func(a, b fleet.Finding) bool { return a.Check == b.Check && a.Message == b.Message }) &&
-			before[name].generation == now[name].generation
+			before[name].generation == now[name].generation && before[name].complete == now[name].complete
 	})
 }
 

@@ -186,7 +186,9 @@ func (c *Controller) count(key presetcache.Key, verdict presetcache.Verdict, see
 	if counts, ok := c.Scan.Counts(key.Ref(), verdict.Generation); ok {
 		seen.scan = &counts
 	}
-	seen.findings, seen.analysed = c.Scan.Findings(key.Ref(), verdict.Generation)
+	var complete bool
+	seen.findings, complete, seen.analysed = c.Scan.Findings(key.Ref(), verdict.Generation)
+	seen.partial = !complete
 }
 
 // A finding is what the rules say of one generation of a preset.

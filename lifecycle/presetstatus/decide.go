@@ -39,6 +39,8 @@ type observation struct {
 	// findings are those about the preset beside others, if analysed says that they are known.
 	findings []fleet.Finding
 	analysed bool
+	// partial says that there may be other findings.
+	partial bool
 }
 
 // decide brings the status of a preset in line with what was observed, and reports
@@ -130,6 +132,7 @@ func setBesideOthers(status *v1alpha1.PresetStatus, seen observation, name prese
 		texts := textsOf(seen.findings, c.check, name)
 		switch {
 		case len(seen.verdict.Problems) == 0 && !seen.analysed:
+		case len(texts) == 0 && seen.partial: // it may hold still
 		case len(texts) == 0:
 			changed = meta.RemoveStatusCondition(&status.Conditions, c.kind) || changed
 		default:

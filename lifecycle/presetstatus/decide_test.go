@@ -137,6 +137,12 @@ func TestDecide(t *testing.T) {
 			is:   inUse(v1alpha1.PresetStatus{}, metav1.Condition{Type: "Shadowed", Status: "True"}),
 			want: inUse(v1alpha1.PresetStatus{}, metav1.Condition{Type: "Shadowed", Status: "True"}),
 		},
+		"MayBeShadowedStill": {
+			reason: "a condition stays if not all pairs of presets were tried", verdict: presetcache.Verdict{Generation: 1},
+			is:   inUse(v1alpha1.PresetStatus{}, metav1.Condition{Type: "Shadowed", Status: "True"}),
+			seen: observation{analysed: true, partial: true},
+			want: inUse(v1alpha1.PresetStatus{}, metav1.Condition{Type: "Shadowed", Status: "True"}),
+		},
 		"ShadowedNoMore": {
 			reason: "a condition that does not hold is absent", verdict: presetcache.Verdict{Generation: 1}, changed: true,
 			is:   inUse(v1alpha1.PresetStatus{}, metav1.Condition{Type: "Shadowed", Status: "True"}),

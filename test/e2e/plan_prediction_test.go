@@ -320,7 +320,11 @@ func (g *planGenerator) reapply(vm string) reapplied {
 func (g *planGenerator) change(i int) {
 	sample := map[string]reapplied{}
 	for _, k := range g.Perm(len(g.vms))[:sampledVMs] {
-		sample[g.vms[k]] = g.reapply(g.vms[k])
+		before := g.reapply(g.vms[k])
+		if len(before.warnings) > 0 { // of changes since the last reapply, too, such as of run state
+			before = g.reapply(g.vms[k])
+		}
+		sample[g.vms[k]] = before
 	}
 	args := []string{"plan", "-o", "json", "-n", g.ns, "--kubeconfig", here.kubeconfig}
 	file := filepath.Join(GinkgoT().TempDir(), "presets.yaml")
@@ -395,6 +399,7 @@ func (g *planGenerator) compare(about string, said prediction, before, after rea
 	default:
 		want.changes = textsOf(fleet.Changes(before.fields, after.fields, false))
 	}
+	about += fmt.Sprintf("warnings before %q\nwarnings after %q\n", before.warnings, after.warnings)
 	want.warned = notIn(after.warnings, before.warnings)
 	if len(after.problems) > 0 { // a refused request has no warnings
 		want.warned = nil

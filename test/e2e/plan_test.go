@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -21,12 +22,12 @@ var _ = Describe("virtwright plan", func() {
 		s := newStory()
 		second := newManager(here.programs+"/virtwright-manager", here.as(ourselves))
 		second.env = []string{"POD_NAME=virtwright-1", "POD_UID=virtwright-1"}
-		DeferCleanup(func() {
-			second.kill()
-			here.manager.restart(here.manager.args) // which registers itself again
-		})
 		second.start()
 		second.awaitServing()
+		DeferCleanup(func() {
+			second.stop(syscall.SIGTERM)
+			here.manager.restart(here.manager.args) // which registers itself again
+		})
 
 		small := func(memory, more string) string {
 			return aPreset("small", `{match: {labels: {matchLabels: {size: small}}}, defaults: {spec: {template: {spec: {domain: {memory: {guest: `+memory+`}}`+more+`}}}}}`)

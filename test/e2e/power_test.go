@@ -139,6 +139,40 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		Expect(errs).To(endWith("VM web: Running"))
 	})
 
+	It("starts and stops several VMs, and counts them", func() {
+		node := s.runtime(standin.Delays{})
+		s.create(machineOf("a", "Halted"))
+		s.create(vm("b", "spec: {runStrategy: Halted, template: {spec: {terminationGracePeriodSeconds: 360000, domain: {devices: {}}}}}"))
+		s.create(machineOf("c", "Halted"))
+		s.kubectl("", "label", "vm", "a", "b", "story="+s.ns)
+		code, out, errs := s.virtwright("start", "-l", "story="+s.ns, "--wait").ends()
+		Expect(code).To(BeZero(), errs)
+		Expect(lines(out)).To(Equal([]string{"VM a was scheduled to start", "VM b was scheduled to start", "started 2 VMs"}))
+		Expect(errs).To(And(ContainSubstring("VM a: Running"), ContainSubstring("VM b: Running"), Not(ContainSubstring("VM c"))))
+		s.noInstance("c")
+
+		code, out, errs = s.virtwright("start", "--all").ends()
+		Expect(code).To(Equal(1))
+		Expect(lines(out)).To(Equal([]string{"VM c was scheduled to start", "started 1 VM; 2 refused"}))
+		Expect(lines(errs)).To(HaveExactElements(ContainSubstring("cannot start VM "+s.ns+"/a: "), ContainSubstring("cannot start VM "+s.ns+"/b: ")))
+		s.machineIs("c", "Running")
+
+		code, out, errs = s.virtwright("reset", "a", "vm/b", "vmi/c", "--dry-run").ends()
+		Expect(code).To(BeZero(), errs)
+		Expect(out).To(HaveSuffix("VMI c was scheduled to reset (dry run)\nreset 3 VMs (dry run)\n"))
+
+		code, out, errs = s.virtwright("restart", "-A", "-l", "story="+s.ns, "--dry-run").ends()
+		Expect(code).To(BeZero(), errs)
+		Expect(out).To(ContainSubstring("VM " + s.ns + "/b was scheduled to restart (dry run)\n"))
+
+		node.Tell(s.ns, "b", standin.Hang)
+		code, out, errs = s.virtwright("stop", "a", "vm/b", "a", "nobody", "--wait", "--timeout=10s").ends()
+		Expect(code).To(Equal(1), errs)
+		Expect(out).To(HaveSuffix("\nstopped 1 VM; 1 refused; 1 not finished\n"))
+		Expect(errs).To(And(ContainSubstring("VM a: Stopped"), ContainSubstring("timed out after 10s waiting for VM "+s.ns+"/b to stop: Stopping")))
+		s.does("stop", "b", "--force", "--grace-period=0", "--wait")
+	})
+
 	It("forces a guest that hangs", func() {
 		node := s.runtime(standin.Delays{})
 		node.Tell(s.ns, "web", standin.Hang)
@@ -146,7 +180,7 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		s.does("start", "web", "--wait")
 		code, _, errs := s.virtwright("stop", "web", "--wait", "--timeout=10s").ends()
 		Expect(code).To(Equal(3))
-		Expect(errs).To(endWith("Error: VM " + s.ns + "/web is Stopping (Ready is False: PodTerminating: the guest shuts down) after 10s; the request was accepted"))
+		Expect(errs).To(endWith("Error: timed out after 10s waiting for VM " + s.ns + "/web to stop: Stopping (Ready is False: PodTerminating: the guest shuts down)"))
 		Expect(s.does("stop", "web", "--force", "--grace-period=0", "--wait")).To(endWith("VM web: Stopped"))
 	})
 
@@ -156,15 +190,15 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		code, out, errs := s.virtwright("start", "web", "--wait").ends()
 		Expect(code).To(Equal(3))
 		Expect(out).To(Equal("VM web was scheduled to start\n"))
-		Expect(errs).To(endWith("Error: cannot start VM " + s.ns + "/web: its instance failed before it ran, and run strategy Manual leaves it at that"))
+		Expect(errs).To(endWith("Error: cannot start VM " + s.ns + "/web: VMI failed before it ran; run strategy Manual does not restart it"))
 	})
 
 	It("tells what is wrong with volumes, and stops what waits for them", func() {
 		s.create(withDisk("web"))
 		code, _, errs := s.virtwright("start", "web", "--wait", "--timeout=10s").ends()
 		Expect(code).To(Equal(3))
-		Expect(errs).To(endWith("Error: VM " + s.ns + "/web is DataVolumeError (Failure is True: DataVolumesNotServed: spec.dataVolumeTemplates: " +
-			"the cluster serves no DataVolumes: install CDI, or name volumes that exist) after 10s; the request was accepted"))
+		Expect(errs).To(endWith("Error: timed out after 10s waiting for VM " + s.ns + "/web to start: DataVolumeError (Failure is True: DataVolumesNotServed: spec.dataVolumeTemplates: " +
+			"the cluster serves no DataVolumes: install CDI, or name volumes that exist)"))
 		Expect(s.does("stop", "web", "--wait", "--timeout=5m")).To(endWith("VM web: DataVolumeError"))
 
 		s.create(strings.NewReplacer("Halted", "Manual", "name: root", "name: other").Replace(withDisk("hand")))

@@ -18,6 +18,9 @@ import (
 // Manifest writes an object as YAML that reads as what was written, by readers of YAML 1.1 and of
 // YAML 1.2. Where the usual form does not (some control characters), it writes JSON. What no form can say, as keys of more than 1000 characters, is an error.
 func Manifest(object map[string]any) ([]byte, error) {
+	if isPlain(object) {
+		return yaml2.Marshal(object)
+	}
 	encoded, err := json.Marshal(object)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the object as YAML: %w", err)
@@ -36,6 +39,34 @@ func Manifest(object map[string]any) ([]byte, error) {
 		return nil, errors.New("cannot write the object as YAML: it would not be read as what it is")
 	}
 	return manifest, nil
+}
+
+// isPlain reports whether every YAML writer and reader agrees on a value: it has no text that needs
+// escapes, is folded or has a meaning of its own, and no number with a fraction.
+func isPlain(value any) bool {
+	switch value := value.(type) {
+	case string:
+		return isPlainText(value)
+	case map[string]any:
+		for key, member := range value {
+			if !isPlainText(key) || !isPlain(member) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		return !slices.ContainsFunc(value, func(element any) bool { return !isPlain(element) })
+	case bool, int64, nil:
+		return true
+	}
+	return false
+}
+
+func isPlainText(text string) bool {
+	const unfolded = 60 // writers may fold longer texts at spaces
+	folded := len(text) > unfolded && strings.Contains(text, " ")
+	return !folded && !slices.Contains(special, text) &&
+		!strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r >= unicode.MaxASCII })
 }
 
 // special are texts that the usual form leaves unquoted although YAML 1.1 gives them a meaning of

@@ -21,7 +21,7 @@ func Locate(content []byte, at Position, path string, onKey bool) (line, column 
 		return 0, 0
 	}
 	if at.Item > 0 {
-		items, _, _ := child(root, provenance.Segment{Name: "items"})
+		items, _, _ := child(root, provenance.Segment{Name: "items"}, false)
 		if items == nil || len(items.Content) < at.Item {
 			return before + root.Line, root.Column
 		}
@@ -33,7 +33,8 @@ func Locate(content []byte, at Position, path string, onKey bool) (line, column 
 	}
 	found := root
 	for i, seg := range parsed {
-		value, key, ok := child(found, seg)
+		inPartial := len(parsed) > 1 && (parsed[1].Name == "defaults" || parsed[1].Name == "overrides")
+		value, key, ok := child(found, seg, inPartial)
 		if !ok {
 			break
 		}
@@ -41,7 +42,7 @@ func Locate(content []byte, at Position, path string, onKey bool) (line, column 
 			found = key
 		}
 	}
-	if expression, _, isComputed := child(found, provenance.Segment{Name: presets.ComputedKey}); isComputed {
+	if expression, _, isComputed := child(found, provenance.Segment{Name: presets.ComputedKey}, false); isComputed {
 		found = expression
 	}
 	return before + found.Line, found.Column
@@ -61,8 +62,9 @@ func documentOf(file string, content []byte, number int) (*yaml.Node, int) {
 	return node.Content[0], d.before
 }
 
-// child returns the value, and the key if it is a field, of a step from a node.
-func child(n *yaml.Node, seg provenance.Segment) (value, key *yaml.Node, ok bool) {
+// child returns the value, and the key if it is a field, of a step from a node. Elements are found by
+// name only in partial VMs; elsewhere paths have their positions.
+func child(n *yaml.Node, seg provenance.Segment, byName bool) (value, key *yaml.Node, ok bool) {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -74,12 +76,11 @@ func child(n *yaml.Node, seg provenance.Segment) (value, key *yaml.Node, ok bool
 			}
 		}
 	case yaml.SequenceNode:
-		for _, element := range n.Content {
-			if isNamed(element, seg.Name) {
-				return element, nil, true
-			}
+		i := slices.IndexFunc(n.Content, func(element *yaml.Node) bool { return byName && isNamed(element, seg.Name) })
+		if at, err := strconv.Atoi(seg.Name); err == nil && i < 0 {
+			i = at
 		}
-		if i, err := strconv.Atoi(seg.Name); err == nil && i >= 0 && i < len(n.Content) {
+		if i >= 0 && i < len(n.Content) {
 			return n.Content[i], nil, true
 		}
 	}

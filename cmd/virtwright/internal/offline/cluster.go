@@ -280,12 +280,15 @@ func (c *Cluster) request(ctx context.Context, m Machine) presets.Request {
 // Expand returns the machine as a cluster would store it, and the warnings that the
 // person who creates it would read.
 func (c *Cluster) Expand(ctx context.Context, m Machine) (object map[string]any, warnings []string, err error) {
-	raw, warnings, err := c.stored(ctx, m)
+	if m.isStored() && !c.settings.Reapply {
+		object, err = m.decode(m.JSON)
+		return c.asSent(m, object), nil, err
+	}
+	v, err := c.created(ctx, m)
 	if err != nil {
 		return nil, nil, err
 	}
-	object, err = m.decode(raw)
-	return c.asSent(m, object), warnings, err
+	return c.asSent(m, v.object), v.Warnings, nil
 }
 
 // stored is the JSON of a machine as a cluster would store it, with all warnings. A
@@ -294,14 +297,23 @@ func (c *Cluster) stored(ctx context.Context, m Machine) (raw []byte, warnings [
 	if m.isStored() && !c.settings.Reapply {
 		return m.JSON, nil, nil
 	}
-	v := m.entry.verdict()
-	if err := c.judge(ctx, m, &v); err != nil {
+	v, err := c.created(ctx, m)
+	if err != nil {
 		return nil, nil, err
 	}
-	if len(v.Problems) > 0 {
-		return nil, nil, m.refused(v.Problems)
-	}
 	return v.stored, v.Warnings, nil
+}
+
+// created judges a machine. The error is a *Refusal if it is refused.
+func (c *Cluster) created(ctx context.Context, m Machine) (*Verdict, error) {
+	v := m.entry.verdict()
+	if err := c.judge(ctx, m, &v); err != nil {
+		return nil, err
+	}
+	if len(v.Problems) > 0 {
+		return nil, m.refused(v.Problems)
+	}
+	return &v, nil
 }
 
 // asSent turns the object into the version that was sent, and takes out again what

@@ -13,11 +13,13 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )
@@ -68,7 +70,7 @@ func (c *Cluster) judge(ctx context.Context, m Machine, v *Verdict) error {
 
 // ask is judge without what depends on other machines.
 func (c *Cluster) ask(ctx context.Context, m Machine, v *Verdict) error {
-	raw, mistyped, err := c.checkFields(m, v)
+	raw, decoded, mistyped, err := c.checkFields(m, v)
 	if err != nil {
 		return err
 	}
@@ -80,23 +82,28 @@ func (c *Cluster) ask(ctx context.Context, m Machine, v *Verdict) error {
 	if err != nil {
 		return err
 	}
-	answer := c.webhooks.Machine(m.Kind).Handle(ctx, request)
+	if request.Operation == admissionv1.Create {
+		request.Object.Object = &unstructured.Unstructured{Object: decoded}
+	}
+	mutator := c.webhooks.Machine(m.Kind)
+	var result *presets.Result
+	mutator.Resolved = func(r *presets.Result) { result = r }
+	answer := mutator.Handle(ctx, request)
 	if err := v.hear(answer); err != nil || !answer.Allowed {
 		v.refuse(mistyped...)
 		return err
 	}
-	if v.stored, err = patched(request.Object.Raw, answer); err != nil {
+	if v.stored, err = m.mutated(request, result, answer); err != nil {
 		return fmt.Errorf("%s: cannot expand %s: %w", m.Where, m, err)
 	}
-	object, err := m.decode(v.stored)
-	if err != nil {
+	if v.object, err = m.decode(v.stored); err != nil {
 		return err
 	}
-	if mistyped := presets.CheckShape(m.Kind, object).Mistyped; len(mistyped) > 0 {
+	if mistyped := presets.CheckShape(m.Kind, v.object).Mistyped; len(mistyped) > 0 {
 		v.refuse(problemsOf(m.inVersion(mistyped))...)
 		return nil
 	}
-	request.Object.Raw = v.stored
+	request.Object = runtime.RawExtension{Raw: v.stored, Object: &unstructured.Unstructured{Object: v.object}}
 	validator := c.webhooks.Validator(m.Kind)
 	validator.Unbounded = true
 	return v.hear(validator.Handle(ctx, request))
@@ -154,6 +161,16 @@ func (m Machine) creation(raw []byte) admission.Request {
 	}}
 }
 
+// mutated is the JSON of the object after the mutating webhook: that of the engine if the webhook added
+// nothing and the object has no record, else by the patch.
+func (m Machine) mutated(request admission.Request, result *presets.Result, answer admission.Response) ([]byte, error) {
+	recorded := m.entry.meta.Annotations[v1alpha1.AnnotationProvenance] != ""
+	if recorded || request.Operation != admissionv1.Create || len(answer.Patches) != len(result.Patch) {
+		return patched(request.Object.Raw, answer)
+	}
+	return json.Marshal(result.Object())
+}
+
 // patched applies the patch of a webhook's answer, as an API server does.
 func patched(raw []byte, answer admission.Response) ([]byte, error) {
 	if len(answer.Patches) == 0 {
@@ -187,11 +204,10 @@ func (m Machine) inVersion(errs field.ErrorList) field.ErrorList {
 }
 
 // checkFields does what an API server does about fields that do not exist. It
-// returns the object that webhooks see, and the values of a wrong type in it.
-func (c *Cluster) checkFields(m Machine, v *Verdict) (raw []byte, mistyped []Problem, err error) {
-	sent, err := m.decode(m.JSON)
-	if err != nil {
-		return nil, nil, err
+// returns the object that webhooks see, also decoded, and the values of a wrong type in it.
+func (c *Cluster) checkFields(m Machine, v *Verdict) (raw []byte, sent map[string]any, mistyped []Problem, err error) {
+	if sent, err = m.decode(m.JSON); err != nil {
+		return nil, nil, nil, err
 	}
 	shape := presets.CheckShape(m.Kind, sent)
 	for _, p := range shape.Unknown {
@@ -203,10 +219,10 @@ func (c *Cluster) checkFields(m Machine, v *Verdict) (raw []byte, mistyped []Pro
 	}
 	switch {
 	case len(unknown) == 0:
-		return m.JSON, mistyped, nil
+		return m.JSON, sent, mistyped, nil
 	case c.settings.Fields == FieldsStrict, c.settings.Fields == "":
 		v.refuse(problemsOf(unknown)...)
-		return m.JSON, mistyped, nil
+		return m.JSON, sent, mistyped, nil
 	case c.settings.Fields == FieldsWarn:
 		for _, p := range unknown {
 			v.warn(p.Field + ": " + p.Detail)
@@ -214,7 +230,7 @@ func (c *Cluster) checkFields(m Machine, v *Verdict) (raw []byte, mistyped []Pro
 	}
 	shape.Prune()
 	raw, err = json.Marshal(sent)
-	return raw, mistyped, err
+	return raw, sent, mistyped, err
 }
 
 // seedField corrects what is said of a disk of version v1alpha2, which has a

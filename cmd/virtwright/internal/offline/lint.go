@@ -34,14 +34,18 @@ func Lint(ctx context.Context, objects []manifest.Object, settings Settings) (*L
 		return nil, err
 	}
 	l := &linter{ctx: ctx, settings: settings, seen: map[presets.PresetName]manifest.Position{}}
+	var known []presets.Namespace
 	for _, e := range entries {
-		if e.role == preset {
+		switch e.role {
+		case preset:
 			if err := l.preset(e); err != nil {
 				return nil, err
 			}
+		case namespace:
+			known = append(known, presets.Namespace{Name: e.meta.Name, Labels: e.meta.Labels, Annotations: e.meta.Annotations})
 		}
 	}
-	together, complete := fleet.Analyze(ctx, l.compiled)
+	together, complete := fleet.Analyze(ctx, l.compiled, known...)
 	for _, f := range together {
 		l.found = append(l.found, LintFinding{f, l.seen[f.Preset]})
 	}

@@ -39,6 +39,8 @@ type Verdict struct {
 
 	// stored is the JSON of a machine as a cluster would store it; nil where that cannot be said.
 	stored []byte
+	// object is stored as decoded JSON; nil if it was not decoded.
+	object map[string]any
 }
 
 // String is kind, namespace and name.
