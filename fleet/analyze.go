@@ -286,10 +286,8 @@ func beneath(path, other string) bool {
 
 // shown is a value as messages and statuses show it. Values that may be secrets are left out.
 func shown(path string, v any) string {
-	for _, secret := range []string{"cloudInit", "accessCredentials", "sysprep", "serData", "kernelArgs"} {
-		if strings.Contains(path, secret) {
-			return "one value"
-		}
+	if presets.HoldsSecret(path) {
+		return "one value"
 	}
 	return presets.Cut(show(v), maxShown)
 }

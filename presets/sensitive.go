@@ -46,7 +46,7 @@ func sourceSecret(name string) provenance.Path {
 }
 
 // secretFields are parts of paths beneath which a VM may hold a password or a key.
-var secretFields = []string{"cloudInit", "serData", "sysprep", "accessCredentials", "ignitiondata", "last-applied-configuration"}
+var secretFields = []string{"cloudInit", "serData", "sysprep", "accessCredentials", "ignitiondata", "kernelArgs", "last-applied-configuration"}
 
 // HoldsSecret reports whether the value of a field may be secret, so that no output shows it. The
 // path is one of a VM, a VMI or a preset.

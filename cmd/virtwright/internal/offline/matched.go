@@ -11,6 +11,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/webhooks"
 )
 
 // Matched returns the stored VMs on which a preset would act at a reapply, or that it would refuse, and
@@ -55,7 +56,8 @@ func refOf(kind, name string) string {
 
 // acts reports whether the preset acts on a stored VM at a reapply.
 func (c *Cluster) acts(ctx context.Context, m Machine, ref string) (bool, error) {
-	if found, ok := c.snapshot.Lookup(m.Namespace, ref); !ok || found.Mode != v1alpha1.ModeEnforce || m.Kind != presets.VirtualMachine {
+	found, ok := c.snapshot.Lookup(m.Namespace, ref)
+	if !ok || found.Mode != v1alpha1.ModeEnforce || slices.Contains(webhooks.ExcludedNamespaces(managerNamespace), m.Namespace) {
 		return false, nil
 	}
 	request := c.request(ctx, m)
@@ -66,7 +68,7 @@ func (c *Cluster) acts(ctx context.Context, m Machine, ref string) (bool, error)
 	}
 	result, err := c.settings.Engine.Resolve(ctx, c.snapshot, request)
 	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-		return slices.ContainsFunc(problemsOf(refusal.Problems), func(p Problem) bool { return strings.Contains(p.Message, "preset "+ref) }), nil
+		return slices.ContainsFunc(problemsOf(refusal.Problems), func(p Problem) bool { return strings.Contains(p.Message, "preset "+ref+")") }), nil
 	}
 	if err != nil {
 		return false, m.refusal(err)
