@@ -75,6 +75,17 @@ var _ = Describe("An exception from presets", func() {
 		}
 	})
 
+	It("holds beside KubeVirt, too", func() {
+		ownManager()
+		here.manager.restartWith("--mode=addon")
+		s.preset(aPreset("secure-boot", rule))
+		e := s.create(anException("old", "secure-boot", until(10*week)))
+		knows(s)
+		Expect(s.create(fmt.Sprintf(labelled, "a", "old", "rng: {}"))).To(lackAt(secureBoot))
+		Expect(s.create(fmt.Sprintf(labelled, "b", "new", ""))).To(haveAt(secureBoot, true))
+		s.eventually(e, haveAt(matched, int64(1)), haveAt("status.vms", ConsistOf("a")))
+	})
+
 	It("ends: stored VMs keep what they have, and the next update of their spec applies the preset", func() {
 		s.preset(aPreset("secure-boot", rule))
 		e := s.create(anException("old", "secure-boot", until(8*time.Second)))
