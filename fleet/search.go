@@ -109,11 +109,14 @@ func together(x, y []presets.Fact) ([]presets.Fact, bool) {
 
 // waysOf are sets of values with which the conditions of a preset hold, none of them alike.
 func (a *analysis) waysOf(m *member) [][]presets.Fact {
-	base := a.smallest([]*member{m})
-	if m.searched || base == nil {
+	if m.searched {
 		return m.ways
 	}
 	m.searched = true
+	base := a.smallest([]*member{m})
+	if base == nil {
+		return nil
+	}
 	alone := snapshotOf([]*member{m})
 	holds := func(facts []presets.Fact) bool {
 		w := base.with(facts, nil)

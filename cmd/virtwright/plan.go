@@ -147,12 +147,7 @@ func (o *planning) run(ctx context.Context, s streams) error {
 }
 
 // badInput is an error with the exit code for input, also where presets are refused.
-func badInput(err error) error {
-	if err == nil {
-		return nil
-	}
-	return errors.New(err.Error())
-}
+func badInput(err error) error { return errors.New(err.Error()) }
 
 // comparison reads both sets of presets, and the VMs.
 func (o *planning) comparison(ctx context.Context, s streams) (*offline.Comparison, error) {

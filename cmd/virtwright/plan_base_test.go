@@ -62,12 +62,12 @@ func (r *repository) plan(t *testing.T, want string, folders ...string) {
 // TestPlanRevisionPaths reads what a revision has, whatever its paths and the settings of git are.
 func TestPlanRevisionPaths(t *testing.T) {
 	r := newRepository(t)
-	for i, name := range []string{"odd/[a].yaml", "odd/:b.yaml", "odd/c d*?.yaml", "odd/ö.yaml", "odd/kept/d.yaml", "one/e.yaml", "shared/f.yaml"} {
+	for i, name := range []string{"odd/[a].yaml", "odd/:b.yaml", "odd/c d*?.yaml", "odd/ö.yaml", "odd/kept/d.yaml", "one/e.yaml", "target/f.yaml"} {
 		r.put(name, planPreset(string(rune('a'+i)), "{hostname: h}"))
 	}
 	r.put("vm.yaml", planStored("shop", "a", "", ""))
 	r.put(".gitattributes", "odd/kept export-ignore\n")
-	for link, target := range map[string]string{"links/g.yaml": "../shared/f.yaml", "folder": "shared"} {
+	for link, target := range map[string]string{"links/g.yaml": "../target/f.yaml", "folder": "target"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(r.dir, link)), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestPlanRevisionPaths(t *testing.T) {
 		"a link":         {"links"},
 		"a linked dir":   {"folder"},
 		"beneath a link": {"folder/f.yaml"},
-		"all":            {"odd", "one", "shared"},
+		"all":            {"odd", "one", "target"},
 	} {
 		t.Run(name, func(t *testing.T) { r.plan(t, "Presets: none differs\n", folders...) })
 	}
@@ -94,12 +94,12 @@ func TestPlanRevisionPaths(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(r.dir, "one")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(r.dir, "shared/f.yaml")); err != nil {
+	if err := os.Remove(filepath.Join(r.dir, "target/f.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("a folder that is gone", func(t *testing.T) { r.plan(t, "Presets: 1 deleted\n", "one") })
 	t.Run("a file that is gone", func(t *testing.T) { r.plan(t, "Presets: 1 deleted\n", "one/e.yaml") })
-	t.Run("a folder that is empty", func(t *testing.T) { r.plan(t, "Presets: 1 deleted\n", "shared") })
+	t.Run("a folder that is empty", func(t *testing.T) { r.plan(t, "Presets: 1 deleted\n", "target") })
 	t.Run("a typo", func(t *testing.T) {
 		got := call(t, "", "plan", "--base-ref", "HEAD", "-f", filepath.Join(r.dir, "onne"))
 		if got.code != exitUsage {

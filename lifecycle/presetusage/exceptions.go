@@ -63,11 +63,7 @@ func (x *Index) noteExceptions(object client.Object, now []string, since time.Ti
 	x.mu.Lock()
 	was := x.excepted[vm]
 	is := was
-	if _, ok := object.(*machine.VirtualMachine); ok {
-		is.vm = now
-	} else {
-		is.instance = now
-	}
+	is.vm, is.instance = replaced(object, was.vm, was.instance, now)
 	if x.excepted == nil {
 		x.excepted, x.users = map[types.NamespacedName]exceptionUses{}, map[types.NamespacedName]*users{}
 	}
@@ -75,16 +71,12 @@ func (x *Index) noteExceptions(object client.Object, now []string, since time.Ti
 		delete(x.excepted, vm)
 	}
 	changed := x.use(vm, slices.Concat(was.vm, was.instance), slices.Concat(is.vm, is.instance), since)
-	tell := x.exceptionChanged
+	subscribers := x.exceptionChanged
 	if !isClosed(x.ready) {
-		tell = nil // subscribers look at all exceptions then
+		subscribers = nil // they look at all exceptions then
 	}
 	x.mu.Unlock()
-	for _, f := range tell {
-		for _, key := range changed {
-			f(key)
-		}
-	}
+	tell(subscribers, changed)
 }
 
 // use takes note of a VM that used exceptions and uses others now. It returns those whose VMs

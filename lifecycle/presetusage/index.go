@@ -176,21 +176,29 @@ func (x *Index) note(object client.Object, now []machine.PresetUse, since time.T
 	x.mu.Lock()
 	was := x.uses[key]
 	is := was
-	if _, ok := object.(*machine.VirtualMachine); ok {
-		is.vm = now
-	} else {
-		is.instance = now
-	}
+	is.vm, is.instance = replaced(object, was.vm, was.instance, now)
 	x.keep(key, is)
 	changed := x.count(key.Namespace, was.all(), is.all(), since)
-	tell := x.changed
+	subscribers := x.changed
 	if !isClosed(x.ready) {
-		tell = nil // subscribers look at all presets then
+		subscribers = nil // they look at all presets then
 	}
 	x.mu.Unlock()
-	for _, f := range tell {
-		for _, preset := range changed {
-			f(preset)
+	tell(subscribers, changed)
+}
+
+// replaced returns what a VM and its VMI have once the object, which is either, has this now.
+func replaced[T any](object client.Object, vm, instance, now []T) (ofVM, ofInstance []T) {
+	if _, ok := object.(*machine.VirtualMachine); ok {
+		return now, instance
+	}
+	return vm, now
+}
+
+func tell[K any](subscribers []func(K), keys []K) {
+	for _, f := range subscribers {
+		for _, key := range keys {
+			f(key)
 		}
 	}
 }

@@ -166,7 +166,7 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		Expect(out).To(ContainSubstring("VM " + s.ns + "/b was scheduled to restart (dry run)\n"))
 
 		node.Tell(s.ns, "b", standin.Hang)
-		code, out, errs = s.virtwright("stop", "a", "vm/b", "a", "nobody", "--wait", "--timeout=10s").ends()
+		code, out, errs = s.virtwright("stop", "a", "vm/b", "a", "absent", "--wait", "--timeout=10s").ends()
 		Expect(code).To(Equal(1), errs)
 		Expect(out).To(HaveSuffix("\nstopped 1 VM; 1 refused; 1 not finished\n"))
 		Expect(errs).To(And(ContainSubstring("VM a: Stopped"), ContainSubstring("timed out after 10s waiting for VM "+s.ns+"/b to stop: Stopping")))
