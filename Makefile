@@ -1,10 +1,11 @@
-# make prints help. Everything needs Go alone; what else is needed is built on
-# first use and cached.
+# make prints help. Everything but site and editor needs Go alone; what else is
+# needed is built on first use and cached.
 
 GO           ?= go
 FUZZTIME     ?= 1m
 CONTROLPLANE := $(GO) run ./test/controlplane/cmd/controlplane
 GOLANGCI     := bin/golangci-lint
+PLAYGROUND   := ./cmd/virtwright/internal/playground
 # How many processes run the stories, each with its own control plane and manager.
 PROCS        ?= 4
 STORIES      := $(GO) run github.com/onsi/ginkgo/v2/ginkgo run --procs=$(PROCS) --timeout=30m --output-interceptor-mode=none
@@ -15,21 +16,28 @@ UNITS         = $$($(GO) list ./... | grep -v /test/) ./test/arch ./test/cases .
 TREE = index=$$(mktemp -u) && GIT_INDEX_FILE=$$index git add -A && GIT_INDEX_FILE=$$index git write-tree && rm -f $$index
 
 .DEFAULT_GOAL := help
-.PHONY: help build image generate golden lint unit test test-all e2e e2e-kind soak bench fuzz check demo dev render clean generated controlplane
+.PHONY: help build image generate golden lint unit test test-all e2e e2e-kind dev-kind soak bench fuzz check demo dev render site release clean generated controlplane
 
 help: ## print this
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## build the programs into bin/
-	$(GO) build -o bin/ ./cmd/...
+build: ## build the programs into bin/, with the playground
+	$(GO) run $(PLAYGROUND)/build $(PLAYGROUND)/site/files
+	$(GO) build -tags playground -o bin/ ./cmd/*/
 	@ln -sf virtwright bin/kubectl-virtwright
 
-image: ## write the container image of the manager to bin/virtwright-manager.tar
-	$(GO) run ./test/kind/cmd/image -o bin/virtwright-manager.tar
+image: ## write the container images of manager and launcher to bin/virtwright-*.tar
+	$(GO) run ./test/kind/cmd/image manager
+	$(GO) run ./test/kind/cmd/image launcher
 
 generate: ## regenerate CRDs, deepcopy and manifests from Go
 	$(GO) generate ./api/...
 	UPDATE_GOLDEN=1 $(GO) test -count=1 -run "TestRulesPage|TestChart" ./validation ./webhooks >/dev/null
+	UPDATE_GOLDEN=1 $(GO) test -count=1 -run "TestSchema|TestExamples" ./cmd/virtwright/internal/playground >/dev/null
+
+.PHONY: editor
+editor: ## bundle the playground's editor again (needs Node)
+	cd cmd/virtwright/internal/playground/web && npm ci --silent && npm run --silent build
 
 golden: controlplane ## accept what the tests produce now as the golden files
 	UPDATE_GOLDEN=1 $(GO) test -count=1 -timeout 30m ./...
@@ -42,6 +50,8 @@ lint: $(GOLANGCI) ## gofmt, go vet and golangci-lint
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted with gofmt:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags playground ./cmd/virtwright/...
+	GOOS=js GOARCH=wasm $(GO) vet $(PLAYGROUND)/wasm
 	$(GOLANGCI) run
 
 unit: ## tests that need no API server, in a minute (ARGS="-run X -v")
@@ -62,11 +72,15 @@ e2e: controlplane ## only the stories of test/e2e (ARGS='--focus="client-side ap
 e2e-kind: ## the stories on a real cluster of kind, made for them (KEEP=1 leaves it)
 	test/kind/e2e.sh
 
+dev-kind: ## a cluster of kind with a VM that runs, and what to type next
+	test/kind/dev.sh
+
 soak: ## 20,000 requests on a cluster of kind while everything happens to it (KEEP=1)
 	test/kind/e2e.sh soak
 
 bench: controlplane ## benchmarks, each beside its control
-	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./validation/... ./webhooks/... ./domain/... ./lifecycle/templates/... $(ARGS)
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./validation/... ./webhooks/... ./domain/... ./templates/... $(ARGS)
+	$(GO) test -run '^$$' -bench Playground -benchtime 20x ./cmd/virtwright $(ARGS)
 	$(GO) test -run '^$$' -bench Create -benchtime 300x -timeout 60m ./test/bench/... $(ARGS)
 	$(GO) test -run '^$$' -bench Start -benchtime 5000x -timeout 60m ./test/bench/... $(ARGS)
 	$(GO) test -run '^$$' -bench Watch -benchtime 10000x -timeout 60m ./test/bench/... $(ARGS)
@@ -78,7 +92,7 @@ fuzz: ## every fuzz target for FUZZTIME (1m)
 		$(GO) test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "./$$(dirname "$$file")" || exit 1; \
 	done
 
-check: generated lint test-all ## what CI runs: generated files, linters and all tests
+check: generated lint site test-all ## what CI runs: generated files, linters, the site and all tests
 
 demo: controlplane ## a sparse VM comes back whole: the five-minute tour
 	test/demo/demo.sh
@@ -94,12 +108,20 @@ render: ## effective spec, origins and XML of VM=file, offline, with PRESETS=fol
 	$(GO) run ./cmd/virtwright explain -f $(VM) $(PRESETS:%=-f %)
 	$(GO) run ./cmd/virtwright render -f $(VM) $(PRESETS:%=-f %) $(PROFILES:%=-f %)
 
-clean: ## remove what was built here (the cache of control planes stays)
-	rm -rf bin
+site: ## documentation and playground as a site in dist/site; needs Node (SITE_BASE=/path/ if it is served below a path)
+	cd docs && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build
+	$(GO) run ./cmd/virtwright/internal/playground/build dist/site/playground
 
-# Fails when make generate changes a file.
+release: ## all files of a release in dist: CLI, images, chart, SBOMs, checksums (VERSION=1.2.3; default: the chart's)
+	$(GO) run ./test/release -o dist $(VERSION:%=-version=%)
+
+clean: ## remove built files (the cache of control planes stays)
+	rm -rf bin dist
+
+# Fails when make generate changes a file, or make editor where Node is installed.
 generated:
-	@before=$$($(TREE)) && $(MAKE) --no-print-directory generate && after=$$($(TREE)) && \
+	@before=$$($(TREE)) && $(MAKE) --no-print-directory generate && \
+	{ ! command -v npm >/dev/null || $(MAKE) --no-print-directory editor; } && after=$$($(TREE)) && \
 	if [ "$$before" != "$$after" ]; then \
 		echo "generated files were out of date (make generate has just updated them):"; \
 		git diff --stat "$$before" "$$after"; exit 1; \

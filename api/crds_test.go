@@ -27,7 +27,8 @@ type traits struct {
 	Versions   []version
 }
 
-// version is one version of a CRD. Columns read "Name=jsonPath"; those that only -o wide shows end in "+".
+// version is one version of a CRD. Columns read "Name=jsonPath"; those that only -o wide shows end
+// in "+".
 type version struct {
 	Name       string
 	Storage    bool
@@ -185,7 +186,7 @@ func TestCRDTraits(t *testing.T) {
 				t.Errorf("the CRD differs (-want +got):\n%s", diff)
 			}
 			for _, v := range crd.Spec.Versions {
-				// v1alpha2 waits for somebody who can convert it.
+				// v1alpha2 is not served without a conversion webhook.
 				if v.Served != (v.Name != "v1alpha2") {
 					t.Errorf("version %s: served is %t", v.Name, v.Served)
 				}
@@ -249,7 +250,7 @@ func TestCRDsFitIntoETCD(t *testing.T) {
 	}
 }
 
-// What is wrong in a partial VM is refused by the webhook, which can say more than a schema; so it must get there.
+// The schema accepts any partial VM, because the webhook has better messages.
 func TestPartialsAreOpen(t *testing.T) {
 	open := true
 	for _, file := range presetFiles() {
@@ -284,7 +285,8 @@ func TestNamespacedPresetRefusesNamespaces(t *testing.T) {
 	}
 }
 
-// kubectl explain teaches: each field says something, and those that hold more than a scalar show an example.
+// kubectl explain teaches: each field says something, and those that hold more than a scalar show
+// an example.
 func TestPresetFieldsTeach(t *testing.T) {
 	for _, file := range presetFiles() {
 		root := schemaOf(t, file, "v1alpha1")
@@ -322,7 +324,8 @@ func TestTemplateRequestRules(t *testing.T) {
 	}
 }
 
-// described is every field of ours below a schema by path; what lies in a label selector is Kubernetes' to describe.
+// described is every field of ours below a schema by path; what lies in a label selector is
+// Kubernetes' to describe.
 func described(path string, schema apiextensionsv1.JSONSchemaProps) map[string]apiextensionsv1.JSONSchemaProps {
 	fields := map[string]apiextensionsv1.JSONSchemaProps{path: schema}
 	if schema.Items != nil {

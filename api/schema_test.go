@@ -14,8 +14,9 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-// The API server drops what a schema does not know, so a field that the Go types have and the CRD lacks would vanish
-// from what users write. This also notices a new kubevirt.io/api without a new `go generate`.
+// The API server drops what a schema does not know, so a field that the Go types have and the CRD
+// lacks would vanish from what users write. This also notices a new kubevirt.io/api without a new
+// `go generate`.
 func TestSchemasKnowEveryField(t *testing.T) {
 	kubeVirt := []string{"v1", "v1alpha3"}
 	cases := map[string]struct {
@@ -126,7 +127,8 @@ type jsonField struct {
 	typ  reflect.Type
 }
 
-// jsonFields lists the fields of a struct under their JSON names, those of inlined structs among them.
+// jsonFields lists the fields of a struct under their JSON names, those of inlined structs among
+// them.
 func jsonFields(t reflect.Type) []jsonField {
 	var fields []jsonField
 	for f := range t.Fields() {

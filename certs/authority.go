@@ -1,57 +1,46 @@
+// Package certs provides the serving certificate of the manager and makes API servers trust it.
+//
+// An [Authority] creates a certificate authority and a serving certificate in a [Store] that all
+// replicas share, and renews both before they expire. A [Provided] certificate is read from a
+// Secret that another program writes. Both serve a renewed certificate without a restart. An
+// [Injector] writes the CA bundle into webhook configurations, CRDs and APIServices, and an
+// [Inspector] reports whether API servers can verify the certificate.
+//
+// Rotation never breaks a connection: a new certificate authority is in the bundle for
+// Lifetimes.Overlap before it signs, and an old one stays in the bundle until it expires.
 package certs
 
 import (
+	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"slices"
-	"sync/atomic"
 	"time"
-
-	"github.com/go-logr/logr"
 )
 
-// attempts is how often Ensure yields to a faster replica.
-const attempts = 5
+// maxAttempts is how often Ensure retries after a write of another replica.
+const maxAttempts = 5
 
-// An Authority keeps a serving certificate and the certificate authority that
-// signs it. Run Start beside the server; the other methods may be called at any
-// time.
+// An Authority creates and renews a serving certificate and the certificate authority that signs
+// it. Run Start beside the server; the other methods may be called at any time.
 type Authority struct {
-	// Store holds keys and certificates.
-	Store Store
-	// Names are the DNS names and IP addresses to serve under.
-	Names []string
-	// Lifetimes of certificates.
+	Store     Store
+	Names     []string // the DNS names and IP addresses of the server
 	Lifetimes Lifetimes
-	// Interval between two looks at Store; that of Lifetimes by default. It must
-	// be well below Lifetimes.Overlap.
-	Interval time.Duration
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
+	Now       func() time.Time // the clock; nil means time.Now
 
-	current atomic.Pointer[published]
+	serving
 }
 
-// published is what requests see.
-type published struct {
-	material
-	certificate *tls.Certificate
-	bundle      []byte
-}
-
-// Ensure looks at the Store once, renews what is due there, and serves with
-// what is there then.
+// Ensure reads the Store once, creates certificates that are due, and serves the result.
 func (a *Authority) Ensure(ctx context.Context) error {
-	for range attempts {
+	for range maxAttempts {
 		err := a.ensure(ctx)
-		if !errors.Is(err, ErrChanged) {
+		if !errors.Is(err, errChanged) {
 			return err
 		}
 	}
-	return fmt.Errorf("cannot renew certificates: %w %d times in a row", ErrChanged, attempts)
+	return fmt.Errorf("cannot renew certificates: %w %d times in a row", errChanged, maxAttempts)
 }
 
 func (a *Authority) ensure(ctx context.Context) error {
@@ -59,106 +48,47 @@ func (a *Authority) ensure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, lifetimes := a.now().Truncate(time.Second), a.Lifetimes.withDefaults()
+	now, lifetimes := timeOf(a.Now).Truncate(time.Second), a.Lifetimes.withDefaults()
 	m := decode(data).prune(now, lifetimes)
-	steps := m.due(now, a.Names, lifetimes)
-	for _, s := range steps {
-		if m, err = m.take(s, now, a.Names, lifetimes); err != nil {
-			return err
-		}
-	}
-	if len(steps) > 0 {
-		if err := a.save(ctx, m.prune(now, lifetimes), version); err != nil {
-			return err
-		}
-	}
-	before := a.current.Swap(&published{material: m, certificate: m.certificate(), bundle: m.bundle()})
-	logChanges(ctx, before, m)
-	return nil
-}
-
-// logChanges says what is new in the material, no matter which replica issued it.
-func logChanges(ctx context.Context, before *published, m material) {
-	log := logr.FromContextOrDiscard(ctx).WithName("certs")
-	known := func(cert *x509.Certificate) bool {
-		return before != nil && (cert.Equal(before.serving.cert) || slices.ContainsFunc(before.issuers, func(i issuer) bool { return cert.Equal(i.cert) }))
-	}
-	for _, i := range m.issuers {
-		if !known(i.cert) {
-			log.Info("Using a certificate authority", "serial", i.cert.SerialNumber.String(), "issued", i.cert.NotBefore, "expires", i.cert.NotAfter)
-		}
-	}
-	if cert := m.serving.cert; cert != nil && !known(cert) {
-		log.Info("Serving with a certificate", "serial", cert.SerialNumber.String(), "issued", cert.NotBefore, "expires", cert.NotAfter, "rotated", before != nil)
-	}
-}
-
-func (a *Authority) save(ctx context.Context, m material, version string) error {
-	data, err := m.encode()
+	m, changed, err := m.renew(now, a.Names, lifetimes)
 	if err != nil {
 		return err
 	}
-	return a.Store.Save(ctx, data, version)
+	if changed {
+		data, err := m.encode()
+		if err != nil {
+			return err
+		}
+		if err := a.Store.Save(ctx, data, version); err != nil {
+			return err
+		}
+	}
+	before := a.serve(ctx, &credential{m.certificate(), m.bundle()})
+	for _, ca := range m.authorities {
+		if before == nil || !bytes.Contains(before.bundle, encodePEM(blockCertificate, ca.cert.Raw)) {
+			logger(ctx).Info("Using a certificate authority", "serial", ca.cert.SerialNumber.String(),
+				"issued", ca.cert.NotBefore, "expires", ca.cert.NotAfter)
+		}
+	}
+	return nil
 }
 
-// Start keeps certificates fresh until the context ends. What it cannot do now
-// it tries again; meanwhile the server goes on with what it has.
+// Start renews certificates until the context ends. If that fails it retries, and the server keeps
+// its certificate.
 func (a *Authority) Start(ctx context.Context) error {
-	log := logr.FromContextOrDiscard(ctx).WithName("certs")
-	for {
-		wait := a.interval()
+	poll(ctx, func(ctx context.Context) time.Duration {
+		wait := a.Lifetimes.Interval()
 		if err := a.Ensure(ctx); err != nil && ctx.Err() == nil {
-			log.Error(err, "Cannot keep certificates fresh; trying again", "ready", a.Ready() == nil)
+			logger(ctx).Error(err, "Cannot renew certificates; trying again", "ready", a.Ready() == nil)
 			wait = min(wait, 2*time.Second)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
+		return wait
+	})
+	return nil
 }
 
-// NeedLeaderElection says that every replica runs its Authority.
+// NeedLeaderElection returns false: every replica runs its Authority.
 func (*Authority) NeedLeaderElection() bool { return false }
 
-// GetCertificate is for tls.Config: it returns the newest serving certificate.
-func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	current := a.current.Load()
-	if current == nil {
-		return nil, errors.New("there is no serving certificate yet")
-	}
-	return current.certificate, nil
-}
-
-// Bundle is what clients must trust, in PEM; nil as long as there is nothing.
-func (a *Authority) Bundle() []byte {
-	current := a.current.Load()
-	if current == nil {
-		return nil
-	}
-	return current.bundle
-}
-
-// Ready is nil when there is a certificate to serve with.
-func (a *Authority) Ready() error {
-	current := a.current.Load()
-	if current == nil {
-		return errors.New("there is no serving certificate yet")
-	}
-	return current.complete(a.now())
-}
-
-func (a *Authority) now() time.Time {
-	if a.Now == nil {
-		return time.Now()
-	}
-	return a.Now()
-}
-
-func (a *Authority) interval() time.Duration {
-	if a.Interval == 0 {
-		return a.Lifetimes.Interval()
-	}
-	return a.Interval
-}
+// Ready returns nil if there is a valid certificate.
+func (a *Authority) Ready() error { return a.valid(timeOf(a.Now)) }

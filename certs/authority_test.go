@@ -20,7 +20,7 @@ var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
 var names = []string{"virtwright.virtwright-system.svc", "127.0.0.1"}
 
-// clock is a time that tests move.
+// clock is a time that tests set.
 type clock struct{ time.Time }
 
 func (c *clock) now() time.Time { return c.Time }
@@ -36,7 +36,7 @@ func ensure(t *testing.T, a *Authority) {
 	}
 }
 
-// verify is what a client with a bundle makes of a certificate.
+// verify verifies a certificate as a client with a bundle does.
 func verify(bundle []byte, cert *x509.Certificate, name string, at time.Time) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
@@ -83,8 +83,8 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// Whoever is behind by no more than the overlap, a client with its bundle or a
-// replica with its certificate, is still understood, for ever.
+// A client with an old bundle and a replica with an old certificate keep working if they are no
+// older than the overlap.
 func TestRotationNeverBreaksAConnection(t *testing.T) {
 	lifetimes := Lifetimes{CA: 40 * 24 * time.Hour, Serving: 10 * 24 * time.Hour, Overlap: 12 * time.Hour}
 	const tick = 3 * time.Hour
@@ -104,10 +104,10 @@ func TestRotationNeverBreaksAConnection(t *testing.T) {
 		past = append(past, now)
 		for _, then := range past[max(0, len(past)-1-int(lifetimes.Overlap/tick)):] {
 			if err := verify(then.bundle, now.leaf, names[0], c.Time); err != nil {
-				t.Fatalf("%s: a client that is behind: %v", c, err)
+				t.Fatalf("%s: a client with an old bundle: %v", c, err)
 			}
 			if err := verify(now.bundle, then.leaf, names[0], c.Time); err != nil {
-				t.Fatalf("%s: a replica that is behind: %v", c, err)
+				t.Fatalf("%s: a replica with an old certificate: %v", c, err)
 			}
 		}
 		if left := now.leaf.NotAfter.Sub(c.Time); left < 2*24*time.Hour {
@@ -121,32 +121,32 @@ func TestRotationNeverBreaksAConnection(t *testing.T) {
 	}
 }
 
-func TestNewIssuerWaitsForTheOverlap(t *testing.T) {
+func TestNewAuthorityWaitsForTheOverlap(t *testing.T) {
 	c := &clock{noon}
 	a := authority(&Memory{}, c)
 	ensure(t, a)
-	first := decode(mustLoad(t, a.Store)).issuers[0].cert
+	first := decode(mustLoad(t, a.Store)).authorities[0].cert
 	c.Time = noon.Add(365*24*time.Hour*2/3 + time.Hour)
 	ensure(t, a)
-	if got := decode(mustLoad(t, a.Store)); len(got.issuers) != 2 || !got.issuers[1].cert.Equal(first) {
-		t.Fatalf("want a new issuer before the old one, got %d", len(got.issuers))
+	if got := decode(mustLoad(t, a.Store)); len(got.authorities) != 2 || !got.authorities[1].cert.Equal(first) {
+		t.Fatalf("want a new authority before the old one, got %d", len(got.authorities))
 	}
 	if err := leaf(t, a).CheckSignatureFrom(first); err != nil {
-		t.Errorf("the old issuer must still sign: %v", err)
+		t.Errorf("the old authority must still sign: %v", err)
 	}
 	c.Time = c.Add(time.Hour)
 	ensure(t, a)
 	m := decode(mustLoad(t, a.Store))
-	if err := leaf(t, a).CheckSignatureFrom(m.issuers[0].cert); err != nil {
-		t.Errorf("the new issuer must sign: %v", err)
+	if err := leaf(t, a).CheckSignatureFrom(m.authorities[0].cert); err != nil {
+		t.Errorf("the new authority must sign: %v", err)
 	}
-	if m.issuers[1].key != nil {
-		t.Error("a key that signs no more must not be kept")
+	if m.authorities[1].key != nil {
+		t.Error("a key that no longer signs must not be kept")
 	}
 	c.Time = first.NotAfter
 	ensure(t, a)
-	if got := decode(mustLoad(t, a.Store)).issuers; len(got) != 1 || got[0].cert.Equal(first) {
-		t.Errorf("an expired issuer must leave the bundle; have %d", len(got))
+	if got := decode(mustLoad(t, a.Store)).authorities; len(got) != 1 || got[0].cert.Equal(first) {
+		t.Errorf("an expired authority must leave the bundle; have %d", len(got))
 	}
 }
 
@@ -162,20 +162,20 @@ func mustLoad(t *testing.T, s Store) map[string][]byte {
 func TestEnsure(t *testing.T) {
 	cases := map[string]struct {
 		reason string
-		// damage is done to what is stored, or to the authority.
+		// damage changes the stored data, or the Authority.
 		damage   func(data map[string][]byte, a *Authority)
 		sameLeaf bool
 		sameCA   bool
 	}{
-		"Nothing":        {"what is there is kept", func(map[string][]byte, *Authority) {}, true, true},
+		"Nothing":        {"valid certificates are kept", func(map[string][]byte, *Authority) {}, true, true},
 		"OrderOfNames":   {"names are a set", func(_ map[string][]byte, a *Authority) { a.Names = []string{names[1], names[0], names[1]} }, true, true},
 		"NewName":        {"the certificate must have every name", func(_ map[string][]byte, a *Authority) { a.Names = append([]string{"more.example.com"}, names...) }, false, true},
-		"LostName":       {"and no other", func(_ map[string][]byte, a *Authority) { a.Names = names[:1] }, false, true},
-		"LostServing":    {"what is missing is made", func(d map[string][]byte, _ *Authority) { delete(d, KeyCertificate) }, false, true},
-		"DamagedKey":     {"what is damaged is made anew", func(d map[string][]byte, _ *Authority) { d[KeyPrivateKey] = []byte("x") }, false, true},
-		"LostCAKey":      {"without a key there is a new issuer", func(d map[string][]byte, _ *Authority) { delete(d, KeyCAKey) }, false, false},
-		"OtherCAKey":     {"a key of another issuer is no key", func(d map[string][]byte, _ *Authority) { d[KeyCAKey] = d[KeyPrivateKey] }, false, false},
-		"LostEverything": {"as at first", func(d map[string][]byte, _ *Authority) { clear(d) }, false, false},
+		"LostName":       {"the certificate must have no other name", func(_ map[string][]byte, a *Authority) { a.Names = names[:1] }, false, true},
+		"LostServing":    {"a missing certificate is created", func(d map[string][]byte, _ *Authority) { delete(d, keyCertificate) }, false, true},
+		"DamagedKey":     {"a damaged certificate is created again", func(d map[string][]byte, _ *Authority) { d[keyPrivateKey] = []byte("x") }, false, true},
+		"LostCAKey":      {"without a key a new authority is created", func(d map[string][]byte, _ *Authority) { delete(d, keyCAKey) }, false, false},
+		"OtherCAKey":     {"the key of another authority does not sign", func(d map[string][]byte, _ *Authority) { d[keyCAKey] = d[keyPrivateKey] }, false, false},
+		"LostEverything": {"an empty store starts over", func(d map[string][]byte, _ *Authority) { clear(d) }, false, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -191,9 +191,9 @@ func TestEnsure(t *testing.T) {
 			if got := leaf(t, second).Equal(leaf(t, first)); got != tc.sameLeaf {
 				t.Errorf("%s: same certificate: want %t, got %t", tc.reason, tc.sameLeaf, got)
 			}
-			ca := decode(mustLoad(t, second.Store)).issuers[0].cert
-			if got := ca.Equal(decode(mustLoad(t, first.Store)).issuers[0].cert); got != tc.sameCA {
-				t.Errorf("%s: same issuer: want %t, got %t", tc.reason, tc.sameCA, got)
+			ca := decode(mustLoad(t, second.Store)).authorities[0].cert
+			if got := ca.Equal(decode(mustLoad(t, first.Store)).authorities[0].cert); got != tc.sameCA {
+				t.Errorf("%s: same authority: want %t, got %t", tc.reason, tc.sameCA, got)
 			}
 			for _, n := range second.Names {
 				if err := verify(second.Bundle(), leaf(t, second), n, noon.Add(time.Minute)); err != nil {
@@ -250,7 +250,7 @@ func (unreachable) Load(context.Context) (map[string][]byte, string, error) {
 	return nil, "", errUnreachable
 }
 
-func TestKeepsServingWhenTheStoreIsGone(t *testing.T) {
+func TestServesWithoutItsStore(t *testing.T) {
 	a := authority(&Memory{}, &clock{noon})
 	ensure(t, a)
 	a.Store = unreachable{}
@@ -280,7 +280,7 @@ func TestDirectory(t *testing.T) {
 			t.Errorf("%s: want mode 600, got %o", key, info.Mode().Perm())
 		}
 	}
-	if err := Directory(dir).Save(t.Context(), mustLoad(t, again.Store), "other"); !errors.Is(err, ErrChanged) {
-		t.Errorf("want %v, got %v", ErrChanged, err)
+	if err := Directory(dir).Save(t.Context(), mustLoad(t, again.Store), "other"); !errors.Is(err, errChanged) {
+		t.Errorf("want %v, got %v", errChanged, err)
 	}
 }

@@ -4,192 +4,137 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Reasons of what an Inspector finds, which are those of events.
+// Reasons of problems, in events and metrics.
 const (
-	// ReasonCertificate says that there is no certificate, or none that can follow.
-	ReasonCertificate = "CertificateNotReady"
-	// ReasonWebhooks says that API servers do not trust the webhooks.
-	ReasonWebhooks = "WebhooksNotTrusted"
-	// ReasonOthers says that API servers do not trust conversion or the aggregated API.
-	ReasonOthers = "ConversionOrAPINotTrusted"
+	reasonCertificate = "CertificateNotReady"       // there is no certificate, or that it is not renewed
+	reasonWebhooks    = "WebhooksNotTrusted"        // API servers do not trust the webhooks
+	reasonOthers      = "ConversionOrAPINotTrusted" // API servers do not trust conversion or the aggregated API
 )
 
-// reasons in the order of what to look at first.
-var reasons = []string{ReasonCertificate, ReasonWebhooks, ReasonOthers}
+var reasons = []string{reasonCertificate, reasonWebhooks, reasonOthers}
 
-// An Inspector looks again and again whether API servers can call what is
-// served, and tells when that changes. Run Start beside the server.
+// settlingTime is how long after a start missing certificates and trust are no problem yet.
+const settlingTime = 10 * time.Second
+
+// An Inspector checks repeatedly whether API servers can call this process, and reports changes.
+// Run Start beside the server.
 type Inspector struct {
-	// Certificate says what is wrong with the certificate, or with who renews it;
-	// nil where nothing is.
+	// Certificate returns the problem of the certificate or of its renewal; nil if there is none.
 	Certificate func(context.Context) error
-	// Trust asks what API servers trust.
-	Trust *Trust
-	// Tell tells people of a problem. It may be nil.
-	Tell func(reason, message string)
-	// Interval between two looks while all is well; ten seconds by default.
-	Interval time.Duration
+	Trust       *TrustChecker // checks what API servers trust
+	// Report reports a problem to users. It may be nil.
+	Report func(reason, message string)
 
-	mu    sync.Mutex
-	found map[string]string // message by reason, "" for none; none before the first look
+	mu       sync.Mutex
+	problems map[string]string // holds a message for each reason that was checked; "" if there is no problem
 }
 
-// NewInspector returns an inspector that has not looked yet.
-func NewInspector(certificate func(context.Context) error, trust *Trust) *Inspector {
-	return &Inspector{Certificate: certificate, Trust: trust, found: map[string]string{}}
-}
-
-// NeedLeaderElection says that every replica looks after itself.
+// NeedLeaderElection returns false: every replica checks itself.
 func (*Inspector) NeedLeaderElection() bool { return false }
 
-// Start looks until the context ends.
+// Start checks until the context ends. The first checks are only logged, until all pass or
+// settlingTime is over.
 func (i *Inspector) Start(ctx context.Context) error {
-	log := logr.FromContextOrDiscard(ctx).WithName("certs")
-	settled := time.Now().Add(settling)
-	for waits := true; ; {
-		wait := i.Interval
-		if wait == 0 {
-			wait = 10 * time.Second
+	settled, starting := time.Now().Add(settlingTime), true
+	poll(ctx, func(ctx context.Context) time.Duration {
+		changes, all := i.check(ctx), i.all()
+		passes := !slices.ContainsFunc(reasons, func(reason string) bool { return all[reason] != "" })
+		if starting && (passes || time.Now().After(settled)) {
+			starting, changes = false, all
 		}
-		news := i.look(ctx)
-		if waits && (i.isWell() || time.Now().After(settled)) {
-			waits, news = false, i.all()
-		}
-		for reason, message := range news {
-			i.report(log, reason, message, waits)
+		for reason, message := range changes {
+			i.report(ctx, reason, message, starting)
 		}
 		if i.Ready() != nil {
-			wait = min(wait, time.Second)
+			return time.Second
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
+		return 10 * time.Second
+	})
+	return nil
 }
 
-// settling is how long certificates and trust may be missing after a start before that is a problem.
-const settling = 10 * time.Second
-
-// report tells people of what is new. What a start still waits for is no problem.
-func (i *Inspector) report(log logr.Logger, reason, message string, waits bool) {
+func (i *Inspector) report(ctx context.Context, reason, message string, starting bool) {
 	switch {
 	case message == "":
-		log.Info("API servers can call", "looked-for", reason)
-	case waits:
-		log.Info("Waiting until API servers can call", "looked-for", reason, "problem", message)
+		logger(ctx).Info("Certificate check passes", "check", reason)
+	case starting:
+		logger(ctx).Info("Waiting for a certificate check to pass", "check", reason, "problem", message)
 	default:
-		log.Error(errors.New(message), "API servers cannot call, or soon cannot", "reason", reason)
-		if i.Tell != nil {
-			i.Tell(reason, message)
+		logger(ctx).Error(errors.New(message), "Certificate check fails", "check", reason)
+		if i.Report != nil {
+			i.Report(reason, message)
 		}
 	}
 }
 
-// isWell reports whether the last look found no problem.
-func (i *Inspector) isWell() bool {
-	for _, message := range i.all() {
-		if message != "" {
-			return false
-		}
-	}
-	return true
-}
-
-// all is what was found, by reason.
 func (i *Inspector) all() map[string]string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return maps.Clone(i.found)
+	return maps.Clone(i.problems)
 }
 
-// look looks once and returns what is new, "" where a problem is no more.
-func (i *Inspector) look(ctx context.Context) map[string]string {
+// check checks once and returns the changes, "" for a solved problem. A check that could not be
+// made changes nothing.
+func (i *Inspector) check(ctx context.Context) map[string]string {
 	found := map[string]error{
-		ReasonCertificate: i.Certificate(ctx),
-		ReasonWebhooks:    i.Trust.Webhooks(ctx),
-		ReasonOthers:      i.Trust.Others(ctx),
+		reasonCertificate: i.Certificate(ctx),
+		reasonWebhooks:    i.Trust.checkWebhooks(ctx),
+		reasonOthers:      i.Trust.checkOthers(ctx),
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	news := map[string]string{}
+	if i.problems == nil {
+		i.problems = map[string]string{}
+	}
+	changes := map[string]string{}
 	for reason, err := range found {
-		before, known := i.found[reason]
-		switch message := text(err); {
-		case ctx.Err() != nil || errors.Is(err, errUnread): // which is no news of what it is
-		case !known || message != before:
-			i.found[reason] = message
-			news[reason] = message
+		if ctx.Err() != nil || errors.Is(err, errUnread) {
+			continue
+		}
+		message := ""
+		if err != nil {
+			message = err.Error()
+		}
+		if before, checked := i.problems[reason]; !checked || message != before {
+			i.problems[reason], changes[reason] = message, message
 		}
 	}
-	return news
+	return changes
 }
 
-func text(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
-// Ready is nil when API servers can call the webhooks. That they cannot call
-// something else takes no webhook away.
+// Ready returns nil if API servers can call the webhooks. Conversion and the aggregated API do not
+// count: without them, webhooks still serve.
 func (i *Inspector) Ready() error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	switch message, known := i.found[ReasonWebhooks]; {
-	case !known:
-		return errors.New("nobody has looked yet whether API servers trust the certificate")
+	switch message, checked := i.all()[reasonWebhooks]; {
+	case !checked:
+		return errors.New("not yet checked whether API servers trust the certificate")
 	case message != "":
 		return errors.New(message)
 	}
 	return nil
 }
 
-// Problem is what was found for a reason; "" for nothing.
-func (i *Inspector) Problem(reason string) string {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.found[reason]
-}
-
-// Collectors are the metrics of what was found.
+// Collectors returns one metric for each reason.
 func (i *Inspector) Collectors() []prometheus.Collector {
-	out := make([]prometheus.Collector, 0, len(reasons))
+	var out []prometheus.Collector
 	for _, reason := range reasons {
 		out = append(out, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "virtwright_certificate_problem",
-			Help:        "1 while there is a problem with the serving certificate, or with who trusts it; the events of the pod and /readyz say what.",
+			Help:        "1 while there is a problem with the serving certificate, or while API servers do not trust it. Events of the pod and /readyz have details.",
 			ConstLabels: prometheus.Labels{"reason": reason},
 		}, func() float64 {
-			if i.Problem(reason) == "" {
+			if i.all()[reason] == "" {
 				return 0
 			}
 			return 1
 		}))
 	}
 	return out
-}
-
-// Watched is for Inspector.Certificate: what the last look has found wrong with a
-// certificate that is provided, or what is wrong with who renews it, who may be nil.
-func (p *Provided) Watched(ctx context.Context) error {
-	if said := p.Problem(); said != "" {
-		return errors.New(said)
-	}
-	if err := p.Ready(); err != nil || p.Explain == nil {
-		return err
-	}
-	if why := p.Explain(ctx); why != "" {
-		return errors.New(why)
-	}
-	return nil
 }

@@ -1,26 +1,21 @@
 package certs
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
-// Keys of what a Store holds, as in a Secret of type kubernetes.io/tls.
+// Keys of the data in a Store, as in a Secret of type kubernetes.io/tls.
 const (
-	// KeyCA has the certificate authorities in PEM, newest first.
-	KeyCA = "ca.crt"
-	// KeyCAKey has the private keys of those authorities that may still sign.
-	KeyCAKey = "ca.key"
-	// KeyCertificate has the serving certificate.
-	KeyCertificate = "tls.crt"
-	// KeyPrivateKey has the private key of the serving certificate.
-	KeyPrivateKey = "tls.key"
+	keyCA          = corev1.ServiceAccountRootCAKey // holds the certificate authorities in PEM, newest first
+	keyCAKey       = "ca.key"                       // holds the private keys of the authorities that may still sign
+	keyCertificate = corev1.TLSCertKey
+	keyPrivateKey  = corev1.TLSPrivateKeyKey
 )
 
 // PEM block types.
@@ -29,127 +24,106 @@ const (
 	blockKey         = "EC PRIVATE KEY"
 )
 
-// An issuer is one certificate authority.
-type issuer struct {
-	cert *x509.Certificate
-	// key is nil when the issuer signs no more.
-	key *ecdsa.PrivateKey
-}
-
-// A pair is a certificate with its private key.
 type pair struct {
 	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	key  *ecdsa.PrivateKey // nil for an authority that no longer signs
 }
 
-// material is everything a Store holds, decoded. It is never changed in place.
+// material is the decoded content of a Store. It is never changed in place.
 type material struct {
-	// issuers, newest first.
-	issuers []issuer
-	// serving is the zero pair when there is none.
-	serving pair
+	// authorities, newest first.
+	authorities []pair
+	serving     pair // the zero pair if there is none
 }
 
-// bundle is what clients must trust, in PEM.
 func (m material) bundle() []byte {
 	var out []byte
-	for _, i := range m.issuers {
-		out = append(out, encode(blockCertificate, i.cert.Raw)...)
+	for _, ca := range m.authorities {
+		out = append(out, encodePEM(blockCertificate, ca.cert.Raw)...)
 	}
 	return out
 }
 
-// certificate is what the server presents.
 func (m material) certificate() *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{m.serving.cert.Raw}, PrivateKey: m.serving.key, Leaf: m.serving.cert}
 }
 
-// complete reports whether there is something to serve with at a time.
-func (m material) complete(now time.Time) error {
-	switch {
-	case m.serving.cert == nil:
-		return errors.New("there is no serving certificate yet")
-	case !now.Before(m.serving.cert.NotAfter):
-		return fmt.Errorf("the serving certificate expired at %s", m.serving.cert.NotAfter.Format(time.RFC3339))
-	}
-	return nil
-}
-
 func (m material) encode() (map[string][]byte, error) {
-	var keys []byte
-	for _, i := range m.issuers {
-		if i.key == nil {
+	var caKeys []byte
+	for _, ca := range m.authorities {
+		if ca.key == nil {
 			continue
 		}
-		der, err := x509.MarshalECPrivateKey(i.key)
+		encoded, err := encodeKey(ca.key)
 		if err != nil {
-			return nil, fmt.Errorf("cannot encode the key of a certificate authority: %w", err)
+			return nil, err
 		}
-		keys = append(keys, encode(blockKey, der)...)
+		caKeys = append(caKeys, encoded...)
 	}
-	der, err := x509.MarshalECPrivateKey(m.serving.key)
+	key, err := encodeKey(m.serving.key)
 	if err != nil {
-		return nil, fmt.Errorf("cannot encode the serving key: %w", err)
+		return nil, err
 	}
 	return map[string][]byte{
-		KeyCA: m.bundle(), KeyCAKey: keys,
-		KeyCertificate: encode(blockCertificate, m.serving.cert.Raw), KeyPrivateKey: encode(blockKey, der),
+		keyCA: m.bundle(), keyCAKey: caKeys,
+		keyCertificate: encodePEM(blockCertificate, m.serving.cert.Raw), keyPrivateKey: key,
 	}, nil
 }
 
-// decode reads what encode wrote. Whatever does not fit together is left out,
-// so that what a Store lost or somebody damaged is made anew.
+// decode parses what encode returned. It leaves out missing, damaged and mismatched parts, which
+// are then created again.
 func decode(data map[string][]byte) material {
 	var m material
-	keys := privateKeys(data[KeyCAKey])
-	for _, cert := range certificates(data[KeyCA]) {
-		i := issuer{cert: cert}
+	keys := parseKeys(data[keyCAKey])
+	for _, cert := range parseCertificates(data[keyCA]) {
+		if !cert.IsCA {
+			continue
+		}
+		ca := pair{cert: cert}
 		for _, key := range keys {
 			if key.PublicKey.Equal(cert.PublicKey) {
-				i.key = key
+				ca.key = key
 			}
 		}
-		if cert.IsCA {
-			m.issuers = append(m.issuers, i)
-		}
+		m.authorities = append(m.authorities, ca)
 	}
-	leaves, leafKeys := certificates(data[KeyCertificate]), privateKeys(data[KeyPrivateKey])
+	leaves, leafKeys := parseCertificates(data[keyCertificate]), parseKeys(data[keyPrivateKey])
 	if len(leaves) == 1 && len(leafKeys) == 1 && leafKeys[0].PublicKey.Equal(leaves[0].PublicKey) {
 		m.serving = pair{leaves[0], leafKeys[0]}
 	}
 	return m
 }
 
-func certificates(data []byte) []*x509.Certificate {
-	var out []*x509.Certificate
-	for _, block := range blocks(data, blockCertificate) {
-		if cert, err := x509.ParseCertificate(block); err == nil {
-			out = append(out, cert)
-		}
-	}
-	return out
+func parseCertificates(data []byte) []*x509.Certificate {
+	return parseBlocks(data, blockCertificate, x509.ParseCertificate)
 }
 
-func privateKeys(data []byte) []*ecdsa.PrivateKey {
-	var out []*ecdsa.PrivateKey
-	for _, block := range blocks(data, blockKey) {
-		if key, err := x509.ParseECPrivateKey(block); err == nil {
-			out = append(out, key)
-		}
-	}
-	return out
+func parseKeys(data []byte) []*ecdsa.PrivateKey {
+	return parseBlocks(data, blockKey, x509.ParseECPrivateKey)
 }
 
-func blocks(data []byte, kind string) [][]byte {
-	var out [][]byte
+// parseBlocks parses the PEM blocks of a type and skips those that cannot be parsed.
+func parseBlocks[T any](data []byte, kind string, parse func([]byte) (T, error)) []T {
+	var out []T
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type == kind {
-			out = append(out, block.Bytes)
+		if block.Type != kind {
+			continue
+		}
+		if parsed, err := parse(block.Bytes); err == nil {
+			out = append(out, parsed)
 		}
 	}
 	return out
 }
 
-func encode(kind string, der []byte) []byte {
-	return bytes.Clone(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+func encodePEM(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode a private key: %w", err)
+	}
+	return encodePEM(blockKey, der), nil
 }

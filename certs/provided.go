@@ -11,219 +11,142 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A Provided certificate is in a Secret that somebody else writes: cert-manager,
-// or an administrator. It is read again and again; one that cannot be served
-// with does not replace one that can. Run Start beside the server; the other
-// methods may be called at any time.
+// A Provided certificate is read from a Secret that cert-manager or an administrator writes. A
+// certificate that is missing or invalid does not replace the one in use. Run Start beside the
+// server; the other methods may be called at any time.
 type Provided struct {
-	// Client reads from API servers, not from a cache.
-	Client client.Reader
-	// Secret of type kubernetes.io/tls, with KeyCA beside.
-	Secret types.NamespacedName
-	// Names are DNS names that the certificate must be for.
-	Names []string
-	// Explain says why there is no certificate, by what its writer tells; "" where
-	// it tells nothing. It may be nil.
+	Client client.Reader        // reads from API servers, not from a cache
+	Secret types.NamespacedName // of type kubernetes.io/tls, with ca.crt
+	Names  []string             // DNS names that the certificate must be valid for
+	// Explain returns why there is no certificate or why it is not renewed; "" if unknown. It may
+	// be nil.
 	Explain func(context.Context) string
-	// Interval between two looks; ten seconds by default.
-	Interval time.Duration
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
+	Now     func() time.Time // the clock; nil means time.Now
 
-	current atomic.Pointer[given]
+	serving
 	problem atomic.Pointer[string]
 }
 
-// given is what requests see.
-type given struct {
-	certificate *tls.Certificate
-	bundle      []byte
-}
-
-// NeedLeaderElection says that every replica reads.
+// NeedLeaderElection returns false: every replica reads the Secret.
 func (*Provided) NeedLeaderElection() bool { return false }
 
-// Start reads until the context ends. What it finds is for an Inspector to tell.
+// Start reads the Secret until the context ends. An Inspector reports problems.
 func (p *Provided) Start(ctx context.Context) error {
-	for ctx.Err() == nil {
-		_ = p.Read(ctx) // which Problem remembers
-		wait := p.interval()
+	poll(ctx, func(ctx context.Context) time.Duration {
+		_ = p.Read(ctx) // Check returns the error
 		if p.current.Load() == nil {
-			wait = min(wait, time.Second)
+			return time.Second
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
-	}
+		return 10 * time.Second
+	})
 	return nil
 }
 
-// Read looks at the Secret once, and serves with what is there if it can be
-// served with. The error is what Problem says, too.
+// Read reads the Secret once, and serves its certificate if it is valid.
 func (p *Provided) Read(ctx context.Context) error {
 	found, err := p.read(ctx)
 	if err == nil {
-		logProvided(ctx, p.current.Swap(found), found)
-		err = p.running()
+		p.serve(ctx, found)
+		err = p.valid(timeOf(p.Now))
 	}
-	said := ""
+	message := ""
 	if err != nil {
-		said = err.Error()
-		if p.Explain != nil {
-			if why := p.Explain(ctx); why != "" {
-				said += ": " + why
-			}
+		message = err.Error()
+		if reason := p.explain(ctx); reason != "" {
+			message += ": " + reason
 		}
-		err = errors.New(said)
+		err = errors.New(message)
 	}
-	p.problem.Store(&said)
+	p.problem.Store(&message)
 	return err
 }
 
-// logProvided says that another certificate is served from now on.
-func logProvided(ctx context.Context, before, now *given) {
-	if leaf := now.certificate.Leaf; before == nil || !leaf.Equal(before.certificate.Leaf) {
-		logr.FromContextOrDiscard(ctx).WithName("certs").Info("Serving with a certificate",
-			"serial", leaf.SerialNumber.String(), "issued", leaf.NotBefore, "expires", leaf.NotAfter, "rotated", before != nil)
-	}
-}
-
-func (p *Provided) read(ctx context.Context) (*given, error) {
+func (p *Provided) read(ctx context.Context) (*credential, error) {
 	var secret corev1.Secret
 	err := p.Client.Get(ctx, p.Secret, &secret)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("there is no Secret %s with a certificate", p.Secret)
+		return nil, fmt.Errorf("Secret %s with the serving certificate not found", p.Secret)
 	case err != nil:
 		return nil, fmt.Errorf("cannot read Secret %s: %w", p.Secret, err)
 	}
-	found, err := parse(secret.Data, p.Names, p.now())
+	found, err := parse(secret.Data, p.Names, timeOf(p.Now))
 	if err != nil {
 		return nil, fmt.Errorf("Secret %s: %w", p.Secret, err)
 	}
 	return found, nil
 }
 
-// parse is what can be served with under names at a time.
-func parse(data map[string][]byte, names []string, now time.Time) (*given, error) {
-	for _, key := range []string{KeyCertificate, KeyPrivateKey, KeyCA} {
+func parse(data map[string][]byte, names []string, now time.Time) (*credential, error) {
+	for _, key := range []string{keyCertificate, keyPrivateKey, keyCA} {
 		if len(data[key]) == 0 {
 			return nil, fmt.Errorf("%s is missing", key)
 		}
 	}
-	pair, err := tls.X509KeyPair(data[KeyCertificate], data[KeyPrivateKey])
+	certificate, err := tls.X509KeyPair(data[keyCertificate], data[keyPrivateKey])
 	if err != nil {
-		return nil, fmt.Errorf("%s and %s: %w", KeyCertificate, KeyPrivateKey, err)
+		return nil, fmt.Errorf("%s and %s: %w", keyCertificate, keyPrivateKey, err)
 	}
-	roots, between := x509.NewCertPool(), x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(data[KeyCA]) {
-		return nil, fmt.Errorf("%s has no certificate in PEM", KeyCA)
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(data[keyCA]) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", keyCA)
 	}
-	between.AppendCertsFromPEM(data[KeyCertificate])
+	intermediates.AppendCertsFromPEM(data[keyCertificate])
+	leaf := certificate.Leaf
 	for _, name := range names {
-		if err := pair.Leaf.VerifyHostname(name); err != nil {
-			return nil, fmt.Errorf("%s is for %s, and must be for %s, too", KeyCertificate, strings.Join(pair.Leaf.DNSNames, ", "), name)
+		if leaf.VerifyHostname(name) != nil {
+			return nil, fmt.Errorf("%s is valid for %s, but not for %s", keyCertificate, strings.Join(leaf.DNSNames, ", "), name)
 		}
 	}
-	if now.After(pair.Leaf.NotAfter) {
-		return nil, fmt.Errorf("%s expired at %s", KeyCertificate, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	if now.After(leaf.NotAfter) {
+		return nil, fmt.Errorf("%s expired at %s", keyCertificate, leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now}); err != nil {
-		return nil, fmt.Errorf("%s does not come from the certificate authority in %s: %w", KeyCertificate, KeyCA, err)
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: now}); err != nil {
+		return nil, fmt.Errorf("%s is not signed by an authority in %s: %w", keyCertificate, keyCA, err)
 	}
-	return &given{&pair, bytes.Clone(data[KeyCA])}, nil
+	return &credential{&certificate, bytes.Clone(data[keyCA])}, nil
 }
 
-// GetCertificate is for tls.Config: it returns the newest serving certificate.
-func (p *Provided) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	current := p.current.Load()
-	if current == nil {
-		return nil, errors.New("there is no serving certificate yet")
-	}
-	return current.certificate, nil
-}
-
-// Bundle is what clients must trust, in PEM; nil as long as there is nothing.
-func (p *Provided) Bundle() []byte {
-	current := p.current.Load()
-	if current == nil {
-		return nil
-	}
-	return current.bundle
-}
-
-// Ready is nil when there is a certificate to serve with.
+// Ready returns nil if there is a valid certificate, even if the Secret has a problem since.
 func (p *Provided) Ready() error {
-	err := p.running()
-	if err == nil {
-		return nil
-	}
-	if why := p.Problem(); why != "" {
-		return errors.New(why)
+	err := p.valid(timeOf(p.Now))
+	if message := p.lastProblem(); err != nil && message != "" {
+		return errors.New(message)
 	}
 	return err
 }
 
-// Problem is what is wrong with what is provided, and "" where nothing is:
-// also while something older still serves.
-func (p *Provided) Problem() string {
-	if said := p.problem.Load(); said != nil {
-		return *said
+// Check returns the problem that the last read found, or that prevents a renewal. It serves as
+// Inspector.Certificate.
+func (p *Provided) Check(ctx context.Context) error {
+	if message := p.lastProblem(); message != "" {
+		return errors.New(message)
 	}
-	return ""
-}
-
-// running is nil while what is served with has not expired.
-func (p *Provided) running() error {
-	current := p.current.Load()
-	switch {
-	case current == nil:
-		return errors.New("there is no serving certificate yet")
-	case p.now().After(current.certificate.Leaf.NotAfter):
-		return fmt.Errorf("the serving certificate expired at %s", current.certificate.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	if err := p.Ready(); err != nil {
+		return err
+	}
+	if reason := p.explain(ctx); reason != "" {
+		return errors.New(reason)
 	}
 	return nil
 }
 
-// Collectors are the metrics of the certificate.
-func (p *Provided) Collectors() []prometheus.Collector {
-	return expiries(func(kind string) time.Time {
-		current := p.current.Load()
-		if current == nil {
-			return time.Time{}
-		}
-		if kind == servingCertificate {
-			return current.certificate.Leaf.NotAfter
-		}
-		var last time.Time
-		for _, ca := range certificates(current.bundle) {
-			if ca.NotAfter.After(last) {
-				last = ca.NotAfter
-			}
-		}
-		return last
-	})
+func (p *Provided) lastProblem() string {
+	if message := p.problem.Load(); message != nil {
+		return *message
+	}
+	return ""
 }
 
-func (p *Provided) now() time.Time {
-	if p.Now == nil {
-		return time.Now()
+func (p *Provided) explain(ctx context.Context) string {
+	if p.Explain == nil {
+		return ""
 	}
-	return p.Now()
-}
-
-func (p *Provided) interval() time.Duration {
-	if p.Interval == 0 {
-		return 10 * time.Second
-	}
-	return p.Interval
+	return p.Explain(ctx)
 }

@@ -12,10 +12,10 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// issued is what somebody provides: what an Authority of ours would make.
+// issued returns the data of a provided Secret, which an Authority created.
 func issued(t *testing.T, c *clock) map[string][]byte {
 	t.Helper()
 	store := &Memory{}
@@ -48,13 +48,13 @@ func TestParseProvided(t *testing.T) {
 	}{
 		"fine":          {one, names[:1], noon, ""},
 		"nothing":       {nil, names[:1], noon, "tls.crt is missing"},
-		"no authority":  {with(one, KeyCA, nil), names[:1], noon, "ca.crt is missing"},
-		"no PEM":        {with(one, KeyCA, []byte("x")), names[:1], noon, "ca.crt has no certificate in PEM"},
-		"other key":     {with(one, KeyPrivateKey, other[KeyPrivateKey]), names[:1], noon, "private key does not match"},
-		"other signer":  {with(one, KeyCA, other[KeyCA]), names[:1], noon, "does not come from the certificate authority in ca.crt"},
-		"other name":    {one, []string{"elsewhere.svc"}, noon, "tls.crt is for virtwright.virtwright-system.svc, and must be for elsewhere.svc, too"},
+		"no authority":  {with(one, keyCA, nil), names[:1], noon, "ca.crt is missing"},
+		"no PEM":        {with(one, keyCA, []byte("x")), names[:1], noon, "ca.crt has no certificate in PEM"},
+		"other key":     {with(one, keyPrivateKey, other[keyPrivateKey]), names[:1], noon, "private key does not match"},
+		"other signer":  {with(one, keyCA, other[keyCA]), names[:1], noon, "is not signed by an authority in ca.crt"},
+		"other name":    {one, []string{"elsewhere.svc"}, noon, "tls.crt is valid for virtwright.virtwright-system.svc, but not for elsewhere.svc"},
 		"expired":       {one, names[:1], noon.AddDate(1, 0, 0), "tls.crt expired at 2030-"},
-		"not a key":     {with(one, KeyPrivateKey, []byte("x")), names[:1], noon, "tls.crt and tls.key: "},
+		"not a key":     {with(one, keyPrivateKey, []byte("x")), names[:1], noon, "tls.crt and tls.key: "},
 		"not valid yet": {one, names[:1], noon.AddDate(-1, 0, 0), "not yet valid"},
 	} {
 		found, err := parse(tc.data, tc.names, tc.at)
@@ -67,7 +67,7 @@ func TestParseProvided(t *testing.T) {
 	}
 }
 
-func TestSigns(t *testing.T) {
+func TestVerifies(t *testing.T) {
 	c := &clock{noon}
 	a, b := authority(&Memory{}, c), authority(&Memory{}, c)
 	ensure(t, a)
@@ -76,17 +76,16 @@ func TestSigns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !signs(a.Bundle(), serving) || !signs(append(b.Bundle(), a.Bundle()...), serving) {
-		t.Error("its own authority should be reason to trust it")
+	if !verifies(a.Bundle(), serving) || !verifies(append(b.Bundle(), a.Bundle()...), serving) {
+		t.Error("its own authority must verify a certificate")
 	}
-	if signs(b.Bundle(), serving) || signs(nil, serving) {
-		t.Error("another authority should be none")
+	if verifies(b.Bundle(), serving) || verifies(nil, serving) {
+		t.Error("another authority must not")
 	}
 }
 
-// Only what leads to this process is its own: who else converts, or serves, has
-// an authority of its own.
-func TestBundlesAreOurs(t *testing.T) {
+// Parts of objects that lead to other hosts keep their bundles.
+func TestOnlyOwnBundlesAreWritten(t *testing.T) {
 	hosts, url := []string{"us.system.svc", "192.0.2.1"}, "https://192.0.2.1:9443/x"
 	service := func(name string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "system", Name: name}}
@@ -99,13 +98,13 @@ func TestBundlesAreOurs(t *testing.T) {
 		return out
 	}
 	api := func(name string) *unstructured.Unstructured {
-		out := APIService()
+		out := newObject(apiServiceKind)
 		_ = unstructured.SetNestedStringMap(out.Object, map[string]string{"namespace": "system", "name": name}, "spec", "service")
 		return out
 	}
 	cases := map[string]struct {
-		of   client.Object
-		want int
+		object runtime.Object
+		want   int
 	}{
 		"webhooks": {&admissionregistrationv1.MutatingWebhookConfiguration{Webhooks: []admissionregistrationv1.MutatingWebhook{
 			{ClientConfig: service("us")}, {ClientConfig: service("them")}, {ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url}},
@@ -117,46 +116,51 @@ func TestBundlesAreOurs(t *testing.T) {
 		"API of theirs":      {api("them"), 0},
 	}
 	for name, tc := range cases {
-		if got := len(bundlesOf(tc.of, hosts)); got != tc.want {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(tc.object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		object := &unstructured.Unstructured{Object: fields}
+		if got := len(bundlesOf(object, hosts)); got != tc.want {
 			t.Errorf("%s: found %d bundles, want %d", name, got, tc.want)
 		}
-		if changed := trust(tc.of, hosts, []byte("new")); changed != (tc.want > 0) {
+		if changed := setBundles(object, hosts, []byte("new")); changed != (tc.want > 0) {
 			t.Errorf("%s: written %t", name, changed)
 		}
-		if trust(tc.of, hosts, []byte("new")) {
+		if setBundles(object, hosts, []byte("new")) {
 			t.Errorf("%s: written twice", name)
 		}
 	}
 }
 
-// An inspector is ready once API servers can call webhooks, says what is new
-// once, and takes what it could not read for what it was.
+// An Inspector is ready once API servers can call webhooks, reports each change once, and ignores
+// checks that could not be made.
 func TestInspector(t *testing.T) {
 	var certificate error
 	noAPI := errors.Join(errUnread, errors.New("no answer"))
-	trust := &Trust{Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	trust := &TrustChecker{Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return &tls.Certificate{Leaf: &x509.Certificate{}}, nil
 	}}
-	i := NewInspector(func(context.Context) error { return certificate }, trust)
+	i := &Inspector{Certificate: func(context.Context) error { return certificate }, Trust: trust}
 	if i.Ready() == nil {
-		t.Error("nobody has looked")
+		t.Error("nothing was checked yet")
 	}
-	if news := i.look(t.Context()); i.Ready() != nil || len(news) != len(reasons) {
-		t.Errorf("all is well: %v, %v", i.Ready(), news)
+	if changes := i.check(t.Context()); i.Ready() != nil || len(changes) != len(reasons) {
+		t.Errorf("all checks should pass: %v, %v", i.Ready(), changes)
 	}
 	certificate = errors.New("gone")
-	if news := i.look(t.Context()); news[ReasonCertificate] != "gone" || len(news) != 1 || i.Problem(ReasonCertificate) != "gone" {
-		t.Errorf("want the news that the certificate is gone, got %v", news)
+	if changes := i.check(t.Context()); changes[reasonCertificate] != "gone" || len(changes) != 1 || i.all()[reasonCertificate] != "gone" {
+		t.Errorf("want the change that the certificate is gone, got %v", changes)
 	}
-	if news := i.look(t.Context()); len(news) > 0 {
-		t.Errorf("that is no news: %v", news)
+	if changes := i.check(t.Context()); len(changes) > 0 {
+		t.Errorf("that is no change: %v", changes)
 	}
 	certificate = noAPI
-	if news := i.look(t.Context()); len(news) > 0 || i.Problem(ReasonCertificate) != "gone" {
-		t.Errorf("nobody knows: %v", news)
+	if changes := i.check(t.Context()); len(changes) > 0 || i.all()[reasonCertificate] != "gone" {
+		t.Errorf("the check could not be made: %v", changes)
 	}
 	certificate = nil
-	if news := i.look(t.Context()); len(news) != 1 || i.Problem(ReasonCertificate) != "" {
-		t.Errorf("want the news that it is well, got %v", news)
+	if changes := i.check(t.Context()); len(changes) != 1 || i.all()[reasonCertificate] != "" {
+		t.Errorf("want the change that it is solved, got %v", changes)
 	}
 }

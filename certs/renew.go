@@ -1,23 +1,186 @@
 package certs
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"fmt"
+	"math/big"
 	"net"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Lifetimes says how long certificates live. Zero fields have good defaults.
+// skew is how far the clocks of clients may be behind ours.
+const skew = 5 * time.Minute
+
+// renew creates certificates that are due at a time, and reports whether there are any.
+func (m material) renew(now time.Time, names []string, l Lifetimes) (material, bool, error) {
+	changed := false
+	if m.authorityDue(now, l) {
+		made, err := newAuthority(now, l.CA)
+		if err != nil {
+			return m, false, fmt.Errorf("cannot create a certificate authority: %w", err)
+		}
+		m.authorities = append([]pair{made}, m.authorities...)
+		changed = true
+	}
+	if m.servingDue(now, names, l) {
+		made, err := m.signer(now, l).issue(now, l.Serving, names)
+		if err != nil {
+			return m, false, fmt.Errorf("cannot create a serving certificate: %w", err)
+		}
+		m.serving = made
+		changed = true
+	}
+	return m.prune(now, l), changed, nil
+}
+
+// authorityDue reports whether a new authority is due: a third of the lifetime of the newest one is
+// left, or a certificate that it signs now would expire too early.
+func (m material) authorityDue(now time.Time, l Lifetimes) bool {
+	newest := slices.IndexFunc(m.authorities, func(ca pair) bool { return ca.key != nil })
+	return newest < 0 || m.authorities[newest].cert.NotAfter.Sub(now) < max(l.CA/3, l.Serving+l.Overlap)
+}
+
+// servingDue reports whether a new serving certificate is due: a third of its lifetime is left, or
+// it has other names or another signer.
+func (m material) servingDue(now time.Time, names []string, l Lifetimes) bool {
+	cert := m.serving.cert
+	if cert == nil || !hasNames(cert, names) {
+		return true
+	}
+	signer := m.signer(now, l)
+	if cert.CheckSignatureFrom(signer.cert) != nil {
+		return true
+	}
+	life := cert.NotAfter.Sub(cert.NotBefore.Add(skew))
+	// The same signer cannot sign for longer than its own lifetime.
+	return cert.NotAfter.Sub(now) < life/3 && cert.NotAfter.Before(signer.cert.NotAfter)
+}
+
+// prune drops authorities that have expired, and the keys of those that a newer one has replaced as
+// signer.
+func (m material) prune(now time.Time, l Lifetimes) material {
+	out := material{serving: m.serving}
+	for _, ca := range m.authorities {
+		if now.Before(ca.cert.NotAfter) {
+			out.authorities = append(out.authorities, ca)
+		}
+	}
+	if at := out.signerIndex(now, l); at >= 0 {
+		for i := at + 1; i < len(out.authorities); i++ {
+			out.authorities[i].key = nil
+		}
+	}
+	return out
+}
+
+// signer returns the authority that signs serving certificates at a time: the newest one that has
+// been in the bundle for the overlap, or else the oldest one.
+func (m material) signer(now time.Time, l Lifetimes) pair {
+	return m.authorities[m.signerIndex(now, l)]
+}
+
+func (m material) signerIndex(now time.Time, l Lifetimes) int {
+	oldest := -1
+	for at, ca := range m.authorities {
+		if ca.key == nil {
+			continue
+		}
+		if !now.Before(ca.cert.NotBefore.Add(skew + l.Overlap)) {
+			return at
+		}
+		oldest = at
+	}
+	return oldest
+}
+
+// hasNames reports whether a certificate is valid for exactly these DNS names and IP addresses.
+func hasNames(cert *x509.Certificate, names []string) bool {
+	have, want := sets.New(cert.DNSNames...), sets.New[string]()
+	for _, ip := range cert.IPAddresses {
+		have.Insert(ip.String())
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			name = ip.String()
+		}
+		want.Insert(name)
+	}
+	return have.Equal(want)
+}
+
+func newAuthority(now time.Time, life time.Duration) (pair, error) {
+	template := &x509.Certificate{
+		NotBefore: now.Add(-skew), NotAfter: now.Add(life),
+		Subject: pkix.Name{CommonName: "virtwright CA of " + now.UTC().Format(time.RFC3339)},
+		IsCA:    true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	return sign(template, nil)
+}
+
+// issue creates a serving certificate that expires no later than its signer.
+func (p pair) issue(now time.Time, life time.Duration, names []string) (pair, error) {
+	end := now.Add(life)
+	if end.After(p.cert.NotAfter) {
+		end = p.cert.NotAfter
+	}
+	template := &x509.Certificate{
+		NotBefore: now.Add(-skew), NotAfter: end, Subject: pkix.Name{CommonName: "virtwright"},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
+	return sign(template, &p)
+}
+
+// sign creates a key and a certificate for it; without a signer the certificate signs itself.
+func sign(template *x509.Certificate, signer *pair) (pair, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return pair{}, fmt.Errorf("cannot choose a serial number: %w", err)
+	}
+	template.SerialNumber = serial
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return pair{}, fmt.Errorf("cannot generate a key: %w", err)
+	}
+	if signer == nil {
+		signer = &pair{template, key}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, signer.cert, &key.PublicKey, signer.key)
+	if err != nil {
+		return pair{}, fmt.Errorf("cannot sign: %w", err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return pair{}, fmt.Errorf("cannot parse the signed certificate: %w", err)
+	}
+	return pair{cert, key}, nil
+}
+
+// Lifetimes sets how long certificates are valid. Zero fields have defaults.
 type Lifetimes struct {
-	// CA is the life of a certificate authority; one year by default.
-	CA time.Duration
-	// Serving is the life of a serving certificate; 90 days by default.
-	Serving time.Duration
-	// Overlap is how long everybody may take to learn of a change: clients of a
-	// new bundle, replicas of a new certificate. One hour by default.
+	CA      time.Duration // the lifetime of a certificate authority; one year by default
+	Serving time.Duration // the lifetime of a serving certificate; 90 days by default
+	// Overlap is how long clients may take to trust a new authority and replicas to serve a new
+	// certificate. One hour by default.
 	Overlap time.Duration
 }
+
+// minOverlap is the time that API servers, injectors and replicas need at least.
+const minOverlap = 4 * time.Second
 
 func (l Lifetimes) withDefaults() Lifetimes {
 	if l.CA == 0 {
@@ -29,146 +192,28 @@ func (l Lifetimes) withDefaults() Lifetimes {
 	if l.Overlap == 0 {
 		l.Overlap = time.Hour
 	}
-	// What is signed must live shorter than the signer, with time to spare.
+	// A certificate must expire well before its signer.
 	l.Serving = min(l.Serving, l.CA/2)
 	l.Overlap = min(l.Overlap, l.Serving/4)
 	return l
 }
 
-// Check is nil when certificates can live that long. Zero is fine.
+// Check returns nil if the lifetimes are possible. Zero fields are.
 func (l Lifetimes) Check() error {
 	switch d := l.withDefaults(); {
 	case l.CA < 0 || l.Serving < 0 || l.Overlap < 0:
-		return fmt.Errorf("a certificate must live, not for %s, %s or an overlap of %s", l.CA, l.Serving, l.Overlap)
+		return fmt.Errorf("must not be negative: %s, %s, %s", l.CA, l.Serving, l.Overlap)
 	case l.Serving > d.Serving:
-		return fmt.Errorf("a serving certificate may live for half as long as its authority, %s, not for %s", d.CA/2, l.Serving)
+		return fmt.Errorf("the lifetime of the serving certificate must be at most half of the CA's, %s, not %s", d.CA/2, l.Serving)
 	case l.Overlap > d.Overlap:
-		return fmt.Errorf("the overlap may take a quarter of the life of a serving certificate, %s, not %s", d.Serving/4, l.Overlap)
+		return fmt.Errorf("the overlap must be at most a quarter of the lifetime of the serving certificate, %s, not %s", d.Serving/4, l.Overlap)
 	case d.Overlap < minOverlap:
-		return fmt.Errorf("certificates must live long enough for everybody to learn of a change: an overlap of %s at least, not %s", minOverlap, d.Overlap)
+		return fmt.Errorf("the overlap must be at least %s, not %s: the serving certificate must live for at least %s", minOverlap, d.Overlap, 4*minOverlap)
 	}
 	return nil
 }
 
-// minOverlap is what API servers, injectors and replicas need at the very least.
-const minOverlap = 4 * time.Second
-
-// Interval is how often to look, so that nobody learns of a change too late.
+// Interval returns how often to check for changes, so that they spread within the overlap.
 func (l Lifetimes) Interval() time.Duration {
 	return min(time.Minute, l.withDefaults().Overlap/8)
-}
-
-// skew is how far clocks of clients may be behind ours.
-const skew = 5 * time.Minute
-
-// A step is one thing that renewal finds due.
-type step int
-
-const (
-	// addIssuer makes a new certificate authority.
-	addIssuer step = iota
-	// issueServing makes a new serving certificate with the current signer.
-	issueServing
-)
-
-// due says what must be made at a time, in this order, after the issuers that
-// prune drops. It does not make anything.
-//
-// An issuer is renewed when a third of its life is left, or when what it signs
-// now would live shorter than it should. A serving certificate is renewed when a
-// third of its life is left, when its names or its signer are not the wanted ones.
-func (m material) due(now time.Time, names []string, l Lifetimes) []step {
-	newest, have := m.newest()
-	if !have {
-		return []step{addIssuer, issueServing}
-	}
-	var steps []step
-	if left := newest.cert.NotAfter.Sub(now); left < max(l.CA/3, l.Serving+l.Overlap) {
-		steps = append(steps, addIssuer)
-	}
-	if m.servingDue(now, names, l) {
-		steps = append(steps, issueServing)
-	}
-	return steps
-}
-
-func (m material) servingDue(now time.Time, names []string, l Lifetimes) bool {
-	cert := m.serving.cert
-	if cert == nil || !hasNames(cert, names) {
-		return true
-	}
-	signer := m.signer(now, l)
-	if cert.CheckSignatureFrom(signer.cert) != nil {
-		return true
-	}
-	life := cert.NotAfter.Sub(cert.NotBefore.Add(skew))
-	// What ends with its signer cannot be bettered by the same signer.
-	return cert.NotAfter.Sub(now) < life/3 && cert.NotAfter.Before(signer.cert.NotAfter)
-}
-
-// prune drops issuers that have expired, and the keys of those that a newer
-// one has replaced as signer.
-func (m material) prune(now time.Time, l Lifetimes) material {
-	out := material{serving: m.serving}
-	for _, i := range m.issuers {
-		if now.Before(i.cert.NotAfter) {
-			out.issuers = append(out.issuers, i)
-		}
-	}
-	at := out.signerIndex(now, l)
-	if at < 0 { // nobody holds a key: start afresh, but trust what is out there
-		return out
-	}
-	for i := at + 1; i < len(out.issuers); i++ {
-		out.issuers[i].key = nil
-	}
-	return out
-}
-
-// newest is the newest issuer that can sign, now or later.
-func (m material) newest() (issuer, bool) {
-	for _, i := range m.issuers {
-		if i.key != nil {
-			return i, true
-		}
-	}
-	return issuer{}, false
-}
-
-// signer signs serving certificates at a time: the newest issuer that has been
-// in the bundle for the overlap, or the oldest where none has.
-func (m material) signer(now time.Time, l Lifetimes) issuer {
-	return m.issuers[m.signerIndex(now, l)]
-}
-
-func (m material) signerIndex(now time.Time, l Lifetimes) int {
-	oldest := -1
-	for at, i := range m.issuers {
-		if i.key == nil {
-			continue
-		}
-		if !now.Before(i.cert.NotBefore.Add(skew + l.Overlap)) {
-			return at
-		}
-		oldest = at
-	}
-	return oldest
-}
-
-// hasNames reports whether a certificate is for exactly these DNS names and IP addresses.
-func hasNames(cert *x509.Certificate, names []string) bool {
-	var have []string
-	have = append(have, cert.DNSNames...)
-	for _, ip := range cert.IPAddresses {
-		have = append(have, ip.String())
-	}
-	want := make([]string, len(names))
-	for i, name := range names {
-		if want[i] = name; net.ParseIP(name) != nil {
-			want[i] = net.ParseIP(name).String()
-		}
-	}
-	slices.Sort(have)
-	slices.Sort(want)
-	return slices.Equal(slices.Compact(have), slices.Compact(want))
 }

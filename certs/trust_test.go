@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// An authority that is renewed with its key is younger than what it has signed.
+// An authority that is renewed with the same key is younger than the certificates that it signed.
 func TestRenewedAuthority(t *testing.T) {
 	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	ca := func(from time.Time) (*x509.Certificate, []byte) {
@@ -36,11 +36,11 @@ func TestRenewedAuthority(t *testing.T) {
 	encoded, _ := x509.MarshalPKCS8PrivateKey(leafKey)
 	crt := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	kpem := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
-	given, err := parse(map[string][]byte{KeyCertificate: crt, KeyPrivateKey: kpem, KeyCA: renewed}, []string{"x.y.svc"}, now)
+	given, err := parse(map[string][]byte{keyCertificate: crt, keyPrivateKey: kpem, keyCA: renewed}, []string{"x.y.svc"}, now)
 	if err != nil {
-		t.Fatal("Provided refuses:", err)
+		t.Fatal("a provided certificate is refused:", err)
 	}
-	if !signs(given.bundle, given.certificate) {
-		t.Error("API servers trust what an authority has signed before it was renewed with its key")
+	if !verifies(given.bundle, given.certificate) {
+		t.Error("a renewed authority must verify a certificate that it signed before")
 	}
 }

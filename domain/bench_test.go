@@ -11,8 +11,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-// realistic is a Windows server as people run them, as an API server has stored
-// it.
+// realistic is a typical Windows server, as an API server has stored it.
 const realistic = `
 metadata: {name: erp, namespace: shop, uid: 5a1f0b5e-3c55-4b5e-9d06-0c1a5a3f7d11, labels: {os: windows, tier: prod}}
 spec:
@@ -67,9 +66,8 @@ spec:
   - {name: sysprep, sysprep: {configMap: {name: erp-sysprep}}}
 `
 
-// BenchmarkRender takes a realistic instance from its settings to XML. The
-// metric x-unmarshal is how many times one json.Unmarshal of the instance that
-// takes, measured in the same run; the bar is 10.
+// BenchmarkRender renders a realistic VMI as XML. The metric x-unmarshal is the time relative to
+// one json.Unmarshal of the VMI, measured in the same run; the limit is 10.
 func BenchmarkRender(b *testing.B) {
 	raw, err := yaml.YAMLToJSON([]byte(realistic))
 	if err != nil {
@@ -92,7 +90,7 @@ func BenchmarkRender(b *testing.B) {
 		if len(errs) > 0 {
 			b.Fatal(errs)
 		}
-		if _, err := Render(&plan.Whole.Domain); err != nil {
+		if _, err := Render(&plan.Host.Domain); err != nil {
 			b.Fatal(err)
 		}
 		between := time.Now()
@@ -103,7 +101,7 @@ func BenchmarkRender(b *testing.B) {
 		rendering += between.Sub(began)
 		control += time.Since(between)
 	}
-	b.ReportMetric(0, "ns/op") // which would be of both
+	b.ReportMetric(0, "ns/op") // it would include both
 	b.ReportMetric(float64(rendering)/float64(b.N), "ns/render")
 	b.ReportMetric(float64(rendering)/float64(control), "x-unmarshal")
 }

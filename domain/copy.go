@@ -1,11 +1,9 @@
 package domain
 
-import (
-	"reflect"
-)
+import "reflect"
 
-// copied is a deep copy of a value made of structs, pointers, slices, maps
-// and strings, as libvirt's domains are. Values of maps are not copied further.
+// copied returns a deep copy of a value of structs, pointers, slices, maps and strings, such as a
+// domain. Values of maps are not copied.
 func copied[T any](from *T) *T {
 	to := new(T)
 	copyInto(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem())
@@ -21,7 +19,10 @@ func copyInto(to, from reflect.Value) {
 		}
 	case reflect.Slice:
 		if !from.IsNil() {
-			copySlice(to, from)
+			to.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
+		}
+		for i := range from.Len() {
+			copyInto(to.Index(i), from.Index(i))
 		}
 	case reflect.Struct:
 		for i := range from.NumField() {
@@ -37,16 +38,8 @@ func copyInto(to, from reflect.Value) {
 	}
 }
 
-func copySlice(to, from reflect.Value) {
-	to.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
-	for i := range from.Len() {
-		copyInto(to.Index(i), from.Index(i))
-	}
-}
-
-// fill sets what is absent in one value to what another one of its type has: a
-// zero value is absent, structs and maps are filled field by field. What is taken over
-// is copied.
+// fill copies to a value what it lacks and another value of its type has. Zero values are missing;
+// structs and maps are filled field by field.
 func fill(to, from reflect.Value) {
 	switch {
 	case from.IsZero():
@@ -63,7 +56,6 @@ func fill(to, from reflect.Value) {
 	}
 }
 
-// fillMap adds the keys of one map that another one has not.
 func fillMap(to, from reflect.Value) {
 	for key, value := range from.Seq2() {
 		if !to.MapIndex(key).IsValid() {

@@ -1,8 +1,17 @@
+// Package domain renders a VMI as a libvirt domain, in two stages. Frontend (stage 2) renders what
+// the guest sees, from the VMI and frontend settings. Backend (stage 3) renders how a host provides
+// it, from backend settings and facts of the host. Stage 1 is the presets engine.
+//
+// A stage is a list of small steps, one for each concern: methods of guest and of host. Values that
+// a guest sees and only a host knows are Placeholders, which stage 3 must resolve. Stage 3 records
+// what it resolves, chooses or must omit as Decisions. The mapping follows KubeVirt's virt-launcher
+// (pkg/virt-launcher/virtwrap); docs/domain.md lists the differences, and the laws that are tested.
 package domain
 
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -10,42 +19,40 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-// A Partial is a domain as its guest sees it: the outcome of stage 2. By
-// itself it is not valid for libvirt, which wants sources, paths and a type.
-type Partial struct {
-	// Domain holds what the guest sees.
+// A GuestDomain is a domain as its guest sees it: the result of stage 2. It is not valid for
+// libvirt, which requires sources, paths and a type.
+type GuestDomain struct {
+	// Domain has what the guest sees.
 	Domain libvirtxml.Domain
-	// Instance is what Domain was made of, with what the frontend settings added.
-	Instance *kubevirtv1.VirtualMachineInstance
-	// Late are the placeholders that stage 3 must resolve.
-	Late []Late
+	// VMI is the VMI with the additions of the frontend settings.
+	VMI *kubevirtv1.VirtualMachineInstance
+	// Placeholders must be resolved by stage 3.
+	Placeholders []Placeholder
 }
 
-// A Whole is a complete domain: the outcome of stage 3.
-type Whole struct {
-	// Domain is complete: libvirt defines and starts it as it is.
+// A HostDomain is a complete domain: the result of stage 3.
+type HostDomain struct {
+	// Domain can be defined and started by libvirt.
 	Domain libvirtxml.Domain
-	// Decisions are what stage 3 resolved, chose and went without, in the order
-	// of its steps.
+	// Decisions of stage 3, in the order of its steps.
 	Decisions []Decision
 }
 
-// A Decision is something that stage 3 decided about a domain and an
-// administrator may want to read.
+// A Decision is a choice of stage 3 that an administrator may want to know.
 type Decision struct {
-	// Field is the field of the instance that it is about; empty where it is none.
+	// Field of the VMI that the decision is about; empty if there is none.
 	Field string `json:"field,omitempty"`
-	// Element is the part of the domain, as an XPath below <domain>.
+	// Element of the domain, as an XPath below <domain>.
 	Element string `json:"element"`
-	// Value is what was decided; empty where the element was left out.
+	// Value that was chosen; empty if the element was left out.
 	Value string `json:"value,omitempty"`
-	// Reason is why.
+	// Reason for the choice.
 	Reason string `json:"reason"`
-	// Degraded says that the guest gets less than the instance asks for.
+	// Degraded says that the guest gets less than the VMI asks for.
 	Degraded bool `json:"degraded,omitempty"`
 }
 
-// String is the decision as one line.
+// String returns the decision as one line.
 func (d Decision) String() string {
 	text := d.Element
 	if d.Value != "" {
@@ -57,68 +64,59 @@ func (d Decision) String() string {
 	return text + ": " + d.Reason
 }
 
-// A guest is a partial domain in the making: what steps of stage 2 work on.
+// A guest is the state of stage 2.
 type guest struct {
-	vmi *kubevirtv1.VirtualMachineInstance
-	// spec is that of vmi.
-	spec     *kubevirtv1.VirtualMachineInstanceSpec
-	settings *v1alpha1.FrontendSettings
-	arch     *architecture
-	domain   *libvirtxml.Domain
-	devices  *libvirtxml.DomainDeviceList
-	late     []Late
-	// named are the aliases that are given.
-	named map[string]bool
-	// networks are those of spec by name, once somebody has asked.
+	vmi          *kubevirtv1.VirtualMachineInstance
+	spec         *kubevirtv1.VirtualMachineInstanceSpec
+	settings     *v1alpha1.FrontendSettings
+	arch         *architecture
+	domain       *libvirtxml.Domain
+	devices      *libvirtxml.DomainDeviceList
+	placeholders []Placeholder
+	// aliases that devices have.
+	aliases  map[string]bool
 	networks map[string]*kubevirtv1.Network
 	errs     field.ErrorList
 }
 
-// A frontendStep writes one part of what a guest sees.
-type frontendStep struct {
-	name string
-	run  func(*guest)
+// frontendSteps are stage 2, in order. Steps depend on the results of earlier ones.
+var frontendSteps = []func(*guest){
+	(*guest).texts,
+	(*guest).identity,
+	(*guest).operatingSystem,
+	(*guest).firmware,
+	(*guest).kernel,
+	(*guest).sysinfo,
+	(*guest).cpu,
+	(*guest).memory,
+	(*guest).numa,
+	(*guest).features,
+	(*guest).hyperv,
+	(*guest).clock,
+	(*guest).disks,
+	(*guest).filesystems,
+	(*guest).interfaces,
+	(*guest).inputs,
+	(*guest).video,
+	(*guest).serial,
+	(*guest).channels,
+	(*guest).rng,
+	(*guest).balloon,
+	(*guest).watchdog,
+	(*guest).tpm,
+	(*guest).sound,
+	(*guest).panics,
+	(*guest).vsock,
+	(*guest).redirection,
+	(*guest).hostDevices,
+	(*guest).controllers,
+	(*guest).launchSecurity,
 }
 
-// frontendSteps are stage 2, in order. A step reads what earlier ones wrote.
-var frontendSteps = []frontendStep{
-	{"text", (*guest).texts},
-	{"identity", (*guest).identity},
-	{"os", (*guest).operatingSystem},
-	{"firmware", (*guest).firmware},
-	{"kernel", (*guest).kernel},
-	{"sysinfo", (*guest).sysinfo},
-	{"cpu", (*guest).cpu},
-	{"memory", (*guest).memory},
-	{"numa", (*guest).numa},
-	{"features", (*guest).features},
-	{"hyperv", (*guest).hyperv},
-	{"clock", (*guest).clock},
-	{"disks", (*guest).disks},
-	{"filesystems", (*guest).filesystems},
-	{"interfaces", (*guest).interfaces},
-	{"inputs", (*guest).inputs},
-	{"video", (*guest).video},
-	{"serial", (*guest).serial},
-	{"channels", (*guest).channels},
-	{"rng", (*guest).rng},
-	{"balloon", (*guest).balloon},
-	{"watchdog", (*guest).watchdog},
-	{"tpm", (*guest).tpm},
-	{"sound", (*guest).sound},
-	{"panic", (*guest).panics},
-	{"vsock", (*guest).vsock},
-	{"redirection", (*guest).redirection},
-	{"host-devices", (*guest).hostDevices},
-	{"controllers", (*guest).controllers},
-	{"launch-security", (*guest).launchSecurity},
-}
-
-// Frontend is stage 2: what the guest of an instance sees. The instance is one
-// that stage 1 has completed, or that an API server has stored; it is not
-// changed. Nil settings are what is built in. Errors name fields of the instance:
-// what is missing, wrong, or not supported.
-func Frontend(vmi *kubevirtv1.VirtualMachineInstance, settings *v1alpha1.FrontendSettings) (*Partial, field.ErrorList) {
+// Frontend runs stage 2: it renders what the guest of a VMI sees. The VMI must have been through
+// stage 1, or have been stored by an API server; it is not changed. Without settings the built-in
+// ones apply. Errors name fields of the VMI that are missing, invalid or not supported.
+func Frontend(vmi *kubevirtv1.VirtualMachineInstance, settings *v1alpha1.FrontendSettings) (*GuestDomain, field.ErrorList) {
 	arch, err := architectureOf(vmi.Spec.Architecture)
 	if err != nil {
 		return nil, field.ErrorList{err}
@@ -127,25 +125,25 @@ func Frontend(vmi *kubevirtv1.VirtualMachineInstance, settings *v1alpha1.Fronten
 		settings = new(builtinFrontend())
 	}
 	completed := completed(vmi, settings)
-	partial := &Partial{Instance: completed, Domain: libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{}}}
+	out := &GuestDomain{VMI: completed, Domain: libvirtxml.Domain{Devices: &libvirtxml.DomainDeviceList{}}}
 	g := &guest{
 		vmi: completed, spec: &completed.Spec, settings: settings, arch: arch,
-		domain: &partial.Domain, devices: partial.Domain.Devices,
+		domain: &out.Domain, devices: out.Domain.Devices, errs: rejectSet(completed, unsupportedFields),
+		aliases: map[string]bool{}, networks: networksByName(&completed.Spec),
 	}
-	g.errs = append(g.errs, unsupported(completed)...)
 	for _, step := range frontendSteps {
-		step.run(g)
+		step(g)
 	}
 	if len(g.errs) > 0 {
 		return nil, g.errs
 	}
-	partial.Late = g.late
-	return partial, nil
+	out.Placeholders = g.placeholders
+	return out, nil
 }
 
-// A host is a complete domain in the making: what steps of stage 3 work on.
+// A host is the state of stage 3.
 type host struct {
-	partial  *Partial
+	guest    *GuestDomain
 	vmi      *kubevirtv1.VirtualMachineInstance
 	spec     *kubevirtv1.VirtualMachineInstanceSpec
 	settings *v1alpha1.BackendSettings
@@ -153,9 +151,8 @@ type host struct {
 	arch     *architecture
 	domain   *libvirtxml.Domain
 	devices  *libvirtxml.DomainDeviceList
-	// adapters are those of devices by alias, once somebody has asked.
+	// adapters by alias; nil until they are needed.
 	adapters map[string]*libvirtxml.DomainInterface
-	// networks are those of spec by name, likewise.
 	networks map[string]*kubevirtv1.Network
 	// emulated says that the guest runs without hardware virtualization.
 	emulated  bool
@@ -163,65 +160,60 @@ type host struct {
 	errs      field.ErrorList
 }
 
-// A backendStep maps one part of a guest to a host.
-type backendStep struct {
-	name string
-	run  func(*host)
-}
-
 // backendSteps are stage 3, in order.
-var backendSteps = []backendStep{
-	{"accelerator", (*host).accelerator},
-	{"emulation", (*host).emulation},
-	{"late", (*host).resolveLate},
-	{"metadata", (*host).metadata},
-	{"firmware", (*host).firmware},
-	{"kernel", (*host).kernel},
-	{"memory", (*host).memory},
-	{"cpu-placement", (*host).cpuPlacement},
-	{"disks", (*host).disks},
-	{"io-threads", (*host).ioThreads},
-	{"filesystems", (*host).filesystems},
-	{"interfaces", (*host).interfaces},
-	{"graphics", (*host).graphics},
-	{"serial", (*host).serial},
-	{"channels", (*host).channels},
-	{"rng", (*host).rng},
-	{"balloon", (*host).balloon},
-	{"tpm", (*host).tpm},
-	{"redirection", (*host).redirection},
-	{"launch-security", (*host).launchSecurity},
+var backendSteps = []func(*host){
+	(*host).accelerator,
+	(*host).emulation,
+	(*host).placeholders,
+	(*host).metadata,
+	(*host).firmware,
+	(*host).kernel,
+	(*host).memory,
+	(*host).cpuPlacement,
+	(*host).disks,
+	(*host).ioThreads,
+	(*host).filesystems,
+	(*host).interfaces,
+	(*host).graphics,
+	(*host).serial,
+	(*host).channels,
+	(*host).rng,
+	(*host).balloon,
+	(*host).tpm,
+	(*host).redirection,
+	(*host).launchSecurity,
 }
 
-// Backend is stage 3: how a host provides what a guest sees. The partial is
-// not changed, so that it can be given to several backends. Errors name fields
-// of the instance, or facts of the host that are missing.
-func Backend(partial *Partial, settings *v1alpha1.BackendSettings, facts *HostFacts) (*Whole, field.ErrorList) {
-	return complete(partial, copied(&partial.Domain), settings, facts)
+// Backend runs stage 3: it renders how a host provides what a guest sees. It does not change the
+// guest domain, which can be given to several backends. Errors name fields of the VMI, or facts of
+// the host that are missing.
+func Backend(g *GuestDomain, settings *v1alpha1.BackendSettings, facts *HostFacts) (*HostDomain, field.ErrorList) {
+	return complete(g, *copied(&g.Domain), settings, facts)
 }
 
-// complete is Backend on a domain that it may change.
-func complete(partial *Partial, domain *libvirtxml.Domain, settings *v1alpha1.BackendSettings, facts *HostFacts) (*Whole, field.ErrorList) {
-	arch, err := architectureOf(partial.Instance.Spec.Architecture)
+// complete runs stage 3 on a domain that it may change.
+func complete(g *GuestDomain, d libvirtxml.Domain, settings *v1alpha1.BackendSettings, facts *HostFacts) (*HostDomain, field.ErrorList) {
+	arch, err := architectureOf(g.VMI.Spec.Architecture)
 	if err != nil {
 		return nil, field.ErrorList{err}
 	}
-	whole := &Whole{Domain: *domain}
+	out := &HostDomain{Domain: d}
 	h := &host{
-		partial: partial, vmi: partial.Instance, spec: &partial.Instance.Spec, settings: settings, facts: facts,
-		arch: arch, domain: &whole.Domain, devices: whole.Domain.Devices,
+		guest: g, vmi: g.VMI, spec: &g.VMI.Spec, settings: settings, facts: facts,
+		arch: arch, domain: &out.Domain, devices: out.Domain.Devices, networks: networksByName(&g.VMI.Spec),
 	}
+	h.setDefaults()
 	for _, step := range backendSteps {
-		step.run(h)
+		step(h)
 	}
 	if len(h.errs) > 0 {
 		return nil, h.errs
 	}
-	whole.Decisions = h.decisions
-	return whole, nil
+	out.Decisions = h.decisions
+	return out, nil
 }
 
-// Render writes a domain as libvirt reads it.
+// Render writes a domain as XML.
 func Render(d *libvirtxml.Domain) (string, error) {
 	text, err := d.Marshal()
 	if err != nil {
@@ -230,14 +222,74 @@ func Render(d *libvirtxml.Domain) (string, error) {
 	return text + "\n", nil
 }
 
-// refuse notes an error about a field of the instance.
-func (g *guest) refuse(err *field.Error) { g.errs = append(g.errs, err) }
+func (g *guest) reject(err *field.Error) { g.errs = append(g.errs, err) }
 
-// bind leaves a placeholder.
-func (g *guest) bind(l Late) { g.late = append(g.late, l) }
+func (h *host) reject(err *field.Error) { h.errs = append(h.errs, err) }
 
-// refuse notes an error about a field of the instance or a missing fact.
-func (h *host) refuse(err *field.Error) { h.errs = append(h.errs, err) }
-
-// decide notes a decision.
 func (h *host) decide(d Decision) { h.decisions = append(h.decisions, d) }
+
+// A Plan is the result of both stages for a VMI.
+type Plan struct {
+	Guest *GuestDomain
+	Host  *HostDomain
+	// FrontendProfiles and BackendProfiles are the names of the profiles that match, strongest
+	// first.
+	FrontendProfiles, BackendProfiles []string
+}
+
+// Plan runs both stages for a VMI under the profiles that match it, given the labels of its
+// namespace. Without facts it assumes those of AssumedFacts; what it rejects then can run on no
+// host.
+func (p *Profiles) Plan(vmi *kubevirtv1.VirtualMachineInstance, namespace map[string]string, facts *HostFacts) (*Plan, field.ErrorList) {
+	return p.plan(vmi, namespace, facts, Backend)
+}
+
+// Check returns the errors of Plan under AssumedFacts. It needs no copy of the guest domain.
+func (p *Profiles) Check(vmi *kubevirtv1.VirtualMachineInstance, namespace map[string]string) field.ErrorList {
+	_, errs := p.plan(vmi, namespace, nil, func(g *GuestDomain, settings *v1alpha1.BackendSettings, facts *HostFacts) (*HostDomain, field.ErrorList) {
+		return complete(g, g.Domain, settings, facts)
+	})
+	return errs
+}
+
+func (p *Profiles) plan(
+	vmi *kubevirtv1.VirtualMachineInstance, namespace map[string]string, facts *HostFacts,
+	backend func(*GuestDomain, *v1alpha1.BackendSettings, *HostFacts) (*HostDomain, field.ErrorList),
+) (*Plan, field.ErrorList) {
+	frontendSettings, frontendProfiles := p.Frontend(vmi, namespace)
+	backendSettings, backendProfiles := p.Backend(vmi, namespace)
+	guest, errs := Frontend(vmi, frontendSettings)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	if facts == nil {
+		facts = AssumedFacts(guest.VMI)
+	}
+	host, errs := backend(guest, backendSettings, facts)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	return &Plan{Guest: guest, Host: host, FrontendProfiles: frontendProfiles, BackendProfiles: backendProfiles}, nil
+}
+
+// An Input is all that a launcher needs to run a guest and cannot find in its pod.
+type Input struct {
+	// VMI has name, namespace, UID, labels and spec.
+	VMI *kubevirtv1.VirtualMachineInstance `json:"vmi"`
+	// Frontend and Backend are the settings of the profiles that match the VMI.
+	Frontend *v1alpha1.FrontendSettings `json:"frontend"`
+	Backend  *v1alpha1.BackendSettings  `json:"backend"`
+	// FrontendProfiles and BackendProfiles are the names of these profiles, strongest first.
+	FrontendProfiles []string `json:"frontendProfiles,omitempty"`
+	BackendProfiles  []string `json:"backendProfiles,omitempty"`
+	// Volumes by name, if their folder is not enough to know about them.
+	Volumes map[string]InputVolume `json:"volumes,omitempty"`
+}
+
+// An InputVolume describes a volume to a launcher.
+type InputVolume struct {
+	// Capacity is the size of the disk image that the launcher creates if the volume has none.
+	Capacity *resource.Quantity `json:"capacity,omitempty"`
+	// Block says that the volume is a device below BlockFolder.
+	Block bool `json:"block,omitempty"`
+}

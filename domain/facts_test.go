@@ -44,8 +44,7 @@ func TestCheckFacts(t *testing.T) {
 	}
 }
 
-// TestAssumedFactsAreEnough renders instances that want much of a host, on the
-// host that is assumed for each.
+// TestAssumedFactsAreEnough renders demanding VMIs on the host that is assumed for each.
 func TestAssumedFactsAreEnough(t *testing.T) {
 	for name, spec := range map[string]string{
 		"a pool of I/O threads": "{domain: {cpu: {cores: 4, dedicatedCpuPlacement: true}, ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 64}}}",
@@ -56,12 +55,12 @@ func TestAssumedFactsAreEnough(t *testing.T) {
 		"a context ID":  "{domain: {devices: {autoattachVSOCK: true}}}",
 	} {
 		t.Run(name, func(t *testing.T) {
-			vmi := instanceOf(t, spec)
+			vmi := vmiOf(t, spec)
 			vmi.Annotations = map[string]string{kubevirtv1.EmulatorThreadCompleteToEvenParity: ""}
 			if _, errs := (&Profiles{}).Plan(vmi, nil, nil); len(errs) > 0 {
 				t.Error(errs)
 			}
-			// Facts that say one thing leave the others assumed.
+			// Given facts do not replace other assumed facts.
 			said := &HostFacts{KVM: true, Volumes: map[string]VolumeFacts{"l": {Preallocated: true}}}
 			if _, errs := (&Profiles{}).Plan(vmi, nil, said.Or(AssumedFacts(vmi))); len(errs) > 0 {
 				t.Error(errs)
@@ -70,17 +69,17 @@ func TestAssumedFactsAreEnough(t *testing.T) {
 	}
 }
 
-func instanceOf(t *testing.T, spec string) *kubevirtv1.VirtualMachineInstance {
+func vmiOf(t *testing.T, spec string) *kubevirtv1.VirtualMachineInstance {
 	t.Helper()
 	var c goldenCase
 	if err := yaml.UnmarshalStrict([]byte(spec), &c.Spec); err != nil {
 		t.Fatal(err)
 	}
-	return c.instance()
+	return c.vmi()
 }
 
-func TestAssumedDevicesAreApart(t *testing.T) {
-	vmi := (&goldenCase{}).instance()
+func TestAssumedDevicesAreUnique(t *testing.T) {
+	vmi := (&goldenCase{}).vmi()
 	for i := range 10_000 {
 		vmi.Spec.Domain.Devices.HostDevices = append(vmi.Spec.Domain.Devices.HostDevices, kubevirtv1.HostDevice{Name: fmt.Sprint(i)})
 	}
@@ -104,25 +103,25 @@ func TestFactsOr(t *testing.T) {
 	said := &HostFacts{
 		Architecture: "arm64",
 		Volumes:      map[string]VolumeFacts{"root": {Format: "raw"}},
-		Interfaces:   map[string]InterfaceFacts{"net": {MTU: 9000}},
+		Interfaces:   map[string]interfaceFacts{"net": {MTU: 9000}},
 		Devices:      map[string]DeviceFacts{"gpu": {MDev: "u"}},
 	}
 	assumed := &HostFacts{
 		Architecture: "amd64", KVM: true, TSCFrequency: 1,
 		Volumes:    map[string]VolumeFacts{"root": {Format: "qcow2", LogicalBlockSize: 512, Block: true}, "data": {Format: "raw"}},
-		Interfaces: map[string]InterfaceFacts{"net": {MTU: 1500, PCI: "p"}},
+		Interfaces: map[string]interfaceFacts{"net": {MTU: 1500, PCI: "p"}},
 		Devices:    map[string]DeviceFacts{"gpu": {PCI: "p"}, "nic": {PCI: "q"}},
 	}
 	want := &HostFacts{
 		Architecture: "arm64", TSCFrequency: 1,
 		Volumes:    map[string]VolumeFacts{"root": {Format: "raw", LogicalBlockSize: 512, Block: true}, "data": {Format: "raw"}},
-		Interfaces: map[string]InterfaceFacts{"net": {MTU: 9000, PCI: "p"}},
+		Interfaces: map[string]interfaceFacts{"net": {MTU: 9000, PCI: "p"}},
 		Devices:    map[string]DeviceFacts{"gpu": {MDev: "u"}, "nic": {PCI: "q"}},
 	}
 	if diff := cmp.Diff(want, said.Or(assumed)); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 	if said.Volumes["root"].LogicalBlockSize != 0 || assumed.Volumes["root"].Format != "qcow2" {
-		t.Error("what was merged has changed")
+		t.Error("Or has changed its arguments")
 	}
 }

@@ -2,7 +2,6 @@ package domain
 
 import (
 	"encoding/json"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,29 +10,33 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// TestEveryFieldIsClassified walks KubeVirt's Go types: a field that is not in
-// the tables, and an entry of them for something that is not there, both fail.
-func TestEveryFieldIsClassified(t *testing.T) {
+// TestFieldGroupsAreComplete walks KubeVirt's Go types: a field that is not in fieldGroups, one
+// that is there twice, and an entry for a field that does not exist all fail.
+func TestFieldGroupsAreComplete(t *testing.T) {
 	found := map[string]bool{}
 	walkFields(reflect.TypeFor[kubevirtv1.VirtualMachineInstanceSpec](), "spec", func(path string) { found[path] = true })
-	classes := Fields()
 	if len(found) < 200 {
 		t.Fatalf("found %d fields; the walk is broken", len(found))
 	}
-	for _, path := range slices.Sorted(maps.Keys(found)) {
-		if classes[path] == "" {
-			t.Errorf("%s is not classified: put it into fields_domain.go or fields_spec.go", path)
+	groups := map[string]*fieldGroup{}
+	for path, group := range fields() {
+		if groups[path] != nil {
+			t.Errorf("fieldGroups has %s twice", path)
 		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(classes)) {
 		if !found[path] {
-			t.Errorf("%s is classified, and KubeVirt has no such field", path)
+			t.Errorf("fieldGroups has %s, and KubeVirt has no such field", path)
+		}
+		groups[path] = group
+	}
+	for path := range found {
+		if groups[path] == nil {
+			t.Errorf("fieldGroups has no %s: add it in fields_table.go", path)
 		}
 	}
 }
 
-// walkFields tells the path of every leaf of a type. Types that are not
-// KubeVirt's own, and structs without fields, are leaves.
+// walkFields calls leaf with the path of every leaf of a type. Types that are not KubeVirt's own,
+// and structs without fields, are leaves.
 func walkFields(t reflect.Type, path string, leaf func(string)) {
 	switch {
 	case t.Kind() == reflect.Pointer:
@@ -54,18 +57,18 @@ func walkFields(t reflect.Type, path string, leaf func(string)) {
 	}
 }
 
-// TestEveryRefusedFieldIsRefused sets each unsupported field alone and wants an
-// error that names it.
-func TestEveryRefusedFieldIsRefused(t *testing.T) {
-	for _, p := range refusedFields {
+// TestUnsupportedFieldsAreRejected sets each unsupported field alone and wants an error that names
+// it.
+func TestUnsupportedFieldsAreRejected(t *testing.T) {
+	for _, p := range unsupportedFields {
 		t.Run(p.path, func(t *testing.T) {
-			vmi := (&goldenCase{}).instance()
+			vmi := (&goldenCase{}).vmi()
 			set(reflect.ValueOf(&vmi.Spec).Elem(), p.steps)
 			settings := builtinFrontend()
 			_, errs := Frontend(vmi, &settings)
 			want := strings.ReplaceAll(p.path, "[]", "[0]")
 			if !slices.ContainsFunc(errs.ToAggregate().Errors(), func(err error) bool {
-				return strings.HasPrefix(err.Error(), want) && strings.Contains(err.Error(), p.why)
+				return strings.HasPrefix(err.Error(), want) && strings.Contains(err.Error(), p.note)
 			}) {
 				t.Errorf("got %v, want an error about %s", errs, want)
 			}
@@ -73,8 +76,8 @@ func TestEveryRefusedFieldIsRefused(t *testing.T) {
 	}
 }
 
-// set gives a field a value that is not zero.
-func set(v reflect.Value, steps []probeStep) {
+// set sets a field to a value that is not zero.
+func set(v reflect.Value, steps []fieldStep) {
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
@@ -83,7 +86,14 @@ func set(v reflect.Value, steps []probeStep) {
 		notZero(v)
 		return
 	}
-	value := v.FieldByIndex(steps[0].index)
+	value := v
+	for _, i := range steps[0].index {
+		if value.Kind() == reflect.Pointer { // an embedded one
+			value.Set(reflect.New(value.Type().Elem()))
+			value = value.Elem()
+		}
+		value = value.Field(i)
+	}
 	if steps[0].list {
 		value.Set(reflect.MakeSlice(value.Type(), 1, 1))
 		value = value.Index(0)
@@ -97,6 +107,8 @@ func notZero(v reflect.Value) {
 		v.SetString("x")
 	case reflect.Bool:
 		v.SetBool(true)
+	case reflect.Int:
+		v.SetInt(1)
 	case reflect.Struct:
 		for _, field := range v.Fields() {
 			notZero(field)
@@ -104,20 +116,18 @@ func notZero(v reflect.Value) {
 	}
 }
 
-// TestEveryEmittedFieldHasAGoldenCase takes fields out of the golden cases, one
-// by one: a field that has a part in a domain must be in a case whose outcome
-// changes without it.
-func TestEveryEmittedFieldHasAGoldenCase(t *testing.T) {
+// TestEveryDomainFieldHasAGoldenCase removes fields from the golden cases, one by one: the outcome
+// of at least one case must change without a field that becomes a part of the domain.
+func TestEveryDomainFieldHasAGoldenCase(t *testing.T) {
 	matters := map[string]bool{}
-	classes := Fields()
 	for _, c := range goldenCases(t) {
-		raw, err := json.Marshal(c.instance().Spec)
+		raw, err := json.Marshal(c.vmi().Spec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before := outcome(t, c)
-		for path, class := range classes {
-			if matters[path] || class == Outside || class == Unsupported {
+		for path, group := range fields() {
+			if matters[path] || group.by != inDomain && group.by != notInPod {
 				continue
 			}
 			without, found := removed(t, raw, path)
@@ -131,25 +141,24 @@ func TestEveryEmittedFieldHasAGoldenCase(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(classes)) {
-		if class := classes[path]; class != Outside && class != Unsupported && !matters[path] {
-			t.Errorf("%s (%s): no case of testdata has it such that it matters", path, class)
+	for path, group := range fields() {
+		if (group.by == inDomain || group.by == notInPod) && !matters[path] {
+			t.Errorf("%s: the outcome of no case of testdata depends on it", path)
 		}
 	}
 }
 
-// outcome is all that comes of a case, as text.
+// outcome is the result of a case as text: both domains, or the errors.
 func outcome(t *testing.T, c *goldenCase) string {
 	t.Helper()
-	partial, whole, errs := c.run()
+	guest, host, errs := c.run()
 	if len(errs) > 0 {
 		return errs.ToAggregate().Error()
 	}
-	return rendered(t, &partial.Domain) + lateText(partial.Late) + rendered(t, &whole.Domain) + decisionsText(whole.Decisions)
+	return rendered(t, &guest.Domain) + placeholdersText(guest.Placeholders) + rendered(t, &host.Domain) + decisionsText(host.Decisions)
 }
 
-// removed is a spec without any value at a path; found says that there was
-// one.
+// removed returns a spec without the values at a path; found reports whether there was one.
 func removed(t *testing.T, raw []byte, path string) (spec kubevirtv1.VirtualMachineInstanceSpec, found bool) {
 	t.Helper()
 	var tree any

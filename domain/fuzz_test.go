@@ -8,19 +8,18 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// FuzzPlan takes any spec through both stages: nothing panics, the outcome is
-// the same each time, the instance stays as it was, every error names a field, and what is
-// written can be read again.
+// FuzzPlan runs both stages for any spec: nothing panics, the result is the same each time, the VMI
+// does not change, every error names a field, and the XML can be parsed.
 func FuzzPlan(f *testing.F) {
 	for _, c := range goldenCases(f) {
-		raw, err := json.Marshal(c.instance().Spec)
+		raw, err := json.Marshal(c.vmi().Spec)
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		vmi := (&goldenCase{}).instance()
+		vmi := (&goldenCase{}).vmi()
 		vmi.Spec = kubevirtv1.VirtualMachineInstanceSpec{}
 		if len(raw) > 64<<10 || json.Unmarshal(raw, &vmi.Spec) != nil {
 			t.Skip()
@@ -34,13 +33,12 @@ func FuzzPlan(f *testing.F) {
 			t.Errorf("once:\n%s\ntwice:\n%s", first, again)
 		}
 		if after, _ := json.Marshal(vmi); string(after) != string(before) {
-			t.Errorf("the instance was changed:\n%s\n%s", before, after)
+			t.Errorf("the VMI was changed:\n%s\n%s", before, after)
 		}
 	})
 }
 
-// planned is what becomes of an instance where nothing is said by anybody
-// else.
+// planned renders a VMI without profiles and facts.
 func planned(t *testing.T, vmi *kubevirtv1.VirtualMachineInstance) string {
 	t.Helper()
 	plan, errs := (&Profiles{}).Plan(vmi, nil, nil)
@@ -52,12 +50,12 @@ func planned(t *testing.T, vmi *kubevirtv1.VirtualMachineInstance) string {
 	if len(errs) > 0 {
 		return errs.ToAggregate().Error()
 	}
-	text, err := Render(&plan.Whole.Domain)
+	text, err := Render(&plan.Host.Domain)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := (&libvirtxml.Domain{}).Unmarshal(text); err != nil {
-		t.Errorf("cannot read again: %v\n%s", err, text)
+		t.Errorf("cannot parse the XML: %v\n%s", err, text)
 	}
 	return text
 }

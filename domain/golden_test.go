@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -17,21 +18,20 @@ import (
 	"github.com/virtwright/virtwright/test/golden"
 )
 
-// A goldenCase is testdata/NAME.in.yaml: an instance of which only what
-// matters is written down, and what is given to the stages beside it.
+// A goldenCase is testdata/NAME.in.yaml: the relevant parts of a VMI, and the arguments of both
+// stages.
 type goldenCase struct {
-	// Spec of an instance shop/web, completed with one CPU, 128Mi and a machine
-	// type where it says nothing of them.
+	// Spec of the VMI shop/web; by default it has one CPU, 128Mi and a machine type.
 	Spec     kubevirtv1.VirtualMachineInstanceSpec `json:"spec"`
 	Labels   map[string]string                     `json:"labels,omitempty"`
 	Notes    map[string]string                     `json:"annotations,omitempty"`
 	Frontend v1alpha1.FrontendSettings             `json:"frontend,omitzero"`
 	Backend  v1alpha1.BackendSettings              `json:"backend,omitzero"`
-	// Facts replace those that are assumed where they say something.
+	// Facts override those of a default host.
 	Facts *HostFacts `json:"facts,omitempty"`
 }
 
-func (c *goldenCase) instance() *kubevirtv1.VirtualMachineInstance {
+func (c *goldenCase) vmi() *kubevirtv1.VirtualMachineInstance {
 	vmi := &kubevirtv1.VirtualMachineInstance{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "web", Namespace: "shop", UID: "5a1f0b5e-3c55-4b5e-9d06-0c1a5a3f7d11",
@@ -62,13 +62,12 @@ func (c *goldenCase) instance() *kubevirtv1.VirtualMachineInstance {
 		if domain.Memory == nil {
 			domain.Memory = &kubevirtv1.Memory{}
 		}
-		domain.Memory.Guest = new(quantity("128Mi"))
+		domain.Memory.Guest = new(resource.MustParse("128Mi"))
 	}
 	return vmi
 }
 
-// facts are those that are assumed of a host for an instance that asks for
-// nothing, with those of the case.
+// facts returns the facts of the case, and those assumed for a VMI that asks for nothing.
 func (c *goldenCase) facts(arch string) *HostFacts {
 	facts := AssumedFacts(&kubevirtv1.VirtualMachineInstance{Spec: kubevirtv1.VirtualMachineInstanceSpec{Architecture: arch}})
 	facts.TSCFrequency, facts.VSOCKCID, facts.QuoteSocket = 0, 0, ""
@@ -78,22 +77,21 @@ func (c *goldenCase) facts(arch string) *HostFacts {
 	return facts
 }
 
-// run takes a case through both stages. The settings are completed with what
-// is built in.
-func (c *goldenCase) run() (*Partial, *Whole, field.ErrorList) {
-	vmi := c.instance()
+// run runs both stages. Built-in settings fill those that are missing.
+func (c *goldenCase) run() (*GuestDomain, *HostDomain, field.ErrorList) {
+	vmi := c.vmi()
 	frontend, backend := c.Frontend, c.Backend
 	fill(reflect.ValueOf(&frontend).Elem(), reflect.ValueOf(builtinFrontend()))
 	fill(reflect.ValueOf(&backend).Elem(), reflect.ValueOf(builtinBackend()))
-	partial, errs := Frontend(vmi, &frontend)
+	guest, errs := Frontend(vmi, &frontend)
 	if len(errs) > 0 {
 		return nil, nil, errs
 	}
-	whole, errs := Backend(partial, &backend, c.facts(vmi.Spec.Architecture))
-	return partial, whole, errs
+	host, errs := Backend(guest, &backend, c.facts(vmi.Spec.Architecture))
+	return guest, host, errs
 }
 
-// goldenCases are those of testdata, by name.
+// goldenCases reads the cases of testdata, by name.
 func goldenCases(t testing.TB) map[string]*goldenCase {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*.in.yaml")
@@ -115,13 +113,13 @@ func goldenCases(t testing.TB) map[string]*goldenCase {
 	return out
 }
 
-// TestGolden takes every case of testdata through both stages. NAME.guest.xml
-// is what stage 2 makes, with the placeholders it leaves; NAME.out.xml what
-// stage 3 makes, with its decisions; NAME.out.txt the errors instead.
+// TestGolden runs both stages for every case of testdata. NAME.guest.xml is the result of stage 2
+// with its placeholders; NAME.out.xml is that of stage 3 with its decisions; NAME.out.txt has the
+// errors instead.
 func TestGolden(t *testing.T) {
 	for name, c := range goldenCases(t) {
 		t.Run(name, func(t *testing.T) {
-			partial, whole, errs := c.run()
+			guest, host, errs := c.run()
 			at := filepath.Join("testdata", name)
 			if len(errs) > 0 {
 				lines := make([]string, 0, len(errs))
@@ -131,8 +129,8 @@ func TestGolden(t *testing.T) {
 				golden.Equal(t, at+".out.txt", strings.Join(lines, "\n")+"\n")
 				return
 			}
-			golden.Equal(t, at+".guest.xml", rendered(t, &partial.Domain)+lateText(partial.Late))
-			golden.Equal(t, at+".out.xml", rendered(t, &whole.Domain)+decisionsText(whole.Decisions))
+			golden.Equal(t, at+".guest.xml", rendered(t, &guest.Domain)+placeholdersText(guest.Placeholders))
+			golden.Equal(t, at+".out.xml", rendered(t, &host.Domain)+decisionsText(host.Decisions))
 		})
 	}
 	for _, pattern := range []string{"testdata/*.guest.xml", "testdata/*.out.xml", "testdata/*.out.txt"} {
@@ -149,7 +147,7 @@ func rendered(t *testing.T, d *libvirtxml.Domain) string {
 	return text
 }
 
-func lateText(all []Late) string {
+func placeholdersText(all []Placeholder) string {
 	var out strings.Builder
 	for _, l := range all {
 		out.WriteString("<!-- late-bound: " + l.String() + " -->\n")

@@ -11,23 +11,22 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-// TestBackendsShowTheSameGuest gives every case two backends that differ in
-// all that a backend decides. What the guest sees must not tell them apart.
-// Facts of what is late-bound are the same, and so is the accelerator.
+// TestBackendsShowTheSameGuest runs every case with two backends that differ in everything that a
+// backend decides. The guest must see the same. Late-bound facts and the accelerator are the same.
 func TestBackendsShowTheSameGuest(t *testing.T) {
 	for name, c := range goldenCases(t) {
 		t.Run(name, func(t *testing.T) {
 			one, other := *c, *c
 			one.Backend.Networks = []v1alpha1.NetworkRule{{Network: "*", Type: v1alpha1.NetworkManagedTap}}
 			other.Backend = contrary(c.Backend.SoftwareEmulation)
-			partial, a, errs := one.run()
+			guest, a, errs := one.run()
 			if len(errs) > 0 {
-				t.Skip("refused")
+				t.Skip("rejected")
 			}
-			other.Facts = contraryFacts(&partial.Instance.Spec, c.facts(partial.Instance.Spec.Architecture))
+			other.Facts = contraryFacts(&guest.VMI.Spec, c.facts(guest.VMI.Spec.Architecture))
 			_, b, errs := other.run()
 			if len(errs) > 0 {
-				t.Fatalf("the other backend refuses: %v", errs)
+				t.Fatalf("the other backend rejects it: %v", errs)
 			}
 			if diff := cmp.Diff(rendered(t, guestView(&a.Domain)), rendered(t, guestView(&b.Domain))); diff != "" {
 				t.Errorf("-one backend, +the other:\n%s", diff)
@@ -39,26 +38,25 @@ func TestBackendsShowTheSameGuest(t *testing.T) {
 	}
 }
 
-// TestBackendLeavesThePartialAlone lets one partial go through two backends.
-func TestBackendLeavesThePartialAlone(t *testing.T) {
+// TestBackendDoesNotChangeTheGuest gives one guest domain to two backends.
+func TestBackendDoesNotChangeTheGuest(t *testing.T) {
 	for name, c := range goldenCases(t) {
 		t.Run(name, func(t *testing.T) {
-			partial, _, errs := c.run()
+			guest, _, errs := c.run()
 			if len(errs) > 0 {
-				t.Skip("refused")
+				t.Skip("rejected")
 			}
-			before := *copied(&partial.Domain)
+			before := *copied(&guest.Domain)
 			settings := contrary(v1alpha1.SoftwareEmulationAllow)
-			Backend(partial, &settings, c.facts(partial.Instance.Spec.Architecture))
-			if diff := cmp.Diff(rendered(t, &before), rendered(t, &partial.Domain)); diff != "" {
+			Backend(guest, &settings, c.facts(guest.VMI.Spec.Architecture))
+			if diff := cmp.Diff(rendered(t, &before), rendered(t, &guest.Domain)); diff != "" {
 				t.Errorf("-before, +after:\n%s", diff)
 			}
 		})
 	}
 }
 
-// contrary are settings that decide everything otherwise than what is built
-// in.
+// contrary returns settings that all differ from the built-in ones.
 func contrary(emulation v1alpha1.SoftwareEmulation) v1alpha1.BackendSettings {
 	return v1alpha1.BackendSettings{
 		SoftwareEmulation: emulation,
@@ -80,7 +78,7 @@ func contrary(emulation v1alpha1.SoftwareEmulation) v1alpha1.BackendSettings {
 	}
 }
 
-// contraryFacts say something else of all that a guest does not see.
+// contraryFacts returns facts that differ in everything that a guest does not see.
 func contraryFacts(spec *kubevirtv1.VirtualMachineInstanceSpec, facts *HostFacts) *HostFacts {
 	out := *facts
 	out.Emulators = map[string]string{"amd64": "/opt/a", "arm64": "/opt/b", "s390x": "/opt/c"}
@@ -97,7 +95,7 @@ func contraryFacts(spec *kubevirtv1.VirtualMachineInstanceSpec, facts *HostFacts
 		}
 		out.Firmware = append(out.Firmware, f)
 	}
-	out.Interfaces = map[string]InterfaceFacts{}
+	out.Interfaces = map[string]interfaceFacts{}
 	for i := range spec.Domain.Devices.Interfaces {
 		name := spec.Domain.Devices.Interfaces[i].Name
 		f := facts.Interfaces[name]
@@ -114,7 +112,7 @@ func contraryFacts(spec *kubevirtv1.VirtualMachineInstanceSpec, facts *HostFacts
 	return &out
 }
 
-// guestView is a domain without what only its host sees.
+// guestView returns a domain without the parts that a guest does not see.
 func guestView(d *libvirtxml.Domain) *libvirtxml.Domain {
 	out := copied(d)
 	out.Name, out.Metadata = "", nil
@@ -142,8 +140,7 @@ func guestView(d *libvirtxml.Domain) *libvirtxml.Domain {
 	return out
 }
 
-// stripStorage leaves of drivers what the guest sees: queues, and whether it
-// must go through an IOMMU.
+// stripStorage keeps the parts of drivers that the guest sees: queues and the IOMMU.
 func stripStorage(d *libvirtxml.DomainDeviceList) {
 	for i := range d.Disks {
 		disk := &d.Disks[i]

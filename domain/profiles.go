@@ -14,15 +14,14 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-// Profiles are the profiles of a cluster, ready to be asked. The zero value
-// has none: what is built in decides everything. It is safe for concurrent
-// use.
+// Profiles are the compiled profiles of a cluster. The zero value has none: the built-in settings
+// apply. It is safe for concurrent use.
 type Profiles struct {
 	frontend []profile[v1alpha1.FrontendSettings]
 	backend  []profile[v1alpha1.BackendSettings]
 }
 
-// A profile is settings and whom they are for.
+// A profile has settings and the conditions for a VMI to get them.
 type profile[S any] struct {
 	name          string
 	priority      int32
@@ -32,9 +31,8 @@ type profile[S any] struct {
 	settings      S
 }
 
-// CompileProfiles makes profiles ready to be asked. Profiles that cannot be
-// right are left out, and the errors say why; paths begin with the kind and
-// name of the profile.
+// CompileProfiles compiles profiles. Invalid ones are left out and reported; the paths of the
+// errors begin with kind and name of the profile.
 func CompileProfiles(frontend []v1alpha1.FrontendProfile, backend []v1alpha1.BackendProfile) (*Profiles, field.ErrorList) {
 	out := &Profiles{}
 	var errs field.ErrorList
@@ -44,7 +42,7 @@ func CompileProfiles(frontend []v1alpha1.FrontendProfile, backend []v1alpha1.Bac
 		errs = append(errs, found...)
 		if len(found) == 0 {
 			settings := p.Spec.FrontendSettings.DeepCopy()
-			spellOut(settings)
+			expand(settings)
 			out.frontend = append(out.frontend, compiled(p.Name, p.Spec.Priority, &p.Spec.Match, *settings))
 		}
 	}
@@ -61,7 +59,7 @@ func CompileProfiles(frontend []v1alpha1.FrontendProfile, backend []v1alpha1.Bac
 	return out, errs
 }
 
-// named puts kind and name of an object before the paths of its errors.
+// named adds kind and name of an object to the paths of its errors.
 func named(kind, name string, errs field.ErrorList) field.ErrorList {
 	for _, err := range errs {
 		err.Field = fmt.Sprintf("%s %s: %s", kind, name, err.Field)
@@ -76,7 +74,7 @@ func compiled[S any](name string, priority int32, match *v1alpha1.ProfileMatch, 
 	return p
 }
 
-// selector is that of an object; one that is not there selects everything.
+// selector compiles a label selector; a missing one selects everything.
 func selector(of *metav1.LabelSelector) (labels.Selector, error) {
 	if of == nil {
 		return labels.Everything(), nil
@@ -84,33 +82,31 @@ func selector(of *metav1.LabelSelector) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(of)
 }
 
-// byPrecedence puts the stronger one first.
+// byPrecedence orders profiles by priority, the highest first, and by name.
 func byPrecedence[S any](a, b profile[S]) int {
 	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.name, b.name))
 }
 
-// matches says whether a profile is for an instance.
 func (p *profile[S]) matches(vmi *kubevirtv1.VirtualMachineInstance, namespace map[string]string) bool {
 	arch := cmp.Or(v1alpha1.Architecture(vmi.Spec.Architecture), v1alpha1.ArchitectureAMD64)
 	return p.labels.Matches(labels.Set(vmi.Labels)) && p.namespaces.Matches(labels.Set(namespace)) &&
 		(len(p.architectures) == 0 || slices.Contains(p.architectures, arch))
 }
 
-// Frontend is what the profiles and what is built in decide for the guest of
-// an instance, given the labels of its namespace, and the names of the
-// profiles that had a part, strongest first.
+// Frontend returns the frontend settings of a VMI, given the labels of its namespace, and the names
+// of the profiles that match, strongest first. Built-in settings fill what no profile sets.
 func (p *Profiles) Frontend(vmi *kubevirtv1.VirtualMachineInstance, namespace map[string]string) (*v1alpha1.FrontendSettings, []string) {
-	return settle(p.frontend, builtinFrontend(), vmi, namespace)
+	return merged(p.frontend, builtinFrontend(), vmi, namespace)
 }
 
-// Backend is the same for the host's side.
+// Backend returns the backend settings of a VMI in the same way.
 func (p *Profiles) Backend(vmi *kubevirtv1.VirtualMachineInstance, namespace map[string]string) (*v1alpha1.BackendSettings, []string) {
-	return settle(p.backend, builtinBackend(), vmi, namespace)
+	return merged(p.backend, builtinBackend(), vmi, namespace)
 }
 
-// settle fills settings field by field: from the strongest profile to the
-// weakest, at last from what is built in.
-func settle[S any](profiles []profile[S], builtin S, vmi *kubevirtv1.VirtualMachineInstance, namespace map[string]string) (*S, []string) {
+// merged fills settings field by field, from the strongest profile to the weakest, and then from
+// the built-in settings.
+func merged[S any](profiles []profile[S], builtin S, vmi *kubevirtv1.VirtualMachineInstance, namespace map[string]string) (*S, []string) {
 	var out S
 	var names []string
 	to := reflect.ValueOf(&out).Elem()
@@ -124,32 +120,31 @@ func settle[S any](profiles []profile[S], builtin S, vmi *kubevirtv1.VirtualMach
 	return &out, names
 }
 
-// CheckFrontendProfile says what is wrong with a profile, with the paths of
-// its fields.
+// CheckFrontendProfile returns the errors of a profile.
 func CheckFrontendProfile(p *v1alpha1.FrontendProfile) field.ErrorList {
 	at := field.NewPath("spec")
-	errs := checkMatch(&p.Spec.Match, at.Child("match"))
-	errs = append(errs, checkPriority(p.Spec.Priority, at.Child("priority"))...)
-	return append(errs, CheckFrontendSettings(&p.Spec.FrontendSettings, p.Spec.Match.Architectures, at)...)
+	errs := checkPrecedence(&p.Spec.Match, p.Spec.Priority, at)
+	return append(errs, checkFrontendSettings(&p.Spec.FrontendSettings, p.Spec.Match.Architectures, at)...)
 }
 
-// CheckBackendProfile is the same for the host's side.
+// CheckBackendProfile returns the errors of a profile.
 func CheckBackendProfile(p *v1alpha1.BackendProfile) field.ErrorList {
 	at := field.NewPath("spec")
-	errs := checkMatch(&p.Spec.Match, at.Child("match"))
-	errs = append(errs, checkPriority(p.Spec.Priority, at.Child("priority"))...)
-	return append(errs, CheckBackendSettings(&p.Spec.BackendSettings, at)...)
+	return append(checkPrecedence(&p.Spec.Match, p.Spec.Priority, at), checkBackendSettings(&p.Spec.BackendSettings, at)...)
 }
 
-func checkMatch(m *v1alpha1.ProfileMatch, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	errs = append(errs, checkSelector(m.Labels, at.Child("labels"))...)
-	errs = append(errs, checkSelector(m.Namespaces, at.Child("namespaces"))...)
+// maxPriority is the limit of the CRD's schema.
+const maxPriority = 1_000_000
+
+// checkPrecedence checks which VMIs a profile matches, and its priority.
+func checkPrecedence(m *v1alpha1.ProfileMatch, priority int32, at *field.Path) field.ErrorList {
+	match := at.Child("match")
+	errs := append(checkSelector(m.Labels, match.Child("labels")), checkSelector(m.Namespaces, match.Child("namespaces"))...)
 	for i, arch := range m.Architectures {
-		if _, err := architectureOf(string(arch)); err != nil || arch == "" {
-			errs = append(errs, field.NotSupported(at.Child("architectures").Index(i), arch,
-				[]v1alpha1.Architecture{v1alpha1.ArchitectureAMD64, v1alpha1.ArchitectureARM64, v1alpha1.ArchitectureS390X}))
-		}
+		errs = append(errs, oneOf(match.Child("architectures").Index(i), arch, allArchitectures...)...)
+	}
+	if priority < -maxPriority || priority > maxPriority {
+		errs = append(errs, field.Invalid(at.Child("priority"), priority, fmt.Sprintf("must be between %d and %d", -maxPriority, maxPriority)))
 	}
 	return errs
 }
@@ -157,16 +152,6 @@ func checkMatch(m *v1alpha1.ProfileMatch, at *field.Path) field.ErrorList {
 func checkSelector(s *metav1.LabelSelector, at *field.Path) field.ErrorList {
 	if _, err := selector(s); err != nil {
 		return field.ErrorList{field.Forbidden(at, err.Error())}
-	}
-	return nil
-}
-
-// maxPriority bounds priorities, as the schema of the kinds does.
-const maxPriority = 1_000_000
-
-func checkPriority(priority int32, at *field.Path) field.ErrorList {
-	if priority < -maxPriority || priority > maxPriority {
-		return field.ErrorList{field.Invalid(at, priority, fmt.Sprintf("must be between %d and %d", -maxPriority, maxPriority))}
 	}
 	return nil
 }

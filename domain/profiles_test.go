@@ -30,8 +30,7 @@ func backendProfile(t *testing.T, name, spec string) v1alpha1.BackendProfile {
 	return p
 }
 
-// guestUnder is what a guest sees of an instance under profiles given as
-// priority and settings.
+// guestUnder renders what the guest of a VMI sees under profiles, given as priority and settings.
 func guestUnder(t *testing.T, spec string, profiles ...string) string {
 	t.Helper()
 	var frontend []v1alpha1.FrontendProfile
@@ -46,11 +45,11 @@ func guestUnder(t *testing.T, spec string, profiles ...string) string {
 	if err := yaml.UnmarshalStrict([]byte(spec), &c.Spec); err != nil {
 		t.Fatal(err)
 	}
-	plan, errs := compiled.Plan(c.instance(), nil, nil)
+	plan, errs := compiled.Plan(c.vmi(), nil, nil)
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	return rendered(t, &plan.Partial.Domain)
+	return rendered(t, &plan.Guest.Domain)
 }
 
 func TestProfilesMerge(t *testing.T) {
@@ -62,61 +61,61 @@ func TestProfilesMerge(t *testing.T) {
 		not      []string
 	}{
 		"priority": {
-			reason:   "the higher priority decides, field by field",
+			reason:   "the higher priority wins, field by field",
 			profiles: []string{"{priority: 1, smbios: {family: Low, product: Low}}", "{priority: 2, smbios: {family: High}}"},
 			want:     []string{`"family">High<`, `"product">Low<`, `"manufacturer">KubeVirt<`},
 		},
 		"name": {
-			reason:   "among equals the name that sorts first decides",
+			reason:   "among equal priorities the first name wins",
 			profiles: []string{"{smbios: {family: A}}", "{smbios: {family: B}}"},
 			want:     []string{`"family">A<`},
 		},
 		"false": {
-			reason:   "false is said",
+			reason:   "false is a value",
 			profiles: []string{"{priority: 2, rng: false}", "{rng: true}"},
 			not:      []string{"<rng"},
 		},
 		"on": {
-			reason:   "{} is on, whatever a weaker profile says",
+			reason:   "{} enables a feature that a weaker profile disables",
 			profiles: []string{"{priority: 10, hyperv: {relaxed: {}}}", "{hyperv: {relaxed: {enabled: false}}}"},
 			want:     []string{`<relaxed state="on">`},
 		},
 		"family": {
-			reason:   "a guest family has the rank of its profile",
+			reason:   "a guest family has the priority of its profile",
 			profiles: []string{"{priority: 100, guestFamily: Windows}", "{priority: -5, timers: {hpet: {present: true}, rtc: {tickPolicy: delay}}, hyperv: {vpindex: {enabled: false}}}"},
 			want:     []string{`<timer name="hpet" present="no">`, `<timer name="rtc" tickpolicy="catchup"`, `<vpindex state="on">`},
 		},
 		"stronger than family": {
-			reason:   "a stronger profile's words beat a family",
+			reason:   "a stronger profile overrides a family",
 			profiles: []string{"{guestFamily: Windows}", "{priority: 5, timers: {hpet: {present: true}}}"},
 			want:     []string{`<timer name="hpet" present="yes">`, `<timer name="hypervclock" present="yes">`},
 		},
 		"needs": {
-			reason:   "what enlightenments need comes along",
+			reason:   "required enlightenments are added",
 			profiles: []string{"{hyperv: {synictimer: {}, ipi: {}, evmcs: {}}}"},
 			want:     []string{`<vpindex state="on">`, `<synic state="on">`, `<stimer state="on">`, `<vapic state="on">`, `<feature policy="require" name="vmx">`},
 		},
-		"refused need": {
-			reason:   "what an instance refuses takes along what needs it",
+		"disabled need": {
+			reason:   "enlightenments that need a disabled one are left out",
 			spec:     "{domain: {features: {hyperv: {vpindex: {enabled: false}}}}}",
 			profiles: []string{"{guestFamily: Windows, hyperv: {ipi: {}, tlbflush: {}}}"},
 			want:     []string{`<vpindex state="off">`, `<relaxed state="on">`},
 			not:      []string{"<synic", "<stimer", "<ipi", "<tlbflush"},
 		},
-		"instance": {
-			reason:   "the instance's own words are strongest, {} among them",
+		"VMI": {
+			reason:   "the VMI overrides profiles, also by {}",
 			spec:     "{domain: {features: {hyperv: {relaxed: {}, vapic: {enabled: false}}}}}",
 			profiles: []string{"{hyperv: {relaxed: {enabled: false}, vapic: {}}}"},
 			want:     []string{`<relaxed state="on">`, `<vapic state="off">`},
 		},
 		"passthrough": {
-			reason:   "an instance that takes what the host offers is given nothing else",
+			reason:   "a VMI with passthrough gets nothing else",
 			spec:     "{domain: {features: {hypervPassthrough: {}}}}",
 			profiles: []string{"{guestFamily: Windows}"},
 			want:     []string{`<hyperv mode="passthrough">`},
 		},
 		"no passthrough": {
-			reason:   "passthrough that is off is none",
+			reason:   "disabled passthrough has no effect",
 			spec:     "{domain: {features: {hypervPassthrough: {enabled: false}}}}",
 			profiles: []string{"{guestFamily: Windows}"},
 			want:     []string{`<relaxed state="on">`},
@@ -167,7 +166,7 @@ func TestProfilesMatch(t *testing.T) {
 	}
 	_, backend := profiles.Backend(vmi, nil)
 	if diff := cmp.Diff([]string{"amd"}, backend); diff != "" {
-		t.Errorf("no architecture is amd64; -want, +got:\n%s", diff)
+		t.Errorf("amd64 is the default; -want, +got:\n%s", diff)
 	}
 	vmi.Spec.Architecture, vmi.Labels = "arm64", nil
 	_, frontend = profiles.Frontend(vmi, nil)
@@ -176,7 +175,7 @@ func TestProfilesMatch(t *testing.T) {
 	}
 }
 
-func TestProfilesThatCannotBeRight(t *testing.T) {
+func TestInvalidProfiles(t *testing.T) {
 	for spec, want := range map[string]string{
 		"{guestFamily: BeOS}":                                                 "spec.guestFamily: Unsupported value",
 		"{machine: 'q 35'}":                                                   "spec.machine: Invalid value",
@@ -197,7 +196,7 @@ func TestProfilesThatCannotBeRight(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", spec, errs, want)
 		}
 		if len(compiled.frontend) > 0 {
-			t.Errorf("%s: it acts", spec)
+			t.Errorf("%s: the invalid profile is used", spec)
 		}
 	}
 }

@@ -1,10 +1,11 @@
-// Package examples_test keeps the examples readable by machines and their README complete.
+// Package examples_test checks the examples and their README.
 package examples_test
 
 import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,14 +37,21 @@ func manifests(t *testing.T, folder string) []string {
 	return files
 }
 
+func readmeOf(file string) string {
+	if filepath.Dir(file) == "catalogue" {
+		return "catalogue/README.md"
+	}
+	return "README.md"
+}
+
 func TestPresetsDecodeStrictly(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
-	readme := read(t, "README.md")
-	for _, file := range manifests(t, "presets") {
+	for _, file := range slices.Concat(manifests(t, "presets"), manifests(t, "catalogue")) {
+		readme := read(t, readmeOf(file))
 		for document := range strings.SplitSeq(read(t, file), "\n---\n") {
 			object, err := runtime.Decode(decoder, []byte(document))
 			if err != nil {
@@ -56,7 +64,7 @@ func TestPresetsDecodeStrictly(t *testing.T) {
 				name = "cluster/" + name
 			}
 			if !strings.Contains(readme, "`"+name+"`") {
-				t.Errorf("README.md does not name preset %s of %s", name, file)
+				t.Errorf("%s does not name preset %s of %s", readmeOf(file), name, file)
 			}
 		}
 	}
@@ -92,18 +100,25 @@ func TestProfilesAreRight(t *testing.T) {
 
 func TestREADMELinksEveryFile(t *testing.T) {
 	readme := read(t, "README.md")
-	for _, folder := range []string{"presets", "profiles", "vms", "refused"} {
+	for _, folder := range []string{"presets", "profiles", "policies", "vms", "refused"} {
 		for _, file := range manifests(t, folder) {
 			if !strings.Contains(readme, "("+filepath.ToSlash(file)+")") {
 				t.Errorf("README.md does not link %s", file)
 			}
 		}
 	}
+	catalogue := read(t, "catalogue/README.md")
+	for _, file := range manifests(t, "catalogue") {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		if !strings.Contains(catalogue, "["+name+"]("+name+".yaml)") {
+			t.Errorf("catalogue/README.md does not link %s", file)
+		}
+	}
 }
 
-// The reader of a VM learns in its first lines which presets act; that comment names each of them.
+// The first comment of each VM names the presets that apply.
 func TestEveryVMStartsWithAComment(t *testing.T) {
-	for _, folder := range []string{"profiles", "vms", "refused"} {
+	for _, folder := range []string{"profiles", "policies", "vms", "refused"} {
 		for _, file := range manifests(t, folder) {
 			if !strings.HasPrefix(read(t, file), "# ") {
 				t.Errorf("%s does not say what comes back", file)
@@ -113,7 +128,7 @@ func TestEveryVMStartsWithAComment(t *testing.T) {
 }
 
 // TestMisspeltVolumeName checks that the misspelt name is the only problem of
-// refused/volume-name.yaml, once a preset gives the VM memory.
+// refused/volume-name.yaml if a preset sets the memory.
 func TestMisspeltVolumeName(t *testing.T) {
 	var written map[string]any
 	if err := yaml.Unmarshal([]byte(read(t, "refused/volume-name.yaml")), &written); err != nil {

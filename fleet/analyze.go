@@ -1,3 +1,9 @@
+// Package fleet evaluates presets for many VMs: it finds conflicts between presets and presets
+// without effect, and compares two sets of presets. It compares VMs with the expectations of tests,
+// measures test coverage, and imports presets and instancetypes of KubeVirt.
+//
+// The effects on a single VM are computed only by the engine of package presets: each finding has a
+// witness VM for which the engine confirms it. The package is pure.
 package fleet
 
 import (
@@ -13,34 +19,33 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A Finding is something that is wrong with a preset of a set.
+// A Finding is a problem of a preset.
 type Finding struct {
 	*Check
-	// Preset that should be changed, and the field of it that shows the finding, such as
+	// Preset that should be changed, and its field that shows the finding, for example
 	// spec.defaults.spec.running.
 	Preset presets.PresetName
 	Field  string
-	// OnKey says that the name of the field is wrong, and not its value.
+	// OnKey is true if the name of the field is wrong, not its value.
 	OnKey   bool
 	Message string
-	// Other is the other preset of the finding; its zero value is none.
+	// Other is the other preset of the finding; may be empty.
 	Other presets.PresetName
-	// Witness shows the finding; nil where none is needed.
+	// Witness shows the finding; may be nil.
 	Witness *Witness
 }
 
 const (
-	// maxFindings is how many findings of a set are reported.
 	maxFindings = 1000
-	// maxTrials is how many objects are tried as witnesses in one analysis. A trial takes some 100 µs.
+	// maxTrials limits the objects tried in one analysis; one takes about 100 µs.
 	maxTrials = 50_000
 )
 
-// Analyze reports what is wrong with a set of presets that are valid each by itself. The
-// findings are sorted by preset, check and field. Complete is false where there may be more: there
-// were too many findings or too many pairs of presets to try, or the context ended.
+// Analyze checks a set of valid presets. The findings are sorted by preset, check and field. If
+// complete is false, there may be more findings: there were too many, there were too many pairs of
+// presets to try, or the context ended.
 //
-// Namespaces that are known have only the labels that they have; any others may exist.
+// The known namespaces have only the given labels. Other namespaces may exist.
 func Analyze(ctx context.Context, all []*presets.Compiled, known ...presets.Namespace) (found []Finding, complete bool) {
 	a := newAnalysis(ctx, all)
 	a.namespaces = known
@@ -57,55 +62,47 @@ func Analyze(ctx context.Context, all []*presets.Compiled, known ...presets.Name
 	return a.found, !a.ended()
 }
 
-// A member is a preset of the set that is analysed.
 type member struct {
 	*presets.Compiled
 	parts []part
-	// vms and namespaces are what its selectors require, by label key.
+	// vms and namespaces are the requirements of its selectors, by label key.
 	vms, namespaces map[string]requirement
-	// dead says that it can match nothing.
-	dead bool
-	// ways are sets of values that meet its conditions, once they were searched for.
-	ways     [][]presets.Fact
-	searched bool
+	// matchesNothing is true if no VM can match.
+	matchesNothing bool
+	// solutions are sets of values that meet its conditions; empty until searched is true.
+	solutions [][]presets.ConditionValue
+	searched  bool
 }
 
-// A part is a presets.Part with the texts of its path and value.
+// part is a presets.Part with its path and value as text.
 type part struct {
-	presets.Part
+	presets.Action
 	path, value string
 }
 
-// A claim is a part and its preset.
 type claim struct {
 	*member
 	part
 }
 
-func (m *member) name() presets.PresetName {
-	return presets.PresetName{Namespace: m.Namespace, Ref: m.Ref}
-}
-
 type analysis struct {
 	ctx     context.Context
 	members []*member
-	// at has the claims on a path of a VM, and under those on a path or beneath it.
-	at, under map[string][]claim
-	found     []Finding
-	// left is how many objects may still be tried.
-	left int
-	// all has the presets of the whole set.
+	// at has the claims by path of a VM; under has them by each prefix of their path.
+	at, under  map[string][]claim
+	found      []Finding
+	trialsLeft int
 	all        *presets.Snapshot
 	namespaces []presets.Namespace
 }
 
-// newAnalysis sorts the presets, so that the findings do not depend on their order.
+// newAnalysis sorts the presets, so that findings do not depend on their order.
 func newAnalysis(ctx context.Context, all []*presets.Compiled) *analysis {
-	a := &analysis{ctx: ctx, left: maxTrials, all: presets.NewSnapshot(all, nil), at: map[string][]claim{}, under: map[string][]claim{}}
+	a := &analysis{ctx: ctx, trialsLeft: maxTrials, all: presets.NewSnapshot(all, nil), at: map[string][]claim{}, under: map[string][]claim{}}
 	for _, c := range all {
 		vms, namespaces := c.Selectors()
 		m := &member{Compiled: c, vms: requirements(vms), namespaces: requirements(namespaces)}
-		for _, p := range c.Parts() {
+		for _, p := range c.Actions() {
 			m.parts = append(m.parts, part{p, p.Path.String(), show(p.Value)})
 		}
 		a.members = append(a.members, m)
@@ -125,28 +122,26 @@ func newAnalysis(ctx context.Context, all []*presets.Compiled) *analysis {
 	return a
 }
 
-// beneath lists the claims at or beneath a path, which may have patterns.
+// beneath returns the claims at or beneath a path, which may have patterns.
 func (a *analysis) beneath(p part) []claim {
-	every := slices.IndexFunc(p.Path, func(s provenance.Segment) bool { return s.Kind == provenance.Every })
+	every := slices.IndexFunc(p.Path, func(s provenance.Segment) bool { return s.Kind == provenance.AnyElement })
 	if every < 0 {
 		return a.under[p.path]
 	}
 	return slices.DeleteFunc(slices.Clone(a.under[p.Path[:every].String()]), func(c claim) bool { return !c.Path.HasPrefix(p.Path) })
 }
 
-// ended reports whether the analysis should find no more.
 func (a *analysis) ended() bool {
-	return len(a.found) >= maxFindings || a.left <= 0 || a.ctx.Err() != nil
+	return len(a.found) >= maxFindings || a.trialsLeft <= 0 || a.ctx.Err() != nil
 }
 
 func (a *analysis) report(check *Check, m *member, f Finding) {
 	if !a.ended() {
-		f.Check, f.Preset = check, m.name()
+		f.Check, f.Preset = check, m.Name()
 		a.found = append(a.found, f)
 	}
 }
 
-// unreachable reports presets that match nothing, or do nothing.
 func (a *analysis) unreachable() {
 	for _, m := range a.members {
 		vms, namespaces := m.Selectors()
@@ -154,27 +149,25 @@ func (a *analysis) unreachable() {
 		_, somewhere := satisfy(namespaces)
 		switch i := m.FalseCondition(); {
 		case !some:
-			m.dead = true
+			m.matchesNothing = true
 			a.report(Unreachable, m, Finding{Field: "spec.match.labels", Message: fmt.Sprintf("no labels meet the selector %s", vms)})
 		case !somewhere:
-			m.dead = true
+			m.matchesNothing = true
 			a.report(Unreachable, m, Finding{Field: "spec.match.namespaces", Message: fmt.Sprintf("no namespace labels meet the selector %s", namespaces)})
 		case i >= 0:
-			m.dead = true
+			m.matchesNothing = true
 			a.report(Unreachable, m, Finding{
 				Field: fmt.Sprintf("spec.match.conditions[%d].expression", i), Message: "the condition is false for every VM",
 			})
 		case len(m.parts) == 0:
-			m.dead = true
+			m.matchesNothing = true
 			a.report(NoOp, m, Finding{Field: "spec", Message: "the preset has no defaults, overrides, remove or forbid"})
 		}
 	}
 }
 
-// acts reports whether the preset can act on VMs.
-func (m *member) acts() bool { return !m.dead && m.Mode == v1alpha1.ModeEnforce }
+func (m *member) acts() bool { return !m.matchesNothing && m.Mode == v1alpha1.ModeEnforce }
 
-// meets reports whether two presets may act on one object.
 func (m *member) meets(o *member) bool {
 	if m == o || !m.acts() || !o.acts() || m.ApplyAt != o.ApplyAt || m.Namespace != "" && o.Namespace != "" && m.Namespace != o.Namespace {
 		return false
@@ -182,7 +175,7 @@ func (m *member) meets(o *member) bool {
 	return compatible(m.vms, o.vms) && compatible(m.namespaces, o.namespaces)
 }
 
-// contradictions reports pairs of equal standing that set a leaf to different values.
+// contradictions reports presets of equal precedence that set a leaf to different values.
 func (a *analysis) contradictions() {
 	claims := map[string][]claim{}
 	seen := map[[2]*member]bool{}
@@ -200,8 +193,7 @@ func (a *analysis) contradictions() {
 	}
 }
 
-// contend compares a claim with earlier ones on the same place. Each pair of presets is judged
-// once.
+// contend checks each pair of presets once.
 func (a *analysis) contend(c claim, earlier []claim, seen map[[2]*member]bool) {
 	for _, other := range earlier {
 		pair := [2]*member{other.member, c.member}
@@ -212,7 +204,6 @@ func (a *analysis) contend(c claim, earlier []claim, seen map[[2]*member]bool) {
 	}
 }
 
-// layerOf is the role that stands for the layer of a role.
 func layerOf(r provenance.Role) provenance.Role {
 	if r == provenance.Remove {
 		return provenance.Override
@@ -225,10 +216,9 @@ func differ(x, y part) bool {
 	return x.Role != y.Role || x.Computed || y.Computed || x.path != y.path || x.value != y.value
 }
 
-// contradiction reports the conflicts between two presets that a witness shows.
 func (a *analysis) contradiction(first, second *member) {
 	var conflicts []presets.Conflict
-	witness := a.find([]*member{first, second}, func(t *trial) bool {
+	witness := a.findWitness([]*member{first, second}, func(t *trial) bool {
 		if !t.matched(first, second) {
 			return false
 		}
@@ -251,14 +241,13 @@ func (a *analysis) contradiction(first, second *member) {
 			what = fmt.Sprintf("choose different alternatives at the same priority: %s here, %s there", mine.path, theirs.path)
 		}
 		a.report(Conflicting, second, Finding{
-			Field: mine.Field, Other: first.name(), Witness: witness,
+			Field: mine.Field, Other: first.Name(), Witness: witness,
 			Message: fmt.Sprintf("presets %s and %s %s; only their names decide", second.Ref, first.Ref, what),
 		})
 	}
 }
 
-// claimFor returns the part of a preset that sets what lies at a path of a VM, or takes a side in
-// the same choice.
+// claimFor returns the part that sets a path of a VM, or takes a side in the same choice.
 func claimFor(m *member, path string) (part, bool) {
 	for _, match := range []func(part) bool{
 		func(p part) bool { return p.path == path },
@@ -278,7 +267,6 @@ func claimFor(m *member, path string) (part, bool) {
 	return part{}, false
 }
 
-// beneath reports whether a path in text form is at or beneath another.
 func beneath(path, other string) bool {
 	rest, ok := strings.CutPrefix(path, other)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
@@ -286,13 +274,12 @@ func beneath(path, other string) bool {
 
 // shown is a value as messages and statuses show it. Values that may be secrets are left out.
 func shown(path string, v any) string {
-	if presets.HoldsSecret(path) {
+	if presets.MayHoldSecret(path) {
 		return "one value"
 	}
-	return presets.Cut(show(v), maxShown)
+	return presets.Truncate(show(v), maxShown)
 }
 
-// maxShown is how many bytes of a value a message shows.
 const maxShown = 80
 
 func show(v any) string {

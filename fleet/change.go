@@ -11,29 +11,29 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A Change is a field of a VM that two sets of presets give different values.
+// A Change is a field of a VM that differs between two sets of presets.
 type Change struct {
 	// Path of the field in the VM.
 	Path string `json:"path"`
-	// Before and After are values; nil where there is none.
+	// Before and After are values; nil for an absent field.
 	Before any `json:"before,omitempty"`
 	After  any `json:"after,omitempty"`
-	// Preset gives the field after the change, or gave it before; empty for the platform and users.
+	// Preset sets the field after the change, or set it before; empty for the platform and users.
 	Preset string `json:"preset,omitempty"`
-	// Effect is what a running VM needs for the change to act.
+	// Effect is what a running VM needs before the change is effective.
 	Effect Effect `json:"effect,omitempty"`
 }
 
-// An Effect is what a running VM needs for a change of a field to act.
+// An Effect is what a running VM needs before a change of a field is effective.
 type Effect string
 
-// The effects, weakest first.
+// Effects, weakest first.
 const (
-	// EffectNone is for changes that act at once, or never on a VMI.
+	// EffectNone is effective immediately, or never applies to a VMI.
 	EffectNone Effect = "none"
-	// EffectMigration is for changes that a live migration brings, as KubeVirt's LiveUpdate does.
+	// EffectMigration needs a live migration, like KubeVirt's LiveUpdate.
 	EffectMigration Effect = "live migration"
-	// EffectRestart is for changes that the next start of the VM brings.
+	// EffectRestart needs a restart of the VM.
 	EffectRestart Effect = "restart"
 )
 
@@ -42,8 +42,8 @@ var (
 	guestMemory = provenance.Of("spec", "template", "spec", "domain", "memory", "guest")
 )
 
-// liveUpdated are the fields that KubeVirt changes on a running VMI, by a live migration.
-// Source: KubeVirt v1.9, rollout strategy LiveUpdate.
+// liveUpdated are the fields that KubeVirt changes on a running VMI by a live migration. Source:
+// KubeVirt v1.9, rollout strategy LiveUpdate.
 var liveUpdated = []provenance.Path{
 	sockets, guestMemory,
 	provenance.Of("spec", "template", "spec", "nodeSelector"),
@@ -51,20 +51,18 @@ var liveUpdated = []provenance.Path{
 	provenance.Of("spec", "template", "spec", "tolerations"),
 }
 
-// templates is where a VM says what its next VMI is like.
 var templates = []provenance.Path{
 	provenance.Of("spec", "template"), provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference"),
 }
 
-// A rollout says what KubeVirt changes on a running VMI: if live is set, it adds sockets and memory up
-// to what the VMI was started with, and takes none away.
+// rollout describes what KubeVirt changes on a running VMI. If live is true, it adds sockets and
+// memory up to the limits of the VMI, but never removes them.
 type rollout struct {
 	live                 bool
 	arm                  bool
 	maxSockets, maxGuest any
 }
 
-// newRollout reads the limits of the VM after a change.
 func newRollout(live bool, after map[string]presets.Origin) rollout {
 	const spec = "spec.template.spec."
 	return rollout{
@@ -72,7 +70,6 @@ func newRollout(live bool, after map[string]presets.Origin) rollout {
 	}
 }
 
-// effect returns the effect of a change of a field.
 func (r rollout) effect(path provenance.Path, before, after any) Effect {
 	switch {
 	case r.live && slices.ContainsFunc(liveUpdated, path.HasPrefix) && r.hotplugs(path, before, after):
@@ -83,8 +80,7 @@ func (r rollout) effect(path provenance.Path, before, after any) Effect {
 	return EffectNone
 }
 
-// hotplugs reports whether KubeVirt can change the sockets or the memory of a running VMI; other
-// fields have no limit.
+// Only sockets and memory have limits.
 func (r rollout) hotplugs(path provenance.Path, before, after any) bool {
 	switch {
 	case path.HasPrefix(sockets):
@@ -95,7 +91,7 @@ func (r rollout) hotplugs(path provenance.Path, before, after any) bool {
 	return true
 }
 
-// grows reports whether a quantity grows, to at most a limit; nil for none.
+// grows reports whether a quantity grows without exceeding a limit; nil for no limit.
 func grows(before, after, limit any) bool {
 	was, err := resource.ParseQuantity(fmt.Sprint(before))
 	is, wrong := resource.ParseQuantity(fmt.Sprint(after))
@@ -106,16 +102,15 @@ func grows(before, after, limit any) bool {
 	return unlimited != nil || is.Cmp(most) <= 0
 }
 
-// hidden is a value as it may be shown.
 func hidden(path string, v any) any {
-	if v == nil || !presets.HoldsSecret(path) {
+	if v == nil || !presets.MayHoldSecret(path) {
 		return v
 	}
 	return "(hidden)"
 }
 
-// Changes lists the differences between the fields of a VM, as Explain returns them, by path.
-// Live says that KubeVirt updates running VMIs.
+// Changes returns the differences between fields of a VM from Explain, by path. live is true if
+// KubeVirt updates running VMIs.
 func Changes(before, after []presets.Origin, live bool) []Change {
 	before, after = withoutContainers(before, after), withoutContainers(after, before)
 	now := make(map[string]presets.Origin, len(after))
@@ -128,7 +123,7 @@ func Changes(before, after []presets.Origin, live bool) []Change {
 		if presets.SameValue(at, was.Value, is.Value) {
 			return
 		}
-		out = append(out, Change{Path: path, Before: was.Value, After: is.Value, Preset: cmp.Or(giver(is), giver(was)), Effect: running.effect(at, was.Value, is.Value)})
+		out = append(out, Change{Path: path, Before: was.Value, After: is.Value, Preset: cmp.Or(decidingPreset(is), decidingPreset(was)), Effect: running.effect(at, was.Value, is.Value)})
 	}
 	for _, o := range before {
 		path := o.Path.String()
@@ -142,23 +137,22 @@ func Changes(before, after []presets.Origin, live bool) []Change {
 	return out
 }
 
-// giver is the preset that decided a field; empty for the platform and users.
-func giver(o presets.Origin) string {
+// decidingPreset returns the preset that set a field; empty for the platform and users.
+func decidingPreset(o presets.Origin) string {
 	if o.By.Role == provenance.Platform {
 		return ""
 	}
 	return o.By.Preset
 }
 
-// withoutContainers leaves out empty objects and lists that have fields beneath them on the other
-// side: only those fields differ.
+// withoutContainers removes empty objects that have fields beneath them on the other side.
 func withoutContainers(fields, other []presets.Origin) []presets.Origin {
 	return slices.DeleteFunc(slices.Clone(fields), func(o presets.Origin) bool {
 		return isContainer(o.Value) && slices.ContainsFunc(other, func(b presets.Origin) bool { return len(b.Path) > len(o.Path) && b.Path.HasPrefix(o.Path) })
 	})
 }
 
-// isContainer reports whether a value may have fields beneath it; nil is a field that was removed.
+// isContainer reports whether a value may have fields beneath it; nil is a removed field.
 func isContainer(v any) bool {
 	switch v.(type) {
 	case nil, map[string]any, []any:

@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 	"github.com/virtwright/virtwright/validation"
 )
 
-// compiled reads YAML of presets. It returns those that compile, and how many do not.
+// compiled reads presets. It returns the valid ones, and the number of invalid ones.
 func compiled(t testing.TB, text string) (out []*presets.Compiled, objects []v1alpha1.Preset, broken int) {
 	t.Helper()
 	for document := range strings.SplitSeq(text, "---\n") {
@@ -36,7 +37,7 @@ func compiled(t testing.TB, text string) (out []*presets.Compiled, objects []v1a
 	return out, objects, broken
 }
 
-// TestExamples finds in each example what its check is for, and nothing else.
+// TestExamples finds exactly the expected check in each example.
 func TestExamples(t *testing.T) {
 	ids := map[string]bool{}
 	for _, check := range fleet.Checks {
@@ -45,7 +46,7 @@ func TestExamples(t *testing.T) {
 				t.Errorf("%s: used twice, or incomplete", check.ID)
 			}
 			ids[check.ID] = true
-			all, objects, broken := compiled(t, check.Example)
+			all, objects, broken := compiled(t, exampleOf(t, check))
 			if check == fleet.UnknownField || check == fleet.InvalidPreset {
 				if broken != 1 {
 					t.Errorf("want one preset that does not compile, got %d", broken)
@@ -90,7 +91,7 @@ func describe(found []fleet.Finding) string {
 func TestOrder(t *testing.T) {
 	var text []string
 	for _, check := range fleet.Checks {
-		for document := range strings.SplitSeq(check.Example, "---\n") {
+		for document := range strings.SplitSeq(exampleOf(t, check), "---\n") {
 			text = append(text, strings.Replace(document, "metadata: {name: ", "metadata: {name: "+strings.ToLower(check.ID)+"-", 1))
 		}
 	}
@@ -102,9 +103,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestEnded returns what was found before the context ended.
+// TestEnded returns the findings until the context ended.
 func TestEnded(t *testing.T) {
-	all, _, _ := compiled(t, fleet.Conflicting.Example)
+	all, _, _ := compiled(t, exampleOf(t, fleet.Conflicting))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if found, complete := fleet.Analyze(ctx, all); len(found) != 0 || complete {
@@ -112,7 +113,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestManyPairs ends: what cannot be tried is not claimed.
+// TestManyPairs ends the analysis early, without unconfirmed findings.
 func TestManyPairs(t *testing.T) {
 	var text []string
 	for i := range 400 {
@@ -127,4 +128,14 @@ spec:
 	if found, _ := fleet.Analyze(t.Context(), all); len(found) > 0 {
 		t.Errorf("got%s", describe(found))
 	}
+}
+
+// exampleOf returns a manifest with the finding of a check.
+func exampleOf(t *testing.T, check *fleet.Check) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/checks/" + check.ID + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// rank orders the layers in which parts act, strongest last.
 func (c claim) rank() int {
 	switch {
-	case !c.Role.Outranks():
+	case !c.Role.OutranksUser():
 		return 0
 	case c.Cluster():
 		return 2
@@ -22,7 +21,7 @@ func (c claim) rank() int {
 	return 1
 }
 
-// stronger reports whether a claim beats one of another preset, and not by name only.
+// stronger reports whether a claim beats one of another preset by more than its name.
 func (c claim) stronger(other claim) bool {
 	mine, its := c.rank(), other.rank()
 	if mine != its {
@@ -34,8 +33,7 @@ func (c claim) stronger(other claim) bool {
 	return mine == 0 && !c.Cluster() && other.Cluster()
 }
 
-// removals reports removals of fields that a stronger preset overrides on every VM that the preset
-// matches.
+// removals reports removals of fields that a stronger preset overrides on every VM.
 func (a *analysis) removals() {
 	for _, m := range a.members {
 		for _, p := range m.parts {
@@ -44,7 +42,7 @@ func (a *analysis) removals() {
 			}
 			for _, o := range a.under[p.path] {
 				if o.Role == provenance.Override && o.stronger(claim{m, p}) && o.covers(m) && !a.ended() {
-					a.removal(m, p.Part, o.member, o.Part)
+					a.removal(m, p.Action, o.member, o.Action)
 					break
 				}
 			}
@@ -52,8 +50,8 @@ func (a *analysis) removals() {
 	}
 }
 
-func (a *analysis) removal(m *member, p presets.Part, o *member, q presets.Part) {
-	witness := a.find([]*member{m, o}, func(t *trial) bool {
+func (a *analysis) removal(m *member, p presets.Action, o *member, q presets.Action) {
+	witness := a.findWitness([]*member{m, o}, func(t *trial) bool {
 		if !t.matched(m, o) || t.result.Record == nil {
 			return false
 		}
@@ -61,15 +59,14 @@ func (a *analysis) removal(m *member, p presets.Part, o *member, q presets.Part)
 		return decided && by.Preset == o.Ref && by.Role == provenance.Override
 	})
 	if witness != nil {
-		a.report(RemovesStronger, m, Finding{
-			Field: p.Field, Other: o.name(), Witness: witness,
+		a.report(removesStronger, m, Finding{
+			Field: p.Field, Other: o.Name(), Witness: witness,
 			Message: fmt.Sprintf("preset %s overrides %s with %s on every VM that this preset matches, so the removal has no effect",
 				o.Ref, q.Path, shown(q.Path.String(), q.Value)),
 		})
 	}
 }
 
-// forbidden reports fields that presets give and other presets, or they themselves, forbid.
 func (a *analysis) forbidden() {
 	for _, o := range a.members {
 		for _, rule := range o.parts {
@@ -80,43 +77,42 @@ func (a *analysis) forbidden() {
 	}
 }
 
-// forbiddenBy reports each preset that gives what a rule forbids, once.
+// forbiddenBy reports each preset that violates a rule once.
 func (a *analysis) forbiddenBy(o *member, rule part) {
 	done := map[*member]bool{}
 	for _, m := range a.beneath(rule) {
 		gives := m.Role == provenance.Override || m.Role == provenance.Default
 		if gives && !done[m.member] && !a.ended() && (m.member == o || m.meets(o)) {
 			done[m.member] = true
-			a.forbids(o, rule.Part, m.member, m.Part)
+			a.forbids(o, rule.Action, m.member, m.Action)
 		}
 	}
 }
 
-// forbids reports that preset m gives what a rule of preset o forbids, if a VM that the rule alone
-// admits is refused with both.
-func (a *analysis) forbids(o *member, rule presets.Part, m *member, p presets.Part) {
+// forbids requires a VM that o admits alone, but not together with m.
+func (a *analysis) forbids(o *member, rule presets.Action, m *member, p presets.Action) {
 	both, others := []*member{m, o}, snapshotOf(nil)
 	if m == o {
 		both = both[:1]
 	} else {
 		others = snapshotOf(both[1:])
 	}
-	witness := a.find(both, func(t *trial) bool {
-		return t.refusal != nil && names(t.refusal, o.Ref) && a.resolve(t.Witness, others).refusal == nil
+	witness := a.findWitness(both, func(t *trial) bool {
+		return t.refusal != nil && mentions(t.refusal, o.Ref) && a.resolve(t.Witness, others).refusal == nil
 	})
 	if witness != nil {
 		a.report(Forbidden, m, Finding{
-			Field: p.Field, Other: o.name(), Witness: witness,
-			Message: fmt.Sprintf("sets %s to %s, and preset %s forbids %s: VMs that both match are refused", p.Path, shown(p.Path.String(), p.Value), o.Ref, rule.Path),
+			Field: p.Field, Other: o.Name(), Witness: witness,
+			Message: fmt.Sprintf("sets %s to %s, but preset %s forbids %s: VMs that both match are rejected", p.Path, shown(p.Path.String(), p.Value), o.Ref, rule.Path),
 		})
 	}
 }
 
-func names(r *presets.Refusal, text string) bool {
+func mentions(r *presets.Refusal, text string) bool {
 	return slices.ContainsFunc(r.Problems, func(e *field.Error) bool { return strings.Contains(e.Error(), text) })
 }
 
-// covers reports whether the preset matches every VM that another one matches.
+// covers reports whether the preset matches every VM that o matches.
 func (m *member) covers(o *member) bool {
 	if m == o || !m.acts() || m.ApplyAt != o.ApplyAt || m.Explicit || !m.Cluster() && m.Namespace != o.Namespace {
 		return false
@@ -130,7 +126,7 @@ func (m *member) covers(o *member) bool {
 	return !missing && implies(others, vms) && implies(otherNamespaces, namespaces)
 }
 
-// shadowed reports presets all of whose parts other presets overrule on each VM.
+// shadowed reports presets without effect, because stronger presets overrule all their parts.
 func (a *analysis) shadowed() {
 	for _, m := range a.members {
 		if !m.acts() || a.ended() {
@@ -151,7 +147,7 @@ func (a *analysis) shadowed() {
 	}
 }
 
-// gives reports whether the preset gives VMs a value. Removals have a check of their own.
+// gives reports whether the preset sets a value. Removals have a separate check.
 func (m *member) gives() bool {
 	return slices.ContainsFunc(m.parts, func(p part) bool { return p.Role == provenance.Default || p.Role == provenance.Override })
 }
@@ -171,19 +167,20 @@ func (a *analysis) reportShadowed(m *member, by claim) {
 		}
 	}
 	a.report(Shadowed, m, Finding{
-		Field: field, Other: by.name(),
-		Message: fmt.Sprintf("stronger presets overrule all that it sets, on every VM that it matches and that does not exclude them: preset %s %s", by.Ref, did),
+		Field: field, Other: by.Name(),
+		Message: fmt.Sprintf("stronger presets overrule everything that it sets, on every matching VM that does not exclude them: preset %s %s", by.Ref, did),
 	})
 }
 
-// overruler returns a claim that overrules another on every VM that its preset matches.
+// overruler returns a claim that overrules c on every VM that its preset matches.
 func (a *analysis) overruler(c claim) (claim, bool) {
 	if c.Role == provenance.Forbid {
 		return claim{}, false
 	}
 	rivals := a.at[c.path]
 	for i := range c.Path[:len(c.Path)-1] {
-		rivals = append(slices.Clip(rivals), removalsOf(a.at[c.Path[:i+1].String()])...)
+		above := slices.Clone(a.at[c.Path[:i+1].String()])
+		rivals = append(slices.Clip(rivals), slices.DeleteFunc(above, func(o claim) bool { return o.Role != provenance.Remove })...)
 	}
 	i := slices.IndexFunc(rivals, func(o claim) bool {
 		mayFail := o.Computed && o.Role == provenance.Default
@@ -195,19 +192,9 @@ func (a *analysis) overruler(c claim) (claim, bool) {
 	return rivals[i], true
 }
 
-func removalsOf(claims []claim) []claim {
-	var out []claim
-	for _, c := range claims {
-		if c.Role == provenance.Remove {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// isSilent reports whether a preset decides nothing on a VM on which it acts beside others.
+// isSilent reports whether a preset has no effect on a VM that all presets match.
 func (a *analysis) isSilent(m *member, all []*member) bool {
-	return a.find(all, func(t *trial) bool {
+	return a.findWitness(all, func(t *trial) bool {
 		if !t.matched(all...) {
 			return false
 		}
@@ -228,7 +215,8 @@ func (a *analysis) underInstancetypes() {
 }
 
 // underInstancetype reports the defaults of m that the instancetype of o holds back on the smallest
-// VM that m matches. A preset with conditions may be for VMs that have no instancetype.
+// matching VM. Presets with conditions are skipped, because they may exclude VMs with an
+// instancetype.
 func (a *analysis) underInstancetype(m, o *member) {
 	both := []*member{m, o}
 	if m == o {
@@ -238,7 +226,7 @@ func (a *analysis) underInstancetype(m, o *member) {
 		return
 	}
 	var held []string
-	witness := a.find(both, func(t *trial) bool {
+	witness := a.findWitness(both, func(t *trial) bool {
 		if t.matched(both...) {
 			held = t.heldBack(a.ctx, m.Ref)
 		}
@@ -249,9 +237,9 @@ func (a *analysis) underInstancetype(m, o *member) {
 	}
 	for _, p := range m.parts {
 		if p.Role == provenance.Default && slices.ContainsFunc(held, func(path string) bool { return beneath(p.path, path) }) {
-			a.report(UnderInstancetype, m, Finding{
-				Field: p.Field, Other: o.name(), Witness: witness,
-				Message: fmt.Sprintf("preset %s gives these VMs an instancetype, which owns %s: the default acts only where the instancetype is held back", o.Ref, p.Path),
+			a.report(underInstancetypeCheck, m, Finding{
+				Field: p.Field, Other: o.Name(), Witness: witness,
+				Message: fmt.Sprintf("preset %s sets an instancetype, which owns %s: the default is applied only if the instancetype is not used", o.Ref, p.Path),
 			})
 		}
 	}

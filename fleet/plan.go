@@ -11,28 +11,27 @@ import (
 	"github.com/virtwright/virtwright/presets"
 )
 
-// An Outcome is what a set of presets makes of one VM.
+// An Outcome is the effect of a set of presets on one VM.
 type Outcome struct {
-	// Fields are those of the VM, as Explain returns them; nil where it is refused.
+	// Fields as returned by Explain; nil if the VM is rejected.
 	Fields []presets.Origin
-	// Problems are the reasons why the VM is refused.
+	// Problems with which the VM is rejected.
 	Problems []string
 	Warnings []string
 }
 
-// A Difference is what another set of presets changes on one VM.
+// A Difference is the effect of a change of presets on one VM.
 type Difference struct {
 	Changes []Change
-	// Problems are the reasons why the VM is refused with the new presets; nil where it was refused
-	// for the same reasons before.
+	// Problems with which the VM is rejected after the change; nil if they were the same before.
 	Problems []string
-	// Admitted says that the VM was refused before.
+	// Admitted is true if the VM was rejected before.
 	Admitted bool
-	// Warnings that the old presets do not cause.
+	// Warnings that are new.
 	Warnings []string
 }
 
-// Compare returns what changes for one VM. Live is as in Changes.
+// Compare returns the changes for one VM. See Changes for live.
 func Compare(before, after Outcome, live bool) Difference {
 	d := Difference{Warnings: without(after.Warnings, before.Warnings)}
 	switch {
@@ -50,8 +49,7 @@ func without(all, known []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return slices.Contains(known, text) })
 }
 
-// newReasons are the problems that are not among the known ones. Hints do not count: they depend on
-// the presets that there are.
+// newReasons ignores hints, which depend on the existing presets.
 func newReasons(all, known []string) []string {
 	reasons := make([]string, 0, len(known))
 	for _, text := range known {
@@ -60,7 +58,7 @@ func newReasons(all, known []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return slices.Contains(reasons, reason(text)) })
 }
 
-// reason is a problem without what is proposed, and without the preset that set the value.
+// reason removes hints and the name of the responsible preset from a problem.
 func reason(text string) string {
 	for _, hint := range []string{"; did you mean ", "; preset ", " (set by preset "} {
 		text, _, _ = strings.Cut(text, hint)
@@ -73,7 +71,7 @@ func (d Difference) Empty() bool {
 	return len(d.Changes) == 0 && len(d.Problems) == 0 && !d.Admitted && len(d.Warnings) == 0
 }
 
-// Effect is the strongest effect of the changes.
+// Effect returns the strongest effect of the changes.
 func (d Difference) Effect() Effect {
 	out := EffectNone
 	for _, c := range d.Changes {
@@ -84,30 +82,29 @@ func (d Difference) Effect() Effect {
 	return out
 }
 
-// A Plan says what another set of presets changes. Add the VMs, then Finish.
+// A Plan summarizes the effects of a change of presets. Call Add for each VM, then Finish.
 type Plan struct {
 	// Presets that differ, by namespace and name.
 	Presets []PresetChange `json:"presets"`
-	// VMs is how many were compared, and Affected how many of them change or are refused.
+	// VMs counts the compared VMs; Affected counts those that change or are rejected.
 	VMs      int `json:"vms"`
 	Affected int `json:"affected"`
 	// Restart and Migrate count running VMs that need a restart, or only a live migration.
 	Restart int `json:"restart"`
 	Migrate int `json:"migrate"`
-	// Groups are VMs with equal changes, largest first.
+	// Groups of VMs with equal changes, largest first.
 	Groups []*Group `json:"groups"`
-	// Refused are VMs that were admitted before, or refused for other reasons, by equal problems.
+	// Refused are VMs with new reasons for rejection, grouped by reasons.
 	Refused []*Refused `json:"refused"`
-	// Admitted are VMs that were refused before.
+	// Admitted are VMs that were rejected before.
 	Admitted []string `json:"admitted"`
-	// Warned are VMs with new warnings, by equal warnings.
+	// Warned are VMs with new warnings, grouped by warnings.
 	Warned []*Refused `json:"warned"`
-	// Conflicts are findings of lint that the old set does not have: conflicts, and fields that
-	// another preset forbids. Solved are those that only the old set has.
+	// Conflicts are new conflicts and forbidden fields. Solved are those of the old presets only.
 	Conflicts []Finding `json:"-"`
 	Solved    []Finding `json:"-"`
-	// Incomplete says that there were too many pairs of presets, or too many findings, to compare
-	// conflicts: there are neither Conflicts nor Solved.
+	// Incomplete is true if there are too many pairs of presets, or too many findings, to compare
+	// conflicts. Conflicts and Solved are empty then.
 	Incomplete bool `json:"incomplete,omitempty"`
 
 	groups          map[string]*Group
@@ -122,22 +119,22 @@ type PresetChange struct {
 	Action string `json:"action"`
 }
 
-// A Group is VMs with equal changes.
+// A Group has VMs with equal changes.
 type Group struct {
 	Changes []Change `json:"changes"`
-	// VMs are namespaces and names; Running is how many of them run.
+	// VMs are namespaces and names; Running counts those that run.
 	VMs     []string `json:"vms"`
 	Running int      `json:"running"`
 	Effect  Effect   `json:"effect"`
 }
 
-// Refused are VMs that are refused for equal reasons, or warned equally.
+// Refused are VMs with equal reasons for rejection, or with equal warnings.
 type Refused struct {
 	Texts []string `json:"texts"`
 	VMs   []string `json:"vms"`
 }
 
-// NewPlan compares two sets of presets, without any VM. The context ends a long analysis.
+// NewPlan compares two sets of presets. The context limits the analysis.
 func NewPlan(ctx context.Context, before, after *presets.Snapshot) *Plan {
 	p := &Plan{groups: map[string]*Group{}, refused: map[string]*Refused{}, warned: map[string]*Refused{}}
 	was, is := byName(before), byName(after)
@@ -170,20 +167,18 @@ func NewPlan(ctx context.Context, before, after *presets.Snapshot) *Plan {
 func byName(s *presets.Snapshot) map[presets.PresetName]*presets.Compiled {
 	out := map[presets.PresetName]*presets.Compiled{}
 	for c := range s.All() {
-		out[presets.PresetName{Namespace: c.Namespace, Ref: c.Ref}] = c
+		out[c.Name()] = c
 	}
 	return out
 }
 
-// disagreements are the findings about two presets that harm VMs. Complete is false if there may be
-// more.
+// disagreements returns conflicts and forbidden fields. complete is false if there may be more.
 func disagreements(ctx context.Context, set map[presets.PresetName]*presets.Compiled) (found []Finding, complete bool) {
 	found, complete = Analyze(ctx, slices.Collect(maps.Values(set)))
 	complete = complete && len(found) < maxFindings
 	return slices.DeleteFunc(found, func(f Finding) bool { return f.Check != Conflicting && f.Check != Forbidden }), complete
 }
 
-// missing are the findings that another list does not have.
 func missing(from, in []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(from), func(f Finding) bool {
 		return slices.ContainsFunc(in, func(o Finding) bool {
@@ -192,7 +187,7 @@ func missing(from, in []Finding) []Finding {
 	})
 }
 
-// Add counts a VM in.
+// Add adds the difference of a VM.
 func (p *Plan) Add(vm string, running bool, d Difference) {
 	p.VMs++
 	if len(d.Changes)+len(d.Problems) > 0 || d.Admitted {
@@ -239,19 +234,18 @@ func addTexts(to map[string]*Refused, texts []string, vm string) {
 	to[key].VMs = append(to[key].VMs, vm)
 }
 
-// keyFor is equal for equal values.
 func keyFor(v any) string {
 	text, err := json.Marshal(v)
-	if err != nil { // unreachable: both are decoded JSON
+	if err != nil { // unreachable: the value is decoded JSON
 		return err.Error()
 	}
 	return string(text)
 }
 
-// Refuse counts in that something else refuses a VM that was added. Finish then.
+// Refuse adds reasons for which another component rejects a VM. Call Finish afterwards.
 func (p *Plan) Refuse(vm string, texts []string) { addTexts(p.refused, texts, vm) }
 
-// Finish sorts what was added, and hides secrets. It may be called again.
+// Finish sorts the results and hides secrets. It can be called again.
 func (p *Plan) Finish() {
 	for _, g := range p.groups {
 		for i, c := range g.Changes {
@@ -262,7 +256,6 @@ func (p *Plan) Finish() {
 	slices.Sort(p.Admitted)
 }
 
-// sorted returns groups by size, the largest first, each with its VMs by name.
 func sorted[G interface{ names() []string }](groups map[string]G) []G {
 	out := make([]G, 0, len(groups))
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
@@ -276,7 +269,7 @@ func sorted[G interface{ names() []string }](groups map[string]G) []G {
 func (g *Group) names() []string   { return g.VMs }
 func (r *Refused) names() []string { return r.VMs }
 
-// Fails reports whether a VM would be refused or a new conflict appears.
+// Fails reports whether there are rejected VMs or new conflicts.
 func (p *Plan) Fails() bool { return len(p.Refused) > 0 || len(p.Conflicts) > 0 }
 
 // Differs reports whether anything changes for VMs.

@@ -26,8 +26,8 @@ func origins(t *testing.T, fields map[string]any) []presets.Origin {
 	return out
 }
 
-// TestChanges says what a running VM needs for a change. KubeVirt adds sockets and memory to a
-// running VMI, and takes none away.
+// TestChanges tests the effects on a running VM. KubeVirt adds sockets and memory to a running VMI,
+// but does not remove them.
 func TestChanges(t *testing.T) {
 	const (
 		sockets = "spec.template.spec.domain.cpu.sockets"
@@ -82,7 +82,7 @@ func TestCompareRefusals(t *testing.T) {
 	}
 }
 
-// TestPlanHidesSecrets groups VMs by values that it does not show.
+// TestPlanHidesSecrets groups VMs by hidden values.
 func TestPlanHidesSecrets(t *testing.T) {
 	const path = "spec.template.spec.volumes[init].cloudInitNoCloud.userData"
 	empty := presets.NewSnapshot(nil, nil)
@@ -100,7 +100,7 @@ func TestPlanHidesSecrets(t *testing.T) {
 	}
 }
 
-// TestPlanIncomplete compares no conflicts if one side may have more than are known.
+// TestPlanIncomplete compares no conflicts if the analysis of one side is incomplete.
 func TestPlanIncomplete(t *testing.T) {
 	set := func(n int) *presets.Snapshot {
 		var text []string

@@ -12,32 +12,31 @@ import (
 )
 
 const (
-	// maxFacts is how many values that conditions of a preset ask for are tried.
-	maxFacts = 24
-	// maxTripled is up to how many of them three at a time are tried, too.
+	maxFacts   = 24
 	maxTripled = 12
-	// maxWays is how many ways to meet the conditions of a preset are kept, and maxCombined how many
-	// of those of several presets together.
+	// maxWays and maxCombined limit the solutions for the conditions of one and several presets.
 	maxWays, maxCombined = 16, 64
-	// trialParts is how many parts of presets, and trialPresets how many presets, make a trial cost
-	// as much as another one.
+	// So many parts, or presets, add the cost of one trial.
 	trialParts, trialPresets = 20, 10
 )
 
-// find returns an object for which shows is true with these presets alone, and with all presets of
-// the set; nil without one. It tries the smallest object that the selectors select, then values that
-// meet the conditions, then elements that linked ones need.
-func (a *analysis) find(all []*member, shows func(*trial) bool) *Witness {
+// findWitness returns an object for which shows is true with these presets alone, and also with the
+// whole set; nil for none. It tries the smallest matching object, then adds values that meet
+// conditions, and then elements that other elements need.
+func (a *analysis) findWitness(all []*member, shows func(*trial) bool) *Witness {
 	base := a.smallest(all)
 	if base == nil {
 		return nil
 	}
-	alone, links := snapshotOf(all), linksFor(all)
+	alone, additions := snapshotOf(all), [][]change{nil}
+	if links := linksFor(all); len(links) > 0 {
+		additions = append(additions, links)
+	}
 	for _, facts := range a.combinations(all) {
-		for _, elements := range linked(links) {
+		for _, elements := range additions {
 			w := base.with(facts, elements)
 			if a.tried(w, alone, all, shows) && w.isPlausible(facts) && a.tried(w, a.all, a.members, shows) {
-				return a.whole(w, alone, all, shows)
+				return a.withMemory(w, alone, all, shows)
 			}
 			if a.ended() {
 				return nil
@@ -47,20 +46,19 @@ func (a *analysis) find(all []*member, shows func(*trial) bool) *Witness {
 	return nil
 }
 
-// tried reports whether a candidate shows it with some presets. What it costs follows the size of the
-// presets that act.
+// The cost of a trial depends on the size of the presets that act.
 func (a *analysis) tried(w *Witness, with *presets.Snapshot, all []*member, shows func(*trial) bool) bool {
-	a.left--
+	a.trialsLeft--
 	if a.ended() {
 		return false
 	}
 	t := a.resolve(w, with)
 	if t.result != nil {
-		a.left -= len(t.result.Matched) / trialPresets
+		a.trialsLeft -= len(t.result.Matched) / trialPresets
 	}
 	if len(all) < len(a.members) {
 		for _, m := range all {
-			a.left -= len(m.parts) / trialParts
+			a.trialsLeft -= len(m.parts) / trialParts
 		}
 	}
 	return shows(t)
@@ -74,29 +72,29 @@ func snapshotOf(all []*member) *presets.Snapshot {
 	return presets.NewSnapshot(compiled, nil)
 }
 
-// combinations are sets of values that meet the conditions of all presets, the smallest first.
-func (a *analysis) combinations(all []*member) [][]presets.Fact {
-	out := [][]presets.Fact{nil}
+// combinations returns sets of values that meet the conditions of all presets, smallest first.
+func (a *analysis) combinations(all []*member) [][]presets.ConditionValue {
+	out := [][]presets.ConditionValue{nil}
 	for _, m := range all {
-		var next [][]presets.Fact
+		var next [][]presets.ConditionValue
 		for _, facts := range out {
-			for _, way := range a.waysOf(m) {
+			for _, way := range a.solutionsOf(m) {
 				if both, ok := together(facts, way); ok {
 					next = append(next, both)
 				}
 			}
 		}
-		slices.SortStableFunc(next, func(x, y []presets.Fact) int { return cmp.Compare(len(x), len(y)) })
+		slices.SortStableFunc(next, func(x, y []presets.ConditionValue) int { return cmp.Compare(len(x), len(y)) })
 		out = next[:min(len(next), maxCombined)]
 	}
 	return out
 }
 
-// together joins sets of values, unless they give one field two values.
-func together(x, y []presets.Fact) ([]presets.Fact, bool) {
+// together joins sets of values. It returns false if they have different values for a field.
+func together(x, y []presets.ConditionValue) ([]presets.ConditionValue, bool) {
 	out := slices.Clone(x)
 	for _, fact := range y {
-		i := slices.IndexFunc(out, func(o presets.Fact) bool { return slices.Equal(o.Path, fact.Path) })
+		i := slices.IndexFunc(out, func(o presets.ConditionValue) bool { return slices.Equal(o.Path, fact.Path) })
 		switch {
 		case i < 0:
 			out = append(out, fact)
@@ -107,10 +105,10 @@ func together(x, y []presets.Fact) ([]presets.Fact, bool) {
 	return out, true
 }
 
-// waysOf are sets of values with which the conditions of a preset hold, none of them alike.
-func (a *analysis) waysOf(m *member) [][]presets.Fact {
+// solutionsOf returns different sets of values that meet the conditions of a preset.
+func (a *analysis) solutionsOf(m *member) [][]presets.ConditionValue {
 	if m.searched {
-		return m.ways
+		return m.solutions
 	}
 	m.searched = true
 	base := a.smallest([]*member{m})
@@ -118,28 +116,28 @@ func (a *analysis) waysOf(m *member) [][]presets.Fact {
 		return nil
 	}
 	alone := snapshotOf([]*member{m})
-	holds := func(facts []presets.Fact) bool {
+	holds := func(facts []presets.ConditionValue) bool {
 		w := base.with(facts, nil)
 		return a.tried(w, alone, []*member{m}, func(t *trial) bool { return t.matched(m) || t.refusal != nil }) && w.isPlausible(facts)
 	}
 	if len(m.Conditions()) == 0 || holds(nil) {
-		m.ways = [][]presets.Fact{nil}
+		m.solutions = [][]presets.ConditionValue{nil}
 	} else {
-		m.ways = a.ways(m.Facts(), holds)
+		m.solutions = a.smallestSolutions(m.ConditionValues(), holds)
 	}
-	return m.ways
+	return m.solutions
 }
 
-// ways are the smallest sets of values for which holds is true.
-func (a *analysis) ways(facts []presets.Fact, holds func([]presets.Fact) bool) [][]presets.Fact {
+// smallestSolutions returns the smallest sets of values for which holds is true.
+func (a *analysis) smallestSolutions(facts []presets.ConditionValue, holds func([]presets.ConditionValue) bool) [][]presets.ConditionValue {
 	facts = facts[:min(len(facts), maxFacts)]
 	most := 2
 	if len(facts) <= maxTripled {
 		most = 3
 	}
-	var out [][]presets.Fact
+	var out [][]presets.ConditionValue
 	for size := 1; size <= most && len(out) == 0; size++ {
-		eachSubset(facts, size, nil, func(some []presets.Fact) bool {
+		eachSubset(facts, size, nil, func(some []presets.ConditionValue) bool {
 			if holds(some) {
 				out = append(out, slices.Clone(some))
 			}
@@ -149,14 +147,13 @@ func (a *analysis) ways(facts []presets.Fact, holds func([]presets.Fact) bool) [
 	return out
 }
 
-// eachSubset calls visit for each subset of a size that gives no field two values, until visit is
-// false.
-func eachSubset(facts []presets.Fact, size int, some []presets.Fact, visit func([]presets.Fact) bool) bool {
+// eachSubset calls visit for each consistent subset of a size, until visit returns false.
+func eachSubset(facts []presets.ConditionValue, size int, some []presets.ConditionValue, visit func([]presets.ConditionValue) bool) bool {
 	if size == 0 {
 		return visit(some)
 	}
 	for i, fact := range facts {
-		next, ok := together(some, []presets.Fact{fact})
+		next, ok := together(some, []presets.ConditionValue{fact})
 		if ok && len(next) > len(some) && !eachSubset(facts[i+1:], size-1, next, visit) {
 			return false
 		}
@@ -164,15 +161,7 @@ func eachSubset(facts []presets.Fact, size int, some []presets.Fact, visit func(
 	return true
 }
 
-// linked are the sets of elements that are tried: none, and all.
-func linked(links []change) [][]change {
-	if len(links) == 0 {
-		return [][]change{nil}
-	}
-	return [][]change{nil, links}
-}
-
-// linksFor adds the elements that linked elements of presets need.
+// linksFor returns changes that add the elements that other elements of presets require.
 func linksFor(all []*member) []change {
 	var out []change
 	seen := map[string]bool{}
@@ -187,8 +176,8 @@ func linksFor(all []*member) []change {
 	return out
 }
 
-// isPlausible reports whether a VM may have the values: no rule rejects them wherever they stand.
-func (w *Witness) isPlausible(facts []presets.Fact) bool {
+// isPlausible reports whether validation rules accept the values.
+func (w *Witness) isPlausible(facts []presets.ConditionValue) bool {
 	if len(facts) == 0 {
 		return true
 	}
@@ -200,9 +189,8 @@ func (w *Witness) isPlausible(facts []presets.Fact) bool {
 	return err == nil && len((&validation.Config{}).ValidateLeaves(raw)) == 0
 }
 
-// whole returns the witness with memory, which every VM needs, if no preset gives it memory and it
-// shows the same with it.
-func (a *analysis) whole(w *Witness, alone *presets.Snapshot, all []*member, shows func(*trial) bool) *Witness {
+// withMemory adds memory, which every VM needs, if no preset sets it.
+func (a *analysis) withMemory(w *Witness, alone *presets.Snapshot, all []*member, shows func(*trial) bool) *Witness {
 	gives := func(p part) bool {
 		return strings.Contains(p.path, ".domain.memory.") || strings.Contains(p.path, ".domain.resources.") || strings.HasPrefix(p.path, "spec.instancetype")
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,8 +17,7 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A Witness is an object that shows a finding when it is created in a cluster that has only the
-// presets of the finding.
+// A Witness is an object that shows a finding in a cluster with only the presets of the finding.
 type Witness struct {
 	Kind      presets.Kind
 	Namespace presets.Namespace
@@ -25,16 +25,13 @@ type Witness struct {
 	Object map[string]any
 }
 
-// A trial is what the engine makes of a candidate for a witness.
 type trial struct {
 	*Witness
 	snapshot *presets.Snapshot
 	result   *presets.Result
-	// refusal is set where the engine refuses the object.
-	refusal *presets.Refusal
+	refusal  *presets.Refusal
 }
 
-// matched reports whether all presets act on the candidate.
 func (t *trial) matched(all ...*member) bool {
 	return t.result != nil && !slices.ContainsFunc(all, func(m *member) bool { return !slices.Contains(t.result.Matched, m.Compiled) })
 }
@@ -44,7 +41,6 @@ func (w *Witness) request() (presets.Request, bool) {
 	return presets.Request{Kind: w.Kind, Object: raw, Namespace: w.Namespace}, err == nil
 }
 
-// resolve asks the engine what presets make of a candidate.
 func (a *analysis) resolve(w *Witness, with *presets.Snapshot) *trial {
 	t := &trial{Witness: w, snapshot: with}
 	var engine presets.Engine
@@ -56,7 +52,7 @@ func (a *analysis) resolve(w *Witness, with *presets.Snapshot) *trial {
 	return t
 }
 
-// heldBack lists the fields that an instancetype keeps one of the presets from giving.
+// heldBack returns the fields that an instancetype prevents a preset from setting.
 func (t *trial) heldBack(ctx context.Context, ref string) []string {
 	var engine presets.Engine
 	request, ok := t.request()
@@ -68,7 +64,7 @@ func (t *trial) heldBack(ctx context.Context, ref string) []string {
 		return nil
 	}
 	var out []string
-	for _, h := range x.HeldBack {
+	for _, h := range x.Skipped {
 		if h.Preset == ref && strings.Contains(h.Reason, "nstancetype") {
 			out = append(out, h.Paths...)
 		}
@@ -76,7 +72,7 @@ func (t *trial) heldBack(ctx context.Context, ref string) []string {
 	return out
 }
 
-// smallest is the smallest object that the selectors of presets select; nil without one.
+// smallest returns the smallest object that all selectors match; nil for none.
 func (a *analysis) smallest(all []*member) *Witness {
 	var vms, namespaces []labels.Selector
 	var named []string
@@ -107,8 +103,7 @@ func (a *analysis) smallest(all []*member) *Witness {
 	return w
 }
 
-// place gives the witness a namespace that all selectors select: one that is known, or one that may
-// exist. It reports whether there is one.
+// place reports whether there is a known or possible namespace that all selectors match.
 func (a *analysis) place(w *Witness, selectors []labels.Selector) bool {
 	for _, known := range a.namespaces {
 		set := labels.Set(maps.Clone(known.Labels))
@@ -145,7 +140,6 @@ func newObject(kind presets.Kind, namespace string, withLabels map[string]string
 	return out
 }
 
-// specPath leads to the spec of the VMI in an object of a kind.
 func specPath(kind presets.Kind) []string {
 	if kind == presets.VirtualMachineInstance {
 		return []string{"spec"}
@@ -153,24 +147,16 @@ func specPath(kind presets.Kind) []string {
 	return []string{"spec", "template", "spec"}
 }
 
-// set sets a field, and the objects around it.
 func set(object map[string]any, path []string, value any) {
 	for _, name := range path[:len(path)-1] {
-		below, ok := object[name].(map[string]any)
-		if !ok {
-			below = map[string]any{}
-			object[name] = below
-		}
-		object = below
+		object = childOf(object, name)
 	}
 	object[path[len(path)-1]] = value
 }
 
-// A change makes another candidate of one.
 type change func(*Witness)
 
-// with returns a copy of the witness with values that conditions ask for, and changes.
-func (w *Witness) with(facts []presets.Fact, changes []change) *Witness {
+func (w *Witness) with(facts []presets.ConditionValue, changes []change) *Witness {
 	out := &Witness{Kind: w.Kind, Namespace: w.Namespace, Object: clone(w.Object)}
 	out.Namespace.Labels, out.Namespace.Annotations = maps.Clone(w.Namespace.Labels), maps.Clone(w.Namespace.Annotations)
 	for _, fact := range facts {
@@ -197,8 +183,8 @@ func clone(object map[string]any) map[string]any {
 	return out
 }
 
-// assume gives the witness, or its namespace, a value that a condition asks for.
-func (w *Witness) assume(fact presets.Fact) {
+// assume sets a value that a condition requires, in the witness or its namespace.
+func (w *Witness) assume(fact presets.ConditionValue) {
 	path := fact.Path[1:]
 	if list, isList := fact.Value.([]any); isList && len(list) == 0 {
 		if name := linkedList(path[len(path)-1]); name != "" {
@@ -216,7 +202,6 @@ func (w *Witness) assume(fact presets.Fact) {
 	}
 }
 
-// assumeNamespace gives the namespace a label or an annotation.
 func (w *Witness) assumeNamespace(path []string, value any) {
 	text, ok := value.(string)
 	if !ok || len(path) != 3 || path[0] != "metadata" {
@@ -233,20 +218,18 @@ func (w *Witness) assumeNamespace(path []string, value any) {
 	}
 }
 
-// linkedElement returns the list and the name of the element of a list in the VMI's spec that a
-// path leads through, if the element needs a partner elsewhere.
+// linkedElement returns the first element of a path that requires another one elsewhere.
 func linkedElement(path provenance.Path) (list, name string) {
 	i := slices.IndexFunc(path, func(s provenance.Segment) bool { return s.Kind != provenance.Field })
-	if i < 4 || path[i].Kind != provenance.Element {
-		return "", ""
+	if i >= 4 && path[i].Kind == provenance.Element {
+		if list = linkedList(path[i-1].Name); list != "" {
+			return list, path[i].Name
+		}
 	}
-	if list = linkedList(path[i-1].Name); list == "" {
-		return "", ""
-	}
-	return list, path[i].Name
+	return "", ""
 }
 
-// linkedList is the list of devices that goes with a list of the VMI's spec.
+// linkedList returns the list of devices that corresponds to a list of the VMI spec.
 func linkedList(name string) string {
 	switch name {
 	case "disks", "filesystems", "volumes":
@@ -257,7 +240,6 @@ func linkedList(name string) string {
 	return ""
 }
 
-// addElement adds a disk with its volume, or an interface with its network.
 func (w *Witness) addElement(list, name string) {
 	partner := map[string]any{"name": name, "pod": map[string]any{}}
 	partners := "networks"
@@ -271,10 +253,119 @@ func (w *Witness) addElement(list, name string) {
 }
 
 func (w *Witness) append(path []string, element any) {
-	at := w.Object
-	for _, name := range path[:len(path)-1] {
-		at, _ = at[name].(map[string]any)
-	}
-	list, _ := at[path[len(path)-1]].([]any)
+	last := len(path) - 1
+	list, _ := under(w.Object, path[:last]...)[path[last]].([]any)
 	set(w.Object, path, append(list, element))
+}
+
+type requirement []labels.Requirement
+
+// requirements groups the requirements of selectors by label key. A nil selector has none.
+func requirements(selectors ...labels.Selector) map[string]requirement {
+	out := map[string]requirement{}
+	for _, s := range selectors {
+		if s == nil {
+			continue
+		}
+		all, _ := s.Requirements()
+		for _, r := range all {
+			out[r.Key()] = append(out[r.Key()], r)
+		}
+	}
+	return out
+}
+
+func compatible(x, y map[string]requirement) bool {
+	for key, r := range x {
+		other := y[key]
+		if len(other) == 0 {
+			continue
+		}
+		one, isOne := r.only()
+		another, isAlsoOne := other.only()
+		switch {
+		case isOne && isAlsoOne && one != another:
+			return false
+		case isOne && isAlsoOne:
+		case len(choices(append(slices.Clip(r), other...), append(slices.Clip(r), other...))) == 0:
+			return false
+		}
+	}
+	return true
+}
+
+// only returns the value if a requirement allows exactly one by equality.
+func (r requirement) only() (string, bool) {
+	if len(r) != 1 || len(r[0].ValuesUnsorted()) != 1 {
+		return "", false
+	}
+	op := r[0].Operator()
+	return r[0].ValuesUnsorted()[0], op == selection.In || op == selection.Equals || op == selection.DoubleEquals
+}
+
+// satisfy returns a minimal set of labels that all selectors select; false for none.
+func satisfy(selectors ...labels.Selector) (map[string]string, bool) {
+	out := map[string]string{}
+	required := requirements(selectors...)
+	for _, key := range slices.Sorted(maps.Keys(required)) {
+		allowed := choices(required[key], required[key])
+		if len(allowed) == 0 {
+			return nil, false
+		}
+		maps.Copy(out, allowed[0])
+	}
+	return out, true
+}
+
+// implies reports whether every VM that first selects is also selected by second.
+func implies(first, second labels.Selector) bool {
+	given := requirements(first)
+	for key, wanted := range requirements(second) {
+		for _, r := range wanted {
+			for _, set := range choices(given[key], append(slices.Clone(given[key]), r)) {
+				if !r.Matches(set) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// choices returns the labels of one key that meet required: no label, or one representative of each
+// group of values that mentioned treats alike.
+func choices(required, mentioned requirement) []labels.Set {
+	key := ""
+	candidates := []labels.Set{{}}
+	for _, r := range append(slices.Clone(mentioned), required...) {
+		key = r.Key()
+	}
+	for _, value := range valuesOf(mentioned) {
+		candidates = append(candidates, labels.Set{key: value})
+	}
+	return slices.DeleteFunc(candidates, func(set labels.Set) bool {
+		return slices.ContainsFunc(required, func(r labels.Requirement) bool { return !r.Matches(set) })
+	})
+}
+
+// valuesOf returns one value for each possible outcome of the requirements of one key.
+func valuesOf(rs requirement) []string {
+	var out []string
+	for _, r := range rs {
+		for _, v := range slices.Sorted(maps.Keys(r.Values())) {
+			if bound, err := strconv.ParseInt(v, 10, 64); err == nil && (r.Operator() == selection.GreaterThan || r.Operator() == selection.LessThan) {
+				out = append(out, strconv.FormatInt(bound+1, 10), strconv.FormatInt(bound-1, 10))
+			}
+			out = append(out, v)
+		}
+	}
+	fresh := "any"
+	for slices.Contains(out, fresh) {
+		fresh += "-other"
+	}
+	return append(out, fresh)
+}
+
+func inNamespace(name string) labels.Selector {
+	return labels.SelectorFromSet(labels.Set{corev1.LabelMetadataName: name})
 }

@@ -8,11 +8,11 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
-// BenchmarkResolve measures one create, from the object's JSON to the patch.
-// The control is one json.Unmarshal of the same object into a map.
+// BenchmarkResolve measures one create, from the object's JSON to the patch. The control is one
+// json.Unmarshal of the same object into a map.
 func BenchmarkResolve(b *testing.B) {
 	vm := presettest.RealisticVM()
 	engine := presets.Engine{}

@@ -9,10 +9,10 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
-// costly looks at each pair of a VM's disks.
+// costly reads each pair of a VM's disks.
 const costly = `object.spec.template.spec.domain.devices.disks.all(a, object.spec.template.spec.domain.devices.disks.all(b, true))`
 
 // crowded are a cluster preset, and presets of a namespace that cost too much.
@@ -79,7 +79,7 @@ func TestNoisyNamespace(t *testing.T) {
 	}
 }
 
-// A preset that could not be evaluated on an update keeps what it gave before.
+// A preset that could not be evaluated on an update keeps the values that it set.
 func TestUndecidedPresetsKeepWhatTheyGave(t *testing.T) {
 	s := presettest.Snapshot(t, presettest.Cluster("strong", `
 priority: 10
@@ -111,7 +111,7 @@ defaults: {spec: {template: {spec: {hostname: weak}}}}`))
 		Kind: presets.VirtualMachine, Object: []byte(strings.Replace(relabelled, `"labels"`, `"annotations":{"virtwright.dev/reapply":"now"},"labels"`, 1)),
 		OldObject: []byte(relabelled), Namespace: presets.Namespace{Name: "lab"},
 	})
-	if err == nil || !strings.Contains(err.Error(), "conditions of preset cluster/strong cannot be evaluated, and what it gave would be lost") {
+	if err == nil || !strings.Contains(err.Error(), "cannot evaluate the conditions of preset cluster/strong: the fields that it set would be lost") {
 		t.Errorf("a reapply must not lose what the preset gave: %v", err)
 	}
 }

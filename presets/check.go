@@ -4,45 +4,51 @@ import (
 	"maps"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
 )
 
-// VirtualMachineInstancePreset is KubeVirt's own kind of preset, of which
-// CheckShape knows the form.
+// VirtualMachineInstancePreset is KubeVirt's own kind of preset; CheckSchema supports it.
 const VirtualMachineInstancePreset Kind = "VirtualMachineInstancePreset"
 
-// A Shape is what is wrong with the form of an object, whatever its values mean.
-type Shape struct {
-	// Unknown are fields that do not exist. An API server refuses an object that
-	// has any, or drops them, as its client wishes.
+// A SchemaReport lists the values of an object that do not fit the schema of its kind.
+type SchemaReport struct {
+	// Unknown fields do not exist. An API server rejects or drops them, as the client requests.
 	Unknown field.ErrorList
-	// Kept are fields that do not exist either, where API servers keep whatever
-	// they are given: in the metadata of templates, and beside timers of a clock.
-	Kept field.ErrorList
+	// Preserved are unknown fields that API servers keep, in metadata of templates and in clocks.
+	Preserved field.ErrorList
 	// Mistyped are values of a type that no API server stores there.
 	Mistyped field.ErrorList
 
-	prune []func()
-	// parent is the schema of the object around the one that is visited.
-	parent *schema
+	prune, defaults []func()
+	parent          *schema // of the object around the current one
 }
 
 // Prune removes the unknown fields from the object, as an API server does.
-func (c Shape) Prune() {
+func (c SchemaReport) Prune() {
 	for _, prune := range c.prune {
 		prune()
 	}
 }
 
-// CheckShape compares decoded JSON of a kind with KubeVirt's types. Names are
-// compared as API servers do, case and all. A kind that it does not know has
-// any shape. Elements of lists are named by position.
-func CheckShape(kind Kind, object map[string]any) Shape {
-	var out Shape
+// Default drops nulls from the object and sets the defaults of KubeVirt's CRDs, as an API server
+// does before webhooks and policies. It reports whether it changed the object.
+func (c SchemaReport) Default() bool {
+	for _, set := range c.defaults {
+		set()
+	}
+	return len(c.defaults) > 0
+}
+
+// CheckSchema compares decoded JSON of a kind with KubeVirt's types; names are case-sensitive. It
+// reports nothing for a kind that it does not know. List elements have their position in paths.
+func CheckSchema(kind Kind, object map[string]any) SchemaReport {
+	var out SchemaReport
 	if s := shapes[kind]; s != nil {
 		out.visit(object, s(), nil)
 	}
@@ -50,31 +56,38 @@ func CheckShape(kind Kind, object map[string]any) Shape {
 }
 
 var shapes = map[Kind]func() *schema{
-	VirtualMachine:               vmSchema,
-	VirtualMachineInstance:       schemaOf[kubevirtv1.VirtualMachineInstance](),
-	VirtualMachineInstancePreset: schemaOf[kubevirtv1.VirtualMachineInstancePreset](),
+	VirtualMachine:                      vmSchema,
+	VirtualMachineInstance:              schemaOf[kubevirtv1.VirtualMachineInstance](),
+	VirtualMachineInstancePreset:        schemaOf[kubevirtv1.VirtualMachineInstancePreset](),
+	"VirtualMachineInstancetype":        instancetypeSchema,
+	"VirtualMachineClusterInstancetype": instancetypeSchema,
+	"VirtualMachinePreference":          preferenceSchema,
+	"VirtualMachineClusterPreference":   preferenceSchema,
 }
+
+var (
+	instancetypeSchema = schemaOf[v1beta1.VirtualMachineInstancetype]()
+	preferenceSchema   = schemaOf[v1beta1.VirtualMachinePreference]()
+)
 
 func schemaOf[T any]() func() *schema {
 	return sync.OnceValue(func() *schema {
-		return schemaBuilder{done: map[reflect.Type]*schema{}}.of(reflect.TypeFor[T]())
+		return schemaBuilder{done: map[reflect.Type]*schema{}}.build(reflect.TypeFor[T]())
 	})
 }
 
-func (c *Shape) visit(v any, s *schema, at *field.Path) {
+func (c *SchemaReport) visit(v any, s *schema, at *field.Path) {
 	switch s.shape {
 	case shapeObject, shapeMap:
 		c.object(v, s, at)
 	case shapeKeyed, shapeAtomic:
 		c.list(v, s, at)
-	case shapeQuantity:
-		c.quantity(v, at)
 	default:
 		c.scalar(v, s, at)
 	}
 }
 
-func (c *Shape) object(v any, s *schema, at *field.Path) {
+func (c *SchemaReport) object(v any, s *schema, at *field.Path) {
 	fields, ok := v.(map[string]any)
 	if !ok {
 		c.mistyped(at, v, "an object")
@@ -89,23 +102,42 @@ func (c *Shape) object(v any, s *schema, at *field.Path) {
 		}
 		switch {
 		case inside == nil && keepsUnknown(s, at):
-			c.Kept = append(c.Kept, field.Invalid(below, name, unknownField(name, s, parent)))
+			c.Preserved = append(c.Preserved, field.Invalid(below, name, unknownField(name, s, parent)))
 		case inside == nil:
 			c.Unknown = append(c.Unknown, field.Invalid(below, name, unknownField(name, s, parent)))
 			c.prune = append(c.prune, func() { delete(fields, name) })
-		case fields[name] != nil: // null is the same as nothing, in a field
+		case fields[name] != nil: // a null field counts as absent
 			c.parent = s
 			c.visit(fields[name], inside, below)
+		case !nullable.MatchString(below.String()):
+			c.defaults = append(c.defaults, func() { delete(fields, name) })
+		}
+	}
+	c.absent(fields, schemaDefaults[s.goType])
+}
+
+func (c *SchemaReport) absent(fields, defaults map[string]any) {
+	for name, value := range defaults {
+		if fields[name] == nil {
+			c.defaults = append(c.defaults, func() { fields[name] = value })
 		}
 	}
 }
 
-// keepsUnknown reports whether API servers keep fields there that they do not know.
-func keepsUnknown(s *schema, at *field.Path) bool {
-	return s.typ == "core/v1.Clock" || s.typ == "meta/v1.ObjectMeta" && at.String() != "metadata"
+// nullable are the fields in which API servers keep nulls, except in status.
+var nullable = regexp.MustCompile(`^(status|spec\.template\.metadata|spec\.dataVolumeTemplates\[\d+\]\.(metadata|status))\b`)
+
+var schemaDefaults = map[string]map[string]any{
+	"core/v1.LocalObjectReference":      {"name": ""},
+	"core/v1.ConfigMapVolumeSource":     {"name": ""},
+	"core/v1.ContainerPathVolumeSource": {"readOnly": true},
 }
 
-func (c *Shape) list(v any, s *schema, at *field.Path) {
+func keepsUnknown(s *schema, at *field.Path) bool {
+	return s.goType == "core/v1.Clock" || s.goType == "meta/v1.ObjectMeta" && at.String() != "metadata"
+}
+
+func (c *SchemaReport) list(v any, s *schema, at *field.Path) {
 	elements, ok := v.([]any)
 	if !ok {
 		c.mistyped(at, v, "a list")
@@ -116,30 +148,22 @@ func (c *Shape) list(v any, s *schema, at *field.Path) {
 	}
 }
 
-// quantity leaves out those of too many digits, which are refused wherever they
-// are read.
-func (c *Shape) quantity(v any, at *field.Path) {
-	text, ok := v.(string)
+// scalar leaves out quantities with too many digits: every reader refuses them.
+func (c *SchemaReport) scalar(v any, s *schema, at *field.Path) {
+	if n, ok := v.(float64); ok && s.shape != shapeNumber && n == math.Trunc(n) {
+		v = int64(n) // 2.0 is the number 2
+	}
+	text, isText := v.(string)
 	switch {
-	case !ok:
-		c.scalar(v, &schema{shape: shapeQuantity}, at)
-	case hugeQuantity(text):
-	default:
+	case !fits(s.shape, v):
+		c.mistyped(at, v, shapeNames[s.shape])
+	case s.shape == shapeQuantity && isText && !hugeQuantity(text):
 		if _, err := parseQuantity(text); err != nil {
-			c.Mistyped = append(c.Mistyped, field.Invalid(at, text, "must be a quantity such as 2Gi or 500m"))
+			c.Mistyped = append(c.Mistyped, field.Invalid(at, text, "must be "+shapeNames[shapeQuantity]))
 		}
 	}
 }
 
-func (c *Shape) scalar(v any, s *schema, at *field.Path) {
-	if n, ok := v.(float64); ok && s.shape != shapeNumber && n == math.Trunc(n) {
-		v = int64(n) // 2.0 is the number 2
-	}
-	if !fits(s.shape, v) {
-		c.mistyped(at, v, wanted[s.shape])
-	}
-}
-
-func (c *Shape) mistyped(at *field.Path, v any, want string) {
+func (c *SchemaReport) mistyped(at *field.Path, v any, want string) {
 	c.Mistyped = append(c.Mistyped, field.TypeInvalid(at, v, "must be "+want))
 }

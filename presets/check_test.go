@@ -1,10 +1,13 @@
 package presets
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,7 +37,7 @@ status: {ready: true}`, want{}},
 			`spec.runstrategy: Invalid value: "runstrategy": unknown field "runstrategy"; did you mean "runStrategy"?`,
 		}}},
 		"FarFromAll": {VirtualMachine, "{spec: {template: {spec: {domain: {cpu: {features: [{xxxxxxxxxx: 1}]}}}}}}", want{unknown: []string{
-			`spec.template.spec.domain.cpu.features[0].xxxxxxxxxx: Invalid value: "xxxxxxxxxx": unknown field "xxxxxxxxxx"; known are name, policy`,
+			`spec.template.spec.domain.cpu.features[0].xxxxxxxxxx: Invalid value: "xxxxxxxxxx": unknown field "xxxxxxxxxx"; known fields: name, policy`,
 		}}},
 		"Status":       {VirtualMachine, "{status: {redy: true}}", want{unknown: []string{`status.redy: Invalid value: "redy": unknown field "redy"; did you mean "ready"?`}}},
 		"RootMetadata": {VirtualMachine, "{metadata: {lables: {}}}", want{unknown: []string{`metadata.lables: Invalid value: "lables": unknown field "lables"; did you mean "labels"?`}}},
@@ -77,8 +80,8 @@ spec: {running: "yes", template: {spec: {domain: {cpu: {cores: "2", sockets: 1.5
 			if err != nil {
 				t.Fatal(err)
 			}
-			shape := CheckShape(c.kind, object)
-			got := want{texts(shape.Unknown), texts(shape.Kept), texts(shape.Mistyped)}
+			shape := CheckSchema(c.kind, object)
+			got := want{texts(shape.Unknown), texts(shape.Preserved), texts(shape.Mistyped)}
 			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(want{})); diff != "" {
 				t.Errorf("-want, +got:\n%s", diff)
 			}
@@ -94,7 +97,7 @@ func texts(problems field.ErrorList) []string {
 	return out
 }
 
-// TestShapeIsTheSchema: what CheckShape knows is what the CRDs declare.
+// TestShapeIsTheSchema: CheckSchema knows the same fields as the CRDs.
 func TestShapeIsTheSchema(t *testing.T) {
 	for kind, file := range map[Kind]string{
 		VirtualMachine: "virtualmachines", VirtualMachineInstance: "virtualmachineinstances", VirtualMachineInstancePreset: "virtualmachineinstancepresets",
@@ -120,7 +123,7 @@ func compareShapes(t *testing.T, declared *apiextensionsv1.JSONSchemaProps, s *s
 	if kept := declared.XPreserveUnknownFields != nil && s.shape == shapeObject; kept != (s.shape == shapeObject && at != nil && keepsUnknown(s, at)) {
 		t.Errorf("%s: unknown fields are kept: declared %v", at, kept)
 	}
-	if at.String() == "metadata" || s.typ == "meta/v1.ObjectMeta" {
+	if at.String() == "metadata" || s.goType == "meta/v1.ObjectMeta" {
 		return // which no CRD declares
 	}
 	if s.shape == shapeObject && len(declared.Properties) > 0 {
@@ -130,6 +133,7 @@ func compareShapes(t *testing.T, declared *apiextensionsv1.JSONSchemaProps, s *s
 		}
 	}
 	for name, property := range declared.Properties {
+		compareDefaults(t, &property, s, at.Child(name))
 		compareShapes(t, &property, s.fields[name], at.Child(name))
 	}
 	if declared.Items != nil {
@@ -137,6 +141,57 @@ func compareShapes(t *testing.T, declared *apiextensionsv1.JSONSchemaProps, s *s
 	}
 	if got, want := declaredType(s), typeOf(declared); got != want && s.shape != shapeAny {
 		t.Errorf("%s: declared as %s, known as %s", at, want, got)
+	}
+}
+
+// compareDefaults compares what a schema does about a field that is absent or null. VMs are created
+// without status.
+func compareDefaults(t *testing.T, declared *apiextensionsv1.JSONSchemaProps, holder *schema, at *field.Path) {
+	t.Helper()
+	path := at.String()
+	if strings.HasPrefix(path, "status") || path == "metadata" || holder.goType == "meta/v1.ObjectMeta" {
+		return
+	}
+	if keeps := nullable.MatchString(path); keeps != declared.Nullable {
+		t.Errorf("%s: null is kept: %t, declared: %t", at, keeps, declared.Nullable)
+	}
+	names := strings.Split(path, ".")
+	known, err := json.Marshal(schemaDefaults[holder.goType][names[len(names)-1]])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "null"
+	if declared.Default != nil {
+		want = string(declared.Default.Raw)
+	}
+	if string(known) != want {
+		t.Errorf("%s: the default is %s, declared: %s", at, known, want)
+	}
+}
+
+// TestShapeDefaults drops and sets what API servers drop and set.
+func TestShapeDefaults(t *testing.T) {
+	for name, c := range map[string]struct{ in, want string }{
+		"Nulls": {"{metadata: {annotations: null}, spec: {running: null, template: {metadata: null, spec: {volumes: null, nodeSelector: {a: null}, domain: {memory: {guest: null}}}}}}",
+			"{metadata: {}, spec: {template: {metadata: null, spec: {nodeSelector: {}, domain: {memory: {}}}}}}"},
+		"NullsThatAreKept": {"{spec: {template: {metadata: {labels: null, annotations: {a: null}}}, dataVolumeTemplates: [{metadata: null, spec: {source: null}}]}}",
+			"{spec: {template: {metadata: {labels: null, annotations: {a: null}}}, dataVolumeTemplates: [{metadata: null, spec: {}}]}}"},
+		"Defaults": {"{spec: {template: {spec: {volumes: [{name: a, containerPath: {}}, {name: b, containerPath: {readOnly: false}}, {name: c, configMap: {name: null}}, {name: d, sysprep: {secret: {}}}]}}}}",
+			"{spec: {template: {spec: {volumes: [{name: a, containerPath: {readOnly: true}}, {name: b, containerPath: {readOnly: false}}, {name: c, configMap: {name: ''}}, {name: d, sysprep: {secret: {name: ''}}}]}}}}"},
+		"Nothing": {"{spec: {template: {spec: {domain: {}}}}}", "{spec: {template: {spec: {domain: {}}}}}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var object, want map[string]any
+			if err := errors.Join(yaml.Unmarshal([]byte(c.in), &object), yaml.Unmarshal([]byte(c.want), &want)); err != nil {
+				t.Fatal(err)
+			}
+			if changed := CheckSchema(VirtualMachine, object).Default(); changed != (c.in != c.want) {
+				t.Errorf("changed: %t", changed)
+			}
+			if diff := cmp.Diff(want, object); diff != "" {
+				t.Errorf("-want, +got:\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -2,11 +2,14 @@ package presets
 
 import (
 	"crypto/sha256"
-	"encoding/json"
+	"encoding/hex"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
@@ -17,23 +20,20 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
+// MaxPriority bounds spec.priority on both sides.
+const MaxPriority = 1_000_000
+
 const (
-	// MaxPartialBytes is how large defaults and overrides may each be.
-	MaxPartialBytes = 128 << 10
-	// MaxConditions is how many conditions a preset may have.
-	MaxConditions = 32
-	// MaxPriority bounds spec.priority on both sides.
-	MaxPriority = 1_000_000
-	// clusterPrefix stands before the name of a cluster preset, everywhere.
-	clusterPrefix = "cluster/"
+	maxPartialBytes = 128 << 10 // of defaults and of overrides
+	maxConditions   = 32
+	maxComputed     = 64         // values in defaults, and in overrides
+	clusterPrefix   = "cluster/" // begins the Ref of a cluster preset
 )
 
-// A Compiled preset is a preset with everything worked out that does not
-// depend on a request. It is immutable.
+// A Compiled is a preset that is checked and prepared for requests. It is immutable.
 type Compiled struct {
-	// Ref names the preset: NAME, or cluster/NAME for a cluster preset.
-	Ref string
-	// Namespace is empty for a cluster preset.
+	// Ref names the preset: NAME, or cluster/NAME for a cluster preset, which has no Namespace.
+	Ref        string
 	Namespace  string
 	Generation int64
 	Priority   int32
@@ -47,18 +47,15 @@ type Compiled struct {
 	overrides          *fieldNode
 	removes            []removal
 	forbids            []forbid
-	// computes says that some of its values are computed.
-	computes bool
-	// legacy marks a VirtualMachineInstancePreset.
-	legacy bool
-	digest [sha256.Size]byte
-	hash   string
+	computes           bool // the preset has computed values
+	legacy             bool // it is a VirtualMachineInstancePreset
+	digest             [sha256.Size]byte
+	hash               string
 }
 
 type removal struct {
-	path provenance.Path
-	text string
-	// schemas holds the schema of each step of path.
+	path  provenance.Path
+	text  string
 	owner ownership
 }
 
@@ -67,7 +64,7 @@ type forbid struct {
 	message string
 }
 
-// Name is that of the preset, whatever its kind.
+// Name returns the namespace and the Ref of the preset.
 func (c *Compiled) Name() PresetName { return PresetName{Namespace: c.Namespace, Ref: c.Ref} }
 
 // Legacy reports whether it is a VirtualMachineInstancePreset.
@@ -79,8 +76,7 @@ func (c *Compiled) Forbids() bool { return len(c.forbids) > 0 }
 // Cluster reports whether the preset is cluster-scoped.
 func (c *Compiled) Cluster() bool { return c.Namespace == "" }
 
-// RefOf returns the name by which a preset goes in annotations, warnings and
-// provenance.
+// RefOf returns the name of a preset in annotations, warnings and provenance.
 func RefOf(p v1alpha1.Preset) string {
 	if p.GetNamespace() == "" {
 		return clusterPrefix + p.GetName()
@@ -88,8 +84,7 @@ func RefOf(p v1alpha1.Preset) string {
 	return p.GetName()
 }
 
-// Compile checks a preset and prepares it. Every problem is reported, with the
-// field it lies in; a nil Compiled comes with at least one.
+// Compile checks a preset and prepares it. It returns nil if, and only if, there are problems.
 func Compile(p v1alpha1.Preset) (*Compiled, field.ErrorList) {
 	spec, at := p.GetSpec(), field.NewPath("spec")
 	out := &Compiled{
@@ -98,22 +93,17 @@ func Compile(p v1alpha1.Preset) (*Compiled, field.ErrorList) {
 		Explicit: spec.Match.Explicit,
 	}
 	errs := out.checkScalars(at)
-	errs = append(errs, out.compileMatch(spec.Match, at.Child("match"))...)
-	var more field.ErrorList
-	out.defaults, more = compilePartial(spec.Defaults, at.Child("defaults"))
-	errs = append(errs, more...)
-	out.overrides, more = compilePartial(spec.Overrides, at.Child("overrides"))
-	errs = append(errs, more...)
-	out.removes, more = compileRemoves(spec.Remove, at.Child("remove"))
-	errs = append(errs, more...)
-	out.forbids, more = compileForbids(spec.Forbid, at.Child("forbid"))
-	errs = append(errs, more...)
-	errs = append(errs, out.checkAgainstEachOther(at)...)
+	out.compileMatch(spec.Match, at.Child("match"), &errs)
+	out.defaults = compilePartial(spec.Defaults, at.Child("defaults"), &errs)
+	out.overrides = compilePartial(spec.Overrides, at.Child("overrides"), &errs)
+	out.removes = compileRemoves(spec.Remove, at.Child("remove"), &errs)
+	out.forbids = compileForbids(spec.Forbid, at.Child("forbid"), &errs)
+	errs = append(errs, out.checkConsistency(at)...)
 	if len(errs) > 0 {
 		return nil, errs
 	}
 	out.computes = out.defaults.hasComputed() || out.overrides.hasComputed()
-	out.digest, out.hash = digest(out, spec), out.hashGiven()
+	out.digest, out.hash = digest(out, spec), out.contentHash()
 	return out, nil
 }
 
@@ -122,45 +112,42 @@ func (c *Compiled) checkScalars(at *field.Path) field.ErrorList {
 	if c.Priority < -MaxPriority || c.Priority > MaxPriority {
 		errs = append(errs, field.Invalid(at.Child("priority"), c.Priority, fmt.Sprintf("must be between %d and %d", -MaxPriority, MaxPriority)))
 	}
-	switch c.ApplyAt {
-	case v1alpha1.ApplyAtDefinition, v1alpha1.ApplyAtLaunch:
-	default:
-		errs = append(errs, field.NotSupported(at.Child("applyAt"), c.ApplyAt,
-			[]v1alpha1.ApplyAt{v1alpha1.ApplyAtDefinition, v1alpha1.ApplyAtLaunch}))
-	}
-	switch c.Mode {
-	case v1alpha1.ModeEnforce, v1alpha1.ModeWarn, v1alpha1.ModeAudit, v1alpha1.ModeOff:
-	default:
-		errs = append(errs, field.NotSupported(at.Child("mode"), c.Mode,
-			[]v1alpha1.Mode{v1alpha1.ModeEnforce, v1alpha1.ModeWarn, v1alpha1.ModeAudit, v1alpha1.ModeOff}))
-	}
-	return errs
+	errs = append(errs, checkSupported(at.Child("applyAt"), c.ApplyAt, v1alpha1.ApplyAtDefinition, v1alpha1.ApplyAtLaunch)...)
+	return append(errs, checkSupported(at.Child("mode"), c.Mode, v1alpha1.ModeEnforce, v1alpha1.ModeWarn, v1alpha1.ModeAudit, v1alpha1.ModeOff)...)
 }
 
-func (c *Compiled) compileMatch(m v1alpha1.PresetMatch, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	c.labels = selector(m.Labels, at.Child("labels"), &errs)
-	c.namespaces = selector(m.Namespaces, at.Child("namespaces"), &errs)
+func checkSupported[T ~string](at *field.Path, value T, supported ...T) field.ErrorList {
+	if slices.Contains(supported, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(at, value, supported)}
+}
+
+func (c *Compiled) compileMatch(m v1alpha1.PresetMatch, at *field.Path, errs *field.ErrorList) {
+	c.labels = selector(m.Labels, at.Child("labels"), errs)
+	c.namespaces = selector(m.Namespaces, at.Child("namespaces"), errs)
 	if m.Namespaces != nil && !c.Cluster() {
-		errs = append(errs, field.Forbidden(at.Child("namespaces"),
-			"a VirtualMachinePreset acts in its own namespace only; use a ClusterVirtualMachinePreset to choose namespaces by label"))
+		*errs = append(*errs, field.Forbidden(at.Child("namespaces"),
+			"a VirtualMachinePreset acts in its own namespace only; use a ClusterVirtualMachinePreset to select namespaces by label"))
 	}
-	if len(m.Conditions) > MaxConditions {
-		return append(errs, field.TooMany(at.Child("conditions"), len(m.Conditions), MaxConditions))
+	if len(m.Conditions) > maxConditions {
+		*errs = append(*errs, field.TooMany(at.Child("conditions"), len(m.Conditions), maxConditions))
+		return
 	}
-	var more field.ErrorList
-	c.conditions, more = compileConditions(m.Conditions, at.Child("conditions"))
-	return append(errs, more...)
+	c.conditions = compileConditions(m.Conditions, at.Child("conditions"), errs)
 }
 
-// selector compiles s; nil selects everything, as an absent match part does.
 func selector(s *metav1.LabelSelector, at *field.Path, errs *field.ErrorList) labels.Selector {
 	if s == nil {
 		return nil
 	}
 	out, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		*errs = append(*errs, selectorProblems(s, at, err)...)
+		problems := metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, at)
+		if len(problems) == 0 {
+			problems = field.ErrorList{field.Invalid(at, field.OmitValueType{}, err.Error())}
+		}
+		*errs = append(*errs, problems...)
 		return nil
 	}
 	if out.Empty() {
@@ -169,51 +156,43 @@ func selector(s *metav1.LabelSelector, at *field.Path, errs *field.ErrorList) la
 	return out
 }
 
-// selectorProblems says what is wrong with a selector that err refuses.
-func selectorProblems(s *metav1.LabelSelector, at *field.Path, err error) field.ErrorList {
-	problems := metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, at)
-	if len(problems) == 0 {
-		problems = field.ErrorList{field.Invalid(at, field.OmitValueType{}, err.Error())}
-	}
-	return problems
-}
-
-func compilePartial(raw *apiextensionsv1.JSON, at *field.Path) (*fieldNode, field.ErrorList) {
+func compilePartial(raw *apiextensionsv1.JSON, at *field.Path, errs *field.ErrorList) *fieldNode {
 	if raw == nil || len(raw.Raw) == 0 {
-		return nil, nil
-	}
-	if len(raw.Raw) > MaxPartialBytes {
-		return nil, field.ErrorList{field.TooLong(at, "", MaxPartialBytes)}
+		return nil
 	}
 	var value any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw.Raw, &value); err != nil {
-		return nil, field.ErrorList{field.Invalid(at, show(string(raw.Raw)), "must be JSON: "+err.Error())}
+	if len(raw.Raw) > maxPartialBytes {
+		*errs = append(*errs, field.TooLong(at, "", maxPartialBytes))
+	} else if err := kjson.UnmarshalCaseSensitivePreserveInts(raw.Raw, &value); err != nil {
+		*errs = append(*errs, field.Invalid(at, show(string(raw.Raw)), "must be JSON: "+err.Error()))
+	} else if fields, ok := value.(map[string]any); !ok {
+		*errs = append(*errs, field.TypeInvalid(at, value, "must be a partial VirtualMachine: an object with spec, metadata.labels or metadata.annotations"))
+	} else {
+		return compilePartialFields(fields, at, errs)
 	}
-	fields, ok := value.(map[string]any)
-	if !ok {
-		return nil, field.ErrorList{field.TypeInvalid(at, value, "must be a partial VirtualMachine: an object with spec, metadata.labels or metadata.annotations")}
-	}
-	return compilePartialFields(fields, at)
+	return nil
 }
 
-func compilePartialFields(fields map[string]any, at *field.Path) (*fieldNode, field.ErrorList) {
+func compilePartialFields(fields map[string]any, at *field.Path, errs *field.ErrorList) *fieldNode {
 	c := &fieldCompiler{root: at}
 	c.checkHeader(fields)
-	if len(fields) == 0 {
-		return nil, c.errs
+	var root *fieldNode
+	if len(fields) > 0 {
+		decimalsToStrings(fields, vmSchema())
+		root = c.compile(fields, vmSchema(), nil)
+		visitLeaves(root, func(leaf *fieldNode) {
+			if why := reservedPath(leaf.path); why != "" {
+				c.errs = append(c.errs, field.Forbidden(at.Child(leaf.text), why))
+			}
+		})
 	}
-	decimals(fields, vmSchema(), "")
-	root := c.compile(fields, vmSchema(), nil)
-	if root != nil {
-		c.checkReserved(root)
+	if *errs = append(*errs, c.errs...); len(c.errs) > 0 {
+		return nil
 	}
-	if len(c.errs) > 0 {
-		return nil, c.errs
-	}
-	return root, nil
+	return root
 }
 
-// checkHeader lets authors paste apiVersion and kind, and refuses status.
+// checkHeader allows apiVersion and kind, and reports status.
 func (c *fieldCompiler) checkHeader(fields map[string]any) {
 	for name, want := range map[string]string{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine"} {
 		if got, ok := fields[name]; ok && got != want {
@@ -227,16 +206,12 @@ func (c *fieldCompiler) checkHeader(fields map[string]any) {
 	}
 }
 
-// digest identifies what a preset says, whatever the spelling of its JSON.
+// digest identifies the content of a preset; the spelling of its JSON does not matter.
 func digest(c *Compiled, spec *v1alpha1.PresetSpec) [sha256.Size]byte {
 	canonical := *spec
 	canonical.ApplyAt, canonical.Mode = c.ApplyAt, c.Mode
 	canonical.Defaults, canonical.Overrides = canonicalJSON(spec.Defaults), canonicalJSON(spec.Overrides)
-	b, err := json.Marshal(canonical)
-	if err != nil { // unreachable: canonicalJSON made every raw part
-		b = []byte(err.Error())
-	}
-	return digestOf(fmt.Appendf(nil, "%s\n%s\n%s", c.Namespace, c.Ref, b))
+	return digestOf(fmt.Appendf(nil, "%s\n%s\n%s", c.Namespace, c.Ref, jsonText(canonical)))
 }
 
 func digestOf(b []byte) [sha256.Size]byte { return sha256.Sum256(b) }
@@ -249,15 +224,62 @@ func canonicalJSON(in *apiextensionsv1.JSON) *apiextensionsv1.JSON {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(in.Raw, &value); err != nil {
 		return in
 	}
-	b, err := json.Marshal(value)
-	if err != nil {
-		return in
-	}
-	return &apiextensionsv1.JSON{Raw: b}
+	return &apiextensionsv1.JSON{Raw: []byte(jsonText(value))}
 }
 
-// Bare splits a Ref into the name and the scope.
-func Bare(ref string) (name string, cluster bool) {
-	name, cluster = strings.CutPrefix(ref, clusterPrefix)
-	return name, cluster
+// SplitRef splits a Ref into the name and whether the preset is cluster-scoped.
+func SplitRef(ref string) (name string, cluster bool) {
+	return strings.CutPrefix(ref, clusterPrefix)
+}
+
+// Hash identifies the defaults, overrides, remove and paths of forbid of the preset, in any order
+// and spelling. Nothing else counts. It has 8 hexadecimal digits, and provenance stores it.
+func (c *Compiled) Hash() string { return c.hash }
+
+func (c *Compiled) source(role provenance.Role) provenance.Source {
+	return provenance.Source{Preset: c.Ref, Generation: c.Generation, Role: role, Hash: c.hash}
+}
+
+func (c *Compiled) contentHash() string {
+	var removes, forbids []string
+	for _, removed := range c.removes {
+		removes = append(removes, removed.text)
+	}
+	for _, f := range c.forbids {
+		forbids = append(forbids, f.path.String())
+	}
+	slices.Sort(removes)
+	slices.Sort(forbids)
+	sum := digestOf([]byte(jsonText([]any{c.defaults.canonical(), c.overrides.canonical(), removes, forbids})))
+	return hex.EncodeToString(sum[:4])
+}
+
+// canonical returns a text that does not depend on order and spelling.
+func (f *fieldNode) canonical() string {
+	switch {
+	case f == nil:
+		return ""
+	case f.leaf:
+		return f.canonicalValue()
+	}
+	var lines []string
+	for _, kid := range f.children {
+		lines = append(lines, strconv.Itoa(int(kid.segment.Kind))+strconv.Quote(kid.segment.Name)+":"+kid.canonical())
+	}
+	for _, kid := range f.unkeyed {
+		lines = append(lines, "#:"+kid.canonical()) // the name of the element is its position
+	}
+	slices.Sort(lines)
+	return "{" + strings.Join(lines, ",") + "}"
+}
+
+func (f *fieldNode) canonicalValue() string {
+	switch {
+	case f.computed != nil:
+		return ComputedKey + strconv.Quote(f.computed.text)
+	case f.quantity != nil:
+		q := f.quantity.DeepCopy()
+		return resource.NewDecimalQuantity(*q.AsDec(), resource.DecimalSI).String()
+	}
+	return jsonText(f.value)
 }

@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,46 +12,49 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-func compileRemoves(in []string, at *field.Path) ([]removal, field.ErrorList) {
-	var errs field.ErrorList
+func compileRemoves(in []string, at *field.Path, errs *field.ErrorList) []removal {
 	var out []removal
 	for i, text := range in {
-		p, err := parseKnown(text)
-		switch {
-		case err != nil:
-			errs = append(errs, field.Invalid(at.Index(i), text, err.Error()))
-		case hasEvery(p):
-			errs = append(errs, field.Invalid(at.Index(i), text, "must name each element; [*] stands in forbid only"))
-		case !removable(p):
-			errs = append(errs, field.Invalid(at.Index(i), text, "must be an optional field: a VirtualMachine cannot be without it"))
-		default:
-			if why := reservedPath(p); why != "" {
-				errs = append(errs, field.Forbidden(at.Index(i), text+": "+why))
-			}
-			out = append(out, removal{path: p, text: p.String(), owner: ownerOf(p)})
+		p, err := parseOptional(text)
+		if err == nil && slices.ContainsFunc(p, func(s provenance.Segment) bool { return s.Kind == provenance.AnyElement }) {
+			err = errors.New("must name each element: only spec.forbid supports [*]")
 		}
+		if err != nil {
+			*errs = append(*errs, field.Invalid(at.Index(i), text, err.Error()))
+			continue
+		}
+		if why := reservedPath(p); why != "" {
+			*errs = append(*errs, field.Forbidden(at.Index(i), text+": "+why))
+		}
+		out = append(out, removal{path: p, text: p.String(), owner: ownerOf(p)})
 	}
-	return out, errs
+	return out
 }
 
-func compileForbids(in []v1alpha1.ForbidRule, at *field.Path) ([]forbid, field.ErrorList) {
-	var errs field.ErrorList
+func compileForbids(in []v1alpha1.ForbidRule, at *field.Path, errs *field.ErrorList) []forbid {
 	var out []forbid
 	for i, f := range in {
-		p, err := parseKnown(f.Path)
-		switch {
-		case err != nil:
-			errs = append(errs, field.Invalid(at.Index(i).Child("path"), f.Path, err.Error()))
-		case !removable(p):
-			errs = append(errs, field.Invalid(at.Index(i).Child("path"), f.Path, "must be an optional field: a VirtualMachine cannot be without it"))
-		default:
-			out = append(out, forbid{path: p, message: f.Message})
+		p, err := parseOptional(f.Path)
+		if err != nil {
+			*errs = append(*errs, field.Invalid(at.Index(i).Child("path"), f.Path, err.Error()))
+			continue
 		}
+		out = append(out, forbid{path: p, message: f.Message})
 	}
-	return out, errs
+	return out
 }
 
-// parseKnown parses a path and checks that KubeVirt's types have it.
+var spine = provenance.Of("spec", "template", "spec", "domain", "devices") // every VirtualMachine has it
+
+// parseOptional is parseKnown for a field that a VM need not have.
+func parseOptional(text string) (provenance.Path, error) {
+	p, err := parseKnown(text)
+	if err == nil && (spine.HasPrefix(p) || slices.Contains([]string{"status", "apiVersion", "kind"}, p[0].Name)) {
+		err = errors.New("must be an optional field: every VirtualMachine requires this one")
+	}
+	return p, err
+}
+
 func parseKnown(text string) (provenance.Path, error) {
 	p, err := provenance.ParsePath(text)
 	if err != nil {
@@ -59,7 +63,7 @@ func parseKnown(text string) (provenance.Path, error) {
 	s := vmSchema()
 	for i := range p {
 		if s.shape == shapeKeyed && p[i].Kind == provenance.Field && strings.ContainsAny(p[i].Name, "./") {
-			// volumes["a.b"] is what people write for a name with dots.
+			// volumes["a.b"] is a common spelling of an element with dots in its name.
 			p[i].Kind = provenance.Element
 		}
 		next := s.step(p[i])
@@ -79,25 +83,14 @@ func noSuchStep(before provenance.Path, seg provenance.Segment, s *schema) error
 	case s.shape == shapeKeyed:
 		return fmt.Errorf("path does not exist: %s is a list; name an element, as in %s[NAME]", where, before[len(before)-1].Name)
 	case s.shape == shapeAtomic:
-		return fmt.Errorf("path does not exist: %s is a list without names, which is one value; leave off what follows it", where)
+		return fmt.Errorf("path does not exist: %s is a list without keys, so it is one value: end the path there", where)
 	case seg.Kind != provenance.Field:
-		return fmt.Errorf("path does not exist: %s is no list", where)
+		return fmt.Errorf("path does not exist: %s is not a list", where)
 	}
 	return fmt.Errorf("path does not exist: %s is a value and has no fields", where)
 }
 
-func hasEvery(p provenance.Path) bool {
-	return slices.ContainsFunc(p, func(s provenance.Segment) bool { return s.Kind == provenance.Every })
-}
-
-// spine is what every VirtualMachine needs.
-var spine = provenance.Of("spec", "template", "spec", "domain", "devices")
-
-func removable(p provenance.Path) bool {
-	return !spine.HasPrefix(p) && p[0].Name != "status" && p[0].Name != "apiVersion" && p[0].Name != "kind"
-}
-
-// reservedLabels are set by KubeVirt alone; its webhook refuses them to others.
+// reservedLabels are set by KubeVirt only; its webhook refuses them from others.
 var reservedLabels = []string{
 	"kubevirt.io/created-by", "kubevirt.io/migrationJobUID", "kubevirt.io/nodeName",
 	"kubevirt.io/migrationTargetNodeName", "kubevirt.io/schedulable", "kubevirt.io/install-strategy",
@@ -105,7 +98,7 @@ var reservedLabels = []string{
 
 var reservedPrefixes = []string{"virtwright.dev/", "hooks.kubevirt.io/"}
 
-// reservedPath says why no preset may touch p, or "".
+// reservedPath returns why no preset may set p; empty if one may.
 func reservedPath(p provenance.Path) string {
 	i := slices.IndexFunc(p, func(s provenance.Segment) bool { return s.Name == "metadata" && s.Kind == provenance.Field })
 	if i < 0 || i > 3 {
@@ -117,22 +110,19 @@ func reservedPath(p provenance.Path) string {
 	return reservedMetadata(p[i+1:], len(p) > 1 && p[1].Name == "dataVolumeTemplates")
 }
 
-// reservedMetadata judges a path beneath metadata, where a template may have a name.
+// reservedMetadata is reservedPath for a path beneath metadata. A named template may have a name.
 func reservedMetadata(p provenance.Path, named bool) string {
 	switch name := p[0].Name; {
 	case named && name == "name":
 		return ""
 	case name != "labels" && name != "annotations":
-		return "a preset may set labels and annotations of metadata, nothing else"
+		return "a preset may set only labels and annotations in metadata"
 	case len(p) == 1:
 		return "name the key, as in metadata.labels[\"example.com/team\"]"
 	}
-	return reservedKey(p[1].Name)
-}
-
-func reservedKey(key string) string {
+	key := p[1].Name
 	if slices.Contains(reservedLabels, key) {
-		return "this key is KubeVirt's own"
+		return "KubeVirt reserves this key"
 	}
 	for _, prefix := range reservedPrefixes {
 		if strings.HasPrefix(key, prefix) {
@@ -142,48 +132,19 @@ func reservedKey(key string) string {
 	return ""
 }
 
-// checkReserved refuses what no preset may set, wherever it stands.
-func (c *fieldCompiler) checkReserved(root *fieldNode) {
-	root.leaves(nil, func(p provenance.Path, leaf *fieldNode) {
-		if why := reservedPath(p); why != "" {
-			c.errs = append(c.errs, field.Forbidden(c.root.Child(leaf.path), why))
-		}
-	})
-}
+const launchScope = "a preset with applyAt: Launch acts on the VMI, so it may only change fields under spec.template"
 
-// leaves calls visit for every leaf at or beneath p, which lies at at.
-func (p *fieldNode) leaves(at provenance.Path, visit func(provenance.Path, *fieldNode)) {
-	if p == nil {
-		return
-	}
-	if p.leaf {
-		visit(at, p)
-		return
-	}
-	for _, kid := range slices.Concat(p.kids, p.unkeyed) {
-		kid.leaves(at.With(kid.seg), visit)
-	}
-}
-
-// checkAgainstEachOther refuses a preset that works against itself.
-func (c *Compiled) checkAgainstEachOther(at *field.Path) field.ErrorList {
+func (c *Compiled) checkConsistency(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	beneathRemoved := func(p provenance.Path) (removal, bool) {
-		i := slices.IndexFunc(c.removes, func(r removal) bool { return p.HasPrefix(r.path) })
-		if i < 0 {
-			return removal{}, false
-		}
-		return c.removes[i], true
-	}
 	check := func(root *fieldNode, name, what string) {
-		root.leaves(nil, func(p provenance.Path, leaf *fieldNode) {
-			if r, ok := beneathRemoved(p); ok {
-				errs = append(errs, field.Invalid(at.Child(name).Child(leaf.path), show(leaf.value),
-					fmt.Sprintf("%s lies at or under %q, which spec.remove of this preset takes away: keep one", what, r.text)))
+		visitLeaves(root, func(leaf *fieldNode) {
+			i := slices.IndexFunc(c.removes, func(r removal) bool { return leaf.path.HasPrefix(r.path) })
+			if i >= 0 {
+				errs = append(errs, field.Invalid(at.Child(name).Child(leaf.text), show(leaf.value),
+					fmt.Sprintf("%s lies at or under %q, which spec.remove of this preset removes: keep one of them", what, c.removes[i].text)))
 			}
 			if c.ApplyAt == v1alpha1.ApplyAtLaunch && leaf.owner&beyondTemplate != 0 {
-				errs = append(errs, field.Invalid(at.Child(name).Child(leaf.path), show(leaf.value),
-					"applyAt: Launch reaches the instance, so only what lies under spec.template"))
+				errs = append(errs, field.Forbidden(at.Child(name).Child(leaf.text), launchScope))
 			}
 		})
 	}
@@ -191,7 +152,7 @@ func (c *Compiled) checkAgainstEachOther(at *field.Path) field.ErrorList {
 	check(c.overrides, "overrides", "an override")
 	for i, r := range c.removes {
 		if c.ApplyAt == v1alpha1.ApplyAtLaunch && r.owner&beyondTemplate != 0 {
-			errs = append(errs, field.Invalid(at.Child("remove").Index(i), r.text, "applyAt: Launch reaches the instance, so only what lies under spec.template"))
+			errs = append(errs, field.Invalid(at.Child("remove").Index(i), r.text, launchScope))
 		}
 	}
 	return errs

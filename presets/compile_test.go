@@ -7,7 +7,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 func TestCompileRefuses(t *testing.T) {
@@ -27,7 +27,7 @@ func TestCompileRefuses(t *testing.T) {
 		"TwoOfAChoice":       {"", "defaults: {spec: {running: true, runStrategy: Always}}", []string{"exclude each other: keep one"}},
 		"ElementWithoutName": {"", defaults("{devices: {disks: [{disk: {}}]}}"), []string{"disks[0].name", "Required"}},
 		"ElementTwice":       {"", defaults("{devices: {disks: [{name: a}, {name: a}]}}"), []string{"disks[1]", "Duplicate"}},
-		"EmptyKeyedList":     {"", defaults("{devices: {disks: []}}"), []string{"devices.disks", "empty list"}},
+		"EmptyKeyedList":     {"", defaults("{devices: {disks: []}}"), []string{"devices.disks", "must not be empty"}},
 		"Selector":           {"", "match: {labels: {matchLabels: {a: \"!\"}}}", []string{"spec.match.labels.matchLabels", `"!"`}},
 		"SelectorOperator":   {"", "match: {labels: {matchExpressions: [{key: a, operator: Is}]}}", []string{"spec.match.labels.matchExpressions[0].operator", `"Is"`}},
 		"NamespacesAtHome":   {"lab", "match: {namespaces: {matchLabels: {a: b}}}", []string{"spec.match.namespaces", "ClusterVirtualMachinePreset"}},
@@ -39,8 +39,8 @@ func TestCompileRefuses(t *testing.T) {
 		"Path":               {"", `remove: ["spec.template.spec.domain.devices.rgn"]`, []string{"spec.remove[0]", "path does not exist", `did you mean "rng"?`}},
 		"PathIntoList":       {"", `remove: ["spec.template.spec.domain.devices.disks.root"]`, []string{"disks is a list; name an element, as in disks[NAME]"}},
 		"PathSyntax":         {"", `forbid: [{path: "spec..x"}]`, []string{"spec.forbid[0].path", "at byte 4"}},
-		"RemoveEvery":        {"", `remove: ["spec.template.spec.domain.devices.disks[*].cache"]`, []string{"[*] stands in forbid only"}},
-		"RemoveSpine":        {"", `remove: ["spec.template"]`, []string{"cannot be without it"}},
+		"RemoveEvery":        {"", `remove: ["spec.template.spec.domain.devices.disks[*].cache"]`, []string{"only spec.forbid supports [*]"}},
+		"RemoveSpine":        {"", `remove: ["spec.template"]`, []string{"every VirtualMachine requires this one"}},
 		"OverrideAndRemove": {"", overrides("{devices: {rng: {}}}") + `
 remove: ["spec.template.spec.domain.devices.rng"]`, []string{"spec.overrides", "spec.remove", "keep one"}},
 		"DefaultUnderRemoved": {"", defaults("{cpu: {cores: 1}}") + `
@@ -49,13 +49,13 @@ remove: ["spec.template.spec.domain.cpu"]`, []string{"spec.defaults.spec.templat
 		"Finalizers":         {"", "defaults: {spec: {template: {metadata: {finalizers: [x]}}}}", []string{"template.metadata.finalizers"}},
 		"ReservedAnnotation": {"", "defaults: {metadata: {annotations: {virtwright.dev/exclude: \"*\"}}}", []string{"virtwright.dev/ are reserved"}},
 		"Hooks":              {"", "defaults: {spec: {template: {metadata: {annotations: {hooks.kubevirt.io/hookSidecars: x}}}}}", []string{"hooks.kubevirt.io/ are reserved"}},
-		"ReservedLabel":      {"", "overrides: {spec: {template: {metadata: {labels: {kubevirt.io/nodeName: x}}}}}", []string{"KubeVirt's own"}},
+		"ReservedLabel":      {"", "overrides: {spec: {template: {metadata: {labels: {kubevirt.io/nodeName: x}}}}}", []string{"KubeVirt reserves this key"}},
 		"RemoveAnnotations":  {"", `remove: ["metadata.annotations"]`, []string{"name the key"}},
 		"LaunchBeyond":       {"", "applyAt: Launch\ndefaults: {spec: {runStrategy: Always}}", []string{"spec.runStrategy", "applyAt: Launch"}},
 		"Priority":           {"", "priority: 1000001", []string{"spec.priority", "1000000"}},
 		"Mode":               {"", "mode: Maybe", []string{"spec.mode", `"Enforce"`}},
 		"Kind":               {"", "defaults: {kind: Pod}", []string{"spec.defaults.kind", "VirtualMachine"}},
-		"TooLarge":           {"", "defaults: {metadata: {annotations: {a: " + strings.Repeat("x", presets.MaxPartialBytes) + "}}}", []string{"spec.defaults", "may not be more than 131072 bytes"}},
+		"TooLarge":           {"", "defaults: {metadata: {annotations: {a: " + strings.Repeat("x", 128<<10) + "}}}", []string{"spec.defaults", "may not be more than 131072 bytes"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := presettest.Cluster("p", c.spec)
@@ -107,7 +107,7 @@ func TestCompileAcceptsAPastedHeader(t *testing.T) {
 	}
 }
 
-// TestHash: what presets say counts, not how they are written or ordered.
+// TestHash: the hash depends on the content of presets, not on spelling and order.
 func TestHash(t *testing.T) {
 	a := presettest.Cluster("a", defaults("{cpu: {cores: 2, sockets: 1}}"))
 	same := presettest.Cluster("a", "applyAt: Definition\nmode: Enforce\n"+defaults("{cpu: {sockets: 1, cores: 2}}"))

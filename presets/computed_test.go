@@ -6,7 +6,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 func TestComputedValues(t *testing.T) {
@@ -18,7 +18,7 @@ defaults:
     template: {spec: {volumes: [{name: root, dataVolume: {name: {$cel: "object.metadata.name + '-root'"}}}], domain: {devices: {disks: [{name: root, disk: {bus: virtio}}]}}}}`
 	for name, c := range map[string]resolveCase{
 		"DiskPerVM": {
-			reason: "every VM has a disk of its own", presets: list(cluster("disk", rootDisk)), object: vm(""),
+			reason: "every VM gets its own disk", presets: list(cluster("disk", rootDisk)), object: vm(""),
 			want: map[string]string{
 				"spec.dataVolumeTemplates":                               `[{"metadata":{"name":"web-root"},"spec":{"storage":{"resources":{"requests":{"storage":"10Gi"}}}}}]`,
 				"spec.template.spec.volumes[root].dataVolume.name":       `"web-root"`,
@@ -26,54 +26,54 @@ defaults:
 			},
 		},
 		"OwnRootVolume": {
-			reason: "a data volume that no volume of the VM names is held back: KubeVirt refuses it", presets: list(cluster("disk", rootDisk)),
+			reason: "a dataVolumeTemplate without a volume is skipped: KubeVirt refuses it", presets: list(cluster("disk", rootDisk)),
 			object: vm("spec: {template: {spec: {volumes: [{name: root, emptyDisk: {capacity: 1Gi}}], domain: {devices: {disks: [{name: root, disk: {}}]}}}}}"),
 			want:   map[string]string{"spec.dataVolumeTemplates": "", "spec.template.spec.volumes": `[{"emptyDisk":{"capacity":"1Gi"},"name":"root"}]`},
 		},
 		"MemoryFromCores": {
-			reason: "an expression sees plain values of other presets", presets: list(cluster("memory", memory), cluster("size", defaults("{cpu: {cores: 4}}"))),
+			reason: "expressions read plain values of other presets", presets: list(cluster("memory", memory), cluster("size", defaults("{cpu: {cores: 4}}"))),
 			object: vm(""), want: map[string]string{at + "memory.guest": `"8Gi"`},
 		},
 		"MemoryFromTheAuthorsCores": {
-			reason: "and those of the author", presets: list(cluster("memory", memory), cluster("size", defaults("{cpu: {cores: 4}}"))),
+			reason: "expressions read values of the author", presets: list(cluster("memory", memory), cluster("size", defaults("{cpu: {cores: 4}}"))),
 			object: domain("{cpu: {cores: 3}}"), want: map[string]string{at + "memory.guest": `"6Gi"`},
 		},
 		"TheAuthorWins": {
-			reason: "a computed default fills only what is absent", presets: list(cluster("memory", memory)),
+			reason: "a computed default fills only absent fields", presets: list(cluster("memory", memory)),
 			object: domain("{cpu: {cores: 3}, memory: {guest: 1Gi}}"), want: map[string]string{at + "memory.guest": `"1Gi"`}, silent: true,
 		},
 		"NoComputedSeesAnother": {
-			reason:  "expressions do not see computed values, so their order does not matter",
+			reason:  "expressions do not read computed values, so their order does not matter",
 			presets: list(cluster("a", defaults(`{cpu: {cores: {$cel: "4"}}}`)), cluster("memory", memory)), object: vm(""),
 			want: map[string]string{at + "cpu.cores": "4", at + "memory.guest": ""}, warn: []string{"no such key: cpu"},
 		},
 		"FailedDefaultGivesWay": {
-			reason:  "a default that fails gives way to the next in precedence",
+			reason:  "after a default that fails, the next in precedence applies",
 			presets: list(cluster("memory", "priority: 5\n"+memory), cluster("plain", defaults("{memory: {guest: 2Gi}}"))), object: vm(""),
-			want: map[string]string{at + "memory.guest": `"2Gi"`}, warn: []string{"preset cluster/memory held back", at + "memory.guest"},
+			want: map[string]string{at + "memory.guest": `"2Gi"`}, warn: []string{"preset cluster/memory skipped fields", at + "memory.guest"},
 		},
 		"FailedOverrideRefuses": {
-			reason:  "an override that fails refuses",
+			reason:  "an override that fails refuses the VM",
 			presets: list(cluster("memory", strings.Replace(memory, "defaults", "overrides", 1))), object: vm(""),
 			err: []string{at + "memory.guest", "preset cluster/memory computes this field"},
 		},
 		"LostOverrideMayFail": {
-			reason:  "one that a stronger override outranks may fail",
+			reason:  "an override that a stronger one outranks may fail",
 			presets: list(cluster("memory", strings.Replace(memory, "defaults", "overrides", 1)), cluster("plain", "priority: 5\n"+overrides("{memory: {guest: 2Gi}}"))), object: vm(""),
 			want: map[string]string{at + "memory.guest": `"2Gi"`},
 		},
 		"GenerateName": {
-			reason: "a name that is not known yet is an error at run time", presets: list(cluster("disk", rootDisk)),
+			reason: "an unknown name is an error at run time", presets: list(cluster("disk", rootDisk)),
 			object: `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {generateName: x-}}`,
 			want:   map[string]string{"spec.dataVolumeTemplates": ""}, warn: []string{"no such key: name"},
 		},
 		"NetworkOfNamespace": {
-			reason:  "expressions see the namespace",
+			reason:  "expressions read the namespace",
 			presets: list(cluster("net", defaults(`{chassis: {sku: {$cel: "namespaceObject.metadata.labels['tier']"}}}`))), object: vm(""),
 			want: map[string]string{at + "chassis.sku": `"prod"`},
 		},
 		"Conflict": {
-			reason: "two computed values of the same standing conflict where they differ",
+			reason: "two different computed values of equal precedence conflict",
 			presets: list(cluster("a", defaults(`{chassis: {sku: {$cel: "'a'"}}}`)), cluster("b", defaults(`{chassis: {sku: {$cel: "'b'"}}}`)),
 				cluster("c", defaults(`{chassis: {sku: {$cel: "object.metadata.name.size() > 0 ? 'a' : ''"}}}`))), object: vm(""),
 			want: map[string]string{at + "chassis.sku": `"a"`}, warn: []string{"presets cluster/a and cluster/b set " + at + "chassis.sku"},
@@ -102,9 +102,9 @@ func TestComputedValuesAreChecked(t *testing.T) {
 		"Syntax":      {defaults(`{cpu: {cores: {$cel: "1 +"}}}`), "must compile"},
 		"Type":        {defaults(`{cpu: {cores: {$cel: "'four'"}}}`), "must be a whole number, but is of type string"},
 		"Bool":        {defaults(`{cpu: {isolateEmulatorThread: {$cel: "1"}}}`), "must be true or false, but is of type int"},
-		"Object":      {defaults(`{cpu: {$cel: "1"}}`), "$cel computes single values"},
-		"Map":         {`defaults: {metadata: {labels: {$cel: "object"}}}`, "$cel computes single values"},
-		"AtomicList":  {`defaults: {spec: {template: {spec: {dnsConfig: {nameservers: [{$cel: "'a'"}]}}}}}`, "not in a list without keys"},
+		"Object":      {defaults(`{cpu: {$cel: "1"}}`), "$cel is only supported for single values"},
+		"Map":         {`defaults: {metadata: {labels: {$cel: "object"}}}`, "$cel is only supported for single values"},
+		"AtomicList":  {`defaults: {spec: {template: {spec: {dnsConfig: {nameservers: [{$cel: "'a'"}]}}}}}`, "outside of lists without keys"},
 		"OtherKeys":   {defaults(`{cpu: {cores: {$cel: "1", and: 2}}}`), "$cel must be the only key"},
 		"NoText":      {defaults(`{cpu: {cores: {$cel: 1}}}`), "must be a CEL expression"},
 		"TooCostly":   {defaults(`{hostname: {$cel: "object.a.all(x, object.b.all(y, object.c.all(z, object.d.all(w, x == y)))) ? 'a' : 'b'"}}`), "hostname"},
@@ -124,14 +124,14 @@ func TestComputedValuesAreChecked(t *testing.T) {
 	}
 }
 
-// A computed value changes when the author's own change alters it, and not when presets change.
+// A computed value changes with the author's change, not when presets change.
 func TestComputedValuesOnUpdates(t *testing.T) {
 	memory := func(factor string) v1alpha1.Preset {
 		return cluster("memory", defaults(`{memory: {guest: {$cel: "string(object.spec.template.spec.domain.cpu.cores * `+factor+`) + 'Gi'"}}}`))
 	}
 	for name, c := range map[string]updateCase{
 		"AuthorsChange": {
-			reason: "the author's change alters the value", presets: list(memory("2")), create: domain("{cpu: {cores: 2}}"),
+			reason: "the author's change changes the value", presets: list(memory("2")), create: domain("{cpu: {cores: 2}}"),
 			edit: func(vm map[string]any) { in(vm, at+"cpu")["cores"] = 3 }, want: map[string]string{at + "memory.guest": `"6Gi"`},
 		},
 		"ChangeOfPresets": {
@@ -143,7 +143,7 @@ func TestComputedValuesOnUpdates(t *testing.T) {
 	}
 }
 
-// Explain shows the expression of a computed field, and which condition kept a preset away.
+// Explain shows the expression of a computed field, and which condition kept a preset from acting.
 func TestExplainComputed(t *testing.T) {
 	s := presettest.Snapshot(t, cluster("memory", defaults(`{memory: {guest: {$cel: "'2Gi'"}}}`)),
 		cluster("never", "match: {conditions: [{name: named-y, expression: \"object.metadata.name == 'y'\"}]}\n"+defaults("{cpu: {cores: 2}}")))

@@ -22,37 +22,27 @@ import (
 )
 
 const (
-	// clusterCost and namespaceCost are the CEL cost that the conditions of all
-	// cluster presets, and of all presets of a namespace, may have each time that
-	// presets are matched. The units are the API server's: a million takes up to a
-	// second. The authors of a namespace cannot use up what cluster presets have.
+	// clusterCost and namespaceCost are the CEL budgets of one request. A million takes up to a
+	// second. A namespace cannot use up the budget of cluster presets.
 	clusterCost   = celconfig.RuntimeCELCostBudget / 5
 	namespaceCost = celconfig.RuntimeCELCostBudget / 20
-	// conditionCost is what one condition may have, estimated and actual.
+	// conditionCost is the limit for one condition, estimated and actual.
 	conditionCost = celconfig.PerCallLimit
-	// untrackedCost is the estimate up to which an evaluation is charged the
-	// estimate, which costs no time, and not what it really took.
+	// untrackedCost is the highest estimate that is charged instead of the slower measured cost.
 	untrackedCost = 100
 
-	// assumedItems is how many items a list or map of a VM is taken to have
-	// when cost is estimated; KubeVirt allows 256 networks and interfaces.
-	assumedItems = 256
-	// assumedLength is how long a string of a VM is taken to be.
+	assumedItems  = 256 // in a list or map; KubeVirt allows 256 networks and interfaces
 	assumedLength = 2048
 )
 
-// An expression is one compiled CEL expression of a preset: a condition, or the value
-// of a field.
+// An expression is a compiled CEL expression of a preset: a condition, or the value of a field.
 type expression struct {
-	// text is the source of the expression, and name says what messages call it.
-	text, name string
+	text, name string // name is for messages
 	program    cel.Program
-	// cost charged to the budget for an evaluation; 0 means what it took.
-	cost uint64
+	cost       uint64 // of an evaluation; 0 means that the actual cost is charged
 }
 
-// conditionEnv is the environment of the API server's own policies, with the
-// variables object and namespaceObject.
+// conditionEnv is the API server's environment for policies, with object and namespaceObject.
 var conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	set, err := base.Extend(environment.VersionedOptions{
@@ -65,30 +55,28 @@ var conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
 	return set.Env(environment.StoredExpressions)
 })
 
-func compileConditions(in []v1alpha1.MatchCondition, at *field.Path) ([]expression, field.ErrorList) {
-	var errs field.ErrorList
+func compileConditions(in []v1alpha1.MatchCondition, at *field.Path, errs *field.ErrorList) []expression {
 	var out []expression
 	seen := map[string]bool{}
 	for i, c := range in {
 		if c.Name == "" {
-			errs = append(errs, field.Required(at.Index(i).Child("name"), "messages refer to a condition by its name"))
+			*errs = append(*errs, field.Required(at.Index(i).Child("name"), "messages refer to a condition by its name"))
 		}
 		if seen[c.Name] {
-			errs = append(errs, field.Duplicate(at.Index(i).Child("name"), c.Name))
+			*errs = append(*errs, field.Duplicate(at.Index(i).Child("name"), c.Name))
 		}
 		seen[c.Name] = true
 		compiled, err := compileExpression(c.Expression, "must be true or false", cel.BoolType)
 		compiled.name = fmt.Sprintf("condition %q", c.Name)
 		if err != nil {
-			errs = append(errs, field.Invalid(at.Index(i).Child("expression"), c.Expression, err.Error()))
+			*errs = append(*errs, field.Invalid(at.Index(i).Child("expression"), c.Expression, err.Error()))
 			continue
 		}
 		out = append(out, compiled)
 	}
-	return out, errs
+	return out
 }
 
-// checkExpression parses an expression and checks its types.
 func checkExpression(text string) (*cel.Env, *cel.Ast, error) {
 	env, err := conditionEnv()
 	if err != nil {
@@ -101,8 +89,7 @@ func checkExpression(text string) (*cel.Env, *cel.Ast, error) {
 	return env, checked, nil
 }
 
-// compileExpression compiles an expression of one of some types, or of a type that only
-// its evaluation shows. Want says in a message which types these are.
+// compileExpression compiles an expression of one of the types, which want names, or of type dyn.
 func compileExpression(text, want string, types ...*cel.Type) (expression, error) {
 	env, checked, err := checkExpression(text)
 	if err != nil {
@@ -128,25 +115,20 @@ func compileExpression(text, want string, types ...*cel.Type) (expression, error
 	return out, err
 }
 
-// plainEnv has the functions of CEL itself and does not track cost, which the
-// API server's environment does whatever one asks.
+// plainEnv has only CEL's own functions and, unlike the API server's, does not track cost.
 var plainEnv = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(cel.DefaultUTCTimeZone(true), cel.OptionalTypes())
 })
 
-// plainProgram is a program for an expression that calls no function but CEL's own.
 func plainProgram(checked *cel.Ast) (cel.Program, bool) {
 	env, err := plainEnv()
 	if err != nil {
 		return nil, false
 	}
-	own := true
-	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() == ast.CallKind && !env.HasFunction(e.AsCall().FunctionName()) {
-			own = false
-		}
-	}))
-	if !own {
+	foreign := ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), func(e ast.NavigableExpr) bool {
+		return e.Kind() == ast.CallKind && !env.HasFunction(e.AsCall().FunctionName())
+	})
+	if len(foreign) > 0 {
 		return nil, false
 	}
 	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize))
@@ -160,12 +142,11 @@ func ratio(cost uint64) string {
 	return fmt.Sprintf("%.1f", float64(cost)/conditionCost)
 }
 
-// vmSizes bounds what a condition may meet, since a VM has no schema in CEL.
+// vmSizes bounds the sizes of values, since a VM has no schema in CEL.
 type vmSizes struct{}
 
 func (vmSizes) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
-	switch element.Type().Kind() {
-	case cel.StringKind, cel.BytesKind:
+	if kind := element.Type().Kind(); kind == cel.StringKind || kind == cel.BytesKind {
 		return &checker.SizeEstimate{Max: assumedLength}
 	}
 	return &checker.SizeEstimate{Max: assumedItems}
@@ -175,15 +156,13 @@ func (vmSizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstN
 	return nil
 }
 
-// An evaluation runs conditions of one request on one object, within a budget.
+// An evaluation evaluates the expressions of one request, within a budget.
 type evaluation struct {
-	ctx    context.Context
-	object map[string]any
-	// namespaceOf is turned into namespace when a condition first asks.
-	namespaceOf *Namespace
+	ctx         context.Context
+	object      map[string]any
+	namespaceOf *Namespace // becomes namespace when an expression first reads it
 	namespace   map[string]any
-	// left of the budget of the presets that are being matched.
-	left int64
+	budget      int64 // the rest for the current scope
 }
 
 var errBudget = errors.New("the conditions of all presets together cost too much for one request")
@@ -202,10 +181,8 @@ func (e *evaluation) ResolveName(name string) (any, bool) {
 	return nil, false
 }
 
-// Parent is part of the CEL activation; there is none.
 func (e *evaluation) Parent() interpreter.Activation { return nil }
 
-// holds reports whether a condition is true.
 func (e *evaluation) holds(c expression) (bool, error) {
 	v, err := e.value(c)
 	if err != nil {
@@ -218,12 +195,11 @@ func (e *evaluation) holds(c expression) (bool, error) {
 	return b, nil
 }
 
-// value evaluates an expression.
 func (e *evaluation) value(x expression) (any, error) {
-	if e.left <= 0 {
+	if e.budget <= 0 {
 		return nil, errBudget
 	}
-	e.left -= int64(x.cost)
+	e.budget -= int64(x.cost)
 	var out ref.Val
 	var err error
 	if x.cost != 0 {
@@ -232,7 +208,7 @@ func (e *evaluation) value(x expression) (any, error) {
 		var details *cel.EvalDetails
 		out, details, err = x.program.ContextEval(e.ctx, e)
 		if details != nil && details.ActualCost() != nil {
-			e.left -= int64(min(*details.ActualCost(), math.MaxInt32))
+			e.budget -= int64(min(*details.ActualCost(), math.MaxInt32))
 		}
 	}
 	if err != nil {

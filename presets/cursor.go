@@ -1,218 +1,278 @@
 package presets
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A cursor is a place in the object that is expanded: the object there, if it
-// exists, and its node in the record. Every change to the object goes through a
-// cursor, which keeps object, record and patch in step. Objects that are missing
-// are created by the first field that is set in them.
+// A cursor is one object, at a path of the VM that is expanded: its fields, if it exists, and its
+// node in the record. Every change goes through a cursor, which keeps object, record and patch
+// consistent. The first field that is set in a missing object creates it.
 type cursor struct {
-	w *resolution
-	// l is the layer that acts; nil where no source is recorded.
-	l *layer
-	// parent is the object that holds this one; nil at the root.
-	parent *cursor
-	// name is the field that holds this object, or the list that it is in.
-	name string
-	// key identifies an element of list name; "" where name is an object.
-	key  string
-	obj  map[string]any
-	node *provenance.Node
-	// added says that the patch adds this object, or one that holds it, as a whole.
-	added bool
-	// empty says that the object was empty before the layer acted.
-	empty bool
-	// closed objects take no fields: a preset removed the object, or the user wrote
-	// another type.
-	closed bool
+	resolution *resolution
+	layer      *layer  // nil if no source is recorded
+	parent     *cursor // nil at the root
+	name       string  // of the field that holds this object, or its list
+	key        string  // of an element of list name; "" if name is an object
+	object     map[string]any
+	node       *provenance.Node
+	added      bool // the patch adds this object, or one around it, as a whole
+	empty      bool // the object was empty before the layer acted
+	closed     bool // it accepts no fields: a preset removed it, or the user wrote another type
 }
 
-// slabCursors is how many cursors are allocated at a time.
-const slabCursors = 24
+const slabCursors = 24 // allocated at a time
 
-// cursor returns the root of the object, for layer l.
-func (w *resolution) cursor(l *layer) *cursor {
-	return w.hold(cursor{w: w, l: l, obj: w.root, node: w.rec.Root(), empty: len(w.root) == 0})
+func (r *resolution) cursor(l *layer) *cursor {
+	return r.newCursor(cursor{resolution: r, layer: l, object: r.root, node: r.record.Root(), empty: len(r.root) == 0})
 }
 
-func (w *resolution) hold(c cursor) *cursor {
-	if len(w.cursors) == cap(w.cursors) {
-		w.cursors = make([]cursor, 0, slabCursors)
+func (r *resolution) newCursor(c cursor) *cursor {
+	if len(r.cursors) == cap(r.cursors) {
+		r.cursors = make([]cursor, 0, slabCursors)
 	}
-	w.cursors = append(w.cursors, c)
-	return &w.cursors[len(w.cursors)-1]
+	r.cursors = append(r.cursors, c)
+	return &r.cursors[len(r.cursors)-1]
 }
 
-// get returns the value of a field; nil where it is absent.
-func (c *cursor) get(name string) any { return c.obj[name] }
+func (c *cursor) get(name string) any { return c.object[name] }
 
-// find returns the node of a field, or of what lies deeper; nil where it has none.
 func (c *cursor) find(path ...provenance.Segment) *provenance.Node {
 	n := c.node
 	for _, seg := range path {
-		n = childOf(n, seg)
+		n = n.Find(seg)
 	}
 	return n
 }
 
-// record returns the node of the object, which it adds to the record if it is new.
 func (c *cursor) record() *provenance.Node {
 	if c.node != nil {
 		return c.node
 	}
 	at, seg := c.parent.record(), provenance.Segment{Name: c.name}
 	if c.key != "" {
-		at, seg = c.w.rec.Child(at, seg), provenance.Segment{Name: c.key, Kind: provenance.Element}
+		at, seg = c.resolution.record.Child(at, seg), provenance.Segment{Name: c.key, Kind: provenance.Element}
 	}
-	c.node = c.w.rec.Child(at, seg)
+	c.node = c.resolution.record.Child(at, seg)
 	return c.node
 }
 
-// child returns the object in field name.
 func (c *cursor) child(name string) *cursor {
-	out := c.w.hold(cursor{w: c.w, l: c.l, parent: c, name: name, node: c.find(provenance.Segment{Name: name}), added: c.added, closed: c.closed})
-	switch at := c.obj[name].(type) {
-	case nil:
-	case map[string]any:
-		out.obj = at
-	default:
+	out := c.resolution.newCursor(cursor{resolution: c.resolution, layer: c.layer, parent: c, name: name, node: c.find(provenance.Segment{Name: name}), added: c.added, closed: c.closed})
+	if out.object = asObject(c.object[name]); out.object == nil && c.object[name] != nil {
 		out.closed = true
-		c.w.wrongType(out.path(), at, "an object")
+		c.resolution.wrongType(out.path(), c.object[name], "an object")
 	}
-	out.inspect()
+	out.readRecord()
 	return out
 }
 
-// element returns the element key of list name, which is at index i, or is
-// appended where i is negative.
+// element returns element i of list name. With a negative i, the first field set appends it.
 func (c *cursor) element(name, key string, i int) *cursor {
-	out := c.w.hold(cursor{w: c.w, l: c.l, parent: c, name: name, key: key, added: c.added, closed: c.closed})
+	out := c.resolution.newCursor(cursor{resolution: c.resolution, layer: c.layer, parent: c, name: name, key: key, added: c.added, closed: c.closed})
 	if i < 0 {
 		out.node = c.find(provenance.Segment{Name: name}, provenance.Segment{Name: key, Kind: provenance.Element})
 		return out
 	}
-	list := c.w.rec.Child(c.record(), provenance.Segment{Name: name})
-	out.node = c.w.rec.Child(list, provenance.Segment{Name: key, Kind: provenance.Element})
-	elements, _ := c.obj[name].([]any)
-	out.obj, _ = elements[i].(map[string]any)
+	list := c.resolution.record.Child(c.record(), provenance.Segment{Name: name})
+	out.node = c.resolution.record.Child(list, provenance.Segment{Name: key, Kind: provenance.Element})
+	out.object, _ = asList(c.object[name])[i].(map[string]any)
 	out.added = out.added || list.Change == provenance.Added
 	if !out.added && out.node.Change != provenance.Added {
 		out.node.Index = int32(i)
 	}
-	out.inspect()
+	out.readRecord()
 	return out
 }
 
-// inspect reads from the record how the object may be changed.
-func (c *cursor) inspect() {
-	c.empty = c.obj != nil && len(c.obj) == 0
+func (c *cursor) readRecord() {
+	c.empty = c.object != nil && len(c.object) == 0
 	if c.node == nil {
 		return
 	}
 	c.added = c.added || c.node.Change == provenance.Added
-	c.closed = c.closed || c.l != nil && c.l.blocked(c.node)
+	c.closed = c.closed || c.layer != nil && c.layer.removedByStronger(c.node)
 }
 
-// path returns where the object lies.
 func (c *cursor) path() provenance.Path {
 	if c.parent == nil {
 		return nil
 	}
-	at := c.parent.path().With(provenance.Segment{Name: c.name})
+	at := c.parent.path().Field(c.name)
 	if c.key != "" {
-		at = at.With(provenance.Segment{Name: c.key, Kind: provenance.Element})
+		at = at.Element(c.key)
 	}
 	return at
 }
 
-// make creates the object if it is missing. False means that it is closed.
-func (c *cursor) make() bool {
+// ensure creates the object if it is missing. It returns false if the object is closed.
+func (c *cursor) ensure() bool {
 	switch {
 	case c.closed:
 		return false
-	case c.obj != nil:
+	case c.object != nil:
 		c.record()
-	case !c.parent.make():
+	case !c.parent.ensure():
 		return false
 	case c.key == "":
-		c.makeField()
+		c.ensureField()
 	default:
-		c.append()
+		c.appendElement()
 	}
-	if c.empty && !c.added && c.node.Source == provenance.NoSource {
-		c.node.WasEmpty = true
+	if c.empty && !c.added && !c.node.IsDecided() {
+		c.node.EmptyByUser = true
 	}
 	return true
 }
 
-func (c *cursor) makeField() {
+func (c *cursor) ensureField() {
 	c.record()
 	c.added = c.added || c.parent.added
-	if made, ok := c.parent.obj[c.name].(map[string]any); ok {
-		c.obj = made
+	if c.object = asObject(c.parent.object[c.name]); c.object != nil {
 		return
 	}
-	c.obj = map[string]any{}
-	c.parent.write(c.node, c.obj)
+	c.object = map[string]any{}
+	c.parent.write(c.node, c.object)
 	c.added = true
 }
 
-// append adds the element to its list.
-func (c *cursor) append() {
-	n := c.w.rec.Child(c.parent.node, provenance.Segment{Name: c.name})
+func (c *cursor) appendElement() {
+	n := c.resolution.record.Child(c.parent.node, provenance.Segment{Name: c.name})
 	c.record()
-	c.obj = map[string]any{}
-	list, _ := c.parent.obj[c.name].([]any)
-	c.node.Index, c.node.New = int32(len(list)), true
-	was := len(list)
-	list = append(list, c.obj)
+	c.object = map[string]any{}
+	was := asList(c.parent.object[c.name])
+	list := slices.Concat(was, []any{c.object})
+	c.node.Index, c.node.NewElement = int32(len(was)), true
 	switch {
-	case c.parent.added || c.parent.obj[c.name] == nil || n.Change == provenance.Added:
+	case c.parent.added || c.parent.object[c.name] == nil || n.Change == provenance.Added:
 		c.parent.write(n, list)
 	default:
-		c.parent.obj[c.name] = list
-		c.node.Change, c.node.Value = provenance.Added, c.obj
-		n.WasEmpty = n.WasEmpty || was == 0
+		c.parent.object[c.name] = list
+		c.node.Change, c.node.Value = provenance.Added, c.object
+		n.EmptyByUser = n.EmptyByUser || len(was) == 0
 	}
 	c.added = true
 }
 
-// write stores the value of the field that n records.
 func (c *cursor) write(n *provenance.Node, value any) {
 	if !c.added {
 		if n.Change != provenance.Added {
 			n.Change = provenance.Added
-			if c.obj[n.Name] != nil {
+			if c.object[n.Name] != nil {
 				n.Change = provenance.Replaced
 			}
 		}
 		n.Value = value
 	}
-	c.obj[n.Name] = value
+	c.object[n.Name] = value
 }
 
-// set sets a field and records that the layer decided it.
 func (c *cursor) set(name string, value any) {
-	if c.w.probing {
-		c.w.probed = c.w.probed || !c.closed
+	if c.resolution.dryRun {
+		c.resolution.wouldSet = c.resolution.wouldSet || !c.closed
 		return
 	}
-	if !c.make() {
+	if !c.ensure() {
 		return
 	}
-	n := c.w.rec.Child(c.node, provenance.Segment{Name: name})
+	n := c.resolution.record.Child(c.node, provenance.Segment{Name: name})
 	c.write(n, value)
-	if c.l != nil {
-		c.l.decides(n)
+	if c.layer != nil {
+		c.layer.decides(n)
 	}
 }
 
-// remove removes a field, which n records.
 func (c *cursor) remove(n *provenance.Node) {
 	if !c.added {
 		n.Change = provenance.Removed
 	}
-	delete(c.obj, n.Name)
+	delete(c.object, n.Name)
+}
+
+// setAt sets the field at p and creates the missing objects and elements around it. A new element
+// gets its key fields from like. If a value on the way is not an object or list, it sets nothing.
+func (r *resolution) setAt(p provenance.Path, value any, like map[string]any) {
+	obj, s := r.root, vmSchema()
+	for i := 0; i < len(p)-1; i++ {
+		step := s.step(p[i])
+		if step == nil {
+			return
+		}
+		if step.shape == shapeKeyed {
+			element := elementIn(obj, p[:i+2], step, like)
+			i++
+			if element == nil || i == len(p)-1 {
+				return // a path that ends at the element is set: the element has its keys
+			}
+			obj, s = element, step.elem
+			continue
+		}
+		if sub := obj[p[i].Name]; sub != nil && !isObject(sub) {
+			return
+		}
+		obj, s = child(obj, p[i].Name), step
+	}
+	obj[p[len(p)-1].Name] = value
+}
+
+// elementIn returns the element at p, and creates it if it is missing; its list is a field of obj.
+// It returns nil if that field is not a list.
+func elementIn(obj map[string]any, p provenance.Path, list *schema, like map[string]any) map[string]any {
+	name := p[len(p)-2].Name
+	elements, ok := obj[name].([]any)
+	if !ok && obj[name] != nil {
+		return nil
+	}
+	if element := elementOf(elements, list, p[len(p)-1].Name); element != nil {
+		return asObject(element)
+	}
+	element := map[string]any{}
+	copyKeys(element, vmValue(like, p), list.keys)
+	obj[name] = append(slices.Clip(elements), element)
+	return element
+}
+
+func copyKeys(to, from any, keys []listKey) {
+	for _, k := range keys {
+		copyDotted(to, from, k.field)
+	}
+}
+
+// unshare copies the objects and lists along p, so that a change there does not affect objects that
+// share them with r.
+func (r *resolution) unshare(p provenance.Path) { r.root = asObject(unshared(r.root, vmSchema(), p)) }
+
+func unshared(v any, s *schema, p provenance.Path) any {
+	descend := s != nil && len(p) > 1
+	switch at := v.(type) {
+	case map[string]any:
+		at = maps.Clone(at)
+		if sub := at[p[0].Name]; descend && sub != nil {
+			at[p[0].Name] = unshared(sub, s.step(p[0]), p[1:])
+		}
+		return at
+	case []any:
+		at = slices.Clone(at)
+		if descend {
+			if i := indexOf(at, s.keys, p[0].Name); i >= 0 {
+				at[i] = unshared(at[i], s.step(p[0]), p[1:])
+			}
+		}
+		return at
+	}
+	return v
+}
+
+func (r *resolution) unset(p provenance.Path) {
+	last := p[len(p)-1]
+	switch at := vmValue(r.root, p[:len(p)-1]).(type) {
+	case map[string]any:
+		delete(at, last.Name)
+	case []any:
+		if i := indexOf(at, vmSchema().at(p[:len(p)-1]).keys, last.Name); i >= 0 {
+			asObject(vmValue(r.root, p[:len(p)-2]))[p[len(p)-2].Name] = slices.Delete(at, i, i+1)
+		}
+	}
 }

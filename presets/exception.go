@@ -14,22 +14,18 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// An Exception keeps presets away from some VMs of its namespace. It is immutable.
+// An Exception keeps presets from acting on some VMs of its namespace. It is immutable.
 type Exception struct {
 	Namespace, Name string
-	// Presets are the Refs of presets that do not act.
-	Presets []string
-	// Until is when the exception ends; zero means never.
-	Until time.Time
-
-	vms labels.Selector
+	Presets         []string  // Refs of presets that do not act
+	Until           time.Time // zero means never
+	vms             labels.Selector
 }
 
-// EndsSoon is how long before its end users of an exception are warned.
-const EndsSoon = 7 * 24 * time.Hour
+// ExceptionWarningPeriod is how long before the end of an exception its users are warned.
+const ExceptionWarningPeriod = 7 * 24 * time.Hour
 
-// CompileException checks an exception and prepares it. Every problem is reported; a nil
-// Exception comes with at least one.
+// CompileException checks an exception and prepares it. It returns nil only with problems.
 func CompileException(e *v1alpha1.PresetException) (*Exception, field.ErrorList) {
 	var errs field.ErrorList
 	at := field.NewPath("spec")
@@ -41,7 +37,7 @@ func CompileException(e *v1alpha1.PresetException) (*Exception, field.ErrorList)
 		errs = append(errs, field.Required(at.Child("presets"), "name the presets that do not act: NAME, or cluster/NAME"))
 	}
 	for i, ref := range e.Spec.Presets {
-		name, _ := Bare(ref)
+		name, _ := SplitRef(ref)
 		for _, reason := range validation.IsDNS1123Subdomain(name) {
 			errs = append(errs, field.Invalid(at.Child("presets").Index(i), ref, "must be NAME or cluster/NAME: "+reason))
 		}
@@ -58,7 +54,7 @@ func CompileException(e *v1alpha1.PresetException) (*Exception, field.ErrorList)
 // Expired reports whether the exception has ended.
 func (e *Exception) Expired(now time.Time) bool { return !e.Until.IsZero() && !now.Before(e.Until) }
 
-// String is its name, and when it ends.
+// String returns its name and its end.
 func (e *Exception) String() string {
 	if e.Until.IsZero() {
 		return "exception " + e.Name
@@ -66,8 +62,7 @@ func (e *Exception) String() string {
 	return "exception " + e.Name + " until " + e.Until.UTC().Format(time.RFC3339)
 }
 
-// WithExceptions returns a snapshot of the same presets with these exceptions. The clock decides
-// which of them have ended, so there are no exceptions without one.
+// WithExceptions returns a snapshot of the same presets with these exceptions; now ends them.
 func (s *Snapshot) WithExceptions(exceptions []*Exception, now func() time.Time) *Snapshot {
 	out := *s
 	out.exceptions, out.now = map[string][]*Exception{}, now
@@ -80,18 +75,17 @@ func (s *Snapshot) WithExceptions(exceptions []*Exception, now func() time.Time)
 	return &out
 }
 
-// Missing warns of presets that an exception names and that do not exist.
-func (s *Snapshot) Missing(e *Exception) []string {
+// MissingPresets warns about presets that an exception names and that do not exist.
+func (s *Snapshot) MissingPresets(e *Exception) []string {
 	var out []string
 	for i, ref := range e.Presets {
-		if _, ok := s.Lookup(e.Namespace, ref); !ok && !s.broken[NameIn(e.Namespace, ref)] {
-			out = append(out, fmt.Sprintf("spec.presets[%d]: preset %q does not exist%s", i, ref, s.meant(e.Namespace, ref)))
+		if _, ok := s.Lookup(e.Namespace, ref); !ok && !s.broken[ParseRef(e.Namespace, ref)] {
+			out = append(out, fmt.Sprintf("spec.presets[%d]: preset %q does not exist%s", i, ref, s.suggestion(e.Namespace, ref)))
 		}
 	}
-	return bounded(out)
+	return limitWarnings(out)
 }
 
-// exceptionFor returns the exception that keeps a preset from acting; nil without one.
 func (q *query) exceptionFor(s *Snapshot, c *Compiled) *Exception {
 	if c.legacy {
 		return nil
@@ -104,27 +98,26 @@ func (q *query) exceptionFor(s *Snapshot, c *Compiled) *Exception {
 	return nil
 }
 
-// except takes out the presets that exceptions keep from acting, and notes which these are. On
-// the stored intent of a VM, the exceptions of its record count, and not those of now: so an
-// exception that began or ended since then makes a difference to an update.
-func (m *matching) except(s *Snapshot, q *query) {
-	if q.recorded == nil && len(s.exceptions[q.namespace.Name]) == 0 {
+// applyExceptions removes the presets that exceptions keep from acting, and records them. Recorded
+// exceptions of a stored VM replace the current ones, so that an update sees which began or ended.
+func (m *matchResult) applyExceptions(s *Snapshot, q *query) {
+	if q.recordedExceptions == nil && len(s.exceptions[q.namespace.Name]) == 0 {
 		return
 	}
 	m.presets = slices.DeleteFunc(m.presets, func(c *Compiled) bool {
-		if q.recorded != nil {
-			return wasExcepted(q.recorded, c.Ref)
+		if q.recordedExceptions != nil {
+			return wasExcepted(q.recordedExceptions, c.Ref)
 		}
 		e := q.exceptionFor(s, c)
 		if e == nil {
 			return false
 		}
-		q.eval.left = conditionCost
+		q.eval.budget = conditionCost
 		if matches, err := q.conditionsHold(c); err == nil && !matches {
 			return true
 		}
 		m.exceptions = addException(m.exceptions, e.Name, c.Ref)
-		if !e.Until.IsZero() && e.Until.Sub(s.now()) < EndsSoon {
+		if !e.Until.IsZero() && e.Until.Sub(s.now()) < ExceptionWarningPeriod {
 			m.warnings = append(m.warnings, fmt.Sprintf("exception %s, which keeps preset %s from acting, ends at %s; an update of the VM after that applies the preset",
 				e.Name, c.Ref, e.Until.UTC().Format(time.RFC3339)))
 		}
@@ -133,7 +126,6 @@ func (m *matching) except(s *Snapshot, q *query) {
 	slices.SortFunc(m.exceptions, func(a, b provenance.Exception) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// wasExcepted reports whether exceptions of a record kept a preset from acting.
 func wasExcepted(recorded []provenance.Exception, ref string) bool {
 	return slices.ContainsFunc(recorded, func(e provenance.Exception) bool { return slices.Contains(e.Presets, ref) })
 }
@@ -148,13 +140,11 @@ func addException(all []provenance.Exception, name, ref string) []provenance.Exc
 	return all
 }
 
-// ended warns of recorded exceptions that do not keep a preset away any more, which acts now.
 func (x *expansion) ended(recorded []provenance.Exception) []string {
 	var out []string
 	for _, e := range recorded {
 		for _, ref := range e.Presets {
-			acts := slices.ContainsFunc(x.matching.presets, func(c *Compiled) bool { return c.Ref == ref && c.Mode == v1alpha1.ModeEnforce })
-			if acts {
+			if slices.ContainsFunc(x.match.presets, func(c *Compiled) bool { return c.Ref == ref && c.Mode == v1alpha1.ModeEnforce }) {
 				out = append(out, fmt.Sprintf("exception %s has ended: preset %s acts on this VM again", e.Name, ref))
 			}
 		}

@@ -13,12 +13,12 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 var exceptionDay = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// exceptionFor keeps presets away from VMs labelled image=old in namespace lab.
+// exceptionFor excepts VMs from presets that are labeled image=old in namespace lab.
 func exceptionFor(t *testing.T, until time.Time, refs ...string) *presets.Exception {
 	t.Helper()
 	object := &v1alpha1.PresetException{
@@ -112,7 +112,7 @@ func TestException(t *testing.T) {
 		!slices.Contains(warnings, "exception old has ended: preset cluster/secure-boot acts on this VM again") {
 		t.Errorf("%v %q %s", err, warnings, after)
 	}
-	// A reapply applies it, too, and rules hold then.
+	// A reapply also applies it, and then forbid rules hold.
 	reapplied := strings.Replace(stored, `"annotations":{`, `"annotations":{"virtwright.dev/reapply":"1",`, 1)
 	if _, _, err := x.resolve(reapplied, stored); !errors.As(err, &refusal) {
 		t.Errorf("reapply: %v", err)

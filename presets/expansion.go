@@ -1,10 +1,12 @@
 package presets
 
 import (
+	"maps"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// expanded is a VM with what its instancetype and its preference give it.
 func (c contributions) expanded(vm map[string]any) map[string]any {
 	if c == (contributions{}) {
 		return vm
@@ -14,38 +16,38 @@ func (c contributions) expanded(vm map[string]any) map[string]any {
 	return out
 }
 
-// expand gives the template of a VM what its instancetype and its preference give it, as far as
-// they are known. The template is changed in place.
+// expand adds the known fields of the instancetype and preference to the template of a VM.
 func (c contributions) expand(template map[string]any) {
 	spec := child(template, "spec")
+	var preferred map[string]any
+	if c.preference != nil {
+		preferred = c.preference.spec
+	}
 	if it := c.instancetype; it != nil && it.spec != nil {
-		applyTopology(spec, it.spec, c.preference)
+		applyTopology(spec, it.spec, preferred)
 		applyOvercommit(spec, it.spec)
 		it.apply(template, spec)
 	}
-	if p := c.preference; p != nil && p.spec != nil {
-		p.apply(template, spec)
+	if preferred != nil {
+		c.preference.apply(template, spec)
 	}
 }
 
-// apply sets what every row and the annotations contribute.
 func (c *contribution) apply(template, spec map[string]any) {
-	rowsOf(c.field, c.spec, func(row contributedField, value any) {
+	visitSetRows(c.field, c.spec, func(row contributedField, value any) {
 		if value = cloneJSON(value); row.apply != nil {
 			row.apply(spec, value)
 			return
 		}
-		setField(spec, row.owns[0], value, false)
+		setField(spec, row.owns[0][len(templateSpec):], value, false)
 	})
-	annotations, _ := c.spec["annotations"].(map[string]any)
-	for key, value := range annotations {
+	for key, value := range asObject(c.spec["annotations"]) {
 		if all := child(child(template, "metadata"), "annotations"); all[key] == nil {
 			all[key] = value
 		}
 	}
 }
 
-// whole is a JSON number as an integer.
 func whole(v any) int64 {
 	switch v := v.(type) {
 	case int64:
@@ -56,20 +58,15 @@ func whole(v any) int64 {
 	return 0
 }
 
-// applyTopology spreads the vCPUs of an instancetype as the preference prefers; by default they
-// become sockets. A VM with a topology of its own is refused by KubeVirt, and keeps it here.
-func applyTopology(spec, instancetype map[string]any, preference *contribution) {
+// applyTopology distributes the vCPUs of an instancetype as the preference says; by default they
+// become sockets. A VM keeps a topology of its own, although KubeVirt refuses it.
+func applyTopology(spec, instancetype, preference map[string]any) {
 	cpu := child(child(spec, "domain"), "cpu")
 	if whole(cpu["sockets"])+whole(cpu["cores"])+whole(cpu["threads"]) > 0 {
 		return
 	}
 	guest, _ := lookupDotted(instancetype, "cpu.guest")
-	var prefers map[string]any
-	if preference != nil {
-		prefers = preference.spec
-	}
-	sockets, cores, threads := topology(whole(guest), prefers)
-	cpu["sockets"], cpu["cores"], cpu["threads"] = sockets, cores, threads
+	cpu["sockets"], cpu["cores"], cpu["threads"] = topology(whole(guest), preference)
 }
 
 func topology(guest int64, preference map[string]any) (sockets, cores, threads int64) {
@@ -85,14 +82,12 @@ func topology(guest int64, preference map[string]any) (sockets, cores, threads i
 	return guest, 1, 1
 }
 
-// spread divides vCPUs as spreadOptions say.
 func spread(guest int64, preference map[string]any) (sockets, cores, threads int64) {
 	ratio := int64(2)
-	if v, _ := lookupDotted(preference, "preferSpreadSocketToCoreRatio"); whole(v) > 0 {
-		ratio = whole(v)
-	}
-	if v, _ := lookupDotted(preference, "cpu.spreadOptions.ratio"); whole(v) > 0 {
-		ratio = whole(v)
+	for _, name := range []string{"preferSpreadSocketToCoreRatio", "cpu.spreadOptions.ratio"} {
+		if v, _ := lookupDotted(preference, name); whole(v) > 0 {
+			ratio = whole(v)
+		}
 	}
 	across, _ := lookupDotted(preference, "cpu.spreadOptions.across")
 	switch {
@@ -106,7 +101,6 @@ func spread(guest int64, preference map[string]any) (sockets, cores, threads int
 	return guest / ratio, ratio, 1
 }
 
-// applyOvercommit requests less memory than the guest sees.
 func applyOvercommit(spec, instancetype map[string]any) {
 	percent, _ := lookupDotted(instancetype, "memory.overcommitPercent")
 	guest, _ := lookupDotted(instancetype, "memory.guest")
@@ -119,5 +113,149 @@ func applyOvercommit(spec, instancetype map[string]any) {
 	requests := child(child(child(spec, "domain"), "resources"), "requests")
 	if requests["memory"] == nil {
 		requests["memory"] = resource.NewQuantity(requested, size.Format).String()
+	}
+}
+
+// overwriting returns a row that KubeVirt also applies against the user.
+func overwriting(from, to string) contributedField {
+	owns := paths(to)
+	return contributedField{from: from, owns: owns, apply: func(spec map[string]any, value any) {
+		setField(spec, owns[0][len(templateSpec):], value, true)
+	}}
+}
+
+func devicesOf(spec map[string]any) map[string]any { return child(child(spec, "domain"), "devices") }
+
+func objectsIn(obj map[string]any, name string) []map[string]any {
+	var out []map[string]any
+	for _, e := range asList(obj[name]) {
+		if isObject(e) {
+			out = append(out, asObject(e))
+		}
+	}
+	return out
+}
+
+func setUnset(object map[string]any, name string, value any) {
+	if !isSet(object[name]) {
+		object[name] = value
+	}
+}
+
+func toElements(list, name string) func(map[string]any, any) {
+	return func(spec map[string]any, value any) {
+		for _, e := range objectsIn(devicesOf(spec), list) {
+			setUnset(e, name, value)
+		}
+	}
+}
+
+// target returns the target of a disk, if it is of this kind. A disk without a target is a disk.
+func target(disk map[string]any, kind string) map[string]any {
+	if kind == "disk" && disk["disk"] == nil && disk["cdrom"] == nil && disk["lun"] == nil {
+		disk["disk"] = map[string]any{}
+	}
+	return asObject(disk[kind])
+}
+
+func toTargets(kind, name string) func(map[string]any, any) {
+	return func(spec map[string]any, value any) {
+		for _, disk := range objectsIn(devicesOf(spec), "disks") {
+			if at := target(disk, kind); at != nil {
+				setUnset(at, name, value)
+			}
+		}
+	}
+}
+
+// toDisks sets a field in disks that are no cdrom or lun; with a bus, only in those on it.
+func toDisks(name, bus string) func(map[string]any, any) {
+	return func(spec map[string]any, value any) {
+		for _, disk := range objectsIn(devicesOf(spec), "disks") {
+			if at := target(disk, "disk"); at != nil && (bus == "" || at["bus"] == bus) {
+				setUnset(disk, name, value)
+			}
+		}
+	}
+}
+
+func applySoundModel(spec map[string]any, value any) {
+	if sound := asObject(devicesOf(spec)["sound"]); sound != nil {
+		setUnset(sound, "model", value)
+	}
+}
+
+func applyMasquerade(spec map[string]any, value any) {
+	for _, e := range objectsIn(devicesOf(spec), "interfaces") {
+		bound := slices.ContainsFunc(oneOfs["core/v1.Interface"][0], func(names []string) bool { return e[names[0]] != nil })
+		onPod := slices.ContainsFunc(objectsIn(spec, "networks"), func(n map[string]any) bool { return n["name"] == e["name"] && n["pod"] != nil })
+		if !bound && onPod {
+			e["masquerade"] = value
+		}
+	}
+}
+
+func applyPanicModel(spec map[string]any, value any) {
+	devices := devicesOf(spec)
+	if len(objectsIn(devices, "panicDevices")) == 0 {
+		devices["panicDevices"] = []any{map[string]any{"model": value}}
+		return
+	}
+	toElements("panicDevices", "model")(spec, value)
+}
+
+func applyHyperv(spec map[string]any, value any) {
+	hyperv := child(child(child(spec, "domain"), "features"), "hyperv")
+	for name, v := range asObject(value) {
+		if hyperv[name] == nil {
+			hyperv[name] = v
+		}
+	}
+}
+
+// applyClockOffset keeps an existing offset of either kind.
+func applyClockOffset(spec map[string]any, value any) {
+	clock := child(child(spec, "domain"), "clock")
+	if offset, ok := value.(map[string]any); ok && clock["utc"] == nil && clock["timezone"] == nil {
+		maps.Copy(clock, offset)
+	}
+}
+
+func applyCPUFeatures(spec map[string]any, value any) {
+	cpu := child(child(spec, "domain"), "cpu")
+	has := asList(cpu["features"])
+	for _, e := range asList(value) {
+		if !slices.ContainsFunc(objectsIn(cpu, "features"), func(f map[string]any) bool { return f["name"] == asObject(e)["name"] }) {
+			has = append(has, e)
+		}
+	}
+	cpu["features"] = has
+}
+
+func applyFirmware(spec map[string]any, value any) {
+	prefers, chosen := asObject(value), map[string]any{}
+	bootloader, _ := lookupDotted(spec, "domain.firmware.bootloader")
+	maps.Copy(chosen, asObject(bootloader))
+	none := func() bool { return chosen["bios"] == nil && chosen["efi"] == nil }
+	if prefers["preferredUseBios"] == true && none() {
+		chosen["bios"] = map[string]any{}
+	}
+	complete(chosen, "bios", "useSerial", prefers["preferredUseBiosSerial"])
+	if none() && prefers["preferredEfi"] != nil {
+		chosen["efi"] = prefers["preferredEfi"]
+	} else {
+		if none() && prefers["preferredUseEfi"] == true {
+			chosen["efi"] = map[string]any{}
+		}
+		complete(chosen, "efi", "secureBoot", prefers["preferredUseSecureBoot"])
+	}
+	if len(chosen) > 0 {
+		child(child(spec, "domain"), "firmware")["bootloader"] = chosen
+	}
+}
+
+func complete(bootloader map[string]any, kind, name string, value any) {
+	if fields := asObject(bootloader[kind]); fields != nil && value != nil && fields[name] == nil {
+		fields[name] = value
 	}
 }

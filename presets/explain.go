@@ -12,103 +12,93 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// An Explanation says of one object where each field came from and what each
-// preset had to do with it.
+// An Explanation says where each field of an object came from, and how each preset affected it.
 type Explanation struct {
-	// Result of the request; nil where a stored object was explained.
-	Result *Result
-	// Fields of the effective object, and fields that were removed, by path.
-	Fields []Origin
-	// Presets that could have acted, by precedence.
-	Presets []Verdict
-	// HeldBack is what presets left alone, and why.
-	HeldBack []HeldBack
+	Result  *Result       // of the request; nil if a stored object was explained
+	Fields  []Origin      // of the effective object, and removed ones, by path
+	Presets []MatchResult // for the presets that could act, by precedence
+	Skipped []Skipped
 }
 
 // An Origin says where one field came from.
 type Origin struct {
-	Path provenance.Path
-	// Value is what the field is now; nil where it was removed.
-	Value any
-	// By is what decided the field; the zero Source where the user did.
-	By provenance.Source
-	// User says that the value is the user's.
-	User bool
-	// Overruled says that the user had another value, Was.
-	Overruled bool
-	Was       any
-	// Computed is the expression whose value the field is; empty for plain values.
-	Computed string
-	// ContributedBy is the instancetype or preference that gives the field when the VM starts. The stored
-	// VM does not have it.
-	ContributedBy Matcher
-	// Beaten are the presets that would have set the field otherwise.
-	Beaten []Claim
+	Path          provenance.Path
+	Value         any               // nil if the field was removed
+	By            provenance.Source // decided the field; the zero Source if the user did
+	User          bool              // the value is the user's
+	Overruled     bool              // the user wrote another value, Was
+	Was           any
+	Computed      string        // the expression of a computed field
+	ContributedBy Matcher       // sets the field when the VM starts; the stored VM does not have it
+	Losing        []LosingValue // the other values that presets would have set
 }
 
-// A Claim is a value that a source would have given.
-type Claim struct {
+// A LosingValue is a value that a stronger source kept a preset from setting.
+type LosingValue struct {
 	By    provenance.Source
 	Value any
 }
 
-// A Verdict says why a preset acted or did not.
-type Verdict struct {
+// A MatchResult says why a preset acted or did not.
+type MatchResult struct {
 	Preset, Namespace string
 	Matched           bool
 	Mode              v1alpha1.Mode
-	// Reason it did not match, or what it did.
-	Reason string
+	Reason            string // why it did not match, or its effect
 }
 
 // ParsePath reads a path and checks that a VirtualMachine can have it.
 func ParsePath(text string) (provenance.Path, error) { return parseKnown(text) }
 
-// Explain resolves a request and explains the outcome. Errors are those of Resolve.
+// Explain resolves a request and explains the result. Errors are those of Resolve.
 func (e *Engine) Explain(ctx context.Context, s *Snapshot, req Request) (*Explanation, error) {
 	out, err := e.Resolve(ctx, s, req)
 	if err != nil {
 		return nil, err
 	}
-	x := &Explanation{Result: out, Fields: sortedByPath(append(origins(out.w), out.w.contributedFields()...)), HeldBack: out.w.heldBackByPresets()}
-	x.addComputed(out)
-	x.addBeaten(out)
+	x := &Explanation{Result: out, Fields: out.resolution.allOrigins(), Skipped: slices.Concat(out.resolution.skips, out.resolution.quietSkips)}
+	x.addLeaves(out)
 	x.Presets, err = e.verdicts(ctx, s, req, out)
 	return x, err
 }
 
-// ExplainStored explains the object of a request from the record that it carries.
+// ExplainStored explains an object by the record that it carries.
 func ExplainStored(req Request) (*Explanation, error) {
-	w, err := load(req.Kind, req.Object)
+	r, err := load(req.Kind, req.Object)
 	if err != nil {
 		return nil, err
 	}
-	w.find = req.Instancetypes
-	if text := w.storedProvenance(); text != "" {
-		if w.rec, err = provenance.Decode(text); err != nil {
+	r.findInstancetype = req.Instancetypes
+	if text := r.storedProvenance(); text != "" {
+		if r.record, err = provenance.Decode(text); err != nil {
 			return nil, &Malformed{What: "annotation " + v1alpha1.AnnotationProvenance, Err: err}
 		}
 	}
-	return &Explanation{Fields: sortedByPath(append(origins(w), w.contributedFields()...))}, nil
+	return &Explanation{Fields: r.allOrigins()}, nil
 }
 
-// origins lists every leaf of w, and what was removed.
-func origins(w *resolution) []Origin {
+// allOrigins also lists the fields that instancetype and preference set when the VM starts.
+func (r *resolution) allOrigins() []Origin {
+	return sortedByPath(append(origins(r), r.contributedFields()...))
+}
+
+func origins(r *resolution) []Origin {
 	var out []Origin
-	listLeaves(w.root, vmSchema(), nil, func(p provenance.Path, v any) {
-		if p.HasPrefix(provenanceOn(w.kind())) || w.isWrapping(p) {
+	listLeaves(r.root, vmSchema(), nil, func(p provenance.Path, v any) {
+		onlyInVM := r.sentVMI != nil && !p.HasPrefix(template)
+		if p.HasPrefix(provenanceOn(r.kind())) || onlyInVM {
 			return
 		}
 		o := Origin{Path: p, Value: v, User: true}
-		if n := w.rec.At(p); n != nil && n.Source != provenance.NoSource {
-			o.By, o.Overruled, o.Was = w.rec.Sources[n.Source], n.Overruled && !equalJSON(n.Was, v), n.Was
+		if n := r.record.At(p); n.IsDecided() {
+			o.By, o.Overruled, o.Was = r.record.Sources[n.Source], n.Overruled && !equalJSON(n.UserValue, v), n.UserValue
 			o.User = n.Overruled && !o.Overruled
 		}
 		out = append(out, o)
 	})
-	for p, n := range w.rec.Decided() {
-		if lookup(w.root, vmSchema(), p) == nil {
-			out = append(out, Origin{Path: slices.Clone(p), By: w.rec.Sources[n.Source], Overruled: n.Overruled, Was: n.Was})
+	for p, n := range r.record.Decided() {
+		if vmValue(r.root, p) == nil {
+			out = append(out, Origin{Path: slices.Clone(p), By: r.record.Sources[n.Source], Overruled: n.Overruled, Was: n.UserValue})
 		}
 	}
 	return sortedByPath(out)
@@ -119,25 +109,20 @@ func sortedByPath(in []Origin) []Origin {
 	return in
 }
 
-// isWrapping reports whether p is part of the VM form that an instance was put into.
-func (w *resolution) isWrapping(p provenance.Path) bool {
-	return w.instance != nil && !p.HasPrefix(provenance.Of("spec", "template"))
-}
-
-// listLeaves visits scalars, atomic lists and empty containers.
+// listLeaves visits scalars, atomic lists, and empty objects and lists.
 func listLeaves(v any, s *schema, p provenance.Path, visit func(provenance.Path, any)) {
 	switch at := v.(type) {
 	case map[string]any:
 		for name, sub := range at {
-			listLeaves(sub, s.field(name), p.With(provenance.Segment{Name: name}), visit)
+			listLeaves(sub, s.field(name), p.Field(name), visit)
 		}
 		if len(at) > 0 {
 			return
 		}
 	case []any:
-		if s.shape == shapeKeyed {
+		if s.shape == shapeKeyed && len(at) > 0 {
 			for _, e := range at {
-				listLeaves(e, s.elem, p.With(provenance.Segment{Name: keyOf(e, s), Kind: provenance.Element}), visit)
+				listLeaves(e, s.elem, p.Element(keyOf(e, s)), visit)
 			}
 			return
 		}
@@ -145,77 +130,83 @@ func listLeaves(v any, s *schema, p provenance.Path, visit func(provenance.Path,
 	visit(p, v)
 }
 
-// addComputed adds to each field the expression that a preset computed it with.
-func (x *Explanation) addComputed(out *Result) {
-	computed := map[string]string{}
-	for _, l := range out.w.layers {
-		visitLeaves(l.root, func(leaf *fieldNode) {
-			if leaf.computed != nil && l.source != provenance.NoSource {
-				computed[leaf.path+" "+out.w.rec.Sources[l.source].String()] = leaf.computed.text
+func (x *Explanation) addLeaves(out *Result) {
+	computed := out.computedFields()
+	at := make(map[string]*Origin, len(x.Fields))
+	for i, o := range x.Fields {
+		at[o.Path.String()] = &x.Fields[i]
+		x.Fields[i].Computed = computed[o.Path.String()+" "+o.By.String()]
+	}
+	add := func(by provenance.Source, root *fieldNode) {
+		visitLeaves(root, func(leaf *fieldNode) {
+			if o := at[leaf.text]; o != nil && o.By != by && !leaf.isKey {
+				o.Losing = append(o.Losing, LosingValue{By: by, Value: leaf.value})
 			}
 		})
 	}
-	for i, o := range x.Fields {
-		x.Fields[i].Computed = computed[o.Path.String()+" "+o.By.String()]
-	}
-}
-
-// addBeaten adds to each field what other matching presets would have made of it.
-func (x *Explanation) addBeaten(out *Result) {
-	at := make(map[string]int, len(x.Fields))
-	for i, o := range x.Fields {
-		at[o.Path.String()] = i
-	}
 	for _, c := range out.Matched {
-		for _, claims := range []struct {
-			role provenance.Role
-			root *fieldNode
-		}{{provenance.Override, c.overrides}, {c.defaultRole(), c.defaults}} {
-			by := c.source(claims.role)
-			visitLeaves(claims.root, func(leaf *fieldNode) {
-				i, ok := at[leaf.path]
-				if ok && x.Fields[i].By != by && !leaf.isKey && c.Mode == v1alpha1.ModeEnforce {
-					x.Fields[i].Beaten = append(x.Fields[i].Beaten, Claim{By: by, Value: leaf.value})
-				}
-			})
+		if c.Mode == v1alpha1.ModeEnforce {
+			add(c.source(provenance.Override), c.overrides)
+			add(c.source(c.defaultRole()), c.defaults)
 		}
 	}
 }
 
-// verdicts judges every preset that the object could have met.
-func (e *Engine) verdicts(ctx context.Context, s *Snapshot, req Request, out *Result) ([]Verdict, error) {
-	w, err := load(req.Kind, req.Object)
+// computedFields returns the expressions of computed fields, by path and source.
+func (r *Result) computedFields() map[string]string {
+	out := map[string]string{}
+	for _, l := range r.resolution.layers {
+		visitLeaves(l.root, func(leaf *fieldNode) {
+			if leaf.computed != nil && l.source != provenance.NoSource {
+				out[leaf.text+" "+r.resolution.record.Sources[l.source].String()] = leaf.computed.text
+			}
+		})
+	}
+	return out
+}
+
+func loadQuery(ctx context.Context, req Request) (*resolution, *query, error) {
+	r, err := load(req.Kind, req.Object)
+	if err != nil {
+		return nil, nil, err
+	}
+	owner, err := r.adoptOwner(req.Owner)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r, r.query(ctx, req, owner), nil
+}
+
+func (e *Engine) verdicts(ctx context.Context, s *Snapshot, req Request, out *Result) ([]MatchResult, error) {
+	_, q, err := loadQuery(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	owner, err := w.adoptOwner(req.Owner)
-	if err != nil {
-		return nil, err
-	}
-	q := w.query(ctx, req, owner)
-	var verdicts []Verdict
+	var verdicts []MatchResult
 	for _, c := range s.all {
 		if !c.Cluster() && c.Namespace != req.Namespace.Name {
 			continue
 		}
-		v := Verdict{Preset: c.Ref, Namespace: c.Namespace, Mode: c.Mode, Matched: slices.Contains(out.Matched, c)}
-		if v.Matched {
-			v.Reason = out.w.did(c)
-		} else {
-			v.Reason = q.whyNot(s, c)
+		v := MatchResult{Preset: c.Ref, Namespace: c.Namespace, Mode: c.Mode, Matched: slices.Contains(out.Matched, c)}
+		switch excluded, _ := q.selection.excludes(c.Ref); {
+		case !v.Matched:
+			v.Reason = q.mismatchReason(s, c)
+		case excluded && !c.outranksUser():
+			v.Reason = "matches; the annotation " + v1alpha1.AnnotationExclude + " excludes it"
+		default:
+			v.Reason = out.resolution.summary(c)
 		}
 		verdicts = append(verdicts, v)
 	}
 	return verdicts, nil
 }
 
-// did says what c did.
-func (w *resolution) did(c *Compiled) string {
+func (r *resolution) summary(c *Compiled) string {
 	if c.Mode != v1alpha1.ModeEnforce {
-		return fmt.Sprintf("matches; mode %s only tells", c.Mode)
+		return fmt.Sprintf("matches; mode %s changes nothing", c.Mode)
 	}
 	set, overruled := 0, 0
-	for _, d := range w.effects() {
+	for _, d := range r.effects() {
 		if d.source.Preset == c.Ref {
 			set, overruled = set+d.set.count, overruled+d.overruled.count
 		}
@@ -223,13 +214,12 @@ func (w *resolution) did(c *Compiled) string {
 	return fmt.Sprintf("set %d, overruled %d", set, overruled)
 }
 
-// whyNot says which part of a match does not hold.
-func (q *query) whyNot(s *Snapshot, c *Compiled) string {
+func (q *query) mismatchReason(s *Snapshot, c *Compiled) string {
 	switch {
 	case c.Mode == v1alpha1.ModeOff:
 		return "mode Off"
-	case !q.isMoment(c):
-		return whenInstead[c.ApplyAt]
+	case !q.actsNow(c):
+		return applyAtReasons[c.ApplyAt]
 	case c.Explicit && !q.selection.names(c.Ref):
 		return fmt.Sprintf("explicit: the annotation %s does not name it", v1alpha1.AnnotationPresets)
 	case c.labels != nil && !c.labels.Matches(q.labels):
@@ -240,17 +230,16 @@ func (q *query) whyNot(s *Snapshot, c *Compiled) string {
 	if e := q.exceptionFor(s, c); e != nil {
 		return e.String()
 	}
-	return q.whichCondition(c)
+	return q.conditionReason(c)
 }
 
-var whenInstead = map[v1alpha1.ApplyAt]string{
-	v1alpha1.ApplyAtLaunch:     "applyAt Launch: it acts when the instance is created",
+var applyAtReasons = map[v1alpha1.ApplyAt]string{
+	v1alpha1.ApplyAtLaunch:     "applyAt Launch: it acts when the VMI is created",
 	v1alpha1.ApplyAtDefinition: "applyAt Definition: it acted on the VirtualMachine",
 }
 
-// whichCondition names the first condition of c that does not hold.
-func (q *query) whichCondition(c *Compiled) string {
-	q.eval.left = clusterCost // what others cost is of no interest here
+func (q *query) conditionReason(c *Compiled) string {
+	q.eval.budget = clusterCost // other conditions do not count
 	switch unmet, err := q.unmetCondition(c); {
 	case err != nil:
 		return err.Error()
@@ -258,4 +247,22 @@ func (q *query) whichCondition(c *Compiled) string {
 		return unmet.name + " is false"
 	}
 	return "does not match"
+}
+
+func (r *resolution) contributedFields() []Origin {
+	found, err := r.known()
+	if err != nil || found == (contributions{}) {
+		return nil
+	}
+	x := &expandedVM{resolution: r, contributions: found, expanded: found.expanded(r.root)}
+	var out []Origin
+	listLeaves(x.expanded, vmSchema(), nil, func(p provenance.Path, v any) {
+		if fields, isObject := v.(map[string]any); isObject && len(fields) == 0 && !x.contributorOf(p).owns(p) {
+			return // expansion created it
+		}
+		if !equalJSON(v, vmValue(r.root, p)) {
+			out = append(out, Origin{Path: p, Value: v, ContributedBy: x.contributorOf(p).matcher})
+		}
+	})
+	return out
 }

@@ -7,18 +7,15 @@ import (
 	"github.com/google/cel-go/common/ast"
 )
 
-// A Fact is a value that a VM, or its namespace, may have to satisfy a condition.
-type Fact struct {
-	// Path begins with object or namespaceObject, and leads through fields and keys of maps.
-	Path []string
-	// Value is decoded JSON of the field's type. An empty list stands for one with an element.
-	Value any
+// A ConditionValue is a value that may make a VM, or its namespace, satisfy a condition.
+type ConditionValue struct {
+	Path  []string // begins with object or namespaceObject, and contains fields and map keys
+	Value any      // decoded JSON; an empty list stands for a list with an element
 }
 
-// Facts lists values with which the conditions of the preset are worth a try: the constants
-// that they compare fields with, and a value for each field that they ask for. Fields in lists
-// are left out.
-func (c *Compiled) Facts() []Fact {
+// ConditionValues lists values that may satisfy the conditions: the constants that they compare
+// fields with, and a value for each field that they test. It leaves out fields in lists.
+func (c *Compiled) ConditionValues() []ConditionValue {
 	var out facts
 	for _, condition := range c.conditions {
 		if _, checked, err := checkExpression(condition.text); err == nil {
@@ -30,7 +27,7 @@ func (c *Compiled) Facts() []Fact {
 	return out
 }
 
-type facts []Fact
+type facts []ConditionValue
 
 func (f *facts) add(path []string, values ...any) {
 	if len(path) < 2 {
@@ -38,17 +35,18 @@ func (f *facts) add(path []string, values ...any) {
 	}
 	for _, v := range values {
 		if v != nil {
-			*f = append(*f, Fact{path, v})
+			*f = append(*f, ConditionValue{path, v})
 		}
 	}
 }
+
+func (f *facts) addSample(path []string) { f.add(path, sampleOf(path)) }
 
 func (f *facts) visit(e ast.Expr) {
 	switch e.Kind() {
 	case ast.SelectKind:
 		if e.AsSelect().IsTestOnly() {
-			path := append(selectionOf(e.AsSelect().Operand()), e.AsSelect().FieldName())
-			f.add(path, sampleOf(path))
+			f.addSample(append(selectionOf(e.AsSelect().Operand()), e.AsSelect().FieldName()))
 		}
 	case ast.CallKind:
 		f.call(e.AsCall())
@@ -62,8 +60,7 @@ func (f *facts) call(call ast.CallExpr) {
 	}
 	switch name := call.FunctionName(); {
 	case name == "hasValue", name == "size":
-		path := selectionOf(args[0])
-		f.add(path, sampleOf(path))
+		f.addSample(selectionOf(args[0]))
 	case name == "_&&_", name == "_||_", name == "!_", name == "_?_:_":
 		for _, arg := range args {
 			f.truth(arg)
@@ -76,15 +73,9 @@ func (f *facts) call(call ast.CallExpr) {
 	}
 }
 
-// truth adds both values of a selection that is used as a condition itself.
-func (f *facts) truth(e ast.Expr) {
-	if path := selectionOf(e); path != nil {
-		f.add(path, true, false)
-	}
-}
+func (f *facts) truth(e ast.Expr) { f.add(selectionOf(e), true, false) }
 
-// compare adds the constant that a selection is compared with, or is searched for, and its
-// neighbours.
+// compare adds the constant that a selection is compared with, and its neighbors.
 func (f *facts) compare(e, with ast.Expr) {
 	path := selectionOf(e)
 	switch v := literalOf(with).(type) {
@@ -106,8 +97,7 @@ func (f *facts) contains(key, in ast.Expr) {
 		return
 	}
 	if name, ok := literalOf(key).(string); ok {
-		path := append(selectionOf(in), name)
-		f.add(path, sampleOf(path))
+		f.addSample(append(selectionOf(in), name))
 	}
 }
 
@@ -118,10 +108,10 @@ func literalOf(e ast.Expr) any {
 	return e.AsLiteral().Value()
 }
 
-// passing are the functions whose result tells of what they are called on.
-var passing = []string{"orValue", "or", "value", "lowerAscii", "upperAscii", "trim"}
+// passThrough are the functions with results that depend only on their receiver.
+var passThrough = []string{"orValue", "or", "value", "lowerAscii", "upperAscii", "trim"}
 
-// selectionOf returns the names that lead to what an expression selects; nil for others.
+// selectionOf returns the names that an expression selects; nil for other expressions.
 func selectionOf(e ast.Expr) []string {
 	switch e.Kind() {
 	case ast.IdentKind:
@@ -130,29 +120,28 @@ func selectionOf(e ast.Expr) []string {
 		}
 	case ast.SelectKind:
 		if s := e.AsSelect(); !s.IsTestOnly() {
-			return stepTo(selectionOf(s.Operand()), s.FieldName())
+			return childPath(selectionOf(s.Operand()), s.FieldName())
 		}
 	case ast.CallKind:
 		call := e.AsCall()
-		if call.IsMemberFunction() && slices.Contains(passing, call.FunctionName()) {
+		if call.IsMemberFunction() && slices.Contains(passThrough, call.FunctionName()) {
 			return selectionOf(call.Target())
 		}
 		if slices.Contains([]string{"_[_]", "_?._", "_[?_]"}, call.FunctionName()) {
-			return stepTo(selectionOf(call.Args()[0]), textOf(call.Args()[1]))
+			return childPath(selectionOf(call.Args()[0]), textOf(call.Args()[1]))
 		}
 	}
 	return nil
 }
 
-// stepTo is the path of a field of what lies at a path; nil without either.
-func stepTo(path []string, name string) []string {
+func childPath(path []string, name string) []string {
 	if path == nil || name == "" {
 		return nil
 	}
 	return append(slices.Clip(path), name)
 }
 
-// sampleOf is a value for the field at a path, by its type; nil for a path that does not exist.
+// sampleOf returns a value of the type of the field at a path; nil for an unknown path.
 func sampleOf(path []string) any {
 	if len(path) > 0 && path[0] == "namespaceObject" {
 		return "x"
@@ -164,17 +153,18 @@ func sampleOf(path []string) any {
 	if s == nil {
 		return nil
 	}
-	switch s.shape {
-	case shapeObject, shapeMap, shapeAny:
-		return map[string]any{}
-	case shapeKeyed:
-		return []any{}
-	case shapeAtomic:
-		return nil
-	case shapeBool:
-		return true
-	case shapeInteger, shapeNumber:
-		return int64(1)
+	if sample, ok := celValues[s.shape]; ok {
+		return cloneJSON(sample.value)
 	}
 	return "1"
+}
+
+// celValues has a value and the expression for an absent field, by shape. Other shapes are strings.
+var celValues = map[shape]struct {
+	value any
+	zero  string
+}{
+	shapeObject: {map[string]any{}, "{}"}, shapeMap: {map[string]any{}, "{}"}, shapeAny: {map[string]any{}, "{}"},
+	shapeKeyed: {[]any{}, "[]"}, shapeAtomic: {nil, "[]"},
+	shapeBool: {true, "false"}, shapeInteger: {int64(1), "0"}, shapeNumber: {int64(1), "0.0"},
 }

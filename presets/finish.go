@@ -9,82 +9,77 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// result stores the record on the object and puts together what there is to say.
 func (e *Engine) result(x *expansion) (*Result, error) {
-	w := x.resolution
-	w.rec.Snapshot = x.snap.Hash()
-	w.typos = append(x.snap.labelTypos(x.query, nil), x.snap.unknownExclusions(x.query, nil)...)
-	if err := w.annotate(); err != nil {
+	r := x.resolution
+	r.record.Snapshot = x.snapshot.Hash()
+	r.suggestions = append(x.snapshot.labelTypos(x.query, nil), x.snapshot.unknownExclusions(x.query, nil)...)
+	if err := r.annotate(); err != nil {
 		return nil, err
 	}
-	out := &Result{Record: w.rec, Matched: x.matching.presets, OverBudget: x.matching.overBudget, Conflicts: w.conflicts, w: w}
+	out := &Result{Record: r.record, Matched: x.match.presets, OverBudget: x.match.overBudget, Conflicts: r.conflicts, resolution: r}
 	would := x.preview(e.Platform)
-	out.Would = would.would
-	effects := w.effects()
-	out.Warnings = bounded(w.warnings(effects, x.matching, would))
+	out.Previews = would.would
+	effects := r.effects()
+	out.Warnings = limitWarnings(r.warnings(effects, x.match, would))
 	out.Audit = audit(effects, would)
 	return out, nil
 }
 
-// annotate stores the record on the object, where there is anything to store.
-func (w *resolution) annotate() error {
-	if w.rec.Empty() {
+func (r *resolution) annotate() error {
+	if r.record.Empty() {
 		return nil
 	}
-	path := provenanceOn(w.kind())
-	at := w.holderOf(path)
-	at.make()
-	if n := w.rec.At(template); n != nil && w.instance != nil {
-		n.WasEmpty = false // the VM form wraps the instance
+	path := provenanceOn(r.kind())
+	at := r.holderOf(path)
+	at.ensure()
+	if n := r.record.At(template); n != nil && r.sentVMI != nil {
+		n.EmptyByUser = false // it exists only in VM form
 	}
-	text, err := w.rec.Encode()
+	text, err := r.record.Encode()
 	if err != nil {
 		at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationProvenance)
-		return w.refusal(field.ErrorList{field.Forbidden(at, err.Error())})
+		return r.refusal(field.ErrorList{field.Forbidden(at, err.Error())})
 	}
 	at.set(path[len(path)-1].Name, text)
 	return nil
 }
 
-// holderOf returns the object that holds the field at p.
-func (w *resolution) holderOf(p provenance.Path) *cursor {
-	at := w.cursor(nil)
+func (r *resolution) holderOf(p provenance.Path) *cursor {
+	at := r.cursor(nil)
 	for _, seg := range p[:len(p)-1] {
 		at = at.child(seg.Name)
 	}
 	return at
 }
 
-// A preview is what presets in mode Warn or Audit would have done.
-type preview struct {
+type previews struct {
 	warn, audit []string
-	would       []Would
+	would       []Preview
 }
 
-// preview runs all that match as if every preset were enforced, on a fresh
-// copy, and says what that would change.
-func (x *expansion) preview(platform *Platform) *preview {
-	out := &preview{}
-	if len(x.shadowed) == 0 || x.base == nil {
+// preview reports the changes of a copy to which all matching presets were applied.
+func (x *expansion) preview(platform *Platform) *previews {
+	out := &previews{}
+	if len(x.notEnforced) == 0 || x.original == nil {
 		return out
 	}
-	shadow := &resolution{root: x.base, instance: x.instance, rec: provenance.New(), find: x.find}
+	shadow := &resolution{root: x.original, sentVMI: x.sentVMI, record: provenance.New(), findInstancetype: x.findInstancetype}
 	if _, err := shadow.adoptOwner(x.req.Owner); err != nil {
 		return out
 	}
-	shadow.apply(x.snap, x.query, x.matching.presets)
+	shadow.applyPresets(x.snapshot, x.query, x.match.presets)
 	if platform != nil {
 		shadow.applyPlatform(platform)
 	}
-	shadow.closeUp()
-	for _, c := range x.shadowed {
+	shadow.compactLists()
+	for _, c := range x.notEnforced {
 		lines := x.wouldChange(shadow, c)
 		changes, violations := len(lines) > 0, shadow.violations([]*Compiled{c})
 		for _, v := range violations {
 			lines = append(lines, "would refuse "+v.path.String()+reason(v.rule.message))
 		}
 		if len(lines) > 0 {
-			out.would = append(out.would, Would{Preset: c, Change: changes, Refuse: len(violations) > 0})
+			out.would = append(out.would, Preview{Preset: c, Changes: changes, Refuses: len(violations) > 0})
 		}
 		for _, line := range lines {
 			if c.Mode == v1alpha1.ModeWarn {
@@ -103,14 +98,13 @@ func reason(message string) string {
 	return ": " + message
 }
 
-// wouldChange lists what c set in shadow that is different in w.
-func (w *resolution) wouldChange(shadow *resolution, c *Compiled) []string {
+func (r *resolution) wouldChange(shadow *resolution, c *Compiled) []string {
 	var set, removed []string
-	for p, n := range shadow.rec.Decided() {
-		if shadow.by[n.Source] != c {
+	for p, n := range shadow.record.Decided() {
+		if shadow.sourcePresets[n.Source] != c {
 			continue
 		}
-		is, would := lookup(w.root, vmSchema(), p), lookup(shadow.root, vmSchema(), p)
+		is, would := vmValue(r.root, p), vmValue(shadow.root, p)
 		switch {
 		case equalJSON(is, would):
 		case would == nil:

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzResolve feeds anything as object, stored object and owner. Nothing may panic;
-// what is answered must apply, and doing it again must change nothing.
+// FuzzResolve resolves arbitrary objects, stored objects and owners. Nothing may panic, the patch
+// must apply, and a second request must change nothing.
 func FuzzResolve(f *testing.F) {
 	f.Add([]byte(`{"kind":"VirtualMachine","metadata":{"name":"a"}}`), []byte(nil), []byte(nil), false)
 	f.Add([]byte(`{"metadata":{"labels":{"os":"windows"},"annotations":{"virtwright.dev/exclude":"*","virtwright.dev/presets":"cluster/gpu"}},
@@ -37,7 +37,7 @@ func FuzzResolve(f *testing.F) {
 
 func checkAnswer(t *testing.T, e Engine, s *Snapshot, req Request, out *Result) {
 	t.Helper()
-	if len(out.Warnings) > MaxWarnings {
+	if len(out.Warnings) > maxWarnings {
 		t.Errorf("%d warnings", len(out.Warnings))
 	}
 	for _, w := range out.Warnings {

@@ -10,8 +10,8 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A generator makes random partial VMs out of the schema. Few names and values
-// are used, so that what it makes collides.
+// A generator creates random partial VMs from the schema, with few names and values, so that they
+// collide.
 type generator struct {
 	*rand.Rand
 	// sparseness is the chance in 100 that an optional field is left out.
@@ -52,7 +52,7 @@ func (g generator) metadata() map[string]any {
 	return meta
 }
 
-// busy are objects that are never left out, so that something happens in them.
+// busy are objects that are always present.
 var busy = []string{"spec", "template", "domain", "devices", "disks", "volumes", "interfaces", "networks", "cpu", "memory"}
 
 func (g generator) value(s *schema, p provenance.Path) any {
@@ -85,7 +85,7 @@ func (g generator) object(s *schema, p provenance.Path) map[string]any {
 			chance = 85
 		}
 		if g.Intn(100) < chance {
-			out[name] = g.value(s.fields[name], p.With(provenance.Segment{Name: name}))
+			out[name] = g.value(s.fields[name], p.Field(name))
 		}
 	}
 	return out
@@ -94,7 +94,7 @@ func (g generator) object(s *schema, p provenance.Path) map[string]any {
 func (g generator) list(s *schema, p provenance.Path) []any {
 	var out []any
 	for _, i := range g.Perm(len(names))[:1+g.Intn(2)] {
-		e, _ := g.value(s.elem, p.With(provenance.Segment{Name: names[i], Kind: provenance.Element})).(map[string]any)
+		e, _ := g.value(s.elem, p.Element(names[i])).(map[string]any)
 		for _, k := range s.keys {
 			setDotted(e, k.field, g.keyValue(s, k.field, names[i]))
 		}
@@ -147,7 +147,7 @@ func (g generator) scalar(s *schema) any {
 	return pick(g, words)
 }
 
-// expression is one of the type of s.
+// expression returns an expression of the type of s.
 func (g generator) expression(s *schema) string {
 	choices := []string{"'x'", "has(object.spec.template.spec.domain.cpu) ? 'x' : 'y'"}
 	failing := "object.metadata.labels.a"

@@ -3,6 +3,7 @@ package presets
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,50 +13,41 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// maxAdvised is how many selections a message names.
-const maxAdvised = 3
-
-// Unguarded reports the conditions, and the computed values of overrides, that fail for
-// some VMs: they select a field that a VM, or its namespace, may lack. Such a condition
-// refuses every VM without the field. Each problem shows what to write instead.
-func (c *Compiled) Unguarded() field.ErrorList {
+// UnguardedExpressions reports the conditions and computed overrides that select a field without a
+// test, and so refuse every VM without the field. Each problem shows a safe expression.
+func (c *Compiled) UnguardedExpressions() field.ErrorList {
 	var errs field.ErrorList
-	a := analysis{left: maxProbeSteps}
+	a := analysis{steps: maxProbeSteps}
 	at := field.NewPath("spec", "match", "conditions")
 	for i, condition := range c.conditions {
-		why, checked := a.complaint(condition)
+		why, checked := a.problem(condition)
 		if why != "" {
 			errs = append(errs, field.Invalid(at.Index(i).Child("expression"), condition.text, why))
 		}
 		if checked != nil {
-			a.guards = append(a.guards, checked) // the next is evaluated only if this is true
+			a.guards = append(a.guards, checked) // the next one is evaluated only if this one is true
 		}
 	}
-	if c.overrides == nil {
-		return errs
-	}
-	a.given = givenBy(c.overrides)
+	a.alwaysSet = setByOverrides(c.overrides)
 	visitLeaves(c.overrides, func(leaf *fieldNode) {
 		if leaf.computed == nil {
 			return
 		}
-		if why, _ := a.complaint(leaf.computed.expression); why != "" {
-			errs = append(errs, field.Invalid(field.NewPath("spec", "overrides").Child(leaf.path), leaf.computed.text, why))
+		if why, _ := a.problem(leaf.computed.expression); why != "" {
+			errs = append(errs, field.Invalid(field.NewPath("spec", "overrides").Child(leaf.text), leaf.computed.text, why))
 		}
 	})
 	return errs
 }
 
-// givenBy are the selections that every VM has once a preset's own plain overrides have
-// acted, which computed values see.
-func givenBy(overrides *fieldNode) map[string]bool {
+func setByOverrides(overrides *fieldNode) map[string]bool {
 	out := map[string]bool{}
 	visitLeaves(overrides, func(leaf *fieldNode) {
 		if leaf.computed != nil {
 			return
 		}
 		names := []string{"object"}
-		for _, seg := range leaf.at {
+		for _, seg := range leaf.path {
 			if seg.Kind != provenance.Field {
 				return
 			}
@@ -66,11 +58,11 @@ func givenBy(overrides *fieldNode) map[string]bool {
 	return out
 }
 
-// complaint says why an expression may fail, and what to write instead; empty where it
-// cannot. It also returns the compiled expression, unless that is constant.
-func (a *analysis) complaint(x expression) (string, ast.Expr) {
+// problem says why an expression may fail, and what to write instead; empty if it cannot fail. It
+// also returns the compiled expression, unless that is constant.
+func (a *analysis) problem(x expression) (string, ast.Expr) {
 	if x.isConstant() {
-		e := evaluation{ctx: context.Background(), left: conditionCost}
+		e := evaluation{ctx: context.Background(), budget: conditionCost}
 		if _, err := e.value(x); err != nil {
 			return "always fails: " + err.Error(), nil
 		}
@@ -78,13 +70,13 @@ func (a *analysis) complaint(x expression) (string, ast.Expr) {
 	}
 	_, checked, err := checkExpression(x.text)
 	if err != nil {
-		return "", nil // compiling refuses it
+		return "", nil // Compile reports it
 	}
 	e := checked.NativeRep().Expr()
 	return guardAdvice(a.unguarded(e)), e
 }
 
-// NeverActs says why the preset can never act; empty where it can.
+// NeverActs says why the preset can never act; empty if it can.
 func (c *Compiled) NeverActs() string {
 	if c.defaults == nil && c.overrides == nil && len(c.removes) == 0 && len(c.forbids) == 0 {
 		return "it has no defaults, overrides, remove or forbid"
@@ -95,26 +87,24 @@ func (c *Compiled) NeverActs() string {
 	return ""
 }
 
-// FalseCondition returns the index of a condition that is false for every VM; -1 without one.
+// FalseCondition returns the index of a condition that is false for every VM; -1 if there is none.
 func (c *Compiled) FalseCondition() int {
 	return slices.IndexFunc(c.conditions, func(condition expression) bool {
 		if !condition.isConstant() {
 			return false
 		}
-		e := evaluation{ctx: context.Background(), left: conditionCost}
+		e := evaluation{ctx: context.Background(), budget: conditionCost}
 		holds, err := e.holds(condition)
 		return err == nil && !holds
 	})
 }
 
-// isConstant reports whether an expression reads nothing of the VM or its namespace.
 func (x expression) isConstant() bool {
 	return !strings.Contains(x.text, "object") && !strings.Contains(x.text, "namespaceObject")
 }
 
-// guardAdvice says which selections may be absent, and what to write instead of them.
 func guardAdvice(selections []string) string {
-	// One that others lie in is guarded with them.
+	// The safe form of a nested selection covers those around it.
 	longest := slices.DeleteFunc(slices.Clone(selections), func(s string) bool {
 		return slices.ContainsFunc(selections, func(o string) bool {
 			return strings.HasPrefix(o, s+pathSeparator) || strings.HasPrefix(o, s+"[]"+pathSeparator)
@@ -131,59 +121,30 @@ func guardAdvice(selections []string) string {
 	return fmt.Sprintf("fails for VMs without %s; write %s instead", strings.Join(absent, " or "), strings.Join(instead, " and "))
 }
 
-// optionalForm is a selection that has a value also where the field is absent. An element of
-// a list is called x.
+// optionalForm returns a form of a selection that never fails. It calls a list element x.
 func optionalForm(selection string) string {
 	names := strings.Split(selection, pathSeparator)
-	start := 1
+	start, form, optional := 1, names[0], ""
 	if i := strings.LastIndex(selection, "[]"+pathSeparator); i >= 0 {
-		start = strings.Count(selection[:i], pathSeparator) + 1
+		start, form = strings.Count(selection[:i], pathSeparator)+1, "x"
 	}
-	var out strings.Builder
-	out.WriteString(names[0])
-	if start > 1 {
-		out.Reset()
-		out.WriteString("x")
-	}
-	optional := false
 	for i, name := range names[start:] {
-		optional = optional || !isAlwaysPresent(strings.Join(names[:start+i+1], pathSeparator))
-		switch {
-		case optional && name == anyKey:
-			out.WriteString("[?KEY]")
-		case optional && isIdentifier(name):
-			out.WriteString(".?" + name)
-		case optional:
-			out.WriteString("[?'" + name + "']")
-		default:
-			out.WriteString("." + name)
+		if optional == "" && !isAlwaysPresent(strings.Join(names[:start+i+1], pathSeparator)) {
+			optional = "?"
 		}
+		form += celStep(optional, name)
 	}
-	return out.String() + ".orValue(" + zeroOf(selection) + ")"
+	return form + ".orValue(" + zeroOf(selection) + ")"
 }
 
-// zeroOf is the value that stands for an absent field of the selection's type.
 func zeroOf(selection string) string {
-	s := schemaOfSelection(selection)
-	if s == nil {
-		return "''"
-	}
-	switch s.shape {
-	case shapeBool:
-		return "false"
-	case shapeInteger:
-		return "0"
-	case shapeNumber:
-		return "0.0"
-	case shapeObject, shapeMap, shapeAny:
-		return "{}"
-	case shapeKeyed, shapeAtomic:
-		return "[]"
+	if s := schemaOfSelection(selection); s != nil && celValues[s.shape].zero != "" {
+		return celValues[s.shape].zero
 	}
 	return "''"
 }
 
-// schemaOfSelection is the schema of what a selection from object is; nil for others.
+// schemaOfSelection returns the schema of a selection from object; nil for others.
 func schemaOfSelection(selection string) *schema {
 	names := strings.Split(selection, pathSeparator)
 	if names[0] != "object" {
@@ -208,44 +169,40 @@ func schemaOfSelection(selection string) *schema {
 }
 
 const (
-	// pathSeparator stands between the names of a selection; labels may contain dots.
-	pathSeparator = "\x00"
-	// anyKey is a key of a map that only the evaluation shows.
-	anyKey = "*"
+	pathSeparator = "\x00" // between the names of a selection; labels may contain dots
+	anyKey        = "*"    // a map key that is known only during evaluation
 )
 
-// celPath is a selection as CEL writes it.
 func celPath(selection string) string {
-	var out strings.Builder
+	var path strings.Builder
 	for i, name := range strings.Split(selection, pathSeparator) {
-		switch {
-		case i == 0:
-			out.WriteString(name)
-		case name == anyKey:
-			out.WriteString("[KEY]")
-		case isIdentifier(strings.TrimSuffix(name, "[]")):
-			out.WriteString("." + name)
-		default:
-			out.WriteString("['" + name + "']")
+		if i > 0 {
+			name = celStep("", name)
 		}
+		path.WriteString(name)
 	}
-	return out.String()
+	return path.String()
+}
+
+func celStep(optional, name string) string {
+	switch {
+	case name == anyKey:
+		return "[" + optional + "KEY]"
+	case isIdentifier(strings.TrimSuffix(name, "[]")):
+		return "." + optional + name
+	}
+	return "[" + optional + "'" + name + "']"
 }
 
 var celReserved = strings.Fields("true false null in as break const continue else for function if import let loop package namespace return var void while")
 
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
 func isIdentifier(name string) bool {
-	for i := range len(name) {
-		b := name[i]
-		if b != '_' && (b|0x20 < 'a' || b|0x20 > 'z') && (i == 0 || b < '0' || b > '9') {
-			return false
-		}
-	}
-	return name != "" && !slices.Contains(celReserved, name)
+	return identifier.MatchString(name) && !slices.Contains(celReserved, name)
 }
 
-// isAlwaysPresent reports whether expressions find a selection on every VM and its
-// namespace: some are filled in for them, and some the schema requires where they are.
+// isAlwaysPresent reports whether a selection is filled in or required in every VM and namespace.
 func isAlwaysPresent(selection string) bool {
 	if filledIn[selection] {
 		return true
@@ -274,25 +231,20 @@ var filledIn = func() map[string]bool {
 	return out
 }()
 
-// An analysis looks for selections that make expressions of one preset fail.
+// An analysis finds the selections with which expressions of one preset fail.
 type analysis struct {
-	// left is how many evaluations may follow; a probe that runs out makes no claim.
-	left int
-	// guards are conditions that are true where the expression is evaluated.
-	guards []ast.Expr
-	// given are selections that the preset itself sets.
-	given map[string]bool
+	steps     int             // evaluations that may follow; a probe that runs out reports nothing
+	guards    []ast.Expr      // conditions that are true when the expression is evaluated
+	alwaysSet map[string]bool // selections that the preset itself sets
 }
 
 const (
-	// maxProbes is how many field selections of an expression are probed.
-	maxProbes = 128
-	// maxProbeSteps bounds the work on all expressions of a preset; what is left is not probed.
-	maxProbeSteps = 500_000
+	maxAdvised    = 3       // selections that a message names
+	maxProbes     = 128     // selections of an expression that are probed
+	maxProbeSteps = 500_000 // for all expressions of a preset; the rest is not probed
 )
 
-// unguarded lists the selections of an expression that make it fail where they alone are
-// absent, with everything that they lie in present.
+// unguarded lists the selections that make an expression fail if only they are absent.
 func (a *analysis) unguarded(e ast.Expr) []string {
 	survey := probe{analysis: a, seen: map[string]bool{}}
 	survey.eval(e, nil)
@@ -305,8 +257,7 @@ func (a *analysis) unguarded(e ast.Expr) []string {
 	return out
 }
 
-// fails reports whether an expression may fail for VMs that lack a selection, where all
-// guards are true.
+// fails reports whether an expression may fail without a selection, if all guards are true.
 func (a *analysis) fails(e ast.Expr, selection string) bool {
 	p := probe{analysis: a, absent: selection}
 	for _, guard := range a.guards {
@@ -314,5 +265,5 @@ func (a *analysis) fails(e ast.Expr, selection string) bool {
 			return false
 		}
 	}
-	return p.eval(e, nil).may&fails != 0 && a.left > 0
+	return p.eval(e, nil).may&fails != 0 && a.steps > 0
 }

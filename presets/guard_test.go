@@ -46,7 +46,7 @@ func TestUnguarded(t *testing.T) {
 		"[object.spec.running].size() == 1":                        "object.spec.running",
 		"{'a': object.spec.running}.size() == 1":                   "object.spec.running",
 		"object.metadata.labels[object.metadata.namespace] == 'x'": "object.metadata.labels object.metadata.labels[KEY]",
-		// values that keep their place through functions and macros
+		// selections through functions and macros
 		"object.metadata.?labels.orValue({})['tier'] == 'x'":                                                                      "object.metadata.labels object.metadata.labels.tier",
 		"object.metadata.?labels.optMap(l, l['tier'] == 'x').orValue(false)":                                                      "object.metadata.labels.tier",
 		"(has(object.metadata.labels) ? object.metadata.labels : {})['tier'] == 'x'":                                              "object.metadata.labels object.metadata.labels.tier",
@@ -57,7 +57,7 @@ func TestUnguarded(t *testing.T) {
 		"object.spec.template.spec.?volumes.orValue([]).exists(v, v.hostDisk.path == 'x')":                                        "object.spec.template.spec.volumes[].hostDisk",
 		"has(object.metadata.labels) && ['tier', 'owner'].all(k, object.metadata.labels[k] != '')":                                "object.metadata.labels[KEY]",
 		"has(object.metadata.labels) && ['tier', 'owner'].all(k, k in object.metadata.labels && object.metadata.labels[k] != '')": "",
-		// guards in other words
+		// other forms of guards
 		"object.metadata.?labels.?tier.hasValue() == true && object.metadata.labels.tier == 'x'":                                                      "",
 		"object.metadata.?labels.?tier != optional.none() && object.metadata.labels.tier == 'x'":                                                      "",
 		"('tier' in object.metadata.?labels.orValue({})) != false && object.metadata.labels.tier == 'x'":                                              "",
@@ -113,11 +113,11 @@ func unguardedIn(text string) []string {
 	if err != nil {
 		return []string{"does not compile"}
 	}
-	a := analysis{left: maxProbeSteps}
+	a := analysis{steps: maxProbeSteps}
 	return a.unguarded(checked.NativeRep().Expr())
 }
 
-// TestGuardsOfConditions checks what a preset guarantees to its own expressions.
+// TestGuardsOfConditions checks the fields that a preset guarantees to its own expressions.
 func TestGuardsOfConditions(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec string
@@ -140,14 +140,14 @@ overrides: {metadata: {labels: {level: {$cel: "object.metadata.labels.tier"}}}}`
 		if len(problems) > 0 {
 			t.Fatal(name, problems)
 		}
-		if got := compiled.Unguarded(); len(got) > 0 != c.bad {
+		if got := compiled.UnguardedExpressions(); len(got) > 0 != c.bad {
 			t.Errorf("%s: got %v, want problems %t", name, got, c.bad)
 		}
 	}
 }
 
-// TestUnguardedIsComplete evaluates random expressions on random objects: one that fails for
-// a missing key was reported.
+// TestUnguardedIsComplete evaluates random expressions on random objects: one that fails for a
+// missing key was reported.
 func TestUnguardedIsComplete(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
@@ -215,7 +215,7 @@ func TestUnguardedIsComplete(t *testing.T) {
 		maybe(template, "architecture", "amd64")
 		maybe(template, "volumes", []any{map[string]any{"name": "a"}, map[string]any{"name": "b", "hostDisk": map[string]any{"path": pick("a", "b")}}})
 		spec["template"] = map[string]any{"spec": template}
-		e := evaluation{ctx: t.Context(), left: clusterCost, object: withSpine(map[string]any{"metadata": meta, "spec": spec}),
+		e := evaluation{ctx: t.Context(), budget: clusterCost, object: withSpine(map[string]any{"metadata": meta, "spec": spec}),
 			namespace: map[string]any{"metadata": map[string]any{"name": "lab", "labels": map[string]any{}, "annotations": annotations}}}
 		found := unguardedIn(text)
 		if len(found) == 0 {
@@ -238,13 +238,13 @@ func TestUnguardedIsBounded(t *testing.T) {
 	for name := range strings.SplitSeq("abcdefghijklmnopqrst", "") {
 		text = "[1].all(" + name + ", " + text + ")"
 	}
-	a := analysis{left: maxProbeSteps}
+	a := analysis{steps: maxProbeSteps}
 	_, checked, err := checkExpression(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.unguarded(checked.NativeRep().Expr())
-	if a.left > 0 {
-		t.Errorf("the expression took %d steps: it does not reach the bound", maxProbeSteps-a.left)
+	if a.steps > 0 {
+		t.Errorf("the expression took %d steps: it does not reach the bound", maxProbeSteps-a.steps)
 	}
 }

@@ -5,11 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
-// TestHashOfGiven: the hash of a preset stands for what it gives, and for nothing else.
+// TestHashOfGiven: the hash of a preset depends only on the values that it sets.
 func TestHashOfGiven(t *testing.T) {
 	const base = `{defaults: {spec: {template: {spec: {domain: {memory: {guest: 1Gi}, cpu: {cores: 2}}, nodeSelector: {a: b},
 volumes: [{name: a, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 2Gi}}]}}}},
@@ -45,8 +46,44 @@ domain: {cpu: {cores: 2}, memory: {guest: "1073741824"}}}}}}}`, true},
 	}
 }
 
-// TestUpdatesKeepRecords: an update that does not concern a preset leaves what the record says
-// of it, also where the preset has another generation by now.
+// TestUpdatesKeepRecords: an update that does not concern a preset leaves what the record says of
+// it, also where the preset has another generation by now.
+// An update whose presets set many fields at once gives the same record each time.
+func TestUpdatesAreDeterministic(t *testing.T) {
+	var all []v1alpha1.Preset
+	for _, field := range []string{"cpu: {cores: 2}", "memory: {guest: 2Gi}", "devices: {rng: {}}", "machine: {type: q35}", "features: {acpi: {}}"} {
+		name, _, _ := strings.Cut(field, ":")
+		all = append(all, presettest.Cluster(name, "match: {labels: {matchLabels: {size: small}}}\ndefaults: {spec: {template: {spec: {domain: {"+field+"}}}}}"))
+	}
+	snapshot := presettest.Snapshot(t, all...)
+	engine := &presets.Engine{}
+	request := presets.Request{
+		Kind:      presets.VirtualMachine,
+		OldObject: presettest.JSON(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x}, spec: {running: false}}`),
+		Object:    presettest.JSON(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, labels: {size: small}}, spec: {running: false}}`),
+	}
+	var first string
+	for range 30 {
+		result, err := engine.Resolve(t.Context(), snapshot, request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		patch, err := json.Marshal(result.Patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == "" {
+			first = string(patch)
+		}
+		if string(patch) != first {
+			t.Fatalf("got %s, and before %s", patch, first)
+		}
+	}
+	if !strings.Contains(first, "cluster/cpu") {
+		t.Errorf("presets were not applied: %s", first)
+	}
+}
+
 func TestUpdatesKeepRecords(t *testing.T) {
 	const spec = `{defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}`
 	snapshot := func(generation int64, spec string) *presets.Snapshot {

@@ -7,10 +7,10 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
-// TestInspect says of a stored VM which presets would act on it, and which of them it breaks.
+// TestInspect checks which presets would act on a stored VM, and which ones it violates.
 func TestInspect(t *testing.T) {
 	snapshot := presettest.Snapshot(t,
 		presettest.Cluster("size", `{defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}`),
@@ -30,7 +30,7 @@ func TestInspect(t *testing.T) {
 		}
 		out := map[string]string{}
 		for _, i := range seen {
-			out[i.Preset.Ref] = map[bool]string{true: "acts"}[i.Acts] + map[bool]string{true: "breaks"}[i.Breaks]
+			out[i.Preset.Ref] = map[bool]string{true: "acts"}[i.WouldAct] + map[bool]string{true: "breaks"}[i.Violates]
 		}
 		return out
 	}

@@ -10,28 +10,26 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// An InstancetypeFinder returns the spec of what a matcher names, as decoded JSON; nil
-// where it is not known. The engine treats an error as not known.
+// An InstancetypeFinder returns the spec of a matcher's instancetype or preference, as decoded
+// JSON; nil if it is unknown. The engine treats an error as unknown.
 type InstancetypeFinder func(Matcher) (map[string]any, error)
 
-// A Matcher names an instancetype or a preference, as spec.instancetype and spec.preference do.
+// A Matcher names an instancetype or a preference, like spec.instancetype and spec.preference.
 type Matcher struct {
-	// Kind is one of VirtualMachineInstancetype, VirtualMachineClusterInstancetype,
-	// VirtualMachinePreference and VirtualMachineClusterPreference.
-	Kind string
-	Name string
+	// Kind is VirtualMachine[Cluster]Instancetype or VirtualMachine[Cluster]Preference.
+	Kind, Name string
 	// Revision is the ControllerRevision that the VM pins; may be empty.
 	Revision string
-	// Stored is the ControllerRevision that the VM's status names. It counts where Revision is
-	// empty and it is of Name.
+	// Stored is the ControllerRevision in the VM's status. It counts if Revision is empty and it
+	// belongs to Name.
 	Stored string
 }
 
-// String is kind and name.
+// String returns kind and name.
 func (m Matcher) String() string { return m.Kind + " " + m.Name }
 
-// matcherKinds are the names that KubeVirt accepts as the kind of a matcher, in lower case, by
-// the field that has it. An empty kind is that of the cluster.
+// matcherKinds are the lower-case names that KubeVirt accepts as the kind of a matcher, by field.
+// An empty kind is the cluster-scoped one.
 var matcherKinds = map[string]map[string]string{
 	"instancetype": {
 		"":                                       "VirtualMachineClusterInstancetype",
@@ -49,24 +47,19 @@ var matcherKinds = map[string]map[string]string{
 	},
 }
 
-// A contribution is what the instancetype or the preference of a VM gives it.
 type contribution struct {
-	// field is instancetype or preference.
-	field   string
+	field   string // instancetype or preference
 	matcher Matcher
-	// spec of what is named, and the fields that it owns; nil where it is not known.
-	spec  map[string]any
-	owned []provenance.Path
-	// err says why it could not be read.
-	err error
+	spec    map[string]any    // of the instancetype or preference; nil if it is unknown
+	owned   []provenance.Path // the fields that it owns; nil if it is unknown
+	err     error             // says why it could not be read
 }
 
-// contributions are those of a VM; nil where it names none.
+// A contributions holds those of a VM; nil if it names none.
 type contributions struct {
 	instancetype, preference *contribution
 }
 
-// String names what contributes.
 func (c *contribution) String() string {
 	if c.matcher.Name == "" {
 		return "an inferred " + c.field
@@ -74,88 +67,86 @@ func (c *contribution) String() string {
 	return c.matcher.String()
 }
 
-// owns reports whether p belongs to the contribution: what is known of it, or else what it may own.
+// owns reports whether p belongs to the contribution, or may do so if its spec is unknown.
 func (c *contribution) owns(p provenance.Path) bool {
-	if c.spec != nil {
+	switch {
+	case c == nil:
+		return false
+	case c.spec != nil:
 		return under(p, c.owned)
-	}
-	if c.field == "preference" {
+	case c.field == "preference":
 		return under(p, preferenceFields)
 	}
 	return under(p, instancetypeFields)
 }
 
-// contributionsOf finds what the matchers in the spec of a VM name.
-func (w *resolution) contributionsOf(spec map[string]any) contributions {
-	return contributions{w.contribution("instancetype", spec), w.contribution("preference", spec)}
+func (r *resolution) contributionsOf(spec map[string]any) contributions {
+	return contributions{r.contribution("instancetype", spec), r.contribution("preference", spec)}
 }
 
-func (w *resolution) contribution(name string, spec map[string]any) *contribution {
+func (r *resolution) contribution(name string, spec map[string]any) *contribution {
 	if spec[name] == nil {
 		return nil
 	}
 	out := &contribution{field: name}
-	fields, _ := spec[name].(map[string]any)
-	out.matcher.Name, _ = fields["name"].(string)
-	kind, _ := fields["kind"].(string)
-	out.matcher.Kind = matcherKinds[name][strings.ToLower(kind)]
-	if out.matcher.Name == "" || out.matcher.Kind == "" || w.find == nil {
+	fields := asObject(spec[name])
+	out.matcher.Name = asText(fields["name"])
+	out.matcher.Kind = matcherKinds[name][strings.ToLower(asText(fields["kind"]))]
+	if out.matcher.Name == "" || out.matcher.Kind == "" || r.findInstancetype == nil {
 		return out
 	}
-	out.matcher.Revision, _ = fields["revisionName"].(string)
-	stored, _ := lookupDotted(w.root, "status."+name+"Ref.controllerRevisionRef.name")
-	out.matcher.Stored, _ = stored.(string)
-	if out.spec, out.err = w.find(out.matcher); out.err != nil {
+	stored, _ := lookupDotted(r.root, "status."+name+"Ref.controllerRevisionRef.name")
+	out.matcher.Revision, out.matcher.Stored = asText(fields["revisionName"]), asText(stored)
+	switch out.spec, out.err = r.findInstancetype(out.matcher); {
+	case out.err != nil:
 		out.spec = nil
-	}
-	if out.spec != nil {
+	case out.spec != nil:
 		out.owned = ownedBy(name, out.spec)
 	}
 	return out
 }
 
-// act lets the layers act, overrides first. They leave alone what belongs to the instancetype that
-// the user or an override names. Defaults leave alone also what belongs to one that a default names.
-func (w *resolution) act() {
+// applyLayers applies the layers, overrides first. Layers skip the fields of the instancetype that
+// the user or an override names. Defaults also skip the fields of one that a default names.
+func (r *resolution) applyLayers() {
 	n := 0
-	for n < len(w.layers) && w.layers[n].role.Outranks() {
+	for n < len(r.layers) && r.layers[n].role.OutranksUser() {
 		n++
 	}
-	overrides, defaults := w.layers[:n], w.layers[n:]
-	w.reserve(overrides, false)
+	overrides, defaults := r.layers[:n], r.layers[n:]
+	r.reserve(overrides, false)
 	for i := range overrides {
-		overrides[i].run()
+		overrides[i].apply()
 	}
-	w.reserve(defaults, true)
+	r.reserve(defaults, true)
 	for i := range defaults {
-		defaults[i].run()
+		defaults[i].apply()
 	}
 }
 
-// reserve finds out what the instancetype and the preference own of a VM on which layers will have
-// acted, and bars the layers from it. An instancetype that a default names is held back where the
-// VM sets what it owns.
-func (w *resolution) reserve(layers []layer, defaults bool) {
-	if w.instance == nil {
-		spec, _ := w.root["spec"].(map[string]any)
-		after := w.matchersAfter(spec, layers)
-		w.contributions = w.contributionsOf(after)
-		if defaults && spec["instancetype"] == nil && w.contributions.instancetype != nil {
-			if at := w.firstSet(w.contributions.instancetype); at != nil {
-				w.heldBack = fmt.Sprintf("the VM sets %s, which the instancetype would own", at)
-				w.contributions.instancetype = nil
+// reserve reserves the fields that instancetype and preference own after the layers have acted. A
+// default's instancetype is skipped if the VM sets a field that it owns.
+func (r *resolution) reserve(layers []layer, defaults bool) {
+	if r.sentVMI == nil {
+		spec, _ := r.root["spec"].(map[string]any)
+		after := r.matchersAfter(spec, layers)
+		r.contributions = r.contributionsOf(after)
+		if defaults && spec["instancetype"] == nil && r.contributions.instancetype != nil {
+			if at := r.firstSet(r.contributions.instancetype); at != nil {
+				r.skippedInstancetype = fmt.Sprintf("the VM sets %s, which the instancetype would own", at)
+				r.contributions.instancetype = nil
 			}
 		}
 	}
 	for i := range layers {
-		layers[i].reserved = w.reservedFields(layers[i].role)
+		layers[i].reserved = r.reservedFields(layers[i].role)
 	}
 }
 
 var matcherPaths = []provenance.Path{provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference")}
 
-// matchersAfter returns a spec with the matchers that a VM of the given spec has once layers have acted.
-func (w *resolution) matchersAfter(spec map[string]any, layers []layer) map[string]any {
+// matchersAfter returns the matchers that a VM of the given spec has after the layers have acted.
+func (r *resolution) matchersAfter(spec map[string]any, layers []layer) map[string]any {
 	if !slices.ContainsFunc(layers, layer.setsMatchers) {
 		return spec
 	}
@@ -165,120 +156,84 @@ func (w *resolution) matchersAfter(spec map[string]any, layers []layer) map[stri
 			sub[p[1].Name] = cloneJSON(v)
 		}
 	}
-	trial := &resolution{root: map[string]any{"spec": sub}, rec: provenance.New()}
+	trial := &resolution{root: map[string]any{"spec": sub}, record: provenance.New()}
 	for _, l := range layers {
 		if l.setsMatchers() {
-			l.w, l.root = trial, l.root.matchersOnly()
-			l.run()
+			l.resolution, l.root = trial, l.root.matchersOnly()
+			l.apply()
 		}
 	}
 	return sub
 }
 
-// setsMatchers reports whether the layer sets or removes a matcher.
 func (l layer) setsMatchers() bool {
 	return slices.ContainsFunc(matcherPaths, func(p provenance.Path) bool {
-		return l.root.find(p) != nil || l.role == provenance.Override && slices.ContainsFunc(l.preset.removes, func(r removal) bool { return r.path.HasPrefix(p) })
+		return l.root.find(p) != nil || l.role == provenance.Override && slices.ContainsFunc(l.preset.removes, func(removed removal) bool { return removed.path.HasPrefix(p) })
 	})
 }
 
-// matchersOnly is p, the root of a partial VM, without everything but matchers.
-func (p *fieldNode) matchersOnly() *fieldNode {
-	spec := p.find(provenance.Of("spec"))
+func (f *fieldNode) matchersOnly() *fieldNode {
+	spec := f.find(provenance.Of("spec"))
 	if spec == nil {
 		return nil
 	}
-	root, sub := *p, *spec
-	sub.kids = slices.DeleteFunc(slices.Clone(spec.kids), func(kid *fieldNode) bool {
-		return !slices.ContainsFunc(matcherPaths, kid.at.HasPrefix)
+	root, sub := *f, *spec
+	sub.children = slices.DeleteFunc(slices.Clone(spec.children), func(kid *fieldNode) bool {
+		return !slices.ContainsFunc(matcherPaths, kid.path.HasPrefix)
 	})
-	root.kids = []*fieldNode{&sub}
+	root.children = []*fieldNode{&sub}
 	return &root
 }
 
-// firstSet returns a field of w that c owns, or may own; nil where w sets none.
-func (w *resolution) firstSet(c *contribution) provenance.Path {
+// firstSet returns a field of r that c owns, or may own; nil if r sets none.
+func (r *resolution) firstSet(c *contribution) provenance.Path {
 	owned := c.owned
 	if c.spec == nil {
 		owned = instancetypeFields
 	}
 	for _, p := range owned {
-		v := lookup(w.root, vmSchema(), p)
-		if isWritten(v) && !c.hasAnnotation(p, v) {
+		v := vmValue(r.root, p)
+		if isWritten(v) && !(p.HasPrefix(templateAnnotations) && asObject(c.spec["annotations"])[p[len(p)-1].Name] == v) {
 			return p
 		}
 	}
 	return nil
 }
 
-// hasAnnotation reports whether p is an annotation that c sets to v.
-func (c *contribution) hasAnnotation(p provenance.Path, v any) bool {
-	annotations, _ := c.spec["annotations"].(map[string]any)
-	return p.HasPrefix(templateAnnotations) && annotations[p[len(p)-1].Name] == v
-}
-
-// isWritten reports whether KubeVirt takes a field to be set: most that it compares with an
-// instancetype are no pointers.
+// isWritten reports whether KubeVirt considers a field set: most of these are not pointers.
 func isWritten(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return false
-	case bool:
-		return v
-	case string:
-		return v != ""
-	case int64:
-		return v != 0
-	case []any:
-		return len(v) > 0
+	if list, ok := v.([]any); ok {
+		return len(list) > 0
 	}
-	return true
+	return v != nil && v != false && v != "" && v != int64(0)
 }
 
-// A HeldBack is what a preset left alone, and why.
-type HeldBack struct {
-	Preset, Reason string
-	Paths          []string
-}
-
-// heldBackByPresets lists what presets left alone.
-func (w *resolution) heldBackByPresets() []HeldBack {
-	out := make([]HeldBack, 0, len(w.skips)+len(w.quiet))
-	for _, s := range slices.Concat(w.skips, w.quiet) {
-		out = append(out, HeldBack{Preset: s.ref, Reason: s.why, Paths: s.fields})
-	}
-	return out
-}
-
-// isReserved reports whether p belongs to something else, and notes that the layer left it alone.
-func (l *layer) isReserved(p *fieldNode) bool {
-	owner, why := l.reservedBy(p)
+func (l *layer) isReserved(f *fieldNode) bool {
+	owner, why := l.reservedBy(f)
 	if why != "" {
-		l.skipsQuietly(p, why)
+		l.noteSkip(f.text, why, false)
 	}
 	return owner != 0
 }
 
-// reservedBy returns what p belongs to that bars the layer, and why; there is no reason to tell
-// where users expect it.
-func (l *layer) reservedBy(p *fieldNode) (ownership, string) {
-	reserved := p.owner & l.reserved
+// reservedBy returns the owners that reserve f, and why. The reason is empty if users expect it.
+func (l *layer) reservedBy(f *fieldNode) (ownership, string) {
+	reserved := f.owner & l.reserved
 	if reserved == 0 {
 		return 0, ""
 	}
-	named := l.w.contributions
+	named := l.resolution.contributions
 	switch {
 	case reserved&namesInstancetype != 0:
-		return reserved, l.w.heldBack
-	case named.instancetype != nil && named.instancetype.owns(p.at):
+		return reserved, l.resolution.skippedInstancetype
+	case named.instancetype.owns(f.path):
 		return reserved, named.instancetype.why("own")
-	case !l.role.Outranks() && named.preference != nil && named.preference.owns(p.at):
+	case !l.role.OutranksUser() && named.preference.owns(f.path):
 		return reserved, named.preference.why("fill")
 	}
 	return reserved &^ (ownedByInstancetype | ownedByPreference | templateAnnotation), ""
 }
 
-// why says why fields that c owns, or fills, are left alone.
 func (c *contribution) why(verb string) string {
 	if c.spec == nil {
 		return fmt.Sprintf("the VM names %s, which may %s it", c, verb)

@@ -4,20 +4,18 @@ import (
 	"maps"
 	"slices"
 
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A contributedField says what one field of an instancetype or a preference gives a VM.
+// A contributedField says how one field of an instancetype or a preference changes a VM.
 type contributedField struct {
-	// from is the field of the spec of the instancetype or preference.
-	from string
-	// owns are the fields of the VM that it sets, or keeps others from setting.
-	owns []provenance.Path
-	// apply sets them in the template's spec. Where it is nil, the value goes into owns[0], if
-	// nothing is there.
-	apply func(spec map[string]any, value any)
-	// each says that of owns[0] only those fields or elements belong to it that the value has.
-	each bool
+	from string            // the field of the spec of the instancetype or preference
+	owns []provenance.Path // the fields of the VM that it sets or reserves
+	// apply sets them in the template's spec; if it is nil, the value goes into owns[0], if unset.
+	apply    func(spec map[string]any, value any)
+	perEntry bool // only those entries of owns[0] belong to it that the value has
 }
 
 func plain(from, to string) contributedField { return contributedField{from: from, owns: paths(to)} }
@@ -29,38 +27,30 @@ var sizes = paths(
 	"domain.memory.guest", "domain.resources.requests.memory", "domain.resources.limits.memory",
 )
 
-// topologyFields are those of sizes that KubeVirt sets to 1 by default.
+// topologyFields are the sizes that KubeVirt sets to 1 by default.
 var topologyFields = sizes[:3]
 
-// instancetypeRows are KubeVirt's pkg/instancetype/apply, but for the CPU topology and annotations.
+// instancetypeRows follow KubeVirt's pkg/instancetype/apply, without CPU topology and annotations.
 var instancetypeRows = []contributedField{
-	plain("nodeSelector", "nodeSelector"),
-	plain("schedulerName", "schedulerName"),
-	plain("cpu.model", "domain.cpu.model"),
-	plain("cpu.dedicatedCPUPlacement", "domain.cpu.dedicatedCpuPlacement"),
-	plain("cpu.isolateEmulatorThread", "domain.cpu.isolateEmulatorThread"),
-	plain("cpu.numa", "domain.cpu.numa"),
-	plain("cpu.realtime", "domain.cpu.realtime"),
-	plain("cpu.maxSockets", "domain.cpu.maxSockets"),
-	plain("memory.guest", "domain.memory.guest"),
-	plain("memory.hugepages", "domain.memory.hugepages"),
+	plain("nodeSelector", "nodeSelector"), plain("schedulerName", "schedulerName"),
+	plain("cpu.model", "domain.cpu.model"), plain("cpu.dedicatedCPUPlacement", "domain.cpu.dedicatedCpuPlacement"),
+	plain("cpu.isolateEmulatorThread", "domain.cpu.isolateEmulatorThread"), plain("cpu.numa", "domain.cpu.numa"),
+	plain("cpu.realtime", "domain.cpu.realtime"), plain("cpu.maxSockets", "domain.cpu.maxSockets"),
+	plain("memory.guest", "domain.memory.guest"), plain("memory.hugepages", "domain.memory.hugepages"),
 	plain("memory.maxGuest", "domain.memory.maxGuest"),
 	plain("ioThreads.supplementalPoolThreadCount", "domain.ioThreads.supplementalPoolThreadCount"),
-	plain("ioThreadsPolicy", "domain.ioThreadsPolicy"),
-	plain("launchSecurity", "domain.launchSecurity"),
-	plain("gpus", "domain.devices.gpus"),
-	plain("hostDevices", "domain.devices.hostDevices"),
+	plain("ioThreadsPolicy", "domain.ioThreadsPolicy"), plain("launchSecurity", "domain.launchSecurity"),
+	plain("gpus", "domain.devices.gpus"), plain("hostDevices", "domain.devices.hostDevices"),
 }
 
-// preferenceRows are KubeVirt's pkg/instancetype/preference/apply, but for annotations, in its order.
+// preferenceRows follow pkg/instancetype/preference/apply, in its order, without annotations.
 var preferenceRows = []contributedField{
 	plain("devices.preferredUseVirtioTransitional", "domain.devices.useVirtioTransitional"),
 	plain("devices.preferredBlockMultiQueue", "domain.devices.blockMultiQueue"),
 	plain("devices.preferredNetworkInterfaceMultiQueue", "domain.devices.networkInterfaceMultiqueue"),
 	overwriting("devices.preferredDisableHotplug", "domain.devices.disableHotplug"),
 	{"devices.preferredSoundModel", paths("domain.devices.sound.model"), applySoundModel, false},
-	plain("devices.preferredRng", "domain.devices.rng"),
-	plain("devices.preferredTPM", "domain.devices.tpm"),
+	plain("devices.preferredRng", "domain.devices.rng"), plain("devices.preferredTPM", "domain.devices.tpm"),
 	plain("devices.preferredVideoType", "domain.devices.video.type"),
 	plain("devices.preferredAutoattachGraphicsDevice", "domain.devices.autoattachGraphicsDevice"),
 	plain("devices.preferredAutoattachMemBalloon", "domain.devices.autoattachMemBalloon"),
@@ -70,10 +60,10 @@ var preferenceRows = []contributedField{
 	{"devices.preferredDiskBus", paths("domain.devices.disks[*].disk.bus"), toTargets("disk", "bus"), false},
 	{"devices.preferredCdromBus", paths("domain.devices.disks[*].cdrom.bus"), toTargets("cdrom", "bus"), false},
 	{"devices.preferredLunBus", paths("domain.devices.disks[*].lun.bus"), toTargets("lun", "bus"), false},
-	{"devices.preferredDiskBlockSize", paths("domain.devices.disks[*].blockSize"), toDisks("blockSize", anyTarget), false},
-	{"devices.preferredDiskCache", paths("domain.devices.disks[*].cache"), toDisks("cache", anyTarget), false},
-	{"devices.preferredDiskIO", paths("domain.devices.disks[*].io"), toDisks("io", anyTarget), false},
-	{"devices.preferredDiskDedicatedIoThread", paths("domain.devices.disks[*].dedicatedIOThread"), toDisks("dedicatedIOThread", onVirtio), false},
+	{"devices.preferredDiskBlockSize", paths("domain.devices.disks[*].blockSize"), toDisks("blockSize", ""), false},
+	{"devices.preferredDiskCache", paths("domain.devices.disks[*].cache"), toDisks("cache", ""), false},
+	{"devices.preferredDiskIO", paths("domain.devices.disks[*].io"), toDisks("io", ""), false},
+	{"devices.preferredDiskDedicatedIoThread", paths("domain.devices.disks[*].dedicatedIOThread"), toDisks("dedicatedIOThread", "virtio"), false},
 	{"devices.preferredInterfaceModel", paths("domain.devices.interfaces[*].model"), toElements("interfaces", "model"), false},
 	{"devices.preferredInterfaceMasquerade", paths("domain.devices.interfaces[*].masquerade"), applyMasquerade, false},
 	{"devices.preferredInputBus", paths("domain.devices.inputs[*].bus"), toElements("inputs", "bus"), false},
@@ -82,8 +72,7 @@ var preferenceRows = []contributedField{
 	overwriting("features.preferredAcpi", "domain.features.acpi"),
 	plain("features.preferredApic", "domain.features.apic"),
 	{"features.preferredHyperv", paths("domain.features.hyperv", "domain.features.hypervPassthrough"), applyHyperv, true},
-	plain("features.preferredKvm", "domain.features.kvm"),
-	plain("features.preferredPvspinlock", "domain.features.pvspinlock"),
+	plain("features.preferredKvm", "domain.features.kvm"), plain("features.preferredPvspinlock", "domain.features.pvspinlock"),
 	plain("features.preferredSmm", "domain.features.smm"),
 	{"firmware", paths("domain.firmware.bootloader"), applyFirmware, false},
 	plain("machine.preferredMachineType", "domain.machine.type"),
@@ -92,12 +81,10 @@ var preferenceRows = []contributedField{
 	{"cpu.preferredCPUFeatures", paths("domain.cpu.features"), applyCPUFeatures, true},
 	plain("preferredSubdomain", "subdomain"),
 	plain("preferredTerminationGracePeriodSeconds", "terminationGracePeriodSeconds"),
-	plain("preferredArchitecture", "architecture"),
-	plain("preferredLaunchSecurity", "domain.launchSecurity"),
+	plain("preferredArchitecture", "architecture"), plain("preferredLaunchSecurity", "domain.launchSecurity"),
 }
 
-// rowsOf are the rows that an instancetype or a preference has, with the values.
-func rowsOf(field string, spec map[string]any, visit func(contributedField, any)) {
+func visitSetRows(field string, spec map[string]any, visit func(contributedField, any)) {
 	rows := instancetypeRows
 	if field == "preference" {
 		rows = preferenceRows
@@ -109,49 +96,39 @@ func rowsOf(field string, spec map[string]any, visit func(contributedField, any)
 	}
 }
 
-// isSet reports whether a value in an instancetype or preference counts as set.
 func isSet(v any) bool {
 	list, isList := v.([]any)
 	return v != nil && v != "" && (!isList || len(list) > 0)
 }
 
-// ownedBy are the fields of a VM that belong to an instancetype or a preference of this spec.
 func ownedBy(field string, spec map[string]any) []provenance.Path {
 	var out []provenance.Path
 	if field == "instancetype" {
 		out = slices.Clone(sizes)
 	}
-	rowsOf(field, spec, func(row contributedField, value any) { out = append(out, row.owned(value)...) })
-	annotations, _ := spec["annotations"].(map[string]any)
-	for _, key := range slices.Sorted(maps.Keys(annotations)) {
-		out = append(out, templateAnnotations.With(provenance.Segment{Name: key}))
+	visitSetRows(field, spec, func(row contributedField, value any) { out = append(out, row.owned(value)...) })
+	for _, key := range slices.Sorted(maps.Keys(asObject(spec["annotations"]))) {
+		out = append(out, templateAnnotations.Field(key))
 	}
 	return out
 }
 
-// owned are the fields that belong to a row of this value.
 func (r contributedField) owned(value any) []provenance.Path {
-	if !r.each {
+	if !r.perEntry {
 		return r.owns
 	}
 	out := slices.Clone(r.owns[1:])
-	fields, _ := value.(map[string]any)
-	for name := range fields {
-		out = append(out, r.owns[0].With(provenance.Segment{Name: name}))
+	for name := range asObject(value) {
+		out = append(out, r.owns[0].Field(name))
 	}
-	elements, _ := value.([]any)
-	for _, e := range elements {
-		fields, _ := e.(map[string]any)
-		name, _ := fields["name"].(string)
-		out = append(out, r.owns[0].With(provenance.Segment{Name: name, Kind: provenance.Element}))
+	for _, e := range asList(value) {
+		out = append(out, r.owns[0].Element(asText(asObject(e)["name"])))
 	}
 	return out
 }
 
-// setField sets the field at p beneath spec.template.spec, which obj is. Without overwrite, it keeps a
-// value that is there.
+// setField sets the field at p beneath obj. Without overwrite, it keeps an existing value.
 func setField(obj map[string]any, p provenance.Path, value any, overwrite bool) {
-	p = p[len(templateSpec):]
 	for _, seg := range p[:len(p)-1] {
 		obj = child(obj, seg.Name)
 	}
@@ -160,7 +137,7 @@ func setField(obj map[string]any, p provenance.Path, value any, overwrite bool) 
 	}
 }
 
-// child returns the object in a field of obj, and makes it where there is none.
+// child returns the object in a field of obj, and creates it if the field is absent.
 func child(obj map[string]any, name string) map[string]any {
 	sub, ok := obj[name].(map[string]any)
 	if !ok {
@@ -170,4 +147,72 @@ func child(obj map[string]any, name string) map[string]any {
 		}
 	}
 	return sub
+}
+
+// ExpandInstancetype returns a copy of a VM, decoded JSON, with the disks, instancetype and
+// preference that it gets at start. Named are its matchers; an inferred one has no name. Conflict
+// is a field of the instancetype that the VM sets, which KubeVirt refuses.
+func ExpandInstancetype(vm map[string]any, find InstancetypeFinder) (expanded map[string]any, named []Matcher, conflict provenance.Path) {
+	out, _ := cloneJSON(vm).(map[string]any)
+	spec := child(out, "spec")
+	r := &resolution{root: vm, findInstancetype: find}
+	all := r.contributionsOf(spec)
+	if all.instancetype != nil && all.instancetype.spec != nil {
+		conflict = r.firstSet(all.instancetype)
+	}
+	inner := child(child(spec, "template"), "spec")
+	addMissingDisks(inner)
+	all.expand(child(spec, "template"))
+	for _, c := range []*contribution{all.instancetype, all.preference} {
+		if c != nil {
+			named = append(named, c.matcher)
+		}
+	}
+	return withoutEmpty(out), named, conflict
+}
+
+var disksPath = paths("domain.devices.disks")[0]
+
+// addMissingDisks adds disks for volumes without disk or filesystem, and targets for disks.
+func addMissingDisks(spec map[string]any) {
+	for _, volume := range objectsIn(spec, "volumes") {
+		used := func(d map[string]any) bool { return d["name"] == volume["name"] }
+		devices := devicesOf(spec)
+		if !slices.ContainsFunc(objectsIn(devices, "disks"), used) && !slices.ContainsFunc(objectsIn(devices, "filesystems"), used) {
+			disks, _ := devices["disks"].([]any)
+			devices["disks"] = append(slices.Clip(disks), map[string]any{"name": volume["name"]})
+		}
+	}
+	for _, disk := range objectsIn(devicesOf(spec), "disks") {
+		target(disk, "disk")
+	}
+}
+
+func withoutEmpty(vm map[string]any) map[string]any {
+	for _, at := range paths("domain.devices", "domain.clock", "domain.features.hyperv", "domain.features", "domain.cpu", "domain") {
+		if v := vmValue(vm, at); isObject(v) && isEmpty(v) {
+			(&resolution{root: vm}).unset(at)
+		}
+	}
+	return vm
+}
+
+// CopyFields copies fields from one VM to another; both are decoded JSON. If one lies in a disk,
+// the VM first gets all disks that KubeVirt would add, because their order matters.
+func CopyFields(to, from map[string]any, at ...provenance.Path) {
+	r := &resolution{root: to}
+	if slices.ContainsFunc(at, func(p provenance.Path) bool { return p.HasPrefix(disksPath) }) {
+		addMissingDisks(child(child(child(to, "spec"), "template"), "spec"))
+	}
+	for _, p := range at {
+		if v := vmValue(from, p); v != nil {
+			r.setAt(p, cloneJSON(v), from)
+		}
+	}
+}
+
+// LegacyDefaults returns the fields that a VirtualMachineInstancePreset sets, as a partial VM.
+func LegacyDefaults(p *kubevirtv1.VirtualMachineInstancePreset) (map[string]any, error) {
+	domain, err := legacyDomain(p)
+	return map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"domain": domain}}}}, err
 }

@@ -24,7 +24,8 @@ var withoutRow = map[string]string{
 	"requirements.memory.guest":          "a requirement sets nothing",
 }
 
-// TestEveryFieldHasARow fails when KubeVirt's instancetypes or preferences have a field that no row gives.
+// TestEveryFieldHasARow fails if KubeVirt's instancetypes or preferences have a field without a
+// row.
 func TestEveryFieldHasARow(t *testing.T) {
 	for field, c := range map[string]struct {
 		rows []contributedField

@@ -11,7 +11,7 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// lawSpecs are what is known in the laws about instancetypes.
+// lawSpecs are the known instancetypes and preferences of the laws.
 var lawSpecs = map[string]map[string]any{
 	"VirtualMachineClusterInstancetype x": {
 		"cpu": map[string]any{"guest": int64(2), "model": "x"}, "memory": map[string]any{"guest": "2Gi"},
@@ -45,8 +45,8 @@ func (c *lawCase) typed() {
 	}
 }
 
-// TestLawInstancetypeUpdates: a VM whose instancetype or preference changes by updates is what a
-// create of its author's intent gives.
+// TestLawInstancetypeUpdates: updates of the instancetype or preference give the VM that creating
+// the user intent gives.
 func TestLawInstancetypeUpdates(t *testing.T) {
 	checkLaw(t, func(t *testing.T, c lawCase) {
 		c.typed()
@@ -67,7 +67,7 @@ func TestLawInstancetypeUpdates(t *testing.T) {
 			c.checkOwners(t, out)
 			got := roundTrip(out.Object())
 			intent := roundTrip(got)
-			takeIntent(intent, out.Record)
+			keepUserIntent(intent, out.Record)
 			clearRecord(intent)
 			want := c.request(t, c.presets, Request{Kind: VirtualMachine, Object: encode(intent), Instancetypes: lawFinder})
 			if diff := cmp.Diff(withoutStorage(normalized(roundTrip(want.Object()))), withoutStorage(normalized(got))); diff != "" {
@@ -78,9 +78,9 @@ func TestLawInstancetypeUpdates(t *testing.T) {
 	})
 }
 
-// TestLawInstancetypes: presets set nothing that the VM's instancetype owns, and nothing that its
-// preference gives; a default gives no instancetype that the VM collides with. The result is the
-// same in any order of presets, and a second pass changes nothing.
+// TestLawInstancetypes: presets set no field that the VM's instancetype owns or its preference
+// fills; a default names no instancetype that the VM conflicts with. The result is the same in any
+// order of presets, and a second expansion changes nothing.
 func TestLawInstancetypes(t *testing.T) {
 	checkLaw(t, func(t *testing.T, c lawCase) {
 		c.typed()
@@ -102,17 +102,17 @@ func TestLawInstancetypes(t *testing.T) {
 	})
 }
 
-// checkOwners checks what presets did against what the instancetype and the preference own.
+// checkOwners checks that presets set no field that the instancetype or preference owns.
 func (c lawCase) checkOwners(t *testing.T, out *Result) {
 	t.Helper()
-	spec, _ := out.w.root["spec"].(map[string]any)
-	out.w.find = lawFinder
-	named := out.w.contributionsOf(spec)
+	spec, _ := out.resolution.root["spec"].(map[string]any)
+	out.resolution.findInstancetype = lawFinder
+	named := out.resolution.contributionsOf(spec)
 	for p, n := range out.Record.Decided() {
-		if lookup(out.w.root, vmSchema(), p) == nil {
-			continue // a removal of what is not there sets nothing
+		if vmValue(out.resolution.root, p) == nil {
+			continue // a removal of an absent field
 		}
-		outranks := out.Record.Sources[n.Source].Role.Outranks()
+		outranks := out.Record.Sources[n.Source].Role.OutranksUser()
 		if named.instancetype != nil && named.instancetype.owns(p) && !(outranks && c.isDefault(out, "instancetype")) {
 			t.Errorf("a preset decided %s, which %s owns", p, named.instancetype)
 		}
@@ -121,7 +121,7 @@ func (c lawCase) checkOwners(t *testing.T, out *Result) {
 		}
 	}
 	if c.isDefault(out, "instancetype") {
-		if at := out.w.firstSet(named.instancetype); at != nil {
+		if at := out.resolution.firstSet(named.instancetype); at != nil {
 			t.Errorf("a default gave %s, and the VM sets %s", named.instancetype, at)
 		}
 	}
@@ -130,5 +130,5 @@ func (c lawCase) checkOwners(t *testing.T, out *Result) {
 // isDefault reports whether a default gave the VM its matcher.
 func (c lawCase) isDefault(out *Result, name string) bool {
 	n := firstDecided(out.Record.At(provenance.Of("spec", name)))
-	return n != nil && n.Source != provenance.NoSource && !out.Record.Sources[n.Source].Role.Outranks()
+	return n.IsDecided() && !out.Record.Sources[n.Source].Role.OutranksUser()
 }

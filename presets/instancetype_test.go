@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 const defaultInstancetype = "defaults: {spec: {instancetype: {name: u1.small}, preference: {name: fedora}}}"
@@ -24,7 +24,7 @@ func TestDefaultInstancetype(t *testing.T) {
 			object:  domain("{devices: {rng: {}}}"), want: map[string]string{instancetype + ".name": `"u1.small"`, preference: `"fedora"`},
 		},
 		"UserWroteMemory": {
-			reason:  "KubeVirt refuses guest memory beside an instancetype, so the default is held back; the preference stays",
+			reason:  "KubeVirt refuses guest memory with an instancetype, so the default is skipped; the preference stays",
 			presets: list(cluster("a", defaultInstancetype)),
 			object:  domain("{memory: {guest: 1Gi}}"), want: map[string]string{instancetype: "", preference: `"fedora"`}, silent: true,
 		},
@@ -34,23 +34,23 @@ func TestDefaultInstancetype(t *testing.T) {
 			object:  domain("{cpu: {cores: 2}}"), want: map[string]string{instancetype: ""}, silent: true,
 		},
 		"UserWroteRequests": {
-			reason:  "so are requests",
+			reason:  "one resource request is enough",
 			presets: list(cluster("a", defaultInstancetype)),
 			object:  domain("{resources: {requests: {memory: 64M}}}"), want: map[string]string{instancetype: ""}, silent: true,
 		},
 		"UserWroteNodeSelector": {
-			reason:  "an instancetype that is not known may own the node selector",
+			reason:  "an unknown instancetype may own the node selector",
 			presets: list(cluster("a", defaultInstancetype)),
 			object:  vm("spec: {template: {spec: {nodeSelector: {a: b}}}}"), want: map[string]string{instancetype: ""}, silent: true,
 		},
 		"ZeroIsNotWritten": {
-			reason:  "KubeVirt compares with zero where the field is no pointer",
+			reason:  "KubeVirt compares with zero if the field is not a pointer",
 			presets: list(cluster("a", defaultInstancetype)),
 			object:  domain("{cpu: {cores: 0, model: '', dedicatedCpuPlacement: false}, devices: {gpus: []}}"),
 			want:    map[string]string{instancetype + ".name": `"u1.small"`},
 		},
 		"OtherDefaultsTakeItsPlace": {
-			reason:  "where the instancetype is held back, other presets' sizes act",
+			reason:  "if the instancetype is skipped, the sizes of other presets apply",
 			presets: list(cluster("a", "defaults: {spec: {instancetype: {name: u1.small}}}"), cluster("b", defaults("{cpu: {cores: 2}}"))),
 			object:  domain("{memory: {guest: 1Gi}}"), want: map[string]string{instancetype: "", at + "cpu.cores": "2"}, silent: true,
 		},
@@ -60,12 +60,12 @@ func TestDefaultInstancetype(t *testing.T) {
 			object:  vm(""), want: map[string]string{instancetype: "", at + "memory.guest": `"4Gi"`},
 		},
 		"OverridingInstancetype": {
-			reason:  "an overriding instancetype is not held back: KubeVirt says what is wrong",
+			reason:  "an overriding instancetype is not skipped: KubeVirt reports the conflict",
 			presets: list(cluster("a", "overrides: {spec: {instancetype: {name: u1.small}}}")),
 			object:  domain("{memory: {guest: 1Gi}}"), want: map[string]string{instancetype + ".name": `"u1.small"`},
 		},
 		"UserNamesOne": {
-			reason:  "a user's instancetype keeps sizes away quietly",
+			reason:  "sizes are skipped without a warning if the user names an instancetype",
 			presets: list(cluster("a", defaults("{memory: {guest: 1Gi}}"))),
 			object:  vm("spec: {instancetype: {name: mine}}"), want: map[string]string{at + "memory": ""}, silent: true,
 		},
@@ -74,7 +74,8 @@ func TestDefaultInstancetype(t *testing.T) {
 	}
 }
 
-// TestKnownInstancetype: of a known instancetype or preference, only what it really owns is left alone.
+// TestKnownInstancetype: if the instancetype or preference is known, presets skip only the fields
+// that it owns.
 func TestKnownInstancetype(t *testing.T) {
 	specs := map[string]string{
 		"VirtualMachineClusterInstancetype u1": "{cpu: {guest: 2, model: Skylake}, memory: {guest: 2Gi}, annotations: {team: a}}",
@@ -89,7 +90,7 @@ func TestKnownInstancetype(t *testing.T) {
 			object:  vm("spec: {instancetype: {name: u1}}"), want: map[string]string{at + "cpu": "", at + "memory": "", at + "resources": ""}, silent: true,
 		},
 		"OnlyWhatItSets": {
-			reason:  "a node selector that it does not set is not withheld; its CPU model is",
+			reason:  "presets may set a node selector that the instancetype does not set, but not its CPU model",
 			presets: list(cluster("a", "defaults: {spec: {template: {spec: {nodeSelector: {a: b}, domain: {cpu: {model: Haswell}}}}}}")),
 			object:  vm("spec: {instancetype: {name: u1}}"), want: map[string]string{template + "spec.nodeSelector": `{"a":"b"}`, at + "cpu": ""},
 		},
@@ -105,17 +106,17 @@ func TestKnownInstancetype(t *testing.T) {
 			object:  vm("spec: {instancetype: {name: gpu, kind: virtualmachineinstancetypes}}"), want: map[string]string{at + "ioThreads": "", at + "devices.gpus": ""},
 		},
 		"Annotations": {
-			reason:  "an annotation that the instancetype sets is withheld, others are not",
+			reason:  "presets skip an annotation that the instancetype sets, and no others",
 			presets: list(cluster("a", "defaults: {spec: {template: {metadata: {annotations: {team: b, other: c}}}}}")),
 			object:  vm("spec: {instancetype: {name: u1}}"), want: map[string]string{template + "metadata.annotations": `{"other":"c"}`}, silent: true,
 		},
 		"AnnotationsOfAnUnknown": {
-			reason:  "annotations are not withheld for an instancetype that is not known",
+			reason:  "presets set annotations if the instancetype is unknown",
 			presets: list(cluster("a", "defaults: {spec: {template: {metadata: {annotations: {team: b}}}}}")),
 			object:  vm("spec: {instancetype: {name: other}}"), want: map[string]string{template + "metadata.annotations.team": `"b"`},
 		},
 		"DefaultHeldBackOnlyForConflicts": {
-			reason:  "a known default instancetype does not mind a node selector",
+			reason:  "a known default instancetype does not conflict with a node selector",
 			presets: list(cluster("a", "defaults: {spec: {instancetype: {name: u1}}}")),
 			object:  vm("spec: {template: {spec: {nodeSelector: {a: b}}}}"), want: map[string]string{"spec.instancetype.name": `"u1"`},
 		},
@@ -130,12 +131,12 @@ func TestKnownInstancetype(t *testing.T) {
 			object:  vm("spec: {template: {metadata: {annotations: {team: a}}}}"), want: map[string]string{"spec.instancetype.name": `"u1"`},
 		},
 		"ByDefault": {
-			reason:  "what a default instancetype owns is withheld from other defaults",
+			reason:  "other defaults skip the fields that a default instancetype owns",
 			presets: list(cluster("a", "defaults: {spec: {instancetype: {name: u1}}}"), cluster("b", "defaults: {spec: {template: {spec: {nodeSelector: {a: b}, domain: {cpu: {model: Haswell}}}}}}")),
 			object:  vm(""), want: map[string]string{"spec.instancetype.name": `"u1"`, template + "spec.nodeSelector": `{"a":"b"}`, at + "cpu": ""},
 		},
 		"Preference": {
-			reason:  "of a known preference, only what it prefers is withheld",
+			reason:  "presets skip only the fields that a known preference sets",
 			presets: list(cluster("a", defaults("{machine: {type: pc}, clock: {utc: {}}, features: {acpi: {}, hyperv: {relaxed: {}, vapic: {}}}, devices: {tpm: {persistent: true}, rng: {}}}"))),
 			object:  vm("spec: {preference: {name: win}}"), silent: true,
 			want: map[string]string{at + "machine": "", at + "clock": `{"utc":{}}`, at + "devices.tpm": "", at + "devices.rng": "{}", at + "features": `{"acpi":{},"hyperv":{"vapic":{}}}`},
@@ -146,12 +147,12 @@ func TestKnownInstancetype(t *testing.T) {
 			object:  vm(""), want: map[string]string{"spec.instancetype.name": `"u1"`, template + "spec.nodeSelector": `{"a":"b"}`, at + "cpu": ""}, silent: true,
 		},
 		"ComputedMemory": {
-			reason:  "a computed override holds a default instancetype back like any other",
+			reason:  "a default instancetype is skipped because of a computed override, as of any other",
 			presets: list(cluster("a", "defaults: {spec: {instancetype: {name: u1}}}"), cluster("b", overrides(`{memory: {guest: {$cel: "'4' + 'Gi'"}}}`))),
 			object:  vm(""), want: map[string]string{"spec.instancetype": "", at + "memory.guest": `"4Gi"`}, silent: true,
 		},
 		"Inferred": {
-			reason:  "an inferred instancetype is not known",
+			reason:  "an inferred instancetype is unknown",
 			presets: list(cluster("a", "defaults: {spec: {template: {spec: {nodeSelector: {a: b}}}}}")),
 			object:  vm("spec: {instancetype: {inferFromVolume: root}}"), want: map[string]string{template + "spec.nodeSelector": ""},
 		},
@@ -161,7 +162,7 @@ func TestKnownInstancetype(t *testing.T) {
 	}
 }
 
-// TestExplainHeldBack: what is held back quietly is shown by explain.
+// TestExplainHeldBack: explain shows the fields that presets skip without a warning.
 func TestExplainHeldBack(t *testing.T) {
 	snapshot := presettest.Snapshot(t, cluster("a", defaultInstancetype))
 	x, err := (&presets.Engine{}).Explain(t.Context(), snapshot, presets.Request{Kind: presets.VirtualMachine, Object: presettest.JSON(domain("{memory: {guest: 1Gi}}"))})
@@ -169,12 +170,13 @@ func TestExplainHeldBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "the VM sets " + at + "memory.guest, which the instancetype would own"
-	if len(x.HeldBack) != 1 || x.HeldBack[0].Preset != "cluster/a" || x.HeldBack[0].Reason != want || x.HeldBack[0].Paths[0] != "spec.instancetype" {
-		t.Errorf("got %+v, want cluster/a and %q", x.HeldBack, want)
+	if len(x.Skipped) != 1 || x.Skipped[0].Preset != "cluster/a" || x.Skipped[0].Reason != want || x.Skipped[0].Paths[0] != "spec.instancetype" {
+		t.Errorf("got %+v, want cluster/a and %q", x.Skipped, want)
 	}
 }
 
-// TestCorpusWithDefaultInstancetype: no VM of KubeVirt's examples becomes one that KubeVirt refuses.
+// TestCorpusWithDefaultInstancetype: KubeVirt accepts each of its examples with a default
+// instancetype.
 func TestCorpusWithDefaultInstancetype(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join(os.Getenv("VIRTWRIGHT_CORPUS"), "*.yaml"))
 	if os.Getenv("VIRTWRIGHT_CORPUS") == "" || len(files) == 0 {

@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
-// TestUpdateInstancetype: an update that adds, changes or removes an instancetype gives the VM that a
-// create would give.
+// TestUpdateInstancetype: an update that adds, changes or removes an instancetype gives the VM that
+// a create would give.
 func TestUpdateInstancetype(t *testing.T) {
 	find := known(map[string]string{
 		"VirtualMachineClusterInstancetype u1":  "{cpu: {guest: 2}, memory: {guest: 2Gi}}",

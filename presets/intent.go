@@ -2,53 +2,41 @@ package presets
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A lostValue stands for a user's value that was too large to be kept in the
-// record, where a record is put to the test. It differs from every other value.
-type lostValue struct{}
+// An omittedValue stands for a user value that was too large to record. It equals no other value.
+type omittedValue struct{}
 
-// lostField marks an element whose key alone is known.
-const lostField = "\x00lost"
+const omittedField = "\x00lost" // marks an element with a known key and an omitted value
 
-// isLost reports whether v stands for a value that was not kept.
-func isLost(v any) bool {
-	if fields, ok := v.(map[string]any); ok {
-		_, lost := fields[lostField]
-		return lost
-	}
-	_, lost := v.(lostValue)
-	return lost
+func isOmitted(v any) bool {
+	_, lost := v.(omittedValue)
+	return lost || asObject(v)[omittedField] != nil
 }
 
-// unapply takes out of an object what a record says presets and the platform set,
-// and puts back what was overruled: the rest is the intent of its author.
+// unapply removes from an object the values that presets and the platform set, as a record says,
+// and restores the user values that they overruled. The result is the user intent.
 type unapply struct {
 	rec *provenance.Record
-	// mark puts a stand-in where the overruled value was not kept; otherwise the
-	// value that is there stays.
-	mark bool
-	// update says that the object is an update of the one that the record is about:
-	// a field that has another value than the stored one is the author's by now, and
-	// one that the update lacks is gone with the value that it had overruled.
+	// markOmitted replaces values that overruled an unrecorded one with a placeholder.
+	markOmitted bool
+	// update says that the object is an update of the recorded one: fields with another value than
+	// the stored one are the user's, and fields that it lacks are removed.
 	update bool
 }
 
-// takeIntent leaves of root the intent of its author.
-func takeIntent(root map[string]any, rec *provenance.Record) {
+func keepUserIntent(root map[string]any, rec *provenance.Record) {
 	unapply{rec: rec}.value(rec.Root(), root, root, vmSchema())
 }
 
-// value unapplies the record at and beneath n to v, which was stored as was.
-// It returns what is left of v, nil for nothing.
+// value unapplies the record beneath n to v, stored as was. It returns the rest of v, or nil.
 func (u unapply) value(n *provenance.Node, v, was any, s *schema) any {
 	if u.update && v == nil && was != nil {
 		return nil
 	}
-	if isDecided(n) && u.rec.Sources[n.Source].Role != provenance.Forbid {
+	if n.IsDecided() && u.rec.Sources[n.Source].Role != provenance.Forbid {
 		if left, done := u.decided(n, v, was, s); done {
 			return left
 		}
@@ -59,16 +47,16 @@ func (u unapply) value(n *provenance.Node, v, was any, s *schema) any {
 	case []any:
 		return u.elements(n, at, was, s)
 	case nil:
-		return u.restoreBeneath(n, s)
+		return u.restoreChildren(n, s)
 	}
 	return v
 }
 
-// decided is value for a node that a preset or the platform decided. An object that one
-// of them created is not done: what lies in it has decisions of its own.
+// decided is value for a decided node. It is not done for an object that a preset created: the
+// fields in it have decisions of their own.
 func (u unapply) decided(n *provenance.Node, v, was any, s *schema) (left any, done bool) {
 	switch {
-	case u.update && !unchanged(was, v, s):
+	case u.update && !sameValue(was, v, s):
 		return v, true
 	case n.Overruled:
 		return u.overruled(n, v), true
@@ -78,36 +66,22 @@ func (u unapply) decided(n *provenance.Node, v, was any, s *schema) (left any, d
 	return nil, !isObject(v) && !hasChildren(n)
 }
 
-// unchanged reports whether v says what was said; quantities compare by value, and
-// of an object the leaf is that it exists.
-func unchanged(was, v any, s *schema) bool {
-	if equalJSON(was, v) || s.shape != shapeAny && isObject(was) && isObject(v) {
-		return true
-	}
-	if s.shape != shapeQuantity {
-		return false
-	}
-	a, errA := parseQuantity(was)
-	b, errB := parseQuantity(v)
-	return errA == nil && errB == nil && a.Cmp(b) == 0
+// sameValue compares leaves: quantities by value. Objects are equal: their leaf is that they exist.
+func sameValue(was, v any, s *schema) bool {
+	bothObjects := s.shape != shapeAny && isObject(was) && isObject(v)
+	return equalJSON(was, v) || bothObjects || s.shape == shapeQuantity && sameQuantity(was, v)
 }
 
-func isObject(v any) bool {
-	_, ok := v.(map[string]any)
-	return ok
-}
-
-// overruled is the author's value at n, where v is now.
 func (u unapply) overruled(n *provenance.Node, v any) any {
 	switch {
-	case !n.Lost:
-		return cloneJSON(n.Was)
-	case !u.mark:
+	case !n.TooLarge:
+		return cloneJSON(n.UserValue)
+	case !u.markOmitted:
 		return v
 	case n.Kind == provenance.Element:
-		return map[string]any{"name": n.Name, lostField: lostValue{}}
+		return map[string]any{"name": n.Name, omittedField: omittedValue{}}
 	}
-	return lostValue{}
+	return omittedValue{}
 }
 
 func hasChildren(n *provenance.Node) bool {
@@ -118,8 +92,8 @@ func hasChildren(n *provenance.Node) bool {
 }
 
 func (u unapply) fields(n *provenance.Node, fields map[string]any, was any, s *schema) any {
-	sentEmpty := n.WasEmpty || len(fields) == 0 && n.Source == provenance.NoSource
-	before, _ := was.(map[string]any)
+	sentEmpty := n.EmptyByUser || len(fields) == 0 && !n.IsDecided()
+	before := asObject(was)
 	for c := range n.Children() {
 		if left := u.value(c, fields[c.Name], before[c.Name], s.field(c.Name)); left != nil {
 			fields[c.Name] = left
@@ -137,10 +111,9 @@ func (u unapply) elements(n *provenance.Node, list []any, was any, s *schema) an
 	if s.shape != shapeKeyed {
 		return list
 	}
-	sentEmpty := n.WasEmpty || len(list) == 0 && n.Source == provenance.NoSource
-	before, _ := was.([]any)
+	sentEmpty := n.EmptyByUser || len(list) == 0 && !n.IsDecided()
 	for c := range n.Children() {
-		list = u.element(c, list, before, s)
+		list = u.element(c, list, asList(was), s)
 	}
 	if len(list) == 0 && !sentEmpty {
 		return nil
@@ -148,103 +121,67 @@ func (u unapply) elements(n *provenance.Node, list []any, was any, s *schema) an
 	return list
 }
 
-// element unapplies the record of one element. An element keeps its key if
-// anything of it is left.
+// element unapplies the record of one element. An element keeps its key if anything in it is left.
 func (u unapply) element(n *provenance.Node, list, before []any, s *schema) []any {
-	var v, was any
-	i, j := indexOf(list, s.keys, n.Name), indexOf(before, s.keys, n.Name)
-	if j >= 0 {
-		was = before[j]
-	}
+	was, i := elementOf(before, s, n.Name), indexOf(list, s.keys, n.Name)
 	if i < 0 {
 		if left := u.value(n, nil, was, s.elem); left != nil {
 			list = append(list, left)
 		}
 		return list
 	}
-	v = list[i]
 	key := map[string]any{}
-	for _, k := range s.keys {
-		copyDotted(key, v, k.field)
-	}
-	left := u.value(n, v, was, s.elem)
+	copyKeys(key, list[i], s.keys)
+	left := u.value(n, list[i], was, s.elem)
 	if left == nil {
 		return slices.Delete(list, i, i+1)
 	}
-	for _, k := range s.keys {
-		copyDotted(left, key, k.field)
-	}
+	copyKeys(left, key, s.keys)
 	list[i] = left
 	return list
 }
 
-// copyDotted copies one dotted field, where from has it.
-func copyDotted(to, from any, dotted string) {
-	name, rest, deeper := strings.Cut(dotted, ".")
-	target, _ := to.(map[string]any)
-	fields, _ := from.(map[string]any)
-	v, ok := fields[name]
-	switch {
-	case !ok || target == nil:
-	case !deeper:
-		target[name] = v
-	default:
-		if target[name] == nil {
-			target[name] = map[string]any{}
-		}
-		copyDotted(target[name], v, rest)
-	}
-}
-
-// restoreBeneath rebuilds overruled values under a container that is gone.
-func (u unapply) restoreBeneath(n *provenance.Node, s *schema) any {
+func (u unapply) restoreChildren(n *provenance.Node, s *schema) any {
+	var restored any
 	if s.shape == shapeKeyed {
-		if list, _ := u.elements(n, nil, nil, s).([]any); len(list) > 0 {
-			return list
-		}
+		restored = u.elements(n, nil, nil, s)
+	} else {
+		restored = u.fields(n, map[string]any{}, nil, s)
+	}
+	if isEmpty(restored) {
 		return nil
 	}
-	if fields, _ := u.fields(n, map[string]any{}, nil, s).(map[string]any); len(fields) > 0 {
-		return fields
-	}
-	return nil
+	return restored
 }
 
-func (w *resolution) kind() Kind {
-	if w.instance != nil {
+func (r *resolution) kind() Kind {
+	if r.sentVMI != nil {
 		return VirtualMachineInstance
 	}
 	return VirtualMachine
 }
 
-func (w *resolution) storedProvenance() string {
-	text, _ := lookup(w.root, vmSchema(), provenanceOn(w.kind())).(string)
-	return text
+func (r *resolution) storedProvenance() string {
+	return asText(vmValue(r.root, provenanceOn(r.kind())))
 }
 
-// discardProvenance drops a record that a user sent.
-func (w *resolution) discardProvenance() {
-	at := provenanceOn(w.kind())
-	annotations, _ := lookup(w.root, vmSchema(), at[:len(at)-1]).(map[string]any)
-	delete(annotations, at[len(at)-1].Name)
-	n := w.rec.Root()
-	for _, seg := range at {
-		n = w.rec.Child(n, seg)
-	}
-	n.Change = provenance.Removed
+func (r *resolution) discardProvenance() {
+	at := provenanceOn(r.kind())
+	delete(asObject(vmValue(r.root, at[:len(at)-1])), at[len(at)-1].Name)
+	r.record.Ensure(at).Change = provenance.Removed
 }
 
-// dropProvenance takes the record off the object, and the objects that it alone had
-// kept from being empty, unless claim says that they were sent empty.
-func (w *resolution) dropProvenance(claim *provenance.Record) {
-	p := provenanceOn(w.kind())
-	w.unset(p)
+// dropProvenance removes the record and objects that are then empty, except those that, by claim,
+// the user sent empty.
+func (r *resolution) dropProvenance(claim *provenance.Record) {
+	p := provenanceOn(r.kind())
+	r.unset(p)
 	for depth := len(p) - 1; depth > 0 && (p[depth-1].Name == "annotations" || p[depth-1].Name == "metadata"); depth-- {
-		fields, _ := lookup(w.root, vmSchema(), p[:depth]).(map[string]any)
+		fields, _ := vmValue(r.root, p[:depth]).(map[string]any)
 		n := claim.At(p[:depth])
-		if fields == nil || len(fields) > 0 || n != nil && n.WasEmpty {
+		if fields == nil || len(fields) > 0 || n != nil && n.EmptyByUser {
 			return
 		}
-		w.unset(p[:depth])
+		r.unset(p[:depth])
 	}
 }

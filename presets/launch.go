@@ -8,59 +8,190 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// Launches reports whether any preset acts when instances are made.
+// Launches reports whether any preset acts when VMIs are created.
 func (s *Snapshot) Launches() bool { return s.launches }
 
-// launching reports whether c acts when instances are made.
 func (c *Compiled) launching() bool {
 	return c.ApplyAt == v1alpha1.ApplyAtLaunch && c.Mode == v1alpha1.ModeEnforce
 }
 
-// Launch returns the JSON of the instance that a VM would have if it started
-// now. Req is about the VM, as it is stored or will be. The error is a *Refusal
-// or a *Malformed.
+// Launch returns the JSON of the VMI that a VM would have if it started now. Req is about the VM,
+// as it is or will be stored. The error is a *Refusal or a *Malformed.
 func (e *Engine) Launch(ctx context.Context, s *Snapshot, req Request) ([]byte, error) {
-	vm, err := req.Decoded, error(nil)
-	if vm == nil {
-		vm, err = decode("object", req.Object)
-	}
+	launch, err := launchRequest(req)
 	if err != nil {
 		return nil, err
 	}
-	if problems := checkSpine(vm); len(problems) > 0 {
-		return nil, &Refusal{Problems: problems}
-	}
-	instance := instanceOf(vm)
-	raw, err := json.Marshal(instance)
-	if err != nil {
-		return nil, &Malformed{What: "object", Err: err}
-	}
-	copied, _ := cloneJSON(instance).(map[string]any)
-	result, err := e.Resolve(ctx, s, Request{Kind: VirtualMachineInstance, Object: raw, Decoded: copied, Namespace: req.Namespace, Owner: req.Object})
+	result, err := e.Resolve(ctx, s, launch)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(result.Object())
 }
 
-// instanceOf is the instance of a VM, as a lifecycle controller asks for it.
-func instanceOf(vm map[string]any) map[string]any {
-	from, _ := lookup(vm, vmSchema(), template).(map[string]any)
-	templated, _ := from["metadata"].(map[string]any)
+// ExplainLaunch explains the VMI that Launch returns.
+func (e *Engine) ExplainLaunch(ctx context.Context, s *Snapshot, req Request) (*Explanation, error) {
+	launch, err := launchRequest(req)
+	if err != nil {
+		return nil, err
+	}
+	return e.Explain(ctx, s, launch)
+}
+
+func launchRequest(req Request) (Request, error) {
+	vm, err := req.Decoded, error(nil)
+	if vm == nil {
+		vm, err = decode("object", req.Object)
+	}
+	if err != nil {
+		return Request{}, err
+	}
+	if problems := checkSpine(vm); len(problems) > 0 {
+		return Request{}, &Refusal{Problems: problems}
+	}
+	instance := vmiOf(vm)
+	raw, err := json.Marshal(instance)
+	if err != nil {
+		return Request{}, &Malformed{What: "object", Err: err}
+	}
+	copied, _ := cloneJSON(instance).(map[string]any)
+	return Request{Kind: VirtualMachineInstance, Object: raw, Decoded: copied, Namespace: req.Namespace, Owner: req.Object}, nil
+}
+
+// vmiOf returns the VMI of a VM, as a lifecycle controller creates it.
+func vmiOf(vm map[string]any) map[string]any {
+	from, _ := vmValue(vm, template).(map[string]any)
 	meta := map[string]any{}
-	for _, name := range []string{"labels", "annotations"} {
-		if templated[name] != nil {
-			meta[name] = templated[name]
-		}
-	}
-	for _, name := range []string{"name", "namespace"} {
-		if v := lookup(vm, vmSchema(), provenance.Of("metadata", name)); v != nil {
-			meta[name] = v
-		}
-	}
+	copyFields(meta, asObject(from["metadata"]), "labels", "annotations")
+	copyFields(meta, asObject(vm["metadata"]), "name", "namespace")
 	out := map[string]any{"apiVersion": vm["apiVersion"], "kind": string(VirtualMachineInstance), "metadata": meta}
-	if from["spec"] != nil {
-		out["spec"] = from["spec"]
-	}
+	copyFields(out, from, "spec")
 	return out
+}
+
+// LaunchKeepsTemplate reports whether Launch would return the VM's template without changes, apart
+// from the record and the maxima of CPU and memory hotplug. It may report false if that is
+// expensive to find out. Vm is decoded JSON and stays as it is.
+func (e *Engine) LaunchKeepsTemplate(s *Snapshot, vm map[string]any, namespace Namespace) bool {
+	meta, _ := vm["metadata"].(map[string]any)
+	templated, _ := vmValue(vm, templateMetadata).(map[string]any)
+	if steers(meta) || steers(templated) || s.mayLaunch(meta, templated, namespace) {
+		return false
+	}
+	if e.Platform == nil {
+		return true
+	}
+	r, err := newResolution(VirtualMachineInstance, vmiOf(vm))
+	if err != nil {
+		return false
+	}
+	r.dryRun = true
+	r.applyPlatform(e.Platform)
+	return !r.wouldSet
+}
+
+func steers(meta map[string]any) bool {
+	annotations, _ := meta["annotations"].(map[string]any)
+	return annotations[v1alpha1.AnnotationPresets] != nil || annotations[v1alpha1.AnnotationExclude] != nil
+}
+
+// mayLaunch reports whether selectors allow a preset to act on the VMI. It ignores conditions.
+func (s *Snapshot) mayLaunch(meta, templated map[string]any, namespace Namespace) bool {
+	if !s.launches {
+		return false
+	}
+	q := &query{
+		labels: matchLabels(meta["labels"], templated["labels"]), templateLabels: matchLabels(templated["labels"]),
+		namespace: namespace, hasOwner: true, isVMI: true,
+	}
+	found := false
+	keep := func(c *Compiled) { found = found || c.launching() && q.selects(c) }
+	s.candidates(q.labels, namespace, keep)
+	return found
+}
+
+// An ownerVM is the VM that controls a VMI, from the request.
+type ownerVM struct {
+	root   map[string]any
+	record *provenance.Record
+}
+
+// adoptOwner reads the VM that controls the VMI, and records which of the VMI's fields virtwright
+// set in that VM. They are replaceable, so that Launch presets can win over them.
+func (r *resolution) adoptOwner(raw []byte) (*ownerVM, error) {
+	if len(raw) == 0 || r.sentVMI == nil {
+		return nil, nil
+	}
+	r.owner = raw
+	root, err := decode("owner", raw)
+	if err != nil {
+		return nil, err
+	}
+	if problems := checkSpine(root); len(problems) > 0 {
+		return nil, &Refusal{Problems: problems}
+	}
+	o := &ownerVM{root: root, record: provenance.New()}
+	if stored, err := provenance.Decode(asText(vmValue(root, provenanceOn(VirtualMachine)))); err == nil {
+		o.record = stored
+	}
+	for p, n := range o.record.Decided() {
+		if p.HasPrefix(template) && len(p) > len(template) {
+			r.inherit(o, p, o.record.Sources[n.Source])
+		}
+	}
+	r.inheritedSources = len(r.record.Sources)
+	r.indexElements(r.record.Root(), r.root, vmSchema())
+	return o, nil
+}
+
+var (
+	template            = provenance.Of("spec", "template")
+	templateMetadata    = template.Field("metadata")
+	templateLabels      = templateMetadata.Field("labels")
+	templateAnnotations = templateMetadata.Field("annotations")
+)
+
+// inherit records that s decided p on the VM, unless the controller changed the field.
+func (r *resolution) inherit(o *ownerVM, p provenance.Path, s provenance.Source) {
+	was, is := vmValue(o.root, p), vmValue(r.root, p)
+	if is == nil && s.Role != provenance.Remove || is != nil && !equalJSON(was, is) {
+		return
+	}
+	from, at := o.record.At(p), r.record.Set(p, r.addSource(s, nil))
+	at.Replaceable, at.Overruled, at.TooLarge, at.UserValue = true, from.Overruled, from.TooLarge, from.UserValue
+}
+
+func (r *resolution) indexElements(n *provenance.Node, v any, s *schema) {
+	for c := range n.Children() {
+		var next any
+		switch at := v.(type) {
+		case map[string]any:
+			next = at[c.Name]
+		case []any:
+			if i := indexOf(at, s.keys, c.Name); i >= 0 {
+				c.Index, next = int32(i), at[i]
+			}
+		}
+		if step := s.step(c.Segment()); step != nil {
+			r.indexElements(c, next, step)
+		}
+	}
+}
+
+// view returns the VMI as the user wrote it, with the labels and annotations of the VM.
+func (o *ownerVM) view(r *resolution) map[string]any {
+	view, _ := cloneJSON(r.root).(map[string]any)
+	keepUserIntent(view, r.record)
+	vm := map[string]any{"metadata": cloneJSON(o.root["metadata"])}
+	keepUserIntent(vm, o.record)
+	copyFields(asObject(view["metadata"]), asObject(vm["metadata"]), "labels", "annotations")
+	return view
+}
+
+// provenanceOn returns the path of the record annotation, in VM form.
+func provenanceOn(kind Kind) provenance.Path {
+	if kind == VirtualMachineInstance {
+		return templateAnnotations.Field(v1alpha1.AnnotationProvenance)
+	}
+	return vmAnnotations.Field(v1alpha1.AnnotationProvenance)
 }

@@ -14,10 +14,10 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
-// LaunchesTemplate is true only where Launch gives what the template says, and changes nothing.
+// LaunchKeepsTemplate is true only if Launch returns the template, and it changes nothing.
 func TestLaunchesTemplate(t *testing.T) {
 	paths, err := filepath.Glob("../examples/vms/*.yaml")
 	if err != nil || len(paths) == 0 {
@@ -77,7 +77,7 @@ func TestLaunchesTemplate(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got := engine.LaunchesTemplate(snapshot, decoded, namespace)
+				got := engine.LaunchKeepsTemplate(snapshot, decoded, namespace)
 				after, err := json.Marshal(decoded)
 				if err != nil || string(after) != string(before) {
 					t.Errorf("%s was changed (-before +after):\n%s", path, cmp.Diff(string(before), string(after)))
@@ -93,7 +93,7 @@ func TestLaunchesTemplate(t *testing.T) {
 	}
 }
 
-// isTemplate checks that the instance of a VM says what its template says.
+// isTemplate checks that the VMI of a VM equals its template.
 func isTemplate(t *testing.T, engine *presets.Engine, snapshot *presets.Snapshot, raw []byte, vm map[string]any) {
 	t.Helper()
 	launched, err := engine.Launch(t.Context(), snapshot, presets.Request{Kind: presets.VirtualMachine, Object: raw, Namespace: presets.Namespace{Name: "default"}})
@@ -124,5 +124,33 @@ func isTemplate(t *testing.T, engine *presets.Engine, snapshot *presets.Snapshot
 	}
 	if diff := cmp.Diff(template["spec"], instance["spec"]) + cmp.Diff(annotations(template), annotations(instance)); diff != "" {
 		t.Errorf("%s (-template +instance):\n%s", raw, diff)
+	}
+}
+
+// A preset of the launch may override the choice that a default of the definition made.
+func TestLaunchOverridesChoice(t *testing.T) {
+	engine := &presets.Engine{}
+	snapshot := presettest.Snapshot(t,
+		presettest.Cluster("bios", "defaults: {spec: {template: {spec: {domain: {firmware: {bootloader: {bios: {}}}}}}}}"),
+		presettest.Cluster("efi", "applyAt: Launch\noverrides: {spec: {template: {spec: {domain: {firmware: {bootloader: {efi: {secureBoot: false}}}}}}}}"),
+	)
+	request := presets.Request{
+		Kind: presets.VirtualMachine, Namespace: presets.Namespace{Name: "default"},
+		Object: []byte(`{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","metadata":{"name":"a"},"spec":{"template":{"spec":{"domain":{}}}}}`),
+	}
+	result, err := engine.Resolve(t.Context(), snapshot, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if request.Object, err = json.Marshal(result.Object()); err != nil {
+		t.Fatal(err)
+	}
+	launched, err := engine.Launch(t.Context(), snapshot, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"efi": map[string]any{"secureBoot": false}}
+	if diff := cmp.Diff(any(want), presettest.At(presettest.Object(launched), "spec.domain.firmware.bootloader")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -28,7 +28,7 @@ func eachLeaf(v any, s *schema, p provenance.Path, visit func(provenance.Path, a
 		for _, e := range at {
 			fields, _ := e.(map[string]any)
 			key, _ := elementKey(s.keys, fields)
-			eachLeaf(e, s.elem, p.With(provenance.Segment{Name: key, Kind: provenance.Element}), visit)
+			eachLeaf(e, s.elem, p.Element(key), visit)
 		}
 		return
 	}
@@ -49,7 +49,7 @@ func (c lawCase) plantUnknown() {
 			at["unknown"] = "kept"
 		}
 	}
-	elements, _ := lookup(c.vm, vmSchema(), provenance.Of("spec", "template", "spec", "domain", "devices", "disks")).([]any)
+	elements, _ := vmValue(c.vm, provenance.Of("spec", "template", "spec", "domain", "devices", "disks")).([]any)
 	for _, e := range elements {
 		if fields, ok := e.(map[string]any); ok {
 			fields["unknown"] = map[string]any{"a": int64(1)}
@@ -57,8 +57,8 @@ func (c lawCase) plantUnknown() {
 	}
 }
 
-// unknowns collects fields named unknown, by where they stand. Elements are
-// found by name, since a list may have grown or shrunk.
+// unknowns collects fields named unknown, by where they stand. Elements are found by name, since a
+// list may have grown or shrunk.
 func unknowns(v any) map[string]any {
 	out := map[string]any{}
 	var walk func(v any, at string)
@@ -67,7 +67,7 @@ func unknowns(v any) map[string]any {
 		case map[string]any:
 			for name, sub := range v {
 				if name == "unknown" {
-					// A remove takes the whole element, what is unknown included.
+					// A removal removes the whole element, with unknown fields.
 					if !strings.Contains(at, "/a") {
 						out[at] = sub
 					}
@@ -88,7 +88,7 @@ func unknowns(v any) map[string]any {
 	return out
 }
 
-// pointer resolves a JSON pointer, nil where it leads nowhere.
+// pointer resolves a JSON pointer; nil if there is no such value.
 func pointer(v any, path string) any {
 	for token := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
@@ -112,8 +112,7 @@ func dropAnnotation(root map[string]any) {
 	(&resolution{root: root}).unset(provenanceOn(VirtualMachine))
 }
 
-// emptyMetadata reports whether want and got are equal but for metadata objects
-// that hold nothing.
+// emptyMetadata reports whether want and got are equal but for metadata objects that hold nothing.
 func emptyMetadata(want, got map[string]any) bool {
 	prune := func(root map[string]any) map[string]any {
 		root, _ = cloneJSON(root).(map[string]any)

@@ -110,7 +110,7 @@ func encode(v any) []byte {
 	return b
 }
 
-// roundTrip is v as an API server would hand it out again.
+// roundTrip returns v as an API server would return it.
 func roundTrip(v any) map[string]any {
 	out, err := decode("test", encode(v))
 	if err != nil {
@@ -119,7 +119,7 @@ func roundTrip(v any) map[string]any {
 	return out
 }
 
-// apply applies a patch as strictly as RFC 6902 says.
+// apply applies a patch, strictly by RFC 6902.
 func apply(t *testing.T, to []byte, patch any) map[string]any {
 	t.Helper()
 	decoded, err := jsonpatch.DecodePatch(encode(patch))
@@ -166,8 +166,8 @@ func TestLawIdempotence(t *testing.T) {
 	})
 }
 
-// A copy of a stored VM that is created under other presets keeps every value,
-// unless an override or removal acts on it, and its record is true.
+// A copy of a stored VM that is created under other presets keeps every value, unless an override
+// or removal acts on it, and its record is true.
 func TestLawRestoringKeepsValues(t *testing.T) {
 	checkLaw(t, func(t *testing.T, c lawCase) {
 		stored := roundTrip(c.resolve(t, c.vm, c.presets).Object())
@@ -178,19 +178,19 @@ func TestLawRestoringKeepsValues(t *testing.T) {
 			t.Fatalf("the patch makes something else than the result: %s", diff)
 		}
 		eachLeaf(stored, vmSchema(), nil, func(p provenance.Path, v any) {
-			is := lookup(got, vmSchema(), p)
+			is := vmValue(got, p)
 			if p.HasPrefix(provenanceOn(VirtualMachine)) || equalJSON(v, is) || isObject(v) && isObject(is) {
 				return
 			}
 			for depth := range p { // an override of a choice decides above it
-				if n := out.Record.At(p[:depth+1]); n != nil && n.Source != provenance.NoSource && out.Record.Sources[n.Source].Role.Outranks() {
+				if n := out.Record.At(p[:depth+1]); n.IsDecided() && out.Record.Sources[n.Source].Role.OutranksUser() {
 					return
 				}
 			}
 			t.Errorf("%s changed from %s to %s\nstored %s", p, show(v), show(is), encode(stored))
 		})
 		intent := roundTrip(out.Object())
-		takeIntent(intent, out.Record)
+		keepUserIntent(intent, out.Record)
 		dropAnnotation(intent)
 		again := roundTrip(c.resolve(t, intent, now).Object())
 		sortLists(again, vmSchema())
@@ -228,7 +228,7 @@ func TestLawDefaultsNeverChangeUserLeaves(t *testing.T) {
 		only := slices.DeleteFunc(slices.Clone(c.presets), func(p *Compiled) bool { return p.outranksUser() })
 		got := roundTrip(c.resolve(t, c.vm, only).Object())
 		eachLeaf(c.vm, vmSchema(), nil, func(p provenance.Path, v any) {
-			is := lookup(got, vmSchema(), p)
+			is := vmValue(got, p)
 			if fields, ok := v.(map[string]any); ok && len(fields) == 0 {
 				if _, still := is.(map[string]any); still {
 					return
@@ -245,7 +245,7 @@ func TestLawProvenanceIsComplete(t *testing.T) {
 	checkLaw(t, func(t *testing.T, c lawCase) {
 		out := c.resolve(t, c.vm, c.presets)
 		got := roundTrip(out.Object())
-		stored, _ := lookup(got, vmSchema(), provenanceOn(VirtualMachine)).(string)
+		stored, _ := vmValue(got, provenanceOn(VirtualMachine)).(string)
 		rec := provenance.New()
 		if stored != "" {
 			var err error
@@ -258,7 +258,7 @@ func TestLawProvenanceIsComplete(t *testing.T) {
 				return
 			}
 			_, ours := rec.SourceOf(p)
-			was := lookup(c.vm, vmSchema(), p)
+			was := vmValue(c.vm, p)
 			if was == nil && !ours {
 				t.Errorf("%s = %s came from nowhere", p, show(v))
 			}
@@ -266,7 +266,7 @@ func TestLawProvenanceIsComplete(t *testing.T) {
 				t.Errorf("%s is the user's, but the record has it as %v", p, rec.Sources[rec.At(p).Source])
 			}
 		})
-		takeIntent(got, rec)
+		keepUserIntent(got, rec)
 		dropAnnotation(got)
 		want := roundTrip(c.vm)
 		sortLists(want, vmSchema()) // a removed element returns at the end
@@ -281,8 +281,8 @@ func TestLawSendingTheSameAgainChangesNothing(t *testing.T) {
 	checkLaw(t, func(t *testing.T, c lawCase) {
 		stored := roundTrip(c.resolve(t, c.vm, c.presets).Object())
 		for reason, sent := range map[string]map[string]any{"the whole VM": relabelled(stored), "the sparse VM": c.vm} {
-			if equalJSON(withoutRunState(sent["spec"]), withoutRunState(stored["spec"])) && equalJSON(lookup(sent, vmSchema(), vmLabels), lookup(stored, vmSchema(), vmLabels)) {
-				continue // a change of annotations alone is nobody's business
+			if equalJSON(withoutRunState(sent["spec"]), withoutRunState(stored["spec"])) && equalJSON(vmValue(sent, vmLabels), vmValue(stored, vmLabels)) {
+				continue // only annotations changed
 			}
 			out := c.request(t, c.presets, Request{Kind: VirtualMachine, Object: encode(sent), OldObject: encode(stored)})
 			got := apply(t, encode(sent), out.Patch)
@@ -291,7 +291,7 @@ func TestLawSendingTheSameAgainChangesNothing(t *testing.T) {
 				want = relabelled(stored)
 			}
 			if reason == "the sparse VM" {
-				// Run state is people's once it is stored.
+				// Run state belongs to the user once it is stored.
 				for _, name := range []string{"running", "runStrategy"} {
 					copyField(want, got, "spec", name)
 				}

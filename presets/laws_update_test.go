@@ -12,8 +12,8 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// edited is a manifest with a few changes: fields removed, and fields of another
-// random manifest taken over.
+// edited is a manifest with a few changes: fields removed, and fields of another random manifest
+// taken over.
 func (g generator) edited(manifest map[string]any) map[string]any {
 	out := roundTrip(manifest)
 	for range 1 + g.Intn(3) {
@@ -52,8 +52,7 @@ func (g generator) removeLeaf(vm map[string]any, p provenance.Path) {
 	(&resolution{root: vm}).unset(p)
 }
 
-// laidOver is from with some fields of other, so that at most one member of each
-// one-of is set.
+// laidOver is from with some fields of other, so that at most one member of each one-of is set.
 func laidOver(from, other any, s *schema) any {
 	fields, ok := other.(map[string]any)
 	base, isMap := from.(map[string]any)
@@ -108,8 +107,8 @@ func withoutRemoved(at map[string]any, before any, to map[string]any) map[string
 	return was
 }
 
-// editedFields makes in the stored object the changes from before to manifest, by
-// field and by element, as a person does with kubectl edit.
+// editedFields makes in the stored object the changes from before to manifest, by field and by
+// element, as a person does with kubectl edit.
 func editedFields(stored, before, manifest any, s *schema) any {
 	if equalJSON(before, manifest) {
 		return stored
@@ -150,8 +149,8 @@ func editedFields(stored, before, manifest any, s *schema) any {
 	return manifest
 }
 
-// updates runs a sequence of updates and calls check after each. The presets
-// change between them where now says so.
+// updates runs a sequence of updates and calls check after each. The presets change between them
+// where now says so.
 func (c lawCase) updates(t *testing.T, now func(int) []*Compiled, check func(step lawStep)) {
 	t.Helper()
 	delete(c.vm, "unknown")
@@ -170,7 +169,7 @@ func (c lawCase) updates(t *testing.T, now func(int) []*Compiled, check func(ste
 			t.Fatalf("the patch makes something else than the result: %s", diff)
 		}
 		before := provenance.New()
-		if text, _ := lookup(stored, vmSchema(), provenanceOn(VirtualMachine)).(string); text != "" {
+		if text, _ := vmValue(stored, provenanceOn(VirtualMachine)).(string); text != "" {
 			before, _ = provenance.Decode(text)
 		}
 		check(lawStep{before: before, client: name, stored: stored, sent: sent, manifest: next, got: got, presets: now(i + 1), record: out.Record})
@@ -189,15 +188,15 @@ type lawStep struct {
 	before, record *provenance.Record
 }
 
-// normalized is a VM without its record, run state, the layout of PCI devices, which
-// stored VMs keep, and the order of lists.
+// normalized is a VM without its record, run state, the layout of PCI devices, which stored VMs
+// keep, and the order of lists.
 func normalized(vm map[string]any) map[string]any {
 	out := roundTrip(vm)
 	clearRecord(out)
-	layout := templateAnnotations.With(provenance.Segment{Name: "kubevirt.io/pci-topology-version"})
-	for w := (&resolution{root: out}); len(layout) > 2; layout = layout[:len(layout)-1] {
-		if fields, _ := lookup(out, vmSchema(), layout).(map[string]any); len(fields) == 0 {
-			w.unset(layout)
+	layout := templateAnnotations.Field("kubevirt.io/pci-topology-version")
+	for r := (&resolution{root: out}); len(layout) > 2; layout = layout[:len(layout)-1] {
+		if fields, _ := vmValue(out, layout).(map[string]any); len(fields) == 0 {
+			r.unset(layout)
 		}
 	}
 	if spec, ok := out["spec"].(map[string]any); ok {
@@ -222,12 +221,12 @@ func normalized(vm map[string]any) map[string]any {
 // withoutStorage is a VM without volumes, disks and dataVolumeTemplates.
 func withoutStorage(vm map[string]any) map[string]any {
 	out := roundTrip(vm)
-	w := &resolution{root: out}
+	r := &resolution{root: out}
 	for _, p := range append([]provenance.Path{volumesPath, templatesPath}, volumeDevices...) {
-		w.unset(p)
+		r.unset(p)
 		for p = p[:len(p)-1]; len(p) > 0; p = p[:len(p)-1] {
-			if fields, ok := lookup(out, vmSchema(), p).(map[string]any); !ok || len(fields) == 0 {
-				w.unset(p)
+			if fields, ok := vmValue(out, p).(map[string]any); !ok || len(fields) == 0 {
+				r.unset(p)
 			}
 		}
 	}
@@ -240,18 +239,18 @@ func TestLawPathIndependence(t *testing.T) {
 		given := map[string]bool{} // values that an author repeated as presets had set them stay the presets'
 		c.updates(t, func(int) []*Compiled { return c.presets }, func(step lawStep) {
 			intent := roundTrip(step.got)
-			takeIntent(intent, step.record)
+			keepUserIntent(intent, step.record)
 			clearRecord(intent)
 			want := normalized(roundTrip(c.resolve(t, intent, c.presets).Object()))
 			if diff := cmp.Diff(withoutStorage(want), withoutStorage(normalized(step.got))); diff != "" {
 				t.Errorf("%s: a create of the intent gives something else (-create +update): %s\nintent %s", step.client, diff, encode(intent))
 			}
-			// What the author sent is the intent, but for values that were overruled and
-			// those that were as presets had set them.
+			// What the author sent is the intent, but for values that were overruled and those that
+			// were as presets had set them.
 			eachLeaf(normalized(step.manifest), vmSchema(), nil, func(p provenance.Path, v any) {
-				is, n := lookup(intent, vmSchema(), p), firstDecided(step.record.At(p))
+				is, n := vmValue(intent, p), firstDecided(step.record.At(p))
 				// So does an object that an author has emptied, and that presets had filled.
-				was := lookup(step.stored, vmSchema(), p)
+				was := vmValue(step.stored, p)
 				if (equalJSON(v, was) || isObject(v) && isObject(was)) && firstDecided(step.before.At(p)) != nil {
 					given[p.String()] = true
 				}
@@ -284,9 +283,9 @@ func TestLawUpdatesMoveOnlyWhatTheyConcern(t *testing.T) {
 			from, to := c.expanded(t, step, step.stored), c.expanded(t, step, step.sent)
 			moved := normalized(step.got)
 			eachLeaf(normalized(step.stored), vmSchema(), nil, func(p provenance.Path, v any) {
-				is := lookup(moved, vmSchema(), p)
+				is := vmValue(moved, p)
 				if equalJSON(v, is) || isObject(v) && isObject(is) || step.concerned(from, to, p) || underOverruled(step.before, p) || underOverruled(step.record, p) ||
-					lookup(step.sent, vmSchema(), p) != nil && !equalJSON(v, lookup(step.sent, vmSchema(), p)) {
+					vmValue(step.sent, p) != nil && !equalJSON(v, vmValue(step.sent, p)) {
 					return
 				}
 				t.Errorf("%s: %s moved from %s to %s\nA %s\nB %s", step.client, p, show(v), show(is), encode(from), encode(to))
@@ -295,33 +294,33 @@ func TestLawUpdatesMoveOnlyWhatTheyConcern(t *testing.T) {
 	})
 }
 
-// expanded is the expansion of the intent of what was stored or sent.
+// expanded is the expansion of the stored or sent intent.
 func (c lawCase) expanded(t *testing.T, step lawStep, vm map[string]any) map[string]any {
 	t.Helper()
 	u := &update{old: roundTrip(step.stored), sent: roundTrip(step.sent), record: step.before}
-	return normalized(roundTrip(c.resolve(t, u.intent(vm), step.presets).Object()))
+	return normalized(roundTrip(c.resolve(t, u.userIntent(vm), step.presets).Object()))
 }
 
-// concerned reports whether two expansions differ at p, above it in a list, or in
-// another member of a one-of that p is in.
+// concerned reports whether two expansions differ at p, above it in a list, or in another member of
+// a one-of that p is in.
 func (step lawStep) concerned(from, to map[string]any, p provenance.Path) bool {
 	s := vmSchema()
 	for i, seg := range p {
-		a, b := lookup(from, vmSchema(), p[:i+1]), lookup(to, vmSchema(), p[:i+1])
+		a, b := vmValue(from, p[:i+1]), vmValue(to, p[:i+1])
 		if i == len(p)-1 && !equalJSON(a, b) || seg.Kind == provenance.Element && (a == nil) != (b == nil) || step.removed(p[:i+1]) {
 			return true
 		}
 		for _, name := range s.rivals[seg.Name] {
-			rival := p[:i:i].With(provenance.Segment{Name: name})
-			chosen := lookup(step.sent, vmSchema(), rival) != nil && lookup(step.stored, vmSchema(), rival) == nil
-			if chosen || !equalJSON(lookup(from, vmSchema(), rival), lookup(to, vmSchema(), rival)) {
+			rival := p[:i:i].Field(name)
+			chosen := vmValue(step.sent, rival) != nil && vmValue(step.stored, rival) == nil
+			if chosen || !equalJSON(vmValue(from, rival), vmValue(to, rival)) {
 				return true
 			}
 		}
 		if l := linkOf(p[:i+1]); l != nil && a == nil && b == nil {
 			for _, list := range l.partners {
 				partner := append(slices.Clone(templateSpec), list...).With(seg)
-				if step.removed(partner) || !equalJSON(lookup(from, vmSchema(), partner), lookup(to, vmSchema(), partner)) {
+				if step.removed(partner) || !equalJSON(vmValue(from, partner), vmValue(to, partner)) {
 					return true
 				}
 			}
@@ -335,6 +334,6 @@ func (step lawStep) concerned(from, to map[string]any, p provenance.Path) bool {
 
 // removed reports whether the author removed something of their own at p.
 func (step lawStep) removed(p provenance.Path) bool {
-	was := lookup(step.stored, vmSchema(), p)
-	return was != nil && lookup(step.sent, vmSchema(), p) == nil && !gives(step.before.At(p), was)
+	was := vmValue(step.stored, p)
+	return was != nil && vmValue(step.sent, p) == nil && !isFullyDecided(step.before.At(p), was)
 }

@@ -13,18 +13,15 @@ import (
 )
 
 const (
-	// legacyExclude is KubeVirt's annotation that keeps its presets away.
+	// legacyExclude is KubeVirt's annotation that excludes its presets.
 	legacyExclude = "virtualmachineinstancepresets.admission.kubevirt.io/exclude"
-	// legacyApplied, with a preset's name, marks an instance it acted on.
-	legacyApplied = "virtualmachinepreset.kubevirt.io/"
-	// legacyPriority lets every preset of ours go before a legacy one.
+	// legacyApplied, with a preset's name, marks a VMI on which it acted.
+	legacyApplied  = "virtualmachinepreset.kubevirt.io/"
 	legacyPriority = -MaxPriority - 1
 )
 
-// CompileLegacy prepares a VirtualMachineInstancePreset of KubeVirt. It acts when
-// an instance is created, as KubeVirt documents, but for every field of
-// its domain, leaf by leaf, and in a fixed order. As KubeVirt does, it refuses
-// an instance on which two of them disagree.
+// CompileLegacy prepares a VirtualMachineInstancePreset of KubeVirt. It acts leaf by leaf when a
+// VMI is created. A VMI for which two of them disagree is refused, as KubeVirt does.
 func CompileLegacy(p *kubevirtv1.VirtualMachineInstancePreset) (*Compiled, field.ErrorList) {
 	at := field.NewPath("spec")
 	out := &Compiled{
@@ -40,7 +37,7 @@ func CompileLegacy(p *kubevirtv1.VirtualMachineInstancePreset) (*Compiled, field
 	partial := map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"domain": domain}}}}
 	var more field.ErrorList
 	if len(domain) > 0 {
-		out.defaults, more = compilePartialFields(partial, at)
+		out.defaults = compilePartialFields(partial, at, &more)
 	}
 	for _, e := range more {
 		e.Field = strings.Replace(e.Field, "spec.spec.template.spec.", "spec.", 1)
@@ -48,15 +45,14 @@ func CompileLegacy(p *kubevirtv1.VirtualMachineInstancePreset) (*Compiled, field
 	if errs = append(errs, more...); len(errs) > 0 {
 		return nil, errs
 	}
-	out.digest, out.hash = digest(out, &v1alpha1.PresetSpec{}), out.hashGiven()
+	out.digest, out.hash = digest(out, &v1alpha1.PresetSpec{}), out.contentHash()
 	if b, err := json.Marshal([]any{p.Spec.Selector, domain}); err == nil {
 		out.digest = digestOf(fmt.Appendf(out.digest[:], "legacy %s", b))
 	}
 	return out, nil
 }
 
-// legacyDomain is the domain as JSON, without the empty objects and lists that
-// KubeVirt's Go types write where nothing was set.
+// legacyDomain omits the empty objects that KubeVirt's Go types write for unset fields.
 func legacyDomain(p *kubevirtv1.VirtualMachineInstancePreset) (map[string]any, error) {
 	if p.Spec.Domain == nil {
 		return nil, nil
@@ -74,22 +70,14 @@ func legacyDomain(p *kubevirtv1.VirtualMachineInstancePreset) (map[string]any, e
 	return domain, err
 }
 
-// legacyExcluded reports whether the instance keeps legacy presets away. KubeVirt
-// takes the word true only.
-func (w *resolution) legacyExcluded() bool {
-	return w.instanceAnnotations()[legacyExclude] == "true"
+// legacyExcluded is as strict as KubeVirt, which accepts only the word true.
+func (r *resolution) legacyExcluded() bool {
+	return asObject(asObject(r.sentVMI["metadata"])["annotations"])[legacyExclude] == "true"
 }
 
-func (w *resolution) instanceAnnotations() map[string]any {
-	meta, _ := w.instance["metadata"].(map[string]any)
-	annotations, _ := meta["annotations"].(map[string]any)
-	return annotations
-}
-
-// legacyConflicts refuses an instance on which legacy presets disagree.
-func (w *resolution) legacyConflicts() field.ErrorList {
+func (r *resolution) legacyConflicts() field.ErrorList {
 	var errs field.ErrorList
-	for _, c := range w.conflicts {
+	for _, c := range r.conflicts {
 		if c.legacy {
 			errs = append(errs, field.Forbidden(field.NewPath(c.Path), fmt.Sprintf(
 				"VirtualMachineInstancePresets %s and %s both match and differ: %s and %s", c.Winner, c.Loser, show(c.Won), show(c.Lost))))
@@ -98,26 +86,23 @@ func (w *resolution) legacyConflicts() field.ErrorList {
 	return errs
 }
 
-// markLegacy sets KubeVirt's annotation for each legacy preset that acted, where
-// its name makes a valid key.
-func (w *resolution) markLegacy(enforced []*Compiled) {
+// markLegacy sets KubeVirt's annotation for each legacy preset that acted, if its name allows that.
+func (r *resolution) markLegacy(enforced []*Compiled) {
 	for _, c := range enforced {
-		if !c.legacy || len(c.Ref) > 63 || !w.showsAny(c) {
+		if !c.legacy || len(c.Ref) > 63 || !r.showsAny(c) {
 			continue
 		}
-		root := w.cursor(&layer{w: w, preset: c, role: c.defaultRole(), source: provenance.NoSource})
+		root := r.cursor(&layer{resolution: r, preset: c, role: c.defaultRole(), source: provenance.NoSource})
 		root.child("spec").child("template").child("metadata").child("annotations").setDefault(legacyApplied+c.Ref, kubevirtv1.GroupVersion.String())
 	}
 }
 
-// showsAny reports whether any leaf of c is as c has it, which KubeVirt calls applied.
-func (w *resolution) showsAny(c *Compiled) bool {
+// showsAny reports whether any leaf has the value of c, which KubeVirt calls applied.
+func (r *resolution) showsAny(c *Compiled) bool {
 	found := false
 	visitLeaves(c.defaults, func(leaf *fieldNode) {
-		p, err := parseKnown(leaf.path)
-		if v := lookup(w.root, vmSchema(), p); err == nil && v != nil && leaf.same(v) {
-			found = true
-		}
+		v := vmValue(r.root, leaf.path)
+		found = found || v != nil && leaf.equals(v)
 	})
 	return found
 }

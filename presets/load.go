@@ -11,24 +11,23 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// decode reads a JSON object. Whole numbers stay whole.
+// decode parses a JSON object. Integers stay integers.
 func decode(what string, raw []byte) (map[string]any, error) {
 	var out map[string]any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &out); err != nil {
 		return nil, &Malformed{What: what, Err: err}
 	}
 	if out == nil {
-		return nil, &Malformed{What: what, Err: errors.New("want a JSON object, not null")}
+		return nil, &Malformed{What: what, Err: errors.New("must be a JSON object, not null")}
 	}
 	return out, nil
 }
 
-// load decodes an object into VM form.
 func load(kind Kind, raw []byte) (*resolution, error) {
 	return loadDecoded(kind, raw, nil)
 }
 
-// loadDecoded is load for raw that is decoded already, unless obj is nil.
+// loadDecoded is load for raw that is already decoded, unless obj is nil.
 func loadDecoded(kind Kind, raw []byte, obj map[string]any) (*resolution, error) {
 	if obj == nil {
 		var err error
@@ -36,107 +35,88 @@ func loadDecoded(kind Kind, raw []byte, obj map[string]any) (*resolution, error)
 			return nil, err
 		}
 	}
-	w, err := newResolution(kind, obj)
-	if err == nil && suspicious(raw) {
-		if problems := hugeQuantities(w.root, vmSchema(), ""); len(problems) > 0 {
-			return nil, w.refusal(problems)
+	r, err := newResolution(kind, obj)
+	if err != nil {
+		return nil, err
+	}
+	if suspicious(raw) {
+		if problems := hugeQuantities(r.root, vmSchema(), ""); len(problems) > 0 {
+			return nil, r.refusal(problems)
 		}
 	}
-	if err == nil {
-		w.decimals()
+	var sent provenance.Path
+	if r.sentVMI != nil {
+		sent = template
 	}
-	return w, err
+	r.decimalOps = decimalsToStrings(vmValue(r.root, sent), vmSchema().at(sent))
+	return r, nil
 }
 
 func newResolution(kind Kind, obj map[string]any) (*resolution, error) {
-	w := &resolution{root: obj, rec: provenance.New()}
+	r := &resolution{root: obj, record: provenance.New()}
 	if kind == VirtualMachineInstance {
-		w.instance, w.root = obj, wrap(obj)
+		r.sentVMI, r.root = obj, wrap(obj)
 	}
-	if problems := checkSpine(w.root); len(problems) > 0 {
-		return nil, w.refusal(problems)
+	if problems := checkSpine(r.root); len(problems) > 0 {
+		return nil, r.refusal(problems)
 	}
-	return w, nil
+	return r, nil
 }
 
-// wrap puts an instance into VM form. Its identity is the VM's as well.
+// wrap returns the VM form of a VMI: a VM of the same name with the VMI as its template.
 func wrap(instance map[string]any) map[string]any {
-	template := map[string]any{}
-	identity := map[string]any{}
-	for _, name := range []string{"metadata", "spec"} {
-		if v, ok := instance[name]; ok {
-			template[name] = v
-		}
-	}
-	if fields, ok := instance["metadata"].(map[string]any); ok {
-		for _, name := range []string{"name", "generateName", "namespace"} {
-			if v, ok := fields[name]; ok {
-				identity[name] = v
-			}
-		}
-	}
+	template, identity := map[string]any{}, map[string]any{}
+	copyFields(template, instance, "metadata", "spec")
+	copyFields(identity, asObject(instance["metadata"]), "name", "generateName", "namespace")
 	return map[string]any{
 		"apiVersion": instance["apiVersion"], "kind": string(VirtualMachine),
 		"metadata": identity, "spec": map[string]any{"template": template},
 	}
 }
 
-// unwrap is the inverse of wrap for w as it is now.
-func (w *resolution) unwrap() map[string]any {
-	if w.instance == nil {
-		return w.root
+func (r *resolution) unwrap() map[string]any {
+	if r.sentVMI == nil {
+		return r.root
 	}
-	out := make(map[string]any, len(w.instance)+1)
-	maps.Copy(out, w.instance)
-	template, _ := lookup(w.root, vmSchema(), provenance.Of("spec", "template")).(map[string]any)
-	for _, name := range []string{"metadata", "spec"} {
-		if v, ok := template[name]; ok {
-			out[name] = v
-		}
-	}
+	out := maps.Clone(r.sentVMI)
+	copyFields(out, asObject(vmValue(r.root, template)), "metadata", "spec")
 	return out
 }
 
-// spinePaths are the objects that every part of the engine descends through.
-var spinePaths = []provenance.Path{
-	provenance.Of("metadata"), provenance.Of("metadata", "labels"), provenance.Of("metadata", "annotations"),
-	provenance.Of("spec"), provenance.Of("spec", "template"),
-	provenance.Of("spec", "template", "metadata"), provenance.Of("spec", "template", "metadata", "labels"),
-	provenance.Of("spec", "template", "metadata", "annotations"),
-	provenance.Of("spec", "template", "spec"), provenance.Of("spec", "template", "spec", "domain"),
-	provenance.Of("spec", "template", "spec", "domain", "devices"),
+func copyFields(to, from map[string]any, names ...string) {
+	for _, name := range names {
+		if from[name] != nil {
+			to[name] = from[name]
+		}
+	}
 }
 
-// checkSpine refuses an object whose very shape is wrong, which the API
-// server's schema would find out only after mutation.
+// spinePaths are the objects that the engine expects to be objects.
+var spinePaths = []provenance.Path{
+	provenance.Of("metadata"), vmLabels, vmAnnotations, provenance.Of("spec"),
+	template, templateMetadata, templateLabels, templateAnnotations,
+	templateSpec, templateSpec.Field("domain"), templateSpec.Field("domain").Field("devices"),
+}
+
+// checkSpine reports wrong types, because the API server's schema would only after mutation.
 func checkSpine(root map[string]any) field.ErrorList {
 	var errs field.ErrorList
 	for _, p := range spinePaths {
-		v := any(root)
-		for _, seg := range p {
-			fields, ok := v.(map[string]any)
-			if !ok {
-				v = nil
-				break
-			}
-			v = fields[seg.Name]
-		}
-		if _, ok := v.(map[string]any); v != nil && !ok {
+		if v := vmValue(root, p); v != nil && !isObject(v) {
 			errs = append(errs, field.TypeInvalid(field.NewPath(p.String()), v, "must be an object"))
 		}
 	}
 	return errs
 }
 
-// withSpine is root with the objects that every VM has, so that a condition
-// may say has(object.spec.template.spec.domain.devices.tpm) of a VM that has
-// not even a spec. It shares what is there.
+// withSpine adds the objects that every VM has, so that a condition may use
+// has(object.spec.template.spec.domain.devices.tpm) on any VM. It shares existing objects.
 func withSpine(root map[string]any) map[string]any {
 	out, _ := withField(root, []string{"spec", "template", "spec", "domain", "devices"})
 	return out
 }
 
-// withField returns obj with an object at names, and whether that took a copy.
+// withField returns obj with an object at names, and whether that required a copy.
 func withField(obj map[string]any, names []string) (map[string]any, bool) {
 	if len(names) == 0 {
 		if obj == nil {
@@ -144,8 +124,7 @@ func withField(obj map[string]any, names []string) (map[string]any, bool) {
 		}
 		return obj, false
 	}
-	sub, _ := obj[names[0]].(map[string]any)
-	filled, changed := withField(sub, names[1:])
+	filled, changed := withField(asObject(obj[names[0]]), names[1:])
 	if !changed {
 		return obj, false
 	}
@@ -155,15 +134,13 @@ func withField(obj map[string]any, names []string) (map[string]any, bool) {
 	return out, true
 }
 
-// refusal turns paths in VM form into paths of the object that was sent.
-func (w *resolution) refusal(problems field.ErrorList) *Refusal {
-	if w.instance != nil {
+// refusal converts paths in VM form to paths of the object that was sent.
+func (r *resolution) refusal(problems field.ErrorList) *Refusal {
+	if r.sentVMI != nil {
 		for _, e := range problems {
-			for _, part := range []string{"spec", "metadata"} {
-				if rest, ok := strings.CutPrefix(e.Field, "spec.template."+part); ok {
-					e.Field = part + rest
-					break
-				}
+			rest := strings.TrimPrefix(e.Field, "spec.template.")
+			if strings.HasPrefix(rest, "spec") || strings.HasPrefix(rest, "metadata") {
+				e.Field = rest
 			}
 		}
 	}

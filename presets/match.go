@@ -12,99 +12,96 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A query is what matching looks at.
 type query struct {
-	labels labels.Set
-	// instanceLabels are those of the instance itself.
-	instanceLabels labels.Set
+	labels         labels.Set
+	templateLabels labels.Set
 	namespace      Namespace
 	selection      presetSelection
-	// owned says that a VM controls the instance, whose Definition presets
-	// have acted on the VM.
-	owned bool
-	// lenient says that an annotation that selects presets that is wrong was so before, and
-	// is a warning and refuses nothing.
+	// hasOwner says that a VM controls the VMI. Definition presets have acted on that VM.
+	hasOwner bool
+	// lenient says that problems with annotations that select presets are old: they are warnings.
 	lenient bool
-	// launch says that the object is an instance.
-	launch bool
-	// recorded are the exceptions of the stored VM, where its stored intent is expanded; else nil.
-	recorded []provenance.Exception
-	// noLegacy says that the instance keeps legacy presets away.
-	noLegacy bool
-	eval     evaluation
-	// clusterLeft and namespaceLeft are left of the CEL budgets, for computed values.
+	isVMI   bool
+	// recordedExceptions are those of the stored VM, if its stored intent is expanded; else nil.
+	recordedExceptions []provenance.Exception
+	excludesLegacy     bool
+	eval               evaluation
+	// clusterLeft and namespaceLeft are the CEL budgets that matching leaves for computed values.
 	clusterLeft, namespaceLeft int64
 }
 
-// wants reports whether everything but conditions lets c match.
-func (q *query) wants(c *Compiled) bool {
-	if c.Mode == v1alpha1.ModeOff || !q.isMoment(c) {
+// selects reports whether c matches, apart from its conditions.
+func (q *query) selects(c *Compiled) bool {
+	if c.Mode == v1alpha1.ModeOff || !q.actsNow(c) {
 		return false
 	}
-	if c.legacy { // its selector sees the instance's own labels only
-		return !q.noLegacy && (c.labels == nil || c.labels.Matches(q.instanceLabels))
+	if c.legacy { // its selector reads only the VMI's own labels
+		return !q.excludesLegacy && matches(c.labels, q.templateLabels)
 	}
-	return (c.labels == nil || c.labels.Matches(q.labels)) &&
-		(c.namespaces == nil || c.namespaces.Matches(labels.Set(q.namespace.Labels)))
+	return matches(c.labels, q.labels) && matches(c.namespaces, q.namespace.Labels)
 }
 
-// isMoment reports whether c acts at this moment of a machine's life. An
-// instance that is made directly gets the presets of both.
-func (q *query) isMoment(c *Compiled) bool {
+// matches reports whether s, or no selector at all, selects the labels.
+func matches(s labels.Selector, set labels.Set) bool { return s == nil || s.Matches(set) }
+
+// actsNow reports whether c acts on this kind of object. VMIs without a VM get all presets.
+func (q *query) actsNow(c *Compiled) bool {
 	if c.ApplyAt == v1alpha1.ApplyAtLaunch {
-		return q.launch
+		return q.isVMI
 	}
-	return !q.owned
+	return !q.hasOwner
 }
 
-// A matching is the outcome of a query.
-type matching struct {
+type matchResult struct {
 	// presets that match, strongest first.
 	presets []*Compiled
-	// undecided presets may match: a condition could not be evaluated.
+	// undecided presets have a condition that cannot be evaluated.
 	undecided []*Compiled
-	// overBudget are those of them whose conditions cost too much together.
+	// overBudget are undecided presets with conditions that cost too much together.
 	overBudget []*Compiled
-	// exceptions kept other presets from acting.
 	exceptions []provenance.Exception
-	// budgetWarnings are about these, warnings about other conditions that failed.
+	// budgetWarnings are about overBudget, warnings about other conditions that failed.
 	budgetWarnings, warnings []string
 }
 
-// match finds the presets that match. A preset whose condition fails at run
-// time is left out with a warning when it only has defaults; one that could
-// overrule the user refuses the request. Cluster presets are evaluated first,
-// within a budget of their own.
-func (s *Snapshot) match(q *query) (matching, field.ErrorList) {
+// match finds the presets that match. If a condition fails, a preset that only has defaults is
+// skipped with a warning, and one that could overrule the user refuses the request. Cluster presets
+// are evaluated first, with a budget of their own.
+func (s *Snapshot) match(q *query) (matchResult, field.ErrorList) {
+	if s.platformOnly {
+		return matchResult{}, nil
+	}
 	var found []*Compiled
 	keep := func(c *Compiled) {
-		if q.wants(c) {
+		if q.selects(c) {
 			found = append(found, c)
 		}
 	}
-	s.cluster.candidates(q.labels, q.namespace.Labels, keep)
-	if x := s.namespaced[q.namespace.Name]; x != nil {
-		x.candidates(q.labels, q.namespace.Labels, keep)
+	s.candidates(q.labels, q.namespace, keep)
+	var m matchResult
+	errs := slices.Concat(q.selection.problems, s.addNamed(q, &m, keep))
+	if q.lenient {
+		for _, e := range errs {
+			m.warnings = append(m.warnings, e.Error())
+		}
+		errs = nil
 	}
-	var m matching
-	errs := q.forgive(append(q.selection.problems, s.addNamed(q, &m, keep)...), &m)
 	slices.SortFunc(found, byPrecedence)
-	// An In selector with two values that both keys carry cannot find a
-	// preset twice, but an annotation may name one twice.
+	// An In selector with two values that both keys carry cannot find a preset twice, but an
+	// annotation may name one twice.
 	found = slices.Compact(found)
 	m.presets = found
-	m.except(s, q)
-	q.eval.left = clusterCost
+	m.applyExceptions(s, q)
+	q.eval.budget = clusterCost
 	errs = append(errs, m.evaluate(q, true)...)
-	q.clusterLeft, q.eval.left = q.eval.left, namespaceCost
+	q.clusterLeft, q.eval.budget = q.eval.budget, namespaceCost
 	errs = append(errs, m.evaluate(q, false)...)
-	q.namespaceLeft = q.eval.left
+	q.namespaceLeft = q.eval.budget
 	return m, errs
 }
 
-// evaluate leaves out those cluster presets, or presets of the namespace, whose
-// conditions do not hold.
-func (m *matching) evaluate(q *query, cluster bool) field.ErrorList {
+// evaluate removes the presets of one scope with a condition that is false.
+func (m *matchResult) evaluate(q *query, cluster bool) field.ErrorList {
 	var errs field.ErrorList
 	var defaults, overrides tally
 	m.presets = slices.DeleteFunc(m.presets, func(c *Compiled) bool {
@@ -117,13 +114,13 @@ func (m *matching) evaluate(q *query, cluster bool) field.ErrorList {
 			return !ok
 		case errors.Is(err, errBudget):
 			m.overBudget = append(m.overBudget, c)
+			skipped := &defaults
 			if c.MayOverrule() {
-				overrides.add(func() string { return c.Ref })
-			} else {
-				defaults.add(func() string { return c.Ref })
+				skipped = &overrides
 			}
+			skipped.add(func() string { return c.Ref })
 		case c.MayOverrule():
-			errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf("preset %s may overrule this object, and its conditions cannot be evaluated: %v", c.Ref, err)))
+			errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf("cannot evaluate the conditions of preset %s, which may overrule this object: %v", c.Ref, err)))
 		default:
 			m.warnings = append(m.warnings, fmt.Sprintf("preset %s skipped: %v", c.Ref, err))
 		}
@@ -131,14 +128,13 @@ func (m *matching) evaluate(q *query, cluster bool) field.ErrorList {
 		return true
 	})
 	if defaults.count+overrides.count > 0 {
-		errs = append(errs, m.exhausted(q, cluster, defaults, overrides)...)
+		errs = append(errs, m.budgetProblems(q, cluster, defaults, overrides)...)
 	}
 	return errs
 }
 
-// exhausted says which presets of a scope were not evaluated: it warns about
-// those that only have defaults, and refuses the others.
-func (m *matching) exhausted(q *query, cluster bool, defaults, overrides tally) field.ErrorList {
+// budgetProblems warns about presets with defaults only, and refuses the request for others.
+func (m *matchResult) budgetProblems(q *query, cluster bool, defaults, overrides tally) field.ErrorList {
 	scope := "cluster presets"
 	if !cluster {
 		scope = "presets of namespace " + q.namespace.Name
@@ -153,17 +149,6 @@ func (m *matching) exhausted(q *query, cluster bool, defaults, overrides tally) 
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"), listing(fmt.Sprintf(tooMuch+"may overrule this object:", overrides.count), overrides))}
 }
 
-// forgive turns problems into warnings where the request did not cause them.
-func (q *query) forgive(errs field.ErrorList, m *matching) field.ErrorList {
-	if !q.lenient {
-		return errs
-	}
-	for _, e := range errs {
-		m.warnings = append(m.warnings, e.Error())
-	}
-	return nil
-}
-
 func (c *Compiled) outranksUser() bool {
 	return c.overrides != nil || len(c.removes) > 0 || len(c.forbids) > 0
 }
@@ -176,8 +161,7 @@ func (q *query) conditionsHold(c *Compiled) (bool, error) {
 	return unmet == nil, err
 }
 
-// unmetCondition returns the first condition of a preset that is false, or that cannot be
-// evaluated; nil where all hold.
+// unmetCondition returns the first condition that is not true, or fails; nil if all are true.
 func (q *query) unmetCondition(c *Compiled) (*expression, error) {
 	for i := range c.conditions {
 		if ok, err := q.eval.holds(c.conditions[i]); err != nil || !ok {
@@ -187,56 +171,52 @@ func (q *query) unmetCondition(c *Compiled) (*expression, error) {
 	return nil, nil
 }
 
-// unknownExclusions warns of names in an exclude annotation that no preset has. The
-// exclusions of old were looked at before.
+// unknownExclusions warns about unknown presets that are excluded, unless the stored VM has them.
 func (s *Snapshot) unknownExclusions(q *query, old []exclusion) []string {
 	var out []string
 	for _, e := range q.selection.excluded {
 		_, ok := s.Lookup(q.namespace.Name, e.ref)
 		known := slices.ContainsFunc(old, func(o exclusion) bool { return o.ref == e.ref })
-		if ok || known || e.ref == "*" || s.broken[NameIn(q.namespace.Name, e.ref)] || len(out) >= maxSuggestions {
+		if ok || known || e.ref == "*" || s.broken[ParseRef(q.namespace.Name, e.ref)] || len(out) >= maxSuggestions {
 			continue
 		}
-		out = append(out, fmt.Sprintf("annotation %s: no such preset %q%s", v1alpha1.AnnotationExclude, e.ref, s.meant(q.namespace.Name, e.ref)))
+		out = append(out, fmt.Sprintf("annotation %s: preset %q does not exist%s", v1alpha1.AnnotationExclude, e.ref, s.suggestion(q.namespace.Name, e.ref)))
 	}
 	return out
 }
 
-// maxSuggestions is for how many names that mean nothing one is looked for that
-// does: with many presets that takes time.
+// maxSuggestions limits the search for similar names, which takes time if there are many presets.
 const maxSuggestions = 8
 
-// addNamed keeps the explicit presets that the object names, and refuses names
-// that mean nothing.
-func (s *Snapshot) addNamed(q *query, m *matching, keep func(*Compiled)) field.ErrorList {
+func (s *Snapshot) addNamed(q *query, m *matchResult, keep func(*Compiled)) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPresets)
 	for _, ref := range q.selection.named {
 		c, ok := s.Lookup(q.namespace.Name, ref)
 		switch {
-		case ok && !q.wants(c) && q.isMoment(c):
-			m.warnings = append(m.warnings, fmt.Sprintf("preset %s is named in %s and does not match: %s", ref, v1alpha1.AnnotationPresets, q.whyNot(s, c)))
+		case ok && !q.selects(c) && q.actsNow(c):
+			m.warnings = append(m.warnings, fmt.Sprintf("preset %s in annotation %s does not match: %s", ref, v1alpha1.AnnotationPresets, q.mismatchReason(s, c)))
 		case ok && c.Explicit:
 			keep(c)
-		case ok: // it matches by itself, or does not
-		case s.broken[NameIn(q.namespace.Name, ref)]:
-			errs = append(errs, field.Invalid(at, ref, "this preset exists but is invalid: see its status"))
+		case ok: // it needs no name to act
+		case s.broken[ParseRef(q.namespace.Name, ref)]:
+			errs = append(errs, field.Invalid(at, ref, "preset is invalid: see its status"))
 		case len(errs) < maxSuggestions:
-			errs = append(errs, field.Invalid(at, ref, "no such preset"+s.meant(q.namespace.Name, ref)))
+			errs = append(errs, field.Invalid(at, ref, "preset does not exist"+s.suggestion(q.namespace.Name, ref)))
 		default:
-			errs = append(errs, field.Invalid(at, ref, "no such preset"))
+			errs = append(errs, field.Invalid(at, ref, "preset does not exist"))
 		}
 	}
 	return errs
 }
 
-// meant suggests another name for one that no preset has: in the other scope, or near it.
-func (s *Snapshot) meant(namespace, ref string) string {
+// suggestion suggests another name for an unknown preset: the same or a similar one, in any scope.
+func (s *Snapshot) suggestion(namespace, ref string) string {
 	refs := s.refs(namespace)
-	name, _ := Bare(ref)
+	name, _ := SplitRef(ref)
 	best := Nearest(ref, slices.Values(refs))
-	for _, candidate := range refs { // in the other scope, or near it there
-		other, _ := Bare(candidate)
+	for _, candidate := range refs { // the same or a similar name, in any scope
+		other, _ := SplitRef(candidate)
 		if other == name {
 			best = candidate
 			break
@@ -251,13 +231,11 @@ func (s *Snapshot) meant(namespace, ref string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// matchLabels are the labels that selectors see: the owner's, the VM's and the
-// template's, later ones on top.
+// matchLabels merges the labels that selectors read; later sets win.
 func matchLabels(sets ...any) labels.Set {
 	out := labels.Set{}
 	for _, set := range sets {
-		fields, _ := set.(map[string]any)
-		for k, v := range fields {
+		for k, v := range asObject(set) {
 			if text, ok := v.(string); ok {
 				out[k] = text
 			}

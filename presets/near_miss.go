@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -16,70 +17,51 @@ import (
 
 const (
 	// maxNamed is how many presets a message about near misses names.
-	maxNamed = 3
-	// maxTypos is how many edits a misspelt label is away from the one that was meant.
-	maxTypos = 2
-	// maxLabels is how many labels a VM may have for them to be compared.
-	maxLabels = 64
+	maxNamed  = 3
+	maxTypos  = 2  // edits of a misspelled label
+	maxLabels = 64 // of a VM, for them to be compared
 )
 
-// selected are the labels that selectors of one scope ask for, by key and value, with the
-// presets that ask for them. The keys, and the values of each, are sorted too.
-type selected struct {
+// A labelIndex holds the labels that the selectors of one scope require, by key and value, with the
+// presets that require them. Keys and values are also sorted, once all presets are added.
+type labelIndex struct {
 	byKey  map[string]map[string][]*Compiled
 	keys   []string
 	values map[string][]string
 }
 
-func (s *selected) add(c *Compiled) {
-	if c.labels == nil || c.Mode == v1alpha1.ModeOff || c.legacy || c.Explicit {
+func (s *labelIndex) add(c *Compiled) {
+	if c.Mode == v1alpha1.ModeOff || c.legacy || c.Explicit {
 		return
 	}
-	requirements, _ := c.labels.Requirements()
-	for _, r := range requirements {
-		switch r.Operator() {
-		case selection.Equals, selection.DoubleEquals, selection.In:
-			s.addValues(r, c)
+	for _, r := range requirementsOf(c.labels) {
+		for _, pair := range pairsOf(r) {
+			if s.byKey == nil {
+				s.byKey = map[string]map[string][]*Compiled{}
+			}
+			if s.byKey[pair.key] == nil {
+				s.byKey[pair.key] = map[string][]*Compiled{}
+			}
+			s.byKey[pair.key][pair.value] = append(s.byKey[pair.key][pair.value], c)
 		}
 	}
 }
 
-func (s *selected) addValues(r labels.Requirement, c *Compiled) {
-	if s.byKey == nil {
-		s.byKey, s.values = map[string]map[string][]*Compiled{}, map[string][]string{}
-	}
-	key := r.Key()
-	if s.byKey[key] == nil {
-		s.byKey[key] = map[string][]*Compiled{}
-		s.keys = append(s.keys, key)
-	}
-	for v := range r.Values() {
-		if s.byKey[key][v] == nil {
-			s.values[key] = append(s.values[key], v)
-		}
-		s.byKey[key][v] = append(s.byKey[key][v], c)
+func (s *labelIndex) sort() {
+	s.keys, s.values = slices.Sorted(maps.Keys(s.byKey)), make(map[string][]string, len(s.byKey))
+	for key, values := range s.byKey {
+		s.values[key] = slices.Sorted(maps.Keys(values))
 	}
 }
 
-// sort puts keys and values in order, once all presets are added.
-func (s *selected) sort() {
-	slices.Sort(s.keys)
-	for _, values := range s.values {
-		slices.Sort(values)
-	}
-}
-
-// labelTypos warns of labels that no selector asks for and that are a slip of the finger
-// away from one that a selector does. Known labels are not looked at again.
+// labelTypos warns about labels, except known ones, that resemble one that a selector requires.
 func (s *Snapshot) labelTypos(q *query, known labels.Set) []string {
-	if q.owned || len(q.labels) > maxLabels {
-		return nil // the VM's labels were looked at when the VM was written
+	if q.hasOwner || len(q.labels) > maxLabels {
+		return nil // the VM's labels were checked when the VM was written
 	}
-	both := [2]*selected{&s.cluster.selected}
-	scopes := both[:1]
+	scopes := append(make([]*labelIndex, 0, 2), &s.cluster.selected)
 	if x := s.namespaced[q.namespace.Name]; x != nil {
-		both[1] = &x.selected
-		scopes = both[:]
+		scopes = append(scopes, &x.selected)
 	}
 	var out []string
 	for key, value := range q.labels {
@@ -94,8 +76,8 @@ func (s *Snapshot) labelTypos(q *query, known labels.Set) []string {
 	return out[:min(len(out), maxNamed)]
 }
 
-// typoOf returns the label that was meant, and a preset that selects it.
-func (q *query) typoOf(key, value string, scopes []*selected) (meant, ref string) {
+// typoOf returns the label that a misspelled one resembles, and a preset that selects it.
+func (q *query) typoOf(key, value string, scopes []*labelIndex) (meant, ref string) {
 	isKnown := false
 	for _, s := range scopes {
 		if s.byKey[key][value] != nil {
@@ -123,63 +105,51 @@ func (q *query) typoOf(key, value string, scopes []*selected) (meant, ref string
 	return "", ""
 }
 
-// selectedBy returns the first of the presets that acts in the namespace.
 func (q *query) selectedBy(presets []*Compiled) string {
 	for _, c := range presets {
-		if c.namespaces == nil || c.namespaces.Matches(labels.Set(q.namespace.Labels)) {
+		if matches(c.namespaces, q.namespace.Labels) {
 			return c.Ref
 		}
 	}
 	return ""
 }
 
-// gives returns the path of a value that the preset gives at p or beneath it; empty where
-// it gives none.
-func (c *Compiled) gives(p provenance.Path) (leaf string) {
+func (c *Compiled) firstLeafUnder(p provenance.Path) (leaf string) {
 	for _, root := range []*fieldNode{c.defaults, c.overrides} {
-		if root == nil {
-			continue
-		}
 		visitLeaves(root, func(n *fieldNode) {
-			if leaf == "" && n.at.HasPrefix(p) {
-				leaf = n.path
+			if leaf == "" && n.path.HasPrefix(p) {
+				leaf = n.text
 			}
 		})
 	}
 	return leaf
 }
 
-// A nearMiss is a preset that gives what a VM lacks, and does not act on it.
+// A nearMiss is a preset that sets a field that a VM lacks, and does not act on it.
 type nearMiss struct {
 	preset *Compiled
 	leaf   string
-	// why it does not act, and how far the VM is from it.
+	// why says why it does not act; distance is the number of edits that would change that.
 	why      string
 	distance int
 }
 
-// Givers lists, for each field that a problem names, the presets that would give it to an
-// object, with what keeps them from acting: at most three, those first that need the
-// smallest change. Explicit presets are left out: not everybody may use them.
-func (e *Engine) Givers(ctx context.Context, s *Snapshot, req Request, fields ...string) [][]string {
+// NearMisses lists, for each field of a problem, up to three presets that would set it, and why
+// they do not act, nearest first. It omits explicit presets, because their use needs a permission.
+func (e *Engine) NearMisses(ctx context.Context, s *Snapshot, req Request, fields ...string) [][]string {
 	out := make([][]string, len(fields))
-	w, err := load(req.Kind, req.Object)
+	r, q, err := loadQuery(ctx, req)
 	if err != nil {
 		return out
 	}
-	owner, err := w.adoptOwner(req.Owner)
-	if err != nil {
-		return out
-	}
-	q := w.query(ctx, req, owner)
-	q.eval.left = namespaceCost // for all presets together
+	q.eval.budget = namespaceCost // for all presets together
 	paths := make([]provenance.Path, len(fields))
 	for i, text := range fields {
-		paths[i] = w.pathOf(text)
+		paths[i] = r.pathOf(text)
 	}
 	found := make([][]nearMiss, len(fields))
 	for _, c := range s.all {
-		if ctx.Err() != nil || !c.couldGive(req.Namespace.Name) {
+		if ctx.Err() != nil || !c.mayGive(req.Namespace.Name) {
 			continue
 		}
 		q.addNearMisses(c, paths, found)
@@ -190,32 +160,23 @@ func (e *Engine) Givers(ctx context.Context, s *Snapshot, req Request, fields ..
 	return out
 }
 
-// addNearMisses adds the preset to those that would give a value at one of the paths.
 func (q *query) addNearMisses(c *Compiled, paths []provenance.Path, found [][]nearMiss) {
-	why, distance, judged := "", 0, false
+	reason := sync.OnceValues(func() (string, int) { return q.missReason(c) })
 	for i, p := range paths {
-		if p == nil {
+		leaf := c.firstLeafUnder(p)
+		if p == nil || leaf == "" {
 			continue
 		}
-		leaf := c.gives(p)
-		if leaf == "" {
-			continue
-		}
-		if !judged {
-			why, distance = q.separates(c)
-			judged = true
-		}
-		if why != "" {
+		if why, distance := reason(); why != "" {
 			found[i] = append(found[i], nearMiss{c, leaf, why, distance})
 		}
 	}
 }
 
-// describe describes the nearest of the presets.
 func describe(found []nearMiss) []string {
 	slices.SortStableFunc(found, func(a, b nearMiss) int { return cmp.Compare(a.distance, b.distance) })
 	if i := slices.IndexFunc(found, func(m nearMiss) bool { return m.distance >= farLabel }); i > 0 {
-		found = found[:i] // the others are beside the point where a label is misspelt
+		found = found[:i] // a misspelled label explains enough
 	}
 	var out []string
 	for _, m := range found[:min(len(found), maxNamed)] {
@@ -224,12 +185,11 @@ func describe(found []nearMiss) []string {
 	return out
 }
 
-// couldGive reports whether the preset sets values in a namespace at all.
-func (c *Compiled) couldGive(namespace string) bool {
+func (c *Compiled) mayGive(namespace string) bool {
 	return c.Mode == v1alpha1.ModeEnforce && !c.legacy && !c.Explicit && (c.Cluster() || c.Namespace == namespace)
 }
 
-// shortPath leaves out what all paths in a template begin with.
+// shortPath removes the prefix that all paths in a template share.
 func shortPath(path string) string {
 	for _, prefix := range []string{"spec.template.spec.domain.", "spec.template.spec.", "spec."} {
 		if rest, ok := strings.CutPrefix(path, prefix); ok {
@@ -239,63 +199,47 @@ func shortPath(path string) string {
 	return path
 }
 
-// Distances of a VM from a preset, in edits of a label.
 const (
+	// farLabel, farCondition and farNamespace are the distances of a VM from a preset, in edits of
+	// a label.
 	farLabel     = 10
 	farCondition = 12
 	farNamespace = 20
 )
 
-// separates says to which VMs the preset gives its values, and what this VM has instead;
-// empty where the preset acts.
-func (q *query) separates(c *Compiled) (why string, distance int) {
+// missReason says on which VMs the preset acts, and how this VM differs; empty if the preset acts.
+func (q *query) missReason(c *Compiled) (why string, distance int) {
 	vm := "this VM"
-	if q.launch {
+	if q.isVMI {
 		vm = "this VMI"
 	}
-	var out separation
-	if c.labels != nil && !c.labels.Matches(q.labels) {
-		wanted, have, d := mismatch(c.labels, q.labels)
-		out.add("with "+wanted, vm+" has "+have, d)
+	var wants, has []string
+	if !matches(c.labels, q.labels) {
+		wanted, have, d := labelMismatch(c.labels, q.labels)
+		wants, has, distance = append(wants, "with "+wanted), append(has, vm+" has "+have), d
 	}
-	if c.namespaces != nil && !c.namespaces.Matches(labels.Set(q.namespace.Labels)) {
-		wanted, have, d := mismatch(c.namespaces, labels.Set(q.namespace.Labels))
-		out.add("in namespaces with "+wanted, "namespace "+q.namespace.Name+" has "+have, farNamespace+d)
+	if !matches(c.namespaces, q.namespace.Labels) {
+		wanted, have, d := labelMismatch(c.namespaces, q.namespace.Labels)
+		wants, has = append(wants, "in namespaces with "+wanted), append(has, "namespace "+q.namespace.Name+" has "+have)
+		distance += farNamespace + d
 	}
 	if all, paths := q.selection.excludes(c.Ref); all || len(paths) > 0 {
-		out.add("that do not exclude it", vm+" does, in the annotation "+v1alpha1.AnnotationExclude, 0)
+		wants, has = append(wants, "that do not exclude it"), append(has, vm+" does, in the annotation "+v1alpha1.AnnotationExclude)
 	}
 	if name := q.falseCondition(c); name != "" {
-		out.add("for which its "+name+" is true", "", farCondition)
+		wants, distance = append(wants, "for which its "+name+" is true"), distance+farCondition
 	}
-	return out.String(), out.distance
-}
-
-// A separation is what keeps a VM from a preset.
-type separation struct {
-	wants, has []string
-	distance   int
-}
-
-func (s *separation) add(want, has string, distance int) {
-	s.wants, s.distance = append(s.wants, want), s.distance+distance
-	if has != "" {
-		s.has = append(s.has, has)
+	if len(wants) == 0 {
+		return "", 0
 	}
-}
-
-func (s *separation) String() string {
-	switch {
-	case len(s.wants) == 0:
-		return ""
-	case len(s.has) == 0:
-		return "VMs " + strings.Join(s.wants, " ")
+	why = "VMs " + strings.Join(wants, " ")
+	if len(has) > 0 {
+		why += "; " + strings.Join(has, ", ")
 	}
-	return "VMs " + strings.Join(s.wants, " ") + "; " + strings.Join(s.has, ", ")
+	return why, distance
 }
 
-// falseCondition names the first condition of the preset that is false for the VM. It passes
-// over those that cannot be evaluated.
+// falseCondition names the first condition that is false. It skips ones that cannot be evaluated.
 func (q *query) falseCondition(c *Compiled) string {
 	for _, condition := range c.conditions {
 		if ok, err := q.eval.holds(condition); err == nil && !ok {
@@ -305,25 +249,22 @@ func (q *query) falseCondition(c *Compiled) string {
 	return ""
 }
 
-// mismatch says what a selector wants, and what labels have instead.
-func mismatch(s labels.Selector, set labels.Set) (wanted, has string, distance int) {
-	requirements, _ := s.Requirements()
+func labelMismatch(s labels.Selector, set labels.Set) (wanted, has string, distance int) {
 	var wants, have []string
-	for _, r := range requirements {
+	for _, r := range requirementsOf(s) {
 		if r.Matches(set) {
 			continue
 		}
 		wants = append(wants, r.String())
 		value, ok := set[r.Key()]
 		distance += farLabel
-		switch {
-		case !ok:
+		if !ok {
 			have = append(have, "no label "+r.Key())
-		default:
-			have = append(have, r.Key()+"="+value)
-			if near := typos(value, r.Values().List()); len(near) > 0 {
-				distance += editDistance(value, near[0]) - farLabel
-			}
+			continue
+		}
+		have = append(have, r.Key()+"="+value)
+		if near := typos(value, r.Values().List()); len(near) > 0 {
+			distance += editDistance(value, near[0]) - farLabel
 		}
 	}
 	return strings.Join(wants, ","), strings.Join(have, " and "), distance

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 func TestLabelTypos(t *testing.T) {
@@ -82,7 +82,7 @@ func TestGivers(t *testing.T) {
 		"one that only says": {"{}", "mode: Audit\nmatch: {explicit: true}", ""},
 	} {
 		snapshot := presettest.Snapshot(t, cluster("a", c.preset+"\n"+defaults("{memory: {guest: 1Gi}}")))
-		got := (&presets.Engine{}).Givers(t.Context(), snapshot, presets.Request{
+		got := (&presets.Engine{}).NearMisses(t.Context(), snapshot, presets.Request{
 			Kind: presets.VirtualMachine, Object: presettest.JSON(c.object), Namespace: presets.Namespace{Name: "lab", Labels: map[string]string{"tier": "dev"}},
 		}, path)[0]
 		want := ""
@@ -104,7 +104,7 @@ func TestGiversAreFewAndNearestFirst(t *testing.T) {
 		cluster("e", "match: {explicit: true}\n"+defaults("{cpu: {cores: 1}}")),
 	)
 	for size, want := range map[string]int{"smal": 1, "tiny": 3} {
-		got := (&presets.Engine{}).Givers(t.Context(), snapshot, presets.Request{
+		got := (&presets.Engine{}).NearMisses(t.Context(), snapshot, presets.Request{
 			Kind: presets.VirtualMachine, Object: presettest.JSON("metadata: {labels: {vm-size: " + size + "}}"), Namespace: presets.Namespace{Name: "lab"},
 		}, "spec.template.spec.domain.memory.guest")[0]
 		if len(got) != want || size == "smal" && !strings.HasPrefix(got[0], "preset cluster/c ") {
@@ -139,7 +139,7 @@ func TestNameOrigins(t *testing.T) {
 		if c.preset != "" {
 			want += " (set by preset " + c.preset + ")"
 		}
-		if got := presets.NameOrigins(c.kind, result.Object(), field.ErrorList{problem})[0].Detail; got != want {
+		if got := presets.AddOrigins(c.kind, result.Object(), field.ErrorList{problem})[0].Detail; got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
@@ -150,7 +150,7 @@ func TestUnknownFields(t *testing.T) {
 		"spec.template.spec.domain.resources.memory":          "it belongs under requests, or limits",
 		"spec.template.spec.domain.devices.disks[a].bus":      "it belongs under cdrom or disk or lun",
 		"spec.template.spec.domain.devices.disks[a].disk.io":  "it belongs one level higher",
-		"spec.template.spec.nodeName":                         "known are",
+		"spec.template.spec.nodeName":                         "known fields: ",
 		"spec.template.spec.domain.gpus":                      "it belongs under devices",
 		"spec.domain":                                         "it belongs under template.spec",
 		"spec.template.spec.domain.memroy":                    `did you mean "memory"?`,

@@ -6,23 +6,24 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/set"
 
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// NameOrigins adds to problems of an object, which is decoded JSON, the presets that set the
-// fields that the problems name.
-func NameOrigins(kind Kind, object map[string]any, problems field.ErrorList) field.ErrorList {
-	w, err := newResolution(kind, object)
+// AddOrigins adds to the problems of an object the presets that set the fields. The object is
+// decoded JSON.
+func AddOrigins(kind Kind, object map[string]any, problems field.ErrorList) field.ErrorList {
+	r, err := newResolution(kind, object)
 	if err != nil {
 		return problems
 	}
-	if w.rec, err = provenance.Decode(w.storedProvenance()); err != nil {
+	if r.record, err = provenance.Decode(r.storedProvenance()); err != nil {
 		return problems
 	}
 	out := slices.Clone(problems)
 	for i, e := range out {
-		if preset := w.presetOf(w.pathOf(e.Field)); preset != "" && !strings.Contains(e.Detail, "(preset "+preset+")") {
+		if preset := r.presetOf(r.pathOf(e.Field)); preset != "" && !strings.Contains(e.Detail, "(preset "+preset+")") {
 			named := *e
 			named.Detail = strings.TrimSpace(named.Detail + " (set by preset " + preset + ")")
 			out[i] = &named
@@ -31,40 +32,36 @@ func NameOrigins(kind Kind, object map[string]any, problems field.ErrorList) fie
 	return out
 }
 
-// presetOf returns the preset that set all leaves at and beneath p; empty where there is
-// none.
-func (w *resolution) presetOf(p provenance.Path) string {
+// presetOf returns the preset that set all leaves at and beneath p; empty if there is none.
+func (r *resolution) presetOf(p provenance.Path) string {
 	s := vmSchema().at(p)
-	v := lookup(w.root, vmSchema(), p)
+	v := vmValue(r.root, p)
 	if p == nil || s == nil || v == nil {
 		return ""
 	}
-	preset, mixed := "", false
+	found := set.New[string]()
 	listLeaves(v, s, p, func(leaf provenance.Path, _ any) {
-		by, ok := w.rec.SourceOf(leaf)
-		switch {
-		case !ok || by.Preset == "" || by.Role == provenance.Platform:
-			mixed = true
-		case preset == "":
-			preset = by.Preset
-		case preset != by.Preset:
-			mixed = true
+		if by, _ := r.record.SourceOf(leaf); by.Role == provenance.Platform {
+			found.Insert("")
+		} else {
+			found.Insert(by.Preset)
 		}
 	})
-	if mixed {
+	if found.Len() != 1 {
 		return ""
 	}
+	preset, _ := found.PopAny()
 	return preset
 }
 
-// pathOf is the path, in VM form, of the field that a problem of the object names: list
-// elements are named there by their positions. It is nil for what is no field of the object.
-func (w *resolution) pathOf(text string) provenance.Path {
-	if w.instance != nil {
+// pathOf returns the path, in VM form, of a field in a problem, which names list elements by
+// position. It is nil if the object has no such field.
+func (r *resolution) pathOf(text string) provenance.Path {
+	if r.sentVMI != nil {
 		text = "spec.template." + text
 	}
 	var out provenance.Path
-	s, v := vmSchema(), any(w.root)
+	s, v := vmSchema(), any(r.root)
 	for text != "" {
 		var name string
 		name, text = nextName(text)
@@ -77,8 +74,7 @@ func (w *resolution) pathOf(text string) provenance.Path {
 			seg = provenance.Segment{Name: keyOf(list[i], s), Kind: provenance.Element}
 			v = list[i]
 		} else {
-			fields, _ := v.(map[string]any)
-			v = fields[name]
+			v = asObject(v)[name]
 		}
 		if s = s.step(seg); s == nil {
 			return nil
@@ -99,4 +95,51 @@ func nextName(text string) (name, rest string) {
 		return text, ""
 	}
 	return text[:i], strings.TrimPrefix(text[i:], ".")
+}
+
+// A Leaf is a scalar, a list without keys, an empty object or an empty list.
+type Leaf struct {
+	// Path begins at the root of the VirtualMachine, also for a VMI.
+	Path  provenance.Path
+	Value any
+}
+
+// Leaves lists the leaves of an object by path, without its record. The error is a *Refusal.
+func Leaves(kind Kind, object map[string]any) ([]Leaf, error) {
+	if object == nil {
+		return nil, nil
+	}
+	r, err := newResolution(kind, object)
+	if err != nil {
+		return nil, err
+	}
+	var out []Leaf
+	for _, o := range origins(r) {
+		if len(o.Path) > 0 {
+			out = append(out, Leaf{o.Path, o.Value})
+		}
+	}
+	return out, nil
+}
+
+// ValueAt returns the value at or above a path of Leaves; nil if there is none.
+func ValueAt(kind Kind, object map[string]any, path provenance.Path) any {
+	if kind == VirtualMachineInstance {
+		object = wrap(object)
+	}
+	return vmValue(object, slices.Clip(path))
+}
+
+// ElementKeys returns the keys of the elements of the list at a path of Leaves; nil if the list has
+// no keys.
+func ElementKeys(path provenance.Path, list []any) []string {
+	s := vmSchema().at(path)
+	if s == nil || s.shape != shapeKeyed {
+		return nil
+	}
+	keys := make([]string, len(list))
+	for i, e := range list {
+		keys[i] = keyOf(e, s)
+	}
+	return keys
 }

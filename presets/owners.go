@@ -6,28 +6,25 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// ownership says what besides the user and presets may have a say on a field.
+// ownership says what, besides the user and presets, may set a field.
 type ownership uint8
 
 const (
-	// ownedByInstancetype: KubeVirt refuses a VM that names an instancetype
-	// and sets this field too.
+	// ownedByInstancetype: KubeVirt refuses a VM that names an instancetype and sets this field.
 	ownedByInstancetype ownership = 1 << iota
 	// ownedByPreference: a preference may fill this field at launch.
 	ownedByPreference
-	// runState: whether the machine runs; once stored, only people change it.
+	// runState: the field starts or stops the VM; once the VM is stored, only users change it.
 	runState
-	// beyondTemplate: the field is the VM's own and has no place on a VMI.
+	// beyondTemplate: the field exists on a VM only, not on a VMI.
 	beyondTemplate
-	// templateAnnotation: KubeVirt refuses another value than an instancetype's.
+	// templateAnnotation: KubeVirt refuses a value that differs from the instancetype's.
 	templateAnnotation
-	// namesInstancetype: the field names the VM's instancetype.
 	namesInstancetype
 )
 
-// instancetypeFields are the fields that KubeVirt compares with an instancetype
-// (webhook rule "VM field(s) conflicts with selected instance type"). Fields that only
-// some instancetypes set stand here too. The list counts where an instancetype is not known.
+// instancetypeFields are the fields that KubeVirt compares with an instancetype (webhook rule "VM
+// field(s) conflicts with selected instance type"). They count if an instancetype is unknown.
 var instancetypeFields = paths(
 	"domain.cpu.sockets", "domain.cpu.cores", "domain.cpu.threads",
 	"domain.cpu.maxSockets", "domain.cpu.model", "domain.cpu.dedicatedCpuPlacement", "domain.cpu.isolateEmulatorThread",
@@ -40,9 +37,8 @@ var instancetypeFields = paths(
 	"nodeSelector", "schedulerName",
 )
 
-// preferenceFields are the fields that a VirtualMachinePreference may fill when
-// the instance is made (instancetype.kubevirt.io/v1beta1 PreferenceSpec). A
-// default that came earlier would silently win over it.
+// preferenceFields are the fields that a VirtualMachinePreference may fill when the VMI is created.
+// An earlier default would silently win over it.
 var preferenceFields = paths(
 	"domain.clock", "domain.cpu.sockets", "domain.cpu.cores", "domain.cpu.threads", "domain.cpu.features",
 	"domain.features", "domain.firmware", "domain.machine", "domain.launchSecurity",
@@ -59,7 +55,7 @@ var preferenceFields = paths(
 
 var runStateFields = []provenance.Path{provenance.Of("spec", "running"), provenance.Of("spec", "runStrategy")}
 
-// paths parses paths beneath spec.template.spec; the tables above are constants.
+// paths parses constant paths beneath spec.template.spec.
 func paths(texts ...string) []provenance.Path {
 	out := make([]provenance.Path, len(texts))
 	for i, t := range texts {
@@ -72,22 +68,20 @@ func paths(texts ...string) []provenance.Path {
 	return out
 }
 
+var ownedFields = []struct {
+	owner  ownership
+	fields []provenance.Path
+}{
+	{ownedByInstancetype, instancetypeFields}, {ownedByPreference, preferenceFields}, {runState, runStateFields},
+	{templateAnnotation, []provenance.Path{templateAnnotations}}, {namesInstancetype, matcherPaths[:1]},
+}
+
 func ownerOf(p provenance.Path) ownership {
 	var o ownership
-	if under(p, instancetypeFields) {
-		o |= ownedByInstancetype
-	}
-	if under(p, preferenceFields) {
-		o |= ownedByPreference
-	}
-	if under(p, runStateFields) {
-		o |= runState
-	}
-	if p.HasPrefix(templateAnnotations) {
-		o |= templateAnnotation
-	}
-	if p.HasPrefix(matcherPaths[0]) {
-		o |= namesInstancetype
+	for _, owned := range ownedFields {
+		if under(p, owned.fields) {
+			o |= owned.owner
+		}
 	}
 	if len(p) > 1 && !(p[0].Name == "spec" && p[1].Name == "template") {
 		o |= beyondTemplate

@@ -2,6 +2,7 @@ package presets
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,30 +12,24 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// patch writes the operations that turn the object as it was sent into what it
-// is now, from what the record says has changed. The object itself is not
-// looked at again.
-func (w *resolution) patch() []jsonpatch.Operation {
-	root := w.rec.Root()
-	if w.instance != nil {
-		// In VM form an instance lies in spec.template.
-		if spec := root.Find(provenance.Segment{Name: "spec"}); spec != nil {
-			root = spec.Find(provenance.Segment{Name: "template"})
-		}
-		if root == nil {
+// patch returns the operations that the record says convert the sent object into the current one.
+func (r *resolution) patch() []jsonpatch.Operation {
+	root := r.record.Root()
+	if r.sentVMI != nil {
+		// In VM form, the VMI is spec.template.
+		if root = r.record.At(template); root == nil {
 			return nil
 		}
 	}
-	e := emitter{ops: make([]jsonpatch.Operation, 0, changes(root))}
-	e.children(root)
-	return e.ops
+	w := patchWriter{ops: make([]jsonpatch.Operation, 0, changes(root))}
+	w.children(root)
+	return w.ops
 }
 
-// changes counts the operations that children of n will take.
 func changes(n *provenance.Node) int {
 	count := 0
 	for c := range n.Children() {
-		if c.Change == provenance.Kept {
+		if c.Change == provenance.Unchanged {
 			count += changes(c)
 		} else {
 			count++
@@ -43,55 +38,57 @@ func changes(n *provenance.Node) int {
 	return count
 }
 
-type emitter struct {
+// A patchWriter collects the operations of a patch. At is the JSON pointer of the current value.
+type patchWriter struct {
 	ops []jsonpatch.Operation
-	// at is the JSON pointer of the current node.
-	at []byte
+	at  []byte
 }
 
-func (e *emitter) emit(operation string, value any) {
-	e.ops = append(e.ops, jsonpatch.Operation{Operation: operation, Path: string(e.at), Value: value})
+func (w *patchWriter) write(operation string, value any) {
+	w.ops = append(w.ops, jsonpatch.Operation{Operation: operation, Path: string(w.at), Value: value})
 }
 
-func (e *emitter) node(n *provenance.Node) {
+var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
+
+func (w *patchWriter) in(token string, visit func()) {
+	length := len(w.at)
+	w.at = append(append(w.at, '/'), pointerEscaper.Replace(token)...)
+	visit()
+	w.at = w.at[:length]
+}
+
+func (w *patchWriter) node(n *provenance.Node) {
 	switch n.Change {
 	case provenance.Added:
-		e.emit("add", n.Value)
+		w.write("add", n.Value)
 	case provenance.Replaced:
-		e.emit("replace", n.Value)
+		w.write("replace", n.Value)
 	case provenance.Removed:
-		e.emit("remove", nil)
-	case provenance.Kept:
-		e.children(n)
+		w.write("remove", nil)
+	case provenance.Unchanged:
+		w.children(n)
 	}
 }
 
-func (e *emitter) children(n *provenance.Node) {
-	length := len(e.at)
+func (w *patchWriter) children(n *provenance.Node) {
 	var elements []*provenance.Node
 	for c := range n.Children() {
 		if c.Kind == provenance.Element {
 			elements = append(elements, c)
-			continue
+		} else {
+			w.in(c.Name, func() { w.node(c) })
 		}
-		e.at = append(append(e.at, '/'), pointerEscaper.Replace(c.Name)...)
-		e.node(c)
-		e.at = e.at[:length]
 	}
 	if len(elements) > 0 {
-		e.elements(elements)
+		w.elements(elements)
 	}
 }
 
-// pointerEscaper escapes a token of a JSON pointer (RFC 6901).
-var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
-
-// elements writes a list: what stays first, then removals from the back, so
-// that indexes hold, then additions in list order.
-func (e *emitter) elements(elements []*provenance.Node) {
-	length := len(e.at)
+// elements writes the operations for a list: first changes in elements, then removals from the
+// back, so that indexes stay valid, then additions in list order.
+func (w *patchWriter) elements(elements []*provenance.Node) {
 	slices.SortFunc(elements, func(a, b *provenance.Node) int {
-		if c := cmp.Compare(turn(a), turn(b)); c != 0 {
+		if c := cmp.Compare(patchRanks[a.Change], patchRanks[b.Change]); c != 0 {
 			return c
 		}
 		if a.Change == provenance.Removed {
@@ -100,26 +97,94 @@ func (e *emitter) elements(elements []*provenance.Node) {
 		return cmp.Compare(a.Index, b.Index)
 	})
 	for _, n := range elements {
-		if n.Index < 0 {
-			continue // decided, but not there
-		}
-		e.at = append(e.at, '/')
+		token := strconv.Itoa(int(n.Index))
 		if n.Change == provenance.Added {
-			e.at = append(e.at, '-')
-		} else {
-			e.at = strconv.AppendInt(e.at, int64(n.Index), 10)
+			token = "-"
 		}
-		e.node(n)
-		e.at = e.at[:length]
+		if n.Index >= 0 { // otherwise it is decided, but absent
+			w.in(token, func() { w.node(n) })
+		}
 	}
 }
 
-func turn(n *provenance.Node) int {
-	switch n.Change {
-	case provenance.Removed:
-		return 1
-	case provenance.Added:
-		return 2
+var patchRanks = [...]int{provenance.Unchanged: 0, provenance.Replaced: 0, provenance.Removed: 1, provenance.Added: 2}
+
+// diff returns the operations that convert from into to, both with schema s. It is used where
+// fields are restored; where the engine only sets fields, patch is faster.
+func diff(from, to map[string]any, s *schema) []jsonpatch.Operation {
+	var w patchWriter
+	w.object(from, to, s)
+	return w.ops
+}
+
+func (w *patchWriter) object(from, to map[string]any, s *schema) {
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		if _, stays := to[name]; !stays {
+			w.in(name, func() { w.write("remove", nil) })
+		}
 	}
-	return 0
+	for _, name := range slices.Sorted(maps.Keys(to)) {
+		was, had := from[name]
+		w.in(name, func() {
+			if !had {
+				w.write("add", to[name])
+				return
+			}
+			w.value(was, to[name], s.field(name))
+		})
+	}
+}
+
+// anything is the schema of unknown fields.
+var anything = &schema{shape: shapeAny}
+
+func (s *schema) field(name string) *schema {
+	if s == nil {
+		return anything
+	}
+	if s.shape == shapeMap {
+		return s.elem
+	}
+	if f := s.fields[name]; f != nil {
+		return f
+	}
+	return anything
+}
+
+func (w *patchWriter) value(from, to any, s *schema) {
+	if equalJSON(from, to) {
+		return
+	}
+	switch to := to.(type) {
+	case map[string]any:
+		if was, ok := from.(map[string]any); ok {
+			w.object(was, to, s)
+			return
+		}
+	case []any:
+		if was, ok := from.([]any); ok && s.shape == shapeKeyed && isAligned(was, to, s) {
+			w.list(was, to, s)
+			return
+		}
+	}
+	w.write("replace", to)
+}
+
+// isAligned reports whether to is from with elements changed in place and others appended.
+func isAligned(from, to []any, s *schema) bool {
+	sameKey := func(a, b any) bool {
+		keyA, missingA := elementKey(s.keys, asObject(a))
+		keyB, missingB := elementKey(s.keys, asObject(b))
+		return missingA == "" && missingB == "" && keyA == keyB
+	}
+	return len(to) >= len(from) && slices.EqualFunc(from, to[:len(from)], sameKey)
+}
+
+func (w *patchWriter) list(from, to []any, s *schema) {
+	for i := range from {
+		w.in(strconv.Itoa(i), func() { w.value(from[i], to[i], s.elem) })
+	}
+	for _, e := range to[len(from):] {
+		w.in("-", func() { w.write("add", e) })
+	}
 }

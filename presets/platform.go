@@ -4,128 +4,153 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// Platform holds what a cluster's administrator may choose of the platform
-// defaults. They are the weakest layer; see platformRules. The zero value
-// reproduces KubeVirt's built-in choices.
+// Platform holds the platform defaults that an administrator can choose. They are the weakest
+// layer; see platformRules. The zero value holds KubeVirt's built-in choices.
 type Platform struct {
-	// Instancetypes says that KubeVirt serves instancetypes and preferences, which
-	// a VM may then name.
+	// Instancetypes says that a VM may name instancetypes and preferences.
 	Instancetypes bool
-	// Architecture of machines that name none; empty means amd64.
+	// Architecture of VMs that name none; empty means amd64.
 	Architecture string
-	// EvictionStrategy of machines that name none; empty means None.
+	// EvictionStrategy of VMs that name none; empty means None.
 	EvictionStrategy string
-	// NetworkInterface is the binding of the default network: bridge (the
-	// default) or masquerade.
+	// NetworkInterface is the binding of the default network: masquerade (the default) or bridge,
+	// which is impossible in the pod of a VMI.
 	NetworkInterface string
-	// CPUModel of machines that name none; empty means host-model.
+	// CPUModel of VMs that name none; empty means host-model.
 	CPUModel string
-	// MachineTypes by architecture; absent ones mean KubeVirt's.
+	// MachineTypes by architecture; an absent one means KubeVirt's.
 	MachineTypes map[string]string
-	// NoLiveUpdate says that VMIs never change while they run. They get no maximum of CPUs
-	// and memory then.
+	// NoLiveUpdate says that VMIs never change while they run, so they get no hotplug maxima.
 	NoLiveUpdate bool
 }
 
-// A platformRule is one row of KubeVirt's defaulting, as a function of the
-// machine so far. Later rules see what earlier ones set.
+// A platformRule is one of KubeVirt's defaults. Later rules read the values that earlier ones set.
 type platformRule struct {
 	name string
-	set  func(m *machine)
+	set  func(d *defaulter)
 }
 
-// platformRules are the platform defaults, in the order in which they act.
-// Everything that is deterministic in KubeVirt's webhooks for VMs and VMIs is
-// here, except status and finalizers.
+// platformRules are the platform defaults, in the order in which they act. They cover every
+// deterministic default of KubeVirt's webhooks for VMs and VMIs, except status and finalizers.
 var platformRules = []platformRule{
-	{"run-strategy", (*machine).runStrategy},
-	{"architecture", (*machine).architecture},
-	{"machine-type", (*machine).machineType},
-	{"pci-topology", (*machine).pciTopology},
-	{"cpu-request", (*machine).cpuRequest},
-	{"memory-guest", (*machine).memoryGuest},
-	{"cpu-topology", (*machine).cpuTopology},
-	{"image-pull-policy", (*machine).imagePullPolicy},
-	{"eviction-strategy", (*machine).evictionStrategy},
-	{"pod-network", (*machine).podNetwork},
-	{"disk-for-volume", (*machine).diskForVolume},
-	{"acpi", (*machine).acpi},
-	{"features", (*machine).features},
-	{"timers", (*machine).timers},
-	{"disks", (*machine).disks},
-	{"gpus", (*machine).gpus},
-	{"inputs", (*machine).inputs},
-	{"probes", (*machine).probes},
-	{"hyperv", (*machine).hyperv},
-	{"watchdog", (*machine).watchdog},
-	{"firmware", (*machine).firmware},
-	{"cpu-model", (*machine).cpuModel},
-	{"confidential", (*machine).confidential},
-	{"max-sockets", (*machine).maxSockets},
-	{"max-guest", (*machine).maxGuest},
+	{"run-strategy", (*defaulter).runStrategy},
+	{"architecture", (*defaulter).architecture},
+	{"machine-type", (*defaulter).machineType},
+	{"pci-topology", (*defaulter).pciTopology},
+	{"cpu-request", (*defaulter).cpuRequest},
+	{"memory-guest", (*defaulter).memoryGuest},
+	{"cpu-topology", (*defaulter).cpuTopology},
+	{"image-pull-policy", (*defaulter).imagePullPolicy},
+	{"eviction-strategy", (*defaulter).evictionStrategy},
+	{"pod-network", (*defaulter).podNetwork},
+	{"disk-for-volume", (*defaulter).diskForVolume},
+	{"acpi", (*defaulter).acpi},
+	{"features", (*defaulter).features},
+	{"timers", (*defaulter).timers},
+	{"disks", (*defaulter).disks},
+	{"gpus", (*defaulter).gpus},
+	{"inputs", (*defaulter).inputs},
+	{"probes", (*defaulter).probes},
+	{"hyperv", (*defaulter).hyperv},
+	{"watchdog", (*defaulter).watchdog},
+	{"firmware", (*defaulter).firmware},
+	{"cpu-model", (*defaulter).cpuModel},
+	{"confidential", (*defaulter).confidential},
+	{"max-sockets", (*defaulter).maxSockets},
+	{"max-guest", (*defaulter).maxGuest},
 }
 
-// machine is a VM on which platform rules act.
-type machine struct {
-	platform *Platform
-	w        *resolution
-	// layer of the rule that acts.
-	layer layer
-	// instance says that the object is a VMI, so that only its template counts.
-	instance bool
+type defaulter struct {
+	platform   *Platform
+	resolution *resolution
+	layer      layer
+	// isVMI says that the object is a VMI, so that only its template counts.
+	isVMI bool
 
 	vm, meta, spec, domain, devices *cursor
 }
 
-// applyPlatform lets every rule act on w.
-func (w *resolution) applyPlatform(p *Platform) {
-	m := &machine{platform: p, w: w, instance: w.instance != nil}
-	m.layer = layer{w: w, role: provenance.Platform, reserved: w.reservedFields(provenance.Platform) & (ownedByInstancetype | ownedByPreference | templateAnnotation)}
-	root := w.cursor(&m.layer)
-	m.vm = root.child("spec")
-	template := m.vm.child("template")
-	m.meta, m.spec = template.child("metadata"), template.child("spec")
-	m.domain = m.spec.child("domain")
-	m.devices = m.domain.child("devices")
+func (r *resolution) applyPlatform(p *Platform) {
+	d := &defaulter{platform: p, resolution: r, isVMI: r.sentVMI != nil}
+	d.layer = layer{resolution: r, role: provenance.Platform, reserved: r.reservedFields(provenance.Platform) & (ownedByInstancetype | ownedByPreference | templateAnnotation)}
+	root := r.cursor(&d.layer)
+	d.vm = root.child("spec")
+	template := d.vm.child("template")
+	d.meta, d.spec = template.child("metadata"), template.child("spec")
+	d.domain = d.spec.child("domain")
+	d.devices = d.domain.child("devices")
 	for _, rule := range platformRules {
-		m.layer.name, m.layer.source = rule.name, provenance.NoSource
-		rule.set(m)
+		d.layer.name, d.layer.source = rule.name, provenance.NoSource
+		rule.set(d)
 	}
 }
 
 func (c *cursor) has(name string) bool { return c.get(name) != nil }
 
-// text returns the value of a string field, "" where it is absent.
 func (c *cursor) text(name string) string {
-	v, _ := c.get(name).(string)
-	return v
+	return asText(c.get(name))
 }
 
-// exists reports whether the object exists.
-func (c *cursor) exists() bool { return c.obj != nil && !c.closed }
+func (c *cursor) exists() bool { return c.object != nil && !c.closed }
 
-// setDefault sets a field unless it has a value, a preset removed it, or an
-// instancetype or a preference may fill it.
+// setDefault sets a field, unless it is set, removed, or left to an instancetype or preference.
 func (c *cursor) setDefault(name string, value any) {
 	seg := provenance.Segment{Name: name}
 	if c.has(name) || c.removed(seg) {
 		return
 	}
-	if c.l.reserved != 0 {
+	if c.layer.reserved != 0 {
 		p := c.path().With(seg)
-		if owner, _ := c.l.reservedBy(&fieldNode{at: p, owner: ownerOf(p)}); owner != 0 {
+		if owner, _ := c.layer.reservedBy(&fieldNode{path: p, owner: ownerOf(p)}); owner != 0 {
 			return
 		}
 	}
 	c.set(name, value)
 }
 
-// removed reports whether a preset removed what lies at path.
 func (c *cursor) removed(path ...provenance.Segment) bool {
 	for i := range path {
-		if c.l.blocked(c.find(path[:i+1]...)) {
+		if c.layer.removedByStronger(c.find(path[:i+1]...)) {
 			return true
 		}
 	}
 	return c.closed
+}
+
+// elements returns the elements of list field name, without those that have no name.
+func (c *cursor) elements(name string) []*cursor {
+	list, _ := c.get(name).([]any)
+	if len(list) == 0 || c.removed(provenance.Segment{Name: name}) || !c.ensure() {
+		return nil
+	}
+	if at := c.path().Field(name); !c.resolution.checkElements(list, byName, at.String()) {
+		return nil
+	}
+	out := make([]*cursor, 0, len(list))
+	for i, e := range list {
+		if key, _ := asObject(e)["name"].(string); key != "" {
+			out = append(out, c.element(name, key, i))
+		}
+	}
+	return out
+}
+
+func (c *cursor) names(name string) map[string]bool {
+	out := map[string]bool{}
+	for _, e := range objectsIn(c.object, name) {
+		if key, ok := e["name"].(string); ok {
+			out[key] = true
+		}
+	}
+	return out
+}
+
+// add appends an element to list field name, unless a preset removed that element or the list.
+func (c *cursor) add(name, key string) *cursor {
+	at := c.element(name, key, -1)
+	_, isList := c.get(name).([]any)
+	removed := c.removed(provenance.Segment{Name: name}, provenance.Segment{Name: key, Kind: provenance.Element})
+	at.closed = at.closed || removed || !isList && c.has(name)
+	at.set("name", key)
+	return at
 }

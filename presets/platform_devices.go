@@ -1,49 +1,44 @@
 package presets
 
-func (m *machine) acpi() {
-	m.domain.child("features").child("acpi").setDefault("enabled", m.arch() != s390x)
+func (d *defaulter) acpi() {
+	d.domain.child("features").child("acpi").setDefault("enabled", d.arch() != s390x)
 }
 
-// states turns on each feature that is there without saying so.
-func (m *machine) states(at *cursor, names ...string) {
-	for _, name := range names {
-		if feature := at.child(name); feature.exists() {
-			feature.setDefault("enabled", true)
+// enable sets the state, such as enabled, of each feature that is present without one.
+func (c *cursor) enable(state string, features ...string) {
+	for _, name := range features {
+		if feature := c.child(name); feature.exists() {
+			feature.setDefault(state, true)
 		}
 	}
 }
 
-func (m *machine) features() {
-	features := m.domain.child("features")
-	m.states(features, "apic", "smm", "pvspinlock")
+func (d *defaulter) features() {
+	features := d.domain.child("features")
+	features.enable("enabled", "apic", "smm", "pvspinlock")
 	hyperv := features.child("hyperv")
-	m.states(hyperv, "relaxed", "vapic", "spinlocks", "vpindex", "runtime", "synic", "synictimer", "reset", "vendorid",
+	hyperv.enable("enabled", "relaxed", "vapic", "spinlocks", "vpindex", "runtime", "synic", "synictimer", "reset", "vendorid",
 		"frequencies", "reenlightenment", "tlbflush", "ipi", "evmcs")
-	m.states(hyperv.child("synictimer"), "direct")
-	m.states(hyperv.child("tlbflush"), "direct", "extended")
+	hyperv.child("synictimer").enable("enabled", "direct")
+	hyperv.child("tlbflush").enable("enabled", "direct", "extended")
 	if spinlocks := hyperv.child("spinlocks"); spinlocks.get("enabled") == true {
 		spinlocks.setDefault("spinlocks", int64(4096))
 	}
 }
 
-func (m *machine) timers() {
-	timer := m.domain.child("clock").child("timer")
-	for _, name := range []string{"hpet", "pit", "kvm", "rtc", "hyperv"} {
-		if t := timer.child(name); t.exists() {
-			t.setDefault("present", true)
-		}
-	}
+func (d *defaulter) timers() {
+	d.domain.child("clock").child("timer").enable("present", "hpet", "pit", "kvm", "rtc", "hyperv")
 }
 
 var diskTargets = []string{"disk", "cdrom", "lun"}
 
-func (m *machine) disks() {
+func (d *defaulter) disks() {
 	bus := "sata"
-	if arch := m.arch(); arch == arm64 || arch == s390x {
+	if arch := d.arch(); arch == arm64 || arch == s390x {
 		bus = "virtio"
 	}
 	buses := map[string]string{"disk": bus, "cdrom": bus, "lun": "scsi"} // a lun passes SCSI commands through
-	for _, disk := range m.devices.elements("disks") {
+	for _, disk := range d.devices.elements("disks") {
 		if !disk.has("disk") && !disk.has("cdrom") && !disk.has("lun") {
 			disk.child("disk").setDefault("bus", bus)
 		}
@@ -58,26 +53,26 @@ func (m *machine) disks() {
 				target.setDefault("tray", "closed")
 			}
 		}
-		m.states(disk.child("blockSize"), "matchVolume")
+		disk.child("blockSize").enable("enabled", "matchVolume")
 	}
 }
 
-func (m *machine) gpus() {
-	for _, gpu := range m.devices.elements("gpus") {
-		m.states(gpu.child("virtualGPUOptions").child("display"), "ramFB")
+func (d *defaulter) gpus() {
+	for _, gpu := range d.devices.elements("gpus") {
+		gpu.child("virtualGPUOptions").child("display").enable("enabled", "ramFB")
 	}
 }
 
-func (m *machine) inputs() {
-	for _, input := range m.devices.elements("inputs") {
+func (d *defaulter) inputs() {
+	for _, input := range d.devices.elements("inputs") {
 		input.setDefault("bus", "usb")
 		input.setDefault("type", "tablet")
 	}
 }
 
-func (m *machine) probes() {
+func (d *defaulter) probes() {
 	for _, name := range []string{"livenessProbe", "readinessProbe"} {
-		probe := m.spec.child(name)
+		probe := d.spec.child(name)
 		if !probe.exists() {
 			continue
 		}
@@ -88,15 +83,14 @@ func (m *machine) probes() {
 	}
 }
 
-// hypervNeeds are the enlightenments that others rest on, in KubeVirt's order.
+// hypervNeeds are the enlightenments that others require, in KubeVirt's order.
 var hypervNeeds = []struct{ feature, needs string }{
 	{"evmcs", "vapic"}, {"ipi", "vpindex"}, {"tlbflush", "vpindex"}, {"synictimer", "synic"}, {"synic", "vpindex"},
 }
 
-// hyperv turns on what an enlightenment needs. It stops where the user turned
-// one of them off, and leaves that to validation.
-func (m *machine) hyperv() {
-	hyperv := m.domain.child("features").child("hyperv")
+// hyperv enables required enlightenments, up to one that the user disabled: validation reports it.
+func (d *defaulter) hyperv() {
+	hyperv := d.domain.child("features").child("hyperv")
 	for _, need := range hypervNeeds {
 		if hyperv.child(need.feature).get("enabled") != true {
 			continue
@@ -107,12 +101,12 @@ func (m *machine) hyperv() {
 		hyperv.child(need.needs).setDefault("enabled", true)
 	}
 	if evmcs := hyperv.child("evmcs"); evmcs.exists() && evmcs.get("enabled") != false {
-		m.requireVMX()
+		d.requireVMX()
 	}
 }
 
-func (m *machine) requireVMX() {
-	cpu := m.domain.child("cpu")
+func (d *defaulter) requireVMX() {
+	cpu := d.domain.child("cpu")
 	for _, f := range cpu.elements("features") {
 		if f.text("name") == "vmx" {
 			f.setDefault("policy", "require")
@@ -122,14 +116,13 @@ func (m *machine) requireVMX() {
 	cpu.add("features", "vmx").setDefault("policy", "require")
 }
 
-// watchdog gives a watchdog the model of its architecture and an action.
-func (m *machine) watchdog() {
-	watchdog := m.devices.child("watchdog")
+func (d *defaulter) watchdog() {
+	watchdog := d.devices.child("watchdog")
 	if !watchdog.exists() {
 		return
 	}
-	model := "i6300esb" // KubeVirt treats what it does not know as amd64
-	switch m.arch() {
+	model := "i6300esb" // KubeVirt treats unknown architectures as amd64
+	switch d.arch() {
 	case s390x:
 		model = "diag288"
 	case arm64:
@@ -145,9 +138,9 @@ func (m *machine) watchdog() {
 	}
 }
 
-// confidential names the socket of the host's quote service to a TDX guest.
-func (m *machine) confidential() {
-	if m.domain.child("launchSecurity").child("tdx").exists() {
-		m.meta.child("annotations").setDefault("kubevirt.io/qgs-socket-path", "/var/run/tdx-qgs/qgs.socket")
+// confidential sets the socket of the host's quote service for a TDX guest.
+func (d *defaulter) confidential() {
+	if d.domain.child("launchSecurity").child("tdx").exists() {
+		d.meta.child("annotations").setDefault("kubevirt.io/qgs-socket-path", "/var/run/tdx-qgs/qgs.socket")
 	}
 }

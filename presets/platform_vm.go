@@ -1,7 +1,9 @@
 package presets
 
 import (
+	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -17,65 +19,56 @@ const (
 	s390x = "s390x"
 )
 
-// builtInMachineTypes are KubeVirt's, by architecture.
 var builtInMachineTypes = map[string]string{amd64: "q35", arm64: "virt", s390x: "s390-ccw-virtio"}
 
-// runStrategy: a VM that says nothing of running does not run.
-func (m *machine) runStrategy() {
-	if !m.instance && !m.vm.has("running") {
-		m.vm.setDefault("runStrategy", "Halted")
+// runStrategy: a VM without a run strategy does not run.
+func (d *defaulter) runStrategy() {
+	if !d.isVMI && !d.vm.has("running") {
+		d.vm.setDefault("runStrategy", "Halted")
 	}
 }
 
-func (m *machine) architecture() {
-	m.spec.setDefault("architecture", orElse(m.platform.Architecture, amd64))
+func (d *defaulter) architecture() {
+	d.spec.setDefault("architecture", cmp.Or(d.platform.Architecture, amd64))
 }
 
-func (m *machine) arch() string { return orElse(m.spec.text("architecture"), amd64) }
+func (d *defaulter) arch() string { return cmp.Or(d.spec.text("architecture"), amd64) }
 
-func orElse(text, fallback string) string {
-	if text != "" {
-		return text
-	}
-	return fallback
-}
-
-func (m *machine) machineType() {
-	at := m.domain.child("machine")
+func (d *defaulter) machineType() {
+	at := d.domain.child("machine")
 	if at.get("type") == "" {
-		return // the user's, empty or not
+		return // the user wrote it
 	}
-	configured := m.platform.MachineTypes[m.arch()]
-	at.setDefault("type", orElse(orElse(configured, builtInMachineTypes[m.arch()]), builtInMachineTypes[amd64]))
+	configured := d.platform.MachineTypes[d.arch()]
+	at.setDefault("type", cmp.Or(configured, builtInMachineTypes[d.arch()], builtInMachineTypes[amd64]))
 }
 
-// pciTopology pins how PCI devices are laid out, so that a guest finds them
-// where they were after an upgrade. A VM that was created without it keeps its layout.
-func (m *machine) pciTopology() {
-	pinned := slices.ContainsFunc(m.w.before, func(s provenance.Source) bool {
-		return s == provenance.Source{Preset: m.layer.name, Role: provenance.Platform}
+// pciTopology fixes the layout of PCI devices, so that a guest finds them in the same place after
+// an upgrade. A VM that was created without it keeps its layout.
+func (d *defaulter) pciTopology() {
+	pinned := slices.ContainsFunc(d.resolution.previousSources, func(s provenance.Source) bool {
+		return s == provenance.Source{Preset: d.layer.name, Role: provenance.Platform}
 	})
-	if arch := m.arch(); m.w.stored && !pinned || arch != amd64 && arch != arm64 {
+	if arch := d.arch(); d.resolution.stored && !pinned || arch != amd64 && arch != arm64 {
 		return
 	}
-	t := m.domain.child("machine").text("type")
+	t := d.domain.child("machine").text("type")
 	if t == "" || strings.Contains(t, "q35") || strings.HasPrefix(t, "virt") {
-		m.meta.child("annotations").setDefault("kubevirt.io/pci-topology-version", "v3")
+		d.meta.child("annotations").setDefault("kubevirt.io/pci-topology-version", "v3")
 	}
 }
 
-func (m *machine) cpuRequest() {
-	resources := m.domain.child("resources")
-	limit := resources.child("limits").get("cpu")
-	if limit != nil && !resources.child("requests").has("cpu") {
+func (d *defaulter) cpuRequest() {
+	resources := d.domain.child("resources")
+	if limit := resources.child("limits").get("cpu"); limit != nil {
 		resources.child("requests").setDefault("cpu", limit)
 	}
 }
 
-// memoryGuest takes the guest's memory from the request, else the limit, else the huge page.
-func (m *machine) memoryGuest() {
-	memory, resources := m.domain.child("memory"), m.domain.child("resources")
-	m.domain.setDefault("memory", map[string]any{})
+// memoryGuest sets the memory to the request, or else the limit, or else the huge page size.
+func (d *defaulter) memoryGuest() {
+	memory, resources := d.domain.child("memory"), d.domain.child("resources")
+	d.domain.setDefault("memory", map[string]any{})
 	for _, from := range []any{
 		resources.child("requests").get("memory"), resources.child("limits").get("memory"), memory.child("hugepages").get("pageSize"),
 	} {
@@ -86,16 +79,16 @@ func (m *machine) memoryGuest() {
 	}
 }
 
-// cpuTopology completes a topology; sockets follow from CPU resources, rounded up.
-func (m *machine) cpuTopology() {
-	cpu := m.domain.child("cpu")
+// cpuTopology completes a topology; sockets are the CPU resources, rounded up.
+func (d *defaulter) cpuTopology() {
+	cpu := d.domain.child("cpu")
 	none := isZero(cpu.get("sockets")) && isZero(cpu.get("cores")) && isZero(cpu.get("threads"))
 	sockets := int64(1)
 	if none {
-		resources := m.domain.child("resources")
+		resources := d.domain.child("resources")
 		for _, name := range []string{"limits", "requests"} {
 			if v := resources.child(name).get("cpu"); v != nil {
-				sockets = m.wholeCPUs(v, "spec.template.spec.domain.resources."+name+".cpu")
+				sockets = d.wholeCPUs(v, "spec.template.spec.domain.resources."+name+".cpu")
 				break
 			}
 		}
@@ -105,24 +98,23 @@ func (m *machine) cpuTopology() {
 	cpu.setDefault("threads", int64(1))
 }
 
-// isZero reports whether a number is 0 or absent.
 func isZero(v any) bool { return v == nil || equalJSON(v, int64(0)) }
 
-// maxCPUs is more than any machine has.
+// maxCPUs is more than any host has.
 const maxCPUs = 1 << 20
 
-func (m *machine) wholeCPUs(v any, at string) int64 {
+func (d *defaulter) wholeCPUs(v any, at string) int64 {
 	q, err := parseQuantity(v)
 	if err != nil || q.CmpInt64(maxCPUs) > 0 {
-		m.w.errs = append(m.w.errs, field.Invalid(field.NewPath(at), v, "must be a quantity such as 2 or 500m"))
+		d.resolution.errs = append(d.resolution.errs, field.Invalid(field.NewPath(at), v, "must be a quantity such as 2 or 500m"))
 		return 1
 	}
 	return max(1, q.ScaledValue(resource.Scale(0)))
 }
 
-// imagePullPolicy follows the kubelet: Always for a floating tag.
-func (m *machine) imagePullPolicy() {
-	for _, volume := range m.spec.elements("volumes") {
+// imagePullPolicy follows the kubelet: Always for a mutable tag.
+func (d *defaulter) imagePullPolicy() {
+	for _, volume := range d.spec.elements("volumes") {
 		disk := volume.child("containerDisk")
 		if !disk.exists() || disk.text("image") == "" {
 			continue
@@ -135,8 +127,8 @@ func (m *machine) imagePullPolicy() {
 	}
 }
 
-// floats reports whether an image reference has no tag and no digest, or the
-// tag latest. A colon before the last slash is a port.
+// floats reports whether an image reference has no tag and no digest, or the tag latest. A colon
+// before the last slash is a port.
 func floats(image string) bool {
 	if strings.Contains(image, "@") {
 		return false
@@ -146,28 +138,28 @@ func floats(image string) bool {
 	return !tagged || tag == "latest"
 }
 
-func (m *machine) evictionStrategy() {
-	m.spec.setDefault("evictionStrategy", orElse(m.platform.EvictionStrategy, "None"))
+func (d *defaulter) evictionStrategy() {
+	d.spec.setDefault("evictionStrategy", cmp.Or(d.platform.EvictionStrategy, "None"))
 }
 
-// podNetwork gives a VM without any network the pod network. Where one half of that is
-// there, under the same name, it gives the other half.
-func (m *machine) podNetwork() {
+// podNetwork adds the pod network to a VM without networks. If only its interface or its network
+// exists, it adds the other one.
+func (d *defaulter) podNetwork() {
 	name := provenance.Segment{Name: "default", Kind: provenance.Element}
-	hasInterface, hasNetwork := m.devices.names("interfaces")[name.Name], m.spec.names("networks")[name.Name]
-	isBare := !nonEmpty(m.spec.get("networks")) && !nonEmpty(m.devices.get("interfaces"))
+	hasInterface, hasNetwork := d.devices.names("interfaces")[name.Name], d.spec.names("networks")[name.Name]
+	isBare := !nonEmpty(d.spec.get("networks")) && !nonEmpty(d.devices.get("interfaces"))
 	switch {
-	case m.devices.get("autoattachPodInterface") == false || !isBare && hasInterface == hasNetwork,
-		m.devices.removed(provenance.Segment{Name: "interfaces"}, name), m.spec.removed(provenance.Segment{Name: "networks"}, name):
+	case d.devices.get("autoattachPodInterface") == false || !isBare && hasInterface == hasNetwork,
+		d.devices.removed(provenance.Segment{Name: "interfaces"}, name), d.spec.removed(provenance.Segment{Name: "networks"}, name):
 		return // half a pair is worse than none
-	case !hasNetwork && m.w.hasOther(singletons[0], name):
+	case !hasNetwork && d.resolution.hasOther(singletons[0], name):
 		return // another network is the default one
 	}
 	if !hasInterface {
-		m.devices.add("interfaces", name.Name).setDefault(orElse(m.platform.NetworkInterface, "bridge"), map[string]any{})
+		d.devices.add("interfaces", name.Name).setDefault(cmp.Or(d.platform.NetworkInterface, "masquerade"), map[string]any{})
 	}
 	if !hasNetwork {
-		m.spec.add("networks", name.Name).setDefault("pod", map[string]any{})
+		d.spec.add("networks", name.Name).setDefault("pod", map[string]any{})
 	}
 }
 
@@ -176,31 +168,96 @@ func nonEmpty(v any) bool {
 	return v != nil && (!ok || len(list) > 0)
 }
 
-// diskForVolume gives a volume that nothing uses a disk.
-func (m *machine) diskForVolume() {
-	used := m.devices.names("disks")
-	maps.Copy(used, m.devices.names("filesystems"))
-	for _, volume := range m.spec.elements("volumes") {
+func (d *defaulter) diskForVolume() {
+	used := d.devices.names("disks")
+	maps.Copy(used, d.devices.names("filesystems"))
+	for _, volume := range d.spec.elements("volumes") {
 		if name := volume.text("name"); !used[name] && !volume.has("memoryDump") {
-			m.devices.add("disks", name)
+			d.devices.add("disks", name)
 		}
 	}
 }
 
-func (m *machine) firmware() {
-	if m.arch() != arm64 {
+func (d *defaulter) firmware() {
+	if d.arch() != arm64 {
 		return
 	}
-	bootloader := m.domain.child("firmware").child("bootloader")
+	bootloader := d.domain.child("firmware").child("bootloader")
 	if !bootloader.has("bios") {
 		bootloader.child("efi").setDefault("secureBoot", false)
 	}
 }
 
-func (m *machine) cpuModel() {
-	model := orElse(m.platform.CPUModel, "host-model")
-	if m.arch() == arm64 {
+func (d *defaulter) cpuModel() {
+	model := cmp.Or(d.platform.CPUModel, "host-model")
+	if d.arch() == arm64 {
 		model = "host-passthrough"
 	}
-	m.domain.child("cpu").setDefault("model", model)
+	d.domain.child("cpu").setDefault("model", model)
+}
+
+const (
+	// hotplugRatio is the ratio of the maximum to the initial CPUs and memory of a VMI.
+	hotplugRatio = 4
+	// maxHotplugCPUs is the maximum of vCPUs that the default of maxSockets allows. KubeVirt allows
+	// 512, but libvirt 9.0 refuses more than 255 for a guest without an IOMMU.
+	maxHotplugCPUs = 255
+	// minHotplugMemory is the least memory of a guest with memory hotplug, in bytes.
+	minHotplugMemory = 1 << 30
+	// hotplugBlock is the unit in which memory grows, in bytes, without huge pages of 1Gi.
+	hotplugBlock = 2 << 20
+)
+
+// hotplugs reports whether the defaults for CPU and memory hotplug apply. They are set when a VMI
+// is created: in a stored VM they would fix the maxima of its first size. They make no valid VMI
+// invalid, so a dry run omits them.
+func (d *defaulter) hotplugs() bool {
+	return !d.resolution.dryRun && d.isVMI && !d.platform.NoLiveUpdate && d.arch() != arm64
+}
+
+func (d *defaulter) maxSockets() {
+	cpu := d.domain.child("cpu")
+	sockets, perSocket := whole(cpu.get("sockets")), whole(cpu.get("cores"))*whole(cpu.get("threads"))
+	if !d.hotplugs() || sockets <= 0 || sockets > maxCPUs || perSocket <= 0 {
+		return
+	}
+	cpu.setMaximum("maxSockets", max(sockets, min(hotplugRatio*sockets, maxHotplugCPUs/perSocket)))
+}
+
+// maxGuest allows the memory of a VMI to grow, if KubeVirt can add memory.
+func (d *defaulter) maxGuest() {
+	if !d.hotplugs() || d.arch() != amd64 || d.memoryStays() {
+		return
+	}
+	memory := d.domain.child("memory")
+	q, err := parseQuantity(memory.get("guest"))
+	if err != nil {
+		return
+	}
+	block := int64(hotplugBlock)
+	if memory.child("hugepages").text("pageSize") == "1Gi" {
+		block = minHotplugMemory
+	}
+	guest := q.Value()
+	if guest < minHotplugMemory || guest%block != 0 || guest > math.MaxInt64/hotplugRatio {
+		return
+	}
+	memory.setMaximum("maxGuest", resource.NewQuantity(hotplugRatio*guest, resource.BinarySI).String())
+}
+
+func (d *defaulter) memoryStays() bool {
+	cpu := d.domain.child("cpu")
+	return cpu.has("realtime") || cpu.child("numa").has("guestMappingPassthrough") || d.domain.has("launchSecurity")
+}
+
+// setMaximum sets a default unless a preset forbids it: the VMI of a VM that presets accept must
+// not be refused.
+func (c *cursor) setMaximum(name string, value any) {
+	at := c.path().Field(name)
+	forbids := func(p *Compiled) bool {
+		return p != nil && slices.ContainsFunc(p.forbids, func(f forbid) bool { return f.path.Equal(at) })
+	}
+	if !slices.ContainsFunc(c.resolution.sourcePresets, forbids) {
+		c.setDefault(name, value)
+	}
 }

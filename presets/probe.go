@@ -6,14 +6,14 @@ import (
 	"github.com/google/cel-go/common/ast"
 )
 
-// An outcome is what an expression may evaluate to.
+// An outcome is the set of results that an expression may have.
 type outcome struct {
 	may outcomes
-	// path is the selection that the value is, and elem the selection that each element of a
-	// list is; empty where that is not known.
+	// path is the selection that the value comes from, elem that of each element of a list; empty
+	// if unknown.
 	path, elem string
-	// optional says that the value is an optional, missing that it has no value, and empty
-	// that it is an empty list or map.
+	// optional says that the value is an optional, missing that it has no value, empty that it is
+	// an empty list or map.
 	optional, missing, empty bool
 }
 
@@ -27,18 +27,17 @@ const (
 	succeeds = isTrue | isFalse | isOther
 )
 
-// A probe evaluates an expression for every VM at once that lacks one field. It tracks
-// what may be true, false or fail, and assumes nothing about values.
+// A probe evaluates an expression for all VMs at once that lack one field. It tracks only whether
+// the result may be true, false or an error.
 type probe struct {
 	*analysis
-	// absent is the selection that VMs lack; a survey lacks nothing.
+	// absent is the selection that VMs lack; empty in a survey.
 	absent string
 	// seen and order collect the selections of a survey.
 	seen  map[string]bool
 	order []string
 }
 
-// A scope binds the variables of a comprehension.
 type scope struct {
 	parent *scope
 	name   string
@@ -55,7 +54,7 @@ func (s *scope) lookup(name string) (outcome, bool) {
 }
 
 func (p *probe) eval(e ast.Expr, in *scope) outcome {
-	if p.left--; p.left <= 0 {
+	if p.steps--; p.steps <= 0 {
 		return outcome{may: isOther}
 	}
 	switch e.Kind() {
@@ -83,7 +82,6 @@ func (p *probe) eval(e ast.Expr, in *scope) outcome {
 	return p.parts(e, in)
 }
 
-// parts evaluates a list, map or message, which fails if one of its parts does.
 func (p *probe) parts(e ast.Expr, in *scope) outcome {
 	out := outcome{may: isOther}
 	add := func(part ast.Expr) outcome {
@@ -112,7 +110,6 @@ func (p *probe) parts(e ast.Expr, in *scope) outcome {
 	return out
 }
 
-// none is an optional without a value.
 var none = outcome{may: isOther, optional: true, missing: true}
 
 // selects evaluates the selection of a field, or has() of it.
@@ -133,7 +130,6 @@ func (p *probe) selects(of outcome, name string, test bool) outcome {
 	return outcome{may: succeeds | failed, path: at, optional: of.optional}
 }
 
-// has evaluates has() of the field at a path.
 func (p *probe) has(of outcome, at string) outcomes {
 	switch {
 	case of.missing, of.empty:
@@ -148,26 +144,26 @@ func (p *probe) lacks(path string) bool { return path == p.absent && p.absent !=
 
 // note adds a selection to the survey, unless every VM has it.
 func (p *probe) note(path string) {
-	if p.seen != nil && !p.seen[path] && !p.given[path] && !isAlwaysPresent(path) {
+	if p.seen != nil && !p.seen[path] && !p.alwaysSet[path] && !isAlwaysPresent(path) {
 		p.seen[path] = true
 		p.order = append(p.order, path)
 	}
 }
 
-// A VM has a name or a generateName.
 const (
+	// A VM has a name or a generateName.
 	nameSelection         = "object" + pathSeparator + "metadata" + pathSeparator + "name"
 	generateNameSelection = "object" + pathSeparator + "metadata" + pathSeparator + "generateName"
 )
 
-// presence is what has() says of a path.
+// presence returns the possible results of has() for a path.
 func (p *probe) presence(path string) outcomes {
 	isAround := strings.HasPrefix(p.absent, path+pathSeparator) || strings.HasPrefix(p.absent, path+"[]")
 	isOtherName := path == generateNameSelection && p.absent == nameSelection || path == nameSelection && p.absent == generateNameSelection
 	switch {
 	case p.lacks(path):
 		return isFalse
-	case isAround, isOtherName, p.given[path], isAlwaysPresent(path):
+	case isAround, isOtherName, p.alwaysSet[path], isAlwaysPresent(path):
 		return isTrue
 	}
 	return isTrue | isFalse
@@ -197,16 +193,14 @@ func (p *probe) call(call ast.CallExpr, in *scope) outcome {
 	}
 }
 
-// textOf is the text of a string literal; empty for other expressions.
 func textOf(e ast.Expr) string {
 	if e.Kind() != ast.LiteralKind {
 		return ""
 	}
-	text, _ := e.AsLiteral().Value().(string)
-	return text
+	return asText(e.AsLiteral().Value())
 }
 
-// called evaluates a function that is not CEL's own logic: it fails where its arguments do.
+// called evaluates a function. It fails if its arguments do.
 func (p *probe) called(name string, args []outcome) outcome {
 	out := outcome{may: succeeds}
 	for _, arg := range args {
@@ -232,7 +226,7 @@ func (p *probe) called(name string, args []outcome) outcome {
 	return out
 }
 
-// optionals evaluates the functions of optionals; out is the outcome of any other function.
+// optionals evaluates the functions of optionals. Out is the outcome of any other function.
 func (p *probe) optionals(name string, args []outcome, out outcome) outcome {
 	it := args[0]
 	switch name {
@@ -262,7 +256,7 @@ func (p *probe) optionals(name string, args []outcome, out outcome) outcome {
 	return out
 }
 
-// elements is the selection that each element of a list is.
+// elements is the selection of each element of a list.
 func (o outcome) elements() string {
 	if o.elem == "" && o.path != "" {
 		return o.path + "[]"

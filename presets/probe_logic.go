@@ -2,7 +2,7 @@ package presets
 
 import "github.com/google/cel-go/common/ast"
 
-// logical evaluates && or ||, in which one side that decides hides a failure of the other.
+// logical evaluates && or ||. A side that decides the result hides a failure of the other.
 func logical(args []outcome, or bool) outcome {
 	decides, neutral := isFalse, isTrue
 	if or {
@@ -44,8 +44,7 @@ func choose(condition, yes, no outcome) outcome {
 	return out
 }
 
-// union is either of two outcomes. Where one is a known selection and the other is not, the
-// selection is kept.
+// union returns either of two outcomes. It keeps the selection if only one of them is known.
 func union(a, b outcome) outcome {
 	if a.may&^fails == 0 && a.path == "" {
 		b.may |= a.may
@@ -71,8 +70,7 @@ func either(a, b string) string {
 	return ""
 }
 
-// comprehension evaluates a macro such as exists: its step runs until nothing new may
-// come of it.
+// comprehension evaluates a macro such as exists, until the outcome no longer changes.
 func (p *probe) comprehension(c ast.ComprehensionExpr, in *scope) outcome {
 	over := p.eval(c.IterRange(), in)
 	element := outcome{may: succeeds, path: over.elements()}
@@ -96,10 +94,10 @@ func (p *probe) comprehension(c ast.ComprehensionExpr, in *scope) outcome {
 	return out
 }
 
-// maxRounds is more than the changes that an outcome can go through.
+// maxRounds is more than the number of changes that an outcome can have.
 const maxRounds = 8
 
-// equal compares two values: it knows true, false and missing optionals.
+// equal compares two values. It knows true, false and missing optionals.
 func equal(a, b outcome) outcomes {
 	switch {
 	case a.missing && b.missing:
@@ -114,17 +112,15 @@ func equal(a, b outcome) outcomes {
 	return isTrue | isFalse
 }
 
-// isBoolean reports whether an outcome is true, or is false, for certain.
 func (o outcome) isBoolean() bool { return (o.may == isTrue || o.may == isFalse) && o.path == "" }
 
-// equalTo compares a value with a known boolean.
 func equalTo(known, value outcome) outcomes {
 	out := value.may & (isTrue | isFalse)
 	if known.may == isFalse {
 		out = negated(out)
 	}
 	if value.may&isOther != 0 {
-		out |= isFalse // what is no boolean equals none
+		out |= isFalse // another value equals no boolean
 	}
 	return out
 }

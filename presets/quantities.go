@@ -7,108 +7,67 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
+	"gomodules.xyz/jsonpatch/v2"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 const (
-	// maxQuantityBytes is how long a quantity may be.
-	maxQuantityBytes = 64
-	// maxExponentDigits is how long its exponent may be. What a quantity means
-	// is worked out digit by digit, which for 1e-99999999 takes hours.
+	// These limits exist because parsing 1e-99999999 takes hours.
+	maxQuantityBytes  = 64
 	maxExponentDigits = 3
 )
 
-var errHugeQuantity = errors.New("it has too many digits")
+var errHugeQuantity = errors.New("too many digits")
 
-// hugeQuantity reports whether the text of a quantity is longer than any
-// quantity needs to be.
 func hugeQuantity(text string) bool {
-	if len(text) > maxQuantityBytes {
-		return true
-	}
-	for i := range len(text) {
-		if text[i] == 'e' || text[i] == 'E' {
-			return len(text)-i-1 > maxExponentDigits+1
-		}
-	}
-	return false
+	i := strings.IndexAny(text, "eE")
+	return len(text) > maxQuantityBytes || i >= 0 && len(text)-i-1 > maxExponentDigits+1
 }
-
-// Classes of bytes in a quantity.
-const (
-	other byte = iota
-	digit
-	dot
-	exponent
-	sign
-)
-
-var classes = func() (classes [256]byte) {
-	for c := byte('0'); c <= '9'; c++ {
-		classes[c] = digit
-	}
-	classes['.'], classes['e'], classes['E'], classes['+'], classes['-'] = dot, exponent, exponent, sign, sign
-	return classes
-}()
 
 // suspicious reports whether JSON has anything that looks like a huge quantity.
 func suspicious(raw []byte) bool {
-	var seen figures
+	digits, inExponent := 0, false
 	for _, c := range raw {
-		class := classes[c]
-		if class == other {
-			seen = figures{}
-		} else if seen.add(class) {
-			return true
+		switch c {
+		case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			digits++
+			if digits > maxQuantityBytes/2 || inExponent && digits > maxExponentDigits {
+				return true
+			}
+		case '.':
+			inExponent = false
+		case 'e', 'E':
+			digits, inExponent = 0, digits > 0
+		case '+', '-':
+			digits, inExponent = 0, inExponent && digits == 0
+		default:
+			digits, inExponent = 0, false
 		}
 	}
 	return false
 }
 
-// figures are the digits of what may be a quantity, up to some byte.
-type figures struct {
-	count      int
-	inExponent bool
-}
-
-// add reports whether there are too many now.
-func (f *figures) add(class byte) bool {
-	switch {
-	case class == digit:
-		f.count++
-		return f.count > maxQuantityBytes/2 || f.inExponent && f.count > maxExponentDigits
-	case class == dot:
-		f.inExponent = false
-	case class == exponent && f.count > 0:
-		*f = figures{inExponent: true}
-	case class == exponent, !f.inExponent, f.count > 0:
-		*f = figures{}
-	}
-	return false
-}
-
-// SafeQuantities returns JSON of an object whose quantities can be read in
-// reasonable time: raw itself, almost always. The error is a *Refusal that
-// names the quantities with too many digits, or a *Malformed.
+// SafeQuantities returns JSON with quantities that can be parsed in reasonable time: usually raw
+// itself. The error is a *Refusal or a *Malformed.
 func SafeQuantities(kind Kind, raw []byte) ([]byte, error) {
 	if !suspicious(raw) {
 		return raw, nil
 	}
-	w, err := load(kind, raw)
+	r, err := load(kind, raw)
 	if err != nil {
 		return nil, err
 	}
-	// Numbers have lost their digits by now. Of an instance only metadata and
-	// spec were looked at.
-	safe := w.unwrap()
-	if w.instance != nil {
+	// Decoding has shortened numbers. Only metadata and spec of a VMI were checked.
+	safe := r.unwrap()
+	if r.sentVMI != nil {
 		delete(safe, "status")
 	}
 	return json.Marshal(safe)
 }
 
-// hugeQuantities finds the quantities in v that have too many digits.
 func hugeQuantities(v any, s *schema, at string) field.ErrorList {
 	if s == nil {
 		return nil
@@ -122,7 +81,7 @@ func hugeQuantities(v any, s *schema, at string) field.ErrorList {
 		}
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			errs = append(errs, hugeQuantities(v[name], s.field(name), joined(at, name))...)
+			errs = append(errs, hugeQuantities(v[name], s.field(name), strings.TrimPrefix(at+"."+name, "."))...)
 		}
 	case []any:
 		for i := range v {
@@ -132,9 +91,86 @@ func hugeQuantities(v any, s *schema, at string) field.ErrorList {
 	return errs
 }
 
-func joined(at, name string) string {
-	if at == "" {
-		return name
+// decimalsToStrings replaces decimal numbers among the quantities in v with strings, and returns
+// the operations: KubeVirt accepts any number, but the schema of an API server only whole ones.
+func decimalsToStrings(v any, s *schema) []jsonpatch.Operation {
+	var w patchWriter
+	w.decimals(v, s)
+	return w.ops
+}
+
+func (r *resolution) withDecimalOps(patch []jsonpatch.Operation) []jsonpatch.Operation {
+	if len(r.decimalOps) == 0 {
+		return patch
 	}
-	return at + "." + name
+	return slices.Concat(r.decimalOps, patch)
+}
+
+func (w *patchWriter) decimals(v any, s *schema) {
+	switch v := v.(type) {
+	case map[string]any:
+		if s.shape == shapeMap {
+			for _, name := range slices.Sorted(maps.Keys(v)) {
+				w.decimalField(v, name, s.elem)
+			}
+			return
+		}
+		for _, name := range s.quantities {
+			w.decimalField(v, name, s.fields[name])
+		}
+	case []any:
+		if s.elem == nil {
+			return // wrong type
+		}
+		for i, e := range v {
+			w.in(strconv.Itoa(i), func() { w.decimals(e, s.elem) })
+		}
+	}
+}
+
+// decimalField is decimals for one field of an object; the field has schema s.
+func (w *patchWriter) decimalField(object map[string]any, name string, s *schema) {
+	v := object[name]
+	if v == nil || s == nil {
+		return
+	}
+	w.in(name, func() {
+		if s.shape != shapeQuantity {
+			w.decimals(v, s)
+		} else if number, ok := v.(float64); ok {
+			if q, err := parseQuantity(number); err == nil {
+				object[name] = q.String()
+				w.write("replace", q.String())
+			}
+		}
+	})
+}
+
+// parseDecimal parses the shortest text of a number as a quantity.
+func parseDecimal(number float64) (resource.Quantity, error) {
+	text := strconv.FormatFloat(number, 'f', -1, 64)
+	if len(text) > maxQuantityBytes {
+		text = strconv.FormatFloat(number, 'e', -1, 64)
+	}
+	return resource.ParseQuantity(text)
+}
+
+// noteQuantities records for each object which of its fields contain quantities, and reports
+// whether s contains one.
+func (s *schema) noteQuantities() bool {
+	switch s.shape {
+	case shapeQuantity:
+		return true
+	case shapeObject:
+		if s.quantities == nil {
+			s.quantities = []string{} // a type may contain itself
+			for _, name := range slices.Sorted(maps.Keys(s.fields)) {
+				if s.fields[name].noteQuantities() {
+					s.quantities = append(s.quantities, name)
+				}
+			}
+		}
+		return len(s.quantities) > 0
+	}
+	return s.elem != nil && s.elem.noteQuantities()
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 // What a quantity means must not take longer to work out than a request may take.

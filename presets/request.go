@@ -9,7 +9,7 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A Kind is what a request is about.
+// A Kind is the kind of the object of a request.
 type Kind string
 
 // The kinds that presets act on.
@@ -18,35 +18,35 @@ const (
 	VirtualMachineInstance Kind = "VirtualMachineInstance"
 )
 
-// A Request asks for the effective form of one object.
+// A Request asks for the expansion of one object.
 type Request struct {
 	Kind Kind
-	// Object is the JSON that the API server delivered.
+	// Object is the JSON from the API server.
 	Object []byte
 	// OldObject is the stored JSON on an update, and empty on a create.
 	OldObject []byte
-	// Decoded and OldDecoded are Object and OldObject as decoded JSON, for a caller that has
-	// them. VerifyApplied reads them, and makes strings of decimal quantities in them. Resolve
-	// expands Decoded in place if it creates an object. Launch only reads it.
+	// Decoded and OldDecoded are Object and OldObject as decoded JSON, if the caller has them.
+	// VerifyApplied reads them, and converts decimal quantities in them to strings. Resolve expands
+	// Decoded in place if it creates an object. Launch only reads it.
 	Decoded, OldDecoded map[string]any
 	// Namespace of the object.
 	Namespace Namespace
-	// Owner is the JSON of the VM that controls a VirtualMachineInstance, if one does.
+	// Owner is the JSON of the VM that controls a VirtualMachineInstance, if there is one.
 	Owner []byte
-	// Trusted says that a controller writes, whose updates are left alone.
+	// Trusted says that the writer is a controller; its updates are not changed.
 	Trusted bool
-	// Instancetypes finds instancetypes and preferences; where it is nil, none is known.
+	// Instancetypes finds instancetypes and preferences; if it is nil, all are unknown.
 	Instancetypes InstancetypeFinder
 }
 
-// A Namespace is what conditions and selectors can see of a namespace.
+// A Namespace holds the fields of a namespace that conditions and selectors read.
 type Namespace struct {
 	Name        string
 	Labels      map[string]string
 	Annotations map[string]string
 }
 
-// object is the namespace as namespaceObject in conditions.
+// object returns the variable namespaceObject of conditions.
 func (n Namespace) object() map[string]any {
 	return map[string]any{
 		"apiVersion": "v1", "kind": "Namespace",
@@ -64,46 +64,44 @@ func anyMap(in map[string]string) map[string]any {
 
 // A Result is the answer to a Request.
 type Result struct {
-	// Patch turns Request.Object into the effective object. It has only what
-	// changes and is empty when nothing does.
+	// Patch converts Request.Object into the effective object. It contains only changes.
 	Patch []jsonpatch.Operation
-	// Warnings for the person at the keyboard: at most MaxWarnings, each at
-	// most MaxWarningBytes long.
+	// Warnings for the author: at most 10, each at most MaxWarningBytes long.
 	Warnings []string
-	// Audit holds audit annotations, keys without a prefix.
+	// Audit holds audit annotations; their keys have no prefix.
 	Audit map[string]string
-	// Record says where fields came from; nil where no preset is concerned.
+	// Record says where fields came from; nil if no preset matters.
 	Record *provenance.Record
 	// Matched are the presets that matched, strongest first.
 	Matched []*Compiled
-	// Would says what presets in mode Warn or Audit would have done. Only what creates an object
-	// is compared.
-	Would []Would
-	// OverBudget are presets that were skipped because the conditions of all
-	// presets of their scope together cost too much.
+	// Previews are the effects that presets in mode Warn or Audit would have on an object that is
+	// created.
+	Previews []Preview
+	// OverBudget are presets that were skipped because the conditions of their scope cost too much
+	// together.
 	OverBudget []*Compiled
-	// Conflicts are leaves that only a name decided.
+	// Conflicts are the leaves that only the names of presets decided.
 	Conflicts []Conflict
 
-	w *resolution
+	resolution *resolution
 }
 
-// A Would says what a preset in mode Warn or Audit would have done.
-type Would struct {
-	Preset         *Compiled
-	Change, Refuse bool
+// A Preview says whether a preset in mode Warn or Audit would change or refuse an object.
+type Preview struct {
+	Preset           *Compiled
+	Changes, Refuses bool
 }
 
-// Object returns the effective object, as decoded JSON. It shares values with
-// compiled presets and must not be changed.
-func (r *Result) Object() map[string]any { return r.w.unwrap() }
+// Object returns the effective object as decoded JSON. It shares values with compiled presets and
+// must not be changed.
+func (r *Result) Object() map[string]any { return r.resolution.unwrap() }
 
-// A Conflict is one leaf that two presets of the same scope, layer and
-// priority set to different values.
+// A Conflict is a leaf that two presets of the same scope, layer and priority set to different
+// values.
 type Conflict struct {
 	Path          string
 	Winner, Loser string // preset refs
-	// Won and Lost are the values. Won is nil where the winner chose another member of a one-of.
+	// Won and Lost are the values. Won is nil if the winner chose another member of a one-of.
 	Won, Lost any
 
 	legacy bool
@@ -119,7 +117,7 @@ func (c Conflict) String() string {
 		c.Winner, c.Loser, c.Path, show(c.Won), c.Winner, show(c.Lost))
 }
 
-// A Refusal says why an object is not admitted: every problem at once.
+// A Refusal lists every problem of an object that is not admitted.
 type Refusal struct {
 	Problems field.ErrorList
 	// OverBudget is as in a Result.
@@ -129,25 +127,25 @@ type Refusal struct {
 // Error lists the problems.
 func (r *Refusal) Error() string { return r.Problems.ToAggregate().Error() }
 
-// A Malformed error says that a request's JSON cannot be read at all.
+// A Malformed error says that the JSON of a request cannot be read.
 type Malformed struct {
 	What string
 	Err  error
 }
 
-// Error names what is malformed.
+// Error names the unreadable part of the request.
 func (m *Malformed) Error() string { return fmt.Sprintf("cannot read %s: %v", m.What, m.Err) }
 
 // Unwrap returns the decoder's error.
 func (m *Malformed) Unwrap() error { return m.Err }
 
-// An Engine resolves requests against snapshots. Its fields are settings; the
-// zero Engine applies presets and no platform defaults, as beside KubeVirt.
+// An Engine resolves requests against snapshots. Its fields are settings; the zero Engine applies
+// presets and no platform defaults, as it does alongside KubeVirt.
 type Engine struct {
 	// Platform holds the platform defaults of standalone mode; nil applies none.
 	Platform *Platform
-	// RejectConflicts refuses a VM on a conflict instead of letting the name decide.
+	// RejectConflicts refuses a VM on a conflict, instead of letting names decide.
 	RejectConflicts bool
-	// WarnEverything also warns of values that presets gave where the author wrote none.
+	// WarnEverything also warns about values that presets set in fields that the user left open.
 	WarnEverything bool
 }

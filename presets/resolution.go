@@ -9,66 +9,59 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A resolution is the state of resolving one object: the object itself in VM form, what
-// has been decided, and what there is to say about it.
+// A resolution is the state of resolving one object, in VM form.
 type resolution struct {
-	root map[string]any
-	rec  *provenance.Record
-	// by has the preset of each source of rec; nil for the platform.
-	by []*Compiled
-	// layers are all that act, in the order in which they act.
-	layers  []layer
-	cursors []cursor
-	// instance is the VMI as it was sent, where root is its VM form; else nil.
-	instance map[string]any
-	// pendingRemovals are lists with removed elements, which are closed up at the end.
+	root   map[string]any
+	record *provenance.Record
+	// sourcePresets has the preset of each source in record; nil for the platform.
+	sourcePresets []*Compiled
+	layers        []layer
+	cursors       []cursor
+	// sentVMI is the VMI as it was sent, if the request is about a VMI; root is its VM form.
+	sentVMI map[string]any
+	// pendingRemovals are lists with removed elements, which compactLists removes at the end.
 	pendingRemovals []pendingRemoval
 
-	// stored says that the VM exists, and before are the sources of its record.
-	stored bool
-	before []provenance.Source
-	// recordedExceptions are as in a query.
+	// stored says that the VM exists; previousSources are the sources of its stored record.
+	stored             bool
+	previousSources    []provenance.Source
 	recordedExceptions []provenance.Exception
-	// keepsRunState says that no preset changes the run state.
+	// keepsRunState says that presets do not change the run state.
 	keepsRunState bool
-	// lenient says that annotations that select presets were wrong before, so that
-	// a problem with them is a warning.
-	lenient bool
-	// inherited is how many sources of rec acted before this request.
-	inherited int
+	lenient       bool
+	// inheritedSources is the number of sources that acted on the owner VM, before this request.
+	inheritedSources int
 
-	// probing keeps cursors from setting fields; probed says that one would have been set.
-	probing, probed bool
+	// dryRun keeps cursors from setting fields; wouldSet says that one would have been set.
+	dryRun, wouldSet bool
 
-	// owner is the JSON of the VM that controls the instance.
 	owner []byte
 	// trial says that computed values are placeholders, and elements with computed keys missing.
 	trial bool
-	// uncomputed are problems of overrides that cannot be computed.
-	uncomputed field.ErrorList
-	// find finds the specs of instancetypes and preferences; may be nil.
-	find InstancetypeFinder
-	// contributions are those of what the VM names, as far as layers have acted.
+	// computeErrs are problems of overrides that cannot be computed.
+	computeErrs field.ErrorList
+	// findInstancetype finds the specs of instancetypes and preferences; may be nil.
+	findInstancetype InstancetypeFinder
+	// contributions are those of the instancetype and preference that the VM names so far.
 	contributions contributions
-	// heldBack says why an instancetype of a default is held back; empty where none is.
-	heldBack string
+	// skippedInstancetype says why the instancetype of a default is skipped; empty if none is.
+	skippedInstancetype string
 
-	// decimalOps are what load replaced, as operations on the object that was sent.
+	// decimalOps replace decimal numbers among the quantities of the sent object with strings.
 	decimalOps []jsonpatch.Operation
-	// notes are warnings about what was done before presets acted.
+	// notes are warnings about changes before presets acted.
 	notes     []string
 	conflicts []Conflict
-	// skips are shown as warnings, quiet ones by explain only.
-	skips, quiet []skip
-	// typos are warnings about labels, and names of presets, that are near others.
-	typos []string
-	// warnEverything is the engine's setting.
+	// skips are shown as warnings, quietSkips by explain only.
+	skips, quietSkips []Skipped
+	// suggestions are warnings about labels and preset names that are close to existing ones.
+	suggestions    []string
 	warnEverything bool
 	errs           field.ErrorList
 }
 
-// A pendingRemoval is a list with stand-ins for removed elements, so that indexes
-// stay what the API server knows until the patch is written.
+// A pendingRemoval is a list in which placeholders replace removed elements, so that indexes stay
+// as the API server knows them until the patch is written.
 type pendingRemoval struct {
 	in   map[string]any
 	name string
@@ -76,104 +69,91 @@ type pendingRemoval struct {
 
 type removedElement struct{}
 
-// A skip is fields that a preset left alone, and why.
-type skip struct {
-	ref    string
-	why    string
-	fields []string
+// A Skipped lists fields that a preset did not set, and why.
+type Skipped struct {
+	Preset, Reason string
+	Paths          []string
 }
 
-// A layer is the defaults or the overrides of one preset, at work.
+// A layer is the defaults or the overrides of one preset, or a platform rule, while it acts.
 type layer struct {
-	w      *resolution
-	preset *Compiled // nil for the platform
-	role   provenance.Role
-	root   *fieldNode
-	// source is the index in the record, or provenance.NoSource before the
-	// layer has decided anything.
+	resolution *resolution
+	preset     *Compiled // nil for the platform
+	role       provenance.Role
+	root       *fieldNode
+	// source is the index in the record; provenance.NoSource until the layer decides a field.
 	source int32
-	// name stands in for preset.Ref for the platform: the rule.
-	name string
-	// excluded paths of this preset's defaults.
+	name   string
+	// excluded are the paths that the user excluded from this preset's defaults.
 	excluded []provenance.Path
-	// reserved fields belong to an instancetype, a preference or people.
+	// reserved fields belong to an instancetype, a preference or the user.
 	reserved ownership
-	// beats reports whether the layer's defaults may replace a weak leaf.
-	beats func(provenance.Source) bool
+	// mayReplace reports whether the layer may replace a replaceable leaf of this source.
+	mayReplace func(provenance.Source) bool
 }
 
-// decides records that the layer decided n.
 func (l *layer) decides(n *provenance.Node) {
 	if l.source == provenance.NoSource {
 		s := provenance.Source{Role: l.role, Preset: l.name}
 		if l.preset != nil {
 			s = l.preset.source(l.role)
 		}
-		l.source = l.w.addSource(s, l.preset)
+		l.source = l.resolution.addSource(s, l.preset)
 	}
-	n.Source, n.Weak, n.Now = l.source, false, true
+	n.Source, n.Replaceable, n.DecidedNow = l.source, false, true
 }
 
-func (w *resolution) addSource(s provenance.Source, c *Compiled) int32 {
-	i := w.rec.AddSource(s)
-	for len(w.by) <= int(i) {
-		w.by = append(w.by, c)
+func (r *resolution) addSource(s provenance.Source, c *Compiled) int32 {
+	i := r.record.AddSource(s)
+	for len(r.sourcePresets) <= int(i) {
+		r.sourcePresets = append(r.sourcePresets, c)
 	}
 	return i
 }
 
-// decidedAgainstUser reports whether a stronger override or remove decided n.
-func (w *resolution) decidedAgainstUser(n *provenance.Node) bool {
-	return n != nil && n.Source != provenance.NoSource && w.rec.Sources[n.Source].Role.Outranks()
+// removedByStronger reports whether a preset that the layer does not outrank removed n.
+func (l *layer) removedByStronger(n *provenance.Node) bool {
+	return n.IsDecided() && l.resolution.record.Sources[n.Source].Role == provenance.Remove && !l.mayReplaceLeaf(n)
 }
 
-// blocked reports whether what is at n was removed by a preset that the layer
-// does not outrank.
-func (l *layer) blocked(n *provenance.Node) bool {
-	return n != nil && n.Source != provenance.NoSource && l.w.rec.Sources[n.Source].Role == provenance.Remove && !l.beatsLeaf(n)
+// outrankedBy reports whether an override or removal that the layer does not outrank decided n.
+func (l *layer) outrankedBy(n *provenance.Node) bool {
+	return n.IsDecided() && l.resolution.record.Sources[n.Source].Role.OutranksUser() && !l.mayReplaceLeaf(n)
 }
 
-// standsAgainst reports whether an override or remove decided n that the layer
-// does not outrank.
-func (l *layer) standsAgainst(n *provenance.Node) bool {
-	return l.w.decidedAgainstUser(n) && !l.beatsLeaf(n)
+func (l *layer) recordConflicts(f *fieldNode, n *provenance.Node) {
+	visitLeaves(f, func(leaf *fieldNode) { l.recordConflict(leaf, n, nil) })
 }
 
-// recordConflicts notes that the layer's leaves at p lost to n.
-func (l *layer) recordConflicts(p *fieldNode, n *provenance.Node) {
-	visitLeaves(p, func(leaf *fieldNode) { l.recordConflict(leaf, n, nil) })
-}
-
-// recordConflict notes that the layer's leaf p lost to n, which is a conflict when
-// nothing but a name came between them.
-func (l *layer) recordConflict(p *fieldNode, n *provenance.Node, won any) {
+// recordConflict records that leaf f lost to n, if only the names of the two presets decided that.
+func (l *layer) recordConflict(f *fieldNode, n *provenance.Node, won any) {
 	winner := l.peer(n)
-	if winner == nil || won != nil && p.leaf && p.same(won) {
+	if winner == nil || won != nil && f.leaf && f.equals(won) {
 		return
 	}
-	c := Conflict{Path: p.path, Winner: winner.Ref, Loser: l.preset.Ref, Won: won, Lost: p.value, legacy: l.preset.legacy}
-	if !slices.ContainsFunc(l.w.conflicts, func(o Conflict) bool { return o.Path == c.Path && o.Loser == c.Loser }) {
-		l.w.conflicts = append(l.w.conflicts, c)
+	c := Conflict{Path: f.text, Winner: winner.Ref, Loser: l.preset.Ref, Won: won, Lost: f.value, legacy: l.preset.legacy}
+	if !slices.ContainsFunc(l.resolution.conflicts, func(o Conflict) bool { return o.Path == c.Path && o.Loser == c.Loser }) {
+		l.resolution.conflicts = append(l.resolution.conflicts, c)
 	}
 }
 
-// recordChoiceConflict notes that p lost to another member of a one-of, which winner decided.
-func (l *layer) recordChoiceConflict(p *fieldNode, winner *provenance.Node) {
+// recordChoiceConflict records that f lost to another member of a one-of, which winner decided.
+func (l *layer) recordChoiceConflict(f *fieldNode, winner *provenance.Node) {
 	if winner == nil || l.peer(winner) == nil {
 		return
 	}
-	c := Conflict{Path: p.path, Winner: l.peer(winner).Ref, Loser: l.preset.Ref, Lost: p.seg.Name, legacy: l.preset.legacy}
-	l.w.conflicts = append(l.w.conflicts, c)
+	c := Conflict{Path: f.text, Winner: l.peer(winner).Ref, Loser: l.preset.Ref, Lost: f.segment.Name, legacy: l.preset.legacy}
+	l.resolution.conflicts = append(l.resolution.conflicts, c)
 }
 
-// peer returns the preset that decided n, if it is of the same standing as the
-// layer's, so that only their names tell which is stronger.
+// peer returns the preset that decided n, if it has the same scope, layer and priority as the
+// layer's preset, so that only their names decide.
 func (l *layer) peer(n *provenance.Node) *Compiled {
-	if n == nil || n.Source == provenance.NoSource || l.preset == nil {
+	if !n.IsDecided() || l.preset == nil {
 		return nil
 	}
-	winner, role := l.w.by[n.Source], l.w.rec.Sources[n.Source].Role
-	if winner == nil || winner == l.preset || layerOf(role) != layerOf(l.role) || !winner.isPeer(l.preset) {
+	winner, role := l.resolution.sourcePresets[n.Source], l.resolution.record.Sources[n.Source].Role
+	if winner == nil || winner == l.preset || role.OutranksUser() != l.role.OutranksUser() || !winner.isPeer(l.preset) {
 		return nil
 	}
 	return winner
@@ -183,87 +163,43 @@ func (c *Compiled) isPeer(o *Compiled) bool {
 	return c.legacy == o.legacy && c.Priority == o.Priority && c.Cluster() == o.Cluster()
 }
 
-// layerOf is the role that stands for the layer in which a role acts.
-func layerOf(r provenance.Role) provenance.Role {
-	if r == provenance.Remove {
-		return provenance.Override
+// noteSkip records that the preset skipped a field: for explain, and as a warning if warn is true.
+func (l *layer) noteSkip(path, reason string, warn bool) {
+	to := &l.resolution.quietSkips
+	if warn {
+		to = &l.resolution.skips
 	}
-	return r
-}
-
-// skips notes that the layer left p alone: quietly if it only has defaults.
-func (l *layer) skips(p *fieldNode, why string) {
-	switch {
-	case !l.role.Outranks():
-		l.skipsQuietly(p, why)
-	case l.preset != nil:
-		l.note(&l.w.skips, p.path, why)
+	if l.preset == nil {
+		return
 	}
-}
-
-// skipsQuietly notes, for explain only, that the layer left p alone.
-func (l *layer) skipsQuietly(p *fieldNode, why string) {
-	if l.preset != nil {
-		l.note(&l.w.quiet, p.path, why)
+	i := slices.IndexFunc(*to, func(s Skipped) bool { return s.Preset == l.preset.Ref && s.Reason == reason })
+	if i < 0 {
+		*to = append(*to, Skipped{Preset: l.preset.Ref, Reason: reason, Paths: []string{path}})
+	} else if s := &(*to)[i]; !slices.Contains(s.Paths, path) {
+		s.Paths = append(s.Paths, path)
 	}
 }
 
-// note adds a field to those that the preset left alone for a reason.
-func (l *layer) note(to *[]skip, path, why string) {
-	for i := range *to {
-		if s := &(*to)[i]; s.ref == l.preset.Ref && s.why == why {
-			if !slices.Contains(s.fields, path) {
-				s.fields = append(s.fields, path)
-			}
-			return
-		}
-	}
-	*to = append(*to, skip{ref: l.preset.Ref, why: why, fields: []string{path}})
+func (l *layer) excludes(f *fieldNode) bool {
+	return slices.ContainsFunc(l.excluded, f.path.HasPrefix)
 }
 
-// excludes reports whether p is kept away by the user.
-func (l *layer) excludes(p *fieldNode) bool {
-	return slices.ContainsFunc(l.excluded, p.at.HasPrefix)
-}
-
-// indexOf finds the element named key.
-func indexOf(list []any, keys []listKey, key string) int {
-	for i, e := range list {
-		fields, ok := e.(map[string]any)
-		if !ok {
-			continue
-		}
-		if got, missing := elementKey(keys, fields); missing == "" && got == key {
-			return i
-		}
-	}
-	return -1
-}
-
-// closeUp takes the stand-ins of removed elements out of lists.
-func (w *resolution) closeUp() {
-	for _, h := range w.pendingRemovals {
+func (r *resolution) compactLists() {
+	for _, h := range r.pendingRemovals {
 		list, _ := h.in[h.name].([]any)
 		h.in[h.name] = slices.DeleteFunc(list, func(e any) bool { _, dead := e.(removedElement); return dead })
 	}
-	w.pendingRemovals = nil
+	r.pendingRemovals = nil
 }
 
-// lookup returns what lies at p in v, which has schema s; nil where nothing does.
+// lookup returns the value at p in v, which has schema s; nil if there is none.
 func lookup(v any, s *schema, p provenance.Path) any {
 	for _, seg := range p {
 		switch at := v.(type) {
 		case map[string]any:
 			v = at[seg.Name]
 		case []any:
-			if s.shape != shapeKeyed {
-				return nil
-			}
-			i := indexOf(at, s.keys, seg.Name)
-			if i < 0 {
-				return nil
-			}
-			v = at[i]
+			v = elementOf(at, s, seg.Name)
 		default:
 			return nil
 		}
@@ -274,10 +210,21 @@ func lookup(v any, s *schema, p provenance.Path) any {
 	return v
 }
 
-// has reports whether a list beneath spec.template.spec has an element named key.
-func (w *resolution) has(list provenance.Path, key string) bool {
+func vmValue(vm any, p provenance.Path) any { return lookup(vm, vmSchema(), p) }
+
+func (r *resolution) has(list provenance.Path, key string) bool {
 	at := append(slices.Clone(templateSpec), list...)
 	s := vmSchema().at(at)
-	elements, _ := lookup(w.root, vmSchema(), at).([]any)
-	return s != nil && indexOf(elements, s.keys, key) >= 0
+	return s != nil && indexOf(asList(vmValue(r.root, at)), s.keys, key) >= 0
+}
+
+// fail adds a problem, unless the field has one already.
+func (r *resolution) fail(problem *field.Error) {
+	if !slices.ContainsFunc(r.errs, func(e *field.Error) bool { return e.Field == problem.Field }) {
+		r.errs = append(r.errs, problem)
+	}
+}
+
+func (r *resolution) wrongType(p provenance.Path, value any, want string) {
+	r.fail(field.TypeInvalid(field.NewPath(p.String()), value, "must be "+want))
 }

@@ -2,6 +2,7 @@ package presets
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -10,9 +11,8 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// Resolve answers one request against the presets of s. The error is a
-// *Refusal (the object is wrong or forbidden) or a *Malformed (it is no object).
-// The context bounds the evaluation of conditions.
+// Resolve expands the object of a create or update request. The error is a *Refusal or a
+// *Malformed. The context bounds the evaluation of conditions.
 func (e *Engine) Resolve(ctx context.Context, s *Snapshot, req Request) (*Result, error) {
 	if err := req.CheckSize(); err != nil {
 		return nil, err
@@ -24,212 +24,193 @@ func (e *Engine) Resolve(ctx context.Context, s *Snapshot, req Request) (*Result
 }
 
 func (e *Engine) create(ctx context.Context, s *Snapshot, req Request) (*Result, error) {
-	w, err := loadDecoded(req.Kind, req.Object, req.Decoded)
-	req.Decoded = nil // w changes it
+	r, err := loadDecoded(req.Kind, req.Object, req.Decoded)
+	req.Decoded = nil // r changes it
 	if err != nil {
 		return nil, err
 	}
-	if text := w.storedProvenance(); text != "" {
+	if text := r.storedProvenance(); text != "" {
 		if out := e.restore(ctx, s, req, text); out != nil {
-			out.Patch = w.afterDecimals(out.Patch)
+			out.Patch = r.withDecimalOps(out.Patch)
 			return out, nil
 		}
-		w.discardProvenance()
+		r.discardProvenance()
 	}
-	out, err := e.expand(ctx, s, w, req)
+	out, err := e.expand(ctx, s, r, req)
 	if err != nil {
 		return nil, err
 	}
-	out.Patch = w.afterDecimals(w.patch())
+	out.Patch = r.withDecimalOps(r.patch())
 	return out, nil
 }
 
-// An expansion is an object on which presets act, or have acted.
+// An expansion is an object that presets expand, with the state of that.
 type expansion struct {
 	*resolution
-	snap  *Snapshot
-	query *query
-	req   Request
-	owner *ownerVM
-	// matching are the presets that match; of these, the enforced ones act, and
-	// shadowed ones only say what they would do.
-	matching           matching
-	enforced, shadowed []*Compiled
-	// base is the object before presets acted, where shadowed ones want it.
-	base map[string]any
-	// unmatched are problems of matching and of computed overrides, which refuse updates
-	// too. Of the other problems, updates may keep those that there were.
-	unmatched, problems field.ErrorList
+	snapshot *Snapshot
+	query    *query
+	req      Request
+	owner    *ownerVM
+	// match holds the presets that match; of these, only enforced ones act.
+	match                 matchResult
+	enforced, notEnforced []*Compiled
+	// original is the object before presets acted; nil if every matching preset is enforced.
+	original map[string]any
+	// matchErrs always refuse an update. Other problems do only if the stored object lacks them.
+	matchErrs, problems field.ErrorList
 }
 
-// expand lets presets and platform defaults act on w, which holds the intent of its
-// author and nothing else.
-func (e *Engine) expand(ctx context.Context, s *Snapshot, w *resolution, req Request) (*Result, error) {
-	x, err := e.prepare(ctx, s, w, req)
+// expand applies presets and platform defaults to r, which holds only what the user wrote.
+func (e *Engine) expand(ctx context.Context, s *Snapshot, r *resolution, req Request) (*Result, error) {
+	x, err := e.prepare(ctx, s, r, req)
 	if err != nil {
 		return nil, err
 	}
-	if len(x.shadowed) > 0 {
-		x.base, _ = cloneJSON(w.root).(map[string]any)
+	if len(x.notEnforced) > 0 {
+		x.original, _ = cloneJSON(r.root).(map[string]any)
 	}
-	e.act(x)
+	e.apply(x)
 	return e.finish(x)
 }
 
-// prepare finds the presets that match w.
-func (e *Engine) prepare(ctx context.Context, s *Snapshot, w *resolution, req Request) (*expansion, error) {
-	w.find, w.warnEverything = req.Instancetypes, e.WarnEverything
-	owner, err := w.adoptOwner(req.Owner)
+func (e *Engine) prepare(ctx context.Context, s *Snapshot, r *resolution, req Request) (*expansion, error) {
+	r.findInstancetype, r.warnEverything = req.Instancetypes, e.WarnEverything
+	owner, err := r.adoptOwner(req.Owner)
 	if err != nil {
 		return nil, err
 	}
-	w.notes = e.dropInferred(w)
-	x := &expansion{resolution: w, snap: s, query: w.query(ctx, req, owner), req: req, owner: owner}
-	x.matching, x.unmatched = s.match(x.query)
-	w.rec.Exceptions = x.matching.exceptions
-	x.enforced, x.shadowed = split(x.matching.presets)
+	r.notes = e.dropInferred(r)
+	x := &expansion{resolution: r, snapshot: s, query: r.query(ctx, req, owner), req: req, owner: owner}
+	x.match, x.matchErrs = s.match(x.query)
+	r.record.Exceptions = x.match.exceptions
+	x.enforced, x.notEnforced = split(x.match.presets)
 	return x, nil
 }
 
-// leaveOut keeps presets from acting.
-func (x *expansion) leaveOut(presets []*Compiled) {
-	if len(presets) > 0 {
-		x.enforced = slices.DeleteFunc(slices.Clone(x.enforced), func(c *Compiled) bool { return slices.Contains(presets, c) })
-	}
+func (x *expansion) exclude(presets []*Compiled) {
+	x.enforced = slices.DeleteFunc(x.enforced, func(c *Compiled) bool { return slices.Contains(presets, c) })
 }
 
-// act lets the enforced presets and the platform act.
-func (e *Engine) act(x *expansion) {
-	x.apply(x.snap, x.query, x.enforced)
-	if x.instance != nil {
+// apply applies the enforced presets and the platform defaults.
+func (e *Engine) apply(x *expansion) {
+	x.applyPresets(x.snapshot, x.query, x.enforced)
+	if x.sentVMI != nil {
 		x.problems = append(x.problems, x.legacyConflicts()...)
 		x.markLegacy(x.enforced)
 	}
 	if e.Platform != nil {
 		x.applyPlatform(e.Platform)
 	}
-	x.closeUp()
-	x.unmatched = append(x.unmatched, x.uncomputed...)
+	x.compactLists()
+	x.matchErrs = append(x.matchErrs, x.computeErrs...)
 	x.problems = append(x.problems, x.errs...)
 	x.problems = append(x.problems, e.unserved(x.resolution)...)
 	if e.RejectConflicts {
-		x.problems = append(x.problems, x.rejected()...)
+		for _, c := range x.conflicts {
+			x.problems = append(x.problems, field.Forbidden(field.NewPath(c.Path),
+				c.String()+"; conflicts are rejected: give one of the presets another priority"))
+		}
 	}
 }
 
-// finish answers with the expanded object, unless there are problems.
 func (e *Engine) finish(x *expansion) (*Result, error) {
-	if problems := slices.Concat(x.unmatched, x.problems, x.forbidden(x.enforced)); len(problems) > 0 {
+	if problems := slices.Concat(x.matchErrs, x.problems, problemsOf(x.violations(x.enforced))); len(problems) > 0 {
 		refusal := x.refusal(problems)
-		refusal.OverBudget = x.matching.overBudget
+		refusal.OverBudget = x.match.overBudget
 		return nil, refusal
 	}
 	return e.result(x)
 }
 
-// unserved refuses what standalone mode does not serve.
-func (e *Engine) unserved(w *resolution) field.ErrorList {
+func (e *Engine) unserved(r *resolution) field.ErrorList {
 	var errs field.ErrorList
-	if e.servesInstancetypes() || w.instance != nil {
+	if e.servesInstancetypes() || r.sentVMI != nil {
 		return nil
 	}
-	spec, _ := w.root["spec"].(map[string]any)
+	spec, _ := r.root["spec"].(map[string]any)
 	for _, name := range matcherFields {
-		remedy := "write a preset, or name the values in spec.template"
+		remedy := "write a preset, or set the values in spec.template"
 		if matcher, _ := spec[name].(map[string]any); matcher["inferFromVolume"] != nil {
 			remedy = "remove the field, or set inferFromVolumeFailurePolicy: Ignore"
 		}
 		if spec[name] != nil {
 			errs = append(errs, field.Forbidden(field.NewPath("spec", name),
-				"virtwright runs in standalone mode, which serves no instancetypes or preferences: "+remedy))
+				"standalone mode does not support instancetypes and preferences: "+remedy))
 		}
 	}
 	return errs
 }
 
 func split(matched []*Compiled) (enforced, shadowed []*Compiled) {
-	for i, c := range matched {
-		if c.Mode != v1alpha1.ModeEnforce {
-			enforced = slices.Clone(matched[:i])
-			for _, c := range matched[i:] {
-				if c.Mode == v1alpha1.ModeEnforce {
-					enforced = append(enforced, c)
-				} else {
-					shadowed = append(shadowed, c)
-				}
-			}
-			return enforced, shadowed
+	enforced = make([]*Compiled, 0, len(matched))
+	for _, c := range matched {
+		if c.Mode == v1alpha1.ModeEnforce {
+			enforced = append(enforced, c)
+		} else {
+			shadowed = append(shadowed, c)
 		}
 	}
-	return matched, nil
+	return enforced, shadowed
 }
 
-// query says what selectors and conditions see of w.
-func (w *resolution) query(ctx context.Context, req Request, owner *ownerVM) *query {
-	view := w.root
+// query returns what selectors and conditions can read of r.
+func (r *resolution) query(ctx context.Context, req Request, owner *ownerVM) *query {
+	view := r.root
 	if owner != nil {
-		view = owner.view(w)
+		view = owner.view(r)
 	}
-	meta, _ := view["metadata"].(map[string]any)
-	template, _ := lookup(view, vmSchema(), provenance.Of("spec", "template", "metadata")).(map[string]any)
+	meta, templated := asObject(view["metadata"]), asObject(vmValue(view, templateMetadata))
 	q := &query{
-		labels:    matchLabels(meta["labels"], template["labels"]),
-		namespace: req.Namespace,
-		recorded:  w.recordedExceptions,
-		owned:     owner != nil,
-		launch:    w.instance != nil,
-		eval:      evaluation{ctx: ctx, object: withSpine(view)},
+		labels:             matchLabels(meta["labels"], templated["labels"]),
+		namespace:          req.Namespace,
+		recordedExceptions: r.recordedExceptions,
+		hasOwner:           owner != nil,
+		isVMI:              r.sentVMI != nil,
+		eval:               evaluation{ctx: ctx, object: withSpine(view)},
 	}
 	q.eval.namespaceOf = &q.namespace
-	if w.instance == nil || owner != nil {
-		annotations, _ := meta["annotations"].(map[string]any)
-		q.selection = parseSelection(annotations)
+	if r.sentVMI == nil || owner != nil {
+		q.selection = parseSelection(asObject(meta["annotations"]))
 	}
-	if w.instance != nil {
-		q.noLegacy, q.instanceLabels = w.legacyExcluded(), matchLabels(template["labels"])
-		annotations, _ := template["annotations"].(map[string]any)
-		q.selection = q.selection.merge(parseSelection(annotations))
+	if r.sentVMI != nil {
+		q.excludesLegacy, q.templateLabels = r.legacyExcluded(), matchLabels(templated["labels"])
+		q.selection = q.selection.merge(parseSelection(asObject(templated["annotations"])))
 	}
-	// What a VM says was judged when the VM was written.
-	q.lenient = owner != nil || w.lenient
+	// Annotations of the VM were checked when the VM was written.
+	q.lenient = owner != nil || r.lenient
 	return q
 }
 
-// apply lets the presets act, strongest layer first.
-func (w *resolution) apply(s *Snapshot, q *query, enforced []*Compiled) {
-	w.layers = make([]layer, 0, 2*len(enforced))
+// applyPresets applies the presets, strongest layer first.
+func (r *resolution) applyPresets(s *Snapshot, q *query, enforced []*Compiled) {
+	r.layers = make([]layer, 0, 2*len(enforced))
 	for _, cluster := range []bool{true, false} {
 		for _, c := range enforced {
-			if c.Cluster() == cluster && c.overrules() {
-				w.addLayer(layer{preset: c, role: provenance.Override, root: c.overrides, beats: overOwner(s, c)})
+			if c.Cluster() == cluster && c.hasOverrides() {
+				r.addLayer(layer{preset: c, role: provenance.Override, root: c.overrides, mayReplace: mayReplaceOwners(s, c)})
 			}
 		}
 	}
 	for _, c := range enforced {
 		if all, paths := q.selection.excludes(c.Ref); c.defaults != nil && !all {
-			w.addLayer(layer{preset: c, role: c.defaultRole(), root: c.defaults, excluded: paths, beats: isDefault})
+			r.addLayer(layer{preset: c, role: c.defaultRole(), root: c.defaults, excluded: paths, mayReplace: isDefault})
 		}
 	}
-	w.compute(q)
-	w.act()
-	w.recordForbids(enforced)
-}
-
-// recordForbids records presets that only forbid, which set nothing.
-func (w *resolution) recordForbids(enforced []*Compiled) {
+	r.compute(q)
+	r.applyLayers()
 	for _, c := range enforced {
 		if len(c.forbids) > 0 {
-			w.addSource(c.source(provenance.Forbid), c)
+			r.addSource(c.source(provenance.Forbid), c)
 		}
 	}
 }
 
-func (w *resolution) addLayer(l layer) {
-	l.w, l.source = w, provenance.NoSource
-	w.layers = append(w.layers, l)
+func (r *resolution) addLayer(l layer) {
+	l.resolution, l.source = r, provenance.NoSource
+	r.layers = append(r.layers, l)
 }
 
-func (c *Compiled) overrules() bool { return c.overrides != nil || len(c.removes) > 0 }
+func (c *Compiled) hasOverrides() bool { return c.overrides != nil || len(c.removes) > 0 }
 
 func (c *Compiled) defaultRole() provenance.Role {
 	if c.legacy {
@@ -238,43 +219,43 @@ func (c *Compiled) defaultRole() provenance.Role {
 	return provenance.Default
 }
 
-// run lets the layer act on the whole object.
-func (l *layer) run() {
+// apply applies the layer to the whole object.
+func (l *layer) apply() {
 	if l.root != nil {
-		l.act(l.root.kids, l.w.cursor(l))
+		l.applyFields(l.root.children, l.resolution.cursor(l))
 	}
 	if l.role == provenance.Override && len(l.preset.removes) > 0 {
-		removing := &layer{w: l.w, preset: l.preset, role: provenance.Remove, source: provenance.NoSource, reserved: l.reserved, beats: l.beats}
-		for _, r := range l.preset.removes {
-			removing.remove(r)
+		removing := &layer{resolution: l.resolution, preset: l.preset, role: provenance.Remove, source: provenance.NoSource, reserved: l.reserved, mayReplace: l.mayReplace}
+		for _, removed := range l.preset.removes {
+			removing.remove(removed)
 		}
 	}
 }
 
-// reservedFields returns which fields a layer must leave alone.
-func (w *resolution) reservedFields(r provenance.Role) ownership {
-	if w.instance != nil {
+// reservedFields returns the fields that a layer of this role must not set.
+func (r *resolution) reservedFields(role provenance.Role) ownership {
+	if r.sentVMI != nil {
 		return beyondTemplate
 	}
 	var o ownership
-	if w.keepsRunState {
-		o |= runState // it is people's by now
+	if r.keepsRunState {
+		o |= runState // it belongs to the user
 	}
-	if w.contributions.instancetype != nil {
+	if r.contributions.instancetype != nil {
 		o |= ownedByInstancetype | templateAnnotation
 	}
-	if !r.Outranks() && w.contributions.preference != nil {
+	if !role.OutranksUser() && r.contributions.preference != nil {
 		o |= ownedByPreference | templateAnnotation
 	}
-	if !r.Outranks() && w.heldBack != "" {
+	if !role.OutranksUser() && r.skippedInstancetype != "" {
 		o |= namesInstancetype
 	}
 	return o
 }
 
-// overOwner says against which overrides and removes that the owner's record has those
-// of c prevail: all but those of a stronger preset that still exists.
-func overOwner(s *Snapshot, c *Compiled) func(provenance.Source) bool {
+// mayReplaceOwners reports against which recorded overrides of the owner VM the overrides of c
+// prevail: all but those of a stronger preset that still exists.
+func mayReplaceOwners(s *Snapshot, c *Compiled) func(provenance.Source) bool {
 	return func(recorded provenance.Source) bool {
 		other, ok := s.Lookup(c.Namespace, recorded.Preset)
 		switch {
@@ -287,15 +268,32 @@ func overOwner(s *Snapshot, c *Compiled) func(provenance.Source) bool {
 	}
 }
 
-// isDefault reports whether what is recorded is a default. At launch, defaults
-// replace all those of the VM: what came earlier is the weakest layer.
-func isDefault(recorded provenance.Source) bool { return !recorded.Role.Outranks() }
+// isDefault reports whether the source is a default. Launch defaults replace those of the VM.
+func isDefault(recorded provenance.Source) bool { return !recorded.Role.OutranksUser() }
 
-// rejected makes conflicts refusals.
-func (w *resolution) rejected() field.ErrorList {
-	var errs field.ErrorList
-	for _, c := range w.conflicts {
-		errs = append(errs, field.Forbidden(field.NewPath(c.Path), c.String()+"; the cluster refuses such conflicts: give one of them another priority"))
+// matcherFields are the fields of a VM's spec that name an instancetype or a preference.
+var matcherFields = []string{"instancetype", "preference"}
+
+// dropInferred removes an instancetype or preference that may be ignored, if neither is supported:
+// virtctl writes both into most VMs, and inference fails. It returns a warning for each.
+func (e *Engine) dropInferred(r *resolution) []string {
+	if e.servesInstancetypes() || r.sentVMI != nil {
+		return nil
 	}
-	return errs
+	spec, _ := r.root["spec"].(map[string]any)
+	var warnings []string
+	for _, name := range matcherFields {
+		matcher, _ := spec[name].(map[string]any)
+		volume := matcher["inferFromVolume"]
+		if volume == nil || matcher["inferFromVolumeFailurePolicy"] != "Ignore" || matcher["name"] != nil {
+			continue
+		}
+		delete(spec, name)
+		r.record.Ensure(provenance.Of("spec", name)).Change = provenance.Removed
+		warnings = append(warnings, fmt.Sprintf("spec.%s was dropped: it cannot be inferred from volume %s in standalone mode, "+
+			"and its inferFromVolumeFailurePolicy is Ignore", name, show(asText(volume))))
+	}
+	return warnings
 }
+
+func (e *Engine) servesInstancetypes() bool { return e.Platform == nil || e.Platform.Instancetypes }

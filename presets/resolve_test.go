@@ -7,7 +7,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 // A resolveCase is one request and what must come of it.
@@ -146,7 +146,7 @@ func TestCreate(t *testing.T) {
 			warn: []string{"preset cluster/a overruled " + at + "cpu.cores (was 8)"},
 		},
 		"ClusterOverrideBeatsNamespaced": {
-			reason:  "cluster overrides are the strongest layer, whatever the priority",
+			reason:  "cluster overrides are the strongest layer, at any priority",
 			presets: list(cluster("a", overrides("{cpu: {cores: 2}}")), local("b", "priority: 9\n"+overrides("{cpu: {cores: 4}}"))),
 			object:  vm(""), want: map[string]string{at + "cpu.cores": "2"},
 		},
@@ -185,7 +185,7 @@ func TestCreate(t *testing.T) {
 			object: domain("{memory: {guest: 1024Mi}}"), want: map[string]string{at + "memory.guest": `"1024Mi"`},
 		},
 		"RemoveAndDefault": {
-			reason:  "a weaker default does not put back what was removed",
+			reason:  "a weaker default does not restore a removed field",
 			presets: list(cluster("a", `remove: ["spec.template.spec.domain.devices.rng"]`), local("b", "priority: 9\n"+defaults("{devices: {rng: {}}}"))),
 			object:  domain("{devices: {rng: {}}}"), want: map[string]string{at + "devices.rng": ""}, warn: []string{"preset cluster/a removed"},
 		},
@@ -217,7 +217,7 @@ func TestCreate(t *testing.T) {
 			object: vm(""), want: map[string]string{at + "devices.interfaces[net].masquerade": "{}", "spec.template.spec.networks[net].pod": "{}"},
 		},
 		"HalfAPairExcluded": {
-			reason: "where one of a pair is kept away, neither comes",
+			reason: "if one of a pair is excluded, neither is added",
 			presets: list(cluster("a", `
 defaults:
   spec:
@@ -241,25 +241,25 @@ defaults:
 			want:    map[string]string{"spec.template.spec.dnsConfig.nameservers": "[]", "spec.template.spec.dnsConfig.options": `[{"name":"ndots"}]`},
 		},
 		"Instancetype": {
-			reason:  "where an instancetype is named, its fields are left alone by defaults and overrides",
+			reason:  "defaults and overrides skip the fields of an instancetype",
 			presets: list(cluster("a", defaults("{cpu: {cores: 2}, devices: {rng: {}}}")), cluster("b", overrides("{memory: {guest: 1Gi}}"))),
 			object:  vm("spec: {instancetype: {name: u1.small}}"),
 			want:    map[string]string{at + "cpu": "", at + "memory": "", at + "devices.rng": "{}"},
 			silent:  true,
 		},
 		"Preference": {
-			reason:  "what a preference may own is not defaulted on the VM",
+			reason:  "defaults skip the fields that a preference may fill",
 			presets: list(cluster("a", defaults("{machine: {type: q35}, memory: {guest: 1Gi}}"))),
 			object:  vm("spec: {preference: {name: fedora}}"), want: map[string]string{at + "machine": "", at + "memory.guest": `"1Gi"`},
 		},
 		"InstancetypeAndPlatform": {
-			reason: "nor does the platform give what an instancetype or a preference gives", engine: presets.Engine{Platform: &presets.Platform{Instancetypes: true}},
+			reason: "platform defaults skip the fields of an instancetype or preference", engine: presets.Engine{Platform: &presets.Platform{Instancetypes: true}},
 			object: vm("spec: {instancetype: {name: u1}, preference: {name: fedora}, template: {spec: {domain: {cpu: {features: []}, resources: {limits: {memory: 1Gi}}}}}}"),
 			want: map[string]string{at + "cpu": `{"features":[]}`, at + "memory.guest": "", at + "resources.requests": "", at + "machine": "",
 				"spec.runStrategy": `"Halted"`, "spec.template.spec.evictionStrategy": `"None"`},
 		},
 		"InstancetypeInStandalone": {
-			reason: "standalone mode refuses what it does not serve", engine: presets.Engine{Platform: &presets.Platform{}},
+			reason: "standalone mode refuses unsupported fields", engine: presets.Engine{Platform: &presets.Platform{}},
 			object: vm("spec: {instancetype: {name: u1.small}}"), err: []string{"spec.instancetype", "standalone"},
 		},
 		"DecimalQuantities": {
@@ -293,12 +293,12 @@ defaults:
 				"preset cluster/a set metadata.labels.tier, spec.domain.cpu.cores"},
 		},
 		"LUN": {
-			reason: "a lun is on the bus that it needs", engine: presets.Engine{Platform: &presets.Platform{}},
+			reason: "a lun gets the scsi bus", engine: presets.Engine{Platform: &presets.Platform{}},
 			object: vm(`spec: {template: {spec: {domain: {devices: {disks: [{name: a, lun: {}}, {name: b, disk: {}}]}}, volumes: [{name: a, persistentVolumeClaim: {claimName: a}}, {name: b, emptyDisk: {capacity: 1Gi}}]}}}`),
 			want:   map[string]string{at + "devices.disks[a].lun.bus": `"scsi"`, at + "devices.disks[b].disk.bus": `"sata"`},
 		},
 		"InferredInstancetype": {
-			reason: "what virtctl may infer is dropped where nothing could be inferred from it", engine: presets.Engine{Platform: &presets.Platform{}},
+			reason: "a matcher that virtctl infers is dropped if inference is unsupported", engine: presets.Engine{Platform: &presets.Platform{}},
 			presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
 			object: vm(`spec: {
 instancetype: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore},
@@ -308,16 +308,16 @@ template: {spec: {domain: {memory: {guest: 512Mi}}}}}`),
 			warn: []string{`spec.instancetype was dropped`, `spec.preference was dropped`},
 		},
 		"InferredInstancetypeAlongsideKubeVirt": {
-			reason: "KubeVirt infers by itself",
+			reason: "KubeVirt infers instancetypes itself",
 			object: vm(`spec: {instancetype: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore}}`), quiet: true,
 		},
 		"InstancetypeToInferOrReject": {
-			reason: "what must be inferred is refused, with the remedy", engine: presets.Engine{Platform: &presets.Platform{}},
+			reason: "a matcher that must be inferred is refused, with the remedy", engine: presets.Engine{Platform: &presets.Platform{}},
 			object: vm(`spec: {instancetype: {inferFromVolume: root}, preference: {inferFromVolume: root, inferFromVolumeFailurePolicy: Reject}}`),
 			err:    []string{"spec.instancetype: Forbidden", "spec.preference: Forbidden", "inferFromVolumeFailurePolicy: Ignore"},
 		},
 		"InstancetypeNamedAndIgnored": {
-			reason: "what is named is refused", engine: presets.Engine{Platform: &presets.Platform{}},
+			reason: "a named instancetype is refused", engine: presets.Engine{Platform: &presets.Platform{}},
 			object: vm(`spec: {instancetype: {name: u1, inferFromVolumeFailurePolicy: Ignore}}`), err: []string{"spec.instancetype: Forbidden"},
 		},
 		"InferredInstancetypeSentAgain": {
@@ -327,85 +327,85 @@ template: {spec: {domain: {memory: {guest: 512Mi}}}}}`),
 			want:   map[string]string{"spec.instancetype": "", at + "memory.guest": `"512Mi"`}, warn: []string{`spec.instancetype was dropped`},
 		},
 		"Forbid": {
-			reason:  "nothing outranks forbid, each violation is named",
+			reason:  "nothing outranks forbid, and each violation is reported",
 			presets: list(cluster("a", `forbid: [{path: "spec.template.spec.volumes[*].hostDisk", message: no host disks}]`)),
 			object:  vm("spec: {template: {spec: {volumes: [{name: x, hostDisk: {path: /x, type: Disk}}, {name: z, hostDisk: {path: /y, type: Disk}}]}}}"),
 			err:     []string{"spec.template.spec.volumes[x].hostDisk", "volumes[z]", "no host disks (preset cluster/a)"},
 		},
 		"ForbidOnResult": {
-			reason:  "forbid looks at what presets added as well",
+			reason:  "forbid also checks the fields that presets set",
 			presets: list(cluster("a", "forbid: [{path: spec.template.spec.domain.devices.rng}]"), cluster("b", defaults("{devices: {rng: {}}}"))),
 			object:  vm(""), err: []string{"devices.rng", "must not be set"},
 		},
 		"Explicit": {
-			reason:  "an explicit preset acts only where it is named",
+			reason:  "an explicit preset acts only if it is named",
 			presets: list(cluster("gpu", "match: {explicit: true}\n"+defaults("{devices: {gpus: [{name: g, deviceName: nvidia.com/a10}]}}"))),
 			object:  vm(""), quiet: true,
 		},
 		"ExplicitNamed": {
-			reason:  "and there it does",
+			reason:  "an explicit preset acts if it is named",
 			presets: list(cluster("gpu", "match: {explicit: true}\n"+defaults("{devices: {gpus: [{name: g, deviceName: nvidia.com/a10}]}}"))),
 			object:  `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {virtwright.dev/presets: cluster/gpu}}}`,
 			want:    map[string]string{at + "devices.gpus[g].deviceName": `"nvidia.com/a10"`},
 		},
 		"NamedButUnknown": {
-			reason:  "naming a preset that is not there is an error with the nearest name",
+			reason:  "naming an unknown preset is an error that suggests the nearest name",
 			presets: list(cluster("gpu-a10", "match: {explicit: true}\n"+defaults("{devices: {rng: {}}}"))),
 			object:  `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {virtwright.dev/presets: cluster/gpu-a01}}}`,
 			err:     []string{"metadata.annotations[virtwright.dev/presets]", `did you mean "cluster/gpu-a10"?`},
 		},
 		"ExcludeAll": {
-			reason:  "a star keeps every default away, and no override",
+			reason:  "a star excludes every default, and no override",
 			presets: list(cluster("a", defaults("{cpu: {cores: 2}}")), cluster("b", overrides("{memory: {guest: 1Gi}}"))),
 			object:  `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {virtwright.dev/exclude: "*"}}}`,
 			want:    map[string]string{at + "cpu": "", at + "memory.guest": `"1Gi"`},
 		},
 		"Warn": {
-			reason:  "mode Warn changes nothing and tells",
+			reason:  "mode Warn changes nothing and warns",
 			presets: list(cluster("a", "mode: Warn\n"+defaults("{cpu: {cores: 2}}"))),
 			object:  vm(""), want: map[string]string{"spec": ""}, warn: []string{"preset cluster/a (mode Warn) would set " + at + "cpu.cores=2"},
 		},
 		"Off":            {reason: "mode Off does nothing", presets: list(cluster("a", "mode: \"Off\"\n"+defaults("{cpu: {cores: 2}}"))), object: vm(""), quiet: true},
-		"LaunchOnVM":     {reason: "a Launch preset leaves the VM alone", presets: list(cluster("a", "applyAt: Launch\n"+defaults("{cpu: {cores: 2}}"))), object: vm(""), quiet: true},
-		"OtherNamespace": {reason: "a namespaced preset acts at home", presets: list(presettest.Namespaced("other", "a", defaults("{cpu: {cores: 2}}"))), object: vm(""), quiet: true},
+		"LaunchOnVM":     {reason: "a Launch preset does not change the VM", presets: list(cluster("a", "applyAt: Launch\n"+defaults("{cpu: {cores: 2}}"))), object: vm(""), quiet: true},
+		"OtherNamespace": {reason: "a namespaced preset acts in its namespace only", presets: list(presettest.Namespaced("other", "a", defaults("{cpu: {cores: 2}}"))), object: vm(""), quiet: true},
 		"PresetsDoNotFeedEachOther": {
-			reason: "a label that a preset gives matches no other preset",
+			reason: "a label that a preset sets matches no other preset",
 			presets: list(cluster("a", "defaults: {metadata: {labels: {size: big}}}"),
 				cluster("b", "match: {labels: {matchLabels: {size: big}}}\n"+defaults("{cpu: {cores: 8}}"))),
 			object: vm(""), want: map[string]string{at + "cpu": "", "metadata.labels.size": `"big"`},
 		},
 		"TemplateLabelsOverlay": {
-			reason:  "labels of the template lie over those of the VM",
+			reason:  "labels of the template win over those of the VM",
 			presets: list(cluster("a", "match: {labels: {matchLabels: {app: inner}}}\n"+defaults("{cpu: {cores: 8}}"))),
 			object:  vm("spec: {template: {metadata: {labels: {app: inner}}}}"), want: map[string]string{at + "cpu.cores": "8"},
 		},
 		"ConditionOnSparse": {
-			reason: "a condition may look deep into a VM that has no spec",
+			reason: "a condition may read nested fields of a VM without a spec",
 			presets: list(cluster("a", `
 match: {conditions: [{name: no-tpm, expression: "!has(object.spec.template.spec.domain.devices.tpm) && namespaceObject.metadata.labels.tier == 'prod'"}]}
 `+defaults("{devices: {tpm: {}}}"))),
 			object: vm(""), want: map[string]string{at + "devices.tpm": "{}"},
 		},
 		"ConditionFailsDefaults": {
-			reason:  "a default whose condition fails at run time is skipped with a warning",
+			reason:  "a default with a condition that fails is skipped with a warning",
 			presets: list(cluster("a", "match: {conditions: [{name: c, expression: \"object.metadata.nothing == 'x'\"}]}\n"+defaults("{devices: {tpm: {}}}"))),
 			object:  vm(""), warn: []string{`preset cluster/a skipped: cannot evaluate condition "c"`},
 		},
 		"ConditionFailsOverrides": {
-			reason:  "an override whose condition fails refuses",
+			reason:  "an override with a condition that fails refuses the VM",
 			presets: list(cluster("a", "match: {conditions: [{name: c, expression: \"object.metadata.nothing == 'x'\"}]}\n"+overrides("{devices: {tpm: {}}}"))),
-			object:  vm(""), err: []string{"preset cluster/a may overrule this object, and its conditions cannot be evaluated"},
+			object:  vm(""), err: []string{"cannot evaluate the conditions of preset cluster/a, which may overrule this object"},
 		},
 		"TemplateIsAString": {
-			reason: "a wrong type is refused by us with its path", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
+			reason: "a wrong type is refused with its path", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
 			object: vm("spec: {template: x}"), err: []string{"spec.template", "must be an object"},
 		},
 		"ListIsAString": {
-			reason: "also deep down", presets: list(cluster("a", defaults("{cpu: {features: [{name: x}]}}"))),
+			reason: "a nested wrong type is refused, too", presets: list(cluster("a", defaults("{cpu: {features: [{name: x}]}}"))),
 			object: domain("{cpu: {features: x}}"), err: []string{at + "cpu.features", "must be a list"},
 		},
 		"NullIsAbsent": {
-			reason: "null is how absent looks in JSON", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
+			reason: "null counts as absent", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
 			object: domain("{cpu: null}"), want: map[string]string{at + "cpu.cores": "2"},
 		},
 		"WrongShapes": {
@@ -419,7 +419,7 @@ match: {conditions: [{name: no-tpm, expression: "!has(object.spec.template.spec.
 			want: map[string]string{at + "devices.interfaces": "", "spec.template.spec.networks": ""},
 		},
 		"InstancetypeByPreset": {
-			reason: "also a preset names no instancetype in standalone mode", engine: presets.Engine{Platform: &presets.Platform{}},
+			reason: "presets cannot name an instancetype in standalone mode either", engine: presets.Engine{Platform: &presets.Platform{}},
 			presets: list(cluster("a", "defaults: {spec: {instancetype: {name: u1}}}")), object: vm(""), err: []string{"spec.instancetype"},
 		},
 		"ChoiceOfUserIsNoConflict": {
@@ -429,12 +429,12 @@ match: {conditions: [{name: no-tpm, expression: "!has(object.spec.template.spec.
 			want:    map[string]string{at + "devices.disks[root].cdrom.bus": `"sata"`, at + "devices.disks[root].disk": ""},
 		},
 		"TwoOfOneName": {
-			reason:  "two elements of one name are refused where a preset would merge them",
+			reason:  "two elements of one name are refused if a preset merges the list",
 			presets: list(cluster("a", overrides("{cpu: {features: [{name: vmx, policy: disable}]}}"))),
 			object:  domain("{cpu: {features: [{name: vmx}, {name: vmx, policy: require}]}}"), err: []string{at + "cpu.features[1].name", "Duplicate"},
 		},
 		"TooManyElements": {
-			reason: "a list is bounded before it costs anything", engine: presets.Engine{Platform: &presets.Platform{}},
+			reason: "the length of a list is checked first", engine: presets.Engine{Platform: &presets.Platform{}},
 			object: vm("spec: {template: {spec: {domain: {devices: {inputs: [" + strings.Repeat("{name: a},", 600) + "]}}}}}"), err: []string{at + "devices.inputs", "must have at most 512 items"},
 		},
 		"ExcludePattern": {
@@ -444,12 +444,12 @@ match: {conditions: [{name: no-tpm, expression: "!has(object.spec.template.spec.
 			want:    map[string]string{at + "devices.disks[root].cache": "", at + "devices.disks[root].io": `"native"`},
 		},
 		"WarnOnPlatform": {
-			reason: "mode Warn judges the result, platform defaults included", engine: presets.Engine{Platform: &presets.Platform{}},
-			presets: list(cluster("a", `{mode: Warn, forbid: [{path: "spec.template.spec.domain.devices.interfaces[*].bridge", message: masquerade only}]}`)),
-			object:  vm(""), warn: []string{"would refuse spec.template.spec.domain.devices.interfaces[default].bridge: masquerade only"},
+			reason: "mode Warn checks the result, with platform defaults", engine: presets.Engine{Platform: &presets.Platform{}},
+			presets: list(cluster("a", `{mode: Warn, forbid: [{path: "spec.template.spec.domain.devices.interfaces[*].masquerade", message: bridge only}]}`)),
+			object:  vm(""), warn: []string{"would refuse spec.template.spec.domain.devices.interfaces[default].masquerade: bridge only"},
 		},
 		"ForgedProvenance": {
-			reason: "a record that a user made up is discarded", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
+			reason: "a forged record is discarded", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
 			object: `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {virtwright.dev/provenance: '{"v":1,"snapshot":"x","by":["cluster/a@1:default"],"set":{"spec":{"template":{"spec":{"domain":{"cpu":{"cores":0}}}}}}}'}}, spec: {template: {spec: {domain: {cpu: {cores: 9}}}}}}`,
 			want:   map[string]string{at + "cpu.cores": "9", `metadata.annotations["virtwright.dev/provenance"]`: ""},
 		},

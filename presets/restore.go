@@ -2,20 +2,18 @@ package presets
 
 import (
 	"context"
-	"slices"
 
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// maxClaims is how often a claim is reduced until it holds; then it is discarded.
+// maxClaims is how often a claimed record is reduced before it is discarded.
 const maxClaims = 3
 
-// restore answers a create whose object carries a record, as backups and copies
-// do. A user may write anything there, so the record is believed only for leaves
-// that have the value that presets and platform defaults give them now. What the
-// rest of it claims is the user's. Therefore the result is what a create of some
-// sparse object gives, and expanding an expanded object changes nothing.
-// Nil means that nothing of the record holds.
+// restore answers the creation of an object that has a record, as backups and copies do. The user
+// may have changed that record, so it counts only for leaves with the value that presets and the
+// platform set now; other values are the user's. So the result is the same as for some object
+// without a record, and expanding an expanded object changes nothing. It returns nil if nothing of
+// the record holds.
 func (e *Engine) restore(ctx context.Context, s *Snapshot, req Request, text string) *Result {
 	claim, err := provenance.Decode(text)
 	if err != nil {
@@ -32,14 +30,14 @@ func (e *Engine) restore(ctx context.Context, s *Snapshot, req Request, text str
 		}
 		again.discardProvenance()
 		again.dropProvenance(claim)
-		unapply{rec: claim, mark: true}.value(claim.Root(), again.root, again.root, vmSchema())
-		again.rec = provenance.New()
+		unapply{rec: claim, markOmitted: true}.value(claim.Root(), again.root, again.root, vmSchema())
+		again.record = provenance.New()
 		out, err := e.expand(ctx, s, again, req)
 		if err != nil {
 			return nil
 		}
 		if len(out.OverBudget) > 0 {
-			return nil // evaluating the conditions again would cost as much
+			return nil // another attempt would cost as much
 		}
 		if releaseChanged(claim, sent.root, again.root) == 0 {
 			out.Patch = diff(sent.unwrap(), again.unwrap(), shapes[req.Kind]())
@@ -49,44 +47,25 @@ func (e *Engine) restore(ctx context.Context, s *Snapshot, req Request, text str
 	return nil
 }
 
-// releaseChanged takes out of a claim the leaves at which two objects differ, and
-// counts them. An element that keeps a leaf keeps the key that identifies it.
+// releaseChanged removes from a claimed record the leaves at which two objects differ, and counts
+// them. An element that keeps a leaf keeps its key.
 func releaseChanged(claim *provenance.Record, sent, expanded map[string]any) int {
 	var wrong []*provenance.Node
 	for p, n := range claim.Decided() {
-		was, is := lookup(sent, vmSchema(), p), lookup(expanded, vmSchema(), p)
-		// Of an object with decisions of its own beneath, the leaf is that it is there.
+		was, is := vmValue(sent, p), vmValue(expanded, p)
+		// The leaf of an object with decided fields is that it exists.
 		if equalJSON(was, is) || hasChildren(n) && !n.Overruled && isObject(was) && isObject(is) {
 			continue
 		}
 		wrong = append(wrong, n)
 		for i, seg := range p {
 			if seg.Kind == provenance.Element {
-				wrong = append(wrong, keysOf(claim, p[:i+1])...)
+				wrong = append(wrong, keyNodes(claim, p[:i+1])...)
 			}
 		}
 	}
 	for _, n := range wrong {
-		n.Clear()
+		n.ClearSubtree()
 	}
 	return len(wrong)
-}
-
-// keysOf are the nodes of the fields that identify the element at p.
-func keysOf(rec *provenance.Record, p provenance.Path) []*provenance.Node {
-	var out []*provenance.Node
-	list := vmSchema().at(p[:len(p)-1])
-	if list == nil {
-		return nil
-	}
-	for _, k := range list.keys {
-		key, err := provenance.ParsePath(k.field)
-		if err != nil { // unreachable: the table is tested
-			continue
-		}
-		if n := rec.At(append(slices.Clone(p), key...)); n != nil {
-			out = append(out, n)
-		}
-	}
-	return out
 }

@@ -12,11 +12,11 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
-// A VM that is created from a copy of a stored one keeps its record for the
-// leaves that presets give today, and no others.
+// A VM that is created from a copy of a stored one keeps its record for the leaves that presets
+// give today, and no others.
 func TestRestore(t *testing.T) {
 	size := func(memory string) v1alpha1.Preset {
 		return presettest.Cluster("size", `

@@ -30,30 +30,25 @@ const (
 	shapeIntOrString
 )
 
-// A schema is what the engine knows of one place in a VirtualMachine. It is
-// made from KubeVirt's Go types and the two tables beside this file.
+// A schema describes one field of a VirtualMachine, as KubeVirt's Go types have it.
 type schema struct {
 	shape shape
-	// typ names the Go type, as in core/v1.Devices.
-	typ string
-	// fields of an object by JSON name.
+	// goType is the name of the Go type, such as core/v1.Devices.
+	goType string
 	fields map[string]*schema
 	// required are the fields that KubeVirt's types always have.
-	required map[string]bool
-	// quantities are the fields of an object that are quantities or have some in them.
+	required   map[string]bool
 	quantities []string
-	// elem is the schema of a map's values or of a list's elements.
-	elem *schema
-	// keys of a keyed list, in the order in which they make up an element's name.
+	elem       *schema
+	// keys of a keyed list, in the order in which they form the key of an element.
 	keys []listKey
-	// rivals has, for a field in a one-of group, the fields it excludes.
+	// rivals has, for a field in a one-of group, the fields that it excludes.
 	rivals map[string][]string
 }
 
-// vmSchema is the schema of a whole VirtualMachine.
 var vmSchema = sync.OnceValue(func() *schema {
 	b := schemaBuilder{done: map[reflect.Type]*schema{}}
-	s := b.of(reflect.TypeFor[kubevirtv1.VirtualMachine]())
+	s := b.build(reflect.TypeFor[kubevirtv1.VirtualMachine]())
 	s.noteQuantities()
 	return s
 })
@@ -79,51 +74,43 @@ var scalarKinds = map[reflect.Kind]shape{
 	reflect.Float32: shapeNumber, reflect.Float64: shapeNumber,
 }
 
-func (b schemaBuilder) of(t reflect.Type) *schema {
+func (b schemaBuilder) build(t reflect.Type) *schema {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if s, ok := scalarTypes[t]; ok {
-		return &schema{shape: s, typ: typeName(t)}
+		return &schema{shape: s, goType: typeName(t)}
 	}
 	if s, ok := scalarKinds[t.Kind()]; ok {
-		return &schema{shape: s, typ: typeName(t)}
+		return &schema{shape: s, goType: typeName(t)}
 	}
 	switch t.Kind() {
 	case reflect.Struct:
 		return b.object(t)
 	case reflect.Map:
-		return &schema{shape: shapeMap, elem: b.of(t.Elem())}
+		return &schema{shape: shapeMap, elem: b.build(t.Elem())}
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return &schema{shape: shapeString} // base64
 		}
-		return &schema{shape: shapeAtomic, elem: b.of(t.Elem())}
+		return &schema{shape: shapeAtomic, elem: b.build(t.Elem())}
 	}
-	return &schema{shape: shapeAny, typ: typeName(t)}
-}
-
-func (s *schema) require(name string) {
-	if s.required == nil {
-		s.required = map[string]bool{}
-	}
-	s.required[name] = true
+	return &schema{shape: shapeAny, goType: typeName(t)}
 }
 
 func (b schemaBuilder) object(t reflect.Type) *schema {
 	if s := b.done[t]; s != nil {
 		return s
 	}
-	s := &schema{shape: shapeObject, typ: typeName(t), fields: map[string]*schema{}}
+	s := &schema{
+		shape: shapeObject, goType: typeName(t),
+		fields: map[string]*schema{}, required: map[string]bool{}, rivals: map[string][]string{},
+	}
 	b.done[t] = s
 	b.addFields(s, t)
-	for _, group := range oneOfs[s.typ] {
-		s.addGroup(group)
-	}
 	return s
 }
 
-// addFields adds the fields of t to s; embedded structs count as s itself.
 func (b schemaBuilder) addFields(s *schema, t reflect.Type) {
 	owner := typeName(t)
 	for f := range t.Fields() {
@@ -134,30 +121,26 @@ func (b schemaBuilder) addFields(s *schema, t reflect.Type) {
 				embedded = embedded.Elem()
 			}
 			b.addFields(s, embedded)
-			for _, group := range oneOfs[typeName(embedded)] {
-				s.addGroup(group)
-			}
 			continue
 		}
 		if name == "" || name == "-" {
 			continue
 		}
-		field := b.of(f.Type)
+		field := b.build(f.Type)
 		if keys := keyedLists[owner+"."+name]; keys != nil {
 			field = &schema{shape: shapeKeyed, elem: field.elem, keys: keys}
 		}
 		s.fields[name] = field
 		if options == "" {
-			s.require(name)
+			s.required[name] = true
 		}
+	}
+	for _, group := range oneOfs[owner] {
+		s.addGroup(group)
 	}
 }
 
-// addGroup makes every field of one alternative a rival of every field of the others.
 func (s *schema) addGroup(group oneOf) {
-	if s.rivals == nil {
-		s.rivals = map[string][]string{}
-	}
 	for i, alternative := range group {
 		for j, other := range group {
 			if i == j {
@@ -178,7 +161,7 @@ func typeName(t reflect.Type) string {
 	return strings.Join(pkg[len(pkg)-2:], "/") + "." + t.Name()
 }
 
-// at returns the schema at p, nil where the types have nothing there.
+// at returns the schema at p; nil if the types have no such field.
 func (s *schema) at(p provenance.Path) *schema {
 	for _, seg := range p {
 		if s = s.step(seg); s == nil {
@@ -194,9 +177,7 @@ func (s *schema) step(seg provenance.Segment) *schema {
 		return s
 	case s.shape == shapeObject && seg.Kind == provenance.Field:
 		return s.fields[seg.Name]
-	case s.shape == shapeMap && seg.Kind == provenance.Field:
-		return s.elem
-	case s.shape == shapeKeyed && seg.Kind != provenance.Field:
+	case s.shape == shapeMap && seg.Kind == provenance.Field, s.shape == shapeKeyed && seg.Kind != provenance.Field:
 		return s.elem
 	}
 	return nil

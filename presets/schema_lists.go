@@ -2,16 +2,15 @@ package presets
 
 // A listKey is one field that identifies an element of a keyed list.
 type listKey struct {
-	// field is dotted where it lies deeper, as in metadata.name.
+	// field is dotted if it is nested, as in metadata.name.
 	field string
-	// absent is the value that leaving the field out stands for.
+	// absent is the value that an absent field stands for.
 	absent string
 }
 
 var byName = []listKey{{field: "name"}}
 
-// keyedLists are the lists of a VirtualMachine that merge element by element.
-// The key is the Go type that declares the list, with its JSON name.
+// keyedLists are the lists that merge element by element, by Go type and JSON name.
 var keyedLists = map[string][]listKey{
 	"core/v1.VirtualMachineSpec.dataVolumeTemplates":    {{field: "metadata.name"}},
 	"core/v1.VirtualMachineInstanceSpec.volumes":        byName,
@@ -36,8 +35,8 @@ var keyedLists = map[string][]listKey{
 	"core/v1.PodDNSConfig.options":           byName,
 }
 
-// atomicLists are the lists that no key identifies, each with the reason. A
-// test fails when KubeVirt has a list that stands in neither table.
+// atomicLists are the lists without a key, each with the reason. A test fails if KubeVirt has a
+// list that is in neither table.
 var atomicLists = map[string]string{
 	"core/v1.DHCPOptions.ntpServers":                                          "addresses in order of preference",
 	"core/v1.Devices.panicDevices":                                            "no field names a panic device",

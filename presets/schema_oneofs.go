@@ -1,6 +1,6 @@
 package presets
 
-// A oneOf is a choice between alternatives, each one or more fields that go together.
+// A oneOf is a choice between alternatives, each of fields that are set together.
 type oneOf [][]string
 
 func choice(names ...string) oneOf {
@@ -11,17 +11,13 @@ func choice(names ...string) oneOf {
 	return group
 }
 
-// oneOfs are the choices in a VirtualMachine, by the Go type that has them.
+// oneOfs are the choices in a VirtualMachine, by Go type.
 var oneOfs = map[string][]oneOf{
-	"core/v1.VirtualMachineSpec": {choice("running", "runStrategy")},
-	"core/v1.InstancetypeMatcher": {
-		{{"name", "kind", "revisionName"}, {"inferFromVolume", "inferFromVolumeFailurePolicy"}},
-	},
-	"core/v1.PreferenceMatcher": {
-		{{"name", "kind", "revisionName"}, {"inferFromVolume", "inferFromVolumeFailurePolicy"}},
-	},
-	"core/v1.DiskDevice": {choice("disk", "lun", "cdrom")},
-	"core/v1.BlockSize":  {choice("custom", "matchVolume")},
+	"core/v1.VirtualMachineSpec":  {choice("running", "runStrategy")},
+	"core/v1.InstancetypeMatcher": {matcherSources},
+	"core/v1.PreferenceMatcher":   {matcherSources},
+	"core/v1.DiskDevice":          {choice("disk", "lun", "cdrom")},
+	"core/v1.BlockSize":           {choice("custom", "matchVolume")},
 	"core/v1.VolumeSource": {choice("hostDisk", "persistentVolumeClaim", "cloudInitNoCloud", "cloudInitConfigDrive",
 		"sysprep", "containerDisk", "ephemeral", "emptyDisk", "dataVolume", "configMap", "secret", "downwardAPI",
 		"serviceAccount", "downwardMetrics", "memoryDump", "containerPath")},
@@ -52,15 +48,15 @@ var oneOfs = map[string][]oneOf{
 }
 
 var (
+	matcherSources     = oneOf{{"name", "kind", "revisionName"}, {"inferFromVolume", "inferFromVolumeFailurePolicy"}}
 	userDataSources    = choice("secretRef", "userDataBase64", "userData")
 	networkDataSources = choice("networkDataSecretRef", "networkDataBase64", "networkData")
 	deviceSources      = oneOf{{"deviceName"}, {"claimName", "requestName"}}
 )
 
-// notOneOfs are the types with several optional members that may all be set at
-// once. A test fails when KubeVirt has a type with two or more optional
-// members that stands in neither table.
-var notOneOfs = map[string]string{
+// independentMembers are the types with optional members that may all be set at once. A test fails
+// if KubeVirt has a type with two or more optional members that is in neither table.
+var independentMembers = map[string]string{
 	"core/v1.InterfaceBindingMethod":             "a part of Interface, whose choice has binding as well",
 	"core/v1.CPU":                                "independent properties",
 	"core/v1.Memory":                             "independent properties",

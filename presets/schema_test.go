@@ -8,9 +8,9 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// TestEveryListAndChoiceIsClassified walks KubeVirt's Go types: a list that
-// stands in neither list table, a type with several optional members that stands in
-// neither one-of table, and an entry for something that is not there, all fail.
+// TestEveryListAndChoiceIsClassified walks KubeVirt's Go types: a list that stands in neither list
+// table, a type with several optional members that stands in neither one-of table, and an entry for
+// a type that does not exist, all fail.
 func TestEveryListAndChoiceIsClassified(t *testing.T) {
 	w := typeWalk{lists: map[string]bool{}, structs: map[string]bool{}, seen: map[reflect.Type]bool{}}
 	w.walk(reflect.TypeFor[kubevirtv1.VirtualMachineSpec]())
@@ -23,7 +23,7 @@ func TestEveryListAndChoiceIsClassified(t *testing.T) {
 	}
 	for name, several := range w.structs {
 		_, choice := oneOfs[name]
-		_, no := notOneOfs[name]
+		_, no := independentMembers[name]
 		if several && !choice && !no {
 			t.Errorf("%s has several optional members: put it into one table of schema_oneofs.go", name)
 		}
@@ -44,7 +44,7 @@ func TestEveryListAndChoiceIsClassified(t *testing.T) {
 	for name, groups := range oneOfs {
 		w.checkGroups(t, name, groups)
 	}
-	for name := range notOneOfs {
+	for name := range independentMembers {
 		if _, ok := w.structs[name]; !ok {
 			t.Errorf("KubeVirt has no type %s", name)
 		}
@@ -62,7 +62,7 @@ func (w *typeWalk) walk(t reflect.Type) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		t = t.Elem()
 	}
-	// What API machinery writes is nobody's to set; see reservedPath.
+	// API machinery sets these fields; see reservedPath.
 	if t.Kind() != reflect.Struct || w.seen[t] || scalarTypes[t] != 0 || t.Name() == "ObjectMeta" || t.Name() == "RawExtension" {
 		return
 	}
@@ -114,7 +114,7 @@ func findSchema(s *schema, name string, seen map[*schema]bool) *schema {
 		return nil
 	}
 	seen[s] = true
-	if s.typ == name {
+	if s.goType == name {
 		return s
 	}
 	for _, f := range s.fields {

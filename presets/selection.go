@@ -11,17 +11,13 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// presetSelection is what the annotations of an object ask of the engine.
+// A presetSelection holds the annotations of an object that select presets.
 type presetSelection struct {
-	// named presets, as in virtwright.dev/presets.
-	named []string
-	// excluded presets, as in virtwright.dev/exclude.
+	named    []string
 	excluded []exclusion
-	// problems with what the annotations say.
 	problems field.ErrorList
 }
 
-// An exclusion keeps defaults of one preset away, all or those under a path.
 type exclusion struct {
 	ref  string // "*" means every preset
 	path provenance.Path
@@ -47,13 +43,10 @@ func parseSelection(annotations map[string]any) presetSelection {
 	return s
 }
 
-// maxSelected is how many items an annotation that selects presets may list.
 const maxSelected = 256
 
-// list reads the items of an annotation.
 func (s *presetSelection) list(annotations map[string]any, key string) []string {
-	text, _ := annotations[key].(string)
-	items := listOf(text)
+	items := listOf(asText(annotations[key]))
 	if len(items) > maxSelected {
 		s.problems = append(s.problems, field.TooMany(field.NewPath("metadata", "annotations").Key(key), len(items), maxSelected))
 		return nil
@@ -61,7 +54,7 @@ func (s *presetSelection) list(annotations map[string]any, key string) []string 
 	return items
 }
 
-// listOf splits at commas that stand outside brackets.
+// listOf splits at commas outside of brackets.
 func listOf(text string) []string {
 	var items []string
 	depth, start := 0, 0
@@ -87,7 +80,7 @@ func (s presetSelection) merge(o presetSelection) presetSelection {
 	}
 }
 
-// excludes reports whether all defaults of ref are kept away, and else which paths.
+// excludes reports whether all defaults of ref are excluded, or else which paths.
 func (s presetSelection) excludes(ref string) (all bool, paths []provenance.Path) {
 	for _, e := range s.excluded {
 		switch {
@@ -103,18 +96,16 @@ func (s presetSelection) excludes(ref string) (all bool, paths []provenance.Path
 
 func (s presetSelection) names(ref string) bool { return slices.Contains(s.named, ref) }
 
-// Named lists what an object names in virtwright.dev/presets, on itself or on
-// its template, each once. Who names a preset must be allowed to use it, also
-// one that acts without being named: it may change, and the name stays.
-func Named(kind Kind, object map[string]any) []string {
+// NamedPresets lists the presets that an object or its template names. Naming requires permission
+// to use the preset, even if it acts without a name: it may change, and the name stays.
+func NamedPresets(kind Kind, object map[string]any) []string {
 	places := []provenance.Path{vmAnnotations}
 	if kind == VirtualMachine {
 		places = append(places, templateAnnotations)
 	}
 	var out []string
 	for _, at := range places {
-		annotations, _ := lookup(object, vmSchema(), at).(map[string]any)
-		for _, ref := range parseSelection(annotations).named {
+		for _, ref := range parseSelection(asObject(vmValue(object, at))).named {
 			if !slices.Contains(out, ref) {
 				out = append(out, ref)
 			}
@@ -122,5 +113,3 @@ func Named(kind Kind, object map[string]any) []string {
 	}
 	return out
 }
-
-var templateAnnotations = provenance.Of("spec", "template", "metadata", "annotations")

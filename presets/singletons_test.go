@@ -9,16 +9,16 @@ func TestSingletons(t *testing.T) {
 	}
 	for name, c := range map[string]resolveCase{
 		"PodNetworkOfTheAuthor": {
-			reason: "a default pod network is held back beside the author's, with its interface", presets: list(podNetwork), object: network("pod: {}"),
+			reason: "a default pod network is skipped if the author has one, with its interface", presets: list(podNetwork), object: network("pod: {}"),
 			want: map[string]string{"spec.template.spec.networks": `[{"name":"mine","pod":{}}]`, at + "devices.interfaces": `[{"bridge":{},"name":"mine"}]`},
-			warn: []string{"preset cluster/pod held back, as the VM already has a default network"},
+			warn: []string{"preset cluster/pod skipped fields, because the VM already has a default network"},
 		},
 		"MultusDefault": {
-			reason: "and beside a Multus network that is the default", presets: list(podNetwork), object: network("multus: {networkName: a, default: true}"),
+			reason: "it is skipped if a Multus network is the default one", presets: list(podNetwork), object: network("multus: {networkName: a, default: true}"),
 			want: map[string]string{at + "devices.interfaces": `[{"bridge":{},"name":"mine"}]`},
 		},
 		"OtherNetwork": {
-			reason: "a further network is no second one", presets: list(podNetwork), object: network("multus: {networkName: a}"),
+			reason: "another network is not a second default one", presets: list(podNetwork), object: network("multus: {networkName: a}"),
 			want: map[string]string{at + "devices.interfaces": `[{"bridge":{},"name":"mine"},{"masquerade":{},"name":"default"}]`},
 		},
 		"TwoPresets": {

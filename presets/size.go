@@ -2,48 +2,39 @@ package presets
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// MaxParts is how many objects, lists, fields and elements an object may have.
-// A few megabytes of empty ones would take seconds to process.
-const MaxParts = 100_000
+// MaxValues is how many objects, lists, fields and elements an object may have. A few megabytes of
+// empty ones would take seconds to process.
+const MaxValues = 100_000
 
-// CheckSize refuses an object of more than 100,000 parts, and a VM or VMI with
-// more than 512 elements in a list that presets merge. It reads tokens only, so
-// that nothing of that size is ever built. A stored object whose lists are too
-// long may stay so, up to four times that. JSON that cannot be read passes:
-// decoding it says what is wrong. The error is a *Refusal.
+// CheckSize refuses an object of more than 100,000 values, or of more than 512 elements in a keyed
+// list; a stored object may keep up to four times that many. JSON that cannot be read passes:
+// decoding reports it. The error is a *Refusal.
 func (r *Request) CheckSize() error {
-	most := limits{MaxParts, maxElements}
+	most := limits{MaxValues, maxElements}
 	err := checkSize(r.Kind, r.Object, most)
 	if err != nil && len(r.OldObject) > 0 && checkSize(r.Kind, r.OldObject, most) != nil {
-		return checkSize(r.Kind, r.Object, limits{MaxParts, 4 * maxElements})
+		return checkSize(r.Kind, r.Object, limits{MaxValues, 4 * maxElements})
 	}
 	return err
 }
 
-// CheckReviewSize refuses JSON that has more parts than three of the largest
-// objects, as an AdmissionReview with two of them has not. The error is a *Refusal.
-func CheckReviewSize(raw []byte) error { return checkSize("", raw, limits{parts: 3 * MaxParts}) }
+// CheckReviewSize allows as many values as three of the largest objects have. An AdmissionReview
+// has two at most. The error is a *Refusal.
+func CheckReviewSize(raw []byte) error { return checkSize("", raw, limits{parts: 3 * MaxValues}) }
 
-// limits are how many parts an object may have, and how many elements a list that merges.
-// Without lists that merge elements is 0.
+// limits are the maximum number of values of an object, and of elements of a keyed list; 0 elements
+// means that there are no keyed lists.
 type limits struct{ parts, elements int }
 
-// least is the lower of the limits.
-func (l limits) least() int {
-	if l.elements == 0 {
-		return l.parts
-	}
-	return l.elements
-}
-
 func checkSize(kind Kind, raw []byte, most limits) error {
-	if bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['})+bytes.Count(raw, []byte{'{'}) <= most.least() {
+	if bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['})+bytes.Count(raw, []byte{'{'}) <= cmp.Or(most.elements, most.parts) {
 		return nil // too few for either limit
 	}
 	s := sizeScan{rest: raw, most: most, open: make([]container, 1, 16)}
@@ -63,8 +54,8 @@ func checkSize(kind Kind, raw []byte, most limits) error {
 	return nil
 }
 
-// A sizeScan walks through JSON. encoding/json's tokens take four times as long
-// as decoding. The first container on its stack stands for the document itself.
+// A sizeScan scans JSON. The tokenizer of encoding/json takes four times as long as decoding. The
+// first container on the stack is the document itself.
 type sizeScan struct {
 	rest  []byte
 	most  limits
@@ -73,7 +64,6 @@ type sizeScan struct {
 	long  *field.Path // the first list that is too long
 }
 
-// A container is an object or a list whose end has not been read.
 type container struct {
 	schema *schema // nil where the types have nothing
 	object bool
@@ -83,7 +73,6 @@ type container struct {
 	members int
 }
 
-// next takes in one token.
 func (s *sizeScan) next() {
 	in, c := &s.open[len(s.open)-1], s.rest[0]
 	switch c {
@@ -108,7 +97,7 @@ func (s *sizeScan) next() {
 	s.rest = s.rest[1:]
 }
 
-// text takes in a string: the name of a field, or a value.
+// text reads a string: the name of a field, or a value.
 func (s *sizeScan) text(in *container) {
 	end := 1
 	for end < len(s.rest) && s.rest[end] != '"' {
@@ -125,11 +114,10 @@ func (s *sizeScan) text(in *container) {
 	}
 	in.named, in.name = true, string(bytes.Trim(text, `"`))
 	if bytes.IndexByte(text, '\\') >= 0 {
-		_ = json.Unmarshal(text, &in.name) // or decoding fails as well
+		_ = json.Unmarshal(text, &in.name) // decoding reports errors
 	}
 }
 
-// value counts a value of a container.
 func (s *sizeScan) value(in *container) {
 	s.parts++
 	in.members++
@@ -138,7 +126,7 @@ func (s *sizeScan) value(in *container) {
 	}
 }
 
-// member is the schema of the value that was counted last.
+// member returns the schema of the value that was counted last.
 func (c *container) member() *schema {
 	switch {
 	case c.schema == nil:
@@ -153,7 +141,7 @@ func (c *container) member() *schema {
 	return nil
 }
 
-// path is where the scan is, no deeper than a number of containers.
+// path returns the path of the scan, down to a depth.
 func (s *sizeScan) path(depth int) *field.Path {
 	var path *field.Path
 	for i := 1; i < min(depth+1, len(s.open)); i++ {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is too large is refused by its tokens; what is stored may stay so.
+// Large objects are refused before they are decoded; stored ones may stay large.
 func TestCheckSize(t *testing.T) {
 	list := func(n int, element string) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"

@@ -13,29 +13,31 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// A Snapshot is an immutable set of compiled presets, indexed so that a
-// request looks only at presets that may match it. The zero Snapshot holds none.
+// A Snapshot is an immutable set of compiled presets, with indexes to find those that may match a
+// request. The zero Snapshot is empty.
 type Snapshot struct {
-	hash    string
-	cluster index
-	// namespaced has an index for each namespace that has presets.
+	hash       string
+	cluster    index
 	namespaced map[string]*index
 	// byRef finds a preset by namespace ("" for cluster) and Ref.
-	byRef map[PresetName]*Compiled
-	// broken are presets that exist and do not compile.
+	byRef  map[PresetName]*Compiled
 	broken map[PresetName]bool
 	// all presets, by precedence.
 	all []*Compiled
 	// exceptions by namespace, and the clock that ends them.
 	exceptions map[string][]*Exception
 	now        func() time.Time
-	// launches says that some act when instances are made.
+	// launches says that some presets act when VMIs are created.
 	launches bool
+	// platformOnly says that nothing matches, and that annotations that name presets are ignored.
+	platformOnly bool
 }
 
-// NewSnapshot indexes presets. Their order does not matter. Broken names
-// presets that exist but do not compile, so that a VM that asks for one by name
-// is told so; it may be nil.
+// PlatformOnly has no presets. It ignores presets that an object names.
+var PlatformOnly = &Snapshot{platformOnly: true}
+
+// NewSnapshot indexes presets. Their order does not matter. Broken lists presets that exist but do
+// not compile, so that errors about them say so; it may be nil.
 func NewSnapshot(compiled []*Compiled, broken []PresetName) *Snapshot {
 	s := &Snapshot{namespaced: map[string]*index{}, byRef: map[PresetName]*Compiled{}, broken: map[PresetName]bool{}}
 	for _, b := range broken {
@@ -48,24 +50,22 @@ func NewSnapshot(compiled []*Compiled, broken []PresetName) *Snapshot {
 	for _, c := range sorted {
 		sum.Write(c.digest[:])
 	}
-	// Filled by precedence, so that matches need next to no sorting.
+	// Added by precedence, so that matches need almost no sorting.
 	slices.SortStableFunc(sorted, byPrecedence)
 	s.all = sorted
 	for _, c := range sorted {
 		s.launches = s.launches || c.launching()
-		if !c.legacy { // those have no names in annotations
+		if !c.legacy { // annotations cannot name a legacy preset
 			s.byRef[PresetName{c.Namespace, c.Ref}] = c
 		}
 		if c.Cluster() {
 			s.cluster.add(c)
 			continue
 		}
-		at := s.namespaced[c.Namespace]
-		if at == nil {
-			at = &index{}
-			s.namespaced[c.Namespace] = at
+		if s.namespaced[c.Namespace] == nil {
+			s.namespaced[c.Namespace] = &index{}
 		}
-		at.add(c)
+		s.namespaced[c.Namespace].add(c)
 	}
 	s.cluster.selected.sort()
 	for _, x := range s.namespaced {
@@ -78,34 +78,32 @@ func NewSnapshot(compiled []*Compiled, broken []PresetName) *Snapshot {
 // A PresetName is a Ref in a namespace, "" for cluster presets.
 type PresetName struct{ Namespace, Ref string }
 
-// Hash identifies what the presets say: equal sets have equal hashes, whatever
-// their order, spelling and history. It is 16 hexadecimal digits.
+// Hash is equal for equal sets of presets, in any order and spelling; 16 hexadecimal digits.
 func (s *Snapshot) Hash() string { return s.hash }
 
-// Len is the number of presets.
+// Len returns the number of presets.
 func (s *Snapshot) Len() int { return len(s.all) }
 
 // All yields the presets, by precedence.
 func (s *Snapshot) All() iter.Seq[*Compiled] { return slices.Values(s.all) }
 
-// Differs reports whether two presets say different things.
+// Differs reports whether two presets have different content.
 func (c *Compiled) Differs(o *Compiled) bool { return c.digest != o.digest }
 
-// Lookup finds a preset by its Ref as seen from a namespace.
+// Lookup finds a preset by its Ref, as a namespace uses it.
 func (s *Snapshot) Lookup(namespace, ref string) (*Compiled, bool) {
-	c, ok := s.byRef[NameIn(namespace, ref)]
+	c, ok := s.byRef[ParseRef(namespace, ref)]
 	return c, ok
 }
 
-// NameIn is the name of the preset with this Ref as seen from a namespace.
-func NameIn(namespace, ref string) PresetName {
-	if _, cluster := Bare(ref); cluster {
+// ParseRef returns the name of the preset with this Ref, as a namespace uses it.
+func ParseRef(namespace, ref string) PresetName {
+	if _, cluster := SplitRef(ref); cluster {
 		namespace = ""
 	}
 	return PresetName{namespace, ref}
 }
 
-// refs are the presets that a VM in namespace could name.
 func (s *Snapshot) refs(namespace string) []string {
 	var out []string
 	for k := range s.byRef {
@@ -117,39 +115,34 @@ func (s *Snapshot) refs(namespace string) []string {
 	return out
 }
 
-// An index finds the presets of one scope that may match. Each preset stands
-// in exactly one place: under one thing that it requires, if it requires any.
+// An index has each preset of a scope in one place: under one of its requirements, if it has any.
 type index struct {
 	byLabel     map[labelPair][]*Compiled
 	byLabelKey  map[string][]*Compiled
 	byNamespace map[labelPair][]*Compiled
 	rest        []*Compiled
-	selected    selected
+	selected    labelIndex
 }
 
 type labelPair struct{ key, value string }
 
 func (x *index) add(c *Compiled) {
 	x.selected.add(c)
-	if c.Explicit {
-		return // found by name
+	pairs, namespaces, key := requiredPairs(c.labels), requiredPairs(c.namespaces), requiredKey(c.labels)
+	switch {
+	case c.Explicit: // found by name
+	case pairs != nil:
+		x.byLabel = addUnder(x.byLabel, c, pairs...)
+	case namespaces != nil:
+		x.byNamespace = addUnder(x.byNamespace, c, namespaces...)
+	case key != "":
+		x.byLabelKey = addUnder(x.byLabelKey, c, key)
+	default:
+		x.rest = append(x.rest, c)
 	}
-	if pairs := requiredPairs(c.labels); pairs != nil {
-		x.byLabel = put(x.byLabel, c, pairs...)
-		return
-	}
-	if pairs := requiredPairs(c.namespaces); pairs != nil {
-		x.byNamespace = put(x.byNamespace, c, pairs...)
-		return
-	}
-	if key := requiredKey(c.labels); key != "" {
-		x.byLabelKey = put(x.byLabelKey, c, key)
-		return
-	}
-	x.rest = append(x.rest, c)
 }
 
-func put[K comparable](m map[K][]*Compiled, c *Compiled, keys ...K) map[K][]*Compiled {
+func addUnder[K comparable](m map[K][]*Compiled, c *Compiled, keys ...K) map[K][]*Compiled {
 	if m == nil {
 		m = map[K][]*Compiled{}
 	}
@@ -159,34 +152,39 @@ func put[K comparable](m map[K][]*Compiled, c *Compiled, keys ...K) map[K][]*Com
 	return m
 }
 
-// requiredPairs returns the pairs of one requirement, of which a match needs one.
-func requiredPairs(s labels.Selector) []labelPair {
+func requirementsOf(s labels.Selector) labels.Requirements {
 	if s == nil {
 		return nil
 	}
-	requirements, _ := s.Requirements()
+	out, _ := s.Requirements()
+	return out
+}
+
+// requiredPairs returns the label pairs of one requirement; a match needs one of them.
+func requiredPairs(s labels.Selector) []labelPair {
 	var best []labelPair
-	for _, r := range requirements {
-		switch r.Operator() {
-		case selection.Equals, selection.DoubleEquals, selection.In:
-			var pairs []labelPair
-			for v := range r.Values() {
-				pairs = append(pairs, labelPair{r.Key(), v})
-			}
-			if best == nil || len(pairs) < len(best) {
-				best = pairs
-			}
+	for _, r := range requirementsOf(s) {
+		if pairs := pairsOf(r); pairs != nil && (best == nil || len(pairs) < len(best)) {
+			best = pairs
 		}
 	}
 	return best
 }
 
-func requiredKey(s labels.Selector) string {
-	if s == nil {
-		return ""
+// pairsOf returns the label pairs that satisfy r; nil if r requires something else.
+func pairsOf(r labels.Requirement) []labelPair {
+	var out []labelPair
+	switch r.Operator() {
+	case selection.Equals, selection.DoubleEquals, selection.In:
+		for v := range r.Values() {
+			out = append(out, labelPair{r.Key(), v})
+		}
 	}
-	requirements, _ := s.Requirements()
-	for _, r := range requirements {
+	return out
+}
+
+func requiredKey(s labels.Selector) string {
+	for _, r := range requirementsOf(s) {
 		if r.Operator() == selection.Exists {
 			return r.Key()
 		}
@@ -194,8 +192,16 @@ func requiredKey(s labels.Selector) string {
 	return ""
 }
 
-// candidates calls keep with every preset of x that may match, explicit ones excepted.
+// candidates calls keep with every preset that may match in a namespace, except explicit ones.
+func (s *Snapshot) candidates(vm labels.Set, namespace Namespace, keep func(*Compiled)) {
+	s.cluster.candidates(vm, namespace.Labels, keep)
+	s.namespaced[namespace.Name].candidates(vm, namespace.Labels, keep)
+}
+
 func (x *index) candidates(vm, namespace labels.Set, keep func(*Compiled)) {
+	if x == nil {
+		return
+	}
 	visit := func(cs []*Compiled) {
 		for _, c := range cs {
 			keep(c)
@@ -215,23 +221,19 @@ func (x *index) candidates(vm, namespace labels.Set, keep func(*Compiled)) {
 	visit(x.rest)
 }
 
-// byPrecedence orders presets that act in one layer, strongest first: by
-// priority, for defaults namespaced before cluster, then by name.
+// byPrecedence orders the presets of one layer, strongest first: by priority, for defaults
+// namespaced before cluster, then by name.
 func byPrecedence(a, b *Compiled) int {
-	if c := cmp.Compare(b.Priority, a.Priority); c != 0 {
-		return c
+	return cmp.Or(
+		cmp.Compare(b.Priority, a.Priority), falseFirst(a.legacy, b.legacy), falseFirst(a.Cluster(), b.Cluster()), cmp.Compare(a.Ref, b.Ref))
+}
+
+func falseFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
 	}
-	if a.legacy != b.legacy {
-		if a.legacy {
-			return 1
-		}
-		return -1
-	}
-	if a.Cluster() != b.Cluster() {
-		if a.Cluster() {
-			return 1
-		}
-		return -1
-	}
-	return cmp.Compare(a.Ref, b.Ref)
+	return -1
 }

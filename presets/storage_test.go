@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Updates never remove or change storage that a preset gave, whatever else is in it.
+// Updates never remove or change storage that a preset added, even with other fields in it.
 func TestStorageStays(t *testing.T) {
 	big := cluster("big", `match: {labels: {matchLabels: {size: big}}}
 defaults:

@@ -10,13 +10,12 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// TemplateChanges returns the fields of a VM's template that differ from the VMI that was
-// created from it, by path in the VM. Vm and instance are JSON as stored. What was decided when
-// the VMI was created is no difference: Launch presets, platform defaults, the instancetype, the
-// firmware's identity, and annotations of KubeVirt and virtwright.
-// The error is a *Refusal or a *Malformed.
+// TemplateChanges returns the fields in which a VM's template differs from the VMI that was created
+// from it, by path in the VM. Both are JSON as stored. Differences from the creation of the VMI do
+// not count: Launch presets, platform defaults, the instancetype, the firmware's identity, and
+// annotations of KubeVirt and virtwright. The error is a *Refusal or a *Malformed.
 func TemplateChanges(vm, instance []byte) ([]Origin, error) {
-	w, err := load(VirtualMachine, vm)
+	r, err := load(VirtualMachine, vm)
 	if err != nil {
 		return nil, err
 	}
@@ -24,29 +23,24 @@ func TemplateChanges(vm, instance []byte) ([]Origin, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := templateChanges{record: cmp.Or(recorded(w), provenance.New()), launch: cmp.Or(recorded(launched), provenance.New())}
-	for _, name := range []string{"instancetype", "preference"} {
-		c.hasInstancetype = c.hasInstancetype || lookup(w.root, vmSchema(), provenance.Of("spec", name)) != nil
+	c := templateChanges{
+		record: cmp.Or(recorded(r), provenance.New()), launchRecord: cmp.Or(recorded(launched), provenance.New()),
+		hasInstancetype: slices.ContainsFunc(matcherPaths, func(p provenance.Path) bool { return vmValue(r.root, p) != nil }),
 	}
-	for _, p := range []provenance.Path{template.With(provenance.Segment{Name: "spec"}), templateMetadata("labels"), templateMetadata("annotations")} {
-		c.value(lookup(launched.root, vmSchema(), p), lookup(w.root, vmSchema(), p), vmSchema().at(p), p)
+	for _, p := range []provenance.Path{templateSpec, templateLabels, templateAnnotations} {
+		c.value(vmValue(launched.root, p), vmValue(r.root, p), vmSchema().at(p), p)
 	}
 	return sortedByPath(c.found), nil
 }
 
-func templateMetadata(name string) provenance.Path {
-	return provenance.Of("spec", "template", "metadata", name)
-}
-
-// templateChanges compares a template with the VMI that was created from it.
 type templateChanges struct {
-	// record is that of the VM, launch that of the VMI.
-	record, launch  *provenance.Record
-	hasInstancetype bool
-	found           []Origin
+	// record is that of the VM, launchRecord that of the VMI.
+	record, launchRecord *provenance.Record
+	hasInstancetype      bool
+	found                []Origin
 }
 
-// value compares what lies at p in the VMI, was, with what lies there in the template.
+// value compares the values at p: was in the VMI, is in the template.
 func (c *templateChanges) value(was, is any, s *schema, p provenance.Path) {
 	switch {
 	case equalJSON(was, is):
@@ -58,7 +52,7 @@ func (c *templateChanges) value(was, is any, s *schema, p provenance.Path) {
 	case s.shape == shapeKeyed:
 		c.elements(was, is, s, p)
 		return
-	case unchanged(was, is, s):
+	case sameValue(was, is, s):
 		return
 	}
 	if !c.decidedAtLaunch(is, s, p) {
@@ -69,13 +63,11 @@ func (c *templateChanges) value(was, is any, s *schema, p provenance.Path) {
 func (c *templateChanges) fields(was, is any, s *schema, p provenance.Path) {
 	before, _ := was.(map[string]any)
 	now, _ := is.(map[string]any)
-	names := maps.Clone(before)
-	if names == nil {
-		names = map[string]any{}
-	}
+	names := map[string]any{}
+	maps.Copy(names, before)
 	maps.Copy(names, now)
 	for name := range names {
-		c.value(before[name], now[name], s.field(name), p.With(provenance.Segment{Name: name}))
+		c.value(before[name], now[name], s.field(name), p.Field(name))
 	}
 }
 
@@ -87,46 +79,38 @@ func (c *templateChanges) elements(was, is any, s *schema, p provenance.Path) {
 		keys[keyOf(e, s)] = true
 	}
 	for key := range keys {
-		c.value(elementOf(before, s, key), elementOf(now, s, key), s.elem, p.With(provenance.Segment{Name: key, Kind: provenance.Element}))
+		c.value(elementOf(before, s, key), elementOf(now, s, key), s.elem, p.Element(key))
 	}
 }
 
-// decidedAtLaunch reports whether the VMI differs from the template because of what was decided
-// when it was created.
 func (c *templateChanges) decidedAtLaunch(is any, s *schema, p provenance.Path) bool {
-	n := c.launch.At(p)
+	n := c.launchRecord.At(p)
 	switch {
-	case p.HasPrefix(provenance.Of("spec", "template", "metadata")):
+	case p.HasPrefix(templateMetadata):
 		key := p[len(p)-1].Name
 		return strings.HasPrefix(key, v1alpha1.AnnotationPrefix) || is == nil && strings.HasPrefix(key, "kubevirt.io/")
-	case isDecided(n) && n.Overruled:
-		return n.Lost || unchanged(n.Was, is, s)
+	case n.IsDecided() && n.Overruled:
+		return n.TooLarge || sameValue(n.UserValue, is, s)
 	case is != nil:
 		return false
 	}
-	return c.hasInstancetype || isDecided(decidingNode(n)) || slices.ContainsFunc(givenAtLaunch, p.HasPrefix)
+	return c.hasInstancetype || decidingNode(n).IsDecided() || slices.ContainsFunc(givenAtLaunch, p.HasPrefix)
 }
 
-// givenAtLaunch are fields that a lifecycle controller gives a VMI.
-var givenAtLaunch = []provenance.Path{
-	provenance.Of("spec", "template", "spec", "domain", "firmware", "uuid"),
-	provenance.Of("spec", "template", "spec", "domain", "firmware", "serial"),
-	provenance.Of("spec", "template", "spec", "startStrategy"),
-}
+// givenAtLaunch are fields that a lifecycle controller sets in a VMI.
+var givenAtLaunch = paths("domain.firmware.uuid", "domain.firmware.serial", "startStrategy")
 
-// decidingNode returns the node that says what decided n: for an element that a source added, its
-// name.
+// decidingNode returns the node that records the source of n; for an added element, its name.
 func decidingNode(n *provenance.Node) *provenance.Node {
-	if n == nil || n.Kind != provenance.Element || isDecided(n) {
+	if n == nil || n.Kind != provenance.Element || n.IsDecided() {
 		return n
 	}
-	return childOf(n, provenance.Segment{Name: "name"})
+	return n.Find(provenance.Segment{Name: "name"})
 }
 
-// origin says where the value of the template at p came from.
 func (c *templateChanges) origin(is any, p provenance.Path) Origin {
 	n := decidingNode(c.record.At(p))
-	out := Origin{Path: p, Value: is, User: !isDecided(n)}
+	out := Origin{Path: p, Value: is, User: !n.IsDecided()}
 	if !out.User {
 		out.By = c.record.Sources[n.Source]
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
-// TestTemplateChanges: what a user or a preset changes after the start is named. What the start
-// itself adds is not.
+// TestTemplateChanges: changes of a user or preset after the start are reported. Fields that the
+// start itself sets are not.
 func TestTemplateChanges(t *testing.T) {
 	const sparse = `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web}, spec: {runStrategy: Always, template: {metadata: {annotations: {virtwright.dev/presets: extra}}, spec: {
 		domain: {machine: {type: pc}, devices: {disks: [{name: root, disk: {bus: virtio}}, {name: data, disk: {}}]}, memory: {guest: 1Gi}},
@@ -36,7 +36,7 @@ func TestTemplateChanges(t *testing.T) {
 		"a quantity in other words": {do: func(spec, _ map[string]any) {
 			spec["domain"].(map[string]any)["memory"] = map[string]any{"guest": "1024Mi"}
 		}},
-		"what is overridden at launch": {do: func(spec, _ map[string]any) {
+		"an override at launch": {do: func(spec, _ map[string]any) {
 			spec["domain"].(map[string]any)["memory"] = map[string]any{"guest": "5Gi"}
 		}, want: []string{"spec.template.spec.domain.memory.guest user"}},
 		"an element is removed, and one is added": {do: func(spec, _ map[string]any) {
@@ -115,7 +115,7 @@ func changes(t *testing.T, vm, vmi []byte) []string {
 	return out
 }
 
-// A change that a preset made names the preset.
+// A change by a preset names the preset.
 func TestTemplateChangesOfPresets(t *testing.T) {
 	const sparse = `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web}, spec: {template: {spec: {domain: {devices: {}}}}}}`
 	engine := &presets.Engine{}

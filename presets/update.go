@@ -12,42 +12,40 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// An update is an update of a VM in progress.
 type update struct {
-	engine *Engine
-	snap   *Snapshot
-	req    Request
-	// old is the stored object and sent the one that was sent.
+	engine   *Engine
+	snapshot *Snapshot
+	req      Request
+	// old is the stored VM, sent the VM of the request.
 	old, sent map[string]any
-	// record of the stored VM; the one that was sent does not count.
+	// record is that of the stored VM; the one that was sent does not count.
 	record *provenance.Record
-	// text is the stored record as it is written. A record that this program cannot
-	// read stays as it is, and everything counts as the author's.
-	text       string
-	unreadable bool
+	// recordText is the stored record. If it cannot be read, it stays, and users own every field.
+	recordText       string
+	recordUnreadable bool
 }
 
-// update answers an update of a VM; instances are expanded only when created.
+// update resolves an update of a VM; VMIs are expanded only when they are created.
 //
-// An update is a three-way merge. The intent of an author is an object without what
-// its record says presets and the platform set. A is the expansion of the stored
-// intent and B that of the sent intent, both under the presets of now. What differs
-// between A and B is done to the stored object; everything else keeps its value and
-// its record. So with unchanged presets the result is B, and a change of presets
-// reaches a VM only as far as its author's own change concerns it.
+// An update is a three-way merge. The user intent of a VM is the VM without the values that presets
+// and the platform set, as its record says. The stored and the sent intent are both expanded with
+// the current presets. The fields that differ between these two expansions change in the stored VM;
+// all others keep their value and their record. So with unchanged presets the result is the
+// expansion of the sent intent, and changed presets reach a VM only where its author's change
+// concerns them.
 //
-// Nothing is done when neither spec, labels nor the annotations that select presets
-// changed, the writer is trusted, or the VM is being deleted. The record is always
-// the stored one, or follows from it. With virtwright.dev/reapply the result is B.
+// The VM is not expanded if neither spec, labels nor the annotations that select presets changed,
+// if the writer is trusted, or if the VM is being deleted. With virtwright.dev/reapply, the result
+// is the expansion of the sent intent.
 func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result, error) {
-	w, err := load(req.Kind, req.Object)
+	r, err := load(req.Kind, req.Object)
 	if err != nil {
 		return nil, err
 	}
-	if req.Trusted || req.Kind == VirtualMachineInstance || lookup(w.root, vmSchema(), deletion) != nil {
-		return &Result{w: w}, nil
+	if req.Trusted || req.Kind == VirtualMachineInstance || vmValue(r.root, deletion) != nil {
+		return &Result{resolution: r}, nil
 	}
-	u := &update{engine: e, snap: s, req: req, sent: w.root}
+	u := &update{engine: e, snapshot: s, req: req, sent: r.root}
 	if u.old, err = decode("stored object", req.OldObject); err != nil {
 		return nil, err
 	}
@@ -59,28 +57,24 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 	if err != nil {
 		return nil, err
 	}
-	out.Patch = w.afterDecimals(out.Patch)
+	out.Patch = r.withDecimalOps(out.Patch)
 	return out, nil
 }
 
-// readRecord reads the record of the stored VM.
 func (u *update) readRecord() {
-	u.text, _ = lookup(u.old, vmSchema(), provenanceOn(VirtualMachine)).(string)
-	u.record = provenance.New()
-	if u.text != "" {
-		if stored, err := provenance.Decode(u.text); err == nil {
-			u.record = stored
-		} else {
-			u.unreadable = true
-		}
+	u.recordText = asText(vmValue(u.old, provenanceOn(VirtualMachine)))
+	stored, err := provenance.Decode(u.recordText)
+	if err != nil {
+		stored = provenance.New()
 	}
+	u.record, u.recordUnreadable = stored, err != nil && u.recordText != ""
 }
 
 func (u *update) answer(ctx context.Context) (*Result, error) {
 	switch {
-	case u.reapplies():
+	case u.requestsReapply():
 		return u.reapply(ctx)
-	case u.concerns():
+	case u.isRelevant():
 		return u.merge(ctx)
 	}
 	return u.keepRecord(), nil
@@ -92,25 +86,22 @@ var (
 	vmAnnotations = provenance.Of("metadata", "annotations")
 )
 
-// concerns reports whether the update changes what expansion depends on.
-func (u *update) concerns() bool {
-	lacksRecord := u.text != "" && annotations(u.sent)[v1alpha1.AnnotationProvenance] == nil // it is a manifest
-	return lacksRecord || differAt(u.old, u.sent, vmLabels) || u.selects() || !equalJSON(withoutRunState(u.old["spec"]), withoutRunState(u.sent["spec"]))
+// isRelevant reports whether the update changes a field that expansion depends on.
+func (u *update) isRelevant() bool {
+	lacksRecord := u.recordText != "" && annotations(u.sent)[v1alpha1.AnnotationProvenance] == nil // a manifest
+	return lacksRecord || differAt(u.old, u.sent, vmLabels) || u.selectionChanged() || !equalJSON(withoutRunState(u.old["spec"]), withoutRunState(u.sent["spec"]))
 }
 
-// selects reports whether the writer changed the annotations that select presets.
-func (u *update) selects() bool {
+func (u *update) selectionChanged() bool {
 	return u.annotationDiffers(v1alpha1.AnnotationPresets) || u.annotationDiffers(v1alpha1.AnnotationExclude)
 }
 
-// reapplies reports whether the writer asks for the VM to be expanded anew.
-func (u *update) reapplies() bool {
+func (u *update) requestsReapply() bool {
 	return u.annotationDiffers(v1alpha1.AnnotationReapply) && annotations(u.sent)[v1alpha1.AnnotationReapply] != nil
 }
 
 func annotations(vm map[string]any) map[string]any {
-	out, _ := lookup(vm, vmSchema(), vmAnnotations).(map[string]any)
-	return out
+	return asObject(vmValue(vm, vmAnnotations))
 }
 
 func (u *update) annotationDiffers(key string) bool {
@@ -118,57 +109,51 @@ func (u *update) annotationDiffers(key string) bool {
 }
 
 func withoutRunState(spec any) map[string]any {
-	fields, _ := spec.(map[string]any)
-	out := make(map[string]any, len(fields))
-	for k, v := range fields {
-		if k != "running" && k != "runStrategy" {
-			out[k] = v
-		}
-	}
+	out := maps.Clone(asObject(spec))
+	delete(out, "running")
+	delete(out, "runStrategy")
 	return out
 }
 
 func differAt(a, b map[string]any, p provenance.Path) bool {
-	return !equalJSON(lookup(a, vmSchema(), p), lookup(b, vmSchema(), p))
+	return !equalJSON(vmValue(a, p), vmValue(b, p))
 }
 
-// keepRecord answers an update that changes nothing of concern.
 func (u *update) keepRecord() *Result {
-	w := &resolution{root: u.sent, rec: provenance.New()}
-	u.keepText(w)
-	return &Result{Patch: w.patch(), Record: u.record, w: w}
+	r := &resolution{root: u.sent, record: provenance.New()}
+	u.keepRecordText(r)
+	return &Result{Patch: r.patch(), Record: u.record, resolution: r}
 }
 
-// keepText gives w the record as it is stored.
-func (u *update) keepText(w *resolution) {
+func (u *update) keepRecordText(r *resolution) {
 	key := v1alpha1.AnnotationProvenance
-	switch at := w.holderOf(provenanceOn(VirtualMachine)); {
-	case u.text != "" && at.get(key) != u.text:
-		at.set(key, u.text)
-	case u.text == "" && at.get(key) != nil:
-		at.remove(w.rec.Child(at.record(), provenance.Segment{Name: key}))
+	switch at := r.holderOf(provenanceOn(VirtualMachine)); {
+	case u.recordText != "" && at.get(key) != u.recordText:
+		at.set(key, u.recordText)
+	case u.recordText == "" && at.get(key) != nil:
+		at.remove(r.record.Child(at.record(), provenance.Segment{Name: key}))
 	}
 }
 
-// intent returns the intent of the author of vm, which is the stored or the sent
-// object. Run state is the same in both, since people change it, and not presets.
-func (u *update) intent(vm map[string]any) map[string]any {
-	root := withOwnParts(vm)
-	w := &resolution{root: root}
-	w.dropProvenance(u.record)
+// userIntent returns the user intent of vm, the stored or the sent object. Both get the same run
+// state, because users change it, not presets.
+func (u *update) userIntent(vm map[string]any) map[string]any {
+	root := copyMutable(vm)
+	r := &resolution{root: root}
+	r.dropProvenance(u.record)
 	unapply{rec: u.record, update: true}.value(u.record.Root(), root, u.old, vmSchema())
 	u.setRunState(root)
-	for _, p := range matcherPaths { // KubeVirt adds a kind to the name that a preset gave
-		fields, _ := lookup(root, vmSchema(), p).(map[string]any)
-		if fields != nil && isDecided(u.record.At(p.With(provenance.Segment{Name: "name"}))) && fields["name"] == nil && fields["inferFromVolume"] == nil {
-			w.unset(p)
+	for _, p := range matcherPaths { // KubeVirt adds a kind to a preset's matcher
+		fields, _ := vmValue(root, p).(map[string]any)
+		if fields != nil && u.record.At(p.Field("name")).IsDecided() && fields["name"] == nil && fields["inferFromVolume"] == nil {
+			r.unset(p)
 		}
 	}
 	return root
 }
 
-// withOwnParts is vm with copies of what expansion may change: spec, labels and annotations.
-func withOwnParts(vm map[string]any) map[string]any {
+// copyMutable returns vm with copies of what expansion may change: spec, labels and annotations.
+func copyMutable(vm map[string]any) map[string]any {
 	out := maps.Clone(vm)
 	if v := vm["spec"]; v != nil {
 		out["spec"] = cloneJSON(v)
@@ -185,11 +170,15 @@ func withOwnParts(vm map[string]any) map[string]any {
 	return out
 }
 
-// setRunState gives a VM the run state that it has after the update.
+// setRunState gives a VM the run state that was sent, or else the stored one.
 func (u *update) setRunState(vm map[string]any) {
-	spec, _ := vm["spec"].(map[string]any)
-	for name, v := range u.runState() {
-		switch {
+	from := asObject(u.sent["spec"])
+	if from["running"] == nil && from["runStrategy"] == nil {
+		from = asObject(u.old["spec"])
+	}
+	spec := asObject(vm["spec"])
+	for _, name := range []string{"running", "runStrategy"} {
+		switch v := from[name]; {
 		case v == nil:
 			delete(spec, name)
 		case spec == nil:
@@ -201,34 +190,21 @@ func (u *update) setRunState(vm map[string]any) {
 	}
 }
 
-// runState is the run state of the VM after the update, by field: the one that was
-// sent, else the stored one. Absent fields are nil.
-func (u *update) runState() map[string]any {
-	sent, _ := u.sent["spec"].(map[string]any)
-	old, _ := u.old["spec"].(map[string]any)
-	from := sent
-	if sent["running"] == nil && sent["runStrategy"] == nil {
-		from = old
-	}
-	return map[string]any{"running": from["running"], "runStrategy": from["runStrategy"]}
-}
-
-// expand prepares the expansion of an intent. With recorded exceptions, which are not nil, those of
-// now do not count.
+// expand prepares the expansion of an intent. Recorded exceptions, unless nil, replace current
+// ones.
 func (u *update) expand(ctx context.Context, intent map[string]any, recorded []provenance.Exception) (*expansion, error) {
-	w := &resolution{root: intent, recordedExceptions: recorded, rec: provenance.New(), stored: true, before: u.record.Sources, keepsRunState: !u.reapplies(), lenient: !u.reapplies() && !u.selects()}
-	return u.engine.prepare(ctx, u.snap, w, u.req)
+	r := &resolution{root: intent, recordedExceptions: recorded, record: provenance.New(), stored: true, previousSources: u.record.Sources, keepsRunState: !u.requestsReapply(), lenient: !u.requestsReapply() && !u.selectionChanged()}
+	return u.engine.prepare(ctx, u.snapshot, r, u.req)
 }
 
-// reapply expands the VM anew from the intent of its author.
 func (u *update) reapply(ctx context.Context) (*Result, error) {
-	x, err := u.expand(ctx, u.intent(u.sent), nil)
+	x, err := u.expand(ctx, u.userIntent(u.sent), nil)
 	if err != nil {
 		return nil, err
 	}
-	x.unmatched = append(x.unmatched, x.wouldLose()...)
-	x.matching.warnings = append(x.matching.warnings, x.ended(u.record.Exceptions)...)
-	u.engine.act(x)
+	x.matchErrs = append(x.matchErrs, x.undecidedLosses()...)
+	x.match.warnings = append(x.match.warnings, x.ended(u.record.Exceptions)...)
+	u.engine.apply(x)
 	vmSchema().keepSpelling(u.sent, x.root)
 	out, err := u.engine.finish(x)
 	if err != nil {
@@ -238,22 +214,20 @@ func (u *update) reapply(ctx context.Context) (*Result, error) {
 	return out, nil
 }
 
-// wouldLose refuses to expand a VM anew without presets that gave something of
-// what it has, and whose conditions cannot be evaluated now.
-func (x *expansion) wouldLose() field.ErrorList {
+// undecidedLosses reports presets that set fields, but cannot be evaluated to set them again.
+func (x *expansion) undecidedLosses() field.ErrorList {
 	var errs field.ErrorList
-	for _, c := range x.matching.undecided {
-		if slices.ContainsFunc(x.before, func(s provenance.Source) bool { return s.Preset == c.Ref }) {
+	for _, c := range x.match.undecided {
+		if slices.ContainsFunc(x.previousSources, func(s provenance.Source) bool { return s.Preset == c.Ref }) {
 			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationReapply),
-				fmt.Sprintf("the conditions of preset %s cannot be evaluated, and what it gave would be lost", c.Ref)))
+				fmt.Sprintf("cannot evaluate the conditions of preset %s: the fields that it set would be lost", c.Ref)))
 		}
 	}
 	return errs
 }
 
-// merge is the three-way merge.
 func (u *update) merge(ctx context.Context) (*Result, error) {
-	from, to := u.intent(u.old), u.intent(u.sent)
+	from, to := u.userIntent(u.old), u.userIntent(u.sent)
 	same := equalJSON(from["spec"], to["spec"]) && !differAt(from, to, vmLabels) && !differAt(from, to, vmAnnotations)
 	a, err := u.expand(ctx, from, append([]provenance.Exception{}, u.record.Exceptions...))
 	if err != nil {
@@ -263,38 +237,33 @@ func (u *update) merge(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &merger{update: u, a: a, b: b, into: u.stored(), undecided: slices.Concat(a.matching.undecided, b.matching.undecided)}
-	a.leaveOut(m.undecided)
-	b.leaveOut(m.undecided)
+	m := &merger{update: u, before: a, after: b, result: u.mergeBase(), undecided: slices.Concat(a.match.undecided, b.match.undecided)}
+	a.exclude(m.undecided)
+	b.exclude(m.undecided)
 	if !same {
-		b.matching.warnings = append(b.matching.warnings, b.ended(u.record.Exceptions)...)
-		u.engine.act(a)
-		u.engine.act(b)
+		b.match.warnings = append(b.match.warnings, b.ended(u.record.Exceptions)...)
+		u.engine.apply(a)
+		u.engine.apply(b)
 		m.run()
 	}
 	return m.finish()
 }
 
-// stored is the object that the merge starts from: the stored one, with what
-// was sent outside of spec, labels and annotations. It shares what is stored.
-func (u *update) stored() *resolution {
-	root := make(map[string]any, len(u.sent))
-	maps.Copy(root, u.sent)
-	take(root, u.old, "spec")
+// mergeBase returns the sent VM with the stored spec, labels and annotations, which it shares.
+func (u *update) mergeBase() *resolution {
+	root := maps.Clone(u.sent)
+	copyOrDelete(root, u.old, "spec")
 	meta := map[string]any{}
-	sent, _ := u.sent["metadata"].(map[string]any)
-	before, _ := u.old["metadata"].(map[string]any)
-	maps.Copy(meta, sent)
-	take(meta, before, "labels")
-	take(meta, before, "annotations")
+	maps.Copy(meta, asObject(u.sent["metadata"]))
+	copyOrDelete(meta, asObject(u.old["metadata"]), "labels")
+	copyOrDelete(meta, asObject(u.old["metadata"]), "annotations")
 	if root["metadata"] = meta; len(meta) == 0 && u.sent["metadata"] == nil {
 		delete(root, "metadata")
 	}
-	return &resolution{root: root, rec: u.record}
+	return &resolution{root: root, record: u.record}
 }
 
-// take gives to the value that from has of a field.
-func take(to, from map[string]any, name string) {
+func copyOrDelete(to, from map[string]any, name string) {
 	if v := from[name]; v != nil {
 		to[name] = v
 	} else {

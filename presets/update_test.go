@@ -7,17 +7,16 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 // An updateCase creates a VM, changes presets, and updates the VM.
 type updateCase struct {
 	reason  string
 	presets []v1alpha1.Preset
-	// create and update in YAML; update is laid over what was stored.
+	// create and update in YAML; update is merged into the stored VM.
 	create string
-	// before is an update that comes first, if any, and edit changes the stored VM into
-	// what is sent.
+	// before is an earlier update, if any; edit converts the stored VM into the sent one.
 	before, edit func(vm map[string]any)
 	// now are the presets at the time of the update; nil means the same.
 	now     []v1alpha1.Preset
@@ -94,7 +93,7 @@ func TestUpdate(t *testing.T) {
 			edit: func(vm map[string]any) { in(vm, at+"cpu")["cores"] = 9 }, untouched: true,
 		},
 		"Deleting": {
-			reason: "a VM that goes is left alone", presets: forced, create: vm(""),
+			reason: "a VM that is being deleted does not change", presets: forced, create: vm(""),
 			edit: func(vm map[string]any) {
 				in(vm, "metadata")["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 				in(vm, at+"cpu")["cores"] = 9
@@ -105,11 +104,11 @@ func TestUpdate(t *testing.T) {
 			edit: func(vm map[string]any) { in(vm, "metadata.annotations")["x"] = "y" }, untouched: true,
 		},
 		"PresetChangedMeanwhile": {
-			reason: "a VM keeps what it was given", presets: two, now: list(cluster("cores", defaults("{cpu: {cores: 16}}"))), create: vm(""),
+			reason: "a VM keeps its values when presets change", presets: two, now: list(cluster("cores", defaults("{cpu: {cores: 16}}"))), create: vm(""),
 			edit: func(vm map[string]any) { in(vm, "metadata.labels")["x"] = "y" }, want: map[string]string{at + "cpu.cores": "2"},
 		},
 		"PresetGone": {
-			reason: "also when the preset is gone", presets: two, now: []v1alpha1.Preset{}, create: vm(""),
+			reason: "a VM keeps its values when the preset is deleted", presets: two, now: []v1alpha1.Preset{}, create: vm(""),
 			edit: func(vm map[string]any) { delete(in(vm, at+"cpu"), "cores") }, want: map[string]string{at + "cpu.cores": "2"},
 		},
 		"RecordForged": {
@@ -121,22 +120,22 @@ func TestUpdate(t *testing.T) {
 			want: map[string]string{at + "cpu.cores": "2"},
 		},
 		"GovernedLeaf": {
-			reason: "what an override governs is put back with a warning", presets: forced, create: vm(""),
+			reason: "an overridden value is restored, with a warning", presets: forced, create: vm(""),
 			edit: func(vm map[string]any) { in(vm, at+"cpu")["cores"] = 9 },
-			want: map[string]string{at + "cpu.cores": "2"}, warn: []string{"preset cluster/cores keeps " + at + "cpu.cores at 2"},
+			want: map[string]string{at + "cpu.cores": "2"}, warn: []string{"preset cluster/cores overrides " + at + "cpu.cores: it stays 2"},
 		},
 		"GovernedLeafReleased": {
-			reason: "an override that is gone governs nothing", presets: forced, now: []v1alpha1.Preset{}, create: vm(""),
+			reason: "a deleted override does nothing", presets: forced, now: []v1alpha1.Preset{}, create: vm(""),
 			edit: func(vm map[string]any) { in(vm, at+"cpu")["cores"] = 9 }, want: map[string]string{at + "cpu.cores": "9"},
 		},
 		"RemovedStaysRemoved": {
-			reason:  "what a preset removed does not return by hand",
+			reason:  "a removed field cannot be added by hand",
 			presets: list(cluster("a", `remove: ["spec.template.spec.domain.devices.rng"]`)), create: domain("{devices: {tpm: {}}}"),
 			edit: func(vm map[string]any) { in(vm, at+"devices")["rng"] = map[string]any{} },
-			want: map[string]string{at + "devices.rng": ""}, warn: []string{"keeps " + at + "devices.rng at absent"},
+			want: map[string]string{at + "devices.rng": ""}, warn: []string{"removes " + at + "devices.rng: it stays absent"},
 		},
 		"ChoiceGoverned": {
-			reason:  "the other member of a governed choice goes again",
+			reason:  "the alternative of an overridden field is removed again",
 			presets: list(cluster("a", overrides("{firmware: {bootloader: {efi: {secureBoot: true}}}}"))), create: vm(""),
 			edit: func(vm map[string]any) { in(vm, at+"firmware.bootloader")["bios"] = map[string]any{} },
 			want: map[string]string{at + "firmware.bootloader.bios": "", at + "firmware.bootloader.efi.secureBoot": "true"},
@@ -146,17 +145,17 @@ func TestUpdate(t *testing.T) {
 			edit: func(vm map[string]any) { in(vm, at+"cpu")["cores"] = 9 }, want: map[string]string{at + "cpu.cores": "9"},
 		},
 		"DefaultVanished": {
-			reason: "a leaf of ours that vanished returns", presets: two, create: vm(""),
+			reason: "a removed default is set again", presets: two, create: vm(""),
 			edit: func(vm map[string]any) { delete(vm, "spec") }, want: map[string]string{at + "cpu.cores": "2", at + "devices.rng": "{}"},
 		},
 		"ElementOfUserVanished": {
-			reason:  "an element of the author that is removed is given again, as on a create",
+			reason:  "a preset's element replaces a removed one of the author, as on a create",
 			presets: list(cluster("a", defaults("{cpu: {features: [{name: vmx, policy: require}]}}"))), create: domain("{cpu: {features: [{name: vmx}, {name: aes}]}}"),
 			edit: func(vm map[string]any) { in(vm, at+"cpu")["features"] = []any{map[string]any{"name": "aes"}} },
 			want: map[string]string{at + "cpu.features": `[{"name":"aes"},{"name":"vmx","policy":"require"}]`},
 		},
 		"WidowedElement": {
-			reason:  "an element of ours goes with its partner",
+			reason:  "an element of a preset is removed with its partner",
 			presets: list(cluster("a", defaults("{devices: {disks: [{name: data, disk: {bus: virtio}}]}}"))),
 			create:  vm("spec: {template: {spec: {volumes: [{name: data, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}}]}}}"),
 			edit: func(vm map[string]any) {
@@ -193,7 +192,7 @@ func TestUpdate(t *testing.T) {
 			want: map[string]string{at + "devices.rng": "{}"},
 		},
 		"Reapply": {
-			reason: "reapply expands anew, with overruled values restored", presets: list(cluster("cores", overrides("{cpu: {cores: 2}}")), cluster("m", defaults("{memory: {guest: 1Gi}}"))),
+			reason: "reapply expands again, with overruled values restored", presets: list(cluster("cores", overrides("{cpu: {cores: 2}}")), cluster("m", defaults("{memory: {guest: 1Gi}}"))),
 			now: list(cluster("m", defaults("{memory: {guest: 8Gi}}"))), create: domain("{cpu: {cores: 6}}"),
 			edit: func(vm map[string]any) { in(vm, "metadata.annotations")[v1alpha1.AnnotationReapply] = "1" },
 			want: map[string]string{at + "cpu.cores": "6", at + "memory.guest": `"8Gi"`},
@@ -205,7 +204,7 @@ func TestUpdate(t *testing.T) {
 			want: map[string]string{at + "memory.guest": `"4Gi"`, at + "resources.requests.cpu": `"1"`},
 		},
 		"RelabelledStaysRunning": {
-			reason:  "run state is people's once it is stored",
+			reason:  "run state belongs to the user once it is stored",
 			presets: list(cluster("halt", "match: {labels: {matchLabels: {x: \"y\"}}}\ndefaults: {spec: {running: false}}"), cluster("manual", "match: {labels: {matchLabels: {x: \"y\"}}}\noverrides: {spec: {runStrategy: Manual}}"), cluster("a", "defaults: {spec: {runStrategy: Halted}}")),
 			create:  vm(""),
 			edit: func(vm map[string]any) {
@@ -225,10 +224,10 @@ func TestUpdate(t *testing.T) {
 			create:  vm(""), edit: label("x", "y"), want: map[string]string{at + "devices.rng": "{}"},
 		},
 		"NamedPresetGone": {
-			reason:  "a preset that was named and is gone blocks no other edit",
+			reason:  "a named preset that was deleted blocks no other edit",
 			presets: list(cluster("gpu", "match: {explicit: true}\n"+defaults("{devices: {rng: {}}}"))), now: []v1alpha1.Preset{},
 			create: `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, labels: {a: b}, annotations: {virtwright.dev/presets: cluster/gpu}}}`,
-			edit:   label("x", "y"), want: map[string]string{"metadata.labels.x": `"y"`, at + "devices.rng": "{}"}, warn: []string{"no such preset"},
+			edit:   label("x", "y"), want: map[string]string{"metadata.labels.x": `"y"`, at + "devices.rng": "{}"}, warn: []string{"preset does not exist"},
 		},
 		"GovernedElementOfUserGoes": {
 			reason:  "an override brings back no element that its user deleted",
@@ -247,14 +246,14 @@ func TestUpdate(t *testing.T) {
 			want: map[string]string{at + "devices.tpm.persistent": "true"},
 		},
 		"ReapplyWithAValueTooLargeToKeep": {
-			reason:  "what was not kept cannot be restored, and nothing stands in for it",
+			reason:  "a value that was not recorded cannot be restored, and gets no placeholder",
 			presets: list(cluster("a", "overrides: {metadata: {annotations: {note: short}}}")), now: []v1alpha1.Preset{},
 			create: `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {note: ` + strings.Repeat("long", 300) + `}}}`,
 			edit:   func(vm map[string]any) { in(vm, "metadata.annotations")[v1alpha1.AnnotationReapply] = "1" },
 			want:   map[string]string{"metadata.annotations.note": `"short"`},
 		},
 		"WrongShape": {
-			reason:  "a list where an object should be breaks nothing of ours",
+			reason:  "a list instead of an object is no error",
 			presets: list(cluster("a", defaults("{cpu: {cores: 2}}")), cluster("b", `forbid: [{path: "spec.template.spec.domain.memory.guest"}]`+"\nremove: [\"spec.template.spec.domain.memory.maxGuest\"]")),
 			create:  vm(""),
 			edit: func(vm map[string]any) {
@@ -278,13 +277,13 @@ func TestLaunch(t *testing.T) {
 		return string(marshal(t, map[string]any{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "metadata": map[string]any{"name": "web"}, "spec": spec}))
 	}
 	resolveCase{
-		reason: "Launch wins over what Definition defaulted, not over its overrides or the user", engine: presets.Engine{WarnEverything: true}, kind: presets.VirtualMachineInstance,
+		reason: "Launch wins over Definition defaults, not over overrides or the user", engine: presets.Engine{WarnEverything: true}, kind: presets.VirtualMachineInstance,
 		presets: list(definition, forced, launch), object: instance(template), owner: string(marshal(t, owner.Object())),
 		want: map[string]string{"spec.domain.cpu.model": `"host-passthrough"`, "spec.domain.cpu.cores": "2", "spec.domain.machine.type": `"q35"`, "spec.domain.memory.guest": `"1Gi"`},
 		warn: []string{"preset cluster/launch set spec.domain.cpu.model"},
 	}.run(t)
 	resolveCase{
-		reason: "an instance made directly gets both", kind: presets.VirtualMachineInstance, presets: list(definition, launch),
+		reason: "a VMI without a VM gets both", kind: presets.VirtualMachineInstance, presets: list(definition, launch),
 		object: instance(map[string]any{}), want: map[string]string{"spec.domain.cpu.model": `"host-model"`, "spec.domain.cpu.cores": "4"},
 	}.run(t)
 	resolveCase{

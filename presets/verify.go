@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,53 +11,46 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// VerifyApplied checks an object as it will be stored: that what overrides and
-// removals set, according to the record on it, still holds, and that nothing is
-// in it which a recorded preset forbids. Other webhooks act after ours, and
-// may undo what it did.
-//
-// It judges by presets of the recorded generation only: one that has changed
-// meanwhile has not acted, which the next request will see. On an update,
-// what did not hold before may stay. An object without a record that should have
-// one is judged by the presets that match now: bypassing the webhook
-// does not bypass them. The error is a *Refusal or a *Malformed.
+// VerifyApplied checks an object before it is stored, because other webhooks act after ours:
+// overrides, removals and forbid rules of the recorded presets must still hold. A preset that has
+// changed since acts in the next request. On an update, a value that was wrong before may stay.
+// Without a record, the presets that match now count: skipping the webhook does not skip its
+// presets. The error is a *Refusal or a *Malformed.
 func (e *Engine) VerifyApplied(ctx context.Context, s *Snapshot, req Request) error {
-	w, err := loadDecoded(req.Kind, req.Object, req.Decoded)
+	r, err := loadDecoded(req.Kind, req.Object, req.Decoded)
 	if err != nil {
 		return err
 	}
-	c := verification{snap: s, now: w, namespace: req.Namespace.Name}
+	c := verification{snapshot: s, object: r, namespace: req.Namespace.Name}
 	if len(req.OldObject) > 0 {
 		if c.old, err = loadDecoded(req.Kind, req.OldObject, req.OldDecoded); err != nil {
-			return nil //nolint:nilerr // what is stored cannot be worse than it is
+			return nil //nolint:nilerr // an unreadable stored object has nothing to keep
 		}
 	}
-	if c.rec = outranking(w); c.rec == nil {
-		if c.old != nil && outranking(c.old) == nil || w.owned() {
-			return nil // written before virtwright was there, or launched by a controller
+	if c.record = outranking(r); c.record == nil {
+		if c.old != nil && outranking(c.old) == nil || r.owned() {
+			return nil // older than virtwright, or created by a controller
 		}
-		if c.rec, err = e.unrecorded(ctx, s, req); err != nil {
+		if c.record, err = e.unrecorded(ctx, s, req); err != nil {
 			return err
 		}
 	}
-	problems := append(c.governed(), c.forbidden()...)
+	problems := append(c.undoneOverrides(), c.forbidden()...)
 	if len(problems) > 0 {
-		return w.refusal(problems)
+		return r.refusal(problems)
 	}
 	return nil
 }
 
-// recorded is the record on w; nil where there is none that can be read.
-func recorded(w *resolution) *provenance.Record {
-	return readable(provenance.Decode(w.storedProvenance()))
+func recorded(r *resolution) *provenance.Record {
+	return readable(provenance.Decode(r.storedProvenance()))
 }
 
-// outranking is recorded, but without leaves where no source outranks the user: only those of
-// other sources are compared with the object.
-func outranking(w *resolution) *provenance.Record {
-	rec := readable(provenance.DecodeSources(w.storedProvenance()))
-	if rec == nil || slices.ContainsFunc(rec.Sources, func(s provenance.Source) bool { return s.Role.Outranks() }) {
-		return recorded(w)
+// outranking returns the record on r, with leaves only if a source outranks the user.
+func outranking(r *resolution) *provenance.Record {
+	rec := readable(provenance.DecodeSources(r.storedProvenance()))
+	if rec == nil || slices.ContainsFunc(rec.Sources, func(s provenance.Source) bool { return s.Role.OutranksUser() }) {
+		return recorded(r)
 	}
 	return rec
 }
@@ -68,95 +62,149 @@ func readable(rec *provenance.Record, err error) *provenance.Record {
 	return rec
 }
 
-// unrecorded is the record that the object would have if it were created now.
+// unrecorded returns the record that the object would have if it were created now.
 func (e *Engine) unrecorded(ctx context.Context, s *Snapshot, req Request) (*provenance.Record, error) {
-	w, err := load(req.Kind, req.Object)
+	r, err := load(req.Kind, req.Object)
 	if err != nil {
 		return nil, err
 	}
-	w.discardProvenance()
-	if _, err := e.expand(ctx, s, w, Request{Kind: req.Kind, Object: req.Object, Namespace: req.Namespace, Instancetypes: req.Instancetypes}); err != nil {
+	r.discardProvenance()
+	if _, err := e.expand(ctx, s, r, Request{Kind: req.Kind, Object: req.Object, Namespace: req.Namespace, Instancetypes: req.Instancetypes}); err != nil {
 		return nil, err
 	}
-	return w.rec, nil
+	return r.record, nil
 }
 
-var templateOwners = provenance.Of("spec", "template", "metadata", "ownerReferences")
-
-// owned reports whether a controller made the instance.
-func (w *resolution) owned() bool {
-	return w.instance != nil && lookup(w.root, vmSchema(), templateOwners) != nil
+// owned reports whether a controller created the VMI.
+func (r *resolution) owned() bool {
+	return r.sentVMI != nil && vmValue(r.root, templateMetadata.Field("ownerReferences")) != nil
 }
 
-// A verification compares an object with its record.
 type verification struct {
-	snap      *Snapshot
-	now       *resolution
+	snapshot  *Snapshot
+	object    *resolution
 	old       *resolution // nil on a create
-	rec       *provenance.Record
+	record    *provenance.Record
 	namespace string
 }
 
-// preset is the preset of a source, if it is what it was.
+// preset returns the preset of a source; nil if it has changed.
 func (c *verification) preset(s provenance.Source) *Compiled {
-	found, ok := c.snap.Lookup(c.namespace, s.Preset)
+	found, ok := c.snapshot.Lookup(c.namespace, s.Preset)
 	if !ok || found.Generation != s.Generation {
 		return nil
 	}
 	return found
 }
 
-// governed finds leaves that are not as an override or removal left them.
-func (c *verification) governed() field.ErrorList {
+func (c *verification) undoneOverrides() field.ErrorList {
 	var errs field.ErrorList
-	for p, n := range c.rec.Decided() {
-		s := c.rec.Sources[n.Source]
-		if !s.Role.Outranks() || ownerOf(p)&runState != 0 {
+	for p, n := range c.record.Decided() {
+		s := c.record.Sources[n.Source]
+		if !s.Role.OutranksUser() || ownerOf(p)&runState != 0 {
 			continue
 		}
 		preset := c.preset(s)
-		if preset == nil || c.holds(c.now, p, preset, s.Role) || c.old != nil && !c.holds(c.old, p, preset, s.Role) {
+		if preset == nil || c.isApplied(c.object, p, preset, s.Role) || c.old != nil && !c.isApplied(c.old, p, preset, s.Role) {
 			continue
 		}
-		want := "must be as the preset sets it"
+		want := "must have the preset's value"
 		if s.Role == provenance.Remove {
-			want = "must be left out"
+			want = "must be absent"
 		}
-		errs = append(errs, field.Invalid(field.NewPath(p.String()), show(lookup(c.now.root, vmSchema(), p)),
-			fmt.Sprintf("%s: preset %s overrules it, and something that acts after virtwright has undone that", want, s.Preset)))
+		errs = append(errs, field.Invalid(field.NewPath(p.String()), show(vmValue(c.object.root, p)),
+			fmt.Sprintf("%s: preset %s overrules it, but a later webhook changed it", want, s.Preset)))
 	}
 	return errs
 }
 
-// holds reports whether w has at p what the preset makes of it. An empty object may be filled, as
-// the platform does.
-func (c *verification) holds(w *resolution, p provenance.Path, preset *Compiled, role provenance.Role) bool {
-	is := lookup(w.root, vmSchema(), p)
+// isApplied reports whether r has the value of the preset at p. An empty object may have been
+// filled, for example by platform defaults.
+func (c *verification) isApplied(r *resolution, p provenance.Path, preset *Compiled, role provenance.Role) bool {
+	is := vmValue(r.root, p)
 	if role == provenance.Remove {
 		return is == nil
 	}
 	want := preset.overrides.find(p)
-	return want == nil || !want.leaf || want.same(is) || want.computed != nil && is != nil || want.emptyObject() && isObject(is)
+	return want == nil || !want.leaf || want.equals(is) || want.computed != nil && is != nil || want.isEmptyObject() && isObject(is)
 }
 
-// forbidden finds what recorded presets forbid.
 func (c *verification) forbidden() field.ErrorList {
-	var errs field.ErrorList
-	checked := map[*Compiled]bool{}
-	for _, s := range c.rec.Sources {
-		preset := c.preset(s)
-		if preset == nil || checked[preset] {
-			continue
-		}
-		checked[preset] = true
-		for _, v := range c.now.violations([]*Compiled{preset}) {
-			if c.old != nil {
-				if was := lookup(c.old.root, vmSchema(), v.path); was != nil && !Grows(was, v.value) {
-					continue
-				}
-			}
-			errs = append(errs, v.problem())
+	var presets []*Compiled
+	for _, s := range c.record.Sources {
+		if preset := c.preset(s); preset != nil && !slices.Contains(presets, preset) {
+			presets = append(presets, preset)
 		}
 	}
+	found := c.object.violations(presets)
+	if c.old != nil {
+		found = slices.DeleteFunc(found, func(v violation) bool {
+			was := vmValue(c.old.root, v.path)
+			return was != nil && !HasNewValues(was, v.value)
+		})
+	}
+	return problemsOf(found)
+}
+
+type violation struct {
+	preset  *Compiled
+	path    provenance.Path
+	value   any
+	problem *field.Error
+	// rule is the forbid rule, if it is one.
+	rule forbid
+}
+
+func problemsOf(found []violation) field.ErrorList {
+	var errs field.ErrorList
+	for _, v := range found {
+		errs = append(errs, v.problem)
+	}
 	return errs
+}
+
+func (r *resolution) violations(presets []*Compiled) []violation {
+	var out []violation
+	for _, c := range presets {
+		for _, f := range c.forbids {
+			if r.sentVMI != nil && ownerOf(f.path)&beyondTemplate != 0 {
+				continue
+			}
+			visitMatches(r.root, vmSchema(), f.path, nil, func(p provenance.Path, value any) {
+				detail := fmt.Sprintf("%s (preset %s)", cmp.Or(f.message, "must not be set"), c.Ref)
+				out = append(out, violation{c, p, value, field.Forbidden(field.NewPath(p.String()), detail), f})
+			})
+		}
+	}
+	return out
+}
+
+// visitMatches calls visit for each value at pattern in v. Empty lists count as absent.
+func visitMatches(v any, s *schema, pattern, at provenance.Path, visit func(provenance.Path, any)) {
+	if list, ok := v.([]any); v == nil || ok && len(list) == 0 || s == nil {
+		return
+	}
+	if len(pattern) == 0 {
+		visit(at, v)
+		return
+	}
+	seg := pattern[0]
+	switch value := v.(type) {
+	case map[string]any:
+		visitMatches(value[seg.Name], s.step(seg), pattern[1:], at.With(seg), visit)
+	case []any:
+		visitMatchingElements(value, s, pattern, func(key string, fields map[string]any) {
+			visitMatches(fields, s.elem, pattern[1:], at.Element(key), visit)
+		})
+	}
+}
+
+func visitMatchingElements(list []any, s *schema, pattern provenance.Path, visit func(string, map[string]any)) {
+	for _, e := range list {
+		fields, _ := e.(map[string]any)
+		key, missing := elementKey(s.keys, fields)
+		if missing == "" && (pattern[0].Kind == provenance.AnyElement || pattern[0].Name == key) {
+			visit(key, fields)
+		}
+	}
 }

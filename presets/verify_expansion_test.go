@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
-// TestVerifyExpansion: an instancetype or a preference is no way around overrides and forbid.
+// TestVerifyExpansion: an instancetype or a preference cannot bypass overrides and forbid.
 func TestVerifyExpansion(t *testing.T) {
 	find := known(map[string]string{
 		"VirtualMachineClusterInstancetype small": "{cpu: {guest: 2}, memory: {guest: 2Gi}}",
@@ -86,7 +86,7 @@ func TestVerifyExpansion(t *testing.T) {
 	}
 }
 
-// TestVerifyExpansionUnread: what cannot be read is no reason to admit a VM.
+// TestVerifyExpansionUnread: an unreadable instancetype is no reason to admit a VM.
 func TestVerifyExpansionUnread(t *testing.T) {
 	failing := func(presets.Matcher) (map[string]any, error) { return nil, errors.New("no connection") }
 	req := presets.Request{Kind: presets.VirtualMachine, Object: presettest.JSON(vm("spec: {instancetype: {name: small}}")), Instancetypes: failing}

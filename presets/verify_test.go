@@ -7,12 +7,11 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
-// TestConfirmWithoutRecord: whoever gets an object past the mutating webhook
-// does not get it past the presets. What acted has a record; what has none is
-// judged by the presets that match.
+// TestConfirmWithoutRecord: bypassing the mutating webhook does not bypass presets. An object
+// without a record is checked against the presets that match.
 func TestConfirmWithoutRecord(t *testing.T) {
 	snapshot := presettest.Snapshot(t,
 		presettest.Cluster("policy", "overrides: {spec: {template: {spec: {hostname: enforced}}}}\nremove: [spec.template.spec.domain.devices.rng]\nforbid: [{path: spec.template.spec.subdomain, message: no}]"),
@@ -52,7 +51,7 @@ func TestConfirmWithoutRecord(t *testing.T) {
 	}
 }
 
-// TestVerifyFilledObject: what fills an object that an override sets empty undoes nothing.
+// TestVerifyFilledObject: filling an object that an override sets empty is no violation.
 func TestVerifyFilledObject(t *testing.T) {
 	snapshot := presettest.Snapshot(t, presettest.Cluster("acpi", "overrides: {spec: {template: {spec: {domain: {features: {acpi: {}}}}}}}"))
 	engine := &presets.Engine{Platform: &presets.Platform{}}

@@ -5,34 +5,34 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 const (
-	// MaxWarnings is how many warnings one answer has at most.
-	MaxWarnings = 10
-	// MaxWarningBytes is how long each of them may be.
+	maxWarnings = 10
+	// MaxWarningBytes is the length of a warning.
 	MaxWarningBytes = 256
 	// maxListed is how many fields a warning lists before it counts the rest.
 	maxListed = 8
 )
 
-// A effect is what one source did in this request.
 type effect struct {
 	source provenance.Source
-	// set where nothing was, and overruled: set or removed against the user.
+	// set fields were absent; overruled ones were set or removed against the user.
 	set, overruled tally
 }
 
-// A tally counts things and names the first of them.
 type tally struct {
 	count int
 	names []string
 	bytes int
 }
 
-// add counts one thing; name is called only while there is room to show it.
+// add counts one name; name is called only if there is room to show it.
 func (t *tally) add(name func() string) {
 	t.count++
 	if len(t.names) < maxListed && t.bytes < MaxWarningBytes {
@@ -45,57 +45,52 @@ func (t *tally) add(name func() string) {
 	}
 }
 
-// effects collects what sources did, in the order in which they acted.
-func (w *resolution) effects() []effect {
-	out := make([]effect, len(w.rec.Sources))
-	for i, s := range w.rec.Sources {
+func (r *resolution) effects() []effect {
+	out := make([]effect, len(r.record.Sources))
+	for i, s := range r.record.Sources {
 		out[i].source = s
 	}
-	w.collect(w.rec.Root(), make(provenance.Path, 0, 16), out)
+	r.collect(r.record.Root(), make(provenance.Path, 0, 16), out)
 	return out
 }
 
-// collect adds what the record says at and beneath n, which lies at p. An
-// element that was added counts as one thing.
-func (w *resolution) collect(n *provenance.Node, p provenance.Path, out []effect) {
-	if n.New {
-		if first := firstDecided(n); first != nil && w.isNews(first) {
+// collect adds the effects at and beneath n, which lies at p. An added element counts once.
+func (r *resolution) collect(n *provenance.Node, p provenance.Path, out []effect) {
+	if n.NewElement {
+		if first := firstDecided(n); first != nil && r.isNewDecision(first) {
 			out[first.Source].set.add(p.String)
 		}
 		return
 	}
-	if n.Source != provenance.NoSource && w.isNews(n) {
-		w.count(n, p, &out[n.Source])
+	if n.IsDecided() && r.isNewDecision(n) {
+		r.count(n, p, &out[n.Source])
 	}
 	for c := range n.Children() {
-		w.collect(c, append(p, c.Segment()), out)
+		r.collect(c, append(p, c.Segment()), out)
 	}
 }
 
-// count adds to d what its source did at p.
-func (w *resolution) count(n *provenance.Node, p provenance.Path, d *effect) {
+func (r *resolution) count(n *provenance.Node, p provenance.Path, d *effect) {
 	switch {
-	case n.Overruled && w.isAsBefore(n, p): // the user had the same
+	case n.Overruled && r.keptUserValue(n, p): // the user wrote the same value
 	case n.Overruled:
-		d.overruled.add(func() string { return p.String() + " (was " + show(n.Was) + ")" })
+		d.overruled.add(func() string { return p.String() + " (was " + show(n.UserValue) + ")" })
 	case d.source.Role != provenance.Remove:
 		d.set.add(p.String)
 	}
 }
 
-// isAsBefore reports whether the user's value at p is there still.
-func (w *resolution) isAsBefore(n *provenance.Node, p provenance.Path) bool {
-	return n.Change == provenance.Kept && !n.Lost && equalJSON(n.Was, lookup(w.root, vmSchema(), p))
+func (r *resolution) keptUserValue(n *provenance.Node, p provenance.Path) bool {
+	return n.Change == provenance.Unchanged && !n.TooLarge && equalJSON(n.UserValue, vmValue(r.root, p))
 }
 
-// isNews reports whether n was decided in this request, by a preset.
-func (w *resolution) isNews(n *provenance.Node) bool {
-	return n.Now && w.rec.Sources[n.Source].Role != provenance.Platform
+func (r *resolution) isNewDecision(n *provenance.Node) bool {
+	return n.DecidedNow && r.record.Sources[n.Source].Role != provenance.Platform
 }
 
-// warnings says what happened, what matters most first. The list is not bounded yet.
-func (w *resolution) warnings(effects []effect, m matching, would *preview) []string {
-	out := slices.Concat(w.notes, m.budgetWarnings)
+// warnings lists all warnings, the most important ones first. The list is not limited yet.
+func (r *resolution) warnings(effects []effect, m matchResult, would *previews) []string {
+	out := slices.Concat(r.notes, m.budgetWarnings)
 	for _, d := range effects {
 		if d.overruled.count > 0 {
 			verb := "overruled"
@@ -105,36 +100,34 @@ func (w *resolution) warnings(effects []effect, m matching, would *preview) []st
 			out = append(out, listing("preset "+d.source.Preset+" "+verb, d.overruled))
 		}
 	}
-	for _, c := range w.conflicts {
+	for _, c := range r.conflicts {
 		out = append(out, c.String())
 	}
 	out = append(out, m.warnings...)
-	out = append(out, w.typos...)
-	for _, s := range w.skips {
-		out = append(out, listing(fmt.Sprintf("preset %s held back, as %s:", s.ref, s.why), tallyOf(s.fields)))
+	out = append(out, r.suggestions...)
+	for _, s := range r.skips {
+		out = append(out, listing(fmt.Sprintf("preset %s skipped fields, because %s:", s.Preset, s.Reason), tallyOf(s.Paths)))
 	}
 	if would != nil {
 		out = append(out, would.warn...)
 	}
-	return w.withOwnPaths(w.informing(out, effects))
+	return r.withOwnPaths(r.withInformation(out, effects))
 }
 
-// informing adds to warnings what no author is surprised by.
-func (w *resolution) informing(out []string, effects []effect) []string {
+func (r *resolution) withInformation(out []string, effects []effect) []string {
 	for _, d := range effects {
-		if d.set.count > 0 && w.warnEverything {
+		if d.set.count > 0 && r.warnEverything {
 			out = append(out, listing("preset "+d.source.Preset+" set", d.set))
 		}
 		if d.source.Role == provenance.Legacy {
-			out = append(out, "kubevirt.io/v1 VirtualMachineInstancePreset is deprecated; write a VirtualMachinePreset with applyAt: Launch")
+			out = append(out, "kubevirt.io/v1 VirtualMachineInstancePreset is deprecated; use a VirtualMachinePreset with applyAt: Launch")
 		}
 	}
 	return out
 }
 
-// withOwnPaths gives texts about a VMI its own paths.
-func (w *resolution) withOwnPaths(texts []string) []string {
-	if w.instance != nil {
+func (r *resolution) withOwnPaths(texts []string) []string {
+	if r.sentVMI != nil {
 		for i, text := range texts {
 			texts[i] = pathsOfVMI.Replace(text)
 		}
@@ -142,21 +135,21 @@ func (w *resolution) withOwnPaths(texts []string) []string {
 	return texts
 }
 
-// pathsOfVMI turns paths in VM form into those of a VMI.
+// pathsOfVMI converts paths in VM form to those of a VMI.
 var pathsOfVMI = strings.NewReplacer("spec.template.spec.", "spec.", "spec.template.metadata.", "metadata.")
 
-func bounded(in []string) []string { return Bounded(in, "virtwright explain shows all") }
+func limitWarnings(in []string) []string { return LimitWarnings(in, "virtwright explain shows all") }
 
-// Bounded makes a list of warnings short enough for a response: at most
-// MaxWarnings, each at most MaxWarningBytes. Rest says where all can be seen.
-func Bounded(in []string, rest string) []string {
-	if len(in) > MaxWarnings {
-		more := len(in) - MaxWarnings + 1
-		in = append(in[:MaxWarnings-1:MaxWarnings-1], fmt.Sprintf("and %d more; %s", more, rest))
+// LimitWarnings limits the number and length of warnings for a response. Rest says where all of
+// them are shown.
+func LimitWarnings(in []string, rest string) []string {
+	if len(in) > maxWarnings {
+		more := len(in) - maxWarnings + 1
+		in = append(in[:maxWarnings-1:maxWarnings-1], fmt.Sprintf("and %d more; %s", more, rest))
 	}
 	for i, text := range in {
 		if len(text) > MaxWarningBytes {
-			in[i] = Cut(text, MaxWarningBytes-len("…"))
+			in[i] = Truncate(text, MaxWarningBytes-len("…"))
 		}
 	}
 	return in
@@ -166,7 +159,7 @@ func tallyOf(names []string) tally {
 	return tally{count: len(names), names: names[:min(len(names), maxListed)]}
 }
 
-// listing is head and as many names as fit, with a count of the rest.
+// listing returns head and as many names as fit, with the number of the others.
 func listing(head string, t tally) string {
 	const tail = len(" and 1000 more")
 	out := make([]byte, 0, MaxWarningBytes)
@@ -190,8 +183,7 @@ func andMore(b []byte, n int) []byte {
 	return append(strconv.AppendInt(append(b, " and "...), int64(n), 10), " more"...)
 }
 
-// audit says for the audit log which presets acted.
-func audit(effects []effect, would *preview) map[string]string {
+func audit(effects []effect, would *previews) map[string]string {
 	out := map[string]string{}
 	var acted []string
 	for _, d := range effects {
@@ -206,4 +198,38 @@ func audit(effects []effect, would *preview) map[string]string {
 		out["would"] = strings.Join(would.audit, "; ")
 	}
 	return out
+}
+
+const (
+	// maxProblems is the size of an answer's problems, in bytes. It has them twice, also as causes.
+	maxProblems = 6 << 10
+	// maxPath, maxValue and maxDetail limit the parts of a problem, in bytes.
+	maxPath, maxValue, maxDetail = 256, 128, 1 << 10
+)
+
+// Truncate returns the first bytes of a longer text, and "…". It never splits a character.
+func Truncate(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "…"
+}
+
+// LimitErrors limits the text that messages repeat from an object: all problems together, and the
+// field, value and detail of each. It changes the problems in place.
+func LimitErrors(problems field.ErrorList) field.ErrorList {
+	size := 0
+	for i, p := range problems {
+		p.Field, p.Detail = Truncate(p.Field, maxPath), Truncate(p.Detail, maxDetail)
+		if text := fmt.Sprint(p.BadValue); len(text) > maxValue {
+			p.BadValue = Truncate(text, maxValue)
+		}
+		if size += len(p.Error()); size > maxProblems && i > 0 {
+			return append(problems[:i:i], field.Forbidden(field.NewPath("spec"), fmt.Sprintf("and %d more problems", len(problems)-i)))
+		}
+	}
+	return problems
 }

@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 	"github.com/virtwright/virtwright/validation"
 )
 
-// BenchmarkValidate measures one create as the webhook sees it: the JSON of an
-// expanded VirtualMachine is decoded and every rule runs on it. The control is
-// one json.Unmarshal of the same JSON into a map; x-control is how many of
-// those fit into one validation.
+// BenchmarkValidate measures one create as the webhook sees it: the JSON of an expanded
+// VirtualMachine is decoded and every rule runs on it. The control is one json.Unmarshal of the
+// same JSON into a map; x-control is how many of those fit into one validation.
 func BenchmarkValidate(b *testing.B) {
 	vm := expanded(b, presettest.RealisticVM())
 	config := &validation.Config{}

@@ -2,32 +2,31 @@ package validation
 
 import "maps"
 
-// A Config says how a cluster is set up. The zero Config has KubeVirt's
-// defaults in standalone mode.
+// A Config is the configuration of a cluster. The zero Config has KubeVirt's defaults in standalone
+// mode.
 type Config struct {
-	// Addon says that KubeVirt is in the cluster and validates too.
+	// Addon is true alongside KubeVirt, which validates too.
 	Addon bool
-	// Architecture is that of machines that name none; empty means amd64.
+	// Architecture is the default architecture; empty means amd64.
 	Architecture string
-	// EmulatedMachines are the patterns of allowed machine types by
-	// architecture, as in q35*; those that are not given are KubeVirt's.
+	// EmulatedMachines are patterns of allowed machine types by architecture, such as q35*. Other
+	// architectures have KubeVirt's defaults.
 	EmulatedMachines map[string][]string
-	// NoLiveUpdate says that running instances never change (KubeVirt's rollout
-	// strategy Stage); its default is LiveUpdate.
+	// NoLiveUpdate selects KubeVirt's rollout strategy Stage, with which a running VMI never
+	// changes. The default is LiveUpdate.
 	NoLiveUpdate bool
 	// NoBridgeOnPodNetwork forbids bridge bindings on the pod network.
 	NoBridgeOnPodNetwork bool
-	// GraceDevices are the resource names of NVIDIA Grace GPUs that may be passed
-	// through; such a GPU asks more of its machine than others do.
+	// GraceDevices are the resource names of NVIDIA Grace GPUs that VMs may use.
 	GraceDevices []string
-	// Gates switches feature gates; those that are not given are as KubeVirt has them.
+	// Gates overrides KubeVirt's defaults of feature gates.
 	Gates map[Gate]bool
 }
 
 // A Gate is a feature gate of KubeVirt.
 type Gate string
 
-// Enabled reports whether a feature may be used.
+// Enabled reports whether a feature gate is enabled.
 func (c *Config) Enabled(g Gate) bool {
 	if on, given := c.Gates[g]; given {
 		return on
@@ -35,7 +34,7 @@ func (c *Config) Enabled(g Gate) bool {
 	return gates[g]
 }
 
-// machineTypes are the patterns of machine types of an architecture.
+// machineTypes returns the patterns of machine types of an architecture.
 func (c *Config) machineTypes(architecture string) []string {
 	if given, ok := c.EmulatedMachines[architecture]; ok {
 		return given
@@ -49,7 +48,7 @@ var emulatedMachines = map[string][]string{
 	"s390x": {"s390-ccw-virtio*"},
 }
 
-// Gates that rules ask for.
+// Feature gates that rules depend on.
 const (
 	GateDeclarativeHotplugVolumes Gate = "DeclarativeHotplugVolumes"
 	GateDecentralizedLiveMigrate  Gate = "DecentralizedLiveMigration"
@@ -76,8 +75,7 @@ const (
 	GateVSOCK                     Gate = "VSOCK"
 )
 
-// gates says which gates are on unless somebody switches them: those that
-// KubeVirt calls GA or beta.
+// gates holds the defaults of feature gates: those that are GA or beta in KubeVirt are enabled.
 var gates = map[Gate]bool{
 	GateDeclarativeHotplugVolumes: true,
 	GateDecentralizedLiveMigrate:  true,
@@ -104,5 +102,5 @@ var gates = map[Gate]bool{
 	GateVSOCK:                     false,
 }
 
-// KnownGates are all gates that rules ask for, with what they are by default.
+// KnownGates returns all feature gates that rules depend on, with their defaults.
 func KnownGates() map[Gate]bool { return maps.Clone(gates) }

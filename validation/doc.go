@@ -1,9 +1,9 @@
-// Package validation says what may be admitted. It is pure: every function
-// takes values and returns problems.
+// Package validation validates expanded VMs and VMIs. It is pure: every function takes values and
+// returns problems.
 //
-// A [Rule] is one named check of a machine; [Rules] lists them all, and
-// docs/rules.md is made from that list. [Config.Validate] runs them on a
-// [Machine] and ratchets: an update may keep an old problem, not add one.
+// A [Rule] is one named check; groups lists all of them, and docs/rules.md is generated from that
+// list. [Config.Validate] runs them on an [ExpandedVM]. An update may keep an old problem, but not
+// add one.
 //
-// Ownership is guarded in validation/protection, names in validation/names.
+// Package validation/protection protects reserved fields, validation/names prevents name conflicts.
 package validation

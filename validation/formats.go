@@ -2,13 +2,16 @@ package validation
 
 import (
 	"path"
+	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // pciAddressForm is a PCI address: x is a hexadecimal digit, f one below 8.
 const pciAddressForm = "xxxx:xx:xx.f"
 
-// pciAddressDetail says what isPCIAddress wants.
+// pciAddressDetail describes the format that isPCIAddress requires.
 const pciAddressDetail = "must be a PCI address such as 0000:05:00.0: domain, bus, slot and function in hexadecimal"
 
 // isPCIAddress reports whether text has the form dddd:bb:ss.f.
@@ -36,11 +39,10 @@ func isPCIAddress(text string) bool {
 	return true
 }
 
-// macForms are how a MAC address may be written; x is a hexadecimal digit.
+// macForms are the formats of MAC addresses; x is a hexadecimal digit.
 var macForms = []string{"xx:xx:xx:xx:xx:xx", "xx-xx-xx-xx-xx-xx", "xxxx.xxxx.xxxx"}
 
-// parseMAC reads a MAC address of 6 bytes in any of macForms as 12 lower-case
-// digits, so that equal addresses are equal.
+// parseMAC converts a MAC address in any of macForms to 12 lower-case digits.
 func parseMAC(text string) (string, bool) {
 	for _, form := range macForms {
 		if len(text) != len(form) || text[strings.IndexAny(form, ":-.")] != form[strings.IndexAny(form, ":-.")] {
@@ -68,26 +70,26 @@ func macDigits(text, form string) (string, bool) {
 	return string(digits), true
 }
 
-// isCleanPath reports whether text is the absolute path of a file without
-// relative or empty parts; one slash may follow it.
+// isCleanPath reports whether text is an absolute file path without relative or empty parts. It may
+// end with a slash.
 func isCleanPath(text string) bool {
 	text = strings.TrimSuffix(text, "/")
 	return text != "" && text != "/" && text[0] == '/' && path.Clean(text) == text
 }
 
-// reachOfPath is that of a rule about a path. KubeVirt accepts the root as //.
-func reachOfPath(text string) Reach {
+// pathStrictness returns the strictness of a rule about a path. KubeVirt accepts the root as //.
+func pathStrictness(text string) Strictness {
 	if text == "//" {
-		return BeyondKubeVirt
+		return StricterThanKubeVirt
 	}
-	return AsKubeVirt
+	return SameAsKubeVirt
 }
 
-// cleanPathDetail says what isCleanPath wants.
-const cleanPathDetail = "must be the absolute path of a file, without '.', '..' or empty parts"
+// cleanPathDetail describes the format that isCleanPath requires.
+const cleanPathDetail = "must be an absolute file path without '.', '..' or empty parts"
 
-// isDNSLabel reports whether a name is an RFC 1123 label: lower-case letters,
-// digits and inner dashes, at most 63 of them.
+// isDNSLabel reports whether a name is an RFC 1123 label. Unlike validation.IsDNS1123Label it does
+// not allocate.
 func isDNSLabel(name string) bool {
 	if name == "" || len(name) > 63 || name[0] == '-' || name[len(name)-1] == '-' {
 		return false
@@ -100,7 +102,7 @@ func isDNSLabel(name string) bool {
 	return true
 }
 
-// dnsLabelDetail says what isDNSLabel wants.
+// dnsLabelDetail describes the format that isDNSLabel requires.
 const dnsLabelDetail = "must be lower-case letters, digits and '-', begin and end with a letter or digit, and have at most 63 characters"
 
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
@@ -110,3 +112,31 @@ func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func isHex(c byte) bool { return isDigit(c) || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F' }
+
+// A valueSet lists the supported values of a field, in the order of messages and docs.
+type valueSet []string
+
+// String returns the values as a phrase, such as "tablet, keyboard or mouse".
+func (s valueSet) String() string {
+	last := len(s) - 1
+	if last < 1 {
+		return strings.Join(s, "")
+	}
+	return strings.Join(s[:last], ", ") + " or " + s[last]
+}
+
+// check reports a value that is not supported.
+func (s valueSet) check(r *Report, value string, at func() *field.Path) {
+	if !slices.Contains(s, value) {
+		err := field.NotSupported(at(), value, s)
+		err.Detail += r.suggest(value, slices.Values(s))
+		r.Add(err)
+	}
+}
+
+// checkIfSet reports a value that is neither empty nor supported.
+func (s valueSet) checkIfSet(r *Report, value string, at func() *field.Path) {
+	if value != "" {
+		s.check(r, value, at)
+	}
+}

@@ -6,13 +6,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/virtwright/virtwright/test/validationtest"
 	"github.com/virtwright/virtwright/validation"
-	"github.com/virtwright/virtwright/validation/validationtest"
 )
 
-// FuzzValidate: whatever can be decoded is judged without a panic, as a new
-// object, as an update of another, and with what another has besides; and an
-// update that changes nothing is never refused.
+// FuzzValidate checks that objects which can be decoded are validated without a panic, on create,
+// on update and merged with another object, and that an update without a change is admitted.
 func FuzzValidate(f *testing.F) {
 	fixtures := validationtest.Fixtures(f)
 	old := []byte("{}")
@@ -61,7 +60,7 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-func read(t *testing.T, vm bool, raw []byte) *validation.Machine {
+func read(t *testing.T, vm bool, raw []byte) *validation.ExpandedVM {
 	m, err := decode(vm, raw)
 	if err != nil {
 		t.Fatal(err)

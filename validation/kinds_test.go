@@ -7,8 +7,8 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// TestKindsComplete: a kind of probe or launch security that the types have and
-// the rules do not know would be refused as none.
+// TestKindsComplete: a kind of probe or launch security that the types have and the rules do not
+// know would be refused as none.
 func TestKindsComplete(t *testing.T) {
 	each := func(choice any, known func() int) {
 		v := reflect.ValueOf(choice).Elem()
@@ -24,5 +24,5 @@ func TestKindsComplete(t *testing.T) {
 	each(&probe.Handler, func() int { return len(probeKinds(&probe)) })
 	var spec kubevirtv1.VirtualMachineInstanceSpec
 	spec.Domain.LaunchSecurity = &kubevirtv1.LaunchSecurity{}
-	each(spec.Domain.LaunchSecurity, func() int { return len(guards(&Machine{Spec: &spec})) })
+	each(spec.Domain.LaunchSecurity, func() int { return len(launchTechnologies(&ExpandedVM{Spec: &spec})) })
 }

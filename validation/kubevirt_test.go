@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/virtwright/virtwright/validation/validationtest"
+	"github.com/virtwright/virtwright/test/validationtest"
 )
 
-// TestWhatKubeVirtAdmits: alongside KubeVirt no rule refuses what KubeVirt
-// admits. The file names fixtures that a rule refuses or warns of, and that the
-// admitters of KubeVirt v1.9.0 accept after its defaults.
+// TestWhatKubeVirtAdmits: alongside KubeVirt no rule refuses what KubeVirt admits. The file names
+// fixtures that a rule refuses or warns of, and that the admitters of KubeVirt v1.9.0 accept after
+// its defaults.
 func TestWhatKubeVirtAdmits(t *testing.T) {
 	content, err := os.ReadFile("testdata/admitted-by-kubevirt.txt")
 	if err != nil {
@@ -29,7 +29,7 @@ func TestWhatKubeVirtAdmits(t *testing.T) {
 			}
 			delete(admitted, name)
 			f.Config.Addon, f.Config.Architecture = true, ""
-			if problems := f.Config.Validate(f.Machine(t)).Errors; len(problems) > 0 {
+			if problems := f.Config.Validate(f.ExpandedVM(t)).Errors; len(problems) > 0 {
 				t.Errorf("%s: KubeVirt admits it: %v", name, problems)
 			}
 		}

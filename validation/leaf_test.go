@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/virtwright/virtwright/test/validationtest"
 	"github.com/virtwright/virtwright/validation"
-	"github.com/virtwright/virtwright/validation/validationtest"
 )
 
 var indexes = regexp.MustCompile(`\[[0-9]+\]`)
 
-// leafProblems are the problems of an object by rule that lie at one of its leaves, whatever
-// the architecture, as texts without list indexes.
+// leafProblems returns the problems of leaves that an object has on every architecture, by rule, as
+// texts without list indexes.
 func leafProblems(t *testing.T, f *validationtest.Fixture, object map[string]any) map[string][]string {
 	t.Helper()
 	raw, err := json.Marshal(object)
@@ -26,7 +26,7 @@ func leafProblems(t *testing.T, f *validationtest.Fixture, object map[string]any
 	leafPaths(object, "", at)
 	var out map[string][]string
 	for _, architecture := range []string{"amd64", "arm64", "s390x"} {
-		decode := validation.NewInstance
+		decode := validation.NewVirtualMachineInstance
 		if object["kind"] == "VirtualMachine" {
 			decode = validation.NewVirtualMachine
 		}
@@ -74,8 +74,8 @@ func leafPaths(v any, at string, into map[string]bool) {
 	}
 }
 
-// singleLeaves calls visit with an object for each leaf of v, which has that leaf alone,
-// and the names of the elements that it lies in.
+// singleLeaves calls visit with an object for each leaf of v, which has that leaf alone, and the
+// names of the elements that it lies in.
 func singleLeaves(v any, wrap func(any) map[string]any, visit func(map[string]any)) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -120,8 +120,8 @@ func withoutArchitecture(object map[string]any) {
 	}
 }
 
-// TestLeafRules proves that the verdict of a rule marked Leaf depends on no other field: it
-// finds the same problems with each leaf of a fixture alone as with all of them together.
+// TestLeafRules proves that the verdict of a rule marked Leaf depends on no other field: it finds
+// the same problems with each leaf of a fixture alone as with all of them together.
 func TestLeafRules(t *testing.T) {
 	found := map[string]int{}
 	for _, fixtures := range validationtest.Fixtures(t) {

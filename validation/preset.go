@@ -19,23 +19,23 @@ import (
 	"github.com/virtwright/virtwright/presets"
 )
 
-// ValidatePreset reports what makes a preset harmful although it compiles: expressions that
-// fail for some VMs, and values that no VM may have, whatever its architecture and its other
-// fields. Compiled is the compiled p.
+// ValidatePreset reports problems of a preset that compiles: expressions that fail for some VMs,
+// and values that are invalid on every architecture, independently of other fields. Compiled is the
+// compiled p.
 //
-// Alongside KubeVirt, values that only this project's rules reject, or that depend on
-// KubeVirt's configuration, are warnings. So is a preset that can never act.
+// Alongside KubeVirt, values that only this project's rules reject, or that depend on KubeVirt's
+// configuration, are warnings. So is a preset that can never act.
 func (c *Config) ValidatePreset(p v1alpha1.Preset, compiled *presets.Compiled) Result {
-	out := Result{Errors: compiled.Unguarded()}
+	out := Result{Errors: compiled.UnguardedExpressions()}
 	spec := p.GetSpec()
 	for _, part := range []struct {
 		name string
 		raw  *apiextensionsv1.JSON
 	}{{"defaults", spec.Defaults}, {"overrides", spec.Overrides}} {
 		for _, problem := range c.leafProblems(part.raw) {
-			problem.err.BadValue = shownUnlessSensitive(problem.err)
+			problem.err.BadValue = valueUnlessSensitive(problem.err)
 			problem.err.Field = "spec." + part.name + "." + problem.err.Field
-			if c.Addon && (problem.rule.Cluster || problem.reach != AsKubeVirt) {
+			if c.Addon && (problem.rule.DependsOnConfig() || problem.strictness != SameAsKubeVirt) {
 				out.Warnings = append(out.Warnings, problem.err.Error())
 			} else {
 				out.Errors = append(out.Errors, problem.err)
@@ -48,8 +48,8 @@ func (c *Config) ValidatePreset(p v1alpha1.Preset, compiled *presets.Compiled) R
 	return out
 }
 
-// ValidateLeaves reports the values in a partial VirtualMachine, as JSON, that no VM may have,
-// whatever its architecture and its other fields.
+// ValidateLeaves reports values of a partial VM, as JSON, that are invalid on every architecture,
+// independently of other fields.
 func (c *Config) ValidateLeaves(partial []byte) field.ErrorList {
 	var out field.ErrorList
 	for _, problem := range c.leafProblems(&apiextensionsv1.JSON{Raw: partial}) {
@@ -58,17 +58,17 @@ func (c *Config) ValidateLeaves(partial []byte) field.ErrorList {
 	return out
 }
 
-// shownUnlessSensitive is the wrong value, unless it may be a secret: statuses show it.
-func shownUnlessSensitive(e *field.Error) any {
+// valueUnlessSensitive returns the wrong value, unless it may be a secret, because the status of
+// the preset shows it.
+func valueUnlessSensitive(e *field.Error) any {
 	if strings.Contains(e.Field, "cloudInit") || strings.Contains(e.Field, "serData") {
 		return field.OmitValueType{}
 	}
 	return e.BadValue
 }
 
-// ValidatePresetUpdate is ValidatePreset for an update. It leaves out the problems that the
-// stored preset has, unless the update makes them worse: it lets the preset act that did not,
-// or lets it overrule users.
+// ValidatePresetUpdate is ValidatePreset for an update. It ignores the problems of the stored
+// preset, unless the update enables the preset, or lets it overrule users.
 func (c *Config) ValidatePresetUpdate(p v1alpha1.Preset, compiled *presets.Compiled, old v1alpha1.Preset) Result {
 	out := c.ValidatePreset(p, compiled)
 	if len(out.Errors) == 0 {
@@ -80,46 +80,46 @@ func (c *Config) ValidatePresetUpdate(p v1alpha1.Preset, compiled *presets.Compi
 	}
 	left := map[string]int{}
 	for _, e := range c.ValidatePreset(old, stored).Errors {
-		left[placeless(e)]++
+		left[ratchetKey(e)]++
 	}
 	out.Errors = slices.DeleteFunc(out.Errors, func(e *field.Error) bool {
-		key := placeless(e)
+		key := ratchetKey(e)
 		left[key]--
 		return left[key] >= 0
 	})
 	return out
 }
 
-// placeless identifies a problem, wherever in a list it lies.
-func placeless(e *field.Error) string {
+// ratchetKey identifies a problem, independently of positions in lists.
+func ratchetKey(e *field.Error) string {
 	return fmt.Sprint(listIndex.ReplaceAllString(e.Field, "[]"), "\n", e.Detail, "\n", e.BadValue)
 }
 
 var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
 
-// leafProblems are the problems with single values of a partial VirtualMachine, which it has
-// on every architecture.
+// leafProblems returns the problems of single values of a partial VM that exist on every
+// architecture.
 func (c *Config) leafProblems(raw *apiextensionsv1.JSON) []problem {
 	if raw == nil {
 		return nil
 	}
 	var fields map[string]any
 	if kjson.UnmarshalCaseSensitivePreserveInts(raw.Raw, &fields) != nil {
-		return nil // which compiling reports
+		return nil // presets.Compile reports it
 	}
 	leaves := map[string]any{}
 	plain := plainLeaves(fields, nil, leaves, nil)
-	out, bad := unreadable(fields, plain, leaves)
+	out, bad := undecodable(fields, plain, leaves)
 	if len(bad) > 0 {
 		plain = plainLeaves(fields, nil, map[string]any{}, func(path string) bool { return !bad[path] })
 	}
 	out = append(out, metadataProblems(plain)...)
-	return append(out, c.everywhere(plain, leaves)...)
+	return append(out, c.onEveryArchitecture(plain, leaves)...)
 }
 
-// unreadable reports leaves that no VirtualMachine can hold, such as a negative number of
-// cores, and their paths.
-func unreadable(fields map[string]any, plain any, leaves map[string]any) ([]problem, map[string]bool) {
+// undecodable reports leaves of a wrong type or range, such as a negative number of cores, and
+// their paths.
+func undecodable(fields map[string]any, plain any, leaves map[string]any) ([]problem, map[string]bool) {
 	if _, err := readPartial(plain); err == nil {
 		return nil, nil
 	}
@@ -128,7 +128,7 @@ func unreadable(fields map[string]any, plain any, leaves map[string]any) ([]prob
 	for _, path := range slices.Sorted(maps.Keys(leaves)) {
 		alone := plainLeaves(fields, nil, map[string]any{}, func(other string) bool { return other == path })
 		if _, err := readPartial(alone); err != nil {
-			detail := "is no value that this field can have"
+			detail := "is not a valid value of this field"
 			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 				detail = "must not be " + wrong.Value
 			}
@@ -141,7 +141,7 @@ func unreadable(fields map[string]any, plain any, leaves map[string]any) ([]prob
 	return out, bad
 }
 
-func readPartial(plain any) (*Machine, error) {
+func readPartial(plain any) (*ExpandedVM, error) {
 	raw, err := json.Marshal(plain)
 	if err != nil {
 		return nil, err
@@ -149,41 +149,37 @@ func readPartial(plain any) (*Machine, error) {
 	return NewVirtualMachine(raw)
 }
 
-// metadataProblems are those with labels and annotations, which API servers refuse.
+// metadataProblems reports labels and annotations that API servers reject.
 func metadataProblems(plain any) []problem {
-	m, err := readPartial(plain)
+	vm, err := readPartial(plain)
 	if err != nil {
 		return nil
 	}
 	at := field.NewPath("metadata")
-	errs := metav1validation.ValidateLabels(m.VM.Labels, at.Child("labels"))
-	errs = append(errs, apivalidation.ValidateAnnotations(m.VM.Annotations, at.Child("annotations"))...)
-	if m.Meta != nil {
-		at = m.Path("metadata")
-		errs = append(errs, metav1validation.ValidateLabels(m.Meta.Labels, at.Child("labels"))...)
-		errs = append(errs, apivalidation.ValidateAnnotations(m.Meta.Annotations, at.Child("annotations"))...)
+	errs := metav1validation.ValidateLabels(vm.VM.Labels, at.Child("labels"))
+	errs = append(errs, apivalidation.ValidateAnnotations(vm.VM.Annotations, at.Child("annotations"))...)
+	if vm.Meta != nil {
+		at = vm.Path("metadata")
+		errs = append(errs, metav1validation.ValidateLabels(vm.Meta.Labels, at.Child("labels"))...)
+		errs = append(errs, apivalidation.ValidateAnnotations(vm.Meta.Annotations, at.Child("annotations"))...)
 	}
-	var out []problem
-	for _, e := range errs {
-		out = append(out, problem{rule: &Rule{}, err: e})
-	}
-	return out
+	return withoutRule(errs)
 }
 
-// everywhere are the problems that rules marked Leaf find on every architecture.
-func (c *Config) everywhere(plain any, leaves map[string]any) []problem {
+// onEveryArchitecture returns the problems that Leaf rules find on every architecture.
+func (c *Config) onEveryArchitecture(plain any, leaves map[string]any) []problem {
 	var out []problem
 	for i, architecture := range architectures {
-		m, err := readPartial(plain)
+		vm, err := readPartial(plain)
 		if err != nil {
 			return nil
 		}
-		if m.Spec != nil && slices.Contains(architectures, m.Spec.Architecture) {
-			m.Spec.Architecture = ""
+		if vm.Spec != nil && slices.Contains(architectures, vm.Spec.Architecture) {
+			vm.Spec.Architecture = ""
 		}
 		there := *c
 		there.Addon, there.Architecture = false, architecture
-		found := there.runThose(m, func(rule *Rule) bool { return rule.Leaf }).problems
+		found := there.runSelected(vm, func(rule *Rule) bool { return rule.Leaf }).problems
 		found = slices.DeleteFunc(found, func(p problem) bool {
 			_, isLeaf := leaves[p.err.Field]
 			return !isLeaf
@@ -194,15 +190,15 @@ func (c *Config) everywhere(plain any, leaves map[string]any) []problem {
 		}
 		places := map[string]bool{}
 		for _, p := range found {
-			places[p.place()] = true
+			places[p.key()] = true
 		}
-		out = slices.DeleteFunc(out, func(p problem) bool { return !places[p.place()] })
+		out = slices.DeleteFunc(out, func(p problem) bool { return !places[p.key()] })
 	}
 	return out
 }
 
-// plainLeaves is decoded JSON without computed values, and with the leaves only that keep
-// wants; nil wants all. It collects leaves by path, as messages name them.
+// plainLeaves returns decoded JSON without computed values, and with the leaves for which keep
+// returns true; a nil keep keeps all. It collects leaves by path.
 func plainLeaves(v any, at *field.Path, leaves map[string]any, keep func(path string) bool) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -214,7 +210,7 @@ func plainLeaves(v any, at *field.Path, leaves map[string]any, keep func(path st
 			if computed, _ := v[name].(map[string]any); computed[presets.ComputedKey] != nil {
 				continue
 			}
-			below := childPath(at, name)
+			below := fieldPath(at, name)
 			if sub := plainLeaves(v[name], below, leaves, keep); sub != nil {
 				out[name] = sub
 			}
@@ -241,8 +237,8 @@ func plainElements(list []any, at *field.Path, leaves map[string]any, keep func(
 	return out
 }
 
-// childPath is the path of a field, or of a map's key that cannot be a field's name.
-func childPath(at *field.Path, name string) *field.Path {
+// fieldPath returns the path of a field, or of a key of a map of strings.
+func fieldPath(at *field.Path, name string) *field.Path {
 	switch {
 	case at == nil:
 		return field.NewPath(name)
@@ -252,7 +248,7 @@ func childPath(at *field.Path, name string) *field.Path {
 	return at.Child(name)
 }
 
-// isStringMap reports whether at is a map of strings in a VirtualMachine.
+// isStringMap reports whether at is a map of strings in a VM.
 func isStringMap(at *field.Path) bool {
 	if at == nil {
 		return false

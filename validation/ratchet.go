@@ -11,20 +11,20 @@ import (
 	"github.com/virtwright/virtwright/presets"
 )
 
-// New returns those of problems that m has and its Old, on an update, did not
-// have. They are of no rule, which Validate ratchets itself.
-func (m *Machine) New(problems, before field.ErrorList) field.ErrorList {
-	if m.Old == nil || len(before) == 0 {
+// OnlyNew returns the problems that are not in before, the problems of the stored object. It is for
+// problems without a rule; Validate does the same for those of rules.
+func (vm *ExpandedVM) OnlyNew(problems, before field.ErrorList) field.ErrorList {
+	if vm.Old == nil || len(before) == 0 {
 		return problems
 	}
 	var out field.ErrorList
-	for _, p := range newIn(ruleless(problems), m, ruleless(before), m.Old) {
+	for _, p := range newProblems(withoutRule(problems), vm, withoutRule(before), vm.Old) {
 		out = append(out, p.err)
 	}
 	return out
 }
 
-func ruleless(problems field.ErrorList) []problem {
+func withoutRule(problems field.ErrorList) []problem {
 	out := make([]problem, 0, len(problems))
 	for _, err := range problems {
 		out = append(out, problem{rule: &Rule{}, err: err})
@@ -32,24 +32,24 @@ func ruleless(problems field.ErrorList) []problem {
 	return out
 }
 
-// newIn returns the problems of now that were not there before. What is
-// forbidden altogether may stay as it is or become less.
-func newIn(now []problem, m *Machine, before []problem, old *Machine) []problem {
+// newProblems returns the problems of now that are not in before. A forbidden field may keep its
+// values or lose some of them.
+func newProblems(now []problem, vm *ExpandedVM, before []problem, old *ExpandedVM) []problem {
 	if len(before) == 0 {
 		return now
 	}
-	known := map[string][]any{} // what lay at the path, by identity
-	root := old.names()
+	known := map[string][]any{} // old values at the path, by identity
+	root := old.decoded()
 	for _, p := range before {
 		id, at := p.identity(root)
 		known[id] = append(known[id], at)
 	}
-	root = m.names()
+	root = vm.decoded()
 	var out []problem
 	for _, p := range now {
 		id, at := p.identity(root)
 		was := known[id]
-		if len(was) == 0 || p.err.Type == field.ErrorTypeForbidden && presets.Grows(was[0], at) {
+		if len(was) == 0 || p.err.Type == field.ErrorTypeForbidden && presets.HasNewValues(was[0], at) {
 			out = append(out, p)
 			continue
 		}
@@ -58,23 +58,22 @@ func newIn(now []problem, m *Machine, before []problem, old *Machine) []problem 
 	return out
 }
 
-// identity tells one problem from another, whatever the order of lists, and
-// returns what lies at its path.
+// identity returns a key of the problem that does not depend on the order of lists, and the value
+// at its path.
 func (p problem) identity(root any) (id string, at any) {
-	path, at := named(root, p.err.Field)
+	path, at := namedPath(root, p.err.Field)
 	return p.rule.ID + "\n" + path + "\n" + fmt.Sprint(p.err.BadValue) + "\n" + p.err.Detail, at
 }
 
-// names is the machine as decoded JSON, in which elements have names.
-func (m *Machine) names() any {
+func (vm *ExpandedVM) decoded() any {
 	var root any
-	_ = kjson.UnmarshalCaseSensitivePreserveInts(m.raw, &root) // it was read before
+	_ = kjson.UnmarshalCaseSensitivePreserveInts(vm.raw, &root) // decoded without error before
 	return root
 }
 
-// named is path with the names of elements instead of their positions, as far
-// as they have names, and what lies there.
-func named(v any, path string) (string, any) {
+// namedPath returns path with the names of list elements in place of their positions, if they have
+// names, and the value at path.
+func namedPath(v any, path string) (string, any) {
 	var out strings.Builder
 	for step := range strings.SplitSeq(path, ".") {
 		name, rest, _ := strings.Cut(step, "[")
@@ -85,15 +84,15 @@ func named(v any, path string) (string, any) {
 			var index string
 			index, rest, _ = strings.Cut(rest, "]")
 			rest = strings.TrimPrefix(rest, "[")
-			v, index = element(v, index)
+			v, index = elementAt(v, index)
 			out.WriteString("[" + index + "]")
 		}
 	}
 	return out.String(), v
 }
 
-// element is what lies at index of a list, with its name.
-func element(v any, index string) (any, string) {
+// elementAt returns the list element at an index, and its name if it has one.
+func elementAt(v any, index string) (any, string) {
 	list, _ := v.([]any)
 	i, err := strconv.Atoi(index)
 	if err != nil || i < 0 || i >= len(list) {

@@ -6,78 +6,81 @@ import "slices"
 type Rule struct {
 	// ID names the rule in messages and docs, in kebab-case.
 	ID string
-	// Says is what must hold, in one sentence.
-	Says string
-	// Scope is which machines the rule concerns.
+	// Requirement states in one sentence what the rule requires.
+	Requirement string
+	// Scope selects the objects that the rule validates.
 	Scope Scope
-	// Reach says how far the rule goes beyond KubeVirt's own validation.
-	Reach Reach
-	// Cluster says that KubeVirt's verdict depends on its configuration, such as
-	// a feature gate. Beside KubeVirt only KubeVirt knows that, and decides.
-	Cluster bool
-	// Leaf says that a problem of the rule depends on the value of the field that it names,
-	// on the architecture and on the cluster's setup, and on no other field. The rule then
-	// also checks the values that presets set.
+	// Strictness compares the rule with KubeVirt's own validation.
+	Strictness Strictness
+	// ClusterConfigured marks rules that depend on KubeVirt's configuration. Alongside KubeVirt
+	// they are skipped, because only KubeVirt knows its configuration.
+	ClusterConfigured bool
+	// Gate is a feature gate that allows what the rule forbids. Setting it implies
+	// ClusterConfigured, and Check runs only if the gate is disabled.
+	Gate Gate
+	// Leaf marks rules whose result depends only on the value of the reported field, on the
+	// architecture and on the cluster. Such a rule also validates the values that presets set.
 	Leaf bool
-	// Check reports what is wrong. It takes time linear in the size of the machine.
-	Check func(m *Machine, r *Report)
+	// Check reports problems. It takes time linear in the size of the object.
+	Check func(vm *ExpandedVM, r *Report)
 }
 
-// A Scope is which machines a rule concerns.
+// A Scope selects the objects that a rule validates.
 type Scope int
 
 // Scopes.
 const (
-	// Instances concerns what runs: a VirtualMachineInstance, or the template of
-	// a VirtualMachine. Check is called only when there is a template.
-	Instances Scope = iota
-	// VirtualMachines concerns what only a VirtualMachine has.
+	// VMISpecs selects VMIs and the templates of VMs. Check does not run on a VM without template.
+	VMISpecs Scope = iota
+	// VirtualMachines selects VMs.
 	VirtualMachines
 )
 
-// A Reach is how far a rule goes beyond KubeVirt's own validation. What goes
-// beyond refuses in standalone mode, and warns beside KubeVirt.
-type Reach int
+// A Strictness compares a rule with KubeVirt's own validation. Stricter rules reject objects in
+// standalone mode, and warn alongside KubeVirt.
+type Strictness int
 
-// Reaches.
+// Strictness values.
 const (
-	// AsKubeVirt is for rules that KubeVirt has too.
-	AsKubeVirt Reach = iota
-	// EarlierThanKubeVirt is for rules that KubeVirt applies to instances only, so
-	// that it admits a VirtualMachine that can never start.
+	// SameAsKubeVirt is for rules that KubeVirt enforces too.
+	SameAsKubeVirt Strictness = iota
+	// EarlierThanKubeVirt is for rules that KubeVirt enforces on VMIs only. KubeVirt admits a VM
+	// that breaks the rule, but the VM cannot start.
 	EarlierThanKubeVirt
-	// BeyondKubeVirt is for rules that KubeVirt has not.
-	BeyondKubeVirt
+	// StricterThanKubeVirt is for rules that KubeVirt does not enforce.
+	StricterThanKubeVirt
 )
 
-// Rules are all rules, in the order of the docs.
-func Rules() []Rule { return slices.Concat(groups...) }
+// DependsOnConfig reports whether the result of the rule depends on KubeVirt's configuration.
+func (rule *Rule) DependsOnConfig() bool { return rule.ClusterConfigured || rule.Gate != "" }
 
-// groups are the rules by concern, one file each.
+// rules returns all rules, in the order of the docs.
+func rules() []Rule { return slices.Concat(groups...) }
+
+// groups lists the rules by concern.
 var groups = [][]Rule{
-	metadataRules,
-	virtualMachineRules, runStrategyRules, dataVolumeRules, instancetypeRules, volumeRequestRules, inProgressRules,
-	cpuRules, cpuTopologyRules, dedicatedCPURules,
-	memoryRules, memoryPageRules, memoryHotplugRules,
-	firmwareRules, firmwareTableRules, kernelBootRules, bootRules, launchSecurityRules,
+	metadataRules, virtualMachineRules, runStrategyRules, dataVolumeRules, instancetypeRules, volumeRequestRules, inProgressRules,
+	cpuRules, dedicatedCPURules,
+	memoryRules, memoryHotplugRules,
+	firmwareRules, kernelBootRules, bootRules, launchSecurityRules,
 	diskRules, diskGeometryRules, volumeRules, volumePathRules, cloudInitRules, credentialRules,
-	networkRules, networkClaimRules, interfaceRules, bindingRules, portRules,
-	deviceRules, deviceNameRules, passthroughRules, graceGPURules, resourceClaimRules, hypervRules,
+	networkRules, interfaceRules, bindingRules, portRules,
+	deviceRules, passthroughRules, graceGPURules, resourceClaimRules, hypervRules,
 	schedulingRules, affinityRules, topologySpreadRules, probeRules, dnsRules,
 }
 
-// warnsOnly reports whether a problem found on m is a warning.
-func (p *problem) warnsOnly(c *Config, m *Machine) bool {
-	return c.Addon && (p.reach == BeyondKubeVirt || p.reach == EarlierThanKubeVirt && m.VM != nil)
+// warnsOnly reports whether a problem of vm is only a warning.
+func (p *problem) warnsOnly(c *Config, vm *ExpandedVM) bool {
+	return c.Addon && (p.strictness == StricterThanKubeVirt || p.strictness == EarlierThanKubeVirt && vm.VM != nil)
 }
 
-// concerns reports whether the rule looks at m.
-func (rule *Rule) concerns(c *Config, m *Machine) bool {
+// appliesTo reports whether the rule validates vm.
+func (rule *Rule) appliesTo(c *Config, vm *ExpandedVM) bool {
 	switch {
-	case rule.Cluster && c.Addon:
+	case rule.DependsOnConfig() && c.Addon, rule.Gate != "" && c.Enabled(rule.Gate):
 		return false
 	case rule.Scope == VirtualMachines:
-		return m.VM != nil
+		return vm.VM != nil
 	}
-	return m.Spec != nil
+	return vm.Spec != nil
 }

@@ -1,7 +1,7 @@
 package validation
 
 import (
-	"iter"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -9,151 +9,118 @@ import (
 )
 
 var dataVolumeRules = []Rule{{
-	ID:    "data-volume-template-name",
-	Says:  "A data volume template has a name.",
-	Scope: VirtualMachines,
-	Check: dataVolumeTemplateName,
+	ID:          "data-volume-template-name",
+	Requirement: "A data volume template has a name.",
+	Scope:       VirtualMachines,
+	Check: forEach(dataVolumesOf, func(vm *ExpandedVM, r *Report, i int, template *kubevirtv1.DataVolumeTemplateSpec) {
+		if template.Name == "" {
+			r.Add(field.Required(vm.dataVolumePath(i, "metadata", "name"), "must be the name of the data volume"))
+		}
+	}),
 }, {
-	ID:    "data-volume-template-unique",
-	Says:  "No two data volume templates have the same name.",
-	Scope: VirtualMachines,
-	Reach: BeyondKubeVirt,
-	Check: dataVolumeTemplateUnique,
+	ID:          "data-volume-template-unique",
+	Requirement: "No two data volume templates have the same name.",
+	Scope:       VirtualMachines,
+	Strictness:  StricterThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		templates := vm.VM.Spec.DataVolumeTemplates
+		for i, first := range repeated(len(templates), func(i int) string { return templates[i].Name }) {
+			r.Add(duplicate(vm.dataVolumePath(i, "metadata", "name"), templates[i].Name,
+				fmt.Sprintf("dataVolumeTemplates[%d] has the same name; names must be unique", first)))
+		}
+	},
 }, {
-	ID:    "data-volume-template-namespace",
-	Says:  "A data volume template is in the namespace of its VirtualMachine.",
-	Scope: VirtualMachines,
-	Check: dataVolumeTemplateNamespace,
+	ID:          "data-volume-template-namespace",
+	Requirement: "A data volume template is in the namespace of its VirtualMachine.",
+	Scope:       VirtualMachines,
+	Check: forEach(dataVolumesOf, func(vm *ExpandedVM, r *Report, i int, template *kubevirtv1.DataVolumeTemplateSpec) {
+		// A manifest in a file may lack the namespace of the VM.
+		if template.Namespace != "" && vm.VM.Namespace != "" && template.Namespace != vm.VM.Namespace {
+			r.Add(field.Invalid(vm.dataVolumePath(i, "metadata", "namespace"), template.Namespace,
+				"must be left out, or be that of the VirtualMachine, which is "+quoted(vm.VM.Namespace)))
+		}
+	}),
 }, {
-	ID:    "data-volume-template-target",
-	Says:  "A data volume template has exactly one of pvc and storage.",
-	Scope: VirtualMachines,
-	Check: dataVolumeTemplateTarget,
+	ID:          "data-volume-template-target",
+	Requirement: "A data volume template has exactly one of pvc and storage.",
+	Scope:       VirtualMachines,
+	Check: forEach(dataVolumesOf, func(vm *ExpandedVM, r *Report, i int, template *kubevirtv1.DataVolumeTemplateSpec) {
+		r.exactlyOne(func() *field.Path { return vm.dataVolumePath(i, "spec") }, count(template.Spec.PVC != nil, template.Spec.Storage != nil),
+			"must have storage or pvc", "must have one of storage and pvc; leave out the other")
+	}),
 }, {
-	ID:    "data-volume-template-filled",
-	Says:  "A data volume template is filled in one way: by source or sourceRef, or by dataSource or dataSourceRef of its claim.",
-	Scope: VirtualMachines,
-	Check: dataVolumeTemplateFilled,
+	ID:          "data-volume-template-filled",
+	Requirement: "A data volume template is filled either by source or sourceRef, or by dataSource or dataSourceRef of its claim.",
+	Scope:       VirtualMachines,
+	Check: forEach(dataVolumesOf, func(vm *ExpandedVM, r *Report, i int, template *kubevirtv1.DataVolumeTemplateSpec) {
+		switch count(claimFilled(&template.Spec), template.Spec.Source != nil || template.Spec.SourceRef != nil) {
+		case 0:
+			r.Add(field.Required(vm.dataVolumePath(i, "spec", "source"), "must have source or sourceRef, or dataSource of its claim"))
+		case 2:
+			r.Add(field.Forbidden(vm.dataVolumePath(i, "spec"),
+				"must not have source or sourceRef together with dataSource or dataSourceRef of its claim"))
+		}
+	}),
 }, {
-	ID:    "data-volume-template-source",
-	Says:  "The source of a data volume template is of exactly one kind.",
-	Scope: VirtualMachines,
-	Check: dataVolumeTemplateSource,
+	ID:          "data-volume-template-source",
+	Requirement: "The source of a data volume template is of exactly one kind.",
+	Scope:       VirtualMachines,
+	Check: forEach(dataVolumesOf, func(vm *ExpandedVM, r *Report, i int, template *kubevirtv1.DataVolumeTemplateSpec) {
+		if source := template.Spec.Source; source != nil {
+			r.exactlyOne(func() *field.Path { return vm.dataVolumePath(i, "spec", "source") }, dataVolumeSources(source),
+				"must be of a kind, such as registry, http, pvc or blank", "must be of one kind; leave out the others")
+		}
+	}),
 }, {
-	ID:    "data-volume-template-used",
-	Says:  "A volume uses each data volume template.",
-	Scope: VirtualMachines,
-	Check: dataVolumeTemplateUsed,
+	ID:          "data-volume-template-used",
+	Requirement: "A volume uses each data volume template.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if len(vm.VM.Spec.DataVolumeTemplates) == 0 || vm.Spec == nil {
+			return
+		}
+		used := map[string]bool{}
+		for _, volume := range pointers(volumesOf(vm)) {
+			// A volume with two sources, which volume-one-source reports, uses both.
+			if volume.DataVolume != nil {
+				used[volume.DataVolume.Name] = true
+			}
+			if volume.PersistentVolumeClaim != nil {
+				used[volume.PersistentVolumeClaim.ClaimName] = true
+			}
+		}
+		for i, template := range pointers(dataVolumesOf(vm)) {
+			if template.Name != "" && !used[template.Name] {
+				r.Add(field.Invalid(vm.dataVolumePath(i, "metadata", "name"), template.Name,
+					"must be the data volume of one of the template's volumes"+r.suggest(template.Name, vm.claimsInUse)))
+			}
+		}
+	},
 }}
 
-func (m *Machine) eachDataVolume() iter.Seq2[int, *kubevirtv1.DataVolumeTemplateSpec] {
-	return pointers(m.VM.Spec.DataVolumeTemplates)
+func dataVolumesOf(vm *ExpandedVM) []kubevirtv1.DataVolumeTemplateSpec {
+	return vm.VM.Spec.DataVolumeTemplates
 }
 
-// dataVolume is the path of a part of a data volume template.
-func (m *Machine) dataVolume(i int, more ...string) *field.Path {
-	return under(field.NewPath("spec", "dataVolumeTemplates").Index(i), more)
+func (vm *ExpandedVM) dataVolumePath(i int, more ...string) *field.Path {
+	return childPath(field.NewPath("spec", "dataVolumeTemplates").Index(i), more)
 }
 
-func dataVolumeTemplateName(m *Machine, r *Report) {
-	for i, template := range m.eachDataVolume() {
-		if template.Name == "" {
-			r.Add(field.Required(m.dataVolume(i, "metadata", "name"), "must be the name of the data volume"))
-		}
-	}
-}
-
-func dataVolumeTemplateUnique(m *Machine, r *Report) {
-	templates := m.VM.Spec.DataVolumeTemplates
-	for i, first := range repeated(len(templates), func(i int) string { return templates[i].Name }) {
-		r.Add(duplicate(m.dataVolume(i, "metadata", "name"), templates[i].Name, "dataVolumeTemplates", first))
-	}
-}
-
-func dataVolumeTemplateNamespace(m *Machine, r *Report) {
-	for i, template := range m.eachDataVolume() {
-		// A manifest that is read from a file may not say its namespace.
-		if template.Namespace != "" && m.VM.Namespace != "" && template.Namespace != m.VM.Namespace {
-			r.Add(field.Invalid(m.dataVolume(i, "metadata", "namespace"), template.Namespace,
-				"must be left out, or be that of the VirtualMachine, which is "+quoted(m.VM.Namespace)))
-		}
-	}
-}
-
-func dataVolumeTemplateTarget(m *Machine, r *Report) {
-	for i, template := range m.eachDataVolume() {
-		switch count(template.Spec.PVC != nil, template.Spec.Storage != nil) {
-		case 0:
-			r.Add(field.Required(m.dataVolume(i, "spec"), "must have storage or pvc"))
-		case 2:
-			r.Add(field.Forbidden(m.dataVolume(i, "spec"), "must have one of storage and pvc; leave out the other"))
-		}
-	}
-}
-
-// claimFilled reports whether something outside fills the claim of a data volume.
+// claimFilled reports whether the claim of a data volume has a data source.
 func claimFilled(spec *cdiv1.DataVolumeSpec) bool {
 	return spec.PVC != nil && (spec.PVC.DataSource != nil || spec.PVC.DataSourceRef != nil) ||
 		spec.Storage != nil && (spec.Storage.DataSource != nil || spec.Storage.DataSourceRef != nil)
 }
 
-func dataVolumeTemplateFilled(m *Machine, r *Report) {
-	for i, template := range m.eachDataVolume() {
-		switch count(claimFilled(&template.Spec), template.Spec.Source != nil || template.Spec.SourceRef != nil) {
-		case 0:
-			r.Add(field.Required(m.dataVolume(i, "spec", "source"), "must say what fills the volume: source, sourceRef, or dataSource of its claim"))
-		case 2:
-			r.Add(field.Forbidden(m.dataVolume(i, "spec"), "must not have source or sourceRef where dataSource or dataSourceRef of its claim fills it"))
-		}
-	}
-}
-
-// dataVolumeSources counts the kinds of a source. A test compares it with the
-// type.
+// dataVolumeSources returns the number of sources that are set. A test compares it with the type.
 func dataVolumeSources(s *cdiv1.DataVolumeSource) int {
 	return count(s.HTTP != nil, s.S3 != nil, s.GCS != nil, s.Registry != nil, s.PVC != nil,
 		s.Upload != nil, s.Blank != nil, s.Imageio != nil, s.VDDK != nil, s.Snapshot != nil)
 }
 
-func dataVolumeTemplateSource(m *Machine, r *Report) {
-	for i, template := range m.eachDataVolume() {
-		if template.Spec.Source == nil {
-			continue
-		}
-		switch n := dataVolumeSources(template.Spec.Source); {
-		case n == 0:
-			r.Add(field.Required(m.dataVolume(i, "spec", "source"), "must be of a kind, such as registry, http, pvc or blank"))
-		case n > 1:
-			r.Add(field.Forbidden(m.dataVolume(i, "spec", "source"), "must be of one kind; leave out the others"))
-		}
-	}
-}
-
-func dataVolumeTemplateUsed(m *Machine, r *Report) {
-	if len(m.VM.Spec.DataVolumeTemplates) == 0 || m.Spec == nil {
-		return
-	}
-	used := map[string]bool{}
-	for _, volume := range m.eachVolume() {
-		// A volume with two sources uses both, for once.
-		if volume.DataVolume != nil {
-			used[volume.DataVolume.Name] = true
-		}
-		if volume.PersistentVolumeClaim != nil {
-			used[volume.PersistentVolumeClaim.ClaimName] = true
-		}
-	}
-	for i, template := range m.eachDataVolume() {
-		if template.Name != "" && !used[template.Name] {
-			r.Add(field.Invalid(m.dataVolume(i, "metadata", "name"), template.Name,
-				"must be the data volume of one of the template's volumes"+r.Suggest(template.Name, m.claims)))
-		}
-	}
-}
-
-// claims yields the claims that volumes use, in their order.
-func (m *Machine) claims(yield func(string) bool) {
-	for _, volume := range m.eachVolume() {
+// claimsInUse yields the claims of volumes, in order.
+func (vm *ExpandedVM) claimsInUse(yield func(string) bool) {
+	for _, volume := range pointers(volumesOf(vm)) {
 		if claim, _ := claimOf(volume); claim != "" && !yield(claim) {
 			return
 		}

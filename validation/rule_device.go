@@ -2,186 +2,181 @@ package validation
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
 var deviceRules = []Rule{{
-	ID:    "input-bus",
-	Leaf:  true,
-	Says:  "An input device is on the bus usb or virtio.",
-	Check: inputBus,
+	ID:          "input-bus",
+	Leaf:        true,
+	Requirement: "The bus of an input device is " + inputBuses.String() + ".",
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i, input := range vm.Spec.Domain.Devices.Inputs {
+			inputBuses.checkIfSet(r, string(input.Bus), func() *field.Path { return vm.Device("inputs").Index(i).Child("bus") })
+		}
+	},
 }, {
-	ID:    "input-type",
-	Leaf:  true,
-	Says:  "An input device is a tablet.",
-	Check: inputType,
+	ID:          "input-type",
+	Leaf:        true,
+	Requirement: "An input device is a tablet.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i, input := range vm.Spec.Domain.Devices.Inputs {
+			inputTypes.checkIfSet(r, string(input.Type), func() *field.Path { return vm.Device("inputs").Index(i).Child("type") })
+		}
+	},
 }, {
-	ID:    "watchdog-architecture",
-	Says:  "A watchdog is an i6300esb on amd64 and a diag288 on s390x; arm64 has none.",
-	Reach: EarlierThanKubeVirt,
-	Check: watchdogArchitecture,
+	ID:          "watchdog-architecture",
+	Requirement: "A watchdog is an i6300esb on amd64 and a diag288 on s390x; arm64 has none.",
+	Strictness:  EarlierThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		watchdog := vm.Spec.Domain.Devices.Watchdog
+		if watchdog == nil {
+			return
+		}
+		switch architecture := vm.Architecture(); {
+		case architecture == "arm64":
+			r.Add(field.Forbidden(vm.Device("watchdog"), "arm64 has no watchdog"))
+		case architecture == "amd64" && watchdog.Diag288 != nil:
+			r.Add(field.Forbidden(vm.Device("watchdog", "diag288"), "the watchdog of amd64 is i6300esb"))
+		case architecture == "s390x" && watchdog.I6300ESB != nil:
+			r.Add(field.Forbidden(vm.Device("watchdog", "i6300esb"), "the watchdog of s390x is diag288"))
+		}
+	},
 }, {
-	ID:    "video-type",
-	Leaf:  true,
-	Says:  "A video device is of a type that the architecture has.",
-	Reach: EarlierThanKubeVirt,
-	Check: videoType,
+	ID:          "video-type",
+	Leaf:        true,
+	Requirement: "The architecture supports the type of the video device.",
+	Strictness:  EarlierThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		video, types := vm.Spec.Domain.Devices.Video, videoTypes[vm.Architecture()]
+		if video != nil && types != nil {
+			types.checkIfSet(r, video.Type, func() *field.Path { return vm.Device("video", "type") })
+		}
+	},
 }, {
-	ID:    "video-needs-graphics",
-	Says:  "A video device needs a graphics device.",
-	Check: videoNeedsGraphics,
+	ID:          "video-needs-graphics",
+	Requirement: "A video device needs a graphics device.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		devices := &vm.Spec.Domain.Devices
+		if devices.Video != nil && !ptr.Deref(devices.AutoattachGraphicsDevice, true) {
+			r.Add(field.Forbidden(vm.Device("video"), "must be left out with autoattachGraphicsDevice: false"))
+		}
+	},
 }, {
-	ID:    "sound-name",
-	Says:  "A sound device has a name.",
-	Check: soundName,
+	ID:          "sound-name",
+	Requirement: "A sound device has a name.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		if sound := vm.Spec.Domain.Devices.Sound; sound != nil && sound.Name == "" {
+			r.Add(field.Required(vm.Device("sound", "name"), "must be the name of the device; any will do"))
+		}
+	},
 }, {
-	ID:    "sound-model",
-	Leaf:  true,
-	Says:  "A sound device is an ich9 or an ac97.",
-	Check: soundModel,
+	ID:          "sound-model",
+	Leaf:        true,
+	Requirement: "The model of a sound device is " + soundModels.String() + ".",
+	Check: func(vm *ExpandedVM, r *Report) {
+		if sound := vm.Spec.Domain.Devices.Sound; sound != nil {
+			soundModels.checkIfSet(r, sound.Model, func() *field.Path { return vm.Device("sound", "model") })
+		}
+	},
 }, {
-	ID:    "sound-architecture",
-	Says:  "On arm64 there is no sound device.",
-	Reach: EarlierThanKubeVirt,
-	Check: soundArchitecture,
+	ID:          "sound-architecture",
+	Requirement: "A VMI on arm64 has no sound device.",
+	Strictness:  EarlierThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if vm.Spec.Domain.Devices.Sound != nil && vm.Architecture() == "arm64" {
+			r.Add(field.Forbidden(vm.Device("sound"), "arm64 has no sound device"))
+		}
+	},
 }, {
-	ID:    "panic-device-model",
-	Leaf:  true,
-	Says:  "A panic device is a hyperv, isa or pvpanic.",
-	Check: panicDeviceModel,
+	ID:          "panic-device-model",
+	Leaf:        true,
+	Requirement: "The model of a panic device is " + panicDeviceModels.String() + ".",
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i, device := range vm.Spec.Domain.Devices.PanicDevices {
+			if device.Model != nil {
+				panicDeviceModels.check(r, string(*device.Model), func() *field.Path { return vm.Device("panicDevices").Index(i).Child("model") })
+			}
+		}
+	},
 }, {
-	ID:    "panic-device-architecture",
-	Says:  "On s390x there is no panic device.",
-	Check: panicDeviceArchitecture,
+	ID:          "panic-device-architecture",
+	Requirement: "A VMI on s390x has no panic device.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		if len(vm.Spec.Domain.Devices.PanicDevices) > 0 && vm.Architecture() == "s390x" {
+			r.Add(field.Forbidden(vm.Device("panicDevices"), "s390x has no panic device"))
+		}
+	},
 }, {
-	ID:      "vsock-enabled",
-	Says:    "A VSOCK device needs feature gate VSOCK.",
-	Cluster: true,
-	Check:   vsockEnabled,
+	ID:          "vsock-enabled",
+	Requirement: "A VSOCK device needs feature gate VSOCK.",
+	Gate:        GateVSOCK,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if ptr.Deref(vm.Spec.Domain.Devices.AutoattachVSOCK, false) {
+			r.addDisabled(vm.Device("autoattachVSOCK"))
+		}
+	},
 }, {
-	ID:    "io-threads-policy",
-	Leaf:  true,
-	Says:  "The policy of I/O threads is shared, auto or supplementalPool.",
-	Check: ioThreadsPolicy,
+	ID:          "io-threads-policy",
+	Leaf:        true,
+	Requirement: "The policy of I/O threads is " + ioThreadsPolicies.String() + ".",
+	Check: func(vm *ExpandedVM, r *Report) {
+		if policy := vm.Spec.Domain.IOThreadsPolicy; policy != nil {
+			ioThreadsPolicies.check(r, string(*policy), func() *field.Path { return vm.Domain("ioThreadsPolicy") })
+		}
+	},
 }, {
-	ID:    "io-threads-count",
-	Says:  "A supplemental pool has at least one I/O thread.",
-	Check: ioThreadsCount,
+	ID:          "io-threads-count",
+	Requirement: "A supplemental pool has at least one I/O thread.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		policy, threads := vm.Spec.Domain.IOThreadsPolicy, vm.Spec.Domain.IOThreads
+		if policy == nil || *policy != kubevirtv1.IOThreadsPolicySupplementalPool || vm.hasInstancetype() {
+			return
+		}
+		if threads == nil || threads.SupplementalPoolThreadCount == nil || *threads.SupplementalPoolThreadCount == 0 {
+			r.Add(field.Required(vm.Domain("ioThreads", "supplementalPoolThreadCount"),
+				fmt.Sprintf("must be at least 1 with ioThreadsPolicy: %s", *policy)))
+		}
+	},
+}, {
+	ID:          "gpu-name-unique",
+	Requirement: "No two GPUs have the same name.",
+	Strictness:  StricterThanKubeVirt,
+	Check: uniqueNames(func(vm *ExpandedVM) []kubevirtv1.GPU { return vm.Spec.Domain.Devices.GPUs },
+		func(gpu *kubevirtv1.GPU) string { return gpu.Name }, "domain", "devices", "gpus"),
+}, {
+	ID:          "host-device-name-unique",
+	Requirement: "No two host devices have the same name.",
+	Strictness:  StricterThanKubeVirt,
+	Check: uniqueNames(func(vm *ExpandedVM) []kubevirtv1.HostDevice { return vm.Spec.Domain.Devices.HostDevices },
+		func(device *kubevirtv1.HostDevice) string { return device.Name }, "domain", "devices", "hostDevices"),
+}, {
+	ID:          "filesystem-name-unique",
+	Requirement: "No two file systems have the same name.",
+	Strictness:  StricterThanKubeVirt,
+	Check: uniqueNames(func(vm *ExpandedVM) []kubevirtv1.Filesystem { return vm.Spec.Domain.Devices.Filesystems },
+		func(filesystem *kubevirtv1.Filesystem) string { return filesystem.Name }, "domain", "devices", "filesystems"),
+}, {
+	ID:          "input-name-unique",
+	Requirement: "No two input devices have the same name.",
+	Strictness:  StricterThanKubeVirt,
+	Check: uniqueNames(func(vm *ExpandedVM) []kubevirtv1.Input { return vm.Spec.Domain.Devices.Inputs },
+		func(input *kubevirtv1.Input) string { return input.Name }, "domain", "devices", "inputs"),
 }}
 
-func inputBus(m *Machine, r *Report) {
-	for i, input := range m.Spec.Domain.Devices.Inputs {
-		if input.Bus != "" && input.Bus != kubevirtv1.InputBusUSB && input.Bus != kubevirtv1.InputBusVirtio {
-			r.Add(r.unsupported(m.Device("inputs").Index(i).Child("bus"), string(input.Bus), "usb", "virtio"))
-		}
-	}
-}
+var (
+	inputBuses        = valueSet{"usb", "virtio"}
+	inputTypes        = valueSet{"tablet"}
+	soundModels       = valueSet{"ich9", "ac97"}
+	panicDeviceModels = valueSet{"hyperv", "isa", "pvpanic"}
+	ioThreadsPolicies = valueSet{"shared", "auto", "supplementalPool"}
+)
 
-func inputType(m *Machine, r *Report) {
-	for i, input := range m.Spec.Domain.Devices.Inputs {
-		if input.Type != "" && input.Type != kubevirtv1.InputTypeTablet {
-			r.Add(r.unsupported(m.Device("inputs").Index(i).Child("type"), string(input.Type), "tablet"))
-		}
-	}
-}
-
-func watchdogArchitecture(m *Machine, r *Report) {
-	watchdog := m.Spec.Domain.Devices.Watchdog
-	if watchdog == nil {
-		return
-	}
-	switch architecture := m.Architecture(); {
-	case architecture == "arm64":
-		r.Add(field.Forbidden(m.Device("watchdog"), "arm64 has no watchdog"))
-	case architecture == "amd64" && watchdog.Diag288 != nil:
-		r.Add(field.Forbidden(m.Device("watchdog", "diag288"), "the watchdog of amd64 is i6300esb"))
-	case architecture == "s390x" && watchdog.I6300ESB != nil:
-		r.Add(field.Forbidden(m.Device("watchdog", "i6300esb"), "the watchdog of s390x is diag288"))
-	}
-}
-
-// videoTypes are the types of video devices that an architecture has.
-var videoTypes = map[string][]string{
+// videoTypes are the supported types of video devices by architecture.
+var videoTypes = map[string]valueSet{
 	"amd64": {"vga", "cirrus", "virtio", "ramfb", "bochs"},
 	"arm64": {"virtio", "ramfb"},
 	"s390x": {"virtio"},
-}
-
-func videoType(m *Machine, r *Report) {
-	video, types := m.Spec.Domain.Devices.Video, videoTypes[m.Architecture()]
-	if video != nil && video.Type != "" && types != nil && !slices.Contains(types, video.Type) {
-		r.Add(r.unsupported(m.Device("video", "type"), video.Type, types...))
-	}
-}
-
-func videoNeedsGraphics(m *Machine, r *Report) {
-	devices := &m.Spec.Domain.Devices
-	if devices.Video != nil && !isOn(devices.AutoattachGraphicsDevice, true) {
-		r.Add(field.Forbidden(m.Device("video"), "must be left out with autoattachGraphicsDevice: false"))
-	}
-}
-
-func soundName(m *Machine, r *Report) {
-	if sound := m.Spec.Domain.Devices.Sound; sound != nil && sound.Name == "" {
-		r.Add(field.Required(m.Device("sound", "name"), "must be the name of the device; any will do"))
-	}
-}
-
-func soundModel(m *Machine, r *Report) {
-	if sound := m.Spec.Domain.Devices.Sound; sound != nil && sound.Model != "" && sound.Model != "ich9" && sound.Model != "ac97" {
-		r.Add(r.unsupported(m.Device("sound", "model"), sound.Model, "ich9", "ac97"))
-	}
-}
-
-func soundArchitecture(m *Machine, r *Report) {
-	if m.Spec.Domain.Devices.Sound != nil && m.Architecture() == "arm64" {
-		r.Add(field.Forbidden(m.Device("sound"), "arm64 has no sound device"))
-	}
-}
-
-func panicDeviceModel(m *Machine, r *Report) {
-	for i, device := range m.Spec.Domain.Devices.PanicDevices {
-		if device.Model == nil {
-			continue
-		}
-		switch *device.Model {
-		case kubevirtv1.Hyperv, kubevirtv1.Isa, kubevirtv1.Pvpanic:
-		default:
-			r.Add(r.unsupported(m.Device("panicDevices").Index(i).Child("model"), string(*device.Model), "hyperv", "isa", "pvpanic"))
-		}
-	}
-}
-
-func panicDeviceArchitecture(m *Machine, r *Report) {
-	if len(m.Spec.Domain.Devices.PanicDevices) > 0 && m.Architecture() == "s390x" {
-		r.Add(field.Forbidden(m.Device("panicDevices"), "s390x has no panic device"))
-	}
-}
-
-func vsockEnabled(m *Machine, r *Report) {
-	if isOn(m.Spec.Domain.Devices.AutoattachVSOCK, false) && !m.Config.Enabled(GateVSOCK) {
-		r.Add(disabled(m.Device("autoattachVSOCK"), GateVSOCK))
-	}
-}
-
-var ioThreadsPolicies = []string{"shared", "auto", "supplementalPool"}
-
-func ioThreadsPolicy(m *Machine, r *Report) {
-	if policy := m.Spec.Domain.IOThreadsPolicy; policy != nil && !slices.Contains(ioThreadsPolicies, string(*policy)) {
-		r.Add(r.unsupported(m.Domain("ioThreadsPolicy"), string(*policy), ioThreadsPolicies...))
-	}
-}
-
-func ioThreadsCount(m *Machine, r *Report) {
-	policy, threads := m.Spec.Domain.IOThreadsPolicy, m.Spec.Domain.IOThreads
-	if policy == nil || *policy != kubevirtv1.IOThreadsPolicySupplementalPool || m.SizedElsewhere() {
-		return
-	}
-	if threads == nil || threads.SupplementalPoolThreadCount == nil || *threads.SupplementalPoolThreadCount == 0 {
-		r.Add(field.Required(m.Domain("ioThreads", "supplementalPoolThreadCount"),
-			fmt.Sprintf("must be at least 1 with ioThreadsPolicy: %s", *policy)))
-	}
 }

@@ -1,7 +1,6 @@
 package validation
 
 import (
-	"iter"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -9,207 +8,147 @@ import (
 )
 
 var diskRules = []Rule{{
-	ID:    "disk-name-unique",
-	Says:  "No two disks have the same name.",
-	Check: diskNameUnique,
+	ID:          "disk-name-unique",
+	Requirement: "No two disks have the same name.",
+	Check:       uniqueNames(disksOf, func(disk *kubevirtv1.Disk) string { return disk.Name }, "domain", "devices", "disks"),
 }, {
-	ID:    "disk-name-label",
-	Leaf:  true,
-	Says:  "The name of a disk is a DNS label.",
-	Check: diskNameLabel,
+	ID:          "disk-name-label",
+	Leaf:        true,
+	Requirement: "The name of a disk is a DNS label.",
+	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
+		if !isDNSLabel(disk.Name) {
+			r.Add(field.Invalid(vm.diskPath(i, "name"), disk.Name, dnsLabelDetail))
+		}
+	}),
 }, {
-	ID:    "disk-one-target",
-	Says:  "A disk is a disk, a lun or a cdrom.",
-	Check: diskOneTarget,
+	ID:          "disk-one-target",
+	Requirement: "A disk is a disk, a lun or a cdrom.",
+	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
+		if count(disk.Disk != nil, disk.LUN != nil, disk.CDRom != nil) > 1 {
+			r.Add(field.Forbidden(vm.diskPath(i), "must be one of disk, lun and cdrom; leave out the others"))
+		}
+	}),
 }, {
-	ID:    "disk-volume-exists",
-	Says:  "There is a volume with the name of each disk and lun.",
-	Check: diskVolumeExists,
+	ID:          "disk-volume-exists",
+	Requirement: "A volume with the name of each disk and lun exists.",
+	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
+		if disk.CDRom == nil && !vm.hasVolume(disk) {
+			r.Add(vm.volumeNotFound(vm.diskPath(i, "name"), disk.Name, r))
+		}
+	}),
 }, {
-	ID:      "cdrom-volume-exists",
-	Says:    "There is a volume with the name of each cdrom, unless DeclarativeHotplugVolumes lets a drive be empty.",
-	Cluster: true,
-	Check:   cdromVolumeExists,
+	ID:          "cdrom-volume-exists",
+	Requirement: "A volume with the name of each cdrom exists, unless feature gate DeclarativeHotplugVolumes is enabled.",
+	Gate:        GateDeclarativeHotplugVolumes,
+	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
+		if disk.CDRom != nil && !vm.hasVolume(disk) {
+			r.Add(vm.volumeNotFound(vm.diskPath(i, "name"), disk.Name, r))
+		}
+	}),
 }, {
-	ID:    "lun-volume-claim",
-	Says:  "The volume of a lun is a claim or a data volume.",
-	Check: lunVolumeClaim,
+	ID:          "lun-volume-claim",
+	Requirement: "The volume of a lun is a claim or a data volume.",
+	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
+		if disk.LUN == nil {
+			return
+		}
+		if volume := vm.Volume(disk.Name); volume != nil && volume.PersistentVolumeClaim == nil && volume.DataVolume == nil {
+			r.Add(field.Invalid(vm.diskPath(i, "lun"), disk.Name, "must have a volume that is a persistentVolumeClaim or a dataVolume"))
+		}
+	}),
 }, {
-	ID:      "lun-reservation-enabled",
-	Says:    "A lun reserves its device only where PersistentReservation is enabled.",
-	Cluster: true,
-	Check:   lunReservationEnabled,
+	ID:          "lun-reservation-enabled",
+	Requirement: "A lun reserves its device only if feature gate PersistentReservation is enabled.",
+	Gate:        GatePersistentReservation,
+	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
+		if disk.LUN != nil && disk.LUN.Reservation {
+			r.addDisabled(vm.diskPath(i, "lun", "reservation"))
+		}
+	}),
 }, {
-	ID:    "downward-metrics-disk",
-	Says:  "Downward metrics are a disk on the virtio bus.",
-	Check: downwardMetricsDisk,
+	ID:          "downward-metrics-disk",
+	Requirement: "Downward metrics are a disk on the virtio bus.",
+	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
+		if volume := vm.Volume(disk.Name); volume == nil || volume.DownwardMetrics == nil {
+			return
+		}
+		switch bus, target := busOf(disk); {
+		case target == "lun" || target == "cdrom":
+			r.Add(field.Invalid(vm.diskPath(i, target), disk.Name, "must be a disk: its volume has downward metrics"))
+		case bus != "" && bus != busVirtio:
+			r.Add(field.Invalid(vm.diskPath(i, target, "bus"), bus, "must be virtio: the volume has downward metrics"))
+		}
+	}),
 }, {
-	ID:    "disk-serial-characters",
-	Leaf:  true,
-	Says:  "The serial of a disk is letters, digits and any of _ . + -.",
-	Check: diskSerialCharacters,
+	ID:          "disk-serial-characters",
+	Leaf:        true,
+	Requirement: "The serial of a disk consists of letters, digits and any of _ . + -.",
+	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
+		if !isDiskSerial(disk.Serial) {
+			r.Add(field.Invalid(vm.diskPath(i, "serial"), disk.Serial, "must consist of letters, digits and any of _ . + -"))
+		}
+	}),
 }, {
-	ID:    "disk-serial-length",
-	Leaf:  true,
-	Says:  "The serial of a disk has at most 256 characters.",
-	Check: diskSerialLength,
+	ID:          "disk-serial-length",
+	Leaf:        true,
+	Requirement: "The serial of a disk has at most 256 characters.",
+	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
+		if len(disk.Serial) > maxDiskSerial && utf8.RuneCountInString(disk.Serial) > maxDiskSerial {
+			r.Add(field.TooLongMaxLength(vm.diskPath(i, "serial"), disk.Serial, maxDiskSerial))
+		}
+	}),
 }, {
-	ID:    "disk-cache-known",
-	Leaf:  true,
-	Says:  "The cache of a disk is none, writethrough or writeback.",
-	Check: diskCacheKnown,
+	ID:          "disk-cache-known",
+	Leaf:        true,
+	Requirement: "The cache of a disk is " + diskCaches.String() + ".",
+	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
+		diskCaches.checkIfSet(r, string(disk.Cache), func() *field.Path { return vm.diskPath(i, "cache") })
+	}),
 }, {
-	ID:    "disk-io-known",
-	Leaf:  true,
-	Says:  "The io of a disk is native or threads.",
-	Check: diskIOKnown,
+	ID:          "disk-io-known",
+	Leaf:        true,
+	Requirement: "The io of a disk is " + diskIOs.String() + ".",
+	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
+		diskIOs.checkIfSet(r, string(disk.IO), func() *field.Path { return vm.diskPath(i, "io") })
+	}),
 }, {
-	ID:    "disk-error-policy-known",
-	Leaf:  true,
-	Says:  "The error policy of a disk is stop, ignore, report or enospace.",
-	Check: diskErrorPolicyKnown,
+	ID:          "disk-error-policy-known",
+	Leaf:        true,
+	Requirement: "The error policy of a disk is " + diskErrorPolicies.String() + ".",
+	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
+		if disk.ErrorPolicy != nil {
+			diskErrorPolicies.check(r, string(*disk.ErrorPolicy), func() *field.Path { return vm.diskPath(i, "errorPolicy") })
+		}
+	}),
 }}
 
-// eachDisk yields the disks with their positions, without copying them.
-func (m *Machine) eachDisk() iter.Seq2[int, *kubevirtv1.Disk] {
-	return pointers(m.Spec.Domain.Devices.Disks)
+func disksOf(vm *ExpandedVM) []kubevirtv1.Disk { return vm.Spec.Domain.Devices.Disks }
+
+func (vm *ExpandedVM) diskPath(i int, more ...string) *field.Path {
+	return childPath(vm.Device("disks").Index(i), more)
 }
 
-// pointers yields the elements of a list where they are.
-func pointers[T any](list []T) iter.Seq2[int, *T] {
-	return func(yield func(int, *T) bool) {
-		for i := range list {
-			if !yield(i, &list[i]) {
-				return
-			}
-		}
-	}
+// hasVolume reports whether the disk has a volume. A disk without a name is reported elsewhere.
+func (vm *ExpandedVM) hasVolume(disk *kubevirtv1.Disk) bool {
+	return disk.Name == "" || vm.Volume(disk.Name) != nil
 }
 
-// disk is the path of a part of a disk.
-func (m *Machine) disk(i int, more ...string) *field.Path {
-	return under(m.Device("disks").Index(i), more)
-}
-
-// under is what lies beneath a path; the path itself where nothing is named.
-func under(at *field.Path, more []string) *field.Path {
-	if len(more) == 0 {
-		return at
-	}
-	return at.Child(more[0], more[1:]...)
-}
-
-func diskNameUnique(m *Machine, r *Report) {
-	disks := m.Spec.Domain.Devices.Disks
-	for i, first := range repeated(len(disks), func(i int) string { return disks[i].Name }) {
-		r.Add(duplicate(m.disk(i, "name"), disks[i].Name, "disks", first))
-	}
-}
-
-func diskNameLabel(m *Machine, r *Report) {
-	for i, disk := range m.eachDisk() {
-		if !isDNSLabel(disk.Name) {
-			r.Add(field.Invalid(m.disk(i, "name"), disk.Name, dnsLabelDetail))
-		}
-	}
-}
-
-func diskOneTarget(m *Machine, r *Report) {
-	for i, disk := range m.eachDisk() {
-		if disk.Disk != nil && disk.LUN != nil || disk.Disk != nil && disk.CDRom != nil || disk.LUN != nil && disk.CDRom != nil {
-			r.Add(field.Forbidden(m.disk(i), "must be one of disk, lun and cdrom; leave out the others"))
-		}
-	}
-}
-
-// hasVolume reports whether the disk has its volume; one without a name lacks
-// the name first.
-func (m *Machine) hasVolume(disk *kubevirtv1.Disk) bool {
-	return disk.Name == "" || m.Volume(disk.Name) != nil
-}
-
-// volumeNames yields the names of all volumes.
-func (m *Machine) volumeNames(yield func(string) bool) {
-	for i := range m.Spec.Volumes {
-		if !yield(m.Spec.Volumes[i].Name) {
+func (vm *ExpandedVM) volumeNames(yield func(string) bool) {
+	for i := range vm.Spec.Volumes {
+		if !yield(vm.Spec.Volumes[i].Name) {
 			return
 		}
 	}
 }
 
-func diskVolumeExists(m *Machine, r *Report) {
-	for i, disk := range m.eachDisk() {
-		if disk.CDRom == nil && !m.hasVolume(disk) {
-			r.Add(m.noVolume(m.disk(i, "name"), disk.Name, r))
-		}
-	}
-}
-
-func cdromVolumeExists(m *Machine, r *Report) {
-	if m.Config.Enabled(GateDeclarativeHotplugVolumes) {
-		return
-	}
-	for i, disk := range m.eachDisk() {
-		if disk.CDRom != nil && !m.hasVolume(disk) {
-			r.Add(m.noVolume(m.disk(i, "name"), disk.Name, r))
-		}
-	}
-}
-
-// noVolume is the problem of a name that no volume has.
-func (m *Machine) noVolume(at *field.Path, name string, r *Report) *field.Error {
+// volumeNotFound returns the error of a name that no volume has.
+func (vm *ExpandedVM) volumeNotFound(at *field.Path, name string, r *Report) *field.Error {
 	err := field.NotFound(at, name)
-	err.Detail = "must be the name of a volume" + r.Suggest(name, m.volumeNames)
+	err.Detail = "must be the name of a volume" + r.suggest(name, vm.volumeNames)
 	return err
 }
 
-func lunVolumeClaim(m *Machine, r *Report) {
-	for i, disk := range m.eachDisk() {
-		if disk.LUN == nil {
-			continue
-		}
-		if volume := m.Volume(disk.Name); volume != nil && volume.PersistentVolumeClaim == nil && volume.DataVolume == nil {
-			r.Add(field.Invalid(m.disk(i, "lun"), disk.Name, "must have a volume that is a persistentVolumeClaim or a dataVolume"))
-		}
-	}
-}
-
-func lunReservationEnabled(m *Machine, r *Report) {
-	for i, disk := range m.eachDisk() {
-		if disk.LUN != nil && disk.LUN.Reservation && !m.Config.Enabled(GatePersistentReservation) {
-			r.Add(disabled(m.disk(i, "lun", "reservation"), GatePersistentReservation))
-		}
-	}
-}
-
-// disabled is the problem of something that a feature gate keeps away.
-func disabled(at *field.Path, gate Gate) *field.Error {
-	return field.Forbidden(at, "must be left out: the feature gate "+string(gate)+" is not enabled")
-}
-
-func downwardMetricsDisk(m *Machine, r *Report) {
-	for i, disk := range m.eachDisk() {
-		if volume := m.Volume(disk.Name); volume == nil || volume.DownwardMetrics == nil {
-			continue
-		}
-		switch bus, target := busOf(disk); {
-		case target == "lun" || target == "cdrom":
-			r.Add(field.Invalid(m.disk(i, target), disk.Name, "must be a disk: its volume has downward metrics"))
-		case bus != "" && bus != busVirtio:
-			r.Add(field.Invalid(m.disk(i, target, "bus"), bus, "must be virtio: the volume has downward metrics"))
-		}
-	}
-}
-
-func diskSerialCharacters(m *Machine, r *Report) {
-	for i, disk := range m.eachDisk() {
-		if !isDiskSerial(disk.Serial) {
-			r.Add(field.Invalid(m.disk(i, "serial"), disk.Serial, "must be letters, digits and any of _ . + -"))
-		}
-	}
-}
-
-// isDiskSerial reports whether text has only characters that may be in a serial.
+// isDiskSerial reports whether text consists of characters that a serial may have.
 func isDiskSerial(text string) bool {
 	for _, c := range []byte(text) {
 		if !isLower(c) && !isUpper(c) && !isDigit(c) && c != '_' && c != '.' && c != '+' && c != '-' {
@@ -221,44 +160,8 @@ func isDiskSerial(text string) bool {
 
 const maxDiskSerial = 256
 
-func diskSerialLength(m *Machine, r *Report) {
-	for i, disk := range m.eachDisk() {
-		if len(disk.Serial) > maxDiskSerial && utf8.RuneCountInString(disk.Serial) > maxDiskSerial {
-			r.Add(field.TooLongMaxLength(m.disk(i, "serial"), disk.Serial, maxDiskSerial))
-		}
-	}
-}
-
-func diskCacheKnown(m *Machine, r *Report) {
-	for i, disk := range m.eachDisk() {
-		switch disk.Cache {
-		case "", kubevirtv1.CacheNone, kubevirtv1.CacheWriteThrough, kubevirtv1.CacheWriteBack:
-		default:
-			r.Add(r.unsupported(m.disk(i, "cache"), string(disk.Cache), "none", "writethrough", "writeback"))
-		}
-	}
-}
-
-func diskIOKnown(m *Machine, r *Report) {
-	for i, disk := range m.eachDisk() {
-		switch disk.IO {
-		case "", kubevirtv1.IONative, kubevirtv1.IOThreads:
-		default:
-			r.Add(r.unsupported(m.disk(i, "io"), string(disk.IO), "native", "threads"))
-		}
-	}
-}
-
-func diskErrorPolicyKnown(m *Machine, r *Report) {
-	for i, disk := range m.eachDisk() {
-		if disk.ErrorPolicy == nil {
-			continue
-		}
-		switch *disk.ErrorPolicy {
-		case kubevirtv1.DiskErrorPolicyStop, kubevirtv1.DiskErrorPolicyIgnore,
-			kubevirtv1.DiskErrorPolicyReport, kubevirtv1.DiskErrorPolicyEnospace:
-		default:
-			r.Add(r.unsupported(m.disk(i, "errorPolicy"), string(*disk.ErrorPolicy), "stop", "ignore", "report", "enospace"))
-		}
-	}
-}
+var (
+	diskCaches        = valueSet{"none", "writethrough", "writeback"}
+	diskIOs           = valueSet{"native", "threads"}
+	diskErrorPolicies = valueSet{"stop", "ignore", "report", "enospace"}
+)

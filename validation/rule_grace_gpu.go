@@ -7,95 +7,84 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// graceGPURules are about NVIDIA Grace GPUs that are passed through, which are
-// coherent with the host's memory.
+// graceGPURules restrict VMIs with NVIDIA Grace GPUs, which share memory coherently with the host.
 var graceGPURules = []Rule{{
-	ID:      "grace-gpu-enabled",
-	Says:    "A Grace GPU needs feature gate GraceIOVirtualization.",
-	Cluster: true,
-	Check:   graceGPUEnabled,
+	ID:          "grace-gpu-enabled",
+	Requirement: "A Grace GPU needs feature gate GraceIOVirtualization.",
+	Gate:        GateGraceIOVirtualization,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if at := graceGPU(vm); at != nil {
+			r.addDisabled(at)
+		}
+	},
 }, {
-	ID:      "grace-gpu-topology-enabled",
-	Says:    "A Grace GPU needs feature gates PCINUMAAwareTopology and IOMMUFD.",
-	Cluster: true,
-	Check:   graceGPUTopologyEnabled,
+	ID:                "grace-gpu-topology-enabled",
+	Requirement:       "A Grace GPU needs feature gates PCINUMAAwareTopology and IOMMUFD.",
+	ClusterConfigured: true,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if !graceGPUAllowed(vm) {
+			return
+		}
+		for _, gate := range []Gate{GatePCINUMAAwareTopology, GateIOMMUFD} {
+			if !vm.Config.Enabled(gate) {
+				r.Add(disabled(graceGPU(vm), gate))
+			}
+		}
+	},
 }, {
-	ID:      "grace-gpu-machine",
-	Says:    "A Grace GPU needs architecture arm64 and machine type virt.",
-	Cluster: true,
-	Check:   graceGPUMachine,
+	ID:                "grace-gpu-machine",
+	Requirement:       "A Grace GPU needs architecture arm64 and machine type virt.",
+	ClusterConfigured: true,
+	Check: func(vm *ExpandedVM, r *Report) {
+		machine := vm.Spec.Domain.Machine
+		switch {
+		case !graceGPUAllowed(vm):
+		case vm.Architecture() != "arm64":
+			r.Add(field.Invalid(vm.Path("spec", "architecture"), vm.Architecture(), "must be arm64 for a Grace GPU"))
+		case machine != nil && machine.Type != "" && machine.Type != "virt":
+			r.Add(field.Invalid(vm.Domain("machine", "type"), machine.Type, "must be virt for a Grace GPU"))
+		}
+	},
 }, {
-	ID:      "grace-gpu-needs-dedicated-cpus",
-	Says:    "A Grace GPU needs dedicated CPUs.",
-	Cluster: true,
-	Check:   graceGPUNeedsDedicatedCPUs,
+	ID:                "grace-gpu-needs-dedicated-cpus",
+	Requirement:       "A Grace GPU needs dedicated CPUs.",
+	ClusterConfigured: true,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if graceGPUAllowed(vm) && !cpuOf(vm).DedicatedCPUPlacement && !vm.hasInstancetype() {
+			r.Add(field.Required(vm.Domain("cpu", "dedicatedCpuPlacement"), "must be true for a Grace GPU"))
+		}
+	},
 }, {
-	ID:      "grace-gpu-annotations",
-	Says:    "A Grace GPU goes without annotations that place PCI devices on the root complex or disable the 64-bit PCI hole.",
-	Cluster: true,
-	Check:   graceGPUAnnotations,
+	ID:                "grace-gpu-annotations",
+	Requirement:       "A VMI with a Grace GPU has no annotations that place PCI devices on the root complex or disable the 64-bit PCI hole.",
+	ClusterConfigured: true,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if graceGPU(vm) == nil {
+			return
+		}
+		for _, name := range []string{kubevirtv1.PlacePCIDevicesOnRootComplex, kubevirtv1.DisablePCIHole64} {
+			if vm.Meta.Annotations[name] == "true" {
+				r.Add(field.Forbidden(vm.Path("metadata", "annotations").Key(name), "must be left out with a Grace GPU"))
+			}
+		}
+	},
 }}
 
-// graceGPU is the path of the first Grace GPU of m; nil where there is none.
-func graceGPU(m *Machine) *field.Path {
-	if len(m.Config.GraceDevices) == 0 {
+// graceGPU returns the path of the first Grace GPU, or nil.
+func graceGPU(vm *ExpandedVM) *field.Path {
+	if len(vm.Config.GraceDevices) == 0 {
 		return nil
 	}
-	for device := range m.eachPassthrough {
-		if slices.Contains(m.Config.GraceDevices, device.device) {
-			return device.at(m, "deviceName")
+	for device := range vm.eachPassthrough {
+		if slices.Contains(vm.Config.GraceDevices, device.device) {
+			return device.at(vm, "deviceName")
 		}
 	}
 	return nil
 }
 
-// graceGPUAllowed reports whether m has a Grace GPU, and may have one; where it
-// may not, graceGPUEnabled says all there is to say.
-func graceGPUAllowed(m *Machine) bool {
-	return m.Config.Enabled(GateGraceIOVirtualization) && graceGPU(m) != nil
-}
-
-func graceGPUEnabled(m *Machine, r *Report) {
-	if at := graceGPU(m); at != nil && !m.Config.Enabled(GateGraceIOVirtualization) {
-		r.Add(disabled(at, GateGraceIOVirtualization))
-	}
-}
-
-func graceGPUTopologyEnabled(m *Machine, r *Report) {
-	if !graceGPUAllowed(m) {
-		return
-	}
-	for _, gate := range []Gate{GatePCINUMAAwareTopology, GateIOMMUFD} {
-		if !m.Config.Enabled(gate) {
-			r.Add(disabled(graceGPU(m), gate))
-		}
-	}
-}
-
-func graceGPUMachine(m *Machine, r *Report) {
-	machine := m.Spec.Domain.Machine
-	switch {
-	case !graceGPUAllowed(m):
-	case m.Architecture() != "arm64":
-		r.Add(field.Invalid(m.Path("spec", "architecture"), m.Architecture(), "must be arm64 for a Grace GPU"))
-	case machine != nil && machine.Type != "" && machine.Type != "virt":
-		r.Add(field.Invalid(m.Domain("machine", "type"), machine.Type, "must be virt for a Grace GPU"))
-	}
-}
-
-func graceGPUNeedsDedicatedCPUs(m *Machine, r *Report) {
-	if graceGPUAllowed(m) && !cpuOf(m).DedicatedCPUPlacement && !m.SizedElsewhere() {
-		r.Add(field.Required(m.Domain("cpu", "dedicatedCpuPlacement"), "must be true for a Grace GPU"))
-	}
-}
-
-func graceGPUAnnotations(m *Machine, r *Report) {
-	if graceGPU(m) == nil {
-		return
-	}
-	for _, name := range []string{kubevirtv1.PlacePCIDevicesOnRootComplex, kubevirtv1.DisablePCIHole64} {
-		if m.Meta.Annotations[name] == "true" {
-			r.Add(field.Forbidden(m.Path("metadata", "annotations").Key(name), "must be left out with a Grace GPU"))
-		}
-	}
+// graceGPUAllowed reports whether the VMI has a Grace GPU and the feature gate allows it. Otherwise
+// grace-gpu-enabled alone reports it.
+func graceGPUAllowed(vm *ExpandedVM) bool {
+	return vm.Config.Enabled(GateGraceIOVirtualization) && graceGPU(vm) != nil
 }

@@ -3,78 +3,66 @@ package validation
 import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// inProgressRules are about what a snapshot or a restore in progress forbids.
+// inProgressRules restrict updates during a snapshot or a restore.
 var inProgressRules = []Rule{{
-	ID:    "snapshot-keeps-volumes",
-	Says:  "While a snapshot is taken, volumes do not change.",
-	Scope: VirtualMachines,
-	Check: snapshotKeepsVolumes,
+	ID:          "snapshot-keeps-volumes",
+	Requirement: "While a snapshot is taken, volumes do not change.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if vm.storedVM() == nil || vm.VM.Status.SnapshotInProgress == nil || vm.Spec == nil || vm.Old.Spec == nil {
+			return
+		}
+		if !apiequality.Semantic.DeepEqual(vm.Spec.Volumes, vm.Old.Spec.Volumes) {
+			r.Add(field.Forbidden(vm.Path("spec", "volumes"),
+				"must stay as they are until snapshot "+quoted(*vm.VM.Status.SnapshotInProgress)+" is complete"))
+		}
+	},
 }, {
-	ID:    "snapshot-keeps-run-state",
-	Says:  "While a snapshot is taken, running and runStrategy do not change.",
-	Scope: VirtualMachines,
-	Check: snapshotKeepsRunState,
+	ID:          "snapshot-keeps-run-state",
+	Requirement: "While a snapshot is taken, running and runStrategy do not change.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		old := vm.storedVM()
+		if old == nil || vm.VM.Status.SnapshotInProgress == nil {
+			return
+		}
+		if !ptr.Equal(vm.VM.Spec.Running, old.Spec.Running) || !ptr.Equal(vm.VM.Spec.RunStrategy, old.Spec.RunStrategy) {
+			r.Add(field.Forbidden(vm.runStatePath(), "must stay as it is until snapshot "+quoted(*vm.VM.Status.SnapshotInProgress)+" is complete"))
+		}
+	},
 }, {
-	ID:    "restore-stays-halted",
-	Says:  "While a restore is made, only a machine that is halted changes.",
-	Scope: VirtualMachines,
-	Check: restoreStaysHalted,
+	ID:          "restore-stays-halted",
+	Requirement: "While a restore is made, spec changes only with run strategy Halted.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		old := vm.storedVM()
+		if old == nil || vm.VM.Status.RestoreInProgress == nil {
+			return
+		}
+		strategy, err := vm.VM.RunStrategy()
+		// RunStrategy returns an error if both fields are set, which run-state-once reports.
+		if err == nil && strategy != kubevirtv1.RunStrategyHalted && !apiequality.Semantic.DeepEqual(vm.VM.Spec, old.Spec) {
+			r.Add(field.Invalid(vm.runStatePath(), string(strategy),
+				"must be Halted until restore "+quoted(*vm.VM.Status.RestoreInProgress)+" is complete"))
+		}
+	},
 }}
 
-// before is the VirtualMachine that is stored; nil where there is none.
-func (m *Machine) before() *kubevirtv1.VirtualMachine {
-	if m.Old == nil {
+func (vm *ExpandedVM) storedVM() *kubevirtv1.VirtualMachine {
+	if vm.Old == nil {
 		return nil
 	}
-	return m.Old.VM
+	return vm.Old.VM
 }
 
-func snapshotKeepsVolumes(m *Machine, r *Report) {
-	if m.before() == nil || m.VM.Status.SnapshotInProgress == nil || m.Spec == nil || m.Old.Spec == nil {
-		return
-	}
-	if !apiequality.Semantic.DeepEqual(m.Spec.Volumes, m.Old.Spec.Volumes) {
-		r.Add(field.Forbidden(m.Path("spec", "volumes"), "must stay as they are until snapshot "+quoted(*m.VM.Status.SnapshotInProgress)+" is complete"))
-	}
-}
-
-func snapshotKeepsRunState(m *Machine, r *Report) {
-	old := m.before()
-	if old == nil || m.VM.Status.SnapshotInProgress == nil {
-		return
-	}
-	if !equal(m.VM.Spec.Running, old.Spec.Running) || !equal(m.VM.Spec.RunStrategy, old.Spec.RunStrategy) {
-		r.Add(field.Forbidden(m.runState(), "must stay as it is until snapshot "+quoted(*m.VM.Status.SnapshotInProgress)+" is complete"))
-	}
-}
-
-// equal reports whether two optional values are the same.
-func equal[T comparable](a, b *T) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
-}
-
-// runState is where the machine says when it runs.
-func (m *Machine) runState() *field.Path {
-	if m.VM.Spec.Running != nil {
+// runStatePath returns the path of running if it is set, and of runStrategy otherwise.
+func (vm *ExpandedVM) runStatePath() *field.Path {
+	if vm.VM.Spec.Running != nil {
 		return field.NewPath("spec", "running")
 	}
 	return runStrategyPath
-}
-
-func restoreStaysHalted(m *Machine, r *Report) {
-	old := m.before()
-	if old == nil || m.VM.Status.RestoreInProgress == nil {
-		return
-	}
-	strategy, err := m.VM.RunStrategy()
-	// One that says it twice is run-state-once's.
-	if err == nil && strategy != kubevirtv1.RunStrategyHalted && !apiequality.Semantic.DeepEqual(m.VM.Spec, old.Spec) {
-		r.Add(field.Invalid(m.runState(), string(strategy), "must be Halted until restore "+quoted(*m.VM.Status.RestoreInProgress)+" is complete"))
-	}
 }

@@ -1,91 +1,142 @@
 package validation
 
 import (
-	"iter"
-
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
 var interfaceRules = []Rule{{
-	ID:    "interface-name-unique",
-	Says:  "No two interfaces have the same name.",
-	Check: interfaceNameUnique,
+	ID:          "interface-name-unique",
+	Requirement: "No two interfaces have the same name.",
+	Check:       uniqueNames(interfacesOf, func(nic *kubevirtv1.Interface) string { return nic.Name }, "domain", "devices", "interfaces"),
 }, {
-	ID:    "interface-name-characters",
-	Leaf:  true,
-	Says:  "The name of an interface is letters, digits, - and _.",
-	Check: interfaceNameCharacters,
+	ID:          "interface-name-characters",
+	Leaf:        true,
+	Requirement: "The name of an interface consists of letters, digits, '-' and '_'.",
+	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
+		if !isInterfaceName(nic.Name) {
+			r.Add(field.Invalid(vm.interfacePath(i, "name"), nic.Name, "must be letters, digits, - and _"))
+		}
+	}),
 }, {
-	ID:    "interface-has-network",
-	Says:  "There is a network with the name of each interface.",
-	Check: interfaceHasNetwork,
+	ID:          "interface-has-network",
+	Requirement: "A network with the name of each interface exists.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		names := func(yield func(string) bool) {
+			for _, network := range pointers(networksOf(vm)) {
+				if !yield(network.Name) {
+					return
+				}
+			}
+		}
+		for i, nic := range pointers(interfacesOf(vm)) {
+			if nic.Name != "" && vm.Network(nic.Name) == nil {
+				err := field.NotFound(vm.interfacePath(i, "name"), nic.Name)
+				err.Detail = "must be the name of a network" + r.suggest(nic.Name, names)
+				r.Add(err)
+			}
+		}
+	},
 }, {
-	ID:    "interface-model-known",
-	Leaf:  true,
-	Says:  "The model of an interface is virtio, e1000, e1000e, igb, ne2k_pci, pcnet or rtl8139.",
-	Check: interfaceModelKnown,
+	ID:          "interface-model-known",
+	Leaf:        true,
+	Requirement: "The model of an interface is " + interfaceModels.String() + ".",
+	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
+		interfaceModels.checkIfSet(r, nic.Model, func() *field.Path { return vm.interfacePath(i, "model") })
+	}),
 }, {
-	ID:    "interface-pci-address",
-	Leaf:  true,
-	Says:  "The PCI address of an interface has the form dddd:bb:ss.f.",
-	Check: interfacePCIAddress,
+	ID:          "interface-pci-address",
+	Leaf:        true,
+	Requirement: "The PCI address of an interface has the form dddd:bb:ss.f.",
+	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
+		if nic.PciAddress != "" && !isPCIAddress(nic.PciAddress) {
+			r.Add(field.Invalid(vm.interfacePath(i, "pciAddress"), nic.PciAddress, pciAddressDetail))
+		}
+	}),
 }, {
-	ID:    "mac-address-valid",
-	Leaf:  true,
-	Says:  "A MAC address has six bytes.",
-	Check: macAddressValid,
+	ID:          "mac-address-valid",
+	Leaf:        true,
+	Requirement: "A MAC address has six bytes.",
+	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
+		if nic.MacAddress == "" {
+			return
+		}
+		if _, ok := parseMAC(nic.MacAddress); !ok {
+			r.Add(field.Invalid(vm.interfacePath(i, "macAddress"), nic.MacAddress, "must be six bytes in hexadecimal, such as 02:42:ac:11:00:02"))
+		}
+	}),
 }, {
-	ID:    "mac-address-unique",
-	Says:  "No two interfaces of a machine have the same MAC address.",
-	Reach: BeyondKubeVirt,
-	Check: macAddressUnique,
+	ID:          "mac-address-unique",
+	Requirement: "No two interfaces of a VMI have the same MAC address.",
+	Strictness:  StricterThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		interfaces := vm.Spec.Domain.Devices.Interfaces
+		mac := func(i int) string {
+			digits, _ := parseMAC(interfaces[i].MacAddress)
+			return digits
+		}
+		for i, first := range repeated(len(interfaces), mac) {
+			r.Add(duplicate(vm.interfacePath(i, "macAddress"), interfaces[i].MacAddress,
+				"must differ from that of interface "+quoted(interfaces[first].Name)))
+		}
+	},
 }, {
-	ID:    "mac-address-free",
-	Says:  "The MAC address of a masquerade interface is not 02:00:00:00:00:00, which its bridge has.",
-	Check: macAddressFree,
+	ID:          "mac-address-free",
+	Requirement: "The MAC address of a masquerade interface is not 02:00:00:00:00:00, the address of its bridge.",
+	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
+		if nic.Masquerade == nil || nic.MacAddress == "" {
+			return
+		}
+		if mac, _ := parseMAC(nic.MacAddress); mac == bridgeMAC {
+			reach := SameAsKubeVirt
+			if nic.MacAddress != "02:00:00:00:00:00" {
+				reach = StricterThanKubeVirt // which compares text
+			}
+			r.addStricter(reach, field.Invalid(vm.interfacePath(i, "macAddress"), nic.MacAddress,
+				"must be another address: the bridge of a masquerade interface has this one"))
+		}
+	}),
 }, {
-	ID:    "interface-state-known",
-	Leaf:  true,
-	Says:  "The state of an interface is up, down or absent.",
-	Check: interfaceStateKnown,
+	ID:          "interface-state-known",
+	Leaf:        true,
+	Requirement: "The state of an interface is " + interfaceStates.String() + ".",
+	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
+		interfaceStates.checkIfSet(r, string(nic.State), func() *field.Path { return vm.interfacePath(i, "state") })
+	}),
 }, {
-	ID:    "sriov-state",
-	Says:  "The link of an sriov interface is not set up or down.",
-	Check: sriovState,
+	ID:          "sriov-state",
+	Requirement: "The state of an sriov interface is not up or down.",
+	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
+		if nic.SRIOV != nil && (nic.State == kubevirtv1.InterfaceStateLinkUp || nic.State == kubevirtv1.InterfaceStateLinkDown) {
+			r.Add(field.Invalid(vm.interfacePath(i, "state"), string(nic.State), "must be left out: the link of an sriov interface is the host's"))
+		}
+	}),
 }, {
-	ID:    "absent-interface-bridge",
-	Says:  "Only an interface with a bridge is absent.",
-	Check: absentInterfaceBridge,
+	ID:          "absent-interface-bridge",
+	Requirement: "Only an interface with a bridge binding has the state absent.",
+	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
+		if nic.State == kubevirtv1.InterfaceStateAbsent && nic.Bridge == nil {
+			r.Add(field.Invalid(vm.interfacePath(i, "state"), string(nic.State),
+				"must not be absent: only an interface with a bridge can be unplugged"))
+		}
+	}),
 }, {
-	ID:    "absent-interface-secondary",
-	Says:  "The interface of the default network is not absent.",
-	Check: absentInterfaceSecondary,
+	ID:          "absent-interface-secondary",
+	Requirement: "The interface of the default network does not have the state absent.",
+	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
+		if nic.State != kubevirtv1.InterfaceStateAbsent || nic.Bridge == nil {
+			return
+		}
+		if network := vm.Network(nic.Name); network != nil && (network.Pod != nil || multusDefault(network)) {
+			r.Add(field.Invalid(vm.interfacePath(i, "state"), string(nic.State), "must not be absent: this is the interface of the default network"))
+		}
+	}),
 }}
 
-// eachInterface yields the interfaces with their positions, without copying them.
-func (m *Machine) eachInterface() iter.Seq2[int, *kubevirtv1.Interface] {
-	return pointers(m.Spec.Domain.Devices.Interfaces)
-}
+func interfacesOf(vm *ExpandedVM) []kubevirtv1.Interface { return vm.Spec.Domain.Devices.Interfaces }
 
-// nic is the path of a part of an interface.
-func (m *Machine) nic(i int, more ...string) *field.Path {
-	return under(m.Device("interfaces").Index(i), more)
-}
-
-func interfaceNameUnique(m *Machine, r *Report) {
-	interfaces := m.Spec.Domain.Devices.Interfaces
-	for i, first := range repeated(len(interfaces), func(i int) string { return interfaces[i].Name }) {
-		r.Add(duplicate(m.nic(i, "name"), interfaces[i].Name, "interfaces", first))
-	}
-}
-
-func interfaceNameCharacters(m *Machine, r *Report) {
-	for i, nic := range m.eachInterface() {
-		if !isInterfaceName(nic.Name) {
-			r.Add(field.Invalid(m.nic(i, "name"), nic.Name, "must be letters, digits, - and _"))
-		}
-	}
+func (vm *ExpandedVM) interfacePath(i int, more ...string) *field.Path {
+	return childPath(vm.Device("interfaces").Index(i), more)
 }
 
 func isInterfaceName(name string) bool {
@@ -97,116 +148,10 @@ func isInterfaceName(name string) bool {
 	return name != ""
 }
 
-func interfaceHasNetwork(m *Machine, r *Report) {
-	names := func(yield func(string) bool) {
-		for _, network := range m.eachNetwork() {
-			if !yield(network.Name) {
-				return
-			}
-		}
-	}
-	for i, nic := range m.eachInterface() {
-		if nic.Name != "" && m.Network(nic.Name) == nil {
-			err := field.NotFound(m.nic(i, "name"), nic.Name)
-			err.Detail = "must be the name of a network" + r.Suggest(nic.Name, names)
-			r.Add(err)
-		}
-	}
-}
+var (
+	interfaceModels = valueSet{"virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139"}
+	interfaceStates = valueSet{"up", "down", "absent"}
+)
 
-func interfaceModelKnown(m *Machine, r *Report) {
-	for i, nic := range m.eachInterface() {
-		switch nic.Model {
-		case "", "virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139":
-		default:
-			r.Add(r.unsupported(m.nic(i, "model"), nic.Model, "virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139"))
-		}
-	}
-}
-
-func interfacePCIAddress(m *Machine, r *Report) {
-	for i, nic := range m.eachInterface() {
-		if nic.PciAddress != "" && !isPCIAddress(nic.PciAddress) {
-			r.Add(field.Invalid(m.nic(i, "pciAddress"), nic.PciAddress, pciAddressDetail))
-		}
-	}
-}
-
-func macAddressValid(m *Machine, r *Report) {
-	for i, nic := range m.eachInterface() {
-		if nic.MacAddress == "" {
-			continue
-		}
-		if _, ok := parseMAC(nic.MacAddress); !ok {
-			r.Add(field.Invalid(m.nic(i, "macAddress"), nic.MacAddress, "must be six bytes in hexadecimal, such as 02:42:ac:11:00:02"))
-		}
-	}
-}
-
-func macAddressUnique(m *Machine, r *Report) {
-	interfaces := m.Spec.Domain.Devices.Interfaces
-	mac := func(i int) string {
-		digits, _ := parseMAC(interfaces[i].MacAddress)
-		return digits
-	}
-	for i, first := range repeated(len(interfaces), mac) {
-		err := field.Duplicate(m.nic(i, "macAddress"), interfaces[i].MacAddress)
-		err.Detail = "must differ from that of interface " + quoted(interfaces[first].Name)
-		r.Add(err)
-	}
-}
-
-// bridgeMAC is what KubeVirt gives the bridge of a masquerade interface.
+// bridgeMAC is the MAC address of the bridge of a masquerade interface in KubeVirt.
 const bridgeMAC = "020000000000"
-
-func macAddressFree(m *Machine, r *Report) {
-	for i, nic := range m.eachInterface() {
-		if nic.Masquerade == nil || nic.MacAddress == "" {
-			continue
-		}
-		if mac, _ := parseMAC(nic.MacAddress); mac == bridgeMAC {
-			reach := AsKubeVirt
-			if nic.MacAddress != "02:00:00:00:00:00" {
-				reach = BeyondKubeVirt // which compares text
-			}
-			r.addAs(reach, field.Invalid(m.nic(i, "macAddress"), nic.MacAddress, "must be another address: the bridge of a masquerade interface has this one"))
-		}
-	}
-}
-
-func interfaceStateKnown(m *Machine, r *Report) {
-	for i, nic := range m.eachInterface() {
-		switch nic.State {
-		case "", kubevirtv1.InterfaceStateLinkUp, kubevirtv1.InterfaceStateLinkDown, kubevirtv1.InterfaceStateAbsent:
-		default:
-			r.Add(r.unsupported(m.nic(i, "state"), string(nic.State), "up", "down", "absent"))
-		}
-	}
-}
-
-func sriovState(m *Machine, r *Report) {
-	for i, nic := range m.eachInterface() {
-		if nic.SRIOV != nil && (nic.State == kubevirtv1.InterfaceStateLinkUp || nic.State == kubevirtv1.InterfaceStateLinkDown) {
-			r.Add(field.Invalid(m.nic(i, "state"), string(nic.State), "must be left out: the link of an sriov interface is the host's"))
-		}
-	}
-}
-
-func absentInterfaceBridge(m *Machine, r *Report) {
-	for i, nic := range m.eachInterface() {
-		if nic.State == kubevirtv1.InterfaceStateAbsent && nic.Bridge == nil {
-			r.Add(field.Invalid(m.nic(i, "state"), string(nic.State), "must not be absent: only an interface with a bridge can be unplugged"))
-		}
-	}
-}
-
-func absentInterfaceSecondary(m *Machine, r *Report) {
-	for i, nic := range m.eachInterface() {
-		if nic.State != kubevirtv1.InterfaceStateAbsent || nic.Bridge == nil {
-			continue
-		}
-		if network := m.Network(nic.Name); network != nil && (network.Pod != nil || multusDefault(network)) {
-			r.Add(field.Invalid(m.nic(i, "state"), string(nic.State), "must not be absent: this is the interface of the default network"))
-		}
-	}
-}

@@ -2,63 +2,117 @@ package validation
 
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 )
 
 var launchSecurityRules = []Rule{{
-	ID:    "launch-security-architecture",
-	Says:  "Launch security is for amd64 and s390x.",
-	Check: launchSecurityArchitecture,
+	ID:          "launch-security-architecture",
+	Requirement: "Launch security is supported on amd64 and s390x only.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		if architecture := vm.Architecture(); vm.Spec.Domain.LaunchSecurity != nil && architecture == "arm64" {
+			r.Add(field.Forbidden(vm.Domain("launchSecurity"), "is not supported on "+architecture+", only on amd64 and s390x"))
+		}
+	},
 }, {
-	ID:    "one-launch-security",
-	Says:  "On amd64, launch security is exactly one of sev, snp and tdx.",
-	Check: oneLaunchSecurity,
+	ID:          "one-launch-security",
+	Requirement: "On amd64, launch security is exactly one of sev, snp and tdx.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		if vm.Spec.Domain.LaunchSecurity != nil && vm.Architecture() == "amd64" && len(launchTechnologies(vm)) != 1 {
+			r.Add(field.Forbidden(vm.Domain("launchSecurity"), "must be exactly one of sev, snp and tdx"))
+		}
+	},
 }, {
-	ID:      "launch-security-enabled",
-	Says:    "SEV and SNP need feature gate WorkloadEncryptionSEV, TDX needs WorkloadEncryptionTDX.",
-	Cluster: true,
-	Check:   launchSecurityEnabled,
+	ID:                "launch-security-enabled",
+	Requirement:       "SEV and SNP need feature gate WorkloadEncryptionSEV, TDX needs WorkloadEncryptionTDX.",
+	ClusterConfigured: true,
+	Check: func(vm *ExpandedVM, r *Report) {
+		gate := GateSEV
+		switch launchTechnology(vm) {
+		case "":
+			return
+		case tdx:
+			gate = GateTDX
+		}
+		if !vm.Config.Enabled(gate) {
+			r.Add(disabled(vm.Domain("launchSecurity"), gate))
+		}
+	},
 }, {
-	ID:    "launch-security-needs-efi",
-	Says:  "SEV, SNP and TDX need EFI.",
-	Check: launchSecurityNeedsEFI,
+	ID:          "launch-security-needs-efi",
+	Requirement: "SEV, SNP and TDX need EFI.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		if guard := launchTechnology(vm); guard != "" && efiOf(vm) == nil && !vm.hasPreference() {
+			r.Add(field.Required(vm.Domain("firmware", "bootloader", "efi"), string(guard)+" needs it"))
+		}
+	},
 }, {
-	ID:    "launch-security-without-secure-boot",
-	Says:  "SEV and SNP go without secure boot.",
-	Check: launchSecurityWithoutSecureBoot,
+	ID:          "launch-security-without-secure-boot",
+	Requirement: "SEV and SNP exclude secure boot.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		guard := launchTechnology(vm)
+		if (guard == sev || guard == snp) && bootsSecurely(vm) && !(efiOf(vm).SecureBoot == nil && vm.hasPreference()) {
+			r.Add(field.Forbidden(vm.Domain("firmware", "bootloader", "efi", "secureBoot"),
+				"must be false with "+string(guard)+"; it is on by default"))
+		}
+	},
 }, {
-	ID:    "launch-security-without-persistent-efi",
-	Says:  "SNP and TDX go without persistent EFI variables.",
-	Check: launchSecurityWithoutPersistentEFI,
+	ID:          "launch-security-without-persistent-efi",
+	Requirement: "SNP and TDX exclude persistent EFI variables.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		guard, efi := launchTechnology(vm), efiOf(vm)
+		if (guard == snp || guard == tdx) && efi != nil && ptr.Deref(efi.Persistent, false) {
+			r.Add(field.Forbidden(vm.Domain("firmware", "bootloader", "efi", "persistent"), "must be false with "+string(guard)))
+		}
+	},
 }, {
-	ID:    "tdx-without-smm",
-	Says:  "TDX goes without system management mode (SMM).",
-	Check: tdxWithoutSMM,
+	ID:          "tdx-without-smm",
+	Requirement: "TDX excludes system management mode (SMM).",
+	Check: func(vm *ExpandedVM, r *Report) {
+		if launchTechnology(vm) == tdx && enabled(featuresOf(vm).SMM) {
+			r.Add(field.Forbidden(vm.Domain("features", "smm"), "must be off with TDX"))
+		}
+	},
 }, {
-	ID:    "sev-attestation-starts-paused",
-	Says:  "A machine with SEV attestation starts paused.",
-	Check: sevAttestationStartsPaused,
+	ID:          "sev-attestation-starts-paused",
+	Requirement: "A VMI with SEV attestation starts paused.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		// Ignores unknown strategies, which start-strategy reports.
+		if launchTechnology(vm) == sev && vm.Spec.Domain.LaunchSecurity.SEV.Attestation != nil && vm.Spec.StartStrategy == nil {
+			r.Add(field.Required(vm.Path("spec", "startStrategy"), "must be Paused with launchSecurity.sev.attestation"))
+		}
+	},
 }, {
-	ID:    "launch-security-without-network-boot",
-	Says:  "With SEV, SNP and TDX no interface has a boot order.",
-	Check: launchSecurityWithoutNetworkBoot,
+	ID:          "launch-security-without-network-boot",
+	Requirement: "With SEV, SNP and TDX no interface has a boot order.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		guard := launchTechnology(vm)
+		if guard == "" {
+			return
+		}
+		for i := range vm.Spec.Domain.Devices.Interfaces {
+			if vm.Spec.Domain.Devices.Interfaces[i].BootOrder != nil {
+				r.Add(field.Forbidden(vm.Device("interfaces").Index(i).Child("bootOrder"), string(guard)+" cannot boot from the network"))
+			}
+		}
+	},
 }}
 
-// A guard is how the memory of a guest is guarded against its host.
-type guard string
+// A technology protects the memory of a guest from its host.
+type technology string
 
 const (
-	sev guard = "SEV"
-	snp guard = "SNP"
-	tdx guard = "TDX"
+	sev technology = "SEV"
+	snp technology = "SNP"
+	tdx technology = "TDX"
 )
 
-// guards are those that m asks for.
-func guards(m *Machine) []guard {
-	security := m.Spec.Domain.LaunchSecurity
-	if security == nil || m.Architecture() != "amd64" {
+// launchTechnologies returns the technologies that launchSecurity selects.
+func launchTechnologies(vm *ExpandedVM) []technology {
+	security := vm.Spec.Domain.LaunchSecurity
+	if security == nil || vm.Architecture() != "amd64" {
 		return nil
 	}
-	var out []guard
+	var out []technology
 	if security.SEV != nil {
 		out = append(out, sev)
 	}
@@ -71,80 +125,11 @@ func guards(m *Machine) []guard {
 	return out
 }
 
-// guardOf is the guard of m; "" where it has none, or oneLaunchSecurity reports it.
-func guardOf(m *Machine) guard {
-	if all := guards(m); len(all) == 1 {
+// launchTechnology returns the only technology of the VMI. It returns "" if there is none, or
+// several, which one-launch-security reports.
+func launchTechnology(vm *ExpandedVM) technology {
+	if all := launchTechnologies(vm); len(all) == 1 {
 		return all[0]
 	}
 	return ""
-}
-
-func launchSecurityArchitecture(m *Machine, r *Report) {
-	if architecture := m.Architecture(); m.Spec.Domain.LaunchSecurity != nil && architecture == "arm64" {
-		r.Add(field.Forbidden(m.Domain("launchSecurity"), "is for amd64 and s390x, and this machine is "+architecture))
-	}
-}
-
-func oneLaunchSecurity(m *Machine, r *Report) {
-	if m.Spec.Domain.LaunchSecurity != nil && m.Architecture() == "amd64" && len(guards(m)) != 1 {
-		r.Add(field.Forbidden(m.Domain("launchSecurity"), "must be exactly one of sev, snp and tdx"))
-	}
-}
-
-func launchSecurityEnabled(m *Machine, r *Report) {
-	gate := GateSEV
-	switch guardOf(m) {
-	case "":
-		return
-	case tdx:
-		gate = GateTDX
-	}
-	if !m.Config.Enabled(gate) {
-		r.Add(disabled(m.Domain("launchSecurity"), gate))
-	}
-}
-
-func launchSecurityNeedsEFI(m *Machine, r *Report) {
-	if guard := guardOf(m); guard != "" && efiOf(m) == nil && !m.PreferencesElsewhere() {
-		r.Add(field.Required(m.Domain("firmware", "bootloader", "efi"), string(guard)+" needs it"))
-	}
-}
-
-func launchSecurityWithoutSecureBoot(m *Machine, r *Report) {
-	guard := guardOf(m)
-	if (guard == sev || guard == snp) && bootsSecurely(m) && !(efiOf(m).SecureBoot == nil && m.PreferencesElsewhere()) {
-		r.Add(field.Forbidden(m.Domain("firmware", "bootloader", "efi", "secureBoot"), "must be false with "+string(guard)+"; it is on by default"))
-	}
-}
-
-func launchSecurityWithoutPersistentEFI(m *Machine, r *Report) {
-	guard, efi := guardOf(m), efiOf(m)
-	if (guard == snp || guard == tdx) && efi != nil && isOn(efi.Persistent, false) {
-		r.Add(field.Forbidden(m.Domain("firmware", "bootloader", "efi", "persistent"), "must be false with "+string(guard)))
-	}
-}
-
-func tdxWithoutSMM(m *Machine, r *Report) {
-	if guardOf(m) == tdx && enabled(featuresOf(m).SMM) {
-		r.Add(field.Forbidden(m.Domain("features", "smm"), "must be off with TDX"))
-	}
-}
-
-// sevAttestationStartsPaused leaves strategies that are none to startStrategy.
-func sevAttestationStartsPaused(m *Machine, r *Report) {
-	if guardOf(m) == sev && m.Spec.Domain.LaunchSecurity.SEV.Attestation != nil && m.Spec.StartStrategy == nil {
-		r.Add(field.Required(m.Path("spec", "startStrategy"), "must be Paused with launchSecurity.sev.attestation"))
-	}
-}
-
-func launchSecurityWithoutNetworkBoot(m *Machine, r *Report) {
-	guard := guardOf(m)
-	if guard == "" {
-		return
-	}
-	for i := range m.Spec.Domain.Devices.Interfaces {
-		if m.Spec.Domain.Devices.Interfaces[i].BootOrder != nil {
-			r.Add(field.Forbidden(m.Device("interfaces").Index(i).Child("bootOrder"), string(guard)+" cannot boot from the network"))
-		}
-	}
 }

@@ -4,74 +4,68 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
 var probeRules = []Rule{{
-	ID:    "probe-kind",
-	Says:  "A probe is exactly one of httpGet, tcpSocket, exec and guestAgentPing.",
-	Check: probeKind,
+	ID:          "probe-kind",
+	Requirement: "A probe is exactly one of httpGet, tcpSocket, exec and guestAgentPing.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		for name, probe := range vm.eachProbe {
+			switch kinds := probeKinds(probe); {
+			case len(kinds) == 0:
+				r.Add(field.Required(vm.Path("spec", name), "must be one of httpGet, tcpSocket, exec and guestAgentPing"))
+			case len(kinds) > 1:
+				r.Add(field.Forbidden(vm.Path("spec", name), "must be only one of "+strings.Join(kinds, ", ")))
+			}
+		}
+	},
 }, {
-	ID:    "probe-needs-pod-network",
-	Says:  "A probe by httpGet or tcpSocket needs the pod network.",
-	Check: probeNeedsPodNetwork,
+	ID:          "probe-needs-pod-network",
+	Requirement: "A probe by httpGet or tcpSocket needs the pod network.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		for name, probe := range vm.eachProbe {
+			if (probe.HTTPGet != nil || probe.TCPSocket != nil) && !onPodNetwork(vm) {
+				r.Add(field.Forbidden(vm.Path("spec", name, probeKinds(probe)[0]), "requires the pod network; exec and guestAgentPing do not"))
+			}
+		}
+	},
 }}
 
-// eachProbe yields the probes of m that there are, by name.
-func (m *Machine) eachProbe(yield func(string, *kubevirtv1.Probe) bool) {
-	if m.Spec.ReadinessProbe != nil && !yield("readinessProbe", m.Spec.ReadinessProbe) {
+func (vm *ExpandedVM) eachProbe(yield func(string, *kubevirtv1.Probe) bool) {
+	if vm.Spec.ReadinessProbe != nil && !yield("readinessProbe", vm.Spec.ReadinessProbe) {
 		return
 	}
-	if m.Spec.LivenessProbe != nil {
-		yield("livenessProbe", m.Spec.LivenessProbe)
+	if vm.Spec.LivenessProbe != nil {
+		yield("livenessProbe", vm.Spec.LivenessProbe)
 	}
 }
 
-// probeKinds are what a probe does.
+// probeKinds returns the handlers of a probe.
 func probeKinds(probe *kubevirtv1.Probe) []string {
 	var kinds []string
-	if probe.HTTPGet != nil {
-		kinds = append(kinds, "httpGet")
-	}
-	if probe.TCPSocket != nil {
-		kinds = append(kinds, "tcpSocket")
-	}
-	if probe.Exec != nil {
-		kinds = append(kinds, "exec")
-	}
-	if probe.GuestAgentPing != nil {
-		kinds = append(kinds, "guestAgentPing")
+	for _, kind := range []struct {
+		name  string
+		isSet bool
+	}{
+		{"httpGet", probe.HTTPGet != nil}, {"tcpSocket", probe.TCPSocket != nil},
+		{"exec", probe.Exec != nil}, {"guestAgentPing", probe.GuestAgentPing != nil},
+	} {
+		if kind.isSet {
+			kinds = append(kinds, kind.name)
+		}
 	}
 	return kinds
 }
 
-func probeKind(m *Machine, r *Report) {
-	for name, probe := range m.eachProbe {
-		switch kinds := probeKinds(probe); {
-		case len(kinds) == 0:
-			r.Add(field.Required(m.Path("spec", name), "must be one of httpGet, tcpSocket, exec and guestAgentPing"))
-		case len(kinds) > 1:
-			r.Add(field.Forbidden(m.Path("spec", name), "must be only one of "+strings.Join(kinds, ", ")))
-		}
-	}
-}
-
-// onPodNetwork reports whether m is on the pod network; one that says nothing
-// of networks is, unless it wants none.
-func onPodNetwork(m *Machine) bool {
-	for i := range m.Spec.Networks {
-		if m.Spec.Networks[i].Pod != nil {
+// onPodNetwork reports whether the VMI is on the pod network. That is the default.
+func onPodNetwork(vm *ExpandedVM) bool {
+	for i := range vm.Spec.Networks {
+		if vm.Spec.Networks[i].Pod != nil {
 			return true
 		}
 	}
-	devices := &m.Spec.Domain.Devices
-	return len(m.Spec.Networks) == 0 && len(devices.Interfaces) == 0 && isOn(devices.AutoattachPodInterface, true)
-}
-
-func probeNeedsPodNetwork(m *Machine, r *Report) {
-	for name, probe := range m.eachProbe {
-		if (probe.HTTPGet != nil || probe.TCPSocket != nil) && !onPodNetwork(m) {
-			r.Add(field.Forbidden(m.Path("spec", name, probeKinds(probe)[0]), "needs the pod network; exec and guestAgentPing do without"))
-		}
-	}
+	devices := &vm.Spec.Domain.Devices
+	return len(vm.Spec.Networks) == 0 && len(devices.Interfaces) == 0 && ptr.Deref(devices.AutoattachPodInterface, true)
 }

@@ -2,164 +2,146 @@ package validation
 
 import (
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
 var resourceClaimRules = []Rule{{
-	ID:    "resource-claim-name",
-	Says:  "The name of a resource claim is a DNS label.",
-	Check: resourceClaimName,
-}, {
-	ID:    "resource-claim-name-unique",
-	Says:  "No two resource claims have the same name.",
-	Check: resourceClaimNameUnique,
-}, {
-	ID:    "resource-claim-source",
-	Says:  "A resource claim names either a claim or a template.",
-	Check: resourceClaimSource,
-}, {
-	ID:      "gpu-claims-enabled",
-	Says:    "GPUs given by claims need feature gate GPUsWithDRA.",
-	Cluster: true,
-	Check:   gpuClaimsEnabled,
-}, {
-	ID:      "host-device-claims-enabled",
-	Says:    "Host devices given by claims need feature gate HostDevicesWithDRA.",
-	Cluster: true,
-	Check:   hostDeviceClaimsEnabled,
-}, {
-	ID:    "device-claim-complete",
-	Says:  "A device given by a claim has claimName and requestName.",
-	Check: deviceClaimComplete,
-}, {
-	ID:    "device-claim-exists",
-	Says:  "The claim of a device is one of the machine's resource claims.",
-	Check: deviceClaimExists,
-}, {
-	ID:    "device-claim-unique",
-	Says:  "No two GPUs, host devices and networks share a request of a claim.",
-	Check: deviceClaimUnique,
-}}
-
-func resourceClaimName(m *Machine, r *Report) {
-	for i := range m.Spec.ResourceClaims {
-		if name := m.Spec.ResourceClaims[i].Name; !isDNSLabel(name) {
-			r.Add(field.Invalid(m.Path("spec", "resourceClaims").Index(i).Child("name"), name, dnsLabelDetail))
-		}
-	}
-}
-
-func resourceClaimNameUnique(m *Machine, r *Report) {
-	claims := m.Spec.ResourceClaims
-	name := func(i int) string { return claims[i].Name }
-	for i, first := range repeated(len(claims), name) {
-		r.Add(duplicate(m.Path("spec", "resourceClaims").Index(i).Child("name"), name(i), "resourceClaims", first))
-	}
-}
-
-func resourceClaimSource(m *Machine, r *Report) {
-	for i := range m.Spec.ResourceClaims {
-		claim := &m.Spec.ResourceClaims[i]
-		if (claim.ResourceClaimName == nil) == (claim.ResourceClaimTemplateName == nil) {
-			r.Add(field.Forbidden(m.Path("spec", "resourceClaims").Index(i), "must have either resourceClaimName or resourceClaimTemplateName"))
-		}
-	}
-}
-
-func gpuClaimsEnabled(m *Machine, r *Report) { claimsEnabled(m, r, "gpus", GateGPUsWithDRA) }
-
-func hostDeviceClaimsEnabled(m *Machine, r *Report) {
-	claimsEnabled(m, r, "hostDevices", GateHostDevicesWithDRA)
-}
-
-// claimsEnabled reports the first device of a list that a claim gives without a gate.
-func claimsEnabled(m *Machine, r *Report, list string, gate Gate) {
-	if m.Config.Enabled(gate) {
-		return
-	}
-	for device := range m.eachPassthrough {
-		if device.list == list && device.claimed() {
-			r.Add(disabled(device.at(m), gate))
-			return
-		}
-	}
-}
-
-func deviceClaimComplete(m *Machine, r *Report) {
-	for device := range m.eachPassthrough {
-		switch {
-		case !device.claimed():
-		case device.claim.ClaimName == "":
-			r.Add(field.Required(device.at(m, "claimName"), "must be the name of one of spec.resourceClaims"))
-		case device.claim.RequestName == "":
-			r.Add(field.Required(device.at(m, "requestName"), "must be the name of a request of the claim"))
-		}
-	}
-}
-
-// claimNames yields the names of the machine's resource claims.
-func (m *Machine) claimNames(yield func(string) bool) {
-	for i := range m.Spec.ResourceClaims {
-		if !yield(m.Spec.ResourceClaims[i].Name) {
-			return
-		}
-	}
-}
-
-func deviceClaimExists(m *Machine, r *Report) {
-	var known map[string]bool
-	for device := range m.eachPassthrough {
-		if !device.claimed() || device.claim.ClaimName == "" {
-			continue
-		}
-		if known == nil {
-			known = make(map[string]bool, len(m.Spec.ResourceClaims))
-			for name := range m.claimNames {
-				known[name] = true
+	ID:          "resource-claim-name",
+	Requirement: "The name of a resource claim is a DNS label.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i := range vm.Spec.ResourceClaims {
+			if name := vm.Spec.ResourceClaims[i].Name; !isDNSLabel(name) {
+				r.Add(field.Invalid(vm.Path("spec", "resourceClaims").Index(i).Child("name"), name, dnsLabelDetail))
 			}
 		}
-		if name := device.claim.ClaimName; !known[name] {
-			r.Add(field.Invalid(device.at(m, "claimName"), name,
-				"must be the name of one of spec.resourceClaims"+r.Suggest(name, m.claimNames)))
+	},
+}, {
+	ID:          "resource-claim-name-unique",
+	Requirement: "No two resource claims have the same name.",
+	Check: uniqueNames(
+		func(vm *ExpandedVM) []kubevirtv1.VirtualMachineInstanceResourceClaim { return vm.Spec.ResourceClaims },
+		func(claim *kubevirtv1.VirtualMachineInstanceResourceClaim) string { return claim.Name }, "resourceClaims"),
+}, {
+	ID:          "resource-claim-source",
+	Requirement: "A resource claim names either a claim or a template.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i := range vm.Spec.ResourceClaims {
+			claim := &vm.Spec.ResourceClaims[i]
+			if (claim.ResourceClaimName == nil) == (claim.ResourceClaimTemplateName == nil) {
+				r.Add(field.Forbidden(vm.Path("spec", "resourceClaims").Index(i), "must have either resourceClaimName or resourceClaimTemplateName"))
+			}
+		}
+	},
+}, {
+	ID:          "gpu-claims-enabled",
+	Requirement: "GPUs given by claims need feature gate GPUsWithDRA.",
+	Gate:        GateGPUsWithDRA,
+	Check:       func(vm *ExpandedVM, r *Report) { claimsEnabled(vm, r, "gpus") },
+}, {
+	ID:          "host-device-claims-enabled",
+	Requirement: "Host devices given by claims need feature gate HostDevicesWithDRA.",
+	Gate:        GateHostDevicesWithDRA,
+	Check:       func(vm *ExpandedVM, r *Report) { claimsEnabled(vm, r, "hostDevices") },
+}, {
+	ID:          "device-claim-complete",
+	Requirement: "A device given by a claim has claimName and requestName.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		for device := range vm.eachPassthrough {
+			switch {
+			case !device.claimed():
+			case device.claim.ClaimName == "":
+				r.Add(field.Required(device.at(vm, "claimName"), "must be the name of one of spec.resourceClaims"))
+			case device.claim.RequestName == "":
+				r.Add(field.Required(device.at(vm, "requestName"), "must be the name of a request of the claim"))
+			}
+		}
+	},
+}, {
+	ID:          "device-claim-exists",
+	Requirement: "The claim of a device is in spec.resourceClaims.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		isClaim := vm.claimLookup()
+		for device := range vm.eachPassthrough {
+			if !device.claimed() || device.claim.ClaimName == "" {
+				continue
+			}
+			if name := device.claim.ClaimName; !isClaim(name) {
+				r.Add(field.Invalid(device.at(vm, "claimName"), name,
+					"must be the name of one of spec.resourceClaims"+r.suggest(name, vm.claimNames)))
+			}
+		}
+	},
+}, {
+	ID:          "device-claim-unique",
+	Requirement: "No two GPUs, host devices and networks share a request of a claim.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		var first map[claimRequest]string
+		for device := range vm.eachPassthrough {
+			if !device.claimed() || device.claim.ClaimName == "" || device.claim.RequestName == "" {
+				continue
+			}
+			asked := claimRequest{device.claim.ClaimName, device.claim.RequestName}
+			if other, taken := first[asked]; taken {
+				r.Add(requestInUse(device.at(vm, "requestName"), asked, other))
+				continue
+			}
+			if first == nil {
+				first = map[claimRequest]string{}
+			}
+			first[asked] = device.list + "[" + quoted(device.name) + "]"
+		}
+		// network-claim-unique reports networks that share a request.
+		for i := range vm.Spec.Networks {
+			claim := vm.Spec.Networks[i].ResourceClaim
+			if claim == nil {
+				continue
+			}
+			asked := claimRequest{claim.ClaimName, claim.RequestName}
+			if other, taken := first[asked]; taken {
+				r.Add(requestInUse(vm.Path("spec", "networks").Index(i).Child("resourceClaim", "requestName"), asked, other))
+			}
+		}
+	},
+}}
+
+// claimsEnabled reports the first device of a list that only a claim gives.
+func claimsEnabled(vm *ExpandedVM, r *Report, list string) {
+	for device := range vm.eachPassthrough {
+		if device.list == list && device.claimed() {
+			r.addDisabled(device.at(vm))
+			return
 		}
 	}
 }
 
-// A request is one request of a claim.
-type request struct{ claim, name string }
-
-func deviceClaimUnique(m *Machine, r *Report) {
-	var first map[request]string
-	for device := range m.eachPassthrough {
-		if !device.claimed() || device.claim.ClaimName == "" || device.claim.RequestName == "" {
-			continue
-		}
-		asked := request{device.claim.ClaimName, device.claim.RequestName}
-		if other, taken := first[asked]; taken {
-			r.Add(requestTaken(device.at(m, "requestName"), asked, other))
-			continue
-		}
-		if first == nil {
-			first = map[request]string{}
-		}
-		first[asked] = device.list + "[" + quoted(device.name) + "]"
-	}
-	// Networks that share a request with another network are left to the rules of networks.
-	for i := range m.Spec.Networks {
-		claim := m.Spec.Networks[i].ResourceClaim
-		if claim == nil {
-			continue
-		}
-		asked := request{claim.ClaimName, claim.RequestName}
-		if other, taken := first[asked]; taken {
-			r.Add(requestTaken(m.Path("spec", "networks").Index(i).Child("resourceClaim", "requestName"), asked, other))
+func (vm *ExpandedVM) claimNames(yield func(string) bool) {
+	for i := range vm.Spec.ResourceClaims {
+		if !yield(vm.Spec.ResourceClaims[i].Name) {
+			return
 		}
 	}
 }
 
-func requestTaken(at *field.Path, asked request, other string) *field.Error {
-	err := field.Duplicate(at, asked.name)
-	err.Detail = fmt.Sprintf("of claim %s is asked for by %s already", quoted(asked.claim), other)
-	return err
+// claimLookup returns a function that reports whether a resource claim has a name. It allocates
+// only when it is called.
+func (vm *ExpandedVM) claimLookup() func(name string) bool {
+	var known map[string]bool
+	return func(name string) bool {
+		if known == nil {
+			known = maps.Collect(func(yield func(string, bool) bool) {
+				vm.claimNames(func(claim string) bool { return yield(claim, true) })
+			})
+		}
+		return known[name]
+	}
+}
+
+// A claimRequest is one request of a claim.
+type claimRequest struct{ claim, name string }
+
+func requestInUse(at *field.Path, asked claimRequest, other string) *field.Error {
+	return duplicate(at, asked.name, fmt.Sprintf("of claim %s is used by %s already", quoted(asked.claim), other))
 }

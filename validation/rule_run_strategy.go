@@ -6,75 +6,62 @@ import (
 )
 
 var runStrategyRules = []Rule{{
-	ID:    "run-state-given",
-	Says:  "A VirtualMachine says when it runs: by runStrategy, or by running.",
-	Scope: VirtualMachines,
-	Check: runStateGiven,
+	ID:          "run-state-given",
+	Requirement: "A VirtualMachine has runStrategy or running.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if vm.VM.Spec.Running == nil && vm.VM.Spec.RunStrategy == nil {
+			r.Add(field.Required(runStrategyPath, "must be given, such as Always or Halted"))
+		}
+	},
 }, {
-	ID:    "run-state-once",
-	Says:  "A VirtualMachine has runStrategy or running, not both.",
-	Scope: VirtualMachines,
-	Check: runStateOnce,
+	ID:          "run-state-once",
+	Requirement: "A VirtualMachine has runStrategy or running, not both.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if vm.VM.Spec.Running != nil && vm.VM.Spec.RunStrategy != nil {
+			r.Add(field.Forbidden(field.NewPath("spec", "running"), "must be left out if runStrategy is set"))
+		}
+	},
 }, {
-	ID:    "running-deprecated",
-	Says:  "The field running is deprecated; it is warned of.",
-	Scope: VirtualMachines,
-	Check: runningDeprecated,
+	ID:          "running-deprecated",
+	Requirement: "The field running is deprecated; use runStrategy.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		// Does nothing alongside KubeVirt, which has the same warning.
+		if vm.VM.Spec.Running == nil || vm.Config.Addon {
+			return
+		}
+		instead := kubevirtv1.RunStrategyHalted
+		if *vm.VM.Spec.Running {
+			instead = kubevirtv1.RunStrategyAlways
+		}
+		r.Warn("spec.running: is deprecated; write runStrategy: %s", instead)
+	},
 }, {
-	ID:    "run-strategy-known",
-	Leaf:  true,
-	Says:  "The run strategy is Always, Halted, Manual, Once, RerunOnFailure or WaitAsReceiver.",
-	Scope: VirtualMachines,
-	Check: runStrategyKnown,
+	ID:          "run-strategy-known",
+	Leaf:        true,
+	Requirement: "The run strategy is " + runStrategies.String() + ".",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if strategy := vm.VM.Spec.RunStrategy; strategy != nil {
+			runStrategies.check(r, string(*strategy), func() *field.Path { return runStrategyPath })
+		}
+	},
 }, {
-	ID:      "wait-as-receiver-enabled",
-	Says:    "The run strategy is WaitAsReceiver only where DecentralizedLiveMigration is enabled.",
-	Scope:   VirtualMachines,
-	Cluster: true,
-	Check:   waitAsReceiverEnabled,
+	ID:          "wait-as-receiver-enabled",
+	Requirement: "The run strategy is WaitAsReceiver only if feature gate DecentralizedLiveMigration is enabled.",
+	Scope:       VirtualMachines,
+	Gate:        GateDecentralizedLiveMigrate,
+	Check: func(vm *ExpandedVM, r *Report) {
+		strategy := vm.VM.Spec.RunStrategy
+		if strategy != nil && *strategy == kubevirtv1.RunStrategyWaitAsReceiver {
+			r.addDisabled(runStrategyPath)
+		}
+	},
 }}
 
-var runStrategyPath = field.NewPath("spec", "runStrategy")
-
-func runStateGiven(m *Machine, r *Report) {
-	if m.VM.Spec.Running == nil && m.VM.Spec.RunStrategy == nil {
-		r.Add(field.Required(runStrategyPath, "must be given, such as Always or Halted"))
-	}
-}
-
-func runStateOnce(m *Machine, r *Report) {
-	if m.VM.Spec.Running != nil && m.VM.Spec.RunStrategy != nil {
-		r.Add(field.Forbidden(field.NewPath("spec", "running"), "must be left out where runStrategy is given"))
-	}
-}
-
-// runningDeprecated is silent beside KubeVirt, which says so itself.
-func runningDeprecated(m *Machine, r *Report) {
-	if m.VM.Spec.Running == nil || m.Config.Addon {
-		return
-	}
-	instead := kubevirtv1.RunStrategyHalted
-	if *m.VM.Spec.Running {
-		instead = kubevirtv1.RunStrategyAlways
-	}
-	r.Warn("spec.running: is deprecated; write runStrategy: %s", instead)
-}
-
-func runStrategyKnown(m *Machine, r *Report) {
-	if m.VM.Spec.RunStrategy == nil {
-		return
-	}
-	switch strategy := *m.VM.Spec.RunStrategy; strategy {
-	case kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyHalted, kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyOnce,
-		kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyWaitAsReceiver:
-	default:
-		r.Add(r.unsupported(runStrategyPath, string(strategy), "Always", "Halted", "Manual", "Once", "RerunOnFailure", "WaitAsReceiver"))
-	}
-}
-
-func waitAsReceiverEnabled(m *Machine, r *Report) {
-	strategy := m.VM.Spec.RunStrategy
-	if strategy != nil && *strategy == kubevirtv1.RunStrategyWaitAsReceiver && !m.Config.Enabled(GateDecentralizedLiveMigrate) {
-		r.Add(disabled(runStrategyPath, GateDecentralizedLiveMigrate))
-	}
-}
+var (
+	runStrategyPath = field.NewPath("spec", "runStrategy")
+	runStrategies   = valueSet{"Always", "Halted", "Manual", "Once", "RerunOnFailure", "WaitAsReceiver"}
+)

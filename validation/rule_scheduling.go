@@ -11,129 +11,127 @@ import (
 )
 
 var schedulingRules = []Rule{{
-	ID:    "eviction-strategy",
-	Leaf:  true,
-	Says:  "The eviction strategy is None, LiveMigrate, LiveMigrateIfPossible or External.",
-	Check: evictionStrategy,
+	ID:          "eviction-strategy",
+	Leaf:        true,
+	Requirement: "The eviction strategy is " + evictionStrategies.String() + ".",
+	Check: func(vm *ExpandedVM, r *Report) {
+		if strategy := vm.Spec.EvictionStrategy; strategy != nil {
+			evictionStrategies.check(r, string(*strategy), func() *field.Path { return vm.Path("spec", "evictionStrategy") })
+		}
+	},
 }, {
-	ID:    "start-strategy",
-	Leaf:  true,
-	Says:  "The start strategy is Paused.",
-	Check: startStrategy,
+	ID:          "eviction-strategy-without-migration",
+	Requirement: "The eviction strategy is not LiveMigrate in mode standalone, where a drain waits until the VM is stopped (a warning).",
+	Strictness:  StricterThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if strategy := vm.Spec.EvictionStrategy; !vm.Config.Addon && strategy != nil && *strategy == kubevirtv1.EvictionStrategyLiveMigrate {
+			r.Warn("%s: %s: live migration is not supported: draining its node waits until the VM is stopped; "+
+				"with None it is stopped, and started elsewhere if its run strategy says so",
+				vm.Path("spec", "evictionStrategy"), *strategy)
+		}
+	},
 }, {
-	ID:    "paused-start-without-liveness",
-	Says:  "A machine that starts paused has no liveness probe.",
-	Check: pausedStartWithoutLiveness,
+	ID:          "start-strategy",
+	Leaf:        true,
+	Requirement: "The start strategy is Paused.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		if strategy := vm.Spec.StartStrategy; strategy != nil {
+			valueSet{"Paused"}.check(r, string(*strategy), func() *field.Path { return vm.Path("spec", "startStrategy") })
+		}
+	},
 }, {
-	ID:    "termination-grace-period",
-	Leaf:  true,
-	Says:  "The time to shut down is not negative.",
-	Reach: BeyondKubeVirt,
-	Check: terminationGracePeriod,
+	ID:          "paused-start-without-liveness",
+	Requirement: "A VMI that starts paused has no liveness probe.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		if strategy := vm.Spec.StartStrategy; strategy != nil && *strategy == kubevirtv1.StartStrategyPaused && vm.Spec.LivenessProbe != nil {
+			r.Add(field.Forbidden(vm.Path("spec", "livenessProbe"),
+				"must be left out with startStrategy: Paused, because a paused guest does not answer"))
+		}
+	},
 }, {
-	ID:    "priority-class-format",
-	Leaf:  true,
-	Says:  "The name of the priority class is a DNS subdomain.",
-	Reach: BeyondKubeVirt,
-	Check: priorityClassFormat,
+	ID:          "termination-grace-period",
+	Leaf:        true,
+	Requirement: "The termination grace period is not negative.",
+	Strictness:  StricterThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if seconds := vm.Spec.TerminationGracePeriodSeconds; seconds != nil && *seconds < 0 {
+			r.Add(field.Invalid(vm.Path("spec", "terminationGracePeriodSeconds"), *seconds,
+				"must not be negative; 0 powers the guest off immediately"))
+		}
+	},
 }, {
-	ID:    "node-selector-label",
-	Leaf:  true,
-	Says:  "The node selector consists of labels that nodes can have.",
-	Reach: BeyondKubeVirt,
-	Check: nodeSelectorLabel,
+	ID:          "priority-class-format",
+	Leaf:        true,
+	Requirement: "The name of the priority class is a DNS subdomain.",
+	Strictness:  StricterThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if name := vm.Spec.PriorityClassName; name != "" && !isDNSSubdomain(name) {
+			r.Add(field.Invalid(vm.Path("spec", "priorityClassName"), name, dnsSubdomainDetail))
+		}
+	},
 }, {
-	ID:    "toleration-valid",
-	Says:  "A toleration is one that pods can have.",
-	Reach: BeyondKubeVirt,
-	Check: tolerationValid,
+	ID:          "node-selector-label",
+	Leaf:        true,
+	Requirement: "The node selector consists of valid labels.",
+	Strictness:  StricterThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		for _, key := range slices.Sorted(maps.Keys(vm.Spec.NodeSelector)) {
+			checkLabelKey(r, key, func() *field.Path { return vm.Path("spec", "nodeSelector") })
+			checkLabelValue(r, vm.Spec.NodeSelector[key], func() *field.Path { return vm.Path("spec", "nodeSelector").Key(key) })
+		}
+	},
+}, {
+	ID:          "toleration-valid",
+	Requirement: "A toleration is valid for pods.",
+	Strictness:  StricterThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i := range vm.Spec.Tolerations {
+			toleration := &vm.Spec.Tolerations[i]
+			at := func(name string) *field.Path { return vm.Path("spec", "tolerations").Index(i).Child(name) }
+			tolerationTaint(r, toleration, at)
+			tolerationEffect(r, toleration, at)
+		}
+	},
 }}
 
-var evictionStrategies = []string{"None", "LiveMigrate", "LiveMigrateIfPossible", "External"}
+var evictionStrategies = valueSet{"None", "LiveMigrate", "LiveMigrateIfPossible", "External"}
 
-func evictionStrategy(m *Machine, r *Report) {
-	if strategy := m.Spec.EvictionStrategy; strategy != nil && !slices.Contains(evictionStrategies, string(*strategy)) {
-		r.Add(r.unsupported(m.Path("spec", "evictionStrategy"), string(*strategy), evictionStrategies...))
-	}
-}
-
-func startStrategy(m *Machine, r *Report) {
-	if strategy := m.Spec.StartStrategy; strategy != nil && *strategy != kubevirtv1.StartStrategyPaused {
-		r.Add(r.unsupported(m.Path("spec", "startStrategy"), string(*strategy), string(kubevirtv1.StartStrategyPaused)))
-	}
-}
-
-func pausedStartWithoutLiveness(m *Machine, r *Report) {
-	if strategy := m.Spec.StartStrategy; strategy != nil && *strategy == kubevirtv1.StartStrategyPaused && m.Spec.LivenessProbe != nil {
-		r.Add(field.Forbidden(m.Path("spec", "livenessProbe"), "must be left out with startStrategy: Paused, because what is paused does not answer"))
-	}
-}
-
-func terminationGracePeriod(m *Machine, r *Report) {
-	if seconds := m.Spec.TerminationGracePeriodSeconds; seconds != nil && *seconds < 0 {
-		r.Add(field.Invalid(m.Path("spec", "terminationGracePeriodSeconds"), *seconds, "must not be negative; 0 turns the machine off at once"))
-	}
-}
-
-func priorityClassFormat(m *Machine, r *Report) {
-	if name := m.Spec.PriorityClassName; name != "" && !isDNSSubdomain(name) {
-		r.Add(field.Invalid(m.Path("spec", "priorityClassName"), name, dnsSubdomainDetail))
-	}
-}
-
-func nodeSelectorLabel(m *Machine, r *Report) {
-	for _, key := range slices.Sorted(maps.Keys(m.Spec.NodeSelector)) {
-		labelKey(r, key, func() *field.Path { return m.Path("spec", "nodeSelector") })
-		labelValue(r, m.Spec.NodeSelector[key], func() *field.Path { return m.Path("spec", "nodeSelector").Key(key) })
-	}
-}
-
-// labelKey reports a key that no label can have.
-func labelKey(r *Report, key string, at func() *field.Path) {
+func checkLabelKey(r *Report, key string, at func() *field.Path) {
 	if len(validation.IsQualifiedName(key)) > 0 {
 		r.Add(field.Invalid(at(), key, "must be the key of a label, such as zone or example.com/zone"))
 	}
 }
 
-// labelValue reports a value that no label can have.
-func labelValue(r *Report, value string, at func() *field.Path) {
+func checkLabelValue(r *Report, value string, at func() *field.Path) {
 	if len(validation.IsValidLabelValue(value)) > 0 {
-		r.Add(field.Invalid(at(), value, "must be the value of a label: at most 63 of A-Z, a-z, 0-9, -, _ and ., beginning and ending with a letter or digit"))
+		r.Add(field.Invalid(at(), value,
+			"must be the value of a label: at most 63 of A-Z, a-z, 0-9, -, _ and ., beginning and ending with a letter or digit"))
 	}
 }
 
-func tolerationValid(m *Machine, r *Report) {
-	for i := range m.Spec.Tolerations {
-		toleration := &m.Spec.Tolerations[i]
-		at := func(name string) *field.Path { return m.Path("spec", "tolerations").Index(i).Child(name) }
-		tolerationTaint(r, toleration, at)
-		tolerationEffect(r, toleration, at)
-	}
-}
-
-// tolerationTaint checks which taints a toleration is for.
+// tolerationTaint checks operator, key and value of a toleration.
 func tolerationTaint(r *Report, toleration *corev1.Toleration, at func(string) *field.Path) {
 	switch operator := toleration.Operator; operator {
 	case "", corev1.TolerationOpEqual:
 		if toleration.Key == "" {
-			r.Add(field.Invalid(at("operator"), string(operator), "must be Exists where there is no key, for all taints"))
+			r.Add(field.Invalid(at("operator"), string(operator), "must be Exists if key is empty, to tolerate all taints"))
 			return
 		}
-		labelValue(r, toleration.Value, func() *field.Path { return at("value") })
+		checkLabelValue(r, toleration.Value, func() *field.Path { return at("value") })
 	case corev1.TolerationOpExists:
 		if toleration.Value != "" {
 			r.Add(field.Forbidden(at("value"), "must be left out with operator: Exists"))
 		}
 	case corev1.TolerationOpLt, corev1.TolerationOpGt: // newer clusters compare numbers
 	default:
-		r.Add(r.unsupported(at("operator"), string(operator), "Equal", "Exists"))
+		valueSet{"Equal", "Exists"}.check(r, string(operator), func() *field.Path { return at("operator") })
 	}
 	if toleration.Key != "" {
-		labelKey(r, toleration.Key, func() *field.Path { return at("key") })
+		checkLabelKey(r, toleration.Key, func() *field.Path { return at("key") })
 	}
 }
 
-// tolerationEffect checks which effects a toleration is for.
+// tolerationEffect checks effect and tolerationSeconds of a toleration.
 func tolerationEffect(r *Report, toleration *corev1.Toleration, at func(string) *field.Path) {
 	switch toleration.Effect {
 	case "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule:
@@ -142,6 +140,6 @@ func tolerationEffect(r *Report, toleration *corev1.Toleration, at func(string) 
 		}
 	case corev1.TaintEffectNoExecute:
 	default:
-		r.Add(r.unsupported(at("effect"), string(toleration.Effect), "NoSchedule", "PreferNoSchedule", "NoExecute"))
+		valueSet{"NoSchedule", "PreferNoSchedule", "NoExecute"}.check(r, string(toleration.Effect), func() *field.Path { return at("effect") })
 	}
 }

@@ -8,76 +8,64 @@ import (
 )
 
 var topologySpreadRules = []Rule{{
-	ID:    "topology-spread-skew",
-	Says:  "A topology spread constraint allows a skew of at least 1.",
-	Check: topologySpreadSkew,
+	ID:          "topology-spread-skew",
+	Requirement: "A topology spread constraint allows a skew of at least 1.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i, constraint := range pointers(vm.Spec.TopologySpreadConstraints) {
+			if constraint.MaxSkew < 1 {
+				r.Add(field.Invalid(vm.spreadPath(i, "maxSkew"), constraint.MaxSkew, "must be at least 1"))
+			}
+		}
+	},
 }, {
-	ID:    "topology-spread-key",
-	Says:  "A topology spread constraint names a label of nodes.",
-	Check: topologySpreadKey,
+	ID:          "topology-spread-key",
+	Requirement: "A topology spread constraint names a label of nodes.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i, constraint := range pointers(vm.Spec.TopologySpreadConstraints) {
+			if constraint.TopologyKey == "" {
+				r.Add(field.Required(vm.spreadPath(i, "topologyKey"), "must be the key of a label of nodes, such as topology.kubernetes.io/zone"))
+			}
+		}
+	},
 }, {
-	ID:    "topology-spread-action",
-	Leaf:  true,
-	Says:  "A topology spread constraint that cannot be met means DoNotSchedule or ScheduleAnyway.",
-	Check: topologySpreadAction,
+	ID:          "topology-spread-action",
+	Leaf:        true,
+	Requirement: "whenUnsatisfiable of a topology spread constraint is " + topologySpreadActions.String() + ".",
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i, constraint := range pointers(vm.Spec.TopologySpreadConstraints) {
+			topologySpreadActions.check(r, string(constraint.WhenUnsatisfiable), func() *field.Path { return vm.spreadPath(i, "whenUnsatisfiable") })
+		}
+	},
 }, {
-	ID:    "topology-spread-unique",
-	Says:  "No two topology spread constraints have the same key and action.",
-	Check: topologySpreadUnique,
+	ID:          "topology-spread-unique",
+	Requirement: "No two topology spread constraints have the same topologyKey and whenUnsatisfiable.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		constraints := vm.Spec.TopologySpreadConstraints
+		both := func(i int) string { return constraints[i].TopologyKey + " " + string(constraints[i].WhenUnsatisfiable) }
+		for i, first := range repeated(len(constraints), both) {
+			r.Add(duplicate(vm.spreadPath(i, "topologyKey"), constraints[i].TopologyKey,
+				fmt.Sprintf("topologySpreadConstraints[%d] has this key and the same whenUnsatisfiable already", first)))
+		}
+	},
 }, {
-	ID:    "topology-spread-domains",
-	Says:  "A topology spread constraint with minDomains wants at least 1, and means DoNotSchedule.",
-	Reach: BeyondKubeVirt,
-	Check: topologySpreadDomains,
+	ID:          "topology-spread-domains",
+	Requirement: "minDomains of a topology spread constraint is at least 1, and requires whenUnsatisfiable: DoNotSchedule.",
+	Strictness:  StricterThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i, constraint := range pointers(vm.Spec.TopologySpreadConstraints) {
+			switch {
+			case constraint.MinDomains == nil:
+			case *constraint.MinDomains < 1:
+				r.Add(field.Invalid(vm.spreadPath(i, "minDomains"), *constraint.MinDomains, "must be at least 1"))
+			case constraint.WhenUnsatisfiable == corev1.ScheduleAnyway:
+				r.Add(field.Forbidden(vm.spreadPath(i, "minDomains"), "needs whenUnsatisfiable: DoNotSchedule"))
+			}
+		}
+	},
 }}
 
-// spread is the path of a part of a topology spread constraint.
-func (m *Machine) spread(i int, name string) *field.Path {
-	return m.Path("spec", "topologySpreadConstraints").Index(i).Child(name)
-}
+var topologySpreadActions = valueSet{"DoNotSchedule", "ScheduleAnyway"}
 
-func topologySpreadSkew(m *Machine, r *Report) {
-	for i, constraint := range pointers(m.Spec.TopologySpreadConstraints) {
-		if constraint.MaxSkew < 1 {
-			r.Add(field.Invalid(m.spread(i, "maxSkew"), constraint.MaxSkew, "must be at least 1"))
-		}
-	}
-}
-
-func topologySpreadKey(m *Machine, r *Report) {
-	for i, constraint := range pointers(m.Spec.TopologySpreadConstraints) {
-		if constraint.TopologyKey == "" {
-			r.Add(field.Required(m.spread(i, "topologyKey"), "must be the key of a label of nodes, such as topology.kubernetes.io/zone"))
-		}
-	}
-}
-
-func topologySpreadAction(m *Machine, r *Report) {
-	for i, constraint := range pointers(m.Spec.TopologySpreadConstraints) {
-		if action := constraint.WhenUnsatisfiable; action != corev1.DoNotSchedule && action != corev1.ScheduleAnyway {
-			r.Add(r.unsupported(m.spread(i, "whenUnsatisfiable"), string(action), "DoNotSchedule", "ScheduleAnyway"))
-		}
-	}
-}
-
-func topologySpreadUnique(m *Machine, r *Report) {
-	constraints := m.Spec.TopologySpreadConstraints
-	both := func(i int) string { return constraints[i].TopologyKey + " " + string(constraints[i].WhenUnsatisfiable) }
-	for i, first := range repeated(len(constraints), both) {
-		err := field.Duplicate(m.spread(i, "topologyKey"), constraints[i].TopologyKey)
-		err.Detail = fmt.Sprintf("topologySpreadConstraints[%d] has this key and the same whenUnsatisfiable already", first)
-		r.Add(err)
-	}
-}
-
-func topologySpreadDomains(m *Machine, r *Report) {
-	for i, constraint := range pointers(m.Spec.TopologySpreadConstraints) {
-		switch {
-		case constraint.MinDomains == nil:
-		case *constraint.MinDomains < 1:
-			r.Add(field.Invalid(m.spread(i, "minDomains"), *constraint.MinDomains, "must be at least 1"))
-		case constraint.WhenUnsatisfiable == corev1.ScheduleAnyway:
-			r.Add(field.Forbidden(m.spread(i, "minDomains"), "needs whenUnsatisfiable: DoNotSchedule"))
-		}
-	}
+func (vm *ExpandedVM) spreadPath(i int, name string) *field.Path {
+	return vm.Path("spec", "topologySpreadConstraints").Index(i).Child(name)
 }

@@ -1,31 +1,52 @@
 package validation
 
-import "k8s.io/apimachinery/pkg/util/validation/field"
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
 
 var virtualMachineRules = []Rule{{
-	ID:    "template-given",
-	Says:  "A VirtualMachine has a template.",
-	Scope: VirtualMachines,
-	Check: templateGiven,
+	ID:          "template-given",
+	Requirement: "A VirtualMachine has a template.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if vm.Spec == nil {
+			r.Add(field.Required(field.NewPath("spec", "template"), "must be the template of the VMI"))
+		}
+	},
 }, {
-	ID:    "name-length",
-	Says:  "The name of a VirtualMachine has at most 63 characters, so that labels and host names can hold it; a longer one is warned of when it is created.",
-	Scope: VirtualMachines,
-	Reach: BeyondKubeVirt,
-	Check: nameLength,
+	ID:          "name-length",
+	Requirement: "The name of a VirtualMachine has at most 63 characters, the limit of labels and host names (a warning on create).",
+	Scope:       VirtualMachines,
+	Strictness:  StricterThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if n := len(vm.VM.Name); vm.Old == nil && n > maxLabel {
+			r.Warn("metadata.name: has %d characters; labels and host names allow at most %d, so some features will fail", n, maxLabel)
+		}
+	},
 }}
 
-func templateGiven(m *Machine, r *Report) {
-	if m.Spec == nil {
-		r.Add(field.Required(field.NewPath("spec", "template"), "must say what the machine is"))
-	}
-}
-
-// maxLabel is how long the value of a label may be.
+// maxLabel is the maximum length of a label value.
 const maxLabel = 63
 
-func nameLength(m *Machine, r *Report) {
-	if n := len(m.VM.Name); m.Old == nil && n > maxLabel {
-		r.Warn("metadata.name: has %d characters; more than %d fit neither labels nor host names, and some features will fail", n, maxLabel)
+var metadataRules = []Rule{{
+	ID:          "ignition-enabled",
+	Requirement: "Ignition data is given only if feature gate ExperimentalIgnitionSupport is enabled.",
+	Gate:        GateIgnition,
+	Check:       func(vm *ExpandedVM, r *Report) { annotationEnabled(vm, r, ignitionAnnotation) },
+}, {
+	ID:          "sidecar-enabled",
+	Requirement: "Hook sidecars are given only if feature gate Sidecar is enabled.",
+	Gate:        GateSidecar,
+	Check:       func(vm *ExpandedVM, r *Report) { annotationEnabled(vm, r, sidecarAnnotation) },
+}}
+
+const (
+	ignitionAnnotation = "kubevirt.io/ignitiondata"
+	sidecarAnnotation  = "hooks.kubevirt.io/hookSidecars"
+)
+
+func annotationEnabled(vm *ExpandedVM, r *Report, annotation string) {
+	if vm.Meta.Annotations[annotation] != "" {
+		r.addDisabled(vm.Path("metadata", "annotations").Key(annotation))
 	}
 }

@@ -10,66 +10,129 @@ import (
 )
 
 var volumeRequestRules = []Rule{{
-	ID:    "volume-request-action",
-	Says:  "A volume request adds or removes a volume.",
-	Scope: VirtualMachines,
-	Check: volumeRequestAction,
+	ID:          "volume-request-action",
+	Requirement: "A volume request adds or removes a volume.",
+	Scope:       VirtualMachines,
+	Check: forEach(volumeRequestsOf, func(vm *ExpandedVM, r *Report, i int, request *kubevirtv1.VirtualMachineVolumeRequest) {
+		r.exactlyOne(func() *field.Path { return vm.requestPath(i) }, count(request.AddVolumeOptions != nil, request.RemoveVolumeOptions != nil),
+			"must have addVolumeOptions or removeVolumeOptions", "must have one of addVolumeOptions and removeVolumeOptions; use two requests")
+	}),
 }, {
-	ID:    "volume-request-unique",
-	Says:  "No volume is added or removed by two requests.",
-	Scope: VirtualMachines,
-	Check: volumeRequestUnique,
+	ID:          "volume-request-unique",
+	Requirement: "No volume is added or removed by two requests.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		added, removed := map[string]bool{}, map[string]bool{}
+		for i, request := range pointers(volumeRequestsOf(vm)) {
+			if add := request.AddVolumeOptions; add != nil {
+				if added[add.Name] {
+					r.Add(field.Duplicate(vm.requestPath(i, "addVolumeOptions", "name"), add.Name))
+				}
+				added[add.Name] = true
+			}
+			if remove := request.RemoveVolumeOptions; remove != nil {
+				if removed[remove.Name] {
+					r.Add(field.Duplicate(vm.requestPath(i, "removeVolumeOptions", "name"), remove.Name))
+				}
+				removed[remove.Name] = true
+			}
+		}
+	},
 }, {
-	ID:    "volume-request-source",
-	Says:  "A request that adds a volume says of what: a claim or a data volume.",
-	Scope: VirtualMachines,
-	Check: volumeRequestSource,
+	ID:          "volume-request-source",
+	Requirement: "A request that adds a volume has a source: a claim or a data volume.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i, add := range vm.eachAdded() {
+			if lacksSource(add) {
+				r.Add(field.Required(vm.requestPath(i, "addVolumeOptions", "volumeSource"), "must have persistentVolumeClaim or dataVolume"))
+			}
+		}
+	},
 }, {
-	ID:    "volume-request-device",
-	Says:  "A request that adds a volume has a device: a disk or a lun.",
-	Scope: VirtualMachines,
-	Check: volumeRequestDevice,
+	ID:          "volume-request-device",
+	Requirement: "A request that adds a volume has a device: a disk or a lun.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i, add := range vm.eachAdded() {
+			if lacksDevice(add) {
+				r.Add(field.Required(vm.requestPath(i, "addVolumeOptions", "disk"), "must be a disk or a lun"))
+			}
+		}
+	},
 }, {
-	ID:    "volume-request-bus",
-	Says:  "A disk that is plugged in is on the scsi or virtio bus, and a lun on the scsi bus.",
-	Scope: VirtualMachines,
-	Check: volumeRequestBus,
+	ID:          "volume-request-bus",
+	Requirement: "A hotplugged disk is on the scsi or virtio bus, and a hotplugged lun on the scsi bus.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i, add := range vm.eachAdded() {
+			if onWrongBus(add) {
+				bus, target := busOf(add.Disk)
+				hotplugBuses(add).check(r, bus, func() *field.Path { return vm.requestPath(i, "addVolumeOptions", "disk", target, "bus") })
+			}
+		}
+	},
 }, {
-	ID:    "volume-request-io-thread",
-	Says:  "Only a disk on the virtio bus is plugged in with an I/O thread of its own.",
-	Scope: VirtualMachines,
-	Check: volumeRequestIOThread,
+	ID:          "volume-request-io-thread",
+	Requirement: "Only a hotplugged disk on the virtio bus has a dedicated I/O thread.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i, add := range vm.eachAdded() {
+			if hasWrongIOThread(add) {
+				r.Add(field.Invalid(vm.requestPath(i, "addVolumeOptions", "disk", "dedicatedIOThread"), true, "must be false unless the bus is virtio"))
+			}
+		}
+	},
 }, {
-	ID:    "volume-request-boot-order",
-	Says:  "The boot order of a disk that is plugged in is at least 1.",
-	Scope: VirtualMachines,
-	Check: volumeRequestBootOrder,
+	ID:          "volume-request-boot-order",
+	Requirement: "The boot order of a hotplugged disk is at least 1.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i, add := range vm.eachAdded() {
+			if hasWrongBootOrder(add) {
+				r.Add(field.Invalid(vm.requestPath(i, "addVolumeOptions", "disk", "bootOrder"), *add.Disk.BootOrder, "must be at least 1"))
+			}
+		}
+	},
 }, {
-	ID:    "volume-request-clash",
-	Says:  "A request does not add a volume under the name of another one.",
-	Scope: VirtualMachines,
-	Check: volumeRequestClash,
+	ID:          "volume-request-clash",
+	Requirement: "A request does not add a volume with the name of another one.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if vm.Spec == nil {
+			return
+		}
+		for i, add := range vm.eachAdded() {
+			if volume := vm.Volume(add.Name); volume != nil && !apiequality.Semantic.DeepEqual(addedVolume(add), *volume) {
+				r.Add(field.Invalid(vm.requestPath(i, "addVolumeOptions", "name"), add.Name, "must be another name: another volume has this name"))
+			}
+		}
+	},
 }, {
-	ID:    "volume-request-fits",
-	Says:  "The machine is valid with what volume requests add and remove.",
-	Scope: VirtualMachines,
-	Check: volumeRequestFits,
+	ID:          "volume-request-fits",
+	Requirement: "The VM is valid after its volume requests.",
+	Scope:       VirtualMachines,
+	Check:       volumeRequestFits,
 }, {
-	ID:    "volume-request-migration",
-	Says:  "Volumes are not requested while the machine migrates.",
-	Reach: BeyondKubeVirt, // which looks at the VMI
-	Scope: VirtualMachines,
-	Check: volumeRequestMigration,
+	ID:          "volume-request-migration",
+	Requirement: "Volumes are not requested while the VM migrates.",
+	Strictness:  StricterThanKubeVirt, // KubeVirt reads the status of the VMI
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if len(vm.VM.Status.VolumeRequests) > 0 && vm.VM.Status.PrintableStatus == kubevirtv1.VirtualMachineStatusMigrating {
+			r.Add(field.Forbidden(field.NewPath("status", "volumeRequests"), "must not change before the migration ends"))
+		}
+	},
 }}
 
-func (m *Machine) eachRequest() iter.Seq2[int, *kubevirtv1.VirtualMachineVolumeRequest] {
-	return pointers(m.VM.Status.VolumeRequests)
+func volumeRequestsOf(vm *ExpandedVM) []kubevirtv1.VirtualMachineVolumeRequest {
+	return vm.VM.Status.VolumeRequests
 }
 
-// eachAdded yields requests that add a volume and do nothing else.
-func (m *Machine) eachAdded() iter.Seq2[int, *kubevirtv1.AddVolumeOptions] {
+// eachAdded yields requests that only add a volume.
+func (vm *ExpandedVM) eachAdded() iter.Seq2[int, *kubevirtv1.AddVolumeOptions] {
 	return func(yield func(int, *kubevirtv1.AddVolumeOptions) bool) {
-		for i, request := range m.eachRequest() {
+		for i, request := range pointers(volumeRequestsOf(vm)) {
 			if request.AddVolumeOptions != nil && request.RemoveVolumeOptions == nil && !yield(i, request.AddVolumeOptions) {
 				return
 			}
@@ -77,70 +140,24 @@ func (m *Machine) eachAdded() iter.Seq2[int, *kubevirtv1.AddVolumeOptions] {
 	}
 }
 
-// request is the path of a part of a volume request.
-func (m *Machine) request(i int, more ...string) *field.Path {
-	return under(field.NewPath("status", "volumeRequests").Index(i), more)
-}
-
-func volumeRequestAction(m *Machine, r *Report) {
-	for i, request := range m.eachRequest() {
-		switch count(request.AddVolumeOptions != nil, request.RemoveVolumeOptions != nil) {
-		case 0:
-			r.Add(field.Required(m.request(i), "must have addVolumeOptions or removeVolumeOptions"))
-		case 2:
-			r.Add(field.Forbidden(m.request(i), "must have one of addVolumeOptions and removeVolumeOptions; make two requests of them"))
-		}
-	}
-}
-
-func volumeRequestUnique(m *Machine, r *Report) {
-	added, removed := map[string]bool{}, map[string]bool{}
-	for i, request := range m.eachRequest() {
-		if add := request.AddVolumeOptions; add != nil {
-			if added[add.Name] {
-				r.Add(field.Duplicate(m.request(i, "addVolumeOptions", "name"), add.Name))
-			}
-			added[add.Name] = true
-		}
-		if remove := request.RemoveVolumeOptions; remove != nil {
-			if removed[remove.Name] {
-				r.Add(field.Duplicate(m.request(i, "removeVolumeOptions", "name"), remove.Name))
-			}
-			removed[remove.Name] = true
-		}
-	}
+func (vm *ExpandedVM) requestPath(i int, more ...string) *field.Path {
+	return childPath(field.NewPath("status", "volumeRequests").Index(i), more)
 }
 
 func lacksSource(add *kubevirtv1.AddVolumeOptions) bool {
 	return add.VolumeSource == nil || add.VolumeSource.PersistentVolumeClaim == nil && add.VolumeSource.DataVolume == nil
 }
 
-func volumeRequestSource(m *Machine, r *Report) {
-	for i, add := range m.eachAdded() {
-		if lacksSource(add) {
-			r.Add(field.Required(m.request(i, "addVolumeOptions", "volumeSource"), "must have persistentVolumeClaim or dataVolume"))
-		}
-	}
-}
-
 func lacksDevice(add *kubevirtv1.AddVolumeOptions) bool {
 	return add.Disk == nil || add.Disk.Disk == nil && add.Disk.LUN == nil
 }
 
-func volumeRequestDevice(m *Machine, r *Report) {
-	for i, add := range m.eachAdded() {
-		if lacksDevice(add) {
-			r.Add(field.Required(m.request(i, "addVolumeOptions", "disk"), "must be a disk or a lun"))
-		}
-	}
-}
-
-// pluggable are the buses on which the device of a request can be plugged in.
-func pluggable(add *kubevirtv1.AddVolumeOptions) []string {
+// hotplugBuses returns the buses that support hotplug of the requested device.
+func hotplugBuses(add *kubevirtv1.AddVolumeOptions) valueSet {
 	if add.Disk.Disk != nil {
-		return []string{busSCSI, busVirtio}
+		return valueSet{busSCSI, busVirtio}
 	}
-	return []string{busSCSI}
+	return valueSet{busSCSI}
 }
 
 func onWrongBus(add *kubevirtv1.AddVolumeOptions) bool {
@@ -148,16 +165,7 @@ func onWrongBus(add *kubevirtv1.AddVolumeOptions) bool {
 		return false
 	}
 	bus, _ := busOf(add.Disk)
-	return !slices.Contains(pluggable(add), bus)
-}
-
-func volumeRequestBus(m *Machine, r *Report) {
-	for i, add := range m.eachAdded() {
-		if onWrongBus(add) {
-			bus, target := busOf(add.Disk)
-			r.Add(r.unsupported(m.request(i, "addVolumeOptions", "disk", target, "bus"), bus, pluggable(add)...))
-		}
-	}
+	return !slices.Contains(hotplugBuses(add), bus)
 }
 
 func hasWrongIOThread(add *kubevirtv1.AddVolumeOptions) bool {
@@ -168,33 +176,16 @@ func hasWrongIOThread(add *kubevirtv1.AddVolumeOptions) bool {
 	return bus != busVirtio
 }
 
-func volumeRequestIOThread(m *Machine, r *Report) {
-	for i, add := range m.eachAdded() {
-		if hasWrongIOThread(add) {
-			r.Add(field.Invalid(m.request(i, "addVolumeOptions", "disk", "dedicatedIOThread"), true, "must be false unless the bus is virtio"))
-		}
-	}
-}
-
 func hasWrongBootOrder(add *kubevirtv1.AddVolumeOptions) bool {
 	return add.Disk != nil && add.Disk.BootOrder != nil && *add.Disk.BootOrder < 1
 }
 
-func volumeRequestBootOrder(m *Machine, r *Report) {
-	for i, add := range m.eachAdded() {
-		if hasWrongBootOrder(add) {
-			r.Add(field.Invalid(m.request(i, "addVolumeOptions", "disk", "bootOrder"), *add.Disk.BootOrder, "must be at least 1"))
-		}
-	}
-}
-
-// rightByItself reports whether no other rule speaks of a request, so that it
-// can be tried.
-func rightByItself(add *kubevirtv1.AddVolumeOptions) bool {
+// canBeTried reports whether no other rule reports a request.
+func canBeTried(add *kubevirtv1.AddVolumeOptions) bool {
 	return !lacksSource(add) && !lacksDevice(add) && !onWrongBus(add) && !hasWrongIOThread(add) && !hasWrongBootOrder(add)
 }
 
-// addedVolume is the volume that a request adds.
+// addedVolume returns the volume that a request adds.
 func addedVolume(add *kubevirtv1.AddVolumeOptions) kubevirtv1.Volume {
 	volume := kubevirtv1.Volume{Name: add.Name}
 	switch source := add.VolumeSource; {
@@ -207,19 +198,63 @@ func addedVolume(add *kubevirtv1.AddVolumeOptions) kubevirtv1.Volume {
 	return volume
 }
 
-func volumeRequestClash(m *Machine, r *Report) {
-	if m.Spec == nil {
+// volumeRequestFits applies the requests, and reports problems that the VM does not have without
+// them.
+func volumeRequestFits(vm *ExpandedVM, r *Report) {
+	if len(vm.VM.Status.VolumeRequests) == 0 || vm.Spec == nil {
 		return
 	}
-	for i, add := range m.eachAdded() {
-		if volume := m.Volume(add.Name); volume != nil && !apiequality.Semantic.DeepEqual(addedVolume(add), *volume) {
-			r.Add(field.Invalid(m.request(i, "addVolumeOptions", "name"), add.Name, "must be another name: the machine has another volume of this one"))
+	known := map[string]int{}
+	for _, p := range r.runVMIRules(vm) {
+		known[p.message()]++
+	}
+	for _, p := range r.runVMIRules(vm.withVolumeRequests()) {
+		switch text := p.message(); {
+		case p.warnsOnly(vm.Config, vm):
+		case known[text] > 0:
+			known[text]--
+		default:
+			r.Add(field.Invalid(field.NewPath("status", "volumeRequests"), p.err.Field, "would make the VM invalid: "+p.err.ErrorBody()))
 		}
 	}
 }
 
-func volumeRequestMigration(m *Machine, r *Report) {
-	if len(m.VM.Status.VolumeRequests) > 0 && m.VM.Status.PrintableStatus == kubevirtv1.VirtualMachineStatusMigrating {
-		r.Add(field.Forbidden(field.NewPath("status", "volumeRequests"), "must wait until the migration has ended"))
+// message identifies a problem without its path, because removed volumes change positions.
+func (p problem) message() string { return p.rule.ID + "\n" + p.err.ErrorBody() }
+
+// withVolumeRequests returns the VM after its valid volume requests, applied in order.
+func (vm *ExpandedVM) withVolumeRequests() *ExpandedVM {
+	removed, added := vm.volumeRequestOutcome()
+	spec := *vm.Spec
+	spec.Volumes = slices.DeleteFunc(slices.Clone(spec.Volumes), func(v kubevirtv1.Volume) bool { return removed[v.Name] })
+	devices := &spec.Domain.Devices
+	devices.Disks = slices.DeleteFunc(slices.Clone(devices.Disks), func(d kubevirtv1.Disk) bool { return removed[d.Name] })
+	for _, add := range vm.eachAdded() {
+		if added[add.Name] == add {
+			spec.Volumes = append(spec.Volumes, addedVolume(add))
+			devices.Disks = append(devices.Disks, *add.Disk)
+			devices.Disks[len(devices.Disks)-1].Name = add.Name
+		}
 	}
+	return &ExpandedVM{VM: vm.VM, Meta: vm.Meta, Spec: &spec, Old: vm.Old, Config: vm.Config, templatePath: vm.templatePath}
+}
+
+// volumeRequestOutcome returns the volumes that requests remove, and the requests that add one.
+func (vm *ExpandedVM) volumeRequestOutcome() (removed map[string]bool, added map[string]*kubevirtv1.AddVolumeOptions) {
+	removed, added = map[string]bool{}, map[string]*kubevirtv1.AddVolumeOptions{}
+	exists := map[string]bool{}
+	for name := range vm.volumeNames {
+		exists[name] = true
+	}
+	for _, request := range pointers(volumeRequestsOf(vm)) {
+		switch add, remove := request.AddVolumeOptions, request.RemoveVolumeOptions; {
+		case add != nil && remove != nil:
+		case add != nil && !exists[add.Name] && canBeTried(add):
+			exists[add.Name], added[add.Name] = true, add
+		case remove != nil:
+			exists[remove.Name], removed[remove.Name] = false, true
+			delete(added, remove.Name)
+		}
+	}
+	return removed, added
 }

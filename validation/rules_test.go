@@ -2,6 +2,7 @@ package validation_test
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,21 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/virtwright/virtwright/test/golden"
+	"github.com/virtwright/virtwright/test/validationtest"
 	"github.com/virtwright/virtwright/validation"
-	"github.com/virtwright/virtwright/validation/validationtest"
 )
 
-// TestEveryRuleHasFixtures: a rule without a machine that it refuses and one
-// that it does not is a rule that nobody has tried.
+// TestEveryRuleHasFixtures checks that each rule has an object that it rejects and one that it
+// admits.
 func TestEveryRuleHasFixtures(t *testing.T) {
 	fixtures := validationtest.Fixtures(t)
 	seen := sets.New[string]()
 	for _, rule := range validation.Rules() {
 		if seen.Has(rule.ID) {
-			t.Errorf("rule %s is there twice", rule.ID)
+			t.Errorf("rule %s occurs twice", rule.ID)
 		}
 		seen.Insert(rule.ID)
-		if !regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)+$`).MatchString(rule.ID) || !strings.HasSuffix(rule.Says, ".") || rule.Check == nil {
+		if !regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)+$`).MatchString(rule.ID) || !strings.HasSuffix(rule.Requirement, ".") || rule.Check == nil {
 			t.Errorf("rule %s needs an ID of several words, a sentence and a check", rule.ID)
 		}
 		verdicts := sets.New[validationtest.Verdict]()
@@ -50,9 +51,9 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// judge checks that the rule of f, and no other, says what f expects.
+// judge checks that the rule of f, and no other, reports the expected problems.
 func judge(t *testing.T, f *validationtest.Fixture) {
-	result := f.Config.Validate(f.Machine(t))
+	result := f.Config.Validate(f.ExpandedVM(t))
 	suffix := "(" + f.Rule + ")"
 	var fields []string
 	for _, err := range result.Errors {
@@ -84,52 +85,51 @@ func page(fixtures map[string][]validationtest.Fixture) string {
 	var out strings.Builder
 	out.WriteString(`# Validation rules
 
-Every rule that virtwright applies to VirtualMachines and VirtualMachineInstances. A message ends with the name of its rule.
-Rules about what runs look at the expanded template of a VirtualMachine too, so that what is admitted can start. On an update they
-ratchet: what was wrong before may stay, and nothing else that is wrong may come.
+virtwright validates VirtualMachines and VirtualMachineInstances with these rules. A message ends
+with the ID of its rule. Rules for both kinds also validate the expanded template of a VM, so that
+an admitted VM can start. An update may keep old problems, but may not add new ones.
 
-Beside KubeVirt (mode addon), *earlier* rules, which KubeVirt applies to instances only, warn on a VirtualMachine, *beyond* rules, which KubeVirt has not,
-warn, and rules marked *configured*, on which KubeVirt's own configuration decides, are left to it. In standalone mode all refuse, but for those that only ever *warn*.
+In standalone mode all rules reject objects, except those that only *warn*. Alongside KubeVirt (mode
+addon) the last column applies:
 
-Beside KubeVirt a single problem also warns where KubeVirt admits this spelling, or where the problem depends on the
-architecture, the machine names none, and ` + "`--default-architecture`" + ` is not set.
+* *rejects*: the rule rejects the object, as KubeVirt does
+* *earlier*: KubeVirt enforces the rule on VMIs only, so the rule warns on a VM
+* *stricter*: KubeVirt does not enforce the rule, so it warns
+* *configured*: the rule depends on KubeVirt's configuration and is skipped
+
+Alongside KubeVirt, a single problem is also a warning if KubeVirt admits this notation. The same
+applies if the problem depends on the architecture, the object names none, and
+` + "`--default-architecture`" + ` is not set.
 
 (Generated from the rules by ` + "`make generate`" + `.)
 
-| rule | what must hold | concerns | beside KubeVirt |
+| rule | requirement | objects | alongside KubeVirt |
 |---|---|---|---|
 `)
 	for _, rule := range validation.Rules() {
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", rule.ID, rule.Says, concerns(rule), besideKubeVirt(rule, fixtures[rule.ID]))
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", rule.ID, rule.Requirement, objects(rule), alongsideKubeVirt(rule, fixtures[rule.ID]))
 	}
-	out.WriteString("\n## Feature gates\n\nRules that depend on a feature follow `--feature-gates`, whose defaults are KubeVirt's:\n\n| gate | default |\n|---|---|\n")
+	out.WriteString("\n## Feature gates\n\nRules that depend on a feature gate follow `--feature-gates`. The defaults are those of KubeVirt:\n\n| gate | default |\n|---|---|\n")
 	gates := validation.KnownGates()
-	for _, gate := range slices.Sorted(func(yield func(validation.Gate) bool) {
-		for g := range gates {
-			if !yield(g) {
-				return
-			}
-		}
-	}) {
+	for _, gate := range slices.Sorted(maps.Keys(gates)) {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", gate, map[bool]string{true: "on", false: "off"}[gates[gate]])
 	}
 	return out.String()
 }
 
-func concerns(rule validation.Rule) string {
+func objects(rule validation.Rule) string {
 	if rule.Scope == validation.VirtualMachines {
 		return "VirtualMachine"
 	}
 	return "both"
 }
 
-func besideKubeVirt(rule validation.Rule, fixtures []validationtest.Fixture) string {
+func alongsideKubeVirt(rule validation.Rule, fixtures []validationtest.Fixture) string {
 	if !slices.ContainsFunc(fixtures, func(f validationtest.Fixture) bool { return f.Verdict == validationtest.Bad }) {
 		return "warns"
 	}
-	said := []string{"refuses", "earlier", "beyond"}[rule.Reach]
-	if rule.Cluster {
+	if rule.DependsOnConfig() {
 		return "configured"
 	}
-	return said
+	return []string{"rejects", "earlier", "stricter"}[rule.Strictness]
 }

@@ -11,19 +11,18 @@ import (
 	"github.com/virtwright/virtwright/presets"
 )
 
-// A Setting is a flag that sets a part of a [Config]. Every program that runs
-// rules has the same ones, and KubeVirt's configuration has each of them. Beside
-// KubeVirt they change nothing: its own configuration decides there.
+// A Setting is a flag that sets a field of a [Config]. All programs that run rules share them. Each
+// exists in KubeVirt's configuration too. Alongside KubeVirt they have no effect.
 type Setting struct {
 	Name  string
 	Usage string
-	// Switch says that the flag may come without a value, which is then "true".
+	// Switch marks flags without a value, which means "true".
 	Switch bool
-	// Set reads a value into c. A flag may be given several times.
+	// Set parses a value into c. A flag may occur several times.
 	Set func(c *Config, value string) error
 }
 
-// Settings are all settings.
+// Settings returns all settings.
 func Settings() []Setting {
 	return []Setting{
 		{Name: "feature-gates", Usage: "standalone: comma-separated NAME=true or NAME=false; defaults are KubeVirt's", Set: (*Config).setGates},
@@ -31,7 +30,7 @@ func Settings() []Setting {
 			Name: "emulated-machines", Usage: "standalone: ARCHITECTURE=PATTERN,... of the machine types allowed, such as amd64=q35*; may be given for several architectures; defaults are KubeVirt's",
 			Set: (*Config).setMachines,
 		},
-		{Name: "forbid-bridge-on-pod-network", Usage: "standalone: refuse bridge bindings on the pod network", Switch: true, Set: (*Config).setNoBridge},
+		{Name: "forbid-bridge-on-pod-network", Usage: "standalone: reject bridge bindings on the pod network", Switch: true, Set: (*Config).setNoBridge},
 		{Name: "vm-rollout-strategy", Usage: "standalone: LiveUpdate, where CPUs and memory of running VMIs may grow, or Stage, where they may not (default LiveUpdate)", Set: (*Config).setRollout},
 		{
 			Name: "grace-gpu", Usage: "standalone: resource name of an NVIDIA Grace GPU that may be passed through, such as nvidia.com/GB200; may be given several times",

@@ -8,8 +8,8 @@ import (
 	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 )
 
-// TestSourcesComplete: a source that the types have and the rules do not count
-// would be refused as none.
+// TestSourcesComplete: a source that the types have and the rules do not count would be refused as
+// none.
 func TestSourcesComplete(t *testing.T) {
 	each := func(source any, counted func() int) {
 		v := reflect.ValueOf(source).Elem()
@@ -33,5 +33,5 @@ func TestSourcesComplete(t *testing.T) {
 		return count(network.Pod != nil, network.Multus != nil, network.ResourceClaim != nil)
 	})
 	var nic kubevirtv1.Interface
-	each(&nic.InterfaceBindingMethod, func() int { return bindings(&nic) })
+	each(&nic.InterfaceBindingMethod, func() int { return bindingCount(&nic) })
 }

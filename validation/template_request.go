@@ -3,7 +3,6 @@ package validation
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,10 +17,10 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-// ExpandTemplateRequest returns the spec of a request for a template in full: the
-// short form (vmName, templateName, format) as source and target, the namespace
-// of the request where the source has none, and the first of formats where no
-// form is named. What is of a wrong type stays, for the schema to say.
+// ExpandTemplateRequest expands the spec of a template request: it converts the short form (vmName,
+// templateName, format) to source and target, and defaults the namespace of the source to that of
+// the request, and the format to the first of formats. Values of a wrong type stay; the schema
+// rejects them.
 func ExpandTemplateRequest(spec map[string]any, namespace string, formats []string) (map[string]any, field.ErrorList) {
 	e := &expansion{spec: runtime.DeepCopyJSON(spec), at: field.NewPath("spec")}
 	if name, given := e.take("vmName"); given {
@@ -35,7 +34,7 @@ func ExpandTemplateRequest(spec map[string]any, namespace string, formats []stri
 			source["vmNamespace"] = namespace
 		}
 		if _, misplaced := e.spec["vmName"]; source["vmName"] == nil && !misplaced {
-			e.problems = append(e.problems, field.Required(e.at.Child("source", "vmName"), "name the VirtualMachine, here or in vmName, which is short for it"))
+			e.problems = append(e.problems, field.Required(e.at.Child("source", "vmName"), "must be the name of the VirtualMachine; or set spec.vmName"))
 		}
 	}
 	name, named := e.take("templateName")
@@ -46,14 +45,14 @@ func ExpandTemplateRequest(spec map[string]any, namespace string, formats []stri
 	return e.spec, e.problems
 }
 
-// expansion is of one spec.
+// An expansion expands one spec.
 type expansion struct {
 	spec     map[string]any
 	at       *field.Path
 	problems field.ErrorList
 }
 
-// take removes a text of the short form. What is no text stays.
+// take removes a string of the short form and returns it.
 func (e *expansion) take(key string) (text string, given bool) {
 	if text, given = e.spec[key].(string); given {
 		delete(e.spec, key)
@@ -61,27 +60,28 @@ func (e *expansion) take(key string) (text string, given bool) {
 	return text, given
 }
 
-func (e *expansion) source(name string) {
-	source, ok := e.spec["source"].(map[string]any)
+// objectAt returns the object in a field, and puts an empty one there in place of anything else.
+func objectAt(parent map[string]any, name string) map[string]any {
+	object, ok := parent[name].(map[string]any)
 	if !ok {
-		source = map[string]any{}
-		e.spec["source"] = source
+		object = map[string]any{}
+		parent[name] = object
 	}
+	return object
+}
+
+func (e *expansion) source(name string) {
+	source := objectAt(e.spec, "source")
 	if other, has := source["vmName"]; has && other != name {
-		e.problems = append(e.problems, field.Invalid(e.at.Child("vmName"), name, "it is short for source.vmName, which is another one: leave one of them out"))
+		e.problems = append(e.problems, field.Invalid(e.at.Child("vmName"), name, "must be equal to source.vmName; leave one of them out"))
 		return
 	}
 	source["vmName"] = name
 }
 
-// target puts the form and the name of the template in, if they are not there
-// in full already.
+// target sets the format and the name of the template, unless they are set.
 func (e *expansion) target(name, format string, formats []string) {
-	target, ok := e.spec["target"].(map[string]any)
-	if !ok {
-		target = map[string]any{}
-		e.spec["target"] = target
-	}
+	target := objectAt(e.spec, "target")
 	form, err := e.form(format, formats, target)
 	if err != nil {
 		e.problems = append(e.problems, err)
@@ -89,24 +89,20 @@ func (e *expansion) target(name, format string, formats []string) {
 	}
 	for other := range target {
 		if other != form {
-			e.problems = append(e.problems, field.Invalid(e.at.Child("target"), other, "format and templateName are short for target."+form+", and there is another: leave one of them out"))
+			e.problems = append(e.problems, field.Invalid(e.at.Child("target"), other, "must be "+form+", which spec.format and spec.templateName set; leave them or this one out"))
 			return
 		}
 	}
-	of, ok := target[form].(map[string]any)
-	if !ok {
-		of = map[string]any{}
-		target[form] = of
-	}
+	of := objectAt(target, form)
 	if other, has := of["name"]; has && name != "" && other != name {
-		e.problems = append(e.problems, field.Invalid(e.at.Child("templateName"), name, "it is short for target."+form+".name, which is another one: leave one of them out"))
+		e.problems = append(e.problems, field.Invalid(e.at.Child("templateName"), name, "must be equal to target."+form+".name; leave one of them out"))
 	}
 	if name != "" {
 		of["name"] = name
 	}
 }
 
-// form is the name of the format that is meant.
+// form returns the name of the selected format.
 func (e *expansion) form(format string, formats []string, target map[string]any) (string, *field.Error) {
 	if format == "" {
 		if len(target) == 1 {
@@ -130,8 +126,8 @@ func (e *expansion) form(format string, formats []string, target map[string]any)
 	return "", field.NotSupported(e.at.Child("format"), format, known)
 }
 
-// CheckTemplateRequest reports what is wrong with a request for a template in
-// full. formats are the names of those that may be asked for.
+// CheckTemplateRequest validates an expanded template request. formats are the names of the
+// supported formats.
 func CheckTemplateRequest(request *sspv1alpha1.VirtualMachineTemplateRequest, formats []string) field.ErrorList {
 	at := field.NewPath("spec")
 	source := at.Child("source")
@@ -143,7 +139,7 @@ func CheckTemplateRequest(request *sspv1alpha1.VirtualMachineTemplateRequest, fo
 
 func nameProblems(at *field.Path, name string, check func(string) []string) field.ErrorList {
 	if name == "" {
-		return field.ErrorList{field.Required(at, "name it")}
+		return field.ErrorList{field.Required(at, "must be a name")}
 	}
 	var problems field.ErrorList
 	for _, wrong := range check(name) {
@@ -160,13 +156,13 @@ func checkTarget(at *field.Path, target *sspv1alpha1.VirtualMachineTemplateReque
 	}
 	format, name, ok := target.Format()
 	if err != nil || !ok || len(given) != 1 {
-		return field.ErrorList{field.Invalid(at, strings.Join(slices.Sorted(maps.Keys(given)), ", "), "give exactly one of openshiftTemplate, virtualMachineTemplate, configMap")}
+		return field.ErrorList{field.Invalid(at, strings.Join(slices.Sorted(maps.Keys(given)), ", "), "set exactly one of openshiftTemplate, virtualMachineTemplate, configMap")}
 	}
 	if !slices.Contains(formats, format.Name) {
 		return field.ErrorList{field.NotSupported(at, format.Name, formats)}
 	}
 	if name == "" {
-		return nil // the request's
+		return nil // defaults to the name of the request
 	}
 	return nameProblems(at.Child(format.Name, "name"), name, kvalidation.IsDNS1123Subdomain)
 }
@@ -177,22 +173,21 @@ func checkTemplateLabels(at *field.Path, labels map[string]sspv1alpha1.TemplateL
 		problems = append(problems, metav1validation.ValidateLabels(map[string]string{key: string(labels[key])}, at)...)
 		prefix, _, _ := strings.Cut(key, "/")
 		if strings.Contains(key, "/") && (prefix == v1alpha1.GroupName || prefix == "kubevirt.io" || strings.HasSuffix(prefix, ".kubevirt.io")) {
-			problems = append(problems, field.Forbidden(at.Key(key), "labels of "+prefix+" tell programs what a template is: give it labels of your own"))
+			problems = append(problems, field.Forbidden(at.Key(key), "must not have the reserved prefix "+prefix+": use a prefix of your own"))
 		}
 	}
 	return problems
 }
 
-// CheckGenerateTemplate reports what is wrong with the value of the annotation
-// that asks for a template.
+// CheckGenerateTemplate validates the value of the annotation that requests a template.
 func CheckGenerateTemplate(value string) field.ErrorList {
 	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationGenerateTemplate)
 	if value == "" {
-		return field.ErrorList{field.Invalid(at, value, "it names the template to make: give a name, or leave the annotation out")}
+		return field.ErrorList{field.Invalid(at, value, "must be the name of the template; leave the annotation out to create none")}
 	}
 	var problems field.ErrorList
 	for _, wrong := range apivalidation.NameIsDNSSubdomain(value, false) {
-		problems = append(problems, field.Invalid(at, value, fmt.Sprintf("it names the template to make: %s", wrong)))
+		problems = append(problems, field.Invalid(at, value, "must be the name of the template: "+wrong))
 	}
 	return problems
 }

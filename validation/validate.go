@@ -7,54 +7,52 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// A Result is what there is to say about a machine.
+// A Result holds the problems of an object.
 type Result struct {
-	// Errors refuse it; at most MaxProblems and one that counts the rest.
+	// Errors reject the object; at most maxProblems and one that counts the rest.
 	Errors field.ErrorList
-	// Warnings are for the person at the keyboard; at most MaxProblems.
+	// Warnings do not reject it; at most maxProblems.
 	Warnings []string
 }
 
-// Validate runs every rule on m, whose Old is set on an update.
+// Validate runs every rule on vm, which has Old set on an update.
 //
-// It ratchets: what was wrong before an update may stay. A problem is the same
-// when the same rule says the same of the same field, where elements of lists
-// are told apart by name and not by position.
-func (c *Config) Validate(m *Machine) Result {
-	found := c.run(m)
-	if m.Old != nil && len(found.problems) > 0 {
-		before := c.run(m.Old)
-		found.problems = newIn(found.problems, m, before.problems, m.Old)
+// It ratchets: an update may keep problems of the stored object. Two problems are the same if rule,
+// message and field are the same. List elements are identified by name, not by position.
+func (c *Config) Validate(vm *ExpandedVM) Result {
+	found := c.run(vm)
+	if vm.Old != nil && len(found.problems) > 0 {
+		before := c.run(vm.Old)
+		found.problems = newProblems(found.problems, vm, before.problems, vm.Old)
 		found.more -= min(before.more, found.more)
 	}
-	c.doubtArchitecture(m, found.problems)
+	c.demoteByArchitecture(vm, found.problems)
 	var out Result
 	seen := map[string]bool{}
 	for _, p := range found.problems {
 		text := p.err.Error()
 		switch {
 		case seen[text]:
-		case p.warnsOnly(c, m):
+		case p.warnsOnly(c, vm):
 			found.warnings = append(found.warnings, text)
 		default:
 			out.Errors = append(out.Errors, p.err)
 		}
 		seen[text] = true
 	}
-	shown := min(len(out.Errors), MaxProblems)
+	shown := min(len(out.Errors), maxProblems)
 	if more := len(out.Errors) - shown + found.more; more > 0 {
 		out.Errors = append(out.Errors[:shown], field.InternalError(nil, fmt.Errorf("and %d more problems", more)))
 	}
-	out.Warnings = found.warnings[:min(len(found.warnings), MaxProblems)]
+	out.Warnings = found.warnings[:min(len(found.warnings), maxProblems)]
 	return out
 }
 
-// ValidateAssumed runs every rule on m, which has the defaults that KubeVirt is assumed to
-// fill in when a VM starts. Sent reads the object without them. Alongside KubeVirt, a
-// problem that sent does not have is a warning: KubeVirt may default otherwise, and admits
-// the object.
-func (c *Config) ValidateAssumed(m *Machine, sent func() (*Machine, error)) Result {
-	out := c.Validate(m)
+// ValidateAssumed runs every rule on vm, which has the defaults that KubeVirt is assumed to set
+// when a VM starts. Function sent decodes the object without them. Alongside KubeVirt, a problem
+// that sent does not have is a warning, because KubeVirt may set other defaults.
+func (c *Config) ValidateAssumed(vm *ExpandedVM, sent func() (*ExpandedVM, error)) Result {
+	out := c.Validate(vm)
 	if !c.Addon || len(out.Errors) == 0 {
 		return out
 	}
@@ -73,56 +71,55 @@ func (c *Config) ValidateAssumed(m *Machine, sent func() (*Machine, error)) Resu
 	return out
 }
 
-// doubtArchitecture makes warnings of the problems that a machine without an
-// architecture has on amd64 only, alongside KubeVirt: it knows the architecture.
-func (c *Config) doubtArchitecture(m *Machine, problems []problem) {
-	if !c.Addon || c.Architecture != "" || m.Spec == nil || m.Spec.Architecture != "" || len(problems) == 0 {
+// demoteByArchitecture turns problems that exist on amd64 only into warnings, if the object has no
+// architecture. Alongside KubeVirt only KubeVirt knows the default architecture.
+func (c *Config) demoteByArchitecture(vm *ExpandedVM, problems []problem) {
+	if !c.Addon || c.Architecture != "" || vm.Spec == nil || vm.Spec.Architecture != "" || len(problems) == 0 {
 		return
 	}
 	for _, architecture := range architectures[1:] {
-		c.doubtUnlessOn(architecture, m, problems)
+		c.demoteUnlessOn(architecture, vm, problems)
 	}
-	m.Config = c
+	vm.Config = c
 }
 
-// doubtUnlessOn makes warnings of the problems that m does not have on an architecture.
-func (c *Config) doubtUnlessOn(architecture string, m *Machine, problems []problem) {
+// demoteUnlessOn turns problems that vm does not have on an architecture into warnings.
+func (c *Config) demoteUnlessOn(architecture string, vm *ExpandedVM, problems []problem) {
 	other, there := *c, map[string]bool{}
 	other.Architecture = architecture
-	for _, p := range other.run(m).problems {
-		there[p.place()] = true
+	for _, p := range other.run(vm).problems {
+		there[p.key()] = true
 	}
 	for i := range problems {
-		if !there[problems[i].place()] {
-			problems[i].reach = BeyondKubeVirt
+		if !there[problems[i].key()] {
+			problems[i].strictness = StricterThanKubeVirt
 		}
 	}
 }
 
-// place says which rule a problem is of, and where it lies.
-func (p *problem) place() string {
+// key identifies a problem by rule, field and value.
+func (p *problem) key() string {
 	return fmt.Sprint(p.rule.ID, "\n", p.err.Field, "\n", p.err.BadValue)
 }
 
-// run runs every rule on m.
-func (c *Config) run(m *Machine) *Report {
-	return c.runThose(m, func(*Rule) bool { return true })
+func (c *Config) run(vm *ExpandedVM) *Report {
+	return c.runSelected(vm, func(*Rule) bool { return true })
 }
 
-// instance is what the rules about what runs find wrong with m.
-func (c *Config) instance(m *Machine) []problem {
-	return c.runThose(m, func(rule *Rule) bool { return rule.Scope == Instances }).problems
+// runVMIRules returns the problems of vm with rules of scope VMISpecs.
+func (c *Config) runVMIRules(vm *ExpandedVM) []problem {
+	return c.runSelected(vm, func(rule *Rule) bool { return rule.Scope == VMISpecs }).problems
 }
 
-func (c *Config) runThose(m *Machine, chosen func(*Rule) bool) *Report {
-	m.Config = c
-	r := &Report{instance: c.instance}
+func (c *Config) runSelected(vm *ExpandedVM, chosen func(*Rule) bool) *Report {
+	vm.Config = c
+	r := &Report{runVMIRules: c.runVMIRules}
 	for _, group := range groups {
 		for i := range group {
 			rule := &group[i]
-			if chosen(rule) && rule.concerns(c, m) {
+			if chosen(rule) && rule.appliesTo(c, vm) {
 				r.rule, r.reported, r.suggestions = rule, 0, 0
-				rule.Check(m, r)
+				rule.Check(vm, r)
 			}
 		}
 	}

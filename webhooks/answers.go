@@ -2,58 +2,178 @@ package webhooks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"regexp"
+	"runtime/debug"
+	"slices"
 
+	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/virtwright/virtwright/presets"
 )
 
-// allowed lets the object pass as it is.
-func allowed() admission.Response {
-	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true}}
+// maxMessage bounds a message that may quote the request, in bytes.
+const maxMessage = 1 << 10
+
+// statusError is an error that clients receive as a metav1.Status.
+type statusError = apierrors.StatusError
+
+func newStatus(code int32, reason metav1.StatusReason, format string, args ...any) *statusError {
+	return &statusError{ErrStatus: metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: presets.Truncate(fmt.Sprintf(format, args...), maxMessage),
+	}}
 }
 
-// denied refuses with a status.
-func denied(status metav1.Status) admission.Response {
-	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
+func badRequest(format string, args ...any) *statusError {
+	return newStatus(http.StatusBadRequest, metav1.StatusReasonBadRequest, format, args...)
 }
 
-// invalid refuses an object with every problem it has.
-func invalid(kind schema.GroupKind, name string, problems field.ErrorList) admission.Response {
-	return denied(apierrors.NewInvalid(kind, presets.Cut(name, maxMessage), presets.Shorten(problems)).Status())
+// A Request is an admission request.
+type Request struct{ admissionv1.AdmissionRequest }
+
+// A Response is the answer to a Request, with the patch before it is encoded.
+//
+// Both have the shape of controller-runtime's types, which depend on its metrics and so on clients.
+type Response struct {
+	Patches []jsonpatch.Operation
+	admissionv1.AdmissionResponse
 }
 
-// malformed refuses an object that cannot be read at all.
-func malformed(err error) admission.Response {
+// encode sets the fields of the response that are sent.
+func (r *Response) encode(uid types.UID) (err error) {
+	r.UID = uid
+	if r.Result == nil {
+		r.Result = &metav1.Status{}
+	}
+	if r.Result.Code == 0 {
+		r.Result.Code = http.StatusOK
+	}
+	if len(r.Patches) > 0 {
+		r.PatchType = new(admissionv1.PatchTypeJSONPatch)
+		r.Patch, err = json.Marshal(r.Patches)
+	}
+	return err
+}
+
+type handler interface {
+	Handle(context.Context, Request) Response
+}
+
+type handlerFunc func(context.Context, Request) Response
+
+// Handle calls the function.
+func (f handlerFunc) Handle(ctx context.Context, r Request) Response { return f(ctx, r) }
+
+func allowed() Response {
+	return Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true}}
+}
+
+func denied(status metav1.Status) Response {
+	return Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
+}
+
+// invalid rejects an object with all its problems.
+func invalid(request Request, problems field.ErrorList) Response {
+	return denied(apierrors.NewInvalid(kindOf(request), presets.Truncate(request.Name, maxMessage), presets.LimitErrors(problems)).Status())
+}
+
+func kindOf(request Request) schema.GroupKind {
+	return schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}
+}
+
+// malformed rejects an object that cannot be decoded.
+func malformed(err error) Response {
 	return denied(badRequest("%v", err).Status())
 }
 
-// unresolved answers for an error of the engine.
-func unresolved(ctx context.Context, request admission.Request, err error) admission.Response {
-	var refusal *presets.Refusal
-	var unreadable *presets.Malformed
-	switch {
-	case errors.As(err, &refusal):
-		kind := schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}
-		return invalid(kind, request.Name, inVersion(request, refusal.Problems))
-	case errors.As(err, &unreadable):
+// unresolved converts an error of the engine.
+func unresolved(ctx context.Context, request Request, err error) Response {
+	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
+		return invalid(request, inVersion(request, refusal.Problems))
+	}
+	if _, ok := errors.AsType[*presets.Malformed](err); ok {
 		return malformed(err)
 	}
-	return unanswerable(ctx, request, err)
+	return unavailable(ctx, request, err)
 }
 
-// unanswerable is for a request that could be fine, but not now.
-func unanswerable(ctx context.Context, request admission.Request, err error) admission.Response {
-	ctrl.LoggerFrom(ctx).Error(err, "Cannot answer an admission request", "uid", request.UID,
+// unavailable rejects a request that may succeed later.
+func unavailable(ctx context.Context, request Request, err error) Response {
+	log.FromContext(ctx).Error(err, "Cannot answer an admission request", "uid", request.UID,
 		"kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name)
-	return denied(problem(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
+	return denied(newStatus(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
 		"virtwright cannot answer now, try again: %v", err).Status())
+}
+
+// handleSafely turns a panic of the handler into an internal error. The UID of the request connects
+// the answer with the log.
+func handleSafely(ctx context.Context, handler handler, request Request) (response Response) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			log.FromContext(ctx).Error(fmt.Errorf("panic: %v", reason), "Admission panicked",
+				"uid", request.UID, "kind", request.Kind.Kind, "operation", request.Operation,
+				"namespace", request.Namespace, "name", request.Name, "stack", string(debug.Stack()))
+			response = internalError(request)
+		}
+	}()
+	return handler.Handle(ctx, request)
+}
+
+func internalError(request Request) Response {
+	return denied(newStatus(http.StatusInternalServerError, metav1.StatusReasonInternalError,
+		"virtwright has a bug and cannot answer; please report it with the log of virtwright-manager for request %s", request.UID).Status())
+}
+
+// refusalTail matches the end of a problem's message: the rule, the preset that set the value, and
+// the presets that would set it. namedPreset matches each preset after the rule.
+var (
+	refusalTail = regexp.MustCompile(`(?: \(((?:preset )?[a-z0-9][a-z0-9./-]*)\))?((?: \(set by preset [a-z0-9./-]+\))?(?:; preset [a-z0-9./-]+ gives .*)?)$`)
+	namedPreset = regexp.MustCompile(`\(set by preset ([a-z0-9./-]+)\)|; preset ([a-z0-9./-]+) gives `)
+)
+
+// mostLogged limits the problems of a refusal that are logged.
+const mostLogged = 10
+
+// logRefusal logs a rejected request with the rules and presets that caused it. Values may be
+// secrets, so neither they nor messages are logged.
+func logRefusal(ctx context.Context, request Request, response Response) {
+	if outcome(response) != "refused" {
+		return
+	}
+	var fields, rules, named []string
+	if details := response.Result.Details; details != nil {
+		for _, cause := range details.Causes[:min(len(details.Causes), mostLogged)] {
+			rule, by := refusalCauses(cause.Message)
+			fields, rules, named = append(fields, presets.Truncate(cause.Field, maxMessage)), append(rules, rule), append(named, by...)
+		}
+	}
+	log.FromContext(ctx).Info("Refused a request", "uid", request.UID, "user", presets.Truncate(request.UserInfo.Username, maxMessage),
+		"operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name", presets.Truncate(request.Name, maxMessage),
+		"reason", response.Result.Reason, "fields", fields, "rules", distinct(rules), "presets", distinct(named))
+}
+
+// refusalCauses returns the rule and the presets that a problem's message names.
+func refusalCauses(message string) (rule string, named []string) {
+	tail := refusalTail.FindStringSubmatch(message)
+	for _, preset := range namedPreset.FindAllStringSubmatch(tail[2], -1) {
+		named = append(named, preset[1]+preset[2])
+	}
+	return tail[1], named
+}
+
+// distinct sorts texts, and drops duplicates and empty ones.
+func distinct(texts []string) []string {
+	slices.Sort(texts)
+	return slices.DeleteFunc(slices.Compact(texts), func(text string) bool { return text == "" })
 }

@@ -9,19 +9,17 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
-// BenchmarkAdmission measures one create of a realistic VM from
-// admission.Request to Response, alone and beside presets that do not match. The
-// control is one json.Unmarshal of the same object into a map; the metric
-// x-control is the ratio, taken in turns with it.
+// BenchmarkAdmission measures one create of a realistic VM from Request to Response,
+// alone and beside presets that do not match. The control is one json.Unmarshal of the same object
+// into a map; the metric x-control is the ratio, taken in turns with it.
 func BenchmarkAdmission(b *testing.B) {
 	object := presettest.RealisticVM()
-	request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+	request := Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "1", Operation: admissionv1.Create, Namespace: "default", Name: "web-1",
 		Kind:   metav1.GroupVersionKind{Group: "kubevirt.io", Version: "v1", Kind: "VirtualMachine"},
 		Object: runtime.RawExtension{Raw: object},
@@ -36,7 +34,7 @@ func BenchmarkAdmission(b *testing.B) {
 		{}, {Labels: 3333, Namespaces: 3333}, {Unindexed: 3334}, {Labels: 3333, Namespaces: 3333, Unindexed: 3334},
 	} {
 		b.Run(fmt.Sprintf("beside=%s", crowd), func(b *testing.B) {
-			m := &Machine{
+			m := &Mutator{
 				Kind: presets.VirtualMachine, Engine: &presets.Engine{},
 				Snapshots:  fixed{presettest.Snapshot(b, append(presettest.RealisticPresets(), crowd.Presets()...)...)},
 				Namespaces: namespaces{"default": {Name: "default", Labels: map[string]string{"kubernetes.io/metadata.name": "default"}}},
@@ -60,9 +58,9 @@ func decodeControl(b *testing.B, object []byte) {
 	}
 }
 
-// reportRatio compares with the control in short turns and reports the median
-// ratio, so that a machine that slows down slows both.
-func reportRatio(b *testing.B, m admission.Handler, request admission.Request) {
+// reportRatio compares with the control in short turns and reports the median ratio, so that a
+// machine that slows down slows both.
+func reportRatio(b *testing.B, m handler, request Request) {
 	b.Helper()
 	const turns, each = 101, 20
 	ratios := make([]float64, turns)

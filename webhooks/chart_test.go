@@ -12,19 +12,16 @@ import (
 	"github.com/virtwright/virtwright/validation/protection"
 )
 
-// The chart registers what the code describes, with the names that only an
-// installation knows put in.
+// The chart registers what the code describes, with the names that only an installation knows put
+// in.
 func TestChart(t *testing.T) {
 	for mode, addon := range map[string]bool{"standalone": false, "addon": true} {
 		r := Registration{
 			Service:   &admissionregistrationv1.ServiceReference{Namespace: "@NAMESPACE@", Name: "@SERVICE@"},
 			Namespace: "@NAMESPACE@",
-			Guard: protection.Guard{Addon: addon, Manager: "@MANAGER@", Trusted: []string{
+			Guard: protection.Guard{Addon: addon, Manager: "@MANAGER@", HostDisk: "@HOSTDISK@", Trusted: []string{
 				"@TRUSTED@", "system:serviceaccount:kube-system:generic-garbage-collector", "system:serviceaccount:kube-system:namespace-controller",
 			}},
-		}
-		if !addon {
-			r.Guard.NodeAgent = "@NODEAGENT@" // which is one of @TRUSTED@
 		}
 		var all []map[string]any
 		for _, object := range r.Objects() {

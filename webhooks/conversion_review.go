@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,29 +12,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
-// MaxConversionBytes is how large a ConversionReview may be, which carries
-// whole lists of objects. Several copies of it must fit into a replica.
-const MaxConversionBytes = 32 << 20
+// maxConversionBytes is the maximum size of a ConversionReview, which may hold a list of objects.
+// Several copies must fit into the memory of a replica.
+const maxConversionBytes = 32 << 20
 
 // conversions serves ConversionReviews of VirtualMachines over HTTP.
 //
-// controller-runtime's handler converts between Go types, which would lose what
-// this program does not know of; this one converts JSON.
+// controller-runtime's handler converts between Go types, which lose unknown fields; this one
+// converts JSON.
 type conversions struct{}
 
 // ServeHTTP answers one ConversionReview.
 func (conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, problem := readBody(w, r, MaxConversionBytes, "ConversionReview")
-	if problem != nil {
-		refuse(w, problem)
+	body, refusal := readBody(w, r, maxConversionBytes, "ConversionReview")
+	if refusal != nil {
+		writeError(w, refusal)
 		return
 	}
 	var review apiextensionsv1.ConversionReview
@@ -44,21 +42,21 @@ func (conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = fmt.Errorf("want apiVersion %s and kind ConversionReview with a request", apiextensionsv1.SchemeGroupVersion)
 	}
 	if err != nil {
-		refuse(w, badRequest("the body is not a ConversionReview: %v", err))
+		writeError(w, badRequest("the body is not a ConversionReview: %v", err))
 		return
 	}
 	response := convertAll(r, review.Request)
 	response.UID = review.Request.UID
 	review.Request, review.Response = nil, response
-	write(w, http.StatusOK, &review)
+	writeJSON(w, http.StatusOK, &review)
 }
 
 // convertAll converts all objects of a request, or none.
 func convertAll(r *http.Request, request *apiextensionsv1.ConversionRequest) (response *apiextensionsv1.ConversionResponse) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			ctrl.LoggerFrom(r.Context()).Error(fmt.Errorf("panic: %v", reason), "Conversion panicked", "uid", request.UID, "stack", string(debug.Stack()))
-			response = conversionFailed(errors.New("virtwright has a defect and cannot convert; please report it with the log of virtwright-manager"))
+			log.FromContext(r.Context()).Error(fmt.Errorf("panic: %v", reason), "Conversion panicked", "uid", request.UID, "stack", string(debug.Stack()))
+			response = conversionFailed(errors.New("virtwright has a bug and cannot convert; please report it with the log of virtwright-manager"))
 		}
 	}()
 	response = &apiextensionsv1.ConversionResponse{Result: metav1.Status{Status: metav1.StatusSuccess}}
@@ -90,21 +88,20 @@ func convertRaw(raw []byte, version string) ([]byte, error) {
 }
 
 func conversionFailed(err error) *apiextensionsv1.ConversionResponse {
-	return &apiextensionsv1.ConversionResponse{Result: metav1.Status{Status: metav1.StatusFailure, Message: presets.Cut(err.Error(), maxMessage)}}
+	return &apiextensionsv1.ConversionResponse{Result: metav1.Status{Status: metav1.StatusFailure, Message: presets.Truncate(err.Error(), maxMessage)}}
 }
 
-// sentVersion is the version in which a request was made, and whether that is
-// another than the one that we see.
-func sentVersion(req admission.Request) (version string, converted bool) {
+// sentVersion returns the version in which a request was made, and whether the API server has
+// converted the object for the webhook.
+func sentVersion(req Request) (version string, converted bool) {
 	if req.RequestKind == nil || req.RequestKind.Version == req.Kind.Version {
 		return "", false
 	}
 	return req.RequestKind.Group + "/" + req.RequestKind.Version, true
 }
 
-// inVersion are problems with the paths of the version in which a request was
-// made: the API server has converted the object for us.
-func inVersion(req admission.Request, problems field.ErrorList) field.ErrorList {
+// inVersion changes the paths of problems to the version in which a request was made.
+func inVersion(req Request, problems field.ErrorList) field.ErrorList {
 	version, converted := sentVersion(req)
 	if !converted {
 		return problems
@@ -115,9 +112,8 @@ func inVersion(req admission.Request, problems field.ErrorList) field.ErrorList 
 	return problems
 }
 
-// warningsIn gives warnings that begin with a path the path of the version that
-// was sent.
-func warningsIn(req admission.Request, warnings []string) []string {
+// warningsIn changes the paths of warnings to the version in which a request was made.
+func warningsIn(req Request, warnings []string) []string {
 	version, converted := sentVersion(req)
 	if !converted {
 		return warnings
@@ -128,27 +124,4 @@ func warningsIn(req admission.Request, warnings []string) []string {
 		}
 	}
 	return warnings
-}
-
-// readBody reads a body of JSON that was sent with POST. With an error it returns
-// what has arrived.
-func readBody(w http.ResponseWriter, r *http.Request, most int64, what string) ([]byte, *statusError) {
-	if problem := checkHeader(w, r, what); problem != nil {
-		return nil, problem
-	}
-	// A buffer that doubles leaves less garbage behind than io.ReadAll's.
-	buffer := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), 64<<10)+bytes.MinRead))
-	_, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, most))
-	body := buffer.Bytes()
-	var tooLarge *http.MaxBytesError
-	var status *statusError
-	switch {
-	case errors.As(err, &status):
-		return body, status
-	case errors.As(err, &tooLarge):
-		return nil, problem(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, "the %s is larger than %d MiB", what, most>>20)
-	case err != nil:
-		return nil, badRequest("cannot read the body: %v", err)
-	}
-	return body, nil
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 	"github.com/virtwright/virtwright/validation/protection"
 )
 
-// longestAnswer is how many bytes an answer to one wrong value may have.
+// longestAnswer is the maximum size of an answer, in bytes.
 const longestAnswer = 16 << 10
 
-// No answer repeats a huge value that a user sent, wherever it stands.
+// No answer repeats a huge value of the request.
 func TestHugeValues(t *testing.T) {
 	const huge = "HUGE"
 	vm := func(meta, spec string) string {
@@ -31,10 +31,10 @@ func TestHugeValues(t *testing.T) {
 	preset := func(spec string) string { return `{"metadata":{"name":"p","namespace":"lab"},"spec":{` + spec + `}}` }
 	request := func(spec string) string { return `{"metadata":{"name":"r","namespace":"lab"},"spec":{` + spec + `}}` }
 	machine := []string{PathMutateVirtualMachine, PathValidateVirtualMachine}
-	instance := []string{PathMutateVirtualMachineInstance, PathValidateVirtualMachineInstance}
-	anyPreset := []string{PathValidateVirtualMachinePreset, PathValidateClusterVirtualMachinePreset}
-	profile := []string{PathValidateFrontendProfile, PathValidateBackendProfile}
-	template := []string{PathMutateTemplateRequest, PathValidateTemplateRequest}
+	instance := []string{pathMutateVirtualMachineInstance, pathValidateVirtualMachineInstance}
+	anyPreset := []string{pathValidateVirtualMachinePreset, pathValidateClusterVirtualMachinePreset}
+	profile := []string{pathValidateFrontendProfile, pathValidateBackendProfile}
+	template := []string{pathMutateTemplateRequest, pathValidateTemplateRequest}
 	cases := map[string]struct {
 		paths  []string
 		object string
@@ -80,7 +80,7 @@ func TestHugeValues(t *testing.T) {
 		"preset: selector":      {anyPreset, preset(`"match":{"labels":{"matchLabels":{"HUGE":"HUGE"},"matchExpressions":[{"key":"HUGE","operator":"HUGE"}]}}`)},
 		"preset: mode":          {anyPreset, preset(`"mode":"HUGE","applyAt":"HUGE"`)},
 		"preset: size":          {anyPreset, preset(`"mode":"` + strings.Repeat(huge, 2) + `"`)},
-		"legacy preset":         {[]string{PathValidateLegacyPreset}, preset(`"HUGE":1,"domain":{"cpu":{"cores":"HUGE"},"memory":{"guest":"HUGE"}},"selector":{"matchLabels":{"HUGE":"HUGE"}}`)},
+		"legacy preset":         {[]string{pathValidateLegacyPreset}, preset(`"HUGE":1,"domain":{"cpu":{"cores":"HUGE"},"memory":{"guest":"HUGE"}},"selector":{"matchLabels":{"HUGE":"HUGE"}}`)},
 		"profile: field":        {profile, preset(`"HUGE":1`)},
 		"profile: value":        {profile, preset(`"match":{"labels":{"matchLabels":{"HUGE":"HUGE"}}},"machine":"HUGE","smbios":{"manufacturer":"HUGE"},"disks":{"cache":"HUGE"}`)},
 		"template request":      {template, request(`"HUGE":1`)},
@@ -89,7 +89,7 @@ func TestHugeValues(t *testing.T) {
 	}
 	server := &Server{
 		Engine: &presets.Engine{Platform: &presets.Platform{}}, Snapshots: fixed{presettest.Snapshot(t, presettest.RealisticPresets()...)},
-		Namespaces: namespaces{"lab": {Name: "lab"}}, Owners: owners{}, Profiles: profiles{&domain.Profiles{}}, Authority: rights{},
+		Namespaces: namespaces{"lab": {Name: "lab"}}, Owners: owners{}, Profiles: profiles{&domain.Profiles{}}, Authorizer: rights{},
 		Guard: protection.Guard{Trusted: []string{"manager"}, Manager: "manager"}, TemplateFormats: []string{"openshiftTemplate"},
 	}
 	handlers := server.Handlers()
@@ -113,7 +113,7 @@ func TestHugeValues(t *testing.T) {
 	}
 }
 
-// checkShort fails when the answer repeats much of what was sent.
+// checkShort fails if the answer repeats much of the request.
 func checkShort(t *testing.T, handler http.Handler, operation admissionv1.Operation, object, old string) {
 	t.Helper()
 	request := &admissionv1.AdmissionRequest{
@@ -131,7 +131,7 @@ func checkShort(t *testing.T, handler http.Handler, operation admissionv1.Operat
 	code, answer := send(t, handler, "application/json", []byte(body))
 	var review admissionv1.AdmissionReview
 	if json.Unmarshal(answer, &review) == nil && review.Response != nil {
-		review.Response.Patch = nil // has what is stored, and no message
+		review.Response.Patch = nil // the patch may quote the object
 		answer, _ = json.Marshal(review)
 	}
 	if len(answer) > longestAnswer {

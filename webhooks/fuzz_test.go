@@ -17,12 +17,11 @@ import (
 
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
-// FuzzHandler sends anything as object and stored object, and as the whole
-// body. Whatever comes in, what goes out is a well-formed answer, and a patch
-// applies to what came in.
+// FuzzHandler sends any bytes as object, stored object and body. Every answer must be well-formed,
+// and every patch must apply to the object.
 func FuzzHandler(f *testing.F) {
 	seed(f)
 	server := &Server{

@@ -10,7 +10,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -21,8 +21,8 @@ func (a anyInstancetype) Spec(context.Context, string, presets.Matcher) (map[str
 	return a, nil
 }
 
-// FuzzInstancetypes sends anything as a VM, with anything as the spec of its instancetype and its
-// preference. Whatever comes in, what goes out is a well-formed answer.
+// FuzzInstancetypes sends any bytes as a VM and as the spec of its instancetype and preference.
+// Every answer must be well-formed.
 func FuzzInstancetypes(f *testing.F) {
 	for _, spec := range []string{
 		`{cpu: {guest: 4, model: a, realtime: {}}, memory: {guest: 2Gi, overcommitPercent: 50}, gpus: [{name: g, deviceName: x/y}], annotations: {a: b}, nodeSelector: {a: b}}`,

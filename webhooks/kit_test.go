@@ -14,10 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 const (
@@ -45,7 +44,7 @@ func (n namespaces) Get(_ context.Context, name string) (presets.Namespace, erro
 type owners map[types.UID]string
 
 func (o owners) Of(_ context.Context, _ string, instance []byte) ([]byte, error) {
-	if ref := controllingVM(instance); ref != nil && o[ref.UID] != "" {
+	if ref := ControllingVM(instance); ref != nil && o[ref.UID] != "" {
 		return presettest.JSON(o[ref.UID]), nil
 	}
 	return nil, nil
@@ -68,8 +67,8 @@ defaults: {spec: {template: {spec: {nodeSelector: {pool: vms}}}}}`),
 }
 
 // machines admits a kind with the presets of sizes.
-func machines(t testing.TB, kind presets.Kind) *Machine {
-	return &Machine{
+func machines(t testing.TB, kind presets.Kind) *Mutator {
+	return &Mutator{
 		Kind: kind, Engine: &presets.Engine{}, Snapshots: fixed{sizes(t)},
 		Namespaces: namespaces{"lab": {Name: "lab"}, "shop": {Name: "shop", Labels: map[string]string{"tier": "prod"}}},
 		Owners:     owners{"u1": `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, namespace: shop, uid: u1, labels: {vm-size: small}}}`},
@@ -78,7 +77,7 @@ func machines(t testing.TB, kind presets.Kind) *Machine {
 }
 
 // creates is a request of an author; the object is YAML.
-func creates(kind, namespace, object string) admission.Request {
+func creates(kind, namespace, object string) Request {
 	group, version := "kubevirt.io", "v1"
 	if kind != "VirtualMachine" && kind != "VirtualMachineInstance" {
 		group, version = "virtwright.dev", "v1alpha1"
@@ -86,7 +85,7 @@ func creates(kind, namespace, object string) admission.Request {
 	raw := presettest.JSON(object)
 	var meta metav1.PartialObjectMetadata
 	_ = json.Unmarshal(raw, &meta)
-	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+	return Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "request-1", Operation: admissionv1.Create, Namespace: namespace, Name: meta.Name,
 		Kind:     metav1.GroupVersionKind{Group: group, Version: version, Kind: kind},
 		UserInfo: authenticationv1.UserInfo{Username: author},
@@ -95,16 +94,16 @@ func creates(kind, namespace, object string) admission.Request {
 }
 
 // updates is a request that replaces an object.
-func updates(kind, namespace, before, after string) admission.Request {
+func updates(kind, namespace, before, after string) Request {
 	req := creates(kind, namespace, after)
 	req.Operation, req.OldObject.Raw = admissionv1.Update, presettest.JSON(before)
 	return req
 }
 
 // patched applies the patch of a response as API servers do, and returns a field of the result.
-func patched(t *testing.T, req admission.Request, resp admission.Response, path ...string) any {
+func patched(t *testing.T, req Request, resp Response, path ...string) any {
 	t.Helper()
-	if err := resp.Complete(req); err != nil {
+	if err := resp.encode(req.UID); err != nil {
 		t.Fatal(err)
 	}
 	raw := req.Object.Raw
@@ -129,7 +128,7 @@ func patched(t *testing.T, req admission.Request, resp admission.Response, path 
 }
 
 // causes are the field paths of a refusal.
-func causes(resp admission.Response) []string {
+func causes(resp Response) []string {
 	var out []string
 	if resp.Result == nil || resp.Result.Details == nil {
 		return nil

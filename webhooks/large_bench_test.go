@@ -12,13 +12,13 @@ import (
 
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
-// bodies are objects that fill a review as far as it may be filled, each in a
-// way that costs most somewhere else.
+// bodies are objects that fill a review as far as it may be filled, each in a way that costs most
+// somewhere else.
 func bodies() map[string]string {
-	const room = MaxBodyBytes/2 - 100_000
+	const room = maxBodyBytes/2 - 100_000
 	fill := func(format, element string) string {
 		return fmt.Sprintf(format, strings.TrimSuffix(strings.Repeat(element+",", room/(len(element)+1)), ","))
 	}
@@ -54,9 +54,8 @@ func bodies() map[string]string {
 	}
 }
 
-// BenchmarkLargeBody answers updates of the largest bodies that are answered at
-// all. Each should take less than a second; the longest answers are the ones to
-// look at.
+// BenchmarkLargeBody answers updates of the largest bodies that are answered at all. Each should
+// take less than a second; the longest answers are the ones to look at.
 func BenchmarkLargeBody(b *testing.B) {
 	server := &Server{
 		Engine:     &presets.Engine{Platform: &presets.Platform{}},
@@ -77,7 +76,7 @@ func BenchmarkLargeBody(b *testing.B) {
 					review.Request.OldObject.Raw = []byte(strings.Replace(object, `"Halted"`, `"Manual"`, 1))
 				}
 				body, err := json.Marshal(review)
-				if err != nil || len(body) > MaxBodyBytes {
+				if err != nil || len(body) > maxBodyBytes {
 					b.Fatalf("%s: %d bytes, %v", name, len(body), err)
 				}
 				b.Run(fmt.Sprintf("%s/%s%s", name, operation, path), func(b *testing.B) {

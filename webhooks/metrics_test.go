@@ -12,23 +12,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"gomodules.xyz/jsonpatch/v2"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 func TestAdmissionsAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)
-	answers := map[string]admission.Response{
+	answers := map[string]Response{
 		"changed":   {Patches: []jsonpatch.Operation{{}}, AdmissionResponse: allowed().AdmissionResponse},
 		"unchanged": allowed(),
 		"refused":   malformed(errors.New("x")),
-		"error":     unanswerable(t.Context(), admission.Request{}, errors.New("x")),
+		"error":     unavailable(t.Context(), Request{}, errors.New("x")),
 	}
 	for _, answer := range answers {
-		m.measured("VirtualMachine", admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return answer })).
+		m.measured("VirtualMachine", handlerFunc(func(context.Context, Request) Response { return answer })).
 			Handle(t.Context(), creates("VirtualMachine", "lab", smallVM))
 	}
 	want := "# HELP virtwright_admissions_total " + help(t, registry, "virtwright_admissions_total") + "\n# TYPE virtwright_admissions_total counter\n"
@@ -54,7 +53,7 @@ func TestMatchesAreCounted(t *testing.T) {
 	}
 	before := testutil.CollectAndCount(m.Metrics.matches)
 	for i := range maxPresets + 5 {
-		m.Metrics.matched([]*presets.Compiled{{Ref: strconv.Itoa(i), Namespace: "lab"}})
+		m.Metrics.countResult(&presets.Result{Matched: []*presets.Compiled{{Ref: strconv.Itoa(i), Namespace: "lab"}}})
 	}
 	if got := testutil.CollectAndCount(m.Metrics.matches); got > maxPresets+1 || got <= before {
 		t.Errorf("%d time series", got)
@@ -106,7 +105,7 @@ func TestOutcomeOfRefusals(t *testing.T) {
 	if got := outcome(refusal); got != "refused" || refusal.Result.Code != http.StatusUnprocessableEntity {
 		t.Errorf("got %s", got)
 	}
-	if got := outcome(internal(req)); got != "error" {
+	if got := outcome(internalError(req)); got != "error" {
 		t.Errorf("got %s", got)
 	}
 	if got := operation("CREATE\n"); got != "other" {

@@ -3,72 +3,61 @@ package webhooks
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
 
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 )
 
-// A PresetException validates exceptions. Its author must be allowed to update each preset that
-// it names. It ratchets as a Preset does.
+// A PresetException validates exceptions. Its author must be allowed to update each preset that it
+// names. It ratchets as a Preset does.
 type PresetException struct {
-	// Authority is asked for the author's rights; nil allows all.
-	Authority Authority
-	Snapshots Snapshots
-	// MaxDuration is how far ahead spec.until may be; 0 means without limit.
+	// Authorizer reports what the author may do; nil allows everything.
+	Authorizer authorizer
+	Snapshots  presetSource
+	// MaxDuration is how far ahead spec.until may be; 0 means no limit.
 	MaxDuration time.Duration
 	Now         func() time.Time
 }
 
-var _ admission.Handler = PresetException{}
-
-var exceptionParts = map[string]reflect.Type{
-	"spec": reflect.TypeFor[v1alpha1.PresetExceptionSpec](), "spec.vmSelector": reflect.TypeFor[metav1.LabelSelector](),
-}
+var _ handler = PresetException{}
 
 // Handle answers one request.
-func (p PresetException) Handle(ctx context.Context, req admission.Request) admission.Response {
-	updates := req.Operation == admissionv1.Update
-	if req.Operation != admissionv1.Create && !updates || updates && sameSpec(req.Object.Raw, req.OldObject.Raw) {
+func (p PresetException) Handle(ctx context.Context, req Request) Response {
+	if !changesSpec(req) {
 		return allowed()
 	}
-	var exception v1alpha1.PresetException
+	var exception, before v1alpha1.PresetException
 	strict, err := kjson.UnmarshalStrict(req.Object.Raw, &exception)
 	if err != nil {
 		return malformed(fmt.Errorf("cannot read the %s: %w", v1alpha1.KindPresetException, err))
 	}
 	var old *v1alpha1.PresetExceptionSpec
-	if updates {
-		var before v1alpha1.PresetException
-		if kjson.UnmarshalCaseSensitivePreserveInts(req.OldObject.Raw, &before) == nil {
-			old = &before.Spec
-		}
+	if req.Operation == admissionv1.Update && kjson.UnmarshalCaseSensitivePreserveInts(req.OldObject.Raw, &before) == nil {
+		old = &before.Spec
 	}
 	problems := unknownFields(strict, exceptionParts)
 	compiled, more := presets.CompileException(&exception)
-	problems = append(append(problems, more...), p.until(&exception.Spec, old)...)
+	problems = append(append(problems, more...), p.checkUntil(&exception.Spec, old)...)
 	if len(problems) > 0 {
-		return invalid(v1alpha1.GroupVersion.WithKind(v1alpha1.KindPresetException).GroupKind(), req.Name, problems)
+		return invalid(req, problems)
 	}
-	response := permitted(ctx, p.Authority, req, updatesOf(req.Namespace, compiled.Presets))
-	if response.Allowed && p.Snapshots.Snapshot() != nil {
-		response.Warnings = p.Snapshots.Snapshot().Missing(compiled)
+	response := authorize(ctx, p.Authorizer, req, exceptionRequirements(req.Namespace, compiled.Presets))
+	if snapshot := p.Snapshots.Snapshot(); response.Allowed && snapshot != nil {
+		response.Warnings = snapshot.MissingPresets(compiled)
 	}
 	return response
 }
 
-// until checks when an exception ends. An update that leaves that as it is may keep it, unless
-// the exception then takes in more.
-func (p PresetException) until(spec, old *v1alpha1.PresetExceptionSpec) field.ErrorList {
+// checkUntil checks when an exception ends. An update may keep its end, unless it exempts more.
+func (p PresetException) checkUntil(spec, old *v1alpha1.PresetExceptionSpec) field.ErrorList {
 	at, latest := field.NewPath("spec", "until"), p.Now().Add(p.MaxDuration)
 	limit := fmt.Sprintf("must be %s or earlier: exceptions may last for %s in this cluster", latest.UTC().Format(time.RFC3339), p.MaxDuration)
 	same := old != nil && old.Until.Equal(spec.Until)
@@ -86,20 +75,28 @@ func (p PresetException) until(spec, old *v1alpha1.PresetExceptionSpec) field.Er
 	return nil
 }
 
-// updatesOf are the rights to update presets, by their Refs in a namespace.
-func updatesOf(namespace string, refs []string) []need {
-	var out []need
+// exceptionRequirements returns the permissions to update presets, which an exception requires.
+func exceptionRequirements(namespace string, refs []string) []requirement {
+	var out []requirement
 	for i, ref := range refs {
-		n := need{
-			at:   field.NewPath("spec", "presets").Index(i),
-			what: authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "update", Group: v1alpha1.GroupName, Resource: v1alpha1.ResourceVirtualMachinePresets},
-			why:  "an exception keeps the preset from acting",
-		}
-		var cluster bool
-		if n.what.Name, cluster = presets.Bare(ref); cluster {
-			n.what.Namespace, n.what.Resource = "", v1alpha1.ResourceClusterVirtualMachinePresets
-		}
-		out = append(out, n)
+		action := presetAction("update", namespace, ref)
+		out = append(out, requirement{
+			sspv1alpha1.Permission{Path: field.NewPath("spec", "presets").Index(i), Attributes: action},
+			"required because an exception disables the preset",
+		})
 	}
 	return out
+}
+
+// presetAction describes an action on a preset, by its reference in a namespace.
+func presetAction(verb, namespace, ref string) authorizationv1.ResourceAttributes {
+	name, cluster := presets.SplitRef(ref)
+	if cluster {
+		return authorizationv1.ResourceAttributes{
+			Verb: verb, Group: v1alpha1.GroupName, Resource: v1alpha1.ResourceClusterVirtualMachinePresets, Name: name,
+		}
+	}
+	return authorizationv1.ResourceAttributes{
+		Namespace: namespace, Verb: verb, Group: v1alpha1.GroupName, Resource: v1alpha1.ResourceVirtualMachinePresets, Name: name,
+	}
 }

@@ -32,7 +32,7 @@ var exceptionNow = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func exceptions(t *testing.T, longest time.Duration, may ...string) PresetException {
 	return PresetException{
-		Authority: mayUpdate(may), Snapshots: fixed{sizes(t)}, MaxDuration: longest,
+		Authorizer: mayUpdate(may), Snapshots: fixed{sizes(t)}, MaxDuration: longest,
 		Now: func() time.Time { return exceptionNow },
 	}
 }
@@ -54,7 +54,7 @@ func TestPresetException(t *testing.T) {
 		"Past":    {exceptionBody + `, until: "2030-01-01T00:00:00Z"}}`, 0, mayBoth, []string{"spec.until"}, "must be in the future"},
 		"NoRights": {
 			exceptionBody + `}}`, 0, nil, []string{"spec.presets[0]", "spec.presets[1]"},
-			"user jane may not update clustervirtualmachinepresets.virtwright.dev small in all namespaces, which is required",
+			"user jane may not update clustervirtualmachinepresets.virtwright.dev small in all namespaces: required because an exception disables the preset",
 		},
 		"OneRight":     {exceptionBody + `}}`, 0, mayBoth[:1], []string{"spec.presets[1]"}, "may not update virtualmachinepresets.virtwright.dev halted in namespace lab"},
 		"OtherScope":   {exceptionBody + `}}`, 0, []string{"lab/virtualmachinepresets/halted", "lab/virtualmachinepresets/small"}, []string{"spec.presets[0]"}, "clustervirtualmachinepresets"},
@@ -86,7 +86,8 @@ func TestPresetExceptionWarns(t *testing.T) {
 	}
 }
 
-// TestPresetExceptionRatchets: who changes spec needs the rights; what was there may stay.
+// TestPresetExceptionRatchets checks that a change of spec requires permissions, and no change
+// none.
 func TestPresetExceptionRatchets(t *testing.T) {
 	const past, endless = exceptionBody + `, until: "2029-01-01T00:00:00Z"`, exceptionBody
 	for name, tc := range map[string]struct {

@@ -53,7 +53,7 @@ func TestPreset(t *testing.T) {
 		"WrongType": {"what no Go type takes", `{metadata: {name: p}, spec: 7}`, http.StatusUnprocessableEntity, []string{"spec"}, "must be an object, not number"},
 		"Large": {"etcd would say something about a request",
 			`{metadata: {name: p}, spec: {defaults: {metadata: {annotations: {a: "` + strings.Repeat("x", 2<<20) + `"}}}}}`,
-			http.StatusUnprocessableEntity, []string{"spec"}, "1024 KiB large, and this one is 2048 KiB"},
+			http.StatusUnprocessableEntity, []string{"spec"}, "at most 1024 KiB, this one is 2048 KiB"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -104,21 +104,21 @@ func (s storedVMs) Breaking(context.Context, *presets.Compiled) (int, string, bo
 
 func TestPresetWarnsOfStoredVMs(t *testing.T) {
 	const forbids = `{metadata: {name: p}, spec: {forbid: [{path: spec.template.spec.hostname}]}}`
-	const rest = " shop/web; such VMs stay as they are, and updates may not make it worse"
+	const rest = " shop/web; existing VMs are not changed, and updates must not add violations"
 	for name, tc := range map[string]struct {
 		object string
 		stored storedVMs
 		want   []string
 	}{
-		"Some":         {forbids, storedVMs{n: 3, all: true}, []string{"spec.forbid: 3 stored VMs break it, such as" + rest}},
-		"NotAllSeen":   {forbids, storedVMs{n: 1}, []string{"spec.forbid: at least 1 stored VM breaks it," + rest}},
-		"SomeAndError": {forbids, storedVMs{n: 1, err: errors.New("x")}, []string{"spec.forbid: at least 1 stored VM breaks it," + rest}},
+		"Some":         {forbids, storedVMs{n: 3, all: true}, []string{"spec.forbid: 3 stored VMs violate it, such as" + rest}},
+		"NotAllSeen":   {forbids, storedVMs{n: 1}, []string{"spec.forbid: at least 1 stored VM violates it:" + rest}},
+		"SomeAndError": {forbids, storedVMs{n: 1, err: errors.New("x")}, []string{"spec.forbid: at least 1 stored VM violates it:" + rest}},
 		"None":         {forbids, storedVMs{all: true}, nil},
 		"Error":        {forbids, storedVMs{err: errors.New("x")}, nil},
 		"Audit":        {`{metadata: {name: p}, spec: {mode: Audit, forbid: [{path: spec.template.spec.hostname}]}}`, storedVMs{n: 3, all: true}, nil},
 		"NoForbid":     {`{metadata: {name: p}, spec: {defaults: {spec: {template: {spec: {hostname: a}}}}}}`, storedVMs{n: 3, all: true}, nil},
 	} {
-		handler := Preset{Kind: v1alpha1.KindClusterVirtualMachinePreset, Stored: tc.stored}
+		handler := Preset{Kind: v1alpha1.KindClusterVirtualMachinePreset, StoredVMs: tc.stored}
 		resp := handler.Handle(t.Context(), creates(handler.Kind, "", tc.object))
 		if diff := cmp.Diff(tc.want, resp.Warnings); diff != "" || !resp.Allowed {
 			t.Errorf("%s: allowed %t (-want +got):\n%s", name, resp.Allowed, diff)
@@ -137,7 +137,7 @@ func (v onlyVerbs) Allowed(_ context.Context, _ authenticationv1.UserInfo, what 
 // TestPresetHidesStoredVMs: authors who may not list VMs do not read which VMs break a rule.
 func TestPresetHidesStoredVMs(t *testing.T) {
 	for want, verbs := range map[int]onlyVerbs{0: {"update"}, 1: {"update", "list"}} {
-		handler := Preset{Kind: v1alpha1.KindClusterVirtualMachinePreset, Stored: storedVMs{n: 3, all: true}, Authority: verbs}
+		handler := Preset{Kind: v1alpha1.KindClusterVirtualMachinePreset, StoredVMs: storedVMs{n: 3, all: true}, Authorizer: verbs}
 		resp := handler.Handle(t.Context(), creates(handler.Kind, "", `{metadata: {name: p}, spec: {forbid: [{path: spec.template.spec.hostname}]}}`))
 		if !resp.Allowed || len(resp.Warnings) != want {
 			t.Errorf("%v: allowed %t, %q", verbs, resp.Allowed, resp.Warnings)
@@ -150,8 +150,8 @@ func TestPresetWarnsOfItsDeletion(t *testing.T) {
 		object string
 		want   []string
 	}{
-		"InUse":      {`{metadata: {name: p}, status: {matched: 12}}`, []string{"preset cluster/p is in use: 12 VMs keep what it gave them, and new VMs do not get it"}},
-		"Once":       {`{metadata: {name: p}, status: {matched: 1}}`, []string{"preset cluster/p is in use: 1 VM keeps what it gave it, and new VMs do not get it"}},
+		"InUse":      {`{metadata: {name: p}, status: {matched: 12}}`, []string{"preset cluster/p is in use: 12 VMs keep its values, but new VMs do not get them"}},
+		"Once":       {`{metadata: {name: p}, status: {matched: 1}}`, []string{"preset cluster/p is in use: 1 VM keeps its values, but new VMs do not get them"}},
 		"NotInUse":   {`{metadata: {name: p}, status: {matched: 0}}`, nil},
 		"NotCounted": {`{metadata: {name: p}}`, nil},
 		"Audit":      {`{metadata: {name: p}, spec: {mode: Audit}, status: {matched: 12}}`, nil},

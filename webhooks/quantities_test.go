@@ -14,7 +14,7 @@ import (
 
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -67,8 +67,8 @@ func TestEveryQuantityIsTried(t *testing.T) {
 	}
 }
 
-// quantitySpellings are texts that Kubernetes reads as quantities, with the bytes
-// that KubeVirt's converter gives a guest: fractions of a byte are dropped.
+// quantitySpellings are texts that Kubernetes reads as quantities, with the bytes that KubeVirt's
+// converter gives a guest: fractions of a byte are dropped.
 var quantitySpellings = map[string]uint{
 	"0.5Gi": 1 << 29, ".5Gi": 1 << 29, "1.5Gi": 3 << 29, "2.5Gi": 5 << 29, "2.50Gi": 5 << 29, "1.Gi": 1 << 30, "+1Gi": 1 << 30,
 	"1.0000000001Gi": 1 << 30, "100Ti": 100 << 40, "3.3Gi": 3543348019, "7.25Gi": 29 << 28, "1023Pi": 1023 << 50,
@@ -77,9 +77,9 @@ var quantitySpellings = map[string]uint{
 	"512m": 0, "2048": 2048, "1e3": 1000, "1e-3": 0, "1000k": 1000e3, "1023Ki": 1023 << 10, "0": 0,
 }
 
-// TestQuantities compares what we accept with what Kubernetes and KubeVirt
-// accept, for all quantities of the API. Of memory below 1Mi no guest can be
-// made: it is refused in standalone mode.
+// TestQuantities compares what we accept with what Kubernetes and KubeVirt accept, for all
+// quantities of the API. Of memory below 1Mi no guest can be made: it is refused in standalone
+// mode.
 func TestQuantities(t *testing.T) {
 	for path, manifest := range quantityPlaces {
 		memory := strings.HasPrefix(path, "template.spec.domain") && !strings.Contains(path, "Overhead")
@@ -115,7 +115,7 @@ func TestQuantities(t *testing.T) {
 }
 
 // rendersMemory checks the memory of a guest, in bytes.
-func rendersMemory(t *testing.T, m *validation.Machine, path, text string, want uint) {
+func rendersMemory(t *testing.T, m *validation.ExpandedVM, path, text string, want uint) {
 	plan, problems := (&domain.Profiles{}).Plan(&kubevirtv1.VirtualMachineInstance{ObjectMeta: *m.Meta, Spec: *m.Spec}, nil, nil)
 	if len(problems) > 0 {
 		t.Errorf("%s: %s: %v", path, text, problems)
@@ -123,18 +123,18 @@ func rendersMemory(t *testing.T, m *validation.Machine, path, text string, want 
 	}
 	switch {
 	case strings.HasSuffix(path, ".maxGuest") && want > 1<<20:
-		if got := plan.Whole.Domain.MaximumMemory.Value; got != want {
+		if got := plan.Host.Domain.MaximumMemory.Value; got != want {
 			t.Errorf("%s: %s is %d, want %d", path, text, got, want)
 		}
 	case strings.HasSuffix(path, ".guest"), strings.Contains(path, "domain.resources"):
-		if got := plan.Whole.Domain.Memory.Value; got != want {
+		if got := plan.Host.Domain.Memory.Value; got != want {
 			t.Errorf("%s: %s is %d, want %d", path, text, got, want)
 		}
 	}
 }
 
 // quantityMachine expands and decodes a VM with a spec.
-func quantityMachine(t *testing.T, spec string, addon bool) (*validation.Machine, error) {
+func quantityMachine(t *testing.T, spec string, addon bool) (*validation.ExpandedVM, error) {
 	t.Helper()
 	object := map[string]any{}
 	if err := json.Unmarshal(presettest.JSON(spec), &object); err != nil {

@@ -4,61 +4,61 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/validation/protection"
 )
 
-// ConfigurationName is the name of both webhook configurations. API servers call
-// mutating webhooks in the order of these names, and virtwright must come before
-// KubeVirt, whose defaults would otherwise look like the author's.
+// ConfigurationName is the name of both webhook configurations. API servers call mutating webhooks
+// in the order of these names. virtwright must come before KubeVirt, because KubeVirt's defaults
+// look like values of the author.
 const ConfigurationName = "admission.virtwright.dev"
 
-// KubeVirtConfigurationName is the name of KubeVirt's mutating configuration.
-const KubeVirtConfigurationName = "virt-api-mutator"
+// kubevirtConfigurationName is the name of KubeVirt's mutating configuration.
+const kubevirtConfigurationName = "virt-api-mutator"
+
+// ConvertedCRD is the name of the CRD whose objects are converted.
+const ConvertedCRD = "virtualmachines.kubevirt.io"
 
 // Paths of the webhooks.
 const (
 	PathMutateVirtualMachine                = "/mutate-kubevirt-io-v1-virtualmachine"
-	PathMutateVirtualMachineInstance        = "/mutate-kubevirt-io-v1-virtualmachineinstance"
+	pathMutateVirtualMachineInstance        = "/mutate-kubevirt-io-v1-virtualmachineinstance"
 	PathValidateVirtualMachine              = "/validate-kubevirt-io-v1-virtualmachine"
-	PathValidateVirtualMachineInstance      = "/validate-kubevirt-io-v1-virtualmachineinstance"
-	PathValidateLegacyPreset                = "/validate-kubevirt-io-v1-virtualmachineinstancepreset"
+	pathValidateVirtualMachineInstance      = "/validate-kubevirt-io-v1-virtualmachineinstance"
+	pathValidateLegacyPreset                = "/validate-kubevirt-io-v1-virtualmachineinstancepreset"
 	PathConvertVirtualMachine               = "/convert-kubevirt-io-virtualmachine"
-	PathValidateVirtualMachinePreset        = "/validate-virtwright-dev-v1alpha1-virtualmachinepreset"
-	PathValidateClusterVirtualMachinePreset = "/validate-virtwright-dev-v1alpha1-clustervirtualmachinepreset"
-	PathMutateTemplateRequest               = "/mutate-ssp-kubevirt-io-v1alpha1-virtualmachinetemplaterequest"
-	PathValidateTemplateRequest             = "/validate-ssp-kubevirt-io-v1alpha1-virtualmachinetemplaterequest"
-	PathValidateFrontendProfile             = "/validate-virtwright-dev-v1alpha1-frontendprofile"
-	PathValidateBackendProfile              = "/validate-virtwright-dev-v1alpha1-backendprofile"
-	PathValidatePresetException             = "/validate-virtwright-dev-v1alpha1-presetexception"
+	pathValidateVirtualMachinePreset        = "/validate-virtwright-dev-v1alpha1-virtualmachinepreset"
+	pathValidateClusterVirtualMachinePreset = "/validate-virtwright-dev-v1alpha1-clustervirtualmachinepreset"
+	pathMutateTemplateRequest               = "/mutate-ssp-kubevirt-io-v1alpha1-virtualmachinetemplaterequest"
+	pathValidateTemplateRequest             = "/validate-ssp-kubevirt-io-v1alpha1-virtualmachinetemplaterequest"
+	pathValidateFrontendProfile             = "/validate-virtwright-dev-v1alpha1-frontendprofile"
+	pathValidateBackendProfile              = "/validate-virtwright-dev-v1alpha1-backendprofile"
+	pathValidatePresetException             = "/validate-virtwright-dev-v1alpha1-presetexception"
+	pathValidateEviction                    = "/validate-v1-pod-eviction"
 )
 
-// A Registration says how API servers reach the webhooks and whom they leave alone.
+// A Registration describes the webhooks to API servers.
 type Registration struct {
 	// Service leads to the webhooks, for a manager that runs in the cluster.
 	Service *admissionregistrationv1.ServiceReference
 	// URL leads to the webhooks instead, as https://HOST:PORT.
 	URL string
-	// CABundle is what API servers shall trust, in PEM; empty where something
-	// else injects it.
+	// CABundle verifies the webhooks, in PEM; empty if another program injects it.
 	CABundle []byte
-	// Namespace is the manager's own. What it runs on must not hang on it.
+	// Namespace is the manager's own, where VMs are not admitted by webhooks: the manager must be
+	// able to start before it serves them.
 	Namespace string
-	// Guard knows the users whose updates are left alone, and the rules that
-	// policies hold in the API server.
+	// Guard has the users whose updates are not checked, and the admission policies.
 	Guard protection.Guard
 }
 
-// kubevirtVersions are the versions of kubevirt.io whose objects have the form that presets know.
-var kubevirtVersions = []string{"v1", "v1alpha3"}
-
-// A hook is one webhook, of either sort.
+// A hook is one mutating or validating webhook.
 type hook struct {
 	path       string
 	group      string
@@ -67,105 +67,94 @@ type hook struct {
 	scope      admissionregistrationv1.ScopeType
 	operations []admissionregistrationv1.OperationType
 	conditions []condition
-	namespaces *metav1.LabelSelector
-	// warns says that the webhook refuses nothing, so that requests do not depend on it.
+	// allNamespaces includes the namespaces that ExcludedNamespaces returns.
+	allNamespaces bool
+	// warns means that the webhook never rejects, so requests do not depend on it.
 	warns bool
+	// notes means that the webhook has side effects, and that requests do not depend on it.
+	notes bool
 }
 
 const (
-	create = admissionregistrationv1.Create
-	update = admissionregistrationv1.Update
+	clusterScope    = admissionregistrationv1.ClusterScope
+	namespacedScope = admissionregistrationv1.NamespacedScope
 )
 
-func (r Registration) mutating() []hook {
-	elsewhere := r.otherNamespaces()
-	return []hook{{
-		path: PathMutateVirtualMachine, group: "kubevirt.io", versions: kubevirtVersions, resource: "virtualmachines",
-		scope: admissionregistrationv1.NamespacedScope, namespaces: elsewhere,
-		operations: []admissionregistrationv1.OperationType{create, update},
-		conditions: []condition{notDeleted(), notTrusted(r.Guard.Trusted), unguarded(r.Guard), machineChanged()},
-	}, {
-		path: PathMutateVirtualMachineInstance, group: "kubevirt.io", versions: kubevirtVersions, resource: "virtualmachineinstances",
-		scope: admissionregistrationv1.NamespacedScope, namespaces: elsewhere,
-		operations: []admissionregistrationv1.OperationType{create},
-		conditions: []condition{unguarded(r.Guard)},
-	}, templateRequests(PathMutateTemplateRequest)}
+var (
+	onCreate = []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
+	onWrite  = []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
+	onDelete = []admissionregistrationv1.OperationType{admissionregistrationv1.Delete}
+)
+
+func kubevirtHook(path, resource string, conditions ...condition) hook {
+	return hook{
+		path: path, group: "kubevirt.io", versions: []string{"v1", "v1alpha3"}, resource: resource, scope: namespacedScope,
+		operations: onWrite, conditions: conditions,
+	}
 }
 
-// templateRequests are looked at in every namespace: who asks is written on each.
-func templateRequests(path string) hook {
+// virtwrightHook matches objects that are being deleted, too: they have an effect until they are
+// gone.
+func virtwrightHook(path, resource string, scope admissionregistrationv1.ScopeType) hook {
+	return hook{
+		path: path, group: v1alpha1.GroupName, versions: []string{v1alpha1.GroupVersion.Version}, resource: resource, scope: scope,
+		operations: onWrite, conditions: []condition{specChanged()}, allNamespaces: true,
+	}
+}
+
+// templateHook matches every namespace, because the requester is recorded on each request.
+func templateHook(path string) hook {
 	return hook{
 		path: path, group: sspv1alpha1.GroupName, versions: []string{sspv1alpha1.GroupVersion.Version},
-		resource: sspv1alpha1.ResourceVirtualMachineTemplateRequests,
-		scope:    admissionregistrationv1.NamespacedScope, namespaces: &metav1.LabelSelector{},
-		operations: []admissionregistrationv1.OperationType{create, update},
-		conditions: []condition{notDeleted(), specChanged()},
+		resource: sspv1alpha1.ResourceVirtualMachineTemplateRequests, scope: namespacedScope,
+		operations: onWrite, conditions: []condition{notDeleted(), specChanged()}, allNamespaces: true,
+	}
+}
+
+// deletionHook matches deletions of presets that VMs use, by users.
+func deletionHook(path, resource string, scope admissionregistrationv1.ScopeType) hook {
+	h := virtwrightHook(path, resource, scope)
+	h.warns, h.operations, h.conditions = true, onDelete, []condition{inUse(), notByCluster()}
+	return h
+}
+
+func (r Registration) mutating() []hook {
+	vmis := kubevirtHook(pathMutateVirtualMachineInstance, "virtualmachineinstances", unguarded(r.Guard))
+	vmis.operations = onCreate
+	return []hook{
+		kubevirtHook(PathMutateVirtualMachine, "virtualmachines", notDeleted(), notTrusted(r.Guard.Trusted), unguarded(r.Guard), vmChanged()),
+		vmis,
+		templateHook(pathMutateTemplateRequest),
 	}
 }
 
 func (r Registration) validating() []hook {
-	// An object that waits for finalizers still acts, so its changes are checked, too.
-	ours := func(path, resource string, scope admissionregistrationv1.ScopeType) hook {
-		return hook{
-			path: path, group: v1alpha1.GroupName, versions: []string{v1alpha1.GroupVersion.Version}, resource: resource,
-			scope: scope, namespaces: &metav1.LabelSelector{},
-			operations: []admissionregistrationv1.OperationType{create, update},
-			conditions: []condition{specChanged()},
-		}
-	}
-	machine := func(path, resource string, changed condition) hook {
-		return hook{
-			path: path, group: "kubevirt.io", versions: kubevirtVersions, resource: resource,
-			scope: admissionregistrationv1.NamespacedScope, namespaces: r.otherNamespaces(),
-			operations: []admissionregistrationv1.OperationType{create, update},
-			conditions: []condition{notTrusted(r.Guard.Trusted), changed},
-		}
-	}
+	const presets, clusterPresets = v1alpha1.ResourceVirtualMachinePresets, v1alpha1.ResourceClusterVirtualMachinePresets
 	hooks := []hook{
-		machine(PathValidateVirtualMachine, "virtualmachines", machineGuarded(r.Guard)),
-		machine(PathValidateVirtualMachineInstance, "virtualmachineinstances", instanceGuarded(r.Guard)),
-		ours(PathValidateVirtualMachinePreset, v1alpha1.ResourceVirtualMachinePresets, admissionregistrationv1.NamespacedScope),
-		ours(PathValidateClusterVirtualMachinePreset, v1alpha1.ResourceClusterVirtualMachinePresets, admissionregistrationv1.ClusterScope),
-		ours(PathValidateFrontendProfile, v1alpha1.ResourceFrontendProfiles, admissionregistrationv1.ClusterScope),
-		ours(PathValidateBackendProfile, v1alpha1.ResourceBackendProfiles, admissionregistrationv1.ClusterScope),
-		ours(PathValidatePresetException, v1alpha1.ResourcePresetExceptions, admissionregistrationv1.NamespacedScope),
-		templateRequests(PathValidateTemplateRequest),
+		kubevirtHook(PathValidateVirtualMachine, "virtualmachines", notTrusted(r.Guard.Trusted), vmValidated(r.Guard)),
+		kubevirtHook(pathValidateVirtualMachineInstance, "virtualmachineinstances", notTrusted(r.Guard.Trusted), vmiValidated(r.Guard)),
+		virtwrightHook(pathValidateVirtualMachinePreset, presets, namespacedScope),
+		virtwrightHook(pathValidateClusterVirtualMachinePreset, clusterPresets, clusterScope),
+		virtwrightHook(pathValidateFrontendProfile, v1alpha1.ResourceFrontendProfiles, clusterScope),
+		virtwrightHook(pathValidateBackendProfile, v1alpha1.ResourceBackendProfiles, clusterScope),
+		virtwrightHook(pathValidatePresetException, v1alpha1.ResourcePresetExceptions, namespacedScope),
+		templateHook(pathValidateTemplateRequest),
+		deletionHook(pathValidateVirtualMachinePreset, presets, namespacedScope),
+		deletionHook(pathValidateClusterVirtualMachinePreset, clusterPresets, clusterScope),
 	}
-	hooks = append(hooks,
-		presetDeletions(PathValidateVirtualMachinePreset, v1alpha1.ResourceVirtualMachinePresets, admissionregistrationv1.NamespacedScope),
-		presetDeletions(PathValidateClusterVirtualMachinePreset, v1alpha1.ResourceClusterVirtualMachinePresets, admissionregistrationv1.ClusterScope),
-	)
-	if !r.Guard.Addon { // where KubeVirt applies and validates them itself
-		hooks = append(hooks, hook{
-			path: PathValidateLegacyPreset, group: "kubevirt.io", versions: kubevirtVersions, resource: "virtualmachineinstancepresets",
-			scope: admissionregistrationv1.NamespacedScope, namespaces: &metav1.LabelSelector{},
-			operations: []admissionregistrationv1.OperationType{create, update},
-			conditions: []condition{specChanged()},
-		})
+	if r.Guard.Addon { // KubeVirt has these webhooks itself
+		return hooks
 	}
-	return hooks
+	legacy := kubevirtHook(pathValidateLegacyPreset, "virtualmachineinstancepresets", specChanged())
+	legacy.allNamespaces = true
+	return append(hooks, legacy, hook{
+		path: pathValidateEviction, versions: []string{"v1"}, resource: "pods/eviction", scope: namespacedScope,
+		operations: onCreate, conditions: []condition{ofLauncher()}, notes: true,
+	})
 }
 
-// presetDeletions are looked at if VMs have the preset and a person, or a tool of theirs, deletes it.
-func presetDeletions(path, resource string, scope admissionregistrationv1.ScopeType) hook {
-	return hook{
-		path: path, group: v1alpha1.GroupName, versions: []string{v1alpha1.GroupVersion.Version}, resource: resource,
-		scope: scope, namespaces: &metav1.LabelSelector{}, warns: true,
-		operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Delete},
-		conditions: []condition{inUse(), notByCluster()},
-	}
-}
-
-// otherNamespaces are all but the system's and the manager's own, which must
-// come up while no webhook answers.
-func (r Registration) otherNamespaces() *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-		Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: ExcludedNamespaces(r.Namespace),
-	}}}
-}
-
-// ExcludedNamespaces are those whose VMs no webhook serves and no controller starts: the
-// system's, and the manager's own if it has one.
+// ExcludedNamespaces returns the namespaces whose VMs no webhook admits and no controller starts:
+// kube-system, and the manager's own if it has one. They must work while no webhook answers.
 func ExcludedNamespaces(own string) []string {
 	excluded := []string{metav1.NamespaceSystem}
 	if own != "" && own != metav1.NamespaceSystem {
@@ -174,18 +163,28 @@ func ExcludedNamespaces(own string) []string {
 	return excluded
 }
 
-// Configurations are the webhooks as API servers know them. Every field that
-// an API server would default is set.
+func (r Registration) namespaces(h hook) *metav1.LabelSelector {
+	if h.allNamespaces {
+		return &metav1.LabelSelector{}
+	}
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: ExcludedNamespaces(r.Namespace),
+	}}}
+}
+
+// Configurations returns the webhook configurations. Every field that API servers would default is
+// set.
 func (r Registration) Configurations() (*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	mutating.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"))
 	mutating.Name = ConfigurationName
+	timeout := int32(defaultTimeout.Seconds())
 	for _, h := range r.mutating() {
 		mutating.Webhooks = append(mutating.Webhooks, admissionregistrationv1.MutatingWebhook{
 			Name: h.name(), ClientConfig: r.clientConfig(h.path), Rules: h.rules(),
 			FailurePolicy: new(admissionregistrationv1.Fail), MatchPolicy: new(admissionregistrationv1.Equivalent),
-			NamespaceSelector: h.namespaces, ObjectSelector: &metav1.LabelSelector{},
-			SideEffects: new(admissionregistrationv1.SideEffectClassNoneOnDryRun), TimeoutSeconds: new(int32(Timeout.Seconds())),
+			NamespaceSelector: r.namespaces(h), ObjectSelector: &metav1.LabelSelector{},
+			SideEffects: new(admissionregistrationv1.SideEffectClassNoneOnDryRun), TimeoutSeconds: new(timeout),
 			AdmissionReviewVersions: []string{"v1"}, ReinvocationPolicy: new(admissionregistrationv1.NeverReinvocationPolicy),
 			MatchConditions: h.conditions,
 		})
@@ -194,31 +193,31 @@ func (r Registration) Configurations() (*admissionregistrationv1.MutatingWebhook
 	validating.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"))
 	validating.Name = ConfigurationName
 	for _, h := range r.validating() {
-		failure, timeout := admissionregistrationv1.Fail, int32(Timeout.Seconds())
-		if h.warns {
-			failure, timeout = admissionregistrationv1.Ignore, warningSeconds
+		failure, effects, timeout := admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone, timeout
+		switch {
+		case h.warns:
+			failure, timeout = admissionregistrationv1.Ignore, 1
+		case h.notes:
+			failure, effects = admissionregistrationv1.Ignore, admissionregistrationv1.SideEffectClassNoneOnDryRun
 		}
 		validating.Webhooks = append(validating.Webhooks, admissionregistrationv1.ValidatingWebhook{
 			Name: h.name(), ClientConfig: r.clientConfig(h.path), Rules: h.rules(),
 			FailurePolicy: new(failure), MatchPolicy: new(admissionregistrationv1.Equivalent),
-			NamespaceSelector: h.namespaces, ObjectSelector: &metav1.LabelSelector{},
-			SideEffects: new(admissionregistrationv1.SideEffectClassNone), TimeoutSeconds: new(timeout),
+			NamespaceSelector: r.namespaces(h), ObjectSelector: &metav1.LabelSelector{},
+			SideEffects: new(effects), TimeoutSeconds: new(timeout),
 			AdmissionReviewVersions: []string{"v1"}, MatchConditions: h.conditions,
 		})
 	}
 	return mutating, validating
 }
 
-// name is the webhook's, which audit annotations and messages carry.
+// name returns the name of the webhook, which is in audit annotations and messages.
 func (h hook) name() string {
 	if h.warns {
 		return "deletion." + h.resource + "." + ConfigurationName
 	}
-	return h.resource + "." + ConfigurationName
+	return strings.ReplaceAll(h.resource, "/", "-") + "." + ConfigurationName
 }
-
-// warningSeconds is how long an API server waits for a webhook that only warns.
-const warningSeconds = 1
 
 func (h hook) rules() []admissionregistrationv1.RuleWithOperations {
 	return []admissionregistrationv1.RuleWithOperations{{
@@ -229,13 +228,10 @@ func (h hook) rules() []admissionregistrationv1.RuleWithOperations {
 	}}
 }
 
-// ConvertedCRD is the name of the CRD whose objects are converted.
-const ConvertedCRD = "virtualmachines.kubevirt.io"
-
-// Objects are all that tells API servers of virtwright, in the order in which it
-// takes effect: policies hold before webhooks are called.
-func (r Registration) Objects() []client.Object {
-	var out []client.Object
+// Objects returns all objects that register virtwright, in the order in which they must be applied:
+// policies before webhooks.
+func (r Registration) Objects() []runtime.Object {
+	var out []runtime.Object
 	policies, bindings := r.Guard.Policies()
 	for i := range policies {
 		out = append(out, policies[i], bindings[i])
@@ -244,8 +240,7 @@ func (r Registration) Objects() []client.Object {
 	return append(out, validating, mutating)
 }
 
-// Conversion is how API servers convert VirtualMachines, which only where there
-// is no KubeVirt are virtwright's to convert.
+// Conversion returns the conversion of VirtualMachines, for clusters without KubeVirt.
 func (r Registration) Conversion() *apiextensionsv1.CustomResourceConversion {
 	reach := r.clientConfig(PathConvertVirtualMachine)
 	client := &apiextensionsv1.WebhookClientConfig{URL: reach.URL, CABundle: reach.CABundle}

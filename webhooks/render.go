@@ -14,18 +14,16 @@ import (
 	"github.com/virtwright/virtwright/validation"
 )
 
-// Profiles gives the profiles in use.
-type Profiles interface {
-	// Snapshot returns the newest set of profiles; nil before the first is there.
+type profileSource interface {
+	// Snapshot returns the newest set of profiles; nil before the first is loaded.
 	Snapshot() *domain.Profiles
 }
 
-// render refuses what no host could run: it makes the domain of the instance
-// that would be launched, under what is assumed of hosts, and throws it away.
-// What rules refuse is not rendered. What could not be rendered before an update
-// may stay so.
+// render rejects a VM that no host could run: it renders the domain of the VMI that would be
+// launched, for an assumed host, and discards it. A VM that rules reject is not rendered. An update
+// may keep problems, but not add any.
 func (c *candidate) render(ctx context.Context) error {
-	if c.Profiles == nil || c.Rules.Addon || !c.ruled {
+	if c.Profiles == nil || c.Rules.Addon || !c.rulesPass {
 		return nil
 	}
 	profiles := c.Profiles.Snapshot()
@@ -43,11 +41,11 @@ func (c *candidate) render(ctx context.Context) error {
 		return nil
 	}
 	before := r.problems(ctx, c.machine.Old, c.req.OldObject.Raw, c.old)
-	news := c.machine.New(problems, before)
-	if len(before) > 0 && r.frontend(c.machine.Old) && !r.frontend(c.machine) {
-		// What the host's side says now was hidden by what the guest's said before.
+	news := c.machine.OnlyNew(problems, before)
+	if len(before) > 0 && r.frontendFails(c.machine.Old) && !r.frontendFails(c.machine) {
+		// Problems of the frontend may have hidden these problems of the backend before.
 		for _, p := range news {
-			c.warnings = append(c.warnings, p.Error()+"; it may have been so before")
+			c.warnings = append(c.warnings, p.Error()+"; the stored object may have the same problem")
 		}
 		return nil
 	}
@@ -55,46 +53,103 @@ func (c *candidate) render(ctx context.Context) error {
 	return nil
 }
 
-// A renderer renders machines, and tells what is wrong with their fields.
+// A renderer renders the domains of VMs and VMIs, and reports problems of their fields.
 type renderer struct {
 	*candidate
 	profiles  *domain.Profiles
 	namespace presets.Namespace
 }
 
-// problems are why a machine cannot be rendered, with its own paths.
-func (r *renderer) problems(ctx context.Context, m *validation.Machine, raw []byte, object map[string]any) field.ErrorList {
-	instance := r.instance(ctx, m, raw, object)
-	if instance == nil {
+// problems returns why an object cannot be rendered, with paths of that object.
+func (r *renderer) problems(ctx context.Context, m *validation.ExpandedVM, raw []byte, object map[string]any) field.ErrorList {
+	vmi := r.launched(ctx, m, raw, object)
+	if vmi == nil {
 		return nil
 	}
-	return m.Placed(r.profiles.Check(instance, r.namespace.Labels))
+	return m.PrefixPaths(append(r.profiles.Check(vmi, r.namespace.Labels), domain.CheckPod(vmi)...))
 }
 
-// instance is what a machine would run, or runs; nil where it cannot be launched.
-func (r *renderer) instance(ctx context.Context, m *validation.Machine, raw []byte, object map[string]any) *kubevirtv1.VirtualMachineInstance {
+// launched returns the VMI that an object would run, or is; nil if it cannot be launched.
+func (r *renderer) launched(ctx context.Context, m *validation.ExpandedVM, raw []byte, object map[string]any) *kubevirtv1.VirtualMachineInstance {
 	snapshot := r.Snapshots.Snapshot()
 	switch {
 	case m.VMI != nil:
 		return m.VMI
 	case m.Spec == nil || snapshot == nil:
 		return nil
-	case r.Engine.LaunchesTemplate(snapshot, object, r.namespace):
+	case r.Engine.LaunchKeepsTemplate(snapshot, object, r.namespace):
 		meta := metav1.ObjectMeta{Name: m.VM.Name, Namespace: m.VM.Namespace, Labels: m.Meta.Labels, Annotations: m.Meta.Annotations}
 		return &kubevirtv1.VirtualMachineInstance{ObjectMeta: meta, Spec: *m.Spec}
-	case !snapshot.Launches(): // else it was launched for the rules
-		launched, err := r.Engine.Launch(ctx, snapshot, presets.Request{Kind: r.Kind, Object: raw, Namespace: r.namespace})
-		if err != nil || m.Launched(launched) != nil {
-			return nil // which rules and presets have told
+	case !snapshot.Launches(): // otherwise validate has launched it
+		vmi, err := r.Engine.Launch(ctx, snapshot, presets.Request{Kind: r.Kind, Object: raw, Namespace: r.namespace})
+		if err != nil || m.ReplaceTemplate(vmi) != nil {
+			return nil // rules and presets have reported it
 		}
 	}
 	return &kubevirtv1.VirtualMachineInstance{ObjectMeta: *m.Meta, Spec: *m.Spec}
 }
 
-// frontend reports whether a machine cannot even be rendered as its guest sees it.
-func (r *renderer) frontend(m *validation.Machine) bool {
-	instance := &kubevirtv1.VirtualMachineInstance{ObjectMeta: *m.Meta, Spec: *m.Spec}
-	settings, _ := r.profiles.Frontend(instance, r.namespace.Labels)
-	_, problems := domain.Frontend(instance, settings)
+// frontendFails reports whether even the guest's side of the domain cannot be rendered.
+func (r *renderer) frontendFails(m *validation.ExpandedVM) bool {
+	vmi := &kubevirtv1.VirtualMachineInstance{ObjectMeta: *m.Meta, Spec: *m.Spec}
+	settings, _ := r.profiles.Frontend(vmi, r.namespace.Labels)
+	_, problems := domain.Frontend(vmi, settings)
 	return len(problems) > 0
+}
+
+// verifyPresets checks that other webhooks have not undone what presets did.
+func (c *candidate) verifyPresets(ctx context.Context) error {
+	snapshot := c.Snapshots.Snapshot()
+	if snapshot == nil {
+		return errors.New("presets are not loaded yet")
+	}
+	request, err := c.engineRequest(ctx)
+	if err != nil {
+		return err
+	}
+	if refusal, ok := errors.AsType[*presets.Refusal](c.Engine.VerifyApplied(ctx, snapshot, request)); ok {
+		c.problems = append(c.problems, refusal.Problems...)
+	}
+	return nil
+}
+
+// verifyExpansion checks overrides and forbid rules on the VM as its instancetype and preference
+// expand it. Updates by trusted controllers are not checked.
+func (c *candidate) verifyExpansion(ctx context.Context) error {
+	snapshot := c.Snapshots.Snapshot()
+	spec, _ := c.object["spec"].(map[string]any)
+	if c.Instancetypes == nil || snapshot == nil || c.Kind != presets.VirtualMachine || c.trusted && c.old != nil ||
+		spec["instancetype"] == nil && spec["preference"] == nil {
+		return nil
+	}
+	request, err := c.engineRequest(ctx)
+	if err != nil {
+		return err
+	}
+	request.Decoded, request.OldDecoded = nil, nil // it decodes the objects itself
+	err = c.Engine.VerifyExpansion(ctx, snapshot, request)
+	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
+		c.problems = append(c.problems, refusal.Problems...)
+		return nil
+	}
+	if _, ok := errors.AsType[*presets.Malformed](err); ok {
+		return nil // read has rejected it
+	}
+	return err
+}
+
+// engineRequest collects the input of the engine.
+func (c *candidate) engineRequest(ctx context.Context) (presets.Request, error) {
+	namespace, err := c.Namespaces.Get(ctx, c.req.Namespace)
+	if err != nil {
+		return presets.Request{}, fmt.Errorf("cannot read namespace %s: %w", c.req.Namespace, err)
+	}
+	request := presets.Request{
+		Kind: c.Kind, Object: c.req.Object.Raw, Decoded: c.object, Namespace: namespace,
+		Instancetypes: cachedInstancetypes(ctx, c.Instancetypes, c.req.Namespace),
+	}
+	if c.old != nil {
+		request.OldObject, request.OldDecoded = c.req.OldObject.Raw, c.old
+	}
+	return request, nil
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
+	"github.com/virtwright/virtwright/test/validationtest"
 	"github.com/virtwright/virtwright/validation"
-	"github.com/virtwright/virtwright/validation/validationtest"
 )
 
 // profiles that are in use.
@@ -49,9 +49,9 @@ func expanded(t *testing.T, v *Validator, object string) string {
 	return string(raw)
 }
 
-// Interfaces that no rule refuses, of which the domain can have the first alone.
+// Interfaces that no rule rejects. Only the first can be rendered.
 const (
-	bridge  = `{name: default, bridge: {}}`
+	nat     = `{name: default, masquerade: {}}`
 	plugin  = `{name: default, binding: {name: passt-plugin}}`
 	another = `{name: other, binding: {name: passt-plugin}}`
 )
@@ -71,7 +71,7 @@ func vmOf(spec string) string {
 
 func TestWhatCannotBeRendered(t *testing.T) {
 	const first, second = "spec.template.spec.domain.devices.interfaces[0].binding.name", "spec.template.spec.domain.devices.interfaces[1].binding.name"
-	good, bad := networked("1", bridge), networked("1", plugin)
+	good, bad := networked("1", nat), networked("1", plugin)
 	for name, test := range map[string]struct {
 		reason, old, now string
 		change           func(*Validator)
@@ -80,11 +80,11 @@ func TestWhatCannotBeRendered(t *testing.T) {
 		"Fine":       {reason: "what can be rendered passes", now: good},
 		"Refused":    {reason: "the field is named, in the template", now: bad, want: []string{first}},
 		"Added":      {reason: "an update adds it", old: good, now: bad, want: []string{first}},
-		"Kept":       {reason: "what was so before may stay", old: bad, now: networked("2", plugin)},
-		"Mended":     {reason: "and may be mended", old: bad, now: good},
-		"Moved":      {reason: "elements are told apart by name", old: bad, now: networked("1", `{name: other, bridge: {}}, `+plugin)},
-		"More":       {reason: "what is new is refused, beside what is old", old: bad, now: networked("1", plugin+", "+another), want: []string{second}},
-		"Rules":      {reason: "what a rule refuses is not rendered", now: networked("0", plugin+", "+plugin)},
+		"Kept":       {reason: "existing problems may stay", old: bad, now: networked("2", plugin)},
+		"Mended":     {reason: "and may be fixed", old: bad, now: good},
+		"Moved":      {reason: "elements are identified by name", old: networked("1", plugin+", "+another), now: networked("1", another+", "+plugin)},
+		"More":       {reason: "only the new problem is reported", old: bad, now: networked("1", plugin+", "+another), want: []string{second}},
+		"Rules":      {reason: "a VM that a rule rejects is not rendered", now: networked("0", plugin+", "+plugin)},
 		"Addon":      {reason: "KubeVirt renders by itself", now: bad, change: func(v *Validator) { v.Rules = &validation.Config{Addon: true} }},
 		"NoProfiles": {reason: "who has none renders nothing", now: bad, change: func(v *Validator) { v.Profiles = nil }},
 		"AtLaunch": {reason: "presets act first that act at launch", now: good,
@@ -133,25 +133,25 @@ func TestInstancesAreRendered(t *testing.T) {
 	}
 }
 
-// Nobody knows yet whether the machine can be rendered.
+// Before profiles are loaded, VMs cannot be rendered.
 func TestNoProfilesYet(t *testing.T) {
 	v := rendering(t, presets.VirtualMachine)
 	v.Profiles = profiles{}
-	resp := v.Handle(t.Context(), creates("VirtualMachine", "lab", expanded(t, v, vmOf(networked("1", bridge)))))
+	resp := v.Handle(t.Context(), creates("VirtualMachine", "lab", expanded(t, v, vmOf(networked("1", nat)))))
 	if resp.Allowed || resp.Result.Code != http.StatusServiceUnavailable || !strings.Contains(resp.Result.Message, "profiles are not loaded yet") {
 		t.Errorf("got %+v", resp.Result)
 	}
 }
 
-// What the host's side says was hidden while the guest's side was wrong: it is
-// not held against who mends one thing of two.
+// What the host's side says was hidden while the guest's side was wrong: it is not held against who
+// mends one thing of two.
 func TestOneThingAtATime(t *testing.T) {
 	v := rendering(t, presets.VirtualMachine)
 	of := func(binding string) string {
 		spec := strings.Replace(networked("1", binding), "devices: {", "devices: {disks: [{name: d, cache: writeback, io: native, disk: {bus: virtio}}], ", 1)
 		return expanded(t, v, vmOf(strings.Replace(spec, "{", "{volumes: [{name: d, emptyDisk: {capacity: 1Gi}}], ", 1)))
 	}
-	before, after := of(plugin), of(bridge)
+	before, after := of(plugin), of(nat)
 	if resp := v.Handle(t.Context(), creates("VirtualMachine", "lab", after)); cmp.Diff([]string{"spec.template.spec.domain.devices.disks[0].io"}, causes(resp)) != "" {
 		t.Fatalf("want the host's side wrong, got %+v", resp.Result)
 	}
@@ -160,13 +160,13 @@ func TestOneThingAtATime(t *testing.T) {
 	}
 }
 
-// What rules admit can be rendered, but for what is listed.
+// VMs that rules admit can be rendered, except for a list.
 func TestWhatRulesAdmitIsRendered(t *testing.T) {
 	seen := map[string]bool{}
 	for rule, fixtures := range validationtest.Fixtures(t) {
 		for i := range fixtures {
 			f := &fixtures[i]
-			m := f.Machine(t)
+			m := f.ExpandedVM(t)
 			if f.Verdict == validationtest.Bad || f.Config.Addon || f.Old != nil || m.Spec == nil {
 				continue
 			}

@@ -1,70 +1,66 @@
 package webhooks
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
 	"regexp"
-	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/presets"
 )
 
-// MaxBodyBytes is how large an AdmissionReview may be: two objects of at most
-// 3 MiB, which is what an API server accepts, and the rest of the request.
-const MaxBodyBytes = 7 << 20
+// maxBodyBytes is the maximum size of an AdmissionReview: two objects of at most 3 MiB, which API
+// servers accept, and the rest of the request.
+const maxBodyBytes = 7 << 20
 
-// Timeout is how long an API server waits for an answer.
-const Timeout = 5 * time.Second
+// defaultTimeout is how long an API server waits for an answer.
+const defaultTimeout = 5 * time.Second
 
 // reviews serves AdmissionReviews over HTTP.
 //
-// controller-runtime has such a handler too. This one differs in what it does
-// with a body that is no AdmissionReview, which that one takes for an empty
-// request and answers under the kind of the body: here the answer has the HTTP
-// status and the metav1.Status that an API server passes on to its client.
+// controller-runtime's handler takes a body that is no AdmissionReview for an empty request. This
+// one answers it with the HTTP status and the metav1.Status that API servers pass on to clients.
 type reviews struct {
-	handler admission.Handler
+	handler handler
 }
 
 // ServeHTTP answers one AdmissionReview.
 func (h reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// An answer is owed even when the server stops meanwhile.
+	// A request is answered even if the server stops.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), timeout(r))
 	defer cancel()
-	body, problem := readBody(w, r, MaxBodyBytes, "AdmissionReview")
-	if problem == nil {
-		var request *admission.Request
-		if request, problem = parse(body); problem == nil {
-			write(w, http.StatusOK, answer(ctx, h.handler, *request))
+	body, err := readBody(w, r, maxBodyBytes, "AdmissionReview")
+	if err == nil {
+		var request *Request
+		if request, err = parse(body); err == nil {
+			writeJSON(w, http.StatusOK, answer(ctx, h.handler, *request))
 			return
 		}
 	}
-	if uid := uidOf(body); problem.ErrStatus.Code == http.StatusTooManyRequests && uid != "" {
-		write(w, http.StatusOK, reviewOf(uid, denied(problem.Status())))
+	if uid := uidOf(body); err.ErrStatus.Code == http.StatusTooManyRequests && uid != "" {
+		writeJSON(w, http.StatusOK, reviewOf(uid, denied(err.Status())))
 		return
 	}
-	ctrl.LoggerFrom(ctx).Info("Refused a request that is not an AdmissionReview", "path", r.URL.Path, "remote", r.RemoteAddr, "reason", problem.Error())
-	refuse(w, problem)
+	log.FromContext(ctx).Info("Refused a request that is not an AdmissionReview", "path", r.URL.Path, "remote", r.RemoteAddr, "reason", err.Error())
+	writeError(w, err)
 }
 
-// sentUID finds the uid of a request at the beginning of an AdmissionReview,
-// where API servers write it.
+// sentUID matches the uid of a request at the beginning of an AdmissionReview, where API servers
+// write it.
 var sentUID = regexp.MustCompile(`"request"\s*:\s*\{\s*"uid"\s*:\s*"([^"\\]+)"`)
 
-// uidOf returns the uid of a request whose body may be cut short; empty when it
-// has not arrived.
+// uidOf returns the uid of a request whose body may be incomplete; "" if it has not arrived.
 func uidOf(beginning []byte) types.UID {
 	if found := sentUID.FindSubmatch(beginning[:min(len(beginning), 4<<10)]); found != nil {
 		return types.UID(found[1])
@@ -72,23 +68,12 @@ func uidOf(beginning []byte) types.UID {
 	return ""
 }
 
-// refuse answers with the HTTP status of an error. A client that found no share
-// of memory gets 503: without an AdmissionReview, 429 would blame the user.
-func refuse(w http.ResponseWriter, err *statusError) {
-	status := err.Status()
-	if status.Code == http.StatusTooManyRequests {
-		status.Code, status.Reason = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
-	}
-	write(w, int(status.Code), &status)
-}
-
-// answer lets the handler answer. It always returns a review with a response
-// to the request, whatever the handler does.
-func answer(ctx context.Context, handler admission.Handler, request admission.Request) *admissionv1.AdmissionReview {
-	response := guarded(ctx, admission.HandlerFunc(func(ctx context.Context, request admission.Request) admission.Response {
+// answer calls the handler. It always returns a review with a response to the request.
+func answer(ctx context.Context, handler handler, request Request) *admissionv1.AdmissionReview {
+	response := handleSafely(ctx, handlerFunc(func(ctx context.Context, request Request) Response {
 		response := handler.Handle(ctx, request)
-		if err := response.Complete(request); err != nil {
-			return unanswerable(ctx, request, fmt.Errorf("cannot encode the patch: %w", err))
+		if err := response.encode(request.UID); err != nil {
+			return unavailable(ctx, request, fmt.Errorf("cannot encode the patch: %w", err))
 		}
 		return response
 	}), request)
@@ -96,46 +81,25 @@ func answer(ctx context.Context, handler admission.Handler, request admission.Re
 	return reviewOf(request.UID, response)
 }
 
-func reviewOf(uid types.UID, response admission.Response) *admissionv1.AdmissionReview {
+func reviewOf(uid types.UID, response Response) *admissionv1.AdmissionReview {
 	response.UID = uid
 	review := &admissionv1.AdmissionReview{Response: &response.AdmissionResponse}
 	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
 	return review
 }
 
-// timeout is how long the API server says it will wait.
+// timeout returns how long the API server waits, as it says itself.
 func timeout(r *http.Request) time.Duration {
-	asked, err := time.ParseDuration(r.URL.Query().Get("timeout"))
-	if err != nil || asked <= 0 {
-		return Timeout
+	requested, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || requested <= 0 {
+		return defaultTimeout
 	}
-	return min(asked, 30*time.Second)
-}
-
-// checkHeader refuses what is not JSON sent with POST.
-func checkHeader(w http.ResponseWriter, r *http.Request, what string) *statusError {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return problem(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
-			"%s is not allowed: API servers send %s with POST", r.Method, article(what))
-	}
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return problem(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
-			"the body must have Content-Type application/json, not %.100q", r.Header.Get("Content-Type"))
-	}
-	return nil
-}
-
-func article(noun string) string {
-	if strings.HasPrefix(noun, "A") {
-		return "an " + noun
-	}
-	return "a " + noun
+	return min(requested, 30*time.Second)
 }
 
 // parse decodes an AdmissionReview.
-func parse(body []byte) (*admission.Request, *statusError) {
-	bad := func(format string, args ...any) (*admission.Request, *statusError) {
+func parse(body []byte) (*Request, *statusError) {
+	bad := func(format string, args ...any) (*Request, *statusError) {
 		return nil, badRequest("the body is not an AdmissionReview: "+format, args...)
 	}
 	if err := presets.CheckReviewSize(body); err != nil {
@@ -152,33 +116,61 @@ func parse(body []byte) (*admission.Request, *statusError) {
 	if review.Request == nil || review.Request.UID == "" {
 		return bad("it has no request with a uid")
 	}
-	return &admission.Request{AdmissionRequest: *review.Request}, nil
+	return &Request{AdmissionRequest: *review.Request}, nil
 }
 
-// maxMessage bounds a message that may repeat what a client sent, in bytes.
-const maxMessage = 1 << 10
-
-// statusError is a refusal in the words of the API.
-type statusError = apierrors.StatusError
-
-func badRequest(format string, args ...any) *statusError {
-	return problem(http.StatusBadRequest, metav1.StatusReasonBadRequest, format, args...)
+// readBody reads a JSON body of at most limit bytes that was sent with POST. If it fails, it
+// returns the bytes that have arrived. review is the kind of the body, for messages.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64, review string) ([]byte, *statusError) {
+	if err := checkHeader(w, r, review); err != nil {
+		return nil, err
+	}
+	// A buffer that doubles leaves less garbage behind than io.ReadAll's.
+	buffer := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), 64<<10)+bytes.MinRead))
+	_, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	if err == nil {
+		return buffer.Bytes(), nil
+	}
+	if status, ok := errors.AsType[*statusError](err); ok {
+		return buffer.Bytes(), status
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, newStatus(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, "the %s is larger than %d MiB", review, limit>>20)
+	}
+	return nil, badRequest("cannot read the body: %v", err)
 }
 
-func problem(code int32, reason metav1.StatusReason, format string, args ...any) *statusError {
-	return &statusError{ErrStatus: metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: presets.Cut(fmt.Sprintf(format, args...), maxMessage),
-	}}
+func checkHeader(w http.ResponseWriter, r *http.Request, review string) *statusError {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return newStatus(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+			"%s is not allowed: API servers send each %s with POST", r.Method, review)
+	}
+	contentType := r.Header.Get("Content-Type")
+	if kind, _, err := mime.ParseMediaType(contentType); err != nil || kind != "application/json" {
+		return newStatus(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+			"the body must have Content-Type application/json, not %.100q", contentType)
+	}
+	return nil
 }
 
-func write(w http.ResponseWriter, code int, body any) {
+// writeError answers with the HTTP status of an error. A client that found no share of memory gets
+// 503: without an AdmissionReview, 429 would blame the user.
+func writeError(w http.ResponseWriter, err *statusError) {
+	status := err.Status()
+	if status.Code == http.StatusTooManyRequests {
+		status.Code, status.Reason = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
+	}
+	writeJSON(w, int(status.Code), &status)
+}
+
+func writeJSON(w http.ResponseWriter, code int, body any) {
 	content, err := json.Marshal(body)
-	if err != nil { // unreachable: both kinds of body have plain fields only
+	if err != nil { // unreachable: all bodies have plain fields only
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(content) // a client that has gone needs no answer
+	_, _ = w.Write(content) // the client may have disconnected
 }

@@ -16,7 +16,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/virtwright/virtwright/presets"
 )
@@ -31,7 +30,7 @@ func send(t testing.TB, handler http.Handler, contentType string, body []byte) (
 	return recorder.Code, recorder.Body.Bytes()
 }
 
-func review(t testing.TB, req admission.Request) []byte {
+func review(t testing.TB, req Request) []byte {
 	t.Helper()
 	out, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: &req.AdmissionRequest,
@@ -91,7 +90,7 @@ func TestNoReview(t *testing.T) {
 		"Trailing":    {"application/json", head + `,"request":{"uid":"a"}} x`, 400, "not an AdmissionReview"},
 		"YAML":        {"application/yaml", head + `,"request":{"uid":"a"}}`, 415, `must have Content-Type application/json, not "application/yaml"`},
 		"NoType":      {"", head + `,"request":{"uid":"a"}}`, 415, "must have Content-Type application/json"},
-		"TooLarge":    {"application/json", strings.Repeat(" ", MaxBodyBytes+1), 413, "larger than 7 MiB"},
+		"TooLarge":    {"application/json", strings.Repeat(" ", maxBodyBytes+1), 413, "larger than 7 MiB"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -178,9 +177,9 @@ func TestOverBudget(t *testing.T) {
 
 func TestPanic(t *testing.T) {
 	metrics := NewMetrics(prometheus.NewRegistry())
-	for name, handler := range map[string]admission.Handler{
-		"Handler":  admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { panic("ouch") }),
-		"Measured": metrics.measured("Test", admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { panic("ouch") })),
+	for name, handler := range map[string]handler{
+		"Handler":  handlerFunc(func(context.Context, Request) Response { panic("ouch") }),
+		"Measured": metrics.measured("Test", handlerFunc(func(context.Context, Request) Response { panic("ouch") })),
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, body := send(t, reviews{handler}, "application/json", review(t, creates("VirtualMachine", "lab", smallVM)))
@@ -195,7 +194,7 @@ func TestPanic(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	for query, want := range map[string]time.Duration{
-		"": Timeout, "timeout=2s": 2 * time.Second, "timeout=1h": 30 * time.Second, "timeout=-1s": Timeout, "timeout=x": Timeout,
+		"": defaultTimeout, "timeout=2s": 2 * time.Second, "timeout=1h": 30 * time.Second, "timeout=-1s": defaultTimeout, "timeout=x": defaultTimeout,
 	} {
 		if got := timeout(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/?"+query, http.NoBody)); got != want {
 			t.Errorf("%s: want %s, got %s", query, want, got)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -15,47 +14,49 @@ import (
 	"github.com/virtwright/virtwright/validation/protection"
 )
 
-// A Server has the handlers of all webhooks.
+// A Server creates the handlers of all webhooks.
 type Server struct {
 	Engine     *presets.Engine
-	Snapshots  Snapshots
-	Namespaces Namespaces
-	Owners     Owners
-	// Guard knows the users whose updates of machines are left alone.
+	Snapshots  presetSource
+	Namespaces namespaceGetter
+	Owners     ownerGetter
+	// Guard has the users whose updates of VMs and VMIs are not checked.
 	Guard protection.Guard
-	// Rules says how the cluster is set up; nil has the defaults of standalone mode.
+	// Rules configure validation; nil has the defaults of standalone mode.
 	Rules *validation.Config
 	Names Names
-	// Stored counts stored VMs for presets; nil counts none.
-	Stored StoredVMs
-	// Instancetypes are those of KubeVirt; nil where it is not in the cluster.
-	Instancetypes Instancetypes
-	// Profiles are those by which machines are rendered; nil renders none, as
-	// beside KubeVirt, which does so itself.
-	Profiles Profiles
-	// Authority says what users may do.
-	Authority Authority
-	// TemplateFormats are the names of those in which templates may be made.
+	// StoredVMs counts stored VMs for presets; nil counts none.
+	StoredVMs violationCounter
+	// Instancetypes are KubeVirt's; nil if it is not in the cluster.
+	Instancetypes instancetypeGetter
+	// Profiles are used to render VMs; nil renders none, as alongside KubeVirt.
+	Profiles profileSource
+	// Authorizer reports what users may do.
+	Authorizer authorizer
+	// Evictions answers evictions of pods; nil serves none.
+	Evictions handler
+	// TemplateFormats are the names of the formats of templates.
 	TemplateFormats []string
-	// TemplateFormat chooses one of them where none is named; nil chooses the first.
-	TemplateFormat TemplateFormat
+	// TemplateFormat chooses one of them if a request names none; nil chooses the first.
+	TemplateFormat formatChooser
 	Metrics        *Metrics
-	Events         *Events
-	// MaxExceptionDuration is how far ahead the end of an exception may be; 0 means without limit.
+	// Events may be nil.
+	Events eventWriter
+	// MaxExceptionDuration is how far ahead the end of an exception may be; 0 means no limit.
 	MaxExceptionDuration time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Machine is the handler that mutates objects of a kind.
-func (s *Server) Machine(kind presets.Kind) *Machine {
-	return &Machine{
+// Mutator returns the handler that mutates objects of a kind.
+func (s *Server) Mutator(kind presets.Kind) *Mutator {
+	return &Mutator{
 		Kind: kind, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Owners: s.Owners,
 		Instancetypes: s.Instancetypes, Trusted: sets.New(s.Guard.Trusted...), Metrics: s.Metrics, Events: s.Events,
 	}
 }
 
-// Validator is the handler that validates objects of a kind.
+// Validator returns the handler that validates objects of a kind.
 func (s *Server) Validator(kind presets.Kind) *Validator {
 	rules := s.Rules
 	if rules == nil {
@@ -63,56 +64,60 @@ func (s *Server) Validator(kind presets.Kind) *Validator {
 	}
 	return &Validator{
 		Kind: kind, Guard: s.Guard, Rules: rules, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces,
-		Names: s.Names, Profiles: s.Profiles, Authority: s.Authority, Instancetypes: s.Instancetypes, Formats: s.TemplateFormats,
+		Names: s.Names, Profiles: s.Profiles, Authorizer: s.Authorizer, Instancetypes: s.Instancetypes, Formats: s.TemplateFormats,
 		TemplateFormat: s.TemplateFormat,
 	}
 }
 
-// Handlers are the handlers by path.
+// Handlers returns the handlers by path.
 func (s *Server) Handlers() map[string]http.Handler {
-	serve := func(kind string, handler admission.Handler) http.Handler {
+	serve := func(kind string, handler handler) http.Handler {
 		return reviews{s.Metrics.measured(kind, handler)}
 	}
-	bounded := func(kind string, handler admission.Handler) http.Handler { return serve(kind, sized{"", handler}) }
-	machine := func(kind presets.Kind) http.Handler { return serve(string(kind), s.Machine(kind)) }
+	bounded := func(kind string, handler handler) http.Handler { return serve(kind, sized{"", handler}) }
+	mutator := func(kind presets.Kind) http.Handler { return serve(string(kind), s.Mutator(kind)) }
 	validator := func(kind presets.Kind) http.Handler {
 		return serve("validate "+string(kind), sized{kind, s.Validator(kind)})
 	}
 	preset := func(kind string) http.Handler {
-		return bounded(kind, Preset{Kind: kind, Authority: s.Authority, Rules: s.Rules, Stored: s.Stored})
+		return bounded(kind, Preset{Kind: kind, Authorizer: s.Authorizer, Rules: s.Rules, StoredVMs: s.StoredVMs})
 	}
 	profile := func(kind string) http.Handler { return bounded(kind, Profile{Kind: kind}) }
-	exception := PresetException{Authority: s.Authority, Snapshots: s.Snapshots, MaxDuration: s.MaxExceptionDuration, Now: s.Now}
+	exception := PresetException{Authorizer: s.Authorizer, Snapshots: s.Snapshots, MaxDuration: s.MaxExceptionDuration, Now: s.Now}
 	if s.Now == nil {
 		exception.Now = time.Now
 	}
 	const request = sspv1alpha1.KindVirtualMachineTemplateRequest
-	return map[string]http.Handler{
-		PathMutateTemplateRequest:               bounded(request, &TemplateRequest{Formats: s.TemplateFormats, TemplateFormat: s.TemplateFormat, Manager: s.Guard.Manager}),
-		PathValidateTemplateRequest:             bounded("validate "+request, &TemplateRequestValidator{Formats: s.TemplateFormats, Manager: s.Guard.Manager, Authority: s.Authority}),
-		PathMutateVirtualMachine:                machine(presets.VirtualMachine),
-		PathMutateVirtualMachineInstance:        machine(presets.VirtualMachineInstance),
+	handlers := map[string]http.Handler{
+		pathMutateTemplateRequest:               bounded(request, &templateRequestMutator{Formats: s.TemplateFormats, TemplateFormat: s.TemplateFormat, Manager: s.Guard.Manager}),
+		pathValidateTemplateRequest:             bounded("validate "+request, &templateRequestValidator{Formats: s.TemplateFormats, Manager: s.Guard.Manager, Authorizer: s.Authorizer}),
+		PathMutateVirtualMachine:                mutator(presets.VirtualMachine),
+		pathMutateVirtualMachineInstance:        mutator(presets.VirtualMachineInstance),
 		PathValidateVirtualMachine:              validator(presets.VirtualMachine),
-		PathValidateVirtualMachineInstance:      validator(presets.VirtualMachineInstance),
-		PathValidateLegacyPreset:                bounded("VirtualMachineInstancePreset", LegacyPreset{Authority: s.Authority}),
+		pathValidateVirtualMachineInstance:      validator(presets.VirtualMachineInstance),
+		pathValidateLegacyPreset:                bounded("VirtualMachineInstancePreset", LegacyPreset{Authorizer: s.Authorizer}),
 		PathConvertVirtualMachine:               conversions{},
-		PathValidateVirtualMachinePreset:        preset(v1alpha1.KindVirtualMachinePreset),
-		PathValidateClusterVirtualMachinePreset: preset(v1alpha1.KindClusterVirtualMachinePreset),
-		PathValidateFrontendProfile:             profile(v1alpha1.KindFrontendProfile),
-		PathValidateBackendProfile:              profile(v1alpha1.KindBackendProfile),
-		PathValidatePresetException:             bounded(v1alpha1.KindPresetException, exception),
+		pathValidateVirtualMachinePreset:        preset(v1alpha1.KindVirtualMachinePreset),
+		pathValidateClusterVirtualMachinePreset: preset(v1alpha1.KindClusterVirtualMachinePreset),
+		pathValidateFrontendProfile:             profile(v1alpha1.KindFrontendProfile),
+		pathValidateBackendProfile:              profile(v1alpha1.KindBackendProfile),
+		pathValidatePresetException:             bounded(v1alpha1.KindPresetException, exception),
 	}
+	if s.Evictions != nil {
+		handlers[pathValidateEviction] = serve("Eviction", s.Evictions)
+	}
+	return handlers
 }
 
-// sized refuses an object with too many parts before its handler decodes it. A
-// Machine needs no such wrapper: the engine does the same.
+// sized rejects an object with too many parts before its handler decodes it. A Mutator does not
+// need it, because the engine does the same.
 type sized struct {
-	kind    presets.Kind // empty for objects without lists that presets merge
-	handler admission.Handler
+	kind    presets.Kind // "" for kinds other than VMs and VMIs
+	handler handler
 }
 
 // Handle answers one request.
-func (s sized) Handle(ctx context.Context, req admission.Request) admission.Response {
+func (s sized) Handle(ctx context.Context, req Request) Response {
 	request := presets.Request{Kind: s.kind, Object: req.Object.Raw, OldObject: req.OldObject.Raw}
 	if err := request.CheckSize(); err != nil {
 		return unresolved(ctx, req, err)

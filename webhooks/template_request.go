@@ -4,13 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
@@ -18,22 +17,20 @@ import (
 	"github.com/virtwright/virtwright/validation"
 )
 
-// A TemplateRequest writes requests for templates in full: the short form, the
-// namespace of the source, and who asks.
-type TemplateRequest struct {
-	// Formats are the names of those that may be asked for.
+// A templateRequestMutator completes VirtualMachineTemplateRequests: it expands the short form,
+// sets the namespace of the source, and records the requester.
+type templateRequestMutator struct {
+	// Formats are the names of the formats that a request may name.
 	Formats []string
-	// TemplateFormat chooses one of them where a request names none; nil chooses the first.
-	TemplateFormat TemplateFormat
-	// Manager is the user who may ask for others; empty where nobody may.
+	// TemplateFormat chooses a format if a request names none; nil chooses the first.
+	TemplateFormat formatChooser
+	// Manager is the user who may create requests for others; "" if there is none.
 	Manager string
 }
 
-var _ admission.Handler = (*TemplateRequest)(nil)
-
 // Handle answers one request.
-func (t *TemplateRequest) Handle(ctx context.Context, req admission.Request) admission.Response {
-	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update {
+func (t *templateRequestMutator) Handle(ctx context.Context, req Request) Response {
+	if !isWrite(req) {
 		return allowed()
 	}
 	var object, old struct {
@@ -51,75 +48,74 @@ func (t *TemplateRequest) Handle(ctx context.Context, req admission.Request) adm
 		}
 	}
 	if object.Spec == nil {
-		return allowed() // the schema wants one
+		return allowed() // the schema rejects it
 	}
 	formats, problems, err := t.formats(ctx, object.Spec, old.Spec)
 	if err != nil {
-		return unanswerable(ctx, req, err)
+		return unavailable(ctx, req, err)
 	}
-	whole, more := validation.ExpandTemplateRequest(object.Spec, req.Namespace, formats)
+	expanded, more := validation.ExpandTemplateRequest(object.Spec, req.Namespace, formats)
 	if problems = append(problems, more...); len(problems) > 0 {
-		return invalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, req.Name, problems)
+		return invalid(req, problems)
 	}
 	response := allowed()
-	response.Warnings = t.requester(req, whole, old.Spec)
-	if !apiequality.Semantic.DeepEqual(whole, object.Spec) {
-		response.Patches = []jsonpatch.Operation{jsonpatch.NewOperation("replace", "/spec", whole)}
+	response.Warnings = t.setRequester(req, expanded, old.Spec)
+	if !apiequality.Semantic.DeepEqual(expanded, object.Spec) {
+		response.Patches = []jsonpatch.Operation{jsonpatch.NewOperation("replace", "/spec", expanded)}
 	}
-	if _, has := object.Metadata.Annotations[v1alpha1.AnnotationTrigger]; has && req.Operation == admissionv1.Create && !forwards(t.Manager, req) {
-		response.Patches = append(response.Patches, jsonpatch.NewOperation("remove", annotationPointer(v1alpha1.AnnotationTrigger), nil))
-		response.Warnings = append(response.Warnings, "virtwright writes metadata.annotations["+v1alpha1.AnnotationTrigger+"]: left out")
+	_, has := object.Metadata.Annotations[v1alpha1.AnnotationTriggerHash]
+	if has && req.Operation == admissionv1.Create && !isManager(req, t.Manager) {
+		response.Patches = append(response.Patches, jsonpatch.NewOperation("remove", annotationPointer(v1alpha1.AnnotationTriggerHash), nil))
+		response.Warnings = append(response.Warnings, "removed metadata.annotations["+v1alpha1.AnnotationTriggerHash+"]: only virtwright may write it")
 	}
 	return response
 }
 
-// forwards says that who writes may ask for others, as the manager may.
-func forwards(manager string, req admission.Request) bool {
+// isManager reports whether the manager makes a request. It may create requests for others.
+func isManager(req Request, manager string) bool {
 	return manager != "" && req.UserInfo.Username == manager
 }
 
-// requester writes who asks into a spec, and warns of what was there.
-func (t *TemplateRequest) requester(req admission.Request, spec, old map[string]any) []string {
+// setRequester writes the requester into a spec, and warns if it replaces another one.
+func (t *templateRequestMutator) setRequester(req Request, spec, old map[string]any) []string {
 	given, has := spec["requester"]
 	switch {
 	case req.Operation == admissionv1.Update:
-		if was, stamped := old["requester"]; stamped && !has {
-			spec["requester"] = was
+		if stored, ok := old["requester"]; ok && !has {
+			spec["requester"] = stored
 		}
 		return nil
-	case has && forwards(t.Manager, req):
+	case has && isManager(req, t.Manager):
 		return nil
 	}
 	raw, err := json.Marshal(sspv1alpha1.RequesterOf(req.UserInfo))
-	var stamp map[string]any
+	var requester map[string]any
 	if err == nil {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(raw, &stamp)
+		err = kjson.UnmarshalCaseSensitivePreserveInts(raw, &requester)
 	}
-	if err != nil { // unreachable: texts can be encoded
+	if err != nil { // unreachable: strings can be encoded
 		return []string{err.Error()}
 	}
-	spec["requester"] = stamp
-	if has && !apiequality.Semantic.DeepEqual(given, any(stamp)) {
-		return []string{"spec.requester is who makes the request, and virtwright writes it: what was there is left out"}
+	spec["requester"] = requester
+	if has && !apiequality.Semantic.DeepEqual(given, any(requester)) {
+		return []string{"spec.requester: replaced by the user who makes the request; only virtwright may write it"}
 	}
 	return nil
 }
 
-// A TemplateRequestValidator admits requests for templates whose requester may
-// have what they ask for.
-type TemplateRequestValidator struct {
-	// Formats are the names of those that may be asked for.
+// A templateRequestValidator rejects VirtualMachineTemplateRequests whose requester lacks
+// permissions.
+type templateRequestValidator struct {
+	// Formats are the names of the formats that a request may name.
 	Formats []string
-	// Manager is the user who may ask for others; empty where nobody may.
+	// Manager is the user who may create requests for others; "" if there is none.
 	Manager string
-	// Authority is asked what the requester may do.
-	Authority Authority
+	// Authorizer reports what the requester may do.
+	Authorizer authorizer
 }
 
-var _ admission.Handler = (*TemplateRequestValidator)(nil)
-
-// Handle answers one request. Spec cannot be changed, which the schema says.
-func (t *TemplateRequestValidator) Handle(ctx context.Context, req admission.Request) admission.Response {
+// Handle answers one request. Updates need no check, because the schema makes spec immutable.
+func (t *templateRequestValidator) Handle(ctx context.Context, req Request) Response {
 	if req.Operation != admissionv1.Create {
 		return allowed()
 	}
@@ -127,33 +123,77 @@ func (t *TemplateRequestValidator) Handle(ctx context.Context, req admission.Req
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &object); err != nil {
 		return malformed(fmt.Errorf("cannot read the request for a template: %w", err))
 	}
-	problems := append(t.requester(req, &object), validation.CheckTemplateRequest(&object, t.Formats)...)
-	if len(problems) == 0 {
-		spec := &object.Spec
-		format, _, _ := spec.Target.Format() // there is one: it was checked
-		user := spec.Requester.UserInfo()
-		more, err := refusals(ctx, t.Authority, user, sspv1alpha1.Needs(req.Namespace, spec.Source.VMNamespace, spec.Source.VMName, format))
-		if err != nil {
-			return unanswerable(ctx, req, err)
-		}
-		problems = more
-	}
+	problems := append(t.checkRequester(req, &object), validation.CheckTemplateRequest(&object, t.Formats)...)
 	if len(problems) > 0 {
-		return invalid(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, req.Name, problems)
+		return invalid(req, problems)
 	}
-	return allowed()
+	spec := &object.Spec
+	format, _, _ := spec.Target.Format() // CheckTemplateRequest requires one
+	permissions := sspv1alpha1.RequiredPermissions(req.Namespace, spec.Source.VMNamespace, spec.Source.VMName, format)
+	req.UserInfo = spec.Requester.UserInfo()
+	return authorize(ctx, t.Authorizer, req, forTemplate(permissions))
 }
 
-// requester refuses to be asked in somebody else's name.
-func (t *TemplateRequestValidator) requester(req admission.Request, object *sspv1alpha1.VirtualMachineTemplateRequest) field.ErrorList {
-	at, stamp := field.NewPath("spec", "requester"), object.Spec.Requester
+// checkRequester rejects requests in the name of another user.
+func (t *templateRequestValidator) checkRequester(req Request, object *sspv1alpha1.VirtualMachineTemplateRequest) field.ErrorList {
+	at, requester := field.NewPath("spec", "requester"), object.Spec.Requester
 	switch {
-	case stamp == nil || stamp.Username == "":
-		return field.ErrorList{field.Required(at, "virtwright writes who makes the request, and has not: its mutating webhook was not asked")}
-	case forwards(t.Manager, req):
+	case requester == nil || requester.Username == "":
+		return field.ErrorList{field.Required(at, "virtwright's mutating webhook did not see this request: create it again")}
+	case isManager(req, t.Manager):
 		return nil
-	case !apiequality.Semantic.DeepEqual(*stamp, sspv1alpha1.RequesterOf(req.UserInfo)):
-		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("user %s may not ask in the name of %s", req.UserInfo.Username, stamp.Username))}
+	case !apiequality.Semantic.DeepEqual(*requester, sspv1alpha1.RequesterOf(req.UserInfo)):
+		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("user %s may not create a request for user %s", req.UserInfo.Username, requester.Username))}
 	}
 	return nil
+}
+
+// formatChooser chooses the format of a template if a request names none.
+type formatChooser interface {
+	// Choose returns the name of a served format, or the reason why there is none.
+	Choose(ctx context.Context) (name, problem string, err error)
+}
+
+// chooseFormat chooses a format; a nil chooser chooses the first.
+func chooseFormat(ctx context.Context, chooser formatChooser, formats []string) (name, problem string, err error) {
+	if chooser == nil {
+		return formats[0], "", nil
+	}
+	return chooser.Choose(ctx)
+}
+
+// formats returns the formats that a request may name, first the one that a spec without format
+// means. An update means the format that is stored.
+func (t *templateRequestMutator) formats(ctx context.Context, spec, old map[string]any) ([]string, field.ErrorList, error) {
+	if namesFormat(spec) || t.TemplateFormat == nil {
+		return t.Formats, nil, nil
+	}
+	stored, _ := old["target"].(map[string]any)
+	for name := range stored {
+		return append([]string{name}, t.Formats...), nil, nil
+	}
+	name, problem, err := t.TemplateFormat.Choose(ctx)
+	if err != nil || problem == "" {
+		return append([]string{name}, t.Formats...), nil, err
+	}
+	problem += remedy(t.Formats, "set format: configMap")
+	return t.Formats, field.ErrorList{field.Required(field.NewPath("spec", "format"), problem)}, nil
+}
+
+// remedy says what to do if no format is served. A ConfigMap needs no other API.
+func remedy(formats []string, useConfigMap string) string {
+	if slices.Contains(formats, sspv1alpha1.FormatConfigMap) {
+		return "; " + useConfigMap + ", which shows the VM to every reader of ConfigMaps"
+	}
+	return "; install one of them"
+}
+
+// namesFormat reports whether the spec of a request names the format, or has an invalid target.
+func namesFormat(spec map[string]any) bool {
+	if format, _ := spec["format"].(string); format != "" {
+		return true
+	}
+	target, has := spec["target"]
+	fields, isObject := target.(map[string]any)
+	return has && (!isObject || len(fields) > 0)
 }

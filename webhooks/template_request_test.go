@@ -11,21 +11,20 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 const managerUser = "system:serviceaccount:virtwright-system:virtwright-manager"
 
 var allFormats = []string{"openshiftTemplate", "virtualMachineTemplate", "configMap"}
 
-// asksFor is a request of an author to create or change one for a template; old
-// is empty for a new one.
-func asksFor(user, old, spec string) admission.Request {
+// asksFor is a request of an author to create or change one for a template; old is empty for a new
+// one.
+func asksFor(user, old, spec string) Request {
 	write := func(spec string) string {
 		return "{apiVersion: ssp.kubevirt.io/v1alpha1, kind: VirtualMachineTemplateRequest, metadata: {name: r, namespace: lab}, spec: " + spec + "}"
 	}
@@ -66,7 +65,7 @@ func TestTemplateRequestIsCompleted(t *testing.T) {
 		"two VMs":                  {spec: "{vmName: other, " + full + "}", refused: []string{"spec.vmName"}},
 		"two names":                {spec: "{templateName: other, " + full + "}", refused: []string{"spec.templateName"}},
 		"two forms":                {spec: "{format: template.kubevirt.io/v1alpha1, " + full + "}", refused: []string{"spec.target"}},
-		"a form that nobody knows": {spec: "{vmName: web, format: ova}", refused: []string{"spec.format"}},
+		"an unknown format":        {spec: "{vmName: web, format: ova}", refused: []string{"spec.format"}},
 		"a form by its name":       {spec: "{vmName: web, format: configMap}", want: "{source: {vmName: web, vmNamespace: lab}, target: {configMap: {}}, " + jane + "}"},
 		"nothing at all":           {spec: "{}", refused: []string{"spec.source.vmName"}},
 		"a misspelt name":          {spec: "{vmNam: web}", refused: []string{"spec.source.vmName"}},
@@ -77,7 +76,7 @@ func TestTemplateRequestIsCompleted(t *testing.T) {
 				user = "jane"
 			}
 			req := asksFor(user, c.old, c.spec)
-			resp := (&TemplateRequest{Formats: allFormats, Manager: managerUser}).Handle(context.Background(), req)
+			resp := (&templateRequestMutator{Formats: allFormats, Manager: managerUser}).Handle(context.Background(), req)
 			if len(c.refused) > 0 {
 				if resp.Allowed || !slices.Equal(causes(resp), c.refused) {
 					t.Errorf("got %v", resp.Result)
@@ -117,9 +116,9 @@ func TestTemplateRequestIsAuthorized(t *testing.T) {
 	}{
 		"may":                         {"jane", "{" + full + ", " + jane + "}", nil},
 		"for another, by the manager": {managerUser, "{" + full + ", " + jane + "}", nil},
-		"for who may not":             {managerUser, "{" + full + ", requester: {username: jim}}", []string{"spec.source", "spec.target.openshiftTemplate"}},
+		"without permission":          {managerUser, "{" + full + ", requester: {username: jim}}", []string{"spec.source", "spec.target.openshiftTemplate"}},
 		"in another's name":           {"jim", "{" + full + ", " + jane + "}", []string{"spec.requester"}},
-		"in nobody's name":            {"jane", "{" + full + "}", []string{"spec.requester"}},
+		"without requester":           {"jane", "{" + full + "}", []string{"spec.requester"}},
 		"in more groups":              {"jane", "{" + full + ", requester: {username: jane, groups: [system:masters]}}", []string{"spec.requester"}},
 		"another form":                {"jane", "{source: {vmName: web, vmNamespace: lab}, target: {configMap: {}}, " + jane + "}", []string{"spec.target.configMap"}},
 		"another VM":                  {"jane", "{source: {vmName: other, vmNamespace: lab}, target: {openshiftTemplate: {}}, " + jane + "}", []string{"spec.source"}},
@@ -130,23 +129,23 @@ func TestTemplateRequestIsAuthorized(t *testing.T) {
 		"labels that are not free":    {"jane", "{" + full + ", templateLabels: {template.kubevirt.io/type: base, virtwright.dev/x: z, a b: c, ok: fine}, " + jane + "}", []string{"spec.templateLabels", "spec.templateLabels[template.kubevirt.io/type]", "spec.templateLabels[virtwright.dev/x]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp := (&TemplateRequestValidator{Formats: allFormats, Manager: managerUser, Authority: may}).Handle(context.Background(), asksFor(c.user, "", c.spec))
+			resp := (&templateRequestValidator{Formats: allFormats, Manager: managerUser, Authorizer: may}).Handle(context.Background(), asksFor(c.user, "", c.spec))
 			if resp.Allowed != (c.refused == nil) || !slices.Equal(causes(resp), c.refused) {
 				t.Errorf("got %v", resp.Result)
 			}
 		})
 	}
-	resp := (&TemplateRequestValidator{Formats: []string{"configMap"}, Authority: may}).Handle(context.Background(), asksFor("jane", "", "{"+full+", "+jane+"}"))
+	resp := (&templateRequestValidator{Formats: []string{"configMap"}, Authorizer: may}).Handle(context.Background(), asksFor("jane", "", "{"+full+", "+jane+"}"))
 	if resp.Allowed || !strings.Contains(resp.Result.Message, `Unsupported value: "openshiftTemplate": supported values: "configMap"`) {
 		t.Errorf("a form that is not made: got %v", resp.Result)
 	}
 }
 
-// A stamp is of who wrote the annotation, and goes with it.
-func TestStamp(t *testing.T) {
+// The record names the user who wrote the annotation, and is removed with it.
+func TestRequesterRecord(t *testing.T) {
 	m := machines(t, presets.VirtualMachine)
 	stamp := func(user, vm string) string {
-		return sspv1alpha1.Stamp{Requester: sspv1alpha1.Requester{Username: user}, VMUID: vm, Value: "golden"}.String()
+		return sspv1alpha1.RequesterRecord{Requester: sspv1alpha1.Requester{Username: user}, VMUID: vm, Value: "golden"}.String()
 	}
 	object := func(asks, stamp string) string {
 		text := "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, uid: u1, annotations: {a: b"
@@ -159,17 +158,17 @@ func TestStamp(t *testing.T) {
 		return text + "}}, spec: {template: {spec: {domain: {}}}}}"
 	}
 	for name, c := range map[string]struct{ user, old, now, want string }{
-		"asked on creation":           {author, "", object("golden", ""), stamp(author, "")},
-		"forged on creation":          {author, "", object("golden", stamp("boss", "")), stamp(author, "")},
-		"forged without asking":       {author, "", object("", stamp("boss", "")), ""},
-		"asked":                       {author, object("", ""), object("golden", ""), stamp(author, "u1")},
-		"asked anew":                  {author, object("golden", stamp("joe", "u1")), object("silver", stamp("joe", "u1")), strings.Replace(stamp(author, "u1"), "golden", "silver", 1)},
-		"asked before":                {author, object("golden", stamp("joe", "u1")), object("golden", stamp("joe", "u1")), stamp("joe", "u1")},
-		"asked before, and left out":  {author, object("golden", stamp("joe", "u1")), object("golden", ""), stamp("joe", "u1")},
-		"asked before, and forged":    {author, object("golden", stamp("joe", "u1")), object("golden", stamp("boss", "u1")), stamp("joe", "u1")},
-		"asked by nobody, and forged": {author, object("golden", ""), object("golden", stamp("boss", "u1")), ""},
-		"no more":                     {author, object("golden", stamp("joe", "u1")), object("", stamp("joe", "u1")), ""},
-		"copied by who is trusted":    {controller, "", object("golden", stamp("joe", "u0")), ""},
+		"asked on creation":          {author, "", object("golden", ""), stamp(author, "")},
+		"forged on creation":         {author, "", object("golden", stamp("boss", "")), stamp(author, "")},
+		"forged without asking":      {author, "", object("", stamp("boss", "")), ""},
+		"asked":                      {author, object("", ""), object("golden", ""), stamp(author, "u1")},
+		"asked again":                {author, object("golden", stamp("joe", "u1")), object("silver", stamp("joe", "u1")), strings.Replace(stamp(author, "u1"), "golden", "silver", 1)},
+		"asked before":               {author, object("golden", stamp("joe", "u1")), object("golden", stamp("joe", "u1")), stamp("joe", "u1")},
+		"asked before, and left out": {author, object("golden", stamp("joe", "u1")), object("golden", ""), stamp("joe", "u1")},
+		"asked before, and forged":   {author, object("golden", stamp("joe", "u1")), object("golden", stamp("boss", "u1")), stamp("joe", "u1")},
+		"not asked, and forged":      {author, object("golden", ""), object("golden", stamp("boss", "u1")), ""},
+		"no more":                    {author, object("golden", stamp("joe", "u1")), object("", stamp("joe", "u1")), ""},
+		"copied by a controller":     {controller, "", object("golden", stamp("joe", "u0")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := creates("VirtualMachine", "lab", c.now)
@@ -225,7 +224,7 @@ func TestTemplateRequestChoosesFormat(t *testing.T) {
 				c.formats = allFormats
 			}
 			req := asksFor("jane", c.old, c.spec)
-			resp := (&TemplateRequest{Formats: c.formats, TemplateFormat: c.served}).Handle(t.Context(), req)
+			resp := (&templateRequestMutator{Formats: c.formats, TemplateFormat: c.served}).Handle(t.Context(), req)
 			if !resp.Allowed {
 				if !strings.Contains(resp.Result.Message, c.want) {
 					t.Errorf("got %v, want %s", resp.Result, c.want)

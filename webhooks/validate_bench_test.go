@@ -6,11 +6,10 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -32,7 +31,7 @@ func BenchmarkValidation(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+	request := Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "1", Operation: admissionv1.Create, Namespace: "default", Name: "web-1", Object: runtime.RawExtension{Raw: object},
 	}}
 	b.ReportAllocs()

@@ -9,13 +9,12 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
 
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
@@ -23,66 +22,62 @@ import (
 	"github.com/virtwright/virtwright/validation/protection"
 )
 
-// Names knows which machines there are.
+// Names finds other VMs and VMIs that use the same names, disks and identifiers.
 type Names interface {
-	// Around is what an index knows around a machine.
-	Around(ctx context.Context, m *names.Machine) (names.Surroundings, error)
-	// Confirm reads what was seen again, live.
-	Confirm(ctx context.Context, m *names.Machine, seen names.Surroundings) (names.Surroundings, error)
+	// Around returns what an index knows.
+	Around(ctx context.Context, m *names.Identity) (names.Related, error)
+	// Confirm reads the objects that Around found again, from API servers.
+	Confirm(ctx context.Context, m *names.Identity, seen names.Related) (names.Related, error)
 }
 
-// A Validator admits VirtualMachines, or VirtualMachineInstances, as they will
-// be stored: who writes what is guarded, whether it can start, whether presets
-// hold, and whose name it has.
+// A Validator validates VirtualMachines, or VirtualMachineInstances, as they will be stored.
 type Validator struct {
-	Kind      presets.Kind
-	Guard     protection.Guard
-	Rules     *validation.Config
-	Engine    *presets.Engine
-	Snapshots Snapshots
-	// Namespaces is asked where presets act at launch.
-	Namespaces Namespaces
-	// Names may be nil, and then nothing is compared with other machines.
+	Kind       presets.Kind
+	Guard      protection.Guard
+	Rules      *validation.Config
+	Engine     *presets.Engine
+	Snapshots  presetSource
+	Namespaces namespaceGetter
+	// Names may be nil: nothing is compared with other objects then.
 	Names Names
-	// Instancetypes may be nil, and then no VM is expanded by its instancetype.
-	Instancetypes Instancetypes
-	// Profiles may be nil, and then nothing is rendered.
-	Profiles Profiles
-	// Authority may be nil: then every user may use every preset.
-	Authority Authority
-	// Formats are the names of those in which templates may be made.
+	// Instancetypes may be nil: no VM is expanded by its instancetype then.
+	Instancetypes instancetypeGetter
+	// Profiles may be nil: nothing is rendered then.
+	Profiles profileSource
+	// Authorizer may be nil: every user may use every preset then.
+	Authorizer authorizer
+	// Formats are the names of the formats of templates.
 	Formats []string
-	// TemplateFormat chooses that which an annotation asks for; nil chooses the first.
-	TemplateFormat TemplateFormat
-	// Unbounded keeps every problem and every warning, at any length. API servers want few
-	// and short ones.
+	// TemplateFormat chooses the format that an annotation asks for; nil chooses the first.
+	TemplateFormat formatChooser
+	// Unbounded returns every problem and warning in full. API servers limit both.
 	Unbounded bool
-	// Stored validates the object of a create as an object that is stored already. Who may write
-	// it, and whose name it has, was decided before.
+	// Stored validates the object of a create as one that is stored already: who may write it was
+	// decided before.
 	Stored bool
 }
 
-var _ admission.Handler = (*Validator)(nil)
+var _ handler = (*Validator)(nil)
 
 // Handle answers one request.
-func (v *Validator) Handle(ctx context.Context, req admission.Request) admission.Response {
-	if req.Operation != admissionv1.Create && req.Operation != admissionv1.Update || req.SubResource != "" {
+func (v *Validator) Handle(ctx context.Context, req Request) Response {
+	if !isWrite(req) || req.SubResource != "" {
 		return allowed()
 	}
 	c := &candidate{Validator: v, req: req, trusted: v.Guard.Trusts(req.UserInfo.Username)}
 	if err := c.read(); err != nil {
 		return malformed(err)
 	}
-	steps := []func(context.Context) error{c.guard, c.validate, c.render, c.confirm, c.confirmExpansion, c.compare, c.authorize, c.template}
+	steps := []func(context.Context) error{c.guard, c.validate, c.render, c.verifyPresets, c.verifyExpansion, c.compareNames, c.checkNamedPresets, c.template}
 	switch {
 	case v.Stored:
-		steps = []func(context.Context) error{c.validate, c.render, c.compare}
+		steps = []func(context.Context) error{c.validate, c.render, c.compareNames}
 	case c.deleting():
-		steps = steps[:1] // it only goes; nothing else matters any more
+		steps = steps[:1] // the rest no longer matters
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
-			return unanswerable(ctx, req, err)
+			return unavailable(ctx, req, err)
 		}
 	}
 	if len(c.problems) > 0 {
@@ -91,30 +86,31 @@ func (v *Validator) Handle(ctx context.Context, req admission.Request) admission
 	return c.answer()
 }
 
-func (c *candidate) answer() admission.Response {
+func (c *candidate) answer() Response {
 	problems, warnings := inVersion(c.req, c.problems), warningsIn(c.req, c.warnings)
-	kind := schema.GroupKind{Group: c.req.Kind.Group, Kind: c.req.Kind.Kind}
 	response := allowed()
 	switch {
 	case len(problems) > 0 && c.Unbounded:
-		response = denied(apierrors.NewInvalid(kind, c.name(), problems).Status())
+		response = denied(apierrors.NewInvalid(kindOf(c.req), c.name(), problems).Status())
 	case len(problems) > 0:
-		response = invalid(kind, c.name(), problems)
+		request := c.req
+		request.Name = c.name()
+		response = invalid(request, problems)
 	}
 	if !c.Unbounded {
-		warnings = presets.Bounded(warnings, "virtwright validate shows all")
+		warnings = presets.LimitWarnings(warnings, "virtwright validate shows all")
 	}
 	response.Warnings = warnings
 	return response
 }
 
-// maxHints is for how many missing values presets are named.
+// maxHints is the number of missing values for which presets are suggested.
 const maxHints = 8
 
-// explain adds to the problems the presets that caused them, and to missing values the
-// presets that would give them.
+// explain adds to the problems the presets that caused them, and to missing values the presets that
+// would set them.
 func (c *candidate) explain(ctx context.Context) {
-	c.problems = presets.NameOrigins(c.Kind, c.object, c.problems)
+	c.problems = presets.AddOrigins(c.Kind, c.object, c.problems)
 	namespace, err := c.Namespaces.Get(ctx, c.req.Namespace)
 	snapshot := c.Snapshots.Snapshot()
 	if err != nil || snapshot == nil {
@@ -131,7 +127,7 @@ func (c *candidate) explain(ctx context.Context) {
 	if len(missing) == 0 {
 		return
 	}
-	for i, givers := range c.Engine.Givers(ctx, snapshot, request, fields...) {
+	for i, givers := range c.Engine.NearMisses(ctx, snapshot, request, fields...) {
 		missing[i].Detail = strings.Join(append([]string{missing[i].Detail}, givers...), "; ")
 	}
 }
@@ -139,13 +135,13 @@ func (c *candidate) explain(ctx context.Context) {
 // A candidate is a VM or VMI that is about to be written.
 type candidate struct {
 	*Validator
-	req     admission.Request
+	req     Request
 	trusted bool
 	// object and old are decoded JSON; old is nil on a create.
 	object, old map[string]any
-	machine     *validation.Machine
-	// ruled says that no rule refuses the machine.
-	ruled bool
+	machine     *validation.ExpandedVM
+	// rulesPass is true if no rule rejects the object.
+	rulesPass bool
 
 	problems field.ErrorList
 	warnings []string
@@ -169,25 +165,19 @@ func (c *candidate) read() error {
 	return nil
 }
 
-func (c *candidate) meta(name string) any {
-	meta, _ := c.object["metadata"].(map[string]any)
-	return meta[name]
-}
-
-// deleting reports whether what is stored is being deleted: what a user sends
-// may say so of anything.
+// deleting reports whether the stored object is being deleted. The sent one may claim that falsely.
 func (c *candidate) deleting() bool {
-	meta, _ := c.old["metadata"].(map[string]any)
-	return meta["deletionTimestamp"] != nil
+	timestamp, _, _ := unstructured.NestedFieldNoCopy(c.old, "metadata", "deletionTimestamp")
+	return timestamp != nil
 }
 
-// name is the machine's, which a request under generateName does not have.
+// name returns the name in the object, which a request with generateName does not have.
 func (c *candidate) name() string {
-	name, _ := c.meta("name").(string)
+	name, _, _ := unstructured.NestedString(c.object, "metadata", "name")
 	return name
 }
 
-// guard refuses what only trusted writers write.
+// guard rejects changes that only trusted users may make.
 func (c *candidate) guard(context.Context) error {
 	c.problems = append(c.problems, c.Guard.Check(protection.Write{
 		Kind: c.Kind, User: c.req.UserInfo.Username, Object: c.object, Old: c.old,
@@ -195,18 +185,18 @@ func (c *candidate) guard(context.Context) error {
 	return nil
 }
 
-// validate refuses what cannot start.
+// validate rejects objects that cannot start.
 func (c *candidate) validate(ctx context.Context) error {
-	var old *validation.Machine
-	var unreadable error
+	var old *validation.ExpandedVM
+	var storedErr error
 	if c.old != nil {
-		if old, unreadable = c.decode(c.expanded(ctx, c.req.OldObject.Raw)); unreadable == nil {
+		if old, storedErr = c.decode(c.expanded(ctx, c.req.OldObject.Raw)); storedErr == nil {
 			c.launch(ctx, old, c.req.OldObject.Raw, c.old)
 		}
 	}
 	machine, err := c.decode(c.expanded(ctx, c.req.Object.Raw))
 	if err != nil {
-		c.unreadable(err, unreadable != nil)
+		c.undecodable(err, storedErr != nil)
 		return nil
 	}
 	c.launch(ctx, machine, c.req.Object.Raw, c.object)
@@ -214,12 +204,12 @@ func (c *candidate) validate(ctx context.Context) error {
 	result := c.Rules.ValidateAssumed(c.machine, c.sent)
 	c.problems = append(c.problems, result.Errors...)
 	c.warnings = append(c.warnings, result.Warnings...)
-	c.ruled = len(result.Errors) == 0
+	c.rulesPass = len(result.Errors) == 0
 	return nil
 }
 
-// sent is the object without assumed defaults.
-func (c *candidate) sent() (*validation.Machine, error) {
+// sent returns the object without assumed defaults.
+func (c *candidate) sent() (*validation.ExpandedVM, error) {
 	out, err := c.decode(c.req.Object.Raw)
 	if err == nil && c.old != nil {
 		out.Old, err = c.decode(c.req.OldObject.Raw)
@@ -227,9 +217,9 @@ func (c *candidate) sent() (*validation.Machine, error) {
 	return out, err
 }
 
-// unreadable refuses what rules cannot read. What is stored and cannot be read
-// either may stay.
-func (c *candidate) unreadable(err error, before bool) {
+// undecodable rejects an object that cannot be decoded. If the stored object cannot be decoded
+// either, it only warns.
+func (c *candidate) undecodable(err error, before bool) {
 	problems := field.ErrorList{field.Invalid(field.NewPath("spec"), c.name(), err.Error())}
 	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
 		problems = refusal.Problems
@@ -241,49 +231,44 @@ func (c *candidate) unreadable(err error, before bool) {
 		return
 	}
 	for _, p := range problems {
-		c.warnings = append(c.warnings, p.Error()+"; it was so before, and nothing else of it is validated")
+		c.warnings = append(c.warnings, p.Error()+"; the stored object has the same problem, and nothing else is validated")
 	}
 }
 
-// launch lets rules see what presets complete only at launch. Where they would
-// refuse the launch, rules see the VM as it is.
-func (c *candidate) launch(ctx context.Context, m *validation.Machine, raw []byte, object map[string]any) {
+// launch applies the presets that act at launch, so that rules see the VMI that will run. If a
+// preset would reject the launch, rules see the VM as it is.
+func (c *candidate) launch(ctx context.Context, m *validation.ExpandedVM, raw []byte, object map[string]any) {
 	snapshot := c.Snapshots.Snapshot()
 	if c.Kind != presets.VirtualMachine || c.Rules.Addon || m.Spec == nil || snapshot == nil || !snapshot.Launches() {
 		return
 	}
 	namespace, err := c.Namespaces.Get(ctx, c.req.Namespace)
-	if err != nil || c.Engine.LaunchesTemplate(snapshot, object, namespace) {
+	if err != nil || c.Engine.LaunchKeepsTemplate(snapshot, object, namespace) {
 		return
 	}
-	instance, err := c.Engine.Launch(ctx, snapshot, presets.Request{Kind: c.Kind, Object: raw, Decoded: object, Namespace: namespace})
+	vmi, err := c.Engine.Launch(ctx, snapshot, presets.Request{Kind: c.Kind, Object: raw, Decoded: object, Namespace: namespace})
 	if err != nil {
-		c.warnings = append(c.warnings, "as presets are now, the VM could not be launched: "+err.Error())
+		c.warnings = append(c.warnings, "presets would reject the launch of this VM: "+err.Error())
 		return
 	}
-	_ = m.Launched(instance) // which the engine has made of what could be read
+	_ = m.ReplaceTemplate(vmi) // cannot fail: the engine has decoded the object
 }
 
-func (c *candidate) decode(raw []byte) (*validation.Machine, error) {
+func (c *candidate) decode(raw []byte) (*validation.ExpandedVM, error) {
 	if c.Kind == presets.VirtualMachine {
 		return validation.NewVirtualMachine(raw)
 	}
-	return validation.NewInstance(raw)
+	return validation.NewVirtualMachineInstance(raw)
 }
 
-// nothing is a set of no presets.
-var nothing = presets.NewSnapshot(nil, nil)
-
-// expanded is raw with platform defaults. In standalone mode it has them
-// already; beside KubeVirt, which fills them in when a VM starts, they are
-// assumed, so that rules see what will run; where they cannot be, rules see
-// what was sent.
+// expanded returns raw with platform defaults. In standalone mode it has them already. Alongside
+// KubeVirt, which sets them when a VM starts, they are assumed, so that rules see what will run.
 func (c *candidate) expanded(ctx context.Context, raw []byte) []byte {
 	if !c.Rules.Addon {
 		return raw
 	}
 	assumed := &presets.Engine{Platform: &presets.Platform{Architecture: c.Rules.Architecture, Instancetypes: true}}
-	result, err := assumed.Resolve(ctx, nothing, presets.Request{Kind: c.Kind, Object: raw})
+	result, err := assumed.Resolve(ctx, presets.PlatformOnly, presets.Request{Kind: c.Kind, Object: raw})
 	if err != nil {
 		return raw
 	}
@@ -294,35 +279,12 @@ func (c *candidate) expanded(ctx context.Context, raw []byte) []byte {
 	return out
 }
 
-// confirm checks that what presets did has survived other webhooks.
-func (c *candidate) confirm(ctx context.Context) error {
-	snapshot := c.Snapshots.Snapshot()
-	if snapshot == nil {
-		return errors.New("presets are not loaded yet")
-	}
-	namespace, err := c.Namespaces.Get(ctx, c.req.Namespace)
-	if err != nil {
-		return fmt.Errorf("cannot read namespace %s: %w", c.req.Namespace, err)
-	}
-	request := presets.Request{
-		Kind: c.Kind, Object: c.req.Object.Raw, Decoded: c.object, Namespace: namespace,
-		Instancetypes: finder(ctx, c.Instancetypes, c.req.Namespace),
-	}
-	if c.old != nil {
-		request.OldObject, request.OldDecoded = c.req.OldObject.Raw, c.old
-	}
-	if refusal, ok := errors.AsType[*presets.Refusal](c.Engine.VerifyApplied(ctx, snapshot, request)); ok {
-		c.problems = append(c.problems, refusal.Problems...)
-	}
-	return nil
-}
-
-// compare refuses a name or a disk that another VM has.
-func (c *candidate) compare(ctx context.Context) error {
+// compareNames rejects a name or a disk that another VM uses.
+func (c *candidate) compareNames(ctx context.Context) error {
 	if c.Names == nil || c.machine == nil {
 		return nil
 	}
-	m, old := digest(c.machine), (*names.Machine)(nil)
+	m, old := digest(c.machine), (*names.Identity)(nil)
 	m.Namespace = c.req.Namespace
 	switch {
 	case c.Stored:
@@ -344,31 +306,26 @@ func (c *candidate) compare(ctx context.Context) error {
 	return nil
 }
 
-func digest(m *validation.Machine) names.Machine {
+func digest(m *validation.ExpandedVM) names.Identity {
 	if m.VM != nil {
 		return names.OfVirtualMachine(m.VM)
 	}
-	return names.OfInstance(m.VMI)
+	return names.OfVirtualMachineInstance(m.VMI)
 }
 
-func annotation(object map[string]any, key string) any {
-	meta, _ := object["metadata"].(map[string]any)
-	annotations, _ := meta["annotations"].(map[string]any)
-	return annotations[key]
-}
-
-// authorize refuses presets that the author names and may not use.
-func (c *candidate) authorize(ctx context.Context) error {
+// checkNamedPresets rejects presets that the author names but that do not exist or that the author
+// may not use.
+func (c *candidate) checkNamedPresets(ctx context.Context) error {
 	snapshot := c.Snapshots.Snapshot()
-	if c.Authority == nil || c.trusted || snapshot == nil {
+	if c.Authorizer == nil || c.trusted || snapshot == nil {
 		return nil
 	}
-	before := presets.Named(c.Kind, c.old)
-	anew := annotation(c.old, v1alpha1.AnnotationReapply) != annotation(c.object, v1alpha1.AnnotationReapply)
+	before := presets.NamedPresets(c.Kind, c.old)
+	reapplied := annotation(c.old, v1alpha1.AnnotationReapply) != annotation(c.object, v1alpha1.AnnotationReapply)
 	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPresets)
-	for _, ref := range presets.Named(c.Kind, c.object) {
+	for _, ref := range presets.NamedPresets(c.Kind, c.object) {
 		named := slices.Contains(before, ref)
-		if named && !anew {
+		if named && !reapplied {
 			continue
 		}
 		if _, exists := snapshot.Lookup(c.req.Namespace, ref); !exists {
@@ -377,19 +334,14 @@ func (c *candidate) authorize(ctx context.Context) error {
 			}
 			continue
 		}
-		what := authorizationv1.ResourceAttributes{
-			Namespace: c.req.Namespace, Verb: VerbUse, Group: v1alpha1.GroupName, Resource: v1alpha1.ResourceVirtualMachinePresets, Name: ref,
-		}
-		if name, cluster := strings.CutPrefix(ref, "cluster/"); cluster {
-			what.Namespace, what.Resource, what.Name = "", v1alpha1.ResourceClusterVirtualMachinePresets, name
-		}
-		may, err := c.Authority.Allowed(ctx, c.req.UserInfo, what)
+		action := presetAction(verbUse, c.req.Namespace, ref)
+		may, err := c.Authorizer.Allowed(ctx, c.req.UserInfo, action)
 		if err != nil {
 			return err
 		}
 		if !may {
-			c.problems = append(c.problems, field.Forbidden(at,
-				fmt.Sprintf("user %s may not use preset %s: requires permission to %s", c.req.UserInfo.Username, ref, describe(what))))
+			c.problems = append(c.problems, field.Forbidden(at, fmt.Sprintf("user %s may not use preset %s: requires permission to %s",
+				c.req.UserInfo.Username, ref, sspv1alpha1.Permission{Attributes: action})))
 		}
 	}
 	return nil

@@ -1,21 +1,17 @@
-// Package kubevirt generates the CRDs of kubevirt.io that the chart installs
-// where there is no KubeVirt.
+// Package kubevirt generates the CRDs of kubevirt.io, for clusters without KubeVirt.
 //
-// KubeVirt publishes Go types, but none that a CRD could be generated from as
-// they are: its operator adds status subresource, short names, columns and
-// versions when it runs. The packages below say just that, in markers on kinds
-// whose spec and status are KubeVirt's own; one package for each kind and
-// version, because controller-gen knows a version by its package. Nothing
-// imports them: code that handles these objects uses kubevirt.io/api.
+// KubeVirt's Go types lack markers for status subresource, short names, columns and versions, which
+// KubeVirt's operator adds at run time. The packages below add these markers to kinds with
+// KubeVirt's spec and status. There is one package for each kind and version, as controller-gen
+// requires. Code that handles these objects uses kubevirt.io/api instead.
 //
-// Each kind has its own run, since two kinds in one run meet in the types that
-// they share. KubeVirt's types hold floats, hence allowDangerousTypes.
+// Each kind has its own run, because kinds of one run would share types. KubeVirt's types contain
+// floats, hence allowDangerousTypes.
 //
-// As in KubeVirt, VirtualMachineInstance has no status subresource, and unknown
-// fields survive in three places: the metadata of the template and of
-// dataVolumeTemplates, and domain.clock. With their descriptions the CRDs are
-// larger than the annotation that a client-side `kubectl apply` keeps, so they
-// are installed with `kubectl apply --server-side` or by Helm.
+// As in KubeVirt, VirtualMachineInstance has no status subresource, and unknown fields are kept in
+// the metadata of the template and of dataVolumeTemplates, and in domain.clock. The CRDs are too
+// large for the annotation of a client-side `kubectl apply`: use `kubectl apply --server-side` or
+// Helm.
 package kubevirt
 
 //go:generate go tool -modfile=../tools/go.mod controller-gen crd:allowDangerousTypes=true paths=./virtualmachine/... output:crd:dir=../../charts/virtwright/files/crds

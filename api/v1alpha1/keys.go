@@ -1,129 +1,117 @@
 package v1alpha1
 
-// Annotations by which a VM's author steers what presets do to it.
+// Annotations by which the author of a VM controls presets.
 const (
-	// AnnotationPresets names presets with match.explicit that shall act: "nightly-backup, cluster/gpu-a10".
+	// AnnotationPresets names presets with match.explicit that apply to the VM: "nightly-backup,
+	// cluster/gpu-a10".
 	AnnotationPresets = "virtwright.dev/presets"
 
-	// AnnotationExclude keeps defaults away, never overrides or forbid: "name, cluster/name, name:path, *".
+	// AnnotationExclude excludes the VM from defaults, but not from overrides or forbid: "name,
+	// cluster/name, name:path, *".
 	AnnotationExclude = "virtwright.dev/exclude"
 
-	// AnnotationReapply makes presets act on an existing VM as on creation, each time its value is a new one.
+	// AnnotationReapply applies presets to an existing VM as on creation, each time its value
+	// changes.
 	AnnotationReapply = "virtwright.dev/reapply"
 
-	// AnnotationGenerateTemplate asks for a template of the given name made from the annotated VM.
+	// AnnotationGenerateTemplate requests a template of the given name, made from the VM.
 	AnnotationGenerateTemplate = "virtwright.dev/generate-template"
 )
 
-// AnnotationProvenance is written by virtwright alone: which preset gave which leaf. What a user sends is discarded.
+// AnnotationProvenance records which preset set which leaf. Only virtwright writes it.
 const AnnotationProvenance = "virtwright.dev/provenance"
 
-// AnnotationTemplateRequester is on a VirtualMachine beside
-// AnnotationGenerateTemplate: who wrote that, as a Stamp of
-// api/ssp/v1alpha1 in JSON. The webhook writes it, and what a user sends is discarded.
+// AnnotationTemplateRequester records who set AnnotationGenerateTemplate on a VM, as a
+// RequesterRecord of api/ssp/v1alpha1. Only the webhook writes it.
 const AnnotationTemplateRequester = "virtwright.dev/template-requester"
 
 // Labels and annotations of templates.
 const (
-	// LabelTemplateRequest is on a template: the UID of the request that it was made for.
+	// LabelTemplateRequest is the UID of the request for which the template was created.
 	LabelTemplateRequest = "virtwright.dev/template-request"
 
-	// AnnotationSourceVM is on a template: NAMESPACE/NAME of the VM of which it was made.
+	// AnnotationSourceVM is NAMESPACE/NAME of the VM from which the template was created.
 	AnnotationSourceVM = "virtwright.dev/source-vm"
 
-	// AnnotationSourceUID is on a template: the UID of the VM of which it was made.
+	// AnnotationSourceUID is the UID of the VM from which the template was created.
 	AnnotationSourceUID = "virtwright.dev/source-uid"
 
-	// AnnotationTrigger is on a request that was made for AnnotationGenerateTemplate,
-	// and on its template: a hash of the VM's UID and the annotation's value.
-	AnnotationTrigger = "virtwright.dev/template-trigger"
+	// AnnotationTriggerHash is a hash of the VM's UID and the value of AnnotationGenerateTemplate.
+	// It is on the request that was created for that annotation, and on its template.
+	AnnotationTriggerHash = "virtwright.dev/template-trigger"
 )
 
-// AnnotationInstanceOf is on an instance that the lifecycle controller made:
-// the UID of its VirtualMachine. It proves whose orphan the instance is once
-// its owner is gone.
-const AnnotationInstanceOf = "virtwright.dev/instance-of"
+// AnnotationOwnerUID is the UID of the VM on a VMI that the lifecycle controller created. It proves
+// which VM an orphaned VMI belongs to.
+const AnnotationOwnerUID = "virtwright.dev/instance-of"
 
 // AnnotationReplicaPhase is on the Lease of a replica: Starting, Serving or Draining.
 const AnnotationReplicaPhase = "virtwright.dev/replica-phase"
 
-// AnnotationServing is on the Lease of a replica that serves: a hash of the
-// generations of the presets that it serves with.
-const AnnotationServing = "virtwright.dev/serving"
+// AnnotationServedPresets is on the Lease of a serving replica: a hash of the generations of its
+// presets.
+const AnnotationServedPresets = "virtwright.dev/serving"
 
-// AnnotationTemplate is on an instance that the lifecycle controller made: the
-// hash of the template that it was made of.
-const AnnotationTemplate = "virtwright.dev/template"
+// AnnotationTemplateHash is the hash of the VM's template on a VMI that the lifecycle controller
+// created from it.
+const AnnotationTemplateHash = "virtwright.dev/template"
 
-// AnnotationSeedNames is on a VirtualMachine written in kubevirt.io/v1alpha2,
-// where disks have a name beside that of their volume: those names.
-const AnnotationSeedNames = "virtwright.dev/v1alpha2-names"
+// AnnotationV1Alpha2DiskNames holds the names of disks of a VM that was written in
+// kubevirt.io/v1alpha2, where they may differ from the names of their volumes.
+const AnnotationV1Alpha2DiskNames = "virtwright.dev/v1alpha2-names"
 
-// AnnotationPowerRequest is on an instance that somebody asked to be reset or
-// rebooted: a PowerRequest in JSON. Only the subresource API writes it; the node
-// agent that runs the instance does once what each ID asks for.
-const AnnotationPowerRequest = "virtwright.dev/power-request"
-
-// FinalizerNode is on an instance that a node agent has claimed: until the agent
-// has taken down what it runs of it.
-const FinalizerNode = "virtwright.dev/node"
-
-// ExtraNodeName is what API servers know about the user of a token that is bound
-// to a pod: the name of the node on which it is.
-const ExtraNodeName = "authentication.kubernetes.io/node-name"
-
-// AnnotationPrefix begins every annotation and finalizer of virtwright's.
+// AnnotationPrefix is the prefix of every annotation and finalizer of virtwright.
 const AnnotationPrefix = GroupName + "/"
 
-// UserAnnotations are the annotations of virtwright's that people write. All
-// others that begin with AnnotationPrefix are reserved.
+// UserAnnotations returns virtwright's annotations that users write. All others with
+// AnnotationPrefix are reserved.
 func UserAnnotations() []string {
-	return []string{AnnotationPresets, AnnotationExclude, AnnotationReapply, AnnotationGenerateTemplate, AnnotationSeedNames}
+	return []string{AnnotationPresets, AnnotationExclude, AnnotationReapply, AnnotationGenerateTemplate, AnnotationV1Alpha2DiskNames}
 }
 
-// ConditionReady is the type of the condition that says whether every live serving replica uses this generation.
+// ConditionReady reports whether every live serving replica uses this generation.
 const ConditionReady = "Ready"
 
 // Reasons of ConditionReady.
 const (
-	// ReasonCompiled stands with status True: the preset is in use.
+	// ReasonCompiled means status True: the preset is in use.
 	ReasonCompiled = "Compiled"
 
-	// ReasonPending stands with status False: the preset is right, and replicas that the message names do not use it yet.
+	// ReasonPending means status False: the preset is valid, but the replicas in the message do not
+	// use it yet.
 	ReasonPending = "Pending"
 
-	// ReasonInvalid stands with status False: the preset cannot be right, and the message says why. Nothing of it acts.
+	// ReasonInvalid means status False: the preset is invalid and has no effect.
 	ReasonInvalid = "Invalid"
 )
 
-// ConditionActive is the type of the condition that says whether an exception is in force.
+// ConditionActive reports whether an exception is in force.
 const ConditionActive = "Active"
 
-// Reasons of ConditionActive, beside ReasonInvalid.
+// Reasons of ConditionActive, in addition to ReasonInvalid.
 const (
-	// ReasonInForce stands with status True.
+	// ReasonInForce means status True.
 	ReasonInForce = "InForce"
 
-	// ReasonEndsSoon stands with status True: the exception ends within a week.
+	// ReasonEndsSoon means status True: the exception ends within a week.
 	ReasonEndsSoon = "EndsSoon"
 
-	// ReasonExpired stands with status False: until is past.
+	// ReasonExpired means status False: until is in the past.
 	ReasonExpired = "Expired"
 )
 
-// ConditionDeprecated is the type of the condition of a stored preset that could not be
-// created any more. The preset keeps acting; the message says what to change.
+// ConditionDeprecated is set on a stored preset that could no longer be created. The preset stays
+// in effect; the message says what to change.
 const ConditionDeprecated = "Deprecated"
 
-// Conditions of a preset that does not work with the other presets. They are absent while they
-// do not hold.
+// Conditions of a preset that does not work with other presets. They are absent otherwise.
 const (
-	// ConditionConflicting is for a preset that sets a field to another value than a preset of
-	// the same scope and priority.
+	// ConditionConflicting means that a preset of the same scope and priority sets a field to
+	// another value.
 	ConditionConflicting = "Conflicting"
-	// ConditionShadowed is for a preset that stronger ones overrule on every VM.
+	// ConditionShadowed means that stronger presets overrule this one on every VM.
 	ConditionShadowed = "Shadowed"
-	// ConditionUnreachable is for a preset that can match no VM.
+	// ConditionUnreachable means that the preset cannot match any VM.
 	ConditionUnreachable = "Unreachable"
 )
 

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Preset is what VirtualMachinePreset and ClusterVirtualMachinePreset have in
-// common. Spec and status are the object's own, not copies.
+// Preset is implemented by VirtualMachinePreset and ClusterVirtualMachinePreset. Spec and status
+// are those of the object, not copies.
 //
 // +kubebuilder:object:generate=false
 type Preset interface {
@@ -21,11 +21,9 @@ var (
 	_ Preset = &ClusterVirtualMachinePreset{}
 )
 
-// VirtualMachinePreset completes sparse VMs of its own namespace. It names the
-// VMs it is for, by label or condition, and carries a part of a
-// VirtualMachine: defaults fill what the VM's author left out, overrides are
-// set even against the author, remove takes fields out, forbid refuses. For
-// example, sizes by label:
+// VirtualMachinePreset completes sparse VMs of its own namespace. It selects VMs by label or
+// condition, and contains parts of a VirtualMachine: defaults set missing values, overrides replace
+// values of the author, remove deletes fields, forbid rejects them. For example, sizes by label:
 //
 //	apiVersion: virtwright.dev/v1alpha1
 //	kind: VirtualMachinePreset
@@ -40,42 +38,40 @@ var (
 //	            cpu: {cores: 1}
 //	            memory: {guest: 2Gi}
 //
-// A VM labelled vm-size: small then needs neither CPU nor memory. Try a preset
-// before anyone meets it with `virtwright expand -f vm.yaml -f preset.yaml`.
+// A VM labelled vm-size: small then needs neither CPU nor memory. Try a preset offline with
+// `virtwright expand -f vm.yaml -f preset.yaml`.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=virtualmachinepresets,singular=virtualmachinepreset,shortName=vmpreset,categories=virtwright,scope=Namespaced
-// +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`,description="Higher wins."
+// +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`,description="The highest priority wins."
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`,description="Enforce, Warn, Audit or Off."
-// +kubebuilder:printcolumn:name="Apply-At",type=string,JSONPath=`.spec.applyAt`,description="Definition (on the VM) or Launch (on the instance)."
-// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="VMs that have it; in mode Warn or Audit, VMs on which it would act."
-// +kubebuilder:printcolumn:name="Outdated",type=integer,JSONPath=`.status.outdated`,description="VMs that have what an earlier version of it gave."
+// +kubebuilder:printcolumn:name="Apply-At",type=string,JSONPath=`.spec.applyAt`,description="Definition (on the VM) or Launch (on the VMI)."
+// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="VMs that have its values; in mode Warn or Audit, VMs to which it would apply."
+// +kubebuilder:printcolumn:name="Outdated",type=integer,JSONPath=`.status.outdated`,description="VMs that have values of an earlier version of it."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether every serving replica uses this generation."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.match) || !has(self.spec.match.namespaces)",fieldPath=".spec.match.namespaces",reason=FieldValueForbidden,message="a VirtualMachinePreset acts in its own namespace only; leave match.namespaces out, or make it a ClusterVirtualMachinePreset"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.match) || !has(self.spec.match.namespaces)",fieldPath=".spec.match.namespaces",reason=FieldValueForbidden,message="a VirtualMachinePreset applies in its own namespace only: remove match.namespaces, or use a ClusterVirtualMachinePreset"
 type VirtualMachinePreset struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which VMs the preset acts on, when, how strictly, and what it does
-	// to them.
+	// spec selects VMs, and says when, how strictly and how the preset changes them.
 	//
 	// +optional
 	// +kubebuilder:default={}
 	Spec PresetSpec `json:"spec,omitempty"`
 
-	// status is written by virtwright: whether the preset is in use, and on how
-	// many VMs.
+	// status reports whether the preset is in use, and on how many VMs. Only virtwright writes it.
 	//
 	// +optional
 	Status PresetStatus `json:"status,omitempty"`
 }
 
-// GetSpec is the preset's spec itself.
+// GetSpec returns the preset's own spec.
 func (p *VirtualMachinePreset) GetSpec() *PresetSpec { return &p.Spec }
 
-// GetStatus is the preset's status itself.
+// GetStatus returns the preset's own status.
 func (p *VirtualMachinePreset) GetStatus() *PresetStatus { return &p.Status }
 
 // VirtualMachinePresetList is a list of VirtualMachinePreset.
@@ -89,11 +85,10 @@ type VirtualMachinePresetList struct {
 	Items []VirtualMachinePreset `json:"items"`
 }
 
-// ClusterVirtualMachinePreset completes sparse VMs of every namespace, or of
-// those that match.namespaces selects. It is otherwise as
-// VirtualMachinePreset; elsewhere it is written cluster/NAME. Its overrides
-// are stronger than those of a namespace, its defaults weaker at equal
-// priority. For example, a rule for production:
+// ClusterVirtualMachinePreset completes sparse VMs of every namespace, or of those that
+// match.namespaces selects. It is otherwise like VirtualMachinePreset; references to it are written
+// cluster/NAME. Its overrides are stronger than those of a namespaced preset, its defaults weaker
+// at equal priority. For example, a rule for production:
 //
 //	apiVersion: virtwright.dev/v1alpha1
 //	kind: ClusterVirtualMachinePreset
@@ -108,35 +103,33 @@ type VirtualMachinePresetList struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=clustervirtualmachinepresets,singular=clustervirtualmachinepreset,shortName=cvmpreset,categories=virtwright,scope=Cluster
-// +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`,description="Higher wins."
+// +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`,description="The highest priority wins."
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`,description="Enforce, Warn, Audit or Off."
-// +kubebuilder:printcolumn:name="Apply-At",type=string,JSONPath=`.spec.applyAt`,description="Definition (on the VM) or Launch (on the instance)."
-// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="VMs that have it; in mode Warn or Audit, VMs on which it would act."
-// +kubebuilder:printcolumn:name="Outdated",type=integer,JSONPath=`.status.outdated`,description="VMs that have what an earlier version of it gave."
+// +kubebuilder:printcolumn:name="Apply-At",type=string,JSONPath=`.spec.applyAt`,description="Definition (on the VM) or Launch (on the VMI)."
+// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="VMs that have its values; in mode Warn or Audit, VMs to which it would apply."
+// +kubebuilder:printcolumn:name="Outdated",type=integer,JSONPath=`.status.outdated`,description="VMs that have values of an earlier version of it."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether every serving replica uses this generation."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ClusterVirtualMachinePreset struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which VMs the preset acts on, when, how strictly, and what it does
-	// to them.
+	// spec selects VMs, and says when, how strictly and how the preset changes them.
 	//
 	// +optional
 	// +kubebuilder:default={}
 	Spec PresetSpec `json:"spec,omitempty"`
 
-	// status is written by virtwright: whether the preset is in use, and on how
-	// many VMs.
+	// status reports whether the preset is in use, and on how many VMs. Only virtwright writes it.
 	//
 	// +optional
 	Status PresetStatus `json:"status,omitempty"`
 }
 
-// GetSpec is the preset's spec itself.
+// GetSpec returns the preset's own spec.
 func (p *ClusterVirtualMachinePreset) GetSpec() *PresetSpec { return &p.Spec }
 
-// GetStatus is the preset's status itself.
+// GetStatus returns the preset's own status.
 func (p *ClusterVirtualMachinePreset) GetStatus() *PresetStatus { return &p.Status }
 
 // ClusterVirtualMachinePresetList is a list of ClusterVirtualMachinePreset.

@@ -5,17 +5,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PresetSpec says which VMs a preset acts on, when, how strictly, and what it
-// gives, sets, removes or refuses.
+// PresetSpec selects VMs, and says when, how strictly and how the preset changes them.
 //
-// Strongest first: overrides and remove of cluster presets, overrides and
-// remove of namespaced presets, what the VM's author wrote, defaults of
-// presets, platform defaults. Every matching forbid is checked on the result.
+// Strongest first: overrides and remove of cluster presets, overrides and remove of namespaced
+// presets, values of the VM's author, defaults of presets, platform defaults. Every matching forbid
+// is checked on the result.
 type PresetSpec struct {
-	// priority orders presets that set the same field: the higher one wins. On
-	// equal priority a namespaced default wins over a cluster one, then the name
-	// decides, which is reported as a conflict. Give presets that are meant to
-	// beat each other different priorities: 0 for a baseline, 100 for an operating
+	// priority orders presets that set the same field: the highest priority wins. On equal priority
+	// a namespaced default wins over a cluster default, then the name decides, which is reported as
+	// a conflict. Set different priorities on purpose: 0 for a baseline, 100 for an operating
 	// system, 1000 for a tier.
 	//
 	// +optional
@@ -24,10 +22,9 @@ type PresetSpec struct {
 	// +kubebuilder:validation:Maximum=1000000
 	Priority int32 `json:"priority,omitempty"`
 
-	// match says which VMs this preset acts on. All parts that are given must
-	// hold; an empty match is every VM in scope (the namespace of a
-	// VirtualMachinePreset, the cluster for a ClusterVirtualMachinePreset). For
-	// example:
+	// match selects VMs. All fields that are set must match; an empty match selects every VM in
+	// scope (the namespace of a VirtualMachinePreset, the cluster for a
+	// ClusterVirtualMachinePreset). For example:
 	//
 	//   match:
 	//     labels: {matchLabels: {os: windows}}
@@ -36,33 +33,29 @@ type PresetSpec struct {
 	// +optional
 	Match PresetMatch `json:"match,omitempty"`
 
-	// applyAt says at which moment the preset acts. Definition: when the
-	// VirtualMachine is created; what it gives is visible on the VM and stays
-	// until somebody asks for more. Launch: when the VirtualMachineInstance is
-	// created, so that each start takes the preset as it is then; the VM stays as
-	// it was written. Choose Launch for what belongs to the place and not to the
-	// machine, such as nodeSelector or tolerations.
+	// applyAt is when the preset is applied. Definition: when the VirtualMachine is created; its
+	// values are visible on the VM and stay until presets are reapplied. Launch: when the
+	// VirtualMachineInstance is created, so that each start uses the current preset; the VM is not
+	// changed. Choose Launch for settings of the environment, such as nodeSelector or tolerations.
 	//
 	// +optional
 	// +kubebuilder:default=Definition
 	ApplyAt ApplyAt `json:"applyAt,omitempty"`
 
-	// mode says how strictly the preset acts. Enforce: it acts. Warn: it changes
-	// and refuses nothing, but the author of the VM reads what it would have done.
-	// Audit: the same, only in the audit log, metrics and status. Off: it does
-	// nothing; write "Off" in quotes, since a bare Off means false to YAML. A new
-	// preset can go from Audit through Warn to Enforce.
+	// mode is how strictly the preset is applied. Enforce: it is applied. Warn: it changes and
+	// rejects nothing, but the author of the VM gets a warning with its effect. Audit: the same, in
+	// the audit log, metrics and status only. Off: it has no effect; write "Off" in quotes, because
+	// YAML reads a bare Off as false. Roll out a new preset from Audit through Warn to Enforce.
 	//
 	// +optional
 	// +kubebuilder:default=Enforce
 	Mode Mode `json:"mode,omitempty"`
 
-	// defaults is a partial VirtualMachine (metadata.labels, metadata.annotations
-	// and spec) that fills what is absent and never changes what the VM's author
-	// wrote; an explicit false, 0, "" or {} was written. It acts field by field,
-	// and lists with a natural key (disks, volumes, interfaces, networks, gpus by
-	// name) are merged by it. A disk comes only with a volume of its name, an
-	// interface only with its network. For example:
+	// defaults is a partial VirtualMachine (metadata.labels, metadata.annotations and spec) whose
+	// values are set where the VM has none. It never changes values of the VM's author, including
+	// an explicit false, 0, "" or {}. It is merged field by field, and lists with a natural key
+	// (disks, volumes, interfaces, networks, gpus by name) by that key. A disk is added only with
+	// its volume, an interface only with its network. For example:
 	//
 	//   defaults:
 	//     spec:
@@ -72,18 +65,16 @@ type PresetSpec struct {
 	//           domain:
 	//             memory: {guest: 4Gi}
 	//
-	// `kubectl explain virtualmachine.spec` lists what may stand here. null is
-	// refused: use remove. A single value may be computed for each VM, as in
-	// {$cel: "object.metadata.name + '-root'"}.
+	// `kubectl explain virtualmachine.spec` lists the fields. null is rejected: use remove. A value
+	// may be computed for each VM, as in {$cel: "object.metadata.name + '-root'"}.
 	//
 	// +optional
 	// +nullable
 	Defaults *apiextensionsv1.JSON `json:"defaults,omitempty"`
 
-	// overrides is a partial VirtualMachine like defaults, but it is set even
-	// against what the VM's author wrote; a warning tells the author. Later
-	// updates that change such a field are put back. For example, no VM without
-	// secure boot:
+	// overrides is a partial VirtualMachine like defaults, but it also replaces values of the VM's
+	// author, with a warning. Later updates of such a field are reverted. For example, no VM
+	// without secure boot:
 	//
 	//   overrides:
 	//     spec:
@@ -93,17 +84,15 @@ type PresetSpec struct {
 	//             features: {smm: {enabled: true}}
 	//             firmware: {bootloader: {efi: {secureBoot: true}}}
 	//
-	// A choice such as bios or efi is replaced as a whole. null is refused: use
-	// remove.
+	// A choice such as bios or efi is replaced as a whole. null is rejected: use remove.
 	//
 	// +optional
 	// +nullable
 	Overrides *apiextensionsv1.JSON `json:"overrides,omitempty"`
 
-	// remove lists paths that are taken out of the VM, whoever set them, with the
-	// strength of overrides. A path is dotted from the root of the VM; an element
-	// of a keyed list stands in brackets, a key with dots or slashes in quotes.
-	// For example:
+	// remove lists paths that are removed from the VM, with the precedence of overrides. A path is
+	// dotted from the root of the VM; an element of a keyed list is in brackets, a key with dots or
+	// slashes in quotes. For example:
 	//
 	//   remove:
 	//   - spec.template.spec.domain.devices.rng
@@ -116,10 +105,9 @@ type PresetSpec struct {
 	// +listType=set
 	Remove []string `json:"remove,omitempty"`
 
-	// forbid lists paths that must not be there in the result, whoever set them. A
-	// VM that breaks one is refused with the message given; a VM that broke it
-	// before the rule came may still be updated, but not get worse. Paths are as
-	// in remove, and [*] is every element of a list. For example:
+	// forbid lists paths that the result must not have. A VM that violates a rule is rejected with
+	// its message. A VM that violated it before the rule existed may be updated if no violation is
+	// added. Paths are as in remove, and [*] is every element of a list. For example:
 	//
 	//   forbid:
 	//   - path: spec.template.spec.domain.devices.hostDevices
@@ -133,13 +121,12 @@ type PresetSpec struct {
 	Forbid []ForbidRule `json:"forbid,omitempty"`
 }
 
-// PresetMatch says which VMs a preset acts on. Every part that is given must
-// hold. It looks at what the author wrote, never at what another preset gave,
-// so presets cannot set each other off.
+// PresetMatch selects VMs. All fields that are set must match. It reads the values of the VM's
+// author and not those of other presets, so presets cannot trigger each other.
 type PresetMatch struct {
-	// labels selects VMs by label: those of the VM overlaid with those of its
-	// template (for a VirtualMachineInstance of its own, its labels). For example,
-	// VMs of either Windows edition that have not asked to be left alone:
+	// labels selects VMs by the labels of the VM and of its template, which takes precedence, or by
+	// the labels of a VirtualMachineInstance without VM. For example, Windows VMs that are not
+	// excluded:
 	//
 	//   labels:
 	//     matchLabels: {os: windows}
@@ -149,27 +136,25 @@ type PresetMatch struct {
 	// +optional
 	Labels *metav1.LabelSelector `json:"labels,omitempty"`
 
-	// namespaces selects the namespaces, by their labels, whose VMs this preset
-	// acts on. Only for ClusterVirtualMachinePreset: a VirtualMachinePreset acts
-	// in its own namespace. A single namespace is selected by its name with the
-	// label that every namespace has:
+	// namespaces selects VMs by the labels of their namespaces. Only for
+	// ClusterVirtualMachinePreset: a VirtualMachinePreset applies in its own namespace. Select a
+	// single namespace by the label that every namespace has:
 	//
 	//   namespaces: {matchLabels: {kubernetes.io/metadata.name: shop}}
 	//
 	// +optional
 	Namespaces *metav1.LabelSelector `json:"namespaces,omitempty"`
 
-	// conditions are CEL expressions that must all be true. They see `object`,
-	// always as a VirtualMachine (an instance stands in its spec.template), and
-	// `namespaceObject`, its Namespace. A sparse VM lacks fields, so ask with
-	// has() or optional fields first. For example, only VMs with a TPM:
+	// conditions are CEL expressions that must all be true. Variables are `object`, always a
+	// VirtualMachine (a VMI is in its spec.template), and `namespaceObject`, its Namespace. A
+	// sparse VM lacks fields, so use has() or optional fields. For example, only VMs with a TPM:
 	//
 	//   conditions:
 	//   - name: has-tpm
 	//     expression: object.?spec.template.spec.domain.devices.tpm.hasValue()
 	//
-	// When an expression fails at run time, defaults are skipped with a warning;
-	// overrides and forbid refuse the VM.
+	// If an expression fails at run time, defaults are skipped with a warning; overrides and forbid
+	// reject the VM.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
@@ -177,10 +162,9 @@ type PresetMatch struct {
 	// +listMapKey=name
 	Conditions []MatchCondition `json:"conditions,omitempty"`
 
-	// explicit restricts the preset to VMs that name it in the annotation
-	// virtwright.dev/presets, where a cluster preset is written cluster/NAME. The
-	// other parts of match must hold as well. For example, a VM that asks for two
-	// presets:
+	// explicit restricts the preset to VMs that name it in the annotation virtwright.dev/presets,
+	// where a cluster preset is written cluster/NAME. The other fields of match must match as well.
+	// For example, a VM with two presets:
 	//
 	//   metadata:
 	//     annotations:
@@ -192,8 +176,7 @@ type PresetMatch struct {
 
 // MatchCondition is a named CEL expression.
 type MatchCondition struct {
-	// name is what messages call this condition, such as has-tpm. It is unique in
-	// its preset.
+	// name identifies the condition in messages, such as has-tpm. It is unique in its preset.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -209,38 +192,36 @@ type MatchCondition struct {
 	Expression string `json:"expression"`
 }
 
-// ForbidRule refuses VMs in which a path is set.
+// ForbidRule rejects VMs that have a path.
 type ForbidRule struct {
-	// path is what must not be there, dotted from the root of the VM, such as
-	// spec.template.spec.domain.devices.hostDevices or
-	// spec.template.spec.volumes[*].hostDisk.
+	// path is the forbidden path, dotted from the root of the VM, such as
+	// spec.template.spec.domain.devices.hostDevices or spec.template.spec.volumes[*].hostDisk.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	Path string `json:"path"`
 
-	// message is what the author of a refused VM reads, after the path and the
-	// preset's name. Say what to do instead.
+	// message is shown to the author of a rejected VM, after the path and the preset's name. Say
+	// what to do instead.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 }
 
-// ApplyAt is the moment at which a preset acts.
+// ApplyAt is when a preset is applied.
 // +kubebuilder:validation:Enum=Definition;Launch
 type ApplyAt string
 
 const (
-	// ApplyAtDefinition lets a preset act on the VM, visibly and lastingly. It is
-	// the default.
+	// ApplyAtDefinition applies a preset to the VM, when it is created. It is the default.
 	ApplyAtDefinition ApplyAt = "Definition"
 
-	// ApplyAtLaunch lets a preset act on the VMI when it is created.
+	// ApplyAtLaunch applies a preset to the VMI, when it is created.
 	ApplyAtLaunch ApplyAt = "Launch"
 )
 
-// OrDefault is a itself, or Definition where it is empty, as in a manifest
-// that no API server has seen.
+// OrDefault returns a, or Definition if a is empty, as in a manifest that no API server has
+// defaulted.
 func (a ApplyAt) OrDefault() ApplyAt {
 	if a == "" {
 		return ApplyAtDefinition
@@ -248,28 +229,26 @@ func (a ApplyAt) OrDefault() ApplyAt {
 	return a
 }
 
-// Mode says how strictly a preset acts.
+// Mode is how strictly a preset is applied.
 // +kubebuilder:validation:Enum=Enforce;Warn;Audit;Off
 type Mode string
 
 const (
-	// ModeEnforce lets a preset act. It is the default.
+	// ModeEnforce applies the preset. It is the default.
 	ModeEnforce Mode = "Enforce"
 
-	// ModeWarn changes and refuses nothing; a warning says what the preset would
-	// have done.
+	// ModeWarn changes and rejects nothing; a warning describes the effect of the preset.
 	ModeWarn Mode = "Warn"
 
-	// ModeAudit changes and refuses nothing; audit annotation, metric and status
-	// say what the preset would have done.
+	// ModeAudit changes and rejects nothing; an audit annotation, metrics and status describe the
+	// effect of the preset.
 	ModeAudit Mode = "Audit"
 
-	// ModeOff switches a preset off.
+	// ModeOff disables the preset.
 	ModeOff Mode = "Off"
 )
 
-// OrDefault is m itself, or Enforce where it is empty, as in a manifest that
-// no API server has seen.
+// OrDefault returns m, or Enforce if m is empty, as in a manifest that no API server has defaulted.
 func (m Mode) OrDefault() Mode {
 	if m == "" {
 		return ModeEnforce
@@ -277,64 +256,59 @@ func (m Mode) OrDefault() Mode {
 	return m
 }
 
-// PresetStatus is what virtwright knows about a preset. Users read it;
-// virtwright alone writes it.
+// PresetStatus is the observed state of a preset. Only virtwright writes it.
 type PresetStatus struct {
-	// observedGeneration is the generation that the rest of this status speaks
-	// about.
+	// observedGeneration is the generation that this status describes.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions hold Ready. True (reason Compiled): every live serving replica
-	// uses this generation, so VMs created from now on get it; wait for it with
+	// conditions contain Ready. True (reason Compiled): every live serving replica uses this
+	// generation, so it is applied to new VMs; wait for it with
 	//
 	//   kubectl wait --for=condition=Ready vmpreset/NAME
 	//
-	// False (reason Invalid): the preset cannot be right and nothing of it acts;
-	// the message says why. Conflicting, Shadowed and Unreachable are there while
-	// another preset of equal standing sets a field otherwise, stronger presets
-	// overrule all that this one sets, or no VM can match.
+	// False (reason Invalid): the preset is invalid and has no effect; the message says why.
+	// Conflicting: another preset of the same scope and priority sets a field to another value.
+	// Shadowed: stronger presets overrule all values of this one. Unreachable: it cannot match any
+	// VM.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// matched counts the VMs to which this preset gave something, or on which its
-	// forbid is checked: their annotation virtwright.dev/provenance names it. In
-	// mode Warn or Audit it counts the VMs on which the preset would act, as of
-	// observedAt. Absent: not counted yet.
+	// matched counts the VMs that have values of this preset or on which its forbid is checked:
+	// their annotation virtwright.dev/provenance names it. In mode Warn or Audit it counts the VMs
+	// to which the preset would apply, as of observedAt. Absent: not counted yet.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Matched *int64 `json:"matched,omitempty"`
 
-	// outdated counts the VMs whose record names another version of what this
-	// preset gives: its defaults, overrides, remove or forbid have changed since.
-	// The annotation virtwright.dev/reapply brings a VM up to date. Absent: not
-	// counted yet.
+	// outdated counts the VMs that have values of an earlier version of this preset: its defaults,
+	// overrides, remove or forbid have changed since. Change the annotation virtwright.dev/reapply
+	// to update a VM. Absent: not counted yet.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Outdated *int64 `json:"outdated,omitempty"`
 
-	// violating counts the stored VMs that have what forbid lists, as of
-	// observedAt. They stay as they are, and updates may not make it worse. Absent:
-	// not counted yet, or nothing is forbidden.
+	// violating counts the stored VMs that have a forbidden path, as of observedAt. They are not
+	// changed, and updates must not add violations. Absent: not counted yet, or nothing is
+	// forbidden.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Violating *int64 `json:"violating,omitempty"`
 
-	// observedAt is when VMs were read for violating and, in mode Warn or Audit,
-	// for matched. That happens when the preset changes, and every ten minutes.
+	// observedAt is when VMs were counted for violating and, in mode Warn or Audit, for matched.
+	// They are counted when the preset changes, and every ten minutes.
 	//
 	// +optional
 	ObservedAt *metav1.Time `json:"observedAt,omitempty"`
 
-	// lastAppliedTime is when this preset last acted on a VM that is created or
-	// changed, to the minute.
+	// lastAppliedTime is when this preset was last applied to a VM, to the minute.
 	//
 	// +optional
 	LastAppliedTime *metav1.Time `json:"lastAppliedTime,omitempty"`

@@ -4,10 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FrontendProfile decides what the guests of instances see where the instances
-// leave it open: machine, firmware tables, timers, enlightenments, devices. It
-// acts when an instance is rendered, never on the instance. For example,
-// Windows guests by label:
+// FrontendProfile configures the virtual hardware of guests where VMIs do not: machine type,
+// firmware tables, timers, enlightenments, devices. It is applied when a domain is rendered, and
+// does not change the VMI. For example, Windows guests by label:
 //
 //	apiVersion: virtwright.dev/v1alpha1
 //	kind: FrontendProfile
@@ -20,13 +19,13 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=frontendprofiles,singular=frontendprofile,shortName=feprofile,categories=virtwright,scope=Cluster
-// +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`,description="Higher wins."
+// +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`,description="The highest priority wins."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type FrontendProfile struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says for which instances the profile decides, and what.
+	// spec selects VMIs and configures them.
 	//
 	// +optional
 	// +kubebuilder:default={}
@@ -44,10 +43,9 @@ type FrontendProfileList struct {
 	Items []FrontendProfile `json:"items"`
 }
 
-// BackendProfile decides how hosts provide what guests see, where instances
-// leave it open: caches, threads, CPUs, memory, networks, paths. What a guest
-// sees does not depend on it. For example, a laboratory without hardware
-// virtualization:
+// BackendProfile configures how hosts provide the devices of guests where VMIs do not: caches,
+// threads, CPUs, memory, networks, paths. It does not change the virtual hardware of guests. For
+// example, a lab without hardware virtualization:
 //
 //	apiVersion: virtwright.dev/v1alpha1
 //	kind: BackendProfile
@@ -60,13 +58,13 @@ type FrontendProfileList struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=backendprofiles,singular=backendprofile,shortName=beprofile,categories=virtwright,scope=Cluster
-// +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`,description="Higher wins."
+// +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`,description="The highest priority wins."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type BackendProfile struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says for which instances the profile decides, and what.
+	// spec selects VMIs and configures them.
 	//
 	// +optional
 	// +kubebuilder:default={}

@@ -5,23 +5,21 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// ProfileMatch says which instances a profile is for. Every part that is given
-// must hold; an empty match is every instance of the cluster.
+// ProfileMatch selects the VMIs to which a profile applies. All fields that are set must match; an
+// empty match selects every VMI of the cluster.
 type ProfileMatch struct {
-	// labels selects instances by their labels, which a VM's template gives them.
-	// For example `labels: {matchLabels: {os: windows}}`.
+	// labels selects VMIs by their labels, which come from the VM's template. For example
+	// `labels: {matchLabels: {os: windows}}`.
 	//
 	// +optional
 	Labels *metav1.LabelSelector `json:"labels,omitempty"`
 
-	// namespaces selects the namespaces, by their labels, whose instances this
-	// profile is for.
+	// namespaces selects VMIs by the labels of their namespaces.
 	//
 	// +optional
 	Namespaces *metav1.LabelSelector `json:"namespaces,omitempty"`
 
-	// architectures are those of the guests that this profile is for: amd64, arm64
-	// or s390x. None given means all.
+	// architectures selects VMIs by architecture: amd64, arm64 or s390x. Default: all.
 	//
 	// +optional
 	// +listType=set
@@ -29,101 +27,95 @@ type ProfileMatch struct {
 	Architectures []Architecture `json:"architectures,omitempty"`
 }
 
-// Architecture of a guest, as spec.architecture of an instance names it.
+// Architecture is the value of spec.architecture of a VMI.
 // +kubebuilder:validation:Enum=amd64;arm64;s390x
 type Architecture string
 
-// Architectures that stages 2 and 3 know.
+// Architectures of guests that can be rendered.
 const (
 	ArchitectureAMD64 Architecture = "amd64"
 	ArchitectureARM64 Architecture = "arm64"
 	ArchitectureS390X Architecture = "s390x"
 )
 
-// FrontendSettings are what a guest sees where its instance says nothing. A
-// field that is left out here is decided by the next profile, at last by what
-// is built in, which is what KubeVirt chooses. An instance's own words are
-// always stronger.
+// FrontendSettings configure the virtual hardware of a guest. A field that is not set is taken from
+// the next profile, or else has its built-in default, which is KubeVirt's. Fields of the VMI always
+// take precedence.
 type FrontendSettings struct {
-	// guestFamily gives timers and, for Windows, Hyper-V enlightenments that the
-	// family is known to want. Other, the built-in choice, gives none, as KubeVirt
-	// does.
+	// guestFamily sets timers and, for Windows, Hyper-V enlightenments that suit the family. Other
+	// (default) sets none, as KubeVirt does.
 	//
 	// +optional
 	GuestFamily GuestFamily `json:"guestFamily,omitempty"`
 
-	// machine is the machine type of instances that name none, or the bare alias
-	// of their architecture (q35, virt, s390-ccw-virtio). A versioned one, such as
-	// pc-q35-7.2, is what a guest keeps when its host is upgraded.
+	// machine is the machine type of VMIs that name none, or only the alias of their architecture
+	// (q35, virt, s390-ccw-virtio). A versioned type, such as pc-q35-7.2, stays the same when hosts
+	// are upgraded.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`
 	Machine string `json:"machine,omitempty"`
 
-	// smbios is what the guest's firmware tables say of the system.
+	// smbios is the system information in the guest's firmware tables.
 	//
 	// +optional
 	SMBIOS *SMBIOS `json:"smbios,omitempty"`
 
-	// timers are added to those that the instance names; written as
-	// spec.domain.clock.timer of an instance.
+	// timers are added to the timers of the VMI, in the form of spec.domain.clock.timer.
 	//
 	// +optional
 	Timers *kubevirtv1.Timer `json:"timers,omitempty"`
 
-	// hyperv are enlightenments that are added to those that the instance names;
-	// written as spec.domain.features.hyperv of an instance.
+	// hyperv are enlightenments that are added to those of the VMI, in the form of
+	// spec.domain.features.hyperv.
 	//
 	// +optional
 	HyperV *kubevirtv1.FeatureHyperv `json:"hyperv,omitempty"`
 
-	// vmport switches the VMware port of x86 guests; built in: off.
+	// vmport enables the VMware port of x86 guests. Default: false.
 	//
 	// +optional
 	VMPort *bool `json:"vmport,omitempty"`
 
-	// virtio is the generation of virtio devices on a PCI bus: NonTransitional
-	// (virtio 1.0, built in) or Transitional (also 0.9, for guests of old).
+	// virtio is the generation of virtio devices on a PCI bus: NonTransitional (virtio 1.0,
+	// default) or Transitional (also 0.9, for old guests).
 	//
 	// +optional
 	Virtio VirtioGeneration `json:"virtio,omitempty"`
 
-	// rng gives instances that do not ask for one a source of entropy; built in:
-	// false.
+	// rng adds a source of entropy to VMIs that have none. Default: false.
 	//
 	// +optional
 	RNG *bool `json:"rng,omitempty"`
 
-	// balloon is the memory balloon of instances that do not refuse it.
+	// balloon configures the memory balloon of VMIs that do not disable it.
 	//
 	// +optional
 	Balloon *Balloon `json:"balloon,omitempty"`
 
-	// video is the display adapter of instances that name none.
+	// video is the display adapter of VMIs that name none.
 	//
 	// +optional
 	Video *Video `json:"video,omitempty"`
 
-	// usbController is always there (Always), or where a device needs it
-	// (AsNeeded, built in).
+	// usbController is added always (Always), or if a device needs it (AsNeeded, default).
 	//
 	// +optional
 	USBController ControllerPresence `json:"usbController,omitempty"`
 
-	// scsiController is always there unless hotplug is disabled (Always, built
-	// in), or where a disk needs it (AsNeeded).
+	// scsiController is added unless hotplug is disabled (Always, default), or if a disk needs it
+	// (AsNeeded).
 	//
 	// +optional
 	SCSIController ControllerPresence `json:"scsiController,omitempty"`
 
-	// guestAgent gives the channel that a guest agent answers on; built in: true.
+	// guestAgent adds the channel of the guest agent. Default: true.
 	//
 	// +optional
 	GuestAgent *bool `json:"guestAgent,omitempty"`
 
-	// networkBoot leaves network adapters their option ROM although they name no
-	// bootOrder; built in: false.
+	// networkBoot keeps the option ROM of network adapters without bootOrder. Default: false.
 	//
 	// +optional
 	NetworkBoot *bool `json:"networkBoot,omitempty"`
@@ -134,11 +126,11 @@ type FrontendSettings struct {
 type GuestFamily string
 
 const (
-	// GuestFamilyLinux wants a clock that catches up and no HPET.
+	// GuestFamilyLinux sets a clock that catches up, and no HPET.
 	GuestFamilyLinux GuestFamily = "Linux"
-	// GuestFamilyWindows wants the same, the hypervclock and enlightenments.
+	// GuestFamilyWindows sets the same, the hypervclock and enlightenments.
 	GuestFamilyWindows GuestFamily = "Windows"
-	// GuestFamilyOther wants nothing. It is built in.
+	// GuestFamilyOther sets nothing. It is the default.
 	GuestFamilyOther GuestFamily = "Other"
 )
 
@@ -147,38 +139,38 @@ const (
 type VirtioGeneration string
 
 const (
-	// VirtioNonTransitional speaks virtio 1.0 only.
+	// VirtioNonTransitional supports virtio 1.0 only.
 	VirtioNonTransitional VirtioGeneration = "NonTransitional"
-	// VirtioTransitional speaks virtio 0.9 as well.
+	// VirtioTransitional also supports virtio 0.9.
 	VirtioTransitional VirtioGeneration = "Transitional"
 )
 
-// ControllerPresence says when a guest has a controller.
+// ControllerPresence controls when a guest has a controller.
 // +kubebuilder:validation:Enum=Always;AsNeeded
 type ControllerPresence string
 
 const (
-	// ControllerAlways is there for devices to come.
+	// ControllerAlways adds it for devices that may be plugged later.
 	ControllerAlways ControllerPresence = "Always"
-	// ControllerAsNeeded is there for devices that are.
+	// ControllerAsNeeded adds it if a device needs it.
 	ControllerAsNeeded ControllerPresence = "AsNeeded"
 )
 
-// SMBIOS is what the firmware tables of a guest say of the system.
+// SMBIOS is the system information in the firmware tables of a guest.
 type SMBIOS struct {
-	// manufacturer of the system; built in: KubeVirt.
+	// manufacturer of the system. Default: KubeVirt.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Manufacturer string `json:"manufacturer,omitempty"`
 
-	// family of the system; built in: KubeVirt.
+	// family of the system. Default: KubeVirt.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Family string `json:"family,omitempty"`
 
-	// product is the system's name; built in: None.
+	// product is the name of the system. Default: None.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
@@ -197,11 +189,10 @@ type SMBIOS struct {
 	SKU string `json:"sku,omitempty"`
 }
 
-// Balloon is a guest's memory balloon.
+// Balloon configures the memory balloon of a guest.
 type Balloon struct {
-	// freePageReporting lets the guest tell the host of memory that it does not
-	// use. Built in: true, except for dedicated CPUs and huge pages, where it is
-	// false whatever stands here.
+	// freePageReporting lets the guest report free memory to the host. Default: true. With
+	// dedicated CPUs or huge pages it is always false.
 	//
 	// +optional
 	FreePageReporting *bool `json:"freePageReporting,omitempty"`
@@ -209,13 +200,13 @@ type Balloon struct {
 
 // Video is a display adapter.
 type Video struct {
-	// type of the adapter; built in: vga on amd64, virtio elsewhere.
+	// type of the adapter. Default: vga on amd64, virtio elsewhere.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=vga;cirrus;qxl;virtio;ramfb;bochs;none
 	Type string `json:"type,omitempty"`
 
-	// vram in KiB; built in: 16384, for the adapters that have it.
+	// vram in KiB. Default: 16384, for adapters that have it.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1024
@@ -223,10 +214,10 @@ type Video struct {
 	VRAM int32 `json:"vram,omitempty"`
 }
 
-// FrontendProfileSpec says for which instances a profile decides, and what.
+// FrontendProfileSpec selects VMIs and configures their virtual hardware.
 type FrontendProfileSpec struct {
-	// priority orders profiles that decide the same field: the higher one wins,
-	// then the name that sorts first.
+	// priority orders profiles that set the same field: the highest priority wins, then the name
+	// that sorts first.
 	//
 	// +optional
 	// +kubebuilder:default=0
@@ -234,7 +225,7 @@ type FrontendProfileSpec struct {
 	// +kubebuilder:validation:Maximum=1000000
 	Priority int32 `json:"priority,omitempty"`
 
-	// match says which instances this profile is for.
+	// match selects the VMIs to which this profile applies.
 	//
 	// +optional
 	Match ProfileMatch `json:"match,omitempty"`
@@ -242,10 +233,10 @@ type FrontendProfileSpec struct {
 	FrontendSettings `json:",inline"`
 }
 
-// BackendProfileSpec says for which instances a profile decides, and what.
+// BackendProfileSpec selects VMIs and configures how hosts provide their devices.
 type BackendProfileSpec struct {
-	// priority orders profiles that decide the same field: the higher one wins,
-	// then the name that sorts first.
+	// priority orders profiles that set the same field: the highest priority wins, then the name
+	// that sorts first.
 	//
 	// +optional
 	// +kubebuilder:default=0
@@ -253,7 +244,7 @@ type BackendProfileSpec struct {
 	// +kubebuilder:validation:Maximum=1000000
 	Priority int32 `json:"priority,omitempty"`
 
-	// match says which instances this profile is for.
+	// match selects the VMIs to which this profile applies.
 	//
 	// +optional
 	Match ProfileMatch `json:"match,omitempty"`

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,9 +23,10 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/test/controlplane"
+	"github.com/virtwright/virtwright/test/installation"
 )
 
-// runVariable makes the test's own program the manager.
+// runVariable makes the test binary run as the manager.
 const runVariable = "VIRTWRIGHT_TEST_RUN_MANAGER"
 
 func TestMain(m *testing.M) {
@@ -41,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A cluster is a real control plane with a client that may do everything.
+// A cluster is a real control plane with an administrator's client.
 type cluster struct {
 	*controlplane.ControlPlane
 	client.Client
@@ -53,7 +52,7 @@ func newCluster(t *testing.T) *cluster {
 	return &cluster{cp, clientOf(t, cp, "admin")}
 }
 
-// clientOf is what a user of that name sees and does, with all rights.
+// clientOf returns a client of a user with all permissions.
 func clientOf(t *testing.T, cp *controlplane.ControlPlane, user string) client.Client {
 	t.Helper()
 	config, err := cp.User(user, "system:masters")
@@ -73,38 +72,22 @@ func clientOf(t *testing.T, cp *controlplane.ControlPlane, user string) client.C
 	return c
 }
 
-// A replica is a manager in a process of its own.
+// A replica is a manager in its own process.
 type replica struct {
 	webhook, metrics, health string
 	subresources             string // empty for none
 	cmd                      *exec.Cmd
 	ended                    chan error
-	log                      lockedBuffer
+	log                      installation.Log
 }
 
-type lockedBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
-}
-
-// startReplica starts a manager that API servers reach at its own address. The
-// process ends with the test.
+// startReplica starts a manager that API servers reach at its own address. The process ends with
+// the test.
 func startReplica(t *testing.T, c *cluster, args ...string) *replica {
 	t.Helper()
 	r := &replica{webhook: address(t), metrics: address(t), health: address(t), ended: make(chan error, 1)}
 	args = append([]string{
+		"--launcher-image=none", "--kvm-resource=example.com/kvm",
 		"--kubeconfig=" + c.Kubeconfig(), "--webhook-bind-address=" + r.webhook, "--webhook-url=https://" + r.webhook, "--register-webhooks",
 		"--metrics-bind-address=" + r.metrics, "--health-probe-bind-address=" + r.health, "--shutdown-delay=0s", "--namespace=default",
 	}, args...)
@@ -181,8 +164,7 @@ func (r *replica) serves(t *testing.T) {
 	})
 }
 
-// admissions is how many requests for a kind and operation have come, whatever
-// became of them.
+// admissions returns the number of requests for a kind and operation, with any result.
 func (r *replica) admissions(t *testing.T, kind, operation string) int {
 	t.Helper()
 	_, body := get(t, "http://"+r.metrics+"/metrics")
@@ -195,7 +177,7 @@ func (r *replica) admissions(t *testing.T, kind, operation string) int {
 	return total
 }
 
-// eventually asks until there is no error any more.
+// eventually retries until there is no error.
 func eventually(t *testing.T, what string, ask func() error) {
 	t.Helper()
 	var err error
@@ -226,7 +208,7 @@ func (c *cluster) create(t *testing.T, manifest string) *unstructured.Unstructur
 	return out
 }
 
-// patch merges into an object, as some user.
+// patch merges a patch into an object, as a user.
 func patch(t *testing.T, by client.Client, of client.Object, merge string) {
 	t.Helper()
 	if err := tryPatch(t.Context(), by, of, merge); err != nil {
@@ -238,7 +220,7 @@ func tryPatch(ctx context.Context, by client.Client, of client.Object, merge str
 	return by.Patch(ctx, of, client.RawPatch("application/merge-patch+json", []byte(merge)))
 }
 
-// field is what stands at a path of maps.
+// field returns the value at a path of maps.
 func field(of *unstructured.Unstructured, path ...string) any {
 	value, _, _ := unstructured.NestedFieldNoCopy(of.Object, path...)
 	return value

@@ -19,17 +19,17 @@ import (
 	"github.com/virtwright/virtwright/test/controlplane"
 )
 
-// leaders are replicas that serve and replicas that control, each a user of its own.
+// leaders are replicas with the role serving or controllers, each with its own user.
 type leaders struct {
 	*cluster
 
 	t *testing.T
-	// names of the machines that people start and stop.
+	// names of the VMs that users start and stop.
 	names []string
 }
 
-// One replica serves. Two control in turn: what the first leaves when it ends the
-// second takes up, and one that was stopped and goes on writes nothing until it is elected again.
+// One replica serves and two run the controllers in turn. The second continues the work of the
+// first, and a replica that was paused writes nothing until it is elected again.
 func TestLeaders(t *testing.T) {
 	cp := controlplane.ForTest(t, controlplane.Options{Audit: true})
 	l := &leaders{cluster: &cluster{cp, clientOf(t, cp, "admin")}, t: t}
@@ -45,17 +45,17 @@ func TestLeaders(t *testing.T) {
 		second := l.start("second", "--roles=controllers", "--leader-elect")
 		l.signal(first, syscall.SIGTERM)
 		if err := <-first.ended; err != nil {
-			t.Errorf("the first leader was told to end, and ended with %v", err)
+			t.Errorf("the first leader exited with %v after SIGTERM", err)
 		}
 		l.leads("second", time.Time{})
 
 		first = l.start("first", "--roles=controllers", "--leader-elect")
-		eventually(t, "the first is there again", func() error { return first.ready(t) })
+		eventually(t, "the first is ready again", func() error { return first.ready(t) })
 		l.signal(second, syscall.SIGSTOP)
 		stopped := time.Now()
 		l.leads("first", stopped)
 		l.signal(second, syscall.SIGCONT)
-		time.Sleep(5 * time.Second) // in which it would write what it has been told meanwhile
+		time.Sleep(5 * time.Second) // time to process watch events since then
 		l.wroteNothing("second", stopped)
 		l.signal(first, syscall.SIGTERM)
 		l.leads("second", time.Now())
@@ -70,7 +70,7 @@ func TestLeaders(t *testing.T) {
 
 func userOf(name string) string { return "system:serviceaccount:default:" + name }
 
-// start starts a replica as a user of its own.
+// start starts a replica with its own user.
 func (l *leaders) start(name string, args ...string) *replica {
 	l.t.Helper()
 	kubeconfig, err := l.UserKubeconfig(userOf(name), "system:masters")
@@ -87,11 +87,11 @@ func (l *leaders) signal(r *replica, s os.Signal) {
 	}
 }
 
-// toggling has people start and stop machines while something goes on.
+// toggling starts and stops VMs during a function.
 func (l *leaders) toggling(during func()) {
 	l.t.Helper()
 	ctx, stop := context.WithCancel(l.t.Context())
-	var people sync.WaitGroup
+	var users sync.WaitGroup
 	for i := range 12 {
 		vm := l.create(l.t, fmt.Sprintf(`
 apiVersion: kubevirt.io/v1
@@ -100,7 +100,7 @@ metadata: {name: toggled-%d, namespace: elsewhere}
 spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}, memory: {guest: 64Mi}}}}}
 `, i))
 		l.names = append(l.names, vm.GetName())
-		people.Go(func() {
+		users.Go(func() {
 			for turn := 0; ctx.Err() == nil; turn++ {
 				strategy := []string{"Always", "Halted"}[turn%2]
 				if err := tryPatch(l.t.Context(), l.Client, vm, `{"spec": {"runStrategy": "`+strategy+`"}}`); err != nil {
@@ -112,11 +112,10 @@ spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}, memory: {gue
 	}
 	during()
 	stop()
-	people.Wait()
+	users.Wait()
 }
 
-// writes are the times at which a replica's writes to machines and events came
-// since.
+// writes returns a replica's writes to VMs, VMIs and events since a time.
 func (l *leaders) writes(name string, since time.Time) []string {
 	l.t.Helper()
 	events, err := l.AuditEvents(0)
@@ -143,21 +142,21 @@ func (l *leaders) leads(name string, since time.Time) {
 	before := len(l.writes(name, since))
 	eventually(l.t, name+" leads", func() error {
 		if len(l.writes(name, since)) == before {
-			return errors.New("it writes nothing")
+			return errors.New("no writes")
 		}
 		return nil
 	})
 }
 
-// wroteNothing is for one that was stopped: what came at that moment had been sent.
+// wroteNothing fails if a paused replica has written. Requests may have been sent just before.
 func (l *leaders) wroteNothing(name string, since time.Time) {
 	l.t.Helper()
 	if late := l.writes(name, since.Add(time.Second)); len(late) > 0 {
-		l.t.Errorf("%s was deposed and wrote %d times: %v", name, len(late), late)
+		l.t.Errorf("%s lost the lease and wrote %d times: %v", name, len(late), late)
 	}
 }
 
-// settled reports why a machine is not as its spec says.
+// settled returns nil if the state of a VM matches its spec.
 func (l *leaders) settled(name string) error {
 	vm := object(l.t, "{apiVersion: kubevirt.io/v1, kind: VirtualMachine}")
 	key := client.ObjectKey{Namespace: "elsewhere", Name: name}

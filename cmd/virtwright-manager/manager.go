@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -20,6 +21,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,56 +33,47 @@ import (
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/certs"
-	"github.com/virtwright/virtwright/lifecycle/exceptionstatus"
 	"github.com/virtwright/virtwright/lifecycle/instancetypes"
 	"github.com/virtwright/virtwright/lifecycle/leadership"
-	"github.com/virtwright/virtwright/lifecycle/machine"
 	"github.com/virtwright/virtwright/lifecycle/nameconflict"
-	"github.com/virtwright/virtwright/lifecycle/nameindex"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
-	"github.com/virtwright/virtwright/lifecycle/presetscan"
 	"github.com/virtwright/virtwright/lifecycle/presetstatus"
 	"github.com/virtwright/virtwright/lifecycle/presetusage"
 	"github.com/virtwright/virtwright/lifecycle/profilecache"
 	"github.com/virtwright/virtwright/lifecycle/replicastatus"
 	"github.com/virtwright/virtwright/lifecycle/virtualmachine"
 	"github.com/virtwright/virtwright/webhooks"
+	"github.com/virtwright/virtwright/webhooks/clients"
 	"github.com/virtwright/virtwright/webhooks/limits"
 )
 
-// A process is what the roles are wired into.
 type process struct {
 	options *options
 	stop    *shutdown
 	config  *rest.Config
 	manager ctrl.Manager
 	// live reads from API servers, not from the cache.
-	live client.Client
-	// user is who the manager is to API servers.
-	user string
-	// presets that are in use.
+	live    client.Client
+	rest    rest.Interface
+	user    string
 	presets *presetcache.Cache
-	// profiles that are in use; nil where nothing is rendered.
+	// profiles is nil alongside KubeVirt.
 	profiles *profilecache.Cache
-	// instancetypes of KubeVirt; nil in standalone mode.
+	// instancetypes are KubeVirt's; nil in standalone mode.
 	instancetypes *instancetypes.Reader
-	// stored reads whole VMs, page by page.
-	stored *presetscan.Reader
-	// names of machines that there are.
-	names *nameindex.Index
-	// replicas that are live; nil if there is this one only.
+	// stored reads complete VMs, page by page.
+	stored *presetstatus.VMReader
+	names  *nameconflict.Index
+	// replicas are the live replicas; nil if there is only this one.
 	replicas *replicastatus.Replicas
-	// lock is held by the leader; nil where there is no election.
-	lock *leadership.Lock
-	// campaign is this process's for the lease.
-	campaign atomic.Pointer[leadership.Campaign]
-	// authority has the certificate that is served.
+	// lock is held by the leader; nil without leader election.
+	lock      *leadership.Lock
+	campaign  atomic.Pointer[leadership.Campaign]
 	authority certificates
-	// budget is the memory that requests share.
-	budget *limits.Budget
+	budget    *limits.Budget
 }
 
-// start runs the manager until ctx ends.
 func start(ctx context.Context, o *options, stop *shutdown) error {
 	p, err := newProcess(ctx, o, stop)
 	if err != nil {
@@ -104,19 +97,21 @@ func start(ctx context.Context, o *options, stop *shutdown) error {
 	if err := p.addProbes(ctx, checks); err != nil {
 		return err
 	}
-	if err := p.manager.Add(onEveryReplica(p.watch)); err != nil {
-		return fmt.Errorf("cannot add the watching of presets: %w", err)
+	if err := p.add("the watch of presets", onEveryReplica(p.watch)); err != nil {
+		return err
 	}
-	return p.run(ctx)
-}
-
-// run runs everything until ctx ends.
-func (p *process) run(ctx context.Context) error {
-	err := p.manager.Start(ctx)
+	err = p.manager.Start(ctx)
 	if campaign := p.campaign.Load(); campaign != nil {
 		campaign.End() // before the process ends
 	}
 	return err
+}
+
+func (p *process) add(what string, runnable manager.Runnable) error {
+	if err := p.manager.Add(runnable); err != nil {
+		return fmt.Errorf("cannot add %s: %w", what, err)
+	}
+	return nil
 }
 
 // onEveryReplica is a runnable that needs no leader election.
@@ -128,31 +123,28 @@ func (f onEveryReplica) Start(ctx context.Context) error { return f(ctx) }
 // NeedLeaderElection is false.
 func (onEveryReplica) NeedLeaderElection() bool { return false }
 
-// watch adds everything that watches presets, once there is something to watch.
+// watch adds everything that watches custom resources, once their CRDs are installed.
 func (p *process) watch(ctx context.Context) error {
 	if !p.awaitKinds(ctx) {
-		return nil // told to stop before there was anything to do
+		return nil // the process stops
 	}
-	if err := p.manager.Add(p.presets); err != nil {
-		return fmt.Errorf("cannot add the preset cache: %w", err)
+	if err := p.add("the preset cache", p.presets); err != nil {
+		return err
 	}
 	if p.profiles != nil {
-		if err := p.manager.Add(p.profiles); err != nil {
-			return fmt.Errorf("cannot add the profile cache: %w", err)
+		if err := p.add("the profile cache", p.profiles); err != nil {
+			return err
 		}
 	}
-	if err := p.manager.Add(p.names); err != nil {
-		return fmt.Errorf("cannot add the index of names: %w", err)
-	}
-	if !p.options.has(roleControllers) {
-		return nil
+	if err := p.add("the index of names", p.names); err != nil || !p.options.has(roleControllers) {
+		return err
 	}
 	return p.lead(ctx)
 }
 
-// lead waits for the lease, if there is an election, and adds the controllers. They stay when the
-// lease is lost, and wait until it is held again: the replica keeps serving. A replica that drains
-// gives the lease back at once.
+// lead waits for the lease, if leader election is enabled, and adds the controllers. If the lease
+// is lost, they pause until it is held again, and the replica keeps serving. A replica that drains
+// releases the lease immediately.
 func (p *process) lead(ctx context.Context) error {
 	if p.lock == nil {
 		return p.control(ctx)
@@ -171,7 +163,6 @@ func (p *process) lead(ctx context.Context) error {
 	}
 }
 
-// control adds the controllers, which the manager then runs.
 func (p *process) control(ctx context.Context) error {
 	writer, recorder, err := p.writers(ctx)
 	if err != nil {
@@ -182,45 +173,45 @@ func (p *process) control(ctx context.Context) error {
 	}
 	conflicts := &nameconflict.Controller{
 		Client: writer, Live: p.live, Index: p.names, Lock: p.lock,
-		Conditions: p.options.mode == modeStandalone, Metrics: nameconflict.NewMetrics(metrics.Registry, p.lock.Leads),
+		Conditions: p.options.mode == modeStandalone, Clock: clock.RealClock{},
 	}
+	conflicts.RegisterMetrics(metrics.Registry)
 	if err := conflicts.SetupWithManager(p.manager); err != nil {
 		return err
 	}
 	if err := p.makeTemplates(writer, recorder); err != nil || p.options.mode != modeStandalone {
-		return err // alongside KubeVirt its controller keeps running state
+		return err // alongside KubeVirt, KubeVirt's controllers run VMs
 	}
 	if err := mayLaunch(p.user, p.options); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "Machines will not start")
+		logr.FromContextOrDiscard(ctx).Error(err, "VMs will not start")
 	}
-	machines := &virtualmachine.Controller{
+	vms := &virtualmachine.Controller{
 		Client: writer, Live: p.live, Events: recorder, Lock: p.lock, Excluded: webhooks.ExcludedNamespaces(p.options.namespace),
+		Clock: clock.RealClock{},
 	}
 	virtualmachine.RegisterMetrics(metrics.Registry, p.manager.GetCache(), p.lock.Leads)
-	return machines.SetupWithManager(p.manager)
+	if err := vms.SetupWithManager(p.manager); err != nil {
+		return err
+	}
+	return p.runVMIs(writer, recorder)
 }
 
-// keepPresetStatus adds the status of presets and exceptions, and what counts for it.
 func (p *process) keepPresetStatus(writer client.Client, recorder events.EventRecorder) error {
-	usage := &presetusage.Index{Informers: p.manager.GetCache()}
-	scan := &presetscan.Scanner{Presets: p.presets, VMs: p.stored, Lock: p.lock}
+	usage := &presetusage.Index{Informers: p.manager.GetCache(), Clock: clock.RealClock{}}
+	scan := &presetstatus.Scanner{Presets: p.presets, VMs: p.stored, Lock: p.lock, Clock: clock.RealClock{}}
 	for _, runnable := range []manager.Runnable{usage, scan} {
-		if err := p.manager.Add(runnable); err != nil {
-			return fmt.Errorf("cannot add the counts of VMs: %w", err)
+		if err := p.add("the counts of VMs", runnable); err != nil {
+			return err
 		}
 	}
 	status := &presetstatus.Controller{
 		Client: writer, Cache: p.presets, Usage: usage, Scan: scan, Events: recorder,
-		Lock: p.lock, Replicas: p.replicas, Rules: &p.options.rules,
+		Lock: p.lock, Replicas: p.replicas, Rules: &p.options.rules, Clock: clock.RealClock{},
 	}
-	if err := status.SetupWithManager(p.manager); err != nil {
-		return err
-	}
-	exceptions := &exceptionstatus.Controller{Client: writer, Usage: usage, Events: recorder, Lock: p.lock}
-	return exceptions.SetupWithManager(p.manager)
+	return status.SetupWithManager(p.manager)
 }
 
-// writers are what controllers write with: fenced, where there is an election.
+// With leader election, only the leader can write with the client and the recorder.
 func (p *process) writers(ctx context.Context) (client.Client, events.EventRecorder, error) {
 	config := rest.CopyConfig(p.config)
 	if p.lock != nil {
@@ -236,7 +227,6 @@ func (p *process) writers(ctx context.Context) (client.Client, events.EventRecor
 	return writer, recorder, err
 }
 
-// newRecorder writes events as the user of a config until the context ends.
 func (p *process) newRecorder(ctx context.Context, config *rest.Config) (events.EventRecorder, error) {
 	sink, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -249,16 +239,15 @@ func (p *process) newRecorder(ctx context.Context, config *rest.Config) (events.
 	return broadcaster.NewRecorder(p.manager.GetScheme(), "virtwright"), nil
 }
 
-// awaitKinds waits until the API server serves every kind that is watched: who
-// installs virtwright may start it a moment before its CRDs are there. It
-// reports whether they came before the context ended.
+// awaitKinds waits until the API server serves every watched kind: the manager may start before its
+// CRDs are installed. It returns false if the context ends first.
 func (p *process) awaitKinds(ctx context.Context) bool {
 	const note = "Waiting for a kind that the API server does not serve yet; are the CRDs installed?"
 	kinds := p.presets.Kinds()
 	if p.profiles != nil {
 		maps.Copy(kinds, p.profiles.Kinds())
 	}
-	kinds["VirtualMachine"], kinds["VirtualMachineInstance"] = &machine.VirtualMachine{}, &machine.Instance{}
+	kinds["VirtualMachine"], kinds["VirtualMachineInstance"] = &partialobject.VirtualMachine{}, &partialobject.VirtualMachineInstance{}
 	for kind, object := range kinds {
 		if !p.awaitKind(ctx, object, 250*time.Millisecond, note, kind) {
 			return false
@@ -267,15 +256,14 @@ func (p *process) awaitKinds(ctx context.Context) bool {
 	return true
 }
 
-// awaitKind waits until the API server serves one kind, which it looks for every
-// so often, and says so once. It reports whether that came before the context ended.
+// awaitKind returns false if the context ends before the API server serves the kind.
 func (p *process) awaitKind(ctx context.Context, object client.Object, every time.Duration, note, kind string) bool {
-	for told := false; ; told = true {
+	for logged := false; ; logged = true {
 		err := p.served(object)
 		if err == nil {
 			return true
 		}
-		if !told {
+		if !logged {
 			logr.FromContextOrDiscard(ctx).Info(note, "kind", kind, "reason", err.Error())
 		}
 		select {
@@ -286,7 +274,6 @@ func (p *process) awaitKind(ctx context.Context, object client.Object, every tim
 	}
 }
 
-// served is nil when the API server serves the kind of an object.
 func (p *process) served(object client.Object) error {
 	gvk, err := p.live.GroupVersionKindFor(object)
 	if err != nil {
@@ -302,10 +289,10 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 		return nil, fmt.Errorf("cannot find the cluster: %w", err)
 	}
 	config = rest.AddUserAgent(config, "virtwright-manager")
-	config.QPS = -1                                      // API servers say how much is too much
-	config.WarningHandlerWithContext = rest.NoWarnings{} // of old kinds, which we watch on purpose
+	config.QPS = -1                                      // API servers limit requests themselves
+	config.WarningHandlerWithContext = rest.NoWarnings{} // deprecated kinds are watched on purpose
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, sspv1alpha1.AddToScheme, machine.AddToScheme, presetcache.AddToScheme, certs.AddCertManager} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, sspv1alpha1.AddToScheme, partialobject.AddToScheme, presetcache.AddToScheme, certs.AddCertManager} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("cannot make a scheme: %w", err)
 		}
@@ -330,58 +317,58 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	if p.manager, err = ctrl.NewManager(config, p.managerOptions(ctx, scheme)); err != nil {
 		return nil, fmt.Errorf("cannot make a manager: %w", err)
 	}
-	p.presets = &presetcache.Cache{
-		Informers: p.manager.GetCache(), Legacy: o.mode == modeStandalone, Metrics: presetcache.NewMetrics(metrics.Registry),
-	}
-	if o.mode == modeStandalone && o.has(roleServing) {
-		p.profiles = &profilecache.Cache{Informers: p.manager.GetCache(), Metrics: profilecache.NewMetrics(metrics.Registry)}
+	p.presets = &presetcache.Cache{Informers: p.manager.GetCache(), Legacy: o.mode == modeStandalone, Clock: clock.RealClock{}}
+	p.presets.RegisterMetrics(metrics.Registry)
+	if o.mode == modeStandalone {
+		p.profiles = &profilecache.Cache{Informers: p.manager.GetCache()}
+		p.profiles.RegisterMetrics(metrics.Registry)
 	}
 	if o.mode == modeAddon && o.has(roleServing) {
 		p.instancetypes = &instancetypes.Reader{Cache: p.manager.GetCache(), Live: p.live}
 	}
-	clients, err := kubernetes.NewForConfig(config)
+	typed, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a client: %w", err)
 	}
-	p.stored = &presetscan.Reader{
-		Client: clients.Discovery().RESTClient(), Engine: o.engine(), Excluded: webhooks.ExcludedNamespaces(o.namespace),
-		Namespaces: &webhooks.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
+	p.rest = typed.Discovery().RESTClient()
+	p.stored = &presetstatus.VMReader{
+		Client: p.rest, Engine: o.engine(), Excluded: webhooks.ExcludedNamespaces(o.namespace),
+		Namespaces: &clients.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
 	}
-	p.names = &nameindex.Index{Cache: p.manager.GetCache(), Live: p.live}
+	p.names = &nameconflict.Index{Cache: p.manager.GetCache(), Live: p.live}
 	return p, nil
 }
 
-// trim takes from what is cached what nobody reads.
 func trim(object any) (any, error) {
 	object, err := cache.TransformStripManagedFields()(object)
 	if err != nil {
 		return nil, err
 	}
-	return machine.Trim(object)
+	return partialobject.Trim(object)
 }
 
 func (p *process) managerOptions(ctx context.Context, scheme *runtime.Scheme) ctrl.Options {
 	o := p.options
-	ours := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", webhooks.ConfigurationName)}
-	out := ctrl.Options{
+	onlyOwn := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", webhooks.ConfigurationName)}
+	return ctrl.Options{
 		Scheme: scheme, Logger: logr.FromContextOrDiscard(ctx),
 		BaseContext: func() context.Context { return logr.NewContext(context.Background(), logr.FromContextOrDiscard(ctx)) },
 		Cache: cache.Options{
-			// Not by object: its kind need not be there when the manager starts.
+			// ByObject would require that the kinds are served when the manager starts.
 			DefaultTransform: trim,
 			ByObject: map[client.Object]cache.ByObject{
-				// Read at every admission, and never changed by readers.
-				webhooks.NamespaceMetadata():                              {UnsafeDisableDeepCopy: new(true)},
-				&admissionregistrationv1.MutatingWebhookConfiguration{}:   ours,
-				&admissionregistrationv1.ValidatingWebhookConfiguration{}: ours,
+				// Read for every admission request, and never changed.
+				clients.NamespaceMetadata():                               {UnsafeDisableDeepCopy: new(true)},
+				&admissionregistrationv1.MutatingWebhookConfiguration{}:   onlyOwn,
+				&admissionregistrationv1.ValidatingWebhookConfiguration{}: onlyOwn,
 				&apiextensionsv1.CustomResourceDefinition{}:               {Field: fields.OneTermEqualSelector("metadata.name", webhooks.ConvertedCRD)},
-				&coordinationv1.Lease{}:                                   {Namespaces: map[string]cache.Config{o.namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{replicastatus.Label: ""})}}},
+				&corev1.Pod{}:           {Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelPod: v1alpha1.LabelPodValue})},
+				&coordinationv1.Lease{}: {Namespaces: map[string]cache.Config{o.namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{replicastatus.Label: ""})}}},
 			},
 		},
-		// See servers.go.
+		// servers.go adds these servers.
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:  "0",
 		GracefulShutdownTimeout: new(30 * time.Second),
 	}
-	return out
 }

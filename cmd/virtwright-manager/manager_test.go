@@ -44,15 +44,15 @@ spec:
   defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}
 `
 
-// elsewhere is a namespace that virtwright does not exclude, unlike kube-system and the
-// manager's own.
+// elsewhere is a namespace that virtwright does not exclude, unlike kube-system and the manager's
+// own.
 const elsewhere = `{apiVersion: v1, kind: Namespace, metadata: {name: elsewhere}}`
 
 func in(namespace, manifest string) string {
 	return strings.ReplaceAll(manifest, "namespace: default", "namespace: "+namespace)
 }
 
-// life is one cluster and one manager.
+// life is a cluster with a manager.
 type life struct {
 	cluster *cluster
 	manager *replica
@@ -89,7 +89,7 @@ func TestLife(t *testing.T) {
 	t.Run("BundleComesBack", l.bundleComesBack)
 	t.Run("SlowRequests", l.slowRequests)
 	t.Run("Shutdown", l.shutdown)
-	t.Run("NobodyAnswers", l.nobodyAnswers)
+	t.Run("NoManager", l.noManager)
 	t.Run("Replicas", l.replicas)
 }
 
@@ -153,12 +153,12 @@ spec: {defaults: null, overrides: {spec: {template: {spec: {domain: {memroy: {}}
 	}
 	large := object(t, `{apiVersion: virtwright.dev/v1alpha1, kind: VirtualMachinePreset, metadata: {name: large, namespace: elsewhere}}`)
 	large.Object["spec"] = map[string]any{"defaults": map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": strings.Repeat("x", 2<<20)}}}}
-	if err := l.cluster.Create(t.Context(), large); err == nil || !strings.Contains(err.Error(), "this one is 2048 KiB: make several of it") {
+	if err := l.cluster.Create(t.Context(), large); err == nil || !strings.Contains(err.Error(), "this one is 2048 KiB: split it") {
 		t.Errorf("got %.300v", err)
 	}
 }
 
-// A preset that is stored and cannot be right says so, and counts stay as they are.
+// A stored preset that is invalid has a condition, and counts do not change.
 func (l *life) invalidPreset(t *testing.T) {
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := l.cluster.Get(t.Context(), types.NamespacedName{Name: webhooks.ConfigurationName}, validating); err != nil {
@@ -172,7 +172,7 @@ apiVersion: virtwright.dev/v1alpha1
 kind: VirtualMachinePreset
 metadata: {name: stored, namespace: elsewhere}
 spec: {remove: [spec.nowhere]}`)
-	eventually(t, "a preset that nobody checks is stored", func() error { return l.cluster.Create(t.Context(), stored) })
+	eventually(t, "a preset is stored without validation", func() error { return l.cluster.Create(t.Context(), stored) })
 	preset := &v1alpha1.VirtualMachinePreset{ObjectMeta: metav1.ObjectMeta{Name: "stored", Namespace: "elsewhere"}}
 	ready := awaitReady(t, l.cluster, preset, metav1.ConditionFalse)
 	if ready.Reason != v1alpha1.ReasonInvalid || !strings.Contains(ready.Message, "spec.remove[0]") {
@@ -219,7 +219,7 @@ spec: {applyAt: Launch, match: {labels: {matchLabels: {size: small}}}, defaults:
 	awaitReady(t, l.cluster, &v1alpha1.VirtualMachinePreset{ObjectMeta: metav1.ObjectMeta{Name: "pool", Namespace: "elsewhere"}}, metav1.ConditionTrue)
 	owner := l.cluster.create(t, in("elsewhere", fmt.Sprintf(vm, "owner")))
 	if got := field(owner, "spec", "template", "spec", "nodeSelector"); got != nil {
-		t.Errorf("want nothing of Launch on a VM, got %v", got)
+		t.Errorf("want no value of a launch preset on the VM, got %v", got)
 	}
 	instance := object(t, fmt.Sprintf(`
 apiVersion: kubevirt.io/v1
@@ -241,7 +241,7 @@ spec: {domain: {devices: {}, memory: {guest: 1Gi}}}`, owner.GetUID()))
 	}
 }
 
-// collector is somebody whom the manager trusts.
+// collector returns a client of a trusted user.
 func (l *life) collector(t *testing.T) client.Client {
 	t.Helper()
 	return clientOf(t, l.cluster.ControlPlane, "system:serviceaccount:kube-system:generic-garbage-collector")
@@ -348,8 +348,8 @@ func (l *life) shutdown(t *testing.T) {
 	}
 }
 
-// With no manager at all, nothing passes unexpanded, and what must go on goes on.
-func (l *life) nobodyAnswers(t *testing.T) {
+// Without a manager, VMs are rejected, but metadata can be changed and objects be deleted.
+func (l *life) noManager(t *testing.T) {
 	if err := l.cluster.Create(t.Context(), object(t, in("elsewhere", fmt.Sprintf(vm, "unheard")))); err == nil {
 		t.Error("a VM must not pass unexpanded")
 	}
@@ -364,8 +364,8 @@ func (l *life) nobodyAnswers(t *testing.T) {
 	}
 }
 
-// Replicas that share a Secret present certificates that one bundle covers, and
-// go on serving for a while after they were told to stop.
+// Replicas that share a Secret serve certificates that one bundle verifies, and keep serving for a
+// while after SIGTERM.
 func (l *life) replicas(t *testing.T) {
 	shared := []string{"--cert-secret=default/virtwright-certificates", "--leader-elect", "--shutdown-delay=3s"}
 	ended := l.cluster.create(t, `

@@ -23,36 +23,31 @@ import (
 	"github.com/virtwright/virtwright/webhooks/limits"
 )
 
-// Roles of a process.
 const (
 	roleServing     = "serving"
 	roleControllers = "controllers"
 )
 
-// Modes of an installation.
 const (
 	modeStandalone = "standalone"
 	modeAddon      = "addon"
 
-	// The values of --warnings.
 	warnSurprises  = "Surprises"
 	warnEverything = "Everything"
 )
 
-// Who makes the serving certificate.
 const (
 	certSelfSigned = "self-signed"
 	certManager    = "cert-manager"
 	certProvided   = "provided"
 )
 
-// options are what the flags say.
 type options struct {
 	mode            string
 	roles           []string
 	presetConflicts string
 	warnings        string
-	// maxExceptionDuration is 0 if exceptions may last for any time.
+	// maxExceptionDuration is 0 if exceptions need no end.
 	maxExceptionDuration time.Duration
 	platform             presets.Platform
 	rules                validation.Config
@@ -69,6 +64,7 @@ type options struct {
 	certDir          string
 	certSecret       types.NamespacedName
 	subresources     subresourceOptions
+	launcher         launcherOptions
 
 	metricsAddress  string
 	healthAddress   string
@@ -82,14 +78,12 @@ type options struct {
 	namespace         string
 	kubevirtNamespace string
 	trusted           []string
-	nodeAgent         string
 	templateFormats   []string
 
 	logFormat string
 	logLevel  string
 }
 
-// namespaceFile tells a pod its namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 func parse(args []string, output io.Writer) (*options, error) {
@@ -104,23 +98,20 @@ func parse(args []string, output io.Writer) (*options, error) {
 		return nil, err
 	}
 	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q: there are flags only", flags.Arg(0))
+		return nil, fmt.Errorf("unexpected argument %q: only flags are allowed", flags.Arg(0))
 	}
 	return o, o.complete()
 }
 
 func (o *options) declareRoles(flags *flag.FlagSet) {
-	flags.StringVar(&o.mode, "mode", modeStandalone, "standalone: no KubeVirt in the cluster; addon: alongside KubeVirt, which then gives defaults")
-	flags.Func("roles", "comma-separated: serving (webhooks), controllers (default both)", func(text string) error {
-		o.roles = strings.Split(text, ",")
-		return nil
-	})
-	flags.StringVar(&o.presetConflicts, "preset-conflicts", "warn", "what happens when only names decide between two presets: warn, or reject the VM")
-	flags.StringVar(&o.warnings, "warnings", warnSurprises, "what presets warn users of: Surprises, such as an overruled value; or Everything, also each value that a preset gave")
-	flags.DurationVar(&o.maxExceptionDuration, "max-exception-duration", 0, "how far ahead spec.until of a PresetException may be, which is then required (default: no limit)")
-	flags.StringVar(&o.platform.Architecture, "default-architecture", "", "architecture of VMs that name none (default amd64); addon: rules assume it, and without it they only warn where the architecture decides")
+	flags.StringVar(&o.mode, "mode", modeStandalone, "standalone: without KubeVirt; addon: alongside KubeVirt, which sets platform defaults")
+	flags.Func("roles", "comma-separated: serving (webhooks), controllers (default both)", listFlag(&o.roles))
+	flags.StringVar(&o.presetConflicts, "preset-conflicts", "warn", "if only the names of two presets decide a value: warn, or reject the VM")
+	flags.StringVar(&o.warnings, "warnings", warnSurprises, "warnings of presets: Surprises, such as an overruled value, or Everything, also each value that a preset sets")
+	flags.DurationVar(&o.maxExceptionDuration, "max-exception-duration", 0, "how far ahead spec.until of a PresetException may be; if set, until is required (default: no limit)")
+	flags.StringVar(&o.platform.Architecture, "default-architecture", "", "architecture of VMs that name none (default amd64); addon: rules assume it, and without it rules that depend on the architecture only warn")
 	flags.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs that name none (default None)")
-	flags.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network, bridge or masquerade (default bridge)")
+	flags.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network; only masquerade is supported (default masquerade)")
 	flags.StringVar(&o.platform.CPUModel, "default-cpu-model", "", "standalone: CPU model of VMs that name none (default host-model)")
 	for _, s := range validation.Settings() {
 		set := func(text string) error { return s.Set(&o.rules, text) }
@@ -130,60 +121,44 @@ func (o *options) declareRoles(flags *flag.FlagSet) {
 			flags.Func(s.Name, s.Usage, set)
 		}
 	}
-	flags.Func("template-formats", "comma-separated formats of templates that are made of VMs: openshiftTemplate, virtualMachineTemplate, configMap (default all); a request that names none gets the first that the cluster serves", func(text string) error {
-		o.templateFormats = strings.Split(text, ",")
-		return nil
-	})
-	flags.Func("trusted-user", "a user who may write what is guarded, as a controller does; may be given several times", func(name string) error {
-		o.trusted = append(o.trusted, name)
-		return nil
-	})
-	flags.StringVar(&o.nodeAgent, "node-agent", "", "standalone: the user as which node agents run instances, each on its node; trusted, and bound by a policy of its own (default: none)")
-	flags.StringVar(&o.kubevirtNamespace, "kubevirt-namespace", "kubevirt", "addon: where KubeVirt is installed; its controllers are trusted")
+	flags.Func("template-formats", "comma-separated formats of templates: openshiftTemplate, virtualMachineTemplate, configMap (default all); a request that names none gets the first that the cluster serves", listFlag(&o.templateFormats))
+	flags.Func("trusted-user", "user who may change guarded fields, as controllers may; may be repeated", appendFlag(&o.trusted))
+	flags.StringVar(&o.kubevirtNamespace, "kubevirt-namespace", "kubevirt", "addon: namespace of KubeVirt, whose controllers are trusted")
 }
 
 func (o *options) declareServing(flags *flag.FlagSet) {
 	flags.StringVar(&o.webhookAddress, "webhook-bind-address", ":9443", "HOST:PORT of the webhooks")
 	o.requestMemory = limits.DefaultBudget
-	flags.Func("request-memory", "how much memory the requests that are being answered may take together; a quarter of it is for small ones (default 96Mi)", memoryFlag(&o.requestMemory, limits.MinBudget))
-	flags.StringVar(&o.webhookURL, "webhook-url", "", "how API servers reach the webhooks from outside the cluster: https://HOST:PORT")
-	flags.Func("webhook-service", "how API servers reach the webhooks in the cluster: NAMESPACE/NAME of a Service", func(text string) (err error) {
-		o.webhookService, err = namespacedName(text)
-		return err
-	})
+	flags.Func("request-memory", "memory limit of all pending requests together; a quarter is reserved for small ones (default 96Mi)", memoryFlag(&o.requestMemory, limits.MinBudget))
+	flags.StringVar(&o.webhookURL, "webhook-url", "", "https://HOST:PORT by which API servers call the webhooks of a manager outside the cluster")
+	flags.Func("webhook-service", "NAMESPACE/NAME of the Service by which API servers call the webhooks", nameFlag(&o.webhookService))
 	flags.BoolVar(&o.registerWebhooks, "register-webhooks", false, "create or update the webhook configurations once the webhooks can answer")
-	flags.BoolVar(&o.serveV1alpha2, "serve-v1alpha2", false, "with --register-webhooks, standalone: also serve VirtualMachines in kubevirt.io/v1alpha2, which costs two calls of a webhook for each event of each VM")
-	flags.StringVar(&o.certMode, "cert-mode", certSelfSigned, "who makes the serving certificate: self-signed (the manager), cert-manager, or provided (somebody else); the latter two write --cert-secret")
-	flags.Func("certificate", "cert-manager: NAMESPACE/NAME of the Certificate whose Secret --cert-secret is", func(text string) (err error) {
-		o.certificate, err = namespacedName(text)
-		return err
-	})
-	flags.StringVar(&o.certDir, "cert-dir", "", "folder that keeps the self-signed certificates (default: in memory)")
-	flags.DurationVar(&o.lifetimes.CA, "cert-ca-duration", 365*24*time.Hour, "self-signed: how long a certificate authority lives")
-	flags.DurationVar(&o.lifetimes.Serving, "cert-duration", 90*24*time.Hour, "self-signed: how long a serving certificate lives")
-	flags.DurationVar(&o.lifetimes.Overlap, "cert-overlap", time.Hour, "self-signed: how long everybody may take to learn of a new authority before it signs anything")
-	flags.Func("cert-secret", "NAMESPACE/NAME of the Secret with the serving certificate; self-signed, it keeps what the manager makes, which several replicas need", func(text string) (err error) {
-		o.certSecret, err = namespacedName(text)
-		return err
-	})
+	flags.BoolVar(&o.serveV1alpha2, "serve-v1alpha2", false, "standalone, with --register-webhooks: also serve VirtualMachines in kubevirt.io/v1alpha2; each event of a VM then calls a webhook twice")
+	flags.StringVar(&o.certMode, "cert-mode", certSelfSigned, "source of the serving certificate: self-signed (the manager creates it), cert-manager or provided (both read --cert-secret)")
+	flags.Func("certificate", "cert-manager: NAMESPACE/NAME of the Certificate that writes --cert-secret", nameFlag(&o.certificate))
+	flags.StringVar(&o.certDir, "cert-dir", "", "directory for the self-signed certificates (default: in memory)")
+	flags.DurationVar(&o.lifetimes.CA, "cert-ca-duration", 365*24*time.Hour, "self-signed: lifetime of a certificate authority")
+	flags.DurationVar(&o.lifetimes.Serving, "cert-duration", 90*24*time.Hour, "self-signed: lifetime of a serving certificate")
+	flags.DurationVar(&o.lifetimes.Overlap, "cert-overlap", time.Hour, "self-signed: how long a new authority is in the CA bundle before it signs")
+	flags.Func("cert-secret", "NAMESPACE/NAME of the Secret with the serving certificate; self-signed: the manager writes it, which several replicas require", nameFlag(&o.certSecret))
 	o.subresources.declare(flags)
+	o.launcher.declare(flags)
 }
 
 func (o *options) declareProcess(flags *flag.FlagSet) {
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "HOST:PORT of /metrics; 0 for none")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "HOST:PORT of /healthz and /readyz; 0 for none")
-	flags.BoolVar(&o.leaderElect, "leader-elect", false, "let one replica run the controllers at a time")
-	flags.BoolVar(&o.selfTest, "self-test", false, "ask the cluster whether an installation does its work, and end")
-	flags.BoolVar(&o.retire, "retire", false, "standalone: have VirtualMachines converted by --webhook-service no more, before that is uninstalled, and end")
-	flags.StringVar(&o.namespace, "namespace", "", "the manager's own namespace (default: the pod's, else virtwright-system)")
+	flags.BoolVar(&o.leaderElect, "leader-elect", false, "run the controllers in one replica at a time")
+	flags.BoolVar(&o.selfTest, "self-test", false, "check that API servers call this installation, and exit")
+	flags.BoolVar(&o.retire, "retire", false, "standalone: disable the conversion of VirtualMachines by --webhook-service before it is uninstalled, and exit")
+	flags.StringVar(&o.namespace, "namespace", "", "namespace of the manager (default: the pod's, else virtwright-system)")
 	flags.StringVar(&o.logFormat, "log-format", "json", "json or text")
 	flags.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "how long to keep serving after SIGTERM at least, until API servers use other replicas")
-	flags.StringVar(&o.deployment, "deployment", "", "the Deployment of this pod, in --namespace: after SIGTERM, keep serving until another of its replicas is ready (default: do not wait)")
-	flags.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 85*time.Second, "with --deployment, how long to keep serving after SIGTERM at most; shorter than the pod's grace period by 35s")
+	flags.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "minimum time to keep serving after SIGTERM, until API servers use other replicas")
+	flags.StringVar(&o.deployment, "deployment", "", "Deployment of this pod, in --namespace: after SIGTERM, keep serving until another of its replicas is ready (default: do not wait)")
+	flags.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 85*time.Second, "with --deployment: maximum time to keep serving after SIGTERM; 35s less than the pod's grace period")
 }
 
-// complete checks the options, every one of them, and fills in what follows from others.
 func (o *options) complete() error {
 	if len(o.roles) == 0 {
 		o.roles = []string{roleServing, roleControllers}
@@ -197,31 +172,21 @@ func (o *options) complete() error {
 		oneOf("--mode", o.mode, modeStandalone, modeAddon),
 		oneOf("--preset-conflicts", o.presetConflicts, "warn", "reject"),
 		oneOf("--warnings", o.warnings, warnSurprises, warnEverything),
-		notNegative("--max-exception-duration", o.maxExceptionDuration),
 		oneOf("--log-format", o.logFormat, "json", "text"),
-		oneOf("--default-network-interface", o.platform.NetworkInterface, "", "bridge", "masquerade"),
+		oneOf("--default-network-interface", o.platform.NetworkInterface, "", "masquerade"),
 		new(slog.LevelVar).UnmarshalText([]byte(o.logLevel)),
 		o.completeWebhooks(),
 		o.subresources.complete(o.mode),
-		o.completeNodeAgent(),
+		o.launcher.complete(),
 		o.completeTemplates(),
+	}
+	if o.maxExceptionDuration < 0 {
+		problems = append(problems, fmt.Errorf("--max-exception-duration must not be negative: %s", o.maxExceptionDuration))
 	}
 	for _, role := range o.roles {
 		problems = append(problems, oneOf("--roles", role, roleServing, roleControllers))
 	}
 	return errors.Join(append(problems, o.completeCertificates())...)
-}
-
-func (o *options) completeNodeAgent() error {
-	switch {
-	case o.nodeAgent == "":
-		return nil
-	case o.mode != modeStandalone:
-		return errors.New("--node-agent is for --mode standalone: alongside KubeVirt, KubeVirt runs instances")
-	case slices.Contains(o.trusted, o.nodeAgent):
-		return fmt.Errorf("--node-agent and --trusted-user name the same user, %s: a node agent is bound by a policy, and no other trusted user is", o.nodeAgent)
-	}
-	return nil
 }
 
 func (o *options) completeCertificates() error {
@@ -233,11 +198,11 @@ func (o *options) completeCertificates() error {
 	}
 	switch {
 	case o.certDir != "" && o.certSecret.Name != "":
-		return errors.New("--cert-dir and --cert-secret exclude each other")
+		return errors.New("--cert-dir and --cert-secret are mutually exclusive")
 	case o.certMode != certSelfSigned && o.certSecret.Name == "":
-		return fmt.Errorf("--cert-mode=%s needs --cert-secret, the Secret with the certificate", o.certMode)
+		return fmt.Errorf("--cert-mode=%s requires --cert-secret", o.certMode)
 	case o.certMode == certManager && o.certificate.Name == "":
-		return errors.New("--cert-mode=cert-manager needs --certificate, the Certificate whose Secret --cert-secret is")
+		return errors.New("--cert-mode=cert-manager requires --certificate")
 	}
 	return nil
 }
@@ -245,10 +210,10 @@ func (o *options) completeCertificates() error {
 func (o *options) completeWebhooks() error {
 	_, port, err := net.SplitHostPort(o.webhookAddress)
 	if err != nil {
-		return fmt.Errorf("cannot understand --webhook-bind-address: %w", err)
+		return fmt.Errorf("invalid --webhook-bind-address: %w", err)
 	}
 	if number, err := strconv.Atoi(port); err != nil || number < 1 {
-		return fmt.Errorf("--webhook-bind-address needs a port number, not %q", port)
+		return fmt.Errorf("--webhook-bind-address requires a port number, not %q", port)
 	}
 	if o.webhookURL != "" {
 		u, err := url.Parse(o.webhookURL)
@@ -256,18 +221,17 @@ func (o *options) completeWebhooks() error {
 			return fmt.Errorf("--webhook-url must be https://HOST:PORT, not %q", o.webhookURL)
 		}
 	}
-	return o.completeRegistration()
+	return o.checkRegistration()
 }
 
-func (o *options) completeRegistration() error {
-	if o.registerWebhooks && o.webhookURL == "" && o.webhookService.Name == "" {
-		return errors.New("--register-webhooks needs --webhook-url or --webhook-service, so that API servers know the way")
-	}
-	if o.serveV1alpha2 && !o.registerWebhooks {
-		return errors.New("--serve-v1alpha2 needs --register-webhooks, which serves that version")
-	}
-	if o.retire && o.webhookService.Name == "" {
-		return errors.New("--retire needs --webhook-service, whose conversion is to end")
+func (o *options) checkRegistration() error {
+	switch {
+	case o.registerWebhooks && o.webhookURL == "" && o.webhookService.Name == "":
+		return errors.New("--register-webhooks requires --webhook-url or --webhook-service")
+	case o.serveV1alpha2 && !o.registerWebhooks:
+		return errors.New("--serve-v1alpha2 requires --register-webhooks")
+	case o.retire && o.webhookService.Name == "":
+		return errors.New("--retire requires --webhook-service")
 	}
 	return nil
 }
@@ -279,19 +243,29 @@ func oneOf(flag, value string, allowed ...string) error {
 	return fmt.Errorf("%s must be one of %q, not %q", flag, allowed, value)
 }
 
-func notNegative(flag string, value time.Duration) error {
-	if value < 0 {
-		return fmt.Errorf("%s must not be negative: %s", flag, value)
+func nameFlag(into *types.NamespacedName) func(string) error {
+	return func(text string) error {
+		namespace, name, ok := strings.Cut(text, "/")
+		if !ok || namespace == "" || name == "" {
+			return fmt.Errorf("must be NAMESPACE/NAME, not %q", text)
+		}
+		*into = types.NamespacedName{Namespace: namespace, Name: name}
+		return nil
 	}
-	return nil
 }
 
-func namespacedName(text string) (types.NamespacedName, error) {
-	namespace, name, ok := strings.Cut(text, "/")
-	if !ok || namespace == "" || name == "" {
-		return types.NamespacedName{}, fmt.Errorf("want NAMESPACE/NAME, not %q", text)
+func listFlag(into *[]string) func(string) error {
+	return func(text string) error {
+		*into = strings.Split(text, ",")
+		return nil
 	}
-	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+func appendFlag(into *[]string) func(string) error {
+	return func(text string) error {
+		*into = append(*into, text)
+		return nil
+	}
 }
 
 func podNamespace() string {
@@ -303,34 +277,33 @@ func podNamespace() string {
 
 func (o *options) has(role string) bool { return slices.Contains(o.roles, role) }
 
-// calledNames are the DNS names by which API servers call.
+// calledNames returns the DNS names by which API servers call the manager.
 func (o *options) calledNames() []string {
 	var names []string
 	if u, err := url.Parse(o.webhookURL); err == nil && u.Hostname() != "" {
 		names = append(names, u.Hostname())
 	}
-	for _, s := range []types.NamespacedName{o.webhookService, o.subresources.service} {
-		if s.Name != "" {
-			names = append(names, s.Name+"."+s.Namespace+".svc")
-		}
+	for _, s := range o.services() {
+		names = append(names, s.Name+"."+s.Namespace+".svc")
 	}
 	return names
 }
 
-// certificateNames are what clients may call the servers.
+// certificateNames returns all DNS names of the serving certificate.
 func (o *options) certificateNames() []string {
-	names := []string{"localhost"}
-	if u, err := url.Parse(o.webhookURL); err == nil && u.Hostname() != "" {
-		names = append(names, u.Hostname())
-	}
-	for _, s := range []types.NamespacedName{o.webhookService, o.subresources.service} {
-		if s.Name != "" {
-			dns := s.Name + "." + s.Namespace
-			names = append(names, dns, dns+".svc", dns+".svc.cluster.local")
-		}
+	names := append([]string{"localhost"}, o.calledNames()...)
+	for _, s := range o.services() {
+		dns := s.Name + "." + s.Namespace
+		names = append(names, dns, dns+".svc.cluster.local")
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+func (o *options) services() []types.NamespacedName {
+	return slices.DeleteFunc([]types.NamespacedName{o.webhookService, o.subresources.service}, func(s types.NamespacedName) bool {
+		return s.Name == ""
+	})
 }
 
 func (o *options) engine() *presets.Engine {
@@ -343,7 +316,7 @@ func (o *options) engine() *presets.Engine {
 
 func (o *options) logHandler(output io.Writer) slog.Handler {
 	level := new(slog.LevelVar)
-	_ = level.UnmarshalText([]byte(o.logLevel)) // complete has checked it
+	_ = level.UnmarshalText([]byte(o.logLevel)) // checked by complete
 	options := &slog.HandlerOptions{Level: level}
 	if o.logFormat == "text" {
 		return slog.NewTextHandler(output, options)

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,22 +65,20 @@ func TestBadFlags(t *testing.T) {
 		"--log-level=x":                         `unknown name`,
 		"--max-exception-duration=-1s":          `--max-exception-duration must not be negative: -1s`,
 		"--default-network-interface=slirp":     `--default-network-interface must be`,
-		"--webhook-bind-address=9443":           `cannot understand --webhook-bind-address`,
-		"--webhook-bind-address=:0":             `needs a port number`,
+		"--webhook-bind-address=9443":           `invalid --webhook-bind-address`,
+		"--webhook-bind-address=:0":             `requires a port number`,
 		"--request-memory=1Mi":                  `must be at least 32Mi`,
 		"--request-memory=much":                 `must be an amount of memory such as 96Mi`,
 		"--webhook-url=http://a":                `must be https://HOST:PORT`,
 		"--webhook-url=https://a/b":             `must be https://HOST:PORT`,
-		"--webhook-service=a":                   `want NAMESPACE/NAME`,
-		"--register-webhooks":                   `--register-webhooks needs --webhook-url or --webhook-service`,
-		"--serve-v1alpha2":                      `--serve-v1alpha2 needs --register-webhooks`,
-		"--cert-dir=/x --cert-secret=a/b":       `exclude each other`,
-		"--cert-duration=8000h":                 `may live for half as long as its authority, 4380h0m0s, not for 8000h0m0s`,
-		"--cert-duration=2h":                    `the overlap may take a quarter of the life of a serving certificate, 30m0s, not 1h0m0s`,
-		"--cert-duration=8s --cert-overlap=1s":  `an overlap of 4s at least, not 1s`,
-		"--cert-overlap=-1s":                    `a certificate must live`,
-		"--mode=addon --node-agent=x":           `--node-agent is for --mode standalone`,
-		"--node-agent=x --trusted-user=x":       `--node-agent and --trusted-user name the same user`,
+		"--webhook-service=a":                   `must be NAMESPACE/NAME`,
+		"--register-webhooks":                   `--register-webhooks requires --webhook-url or --webhook-service`,
+		"--serve-v1alpha2":                      `--serve-v1alpha2 requires --register-webhooks`,
+		"--cert-dir=/x --cert-secret=a/b":       `are mutually exclusive`,
+		"--cert-duration=8000h":                 `must be at most half of the CA's, 4380h0m0s, not 8000h0m0s`,
+		"--cert-duration=2h":                    `the overlap must be at most a quarter of the lifetime of the serving certificate, 30m0s, not 1h0m0s`,
+		"--cert-duration=8s --cert-overlap=1s":  `the overlap must be at least 4s, not 1s`,
+		"--cert-overlap=-1s":                    `must not be negative`,
 		"x":                                     `unexpected argument "x"`,
 		"--mode=a --preset-conflicts=b":         `--preset-conflicts must be`, // every problem at once
 		"--no-such-flag":                        `flag provided but not defined`,
@@ -100,18 +97,7 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// Node agents write what is guarded, and are bound by a policy of their own.
-func TestNodeAgentIsTrusted(t *testing.T) {
-	o, err := parse([]string{"--node-agent=" + serviceAccountPrefix + "a:node"}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if trusted := trustedUsers("me", o); !slices.Contains(trusted, o.nodeAgent) {
-		t.Errorf("got %q", trusted)
-	}
-}
-
-// A replica that was asked to stop serves for a while, or until it may stop.
+// A replica serves after SIGTERM for a while, or until it may stop.
 func TestShutdown(t *testing.T) {
 	for name, drain := range map[string]func(context.Context){
 		"delay": nil,

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
@@ -19,31 +20,24 @@ import (
 )
 
 const (
-	// drainPeriod is the time between two looks whether a draining replica may stop.
 	drainPeriod = time.Second
-	// readTimeout bounds such a look.
 	readTimeout = 4 * time.Second
 )
 
-// several reports whether there may be more processes than this one: the leader then waits for
-// all that serve.
+// several reports whether there may be other processes, for which the leader waits.
 func (p *process) several() bool {
 	return p.lock != nil || !p.options.has(roleServing) || !p.options.has(roleControllers)
 }
 
-// observeReplicas adds the observation of replicas, if there may be more than this process.
 func (p *process) observeReplicas() error {
 	if !p.several() {
 		return nil
 	}
-	p.replicas = &replicastatus.Replicas{Reader: p.manager.GetCache(), Live: p.live, Namespace: p.options.namespace}
-	if err := p.manager.Add(p.replicas); err != nil {
-		return fmt.Errorf("cannot add the observation of replicas: %w", err)
-	}
-	return nil
+	p.replicas = &replicastatus.Replicas{Reader: p.manager.GetCache(), Live: p.live, Namespace: p.options.namespace, Clock: clock.RealClock{}}
+	return p.add("the observation of replicas", p.replicas)
 }
 
-// report adds the report of this replica's state, and returns what wraps every handler.
+// report adds the report of this replica's state, and returns the wrapper of all handlers.
 func (p *process) report(checks map[string]healthz.Checker) (func(http.Handler) http.Handler, error) {
 	if !p.several() {
 		return func(h http.Handler) http.Handler { return h }, nil
@@ -57,8 +51,8 @@ func (p *process) report(checks map[string]healthz.Checker) (func(http.Handler) 
 		Presets: p.presets.Generations, Draining: p.stop.isDraining, Check: func() error { return firstError(checks) },
 	}
 	checks["replica-status"] = func(*http.Request) error { return reporter.Ready() }
-	if err := p.manager.Add(reporter); err != nil {
-		return nil, fmt.Errorf("cannot add the report of the replica's state: %w", err)
+	if err := p.add("the report of the replica's state", reporter); err != nil {
+		return nil, err
 	}
 	if os.Getenv(podName) != "" && p.options.deployment != "" {
 		p.stop.drain.Store(new(func(ctx context.Context) { p.drain(ctx, name) }))
@@ -66,13 +60,12 @@ func (p *process) report(checks map[string]healthz.Checker) (func(http.Handler) 
 	return reporter.Handler, nil
 }
 
-// drain returns when this replica may stop.
 func (p *process) drain(ctx context.Context, name string) {
 	log := p.manager.GetLogger().WithName("shutdown")
 	began, logged, was := time.Now(), false, replicastatus.DeploymentUnknown
 	for ; ctx.Err() == nil; sleep(ctx, drainPeriod) {
 		d := p.observeDrain(ctx, name)
-		if is := d.Deployment; is != was { // an API server that starts may refuse a read
+		if is := d.Deployment; is != was { // an API server that starts may reject a read
 			d.Deployment, was = replicastatus.DeploymentUnknown, is
 		}
 		d.Elapsed, d.Delay, d.Timeout = time.Since(began), p.options.shutdownDelay, p.options.shutdownTimeout
@@ -81,25 +74,25 @@ func (p *process) drain(ctx context.Context, name string) {
 			return
 		}
 		if d.Elapsed >= d.Delay && !logged {
-			log.Info("Serving until another replica has been ready for a while", "timeout", d.Timeout.String())
+			log.Info("Serving until another replica is ready", "timeout", d.Timeout.String())
 			logged = true
 		}
 	}
 }
 
-// observeDrain reads what decides whether this replica may stop. Unreadable Leases count as none.
+// Leases that cannot be read count as absent.
 func (p *process) observeDrain(ctx context.Context, name string) replicastatus.Drain {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	others, err := p.replicas.Others(ctx, name)
 	if err != nil {
-		p.manager.GetLogger().Error(err, "Cannot look for other replicas; trying again")
+		p.manager.GetLogger().Error(err, "Cannot list other replicas; trying again")
 	}
 	return replicastatus.Drain{Deployment: p.wanted(ctx), Others: others}
 }
 
-// wanted says whether this replica's Deployment starts another one. A replica that may not read
-// it is being uninstalled: its rights go after the Deployment.
+// wanted returns whether this replica's Deployment will start another one. A replica that may not
+// read it is being uninstalled, because its permissions are deleted after the Deployment.
 func (p *process) wanted(ctx context.Context) replicastatus.Deployment {
 	deployment := &appsv1.Deployment{}
 	err := p.live.Get(ctx, client.ObjectKey{Namespace: p.options.namespace, Name: p.options.deployment}, deployment)
@@ -114,14 +107,13 @@ func (p *process) wanted(ctx context.Context) replicastatus.Deployment {
 	return replicastatus.DeploymentWanted
 }
 
-// replicaName is the pod's, or one of this process's own.
 func replicaName() (string, error) {
 	if name := os.Getenv(podName); name != "" {
 		return name, nil
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return "", fmt.Errorf("cannot name this process: %w", err)
+		return "", fmt.Errorf("cannot read the host name: %w", err)
 	}
 	return strings.ToLower(strings.ReplaceAll(host, "_", "-")) + "-" + uuid.NewString()[:8], nil
 }

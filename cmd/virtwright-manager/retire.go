@@ -14,35 +14,36 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/subresources"
 	"github.com/virtwright/virtwright/webhooks"
+	"github.com/virtwright/virtwright/webhooks/clients"
 )
 
 const (
-	// convertedVersion is the one version of another form than the others, which
-	// is served where somebody converts it.
+	// convertedVersion is the version that is served only if a webhook converts it.
 	convertedVersion = "v1alpha2"
-	// injectedFrom is the annotation by which cert-manager knows whose authority
-	// to write into a CRD.
-	injectedFrom = "cert-manager.io/inject-ca-from"
-	// retireWithin bounds a retirement: whoever uninstalls waits for it.
-	retireWithin = 30 * time.Second
-	// retireRetry is between two looks.
-	retireRetry = 100 * time.Millisecond
+	injectedFrom     = "cert-manager.io/inject-ca-from"
+	// retireTimeout bounds a retirement, because the uninstallation waits for it.
+	retireTimeout = 30 * time.Second
+	retirePeriod  = 100 * time.Millisecond
 )
 
-// retire ends the conversion of VirtualMachines by an installation that is about
-// to go. Their CRD stays, and must ask nobody who is not there: it becomes what
-// it is without virtwright's webhook. A CRD that somebody else converts is left
-// alone. Calling it again changes nothing.
+// retire disables the conversion of VirtualMachines by an installation before it is uninstalled.
+// Their CRD stays, and must not name a webhook that no longer exists. A CRD that another program
+// converts is not changed. A second call changes nothing.
 func retire(ctx context.Context, o *options, output io.Writer) error {
 	if o.mode != modeStandalone {
-		fmt.Fprintf(output, "Alongside KubeVirt %s is KubeVirt's: left alone.\n", webhooks.ConvertedCRD)
+		fmt.Fprintf(output, "Alongside KubeVirt, %s belongs to KubeVirt: not changed.\n", webhooks.ConvertedCRD)
 		return nil
 	}
 	config, err := ctrl.GetConfig()
@@ -61,77 +62,75 @@ func retire(ctx context.Context, o *options, output io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("cannot make a client: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, retireWithin)
+	ctx, cancel := context.WithTimeout(ctx, retireTimeout)
 	defer cancel()
-	var what retirement
-	err = insist(ctx, func() (err error) {
-		what, err = endConversion(ctx, c, o.webhookService)
+	var done retirement
+	err = retryConflicts(ctx, func() (err error) {
+		done, err = endConversion(ctx, c, o.webhookService)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("cannot end the conversion of %s: %w", webhooks.ConvertedCRD, err)
+		return fmt.Errorf("cannot disable the conversion of %s: %w", webhooks.ConvertedCRD, err)
 	}
-	fmt.Fprintf(output, "%s: %s.\n", webhooks.ConvertedCRD, what.said)
-	if len(what.patch) == 0 {
+	fmt.Fprintf(output, "%s: %s.\n", webhooks.ConvertedCRD, done.message)
+	if len(done.patch) == 0 {
 		return nil
 	}
-	// The rest is for the comfort of others, and no reason not to go.
-	if err := insist(ctx, func() error { return disown(ctx, c) }); err != nil {
-		fmt.Fprintln(output, "It will take force to apply the CRD again server-side:", err)
+	// The uninstallation may continue even if the rest fails.
+	if err := retryConflicts(ctx, func() error { return removeFieldOwner(ctx, c) }); err != nil {
+		fmt.Fprintln(output, "Applying the CRD again server-side will require --force-conflicts:", err)
 	}
-	if !noticed(ctx, versions) {
-		fmt.Fprintln(output, "The API server has not taken notice yet.")
+	if !isUnserved(ctx, versions) {
+		fmt.Fprintln(output, "The API server still serves "+convertedVersion+", or does not answer.")
 	}
 	return nil
 }
 
-// insist tries until nobody has come in between, or there is no time left.
-func insist(ctx context.Context, try func() error) error {
+// retryConflicts retries while other writers interfere.
+func retryConflicts(ctx context.Context, try func() error) error {
 	for {
 		err := try()
-		// What a patch tests is Invalid when it does not hold any more.
+		// A patch whose test fails is Invalid.
 		if !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(retireRetry):
+		case <-time.After(retirePeriod):
 		}
 	}
 }
 
-// endConversion looks, decides and writes.
 func endConversion(ctx context.Context, c client.Client, service types.NamespacedName) (retirement, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	err := c.Get(ctx, types.NamespacedName{Name: webhooks.ConvertedCRD}, crd)
 	if apierrors.IsNotFound(err) {
-		return retirement{said: "there is none, so there is nothing to do"}, nil
+		return retirement{message: "not found, nothing to do"}, nil
 	}
 	if err != nil {
 		return retirement{}, err
 	}
-	what, err := decideRetirement(crd, service)
-	if err != nil || len(what.patch) == 0 {
-		return what, err
+	decided, err := decideRetirement(crd, service)
+	if err != nil || len(decided.patch) == 0 {
+		return decided, err
 	}
-	return what, patchCRD(ctx, c, what.patch)
+	return decided, patchCRD(ctx, c, decided.patch)
 }
 
-// disown leaves what was written to nobody: otherwise whoever applies the CRD
-// again, server-side, would be in conflict with somebody who is gone.
-func disown(ctx context.Context, c client.Client) error {
+// removeFieldOwner prevents conflicts of a later server-side apply of the CRD.
+func removeFieldOwner(ctx context.Context, c client.Client) error {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := c.Get(ctx, types.NamespacedName{Name: webhooks.ConvertedCRD}, crd); err != nil {
 		return err
 	}
-	at := slices.IndexFunc(crd.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == webhooks.FieldOwner })
+	at := slices.IndexFunc(crd.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == clients.FieldOwner })
 	if at < 0 {
 		return nil
 	}
 	entry := fmt.Sprintf("/metadata/managedFields/%d", at)
 	return patchCRD(ctx, c, []jsonpatch.Operation{
-		jsonpatch.NewOperation("test", entry+"/manager", webhooks.FieldOwner),
+		jsonpatch.NewOperation("test", entry+"/manager", clients.FieldOwner),
 		jsonpatch.NewOperation("remove", entry, nil),
 	})
 }
@@ -142,29 +141,28 @@ func patchCRD(ctx context.Context, c client.Client, operations []jsonpatch.Opera
 		return err
 	}
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: webhooks.ConvertedCRD}}
-	return c.Patch(ctx, crd, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(webhooks.FieldOwner))
+	return c.Patch(ctx, crd, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(clients.FieldOwner))
 }
 
-// A retirement is what is to become of a CRD, and how to say so.
+// A retirement is the change of a CRD, with a message. Without a patch the CRD is not changed.
 type retirement struct {
-	patch []jsonpatch.Operation // none: the CRD is left alone
-	said  string
+	patch   []jsonpatch.Operation
+	message string
 }
 
-// decideRetirement takes away the conversion by a Service and what is served for its
-// sake, in one write: v1, which is stored, and v1alpha3, which has the same form,
-// can be read throughout.
+// decideRetirement decides how to disable the conversion by a Service. One patch disables both the
+// conversion and the version that requires it, so v1 and v1alpha3 can be read at any time.
 func decideRetirement(crd *apiextensionsv1.CustomResourceDefinition, service types.NamespacedName) (retirement, error) {
-	by := convertedBy(crd.Spec.Conversion)
+	converter := converterOf(crd.Spec.Conversion)
 	switch {
-	case by == "":
-		return retirement{said: "nobody is asked to convert, so there is nothing to do"}, nil
-	case by != "Service "+service.String():
-		return retirement{said: fmt.Sprintf("%s converts, not Service %s: left alone", by, service)}, nil
+	case converter == "":
+		return retirement{message: "no webhook converts it, nothing to do"}, nil
+	case converter != "Service "+service.String():
+		return retirement{message: fmt.Sprintf("%s converts it, not Service %s: not changed", converter, service)}, nil
 	case slices.Contains(crd.Status.StoredVersions, convertedVersion):
-		return retirement{}, errors.New("objects may be stored as " + convertedVersion + ", which nobody could read in v1 without it: " +
+		return retirement{}, errors.New("objects may be stored as " + convertedVersion + " and could not be read without conversion: " +
 			"write each of them again (kubectl get virtualmachines --all-namespaces -o json | kubectl replace -f -), " +
-			"take " + convertedVersion + " from status.storedVersions, and try again")
+			"remove " + convertedVersion + " from status.storedVersions, and try again")
 	}
 	const reference = "/spec/conversion/webhook/clientConfig/service/"
 	patch := []jsonpatch.Operation{
@@ -181,11 +179,10 @@ func decideRetirement(crd *apiextensionsv1.CustomResourceDefinition, service typ
 	if strings.HasPrefix(crd.Annotations[injectedFrom], service.Namespace+"/") {
 		patch = append(patch, jsonpatch.NewOperation("remove", "/metadata/annotations/"+strings.ReplaceAll(injectedFrom, "/", "~1"), nil))
 	}
-	return retirement{patch: patch, said: "nobody is asked to convert any more, and " + convertedVersion + " is no longer served; v1 and v1alpha3 go on"}, nil
+	return retirement{patch: patch, message: "conversion disabled, and " + convertedVersion + " is no longer served; v1 and v1alpha3 are"}, nil
 }
 
-// convertedBy is who is asked to convert, in words; empty for nobody.
-func convertedBy(c *apiextensionsv1.CustomResourceConversion) string {
+func converterOf(c *apiextensionsv1.CustomResourceConversion) string {
 	if c == nil || c.Strategy != apiextensionsv1.WebhookConverter || c.Webhook == nil || c.Webhook.ClientConfig == nil {
 		return ""
 	}
@@ -196,22 +193,66 @@ func convertedBy(c *apiextensionsv1.CustomResourceConversion) string {
 	if to.URL != nil {
 		return *to.URL
 	}
-	return "somebody else"
+	return "an unknown webhook"
 }
 
-// noticed waits until the API server that answers knows of the retirement: from
-// then on the Service may go. It reports whether that happened in time.
-func noticed(ctx context.Context, versions discovery.ServerResourcesInterfaceWithContext) bool {
+// isUnserved returns true as soon as the Service may be deleted, and false on a timeout.
+func isUnserved(ctx context.Context, versions discovery.ServerResourcesInterfaceWithContext) bool {
 	resource, group, _ := strings.Cut(webhooks.ConvertedCRD, ".")
-	for {
+	return wait.PollUntilContextCancel(ctx, retirePeriod, true, func(ctx context.Context) (bool, error) {
 		served, err := versions.ServerResourcesForGroupVersionWithContext(ctx, group+"/"+convertedVersion)
-		if apierrors.IsNotFound(err) || err == nil && !slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == resource }) {
-			return true
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(retireRetry):
-		}
+		gone := err == nil && !slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
+		return gone || apierrors.IsNotFound(err), nil
+	}) == nil
+}
+
+const noPreset = "there-is-no-such-preset"
+
+// selfTest checks an installation as a user. It creates no objects.
+func selfTest(ctx context.Context, o *options, output io.Writer) error {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("cannot find the cluster: %w", err)
 	}
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := checkWebhooks(ctx, config); err != nil {
+		return err
+	}
+	fmt.Fprintln(output, "API servers call the webhooks.")
+	if o.mode != modeStandalone || !o.subresources.on() {
+		return nil
+	}
+	clients, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("cannot make a client: %w", err)
+	}
+	if err := clients.RESTClient().Get().AbsPath("/apis/" + subresources.Group + "/v1/version").Do(ctx).Error(); err != nil {
+		return fmt.Errorf("API servers cannot call start, stop and restart: %w", err)
+	}
+	fmt.Fprintln(output, "API servers call start, stop and restart.")
+	return nil
+}
+
+func checkWebhooks(ctx context.Context, config *rest.Config) error {
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return fmt.Errorf("cannot make a client: %w", err)
+	}
+	vm := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
+		"spec": map[string]any{"runStrategy": "Halted", "template": map[string]any{"spec": map[string]any{"domain": map[string]any{"devices": map[string]any{}}}}},
+	}}
+	vm.SetNamespace(metav1.NamespaceDefault) // the manager's own is excluded
+	vm.SetGenerateName("virtwright-self-test-")
+	vm.SetAnnotations(map[string]string{v1alpha1.AnnotationPresets: noPreset})
+	err = c.Create(ctx, vm, client.DryRunAll)
+	switch {
+	case err == nil:
+		return errors.New("API servers do not call the webhooks: a VM that names a preset that does not exist was admitted")
+	case strings.Contains(err.Error(), noPreset) && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err)):
+		return nil
+	}
+	return fmt.Errorf("API servers cannot call the webhooks: %w", err)
 }

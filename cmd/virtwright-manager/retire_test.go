@@ -18,9 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/virtwright/virtwright/webhooks"
+	"github.com/virtwright/virtwright/webhooks/clients"
 )
 
-// converted is the CRD of VirtualMachines, converted as that says.
+// converted returns the CRD of VirtualMachines with a conversion webhook; nil means none.
 func converted(by *apiextensionsv1.WebhookClientConfig, edit ...func(*apiextensionsv1.CustomResourceDefinition)) *apiextensionsv1.CustomResourceDefinition {
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: webhooks.ConvertedCRD},
@@ -54,63 +55,63 @@ func TestDecideRetirement(t *testing.T) {
 		patch, said, fail string
 	}{
 		"ours": {
-			reason: "what the chart added goes, in one write that holds only while it is ours",
+			reason: "one patch removes all changes of the chart, if they are still ours",
 			in:     converted(byService("home", "webhooks")),
 			patch:  "[" + ours + unserved + "]", said: "v1alpha2 is no longer served",
 		},
 		"injected": {
-			reason: "the annotation that names a certificate of ours goes along",
+			reason: "the annotation with our certificate is removed, too",
 			in: converted(byService("home", "webhooks"), func(crd *apiextensionsv1.CustomResourceDefinition) {
 				crd.Annotations = map[string]string{injectedFrom: "home/serving"}
 			}),
 			patch: "[" + ours + unserved + `,{"op":"remove","path":"/metadata/annotations/cert-manager.io~1inject-ca-from"}]`, said: "no longer served",
 		},
 		"injected by others": {
-			reason: "an annotation that names something else is somebody's",
+			reason: "an annotation with another certificate stays",
 			in: converted(byService("home", "webhooks"), func(crd *apiextensionsv1.CustomResourceDefinition) {
 				crd.Annotations = map[string]string{injectedFrom: "home-of-others/serving"}
 			}),
 			patch: "[" + ours + unserved + "]", said: "no longer served",
 		},
 		"without the version": {
-			reason: "there may be nothing to stop serving",
+			reason: "the CRD may lack the version",
 			in: converted(byService("home", "webhooks"), func(crd *apiextensionsv1.CustomResourceDefinition) {
 				crd.Spec.Versions = crd.Spec.Versions[:2]
 			}),
 			patch: "[" + ours + "]", said: "no longer served",
 		},
-		"nobody": {
-			reason: "it was retired before, or never asked anybody",
-			in:     converted(nil), patch: "null", said: "there is nothing to do",
+		"no webhook": {
+			reason: "it was retired before, or never converted",
+			in:     converted(nil), patch: "null", said: "nothing to do",
 		},
-		"not said": {
-			reason: "who says nothing asks nobody",
+		"no conversion": {
+			reason: "the default is no conversion",
 			in:     converted(nil, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Conversion = nil }),
-			patch:  "null", said: "there is nothing to do",
+			patch:  "null", said: "nothing to do",
 		},
 		"another Service": {
 			reason: "KubeVirt, or another release, came since",
 			in:     converted(byService("kubevirt", "virt-api")),
-			patch:  "null", said: "Service kubevirt/virt-api converts, not Service home/webhooks: left alone",
+			patch:  "null", said: "Service kubevirt/virt-api converts it, not Service home/webhooks: not changed",
 		},
 		"a URL": {
-			reason: "somebody outside of the cluster converts",
+			reason: "a webhook outside the cluster converts",
 			in:     converted(&apiextensionsv1.WebhookClientConfig{URL: new("https://192.0.2.1/convert")}),
-			patch:  "null", said: "https://192.0.2.1/convert converts, not Service home/webhooks: left alone",
+			patch:  "null", said: "https://192.0.2.1/convert converts it, not Service home/webhooks: not changed",
 		},
 		"stored": {
-			reason: "what is stored in the other form cannot be read without conversion",
+			reason: "objects that are stored in v1alpha2 cannot be read without conversion",
 			in: converted(byService("home", "webhooks"), func(crd *apiextensionsv1.CustomResourceDefinition) {
 				crd.Status.StoredVersions = []string{"v1alpha2", "v1"}
 			}),
 			patch: "null", fail: "objects may be stored as v1alpha2",
 		},
 		"stored by others": {
-			reason: "a stored form that somebody else converts is somebody else's",
+			reason: "objects that another program converts are not ours",
 			in: converted(byService("kubevirt", "virt-api"), func(crd *apiextensionsv1.CustomResourceDefinition) {
 				crd.Status.StoredVersions = []string{"v1alpha2", "v1"}
 			}),
-			patch: "null", said: "left alone",
+			patch: "null", said: "not changed",
 		},
 	}
 	for name, c := range cases {
@@ -126,20 +127,20 @@ func TestDecideRetirement(t *testing.T) {
 			if diff := cmp.Diff(c.patch, string(patch)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.reason, diff)
 			}
-			if !strings.Contains(got.said, c.said) {
-				t.Errorf("%s: want it to say %q, got %q", c.reason, c.said, got.said)
+			if !strings.Contains(got.message, c.said) {
+				t.Errorf("%s: want it to say %q, got %q", c.reason, c.said, got.message)
 			}
 		})
 	}
 }
 
 func TestRetireNeedsService(t *testing.T) {
-	if _, err := parse([]string{"--retire"}, io.Discard); err == nil || !strings.Contains(err.Error(), "--retire needs --webhook-service") {
+	if _, err := parse([]string{"--retire"}, io.Discard); err == nil || !strings.Contains(err.Error(), "--retire requires --webhook-service") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// runRetire runs the manager to its end, and returns what it said.
+// runRetire runs the manager with --retire and returns its output.
 func runRetire(t *testing.T, c *cluster, args ...string) (string, error) {
 	t.Helper()
 	program, err := os.Executable()
@@ -155,7 +156,7 @@ func runRetire(t *testing.T, c *cluster, args ...string) (string, error) {
 	return string(out), err
 }
 
-// says ends the test unless a retirement succeeds and says something.
+// says ends the test unless a retirement succeeds with a message.
 func says(t *testing.T, c *cluster, want string, args ...string) {
 	t.Helper()
 	if out, err := runRetire(t, c, args...); err != nil || !strings.Contains(out, want) {
@@ -163,28 +164,28 @@ func says(t *testing.T, c *cluster, want string, args ...string) {
 	}
 }
 
-// A real API server takes the patch, also while others write, and is done with
-// the old version when the run ends.
+// A real API server accepts the patch, also during other writes, and no longer serves the old
+// version when the run ends.
 func TestRetire(t *testing.T) {
 	c := newCluster(t)
-	says(t, c, "there is none")
+	says(t, c, "not found")
 	if err := c.InstallCRDs(t.Context(), crds); err != nil {
 		t.Fatal(err)
 	}
-	says(t, c, "there is nothing to do")
+	says(t, c, "nothing to do")
 	crd := object(t, `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: `+webhooks.ConvertedCRD+`}}`)
 	pristine := read(t, c, crd)
 	convertBy(t, c, crd, "elsewhere")
-	says(t, c, "Service elsewhere/webhooks converts, not Service home/webhooks: left alone")
+	says(t, c, "Service elsewhere/webhooks converts it, not Service home/webhooks: not changed")
 	convertBy(t, c, crd, "home")
-	says(t, c, "left alone", "--mode=addon")
+	says(t, c, "not changed", "--mode=addon")
 	if _, err := served(t, c); err != nil {
 		t.Fatalf("v1alpha2 should be served still: %v", err)
 	}
 
 	stop := make(chan struct{})
 	ended := make(chan struct{})
-	go func() { // somebody who writes all the time
+	go func() { // another writer
 		defer close(ended)
 		for n := 0; ; n++ {
 			select {
@@ -209,11 +210,11 @@ func TestRetire(t *testing.T) {
 		t.Errorf("want the CRD's annotations as they were (-want +got):\n%s", diff)
 	}
 	for _, f := range crd.GetManagedFields() {
-		if f.Manager == webhooks.FieldOwner {
-			t.Errorf("want whoever applies the CRD again to be in conflict with nobody, got %v", f)
+		if f.Manager == clients.FieldOwner {
+			t.Errorf("want no conflict when the CRD is applied again, got %v", f)
 		}
 	}
-	says(t, c, "there is nothing to do")
+	says(t, c, "nothing to do")
 }
 
 // read reads an object again, and returns a copy.
@@ -225,7 +226,7 @@ func read(t *testing.T, c *cluster, of *unstructured.Unstructured) *unstructured
 	return of.DeepCopy()
 }
 
-// convertBy does what the chart does with a CRD, for an installation in a namespace.
+// convertBy changes a CRD as the chart does, for an installation in a namespace.
 func convertBy(t *testing.T, c *cluster, crd *unstructured.Unstructured, namespace string) {
 	t.Helper()
 	patch(t, c, crd, `{"metadata":{"annotations":{"`+injectedFrom+`":"`+namespace+`/serving"}}}`)
@@ -241,7 +242,7 @@ func convertBy(t *testing.T, c *cluster, crd *unstructured.Unstructured, namespa
 	})
 }
 
-// served is what the API server has in the version that is converted.
+// served returns the resources of the converted version.
 func served(t *testing.T, c *cluster) (string, error) {
 	out, stderr, err := c.Kubectl(t.Context(), "", "get", "--raw", "/apis/kubevirt.io/v1alpha2")
 	if err != nil {

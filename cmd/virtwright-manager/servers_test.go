@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// slowRequests: no server waits for a client that has stopped sending, whatever
-// the path and however much of the body is missing.
+// slowRequests checks that no server waits for a client that stops sending, for any path and size.
 func (l *life) slowRequests(t *testing.T) {
 	secure := map[string]bool{l.manager.webhook: true, l.manager.subresources: true}
 	var clients sync.WaitGroup
@@ -30,8 +29,8 @@ func (l *life) slowRequests(t *testing.T) {
 	clients.Wait()
 }
 
-// stopsSending sends a request but for its last byte, and returns nil when the
-// server has closed the connection.
+// stopsSending sends a request but for its last byte, and returns nil when the server has closed
+// the connection.
 func stopsSending(t *testing.T, address string, secure bool, path string, size int) error {
 	t.Helper()
 	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)

@@ -5,28 +5,43 @@ import (
 	"crypto/tls"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
+	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/client-go/kubernetes"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/virtwright/virtwright/certs"
 	"github.com/virtwright/virtwright/lifecycle/instancetypes"
-	"github.com/virtwright/virtwright/lifecycle/templates"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
+	"github.com/virtwright/virtwright/templates"
+	"github.com/virtwright/virtwright/validation"
 	"github.com/virtwright/virtwright/validation/protection"
 	"github.com/virtwright/virtwright/webhooks"
+	"github.com/virtwright/virtwright/webhooks/clients"
 	"github.com/virtwright/virtwright/webhooks/limits"
 )
 
-// serve adds the role serving and what must hold before it is ready.
 func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) error {
 	trusted := trustedUsers(p.user, p.options)
 	guard := protection.Guard{
-		Trusted: trusted, Manager: forwarder(p.user, trusted), Addon: p.options.mode == modeAddon, NodeAgent: p.options.nodeAgent,
+		Trusted: trusted, Manager: forwarder(p.user, trusted), Addon: p.options.mode == modeAddon,
+		HostDisk: strconv.FormatBool(p.options.rules.Enabled(validation.GateHostDisk)),
 	}
 	around, err := p.report(checks)
 	if err != nil {
@@ -45,24 +60,15 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 	if !p.options.registerWebhooks {
 		return nil
 	}
-	err = p.manager.Add(&webhooks.Registrar{
+	return p.add("the registration of webhooks", &clients.Registrar{
 		Client: p.live, Registration: p.registration(guard), Bundle: p.authority.Bundle,
-		Ready: func() error { return firstError(checks) }, SeedVersion: p.options.serveV1alpha2,
+		Ready: func() error { return firstError(checks) }, ServeV1Alpha2: p.options.serveV1alpha2,
 	})
-	if err != nil {
-		return fmt.Errorf("cannot add the registration of webhooks: %w", err)
-	}
-	return nil
 }
 
-// handle puts the handlers under their paths.
 func (p *process) handle(ctx context.Context, guard protection.Guard, around func(http.Handler) http.Handler) error {
-	clients, err := kubernetes.NewForConfig(p.config)
-	if err != nil {
-		return fmt.Errorf("cannot make a client: %w", err)
-	}
 	// The informer must have synced before the first request.
-	if _, err := p.manager.GetCache().GetInformer(ctx, webhooks.NamespaceMetadata()); err != nil {
+	if _, err := p.manager.GetCache().GetInformer(ctx, clients.NamespaceMetadata()); err != nil {
 		return fmt.Errorf("cannot watch namespaces: %w", err)
 	}
 	recorder, err := p.newRecorder(ctx, p.config)
@@ -70,37 +76,36 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 		return err
 	}
 	server := &webhooks.Server{
-		Events: &webhooks.Events{Recorder: recorder, Presets: p.manager.GetCache()},
+		Events: &clients.Events{Recorder: recorder, Presets: p.manager.GetCache()},
 		Engine: p.options.engine(), Snapshots: p.presets,
-		Namespaces: &webhooks.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
-		Owners:     &webhooks.LiveOwners{Client: clients.Discovery().RESTClient()},
-		Guard:      guard, Rules: &p.options.rules, Names: p.names, Stored: p.stored,
-		Authority: &webhooks.ReviewedAuthority{Client: p.live},
-		Metrics:   webhooks.NewMetrics(metrics.Registry), MaxExceptionDuration: p.options.maxExceptionDuration, TemplateFormats: p.options.templateFormats,
-		TemplateFormat: templates.Choice{Serving: templates.Discovery{Client: clients.Discovery().RESTClient()}, Formats: p.options.templateFormats},
+		Namespaces: &clients.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
+		Owners:     &clients.LiveOwners{Client: p.rest},
+		Guard:      guard, Rules: &p.options.rules, Names: p.names, StoredVMs: p.stored,
+		Authorizer: &clients.AccessReviewer{Client: p.live}, Evictions: clients.Evictions{Client: p.live},
+		Metrics: webhooks.NewMetrics(metrics.Registry), MaxExceptionDuration: p.options.maxExceptionDuration, TemplateFormats: p.options.templateFormats,
+		TemplateFormat: templates.FormatChooser{Discovery: templates.Discovery{Client: p.rest}, Formats: p.options.templateFormats},
 	}
 	if p.profiles != nil {
 		server.Profiles = p.profiles
 	}
 	if p.instancetypes != nil {
 		server.Instancetypes = p.instancetypes
-		if err := p.manager.Add(onEveryReplica(p.watchInstancetypes)); err != nil {
-			return fmt.Errorf("cannot add the watching of instancetypes: %w", err)
+		if err := p.add("the watch of instancetypes", onEveryReplica(p.watchInstancetypes)); err != nil {
+			return err
 		}
 	}
 	mux := http.NewServeMux()
 	for path, handler := range server.Handlers() {
 		within := reviewTime
 		if path == webhooks.PathConvertVirtualMachine {
-			within = requestTime // of a whole list
+			within = requestTime // a review may hold a list of objects
 		}
 		mux.Handle(path, limits.Deadline(within, p.budget.Handler(within, p.stop.handler(around(handler)))))
 	}
 	return p.addWebhooks(ctx, mux)
 }
 
-// watchInstancetypes watches instancetypes and preferences, once KubeVirt serves them. Until then,
-// and where that fails, they are read when they are needed.
+// Until instancetypes are watched, and if that fails, they are read for each request.
 func (p *process) watchInstancetypes(ctx context.Context) error {
 	const note = "Waiting for a kind that KubeVirt does not serve yet"
 	for _, kind := range instancetypes.Kinds() {
@@ -124,14 +129,6 @@ func (p *process) registration(guard protection.Guard) webhooks.Registration {
 	return r
 }
 
-// tls is how the webhook server speaks. API servers are its only clients; they
-// use HTTP/1.1 so that requests spread over replicas.
-func (p *process) tls(c *tls.Config) {
-	c.MinVersion = tls.VersionTLS13
-	c.NextProtos = []string{"http/1.1"}
-	c.GetCertificate = p.authority.GetCertificate
-}
-
 func firstError(checks map[string]healthz.Checker) error {
 	for _, name := range slices.Sorted(maps.Keys(checks)) {
 		if err := checks[name](nil); err != nil {
@@ -139,4 +136,184 @@ func firstError(checks map[string]healthz.Checker) error {
 		}
 	}
 	return nil
+}
+
+// certificates is implemented by certs.Authority and certs.Provided.
+type certificates interface {
+	manager.Runnable
+	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	Bundle() []byte
+	Ready() error
+	Collectors() []prometheus.Collector
+}
+
+func (p *process) newAuthority() certificates {
+	o := p.options
+	if o.certMode != certSelfSigned {
+		provided := &certs.Provided{Client: p.live, Secret: o.certSecret, Names: o.calledNames()}
+		if o.certMode == certManager {
+			provided.Explain = (&certs.CertManager{Client: p.live, Certificate: o.certificate}).Explain
+		}
+		return provided
+	}
+	a := &certs.Authority{Store: &certs.Memory{}, Names: o.certificateNames(), Lifetimes: o.lifetimes}
+	switch {
+	case o.certDir != "":
+		a.Store = certs.Directory(o.certDir)
+	case o.certSecret.Name != "":
+		a.Store = &certs.Secret{Client: p.live, Name: o.certSecret}
+	}
+	return a
+}
+
+// cert-manager injects its own CA bundle.
+func (p *process) certify(ctx context.Context, checks map[string]healthz.Checker, addon bool) error {
+	targets := certs.Targets{Webhooks: []string{webhooks.ConfigurationName}, Hosts: p.options.calledNames()}
+	if !addon {
+		targets.CRDs, targets.APIServices = []string{webhooks.ConvertedCRD}, p.options.subresources.services()
+	}
+	if p.options.certMode != certManager {
+		injector := &certs.Injector{
+			Targets: targets, Cache: p.manager.GetCache(), Client: p.manager.GetClient(),
+			Bundle: p.authority.Bundle, Interval: p.options.lifetimes.Interval(),
+		}
+		if err := injector.SetupWithManager(p.manager); err != nil {
+			return err
+		}
+	}
+	check := func(context.Context) error { return p.authority.Ready() }
+	if provided, ok := p.authority.(*certs.Provided); ok {
+		check = provided.Check
+	}
+	inspector := &certs.Inspector{
+		Certificate: check, Report: p.podEvents(logr.FromContextOrDiscard(ctx)),
+		Trust: &certs.TrustChecker{Targets: targets, Client: p.live, Certificate: p.authority.GetCertificate},
+	}
+	for _, collector := range append(p.authority.Collectors(), inspector.Collectors()...) {
+		metrics.Registry.MustRegister(collector)
+	}
+	checks["certificate"] = func(*http.Request) error { return p.authority.Ready() }
+	checks["trust"] = func(*http.Request) error { return inspector.Ready() }
+	for _, runnable := range []manager.Runnable{p.authority, inspector} {
+		if err := p.add(fmt.Sprintf("%T", runnable), runnable); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Environment variables with the identity of the pod.
+const (
+	podName = "POD_NAME"
+	podUID  = "POD_UID"
+)
+
+// podEvents returns a function that writes a problem as an event of this pod; nil outside a
+// cluster. It does not use a recorder, which merges events of one reason and keeps the first
+// message.
+func (p *process) podEvents(log logr.Logger) func(reason, message string) {
+	name := os.Getenv(podName)
+	if name == "" {
+		return nil
+	}
+	pod := corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.options.namespace, Name: name, UID: types.UID(os.Getenv(podUID))}
+	return func(reason, message string) {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		event := &eventsv1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, GenerateName: name + "-"},
+			EventTime:  metav1.NowMicro(), ReportingController: "virtwright-manager", ReportingInstance: name,
+			Type: corev1.EventTypeWarning, Reason: reason, Action: "Serving", Regarding: pod, Note: partialobject.EventNote(message),
+		}
+		if err := p.live.Create(ctx, event); err != nil {
+			log.Error(err, "Cannot write an event about a problem")
+		}
+	}
+}
+
+const (
+	// reviewTime bounds the arrival of an AdmissionReview; API servers wait five seconds.
+	reviewTime = 3 * time.Second
+	// requestTime bounds the arrival of any other request.
+	requestTime = 10 * time.Second
+	// maxConnections and maxHeaderBytes bound the resources of clients that have not sent a request
+	// yet. An API server has a connection for each pending admission request.
+	maxConnections, maxHeaderBytes = 2000, 8 << 10
+	// shutdownTime bounds the answers that are pending when the process stops.
+	shutdownTime = 20 * time.Second
+)
+
+// addServer limits body arrival, unlike the servers of controller-runtime.
+func (p *process) addServer(ctx context.Context, name string, listener net.Listener, handler http.Handler) error {
+	server := &manager.Server{
+		Name: name, Listener: netutil.LimitListener(listener, maxConnections), ShutdownTimeout: new(shutdownTime),
+		Server: &http.Server{
+			Handler: handler, ReadTimeout: requestTime, IdleTimeout: 90 * time.Second, MaxHeaderBytes: maxHeaderBytes,
+			BaseContext: func(net.Listener) context.Context {
+				return logr.NewContext(context.Background(), logr.FromContextOrDiscard(ctx))
+			},
+		},
+	}
+	return p.add("the server of "+name, server)
+}
+
+// addPlainServer adds a server without TLS; an empty address or 0 means none.
+func (p *process) addPlainServer(ctx context.Context, name, address string, handler http.Handler) error {
+	if address == "" || address == "0" {
+		return nil
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("cannot serve %s: %w", name, err)
+	}
+	return p.addServer(ctx, name, listener, handler)
+}
+
+func (p *process) addProbes(ctx context.Context, checks map[string]healthz.Checker) error {
+	scrape := http.NewServeMux()
+	scrape.Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	if err := p.addPlainServer(ctx, "metrics", p.options.metricsAddress, scrape); err != nil {
+		return err
+	}
+	probes := http.NewServeMux()
+	for path, checks := range map[string]map[string]healthz.Checker{"/healthz": {"ping": healthz.Ping}, "/readyz": checks} {
+		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
+		probes.Handle(path, handler)
+		probes.Handle(path+"/", handler)
+	}
+	return p.addPlainServer(ctx, "probes", p.options.healthAddress, probes)
+}
+
+func (p *process) addWebhooks(ctx context.Context, handler http.Handler) error {
+	// API servers are the only clients; HTTP/1.1 spreads their requests over replicas.
+	config := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}, GetCertificate: p.authority.GetCertificate}
+	listener, err := tls.Listen("tcp", p.options.webhookAddress, config)
+	if err != nil {
+		return fmt.Errorf("cannot serve the webhooks: %w", err)
+	}
+	return p.addServer(ctx, "webhooks", listener, handler)
+}
+
+func newBudget(size int64) *limits.Budget {
+	refused := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "virtwright_requests_over_budget_total",
+		Help: "Requests refused with 429 or 503 because other requests used all of --request-memory for 3 seconds (aggregated API: 10 seconds).",
+	})
+	metrics.Registry.MustRegister(refused)
+	budget := limits.NewBudget(size)
+	budget.Refused = refused.Inc
+	return budget
+}
+
+func memoryFlag(into *int64, least int64) func(string) error {
+	return func(text string) error {
+		amount, err := resource.ParseQuantity(text)
+		if err != nil {
+			return fmt.Errorf("must be an amount of memory such as 96Mi: %w", err)
+		}
+		if *into = amount.Value(); *into < least {
+			return fmt.Errorf("must be at least %s", resource.NewQuantity(least, resource.BinarySI))
+		}
+		return nil
+	}
 }

@@ -25,8 +25,8 @@ func TestSubresourceFlags(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"--subresources-bind-address=:8443 --mode=addon": "is for --mode standalone",
-		"--subresources-bind-address=8443":               "cannot understand --subresources-bind-address",
-		"--subresources-service=b":                       "want NAMESPACE/NAME",
+		"--subresources-bind-address=8443":               "invalid --subresources-bind-address",
+		"--subresources-service=b":                       "must be NAMESPACE/NAME",
 	} {
 		if _, err := parse(strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: want %q, got %v", args, want, err)
@@ -34,7 +34,7 @@ func TestSubresourceFlags(t *testing.T) {
 	}
 }
 
-// Clients parse the version, and warn where it is not their own.
+// Clients parse the version, and warn if it is not their own.
 func TestVersionOfKubeVirt(t *testing.T) {
 	if got := kubevirtVersion(); !regexp.MustCompile(`^v1\.\d+\.\d+$`).MatchString(got.GitVersion) {
 		t.Errorf("want the version of the API that is built in, got %+v", got)

@@ -15,7 +15,7 @@ const (
 	exampleNamespaces = "../../examples/namespaces.yaml"
 )
 
-// outcome is what a call of the program came to.
+// outcome is the result of a call of the program.
 type outcome struct {
 	code     int
 	out, err string
@@ -34,7 +34,7 @@ func callAs(t *testing.T, name, stdin string, args ...string) outcome {
 	return outcome{code, out.String(), err.String()}
 }
 
-// fine fails t unless the call ended well.
+// fine fails t unless the exit code is 0.
 func (o outcome) fine(t *testing.T) outcome {
 	t.Helper()
 	if o.code != exitFine {
@@ -43,7 +43,7 @@ func (o outcome) fine(t *testing.T) outcome {
 	return o
 }
 
-// says fails t unless text holds each part.
+// says fails t unless text contains each part.
 func says(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
@@ -53,7 +53,7 @@ func says(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// write makes a file in a new folder and returns its path.
+// write creates a file in a new folder and returns its path.
 func write(t *testing.T, name, content string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
@@ -63,7 +63,7 @@ func write(t *testing.T, name, content string) string {
 	return file
 }
 
-func read(t *testing.T, file string) string {
+func read(t testing.TB, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -83,9 +83,9 @@ func examples(t *testing.T) []string {
 
 const (
 	sparse = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: vm}\n"
-	// small is a VM that a cluster takes without any preset.
+	// small is a VM that is valid without presets.
 	small = sparse + "spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}\n"
-	// misspelt has a field that does not exist.
+	// misspelt has an unknown field.
 	misspelt = sparse + "spec: {template: {spec: {domain: {cpu: {CORES: 3}, memory: {guest: 1Gi}}}}}\n"
 	cores    = "apiVersion: virtwright.dev/v1alpha1\nkind: VirtualMachinePreset\nmetadata: {name: cores}\n" +
 		"spec: {defaults: {spec: {template: {spec: {domain: {cpu: {cores: 7}, memory: {guest: 1Gi}}}}}}}\n"

@@ -16,72 +16,63 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 )
 
-const exceptionsHelp = `List PresetExceptions, of a cluster, of files, or both.
+const exceptionsHelp = `List the PresetExceptions of a cluster, of files, or of both.
 
-With --propose, write the exceptions that existing VMs need before the presets of -f are enforced.
-A VM needs an exception from a preset that would refuse it, or overrule a value of its author, after
-a reapply. Presets in mode Warn and Audit are judged as if their mode were Enforce. All VMs of the
-namespaces are looked at, so -l cannot be used.
+With --propose, print the exceptions that existing VMs need before the presets of -f are enforced. A
+VM needs an exception from a preset if, after a reapply, the preset would reject the VM or overrule
+a value of its author. Presets in mode Warn and Audit are treated as Enforce. All VMs of the
+namespaces are checked, so -l cannot be used.
 
-There is one exception for each namespace and preset. It selects its VMs by the fewest labels that
-only they have. If there are none, a comment shows the command that labels them. Each exception ends
-after 90 days. Read the output before you apply it, and say why each VM may deviate.`
+There is one exception for each namespace and preset. It selects its VMs by the smallest set of
+labels that no other VM has. If there is none, a comment shows a command that adds a label. Each
+exception expires after 90 days. Review the output before you apply it, and replace the reason.`
 
 const exceptionsExamples = `  # All exceptions of a cluster
   {{program}} exceptions -A
 
-  # What is needed before a preset in mode Audit is enforced
+  # The exceptions that VMs need before a preset is enforced
   {{program}} exceptions --propose -f secure-boot.yaml -A > exceptions.yaml`
 
-// exceptional are the flags of exceptions.
-type exceptional struct {
+type exceptionsCommand struct {
 	settings
 	propose bool
 }
 
 func newExceptions(shown string, s streams) *cobra.Command {
-	outputs := []string{"table", "json"}
-	o := &exceptional{}
+	o := &exceptionsCommand{}
 	c := &cobra.Command{
-		Use:     "exceptions [-f FILE...] [-A] [--propose]",
-		Short:   "List exceptions from presets, or propose those that VMs need",
-		Long:    exceptionsHelp,
-		Example: strings.ReplaceAll(exceptionsExamples, "{{program}}", shown),
-		Args:    flagsForFiles,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := errors.Join(o.check(c, nil, outputs...), o.checkProposal(c)); err != nil {
-				return err
-			}
-			if o.propose {
-				return o.runProposal(c.Context(), s)
-			}
-			return o.list(c.Context(), s)
-		},
+		Use:   "exceptions [-f FILE...] [-A] [--propose]",
+		Short: "List exceptions from presets, or propose exceptions for existing VMs", Long: exceptionsHelp,
+		Example: exceptionsExamples, Args: flagsForFiles,
 	}
-	o.declare(c, outputs...)
-	o.declareRules(c)
-	c.Flags().BoolVar(&o.propose, "propose", false, "write the exceptions, as YAML, that existing VMs need before the presets of -f are enforced")
+	o.setUp(c, shown, []string{"table", "json"}, func(ctx context.Context, _ []string) error {
+		if o.propose {
+			return o.runProposal(ctx, s)
+		}
+		return o.list(ctx, s)
+	}, o.checkProposal)
+	o.declareRuleFlags(c)
+	c.Flags().BoolVar(&o.propose, "propose", false, "print the exceptions that existing VMs need before the presets of -f are enforced")
 	return c
 }
 
-// checkProposal reports flags that exclude each other, and chooses what is read of a cluster.
-func (o *exceptional) checkProposal(c *cobra.Command) error {
+func (o *exceptionsCommand) checkProposal(c *cobra.Command) error {
 	o.filesOnly, o.presetsOnly = !o.propose, !o.propose
 	o.forceLive = o.forceLive || c.Flags().Changed("namespace")
 	switch {
 	case !o.propose:
 		return nil
 	case len(o.files) == 0 && o.kustomize == "":
-		return errors.New("-f is missing: name files or folders with the presets that are to be enforced")
+		return errors.New("-f is required: name files or folders with the presets to be enforced")
 	case o.selector != "":
-		return errors.New("--propose and -l exclude each other: labels must tell these VMs from all others")
+		return errors.New("--propose and -l are mutually exclusive: labels must distinguish these VMs from all others")
 	case c.Flags().Changed("output"):
-		return errors.New("--propose and -o exclude each other: exceptions are written as YAML")
+		return errors.New("--propose and -o are mutually exclusive: exceptions are printed as YAML")
 	}
 	return nil
 }
 
-func (o *exceptional) list(ctx context.Context, s streams) error {
+func (o *exceptionsCommand) list(ctx context.Context, s streams) error {
 	objects, known, err := o.read(ctx, s, nil)
 	if err != nil {
 		return err
@@ -91,14 +82,10 @@ func (o *exceptional) list(ctx context.Context, s streams) error {
 		return err
 	}
 	if o.output == "json" {
-		text, err := indented(all)
-		if err == nil {
-			_, err = fmt.Fprint(s.out, text)
-		}
-		return err
+		return printJSON(s.out, all)
 	}
 	if len(all) == 0 {
-		note(s, []string{"there is no exception in " + o.described(nil)})
+		note(s, []string{"no PresetException in " + o.described(nil)})
 		return nil
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 3, ' ', 0)
@@ -122,17 +109,17 @@ func (o *exceptional) list(ctx context.Context, s streams) error {
 	return w.Flush()
 }
 
-func (o *exceptional) runProposal(ctx context.Context, s streams) error {
+func (o *exceptionsCommand) runProposal(ctx context.Context, s streams) error {
 	files, cluster, err := o.sources(ctx, s, nil)
 	if err != nil {
 		return err
 	}
-	known, err := o.known(s, nil)
+	known, err := o.clusterSettings(s, nil)
 	if err != nil {
 		return err
 	}
 	if !o.live(nil) && !offline.NewSurvey(files, o.namespace).VMs {
-		return errors.New("-f has no VM: read those of a cluster with -A or -n")
+		return errors.New("no VM in -f: use -A or -n to read the VMs of a cluster")
 	}
 	proposed, notes, err := offline.Propose(ctx, files, cluster, known)
 	if err != nil {
@@ -150,7 +137,6 @@ func (o *exceptional) runProposal(ctx context.Context, s streams) error {
 	return nil
 }
 
-// printProposal prints a manifest, with the command that it needs.
 func printProposal(s streams, p offline.Proposal) error {
 	e := p.Exception
 	object := map[string]any{
@@ -160,7 +146,7 @@ func printProposal(s streams, p offline.Proposal) error {
 	if err != nil {
 		return err
 	}
-	comment := fmt.Sprintf("# %s: %s\n", counts(len(p.VMs)), strings.Join(p.VMs, " "))
+	comment := fmt.Sprintf("# %s: %s\n", counted(len(p.VMs), "VM"), strings.Join(p.VMs, " "))
 	if p.Label {
 		comment += fmt.Sprintf("# kubectl label vm --namespace %s %s %s=%s\n", e.Namespace, strings.Join(p.VMs, " "),
 			offline.LabelException, e.Spec.VMSelector.MatchLabels[offline.LabelException])

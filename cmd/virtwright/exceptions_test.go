@@ -27,7 +27,7 @@ spec: {runStrategy: Halted, template: {spec: {terminationGracePeriodSeconds: 30,
 `
 )
 
-// TestExceptionsAct: exceptions of files act in every command, until they end.
+// TestExceptionsAct applies exceptions of files in every command, until they expire.
 func TestExceptionsAct(t *testing.T) {
 	in := bootRule + bootException + bootVM
 	expired := strings.Replace(in, "2999", "2001", 1)
@@ -40,13 +40,13 @@ func TestExceptionsAct(t *testing.T) {
 		says(t, got.out+got.err, "spec.template.spec.domain.devices.rng")
 	}
 	says(t, call(t, in, "explain", "-f", "-").out, "exception old until 2999-01-01T00:00:00Z")
-	says(t, call(t, expired, "validate", "-f", "-").err, "the exception has ended; a cluster that does not have it refuses to create it")
+	says(t, call(t, expired, "validate", "-f", "-").err, "the exception has expired; a cluster rejects its creation")
 	got := call(t, strings.Replace(bootRule+bootException, "presets: [cluster/", "presets: [x, cluster/", 1), "validate", "-f", "-").fine(t)
 	says(t, got.err, `spec.presets[0]: preset "x" does not exist`)
 	says(t, call(t, strings.Replace(bootException, "reason: no loader, ", "", 1), "validate", "-f", "-").out, "spec.reason: Required value")
 }
 
-// TestExceptionsPlanned: plan shows what an exception changes.
+// TestExceptionsPlanned checks that plan shows the effect of an exception.
 func TestExceptionsPlanned(t *testing.T) {
 	old, vm := write(t, "old.yaml", bootRule), write(t, "vm.yaml", strings.Replace(bootVM, "rng: {}", "", 1))
 	with := write(t, "new.yaml", bootRule+bootException)
@@ -57,7 +57,7 @@ func TestExceptionsPlanned(t *testing.T) {
 	says(t, got.out, "terminationGracePeriodSeconds")
 }
 
-// TestExceptionsListed shows what exceptions say, and marks those that have ended.
+// TestExceptionsListed lists exceptions and marks expired ones.
 func TestExceptionsListed(t *testing.T) {
 	in := bootException + `apiVersion: virtwright.dev/v1alpha1
 kind: PresetException
@@ -76,10 +76,10 @@ status: {matched: 3, lastUsed: "2000-12-01T00:00:00Z"}
 		}
 	}
 	says(t, call(t, in, "exceptions", "-f", "-", "-o", "json").fine(t).out, `"ticket": "T-1"`, `"expired": true`, `"vms": 3`)
-	says(t, call(t, bootRule, "exceptions", "-f", "-").fine(t).err, "there is no exception in -f -")
+	says(t, call(t, bootRule, "exceptions", "-f", "-").fine(t).err, "no PresetException in -f -")
 }
 
-// TestExceptionsProposed proposes what existing VMs need.
+// TestExceptionsProposed proposes exceptions for existing VMs.
 func TestExceptionsProposed(t *testing.T) {
 	vm := func(name, labels, rest string) string {
 		return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: " + name + ", namespace: shop, labels: {" + labels + "}}\n" +
@@ -121,17 +121,17 @@ func TestExceptionsProposed(t *testing.T) {
 		if name == "NoLabels" {
 			continue
 		}
-		// With its exceptions, the preset refuses and overrules nothing more.
+		// With its exceptions, the preset refuses no VM and overrules no value.
 		again := call(t, rule+tc.vms+got.out, "exceptions", "--propose", "-f", "-").fine(t)
 		if again.out != "" {
 			t.Errorf("%s: again: %s", name, again.out)
 		}
 	}
 	for want, args := range map[string][]string{
-		"-f is missing":                         {"--propose", "-A"},
-		"--propose and -l exclude each other":   {"--propose", "-f", "x", "-l", "a=b"},
-		"--propose and -o exclude each other":   {"--propose", "-f", "x", "-o", "json"},
-		"-f has no VM: read those of a cluster": {"--propose", "-f", write(t, "preset.yaml", rule)},
+		"-f is required": {"--propose", "-A"},
+		"--propose and -l are mutually exclusive": {"--propose", "-f", "x", "-l", "a=b"},
+		"--propose and -o are mutually exclusive": {"--propose", "-f", "x", "-o", "json"},
+		"no VM in -f: use -A or -n":               {"--propose", "-f", write(t, "preset.yaml", rule)},
 	} {
 		if got := call(t, "", append([]string{"exceptions"}, args...)...); got.code != exitUsage || !strings.Contains(got.err, want) {
 			t.Errorf("%q: exit code %d: %s", args, got.code, got.err)

@@ -79,7 +79,7 @@ func BenchmarkExpand(b *testing.B) {
 	b.ReportMetric(float64(b.N*count)/b.Elapsed().Seconds(), "VMs/s")
 }
 
-// BenchmarkDecodeEncode reads the same VMs, and writes them again as they are, on all cores.
+// BenchmarkDecodeEncode decodes and encodes the same VMs concurrently, without changes.
 func BenchmarkDecodeEncode(b *testing.B) {
 	const count = 2000
 	files, err := filepath.Glob(manyVMs(b, count) + "/*.yaml")

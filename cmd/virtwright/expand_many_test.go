@@ -10,11 +10,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// More VMs than are held in memory are expanded as few are, in the order of the files.
+// TestExpandMany expands more VMs than fit in memory, with the same result and order.
 func TestExpandMany(t *testing.T) {
 	const count = 450
 	dir := manyVMs(t, count)
-	// A second VM of a name, a VM with the MAC address of another one and an object that is no VM.
+	// A duplicate name, a duplicate MAC address, and an object that is not a VM.
 	again := "---\n" + strings.Replace(small, "{name: vm}", "{name: vm-000007, namespace: shop}", 1)
 	for _, name := range []string{"one", "two"} {
 		again += "---\n" + strings.Replace(sparse, "{name: vm}", "{name: "+name+", namespace: shop}", 1) +
@@ -27,8 +27,8 @@ func TestExpandMany(t *testing.T) {
 	if got.code != exitRefused {
 		t.Errorf("exit code %d", got.code)
 	}
-	says(t, got.err, "zz.yaml, document 1: VirtualMachine shop/vm-000007 is refused:\n  metadata.name: it exists already, in "+dir+"/000000.yaml, document 8",
-		"zz.yaml: ignored 1 of kind Pod (v1)", "Warning: VirtualMachine shop/two: spec.template.spec.domain.devices.interfaces[default].macAddress: MAC address 02:00:00:00:00:01 is used by one too")
+	says(t, got.err, "zz.yaml, document 1: VirtualMachine shop/vm-000007 is rejected:\n  metadata.name: Duplicate value: \"vm-000007\", also in "+dir+"/000000.yaml, document 8",
+		"zz.yaml: ignored 1 of kind Pod (v1)", "Warning: VirtualMachine shop/two: spec.template.spec.domain.devices.interfaces[default].macAddress: MAC address 02:00:00:00:00:01 is also used by one")
 	var list struct{ Items []map[string]any }
 	if err := yaml.Unmarshal([]byte(got.out), &list); err != nil {
 		t.Fatal(err)
@@ -60,9 +60,9 @@ func TestExpandMany(t *testing.T) {
 	if got := strings.Count(differences.out, "\n+++ VirtualMachine shop/"); got != count {
 		t.Errorf("%d differences", got)
 	}
-	// Namespaces are known when all VMs are.
+	// Namespaces are read before VMs are expanded.
 	says(t, call(t, all.String(), "expand", "-f", "-", "-f", examplePresets).fine(t).err, "Note: the labels of namespace shop are unknown")
-	// A document that cannot be read does not hide the others.
+	// An invalid document does not hide the others.
 	broken := all.String() + "---\napiVersion: kubevirt.io/v1\nkind: VirtualMachine\nspec: a: b\n"
 	got = call(t, broken, "expand", "-f", "-", "-f", examplePresets, "-f", exampleNamespaces)
 	if got.code != exitUsage || strings.Count(got.out, "\n  kind: VirtualMachine\n") != count {

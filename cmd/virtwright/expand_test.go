@@ -63,7 +63,7 @@ func TestExpandFormats(t *testing.T) {
 	}
 }
 
-// Every form of input is the same input.
+// Each form of the input has the same result.
 func TestExpandInput(t *testing.T) {
 	preset := write(t, "cores.yaml", cores)
 	want := call(t, "", "expand", "-f", write(t, "vm.yaml", sparse), "-f", preset).fine(t)
@@ -112,7 +112,7 @@ func TestExpandNamespaces(t *testing.T) {
 	unknown := call(t, "", "expand", "-f", web, "-f", examplePresets).fine(t)
 	says(t, unknown.err, "Note: the labels of namespace shop are unknown", "cluster/tier-prod", "--namespace-labels")
 
-	// Without a namespace, presets and machines are in the same one.
+	// Presets and VMs without a namespace are in the same namespace.
 	preset := write(t, "cores.yaml", cores+"\n---\n"+strings.ReplaceAll(strings.ReplaceAll(cores, "{name: cores}", "{name: elsewhere, namespace: b}"), "cores: 7", "cores: 9"))
 	in := call(t, sparse, "expand", "-f", "-", "-f", preset, "-n", "a").fine(t)
 	says(t, in.out, "cores: 7")
@@ -153,7 +153,7 @@ func TestExpandOwned(t *testing.T) {
 	}
 }
 
-// One refused machine does not keep the others back.
+// A refused VM does not prevent the output of the others.
 func TestExpandGoesOn(t *testing.T) {
 	got := call(t, small+"---\n"+strings.Replace(sparse, "{name: vm}", "{name: bad}", 1)+"spec: {template: x}\n---\n"+
 		strings.Replace(small, "{name: vm}", "{name: last}", 1), "expand", "-f", "-")
@@ -161,7 +161,7 @@ func TestExpandGoesOn(t *testing.T) {
 		t.Errorf("exit code %d, want %d", got.code, exitRefused)
 	}
 	says(t, got.out, "kind: List\n", "name: vm\n", "name: last\n")
-	says(t, got.err, "standard input, document 2: VirtualMachine default/bad is refused:\n  spec.template: ")
+	says(t, got.err, "standard input, document 2: VirtualMachine default/bad is rejected:\n  spec.template: ")
 }
 
 func link(t *testing.T, to string) string {
@@ -173,7 +173,7 @@ func link(t *testing.T, to string) string {
 	return at
 }
 
-// A namespace on what has none means nothing.
+// The namespace of a cluster-scoped object is ignored.
 func TestExpandClusterPresetInNamespace(t *testing.T) {
 	cluster := strings.Replace(strings.Replace(cores, "VirtualMachinePreset", "ClusterVirtualMachinePreset", 1), "{name: cores}", "{name: cores, namespace: elsewhere}", 1)
 	says(t, call(t, sparse+"---\n"+cluster, "expand", "-f", "-").fine(t).out, "cores: 7", `"cluster/cores@1:default"`)

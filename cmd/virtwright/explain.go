@@ -11,30 +11,38 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/annotated"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/validation"
 )
 
-const explainHelp = `Say of every field of a virtual machine where it came from and what it beat, and of every
-preset what it did, or why it did not match.
+const explainHelp = `Show the origin of each field of a virtual machine and the values that it overruled, and the effect
+of each preset, or the reason why it did not match.
 
-The input is that of expand. A VM that a cluster has stored is explained from the record that
-it carries, and OUTDATED lists the fields that a reapply with these presets would change.
---reapply explains the VM after that reapply.
+The input is the same as for expand. A VM that is stored in a cluster is explained from its record.
+OUTDATED lists the fields that a reapply with these presets would change. --reapply explains the VM
+after a reapply.
 
-If a cluster would refuse the VM, the reasons follow on standard error, and the exit code is 1.
+If a cluster would reject the VM, the reasons are printed to standard error, and the exit code is 1.
 
-PATH restricts the fields, also those of OUTDATED, to one or to everything beneath it. Paths begin at the root of
-the VirtualMachine, also for an instance: spec.template.spec.domain.cpu. An element of
-a list is disks[root], each element disks[*], and a key with dots or slashes is quoted:
-nodeSelector["kubernetes.io/arch"].`
+PATH limits the output to a field and the fields beneath it. Paths start at the root of the
+VirtualMachine, also for a VirtualMachineInstance: spec.template.spec.domain.cpu. disks[root] is an
+element of a list, disks[*] is each element. Keys with dots or slashes are quoted:
+nodeSelector["kubernetes.io/arch"].
+
+--link prints a link that opens copies of the VMs and the presets in a playground, and nothing else.
+The link contains all of them: readers of the link can read them.`
 
 const explainExamples = `  # Every field of a VM, and every preset
   {{program}} explain -f examples/vms/tiny.yaml -f examples/presets
 
-  # Who gave this VM its CPU?
+  # The origin of one field
   {{program}} explain -f examples/vms/tiny.yaml -f examples/presets spec.template.spec.domain.cpu
+
+  # A page with the YAML of the VM, the origin of each line, and the values that lost
+  {{program}} explain -f examples/vms/tiny.yaml -f examples/presets -o html
 
   # A stored VM, from its record
   {{program}} explain vm/tiny -n lab
@@ -43,27 +51,41 @@ const explainExamples = `  # Every field of a VM, and every preset
   kubectl get vm tiny -n lab -o yaml | {{program}} explain -f -`
 
 func newExplain(shown string, s streams) *cobra.Command {
-	outputs := []string{"table", "json"}
-	o := &settings{}
+	outputs := []string{"table", "json", "html", "svg"}
+	o, link := &settings{}, ""
 	c := &cobra.Command{
 		Use:     "explain [-f FILE...] [TYPE/NAME...] [PATH]",
-		Short:   "Say where each field of a virtual machine came from",
+		Short:   "Show the origin of each field of a virtual machine",
 		Long:    explainHelp,
 		Example: strings.ReplaceAll(explainExamples, "{{program}}", shown),
 		Args: func(c *cobra.Command, args []string) error {
-			names, path := withPath(args)
+			names, path := splitPath(args)
 			return cmp.Or(noFile(path), named(c, names))
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			names, path := withPath(args)
+			names, path := splitPath(args)
 			if err := o.check(c, names, outputs...); err != nil {
 				return err
+			}
+			if link != "" {
+				return printLink(c.Context(), o, s, names, link)
 			}
 			return explain(c.Context(), o, s, names, path)
 		},
 	}
 	o.declare(c, outputs...)
-	o.declareJudging(c)
+	o.declareValidation(c)
+	c.Flags().StringVar(&link, "link", "", "print a link for the playground at this address, such as http://127.0.0.1:8080/")
+	dropped := []string{
+		"output", "owner", "reapply", "namespace-labels", "preset-conflicts", "warnings", "validation",
+		"default-architecture", "default-eviction-strategy", "default-network-interface", "default-cpu-model",
+	}
+	for _, s := range validation.Settings() {
+		dropped = append(dropped, s.Name)
+	}
+	for _, flag := range dropped { // the playground has their default values
+		c.MarkFlagsMutuallyExclusive("link", flag)
+	}
 	return c
 }
 
@@ -74,48 +96,55 @@ func explain(ctx context.Context, o *settings, s streams, args []string, text st
 	}
 	path, err := pathIn(c, text)
 	if err != nil {
-		return fmt.Errorf("cannot understand the path %q: %w", text, err)
+		return fmt.Errorf("invalid path %q: %w", text, err)
 	}
-	p := &printer{streams: s, output: o.output}
+	p := &explanations{printer: printer{streams: s, output: o.output}}
 	var problems []error
-	for _, m := range c.Machines {
-		x, err := c.Explain(ctx, m)
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		if x.Result != nil {
-			warn(s, len(c.Machines) > 1, m, x.Result.Warnings)
-		}
-		changes, err := outdated(ctx, s, c, m)
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		if near := restrict(x, m, path); len(path) > 0 && len(x.Fields) == 0 {
-			fmt.Fprintf(s.err, "Note: %s does not set %s%s\n", m, path, near)
-		}
-		p.add(newExplained(m, x, beneath(changes, path)))
-		if err := c.Judge(ctx, m); err != nil {
-			problems = append(problems, err)
-		}
+	for _, m := range c.VMs {
+		problems = append(problems, p.explain(ctx, c, m, path))
 	}
 	note(s, c.Missing())
-	if o.output == "table" {
-		return errors.Join(append(problems, p.tables())...)
-	}
-	return errors.Join(append(problems, p.print())...)
+	return errors.Join(append(problems, p.write())...)
 }
 
-// pathIn reads a path, which must be one of a VM. A path from the root of an instance is one,
-// too, where there is an instance. An empty text is the empty path.
+// explain adds the explanation of a VM. The error has the reasons why a cluster rejects the VM.
+func (p *explanations) explain(ctx context.Context, c *offline.Cluster, m offline.VM, path provenance.Path) error {
+	x, err := c.Explain(ctx, m)
+	if err != nil {
+		return p.addRefused(m, err)
+	}
+	if x.Result != nil {
+		warn(p.streams, len(c.VMs) > 1, m, x.Result.Warnings)
+	}
+	changes, err := outdated(ctx, p.streams, c, m)
+	if err != nil {
+		return err
+	}
+	if near := restrict(x, m, path); len(path) > 0 && len(x.Fields) == 0 {
+		fmt.Fprintf(p.err, "Note: %s does not set %s%s\n", m, path, near)
+	}
+	changes = beneath(changes, path)
+	if !p.drawn() {
+		p.add(newExplained(m, x, changes))
+		return c.Validate(ctx, m)
+	}
+	object, refusal := c.Explained(ctx, m, x)
+	return errors.Join(refusal, p.addSection(m, annotated.Section{
+		VM: annotated.VM{
+			Kind: m.Kind, Object: object, Explanation: x, Damaged: x.Result == nil && m.Damaged() != nil, Under: inTemplate(m, path),
+		},
+		Problems: reasonsOf(refusal), Outdated: outdatedRows(changes),
+	}))
+}
+
+// pathIn also accepts a path from the root of a VMI if the input has one.
 func pathIn(c *offline.Cluster, text string) (provenance.Path, error) {
 	if text == "" {
 		return nil, nil
 	}
 	path, err := presets.ParsePath(text)
-	instance := func(m offline.Machine) bool { return m.Kind == presets.VirtualMachineInstance }
-	if err != nil && slices.ContainsFunc(c.Machines, instance) {
+	instance := func(m offline.VM) bool { return m.Kind == presets.VirtualMachineInstance }
+	if err != nil && slices.ContainsFunc(c.VMs, instance) {
 		if inner, wrong := presets.ParsePath("spec.template." + text); wrong == nil {
 			return inner, nil
 		}
@@ -123,16 +152,14 @@ func pathIn(c *offline.Cluster, text string) (provenance.Path, error) {
 	return path, err
 }
 
-// namedByUsers reports whether a path ends with an element of a list or a key of a map, which may
-// be misspelt. The other fields of a path are known to exist.
-func namedByUsers(path provenance.Path) bool {
+// Only paths that end with a list element or a map key can be misspelled without a parse error.
+func endsWithKey(path provenance.Path) bool {
 	last := len(path) - 1
 	sibling := path[:last].With(provenance.Segment{Name: "no-such-field"})
 	_, err := presets.ParsePath(sibling.String())
 	return path[last].Kind != provenance.Field || err == nil
 }
 
-// beneath keeps the changes at or beneath a path.
 func beneath(changes []offline.Change, path provenance.Path) []offline.Change {
 	return slices.DeleteFunc(changes, func(c offline.Change) bool {
 		at, err := presets.ParsePath(c.Path)
@@ -140,16 +167,21 @@ func beneath(changes []offline.Change, path provenance.Path) []offline.Change {
 	})
 }
 
-// restrict keeps the fields at or beneath a path. For an instance, a path from
-// the root of the instance will do. Where nothing is left, it returns a hint at the
-// nearest path that the machine has.
-func restrict(x *presets.Explanation, m offline.Machine, path provenance.Path) (hint string) {
+// inTemplate returns the path of a field of a VMI from the root of a VM.
+func inTemplate(m offline.VM, path provenance.Path) provenance.Path {
+	template := provenance.Of("spec", "template")
+	if len(path) == 0 || m.Kind != presets.VirtualMachineInstance || path.HasPrefix(template) {
+		return path
+	}
+	return slices.Concat(template, path)
+}
+
+// restrict keeps the fields beneath a path; if there are none, hint names the nearest path.
+func restrict(x *presets.Explanation, m offline.VM, path provenance.Path) (hint string) {
 	if len(path) == 0 {
 		return ""
 	}
-	if template := provenance.Of("spec", "template"); m.Kind == presets.VirtualMachineInstance && !path.HasPrefix(template) {
-		path = slices.Concat(template, path)
-	}
+	path = inTemplate(m, path)
 	kept, paths := make([]presets.Origin, 0, len(x.Fields)), map[string]bool{}
 	for _, o := range x.Fields {
 		if o.Path.HasPrefix(path) {
@@ -160,7 +192,7 @@ func restrict(x *presets.Explanation, m offline.Machine, path provenance.Path) (
 		}
 	}
 	x.Fields = kept
-	if !namedByUsers(path) {
+	if !endsWithKey(path) {
 		return ""
 	}
 	if near := presets.Nearest(path.String(), maps.Keys(paths)); near != "" {

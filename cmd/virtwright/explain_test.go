@@ -19,18 +19,21 @@ func TestExplainExamples(t *testing.T) {
 	golden.Stale(t, "testdata/explain/*.out.*")
 }
 
-// What an instancetype and a preference give is shown, and what was left to them.
+// TestExplainInstancetypes shows the fields of an instancetype and a preference, and held back
+// fields.
 func TestExplainInstancetypes(t *testing.T) {
 	input, _, _ := strings.Cut(read(t, "testdata/validate/instancetype.in.yaml"), "---\napiVersion: instancetype.kubevirt.io/v1beta1\nkind: VirtualMachineClusterInstancetype\nmetadata: {name: wrong}")
 	got := call(t, input, "explain", "-f", "-", "--mode", "addon", "-o", "json")
 	golden.Equal(t, "testdata/instancetypes.explain.out.json", got.out)
-	says(t, got.err, "VirtualMachine lab/web is refused:\n  spec.template.spec.domain.devices.tpm: Forbidden: no TPM here")
+	says(t, got.err, "VirtualMachine lab/web is rejected:\n  spec.template.spec.domain.devices.tpm: Forbidden: no TPM here")
 	allowed := strings.ReplaceAll(input, "labels: {policy: strict}", "labels: {}")
 	stored := call(t, allowed, "expand", "-f", "-", "--mode", "addon").fine(t).out
 	it, _, _ := strings.Cut(input, "---\napiVersion: virtwright.dev") // what the VMs name, without presets
 	says(t, call(t, it+"---\n"+stored, "explain", "-f", "-", "--mode", "addon").fine(t).out, "cluster/base (default)", "VirtualMachinePreference fedora")
 	table := call(t, input, "explain", "-f", "-", "--mode", "addon").out
 	golden.Equal(t, "testdata/instancetypes.explain.out.txt", table)
+	page := call(t, input, "explain", "-f", "-", "--mode", "addon", "-o", "html").out
+	says(t, page, "disk.bus: virtio", ">preference fedora<", "VirtualMachinePreference fedora sets this field when the VM starts.", "<h2>Held back</h2>")
 }
 
 func TestExplainPath(t *testing.T) {
@@ -73,10 +76,10 @@ func TestExplainPath(t *testing.T) {
 	if bad.code != exitUsage {
 		t.Errorf("exit code %d of a bad path", bad.code)
 	}
-	says(t, bad.err, `cannot understand the path "spec..cpu"`)
+	says(t, bad.err, `invalid path "spec..cpu"`)
 }
 
-// What a cluster stored says where it came from, without the presets.
+// TestExplainStored explains a stored VM without presets.
 func TestExplainStored(t *testing.T) {
 	stored := call(t, "", "expand", "-f", exampleVMs+"/appliance.yaml", "-f", examplePresets, "-f", exampleNamespaces).fine(t).out
 	stored = strings.Replace(stored, "metadata:\n", "metadata:\n  uid: 3a\n  creationTimestamp: \"2026-01-01T00:00:00Z\"\n", 1)
@@ -97,7 +100,7 @@ func TestExplainStored(t *testing.T) {
 	if refused.code != exitRefused {
 		t.Errorf("exit code %d of a record that cannot be read", refused.code)
 	}
-	says(t, refused.err, "document 1: VirtualMachine default/vm is refused", "virtwright.dev/provenance")
+	says(t, refused.err, "document 1: VirtualMachine default/vm is rejected", "virtwright.dev/provenance")
 }
 
 func TestExplainRefused(t *testing.T) {
@@ -108,8 +111,8 @@ func TestExplainRefused(t *testing.T) {
 	says(t, got.err, "no passthrough in production")
 }
 
-// TestExplainWhatRulesRefuse checks that explain prints the fields of a VM and then why a cluster
-// refuses it.
+// TestExplainWhatRulesRefuse checks that explain prints the fields of a VM before the reasons why a
+// cluster refuses it.
 func TestExplainWhatRulesRefuse(t *testing.T) {
 	vm := strings.Replace(small, "memory: {guest: 1Gi}", "memory: {guest: 1Gi}, machine: {type: q53}", 1)
 	got := call(t, vm, "explain", "-f", "-")
@@ -117,7 +120,7 @@ func TestExplainWhatRulesRefuse(t *testing.T) {
 		t.Errorf("exit code %d, want %d", got.code, exitRefused)
 	}
 	says(t, single(got.out), "spec.template.spec.domain.machine.type q53 user")
-	says(t, got.err, "Error: standard input, document 1: VirtualMachine default/vm is refused:\n  spec.template.spec.domain.machine.type: Unsupported value: \"q53\"")
+	says(t, got.err, "Error: standard input, document 1: VirtualMachine default/vm is rejected:\n  spec.template.spec.domain.machine.type: Unsupported value: \"q53\"")
 	says(t, call(t, misspelt, "explain", "-f", "-", "--validation=warn").fine(t).out, "memory")
 }
 
@@ -138,4 +141,10 @@ func TestCell(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}
+}
+
+// TestExplainExcluded names the annotation that excludes a preset.
+func TestExplainExcluded(t *testing.T) {
+	got := call(t, "", "explain", "-f", exampleVMs+"/netboot.yaml", "-f", examplePresets, "-f", exampleNamespaces).fine(t)
+	says(t, got.out, "matches; the annotation virtwright.dev/exclude excludes it")
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Every command that prints what a cluster would make of a VM refuses what a cluster refuses.
+// Each command that expands a VM refuses the same VMs as a cluster.
 func TestOneJudge(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"a rule":            {"{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: a}]}}}}}", "disks[0].name: Not found: \"a\": must be the name of a volume (disk-volume-exists)"},
@@ -27,10 +27,10 @@ func TestOneJudge(t *testing.T) {
 		})
 	}
 	collision := call(t, small+"---\n"+small, "expand", "-f", "-")
-	says(t, collision.err, "document 2: VirtualMachine default/vm is refused", "it exists already, in standard input, document 1")
+	says(t, collision.err, "document 2: VirtualMachine default/vm is rejected", "Duplicate value: \"vm\", also in standard input, document 1")
 }
 
-// The flags of rules reach the engine, too: a VMI that never changes has no room to grow.
+// Flags of rules configure the engine, too: without live update, a VMI gets no maximum of sockets.
 func TestRolloutStrategy(t *testing.T) {
 	vmi := strings.Replace(sparse, "Machine\n", "MachineInstance\n", 1) + "spec: {domain: {memory: {guest: 1Gi}}}\n"
 	says(t, call(t, vmi, "expand", "-f", "-").fine(t).out, "maxSockets: 4", "maxGuest: 4Gi")
@@ -39,17 +39,17 @@ func TestRolloutStrategy(t *testing.T) {
 	}
 }
 
-// What a user copies from a cluster is left out with a warning, as the webhook leaves it out.
+// Server fields of a copied VM are ignored with a warning, like in the webhook.
 func TestExpandLeavesOutForged(t *testing.T) {
 	forged := strings.Replace(small, "{name: vm}", "{name: vm, annotations: {virtwright.dev/instance-of: u1}}", 1)
 	got := call(t, forged, "expand", "-f", "-").fine(t)
-	says(t, got.err, "Warning: controllers write metadata.annotations.virtwright.dev/instance-of: left out")
+	says(t, got.err, "Warning: removed metadata.annotations.virtwright.dev/instance-of: only controllers may write this")
 	if strings.Contains(got.out, "instance-of") {
 		t.Errorf("it is still there:\n%s", got.out)
 	}
 }
 
-// The requester of a template is not known offline, and is not written.
+// The requester of a template is unknown offline and is not printed.
 func TestExpandStampsNoRequester(t *testing.T) {
 	asks := strings.Replace(small, "{name: vm}", "{name: vm, annotations: {virtwright.dev/generate-template: golden}}", 1)
 	got := call(t, asks, "expand", "-f", "-").fine(t)
@@ -58,10 +58,10 @@ func TestExpandStampsNoRequester(t *testing.T) {
 	}
 }
 
-// Notes about presets and labels that are not in -f come with the findings that they explain.
+// Notes about missing presets and labels are printed only with findings that they explain.
 func TestNotesThatExplain(t *testing.T) {
 	const (
-		none    = "Note: -f has no preset; presets of a cluster may give the missing values of "
+		none    = "Note: no preset in -f; presets of a cluster may set the missing values of "
 		unknown = "Note: the labels of namespace default are unknown, but presets cluster/here select namespaces by label: add the Namespace to -f, or set --namespace-labels\n"
 	)
 	byLabel := write(t, "here.yaml", "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: here}\n"+

@@ -5,27 +5,31 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/fleet"
 )
 
-const lintHelp = `Report what is wrong with presets, each by itself and all together: presets that a cluster would
-reject, presets without effect, and presets that disagree. Each finding has an ID; docs/lint.md
-says for each ID why it matters and what to do.
+const lintHelp = `Report problems of presets: presets that a cluster would reject, presets without effect, and presets
+that conflict. Each finding has an ID; docs/lint.md explains each ID and how to fix the finding.
 
-A finding about two presets comes with a witness: a VM that shows it, as the engine decides.
+A finding about two presets has a witness: an example VM for which the engine confirms the finding.
 
-Presets come from files, from a cluster (-A, -n, --live), or both; a file replaces the preset of the
-same name in the cluster.
+Presets are read from files, from a cluster (-A, -n, --live), or from both. A file replaces the
+preset of the same name in the cluster.
 
-Findings go to standard output as FILE:LINE:COLUMN: SEVERITY ID PRESET: MESSAGE. The exit code is 1
-if there are any.`
+Findings are printed to standard output as FILE:LINE:COLUMN: SEVERITY ID PRESET: MESSAGE. The exit
+code is 1 if there are findings.`
 
 const lintExamples = `  # Before a commit
   {{program}} lint -f presets/
@@ -33,27 +37,17 @@ const lintExamples = `  # Before a commit
   # With the presets of the cluster, of all namespaces
   {{program}} lint -f presets/ -A
 
-  # For code scanning on a forge
+  # For code scanning
   {{program}} lint -f presets/ -o sarif > lint.sarif`
 
 func newLint(shown string, s streams) *cobra.Command {
-	outputs := []string{"text", "json", "sarif"}
 	o := &settings{source: source{filesOnly: true, presetsOnly: true}}
 	c := &cobra.Command{
-		Use:     "lint [-f FILE...] [-A]",
-		Short:   "Report presets that are wrong, have no effect, or disagree",
-		Long:    lintHelp,
-		Example: strings.ReplaceAll(lintExamples, "{{program}}", shown),
-		Args:    flagsForFiles,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.check(c, nil, outputs...); err != nil {
-				return err
-			}
-			return lint(c.Context(), o, s)
-		},
+		Use: "lint [-f FILE...] [-A]", Short: "Report presets that are invalid, have no effect, or conflict", Long: lintHelp,
+		Example: lintExamples, Args: flagsForFiles,
 	}
-	o.declare(c, outputs...)
-	o.declareRules(c)
+	o.setUp(c, shown, []string{"text", "json", "sarif"}, func(ctx context.Context, _ []string) error { return lint(ctx, o, s) })
+	o.declareRuleFlags(c)
 	return c
 }
 
@@ -69,41 +63,39 @@ func lint(ctx context.Context, o *settings, s streams) error {
 		return err
 	}
 	if found.Presets == 0 {
-		return fmt.Errorf("there is no preset in %s", o.described(nil))
+		return fmt.Errorf("no preset in %s", o.described(nil))
 	}
+	note(s, found.Notes)
 	if found.Incomplete {
-		note(s, []string{"there are too many pairs of presets, or too many findings, to report all"})
+		note(s, []string{"too many pairs of presets, or too many findings, to report all"})
 	}
 	report := newLinted(located(found.Findings, stdin.Bytes()), found.Presets)
 	if err := report.print(o.output, s); err != nil {
 		return fmt.Errorf("cannot print the findings: %w", err)
 	}
 	if len(found.Findings) > 0 {
-		return errTold
+		return errPrinted
 	}
 	return nil
 }
 
-// A locatedFinding is a finding with its place in a file; line 0 is unknown.
 type locatedFinding struct {
 	offline.LintFinding
 	line, column int
 }
 
-// located finds the places of findings, in the order in which people read files.
 func located(found []offline.LintFinding, stdin []byte) []locatedFinding {
-	contents := map[string][]byte{"standard input": stdin}
+	texts := map[string]*manifest.Text{"standard input": manifest.NewText("standard input", stdin)}
 	out := make([]locatedFinding, 0, len(found))
 	for _, f := range found {
-		content, read := contents[f.Where.File]
-		if !read {
-			content, _ = os.ReadFile(f.Where.File) // objects of a cluster have no lines
-			contents[f.Where.File] = content
+		text := texts[f.Where.File]
+		if text == nil {
+			content, _ := os.ReadFile(f.Where.File) // objects of a cluster have no lines
+			text = manifest.NewText(f.Where.File, content)
+			texts[f.Where.File] = text
 		}
 		l := locatedFinding{LintFinding: f}
-		if len(content) > 0 {
-			l.line, l.column = manifest.Locate(content, f.Where, f.Field, f.OnKey)
-		}
+		l.line, l.column = text.Locate(f.Where, f.Field, f.OnKey)
 		out = append(out, l)
 	}
 	slices.SortStableFunc(out, func(a, b locatedFinding) int {
@@ -113,4 +105,152 @@ func located(found []offline.LintFinding, stdin []byte) []locatedFinding {
 		return a.line - b.line
 	})
 	return out
+}
+
+const lintDocs = "https://github.com/virtwright/virtwright/blob/main/docs/lint.md"
+
+type linted struct {
+	Findings []lintedFinding `json:"findings"`
+	Summary  lintedSummary   `json:"summary"`
+}
+
+type lintedFinding struct {
+	ID        string         `json:"id"`
+	Name      string         `json:"name"`
+	Severity  fleet.Severity `json:"severity"`
+	File      string         `json:"file"`
+	Line      int            `json:"line,omitempty"`
+	Column    int            `json:"column,omitempty"`
+	Namespace string         `json:"namespace,omitempty"`
+	Preset    string         `json:"preset"`
+	Field     string         `json:"field"`
+	Message   string         `json:"message"`
+	// Other is the other preset of the finding.
+	Other string `json:"other,omitempty"`
+	// Witness shows the finding when it is created in its namespace.
+	Witness *lintedWitness `json:"witness,omitempty"`
+}
+
+type lintedWitness struct {
+	NamespaceLabels map[string]string `json:"namespaceLabels,omitempty"`
+	// NamespaceAnnotations are those that a condition requires.
+	NamespaceAnnotations map[string]string `json:"namespaceAnnotations,omitempty"`
+	Object               map[string]any    `json:"object"`
+}
+
+type lintedSummary struct {
+	Presets  int `json:"presets"`
+	Errors   int `json:"errors"`
+	Warnings int `json:"warnings"`
+}
+
+func newLinted(found []locatedFinding, presets int) *linted {
+	out := &linted{Findings: make([]lintedFinding, 0, len(found)), Summary: lintedSummary{Presets: presets}}
+	for _, f := range found {
+		l := lintedFinding{
+			ID: f.ID, Name: f.Name, Severity: f.Severity, File: f.Where.File, Line: f.line, Column: f.column,
+			Namespace: f.Preset.Namespace, Preset: f.Preset.Ref, Field: f.Field, Message: f.Message, Other: f.Other.Ref,
+		}
+		if f.Witness != nil {
+			l.Witness = &lintedWitness{f.Witness.Namespace.Labels, f.Witness.Namespace.Annotations, f.Witness.Object}
+		}
+		out.Findings = append(out.Findings, l)
+		if f.Severity == fleet.Error {
+			out.Summary.Errors++
+		} else {
+			out.Summary.Warnings++
+		}
+	}
+	return out
+}
+
+func (l *linted) print(output string, s streams) error {
+	switch output {
+	case "json":
+		return printJSON(s.out, l)
+	case "sarif":
+		return l.sarif().PrettyWrite(s.out)
+	}
+	for i := range l.Findings {
+		f := &l.Findings[i]
+		fmt.Fprintf(s.out, "%s: %s %s %s: %s: %s\n", f.place(), styleOf(s.out).paint(f.colour(), string(f.Severity)), f.ID, f.Preset, f.Field, oneLine(f.Message))
+		if text := f.Witness.String(); text != "" {
+			fmt.Fprintf(s.out, "    such as %s\n", text)
+		}
+	}
+	_, err := fmt.Fprintln(s.out, l.Summary)
+	return err
+}
+
+func (f *lintedFinding) colour() string {
+	if f.Severity == fleet.Error {
+		return red
+	}
+	return yellow
+}
+
+func (f *lintedFinding) place() string {
+	if f.Line == 0 {
+		return f.File
+	}
+	return fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Column)
+}
+
+// String describes the VMs that show the finding.
+func (w *lintedWitness) String() string {
+	if w == nil {
+		return ""
+	}
+	metadata, _ := w.Object["metadata"].(map[string]any)
+	var parts []string
+	if values, ok := metadata["labels"].(map[string]any); ok {
+		parts = append(parts, "labels "+pairsOf(values))
+	}
+	if annotations, ok := metadata["annotations"].(map[string]any); ok {
+		parts = append(parts, "annotations "+pairsOf(annotations))
+	}
+	text := fmt.Sprintf("a %s in namespace %s", w.Object["kind"], metadata["namespace"])
+	if len(parts) > 0 {
+		text += " with " + strings.Join(parts, ", ")
+	}
+	return text
+}
+
+func pairsOf(values map[string]any) string {
+	set := labels.Set{}
+	for key, v := range values {
+		set[key] = fmt.Sprint(v)
+	}
+	return set.String()
+}
+
+// String formats the last line of the output.
+func (s lintedSummary) String() string {
+	if s.Errors+s.Warnings == 0 {
+		return counted(s.Presets, "preset") + ": no findings"
+	}
+	return fmt.Sprintf("%s: %s, %s", counted(s.Presets, "preset"), counted(s.Errors, "error"), counted(s.Warnings, "warning"))
+}
+
+// sarif returns the report in the Static Analysis Results Interchange Format, version 2.1.0.
+func (l *linted) sarif() *sarif.Report {
+	run := sarif.NewRunWithInformationURI(program, lintDocs)
+	for _, check := range fleet.Checks {
+		rule := run.AddRule(check.ID).WithName(check.Name).WithDescription(check.Summary).
+			WithHelpURI(lintDocs + "#" + strings.ToLower(check.ID)).
+			WithMarkdownHelp(check.Reason + "\n\n" + check.Fix)
+		rule.WithDefaultConfiguration(sarif.NewReportingConfiguration().WithLevel(string(check.Severity)))
+	}
+	for i := range l.Findings {
+		f := &l.Findings[i]
+		result := run.CreateResultForRule(f.ID).WithLevel(string(f.Severity)).WithMessage(sarif.NewTextMessage(f.Preset + ": " + f.Message))
+		if f.Line == 0 { // standard input, a kustomization or a cluster
+			continue
+		}
+		file := &url.URL{Path: filepath.ToSlash(f.File)}
+		place := sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewArtifactLocation().WithURI(file.String())).
+			WithRegion(sarif.NewRegion().WithStartLine(f.Line).WithStartColumn(f.Column))
+		result.AddLocation(sarif.NewLocationWithPhysicalLocation(place))
+	}
+	return sarif.NewReport().AddRun(run)
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,8 +16,7 @@ import (
 	"github.com/virtwright/virtwright/test/golden"
 )
 
-// TestLintDefects finds in each file what its first lines want, at that line and column, and
-// nothing else.
+// TestLintDefects finds exactly the expected defects of each file, at the expected line and column.
 func TestLintDefects(t *testing.T) {
 	files, err := filepath.Glob("testdata/lint/defects/*.yaml")
 	if err != nil || len(files) != 60 {
@@ -55,7 +55,7 @@ func TestLintDefects(t *testing.T) {
 	}
 }
 
-// TestLintRight finds nothing in presets that are right.
+// TestLintRight finds nothing in valid presets.
 func TestLintRight(t *testing.T) {
 	files, err := filepath.Glob("testdata/lint/right/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -68,7 +68,7 @@ func TestLintRight(t *testing.T) {
 	}
 }
 
-// wantedFindings reads the comments at the top of a file.
+// wantedFindings reads the expectations in the comments at the top of a file.
 func wantedFindings(t *testing.T, file string) []string {
 	t.Helper()
 	var out []string
@@ -84,15 +84,14 @@ func wantedFindings(t *testing.T, file string) []string {
 	return out
 }
 
-// TestLintExamples finds nothing in the examples but what one of them is for.
+// TestLintExamples finds nothing in the examples, except in the example of a finding.
 func TestLintExamples(t *testing.T) {
 	if got := call(t, "", "lint", "-f", examplePresets, "-f", exampleVMs).fine(t); !strings.HasSuffix(got.out, " presets: no findings\n") {
 		t.Error(got.out)
 	}
-	says(t, call(t, "", "lint", "-f", "../../examples").out, "1 error, 0 warnings", "misspelt.yaml:14:13: error VW101")
+	says(t, call(t, "", "lint", "-f", examplePresets, "-f", exampleRefused).out, "1 error, 0 warnings", "misspelt.yaml:14:13: error VW101")
 }
 
-// TestLintOutput shows a report in each format.
 func TestLintOutput(t *testing.T) {
 	args := []string{"lint"}
 	for _, name := range []string{"01-memory-typo", "33-default-under-override", "40-bios-against-efi", "53"} {
@@ -121,20 +120,26 @@ func TestLintOutput(t *testing.T) {
 
 // TestLintInput reads standard input, and refuses input without presets.
 func TestLintInput(t *testing.T) {
-	says(t, call(t, fleet.NoOp.Example, "lint", "-f", "-").out, "standard input:5:3: warning VW202 cluster/empty: spec: ")
+	says(t, call(t, exampleOf(t, fleet.NoOp), "lint", "-f", "-").out, "standard input:5:3: warning VW202 cluster/empty: spec: ")
+	// A misspelt kind is an error.
+	misspelt := call(t, strings.Replace(exampleOf(t, fleet.NoOp), "kind: ClusterVirtualMachinePreset", "kind: ClusterVirtualMachinePresets", 1), "lint", "-f", "-")
+	says(t, misspelt.err, "unsupported kind ClusterVirtualMachinePresets of virtwright.dev/v1alpha1; did you mean \"ClusterVirtualMachinePreset\"?")
+	other := call(t, exampleOf(t, fleet.NoOp)+"---\n"+strings.Replace(exampleOf(t, fleet.NoOp), "virtwright.dev", "virtwright.io", 1), "lint", "-f", "-")
+	says(t, other.err, "ignored 1 of kind ClusterVirtualMachinePreset (virtwright.io/v1alpha1)")
 	got := call(t, "", "lint", "-f", exampleVMs)
 	if got.code != exitUsage {
 		t.Errorf("exit code %d", got.code)
 	}
-	says(t, got.err, "there is no preset in -f")
+	says(t, got.err, "no preset in -f")
 }
 
-// TestLintDocs keeps the page of the checks in step with the code.
+// TestLintDocs compares the page of the checks with the code.
 func TestLintDocs(t *testing.T) {
-	golden.Equal(t, "../../docs/lint.md", lintPage())
+	golden.Equal(t, "../../docs/lint.md", lintPage(t))
 }
 
-func lintPage() string {
+func lintPage(t *testing.T) string {
+	t.Helper()
 	var page strings.Builder
 	fmt.Fprint(&page, `# What lint reports
 
@@ -144,7 +149,7 @@ func lintPage() string {
 never changes. An error is a preset that a cluster rejects, that refuses VMs, or whose outcome only
 names decide. A warning is a preset that has no effect. The exit code is 1 if there is any finding.
 
-| ID | name | severity | what is found |
+| ID | name | severity | finding |
 |---|---|---|---|
 `)
 	for _, c := range fleet.Checks {
@@ -159,12 +164,11 @@ missed. Each reported conflict is one that the engine has decided for the witnes
 `)
 	for _, c := range fleet.Checks {
 		about := fmt.Sprintf("**%s** (%s). %s", c.Name, c.Severity, c.Summary)
-		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n%s\n\n%s\n\n```yaml\n%s```\n", c.ID, wrapped(about), wrapped(c.Reason), wrapped(c.Fix), c.Example)
+		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n%s\n\n%s\n\n```yaml\n%s```\n", c.ID, wrapped(about), wrapped(c.Reason), wrapped(c.Fix), exampleOf(t, c))
 	}
 	return page.String()
 }
 
-// wrapped breaks lines at 100 columns.
 func wrapped(text string) string {
 	var out strings.Builder
 	column := 0
@@ -180,4 +184,14 @@ func wrapped(text string) string {
 		column += len(word)
 	}
 	return out.String()
+}
+
+// exampleOf returns a manifest with the finding of a check.
+func exampleOf(t *testing.T, check *fleet.Check) string {
+	t.Helper()
+	text, err := os.ReadFile("../../fleet/testdata/checks/" + check.ID + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

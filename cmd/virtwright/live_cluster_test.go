@@ -24,7 +24,7 @@ func liveVM(name, namespace, labels string) string {
 		"spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}, memory: {guest: 1Gi}}}}}\n", name, namespace, labels)
 }
 
-// TestLiveCluster reads a real API server.
+// TestLiveCluster reads from a real API server.
 func TestLiveCluster(t *testing.T) {
 	g := &ground{controlplane.ForTest(t, controlplane.Options{}), t}
 	if err := g.InstallCRDs(t.Context(), "../../charts/virtwright/files/crds"); err != nil {
@@ -33,20 +33,24 @@ func TestLiveCluster(t *testing.T) {
 	g.kubectl(liveDefault+"---\n"+liveShop, "create", "-f", "-")
 	g.kubectl(liveVM("web", "shop", "app: web")+"---\n"+liveVM("db", "shop", "app: db")+"---\n"+liveVM("web", "default", "app: web"), "create", "-f", "-")
 	t.Setenv("KUBECONFIG", g.Kubeconfig())
-	t.Run("what is read", g.reads)
+	t.Run("reads objects", g.reads)
 	t.Run("files replace", g.filesReplace)
 	t.Run("offline stays offline", g.staysOffline)
 	t.Run("stored from a preset", g.explainsRecord)
+	t.Run("tests", g.tests)
 	t.Run("plans", g.plans)
 	t.Run("reapplies", g.reapplies)
 	t.Run("rights", g.readRights)
+	t.Run("playground", g.playground)
 	t.Run("usage", g.liveUsage)
-	t.Run("beside KubeVirt", g.findsMode)
+	t.Run("alongside KubeVirt", g.findsMode)
+	t.Run("imports", g.imports)
 	t.Run("many", g.readsMany)
+	t.Run("policies", g.policies) // the last: API servers forget policies some time after their deletion
 }
 
-// machinesIn are the names of VMs in YAML.
-func machinesIn(out string) string {
+// vmsIn returns the names of VMs in YAML.
+func vmsIn(out string) string {
 	var found []string
 	for _, word := range []string{"default/web", "shop/web", "shop/db"} {
 		if strings.Contains(out, "VirtualMachine "+word+" ") {
@@ -70,7 +74,7 @@ func (g *ground) reads(t *testing.T) {
 		"explain vm/web -n shop --context virtwright":             "shop/web",
 	} {
 		got := call(t, "", strings.Fields(args)...).fine(t)
-		if found := machinesIn(got.out); found != want {
+		if found := vmsIn(got.out); found != want {
 			t.Errorf("%s: explained %s, want %s", args, found, want)
 		}
 		says(t, got.out, "(cluster virtwright)")
@@ -80,11 +84,10 @@ func (g *ground) reads(t *testing.T) {
 	says(t, call(t, "", "expand", "-f", vm, "--live").fine(t).out, "cores: 7", "guest: 2Gi")
 	got := call(t, "", "validate", "-f", vm, "--live").fine(t)
 	says(t, got.out, "1 object: all fine")
-	// The presets of a cluster are judged only where they are asked for.
+	// Presets of a cluster are validated only if the user asks for them.
 	says(t, call(t, "", "validate", "vm/web", "-n", "shop").fine(t).out, "1 object: all fine")
 	says(t, call(t, "", "validate", "-A").fine(t).out, "5 objects: all fine")
 	says(t, call(t, "", "validate", "cvmpreset/size").fine(t).out, "1 object: all fine")
-	// A reapply of a stored VM.
 	says(t, call(t, "", "expand", "vm/db", "-n", "shop", "--reapply").fine(t).out, "cores: 7", "guest: 1Gi")
 }
 
@@ -96,11 +99,10 @@ func (g *ground) filesReplace(t *testing.T) {
 	if strings.Count(got.out, "from: file") != 1 || strings.Contains(got.out, "app: db") || strings.Count(got.out, "kind: VirtualMachine") != 3 {
 		t.Errorf("got\n%s", got.out)
 	}
-	// Files that name a namespace get its presets; VMs are read from -n.
+	// Files that set a namespace get its presets; VMs are read from -n.
 	got = call(t, "", "expand", "-f", write(t, "vm.yaml", liveVM("new", "shop", "")), "--live", "-n", "absent").fine(t)
 	says(t, got.out, "cores: 7", "name: new")
 	says(t, call(t, "", "explain", "-f", edited, "--live").fine(t).out, "VirtualMachine default/web")
-	// A kustomization.
 	dir := t.TempDir()
 	for name, text := range map[string]string{"vm.yaml": liveVM("kust", "shop", ""), "kustomization.yaml": "resources: [vm.yaml]\nnamePrefix: big-\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -118,7 +120,7 @@ func (g *ground) staysOffline(t *testing.T) {
 	}
 }
 
-// explainsRecord has a VM with the record that a webhook would have made.
+// explainsRecord explains a VM with a record, like that of a webhook.
 func (g *ground) explainsRecord(t *testing.T) {
 	preset := write(t, "preset.yaml", liveShop)
 	vm := write(t, "vm.yaml", liveVM("recorded", "shop", ""))
@@ -129,14 +131,26 @@ func (g *ground) explainsRecord(t *testing.T) {
 	says(t, got.out, "cores (default)", "OUTDATED", "spec.template.spec.domain.cpu.cores   7        8")
 }
 
-// plans compares VMs of the cluster and of files, with no more rights than it needs.
+// tests runs cases with the presets of the cluster; files replace some of them.
+func (g *ground) tests(t *testing.T) {
+	const suite = "apiVersion: virtwright.dev/v1alpha1\nkind: VirtwrightTest\nmetadata: {name: shop}\nfiles: [%s]\ncases:\n" +
+		"- {name: a, vm: {metadata: {namespace: shop}}, expect: {vm: {spec: {template: {spec: {domain: {cpu: {cores: %d}, memory: {guest: 2Gi}}}}}}}}\n"
+	says(t, call(t, "", "test", "--live", "-f", write(t, "test.yaml", fmt.Sprintf(suite, "", 8))).fine(t).out, "1 case: all passed")
+	edited := write(t, "preset.yaml", strings.Replace(liveShop, "cores: 7", "cores: 9", 1))
+	says(t, call(t, "", "test", "--live", "-f", write(t, "test.yaml", fmt.Sprintf(suite, edited, 9))).fine(t).out, "1 case: all passed")
+	offline := call(t, "", "test", "-f", write(t, "test.yaml", fmt.Sprintf(suite, edited, 9)))
+	says(t, offline.out, "memory-given") // the preset of the cluster gives it
+}
+
+// plans compares VMs of the cluster and of files, with minimal permissions.
 func (g *ground) plans(t *testing.T) {
 	path, err := g.UserKubeconfig("planner")
 	if err != nil {
 		t.Fatal(err)
 	}
 	g.kubectl("", "create", "clusterrole", "planner", "--verb=get,list", "--resource=namespaces,virtualmachines.kubevirt.io,"+
-		"virtualmachineinstancepresets.kubevirt.io,virtualmachinepresets.virtwright.dev,clustervirtualmachinepresets.virtwright.dev,presetexceptions.virtwright.dev")
+		"virtualmachineinstancepresets.kubevirt.io,virtualmachinepresets.virtwright.dev,clustervirtualmachinepresets.virtwright.dev,presetexceptions.virtwright.dev,"+
+		"validatingadmissionpolicies.admissionregistration.k8s.io,validatingadmissionpolicybindings.admissionregistration.k8s.io")
 	g.kubectl("", "create", "clusterrolebinding", "planner", "--clusterrole=planner", "--user=planner")
 	preset := write(t, "preset.yaml", strings.ReplaceAll(liveShop, "cpu: {cores: 7}", "firmware: {serial: x}"))
 	vm := write(t, "vm.yaml", liveVM("new", "shop", "app: web"))
@@ -151,7 +165,7 @@ func (g *ground) plans(t *testing.T) {
 		}
 		says(t, got.out, want)
 	}
-	// The API server judges VMs of files that exist as updates, and VMIs as what they are.
+	// The API server validates existing VMs of files as updates, and skips existing VMIs.
 	existing := write(t, "existing.yaml", liveVM("web", "shop", "app: web")+"---\napiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\n"+
 		"metadata: {name: alone, namespace: shop}\nspec: {domain: {devices: {}, memory: {guest: 1Gi}}}\n")
 	got := call(t, "", "plan", "-f", preset, "-f", existing, "-n", "shop", "--dry-run=server")
@@ -161,7 +175,7 @@ func (g *ground) plans(t *testing.T) {
 	says(t, got.out, "VMs: 3 of 3 VMs change", "shop/alone, shop/db, shop/web")
 }
 
-// reapplies chooses VMs by what presets would do, and counts what became of them.
+// reapplies selects VMs by the effects of presets, and counts the results.
 func (g *ground) reapplies(t *testing.T) {
 	for args, want := range map[string]struct {
 		code     int
@@ -171,7 +185,7 @@ func (g *ground) reapplies(t *testing.T) {
 		"--preset cores -n shop":          {exitFine, "vm/db: unchanged\nvm/web: unchanged\nreapplied 2 VMs: 0 changed, 2 unchanged\n", ""},
 		"--preset cluster/size -A":        {exitFine, "reapplied 2 VMs: 0 changed, 2 unchanged\n", ""},
 		"--preset cluster/size -l app=db": {exitFine, "reapplied 0 VMs: 0 changed, 0 unchanged\n", ""},
-		"--preset cluster/sise -A":        {exitUsage, "", `--preset cluster/sise: the cluster has no such preset, and no VM holds values of it; did you mean "cluster/size"?`},
+		"--preset cluster/sise -A":        {exitUsage, "", `--preset cluster/sise: the cluster has no such preset, and no VM has values of it; did you mean "cluster/size"?`},
 		"--preset size":                   {exitUsage, "", `did you mean "cluster/size"?`},
 	} {
 		got := call(t, "", append([]string{"reapply"}, strings.Fields(args)...)...)
@@ -201,29 +215,30 @@ func (g *ground) readRights(t *testing.T) {
 	}
 	says(t, got.err, `User "mallory" cannot get resource "virtualmachines" in API group "kubevirt.io" in the namespace "shop"`,
 		`User "mallory" cannot list resource "clustervirtualmachinepresets" in API group "virtwright.dev" at the cluster scope`)
-	// The right to read namespaces may be missing.
+	// The permission to read namespaces may be missing.
 	g.kubectl("", "create", "clusterrole", "reader", "--verb=get,list",
 		"--resource=virtualmachines.kubevirt.io,virtualmachineinstances.kubevirt.io,virtualmachineinstancepresets.kubevirt.io,virtualmachinepresets.virtwright.dev,clustervirtualmachinepresets.virtwright.dev")
 	g.kubectl("", "create", "clusterrolebinding", "reader", "--clusterrole=reader", "--user=mallory")
 	for args, right := range map[string]string{"vm/web": `cannot get resource "namespaces"`, "-A": `cannot list resource "namespaces"`} {
 		got = call(t, "", "expand", args, "-n", "shop", "--kubeconfig", path).fine(t)
-		says(t, got.err, "Note: the labels of namespaces are unknown: ", right, "Note: BackendProfiles are unknown: ")
+		says(t, got.err, "Note: the labels of namespaces are unknown: ", right, "Note: BackendProfiles are unknown: ",
+			"Note: ValidatingAdmissionPolicies are unknown: ", "Note: bindings of ValidatingAdmissionPolicies are unknown: ")
 	}
 }
 
 func (g *ground) liveUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"expand pod/web":               `pod: Unsupported value: supported types: "vm", "vmi", "vmpreset", "cvmpreset"`,
-		"expand vm/web db":             "db: give each object as TYPE/NAME, or one TYPE and names",
+		"expand pod/web":               `pod: unsupported type: supported types: "vm", "vmi", "vmpreset", "cvmpreset"`,
+		"expand vm/web db":             "db: use TYPE/NAME for each object, or one TYPE followed by names",
 		"expand vm/absent":             `virtualmachines.kubevirt.io "absent" not found`,
-		"expand vm/web -A":             "-A and names exclude each other",
-		"expand -l app=web vm/web":     "-l and names exclude each other",
-		"expand -A -l =":               "cannot understand the selector",
-		"expand -n empty":              "there is no VirtualMachine or VirtualMachineInstance in namespace empty of cluster virtwright",
+		"expand vm/web -A":             "-A and names are mutually exclusive",
+		"expand -l app=web vm/web":     "-l and names are mutually exclusive",
+		"expand -A -l =":               "invalid selector",
+		"expand -n empty":              "no VirtualMachine or VirtualMachineInstance in namespace empty of cluster virtwright",
 		"expand --context absent":      `context "absent" does not exist`,
 		"explain vm/web spec.tmplate":  "path does not exist",
-		"expand vm.yaml":               "vm.yaml: give each file its own -f",
-		"expand vm/web --kubeconfig x": "cannot tell which cluster to ask: stat x",
+		"expand vm.yaml":               "vm.yaml: use -f for each file",
+		"expand vm/web --kubeconfig x": "cannot read the kubeconfig: stat x",
 	} {
 		got := call(t, "", strings.Fields(args)...)
 		if got.code != exitUsage || got.out != "" {
@@ -233,7 +248,7 @@ func (g *ground) liveUsage(t *testing.T) {
 	}
 }
 
-// findsMode has the kind by which KubeVirt is known.
+// findsMode creates the kind that identifies KubeVirt.
 func (g *ground) findsMode(t *testing.T) {
 	const platform = "architecture: amd64"
 	vm := write(t, "vm.yaml", liveVM("new", "shop", ""))
@@ -244,12 +259,11 @@ func (g *ground) findsMode(t *testing.T) {
 	g.kubectl("", "wait", "--for=condition=Established", "crd/kubevirts.kubevirt.io")
 	defer g.kubectl("", "delete", "crd", "kubevirts.kubevirt.io")
 	if got := call(t, "", "expand", "-f", vm, "--live").fine(t); strings.Contains(got.out, platform) {
-		t.Errorf("standalone beside KubeVirt:\n%s", got.out)
+		t.Errorf("standalone alongside KubeVirt:\n%s", got.out)
 	}
 	says(t, call(t, "", "expand", "-f", vm, "--live", "--mode", "standalone").fine(t).out, platform)
 }
 
-// readsMany reads more than one page.
 func (g *ground) readsMany(t *testing.T) {
 	var all strings.Builder
 	all.WriteString("apiVersion: v1\nkind: Namespace\nmetadata: {name: many}\n")

@@ -1,25 +1,30 @@
-// Command virtwright shows, without a cluster, what virtwright makes of sparse
-// virtual machines: it expands them, explains every field and says what would be
-// refused. In a cluster it starts, stops and restarts them. Installed as
-// kubectl-virtwright it is a plugin of kubectl.
+// Command virtwright expands VMs, explains the origin of each field and validates VMs, without a
+// cluster. In a cluster, it starts, stops and restarts VMs. Installed as kubectl-virtwright, it is
+// a plugin of kubectl.
 //
-// It exits with 0 when all is fine, with 1 when an object, a preset or a request
-// is refused, with 2 for wrong usage, input that cannot be read and a cluster that
-// cannot be reached, with 3 when a wait ended too early, and with 4 when a plan would refuse VMs or
-// make presets conflict.
+// Exit codes: 0 success; 1 an object, a preset or a request is rejected, or a test case failed; 2
+// wrong usage, unreadable input or an unreachable cluster; 3 a wait ended early; 4 a plan would
+// reject VMs or cause conflicts between presets.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground/site"
 )
 
-// Exit codes.
 const (
 	exitFine    = 0
 	exitRefused = 1
@@ -32,47 +37,202 @@ func main() {
 	os.Exit(run(context.Background(), os.Args, streams{os.Stdin, os.Stdout, os.Stderr}))
 }
 
-// streams are where input comes from and output goes to.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
 }
 
-// run runs the program; args begin with its name.
 func run(ctx context.Context, args []string, s streams) int {
 	root := newRoot(args[0], s)
 	root.SetArgs(args[1:])
 	err := root.ExecuteContext(ctx)
-	var printed told
-	if err != nil && !errors.As(err, &printed) && !errors.Is(err, errPlanFails) {
+	if exit, ok := errors.AsType[exitError](err); err != nil && (!ok || !exit.printed) {
 		fmt.Fprintf(s.err, "%s %v\n", styleOf(s.err).paint(red, "Error:"), printable(err.Error()))
 	}
 	return exitCode(err)
 }
 
-// told is an error that the command has printed.
-type told struct{ error }
+// exitError is an error with an exit code of the program.
+type exitError struct {
+	error
+	code int
+	// printed is true if the command has printed the error.
+	printed bool
+}
 
 // Unwrap returns the error.
-func (t told) Unwrap() error { return t.error }
+func (e exitError) Unwrap() error { return e.error }
 
-// errTold is the error of a command that has printed what is refused, and why.
-var errTold = told{declined{errors.New("something is refused")}}
+// errPrinted ends a command that has printed why objects are rejected.
+var errPrinted = exitError{errors.New("something is rejected"), exitRefused, true}
 
-// exitCode is 1 only where everything could be read and some of it is refused.
+func declined(err error) error { return exitError{error: err, code: exitRefused} }
+
+// unfinished marks the error of a wait that ended early, after the request was accepted.
+func unfinished(err error) error { return exitError{error: err, code: exitWaited} }
+
 func exitCode(err error) int {
-	var refusal *offline.Refusal
-	var no declined
-	var never unfinished
-	switch {
-	case err == nil:
+	if err == nil {
 		return exitFine
-	case errors.As(err, &refusal), errors.As(err, &no):
+	}
+	if _, ok := errors.AsType[*offline.Refusal](err); ok {
 		return exitRefused
-	case errors.As(err, &never):
-		return exitWaited
-	case errors.Is(err, errPlanFails):
-		return exitPlan
+	}
+	if exit, ok := errors.AsType[exitError](err); ok {
+		return exit.code
 	}
 	return exitUsage
+}
+
+const (
+	program = "virtwright"
+	plugin  = "kubectl-virtwright"
+)
+
+const rootHelp = `Expand virtual machines with presets, explain the origin of each field, and validate them with the
+same engine and rules as in the cluster. These commands work on files, on a cluster, or on both.
+Start, stop, restart, pause and reset virtual machines of a cluster, and connect to their consoles.
+Create templates from virtual machines, and virtual machines from templates.
+
+Exit codes:
+  0  success; warnings do not count
+  1  the cluster would reject an object or a preset, the cluster rejected a request, or a test case
+     failed
+  2  wrong usage, unreadable input, or an unreachable cluster
+  3  a wait ended before the VM or the template was ready
+  4  plan: a VM would be rejected, or presets would conflict (1 means any other change)`
+
+const (
+	groupOffline   = "offline"
+	groupCluster   = "cluster"
+	groupTemplates = "templates"
+)
+
+func newRoot(name string, s streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:           program,
+		Short:         "Expand virtual machines with presets, and run them",
+		Long:          rootHelp,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          subcommands,
+		Version:       versionLine(buildInfo()),
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	shown := program
+	if strings.TrimSuffix(filepath.Base(name), ".exe") == plugin {
+		root.Use, shown = plugin, "kubectl virtwright"
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: shown}
+	}
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		// Usage errors of a flag are less helpful if the command does not exist.
+		if wrong := subcommands(c, c.Flags().Args()); !c.HasParent() && wrong != nil {
+			return wrong
+		}
+		return fmt.Errorf("%w (see %s --help)", err, c.CommandPath())
+	})
+	root.SetVersionTemplate("{{.Version}}\n")
+	logging := flag.NewFlagSet(program, flag.ContinueOnError)
+	klog.InitFlags(logging)
+	root.PersistentFlags().AddGoFlag(logging.Lookup("v"))
+	root.AddGroup(&cobra.Group{ID: groupOffline, Title: "For files, a cluster or both:"}, &cobra.Group{ID: groupCluster, Title: "In a cluster:"},
+		&cobra.Group{ID: groupTemplates, Title: "Templates:"})
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add(groupOffline, newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newLint(shown, s), newTest(shown, s), newPlan(shown, s), newExceptions(shown, s), newRender(shown, s), newPlayground(shown, s, site.Files()), newImport(shown, s))
+	add(groupCluster, newPower(verbStart, shown, s), newPower(verbStop, shown, s), newPower(verbRestart, shown, s),
+		newPower("pause", shown, s), newPower("unpause", shown, s), newPower("reset", shown, s), newPower("softreboot", shown, s),
+		newConsole(shown, s), newVNC(shown, s), newReapply(shown, s))
+	add(groupTemplates, newTemplate(shown, s))
+	root.AddCommand(newVersion(s))
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.Args = topic
+		}
+	}
+	return root
+}
+
+func subcommands(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("unknown command %q; did you mean %q?", args[0], near[0])
+	}
+	return fmt.Errorf("unknown command %q (see %s --help)", args[0], c.CommandPath())
+}
+
+func topic(c *cobra.Command, args []string) error {
+	found, rest, _ := c.Root().Find(args) // rest has the unknown names
+	return subcommands(found, rest)
+}
+
+// flagsForFiles rejects arguments of commands that read files by flags.
+func flagsForFiles(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: use -f for each file", args[0])
+}
+
+func oneName(verb string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("cannot %s %d VMs: name one VM", verb, len(args))
+		}
+		return nil
+	}
+}
+
+func newVersion(s streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program",
+		Args:  cobra.NoArgs,
+		Run: func(*cobra.Command, []string) {
+			fmt.Fprintln(s.out, versionLine(buildInfo()))
+		},
+	}
+}
+
+// release and revision are the version and the commit of a release, which the linker sets.
+var release, revision string
+
+func buildInfo() *debug.BuildInfo {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	if release != "" {
+		info.Main.Version = release
+		info.Settings = []debug.BuildSetting{{Key: "vcs.revision", Value: revision}}
+	}
+	return info
+}
+
+func versionLine(info *debug.BuildInfo) string {
+	version := info.Main.Version
+	if version == "" {
+		version = "(devel)"
+	}
+	words := []string{program, version}
+	for _, setting := range info.Settings {
+		switch {
+		case setting.Key == "vcs.revision":
+			words = append(words, setting.Value)
+		case setting.Key == "vcs.modified" && setting.Value == "true":
+			words = append(words, "modified")
+		}
+	}
+	return strings.TrimSpace(strings.Join(append(words, info.GoVersion), " "))
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// A repository is a git repository in a folder.
 type repository struct {
 	*testing.T
 	dir string
@@ -27,7 +26,6 @@ func (r *repository) git(args ...string) {
 	}
 }
 
-// put writes a file.
 func (r *repository) put(name, text string) {
 	r.Helper()
 	at := filepath.Join(r.dir, name)
@@ -59,7 +57,7 @@ func (r *repository) plan(t *testing.T, want string, folders ...string) {
 	says(t, got.out+got.err, want)
 }
 
-// TestPlanRevisionPaths reads what a revision has, whatever its paths and the settings of git are.
+// TestPlanRevisionPaths reads revisions with any path and any git configuration.
 func TestPlanRevisionPaths(t *testing.T) {
 	r := newRepository(t)
 	for i, name := range []string{"odd/[a].yaml", "odd/:b.yaml", "odd/c d*?.yaml", "odd/ö.yaml", "odd/kept/d.yaml", "one/e.yaml", "target/f.yaml"} {
@@ -105,7 +103,7 @@ func TestPlanRevisionPaths(t *testing.T) {
 		if got.code != exitUsage {
 			t.Errorf("exit code %d: %s", got.code, got.out)
 		}
-		says(t, got.err, "it exists neither there nor now")
+		says(t, got.err, "not found in the revision or on disk")
 	})
 	r.put("out/x.yaml", "")
 	if err := os.Symlink("../../elsewhere", filepath.Join(r.dir, "out/y.yaml")); err != nil {
@@ -116,7 +114,7 @@ func TestPlanRevisionPaths(t *testing.T) {
 	says(t, got.err, "the symbolic link out/y.yaml leads out of the repository")
 }
 
-// TestPlanBaseDir builds a base that has a kustomization, and takes an empty folder for no presets.
+// TestPlanBaseDir builds a kustomization as base, and treats an empty folder as no presets.
 func TestPlanBaseDir(t *testing.T) {
 	r := &repository{t, t.TempDir()}
 	vm := write(t, "vm.yaml", planStored("shop", "a", "", ""))

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/pmezard/go-difflib/difflib"
 	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -20,46 +19,36 @@ import (
 )
 
 const (
-	// namedVMs is how many VMs of a group a table names.
-	namedVMs = 5
-	// namedPresets is how many presets a table names.
+	namedVMs     = 5
 	namedPresets = 20
-	// shownValue is how many bytes of a value a table shows.
-	shownValue = 60
+	shownValue   = 60
 )
 
-// A planPrinter prints a plan.
 type planPrinter struct {
 	streams
-	output string
-	diffs  []vmDiff
-	// secrets have numbers, by value.
+	output  string
+	diffs   []vmDiff
 	secrets map[any]int
 }
 
-// vmDiff is the unified diff of one VM.
 type vmDiff struct{ vm, text string }
 
-// visit keeps the diff of a VM, if diffs are printed.
 func (p *planPrinter) visit(c offline.Compared) {
 	if p.output != "diff" || c.Before == nil || c.After == nil {
 		return
 	}
 	name := c.Namespace + "/" + c.Name
-	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(p.withoutRecord(c.Before)), FromFile: name + " (now)",
-		B: difflib.SplitLines(p.withoutRecord(c.After)), ToFile: name + " (with the new presets)",
-		Context: 3,
-	})
+	before, after := p.withoutRecord(c.Before), p.withoutRecord(c.After)
+	text, err := unified([]byte(before), []byte(after), name+" (now)", name+" (with the new presets)")
 	if err == nil && text != "" {
 		p.diffs = append(p.diffs, vmDiff{name, hiddenValue.ReplaceAllString(text, "(hidden)")})
 	}
 }
 
-// hiddenValue stands for a secret while lines are compared.
+// hiddenValue replaces a secret while lines are compared.
 var hiddenValue = regexp.MustCompile(`\(hidden\)#\d+`)
 
-// hide replaces secrets beneath a value at a path; equal secrets by equal texts.
+// hide replaces secrets beneath a path. Equal secrets get equal texts.
 func (p *planPrinter) hide(path string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -71,7 +60,7 @@ func (p *planPrinter) hide(path string, v any) any {
 			v[i] = p.hide(path, v[i])
 		}
 	default:
-		if !presets.HoldsSecret(path) {
+		if !presets.MayHoldSecret(path) {
 			return v
 		}
 		if p.secrets == nil {
@@ -85,8 +74,6 @@ func (p *planPrinter) hide(path string, v any) any {
 	return v
 }
 
-// withoutRecord is YAML of an object as people compare it: without the record, server fields and
-// secrets.
 func (p *planPrinter) withoutRecord(raw []byte) string {
 	var object map[string]any
 	if json.Unmarshal(raw, &object) != nil {
@@ -116,12 +103,7 @@ func (p *planPrinter) withoutRecord(raw []byte) string {
 func (p *planPrinter) print(plan *fleet.Plan) error {
 	switch p.output {
 	case "json":
-		text, err := indented(newPlanned(plan))
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprint(p.out, text)
-		return err
+		return printJSON(p.out, newPlanned(plan))
 	case "markdown":
 		_, err := fmt.Fprint(p.out, markdown(plan))
 		return err
@@ -136,7 +118,6 @@ func (p *planPrinter) print(plan *fleet.Plan) error {
 	return err
 }
 
-// planned is what plan prints with -o json.
 type planned struct {
 	*fleet.Plan
 	Conflicts []plannedFinding `json:"conflicts"`
@@ -163,7 +144,6 @@ func newPlanned(plan *fleet.Plan) planned {
 	return planned{plan, convert(plan.Conflicts), convert(plan.Solved)}
 }
 
-// planSummary are the first lines: what changes, and for how many VMs.
 func planSummary(plan *fleet.Plan) []string {
 	count := map[string]int{}
 	for _, c := range plan.Presets {
@@ -185,7 +165,7 @@ func planSummary(plan *fleet.Plan) []string {
 		count int
 		text  string
 	}{
-		{refused, "would be refused"}, {len(plan.Admitted), "would no longer be refused"},
+		{refused, "would be rejected"}, {len(plan.Admitted), "would no longer be rejected"},
 		{plan.Restart, "running would need a restart"}, {plan.Migrate, "running would need a live migration"},
 	} {
 		if part.count > 0 {
@@ -199,7 +179,6 @@ func planSummary(plan *fleet.Plan) []string {
 	return lines
 }
 
-// planText prints for people.
 func planText(out io.Writer, colours style, plan *fleet.Plan) {
 	for _, line := range planSummary(plan) {
 		fmt.Fprintln(out, line)
@@ -217,7 +196,7 @@ func planText(out io.Writer, colours style, plan *fleet.Plan) {
 		}
 		return n > 0
 	}
-	if section(red, "REFUSED", len(plan.Refused)) {
+	if section(red, "REJECTED", len(plan.Refused)) {
 		textGroups(out, plan.Refused)
 	}
 	if section(red, "NEW CONFLICTS", len(plan.Conflicts)) {
@@ -225,7 +204,7 @@ func planText(out io.Writer, colours style, plan *fleet.Plan) {
 	}
 	if section(cyan, "CHANGES", len(plan.Groups)) {
 		for _, g := range plan.Groups {
-			fmt.Fprintf(out, "  %s%s\n", counts(len(g.VMs)), runningText(g))
+			fmt.Fprintf(out, "  %s%s\n", counted(len(g.VMs), "VM"), runningText(g))
 			changeTable(out, g.Changes)
 			fmt.Fprintf(out, "    %s\n", someVMs(g.VMs))
 		}
@@ -233,7 +212,7 @@ func planText(out io.Writer, colours style, plan *fleet.Plan) {
 	if section(yellow, "NEW WARNINGS", len(plan.Warned)) {
 		textGroups(out, plan.Warned)
 	}
-	if section(green, "NO LONGER REFUSED", len(plan.Admitted)) {
+	if section(green, "NO LONGER REJECTED", len(plan.Admitted)) {
 		fmt.Fprintf(out, "  %s\n", someVMs(plan.Admitted))
 	}
 	if section(green, "SOLVED CONFLICTS", len(plan.Solved)) {
@@ -250,7 +229,7 @@ func presetName(namespace, ref string) string {
 
 func textGroups(out io.Writer, groups []*fleet.Refused) {
 	for _, r := range groups {
-		fmt.Fprintf(out, "  %s: %s\n", counts(len(r.VMs)), someVMs(r.VMs))
+		fmt.Fprintf(out, "  %s: %s\n", counted(len(r.VMs), "VM"), someVMs(r.VMs))
 		for _, text := range r.Texts {
 			fmt.Fprintf(out, "    %s\n", oneLine(text))
 		}
@@ -263,7 +242,6 @@ func findings(out io.Writer, found []fleet.Finding) {
 	}
 }
 
-// runningText says what running VMs of a group need.
 func runningText(g *fleet.Group) string {
 	switch {
 	case g.Running == 0:
@@ -279,7 +257,7 @@ func changeTable(out io.Writer, changes []fleet.Change) {
 	for _, c := range changes {
 		fmt.Fprintf(w, "    %s\t%s\t%s\t%s\n", printable(c.Path), fromTo(c), c.Effect, cmp.Or(c.Preset, "platform or user"))
 	}
-	_ = w.Flush() // it fails only where out does
+	_ = w.Flush() // out reports its errors itself
 }
 
 func fromTo(c fleet.Change) string { return planValue(c.Before) + " → " + planValue(c.After) }
@@ -292,10 +270,9 @@ func planValue(v any) string {
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	return presets.Cut(printable(strings.Trim(string(text), `"`)), shownValue)
+	return presets.Truncate(printable(strings.Trim(string(text), `"`)), shownValue)
 }
 
-// someVMs names the first VMs.
 func someVMs(vms []string) string {
 	text := strings.Join(vms[:min(len(vms), namedVMs)], ", ")
 	if more := len(vms) - namedVMs; more > 0 {
@@ -304,7 +281,6 @@ func someVMs(vms []string) string {
 	return printable(text)
 }
 
-// markdown is the plan as a comment on a pull request.
 func markdown(plan *fleet.Plan) string {
 	var out strings.Builder
 	out.WriteString("### What these presets change\n\n")
@@ -319,7 +295,7 @@ func markdown(plan *fleet.Plan) string {
 			if i == 0 {
 				fmt.Fprintf(&out, "\n#### %s\n\n", title)
 			}
-			fmt.Fprintf(&out, "- %s: %s\n", counts(len(r.VMs)), literal(someVMs(r.VMs)))
+			fmt.Fprintf(&out, "- %s: %s\n", counted(len(r.VMs), "VM"), literal(someVMs(r.VMs)))
 			for _, text := range r.Texts {
 				fmt.Fprintf(&out, "  - %s\n", literal(text))
 			}
@@ -333,26 +309,26 @@ func markdown(plan *fleet.Plan) string {
 			fmt.Fprintf(&out, "- [%s](%s#%s) %s: %s\n", f.ID, lintDocs, strings.ToLower(f.ID), literal(presetName(f.Preset.Namespace, f.Preset.Ref)), literal(f.Message))
 		}
 	}
-	lists("VMs that would be refused", plan.Refused)
+	lists("VMs that would be rejected", plan.Refused)
 	found("New conflicts", plan.Conflicts)
 	for i, g := range plan.Groups {
 		if i == 0 {
 			out.WriteString("\n#### Changes\n")
 		}
-		fmt.Fprintf(&out, "\n**%s%s**: %s\n\n| field | now | new | running VMs | preset |\n|---|---|---|---|---|\n", counts(len(g.VMs)), runningText(g), literal(someVMs(g.VMs)))
+		fmt.Fprintf(&out, "\n**%s%s**: %s\n\n| field | now | new | running VMs | preset |\n|---|---|---|---|---|\n", counted(len(g.VMs), "VM"), runningText(g), literal(someVMs(g.VMs)))
 		for _, c := range g.Changes {
 			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", tableCell(c.Path), tableCell(planValue(c.Before)), tableCell(planValue(c.After)), c.Effect, cmp.Or(tableCell(c.Preset), "platform or user"))
 		}
 	}
 	lists("New warnings", plan.Warned)
 	if len(plan.Admitted) > 0 {
-		fmt.Fprintf(&out, "\n#### VMs that would no longer be refused\n\n- %s\n", literal(someVMs(plan.Admitted)))
+		fmt.Fprintf(&out, "\n#### VMs that would no longer be rejected\n\n- %s\n", literal(someVMs(plan.Admitted)))
 	}
 	found("Solved conflicts", plan.Solved)
 	return out.String()
 }
 
-// literal is text in Markdown as it is: forges read neither mentions nor links in code.
+// literal formats text as Markdown code, in which forges expand neither mentions nor links.
 func literal(text string) string {
 	text = oneLine(text)
 	if text == "" {
@@ -368,5 +344,4 @@ func literal(text string) string {
 	return fence + text + fence
 }
 
-// tableCell is literal text in a table.
 func tableCell(text string) string { return strings.ReplaceAll(literal(text), "|", `\|`) }

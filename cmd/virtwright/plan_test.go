@@ -15,7 +15,6 @@ const (
 	planVMs = "testdata/plan/vms.yaml"
 )
 
-// TestPlan compares two folders of presets.
 func TestPlan(t *testing.T) {
 	for _, output := range []string{"table", "diff", "markdown", "json"} {
 		got := call(t, "", "plan", "-f", planNew, "-f", planVMs, "--base-dir", planOld, "-o", output)
@@ -27,7 +26,7 @@ func TestPlan(t *testing.T) {
 	golden.Stale(t, "testdata/plan/*.out.*")
 }
 
-// TestPlanExitCodes tells no difference from differences.
+// TestPlanExitCodes distinguishes no difference from differences.
 func TestPlanExitCodes(t *testing.T) {
 	same := call(t, "", "plan", "-f", planOld, "-f", planVMs, "--base-dir", planOld).fine(t)
 	if want := "Presets: none differs\nVMs: 0 of 6 VMs change\n"; same.out != want {
@@ -39,11 +38,11 @@ func TestPlanExitCodes(t *testing.T) {
 		t.Errorf("differences: exit code %d: %s%s", got.code, got.out, got.err)
 	}
 	for args, want := range map[string][]string{
-		"-f is missing":                       {"plan", "--base-dir", planOld},
-		"exclude each other":                  {"plan", "-f", planNew, "--base-dir", planOld, "--base-ref", "main"},
-		"--prune is for presets of a cluster": {"plan", "-f", planNew, "--base-dir", planOld, "--prune"},
-		"unknown field":                       {"plan", "-f", exampleRefused, "-f", planVMs, "--base-dir", planOld},
-		"--dry-run must be one of":            {"plan", "-f", planNew, "--dry-run", "client"},
+		"-f is required":                         {"plan", "--base-dir", planOld},
+		"mutually exclusive":                     {"plan", "-f", planNew, "--base-dir", planOld, "--base-ref", "main"},
+		"--prune cannot be used with --base-dir": {"plan", "-f", planNew, "--base-dir", planOld, "--prune"},
+		"unknown field":                          {"plan", "-f", exampleRefused, "-f", planVMs, "--base-dir", planOld},
+		"--dry-run: Unsupported value":           {"plan", "-f", planNew, "--dry-run", "client"},
 	} {
 		got := call(t, "", want...)
 		if got.code != exitUsage || got.out != "" {
@@ -53,7 +52,7 @@ func TestPlanExitCodes(t *testing.T) {
 	}
 }
 
-// TestPlanRevision compares files with what they were in a revision.
+// TestPlanRevision compares files with a revision.
 func TestPlanRevision(t *testing.T) {
 	dir := t.TempDir()
 	git := func(args ...string) {
@@ -93,5 +92,5 @@ func TestPlanRevision(t *testing.T) {
 	if got.code != exitUsage {
 		t.Errorf("exit code %d", got.code)
 	}
-	says(t, got.err, "cannot read "+dir+" of revision absent: ")
+	says(t, got.err, "cannot read "+dir+" of revision absent: ", ": fetch the revision, or name another one")
 }

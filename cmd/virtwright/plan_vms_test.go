@@ -6,20 +6,20 @@ import (
 	"testing"
 )
 
-// planPreset is a cluster preset with defaults below spec.template.spec.
+// planPreset is a cluster preset with defaults beneath spec.template.spec.
 func planPreset(name, defaults string) string {
 	return "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: " + name + "}\n" +
 		"spec: {defaults: {spec: {template: {spec: " + defaults + "}}}}\n"
 }
 
-// planStored is a VM that a cluster has stored, with labels and fields below spec.template.spec.domain.
+// planStored is a stored VM with labels and with fields beneath spec.template.spec.domain.
 func planStored(namespace, name, labels, fields string) string {
 	return fmt.Sprintf("apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: %s, namespace: %s, resourceVersion: \"1\", uid: %s, labels: {%s}}\n"+
 		"spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 1Gi}, devices: {}%s}}}}\n---\n", name, namespace, name, labels, fields)
 }
 
-// TestPlanAcrossVMs shows rules about several VMs: each VM is reapplied after those before it, while
-// those after it are as they are stored.
+// TestPlanAcrossVMs tests rules about several VMs: VMs are reapplied in order, so each one is
+// compared with changed VMs before it and with unchanged VMs after it.
 func TestPlanAcrossVMs(t *testing.T) {
 	shared := "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: disk}\n" +
 		"spec: {match: {labels: {matchLabels: {disk: shared}}}, defaults: {spec: {dataVolumeTemplates: [{metadata: {name: shared}, spec: {storage: {resources: {requests: {storage: 1Gi}}}, source: {blank: {}}}}], " +
@@ -33,7 +33,7 @@ func TestPlanAcrossVMs(t *testing.T) {
 	if got.code != exitPlan {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
-	says(t, got.out, "VMs: 4 of 4 VMs change, 3 would be refused", "3 VMs: shop/vm-1, shop/vm-2, shop/vm-3\n    spec.dataVolumeTemplates[0].metadata.name: Invalid value: \"shared\": VirtualMachine vm-0 has")
+	says(t, got.out, "VMs: 4 of 4 VMs change, 3 would be rejected", "3 VMs: shop/vm-1, shop/vm-2, shop/vm-3\n    spec.dataVolumeTemplates[0].metadata.name: Invalid value: \"shared\": VirtualMachine vm-0 has")
 	for range 3 {
 		if again := call(t, "", args...); again.out != got.out {
 			t.Fatalf("want the same again, got\n%s", again.out)
@@ -45,12 +45,12 @@ func TestPlanAcrossVMs(t *testing.T) {
 	if got.code != exitUsage {
 		t.Errorf("the same VM in two files: exit code %d: %s", got.code, got.out)
 	}
-	says(t, got.err, "VirtualMachine shop/vm-0 is refused:", "metadata.name: it exists already, in ")
+	says(t, got.err, "VirtualMachine shop/vm-0 is rejected:", `metadata.name: Duplicate value: "vm-0", also in `)
 	args[4] = write(t, "vms.yaml", vms)
 	says(t, call(t, "", args...).out, "4 VMs: shop/vm-0, shop/vm-1, shop/vm-2, shop/vm-3\n", "VirtualMachine vm-9 has")
 }
 
-// TestPlanSelects chooses VMs of files, and leaves out namespaces in which presets do not act.
+// TestPlanSelects selects VMs of files, and ignores namespaces without presets.
 func TestPlanSelects(t *testing.T) {
 	vms := write(t, "vms.yaml", planStored("shop", "a", "app: a", "")+planStored("shop", "b", "app: b", "")+planStored("prod", "a", "app: a", "")+
 		planStored("kube-system", "a", "app: a", "")+planStored("virtwright-system", "a", "app: a", ""))
@@ -66,11 +66,11 @@ func TestPlanSelects(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s%s", flags, got.code, got.out, got.err)
 		}
 	}
-	says(t, call(t, "", args...).err, "Note: presets do not act in namespaces kube-system and virtwright-system: left out 2 VMs\n")
-	says(t, call(t, "", append(args, "-n", "shop")...).err, "Note: -n and -l do not select 3 VMs of -f: left out\n")
+	says(t, call(t, "", args...).err, "Note: presets are not applied in namespaces kube-system and virtwright-system: ignored 2 VMs\n")
+	says(t, call(t, "", append(args, "-n", "shop")...).err, "Note: -n and -l do not select 3 VMs of -f: ignored\n")
 }
 
-// TestPlanWithoutVMs compares presets alone; an old preset that is invalid does not act.
+// TestPlanWithoutVMs compares only presets, and ignores an invalid old preset.
 func TestPlanWithoutVMs(t *testing.T) {
 	old := write(t, "old.yaml", planPreset("p", "{hostname: a}")+"---\n"+planPreset("broken", "{hostnmae: a}"))
 	both := planPreset("p", "{hostname: a}") + "---\n" + planPreset("q", "{hostname: b}")
@@ -79,14 +79,14 @@ func TestPlanWithoutVMs(t *testing.T) {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 	says(t, got.out, "Presets: 1 added\nVMs: 0 of 0 VMs change\nConflicts: 1 new, 0 solved\n")
-	says(t, got.err, "Note: there is no VM in -f ", "ClusterVirtualMachinePreset broken is invalid, and is left out of the old presets: spec.defaults.spec.template.spec.hostnmae: ")
+	says(t, got.err, "Note: no VM in -f ", "ClusterVirtualMachinePreset broken is invalid, and is ignored in the old presets: spec.defaults.spec.template.spec.hostnmae: ")
 	got = call(t, "", "plan", "-f", write(t, "same.yaml", planPreset("p", "{hostname: a}")), "--base-dir", old)
 	if got.code != exitFine {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 }
 
-// TestPlanShowsNoSecret hides what cloud-init gets, in each output.
+// TestPlanShowsNoSecret hides cloud-init data in each output format.
 func TestPlanShowsNoSecret(t *testing.T) {
 	preset := func(password string) string {
 		return write(t, password+".yaml", planPreset("p", "{domain: {devices: {disks: [{name: init, disk: {bus: virtio}}]}}, volumes: [{name: init, cloudInitNoCloud: {userData: "+password+"}}]}"))
@@ -104,7 +104,7 @@ func TestPlanShowsNoSecret(t *testing.T) {
 	}
 }
 
-// TestPlanNeutral keeps terminals and forges from obeying values.
+// TestPlanNeutral escapes values for terminals and forges.
 func TestPlanNeutral(t *testing.T) {
 	vm := write(t, "vm.yaml", planStored("shop", "a", "", ""))
 	preset := write(t, "new.yaml", "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: p}\n"+

@@ -11,10 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/virtwright/virtwright/test/controlplane"
-	"github.com/virtwright/virtwright/test/standin"
 )
 
-// ground is a cluster with the kinds of KubeVirt and nothing that runs them.
+// ground is a cluster with the kinds of KubeVirt, without controllers.
 type ground struct {
 	*controlplane.ControlPlane
 	t *testing.T
@@ -29,7 +28,7 @@ func (g *ground) kubectl(stdin string, args ...string) string {
 	return out
 }
 
-// create makes VMs named as what is in their spec.
+// create creates VMs; the keys are names, the values are specs.
 func (g *ground) create(vms map[string]string) {
 	g.t.Helper()
 	for name, spec := range vms {
@@ -38,7 +37,7 @@ func (g *ground) create(vms map[string]string) {
 	}
 }
 
-// TestPowerCluster asks a real API server, first without the API of the verbs.
+// TestPowerCluster uses a real API server, first without the subresource API.
 func TestPowerCluster(t *testing.T) {
 	g := &ground{controlplane.ForTest(t, controlplane.Options{}), t}
 	if err := g.InstallCRDs(t.Context(), "../../charts/virtwright/files/crds"); err != nil {
@@ -55,7 +54,7 @@ func TestPowerCluster(t *testing.T) {
 }
 
 func (g *ground) notServed(t *testing.T) {
-	const patch = "\nMeanwhile this works, where a lifecycle controller runs:\n  kubectl patch vm "
+	const patch = "\nIf a lifecycle controller runs, use this command instead:\n  kubectl patch vm "
 	for _, test := range []struct {
 		args string
 		code int
@@ -65,8 +64,8 @@ func (g *ground) notServed(t *testing.T) {
 		{"start dark --paused", exitUsage, []string{patch + `dark -n default --type merge -p '{"spec":{"running":true}}'`}},
 		{"stop manual", exitUsage, []string{patch + `manual -n default --type merge -p '{"spec":{"runStrategy":"Halted"}}'`}},
 		{"restart always", exitUsage, []string{"kubectl delete vmi always -n default"}},
-		{"start nobody", exitRefused, []string{`cannot start VM default/nobody: virtualmachines.kubevirt.io "nobody" not found`}},
-		{"start nobody -n nowhere", exitRefused, []string{`cannot start VM nowhere/nobody: `, "not found"}},
+		{"start absent", exitRefused, []string{`cannot start VM default/absent: virtualmachines.kubevirt.io "absent" not found`}},
+		{"start absent -n nowhere", exitRefused, []string{`cannot start VM nowhere/absent: `, "not found"}},
 		{"start halted --wait", exitUsage, []string{"is not served"}},
 		{"reset halted", exitUsage, []string{"cannot reset VMI default/halted: subresources.kubevirt.io/v1 is not served by this cluster"}},
 		{"softreboot halted --dry-run", exitUsage, []string{"cannot softreboot VMI default/halted: "}},
@@ -77,7 +76,7 @@ func (g *ground) notServed(t *testing.T) {
 		}
 		says(t, got.err, test.want...)
 	}
-	// The advice is a command that works.
+	// The suggested command works.
 	advice := call(t, "", "start", "dark", "--kubeconfig", g.Kubeconfig()).err
 	_, command, _ := strings.Cut(advice, "kubectl ")
 	args := strings.Fields(strings.ReplaceAll(strings.TrimSpace(command), "'", ""))
@@ -102,7 +101,7 @@ func (g *ground) notPermitted(t *testing.T) {
 	says(t, call(t, "", "start", "halted", "--kubeconfig", g.Kubeconfig(), "--as", "mallory").err, "User \"mallory\" cannot update")
 }
 
-// notAvailable has the API announced, by a service that is not there.
+// notAvailable registers the API with a service that does not exist.
 func (g *ground) notAvailable(t *testing.T) {
 	g.kubectl(`
 apiVersion: apiregistration.k8s.io/v1
@@ -121,10 +120,10 @@ spec: {group: subresources.kubevirt.io, version: v1, groupPriorityMinimum: 1000,
 	if got.code != exitUsage {
 		t.Errorf("exit code %d", got.code)
 	}
-	says(t, got.err, "is not available at the moment: kubectl get apiservice v1.subresources.kubevirt.io -o yaml says why", "Meanwhile this works")
+	says(t, got.err, "is currently not available: kubectl get apiservice v1.subresources.kubevirt.io -o yaml shows the reason", "use this command instead")
 }
 
-// status is what a lifecycle controller would write.
+// status sets the status like a lifecycle controller.
 func (g *ground) status(name, status string) {
 	g.t.Helper()
 	g.kubectl("", "patch", "vm", name, "--subresource=status", "--type=merge", "-p", `{"status":`+status+`}`)
@@ -135,26 +134,26 @@ func (g *ground) instance(name string) {
 	g.kubectl("apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: "+name+"}\nspec: {domain: {devices: {}}}\n", "create", "-f", "-")
 }
 
-// vm is the only VM of a call.
+// vm returns the only VM of a call.
 func (p *power) vm() types.NamespacedName {
 	return types.NamespacedName{Namespace: "default", Name: p.names[0]}
 }
 
-// awaited is a wait under way.
+// awaited is a running wait.
 type awaited struct {
 	t     *testing.T
 	lines *lineWriter
 	err   chan error
 }
 
-// await waits as after a request that was accepted.
+// await waits like after an accepted request.
 func (g *ground) await(t *testing.T, p *power) *awaited {
 	t.Helper()
 	c, err := newClusterClient(g.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := p.outgoing(t.Context(), c, p.vm())
+	before, err := p.stoppedVMI(t.Context(), c, p.vm())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +164,7 @@ func (g *ground) await(t *testing.T, p *power) *awaited {
 	return a
 }
 
-// says waits for a line.
+// says waits for a line of output.
 func (a *awaited) says(want string) {
 	a.t.Helper()
 	select {
@@ -189,7 +188,7 @@ func (a *awaited) end() error {
 	return nil
 }
 
-// lineWriter passes on what is written, by line.
+// lineWriter sends each line of output to a channel.
 type lineWriter struct {
 	lines chan string
 }
@@ -203,20 +202,21 @@ func (w *lineWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// waits plays the controller; the stand-in plays the node.
+// waits simulates the controllers.
 func (g *ground) waits(t *testing.T) {
-	node := standin.ForTest(t, g.Config(), standin.Options{Namespace: "default"})
+	runs := func() {
+		t.Helper()
+		g.kubectl("", "patch", "vmi", "web", "--type=merge", "-p", `{"status":{"phase":"Running"}}`)
+	}
 	g.create(map[string]string{"web": "runStrategy: Always"})
 	start := g.await(t, &power{verb: verbStart, targets: targets{names: []string{"web"}}, timeout: time.Minute})
 	start.says("VM web: unknown status (does a lifecycle controller run?)")
-	node.Tell("default", "web", standin.Unschedulable)
 	g.instance("web")
 	g.status("web", `{"created":true,"printableStatus":"Starting","conditions":[{"type":"Ready","status":"False","reason":"GuestNotRunning","message":"no guest"}]}`)
 	start.says("VM web: Starting (Ready is False: GuestNotRunning: no guest)")
 	g.status("web", `{"printableStatus":"ErrorUnschedulable","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"no node"}]}`)
 	start.says("VM web: ErrorUnschedulable (PodScheduled is False: Unschedulable: no node)")
-	node.Tell("default", "web", standin.Run)
-	g.kubectl("", "wait", "vmi/web", "--for=jsonpath={.status.phase}=Running", "--timeout=20s")
+	runs()
 	g.status("web", `{"printableStatus":"Running","ready":true,"conditions":[{"type":"Ready","status":"True"}]}`)
 	start.says("VM web: Running")
 	if err := start.end(); err != nil {
@@ -229,7 +229,7 @@ func (g *ground) waits(t *testing.T) {
 	g.status("web", `{"printableStatus":"Stopping"}`)
 	restart.says("VM web: Stopping")
 	g.instance("web")
-	g.kubectl("", "wait", "vmi/web", "--for=jsonpath={.status.phase}=Running", "--timeout=20s")
+	runs()
 	g.status("web", `{"printableStatus":"Running"}`)
 	restart.says("VM web: Running")
 	if err := restart.end(); err != nil {
@@ -247,7 +247,7 @@ func (g *ground) waits(t *testing.T) {
 	}
 }
 
-// An API server that goes away for a moment does not end the waiting.
+// A short interruption of the API server does not end the wait.
 func (g *ground) waitsThroughRestart(t *testing.T) {
 	g.create(map[string]string{"calm": "runStrategy: Halted"})
 	g.status("calm", `{"printableStatus":"Stopping"}`)
@@ -279,7 +279,7 @@ func (g *ground) waitsInVain(t *testing.T) {
 		t.Errorf("deleted: %v", err)
 	}
 
-	// Somebody who may ask, and not look.
+	// A user with permission to send requests, but not to read VMs.
 	blind, err := g.User("blind")
 	if err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func (g *ground) waitsInVain(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &power{verb: verbStart, targets: targets{names: []string{"always"}}, timeout: time.Minute}
-	if _, err := p.outgoing(t.Context(), c, p.vm()); exitCode(err) != exitRefused {
+	if _, err := p.stoppedVMI(t.Context(), c, p.vm()); exitCode(err) != exitRefused {
 		t.Errorf("cannot look: %v", err)
 	}
 	if err := p.await(context.Background(), c, p.vm(), "", func(string) {}); exitCode(err) != exitWaited || !strings.Contains(err.Error(), "forbidden") {

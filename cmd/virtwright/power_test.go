@@ -17,24 +17,24 @@ func TestPowerUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no name":                {[]string{"start"}, "choose VMs: give names, or one of -l, --all"},
-		"an empty selector":      {[]string{"start", "-l", ""}, "choose VMs: give names, or one of -l, --all"},
-		"all namespaces":         {[]string{"stop", "-A"}, "-A needs -l or --all"},
-		"a name, everywhere":     {[]string{"stop", "a", "-A"}, "-A needs -l or --all"},
-		"a name and a label":     {[]string{"stop", "a", "-l", "b=c"}, "names exclude -l, --all"},
-		"a bad selector":         {[]string{"stop", "-l", "="}, "cannot understand the selector"},
-		"another type":           {[]string{"stop", "vmpreset/a"}, "cannot stop a vmpreset: name VMs, as in vm/web"},
-		"a VMI":                  {[]string{"stop", "vmi/a"}, "cannot stop a vmi: name VMs, as in vm/web"},
-		"a reset of a preset":    {[]string{"reset", "vmpreset/a"}, "cannot reset a vmpreset: name VMs, as in vm/web"},
+		"no name":                {[]string{"start"}, "select VMs by name, or by one of -l, --all"},
+		"an empty selector":      {[]string{"start", "-l", ""}, "select VMs by name, or by one of -l, --all"},
+		"all namespaces":         {[]string{"stop", "-A"}, "-A requires -l or --all"},
+		"a name, everywhere":     {[]string{"stop", "a", "-A"}, "-A requires -l or --all"},
+		"a name and a label":     {[]string{"stop", "a", "-l", "b=c"}, "names cannot be combined with -l, --all"},
+		"a bad selector":         {[]string{"stop", "-l", "="}, "invalid selector"},
+		"another type":           {[]string{"stop", "vmpreset/a"}, "cannot stop a vmpreset: name VMs, for example vm/web"},
+		"a VMI":                  {[]string{"stop", "vmi/a"}, "cannot stop a vmi: name VMs, for example vm/web"},
+		"a reset of a preset":    {[]string{"reset", "vmpreset/a"}, "cannot reset a vmpreset: name VMs, for example vm/web"},
 		"force alone":            {[]string{"stop", "a", "--force"}, "Must both use --force=true and set --grace-period."},
 		"grace alone":            {[]string{"restart", "a", "--grace-period", "0"}, "Must both use --force=true and set --grace-period."},
-		"less than nothing":      {[]string{"stop", "a", "--grace-period=-5"}, "cannot leave the guest -5 seconds: --grace-period must be 0 or more"},
-		"less, by force":         {[]string{"restart", "a", "--force", "--grace-period=-1"}, "cannot leave the guest -1 seconds"},
-		"nothing to wait for":    {[]string{"start", "a", "--dry-run", "--wait"}, "a dry run changes nothing to wait for: give --wait or --dry-run"},
-		"no time":                {[]string{"start", "a", "--wait", "--timeout", "0s"}, "--timeout must be longer than 0"},
+		"less than nothing":      {[]string{"stop", "a", "--grace-period=-5"}, "--grace-period -5: must be greater than or equal to 0"},
+		"less, by force":         {[]string{"restart", "a", "--force", "--grace-period=-1"}, "--grace-period -1: must be greater than or equal to 0"},
+		"nothing to wait for":    {[]string{"start", "a", "--dry-run", "--wait"}, "--wait and --dry-run are mutually exclusive"},
+		"no time":                {[]string{"start", "a", "--wait", "--timeout", "0s"}, "--timeout 0s: must be greater than 0"},
 		"start does not force":   {[]string{"start", "a", "--force"}, "unknown flag: --force (see virtwright start --help)"},
 		"stop does not pause":    {[]string{"stop", "a", "--paused"}, "unknown flag: --paused"},
-		"no kubeconfig":          {[]string{"start", "a", "--kubeconfig", "/does/not/exist"}, "cannot tell which cluster to ask: stat /does/not/exist"},
+		"no kubeconfig":          {[]string{"start", "a", "--kubeconfig", "/does/not/exist"}, "cannot read the kubeconfig: stat /does/not/exist"},
 		"no such context":        {[]string{"start", "a", "--kubeconfig", nowhere, "--context", "x"}, `context "x" does not exist`},
 		"a cluster that is gone": {[]string{"start", "a", "--kubeconfig", nowhere}, "cannot start VM default/a: "},
 		"and two VMs":            {[]string{"stop", "a", "vm/b", "--kubeconfig", nowhere}, "cannot stop VM default/b: "},
@@ -50,7 +50,7 @@ func TestPowerUsage(t *testing.T) {
 	}
 }
 
-// What is sent is what virtctl sends.
+// The request bodies equal those of virtctl.
 func TestPowerBody(t *testing.T) {
 	tests := map[string]struct {
 		power power
@@ -75,8 +75,8 @@ func TestPowerBody(t *testing.T) {
 	}
 }
 
-// observed is a VM with a run strategy and status, and a VMI "new" in a phase, unless the phase is
-// empty. The VMI before was "old".
+// observed is a VM with a run strategy, a status and, unless the phase is empty, a new VMI. The UID
+// of the previous VMI is "old".
 func observed(strategy kubevirtv1.VirtualMachineRunStrategy, status, phase string) observation {
 	s := observation{vm: &kubevirtv1.VirtualMachine{}, before: "old"}
 	s.vm.Spec.RunStrategy = &strategy
@@ -139,7 +139,7 @@ func TestPowerVerdicts(t *testing.T) {
 		"stopped, and a start is asked for": {power{verb: verbStop}, observed("Manual", "Stopped", "").with(asks("Start")), false, ""},
 		"stopped, and a user starts it":     {power{verb: verbStop}, observed("Always", "Provisioning", ""), false, "the VM was started: its run strategy is Always"},
 		"stopped, and a user runs it once":  {power{verb: verbStop}, observed("Once", "Running", "Running"), false, "its run strategy is Once"},
-		"receives, whatever is asked":       {power{verb: verbStop}, observed("WaitAsReceiver", "WaitingForReceiver", ""), false, "a VM with run strategy WaitAsReceiver cannot be stopped"},
+		"a migration receiver":              {power{verb: verbStop}, observed("WaitAsReceiver", "WaitingForReceiver", ""), false, "a VM with run strategy WaitAsReceiver cannot be stopped"},
 		"deleted and stopping":              {power{verb: verbStop}, observed("Always", "Terminating", "Running").with(func(s *observation) { s.vm.DeletionTimestamp = &now }), false, ""},
 	}
 	for name, test := range tests {
@@ -147,7 +147,7 @@ func TestPowerVerdicts(t *testing.T) {
 			if got := test.power.reached(test.seen); got != test.there {
 				t.Errorf("there: %t", got)
 			}
-			if never := test.power.hopeless(test.seen); !strings.Contains(never, test.never) || (never == "") != (test.never == "") {
+			if never := test.power.blocked(test.seen); !strings.Contains(never, test.never) || (never == "") != (test.never == "") {
 				t.Errorf("hopeless: %q, want %q", never, test.never)
 			}
 		})
@@ -173,8 +173,8 @@ func TestPowerDescribe(t *testing.T) {
 	}{
 		"no status":      {observed("Always", "", ""), "unknown status (does a lifecycle controller run?)"},
 		"stopped":        {observed("Always", "Stopped", "").with(condition("Ready", "False", "VMINotExists", "VMI does not exist")), "Stopped"},
-		"fills":          {observed("Always", "Provisioning", "").with(condition("Ready", "False", "VMINotExists", "VMI does not exist: its data volumes are not filled yet")), "Provisioning (Ready is False: VMINotExists: VMI does not exist: its data volumes are not filled yet)"},
-		"cannot fill":    {observed("Always", "DataVolumeError", "").with(condition("Ready", "False", "VMINotExists", "VMI does not exist: its data volumes are not filled yet")).with(condition("Failure", "True", "FailedDataVolumeImport", "DataVolume root has failed")), "DataVolumeError (Failure is True: FailedDataVolumeImport: DataVolume root has failed)"},
+		"fills":          {observed("Always", "Provisioning", "").with(condition("Ready", "False", "VMINotExists", "VMI does not exist: its DataVolumes are not ready yet")), "Provisioning (Ready is False: VMINotExists: VMI does not exist: its DataVolumes are not ready yet)"},
+		"cannot fill":    {observed("Always", "DataVolumeError", "").with(condition("Ready", "False", "VMINotExists", "VMI does not exist: its DataVolumes are not ready yet")).with(condition("Failure", "True", "FailedDataVolumeImport", "DataVolume root has failed")), "DataVolumeError (Failure is True: FailedDataVolumeImport: DataVolume root has failed)"},
 		"starting":       {observed("Always", "Starting", "Pending").with(notReady), "Starting (Ready is False: GuestNotRunning: Guest VM is not reported as running)"},
 		"ready":          {observed("Always", "Migrating", "Running").with(condition("Ready", "True", "", "")), "Migrating"},
 		"unschedulable":  {observed("Always", "ErrorUnschedulable", "Scheduling").with(notReady).with(condition("PodScheduled", "False", "Unschedulable", "no node")), "ErrorUnschedulable (PodScheduled is False: Unschedulable: no node)"},
@@ -225,7 +225,7 @@ func TestPowerMeanwhile(t *testing.T) {
 				test.vm.Name, test.vm.UID = "web", types.UID("u")
 			}
 			p := power{verb: test.verb}
-			if got := p.meanwhile("shop", test.vm); got != test.want {
+			if got := p.alternative("shop", test.vm); got != test.want {
 				t.Errorf("got %s\nwant %s", got, test.want)
 			}
 		})

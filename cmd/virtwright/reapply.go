@@ -1,38 +1,48 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/live"
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/validation"
 )
 
-const reapplyHelp = `Reapply presets to VMs of a cluster: presets act on each VM as when it was created, and values
-that the user set stay. The command sets the annotation virtwright.dev/reapply to a new value.
+const reapplyHelp = `Reapply presets to VMs of a cluster: presets are applied as when the VM was created, and values that
+the user set stay. The command sets the annotation virtwright.dev/reapply to a new value.
 
-Choose VMs by name (vm/NAME, or vm NAME...), by label (-l), by a preset (--preset), or take all
-(--all for one namespace, -A for all namespaces). -l, --preset, --all and -A may be combined; VMs
-that match all of them are chosen. --preset chooses VMs that hold values of the preset, and VMs on
-which it would act now.
+Select VMs by name (vm/NAME, or vm NAME...), by label (-l), by a preset (--preset), or select all
+(--all for one namespace, -A for all namespaces). If you combine -l, --preset, --all and -A, VMs must
+match all of them. --preset selects VMs that have values of the preset, and VMs that it would change
+now.
 
-Each VM is a line on standard output, and the last line counts. Errors are on standard error. After an
-interrupt (Ctrl-C), requests that were sent are waited for; the other VMs count as not done.
---dry-run=server changes nothing and prints the difference that the cluster would make.
+Each VM is a line on standard output; the last line is a summary. Errors are printed to standard
+error. After an interrupt (Ctrl-C), the command waits for requests that were sent; the other VMs
+count as not done. --dry-run=server prints the differences without changing VMs.
 
-Exit codes: 0 when no VM was refused, 1 when the cluster refuses a VM, 2 for wrong usage, and when a
-VM failed or was not done.`
+Exit codes: 0 success, 1 the cluster rejects a VM, 2 wrong usage, or a VM failed or was not done.`
 
-const reapplyExamples = `  # What would change?
+const reapplyExamples = `  # Print the changes without making them
   {{program}} reapply vm/web -n shop --dry-run=server
 
-  # Every VM that holds values of a preset, or on which it would act
+  # Every VM that has values of a preset, or that it would change
   {{program}} reapply --preset cluster/size-small -A`
 
 const (
@@ -40,15 +50,14 @@ const (
 	dryRunServer = "server"
 )
 
-// reapplication is a call of the command.
-type reapplication struct {
+type reapplyCommand struct {
 	targets
 	preset string
 	dryRun string
 }
 
 func newReapply(shown string, s streams) *cobra.Command {
-	r := &reapplication{}
+	r := &reapplyCommand{}
 	c := &cobra.Command{
 		Use:               "reapply {vm/NAME... | -l SELECTOR | --preset PRESET | --all | -A}",
 		Short:             "Reapply presets to virtual machines of a cluster",
@@ -64,21 +73,20 @@ func newReapply(shown string, s streams) *cobra.Command {
 	}
 	r.declare(c)
 	f := c.Flags()
-	f.StringVar(&r.preset, "preset", "", "VMs that hold values of this preset, or on which it would act: NAME, or cluster/NAME")
-	f.StringVar(&r.dryRun, "dry-run", dryRunNone, "server: print what would change, and change nothing")
+	f.StringVar(&r.preset, "preset", "", "VMs that have values of this preset, or that it would change: NAME, or cluster/NAME")
+	f.StringVar(&r.dryRun, "dry-run", dryRunNone, "server: print the changes, without making them")
 	offer(c, "dry-run", []string{dryRunNone, dryRunServer})
 	return c
 }
 
-// check reads the names of VMs and reports everything that is wrong.
-func (r *reapplication) check(args []string) error {
+func (r *reapplyCommand) check(args []string) error {
 	return errors.Join(
 		oneOf("--dry-run", r.dryRun, dryRunNone, dryRunServer),
 		r.read("reapply presets to", args, []string{"vm"}, r.preset != "" || r.everywhere, "-l, --preset, --all, -A"),
 	)
 }
 
-func (r *reapplication) run(ctx context.Context, s streams) error {
+func (r *reapplyCommand) run(ctx context.Context, s streams) error {
 	config, chosen, err := r.choose(ctx, virtualMachines, r.holds)
 	if err != nil {
 		return err
@@ -92,11 +100,10 @@ func (r *reapplication) run(ctx context.Context, s streams) error {
 	return r.each(ctx, config, chosen, s)
 }
 
-// virtualMachines is what is patched.
 var virtualMachines = kubevirtv1.GroupVersion.WithResource("virtualmachines")
 
-// holds reports whether the record of a VM names the preset. A record that cannot be read names any.
-func (r *reapplication) holds(vm *metav1.PartialObjectMetadata) bool {
+// holds reports whether the record of a VM names the preset, or cannot be read.
+func (r *reapplyCommand) holds(vm *metav1.PartialObjectMetadata) bool {
 	text := vm.Annotations[v1alpha1.AnnotationProvenance]
 	if r.preset == "" || text == "" {
 		return r.preset == ""
@@ -105,4 +112,68 @@ func (r *reapplication) holds(vm *metav1.PartialObjectMetadata) bool {
 	return err != nil || slices.ContainsFunc(record.Sources, func(by provenance.Source) bool {
 		return by.Preset == r.preset && by.Role != provenance.Platform
 	})
+}
+
+// addMatched adds the VMs to which a reapply would apply the preset, as evaluated here. A preset
+// that does not exist and that no record names is an error.
+func (r *reapplyCommand) addMatched(ctx context.Context, config *rest.Config, holding []types.NamespacedName, s streams) ([]types.NamespacedName, error) {
+	_, namespace, err := r.connection.config()
+	if err != nil {
+		return nil, err
+	}
+	if r.everywhere {
+		namespace = metav1.NamespaceAll
+	}
+	mode, err := modeOf(config)
+	if err != nil {
+		return nil, err
+	}
+	client, err := newClient(quiet(config), dynamic.NewForConfig)
+	if err != nil {
+		return nil, err
+	}
+	from := &live.Cluster{Objects: client, Name: r.connection.cluster()}
+	objects, notes, err := from.Read(ctx, live.Query{
+		All: r.everywhere, Namespace: namespace, Selector: r.selector, VMs: true, OnlyVMs: true, ContextOnly: true, Addon: mode == modeAddon,
+	})
+	note(s, notes)
+	if apierrors.IsForbidden(err) {
+		note(s, []string{"only VMs with values of preset " + r.preset + " are selected, because reading presets is forbidden: " + err.Error()})
+		return holding, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	settings := offline.Settings{Engine: &presets.Engine{}, Namespace: namespace, Reapply: true, Live: true, Rules: &validation.Config{Addon: mode == modeAddon}}
+	if mode == modeStandalone {
+		settings.Engine.Platform = &presets.Platform{}
+	}
+	matched, refs, err := offline.Matched(ctx, objects, settings, r.preset)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	if len(holding) == 0 && !refs[r.preset] {
+		return nil, r.unknownPreset(refs)
+	}
+	all := slices.Concat(holding, matched)
+	slices.SortFunc(all, func(a, b types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return slices.Compact(all), nil
+}
+
+func (r *reapplyCommand) unknownPreset(refs map[string]bool) error {
+	bare, isCluster := presets.SplitRef(r.preset)
+	near, other := presets.Nearest(r.preset, maps.Keys(refs)), "cluster/"+r.preset
+	if isCluster {
+		other = bare
+	}
+	if refs[other] {
+		near = other
+	}
+	hint := ""
+	if near != "" {
+		hint = fmt.Sprintf("; did you mean %q?", near)
+	}
+	return fmt.Errorf("--preset %s: the cluster has no such preset, and no VM has values of it%s", r.preset, hint)
 }

@@ -9,14 +9,14 @@ import (
 
 func TestReapplyUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                             "choose VMs: give names, or one of -l, --preset, --all, -A",
-		"vm":                           "cannot reapply presets to a vm: name VMs, as in vm/web",
-		"vmi/web":                      "cannot reapply presets to a vmi: name VMs, as in vm/web",
-		"web":                          "web: Unsupported value",
-		"vm/web --all":                 "names exclude -l, --preset, --all, -A",
-		"-l =":                         "cannot understand the selector",
-		"--all --dry-run client":       `--dry-run must be one of ["none" "server"], not "client"`,
-		"--all --kubeconfig /no/where": "cannot tell which cluster to ask: stat /no/where",
+		"":                             "select VMs by name, or by one of -l, --preset, --all, -A",
+		"vm":                           "cannot reapply presets to a vm: name VMs, for example vm/web",
+		"vmi/web":                      "cannot reapply presets to a vmi: name VMs, for example vm/web",
+		"web":                          "web: unsupported type",
+		"vm/web --all":                 "names cannot be combined with -l, --preset, --all, -A",
+		"-l =":                         "invalid selector",
+		"--all --dry-run client":       `--dry-run: Unsupported value: "client": supported values: "none", "server"`,
+		"--all --kubeconfig /no/where": "cannot read the kubeconfig: stat /no/where",
 	} {
 		got := call(t, "", append([]string{"reapply"}, strings.Fields(args)...)...)
 		if got.code != exitUsage || got.out != "" {

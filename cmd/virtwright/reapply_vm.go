@@ -24,18 +24,16 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-// reapplied is what became of one VM.
 type reapplied struct {
 	vm            types.NamespacedName
 	before, after *unstructured.Unstructured
 	err           error
 }
 
-// each patches VMs, some at the same time, and prints them in their order.
-func (r *reapplication) each(ctx context.Context, config *rest.Config, chosen []types.NamespacedName, s streams) error {
-	client, err := dynamic.NewForConfig(config)
+func (r *reapplyCommand) each(ctx context.Context, config *rest.Config, chosen []types.NamespacedName, s streams) error {
+	client, err := newClient(config, dynamic.NewForConfig)
 	if err != nil {
-		return fmt.Errorf("cannot make a client of %s: %w", config.Host, err)
+		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
@@ -44,14 +42,14 @@ func (r *reapplication) each(ctx context.Context, config *rest.Config, chosen []
 		if ctx.Err() != nil {
 			return reapplied{vm: vm, err: errInterrupted}
 		}
-		// A request that was sent is waited for.
+		// After an interrupt, the command waits for responses to requests that were sent.
 		return r.one(context.WithoutCancel(ctx), client.Resource(virtualMachines).Namespace(vm.Namespace), vm)
 	}, func(_ types.NamespacedName, done reapplied) {
 		switch {
 		case errors.Is(done.err, errInterrupted):
 			count.undone++
 		case done.err != nil:
-			fmt.Fprintf(s.err, "%s %s: %s\n", styleOf(s.err).paint(red, "Error:"), r.called(done.vm), printable(done.err.Error()))
+			fmt.Fprintf(s.err, "%s %s: %s\n", styleOf(s.err).paint(red, "Error:"), r.displayName(done.vm), printable(done.err.Error()))
 			if isRefusal(done.err) {
 				count.refused++
 			} else {
@@ -67,17 +65,16 @@ func (r *reapplication) each(ctx context.Context, config *rest.Config, chosen []
 	return count.err()
 }
 
-// A reapplyCount counts VMs by what became of them.
 type reapplyCount struct{ changed, unchanged, refused, failed, undone int }
 
-// String is the last line of the output.
+// String formats the last line of the output.
 func (c reapplyCount) String() string {
 	text := fmt.Sprintf("reapplied %s: %d changed, %d unchanged", counted(c.changed+c.unchanged, "VM"), c.changed, c.unchanged)
 	var rest []string
 	for _, part := range []struct {
 		count int
 		what  string
-	}{{c.refused, "refused"}, {c.failed, "failed"}, {c.undone, "not done"}} {
+	}{{c.refused, "rejected"}, {c.failed, "failed"}, {c.undone, "not done"}} {
 		if part.count > 0 {
 			rest = append(rest, fmt.Sprintf("%d %s", part.count, part.what))
 		}
@@ -93,27 +90,24 @@ func (c reapplyCount) err() error {
 	case c.failed+c.undone > 0:
 		return errNotReapplied
 	case c.refused > 0:
-		return errTold
+		return errPrinted
 	}
 	return nil
 }
 
-// errInterrupted says that nothing was sent for a VM.
 var errInterrupted = errors.New("interrupted")
 
-// errNotReapplied says that some VMs failed or were not done. Their errors are printed.
+// errNotReapplied ends a command that has printed the errors.
 var errNotReapplied = errors.New("some VMs were not reapplied")
 
-// isRefusal reports whether a cluster refuses a reapply, by its rules and not for want of a right or of
-// the VM.
+// A missing permission or a missing VM is a failure, not a rejection of the reapply.
 func isRefusal(err error) bool {
 	lacksRight := apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") && strings.Contains(err.Error(), " resource ")
-	return judged(err) && !apierrors.IsNotFound(err) && !lacksRight
+	return isRejection(err) && !apierrors.IsNotFound(err) && !lacksRight
 }
 
-// one sends the annotation to a VM.
-func (r *reapplication) one(ctx context.Context, client dynamic.ResourceInterface, vm types.NamespacedName) reapplied {
-	ctx = context.WithValue(ctx, vmKey{}, r.called(vm))
+func (r *reapplyCommand) one(ctx context.Context, client dynamic.ResourceInterface, vm types.NamespacedName) reapplied {
+	ctx = context.WithValue(ctx, vmKey{}, r.displayName(vm))
 	before, err := client.Get(ctx, vm.Name, metav1.GetOptions{})
 	if err != nil {
 		return reapplied{vm: vm, err: err}
@@ -132,16 +126,14 @@ func (r *reapplication) one(ctx context.Context, client dynamic.ResourceInterfac
 	return reapplied{vm, before, after, err}
 }
 
-// called is the VM in messages.
-func (r *reapplication) called(vm types.NamespacedName) string {
+func (r *reapplyCommand) displayName(vm types.NamespacedName) string {
 	if r.everywhere {
 		return "vm/" + vm.Name + " -n " + vm.Namespace
 	}
 	return "vm/" + vm.Name
 }
 
-// print prints what became of a VM, and returns how many fields changed.
-func (r *reapplication) print(out io.Writer, done reapplied) int {
+func (r *reapplyCommand) print(out io.Writer, done reapplied) int {
 	before, after := written(done.before), written(done.after)
 	changed := differences(before, after)
 	text := "unchanged"
@@ -151,15 +143,13 @@ func (r *reapplication) print(out io.Writer, done reapplied) int {
 	if restartRequired(done.after) {
 		text += "; restart required"
 	}
-	fmt.Fprintf(out, "%s: %s\n", r.called(done.vm), text)
+	fmt.Fprintf(out, "%s: %s\n", r.displayName(done.vm), text)
 	if r.dryRun == dryRunServer && changed > 0 {
-		fmt.Fprint(out, styleOf(out).difference(reapplyDiff(r.called(done.vm), before, after)))
+		fmt.Fprint(out, styleOf(out).difference(reapplyDiff(r.displayName(done.vm), before, after)))
 	}
 	return changed
 }
 
-// written is what users and presets write of a VM: spec, labels and annotations, but not the record
-// and the request for the reapply.
 func written(vm *unstructured.Unstructured) map[string]any {
 	annotations := vm.GetAnnotations()
 	delete(annotations, v1alpha1.AnnotationProvenance)
@@ -173,7 +163,7 @@ func written(vm *unstructured.Unstructured) map[string]any {
 	return map[string]any{"metadata": meta, "spec": vm.Object["spec"]}
 }
 
-// differences counts the leaves that differ. A list of scalars or of a different length is a leaf.
+// A list of scalars or of a different length is one leaf.
 func differences(a, b any) int {
 	one, isMap := members(a)
 	other, isToo := members(b)
@@ -195,7 +185,6 @@ func differences(a, b any) int {
 	return count
 }
 
-// members are those of an object, and the elements of a list of objects by position.
 func members(value any) (map[string]any, bool) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -216,7 +205,6 @@ func members(value any) (map[string]any, bool) {
 	return nil, false
 }
 
-// restartRequired reports whether a VM says that it must restart for its spec to act.
 func restartRequired(vm *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(vm.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -228,7 +216,6 @@ func restartRequired(vm *unstructured.Unstructured) bool {
 	return false
 }
 
-// reapplyDiff compares two values as YAML.
 func reapplyDiff(name string, before, after any) string {
 	one, err := yaml.Marshal(before)
 	if err != nil {
@@ -238,14 +225,12 @@ func reapplyDiff(name string, before, after any) string {
 	if err != nil {
 		return err.Error()
 	}
-	text, _ := unified(one, other, name+" (stored)", name+" (reapplied)") // a buffer takes what is written
+	text, _ := unified(one, other, name+" (stored)", name+" (reapplied)") // writing to a buffer does not fail
 	return text
 }
 
-// vmKey is what a context says of the VM that a request is about.
 type vmKey struct{}
 
-// vmWarnings prints warnings of the cluster with their VM.
 type vmWarnings struct{ out io.Writer }
 
 // HandleWarningHeaderWithContext prints a warning.

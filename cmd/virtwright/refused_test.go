@@ -17,7 +17,7 @@ func TestBadInput(t *testing.T) {
 		code  int
 		want  []string
 	}{
-		"nothing":              {"", nil, exitUsage, []string{"-f is missing"}},
+		"nothing":              {"", nil, exitUsage, []string{"-f is required"}},
 		"an argument":          {"", []string{"vm.yaml"}, exitUsage, []string{"vm.yaml"}},
 		"unknown flag":         {"", []string{"--flie", "x"}, exitUsage, []string{"--flie", "virtwright expand --help"}},
 		"unknown format":       {sparse, []string{"-f", "-", "-o", "xml"}, exitUsage, []string{`"yaml"`, `"xml"`}},
@@ -25,12 +25,12 @@ func TestBadInput(t *testing.T) {
 		"impossible namespace": {sparse, []string{"-f", "-", "-n", "A B"}, exitUsage, []string{`--namespace "A B"`}},
 		"impossible label":     {sparse, []string{"-f", "-", "--namespace-labels", "a b=c"}, exitUsage, []string{"--namespace-labels a b=c"}},
 		"missing file":         {"", []string{"-f", "missing.yaml"}, exitUsage, []string{"cannot read missing.yaml: no such file"}},
-		"empty folder":         {"", []string{"-f", t.TempDir()}, exitUsage, []string{"has no *.yaml"}},
+		"empty folder":         {"", []string{"-f", t.TempDir()}, exitUsage, []string{"no *.yaml"}},
 		"empty file":           {"", []string{"-f", write(t, "empty.yaml", "# nothing\n")}, exitUsage, []string{"no object"}},
 		"no machine":           {cores, []string{"-f", "-"}, exitUsage, []string{"no VirtualMachine"}},
 		"unknown kind": {"", []string{"-f", write(t, "pod.yaml", sparse+"---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")}, exitUsage,
-			[]string{"pod.yaml, document 2: kind Pod of v1 is unknown"}},
-		"unknown version":        {strings.Replace(sparse, "/v1", "/v9", 1), []string{"-f", "-"}, exitUsage, []string{"document 1", "no version kubevirt.io/v9: want kubevirt.io/v1"}},
+			[]string{"pod.yaml, document 2: unsupported kind Pod of v1"}},
+		"unknown version":        {strings.Replace(sparse, "/v1", "/v9", 1), []string{"-f", "-"}, exitUsage, []string{"document 1", "unsupported version of kind VirtualMachine: kubevirt.io/v9: use kubevirt.io/v1"}},
 		"no kind":                {"metadata: {name: a}\n", []string{"-f", "-"}, exitUsage, []string{"standard input, document 1", "apiVersion and kind"}},
 		"a text":                 {"hello\n", []string{"-f", "-"}, exitUsage, []string{"document 1", "of type string, not an object"}},
 		"bad YAML":               {sparse + "---\n" + sparse + "spec:\n  a: b: c\n", []string{"-f", "-"}, exitUsage, []string{"standard input, document 2, line 9: cannot read the YAML"}},
@@ -39,7 +39,7 @@ func TestBadInput(t *testing.T) {
 		"every problem of files": {"", []string{"-f", "one.yaml", "-f", "two.yaml"}, exitUsage, []string{"one.yaml", "two.yaml"}},
 
 		"misspelt preset": {sparse, []string{"-f", "-", "-f", exampleRefused + "/misspelt.yaml"}, exitRefused,
-			[]string{"misspelt.yaml, document 1: ClusterVirtualMachinePreset misspelt is refused", "spec.defaults.spec.template.spec.domain.memroy", `did you mean "memory"`}},
+			[]string{"misspelt.yaml, document 1: ClusterVirtualMachinePreset misspelt is rejected", "spec.defaults.spec.template.spec.domain.memroy", `did you mean "memory"`}},
 		"unknown field of a preset": {sparse + "---\n" + preset("{matches: {}}"), []string{"-f", "-"}, exitRefused, []string{"document 2", "spec.matches", "match"}},
 		"wrong type in a preset":    {sparse + "---\n" + preset("{priority: high}"), []string{"-f", "-"}, exitRefused, []string{"document 2", "priority"}},
 		"null defaults":             {sparse + "---\n" + preset("{defaults: null}"), []string{"-f", "-"}, exitRefused, []string{"spec.defaults", "null"}},
@@ -47,12 +47,12 @@ func TestBadInput(t *testing.T) {
 		"preset twice":              {sparse + "---\n" + cores + "---\n" + cores, []string{"-f", "-"}, exitRefused, []string{"document 3", "standard input, document 2"}},
 		"every refused preset": {sparse + "---\n" + preset("{priority: 9999999}") + "---\n" + strings.Replace(preset("{mode: Loud}"), "name: p", "name: q", 1), []string{"-f", "-"}, exitRefused,
 			[]string{"document 2", "spec.priority", "document 3", "spec.mode"}},
-		"unknown field of a machine": {misspelt, []string{"-f", "-"}, exitRefused, []string{"VirtualMachine default/vm is refused", "spec.template.spec.domain.cpu.CORES", `did you mean "cores"?`}},
+		"unknown field of a machine": {misspelt, []string{"-f", "-"}, exitRefused, []string{"VirtualMachine default/vm is rejected", "spec.template.spec.domain.cpu.CORES", `did you mean "cores"?`}},
 		"unknown validation":         {sparse, []string{"-f", "-", "--validation", "lax"}, exitUsage, []string{"--validation", `"strict"`}},
 		"nameless machine":           {"apiVersion: kubevirt.io/v1\nkind: VirtualMachine\n", []string{"-f", "-"}, exitRefused, []string{"metadata.name: Required"}},
 		"metadata a text":            {"apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: x\n", []string{"-f", "-"}, exitRefused, []string{"metadata: "}},
 		"passthrough": {"", []string{"-f", exampleRefused + "/passthrough.yaml", "-f", examplePresets, "-f", exampleNamespaces}, exitRefused,
-			[]string{"passthrough.yaml, document 1: VirtualMachine shop/passthrough is refused:\n  spec.template.spec.domain.devices.hostDevices: Forbidden: no passthrough", "cluster/tier-prod"}},
+			[]string{"passthrough.yaml, document 1: VirtualMachine shop/passthrough is rejected:\n  spec.template.spec.domain.devices.hostDevices: Forbidden: no passthrough", "cluster/tier-prod"}},
 		"unknown preset named": {strings.Replace(sparse, "{name: vm}", "{name: vm, annotations: {virtwright.dev/presets: cluster/gpu-a01}}", 1),
 			[]string{"-f", "-", "-f", examplePresets}, exitRefused, []string{`did you mean "cluster/gpu-a10"`}},
 		"instance error paths": {"apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: a}\nspec: {domain: 3}\n", []string{"-f", "-"}, exitRefused,
@@ -72,7 +72,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// Whatever else lies in a folder or comes with a stream is left out with a note.
+// Other objects of folders and streams are ignored with a note.
 func TestOtherKinds(t *testing.T) {
 	pods := strings.Repeat("---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", 2)
 	for name, c := range map[string]struct {

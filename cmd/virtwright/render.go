@@ -15,27 +15,27 @@ import (
 	"github.com/virtwright/virtwright/domain"
 )
 
-const renderHelp = `Print the libvirt domains that virtual machines become, given these presets and profiles.
+const renderHelp = `Print the libvirt domains of virtual machines with these presets and profiles.
 
-The input is as for expand, with FrontendProfiles and BackendProfiles beside presets. A
-VirtualMachine is rendered as the instance that it would launch. Stage frontend is what the
-guest sees, with a comment for each thing that only a host can say; stage backend (the default) is
-the complete domain, as libvirt defines and starts it.
+The input is the same as for expand, plus FrontendProfiles and BackendProfiles. For a
+VirtualMachine, the domain of its VirtualMachineInstance is printed. Stage frontend is the part that
+the guest sees, with a comment for each value that depends on the host. Stage backend (the default)
+is the complete domain that libvirt starts.
 
-What a host would say is assumed: hardware virtualization for the guest's architecture and
-whatever devices the instance asks for. --facts takes it from a file instead; what stands
-there replaces what is assumed, field by field.
+The facts of the host are assumed: hardware virtualization for the guest's architecture, and all
+devices that the VirtualMachineInstance requests. --facts reads facts from a file, which replace the
+assumed ones field by field.
 
-XML goes to standard output, warnings and what the guest must do without to standard error;
-with --decisions, everything that the backend decided.`
+XML is printed to standard output. Warnings, and features that the guest does not get, are printed
+to standard error; with --decisions, all decisions of the backend.`
 
-const renderExamples = `  # The domain of a VM that presets have made whole
+const renderExamples = `  # The domain of a VM that presets have expanded
   {{program}} render -f examples/vms/web.yaml -f examples/presets -f examples/namespaces.yaml
 
-  # What its guest sees, whatever the host
+  # The part that the guest sees, independent of the host
   {{program}} render -f examples/vms/web.yaml -f examples/presets -f examples/namespaces.yaml --stage frontend
 
-  # Under profiles, and why each thing is as it is
+  # With profiles and all decisions
   {{program}} render -f examples/vms/tiny.yaml -f examples/presets -f examples/profiles --decisions`
 
 const (
@@ -43,8 +43,7 @@ const (
 	stageBackend  = "backend"
 )
 
-// rendering is how domains are printed.
-type rendering struct {
+type renderCommand struct {
 	settings
 	stage     string
 	facts     string
@@ -52,32 +51,26 @@ type rendering struct {
 }
 
 func newRender(shown string, s streams) *cobra.Command {
-	outputs := []string{"xml"}
-	o := &rendering{}
+	o := &renderCommand{}
 	c := &cobra.Command{
-		Use:     "render [-f FILE...] [TYPE/NAME...]",
-		Short:   "Print the libvirt domains that virtual machines become",
-		Long:    renderHelp,
-		Example: strings.ReplaceAll(renderExamples, "{{program}}", shown),
-		Args:    named,
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := errors.Join(o.check(c, args, outputs...), oneOf("--stage", o.stage, stageFrontend, stageBackend)); err != nil {
-				return err
-			}
-			return o.render(c.Context(), s, args)
-		},
+		Use: "render [-f FILE...] [TYPE/NAME...]", Short: "Print the libvirt domains of virtual machines", Long: renderHelp,
+		Example: renderExamples, Args: named,
 	}
-	o.declare(c, outputs...)
-	o.declareJudging(c)
+	o.setUp(c, shown, []string{"xml"}, func(ctx context.Context, args []string) error { return o.render(ctx, s, args) }, o.checkStage)
+	o.declareValidation(c)
 	f := c.Flags()
-	f.StringVar(&o.stage, "stage", stageBackend, "frontend: what the guest sees; backend: the complete domain")
+	f.StringVar(&o.stage, "stage", stageBackend, "frontend: the part that the guest sees; backend: the complete domain")
 	f.StringVar(&o.facts, "facts", "", "file with facts about a host, in YAML or JSON")
-	f.BoolVar(&o.decisions, "decisions", false, "tell everything that the backend decided, and by which profiles")
+	f.BoolVar(&o.decisions, "decisions", false, "print all decisions of the backend, and the profiles")
 	offer(c, "stage", []string{stageFrontend, stageBackend})
 	return c
 }
 
-func (o *rendering) render(ctx context.Context, s streams, args []string) error {
+func (o *renderCommand) checkStage(*cobra.Command) error {
+	return oneOf("--stage", o.stage, stageFrontend, stageBackend)
+}
+
+func (o *renderCommand) render(ctx context.Context, s streams, args []string) error {
 	stated, err := o.readFacts()
 	if err != nil {
 		return err
@@ -87,19 +80,19 @@ func (o *rendering) render(ctx context.Context, s streams, args []string) error 
 		return err
 	}
 	var problems []error
-	for _, m := range c.Machines {
+	for _, m := range c.VMs {
 		plan, warnings, err := c.Plan(ctx, m, stated)
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
-		warn(s, len(c.Machines) > 1, m, warnings)
-		o.tell(s, c, m, plan)
+		warn(s, len(c.VMs) > 1, m, warnings)
+		o.report(s, c, m, plan)
 		text, err := o.text(plan)
 		if err != nil {
 			return fmt.Errorf("cannot print %s: %w", m, err)
 		}
-		if len(c.Machines) > 1 {
+		if len(c.VMs) > 1 {
 			text = comment(m.String()) + text
 		}
 		if _, err := fmt.Fprint(s.out, text); err != nil {
@@ -110,23 +103,21 @@ func (o *rendering) render(ctx context.Context, s streams, args []string) error 
 	return errors.Join(problems...)
 }
 
-// text is the domain of a plan after the stage that was asked for.
-func (o *rendering) text(plan *domain.Plan) (string, error) {
+func (o *renderCommand) text(plan *domain.Plan) (string, error) {
 	if o.stage == stageBackend {
-		return domain.Render(&plan.Whole.Domain)
+		return domain.Render(&plan.Host.Domain)
 	}
-	text, err := domain.Render(&plan.Partial.Domain)
+	text, err := domain.Render(&plan.Guest.Domain)
 	if err != nil {
 		return "", err
 	}
-	for _, l := range plan.Partial.Late {
+	for _, l := range plan.Guest.Placeholders {
 		text += comment("late-bound: " + l.String())
 	}
 	return text, nil
 }
 
-// comment is text as a line of XML, in whose comments no two hyphens may stand
-// together.
+// comment formats text as an XML comment, which must not contain two adjacent hyphens.
 func comment(text string) string {
 	for strings.Contains(text, "--") {
 		text = strings.ReplaceAll(text, "--", "- -")
@@ -134,17 +125,16 @@ func comment(text string) string {
 	return "<!-- " + text + " -->\n"
 }
 
-// tell writes what the guest must do without, and all else that was decided
-// where that is asked for.
-func (o *rendering) tell(s streams, c *offline.Cluster, m offline.Machine, plan *domain.Plan) {
+// report prints features that the guest does not get and, with --decisions, all other decisions.
+func (o *renderCommand) report(s streams, c *offline.Cluster, m offline.VM, plan *domain.Plan) {
 	about := ""
-	if len(c.Machines) > 1 {
+	if len(c.VMs) > 1 {
 		about = m.String() + ": "
 	}
 	if o.decisions {
 		fmt.Fprintf(s.err, "Note: %sfrontend profiles: %s; backend profiles: %s\n", about, names(plan.FrontendProfiles), names(plan.BackendProfiles))
 	}
-	for _, d := range plan.Whole.Decisions {
+	for _, d := range plan.Host.Decisions {
 		switch {
 		case d.Degraded:
 			fmt.Fprintf(s.err, "Warning: %s%s\n", about, d)
@@ -161,8 +151,7 @@ func names(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// readFacts reads what a file says of a host; nil where none is named.
-func (o *rendering) readFacts() (*domain.HostFacts, error) {
+func (o *renderCommand) readFacts() (*domain.HostFacts, error) {
 	if o.facts == "" {
 		return nil, nil
 	}

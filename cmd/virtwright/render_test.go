@@ -10,7 +10,7 @@ import (
 
 const exampleProfiles = "../../examples/profiles"
 
-// TestRenderExamples renders every example under every preset and profile.
+// TestRenderExamples renders every example with all presets and profiles.
 func TestRenderExamples(t *testing.T) {
 	for _, file := range examples(t) {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
@@ -56,21 +56,19 @@ func TestRenderFacts(t *testing.T) {
 	}
 }
 
-// What cannot be rendered is named by its field in the manifest; what can is
-// printed all the same.
+// TestRenderRefuses names the field that cannot be rendered, and renders the other VMs.
 func TestRenderRefuses(t *testing.T) {
 	bad := strings.ReplaceAll(strings.ReplaceAll(labMachine, "features: {pvspinlock: {}}", "devices: {disks: [{name: a, changedBlockTracking: true, disk: {bus: virtio}}]}"), "name: vm,", "name: bad,") +
 		"      volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]\n"
 	got := call(t, bad+"---\n"+labMachine, "render", "-f", "-")
-	says(t, got.err, "VirtualMachine lab/bad is refused", "spec.template.spec.domain.devices.disks[0].changedBlockTracking: Forbidden: not supported")
+	says(t, got.err, "VirtualMachine lab/bad is rejected", "spec.template.spec.domain.devices.disks[0].changedBlockTracking: Forbidden: not supported")
 	says(t, got.out, "<!-- VirtualMachine lab/vm -->\n<domain")
 	if got.code != 1 {
 		t.Errorf("exit code %d, want 1", got.code)
 	}
 }
 
-// Profiles that cannot be right are refused as a cluster refuses them, by
-// every command.
+// Invalid profiles are refused by every command, like in a cluster.
 func TestRenderProfiles(t *testing.T) {
 	for profile, want := range map[string]string{
 		"{apiVersion: virtwright.dev/v1alpha1, kind: BackendProfile, metadata: {name: p}, spec: {disk: {}}}":                                                       `did you mean "disks"?`,

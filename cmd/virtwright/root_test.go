@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func TestPluginName(t *testing.T) {
 	}
 }
 
-// The examples of the help texts work from the root of the repository.
+// The examples of the help texts work in the root of the repository.
 func TestHelpExamples(t *testing.T) {
 	t.Chdir("../..")
 	tried := 0
@@ -74,7 +75,16 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Built, and called as kubectl calls a plugin.
+// A release has the version and the commit that the linker sets.
+func TestReleasedVersion(t *testing.T) {
+	defer func() { release, revision = "", "" }()
+	release, revision = "v1.2.3", "abc"
+	if got := call(t, "", "version").fine(t).out; !strings.HasPrefix(got, "virtwright v1.2.3 abc go1.") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// The program works as a plugin of kubectl.
 func TestPlugin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program")
@@ -98,7 +108,7 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
-// make render works for every example, with or without the folders that may be left out.
+// make render works for every example, with and without the optional folders.
 func TestMakeRender(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program")
@@ -117,7 +127,7 @@ func TestMakeRender(t *testing.T) {
 	}
 }
 
-// What docs/cli.md shows of a terminal is what comes there.
+// The terminal output in docs/cli.md is the actual output.
 func TestDocs(t *testing.T) {
 	t.Chdir("../..")
 	tried := 0
@@ -136,5 +146,24 @@ func TestDocs(t *testing.T) {
 	}
 	if tried < 3 {
 		t.Errorf("found only %d calls", tried)
+	}
+}
+
+// The table of docs/cli.md has each kind that an error lists as supported.
+func TestDocsKinds(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(file, []byte("{apiVersion: v1, kind: Pod, metadata: {name: a}}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	said := call(t, "", "expand", "-f", file).err
+	_, supported, _ := strings.Cut(said, "supported kinds: ")
+	kinds := regexp.MustCompile(`\b[A-Z][a-z]+(?:[A-Z][a-z]+)*\b`).FindAllString(strings.ReplaceAll(supported, "KubeVirt", ""), -1)
+	if len(kinds) < 8 {
+		t.Fatalf("the error lists %q:\n%s", kinds, said)
+	}
+	for _, kind := range kinds {
+		if !regexp.MustCompile(`(?m)^\|.*` + "`" + kind + "`" + `.* \| .* \|$`).MatchString(read(t, "../../docs/cli.md")) {
+			t.Errorf("docs/cli.md has no row for %s", kind)
+		}
 	}
 }

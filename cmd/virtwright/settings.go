@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,17 +25,14 @@ const (
 	modeStandalone = "standalone"
 	modeAddon      = "addon"
 
-	// The values of --warnings.
 	warnSurprises  = "Surprises"
 	warnEverything = "Everything"
 )
 
-// settings are the flags of every command that plays a cluster.
 type settings struct {
 	source
-	output string
-	mode   string
-	// modeGiven says that the user chose the mode.
+	output          string
+	mode            string
 	modeGiven       bool
 	namespace       string
 	namespaceLabels map[string]string
@@ -47,16 +45,14 @@ type settings struct {
 	reapply         bool
 }
 
-// declareJudging adds the flags of commands that refuse what a cluster refuses.
-func (o *settings) declareJudging(c *cobra.Command) {
-	o.declareRules(c)
+func (o *settings) declareValidation(c *cobra.Command) {
+	o.declareRuleFlags(c)
 	values := []string{string(offline.FieldsStrict), string(offline.FieldsWarn), string(offline.FieldsIgnore)}
-	c.Flags().StringVar(&o.validation, "validation", values[0], "fields that do not exist, as kubectl --validate: strict refuses the object; warn drops them with a warning; ignore drops them")
+	c.Flags().StringVar(&o.validation, "validation", values[0], "handling of unknown fields, like kubectl --validate: strict rejects the object; warn drops them with a warning; ignore drops them")
 	offer(c, "validation", values)
 }
 
-// declareRules adds the flags that say how a cluster validates.
-func (o *settings) declareRules(c *cobra.Command) {
+func (o *settings) declareRuleFlags(c *cobra.Command) {
 	for _, s := range validation.Settings() {
 		set := func(text string) error { return s.Set(&o.rules, text) }
 		if s.Switch {
@@ -77,32 +73,46 @@ func (o *settings) declare(c *cobra.Command, outputs ...string) {
 	o.source.declare(c)
 	f := c.Flags()
 	f.StringVarP(&o.output, "output", "o", outputs[0], "output format: "+strings.Join(outputs, ", "))
-	f.StringVar(&o.mode, "mode", modeStandalone, "standalone: as in a cluster without KubeVirt, with platform defaults; addon: alongside KubeVirt, presets only, and the default if the cluster that is read has KubeVirt")
-	f.StringToStringVar(&o.namespaceLabels, "namespace-labels", nil, "labels that every namespace has, beside those of the Namespace objects in -f: k=v,…")
-	f.StringVar(&o.owner, "owner", "", "file with the VirtualMachine, as stored, that controls the VirtualMachineInstances in -f")
-	f.BoolVar(&o.reapply, "reapply", false, "reapply the presets to VMs that a cluster has stored, as the annotation virtwright.dev/reapply does; without it they stay as they are")
-	f.StringVar(&o.presetConflicts, "preset-conflicts", "warn", "when only names decide between two presets: warn, or reject the VM")
-	f.StringVar(&o.warnings, "warnings", warnSurprises, "what presets warn of: Surprises, such as an overruled value; or Everything, also each value that a preset gave")
-	f.StringVar(&o.platform.Architecture, "default-architecture", "", "architecture of VMs that name none (default amd64); addon: rules assume it, and without it they only warn where the architecture decides")
-	f.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs that name none (default None)")
-	f.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network, bridge or masquerade (default bridge)")
-	f.StringVar(&o.platform.CPUModel, "default-cpu-model", "", "standalone: CPU model of VMs that name none (default host-model)")
+	f.StringVar(&o.mode, "mode", modeStandalone, "standalone: without KubeVirt, with platform defaults; addon: alongside KubeVirt, with presets only; the default if the cluster has KubeVirt")
+	f.StringToStringVar(&o.namespaceLabels, "namespace-labels", nil, "labels of every namespace, in addition to those of Namespace objects: k=v,…")
+	f.StringVar(&o.owner, "owner", "", "file with the stored VirtualMachine that controls the VirtualMachineInstances in -f")
+	f.BoolVar(&o.reapply, "reapply", false, "reapply the presets to stored VMs, like the annotation virtwright.dev/reapply; by default, stored VMs do not change")
+	f.StringVar(&o.presetConflicts, "preset-conflicts", "warn", "when two presets conflict and only their names decide: warn, or reject the VM")
+	f.StringVar(&o.warnings, "warnings", warnSurprises, "warnings of presets: Surprises, for example an overruled value; or Everything, also each value that a preset sets")
+	f.StringVar(&o.platform.Architecture, "default-architecture", "", "architecture of VMs without one (default amd64); addon: assumed by rules, which otherwise only warn if the result depends on the architecture")
+	f.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs without one (default None)")
+	f.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network: masquerade")
+	f.StringVar(&o.platform.CPUModel, "default-cpu-model", "", "standalone: CPU model of VMs without one (default host-model)")
 	for flag, values := range map[string][]string{
 		"output": outputs, "mode": {modeStandalone, modeAddon}, "preset-conflicts": {"warn", "reject"},
 		"warnings":                  {warnSurprises, warnEverything},
-		"default-network-interface": {"bridge", "masquerade"},
+		"default-network-interface": {"masquerade"},
 	} {
 		offer(c, flag, values)
 	}
 }
 
-// offer has shells complete a flag with values.
 func offer(c *cobra.Command, flag string, values []string) {
-	// It fails only for a flag that does not exist.
+	// The error means that the flag does not exist.
 	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// check reports every flag that is wrong. args name objects of a cluster.
+// setUp adds flags and examples. run is called if all flags are valid.
+func (o *settings) setUp(c *cobra.Command, shown string, outputs []string, run func(context.Context, []string) error, checks ...func(*cobra.Command) error) {
+	o.declare(c, outputs...)
+	c.Example = strings.ReplaceAll(c.Example, "{{program}}", shown)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		problems := []error{o.check(c, args, outputs...)}
+		for _, check := range checks {
+			problems = append(problems, check(c))
+		}
+		if err := errors.Join(problems...); err != nil {
+			return err
+		}
+		return run(c.Context(), args)
+	}
+}
+
 func (o *settings) check(c *cobra.Command, args []string, outputs ...string) error {
 	o.modeGiven = c.Flags().Changed("mode")
 	o.namespace = cmp.Or(*o.connection.flags.Namespace, metav1.NamespaceDefault)
@@ -113,7 +123,7 @@ func (o *settings) check(c *cobra.Command, args []string, outputs ...string) err
 		oneOf("--validation", o.validation, "", "strict", "warn", "ignore"),
 		oneOf("--preset-conflicts", o.presetConflicts, "warn", "reject"),
 		oneOf("--warnings", o.warnings, warnSurprises, warnEverything),
-		oneOf("--default-network-interface", o.platform.NetworkInterface, "", "bridge", "masquerade"),
+		oneOf("--default-network-interface", o.platform.NetworkInterface, "", "masquerade"),
 	}
 	for _, reason := range apivalidation.IsDNS1123Label(o.namespace) {
 		problems = append(problems, fmt.Errorf("--namespace %q: %s", o.namespace, reason))
@@ -121,14 +131,21 @@ func (o *settings) check(c *cobra.Command, args []string, outputs ...string) err
 	return errors.Join(append(problems, labelProblems("--namespace-labels", o.namespaceLabels))...)
 }
 
+func quoted(values []string) string {
+	out := make([]string, 0, len(values))
+	for _, value := range values {
+		out = append(out, strconv.Quote(value))
+	}
+	return strings.Join(out, ", ")
+}
+
 func oneOf(flag, value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return fmt.Errorf("%s must be one of %q, not %q", flag, allowed, value)
+	return fmt.Errorf("%s: Unsupported value: %q: supported values: %s", flag, value, quoted(allowed))
 }
 
-// cluster reads files and the cluster. Notes on stderr say what it leaves out.
 func (o *settings) cluster(ctx context.Context, s streams, args []string) (*offline.Cluster, error) {
 	objects, known, err := o.read(ctx, s, args)
 	if err != nil {
@@ -138,28 +155,27 @@ func (o *settings) cluster(ctx context.Context, s streams, args []string) (*offl
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Machines) == 0 && o.input.Left == 0 {
-		return nil, fmt.Errorf("there is no VirtualMachine or VirtualMachineInstance in %s", o.described(args))
+	if len(c.VMs) == 0 && o.input.Remaining == 0 {
+		return nil, fmt.Errorf("no VirtualMachine or VirtualMachineInstance in %s", o.described(args))
 	}
 	note(s, c.Notes)
-	if o.input.Left == 0 {
+	if o.input.Remaining == 0 {
 		note(s, c.Unlabelled())
 	}
 	return c, nil
 }
 
-// read returns the objects of files and of the cluster, and what a real cluster would know.
 func (o *settings) read(ctx context.Context, s streams, args []string) ([]manifest.Object, offline.Settings, error) {
 	objects, err := o.objects(ctx, s, args)
 	if err != nil {
 		return nil, offline.Settings{}, err
 	}
-	known, err := o.known(s, args)
+	known, err := o.clusterSettings(s, args)
 	return objects, known, err
 }
 
-// known is what a real cluster would know. Objects are read before, because they settle the mode.
-func (o *settings) known(s streams, args []string) (offline.Settings, error) {
+// clusterSettings must be called after reading objects, which may set the mode.
+func (o *settings) clusterSettings(s streams, args []string) (offline.Settings, error) {
 	owner, err := o.readOwner(s.in)
 	o.rules.Addon, o.rules.Architecture = o.mode == modeAddon, o.platform.Architecture
 	o.platform.NoLiveUpdate = o.rules.NoLiveUpdate
@@ -183,13 +199,12 @@ func (o *settings) readOwner(stdin io.Reader) ([]byte, error) {
 		return nil, err
 	}
 	if len(objects) != 1 || objects[0].Kind != string(presets.VirtualMachine) {
-		return nil, fmt.Errorf("--owner %s must hold one object, a VirtualMachine", o.owner)
+		return nil, fmt.Errorf("--owner %s must contain exactly one object, a VirtualMachine", o.owner)
 	}
 	return objects[0].JSON, nil
 }
 
-// outdated notes what a reapply would change on a stored machine.
-func outdated(ctx context.Context, s streams, c *offline.Cluster, m offline.Machine) ([]offline.Change, error) {
+func outdated(ctx context.Context, s streams, c *offline.Cluster, m offline.VM) ([]offline.Change, error) {
 	changes, notes, err := c.Outdated(ctx, m)
 	note(s, notes)
 	return changes, err
@@ -201,8 +216,7 @@ func note(s streams, notes []string) {
 	}
 }
 
-// warn tells warnings as kubectl does, naming the machine where there are several.
-func warn(s streams, several bool, m offline.Machine, warnings []string) {
+func warn(s streams, several bool, m offline.VM, warnings []string) {
 	about := ""
 	if several {
 		about = m.String() + ": "

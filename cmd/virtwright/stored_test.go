@@ -11,8 +11,8 @@ const (
 	reapply   = "--reapply"
 )
 
-// stored is a VM as kubectl get prints it, that the preset in a file has completed. Its
-// author gave it the model of its CPU.
+// stored is a VM as printed by kubectl get, expanded with the preset of a file. Its author set the
+// CPU model.
 func stored(t *testing.T, preset string) string {
 	t.Helper()
 	written := sparse + "spec: {template: {spec: {domain: {cpu: {model: Haswell}}}}}\n"
@@ -20,7 +20,7 @@ func stored(t *testing.T, preset string) string {
 	return strings.Replace(out, "  name: vm\n", "  name: vm\n  resourceVersion: \"7\"\n  uid: 3a\n", 1)
 }
 
-// changed is the preset cores in a file, after its author has changed it.
+// changed is the preset cores with another value, in a file.
 func changed(t *testing.T) string {
 	t.Helper()
 	return write(t, "changed.yaml", strings.Replace(cores, "cores: 7", fourCores, 1))
@@ -33,13 +33,13 @@ func TestExpandStored(t *testing.T) {
 	if unchanged.out != vm || unchanged.err != "" {
 		t.Errorf("a stored VM was printed otherwise, or with a note:\n%s%s", unchanged.out, unchanged.err)
 	}
-	requested := strings.Replace(vm, "  annotations:\n", "  annotations:\n    virtwright.dev/template-requester: someone\n", 1)
-	says(t, call(t, requested, "expand", "-f", "-", "-f", same).fine(t).out, "template-requester: someone")
+	requested := strings.Replace(vm, "  annotations:\n", "  annotations:\n    virtwright.dev/template-requester: alice\n", 1)
+	says(t, call(t, requested, "expand", "-f", "-", "-f", same).fine(t).out, "template-requester: alice")
 	outdated := call(t, vm, "expand", "-f", "-", "-f", changed(t)).fine(t)
 	if outdated.out != vm {
 		t.Errorf("a stored VM was printed otherwise:\n%s", outdated.out)
 	}
-	says(t, outdated.err, "Note: VirtualMachine default/vm is stored in a cluster and is shown as it is; a reapply would change spec.template.spec.domain.cpu.cores (cores): see --reapply\n")
+	says(t, outdated.err, "Note: VirtualMachine default/vm is stored in a cluster and is shown unchanged; a reapply would change spec.template.spec.domain.cpu.cores (cores): see --reapply\n")
 
 	again := call(t, vm, "expand", "-f", "-", "-f", changed(t), reapply).fine(t)
 	says(t, again.out, fourCores, "model: Haswell", "uid: 3a", `resourceVersion: "7"`)
@@ -50,8 +50,8 @@ func TestExpandStored(t *testing.T) {
 	says(t, diff, "\n-          cores: 7\n+          cores: 4\n")
 }
 
-// A manifest may keep the uid of what it was copied from. API servers ignore it, and refuse
-// to create an object with a resourceVersion.
+// A manifest may contain the uid of the original. API servers ignore it, but refuse to create an
+// object with a resourceVersion.
 func TestUIDAloneIsNotStored(t *testing.T) {
 	vm := strings.Replace(stored(t, write(t, "cores.yaml", cores)), "  resourceVersion: \"7\"\n", "", 1)
 	got := call(t, vm, "expand", "-f", "-", "-f", changed(t)).fine(t)
@@ -62,7 +62,7 @@ func TestUIDAloneIsNotStored(t *testing.T) {
 	says(t, call(t, copied, "expand", "-f", "-").fine(t).out, "model: host-model")
 }
 
-// Presets that act on a stored VM for the first time, and presets that are not found.
+// Notes list presets that would newly change a stored VM, and presets that are not found.
 func TestExpandStoredUnderOtherPresets(t *testing.T) {
 	vm := stored(t, write(t, "cores.yaml", cores))
 	other := write(t, "other.yaml", strings.NewReplacer("{name: cores}", "{name: other}", "cores: 7", "threads: 2").Replace(cores))
@@ -94,12 +94,12 @@ func TestExplainStoredWithPresets(t *testing.T) {
 	}
 }
 
-// A reapply that a cluster refuses is refused, and the VM is shown without it.
+// A refused reapply is reported, and the VM is shown without it.
 func TestReapplyRefused(t *testing.T) {
 	vm := stored(t, write(t, "cores.yaml", cores))
 	forbids := write(t, "forbids.yaml", strings.Replace(cores, "spec: {", "spec: {forbid: [{path: spec.template.spec.domain.cpu.model, message: no models}], ", 1))
-	says(t, call(t, vm, "expand", "-f", "-", "-f", forbids).fine(t).err, "a reapply would be refused: ", "no models (preset cores)")
-	says(t, call(t, vm, "explain", "-f", "-", "-f", forbids).fine(t).err, "a reapply would be refused: ")
+	says(t, call(t, vm, "expand", "-f", "-", "-f", forbids).fine(t).err, "a reapply would be rejected: ", "no models (preset cores)")
+	says(t, call(t, vm, "explain", "-f", "-", "-f", forbids).fine(t).err, "a reapply would be rejected: ")
 	for _, command := range []string{"expand", "explain", "render", "validate"} {
 		got := call(t, vm, command, "-f", "-", "-f", forbids, reapply)
 		if got.code != exitRefused {
@@ -110,18 +110,18 @@ func TestReapplyRefused(t *testing.T) {
 	says(t, call(t, vm, "render", "-f", "-", "-f", forbids).fine(t).out, "<domain")
 }
 
-// single is text with single spaces.
+// single replaces white space by single spaces.
 func single(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// TestStoredPresetInvalid checks that an invalid preset that a cluster has stored affects only
-// itself, as in the cluster.
+// TestStoredPresetInvalid checks that an invalid stored preset affects no other object, like in a
+// cluster.
 func TestStoredPresetInvalid(t *testing.T) {
 	const invalid = "---\napiVersion: virtwright.dev/v1alpha1\nkind: VirtualMachinePreset\nmetadata: {name: old, namespace: other, resourceVersion: \"2\"}\n" +
 		"spec: {defaults: {spec: {template: {spec: {gone: 3}}}}}\n"
 	dump := write(t, "presets.yaml", cores+invalid)
 	for _, command := range []string{"expand", "explain", "render"} {
 		got := call(t, sparse, command, "-f", "-", "-f", dump).fine(t)
-		says(t, got.err, "Note: "+dump+", document 2: VirtualMachinePreset other/old is stored in a cluster, but it is invalid and does not act: "+
+		says(t, got.err, "Note: "+dump+", document 2: VirtualMachinePreset other/old is stored in a cluster, but is invalid and has no effect: "+
 			`spec.defaults.spec.template.spec.gone: Invalid value: "gone": unknown field "gone"`)
 		if command == "expand" {
 			says(t, got.out, "cores: 7")
@@ -131,10 +131,10 @@ func TestStoredPresetInvalid(t *testing.T) {
 	if got := call(t, named, "expand", "-f", "-", "-f", dump); got.code != exitRefused || strings.Contains(got.err, "Not found") {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
-	says(t, call(t, sparse, "validate", "-f", "-", "-f", dump).out, "VirtualMachinePreset other/old: spec.defaults", "1 refused")
+	says(t, call(t, sparse, "validate", "-f", "-", "-f", dump).out, "VirtualMachinePreset other/old: spec.defaults", "1 rejected")
 }
 
-// kubectlGet is a VM with its VMI, as kubectl get vm,vmi -o yaml prints them.
+// kubectlGet is a VM with its VMI, as printed by kubectl get vm,vmi -o yaml.
 const kubectlGet = kubectlGetVM + `- apiVersion: kubevirt.io/v1
   kind: VirtualMachineInstance
   metadata: {name: a, namespace: lab, uid: "2", resourceVersion: "6", ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: a, uid: "1", controller: true}]}
@@ -151,8 +151,8 @@ items:
   spec: {runStrategy: Always, template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: root}]}}, volumes: [{name: root, containerDisk: {image: q}}]}}}
 `
 
-// TestStoredJudged checks that stored objects are validated as they are: by rules, not by who may
-// write them or whose name they have.
+// TestStoredJudged checks that stored objects are validated by rules, but not for permissions or
+// duplicate names.
 func TestStoredJudged(t *testing.T) {
 	got := call(t, kubectlGet, "validate", "-f", "-").fine(t)
 	if got.err != "" {
@@ -174,12 +174,12 @@ func TestStoredJudged(t *testing.T) {
 
 const dataVolume = "spec: {runStrategy: Always, dataVolumeTemplates: [{metadata: {name: disk}, spec: {source: {blank: {}}, storage: {resources: {requests: {storage: 1Gi}}}}}],"
 
-// TestStoredRecordDamaged checks that a VM whose record cannot be read is shown as it is, and that
-// no field is reported as the user's.
+// TestStoredRecordDamaged checks that a VM with an unreadable record is shown unchanged, and that
+// no field is attributed to the user.
 func TestStoredRecordDamaged(t *testing.T) {
 	damaged := strings.Replace(kubectlGet, `resourceVersion: "5"`, `resourceVersion: "5", annotations: {virtwright.dev/provenance: '{"x'}`, 1)
 	preset := write(t, "cores.yaml", strings.Replace(cores, "name: cores", "name: cores, namespace: lab", 1))
-	const note = "Note: VirtualMachine lab/a is stored in a cluster and is shown as it is; its record cannot be read, so the origins of its fields are unknown: "
+	const note = "Note: VirtualMachine lab/a is stored in a cluster and is shown unchanged; its record cannot be read, so the origins of its fields are unknown: "
 	for _, args := range [][]string{{"expand"}, {"explain"}, {"explain", "-f", preset}, {"expand", "-f", preset}} {
 		got := call(t, damaged, append(args, "-f", "-")...).fine(t)
 		if args[0] == "explain" || len(args) > 1 {
@@ -191,7 +191,7 @@ func TestStoredRecordDamaged(t *testing.T) {
 	}
 }
 
-// TestExplainReapplyRefused checks that explain refuses what expand refuses.
+// TestExplainReapplyRefused checks that explain and expand refuse the same VM.
 func TestExplainReapplyRefused(t *testing.T) {
 	vm := stored(t, write(t, "cores.yaml", cores))
 	for _, command := range []string{"expand", "explain"} {
@@ -199,7 +199,7 @@ func TestExplainReapplyRefused(t *testing.T) {
 		if got.code != exitRefused {
 			t.Errorf("%s: exit code %d, want %d", command, got.code, exitRefused)
 		}
-		says(t, got.err, "Error: standard input, document 1: VirtualMachine default/vm is refused:", "(memory-given)")
+		says(t, got.err, "Error: standard input, document 1: VirtualMachine default/vm is rejected:", "(memory-given)")
 	}
 }
 

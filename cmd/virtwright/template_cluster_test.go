@@ -11,7 +11,7 @@ import (
 	"github.com/virtwright/virtwright/test/controlplane"
 )
 
-// TestTemplateCluster asks a real API server, with nobody who makes templates.
+// TestTemplateCluster runs against a real API server without virtwright's manager.
 func TestTemplateCluster(t *testing.T) {
 	g := &ground{controlplane.ForTest(t, controlplane.Options{}), t}
 	t.Run("not served", g.templateNotServed)
@@ -21,14 +21,14 @@ func TestTemplateCluster(t *testing.T) {
 	t.Run("requests", g.templateRequests)
 	t.Run("dry run", g.templateDryRun)
 	t.Run("refused", g.templateRefused)
-	t.Run("made", g.templateMade)
+	t.Run("created", g.templateCreated)
 	t.Run("failed", g.templateFailed)
-	t.Run("wait in vain", g.templateInVain)
+	t.Run("wait fails", g.templateWaitFails)
 }
 
 func (g *ground) template(args ...string) outcome {
 	g.t.Helper()
-	if !slices.Contains(args, "--format") { // which virtwright's webhook would choose
+	if !slices.Contains(args, "--format") { // without it virtwright's webhook would choose
 		args = append(args, "--format", sspv1alpha1.FormatOpenShiftTemplate)
 	}
 	return call(g.t, "", append([]string{"template", "create", "--kubeconfig", g.Kubeconfig()}, args...)...)
@@ -39,10 +39,10 @@ func (g *ground) templateNotServed(t *testing.T) {
 	if got.code != exitUsage || got.out != "" {
 		t.Errorf("exit code %d, output %q", got.code, got.out)
 	}
-	says(t, got.err, "cannot make a template of VM default/web: ssp.kubevirt.io/v1alpha1 is not served by this cluster: virtwright's chart installs it")
+	says(t, got.err, "cannot make a template of VM default/web: this cluster does not serve ssp.kubevirt.io/v1alpha1: install virtwright's chart")
 }
 
-// requested is the name in the first line of an output.
+// requested returns the name in the first line of an output.
 func requested(t *testing.T, out string) string {
 	t.Helper()
 	var name, namespace string
@@ -76,7 +76,7 @@ func (g *ground) templateDryRun(t *testing.T) {
 	got := g.template("web", "--dry-run").fine(t)
 	says(t, got.out, "VirtualMachineTemplateRequest web-", " created in namespace default (dry run)\n")
 	if after := g.kubectl("", "get", "vmtr", "-A", "-o", "name"); after != before {
-		t.Errorf("there are %s", after)
+		t.Errorf("requests after a dry run: %s", after)
 	}
 }
 
@@ -103,90 +103,90 @@ func (g *ground) templateRefused(t *testing.T) {
 	}
 }
 
-// making is a wait under way, of the program as it is called.
-type makingCall struct {
+// A templateCall is a running call of template create.
+type templateCall struct {
 	*ground
 	name string
 	done chan outcome
 }
 
-// begin calls create, and returns when the request is there.
-func (g *ground) begin(t *testing.T, machine string, args ...string) *makingCall {
+// begin calls create and returns once the request exists.
+func (g *ground) begin(t *testing.T, vm string, args ...string) *templateCall {
 	t.Helper()
-	m := &makingCall{g, "", make(chan outcome, 1)}
-	go func() { m.done <- g.template(append([]string{machine}, args...)...) }()
+	m := &templateCall{g, "", make(chan outcome, 1)}
+	go func() { m.done <- g.template(append([]string{vm}, args...)...) }()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		for line := range strings.FieldsSeq(g.kubectl("", "get", "vmtr", "-o", "name")) {
-			if _, name, _ := strings.Cut(line, "/"); strings.HasPrefix(name, machine+"-") {
+			if _, name, _ := strings.Cut(line, "/"); strings.HasPrefix(name, vm+"-") {
 				m.name = name
 				return m
 			}
 		}
 	}
-	t.Fatal("there is no request")
+	t.Fatal("no request was created")
 	return nil
 }
 
-// status is what the controller would write.
-func (m *makingCall) status(status string) {
+// status writes status as the controller would.
+func (m *templateCall) status(status string) {
 	m.t.Helper()
 	m.kubectl("", "patch", "vmtr", m.name, "--subresource=status", "--type=merge", "-p", `{"status":`+status+`}`)
 }
 
-func (m *makingCall) end(t *testing.T) outcome {
+func (m *templateCall) end(t *testing.T) outcome {
 	t.Helper()
 	select {
 	case got := <-m.done:
 		return got
 	case <-time.After(30 * time.Second):
-		t.Fatal("waits on")
+		t.Fatal("still waiting")
 	}
 	return outcome{}
 }
 
-// conditions are Ready and Progressing.
+// conditions returns Ready and Progressing.
 func conditions(ready, reason, message, progressing string) string {
 	const at = `,"lastTransitionTime":"2025-01-01T00:00:00Z"}`
 	return fmt.Sprintf(`"conditions":[{"type":"Ready","status":%q,"reason":%q,"message":%q%s,{"type":"Progressing","status":%q,"reason":%[2]q,"message":""%[4]s]`,
 		ready, reason, message, at, progressing)
 }
 
-func (g *ground) templateMade(t *testing.T) {
+func (g *ground) templateCreated(t *testing.T) {
 	m := g.begin(t, "made")
-	m.status("{" + conditions("False", "Reconciling", "Template made-template is being made", "True") + "}")
+	m.status("{" + conditions("False", "Reconciling", "creating Template made-template", "True") + "}")
 	time.Sleep(100 * time.Millisecond)
 	m.status("{" + conditions("False", "FormatUnavailable", "template.openshift.io/v1 is not served by this cluster", "True") + "}")
 	time.Sleep(100 * time.Millisecond)
-	m.status(`{"parameterCount":3,"withheldParameters":["VOLUME1_USER_DATA","VOLUME1_NETWORK_DATA"],"warnings":["two machines would share a disk"],` +
+	m.status(`{"parameterCount":3,"withheldParameters":["VOLUME1_USER_DATA","VOLUME1_NETWORK_DATA"],"warnings":["two VMs would share a disk"],` +
 		`"templateRef":{"apiVersion":"template.openshift.io/v1","kind":"Template","namespace":"default","name":"made-template"},` + conditions("True", "Reconciled", "", "False") + "}")
 	got := m.end(t).fine(t)
 	if want := "VirtualMachineTemplateRequest " + m.name + " created in namespace default\n" +
 		"Template made-template of template.openshift.io/v1 created in namespace default, with 3 parameters\n"; got.out != want {
 		t.Errorf("got %q, want %q", got.out, want)
 	}
-	if want := "Request " + m.name + ": not ready (FormatUnavailable: template.openshift.io/v1 is not served by this cluster; --format configMap needs no API of its own)\n" +
-		"Warning: two machines would share a disk\n" +
-		"Note: parameters that have to be given: VOLUME1_USER_DATA, VOLUME1_NETWORK_DATA\n"; got.err != want {
+	if want := "Request " + m.name + ": not ready (FormatUnavailable: template.openshift.io/v1 is not served by this cluster; --format configMap works in every cluster)\n" +
+		"Warning: two VMs would share a disk\n" +
+		"Note: parameters that require a value: VOLUME1_USER_DATA, VOLUME1_NETWORK_DATA\n"; got.err != want {
 		t.Errorf("got %q, want %q", got.err, want)
 	}
 }
 
 func (g *ground) templateFailed(t *testing.T) {
 	m := g.begin(t, "failed")
-	m.status("{" + conditions("False", "TargetExists", "Template failed-template is there", "False") + "}")
+	m.status("{" + conditions("False", "TargetExists", "Template failed-template already exists", "False") + "}")
 	got := m.end(t)
 	if got.code != exitRefused {
 		t.Errorf("exit code %d", got.code)
 	}
-	says(t, got.err, "Error: cannot make a template of VM default/failed: TargetExists: Template failed-template is there (request default/"+m.name+")\n")
+	says(t, got.err, "Error: cannot make a template of VM default/failed: TargetExists: Template failed-template already exists (request default/"+m.name+")\n")
 }
 
-func (g *ground) templateInVain(t *testing.T) {
+func (g *ground) templateWaitFails(t *testing.T) {
 	late := g.template("late", "--timeout", "1s")
 	if late.code != exitWaited {
 		t.Errorf("exit code %d", late.code)
 	}
-	says(t, late.err, "there is no template of VM default/late after 1s: request default/late-", "not seen by anybody (does virtwright's manager run?)", "kubectl get vmtr late-")
+	says(t, late.err, "timed out after 1s waiting for a template of VM default/late: request default/late-", "not reconciled yet (does virtwright's manager run?)", "kubectl get vmtr late-")
 
 	m := g.begin(t, "gone", "--timeout", "1m")
 	m.kubectl("", "delete", "vmtr", m.name)
@@ -194,16 +194,16 @@ func (g *ground) templateInVain(t *testing.T) {
 		t.Errorf("deleted: exit code %d: %s", got.code, got.err)
 	}
 
-	// Somebody who may ask, and not look.
+	// A user who may create requests, but not watch them.
 	g.kubectl("", "create", "role", "asks", "--verb=create", "--resource=virtualmachinetemplaterequests.ssp.kubevirt.io")
 	g.kubectl("", "create", "rolebinding", "asks", "--role=asks", "--user=blind")
 	blind := g.template("web", "--as", "blind")
 	if blind.code != exitWaited || !strings.Contains(blind.err, "forbidden") {
-		t.Errorf("cannot look: exit code %d: %s", blind.code, blind.err)
+		t.Errorf("cannot watch: exit code %d: %s", blind.code, blind.err)
 	}
 	requested(t, blind.out)
 
-	// An API server that goes away for a moment does not end the waiting.
+	// A restart of the API server does not end the wait.
 	m = g.begin(t, "calm", "--timeout", "1m")
 	if err := g.RestartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)

@@ -9,62 +9,65 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 )
 
-const createHelp = `Have a cluster make a template of a virtual machine that it has.
+const createHelp = `Ask a cluster for a template of one of its VMs.
 
-A VirtualMachineTemplateRequest of ssp.kubevirt.io/v1alpha1 is made, in the namespace where the
-template shall be. The command returns when the template is there, or when it is clear that it
-will not be; what is in the way until then is told on standard error. What is made is made by the
-rights of whoever asks: to get the machine, to create the template and, for another namespace,
-to create virtualmachinetemplaterequests/source under the machine's name in the machine's.
+The command creates a VirtualMachineTemplateRequest of ssp.kubevirt.io/v1alpha1 in the namespace
+of the template, and returns when the template exists or has failed. Blocking conditions are
+printed to standard error. The template is created with the requester's permissions: to get the
+VM, to create the template and, for another namespace, to create
+virtualmachinetemplaterequests/source under the VM's name in the VM's namespace.
 
-Exit codes: 0 when the template is there (with --wait=false: when the request was accepted),
-1 when the cluster refuses the request or makes no template of it, 2 for wrong usage and when
-the cluster cannot be asked, 3 when the template is not there in time; the request stays then.`
+Exit codes: 0 when the template exists (with --wait=false: when the request was accepted),
+1 when the cluster rejects the request or cannot make the template, 2 for wrong usage or an
+unreachable cluster, 3 when the wait timed out; the request stays.`
 
-const createExamples = `  # A template web-template, beside the machine
+const createExamples = `  # Create the template web-template in the VM's namespace
   {{program}} template create web -n shop
 
-  # For other people, under another name, of which machines can be made beside each other
+  # Create it in another namespace, and let VMs of one namespace have disks of their own
   {{program}} template create web -n shop --to-namespace golden --name fedora-web --data-volumes Rename
 
-  # In a cluster without an API for templates; the request goes an hour later
+  # In a cluster without an API for templates; the request is deleted after an hour
   {{program}} template create web -n shop --format configMap --ttl 1h
 
-  # Would it be accepted?
+  # Check whether the request would be accepted
   {{program}} template create web -n shop --dry-run`
 
-// creation is a call of template create.
-type creation struct {
-	making
-	machine    string
-	connection connection
-	to         string
-	ttl        time.Duration
-	expires    bool // ttl was given, whatever it says
-	dryRun     bool
-	wait       bool
-	waits      bool // wait was given, whatever it says
-	timeout    time.Duration
+type templateCreate struct {
+	templateFlags
+	vm          string
+	connection  connection
+	toNamespace string
+	ttl         time.Duration
+	ttlGiven    bool
+	dryRun      bool
+	wait        bool
+	waitGiven   bool
+	timeout     time.Duration
 }
 
 func newTemplateCreate(shown string, s streams) *cobra.Command {
-	o := &creation{}
+	o := &templateCreate{}
 	c := &cobra.Command{
 		Use:               "create VM",
-		Short:             "Have a cluster make a template of a virtual machine",
+		Short:             "Ask a cluster for a template of a VM",
 		Long:              createHelp,
 		Example:           strings.ReplaceAll(createExamples, "{{program}}", shown),
 		Args:              oneName("make a template of"),
 		ValidArgsFunction: o.connection.complete,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.machine, o.expires, o.waits = args[0], c.Flags().Changed("ttl"), c.Flags().Changed("wait")
+			o.vm, o.ttlGiven, o.waitGiven = args[0], c.Flags().Changed("ttl"), c.Flags().Changed("wait")
 			if err := o.check(); err != nil {
 				return err
 			}
@@ -72,68 +75,70 @@ func newTemplateCreate(shown string, s streams) *cobra.Command {
 		},
 	}
 	o.connection.declare(c)
-	o.declare(c, "", "; by default the cluster chooses one of the first two that it serves")
+	o.declare(c, "", "; default: the first but configMap that the cluster serves")
 	f := c.Flags()
-	f.StringVar(&o.to, "to-namespace", "", "namespace of the template; else that of the machine")
-	f.DurationVar(&o.ttl, "ttl", 0, "how long the request stays once the template is there; else for ever. The template stays")
-	f.BoolVar(&o.dryRun, "dry-run", false, "ask whether it would be accepted, and change nothing")
-	f.BoolVar(&o.wait, "wait", true, "return when the template is there")
+	f.StringVar(&o.toNamespace, "to-namespace", "", "namespace of the template; default: namespace of the VM")
+	f.DurationVar(&o.ttl, "ttl", 0, "delete the request so long after the template exists; default: never. The template stays")
+	f.BoolVar(&o.dryRun, "dry-run", false, "check whether the request would be accepted, and change nothing")
+	f.BoolVar(&o.wait, "wait", true, "wait until the template exists")
 	f.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait")
 	return c
 }
 
-// check reports every flag that is wrong.
-func (o *creation) check() error {
-	problems := []error{o.making.check(), namespaceProblems("--to-namespace", o.to)}
-	switch {
-	case o.ttl < 0, o.ttl%time.Second != 0, o.ttl/time.Second > math.MaxInt32:
+func (o *templateCreate) check() error {
+	problems := []error{o.templateFlags.check(), invalidName("--to-namespace", o.toNamespace, validation.IsDNS1123Label)}
+	if o.ttl < 0 || o.ttl%time.Second != 0 || o.ttl/time.Second > math.MaxInt32 {
 		problems = append(problems, fmt.Errorf("--ttl %s must be 0 or more, in whole seconds, and at most %s", o.ttl, math.MaxInt32*time.Second))
 	}
-	if o.wait && o.waits && o.dryRun {
-		problems = append(problems, errors.New("cannot wait for what a dry run does not do: give --wait or --dry-run"))
+	if o.wait && o.waitGiven && o.dryRun {
+		problems = append(problems, errors.New("cannot wait for the result of a dry run: give --wait or --dry-run"))
 	}
 	if o.timeout <= 0 {
-		problems = append(problems, fmt.Errorf("cannot wait for %s: --timeout must be longer than 0", o.timeout))
+		problems = append(problems, fmt.Errorf("--timeout %s must be longer than 0", o.timeout))
 	}
 	return errors.Join(problems...)
 }
 
-func (o *creation) run(ctx context.Context, s streams) error {
+func (o *templateCreate) run(ctx context.Context, s streams) error {
 	config, namespace, err := o.connection.config()
 	if err != nil {
 		return err
 	}
-	if o.to == "" {
-		o.to = namespace
+	if o.toNamespace == "" {
+		o.toNamespace = namespace
 	}
-	requests, err := requestsIn(o.to, config, s.err)
+	config = rest.CopyConfig(config)
+	config.WarningHandler = rest.NewWarningWriter(s.err, rest.WarningWriterOptions{Deduplicate: true})
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
+		return fmt.Errorf("cannot make a client of %s: %w", config.Host, err)
+	}
+	requests := client.Resource(sspv1alpha1.GroupVersion.WithResource(sspv1alpha1.ResourceVirtualMachineTemplateRequests)).Namespace(o.toNamespace)
+	w := &templateWait{source: namespace + "/" + o.vm, namespace: o.toNamespace, timeout: o.timeout}
+	w.objects = requests
+	w.tell = func(state string) { fmt.Fprintf(s.err, "Request %s: %s\n", w.name, state) }
+	if err := w.create(ctx, o.request(namespace), o.dryRun); err != nil {
 		return err
 	}
-	w := &makingWait{requests: requests, source: namespace + "/" + o.machine, timeout: o.timeout, progress: s.err}
-	if err := w.ask(ctx, o.request(namespace), o.dryRun); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.out, "VirtualMachineTemplateRequest %s created in namespace %s%s\n", w.name, o.to, inDryRun(o.dryRun))
+	fmt.Fprintf(s.out, "VirtualMachineTemplateRequest %s created in namespace %s%s\n", w.name, o.toNamespace, inDryRun(o.dryRun))
 	if !o.wait || o.dryRun {
 		return nil
 	}
-	request, err := w.await(ctx)
+	status, err := w.await(ctx)
 	if err != nil {
 		return err
 	}
-	return report(s, &request.Status)
+	return printTemplate(s, status)
 }
 
-// request is what is asked for of a machine in a namespace.
-func (o *creation) request(namespace string) *sspv1alpha1.VirtualMachineTemplateRequest {
+func (o *templateCreate) request(namespace string) *sspv1alpha1.VirtualMachineTemplateRequest {
 	r := &sspv1alpha1.VirtualMachineTemplateRequest{
 		TypeMeta:   metav1.TypeMeta{APIVersion: sspv1alpha1.GroupVersion.String(), Kind: sspv1alpha1.KindVirtualMachineTemplateRequest},
-		ObjectMeta: metav1.ObjectMeta{GenerateName: o.machine + "-", Namespace: o.to},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: o.vm + "-", Namespace: o.toNamespace},
 	}
-	r.Spec.Source = sspv1alpha1.VirtualMachineTemplateRequestSource{VMName: o.machine, VMNamespace: namespace}
-	if r.Spec.Target.SetFormat(o.format, o.named(o.machine)); o.format == "" {
-		r.Spec.TemplateName = o.named(o.machine) // the cluster chooses the format
+	r.Spec.Source = sspv1alpha1.VirtualMachineTemplateRequestSource{VMName: o.vm, VMNamespace: namespace}
+	if r.Spec.Target.SetFormat(o.format, o.templateName(o.vm)); o.format == "" {
+		r.Spec.TemplateName = o.templateName(o.vm) // the cluster chooses the format
 	}
 	r.Spec.DataVolumes = sspv1alpha1.DataVolumes(o.dataVolumes)
 	for key, value := range o.labels {
@@ -142,38 +147,98 @@ func (o *creation) request(namespace string) *sspv1alpha1.VirtualMachineTemplate
 		}
 		r.Spec.TemplateLabels[key] = sspv1alpha1.TemplateLabel(value)
 	}
-	if o.expires {
+	if o.ttlGiven {
 		r.Spec.TTLSecondsAfterFinished = new(int32(o.ttl / time.Second))
 	}
 	return r
 }
 
-// encoded is a request as it is sent.
-func encoded(r *sspv1alpha1.VirtualMachineTemplateRequest) (*unstructured.Unstructured, error) {
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r)
-	if err != nil {
-		return nil, fmt.Errorf("cannot write the request: %w", err)
+func printTemplate(s streams, status *sspv1alpha1.VirtualMachineTemplateRequestStatus) error {
+	printWarnings(s, "", status.Warnings, status.WithheldParameters)
+	template := status.TemplateRef
+	if template == nil {
+		return errors.New("cannot tell which template was created: status.templateRef of the request is missing")
 	}
-	delete(object, "status")
-	return &unstructured.Unstructured{Object: object}, nil
+	name := template.Kind + " " + template.Name
+	if strings.Contains(template.APIVersion, "/") { // not of the core group
+		name += " of " + template.APIVersion
+	}
+	fmt.Fprintf(s.out, "%s created in namespace %s, with %s\n", name, template.Namespace, counted(int(status.ParameterCount), "parameter"))
+	return nil
 }
 
-// report says what was made, and what to know before it is used.
-func report(s streams, status *sspv1alpha1.VirtualMachineTemplateRequestStatus) error {
-	for _, w := range status.Warnings {
-		fmt.Fprintf(s.err, "Warning: %s\n", w)
+type templateWait struct {
+	objectWait
+	source    string // NAMESPACE/NAME of the VM
+	namespace string // of the request
+	timeout   time.Duration
+	status    *sspv1alpha1.VirtualMachineTemplateRequestStatus
+}
+
+func (w *templateWait) create(ctx context.Context, r *sspv1alpha1.VirtualMachineTemplateRequest, dryRun bool) error {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r)
+	if err != nil {
+		return fmt.Errorf("cannot encode the request: %w", err)
 	}
-	if len(status.WithheldParameters) > 0 {
-		fmt.Fprintf(s.err, "Note: %s%s\n", toBeGiven, strings.Join(status.WithheldParameters, ", "))
+	delete(object, "status")
+	options := metav1.CreateOptions{}
+	if dryRun {
+		options.DryRun = []string{metav1.DryRunAll}
 	}
-	made := status.TemplateRef
-	if made == nil {
-		return errors.New("cannot tell which template was made: status.templateRef of the request is missing")
+	created, err := w.objects.Create(ctx, &unstructured.Unstructured{Object: object}, options)
+	switch {
+	case err == nil:
+		w.name, w.version = created.GetName(), created.GetResourceVersion()
+		return nil
+	case unknownPath(err):
+		return fmt.Errorf("cannot make a template of VM %s: this cluster does not serve %s: install virtwright's chart (%w)", w.source, sspv1alpha1.GroupVersion, err)
 	}
-	name := made.Kind + " " + made.Name
-	if strings.Contains(made.APIVersion, "/") { // everybody knows those of the core group
-		name += " of " + made.APIVersion
+	return answered(fmt.Errorf("cannot make a template of VM %s: %w", w.source, err))
+}
+
+func (w *templateWait) await(ctx context.Context) (*sspv1alpha1.VirtualMachineTemplateRequestStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	w.reached, w.shown = w.check, "request "+w.namespace+"/"+w.name
+	err := w.until(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = unfinished(w.timedOut())
 	}
-	fmt.Fprintf(s.out, "%s created in namespace %s, with %s\n", name, made.Namespace, counted(int(status.ParameterCount), "parameter"))
-	return nil
+	return w.status, err
+}
+
+func (w *templateWait) timedOut() error {
+	state := w.last
+	if state == "" {
+		state = "not reconciled yet (does virtwright's manager run?)"
+	}
+	return fmt.Errorf("timed out after %s waiting for a template of VM %s: request %s/%s is %s; it stays: kubectl get vmtr %s -n %s",
+		w.timeout, w.source, w.namespace, w.name, state, w.name, w.namespace)
+}
+
+func (w *templateWait) check(_ context.Context, object *unstructured.Unstructured) (bool, error) {
+	r, err := decoded[sspv1alpha1.VirtualMachineTemplateRequest](object)
+	if err != nil {
+		return false, err
+	}
+	conditions := r.Status.Conditions
+	ready := meta.FindStatusCondition(conditions, sspv1alpha1.ConditionReady)
+	switch {
+	case ready == nil:
+	case ready.Status == metav1.ConditionTrue:
+		w.status = &r.Status
+	case meta.IsStatusConditionFalse(conditions, sspv1alpha1.ConditionProgressing):
+		return false, declined(fmt.Errorf("cannot make a template of VM %s: %s: %s (request %s/%s)", w.source, ready.Reason, ready.Message, w.namespace, w.name))
+	case ready.Reason == sspv1alpha1.ReasonReconciling: // no delay to report
+		w.last = notReady(ready, "")
+	case ready.Reason == sspv1alpha1.ReasonFormatUnavailable:
+		w.news(notReady(ready, "; --format "+sspv1alpha1.FormatConfigMap+" works in every cluster"))
+	default:
+		w.news(notReady(ready, ""))
+	}
+	return w.status != nil, nil
+}
+
+func notReady(ready *metav1.Condition, hint string) string {
+	return fmt.Sprintf("not ready (%s: %s%s)", ready.Reason, ready.Message, hint)
 }

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// What docs/templates.md shows of a terminal is what comes there, given the
-// manifest that it begins with.
+// TestTemplateDocs runs the commands in docs/templates.md and compares their output.
 func TestTemplateDocs(t *testing.T) {
 	page := read(t, "../../docs/templates.md")
 	t.Chdir(t.TempDir())
@@ -30,8 +29,7 @@ func TestTemplateDocs(t *testing.T) {
 	}
 }
 
-// The examples of the help texts that need no cluster work from the root of the
-// repository.
+// TestTemplateExamples runs the examples of help texts that need no cluster.
 func TestTemplateExamples(t *testing.T) {
 	t.Chdir("../..")
 	tried := 0
@@ -57,8 +55,7 @@ func writeHere(t *testing.T, name, content string) {
 	}
 }
 
-// shell runs a call, or several that are piped, and returns what comes to the
-// terminal on standard output: nothing if it goes to a file.
+// shell runs a pipeline of calls and returns its output, which is empty if it goes to a file.
 func shell(t *testing.T, line string) string {
 	t.Helper()
 	line, file, _ := strings.Cut(line, " >")
@@ -66,7 +63,7 @@ func shell(t *testing.T, line string) string {
 	for command := range strings.SplitSeq(line, " | ") {
 		args, ok := strings.CutPrefix(command, "virtwright ")
 		if !ok {
-			t.Fatalf("is no call of virtwright: %s", command)
+			t.Fatalf("not a call of virtwright: %s", command)
 		}
 		out = call(t, out, strings.Fields(strings.ReplaceAll(args, "'", ""))...).fine(t).out
 	}

@@ -11,7 +11,7 @@ import (
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 )
 
-// ephemeral is a VM of which the names of parameters are well known.
+// ephemeral is a VM without secrets.
 const ephemeral = `
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
@@ -29,7 +29,7 @@ spec:
         containerDisk: {image: "registry:5000/kubevirt/cirros-container-disk-demo:devel"}
 `
 
-// confidential has what no template may hold.
+// confidential is a VM with a secret.
 const confidential = `
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
@@ -61,11 +61,11 @@ func TestTemplateGenerateFormats(t *testing.T) {
 		}
 	}
 	if got := generate(t, ephemeral).fine(t); got.out != generate(t, ephemeral, "--format", "openshiftTemplate").fine(t).out {
-		t.Errorf("the default is another:\n%s", got.out)
+		t.Errorf("the default differs:\n%s", got.out)
 	}
 }
 
-// metadataOf is the metadata of the one template in an output.
+// metadataOf returns name and namespace of the only template in an output.
 func metadataOf(t *testing.T, out string) (name, namespace string) {
 	t.Helper()
 	var template struct {
@@ -89,10 +89,10 @@ func TestTemplateGenerateNames(t *testing.T) {
 		}
 	}
 	if _, namespace := metadataOf(t, generate(t, confidential).fine(t).out); namespace != "" {
-		t.Errorf("a machine without a namespace has a template in %s", namespace)
+		t.Errorf("the template of a VM without a namespace is in %s", namespace)
 	}
 	if name, _ := metadataOf(t, generate(t, strings.Replace(confidential, "name: secretive", "generateName: web-", 1)).fine(t).out); name != "web-template" {
-		t.Errorf("the template of a machine whose name is to be generated is %s", name)
+		t.Errorf("the template of a VM with generateName is %s", name)
 	}
 	says(t, generate(t, strings.Replace(ephemeral, "/v1\n", "/v1alpha3\n", 1)).fine(t).out, "apiVersion: kubevirt.io/v1\n")
 	old := strings.Replace(strings.Replace(ephemeral, "/v1\n", "/v1alpha2\n", 1), "{name: containerdisk, disk", "{name: d, volumeName: containerdisk, disk", 1)
@@ -102,7 +102,7 @@ func TestTemplateGenerateNames(t *testing.T) {
 func TestTemplateGenerateSeveral(t *testing.T) {
 	got := generate(t, ephemeral+"---"+confidential).fine(t)
 	says(t, got.out, "kind: List\n", "name: vm-ephemeral-template\n", "name: secretive-template\n")
-	says(t, got.err, "Note: VirtualMachine secretive: parameters that have to be given: VOLUME0_USER_DATA\n")
+	says(t, got.err, "Note: VirtualMachine secretive: parameters that require a value: VOLUME0_USER_DATA\n")
 }
 
 func TestTemplateGenerateSecrets(t *testing.T) {
@@ -111,7 +111,7 @@ func TestTemplateGenerateSecrets(t *testing.T) {
 		if strings.Contains(got.out+got.err, "sweet home") {
 			t.Errorf("%s\n%s", got.out, got.err)
 		}
-		if want := "Note: parameters that have to be given: VOLUME0_USER_DATA\n"; got.err != want {
+		if want := "Note: parameters that require a value: VOLUME0_USER_DATA\n"; got.err != want {
 			t.Errorf("got %q, want %q", got.err, want)
 		}
 	}
@@ -126,46 +126,46 @@ func TestTemplateGenerateDataVolumes(t *testing.T) {
 	renamed := generate(t, disk, "--data-volumes", "Rename").fine(t)
 	says(t, renamed.out, "name: root-${DATA_VOLUME_SUFFIX}\n")
 	if renamed.err != "" {
-		t.Errorf("there is nothing to warn of: %s", renamed.err)
+		t.Errorf("unexpected warning: %s", renamed.err)
 	}
 }
 
 func TestTemplateGenerateExamples(t *testing.T) {
 	for _, file := range examples(t) {
-		if filepath.Base(file) == "batch.yaml" { // an instance
+		if filepath.Base(file) == "batch.yaml" { // a VMI
 			continue
 		}
 		expanded := call(t, "", "expand", "-f", file, "-f", examplePresets, "-f", exampleNamespaces).fine(t)
 		for _, volumes := range dataVolumes() {
 			first := generate(t, expanded.out, "--data-volumes", volumes).fine(t)
 			if diff := cmp.Diff(first.out, generate(t, expanded.out, "--data-volumes", volumes).fine(t).out); diff != "" {
-				t.Errorf("%s gives another template each time:\n%s", file, diff)
+				t.Errorf("%s gives different templates:\n%s", file, diff)
 			}
 		}
 	}
 }
 
-// A machine that does not say its namespace is in that of its template.
+// TestTemplateGenerateNamespaces checks that -n is also the namespace of a VM without one.
 func TestTemplateGenerateNamespaces(t *testing.T) {
-	const machine = `
+	const vm = `
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
 metadata: {name: vm}
 spec: {template: {spec: {domain: {devices: {}}, volumes: [{name: a, configMap: {name: c}}]}}}
 `
 	for _, args := range []string{"", "-n shop", "-n shop --format configMap"} {
-		if got := generate(t, machine, strings.Fields(args)...).fine(t); got.err != "" {
+		if got := generate(t, vm, strings.Fields(args)...).fine(t); got.err != "" {
 			t.Errorf("%s: got %q", args, got.err)
 		}
 	}
-	elsewhere := strings.Replace(machine, "name: vm", "name: vm, namespace: lab", 1)
+	elsewhere := strings.Replace(vm, "name: vm", "name: vm, namespace: lab", 1)
 	says(t, generate(t, elsewhere, "-n", "shop").fine(t).err, "Warning: ", "shop", "configMap c")
 	if got := generate(t, elsewhere, "-n", "lab").fine(t); got.err != "" {
 		t.Errorf("got %q", got.err)
 	}
 }
 
-// One machine of which no template can be made does not keep the others back.
+// TestTemplateGenerateGoesOn checks that an error in one VM does not affect the others.
 func TestTemplateGenerateGoesOn(t *testing.T) {
 	got := generate(t, "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: bad, namespace: lab}\nspec: {}\n---"+ephemeral)
 	if got.code != exitRefused {
@@ -181,12 +181,12 @@ func TestTemplateGenerateInput(t *testing.T) {
 	if named.code != exitUsage || named.out != "" {
 		t.Errorf("exit code %d, output %q", named.code, named.out)
 	}
-	says(t, named.err, "pod.yaml, document 2: kind Pod of v1 is not for this: want VirtualMachine of kubevirt.io/v1")
+	says(t, named.err, "pod.yaml, document 2: unsupported kind Pod of v1: want VirtualMachine of kubevirt.io/v1")
 	if left := generate(t, ephemeral+pod).fine(t); left.err != "Note: standard input: ignored 1 of kind Pod (v1)\n" {
 		t.Errorf("got %q", left.err)
 	}
 	for stdin, want := range map[string]string{
-		pod:              "there is no VirtualMachine in -f -",
+		pod:              "no VirtualMachine in -f -",
 		"a: b: c\n":      "standard input, document 1, line 1: cannot read the YAML",
 		"kind: Template": "apiVersion and kind",
 	} {
@@ -200,5 +200,5 @@ func TestTemplateGenerateInput(t *testing.T) {
 	if two.code != exitUsage || two.out != "" {
 		t.Errorf("exit code %d, output %q", two.code, two.out)
 	}
-	says(t, two.err, "cannot give 2 templates one name: leave --name out, or name one machine")
+	says(t, two.err, "cannot use --name for 2 templates: omit it, or give one VM")
 }

@@ -1,69 +1,69 @@
 package main
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
 
-	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
-	"github.com/virtwright/virtwright/lifecycle/templates/format"
+	"github.com/virtwright/virtwright/templates/format"
 )
 
 const processHelp = `Print the objects of a template, with values for its parameters, without a cluster.
 
 The template is a Template of template.openshift.io/v1, a VirtualMachineTemplate of
-template.kubevirt.io/v1alpha1, or a ConfigMap that has one in its key template.yaml: a
-file, or what kubectl get -o yaml prints. Values are checked: an unknown parameter, one
-that has to be given and is not, a value of another type than the field's, and LABELS that
-are none are refused, each with its name and all at once. A value of several lines is given
-by -p "NAME=$(cat file)", as a line of --param-file is a value of its own. What may be a part
-of a secret is not repeated: of a line that names no parameter the number is told.
+template.kubevirt.io/v1alpha1, or a ConfigMap with one of them in its key template.yaml.
+Unknown parameters, missing values, values of a wrong type and invalid LABELS are rejected, all
+at once. Give values of several lines with -p "NAME=$(cat file)"; --param-file has one line for
+each value. Errors quote nothing that may be a part of a secret: for an invalid line, only the
+line number is printed.
 
-Objects go to standard output, for kubectl create -f -; the template's message goes to
-standard error. Names are made up by the cluster (generateName), so kubectl apply refuses
-them. With --parameters nothing is made, and the parameters are listed.
+Objects are printed to standard output, for kubectl create -f -; the message of the template
+goes to standard error. kubectl apply cannot be used, because the cluster generates the names
+(generateName). With --parameters, only the parameters are listed.
 
-Exit codes: 0 when all is fine, 1 when a value is refused or missing, 2 for wrong usage and
-for input that cannot be read.`
+Exit codes: 0 for success, 1 when a value is rejected or missing, 2 for wrong usage and
+unreadable input.`
 
-const processExamples = `  # Which parameters does it have?
+const processExamples = `  # List the parameters
   {{program}} template generate -f examples/vms/web.yaml | {{program}} template process -f - --parameters
 
-  # A machine, and another one with more memory and labels of its own
+  # Create a VM, and another one with more memory and labels of its own
   kubectl get template web-template -n shop -o yaml >web-template.yaml
   {{program}} template process -f web-template.yaml | kubectl create -n shop -f -
   {{program}} template process -f web-template.yaml -p MEMORY_GUEST=8Gi -l tier=test | kubectl create -n shop -f -
 
-  # Values from files; what is long or secret is not typed
+  # Read long and secret values from files
   {{program}} template process -f web-template.yaml --param-file values.env -p "VOLUME1_USER_DATA=$(cat user-data.yaml)"`
 
-// processing is a call of template process.
-type processing struct {
-	file      string
-	given     []string
-	paramFile string
-	labels    map[string]string
-	list      bool
-	output    string
+type templateProcess struct {
+	file       string
+	params     []string
+	paramFile  string
+	labels     map[string]string
+	parameters bool
+	output     string
 }
 
 func newTemplateProcess(shown string, s streams) *cobra.Command {
-	o := &processing{}
+	o := &templateProcess{}
 	c := &cobra.Command{
 		Use:     "process -f FILE",
 		Short:   "Print the objects of a template, with values for its parameters",
 		Long:    processHelp,
 		Example: strings.ReplaceAll(processExamples, "{{program}}", shown),
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 { // which may be words of a secret
-				return fmt.Errorf("cannot take %s: quote values with spaces or several lines, as -p \"NAME=VALUE\"", counted(len(args), "argument"))
+			if len(args) > 0 { // do not quote them: they may be words of a secret
+				return fmt.Errorf("unexpected %s: quote values with spaces or several lines, as -p \"NAME=VALUE\"", counted(len(args), "argument"))
 			}
 			return nil
 		},
@@ -77,10 +77,10 @@ func newTemplateProcess(shown string, s streams) *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVarP(&o.file, "filename", "f", "", "file with the template, or - for standard input")
-	f.StringArrayVarP(&o.given, "param", "p", nil, "value of a parameter: NAME=VALUE; may be given several times")
-	f.StringVar(&o.paramFile, "param-file", "", "file with a line NAME=VALUE for each parameter, for values of one line; -p overrules it")
-	f.StringToStringVarP(&o.labels, "label", "l", nil, "labels of every object, which overrule the template's: k=v,…; may be given several times")
-	f.BoolVar(&o.list, "parameters", false, "list the parameters, and make nothing")
+	f.StringArrayVarP(&o.params, "param", "p", nil, "value of a parameter: NAME=VALUE; may be repeated")
+	f.StringVar(&o.paramFile, "param-file", "", "file with a line NAME=VALUE for each parameter; -p overrides it")
+	f.StringToStringVarP(&o.labels, "label", "l", nil, "labels of every object, which override the template's: k=v,…; may be repeated")
+	f.BoolVar(&o.parameters, "parameters", false, "list the parameters only")
 	declareOutput(c, &o.output)
 	for _, flag := range []string{"param", "param-file", "label", "output"} {
 		c.MarkFlagsMutuallyExclusive("parameters", flag)
@@ -88,41 +88,40 @@ func newTemplateProcess(shown string, s streams) *cobra.Command {
 	return c
 }
 
-// check reports every flag that is wrong, and returns the values of parameters.
-func (o *processing) check() ([]value, error) {
+func (o *templateProcess) check() ([]paramValue, error) {
 	values, err := o.values()
 	problems := []error{oneOf("--output", o.output, "yaml", "json"), err, labelProblems("--label", o.labels)}
 	if o.file == "" {
-		problems = append(problems, errors.New("-f is missing: name a file with a template"))
+		problems = append(problems, errors.New("-f is required: name a file with a template"))
 	}
 	return values, errors.Join(problems...)
 }
 
-func (o *processing) run(s streams, values []value) error {
-	from, template, err := o.read(s)
+func (o *templateProcess) run(s streams, values []paramValue) error {
+	object, template, err := o.read(s)
 	if err != nil {
 		return err
 	}
-	refused := func(err error) error {
-		return turnedDown(from, "cannot process "+called(from.Kind, template.Object), err.Error())
+	refused := func(why string) error {
+		return refusedObject(object, "cannot process "+displayName(template), why)
 	}
-	parameters, err := format.List(template)
+	parameters, err := format.ListParameters(template)
 	if err != nil {
-		return refused(err)
+		return refused(err.Error())
 	}
-	if o.list {
-		if err := format.Misnamed(parameters); err != nil {
-			return refused(err)
+	if o.parameters {
+		if err := format.ValidateNames(parameters); err != nil {
+			return refused(err.Error())
 		}
-		return printParameters(s.out, parameters)
+		return printParameters(s, parameters)
 	}
-	given, problems := known(values, parameters)
+	given, problems := byParameter(values, parameters)
 	objects, message, err := format.Process(template, given, o.labels)
 	if err != nil {
-		problems = append(problems, strings.TrimPrefix(err.Error(), "cannot process the template: ")) // which one is said here
+		problems = append(problems, strings.TrimPrefix(err.Error(), "cannot process the template: "))
 	}
 	if len(problems) > 0 {
-		return refused(errors.New(strings.Join(problems, "\n")))
+		return refused(strings.Join(problems, "\n"))
 	}
 	p := &printer{streams: s, output: o.output}
 	for _, object := range objects {
@@ -137,45 +136,140 @@ func (o *processing) run(s streams, values []value) error {
 	return nil
 }
 
-// read returns the one template that there is.
-func (o *processing) read(s streams) (manifest.Object, *unstructured.Unstructured, error) {
+func (o *templateProcess) read(s streams) (object manifest.Object, template *unstructured.Unstructured, err error) {
 	objects, err := manifest.Read(s.in, []string{o.file}, true)
 	if err != nil {
-		return manifest.Object{}, nil, err
+		return object, nil, err
 	}
 	const want = "a Template of template.openshift.io/v1, a VirtualMachineTemplate of template.kubevirt.io/v1alpha1, or a ConfigMap with the key template.yaml"
-	templates, err := of(objects, isTemplate, want, s)
+	templates, err := selectObjects(objects, isTemplate, want, s)
 	if err != nil {
-		return manifest.Object{}, nil, err
+		return object, nil, err
 	}
 	if len(templates) != 1 {
-		return manifest.Object{}, nil, fmt.Errorf("there are %d templates in -f %s: one is processed at a time", len(templates), o.file)
+		return object, nil, fmt.Errorf("found %d templates in -f %s: want one", len(templates), o.file)
 	}
-	from, template := templates[0], &unstructured.Unstructured{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(from.JSON, &template.Object); err != nil {
-		return from, nil, fmt.Errorf("%s: cannot read %s: %w", from.Where, from.Kind, err)
+	object, template = templates[0], &unstructured.Unstructured{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(object.JSON, &template.Object); err != nil {
+		return object, nil, fmt.Errorf("%s: cannot read %s: %w", object.Where, object.Kind, err)
 	}
-	return from, template, nil
+	return object, template, nil
 }
 
-// isTemplate tells whether an object is a template, of whatever version.
 func isTemplate(o manifest.Object) bool {
-	if o.Kind == "ConfigMap" {
-		_, ok := manifestIn(o.JSON)
-		return ok
-	}
-	return slices.ContainsFunc(sspv1alpha1.Formats(), func(f sspv1alpha1.Format) bool { return f.Kind.Kind == o.Kind })
+	template := &unstructured.Unstructured{}
+	return kjson.UnmarshalCaseSensitivePreserveInts(o.JSON, &template.Object) == nil && format.IsTemplate(template)
 }
 
-// keyTemplate is the key of a ConfigMap that holds the manifest of a template.
-const keyTemplate = "template.yaml"
-
-// manifestIn is the manifest of a template that a ConfigMap in JSON holds.
-func manifestIn(configMap []byte) (text string, ok bool) {
-	var held struct {
-		Data map[string]string `json:"data"`
+func printParameters(s streams, parameters []format.ParameterInfo) error {
+	var text bytes.Buffer
+	w := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
+	fmt.Fprint(w, "NAME\tTYPE\tDEFAULT\tREQUIRED\tPATH\n")
+	for _, p := range parameters {
+		value, required := "", "no"
+		switch {
+		case p.Default != "":
+			value = cell(p.Default)
+		case p.From != "":
+			value = "generated: " + cell(p.From)
+		case p.Required:
+			required = "yes"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.Name, p.Type, value, required, strings.Join(p.Paths, ", "))
 	}
-	err := json.Unmarshal(configMap, &held)
-	text, ok = held.Data[keyTemplate]
-	return text, ok && err == nil
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return writeTable(s.out, text.String())
+}
+
+type paramValue struct {
+	name, text string
+	// origin is the flag or line, for errors that must not quote the name.
+	origin string
+	// hidden says that the name may be a part of a secret.
+	hidden bool
+}
+
+var (
+	parameterName = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
+	// plausibleName matches names in -p that errors may quote.
+	plausibleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+func (o *templateProcess) values() ([]paramValue, error) {
+	lines, err := o.fileLines()
+	var flags []paramValue
+	for i, text := range o.params {
+		flags = append(flags, paramValue{text: text, origin: fmt.Sprintf("-p, %d of %d", i+1, len(o.params))})
+	}
+	fromFile, fileErr := parseValues(lines)
+	fromFlags, flagErr := parseValues(flags)
+	for i := range fromFlags {
+		fromFlags[i].hidden = !plausibleName.MatchString(fromFlags[i].name)
+		fromFile = slices.DeleteFunc(fromFile, func(v paramValue) bool { return v.name == fromFlags[i].name })
+	}
+	return append(fromFile, fromFlags...), errors.Join(err, fileErr, flagErr)
+}
+
+func (o *templateProcess) fileLines() ([]paramValue, error) {
+	if o.paramFile == "" {
+		return nil, nil
+	}
+	raw, err := os.ReadFile(o.paramFile)
+	if err != nil {
+		return nil, fmt.Errorf("--param-file: %w", err)
+	}
+	var lines []paramValue
+	number := 0
+	for line := range strings.Lines(strings.TrimPrefix(string(raw), "\ufeff")) {
+		number++
+		text := strings.TrimRight(line, "\r\n")
+		if start := strings.TrimSpace(text); start != "" && start[0] != '#' {
+			lines = append(lines, paramValue{text: text, origin: fmt.Sprintf("--param-file %s, line %d", o.paramFile, number), hidden: true})
+		}
+	}
+	return lines, nil
+}
+
+// parseValues splits texts of the form NAME=VALUE. Errors report every problem, and quote no text:
+// it may be one line of a secret.
+func parseValues(inputs []paramValue) ([]paramValue, error) {
+	var out []paramValue
+	var problems []error
+	origins := map[string]string{}
+	for _, in := range inputs {
+		name, text, found := strings.Cut(in.text, "=")
+		if in.hidden {
+			name = strings.TrimSpace(name)
+		}
+		switch {
+		case !found || !parameterName.MatchString(name):
+			hint := ""
+			if in.hidden { // a line of a file, perhaps one of several lines of a value
+				hint = " (give a value of several lines with -p \"NAME=$(cat file)\")"
+			}
+			problems = append(problems, fmt.Errorf("%s: want NAME=VALUE%s", in.origin, hint))
+		case origins[name] != "":
+			problems = append(problems, fmt.Errorf("%s: duplicate name, as in %s", in.origin, origins[name]))
+		default:
+			origins[name] = in.origin
+			out = append(out, paramValue{name, text, in.origin, in.hidden})
+		}
+	}
+	return out, errors.Join(problems...)
+}
+
+// byParameter returns values by the name of their parameter. Values with a hidden name for which
+// the template has no parameter are problems, and left out, so that no error quotes their names.
+func byParameter(values []paramValue, parameters []format.ParameterInfo) (given map[string]string, problems []string) {
+	given = map[string]string{}
+	for _, v := range values {
+		if v.hidden && !slices.ContainsFunc(parameters, func(p format.ParameterInfo) bool { return p.Name == v.name }) {
+			problems = append(problems, v.origin+": undefined parameter")
+			continue
+		}
+		given[v.name] = v.text
+	}
+	return given, problems
 }

@@ -19,7 +19,7 @@ func process(t *testing.T, stdin string, args ...string) outcome {
 	return call(t, stdin, append([]string{"template", "process", "-f", "-"}, args...)...)
 }
 
-// What comes of a template is what it was made of, whatever its form.
+// TestTemplateProcessRoundTrip checks that processing a template of each format gives the VM.
 func TestTemplateProcessRoundTrip(t *testing.T) {
 	var want map[string]any
 	if err := yaml.Unmarshal([]byte(ephemeral), &want); err != nil {
@@ -42,12 +42,12 @@ func TestTemplateProcessRoundTrip(t *testing.T) {
 	}
 }
 
-// awkward is a VM with what usual YAML has no way to say.
+// awkward is a VM with texts that plain YAML cannot express.
 const awkward = `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","metadata":{"name":"awkward","labels":{"app":"web"},
 "annotations":{"<<":"merged","example.com/line":"a\u0085b","example.com/delete":"a\u007fb","example.com/none":"a\ufffeb"}},
 "spec":{"template":{"spec":{"domain":{"devices":{}}}}}}`
 
-// What is printed can be read, and says what was meant, whatever texts there are.
+// TestTemplateReadsBack checks that the output reads back as the same object for all texts.
 func TestTemplateReadsBack(t *testing.T) {
 	var want map[string]any
 	if err := json.Unmarshal([]byte(awkward), &want); err != nil {
@@ -77,7 +77,7 @@ func TestTemplateReadsBack(t *testing.T) {
 	}
 }
 
-// vmOf is the VM in an output.
+// vmOf is the part of a VM that tests compare.
 type vmOf struct {
 	Metadata struct {
 		GenerateName string
@@ -116,14 +116,14 @@ func TestTemplateProcessValues(t *testing.T) {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 
-	file := write(t, "values.env", "# more of all\nCPU_CORES=4\nREQUESTS_MEMORY=1Gi\n")
+	file := write(t, "values.env", "# more of everything\nCPU_CORES=4\nREQUESTS_MEMORY=1Gi\n")
 	both := process(t, template, "--param-file", file, "-p", "CPU_CORES=6").fine(t)
 	if cores := vmIn(t, both.out).Spec.Template.Spec.Domain.CPU.Cores; cores != 6 {
-		t.Errorf("-p does not overrule the file: %d", cores)
+		t.Errorf("-p does not override the file: %d", cores)
 	}
 	says(t, both.out, "memory: 1Gi\n")
 
-	// A value of several lines, with what looks like references.
+	// A value of several lines with texts that look like references.
 	const data = "#cloud-config\nruncmd:\n- echo ${HOME} ${{LABELS}} ${VOLUME0_USER_DATA}\n"
 	secret := generate(t, confidential).fine(t).out
 	if got := vmIn(t, process(t, secret, "-p", "VOLUME0_USER_DATA="+data).fine(t).out); got.Spec.Template.Spec.Volumes[0].CloudInitNoCloud.UserData != data {
@@ -131,7 +131,7 @@ func TestTemplateProcessValues(t *testing.T) {
 	}
 }
 
-// All problems come at once, each with the parameter's name.
+// TestTemplateProcessRefused checks that all problems are reported at once, by parameter.
 func TestTemplateProcessRefused(t *testing.T) {
 	template := generate(t, strings.Replace(confidential, "domain: {devices: {}}", "domain: {cpu: {cores: 2}, devices: {}}", 1)).fine(t).out
 	for name, test := range map[string]struct {
@@ -155,7 +155,7 @@ func TestTemplateProcessRefused(t *testing.T) {
 	}
 }
 
-// several is a template that somebody wrote by hand.
+// several is a template written by hand.
 const several = `
 apiVersion: template.openshift.io/v1
 kind: Template
@@ -202,26 +202,26 @@ LABELS            object    {"app":"web"}                                      n
 	}
 }
 
-// A template that cannot be processed at all has no list of parameters.
+// TestTemplateParametersRefused checks that a template that cannot be processed is not listed.
 func TestTemplateParametersRefused(t *testing.T) {
 	const head = "apiVersion: template.openshift.io/v1\nkind: Template\nmetadata: {name: t}\n"
 	const held = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: t}\ndata: "
 	for template, want := range map[string]string{
-		head: "objects is no list",
-		head + "objects: []\nparameters: {A: b}\n":                      "parameters is no list",
+		head: "objects must be a list",
+		head + "objects: []\nparameters: {A: b}\n":                      "parameters must be a list",
 		head + "objects: []\nparameters: [A]\n":                         "parameters[0]: ",
 		head + "objects: []\nparameters: [{name: A, value: 8}]\n":       "parameters[0]: ",
-		head + "objects: []\nparameters: [{value: x}]\n":                `"": names of parameters consist of letters, digits and underscores`,
-		head + "objects: []\nparameters: [{name: A B}]\n":               `"A B": names of parameters consist of letters, digits and underscores`,
-		head + "objects: []\nparameters: [{name: A}, {name: A}]\n":      "A: the template has two parameters of this name",
+		head + "objects: []\nparameters: [{value: x}]\n":                `"": invalid parameter name: use letters, digits and underscores`,
+		head + "objects: []\nparameters: [{name: A B}]\n":               `"A B": invalid parameter name: use letters, digits and underscores`,
+		head + "objects: []\nparameters: [{name: A}, {name: A}]\n":      "A: Duplicate value: the template defines this parameter twice",
 		strings.Replace(head, "io/v1", "io/v2", 1) + "objects: []\n":    "template.openshift.io/v2",
 		held + "{template.yaml: ''}\n":                                  "cannot read the template: ",
 		held + "{template.yaml: '{'}\n":                                 "template.yaml",
 		held + "{template.yaml: '[]'}\n":                                "template.yaml",
 		held + "{template.yaml: '{apiVersion: v1, kind: ConfigMap}'}\n": "template.yaml",
 		held + "{template.yaml: '{apiVersion: v1, kind: Pod}'}\n":       "Pod",
-		held + "{template.yaml: '{apiVersion: v1, kind: Template}'}\n":  "objects is no list",
-		"apiVersion: template.kubevirt.io/v1alpha1\nkind: VirtualMachineTemplate\nmetadata: {name: t}\nspec: {parameters: []}\n": "spec.virtualMachine is no object",
+		held + "{template.yaml: '{apiVersion: v1, kind: Template}'}\n":  "objects must be a list",
+		"apiVersion: template.kubevirt.io/v1alpha1\nkind: VirtualMachineTemplate\nmetadata: {name: t}\nspec: {parameters: []}\n": "spec.virtualMachine must be an object",
 	} {
 		listed, processed := process(t, template, "--parameters"), process(t, template)
 		if listed.code != exitRefused || listed.out != "" {
@@ -234,7 +234,7 @@ func TestTemplateParametersRefused(t *testing.T) {
 	}
 }
 
-// Parameters stand in more than values.
+// TestTemplateParametersPlaces checks references outside of values.
 func TestTemplateParametersPlaces(t *testing.T) {
 	const template = `
 apiVersion: template.openshift.io/v1
@@ -265,11 +265,11 @@ func TestTemplateProcessInput(t *testing.T) {
 	if named.code != exitUsage || named.out != "" {
 		t.Errorf("exit code %d, output %q", named.code, named.out)
 	}
-	says(t, named.err, "all.yaml, document 2: kind ConfigMap of v1 is not for this: want a Template of template.openshift.io/v1, a VirtualMachineTemplate")
+	says(t, named.err, "all.yaml, document 2: unsupported kind ConfigMap of v1: want a Template of template.openshift.io/v1, a VirtualMachineTemplate")
 	says(t, process(t, template+"---\n"+other).fine(t).err, "Note: standard input: ignored 1 of kind ConfigMap (v1)\n")
 	for stdin, want := range map[string]string{
-		other:                           "there are 0 templates in -f -: one is processed at a time",
-		template + "---\n" + template:   "there are 2 templates in -f -: one is processed at a time",
+		other:                           "found 0 templates in -f -: want one",
+		template + "---\n" + template:   "found 2 templates in -f -: want one",
 		"a: b: c\n":                     "standard input, document 1, line 1: cannot read the YAML",
 		"kind: Template\nobjects: []\n": "apiVersion and kind",
 	} {

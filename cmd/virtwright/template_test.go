@@ -23,41 +23,41 @@ func TestTemplateHelp(t *testing.T) {
 	says(t, call(t, "", "__complete", "template", "create", "--data-volumes", "").fine(t).out, "Keep\nRename\n")
 }
 
-// What is wrong with a call is said before anything is read or asked.
+// TestTemplateUsage checks that wrong usage is reported before anything is read.
 func TestTemplateUsage(t *testing.T) {
 	for name, test := range map[string]struct {
 		args string
 		want []string
 	}{
 		"unknown command":      {"template makes", []string{`unknown command "makes" (see virtwright template --help)`}},
-		"no machine":           {"template create", []string{"cannot make a template of 0 machines: name one"}},
-		"two machines":         {"template create a b", []string{"cannot make a template of 2 machines"}},
-		"no such format":       {"template create a --format ova", []string{"--format must be one of", `"openshiftTemplate"`, `not "ova"`}},
-		"no such data volumes": {"template create a --data-volumes Clone", []string{`--data-volumes must be one of ["Keep" "Rename"], not "Clone"`}},
-		"impossible name":      {"template create a --name A_B", []string{`--name "A_B": a lowercase RFC 1123 subdomain`}},
-		"impossible namespace": {"template create a --to-namespace A", []string{`--to-namespace "A": `}},
-		"impossible label":     {"template create a --label a=b/c", []string{"--label a=b/c: a valid label"}},
-		"no time":              {"template create a --timeout 0s", []string{"--timeout must be longer than 0"}},
-		"time that has passed": {"template create a --ttl=-1s", []string{"--ttl -1s must be 0 or more, in whole seconds"}},
-		"half a second":        {"template create a --ttl 500ms", []string{"--ttl 500ms must be 0 or more, in whole seconds"}},
-		"nothing to wait for":  {"template create a --dry-run --wait", []string{"give --wait or --dry-run"}},
-		"all at once":          {"template create a --format x --name Y --ttl=-1s", []string{"--format ", "--name ", "--ttl "}},
-		"a cluster that is not": {"template create a --kubeconfig /does/not/exist", []string{
-			"cannot tell which cluster to ask: stat /does/not/exist"}},
+		"no VM":                {"template create", []string{"cannot make a template of 0 VMs"}},
+		"two VMs":              {"template create a b", []string{"cannot make a template of 2 VMs"}},
+		"unknown format":       {"template create a --format ova", []string{"--format: Unsupported value", `"openshiftTemplate"`}},
+		"unknown data volumes": {"template create a --data-volumes Clone", []string{`--data-volumes: Unsupported value: "Clone": supported values: "Keep", "Rename"`}},
+		"invalid name":         {"template create a --name A_B", []string{`--name "A_B": a lowercase RFC 1123 subdomain`}},
+		"invalid namespace":    {"template create a --to-namespace A", []string{`--to-namespace "A": `}},
+		"invalid label":        {"template create a --label a=b/c", []string{"--label a=b/c: a valid label"}},
+		"no timeout":           {"template create a --timeout 0s", []string{"--timeout 0s must be longer than 0"}},
+		"negative TTL":         {"template create a --ttl=-1s", []string{"--ttl -1s must be 0 or more, in whole seconds"}},
+		"TTL of half a second": {"template create a --ttl 500ms", []string{"--ttl 500ms must be 0 or more, in whole seconds"}},
+		"wait for a dry run":   {"template create a --dry-run --wait", []string{"give --wait or --dry-run"}},
+		"all problems":         {"template create a --format x --name Y --ttl=-1s", []string{"--format: ", "--name ", "--ttl "}},
+		"missing kubeconfig": {"template create a --kubeconfig /does/not/exist", []string{
+			"cannot read the kubeconfig: stat /does/not/exist"}},
 
-		"nothing to generate of": {"template generate", []string{"-f is missing"}},
-		"no such file":           {"template generate -f missing.yaml", []string{"cannot read missing.yaml"}},
+		"generate without files": {"template generate", []string{"-f is required"}},
+		"missing file":           {"template generate -f missing.yaml", []string{"cannot read missing.yaml"}},
 		"wrong flags":            {"template generate -o xml -n A --label x", []string{`invalid argument "x" for "--label"`}},
-		"wrong output":           {"template generate -o xml -n A", []string{"-f is missing", `"xml"`, `--namespace "A"`}},
+		"wrong output":           {"template generate -o xml -n A", []string{"-f is required", `"xml"`, `--namespace "A"`}},
 
-		"nothing to process":   {"template process", []string{"-f is missing"}},
-		"no such template":     {"template process -f missing.yaml", []string{"cannot read missing.yaml"}},
-		"a name without value": {"template process -f x -p CORES", []string{"-p, 1 of 1, has no =: want NAME=VALUE"}},
-		"a value without name": {"template process -f x -p =4 -p A=1", []string{"-p, 1 of 2, has no name: want NAME=VALUE"}},
-		"a name twice":         {"template process -f x -p A=1 -p B=1 -p A=1", []string{"-p A is given twice"}},
-		"no file of values":    {"template process -f x --param-file missing.env", []string{"--param-file: open missing.env: no such file"}},
-		"values of nothing":    {"template process -f x --parameters -p A=1", []string{"parameters", "param"}},
-		"several":              {"template process -p A -l a=b/c -o xml", []string{"-f is missing", "-p, 1 of 1, has no =", "--label a=b/c", `"xml"`}},
+		"process without file":  {"template process", []string{"-f is required"}},
+		"missing template":      {"template process -f missing.yaml", []string{"cannot read missing.yaml"}},
+		"name without value":    {"template process -f x -p CORES", []string{"-p, 1 of 1: want NAME=VALUE"}},
+		"value without name":    {"template process -f x -p =4 -p A=1", []string{"-p, 1 of 2: want NAME=VALUE"}},
+		"duplicate name":        {"template process -f x -p A=1 -p B=1 -p A=1", []string{"-p, 3 of 3: duplicate name, as in -p, 1 of 3"}},
+		"missing param-file":    {"template process -f x --param-file missing.env", []string{"--param-file: open missing.env: no such file"}},
+		"values and parameters": {"template process -f x --parameters -p A=1", []string{"parameters", "param"}},
+		"several":               {"template process -p A -l a=b/c -o xml", []string{"-f is required", "-p, 1 of 1: want NAME=VALUE", "--label a=b/c", `"xml"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := call(t, "", strings.Fields(test.args)...)
@@ -69,25 +69,25 @@ func TestTemplateUsage(t *testing.T) {
 	}
 }
 
-// What is no name may be a part of a secret, and is not repeated.
+// TestTemplateValuesSecret checks that errors quote nothing that may be a part of a secret.
 func TestTemplateValuesSecret(t *testing.T) {
 	tests := map[string]struct {
 		reason, file string
 		given        []string
 		want         []string
 	}{
-		"NoNames": {"Lines and flags are counted.", "A=1\nhunter two\n=hunter three\n", []string{"pass word\nhunter"},
-			[]string{"-p, 1 of 1, has no =: want NAME=VALUE", "values.env, line 2: a line must be NAME=VALUE", "values.env, line 3: "}},
-		"Lines": {"A value of several lines is none of a file.", "VOLUME0_USER_DATA=#cloud-config\npassword: hunter2=\n", nil,
-			[]string{"values.env, line 2: a line must be NAME=VALUE"}},
-		"NoValue":      {"A secret may look like a name.", "", []string{"A=1", "hunter2"}, []string{"-p, 2 of 2, has no =: want NAME=VALUE"}},
-		"NoName":       {"Names have no spaces.", "", []string{"pass word=hunter2", "A=1"}, []string{"-p, 1 of 2, has no name: want NAME=VALUE"}},
-		"UnknownLine":  {"The last line of what is encoded looks like a name.", "VOLUME0_USER_DATA=-----BEGIN\n  aHVudGVyMg==\n", nil, []string{"  --param-file ", "values.env, line 2: the template has no such parameter"}},
-		"UnknownTwice": {"Also a second time.", "hunter2=1\n\nhunter2=2\n", nil, []string{"values.env, line 3: has the name of line 1"}},
-		"NoLetter":     {"Names begin with a letter.", "", []string{"VOLUME0_USER_DATA=x", "2hunter=2"}, []string{"-p, 2 of 2: the template has no such parameter"}},
-		"Unquoted":     {"The shell made words of a value.", "", []string{"VOLUME0_USER_DATA=#cloud-config", "hunter2"}, nil},
-		"UnknownAndMissing": {"All problems come at once.", "hunter2=x\n", []string{"NOTHING=1"},
-			[]string{"values.env, line 1: the template has no such parameter", "VOLUME0_USER_DATA: a value must be given", "NOTHING: the template has no such parameter"}},
+		"NoNames": {"Lines and flags are named by number.", "A=1\nhunter two\n=hunter three\n", []string{"pass word\nhunter"},
+			[]string{"-p, 1 of 1: want NAME=VALUE", "values.env, line 2: want NAME=VALUE", "values.env, line 3: "}},
+		"Lines": {"A file cannot hold a value of several lines.", "VOLUME0_USER_DATA=#cloud-config\npassword: hunter2=\n", nil,
+			[]string{"values.env, line 2: want NAME=VALUE"}},
+		"NoValue":      {"A secret may look like a name.", "", []string{"A=1", "hunter2"}, []string{"-p, 2 of 2: want NAME=VALUE"}},
+		"NoName":       {"Names have no spaces.", "", []string{"pass word=hunter2", "A=1"}, []string{"-p, 1 of 2: want NAME=VALUE"}},
+		"UnknownLine":  {"The last line of a key looks like a name.", "VOLUME0_USER_DATA=-----BEGIN\n  aHVudGVyMg==\n", nil, []string{"  --param-file ", "values.env, line 2: undefined parameter"}},
+		"UnknownTwice": {"A duplicate is not quoted either.", "hunter2=1\n\nhunter2=2\n", nil, []string{"values.env, line 3: duplicate name, as in "}},
+		"NoLetter":     {"Names begin with a letter.", "", []string{"VOLUME0_USER_DATA=x", "2hunter=2"}, []string{"-p, 2 of 2: undefined parameter"}},
+		"Unquoted":     {"The shell split a value.", "", []string{"VOLUME0_USER_DATA=#cloud-config", "hunter2"}, nil},
+		"UnknownAndMissing": {"All problems are reported at once.", "hunter2=x\n", []string{"NOTHING=1"},
+			[]string{"values.env, line 1: undefined parameter", "VOLUME0_USER_DATA: Required value", "NOTHING: undefined parameter"}},
 	}
 	template := generate(t, confidential).fine(t).out
 	for name, test := range tests {
@@ -98,7 +98,7 @@ func TestTemplateValuesSecret(t *testing.T) {
 			}
 			if name == "Unquoted" {
 				args = slices.Delete(args, len(args)-2, len(args)-1)
-				test.want = []string{"cannot take 1 argument: quote values with spaces or several lines, as -p \"NAME=VALUE\""}
+				test.want = []string{"unexpected 1 argument: quote values with spaces or several lines, as -p \"NAME=VALUE\""}
 			}
 			got := process(t, template, args...)
 			if got.code == exitFine || got.out != "" {
@@ -118,13 +118,13 @@ func TestTemplateValues(t *testing.T) {
 	file := write(t, "values.env", "\ufeff# what differs\n\n  # more\nCORES=4\r\nEMPTY=\nTEXT= a = b # c \n INDENTED=x\n")
 	tests := map[string]struct {
 		reason string
-		o      processing
+		o      templateProcess
 		want   map[string]string
 	}{
-		"None":       {"There may be none.", processing{}, map[string]string{}},
-		"Typed":      {"The first = ends the name; a value has several lines.", processing{given: []string{"A=b=c", "B=", "C=x\ny\n"}}, map[string]string{"A": "b=c", "B": "", "C": "x\ny\n"}},
-		"File":       {"A value is what is behind =, as it is.", processing{paramFile: file}, map[string]string{"CORES": "4", "EMPTY": "", "TEXT": " a = b # c ", "INDENTED": "x"}},
-		"Overruling": {"-p overrules the file.", processing{paramFile: file, given: []string{"CORES=8", "TEXT=t", "EMPTY=e"}}, map[string]string{"CORES": "8", "EMPTY": "e", "TEXT": "t", "INDENTED": "x"}},
+		"None":       {"No flags are given.", templateProcess{}, map[string]string{}},
+		"Typed":      {"The first = ends the name; a value has several lines.", templateProcess{params: []string{"A=b=c", "B=", "C=x\ny\n"}}, map[string]string{"A": "b=c", "B": "", "C": "x\ny\n"}},
+		"File":       {"A value is the rest of the line.", templateProcess{paramFile: file}, map[string]string{"CORES": "4", "EMPTY": "", "TEXT": " a = b # c ", "INDENTED": "x"}},
+		"Overriding": {"-p overrides the file.", templateProcess{paramFile: file, params: []string{"CORES=8", "TEXT=t", "EMPTY=e"}}, map[string]string{"CORES": "8", "EMPTY": "e", "TEXT": "t", "INDENTED": "x"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -138,30 +138,31 @@ func TestTemplateValues(t *testing.T) {
 			}
 		})
 	}
-	twice := processing{paramFile: write(t, "twice.env", "A=1\nB=2\nA=1\n")}
-	if _, err := twice.values(); err == nil || !strings.HasSuffix(err.Error(), "twice.env, line 3: has the name of line 1") {
+	twice := templateProcess{paramFile: write(t, "twice.env", "A=1\nB=2\nA=1\n")}
+	if _, err := twice.values(); err == nil || !strings.Contains(err.Error(), "twice.env, line 3: duplicate name, as in ") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// What goes well is not told before it is done, but known when time is up.
+// TestTemplateProgress checks that only delays are printed, and that a timeout names the last
+// state.
 func TestTemplateProgress(t *testing.T) {
 	var told strings.Builder
-	w := &makingWait{source: "lab/web", namespace: "lab"}
+	w := &templateWait{source: "lab/web", namespace: "lab"}
 	w.name, w.tell = "web-1", func(state string) { fmt.Fprintf(&told, "Request web-1: %s\n", state) }
 	for _, reason := range []string{"Reconciling", "FormatUnavailable", "Reconciling"} {
 		var object unstructured.Unstructured
 		if err := object.UnmarshalJSON([]byte(`{"apiVersion":"ssp.kubevirt.io/v1alpha1","kind":"VirtualMachineTemplateRequest","status":{` + conditions("False", reason, "so", "True") + `}}`)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.look(t.Context(), &object); err != nil {
+		if _, err := w.check(t.Context(), &object); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if want := "Request web-1: not ready (FormatUnavailable: so; --format configMap needs no API of its own)\n"; told.String() != want {
+	if want := "Request web-1: not ready (FormatUnavailable: so; --format configMap works in every cluster)\n"; told.String() != want {
 		t.Errorf("got %q, want %q", told.String(), want)
 	}
-	says(t, w.late().Error(), "request lab/web-1 is not ready (Reconciling: so); it stays")
+	says(t, w.timedOut().Error(), "request lab/web-1 is not ready (Reconciling: so); it stays")
 }
 
 func TestTemplateReport(t *testing.T) {
@@ -174,15 +175,15 @@ func TestTemplateReport(t *testing.T) {
 			ParameterCount: 10,
 			TemplateRef:    &sspv1alpha1.TemplateReference{APIVersion: apiVersion, Kind: "Kind", Name: "x", Namespace: "lab"},
 		}
-		if err := report(streams{out: &out}, &status); err != nil || out.String() != want {
+		if err := printTemplate(streams{out: &out}, &status); err != nil || out.String() != want {
 			t.Errorf("got %q, %v; want %q", out.String(), err, want)
 		}
 	}
 }
 
-// A request that names no format leaves the choice to the cluster.
+// TestTemplateCreateLeavesFormat checks that without --format the cluster chooses the format.
 func TestTemplateCreateLeavesFormat(t *testing.T) {
-	o := &creation{machine: "web", to: "shop"}
+	o := &templateCreate{vm: "web", toNamespace: "shop"}
 	if got := o.request("shop").Spec; got.TemplateName != "web-template" || got.Target != (sspv1alpha1.VirtualMachineTemplateRequestTarget{}) {
 		t.Errorf("got %+v", got)
 	}

@@ -8,10 +8,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// other is a second VM.
 var other = strings.Replace(small, "{name: vm}", "{name: other}", 1)
 
-// One object is printed as itself, and several as a List, which is one document.
+// One object is printed as itself, several as a List in one document.
 func TestPrintsOneOrAList(t *testing.T) {
 	for _, command := range []string{"expand", "template generate"} {
 		for output, decode := range map[string]func([]byte, *map[string]any) error{
@@ -40,18 +39,18 @@ func TestPrintsOneOrAList(t *testing.T) {
 	}
 }
 
-// Wrong usage is explained, with what was meant.
+// Usage errors suggest the correct name.
 func TestUsage(t *testing.T) {
 	const cpu = "spec.template.spec.domain.cpu"
 	for name, c := range map[string]struct {
 		args string
 		want string
 	}{
-		"a file without -f":                    {"expand a.yaml", "a.yaml: give each file its own -f"},
-		"a second file":                        {"validate -f - b.yaml", "b.yaml: give each file its own -f"},
-		"a second file, in explain":            {"explain -f - b.yaml", "b.yaml: give each file its own -f"},
-		"two paths":                            {"explain -f - spec spec.template", `spec: Unsupported value: supported types: "vm"`},
-		"a folder without -f":                  {"expand presets", `presets: Unsupported value: supported types: "vm", "vmi", "vmpreset", "cvmpreset"; give each file its own -f`},
+		"a file without -f":                    {"expand a.yaml", "a.yaml: use -f for each file"},
+		"a second file":                        {"validate -f - b.yaml", "b.yaml: use -f for each file"},
+		"a second file, in explain":            {"explain -f - b.yaml", "b.yaml: use -f for each file"},
+		"two paths":                            {"explain -f - spec spec.template", `spec: unsupported type: supported types: "vm"`},
+		"a folder without -f":                  {"expand presets", `presets: unsupported type: supported types: "vm", "vmi", "vmpreset", "cvmpreset"; use -f for each file`},
 		"a misspelt path":                      {"explain -f - spec.template.spec.domain.memroy.guest", `path does not exist: under "spec.template.spec.domain" unknown field "memroy"; did you mean "memory"?`},
 		"a path of a VMI, for a VM":            {"explain -f - spec.domain.cpu", `under "spec" unknown field "domain"`},
 		"a misspelt command":                   {"expnd", `unknown command "expnd"; did you mean "expand"?`},
@@ -70,10 +69,10 @@ func TestUsage(t *testing.T) {
 			says(t, got.err, c.want)
 		})
 	}
-	// An element that the VM does not have is not a misspelt path.
+	// A list element that the VM does not have gets no suggestion.
 	near := call(t, small, "explain", "-f", "-", "spec.template.spec.networks[defalt]").fine(t)
 	says(t, near.err, "Note: VirtualMachine default/vm does not set spec.template.spec.networks[defalt]; did you mean spec.template.spec.networks[default]?")
-	// A field that exists and is not set is not misspelt either.
+	// Neither does an existing field that is not set.
 	unset := call(t, small, "explain", "-f", "-", cpu+".dedicatedCpuPlacement").fine(t)
 	if want := "Note: VirtualMachine default/vm does not set " + cpu + ".dedicatedCpuPlacement\n"; unset.err != want {
 		t.Errorf("got %q, want %q", unset.err, want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -11,50 +12,41 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 )
 
-const validateHelp = `Say of virtual machines and presets what a cluster would refuse, in the same words: unknown
-fields, wrong types, what cannot start, what only controllers write, and names that two
-machines share.
+const validateHelp = `Report virtual machines and presets that a cluster would reject, with the same messages: unknown
+fields, wrong types, VMs that cannot start, fields that only controllers may set, and name
+collisions between VMs.
 
-The input is that of expand, and VirtualMachines in version v1alpha2. Presets among the
-files act, and are judged themselves. Every machine is judged as if it were created after
-those before it. Objects of other kinds are counted and left out.
+The input is the same as for expand, and VirtualMachines in version v1alpha2. Presets of the input
+are applied and also validated. Objects are validated as if they were created in order.
+ValidatingAdmissionPolicies are evaluated like in an API server. Objects of other kinds are counted
+and ignored.
 
-Problems go to standard output, one a line, warnings to standard error. docs/rules.md
+Each problem is a line on standard output. Warnings are printed to standard error. docs/rules.md
 describes each rule; a message ends with the name of its rule.`
 
-const validateExamples = `  # Would a cluster take these machines, with these presets?
+const validateExamples = `  # Would a cluster accept these VMs with these presets?
   {{program}} validate -f examples/vms -f examples/presets -f examples/namespaces.yaml
 
-  # Would the cluster take this VM?
+  # Would the current cluster accept this VM?
   {{program}} validate -f examples/vms/web.yaml --live
 
-  # Presets alone
+  # Only presets
   {{program}} validate -f examples/presets
 
-  # With features that the cluster has
+  # With feature gates of the cluster
   cat examples/vms/tiny.yaml | {{program}} validate -f - -f examples/presets --feature-gates HostDisk=true,NUMA=false
 
-  # Alongside KubeVirt, for a program
+  # Alongside KubeVirt, as JSON
   {{program}} validate -f examples/vms/desktop.yaml --mode addon -o json`
 
 func newValidate(shown string, s streams) *cobra.Command {
-	outputs := []string{"text", "json"}
 	o := &settings{source: source{filesOnly: true}}
 	c := &cobra.Command{
-		Use:     "validate [-f FILE...] [TYPE/NAME...]",
-		Short:   "Say what a cluster would refuse",
-		Long:    validateHelp,
-		Example: strings.ReplaceAll(validateExamples, "{{program}}", shown),
-		Args:    named,
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.check(c, args, outputs...); err != nil {
-				return err
-			}
-			return validate(c.Context(), o, s, args)
-		},
+		Use: "validate [-f FILE...] [TYPE/NAME...]", Short: "Report objects that a cluster would reject", Long: validateHelp,
+		Example: validateExamples, Args: named,
 	}
-	o.declare(c, outputs...)
-	o.declareJudging(c)
+	o.setUp(c, shown, []string{"text", "json"}, func(ctx context.Context, args []string) error { return validate(ctx, o, s, args) })
+	o.declareValidation(c)
 	return c
 }
 
@@ -68,21 +60,20 @@ func validate(ctx context.Context, o *settings, s streams, args []string) error 
 		return err
 	}
 	if len(report.Verdicts) == 0 {
-		return fmt.Errorf("there is nothing to validate in %s%s", o.described(args), leftKinds(report.Left))
+		return fmt.Errorf("no object to validate in %s%s", o.described(args), leftKinds(report.Left))
 	}
 	v := newValidated(report)
 	if o.output == "json" {
-		err = v.json(s.out)
+		err = printJSON(s.out, v)
 	} else {
 		err = v.text(s)
 	}
 	if err == nil && v.Summary.Refused > 0 {
-		err = errTold
+		err = errPrinted
 	}
 	return err
 }
 
-// leftKinds names the kinds that were left out.
 func leftKinds(left []offline.Leftover) string {
 	if len(left) == 0 {
 		return ""
@@ -91,5 +82,123 @@ func leftKinds(left []offline.Leftover) string {
 	for _, l := range left {
 		kinds.Insert(l.Kind)
 	}
-	return ", only objects of other kinds: " + strings.Join(sets.List(kinds), ", ")
+	return ", only objects of unsupported kinds: " + strings.Join(sets.List(kinds), ", ")
+}
+
+type validated struct {
+	Objects []validatedObject `json:"objects"`
+	// Left are objects of ignored kinds.
+	Left    []offline.Leftover `json:"left"`
+	Notes   []string           `json:"notes"`
+	Summary validatedSummary   `json:"summary"`
+}
+
+type validatedObject struct {
+	File     string `json:"file"`
+	Document int    `json:"document"`
+	// Item counts the items of a list, from 1.
+	Item       int               `json:"item,omitempty"`
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Namespace  string            `json:"namespace,omitempty"`
+	Name       string            `json:"name"`
+	Refused    bool              `json:"refused"`
+	Problems   []offline.Problem `json:"problems"`
+	Warnings   []string          `json:"warnings"`
+
+	shown string
+}
+
+type validatedSummary struct {
+	Objects  int `json:"objects"`
+	Refused  int `json:"refused"`
+	Problems int `json:"problems"`
+	Warnings int `json:"warnings"`
+	Left     int `json:"left"`
+}
+
+func newValidated(report *offline.Report) *validated {
+	out := &validated{Left: orEmpty(report.Left), Notes: orEmpty(report.Notes), Objects: []validatedObject{}}
+	for i := range report.Verdicts {
+		v := &report.Verdicts[i]
+		out.Objects = append(out.Objects, validatedObject{
+			File: v.Where.File, Document: v.Where.Document, Item: v.Where.Item,
+			APIVersion: v.APIVersion, Kind: v.Kind, Namespace: v.Namespace, Name: v.Name,
+			Refused: len(v.Problems) > 0, Problems: orEmpty(v.Problems), Warnings: orEmpty(v.Warnings),
+			shown: v.String(),
+		})
+		if len(v.Problems) > 0 {
+			out.Summary.Refused++
+		}
+		out.Summary.Problems += len(v.Problems)
+		out.Summary.Warnings += len(v.Warnings)
+	}
+	out.Summary.Objects = len(out.Objects)
+	for _, l := range report.Left {
+		out.Summary.Left += l.Count
+	}
+	return out
+}
+
+// orEmpty replaces nil, which would become null in JSON.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+func (v *validated) text(s streams) error {
+	note(s, v.Notes)
+	for _, l := range v.Left {
+		fmt.Fprintln(s.err, "Note:", l)
+	}
+	for i := range v.Objects {
+		o := &v.Objects[i]
+		for _, w := range o.Warnings {
+			fmt.Fprintf(s.err, "warning: %s: %s: %s\n", o.File, o.shown, oneLine(w))
+		}
+		for _, p := range o.Problems {
+			if _, err := fmt.Fprintf(s.out, "%s: %s: %s\n", o.File, o.shown, oneLine(p.String())); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := fmt.Fprintln(s.out, v.Summary)
+	return err
+}
+
+func oneLine(text string) string { return printable(strings.Join(strings.Fields(text), " ")) }
+
+// printable replaces control characters, characters that change the text direction, and characters
+// that XML forbids. It keeps line breaks and tabs.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) || r == '\uFFFE' || r == '\uFFFF' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+// String formats the last line of the output.
+func (s validatedSummary) String() string {
+	text := fmt.Sprintf("%s: %s", counted(s.Objects, "object"), "all fine")
+	if s.Refused > 0 {
+		text = fmt.Sprintf("%s: %d fine, %d rejected with %s", counted(s.Objects, "object"), s.Objects-s.Refused, s.Refused, counted(s.Problems, "problem"))
+	}
+	if s.Warnings > 0 {
+		text += ", " + counted(s.Warnings, "warning")
+	}
+	if s.Left > 0 {
+		text += fmt.Sprintf("; ignored %d of other kinds", s.Left)
+	}
+	return text
+}
+
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprint(n, " ", noun)
 }

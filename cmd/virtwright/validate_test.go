@@ -10,8 +10,8 @@ import (
 	"github.com/virtwright/virtwright/test/golden"
 )
 
-// Each testdata/validate/NAME.in.yaml is validated with the flags of its first
-// line, as in "# args: -o json". NAME.out.txt has what comes of it.
+// Each testdata/validate/NAME.in.yaml is validated with the flags of its first line, for example "#
+// args: -o json", and compared with NAME.out.txt.
 func TestValidate(t *testing.T) {
 	files, err := filepath.Glob("testdata/validate/*.in.yaml")
 	if err != nil || len(files) == 0 {
@@ -42,8 +42,7 @@ func TestValidateFoundingExample(t *testing.T) {
 		`"mypcv": `, `did you mean "mypvc"?`)
 }
 
-// What the examples say of themselves is true: the machines are fine, and what
-// is refused is refused.
+// The VMs of the examples are valid, and those in examples/refused are refused.
 func TestValidateExamples(t *testing.T) {
 	presets := []string{"-f", examplePresets, "-f", exampleNamespaces}
 	fine := call(t, "", append([]string{"validate", "-f", exampleVMs}, presets...)...).fine(t)
@@ -60,7 +59,7 @@ func TestValidateExamples(t *testing.T) {
 	}
 }
 
-// What expand prints is fine again, whatever version it was in.
+// The output of expand is valid, for each version.
 func TestValidateExpanded(t *testing.T) {
 	seed := strings.Replace(read(t, "testdata/validate/founding.in.yaml"), "mypcv", "mypvc", 1)
 	for name, in := range map[string]string{"v1alpha2": seed, "v1": read(t, exampleVMs+"/tiny.yaml")} {
@@ -73,7 +72,7 @@ func TestValidateExpanded(t *testing.T) {
 	}
 }
 
-// The owner says what an instance gets at launch.
+// The owner determines the fields that a VMI gets at launch.
 func TestValidateOwned(t *testing.T) {
 	owner := write(t, "owner.yaml", "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: vmi, labels: {launch: here}}\n")
 	launch := write(t, "launch.yaml", "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: here}\n"+
@@ -103,17 +102,17 @@ func TestValidateUsage(t *testing.T) {
 		args  []string
 		want  []string
 	}{
-		"nothing":         {"", nil, []string{"-f is missing"}},
+		"nothing":         {"", nil, []string{"-f is required"}},
 		"an argument":     {"", []string{"vm.yaml"}, []string{"vm.yaml"}},
 		"unknown gate":    {sparse, []string{"-f", "-", "--feature-gates", "HostDsk=true"}, []string{`unknown feature gate "HostDsk"; did you mean "HostDisk"?`}},
 		"far from a gate": {sparse, []string{"-f", "-", "--feature-gates", "x=true"}, []string{"there are ", "HostDisk, "}},
 		"no switch":       {sparse, []string{"-f", "-", "--feature-gates", "HostDisk=maybe"}, []string{"--feature-gates", `not "HostDisk=maybe"`}},
-		"every flag":      {sparse, []string{"-f", "-", "--mode", "both", "-o", "yaml"}, []string{"--mode must be", `--output must be one of ["text" "json"]`}},
-		"unknown version": {strings.Replace(sparse, "/v1", "/v9", 1), []string{"-f", "-"}, []string{"no version kubevirt.io/v9"}},
+		"every flag":      {sparse, []string{"-f", "-", "--mode", "both", "-o", "yaml"}, []string{"--mode: Unsupported value", `--output: Unsupported value: "yaml": supported values: "text", "json"`}},
+		"unknown version": {strings.Replace(sparse, "/v1", "/v9", 1), []string{"-f", "-"}, []string{"kubevirt.io/v9: use"}},
 		"no such instances": {strings.Replace(strings.Replace(sparse, "/v1", "/v1alpha2", 1), "VirtualMachine", "VirtualMachineInstance", 1), []string{"-f", "-"},
-			[]string{"VirtualMachineInstance has no version kubevirt.io/v1alpha2"}},
-		"no seed beside": {"", []string{"-f", "testdata/validate/founding.in.yaml", "--mode", "addon"}, []string{"no version kubevirt.io/v1alpha2 alongside KubeVirt"}},
-		"only others":    {"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", []string{"-f", "-"}, []string{"nothing to validate", "only objects of other kinds: Pod"}},
+			[]string{"unsupported version of kind VirtualMachineInstance: kubevirt.io/v1alpha2"}},
+		"no seed beside": {"", []string{"-f", "testdata/validate/founding.in.yaml", "--mode", "addon"}, []string{"alongside KubeVirt: kubevirt.io/v1alpha2"}},
+		"only others":    {"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", []string{"-f", "-"}, []string{"no object to validate", "only objects of unsupported kinds: Pod"}},
 		"bad YAML":       {"a: b: c\n", []string{"-f", "-"}, []string{"cannot read the YAML"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,4 +128,17 @@ func TestValidateUsage(t *testing.T) {
 func TestValidateCompletion(t *testing.T) {
 	says(t, call(t, "", "__complete", "validate", "--feature-gates", "").fine(t).out, "HostDisk=true\n")
 	says(t, call(t, "", "__complete", "validate", "--output", "").fine(t).out, "text\njson\n")
+}
+
+// TestValidateNamesPreset checks that a VMI may name a preset alongside KubeVirt, which sets the
+// fields that the VMI lacks.
+func TestValidateNamesPreset(t *testing.T) {
+	const vmi = "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: vmi, annotations: {virtwright.dev/presets: cluster/named}}\n" +
+		"spec: {domain: {memory: {guest: 1Gi}, devices: {}}, volumes: [{name: root, containerDisk: {image: example.com/disk}}]}\n"
+	named := write(t, "named.yaml", "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: named}\n"+
+		"spec: {match: {explicit: true}, defaults: {spec: {template: {spec: {domain: {devices: {rng: {}}}}}}}}\n")
+	got := call(t, vmi, "validate", "-f", "-", "-f", named, "--mode", "addon")
+	if got.code != exitFine {
+		t.Errorf("exit code %d: %s", got.code, got.out)
+	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFieldValidation: expand, render and validate treat fields that do not
-// exist as an API server does, in kubectl's words.
+// TestFieldValidation checks that expand, render and validate handle unknown fields like an API
+// server.
 func TestFieldValidation(t *testing.T) {
 	const path = "spec.template.spec.domain.cpu.CORES"
 	for _, command := range []string{"expand", "render", "validate"} {

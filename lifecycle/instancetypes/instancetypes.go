@@ -24,10 +24,7 @@ import (
 	"github.com/virtwright/virtwright/presets"
 )
 
-// clusterScoped are the kinds of objects outside namespaces.
-var clusterScoped = sets.New("VirtualMachineClusterInstancetype", "VirtualMachineClusterPreference")
-
-// Kinds are an empty object of each kind.
+// Kinds returns an empty object of each kind.
 func Kinds() []client.Object {
 	var out []client.Object
 	for _, kind := range []string{"VirtualMachineInstancetype", "VirtualMachineClusterInstancetype", "VirtualMachinePreference", "VirtualMachineClusterPreference"} {
@@ -42,9 +39,9 @@ func object(kind string) *unstructured.Unstructured {
 	return out
 }
 
-// A Reader finds what VMs name. It reads from the API server what the cache does not have: a kind
-// that is not watched yet, or an object that was created a moment ago. ControllerRevisions are
-// always read from the API server: there are two for each VM, and only updates of its spec need them.
+// A Reader reads the instancetypes and preferences that VMs refer to. It reads from the API server
+// if the cache misses an object or does not watch its kind yet. ControllerRevisions are not cached:
+// there are two for each VM, and only updates of its spec need them.
 type Reader struct {
 	Cache cache.Cache
 	Live  client.Reader
@@ -53,7 +50,7 @@ type Reader struct {
 	watched sets.Set[string]
 }
 
-// Watch starts to watch one of Kinds, and returns when the cache has it.
+// Watch adds one of Kinds to the cache, and returns when the cache has synced.
 func (r *Reader) Watch(ctx context.Context, kind client.Object) error {
 	name := kind.GetObjectKind().GroupVersionKind().Kind
 	if _, err := r.Cache.GetInformer(ctx, kind); err != nil {
@@ -68,7 +65,8 @@ func (r *Reader) Watch(ctx context.Context, kind client.Object) error {
 	return nil
 }
 
-// Spec returns the spec of what a VM of a namespace names, as decoded JSON; nil where it does not exist.
+// Spec returns the spec that a VM in a namespace refers to, as decoded JSON; nil if it does not
+// exist.
 func (r *Reader) Spec(ctx context.Context, namespace string, m presets.Matcher) (map[string]any, error) {
 	switch {
 	case m.Revision != "":
@@ -80,7 +78,7 @@ func (r *Reader) Spec(ctx context.Context, namespace string, m presets.Matcher) 
 		}
 	}
 	name := types.NamespacedName{Namespace: namespace, Name: m.Name}
-	if clusterScoped.Has(m.Kind) {
+	if family(m.Kind) != m.Kind {
 		name.Namespace = ""
 	}
 	found := object(m.Kind)
@@ -108,8 +106,8 @@ func (r *Reader) get(ctx context.Context, name types.NamespacedName, into *unstr
 	return r.Live.Get(ctx, name, into)
 }
 
-// revision reads a pinned revision; of is the name that it must be of, if any. A revision that
-// KubeVirt cannot decode either counts as none.
+// revision returns the spec in a ControllerRevision, or nil if it cannot be decoded. Unless of is
+// empty, the revision must be of the object with that name.
 func (r *Reader) revision(ctx context.Context, name types.NamespacedName, m presets.Matcher, of string) (map[string]any, error) {
 	found := &appsv1.ControllerRevision{}
 	err := r.Live.Get(ctx, name, found)
@@ -125,7 +123,7 @@ func (r *Reader) revision(ctx context.Context, name types.NamespacedName, m pres
 	return decode(found.Data.Raw, m.Kind), nil
 }
 
-// decode returns the spec in a revision of a kind like the given one; nil if it has none.
+// decode returns the spec in the data of a revision; nil if the kind differs.
 func decode(raw []byte, kind string) map[string]any {
 	var kept struct {
 		APIVersion string          `json:"apiVersion"`
@@ -142,5 +140,4 @@ func decode(raw []byte, kind string) map[string]any {
 	return spec
 }
 
-// family tells instancetypes and preferences apart, of the cluster or not.
 func family(kind string) string { return strings.Replace(kind, "Cluster", "", 1) }

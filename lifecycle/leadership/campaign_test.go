@@ -53,7 +53,7 @@ func (c *candidate) Describe() string   { return "ns/lease" }
 func (c *candidate) RecordEvent(string) {}
 
 func (c *candidate) call(ctx context.Context, do func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, RenewDeadline/2)
+	ctx, cancel := context.WithTimeout(ctx, renewDeadline/2)
 	defer cancel()
 	time.Sleep(time.Duration(1+c.r.IntN(30)) * time.Millisecond)
 	c.mu.Lock()
@@ -153,8 +153,8 @@ func both(t *testing.T, seed uint64, happens func(r *rand.Rand, s *server)) (ove
 	return overlap
 }
 
-// Two replicas never write at the same time, whatever happens to the API server and
-// the way to it. Who deletes the lease, or empties it, is noticed at the next renewal.
+// Two replicas never write at the same time, even if the API server or the connection to it fails.
+// A lease that is deleted or loses its holder is noticed at the next renewal.
 func TestNeverTwo(t *testing.T) {
 	soon := func(r *rand.Rand) { time.Sleep(time.Duration(5000+r.IntN(4000)) * time.Millisecond) }
 	cases := map[string]struct {
@@ -170,19 +170,19 @@ func TestNeverTwo(t *testing.T) {
 			s.only = "a"
 			s.hang(time.Duration(13000+r.IntN(5000)) * time.Millisecond)
 		}, 0},
-		"somebody deletes the lease": {func(r *rand.Rand, s *server) {
+		"the lease is deleted": {func(r *rand.Rand, s *server) {
 			soon(r)
 			s.mu.Lock()
 			s.there = false
 			s.mu.Unlock()
-		}, RetryPeriod + 100*time.Millisecond},
-		"somebody empties the lease": {func(r *rand.Rand, s *server) {
+		}, retryPeriod + 100*time.Millisecond},
+		"the holder of the lease is removed": {func(r *rand.Rand, s *server) {
 			soon(r)
 			s.mu.Lock()
 			s.record.HolderIdentity = ""
 			s.version++
 			s.mu.Unlock()
-		}, RetryPeriod + 100*time.Millisecond},
+		}, retryPeriod + 100*time.Millisecond},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

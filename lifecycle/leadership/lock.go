@@ -1,6 +1,6 @@
-// Package leadership lets nobody write who may have been deposed: a leader that
-// was paused, or cut off, for longer than its lease learns of its successor too
-// late, and its requests would mix with the successor's.
+// Package leadership elects a leader, and blocks writes of a replica that may have lost its lease.
+// A leader that was paused or cut off for longer than its lease would otherwise write at the same
+// time as its successor.
 package leadership
 
 import (
@@ -13,58 +13,60 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// How long a lease lasts, how long its holder tries to renew it, and how often.
 const (
-	LeaseDuration = 15 * time.Second
-	RenewDeadline = 10 * time.Second
-	RetryPeriod   = 2 * time.Second
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
 )
 
-// ErrDeposed says that this process is not, or may be no longer, the leader.
-var ErrDeposed = errors.New("not the leader, or not for certain")
+var errNotLeader = errors.New("not the leader, or the lease may have expired")
 
-// A Lock is the lease that leaders hold. It remembers when it was renewed, and
-// counts terms: the times between which another process may have held it.
+// A Lock is the lease that the leader holds. It counts terms: another process may have held the
+// lease between two of them.
 type Lock struct {
 	resourcelock.Interface
 
 	mu       sync.Mutex
-	renewed  time.Time // zero while it is not held
-	mine     bool      // whether it was this process's when it was last seen
+	renewed  time.Time // zero while the lease is not held
+	mine     bool      // whether this process held the lease when it was last read
 	acquired acquisition
 	term     uint64
-	writes   sync.WaitGroup // writes under way; none begins while the lease is not held
+	writes   sync.WaitGroup // writes in progress; none starts while the lease is not held
 }
 
-// An acquisition is that of a lease, by which its renewals are known.
+// An acquisition identifies the term of a record of the lease.
 type acquisition struct {
 	second      int64
 	transitions int
 }
 
-// NewLock returns the lock of a lease, for a process of its own identity.
+// NewLock returns the lock of a lease, with an identity for this process.
 func NewLock(config *rest.Config, lease types.NamespacedName) (*Lock, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("cannot name this process: %w", err)
+		return nil, fmt.Errorf("cannot read the host name: %w", err)
 	}
 	identity := resourcelock.ResourceLockConfig{Identity: host + "_" + uuid.NewString()}
-	inner, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, lease.Namespace, lease.Name, identity, config, RenewDeadline)
+	inner, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, lease.Namespace, lease.Name, identity, config, renewDeadline)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make the lock of lease %s: %w", lease, err)
+		return nil, fmt.Errorf("cannot create the lock of lease %s: %w", lease, err)
 	}
 	return &Lock{Interface: inner}, nil
 }
 
-// Get reads the lease. Whoever sees that it is another's, or gone, holds it no more.
+// Get reads the lease, and notes whether this process still holds it.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	switch {
@@ -84,37 +86,37 @@ func (l *Lock) see(mine bool) {
 	}
 }
 
-// Create takes a lease that is not there yet.
+// Create creates and acquires the lease.
 func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.write(ctx, record, l.Interface.Create)
 }
 
-// Update takes, renews or gives back the lease. An elector that was cut off for
-// long believes that it leads still, and would give back what is its successor's.
+// Update acquires, renews or releases the lease. It does not release the lease of a successor,
+// which an elector would do after it was cut off.
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	if record.HolderIdentity == "" && !l.was() {
-		return fmt.Errorf("cannot give back the lease: %w", ErrDeposed)
+	if record.HolderIdentity == "" && !l.isMine() {
+		return fmt.Errorf("cannot release the lease: %w", errNotLeader)
 	}
 	return l.write(ctx, record, l.Interface.Update)
 }
 
 func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
-	began := time.Now() // nobody else counts from an earlier time
+	start := time.Now() // other processes count from this time or later
 	mine := record.HolderIdentity == l.Identity()
 	if !mine {
-		l.drop() // before others can see it
+		l.drop() // before other processes can acquire it
 		l.writes.Wait()
 	}
 	if err := write(ctx, record); err != nil {
 		return err
 	}
 	if mine {
-		l.hold(began, acquisition{record.AcquireTime.Unix(), record.LeaderTransitions})
+		l.hold(start, acquisition{record.AcquireTime.Unix(), record.LeaderTransitions})
 	}
 	return nil
 }
 
-// hold remembers a renewal, which begins a term if the lease was acquired anew.
+// hold records a renewal. A renewal of another acquisition starts a new term.
 func (l *Lock) hold(renewed time.Time, acquired acquisition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,8 +127,7 @@ func (l *Lock) hold(renewed time.Time, acquired acquisition) {
 	}
 }
 
-// was reports whether the lease was this process's when it was last seen.
-func (l *Lock) was() bool {
+func (l *Lock) isMine() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mine
@@ -138,21 +139,21 @@ func (l *Lock) drop() {
 	l.renewed = time.Time{}
 }
 
-// A hold is how long a process may write, and in which term. The zero hold is none.
+// A hold is the permission to write until a time, in a term.
 type hold struct {
 	until time.Time
 	term  uint64
 }
 
-// held is what this process has of the lease now. It leads for certain while there
-// is time for what is sent last to arrive.
-func (l *Lock) held() (h hold, certain bool) {
+// held returns the hold of this process, and whether it may start writes: the rest of the lease
+// must be long enough for them to arrive.
+func (l *Lock) held() (h hold, leads bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.holds()
 }
 
-// begin counts a write if this process may write what a context was begun for.
+// begin starts a write if this process leads, in the term of the context.
 func (l *Lock) begin(ctx context.Context) (hold, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,28 +165,27 @@ func (l *Lock) begin(ctx context.Context) (hold, bool) {
 	return h, true
 }
 
-func (l *Lock) holds() (h hold, certain bool) {
+// holds requires the lock.
+func (l *Lock) holds() (h hold, leads bool) {
 	if l.renewed.IsZero() {
 		return hold{term: l.term}, false
 	}
-	return hold{l.renewed.Add(LeaseDuration), l.term}, before(time.Now(), l.renewed.Add(RenewDeadline))
+	return hold{l.renewed.Add(leaseDuration), l.term}, before(time.Now(), l.renewed.Add(renewDeadline))
 }
 
-// Leads reports whether this process leads for certain. A nil Lock is no election.
+// Leads reports whether this process may write. It is true for a nil Lock: without an election.
 func (l *Lock) Leads() bool {
 	if l == nil {
 		return true
 	}
-	_, certain := l.held()
-	return certain
+	_, leads := l.held()
+	return leads
 }
 
-// patience is between two looks whether this process leads.
-const patience = 100 * time.Millisecond
+const pollPeriod = 100 * time.Millisecond
 
-// While has requests wait until this process leads. What was begun in a term
-// cannot write in another one, in which it may know less than was done between
-// them. A nil Lock is no election.
+// While delays reconciliations until this process leads. A reconciliation of an earlier term cannot
+// write, because another leader may have changed the cluster since. A nil Lock delays nothing.
 func (l *Lock) While(r reconcile.Reconciler) reconcile.Reconciler {
 	if l == nil {
 		return r
@@ -198,17 +198,16 @@ func (l *Lock) While(r reconcile.Reconciler) reconcile.Reconciler {
 			select {
 			case <-ctx.Done():
 				return reconcile.Result{}, nil
-			case <-time.After(patience):
+			case <-time.After(pollPeriod):
 			}
 		}
 	})
 }
 
-// termKey is of the term in which the work of a context was begun.
 type termKey struct{}
 
-// Fence wraps a transport: writes fail with ErrDeposed unless the lease is held
-// for certain, and are given up when it may be another's. Reads pass.
+// Fence wraps a transport. Writes fail unless this process leads, and are cancelled when its lease
+// expires. Reads pass.
 func (l *Lock) Fence(inner http.RoundTripper) http.RoundTripper { return &fence{l, inner} }
 
 type fence struct {
@@ -216,17 +215,16 @@ type fence struct {
 	inner http.RoundTripper
 }
 
-// RoundTrip sends a request if this process may.
 func (f *fence) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return f.inner.RoundTrip(r)
 	}
-	h, begun := f.lock.begin(r.Context())
-	if !begun {
+	h, allowed := f.lock.begin(r.Context())
+	if !allowed {
 		if r.Body != nil {
-			_ = r.Body.Close() // as a RoundTripper must
+			_ = r.Body.Close() // required of a RoundTripper
 		}
-		return nil, fmt.Errorf("cannot %s %s: %w", r.Method, r.URL.Path, ErrDeposed)
+		return nil, fmt.Errorf("cannot %s %s: %w", r.Method, r.URL.Path, errNotLeader)
 	}
 	defer f.lock.writes.Done()
 	ctx, cancel := context.WithDeadline(r.Context(), h.until)
@@ -239,21 +237,83 @@ func (f *fence) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// before reports whether one time is before another by both clocks: the
-// monotonic one stands still while a machine sleeps, and the other may be set back.
+// before compares times by both clocks: the monotonic clock stops while the host sleeps, and the
+// wall clock may be set back.
 func before(one, other time.Time) bool {
 	return one.Before(other) && one.Round(0).Before(other.Round(0))
 }
 
-// A body ends its request's deadline when it has been read.
+// A body cancels the deadline of its request when it is closed.
 type body struct {
 	io.ReadCloser
 
 	cancel context.CancelFunc
 }
 
-// Close closes the body.
 func (b *body) Close() error {
 	b.cancel()
 	return b.ReadCloser.Close()
+}
+
+// A Campaign tries to acquire the lease, and again after it was lost. Controllers keep running in
+// between: Fence and While keep them from writing.
+type Campaign struct {
+	elected, ended chan struct{}
+	stop           context.CancelFunc
+}
+
+// Campaign starts a campaign, which lasts until End.
+func (l *Lock) Campaign(ctx context.Context) (*Campaign, error) {
+	c := &Campaign{elected: make(chan struct{}), ended: make(chan struct{})}
+	log := logr.FromContextOrDiscard(ctx).WithName("leadership")
+	first := sync.OnceFunc(func() { close(c.elected) })
+	// End ends it, after writes in progress, and not the end of the process.
+	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: l, Name: l.Describe(), ReleaseOnCancel: true,
+		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) {
+				log.Info("Acquired the lease; the controllers of this replica write", "lease", l.Describe())
+				first()
+			},
+			OnStoppedLeading: func() {
+				if ctx.Err() == nil {
+					log.Info("Lost the lease; nothing is written until it is acquired again", "lease", l.Describe())
+				} else {
+					log.Info("Released the lease", "lease", l.Describe())
+				}
+			},
+		},
+	})
+	if err != nil {
+		c.stop()
+		return nil, fmt.Errorf("cannot acquire the lease %s: %w", l.Describe(), err)
+	}
+	go func() {
+		defer close(c.ended)
+		for ctx.Err() == nil {
+			elector.Run(ctx)
+		}
+	}()
+	return c, nil
+}
+
+// Elected returns a channel that is closed when this process leads for the first time.
+func (c *Campaign) Elected() <-chan struct{} { return c.elected }
+
+// End releases the lease, if it is held, after writes in progress. No write starts afterwards, even
+// if controllers still run.
+func (c *Campaign) End() {
+	c.stop()
+	<-c.ended
+}
+
+// ManyObjects returns the options of a controller of thousands of objects: 16 workers, and retries
+// of each object after 20 ms to one minute.
+func ManyObjects() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: 16,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](20*time.Millisecond, time.Minute),
+	}
 }

@@ -51,7 +51,7 @@ func TestFence(t *testing.T) {
 		}
 		check := func(when string, may bool) {
 			t.Helper()
-			if err := send(http.MethodPost); (err == nil) != may || !may && !errors.Is(err, ErrDeposed) {
+			if err := send(http.MethodPost); (err == nil) != may || !may && !errors.Is(err, errNotLeader) {
 				t.Errorf("%s: want %v, got %v", when, may, err)
 			}
 			if err := send(http.MethodGet); err != nil {
@@ -66,10 +66,10 @@ func TestFence(t *testing.T) {
 		renew("me")
 		check("as the leader", true)
 		_ = send(http.MethodPatch)
-		if want := began.Add(LeaseDuration); !server.deadline.Equal(want) {
+		if want := began.Add(leaseDuration); !server.deadline.Equal(want) {
 			t.Errorf("a write may take until %v, want %v", server.deadline, want)
 		}
-		time.Sleep(RenewDeadline - 2*time.Second)
+		time.Sleep(renewDeadline - 2*time.Second)
 		check("while it can renew", true)
 		time.Sleep(time.Second)
 		check("when it could not renew in time", false)
@@ -84,8 +84,8 @@ func TestFence(t *testing.T) {
 	})
 }
 
-// A lease that is given back while a write is under way is given back after that write: a
-// successor must not write at the same time.
+// A lease that is given back while a write is under way is given back after that write: a successor
+// must not write at the same time.
 func TestReleaseWaitsForWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lock := &Lock{Interface: &lease{}}
@@ -122,8 +122,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A reconciler waits for the lease, and what it began in one term it cannot write
-// in another.
+// A reconciler waits for the lease, and what it began in one term it cannot write in another.
 func TestWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lock, server := &Lock{Interface: &lease{}}, &answers{}
@@ -167,11 +166,11 @@ func TestWhile(t *testing.T) {
 			acquire("", waiting, 1)
 			acquire("me", time.Now(), 3)
 		}
-		if err := reconciled(again); !errors.Is(err, ErrDeposed) {
-			t.Errorf("another led in between, of whom this knows nothing: %v", err)
+		if err := reconciled(again); !errors.Is(err, errNotLeader) {
+			t.Errorf("another replica led in between: %v", err)
 		}
 		if err := reconciled(func() {}); err != nil {
-			t.Errorf("what is begun in the new term may write: %v", err)
+			t.Errorf("a reconciliation of the new term may write: %v", err)
 		}
 		acquire("", waiting, 3)
 		ctx, stop := context.WithCancel(t.Context())

@@ -1,7 +1,6 @@
 package nameconflict
 
-// What this package asks of API servers; the chart makes roles of it. It writes
-// conditions in mode standalone alone: package virtualmachine asks for that.
+// Permissions of the controller. Package virtualmachine has those for conditions.
 //
 // +kubebuilder:rbac:groups=kubevirt.io,resources=virtualmachines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create

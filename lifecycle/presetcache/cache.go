@@ -1,12 +1,12 @@
-// Package presetcache keeps the presets of a cluster, and exceptions from them, compiled:
-// informers tell what changed, only that is compiled, and a new snapshot takes the place of the
-// old one in a single step.
+// Package presetcache compiles the presets and exceptions of a cluster. Informers report changes,
+// only changed objects are compiled, and a new snapshot replaces the old one atomically.
 //
-// Requests see either the old set of presets or the new one, never a mixture. A
-// preset that cannot be compiled is missing from the set, and hurts no other.
+// Each request uses one snapshot. A preset that cannot be compiled is missing from it and does not
+// affect the others.
 package presetcache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,10 +16,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -29,62 +31,51 @@ import (
 	"github.com/virtwright/virtwright/presets"
 )
 
-// KindLegacy is KubeVirt's kind of preset.
-const KindLegacy = "VirtualMachineInstancePreset"
+const kindLegacy = "VirtualMachineInstancePreset"
 
-// pause is the least time between two snapshots, so that a burst of changes makes
-// a few of them. The first change is never delayed.
-const pause = 5 * time.Millisecond
+const (
+	// minPause is the minimum time between two snapshots. It does not delay the first change.
+	minPause       = 5 * time.Millisecond
+	maxLoggedBytes = 4 << 10
+	maxLoggedNames = 10
+)
 
-// maxLogged is how many bytes of what is wrong with a preset are logged.
-const maxLogged = 4 << 10
-
-// mostLogged is how many presets a line of the log names.
-const mostLogged = 10
-
-// A Key names one preset of any kind, or an exception.
+// A Key names a preset of any kind, or an exception.
 type Key struct {
 	Kind string
 	types.NamespacedName
 }
 
-// A Cache keeps a snapshot of all presets. Run Start; the other methods may be
-// called at any time.
+// A Cache has a snapshot of all presets. Start keeps it up to date; the other methods may be called
+// at any time.
 type Cache struct {
-	// Informers watch presets.
+	// Subscribers receive each preset that changed in a new snapshot, once the snapshot is in use.
+	Subscribers[Key]
 	Informers cache.Informers
-	// Legacy includes KubeVirt's VirtualMachineInstancePresets.
-	Legacy bool
-	// Metrics may be nil.
-	Metrics *Metrics
-	// Now is the clock that ends exceptions; nil means time.Now.
-	Now func() time.Time
+	Legacy    bool               // includes KubeVirt's VirtualMachineInstancePresets
+	Clock     clock.PassiveClock // ends exceptions
 
 	snapshot atomic.Pointer[presets.Snapshot]
 
-	mu sync.Mutex
-	// changes since the last snapshot: the newest object, nil where deleted.
-	changes map[Key]client.Object
-	changed chan struct{}
-	// compiled is what the newest snapshot was made of.
+	mu          sync.Mutex
+	changes     map[Key]client.Object // since the last snapshot: the newest object, or nil if it was deleted
+	changed     chan struct{}
 	compiled    set
 	generations string
-	subscribers []func(Key)
 }
 
-// Snapshot returns the newest set of presets; nil before the first is there.
+// Snapshot returns the newest snapshot, or nil before the first one.
 func (c *Cache) Snapshot() *presets.Snapshot { return c.snapshot.Load() }
 
-// Generations identifies the presets that are compiled, by their generations;
-// empty before the first are. Replicas that watch one cluster have the same once
-// none is behind.
+// Generations returns a hash of the generations of all presets; empty before the first snapshot.
+// Replicas that are up to date return the same hash.
 func (c *Cache) Generations() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.generations
 }
 
-// Ready is nil once every preset that the cluster had at start is in the snapshot.
+// Ready returns nil once the snapshot has every preset that existed at start.
 func (c *Cache) Ready() error {
 	if c.Snapshot() == nil {
 		return errors.New("presets are not loaded yet")
@@ -92,7 +83,7 @@ func (c *Cache) Ready() error {
 	return nil
 }
 
-// Verdict returns what became of a preset in the newest snapshot.
+// Verdict returns the result for a preset in the newest snapshot.
 func (c *Cache) Verdict(key Key) (Verdict, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,58 +91,40 @@ func (c *Cache) Verdict(key Key) (Verdict, bool) {
 	return v, ok
 }
 
-// Keys are the presets of the newest snapshot, and those that are not in use.
+// Keys returns all presets and exceptions, including invalid ones.
 func (c *Cache) Keys() []Key {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Collect(maps.Keys(c.compiled))
 }
 
-// Subscribe calls f with each preset that a new snapshot takes up, once that
-// snapshot is in use. f must not block.
-func (c *Cache) Subscribe(f func(Key)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.subscribers = append(c.subscribers, f)
-}
-
-// NeedLeaderElection says that every replica has its own Cache.
+// NeedLeaderElection returns false: every replica has a Cache.
 func (*Cache) NeedLeaderElection() bool { return false }
 
 // Start keeps the snapshot up to date until the context ends.
 func (c *Cache) Start(ctx context.Context) error {
-	synced, err := c.watch(ctx)
-	if err != nil {
+	c.changed = make(chan struct{}, 1)
+	if synced, err := Watch(ctx, c.Informers, c.Kinds(), c.note); err != nil || !synced {
 		return err
-	}
-	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
-		return nil // stopped
 	}
 	for first := true; ; first = false {
 		start := time.Now()
 		c.refresh(ctx, first)
-		// A large set takes long to index: leave at least half of the time to others.
-		if !sleep(ctx, max(pause, time.Since(start))) {
+		// A large set takes long to index: leave at least half of the time for requests.
+		select {
+		case <-ctx.Done():
 			return nil
+		case <-time.After(max(minPause, time.Since(start))):
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-c.signal():
+		case <-c.changed:
 		}
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
-// Kinds are the kinds that the Cache watches, each with an empty object.
+// Kinds returns the kinds that the Cache watches, each with an empty object.
 func (c *Cache) Kinds() map[string]client.Object {
 	kinds := map[string]client.Object{
 		v1alpha1.KindVirtualMachinePreset:        &v1alpha1.VirtualMachinePreset{},
@@ -159,86 +132,97 @@ func (c *Cache) Kinds() map[string]client.Object {
 		v1alpha1.KindPresetException:             &v1alpha1.PresetException{},
 	}
 	if c.Legacy {
-		kinds[KindLegacy] = &kubevirtv1.VirtualMachineInstancePreset{}
+		kinds[kindLegacy] = &kubevirtv1.VirtualMachineInstancePreset{}
 	}
 	return kinds
 }
 
-// AddToScheme lets clients read KubeVirt's presets, and nothing else of KubeVirt.
+// Subscribers are functions that receive each key that changed. They must not block.
+type Subscribers[K any] struct {
+	mu  sync.Mutex
+	all []func(K)
+}
+
+// Subscribe adds a subscriber.
+func (s *Subscribers[K]) Subscribe(f func(K)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, f)
+}
+
+// Notify calls each subscriber with each key.
+func (s *Subscribers[K]) Notify(keys ...K) {
+	s.mu.Lock()
+	all := s.all
+	s.mu.Unlock()
+	for _, f := range all {
+		for _, key := range keys {
+			f(key)
+		}
+	}
+}
+
+// AddToScheme lets clients read KubeVirt's presets.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(kubevirtv1.SchemeGroupVersion, &kubevirtv1.VirtualMachineInstancePreset{}, &kubevirtv1.VirtualMachineInstancePresetList{})
 	metav1.AddToGroupVersion(s, kubevirtv1.SchemeGroupVersion)
 	return nil
 }
 
-// watch makes informers tell of every change.
-func (c *Cache) watch(ctx context.Context) ([]toolscache.InformerSynced, error) {
+// Watch calls note with each change of an object of the kinds: before is nil for a new object, and
+// after for a deleted one. It waits until note has received all objects, and returns false if the
+// context ends before.
+func Watch(
+	ctx context.Context, informers cache.Informers, kinds map[string]client.Object, note func(kind string, before, after client.Object),
+) (bool, error) {
 	var synced []toolscache.InformerSynced
-	for kind, object := range c.Kinds() {
-		informer, err := c.Informers.GetInformer(ctx, object)
+	for kind, object := range kinds {
+		informer, err := informers.GetInformer(ctx, object)
 		if err != nil {
-			return nil, fmt.Errorf("cannot watch %s: %w", kind, err)
+			return false, fmt.Errorf("cannot watch %s: %w", kind, err)
 		}
-		registered, err := informer.AddEventHandler(c.handler(kind))
+		registered, err := informer.AddEventHandler(Handler(kind, note))
 		if err != nil {
-			return nil, fmt.Errorf("cannot watch %s: %w", kind, err)
+			return false, fmt.Errorf("cannot watch %s: %w", kind, err)
 		}
 		synced = append(synced, registered.HasSynced)
 	}
-	return synced, nil
+	return toolscache.WaitForCacheSync(ctx.Done(), synced...), nil
 }
 
-func (c *Cache) handler(kind string) toolscache.ResourceEventHandler {
+// Handler returns the handler by which Watch calls note with changes of objects of a kind.
+func Handler(kind string, note func(kind string, before, after client.Object)) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { c.note(kind, o, false) },
-		UpdateFunc: func(_, o any) { c.note(kind, o, false) },
-		DeleteFunc: func(o any) { c.note(kind, o, true) },
+		AddFunc:    func(o any) { note(kind, nil, o.(client.Object)) },
+		UpdateFunc: func(before, o any) { note(kind, before.(client.Object), o.(client.Object)) },
+		DeleteFunc: func(o any) {
+			if missed, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+				o = missed.Obj
+			}
+			if object, ok := o.(client.Object); ok {
+				note(kind, object, nil)
+			}
+		},
 	}
 }
 
-// note remembers a change for the next snapshot.
-func (c *Cache) note(kind string, changed any, gone bool) {
-	if missed, ok := changed.(toolscache.DeletedFinalStateUnknown); ok {
-		changed = missed.Obj
-	}
-	object, ok := changed.(client.Object)
-	if !ok {
-		return
-	}
-	key := Key{kind, client.ObjectKeyFromObject(object)}
+func (c *Cache) note(kind string, before, after client.Object) {
+	key := Key{kind, client.ObjectKeyFromObject(cmp.Or(after, before))}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if v, known := c.compiled[key]; !gone && known && v.of(object) && c.changes[key] == nil {
+	if v, known := c.compiled[key]; after != nil && known && v.of(after) && c.changes[key] == nil {
 		return // only metadata or status changed
 	}
 	if c.changes == nil {
 		c.changes = map[Key]client.Object{}
 	}
-	if c.changes[key] = object; gone {
-		c.changes[key] = nil
-	}
+	c.changes[key] = after
 	select {
-	case c.wake() <- struct{}{}:
-	default: // already awake
+	case c.changed <- struct{}{}:
+	default: // a change is pending already
 	}
 }
 
-// signal receives when there are changes.
-func (c *Cache) signal() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.wake()
-}
-
-// wake is the channel of signal; the caller holds the lock.
-func (c *Cache) wake() chan struct{} {
-	if c.changed == nil {
-		c.changed = make(chan struct{}, 1)
-	}
-	return c.changed
-}
-
-// refresh compiles what changed and puts a new snapshot into use.
 func (c *Cache) refresh(ctx context.Context, first bool) {
 	c.mu.Lock()
 	changes, before := c.changes, c.compiled
@@ -247,48 +231,83 @@ func (c *Cache) refresh(ctx context.Context, first bool) {
 	if len(changes) == 0 && !first {
 		return
 	}
-	after, news := before.with(changes)
-	if len(news) == 0 && !first {
+	after, changed := before.with(changes)
+	if len(changed) == 0 && !first {
 		return
 	}
-	snapshot := after.snapshot(c.now)
+	snapshot := after.snapshot(c.Clock.Now)
 
 	c.mu.Lock()
-	c.compiled, c.generations = after, after.digest()
+	c.compiled, c.generations = after, after.hash()
 	c.snapshot.Store(snapshot)
-	subscribers := c.subscribers
 	c.mu.Unlock()
 
-	c.Metrics.count(after)
-	c.log(ctx, after, news, first)
-	for _, tell := range subscribers {
-		for _, key := range news {
-			tell(key)
-		}
-	}
+	c.log(ctx, after, changed, first)
+	c.Notify(changed...)
 }
 
-func (c *Cache) now() time.Time {
-	if c.Now == nil {
-		return time.Now()
-	}
-	return c.Now()
-}
-
-func (c *Cache) log(ctx context.Context, s set, news []Key, first bool) {
+func (c *Cache) log(ctx context.Context, s set, changed []Key, first bool) {
 	log := ctrl.LoggerFrom(ctx).WithName("presets")
-	for _, key := range news {
+	for _, key := range changed {
 		if v, ok := s[key]; ok && len(v.Problems) > 0 {
-			log.Info("A preset is invalid and not in use", "kind", key.Kind, "preset", key.String(), "problems", presets.Cut(v.Problems.ToAggregate().Error(), maxLogged))
+			log.Info("A preset is invalid and not in use", "kind", key.Kind, "preset", key.String(), "problems", presets.Truncate(v.Problems.ToAggregate().Error(), maxLoggedBytes))
 		}
 	}
 	if snapshot := c.Snapshot(); first {
 		log.Info("Loaded presets", "presets", snapshot.Len(), "snapshot", snapshot.Hash())
 	} else {
-		changed := make([]string, 0, mostLogged)
-		for _, key := range news[:min(len(news), mostLogged)] {
-			changed = append(changed, key.String())
+		var names []string
+		for _, key := range changed[:min(len(changed), maxLoggedNames)] {
+			names = append(names, key.String())
 		}
-		log.Info("Compiled presets", "changed", changed, "count", len(news), "presets", snapshot.Len(), "snapshot", snapshot.Hash())
+		log.Info("Compiled presets", "changed", names, "count", len(changed), "presets", snapshot.Len(), "snapshot", snapshot.Hash())
 	}
+}
+
+const (
+	presetsMetric    = "virtwright_presets"
+	exceptionsMetric = "virtwright_preset_exceptions"
+)
+
+// RegisterMetrics registers the numbers of presets and exceptions by state.
+func (c *Cache) RegisterMetrics(registry prometheus.Registerer) {
+	register := func(metric, help string, states ...string) {
+		for _, state := range states {
+			registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: metric, Help: help, ConstLabels: prometheus.Labels{"state": state},
+			}, func() float64 { return c.count(metric, state) }))
+		}
+	}
+	register(presetsMetric, "Presets of every kind that this process knows, by state: ready (in use), invalid (not in use; its status says why) or off (its mode is Off).",
+		"ready", "invalid", "off")
+	register(exceptionsMetric, "Valid PresetExceptions by state: active, or expired (until is past).", "active", "expired")
+}
+
+func (c *Cache) count(metric, state string) float64 {
+	c.mu.Lock()
+	verdicts := c.compiled
+	c.mu.Unlock()
+	n, now := 0, c.Clock.Now()
+	for key, v := range verdicts {
+		if m, s := v.state(key.Kind, now); m == metric && s == state {
+			n++
+		}
+	}
+	return float64(n)
+}
+
+func (v Verdict) state(kind string, now time.Time) (metric, state string) {
+	switch {
+	case v.exception != nil && v.exception.Expired(now):
+		return exceptionsMetric, "expired"
+	case v.exception != nil:
+		return exceptionsMetric, "active"
+	case kind == v1alpha1.KindPresetException: // invalid
+		return "", ""
+	case len(v.Problems) > 0:
+		return presetsMetric, "invalid"
+	case v.compiled.Mode == v1alpha1.ModeOff:
+		return presetsMetric, "off"
+	}
+	return presetsMetric, "ready"
 }

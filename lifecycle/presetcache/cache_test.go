@@ -13,12 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 	invalid = "remove: [spec.nowhere]"
 )
 
-// preset is a namespaced preset as informers deliver it.
+// preset returns a namespaced preset as informers deliver it.
 func preset(name string, generation int64, spec string) client.Object {
 	p := presettest.Namespaced("lab", name, spec)
 	p.SetUID(types.UID("uid-" + name))
@@ -38,7 +40,7 @@ func key(name string) Key {
 	return Key{v1alpha1.KindVirtualMachinePreset, types.NamespacedName{Namespace: "lab", Name: name}}
 }
 
-// deliver is what informers do, up to the next snapshot.
+// deliver does as informers, until the next snapshot.
 func deliver(t *testing.T, c *Cache, objects ...client.Object) {
 	t.Helper()
 	for _, o := range objects {
@@ -47,11 +49,11 @@ func deliver(t *testing.T, c *Cache, objects ...client.Object) {
 		case *v1alpha1.ClusterVirtualMachinePreset:
 			kind = v1alpha1.KindClusterVirtualMachinePreset
 		case *kubevirtv1.VirtualMachineInstancePreset:
-			kind = KindLegacy
+			kind = kindLegacy
 		case *v1alpha1.PresetException:
 			kind = v1alpha1.KindPresetException
 		}
-		c.handler(kind).OnAdd(o, false)
+		Handler(kind, c.note).OnAdd(o, false)
 	}
 	c.refresh(t.Context(), c.Snapshot() == nil)
 }
@@ -66,7 +68,7 @@ func lookup(t *testing.T, c *Cache, ref string) *presets.Compiled {
 }
 
 func TestNotReadyBeforeTheFirstSnapshot(t *testing.T) {
-	c := &Cache{}
+	c := &Cache{Clock: clock.RealClock{}}
 	if c.Ready() == nil || c.Snapshot() != nil {
 		t.Error("want not ready")
 	}
@@ -77,7 +79,7 @@ func TestNotReadyBeforeTheFirstSnapshot(t *testing.T) {
 }
 
 func TestOnlyWhatChangedIsCompiled(t *testing.T) {
-	c := &Cache{}
+	c := &Cache{Clock: clock.RealClock{}}
 	deliver(t, c, preset("a", 1, fmt.Sprintf(cores, 1)), preset("b", 1, fmt.Sprintf(cores, 1)))
 	a, b, snapshot := lookup(t, c, "a"), lookup(t, c, "b"), c.Snapshot()
 
@@ -87,7 +89,7 @@ func TestOnlyWhatChangedIsCompiled(t *testing.T) {
 	}
 	deliver(t, c, preset("a", 2, fmt.Sprintf(cores, 2)))
 	if lookup(t, c, "a") == a || lookup(t, c, "b") != b {
-		t.Error("want a compiled anew and b kept")
+		t.Error("want a compiled again and b kept")
 	}
 	if _, ok := snapshot.Lookup("lab", "a"); !ok {
 		t.Error("a request under way keeps its snapshot")
@@ -96,27 +98,26 @@ func TestOnlyWhatChangedIsCompiled(t *testing.T) {
 	recreated.SetUID("other")
 	deliver(t, c, recreated)
 	if lookup(t, c, "b") == b {
-		t.Error("want b compiled anew: it is another object")
+		t.Error("want b compiled again: it is another object")
 	}
 }
 
 func TestDeletion(t *testing.T) {
-	c := &Cache{}
+	c := &Cache{Clock: clock.RealClock{}}
 	deliver(t, c, preset("a", 1, fmt.Sprintf(cores, 1)), preset("b", 1, fmt.Sprintf(cores, 1)))
-	c.handler(v1alpha1.KindVirtualMachinePreset).OnDelete(preset("a", 1, ""))
-	c.handler(v1alpha1.KindVirtualMachinePreset).OnDelete(toolscache.DeletedFinalStateUnknown{Key: "lab/b", Obj: preset("b", 1, "")})
+	Handler(v1alpha1.KindVirtualMachinePreset, c.note).OnDelete(preset("a", 1, ""))
+	Handler(v1alpha1.KindVirtualMachinePreset, c.note).OnDelete(toolscache.DeletedFinalStateUnknown{Key: "lab/b", Obj: preset("b", 1, "")})
 	c.refresh(t.Context(), false)
 	if got := c.Snapshot().Len(); got != 0 {
 		t.Errorf("want no presets, got %d", got)
 	}
 	if _, known := c.Verdict(key("a")); known {
-		t.Error("want no verdict on what is gone")
+		t.Error("want no verdict on a deleted preset")
 	}
 }
 
 func TestInvalidPresetHurtsNoOther(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	c := &Cache{Metrics: NewMetrics(registry)}
+	c := &Cache{Clock: clock.RealClock{}}
 	deliver(t, c, preset("good", 1, fmt.Sprintf(cores, 1)), preset("bad", 7, invalid), preset("off", 1, "mode: 'Off'"))
 	if got := c.Snapshot().Len(); got != 2 {
 		t.Errorf("want 2 presets, got %d", got)
@@ -126,10 +127,10 @@ func TestInvalidPresetHurtsNoOther(t *testing.T) {
 		t.Errorf("want a verdict with a problem, got %+v", v)
 	}
 	got := map[string]float64{}
-	for _, state := range []string{stateReady, stateInvalid, stateOff} {
-		got[state] = testutil.ToFloat64(c.Metrics.presets.WithLabelValues(state))
+	for _, state := range []string{"ready", "invalid", "off"} {
+		got[state] = c.count(presetsMetric, state)
 	}
-	if diff := cmp.Diff(map[string]float64{stateReady: 1, stateInvalid: 1, stateOff: 1}, got); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"ready": 1, "invalid": 1, "off": 1}, got); diff != "" {
 		t.Errorf("metric (-want +got):\n%s", diff)
 	}
 	deliver(t, c, preset("bad", 8, ""))
@@ -138,9 +139,9 @@ func TestInvalidPresetHurtsNoOther(t *testing.T) {
 	}
 }
 
-// Who asks for a broken preset by name is told that it is broken.
+// A VM that refers to a broken preset gets an error that says so.
 func TestBrokenPresetsAreKnownByName(t *testing.T) {
-	c := &Cache{}
+	c := &Cache{Clock: clock.RealClock{}}
 	cluster := presettest.Cluster("bad", invalid)
 	deliver(t, c, preset("bad", 1, invalid), cluster)
 	for _, ref := range []string{"bad", "cluster/bad"} {
@@ -155,7 +156,7 @@ func TestBrokenPresetsAreKnownByName(t *testing.T) {
 }
 
 func TestLegacy(t *testing.T) {
-	c := &Cache{Legacy: true}
+	c := &Cache{Legacy: true, Clock: clock.RealClock{}}
 	legacy := &kubevirtv1.VirtualMachineInstancePreset{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "old", UID: "u", Generation: 1},
 		Spec: kubevirtv1.VirtualMachineInstancePresetSpec{
@@ -174,9 +175,10 @@ func TestLegacy(t *testing.T) {
 // Exceptions are part of the snapshot and end by the clock; an invalid one is missing.
 func TestExceptions(t *testing.T) {
 	until := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	now := until.Add(-time.Hour)
+	fake := clocktesting.NewFakePassiveClock(until.Add(-time.Hour))
 	registry := prometheus.NewRegistry()
-	c := &Cache{Now: func() time.Time { return now }, Metrics: NewMetrics(registry)}
+	c := &Cache{Clock: fake}
+	c.RegisterMetrics(registry)
 	exception := func(name string, presets ...string) *v1alpha1.PresetException {
 		return &v1alpha1.PresetException{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: name, UID: types.UID(name), Generation: 1},
@@ -201,7 +203,7 @@ func TestExceptions(t *testing.T) {
 	if acts() {
 		t.Error("the exception must keep the preset from acting")
 	}
-	if got := testutil.ToFloat64(c.Metrics.presets.WithLabelValues(stateReady)); got != 1 {
+	if got := c.count(presetsMetric, "ready"); got != 1 {
 		t.Errorf("exceptions are no presets, got %v", got)
 	}
 	exported := `# HELP virtwright_preset_exceptions Valid PresetExceptions by state: active, or expired (until is past).
@@ -212,18 +214,18 @@ virtwright_preset_exceptions{state="expired"} 0
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(exported), "virtwright_preset_exceptions"); err != nil {
 		t.Error(err)
 	}
-	if now = until; !acts() {
+	if fake.SetTime(until); !acts() {
 		t.Error("the exception has ended")
 	}
-	now = until.Add(-time.Hour)
-	c.handler(v1alpha1.KindPresetException).OnDelete(exception("e", "a"))
+	fake.SetTime(until.Add(-time.Hour))
+	Handler(v1alpha1.KindPresetException, c.note).OnDelete(exception("e", "a"))
 	if c.refresh(t.Context(), false); !acts() {
 		t.Error("the exception is gone")
 	}
 }
 
 func TestSubscribersHearOfWhatIsInUse(t *testing.T) {
-	c := &Cache{}
+	c := &Cache{Clock: clock.RealClock{}}
 	var heard []string
 	c.Subscribe(func(k Key) {
 		if v, ok := c.Verdict(k); ok && len(v.Problems) == 0 {
@@ -240,11 +242,11 @@ func TestSubscribersHearOfWhatIsInUse(t *testing.T) {
 
 // Neither order nor history of what informers deliver shows in the snapshot.
 func TestHistoryLeavesNoTrace(t *testing.T) {
-	straight, winding := &Cache{}, &Cache{}
+	straight, winding := &Cache{Clock: clock.RealClock{}}, &Cache{Clock: clock.RealClock{}}
 	deliver(t, straight, preset("a", 3, fmt.Sprintf(cores, 3)), preset("b", 1, ""))
 	deliver(t, winding, preset("c", 1, invalid), preset("b", 1, ""))
 	deliver(t, winding, preset("a", 1, fmt.Sprintf(cores, 1)), preset("a", 2, fmt.Sprintf(cores, 2)))
-	winding.handler(v1alpha1.KindVirtualMachinePreset).OnDelete(preset("c", 1, ""))
+	Handler(v1alpha1.KindVirtualMachinePreset, winding.note).OnDelete(preset("c", 1, ""))
 	deliver(t, winding, preset("a", 3, fmt.Sprintf(cores, 3)))
 	if straight.Snapshot().Hash() != winding.Snapshot().Hash() {
 		t.Error("want equal hashes")
@@ -252,7 +254,7 @@ func TestHistoryLeavesNoTrace(t *testing.T) {
 }
 
 func TestConcurrentUse(t *testing.T) {
-	c := &Cache{}
+	c := &Cache{Clock: clock.RealClock{}}
 	var wg sync.WaitGroup
 	done := make(chan struct{})
 	wg.Go(func() {
@@ -292,7 +294,7 @@ func TestTenThousandPresets(t *testing.T) {
 match: {labels: {matchLabels: {app: a%d}}, conditions: [{name: c, expression: "object.metadata.name != 'x%d'"}]}
 defaults: {spec: {template: {spec: {domain: {cpu: {cores: 2}, memory: {guest: 1Gi}, devices: {rng: {}}}}}}}`, i, i))
 	}
-	c := &Cache{}
+	c := &Cache{Clock: clock.RealClock{}}
 	start := time.Now()
 	deliver(t, c, objects...)
 	loaded := time.Since(start)

@@ -3,12 +3,14 @@ package presetcache
 import (
 	"fmt"
 	"testing"
+
+	"k8s.io/utils/clock"
 )
 
-// Replicas that are behind are told from those that are not, also where a preset
-// says again what it said before, or is there again.
+// Replicas that lag have other generations, also if a preset has an earlier content again or was
+// created again.
 func TestGenerations(t *testing.T) {
-	leader, late := &Cache{}, &Cache{}
+	leader, late := &Cache{Clock: clock.RealClock{}}, &Cache{Clock: clock.RealClock{}}
 	if leader.Generations() != "" {
 		t.Error("nothing is compiled yet")
 	}
@@ -28,6 +30,6 @@ func TestGenerations(t *testing.T) {
 	replaced.SetUID("another")
 	deliver(t, leader, replaced)
 	if leader.Generations() == late.Generations() {
-		t.Error("a preset that was deleted and made again is another one")
+		t.Error("a preset that was deleted and created again is another preset")
 	}
 }

@@ -8,10 +8,9 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -22,18 +21,17 @@ import (
 	"github.com/virtwright/virtwright/presets"
 )
 
-// A Verdict is what compiling one generation of a preset or an exception came to.
+// A Verdict is the result of compiling one generation of a preset or an exception.
 type Verdict struct {
 	UID        types.UID
 	Generation int64
-	// Problems say why the preset is not in use; none when it is.
-	Problems field.ErrorList
+	Problems   field.ErrorList // why the preset is not in use; empty if it is
 
 	compiled  *presets.Compiled
 	exception *presets.Exception
 }
 
-// Hash stands for what the preset gives; empty for one that is not in use.
+// Hash identifies the content of the preset; empty if it is not in use.
 func (v Verdict) Hash() string {
 	if v.compiled == nil {
 		return ""
@@ -41,48 +39,54 @@ func (v Verdict) Hash() string {
 	return v.compiled.Hash()
 }
 
-// of reports whether the verdict is about an object as it is now.
+// of reports whether the verdict is about this generation of an object.
 func (v Verdict) of(object client.Object) bool {
 	return v.UID == object.GetUID() && v.Generation == object.GetGeneration()
 }
 
-// A set has every preset with its verdict. It is never changed in place.
+// A set has the verdict of every preset. It is never changed in place.
 type set map[Key]Verdict
 
-// with returns the set after changes, nil meaning deleted, and the keys whose
-// verdict is another one then. Generations that s has seen are not compiled again.
+// with returns the set after changes, nil for deleted objects, and the keys with another verdict.
+// It compiles only generations that are new.
 func (s set) with(changes map[Key]client.Object) (set, []Key) {
-	var news []Key
+	var changed []Key
 	for key, object := range changes {
 		v, known := s[key]
 		if object == nil && known || object != nil && !(known && v.of(object)) {
-			news = append(news, key)
+			changed = append(changed, key)
 		}
 	}
-	slices.SortFunc(news, compareKeys)
-	verdicts := make([]Verdict, len(news))
-	inParallel(len(news), func(i int) {
-		if object := changes[news[i]]; object != nil {
-			verdicts[i] = judge(object)
+	slices.SortFunc(changed, compareKeys)
+	verdicts := make([]Verdict, len(changed))
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	for i, key := range changed {
+		if object := changes[key]; object != nil {
+			workers.Go(func() error {
+				verdicts[i] = compile(object)
+				return nil
+			})
 		}
-	})
+	}
+	_ = workers.Wait() // no errors
 	after := maps.Clone(s)
 	if after == nil {
 		after = set{}
 	}
-	for i, key := range news {
+	for i, key := range changed {
 		if changes[key] == nil {
 			delete(after, key)
 		} else {
 			after[key] = verdicts[i]
 		}
 	}
-	return after, news
+	return after, changed
 }
 
-// digest identifies the generations of all presets, also of those that are not in
-// use: a set in which one is there again as it once was is another one.
-func (s set) digest() string {
+// hash returns a hash of the generations of all presets, including invalid ones. UIDs distinguish a
+// preset from one that was deleted.
+func (s set) hash() string {
 	sum := sha256.New()
 	for _, key := range slices.SortedFunc(maps.Keys(s), compareKeys) {
 		fmt.Fprintf(sum, "%s %s %s %d\n", key.Kind, key.NamespacedName, s[key].UID, s[key].Generation)
@@ -94,27 +98,14 @@ func compareKeys(a, b Key) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// inParallel calls f for 0 to n-1, on every processor.
-func inParallel(n int, f func(int)) {
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				f(int(i))
-			}
-		})
-	}
-	wg.Wait()
-}
-
-// judge compiles a preset. A defect of the compiler is that preset's problem alone.
-func judge(object client.Object) (v Verdict) {
+// compile compiles a preset. It recovers from a panic of the compiler, so that one preset cannot
+// stop the others.
+func compile(object client.Object) (v Verdict) {
 	v = Verdict{UID: object.GetUID(), Generation: object.GetGeneration()}
 	defer func() {
 		if reason := recover(); reason != nil {
 			v.compiled, v.exception = nil, nil
-			v.Problems = field.ErrorList{field.InternalError(field.NewPath("spec"), fmt.Errorf("virtwright has a defect: %v", reason))}
+			v.Problems = field.ErrorList{field.InternalError(field.NewPath("spec"), fmt.Errorf("virtwright has a bug: %v", reason))}
 		}
 	}()
 	switch preset := object.(type) {
@@ -125,12 +116,11 @@ func judge(object client.Object) (v Verdict) {
 	case *kubevirtv1.VirtualMachineInstancePreset:
 		v.compiled, v.Problems = presets.CompileLegacy(preset)
 	default:
-		v.Problems = field.ErrorList{field.InternalError(nil, fmt.Errorf("%T is no preset", object))}
+		v.Problems = field.ErrorList{field.InternalError(nil, fmt.Errorf("%T is not a preset", object))}
 	}
 	return v
 }
 
-// snapshot makes the set ready for requests.
 func (s set) snapshot(now func() time.Time) *presets.Snapshot {
 	compiled := make([]*presets.Compiled, 0, len(s))
 	var exceptions []*presets.Exception
@@ -141,22 +131,22 @@ func (s set) snapshot(now func() time.Time) *presets.Snapshot {
 			exceptions = append(exceptions, v.exception)
 		case v.compiled != nil:
 			compiled = append(compiled, v.compiled)
-		case key.Kind != KindLegacy && key.Kind != v1alpha1.KindPresetException: // no VM can ask for one of those by name
+		case key.Kind != kindLegacy && key.Kind != v1alpha1.KindPresetException: // VMs cannot name those
 			broken = append(broken, key.Ref())
 		}
 	}
 	return presets.NewSnapshot(compiled, broken).WithExceptions(exceptions, now)
 }
 
-// Ref is how a VM asks for the preset.
+// Ref returns the name by which VMs refer to the preset.
 func (k Key) Ref() presets.PresetName {
 	meta := metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name}
 	return presets.PresetName{Namespace: k.Namespace, Ref: presets.RefOf(&v1alpha1.VirtualMachinePreset{ObjectMeta: meta})}
 }
 
-// KeyOf names the preset, one of virtwright's, that VMs ask for by a name.
+// KeyOf returns the key of the preset that VMs refer to by a name.
 func KeyOf(name presets.PresetName) Key {
-	bare, cluster := presets.Bare(name.Ref)
+	bare, cluster := presets.SplitRef(name.Ref)
 	key := Key{v1alpha1.KindVirtualMachinePreset, types.NamespacedName{Namespace: name.Namespace, Name: bare}}
 	if cluster {
 		key.Kind = v1alpha1.KindClusterVirtualMachinePreset

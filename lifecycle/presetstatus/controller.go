@@ -1,9 +1,9 @@
-// Package presetstatus says on each preset whether it is in use, and on how many VMs.
+// Package presetstatus writes the status of presets and exceptions.
 //
-// The loop, for one preset: see what the preset cache of this process made of
-// the generation that the preset has now; if it has not come to that
-// generation, do nothing, since the cache tells when it has; else write its
-// conditions and counts, unless status has them already.
+// Each reconciliation of a preset compares its generation with that of the preset cache, and waits
+// if the cache does not have it yet. It then writes conditions and counts, if they change, and
+// records events about new conditions. The counts come from the index of provenance records and
+// from scans of stored VMs (scan.go).
 package presetstatus
 
 import (
@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -27,71 +29,68 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/leadership"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
-	"github.com/virtwright/virtwright/lifecycle/presetscan"
 	"github.com/virtwright/virtwright/lifecycle/presetusage"
 	"github.com/virtwright/virtwright/lifecycle/replicastatus"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
 )
 
-// workers is how many statuses are written at once, for clusters that come up
-// with thousands of presets.
-const workers = 16
-
-// A Controller writes the status of presets: conditions, counts and observedGeneration. It
-// alone writes them, and nothing else.
-//
-// Ready is True once every replica that is live serves with the generation, so that
-// the next machine finds the preset wherever it is made whole.
-type Controller struct {
-	Client client.Client
-	Cache  *presetcache.Cache
-	// Replicas knows the replicas that serve; nil where there are none but this one.
-	Replicas *replicastatus.Replicas
-	// Lock is held by the replica that acts; nil where there is one only.
-	Lock *leadership.Lock
-	// Usage counts the VMs that have each preset.
-	Usage *presetusage.Index
-	// Scan knows what only whole VMs, or all presets together, show.
-	Scan   *presetscan.Scanner
-	Events events.EventRecorder
-	// Rules find presets that could not be created any more; nil finds none.
-	Rules *validation.Config
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
-
-	mu sync.Mutex
-	// found are the findings of the rules on the generations of presets.
-	found   map[presetcache.Key]finding
-	waiting map[presetcache.Key]time.Time // since when, for replicas
-	// told are the conditions that events were about, by message, and when.
-	told map[presetcache.Key]map[string]time.Time
-}
-
 const (
-	// again is how long to wait for replicas before looking again.
-	again = 100 * time.Millisecond
-	// hush is how long status says nothing of replicas that are late.
-	hush = 3 * time.Second
-	// countPause is the least time between two writes of a preset's counts, while VMs come and go.
-	countPause = time.Second
+	workers         = 16 // large for clusters that start with thousands of presets
+	replicaPoll     = 100 * time.Millisecond
+	replicaPatience = 3 * time.Second // the time after which status names replicas that are late
+	countPause      = time.Second     // the minimum time between two writes of counts while VMs change
+	cacheLag        = 50 * time.Millisecond
+	eventPause      = time.Hour // the minimum time between two equal events about a preset
 )
 
-// SetupWithManager runs the controller, for both kinds, in the leader.
+// A Controller writes the status of presets and exceptions, and events about them. It is the only
+// writer.
+//
+// A preset is Ready once every live replica uses its generation, so that it applies to the next VM
+// on any replica.
+type Controller struct {
+	Client   client.Client
+	Cache    *presetcache.Cache
+	Replicas *replicastatus.Replicas // the serving replicas; nil if there is only this one
+	Lock     *leadership.Lock        // held by the leader; nil without leader election
+	Usage    *presetusage.Index
+	Scan     *Scanner
+	Events   events.EventRecorder
+	Rules    *validation.Config // they find stored presets that would be rejected today; nil finds none
+	Clock    clock.PassiveClock
+
+	mu    sync.Mutex
+	state map[presetcache.Key]*presetState
+}
+
+// presetState is remembered between reconciliations of a preset.
+type presetState struct {
+	uid          types.UID // violations were found for it and generation
+	generation   int64
+	violations   field.ErrorList
+	waitingSince time.Time            // for replicas; zero if none is late
+	events       map[string]time.Time // the recent ones, by text
+}
+
+// SetupWithManager adds a controller for each kind to a manager.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
-	kinds := map[string]func() v1alpha1.Preset{
-		v1alpha1.KindVirtualMachinePreset:        func() v1alpha1.Preset { return &v1alpha1.VirtualMachinePreset{} },
-		v1alpha1.KindClusterVirtualMachinePreset: func() v1alpha1.Preset { return &v1alpha1.ClusterVirtualMachinePreset{} },
-	}
-	for kind, empty := range kinds {
+	for kind, empty := range map[string]client.Object{
+		v1alpha1.KindVirtualMachinePreset:        &v1alpha1.VirtualMachinePreset{},
+		v1alpha1.KindClusterVirtualMachinePreset: &v1alpha1.ClusterVirtualMachinePreset{},
+		v1alpha1.KindPresetException:             &v1alpha1.PresetException{},
+	} {
 		err := ctrl.NewControllerManagedBy(mgr).Named("status-of-" + kind).
-			For(empty()).
-			WatchesRawSource(c.verdicts(kind)).
-			WatchesRawSource(c.counts(kind)).
+			For(empty).
+			WatchesRawSource(c.changes(kind)).
 			WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 			Complete(c.Lock.While(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-				return c.reconcile(ctx, presetcache.Key{Kind: kind, NamespacedName: req.NamespacedName}, empty())
+				if preset, ok := empty.DeepCopyObject().(v1alpha1.Preset); ok {
+					return c.reconcile(ctx, presetcache.Key{Kind: kind, NamespacedName: req.NamespacedName}, preset)
+				}
+				return c.reconcileException(ctx, req)
 			})))
 		if err != nil {
 			return fmt.Errorf("cannot set up the status of %s: %w", kind, err)
@@ -100,36 +99,28 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// verdicts makes the controller look again when the cache has taken up a preset.
-func (c *Controller) verdicts(kind string) source.Source {
-	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		c.Cache.Subscribe(func(key presetcache.Key) {
-			if key.Kind == kind {
-				queue.Add(reconcile.Request{NamespacedName: key.NamespacedName})
-			}
-		})
-		return nil
-	})
-}
-
-// counts makes the controller look again when VMs are counted, or counted anew.
-func (c *Controller) counts(kind string) source.Source {
+// changes requeues objects of a kind when the cache has compiled them, and when their VMs were
+// counted again.
+func (c *Controller) changes(kind string) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		lookAgain := func(preset presets.PresetName) {
-			if key := presetcache.KeyOf(preset); key.Kind == kind {
-				queue.AddAfter(reconcile.Request{NamespacedName: key.NamespacedName}, countPause)
+		requeue := func(key presetcache.Key, after time.Duration) {
+			if key.Kind == kind {
+				queue.AddAfter(reconcile.Request{NamespacedName: key.NamespacedName}, after)
 			}
 		}
-		c.Scan.Subscribe(lookAgain)
-		c.Usage.Subscribe(lookAgain)
+		recounted := func(preset presets.PresetName) { requeue(presetcache.KeyOf(preset), countPause) }
+		c.Cache.Subscribe(func(key presetcache.Key) { requeue(key, 0) })
+		c.Scan.Subscribe(recounted)
+		c.Usage.Subscribe(recounted)
+		c.Usage.ExceptionSubscribers.Subscribe(func(exception types.NamespacedName) {
+			requeue(presetcache.Key{Kind: v1alpha1.KindPresetException, NamespacedName: exception}, countPause)
+		})
 		go func() {
 			select {
 			case <-ctx.Done():
 			case <-c.Usage.Ready():
 				for _, key := range c.Cache.Keys() {
-					if key.Kind == kind {
-						queue.Add(reconcile.Request{NamespacedName: key.NamespacedName})
-					}
+					requeue(key, 0)
 				}
 			}
 		}()
@@ -139,96 +130,102 @@ func (c *Controller) counts(kind string) source.Source {
 
 func (c *Controller) reconcile(ctx context.Context, key presetcache.Key, preset v1alpha1.Preset) (reconcile.Result, error) {
 	if err := c.Client.Get(ctx, key.NamespacedName, preset); err != nil {
-		c.waits(key, nil)
-		c.forget(key)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.state, key)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	verdict, known := c.Cache.Verdict(key)
 	if !known || verdict.UID != preset.GetUID() || verdict.Generation != preset.GetGeneration() {
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, nil // the cache requeues the preset
 	}
-	without, err := c.without(ctx, preset, verdict)
+	late, err := c.lateReplicas(ctx, preset, verdict)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	var result reconcile.Result
-	switch waited := c.waits(key, without); {
-	case len(without) > 0 && waited < hush:
-		return reconcile.Result{RequeueAfter: again}, nil
-	case len(without) > 0:
-		result.RequeueAfter = again
+	if waited := c.waitTime(key, late); len(late) > 0 {
+		result.RequeueAfter = replicaPoll
+		if waited < replicaPatience {
+			return result, nil
+		}
 	}
 	before, _ := preset.DeepCopyObject().(v1alpha1.Preset)
-	seen := observation{verdict: verdict, without: without, deprecated: c.deprecated(key, preset)}
-	c.count(key, verdict, &seen)
-	if !decide(preset, seen, metav1.NewTime(c.now())) {
+	if !decide(preset, c.observe(key, preset, verdict, late), metav1.NewTime(c.Clock.Now())) {
 		return result, nil
 	}
-	// The list of conditions is written whole, so nobody may have changed it meanwhile.
-	err = c.Client.Status().Patch(ctx, preset, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	switch {
-	case apierrors.IsConflict(err):
-		return reconcile.Result{RequeueAfter: 50 * time.Millisecond}, nil // the cache is behind
-	case apierrors.IsNotFound(err):
-		return reconcile.Result{}, nil
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("cannot write the status: %w", err)
+	if err := c.writeStatus(ctx, before, preset); err != nil {
+		return retry(err)
 	}
-	c.tell(key, before, preset)
+	c.recordEvents(key, before, preset)
 	return result, nil
 }
 
-// count adds what is known of VMs and of other presets.
-func (c *Controller) count(key presetcache.Key, verdict presetcache.Verdict, seen *observation) {
+// writeStatus writes the changes of status. It fails for an object that was deleted or has changed:
+// the list of conditions is written as a whole.
+func (c *Controller) writeStatus(ctx context.Context, before, after client.Object) error {
+	return c.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+func retry(err error) (reconcile.Result, error) {
+	switch {
+	case apierrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: cacheLag}, nil
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, fmt.Errorf("cannot write the status: %w", err)
+}
+
+func (c *Controller) observe(key presetcache.Key, preset v1alpha1.Preset, verdict presetcache.Verdict, late []string) observation {
+	o := observation{verdict: verdict, lateReplicas: late, violations: c.violations(key, preset)}
 	if counts, ok := c.Usage.Of(key.Ref(), verdict.Hash(), verdict.Generation); ok {
-		seen.usage = &counts
+		o.usage = &counts
 	}
 	if counts, ok := c.Scan.Counts(key.Ref(), verdict.Generation); ok {
-		seen.scan = &counts
+		o.scan = &counts
 	}
 	var complete bool
-	seen.findings, complete, seen.analysed = c.Scan.Findings(key.Ref(), verdict.Generation)
-	seen.partial = !complete
+	o.findings, complete, o.analysed = c.Scan.Findings(key.Ref(), verdict.Generation)
+	o.partial = !complete
+	return o
 }
 
-// A finding is what the rules say of one generation of a preset.
-type finding struct {
-	uid        types.UID
-	generation int64
-	problems   field.ErrorList
-}
-
-// deprecated says why the preset could not be created any more.
-func (c *Controller) deprecated(key presetcache.Key, preset v1alpha1.Preset) field.ErrorList {
+func (c *Controller) violations(key presetcache.Key, preset v1alpha1.Preset) field.ErrorList {
+	if c.Rules == nil {
+		return nil
+	}
 	c.mu.Lock()
-	known, ok := c.found[key]
+	known := *c.stateOf(key)
 	c.mu.Unlock()
-	if c.Rules == nil || ok && known.uid == preset.GetUID() && known.generation == preset.GetGeneration() {
-		return known.problems
+	if known.uid == preset.GetUID() && known.generation == preset.GetGeneration() {
+		return known.violations
 	}
-	now := finding{uid: preset.GetUID(), generation: preset.GetGeneration()}
-	if compiled, problems := presets.Compile(preset); len(problems) == 0 { // else Ready says so
-		now.problems = c.Rules.ValidatePreset(preset, compiled).Errors
+	var violations field.ErrorList
+	if compiled, problems := presets.Compile(preset); len(problems) == 0 { // otherwise Ready has the problems
+		violations = c.Rules.ValidatePreset(preset, compiled).Errors
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.found == nil {
-		c.found = map[presetcache.Key]finding{}
+	state := c.stateOf(key)
+	state.uid, state.generation, state.violations = preset.GetUID(), preset.GetGeneration(), violations
+	return violations
+}
+
+// stateOf requires the lock.
+func (c *Controller) stateOf(key presetcache.Key) *presetState {
+	if c.state == nil {
+		c.state = map[presetcache.Key]*presetState{}
 	}
-	c.found[key] = now
-	return now.problems
+	if c.state[key] == nil {
+		c.state[key] = &presetState{}
+	}
+	return c.state[key]
 }
 
-func (c *Controller) forget(key presetcache.Key) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.found, key)
-	delete(c.told, key)
-}
-
-// without are the replicas that do not serve with a generation yet. One that is
-// ready stays so: who is late then is late with another one.
-func (c *Controller) without(ctx context.Context, preset v1alpha1.Preset, verdict presetcache.Verdict) ([]string, error) {
+// lateReplicas returns the replicas that do not use a generation yet. A generation that is Ready
+// stays Ready: a replica that is late then is late with another preset.
+func (c *Controller) lateReplicas(ctx context.Context, preset v1alpha1.Preset, verdict presetcache.Verdict) ([]string, error) {
 	ready := meta.FindStatusCondition(preset.GetStatus().Conditions, v1alpha1.ConditionReady)
 	if len(verdict.Problems) > 0 || ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == verdict.Generation {
 		return nil, nil
@@ -236,27 +233,71 @@ func (c *Controller) without(ctx context.Context, preset v1alpha1.Preset, verdic
 	return c.Replicas.Without(ctx, c.Cache.Generations())
 }
 
-// waits is how long a preset has waited for replicas.
-func (c *Controller) waits(key presetcache.Key, without []string) time.Duration {
+func (c *Controller) waitTime(key presetcache.Key, late []string) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	since, waiting := c.waiting[key]
+	state := c.stateOf(key)
 	switch {
-	case len(without) == 0:
-		delete(c.waiting, key)
+	case len(late) == 0:
+		state.waitingSince = time.Time{}
 		return 0
-	case waiting:
-		return c.now().Sub(since)
-	case c.waiting == nil:
-		c.waiting = map[presetcache.Key]time.Time{}
+	case state.waitingSince.IsZero():
+		state.waitingSince = c.Clock.Now()
 	}
-	c.waiting[key] = c.now()
-	return 0
+	return c.Clock.Now().Sub(state.waitingSince)
 }
 
-func (c *Controller) now() time.Time {
-	if c.Now == nil {
-		return time.Now()
+func (c *Controller) recordEvents(key presetcache.Key, before, after v1alpha1.Preset) {
+	for _, kind := range findingConditions {
+		was := meta.FindStatusCondition(before.GetStatus().Conditions, kind.condition)
+		is := meta.FindStatusCondition(after.GetStatus().Conditions, kind.condition)
+		if is == nil || was != nil && was.Message == is.Message || !c.isNews(key, kind.condition+" "+is.Message) {
+			continue
+		}
+		c.Events.Eventf(after, nil, corev1.EventTypeWarning, kind.condition, "Analyze", "%s", partialobject.EventNote(is.Message))
 	}
-	return c.Now()
+}
+
+// isNews reports whether there was no equal event recently, and remembers the event.
+func (c *Controller) isNews(key presetcache.Key, text string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, state := c.Clock.Now(), c.stateOf(key)
+	for t, at := range state.events {
+		if now.Sub(at) >= eventPause {
+			delete(state.events, t)
+		}
+	}
+	if _, recent := state.events[text]; recent {
+		return false
+	}
+	if state.events == nil {
+		state.events = map[string]time.Time{}
+	}
+	state.events[text] = now
+	return true
+}
+
+// reconcileException writes the status of an exception and an event about its end. It is called
+// again when VMs change, a week before the end and at the end.
+func (c *Controller) reconcileException(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var exception v1alpha1.PresetException
+	if err := c.Client.Get(ctx, req.NamespacedName, &exception); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	before := exception.DeepCopy()
+	var use *presetusage.ExceptionUse
+	if counted, ok := c.Usage.Exception(req.NamespacedName); ok {
+		use = &counted
+	}
+	d := decideException(&exception, use, c.Clock.Now())
+	if d.changed {
+		if err := c.writeStatus(ctx, before, &exception); err != nil {
+			return retry(err)
+		}
+		if d.reason != "" {
+			c.Events.Eventf(&exception, nil, corev1.EventTypeWarning, d.reason, "Watch", "%s", partialobject.EventNote(d.note))
+		}
+	}
+	return reconcile.Result{RequeueAfter: d.requeueAfter}, nil
 }

@@ -9,144 +9,136 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
-	"github.com/virtwright/virtwright/lifecycle/presetscan"
 	"github.com/virtwright/virtwright/lifecycle/presetusage"
 	"github.com/virtwright/virtwright/presets"
 )
 
 const (
-	// maxProblems is how many problems a message names before it counts the rest.
-	maxProblems = 5
-	// maxMessageBytes bounds the message; conditions may have 32 KiB.
-	maxMessageBytes = 4 << 10
+	maxProblems     = 5
+	maxMessageBytes = 4 << 10 // limits messages, well below the 32 KiB of conditions
+	maxVMNames      = 50
 )
 
-// An observation is what status says of the present generation of a preset.
+// An observation holds the facts about a generation of a preset that status reports.
 type observation struct {
-	verdict presetcache.Verdict
-	// without are the replicas that do not serve with it yet.
-	without []string
-	// deprecated says why it could not be created any more.
-	deprecated field.ErrorList
-	// usage has the counts of VMs by their records; nil while they are not counted.
-	usage *presetusage.Counts
-	// scan has the counts of whole VMs; nil while they were not scanned.
-	scan *presetscan.Counts
-	// findings are those about the preset beside others, if analysed says that they are known.
+	verdict      presetcache.Verdict
+	lateReplicas []string
+	violations   field.ErrorList     // why the preset would be rejected if it were created today
+	usage        *presetusage.Counts // counts VMs by their records; nil until they are counted
+	scan         *Counts             // counts stored VMs; nil until they are scanned
+	// findings concern the preset among other presets. They are unknown unless analysed is set, and
+	// may be incomplete if partial is set.
 	findings []fleet.Finding
 	analysed bool
-	// partial says that there may be other findings.
-	partial bool
+	partial  bool
 }
 
-// decide brings the status of a preset in line with what was observed, and reports
-// whether that changed anything.
-func decide(preset v1alpha1.Preset, seen observation, now metav1.Time) bool {
-	status, verdict, without := preset.GetStatus(), seen.verdict, seen.without
-	ready := metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompiled,
-		Message: "in use", ObservedGeneration: verdict.Generation, LastTransitionTime: now,
+// decide changes the status of a preset to match an observation, and reports whether it changed.
+func decide(preset v1alpha1.Preset, o observation, now metav1.Time) bool {
+	status := preset.GetStatus()
+	before := status.DeepCopy()
+	condition := metav1.Condition{Status: metav1.ConditionTrue, ObservedGeneration: o.verdict.Generation, LastTransitionTime: now}
+	meta.SetStatusCondition(&status.Conditions, readyCondition(condition, preset, o))
+	if len(o.violations) > 0 {
+		deprecated := condition
+		deprecated.Type, deprecated.Reason = v1alpha1.ConditionDeprecated, v1alpha1.ReasonWouldBeRejected
+		deprecated.Message = "the preset still applies, but would be rejected if it were created today: " + message(o.violations)
+		meta.SetStatusCondition(&status.Conditions, deprecated)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionDeprecated)
+	}
+	setCounts(preset, o)
+	setFindings(status, condition, o, presets.ParseRef(preset.GetNamespace(), presets.RefOf(preset)))
+	status.ObservedGeneration = o.verdict.Generation
+	return !apiequality.Semantic.DeepEqual(before, status)
+}
+
+func readyCondition(c metav1.Condition, preset v1alpha1.Preset, o observation) metav1.Condition {
+	c.Type, c.Reason, c.Message = v1alpha1.ConditionReady, v1alpha1.ReasonCompiled, "in use"
+	switch {
+	case len(o.verdict.Problems) > 0:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalid, message(o.verdict.Problems)
+	case len(o.lateReplicas) > 0:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonPending, "not in use yet by "+strings.Join(o.lateReplicas, ", ")
+	case preset.GetSpec().Mode == v1alpha1.ModeOff:
+		c.Message = "in use, but without effect: mode is Off"
+	}
+	return c
+}
+
+func setCounts(preset v1alpha1.Preset, o observation) {
+	status := preset.GetStatus()
+	dryRun := isDryRun(preset.GetSpec().Mode)
+	if o.usage != nil {
+		setUsage(status, o, dryRun)
 	}
 	switch {
-	case len(verdict.Problems) > 0:
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalid, message(verdict.Problems)
-	case len(without) > 0:
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonPending, "not in use yet by "+strings.Join(without, ", ")
-	case preset.GetSpec().Mode == v1alpha1.ModeOff:
-		ready.Message = "in use, and does nothing: mode is Off"
-	}
-	changed := meta.SetStatusCondition(&status.Conditions, ready)
-	if setDeprecated(status, seen, now) {
-		changed = true
-	}
-	if setCounts(preset, seen) {
-		changed = true
-	}
-	if setBesideOthers(status, seen, presets.NameIn(preset.GetNamespace(), presets.RefOf(preset)), now) {
-		changed = true
-	}
-	if status.ObservedGeneration != verdict.Generation {
-		status.ObservedGeneration, changed = verdict.Generation, true
-	}
-	return changed
-}
-
-// setCounts sets the counts, as far as VMs are counted, and reports whether that changed anything.
-func setCounts(preset v1alpha1.Preset, seen observation) bool {
-	status, mode := preset.GetStatus(), preset.GetSpec().Mode
-	before := *status
-	tries := mode == v1alpha1.ModeWarn || mode == v1alpha1.ModeAudit
-	if seen.usage != nil {
-		setUsage(status, seen, tries)
-	}
-	switch scan := seen.scan; {
-	case scan != nil:
-		status.Violating, status.ObservedAt = scan.Violating, new(metav1.NewTime(scan.At.Truncate(time.Second)))
-		if tries {
-			status.Matched = scan.Acting
+	case o.scan != nil:
+		status.Violating, status.ObservedAt = o.scan.Violating, new(metav1.NewTime(o.scan.At.Truncate(time.Second)))
+		if dryRun {
+			status.Matched = o.scan.Acting
 		}
-	case status.ObservedGeneration != seen.verdict.Generation: // they are about another generation
+	case status.ObservedGeneration != o.verdict.Generation: // the counts are about another generation
 		status.Violating, status.ObservedAt = nil, nil
-		if tries {
+		if dryRun {
 			status.Matched = nil
 		}
 	}
-	return !apiequality.Semantic.DeepEqual(before, *status)
 }
 
-// setUsage sets what records of VMs say. They do not say on which VMs a preset would act.
-func setUsage(status *v1alpha1.PresetStatus, seen observation, tries bool) {
-	status.Outdated = &seen.usage.Outdated
-	if len(seen.verdict.Problems) > 0 {
-		status.Outdated = nil // what it would give is unknown
+// isDryRun reports whether presets of a mode only report what they would change.
+func isDryRun(mode v1alpha1.Mode) bool {
+	return mode == v1alpha1.ModeWarn || mode == v1alpha1.ModeAudit
+}
+
+// setUsage sets the counts by records, which do not have presets in a dry run.
+func setUsage(status *v1alpha1.PresetStatus, o observation, dryRun bool) {
+	status.Outdated = &o.usage.Outdated
+	if len(o.verdict.Problems) > 0 {
+		status.Outdated = nil // the content of this generation is unknown
 	}
-	if !tries {
-		status.Matched = &seen.usage.Matched
+	if !dryRun {
+		status.Matched = &o.usage.Matched
 	}
-	// To the minute, so that VMs that are changed again and again cause few writes.
-	last := metav1.NewTime(seen.usage.LastApplied.Truncate(time.Minute))
+	// Minutes are precise enough, and frequent changes of VMs cause few writes.
+	last := metav1.NewTime(o.usage.LastApplied.Truncate(time.Minute))
 	if is := status.LastAppliedTime; !last.IsZero() && (is == nil || is.Before(&last)) {
 		status.LastAppliedTime = &last
 	}
 }
 
-// besideOthers are the conditions of a preset that does not work with others, by check.
-var besideOthers = []struct {
-	check        *fleet.Check
-	kind, reason string
+var findingConditions = []struct {
+	check             *fleet.Check
+	condition, reason string
 }{
 	{fleet.Conflicting, v1alpha1.ConditionConflicting, v1alpha1.ReasonSamePriority},
 	{fleet.Shadowed, v1alpha1.ConditionShadowed, v1alpha1.ReasonOverruled},
 	{fleet.Unreachable, v1alpha1.ConditionUnreachable, v1alpha1.ReasonMatchesNothing},
 }
 
-// setBesideOthers sets or removes the conditions that other presets cause, once presets were
-// analysed, and reports whether that changed anything.
-func setBesideOthers(status *v1alpha1.PresetStatus, seen observation, name presets.PresetName, now metav1.Time) bool {
-	changed := false
-	for _, c := range besideOthers {
-		texts := textsOf(seen.findings, c.check, name)
+// setFindings sets or removes the conditions of findings, once presets were analysed.
+func setFindings(status *v1alpha1.PresetStatus, c metav1.Condition, o observation, name presets.PresetName) {
+	for _, kind := range findingConditions {
+		messages := findingMessages(o.findings, kind.check, name)
 		switch {
-		case len(seen.verdict.Problems) == 0 && !seen.analysed:
-		case len(texts) == 0 && seen.partial: // it may hold still
-		case len(texts) == 0:
-			changed = meta.RemoveStatusCondition(&status.Conditions, c.kind) || changed
+		case len(o.verdict.Problems) == 0 && !o.analysed:
+		case len(messages) == 0 && o.partial: // the finding may be missing
+		case len(messages) == 0:
+			meta.RemoveStatusCondition(&status.Conditions, kind.condition)
 		default:
-			changed = meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-				Type: c.kind, Status: metav1.ConditionTrue, Reason: c.reason, Message: joined(texts),
-				ObservedGeneration: seen.verdict.Generation, LastTransitionTime: now,
-			}) || changed
+			c.Type, c.Reason, c.Message = kind.condition, kind.reason, joined(messages)
+			meta.SetStatusCondition(&status.Conditions, c)
 		}
 	}
-	return changed
 }
 
-// textsOf are the messages of a check. One that is about the other preset names it.
-func textsOf(findings []fleet.Finding, check *fleet.Check, name presets.PresetName) []string {
+// findingMessages returns the messages of a check. A finding about another preset names it.
+func findingMessages(findings []fleet.Finding, check *fleet.Check, name presets.PresetName) []string {
 	var out []string
 	for _, f := range findings {
 		switch {
@@ -160,20 +152,6 @@ func textsOf(findings []fleet.Finding, check *fleet.Check, name presets.PresetNa
 	return out
 }
 
-// setDeprecated sets or removes the condition Deprecated, and reports whether that changed
-// anything.
-func setDeprecated(status *v1alpha1.PresetStatus, seen observation, now metav1.Time) bool {
-	if len(seen.deprecated) == 0 {
-		return meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionDeprecated)
-	}
-	return meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionDeprecated, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonWouldBeRejected,
-		Message:            "the preset keeps acting, and could not be created any more: " + message(seen.deprecated),
-		ObservedGeneration: seen.verdict.Generation, LastTransitionTime: now,
-	})
-}
-
-// message names the first problems.
 func message(problems field.ErrorList) string {
 	lines := make([]string, 0, len(problems))
 	for _, p := range problems {
@@ -182,11 +160,79 @@ func message(problems field.ErrorList) string {
 	return joined(lines)
 }
 
-// joined has the first texts, and how many there are more.
+// joined joins the first texts and counts the rest.
 func joined(texts []string) string {
-	out := presets.Cut(strings.Join(texts[:min(len(texts), maxProblems)], "; "), maxMessageBytes)
+	out := presets.Truncate(strings.Join(texts[:min(len(texts), maxProblems)], "; "), maxMessageBytes)
 	if more := len(texts) - maxProblems; more > 0 {
 		out += fmt.Sprintf("; and %d more", more)
 	}
 	return out
+}
+
+// An exceptionDecision holds the next actions for an exception.
+type exceptionDecision struct {
+	changed      bool
+	requeueAfter time.Duration // zero unless the clock changes status
+	reason, note string        // of an event; empty for none
+}
+
+// decideException changes the status of an exception to match the VMs that use it, which are nil
+// until they are counted, and the time.
+func decideException(e *v1alpha1.PresetException, use *presetusage.ExceptionUse, now time.Time) exceptionDecision {
+	var out exceptionDecision
+	before := e.Status.DeepCopy()
+	setUse(&e.Status, use)
+	e.Status.ObservedGeneration = e.Generation
+	active := metav1.Condition{
+		Type: v1alpha1.ConditionActive, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonInForce, Message: "in force",
+		ObservedGeneration: e.Generation, LastTransitionTime: metav1.NewTime(now),
+	}
+	compiled, problems := presets.CompileException(e)
+	switch {
+	case len(problems) > 0:
+		active.Status, active.Reason, active.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalid, presets.Truncate(problems.ToAggregate().Error(), maxMessageBytes)
+	case compiled.Until.IsZero():
+	case compiled.Expired(now):
+		active.Status, active.Reason, active.Message = metav1.ConditionFalse, v1alpha1.ReasonExpired, "ended at "+compiled.Until.UTC().Format(time.RFC3339)
+	case compiled.Until.Sub(now) <= presets.ExceptionWarningPeriod:
+		active.Reason, active.Message = v1alpha1.ReasonEndsSoon, "ends at "+compiled.Until.UTC().Format(time.RFC3339)
+		out.requeueAfter = compiled.Until.Sub(now)
+	default:
+		out.requeueAfter = compiled.Until.Sub(now) - presets.ExceptionWarningPeriod
+	}
+	if was := meta.FindStatusCondition(before.Conditions, active.Type); was == nil || was.Reason != active.Reason {
+		out.reason, out.note = exceptionEvent(active, e.Status.Matched)
+	}
+	meta.SetStatusCondition(&e.Status.Conditions, active)
+	out.changed = !apiequality.Semantic.DeepEqual(before, &e.Status)
+	return out
+}
+
+func setUse(status *v1alpha1.PresetExceptionStatus, use *presetusage.ExceptionUse) {
+	if use == nil {
+		return
+	}
+	status.Matched = new(int64(len(use.VMs)))
+	status.VMs = use.VMs[:min(len(use.VMs), maxVMNames)]
+	// Minutes are precise enough, and frequent changes of VMs cause few writes.
+	last := metav1.NewTime(use.LastUsed.Truncate(time.Minute))
+	if !use.LastUsed.IsZero() && (status.LastUsed == nil || status.LastUsed.Before(&last)) {
+		status.LastUsed = &last
+	}
+}
+
+func exceptionEvent(active metav1.Condition, matched *int64) (reason, note string) {
+	texts, ok := map[string]struct{ one, many string }{
+		v1alpha1.ReasonEndsSoon: {"1 VM uses it", "%d VMs use it"},
+		v1alpha1.ReasonExpired:  {"1 VM keeps what it has until its spec is updated", "%d VMs keep what they have until their spec is updated"},
+	}[active.Reason]
+	if !ok {
+		return "", ""
+	}
+	n := ptr.Deref(matched, 0)
+	text := fmt.Sprintf(texts.many, n)
+	if n == 1 {
+		text = texts.one
+	}
+	return active.Reason, "exception " + active.Message + "; " + text
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
-	"github.com/virtwright/virtwright/lifecycle/presetscan"
 	"github.com/virtwright/virtwright/lifecycle/presetusage"
 	"github.com/virtwright/virtwright/presets"
 )
@@ -45,10 +44,10 @@ func TestDecide(t *testing.T) {
 		mode    v1alpha1.Mode
 		is      v1alpha1.PresetStatus
 		verdict presetcache.Verdict
-		without []string
-		// deprecated says why the preset could not be created any more.
+		late    []string
+		// deprecated is why the preset would be rejected today.
 		deprecated field.ErrorList
-		// seen has what is known beside verdict, without and deprecated.
+		// seen has the other facts.
 		seen    observation
 		want    v1alpha1.PresetStatus
 		changed bool
@@ -58,11 +57,11 @@ func TestDecide(t *testing.T) {
 			want: v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, noon, "Compiled", "in use")}},
 		},
 		"Off": {
-			reason: "one that is off says so", mode: v1alpha1.ModeOff, verdict: presetcache.Verdict{Generation: 1}, changed: true,
-			want: v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, noon, "Compiled", "in use, and does nothing: mode is Off")}},
+			reason: "the message has the mode Off", mode: v1alpha1.ModeOff, verdict: presetcache.Verdict{Generation: 1}, changed: true,
+			want: v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, noon, "Compiled", "in use, but without effect: mode is Off")}},
 		},
 		"Late": {
-			reason: "it waits for replicas that do not use it", verdict: presetcache.Verdict{Generation: 1}, without: []string{"a", "b"}, changed: true,
+			reason: "it waits for replicas that do not use it", verdict: presetcache.Verdict{Generation: 1}, late: []string{"a", "b"}, changed: true,
 			want: v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("False", 1, noon, "Pending", "not in use yet by a, b")}},
 		},
 		"Same": {
@@ -78,12 +77,12 @@ func TestDecide(t *testing.T) {
 			want: v1alpha1.PresetStatus{ObservedGeneration: 2, Conditions: []metav1.Condition{ready("True", 2, before, "Compiled", "in use")}},
 		},
 		"Deprecated": {
-			reason:  "a preset that could not be created any more keeps acting, and the condition says why",
+			reason:  "a preset that would be rejected today stays Ready, and Deprecated has the reasons",
 			is:      v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, before, "Compiled", "in use")}},
 			verdict: presetcache.Verdict{Generation: 1}, deprecated: bad, changed: true,
 			want: v1alpha1.PresetStatus{ObservedGeneration: 1, Conditions: []metav1.Condition{ready("True", 1, before, "Compiled", "in use"), {
 				Type: "Deprecated", Status: "True", Reason: "WouldBeRejected", ObservedGeneration: 1, LastTransitionTime: noon,
-				Message: "the preset keeps acting, and could not be created any more: " + text,
+				Message: "the preset still applies, but would be rejected if it were created today: " + text,
 			}}},
 		},
 		"NotDeprecatedAnyMore": {
@@ -107,7 +106,7 @@ func TestDecide(t *testing.T) {
 		"Audit": {
 			reason: "records do not say on which VMs it would act", mode: v1alpha1.ModeAudit, verdict: presetcache.Verdict{Generation: 1}, changed: true,
 			is:   inUse(v1alpha1.PresetStatus{}),
-			seen: observation{usage: &presetusage.Counts{Matched: 7}, scan: &presetscan.Counts{Acting: new(int64(3)), Violating: new(int64(1)), At: noon.Time}},
+			seen: observation{usage: &presetusage.Counts{Matched: 7}, scan: &Counts{Acting: new(int64(3)), Violating: new(int64(1)), At: noon.Time}},
 			want: inUse(v1alpha1.PresetStatus{Matched: new(int64(3)), Outdated: new(int64(0)), Violating: new(int64(1)), ObservedAt: &noon}),
 		},
 		"AuditBeforeTheScan": {
@@ -149,7 +148,7 @@ func TestDecide(t *testing.T) {
 			seen: observation{analysed: true}, want: inUse(v1alpha1.PresetStatus{}),
 		},
 		"BecameInvalid": {
-			reason:  "the message says why; what others wrote stays",
+			reason:  "the message has the problems; conditions of other writers stay",
 			is:      v1alpha1.PresetStatus{ObservedGeneration: 1, Matched: new(int64(3)), Conditions: []metav1.Condition{other, ready("True", 1, before, "Compiled", "in use")}},
 			verdict: presetcache.Verdict{Generation: 2, Problems: bad}, changed: true,
 			want: v1alpha1.PresetStatus{ObservedGeneration: 2, Matched: new(int64(3)), Conditions: []metav1.Condition{other, ready("False", 2, noon, "Invalid", text)}},
@@ -160,7 +159,7 @@ func TestDecide(t *testing.T) {
 			preset := &v1alpha1.VirtualMachinePreset{Spec: v1alpha1.PresetSpec{Mode: tc.mode}, Status: tc.is}
 			preset.Namespace, preset.Name = "shop", "b"
 			seen := tc.seen
-			seen.verdict, seen.without, seen.deprecated = tc.verdict, tc.without, tc.deprecated
+			seen.verdict, seen.lateReplicas, seen.violations = tc.verdict, tc.late, tc.deprecated
 			if got := decide(preset, seen, noon); got != tc.changed {
 				t.Errorf("%s: want changed %t, got %t", tc.reason, tc.changed, got)
 			}

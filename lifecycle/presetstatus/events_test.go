@@ -7,17 +7,18 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
 )
 
-// TestEventsAreRare: the same event about a preset is written once an hour, and only when a
-// condition begins to hold.
+// TestEventsAreRare checks that an event about a preset is recorded once an hour, when a condition
+// becomes true.
 func TestEventsAreRare(t *testing.T) {
-	now := noon.Time
+	clock := clocktesting.NewFakePassiveClock(noon.Time)
 	recorder := events.NewFakeRecorder(10)
-	c := &Controller{Events: recorder, Now: func() time.Time { return now }}
+	c := &Controller{Events: recorder, Clock: clock}
 	with := func(message string) v1alpha1.Preset {
 		status := inUse(v1alpha1.PresetStatus{})
 		if message != "" {
@@ -31,16 +32,16 @@ func TestEventsAreRare(t *testing.T) {
 		before, later string
 		want          []string
 	}{
-		{"it begins to hold", 0, "", "a", []string{"Warning Conflicting a"}},
-		{"it goes on", time.Minute, "a", "a", nil},
-		{"it stops and begins", time.Minute, "", "a", nil},
-		{"it holds for another reason", 0, "a", "b", []string{"Warning Conflicting b"}},
-		{"the first reason is back", 0, "b", "a", nil},
+		{"the condition becomes true", 0, "", "a", []string{"Warning Conflicting a"}},
+		{"it stays true", time.Minute, "a", "a", nil},
+		{"it becomes true again", time.Minute, "", "a", nil},
+		{"it has another message", 0, "a", "b", []string{"Warning Conflicting b"}},
+		{"the first message is back", 0, "b", "a", nil},
 		{"an hour later", time.Hour, "", "a", []string{"Warning Conflicting a"}},
-		{"it ends", 0, "a", "", nil},
+		{"it is removed", 0, "a", "", nil},
 	} {
-		now = now.Add(step.after)
-		c.tell(presetcache.Key{Kind: "k"}, with(step.before), with(step.later))
+		clock.SetTime(clock.Now().Add(step.after))
+		c.recordEvents(presetcache.Key{Kind: "k"}, with(step.before), with(step.later))
 		var got []string
 		for len(recorder.Events) > 0 {
 			got = append(got, <-recorder.Events)
@@ -49,7 +50,7 @@ func TestEventsAreRare(t *testing.T) {
 			t.Errorf("%s: want %q, got %q", step.reason, step.want, got)
 		}
 	}
-	if len(c.told) != 1 || len(c.told[presetcache.Key{Kind: "k"}]) != 1 {
-		t.Errorf("old events are remembered: %v", c.told)
+	if len(c.state) != 1 || len(c.state[presetcache.Key{Kind: "k"}].events) != 1 {
+		t.Errorf("old events are remembered: %v", c.state)
 	}
 }

@@ -1,6 +1,6 @@
 package presetstatus
 
-// What this package asks of API servers; the chart makes roles of it.
+// Permissions of this package.
 //
-// +kubebuilder:rbac:groups=virtwright.dev,resources=virtualmachinepresets/status;clustervirtualmachinepresets/status,verbs=patch
+// +kubebuilder:rbac:groups=virtwright.dev,resources=virtualmachinepresets/status;clustervirtualmachinepresets/status;presetexceptions/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

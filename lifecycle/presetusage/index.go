@@ -1,83 +1,79 @@
-// Package presetusage counts which VMs have which version of each preset.
+// Package presetusage counts which VMs have which version of each preset, and which VMs use each
+// exception.
 //
-// It reads the caches of VMs and VMIs, which hold the presets that each record names. A change
-// of one VM costs its own presets, and a change of a preset costs the versions that VMs have.
+// It reads the caches of VMs and VMIs, which hold the names in each provenance record. A change of
+// a VM costs time for its own presets, and a look-up costs time for the versions that VMs have.
 package presetusage
 
 import (
 	"context"
-	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/virtwright/virtwright/lifecycle/machine"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
+	"github.com/virtwright/virtwright/lifecycle/presetcache"
 	"github.com/virtwright/virtwright/presets"
 )
 
-// Counts are the VMs that have a preset.
+// Counts are the numbers of VMs that have a preset.
 type Counts struct {
 	Matched, Outdated int64
-	// LastApplied is when the preset last acted, as far as VMs say; zero where none does.
-	LastApplied time.Time
+	LastApplied       time.Time // when a VM last received the preset; zero if no VM has it
 }
 
-// An Index counts VMs by preset. Run Start; Of knows nothing before that is done. The presets
-// of a VMI count for the VM of its name, as far as the VM does not name them.
+// An ExceptionUse has the VMs that use an exception.
+type ExceptionUse struct {
+	VMs      []string  // their names, sorted
+	LastUsed time.Time // when a VM last started to use it; zero if no VM uses it
+}
+
+// An Index counts VMs by preset and by exception, once Start has returned. What the record of a VMI
+// names counts for the VM of its name, unless the record of the VM names it, too.
 type Index struct {
-	// Informers watch VMs and VMIs.
 	Informers cache.Informers
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
+	Clock     clock.PassiveClock
+	// Subscribers receive each preset, or exception, that changes once the index is ready.
+	presetcache.Subscribers[presets.PresetName]
+	ExceptionSubscribers presetcache.Subscribers[types.NamespacedName]
 
-	mu      sync.Mutex
-	ready   chan struct{}
-	uses    map[types.NamespacedName]uses
-	counted map[presets.PresetName]*counted
-	// changed is called with each preset whose counts changed.
-	changed []func(presets.PresetName)
-	// excepted are the exceptions of VMs, and users the VMs of exceptions.
-	excepted map[types.NamespacedName]exceptionUses
-	users    map[types.NamespacedName]*users
-	// exceptionChanged is called with each exception whose VMs changed.
-	exceptionChanged []func(types.NamespacedName)
+	mu         sync.Mutex
+	ready      chan struct{}
+	vms        map[types.NamespacedName]records
+	presets    map[presets.PresetName]*presetVMs
+	exceptions map[types.NamespacedName]*exceptionVMs
 }
 
-// uses are the presets of a VM and of the VMI of its name.
-type uses struct{ vm, instance []machine.PresetUse }
+// records are those of a VM and of the VMI of its name.
+type records struct{ vm, vmi partialobject.Record }
 
-// counted are the VMs that have a preset, by version.
-type counted struct {
+type presetVMs struct {
 	versions    map[string]int64
 	lastApplied time.Time
 }
 
-// Start fills the index and returns when it is full.
-func (x *Index) Start(ctx context.Context) error {
-	var synced []toolscache.InformerSynced
-	for _, object := range []client.Object{&machine.VirtualMachine{}, &machine.Instance{}} {
-		informer, err := x.Informers.GetInformer(ctx, object)
-		if err != nil {
-			return fmt.Errorf("cannot watch %T: %w", object, err)
-		}
-		registered, err := informer.AddEventHandler(x.handler())
-		if err != nil {
-			return fmt.Errorf("cannot watch %T: %w", object, err)
-		}
-		synced = append(synced, registered.HasSynced)
-	}
-	if toolscache.WaitForCacheSync(ctx.Done(), synced...) {
-		close(x.Ready())
-	}
-	return nil
+type exceptionVMs struct {
+	names    map[string]bool
+	lastUsed time.Time
 }
 
-// Ready is closed once every VM that the cluster had at start is counted.
+// Start fills the index and returns when it is complete.
+func (x *Index) Start(ctx context.Context) error {
+	kinds := map[string]client.Object{"VirtualMachine": &partialobject.VirtualMachine{}, "VirtualMachineInstance": &partialobject.VirtualMachineInstance{}}
+	synced, err := presetcache.Watch(ctx, x.Informers, kinds, x.note)
+	if synced {
+		close(x.Ready())
+	}
+	return err
+}
+
+// Ready returns a channel that is closed once every VM that existed at start is counted.
 func (x *Index) Ready() chan struct{} {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -87,165 +83,124 @@ func (x *Index) Ready() chan struct{} {
 	return x.ready
 }
 
-func isClosed(c chan struct{}) bool {
+// isReady requires the lock.
+func (x *Index) isReady() bool {
 	select {
-	case <-c:
+	case <-x.ready:
 		return true
 	default: // open or nil
 		return false
 	}
 }
 
-// Subscribe calls f with each preset whose counts change once the index is ready. f must not block.
-func (x *Index) Subscribe(f func(presets.PresetName)) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.changed = append(x.changed, f)
-}
-
-// Of counts the VMs that have a preset, which now has this hash and generation. It reports
-// false while VMs are not counted yet.
+// Of counts the VMs that have a preset. VMs with another hash or generation are outdated. It
+// returns false until the index is ready.
 func (x *Index) Of(preset presets.PresetName, hash string, generation int64) (Counts, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var out Counts
-	if !isClosed(x.ready) {
-		return out, false
-	}
-	if c := x.counted[preset]; c != nil {
+	if c := x.presets[preset]; c != nil && x.isReady() {
 		out.LastApplied = c.lastApplied
 		for version, n := range c.versions {
 			out.Matched += n
-			if !machine.IsPresetVersion(version, hash, generation) {
+			if !partialobject.IsPresetVersion(version, hash, generation) {
 				out.Outdated += n
 			}
 		}
 	}
-	return out, true
+	return out, x.isReady()
 }
 
-func (x *Index) handler() toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(o any, _ bool) {
-			if object, ok := o.(client.Object); ok {
-				x.note(object, presetsOf(object), object.GetCreationTimestamp().Time)
-				x.noteExceptions(object, exceptionsOf(object), object.GetCreationTimestamp().Time)
-			}
-		},
-		UpdateFunc: func(before, o any) {
-			object, ok := o.(client.Object)
-			if now := presetsOf(o); ok && !slices.Equal(presetsOf(before), now) {
-				x.note(object, now, x.now())
-			}
-			if now := exceptionsOf(o); ok && !slices.Equal(exceptionsOf(before), now) {
-				x.noteExceptions(object, now, x.now())
-			}
-		},
-		DeleteFunc: func(o any) {
-			if missed, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-				o = missed.Obj
-			}
-			if object, ok := o.(client.Object); ok {
-				x.note(object, nil, x.now())
-				x.noteExceptions(object, nil, x.now())
-			}
-		},
+// Exception returns the VMs that use an exception. It returns false until the index is ready.
+func (x *Index) Exception(key types.NamespacedName) (ExceptionUse, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var out ExceptionUse
+	if u := x.exceptions[key]; u != nil {
+		out = ExceptionUse{slices.Sorted(maps.Keys(u.names)), u.lastUsed}
+	}
+	return out, x.isReady()
+}
+
+// recorded is implemented by VMs and VMIs.
+type recorded interface{ Applied() *partialobject.Record }
+
+func (x *Index) note(_ string, before, after client.Object) {
+	was, _ := before.(recorded)
+	is, _ := after.(recorded)
+	switch {
+	case is == nil:
+		x.replace(before, partialobject.Record{}, x.Clock.Now())
+	case was == nil:
+		x.replace(after, *is.Applied(), after.GetCreationTimestamp().Time)
+	case !equal(was.Applied(), is.Applied()):
+		x.replace(after, *is.Applied(), x.Clock.Now())
 	}
 }
 
-func presetsOf(object any) []machine.PresetUse {
-	switch m := object.(type) {
-	case *machine.VirtualMachine:
-		return m.Presets
-	case *machine.Instance:
-		return m.Presets
-	}
-	return nil
+func equal(a, b *partialobject.Record) bool {
+	return slices.Equal(a.Presets, b.Presets) && slices.Equal(a.Exceptions, b.Exceptions)
 }
 
-func (x *Index) now() time.Time {
-	if x.Now == nil {
-		return time.Now()
-	}
-	return x.Now()
-}
-
-// note counts a VM or a VMI, which has these presets since a time.
-func (x *Index) note(object client.Object, now []machine.PresetUse, since time.Time) {
+// replace replaces the record of a VM or a VMI, and counts the differences as changes at a time.
+func (x *Index) replace(object client.Object, record partialobject.Record, at time.Time) {
 	key := client.ObjectKeyFromObject(object)
 	x.mu.Lock()
-	was := x.uses[key]
+	was := x.vms[key]
 	is := was
-	is.vm, is.instance = replaced(object, was.vm, was.instance, now)
-	x.keep(key, is)
-	changed := x.count(key.Namespace, was.all(), is.all(), since)
-	subscribers := x.changed
-	if !isClosed(x.ready) {
-		subscribers = nil // they look at all presets then
+	if _, ok := object.(*partialobject.VirtualMachine); ok {
+		is.vm = record
+	} else {
+		is.vmi = record
 	}
+	if x.vms == nil {
+		x.vms, x.presets, x.exceptions = map[types.NamespacedName]records{}, map[presets.PresetName]*presetVMs{}, map[types.NamespacedName]*exceptionVMs{}
+	}
+	if x.vms[key] = is; equal(&is.vm, &is.vmi) && equal(&is.vm, &partialobject.Record{}) {
+		delete(x.vms, key)
+	}
+	changedPresets := x.countPresets(key.Namespace, was.presets(), is.presets(), at)
+	changedExceptions := x.countExceptions(key, was.exceptions(), is.exceptions(), at)
+	ready := x.isReady()
 	x.mu.Unlock()
-	tell(subscribers, changed)
-}
-
-// replaced returns what a VM and its VMI have once the object, which is either, has this now.
-func replaced[T any](object client.Object, vm, instance, now []T) (ofVM, ofInstance []T) {
-	if _, ok := object.(*machine.VirtualMachine); ok {
-		return now, instance
-	}
-	return vm, now
-}
-
-func tell[K any](subscribers []func(K), keys []K) {
-	for _, f := range subscribers {
-		for _, key := range keys {
-			f(key)
-		}
+	if ready { // otherwise subscribers read everything once the index is ready
+		x.Notify(changedPresets...)
+		x.ExceptionSubscribers.Notify(changedExceptions...)
 	}
 }
 
-// keep stores the presets of a VM; the caller holds the lock.
-func (x *Index) keep(key types.NamespacedName, is uses) {
-	if len(is.vm)+len(is.instance) == 0 {
-		delete(x.uses, key)
-		return
+// presets merges both records. If both name a preset, the version in the record of the VM counts.
+func (r records) presets() []partialobject.PresetUse {
+	if len(r.vmi.Presets) == 0 {
+		return r.vm.Presets
 	}
-	if x.uses == nil {
-		x.uses = map[types.NamespacedName]uses{}
-	}
-	x.uses[key] = is
-}
-
-// all are the presets of both; where both name one, the version is the VM's.
-func (u uses) all() []machine.PresetUse {
-	if len(u.instance) == 0 {
-		return u.vm
-	}
-	out := slices.Clone(u.vm)
-	for _, use := range u.instance {
-		if !slices.ContainsFunc(u.vm, func(o machine.PresetUse) bool { return o.Ref() == use.Ref() }) {
+	out := slices.Clone(r.vm.Presets)
+	for _, use := range r.vmi.Presets {
+		if !slices.ContainsFunc(r.vm.Presets, func(o partialobject.PresetUse) bool { return o.Ref() == use.Ref() }) {
 			out = append(out, use)
 		}
 	}
 	return out
 }
 
-// count counts a VM that had presets and has others now. It returns the presets whose counts
-// changed; the caller holds the lock.
-func (x *Index) count(namespace string, was, is []machine.PresetUse, since time.Time) []presets.PresetName {
+func (r records) exceptions() []string { return slices.Concat(r.vm.Exceptions, r.vmi.Exceptions) }
+
+// countPresets counts a VM with different presets than before and returns the presets that changed.
+// It requires the lock.
+func (x *Index) countPresets(namespace string, was, is []partialobject.PresetUse, at time.Time) []presets.PresetName {
 	var changed []presets.PresetName
 	for _, use := range was {
 		if !slices.Contains(is, use) {
-			name := presets.NameIn(namespace, use.Ref())
+			name := presets.ParseRef(namespace, use.Ref())
 			x.add(name, use.Version(), -1)
 			changed = append(changed, name)
 		}
 	}
 	for _, use := range is {
 		if !slices.Contains(was, use) {
-			name := presets.NameIn(namespace, use.Ref())
-			c := x.add(name, use.Version(), 1)
-			if since.After(c.lastApplied) {
-				c.lastApplied = since
+			name := presets.ParseRef(namespace, use.Ref())
+			if c := x.add(name, use.Version(), 1); at.After(c.lastApplied) {
+				c.lastApplied = at
 			}
 			changed = append(changed, name)
 		}
@@ -253,22 +208,50 @@ func (x *Index) count(namespace string, was, is []machine.PresetUse, since time.
 	return changed
 }
 
-// add adds n VMs to those that have a version of a preset. Presets that no VM has are
-// forgotten.
-func (x *Index) add(name presets.PresetName, version string, n int64) *counted {
-	c := x.counted[name]
+// add adds n to the VMs that have a version of a preset, and drops counts of zero.
+func (x *Index) add(name presets.PresetName, version string, n int64) *presetVMs {
+	c := x.presets[name]
 	if c == nil {
-		c = &counted{versions: map[string]int64{}}
-		if x.counted == nil {
-			x.counted = map[presets.PresetName]*counted{}
-		}
-		x.counted[name] = c
+		c = &presetVMs{versions: map[string]int64{}}
+		x.presets[name] = c
 	}
 	if c.versions[version] += n; c.versions[version] == 0 {
 		delete(c.versions, version)
 	}
 	if len(c.versions) == 0 {
-		delete(x.counted, name)
+		delete(x.presets, name)
 	}
 	return c
+}
+
+// countExceptions counts a VM with different exceptions than before and returns the exceptions that
+// changed. It requires the lock.
+func (x *Index) countExceptions(vm types.NamespacedName, was, is []string, at time.Time) []types.NamespacedName {
+	var changed []types.NamespacedName
+	for _, name := range was {
+		key := types.NamespacedName{Namespace: vm.Namespace, Name: name}
+		if u := x.exceptions[key]; u != nil && u.names[vm.Name] && !slices.Contains(is, name) {
+			if delete(u.names, vm.Name); len(u.names) == 0 {
+				delete(x.exceptions, key)
+			}
+			changed = append(changed, key)
+		}
+	}
+	for _, name := range is {
+		key := types.NamespacedName{Namespace: vm.Namespace, Name: name}
+		u := x.exceptions[key]
+		if u == nil {
+			u = &exceptionVMs{names: map[string]bool{}}
+			x.exceptions[key] = u
+		}
+		if u.names[vm.Name] {
+			continue
+		}
+		u.names[vm.Name] = true
+		if at.After(u.lastUsed) {
+			u.lastUsed = at
+		}
+		changed = append(changed, key)
+	}
+	return changed
 }

@@ -1,52 +1,81 @@
-// Package profilecache keeps the profiles of a cluster compiled: informers tell
-// what changed, and a new set takes the place of the old one in a single step.
+// Package profilecache compiles the profiles of a cluster. Informers report changes, and a new set
+// replaces the old one atomically.
 //
-// Profiles are few, so all of them are compiled at each change. One that cannot
-// be right, which admission would have refused, is missing from the set and
-// hurts no other.
+// There are few profiles, so each change compiles all of them. An invalid profile, which admission
+// would have rejected, is missing from the set and does not affect the others.
 package profilecache
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
-	toolscache "k8s.io/client-go/tools/cache"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/domain"
+	"github.com/virtwright/virtwright/lifecycle/presetcache"
 )
 
-// A Cache keeps a set of all profiles. Run Start; the other methods may be
-// called at any time.
+// A Cache has a set of all profiles. Start keeps it up to date; the other methods may be called at
+// any time.
 type Cache struct {
-	// Informers watch profiles.
 	Informers cache.Informers
-	// Metrics may be nil.
-	Metrics *Metrics
 
 	profiles atomic.Pointer[domain.Profiles]
 
-	mu sync.Mutex
-	// loaded says that every profile that the cluster had at start is known.
-	loaded   bool
-	log      logr.Logger
-	frontend map[string]*v1alpha1.FrontendProfile
-	backend  map[string]*v1alpha1.BackendProfile
+	mu     sync.Mutex
+	loaded bool // set once every profile that existed at start is known
+	log    logr.Logger
+	known  map[string]client.Object // by kind and name
 }
 
-// Snapshot returns the newest set of profiles; nil before the first is there.
+// RegisterMetrics registers the number of profiles by kind and state.
+func (c *Cache) RegisterMetrics(registry prometheus.Registerer) {
+	for kind := range c.Kinds() {
+		for state, valid := range map[string]bool{"ready": true, "invalid": false} {
+			registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name:        "virtwright_profiles",
+				Help:        "Profiles of both kinds that this process knows, by kind and state: ready (in use) or invalid (not in use; the log says why).",
+				ConstLabels: prometheus.Labels{"kind": kind, "state": state},
+			}, func() float64 { return c.count(kind, valid) }))
+		}
+	}
+}
+
+func (c *Cache) count(kind string, valid bool) float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for key, object := range c.known {
+		var problems field.ErrorList
+		switch p := object.(type) {
+		case *v1alpha1.FrontendProfile:
+			problems = domain.CheckFrontendProfile(p)
+		case *v1alpha1.BackendProfile:
+			problems = domain.CheckBackendProfile(p)
+		}
+		if strings.HasPrefix(key, kind+"/") && (len(problems) == 0) == valid {
+			n++
+		}
+	}
+	return float64(n)
+}
+
+// Snapshot returns the newest set of profiles, or nil before the first one.
 func (c *Cache) Snapshot() *domain.Profiles { return c.profiles.Load() }
 
-// Ready is nil once every profile that the cluster had at start is in the set.
+// Ready returns nil once the set has every profile that existed at start.
 func (c *Cache) Ready() error {
 	if c.Snapshot() == nil {
 		return errors.New("profiles are not loaded yet")
@@ -54,10 +83,10 @@ func (c *Cache) Ready() error {
 	return nil
 }
 
-// NeedLeaderElection says that every replica has its own Cache.
+// NeedLeaderElection returns false: every replica has a Cache.
 func (*Cache) NeedLeaderElection() bool { return false }
 
-// Kinds are the kinds that the Cache watches, each with an empty object.
+// Kinds returns the kinds that the Cache watches, each with an empty object.
 func (*Cache) Kinds() map[string]client.Object {
 	return map[string]client.Object{
 		v1alpha1.KindFrontendProfile: &v1alpha1.FrontendProfile{},
@@ -67,101 +96,60 @@ func (*Cache) Kinds() map[string]client.Object {
 
 // Start keeps the set up to date until the context ends.
 func (c *Cache) Start(ctx context.Context) error {
-	var synced []toolscache.InformerSynced
-	for kind, object := range c.Kinds() {
-		informer, err := c.Informers.GetInformer(ctx, object)
-		if err != nil {
-			return fmt.Errorf("cannot watch %s: %w", kind, err)
-		}
-		registered, err := informer.AddEventHandler(c.handler())
-		if err != nil {
-			return fmt.Errorf("cannot watch %s: %w", kind, err)
-		}
-		synced = append(synced, registered.HasSynced)
-	}
-	if toolscache.WaitForCacheSync(ctx.Done(), synced...) {
+	synced, err := presetcache.Watch(ctx, c.Informers, c.Kinds(), c.note)
+	if synced {
 		c.load(ctx)
 		<-ctx.Done()
 	}
-	return nil
+	return err
 }
 
-// load compiles what the cluster had at start. From here on each change is
-// compiled as it comes.
+// load compiles the profiles that existed at start. Later changes are compiled by note.
 func (c *Cache) load(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.loaded, c.log = true, ctrl.LoggerFrom(ctx).WithName("profiles")
-	c.compile()
-	c.log.Info("Loaded profiles", "frontend", len(c.frontend), "backend", len(c.backend))
+	frontends, backends := c.compile()
+	c.log.Info("Loaded profiles", "frontend", frontends, "backend", backends)
 }
 
-func (c *Cache) handler() toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { c.note(o, false) },
-		UpdateFunc: func(_, o any) { c.note(o, false) },
-		DeleteFunc: func(o any) { c.note(o, true) },
-	}
-}
-
-// note takes up a change.
-func (c *Cache) note(changed any, gone bool) {
-	if missed, ok := changed.(toolscache.DeletedFinalStateUnknown); ok {
-		changed = missed.Obj
-	}
+// note records a change of a profile, and compiles the profiles if a spec may have changed.
+func (c *Cache) note(kind string, before, after client.Object) {
+	key := kind + "/" + cmp.Or(after, before).GetName()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	news := false
-	switch p := changed.(type) {
-	case *v1alpha1.FrontendProfile:
-		news = put(&c.frontend, p, gone)
-	case *v1alpha1.BackendProfile:
-		news = put(&c.backend, p, gone)
+	was, known := c.known[key]
+	if c.known == nil {
+		c.known = map[string]client.Object{}
 	}
-	if news && c.loaded {
+	same := !known
+	if after == nil {
+		delete(c.known, key)
+	} else {
+		same = known && was.GetUID() == after.GetUID() && was.GetGeneration() == after.GetGeneration()
+		c.known[key] = after
+	}
+	if c.loaded && !same {
 		c.compile()
 	}
 }
 
-// put takes an object up by its name, and reports whether its spec may be
-// another one than before.
-func put[P client.Object](known *map[string]P, object P, gone bool) bool {
-	was, there := (*known)[object.GetName()]
-	switch {
-	case gone:
-		delete(*known, object.GetName())
-		return there
-	case *known == nil:
-		*known = map[string]P{}
+// compile publishes a new set, and returns the numbers of profiles. It requires the lock.
+func (c *Cache) compile() (frontends, backends int) {
+	var frontend []v1alpha1.FrontendProfile
+	var backend []v1alpha1.BackendProfile
+	for _, key := range slices.Sorted(maps.Keys(c.known)) {
+		switch p := c.known[key].(type) {
+		case *v1alpha1.FrontendProfile:
+			frontend = append(frontend, *p)
+		case *v1alpha1.BackendProfile:
+			backend = append(backend, *p)
+		}
 	}
-	(*known)[object.GetName()] = object
-	return !there || was.GetUID() != object.GetUID() || was.GetGeneration() != object.GetGeneration()
-}
-
-// compile puts a new set into use; the caller holds the lock.
-func (c *Cache) compile() {
-	frontend, backend := sorted(c.frontend), sorted(c.backend)
-	frontends := make([]v1alpha1.FrontendProfile, 0, len(frontend))
-	for _, p := range frontend {
-		frontends = append(frontends, *p)
-	}
-	backends := make([]v1alpha1.BackendProfile, 0, len(backend))
-	for _, p := range backend {
-		backends = append(backends, *p)
-	}
-	profiles, problems := domain.CompileProfiles(frontends, backends)
+	profiles, problems := domain.CompileProfiles(frontend, backend)
 	c.profiles.Store(profiles)
-	c.Metrics.count(frontends, backends)
 	for _, p := range problems {
 		c.log.Info("A profile is invalid and not in use", "problem", p.Error())
 	}
-}
-
-// sorted are the values of a map in the order of its keys.
-func sorted[P any](in map[string]P) []P {
-	out := make([]P, 0, len(in))
-	for _, name := range slices.Sorted(maps.Keys(in)) {
-		out = append(out, in[name])
-	}
-	return out
+	return len(frontend), len(backend)
 }

@@ -7,17 +7,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/presetcache"
 )
 
-// frontend is a profile as informers deliver it; a label nobody can have makes
-// it invalid.
+// frontend returns a profile as informers deliver it. A label with a space makes it invalid.
 func frontend(name string, generation int64, priority int32, label string) *v1alpha1.FrontendProfile {
 	p := &v1alpha1.FrontendProfile{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: generation}}
 	p.Spec.Priority = priority
@@ -31,7 +30,23 @@ func backend(name string, generation int64) *v1alpha1.BackendProfile {
 	return &v1alpha1.BackendProfile{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: generation}}
 }
 
-// acting are the profiles that have a part in an instance without labels.
+// change notes the creation, an update or the deletion of a profile.
+func change(c *Cache, object any, gone bool) {
+	kind, profile := v1alpha1.KindFrontendProfile, object
+	if missed, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		profile = missed.Obj
+	}
+	if _, ok := profile.(*v1alpha1.BackendProfile); ok {
+		kind = v1alpha1.KindBackendProfile
+	}
+	if h := presetcache.Handler(kind, c.note); gone {
+		h.OnDelete(object)
+	} else {
+		h.OnAdd(object, false)
+	}
+}
+
+// acting returns the profiles that apply to a VMI without labels.
 func acting(c *Cache) (names []string) {
 	_, front := c.Snapshot().Frontend(&kubevirtv1.VirtualMachineInstance{}, nil)
 	_, back := c.Snapshot().Backend(&kubevirtv1.VirtualMachineInstance{}, nil)
@@ -40,9 +55,9 @@ func acting(c *Cache) (names []string) {
 
 func TestNotReadyBeforeAllIsLoaded(t *testing.T) {
 	c := &Cache{}
-	c.note(frontend("a", 1, 0, ""), false)
+	change(c, frontend("a", 1, 0, ""), false)
 	if c.Ready() == nil || c.Snapshot() != nil {
-		t.Error("want not ready: nobody knows whether that is all")
+		t.Error("want not ready: there may be more profiles")
 	}
 	c.load(t.Context())
 	if err := c.Ready(); err != nil {
@@ -54,8 +69,8 @@ func TestNotReadyBeforeAllIsLoaded(t *testing.T) {
 }
 
 func TestChanges(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	c := &Cache{Metrics: NewMetrics(registry)}
+	c := &Cache{}
+	c.RegisterMetrics(prometheus.NewRegistry())
 	c.load(t.Context())
 	for _, step := range []struct {
 		reason string
@@ -64,19 +79,18 @@ func TestChanges(t *testing.T) {
 		want   []string
 		same   bool // the set
 	}{
-		{reason: "one comes", object: frontend("b", 1, 0, ""), want: []string{"b"}},
+		{reason: "a new profile", object: frontend("b", 1, 0, ""), want: []string{"b"}},
 		{reason: "a stronger one", object: frontend("a", 1, 10, ""), want: []string{"a", "b"}},
-		{reason: "one of the host's side", object: backend("h", 1), want: []string{"a", "b", "h"}},
-		{reason: "only metadata change", object: frontend("a", 1, 10, ""), want: []string{"a", "b", "h"}, same: true},
-		{reason: "one is weaker now", object: frontend("a", 2, -1, ""), want: []string{"b", "a", "h"}},
-		{reason: "one cannot be right, and hurts no other", object: frontend("b", 2, 0, "a b"), want: []string{"a", "h"}},
-		{reason: "it is mended", object: frontend("b", 3, 0, ""), want: []string{"b", "a", "h"}},
-		{reason: "one goes", object: frontend("b", 3, 0, ""), gone: true, want: []string{"a", "h"}},
-		{reason: "it went unseen", object: toolscache.DeletedFinalStateUnknown{Key: "h", Obj: backend("h", 1)}, gone: true, want: []string{"a"}},
-		{reason: "what is no profile", object: &v1alpha1.VirtualMachinePreset{}, want: []string{"a"}, same: true},
+		{reason: "a backend profile", object: backend("h", 1), want: []string{"a", "b", "h"}},
+		{reason: "only metadata changes", object: frontend("a", 1, 10, ""), want: []string{"a", "b", "h"}, same: true},
+		{reason: "a lower priority", object: frontend("a", 2, -1, ""), want: []string{"b", "a", "h"}},
+		{reason: "an invalid profile does not affect the others", object: frontend("b", 2, 0, "a b"), want: []string{"a", "h"}},
+		{reason: "it is valid again", object: frontend("b", 3, 0, ""), want: []string{"b", "a", "h"}},
+		{reason: "a deletion", object: frontend("b", 3, 0, ""), gone: true, want: []string{"a", "h"}},
+		{reason: "a deletion that was missed", object: toolscache.DeletedFinalStateUnknown{Key: "h", Obj: backend("h", 1)}, gone: true, want: []string{"a"}},
 	} {
 		before := c.Snapshot()
-		c.note(step.object, step.gone)
+		change(c, step.object, step.gone)
 		if diff := cmp.Diff(step.want, acting(c)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.reason, diff)
 		}
@@ -84,12 +98,10 @@ func TestChanges(t *testing.T) {
 			t.Errorf("%s: another set: %t", step.reason, !step.same)
 		}
 	}
-	c.note(frontend("bad", 1, 0, "a b"), false)
+	change(c, frontend("bad", 1, 0, "a b"), false)
 	got := map[string]float64{}
-	for _, kind := range []string{v1alpha1.KindFrontendProfile, v1alpha1.KindBackendProfile} {
-		for _, state := range []string{stateReady, stateInvalid} {
-			got[kind+" "+state] = testutil.ToFloat64(c.Metrics.profiles.WithLabelValues(kind, state))
-		}
+	for kind := range c.Kinds() {
+		got[kind+" ready"], got[kind+" invalid"] = c.count(kind, true), c.count(kind, false)
 	}
 	want := map[string]float64{"FrontendProfile ready": 1, "FrontendProfile invalid": 1, "BackendProfile ready": 0, "BackendProfile invalid": 0}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -104,8 +116,8 @@ func TestConcurrentUse(t *testing.T) {
 	for writer := range 2 {
 		wg.Go(func() {
 			for i := range 100 {
-				c.note(frontend(fmt.Sprint(writer, "-", i%7), int64(i), 0, ""), i%3 == 0)
-				c.note(backend(fmt.Sprint(writer, "-", i%5), int64(i)), i%4 == 0)
+				change(c, frontend(fmt.Sprint(writer, "-", i%7), int64(i), 0, ""), i%3 == 0)
+				change(c, backend(fmt.Sprint(writer, "-", i%5), int64(i)), i%4 == 0)
 			}
 		})
 	}

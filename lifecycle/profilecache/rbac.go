@@ -1,6 +1,5 @@
 package profilecache
 
-// What this package asks of API servers, in mode standalone alone; the chart
-// makes roles of it.
+// Permissions of this package, for mode standalone.
 //
 // +kubebuilder:rbac:groups=virtwright.dev,resources=frontendprofiles;backendprofiles,verbs=list;watch

@@ -21,20 +21,20 @@ func TestDecide(t *testing.T) {
 		others     []Other
 		want       string
 	}{
-		"rollout":              {"another replica serves", delay, DeploymentWanted, []Other{serving, draining}, StopSucceeded},
+		"rollout":              {"another replica serves", delay, DeploymentWanted, []Other{serving, draining}, stopSucceeded},
 		"before the delay":     {"proxies still route here", delay - 1, DeploymentWanted, []Other{serving}, ""},
-		"no delay":             {"the delay is a minimum", delay + 1, DeploymentWanted, []Other{serving}, StopSucceeded},
+		"no delay":             {"the delay is a minimum", delay + 1, DeploymentWanted, []Other{serving}, stopSucceeded},
 		"alone":                {"there is no other replica", delay, DeploymentWanted, nil, ""},
 		"all at once":          {"the others drain, too", delay, DeploymentWanted, []Other{draining, draining}, ""},
 		"successor starts":     {"it is not ready", delay, DeploymentWanted, []Other{draining, starting}, ""},
 		"successor is recent":  {"proxies do not know it", delay, DeploymentWanted, []Other{recent}, ""},
-		"successor settled":    {"proxies know it", delay, DeploymentWanted, []Other{draining, settled}, StopSucceeded},
+		"successor settled":    {"proxies know it", delay, DeploymentWanted, []Other{draining, settled}, stopSucceeded},
 		"Lease without change": {"the replica may have ended", delay, DeploymentWanted, []Other{silent}, ""},
-		"deleted":              {"nothing starts a successor", delay, DeploymentUnwanted, nil, StopUnwanted},
+		"deleted":              {"nothing starts a successor", delay, DeploymentUnwanted, nil, stopUnwanted},
 		"deleted, at once":     {"requests may still come", 0, DeploymentUnwanted, nil, ""},
 		"unknown":              {"an API server that restarts says nothing", delay, DeploymentUnknown, nil, ""},
-		"unknown, serving":     {"the Lease is enough", delay, DeploymentUnknown, []Other{serving}, StopSucceeded},
-		"timeout":              {"the pod is killed soon", timeout, DeploymentWanted, []Other{starting}, StopTimedOut},
+		"unknown, serving":     {"the Lease is enough", delay, DeploymentUnknown, []Other{serving}, stopSucceeded},
+		"timeout":              {"the pod is killed soon", timeout, DeploymentWanted, []Other{starting}, stopTimedOut},
 		"just before":          {"there is time left", timeout - 1, DeploymentWanted, []Other{starting}, ""},
 	}
 	for name, tc := range tests {

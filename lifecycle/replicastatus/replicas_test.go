@@ -8,22 +8,23 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
 func lease(name, version, snapshot string, renewed time.Time) coordinationv1.Lease {
 	return coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: leaseName(name), UID: types.UID(name), ResourceVersion: version, Annotations: map[string]string{v1alpha1.AnnotationServing: snapshot}},
+		ObjectMeta: metav1.ObjectMeta{Name: leaseName(name), UID: types.UID(name), ResourceVersion: version, Annotations: map[string]string{v1alpha1.AnnotationServedPresets: snapshot}},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &name, RenewTime: &metav1.MicroTime{Time: renewed}},
 	}
 }
 
-// Replicas that do not have the snapshot are waited for while they live, whatever
-// their clocks say.
-func TestRoll(t *testing.T) {
+// The leader waits for live replicas without the snapshot. Their clocks do not matter.
+func TestWithout(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	r := &Replicas{Now: func() time.Time { return now }}
+	fake := clocktesting.NewFakePassiveClock(now)
+	r := &Replicas{Clock: fake}
 	future := now.Add(time.Hour)
 	steps := []struct {
 		reason string
@@ -35,12 +36,13 @@ func TestRoll(t *testing.T) {
 		{"all have it", 0, []coordinationv1.Lease{lease("a", "1", "new", now), lease("b", "1", "new", future)}, nil},
 		{"one has an older one", 0, []coordinationv1.Lease{lease("b", "1", "new", now), lease("c", "1", "old", future), lease("a", "2", "old", now)}, []string{"a", "c"}},
 		{"it renews", 10 * time.Second, []coordinationv1.Lease{lease("c", "1", "old", future), lease("a", "3", "old", now)}, []string{"a", "c"}},
-		{"one has renewed nothing for long", 5 * time.Second, []coordinationv1.Lease{lease("c", "1", "old", future), lease("a", "3", "old", now)}, []string{"a"}},
-		{"it is there again", 0, []coordinationv1.Lease{lease("c", "2", "old", future), lease("a", "4", "new", now)}, []string{"c"}},
-		{"it has taken up what is new", 0, []coordinationv1.Lease{lease("c", "3", "new", future), lease("a", "4", "new", now)}, nil},
+		{"one has not renewed for a long time", 5 * time.Second, []coordinationv1.Lease{lease("c", "1", "old", future), lease("a", "3", "old", now)}, []string{"a"}},
+		{"it renews again", 0, []coordinationv1.Lease{lease("c", "2", "old", future), lease("a", "4", "new", now)}, []string{"c"}},
+		{"it uses the new presets", 0, []coordinationv1.Lease{lease("c", "3", "new", future), lease("a", "4", "new", now)}, nil},
 	}
 	for _, s := range steps {
 		now = now.Add(s.after)
+		fake.SetTime(now)
 		got, _ := r.without(s.leases, "new")
 		if diff := cmp.Diff(s.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", s.reason, diff)
@@ -73,16 +75,16 @@ func TestFirstLook(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			now := start
-			r := &Replicas{Now: func() time.Time { return now }}
+			fake := clocktesting.NewFakePassiveClock(start)
+			r := &Replicas{Clock: fake}
 			if got, _ := r.without([]coordinationv1.Lease{lease("a", "1", "old", tc.later.Spec.RenewTime.Time)}, "new"); !cmp.Equal(got, []string{"a"}) {
-				t.Fatalf("the first look proves nothing, and finds %v", got)
+				t.Fatalf("the first observation proves nothing, and finds %v", got)
 			}
 			if tc.later.ResourceVersion != "1" {
-				now = start.Add(time.Millisecond)
+				fake.SetTime(start.Add(time.Millisecond))
 				r.observe([]coordinationv1.Lease{tc.later})
 			}
-			now = start.Add(tc.after)
+			fake.SetTime(start.Add(tc.after))
 			got, _ := r.without([]coordinationv1.Lease{tc.later}, "new")
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
@@ -94,7 +96,8 @@ func TestFirstLook(t *testing.T) {
 // A draining replica learns which others are live, in which phase, and since when.
 func TestOthers(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	r := &Replicas{Now: func() time.Time { return now }}
+	fake := clocktesting.NewFakePassiveClock(now)
+	r := &Replicas{Clock: fake}
 	in := func(phase Phase, l coordinationv1.Lease) coordinationv1.Lease {
 		if phase != "" {
 			l.Annotations[v1alpha1.AnnotationReplicaPhase] = string(phase)
@@ -118,11 +121,12 @@ func TestOthers(t *testing.T) {
 	}
 	for _, s := range steps {
 		now = now.Add(s.after)
+		fake.SetTime(now)
 		if diff := cmp.Diff(s.want, r.others(s.leases, "me")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", s.reason, diff)
 		}
 	}
-	r = &Replicas{Now: func() time.Time { return now }}
+	r = &Replicas{Clock: fake}
 	if diff := cmp.Diff([]Other{{Serving, 0, false}}, r.others([]coordinationv1.Lease{lease("a", "1", "p", now)}, "me")); diff != "" {
 		t.Errorf("the first look cannot know whether a replica renews (-want +got):\n%s", diff)
 	}
@@ -131,7 +135,8 @@ func TestOthers(t *testing.T) {
 // Outside a cluster nothing but another replica deletes the Lease of one that was killed.
 func TestAbandoned(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	r := &Replicas{Now: func() time.Time { return now }}
+	fake := clocktesting.NewFakePassiveClock(now)
+	r := &Replicas{Clock: fake}
 	killed, live, pod := lease("killed", "1", "p", now), lease("live", "1", "p", now), lease("pod", "1", "p", now)
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: "pod"}}
 	names := func() (out []string) {
@@ -143,12 +148,12 @@ func TestAbandoned(t *testing.T) {
 	if got := names(); got != nil {
 		t.Errorf("the first look must not delete %v", got)
 	}
-	now = now.Add(leaseDuration - 1)
+	fake.SetTime(now.Add(leaseDuration - 1))
 	live.ResourceVersion = "2"
 	if got := names(); got != nil {
 		t.Errorf("too early for %v", got)
 	}
-	now = now.Add(1)
+	fake.SetTime(now.Add(leaseDuration))
 	if diff := cmp.Diff([]string{"killed"}, names()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

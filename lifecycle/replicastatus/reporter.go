@@ -1,9 +1,9 @@
-// Package replicastatus lets each serving replica report its state: which presets it serves
-// with, and whether it starts, serves or drains. A leader learns from it whether all replicas
-// serve with the presets that it knows, and a draining replica whether it has a successor.
+// Package replicastatus lets serving replicas report which presets they use, and whether they
+// start, serve or drain. The leader waits until all replicas use a preset, and a draining replica
+// waits for a successor.
 //
-// Each replica has a Lease of its own, as API servers have. Annotations have the replica's phase
-// and a hash of the generations of its presets. A replica is live while it renews the Lease.
+// Each replica has a Lease, like API servers do, with annotations for its phase and a hash of the
+// generations of its presets. A replica is live while it renews the Lease.
 package replicastatus
 
 import (
@@ -17,7 +17,6 @@ import (
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	applycoordinationv1 "k8s.io/client-go/applyconfigurations/coordination/v1"
@@ -31,65 +30,52 @@ import (
 const Label = "virtwright.dev/replica"
 
 const (
-	// leaseDuration is how long a replica that renews nothing counts as live.
-	leaseDuration = 15 * time.Second
-	// renewPeriod is how often a Lease is renewed while nothing changes.
-	renewPeriod = 5 * time.Second
-	// lookPeriod is how often the state is compared with the reported one.
-	lookPeriod = 50 * time.Millisecond
-	// checkPeriod is how often a replica that is not ready is checked.
-	checkPeriod = 500 * time.Millisecond
-	// retryPeriod is between two attempts to report.
-	retryPeriod = time.Second
-	// callTimeout bounds an attempt for which a request waits.
-	callTimeout = 2 * time.Second
-	// fieldOwner is the manager of the fields of Leases.
-	fieldOwner = "virtwright-replica"
+	leaseDuration = 15 * time.Second      // how long a replica counts as live without a renewal
+	renewPeriod   = 5 * time.Second       // the time between two renewals while nothing changes
+	comparePeriod = 50 * time.Millisecond // the time between two comparisons of the state with the reported one
+	checkPeriod   = 500 * time.Millisecond
+	retryPeriod   = time.Second
+	callTimeout   = 2 * time.Second // limits a report that a request waits for
+	fieldOwner    = "virtwright-replica"
 )
 
-// A Phase says whether requests may go to a replica.
+// A Phase says whether requests may be sent to a replica.
 type Phase string
 
-// Phases.
 const (
-	// Starting is for a replica that is not ready.
+	// Starting replicas are not ready.
 	Starting Phase = "Starting"
-	// Serving is for a replica that is ready.
+	// Serving replicas are ready.
 	Serving Phase = "Serving"
-	// Draining is for a replica that serves and was asked to stop.
+	// Draining replicas serve until they have a successor.
 	Draining Phase = "Draining"
 )
 
-// phaseOf returns the phase on a Lease. Versions that report none only report while they serve.
+// phaseOf returns the phase on a Lease. Earlier versions report no phase, and only while they
+// serve.
 func phaseOf(lease *coordinationv1.Lease) Phase {
 	return cmp.Or(Phase(lease.Annotations[v1alpha1.AnnotationReplicaPhase]), Serving)
 }
 
-// A Reporter reports the state of this replica. Run Start beside the servers.
+// A Reporter reports the state of this replica while Start runs.
 type Reporter struct {
-	// Client writes to API servers.
-	Client client.Client
-	// Namespace and Name are those of the replica, the name without a prefix.
-	Namespace, Name string
-	// PodUID is that of the Pod of this name, which owns the Lease; empty without a Pod.
-	PodUID types.UID
-	// Presets identifies the presets that are served with; empty while none are loaded.
-	Presets func() string
-	// Draining reports whether the replica was asked to stop.
-	Draining func() bool
-	// Check returns nil while the replica is ready.
-	Check func() error
+	Client          client.Client
+	Namespace, Name string        // of the replica
+	PodUID          types.UID     // the UID of its Pod, which owns the Lease; empty without a Pod
+	Presets         func() string // returns a hash of the presets in use; empty before they are loaded
+	Draining        func() bool   // whether the replica was asked to stop
+	Check           func() error  // returns nil while the replica is ready
 
 	mu       sync.Mutex
-	reported time.Time // the last report; zero before the first
-	lost     error     // why it cannot report, although API servers reach it
+	reported time.Time // the time of the last report; zero before the first
+	lost     error     // why a report failed during a request
 }
 
 // NeedLeaderElection returns false: every replica reports.
 func (*Reporter) NeedLeaderElection() bool { return false }
 
-// Ready returns nil once the replica has reported, from when on the leader waits for it. It
-// returns an error if API servers can reach the replica and it cannot reach them.
+// Ready returns nil once the replica has reported, because the leader waits for it from then on. It
+// returns an error if the replica receives requests but cannot reach API servers.
 func (r *Reporter) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,13 +85,13 @@ func (r *Reporter) Ready() error {
 	return r.lost
 }
 
-// Handler lets h answer only while the replica counts as live: without a report for so long,
-// it may have missed presets that are Ready meanwhile. It tries to report before it refuses,
-// since a replica that is called can probably reach an API server.
+// Handler rejects requests once the replica does not count as live: it may have missed presets that
+// became Ready. It tries to report first, because a replica that receives requests can probably
+// reach an API server.
 func (r *Reporter) Handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if err := r.catchUp(request.Context()); err != nil {
-			w.Header().Set("Connection", "close") // to be sent to another replica
+			w.Header().Set("Connection", "close") // the client then connects to another replica
 			http.Error(w, "this replica of virtwright cannot reach an API server, and may have missed presets; try again", http.StatusServiceUnavailable)
 			return
 		}
@@ -113,7 +99,7 @@ func (r *Reporter) Handler(h http.Handler) http.Handler {
 	})
 }
 
-// catchUp reports if that is overdue.
+// catchUp reports if a report is overdue.
 func (r *Reporter) catchUp(ctx context.Context) error {
 	r.mu.Lock()
 	overdue := !r.reported.IsZero() && time.Since(r.reported) >= leaseDuration
@@ -132,14 +118,12 @@ func (r *Reporter) catchUp(ctx context.Context) error {
 	return err
 }
 
-// A state is what a replica reports.
 type state struct {
 	presets string
 	phase   Phase
 }
 
-// state returns the state now. The caller says which phase was found recently: a replica that
-// serves need not be checked again.
+// state returns the current state. A replica with the recent phase Serving is not checked again.
 func (r *Reporter) state(recent Phase) state {
 	is := state{r.Presets(), Starting}
 	switch {
@@ -156,13 +140,13 @@ func (r *Reporter) Start(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx).WithName("replica-status")
 	var was state
 	failed := false
-	for wait := lookPeriod; ; {
+	for wait := comparePeriod; ; {
 		select {
 		case <-ctx.Done():
 			return r.leave(context.WithoutCancel(ctx))
 		case <-time.After(wait):
 		}
-		wait = lookPeriod
+		wait = comparePeriod
 		due, recent := r.due(), was.phase
 		if due {
 			recent = ""
@@ -191,12 +175,11 @@ func (r *Reporter) due() bool {
 	return time.Since(r.reported) >= renewPeriod
 }
 
-// report writes the Lease.
 func (r *Reporter) report(ctx context.Context, is state) error {
-	began := time.Now()
+	start := time.Now()
 	lease := applycoordinationv1.Lease(leaseName(r.Name), r.Namespace).
 		WithLabels(map[string]string{Label: ""}).
-		WithAnnotations(map[string]string{v1alpha1.AnnotationServing: is.presets, v1alpha1.AnnotationReplicaPhase: string(is.phase)}).
+		WithAnnotations(map[string]string{v1alpha1.AnnotationServedPresets: is.presets, v1alpha1.AnnotationReplicaPhase: string(is.phase)}).
 		WithSpec(applycoordinationv1.LeaseSpec().
 			WithHolderIdentity(r.Name).
 			WithLeaseDurationSeconds(int32(leaseDuration / time.Second)).
@@ -211,7 +194,7 @@ func (r *Reporter) report(ctx context.Context, is state) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reported, r.lost = began, nil
+	r.reported, r.lost = start, nil
 	return nil
 }
 
@@ -224,14 +207,6 @@ func (r *Reporter) leave(ctx context.Context) error {
 		logr.FromContextOrDiscard(ctx).Info("Cannot delete a Lease, which will expire", "lease", lease.Name, "reason", err.Error())
 	}
 	return nil
-}
-
-// ignoreGone returns nil for an object that is gone, or is no longer as it was.
-func ignoreGone(err error) error {
-	if apierrors.IsConflict(err) {
-		return nil
-	}
-	return client.IgnoreNotFound(err)
 }
 
 func leaseName(replica string) string { return "virtwright-replica-" + replica }

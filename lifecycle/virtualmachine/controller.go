@@ -1,14 +1,15 @@
-// Package virtualmachine keeps the running state of VirtualMachines.
+// Package virtualmachine starts and stops VMs: it creates, adopts and deletes their VMIs.
 //
-// The loop, for one VirtualMachine: observe it, the instance of its name and its
-// volumes in the caches; let runstate decide; do the one thing that it says, with
-// preconditions that make it harmless to do twice; write what there is to say to
-// status, in one patch and only if it is new. Reading this file, apply.go and
-// runstate/decide.go is reading all of it.
+// Each reconciliation of a VM
 //
-// Two writes start a machine (instance, status) and two stop it. There are no
-// finalizers: owner references let the garbage collector do what deletion
-// takes, and names let nobody make a second instance.
+//  1. observes the VM, its volumes and the VMI of its name, from caches (observe.go, volumes.go);
+//  2. decides, by a pure function of the observation (decide.go);
+//  3. applies the decision: at most one change of the VMI or the spec (apply.go);
+//  4. writes the changes of status, in one patch (status.go, conditions.go).
+//
+// Each write has preconditions, so a write that is repeated, or based on a stale cache, does no
+// harm. A start is two writes (VMI, status), and so is a stop. There are no finalizers: the garbage
+// collector deletes the VMI of a deleted VM. A VM cannot have two VMIs, because they have its name.
 package virtualmachine
 
 import (
@@ -17,180 +18,226 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/virtwright/virtwright/lifecycle/leadership"
-	"github.com/virtwright/virtwright/lifecycle/machine"
-	"github.com/virtwright/virtwright/lifecycle/runstate"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
 )
 
-// workers is how many machines are looked at in parallel.
-const workers = 16
-
-// lag is how long to wait for a cache before looking again.
-const lag = time.Second
-
-// retry is how long to wait for what nobody tells of.
-const retry = 15 * time.Second
-
-// When what failed is tried again: each time later.
 const (
-	soonest = 20 * time.Millisecond
-	latest  = time.Minute
+	cacheLag   = time.Second
+	pollPeriod = 15 * time.Second // the time between two reconciliations of a VM that waits without events
 )
 
-// A Controller keeps the running state of VirtualMachines. It alone writes
-// their status, but for the condition NameConflict and new requests.
+// A Controller starts and stops VMs. It is the only writer of their status, except for the
+// condition NameConflict and new requests.
 type Controller struct {
-	// Client reads from caches, and writes.
-	Client client.Client
-	// Live reads from API servers.
-	Live client.Reader
-	// Events tells people.
-	Events events.EventRecorder
-	// Lock is held by the replica that acts; nil where there is one only.
-	Lock *leadership.Lock
-	// Excluded are the namespaces in which no VMI is created.
-	Excluded []string
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
+	Client   client.Client // reads from caches and writes to the API server
+	Live     client.Reader
+	Events   events.EventRecorder
+	Lock     *leadership.Lock // held by the leader; nil without leader election
+	Excluded []string         // the namespaces in which no VMI is created
+	Clock    clock.PassiveClock
 
-	machines, instances freshness
-	volumes             volumes
+	vmWrites, vmiWrites recentWrites
+	volumes             volumeWatch
 }
 
-// SetupWithManager runs the controller in the leader.
+// SetupWithManager adds the controller to a manager.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
-	sameName := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, vmi client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(vmi)}}
+	changed := builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), &partialobject.VirtualMachine{}, volumeIndex, func(vm client.Object) []string {
+		return vm.(*partialobject.VirtualMachine).Names().DataVolumes
 	})
+	if err != nil {
+		return fmt.Errorf("cannot index VMs by their DataVolumes: %w", err)
+	}
 	built, err := ctrl.NewControllerManagedBy(mgr).Named("virtual-machine").
-		For(&machine.VirtualMachine{}, builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
-		Watches(&machine.Instance{}, sameName, builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](soonest, latest),
-		}).
+		For(&partialobject.VirtualMachine{}, changed).
+		Watches(&partialobject.VirtualMachineInstance{}, &handler.EnqueueRequestForObject{}, changed).
+		WithOptions(leadership.ManyObjects()).
 		Build(c.Lock.While(c))
 	if err != nil {
-		return fmt.Errorf("cannot set up the keeping of running state: %w", err)
+		return fmt.Errorf("cannot set up the controller of VMs: %w", err)
 	}
-	c.volumes = volumes{manager: mgr, controller: built}
-	return c.volumes.index(mgr.GetFieldIndexer())
+	c.volumes = volumeWatch{manager: mgr, controller: built}
+	return nil
 }
 
-// Reconcile looks at one VirtualMachine.
+// Reconcile starts or stops one VM as its spec and its requests demand.
 func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	vm := &machine.VirtualMachine{}
+	vm := &partialobject.VirtualMachine{}
 	if err := c.Client.Get(ctx, req.NamespacedName, vm); err != nil {
 		if apierrors.IsNotFound(err) {
-			c.machines.forget(req.NamespacedName)
-			c.instances.forget(req.NamespacedName)
+			c.vmWrites.forget(req.NamespacedName)
+			c.vmiWrites.forget(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if c.machines.stale(req.NamespacedName, vm.ResourceVersion) {
-		return reconcile.Result{RequeueAfter: lag}, nil
+	if c.vmWrites.missing(req.NamespacedName, vm.ResourceVersion, c.Clock.Now()) {
+		return reconcile.Result{RequeueAfter: cacheLag}, nil
 	}
-	instance, err := c.instance(ctx, req.NamespacedName)
+	vmi, err := c.readVMI(ctx, req.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	result, err := c.keep(ctx, vm, instance)
-	if errors.Is(err, errMoved) || apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: lag}, nil // unless its event comes before
+	result, err := c.reconcile(ctx, vm, vmi)
+	if isStale(err) {
+		return reconcile.Result{RequeueAfter: cacheLag}, nil // an event may come before
 	}
 	return result, err
 }
 
-// instance is the instance of a name, read live where the cache cannot know yet
-// what this controller has done.
-func (c *Controller) instance(ctx context.Context, key types.NamespacedName) (*machine.Instance, error) {
-	instance, err := get(ctx, c.Client, key)
-	if err != nil {
-		return nil, err
+func (c *Controller) reconcile(ctx context.Context, vm *partialobject.VirtualMachine, vmi *partialobject.VirtualMachineInstance) (reconcile.Result, error) {
+	o := observe(vm, vmi, c.Clock.Now())
+	o.Excluded = slices.Contains(c.Excluded, vm.Namespace)
+	volumesFailure := c.observeVolumes(ctx, vm, &o)
+	d := decide(o)
+	if err := c.createVolumes(ctx, vm, d.CreateVolumes); err != nil {
+		o.Volumes, volumesFailure = volumesFailed, err
 	}
-	goes := instance != nil && instance.DeletionTimestamp == nil && c.instances.told(key, instance.UID)
-	if !goes && !c.instances.stale(key, versionOf(instance)) {
-		return instance, nil
-	}
-	if instance, err = get(ctx, c.Live, key); instance == nil && err == nil {
-		c.instances.forget(key)
-	}
-	return instance, err
-}
-
-// keep does for a machine what there is to do. Whatever goes wrong is told in
-// status, and holds up nothing that it has nothing to do with.
-func (c *Controller) keep(ctx context.Context, vm *machine.VirtualMachine, instance *machine.Instance) (reconcile.Result, error) {
-	s := runstate.Observe(vm, instance, c.now())
-	s.Excluded = slices.Contains(c.Excluded, vm.Namespace)
-	var trouble *runstate.Trouble
-	s.Volumes, trouble = c.fill(ctx, vm, s)
-	d := runstate.Decide(s)
-	if s.Deletion == runstate.NotDeleted && !d.Acts() && runstate.NeedsChanges(vm, instance, s) {
+	if o.Deletion == notDeleted && !d.changesObjects() && needsChanges(vm, vmi, o) {
 		var err error
-		if s.Changes, err = c.changes(ctx, vm); err != nil {
-			return reconcile.Result{}, err // nothing waits but status
+		if o.Changes, err = c.readChanges(ctx, vm); err != nil {
+			return reconcile.Result{}, err // only status waits for the next attempt
 		}
 	}
-	if d.First { // what was the matter may still be
-		if err := c.tell(ctx, vm, instance, runstate.Status(vm, instance, s, d, cmp.Or(trouble, runstate.TroubleOf(&vm.Status)))); err != nil {
+	if d.StatusFirst {
+		unresolved := failureIn(&vm.Status)
+		if err := c.writeStatus(ctx, vm, vmi, statusOf(vm, vmi, o, d, unresolved)); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
-	failure, err := c.apply(ctx, vm, instance, d)
+	err := c.apply(ctx, vm, vmi, d)
+	failure, failed := errors.AsType[*partialobject.Failure](err)
 	switch {
-	case err != nil && failure == nil:
+	case failed:
+		d.Requests = o.Requests // they are tried again
+	case err != nil:
 		return reconcile.Result{}, err
-	case failure != nil:
-		trouble, d = failure, runstate.Undone(s, d)
-	case d.First || d.Adopt != "":
-		return reconcile.Result{RequeueAfter: d.After}, nil // an event of the instance comes
+	case d.StatusFirst || d.Adopt != "":
+		return reconcile.Result{RequeueAfter: d.RequeueAfter}, nil // the event of the VMI continues
+	default:
+		failure = volumesFailure
 	}
-	if problem := c.tell(ctx, vm, instance, runstate.Status(vm, instance, s, d, trouble)); problem != nil {
-		return reconcile.Result{}, errors.Join(err, problem)
+	if statusErr := c.writeStatus(ctx, vm, vmi, statusOf(vm, vmi, o, d, failure)); statusErr != nil {
+		return reconcile.Result{}, errors.Join(err, statusErr)
 	}
-	if s.Volumes != runstate.Filled || trouble != nil {
-		d.After = min(cmp.Or(d.After, retry), retry)
+	if o.Volumes != volumesReady || failure != nil {
+		d.RequeueAfter = min(cmp.Or(d.RequeueAfter, pollPeriod), pollPeriod)
 	}
-	return reconcile.Result{RequeueAfter: d.After}, err
+	return reconcile.Result{RequeueAfter: d.RequeueAfter}, err
 }
 
-// get is the instance of a name; nil for none.
-func get(ctx context.Context, from client.Reader, key types.NamespacedName) (*machine.Instance, error) {
-	instance := &machine.Instance{}
-	switch err := from.Get(ctx, key, instance); {
+// readVMI returns the VMI of a name, or nil. It reads from the API server if the cache misses a
+// write of this controller.
+func (c *Controller) readVMI(ctx context.Context, key types.NamespacedName) (*partialobject.VirtualMachineInstance, error) {
+	vmi, err := getVMI(ctx, c.Client, key)
+	if err != nil {
+		return nil, err
+	}
+	version, deletionMissing := "", false
+	if vmi != nil {
+		version, deletionMissing = vmi.ResourceVersion, vmi.DeletionTimestamp == nil && c.vmiWrites.deleted(key, vmi.UID)
+	}
+	if !deletionMissing && !c.vmiWrites.missing(key, version, c.Clock.Now()) {
+		return vmi, nil
+	}
+	if vmi, err = getVMI(ctx, c.Live, key); vmi == nil && err == nil {
+		c.vmiWrites.forget(key)
+	}
+	return vmi, err
+}
+
+func getVMI(ctx context.Context, from client.Reader, key types.NamespacedName) (*partialobject.VirtualMachineInstance, error) {
+	vmi := &partialobject.VirtualMachineInstance{}
+	switch err := from.Get(ctx, key, vmi); {
 	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // there is none
 	case err != nil:
 		return nil, fmt.Errorf("cannot read VirtualMachineInstance %s: %w", key, err)
 	}
-	return instance, nil
+	return vmi, nil
 }
 
-func versionOf(instance *machine.Instance) string {
-	if instance == nil {
-		return ""
-	}
-	return instance.ResourceVersion
+// recentWrites remembers the writes of this controller until caches have them, so that no decision
+// is based on an older state.
+type recentWrites struct {
+	mu        sync.Mutex
+	versions  map[types.NamespacedName]writtenVersion
+	deletions map[types.NamespacedName]types.UID
 }
 
-func (c *Controller) now() time.Time {
-	if c.Now != nil {
-		return c.Now()
+type writtenVersion struct {
+	version string
+	at      time.Time
+}
+
+// maxCacheLag is the time after which a write is forgotten. A cache that still misses it watches a
+// different history, for example because etcd was restored from a backup.
+const maxCacheLag = time.Minute
+
+func (w *recentWrites) record(key types.NamespacedName, version string, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.versions == nil {
+		w.versions = map[types.NamespacedName]writtenVersion{}
 	}
-	return time.Now()
+	w.versions[key] = writtenVersion{version, now}
+}
+
+// missing reports whether a cached resource version, empty for no object, is older than the last
+// write.
+func (w *recentWrites) missing(key types.NamespacedName, cached string, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, ok := w.versions[key]
+	switch {
+	case !ok:
+		return false
+	case now.Sub(last.at) > maxCacheLag:
+	case cached == "":
+		return true
+	default:
+		if order, err := resourceversion.CompareResourceVersion(cached, last.version); err == nil && order < 0 {
+			return true
+		}
+	}
+	delete(w.versions, key)
+	return false
+}
+
+func (w *recentWrites) recordDeletion(key types.NamespacedName, uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.deletions == nil {
+		w.deletions = map[types.NamespacedName]types.UID{}
+	}
+	w.deletions[key] = uid
+}
+
+func (w *recentWrites) deleted(key types.NamespacedName, uid types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.deletions[key] == uid
+}
+
+func (w *recentWrites) forget(key types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.versions, key)
+	delete(w.deletions, key)
 }

@@ -9,15 +9,13 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/virtwright/virtwright/lifecycle/machine"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
 )
 
-// scrapeTimeout limits how long a scrape waits for the cache, which answers at
-// once after it has synced.
+// scrapeTimeout limits how long a scrape waits for the sync of the cache.
 const scrapeTimeout = time.Second
 
-// metrics reads the cache at each scrape. Only the leader reports, because VMs
-// must be counted once.
+// metrics reads the cache at each scrape. Only the leader reports, so that VMs are counted once.
 type metrics struct {
 	reader client.Reader
 	leads  func() bool
@@ -25,8 +23,7 @@ type metrics struct {
 	vms, start *prometheus.Desc
 }
 
-// RegisterMetrics registers the metrics of running state. The reader is a cache
-// of VMs and VMIs.
+// RegisterMetrics registers the metrics of running state. The reader is a cache of VMs and VMIs.
 func RegisterMetrics(registry prometheus.Registerer, reader client.Reader, leads func() bool) {
 	registry.MustRegister(&metrics{
 		reader: reader, leads: leads,
@@ -37,7 +34,6 @@ func RegisterMetrics(registry prometheus.Registerer, reader client.Reader, leads
 	})
 }
 
-// Describe lists the metrics.
 func (m *metrics) Describe(out chan<- *prometheus.Desc) {
 	out <- m.vms
 	out <- m.start
@@ -47,8 +43,8 @@ func (m *metrics) Describe(out chan<- *prometheus.Desc) {
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	var vms machine.VirtualMachineList
-	var vmis machine.InstanceList
+	var vms partialobject.VirtualMachineList
+	var vmis partialobject.VirtualMachineInstanceList
 	if !m.leads() || m.reader.List(ctx, &vms, client.UnsafeDisableDeepCopy) != nil || m.reader.List(ctx, &vmis, client.UnsafeDisableDeepCopy) != nil {
 		return
 	}
@@ -59,7 +55,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 }
 
 // byStatus counts VMs by printable status. A VM without one counts as Unknown.
-func byStatus(vms []machine.VirtualMachine) map[string]int {
+func byStatus(vms []partialobject.VirtualMachine) map[string]int {
 	out := map[string]int{}
 	for i := range vms {
 		out[string(cmp.Or(vms[i].Status.PrintableStatus, kubevirtv1.VirtualMachineStatusUnknown))]++
@@ -67,8 +63,7 @@ func byStatus(vms []machine.VirtualMachine) map[string]int {
 	return out
 }
 
-// longestStart is the age of the oldest VMI that does not run yet.
-func longestStart(vmis []machine.Instance, now time.Time) time.Duration {
+func longestStart(vmis []partialobject.VirtualMachineInstance, now time.Time) time.Duration {
 	var longest time.Duration
 	for i := range vmis {
 		switch vmis[i].Status.Phase {

@@ -8,11 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
-	"github.com/virtwright/virtwright/lifecycle/machine"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
 )
 
 func TestByStatus(t *testing.T) {
-	vms := make([]machine.VirtualMachine, 4)
+	vms := make([]partialobject.VirtualMachine, 4)
 	for i, status := range []kubevirtv1.VirtualMachinePrintableStatus{"Running", "Starting", "Running", ""} {
 		vms[i].Status.PrintableStatus = status
 	}
@@ -24,8 +24,8 @@ func TestByStatus(t *testing.T) {
 
 func TestLongestStart(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
-	vmi := func(age time.Duration, phase kubevirtv1.VirtualMachineInstancePhase, deleted bool) machine.Instance {
-		out := machine.Instance{Status: machine.InstanceStatus{Phase: phase}}
+	vmi := func(age time.Duration, phase kubevirtv1.VirtualMachineInstancePhase, deleted bool) partialobject.VirtualMachineInstance {
+		out := partialobject.VirtualMachineInstance{Status: partialobject.VirtualMachineInstanceStatus{Phase: phase}}
 		out.CreationTimestamp = metav1.NewTime(now.Add(-age))
 		if deleted {
 			out.DeletionTimestamp = &metav1.Time{Time: now}
@@ -33,17 +33,17 @@ func TestLongestStart(t *testing.T) {
 		return out
 	}
 	for name, c := range map[string]struct {
-		vmis []machine.Instance
+		vmis []partialobject.VirtualMachineInstance
 		want time.Duration
 	}{
 		"no VMI":           {nil, 0},
-		"the oldest":       {[]machine.Instance{vmi(time.Minute, kubevirtv1.Pending, false), vmi(time.Hour, kubevirtv1.Scheduled, false)}, time.Hour},
-		"without a phase":  {[]machine.Instance{vmi(time.Minute, "", false)}, time.Minute},
-		"scheduling":       {[]machine.Instance{vmi(time.Minute, kubevirtv1.Scheduling, false)}, time.Minute},
-		"running":          {[]machine.Instance{vmi(time.Hour, kubevirtv1.Running, false)}, 0},
-		"ended":            {[]machine.Instance{vmi(time.Hour, kubevirtv1.Failed, false), vmi(time.Hour, kubevirtv1.Succeeded, false)}, 0},
-		"deleted":          {[]machine.Instance{vmi(time.Hour, kubevirtv1.Pending, true)}, 0},
-		"a clock is ahead": {[]machine.Instance{vmi(-time.Minute, kubevirtv1.Pending, false)}, 0},
+		"the oldest":       {[]partialobject.VirtualMachineInstance{vmi(time.Minute, kubevirtv1.Pending, false), vmi(time.Hour, kubevirtv1.Scheduled, false)}, time.Hour},
+		"without a phase":  {[]partialobject.VirtualMachineInstance{vmi(time.Minute, "", false)}, time.Minute},
+		"scheduling":       {[]partialobject.VirtualMachineInstance{vmi(time.Minute, kubevirtv1.Scheduling, false)}, time.Minute},
+		"running":          {[]partialobject.VirtualMachineInstance{vmi(time.Hour, kubevirtv1.Running, false)}, 0},
+		"ended":            {[]partialobject.VirtualMachineInstance{vmi(time.Hour, kubevirtv1.Failed, false), vmi(time.Hour, kubevirtv1.Succeeded, false)}, 0},
+		"deleted":          {[]partialobject.VirtualMachineInstance{vmi(time.Hour, kubevirtv1.Pending, true)}, 0},
+		"a clock is ahead": {[]partialobject.VirtualMachineInstance{vmi(-time.Minute, kubevirtv1.Pending, false)}, 0},
 	} {
 		if got := longestStart(c.vmis, now); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

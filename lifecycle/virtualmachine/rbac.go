@@ -1,8 +1,7 @@
 package virtualmachine
 
-// What this package asks of API servers, and others in mode standalone alone; the
-// chart makes roles of it. Finalizers are asked for by the admission plugin
-// OwnerReferencesPermissionEnforcement, where owners are to wait for what they own.
+// Permissions of this package, and further ones for mode standalone. The admission plugin
+// OwnerReferencesPermissionEnforcement requires the finalizers for blockOwnerDeletion.
 //
 // +kubebuilder:rbac:groups=kubevirt.io,resources=virtualmachines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=kubevirt.io,resources=virtualmachines/status,verbs=patch

@@ -1,66 +1,123 @@
 package virtualmachine
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
+	corev1 "k8s.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/virtwright/virtwright/lifecycle/machine"
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
 )
 
-// tell writes status where it says something new, and in it only what is new:
-// the rest of status is others'. An event says how the guest of the VMI, which may be nil, ended.
-func (c *Controller) tell(ctx context.Context, vm *machine.VirtualMachine, instance *machine.Instance, status machine.Status) error {
-	if apiequality.Semantic.DeepEqual(vm.Status, status) {
-		return nil
+// statusOf returns the status of a VM after a decision was carried out, or failed.
+func statusOf(vm *partialobject.VirtualMachine, vmi *partialobject.VirtualMachineInstance, o observation, d decision, failure *partialobject.Failure) partialobject.VirtualMachineStatus {
+	if o.own() == nil {
+		vmi = nil
 	}
-	changed, err := merge(vm.Status, status)
-	if err != nil || len(changed) == 0 {
-		return err
+	created := vmiExists(o, d, failure)
+	return partialobject.VirtualMachineStatus{
+		Created: created, Ready: vmi != nil && vmi.Status.IsTrue(kubevirtv1.VirtualMachineInstanceReady),
+		PrintableStatus: printableStatus(vmi, o, d, created), Conditions: conditions(vm, vmi, o, d, failure),
+		StateChangeRequests: d.Requests, StartFailure: d.StartFailure, RunStrategy: lastStrategy(o, d, created),
+		ObservedGeneration: vm.Generation, DesiredGeneration: vm.Generation,
 	}
-	// Whoever asked for something meanwhile must not lose it.
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": vm.ResourceVersion}, "status": changed})
-	if err != nil {
-		return fmt.Errorf("cannot write status: %w", err)
-	}
-	written := &machine.VirtualMachine{}
-	written.Namespace, written.Name = vm.Namespace, vm.Name
-	if err := c.Client.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("cannot write the status of VirtualMachine %s/%s: %w", vm.Namespace, vm.Name, err)
-	}
-	before := vm.Status
-	vm.ResourceVersion, vm.Status = written.ResourceVersion, written.Status
-	c.machines.note(client.ObjectKeyFromObject(vm), written.ResourceVersion)
-	c.tellCrash(vm, instance, &before)
-	return nil
 }
 
-// merge is the merge patch that leads from one status to another.
-func merge(was, now machine.Status) (map[string]any, error) {
-	var fields [2]map[string]any
-	for i, status := range []machine.Status{was, now} {
-		text, err := json.Marshal(status)
-		if err == nil {
-			err = json.Unmarshal(text, &fields[i])
+func vmiExists(o observation, d decision, failure *partialobject.Failure) bool {
+	return o.own() != nil || d.Create && failure == nil
+}
+
+// lastStrategy returns observation.LastStrategy of the next reconciliation.
+func lastStrategy(o observation, d decision, created bool) runStrategy {
+	switch {
+	case d.Strategy != "":
+		return d.Strategy
+	case o.Deletion != notDeleted, o.Strategy == "":
+		return o.LastStrategy
+	case !created && (o.Strategy == kubevirtv1.RunStrategyRerunOnFailure || o.Strategy == kubevirtv1.RunStrategyOnce):
+		return o.LastStrategy
+	}
+	return o.Strategy
+}
+
+var printableStatusOfVolumes = map[volumesState]kubevirtv1.VirtualMachinePrintableStatus{
+	volumesPending: kubevirtv1.VirtualMachineStatusProvisioning,
+	volumesFailed:  kubevirtv1.VirtualMachineStatusDataVolumeError,
+}
+
+func printableStatus(vmi *partialobject.VirtualMachineInstance, o observation, d decision, created bool) kubevirtv1.VirtualMachinePrintableStatus {
+	switch {
+	case o.Deletion != notDeleted:
+		return kubevirtv1.VirtualMachineStatusTerminating
+	case vmi != nil && o.own().Phase.final() && inCrashLoop(o, d):
+		return kubevirtv1.VirtualMachineStatusCrashLoopBackOff
+	case vmi != nil:
+		return printableStatusOfVMI(vmi, o.own(), d)
+	case created:
+		return kubevirtv1.VirtualMachineStatusStarting
+	case o.Volumes != volumesReady:
+		return printableStatusOfVolumes[o.Volumes]
+	case inCrashLoop(o, d):
+		return kubevirtv1.VirtualMachineStatusCrashLoopBackOff
+	case o.Strategy == kubevirtv1.RunStrategyWaitAsReceiver:
+		return kubevirtv1.VirtualMachineStatusWaitingForReceiver
+	}
+	return kubevirtv1.VirtualMachineStatusStopped
+}
+
+func inCrashLoop(o observation, d decision) bool {
+	return d.StartFailure != nil && d.StartFailure.ConsecutiveFailCount > 0 &&
+		(restartsVMI(o.Strategy) || o.Strategy == kubevirtv1.RunStrategyOnce)
+}
+
+func printableStatusOfVMI(vmi *partialobject.VirtualMachineInstance, seen *vmiObservation, d decision) kubevirtv1.VirtualMachinePrintableStatus {
+	switch {
+	case seen.Deleting || d.Delete != "":
+		return kubevirtv1.VirtualMachineStatusStopping
+	case seen.Phase == running && vmi.Status.IsTrue(kubevirtv1.VirtualMachineInstancePaused):
+		return kubevirtv1.VirtualMachineStatusPaused
+	case seen.Phase == running:
+		return kubevirtv1.VirtualMachineStatusRunning
+	case vmi.Status.Phase == kubevirtv1.Unknown:
+		return kubevirtv1.VirtualMachineStatusUnknown
+	case vmi.Status.Phase == kubevirtv1.WaitingForSync:
+		return kubevirtv1.VirtualMachineStatusWaitingForReceiver
+	case seen.Phase.final():
+		return kubevirtv1.VirtualMachineStatusStopped
+	}
+	return printableStatusStarting(vmi.Status.Conditions)
+}
+
+func printableStatusStarting(conditions []kubevirtv1.VirtualMachineInstanceCondition) kubevirtv1.VirtualMachinePrintableStatus {
+	for _, c := range conditions {
+		if c.Status != corev1.ConditionFalse {
+			continue
 		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot write status: %w", err)
+		switch {
+		case c.Type == kubevirtv1.VirtualMachineInstanceConditionType(corev1.PodScheduled) && c.Reason == corev1.PodReasonUnschedulable:
+			return kubevirtv1.VirtualMachineStatusUnschedulable
+		case c.Type != kubevirtv1.VirtualMachineInstanceSynchronized:
+		case c.Reason == "FailedPvcNotFound":
+			return kubevirtv1.VirtualMachineStatusPvcNotFound
+		case c.Reason == "ErrImagePull":
+			return kubevirtv1.VirtualMachineStatusErrImagePull
+		case c.Reason == "ImagePullBackOff":
+			return kubevirtv1.VirtualMachineStatusImagePullBackOff
 		}
 	}
-	out := map[string]any{}
-	for key, value := range fields[1] {
-		if !apiequality.Semantic.DeepEqual(fields[0][key], value) {
-			out[key] = value
-		}
+	return kubevirtv1.VirtualMachineStatusStarting
+}
+
+// needsChanges reports whether observation.Changes must be read: the running VMI differs from the
+// template, and status does not describe the difference for this generation yet.
+func needsChanges(vm *partialobject.VirtualMachine, vmi *partialobject.VirtualMachineInstance, o observation) bool {
+	described := find(vm.Status.Conditions, kubevirtv1.VirtualMachineRestartRequired) != nil && vm.Status.ObservedGeneration == vm.Generation
+	return !described && templateChanged(vm, vmi, o)
+}
+
+func templateChanged(vm *partialobject.VirtualMachine, vmi *partialobject.VirtualMachineInstance, o observation) bool {
+	if !o.own().active() {
+		return false
 	}
-	for key := range fields[0] {
-		if _, stays := fields[1][key]; !stays {
-			out[key] = nil
-		}
-	}
-	return out, nil
+	hash := vmi.Annotations[v1alpha1.AnnotationTemplateHash]
+	return hash != "" && vm.Spec.Template != nil && hash != vm.Spec.Template.Hash
 }

@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -23,200 +24,182 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/virtwright/virtwright/lifecycle/machine"
-	"github.com/virtwright/virtwright/lifecycle/runstate"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
 )
 
-var dataVolumes = schema.GroupVersionKind{Group: "cdi.kubevirt.io", Version: "v1beta1", Kind: "DataVolume"}
-
-// Reasons about volumes.
+// Reasons of failures and events of DataVolumes.
 const (
-	reasonVolume     = "SuccessfulDataVolumeCreate"
-	reasonNoVolume   = "FailedDataVolumeCreate"
-	reasonNotFilled  = "FailedDataVolumeImport"
-	reasonNotServed  = "DataVolumesNotServed"
-	reasonUnknown    = "DataVolumesUnknown"
-	reasonTaken      = "DataVolumeTaken"
-	createdBy        = "kubevirt.io/created-by"
-	allowsAdoption   = "cdi.kubevirt.io/allowClaimAdoption"
-	notServedMessage = "spec.dataVolumeTemplates: the cluster serves no DataVolumes: install CDI, or name volumes that exist"
+	reasonVolumeCreated    = "SuccessfulDataVolumeCreate"
+	reasonVolumeNotCreated = "FailedDataVolumeCreate"
+	reasonVolumeNotFilled  = "FailedDataVolumeImport"
+	reasonVolumeTaken      = "DataVolumeTaken"
+	reasonVolumesNotServed = "DataVolumesNotServed"
+	reasonVolumesUnknown   = "DataVolumesUnknown"
 )
 
-// fill creates the DataVolumes of a VM's dataVolumeTemplates that do not exist, and returns how
-// far they are. One without an owner is used as it is, and stays without. One that another
-// object owns is left to that object.
-func (c *Controller) fill(ctx context.Context, vm *machine.VirtualMachine, s runstate.Situation) (runstate.Volumes, *runstate.Trouble) {
-	if !needsVolumes(vm, s) {
-		return runstate.Filled, nil
+// Keys that KubeVirt and CDI read on DataVolumes.
+const (
+	labelCreatedBy          = "kubevirt.io/created-by"
+	annotationAllowAdoption = "cdi.kubevirt.io/allowClaimAdoption"
+)
+
+var errVolumesNotServed = &partialobject.Failure{Reason: reasonVolumesNotServed, Err: errors.New(
+	"spec.dataVolumeTemplates: the cluster does not serve DataVolumes; install CDI, or use existing volumes")}
+
+// observeVolumes observes the DataVolumes of a VM and which of them are missing. A DataVolume
+// without an owner is used and stays without one. One that another object owns is a failure.
+func (c *Controller) observeVolumes(ctx context.Context, vm *partialobject.VirtualMachine, o *observation) *partialobject.Failure {
+	if !needsVolumes(vm, *o) {
+		return nil
 	}
-	switch known, err := c.volumes.known(ctx); {
+	failure := c.readVolumes(ctx, vm, o)
+	if failure != nil {
+		o.Volumes, o.MissingVolumes = volumesFailed, nil
+	}
+	return failure
+}
+
+func (c *Controller) readVolumes(ctx context.Context, vm *partialobject.VirtualMachine, o *observation) *partialobject.Failure {
+	switch synced, err := c.volumes.synced(ctx, c.Clock.Now()); {
 	case meta.IsNoMatchError(err):
-		return runstate.Stuck, &runstate.Trouble{Reason: reasonNotServed, Message: notServedMessage}
+		return errVolumesNotServed
 	case err != nil:
-		return runstate.Stuck, &runstate.Trouble{Reason: reasonUnknown, Message: err.Error()}
-	case !known:
-		return runstate.Filling, nil
+		return &partialobject.Failure{Reason: reasonVolumesUnknown, Err: err}
+	case !synced:
+		o.Volumes = volumesPending
+		return nil
 	}
-	var missing []string
-	state := runstate.Filled
-	for _, name := range vm.Machine().DataVolumes {
-		volume := &machine.DataVolume{}
+	for _, name := range vm.Names().DataVolumes {
+		volume := &partialobject.DataVolume{}
 		err := c.Client.Get(ctx, types.NamespacedName{Namespace: vm.Namespace, Name: name}, volume)
-		trouble := troubleWith(vm, volume, name, client.IgnoreNotFound(err))
+		failure := volumeFailure(vm, volume, name, client.IgnoreNotFound(err))
 		switch {
-		case name == "": // which no API server takes
-		case trouble != nil:
-			return runstate.Stuck, trouble
+		case name == "": // API servers reject it
+		case failure != nil:
+			return failure
 		case err != nil:
-			missing, state = append(missing, name), runstate.Filling
-		case !usable(volume.Status.Phase):
-			state = runstate.Filling
+			o.Volumes, o.MissingVolumes = volumesPending, append(o.MissingVolumes, name)
+		case !startsWith(volume.Status.Phase):
+			o.Volumes = volumesPending
 		}
-	}
-	if trouble := c.makeVolumes(ctx, vm, missing); trouble != nil {
-		return runstate.Stuck, trouble
-	}
-	return state, nil
-}
-
-// needsVolumes reports whether DataVolumes of a VM may have to be created: a VMI that exists has
-// them, and in an excluded namespace none is created.
-func needsVolumes(vm *machine.VirtualMachine, s runstate.Situation) bool {
-	later := vm.Annotations[machine.VolumesOnStart] == "false" && !runstate.Wanted(s)
-	return len(vm.Spec.DataVolumeTemplates) > 0 && vm.DeletionTimestamp == nil && !s.Excluded && !s.Runs() && !later
-}
-
-// troubleWith says what keeps a machine from starting with a volume, if it is not
-// that it has to be made or filled first.
-func troubleWith(vm *machine.VirtualMachine, volume *machine.DataVolume, name string, unread error) *runstate.Trouble {
-	owner := metav1.GetControllerOfNoCopy(volume)
-	switch {
-	case unread != nil:
-		return &runstate.Trouble{Reason: reasonUnknown, Message: fmt.Sprintf("cannot read DataVolume %s: %v", name, unread)}
-	case owner != nil && owner.UID != vm.UID:
-		return &runstate.Trouble{Reason: reasonTaken, Message: fmt.Sprintf(
-			"spec.dataVolumeTemplates: DataVolume %s belongs to %s %s, and would be lost with it: name another", name, owner.Kind, owner.Name)}
-	case volume.Status.Phase == cdiv1.Failed:
-		return &runstate.Trouble{Reason: reasonNotFilled, Message: fmt.Sprintf("DataVolume %s has failed; its events say why", name)}
 	}
 	return nil
 }
 
-// usable reports whether a machine can start with a volume of this phase.
-func usable(phase cdiv1.DataVolumePhase) bool {
+// needsVolumes reports whether DataVolumes of a VM may have to be created. A VM with a VMI has
+// them, and none is created in an excluded namespace.
+func needsVolumes(vm *partialobject.VirtualMachine, o observation) bool {
+	onStart := vm.Annotations[kubevirtv1.ImmediateDataVolumeCreation] == "false"
+	return len(vm.Spec.DataVolumeTemplates) > 0 && vm.DeletionTimestamp == nil && !o.Excluded && o.own() == nil && (!onStart || wantsVMI(o))
+}
+
+// volumeFailure returns why a VM cannot start with a DataVolume, even after it is filled; nil if it
+// can.
+func volumeFailure(vm *partialobject.VirtualMachine, volume *partialobject.DataVolume, name string, readErr error) *partialobject.Failure {
+	owner := metav1.GetControllerOfNoCopy(volume)
+	switch {
+	case readErr != nil:
+		return &partialobject.Failure{Reason: reasonVolumesUnknown, Err: fmt.Errorf("cannot read DataVolume %s: %w", name, readErr)}
+	case owner != nil && owner.UID != vm.UID:
+		return &partialobject.Failure{Reason: reasonVolumeTaken, Err: fmt.Errorf(
+			"spec.dataVolumeTemplates: DataVolume %s belongs to %s %s and is deleted with it; choose another name", name, owner.Kind, owner.Name)}
+	case volume.Status.Phase == cdiv1.Failed:
+		return &partialobject.Failure{Reason: reasonVolumeNotFilled, Err: fmt.Errorf("DataVolume %s has failed; see its events", name)}
+	}
+	return nil
+}
+
+func startsWith(phase cdiv1.DataVolumePhase) bool {
 	return phase == cdiv1.Succeeded || phase == cdiv1.WaitForFirstConsumer || phase == cdiv1.PendingPopulation
 }
 
-// makeVolumes makes DataVolumes of the templates of these names.
-func (c *Controller) makeVolumes(ctx context.Context, vm *machine.VirtualMachine, names []string) *runstate.Trouble {
+func (c *Controller) createVolumes(ctx context.Context, vm *partialobject.VirtualMachine, names []string) *partialobject.Failure {
 	if len(names) == 0 {
 		return nil
 	}
-	whole, err := c.whole(ctx, vm)
+	full, err := c.readFull(ctx, vm)
 	if err != nil {
-		return &runstate.Trouble{Reason: reasonNoVolume, Message: err.Error()}
+		return &partialobject.Failure{Reason: reasonVolumeNotCreated, Err: err}
 	}
-	templates, _, _ := unstructured.NestedSlice(whole.Object, "spec", "dataVolumeTemplates")
+	templates, _, _ := unstructured.NestedSlice(full.Object, "spec", "dataVolumeTemplates")
 	for _, t := range templates {
 		template, _ := t.(map[string]any)
-		volume := volumeOf(whole, template)
+		volume := newVolume(full, template)
 		if !slices.Contains(names, volume.GetName()) {
 			continue
 		}
 		switch err := c.Client.Create(ctx, volume); {
 		case err == nil:
-			c.tellEvent(vm, volume, reasonVolume, "Created DataVolume %s", volume.GetName())
-		case apierrors.IsAlreadyExists(err): // its event comes
-		case apierrors.IsNotFound(err), meta.IsNoMatchError(err): // served once, and no longer
-			return &runstate.Trouble{Reason: reasonNotServed, Message: notServedMessage}
+			c.event(vm, volume, reasonVolumeCreated, "Created DataVolume %s", volume.GetName())
+		case apierrors.IsAlreadyExists(err): // its event follows
+		case apierrors.IsNotFound(err), meta.IsNoMatchError(err): // CDI was removed
+			return errVolumesNotServed
 		default:
-			c.tellEvent(vm, volume, reasonNoVolume, "%v", err)
-			return &runstate.Trouble{Reason: reasonNoVolume, Message: fmt.Sprintf("cannot make DataVolume %s: %v", volume.GetName(), err)}
+			c.event(vm, volume, reasonVolumeNotCreated, "%v", err)
+			return &partialobject.Failure{Reason: reasonVolumeNotCreated, Err: fmt.Errorf("cannot create DataVolume %s: %w", volume.GetName(), err)}
 		}
 	}
 	return nil
 }
 
-// volumeOf is the DataVolume of a template, owned by its VirtualMachine.
-func volumeOf(vm *unstructured.Unstructured, template map[string]any) *unstructured.Unstructured {
+func newVolume(vm *unstructured.Unstructured, template map[string]any) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{"spec": template["spec"]}}
-	out.SetGroupVersionKind(dataVolumes)
-	meta, _ := template["metadata"].(map[string]any)
-	name, _ := meta["name"].(string)
+	out.SetGroupVersionKind(cdiv1.SchemeGroupVersion.WithKind("DataVolume"))
+	metadata, _ := template["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
 	out.SetNamespace(vm.GetNamespace())
 	out.SetName(name)
-	labels, _, _ := unstructured.NestedStringMap(meta, "labels")
-	annotations, _, _ := unstructured.NestedStringMap(meta, "annotations")
-	out.SetLabels(with(labels, createdBy, string(vm.GetUID())))
-	out.SetAnnotations(with(annotations, allowsAdoption, "true"))
-	_ = unstructured.SetNestedSlice(out.Object, []any{owner(vm)}, "metadata", "ownerReferences") // metadata is a map
+	given, _, _ := unstructured.NestedStringMap(metadata, "labels")
+	out.SetLabels(labels.Merge(given, labels.Set{labelCreatedBy: string(vm.GetUID())}))
+	given, _, _ = unstructured.NestedStringMap(metadata, "annotations")
+	out.SetAnnotations(labels.Merge(given, labels.Set{annotationAllowAdoption: "true"}))
+	out.SetOwnerReferences([]metav1.OwnerReference{*ownerReference(vm)})
 	return out
 }
 
-func with(m map[string]string, key, value string) map[string]string {
-	if m == nil {
-		m = map[string]string{}
-	}
-	m[key] = value
-	return m
-}
+const volumeIndex = "virtwright.dev/volume-of"
 
-// byVolume is the index of machines by the names of their dataVolumeTemplates.
-const byVolume = "virtwright.dev/volume-of"
+// syncTimeout is the time after which a cache of DataVolumes that has not synced is a failure.
+const syncTimeout = 10 * time.Second
 
-// unknownFor is how long a cache may take to know DataVolumes before it is said
-// that it does not.
-const unknownFor = 10 * time.Second
-
-// volumes are the DataVolumes of the cluster, once there are any: CDI may come
-// later than this controller, and go.
-type volumes struct {
+// A volumeWatch watches DataVolumes from their first use on, because CDI may be installed later
+// than the controller starts.
+type volumeWatch struct {
 	manager    ctrl.Manager
 	controller controller.Controller
 
 	mu    sync.Mutex
-	since time.Time // when they were asked for first
+	since time.Time // zero before the first use
 }
 
-// index lets machines be found by their volumes.
-func (v *volumes) index(indexer client.FieldIndexer) error {
-	err := indexer.IndexField(context.Background(), &machine.VirtualMachine{}, byVolume, func(o client.Object) []string {
-		return o.(*machine.VirtualMachine).Machine().DataVolumes
-	})
-	if err != nil {
-		return fmt.Errorf("cannot index machines by their volumes: %w", err)
-	}
-	return nil
-}
-
-// known reports whether the cache knows DataVolumes. It waits for nothing: who
-// may not list them must not hold up machines that have none.
-func (v *volumes) known(ctx context.Context) (bool, error) {
-	informer, err := v.manager.GetCache().GetInformer(ctx, &machine.DataVolume{}, cache.BlockUntilSynced(false))
+// synced reports whether the cache has the DataVolumes. It does not block, because a missing
+// permission must not delay VMs without DataVolumes.
+func (v *volumeWatch) synced(ctx context.Context, now time.Time) (bool, error) {
+	informer, err := v.manager.GetCache().GetInformer(ctx, &partialobject.DataVolume{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return false, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.since.IsZero() {
-		if err := v.watch(); err != nil {
+		if err := v.start(); err != nil {
 			return false, err
 		}
-		v.since = time.Now()
+		v.since = now
 	}
-	if !informer.HasSynced() && time.Since(v.since) > unknownFor {
-		return false, errors.New("cannot list DataVolumes of the cluster: does CDI serve them, and may the manager list and watch them?")
+	if !informer.HasSynced() && now.Sub(v.since) > syncTimeout {
+		return false, errors.New("cannot list DataVolumes of the cluster; check that CDI serves them and that the manager may list and watch them")
 	}
 	return informer.HasSynced(), nil
 }
 
-// watch wakes machines whose volumes change, whoever owns these.
-func (v *volumes) watch() error {
+// start reconciles a VM when one of its DataVolumes changes, no matter which object owns it.
+func (v *volumeWatch) start() error {
 	reader := v.manager.GetCache()
-	machinesOf := func(ctx context.Context, volume *machine.DataVolume) []reconcile.Request {
-		var found machine.VirtualMachineList
-		if err := reader.List(ctx, &found, client.InNamespace(volume.Namespace), client.MatchingFields{byVolume: volume.Name}, client.UnsafeDisableDeepCopy); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the machines of a DataVolume", "namespace", volume.Namespace, "name", volume.Name)
+	vmsOf := func(ctx context.Context, volume *partialobject.DataVolume) []reconcile.Request {
+		var found partialobject.VirtualMachineList
+		if err := reader.List(ctx, &found, client.InNamespace(volume.Namespace), client.MatchingFields{volumeIndex: volume.Name}, client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the VMs of a DataVolume", "namespace", volume.Namespace, "name", volume.Name)
 		}
 		var out []reconcile.Request
 		for i := range found.Items {
@@ -224,7 +207,7 @@ func (v *volumes) watch() error {
 		}
 		return out
 	}
-	if err := v.controller.Watch(source.Kind(reader, &machine.DataVolume{}, handler.TypedEnqueueRequestsFromMapFunc(machinesOf))); err != nil {
+	if err := v.controller.Watch(source.Kind(reader, &partialobject.DataVolume{}, handler.TypedEnqueueRequestsFromMapFunc(vmsOf))); err != nil {
 		return fmt.Errorf("cannot watch DataVolumes: %w", err)
 	}
 	return nil

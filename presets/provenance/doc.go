@@ -1,9 +1,9 @@
-// Package provenance says where each field of a virtual machine came from.
+// Package provenance records where each field of a VM came from.
 //
-// A Path names one field or list element, a Source names what decided it, and
-// a Record maps paths to sources. A record is a trie, so that a field is
-// found, and a whole record written, in one walk; its compact JSON form is
-// what virtwright stores in the annotation virtwright.dev/provenance.
+// A Path leads to a field or list element, a Source is a preset or platform rule that decides
+// fields, and a Record maps paths to sources. A record is a trie: finding one field and writing the
+// whole record take one walk each. virtwright stores its compact JSON form in the annotation
+// virtwright.dev/provenance.
 //
-// The package knows nothing of presets or of KubeVirt's types.
+// The package does not depend on presets or on KubeVirt's types.
 package provenance

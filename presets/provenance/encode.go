@@ -8,20 +8,16 @@ import (
 )
 
 const (
-	// MaxBytes is the size that a stored record may have.
-	MaxBytes = 64 << 10
-	// MaxOverruledBytes is the size up to which an overruled value is kept.
-	MaxOverruledBytes = 1 << 10
+	// maxBytes is the size limit of a stored record, maxOverruledBytes that of a user value in it.
+	maxBytes, maxOverruledBytes = 64 << 10, 1 << 10
 
 	version = 1
 )
 
-// ErrTooLarge says that a record does not fit into its annotation.
-type ErrTooLarge struct{ Bytes int }
+type tooLargeError struct{ Bytes int }
 
-// Error names the sizes.
-func (e ErrTooLarge) Error() string {
-	return fmt.Sprintf("cannot store provenance of %d bytes: at most %d are allowed; use fewer or smaller presets", e.Bytes, MaxBytes)
+func (e tooLargeError) Error() string {
+	return fmt.Sprintf("cannot store provenance of %d bytes: at most %d are allowed; use fewer or smaller presets", e.Bytes, maxBytes)
 }
 
 // buffers are reused between records; a stored form is a copy.
@@ -32,13 +28,14 @@ func (r *Record) Empty() bool { return len(r.Sources)+len(r.Exceptions) == 0 }
 
 // Encode returns the stored form: one line of JSON,
 //
-//	{"v":1,"snapshot":"1f…","by":["cluster/windows@3:default"],"hashes":["0a1b2c3d"],"set":{"spec":{"running":0}}}
+//	{"v":1,"snapshot":"1f…","by":["cluster/windows@3:default"],"hashes":["0a1b2c3d"],
+//	"set":{"spec":{"running":0}}}
 //
-// where "hashes" has the hash of each source, without the empty ones at its end, and "set"
-// is the trie. Exceptions follow the hashes, as "exceptions":{"NAME":["cluster/windows"]}. A leaf is the index of its source in "by"; with
-// an overruled value it is [index, value], or [index] when the value was over
-// MaxOverruledBytes. A decided container holds its own leaf under ".", and
-// a container that the user wrote empty holds "~":0. An element is "[key]".
+// where "hashes" has the hash of each source, without the empty ones at its end, and "set" is the
+// trie. Exceptions follow the hashes, as "exceptions":{"NAME":["cluster/windows"]}. A leaf is the
+// index of its source in "by"; with an overruled value it is [index, value], or [index] when the
+// value was over maxOverruledBytes. A decided container holds its own leaf under ".", and a
+// container that the user wrote empty holds "~":0. An element is "[key]".
 func (r *Record) Encode() (string, error) {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
@@ -63,14 +60,13 @@ func (r *Record) Encode() (string, error) {
 	}
 	b = append(b, '}')
 	*buffer = b
-	if len(b) > MaxBytes {
-		return "", ErrTooLarge{Bytes: len(b)}
+	if len(b) > maxBytes {
+		return "", tooLargeError{Bytes: len(b)}
 	}
 	return string(b), nil
 }
 
-// appendHashes appends nothing where no source has a hash. Programs that know no hashes
-// ignore the key.
+// appendHashes appends the hashes, if there are any. Older programs ignore the key.
 func (r *Record) appendHashes(b []byte) []byte {
 	last := len(r.Sources)
 	for last > 0 && r.Sources[last-1].Hash == "" {
@@ -89,8 +85,7 @@ func (r *Record) appendHashes(b []byte) []byte {
 	return append(b, ']')
 }
 
-// appendExceptions appends nothing where there are none. Programs that know no exceptions ignore
-// the key.
+// appendExceptions appends the exceptions, if there are any. Older programs ignore the key.
 func (r *Record) appendExceptions(b []byte) []byte {
 	if len(r.Exceptions) == 0 {
 		return b
@@ -103,7 +98,7 @@ func (r *Record) appendExceptions(b []byte) []byte {
 	return append(append(b, `,"exceptions":`...), text...)
 }
 
-// appendTo appends the source as String has it, without making that string.
+// appendTo appends the text of String without allocating it.
 func (s Source) appendTo(b []byte) []byte {
 	if !plain(s.Preset) {
 		return appendString(b, s.String())
@@ -119,7 +114,7 @@ func (s Source) appendTo(b []byte) []byte {
 func appendChildren(b []byte, n *Node) ([]byte, error) {
 	start := len(b)
 	b = append(b, '{')
-	if n.WasEmpty {
+	if n.EmptyByUser {
 		b = append(b, `"~":0,`...)
 	}
 	var err error
@@ -131,12 +126,12 @@ func appendChildren(b []byte, n *Node) ([]byte, error) {
 		b = append(b, ',')
 	}
 	for c := n.child; c != nil; c = c.next {
-		if !c.Has() {
+		if !c.HasContent() {
 			continue
 		}
 		b = appendKey(b, c.Segment())
 		b = append(b, ':')
-		if c.child == nil && !c.WasEmpty {
+		if c.child == nil && !c.EmptyByUser {
 			b, err = appendLeaf(b, c)
 		} else {
 			b, err = appendChildren(b, c)
@@ -159,12 +154,12 @@ func appendLeaf(b []byte, n *Node) ([]byte, error) {
 	}
 	b = append(b, '[')
 	b = strconv.AppendInt(b, int64(n.Source), 10)
-	if !n.Lost {
-		value, err := json.Marshal(n.Was)
+	if !n.TooLarge {
+		value, err := json.Marshal(n.UserValue)
 		if err != nil {
 			return nil, fmt.Errorf("cannot store overruled value of %s: %w", n.Name, err)
 		}
-		if len(value) <= MaxOverruledBytes {
+		if len(value) <= maxOverruledBytes {
 			b = append(b, ',')
 			b = append(b, value...)
 		}
@@ -172,7 +167,7 @@ func appendLeaf(b []byte, n *Node) ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// appendKey escapes a field whose name would read as something else.
+// appendKey escapes the name of a field that would be read as something else.
 func appendKey(b []byte, s Segment) []byte {
 	switch {
 	case s.Kind == Element:
@@ -193,7 +188,7 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// plain reports whether a string is its own JSON form between quotes.
+// plain reports whether a string needs no escapes in JSON.
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {

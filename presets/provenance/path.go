@@ -13,24 +13,24 @@ type Kind uint8
 
 // The kinds of segments.
 const (
-	Field   Kind = iota // a struct field or a map key
-	Element             // an element of a keyed list
-	Every               // each element of a list; only in patterns
+	Field      Kind = iota // a struct field or a map key
+	Element                // an element of a keyed list
+	AnyElement             // each element of a list; only in patterns
 )
 
 // A Segment is one step of a Path.
 type Segment struct {
-	// Name is the field name, the map key, or the element's key. An element
-	// with a composite key has its parts joined by commas.
+	// Name is the field name, the map key, or the element's key. Parts of a composite key are
+	// joined by commas.
 	Name string
 	Kind Kind
 }
 
 // A Path leads from the root of a VirtualMachine to a field or list element.
 //
-// Its text form is dotted. An element of a keyed list is disks[root], every
-// element is disks[*], and a map key that holds anything but letters, digits,
-// dash and underscore is quoted: nodeSelector["kubernetes.io/arch"].
+// Its text form is dotted. An element of a keyed list is disks[root], every element is disks[*],
+// and a map key that holds anything but letters, digits, dash and underscore is quoted:
+// nodeSelector["kubernetes.io/arch"].
 type Path []Segment
 
 // Of returns the path of plain field names.
@@ -42,24 +42,32 @@ func Of(names ...string) Path {
 	return p
 }
 
-// With returns p and one more segment, sharing nothing with p.
+// With returns p and one more segment, without sharing memory with p.
 func (p Path) With(s Segment) Path {
 	return append(slices.Clip(p), s)
 }
+
+// Field returns the path of a field of the object at p.
+func (p Path) Field(name string) Path { return p.With(Segment{Name: name}) }
+
+// Element returns the path of an element of the list at p.
+func (p Path) Element(key string) Path { return p.With(Segment{Name: key, Kind: Element}) }
+
+// Equal reports whether both paths lead to the same place.
+func (p Path) Equal(o Path) bool { return slices.Equal(p, o) }
 
 // InList reports whether p leads through an element of a list.
 func (p Path) InList() bool {
 	return slices.ContainsFunc(p, func(s Segment) bool { return s.Kind == Element })
 }
 
-// HasPrefix reports whether p is at or beneath prefix. Every in prefix
-// stands for any element.
+// HasPrefix reports whether p is at or beneath prefix. AnyElement in prefix matches any element.
 func (p Path) HasPrefix(prefix Path) bool {
 	if len(p) < len(prefix) {
 		return false
 	}
 	for i, s := range prefix {
-		if s == p[i] || s.Kind == Every && p[i].Kind == Element {
+		if s == p[i] || s.Kind == AnyElement && p[i].Kind == Element {
 			continue
 		}
 		return false
@@ -69,15 +77,10 @@ func (p Path) HasPrefix(prefix Path) bool {
 
 // String returns the text form, which ParsePath reads back.
 func (p Path) String() string {
-	var room [128]byte
-	return string(p.AppendTo(room[:0]))
-}
-
-// AppendTo appends the text form of p to b.
-func (p Path) AppendTo(b []byte) []byte {
+	b := make([]byte, 0, 128)
 	for i, s := range p {
 		switch {
-		case s.Kind == Every:
+		case s.Kind == AnyElement:
 			b = append(b, "[*]"...)
 		case s.Kind == Element:
 			b = append(b, '[')
@@ -94,7 +97,7 @@ func (p Path) AppendTo(b []byte) []byte {
 			b = append(b, ']')
 		}
 	}
-	return b
+	return string(b)
 }
 
 var elementEscaper = strings.NewReplacer(`\`, `\\`, `]`, `\]`, `"`, `\"`, `*`, `\*`)
@@ -119,8 +122,7 @@ func isPlainByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
 
-// ParsePath reads the text form of a path. Its errors say at which byte the
-// text stops being a path.
+// ParsePath parses the text form of a path. Its errors name the byte at which parsing failed.
 func ParsePath(text string) (Path, error) {
 	if text == "" {
 		return nil, errors.New("cannot parse an empty path: want something like spec.template.spec.domain.cpu.cores")
@@ -137,7 +139,6 @@ func ParsePath(text string) (Path, error) {
 	return p, nil
 }
 
-// nextSegment reads one segment and returns how many bytes it took.
 func nextSegment(text string, first bool) (Segment, int, error) {
 	if text[0] == '[' {
 		return bracket(text)
@@ -161,7 +162,7 @@ func nextSegment(text string, first bool) (Segment, int, error) {
 
 func bracket(text string) (Segment, int, error) {
 	if strings.HasPrefix(text, "[*]") {
-		return Segment{Name: "*", Kind: Every}, 3, nil
+		return Segment{Name: "*", Kind: AnyElement}, 3, nil
 	}
 	if strings.HasPrefix(text, `["`) {
 		quoted, err := strconv.QuotedPrefix(text[1:])
@@ -174,7 +175,6 @@ func bracket(text string) (Segment, int, error) {
 	return elementSegment(text)
 }
 
-// elementSegment reads the key of an element, in which a backslash escapes.
 func elementSegment(text string) (Segment, int, error) {
 	var name strings.Builder
 	for i := 1; i < len(text); i++ {

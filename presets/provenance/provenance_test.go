@@ -17,7 +17,7 @@ func TestPathText(t *testing.T) {
 		"spec.template":                      Of("spec", "template"),
 		"a.disks[root].bus":                  {{Name: "a"}, {Name: "disks"}, {Name: "root", Kind: Element}, {Name: "bus"}},
 		`nodeSelector["kubernetes.io/arch"]`: {{Name: "nodeSelector"}, {Name: "kubernetes.io/arch"}},
-		"volumes[*].hostDisk":                {{Name: "volumes"}, {Name: "*", Kind: Every}, {Name: "hostDisk"}},
+		"volumes[*].hostDisk":                {{Name: "volumes"}, {Name: "*", Kind: AnyElement}, {Name: "hostDisk"}},
 		"tolerations[a.b/c,Equal,,No]":       {{Name: "tolerations"}, {Name: "a.b/c,Equal,,No", Kind: Element}},
 		`disks[a\]b]`:                        {{Name: "disks"}, {Name: "a]b", Kind: Element}},
 	} {
@@ -40,7 +40,7 @@ func TestPathText(t *testing.T) {
 	}
 }
 
-// FuzzParsePath: what is read is written as something that reads the same.
+// FuzzParsePath: the text of a parsed path parses to the same path.
 func FuzzParsePath(f *testing.F) {
 	f.Add("spec.template.spec.domain.devices.disks[root].disk.bus")
 	f.Add(`metadata.labels["a\"b"]`)
@@ -80,8 +80,8 @@ func TestHasPrefix(t *testing.T) {
 	}
 }
 
-// TestRoundTrip: decoding what was encoded gives the same text, for records
-// with hostile names and values.
+// TestRoundTrip: decoding and encoding gives the same text, for records with hostile names and
+// values.
 func TestRoundTrip(t *testing.T) {
 	names := []string{"a", "[x", `\y`, ".", "~", "kubernetes.io/arch", "ä\"<&", "="}
 	for seed := range int64(300) {
@@ -99,9 +99,9 @@ func TestRoundTrip(t *testing.T) {
 			n := rec.Set(p, int32(r.Intn(len(rec.Sources))))
 			switch r.Intn(4) {
 			case 0:
-				n.Overruled, n.Was = true, map[string]any{"x": []any{int64(1), "<"}}
+				n.Overruled, n.UserValue = true, map[string]any{"x": []any{int64(1), "<"}}
 			case 1:
-				n.Overruled, n.Lost = true, true
+				n.Overruled, n.TooLarge = true, true
 			}
 		}
 		text, err := rec.Encode()
@@ -123,8 +123,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestHashes: a record has one hash for each source, older records have none, and an older
-// program reads a newer record.
+// TestHashes: a record has one hash for each source, older records have none, and an older program
+// reads a newer record.
 func TestHashes(t *testing.T) {
 	rec := New()
 	rec.Set(Of("a"), rec.AddSource(Source{Preset: "old", Generation: 2}))
@@ -158,21 +158,21 @@ func TestHashes(t *testing.T) {
 func TestLimits(t *testing.T) {
 	rec := New()
 	n := rec.Set(Of("a"), rec.AddSource(Source{Preset: "p", Generation: 1}))
-	n.Overruled, n.Was = true, strings.Repeat("x", MaxOverruledBytes)
+	n.Overruled, n.UserValue = true, strings.Repeat("x", maxOverruledBytes)
 	text, err := rec.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	again, err := Decode(text)
-	if err != nil || !again.At(Of("a")).Lost {
+	if err != nil || !again.At(Of("a")).TooLarge {
 		t.Errorf("a large value must be recorded as lost, got %s, %v", text, err)
 	}
 	for range 9000 {
 		rec.Set(Of("a", strings.Repeat("y", len(rec.slab)%50+1)+strings.Repeat("z", rand.Intn(50))), 0)
 	}
-	var large ErrTooLarge
-	if _, err := rec.Encode(); !errors.As(err, &large) || large.Bytes <= MaxBytes {
-		t.Errorf("want ErrTooLarge, got %v", err)
+	var large tooLargeError
+	if _, err := rec.Encode(); !errors.As(err, &large) || large.Bytes <= maxBytes {
+		t.Errorf("want an error for a record that is too large, got %v", err)
 	}
 }
 

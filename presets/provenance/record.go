@@ -9,64 +9,57 @@ const NoSource = -1
 type Node struct {
 	// Name of the segment; see Segment.
 	Name string
-	// Was holds the user's value, as decoded JSON, where it was Overruled and
-	// is not Lost.
-	Was any
-	// Value is what is now at this path, where Change is Added or Replaced.
+	// UserValue is the user's value, as decoded JSON, if it was Overruled and is not TooLarge.
+	UserValue any
+	// Value is the new value, if Change is Added or Replaced.
 	Value any
 
 	child, next *Node
 
-	// Source is the index in Record.Sources of what decided this very
-	// field, or NoSource.
+	// Source is the index in Record.Sources of the source that decided this field, or NoSource.
 	Source int32
-	// Index is the position of an element in its list before elements were
-	// removed, -1 while unknown.
+	// Index is the position of an element in its list before removals; -1 while unknown.
 	Index int32
 	// Kind of the segment; see Segment.
 	Kind Kind
 
-	// WasEmpty says that the user wrote this container, and wrote it empty.
-	WasEmpty bool
-	// Overruled says that the user's value was replaced or removed; Lost, that
-	// it was too large to be kept.
-	Overruled, Lost bool
+	// EmptyByUser says that the user wrote this object or list, and wrote it empty.
+	EmptyByUser bool
+	// Overruled says that the user's value was replaced or removed; TooLarge that it is too large
+	// for the record.
+	Overruled, TooLarge bool
 
-	// What follows is, with Value and Index, working state of whoever fills
-	// the record; it is not stored.
+	// The following fields, Value and Index are working state, which is not stored.
 
-	// Change is what happened to the object at this path.
+	// Change is the change of the object at this path.
 	Change Change
-	// Weak says that a default which comes later may replace this field.
-	Weak bool
-	// New says that this element was added to its list, and Now that the node
-	// was decided since the record was made or read.
-	New, Now bool
+	// Replaceable says that a later default may replace this field.
+	Replaceable bool
+	// NewElement says that this element was added to its list, DecidedNow that the node was decided
+	// in this request.
+	NewElement, DecidedNow bool
 }
 
 // Segment is the step that leads to n.
 func (n *Node) Segment() Segment { return Segment{Name: n.Name, Kind: n.Kind} }
 
-// A Change says what a patch has to do at a node.
+// A Change is the patch operation at a node.
 type Change uint8
 
 // The changes.
 const (
-	Kept     Change = iota // nothing, though something beneath may have changed
-	Added                  // the object had nothing here
-	Replaced               // the object had another value here
-	Removed                // the object had something here
+	Unchanged Change = iota // nothing, though something beneath may have changed
+	Added                   // the object had nothing here
+	Replaced                // the object had another value here
+	Removed                 // the object had something here
 )
 
-// slabNodes is how many nodes are allocated at a time.
-const slabNodes = 40
-
-// firstNodes is enough for a machine that presets make whole.
-const firstNodes = 2 * slabNodes
+// Nodes are allocated slabNodes at a time, after firstNodes, which suffice for most VMs.
+const slabNodes, firstNodes = 40, 80
 
 // A Record maps fields to their sources. The zero Record is empty.
 type Record struct {
-	// Snapshot is the hash of the set of presets that acted.
+	// Snapshot is the hash of the presets that acted.
 	Snapshot string
 	// Sources in the order in which they acted.
 	Sources []Source
@@ -77,7 +70,7 @@ type Record struct {
 	slab []Node
 }
 
-// An Exception is the name of an exception, and of the presets that it kept from acting.
+// An Exception names an exception and the presets that it kept from acting.
 type Exception struct {
 	Name    string
 	Presets []string
@@ -104,8 +97,14 @@ func (r *Record) AddSource(s Source) int32 {
 	return int32(len(r.Sources) - 1)
 }
 
-// Find returns the child of n, or nil.
+// IsDecided reports whether a source decided n; a nil node is not decided.
+func (n *Node) IsDecided() bool { return n != nil && n.Source != NoSource }
+
+// Find returns the child of n, or nil; a nil node has no children.
 func (n *Node) Find(s Segment) *Node {
+	if n == nil {
+		return nil
+	}
 	for c := n.child; c != nil; c = c.next {
 		if c.Name == s.Name && c.Kind == s.Kind {
 			return c
@@ -114,9 +113,12 @@ func (n *Node) Find(s Segment) *Node {
 	return nil
 }
 
-// Children yields the children of n in the order of their stored keys.
+// Children yields the children of n in the order of their stored keys; a nil node has none.
 func (n *Node) Children() iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
+		if n == nil {
+			return
+		}
 		for c := n.child; c != nil; c = c.next {
 			if !yield(c) {
 				return
@@ -125,7 +127,7 @@ func (n *Node) Children() iter.Seq[*Node] {
 	}
 }
 
-// Child returns the child of n, adding it when it is new.
+// Child returns the child of n, and adds it if it is new.
 func (r *Record) Child(n *Node, s Segment) *Node {
 	at := &n.child
 	for c := *at; c != nil; c = *at {
@@ -138,23 +140,18 @@ func (r *Record) Child(n *Node, s Segment) *Node {
 		at = &c.next
 	}
 	if len(r.slab) == cap(r.slab) {
-		r.slab = make([]Node, 0, r.room())
+		size := slabNodes
+		if r.slab == nil {
+			size = firstNodes
+		}
+		r.slab = make([]Node, 0, size)
 	}
 	r.slab = append(r.slab, Node{Name: s.Name, Kind: s.Kind, Source: NoSource, Index: -1, next: *at})
 	*at = &r.slab[len(r.slab)-1]
 	return *at
 }
 
-// room is how many nodes to make room for.
-func (r *Record) room() int {
-	if r.slab == nil {
-		return firstNodes
-	}
-	return slabNodes
-}
-
-// after orders fields before elements and each by name, so that equal records
-// have equal stored forms.
+// after orders fields before elements, each by name, so that equal records have equal stored forms.
 func after(a, b Segment) bool {
 	if a.Kind != b.Kind {
 		return a.Kind > b.Kind
@@ -166,14 +163,12 @@ func after(a, b Segment) bool {
 func (r *Record) At(p Path) *Node {
 	n := &r.root
 	for _, s := range p {
-		if n = n.Find(s); n == nil {
-			return nil
-		}
+		n = n.Find(s)
 	}
 	return n
 }
 
-// Ensure returns the node at p, adding it when it is new.
+// Ensure returns the node at p, and adds it if it is new.
 func (r *Record) Ensure(p Path) *Node {
 	n := &r.root
 	for _, s := range p {
@@ -189,8 +184,8 @@ func (r *Record) Set(p Path, i int32) *Node {
 	return n
 }
 
-// Decided yields each decided path with its node, in stored order. The path
-// is good until the next step only; clone it to keep it.
+// Decided yields each decided path with its node, in stored order. The path is valid until the next
+// step; clone it to keep it.
 func (r *Record) Decided() iter.Seq2[Path, *Node] {
 	return func(yield func(Path, *Node) bool) {
 		walk(&r.root, make(Path, 0, 16), yield)
@@ -218,32 +213,32 @@ func (r *Record) SourceOf(p Path) (Source, bool) {
 	return r.Sources[n.Source], true
 }
 
-// Has reports whether n or anything beneath it is worth storing.
-func (n *Node) Has() bool {
-	if n.Source != NoSource || n.WasEmpty {
+// HasContent reports whether n or a node beneath it is stored.
+func (n *Node) HasContent() bool {
+	if n.Source != NoSource || n.EmptyByUser {
 		return true
 	}
 	for c := n.child; c != nil; c = c.next {
-		if c.Has() {
+		if c.HasContent() {
 			return true
 		}
 	}
 	return false
 }
 
-// Release forgets what decided n itself.
-func (n *Node) Release() {
-	n.Source, n.Overruled, n.Lost, n.Was, n.Weak = NoSource, false, false, nil, false
+// ClearDecision clears the source of n itself.
+func (n *Node) ClearDecision() {
+	n.Source, n.Overruled, n.TooLarge, n.UserValue, n.Replaceable = NoSource, false, false, nil, false
 }
 
-// Clear forgets n and everything beneath it.
-func (n *Node) Clear() {
-	n.Source, n.child = NoSource, nil
-	n.Overruled, n.Lost, n.Was, n.WasEmpty, n.Weak = false, false, nil, false, false
+// ClearSubtree clears n and everything beneath it.
+func (n *Node) ClearSubtree() {
+	n.ClearDecision()
+	n.child, n.EmptyByUser = nil, false
 }
 
-// DropUnused forgets sources that decide nothing any more. Sources that forbid decide
-// no field; they stay where forbids says so.
+// DropUnused removes sources that decide no field. A source that forbids stays if forbids returns
+// true.
 func (r *Record) DropUnused(forbids func(Source) bool) {
 	used := make([]bool, len(r.Sources))
 	for _, n := range r.Decided() {

@@ -2,11 +2,12 @@ package provenance
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// A Role is how a source acted on a field.
+// A Role is how a source acts on a field.
 type Role uint8
 
 // The roles. Defaults fill what the user left open; the others outrank the user.
@@ -22,26 +23,26 @@ const (
 var roleNames = [...]string{"default", "override", "remove", "forbid", "legacy", "platform"}
 
 // String returns the role's name as it is stored.
-func (r Role) String() string {
-	if int(r) < len(roleNames) {
-		return roleNames[r]
+func (role Role) String() string {
+	if int(role) < len(roleNames) {
+		return roleNames[role]
 	}
-	return "role " + strconv.Itoa(int(r))
+	return "role " + strconv.Itoa(int(role))
 }
 
-// Outranks reports whether a source in this role acts against the user's value.
-func (r Role) Outranks() bool { return r == Override || r == Remove }
+// OutranksUser reports whether a source in this role acts against the user's value.
+func (role Role) OutranksUser() bool { return role == Override || role == Remove }
 
 // A Source is one preset in one role, or the platform.
 type Source struct {
-	// Preset is NAME for a namespaced preset, cluster/NAME for a cluster one,
-	// and for a platform default the name of its rule.
+	// Preset is NAME for a namespaced preset, cluster/NAME for a cluster one, and for a platform
+	// default the name of its rule.
 	Preset string
 	// Generation is the preset's metadata.generation; 0 for the platform.
 	Generation int64
 	Role       Role
-	// Hash stands for what the preset gave, see presets.Compiled. It is empty for the platform
-	// and in records that have none.
+	// Hash identifies the values that the preset set, see presets.Compiled. It is empty for the
+	// platform and in old records.
 	Hash string
 }
 
@@ -53,8 +54,7 @@ func (s Source) String() string {
 	return s.Preset + "@" + strconv.FormatInt(s.Generation, 10) + ":" + s.Role.String()
 }
 
-// ParseSource reads what String returned.
-func ParseSource(text string) (Source, error) {
+func parseSource(text string) (Source, error) {
 	name, roleName, ok := strings.Cut(text, ":")
 	if !ok {
 		return Source{}, fmt.Errorf("cannot parse source %q: want NAME@GENERATION:ROLE", text)
@@ -67,11 +67,10 @@ func ParseSource(text string) (Source, error) {
 		}
 		s.Preset, s.Generation = name[:at], generation
 	}
-	for i, n := range roleNames {
-		if n == roleName {
-			s.Role = Role(i)
-			return s, nil
-		}
+	i := slices.Index(roleNames[:], roleName)
+	if i < 0 {
+		return Source{}, fmt.Errorf("cannot parse source %q: unknown role %q", text, roleName)
 	}
-	return Source{}, fmt.Errorf("cannot parse source %q: %q is no role", text, roleName)
+	s.Role = Role(i)
+	return s, nil
 }

@@ -1,8 +1,7 @@
-// Package arch holds the rules of the design about the shape of the source:
-// which package may import which, what a pure package may not touch, how large
-// a function or file may be, what must be documented. Its tests apply them to
-// the whole tree. Rules read files and run no other program, so that the test
-// cache knows what they depend on.
+// Package arch holds the rules of the design about the shape of the source: which package may
+// import which, what a pure package may not touch, how large a function or file may be, what must
+// be documented, which phrases are too hard to read. Its tests apply them to the whole tree. Rules
+// read files and run no other program, so that the test cache knows what they depend on.
 package arch
 
 import (
@@ -21,16 +20,16 @@ import (
 // module is the import path of the root.
 const module = "github.com/virtwright/virtwright"
 
-// Rule is a named statement about a tree.
-type Rule struct {
+// rule is a named statement about a tree.
+type rule struct {
 	// ID names the rule in test output.
 	ID string
 	// Find returns a line for every place that breaks the rule.
-	Find func(*Tree) []string
+	Find func(*tree) []string
 }
 
-// Rules are all rules, in the order of the design.
-var Rules = []Rule{
+// rules are all rules, in the order of the design.
+var rules = []rule{
 	{ID: "top-level", Find: topLevel},
 	{ID: "package-names", Find: packageNames},
 	{ID: "arrows", Find: arrowsHold},
@@ -39,18 +38,22 @@ var Rules = []Rule{
 	{ID: "file-budget", Find: fileBudget},
 	{ID: "doc-comments", Find: docComments},
 	{ID: "error-words", Find: errorWords},
+	{ID: "words", Find: words},
+	{ID: "exported-names", Find: exportedNames},
 }
 
-// Tree is the source of a module, parsed.
-type Tree struct {
+// tree is the source of a module, parsed.
+type tree struct {
 	// Top are the names in the root folder.
 	Top []string
 	// Sources are the Go files, without those in folders that Go ignores.
-	Sources []*Source
+	Sources []*sourceFile
+	// Pages are the files that people read, in the same folders.
+	Pages []*page
 }
 
-// Source is one Go file.
-type Source struct {
+// sourceFile is one Go file.
+type sourceFile struct {
 	// Path is slash-separated and relative to the root.
 	Path string
 	// Lines is how many lines the file has.
@@ -58,11 +61,13 @@ type Source struct {
 
 	file  *ast.File
 	files *token.FileSet
+	// ownLine are the lines that begin with a comment.
+	ownLine map[int]bool
 }
 
-// Load parses every Go file under root.
-func Load(root string) (*Tree, error) {
-	tree := &Tree{}
+// load parses every Go file under root, and reads every page.
+func load(root string) (*tree, error) {
+	tree := &tree{}
 	top, err := os.ReadDir(root)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the root: %w", err)
@@ -85,19 +90,7 @@ func Load(root string) (*Tree, error) {
 			}
 			return nil
 		}
-		if path.Ext(rel) != ".go" {
-			return nil
-		}
-		content, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		source, err := Parse(rel, content)
-		if err != nil {
-			return err
-		}
-		tree.Sources = append(tree.Sources, source)
-		return nil
+		return tree.read(name, rel)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot load the source: %w", err)
@@ -105,25 +98,49 @@ func Load(root string) (*Tree, error) {
 	return tree, nil
 }
 
-// Parse makes a source of a path and its content.
-func Parse(path string, content []byte) (*Source, error) {
+// read adds a file to the tree.
+func (t *tree) read(name, rel string) error {
+	if path.Ext(rel) != ".go" && !isPage(rel) {
+		return nil
+	}
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if isPage(rel) {
+		t.Pages = append(t.Pages, &page{Path: rel, Text: string(content)})
+		return nil
+	}
+	source, err := parse(rel, content)
+	if err == nil {
+		t.Sources = append(t.Sources, source)
+	}
+	return err
+}
+
+// parse makes a source of a path and its content.
+func parse(path string, content []byte) (*sourceFile, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, path, content, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return nil, fmt.Errorf("cannot parse %s: %w", path, err)
 	}
-	return &Source{Path: path, Lines: bytes.Count(content, []byte("\n")), file: file, files: files}, nil
+	ownLine := map[int]bool{}
+	for i, line := range bytes.Split(content, []byte("\n")) {
+		ownLine[i+1] = bytes.HasPrefix(bytes.TrimSpace(line), []byte("//"))
+	}
+	return &sourceFile{Path: path, Lines: bytes.Count(content, []byte("\n")), file: file, files: files, ownLine: ownLine}, nil
 }
 
 // ignored tells whether Go, or git, does not see the folder.
 func ignored(rel string) bool {
 	name := path.Base(rel)
-	return rel != "." && (rel == "bin" || name == "testdata" || name == "vendor" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_"))
+	return rel != "." && (rel == "bin" || rel == "dist" || name == "testdata" || name == "vendor" || name == "node_modules" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_"))
 }
 
 // written are the sources that people write, tests included.
-func (t *Tree) written() []*Source {
-	var written []*Source
+func (t *tree) written() []*sourceFile {
+	var written []*sourceFile
 	for _, source := range t.Sources {
 		if !ast.IsGenerated(source.file) && !strings.HasPrefix(path.Base(source.Path), "zz_generated") {
 			written = append(written, source)
@@ -133,8 +150,8 @@ func (t *Tree) written() []*Source {
 }
 
 // production are the sources that people write, without tests.
-func (t *Tree) production() []*Source {
-	var production []*Source
+func (t *tree) production() []*sourceFile {
+	var production []*sourceFile
 	for _, source := range t.written() {
 		if !source.isTest() {
 			production = append(production, source)
@@ -143,16 +160,16 @@ func (t *Tree) production() []*Source {
 	return production
 }
 
-func (s *Source) isTest() bool { return strings.HasSuffix(s.Path, "_test.go") }
+func (s *sourceFile) isTest() bool { return strings.HasSuffix(s.Path, "_test.go") }
 
-func (s *Source) dir() string { return path.Dir(s.Path) }
+func (s *sourceFile) dir() string { return path.Dir(s.Path) }
 
 // at is a finding: where and what.
-func (s *Source) at(pos token.Pos, format string, args ...any) string {
+func (s *sourceFile) at(pos token.Pos, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: %s", s.Path, s.files.Position(pos).Line, fmt.Sprintf(format, args...))
 }
 
 // lines is how many lines a node takes.
-func (s *Source) lines(node ast.Node) int {
+func (s *sourceFile) lines(node ast.Node) int {
 	return s.files.Position(node.End()).Line - s.files.Position(node.Pos()).Line + 1
 }

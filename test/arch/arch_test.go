@@ -7,14 +7,14 @@ import (
 )
 
 func TestTree(t *testing.T) {
-	tree, err := Load("../..")
+	tree, err := load("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(tree.Sources) < 20 {
 		t.Fatalf("found %d Go files, which cannot be all", len(tree.Sources))
 	}
-	for _, rule := range Rules {
+	for _, rule := range rules {
 		t.Run(rule.ID, func(t *testing.T) {
 			for _, finding := range rule.Find(tree) {
 				t.Error(finding)
@@ -35,9 +35,8 @@ func branches(complexity int) string {
 
 const doc = "// Package x is x.\npackage x\n"
 
-// TestRules proves that each rule finds what it is for, and only that. A
-// source is "path: content" and wants the given words in one finding, or no
-// finding when want is empty.
+// TestRules proves that each rule finds what it is for, and only that. A source is "path: content"
+// and wants the given words in one finding, or no finding when want is empty.
 func TestRules(t *testing.T) {
 	for id, rows := range map[string]map[string]struct {
 		path, source, want string
@@ -49,8 +48,8 @@ func TestRules(t *testing.T) {
 			"a plain name":            {"presets/match.go", "package presets", ""},
 		},
 		"arrows": {
-			"webhooks to lifecycle":       {"webhooks/a.go", `package x; import "MODULE/lifecycle/templates"`, "webhooks may not import lifecycle"},
-			"lifecycle to webhooks":       {"lifecycle/node/a.go", `package x; import "MODULE/webhooks"`, "lifecycle may not import webhooks"},
+			"webhooks to lifecycle":       {"webhooks/a.go", `package x; import "MODULE/lifecycle/presetcache"`, "webhooks may not import lifecycle"},
+			"lifecycle to webhooks":       {"lifecycle/presetstatus/a.go", `package x; import "MODULE/webhooks"`, "lifecycle may not import webhooks"},
 			"domain to presets":           {"domain/a.go", `package x; import "MODULE/presets"`, "domain may not import presets"},
 			"domain to provenance":        {"domain/a.go", `package x; import "MODULE/presets/provenance"`, ""},
 			"provenance to presets":       {"presets/provenance/a.go", `package x; import "MODULE/presets"`, "presets/provenance may not import presets"},
@@ -58,7 +57,7 @@ func TestRules(t *testing.T) {
 			"cmd to test":                 {"cmd/virtwright/a.go", `package x; import "MODULE/test/controlplane"`, "cmd may not import test"},
 			"a test to test":              {"presets/a_test.go", `package x; import "MODULE/test/golden"`, ""},
 			"test to cmd":                 {"test/e2e/a.go", `package x; import "MODULE/cmd/virtwright"`, ""},
-			"within a tree":               {"lifecycle/a.go", `package x; import "MODULE/lifecycle/node"`, ""},
+			"within a tree":               {"lifecycle/a.go", `package x; import "MODULE/lifecycle/presetstatus"`, ""},
 			"a tree nobody wrote down":    {"docs/a.go", "package x", "docs has no arrows"},
 			"a module of a similar name":  {"certs/a.go", `package x; import "MODULE-extras/api"`, ""},
 			"webhooks to validation, aka": {"webhooks/a.go", `package x; import v "MODULE/validation"`, ""},
@@ -114,6 +113,32 @@ func TestRules(t *testing.T) {
 			"text elsewhere": {"certs/a.go", `package x; var e = fmt.Errorf("cannot read %s", "failed to")`, ""},
 			"a test":         {"certs/a_test.go", `package x; var e = errors.New("failed to read")`, ""},
 		},
+		"words": {
+			"a comment":                 {"certs/a.go", "// Nobody knows.\npackage x", `a.go:1: "Nobody" is hard to read`},
+			"a phrase over two lines":   {"certs/a.go", "package x\n\n// X is what\n// is there.", `a.go:3: "what\n// is" is hard to read`},
+			"a message":                 {"certs/a.go", "package x\n\nvar y = `it shall be`", `a.go:3: "shall" is hard to read`},
+			"a test":                    {"certs/a_test.go", "package x; var y = \"beside KubeVirt\"", `"beside KubeVirt" is hard to read`},
+			"a name":                    {"certs/a.go", "package x; var shall int", ""},
+			"part of a word":            {"certs/a.go", "package x; var y = \"a marshalled calendar\"", ""},
+			"101 columns":               {"certs/a.go", "package x\n\n// " + strings.Repeat("x", 98), "a.go:3: a comment is wider than 100 columns"},
+			"100 columns":               {"certs/a.go", "package x\n\n// " + strings.Repeat("x", 97), ""},
+			"a tab is four columns":     {"certs/a.go", "package x\n\nfunc f() {\n\t// " + strings.Repeat("x", 94) + "\n}", "a.go:4: a comment is wider"},
+			"an address":                {"certs/a.go", "package x\n\n// https://" + strings.Repeat("x", 98), ""},
+			"a comment beside code":     {"certs/a.go", "package x; var y = 1 // " + strings.Repeat("x", 98), ""},
+			"who as a subject":          {"certs/a.go", "package x // an object of who asks", `"of who" is hard to read`},
+			"who after a plain subject": {"certs/a.go", "package x // users who ask", ""},
+		},
+		"exported-names": {
+			"a function":               {"certs/a.go", "package x; func F() {}", "no other package uses F"},
+			"a constant":               {"certs/a.go", "package x; const A = 1", "no other package uses A"},
+			"the type of a result":     {"certs/a.go", "package x; type T int; func (t T) M() {}; func F() T { return 0 }", "no other package uses F"},
+			"constants of a type":      {"certs/a.go", "package x; type T int; const (A T = iota; B)", ""},
+			"a method":                 {"certs/a.go", "package x; func (t) M() {}", ""},
+			"an unexported name":       {"certs/a.go", "package x; func f() {}", ""},
+			"a name of the API":        {"api/v1/a.go", "package x; func F() {}", ""},
+			"a program":                {"cmd/a/main.go", "package main; func F() {}", ""},
+			"a function only of tests": {"certs/a_test.go", "package x; func F() {}", ""},
+		},
 		"doc-comments": {
 			"a package":                      {"certs/a.go", "package x", "certs: the package has no doc comment"},
 			"a program":                      {"cmd/a/main.go", "package main\nfunc F() {}", "cmd/a: the package has no doc comment"},
@@ -133,12 +158,59 @@ func TestRules(t *testing.T) {
 	} {
 		for name, row := range rows {
 			t.Run(id+"/"+name, func(t *testing.T) {
-				source, err := Parse(row.path, []byte(strings.ReplaceAll(row.source, "MODULE", module)))
+				source, err := parse(row.path, []byte(strings.ReplaceAll(row.source, "MODULE", module)))
 				if err != nil {
 					t.Fatal(err)
 				}
-				wantOne(t, rule(t, id).Find(&Tree{Sources: []*Source{source}}), row.want)
+				wantOne(t, ruleOf(t, id).Find(&tree{Sources: []*sourceFile{source}}), row.want)
 			})
+		}
+	}
+}
+
+// A use counts where another package makes it.
+func TestExportedNamesAreUsed(t *testing.T) {
+	for name, row := range map[string]struct{ path, source, want string }{
+		"by another package":     {"webhooks/a.go", `package y; import "MODULE/certs"; var z = certs.F`, ""},
+		"by its test":            {"webhooks/a_test.go", `package y; import "MODULE/certs"; var z = certs.F`, ""},
+		"under another name":     {"webhooks/a.go", `package y; import c "MODULE/certs"; var z = c.F`, ""},
+		"by a test beside it":    {"certs/a_test.go", `package x_test; import "MODULE/certs"; var z = certs.F`, "no other package uses F"},
+		"a package of that name": {"webhooks/a.go", `package y; import "example.com/certs"; var z = certs.F`, "no other package uses F"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := &tree{}
+			for path, source := range map[string]string{"certs/a.go": "package x; func F() {}", row.path: row.source} {
+				parsed, err := parse(path, []byte(strings.ReplaceAll(source, "MODULE", module)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				tree.Sources = append(tree.Sources, parsed)
+			}
+			wantOne(t, ruleOf(t, "exported-names").Find(tree), row.want)
+		})
+	}
+}
+
+func TestPages(t *testing.T) {
+	wide := strings.Repeat("x", 101)
+	for name, row := range map[string]struct{ path, text, want string }{
+		"a phrase":       {"docs/a.md", "A\n\nNobody knows.", `docs/a.md:3: "Nobody" is hard to read`},
+		"a wide line":    {"docs/a.md", "A\n\n" + wide, "docs/a.md:3: the line is wider than 100 columns"},
+		"a table":        {"docs/a.md", "| " + wide, ""},
+		"code":           {"docs/a.md", "```sh\n" + wide + "\n```\n", ""},
+		"an address":     {"docs/a.md", "https://" + wide, ""},
+		"a chart's note": {"charts/a/templates/NOTES.txt", "You shall wait. " + wide, `"shall" is hard to read`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !isPage(row.path) {
+				t.Errorf("%s is no page", row.path)
+			}
+			wantOne(t, ruleOf(t, "words").Find(&tree{Pages: []*page{{Path: row.path, Text: row.text}}}), row.want)
+		})
+	}
+	for _, path := range []string{"charts/a/files/crds/a.yaml", "test/e2e/a.yaml", "presets/a.go"} {
+		if isPage(path) {
+			t.Errorf("%s is a page", path)
 		}
 	}
 }
@@ -149,7 +221,7 @@ func TestTopLevel(t *testing.T) {
 		"notes.txt": "notes.txt: the top level is fixed", "presets": "", ".github": "", "LICENSE": "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantOne(t, rule(t, "top-level").Find(&Tree{Top: []string{name}}), want)
+			wantOne(t, ruleOf(t, "top-level").Find(&tree{Top: []string{name}}), want)
 		})
 	}
 }
@@ -168,7 +240,7 @@ func TestComplexity(t *testing.T) {
 		"a = b; f(a | b)":                1,
 	} {
 		t.Run(source, func(t *testing.T) {
-			parsed, err := Parse("a.go", fmt.Appendf(nil, "package x; func f() { %s }", source))
+			parsed, err := parse("a.go", fmt.Appendf(nil, "package x; func f() { %s }", source))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,26 +254,26 @@ func TestComplexity(t *testing.T) {
 func TestLoadSeesWhatGoSees(t *testing.T) {
 	for rel, want := range map[string]bool{
 		".": false, "presets": false, "test/controlplane/bin": false,
-		"bin": true, ".ci": true, ".git": true, "presets/testdata": true, "_old": true, "api/vendor": true,
+		"bin": true, ".ci": true, ".git": true, "presets/testdata": true, "dist": true, "docs/node_modules": true, "_old": true, "api/vendor": true,
 	} {
 		if got := ignored(rel); got != want {
 			t.Errorf("%s: ignored is %t, want %t", rel, got, want)
 		}
 	}
-	if _, err := Load(t.TempDir() + "/none"); err == nil {
+	if _, err := load(t.TempDir() + "/none"); err == nil {
 		t.Error("a root that is not there is no error")
 	}
 }
 
-func rule(t *testing.T, id string) Rule {
+func ruleOf(t *testing.T, id string) rule {
 	t.Helper()
-	for _, rule := range Rules {
+	for _, rule := range rules {
 		if rule.ID == id {
 			return rule
 		}
 	}
 	t.Fatalf("no rule is called %s", id)
-	return Rule{}
+	return rule{}
 }
 
 // wantOne wants one finding with the words, or none when there are no words.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
-	"slices"
 )
 
 // The budgets of files.
@@ -23,7 +22,7 @@ var (
 
 const splitting = "split it, do not waive the budget"
 
-func fileBudget(t *Tree) []string {
+func fileBudget(t *tree) []string {
 	var found []string
 	for _, source := range t.written() {
 		limit := maxFileLines
@@ -37,11 +36,11 @@ func fileBudget(t *Tree) []string {
 	return found
 }
 
-func functionBudget(t *Tree) []string {
+func functionBudget(t *tree) []string {
 	var found []string
 	for _, source := range t.production() {
 		limit := usual
-		if slices.Contains(pure, treeOf(source.dir())) {
+		if isPure(source) {
 			limit = ofPure
 		}
 		for _, f := range functions(source.file) {
@@ -58,8 +57,7 @@ type function struct {
 	kind *ast.FuncType
 }
 
-// functions lists the functions of a file. A function inside another counts
-// as part of it.
+// functions lists the functions of a file. A function inside another counts as part of it.
 func functions(file *ast.File) []function {
 	var found []function
 	for _, declaration := range file.Decls {
@@ -79,7 +77,7 @@ func functions(file *ast.File) []function {
 }
 
 // over lists the budgets that the function exceeds.
-func (f function) over(source *Source, limit budget) []string {
+func (f function) over(source *sourceFile, limit budget) []string {
 	var found []string
 	for _, measure := range []struct {
 		what        string
@@ -96,8 +94,8 @@ func (f function) over(source *Source, limit budget) []string {
 	return found
 }
 
-// complexity is one more than the number of branches: if, for, range, cases
-// that are no default, and the shortcuts && and ||.
+// complexity is one more than the number of branches: if, for, range, cases that are no default,
+// and the shortcuts && and ||.
 func complexity(node ast.Node) int {
 	branches := 1
 	ast.Inspect(node, func(node ast.Node) bool {

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// docComments finds exported names and packages without a doc comment. In the
-// API, fields are names too: their comments are what kubectl explain prints.
-func docComments(t *Tree) []string {
+// docComments finds exported names and packages without a doc comment. In the API, fields are names
+// too: their comments are what kubectl explain prints.
+func docComments(t *tree) []string {
 	var found []string
 	documented := map[string]bool{} // by folder
 	for _, source := range t.production() {
@@ -34,7 +34,7 @@ func docComments(t *Tree) []string {
 	return found
 }
 
-func undocumentedFunc(source *Source, f *ast.FuncDecl) []string {
+func undocumentedFunc(source *sourceFile, f *ast.FuncDecl) []string {
 	if f.Doc != nil || !f.Name.IsExported() {
 		return nil
 	}
@@ -56,7 +56,7 @@ func receiver(f *ast.FuncDecl) string {
 	return name
 }
 
-func undocumentedNames(source *Source, group *ast.GenDecl) []string {
+func undocumentedNames(source *sourceFile, group *ast.GenDecl) []string {
 	var found []string
 	for _, spec := range group.Specs {
 		switch spec := spec.(type) {
@@ -82,7 +82,7 @@ func undocumentedNames(source *Source, group *ast.GenDecl) []string {
 	return found
 }
 
-func undocumentedFields(source *Source, spec *ast.TypeSpec) []string {
+func undocumentedFields(source *sourceFile, spec *ast.TypeSpec) []string {
 	structure, ok := spec.Type.(*ast.StructType)
 	if !ok || treeOf(source.dir()) != "api" {
 		return nil

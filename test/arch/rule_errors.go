@@ -14,7 +14,7 @@ var errorMakers = map[string]bool{"fmt.Errorf": true, "errors.New": true}
 var emptyWords = []string{"failed to", "unable to", "could not", "error while", "error when", "an error"}
 
 // errorWords finds errors that do not say "cannot <verb> <thing>".
-func errorWords(t *Tree) []string {
+func errorWords(t *tree) []string {
 	var found []string
 	for _, source := range t.production() {
 		ast.Inspect(source.file, func(node ast.Node) bool {

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// topNames are all names that the root folder may have, apart from names that
-// begin with a dot. A new one needs a decision record.
+// topNames are all names that the root folder may have, apart from names that begin with a dot. A
+// new one needs a decision record.
 var topNames = []string{
 	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CONTRIBUTING.md",
-	"api", "certs", "charts", "cmd", "docs", "domain", "examples", "fleet", "lifecycle", "presets", "test", "validation", "webhooks",
-	"bin", // built, not kept in git
+	"api", "certs", "charts", "cmd", "docs", "domain", "examples", "fleet", "launcher", "lifecycle", "presets", "subresources", "templates", "test", "validation", "webhooks",
+	"bin", "dist", // built, not kept in git
 }
 
 // vagueNames say nothing about what a package is for.
 var vagueNames = []string{"util", "utils", "helper", "helpers", "common", "misc", "shared", "base", "lib", "pkg"}
 
-func topLevel(t *Tree) []string {
+func topLevel(t *tree) []string {
 	var found []string
 	for _, name := range t.Top {
 		if !strings.HasPrefix(name, ".") && !slices.Contains(topNames, name) {
@@ -28,7 +28,7 @@ func topLevel(t *Tree) []string {
 	return found
 }
 
-func packageNames(t *Tree) []string {
+func packageNames(t *tree) []string {
 	var found []string
 	for _, source := range t.written() {
 		elements := strings.Split(source.dir(), "/")

@@ -1,5 +1,5 @@
-// Package bench measures, through a real API server, what a create costs, and what
-// the keeping of running state does.
+// Package bench measures, through a real API server, what a create costs, and what the keeping of
+// running state does.
 package bench
 
 import (
@@ -21,8 +21,8 @@ import (
 
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
 	"github.com/virtwright/virtwright/test/controlplane"
+	"github.com/virtwright/virtwright/test/presettest"
 	"github.com/virtwright/virtwright/webhooks"
 )
 
@@ -38,10 +38,9 @@ var variants = []string{
 	"bare",       // nothing
 }
 
-// BenchmarkCreate creates a realistic VM through the API server, each variant
-// in turn, and reports the median of each and what virtwright's is of the
-// others. The control of virtwright is canned: it does all that a webhook must
-// and nothing else.
+// BenchmarkCreate creates a realistic VM through the API server, each variant in turn, and reports
+// the median of each and what virtwright's is of the others. The control of virtwright is canned:
+// it does all that a webhook must and nothing else.
 func BenchmarkCreate(b *testing.B) {
 	cp := controlplane.ForTest(b, controlplane.Options{Progress: os.Stderr})
 	ctx := b.Context()
@@ -102,8 +101,8 @@ func object(variant, name string) *unstructured.Unstructured {
 	return vm
 }
 
-// waitUntilAllAct creates VMs until each variant does what it is meant to. A
-// policy needs the API server to know the schema of VMs, which takes it a while.
+// waitUntilAllAct creates VMs until each variant does what it is meant to. A policy needs the API
+// server to know the schema of VMs, which takes it a while.
 func waitUntilAllAct(b *testing.B, client dynamic.Interface) {
 	b.Helper()
 	for _, variant := range variants {

@@ -16,10 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/presettest"
 	"github.com/virtwright/virtwright/test/controlplane"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 var (
@@ -27,12 +28,11 @@ var (
 	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
-// parallel is how many requests are under way at a time: as many as the
-// controller of running state has workers.
+// parallel is how many requests are under way at a time: as many as the controller of running state
+// has workers.
 const parallel = 16
 
-// A fleet is many machines in a real cluster, in which nothing acts but what a
-// test starts.
+// A fleet is many machines in a real cluster, in which nothing acts but what a test starts.
 type fleet struct {
 	plane   *controlplane.ControlPlane
 	client  dynamic.Interface
@@ -90,8 +90,19 @@ func (f *fleet) clear(t testing.TB, namespace string) {
 			if err != nil {
 				t.Logf("will try again: %v", err)
 			}
-			left, err := all.List(t.Context(), metav1.ListOptions{Limit: 1})
-			return err == nil && len(left.Items) == 0
+			left, err := all.List(t.Context(), metav1.ListOptions{Limit: 500})
+			if err != nil || len(left.Items) == 0 {
+				return err == nil
+			}
+			// The manager that would remove the finalizers may have stopped.
+			err = inParallel(t.Context(), len(left.Items), func(ctx context.Context, i int) error {
+				_, err := all.Patch(ctx, left.Items[i].GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+				return client.IgnoreNotFound(err)
+			})
+			if err != nil {
+				t.Logf("will try again: %v", err)
+			}
+			return false
 		})
 	}
 }
@@ -115,8 +126,8 @@ func inParallel(ctx context.Context, n int, do func(ctx context.Context, i int) 
 	return context.Cause(ctx)
 }
 
-// realistic is a VM as virtwright stores it: what a person wrote, what presets
-// and the platform added, and the record of that. It shall run always.
+// realistic is a stored VM: the user's fields, those of presets and the platform, and the record of
+// their origins. Its run strategy is Always.
 func realistic(t testing.TB) *unstructured.Unstructured {
 	t.Helper()
 	engine := &presets.Engine{Platform: &presets.Platform{}}

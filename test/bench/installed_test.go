@@ -20,8 +20,8 @@ import (
 // home is the manager's own namespace.
 const home = "virtwright-system"
 
-// An installed manager serves and runs the controllers, with the arguments and
-// within the memory that the chart gives it by default.
+// An installed manager serves and runs the controllers, with the arguments and within the memory
+// that the chart gives it by default.
 type installed struct {
 	*manager
 
@@ -29,7 +29,7 @@ type installed struct {
 	args    []string
 	health  string
 	limit   int64         // of memory, in bytes
-	began   time.Duration // of processor time, before what is measured
+	began   time.Duration // processor time before the measurement
 }
 
 // install makes one that can be started.
@@ -78,8 +78,7 @@ func (m *installed) start(b *testing.B, n int) {
 	m.settle(b, n)
 }
 
-// settle returns when the manager has nothing left to do, and API servers ask
-// nothing more of it.
+// settle returns when the manager has nothing left to do, and API servers ask nothing more of it.
 func (m *installed) settle(b *testing.B, n int) {
 	b.Helper()
 	const step, little = 15 * time.Second, 300 * time.Millisecond
@@ -91,8 +90,8 @@ func (m *installed) settle(b *testing.B, n int) {
 	})
 }
 
-// described is the container that the chart makes of its default values, but with
-// certificates of the manager's own.
+// described is the container that the chart makes of its default values, but with certificates of
+// the manager's own.
 func described(b *testing.B) corev1.Container {
 	b.Helper()
 	helm := filepath.Join(b.TempDir(), "helm")
@@ -111,13 +110,13 @@ func described(b *testing.B) corev1.Container {
 	return deployment.Spec.Template.Spec.Containers[0]
 }
 
-// memory is what the kernel says of the process's, in bytes: VmRSS is what is
-// resident, VmHWM the most that was since forget.
+// memory is the process's memory in bytes, as the kernel reports it: VmRSS is resident now, VmHWM
+// the most since forget.
 func (m *installed) memory(b *testing.B, name string) int64 {
 	b.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.cmd.Process.Pid))
 	if err != nil {
-		b.Skipf("nobody here tells the memory of a process: %v", err)
+		b.Skipf("cannot read the memory of a process here: %v", err)
 	}
 	_, after, _ := strings.Cut(string(status), name+":")
 	n, err := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
@@ -127,7 +126,7 @@ func (m *installed) memory(b *testing.B, name string) int64 {
 	return n << 10
 }
 
-// forget begins to measure anew.
+// forget resets the peak.
 func (m *installed) forget(b *testing.B) {
 	b.Helper()
 	m.began = used(b, m.cmd.Process.Pid)
@@ -136,8 +135,8 @@ func (m *installed) forget(b *testing.B) {
 	}
 }
 
-// tell reports the most memory and the processor time that something took. That
-// must leave some of what the chart grants.
+// tell reports the most memory and the processor time that something took. That must leave some of
+// what the chart grants.
 func (m *installed) tell(b *testing.B, of string) {
 	b.Helper()
 	peak := m.memory(b, "VmHWM")
@@ -148,9 +147,9 @@ func (m *installed) tell(b *testing.B, of string) {
 	}
 }
 
-// tellRest reports what the manager takes when nothing happens: resident memory
-// when garbage has been collected, which Go does every two minutes at the latest,
-// and of a processor, in thousandths.
+// tellRest reports what the manager takes when nothing happens: resident memory when garbage has
+// been collected, which Go does every two minutes at the latest, and of a processor, in
+// thousandths.
 func (m *installed) tellRest(b *testing.B, of string) {
 	b.Helper()
 	const rest = 2*time.Minute + 15*time.Second

@@ -45,7 +45,8 @@ func (f *fleet) startManager(t testing.TB) *manager {
 	}
 	m := &manager{metrics: freeAddress(t)}
 	m.cmd = exec.Command(f.program, "--kubeconfig="+kubeconfig, "--roles=controllers", "--leader-elect", "--namespace=default",
-		"--metrics-bind-address="+m.metrics, "--health-probe-bind-address=0", "--shutdown-delay=0s")
+		"--metrics-bind-address="+m.metrics, "--health-probe-bind-address=0", "--shutdown-delay=0s",
+		"--launcher-image=standin", "--kvm-resource=devices.kubevirt.io/kvm")
 	m.cmd.Stderr = &m.log
 	if err := m.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -120,8 +121,8 @@ func (m *manager) sum(t testing.TB, name string, labels ...string) float64 {
 // controllers are those that look at every machine.
 var controllers = []string{"virtual-machine", "name-conflict"}
 
-// awaitIdle returns when each controller has looked at n machines or more, and
-// has had nothing to do for so long that nothing can be left to look at again.
+// awaitIdle returns when each controller has looked at n machines or more, and has had nothing to
+// do for so long that nothing can be left to look at again.
 func (m *manager) awaitIdle(t testing.TB, n int, limit time.Duration) {
 	t.Helper()
 	looks, since := -1.0, time.Now()

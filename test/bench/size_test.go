@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/virtwright/virtwright/presets/presettest"
 	"github.com/virtwright/virtwright/test/controlplane"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 const (
@@ -29,16 +29,16 @@ const (
 	burst = 1000
 )
 
-// BenchmarkSize reports what memory and processor time the manager takes, as the
-// chart starts it, for as many VMs as -benchtime 10000x says, of which every
-// second one runs, and a tenth as many presets: at rest after its start, while
-// people create and change VMs, and while it reads everything again because the
-// API server restarts, and at rest again. It fails where the memory that the chart grants is not enough.
+// BenchmarkSize reports what memory and processor time the manager takes, as the chart starts it,
+// for as many VMs as -benchtime 10000x says, half of them running, and a tenth as many presets: at
+// rest after its start, while people create and change VMs, and while it reads everything again
+// because the API server restarts, and at rest again. It fails where the memory that the chart
+// grants is not enough.
 func BenchmarkSize(b *testing.B) {
 	if b.N < 10*tenants {
 		return // with which testing tries out benchmarks
 	}
-	log.SetLogger(logr.Discard()) // or it is said at length that nobody has
+	log.SetLogger(logr.Discard()) // without a logger, controller-runtime prints a warning
 	f := newFleet(b, controlplane.Options{})
 	f.makeTenants(b)
 	m := f.install(b)
@@ -91,8 +91,7 @@ func (f *fleet) makeTenants(b *testing.B) {
 	}
 }
 
-// ofTeam is a tenant's VM of some team, with hardware addresses of its own. Every
-// second one runs.
+// ofTeam is a tenant's VM of some team, with hardware addresses of its own. Every second one runs.
 func ofTeam(like *unstructured.Unstructured, tenant, i int) *unstructured.Unstructured {
 	vm := like.DeepCopy()
 	labels := vm.GetLabels()
@@ -108,8 +107,8 @@ func ofTeam(like *unstructured.Unstructured, tenant, i int) *unstructured.Unstru
 	return vm
 }
 
-// ofTeams is a preset for the VMs of a team: every second one of the cluster, the
-// others of the tenant's namespace.
+// ofTeams is a preset for the VMs of a team: every second one of the cluster, the others of the
+// tenant's namespace.
 func ofTeams(i int) *unstructured.Unstructured {
 	realistic := presettest.RealisticPresets()
 	preset := &unstructured.Unstructured{Object: presettest.Object(presettest.JSON(fmt.Sprintf(
@@ -160,8 +159,7 @@ func (f *fleet) hurry(b *testing.B) {
 	}
 }
 
-// relist restarts the API server, and returns once the manager has asked it for
-// all machines again.
+// relist restarts the API server, and returns once the manager has asked it for all machines again.
 func (f *fleet) relist(b *testing.B) {
 	b.Helper()
 	if err := f.plane.RestartAPIServer(b.Context()); err != nil {

@@ -16,23 +16,21 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/virtwright/virtwright/presets/presettest"
 	"github.com/virtwright/virtwright/test/controlplane"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
-// BenchmarkStart starts VMs, as many as -benchtime 5000x says, and reports how
-// many start in a second. The control is a loop that makes the same requests to
-// write, as many at a time, and nothing else: it reads nothing, watches nothing
-// and tells nobody.
+// BenchmarkStart starts VMs, as many as -benchtime 5000x says, and reports how many start in a
+// second. The control is a loop that makes the same requests to write, as many at a time, and
+// nothing else: it neither reads, nor watches, nor records events.
 //
-// The controllers are a process of their own, as people run them. All VMs are
-// there before it starts and shall run: it finds them when it leads, so nobody
-// else's writes are in what is measured. There are no webhooks, which would
-// cost both the same. Both ways are warmed up, and each has a turn early and
-// one late.
+// The controllers are a process of their own, as people run them. All VMs exist before it starts,
+// with run strategy Always: it finds them when it leads, so the measurement has no other writes.
+// There are no webhooks, which would cost both the same. Both ways are warmed up, and each has a
+// turn early and one late.
 //
-// Where other programs share the processors, x-bare-cpu is steadier: what a
-// start costs of them in a loop, over what it costs by the controller.
+// Where other programs share the processors, x-bare-cpu is steadier: what a start costs of them in
+// a loop, over what it costs by the controller.
 func BenchmarkStart(b *testing.B) {
 	if b.N == 1 {
 		return // with which testing tries out benchmarks
@@ -70,8 +68,8 @@ func BenchmarkStart(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // the setting up is in it
 }
 
-// A pace is so many in a time, for what they cost the processors: of the
-// control plane and of who starts them.
+// A pace is a number of starts in a time, and the processor time that the control plane and the
+// controller used for them.
 type pace struct {
 	n         float64
 	took, cpu time.Duration
@@ -88,8 +86,8 @@ func (p *pace) rate() float64 { return p.n / p.took.Seconds() }
 // cost is in milliseconds of one processor.
 func (p *pace) cost() float64 { return p.cpu.Seconds() * 1000 / p.n }
 
-// measure follows a count from when it is first above zero until it is n. What
-// comes before, as until a process is there, is not in the pace.
+// measure follows a count from when it is first above zero until it is n. What comes before, as
+// until a process is there, is not in the pace.
 func (f *fleet) measure(b *testing.B, n, starter int, count func() float64) pace {
 	b.Helper()
 	var first, end pace
@@ -107,14 +105,13 @@ func (f *fleet) measure(b *testing.B, n, starter int, count func() float64) pace
 // epoch is some time before.
 var epoch = time.Now()
 
-// used is how much processor time the control plane and one process more have
-// had; zero where nobody tells.
+// used is the processor time of the control plane and one more process; zero where it is unknown.
 func (f *fleet) used(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	return used(b, append(slices.Collect(maps.Values(f.plane.PIDs())), pid)...)
 }
 
-// used is how much processor time processes have had; zero where nobody tells.
+// used is the processor time of processes; zero where it is unknown.
 func used(b *testing.B, pids ...int) time.Duration {
 	b.Helper()
 	ticks := 0
@@ -123,7 +120,7 @@ func used(b *testing.B, pids ...int) time.Duration {
 		if err != nil {
 			return 0
 		}
-		_, after, _ := strings.Cut(string(stat), ") ") // whatever the program is called
+		_, after, _ := strings.Cut(string(stat), ") ") // the name may contain spaces
 		for _, field := range strings.Fields(after)[11:13] {
 			n, err := strconv.Atoi(field)
 			if err != nil {
@@ -153,8 +150,8 @@ func (f *fleet) startBare(b *testing.B, vms []*unstructured.Unstructured, l laun
 	return p
 }
 
-// startByController lets the manager start n VMs that are there. One has started
-// when the write of its status has succeeded.
+// startByController lets the manager start n VMs that are there. One has started when the write of
+// its status has succeeded.
 func (f *fleet) startByController(b *testing.B, namespace string, n int) pace {
 	b.Helper()
 	m := f.startManager(b)

@@ -24,8 +24,8 @@ import (
 	"github.com/virtwright/virtwright/webhooks"
 )
 
-// answering is a webhook that reads a review no further than its UID and
-// answers the rest from memory.
+// answering is a webhook that reads a review no further than its UID and answers the rest from
+// memory.
 func answering(rest []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -156,8 +156,8 @@ func inNamespace(name string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: name}}
 }
 
-// policy sets the scalar leaves of presettest.RealisticPresets that lie outside
-// lists, which a policy cannot merge.
+// policy sets the scalar leaves of presettest.RealisticPresets that lie outside lists, which a
+// policy cannot merge.
 func policy() *admissionregistrationv1.MutatingAdmissionPolicy {
 	const expression = `
 Object{

@@ -15,26 +15,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/virtwright/virtwright/lifecycle/machine"
-	"github.com/virtwright/virtwright/lifecycle/nameindex"
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/lifecycle/nameconflict"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
 	"github.com/virtwright/virtwright/test/controlplane"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
-// BenchmarkWatch holds VMs in caches, as many as -benchtime 10000x says, each
-// with an instance that runs, and reports how many bytes of live heap each pair
-// takes. The controls are caches of the same machines as the kinds of
-// kubevirt.io/api, and as decoded JSON, with nothing taken out.
+// BenchmarkWatch holds VMs in caches, as many as -benchtime 10000x says, each with an instance that
+// runs, and reports how many bytes of live heap each pair takes. The controls are caches of the
+// same machines as the kinds of kubevirt.io/api, and as decoded JSON, with nothing taken out.
 func BenchmarkWatch(b *testing.B) {
 	if b.N == 1 {
 		return // with which testing tries out benchmarks
 	}
-	log.SetLogger(logr.Discard()) // or caches say at length that nobody has
+	log.SetLogger(logr.Discard()) // without a logger, controller-runtime prints a warning
 	f := newFleet(b, controlplane.Options{})
 	f.makeRunning(b)
-	ours := f.held(b, machine.AddToScheme, machine.Trim, &machine.VirtualMachine{}, &machine.Instance{})
+	ours := f.held(b, partialobject.AddToScheme, partialobject.Trim, &partialobject.VirtualMachine{}, &partialobject.VirtualMachineInstance{})
 	full := f.held(b, kubevirtv1.AddToScheme, nil, &kubevirtv1.VirtualMachine{}, &kubevirtv1.VirtualMachineInstance{})
-	decoded := f.held(b, machine.AddToScheme, nil, anyOf(machines, "VirtualMachine"), anyOf(instances, "VirtualMachineInstance"))
+	decoded := f.held(b, partialobject.AddToScheme, nil, anyOf(machines, "VirtualMachine"), anyOf(instances, "VirtualMachineInstance"))
 	b.ReportMetric(ours, "B/VM")
 	b.ReportMetric(full, "kubevirt-B/VM")
 	b.ReportMetric(decoded, "unstructured-B/VM")
@@ -98,8 +97,8 @@ phaseTransitionTimestamps:
 volumeStatus: [{name: root, target: vda}, {name: cloudinit, target: vdb, size: 1048576}]
 `
 
-// held is how many bytes a VM and its instance take in a cache of these kinds.
-// A cache of our own has the index of names, too.
+// held is how many bytes a VM and its instance take in a cache of these kinds. A cache of our own
+// has the index of names, too.
 func (f *fleet) held(b *testing.B, kinds func(*k8sruntime.Scheme) error, trim func(any) (any, error), objects ...client.Object) float64 {
 	b.Helper()
 	scheme := k8sruntime.NewScheme()
@@ -115,7 +114,7 @@ func (f *fleet) held(b *testing.B, kinds func(*k8sruntime.Scheme) error, trim fu
 	ended := make(chan error, 1)
 	go func() { ended <- c.Start(ctx) }()
 	if trim != nil {
-		if err := (&nameindex.Index{Cache: c}).Start(ctx); err != nil {
+		if err := (&nameconflict.Index{Cache: c}).Start(ctx); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -136,7 +135,7 @@ func (f *fleet) held(b *testing.B, kinds func(*k8sruntime.Scheme) error, trim fu
 	return float64(after-before) / float64(b.N)
 }
 
-// liveHeap is the heap without garbage, once what has ended lets go of it.
+// liveHeap is the heap without garbage, after ended goroutines have released theirs.
 func liveHeap() int64 {
 	var stats runtime.MemStats
 	for before := int64(-1); ; before = int64(stats.HeapAlloc) {

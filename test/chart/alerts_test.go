@@ -65,7 +65,8 @@ func alertsOf(t *testing.T, r rendered) []alert {
 	return rule.Spec.Groups[0].Rules
 }
 
-// timeoutOf is the timeout of the webhooks, in seconds. All have the same, but those that only warn.
+// timeoutOf is the timeout of the webhooks, in seconds. All have the same, but those that only
+// warn.
 func timeoutOf(r rendered) int64 {
 	r.Helper()
 	var timeout int64

@@ -14,9 +14,9 @@ import (
 	"github.com/virtwright/virtwright/test/installation"
 )
 
-// cert-manager's own controllers issue and inject, on a control plane without
-// nodes: the chart needs no value for it, certificates are renewed without a
-// failed request, and what goes wrong is seen where people look.
+// cert-manager's own controllers issue and inject, on a control plane without nodes: the chart
+// needs no value for it, certificates are renewed without a failed request, and what goes wrong is
+// seen where people look.
 func TestCertManager(t *testing.T) {
 	i := &installed{Installation: installation.New(t)}
 	i.PrepareCertManager()
@@ -49,7 +49,7 @@ func TestCertManager(t *testing.T) {
 	defer other.Close()
 	wrong := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate().Raw}))
 	i.Must("", "patch", "validatingwebhookconfiguration", "admission.virtwright.dev", "--type=json", "-p", `[{"op":"replace","path":"/webhooks/0/clientConfig/caBundle","value":"`+wrong+`"}]`)
-	i.tells("WebhooksNotTrusted", "ValidatingWebhookConfiguration admission.virtwright.dev has the CA bundle of another authority")
+	i.tells("WebhooksNotTrusted", "ValidatingWebhookConfiguration admission.virtwright.dev has a CA bundle that does not verify the serving certificate")
 	i.Eventually("it is not ready", func() error {
 		if err := i.replica.Ready(); err == nil || !strings.Contains(err.Error(), "[-]trust failed") {
 			return fmt.Errorf("readiness: %w", err)
@@ -60,7 +60,7 @@ func TestCertManager(t *testing.T) {
 	i.Eventually("it is ready once the bundle is right again", i.replica.Ready)
 
 	i.MustHelm("upgrade", release, folder, "--set", "certs.issuerRef.name=gone")
-	i.tells("CertificateNotReady", "there is no Issuer virtwright-system/gone: create it, or name another in certs.issuerRef")
+	i.tells("CertificateNotReady", "Issuer virtwright-system/gone not found: create it, or set certs.issuerRef to another issuer")
 	if err := i.replica.Ready(); err != nil {
 		t.Errorf("it has a certificate still, and should be ready: %v", err)
 	}
@@ -81,8 +81,8 @@ func (i *installed) served() string {
 	return out
 }
 
-// creating creates machines, in dry runs, until the function is called, which
-// says what failed first.
+// creating creates machines, in dry runs, until the function is called, which says what failed
+// first.
 func (i *installed) creating() func() string {
 	var failed atomic.Pointer[string]
 	ctx, stop := context.WithCancel(i.Context())

@@ -19,8 +19,8 @@ const (
 		`"rules":[{"operations":["CREATE"],"apiGroups":["rbac.authorization.k8s.io"],"apiVersions":["v1"],"resources":["clusterrolebindings"]}]}`
 )
 
-// forbiddenPatches are changes that would give the manager more than its own
-// webhooks, by object: with one it could make itself cluster-admin.
+// forbiddenPatches are changes that would give the manager more than its own webhooks, by object:
+// with one it could make itself cluster-admin.
 var forbiddenPatches = map[string][]string{
 	"mutating" + webhooksOf: {
 		`{"op":"add","path":"/webhooks/-","value":` + takeover + `}`,
@@ -68,8 +68,8 @@ func (i *installed) tryAsManager(object, operation string) error {
 		"--as=system:serviceaccount:"+namespace+":"+release, "--as-group=system:serviceaccounts", "--as-group=system:authenticated")
 }
 
-// isConfined checks that the manager changes CA bundles and nothing else of what API
-// servers know of it, if it writes the bundles; otherwise that it changes nothing.
+// isConfined checks that the manager changes CA bundles and nothing else of what API servers know
+// of it, if it writes the bundles; otherwise that it changes nothing.
 func (i *installed) isConfined(bundles bool) {
 	i.Helper()
 	why := "may change caBundle only"

@@ -102,8 +102,8 @@ func theDashboard(t *testing.T) dashboard {
 	return out
 }
 
-// The dashboard begins with six figures, each with thresholds. Its panels lie side by
-// side, and their links lead to sections of docs/operations.md.
+// The dashboard begins with six figures, each with thresholds. Its panels lie side by side, and
+// their links lead to sections of docs/operations.md.
 func TestDashboard(t *testing.T) {
 	d := theDashboard(t)
 	sections := sectionsOf(read(t, "docs/operations.md"))
@@ -163,8 +163,8 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// metricsOf are the names in expressions. Prometheus' parser is in a Go module of its
-// own, because go mod tidy fails with it in the main one.
+// metricsOf are the names in expressions. Prometheus' parser is in a Go module of its own, because
+// go mod tidy fails with it in the main one.
 func metricsOf(t *testing.T, expressions []string) []string {
 	t.Helper()
 	var problems bytes.Buffer

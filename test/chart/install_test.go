@@ -19,23 +19,23 @@ import (
 	"github.com/virtwright/virtwright/test/installation"
 )
 
-// What is installed is one with one replica.
+// These tests install one replica.
 type installed struct {
 	*installation.Installation
 
 	replica *installation.Replica
 }
 
-// pod is the name under which the manager tells of itself.
+// pod is the manager's name in its metrics and events.
 const pod = "virtwright-0"
 
 const sparse = `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: %s, namespace: default, labels: {size: small}},
 spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}}`
 
-// applied is what somebody says of a machine by server-side apply.
+// applied is a VM that a user applies server-side.
 const applied = `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: %s, namespace: default, labels: {applied: "yes"}}}`
 
-// boot is a machine of which a disk and its volume have two names.
+// boot is a VM with a disk whose name differs from its volume's.
 const boot = `{apiVersion: kubevirt.io/v1alpha2, kind: VirtualMachine, metadata: {name: boot, namespace: default, labels: {size: small}},
 spec: {runStrategy: Halted, template: {spec: {
   domain: {devices: {disks: [{name: boot, volumeName: root, disk: {bus: virtio}}]}}, volumes: [{name: root, emptyDisk: {capacity: 1Gi}}]}}}}`
@@ -54,8 +54,8 @@ spec:
   defaults: {spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}
 `
 
-// A cluster takes the chart, the manager does its work with the rights it is
-// given, an upgrade keeps what people made, and nothing blocks once it is gone.
+// A cluster takes the chart, the manager does its work with the rights it is given, an upgrade
+// keeps what people made, and nothing blocks once it is gone.
 func TestInstall(t *testing.T) {
 	i := &installed{Installation: installation.New(t)}
 	_, stderr, err := i.Helm("install", release, folder)
@@ -108,8 +108,8 @@ func TestInstall(t *testing.T) {
 	i.comesBack()
 }
 
-// followNotes does what Helm's notes say: it creates a preset, and a VM of a few lines
-// that the preset completes.
+// followNotes does what Helm's notes say: it creates a preset, and a VM of a few lines that the
+// preset completes.
 func (i *installed) followNotes() {
 	i.Helper()
 	i.Must("", "delete", "vmpreset/small")
@@ -119,8 +119,8 @@ func (i *installed) followNotes() {
 	}
 	command := regexp.MustCompile(`(?ms)^kubectl (create|wait) (?:-f - <<YAML\n(.*?)^YAML$|([^\n]+)$)`) // as a shell reads it
 	commands := command.FindAllStringSubmatch(notes, -1)
-	if len(commands) != 3 {
-		i.Fatalf("want a preset, a wait and a VM in the notes:\n%s", notes)
+	if len(commands) != 4 {
+		i.Fatalf("want a preset, a wait, a VM and a BackendProfile in the notes:\n%s", notes)
 	}
 	for _, c := range commands {
 		if c[1] == "create" {
@@ -134,14 +134,14 @@ func (i *installed) followNotes() {
 			i.Error(err)
 		}
 	}
-	if missing := "No node agent is installed"; !strings.Contains(notes, missing) {
+	if missing := "Each VMI runs in its own pod"; !strings.Contains(notes, missing) {
 		i.Errorf("want %q in the notes:\n%s", missing, notes)
 	}
 	i.Must("", "delete", "vm/first")
 }
 
-// goes: machines stay, in every version that needs no webhook, and nothing is left
-// that calls somebody who is not there.
+// goes: VMs stay, in every version that needs no webhook, and no object is left that calls a
+// service without endpoints.
 func (i *installed) goes() {
 	i.Helper()
 	for _, version := range []string{"v1alpha2", "v1alpha3"} { // which are in managedFields from then on
@@ -149,7 +149,7 @@ func (i *installed) goes() {
 	}
 	i.migrates()
 	failed := i.reading("v1", "v1alpha3")
-	for _, want := range []string{"v1alpha2 is no longer served", "there is nothing to do"} {
+	for _, want := range []string{"v1alpha2 is no longer served", "nothing to do"} {
 		if out, err := i.retire(); err != nil || !strings.Contains(out, want) {
 			i.Errorf("want it to say %q, got %v: %s", want, err, out)
 		}
@@ -179,8 +179,8 @@ func (i *installed) goes() {
 	i.Must("", "delete", "namespace", "short-lived", "--timeout=60s")
 }
 
-// migrates: machines that are stored in the form that only we convert hold
-// everything up, until they have been written again.
+// migrates: machines that are stored in the form that only we convert hold everything up, until
+// they have been written again.
 func (i *installed) migrates() {
 	i.Helper()
 	i.store("v1alpha2")
@@ -219,8 +219,8 @@ func (i *installed) store(version string) {
 	})
 }
 
-// goOnWithoutConversion: whatever version a machine was written in, it can be
-// read and written in v1 and v1alpha3, and only in these.
+// goOnWithoutConversion: a VM written in any version can be read and written in v1 and v1alpha3,
+// and only in these.
 func (i *installed) goOnWithoutConversion() {
 	i.Helper()
 	versions := []string{"v1", "v1alpha3"}
@@ -238,7 +238,7 @@ func (i *installed) goOnWithoutConversion() {
 		}
 	}
 	if err := i.Is("vm/boot", "{.spec.template.spec.domain.devices.disks[0].name}", "root"); err != nil {
-		i.Errorf("what was stored in another form should have been written again: %v", err)
+		i.Errorf("objects of other stored versions should have been migrated: %v", err)
 	}
 	err := i.Try("", "get", "--raw", "/apis/kubevirt.io/v1alpha2/namespaces/default/virtualmachines")
 	if err == nil || !strings.Contains(err.Error(), "could not find the requested resource") {
@@ -256,8 +256,8 @@ func (i *installed) comesBack() {
 	})
 }
 
-// reading lists machines in versions, in turn, until the function is called, which
-// says what failed first.
+// reading lists machines in versions, in turn, until the function is called, which says what failed
+// first.
 func (i *installed) reading(versions ...string) func() string {
 	var first string
 	ctx, stop := context.WithCancel(i.Context())
@@ -299,8 +299,8 @@ func (i *installed) put(verb string) {
 	})
 }
 
-// hook makes what the chart has for an event of helm, but for who runs, and
-// returns who that is; the function takes it away again.
+// hook creates the chart's objects for a helm event, except the Job, and returns the Job's service
+// account. The function deletes them.
 func (i *installed) hook(event string) (runs *unstructured.Unstructured, end func()) {
 	i.Helper()
 	hooks, _, err := i.Helm("get", "hooks", release)
@@ -328,8 +328,7 @@ func (i *installed) hook(event string) (runs *unstructured.Unstructured, end fun
 	return runs, func() { i.Must(strings.Join(rights, "\n---\n"), "delete", "-n", namespace, "-f", "-") }
 }
 
-// retire does as the hook before the deletion of the release does, with what the
-// chart tells it and the rights that the chart gives it.
+// retire runs the program of the pre-delete hook, with the chart's arguments and permissions.
 func (i *installed) retire() (said string, err error) {
 	i.Helper()
 	job, end := i.hook("pre-delete")
@@ -344,7 +343,7 @@ func (i *installed) selfTest() {
 	_, end := i.hook("test")
 	defer end()
 	out, err := i.once("--self-test", "--subresources-bind-address=:9444", "--kubeconfig="+i.User(release+"-test"))
-	if err != nil || !strings.Contains(out, "reach start, stop and restart.") {
+	if err != nil || !strings.Contains(out, "call start, stop and restart.") {
 		i.Errorf("self-test: %v: %s", err, out)
 	}
 }

@@ -34,13 +34,13 @@ func found(text, pattern string) []string {
 func own(t *testing.T) []string {
 	t.Helper()
 	var out []string
-	for _, folder := range []string{"webhooks", "certs", "lifecycle", "presets", "validation", "cmd"} {
+	for _, folder := range []string{"webhooks", "certs", "lifecycle", "templates", "subresources", "presets", "validation", "cmd"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
 			content, err := os.ReadFile(path)
-			out = append(out, found(string(content), `(?:Name:\s+|NewDesc\()"(virtwright_\w+)"`)...)
+			out = append(out, found(string(content), `(?:Name:\s+|NewDesc\(|Metric\s+= )"(virtwright_\w+)"`)...)
 			return err
 		})
 		if err != nil {
@@ -64,7 +64,7 @@ func TestMetricsAreComplete(t *testing.T) {
 	for name, text := range map[string]string{"alerts": alerts, "dashboard": dashboard} {
 		for _, used := range found(text, `(virtwright_\w+)\{`) {
 			if !slices.Contains(metrics, strings.TrimSuffix(used, "_bucket")) {
-				t.Errorf("%s go by %s, which there is not", name, used)
+				t.Errorf("%s use %s, which the code does not have", name, used)
 			}
 		}
 	}

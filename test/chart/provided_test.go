@@ -11,13 +11,13 @@ import (
 	"github.com/virtwright/virtwright/test/installation"
 )
 
-// A certificate that somebody else provides is awaited, served, told of when it
-// expires, and replaced without a restart.
+// A certificate from outside is awaited, served, reported before it expires, and replaced without a
+// restart.
 func TestProvided(t *testing.T) {
 	i := &installed{Installation: installation.New(t)}
 	i.MustHelm("install", release, folder, "--set", "certs.mode=provided,certs.secretName=mine,apiVersions.v1alpha2=true")
 	i.replica = i.Start(pod)
-	i.tells("CertificateNotReady", "there is no Secret "+namespace+"/mine with a certificate")
+	i.tells("CertificateNotReady", "Secret "+namespace+"/mine with the serving certificate not found")
 
 	const life = 25 * time.Second
 	i.provide(time.Now().Add(life - 24*time.Hour)) // one that lives for a day
@@ -51,8 +51,7 @@ func (i *installed) whole() error {
 	return nil
 }
 
-// provide writes the Secret, with a certificate that was issued at a time and
-// lives for a day.
+// provide writes the Secret, with a certificate that was issued at a time and lives for a day.
 func (i *installed) provide(issued time.Time) {
 	i.Helper()
 	var names []string
@@ -72,7 +71,7 @@ func (i *installed) provide(issued time.Time) {
 		i.Fatal(err)
 	}
 	var lines strings.Builder
-	for _, key := range []string{certs.KeyCA, certs.KeyCertificate, certs.KeyPrivateKey} {
+	for _, key := range []string{"ca.crt", "tls.crt", "tls.key"} {
 		fmt.Fprintf(&lines, "\n  %s: %s", key, base64.StdEncoding.EncodeToString(data[key]))
 	}
 	i.Must("apiVersion: v1\nkind: Secret\ntype: kubernetes.io/tls\nmetadata: {name: mine, namespace: "+namespace+"}\ndata:"+lines.String(), "apply", "-f", "-")

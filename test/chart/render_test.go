@@ -23,7 +23,7 @@ func matrix() map[string][]string {
 		"defaults":  {`exceptions.maxDuration="2160h"`, `defaults={"architecture":"arm64","networkInterface":"masquerade","evictionStrategy":"None","cpuModel":"host-passthrough"}`, `featureGates=["HostDisk","HostDevices=true"]`},
 		"elsewhere": {`serviceAccount.name="other"`, `image={"repository":"example/manager","digest":"sha256:` + strings.Repeat("0", 64) + `"}`, `imagePullSecrets=[{"name":"pull"}]`},
 		"placed":    {`nodeSelector={"a":"b"}`, `tolerations=[{"operator":"Exists"}]`, `priorityClassName=""`, `podLabels={"team":"x"}`, `resources={}`},
-		"agents":    {`node.enabled=true`},
+		"launchers": {`launcher={"image":{"repository":"example/launcher","tag":"2"},"imagePullSecrets":["pull"],"imageVolumes":true}`, `kvm.resource=""`},
 		"versions":  {`apiVersions.v1alpha2=true`},
 		"theirs":    {`mode="addon"`, `apiVersions.v1alpha2=true`},
 		"bare":      {`crds.enabled=false`, `subresources.enabled=false`, `aggregateRoles=false`},
@@ -107,8 +107,8 @@ func (r rendered) areLabelled() {
 	}
 }
 
-// reachServices: what API servers are told to call is there, under a name that
-// certificates are for.
+// reachServices: webhooks and APIServices name a Service of the chart, which the certificate
+// covers.
 func (r rendered) reachServices() {
 	services := map[string]bool{}
 	for _, s := range r.of("Service") {
@@ -201,7 +201,8 @@ func managerFlags(t *testing.T) string {
 	return "\n" + string(out)
 }
 
-// arePlacedSafely: pods run as nobody, may write nothing, and go one by one.
+// arePlacedSafely: pods run as user 65532 without writable file systems, and are evicted one by
+// one.
 func (r rendered) arePlacedSafely() {
 	if got, _, _ := unstructured.NestedFieldNoCopy(r.of("Deployment")[0].Object, "spec", "strategy", "rollingUpdate", "maxUnavailable"); fmt.Sprint(got) != "0" {
 		r.Errorf("%v pods may be away", got)
@@ -221,8 +222,8 @@ func (r rendered) arePlacedSafely() {
 	}
 }
 
-// retireTheirCRD: what asks a webhook to convert, and is kept, is told to ask nobody before
-// the webhook goes; by somebody who may do that alone, and who is placed as the manager is.
+// retireTheirCRD: before the webhook is deleted, a hook disables the conversion of kept CRDs. Its
+// service account has only this permission, and its pod is scheduled like the manager's.
 func (r rendered) retireTheirCRD() {
 	converts := slices.ContainsFunc(r.of("CustomResourceDefinition"), func(o *unstructured.Unstructured) bool {
 		_, found, _ := unstructured.NestedMap(o.Object, "spec", "conversion", "webhook")
@@ -312,20 +313,57 @@ func (r rendered) mayOnly(o *unstructured.Unstructured, rule map[string]any) {
 	}
 }
 
-// What is nonsense is refused in words that name the value and what would be right.
+// A mirror serves all images: imageRegistry precedes each repository.
+func TestImageRegistry(t *testing.T) {
+	const digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	for name, test := range map[string]struct {
+		values            []string
+		manager, launcher string
+	}{
+		"default": {nil, "virtwright/virtwright-manager:1", "virtwright/virtwright-launcher:1"},
+		"mirror": {
+			[]string{`imageRegistry="mirror.example:5000/kube"`},
+			"mirror.example:5000/kube/virtwright/virtwright-manager:1", "mirror.example:5000/kube/virtwright/virtwright-launcher:1",
+		},
+		"mirror, by digest": {
+			[]string{`imageRegistry="mirror.example"`, `image.digest="` + digest + `"`, `launcher.image={"repository":"other/launcher","digest":"` + digest + `"}`},
+			"mirror.example/virtwright/virtwright-manager@" + digest, "mirror.example/other/launcher@" + digest,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, err := render(t, append([]string{`image.tag="1"`, `launcher.image.tag="1"`}, test.values...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := rendered{t, objects}
+			for _, o := range r.pods() {
+				if got := containerOf(o)["image"]; got != test.manager {
+					t.Errorf("%s %s runs %v, want %s", o.GetKind(), o.GetName(), got, test.manager)
+				}
+			}
+			args, _, _ := unstructured.NestedStringSlice(containerOf(r.of("Deployment")[0]), "args")
+			if want := "--launcher-image=" + test.launcher; !slices.Contains(args, want) {
+				t.Errorf("no %s in %q", want, args)
+			}
+		})
+	}
+}
+
+// Invalid values are rejected, with the name of the value and the valid ones.
 func TestNonsense(t *testing.T) {
 	for values, want := range map[string]string{
 		`mode="both"`:                   "at '/mode': value must be one of 'standalone', 'addon'",
 		`replica=3`:                     "additional properties 'replica' not allowed",
 		`replicas=0`:                    "at '/replicas': minimum: got 0, want 1",
 		`certs.mode="none"`:             "'cert-manager', 'self-signed', 'provided'",
-		`certs.mode="provided"`:         "certs.secretName: name the Secret",
+		`certs.mode="provided"`:         "certs.secretName: Required value",
 		`certs.duration="90 days"`:      "at '/certs/duration'",
 		`exceptions.maxDuration="90d"`:  "at '/exceptions/maxDuration'",
 		`shutdownDelay="2m"`:            "at '/shutdownDelay'", // pods are killed after a minute
 		`trustedUsers=["o'brien"]`:      "at '/trustedUsers/0'",
 		`featureGates=["HostDisk=on"]`:  "at '/featureGates/0'",
 		`image.digest="sha256:12"`:      "at '/image/digest'",
+		`imageRegistry="https://r"`:     "at '/imageRegistry'",
 		`extraArgs=["-v"]`:              "at '/extraArgs/0'",
 		`subresources.allowGet="yes"`:   "at '/subresources/allowGet': got string, want boolean",
 		`defaults.networkInterface="x"`: "at '/defaults/networkInterface'",

@@ -20,10 +20,11 @@ helm install virtwright charts/virtwright --namespace virtwright-system --create
 helm test virtwright --namespace virtwright-system
 ` + "```" + `
 
-It needs cert-manager, or ` + "`--set certs.mode=self-signed`" + `, and the image, which you
-[build yourself](../../docs/operations.md#images). In mode ` + "`standalone`" + `, guests run only with
-the [node agent](../../docs/node.md) (` + "`node.enabled`" + `). [Operations](../../docs/operations.md) says
-how to upgrade and uninstall, and what to do when no replica answers.
+It needs cert-manager, or ` + "`--set certs.mode=self-signed`" + `, and two images, which you
+[bring to your nodes](../../docs/operations.md#images). In mode ` + "`standalone`" + ` each VMI runs in
+[a pod of its own](../../docs/launcher.md), with KVM from a device plugin or emulated.
+[Operations](../../docs/operations.md) says how to upgrade and uninstall, and what to do when no
+replica answers.
 
 ## Values
 
@@ -43,8 +44,8 @@ func TestValuesPage(t *testing.T) {
 	golden.Equal(t, folder+"/README.md", page.String())
 }
 
-// describe writes a line for each value of a map. What has no comment of its own
-// is told by that of the map it is in.
+// describe writes a line for each value of a map. The comment of a map covers its values that have
+// none.
 func describe(t *testing.T, page *strings.Builder, prefix string, values *yaml.Node) {
 	t.Helper()
 	for i := 0; i+1 < len(values.Content); i += 2 {
@@ -63,7 +64,7 @@ func describe(t *testing.T, page *strings.Builder, prefix string, values *yaml.N
 
 // words is a comment as one line of a table.
 func words(comment string) string {
-	_, last, split := strings.Cut(comment, "\n\n") // what is above an empty line is about more
+	_, last, split := strings.Cut(comment, "\n\n") // text above an empty line is about several values
 	if !split {
 		last = comment
 	}

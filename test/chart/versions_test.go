@@ -15,8 +15,8 @@ func selfSigned(v1alpha2 string) []string {
 	return []string{release, folder, "--set", "certs.mode=self-signed,apiVersions.v1alpha2=" + v1alpha2}
 }
 
-// apiVersions.v1alpha2 can be changed on a live cluster: VMs stay readable, no
-// webhook converts while it is off, and nothing of v1alpha2 is lost.
+// apiVersions.v1alpha2 can be changed on a live cluster: VMs stay readable, no webhook converts
+// while it is off, and nothing of v1alpha2 is lost.
 func TestVersions(t *testing.T) {
 	i := &installed{Installation: installation.New(t)}
 	i.MustHelm("install", release, folder, "--set", "certs.mode=self-signed")

@@ -17,8 +17,8 @@ import (
 //go:embed audit-policy.yaml
 var auditPolicy []byte
 
-// auditArgs writes the audit policy and returns the flags that name it. The
-// log is written before a request ends, so that it never lags far behind.
+// auditArgs writes the audit policy and returns the flags that name it. The log is written before a
+// request ends, so that it never lags far behind.
 func (cp *ControlPlane) auditArgs() ([]string, error) {
 	const policyFile = "audit-policy.yaml"
 	if err := os.WriteFile(filepath.Join(cp.dir.path, policyFile), auditPolicy, 0o600); err != nil {
@@ -31,8 +31,8 @@ func (cp *ControlPlane) auditArgs() ([]string, error) {
 	}, nil
 }
 
-// AuditLog is the path of the audit log, one JSON event per line. It exists
-// with Options.Audit only.
+// AuditLog is the path of the audit log, one JSON event per line. It exists with Options.Audit
+// only.
 func (cp *ControlPlane) AuditLog() string { return filepath.Join(cp.dir.path, "audit.log") }
 
 // AuditSize is the size of the audit log in bytes, for AuditEvents.

@@ -21,8 +21,8 @@ import (
 	"github.com/virtwright/virtwright/test/filelock"
 )
 
-// assetsVariable names a folder with programs to use instead of building them,
-// as controller-runtime's test tools have it.
+// assetsVariable names a folder with programs to use instead of building them, as
+// controller-runtime's test tools have it.
 const assetsVariable = "KUBEBUILDER_ASSETS"
 
 // cacheVariable overrides the folder in which built programs are kept.
@@ -37,10 +37,9 @@ var parts = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubec
 // progressInterval is the pace of progress lines.
 const progressInterval = 5 * time.Second
 
-// Assets is the folder with etcd, kube-apiserver, kube-controller-manager and
-// kubectl: the folder that KUBEBUILDER_ASSETS names, else one in the cache.
-// The cache is filled at first use, under a lock, so that concurrent callers
-// build once; that takes minutes, which progress lines show.
+// Assets is the folder with etcd, kube-apiserver, kube-controller-manager and kubectl: the folder
+// that KUBEBUILDER_ASSETS names, else one in the cache. The cache is filled at first use, under a
+// lock, so that concurrent callers build once; that takes minutes, which progress lines show.
 func Assets(ctx context.Context, progress io.Writer) (string, error) {
 	if given := os.Getenv(assetsVariable); given != "" {
 		dir, err := filepath.Abs(given)
@@ -69,8 +68,8 @@ func Assets(ctx context.Context, progress io.Writer) (string, error) {
 	return b.target, b.once(ctx)
 }
 
-// CacheDir is the folder for everything that is worth keeping between runs:
-// VIRTWRIGHT_CACHE, else "virtwright" in the user's cache folder.
+// CacheDir is the folder for everything that is worth keeping between runs: VIRTWRIGHT_CACHE, else
+// "virtwright" in the user's cache folder.
 func CacheDir() (string, error) {
 	if dir := os.Getenv(cacheVariable); dir != "" {
 		return filepath.Abs(dir)
@@ -92,8 +91,8 @@ func checkAssets(dir string) error {
 	return nil
 }
 
-// sourceDir finds the module of the program: beside this file, else in the
-// module of the working directory.
+// sourceDir finds the module of the program: beside this file, else in the module of the working
+// directory.
 func sourceDir() (string, error) {
 	if _, file, _, ok := runtime.Caller(0); ok {
 		if dir := filepath.Join(filepath.Dir(file), "bin"); exists(filepath.Join(dir, "go.mod")) {
@@ -146,8 +145,8 @@ func (b *build) key(ctx context.Context) (string, error) {
 
 var kubernetesVersion = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes v((\d+)\.(\d+)\S*)`)
 
-// args are the arguments of go build. What a release of Kubernetes stamps into
-// its programs is stamped here.
+// args are the arguments of go build. What a release of Kubernetes stamps into its programs is
+// stamped here.
 func (b *build) args(output string) []string {
 	flags := []string{"-s", "-w"}
 	gomod, _ := os.ReadFile(filepath.Join(b.source, "go.mod")) // without a version the build still works
@@ -237,8 +236,8 @@ func (b *build) compile(ctx context.Context) error {
 	return nil
 }
 
-// follow counts the lines of go build -v: a module that is downloaded or a
-// package that is compiled. It keeps the others, which say what went wrong.
+// follow counts the lines of go build -v: a module that is downloaded or a package that is
+// compiled. It keeps the others, which say what went wrong.
 func (b *build) follow(output io.Reader) {
 	lines := bufio.NewScanner(output)
 	for lines.Scan() {

@@ -14,9 +14,8 @@ import (
 	"github.com/virtwright/virtwright/test/filelock"
 )
 
-// fakeGo puts a shell script named go first on the PATH. It answers "go env"
-// and does what body says for "go build -o $2"; each build adds a line to the
-// returned file.
+// fakeGo puts a shell script named go first on the PATH. It answers "go env" and does what body
+// says for "go build -o $2"; each build adds a line to the returned file.
 func fakeGo(t *testing.T, version, body string) (builds string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -24,7 +24,7 @@ import (
 func TestVersion(t *testing.T) {
 	cp := sharedControlPlane(t)
 	if os.Getenv(assetsVariable) != "" {
-		t.Skip("the programs are somebody else's")
+		t.Skip("the programs were not built here")
 	}
 	var version struct {
 		ClientVersion, ServerVersion struct{ GitVersion string }
@@ -184,7 +184,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditLogIsWhole writes more than kube-apiserver keeps in one file by default, which is 100 MB.
+// TestAuditLogIsWhole writes more than kube-apiserver keeps in one file by default, which is 100
+// MB.
 func TestAuditLogIsWhole(t *testing.T) {
 	cp := ForTest(t, Options{Audit: true})
 	client, err := kubernetes.NewForConfig(cp.Config())
@@ -220,9 +221,8 @@ func TestAuditLogIsWhole(t *testing.T) {
 	}
 }
 
-// TestAggregation serves an API group from this process. The control plane must
-// reach it through a Service of type ExternalName and vouch for the user with
-// its front-proxy certificate.
+// TestAggregation serves an API group from this process. The control plane must reach it through a
+// Service of type ExternalName and vouch for the user with its front-proxy certificate.
 func TestAggregation(t *testing.T) {
 	cp := sharedControlPlane(t)
 	frontProxyCA, err := os.ReadFile(filepath.Join(cp.Dir(), frontProxyCAFile))

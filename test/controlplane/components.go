@@ -15,8 +15,8 @@ import (
 // pollInterval is the pace at which a condition of the cluster is looked at.
 const pollInterval = 50 * time.Millisecond
 
-// controllers are those of kube-controller-manager that work without nodes and
-// that admission, garbage collection or RBAC need.
+// controllers are those of kube-controller-manager that work without nodes and that admission,
+// garbage collection or RBAC need.
 var controllers = []string{
 	"clusterrole-aggregation-controller",
 	"garbage-collector-controller",
@@ -28,8 +28,8 @@ var controllers = []string{
 	"validatingadmissionpolicy-status-controller",
 }
 
-// startEtcd listens on sockets of the data folder, so that it needs no ports
-// and nobody else can reach it. Data need not survive a power failure.
+// startEtcd listens on sockets of the data folder, so that it needs no ports and other users cannot
+// reach it. Data need not survive a power failure.
 func (cp *ControlPlane) startEtcd() (err error) {
 	const client, peer = "unix://etcd.sock", "unix://peer.sock"
 	cp.etcd, err = cp.startProgram("etcd", []string{
@@ -41,8 +41,7 @@ func (cp *ControlPlane) startEtcd() (err error) {
 	return err
 }
 
-// startAPIServer returns when /readyz answers ok and the default namespace is
-// there.
+// startAPIServer returns when /readyz answers ok and the default namespace is there.
 func (cp *ControlPlane) startAPIServer(ctx context.Context) (err error) {
 	args := cp.apiServerArgs()
 	if cp.options.Audit {
@@ -88,10 +87,9 @@ func (cp *ControlPlane) apiServerArgs() []string {
 	}
 }
 
-// startControllers returns when the default namespace has its service account,
-// which shows that the controllers run with credentials of their own. Programs
-// that somebody else provides may lack kube-controller-manager; then it is left
-// out.
+// startControllers returns when the default namespace has its service account, which shows that the
+// controllers run with credentials of their own. Programs from outside may lack
+// kube-controller-manager; then it is left out.
 func (cp *ControlPlane) startControllers(ctx context.Context) error {
 	if !exists(filepath.Join(cp.assets, "kube-controller-manager")) {
 		return nil
@@ -125,8 +123,8 @@ func (cp *ControlPlane) startProgram(name string, args []string) (*process, erro
 // errHopeless says that waiting longer does not help.
 var errHopeless = errors.New("it will not come about by itself")
 
-// wait calls ready until it returns nil. It gives up when the context ends, when
-// a program of the control plane has ended, or when the error is errHopeless.
+// wait calls ready until it returns nil. It gives up when the context ends, when a program of the
+// control plane has ended, or when the error is errHopeless.
 func (cp *ControlPlane) wait(ctx context.Context, what string, ready func(context.Context) error) error {
 	for {
 		err := ready(ctx)

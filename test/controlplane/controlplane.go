@@ -1,12 +1,10 @@
-// Package controlplane starts a real Kubernetes control plane for tests,
-// benchmarks and demonstrations: etcd, kube-apiserver and
-// kube-controller-manager as processes of this machine, with RBAC, API
-// aggregation and certificates of their own, and without nodes.
+// Package controlplane starts a real Kubernetes control plane for tests, benchmarks and
+// demonstrations: etcd, kube-apiserver and kube-controller-manager as processes of this machine,
+// with RBAC, API aggregation and certificates of their own, and without nodes.
 //
-// The programs are built from Go modules once and cached (see [Assets]); a
-// control plane is then ready within seconds. Several may run side by side. A
-// control plane ends with the process that started it, even when that process
-// is killed.
+// The programs are built from Go modules once and cached (see [Assets]); a control plane is then
+// ready within seconds. Several may run side by side. A control plane ends with the process that
+// started it, even when that process is killed.
 package controlplane
 
 import (
@@ -26,22 +24,21 @@ import (
 // startTimeout bounds one attempt to start, on top of the caller's context.
 const startTimeout = 2 * time.Minute
 
-// attempts is how often Start tries when another process took a port that was
-// free a moment before.
+// attempts is how often Start tries when another process took a port that was free a moment before.
 const attempts = 4
 
 // Options says what control plane to start. The zero value is a good choice.
 type Options struct {
-	// Dir holds data, logs, certificates and kubeconfigs. It is created when
-	// absent and kept by Stop. Empty means a temporary folder that Stop removes.
+	// Dir holds data, logs, certificates and kubeconfigs. It is created when absent and kept by
+	// Stop. Empty means a temporary folder that Stop removes.
 	Dir string
-	// Audit writes an audit log: writes at level RequestResponse, reads at
-	// level Metadata. See AuditEvents.
+	// Audit writes an audit log: writes at level RequestResponse, reads at level Metadata. See
+	// AuditEvents.
 	Audit bool
 	// APIServerArgs are appended to the flags of kube-apiserver.
 	APIServerArgs []string
-	// Progress receives the lines that say how the one-time build proceeds; nil
-	// means standard error.
+	// Progress receives the lines that say how the one-time build proceeds; nil means standard
+	// error.
 	Progress io.Writer
 }
 
@@ -58,10 +55,10 @@ type ControlPlane struct {
 	stop                         sync.Once
 }
 
-// Start returns a control plane that is ready: /readyz answers ok, the default
-// namespace and its service account exist and the controllers run. The context
-// bounds the starting, not the life of the control plane: call Stop for that.
-// When a program fails to start, the error carries the end of its log.
+// Start returns a control plane that is ready: /readyz answers ok, the default namespace and its
+// service account exist and the controllers run. The context bounds the starting, not the life of
+// the control plane: call Stop for that. When a program fails to start, the error carries the end
+// of its log.
 func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 	if testing.Testing() && flag.Parsed() && testing.Short() {
 		return nil, errors.New("cannot start a control plane: tests with -short start none")
@@ -137,8 +134,8 @@ func start(ctx context.Context, assets string, options Options) (_ *ControlPlane
 	return cp, nil
 }
 
-// Stop ends every process of the control plane at once and removes its data,
-// unless Options.Dir was given. It may be called more than once.
+// Stop ends every process of the control plane at once and removes its data, unless Options.Dir was
+// given. It may be called more than once.
 func (cp *ControlPlane) Stop() {
 	cp.stop.Do(func() {
 		for _, p := range []*process{cp.controllers, cp.apiServer, cp.etcd} {
@@ -148,8 +145,8 @@ func (cp *ControlPlane) Stop() {
 	})
 }
 
-// RestartAPIServer stops kube-apiserver as a rolling update would and starts it
-// again with the same address and data. It returns when it is ready.
+// RestartAPIServer stops kube-apiserver as a rolling update would and starts it again with the same
+// address and data. It returns when it is ready.
 func (cp *ControlPlane) RestartAPIServer(ctx context.Context) error {
 	cp.apiServer.terminate(10 * time.Second)
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)

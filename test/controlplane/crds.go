@@ -14,9 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// InstallCRDs creates or updates the CustomResourceDefinitions in files and
-// folders, and returns when each is Established and every version it serves
-// answers requests.
+// InstallCRDs creates or updates the CustomResourceDefinitions in files and folders, and returns
+// when each is Established and every version it serves answers requests.
 func (cp *ControlPlane) InstallCRDs(ctx context.Context, paths ...string) error {
 	options := envtest.CRDInstallOptions{Paths: paths, ErrorIfPathMissing: true}
 	if err := envtest.ReadCRDFiles(&options); err != nil {
@@ -62,8 +61,8 @@ func (cp *ControlPlane) waitForCRDs(ctx context.Context, config *rest.Config, cr
 	return nil
 }
 
-// established is an error unless the CRD is Established. Names that another CRD
-// has are not given up by waiting.
+// established is an error unless the CRD is Established. Names that another CRD has are not given
+// up by waiting.
 func established(crd *apiextensionsv1.CustomResourceDefinition) error {
 	for _, condition := range crd.Status.Conditions {
 		holds := condition.Status == apiextensionsv1.ConditionTrue
@@ -77,8 +76,8 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) error {
 	return errors.New("it is not Established")
 }
 
-// served asks each served version for one object: discovery may promise a
-// version a moment before it is there.
+// served asks each served version for one object: discovery may promise a version a moment before
+// it is there.
 func served(ctx context.Context, objects dynamic.Interface, crd *apiextensionsv1.CustomResourceDefinition) error {
 	for _, version := range crd.Spec.Versions {
 		if !version.Served {

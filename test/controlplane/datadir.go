@@ -11,8 +11,8 @@ import (
 // dirPattern names temporary data folders.
 const dirPattern = "virtwright-cp-"
 
-// dataDir is the folder of one control plane. Its lock is held by the process
-// that runs the control plane, and so tells whether the folder is in use.
+// dataDir is the folder of one control plane. Its lock is held by the process that runs the control
+// plane, and so tells whether the folder is in use.
 type dataDir struct {
 	path      string
 	lock      *os.File
@@ -45,8 +45,8 @@ func newDataDir(path string) (_ *dataDir, err error) {
 	return dir, nil
 }
 
-// lockUnseen locks a new folder; the lock gets its name only when it is held,
-// so that no sweep in between takes the folder for an abandoned one.
+// lockUnseen locks a new folder; the lock gets its name only when it is held, so that no sweep in
+// between takes the folder for an abandoned one.
 func lockUnseen(dir string) (*os.File, error) {
 	unnamed := filepath.Join(dir, "lock.new")
 	lock, err := filelock.Try(unnamed)
@@ -62,7 +62,7 @@ func lockUnseen(dir string) (*os.File, error) {
 // close gives the folder up.
 func (d *dataDir) close() {
 	if d.temporary {
-		_ = os.RemoveAll(d.path) // the next control plane sweeps what is left
+		_ = os.RemoveAll(d.path) // the next control plane removes leftovers
 	}
 	d.lock.Close()
 }

@@ -10,10 +10,9 @@ import (
 	"strings"
 )
 
-// Kubectl runs kubectl as the administrator with stdin as its standard input.
-// A --kubeconfig among the arguments logs somebody else in (see
-// UserKubeconfig). A command that exits with another code than 0 is an
-// *exec.ExitError with its standard error in the message.
+// Kubectl runs kubectl as the administrator with stdin as its standard input. A --kubeconfig among
+// the arguments selects another user (see UserKubeconfig). The error of a command that exits with a
+// code other than 0 is an *exec.ExitError with its standard error in the message.
 func (cp *ControlPlane) Kubectl(ctx context.Context, stdin string, args ...string) (stdout, stderr string, err error) {
 	path, err := KubectlPath(cp.assets)
 	if err != nil {
@@ -30,9 +29,9 @@ func (cp *ControlPlane) Kubectl(ctx context.Context, stdin string, args ...strin
 	return out.String(), errs.String(), nil
 }
 
-// KubectlEnv is the environment with which kubectl talks to the control plane
-// of a data folder: its kubeconfig, its own discovery cache (ports are used
-// again, caches must not be) and nobody's preferences.
+// KubectlEnv is the environment with which kubectl talks to the control plane of a data folder: its
+// kubeconfig, its own discovery cache (ports are used again, caches must not be) and no user's
+// preferences.
 func KubectlEnv(dir string) []string {
 	return []string{
 		"KUBECONFIG=" + filepath.Join(dir, "kubeconfig"),

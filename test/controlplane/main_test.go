@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// victimVariable makes the test binary a process that starts a control plane,
-// prints its data folder and process ids, and waits to be killed.
+// victimVariable makes the test binary a process that starts a control plane, prints its data
+// folder and process ids, and waits to be killed.
 const victimVariable = "VIRTWRIGHT_TEST_VICTIM"
 
 func TestMain(m *testing.M) {
@@ -86,8 +86,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Fatalf("not within 30 seconds: %s", what)
 }
 
-// alive tells whether a process runs; one that is dead but not waited for
-// does not.
+// alive tells whether a process runs; one that is dead but not waited for does not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

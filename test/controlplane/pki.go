@@ -26,8 +26,7 @@ const (
 	accountKeyFile    = "service-accounts.key"
 )
 
-// frontProxyUser is the name that aggregated API servers trust to tell them
-// who makes a request.
+// frontProxyUser is the name that aggregated API servers trust to tell them who makes a request.
 const frontProxyUser = "front-proxy-client"
 
 // lifetime of all certificates; a control plane lives shorter.
@@ -46,8 +45,8 @@ type authority struct {
 // keyPair is a certificate and its key, PEM encoded.
 type keyPair struct{ cert, key []byte }
 
-// newPKI makes two authorities, one for servers and users and one for the
-// front proxy, and writes the files that the programs read into dir.
+// newPKI makes two authorities, one for servers and users and one for the front proxy, and writes
+// the files that the programs read into dir.
 func newPKI(dir string) (*pki, error) {
 	ca, err := newAuthority("virtwright-test-ca")
 	if err != nil {
@@ -118,8 +117,8 @@ func serverTemplate() *x509.Certificate {
 	}
 }
 
-// clientTemplate is a certificate for a user: Kubernetes reads the user name
-// from the common name and the groups from the organizations.
+// clientTemplate is a certificate for a user: Kubernetes reads the user name from the common name
+// and the groups from the organizations.
 func clientTemplate(user string, groups []string) *x509.Certificate {
 	return &x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},

@@ -25,9 +25,9 @@ type process struct {
 	done chan struct{}
 }
 
-// spawnThread runs functions on one OS thread that lives as long as this
-// process does. Linux sends a child its parent-death signal when the thread
-// that started it ends, so children must not be started from just any thread.
+// spawnThread runs functions on one OS thread that lives as long as this process does. Linux sends
+// a child its parent-death signal when the thread that started it ends, so children must not be
+// started from just any thread.
 var spawnThread = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
@@ -39,8 +39,8 @@ var spawnThread = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
-// startBound starts the command so that it dies with this process. The
-// returned function waits for its end.
+// startBound starts the command so that it dies with this process. The returned function waits for
+// its end.
 func startBound(cmd *exec.Cmd) (wait func() error, err error) {
 	var release func()
 	started := make(chan error)
@@ -116,8 +116,7 @@ func (e *exitError) Error() string {
 	return fmt.Sprintf("%s ended before it was ready; the end of its log:\n%s", e.name, e.tail)
 }
 
-// portTaken tells whether another process took the port that was free when it
-// was chosen.
+// portTaken tells whether another process took the port that was free when it was chosen.
 func (e *exitError) portTaken() bool { return strings.Contains(e.tail, "address already in use") }
 
 // tail is the last lines of a log.
@@ -130,7 +129,7 @@ func tail(file string) string {
 	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
 }
 
-// freePort is a TCP port of the loopback address that nobody listens on.
+// freePort is a TCP port of the loopback address without a listener.
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -5,10 +5,9 @@ import (
 	"syscall"
 )
 
-// startDying starts the command; the kernel kills it when this process ends,
-// however it ends. A process group of its own keeps a terminal's interrupt
-// from it: whoever started it decides. The returned function is to be called
-// when the command has ended.
+// startDying starts the command; the kernel kills it when this process ends, however it ends. Its
+// own process group keeps a terminal's interrupt from it. Call the returned function when the
+// command has ended.
 func startDying(cmd *exec.Cmd) (release func(), err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	return func() {}, cmd.Start()

@@ -9,10 +9,9 @@ import (
 	"syscall"
 )
 
-// startDying starts the command and beside it a small shell that reads from a
-// pipe of this process. The pipe closes when this process ends, however it
-// ends, and the shell then kills the command. The returned function is to be
-// called when the command has ended.
+// startDying starts the command and a small shell that reads from a pipe of this process. The pipe
+// closes when this process ends, however it ends, and the shell then kills the command. The
+// returned function is to be called when the command has ended.
 func startDying(cmd *exec.Cmd) (release func(), err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

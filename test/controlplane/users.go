@@ -10,15 +10,15 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Config is an administrator's configuration (group system:masters), without
-// client-side rate limits. Each call returns a copy.
+// Config is an administrator's configuration (group system:masters), without client-side rate
+// limits. Each call returns a copy.
 func (cp *ControlPlane) Config() *rest.Config { return rest.CopyConfig(cp.admin) }
 
 // Kubeconfig is the path of the administrator's kubeconfig file.
 func (cp *ControlPlane) Kubeconfig() string { return filepath.Join(cp.dir.path, "kubeconfig") }
 
-// User logs anybody in: it makes a client certificate for a user name and
-// groups. What the user may do is RBAC's to say.
+// User logs anybody in: it makes a client certificate for a user name and groups. What the user may
+// do is RBAC's to say.
 func (cp *ControlPlane) User(name string, groups ...string) (*rest.Config, error) {
 	pair, err := cp.pki.ca.issue(clientTemplate(name, groups))
 	if err != nil {

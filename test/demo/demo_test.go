@@ -62,7 +62,7 @@ func tour(t *testing.T) {
 		`unknown field "memroy"; did you mean "memory"?`, // a refused preset
 		"controllers write owner references",             // a protected field
 		`"ledger" is invalid: spec.template.spec.domain.devices.disks[0].name: Not found: "ledger-dsik"`, // what could not start
-		"1 refused with 1 problem",  // the same offline
+		"1 rejected with 1 problem", // the same offline
 		"No guest runs: a stand-in", // what follows is no more than that
 		"VM netboot: Running",       // a start
 		"VM netboot: Stopped",       // a stop

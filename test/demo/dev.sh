@@ -14,7 +14,7 @@ node
 say "Ready. In another terminal, from this folder:"
 cat <<TEXT
   export KUBECONFIG=$KUBECONFIG
-  alias kubectl='bin/controlplane --name $NAME kubectl' virtwright=bin/virtwright
+  alias kubectl='$PWD/bin/controlplane --name $NAME kubectl' virtwright=$PWD/bin/virtwright
 
   kubectl create -f examples/vms/tiny.yaml               # comes back whole
   kubectl get vm tiny -n lab -o yaml | virtwright explain -f -
@@ -26,11 +26,13 @@ cat <<TEXT
   virtwright stop netboot -n lab --wait
   kubectl describe vm netboot -n lab
 
-No guest runs here. A stand-in plays the node: it takes instances from phase to phase, as a node would, and that is all
+docs/writing-presets.md goes on from here, with presets of your own.
+
+No guest runs here. A stand-in plays scheduler and kubelet: it moves the pods of VMIs from phase to phase, and that is all
 it does. It also plays trouble:
 
-  kubectl annotate vmi tiny -n lab standin.virtwright.dev/behaviour=crash     # or shutdown, hang; it takes 10 s
+  kubectl annotate pod virt-launcher-tiny -n lab standin.virtwright.dev/behaviour=crash     # or shutdown, hang; it takes 10 s
 
 The manager's log follows (the stand-in's is $NODE_LOG); Ctrl-C ends everything.
 TEXT
-tail -n +1 -f "$LOG" --pid "$MANAGER"
+tail -n 0 -f "$LOG" --pid "$MANAGER"

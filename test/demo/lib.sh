@@ -9,8 +9,6 @@ LOG=$WORK/manager.log
 NODE_LOG=$WORK/standin.log
 MANAGER=
 NODE=
-# NODE_USER is whom the stand-in writes as, and the manager trusts.
-NODE_USER=system:node:standin
 CONTROLPLANE=bin/controlplane
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
@@ -40,7 +38,7 @@ trap 'exit 130' INT TERM
 build() {
   say "Building virtwright and its programs (the first time takes some minutes)"
   mkdir -p bin
-  go build -o bin/ ./cmd/... ./test/controlplane/cmd/controlplane ./test/standin/cmd/standin
+  go build -o bin/ ./cmd/* ./test/controlplane/cmd/controlplane ./test/standin/cmd/standin
 }
 
 # identity prints a kubeconfig of the manager's service account: what virtwright
@@ -87,7 +85,7 @@ launch() {
   bin/virtwright-manager --kubeconfig "$1" --mode standalone --register-webhooks \
     --webhook-bind-address "127.0.0.1:$webhooks" --webhook-url "https://127.0.0.1:$webhooks" \
     --subresources-bind-address "127.0.0.1:$verbs" --subresources-service virtwright-system/virtwright-subresources \
-    --trusted-user "$NODE_USER" \
+    --launcher-image virtwright/virtwright-launcher:dev --kvm-resource squat.ai/kvm \
     --metrics-bind-address 0 --health-probe-bind-address 0 --shutdown-delay 0s --log-format text >"$LOG" 2>&1 &
   MANAGER=$!
   aggregate "$verbs"
@@ -122,7 +120,7 @@ await() {
 
 # node starts a stand-in for what runs instances. It runs none.
 node() {
-  bin/standin --as "$NODE_USER" >"$NODE_LOG" 2>&1 &
+  bin/standin >"$NODE_LOG" 2>&1 &
   NODE=$!
 }
 

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -16,6 +17,17 @@ const (
 	maxLines   = 150
 	maxColumns = 100
 )
+
+const root = "../.."
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(root + "/" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
 
 func TestReadmeIsShort(t *testing.T) {
 	lines := strings.Split(strings.TrimSuffix(read(t, "README.md"), "\n"), "\n")
@@ -29,8 +41,8 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// What the README shows after a command is what the command prints, or its beginning if
-// the last line is "…". The exception is kubectl, which needs a cluster.
+// TestReadmeExamples compares the output of each command in the README with the text below it. A
+// last line "…" stands for the rest. It skips kubectl, which needs a cluster.
 func TestReadmeExamples(t *testing.T) {
 	bin := t.TempDir()
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", root, "-o", bin, "./cmd/virtwright").CombinedOutput(); err != nil {
@@ -60,7 +72,7 @@ func TestReadmeExamples(t *testing.T) {
 }
 
 var (
-	margin  = regexp.MustCompile(`(?m) +$`) // spaces at the end of a line
+	margin  = regexp.MustCompile(`(?m) +$`) // trailing spaces
 	linked  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	fenced  = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
@@ -71,7 +83,10 @@ func pages(t *testing.T) []string {
 	t.Helper()
 	pages := []string{"README.md", "CONTRIBUTING.md"}
 	for _, folder := range []string{"docs", "examples", "charts"} {
-		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Name() == "node_modules" {
+				return fs.SkipDir
+			}
 			if strings.HasSuffix(path, ".md") {
 				pages = append(pages, strings.TrimPrefix(path, root+"/"))
 			}
@@ -84,7 +99,7 @@ func pages(t *testing.T) []string {
 	return pages
 }
 
-// Each target of make that the documentation names exists, and make prints what it does.
+// TestMakeTargets checks that make help lists each target that the documentation names.
 func TestMakeTargets(t *testing.T) {
 	makefile := read(t, "Makefile")
 	inline, block := regexp.MustCompile("`make ([a-z0-9-]+)"), regexp.MustCompile(`(?m)^make ([a-z0-9-]+)`)
@@ -104,7 +119,7 @@ func TestMakeTargets(t *testing.T) {
 	}
 }
 
-// Each link of the documentation leads to a file, and to a heading where it names one.
+// TestLinks checks that each link leads to a file and to an existing heading.
 func TestLinks(t *testing.T) {
 	for _, page := range pages(t) {
 		for _, link := range linked.FindAllStringSubmatch(fenced.ReplaceAllString(read(t, page), ""), -1) {
@@ -125,7 +140,86 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors are the names that GitHub gives to the headings of a page.
+// TestIndex checks that the indexes link every page of docs and every decision record, and that
+// each record has its three sections.
+func TestIndex(t *testing.T) {
+	index := read(t, "docs/README.md")
+	for _, page := range pages(t) {
+		switch dir, name := filepath.Split(page); dir {
+		case "docs/":
+			if name != "README.md" && !strings.Contains(index, "]("+name+")") {
+				t.Errorf("docs/README.md has no link to %s", page)
+			}
+		case "docs/decisions/":
+			if name == "README.md" {
+				continue
+			}
+			if !strings.Contains(read(t, dir+"README.md"), "]("+name+")") {
+				t.Errorf("docs/decisions/README.md has no link to %s", page)
+			}
+			for _, section := range []string{"Context", "Decision", "Consequences"} {
+				if !strings.Contains(read(t, page), "\n## "+section+"\n") {
+					t.Errorf("%s has no section %s", page, section)
+				}
+			}
+		}
+	}
+}
+
+// TestCodeBlocks checks that the first line of a code block holds only the language. A tool that
+// refills paragraphs can join that line with the code, and break the block.
+func TestCodeBlocks(t *testing.T) {
+	joined := regexp.MustCompile("(?m)^ *```[a-z]+ +[^ ].*$")
+	for _, page := range pages(t) {
+		for _, found := range joined.FindAllString(read(t, page), -1) {
+			t.Errorf("%s: code begins in the line of the fence: %s", page, strings.TrimSpace(found))
+		}
+	}
+}
+
+// TestMessages checks that each message in the pages on logs and troubleshooting is in the source:
+// each of its parts between "…".
+func TestMessages(t *testing.T) {
+	product := source(t)
+	for page, message := range map[string]*regexp.Regexp{
+		"docs/troubleshooting.md": regexp.MustCompile("(?m)^### `(.+)`$"),
+		"docs/logs.md":            regexp.MustCompile("(?m)^\\| `([A-Z].+?)`(?:, `(.+?)`)?(?:, `(.+?)`)? \\| "),
+	} {
+		for _, found := range message.FindAllStringSubmatch(read(t, page), -1) {
+			for part := range strings.SplitSeq(strings.Join(found[1:], "…"), "…") {
+				if part = strings.Trim(part, " ();:"); !strings.Contains(product, part) && !slices.Contains(foreign, part) {
+					t.Errorf("%s: the source has no %q", page, part)
+				}
+			}
+		}
+	}
+}
+
+// foreign lists messages of Kubernetes and names of log levels.
+var foreign = []string{"failed calling webhook", "spec: Required value", "Insufficient", "/kvm", "ERROR", "DEBUG"}
+
+// source returns the text of the product: its Go files and its chart.
+func source(t *testing.T) string {
+	t.Helper()
+	var out strings.Builder
+	for _, folder := range []string{"api", "certs", "charts", "cmd", "domain", "fleet", "launcher", "lifecycle", "presets", "subresources", "templates", "validation", "webhooks"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Name() == "node_modules" {
+				return fs.SkipDir
+			}
+			if err == nil && !entry.IsDir() && !strings.HasSuffix(path, "_test.go") && !strings.Contains(path, "testdata") {
+				out.WriteString(strings.ReplaceAll(read(t, strings.TrimPrefix(path, root+"/")), `\"`, `"`))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.String()
+}
+
+// anchors returns the names that GitHub gives to the headings of a page.
 func anchors(page string) map[string]bool {
 	out := map[string]bool{}
 	for _, found := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) {

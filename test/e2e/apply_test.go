@@ -106,7 +106,7 @@ func haveDisks(names ...any) OmegaMatcher {
 	}, Equal(names))
 }
 
-// substance is an object without what is different each time it is created.
+// substance is an object without the fields that differ each time it is created.
 func substance(of object) map[string]any {
 	out := of.DeepCopy()
 	for _, name := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"} {

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// keeper is the field manager of those who made the machines.
+// keeper is the field manager that created the objects.
 const keeper = "keeper"
 
 // A cell is one attack.
@@ -67,7 +67,7 @@ func (c *cell) absence() string {
 	return ""
 }
 
-// judge decides what is expected, and says why.
+// judge returns the expected verdict and its reason.
 func (c *cell) judge() string {
 	for _, row := range verdicts {
 		if row.when(c) {
@@ -83,8 +83,8 @@ func (c *cell) String() string {
 	return fmt.Sprintf("%s: %s %s of a %s by %s", c.state.name, c.change.name, c.way.name, c.kind, c.by.name)
 }
 
-// stores reports whether the cell changes a machine that was there before, so
-// that no other cell may use it.
+// stores reports whether the cell changes a machine that was there before, so that no other cell
+// may use it.
 func (c *cell) stores() bool { return !c.creates && !c.dry && c.want == admitted }
 
 // now is the machine as it is.
@@ -177,8 +177,8 @@ func (c *cell) patch(how types.PatchType, body any) (object, error) {
 	return c.client.Patch(here.ctx, c.name, how, raw, metav1.PatchOptions{DryRun: c.dryRun()}, c.subresources()...)
 }
 
-// apply applies the part alone under a name of its own; or all that the keeper
-// applied but what goes, under the keeper's.
+// apply applies the part alone under a name of its own; or all that the keeper applied but what
+// goes, under the keeper's.
 func (c *cell) apply() (object, error) {
 	now, err := c.now()
 	if err != nil {
@@ -195,7 +195,7 @@ func (c *cell) apply() (object, error) {
 	return c.client.Apply(here.ctx, c.name, sent, options)
 }
 
-// run attacks, and returns what is not as it must be.
+// run attacks, and returns an error for an unexpected outcome.
 func (c *cell) run() error {
 	before, err := c.now()
 	if c.creates {
@@ -228,10 +228,10 @@ func (c *cell) check(before, got object, err error) error {
 	case unheard:
 		return because(err, http.StatusInternalServerError, "failed calling webhook", ".admission.virtwright.dev")
 	}
-	return errors.New("nobody knows how to check that")
+	return errors.New("the test has no check for this")
 }
 
-// checkDone compares what came back with what was sent.
+// checkDone compares the answer with the request.
 func (c *cell) checkDone(before, got object) error {
 	sent, is := c.value(before), part(got.Object, c.path...)
 	if done := alike(sent, is); done != (c.want == admitted) {
@@ -298,8 +298,7 @@ func or(err, otherwise error) error {
 	return err
 }
 
-// with is a copy of fields in which a value stands at a path; nil takes away
-// what stands there.
+// with is a copy of fields in which a value stands at a path; nil takes away what stands there.
 func with(fields map[string]any, value any, path ...string) map[string]any {
 	out := maps.Clone(fields)
 	if out == nil {
@@ -338,7 +337,7 @@ func alike(a, b any) bool {
 	return text(a) == text(b)
 }
 
-// attack runs every cell, and then looks whether what nobody may change is as it was.
+// attack runs every cell, and then checks that shared objects have not changed.
 func (g *ground) attack() {
 	GinkgoHelper()
 	var wrong []string
@@ -368,7 +367,7 @@ func (g *ground) attack() {
 		now, err := g.as(here.client, was.GetKind()).Get(here.ctx, was.GetName(), metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		is, before := substance(now), substance(was)
-		Expect(is).To(Equal(before), "nobody could change it")
+		Expect(is).To(Equal(before), "a shared object has changed")
 	}
 }
 

@@ -21,19 +21,19 @@ import (
 // attacked is a label of the machines that are attacked.
 const attacked = "example.com/attacked"
 
-// A ground is where the cells of one state are run: a namespace with what is
-// attacked there, made while everything of virtwright was there.
+// A ground is a namespace for the cells of one state, with the objects to attack. They were created
+// while all of virtwright was there.
 type ground struct {
 	*story
 	state
-	// owners are the owner references of machines, of which the first controls;
-	// other is one more that could be.
+	// owners are the owner references of the objects, the controller first; other is one more that
+	// an attack may add.
 	owners []any
 	other  any
 	// queues are cells that follow each other, because they attack one machine.
 	queues [][]*cell
 	cells  int
-	// shared are the machines that nobody changes.
+	// shared are the objects that no cell may change.
 	shared []object
 	// doomed is a namespace that is to go.
 	doomed *story
@@ -63,7 +63,8 @@ func newGround(in state) *ground {
 	return g
 }
 
-// dying makes an object that is being deleted, and waits for a finalizer that virtwright does not own.
+// dying makes an object that is being deleted, and waits for a finalizer that virtwright does not
+// own.
 func (g *ground) dying(kind string) {
 	GinkgoHelper()
 	made := &unstructured.Unstructured{Object: with(g.machine(kind, "dying-"+lower[kind]).Object, []any{"example.com/hold"}, "metadata", "finalizers")}
@@ -71,8 +72,8 @@ func (g *ground) dying(kind string) {
 	Expect(g.of(kind).Delete(here.ctx, made.GetName(), metav1.DeleteOptions{})).To(Succeed())
 }
 
-// guardDying checks that a namespace admin does not change owner references of what
-// is being deleted, and that everything else goes on, so that it can go.
+// guardDying checks that a namespace admin cannot change the owner references of objects that are
+// being deleted, and that all other updates work, so that the deletion can finish.
 func (g *ground) guardDying() {
 	GinkgoHelper()
 	for _, kind := range both {
@@ -89,8 +90,8 @@ func (g *ground) guardDying() {
 	}
 }
 
-// clear deletes the machines before their owners, one by one of which the
-// garbage collector would otherwise look at for minutes.
+// clear deletes the objects before their owners. Otherwise the garbage collector would look at them
+// one by one for minutes.
 func (g *ground) clear() {
 	for _, kind := range both {
 		Eventually(func() error { // API servers end a request after a minute, and may not be through
@@ -104,8 +105,8 @@ var propagations = map[string]metav1.DeletionPropagation{
 	"background": metav1.DeletePropagationBackground, "foreground": metav1.DeletePropagationForeground, "orphan": metav1.DeletePropagationOrphan,
 }
 
-// launched makes a VM and the instance of it. Somebody wrote the VM in an older
-// version of the API too, which needs converting while it is written.
+// launched creates a VM and its VMI. One client wrote the VM in an older version of the API, so
+// that its writes need conversion.
 func (s *story) launched(name string) {
 	GinkgoHelper()
 	owner := s.create(vm(name, "spec: {runStrategy: Manual}")) // which keeps an instance that it has
@@ -248,8 +249,8 @@ func rbacObject(kind, name string, more map[string]any) object {
 	return &unstructured.Unstructured{Object: out}
 }
 
-// grantMachines lets whoever may edit a namespace edit its machines, and
-// cluster-admins do everything.
+// grantMachines lets users who may edit a namespace edit its VMs and VMIs, and cluster-admins do
+// everything.
 func grantMachines() {
 	GinkgoHelper()
 	role := rbacObject("ClusterRole", "e2e:machines", map[string]any{"rules": []any{map[string]any{
@@ -309,8 +310,8 @@ func unregister(from ...string) {
 	}
 }
 
-// awaitState waits until API servers act as they do in a state: they hear of
-// everything a moment later.
+// awaitState waits until API servers act as they do in a state: they hear of everything a moment
+// later.
 func awaitState(in state) {
 	GinkgoHelper()
 	s := &story{ns: metav1.NamespaceDefault}
@@ -372,7 +373,7 @@ func (m *manager) end() {
 	}
 }
 
-// ensureRunning starts the manager anew, so that it registers everything again.
+// ensureRunning restarts the manager, so that it registers everything again.
 func (m *manager) ensureRunning() {
 	GinkgoHelper()
 	m.end()

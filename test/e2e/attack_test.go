@@ -7,22 +7,22 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// This file is the attack matrix as data: who writes, in which way, what they
-// change, and while what of virtwright is there. The verdict of each cell
-// follows from verdicts, a table that is read from above.
+// This file is the attack matrix as data: who writes, in which way, what they change, and while
+// what of virtwright is there. The verdict of each cell follows from verdicts, a table that is read
+// from above.
 
-// A writer is somebody who writes.
+// A writer is a user or a controller that writes.
 type writer struct {
 	name   string
 	user   string
 	groups []string
 	// as is whom the writer impersonates.
 	as string
-	// role is the ClusterRole that the writer has in the namespace; everywhere
-	// says that it is bound for all of them.
+	// role is the ClusterRole that the writer has in the namespace; everywhere says that it is
+	// bound for all of them.
 	role       string
 	everywhere bool
-	// trusted writers may write what is guarded.
+	// trusted writers may write guarded fields.
 	trusted bool
 }
 
@@ -32,7 +32,7 @@ var writers = []writer{
 	{name: "a user of kubectl with edit rights", user: "e2e:jane", role: "edit"},
 	{name: "a namespace admin", user: "e2e:olga", role: "admin"},
 	{name: "a cluster-admin", user: "e2e:root", role: "cluster-admin", everywhere: true},
-	{name: "somebody of system:masters", user: "e2e:master", groups: []string{"system:masters"}},
+	{name: "a user of system:masters", user: "e2e:master", groups: []string{"system:masters"}},
 	{name: "a service account", user: "system:serviceaccount:e2e:robot", groups: []string{"system:serviceaccounts", "system:serviceaccounts:e2e"}, role: "edit"},
 	{name: "a node", user: "system:node:e2e", groups: []string{"system:nodes"}, role: "edit"},
 	{name: "the garbage collector", user: collector, role: "edit", trusted: true},
@@ -76,7 +76,7 @@ var ways = []way{
 	{name: "merge patch in v1alpha2", version: "v1alpha2", send: (*cell).patchMerge},
 }
 
-// A change is what is done to a part of an object.
+// A change is a modification of a part of an object.
 type change struct {
 	name string
 	// path leads to the part.
@@ -87,22 +87,21 @@ type change struct {
 	rule string
 	// kinds have the part.
 	kinds []string
-	// taken says that the change replaces a value that somebody else applied.
+	// taken says that the change replaces a value that another user applied.
 	taken bool
 	// added says that the change makes sense for a new object too.
 	added bool
-	// removed says that server-side apply expresses the change by leaving out
-	// what the owner of the part applied before.
+	// removed says that server-side apply expresses the change by leaving out what the owner of the
+	// part applied before.
 	removed bool
-	// rekeyed says that server-side apply cannot express the change: the part is
-	// a list by the key that changes.
+	// rekeyed says that server-side apply cannot express the change: the part is a list by the key
+	// that changes.
 	rekeyed bool
 }
 
 var both = []string{virtualMachine, instance}
 
-// changes are those of the issue, of owner references, and then of everything
-// else that is guarded.
+// changes are those of the issue, of owner references, and then of everything else that is guarded.
 var changes = slices.Concat(
 	ownership("", "owner-references", both, "metadata", "ownerReferences"),
 	ownership(" in the template", "", both[:1], "spec", "template", "metadata", "ownerReferences"),
@@ -122,7 +121,7 @@ var changes = slices.Concat(
 			path: []string{"spec", "hostname"}, to: func(*ground, any) any { return "other" },
 		},
 		{
-			name: "change what somebody applied in spec", rule: "instance-spec", kinds: both[1:], taken: true,
+			name: "change a user's applied field in spec", rule: "instance-spec", kinds: both[1:], taken: true,
 			path: []string{"spec", "terminationGracePeriodSeconds"}, to: func(*ground, any) any { return int64(7) },
 		},
 		{
@@ -178,8 +177,8 @@ func ownership(where, rule string, kinds []string, path ...string) []change {
 // A state is what of virtwright is there.
 type state struct {
 	name string
-	// configured says that API servers know of the webhooks; answering that
-	// somebody serves them; policies that the policies are there.
+	// configured says that API servers know the webhooks, answering that a manager serves them, and
+	// policies that the policies exist.
 	configured, answering, policies bool
 }
 
@@ -203,7 +202,7 @@ var absent = []struct {
 	{"a template is like the rest of spec: a few ways show it", func(c *cell) bool {
 		return c.unguarded() && c.way.name != "create" && c.way.name != "merge patch"
 	}},
-	{"what is not ownership is guarded by the same code: a few writers and ways show it", func(c *cell) bool {
+	{"the same code guards other fields than owner references: a few writers and ways show it", func(c *cell) bool {
 		return c.rule != "owner-references" && !c.unguarded() &&
 			(!slices.Contains([]string{"e2e:jane", "e2e:master", trusted}, c.by.user) || c.by.as != "" || c.applies && c.creates || c.dry || c.status || c.version != "")
 	}},
@@ -219,17 +218,17 @@ const (
 	unchanged verdict = "unchanged"
 	// refused: 422 with the rule, by the policy where there is one.
 	refused verdict = "refused"
-	// conflicting: 409, the value is somebody else's.
+	// conflicting: 409, another field manager owns the value.
 	conflicting verdict = "conflicting"
 	// unknown: 404, there is no such resource.
 	unknown verdict = "unknown"
 	// unheard: 500, a webhook must be asked and does not answer.
 	unheard verdict = "unheard"
-	// unconverted: 500, somebody must convert and does not answer.
+	// unconverted: 500, the conversion webhook does not answer.
 	unconverted verdict = "unconverted"
 )
 
-// verdicts are what is expected. The first that holds counts.
+// verdicts are the expected outcomes. The first that holds counts.
 var verdicts = []struct {
 	why  string
 	when func(*cell) bool
@@ -237,16 +236,16 @@ var verdicts = []struct {
 }{
 	{"instances have no status subresource", func(c *cell) bool { return c.status && c.kind == instance }, unknown},
 	{"the status subresource takes status alone", func(c *cell) bool { return c.status }, unchanged},
-	{"other versions of what is stored are the manager's to convert", func(c *cell) bool { return c.converted() && !c.creates }, unconverted},
+	{"the manager converts stored objects to other versions", func(c *cell) bool { return c.converted() && !c.creates }, unconverted},
 	{"apply takes nothing from others without force", func(c *cell) bool { return c.applies && !c.forces && !c.creates && c.taken }, conflicting},
 	{"nothing passes unexpanded", func(c *cell) bool { return c.mutated() && !c.answering }, unheard},
-	{"nobody heeds the owners in a template", (*cell).unguarded, admitted},
-	{"provenance is computed anew", func(c *cell) bool { return c.mutated() && c.rule == provenanceRule }, unchanged},
-	{"other versions of what is to be stored are, too", func(c *cell) bool { return c.converted() && c.by.trusted }, unconverted},
+	{"owner references in a template have no effect", (*cell).unguarded, admitted},
+	{"provenance is recomputed", func(c *cell) bool { return c.mutated() && c.rule == provenanceRule }, unchanged},
+	{"the manager converts new objects, too", func(c *cell) bool { return c.converted() && c.by.trusted }, unconverted},
 	{"trusted writers write", func(c *cell) bool { return c.by.trusted }, admitted},
 	{"what comes with a copy is left out", func(c *cell) bool { return c.mutated() && c.creates && c.copied() }, unchanged},
 	{"whose webhook wrote provenance on a create no policy knows", func(c *cell) bool { return c.creates && c.rule == provenanceRule }, admitted},
-	{"nobody else writes what is guarded", func(*cell) bool { return true }, refused},
+	{"other users cannot write guarded fields", func(*cell) bool { return true }, refused},
 }
 
 // unguarded reports whether no rule guards what changes.
@@ -268,13 +267,13 @@ func (c *cell) mutated() bool {
 	return c.path[0] == "spec" || c.rule == provenanceRule
 }
 
-// converted reports whether somebody must convert who does not answer.
+// converted reports whether the request needs a conversion webhook that does not answer.
 func (c *cell) converted() bool {
 	return c.version != "" && c.kind == virtualMachine && !c.answering
 }
 
-// policed reports whether the part is one of which the mutating webhook is not
-// asked at all, so that policies answer while nobody else does.
+// policed reports whether the mutating webhook gets no request about this part, so that policies
+// answer when no webhook does.
 func (c *cell) policed() bool {
 	return c.rule == "owner-references" || c.rule == "reserved-finalizers"
 }
@@ -284,6 +283,7 @@ var _ = Describe("The attack matrix", Ordered, func() {
 	BeforeAll(func() {
 		ownManager()
 		grantMachines()
+		here.manager.restartWith("--roles=serving") // controllers would write status and finalizers of VMIs, too
 		awaitState(whole)
 		for _, in := range []state{whole, unanswered, unconfigured, unpoliced} {
 			grounds[in.name] = newGround(in)
@@ -322,20 +322,20 @@ var _ = Describe("The attack matrix", Ordered, func() {
 	})
 
 	It("holds "+whole.name, func() { run(whole) })
-	It("guards what is being deleted "+whole.name, func() { grounds[whole.name].guardDying() })
+	It("guards objects that are being deleted "+whole.name, func() { grounds[whole.name].guardDying() })
 	It("lets owners go "+whole.name, func() { collect(whole) })
 	It("holds "+unanswered.name, func() {
 		here.manager.end()
 		run(unanswered)
 	})
-	It("guards what is being deleted "+unanswered.name, func() { grounds[unanswered.name].guardDying() })
+	It("guards objects that are being deleted "+unanswered.name, func() { grounds[unanswered.name].guardDying() })
 	It("lets owners go "+unanswered.name, func() { collect(unanswered) })
 	It("holds "+unconfigured.name, func() {
 		here.manager.end()
 		unregister("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 		run(unconfigured)
 	})
-	It("guards what is being deleted "+unconfigured.name, func() { grounds[unconfigured.name].guardDying() })
+	It("guards objects that are being deleted "+unconfigured.name, func() { grounds[unconfigured.name].guardDying() })
 	It("lets owners go "+unconfigured.name, func() { collect(unconfigured) })
 	It("holds "+unpoliced.name, func() {
 		here.manager.ensureRunning()
@@ -343,6 +343,6 @@ var _ = Describe("The attack matrix", Ordered, func() {
 		unregister("validatingadmissionpolicybindings", "validatingadmissionpolicies")
 		run(unpoliced)
 	})
-	It("guards what is being deleted "+unpoliced.name, func() { grounds[unpoliced.name].guardDying() })
+	It("guards objects that are being deleted "+unpoliced.name, func() { grounds[unpoliced.name].guardDying() })
 	It("lets owners go "+unpoliced.name, func() { collect(unpoliced) })
 })

@@ -16,8 +16,8 @@ import (
 	"github.com/virtwright/virtwright/test/standin"
 )
 
-// A door is the way from API servers to the subresource API, which a story can
-// shut while the manager goes on.
+// A door is the way from API servers to the subresource API, which a story can shut while the
+// manager goes on.
 type door struct {
 	address, behind string
 
@@ -59,8 +59,8 @@ func (d *door) shut() {
 	clear(d.open)
 }
 
-// hang keeps connections and takes new ones, and says nothing any more, as a
-// process does that is stopped. It returns what makes it go on.
+// hang keeps connections and takes new ones, and says nothing any more, as a process does that is
+// stopped. It returns what makes it go on.
 func (d *door) hang() (goOn func()) {
 	d.still.Lock()
 	return sync.OnceFunc(d.still.Unlock)
@@ -76,7 +76,7 @@ func (d *door) accept(listener net.Listener) {
 	}
 }
 
-// lead connects somebody with what is behind.
+// lead connects a client with the backend.
 func (d *door) lead(from net.Conn) {
 	to, err := net.Dial("tcp", d.behind)
 	if err != nil {
@@ -114,8 +114,7 @@ func closeBoth(one, other io.Closer) {
 	other.Close()
 }
 
-// serveBehindDoor serves the subresource API behind a door, until the stories
-// are over.
+// serveBehindDoor serves the subresource API behind a door, until the stories are over.
 func serveBehindDoor() *door {
 	GinkgoHelper()
 	ownManager()
@@ -136,18 +135,18 @@ func (d *door) aggregate() {
 	aggregate(port)
 }
 
-// awaitUnavailable waits until API servers know that nobody serves.
+// awaitUnavailable waits until API servers know that the service has no endpoints.
 func awaitUnavailable() {
 	GinkgoHelper()
 	_, _, err := here.kubectl("", "wait", "apiservice", aggregation, "--for=condition=Available=False", "--timeout=5m")
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// everythingElse does, with a machine of its own, all that is to go on while
-// nobody serves the verbs.
+// everythingElse does, with its own VM, everything that must work while the subresource API is
+// down.
 func (s *story) everythingElse(name string) {
 	GinkgoHelper()
-	cache := GinkgoT().TempDir() // of somebody who knows nothing of this cluster yet
+	cache := GinkgoT().TempDir() // a discovery cache that is empty
 	silent := func(stdin string, args ...string) string {
 		GinkgoHelper()
 		stdout, stderr := s.kubectl(stdin, append([]string{"--cache-dir=" + cache}, args...)...)
@@ -210,7 +209,7 @@ var _ = Describe("A subresource API that is gone for a minute", Ordered, func() 
 				code, _, told := s.virtwright("stop", "web").ends()
 				Expect(code).To(Equal(2), told)
 				Expect(told).To(ContainSubstring(`kubectl patch vm web -n ` + s.ns + ` --type merge -p '{"spec":{"runStrategy":"Halted"}}'`))
-				By("starting the manager anew, as after a crash")
+				By("restarting the manager, as after a crash")
 				here.manager.stop(syscall.SIGKILL)
 				here.manager.start()
 				here.manager.awaitAnswering()
@@ -218,7 +217,7 @@ var _ = Describe("A subresource API that is gone for a minute", Ordered, func() 
 			time.Sleep(2 * time.Second)
 		}
 		awaitUnavailable()
-		Expect(s.get(instance, "web").GetUID()).To(Equal(uid), "what was running goes on")
+		Expect(s.get(instance, "web").GetUID()).To(Equal(uid), "a running VMI stays")
 
 		By("deleting a namespace")
 		s.run("delete namespace --wait=false", doomed.ns)

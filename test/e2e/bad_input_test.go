@@ -20,7 +20,7 @@ var _ = Describe("What cannot be right is refused with a message worth reading",
 		for _, ref := range []string{"bad", "cluster/bad-" + s.ns} {
 			_, _, err := s.tryKubectl(aPreset(ref, spec), "create", "-f", "-")
 			Expect(err).To(MatchError(contain(want...)))
-			Expect(len(err.Error())).To(BeNumerically("<", 4<<10), "nobody reads that much")
+			Expect(len(err.Error())).To(BeNumerically("<", 4<<10), "the message is too long to read")
 			_, err = s.of(s.parse(aPreset(ref, spec)).GetKind()).Get(here.ctx, strings.TrimPrefix(ref, "cluster/"), metav1.GetOptions{})
 			Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 		}
@@ -58,20 +58,20 @@ var _ = Describe("What cannot be right is refused with a message worth reading",
 		Entry("with a path to forbid that does not exist", `{forbid: [{path: spec.template.spec.domain.hostDevices}]}`,
 			"spec.forbid[0].path", "path does not exist"),
 		Entry("that overrides and removes one field", `{overrides: {spec: {template: {spec: {domain: {devices: {rng: {}}}}}}}, remove: [spec.template.spec.domain.devices.rng]}`,
-			"spec.overrides.spec.template.spec.domain.devices.rng", "spec.remove of this preset takes away: keep one"),
+			"spec.overrides.spec.template.spec.domain.devices.rng", "spec.remove of this preset removes: keep one of them"),
 		Entry("that defaults what it removes", `{defaults: {spec: {template: {spec: {domain: {devices: {rng: {}}}}}}}, remove: [spec.template.spec.domain.devices]}`,
 			"spec.remove[0]"),
 		Entry("with defaults for status", `{defaults: {status: {ready: true}}}`, "spec.defaults.status", "controllers write status"),
 		Entry("with defaults for ownership", `{defaults: {metadata: {ownerReferences: [{name: a}], labels: {a: b}}}}`,
-			"spec.defaults.metadata.ownerReferences", "a preset may set labels and annotations"),
+			"spec.defaults.metadata.ownerReferences", "a preset may set only labels and annotations"),
 		Entry("with null for everything", `{defaults: null}`, "spec.defaults", "must not be null", "use remove"),
 		Entry("with null for a field", `{overrides: {spec: {template: {spec: {hostname: null}}}}}`,
-			"spec.overrides.spec.template.spec.hostname", "null sets nothing", "spec.remove"),
+			"spec.overrides.spec.template.spec.hostname", "must not be null", "spec.remove"),
 		Entry("with a malformed quantity", `{defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gigs}}}}}}}`,
 			"spec.defaults.spec.template.spec.domain.memory.guest", "2Gigs", "must be a quantity such as 2Gi"),
-		Entry("with two choices of which only one can be", `{defaults: {spec: {running: true, runStrategy: Always}}}`,
+		Entry("with two choices that exclude each other", `{defaults: {spec: {running: true, runStrategy: Always}}}`,
 			"spec.defaults.spec", "runStrategy and running exclude each other"),
-		Entry("of 2 MiB", `{defaults: {metadata: {annotations: {a: `+strings.Repeat("x", 2<<20)+`}}}}`, "2048 KiB", "make several of it"),
+		Entry("of 2 MiB", `{defaults: {metadata: {annotations: {a: `+strings.Repeat("x", 2<<20)+`}}}}`, "2048 KiB", "split it"),
 		Entry("with several problems, all at once", `{priority: 1, defaults: {spec: {template: {spec: {domain: {memroy: {}, cpu: {cores: four}}}}}}, remove: [spec.nowhere]}`,
 			"domain.memroy", "cpu.cores", "spec.remove[0]"),
 	)
@@ -90,13 +90,13 @@ var _ = Describe("What cannot be right is refused with a message worth reading",
 		Entry("whose devices are a number", vm("bad", "spec: {template: {spec: {domain: {devices: 3}}}}"), "spec.template.spec.domain.devices", "must be an object"),
 		Entry("with an unknown field", vm("bad", "spec: {template: {spec: {domain: {memroy: {guest: 1Gi}}}}}"), "spec.template.spec.domain.memroy", "unknown field"),
 		Entry("with a malformed quantity", vm("bad", "spec: {template: {spec: {domain: {memory: {guest: 2Gigs}}}}}"), memory, "2Gigs"),
-		Entry("with what is forbidden", vm("bad", "spec: {template: {spec: {volumes: [{name: host, hostDisk: {path: /a, type: Disk}}]}}}"),
+		Entry("with forbidden fields", vm("bad", "spec: {template: {spec: {volumes: [{name: host, hostDisk: {path: /a, type: Disk}}]}}}"),
 			"spec.template.spec.volumes[host].hostDisk: Forbidden: no host disks (preset cluster/bare)"),
 		Entry("that asks for a preset which is not there", strings.Replace(vm("bad"), "name: bad", "name: bad, annotations: {virtwright.dev/presets: cluster/bear}", 1),
 			"virtwright.dev/presets", "cluster/bear"),
 		Entry("that opts out of a path which is not there", strings.Replace(vm("bad"), "name: bad", `name: bad, annotations: {virtwright.dev/exclude: "a:spec.nowhere"}`, 1),
 			"virtwright.dev/exclude", "a:spec.nowhere", "path does not exist"),
-		Entry("that names an instancetype, which nobody serves", vm("bad", "spec: {instancetype: {name: large}}"), "spec.instancetype: Forbidden", "standalone mode"),
+		Entry("that names an instancetype, which this cluster does not serve", vm("bad", "spec: {instancetype: {name: large}}"), "spec.instancetype: Forbidden", "standalone mode"),
 	)
 
 	It("as an instance, with the paths of an instance", func() {
@@ -107,7 +107,7 @@ var _ = Describe("What cannot be right is refused with a message worth reading",
 	})
 })
 
-var _ = Describe("What is no AdmissionReview", func() {
+var _ = Describe("A body that is no AdmissionReview", func() {
 	DescribeTable("is answered by the webhooks with a status", func(body string, want string) {
 		ownManager()
 		for _, path := range []string{"/mutate-kubevirt-io-v1-virtualmachine", "/validate-virtwright-dev-v1alpha1-virtualmachinepreset"} {
@@ -142,7 +142,7 @@ var _ = Describe("A preset that is good", func() {
 })
 
 var _ = Describe("A stored preset that has become invalid", func() {
-	It("says so and hurts nobody else", func() {
+	It("says so, and other presets keep working", func() {
 		ownManager()
 		s := newStory()
 		DeferCleanup(func() error { return s.of(preset).Delete(here.ctx, "stale", metav1.DeleteOptions{}) })
@@ -162,8 +162,8 @@ var _ = Describe("A stored preset that has become invalid", func() {
 	})
 })
 
-// unchecked creates a preset while nobody validates, as one that an older
-// version found right.
+// unchecked creates a preset while there is no validating webhook, like one that an older version
+// accepted.
 func (s *story) unchecked(manifest string) object {
 	GinkgoHelper()
 	in := s.parse(manifest)
@@ -177,11 +177,11 @@ func (s *story) unchecked(manifest string) object {
 		Eventually(tryOut).Should(Succeed())
 		out = s.create(manifest)
 	})
-	Eventually(tryOut).ShouldNot(Succeed(), "nobody validates any more")
+	Eventually(tryOut).ShouldNot(Succeed(), "validation is off")
 	return out
 }
 
-// unmutated creates a VM while nobody mutates.
+// unmutated creates a VM while there is no mutating webhook.
 func (s *story) unmutated(manifest string) object {
 	GinkgoHelper()
 	provenance := func() any {
@@ -192,7 +192,7 @@ func (s *story) unmutated(manifest string) object {
 		Eventually(provenance).Should(BeNil())
 		out = s.create(manifest)
 	})
-	Eventually(provenance).ShouldNot(BeNil(), "nobody mutates any more")
+	Eventually(provenance).ShouldNot(BeNil(), "mutation is off")
 	return out
 }
 

@@ -6,11 +6,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// listing makes a manager list what it then watches, as API servers have it that
-// cannot stream lists.
+// listing makes a manager list objects before it watches them, as with API servers that cannot
+// stream lists.
 var listing = []string{"KUBE_FEATURE_WatchListClient=false"}
 
-var _ = Describe("Beside KubeVirt", Ordered, func() {
+var _ = Describe("Alongside KubeVirt", Ordered, func() {
 	var s *story
 	BeforeAll(func() {
 		ownManager()
@@ -19,14 +19,14 @@ var _ = Describe("Beside KubeVirt", Ordered, func() {
 	})
 	BeforeEach(func() { s = newStory() })
 
-	It("presets act, and nobody else's defaults", func() {
+	It("presets act, and built-in defaults do not", func() {
 		s.preset(aPreset("sized", defaultMemory))
 		s.preset(aPreset("cluster/house", overrideClass))
 		Expect(s.create(sparse("web", "spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}"))).To(And(
 			haveAt(memory, "2Gi"), haveAt(class, "vms"), lackAt("spec.template.spec.domain.machine.type")))
 	})
 
-	It("presets are named by those who may", func() {
+	It("naming a preset needs permission", func() {
 		s.bind("editor", "edit")
 		s.preset(aPreset("named", `{match: {explicit: true}, defaults: {spec: {template: {spec: {hostname: named}}}}}`))
 		in := s.parse("{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, annotations: {virtwright.dev/presets: named}}, spec: {runStrategy: Halted, template: {spec: {" + tiny + "}}}}")
@@ -38,7 +38,7 @@ var _ = Describe("Beside KubeVirt", Ordered, func() {
 		Expect(got).To(haveAt("spec.template.spec.hostname", "named"))
 	})
 
-	It("collisions of names are told, and statuses left to KubeVirt", func() {
+	It("duplicate names are reported, and statuses left to KubeVirt", func() {
 		spared := &story{ns: home} // where no webhook sees it coming
 		spared.create(tinyVM("clash", ""))
 		spared.create(tinyInstance("clash", ""))

@@ -84,6 +84,6 @@ spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 64Mi}}, %
 		_, err = s.as(as("jane"), instance).Patch(here.ctx, "squat", types.MergePatchType, []byte(`{"metadata":{"annotations":{"kubevirt.io/vm-generation":"1"}}}`), metav1.PatchOptions{})
 		Expect(err).To(MatchError(ContainSubstring("(reserved-generation)")))
 		_, err = s.tryCreate(tinyVM("squat", ""))
-		Expect(err).To(MatchError(ContainSubstring("a VirtualMachineInstance has this name")))
+		Expect(err).To(MatchError(ContainSubstring("a VirtualMachineInstance of this name exists")))
 	})
 })

@@ -48,7 +48,7 @@ var _ = Describe("Two presets that set one field", func() {
 		Expect(warnings).To(beQuiet())
 	})
 
-	It("by override are decided for the cluster, whatever the priority", func() {
+	It("by override are decided for the cluster, with any priority", func() {
 		s.preset(aPreset("aaa", `{priority: 100, overrides: {spec: {template: {spec: {priorityClassName: team}}}}}`))
 		s.preset(aPreset("cluster/zzz", overrideClass))
 		Expect(s.create(vm("web", "spec: {template: {spec: {priorityClassName: mine}}}"))).To(haveAt(class, "vms"))

@@ -14,7 +14,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/domain"
 )
 
 var _ = Describe("Manifests that other people wrote", func() {
@@ -25,7 +29,7 @@ var _ = Describe("Manifests that other people wrote", func() {
 volumes: [{name: added, emptyDisk: {capacity: 1Gi}}], tolerations: [{key: added, operator: Exists}]}}}}}`))
 		s.createAll(found, func(m foreign, got object, err error) {
 			if m.unserved() {
-				Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%s names what standalone mode does not serve: %v", m.file, err)
+				Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%s needs features that standalone mode does not have: %v", m.file, err)
 				return
 			}
 			Expect(err).NotTo(HaveOccurred(), m.file)
@@ -43,7 +47,7 @@ volumes: [{name: added, emptyDisk: {capacity: 1Gi}}], tolerations: [{key: added,
 		})
 	})
 
-	It("are admitted as they are beside KubeVirt, also those that name instancetypes", func() {
+	It("are admitted unchanged alongside KubeVirt, also those that name instancetypes", func() {
 		ownManager()
 		found := corpus()
 		s := newStory()
@@ -79,7 +83,7 @@ func (s *story) createAll(found []foreign, then func(foreign, object, error)) {
 	}
 }
 
-// survives checks that what was written is still there.
+// survives checks that the written fields are still there.
 func (f foreign) survives(got object) {
 	GinkgoHelper()
 	Expect(missing(f.sent.Object["spec"], got.Object["spec"], "spec")).To(BeEmpty(), f.file)
@@ -87,16 +91,22 @@ func (f foreign) survives(got object) {
 	Expect(missing(asAny(f.sent.GetAnnotations()), asAny(got.GetAnnotations()), "annotations")).To(BeEmpty(), f.file)
 }
 
-// A foreign machine is one that somebody else wrote.
+// A foreign object is a manifest from another project.
 type foreign struct {
 	file string
 	sent object
 }
 
-// unserved reports whether the VM needs what standalone mode does not have.
+// unserved reports whether standalone mode rejects the object: a VM with an instancetype, or a VMI
+// with fields that a pod without privileges cannot support.
 func (f foreign) unserved() bool {
+	if f.sent.GetKind() == instance {
+		vmi := &kubevirtv1.VirtualMachineInstance{}
+		Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(f.sent.Object, vmi)).To(Succeed(), f.file)
+		return len(domain.CheckPod(vmi)) > 0
+	}
 	spec, _ := f.sent.Object["spec"].(map[string]any)
-	return f.sent.GetKind() == virtualMachine && (spec["instancetype"] != nil || spec["preference"] != nil)
+	return spec["instancetype"] != nil || spec["preference"] != nil
 }
 
 // machinesIn finds VMs and instances of kubevirt.io in the manifests beneath a folder.
@@ -140,7 +150,7 @@ func machine(document string) object {
 	return out
 }
 
-// missing lists what was written and is not there, or is something else.
+// missing lists the written fields that are missing or have another value.
 func missing(wrote, is any, path string) []string {
 	switch wrote := wrote.(type) {
 	case map[string]any:

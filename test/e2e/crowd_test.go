@@ -68,8 +68,7 @@ var _ = Describe("Many VMs while presets change", func() {
 	})
 })
 
-// crowdMember is the manifest of one of many VMs, of which no two neighbours
-// leave the same open.
+// crowdMember is the manifest of one of many VMs. Neighbours leave different fields unset.
 func crowdMember(i int) string {
 	body := []string{
 		"",
@@ -162,8 +161,8 @@ func compileOthers(but string) []*presets.Compiled {
 	return out
 }
 
-// awaitSettled waits until the manager has taken up every change of presets,
-// also that those of earlier stories are gone.
+// awaitSettled waits until the manager has taken up every change of presets, also that those of
+// earlier stories are gone.
 func (s *story) awaitSettled() {
 	GinkgoHelper()
 	Eventually(func() []string { // with a namespace go the presets in it, one by one

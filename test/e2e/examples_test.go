@@ -71,14 +71,14 @@ func entriesOf(dir string) []TableEntry {
 	return out
 }
 
-// onlyExamples waits until presets of earlier stories are gone: the hash of all
-// presets is part of what is compared.
+// onlyExamples waits until presets of earlier stories are gone: the comparison includes the hash of
+// all presets.
 func (s *story) onlyExamples() {
 	GinkgoHelper()
 	if here.manager == nil && len(compileOthers("")) > 0 {
 		Skip("the cluster has presets of its own")
 	}
-	// Some go with their namespaces, behind whatever else goes.
+	// Some are deleted with their namespaces, after other objects.
 	Eventually(func() int { return len(compileOthers("")) }).Should(BeZero())
 }
 

@@ -14,7 +14,7 @@ var _ = Describe("Opting out of defaults", func() {
 		s.preset(aPreset("cluster/place", `{defaults: {spec: {template: {spec: {schedulerName: ours}}}}}`))
 		s.preset(aPreset("cluster/house", overrideClass))
 		got := s.create(strings.Replace(vm("web"), "name: web", `name: web, annotations: {virtwright.dev/exclude: "`+exclude+`"}`, 1))
-		Expect(got).To(haveAt(class, "vms"), "nobody opts out of overrides")
+		Expect(got).To(haveAt(class, "vms"), "overrides cannot be excluded")
 		Expect(got).To(And(want...))
 	},
 		Entry("of a preset of the namespace", "sized", haveAt(memory, floor), haveAt(cores, int64(1)), haveAt("spec.template.spec.schedulerName", "ours")),
@@ -26,7 +26,7 @@ var _ = Describe("Opting out of defaults", func() {
 		Entry("of a preset of the same name in the other scope, in vain", "cluster/sized, place", haveAt(memory, "2Gi"), haveAt("spec.template.spec.schedulerName", "ours")),
 	)
 
-	It("does not open what is forbidden", func() {
+	It("does not allow forbidden fields", func() {
 		s := newStory()
 		s.preset(aPreset("cluster/bare", `{forbid: [{path: spec.template.spec.hostname}]}`))
 		_, _, err := s.tryKubectl(strings.Replace(vm("web", "spec: {template: {spec: {hostname: a}}}"), "name: web", `name: web, annotations: {virtwright.dev/exclude: "*"}`, 1), "create", "-f", "-")

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A right is to do one thing: with anything of a resource, where no name is given,
-// and everywhere, where no namespace is.
+// A right is to do one thing: with anything of a resource, where no name is given, and everywhere,
+// where no namespace is.
 type right struct{ verb, resource, name, namespace string }
 
 // String is the right in words, without a namespace.
@@ -28,7 +28,7 @@ func (r right) String() string {
 	return strings.TrimSuffix(strings.TrimPrefix(r.verb+" "+r.resource+" "+r.name, " "), " ")
 }
 
-// covers reports whether a right lets somebody do something.
+// covers reports whether a permission allows a request.
 func (r right) covers(done right) bool {
 	return r.verb == done.verb && r.resource == done.resource && (r.name == "" || r.name == done.name) && (r.namespace == "" || r.namespace == done.namespace)
 }
@@ -130,12 +130,12 @@ func (p *practice) unused(given []right) []right {
 	return out
 }
 
-// Why a right is given of which a suite need not make use.
+// Reasons to grant permissions that a suite need not use.
 const (
 	fresh  = "of a namespace that is newer than the cache"
 	judged = "an admission plugin asks whether there is this right, in a story of its own: no request is made"
 	// problems are rare, and which process sees one is chance.
-	problems = "events of the installation itself tell of problems with certificates, which no story has for sure"
+	problems = "events on the installation report problems with certificates, which no story causes reliably"
 	held     = "the lease is there already, of the suite's other manager"
 	renewal  = "certificates are renewed after months"
 	again    = "an event that comes again is counted, and only where something goes on does it come again"
@@ -146,11 +146,12 @@ const (
 // exceptions are such rights, of users.
 var exceptions = map[string]map[string]string{
 	ourselves: {
-		"create events.k8s.io/events in " + home:        problems,
-		"get apps/deployments virtwright":               drains,
-		"get namespaces":                                fresh,
-		"list cdi.kubevirt.io/datavolumes":              streams,
-		"update kubevirt.io/virtualmachines/finalizers": judged,
+		"create events.k8s.io/events in " + home:                problems,
+		"get apps/deployments virtwright":                       drains,
+		"get namespaces":                                        fresh,
+		"list cdi.kubevirt.io/datavolumes":                      streams,
+		"update kubevirt.io/virtualmachines/finalizers":         judged,
+		"update kubevirt.io/virtualmachineinstances/finalizers": judged,
 	},
 	besideKubeVirt: {
 		"create events.k8s.io/events in " + home:  problems,
@@ -167,7 +168,7 @@ var exceptions = map[string]map[string]string{
 // failed is whether some story has: not everything may have been seen.
 var failed bool
 
-// toldAll reports whether all stories were told, and to their ends.
+// toldAll reports whether all stories ran to their ends.
 func toldAll() bool {
 	suite, _ := GinkgoConfiguration()
 	return !failed && len(slices.Concat(suite.FocusStrings, suite.SkipStrings, suite.FocusFiles, suite.SkipFiles)) == 0 && suite.LabelFilter == ""

@@ -20,12 +20,12 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// addressVariable is the address under which API servers of a cluster that was
-// there before reach this process.
+// addressVariable is the address under which API servers of a cluster that was there before reach
+// this process.
 const addressVariable = "E2E_ADDRESS"
 
-// A meddler is somebody else's mutating webhook, which the API server calls
-// after ours, in the story's namespace only.
+// A meddler is another mutating webhook, which the API server calls after ours, in the story's
+// namespace only.
 func (s *story) meddler(patch string) {
 	GinkgoHelper()
 	address := cmp.Or(os.Getenv(addressVariable), "127.0.0.1")
@@ -80,7 +80,7 @@ remove: ["spec.template.spec.domain.devices.rng"], forbid: [{path: spec.template
 	for what, c := range map[string]struct{ patch, says string }{
 		"an override": {
 			`[{"op":"replace","path":"/spec/template/spec/hostname","value":"theirs"}]`,
-			"spec.template.spec.hostname: Invalid value: \"\\\"theirs\\\"\": must be as the preset sets it: preset rules overrules it, and something that acts after virtwright has undone that",
+			"spec.template.spec.hostname: Invalid value: \"\\\"theirs\\\"\": must have the preset's value: preset rules overrules it, but a later webhook changed it",
 		},
 		"a removal": {`[{"op":"add","path":"/spec/template/spec/domain/devices/rng","value":{}}]`, "spec.template.spec.domain.devices.rng"},
 		"a rule":    {`[{"op":"add","path":"/spec/template/spec/subdomain","value":"x"}]`, "no subdomains here (preset rules)"},

@@ -27,8 +27,8 @@ spec:
 		mode   = "spec.template.spec.domain.devices.disks[data].futureMode"
 	)
 
-	It("survives untouched, with presets acting beside it", func() {
-		ownManager() // nobody else's CRDs are changed
+	It("survives untouched, and presets act", func() {
+		ownManager() // the CRDs of other stories stay as they are
 		s := newStory()
 		s.preset(aPreset("beside", `{defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}, devices: {rng: {}, disks: [{name: root, disk: {bus: sata}}, {name: data, cache: none}]}},
 volumes: [{name: root, containerDisk: {image: "example.com/os:1"}}]}}}}}`))

@@ -62,6 +62,32 @@ var _ = Describe("Instancetypes alongside KubeVirt", Ordered, func() {
 		Expect(got).To(And(haveAt(memory, "1Gi"), haveAt(annotations+".team", "mine")))
 	})
 
+	It("become presets by import", func() {
+		// Imported presets meet a stronger one, and one that is newer than the VM.
+		s.preset(aPreset("sized", `{priority: 1000, defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}`))
+		s.create(named(instancetype, "small", "{cpu: {guest: 4}, memory: {guest: 1Gi}}"))
+		s.create(named(preference, "cores", "{cpu: {preferredCPUTopology: cores}, devices: {preferredDiskBus: sata, preferredRng: {}}}"))
+		s.create(sparse("web", `spec: {runStrategy: Halted, instancetype: {kind: VirtualMachineInstancetype, name: small}, preference: {kind: VirtualMachinePreference, name: cores},
+			template: {spec: {domain: {devices: {disks: [{name: root}]}}, volumes: [{name: root, containerDisk: {image: i}}]}}}`))
+		s.preset(aPreset("newer", `{priority: 1000, defaults: {spec: {template: {spec: {nodeSelector: {pool: newer}}}}}}`))
+		imported := func(args ...string) string {
+			code, out, errs := s.commandLine(append([]string{"import"}, args...)...)
+			Expect(code).To(BeZero(), errs)
+			return out
+		}
+		vms := imported("--vms")
+		presets := imported()
+		s.kubectl(presets, "create", "-f", "-")
+		s.kubectl(presets, "wait", "--for=condition=Ready", "-f", "-")
+		s.kubectl(vms, "replace", "-f", "-")
+		const domain = "spec.template.spec.domain."
+		Expect(s.get("VirtualMachine", "web")).To(And(
+			lackAt("spec.instancetype"), lackAt("spec.preference"), haveAt("metadata.labels.instancetype", "small"), haveAt("metadata.labels.preference", "cores"),
+			haveAt(domain+"cpu.sockets", int64(1)), haveAt(domain+"cpu.cores", int64(4)), haveAt(memory, "1Gi"),
+			lackAt(pool),
+			haveAt(domain+"devices.rng", HaveLen(0)), haveAt(domain+"devices.disks", ContainElement(HaveKeyWithValue("disk", HaveKeyWithValue("bus", "sata"))))))
+	})
+
 	It("are no way around overrides and forbid", func() {
 		s.create(named(instancetype, "small", "{cpu: {guest: 1}, memory: {guest: 1Gi}}"))
 		s.create(named(instancetype, "large", "{cpu: {guest: 8, model: Skylake}, memory: {guest: 16Gi}, gpus: [{name: g, deviceName: nvidia.com/x}]}"))

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/virtwright/virtwright/presets/presettest"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 // An object is one of the cluster, as the API server returned it.
@@ -46,6 +46,7 @@ var resources = map[string]schema.GroupVersionResource{
 	backendProfile:             {Group: "virtwright.dev", Version: "v1alpha1", Resource: "backendprofiles"},
 	exception:                  {Group: "virtwright.dev", Version: "v1alpha1", Resource: "presetexceptions"},
 	templateOrder:              {Group: "ssp.kubevirt.io", Version: "v1alpha1", Resource: "virtualmachinetemplaterequests"},
+	"Pod":                      {Version: "v1", Resource: "pods"},
 	"Template":                 {Group: "template.openshift.io", Version: "v1", Resource: "templates"},
 	"VirtualMachineTemplate":   {Group: "template.kubevirt.io", Version: "v1alpha1", Resource: "virtualmachinetemplates"},
 	instancetype:               {Group: "instancetype.kubevirt.io", Version: "v1beta1", Resource: "virtualmachineinstancetypes"},
@@ -58,8 +59,7 @@ var resources = map[string]schema.GroupVersionResource{
 	"CustomResourceDefinition": {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 }
 
-// A story has a namespace of its own, and cluster presets that act in no other
-// and end with it.
+// A story has a namespace of its own, and cluster presets that act in no other and end with it.
 type story struct {
 	ns string
 	// audited is the size of the audit log when the story began.
@@ -72,7 +72,7 @@ func newStory(labels ...string) *story {
 	ns := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"generateName": "story-"},
 	}}
-	of := map[string]string{}
+	of := map[string]string{"e2e.virtwright.dev/story": ""}
 	for _, label := range labels {
 		key, value, _ := strings.Cut(label, "=")
 		of[key] = value
@@ -93,7 +93,7 @@ func newStory(labels ...string) *story {
 	return s
 }
 
-// parse reads a manifest. What is namespaced and names no namespace is the story's.
+// parse reads a manifest. Namespaced objects without a namespace get the story's.
 func (s *story) parse(manifest string) object {
 	GinkgoHelper()
 	raw, err := yaml.YAMLToJSON([]byte(manifest))
@@ -174,16 +174,15 @@ func (s *story) tryKubectl(stdin string, args ...string) (stdout, stderr string,
 	return here.kubectl(stdin, append([]string{"--namespace=" + s.ns}, args...)...)
 }
 
-// replace replaces an object, again where a controller has written its status
-// between kubectl's two requests.
+// replace replaces an object, again where a controller has written its status between kubectl's two
+// requests.
 func (s *story) replace(manifest string) {
 	GinkgoHelper()
 	s.persist(func() (string, string, error) { return s.tryKubectl(manifest, "replace", "-f", "-") })
 }
 
-// preset creates a preset, waits until it is in use, and removes it after the
-// story. A cluster preset acts in the story's namespace only, unless it says
-// otherwise.
+// preset creates a preset, waits until it is in use, and removes it after the story. A cluster
+// preset acts in the story's namespace only, unless it says otherwise.
 func (s *story) preset(manifest string) object {
 	GinkgoHelper()
 	out := s.submit(manifest)
@@ -223,8 +222,7 @@ func (s *story) awaitReady(p object) {
 	Eventually(func() string { return s.readiness(p) }).Should(HavePrefix("True"))
 }
 
-// readiness is status, reason and message of the condition Ready, once it is
-// about this generation.
+// readiness is status, reason and message of the condition Ready, once it is about this generation.
 func (s *story) readiness(p object) string {
 	GinkgoHelper()
 	now := s.get(p.GetKind(), p.GetName())
@@ -267,7 +265,7 @@ func lackAt(path string) OmegaMatcher {
 	return WithTransform(func(of object) any { return at(of, path) }, BeNil())
 }
 
-// say matches a list of warnings of which one has every part.
+// say matches a list of warnings if one has every part.
 func say(parts ...string) OmegaMatcher {
 	one := make([]OmegaMatcher, 0, len(parts))
 	for _, part := range parts {
@@ -328,11 +326,11 @@ func (s *story) createWarned(manifest string) (object, []string) {
 	return out, slices.DeleteFunc(heard.texts, cannotBoot)
 }
 
-// floor is what a VM has of memory when nobody but vm gives it some.
+// floor is the memory that vm gives a VM.
 const floor = "64Mi"
 
-// vm is the manifest of a VM with more of its YAML. It asks for floor, without
-// which no machine starts, unless it says itself what it needs.
+// vm is the manifest of a VM with more of its YAML. It asks for floor, without which no machine
+// starts, unless it says itself what it needs.
 func vm(name string, more ...string) string {
 	body := strings.Join(more, "\n")
 	var content map[string]any

@@ -43,7 +43,7 @@ overrides: {spec: {template: {spec: {schedulerName: ours}}}}}`
 		Expect(substance(s.get(virtualMachine, "web"))).To(Equal(substance(owner)), "a launch leaves the VM as it is")
 	})
 
-	It("gives an instance that nobody owns presets of both moments", func() {
+	It("gives a VMI without owner presets of both moments", func() {
 		got := s.create(strings.Replace(labelled(sparse("web")), "kind: VirtualMachine", "kind: VirtualMachineInstance", 1))
 		Expect(got).To(And(
 			haveAt("spec.domain.memory.guest", "2Gi"), // the higher priority
@@ -56,6 +56,7 @@ overrides: {spec: {template: {spec: {schedulerName: ours}}}}}`
 		owner := s.create(labelled(vm("web", "spec: {runStrategy: Manual}")))
 		Expect(s.launch(owner)).To(haveAt("spec.nodeSelector.pool", "new"))
 		Expect(s.of(instance).Delete(here.ctx, "web", metav1.DeleteOptions{})).To(Succeed())
+		s.noInstance("web")
 		s.edit(s.get(clusterPreset, "place"), `{spec: {defaults: {spec: {template: {spec: {nodeSelector: {pool: newest}}}}}}}`)
 		Expect(s.launch(owner)).To(haveAt("spec.nodeSelector.pool", "newest"))
 	})
@@ -67,6 +68,7 @@ overrides: {spec: {template: {spec: {schedulerName: ours}}}}}`
 		owner, _ = s.patch("web", `{"spec": {"template": {"spec": {"domain": {"memory": {"guest": "4Gi"}}}}}}`)
 		Expect(owner).To(lackAt("spec.template.spec.domain.memory.maxGuest"))
 		Expect(s.of(instance).Delete(here.ctx, "web", metav1.DeleteOptions{})).To(Succeed())
+		s.noInstance("web")
 		Expect(s.launch(owner)).To(haveAt("spec.domain.memory.maxGuest", "16Gi"))
 	})
 

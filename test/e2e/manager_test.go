@@ -22,8 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A manager is a process that can be stopped and started again under the same
-// addresses.
+// A manager is a process that can be stopped and started again under the same addresses.
 type manager struct {
 	program string
 	args    []string
@@ -49,6 +48,7 @@ func newManager(program, kubeconfig string) *manager {
 		"--shutdown-delay=0s", "--namespace=" + home, "--trusted-user=" + trusted,
 		"--leader-elect", "--cert-secret=" + home + "/virtwright-serving",
 		"--feature-gates=" + gates,
+		"--launcher-image=virtwright/virtwright-launcher:e2e", "--kvm-resource=e2e.virtwright.dev/kvm",
 	}}
 }
 
@@ -75,7 +75,7 @@ func (m *manager) kill() {
 	}
 }
 
-// restartWith starts the manager anew with more flags, until the story ends.
+// restartWith restarts the manager with more flags, until the story ends.
 func (m *manager) restartWith(more ...string) {
 	GinkgoHelper()
 	m.restartIn(m.env, more...)
@@ -93,7 +93,7 @@ func (m *manager) restartIn(env []string, more ...string) {
 	m.restart(append(slices.Clone(usual), more...))
 }
 
-// restart starts the manager anew with other flags.
+// restart restarts the manager with other flags.
 func (m *manager) restart(args []string) {
 	GinkgoHelper()
 	m.args = args
@@ -180,7 +180,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tail is the end of what was written, at most n bytes.
+// tail is the end of the output, at most n bytes.
 func (b *lockedBuffer) tail(n int) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,15 +19,15 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	machines "github.com/virtwright/virtwright/lifecycle/machine"
-	"github.com/virtwright/virtwright/lifecycle/nameindex"
+	"github.com/virtwright/virtwright/lifecycle/nameconflict"
+	machines "github.com/virtwright/virtwright/lifecycle/partialobject"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/test/cases"
 	"github.com/virtwright/virtwright/validation"
 	"github.com/virtwright/virtwright/validation/protection"
 	"github.com/virtwright/virtwright/webhooks"
+	"github.com/virtwright/virtwright/webhooks/clients"
 )
 
 const (
@@ -51,8 +51,8 @@ func withDisk(name string) string {
 	return strings.Replace(text, "devices: {}", "devices: {disks: [{name: root}]}", 1)
 }
 
-// awaitCollector waits until the garbage collector watches instances, which it
-// begins some time after their CRD is there. Who orphans before that loses them.
+// awaitCollector waits until the garbage collector watches instances, which it begins some time
+// after their CRD is there. Who orphans before that loses them.
 func (s *story) awaitCollector() {
 	GinkgoHelper()
 	const gone = "ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: none, uid: 5a0e3b4c-0000-4000-8000-00000000dead}]"
@@ -76,7 +76,7 @@ func (s *story) conflictOn(name string) string {
 	return ""
 }
 
-// told are the objects on which an event tells of a collision, as KIND NAME.
+// told are the objects with an event about a duplicate name, as KIND NAME.
 func (s *story) told() map[string]bool {
 	GinkgoHelper()
 	events, err := here.client.Resource(schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}).
@@ -119,18 +119,18 @@ var _ = Describe("The name of a machine", func() {
 	}
 	settled := func(create func() error, say string) {
 		GinkgoHelper()
-		// The index follows what was created a moment ago.
+		// The index knows objects that were created a moment ago.
 		Eventually(create).Should(MatchError(ContainSubstring(say)))
 	}
 
-	It("is its instance's: nobody else makes one under it, not on trial either", func() {
+	It("is its VMI's: other users cannot create a VMI with this name, not even in a dry run", func() {
 		vm := s.create(tinyVM("web", ""))
 		try := func() error {
 			in := s.parse(tinyInstance("web", ""))
 			_, err := s.of(instance).Create(here.ctx, in, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			return err
 		}
-		settled(try, "a VirtualMachine has this name, and only its controller makes the instance")
+		settled(try, "a VirtualMachine has this name, and only its controller may create the VirtualMachineInstance")
 		Eventually(func() error { _, err := asTrusted(tinyInstance("web", "")); return err }).Should(MatchError(ContainSubstring("a VirtualMachine has this name")))
 		_, err := asTrusted(tinyInstance("web", strings.Replace(owned(vm), string(vm.GetUID()), "another", 1)))
 		Expect(err).To(MatchError(ContainSubstring("belongs to an earlier VirtualMachine")))
@@ -150,7 +150,7 @@ var _ = Describe("The name of a machine", func() {
 		live, err := client.New(here.config, client.Options{Scheme: scheme})
 		Expect(err).NotTo(HaveOccurred())
 		reads := &countingReader{Reader: live}
-		index := &nameindex.Index{Cache: kinds, Live: reads}
+		index := &nameconflict.Index{Cache: kinds, Live: reads}
 		Expect(index.Start(ctx)).To(Succeed())
 		stop()
 		Expect(<-ended).To(Succeed())
@@ -158,14 +158,14 @@ var _ = Describe("The name of a machine", func() {
 
 		validator := &webhooks.Validator{
 			Kind: presets.VirtualMachineInstance, Guard: protection.Guard{Trusted: []string{trusted}}, Rules: &validation.Config{}, Engine: &presets.Engine{},
-			Snapshots: noPresets{}, Namespaces: &webhooks.CachedNamespaces{Cache: live, Live: live}, Names: index,
+			Snapshots: noPresets{}, Namespaces: &clients.CachedNamespaces{Cache: live, Live: live}, Names: index,
 		}
 		handle := func(user, manifest string) (string, int) {
 			GinkgoHelper()
 			raw, err := s.parse(manifest).MarshalJSON()
 			Expect(err).NotTo(HaveOccurred())
 			reads.count = 0
-			response := validator.Handle(here.ctx, admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			response := validator.Handle(here.ctx, webhooks.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				UID: "1", Operation: admissionv1.Create, Namespace: s.ns, Name: "web", Kind: metav1.GroupVersionKind{Group: "kubevirt.io", Version: "v1", Kind: instance},
 				UserInfo: authenticationv1.UserInfo{Username: user}, Object: runtime.RawExtension{Raw: raw},
 			}})
@@ -193,9 +193,9 @@ var _ = Describe("The name of a machine", func() {
 		settled(func() error {
 			_, err := s.of(virtualMachine).Create(here.ctx, s.parse(tinyVM("web", "")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			return err
-		}, "a VirtualMachineInstance has this name that no VirtualMachine ever had")
+		}, "a VirtualMachineInstance of this name exists, which belongs to no VirtualMachine")
 		Expect(s.of(instance).Delete(here.ctx, "web", metav1.DeleteOptions{})).To(Succeed())
-		// Nobody waits for a cache to learn that the name is free.
+		// A free name does not depend on a cache.
 		s.create(tinyVM("web", ""))
 	})
 
@@ -210,7 +210,7 @@ var _ = Describe("The name of a machine", func() {
 		Consistently(func() string { return s.conflictOn("web") }, "300ms").Should(BeEmpty())
 	})
 
-	It("is free again once its VM is deleted, whatever still goes", func() {
+	It("is free again once its VM is deleted, even while dependents remain", func() {
 		for range 5 {
 			vm := s.create(withDisk("web"))
 			_, err := asTrusted(tinyInstance("web", owned(vm)))
@@ -241,7 +241,7 @@ var _ = Describe("The name of a machine", func() {
 
 	It("in hardware is warned of, and never names machines of others", func() {
 		nic := func(name, mac string) string {
-			text := strings.Replace(tinyVM(name, ""), "devices: {}", "devices: {interfaces: [{name: default, bridge: {}, macAddress: \""+mac+"\"}]}", 1)
+			text := strings.Replace(tinyVM(name, ""), "devices: {}", "devices: {interfaces: [{name: default, masquerade: {}, macAddress: \""+mac+"\"}]}", 1)
 			return strings.Replace(text, "domain:", "networks: [{name: default, pod: {}}], domain:", 1)
 		}
 		mac := fmt.Sprintf("02:00:00:%02x:%02x:01", GinkgoParallelProcess(), GinkgoRandomSeed()%200)
@@ -254,13 +254,13 @@ var _ = Describe("The name of a machine", func() {
 			_, err := s.as(heard.client(), virtualMachine).Create(here.ctx, in, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			Expect(err).NotTo(HaveOccurred())
 			return heard.texts
-		}).Should(And(say("MAC address "+mac+" is used by one and a machine in another namespace too"), Not(say("stranger"))))
+		}).Should(And(say("MAC address "+mac+" is also used by one and 1 VM in another namespace"), Not(say("stranger"))))
 	})
 })
 
 // Two that are created at once are more than any cache can see.
 var _ = Describe("Two clients that race for many names", func() {
-	It("never leave an instance that nobody asked for, and every collision is told", func() {
+	It("never leave an unwanted VMI, and every duplicate name is reported", func() {
 		ownManager()
 		s := newStory()
 		config := rest.CopyConfig(here.config)
@@ -295,7 +295,7 @@ var _ = Describe("Two clients that race for many names", func() {
 			})
 		}
 		all.Wait()
-		Expect(odd.Load()).To(BeZero(), "who loses is told why")
+		Expect(odd.Load()).To(BeZero(), "the losing create gets the reason")
 
 		listed, err := s.of(instance).List(here.ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -312,7 +312,7 @@ var _ = Describe("Two clients that race for many names", func() {
 			switch {
 			case vms[i] && instances[i]:
 				residue++
-				Eventually(func() string { return s.conflictOn(name) }).Should(ContainSubstring("has the name of this VirtualMachine and no VirtualMachine ever had"))
+				Eventually(func() string { return s.conflictOn(name) }).Should(ContainSubstring("has the name of this VirtualMachine and belongs to no VirtualMachine"))
 			case !vms[i] && !instances[i]:
 				neither++
 			}

@@ -68,7 +68,7 @@ var _ = Describe("virtwright plan", func() {
 			"---\n"+aPreset("other", `{defaults: {spec: {template: {spec: {terminationGracePeriodSeconds: 60}}}}}`))
 		code, out, _ = s.commandLine("plan", "-f", bad)
 		Expect(code).To(Equal(4))
-		Expect(out).To(And(ContainSubstring("REFUSED"), ContainSubstring("names are ours (preset no-names)"), ContainSubstring("NEW CONFLICTS\n  VW301 "+s.ns+"/other")))
+		Expect(out).To(And(ContainSubstring("REJECTED"), ContainSubstring("names are ours (preset no-names)"), ContainSubstring("NEW CONFLICTS\n  VW301 "+s.ns+"/other")))
 		_, err := s.tryKubectlErr("", "get", "vmpreset", "no-names")
 		Expect(err).To(HaveOccurred())
 

@@ -29,7 +29,7 @@ func (s *story) virtwright(args ...string) *commandLine {
 	return run
 }
 
-// ends returns the exit code and what was written.
+// ends returns the exit code and the output.
 func (c *commandLine) ends() (code int, out, errs string) {
 	_ = c.cmd.Wait() // the code says more
 	return c.cmd.ProcessState.ExitCode(), c.out.tail(1 << 20), c.errs.tail(1 << 20)
@@ -44,7 +44,7 @@ func (s *story) does(args ...string) string {
 	return errs
 }
 
-// endWith matches what was told by how it ends.
+// endWith matches output by its end.
 func endWith(line string) OmegaMatcher {
 	return WithTransform(func(told string) string {
 		all := lines(told)
@@ -55,8 +55,8 @@ func endWith(line string) OmegaMatcher {
 	}, Equal(line))
 }
 
-// serveVerbs restarts the manager with the subresource API and its controllers,
-// as one has them that is installed already, until the stories are over.
+// serveVerbs restarts the manager with the subresource API and its controllers, as one has them
+// that is installed already, until the stories are over.
 func serveVerbs() {
 	GinkgoHelper()
 	if here.manager == nil {
@@ -115,7 +115,7 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		Expect(s.get(instance, "web")).To(haveAt("spec.startStrategy", "Paused"))
 	})
 
-	It("starts what is started by hand, and what ran before", func() {
+	It("starts VMs with run strategies Manual and RerunOnFailure", func() {
 		node := s.runtime(standin.Delays{})
 		s.create(machineOf("web", "Manual"))
 		s.does("start", "web", "--wait")
@@ -153,7 +153,7 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 
 		code, out, errs = s.virtwright("start", "--all").ends()
 		Expect(code).To(Equal(1))
-		Expect(lines(out)).To(Equal([]string{"VM c was scheduled to start", "started 1 VM; 2 refused"}))
+		Expect(lines(out)).To(Equal([]string{"VM c was scheduled to start", "started 1 VM; 2 rejected"}))
 		Expect(lines(errs)).To(HaveExactElements(ContainSubstring("cannot start VM "+s.ns+"/a: "), ContainSubstring("cannot start VM "+s.ns+"/b: ")))
 		s.machineIs("c", "Running")
 
@@ -168,7 +168,7 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		node.Tell(s.ns, "b", standin.Hang)
 		code, out, errs = s.virtwright("stop", "a", "vm/b", "a", "absent", "--wait", "--timeout=10s").ends()
 		Expect(code).To(Equal(1), errs)
-		Expect(out).To(HaveSuffix("\nstopped 1 VM; 1 refused; 1 not finished\n"))
+		Expect(out).To(HaveSuffix("\nstopped 1 VM; 1 rejected; 1 not finished\n"))
 		Expect(errs).To(And(ContainSubstring("VM a: Stopped"), ContainSubstring("timed out after 10s waiting for VM "+s.ns+"/b to stop: Stopping")))
 		s.does("stop", "b", "--force", "--grace-period=0", "--wait")
 	})
@@ -180,7 +180,7 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		s.does("start", "web", "--wait")
 		code, _, errs := s.virtwright("stop", "web", "--wait", "--timeout=10s").ends()
 		Expect(code).To(Equal(3))
-		Expect(errs).To(endWith("Error: timed out after 10s waiting for VM " + s.ns + "/web to stop: Stopping (Ready is False: PodTerminating: the guest shuts down)"))
+		Expect(errs).To(endWith("Error: timed out after 10s waiting for VM " + s.ns + "/web to stop: Stopping (Ready is False: PodTerminating: the guest is shutting down)"))
 		Expect(s.does("stop", "web", "--force", "--grace-period=0", "--wait")).To(endWith("VM web: Stopped"))
 	})
 
@@ -193,12 +193,12 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		Expect(errs).To(endWith("Error: cannot start VM " + s.ns + "/web: VMI failed before it ran; run strategy Manual does not restart it"))
 	})
 
-	It("tells what is wrong with volumes, and stops what waits for them", func() {
+	It("reports problems of volumes, and stops VMs that wait for them", func() {
 		s.create(withDisk("web"))
 		code, _, errs := s.virtwright("start", "web", "--wait", "--timeout=10s").ends()
 		Expect(code).To(Equal(3))
 		Expect(errs).To(endWith("Error: timed out after 10s waiting for VM " + s.ns + "/web to start: DataVolumeError (Failure is True: DataVolumesNotServed: spec.dataVolumeTemplates: " +
-			"the cluster serves no DataVolumes: install CDI, or name volumes that exist)"))
+			"the cluster does not serve DataVolumes; install CDI, or use existing volumes)"))
 		Expect(s.does("stop", "web", "--wait", "--timeout=5m")).To(endWith("VM web: DataVolumeError"))
 
 		s.create(strings.NewReplacer("Halted", "Manual", "name: root", "name: other").Replace(withDisk("hand")))
@@ -207,7 +207,7 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		Expect(s.requests("hand")).To(BeEmpty())
 	})
 
-	It("does not start what is stopped at the same time", func() {
+	It("does not start a VM that is stopped at the same time", func() {
 		s.runtime(standin.Delays{})
 		s.create(machineOf("web", "Manual"))
 		for range 10 {
@@ -233,7 +233,7 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		for want, args := range map[string][]string{
 			`Operation cannot be fulfilled on virtualmachine.kubevirt.io "web": VM is already running`: {"start", "web", "--wait"},
 			`For force restart, only gracePeriod=0 is supported for now`:                               {"restart", "web", "--force", "--grace-period=1"},
-			`virtualmachine.kubevirt.io "nobody" not found`:                                            {"stop", "nobody", "--wait"},
+			`virtualmachine.kubevirt.io "missing" not found`:                                           {"stop", "missing", "--wait"},
 			`User "mallory" cannot update resource "virtualmachines/stop"`:                             {"stop", "web", "--as=mallory"},
 		} {
 			code, out, errs := s.virtwright(args...).ends()

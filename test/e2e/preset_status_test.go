@@ -84,6 +84,19 @@ var _ = Describe("The status of a preset", func() {
 		s.eventually(p, haveAt("status.violating", int64(2)), haveAt(matched, int64(0)))
 	})
 
+	It("counts although a VM is left of a namespace that is gone", func() {
+		gone, s := newStory(), newStory()
+		gone.create(vm("left"))
+		gone.patch("left", `{metadata: {finalizers: [example.com/stays]}}`)
+		gone.kubectlAnywhere("delete", "namespace", gone.ns, "--wait=false")
+		_, _, err := here.kubectl(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "`+gone.ns+`"}, "spec": {"finalizers": []}}`,
+			"replace", "--raw", "/api/v1/namespaces/"+gone.ns+"/finalize", "-f", "-")
+		Expect(err).NotTo(HaveOccurred())
+		s.create(vm("a", "spec: {template: {spec: {hostname: a}}}"))
+		p := s.preset(aPreset("no-names", `{forbid: [{path: spec.template.spec.hostname}]}`))
+		s.eventually(p, haveAt("status.violating", int64(1)))
+	})
+
 	It("says which presets conflict, are shadowed, or match nothing", func() {
 		s := newStory()
 		const memoryOf = `defaults: {spec: {template: {spec: {domain: {memory: {guest: %s}}}}}}}`
@@ -111,6 +124,7 @@ var _ = Describe("The status of a preset", func() {
 	})
 
 	It("goes on when the replica that counts stops", func() {
+		ownManager()
 		s := newStory()
 		second := newManager(here.programs+"/virtwright-manager", here.as(ourselves))
 		second.env = []string{"POD_NAME=virtwright-1", "POD_UID=virtwright-1"}
@@ -143,7 +157,7 @@ var _ = Describe("The author of a preset", func() {
 			s.create(vm(name, "spec: {template: {spec: {hostname: "+name+"}}}"))
 		}
 		p, warnings := s.createWarned(aPreset("no-names", `{forbid: [{path: spec.template.spec.hostname}]}`))
-		Expect(warnings).To(ConsistOf("spec.forbid: 3 stored VMs break it, such as " + s.ns + "/a; such VMs stay as they are, and updates may not make it worse"))
+		Expect(warnings).To(ConsistOf("spec.forbid: 3 stored VMs violate it, such as " + s.ns + "/a; existing VMs are not changed, and updates must not add violations"))
 		s.awaitReady(p)
 		s.patch("a", `{metadata: {labels: {a: b}}}`)
 		_, _, err := s.tryPatch("a", `{spec: {template: {spec: {hostname: other}}}}`)
@@ -159,7 +173,7 @@ var _ = Describe("The author of a preset", func() {
 		s.create(vm("b"))
 		s.eventually(p, haveAt(matched, int64(2)))
 		_, stderr := s.kubectl("", "delete", p.GetKind(), p.GetName())
-		Expect(stderr).To(ContainSubstring("preset " + ref + " is in use: 2 VMs keep what it gave them, and new VMs do not get it"))
+		Expect(stderr).To(ContainSubstring("preset " + ref + " is in use: 2 VMs keep its values, but new VMs do not get them"))
 
 		p = s.preset(aPreset("unused", `{defaults: {spec: {template: {spec: {hostname: a}}}}}`))
 		s.eventually(p, haveAt(matched, int64(0)))
@@ -171,6 +185,7 @@ var _ = Describe("The author of a preset", func() {
 	)
 
 	It("can delete presets while no replica answers", func() {
+		ownManager()
 		s := newStory()
 		p := s.preset(aPreset("house", `{defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}`))
 		s.create(vm("a"))

@@ -7,7 +7,7 @@ import (
 )
 
 var _ = Describe("Presets come, change and go while VMs exist", func() {
-	DescribeTable("an old VM keeps what it has, a new one gets what is there", func(ref string) {
+	DescribeTable("an old VM keeps its fields, a new one gets those of the presets now", func(ref string) {
 		s := newStory()
 		before := s.create(vm("before"))
 		p := s.preset(aPreset(ref, `{defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}, overrides: {spec: {template: {spec: {priorityClassName: vms}}}}}`))

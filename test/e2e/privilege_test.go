@@ -129,7 +129,7 @@ var _ = Describe("Writing presets", Ordered, func() {
 			MatchError(ContainSubstring("may not update virtualmachines.kubevirt.io in all namespaces")))
 	})
 
-	It("never sets what is guarded, whoever writes", func() {
+	It("never sets guarded fields, for any user", func() {
 		for part, why := range map[string]string{
 			"metadata: {ownerReferences: [{uid: a}]}":                                   "ownerReferences",
 			"metadata: {finalizers: [a/b]}":                                             "finalizers",
@@ -184,7 +184,7 @@ domain: {devices: {hostDevices: [{name: d, deviceName: vendor.com/d}]}}}}`)).To(
 domain: {devices: {}, cpu: {cores: 2}}}}`)).To(Succeed())
 	})
 
-	It("that act where they are named takes the verb use of who names them", func() {
+	It("that act on VMs that name them require the verb use", func() {
 		s.preset(aPreset("secrets", spec("defaults", "match: {explicit: true}, ", sensitive["cloud-init"])))
 		const named = "annotations: {virtwright.dev/presets: secrets}"
 		forms := map[string]string{

@@ -90,7 +90,7 @@ spec: {runStrategy: Halted, template: {spec: {domain: {resources: {requests: {me
 		out, _ := s.patch("web", `{metadata: {labels: {a: b}}, spec: {template: {spec: {hostname: web}}}}`)
 		Expect(out).To(haveAt("spec.template.spec.hostname", "web"))
 		_, _, err := s.tryPatch("web", `spec: {template: {spec: {domain: {memory: {guest: "1"}}}}}`)
-		Expect(err).To(HaveOccurred(), "what is new is refused")
+		Expect(err).To(HaveOccurred(), "a new one is rejected")
 		raw, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template/spec/domain/devices/interfaces", "value": []any{map[string]any{"name": "default", "bridge": map[string]any{}}}}})
 		Expect(err).NotTo(HaveOccurred())
 		_, err = s.of(virtualMachine).Patch(here.ctx, "web", types.JSONPatchType, raw, metav1.PatchOptions{})
@@ -99,7 +99,7 @@ spec: {runStrategy: Halted, template: {spec: {domain: {resources: {requests: {me
 })
 
 var _ = Describe("Who may see profiles", func() {
-	It("is whoever sees machines, and only administrators write them", func() {
+	It("is allowed with permission to view VMs, and only administrators write them", func() {
 		installRoles()
 		s := newStory()
 		_, _, err := here.kubectl("", "create", "clusterrolebinding", s.ns, "--clusterrole=edit", "--user="+s.ns)

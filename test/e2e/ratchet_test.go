@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -11,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Machines are stored while the manager has no objection. Then it starts anew
-// as one that has, as it would in a version with more rules.
+// VMs are stored while the manager accepts them. Then it restarts with flags under which it would
+// not, like a version with more rules.
 var _ = Describe("A rule that is new", Ordered, ContinueOnFailure, func() {
 	const (
 		// The gates of HostDisk and HostDevices are on in the suite's manager.
@@ -62,12 +63,25 @@ var _ = Describe("A rule that is new", Ordered, ContinueOnFailure, func() {
 		}
 		here.manager.restart(append(slices.Clone(usual), "--feature-gates=HostDisk=false,HostDevices=false"))
 	})
-	// finalizes gives and takes a finalizer that has nothing to do with us.
+	// hold adds a finalizer that has nothing to do with us, or removes it. A VMI has ours, too.
+	hold := func(kind, name string, held bool) {
+		GinkgoHelper()
+		if kind == instance && held {
+			Eventually(func() []string { return s.get(kind, name).GetFinalizers() }).Should(ContainElement("virtwright.dev/pod"))
+		}
+		finalizers := slices.DeleteFunc(s.get(kind, name).GetFinalizers(), func(f string) bool { return f == "example.com/hold" })
+		if held {
+			finalizers = append(finalizers, "example.com/hold")
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
+		Expect(err).NotTo(HaveOccurred())
+		s.kubectl("", "patch", kind, name, "--type=merge", "-p", string(patch))
+	}
 	finalizes := func(kind, name string) {
-		s.kubectl("", "patch", kind, name, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/hold"]}}`)
+		hold(kind, name, true)
 		Expect(s.get(kind, name).GetFinalizers()).To(ContainElement("example.com/hold"))
-		s.kubectl("", "patch", kind, name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
-		Expect(s.get(kind, name).GetFinalizers()).To(BeEmpty())
+		hold(kind, name, false)
+		Expect(s.get(kind, name).GetFinalizers()).NotTo(ContainElement("example.com/hold"))
 	}
 	// labels gives and changes labels and annotations.
 	labels := func(kind, name string) {
@@ -79,10 +93,13 @@ var _ = Describe("A rule that is new", Ordered, ContinueOnFailure, func() {
 	}
 	// deletes takes away a machine that waits for a finalizer.
 	deletes := func(kind, name string) {
-		s.kubectl("", "patch", kind, name, "--type=merge", "-p", `{"metadata":{"finalizers":["example.com/hold"]}}`)
+		hold(kind, name, true)
 		s.kubectl("", "delete", kind, name, "--wait=false")
 		s.kubectl("", "label", kind, name, "tier=gone", "--overwrite")
-		s.kubectl("", "patch", kind, name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+		if kind == instance { // its controller removes ours once there is no pod
+			Eventually(func() []string { return s.get(kind, name).GetFinalizers() }).Should(HaveExactElements("example.com/hold"))
+		}
+		hold(kind, name, false)
 		_, err := s.of(kind).Get(here.ctx, name, metav1.GetOptions{})
 		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 	}
@@ -119,7 +136,7 @@ var _ = Describe("A rule that is new", Ordered, ContinueOnFailure, func() {
 		_, _, err := s.tryPatch(name, worse)
 		Expect(err).To(MatchError(contain(told...)))
 		if was := machines[name].said; !slices.Contains(told, was) {
-			Expect(err).To(MatchError(Not(ContainSubstring(was))), "what was wrong before is not told")
+			Expect(err).To(MatchError(Not(ContainSubstring(was))), "earlier errors are not reported")
 		}
 		Expect(s.get(virtualMachine, name).GetGeneration()).To(Equal(stored.GetGeneration()), "status may have followed meanwhile")
 
@@ -128,12 +145,12 @@ var _ = Describe("A rule that is new", Ordered, ContinueOnFailure, func() {
 		Entry("with a feature that is now off", "gated",
 			"spec: {template: {spec: {volumes: [{name: data, hostDisk: {path: /data/a.img, type: Disk}}, {name: more, hostDisk: {path: /data/b.img, type: Disk}}]}}}",
 			"spec.template.spec.volumes[1].hostDisk: Forbidden", "HostDisk is not enabled (host-disk-enabled)"),
-		Entry("with what is now forbidden altogether", "passed",
+		Entry("with fields that are now forbidden", "passed",
 			"spec: {template: {spec: {domain: {devices: {hostDevices: [{name: one, deviceName: example.com/card}, {name: two, deviceName: example.com/card}]}}}}}",
 			noPassthrough),
 		Entry("with memory that must now be able to grow", "staged", "spec: {template: {spec: {domain: {memory: {guest: 600Mi}}}}}",
 			`memory.guest: Invalid value: "600Mi"`, "(memory-hotplug-minimum)"),
-		Entry("from the time when it stood beside KubeVirt", "beside", "spec: {template: {spec: {domain: {devices: {disks: [{name: root}]}}}}}",
+		Entry("from the time alongside KubeVirt", "beside", "spec: {template: {spec: {domain: {devices: {disks: [{name: root}]}}}}}",
 			"spec.template.spec.domain.devices.disks[0].name: Not found", "(disk-volume-exists)"),
 	)
 

@@ -86,7 +86,7 @@ var _ = Describe("virtwright reapply", func() {
 		s.preset(aPreset("no-db", `{match: {labels: {matchLabels: {app: db}}}, forbid: [{path: spec.template.spec.domain.firmware.serial, message: databases have no serial}]}`))
 		code, out, errs := s.commandLine("reapply", "--all")
 		Expect(code).To(Equal(1))
-		Expect(out).To(Equal("vm/own: unchanged\nvm/web: 2 fields changed\nreapplied 2 VMs: 1 changed, 1 unchanged; 1 refused\n"))
+		Expect(out).To(Equal("vm/own: unchanged\nvm/web: 2 fields changed\nreapplied 2 VMs: 1 changed, 1 unchanged; 1 rejected\n"))
 		Expect(errs).To(And(ContainSubstring("Error: vm/db: "), ContainSubstring("databases have no serial")))
 		Expect(s.get(virtualMachine, "db")).To(haveAt(path, "2Gi"))
 	})

@@ -42,7 +42,7 @@ var _ = Describe("The manager restarts under load", func() {
 })
 
 var _ = Describe("The API server restarts", func() {
-	It("and the manager goes on hearing of presets", func() {
+	It("and the manager still notices changes of presets", func() {
 		ownManager()
 		s := newStory()
 		sized := s.preset(aPreset("sized", defaultMemory))
@@ -63,7 +63,7 @@ var _ = Describe("An API server that cannot stream lists", func() {
 	})
 })
 
-var _ = Describe("While nobody answers", func() {
+var _ = Describe("While no webhook answers", func() {
 	It("nothing comes in unexpanded, and what must go on goes on", func() {
 		ownManager()
 		s := newStory()
@@ -117,7 +117,7 @@ func (l *load) work() {
 	}
 }
 
-// createOne creates a VM. What fails must fail because nobody answers.
+// createOne creates a VM. It may only fail because no webhook answers.
 func (l *load) createOne() {
 	_, err := l.story.tryCreate(vm(fmt.Sprintf("load-%d", l.named.Add(1))))
 	if err == nil {

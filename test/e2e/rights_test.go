@@ -16,17 +16,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Users whom the suite's own managers run as. Each has the rights that the
-// chart gives the manager in a mode, and may register itself.
+// Users whom the suite's own managers run as. Each has the rights that the chart gives the manager
+// in a mode, and may register itself.
 const (
 	ourselves = "system:serviceaccount:" + home + ":virtwright-manager"
 	// besideKubeVirt is for managers with --mode=addon.
 	besideKubeVirt = "system:serviceaccount:" + home + ":addon-virtwright"
 )
 
-// registering is what a manager needs, beyond what the chart gives, to tell API
-// servers of itself (--register-webhooks), as those of this suite do. Nobody else
-// does: where virtwright is installed, the chart has told them.
+// registering are the permissions beyond the chart's with which a manager registers its webhooks
+// (--register-webhooks), as those of this suite do. In an installation the chart registers them.
 const registering = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -38,7 +37,7 @@ rules:
   verbs: [create]
 - apiGroups: [admissionregistration.k8s.io]
   resources: [validatingadmissionpolicies, validatingadmissionpolicybindings]
-  resourceNames: [virtualmachines.protection.virtwright.dev, virtualmachineinstances.protection.virtwright.dev, templates.protection.virtwright.dev, nodes.protection.virtwright.dev]
+  resourceNames: [virtualmachines.protection.virtwright.dev, virtualmachineinstances.protection.virtwright.dev, templates.protection.virtwright.dev, pods.protection.virtwright.dev, exec.protection.virtwright.dev]
   verbs: [create, patch]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -66,8 +65,8 @@ func (w *world) employ() {
 	w.awaitRights()
 }
 
-// awaitRights waits until API servers know of the users' rights, which they learn
-// one by one: those of the last manifest last.
+// awaitRights waits until API servers know of the users' rights, which they learn one by one: those
+// of the last manifest last.
 func (w *world) awaitRights() {
 	GinkgoHelper()
 	clients, err := kubernetes.NewForConfig(w.config)
@@ -82,8 +81,8 @@ func (w *world) awaitRights() {
 	}).Should(BeTrue())
 }
 
-// restartAPIServer restarts it. For a moment it then knows of no rights, and
-// denies everybody everything but administrators.
+// restartAPIServer restarts it. For a moment it then knows of no rights, and denies everybody
+// everything but administrators.
 func restartAPIServer() {
 	GinkgoHelper()
 	began := time.Now()
@@ -98,8 +97,8 @@ type span struct{ from, to time.Time }
 
 func (s span) includes(t time.Time) bool { return !t.Before(s.from) && !t.After(s.to) }
 
-// chart is what a template of the chart makes for a release, with certificates
-// that managers make themselves, as this suite's do.
+// chart is what a template of the chart makes for a release, with certificates that managers make
+// themselves, as this suite's do.
 func (w *world) chart(release, template string, values ...string) string {
 	GinkgoHelper()
 	var problems strings.Builder
@@ -120,8 +119,7 @@ func buildHelm(into string) {
 	Expect(err).NotTo(HaveOccurred(), string(output))
 }
 
-// as is a kubeconfig of a manager's user, in the groups that API servers put
-// service accounts into.
+// as is a kubeconfig of a manager's user, in the groups that API servers put service accounts into.
 func (w *world) as(user string) (kubeconfig string) {
 	GinkgoHelper()
 	kubeconfig, err := w.plane.UserKubeconfig(user, "system:serviceaccounts", "system:serviceaccounts:"+home)
@@ -129,15 +127,15 @@ func (w *world) as(user string) (kubeconfig string) {
 	return kubeconfig
 }
 
-// addon are more flags of a manager with --mode=addon: who it is, and where it may
-// keep its certificate.
+// addon are more flags of a manager with --mode=addon: who it is, and where it may keep its
+// certificate.
 func addon() []string {
 	GinkgoHelper()
 	return []string{"--kubeconfig=" + here.as(besideKubeVirt), "--cert-secret=" + home + "/addon-virtwright-serving"}
 }
 
-var _ = Describe("A cluster where only those make somebody wait for what they make who may", func() {
-	It("has instances for which their VM waits", func() {
+var _ = Describe("A cluster that restricts blockOwnerDeletion", func() {
+	It("has VMIs and pods whose owners wait for their deletion", func() {
 		ownManager()
 		elsewhere := found(here.ctx, here.programs, "--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
 		s := &story{ns: metav1.NamespaceDefault}
@@ -147,6 +145,11 @@ var _ = Describe("A cluster where only those make somebody wait for what they ma
 		var made object
 		Eventually(func() (err error) {
 			made, err = of(instance).Get(here.ctx, "web", metav1.GetOptions{})
+			return err
+		}).Should(Succeed())
+		Expect(made.GetOwnerReferences()).To(ConsistOf(HaveField("BlockOwnerDeletion", HaveValue(BeTrue()))))
+		Eventually(func() (err error) {
+			made, err = of("Pod").Get(here.ctx, "virt-launcher-web", metav1.GetOptions{})
 			return err
 		}).Should(Succeed())
 		Expect(made.GetOwnerReferences()).To(ConsistOf(HaveField("BlockOwnerDeletion", HaveValue(BeTrue()))))
@@ -165,8 +168,8 @@ var _ = AfterEach(func() {
 	Expect(denied.FindAllString(said, -1)).To(BeEmpty(), "a manager lacks rights")
 })
 
-// auditPolicy writes the control plane's into a folder, made to tell of all that
-// managers do.
+// auditPolicy writes the control plane's audit policy into a folder. It logs all requests of
+// managers.
 func auditPolicy(into string) (path string) {
 	GinkgoHelper()
 	const rules = "\nrules:\n"

@@ -50,7 +50,7 @@ var _ = Describe("Running state", func() {
 	var s *story
 	BeforeEach(func() { s = newStory() })
 
-	It("is kept: a VM that shall run has an instance, one that shall not has none", func() {
+	It("is kept: a VM has a VMI when its spec says running, and none otherwise", func() {
 		s.create(tinyVM("web", ""))
 		vm := s.machineIs("web", "Stopped")
 		Expect(at(vm, "status.conditions")).To(BeNil(), "a VM that is stopped as its run strategy says waits for nothing")

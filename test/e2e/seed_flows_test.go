@@ -23,7 +23,7 @@ var documentedVersion = schema.GroupVersionResource{Group: "kubevirt.io", Versio
 // documented is its example, the name of the volume corrected.
 var documented = strings.Replace(theSeed, "mypcv", "mypvc", 1)
 
-// documentedRunning is the same of a machine that shall run.
+// documentedRunning is the same for a VM with running: true.
 var documentedRunning = strings.Replace(documented, "running: false", "running: true", 1)
 
 const (
@@ -31,8 +31,8 @@ const (
 	patchOff = `{"spec":{"running": false}}`
 )
 
-// awaitDocumentedVersion waits until that version is served, which is once the
-// manager can convert it.
+// awaitDocumentedVersion waits until that version is served, which is once the manager can convert
+// it.
 func (s *story) awaitDocumentedVersion() {
 	GinkgoHelper()
 	Eventually(func() error {
@@ -57,7 +57,7 @@ func file(name, manifest string) string {
 	return path
 }
 
-// run is kubectl with what somebody types; it returns what was answered.
+// run runs kubectl with a user's command line, and returns the output.
 func (s *story) run(command string, more ...string) string {
 	GinkgoHelper()
 	out, _ := s.kubectl("", append(strings.Fields(command), more...)...)
@@ -149,9 +149,8 @@ var _ = Describe("The developer documentation of VirtualMachines, by kubectl", f
 			haveAt("status.created", true), haveAt("status.ready", true)))
 		report := func(ready string) {
 			GinkgoHelper()
-			merge := `{"status":{"conditions":[{"type":"Ready","status":"` + ready + `","reason":"Probe","message":"said so"}]}}`
-			_, err := s.as(clientAs(trusted), instance).Patch(here.ctx, "myvm", types.MergePatchType, []byte(merge), metav1.PatchOptions{})
-			Expect(err).NotTo(HaveOccurred())
+			s.kubectl("", "patch", "pod", "virt-launcher-myvm", "--subresource=status", "-p",
+				`{"status":{"conditions":[{"type":"Ready","status":"`+ready+`","reason":"Probe","message":"said so"}]}}`)
 		}
 		report("False")
 		Eventually(func() map[string]any { return condition(s.get(virtualMachine, "myvm"), "Ready") }).Should(
@@ -172,7 +171,7 @@ var _ = Describe("The developer documentation of VirtualMachines, by kubectl", f
 		Expect(s.run("delete virtualmachine myvm", cascade...)).To(ContainSubstring(`virtualmachine.kubevirt.io "myvm" deleted`))
 		Eventually(s.gone(virtualMachine, "myvm")).Should(BeTrue())
 		s.noInstance("myvm")
-		Consistently(func() string { return s.run("get vm,vmi -o name") }, "500ms", "100ms").Should(BeEmpty(), "and nobody makes another")
+		Consistently(func() string { return s.run("get vm,vmi -o name") }, "500ms", "100ms").Should(BeEmpty(), "and no other is created")
 	},
 		Entry("implicitly"),
 		Entry("explicitly", "--cascade=true"),
@@ -200,7 +199,7 @@ var _ = Describe("The developer documentation of VirtualMachines, by kubectl", f
 		before := s.get(instance, "myvm")
 		s.kubectl(documentedRunning, "replace", "--force", "-f", "-")
 		Eventually(func() map[string]any { return condition(s.get(virtualMachine, "myvm"), "Ready") }).Should(
-			HaveKeyWithValue("message", ContainSubstring("another of its name is there, or is still going")))
+			HaveKeyWithValue("message", ContainSubstring("another VMI has its name, or is still being deleted")))
 		Expect(s.get(instance, "myvm").GetUID()).To(Equal(before.GetUID()))
 		shutDown()
 		vm := s.machineIs("myvm", "Running")
@@ -250,7 +249,7 @@ var _ = Describe("The developer documentation of VirtualMachines, by kubectl", f
 		Expect(condition(s.machineIs("myvm", "Stopped"), "InstanceStopped")).To(HaveKeyWithValue("reason", "Requested"))
 	})
 
-	DescribeTable("powers a machine that shall run up again as it is described now", func(reason string, end func(node *standin.Runtime)) {
+	DescribeTable("starts a VM with running: true again, from its present spec", func(reason string, end func(node *standin.Runtime)) {
 		node := s.runtime(standin.Delays{})
 		s.kubectl(documentedRunning, "create", "-f", "-")
 		s.machineIs("myvm", "Running")
@@ -279,7 +278,7 @@ var _ = Describe("The developer documentation of VirtualMachines, by kubectl", f
 		Expect(condition(vm, "InstanceStopped")).To(And(HaveKeyWithValue("reason", reason), HaveKey("lastTransitionTime")))
 		Expect(at(vm, disks)).To(HaveLen(1))
 	},
-		Entry("after somebody deleted the instance", "Deleted", func(*standin.Runtime) { s.run("delete virtualmachineinstance myvm") }),
+		Entry("after a user deleted the VMI", "Deleted", func(*standin.Runtime) { s.run("delete virtualmachineinstance myvm") }),
 		Entry("after its guest shut down", "GuestShutdown", func(node *standin.Runtime) { node.Tell(s.ns, "myvm", standin.Shutdown) }),
 		Entry("after it crashed", "Crashed", func(node *standin.Runtime) { node.Tell(s.ns, "myvm", standin.Crash) }),
 	)

@@ -71,7 +71,7 @@ var _ = Describe("The developer documentation of VirtualMachines, by its REST ve
 		one := request(http.StatusOK, http.MethodGet, machine, "")
 		Expect(one).To(haveAt("metadata.uid", string(made.GetUID())))
 
-		By("PUT of what was read")
+		By("PUT of the object that was read")
 		var now object
 		Eventually(func() int {
 			now = request(http.StatusOK, http.MethodGet, machine, "")
@@ -79,7 +79,7 @@ var _ = Describe("The developer documentation of VirtualMachines, by its REST ve
 			body, err := json.Marshal(now.Object)
 			Expect(err).NotTo(HaveOccurred())
 			return call("", http.MethodPut, machine, in(string(body)), contentType).code
-		}).Should(Equal(http.StatusOK), "after nobody wrote its status meanwhile")
+		}).Should(Equal(http.StatusOK), "without a write of its status in between")
 		s.machineIs("myvm", "Running")
 		stale, err := json.Marshal(one.Object)
 		Expect(err).NotTo(HaveOccurred())
@@ -152,7 +152,7 @@ var _ = Describe("The example flow of the design of configurations", Ordered, Co
 		Expect(first.GetOwnerReferences()).To(ConsistOf(And(HaveField("Kind", virtualMachine), HaveField("UID", config.GetUID()))))
 		Expect(first).To(And(haveAt("status.phase", "Running"), haveAt("status.nodeName", "standin")))
 		now := request(http.StatusOK, http.MethodGet, machine, "")
-		Expect(at(now, "spec.template")).To(Equal(at(config, "spec.template")), "a configuration is static: what is known of the running instance is the instance's")
+		Expect(at(now, "spec.template")).To(Equal(at(config, "spec.template")), "a configuration is static: the state of the running VMI belongs to the VMI")
 		Expect(running.GetUID()).To(Equal(config.GetUID()), "running or not, it is the same object of the same API")
 
 		By("/stop, DELETE $i1")

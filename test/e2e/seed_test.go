@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// theSeed is the example of the founding document, word for word: its disk
-// names a volume that is not there.
+// theSeed is the example of the founding document, word for word: its disk names a volume that is
+// not there.
 const theSeed = `apiVersion: kubevirt.io/v1alpha2
 kind: VirtualMachine
 metadata:
@@ -50,7 +50,7 @@ var _ = Describe("A VirtualMachine of version v1alpha2", func() {
 		}).Should(Succeed())
 	})
 
-	It("that misspells a volume is told where, in its own words", func() {
+	It("that misspells a volume gets an error with the path as the user wrote it", func() {
 		Eventually(func() string {
 			_, stderr, err := s.tryKubectl(theSeed, "create", "-f", "-")
 			Expect(err).To(HaveOccurred())
@@ -62,7 +62,7 @@ var _ = Describe("A VirtualMachine of version v1alpha2", func() {
 
 	It("is the same VM in every version, and keeps both names", func() {
 		s.kubectl(corrected, "create", "-f", "-")
-		stored := s.machineIs("myvm", "Stopped") // so that nobody writes it meanwhile
+		stored := s.machineIs("myvm", "Stopped") // so that no controller writes it in between
 		Expect(stored).To(And(
 			haveAt(disks+"[mypvc].disk.bus", "sata"), // the platform's default for the one disk
 			haveAt("spec.template.spec.domain.memory.guest", "8Mi"),
@@ -90,6 +90,7 @@ var _ = Describe("A VirtualMachine of version v1alpha2", func() {
 	})
 
 	It("names its instance once that is created", func() {
+		s.kubectl(claims, "create", "-f", "-")
 		s.kubectl(corrected, "create", "-f", "-")
 		s.patch("myvm", `{spec: {running: true}}`)
 		s.machineIs("myvm", "Starting")

@@ -83,7 +83,7 @@ preference: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore}}`)
 		Expect(got).To(And(
 			haveAt("spec.domain.memory.guest", "2Gi"),
 			haveAt("spec.priorityClassName", "vms"),
-			haveAt("spec.domain.devices.interfaces[default].bridge", map[string]any{}),
+			haveAt("spec.domain.devices.interfaces[default].masquerade", map[string]any{}),
 			haveAt("spec.networks[default].pod", map[string]any{}),
 		))
 	})
@@ -108,7 +108,7 @@ func beWhole() OmegaMatcher {
 		haveAt("spec.template.spec.priorityClassName", "vms"),
 		haveAt("spec.template.spec.architecture", "amd64"),
 		haveAt("spec.template.spec.domain.machine.type", "q35"),
-		haveAt("spec.template.spec.domain.devices.interfaces[default].bridge", map[string]any{}),
+		haveAt("spec.template.spec.domain.devices.interfaces[default].masquerade", map[string]any{}),
 		haveAt("spec.template.spec.networks[default].pod", map[string]any{}),
 	)
 }

@@ -56,8 +56,8 @@ func refusedWith(code int, message string) OmegaMatcher {
 	return WithTransform(func(a answer) string { return fmt.Sprint(a.code, " ", a.status().Message) }, Equal(fmt.Sprint(code, " ", message)))
 }
 
-// call sends a request as a user, bare of headers that nobody gave; user "" is
-// the administrator. What is relative is of the subresource API.
+// call sends a request as a user, without default headers; user "" is the administrator. Relative
+// paths are of the subresource API.
 func call(user, method, path, body string, headers ...string) answer {
 	GinkgoHelper()
 	config := rest.CopyConfig(here.config)
@@ -158,9 +158,8 @@ func awaitAggregated() {
 	Eventually(func() int { return call("", http.MethodGet, "version", "").code }).Should(Equal(http.StatusOK))
 }
 
-// serveSubresources restarts the manager with the subresource API, until the
-// stories are over. It leaves controllers away: what is asked of them stays to be
-// seen.
+// serveSubresources restarts the manager with the subresource API, until the stories are over. It
+// leaves out controllers: requests to them stay visible.
 func serveSubresources(more ...string) (port string) {
 	GinkgoHelper()
 	ownManager()

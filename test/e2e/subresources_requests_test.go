@@ -5,7 +5,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// requestStories are about requests beside requests. They are told where the
+// requestStories are about requests while other requests are pending. They run where the
 // subresource API is served and no controller runs.
 func requestStories(present func() *story) {
 	var s *story

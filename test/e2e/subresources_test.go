@@ -26,7 +26,7 @@ var _ = Describe("Starting and stopping VMs by their subresources", Ordered, Con
 	BeforeAll(func() { port = serveSubresources() })
 	BeforeEach(func() { s = newStory() })
 
-	It("changes what the spec says, for who sends what KubeVirt's clients send", func() {
+	It("changes the spec, on the requests that KubeVirt's clients send", func() {
 		s.create(machineOf("web", "Halted"))
 		Expect(s.put("start", "web")).To(accepted())
 		Expect(s.get(virtualMachine, "web")).To(And(haveAt("spec.runStrategy", "Always"), lackAt("status.stateChangeRequests")))
@@ -93,7 +93,7 @@ var _ = Describe("Starting and stopping VMs by their subresources", Ordered, Con
 		Expect(s.put("restart", "web", "gracePeriodSeconds: 0")).To(conflicts("web", underway))
 		Expect(s.get(instance, "web")).To(Equal(before), "who is refused changes nothing")
 		Expect(s.put("stop", "web", `{"gracePeriod": 5}`)).To(accepted())
-		Expect(s.requests("web")).To(Equal([]string{"Stop " + string(s.get(virtualMachine, "web").GetUID())}), "whichever instance the restart is at")
+		Expect(s.requests("web")).To(Equal([]string{"Stop " + string(s.get(virtualMachine, "web").GetUID())}), "also if the restart concerned an earlier VMI")
 		Expect(s.get(instance, "web")).To(haveAt("spec.terminationGracePeriodSeconds", int64(5)))
 	})
 
@@ -164,15 +164,16 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 		for _, name := range []string{"weba", "none"} {
 			refused := s.put("start", name, bomb)
 			Expect(refused.code).To(Equal(http.StatusBadRequest), refused.body)
-			Expect(refused.status().Message).To(ContainSubstring("anchors, aliases or merge keys: spell it out"))
+			Expect(refused.status().Message).To(ContainSubstring("YAML anchors, aliases and merge keys are not supported"))
 		}
 		Expect(s.put("start", "weba", `{"x": "`+strings.Repeat("x", 1<<20)+`"}`).code).To(Equal(http.StatusRequestEntityTooLarge))
 	})
 
 	It("says of KubeVirt's other calls that they are not implemented", func() {
 		for path, why := range map[string]string{
-			"pause":   "PUT virtwright does not serve virtualmachineinstances/pause: VMIs are not paused: stop the VM, and start it when you need it again",
-			"console": "GET virtwright does not serve virtualmachineinstances/console: there is no serial console: connect to the guest by its network, for example with ssh",
+			"freeze":         "PUT virtwright does not serve virtualmachineinstances/freeze: file systems of guests are not frozen: stop the VM before you copy or snapshot its volumes",
+			"vnc/screenshot": "GET virtwright does not serve virtualmachineinstances/vnc/screenshot: there are no screenshots: connect to the display, for example with virtwright vnc",
+			"usbredir":       "GET virtwright does not serve virtualmachineinstances/usbredir: USB devices of clients are not redirected: copy files by the guest's network",
 		} {
 			method, why, _ := strings.Cut(why, " ")
 			path = "namespaces/" + s.ns + "/virtualmachineinstances/none/" + path
@@ -214,7 +215,7 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 		Eventually(func() int { return call("mallory", http.MethodGet, "version", "").code }).Should(Equal(http.StatusOK), "anybody may compare versions")
 	})
 
-	It("refuses what is for a VM that goes", func() {
+	It("rejects requests for a VM that is being deleted", func() {
 		s.create(strings.Replace(machineOf("web", "Halted"), "name: web", "name: web, finalizers: [example.com/hold]", 1))
 		Expect(s.of(virtualMachine).Delete(here.ctx, "web", metav1.DeleteOptions{})).To(Succeed())
 		Expect(s.put("start", "web")).To(conflicts("web", "VM is being deleted"))
@@ -242,7 +243,7 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 		out := s.parse(expand(sent).body)
 		Expect(out).To(And(haveAt("spec.template.spec.domain.cpu.cores", int64(3)), haveAt("metadata.namespace", s.ns)))
 		stored := s.create(sent)
-		Expect(stored.Object["spec"]).To(Equal(out.Object["spec"]), "what is expanded is what is stored")
+		Expect(stored.Object["spec"]).To(Equal(out.Object["spec"]), "the expanded VM is the stored one")
 
 		got := call("", http.MethodGet, s.path("web", "expand-spec"), "")
 		Expect(got.code).To(Equal(http.StatusOK), got.body)
@@ -256,7 +257,7 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 		Expect(expand(elsewhere)).To(refusedWith(http.StatusBadRequest, "VM namespace must be empty or "+s.ns))
 	})
 
-	It("shows nobody a preset that they may not name", func() {
+	It("does not show presets that the user may not name", func() {
 		s.submit(aPreset("secret", `{selection: Explicit, defaults: {spec: {template: {spec: {hostname: hidden}}}}}`))
 		installRoles()
 		s.bind("eddy", "edit")
@@ -285,10 +286,10 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 	It("leaves kubectl and discovery as they were", func() {
 		var list metav1.APIResourceList
 		Expect(json.Unmarshal([]byte(call("", http.MethodGet, subresources, "").body), &list)).To(Succeed())
-		Expect(list.APIResources).To(HaveLen(6))
+		Expect(list.APIResources).To(HaveLen(10))
 		for _, resource := range list.APIResources {
 			Expect(resource.Name).To(MatchRegexp("^virtualmachine(instance)?s/"))
-			Expect(resource.Verbs).To(BeEmpty(), "no list and delete, which whoever empties namespaces would use")
+			Expect(resource.Verbs).To(BeEmpty(), "no list and delete, which the namespace controller would use")
 			Expect(resource.Namespaced).To(BeTrue())
 		}
 		stdout, stderr := s.kubectl("", "api-resources", "--no-headers")
@@ -311,7 +312,7 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 		Expect(described.body).To(And(ContainSubstring("/virtualmachines/{name}/start"), ContainSubstring("gracePeriodSeconds")))
 	})
 
-	It("is believed again when somebody applies the manifest anew", func() {
+	It("is trusted again when a user applies the manifest again", func() {
 		_, _, err := here.kubectl("", "patch", "apiservice", aggregation, "--type=merge", "-p", `{"spec": {"caBundle": null}}`)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func() string {
@@ -343,7 +344,7 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 var _ = Describe("Starting VMs by GET, where an administrator wants it", Ordered, func() {
 	BeforeAll(func() { serveSubresources("--subresources-allow-get") })
 
-	It("starts, for who may get", func() {
+	It("starts, with permission to get VMs", func() {
 		s := newStory()
 		s.create(machineOf("web", "Halted"))
 		Expect(call("mallory", http.MethodGet, s.path("web", "start"), "").code).To(Equal(http.StatusForbidden))
@@ -354,7 +355,7 @@ var _ = Describe("Starting VMs by GET, where an administrator wants it", Ordered
 	})
 })
 
-var _ = Describe("A subresource API that nobody serves", Ordered, func() {
+var _ = Describe("A subresource API without endpoints", Ordered, func() {
 	BeforeAll(func() {
 		ownManager()
 		_, port, err := net.SplitHostPort(freeAddress())

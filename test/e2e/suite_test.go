@@ -32,8 +32,8 @@ func TestStories(t *testing.T) {
 	RunSpecs(t, "Stories")
 }
 
-// Each process has its own control plane and manager, so that a story may restart either and
-// change cluster-wide state. Process 1 builds the programs for all of them.
+// Each process has its own control plane and manager, so that a story may restart either and change
+// cluster-wide state. Process 1 builds the programs for all of them.
 var _ = SynchronizedBeforeSuite(func() []byte {
 	programs := build()
 	if !visiting() {
@@ -48,6 +48,7 @@ var _ = SynchronizedBeforeSuite(func() []byte {
 	DeferCleanup(cancel)
 	if visiting() {
 		here = visit(ctx, os.Getenv(clusterVariable), string(programs))
+		here.leavePodsToStandIn()
 		return
 	}
 	here = found(ctx, string(programs))

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// openShiftTemplates is the API of OpenShift's templates, as somebody may install
-// it on any Kubernetes. On OpenShift it is aggregated.
+// openShiftTemplates is the API of OpenShift's templates, which can be installed on any Kubernetes.
+// On OpenShift it is aggregated.
 const openShiftTemplates = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -150,7 +150,7 @@ func ordered(name, vmName string, more ...string) string {
 	return order(name, fmt.Sprintf("{source: {vmName: %s}, target: {openshiftTemplate: {name: %s}}%s}", vmName, name, strings.Join(more, "")))
 }
 
-// tryAs creates what a manifest says as somebody.
+// tryAs creates the object of a manifest as a user.
 func (s *story) tryAs(client dynamic.Interface, manifest string) (object, error) {
 	GinkgoHelper()
 	in := s.parse(manifest)

@@ -162,9 +162,9 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 		_, _, err := s.tryKubectl(order("golden", strings.Replace(short, "golden", "other", 1)), "apply", "-f", "-")
 		Expect(err).To(MatchError(ContainSubstring("templateName")))
 		_, err = s.of(templateOrder).Patch(here.ctx, "golden", types.MergePatchType, []byte(`{"spec":{"dataVolumes":"Rename"}}`), metav1.PatchOptions{})
-		Expect(err).To(MatchError(ContainSubstring("a request cannot be changed: make another one")))
+		Expect(err).To(MatchError(ContainSubstring("a request is immutable: create another one")))
 		_, err = s.of(templateOrder).Patch(here.ctx, "golden", types.MergePatchType, []byte(`{"spec":{"requester":{"username":"other"}}}`), metav1.PatchOptions{})
-		Expect(err).To(MatchError(ContainSubstring("a request cannot be changed: make another one")))
+		Expect(err).To(MatchError(ContainSubstring("a request is immutable: create another one")))
 	})
 
 	It("is refused in words that help", func() {
@@ -183,7 +183,7 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 			_, err := s.tryCreate(order("golden", spec))
 			Expect(err).To(MatchError(ContainSubstring(want)), spec)
 		}
-		for value, want := range map[string]string{"A_B": "it names the template to make", `""`: "leave the annotation out"} {
+		for value, want := range map[string]string{"A_B": "must be the name of the template", `""`: "leave the annotation out"} {
 			_, err := s.tryCreate(strings.Replace(seedVM, "{name: vm-ephemeral}", "{name: vm-ephemeral, annotations: {virtwright.dev/generate-template: "+value+"}}", 1))
 			Expect(err).To(MatchError(And(ContainSubstring("metadata.annotations[virtwright.dev/generate-template]"), ContainSubstring(want))))
 		}

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// permit gives a user rights in the story's namespace, "verb resource.group", and
-// of these what has a name as "verb resource.group/name".
+// permit gives a user rights in the story's namespace, "verb resource.group", and for one object
+// "verb resource.group/name".
 func (s *story) permit(user string, rights ...string) {
 	GinkgoHelper()
 	for i, right := range rights {
@@ -37,7 +37,7 @@ func (s *story) permit(user string, rights ...string) {
 	}
 }
 
-// Rights by which somebody may have a template of a VM made.
+// Permissions that a user needs for a template of a VM.
 const (
 	askFor    = "create virtualmachinetemplaterequests.ssp.kubevirt.io"
 	readVM    = "get virtualmachines.kubevirt.io"
@@ -105,7 +105,7 @@ var _ = Describe("Who may have a template made", Ordered, func() {
 		Expect(err).To(MatchError(ContainSubstring("virtualmachinetemplaterequests/source")))
 	})
 
-	It("is who asks, whoever else is named", func() {
+	It("is the user of the request, not another that it names", func() {
 		s.permit("jane", askFor)
 		forged := ordered("golden", "vm-ephemeral", ", requester: {username: boss, groups: [system:masters]}")
 		_, err := s.tryAs(as("jane"), forged)
@@ -121,7 +121,7 @@ var _ = Describe("Who may have a template made", Ordered, func() {
 		made, err := s.tryAs(client, strings.Replace(forged, "metadata: {name: golden}", "metadata: {name: silver}", 1))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(at(made, "spec.requester.username")).NotTo(Equal("boss"))
-		Expect(heard.texts).To(say("spec.requester", "left out"))
+		Expect(heard.texts).To(say("spec.requester", "replaced"))
 	})
 
 	It("is asked again before anything is read or written", func() {
@@ -151,7 +151,7 @@ var _ = Describe("Who may have a template made", Ordered, func() {
 		Expect(s.get(virtualMachine, "vm-ephemeral").GetAnnotations()).NotTo(HaveKey("virtwright.dev/generate-template"))
 		noTemplate("golden")
 
-		By("with the rights of who wrote it, whoever changes the VM afterwards")
+		By("with the permissions of the user who wrote it, not of a later one")
 		s.permit("joe", patchVM, readVM, makeIt, askFor)
 		Expect(s.tryAnnotate(as("joe"), "vm-ephemeral", "golden")).To(Succeed())
 		stamp := s.get(virtualMachine, "vm-ephemeral").GetAnnotations()["virtwright.dev/template-requester"]
@@ -175,7 +175,7 @@ var _ = Describe("Who may have a template made", Ordered, func() {
 		}
 		s.permit("jane", patchVM, readVM)
 		forged := `"{\"username\":\"admin\",\"uid\":\"\",\"groups\":[\"system:masters\"],\"extra\":{},\"vmUID\":\"\"}"`
-		Expect(forge(as("jane"), `{"virtwright.dev/template-requester":`+forged+`}`)).To(Succeed()) // and what is stored is as it was
+		Expect(forge(as("jane"), `{"virtwright.dev/template-requester":`+forged+`}`)).To(Succeed()) // and the stored value is unchanged
 		Expect(s.get(virtualMachine, "vm-ephemeral").GetAnnotations()).To(HaveKeyWithValue("virtwright.dev/template-requester", genuine))
 		Expect(forge(as("jane"), `{"virtwright.dev/generate-template":"silver","virtwright.dev/template-requester":`+forged+`}`)).To(MatchError(ContainSubstring("user jane may not create templates")))
 		_, err := s.tryCreate(strings.Replace(seedVM, "{name: vm-ephemeral}", "{name: other, annotations: {virtwright.dev/template-requester: '"+strings.ReplaceAll(strings.Trim(forged, `"`), `\"`, `"`)+"'}}", 1))
@@ -189,7 +189,7 @@ var _ = Describe("Who may have a template made", Ordered, func() {
 		Expect(err).To(MatchError(ContainSubstring("(template-stamp)")))
 	})
 
-	It("is not who writes another value under somebody's stamp, nor anybody where no webhook looks", func() {
+	It("is neither a user who copies another's record, nor any user where no webhook looks", func() {
 		Expect(s.tryAnnotate(as("admin", "system:masters"), "vm-ephemeral", "golden")).To(Succeed())
 		Eventually(func() error { _, err := s.of("Template").Get(here.ctx, "golden", metav1.GetOptions{}); return err }).Should(Succeed())
 		Expect(s.tryAnnotate(clientAs(trusted), "vm-ephemeral", "silver")).To(Succeed()) // which no webhook sees
@@ -207,7 +207,7 @@ var _ = Describe("Who may have a template made", Ordered, func() {
 			out, _, err := here.kubectl("", "events", "-n", metav1.NamespaceSystem, "--for", "virtualmachine/"+s.ns)
 			Expect(err).NotTo(HaveOccurred())
 			return out
-		}).Should(ContainSubstring("asks for nothing in namespace kube-system"))
+		}).Should(ContainSubstring("has no effect in namespace kube-system"))
 	})
 
 	It("does not say of a request that an annotation asked for it", func() {
@@ -219,7 +219,7 @@ var _ = Describe("Who may have a template made", Ordered, func() {
 		Expect(err).To(MatchError(ContainSubstring("(template-trigger)")))
 	})
 
-	It("is not a trusted writer, who copies what is there", func() {
+	It("is not a trusted writer, which copies annotations", func() {
 		Expect(s.tryAnnotate(clientAs(trusted), "vm-ephemeral", "golden")).To(Succeed())
 		Expect(s.get(virtualMachine, "vm-ephemeral").GetAnnotations()).NotTo(HaveKey("virtwright.dev/template-requester"))
 		_, err := s.tryAs(clientAs(trusted), strings.Replace(seedVM, "{name: vm-ephemeral}", "{name: other, annotations: {virtwright.dev/generate-template: golden}}", 1))

@@ -30,7 +30,7 @@ func matching(label, spec string) string {
 	return "{match: {labels: {matchLabels: {" + label + "}}}, " + strings.TrimPrefix(spec, "{")
 }
 
-var _ = Describe("A VM keeps what it was given until somebody asks", func() {
+var _ = Describe("A VM keeps its preset values until a user asks", func() {
 	var s *story
 	BeforeEach(func() { s = newStory() })
 
@@ -55,7 +55,7 @@ var _ = Describe("A VM keeps what it was given until somebody asks", func() {
 		s.create(vm("web", "spec: {template: {spec: {priorityClassName: mine}}}"))
 		after := s.patchAs(trusted, "web", `{"spec":{"template":{"spec":{"priorityClassName":"controlled"}}}}`)
 		Expect(after).To(haveAt(class, "controlled"))
-		after = s.patchAs("somebody", "web", `{"spec":{"template":{"spec":{"priorityClassName":"uncontrolled"}}}}`)
+		after = s.patchAs("jane", "web", `{"spec":{"template":{"spec":{"priorityClassName":"uncontrolled"}}}}`)
 		Expect(after).To(haveAt(class, "vms"), "the override acts on every other writer")
 	})
 
@@ -63,8 +63,8 @@ var _ = Describe("A VM keeps what it was given until somebody asks", func() {
 		s.preset(aPreset("cluster/house", overrideClass))
 		s.create(strings.Replace(vm("web"), "name: web", "name: web, finalizers: [example.com/hold]", 1))
 		Expect(s.of(virtualMachine).Delete(here.ctx, "web", metav1.DeleteOptions{})).To(Succeed())
-		// An API server may first try on the object as it was before, and pass on
-		// the warnings of that attempt, so none are asserted.
+		// An API server may first try on the object as it was before, and pass on the warnings of
+		// that attempt, so none are asserted.
 		after, _ := s.patch("web", `{metadata: {labels: {a: b}}, spec: {template: {spec: {priorityClassName: last}}}}`)
 		Expect(after).To(haveAt(class, "last"))
 		s.patch("web", `{metadata: {finalizers: null}}`)
@@ -144,7 +144,7 @@ var _ = Describe("A change of a VM's spec", func() {
 		s.preset(aPreset("cluster/house", overrideClass))
 		s.create(vm("web"))
 		_, stderr := s.kubectl("", "patch", "vm", "web", "--type=merge", "-p", `{"spec":{"template":{"spec":{"priorityClassName":"mine","hostname":"web"}}}}`)
-		Expect(lines(stderr)).To(say("Warning: preset cluster/house keeps ", class, "vms"))
+		Expect(lines(stderr)).To(say("Warning: preset cluster/house overrides ", class, "it stays", "vms"))
 		Expect(s.get(virtualMachine, "web")).To(And(haveAt(class, "vms"), haveAt("spec.template.spec.hostname", "web")))
 		after, warnings := s.patch("web", `{spec: {template: {spec: {priorityClassName: null}}}}`)
 		Expect(warnings).To(say("cluster/house", class))
@@ -255,7 +255,7 @@ volumes: [{name: root, persistentVolumeClaim: {claimName: root}}]}}}}`)
 })
 
 var _ = Describe("Reapplying", func() {
-	It("expands a VM anew, and restores what was overruled", func() {
+	It("expands a VM again, and restores overridden values", func() {
 		s := newStory()
 		sized := s.preset(aPreset("sized", defaultMemory))
 		house := s.preset(aPreset("cluster/house", overrideClass))
@@ -289,7 +289,7 @@ var _ = Describe("Reapplying, for one who opted out meanwhile,", func() {
 })
 
 var _ = Describe("A VM that was there before virtwright", func() {
-	It("stays as it is until somebody asks", func() {
+	It("stays as it is until a user asks", func() {
 		ownManager()
 		s := newStory()
 		s.preset(aPreset("sized", defaultMemory))
@@ -320,7 +320,7 @@ func (s *story) tryOut(manifest string) object {
 	return out
 }
 
-// patchAs merges into a VM as somebody with all rights.
+// patchAs merges into a VM as a user with all permissions.
 func (s *story) patchAs(user, name, merge string) object {
 	GinkgoHelper()
 	out, err := s.as(clientAs(user), virtualMachine).Patch(here.ctx, name, types.MergePatchType, []byte(merge), metav1.PatchOptions{})

@@ -12,8 +12,8 @@ import (
 
 var dataVolumes = schema.GroupVersionResource{Group: "cdi.kubevirt.io", Version: "v1beta1", Resource: "datavolumes"}
 
-// dataVolumeCRD is CDI's API, as far as controllers of VMs see it. What fills
-// volumes is this story.
+// dataVolumeCRD is CDI's API, as far as controllers of VMs see it. What fills volumes is this
+// story.
 const dataVolumeCRD = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -34,7 +34,7 @@ var _ = Describe("A VM with dataVolumeTemplates", Ordered, func() {
 	var s *story
 	BeforeEach(func() { s = newStory() })
 
-	It("says that nobody serves them, and starts once somebody does and has filled them", func() {
+	It("reports that no API serves them, and starts once one does and has filled them", func() {
 		s.create(strings.Replace(withDisk("web"), "Halted", "Always", 1))
 		Eventually(func() any { return at(s.get(virtualMachine, "web"), "status.conditions") }).Should(
 			ContainElement(And(HaveKeyWithValue("type", "Failure"), HaveKeyWithValue("reason", "DataVolumesNotServed"), HaveKeyWithValue("message", ContainSubstring("install CDI")))))
@@ -59,6 +59,8 @@ var _ = Describe("A VM with dataVolumeTemplates", Ordered, func() {
 		fill("Failed")
 		s.machineIs("web", "DataVolumeError")
 		fill("Succeeded")
+		s.machineIs("web", "ErrorPvcNotFound") // who fills a DataVolume makes its claim
+		s.kubectl(claims, "apply", "-f", "-")
 		s.machineIs("web", "Starting")
 		Expect(at(s.get(virtualMachine, "web"), "status.conditions")).NotTo(ContainElement(HaveKeyWithValue("type", "Failure")))
 	})

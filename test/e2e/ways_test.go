@@ -21,8 +21,8 @@ type updateWay struct {
 	create func(s *story, manifest string)
 	// update sends the manifest after a change, or changes the stored object.
 	update func(s *story, manifest string, change func(map[string]any)) string
-	// edits says that the way starts from the stored object: what it lacks then was removed
-	// on purpose.
+	// edits says that the way starts from the stored object: what it lacks then was removed on
+	// purpose.
 	edits bool
 }
 
@@ -50,8 +50,8 @@ func sending(args ...string) func(*story, string, func(map[string]any)) string {
 	}
 }
 
-// persist runs a command again where a controller has written the status between its
-// reading and its writing, and returns what it wrote to standard error.
+// persist runs a command again where a controller has written the status between its reading and
+// its writing, and returns what it wrote to standard error.
 func (s *story) persist(command func() (stdout, stderr string, err error)) string {
 	GinkgoHelper()
 	var out string
@@ -69,7 +69,7 @@ func (s *story) persist(command func() (stdout, stderr string, err error)) strin
 // editing runs kubectl edit with an editor that writes the changed object.
 func editing(s *story, _ string, change func(map[string]any)) string {
 	GinkgoHelper()
-	folder := GinkgoT().TempDir() // where kubectl keeps what is refused
+	folder := GinkgoT().TempDir() // kubectl keeps rejected manifests here
 	GinkgoT().Setenv("TMPDIR", folder)
 	file := filepath.Join(folder, "edited.yaml")
 	GinkgoT().Setenv("KUBE_EDITOR", "cp "+file)
@@ -114,8 +114,8 @@ type updateRule struct {
 	labels   map[string]any
 	change   func(map[string]any)
 	want     OmegaMatcher
-	// warns is what kubectl shows on standard error, and edits what it shows where the way
-	// starts from the stored object.
+	// warns is what kubectl shows on standard error, and edits what it shows where the way starts
+	// from the stored object.
 	warns, edits OmegaMatcher
 }
 
@@ -179,7 +179,7 @@ var updateRules = []updateRule{{
 		put("other", "spec", "template", "spec", "hostname")(object)
 	},
 	want: And(haveAt(cores, int64(4)), haveAt("spec.template.spec.hostname", "other")), warns: BeEmpty(),
-	edits: say("Warning: preset big gives " + cores + " again; to keep it away, add big:" + cores + " to virtwright.dev/exclude"),
+	edits: say("Warning: preset big sets " + cores + " again; to exclude it, add big:" + cores + " to virtwright.dev/exclude"),
 }, {
 	says: "storage that a preset gave stays, with a warning that says how to remove it",
 	presets: []string{aPreset("disks", matching("size: big", `{defaults: {spec: {template: {spec: {domain: {devices: {disks: [{name: root, disk: {bus: sata}}]}},
@@ -226,7 +226,7 @@ var _ = Describe("However a VM is updated,", func() {
 	}
 
 	for _, w := range updateWays {
-		It("what was forbidden later may stay, and no more of it comes, by "+w.name, func() {
+		It("fields that became forbidden may stay, but not grow, by "+w.name, func() {
 			s := newStory()
 			manifest := vm("web", `spec: {template: {spec: {domain: {devices: {watchdog: {name: dog, i6300esb: {action: reset}}}}}}}`)
 			w.create(s, manifest)

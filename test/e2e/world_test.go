@@ -64,6 +64,43 @@ func visit(ctx context.Context, kubeconfig, programs string) *world {
 	}}
 }
 
+// standInPolicy keeps a cluster's scheduler away from the pods of VMIs in the namespaces of
+// stories: the stand-in binds and runs them.
+const standInPolicy = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: e2e-standin}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    namespaceSelector: {matchLabels: {e2e.virtwright.dev/story: ""}}
+    objectSelector: {matchLabels: {kubevirt.io: virt-launcher}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: 'Object{spec: Object.spec{schedulerName: "standin"}}'}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: e2e-standin}
+spec: {policyName: e2e-standin}
+---
+# Pods of a node that is not there would be deleted.
+{apiVersion: v1, kind: Node, metadata: {name: standin}, spec: {unschedulable: true}}
+`
+
+// leavePodsToStandIn is for clusters with nodes.
+func (w *world) leavePodsToStandIn() {
+	GinkgoHelper()
+	_, _, err := w.kubectl(standInPolicy, "apply", "-f", "-")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() error {
+		_, _, err := w.kubectl(standInPolicy, "delete", "--ignore-not-found", "-f", "-")
+		return err
+	})
+}
+
 // found makes a cluster and starts a manager in it.
 func found(ctx context.Context, programs string, apiServerArgs ...string) *world {
 	GinkgoHelper()
@@ -113,7 +150,7 @@ func clientOf(config *rest.Config) dynamic.Interface {
 	return client
 }
 
-// clientAs is somebody's with all rights.
+// clientAs is the client of a user with all permissions.
 func clientAs(user string) dynamic.Interface {
 	GinkgoHelper()
 	config := rest.CopyConfig(here.config)

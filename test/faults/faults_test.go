@@ -13,11 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// settles is how long a machine is watched that is where it shall be: what is
-// tried again is tried within a second.
+// settles is how long a VM in the wanted state is watched: a retry follows within a second.
 const settles = 1300 * time.Millisecond
 
-// A flow is a wish of somebody's, and the world in which it has come true.
+// A flow is a user's request, and the state that it leads to.
 type flow struct {
 	// before brings the machine to where it starts.
 	before func(s *scene)
@@ -79,7 +78,7 @@ func deleted(how metav1.DeletionPropagation) func(*scene) int {
 	}
 }
 
-// orphaned deletes the machine, not its instance, and makes the machine anew.
+// orphaned deletes the VM, not its VMI, and creates the VM again.
 func orphaned(s *scene) int {
 	s.Helper()
 	s.delete(s.machines(), metav1.DeletePropagationOrphan)
@@ -167,8 +166,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// everyCall has the flow happen with its first call broken, its second, and so
-// on, until it has none left to break; then with those that timing has hidden.
+// everyCall has the flow happen with its first call broken, its second, and so on, until it has
+// none left to break; then with those that timing has hidden.
 func (s *scene) everyCall(of flow, f fault) {
 	s.Helper()
 	for at, must := range map[string][]string{"controller": of.controller, "api": of.api} {

@@ -16,8 +16,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 // RoundTrip calls the function.
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// People change their minds while an instance is being made, which takes time:
-// what was accepted last comes true, also where strategies leave it to requests.
+// Users change their minds while a VMI is being created, which takes time: the request that was
+// accepted last is carried out, with every run strategy.
 func TestMinds(t *testing.T) {
 	const people, wishes = 24, 30
 	stage := newStage(t)
@@ -48,7 +48,7 @@ func TestMinds(t *testing.T) {
 		}
 	}
 	if accepted < people/2 {
-		t.Errorf("only %d of %d machines were told anything", accepted, people)
+		t.Errorf("only %d of %d VMs got a request", accepted, people)
 	}
 }
 

@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// calm is how long is watched that something is not written again and again, and
-// bound how often it may be within: what is tried later each time.
+// calm is how long the test counts writes, and bound how many writes it allows: each retry waits
+// longer than the one before.
 const (
 	calm  = 4 * time.Second
 	bound = 3
 )
 
-// refuse lets API servers refuse an operation in a namespace, in words that are
-// never the same twice; the function takes that back.
+// refuse lets API servers refuse an operation in a namespace, in words that are never the same
+// twice; the function takes that back.
 func (s *scene) refuse(operation, group, resource string) func() {
 	s.Helper()
 	name := s.namespace + "-" + strings.ToLower(operation)
@@ -122,8 +122,8 @@ func (s *scene) patch(merge string) {
 	}
 }
 
-// What is refused is told, once, and tried again; nobody writes without end, and
-// what was asked for is not forgotten.
+// A rejected operation is reported once and retried. The writes are bounded, and the request is not
+// forgotten.
 func TestRefusals(t *testing.T) {
 	stage := newStage(t)
 	t.Run("start", func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// unreachable lets creations in a namespace depend on a webhook that nobody serves.
+// unreachable lets creations in a namespace depend on a webhook without endpoints.
 func (s *scene) unreachable(group, resource string) func() {
 	s.Helper()
 	s.stage.kubectl(s.T, fmt.Sprintf(`

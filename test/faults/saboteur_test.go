@@ -94,7 +94,7 @@ func (s *saboteur) falls(r *http.Request) (fault, bool) {
 	return s.fault, true
 }
 
-// RoundTrip sends a request, or what is left of it.
+// RoundTrip sends a request, or a part of it.
 func (s *saboteur) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.isDead() {
 		return lose(r, "the process is no more")
@@ -176,8 +176,7 @@ func namespaceOf(path string) string {
 	return name
 }
 
-// A switchboard leads the calls of one process about a namespace through that
-// namespace's saboteur.
+// A switchboard leads the calls of one process about a namespace through that namespace's saboteur.
 type switchboard struct {
 	inner http.RoundTripper
 

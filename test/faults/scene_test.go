@@ -19,13 +19,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/virtwright/virtwright/lifecycle/machine"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
 	"github.com/virtwright/virtwright/lifecycle/virtualmachine"
 )
 
@@ -78,12 +79,12 @@ func (s *scene) run() {
 func (s *scene) manager(ctx context.Context, to *rest.Config) ctrl.Manager {
 	s.Helper()
 	scheme := runtime.NewScheme()
-	if err := machine.AddToScheme(scheme); err != nil {
+	if err := partialobject.AddToScheme(scheme); err != nil {
 		s.Fatal(err)
 	}
 	mgr, err := ctrl.NewManager(to, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
-		Cache:                   cache.Options{DefaultTransform: machine.Trim, DefaultNamespaces: map[string]cache.Config{s.namespace: {}}},
+		Cache:                   cache.Options{DefaultTransform: partialobject.Trim, DefaultNamespaces: map[string]cache.Config{s.namespace: {}}},
 		Controller:              config.Controller{SkipNameValidation: new(true)},
 		GracefulShutdownTimeout: new(time.Duration(0)),
 	})
@@ -102,14 +103,14 @@ func (s *scene) manager(ctx context.Context, to *rest.Config) ctrl.Manager {
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		s.Fatal(err)
 	}
-	controller := &virtualmachine.Controller{Client: mgr.GetClient(), Live: live, Events: broadcaster.NewRecorder(scheme, "virtwright")}
+	controller := &virtualmachine.Controller{Client: mgr.GetClient(), Live: live, Events: broadcaster.NewRecorder(scheme, "virtwright"), Clock: clock.RealClock{}}
 	if err := controller.SetupWithManager(mgr); err != nil {
 		s.Fatal(err)
 	}
 	return mgr
 }
 
-// revive starts anew what was killed.
+// revive starts a killed manager again.
 func (s *scene) revive() {
 	s.Helper()
 	if s.controller.isDead() {
@@ -135,7 +136,7 @@ func (s *scene) create(strategy string) {
 	s.Helper()
 	vm := manifest("VirtualMachine", s.name, map[string]any{
 		"runStrategy": strategy,
-		"template":    map[string]any{"spec": map[string]any{"domain": map[string]any{"devices": map[string]any{}}}},
+		"template":    map[string]any{"spec": map[string]any{"domain": map[string]any{"devices": map[string]any{}, "memory": map[string]any{"guest": "64Mi"}}}},
 	})
 	if _, err := s.machines().Create(s.Context(), vm, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
@@ -206,8 +207,8 @@ func (s *scene) nothing() error {
 	return nil
 }
 
-// put calls a verb as a person does who wants it done: again, until it is. It
-// returns how many calls may have done something.
+// put calls a verb as a person does who wants it done: again, until it is. It returns how many
+// calls may have done something.
 func (s *scene) put(verb string) int {
 	s.Helper()
 	body := "{}"

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/virtwright/virtwright/lifecycle/subresources"
+	"github.com/virtwright/virtwright/subresources"
 	"github.com/virtwright/virtwright/test/controlplane"
 	"github.com/virtwright/virtwright/test/standin"
 )
@@ -34,8 +34,8 @@ var (
 // patience is how long anything may take on a machine that is busy.
 const patience = time.Minute
 
-// A stage is a real control plane with a node that a stand-in plays, and the
-// subresource API where clients look for it.
+// A stage is a real control plane with a node that a stand-in plays, and the subresource API where
+// clients look for it.
 type stage struct {
 	*controlplane.ControlPlane
 
@@ -57,6 +57,7 @@ func newStage(t *testing.T) *stage {
 	config := s.config()
 	s.client = dynamic.NewForConfigOrDie(config)
 	standin.ForTest(t, config, standin.Options{GraceSecond: 10 * time.Millisecond})
+	s.runVMIs(t)
 	s.count(t)
 	s.aggregate(t)
 	return s

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Each call of the controller and of the API breaks with a chance of a third
-// while people change their minds; each gets what they wanted last.
+// Each call of the controller and of the API breaks with a chance of a third while people change
+// their minds; each gets what they wanted last.
 func TestStorm(t *testing.T) {
 	const people, wishes = 24, 4
 	stage := newStage(t)
@@ -47,8 +47,8 @@ func TestStorm(t *testing.T) {
 	t.Logf("calls that went wrong: %v", blown)
 }
 
-// dither starts, stops and restarts the machine as chance has it. Whoever is told
-// that a wish does not fit goes on. What was accepted last is what must come true.
+// dither starts, stops and restarts the VM at random, and ignores rejections. The VM must reach the
+// state of the request that was accepted last.
 func (s *scene) dither(chance *rand.Rand, wishes int) {
 	for range wishes {
 		verb := []string{"start", "stop", "restart"}[chance.IntN(3)]

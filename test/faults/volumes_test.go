@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -37,15 +39,22 @@ func (s *scene) volumes() dynamic.ResourceInterface {
 	return s.stage.client.Resource(dataVolumes).Namespace(s.namespace)
 }
 
-// withDisk makes the machine with a template of the volume root, and annotations
-// that say no.
+// withDisk makes the machine with a template of the volume root, and annotations that say no.
 func (s *scene) withDisk(strategy string, annotations ...string) {
 	s.Helper()
 	vm := manifest("VirtualMachine", s.name, map[string]any{
 		"runStrategy":         strategy,
 		"dataVolumeTemplates": []any{map[string]any{"metadata": map[string]any{"name": "root"}, "spec": map[string]any{}}},
-		"template":            map[string]any{"spec": map[string]any{"domain": map[string]any{"devices": map[string]any{}}}},
+		"template":            map[string]any{"spec": map[string]any{"domain": map[string]any{"devices": map[string]any{}, "memory": map[string]any{"guest": "64Mi"}}}},
 	})
+	claim := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": "root"},
+		"spec": map[string]any{"accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}},
+	}}
+	claims := s.stage.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}).Namespace(s.namespace)
+	if _, err := claims.Create(s.Context(), claim, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		s.Fatal(err)
+	}
 	for _, key := range annotations {
 		vm.SetAnnotations(map[string]string{key: "false"})
 	}
@@ -68,7 +77,7 @@ func TestVolumes(t *testing.T) {
 	stage.kubectl(t, dataVolumeCRD, "apply", "-f", "-")
 	stage.kubectl(t, "", "wait", "crd", "datavolumes.cdi.kubevirt.io", "--for=condition=Established", "--timeout=30s")
 	for name, story := range map[string]func(*scene){
-		"of-another": (*scene).ofAnother, "of-nobody": (*scene).ofNobody, "refused": (*scene).refusedVolume,
+		"of-another": (*scene).ofAnother, "without-owner": (*scene).ofNobody, "refused": (*scene).refusedVolume,
 		"stop": (*scene).stopWithoutVolumes, "later": (*scene).volumesLater,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +134,7 @@ func (s *scene) refusedVolume() {
 	s.awaitFailure("FailedDataVolumeCreate")
 	s.isCalm()
 	admit()
-	s.fill("Succeeded") // once it is made, which nobody but the controller does
+	s.fill("Succeeded") // once the controller has created it
 	eventually(s.T, saying("it runs"), s.runs)
 }
 

@@ -1,4 +1,4 @@
-// Package filelock locks files between processes: what is locked is in use.
+// Package filelock locks files between processes, to mark them as in use.
 package filelock
 
 import (
@@ -7,9 +7,8 @@ import (
 	"syscall"
 )
 
-// Try locks a file, which it makes where it is missing; it returns nil when
-// another process holds the lock. Closing the file, or the end of this process,
-// unlocks it.
+// Try locks a file, which it makes where it is missing; it returns nil when another process holds
+// the lock. Closing the file, or the end of this process, unlocks it.
 func Try(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

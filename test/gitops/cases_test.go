@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A step is what happens before a sync, what Git then has, and what is stored after it.
+// A step is an action before a sync, the content of Git then, and the stored object after it.
 type step struct {
 	preset string               // its spec, without a selector
 	act    func(engine, string) // what happens to the VM of a name

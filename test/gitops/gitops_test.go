@@ -134,7 +134,8 @@ func (e engine) follow(t *testing.T, name string, tc story) report {
 	return says
 }
 
-// repeat syncs a VM a hundred times. The VM stays as it is; at most so many syncs write its metadata.
+// repeat syncs a VM a hundred times. The VM stays as it is; at most so many syncs write its
+// metadata.
 func (e engine) repeat(t *testing.T, name, want string, writes int) {
 	t.Helper()
 	tc := story{steps: []step{{preset: everything, git: sparse, stored: map[string]string{memory: "4Gi", disks: "root data", caches: "none"}}}}

@@ -1,5 +1,5 @@
-// Package golden compares output with checked-in files. With UPDATE_GOLDEN=1
-// in the environment it rewrites them instead.
+// Package golden compares output with checked-in files. With UPDATE_GOLDEN=1 in the environment it
+// rewrites them instead.
 package golden
 
 import (
@@ -41,11 +41,10 @@ func Equal(t testing.TB, path, got string) {
 	}
 }
 
-// Stale fails t for every file matching the pattern that Equal was not asked
-// for; call it after the last of them. The pattern must match expected output
-// only, such as testdata/*.out.yaml: with UPDATE_GOLDEN=1 stale files are
-// removed. Nothing is stale when -run selects subtests, nor when t has failed
-// and so may have ended before it asked.
+// Stale fails t for every file matching the pattern that Equal was not asked for; call it after the
+// last of them. The pattern must match expected output only, such as testdata/*.out.yaml: with
+// UPDATE_GOLDEN=1 stale files are removed. Nothing is stale when -run selects subtests, nor when t
+// has failed and so may have ended before it asked.
 func Stale(t testing.TB, pattern string) {
 	t.Helper()
 	if run := flag.Lookup("test.run"); run != nil && strings.Contains(run.Value.String(), "/") {

@@ -10,14 +10,14 @@ import (
 	"syscall"
 )
 
-// unprivileged is the account that libvirt and QEMU run as when the test runs
-// as root. Every system has it.
+// unprivileged is the account that libvirt and QEMU run as when the test runs as root. Every system
+// has it.
 const unprivileged = "nobody"
 
 // account is whom a daemon and its domains run as.
 type account struct {
 	uid, gid int
-	// other tells that this is not the account of this process.
+	// other means that this is not the account of this process.
 	other bool
 }
 

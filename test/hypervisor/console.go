@@ -28,16 +28,15 @@ type Boot struct {
 	// Facts are what it says about its hardware; complete when Ready.
 	Facts Facts
 	Ready bool
-	// Events are what happened afterwards: powerbutton, agent-shutdown,
-	// poweroff, reboot, crash or pong.
+	// Events are what happened afterwards: powerbutton, agent-shutdown, poweroff, reboot, crash or
+	// pong.
 	Events []string
 }
 
 // Facts are by key; a key is a path: block/vda/serial.
 type Facts map[string]string
 
-// Boots are the boots that were logged, the latest last. A file that does not
-// exist yet has none.
+// Boots are the boots that were logged, the latest last. A file that does not exist yet has none.
 func (c Console) Boots() ([]Boot, error) {
 	content, err := os.ReadFile(string(c))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,8 +48,8 @@ func (c Console) Boots() ([]Boot, error) {
 	return parseConsole(string(content)), nil
 }
 
-// Ready returns the facts of the first boot when it is complete. The error
-// carries the end of the log.
+// Ready returns the facts of the first boot when it is complete. The error carries the end of the
+// log.
 func (c Console) Ready(ctx context.Context) (Facts, error) {
 	boots, err := c.Await(ctx, "ready", func(boots []Boot) bool { return len(boots) > 0 && boots[0].Ready })
 	if err != nil {
@@ -85,8 +84,8 @@ func (c Console) Await(ctx context.Context, what string, as func([]Boot) bool) (
 	}
 }
 
-// parseConsole reads the lines of a guest. A last line without an end is still
-// being written and is left out.
+// parseConsole reads the lines of a guest. A last line without an end is still being written and is
+// left out.
 func parseConsole(log string) []Boot {
 	var boots []Boot
 	lines := strings.Split(strings.ReplaceAll(log, "\r", ""), "\n")
@@ -127,9 +126,8 @@ func (f Facts) Names(topic string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Find is the first name below a topic whose attribute has the value:
-// Find("block", "serial", "root") is the disk with that serial. It is empty
-// when there is none.
+// Find is the first name below a topic whose attribute has the value: Find("block", "serial",
+// "root") is the disk with that serial. It is empty when there is none.
 func (f Facts) Find(topic, attribute, value string) string {
 	for _, name := range f.Names(topic) {
 		if f[topic+"/"+name+"/"+attribute] == value {
@@ -139,8 +137,7 @@ func (f Facts) Find(topic, attribute, value string) string {
 	return ""
 }
 
-// Files are the files, up to 16 KiB of each, of the ISO image on a disk, by
-// path.
+// Files are the files, up to 16 KiB of each, of the ISO image on a disk, by path.
 func (f Facts) Files(disk string) map[string]string {
 	files := map[string]string{}
 	for key, value := range f {
@@ -157,18 +154,17 @@ func (f Facts) Files(disk string) map[string]string {
 	return files
 }
 
-// Hardware are the facts that depend on nothing but the domain: two boots of
-// one domain have them in common.
+// Hardware are the facts that depend on nothing but the domain: two boots of one domain have them
+// in common.
 func (f Facts) Hardware() Facts {
 	hardware := maps.Clone(f)
 	maps.DeleteFunc(hardware, func(key, _ string) bool { return strings.HasPrefix(key, volatile) })
 	return hardware
 }
 
-// Type types a line on a serial console that is a UNIX socket: poweroff,
-// reboot, crash or ping, which a guest that is ready obeys. The socket must
-// have no other client.
-func Type(ctx context.Context, socket, line string) error {
+// typeLine types a line on a serial console that is a UNIX socket: poweroff, reboot, crash or ping,
+// which a guest that is ready obeys. The socket must have no other client.
+func typeLine(ctx context.Context, socket, line string) error {
 	var dialer net.Dialer
 	connection, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {

@@ -27,13 +27,13 @@ const (
 
 // Daemon is a session libvirtd with QEMU.
 type Daemon struct {
-	// Dir is the daemon's folder. Files that domains use may be put here; give
-	// them to the daemon's account with Own. It is removed by Stop.
+	// Dir is the daemon's folder. Files that domains use may be put here; give them to the daemon's
+	// account with Own. It is removed by Stop.
 	Dir string
 	// Socket is the path of libvirtd's socket. It stays the same over restarts.
 	Socket string
-	// URI leads to the QEMU driver, TestURI to libvirt's test driver in the same
-	// daemon, which starts nothing and remembers nothing once nobody is connected.
+	// URI leads to the QEMU driver, TestURI to libvirt's test driver in the same daemon, which
+	// starts nothing and forgets everything when the last client disconnects.
 	URI, TestURI string
 
 	account account
@@ -44,8 +44,7 @@ type Daemon struct {
 	stopped bool
 }
 
-// Start starts a daemon that ends with the test, or skips the test as Require
-// says.
+// Start starts a daemon that ends with the test, or skips the test as Require says.
 func Start(t T) *Daemon {
 	t.Helper()
 	Require(t)
@@ -82,8 +81,8 @@ func start() (*Daemon, error) {
 	return d, nil
 }
 
-// configure writes the settings of libvirtd. Without virtlogd, QEMU writes the
-// logs of consoles itself.
+// configure writes the settings of libvirtd. Without virtlogd, QEMU writes the logs of consoles
+// itself.
 func (d *Daemon) configure() error {
 	config := filepath.Join(d.Dir, "c", "libvirt")
 	for _, dir := range []string{config, filepath.Join(d.Dir, "r"), filepath.Join(d.Dir, "k")} {
@@ -102,8 +101,8 @@ func (d *Daemon) configure() error {
 	return d.account.own(d.Dir)
 }
 
-// Env is the environment that leads a program to this daemon and its folders,
-// in the form of os.Environ.
+// Env is the environment that leads a program to this daemon and its folders, in the form of
+// os.Environ.
 func (d *Daemon) Env() []string {
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "HOME=" + d.Dir,
@@ -113,8 +112,8 @@ func (d *Daemon) Env() []string {
 	}
 }
 
-// Command is a command that runs as the daemon's account, in its folder and
-// with Env. A node agent is started so; it is the caller's to end.
+// Command is a command that runs as the daemon's account, in its folder and with Env. The caller
+// ends it.
 func (d *Daemon) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Env = d.Dir, d.Env()
@@ -122,8 +121,7 @@ func (d *Daemon) Command(ctx context.Context, program string, args ...string) *e
 	return cmd
 }
 
-// Own gives a file, or a folder with everything in it, to the daemon's account,
-// which QEMU runs as.
+// Own gives a file, or a folder with everything in it, to the daemon's account, which QEMU runs as.
 func (d *Daemon) Own(path string) error { return d.account.own(path) }
 
 // PID is the process id of libvirtd, 0 when it does not run.
@@ -157,8 +155,8 @@ func (d *Daemon) Kill() {
 	d.process = nil
 }
 
-// Restart kills libvirtd if it runs and starts it again with the same socket
-// and state. It returns when libvirtd answers.
+// Restart kills libvirtd if it runs and starts it again with the same socket and state. It returns
+// when libvirtd answers.
 func (d *Daemon) Restart() error {
 	d.Kill()
 	d.mu.Lock()
@@ -201,8 +199,8 @@ func (d *Daemon) awaitAnswer(p *process) error {
 	}
 }
 
-// Stop ends every domain, libvirtd, and what it started, and removes the
-// folder. It may be called more than once.
+// Stop ends every domain, libvirtd, and what it started, and removes the folder. It may be called
+// more than once.
 func (d *Daemon) Stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -213,7 +211,7 @@ func (d *Daemon) Stop() {
 	d.process.end(syscall.SIGTERM, stopGrace)
 	d.process = nil
 	killEmulators(d.Dir)
-	_ = os.RemoveAll(d.Dir) // the next daemon sweeps what is left
+	_ = os.RemoveAll(d.Dir) // the next daemon removes leftovers
 	d.lock.Close()
 }
 

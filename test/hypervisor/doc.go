@@ -1,11 +1,10 @@
-// Package hypervisor gives tests a real libvirt and QEMU on a machine without
-// systemd, and a guest that says on its serial console what hardware it sees.
+// Package hypervisor gives tests a real libvirt and QEMU on a machine without systemd, and a guest
+// that says on its serial console what hardware it sees.
 //
-// [Start] runs a session libvirtd as an unprivileged user in a short folder of
-// its own; no account, file or process of the machine is changed. Domains run
-// under software emulation: whether /dev/kvm works cannot be told from its
-// presence. [Daemon.Guest] is a kernel and an initramfs made of Debian packages,
-// built at first use and cached. [Console] reads what that guest says.
+// [Start] runs a session libvirtd as an unprivileged user in a short folder of its own; no account,
+// file or process of the machine is changed. Domains run under software emulation: the presence of
+// /dev/kvm does not mean that it works. [Daemon.Guest] is a kernel and an initramfs made of Debian
+// packages, built at first use and cached. [Console] reads what that guest says.
 //
 // A test that needs none of the machine's own devices is written as
 //
@@ -15,6 +14,6 @@
 //	// serial console to a file in daemon.Dir, start it with daemon.Virsh, then
 //	facts, err := hypervisor.Console(file).Ready(ctx)
 //
-// It skips where libvirt and QEMU are missing, unless VIRTWRIGHT_HYPERVISOR is
-// "require": then it fails, so that CI cannot pass by skipping.
+// It skips where libvirt and QEMU are missing, unless VIRTWRIGHT_HYPERVISOR is "require": then it
+// fails, so that CI cannot pass by skipping.
 package hypervisor

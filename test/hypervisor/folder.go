@@ -11,17 +11,17 @@ import (
 	"github.com/virtwright/virtwright/test/filelock"
 )
 
-// Folders of daemons are short because libvirt puts sockets deep below them,
-// and a socket's path has at most 108 bytes: a guest agent's takes 90 more than
-// this. They lie in /tmp whatever TMPDIR says, for the same reason.
+// Folders of daemons are short because libvirt puts sockets deep below them, and a socket's path
+// has at most 108 bytes: a guest agent's takes 90 more than this. For the same reason they lie in
+// /tmp, not in TMPDIR.
 const (
 	folderParent  = "/tmp"
 	folderPrefix  = "vwhv"
 	folderPattern = folderPrefix + "????"
 )
 
-// makeFolder makes the locked folder of a daemon. The lock is held as long as
-// this process lives, and so tells whether the folder is in use.
+// makeFolder makes the locked folder of a daemon. The lock is held as long as this process lives,
+// and so tells whether the folder is in use.
 func makeFolder() (dir string, lock *os.File, err error) {
 	sweep()
 	for {
@@ -34,8 +34,8 @@ func makeFolder() (dir string, lock *os.File, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("cannot make the folder of a daemon: %w", err)
 	}
-	// The lock gets its name only when it is held, so that no sweep in between
-	// takes the folder for an abandoned one.
+	// The lock gets its name only when it is held, so that no sweep in between takes the folder for
+	// an abandoned one.
 	lock, err = filelock.Try(lockFile(dir) + ".new")
 	if err == nil {
 		err = os.Rename(lock.Name(), lockFile(dir))
@@ -46,8 +46,7 @@ func makeFolder() (dir string, lock *os.File, err error) {
 	return dir, lock, nil
 }
 
-// sweep ends the emulators and removes the folders of daemons whose test was
-// killed.
+// sweep ends the emulators and removes the folders of daemons whose test was killed.
 func sweep() {
 	dirs, _ := filepath.Glob(filepath.Join(folderParent, folderPattern))
 	for _, dir := range dirs {
@@ -56,7 +55,7 @@ func sweep() {
 		}
 		if lock, err := filelock.Try(lockFile(dir)); err == nil && lock != nil {
 			killEmulators(dir)
-			_ = os.RemoveAll(dir) // the next sweep takes what is left
+			_ = os.RemoveAll(dir) // the next sweep removes leftovers
 			lock.Close()
 		}
 	}

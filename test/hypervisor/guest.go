@@ -19,24 +19,25 @@ import (
 // buildTimeout bounds the build of the guest, downloads included.
 const buildTimeout = 5 * time.Minute
 
-// KernelArguments suit a guest's kernel. None are necessary.
-const KernelArguments = "console=ttyS0 quiet panic=1"
+// kernelArguments suit a guest's kernel. None are necessary.
+const kernelArguments = "console=ttyS0 quiet panic=1"
 
-// Guest is a Linux to boot directly. Domains need 128 MiB of memory for it, 256
-// with EFI. It has drivers for virtio and SCSI disks, not for SATA and USB.
+// Guest is a Linux to boot directly. Domains need 128 MiB of memory for it, 256 with EFI. It has
+// drivers for virtio and SCSI disks, not for SATA and USB.
 type Guest struct {
 	// Kernel and Initrd are paths of files.
 	Kernel, Initrd string
+	// Busybox is the path of a program that needs no library.
+	Busybox string
 }
 
 //go:embed init.sh
 var initScript []byte
 
 // recipe is to change when the build of a guest changes without its parts.
-const recipe = "1"
+const recipe = "3"
 
-// Guest is a guest whose files the daemon's account can read. It is built and
-// cached at first use.
+// Guest is a guest whose files the daemon's account can read. It is built and cached at first use.
 func (d *Daemon) Guest(t T) Guest {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
@@ -63,20 +64,23 @@ func (d *Daemon) Guest(t T) Guest {
 	return guest
 }
 
-// BuildGuest is the guest in the cache (see controlplane.CacheDir), built under
-// a lock when it is not there: progress receives lines that say so. Nothing is
-// installed; what apt knows is enough.
+// BuildGuest is the guest in the cache (see controlplane.CacheDir), built under a lock when it is
+// not there: progress receives lines that say so. Nothing is installed; what apt knows is enough.
 func BuildGuest(ctx context.Context, progress io.Writer) (Guest, error) {
 	cache, err := controlplane.CacheDir()
 	if err != nil {
 		return Guest{}, err
 	}
 	b := &guestBuild{packages: filepath.Join(cache, "hypervisor", "packages"), progress: progress}
+	busybox, err := lookup("busybox")
+	if err != nil {
+		return Guest{}, err
+	}
 	if b.busybox, err = readBusybox(); err != nil {
 		return Guest{}, err
 	}
 	b.target = filepath.Join(cache, "hypervisor", "guest-"+b.key())
-	guest := Guest{Kernel: filepath.Join(b.target, "vmlinuz"), Initrd: filepath.Join(b.target, "initrd")}
+	guest := Guest{Kernel: filepath.Join(b.target, "vmlinuz"), Initrd: filepath.Join(b.target, "initrd"), Busybox: busybox}
 	if b.built() {
 		return guest, nil
 	}
@@ -96,8 +100,8 @@ func (b *guestBuild) built() bool {
 	return err == nil
 }
 
-// key names what the guest is made from, but for the kernel: the one that was
-// downloaded first is as good as a later one.
+// key names what the guest is made from, but for the kernel: the one that was downloaded first is
+// as good as a later one.
 func (b *guestBuild) key() string {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%s %q %d %d\n", recipe, modules, len(initScript), len(b.busybox))

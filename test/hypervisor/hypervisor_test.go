@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// machine is a minimal domain; the verbs are the daemon's folder, the kernel,
-// the initramfs and the kernel's arguments.
+// machine is a minimal domain; the verbs are the daemon's folder, the kernel, the initramfs and the
+// kernel's arguments.
 const machine = `<domain type="qemu">
   <name>kit</name>
   <uuid>5d307ca9-b3ef-428c-8861-06e72d69f223</uuid>
@@ -84,8 +84,8 @@ func newStage(t *testing.T) *stage {
 	if err := d.Own(d.Dir); err != nil {
 		t.Fatal(err)
 	}
-	xml := fmt.Sprintf(machine, d.Dir, guest.Kernel, guest.Initrd, KernelArguments)
-	if err := Validate(xml); err != nil {
+	xml := fmt.Sprintf(machine, d.Dir, guest.Kernel, guest.Initrd, kernelArguments)
+	if err := validate(xml); err != nil {
 		t.Fatal(err)
 	}
 	for _, uri := range []string{d.TestURI, d.URI} {
@@ -125,8 +125,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Fatalf("not within 20 seconds: %s", what)
 }
 
-// TestGuest boots one domain, compares what the guest says with the domain,
-// and takes it through a restart of libvirtd and a shutdown.
+// TestGuest boots one domain, compares what the guest says with the domain, and takes it through a
+// restart of libvirtd and a shutdown.
 func TestGuest(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -142,7 +142,7 @@ func TestGuest(t *testing.T) {
 	must(t, err)
 	facts, err := s.console.Ready(ctx)
 	must(t, err)
-	step("boot, of which the kernel took " + facts["volatile/uptime"] + " s")
+	step("boot; the kernel took " + facts["volatile/uptime"] + " s")
 	checkFacts(t, facts)
 
 	eventually(t, "the guest agent answers", func() bool {
@@ -164,7 +164,7 @@ func TestGuest(t *testing.T) {
 	}
 	step("restart of libvirtd")
 
-	must(t, Type(ctx, s.tty, "ping"))
+	must(t, typeLine(ctx, s.tty, "ping"))
 	must(t, s.console.Event(ctx, "pong"))
 	s.virsh(t, "shutdown", "--mode", "acpi", "kit")
 	must(t, s.console.Event(ctx, "powerbutton"))
@@ -192,7 +192,7 @@ func checkFacts(t *testing.T, facts Facts) {
 		"rng/current":                 "virtio_rng.0",
 		"port/org.qemu.guest_agent.0": "yes",
 		"pci/0000:00:00.0/id":         "8086:29c0",
-		"kernel/arguments":            KernelArguments,
+		"kernel/arguments":            kernelArguments,
 	} {
 		if got := facts[key]; got != want {
 			t.Errorf("%s is %q, not %q", key, got, want)
@@ -226,8 +226,8 @@ func (f Facts) topics() []string {
 	return lines
 }
 
-// TestAbandoned kills a test with a running domain; the next daemon's sweep
-// ends the domain, and no other.
+// TestAbandoned kills a test with a running domain; the next daemon's sweep ends the domain, and no
+// other.
 func TestAbandoned(t *testing.T) {
 	Require(t)
 	mine := Start(t)
@@ -267,8 +267,7 @@ func idle(name string) string {
 <devices><emulator>/usr/bin/qemu-system-x86_64</emulator></devices></domain>`, name)
 }
 
-// gone tells whether a process has ended; one that is dead but not waited for
-// has.
+// gone tells whether a process has ended; one that is dead but not waited for has.
 func gone(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return true

@@ -1,10 +1,12 @@
 #!/bin/busybox sh
-# The init of the test guest. It says on the serial console what hardware it
-# sees, as lines "GUEST key=value", then "GUEST ready". From then on it answers
-# the ACPI power button, a small part of the guest agent's protocol, and words
-# typed on the console: poweroff, reboot, crash, ping. What happens is said as
-# "GUEST event=...". Keys are paths: topic/name/attribute. Under emulation a
-# fork is slow, so that shell builtins are preferred.
+# The init of the test guest. It prints its hardware on the serial console, as
+# lines "GUEST key=value", then "GUEST ready". From then on it answers the ACPI
+# power button, a small part of the guest agent's protocol, HTTP on port 8080,
+# and commands on the console: poweroff, reboot, crash, ping, "write DISK TEXT",
+# "read DISK", "get URL". It prints each result as "GUEST event=...". With the
+# kernel argument "login", the console has a login prompt instead (root, no
+# password). Keys are paths: topic/name/attribute. Under emulation a fork is
+# slow, so the script prefers shell builtins.
 
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -214,6 +216,14 @@ agent() {
 			fact event agent-shutdown
 			case $request in *'"reboot"'*) reboot -f ;; *) poweroff -f ;; esac
 			;;
+		*'"guest-exec-status"'*) echo "{\"return\": {\"exited\": true, \"exitcode\": $code, \"out-data\": \"$(echo "$output" | base64 -w 0)\"}}" >&3 ;;
+		*'"guest-exec"'*) # without arguments
+			program=${request#*\"path\":}
+			program=${program#*\"}
+			output=$("${program%%\"*}" 2>&1)
+			code=$?
+			echo '{"return": {"pid": 1}}' >&3
+			;;
 		*) echo '{"error": {"class": "CommandNotFound", "desc": "unknown to the test guest"}}' >&3 ;;
 		esac
 	done
@@ -227,6 +237,7 @@ cpus
 machine
 disks
 networks
+httpd -p 8080 -h /www
 
 # Descriptors are opened here, not in the background: who sees "ready" may
 # press the button at once.
@@ -248,8 +259,15 @@ read -r uptime _ </proc/uptime
 fact volatile/uptime "$uptime"
 echo "GUEST ready"
 
+read -r arguments </proc/cmdline
+case " $arguments " in *" login "*)
+	hostname guest
+	while :; do getty -L 115200 ttyS0 vt100; done
+	;;
+esac
+
 while :; do
-	read -r word || sleep 1
+	read -r word subject text || sleep 1
 	case $word in
 	poweroff)
 		fact event poweroff
@@ -264,5 +282,12 @@ while :; do
 		echo c >/proc/sysrq-trigger
 		;;
 	ping) fact event pong ;;
+	write)
+		echo "$text" | dd of="/dev/$subject" bs=512 conv=sync,notrunc,fsync && fact event "wrote $text"
+		;;
+	read)
+		fact event "read $(dd if="/dev/$subject" bs=512 count=1 | tr -d '\000' | head -n 1)"
+		;;
+	get) fact event "got $(timeout 5 wget -q -O - "$subject" | head -n 1)" ;;
 	esac
 done

@@ -15,20 +15,35 @@ const (
 	typeCharacter = 0o020000
 )
 
-// dhcpScript is called by udhcpc; its output is the address.
-const dhcpScript = "#!/bin/busybox sh\n[ \"$1\" = bound ] && echo \"$ip/$mask\"\nexit 0\n"
+// dhcpScript is called by udhcpc. It configures the interface and prints the address.
+const dhcpScript = `#!/bin/busybox sh
+[ "$1" = bound ] || exit 0
+ip addr add "$ip/$mask" dev "$interface"
+[ -z "$router" ] || ip route add default via "$router"
+for server in $dns; do echo "nameserver $server"; done >/etc/resolv.conf
+[ -z "$search$domain" ] || echo "search ${search:-$domain}" >>/etc/resolv.conf
+echo "$ip/$mask"
+`
 
-// initrd is the initramfs: busybox, the init, and drivers to load in order.
-// It is not compressed, which an emulated CPU takes longer to undo than QEMU
-// to load it.
+// issue is what the guest prints before its login prompt.
+const issue = "\nThis is the test guest. Log in as root, without a password.\n"
+
+// page is what the guest's HTTP server answers with.
+const page = "hello from the test guest\n"
+
+// initrd is the initramfs: busybox, the init, and drivers to load in order. It is not compressed,
+// which an emulated CPU takes longer to undo than QEMU to load it.
 func (b *guestBuild) initrd(drivers []string) ([]byte, error) {
 	var a archive
-	for _, dir := range []string{"bin", "dev", "proc", "sys", "mnt", "modules"} {
+	for _, dir := range []string{"bin", "dev", "etc", "proc", "sys", "mnt", "modules", "www"} {
 		a.add(dir, typeDirectory|0o755, nil)
 	}
 	a.addDevice("dev/console", 0o600, 5, 1)
 	a.add("bin/busybox", typeFile|0o755, b.busybox)
 	a.add("init", typeFile|0o755, initScript)
+	a.add("etc/passwd", typeFile|0o644, []byte("root::0:0:root:/:/bin/sh\n"))
+	a.add("etc/issue", typeFile|0o644, []byte(issue))
+	a.add("www/index.html", typeFile|0o644, []byte(page))
 	a.add("dhcp", typeFile|0o755, []byte(dhcpScript))
 	var order bytes.Buffer
 	for _, path := range drivers {
@@ -64,8 +79,8 @@ func readBusybox() ([]byte, error) {
 }
 
 // archive is a cpio archive in the "new ASCII" format, which the kernel reads
-// (Documentation/driver-api/early-userspace/buffer-format.rst). Everything in
-// it belongs to root and has no date, so that equal parts make equal bytes.
+// (Documentation/driver-api/early-userspace/buffer-format.rst). Everything in it belongs to root
+// and has no date, so that equal parts make equal bytes.
 type archive struct {
 	content bytes.Buffer
 	entries int

@@ -15,12 +15,12 @@ import (
 	"strings"
 )
 
-// kernelPackage depends on the kernel's own package. Its kernels are small:
-// made for virtual machines.
+// kernelPackage depends on the kernel's own package. Its kernels are small: made for virtual
+// machines.
 const kernelPackage = "linux-image-cloud-amd64"
 
-// modules are what the guest loads, with what they depend on. One that the
-// kernel has built in, or not at all, is left out.
+// modules are what the guest loads, with what they depend on. One that the kernel has built in, or
+// not at all, is left out.
 var modules = []string{
 	"virtio_pci", "virtio_blk", "virtio_scsi", "virtio_net", "virtio_console", "virtio_rng", "virtio_balloon", "virtio_input",
 	"sr_mod", "sd_mod", "isofs", "button", "evdev", "xhci_pci", "usbhid", "usb_storage", "ahci", "e1000", "e1000e",
@@ -64,8 +64,8 @@ func (b *guestBuild) build(ctx context.Context, dir string) error {
 	return nil
 }
 
-// kernel is the path of the kernel's package, downloaded if necessary: with
-// the package lists of the machine, else with fresh ones in the cache.
+// kernel is the path of the kernel's package, downloaded if necessary: with the package lists of
+// the machine, else with fresh ones in the cache.
 func (b *guestBuild) kernel(ctx context.Context) (string, error) {
 	cached := filepath.Join(b.packages, "linux-image-*.deb")
 	if found, _ := filepath.Glob(cached); len(found) > 0 {
@@ -85,8 +85,8 @@ func (b *guestBuild) kernel(ctx context.Context) (string, error) {
 	return found[0], nil
 }
 
-// downloadAfresh downloads with current package lists, which are kept from
-// those of the machine and thrown away.
+// downloadAfresh downloads with current package lists, which are kept from those of the machine and
+// thrown away.
 func (b *guestBuild) downloadAfresh(ctx context.Context) error {
 	b.say("asking for the current package lists")
 	dir, err := os.MkdirTemp(b.packages, "apt-")
@@ -134,8 +134,8 @@ func (b *guestBuild) apt(ctx context.Context, program string, options []string, 
 	return cmd
 }
 
-// selectModules are the files of the modules that are below root, each after
-// those that it depends on.
+// selectModules are the files of the modules that are below root, each after those that it depends
+// on.
 func selectModules(root string, wanted []string) ([]string, error) {
 	files := map[string]string{}
 	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {

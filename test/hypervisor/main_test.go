@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// victimVariable makes the test binary a process that runs a domain, prints
-// the folder and the process ids, and waits to be killed.
+// victimVariable makes the test binary a process that runs a domain, prints the folder and the
+// process ids, and waits to be killed.
 const victimVariable = "VIRTWRIGHT_TEST_VICTIM"
 
 func TestMain(m *testing.M) {

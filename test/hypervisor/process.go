@@ -20,9 +20,9 @@ type process struct {
 	done chan struct{}
 }
 
-// startProcess starts the command so that it ends with this process, however
-// that ends. Linux sends the signal for it when the *thread* that started the
-// child ends, so that one thread stays with the child.
+// startProcess starts the command so that it ends with this process, however that ends. Linux sends
+// the signal for it when the *thread* that started the child ends, so that one thread stays with
+// the child.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
@@ -42,8 +42,8 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// end sends a signal and waits until the process is gone; after grace it is
-// killed. A nil process has ended.
+// end sends a signal and waits until the process is gone; after grace it is killed. A nil process
+// has ended.
 func (p *process) end(signal syscall.Signal, grace time.Duration) {
 	if p == nil {
 		return
@@ -69,8 +69,8 @@ func (p *process) ended() bool {
 // emulators are the programs that libvirt starts and that outlive it.
 var emulators = []string{"qemu-system-", "swtpm"}
 
-// killEmulators ends the emulators that work in dir, which nobody else's do:
-// its name is on their command line. It returns when they are gone.
+// killEmulators ends the emulators that work in dir: its name is on their command line. It returns
+// when they are gone.
 func killEmulators(dir string) {
 	for range 100 {
 		pids := emulatorsIn(dir)
@@ -91,7 +91,7 @@ func emulatorsIn(dir string) []int {
 	for _, file := range commands {
 		command, err := os.ReadFile(file)
 		if err != nil || !bytes.Contains(command, []byte(dir+"/")) {
-			continue // ended, or somebody else's
+			continue // ended, or another user's
 		}
 		program, _, _ := strings.Cut(string(command), "\x00")
 		for _, emulator := range emulators {

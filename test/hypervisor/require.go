@@ -17,8 +17,8 @@ const (
 	requireValue    = "require"
 )
 
-// T is what this package needs of a test: a *testing.T, a *testing.B and
-// Ginkgo's GinkgoT() have it.
+// T is what this package needs of a test: a *testing.T, a *testing.B and Ginkgo's GinkgoT() have
+// it.
 type T interface {
 	Helper()
 	Cleanup(func())
@@ -27,8 +27,8 @@ type T interface {
 	Fatalf(format string, args ...any)
 }
 
-// needs are the things that must be there, and the Debian package of each. A
-// thing with a slash is a pattern of a file, another is a program.
+// needs are the things that must be there, and the Debian package of each. A thing with a slash is
+// a pattern of a file, another is a program.
 var needs = []struct{ thing, debian string }{
 	{"libvirtd", "libvirt-daemon"},
 	{"/usr/lib/*/libvirt/connection-driver/libvirt_driver_qemu.so", "libvirt-daemon-driver-qemu"},
@@ -62,8 +62,8 @@ func Require(t T) {
 	t.Skipf("%s", reason)
 }
 
-// lacking says in one line what keeps this machine from running domains, and
-// is empty when nothing does.
+// lacking says in one line what keeps this machine from running domains, and is empty when nothing
+// does.
 func lacking(present func(thing string) bool) string {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return "libvirt and QEMU are tested on Linux, amd64, only"

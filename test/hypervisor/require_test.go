@@ -43,7 +43,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// TestCI proves that CI installs what is needed, and requires it.
+// TestCI proves that CI installs the needed packages, and requires them.
 func TestCI(t *testing.T) {
 	script, err := os.ReadFile("../../.ci/run")
 	if err != nil {
@@ -80,10 +80,10 @@ func TestRequire(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	Require(t)
-	if err := Validate(idle("good")); err != nil {
+	if err := validate(idle("good")); err != nil {
 		t.Error(err)
 	}
-	if err := Validate(strings.Replace(idle("bad"), "<devices>", "<devices><bogus/>", 1)); err == nil || !strings.Contains(err.Error(), "fails to validate") {
+	if err := validate(strings.Replace(idle("bad"), "<devices>", "<devices><bogus/>", 1)); err == nil || !strings.Contains(err.Error(), "fails to validate") {
 		t.Errorf("an unknown element: %v", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 // Virsh runs virsh on the QEMU driver and returns what it printed.
 func (d *Daemon) Virsh(args ...string) (string, error) { return d.virsh(d.URI, args...) }
 
-// DefineValidated defines a domain at URI or TestURI after libvirt has checked
-// it against its schema, and asks the driver whether it likes it.
+// DefineValidated defines a domain at URI or TestURI after libvirt has checked it against its
+// schema, and asks the driver whether it likes it.
 func (d *Daemon) DefineValidated(uri, xml string) error {
 	file, err := d.File("*.xml", []byte(xml))
 	if err != nil {
@@ -25,8 +25,8 @@ func (d *Daemon) DefineValidated(uri, xml string) error {
 	return err
 }
 
-// File writes a file of the daemon's account to its folder. The name is random
-// where the pattern has a star, as os.CreateTemp has it.
+// File writes a file of the daemon's account to its folder. The name is random where the pattern
+// has a star, as os.CreateTemp has it.
 func (d *Daemon) File(pattern string, content []byte) (string, error) {
 	file, err := os.CreateTemp(d.Dir, pattern)
 	if err == nil {
@@ -49,8 +49,8 @@ func (d *Daemon) virsh(uri string, args ...string) (string, error) {
 	return strings.TrimSpace(out), nil
 }
 
-// Validate checks a domain against libvirt's schema, which needs no daemon.
-func Validate(xml string) error {
+// validate checks a domain against libvirt's schema, which needs no daemon.
+func validate(xml string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
 	if _, err := run(exec.CommandContext(ctx, "virt-xml-validate", "-", "domain"), xml); err != nil {

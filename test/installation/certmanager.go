@@ -21,8 +21,7 @@ func (i *Installation) PrepareCertManager() {
 	i.Must("", "create", "namespace", "cert-manager")
 }
 
-// CertManager runs a part of cert-manager, "controller" or "cainjector"; the
-// function ends it.
+// CertManager runs a part of cert-manager, "controller" or "cainjector"; the function ends it.
 func (i *Installation) CertManager(part string) func() {
 	i.Helper()
 	ctx, stop := context.WithCancel(i.Context())

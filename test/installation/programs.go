@@ -68,7 +68,7 @@ func Program(t testing.TB, name string) string {
 	return filepath.Join(at, name)
 }
 
-// Main runs the tests of a package, and then removes what was built for them.
+// Main runs the tests of a package, and then removes the programs built for them.
 func Main(m *testing.M) int {
 	code := m.Run()
 	if built.Load() {

@@ -29,8 +29,8 @@ const probePeriod = 500 * time.Millisecond
 // prober asks, as a kubelet does.
 var prober = &http.Client{Timeout: time.Second}
 
-// A Replica is a manager that runs as a pod of the Deployment would: when it
-// ends by itself it is started again.
+// A Replica is a manager that runs as a pod of the Deployment would: when it ends by itself it is
+// started again.
 type Replica struct {
 	// Log is what it has logged.
 	Log *Log
@@ -84,8 +84,7 @@ func (l *Log) end() string {
 	return text
 }
 
-// Start starts a replica as the Deployment describes it now. The test's failure
-// shows its log.
+// Start starts a replica as the Deployment describes it now. The test's failure shows its log.
 func (i *Installation) Start(pod string) *Replica {
 	i.Helper()
 	var container corev1.Container
@@ -139,7 +138,7 @@ func (r *Replica) start() error {
 	return r.cmd.Start()
 }
 
-// keep starts the process again when it ends, unless it is told to go.
+// keep starts the process again when it ends, unless the replica is stopping.
 func (r *Replica) keep() {
 	defer close(r.ended)
 	for {
@@ -191,8 +190,8 @@ func (r *Replica) Serves() error {
 	return nil
 }
 
-// Delete ends a replica as the deletion of its pod does: the replica gets SIGTERM, and at
-// about the same time it is a terminating endpoint. It returns when the process has ended.
+// Delete ends a replica as the deletion of its pod does: the replica gets SIGTERM, and at about the
+// same time it is a terminating endpoint. It returns when the process has ended.
 func (r *Replica) Delete() {
 	r.signal(syscall.SIGTERM, true)
 	r.i.route(r.i.Context())
@@ -264,9 +263,9 @@ func (r *Replica) state() (ready, terminating bool) {
 	return r.ready, r.leaving
 }
 
-// route makes endpoints of the replicas to which kube-proxy would connect: those that are
-// ready or, while there are none, those that are ready and terminate. New ones come first, so
-// that there is always one: kube-proxy changes all at once.
+// route makes endpoints of the replicas to which kube-proxy would connect: those that are ready or,
+// while there are none, those that are ready and terminate. New ones come first, so that there is
+// always one: kube-proxy changes all at once.
 func (i *Installation) route(ctx context.Context) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Makes a cluster of kind, tells there what is named (stories: those of test/kind;
-# suite: those of test/e2e; soak: test/soak), stories and suite where nothing is,
-# and takes the cluster away. KEEP=1 leaves it, KIND_CLUSTER names it, ARGS go to
-# go test.
+# Makes a cluster of kind, runs there the parts that are named (stories: test/kind;
+# suite: test/e2e; soak: test/soak; release: test/kind/release.sh), by default
+# stories, release and suite, and takes the cluster away. KEEP=1 leaves it,
+# KIND_CLUSTER names it, ARGS go to go test.
 set -eu
 cd "$(dirname "$0")/../.."
-export KIND_CLUSTER="${KIND_CLUSTER:-virtwright}" MANAGER_IMAGE="$PWD/bin/virtwright-manager.tar"
+export KIND_CLUSTER="${KIND_CLUSTER:-virtwright}"
 
 kind() { bin/kind --name "$KIND_CLUSTER" "$@"; }
 
@@ -21,21 +21,27 @@ finish() {
 }
 
 go build -o bin/kind ./test/kind/cmd/kind
-go run ./test/kind/cmd/image -o "$MANAGER_IMAGE"
 trap finish EXIT
 trap 'exit 130' INT TERM
 settings=$(kind up)
 eval "$settings"
+for image in manager launcher guest; do go run ./test/kind/cmd/image $image; done
 
 stories() { go test -count=1 -timeout 30m ./test/kind ${ARGS:-}; }
 
 soak() { go test -count=1 -timeout 60m -v -run TestKind ./test/soak ${ARGS:-}; }
 
+release() {
+	go run ./test/release -host -o bin/dist
+	test/kind/release.sh bin/dist
+}
+
 suite() {
+	kind load bin/virtwright-manager.tar
 	helm install virtwright charts/virtwright --namespace virtwright-system --create-namespace \
 		--values test/kind/e2e-values.yaml --wait --timeout 3m >/dev/null
 	KUBECONFIG_E2E="$KUBECONFIG" E2E_ADDRESS="$(kind host)" go test -count=1 -timeout 30m ./test/e2e ${ARGS:-}
 }
 
-[ $# -gt 0 ] || set -- stories suite
+[ $# -gt 0 ] || set -- stories release suite
 for part in "$@"; do "$part"; done

@@ -23,10 +23,8 @@ const (
 	// release and home are the name of the installation and its namespace.
 	release = "virtwright"
 	home    = "virtwright-system"
-	// clusterVariable names the cluster, imageVariable the archive with the
-	// manager's image (bin/virtwright-manager.tar).
+	// clusterVariable names the cluster.
 	clusterVariable = "KIND_CLUSTER"
-	imageVariable   = "MANAGER_IMAGE"
 )
 
 // here is where the stories take place.
@@ -55,11 +53,7 @@ var _ = BeforeSuite(func() {
 	tools, err := found.Tools(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	here.ctx, here.cluster, here.tools = ctx, found, tools
-	archive := os.Getenv(imageVariable)
-	if archive == "" {
-		archive = root + "/bin/virtwright-manager.tar"
-	}
-	Expect(found.Load(ctx, archive)).To(Succeed(), "is there %s (make image)?", archive)
+	Expect(found.Load(ctx, archives("manager")...)).To(Succeed(), "make image writes the images")
 })
 
 var _ = ReportAfterEach(func(report SpecReport) {
@@ -68,12 +62,23 @@ var _ = ReportAfterEach(func(report SpecReport) {
 	}
 	for _, args := range [][]string{
 		{"get", "all,certificates,issuers,events", "--namespace", home},
+		{"get", "vm,vmi,pods,events", "--namespace", guests, "-o", "wide"},
+		{"logs", "--namespace", guests, "--selector=kubevirt.io=virt-launcher", "--prefix", "--tail=20"},
 		{"logs", "--namespace", home, "--selector=app.kubernetes.io/name=virtwright", "--prefix", "--tail=50"},
 	} {
 		out, errs, _ := run("kubectl", "", args...) // what it cannot tell is not there
 		GinkgoWriter.Println("kubectl", strings.Join(args, " "), "\n", out, errs)
 	}
 })
+
+// archives are the images of that name, as make image and test/kind/e2e.sh write them.
+func archives(names ...string) []string {
+	var paths []string
+	for _, name := range names {
+		paths = append(paths, root+"/bin/virtwright-"+name+".tar")
+	}
+	return paths
+}
 
 // run runs kubectl or helm on the cluster.
 func run(tool, stdin string, args ...string) (stdout, stderr string, err error) {
@@ -111,8 +116,7 @@ func create(manifest string) (warnings string) {
 	return warnings
 }
 
-// field is what a JSON path finds in an object, "namespace/kind/name" or
-// "kind/name".
+// field is what a JSON path finds in an object, "namespace/kind/name" or "kind/name".
 func field(object, path string) string {
 	GinkgoHelper()
 	namespace, rest, both := strings.Cut(object, "/")

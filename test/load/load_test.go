@@ -39,8 +39,8 @@ const (
 	most = 400 << 20
 )
 
-// TestHostileBodies: whatever bodies clients send, a replica stays below its
-// limit, and small requests are answered.
+// TestHostileBodies: a replica stays below its memory limit with any bodies that clients send, and
+// answers small requests.
 func TestHostileBodies(t *testing.T) {
 	i := installation.New(t)
 	i.MustHelm("install", installation.Release, installation.Chart(), "--set", "certs.mode=self-signed,replicas=1")
@@ -86,8 +86,8 @@ func TestHostileBodies(t *testing.T) {
 	}
 }
 
-// attack sends an object from many clients at once, in creates and in updates, to
-// both webhooks, and counts the answers by code. Zero counts broken connections.
+// attack sends an object from many clients at once, in creates and in updates, to both webhooks,
+// and counts the answers by code. Zero counts broken connections.
 func attack(t *testing.T, address, object string) map[int]int {
 	t.Helper()
 	review := func(operation, old string) []byte {
@@ -126,8 +126,7 @@ func send(t *testing.T, clients int, what func(n int) (url string, body []byte))
 	return codes
 }
 
-// answer is the code of the review with which a body is answered, or of HTTP
-// where there is none.
+// answer is the code of the review with which a body is answered, or of HTTP where there is none.
 func answer(ctx context.Context, client *http.Client, url string, body []byte) int {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
@@ -176,8 +175,8 @@ func people(t *testing.T, config *rest.Config) *users {
 	return &users{api: clients.CoreV1().RESTClient()}
 }
 
-// work creates a small VM every tenth of a second, which must succeed, and a
-// larger one every second, until the function is called, which counts the small ones.
+// work creates a small VM every tenth of a second, which must succeed, and a larger one every
+// second, until the function is called, which counts the small ones.
 func (u *users) work(t *testing.T) func() int {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -214,7 +213,7 @@ func (u *users) work(t *testing.T) func() int {
 	return func() int {
 		stop()
 		done.Wait()
-		t.Logf("larger creates: %d succeeded, %d were told to try again", larger, later)
+		t.Logf("larger creates: %d succeeded, %d were answered with 429 or 503", larger, later)
 		return created
 	}
 }
@@ -227,8 +226,8 @@ func (u *users) create(ctx context.Context, note string) error {
 		SetHeader("Content-Type", "application/json").Body(vm).MaxRetries(0).Do(ctx).Error()
 }
 
-// memory is a figure of /proc/PID/status in bytes: VmHWM is the most that was
-// resident since forget.
+// memory is a figure of /proc/PID/status in bytes: VmHWM is the most that was resident since
+// forget.
 func memory(t *testing.T, pid int, name string) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -249,6 +248,6 @@ func memory(t *testing.T, pid int, name string) int64 {
 func forget(t *testing.T, pid int) {
 	t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
-		t.Skipf("this system does not measure peaks anew: %v", err)
+		t.Skipf("this system cannot reset the measured peak: %v", err)
 	}
 }

@@ -12,8 +12,7 @@ func conversions() string {
 	return `{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1","request":{"uid":"u","desiredAPIVersion":"kubevirt.io/v1","objects":[` + objects + `]}}`
 }
 
-// shapes are hostile objects, as large as API servers accept. Each costs most in
-// another place.
+// shapes are hostile objects, as large as API servers accept. Each costs most in another place.
 func shapes() map[string]string {
 	const size = 2_600_000
 	repeat := func(bytes int, format string) string {

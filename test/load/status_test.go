@@ -32,8 +32,8 @@ var (
 	machines       = schema.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: "virtualmachines"}
 )
 
-// TestStatusAfterRestart: after a restart, the status of many presets over many VMs is right, within
-// the memory of the chart. The log compares its time with a paged list of the same VMs.
+// TestStatusAfterRestart: after a restart, the status of many presets over many VMs is right,
+// within the memory of the chart. The log compares its time with a paged list of the same VMs.
 func TestStatusAfterRestart(t *testing.T) {
 	i := installation.New(t)
 	i.MustHelm("install", installation.Release, installation.Chart(), "--set", "certs.mode=self-signed,replicas=1")

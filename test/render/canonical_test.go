@@ -56,15 +56,15 @@ func parse(t *testing.T, document string) *element {
 	return root.children[0]
 }
 
-// present are the elements that mean something by being there, without
-// anything in them. All other empty ones are nothing to libvirt.
+// present are the elements that mean something by being there, without anything in them. All other
+// empty ones are nothing to libvirt.
 var present = map[string]bool{
 	"acpi": true, "apic": true, "smm": true, "readonly": true, "shareable": true, "nosharepages": true,
 	"locked": true, "hugepages": true, "redirdev": true, "transient": true,
 }
 
-// leaves are all that a document says, as path = value. Elements of a kind are told
-// apart by what makes them what they are: alias, name, type and index.
+// leaves are all values of a document, as path = value. Alias, name, type and index distinguish the
+// elements of a kind.
 func leaves(e *element, path string, out map[string]string) {
 	if e.text != "" || present[e.name] {
 		out[path] = e.text
@@ -101,8 +101,7 @@ func identity(e *element) string {
 	return ""
 }
 
-// A difference is what two documents say differently; an empty side says
-// nothing.
+// A difference is what two documents say differently; an empty side says nothing.
 type difference struct{ path, kubevirt, ours string }
 
 func (d difference) String() string {

@@ -32,8 +32,8 @@ type novelty struct {
 	instead string
 }
 
-// novelties are what domains of ours may have that libvirt 9.0 refuses. A domain
-// with one of them must be refused with it, and accepted without.
+// novelties are what domains of ours may have that libvirt 9.0 refuses. A domain with one of them
+// must be refused with it, and accepted without.
 var novelties = []novelty{
 	{"10.0.0, several I/O threads for a disk", regexp.MustCompile(`(?s)<iothreads>\s*<iothread .*?</iothreads>`), ""},
 	{"10.5.0, SEV-SNP", regexp.MustCompile(`(?s)<launchSecurity type="sev-snp".*?</launchSecurity>`), ""},
@@ -45,8 +45,7 @@ var novelties = []novelty{
 	{"11.6.0, TDX", regexp.MustCompile(`(?s)<launchSecurity type="tdx".*?</launchSecurity>`), ""},
 }
 
-// ofOld is a domain as libvirt 9.0 knows all of it, and the novelties that it
-// had.
+// ofOld is a domain as libvirt 9.0 knows all of it, and the novelties that it had.
 func ofOld(text string) (string, []string) {
 	var had []string
 	for _, n := range novelties {
@@ -58,8 +57,7 @@ func ofOld(text string) (string, []string) {
 	return text, had
 }
 
-// goldenDomains are what the tests of stage 3 and of the command line have
-// written.
+// goldenDomains are what the tests of stage 3 and of the command line have written.
 func goldenDomains(t *testing.T) []document {
 	t.Helper()
 	var out []document
@@ -79,7 +77,8 @@ func goldenDomains(t *testing.T) []document {
 	return out
 }
 
-// comparedDomains are the domains of the VMIs that TestDifferencesFromKubeVirtAreExplained compares.
+// comparedDomains are the domains of the VMIs that TestDifferencesFromKubeVirtAreExplained
+// compares.
 func comparedDomains(t *testing.T) []document {
 	t.Helper()
 	var out []document
@@ -118,7 +117,7 @@ func TestSchema(t *testing.T) {
 		if stripped := old[d.name]; stripped != "" {
 			_, had := ofOld(d.text)
 			if valid(file) {
-				t.Errorf("%s: the schema accepts what is said to be newer than it: %v", d.name, had)
+				t.Errorf("%s: the schema accepts elements that are listed as newer: %v", d.name, had)
 			}
 			file = stripped
 		}
@@ -149,8 +148,8 @@ func about(said, file string) string {
 	return strings.Join(out, "\n")
 }
 
-// unemulated are golden domains that QEMU of this machine cannot be asked about,
-// by what libvirt says.
+// unemulated are golden domains that QEMU of this machine cannot be asked about, by what libvirt
+// says.
 var unemulated = map[string]string{
 	"qemu/backend-host-side":       "Cannot check QEMU binary /opt/qemu/bin/qemu-system-x86_64",
 	"qemu/backend-launch-security": "SEV launch security is not supported with this QEMU binary",
@@ -158,9 +157,9 @@ var unemulated = map[string]string{
 	"qemu/launch-security-sev-es":  "SEV launch security is not supported with this QEMU binary",
 }
 
-// TestDefine lets libvirt's test driver and its QEMU driver judge every domain
-// of amd64. Domains for hardware virtualization are asked about as emulated ones,
-// since the machines of tests have none.
+// TestDefine lets libvirt's test driver and its QEMU driver judge every domain of amd64. Domains
+// for hardware virtualization are asked about as emulated ones, since the machines of tests have
+// none.
 func TestDefine(t *testing.T) {
 	d := hypervisor.Start(t)
 	documents := slices.DeleteFunc(slices.Concat(goldenDomains(t), comparedDomains(t)), func(doc document) bool {
@@ -210,8 +209,8 @@ func undefine(t *testing.T, d *hypervisor.Daemon, text string) {
 	}
 }
 
-// laboratory is a profile under which this machine can start what it renders:
-// everything lies below a folder, and nothing needs a privilege.
+// laboratory is a profile under which this machine can start what it renders: everything lies below
+// a folder, and nothing needs a privilege.
 const laboratory = `
 apiVersion: virtwright.dev/v1alpha1
 kind: BackendProfile
@@ -243,8 +242,8 @@ spec:
 // ofHost is what few machines have: devices, CPUs by number and huge pages.
 var ofHost = regexp.MustCompile("<(hostdev|vcpupin|hugepages)")
 
-// TestStart starts, paused, what this machine can emulate of the examples and of the VMIs that
-// are compared.
+// TestStart starts, paused, what this machine can emulate of the examples and of the VMIs that are
+// compared.
 func TestStart(t *testing.T) {
 	d := hypervisor.Start(t)
 	profiles := filepath.Join(t.TempDir(), "profiles.yaml")
@@ -274,8 +273,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// start makes the files that a domain names, starts it with its processors
-// stopped, and ends it. The error is that of the start.
+// start makes the files that a domain names, starts it with its processors stopped, and ends it.
+// The error is that of the start.
 func start(t *testing.T, d *hypervisor.Daemon, text string) error {
 	t.Helper()
 	domain := parse(t, text)

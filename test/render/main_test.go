@@ -13,7 +13,11 @@ import (
 var (
 	virtwright = sync.OnceValues(func() (string, error) { return build("virtwright", "../..", "./cmd/virtwright") })
 	kubevirt   = sync.OnceValues(func() (string, error) { return build("kubevirt", "kubevirt", ".") })
-	folder     = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "virtwright-render-") })
+	// instancetypes is KubeVirt's code for instancetypes and preferences.
+	instancetypes = sync.OnceValues(func() (string, error) { return build("instancetype", "kubevirt", "./instancetype") })
+	// legacy is KubeVirt's webhook for VMIs.
+	legacy = sync.OnceValues(func() (string, error) { return build("legacy", "kubevirt", "./legacy") })
+	folder = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "virtwright-render-") })
 )
 
 func TestMain(m *testing.M) {

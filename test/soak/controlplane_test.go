@@ -24,8 +24,8 @@ type ground struct {
 	ever     []*installation.Replica // also those that went
 }
 
-// TestControlPlane soaks the manager on a control plane without nodes: two
-// replicas, short-lived certificates, and what a Deployment would do.
+// TestControlPlane soaks the manager on a control plane without nodes: two replicas, short-lived
+// certificates, and what a Deployment would do.
 func TestControlPlane(t *testing.T) {
 	g := &ground{Installation: installation.New(t)}
 	values := []string{"--set", "apiVersions.v1alpha2=true,certs.mode=self-signed,certs.duration=40s,certs.selfSigned.caDuration=2m,certs.selfSigned.overlap=8s,shutdownDelay=3s"}
@@ -72,8 +72,7 @@ func TestControlPlane(t *testing.T) {
 	}
 }
 
-// TestCertManager soaks what cert-manager renews: the certificate, and the
-// authority.
+// TestCertManager soaks what cert-manager renews: the certificate, and the authority.
 func TestCertManager(t *testing.T) {
 	g := &ground{Installation: installation.New(t)}
 	g.PrepareCertManager()

@@ -9,8 +9,8 @@ import (
 	"github.com/virtwright/virtwright/test/installation"
 )
 
-// A replica without a successor gives the leader's lease back at once and keeps serving, until
-// its Deployment wants no replica.
+// A replica without a successor gives the leader's lease back at once and keeps serving, until its
+// Deployment wants no replica.
 func TestDrain(t *testing.T) {
 	g := &ground{Installation: installation.New(t)}
 	g.MustHelm("install", installation.Release, installation.Chart(), "--set", "certs.mode=self-signed,shutdownDelay=1s")

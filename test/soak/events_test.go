@@ -35,7 +35,7 @@ func prepare(k kubectl) {
 	k("", "wait", "vmpreset/small", "-n", home, "--for=condition=Ready", "--timeout=60s")
 	k("", "wait", "cvmpreset/soak-everybody", "--for=condition=Ready", "--timeout=60s")
 	k("", "wait", "apiservice", "v1.subresources.kubevirt.io", "--for=condition=Available", "--timeout=60s")
-	time.Sleep(3 * time.Second) // what is Ready is so in the leader
+	time.Sleep(3 * time.Second) // the leader has reported Ready by then
 }
 
 // rewrite writes the presets again, and many that match nothing.
@@ -53,20 +53,20 @@ func rewrite(k kubectl) {
 // lease is what the leader holds.
 var lease = []string{"lease", "virtwright-controllers", "-n", "virtwright-system"}
 
-// depose gives the lease to somebody who does not exist; the function says
-// whether a replica has it again.
+// depose gives the lease to a holder that does not exist. The function reports whether a replica
+// has it again.
 func depose(k kubectl) func() error {
-	k("", append([]string{"patch", "--type=merge", "-p", `{"spec": {"holderIdentity": "nobody"}}`}, lease...)...)
+	k("", append([]string{"patch", "--type=merge", "-p", `{"spec": {"holderIdentity": "missing"}}`}, lease...)...)
 	return func() error {
-		if holder := k("", append([]string{"get", "-o", "jsonpath={.spec.holderIdentity}"}, lease...)...); holder == "nobody" || holder == "" {
+		if holder := k("", append([]string{"get", "-o", "jsonpath={.spec.holderIdentity}"}, lease...)...); holder == "missing" || holder == "" {
 			return fmt.Errorf("the leader is %q", holder)
 		}
 		return nil
 	}
 }
 
-// renew has cert-manager renew a certificate as people do who cannot wait; the
-// function says whether it has.
+// renew has cert-manager renew a certificate as people do who cannot wait; the function says
+// whether it has.
 func renew(k kubectl, certificate string) func() error {
 	const namespace = "virtwright-system"
 	revision := func() string {

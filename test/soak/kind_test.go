@@ -35,8 +35,8 @@ type deployed struct {
 	config  *rest.Config
 }
 
-// TestKind soaks the chart, as it is by default, on a cluster of kind, and then
-// with the manager's own certificates, which live for seconds.
+// TestKind soaks the chart, as it is by default, on a cluster of kind, and then with the manager's
+// own certificates, which live for seconds.
 func TestKind(t *testing.T) {
 	name := os.Getenv(clusterVariable)
 	if name == "" {
@@ -118,7 +118,7 @@ func (r *deployed) shortLived() {
 	})
 }
 
-// soak has events happen to what is installed, and takes it away.
+// soak causes events in an installation, and uninstalls it.
 func (r *deployed) soak(l **load, events []event) {
 	r.Helper()
 	*l = newLoad(r.T, r.config)
@@ -167,7 +167,7 @@ func (r *deployed) inCluster() error {
 
 func (r *deployed) exec(program string, args ...string) {
 	r.Helper()
-	if out, err := r.cluster.Exec(context.WithoutCancel(r.Context()), program, args...); err != nil {
+	if out, err := r.cluster.Exec(context.WithoutCancel(r.Context()), r.cluster.Nodes()[0], program, args...); err != nil {
 		r.Fatalf("%s: %v: %s", program, err, out)
 	}
 }
@@ -189,8 +189,7 @@ func (r *deployed) helm(args ...string) {
 	}
 }
 
-// run runs kubectl or helm; it is not cut short when a test ends, which is when
-// it cleans up.
+// run runs kubectl or helm; it is not cut short when a test ends, which is when it cleans up.
 func (r *deployed) run(tool, stdin string, args ...string) (string, error) {
 	var out, problems bytes.Buffer
 	cmd := exec.CommandContext(context.WithoutCancel(r.Context()), filepath.Join(r.tools, tool), args...)

@@ -81,8 +81,8 @@ const (
 	recovery  = 5 * time.Second
 )
 
-// may says whether a failure is one that there may be: of an API server that is
-// not ready, or of a replica that did not know that it would end.
+// may says whether a failure is one that there may be: of an API server that is not ready, or of a
+// replica that did not know that it would end.
 func (l *ledger) may(a answer) bool {
 	switch a.event {
 	case apiServer:

@@ -43,7 +43,7 @@ type load struct {
 
 	api     rest.Interface
 	serial  atomic.Int64
-	runs    sync.Map // by name, whether a machine shall run that somebody started
+	runs    sync.Map // by the name of a VM, whether a user has started it
 	stop    context.CancelFunc
 	working sync.WaitGroup
 }
@@ -80,8 +80,8 @@ func (l *load) finish() {
 
 const machines = "/apis/kubevirt.io/v1/namespaces/soak/virtualmachines/"
 
-// work is a machine's day. It is not interrupted: a request that is cut off says
-// nothing of who serves it.
+// work is the life of a VM. It is not interrupted: an interrupted request shows nothing about its
+// server.
 func (l *load) work(ctx context.Context, serial int64) {
 	ctx = context.WithoutCancel(ctx)
 	name := fmt.Sprintf("vm-%d", serial)
@@ -101,7 +101,7 @@ func (l *load) work(ctx context.Context, serial int64) {
 	}
 }
 
-// update reads a machine and writes it, again where somebody else was faster.
+// update reads a VM and writes it, and retries after a conflict.
 func (l *load) update(ctx context.Context, name string) {
 	for {
 		content, _ := l.ask(ctx, "read", l.api.Get().AbsPath(machines+name))
@@ -117,7 +117,7 @@ func (l *load) update(ctx context.Context, name string) {
 	}
 }
 
-// do sends a request until somebody who knows the machine answers.
+// do sends a request until a server that knows the VM answers.
 func (l *load) do(ctx context.Context, verb string, request *rest.Request) {
 	_, _ = l.ask(ctx, verb, request) // which is in the ledger
 }
@@ -146,8 +146,8 @@ func (l *load) ask(ctx context.Context, verb string, request *rest.Request) ([]b
 	}
 }
 
-// explained is a failure with what the answer says of it: the status that an API
-// server writes, or the text of a proxy.
+// explained is a failure with what the answer says of it: the status that an API server writes, or
+// the text of a proxy.
 func explained(err error, content []byte) error {
 	var status metav1.Status
 	switch {
@@ -174,21 +174,21 @@ func serverText(err error) string {
 	return strings.Join(out, "; ")
 }
 
-// answered reports whether that is an answer of somebody who knows the machine.
+// answered reports whether a server that knows the VM has answered.
 func answered(verb string, err error, again bool) bool {
 	switch verb {
 	case "create": // which was heard, though its answer was not
 		return err == nil || again && apierrors.IsAlreadyExists(err)
 	case "start": // the same
 		return err == nil || again && apierrors.IsConflict(err)
-	case "update", "stop": // somebody was faster, or there is no instance yet
+	case "update", "stop": // a conflict, or there is no VMI yet
 		return err == nil || apierrors.IsConflict(err)
 	}
 	return err == nil
 }
 
-// isUnsent reports whether a failure is that of an API server that is not there:
-// it does not answer, or says that it goes.
+// isUnsent reports whether a failure is that of an API server that is not there: it does not
+// answer, or says that it goes.
 func isUnsent(err error) bool {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -198,9 +198,8 @@ func isUnsent(err error) bool {
 		errors.Is(err, syscall.EPIPE) || utilnet.IsHTTP2ConnectionLost(err) || strings.Contains(err.Error(), "http2: "))
 }
 
-// retriable reports whether a failure says nothing of the request itself, so
-// that who sends it again may succeed: a webhook, a conversion or an aggregated
-// API could not be reached.
+// retriable reports whether a failure says nothing of the request itself, so that who sends it
+// again may succeed: a webhook, a conversion or an aggregated API could not be reached.
 func retriable(err error) bool {
 	if apierrors.IsServiceUnavailable(err) {
 		return true

@@ -17,8 +17,8 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-// policies is what makes the machines whole: two presets that set what people
-// leave open, add to lists, and have a say in the same of them.
+// policies is what makes the machines whole: two presets that set what people leave open, add to
+// lists, and have a say in the same of them.
 const policies = `
 apiVersion: virtwright.dev/v1alpha1
 kind: VirtualMachinePreset
@@ -54,7 +54,7 @@ spec:
           tolerations: [{key: everybody, operator: Exists}]
 `
 
-// whole is what the policies, and nobody else, have made of a machine.
+// whole is a VM that only the policies have changed.
 type whole struct {
 	Spec                any
 	Annotations, Labels map[string]string
@@ -82,9 +82,9 @@ func essence(vm *unstructured.Unstructured) whole {
 	return whole{vm.Object["spec"], annotations, vm.GetLabels()}
 }
 
-// checkMachines compares every machine with one that was created, and every
-// instance with one that was started, while nothing happened, and waits until each
-// machine runs, or does not, as people asked.
+// checkMachines compares every machine with one that was created, and every instance with one that
+// was started, while nothing happened, and waits until each machine runs, or does not, as people
+// asked.
 func checkMachines(t *testing.T, config *rest.Config, l *load) {
 	t.Helper()
 	created := l.serial.Load()
@@ -101,7 +101,7 @@ func checkMachines(t *testing.T, config *rest.Config, l *load) {
 	}
 	for _, want := range []string{"1Gi", "soak", "everybody", "scratch", "tools"} {
 		if !contains(pattern.Object["spec"], want) {
-			t.Errorf("nobody has expanded vm-4: no %s in %v", want, pattern.Object["spec"])
+			t.Errorf("vm-4 was not expanded: no %s in %v", want, pattern.Object["spec"])
 		}
 	}
 	differ := 0
@@ -123,8 +123,8 @@ func checkMachines(t *testing.T, config *rest.Config, l *load) {
 	}
 }
 
-// settled returns the instances once there are those that people asked for, and
-// the machines' status says so.
+// settled returns the instances once there are those that people asked for, and the machines'
+// status says so.
 func (l *load) settled(t *testing.T, client dynamic.Interface) map[string]*unstructured.Unstructured {
 	t.Helper()
 	for end := time.Now().Add(settle); ; time.Sleep(time.Second) {

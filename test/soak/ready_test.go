@@ -11,8 +11,8 @@ import (
 	"github.com/virtwright/virtwright/test/installation"
 )
 
-// A preset that is Ready acts wherever a machine is made whole, also when a
-// replica was late: it says whose.
+// A preset that is Ready acts wherever a machine is made whole, also when a replica was late: it
+// says whose.
 func TestReadyIsEverywhere(t *testing.T) {
 	g := &ground{Installation: installation.New(t)}
 	g.MustHelm("install", installation.Release, installation.Chart(), "--set", "certs.mode=self-signed,shutdownDelay=1s,replicas=3")
@@ -48,7 +48,7 @@ func TestReadyIsEverywhere(t *testing.T) {
 	g.pause(late)
 	g.Must(preset("gone"), "create", "-f", "-")
 	began := time.Now()
-	g.Eventually("nobody waits for ever for one that does not answer", func() error { return g.is("gone", "True Compiled in use") })
+	g.Eventually("a replica that does not answer is not waited for forever", func() error { return g.is("gone", "True Compiled in use") })
 	if waited := time.Since(began); waited < 5*time.Second {
 		t.Errorf("it should be waited for while it may live, not for %s", waited)
 	}
@@ -70,11 +70,11 @@ func (g *ground) is(name, want string) error {
 	return nil
 }
 
-// pause stops a replica, and returns when nobody is sent there any more.
+// pause stops a replica, and returns when it gets no more requests.
 func (g *ground) pause(r *installation.Replica) {
 	g.Helper()
 	r.Pause()
-	g.Eventually("nobody is sent to "+r.Name(), func() error {
+	g.Eventually("no request goes to "+r.Name(), func() error {
 		if r.Serves() == nil {
 			return errors.New("it is an endpoint still")
 		}

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"slices"
 
-	kubevirtv1 "kubevirt.io/api/core/v1"
+	corev1 "k8s.io/api/core/v1"
 )
 
-// Annotation tells, on an instance or on the template of a VirtualMachine, how
-// the guest behaves. Anybody may write it; what [Runtime.Tell] said goes first.
-const Annotation = "standin.virtwright.dev/behaviour"
+// annotation tells how the guest behaves, on its pod. A VMI and the template of a VM give theirs to
+// the pod that is created later. What [Runtime.Tell] said goes first.
+const annotation = "standin.virtwright.dev/behaviour"
 
 // A Behaviour is how a guest, or the node below it, behaves.
 type Behaviour string
@@ -18,7 +18,7 @@ type Behaviour string
 const (
 	// Run is the usual one: the guest starts, runs, and shuts down when asked to.
 	Run Behaviour = "run"
-	// CrashEarly fails at the end of phase Scheduled, before it ever runs.
+	// CrashEarly fails where the guest would start.
 	CrashEarly Behaviour = "crash-early"
 	// Crash fails after it ran for Delays.Life.
 	Crash Behaviour = "crash"
@@ -26,23 +26,23 @@ const (
 	Shutdown Behaviour = "shutdown"
 	// Hang runs and does not shut down until its grace period forces it.
 	Hang Behaviour = "hang"
-	// Unschedulable finds no node. It is claimed once it is told otherwise.
+	// Unschedulable finds no node. It is bound once its behavior changes.
 	Unschedulable Behaviour = "unschedulable"
 )
 
-// Behaviours are all there are.
-func Behaviours() []Behaviour {
+// behaviours are all there are.
+func behaviours() []Behaviour {
 	return []Behaviour{Run, CrashEarly, Crash, Shutdown, Hang, Unschedulable}
 }
 
-// annotated is what the annotation of an instance says, Run where it says nothing.
-func annotated(vmi *kubevirtv1.VirtualMachineInstance) (Behaviour, error) {
-	b := Behaviour(vmi.Annotations[Annotation])
+// annotated is what the annotation of a pod says, Run where it says nothing.
+func annotated(pod *corev1.Pod) (Behaviour, error) {
+	b := Behaviour(pod.Annotations[annotation])
 	switch {
 	case b == "":
 		return Run, nil
-	case !slices.Contains(Behaviours(), b):
-		return Run, fmt.Errorf("cannot behave as annotation %s says: %q is none of %q", Annotation, b, Behaviours())
+	case !slices.Contains(behaviours(), b):
+		return Run, fmt.Errorf("cannot behave as annotation %s says: %q is none of %q", annotation, b, behaviours())
 	}
 	return b, nil
 }

@@ -1,216 +1,157 @@
 package standin
 
 import (
-	"slices"
+	"encoding/json"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kubevirtv1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-// Reasons and messages are those of KubeVirt, where it has one.
-const (
-	reasonUnschedulable = "Unschedulable"
-	reasonPaused        = "PausedByUser"
+// graceMargin is how much longer the grace period of a pod is than its guest's, in seconds.
+const graceMargin = 15
 
-	// defaultGrace is KubeVirt's default of terminationGracePeriodSeconds.
-	defaultGrace = 30
-)
+// address is the IP of each pod: one that leads nowhere.
+const address = "192.0.2.1"
 
-// seen is an instance and what one has to know beside it.
-type seen struct {
-	vmi       *kubevirtv1.VirtualMachineInstance
+// observation is a pod and the other inputs of a decision.
+type observation struct {
+	pod       *corev1.Pod
 	behaviour Behaviour
 	now       time.Time
-	// since is when the phase began or, of an instance that is being deleted,
-	// when the guest was asked to end.
+	// since is when the pod got where it is or, of one that is being deleted, when its guest was
+	// asked to end.
 	since time.Time
 }
 
-// plan is what is to be done about an instance.
+// plan is the next step for a pod. At most one of its fields is set.
 type plan struct {
-	// write is the instance as it shall be; nil to leave it as it is.
-	write *kubevirtv1.VirtualMachineInstance
-	// after is when to look again without being called; 0 is never.
+	// bind gives the pod a node.
+	bind bool
+	// status is the new status; nil leaves it.
+	status *corev1.PodStatus
+	// remove deletes the object of a pod that has ended.
+	remove bool
+	// after is when to look again without an event; 0 is never.
 	after time.Duration
 }
 
-// next is the phase that follows one in which a guest does not run yet.
-var next = map[kubevirtv1.VirtualMachineInstancePhase]kubevirtv1.VirtualMachineInstancePhase{
-	kubevirtv1.VmPhaseUnset: kubevirtv1.Pending,
-	kubevirtv1.Pending:      kubevirtv1.Scheduling,
-	kubevirtv1.Scheduling:   kubevirtv1.Scheduled,
-	kubevirtv1.Scheduled:    kubevirtv1.Running,
-}
-
-// decide is the whole of what a node does, one step at a time.
-func (o *Options) decide(s seen) plan {
-	vmi := s.vmi
-	final, deleting := vmi.IsFinal(), vmi.DeletionTimestamp != nil
+// decide is the next step of scheduler and kubelet.
+func (o *Options) decide(s observation) plan {
+	pod := s.pod
+	final := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	deleting := pod.DeletionTimestamp != nil
 	switch {
-	case vmi.Status.NodeName != o.Node && vmi.Status.NodeName != "":
+	case pod.Spec.NodeName != "" && pod.Spec.NodeName != o.Node:
 		return plan{} // another's
-	case final || vmi.Status.NodeName == "" && deleting:
-		return release(vmi)
-	case vmi.Status.NodeName == "" && s.behaviour == Unschedulable:
-		return s.refuse()
-	case vmi.Status.NodeName == "":
-		return s.claim(o.Node)
+	case final:
+		return plan{remove: deleting}
+	case pod.Spec.NodeName == "" && deleting:
+		return plan{} // API servers delete it
+	case pod.Spec.NodeName == "":
+		return o.schedule(s)
 	case deleting:
 		return o.end(s)
-	default:
-		return o.walk(s)
+	case pod.Status.Phase == corev1.PodRunning:
+		return o.live(s)
 	}
+	return o.start(s)
 }
 
-// release lets go of an instance that has no guest, or none any more.
-func release(vmi *kubevirtv1.VirtualMachineInstance) plan {
-	out := vmi.DeepCopy()
-	if !controllerutil.RemoveFinalizer(out, Finalizer) {
-		return plan{}
+// schedule finds the node, unless there is none.
+func (o *Options) schedule(s observation) plan {
+	if s.behaviour == Unschedulable {
+		if len(s.pod.Status.Conditions) > 0 {
+			return plan{}
+		}
+		status := s.pod.Status.DeepCopy()
+		status.Conditions = []corev1.PodCondition{s.condition(corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "no node is available: the behavior of this pod is Unschedulable")}
+		return plan{status: status}
 	}
-	return plan{write: out}
-}
-
-// refuse leaves an instance waiting for a node.
-func (s seen) refuse() plan {
-	if condition(s.vmi, podScheduled) != nil && s.vmi.Status.Phase == kubevirtv1.Scheduling {
-		return plan{}
-	}
-	out := s.enter(kubevirtv1.Scheduling)
-	s.set(out, podScheduled, corev1.ConditionFalse, reasonUnschedulable, "no node is available: the stand-in was told so")
-	s.notReady(out, kubevirtv1.GuestNotRunningReason, "Guest VM is not reported as running")
-	return plan{write: out}
-}
-
-// claim takes an instance that nobody runs.
-func (s seen) claim(node string) plan {
-	out := s.vmi.DeepCopy()
-	if out.Status.Phase == kubevirtv1.VmPhaseUnset {
-		out = s.enter(kubevirtv1.Pending)
-	}
-	out.Status.NodeName = node
-	controllerutil.AddFinalizer(out, Finalizer)
-	out.Status.Conditions = slices.DeleteFunc(out.Status.Conditions, func(c kubevirtv1.VirtualMachineInstanceCondition) bool {
-		return c.Type == podScheduled
-	})
-	s.notReady(out, kubevirtv1.GuestNotRunningReason, "Guest VM is not reported as running")
-	return plan{write: out}
-}
-
-// walk takes an instance to the phase Running, and beyond where it is told to.
-func (o *Options) walk(s seen) plan {
-	phase := s.vmi.Status.Phase
-	if wait := o.Delays.of(phase) - s.now.Sub(s.since); wait > 0 && s.moves() {
+	if wait := o.Delays.Scheduling - s.now.Sub(s.since); wait > 0 {
 		return plan{after: wait}
 	}
-	switch {
-	case phase == kubevirtv1.Scheduled && s.behaviour == CrashEarly, phase == kubevirtv1.Running && s.behaviour == Crash:
-		return s.finish(kubevirtv1.Failed, "the guest crashed")
-	case phase == kubevirtv1.Running && s.behaviour == Shutdown:
-		return s.finish(kubevirtv1.Succeeded, "the guest shut down by itself")
-	}
-	to, known := next[phase]
-	if !known {
-		return plan{}
-	}
-	out := s.enter(to)
-	if to == kubevirtv1.Running {
-		s.set(out, kubevirtv1.VirtualMachineInstanceReady, corev1.ConditionTrue, "", "")
-		if out.ShouldStartPaused() {
-			s.set(out, kubevirtv1.VirtualMachineInstancePaused, corev1.ConditionTrue, reasonPaused, "VMI was paused by user")
-		}
-	}
-	return plan{write: out}
+	return plan{bind: true}
 }
 
-// moves tells whether time alone changes the phase.
-func (s seen) moves() bool {
-	_, early := next[s.vmi.Status.Phase]
-	return early || s.vmi.Status.Phase == kubevirtv1.Running && (s.behaviour == Crash || s.behaviour == Shutdown)
-}
-
-// end asks the guest to shut down and, when its grace is over, does not ask.
-func (o *Options) end(s seen) plan {
-	if s.vmi.Status.Phase != kubevirtv1.Running {
-		return s.finish(kubevirtv1.Failed, "there was no guest yet")
-	}
-	grace, took := o.grace(s.vmi), s.now.Sub(s.since)
-	willing := s.behaviour != Hang && o.Delays.Shutdown <= grace
-	switch {
-	case willing && took >= o.Delays.Shutdown:
-		return s.finish(kubevirtv1.Succeeded, "the guest shut down")
-	case !willing && took >= grace:
-		return s.finish(kubevirtv1.Failed, "the guest was forced to end")
-	}
-	wait := grace - took
-	if willing {
-		wait = o.Delays.Shutdown - took
-	}
-	ready := condition(s.vmi, kubevirtv1.VirtualMachineInstanceReady)
-	if ready != nil && ready.Reason == kubevirtv1.PodTerminatingReason {
+// start starts the guest.
+func (o *Options) start(s observation) plan {
+	if wait := o.Delays.Scheduled - s.now.Sub(s.since); wait > 0 {
 		return plan{after: wait}
 	}
-	out := s.vmi.DeepCopy()
-	s.notReady(out, kubevirtv1.PodTerminatingReason, "the guest shuts down")
-	return plan{write: out, after: wait}
-}
-
-// grace is how long a guest may take to shut down.
-func (o *Options) grace(vmi *kubevirtv1.VirtualMachineInstance) time.Duration {
-	seconds := int64(defaultGrace)
-	if given := vmi.Spec.TerminationGracePeriodSeconds; given != nil {
-		seconds = *given
+	if s.behaviour == CrashEarly {
+		return s.finish(v1alpha1.GuestEnd{Reason: v1alpha1.GuestNotStarted, Message: "the behavior of this pod is to crash early"})
 	}
-	return time.Duration(seconds) * o.GraceSecond
-}
-
-func (s seen) finish(phase kubevirtv1.VirtualMachineInstancePhase, message string) plan {
-	out := s.enter(phase)
-	out.Status.Conditions = slices.DeleteFunc(out.Status.Conditions, func(c kubevirtv1.VirtualMachineInstanceCondition) bool {
-		return c.Type == kubevirtv1.VirtualMachineInstancePaused
-	})
-	s.notReady(out, kubevirtv1.PodNotExistsReason, message)
-	return plan{write: out}
-}
-
-// enter is a copy of the instance in a phase, with the time at which it got there.
-func (s seen) enter(phase kubevirtv1.VirtualMachineInstancePhase) *kubevirtv1.VirtualMachineInstance {
-	out := s.vmi.DeepCopy()
-	if out.Status.Phase != phase {
-		out.Status.Phase = phase
-		out.Status.PhaseTransitionTimestamps = append(out.Status.PhaseTransitionTimestamps,
-			kubevirtv1.VirtualMachineInstancePhaseTransitionTimestamp{Phase: phase, PhaseTransitionTimestamp: metav1.NewTime(s.now)})
+	status := s.pod.Status.DeepCopy()
+	status.Phase, status.PodIP, status.PodIPs = corev1.PodRunning, address, []corev1.PodIP{{IP: address}}
+	status.Conditions = []corev1.PodCondition{
+		s.condition(corev1.PodScheduled, corev1.ConditionTrue, "", ""), s.condition(corev1.PodReady, corev1.ConditionTrue, "", ""),
 	}
-	return out
+	status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: v1alpha1.ContainerLauncher, Ready: true, Started: new(true),
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(s.now)}},
+	}}
+	return plan{status: status}
 }
 
-// podScheduled is a condition that KubeVirt copies from the pod.
-const podScheduled = kubevirtv1.VirtualMachineInstanceConditionType(corev1.PodScheduled)
-
-func (s seen) notReady(out *kubevirtv1.VirtualMachineInstance, reason, message string) {
-	s.set(out, kubevirtv1.VirtualMachineInstanceReady, corev1.ConditionFalse, reason, message)
-}
-
-func (s seen) set(out *kubevirtv1.VirtualMachineInstance, of kubevirtv1.VirtualMachineInstanceConditionType, status corev1.ConditionStatus, reason, message string) {
-	c := condition(out, of)
-	if c == nil {
-		out.Status.Conditions = append(out.Status.Conditions, kubevirtv1.VirtualMachineInstanceCondition{Type: of})
-		c = &out.Status.Conditions[len(out.Status.Conditions)-1]
+// live waits, and ends a guest whose behavior is to end by itself.
+func (o *Options) live(s observation) plan {
+	if s.behaviour != Crash && s.behaviour != Shutdown {
+		return plan{}
 	}
-	if c.Status != status {
-		c.LastTransitionTime = metav1.NewTime(s.now)
+	if wait := o.Delays.Life - s.now.Sub(s.since); wait > 0 {
+		return plan{after: wait}
 	}
-	c.Status, c.Reason, c.Message = status, reason, message
+	if s.behaviour == Crash {
+		return s.finish(v1alpha1.GuestEnd{Reason: v1alpha1.GuestCrashed})
+	}
+	return s.finish(v1alpha1.GuestEnd{Reason: v1alpha1.GuestShutdown})
 }
 
-func condition(vmi *kubevirtv1.VirtualMachineInstance, of kubevirtv1.VirtualMachineInstanceConditionType) *kubevirtv1.VirtualMachineInstanceCondition {
-	for i := range vmi.Status.Conditions {
-		if vmi.Status.Conditions[i].Type == of {
-			return &vmi.Status.Conditions[i]
+// end asks the guest to shut down and, when its grace period is over, destroys it.
+func (o *Options) end(s observation) plan {
+	if s.pod.Status.Phase != corev1.PodRunning {
+		return s.finish(v1alpha1.GuestEnd{Reason: v1alpha1.GuestNotStarted, Message: "there was no guest yet"})
+	}
+	var seconds int64
+	if given := s.pod.DeletionGracePeriodSeconds; given != nil {
+		seconds = max(*given-graceMargin, 0)
+	}
+	grace, took := time.Duration(seconds)*o.GraceSecond, s.now.Sub(s.since)
+	if s.behaviour != Hang && o.Delays.Shutdown <= grace {
+		if took >= o.Delays.Shutdown {
+			return s.finish(v1alpha1.GuestEnd{Reason: v1alpha1.GuestStopped})
+		}
+		return plan{after: o.Delays.Shutdown - took}
+	}
+	if took >= grace {
+		return s.finish(v1alpha1.GuestEnd{Reason: v1alpha1.GuestDestroyed, Message: "the grace period is over"})
+	}
+	return plan{after: grace - took}
+}
+
+// finish is the end of a pod, with the message of its launcher.
+func (s *observation) finish(end v1alpha1.GuestEnd) plan {
+	status := s.pod.Status.DeepCopy()
+	message, _ := json.Marshal(end) // of two texts
+	terminated := &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: string(message), FinishedAt: metav1.NewTime(s.now)}
+	status.Phase = corev1.PodFailed
+	if end.Reason == v1alpha1.GuestShutdown || end.Reason == v1alpha1.GuestStopped {
+		status.Phase, terminated.ExitCode, terminated.Reason = corev1.PodSucceeded, 0, "Completed"
+	}
+	status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: v1alpha1.ContainerLauncher, Started: new(false), State: corev1.ContainerState{Terminated: terminated},
+	}}
+	for i := range status.Conditions {
+		if c := &status.Conditions[i]; c.Type == corev1.PodReady {
+			*c = s.condition(corev1.PodReady, corev1.ConditionFalse, "PodCompleted", "")
 		}
 	}
-	return nil
+	return plan{status: status}
+}
+
+func (s *observation) condition(kind corev1.PodConditionType, status corev1.ConditionStatus, reason, message string) corev1.PodCondition {
+	return corev1.PodCondition{Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(s.now)}
 }

@@ -5,68 +5,82 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	kubevirtv1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// stage is when an instance got where it is. The API has that in full seconds,
-// which is what a runtime has to go by that was not there when it happened.
+// stage is where a pod is, and since when.
 type stage struct {
 	uid      types.UID
-	phase    kubevirtv1.VirtualMachineInstancePhase
+	phase    corev1.PodPhase
+	node     string
 	deleting bool
 	began    time.Time
 }
 
-// Reconcile takes one instance one step further.
+// Reconcile takes one pod one step further.
 func (r *Runtime) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	var vmi kubevirtv1.VirtualMachineInstance
-	if err := r.client.Get(ctx, req.NamespacedName, &vmi); err != nil {
+	var pod corev1.Pod
+	if err := r.client.Get(ctx, req.NamespacedName, &pod); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forget(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	p := r.options.decide(r.observe(ctx, &vmi))
-	if p.write == nil {
-		return reconcile.Result{RequeueAfter: p.after}, nil
-	}
-	patch := client.MergeFromWithOptions(&vmi, client.MergeFromWithOptimisticLock{})
-	err := r.client.Patch(ctx, p.write, patch)
+	p := r.options.decide(r.observe(ctx, &pod))
+	err := r.apply(ctx, &pod, p)
 	switch {
 	case apierrors.IsNotFound(err):
 		return reconcile.Result{}, nil
-	case apierrors.IsConflict(err): // what was written comes by itself; a cache that lags may be asked too early
+	case apierrors.IsConflict(err): // the cache lags; the newer version will arrive
 		return reconcile.Result{RequeueAfter: 10 * time.Millisecond}, nil
 	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("cannot write the instance: %w", err)
+		return reconcile.Result{}, fmt.Errorf("cannot write the pod: %w", err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Wrote", "phase", p.write.Status.Phase, "held", controllerutil.ContainsFinalizer(p.write, Finalizer))
 	return reconcile.Result{RequeueAfter: p.after}, nil
 }
 
-// observe gathers what is to be known of an instance.
-func (r *Runtime) observe(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance) seen {
-	s := seen{vmi: vmi, now: time.Now()}
-	key := client.ObjectKeyFromObject(vmi)
+func (r *Runtime) apply(ctx context.Context, pod *corev1.Pod, p plan) error {
+	log := ctrl.LoggerFrom(ctx)
+	switch {
+	case p.bind:
+		log.Info("Binds", "node", r.options.Node)
+		binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: r.options.Node}}
+		binding.Namespace, binding.Name, binding.UID = pod.Namespace, pod.Name, pod.UID
+		return r.client.SubResource("binding").Create(ctx, pod, binding)
+	case p.status != nil:
+		log.Info("Writes", "phase", p.status.Phase)
+		out := pod.DeepCopy()
+		out.Status = *p.status
+		return r.client.Status().Patch(ctx, out, client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{}))
+	case p.remove:
+		log.Info("Removes")
+		return r.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	}
+	return nil
+}
+
+// observe gathers what a decision depends on.
+func (r *Runtime) observe(ctx context.Context, pod *corev1.Pod) observation {
+	s := observation{pod: pod, now: time.Now()}
+	key := client.ObjectKeyFromObject(pod)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	told, known := r.told[key]
 	if s.behaviour = told; !known {
 		var err error
-		if s.behaviour, err = annotated(vmi); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "An instance runs as others do")
+		if s.behaviour, err = annotated(pod); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "A guest behaves as others do")
 		}
 	}
-	now := stage{uid: vmi.UID, phase: vmi.Status.Phase, deleting: vmi.DeletionTimestamp != nil}
+	now := stage{uid: pod.UID, phase: pod.Status.Phase, node: pod.Spec.NodeName, deleting: pod.DeletionTimestamp != nil}
 	before := r.since[key]
 	if now.began = before.began; now != before {
-		now.began = began(vmi, s.now)
+		now.began = began(pod, s.now)
 		r.since[key] = now
 	}
 	s.since = now.began
@@ -79,17 +93,16 @@ func (r *Runtime) forget(key types.NamespacedName) {
 	delete(r.since, key)
 }
 
-// began is when the instance got where it is: now, if it may be, since the API
-// does not tell more than the second.
-func began(vmi *kubevirtv1.VirtualMachineInstance, now time.Time) time.Time {
-	at := vmi.CreationTimestamp.Time
-	for _, t := range vmi.Status.PhaseTransitionTimestamps {
-		if t.Phase == vmi.Status.Phase {
-			at = t.PhaseTransitionTimestamp.Time
+// began is when a pod got where it is: now if that may be, since the API has full seconds only.
+func began(pod *corev1.Pod, now time.Time) time.Time {
+	at := pod.CreationTimestamp.Time
+	for i := range pod.Status.ContainerStatuses {
+		if running := pod.Status.ContainerStatuses[i].State.Running; running != nil {
+			at = running.StartedAt.Time
 		}
 	}
-	if vmi.DeletionTimestamp != nil {
-		at = vmi.DeletionTimestamp.Time
+	if pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil {
+		at = pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
 	}
 	if now.Sub(at) < time.Second {
 		return now

@@ -1,15 +1,10 @@
-// Package standin plays the node for tests and development: it runs
-// VirtualMachineInstances without running anything, through the API only.
+// Package standin plays scheduler and kubelet for the pods of VMIs, for tests and development: it
+// takes these pods through their lives without running anything, through the API only.
 //
-// The loop, for one instance: see it, what it was told and for how long it has
-// been where it is; decide the one next step (a pure function); write that, in
-// one patch under the precondition that nobody wrote in between. A step is a
-// claim (node name and finalizer), a phase, or letting go of the finalizer. All
-// state is in the API, so a runtime that stops and starts again picks up where
-// it was.
-//
-// Status of instances and finalizers of virtwright.dev are for trusted writers
-// only: run it as one (--trusted-user of the manager).
+// The loop, for one pod: read it, how its guest behaves and since when it is where it is; decide
+// the one next step (a pure function); apply it. A step is a binding to the node, a phase, or the
+// removal of a pod that has ended. All state is in the API, so a stand-in that restarts goes on
+// where it was.
 package standin
 
 import (
@@ -22,10 +17,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	kubevirtv1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,27 +30,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/launcher/podspec"
 )
 
-// Finalizer keeps an instance until its guest has ended.
-const Finalizer = "virtwright.dev/standin"
-
-// DefaultNode is the name under which instances are claimed unless told otherwise.
+// DefaultNode is the name of the node unless told otherwise.
 const DefaultNode = "standin"
 
-// Options say what node to play. The zero value is one on which everything
-// takes no time.
+// Options say what node to play. The zero value is one on which everything takes no time.
 type Options struct {
-	// Node is the name in status.nodeName; empty means DefaultNode.
+	// Node is the name in spec.nodeName of pods; empty means DefaultNode.
 	Node string
-	// Namespace limits it to the instances of one; empty means all.
+	// Namespace limits it to the pods of one; empty means all.
 	Namespace string
 	// Delays are how long things take.
 	Delays Delays
-	// GraceSecond is how long a second of terminationGracePeriodSeconds lasts; 0
-	// means a second. Only guests that hang, or take long, need their grace.
+	// GraceSecond is how long a second of a guest's grace period lasts; 0 means a second. Only
+	// guests that hang, or take long, need their grace.
 	GraceSecond time.Duration
-	// Workers is how many instances are looked after in parallel; 0 means 10.
+	// Workers is how many pods are looked after in parallel; 0 means 10.
 	Workers int
 	// Log gets a line for every step; the zero value discards them.
 	Log logr.Logger
@@ -62,27 +57,13 @@ type Options struct {
 
 // Delays are how long things take.
 type Delays struct {
-	// Pending, Scheduling and Scheduled are how long these phases last.
-	Pending, Scheduling, Scheduled time.Duration
-	// Life is how long a guest runs that is told to crash or to shut down.
+	// Scheduling is how long a pod has no node, Scheduled how long it then takes to start its
+	// guest.
+	Scheduling, Scheduled time.Duration
+	// Life is how long a guest runs whose behavior is to crash or to shut down.
 	Life time.Duration
 	// Shutdown is how long a guest takes to shut down when it is asked to.
 	Shutdown time.Duration
-}
-
-// of is how long a phase lasts.
-func (d Delays) of(phase kubevirtv1.VirtualMachineInstancePhase) time.Duration {
-	switch phase {
-	case kubevirtv1.Pending:
-		return d.Pending
-	case kubevirtv1.Scheduling:
-		return d.Scheduling
-	case kubevirtv1.Scheduled:
-		return d.Scheduled
-	case kubevirtv1.Running:
-		return d.Life
-	}
-	return 0
 }
 
 // A Runtime is one that is there.
@@ -100,8 +81,8 @@ type Runtime struct {
 	since map[types.NamespacedName]stage
 }
 
-// Start returns a runtime that sees every instance. It is there until Stop, or
-// the context, ends it.
+// Start returns a runtime that sees every instance. It is there until Stop, or the context, ends
+// it.
 func Start(ctx context.Context, config *rest.Config, options Options) (*Runtime, error) {
 	options.complete()
 	ctx, stop := context.WithCancel(ctx)
@@ -158,13 +139,16 @@ func (o *Options) complete() {
 // manager is one that runs r and nothing else.
 func (r *Runtime) manager(ctx context.Context, config *rest.Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	if err := kubevirtv1.AddToScheme(scheme); err != nil {
+	if err := corev1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
 	config = rest.AddUserAgent(rest.CopyConfig(config), "virtwright-standin")
 	options := ctrl.Options{
 		Scheme: scheme, Logger: r.options.Log, Metrics: metricsserver.Options{BindAddress: "0"},
-		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache: cache.Options{
+			DefaultTransform:     cache.TransformStripManagedFields(),
+			DefaultLabelSelector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelPod: v1alpha1.LabelPodValue}),
+		},
 		GracefulShutdownTimeout: new(-time.Second), // as long as the writes under way take
 	}
 	if r.options.Namespace != "" {
@@ -176,49 +160,47 @@ func (r *Runtime) manager(ctx context.Context, config *rest.Config) (ctrl.Manage
 	}
 	r.client = mgr.GetClient()
 	// Says at once what a cache would try for minutes.
-	var one kubevirtv1.VirtualMachineInstanceList
+	var one corev1.PodList
 	if err := mgr.GetAPIReader().List(ctx, &one, client.InNamespace(r.options.Namespace), client.Limit(1)); err != nil {
-		return nil, fmt.Errorf("cannot list instances: %w", err)
+		return nil, fmt.Errorf("cannot list pods: %w", err)
 	}
 	// Known before the cache starts, so that its start waits for it.
-	if _, err := mgr.GetCache().GetInformer(ctx, &kubevirtv1.VirtualMachineInstance{}, cache.BlockUntilSynced(false)); err != nil {
+	if _, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false)); err != nil {
 		return nil, err
 	}
 	return mgr, ctrl.NewControllerManagedBy(mgr).Named("standin").
-		For(&kubevirtv1.VirtualMachineInstance{}).
+		For(&corev1.Pod{}).
 		WatchesRawSource(source.Channel(r.wake, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.options.Workers, SkipNameValidation: new(true)}).
 		Complete(r)
 }
 
-// Stop makes the runtime not be there any more: instances stay as they are. It
-// returns when the last write is done, and may be called more than once.
+// Stop makes the runtime not be there any more: pods stay as they are. It returns when the last
+// write is done, and may be called more than once.
 func (r *Runtime) Stop() error {
 	r.stop()
 	return r.Wait()
 }
 
-// Wait returns when the runtime is not there any more, with the reason unless
-// it was asked to end.
+// Wait returns when the runtime is not there any more, with the reason unless it was asked to end.
 func (r *Runtime) Wait() error {
 	<-r.ended
 	return r.err
 }
 
-// Tell says how the instances of a name behave from now on, those to come
-// included. It goes before the annotation; an empty behaviour gives way to that
-// again.
+// Tell says how the guests of the VMIs of a name behave from now on, those to come included. It
+// goes before the annotation; an empty behaviour gives way to that again.
 func (r *Runtime) Tell(namespace, name string, b Behaviour) {
-	key := types.NamespacedName{Namespace: namespace, Name: name}
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name = namespace, podspec.Name(name)
+	key := client.ObjectKeyFromObject(pod)
 	r.mu.Lock()
 	if r.told[key] = b; b == "" {
 		delete(r.told, key)
 	}
 	r.mu.Unlock()
-	vmi := &kubevirtv1.VirtualMachineInstance{}
-	vmi.Namespace, vmi.Name = namespace, name
 	select {
-	case r.wake <- event.TypedGenericEvent[client.Object]{Object: vmi}:
+	case r.wake <- event.TypedGenericEvent[client.Object]{Object: pod}:
 	case <-r.ended:
 	}
 }

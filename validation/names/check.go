@@ -11,29 +11,29 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// Surroundings are the machines that one machine may collide with.
-type Surroundings struct {
-	// VM and Instance have its namespace and name; nil where there is none.
-	VM, Instance *Machine
-	// Disks are the VirtualMachines of its namespace, other than itself, that have
-	// a dataVolumeTemplate of the same name, by that name.
-	Disks map[string][]Machine
-	// Uses are the machines that have an identifier of its own too.
+// Related holds the objects that may conflict with one VM or VMI.
+type Related struct {
+	// VM and VMI have the same namespace and name; nil if they do not exist.
+	VM, VMI *Identity
+	// DataVolumes holds the other VMs of the namespace that have a dataVolumeTemplate of the same
+	// name, by that name.
+	DataVolumes map[string][]Identity
+	// Uses holds the objects that have the same identifier.
 	Uses map[Identifier]Use
 }
 
-// A Use is by whom an identifier is used.
+// A Use holds the other objects that have an identifier.
 type Use struct {
-	// Here are names of machines in the same namespace.
-	Here []string
-	// Elsewhere counts machines in other namespaces, which are not named: whoever
-	// asks may not be allowed to know them.
-	Elsewhere int
+	// SameNamespace holds names of objects in the same namespace.
+	SameNamespace []string
+	// OtherNamespaces counts objects in other namespaces. Their names are not shown, because the
+	// user may lack permission to read them.
+	OtherNamespaces int
 }
 
-// Check returns what keeps m from being written. Old is what is stored, on an
-// update: what it had may stay. Trusted says that a trusted writer writes.
-func Check(m, old *Machine, seen Surroundings, trusted bool) field.ErrorList {
+// Check returns the conflicts of m that reject a write. An update may keep the conflicts of old,
+// the stored object. Trusted is true for trusted writers.
+func Check(m, old *Identity, seen Related, trusted bool) field.ErrorList {
 	var problems field.ErrorList
 	if old == nil {
 		problems = append(problems, checkName(m, seen, trusted)...)
@@ -42,18 +42,18 @@ func Check(m, old *Machine, seen Surroundings, trusted bool) field.ErrorList {
 		if old != nil && slices.Contains(old.DataVolumes, name) {
 			continue
 		}
-		if others := seen.Disks[name]; len(others) > 0 {
+		if others := seen.DataVolumes[name]; len(others) > 0 {
 			problems = append(problems, field.Invalid(field.NewPath("spec", "dataVolumeTemplates").Index(i).Child("metadata", "name"), name,
-				fmt.Sprintf("VirtualMachine %s has a dataVolumeTemplate of this name%s, and both would write to one disk: %s", others[0].Name, gone(&others[0]), m.remedy(name))))
+				fmt.Sprintf("VirtualMachine %s has a dataVolumeTemplate of this name%s, and both would write to one disk: %s", others[0].Name, deletingText(&others[0]), m.remedy(name))))
 		}
 	}
 	return problems
 }
 
-// remedy says how a dataVolumeTemplate gets another name.
-func (m *Machine) remedy(name string) string {
+// remedy describes how to rename a dataVolumeTemplate.
+func (m *Identity) remedy(name string) string {
 	at := provenance.Of("spec", "dataVolumeTemplates").With(provenance.Segment{Name: name, Kind: provenance.Element})
-	rec, err := provenance.Decode(m.Record)
+	rec, err := provenance.Decode(m.Provenance)
 	if err != nil {
 		return "choose another name"
 	}
@@ -64,28 +64,28 @@ func (m *Machine) remedy(name string) string {
 	return fmt.Sprintf(`preset %s gives this name; let it compute one for each VM, as in name: {$cel: "object.metadata.name + '-%s'"}`, given.Preset, name)
 }
 
-// NeedsLiveRead reports whether what an index saw must be read live before m is
-// written: before a refusal, and before a writer other than a VM's controller creates an
-// instance, because the index may not have the VM yet.
-func NeedsLiveRead(m, old *Machine, seen Surroundings, trusted bool) bool {
-	byController := trusted && m.owned()
+// NeedsLiveRead reports whether seen, which comes from an index, must be read from the API server
+// before m is written. That is so before a rejection, and if a writer other than a VM's controller
+// creates a VMI, because the index may lack the VM.
+func NeedsLiveRead(m, old *Identity, seen Related, trusted bool) bool {
+	byController := trusted && m.hasVMController()
 	return old == nil && m.Kind == presets.VirtualMachineInstance && m.Name != "" && !byController || len(Check(m, old, seen, trusted)) > 0
 }
 
-// gone says that a machine which still has its disks will not have them for long.
-func gone(m *Machine) string {
+// deletingText describes when a VM that is being deleted releases its disks.
+func deletingText(m *Identity) string {
 	if m.Deleting {
-		return " until it is gone"
+		return " until its deletion is complete"
 	}
 	return ""
 }
 
-func checkName(m *Machine, seen Surroundings, trusted bool) field.ErrorList {
+func checkName(m *Identity, seen Related, trusted bool) field.ErrorList {
 	why := ""
 	if m.Kind == presets.VirtualMachineInstance {
-		why = besideVM(m, seen.VM, trusted)
-	} else if i := seen.Instance; i != nil && !i.leaving() && !i.BelongsTo(m) {
-		why = fmt.Sprintf("a VirtualMachineInstance has this name that %s: choose another name, or delete it first", whose(i))
+		why = vmiNameProblem(m, seen.VM, trusted)
+	} else if i := seen.VMI; i != nil && !i.isLeaving() && !i.BelongsTo(m) {
+		why = fmt.Sprintf("a VirtualMachineInstance of this name exists, which %s: choose another name, or delete it first", ownerText(i))
 	}
 	if why == "" {
 		return nil
@@ -93,68 +93,67 @@ func checkName(m *Machine, seen Surroundings, trusted bool) field.ErrorList {
 	return field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), m.Name, why)}
 }
 
-// besideVM says why an instance may not be made under the name of a VM.
-func besideVM(m, vm *Machine, trusted bool) string {
+// vmiNameProblem returns the reason why a VMI may not have the name of a VM, or "".
+func vmiNameProblem(m, vm *Identity, trusted bool) string {
 	switch {
-	case vm == nil || trusted && m.owned() && m.Controller.UID == vm.UID:
+	case vm == nil || trusted && m.hasVMController() && m.Controller.UID == vm.UID:
 		return ""
-	case m.owned() && m.Controller.UID != vm.UID:
-		return fmt.Sprintf("the instance belongs to an earlier VirtualMachine (uid %s) than the one that has this name now (uid %s)", m.Controller.UID, vm.UID)
+	case m.hasVMController() && m.Controller.UID != vm.UID:
+		return fmt.Sprintf("the VirtualMachineInstance belongs to an earlier VirtualMachine of this name (uid %s); the current one has uid %s", m.Controller.UID, vm.UID)
 	}
-	return "a VirtualMachine has this name, and only its controller makes the instance: start the VirtualMachine, or choose another name"
+	return "a VirtualMachine has this name, and only its controller may create the VirtualMachineInstance: start the VirtualMachine, or choose another name"
 }
 
-// whose says to whom an instance belongs.
-func whose(instance *Machine) string {
-	if c := instance.Controller; c != nil {
+// ownerText describes the owner of a VMI.
+func ownerText(vmi *Identity) string {
+	if c := vmi.Controller; c != nil {
 		return fmt.Sprintf("belongs to %s %s", c.Kind, c.Name)
 	}
-	return "no VirtualMachine ever had"
+	return "belongs to no VirtualMachine"
 }
 
-// Warnings say which identifiers of m others use too. On an update they are
-// about what is new.
-func Warnings(m, old *Machine, seen Surroundings) []string {
+// Warnings reports identifiers of m that other objects have too. On an update it reports only new
+// ones.
+func Warnings(m, old *Identity, seen Related) []string {
 	var out []string
 	for _, id := range m.Identifiers {
 		use, used := seen.Uses[id]
-		if !used || old != nil && slices.ContainsFunc(old.Identifiers, func(was Identifier) bool { return was.What == id.What && was.Value == id.Value }) {
+		if !used || old != nil && slices.ContainsFunc(old.Identifiers, func(was Identifier) bool { return was.Kind == id.Kind && was.Value == id.Value }) {
 			continue
 		}
-		out = append(out, fmt.Sprintf("%s: %s %s is used by %s too", id.Field, id.What, id.Value, use))
+		out = append(out, fmt.Sprintf("%s: %s %s is also used by %s", id.Field, id.Kind, id.Value, use))
 	}
 	return out
 }
 
-// String lists names of this namespace and counts the rest.
+// String lists names of the same namespace and counts the rest.
 func (u Use) String() string {
 	const most = 3
 	var parts []string
-	if n := len(u.Here); n > most {
-		parts = append(parts, fmt.Sprintf("%s and %d more", strings.Join(u.Here[:most], ", "), n-most))
+	if n := len(u.SameNamespace); n > most {
+		parts = append(parts, fmt.Sprintf("%s and %d more", strings.Join(u.SameNamespace[:most], ", "), n-most))
 	} else if n > 0 {
-		parts = append(parts, strings.Join(u.Here, ", "))
+		parts = append(parts, strings.Join(u.SameNamespace, ", "))
 	}
 	switch {
-	case u.Elsewhere == 1:
-		parts = append(parts, "a machine in another namespace")
-	case u.Elsewhere > 1:
-		parts = append(parts, fmt.Sprintf("%d machines in other namespaces", u.Elsewhere))
+	case u.OtherNamespaces == 1:
+		parts = append(parts, "1 VM in another namespace")
+	case u.OtherNamespaces > 1:
+		parts = append(parts, fmt.Sprintf("%d VMs in other namespaces", u.OtherNamespaces))
 	}
 	return strings.Join(parts, " and ")
 }
 
-// Conflicts says what collides although each of the machines was admitted, one
-// line each, seen from a VirtualMachine.
-func Conflicts(vm *Machine, seen Surroundings) []string {
+// Conflicts returns the conflicts of an admitted VM, one line each.
+func Conflicts(vm *Identity, seen Related) []string {
 	var out []string
-	if i := seen.Instance; i != nil && !i.leaving() && !i.BelongsTo(vm) {
-		out = append(out, fmt.Sprintf("VirtualMachineInstance %s has the name of this VirtualMachine and %s; the VirtualMachine cannot start until it is gone", i.Name, whose(i)))
+	if i := seen.VMI; i != nil && !i.isLeaving() && !i.BelongsTo(vm) {
+		out = append(out, fmt.Sprintf("VirtualMachineInstance %s has the name of this VirtualMachine and %s; the VirtualMachine cannot start until it is deleted", i.Name, ownerText(i)))
 	}
 	for _, name := range vm.DataVolumes {
-		for _, other := range seen.Disks[name] {
+		for _, other := range seen.DataVolumes[name] {
 			if older(&other, vm) {
-				out = append(out, fmt.Sprintf("dataVolumeTemplate %s is of VirtualMachine %s, which is older; both would write to one disk", name, other.Name))
+				out = append(out, fmt.Sprintf("dataVolumeTemplate %s belongs to VirtualMachine %s, which is older; both would write to one disk", name, other.Name))
 			}
 		}
 	}
@@ -162,8 +161,9 @@ func Conflicts(vm *Machine, seen Surroundings) []string {
 	return slices.Compact(out)
 }
 
-// older reports whether a was there before b; names decide within a second.
-func older(a, b *Machine) bool {
+// older reports whether a was created before b. If both were created in the same second, it
+// compares names.
+func older(a, b *Identity) bool {
 	if !a.Created.Equal(&b.Created) {
 		return a.Created.Before(&b.Created)
 	}

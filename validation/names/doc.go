@@ -1,8 +1,7 @@
-// Package names keeps machines apart: a namespace and a name identify one
-// VirtualMachine and its instance, and no two machines share what must be
-// theirs alone. It is pure: what else there is comes in as values.
+// Package names prevents conflicts of names and identifiers: a VM and its VMI share namespace and
+// name, and no two VMs may share a data volume. It is pure: related objects are parameters.
 //
-// No cache can be asked about two objects that are created at once, so the
-// rules run twice: at admission, against an index ([Check]), and afterwards in
-// a controller, which reports what slipped through ([Conflicts]).
+// A cache does not contain two objects that are created at the same time. So the rules run twice:
+// [Check] at admission, against an index, and [Conflicts] later in a controller, which reports
+// conflicts caused by a race.
 package names

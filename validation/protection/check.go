@@ -11,24 +11,23 @@ import (
 	"github.com/virtwright/virtwright/presets"
 )
 
-// A Guard knows who is trusted.
+// A Guard protects fields from untrusted writers.
 type Guard struct {
-	// Trusted are the names of the users who may write what is guarded.
+	// Trusted lists the names of trusted users.
 	Trusted []string
-	// Addon says that KubeVirt is in the cluster, whose webhooks act too.
+	// Addon is true alongside KubeVirt, which has webhooks too.
 	Addon bool
-	// NodeAgent is the name of the user as which node agents run instances; empty
-	// where there are none. It is one of Trusted, and bound by a policy of its own.
-	NodeAgent string
-	// Manager is the name of the user as which controllers run, who alone may ask
-	// for templates in somebody else's name; empty where nobody may.
+	// Manager is the name of the manager's user, the only one that may request templates for other
+	// users. If it is empty, no user may.
 	Manager string
+	// HostDisk is "true" if feature gate HostDisk is enabled.
+	HostDisk string
 }
 
-// A Write is what somebody wants to write.
+// A Write is a create or an update of an object.
 type Write struct {
 	Kind presets.Kind
-	// User is who writes, as the API server authenticated.
+	// User is the requesting user, as authenticated by the API server.
 	User string
 	// Object and Old are decoded JSON; Old is nil on a create.
 	Object, Old map[string]any
@@ -51,24 +50,24 @@ func (g Guard) Check(w Write) field.ErrorList {
 	return problems
 }
 
-func (rule *Rule) holds(g Guard, w Write) bool {
+func (rule *rule) holds(g Guard, w Write) bool {
 	if w.Old == nil && (!rule.Create || rule.NotAddon && g.Addon) {
 		return false
 	}
 	return slices.Contains(rule.Kinds, w.Kind)
 }
 
-func (rule *Rule) broken(w Write) bool {
-	return !rule.Part.same(w) && !slices.ContainsFunc(rule.Unless, func(p Part) bool { return !p.same(w) })
+func (rule *rule) broken(w Write) bool {
+	return !rule.Part.same(w) && !slices.ContainsFunc(rule.Unless, func(p part) bool { return !p.same(w) })
 }
 
-// message is what a user is told; the policies say the same.
-func (rule *Rule) message(user string) string {
-	return fmt.Sprintf("user %s may not write this: %s (%s)", user, rule.Says, rule.ID)
+// message returns the error message, which is also that of the policies.
+func (rule *rule) message(user string) string {
+	return fmt.Sprintf("user %s may not write this: %s (%s)", user, rule.Reason, rule.ID)
 }
 
-// at is the field that was changed, as near as the rule knows.
-func (rule *Rule) at(w Write) *field.Path {
+// at returns the path of the changed field, or of the part.
+func (rule *rule) at(w Write) *field.Path {
 	path := field.NewPath(rule.Part.Path[0], rule.Part.Path[1:]...)
 	if !rule.Part.selects() {
 		return path
@@ -98,12 +97,11 @@ func changedKeys(before, after any) []string {
 	return changed
 }
 
-// same reports whether the part is as it was; on a create, whether there is none.
-func (p Part) same(w Write) bool { return equal(p.of(w.Old), p.of(w.Object)) }
+// same reports whether the part is unchanged; on create, whether it is absent.
+func (p part) same(w Write) bool { return equal(p.of(w.Old), p.of(w.Object)) }
 
-// of is the part of an object; nil for nothing. What is no map has no keys,
-// and what is no list no elements.
-func (p Part) of(object map[string]any) any {
+// of returns the part of an object, or nil. Values of a wrong type count as empty.
+func (p part) of(object map[string]any) any {
 	var v any = object
 	for _, name := range p.Path {
 		fields, _ := v.(map[string]any)
@@ -121,11 +119,11 @@ func (p Part) of(object map[string]any) any {
 	return v
 }
 
-// selects reports whether the part is some keys or elements, not all that is at Path.
-func (p Part) selects() bool { return p.Prefix != "" || p.Keys != nil }
+// selects reports whether the part consists of some keys or elements only.
+func (p part) selects() bool { return p.Prefix != "" || p.Keys != nil }
 
 // isList reports whether Prefix selects elements of a list, not keys of a map.
-func (p Part) isList() bool { return p.Path[len(p.Path)-1] == "finalizers" }
+func (p part) isList() bool { return p.Path[len(p.Path)-1] == "finalizers" }
 
 func emptyToNil(fields map[string]any) any {
 	if len(fields) == 0 {
@@ -134,29 +132,29 @@ func emptyToNil(fields map[string]any) any {
 	return fields
 }
 
-func (p Part) ofMap(fields map[string]any) map[string]any {
+func (p part) ofMap(fields map[string]any) map[string]any {
 	if !p.selects() {
 		return fields
 	}
 	out := maps.Clone(fields)
-	maps.DeleteFunc(out, func(key string, _ any) bool { return !p.means(key) })
+	maps.DeleteFunc(out, func(key string, _ any) bool { return !p.selectsKey(key) })
 	return out
 }
 
-func (p Part) means(key string) bool {
+func (p part) selectsKey(key string) bool {
 	if p.Keys != nil {
 		return slices.Contains(p.Keys, key)
 	}
 	return strings.HasPrefix(key, p.Prefix) && !slices.Contains(p.Except, key)
 }
 
-func (p Part) ofList(list []any) any {
+func (p part) ofList(list []any) any {
 	if p.selects() && !p.isList() {
 		return nil
 	}
 	var out []any
 	for _, e := range list {
-		if text, _ := e.(string); p.Prefix == "" || p.means(text) {
+		if text, _ := e.(string); p.Prefix == "" || p.selectsKey(text) {
 			out = append(out, e)
 		}
 	}

@@ -1,21 +1,14 @@
-// Package protection guards what only trusted writers may write: the owner
-// references of machines, virtwright's own annotations and finalizers, and spec
-// and status of instances. It is pure.
+// Package protection protects fields that only trusted writers may change: owner references of VMs
+// and VMIs, virtwright's annotations and finalizers, and spec and status of VMIs. It is pure.
 //
-// A [Rule] is data: a part of the object that must stay as it is. From it come
-// both what the validating webhook checks ([Guard.Check]) and the CEL of the
-// ValidatingAdmissionPolicies ([Guard.Policies]), which the API server evaluates
-// itself, also while no webhook answers. A test puts both to the same cases.
+// A rule is data: a part of the object that must not change. The validating webhook checks it
+// ([Guard.Check]), and ValidatingAdmissionPolicies with the same rule in CEL ([Guard.Policies])
+// work while no webhook answers. A test compares both.
 //
-// Node agents are trusted writers whom a policy of their own binds: each to the
-// instances of the node that its token is bound to, and there to status and one
-// finalizer.
+// Two more policies limit the manager: the pods that it creates, and the command that it executes
+// in them. Another policy checks the annotation that records the requester of a template.
 //
-// Who asks for a template, by a request or by an annotation, is asked for in a
-// stamp, which a policy holds to say who writes it.
-//
-// Who writes is known by user name, as the API server authenticated it. Being
-// an administrator does not make anybody trusted, and impersonation is judged
-// as the impersonated user: that is how an administrator breaks the glass, in
-// the audit log.
+// Writers are identified by the user name that the API server authenticated. Administrators are not
+// trusted as such. A request with impersonation counts as that of the impersonated user, so an
+// administrator can override the protection, which the audit log records.
 package protection

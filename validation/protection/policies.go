@@ -15,23 +15,23 @@ import (
 // policySuffix ends the names of the policies.
 const policySuffix = ".protection.virtwright.dev"
 
-// resources are the plural names of kinds.
+// resources holds the plural names of kinds.
 var resources = map[presets.Kind]string{
 	presets.VirtualMachine:         "virtualmachines",
 	presets.VirtualMachineInstance: "virtualmachineinstances",
 }
 
-// PolicyNames are the names of all policies and of their bindings.
+// PolicyNames returns the names of all policies and of their bindings.
 func PolicyNames() []string {
 	var names []string
 	for _, kind := range both {
 		names = append(names, resources[kind]+policySuffix)
 	}
-	return append(names, TemplatePolicyName, NodePolicyName)
+	return append(names, templatePolicyName, podPolicyName, execPolicyName)
 }
 
-// Policies are the rules as the API server evaluates them, and what binds them
-// to all namespaces. Every field that an API server would default is set.
+// Policies returns the rules as policies, and bindings for all namespaces. Every field that an API
+// server would default is set.
 func (g Guard) Policies() ([]*admissionregistrationv1.ValidatingAdmissionPolicy, []*admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 	var policies []*admissionregistrationv1.ValidatingAdmissionPolicy
 	var bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding
@@ -39,8 +39,8 @@ func (g Guard) Policies() ([]*admissionregistrationv1.ValidatingAdmissionPolicy,
 		policies = append(policies, g.policy(kind))
 	}
 	policies = append(policies, g.templatePolicy())
-	if g.NodeAgent != "" {
-		policies = append(policies, g.nodePolicy())
+	if g.Manager != "" && !g.Addon {
+		policies = append(policies, g.podPolicy(), g.execPolicy())
 	}
 	for _, policy := range policies {
 		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
@@ -63,8 +63,8 @@ func (g Guard) policy(kind presets.Kind) *admissionregistrationv1.ValidatingAdmi
 			continue
 		}
 		out.Spec.Validations = append(out.Spec.Validations, admissionregistrationv1.Validation{
-			Expression: rule.cel(g), Message: rule.Says,
-			MessageExpression: fmt.Sprintf("%s + request.userInfo.username + %s", quote("user "), quote(" may not write this: "+rule.Says+" ("+rule.ID+")")),
+			Expression: rule.cel(g), Message: rule.Reason,
+			MessageExpression: fmt.Sprintf("%s + request.userInfo.username + %s", quote("user "), quote(" may not write this: "+rule.Reason+" ("+rule.ID+")")),
 			Reason:            new(metav1.StatusReasonInvalid),
 		})
 	}
@@ -86,8 +86,7 @@ func constraints(operations []admissionregistrationv1.OperationType, resources .
 		ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 			RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 				Operations: operations,
-				// In whatever version an object is written: what is guarded is the
-				// same in all, and no conversion has to answer.
+				// Protected fields are the same in all versions, so no conversion is necessary.
 				Rule: admissionregistrationv1.Rule{
 					APIGroups: []string{"kubevirt.io"}, APIVersions: []string{"*"}, Resources: resources,
 					Scope: new(admissionregistrationv1.NamespacedScope),
@@ -97,18 +96,17 @@ func constraints(operations []admissionregistrationv1.OperationType, resources .
 	}
 }
 
-// Unguarded is CEL that holds for requests that break none of the rules with
-// these IDs.
-func (g Guard) Unguarded(ids ...string) string {
-	return g.trustedCEL() + " || " + g.all(func(r *Rule) bool { return slices.Contains(ids, r.ID) })
+// AllowedBy returns CEL that is true for requests that break none of the rules with these IDs.
+func (g Guard) AllowedBy(ids ...string) string {
+	return g.trustedCEL() + " || " + g.all(func(r *rule) bool { return slices.Contains(ids, r.ID) })
 }
 
-// Expression is CEL that holds for writes of a kind that break no rule.
-func (g Guard) Expression(kind presets.Kind) string {
-	return g.all(func(r *Rule) bool { return slices.Contains(r.Kinds, kind) })
+// KindExpression returns CEL that is true for writes of a kind that break no rule.
+func (g Guard) KindExpression(kind presets.Kind) string {
+	return g.all(func(r *rule) bool { return slices.Contains(r.Kinds, kind) })
 }
 
-func (g Guard) all(keep func(*Rule) bool) string {
+func (g Guard) all(keep func(*rule) bool) string {
 	var kept []string
 	for i := range rules {
 		if keep(&rules[i]) {
@@ -119,18 +117,11 @@ func (g Guard) all(keep func(*Rule) bool) string {
 }
 
 func (g Guard) trustedCEL() string {
-	return "request.userInfo.username in " + quote(nonNil(g.Trusted))
+	return "request.userInfo.username in " + QuoteList(g.Trusted)
 }
 
-func nonNil(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
-}
-
-// cel is an expression that holds unless the rule is broken.
-func (rule *Rule) cel(g Guard) string {
+// cel returns an expression that is true unless the rule is broken.
+func (rule *rule) cel(g Guard) string {
 	terms := []string{rule.Part.sameCEL()}
 	for _, p := range rule.Unless {
 		terms = append(terms, "!("+p.sameCEL()+")")
@@ -140,25 +131,25 @@ func (rule *Rule) cel(g Guard) string {
 	} else {
 		terms = append(terms, `request.operation == "CREATE" && `+rule.Part.noneCEL())
 	}
-	slices.Reverse(terms) // what is quick first
+	slices.Reverse(terms) // fast terms first
 	return strings.Join(terms, " || ")
 }
 
-// noneCEL holds only for an object without the part. It is quick, because it does not look at
-// types: where one is odd it may be an error, and then the term after it holds.
-func (p Part) noneCEL() string {
+// noneCEL is true only for an object without the part. It is fast, because it does not check types.
+// A wrong type may cause an error; then the next term decides.
+func (p part) noneCEL() string {
 	at := "object.?" + strings.Join(p.Path, ".?")
 	switch {
 	case p.Keys != nil:
 		return fmt.Sprintf("!%s.exists(k, k in %s.orValue({}))", quote(p.Keys), at)
 	case p.selects() && !p.isList():
-		return fmt.Sprintf("%s.orValue({}).all(k, !k.startsWith(%s) || k in %s)", at, quote(p.Prefix), quote(nonNil(p.Except)))
+		return fmt.Sprintf("%s.orValue({}).all(k, !k.startsWith(%s) || k in %s)", at, quote(p.Prefix), QuoteList(p.Except))
 	}
 	return "!" + at + ".hasValue()"
 }
 
-// sameCEL holds when the part is as it was.
-func (p Part) sameCEL() string {
+// sameCEL is true if the part is unchanged.
+func (p part) sameCEL() string {
 	now, old := p.valueCEL("object"), p.valueCEL("oldObject")
 	if p.Keys != nil {
 		return fmt.Sprintf("%s.all(k, %s[?k] == %s[?k])", quote(p.Keys), now, old)
@@ -166,13 +157,13 @@ func (p Part) sameCEL() string {
 	if p.Prefix == "" || p.isList() {
 		return now + " == " + old
 	}
-	means := fmt.Sprintf("!k.startsWith(%s) || k in %s || ", quote(p.Prefix), quote(nonNil(p.Except)))
+	means := fmt.Sprintf("!k.startsWith(%s) || k in %s || ", quote(p.Prefix), QuoteList(p.Except))
 	return fmt.Sprintf("[[%s, %s]].all(p, p[0].all(k, %s k in p[1] && p[0][k] == p[1][k]) && p[1].all(k, %s k in p[0]))", now, old, means, means)
 }
 
-// valueCEL is what lies at Path of an object, without what is not meant of a
-// list; nothing at all is an empty map or list.
-func (p Part) valueCEL(object string) string {
+// valueCEL is the value at Path, with selected list elements only. An absent value is an empty map
+// or list.
+func (p part) valueCEL(object string) string {
 	expression := object
 	for _, name := range p.Path {
 		expression = fmt.Sprintf("[%s].map(o, type(o) == map ? o[?%s].orValue(dyn(null)) : dyn(null))[0]", expression, quote(name))
@@ -186,7 +177,7 @@ func (p Part) valueCEL(object string) string {
 	return fmt.Sprintf("[%s].map(v, v == dyn({}) || v == dyn([]) ? dyn(null) : v)[0]", expression)
 }
 
-// quote is a string or a list of strings in CEL, whose literals are JSON's and more.
+// quote returns a string or a list of strings in CEL, which accepts JSON literals.
 func quote(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil { // unreachable: strings can be encoded
@@ -194,3 +185,6 @@ func quote(v any) string {
 	}
 	return string(text)
 }
+
+// QuoteList returns a list of strings in CEL.
+func QuoteList(items []string) string { return quote(append([]string{}, items...)) }

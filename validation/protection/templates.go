@@ -11,42 +11,41 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-// TemplatePolicyName is the name of the policy by which nobody asks for templates
-// in somebody else's name, and of its binding.
-const TemplatePolicyName = "templates" + policySuffix
+// templatePolicyName is the name of the policy that prevents template requests in the name of
+// another user, and of its binding.
+const templatePolicyName = "templates" + policySuffix
 
-// A templateRule is about who asks for a template.
+// A templateRule protects the recorded requester of a template.
 type templateRule struct {
 	// id names the rule in messages.
 	id string
 	// cel holds unless the rule is broken.
 	cel string
-	// says why, and what to do instead.
-	says string
+	// reason explains the rule, and what to do instead.
+	reason string
 }
 
-// isRequest is CEL that holds for what is written of requests.
+// isRequest is CEL that is true for writes of template requests.
 const isRequest = `request.resource.resource == "` + sspv1alpha1.ResourceVirtualMachineTemplateRequests + `"`
 
-// userCEL is the user who writes, as lists and maps that may be compared.
+// userCEL is the requesting user, as lists and maps that can be compared.
 const userCEL = `[dyn(request.userInfo.username), dyn(request.userInfo.?uid.orValue("")), dyn(request.userInfo.?groups.orValue([])), dyn(request.userInfo.?extra.orValue({}))]`
 
-// requesterCEL is the user whom a request names, of the same form.
+// requesterCEL is the requester in a template request, in the same format.
 const requesterCEL = `object.spec.?requester.optMap(r, [dyn(r.?username.orValue("")), dyn(r.?uid.orValue("")), dyn(r.?groups.orValue([])), dyn(r.?extra.orValue({}))]).orValue([])`
 
-// quotedCEL is a list of texts as JSON writes it, without brackets.
+// quotedCEL is a list of strings in JSON, without brackets.
 func quotedCEL(list string) string {
 	return list + `.map(q, strings.quote(q)).join(",")`
 }
 
-// annotationCEL is an annotation; empty where there is none.
+// annotationCEL is the value of an annotation, or "".
 func annotationCEL(object, key string) string {
-	return fmt.Sprintf("[%s].map(s, type(s) == string ? string(s) : '')[0]", Part{Path: []string{"metadata", "annotations", key}}.valueCEL(object))
+	return fmt.Sprintf("[%s].map(s, type(s) == string ? string(s) : '')[0]", part{Path: []string{"metadata", "annotations", key}}.valueCEL(object))
 }
 
-// headCEL and tailCEL are how the stamp of the user who writes begins and ends.
-// What lies between, extra, is in no order that CEL knows: its entries must all
-// be there, and nothing else.
+// headCEL and tailCEL are the start and the end of the record of the requesting user. Between them
+// is extra, in an order that CEL cannot reproduce: all entries must be present, and nothing else.
 var (
 	headCEL = `'{"username":' + strings.quote(request.userInfo.username) + ',"uid":' + strings.quote(request.userInfo.?uid.orValue("")) + ` +
 		`',"groups":[' + ` + quotedCEL(`request.userInfo.?groups.orValue([])`) + ` + '],"extra":{'`
@@ -55,7 +54,7 @@ var (
 	entriesCEL = `[request.userInfo.?extra.orValue({})].map(x, x.map(k, strings.quote(k) + ":[" + ` + quotedCEL(`x[k]`) + ` + "]"))[0]`
 )
 
-// ownStampCEL holds for a stamp of the user who writes.
+// ownStampCEL is true for a record of the requesting user.
 func ownStampCEL(stamp string) string {
 	return fmt.Sprintf(`[[%s, %s, %s]].all(p, p[0].startsWith(p[1]) && p[0].endsWith(p[2]) && `+
 		`[%s].all(l, size(p[0]) == size(p[1]) + size(p[2]) + size(l.join(",")) && `+
@@ -63,30 +62,30 @@ func ownStampCEL(stamp string) string {
 		stamp, headCEL, tailCEL, entriesCEL)
 }
 
-// templateRules are the rules about who asks, in the order in which they are checked.
+// templateRules returns the rules about requesters, in the order of evaluation.
 func templateRules() []templateRule {
 	now, old := annotationCEL("object", v1alpha1.AnnotationTemplateRequester), annotationCEL("oldObject", v1alpha1.AnnotationTemplateRequester)
-	trigger := annotationCEL("object", v1alpha1.AnnotationTrigger)
+	trigger := annotationCEL("object", v1alpha1.AnnotationTriggerHash)
 	return []templateRule{{
-		id:   "template-requester",
-		cel:  fmt.Sprintf(`!(%s) || request.operation != "CREATE" || dyn(%s) == dyn(%s)`, isRequest, requesterCEL, userCEL),
-		says: "spec.requester of a request for a template is who makes the request: virtwright writes it",
+		id:     "template-requester",
+		cel:    fmt.Sprintf(`!(%s) || request.operation != "CREATE" || dyn(%s) == dyn(%s)`, isRequest, requesterCEL, userCEL),
+		reason: "spec.requester of a template request is the requesting user: virtwright sets it",
 	}, {
 		id: "template-trigger",
 		cel: fmt.Sprintf(`!(%s) || %s == (request.operation == "UPDATE" ? %s : "")`,
-			isRequest, trigger, annotationCEL("oldObject", v1alpha1.AnnotationTrigger)),
-		says: "virtwright writes " + v1alpha1.AnnotationTrigger + " on requests that it makes for an annotation",
+			isRequest, trigger, annotationCEL("oldObject", v1alpha1.AnnotationTriggerHash)),
+		reason: "virtwright writes " + v1alpha1.AnnotationTriggerHash + " on requests that it makes for an annotation",
 	}, {
 		id: "template-stamp",
 		cel: fmt.Sprintf(`!(%s in object.?metadata.?annotations.orValue({})) || %s || %s == "" || (request.operation == "UPDATE" && %s == %s) || (%s)`,
 			quote(v1alpha1.AnnotationTemplateRequester), isRequest, now, now, old, ownStampCEL(now)),
-		says: "virtwright writes " + v1alpha1.AnnotationTemplateRequester + ", which says who asks for a template by " + v1alpha1.AnnotationGenerateTemplate,
+		reason: "virtwright writes " + v1alpha1.AnnotationTemplateRequester + ", which records the user of " + v1alpha1.AnnotationGenerateTemplate,
 	}}
 }
 
-// templatePolicy holds stamps to the truth, also while no webhook answers.
+// templatePolicy checks recorded requesters while no webhook answers, too.
 func (g Guard) templatePolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
-	out := newPolicy(TemplatePolicyName)
+	out := newPolicy(templatePolicyName)
 	out.Spec.MatchConstraints = constraints(
 		[]admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}, resources["VirtualMachine"])
 	requests := out.Spec.MatchConstraints.ResourceRules[0].DeepCopy()
@@ -98,12 +97,12 @@ func (g Guard) templatePolicy() *admissionregistrationv1.ValidatingAdmissionPoli
 	}
 	out.Spec.MatchConditions = []admissionregistrationv1.MatchCondition{{
 		Name:       "not-who-may-ask-for-others",
-		Expression: fmt.Sprintf("!(request.userInfo.username in (%s ? %s : %s))", isRequest, quote(nonNil(forwarders)), quote(nonNil(g.Trusted))),
+		Expression: fmt.Sprintf("!(request.userInfo.username in (%s ? %s : %s))", isRequest, QuoteList(forwarders), QuoteList(g.Trusted)),
 	}}
 	for _, rule := range templateRules() {
 		out.Spec.Validations = append(out.Spec.Validations, admissionregistrationv1.Validation{
-			Expression: rule.cel, Message: rule.says,
-			MessageExpression: strings.Join([]string{quote("user "), "request.userInfo.username", quote(" may not write this: " + rule.says + " (" + rule.id + ")")}, " + "),
+			Expression: rule.cel, Message: rule.reason,
+			MessageExpression: strings.Join([]string{quote("user "), "request.userInfo.username", quote(" may not write this: " + rule.reason + " (" + rule.id + ")")}, " + "),
 			Reason:            new(metav1.StatusReasonForbidden),
 		})
 	}

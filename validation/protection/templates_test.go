@@ -15,10 +15,10 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-// users who write, and as whom somebody may pretend to write.
+// users are requesting users, whom other users may impersonate.
 var users = map[string]authenticationv1.UserInfo{
 	"jane": {Username: "jane", Groups: []string{"system:authenticated"}},
-	"nobody in any group": {
+	"without groups": {
 		Username: "lone", UID: "7",
 	},
 	"a service account": {
@@ -31,7 +31,7 @@ var users = map[string]authenticationv1.UserInfo{
 }
 
 func stampOf(user authenticationv1.UserInfo, vmUID string) string {
-	return sspv1alpha1.Stamp{Requester: sspv1alpha1.RequesterOf(user), VMUID: vmUID, Value: "golden"}.String()
+	return sspv1alpha1.RequesterRecord{Requester: sspv1alpha1.RequesterOf(user), VMUID: vmUID, Value: "golden"}.String()
 }
 
 func userVariables(user authenticationv1.UserInfo) map[string]any {
@@ -99,7 +99,7 @@ func TestStamps(t *testing.T) {
 	jane := users["jane"]
 	for name, user := range users {
 		t.Run(name, func(t *testing.T) {
-			parsed, err := sspv1alpha1.ParseStamp(stampOf(user, "u1"))
+			parsed, err := sspv1alpha1.ParseRequesterRecord(stampOf(user, "u1"))
 			if err != nil || parsed.String() != stampOf(user, "u1") {
 				t.Errorf("got %v, %v", parsed, err)
 			}
@@ -119,8 +119,8 @@ func TestStamps(t *testing.T) {
 				{"on an update", "UPDATE", "", stampOf(user, "u1"), ""},
 				{"as it was", "UPDATE", stampOf(other, "u1"), stampOf(other, "u1"), ""},
 				{"taken away", "UPDATE", stampOf(other, "u1"), "", ""},
-				{"somebody else's", "CREATE", "", stampOf(other, ""), "template-stamp"},
-				{"somebody else's on an update", "UPDATE", stampOf(user, "u1"), stampOf(other, "u1"), "template-stamp"},
+				{"another user's", "CREATE", "", stampOf(other, ""), "template-stamp"},
+				{"another user's on an update", "UPDATE", stampOf(user, "u1"), stampOf(other, "u1"), "template-stamp"},
 				{"of another VM", "UPDATE", "", stampOf(user, "u2"), "template-stamp"},
 				{"of a VM that is not yet", "CREATE", "", stampOf(user, "u1"), "template-stamp"},
 				{"in more groups", "CREATE", "", stampOf(more, ""), "template-stamp"},
@@ -144,8 +144,7 @@ func TestStamps(t *testing.T) {
 	}
 }
 
-// What a user's groups say is not taken for what extra says, and a stamp can be
-// read in one way.
+// What a user's groups say is not taken for what extra says, and a stamp can be read in one way.
 func TestStampsOfOddUsers(t *testing.T) {
 	mallory := authenticationv1.UserInfo{
 		Username: "mallory", Groups: []string{"system:authenticated"}, Extra: map[string]authenticationv1.ExtraValue{"groups": {"system:authenticated"}},
@@ -161,7 +160,7 @@ func TestStampsOfOddUsers(t *testing.T) {
 		t.Errorf("the genuine one: got %q", got)
 	}
 	for _, text := range []string{head + middle + tail, stampOf(mallory, "") + " ", "{}", `{"Username":"a"}`} {
-		if stamp, err := sspv1alpha1.ParseStamp(text); err == nil {
+		if stamp, err := sspv1alpha1.ParseRequesterRecord(text); err == nil {
 			t.Errorf("%s is read as %v", text, stamp)
 		}
 	}
@@ -188,12 +187,12 @@ func TestRequesters(t *testing.T) {
 				want              string
 			}{
 				{"itself", "CREATE", user, &user, ""},
-				{"nobody", "CREATE", user, nil, "template-requester"},
+				{"no user", "CREATE", user, nil, "template-requester"},
 				{"itself in more groups", "CREATE", user, &other, "template-requester"},
-				{"the manager for somebody", "CREATE", manager, &user, ""},
-				{"a trusted writer for somebody", "CREATE", authenticationv1.UserInfo{Username: "trusted"}, &user, "template-requester"},
+				{"the manager for another user", "CREATE", manager, &user, ""},
+				{"a trusted writer for another user", "CREATE", authenticationv1.UserInfo{Username: "trusted"}, &user, "template-requester"},
 				{"a change of labels", "UPDATE", manager, &user, ""},
-				{"a change of labels by somebody else", "UPDATE", other, &user, ""},
+				{"a change of labels by another user", "UPDATE", other, &user, ""},
 			} {
 				if got := templatesRefused(t, c.operation, sspv1alpha1.ResourceVirtualMachineTemplateRequests, c.by, request(c.names), request(c.names)); got != c.want {
 					t.Errorf("%s: got %q, want %q", c.reason, got, c.want)
@@ -203,8 +202,8 @@ func TestRequesters(t *testing.T) {
 	}
 }
 
-// API servers take every expression of every policy: they know the types of what
-// is in a request, which other tests here leave open.
+// API servers take every expression of every policy: they know the types of the fields of a
+// request, which other tests here leave open.
 func TestPoliciesCompile(t *testing.T) {
 	compiler := admissioncel.NewCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 	options := admissioncel.OptionalVariableDeclarations{HasAuthorizer: true}
@@ -213,7 +212,7 @@ func TestPoliciesCompile(t *testing.T) {
 			t.Errorf("%s: %s: %v", policy, expression, result.Error)
 		}
 	}
-	for _, g := range []Guard{{}, {Trusted: []string{"a"}, Manager: "m", NodeAgent: "n"}, {Addon: true}} {
+	for _, g := range []Guard{{}, {Trusted: []string{"a"}, Manager: "m"}, {Addon: true}} {
 		policies, _ := g.Policies()
 		for _, p := range policies {
 			for _, c := range p.Spec.MatchConditions {
@@ -221,6 +220,9 @@ func TestPoliciesCompile(t *testing.T) {
 			}
 			for _, v := range p.Spec.Validations {
 				try(p.Name, v.Expression, &validating.ValidationCondition{Expression: v.Expression})
+				if v.MessageExpression == "" {
+					continue
+				}
 				try(p.Name, v.MessageExpression, &validating.MessageExpressionCondition{MessageExpression: v.MessageExpression})
 			}
 		}

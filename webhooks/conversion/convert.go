@@ -1,13 +1,11 @@
-// Package conversion turns VirtualMachines of one version of kubevirt.io into
-// another. Versions v1 and v1alpha3 have one form. Version v1alpha2 differs in
-// two things:
+// Package conversion converts VirtualMachines between versions of kubevirt.io. Versions v1 and
+// v1alpha3 have the same form. Version v1alpha2 differs in two fields:
 //
-//   - a disk has a name of its own, and names its volume in volumeName; in v1
-//     both are one name;
-//   - status.virtualMachine is the name of the instance, once it is created.
+//   - a disk has its own name, and names its volume in volumeName; in v1 both have the same name;
+//   - status.virtualMachine is the name of the VMI, once it is created.
 //
-// Nothing is lost on the way there and back: the names of disks that v1 has no
-// place for are kept in an annotation. What v1alpha2 leaves out comes back filled in.
+// A round trip loses nothing: an annotation keeps the names of disks for which v1 has no field.
+// Fields that v1alpha2 does not have are filled in on the way back.
 package conversion
 
 import (
@@ -26,32 +24,32 @@ const (
 	V1Alpha2 = "kubevirt.io/v1alpha2"
 )
 
-// Convert returns a VirtualMachine, as decoded JSON, in another version. It may
-// share parts with the object and changes neither. What is of an unexpected type
-// stays as it is, for the schema to refuse.
+// Convert returns a VirtualMachine, as decoded JSON, in another version. The result may share parts
+// with the object, which is not changed. Values of unexpected types are kept for the schema to
+// reject.
 func Convert(object map[string]any, version string) (map[string]any, error) {
 	from, _ := object["apiVersion"].(string)
 	for _, v := range []string{from, version} {
 		if !slices.Contains([]string{V1, V1Alpha3, V1Alpha2}, v) {
-			return nil, fmt.Errorf("cannot convert a VirtualMachine from %q to %q: want two of %s, %s and %s", from, version, V1, V1Alpha3, V1Alpha2)
+			return nil, fmt.Errorf("cannot convert a VirtualMachine from %q to %q: supported versions are %s, %s and %s", from, version, V1, V1Alpha3, V1Alpha2)
 		}
 	}
 	out := maps.Clone(object)
 	out["apiVersion"] = version
 	switch {
 	case from == V1Alpha2 && version != V1Alpha2:
-		fromSeed(out)
+		fromV1Alpha2(out)
 	case from != V1Alpha2 && version == V1Alpha2:
-		toSeed(out)
+		toV1Alpha2(out)
 	}
 	return out, nil
 }
 
-// fromSeed turns a v1alpha2 object into the form of v1.
-func fromSeed(object map[string]any) {
+// fromV1Alpha2 converts a v1alpha2 object to v1.
+func fromV1Alpha2(object map[string]any) {
 	kept := read(object)
 	own := names{}
-	differ := map[string]bool{} // volumes of which some disk has another name
+	differ := map[string]bool{} // volumes with a disk of another name
 	editDisks(object, func(disk map[string]any) {
 		name, ok := nameOf(disk)
 		volume := volumeOf(disk)
@@ -67,10 +65,10 @@ func fromSeed(object map[string]any) {
 	})
 	own.Disks = slices.DeleteFunc(own.Disks, func(d diskName) bool { return !differ[d.Volume] })
 	own.write(object, kept, true)
-	statusFromSeed(object)
+	statusFromV1Alpha2(object)
 }
 
-// nameOf is the name of a disk, nil for none; not ok for what is no name.
+// nameOf returns the name of a disk; nil if it has none. ok is false if the name is not a string.
 func nameOf(disk map[string]any) (name *string, ok bool) {
 	if text, isText := disk["name"].(string); isText {
 		return &text, true
@@ -78,8 +76,8 @@ func nameOf(disk map[string]any) (name *string, ok bool) {
 	return nil, disk["name"] == nil
 }
 
-// volumeOf is the volume of a v1alpha2 disk: the one it names, or the one of
-// its own name; empty for what the schema will refuse.
+// volumeOf returns the volume of a v1alpha2 disk: volumeName, or else the name of the disk. It is
+// "" if the schema will reject the disk.
 func volumeOf(disk map[string]any) string {
 	at := "volumeName"
 	if v := disk[at]; v == nil || v == "" {
@@ -89,8 +87,8 @@ func volumeOf(disk map[string]any) string {
 	return volume
 }
 
-// toSeed turns an object in the form of v1 into a v1alpha2 object.
-func toSeed(object map[string]any) {
+// toV1Alpha2 converts a v1 object to v1alpha2.
+func toV1Alpha2(object map[string]any) {
 	kept := read(object)
 	editDisks(object, func(disk map[string]any) {
 		volume, ok := disk["name"].(string)
@@ -104,16 +102,15 @@ func toSeed(object map[string]any) {
 			}
 		}
 	})
-	statusToSeed(object)
+	statusToV1Alpha2(object)
 	names{}.write(object, kept, false)
 }
 
-// statusFromSeed takes status.virtualMachine away where it says what v1 says
-// too. What says something else stays, and is dropped where v1 is stored: of
-// that, users have no say.
-func statusFromSeed(object map[string]any) {
+// statusFromV1Alpha2 removes status.virtualMachine if v1 implies it. Another value is kept, and
+// dropped when v1 is stored.
+func statusFromV1Alpha2(object map[string]any) {
 	status, _ := object["status"].(map[string]any)
-	if instance, ok := status["virtualMachine"]; !ok || instance != derived(object, status) {
+	if vmi, ok := status["virtualMachine"]; !ok || vmi != vmiName(object, status) {
 		return
 	}
 	status = maps.Clone(status)
@@ -121,19 +118,19 @@ func statusFromSeed(object map[string]any) {
 	object["status"] = status
 }
 
-func statusToSeed(object map[string]any) {
+func statusToV1Alpha2(object map[string]any) {
 	status, _ := object["status"].(map[string]any)
-	instance := derived(object, status)
-	if _, given := status["virtualMachine"]; given || instance == nil {
+	vmi := vmiName(object, status)
+	if _, given := status["virtualMachine"]; given || vmi == nil {
 		return
 	}
 	status = maps.Clone(status)
-	status["virtualMachine"] = instance
+	status["virtualMachine"] = vmi
 	object["status"] = status
 }
 
-// derived is the name of the instance of a VM, once it is created; nil before.
-func derived(object, status map[string]any) any {
+// vmiName returns the name of the VMI of a VM; nil if it is not created.
+func vmiName(object, status map[string]any) any {
 	meta, _ := object["metadata"].(map[string]any)
 	if name, ok := meta["name"].(string); ok && status["created"] == true {
 		return name
@@ -141,7 +138,7 @@ func derived(object, status map[string]any) any {
 	return nil
 }
 
-// editDisks calls edit with a copy of each disk, which takes its place.
+// editDisks replaces each disk by a copy that edit has changed.
 func editDisks(object map[string]any, edit func(disk map[string]any)) {
 	at := object
 	for _, name := range []string{"spec", "template", "spec", "domain", "devices"} {
@@ -168,7 +165,7 @@ func editDisks(object map[string]any, edit func(disk map[string]any)) {
 	}
 }
 
-// Path is the path, in a version of VirtualMachine, of what lies at a path of v1.
+// Path converts a path of v1 to a version of VirtualMachine.
 func Path(version, path string) string {
 	const disks = "spec.template.spec.domain.devices.disks["
 	rest, ok := strings.CutPrefix(path, disks)
@@ -181,7 +178,7 @@ func Path(version, path string) string {
 	return path
 }
 
-// annotationsOf returns the annotations of an object, copied, and sets them.
+// annotationsOf replaces the annotations of an object by a copy, and returns it.
 func annotationsOf(object map[string]any) map[string]any {
 	meta, _ := object["metadata"].(map[string]any)
 	if meta = maps.Clone(meta); meta == nil {
@@ -195,4 +192,4 @@ func annotationsOf(object map[string]any) map[string]any {
 	return annotations
 }
 
-const annotation = v1alpha1.AnnotationSeedNames
+const annotation = v1alpha1.AnnotationV1Alpha2DiskNames

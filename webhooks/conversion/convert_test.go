@@ -77,8 +77,8 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// TestRoundTrips puts the laws to objects that nobody thought of: conversion
-// there and back fills in what was left out, once, and loses nothing.
+// TestRoundTrips checks the laws with random objects: a round trip fills in missing fields once,
+// and loses nothing.
 func TestRoundTrips(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 20000 {
@@ -130,8 +130,8 @@ func obeysLaws(t *testing.T, from map[string]any) {
 	}
 }
 
-// holds reports whether all that is in want is in got; nulls are nothing, and
-// names of disks that were left out have been filled in.
+// holds reports whether all that is in want is in got; nulls are nothing, and names of disks that
+// were left out have been filled in.
 func holds(got, want any) bool {
 	switch w := want.(type) {
 	case nil:
@@ -162,8 +162,8 @@ func holds(got, want any) bool {
 	return cmp.Equal(got, want) || keepsNames(got, want)
 }
 
-// keepsNames reports whether one annotation keeps the names that another does,
-// in whatever order of volumes, and perhaps more.
+// keepsNames reports whether an annotation has at least the names of another, in any order of
+// volumes.
 func keepsNames(got, want any) bool {
 	read := func(v any) map[string][]any {
 		text, _ := v.(string)
@@ -255,11 +255,10 @@ func text(t *testing.T, v any) string {
 	return string(raw)
 }
 
-// TestForgedNames: anybody may write the annotation, and says no more by it
-// than names of disks.
+// TestForgedNames: anybody may write the annotation, and says no more by it than names of disks.
 func TestForgedNames(t *testing.T) {
 	for _, forged := range []string{
-		`{"virtualMachine":"somebody-elses"}`, `{"disks":[{"volume":"v","name":{"x":1}}],"virtualMachine":{"a":[1]}}`, `{"disks":[{"volume":"v","name":5}]}`,
+		`{"virtualMachine":"of-another"}`, `{"disks":[{"volume":"v","name":{"x":1}}],"virtualMachine":{"a":[1]}}`, `{"disks":[{"volume":"v","name":5}]}`,
 	} {
 		vm := object(t, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: a, annotations: {}}, spec: {template: {spec: {domain: {devices: {disks: [{name: v}]}}}}}}`)
 		vm["metadata"].(map[string]any)["annotations"].(map[string]any)[annotation] = forged

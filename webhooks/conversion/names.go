@@ -3,31 +3,30 @@ package conversion
 import (
 	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
 )
 
-// names is what the annotation keeps.
+// names is the content of the annotation.
 type names struct {
-	// Disks are names of disks, in order, by their volumes.
+	// Disks are names of disks with their volumes, in order.
 	Disks []diskName `json:"disks,omitempty"`
-	// Other is an annotation of the same key that was not ours.
+	// Other is a foreign annotation with the same key.
 	Other *string `json:"other,omitempty"`
 
-	// byVolume holds the indices in Disks that nobody has taken, in order.
+	// byVolume holds the indices of unused Disks, in order.
 	byVolume map[string][]int
 }
 
 type diskName struct {
 	Volume string `json:"volume"`
-	// Name is nil where the disk has none.
+	// Name is nil if the disk has none.
 	Name *string `json:"name,omitempty"`
 }
 
-// read returns what the annotation of an object keeps.
+// read parses the annotation of an object.
 func read(object map[string]any) *names {
-	meta, _ := object["metadata"].(map[string]any)
-	annotations, _ := meta["annotations"].(map[string]any)
-	text, ok := annotations[annotation].(string)
+	text, ok, _ := unstructured.NestedString(object, "metadata", "annotations", annotation)
 	if !ok {
 		return &names{}
 	}
@@ -37,7 +36,7 @@ func read(object map[string]any) *names {
 	return &names{Other: &text}
 }
 
-// parse reads an annotation that this package wrote; nil for any other.
+// parse parses an annotation that this package wrote; nil for a foreign one.
 func parse(text string) *names {
 	var out names
 	strict, err := kjson.UnmarshalStrict([]byte(text), &out)
@@ -45,17 +44,16 @@ func parse(text string) *names {
 		return nil
 	}
 	if out.onlyOther() && (out.Other == nil || parse(*out.Other) == nil) {
-		return nil // which needs no wrapping
+		return nil // write does not wrap this annotation
 	}
 	return &out
 }
 
 func (n *names) empty() bool { return n.onlyOther() && n.Other == nil }
 
-// onlyOther reports whether there is nothing of ours.
 func (n *names) onlyOther() bool { return len(n.Disks) == 0 }
 
-// index prepares for mentions and take.
+// index fills byVolume.
 func (n *names) index() *names {
 	n.byVolume = make(map[string][]int, len(n.Disks))
 	for i, d := range n.Disks {
@@ -64,10 +62,10 @@ func (n *names) index() *names {
 	return n
 }
 
-// mentions reports whether the annotation has a name for a disk of a volume.
+// mentions reports whether there is an unused name for a disk of a volume.
 func (n *names) mentions(volume string) bool { return len(n.byVolume[volume]) > 0 }
 
-// take returns the first name for a disk of a volume, and forgets it.
+// take returns the first unused name for a disk of a volume, and marks it as used.
 func (n *names) take(volume string) (*string, bool) {
 	free := n.byVolume[volume]
 	if len(free) == 0 {
@@ -77,8 +75,8 @@ func (n *names) take(volume string) (*string, bool) {
 	return n.Disks[free[0]].Name, true
 }
 
-// left are the names that nobody has taken.
-func (n *names) left() []diskName {
+// unused returns the names that were not taken.
+func (n *names) unused() []diskName {
 	var out []diskName
 	for i, d := range n.Disks {
 		if free := n.byVolume[d.Volume]; len(free) > 0 && free[0] <= i {
@@ -96,32 +94,23 @@ func (n *names) encode() string {
 	return string(text)
 }
 
-// write stores own names, and after them what was kept already. Wrap says that
-// an annotation that was not ours, but looks like it, must be told apart.
+// write stores the names, followed by the unused ones of kept. With wrap, a foreign annotation that
+// looks like one of this package is stored in Other.
 func (n names) write(object map[string]any, kept *names, wrap bool) {
-	n.Disks = append(n.Disks, kept.left()...)
+	n.Disks = append(n.Disks, kept.unused()...)
 	n.Other = kept.Other
-	switch meta, _ := object["metadata"].(map[string]any); {
-	case n.empty() && kept.present(meta):
-		delete(annotationsOf(object), annotation)
-		dropEmpty(object)
+	stored, _, _ := unstructured.NestedFieldNoCopy(object, "metadata", "annotations", annotation)
+	switch {
+	case n.empty() && stored != nil:
+		annotations := annotationsOf(object)
+		delete(annotations, annotation)
+		if len(annotations) == 0 {
+			unstructured.RemoveNestedField(object, "metadata", "annotations")
+		}
 	case n.empty():
 	case n.onlyOther() && (!wrap || parse(*n.Other) == nil):
 		annotationsOf(object)[annotation] = *n.Other
 	default:
 		annotationsOf(object)[annotation] = n.encode()
-	}
-}
-
-func (*names) present(meta map[string]any) bool {
-	annotations, _ := meta["annotations"].(map[string]any)
-	return annotations[annotation] != nil
-}
-
-// dropEmpty takes away annotations that the last of ours has left.
-func dropEmpty(object map[string]any) {
-	meta, _ := object["metadata"].(map[string]any)
-	if annotations, ok := meta["annotations"].(map[string]any); ok && len(annotations) == 0 {
-		delete(meta, "annotations")
 	}
 }

@@ -1,5 +1,5 @@
-// Package limits bounds the memory and the time that the bodies of HTTP
-// requests take, so that no client can exhaust a replica.
+// Package limits bounds the memory and the time of HTTP request bodies, so that no client can
+// exhaust a replica.
 package limits
 
 import (
@@ -15,57 +15,55 @@ import (
 )
 
 const (
-	// DefaultBudget is the usual size of a Budget, in bytes.
+	// DefaultBudget is the default size of a Budget, in bytes.
 	DefaultBudget = 96 << 20
-	// MinBudget is the least size of a Budget, in bytes.
+	// MinBudget is the minimum size of a Budget, in bytes.
 	MinBudget = 32 << 20
-	// smallBody is the size in bytes up to which a body may be small.
+	// smallBody is the maximum size of a small body, in bytes.
 	smallBody = 64 << 10
-	// retryAfterSeconds is when a client that got no share tries again.
+	// retryAfterSeconds is when a client that got no share should retry.
 	retryAfterSeconds = 1
 
-	// perByte and perPart estimate the memory that a body of JSON takes until it
-	// is answered: its bytes are copied several times, and each object, list,
-	// field and element becomes a Go value. test/load measures both.
+	// perByte and perPart estimate the memory of a JSON body: its bytes are copied several times,
+	// and each object, list, field and element becomes a Go value. test/load measures both.
 	perByte = 4
 	perPart = 256
-	// smallShare is the part of what is for small bodies that one of them may cost.
+	// smallShare is the part of the budget of small bodies that one of them may use.
 	smallShare = 16
 )
 
-// A Budget is an amount of memory that all requests share: a quarter of it those
-// with small bodies, the rest all others. Make one with NewBudget.
+// A Budget is memory that all requests share: a quarter for small bodies, the rest for others.
+// Create it with NewBudget.
 //
-// A small body has at most smallBody bytes and a low cost. It is charged its cost
-// once it is complete and until it is answered. Other bodies are charged their
-// bytes while they arrive as well. None of them holds a share while it waits for
-// another one to arrive: when too many arrive at once, one at a time is not
-// charged. So one of them is complete soon, and then answered.
+// A small body has at most smallBody bytes and a low cost. It is charged its cost from its
+// completion until it is answered. Other bodies are also charged their bytes while they arrive. If
+// too many arrive at once, one at a time is not charged, so that it completes and no body blocks
+// another.
 type Budget struct {
 	small, large pool
-	// arriving is charged the bytes of larger bodies, and uncharged is held by the
-	// one that is not.
+	// arriving is charged the bytes of large bodies; uncharged is held by the one that is not
+	// charged.
 	arriving, uncharged *semaphore.Weighted
-	// Refused is called for each body that got no share; nil calls nothing.
+	// Refused, if set, is called for each body that got no share.
 	Refused func()
 }
 
-// A pool is memory for bodies that are answered. One that costs more than all of
-// it is answered alone.
+// A pool is memory for bodies that are being answered. A body that costs more than the pool is
+// answered alone.
 type pool struct {
 	*semaphore.Weighted
 	size int64
 }
 
-// NewBudget makes a Budget of a number of bytes.
+// NewBudget creates a Budget of a number of bytes.
 func NewBudget(size int64) *Budget {
 	of := func(size int64) pool { return pool{semaphore.NewWeighted(size), size} }
 	return &Budget{small: of(size / 4), arriving: semaphore.NewWeighted(size / 4), large: of(size / 2), uncharged: semaphore.NewWeighted(1)}
 }
 
-// Handler serves h with bodies that are charged to the budget until h returns.
-// A body without a share within a time fails with a *apierrors.StatusError of code
-// 429. h must not use the body after it has returned.
+// Handler serves h with bodies that are charged to the budget until h returns. A body that gets no
+// share in time fails with a *apierrors.StatusError of code 429. h must not use the body after it
+// returns.
 func (b *Budget) Handler(within time.Duration, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
@@ -87,13 +85,13 @@ type body struct {
 	deadline time.Time
 
 	large bool
-	// size and cost are of what has arrived.
+	// size and cost of the bytes that have arrived.
 	size, cost int64
 	// arriving and answering are shares, the latter from a pool.
 	arriving, answering int64
 	from                *pool
 	uncharged           bool
-	// ended is what reading returns from now on; nil while more may arrive.
+	// ended is the final result of Read; nil while more may arrive.
 	ended error
 }
 
@@ -105,7 +103,7 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.size += int64(n)
 	b.cost += costOf(p[:n])
-	// A body that had to wait may arrive late for that reason alone.
+	// A body that waited for its share may be late only because of that.
 	if err != nil && !errors.Is(err, io.EOF) && b.uncharged || !b.charge(int64(n), errors.Is(err, io.EOF)) {
 		b.release()
 		err = b.tooMany()
@@ -114,8 +112,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// charge takes a share for n more bytes, and for the answer once the body is
-// complete. It reports whether there was one in time.
+// charge acquires a share for n more bytes and, once the body is complete, for the answer. It
+// returns false on a timeout.
 func (b *body) charge(n int64, complete bool) bool {
 	if !b.large && b.size > smallBody {
 		b.large, n = true, b.size
@@ -139,7 +137,7 @@ func (b *body) charge(n int64, complete bool) bool {
 	return true
 }
 
-// arrive charges n bytes of a larger body.
+// arrive charges n bytes of a large body.
 func (b *body) arrive(n int64) bool {
 	switch {
 	case b.uncharged:
@@ -163,7 +161,7 @@ func (b *body) acquire(from *semaphore.Weighted, share int64) bool {
 	return from.Acquire(ctx, share) == nil
 }
 
-// release gives back all shares.
+// release returns all shares.
 func (b *body) release() {
 	b.budget.arriving.Release(b.arriving)
 	if b.uncharged {
@@ -182,8 +180,8 @@ func (b *body) tooMany() error {
 	return apierrors.NewTooManyRequests("virtwright is busy with other large requests; try again", retryAfterSeconds)
 }
 
-// costOf estimates the memory in bytes that JSON takes until it is answered. It
-// counts separators, also those inside strings, and so never finds too few parts.
+// costOf estimates the memory of a JSON body in bytes. It counts separators, including those inside
+// strings, so it never counts too few parts.
 func costOf(json []byte) int64 {
 	parts := bytes.Count(json, []byte{','}) + bytes.Count(json, []byte{'{'}) + bytes.Count(json, []byte{'['})
 	return int64(len(json))*perByte + int64(parts)*perPart

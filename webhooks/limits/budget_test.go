@@ -17,8 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// served is a server under limits whose handler reads the whole body and then
-// waits for hold. It answers with the code of the body's error.
+// served is a server under limits whose handler reads the whole body and then waits for hold. It
+// answers with the code of the body's error.
 func served(t *testing.T, budget *Budget, within time.Duration, hold <-chan struct{}) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(Deadline(within, budget.Handler(within, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,8 +49,8 @@ func post(t *testing.T, server *httptest.Server, body string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// Large bodies that use up the budget keep away more of them, and not the small
-// ones. What was charged comes back.
+// Large bodies that use the whole budget block more large bodies, but no small ones. All charges
+// are returned.
 func TestBudget(t *testing.T) {
 	budget := NewBudget(MinBudget)
 	refused := 0
@@ -134,7 +134,7 @@ func TestSlowSmallBodies(t *testing.T) {
 	}
 }
 
-// Whatever a handler does with its body, the share comes back.
+// The share is returned even if a handler does not read its body.
 func TestHandlersThatDoNotReadAll(t *testing.T) {
 	budget := NewBudget(MinBudget)
 	for name, handler := range map[string]http.HandlerFunc{

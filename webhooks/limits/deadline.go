@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Deadline serves h with bodies that must arrive within a time. Reading a late
-// one fails with a *apierrors.StatusError of code 408. It must wrap all handlers
-// that replace the http.ResponseWriter.
+// Deadline serves h with bodies that must arrive within a time. Otherwise reading fails with a
+// *apierrors.StatusError of code 408. It must wrap all handlers that replace the
+// http.ResponseWriter.
 func Deadline(within time.Duration, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
@@ -36,15 +36,14 @@ type timedBody struct {
 	within     time.Duration
 }
 
-// expect sets when the connection must have delivered the body. It stays as
-// it is where the connection has no deadlines, as in tests without one.
+// expect sets the read deadline of the connection, if it supports deadlines.
 func (b *timedBody) expect(deadline time.Time) { _ = b.connection.SetReadDeadline(deadline) }
 
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	switch {
 	case errors.Is(err, io.EOF):
-		b.expect(time.Time{}) // the server watches the connection from here on
+		b.expect(time.Time{}) // the server monitors the connection from now on
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusRequestTimeout, Reason: metav1.StatusReasonTimeout,

@@ -1,9 +1,9 @@
-// Package v1alpha1 holds the kind of group ssp.kubevirt.io that asks for a template: VirtualMachineTemplateRequest.
+// Package v1alpha1 defines VirtualMachineTemplateRequest of group ssp.kubevirt.io.
 //
-// A request names a VirtualMachine and the form of the template to make of it. Package lifecycle/templates serves it. The
-// package declares shapes only and imports nothing of this module.
+// A request names a VirtualMachine and the format of the template to create from it. Package
+// templates implements it. This package imports nothing of this module.
 //
-// The doc comments of this package become the texts of `kubectl explain`, so they are written for users.
+// The doc comments of fields are the texts of `kubectl explain`, so they are written for users.
 //
 // +kubebuilder:object:generate=true
 // +groupName=ssp.kubevirt.io

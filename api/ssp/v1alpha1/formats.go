@@ -2,18 +2,17 @@ package v1alpha1
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// A Format is a form that templates have.
+// A Format is a format of templates.
 //
 // +kubebuilder:object:generate=false
 type Format struct {
-	// Name is the field of a request's target that asks for it.
+	// Name is the field of a request's target that selects the format.
 	Name string
-	// Kind is what a template of the form is.
+	// Kind is the kind of the template object.
 	Kind schema.GroupVersionKind
 	// Resource is the plural name of Kind.
 	Resource string
-	// Short is what stands for the form in the field format of a request, beside
-	// Name; empty where that alone does.
+	// Short is another name of the format in the field format of a request; "" if there is none.
 	Short string
 }
 
@@ -24,7 +23,7 @@ const (
 	FormatConfigMap              = "configMap"
 )
 
-// Formats are all of them.
+// Formats returns all formats.
 func Formats() []Format {
 	return []Format{{
 		Name: FormatOpenShiftTemplate, Resource: "templates", Short: "template.openshift.io/v1",
@@ -38,7 +37,7 @@ func Formats() []Format {
 	}}
 }
 
-// FormatNames are their names.
+// FormatNames returns the names of all formats.
 func FormatNames() []string {
 	var names []string
 	for _, f := range Formats() {
@@ -47,7 +46,7 @@ func FormatNames() []string {
 	return names
 }
 
-// FormatNamed is the format of a name.
+// FormatNamed returns the format with a name.
 func FormatNamed(name string) (Format, bool) {
 	for _, f := range Formats() {
 		if f.Name == name {
@@ -57,8 +56,8 @@ func FormatNamed(name string) (Format, bool) {
 	return Format{}, false
 }
 
-// Format is the form that is asked for, and the template's name, which is empty
-// where it is not given. ok is false where none is asked for.
+// Format returns the format and the template's name, which may be "". ok is false if the target has
+// no format.
 func (t *VirtualMachineTemplateRequestTarget) Format() (f Format, name string, ok bool) {
 	switch {
 	case t.OpenShiftTemplate != nil:
@@ -74,7 +73,7 @@ func (t *VirtualMachineTemplateRequestTarget) Format() (f Format, name string, o
 	return Format{}, "", false
 }
 
-// SetFormat asks for a form and a name.
+// SetFormat sets the format and the template's name.
 func (t *VirtualMachineTemplateRequestTarget) SetFormat(format, name string) {
 	switch format {
 	case FormatOpenShiftTemplate:

@@ -9,15 +9,14 @@ import (
 // GroupName is the API group of the kinds in this package.
 const GroupName = "ssp.kubevirt.io"
 
-// KindVirtualMachineTemplateRequest is the kind of requests, as it stands in manifests.
+// KindVirtualMachineTemplateRequest is the kind of requests.
 const KindVirtualMachineTemplateRequest = "VirtualMachineTemplateRequest"
 
-// ResourceVirtualMachineTemplateRequests are requests, as they stand in request paths and RBAC rules.
+// ResourceVirtualMachineTemplateRequests is the resource of requests, in paths and RBAC rules.
 const ResourceVirtualMachineTemplateRequests = "virtualmachinetemplaterequests"
 
-// SubresourceSource is what somebody must be allowed to create, in the namespace
-// of a VM and under its name, to make a template of it in another namespace. No
-// API server serves it: it is for RBAC alone.
+// SubresourceSource exists in RBAC only. A user who may create it, in the namespace and with the
+// name of a VM, may create a template of the VM in another namespace.
 const SubresourceSource = "source"
 
 var (

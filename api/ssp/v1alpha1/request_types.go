@@ -4,9 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// VirtualMachineTemplateRequest asks for a template made of a VirtualMachine
-// that exists: every value of its instance becomes a parameter whose default is
-// the value as it is now. For example:
+// VirtualMachineTemplateRequest creates a template from an existing VirtualMachine. Every value of
+// its template becomes a parameter with the current value as default. For example:
 //
 //	apiVersion: ssp.kubevirt.io/v1alpha1
 //	kind: VirtualMachineTemplateRequest
@@ -15,29 +14,27 @@ import (
 //	  source: {vmName: web, vmNamespace: shop}
 //	  target: {openshiftTemplate: {name: web-golden}}
 //
-// The template is made in the namespace of the request, once, of the VM as it
-// then is, and stays when the request is deleted. What the VM has of secrets
-// (cloud-init data and the like) is not in it: status.withheldParameters lists
-// the parameters that stand for them.
+// The template is created once, in the namespace of the request, and stays when the request is
+// deleted. Secrets of the VM, such as cloud-init data, are not in it: status.withheldParameters
+// lists the parameters that replace them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=virtualmachinetemplaterequests,singular=virtualmachinetemplaterequest,shortName=vmtr,categories=virtwright,scope=Namespaced
-// +kubebuilder:printcolumn:name="VM",type=string,JSONPath=`.spec.source.vmName`,description="The VirtualMachine of which the template is made."
-// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.status.templateRef.name`,description="The template, once it is there."
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the template is there."
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is or is not."
-// +kubebuilder:printcolumn:name="Verified",type=string,JSONPath=`.status.conditions[?(@.type=="Verified")].status`,priority=1,description="Whether processing the template gave the VirtualMachine back."
+// +kubebuilder:printcolumn:name="VM",type=string,JSONPath=`.spec.source.vmName`,description="The VirtualMachine from which the template is created."
+// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.status.templateRef.name`,description="The template, once it exists."
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the template exists."
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="The reason of Ready."
+// +kubebuilder:printcolumn:name="Verified",type=string,JSONPath=`.status.conditions[?(@.type=="Verified")].status`,priority=1,description="Whether processing the template results in the same VirtualMachine."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type VirtualMachineTemplateRequest struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says of what to make a template, and which. It cannot be changed:
-	// make another request.
+	// spec names the source and the template. It is immutable: create another request instead.
 	Spec VirtualMachineTemplateRequestSpec `json:"spec"`
 
-	// status says what became of the request.
+	// status is the observed state of the request.
 	//
 	// +optional
 	Status VirtualMachineTemplateRequestStatus `json:"status,omitempty"`
@@ -54,62 +51,59 @@ type VirtualMachineTemplateRequestList struct {
 	Items []VirtualMachineTemplateRequest `json:"items"`
 }
 
-// VirtualMachineTemplateRequestSpec says of what to make a template, and which.
+// VirtualMachineTemplateRequestSpec names the source and the template.
 //
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a request cannot be changed: make another one"
-// +kubebuilder:validation:XValidation:rule="!has(self.vmName) && !has(self.templateName) && !has(self.format)",message="vmName, templateName and format are short for source and target, and virtwright's webhook, which expands them, was not asked: write source and target"
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a request is immutable: create another one"
+// +kubebuilder:validation:XValidation:rule="!has(self.vmName) && !has(self.templateName) && !has(self.format)",message="virtwright's webhook did not expand vmName, templateName and format: set source and target instead"
 type VirtualMachineTemplateRequestSpec struct {
-	// source is the VirtualMachine of which to make a template.
+	// source is the VirtualMachine.
 	Source VirtualMachineTemplateRequestSource `json:"source"`
 
-	// target is the template to make: one of its forms.
+	// target is the template, in one format.
 	Target VirtualMachineTemplateRequestTarget `json:"target"`
 
-	// dataVolumes says what becomes of the VM's dataVolumeTemplates. Keep, the
-	// default, leaves them as they are: a VM made of the template in the same
-	// namespace would then have the disks of the source, and is refused. Rename
-	// gives each of them a suffix that is generated for every VM, so that copies
-	// can live beside the source.
+	// dataVolumes controls the VM's dataVolumeTemplates. Keep (default) does not change them: a VM
+	// created from the template in the same namespace would use the disks of the source, and is
+	// rejected. Rename adds a generated suffix for every VM, so that copies can coexist with the
+	// source.
 	//
 	// +optional
 	// +kubebuilder:default=Keep
 	DataVolumes DataVolumes `json:"dataVolumes,omitempty"`
 
-	// templateLabels are labels that the template gets beside its own. They are
-	// not those of VMs made of it.
+	// templateLabels are additional labels of the template. VMs created from it do not get them.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	TemplateLabels map[string]TemplateLabel `json:"templateLabels,omitempty"`
 
-	// ttlSecondsAfterFinished is after how many seconds the request is deleted,
-	// once its template is there; never where this is absent. A request that
-	// came to nothing stays, to say why. The template stays in any case.
+	// ttlSecondsAfterFinished is how many seconds after the creation of the template the request is
+	// deleted. Default: never. Failed requests and templates are not deleted.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// requester is who asks. virtwright writes it on creation; what is made is
-	// made by the rights that this user has then and when the template is written.
+	// requester is the user who created the request. Only virtwright writes it. The template is
+	// created with the permissions of this user, which are checked on creation and before each
+	// step.
 	//
 	// +optional
 	Requester *Requester `json:"requester,omitempty"`
 
-	// vmName is short for source.vmName, in the namespace of the request. It is
-	// not stored.
+	// vmName is the short form of source.vmName, in the namespace of the request. It is not stored.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	VMName string `json:"vmName,omitempty"`
 
-	// templateName is short for the name in target, with format. It is not stored.
+	// templateName is the short form of the name in target. It is not stored.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	TemplateName string `json:"templateName,omitempty"`
 
-	// format is short for the form in target: template.openshift.io/v1,
+	// format is the short form of the format in target: template.openshift.io/v1,
 	// template.kubevirt.io/v1alpha1 or configMap. It is not stored.
 	//
 	// +optional
@@ -117,88 +111,87 @@ type VirtualMachineTemplateRequestSpec struct {
 	Format string `json:"format,omitempty"`
 }
 
-// VirtualMachineTemplateRequestSource is the VirtualMachine of which to make a template.
+// VirtualMachineTemplateRequestSource names a VirtualMachine.
 type VirtualMachineTemplateRequestSource struct {
-	// vmName is its name.
+	// vmName is the name of the VM.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	VMName string `json:"vmName"`
 
-	// vmNamespace is its namespace; that of the request where it is not given. For
-	// another one, the requester must be allowed to create
-	// virtualmachinetemplaterequests/source under the VM's name there.
+	// vmNamespace is the namespace of the VM. Default: the namespace of the request. For another
+	// namespace, the requester must be allowed to create virtualmachinetemplaterequests/source with
+	// the VM's name there.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	VMNamespace string `json:"vmNamespace"`
 
-	// vmUID is its UID, if only that one will do, and not another VM that came
-	// under the same name.
+	// vmUID is the UID of the VM. If set, another VM with the same name is not used.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	VMUID string `json:"vmUID,omitempty"`
 }
 
-// VirtualMachineTemplateRequestTarget is the template to make: one of its forms.
+// VirtualMachineTemplateRequestTarget is the template, in one format.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.openshiftTemplate) ? 1 : 0) + (has(self.virtualMachineTemplate) ? 1 : 0) + (has(self.configMap) ? 1 : 0) == 1",message="give exactly one of openshiftTemplate, virtualMachineTemplate, configMap"
+// +kubebuilder:validation:XValidation:rule="(has(self.openshiftTemplate) ? 1 : 0) + (has(self.virtualMachineTemplate) ? 1 : 0) + (has(self.configMap) ? 1 : 0) == 1",message="set exactly one of openshiftTemplate, virtualMachineTemplate, configMap"
 type VirtualMachineTemplateRequestTarget struct {
-	// openshiftTemplate asks for a Template of template.openshift.io/v1.
+	// openshiftTemplate creates a Template of template.openshift.io/v1.
 	//
 	// +optional
 	OpenShiftTemplate *OpenShiftTemplate `json:"openshiftTemplate,omitempty"`
 
-	// virtualMachineTemplate asks for a VirtualMachineTemplate of template.kubevirt.io/v1alpha1.
+	// virtualMachineTemplate creates a VirtualMachineTemplate of template.kubevirt.io/v1alpha1.
 	//
 	// +optional
 	VirtualMachineTemplate *VirtualMachineTemplate `json:"virtualMachineTemplate,omitempty"`
 
-	// configMap asks for a ConfigMap whose key template.yaml has the manifest of
-	// a Template of template.openshift.io/v1, for clusters without an API for
-	// templates: `virtwright template process` reads it.
+	// configMap creates a ConfigMap whose key template.yaml holds the manifest of a Template of
+	// template.openshift.io/v1, for clusters without an API for templates. `virtwright template
+	// process` reads it.
 	//
 	// +optional
 	ConfigMap *ConfigMap `json:"configMap,omitempty"`
 }
 
-// OpenShiftTemplate asks for a Template of template.openshift.io/v1.
+// OpenShiftTemplate creates a Template of template.openshift.io/v1.
 type OpenShiftTemplate struct {
-	// name is the template's; the request's where it is not given.
+	// name of the template. Default: the name of the request.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 }
 
-// VirtualMachineTemplate asks for a VirtualMachineTemplate of template.kubevirt.io/v1alpha1.
+// VirtualMachineTemplate creates a VirtualMachineTemplate of template.kubevirt.io/v1alpha1.
 type VirtualMachineTemplate struct {
-	// name is the template's; the request's where it is not given.
+	// name of the template. Default: the name of the request.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 }
 
-// ConfigMap asks for a ConfigMap with the manifest of a template.
+// ConfigMap creates a ConfigMap with the manifest of a template.
 type ConfigMap struct {
-	// name is the ConfigMap's; the request's where it is not given.
+	// name of the ConfigMap. Default: the name of the request.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 }
 
-// DataVolumes says what becomes of dataVolumeTemplates in a template.
+// DataVolumes controls dataVolumeTemplates in a template.
 //
 // +kubebuilder:validation:Enum=Keep;Rename
 type DataVolumes string
 
 const (
-	// DataVolumesKeep leaves them as they are.
+	// DataVolumesKeep does not change them.
 	DataVolumesKeep DataVolumes = "Keep"
-	// DataVolumesRename gives each a suffix that is generated for every VM.
+	// DataVolumesRename adds a generated suffix for every VM.
 	DataVolumesRename DataVolumes = "Rename"
 )
 
@@ -207,31 +200,31 @@ const (
 // +kubebuilder:validation:MaxLength=63
 type TemplateLabel string
 
-// Requester is a user as API servers know one who has authenticated.
+// Requester is an authenticated user.
 type Requester struct {
-	// username is the user's.
+	// username is the user's name.
 	//
 	// +kubebuilder:validation:MinLength=1
 	Username string `json:"username"`
 
-	// uid tells users of one name apart.
+	// uid identifies the user.
 	//
 	// +optional
 	UID string `json:"uid,omitempty"`
 
-	// groups are those that the user is in.
+	// groups are the user's groups.
 	//
 	// +optional
 	// +listType=atomic
 	Groups []string `json:"groups,omitempty"`
 
-	// extra is what else authentication has found.
+	// extra is additional information from authentication.
 	//
 	// +optional
 	Extra map[string]Values `json:"extra,omitempty"`
 }
 
-// Values are several texts under one key.
+// Values are the strings of one key.
 //
 // +listType=atomic
 type Values []string

@@ -5,10 +5,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// VirtualMachineTemplateRequestStatus says what became of a request. It never
-// has a value of the source.
+// VirtualMachineTemplateRequestStatus is the observed state of a request. It contains no values of
+// the source.
 type VirtualMachineTemplateRequestStatus struct {
-	// observedGeneration is that of the request which the rest is about.
+	// observedGeneration is the generation that this status describes.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -20,61 +20,61 @@ type VirtualMachineTemplateRequestStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// templateRef is the template, once it is there.
+	// templateRef is the template, once it exists.
 	//
 	// +optional
 	TemplateRef *TemplateReference `json:"templateRef,omitempty"`
 
-	// sourceUID is the UID of the VirtualMachine of which the template is made.
+	// sourceUID is the UID of the VirtualMachine from which the template is created.
 	//
 	// +optional
 	SourceUID types.UID `json:"sourceUID,omitempty"`
 
-	// templateHash is a hash of what the template says, written before the
-	// template is, by which virtwright knows its own again.
+	// templateHash is a hash of the content of the template. It is written before the template is
+	// created, so that virtwright recognizes it.
 	//
 	// +optional
 	TemplateHash string `json:"templateHash,omitempty"`
 
-	// parameterCount is how many parameters the template has.
+	// parameterCount is the number of parameters of the template.
 	//
 	// +optional
 	ParameterCount int32 `json:"parameterCount,omitempty"`
 
-	// withheldParameters are the parameters that stand for secrets of the source
-	// and have no default: who uses the template gives them.
+	// withheldParameters are the parameters that replace secrets of the source. They have no
+	// default, so users of the template must set them.
 	//
 	// +optional
 	// +listType=atomic
 	WithheldParameters []string `json:"withheldParameters,omitempty"`
 
-	// warnings are what to know before the template is used.
+	// warnings should be read before the template is used.
 	//
 	// +optional
 	// +listType=atomic
 	Warnings []string `json:"warnings,omitempty"`
 
-	// completionTime is when the template was there.
+	// completionTime is when the template was created.
 	//
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 }
 
-// TemplateReference is a template that was made.
+// TemplateReference is a reference to a template.
 type TemplateReference struct {
-	// apiVersion is its group and version.
+	// apiVersion is the group and version of the template.
 	APIVersion string `json:"apiVersion"`
 
-	// kind is its kind.
+	// kind of the template.
 	Kind string `json:"kind"`
 
-	// namespace is its namespace.
+	// namespace of the template.
 	Namespace string `json:"namespace"`
 
-	// name is its name.
+	// name of the template.
 	Name string `json:"name"`
 
-	// uid is its UID.
+	// uid of the template.
 	//
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
@@ -82,54 +82,56 @@ type TemplateReference struct {
 
 // Types of conditions.
 const (
-	// ConditionReady says whether the template is there.
+	// ConditionReady reports whether the template exists.
 	ConditionReady = "Ready"
 
-	// ConditionProgressing says whether virtwright will go on by itself. False is the end.
+	// ConditionProgressing reports whether virtwright still works on the request. False is final.
 	ConditionProgressing = "Progressing"
 
-	// ConditionVerified says whether processing the template gave the source back.
+	// ConditionVerified reports whether processing the template results in the source.
 	ConditionVerified = "Verified"
 )
 
 // Reasons of conditions.
 const (
-	// ReasonReconciled stands with Ready=True: the template is there.
+	// ReasonReconciled means Ready=True: the template exists.
 	ReasonReconciled = "Reconciled"
 
-	// ReasonReconciling says that the template is being made.
+	// ReasonReconciling means that the template is being created.
 	ReasonReconciling = "Reconciling"
 
-	// ReasonWaiting says that something did not answer, and is asked again.
+	// ReasonWaiting means that an API server did not answer, and that virtwright retries.
 	ReasonWaiting = "Waiting"
 
-	// ReasonSourceNotFound says that there is no such VirtualMachine, yet.
+	// ReasonSourceNotFound means that the VirtualMachine does not exist yet.
 	ReasonSourceNotFound = "SourceNotFound"
 
-	// ReasonSourceChanged says that another VirtualMachine has the name now. It is an end.
+	// ReasonSourceChanged means that another VirtualMachine has the name now. It is final.
 	ReasonSourceChanged = "SourceChanged"
 
-	// ReasonSourceInvalid says that no template can be made of the VirtualMachine. It is an end.
+	// ReasonSourceInvalid means that no template can be created from the VirtualMachine. It is
+	// final.
 	ReasonSourceInvalid = "SourceInvalid"
 
-	// ReasonUnauthorized says that the requester may not have this.
+	// ReasonUnauthorized means that the requester lacks permissions.
 	ReasonUnauthorized = "Unauthorized"
 
-	// ReasonFormatUnavailable says that the cluster does not serve the API of the form, yet.
+	// ReasonFormatUnavailable means that the cluster does not serve the API of the format yet.
 	ReasonFormatUnavailable = "FormatUnavailable"
 
-	// ReasonTargetExists says that something else has the template's name. It is an end.
+	// ReasonTargetExists means that another object has the template's name. It is final.
 	ReasonTargetExists = "TargetExists"
 
-	// ReasonTemplateTooLarge says that the template would be too large to be stored. It is an end.
+	// ReasonTemplateTooLarge means that the template is too large to be stored. It is final.
 	ReasonTemplateTooLarge = "TemplateTooLarge"
 
-	// ReasonVerificationFailed says that processing the template would not give the source back. It is an end.
+	// ReasonVerificationFailed means that processing the template does not result in the source. It
+	// is final.
 	ReasonVerificationFailed = "VerificationFailed"
 
-	// ReasonRejected says that the API server refuses the template. It is an end.
+	// ReasonRejected means that the API server rejects the template. It is final.
 	ReasonRejected = "Rejected"
 
-	// ReasonRoundTrip stands with Verified=True: what processing gave was compared with the source.
+	// ReasonRoundTrip means Verified=True: the result of processing was compared with the source.
 	ReasonRoundTrip = "RoundTrip"
 )

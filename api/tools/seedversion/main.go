@@ -1,8 +1,6 @@
-// Command seedversion adds version v1alpha2 to the CRD of VirtualMachine: the
-// form of v1, in which a disk also has volumeName and status has virtualMachine.
-// It is not served until somebody can convert it.
-//
-// KubeVirt has no Go types of that version any more that a generator could read.
+// Command seedversion adds version v1alpha2 to the CRD of VirtualMachine. It differs from v1 in two
+// fields: volumeName of disks and virtualMachine of status. It is not served until a webhook
+// converts it. KubeVirt no longer has Go types of that version, from which it could be generated.
 package main
 
 import (
@@ -47,7 +45,7 @@ func run(path string) error {
 	return os.WriteFile(path, append([]byte("---\n"), out...), 0o644)
 }
 
-// seedOf is v1alpha2, made from v1.
+// seedOf creates v1alpha2 from v1.
 func seedOf(versions []any) (map[string]any, error) {
 	for _, v := range versions {
 		version, _ := v.(map[string]any)
@@ -72,7 +70,7 @@ func extend(schema map[string]any) error {
 	}
 	disk["volumeName"] = map[string]any{
 		"type":        "string",
-		"description": "volumeName is the name of the volume that the disk is made of. Where it is left out, it is the name of the disk.",
+		"description": "volumeName is the name of the volume of the disk. Default: the name of the disk.",
 	}
 	status, err := properties(schema, "status")
 	if err != nil {
@@ -80,13 +78,12 @@ func extend(schema map[string]any) error {
 	}
 	status["virtualMachine"] = map[string]any{
 		"type":        "string",
-		"description": "virtualMachine is the name of the instance, once it is created.",
+		"description": "virtualMachine is the name of the VirtualMachineInstance, once it is created.",
 	}
 	return nil
 }
 
-// properties goes down a schema by names of fields and returns the fields of
-// what it comes to, or of its items.
+// properties returns the fields of the schema at a path, or of its items.
 func properties(from map[string]any, names ...string) (map[string]any, error) {
 	for _, name := range names {
 		next, ok := from[name].(map[string]any)
@@ -104,8 +101,7 @@ func properties(from map[string]any, names ...string) (map[string]any, error) {
 	return from, nil
 }
 
-// clone copies a schema without the descriptions, which v1 has: an API server
-// keeps every version in memory.
+// clone copies a schema without descriptions, because API servers keep every version in memory.
 func clone(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -1,4 +1,4 @@
-{{- /* The name of what the chart installs, which is not for the system's namespace. */ -}}
+{{- /* The name of all objects. The chart must not be installed into kube-system. */ -}}
 {{- define "virtwright.name" -}}
 {{- if eq .Release.Namespace "kube-system" }}{{ fail "namespace: Forbidden: virtwright excludes the VMs of its own namespace and may write any Lease there: install it into a namespace of its own, for example with --namespace virtwright-system --create-namespace" }}{{ end -}}
 {{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" }}{{ end -}}
@@ -23,13 +23,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "virtwright.secret" -}}
 {{- if .Values.certs.secretName }}{{ .Values.certs.secretName }}
-{{- else if eq .Values.certs.mode "provided" }}{{ fail "certs.secretName: name the Secret with tls.crt, tls.key and ca.crt that certs.mode=provided serves with" }}
+{{- else if eq .Values.certs.mode "provided" }}{{ fail "certs.secretName: Required value: certs.mode=provided requires a Secret with tls.crt, tls.key and ca.crt" }}
 {{- else }}{{ include "virtwright.name" . }}-serving
 {{- end }}
 {{- end }}
 
 {{- define "virtwright.image" -}}
-{{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{ include "virtwright.imageOf" (list . .Values.image) }}
+{{- end }}
+
+{{- define "virtwright.imageOf" -}}
+{{- $root := index . 0 }}{{ $image := index . 1 }}{{ with $root.Values.imageRegistry }}{{ . }}/{{ end -}}
+{{ $image.repository }}{{ if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ end -}}
 {{- end }}
 
 {{- define "virtwright.standalone" -}}{{ if eq .Values.mode "standalone" }}true{{ end }}{{- end }}
@@ -38,11 +43,6 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "virtwright.subresources" -}}{{ if and (eq .Values.mode "standalone") .Values.subresources.enabled }}true{{ end }}{{- end }}
 
-{{- /* The user as which node agents run instances; empty where there are none. */ -}}
-{{- define "virtwright.nodeAgent" -}}
-{{- if and (eq .Values.mode "standalone") .Values.node.enabled }}{{ printf "system:serviceaccount:%s:%s-node" .Release.Namespace (include "virtwright.name" .) }}{{ end }}
-{{- end }}
-
 {{- /* Annotations by which cert-manager writes CA bundles. */ -}}
 {{- define "virtwright.injection" -}}
 {{- if eq .Values.certs.mode "cert-manager" }}
@@ -50,7 +50,7 @@ cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "virtwright.
 {{- end }}
 {{- end }}
 
-{{- /* Users whom the policies trust, as the inside of a list in JSON. */ -}}
+{{- /* Trusted users of the policies, as elements of a JSON list. */ -}}
 {{- define "virtwright.trusted" -}}
 {{- $users := list (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "virtwright.serviceAccount" .)) }}
 {{- if eq .Values.mode "addon" }}
@@ -58,7 +58,6 @@ cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "virtwright.
 {{- $users = append $users (printf "system:serviceaccount:%s:%s" $.Values.kubevirtNamespace .) }}
 {{- end }}
 {{- end }}
-{{- with include "virtwright.nodeAgent" . }}{{ $users = append $users . }}{{ end }}
 {{- concat $users .Values.trustedUsers | uniq | sortAlpha | toJson | trimPrefix "[" | trimSuffix "]" }}
 {{- end }}
 
@@ -71,7 +70,7 @@ cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "virtwright.
 {{- toYaml .object }}
 {{- end }}
 
-{{- /* Where any pod of the chart runs, and as whom. */ -}}
+{{- /* Placement and user of all pods of the chart. */ -}}
 {{- define "virtwright.placement" -}}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
@@ -95,7 +94,7 @@ tolerations:
 {{- end }}
 {{- end }}
 
-{{- /* The image of any container of the chart, what it gets, and what it may. */ -}}
+{{- /* Image, resources and security context of all containers of the chart. */ -}}
 {{- define "virtwright.container" -}}
 image: {{ include "virtwright.image" . }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}

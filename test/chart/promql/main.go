@@ -1,5 +1,5 @@
-// Command promql reads expressions of PromQL, one on a line. It prints the names of
-// the metrics that they use, and writes to standard error what does not parse.
+// Command promql reads expressions of PromQL, one on a line. It prints the names of the metrics
+// that they use, and writes to standard error what does not parse.
 package main
 
 import (

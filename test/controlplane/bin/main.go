@@ -1,9 +1,9 @@
-// Command controlplane-bin is one program that can be any part of a
-// Kubernetes control plane, chosen by its own name or its first argument:
-// kube-apiserver, kube-controller-manager, kubectl or etcd.
+// Command controlplane-bin is one program that can be any part of a Kubernetes control plane,
+// chosen by its own name or its first argument: kube-apiserver, kube-controller-manager, kubectl or
+// etcd.
 //
-// It is a Go module of its own, so that the dependencies of Kubernetes' servers
-// never reach virtwright's go.mod.
+// It is a Go module of its own, so that the dependencies of Kubernetes' servers never reach
+// virtwright's go.mod.
 package main
 
 import (

@@ -15,12 +15,12 @@ const (
 	certManagerModule = "github.com/cert-manager/cert-manager"
 	// certManagerImages is what the names of cert-manager's images begin with.
 	certManagerImages = "quay.io/jetstack/cert-manager-"
-	// nobody is who programs run as that need no rights.
-	nobody = "65532:65532"
+	// unprivileged is the user of programs that need no permissions.
+	unprivileged = "65532:65532"
 )
 
-// InstallCertManager installs cert-manager by its own chart. Its programs are
-// built here, except where nodes can pull images.
+// InstallCertManager installs cert-manager by its own chart. Its programs are built here, except
+// where nodes can pull images.
 func (c *Cluster) InstallCertManager(ctx context.Context) error {
 	if err := c.mustBeThere(ctx); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *Cluster) loadCertManager(ctx context.Context, version string) error {
 		if err != nil {
 			return err
 		}
-		config := image.Config{User: nobody, Entrypoint: []string{"/" + filepath.Base(path)}}
+		config := image.Config{User: unprivileged, Entrypoint: []string{"/" + filepath.Base(path)}}
 		if part.program == certManager {
 			config.Entrypoint = append(config.Entrypoint, part.name)
 		}
@@ -82,8 +82,7 @@ func (c *Cluster) loadImages(ctx context.Context, images ...image.Image) error {
 	return c.Load(ctx, archive.Name())
 }
 
-// certManagerChart packs the chart that comes with cert-manager's module, which
-// lacks its version.
+// certManagerChart packs the chart that comes with cert-manager's module, which lacks its version.
 func (c *Cluster) certManagerChart(ctx context.Context, version string) (string, error) {
 	source := filepath.Join(c.source, certManager.module)
 	download := command{path: "go", args: []string{"mod", "download", certManagerModule}, dir: source, env: []string{"GOWORK=off"}}

@@ -1,10 +1,9 @@
-// Package cluster makes a real cluster on this machine with kind, for stories
-// that only a cluster can tell, and takes it away again.
+// Package cluster makes a real cluster on this machine with kind, for stories that only a cluster
+// can tell, and takes it away again.
 //
-// Nothing is pulled: the node image, the images in it and cert-manager are built
-// from Go modules and Debian packages, once, and kept in the cache. Where
-// KIND_NODE_IMAGE names an image, that one is pulled and used with kind's own
-// defaults on the docker of this machine.
+// Nothing is pulled: the node image, the images in it and cert-manager are built from Go modules
+// and Debian packages, once, and kept in the cache. Where KIND_NODE_IMAGE names an image, that one
+// is pulled and used with kind's own defaults on the docker of this machine.
 package cluster
 
 import (
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"github.com/virtwright/virtwright/test/controlplane"
+	"github.com/virtwright/virtwright/test/kind/cache"
 )
 
 // imageVariable names a node image to use instead of building one.
@@ -28,7 +28,13 @@ const imageVariable = "KIND_NODE_IMAGE"
 // createTimeout bounds the wait for a node to be ready.
 const createTimeout = 3 * time.Minute
 
-// A Cluster is a cluster of one node that kind runs on this machine, or will.
+// nodes are the names of a cluster's nodes, after the cluster's own and a dash.
+var nodes = []string{"control-plane", "worker"}
+
+// nodesConfig tells kind to make nodes.
+const nodesConfig = "{kind: Cluster, apiVersion: kind.x-k8s.io/v1alpha4, nodes: [{role: control-plane}, {role: worker}]}"
+
+// A Cluster is a cluster of two nodes that kind runs on this machine, or will.
 type Cluster struct {
 	name string
 	dir  string
@@ -36,8 +42,7 @@ type Cluster struct {
 	engine engine
 }
 
-// Open is the cluster of that name, whether or not it is there. What happens is
-// told to progress.
+// Open returns the cluster of that name, which may not exist yet. It reports to progress.
 func Open(name string, progress io.Writer) (*Cluster, error) {
 	if name == "" || name != filepath.Base(name) || name[0] == '.' {
 		return nil, fmt.Errorf("cannot use %q as a name: want a plain word", name)
@@ -60,8 +65,8 @@ func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig"
 // engineFile has the address of the docker that the cluster is on.
 func (c *Cluster) engineFile() string { return filepath.Join(c.dir, "docker-host") }
 
-// Build builds all that Up needs and the cache does not have, and returns the
-// name of the node image.
+// Build builds all that Up needs and the cache does not have, and returns the name of the node
+// image.
 func (c *Cluster) Build(ctx context.Context) (string, error) {
 	if err := c.checkMachine(ctx); err != nil {
 		return "", err
@@ -75,7 +80,7 @@ func (c *Cluster) Build(ctx context.Context) (string, error) {
 	return c.nodeImage(ctx, c.engine)
 }
 
-// Up makes the cluster unless it is there, and waits until its node is ready.
+// Up makes the cluster unless it is there, and waits until its nodes are ready.
 func (c *Cluster) Up(ctx context.Context) error {
 	image, err := c.Build(ctx)
 	if err != nil {
@@ -92,15 +97,18 @@ func (c *Cluster) Up(ctx context.Context) error {
 		return fmt.Errorf("cannot write down where the cluster is: %w", err)
 	}
 	began := time.Now()
-	if _, err := c.kind(ctx, "create", "cluster", "--name", c.name, "--image", image,
-		"--kubeconfig", c.Kubeconfig(), "--wait", createTimeout.String(), "--quiet"); err != nil {
+	if _, err := c.kindWith(ctx, nodesConfig, "create", "cluster", "--name", c.name, "--image", image, "--config", "-",
+		"--kubeconfig", c.Kubeconfig(), "--quiet"); err != nil {
+		return err
+	}
+	if err := c.connect(ctx); err != nil {
 		return err
 	}
 	c.say("the cluster %s is ready after %s", c.name, since(began))
 	return nil
 }
 
-// Load puts the images of archives into the node.
+// Load puts the images of archives into the nodes.
 func (c *Cluster) Load(ctx context.Context, archives ...string) error {
 	if err := c.mustBeThere(ctx); err != nil {
 		return err
@@ -130,16 +138,25 @@ func (c *Cluster) Host(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("cannot find the address of this machine in %q", addresses)
 }
 
-// Exec runs a program in the node and returns what it printed.
-func (c *Cluster) Exec(ctx context.Context, program string, args ...string) (string, error) {
+// Nodes are the names of the nodes. The first has the control plane.
+func (c *Cluster) Nodes() []string {
+	names := make([]string, 0, len(nodes))
+	for _, node := range nodes {
+		names = append(names, c.name+"-"+node)
+	}
+	return names
+}
+
+// Exec runs a program in a node and returns what it printed.
+func (c *Cluster) Exec(ctx context.Context, node, program string, args ...string) (string, error) {
 	if err := c.mustBeThere(ctx); err != nil {
 		return "", err
 	}
-	return c.engine.docker(ctx, append([]string{"exec", c.name + "-control-plane", program}, args...)...)
+	return c.engine.docker(ctx, append([]string{"exec", node, program}, args...)...)
 }
 
-// Down deletes the cluster, and ends the docker that was started for it when
-// nothing else runs there. Only the cache stays.
+// Down deletes the cluster, and ends the docker that was started for it when nothing else runs
+// there. Only the cache stays.
 func (c *Cluster) Down(ctx context.Context) error {
 	if err := c.findEngine(ctx); err != nil {
 		return err
@@ -169,7 +186,7 @@ func (c *Cluster) Tools(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return c.keep("tools", c.key(helm, kubectl), func(dir string) error {
+	return c.keep("tools", cache.Key(helm, kubectl), func(dir string) error {
 		return errors.Join(os.Symlink(helm, filepath.Join(dir, "helm")), os.Symlink(kubectl, filepath.Join(dir, "kubectl")))
 	})
 }
@@ -201,9 +218,15 @@ func (c *Cluster) exists(ctx context.Context) (bool, error) {
 
 // kind runs kind on the cluster's engine.
 func (c *Cluster) kind(ctx context.Context, args ...string) (string, error) {
+	return c.kindWith(ctx, "", args...)
+}
+
+// kindWith runs kind with an input.
+func (c *Cluster) kindWith(ctx context.Context, input string, args ...string) (string, error) {
 	program, err := c.program(ctx, kind)
 	if err != nil {
 		return "", err
 	}
-	return command{path: program, args: args, env: append(c.engine.env(), "KIND_EXPERIMENTAL_PROVIDER=docker")}.run(ctx)
+	env := append(c.engine.env(), "KIND_EXPERIMENTAL_PROVIDER=docker")
+	return command{path: program, args: args, env: env, stdin: strings.NewReader(input)}.run(ctx)
 }

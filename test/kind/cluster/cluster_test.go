@@ -41,50 +41,6 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// What is kept is made once; what could not be made is not there.
-func TestKeep(t *testing.T) {
-	w := newWorkshop(t)
-	tries, refuse := 0, errors.New("no")
-	create := func(dir string) error {
-		tries++
-		if err := os.WriteFile(filepath.Join(dir, "made"), nil, 0o600); err != nil {
-			return err
-		}
-		if tries == 1 {
-			return refuse
-		}
-		return nil
-	}
-	if _, err := w.keep("things", "a", create); !errors.Is(err, refuse) {
-		t.Errorf("got %v, want %v", err, refuse)
-	}
-	for range 2 {
-		dir, err := w.keep("things", "a", create)
-		if err != nil || !isThere(filepath.Join(dir, "made")) {
-			t.Errorf("nothing was made: %v", err)
-		}
-	}
-	if tries != 2 {
-		t.Errorf("made %d times, want once and once in vain", tries)
-	}
-	entries, err := os.ReadDir(filepath.Join(w.cache, "things"))
-	if err != nil || len(entries) != 1 {
-		t.Errorf("the cache has %v, %v", entries, err)
-	}
-}
-
-func TestKey(t *testing.T) {
-	w := newWorkshop(t)
-	seen := map[string][]string{}
-	for _, inputs := range [][]string{{}, {""}, {"ab"}, {"a", "b"}, {"b", "a"}, {"1 a"}} {
-		key := w.key(inputs...)
-		if others, taken := seen[key]; taken {
-			t.Errorf("%q and %q have one key", others, inputs)
-		}
-		seen[key] = inputs
-	}
-}
-
 // One process is at work at a time.
 func TestLock(t *testing.T) {
 	w := newWorkshop(t)

@@ -17,12 +17,11 @@ import (
 )
 
 const (
-	// bridge is a network device of the daemon's own: with none it would
-	// delete the one of the machine's docker.
+	// bridge is a network device of the daemon's own: with none it would delete the one of the
+	// machine's docker.
 	bridge        = "vw-kind0"
 	bridgeAddress = "10.88.0.1/24"
-	// networks are what it makes networks from, apart from those of the
-	// machine's docker.
+	// networks are what it makes networks from, apart from those of the machine's docker.
 	networks = "10.89.0.0/16"
 	// cgroup is the parent of its containers.
 	cgroup = "/virtwright-kind"
@@ -38,9 +37,8 @@ func (w *workshop) daemonEngine() engine {
 	return engine{host: "unix://" + filepath.Join(w.daemonDir(), "docker.sock")}
 }
 
-// startDaemon starts a docker daemon of our own beside the machine's: with
-// another runtime, state of its own, and without a hand on the machine's
-// firewall and settings.
+// startDaemon starts a docker daemon of our own beside the machine's: with another runtime, state
+// of its own, and without a hand on the machine's firewall and settings.
 func (w *workshop) startDaemon(ctx context.Context, runtime string) error {
 	w.say("starting a docker daemon of our own: the machine's is not there, or cannot run privileged containers")
 	dir := w.daemonDir()
@@ -120,8 +118,7 @@ func (c *Cluster) stopDaemon(ctx context.Context) error {
 	return c.clearDaemon(ctx)
 }
 
-// clearDaemon ends our daemon and takes away what it leaves: the bridge and
-// the cgroups.
+// clearDaemon ends our daemon and takes away what it leaves: the bridge and the cgroups.
 func (w *workshop) clearDaemon(ctx context.Context) error {
 	if err := w.endDaemon(ctx); err != nil {
 		return err
@@ -161,8 +158,8 @@ func (w *workshop) endDaemon(ctx context.Context) error {
 	return nil
 }
 
-// daemonProcess is the process of our daemon, if it runs: a process that has
-// got its number since is another.
+// daemonProcess is the process of our daemon, if it runs: a process that has got its number since
+// is another.
 func (w *workshop) daemonProcess() (pid int, runs bool) {
 	content, err := os.ReadFile(w.pidFile())
 	if err != nil {
@@ -175,8 +172,7 @@ func (w *workshop) daemonProcess() (pid int, runs bool) {
 	return pid, err == nil && strings.Contains(string(arguments), w.daemonDir())
 }
 
-// removeCgroups removes the daemon's part of every hierarchy, the innermost
-// cgroups first.
+// removeCgroups removes the daemon's part of every hierarchy, the innermost cgroups first.
 func removeCgroups() error {
 	roots, err := filepath.Glob("/sys/fs/cgroup/*" + cgroup)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/virtwright/virtwright/test/filelock"
 )
 
-// Lock keeps other processes from building, starting and ending clusters until
-// unlock is called. It waits while another has the lock.
+// Lock keeps other processes from building, starting and ending clusters until unlock is called. It
+// waits while another has the lock.
 func (w *workshop) Lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(w.cache, 0o755); err != nil {
 		return nil, fmt.Errorf("cannot make the cache folder: %w", err)

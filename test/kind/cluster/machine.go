@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// packages are what is needed of Debian, by the command that shows it is there.
+// packages are the Debian packages that are needed, by a command of each.
 var packages = []struct{ command, name string }{
 	{"dockerd", "docker.io"},
 	{"debootstrap", "debootstrap"},
+	{"mmdebstrap", "mmdebstrap"},
 }
 
-// checkMachine installs what is missing here, or says that somebody must.
+// checkMachine installs missing packages, or returns an error that names them.
 func (w *workshop) checkMachine(ctx context.Context) error {
 	if os.Getenv(imageVariable) != "" {
 		return nil
@@ -44,8 +45,7 @@ func (w *workshop) checkMachine(ctx context.Context) error {
 	return nil
 }
 
-// chooseEngine picks the machine's docker where it can run nodes, else it
-// starts one that can.
+// chooseEngine picks the machine's docker where it can run nodes, else it starts one that can.
 func (c *Cluster) chooseEngine(ctx context.Context) error {
 	if err := c.findEngine(ctx); err != nil {
 		return err
@@ -86,8 +86,8 @@ func (c *Cluster) findEngine(ctx context.Context) error {
 	return nil
 }
 
-// allCapabilities tells whether privileged containers can be had: they ask for
-// every capability that the kernel knows, and some machines have not all.
+// allCapabilities tells whether privileged containers can be had: they ask for every capability
+// that the kernel knows, and some machines have not all.
 func allCapabilities() (bool, error) {
 	last, err := os.ReadFile("/proc/sys/kernel/cap_last_cap")
 	if err != nil {

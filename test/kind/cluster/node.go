@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/virtwright/virtwright/test/kind/cache"
 	"github.com/virtwright/virtwright/test/kind/image"
 )
 
@@ -27,8 +28,8 @@ const (
 //go:embed all:node
 var nodeFiles embed.FS
 
-// masked are units of Debian that have no place in a container, or would
-// change settings that are the whole machine's.
+// masked are units of Debian that have no place in a container, or would change settings that are
+// the whole machine's.
 var masked = []string{
 	"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
 	"console-getty.service", "getty.target", "getty@tty1.service", "systemd-logind.service", "systemd-resolved.service", "remote-fs.target",
@@ -55,7 +56,7 @@ func (w *workshop) nodeImage(ctx context.Context, on engine) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := nodeRepository + ":" + w.key(p.kubernetes, p.coredns, p.pause, p.userland, fmt.Sprint(files))
+	name := nodeRepository + ":" + cache.Key(p.kubernetes, p.coredns, p.pause, p.userland, fmt.Sprint(files))
 	if have, err := on.docker(ctx, "images", "--quiet", name); err != nil || strings.TrimSpace(have) != "" {
 		return name, err
 	}
@@ -149,8 +150,8 @@ func (p parts) files() ([]image.File, error) {
 	return files, nil
 }
 
-// images are what runs on a node. Kubernetes' servers and etcd are one image
-// of many names; kube-proxy adds the programs that it runs.
+// images are what runs on a node. Kubernetes' servers and etcd are one image of many names;
+// kube-proxy adds the programs that it runs.
 func (p parts) images() []image.Image {
 	servers := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"}
 	program := []image.File{{Path: programsDir + "kubernetes", Mode: 0o755, Source: p.kubernetes}}
@@ -185,9 +186,9 @@ func archiveOf(images ...image.Image) func(io.Writer) error {
 	}
 }
 
-// fill makes the node image from the bare one: it puts the images into the
-// store of a containerd that runs in a container of it. They are unpacked only
-// by a node, since that layers file systems and a container is one already.
+// fill makes the node image from the bare one: it puts the images into the store of a containerd
+// that runs in a container of it. They are unpacked only by a node, since that layers file systems
+// and a container is one already.
 func fill(ctx context.Context, on engine, images []image.Image, name string) error {
 	const container = "virtwright-kind-node-build"
 	drop := func(ctx context.Context) { _, _ = on.docker(ctx, "rm", "--force", "--volumes", container) } // says that there is none
@@ -234,8 +235,7 @@ func awaitContainerd(ctx context.Context, on engine, container string) error {
 	}
 }
 
-// dropOthers deletes the node images of other sources, unless a cluster runs
-// one: they are large.
+// dropOthers deletes the node images of other sources, unless a cluster runs one: they are large.
 func dropOthers(ctx context.Context, on engine, name string) error {
 	list, err := on.docker(ctx, "images", "--format", "{{.Repository}}:{{.Tag}}", nodeRepository)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/virtwright/virtwright/test/kind/cache"
 )
 
 // A program is built from a Go module of its own, or from a folder of ours.
@@ -45,7 +47,7 @@ func (w *workshop) program(ctx context.Context, p program) (string, error) {
 		return "", err
 	}
 	flags := []string{"-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags=" + strings.Join(w.linkerFlags(p), " ")}
-	key := w.key(append(files, version, p.main, strings.Join(flags, " "))...)
+	key := cache.Key(append(files, version, p.main, strings.Join(flags, " "))...)
 	kept, err := w.keep("programs", p.name+"-"+key, func(target string) error {
 		began := time.Now()
 		w.say("building %s; this happens once", p.name)
@@ -112,8 +114,7 @@ func (w *workshop) requires(p program, module string) (string, error) {
 	return string(found[1]), nil
 }
 
-// kubectl is the one of the node's release, or the machine's own where nodes
-// are not built here.
+// kubectl is the one of the node's release, or the machine's own where nodes are not built here.
 func (w *workshop) kubectl(ctx context.Context) (string, error) {
 	if os.Getenv(imageVariable) == "" {
 		return w.program(ctx, kubernetes)

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/virtwright/virtwright/test/kind/cache"
 	"github.com/virtwright/virtwright/test/kind/image"
 )
 
-// release is the Debian that nodes run. Its systemd is one that still knows
-// cgroups v1.
+// release is the Debian that nodes run. Its systemd is one that still knows cgroups v1.
 const release = "bookworm"
 
 // userlandPackages are what a node needs beside Kubernetes.
@@ -34,10 +34,10 @@ const (
 	proxyLayer = "proxy.tar"
 )
 
-// userland is a folder with two layers from Debian packages: that of nodes,
-// and that of kube-proxy's image.
+// userland is a folder with two layers from Debian packages: that of nodes, and that of
+// kube-proxy's image.
 func (w *workshop) userland(ctx context.Context) (string, error) {
-	key := w.key(append(userlandPackages, append(unneeded, release)...)...)
+	key := cache.Key(append(userlandPackages, append(unneeded, release)...)...)
 	return w.keep("userland", key, func(dir string) error {
 		began := time.Now()
 		w.say("installing Debian for nodes; this happens once")
@@ -57,7 +57,7 @@ func (w *workshop) userland(ctx context.Context) (string, error) {
 			return err
 		}
 		if err := os.RemoveAll(root); err != nil {
-			return fmt.Errorf("cannot delete what has been packed: %w", err)
+			return fmt.Errorf("cannot delete the packed files: %w", err)
 		}
 		w.say("installed Debian for nodes in %s", since(began))
 		return nil
@@ -85,8 +85,8 @@ var (
 	proxyLinks    = []string{"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"}
 )
 
-// packProxy writes the layer with the programs that kube-proxy runs, their
-// plugins, and the libraries of both.
+// packProxy writes the layer with the programs that kube-proxy runs, their plugins, and the
+// libraries of both.
 func packProxy(ctx context.Context, root, path string) error {
 	plugins, err := fs.Glob(os.DirFS(root), "usr/lib/*/xtables/*.so")
 	if err != nil {
@@ -115,8 +115,8 @@ func packProxy(ctx context.Context, root, path string) error {
 	return out.Close()
 }
 
-// librariesOf are the files that the dynamic linker loads for programs, as it
-// says itself: "libm.so.6 => /lib/libm.so.6 (0x7f...)", or the linker's own path.
+// librariesOf are the files that the dynamic linker loads for programs, as it says itself:
+// "libm.so.6 => /lib/libm.so.6 (0x7f...)", or the linker's own path.
 func librariesOf(ctx context.Context, root string, programs []string) ([]string, error) {
 	args := []string{root, "ldd"}
 	for _, name := range programs {

@@ -1,7 +1,6 @@
-// Package image writes container images into archives that "docker load",
-// "ctr images import" and "kind load image-archive" read. It needs no container
-// engine and no registry, and the same files give the same bytes: nothing in an
-// archive depends on when, where or by whom it was written.
+// Package image writes container images into archives that "docker load", "ctr images import" and
+// "kind load image-archive" read. It needs no container engine and no registry, and the same files
+// give the same bytes: nothing in an archive depends on when, where or by whom it was written.
 package image
 
 import (
@@ -13,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -21,7 +21,7 @@ var created = time.Unix(0, 0).UTC()
 
 // An Image is one image, for Linux on the processor of this program.
 type Image struct {
-	// Names are the full references that it gets where it is loaded, as
+	// Names are the full references that it gets where it is loaded, each with a tag, as
 	// docker.io/library/example:v1.
 	Names []string
 	// Config is how containers of it run.
@@ -30,8 +30,7 @@ type Image struct {
 	Layers []Layer
 }
 
-// Config is how containers of an image run. Its fields are those of the OCI
-// image specification.
+// Config is how containers of an image run. Its fields are those of the OCI image specification.
 type Config struct {
 	User       string   `json:"User,omitempty"`
 	Env        []string `json:"Env,omitempty"`
@@ -42,9 +41,8 @@ type Config struct {
 // A Layer writes a tar archive, the same one at each call.
 type Layer func(io.Writer) error
 
-// Write writes an archive of images and returns the digest of each image's
-// manifest, by which registries know it. The archive is an OCI image layout
-// that has docker's manifest.json, too.
+// Write writes an archive of images and returns the digest of each image's manifest, by which
+// registries know it. The archive is an OCI image layout that has docker's manifest.json, too.
 func Write(w io.Writer, images ...Image) ([]string, error) {
 	out := &archive{tar: tar.NewWriter(w), written: map[string]bool{}}
 	digests := make([]string, 0, len(images))
@@ -82,8 +80,11 @@ const (
 	typeManifest  = "application/vnd.oci.image.manifest.v1+json"
 	typeConfig    = "application/vnd.oci.image.config.v1+json"
 	typeLayer     = "application/vnd.oci.image.layer.v1.tar"
-	// nameAnnotation is where containerd looks for the name of an image.
+	// nameAnnotation is where containerd looks for the name of an image. Each image also has a name
+	// with its digest, because pods that name a digest only find such a name.
 	nameAnnotation = "io.containerd.image.name"
+	// tagAnnotation is where skopeo and oras look for the tag.
+	tagAnnotation = "org.opencontainers.image.ref.name"
 )
 
 // archive is one that is being written.
@@ -123,12 +124,21 @@ func (a *archive) add(image Image) (string, error) {
 		return "", err
 	}
 	for _, name := range image.Names {
-		manifest.Annotations = map[string]string{nameAnnotation: name}
+		repository, tag := splitTag(name)
+		manifest.Annotations = map[string]string{nameAnnotation: name, tagAnnotation: tag}
+		a.index = append(a.index, manifest)
+		manifest.Annotations = map[string]string{nameAnnotation: repository + "@" + manifest.Digest}
 		a.index = append(a.index, manifest)
 	}
 	docker.Config = blobPath(config.Digest)
 	a.docker = append(a.docker, docker)
 	return manifest.Digest, nil
+}
+
+// splitTag splits a full reference into its repository and its tag.
+func splitTag(name string) (repository, tag string) {
+	colon := strings.LastIndex(name, ":")
+	return name[:colon], name[colon+1:]
 }
 
 // document writes a blob of JSON.
@@ -143,8 +153,8 @@ func (a *archive) document(mediaType string, content any) (descriptor, error) {
 	})
 }
 
-// blob writes what the layer writes, unless the archive has it: once into a
-// hash, for a tar archive wants to know sizes beforehand, and once for good.
+// blob writes what the layer writes, unless the archive has it: once into a hash, for a tar archive
+// wants to know sizes beforehand, and once for good.
 func (a *archive) blob(mediaType string, content Layer) (descriptor, error) {
 	hash, size := sha256.New(), counter(0)
 	if err := content(io.MultiWriter(hash, &size)); err != nil {

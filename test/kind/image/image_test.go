@@ -37,7 +37,7 @@ func TestFiles(t *testing.T) {
 	for _, file := range unpack(t, layer.Bytes()) {
 		got[file.Name] = entry{Mode: file.Mode, Link: file.Linkname, Text: string(file.content)}
 		if file.ModTime.Unix() != 0 || file.Uid != 0 || file.Uname != "" {
-			t.Errorf("%s tells of the machine: %+v", file.Name, file.Header)
+			t.Errorf("%s depends on the machine that built it: %+v", file.Name, file.Header)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -48,7 +48,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A layer or an image that occurs twice is there once, under all names.
+// A layer or an image that occurs twice is there once, under all names. Each image has a name with
+// its digest, too.
 func TestWrite(t *testing.T) {
 	shared := Files(File{Path: "shared", Content: []byte("s")})
 	images := []Image{
@@ -79,8 +80,12 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%s has %d bytes and is said to have %d", manifest.Digest, size, manifest.Size)
 		}
 	}
-	if want := map[string]string{"example/a:1": digests[0], "example/b:1": digests[0], "example/c:1": digests[1]}; !cmp.Equal(names, want) {
-		t.Error(cmp.Diff(want, names))
+	want := map[string]string{
+		"example/a:1": digests[0], "example/b:1": digests[0], "example/c:1": digests[1],
+		"example/a@" + digests[0]: digests[0], "example/b@" + digests[0]: digests[0], "example/c@" + digests[1]: digests[1],
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Error(diff)
 	}
 	var docker []dockerImage
 	decode(t, blobs["manifest.json"], &docker)
@@ -92,7 +97,7 @@ func TestWrite(t *testing.T) {
 }
 
 func TestWriteTellsWhatIsMissing(t *testing.T) {
-	_, err := Write(io.Discard, Image{Names: []string{"example"}, Layers: []Layer{Archive("no such file")}})
+	_, err := Write(io.Discard, Image{Names: []string{"example:1"}, Layers: []Layer{Archive("no such file")}})
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a layer that is not there gives %v", err)
 	}

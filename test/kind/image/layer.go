@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 )
 
 // A File is a file, or a symbolic link, of an image. It belongs to root.
@@ -16,6 +17,8 @@ type File struct {
 	Path string
 	// Mode are its permissions; 0o644 when zero.
 	Mode int64
+	// Time is when it was changed; 1970 when zero.
+	Time time.Time
 	// Link is what a symbolic link points at.
 	Link string
 	// Source is the path of a file with the content, Content the content itself.
@@ -53,8 +56,9 @@ func Archive(path string) Layer {
 }
 
 func (f File) write(out *tar.Writer) error {
+	changed := cmp.Or(f.Time, created)
 	if f.Link != "" {
-		return out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: f.Path, Linkname: f.Link, Mode: 0o777, ModTime: created, Format: tar.FormatPAX})
+		return out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: f.Path, Linkname: f.Link, Mode: 0o777, ModTime: changed, Format: tar.FormatPAX})
 	}
 	content, size, err := f.open()
 	if err != nil {
@@ -62,7 +66,7 @@ func (f File) write(out *tar.Writer) error {
 	}
 	defer content.Close()
 	head := header(f.Path, size)
-	head.Mode = cmp.Or(f.Mode, head.Mode)
+	head.Mode, head.ModTime = cmp.Or(f.Mode, head.Mode), changed
 	if err := out.WriteHeader(head); err != nil {
 		return err
 	}

@@ -1,9 +1,9 @@
-// Command kubevirt prints the domain that KubeVirt makes of an instance: KubeVirt's own
-// defaults, then its own converter, on a host that has what the instance asks for.
+// Command kubevirt prints the domain that KubeVirt makes of an instance: KubeVirt's own defaults,
+// then its own converter, on a host that has what the instance asks for.
 //
-// It is a Go module of its own, so that KubeVirt's dependencies never reach virtwright's
-// go.mod. KubeVirt's packages import two generated clients that the converter never calls;
-// the modules in stubs stand in for them.
+// It is a Go module of its own, so that KubeVirt's dependencies never reach virtwright's go.mod.
+// KubeVirt's packages import two generated clients that the converter never calls; the modules in
+// stubs stand in for them.
 package main
 
 import (

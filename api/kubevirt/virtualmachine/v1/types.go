@@ -9,11 +9,9 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// VirtualMachine is a virtual machine that may be stopped: what it is, whether
-// it shall run, and how it is doing. While it runs there is a
-// VirtualMachineInstance of the same name, made from its template. It may be
-// written sparsely: presets and platform defaults fill in the rest when it is
-// created.
+// VirtualMachine is a virtual machine that can be started and stopped. While it runs there is a
+// VirtualMachineInstance of the same name, created from its template. Presets and platform defaults
+// set missing fields when it is created.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -26,10 +24,10 @@ type VirtualMachine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says what the machine is and whether it shall run.
+	// spec is the desired state, including whether the VM runs.
 	Spec kubevirtv1.VirtualMachineSpec `json:"spec"`
 
-	// status says how it is doing. Controllers write it.
+	// status is the observed state. Controllers write it.
 	//
 	// +optional
 	Status kubevirtv1.VirtualMachineStatus `json:"status,omitempty"`

@@ -1,5 +1,4 @@
-// Package v1 is version v1 of VirtualMachineInstance, for the generator of its
-// CRD.
+// Package v1 is version v1 of VirtualMachineInstance, for the generator of its CRD.
 //
 // +groupName=kubevirt.io
 // +versionName=v1
@@ -10,9 +9,8 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// VirtualMachineInstance is a virtual machine that runs, or is about to.
-// Usually a VirtualMachine of the same name owns it and makes it at every
-// start; it may also be created by itself.
+// VirtualMachineInstance is a running virtual machine. Usually a VirtualMachine of the same name
+// owns it and creates it at every start; it may also exist without one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -28,10 +26,10 @@ type VirtualMachineInstance struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says what the machine is.
+	// spec is the desired state.
 	Spec kubevirtv1.VirtualMachineInstanceSpec `json:"spec"`
 
-	// status says how it is doing. Controllers write it.
+	// status is the observed state. Controllers write it.
 	//
 	// +optional
 	Status kubevirtv1.VirtualMachineInstanceStatus `json:"status,omitempty"`

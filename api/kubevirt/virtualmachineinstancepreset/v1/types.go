@@ -1,5 +1,4 @@
-// Package v1 is version v1 of VirtualMachineInstancePreset, for the generator
-// of its CRD.
+// Package v1 is version v1 of VirtualMachineInstancePreset, for the generator of its CRD.
 //
 // +groupName=kubevirt.io
 // +versionName=v1
@@ -10,9 +9,8 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-// VirtualMachineInstancePreset is KubeVirt's old preset: a part of spec.domain
-// for the instances of its namespace that its selector matches. It is
-// deprecated; write a VirtualMachinePreset (virtwright.dev) instead.
+// VirtualMachineInstancePreset is KubeVirt's deprecated preset: a part of spec.domain for the VMIs
+// of its namespace that its selector matches. Use a VirtualMachinePreset (virtwright.dev) instead.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:deprecatedversion:warning="kubevirt.io/v1 VirtualMachineInstancePresets is now deprecated and will be removed in v2."
@@ -21,6 +19,6 @@ type VirtualMachineInstancePreset struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which instances it is for and what it gives them.
+	// spec selects VMIs and has the values to set.
 	Spec kubevirtv1.VirtualMachineInstancePresetSpec `json:"spec"`
 }

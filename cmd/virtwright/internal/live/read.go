@@ -1,4 +1,4 @@
-// Package live reads VMs, presets and what else they depend on from a cluster.
+// Package live reads VMs, presets and related objects from a cluster.
 package live
 
 import (
@@ -6,69 +6,87 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/pager"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/policies"
 )
 
 const (
-	// page is how many objects one request lists.
-	page = 500
-	// parallel is how many requests are sent at the same time.
+	page     = 500
 	parallel = 8
 )
 
-// A Query says what to read.
+// A Query selects the objects to read.
 type Query struct {
-	// All reads all namespaces.
+	// All selects all namespaces.
 	All bool
-	// Namespace is that of VMs and of what Names name; empty for none.
+	// Namespace of VMs and of named objects; empty for none.
 	Namespace string
-	// Namespaces are those whose presets are read, too.
+	// Namespaces are additional namespaces to read presets from.
 	Namespaces []string
-	// Names restrict VMs and VMIs, or presets, to those named.
+	// Names selects single VMs, VMIs or presets.
 	Names []Name
-	// Selector of VMs and VMIs by label.
+	// Selector filters VMs and VMIs by label.
 	Selector string
-	// VMs says that VMs and VMIs are read even if Names has none.
+	// VMs reads VMs and VMIs even if Names has none.
 	VMs bool
 	// OnlyVMs leaves out VMIs and profiles.
 	OnlyVMs bool
-	// Surroundings says that presets are not asked for themselves: they only act.
-	Surroundings bool
-	// Addon says that KubeVirt is installed.
+	// ContextOnly marks presets as applied, but not as objects that the user asked for.
+	ContextOnly bool
+	// Imports reads KubeVirt's presets, instancetypes and preferences, presets and exceptions.
+	Imports bool
+	// Policies reads ValidatingAdmissionPolicies and their bindings.
+	Policies bool
+	// Addon is true if KubeVirt is installed.
 	Addon bool
 }
 
-// A Cluster is what is read.
+// A Cluster reads objects of one Kubernetes cluster.
 type Cluster struct {
 	Objects dynamic.Interface
-	// Name stands in the position of each object.
+	// Mapper resolves the kinds of policy parameters.
+	Mapper meta.RESTMapper
+	// Name of the cluster in the positions of its objects.
 	Name string
 }
 
-// request is one list or one object.
 type request struct {
 	kind
 	namespace, name, selector string
-	// context says that the objects only act.
-	context bool
-	// owned says that also VMIs that a VM controls are read.
-	owned bool
+	objectName                string
+	contextOnly               bool
+	withOwned                 bool
 }
 
-// Read returns the objects, in the order of kinds, namespaces and names. A kind that the cluster does
-// not have has no objects. A note says if namespaces or profiles may not be read. The error joins those of all
-// requests.
+// Read returns the objects, ordered by kind, namespace and name. Kinds that the cluster does not
+// serve have no objects. Notes list optional kinds that the user may not read. The error joins the
+// errors of all requests.
 func (c *Cluster) Read(ctx context.Context, q Query) (objects []manifest.Object, notes []string, err error) {
 	requests := q.requests()
+	if q.Policies {
+		for _, k := range rules {
+			requests = append(requests, request{kind: k, contextOnly: true})
+		}
+	}
+	return c.readAll(ctx, requests)
+}
+
+func (c *Cluster) readAll(ctx context.Context, requests []request) (objects []manifest.Object, notes []string, err error) {
 	found, problems := make([][]manifest.Object, len(requests)), make([]error, len(requests))
 	var group errgroup.Group
 	group.SetLimit(parallel)
@@ -78,7 +96,7 @@ func (c *Cluster) Read(ctx context.Context, q Query) (objects []manifest.Object,
 			return nil
 		})
 	}
-	_ = group.Wait() // each error is in problems
+	_ = group.Wait() // problems has the errors
 	for i, r := range requests {
 		if r.unread != "" && apierrors.IsForbidden(problems[i]) {
 			notes, problems[i] = append(notes, r.unread+": "+problems[i].Error()), nil
@@ -87,7 +105,6 @@ func (c *Cluster) Read(ctx context.Context, q Query) (objects []manifest.Object,
 	return slices.Concat(found...), notes, errors.Join(problems...)
 }
 
-// requests are what is asked for.
 func (q Query) requests() []request {
 	var out []request
 	list := func(r request) {
@@ -101,8 +118,8 @@ func (q Query) requests() []request {
 		everywhere = append(everywhere, q.Namespace)
 	}
 	for _, n := range q.Names {
-		r := request{kind: n.kind, name: n.name, owned: true}
-		if n.IsVM() {
+		r := request{kind: n.kind, name: n.name, withOwned: true}
+		if n.kind.isVM() {
 			r.selector = q.Selector
 		}
 		list(r)
@@ -113,13 +130,13 @@ func (q Query) requests() []request {
 	if q.VMs && !q.OnlyVMs {
 		list(request{kind: vmis, selector: q.Selector})
 	}
-	for _, k := range q.acting() {
+	for _, k := range q.contextKinds() {
 		if q.All || !k.namespaced {
-			list(request{kind: k, context: q.Surroundings})
+			list(request{kind: k, contextOnly: q.ContextOnly})
 			continue
 		}
 		for _, namespace := range everywhere {
-			out = append(out, request{kind: k, namespace: namespace, context: q.Surroundings})
+			out = append(out, request{kind: k, namespace: namespace, contextOnly: q.ContextOnly})
 		}
 	}
 	if q.All {
@@ -131,8 +148,19 @@ func (q Query) requests() []request {
 	return out
 }
 
-// acting are the kinds whose objects are all read. Presets that are named are the only ones.
-func (q Query) acting() []kind {
+// presetsUnread is the note of import if the user may not read presets.
+const presetsUnread = "the existing presets for VMs are unknown"
+
+func optional(k kind, unread string) kind {
+	k.unread = unread
+	return k
+}
+
+// If the user names presets, only those are read.
+func (q Query) contextKinds() []kind {
+	if q.Imports {
+		return append(slices.Clone(alongside), standalone[0], optional(local, presetsUnread), optional(wide, presetsUnread), exceptions)
+	}
 	out := slices.Clone(standalone)
 	if q.Addon {
 		out = slices.Clone(alongside)
@@ -141,7 +169,7 @@ func (q Query) acting() []kind {
 	if q.OnlyVMs {
 		out = slices.DeleteFunc(out, func(k kind) bool { return k.isProfile() })
 	}
-	if slices.ContainsFunc(q.Names, func(n Name) bool { return !n.IsVM() }) {
+	if slices.ContainsFunc(q.Names, func(n Name) bool { return !n.kind.isVM() }) {
 		return out
 	}
 	return append([]kind{local, wide}, out...)
@@ -167,7 +195,11 @@ func (c *Cluster) read(ctx context.Context, r request) ([]manifest.Object, error
 		return client.List(ctx, options)
 	})
 	pages.PageSize = page
-	err := pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: r.selector}, func(object runtime.Object) (err error) {
+	options := metav1.ListOptions{LabelSelector: r.selector}
+	if r.objectName != "" {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, r.objectName).String()
+	}
+	err := pages.EachListItem(ctx, options, func(object runtime.Object) (err error) {
 		if item, ok := object.(*unstructured.Unstructured); ok {
 			out, err = c.append(out, r, item)
 		}
@@ -182,9 +214,9 @@ func (c *Cluster) read(ctx context.Context, r request) ([]manifest.Object, error
 	return out, nil
 }
 
-// append adds an object to what was read, unless it is a VMI that stands for its VM.
+// append adds an object, unless it is a VMI that its VM represents.
 func (c *Cluster) append(to []manifest.Object, r request, object *unstructured.Unstructured) ([]manifest.Object, error) {
-	if owner := metav1.GetControllerOfNoCopy(object); r.Resource == vmis.Resource && !r.owned && owner != nil && owner.Kind == "VirtualMachine" {
+	if owner := metav1.GetControllerOfNoCopy(object); r.Resource == vmis.Resource && !r.withOwned && owner != nil && owner.Kind == "VirtualMachine" {
 		return to, nil
 	}
 	object.SetManagedFields(nil)
@@ -194,6 +226,161 @@ func (c *Cluster) append(to []manifest.Object, r request, object *unstructured.U
 	}
 	return append(to, manifest.Object{
 		Where: manifest.Position{File: "cluster " + c.Name}, APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), JSON: raw,
-		Context: r.context,
+		Context: r.contextOnly,
 	}), nil
+}
+
+// Parameters reads the parameter objects that bindings reference. References without a namespace
+// are read from the given namespaces, or from all if none are given. Kinds that the cluster does
+// not serve have no objects. Notes list what the user may not read.
+func (c *Cluster) Parameters(ctx context.Context, of []policies.Reference, namespaces []string) (objects []manifest.Object, notes []string, err error) {
+	var requests []request
+	for _, ref := range of {
+		mapping, err := c.Mapper.RESTMapping(ref.Kind.GroupKind(), ref.Kind.Version)
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("cannot find the kind %s of a ValidatingAdmissionPolicy's parameters: %w", ref.Kind.Kind, err)
+		}
+		in := namespaces
+		switch {
+		case mapping.Scope.Name() == meta.RESTScopeNameRoot, len(namespaces) == 0 && ref.Namespace == "":
+			in = []string{metav1.NamespaceAll}
+		case ref.Namespace != "":
+			in = []string{ref.Namespace}
+		}
+		for _, namespace := range in {
+			requests = append(requests, request{
+				kind:      kind{GroupVersionResource: mapping.Resource, unread: "parameters of ValidatingAdmissionPolicy " + ref.Policy + " are unknown"},
+				namespace: namespace, objectName: ref.Name, selector: ref.Selector, contextOnly: true,
+			})
+		}
+	}
+	return c.readAll(ctx, requests)
+}
+
+type kind struct {
+	schema.GroupVersionResource
+	namespaced bool
+	// names are the types that a user may write, shortest first.
+	names []string
+	// unread is the note if the user may not read the kind; without a note, that is an error.
+	unread string
+}
+
+var (
+	kubevirt     = schema.GroupVersion{Group: "kubevirt.io", Version: "v1"}
+	instancetype = schema.GroupVersion{Group: "instancetype.kubevirt.io", Version: "v1beta1"}
+
+	vms   = named("virtualmachine", "vm", kubevirt, true)
+	vmis  = named("virtualmachineinstance", "vmi", kubevirt, true)
+	local = named("virtualmachinepreset", "vmpreset", v1alpha1.GroupVersion, true)
+	wide  = named("clustervirtualmachinepreset", "cvmpreset", v1alpha1.GroupVersion, false)
+
+	types = []kind{vms, vmis, local, wide}
+
+	namespaces = kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, unread: "the labels of namespaces are unknown"}
+
+	exceptions = kind{GroupVersionResource: v1alpha1.GroupVersion.WithResource(v1alpha1.ResourcePresetExceptions), namespaced: true, unread: "PresetExceptions are unknown"}
+
+	rules = []kind{
+		{GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"), unread: "ValidatingAdmissionPolicies are unknown"},
+		{GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"), unread: "bindings of ValidatingAdmissionPolicies are unknown"},
+	}
+
+	// standalone kinds are applied only in clusters without KubeVirt.
+	standalone = []kind{
+		{GroupVersionResource: kubevirt.WithResource("virtualmachineinstancepresets"), namespaced: true},
+		{GroupVersionResource: v1alpha1.GroupVersion.WithResource("frontendprofiles"), unread: "FrontendProfiles are unknown"},
+		{GroupVersionResource: v1alpha1.GroupVersion.WithResource("backendprofiles"), unread: "BackendProfiles are unknown"},
+	}
+	// alongside kinds are applied only in clusters with KubeVirt.
+	alongside = []kind{
+		{GroupVersionResource: instancetype.WithResource("virtualmachineinstancetypes"), namespaced: true},
+		{GroupVersionResource: instancetype.WithResource("virtualmachineclusterinstancetypes")},
+		{GroupVersionResource: instancetype.WithResource("virtualmachinepreferences"), namespaced: true},
+		{GroupVersionResource: instancetype.WithResource("virtualmachineclusterpreferences")},
+	}
+)
+
+func named(singular, short string, in schema.GroupVersion, namespaced bool) kind {
+	return kind{GroupVersionResource: in.WithResource(singular + "s"), namespaced: namespaced, names: []string{short, short + "s", singular}}
+}
+
+func typeOf(name string) (kind, bool) {
+	for _, k := range types {
+		if slices.Contains(k.names, name) || name == k.Resource || name == k.GroupResource().String() {
+			return k, true
+		}
+	}
+	return kind{}, false
+}
+
+// IsType reports whether a name is a supported type.
+func IsType(name string) bool {
+	_, found := typeOf(name)
+	return found
+}
+
+// A Name identifies an object of a cluster, or all objects of a type.
+type Name struct {
+	kind kind
+	name string
+}
+
+// Type returns the short name of the type.
+func (n Name) Type() string { return n.kind.names[0] }
+
+// Name returns the name of the object; empty for all objects of the type.
+func (n Name) Name() string { return n.name }
+
+// IsAll reports whether it identifies all objects of a type.
+func (n Name) IsAll() bool { return n.name == "" }
+
+func (k kind) isVM() bool { return k.Resource == vms.Resource || k.Resource == vmis.Resource }
+
+func (k kind) isProfile() bool {
+	return k.Resource == "frontendprofiles" || k.Resource == "backendprofiles"
+}
+
+// Names parses arguments like kubectl: TYPE/NAME..., or TYPE NAME...
+func Names(args []string) ([]Name, error) {
+	var out []Name
+	for i, arg := range args {
+		typed, name, found := strings.Cut(arg, "/")
+		switch {
+		case !found && i > 0:
+			return nil, fmt.Errorf("%s: use TYPE/NAME for each object, or one TYPE followed by names", arg)
+		case found && name == "":
+			return nil, fmt.Errorf("%s: name is required", arg)
+		}
+		k, known := typeOf(typed)
+		if !known {
+			return nil, unsupported(typed)
+		}
+		if found {
+			out = append(out, Name{k, name})
+			continue
+		}
+		for _, name := range args[1:] {
+			if strings.Contains(name, "/") {
+				return nil, fmt.Errorf("%s: use TYPE/NAME for each object, or one TYPE followed by names", name)
+			}
+			out = append(out, Name{k, name})
+		}
+		if len(args) == 1 {
+			out = append(out, Name{kind: k})
+		}
+		return out, nil
+	}
+	return out, nil
+}
+
+func unsupported(typed string) error {
+	var quoted []string
+	for _, k := range types {
+		quoted = append(quoted, fmt.Sprintf("%q", k.names[0]))
+	}
+	return fmt.Errorf("%s: unsupported type: supported types: %s; use -f for each file", typed, strings.Join(quoted, ", "))
 }

@@ -5,18 +5,48 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	yamlv3 "go.yaml.in/yaml/v3"
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// Locate returns the line and the column, from 1, of a field of the object at a position in the
-// content of its file: of its value, or of its name where onKey is set. The path is one of
-// virtwright's, or of an API server. Of a path that does not exist, as much is followed as does.
-// The zeros mean that the file is no YAML.
-func Locate(content []byte, at Position, path string, onKey bool) (line, column int) {
-	root, before := documentOf(at.File, content, at.Document)
+// A Text is the content of one file. It finds the lines of fields.
+type Text struct {
+	documents []Document
+	roots     map[int]*yamlv3.Node
+	err       error
+}
+
+// NewText splits the content of a file, which need not exist. The user did not name the file.
+func NewText(file string, content []byte) *Text {
+	documents, err := split(file, content, false)
+	return &Text{documents, map[int]*yamlv3.Node{}, err}
+}
+
+// Objects returns the objects of all readable documents, and an error for each problem. Problems of
+// documents are DocumentErrors.
+func (t *Text) Objects() (out []Object, problems []error) {
+	for _, d := range t.documents {
+		found, err := d.Objects()
+		out = append(out, found...)
+		if joined, several := err.(interface{ Unwrap() []error }); several {
+			problems = append(problems, joined.Unwrap()...)
+		} else if err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if t.err != nil {
+		problems = append(problems, t.err)
+	}
+	return out, problems
+}
+
+// Locate returns the line and column, counted from 1, of a field's value, or of its name if onKey
+// is set. It accepts paths of virtwright and of API servers. For a path that does not exist, it
+// returns the position of the deepest existing parent. It returns zeros if the file is not YAML.
+func (t *Text) Locate(at Position, path string, onKey bool) (line, column int) {
+	root, before := t.document(at.Document)
 	if root == nil {
 		return 0, 0
 	}
@@ -48,36 +78,57 @@ func Locate(content []byte, at Position, path string, onKey bool) (line, column 
 	return before + found.Line, found.Column
 }
 
-// documentOf returns the root of a document, counted from 1, and the number of lines before it.
-func documentOf(file string, content []byte, number int) (*yaml.Node, int) {
-	documents, _ := split(file, content, false) // those before a broken one count
-	if number < 1 || number > len(documents) {
-		return nil, 0
+// Lines returns the lines of the elements of a top-level list, from 1; nil if it is not YAML.
+func Lines(content []byte, at Position, list string) []int {
+	root, before := NewText(at.File, content).document(at.Document)
+	if root == nil || at.Item > 0 {
+		return nil
 	}
-	d := documents[number-1]
-	var node yaml.Node
-	if err := yaml.Unmarshal(d.text, &node); err != nil || len(node.Content) == 0 {
-		return nil, 0
+	elements, _, _ := child(root, provenance.Segment{Name: list}, false)
+	if elements == nil {
+		return nil
 	}
-	return node.Content[0], d.before
+	out := make([]int, 0, len(elements.Content))
+	for _, element := range elements.Content {
+		out = append(out, before+element.Line)
+	}
+	return out
 }
 
-// child returns the value, and the key if it is a field, of a step from a node. Elements are found by
-// name only in partial VMs; elsewhere paths have their positions.
-func child(n *yaml.Node, seg provenance.Segment, byName bool) (value, key *yaml.Node, ok bool) {
-	for n.Kind == yaml.AliasNode {
+// document returns the root of a document, counted from 1, and the number of lines before it.
+func (t *Text) document(number int) (*yamlv3.Node, int) {
+	if number < 1 || number > len(t.documents) {
+		return nil, 0
+	}
+	d := t.documents[number-1]
+	root, known := t.roots[number]
+	if !known {
+		var node yamlv3.Node
+		if err := yamlv3.Unmarshal(d.text, &node); err == nil && len(node.Content) > 0 {
+			root = node.Content[0]
+		}
+		t.roots[number] = root
+	}
+	return root, d.before
+}
+
+// Elements are found by index if it is a number, but first by name in partial VMs.
+func child(n *yamlv3.Node, seg provenance.Segment, byName bool) (value, key *yamlv3.Node, ok bool) {
+	for n.Kind == yamlv3.AliasNode {
 		n = n.Alias
 	}
 	switch n.Kind {
-	case yaml.MappingNode:
+	case yamlv3.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			if n.Content[i].Value == seg.Name {
 				return n.Content[i+1], n.Content[i], true
 			}
 		}
-	case yaml.SequenceNode:
-		i := slices.IndexFunc(n.Content, func(element *yaml.Node) bool { return byName && isNamed(element, seg.Name) })
-		if at, err := strconv.Atoi(seg.Name); err == nil && i < 0 {
+	case yamlv3.SequenceNode:
+		at, err := strconv.Atoi(seg.Name)
+		byName = byName || err != nil
+		i := slices.IndexFunc(n.Content, func(element *yamlv3.Node) bool { return byName && isNamed(element, seg.Name) })
+		if err == nil && i < 0 {
 			i = at
 		}
 		if i >= 0 && i < len(n.Content) {
@@ -87,14 +138,14 @@ func child(n *yaml.Node, seg provenance.Segment, byName bool) (value, key *yaml.
 	return nil, nil, false
 }
 
-// isNamed reports whether a key of an element, which may be made of several fields, is name.
-func isNamed(element *yaml.Node, name string) bool {
-	if element.Kind != yaml.MappingNode {
+// isNamed reports whether an element has the given key, which may combine several fields.
+func isNamed(element *yamlv3.Node, name string) bool {
+	if element.Kind != yamlv3.MappingNode {
 		return false
 	}
 	var values []string
 	for i := 0; i+1 < len(element.Content); i += 2 {
-		if v := element.Content[i+1]; v.Kind == yaml.ScalarNode {
+		if v := element.Content[i+1]; v.Kind == yamlv3.ScalarNode {
 			if element.Content[i].Value == "name" && v.Value == name {
 				return true
 			}

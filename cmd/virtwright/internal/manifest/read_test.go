@@ -33,20 +33,20 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// A problem does not hide the others, nor change how documents are counted.
+// A problem neither hides other problems nor changes the count of documents.
 func TestEveryProblem(t *testing.T) {
 	_, err := Read(strings.NewReader("a: b: c\n---\n"+vm+"---\nkind: X\n---\n- 1\n"), []string{Stdin}, true)
 	want := strings.Join([]string{
 		"standard input, document 1, line 1: cannot read the YAML: mapping values are not allowed in this context",
-		"standard input, document 3: a Kubernetes object has apiVersion and kind, and one of them is missing here",
-		"standard input, document 4: cannot take it for a Kubernetes object: it is of type array, not an object",
+		"standard input, document 3: apiVersion and kind are required",
+		"standard input, document 4: not a Kubernetes object: it is of type array, not an object",
 	}, "\n")
 	if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)
 	}
 }
 
-// Folders in folders are read, unless that is not wanted. VMs beyond a limit are left.
+// Subfolders are read unless recursive is false. VMs beyond the limit remain.
 func TestSources(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
@@ -75,8 +75,8 @@ func TestSources(t *testing.T) {
 		for d := range s.VMs() {
 			left = append(left, strings.TrimPrefix(d.Where.String(), dir+"/"))
 		}
-		if got, want := strings.Join(left, "; "), "a.yaml, document 1; a.yaml, document 3; sub/b.yaml, document 1"; limit == 2 && (got != want || s.Left != 3) {
-			t.Errorf("%d left: %s, want %s", s.Left, got, want)
+		if got, want := strings.Join(left, "; "), "a.yaml, document 1; a.yaml, document 3; sub/b.yaml, document 1"; limit == 2 && (got != want || s.Remaining != 3) {
+			t.Errorf("%d left: %s, want %s", s.Remaining, got, want)
 		}
 	}
 	flat := Sources{Names: []string{dir}}
@@ -85,7 +85,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// Whatever comes in, there are objects or an error.
+// Any input results in objects or an error.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{vm, "{}", "[", "---\n---", "{\"a\":1}{", "kind: List\napiVersion: v1\nitems: [1]\n", "a: &a [*a]\n", "\xff\xfe"} {
 		f.Add(seed)

@@ -13,12 +13,11 @@ import (
 	"strings"
 )
 
-// ReadRevision returns the objects of files and folders as they were in a revision of the git
-// repository that they lie in. What existed only there, or exists only now, has its objects on that
-// side alone. It runs git.
+// ReadRevision returns the objects of files and folders in a revision of their git repository.
+// Files that were added or deleted since are not an error. It runs git.
 func ReadRevision(revision string, sources []string, recursive bool) ([]Object, error) {
 	if strings.HasPrefix(revision, "-") {
-		return nil, fmt.Errorf("%q is no revision", revision)
+		return nil, fmt.Errorf("invalid revision %q", revision)
 	}
 	r := &revisionReader{revision: revision, recursive: recursive, seen: map[string]bool{}, trees: map[string]*gitTree{}}
 	for _, source := range sources {
@@ -35,25 +34,23 @@ func ReadRevision(revision string, sources []string, recursive bool) ([]Object, 
 	return r.out, errors.Join(r.problems...)
 }
 
-// A revisionReader collects the objects of sources.
 type revisionReader struct {
 	revision  string
 	recursive bool
-	// trees are those of repositories, by top folder.
+	// trees by top folder of the repository.
 	trees    map[string]*gitTree
 	out      []Object
 	problems []error
 	seen     map[string]bool
 }
 
-// source reads a file or a folder.
 func (r *revisionReader) source(name string) error {
 	info, missing := os.Lstat(name)
 	folder, rest := filepath.Dir(name), filepath.Base(name)
 	if missing == nil && info.IsDir() {
 		folder, rest = name, "."
 	}
-	for !isFolder(folder) && folder != filepath.Dir(folder) { // it may be gone
+	for !isFolder(folder) && folder != filepath.Dir(folder) { // the folder may be deleted
 		folder, rest = filepath.Dir(folder), filepath.Join(filepath.Base(folder), rest)
 	}
 	tree, prefix, err := r.tree(folder)
@@ -63,7 +60,7 @@ func (r *revisionReader) source(name string) error {
 	found, err := tree.resolve(path.Join(prefix, filepath.ToSlash(rest)))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && missing != nil:
-		return errors.New("it exists neither there nor now")
+		return errors.New("not found in the revision or on disk")
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
@@ -72,7 +69,7 @@ func (r *revisionReader) source(name string) error {
 	if e, isFile := tree.files[found]; isFile {
 		return r.files(tree, []revisionFile{{name, e.object}}, true)
 	}
-	files, err := r.below(tree, name, found)
+	files, err := r.filesIn(tree, name, found)
 	if err != nil {
 		return err
 	}
@@ -84,8 +81,8 @@ func isFolder(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// below lists what a folder of the tree has, as a folder on disk is read: links to files are followed.
-func (r *revisionReader) below(tree *gitTree, name, folder string) ([]revisionFile, error) {
+// filesIn lists the manifests of a folder, and follows links to files.
+func (r *revisionReader) filesIn(tree *gitTree, name, folder string) ([]revisionFile, error) {
 	var out []revisionFile
 	for _, at := range tree.names {
 		rest := at
@@ -109,7 +106,6 @@ func (r *revisionReader) below(tree *gitTree, name, folder string) ([]revisionFi
 	return out, nil
 }
 
-// revisionFile is a file by its name on disk.
 type revisionFile struct{ name, object string }
 
 func (r *revisionReader) files(tree *gitTree, files []revisionFile, named bool) error {
@@ -133,7 +129,7 @@ func (r *revisionReader) files(tree *gitTree, files []revisionFile, named bool) 
 	return nil
 }
 
-// tree returns the tree of the repository that a folder lies in, and the folder's path in it.
+// tree returns the git tree of the folder's repository, and the folder's path in that tree.
 func (r *revisionReader) tree(folder string) (tree *gitTree, prefix string, err error) {
 	where, err := (&gitTree{top: folder}).git("rev-parse", "--show-cdup", "--show-prefix")
 	if err != nil {
@@ -155,7 +151,6 @@ func (r *revisionReader) tree(folder string) (tree *gitTree, prefix string, err 
 	return r.trees[top], prefix, nil
 }
 
-// The modes of git's entries that are no plain files.
 const (
 	gitLink   = "120000"
 	gitModule = "160000"
@@ -163,7 +158,6 @@ const (
 
 type gitEntry struct{ mode, object string }
 
-// A gitTree is what a revision of a repository has.
 type gitTree struct {
 	top     string
 	names   []string // of files, in git's order
@@ -171,11 +165,11 @@ type gitTree struct {
 	folders map[string]bool
 }
 
-// list reads the tree. It reads paths as bytes, so that no character of a name matters.
+// list reads the tree. NUL-separated output supports any character in names.
 func (t *gitTree) list(revision string) error {
 	out, err := t.git("ls-tree", "-rz", "--full-tree", revision)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: fetch the revision, or name another one", err)
 	}
 	for line := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		about, name, _ := strings.Cut(line, "\t")
@@ -192,11 +186,10 @@ func (t *gitTree) list(revision string) error {
 	return nil
 }
 
-// maxLinks is how many symbolic links lead to one file, as in Linux.
+// maxLinks limits chains of symbolic links, like Linux.
 const maxLinks = 40
 
-// resolve follows the symbolic links of a path. The error is fs.ErrNotExist if there is no such file or
-// folder in the tree.
+// resolve follows symbolic links; without such a path it returns fs.ErrNotExist.
 func (t *gitTree) resolve(name string) (string, error) {
 	name = path.Clean(name)
 	for range maxLinks {
@@ -220,7 +213,7 @@ func (t *gitTree) resolve(name string) (string, error) {
 	return "", errors.New("too many symbolic links")
 }
 
-// link is the first part of a path that is a symbolic link; empty for none.
+// link returns the shortest prefix of a path that is a symbolic link; empty for none.
 func (t *gitTree) link(name string) string {
 	for i := range len(name) + 1 {
 		if i == len(name) || name[i] == '/' {
@@ -234,7 +227,7 @@ func (t *gitTree) link(name string) string {
 
 func (t *gitTree) git(args ...string) ([]byte, error) {
 	command := exec.Command("git", append([]string{"-C", t.top}, args...)...)  //nolint:gosec // the user's own git and revision
-	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { // in a hook they name another repository
+	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { // git sets them in hooks, for another repository
 		return strings.HasPrefix(variable, "GIT_") && !strings.HasPrefix(variable, "GIT_CONFIG_")
 	})
 	var stderr bytes.Buffer
@@ -246,7 +239,6 @@ func (t *gitTree) git(args ...string) ([]byte, error) {
 	return out, err
 }
 
-// isHidden reports whether a part of a path begins with a dot.
 func isHidden(path string) bool {
 	return slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return strings.HasPrefix(part, ".") })
 }

@@ -13,19 +13,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A Document is one document of a file, which is not decoded yet.
+// A Document is one document of a file, not yet decoded.
 type Document struct {
 	Where Position
-	// named says that the user named the file.
 	named bool
 	text  []byte
 	json  bool
-	// before is how many lines of the file come before it.
+	// before is the number of lines before the document.
 	before int
 	err    error
 }
 
-// Objects are the objects of the document: one, those of a list, or none.
+// Objects decodes the document: one object, the items of a list, or none.
 func (d Document) Objects() ([]Object, error) {
 	switch {
 	case d.err != nil:
@@ -35,7 +34,7 @@ func (d Document) Objects() ([]Object, error) {
 	}
 	raw, err := yaml.YAMLToJSONStrict(d.text)
 	if err != nil {
-		return nil, fmt.Errorf("%s, %s", d.Where, d.complaint(err))
+		return nil, d.parseError(err)
 	}
 	if bytes.Equal(raw, []byte("null")) {
 		return nil, nil
@@ -48,12 +47,11 @@ var (
 	versionLine = regexp.MustCompile(`(?m)^apiVersion:[ \t]+kubevirt\.io/`)
 )
 
-// isVM reports whether a document is a VM or a VMI, as far as its text shows without decoding it.
+// isVM reports whether the text of a document looks like a VM or a VMI, without decoding it.
 func (d Document) isVM() bool {
 	return !d.json && kindLine.Match(d.text) && versionLine.Match(d.text)
 }
 
-// split finds the documents of a file that are not empty.
 func split(file string, content []byte, named bool) ([]Document, error) {
 	if trimmed := bytes.TrimSpace(content); strings.HasSuffix(file, ".json") || bytes.HasPrefix(trimmed, []byte("{")) && json.Valid(firstOf(trimmed)) {
 		return splitJSON(file, content, named)
@@ -61,8 +59,7 @@ func split(file string, content []byte, named bool) ([]Document, error) {
 	return splitYAML(file, content, named), nil
 }
 
-// firstOf is the first JSON value of a stream, which tells JSON from a YAML
-// flow mapping.
+// firstOf returns the first JSON value. It distinguishes JSON from a YAML flow mapping.
 func firstOf(content []byte) []byte {
 	var first json.RawMessage
 	if err := json.NewDecoder(bytes.NewReader(content)).Decode(&first); err != nil {
@@ -81,12 +78,12 @@ func splitJSON(file string, content []byte, named bool) ([]Document, error) {
 			return out, nil
 		}
 		if err != nil {
-			at := decoder.InputOffset()
+			at := int64(len(bytes.TrimSpace(content))) // of an unexpected end
 			if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 				at = syntax.Offset
 			}
 			line := 1 + bytes.Count(content[:min(at, int64(len(content)))], []byte("\n"))
-			return out, fmt.Errorf("%s, document %d, line %d: cannot read the JSON: %w", file, len(out)+1, line, err)
+			return out, &DocumentError{Position{File: file, Document: len(out) + 1}, line, "cannot read the JSON: " + err.Error()}
 		}
 		if !bytes.Equal(document, []byte("null")) {
 			out = append(out, Document{Where: Position{File: file, Document: len(out) + 1}, named: named, text: document, json: true})
@@ -94,7 +91,7 @@ func splitJSON(file string, content []byte, named bool) ([]Document, error) {
 	}
 }
 
-// splitYAML splits where kubectl does: at lines that begin with three dashes.
+// splitYAML splits at lines that begin with ---, like kubectl.
 func splitYAML(file string, content []byte, named bool) []Document {
 	var out []Document
 	add := func(text []byte, before int) {
@@ -117,7 +114,6 @@ func splitYAML(file string, content []byte, named bool) []Document {
 	return out
 }
 
-// isBlank reports whether a YAML document has nothing in it.
 func isBlank(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimSpace(line)
@@ -130,18 +126,16 @@ func isBlank(text []byte) bool {
 
 var lineNumber = regexp.MustCompile(`line (\d+): `)
 
-// complaint is what the parser says, with the lines of the file.
-func (d Document) complaint(err error) string {
-	text := err.Error()
+func (d Document) parseError(err error) error {
+	text, line := err.Error(), 1
 	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors:\n  "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
-	if !lineNumber.MatchString(text) {
-		return fmt.Sprintf("line %d: cannot read the YAML: %s", d.before+1, text)
+	if found := lineNumber.FindStringSubmatchIndex(text); found != nil {
+		line, _ = strconv.Atoi(text[found[2]:found[3]]) // too many digits are read as the largest number
+		text = text[:found[0]] + text[found[1]:]
 	}
-	found := lineNumber.FindStringSubmatchIndex(text)
-	return lineNumber.ReplaceAllStringFunc(text[:found[1]], d.ofFile) + "cannot read the YAML: " +
-		lineNumber.ReplaceAllStringFunc(text[found[1]:], d.ofFile)
+	return &DocumentError{d.Where, d.before + line, "cannot read the YAML: " + lineNumber.ReplaceAllStringFunc(text, d.ofFile)}
 }
 
 func (d Document) ofFile(match string) string {

@@ -1,7 +1,10 @@
 package offline
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,9 +12,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/policies"
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
@@ -20,82 +25,79 @@ import (
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
-// Settings are what a real cluster would know by itself.
+// Settings are the configuration that a real cluster would have.
 type Settings struct {
-	// Engine is configured as the manager configures its own.
+	// Engine is configured like the manager's.
 	Engine *presets.Engine
-	// Namespace of objects that name none.
+	// Namespace of objects without one.
 	Namespace string
-	// NamespaceLabels of every namespace, beside those in Namespace objects.
+	// NamespaceLabels are added to every namespace.
 	NamespaceLabels map[string]string
-	// Owner is the JSON of the VM that controls the instances; may be empty.
+	// Owner is the JSON of the VM that controls the VMIs of the input; may be empty.
 	Owner []byte
-	// Fields says what to do about fields that do not exist.
+	// Fields sets how unknown fields are handled.
 	Fields FieldValidation
-	// Reapply treats stored VMs as updates that ask for a reapply.
+	// Reapply treats stored VMs as updates that request a reapply.
 	Reapply bool
-	// Live says that presets are read from a cluster, too.
+	// Live is true if presets are also read from a cluster.
 	Live bool
-	// Rules are configured as the manager configures its own.
+	// Rules are configured like the manager's.
 	Rules *validation.Config
+	// Memory may keep compiled presets for the next cluster; nil keeps none.
+	Memory *Memory
 }
 
-// A Cluster is what files say: presets, machines, namespaces.
+// A Cluster simulates a cluster with the presets, VMs and namespaces of the input.
 type Cluster struct {
-	Machines []Machine
-	// Presets are how many presets were found.
+	VMs []VM
+	// Presets is the number of presets.
 	Presets int
-	// Notes tell what was left out.
+	// Notes name ignored objects.
 	Notes []string
 
-	settings   Settings
-	snapshot   *presets.Snapshot
-	exceptions []exceptionEntry
-	profiles   *domain.Profiles
-	namespaces map[string]presets.Namespace
-	// instancetypes and preferences of KubeVirt.
+	settings      Settings
+	snapshot      *presets.Snapshot
+	exceptions    []exceptionEntry
+	profiles      *domain.Profiles
+	namespaces    map[string]*corev1.Namespace
 	instancetypes instancetypes
-	// webhooks judge machines.
-	webhooks *webhooks.Server
-	// seen says where each machine stands that was judged.
-	seen map[string]manifest.Position
-	// judged are the namespaces of machines that were judged.
-	judged map[string]bool
-	// preset says that the files have a preset, which may be refused.
+	policies      *policies.Set
+	webhooks      *webhooks.Server
+	seen          map[string]manifest.Position
+	validatedIn   map[string]bool
+	// preset is true if the input has a preset, even a rejected one.
 	preset bool
-	// lacking are the machines that lack what a preset could give.
-	lacking []lackingMachine
-	// others are the machines that were judged.
-	others *others
-	// selecting are the presets that choose namespaces by label.
-	selecting []string
+	// incomplete are VMs without required values, which a preset could give.
+	incomplete []incompleteVM
+	existing   *existingVMs
+	selecting  []string
 }
 
-// A Machine is a VirtualMachine or VirtualMachineInstance as it was sent.
-type Machine struct {
-	Where manifest.Position
-	Kind  presets.Kind
-	// Namespace in which it would be created.
+// A VM is a VirtualMachine or a VirtualMachineInstance of the input.
+type VM struct {
+	Where     manifest.Position
+	Kind      presets.Kind
 	Namespace string
 	Name      string
-	// JSON is the object as the API server would give it to a webhook: in
-	// version v1, if it was sent in one of another form.
+	// JSON is the object as a webhook receives it, converted to version v1.
 	JSON []byte
-	// Sent is the object as it stands in the file.
-	Sent  []byte
-	entry *entry
-	// placed says that the file does not name the namespace.
-	placed bool
-	// version is the apiVersion of what was sent.
-	version string
+	// Sent is the object as written in the input.
+	Sent        []byte
+	entry       *entry
+	noNamespace bool
+	version     string
 }
 
-// String is kind, namespace and name.
-func (m Machine) String() string { return nameIn(string(m.Kind), m.Namespace, m.Name, "") }
+// String returns kind, namespace and name.
+func (m VM) String() string { return nameIn(string(m.Kind), m.Namespace, m.Name, "") }
 
-// NewCluster sorts objects and compiles presets. The error joins a *Refusal for
-// every object that a cluster would not take.
+// NewCluster compiles presets. The error joins a *Refusal for each rejected object.
 func NewCluster(ctx context.Context, objects []manifest.Object, settings Settings) (*Cluster, error) {
+	return buildCluster(ctx, objects, settings, false)
+}
+
+// buildCluster ignores invalid stored presets and profiles; with old, all invalid ones.
+func buildCluster(ctx context.Context, objects []manifest.Object, settings Settings, old bool) (*Cluster, error) {
 	entries, left, err := sorted(objects, true)
 	if err != nil {
 		return nil, err
@@ -106,42 +108,58 @@ func NewCluster(ctx context.Context, objects []manifest.Object, settings Setting
 	}
 	problems := c.fill(ctx, entries)
 	for i, err := range problems {
-		if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.Stored {
+		refusal, ok := errors.AsType[*Refusal](err)
+		switch {
+		case ok && refusal.Stored:
 			c.Notes, problems[i] = append(c.Notes, refusal.inactive()), nil
+		case ok && old && entries[i].role != vmOrVMI:
+			c.Notes, problems[i] = append(c.Notes, refusal.leftOut()), nil
 		}
 	}
-	if err := errors.Join(problems...); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, errors.Join(problems...)
 }
 
 func newCluster(settings Settings) *Cluster {
 	return &Cluster{
-		settings: settings, namespaces: map[string]presets.Namespace{}, instancetypes: instancetypes{},
-		seen: map[string]manifest.Position{}, judged: map[string]bool{}, others: newOthers(),
+		settings: settings, namespaces: map[string]*corev1.Namespace{}, instancetypes: instancetypes{},
+		seen: map[string]manifest.Position{}, validatedIn: map[string]bool{}, existing: newExistingVMs(),
 	}
 }
 
-// fill takes entries in. It returns an error, or nil, for each of them.
+// fill adds entries. It returns an error or nil for each of them.
 func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
-	p := &presetReader{ctx: ctx, rules: c.settings.Rules, seen: map[string]manifest.Position{}, legacy: c.settings.Engine.Platform != nil}
+	p := &presetReader{ctx: ctx, rules: c.settings.Rules, seen: map[string]manifest.Position{}, legacy: c.settings.Engine.Platform != nil, memory: c.settings.Memory}
+	c.settings.Memory.forget()
+	rules := &policyReader{seen: p.seen}
 	problems := make([]error, len(entries))
 	for i, e := range entries {
-		problems[i] = c.take(e, p)
+		problems[i] = c.take(e, p, rules)
 	}
 	c.Notes = append(c.Notes, p.notes...)
 	c.Presets, c.selecting, c.exceptions = len(p.compiled), p.selecting, p.exceptions
 	c.snapshot = p.withExceptions(presets.NewSnapshot(p.compiled, p.broken), c.preset || c.settings.Live)
-	c.profiles, _ = domain.CompileProfiles(p.frontend, p.backend) // each was judged when it was read
+	c.profiles, _ = domain.CompileProfiles(p.frontend, p.backend) // each was validated when it was read
+	rules.bind(c, entries)
 	c.webhooks = c.server()
 	return problems
 }
 
-func (c *Cluster) take(e *entry, p *presetReader) error {
+func (c *Cluster) take(e *entry, p *presetReader, rules *policyReader) error {
+	if e.param {
+		if err := rules.parameter(e); err != nil {
+			return err
+		}
+	}
 	switch e.role {
 	case namespace:
-		c.namespaces[e.meta.Name] = presets.Namespace{Name: e.meta.Name, Labels: e.meta.Labels, Annotations: e.meta.Annotations}
+		object := &corev1.Namespace{}
+		_ = kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, object) // labels are read in any case
+		object.ObjectMeta = e.meta.ObjectMeta
+		c.namespaces[e.meta.Name] = object
+		return nil
+	case policy:
+		return rules.read(e)
+	case parameter:
 		return nil
 	case instancetype:
 		return c.instancetypes.add(e, c.settings.Namespace)
@@ -149,32 +167,32 @@ func (c *Cluster) take(e *entry, p *presetReader) error {
 		c.preset = c.preset || e.role == preset || e.role == legacyPreset
 		return p.read(e, c.settings.Namespace)
 	default:
-		m, err := c.machine(e)
+		m, err := c.newVM(e)
 		if err == nil {
-			c.Machines = append(c.Machines, m)
+			c.VMs = append(c.VMs, m)
 		}
 		return err
 	}
 }
 
-// Machine is a VM or a VMI of a document that NewCluster was not given.
-func (c *Cluster) Machine(d manifest.Document) (Machine, error) {
+// DecodeVM reads the VM or VMI of a document that was not passed to NewCluster.
+func (c *Cluster) DecodeVM(d manifest.Document) (VM, error) {
 	objects, err := d.Objects()
 	if err != nil {
-		return Machine{}, err
+		return VM{}, err
 	}
 	entries, _, err := sorted(objects, true)
 	if err != nil {
-		return Machine{}, err
+		return VM{}, err
 	}
-	if len(entries) != 1 || entries[0].role != machine {
-		return Machine{}, fmt.Errorf("%s: is no VM", d.Where)
+	if len(entries) != 1 || entries[0].role != vmOrVMI {
+		return VM{}, fmt.Errorf("%s: is no VM", d.Where)
 	}
-	return c.machine(entries[0])
+	return c.newVM(entries[0])
 }
 
-func (c *Cluster) machine(e *entry) (Machine, error) {
-	m := Machine{Where: e.Where, Kind: presets.Kind(e.Kind), Sent: e.JSON, entry: e, placed: e.meta.Namespace == "", version: e.APIVersion}
+func (c *Cluster) newVM(e *entry) (VM, error) {
+	m := VM{Where: e.Where, Kind: presets.Kind(e.Kind), Sent: e.JSON, entry: e, noNamespace: e.meta.Namespace == "", version: e.APIVersion}
 	if err := e.place(c.settings.Namespace); err != nil {
 		return m, err
 	}
@@ -182,34 +200,63 @@ func (c *Cluster) machine(e *entry) (Machine, error) {
 		return m, err
 	}
 	m.JSON, m.Namespace, m.Name = e.JSON, e.meta.Namespace, e.meta.Name
+	if bytes.Contains(m.JSON, []byte("null")) { // defaults nulls like an API server; other errors are reported later
+		if object, err := m.decode(m.JSON); err == nil && presets.CheckSchema(m.Kind, object).Default() {
+			if m.JSON, err = json.Marshal(object); err != nil {
+				return m, err
+			}
+		}
+	}
 	if m.Name == "" && e.meta.GenerateName != "" {
 		m.Name = e.meta.GenerateName + "*"
 	}
 	return m, nil
 }
 
-// namespace is what is known of a namespace.
 func (c *Cluster) namespace(name string) presets.Namespace {
-	known := c.namespaces[name]
-	labels := map[string]string{}
-	maps.Copy(labels, known.Labels)
-	maps.Copy(labels, c.settings.NamespaceLabels)
-	labels[corev1.LabelMetadataName] = name
-	return presets.Namespace{Name: name, Labels: labels, Annotations: known.Annotations}
+	out := presets.Namespace{Name: name, Labels: map[string]string{}}
+	if known := c.namespaces[name]; known != nil {
+		maps.Copy(out.Labels, known.Labels)
+		out.Annotations = known.Annotations
+	}
+	maps.Copy(out.Labels, c.settings.NamespaceLabels)
+	out.Labels[corev1.LabelMetadataName] = name
+	return out
 }
 
-// Unlabelled notes which namespaces of machines have unknown labels although presets
-// select by them.
+// namespaceObject returns a namespace as policies see it, with the defaults of an API server.
+func (c *Cluster) namespaceObject(name string) *corev1.Namespace {
+	out := &corev1.Namespace{}
+	if known := c.namespaces[name]; known != nil {
+		out = known.DeepCopy()
+	}
+	out.Name, out.Labels = name, c.namespace(name).Labels
+	out.Status.Phase = cmp.Or(out.Status.Phase, corev1.NamespaceActive)
+	if len(out.Spec.Finalizers) == 0 {
+		out.Spec.Finalizers = []corev1.FinalizerName{corev1.FinalizerKubernetes}
+	}
+	return out
+}
+
+// Unlabelled returns a note for each namespace whose unknown labels matter to a selector.
 func (c *Cluster) Unlabelled() []string {
-	of := slices.Collect(maps.Keys(c.judged))
-	for _, m := range c.Machines {
+	return append(c.unlabelled(c.vmNamespaces(), "presets", c.selecting), c.unlabelledPolicies()...)
+}
+
+func (c *Cluster) unlabelledPolicies() []string {
+	return c.unlabelled(c.vmNamespaces(), "ValidatingAdmissionPolicies", c.policies.NamespaceSelectors())
+}
+
+func (c *Cluster) vmNamespaces() []string {
+	of := slices.Collect(maps.Keys(c.validatedIn))
+	for _, m := range c.VMs {
 		of = append(of, m.Namespace)
 	}
-	return c.unlabelled(of)
+	return of
 }
 
-func (c *Cluster) unlabelled(of []string) []string {
-	if len(c.selecting) == 0 || len(c.settings.NamespaceLabels) > 0 {
+func (c *Cluster) unlabelled(of []string, kind string, names []string) []string {
+	if len(names) == 0 || len(c.settings.NamespaceLabels) > 0 {
 		return nil
 	}
 	var out []string
@@ -217,47 +264,43 @@ func (c *Cluster) unlabelled(of []string) []string {
 	for _, name := range slices.Compact(of) {
 		if _, known := c.namespaces[name]; !known {
 			out = append(out, fmt.Sprintf("the labels of namespace %s are unknown, but %s select namespaces by label: add the Namespace to -f, or set --namespace-labels",
-				name, listed(c.selecting)))
+				name, listed(kind, names)))
 		}
 	}
 	return out
 }
 
-// listed names the first few.
-func listed(names []string) string {
+func listed(kind string, names []string) string {
 	const most = 3
 	if len(names) > most {
-		return fmt.Sprintf("%s and %d more presets", strings.Join(names[:most], ", "), len(names)-most)
+		return fmt.Sprintf("%s and %d more %s", strings.Join(names[:most], ", "), len(names)-most, kind)
 	}
-	return "presets " + strings.Join(names, ", ")
+	return kind + " " + strings.Join(names, ", ")
 }
 
-// loaded is a snapshot that stays as it is.
 type loaded[T any] struct{ snapshot *T }
 
-// Snapshot is the snapshot.
+// Snapshot returns the snapshot.
 func (l loaded[T]) Snapshot() *T { return l.snapshot }
 
-// namespaces are those of a cluster.
 type namespaces struct{ *Cluster }
 
-// Get returns a namespace, and never an error: every namespace exists.
+// Get returns a namespace. Every namespace exists.
 func (n namespaces) Get(_ context.Context, name string) (presets.Namespace, error) {
 	return n.namespace(name), nil
 }
 
-// owner is the JSON of the VM that controls every instance; empty for none.
+// owner is the JSON of the VM that controls every VMI; empty for none.
 type owner []byte
 
 // Of returns the VM.
 func (o owner) Of(context.Context, string, []byte) ([]byte, error) { return o, nil }
 
-// server has the webhooks of the cluster.
 func (c *Cluster) server() *webhooks.Server {
 	s := &webhooks.Server{
 		Engine: c.settings.Engine, Rules: c.settings.Rules, Guard: protection.Guard{Addon: c.settings.Rules.Addon, Manager: manager},
 		Snapshots: loaded[presets.Snapshot]{c.snapshot}, Profiles: loaded[domain.Profiles]{c.profiles},
-		Namespaces: namespaces{c}, Owners: owner(c.settings.Owner), Names: c.others,
+		Namespaces: namespaces{c}, Owners: owner(c.settings.Owner), Names: c.existing,
 	}
 	if s.Guard.Addon {
 		s.Instancetypes = c.instancetypes
@@ -265,8 +308,7 @@ func (c *Cluster) server() *webhooks.Server {
 	return s
 }
 
-// request asks the engine about a machine.
-func (c *Cluster) request(ctx context.Context, m Machine) presets.Request {
+func (c *Cluster) request(ctx context.Context, m VM) presets.Request {
 	r := presets.Request{Kind: m.Kind, Object: m.JSON, Namespace: c.namespace(m.Namespace)}
 	r.Instancetypes = func(matcher presets.Matcher) (map[string]any, error) {
 		return c.instancetypes.Spec(ctx, m.Namespace, matcher)
@@ -277,9 +319,8 @@ func (c *Cluster) request(ctx context.Context, m Machine) presets.Request {
 	return r
 }
 
-// Expand returns the machine as a cluster would store it, and the warnings that the
-// person who creates it would read.
-func (c *Cluster) Expand(ctx context.Context, m Machine) (object map[string]any, warnings []string, err error) {
+// Expand returns the VM as a cluster would store it, and the warnings for the user.
+func (c *Cluster) Expand(ctx context.Context, m VM) (object map[string]any, warnings []string, err error) {
 	if m.isStored() && !c.settings.Reapply {
 		object, err = m.decode(m.JSON)
 		return c.asSent(m, object), nil, err
@@ -291,9 +332,8 @@ func (c *Cluster) Expand(ctx context.Context, m Machine) (object map[string]any,
 	return c.asSent(m, v.object), v.Warnings, nil
 }
 
-// stored is the JSON of a machine as a cluster would store it, with all warnings. A
-// machine that a cluster has stored is as it is, unless presets are to be reapplied.
-func (c *Cluster) stored(ctx context.Context, m Machine) (raw []byte, warnings []string, err error) {
+// stored returns a VM as a cluster would store it. Stored VMs only change with Reapply.
+func (c *Cluster) stored(ctx context.Context, m VM) (raw []byte, warnings []string, err error) {
 	if m.isStored() && !c.settings.Reapply {
 		return m.JSON, nil, nil
 	}
@@ -304,10 +344,10 @@ func (c *Cluster) stored(ctx context.Context, m Machine) (raw []byte, warnings [
 	return v.stored, v.Warnings, nil
 }
 
-// created judges a machine. The error is a *Refusal if it is refused.
-func (c *Cluster) created(ctx context.Context, m Machine) (*Verdict, error) {
+// created validates and expands a VM. The error is a *Refusal if the VM is rejected.
+func (c *Cluster) created(ctx context.Context, m VM) (*Verdict, error) {
 	v := m.entry.verdict()
-	if err := c.judge(ctx, m, &v); err != nil {
+	if err := c.validate(ctx, m, &v); err != nil {
 		return nil, err
 	}
 	if len(v.Problems) > 0 {
@@ -316,23 +356,22 @@ func (c *Cluster) created(ctx context.Context, m Machine) (*Verdict, error) {
 	return &v, nil
 }
 
-// asSent turns the object into the version that was sent, and takes out again what
-// the file does not say: the namespace, and anybody as the requester of a template.
-func (c *Cluster) asSent(m Machine, object map[string]any) map[string]any {
+// asSent converts the object to the version of the input and removes what the input does not set:
+// the namespace, and the placeholder user as the requester of a template.
+func (c *Cluster) asSent(m VM, object map[string]any) map[string]any {
 	if m.version == conversion.V1Alpha2 {
-		if converted, err := conversion.Convert(object, m.version); err == nil { // as it was before
+		if converted, err := conversion.Convert(object, m.version); err == nil { // it was converted from this version
 			object = converted
 		}
 	}
-	meta, _ := object["metadata"].(map[string]any)
-	annotations, _ := meta["annotations"].(map[string]any)
+	meta, annotations := metadataOf(object)
 	switch {
 	case !m.isStored():
 		delete(annotations, v1alpha1.AnnotationTemplateRequester)
 	case c.settings.Reapply:
 		m.withoutReapply(object)
 	}
-	if m.placed {
+	if m.noNamespace {
 		delete(meta, "namespace")
 	}
 	return object

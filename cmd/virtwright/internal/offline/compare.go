@@ -20,33 +20,32 @@ import (
 	"github.com/virtwright/virtwright/webhooks"
 )
 
-// A Comparison compares what two sets of presets make of the same machines.
+// A Comparison compares the effects of two sets of presets on the same VMs.
 type Comparison struct {
 	// Before and After are all objects, with the old and with the new presets.
 	Before, After []manifest.Object
 	Settings      Settings
-	// Namespace and Selector choose the machines that are compared; empty and nil choose all.
+	// Namespace and Selector select the VMs to compare; empty and nil select all.
 	Namespace string
 	Selector  labels.Selector
-	// Visit, if set, is called with each machine that changes, in their order.
+	// Visit, if set, is called in order with each VM that changes.
 	Visit func(Compared)
-	// Progress, if set, is called after each machine.
+	// Progress, if set, is called after each VM.
 	Progress func(done, total int)
-	// Notes tell what was left out.
+	// Notes name objects that are not compared.
 	Notes []string
 }
 
-// Compared is a machine that changes.
+// Compared is a VM that changes.
 type Compared struct {
-	Machine
+	VM
 	fleet.Difference
-	// Before and After are its JSON as stored; nil where it is refused.
+	// Before and After are the stored JSON; nil if the VM is rejected.
 	Before, After []byte
 }
 
-// Plan compares. A machine that a cluster has stored is compared after a reapply, others as if
-// they were created: each after those before it. Instances that a cluster has stored never change,
-// and are left out.
+// Plan compares VMs. A stored VM is compared after a reapply. Other VMs are compared as if they
+// were created in order. Stored VMIs never change and are left out.
 func (x *Comparison) Plan(ctx context.Context) (*fleet.Plan, error) {
 	x.Settings.Reapply = true
 	before, err := x.cluster(ctx, x.Before, true)
@@ -63,66 +62,51 @@ func (x *Comparison) Plan(ctx context.Context) (*fleet.Plan, error) {
 	x.Notes = slices.Compact(x.Notes)
 	plan := fleet.NewPlan(ctx, before.snapshot, after.snapshot)
 	live := x.Settings.Rules.Addon && !x.Settings.Rules.NoLiveUpdate
-	// Each side has its own order, because each has its own machines before.
-	old, stop := iter.Pull(before.judgedMachines(ctx))
+	// each side validates its own VMs in order
+	old, stop := iter.Pull(before.outcomes(ctx))
 	defer stop()
 	done := 0
-	for is := range after.judgedMachines(ctx) {
+	for is := range after.outcomes(ctx) {
 		was, _ := old()
 		if err := cmp.Or(was.err, is.err, ctx.Err()); err != nil {
 			return nil, err
 		}
-		c := Compared{is.machine, fleet.Compare(was.outcome, is.outcome, live), was.raw, is.raw}
+		c := Compared{is.vm, fleet.Compare(was.outcome, is.outcome, live), was.raw, is.raw}
 		plan.Add(c.Namespace+"/"+c.Name, c.isRunning(), c.Difference)
 		if x.Visit != nil && !c.Empty() {
 			x.Visit(c)
 		}
 		if done++; x.Progress != nil {
-			x.Progress(done, len(after.Machines))
+			x.Progress(done, len(after.VMs))
 		}
 	}
 	plan.Finish()
 	return plan, nil
 }
 
-// cluster sorts the objects of one side. A preset of the old side that is invalid does not act, and
-// a note says so.
 func (x *Comparison) cluster(ctx context.Context, objects []manifest.Object, old bool) (*Cluster, error) {
-	entries, left, err := sorted(objects, true)
-	if err != nil {
+	c, err := buildCluster(ctx, objects, x.Settings, old)
+	if c == nil {
 		return nil, err
 	}
-	c := newCluster(x.Settings)
-	for _, l := range left {
-		c.Notes = append(c.Notes, l.String())
-	}
-	problems := c.fill(ctx, entries)
-	for i, err := range problems {
-		refusal, ok := errors.AsType[*Refusal](err)
-		switch {
-		case ok && refusal.Stored:
-			c.Notes, problems[i] = append(c.Notes, refusal.inactive()), nil
-		case ok && old && entries[i].role != machine:
-			c.Notes, problems[i] = append(c.Notes, refusal.leftOut()), nil
-		}
-	}
+	problems := []error{err}
 	at := map[string]manifest.Position{}
-	for _, m := range c.Machines {
+	for _, m := range c.VMs {
 		if first, again := at[m.String()]; again && !unnamed(m.Name) {
-			problems = append(problems, m.refused([]Problem{existsAlready(first)}))
+			problems = append(problems, m.refused([]Problem{duplicateName(m.Name, first)}))
 		}
 		at[m.String()] = m.Where
 		if m.isStored() {
-			c.others.store(m)
+			c.existing.store(m)
 		}
 	}
 	return c, errors.Join(problems...)
 }
 
-// leaveOut removes the machines that are not compared, and says which of them a user may expect.
+// leaveOut removes VMs that are not compared, with notes about unexpected ones.
 func (x *Comparison) leaveOut(c *Cluster) (notes []string) {
 	excluded, inactive, unselected := webhooks.ExcludedNamespaces(managerNamespace), 0, 0
-	c.Machines = slices.DeleteFunc(c.Machines, func(m Machine) bool {
+	c.VMs = slices.DeleteFunc(c.VMs, func(m VM) bool {
 		switch {
 		case m.Kind == presets.VirtualMachineInstance && m.isStored():
 			return true
@@ -136,33 +120,30 @@ func (x *Comparison) leaveOut(c *Cluster) (notes []string) {
 		return false
 	})
 	if inactive > 0 {
-		notes = append(notes, fmt.Sprintf("presets do not act in namespaces %s: left out %d VMs", strings.Join(excluded, " and "), inactive))
+		notes = append(notes, fmt.Sprintf("presets are not applied in namespaces %s: ignored %d VMs", strings.Join(excluded, " and "), inactive))
 	}
 	if unselected > 0 {
-		notes = append(notes, fmt.Sprintf("-n and -l do not select %d VMs of -f: left out", unselected))
+		notes = append(notes, fmt.Sprintf("-n and -l do not select %d VMs of -f: ignored", unselected))
 	}
 	return notes
 }
 
-// A judgedMachine is what the presets of a cluster make of a machine.
-type judgedMachine struct {
-	machine Machine
+type vmOutcome struct {
+	vm      VM
 	outcome fleet.Outcome
-	// raw is its JSON as stored; nil where it is refused.
+	// raw is the stored JSON; nil if the VM is rejected.
 	raw []byte
 	err error
 }
 
-// judgedMachines yields what becomes of each machine, in order.
-func (c *Cluster) judgedMachines(ctx context.Context) iter.Seq[judgedMachine] {
-	return InOrder(ctx, slices.Values(c.Machines), func(ctx context.Context, m Machine) judgedMachine {
+func (c *Cluster) outcomes(ctx context.Context) iter.Seq[vmOutcome] {
+	return InOrder(ctx, slices.Values(c.VMs), func(ctx context.Context, m VM) vmOutcome {
 		outcome, raw, err := c.outcome(ctx, m)
-		return judgedMachine{m, outcome, raw, err}
+		return vmOutcome{m, outcome, raw, err}
 	})
 }
 
-// outcome is what the presets make of a machine, and its JSON as it would be stored.
-func (c *Cluster) outcome(ctx context.Context, m Machine) (fleet.Outcome, []byte, error) {
+func (c *Cluster) outcome(ctx context.Context, m VM) (fleet.Outcome, []byte, error) {
 	var out fleet.Outcome
 	raw, warnings, err := c.stored(ctx, m)
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
@@ -181,7 +162,7 @@ func (c *Cluster) outcome(ctx context.Context, m Machine) (fleet.Outcome, []byte
 		return out, nil, m.refusal(err)
 	}
 	out.Warnings = warnings
-	out.Fields = slices.DeleteFunc(stored.Fields, func(o presets.Origin) bool { return m.isOfServer(o.Path) })
+	out.Fields = slices.DeleteFunc(stored.Fields, func(o presets.Origin) bool { return m.isServerField(o.Path) })
 	if err := c.addLaunched(ctx, m, raw, &out); err != nil || !m.isStored() {
 		return out, raw, err
 	}
@@ -194,8 +175,8 @@ func (c *Cluster) outcome(ctx context.Context, m Machine) (fleet.Outcome, []byte
 	return out, raw, err
 }
 
-// addLaunched adds the fields that presets give the VMI of a VM at its next start.
-func (c *Cluster) addLaunched(ctx context.Context, m Machine, raw []byte, out *fleet.Outcome) error {
+// addLaunched adds the fields that presets give the VMI at the next start of a VM.
+func (c *Cluster) addLaunched(ctx context.Context, m VM, raw []byte, out *fleet.Outcome) error {
 	if m.Kind != presets.VirtualMachine || !c.snapshot.Launches() {
 		return nil
 	}
@@ -204,7 +185,7 @@ func (c *Cluster) addLaunched(ctx context.Context, m Machine, raw []byte, out *f
 	vmi, err := c.settings.Engine.Launch(ctx, c.snapshot, request)
 	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
 		for _, p := range problemsOf(refusal.Problems) {
-			out.Warnings = append(out.Warnings, "the VM could not start: "+p.String())
+			out.Warnings = append(out.Warnings, couldNotStart+p.String())
 		}
 		return nil
 	}
@@ -231,8 +212,8 @@ func (c *Cluster) addLaunched(ctx context.Context, m Machine, raw []byte, out *f
 	return nil
 }
 
-// isRunning reports whether the VM has a VMI, as far as its status says.
-func (m Machine) isRunning() bool {
+// isRunning reports whether the VM has a VMI, according to its status.
+func (m VM) isRunning() bool {
 	var stored struct {
 		Status struct {
 			Created bool `json:"created"`

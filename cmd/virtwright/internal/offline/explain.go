@@ -9,19 +9,18 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// Explain says where the fields of a machine come from. A machine that a cluster has
-// stored is explained from its record. So is an object with a record where there are no
-// presets.
-func (c *Cluster) Explain(ctx context.Context, m Machine) (*presets.Explanation, error) {
+// Explain returns the origins of the fields of a VM. A stored VM is explained from its record, and
+// so is an object with a record if there are no presets.
+func (c *Cluster) Explain(ctx context.Context, m VM) (*presets.Explanation, error) {
 	out, err := c.explain(ctx, m)
 	if err != nil {
 		return nil, m.refusal(err)
 	}
-	out.Fields = slices.DeleteFunc(out.Fields, func(o presets.Origin) bool { return m.isOfServer(o.Path) })
+	out.Fields = slices.DeleteFunc(out.Fields, func(o presets.Origin) bool { return m.isServerField(o.Path) })
 	return out, nil
 }
 
-func (c *Cluster) explain(ctx context.Context, m Machine) (*presets.Explanation, error) {
+func (c *Cluster) explain(ctx context.Context, m VM) (*presets.Explanation, error) {
 	switch {
 	case m.isStored() && c.settings.Reapply:
 		return c.explainReapply(ctx, m)
@@ -33,15 +32,13 @@ func (c *Cluster) explain(ctx context.Context, m Machine) (*presets.Explanation,
 	return c.settings.Engine.Explain(ctx, c.snapshot, c.request(ctx, m))
 }
 
-// fromRecord reports whether the machine is explained from its record.
-func (c *Cluster) fromRecord(m Machine) bool {
+func (c *Cluster) fromRecord(m VM) bool {
 	recorded := m.entry.meta.Annotations[v1alpha1.AnnotationProvenance] != ""
 	return m.isStored() && !c.settings.Reapply || recorded && c.Presets == 0 && !m.isStored()
 }
 
-// Judge returns a *Refusal if a cluster would refuse the machine that is explained. What is
-// explained from its record exists already.
-func (c *Cluster) Judge(ctx context.Context, m Machine) error {
+// Validate returns a *Refusal if a cluster would reject the VM.
+func (c *Cluster) Validate(ctx context.Context, m VM) error {
 	if c.fromRecord(m) {
 		return nil
 	}
@@ -49,11 +46,23 @@ func (c *Cluster) Judge(ctx context.Context, m Machine) error {
 	return err
 }
 
-// ofServer are the fields that an API server and controllers write.
-var ofServer = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"}
+// Explained returns the object that an explanation describes, as Expand would return it. The error
+// is a *Refusal if a cluster would reject the VM. Validate or Explained may be called, not both.
+func (c *Cluster) Explained(ctx context.Context, m VM, x *presets.Explanation) (map[string]any, error) {
+	if c.fromRecord(m) {
+		object, err := m.decode(m.JSON)
+		return c.asSent(m, object), err
+	}
+	object, _, err := c.Expand(ctx, m)
+	if err != nil && x.Result != nil {
+		object = c.asSent(m, x.Result.Object())
+	}
+	return object, err
+}
 
-// isOfServer reports whether a field is neither the user's nor ours.
-func (m Machine) isOfServer(path provenance.Path) bool {
+var serverFields = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"}
+
+func (m VM) isServerField(path provenance.Path) bool {
 	if path.HasPrefix(provenance.Of("status")) {
 		return true
 	}
@@ -61,6 +70,6 @@ func (m Machine) isOfServer(path provenance.Path) bool {
 		path = path[min(len(path), len(provenance.Of("spec", "template"))):]
 	}
 	return len(path) > 1 && path[0].Name == "metadata" &&
-		(slices.Contains(ofServer, path[1].Name) || m.placed && path[1].Name == "namespace") ||
+		(slices.Contains(serverFields, path[1].Name) || m.noNamespace && path[1].Name == "namespace") ||
 		m.isStored() && path.String() == reapplyPath
 }

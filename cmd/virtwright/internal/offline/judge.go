@@ -16,60 +16,60 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/webhooks"
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
 const (
-	// anybody is the user who writes the files. No cluster trusts this name.
-	anybody = "anybody"
-	// manager is the user as which virtwright's controllers run.
-	manager = "system:serviceaccount:" + managerNamespace + ":virtwright"
-	// managerNamespace is where virtwright's controllers run by default.
+	// anybody is the user name of requests. No cluster trusts it.
+	anybody          = "anybody"
+	manager          = "system:serviceaccount:" + managerNamespace + ":virtwright"
 	managerNamespace = "virtwright-system"
 )
 
-// A FieldValidation is what an API server does about fields that do not exist, in
-// the words of kubectl --validate.
+// FieldValidation sets how unknown fields are handled, with the values of kubectl --validate.
 type FieldValidation string
 
-// Field validations. The zero value is strict.
+// Values of FieldValidation. The zero value means strict.
 const (
-	FieldsStrict FieldValidation = "strict" // refuse the object
+	FieldsStrict FieldValidation = "strict" // reject the object
 	FieldsWarn   FieldValidation = "warn"   // drop the fields with a warning
 	FieldsIgnore FieldValidation = "ignore" // drop the fields
 )
 
-// judge sends the request to create m, or to reapply presets to it, the way that it goes in an API
-// server: field validation, the mutating webhook, the schema, the validating webhook. An API server
-// stops at the first that refuses. judge goes on as far as it can, so that v has every problem.
-// A machine that a cluster has stored is validated as it is.
-func (c *Cluster) judge(ctx context.Context, m Machine, v *Verdict) error {
+// validate passes a VM through the stages of an API server: field validation, mutating webhook,
+// schema, policies, validating webhook. The request creates the VM or reapplies presets. An API
+// server stops at the first rejection; validate continues as far as possible, so that v has every
+// problem. A stored VM is validated unchanged.
+func (c *Cluster) validate(ctx context.Context, m VM, v *Verdict) error {
 	ctx, t := inTurn(ctx, m)
-	err := c.ask(ctx, m, v)
+	err := c.admit(ctx, m, v)
+	if err == nil {
+		err = c.evaluateStart(ctx, m, v)
+	}
 	t.wait()
 	defer t.end()
 	if len(v.Problems) > 0 {
-		c.others.keep(t)
+		c.existing.restore(t)
 	}
-	c.judged[m.Namespace] = true
-	if v.lacks() && (c.settings.Reapply || !m.isStored()) {
-		c.lacking = append(c.lacking, lackingMachine{m.String(), m.Namespace})
+	c.validatedIn[m.Namespace] = true
+	if v.lacksValue() && (c.settings.Reapply || !m.isStored()) {
+		c.incomplete = append(c.incomplete, incompleteVM{m.String(), m.Namespace})
 	}
 	if first, again := c.seen[m.String()]; again && !unnamed(m.Name) {
-		v.Problems = slices.Insert(v.Problems, 0, existsAlready(first))
+		v.Problems = slices.Insert(v.Problems, 0, duplicateName(m.Name, first))
 	} else {
 		c.seen[m.String()] = m.Where
 	}
 	return err
 }
 
-// ask is judge without what depends on other machines.
-func (c *Cluster) ask(ctx context.Context, m Machine, v *Verdict) error {
+// admit runs the stages of validate that do not depend on other VMs.
+func (c *Cluster) admit(ctx context.Context, m VM, v *Verdict) error {
 	raw, decoded, mistyped, err := c.checkFields(m, v)
 	if err != nil {
 		return err
@@ -78,68 +78,87 @@ func (c *Cluster) ask(ctx context.Context, m Machine, v *Verdict) error {
 		v.stored = raw
 		return c.validateStored(ctx, m, v)
 	}
-	request, err := c.sent(m, raw)
+	request, err := c.admissionRequest(m, raw)
 	if err != nil {
 		return err
 	}
 	if request.Operation == admissionv1.Create {
 		request.Object.Object = &unstructured.Unstructured{Object: decoded}
 	}
-	mutator := c.webhooks.Machine(m.Kind)
+	mutator := c.webhooks.Mutator(m.Kind)
 	var result *presets.Result
 	mutator.Resolved = func(r *presets.Result) { result = r }
 	answer := mutator.Handle(ctx, request)
-	if err := v.hear(answer); err != nil || !answer.Allowed {
+	if err := v.addResponse(answer); err != nil || !answer.Allowed {
 		v.refuse(mistyped...)
 		return err
 	}
-	if v.stored, err = m.mutated(request, result, answer); err != nil {
-		return fmt.Errorf("%s: cannot expand %s: %w", m.Where, m, err)
-	}
-	if v.object, err = m.decode(v.stored); err != nil {
+	mistyped, err = v.setExpanded(m, request, result, answer)
+	if v.refuse(mistyped...); err != nil || len(mistyped) > 0 {
 		return err
 	}
-	if mistyped := presets.CheckShape(m.Kind, v.object).Mistyped; len(mistyped) > 0 {
-		v.refuse(problemsOf(m.inVersion(mistyped))...)
-		return nil
+	var old map[string]any
+	if request.Operation == admissionv1.Update {
+		old = decoded
+	}
+	if err := c.evaluate(ctx, m, v, v.object, old); err != nil {
+		return err
 	}
 	request.Object = runtime.RawExtension{Raw: v.stored, Object: &unstructured.Unstructured{Object: v.object}}
 	validator := c.webhooks.Validator(m.Kind)
 	validator.Unbounded = true
-	return v.hear(validator.Handle(ctx, request))
+	return v.addResponse(validator.Handle(ctx, request))
 }
 
-// validateStored validates v.stored as a cluster has stored it, or would store it.
-func (c *Cluster) validateStored(ctx context.Context, m Machine, v *Verdict) error {
+// setExpanded returns the values of a wrong type.
+func (v *Verdict) setExpanded(m VM, request webhooks.Request, result *presets.Result, answer webhooks.Response) (mistyped []Problem, err error) {
+	if v.stored, err = m.mutated(request, result, answer); err != nil {
+		return nil, fmt.Errorf("%s: cannot expand %s: %w", m.Where, m, err)
+	}
+	if v.object, err = m.decode(v.stored); err != nil {
+		return nil, err
+	}
+	shape := presets.CheckSchema(m.Kind, v.object)
+	dropped := request.Operation == admissionv1.Create && m.dropServerFields(v.object)
+	if shape.Default() || dropped {
+		if v.stored, err = json.Marshal(v.object); err != nil {
+			return nil, err
+		}
+	}
+	return problemsOf(m.inVersion(shape.Mistyped)), nil
+}
+
+// validateStored validates v.stored as an update that changes nothing.
+func (c *Cluster) validateStored(ctx context.Context, m VM, v *Verdict) error {
 	object, err := m.decode(v.stored)
 	if err != nil {
 		return err
 	}
-	if mistyped := presets.CheckShape(m.Kind, object).Mistyped; len(mistyped) > 0 {
+	if mistyped := presets.CheckSchema(m.Kind, object).Mistyped; len(mistyped) > 0 {
 		v.refuse(problemsOf(m.inVersion(mistyped))...)
 		return nil
 	}
+	if err := c.evaluate(ctx, m, v, object, object); err != nil {
+		return err
+	}
 	validator := c.webhooks.Validator(m.Kind)
 	validator.Unbounded, validator.Stored = true, true
-	return v.hear(validator.Handle(ctx, m.creation(v.stored)))
+	return v.addResponse(validator.Handle(ctx, m.creation(v.stored)))
 }
 
-// hear takes in what a webhook answers.
-func (v *Verdict) hear(answer admission.Response) error {
+func (v *Verdict) addResponse(answer webhooks.Response) error {
 	v.warn(answer.Warnings...)
 	switch {
 	case answer.Allowed:
 	case answer.Result.Code >= http.StatusInternalServerError:
-		return fmt.Errorf("%s: cannot judge %s: %s", v.Where, v, answer.Result.Message)
+		return fmt.Errorf("%s: cannot validate %s: %s", v.Where, v, answer.Result.Message)
 	default:
-		v.refuse(answered(answer.Result)...)
+		v.refuse(causes(answer.Result)...)
 	}
 	return nil
 }
 
-// sent is the request to create m, or to reapply presets to it, from the object after
-// field validation.
-func (c *Cluster) sent(m Machine, raw []byte) (admission.Request, error) {
+func (c *Cluster) admissionRequest(m VM, raw []byte) (webhooks.Request, error) {
 	out := m.creation(raw)
 	if !c.settings.Reapply || !m.isStored() {
 		return out, nil
@@ -150,20 +169,19 @@ func (c *Cluster) sent(m Machine, raw []byte) (admission.Request, error) {
 	return out, err
 }
 
-// creation is the request to create an object as m.
-func (m Machine) creation(raw []byte) admission.Request {
+func (m VM) creation(raw []byte) webhooks.Request {
 	kind := metav1.GroupVersionKind{Group: kubevirtGroup, Version: path.Base(conversion.V1), Kind: string(m.Kind)}
 	sent := kind
 	sent.Version = path.Base(m.version)
-	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+	return webhooks.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Operation: admissionv1.Create, Kind: kind, RequestKind: &sent, Name: m.entry.meta.Name, Namespace: m.Namespace,
 		Object: runtime.RawExtension{Raw: raw}, UserInfo: authenticationv1.UserInfo{Username: anybody},
 	}}
 }
 
-// mutated is the JSON of the object after the mutating webhook: that of the engine if the webhook added
-// nothing and the object has no record, else by the patch.
-func (m Machine) mutated(request admission.Request, result *presets.Result, answer admission.Response) ([]byte, error) {
+// mutated returns the object after the mutating webhook. The engine's result can be used if the
+// webhook added nothing and the object has no record; otherwise the patch is applied.
+func (m VM) mutated(request webhooks.Request, result *presets.Result, answer webhooks.Response) ([]byte, error) {
 	recorded := m.entry.meta.Annotations[v1alpha1.AnnotationProvenance] != ""
 	if recorded || request.Operation != admissionv1.Create || len(answer.Patches) != len(result.Patch) {
 		return patched(request.Object.Raw, answer)
@@ -171,8 +189,7 @@ func (m Machine) mutated(request admission.Request, result *presets.Result, answ
 	return json.Marshal(result.Object())
 }
 
-// patched applies the patch of a webhook's answer, as an API server does.
-func patched(raw []byte, answer admission.Response) ([]byte, error) {
+func patched(raw []byte, answer webhooks.Response) ([]byte, error) {
 	if len(answer.Patches) == 0 {
 		return raw, nil
 	}
@@ -187,55 +204,72 @@ func patched(raw []byte, answer admission.Response) ([]byte, error) {
 	return patch.Apply(raw)
 }
 
-// decode decodes m at some stage.
-func (m Machine) decode(raw []byte) (object map[string]any, err error) {
+// dropServerFields removes the fields of a new VM that only API servers and controllers may set.
+// VMIs have no status subresource. It reports whether any field was removed.
+func (m VM) dropServerFields(object map[string]any) bool {
+	meta, _ := object["metadata"].(map[string]any)
+	before := len(meta) + len(object)
+	for _, name := range serverFields {
+		delete(meta, name)
+	}
+	if m.Kind == presets.VirtualMachine {
+		delete(object, "status")
+	}
+	return len(meta)+len(object) < before
+}
+
+func (m VM) decode(raw []byte) (object map[string]any, err error) {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &object); err != nil {
 		return nil, fmt.Errorf("%s: cannot read %s: %w", m.Where, m, err)
 	}
 	return object, nil
 }
 
-// inVersion gives errors the paths of the version that the user wrote.
-func (m Machine) inVersion(errs field.ErrorList) field.ErrorList {
+// inVersion converts field paths to the version of the input.
+func (m VM) inVersion(errs field.ErrorList) field.ErrorList {
 	for _, err := range errs {
 		err.Field = conversion.Path(m.version, err.Field)
 	}
 	return errs
 }
 
-// checkFields does what an API server does about fields that do not exist. It
-// returns the object that webhooks see, also decoded, and the values of a wrong type in it.
-func (c *Cluster) checkFields(m Machine, v *Verdict) (raw []byte, sent map[string]any, mistyped []Problem, err error) {
+// checkFields handles unknown fields like an API server. It returns the object that webhooks
+// receive, also decoded, and the values of a wrong type.
+func (c *Cluster) checkFields(m VM, v *Verdict) (raw []byte, sent map[string]any, mistyped []Problem, err error) {
 	if sent, err = m.decode(m.JSON); err != nil {
 		return nil, nil, nil, err
 	}
-	shape := presets.CheckShape(m.Kind, sent)
+	shape := presets.CheckSchema(m.Kind, sent)
 	for _, p := range shape.Unknown {
-		m.seedField(p)
+		m.correctDiskField(p)
 	}
 	unknown, mistyped := m.inVersion(shape.Unknown), problemsOf(m.inVersion(shape.Mistyped))
-	for _, p := range m.inVersion(shape.Kept) {
-		v.warn(p.Field + ": " + p.Detail + "; API servers store fields that are unknown there, and nothing reads them")
+	for _, p := range m.inVersion(shape.Preserved) {
+		v.warn(p.Field + ": " + p.Detail + "; API servers store this unknown field, but it has no effect")
 	}
-	switch {
-	case len(unknown) == 0:
-		return m.JSON, sent, mistyped, nil
-	case c.settings.Fields == FieldsStrict, c.settings.Fields == "":
+	changed := shape.Default()
+	switch c.settings.Fields {
+	case FieldsStrict, "":
 		v.refuse(problemsOf(unknown)...)
-		return m.JSON, sent, mistyped, nil
-	case c.settings.Fields == FieldsWarn:
+	case FieldsWarn:
 		for _, p := range unknown {
 			v.warn(p.Field + ": " + p.Detail)
 		}
+		fallthrough
+	default:
+		changed = changed || len(unknown) > 0
+		shape.Prune()
 	}
-	shape.Prune()
+	if !changed {
+		return m.JSON, sent, mistyped, nil
+	}
 	raw, err = json.Marshal(sent)
 	return raw, sent, mistyped, err
 }
 
-// seedField corrects what is said of a disk of version v1alpha2, which has a
-// field more. That field is left only where it names no volume.
-func (m Machine) seedField(p *field.Error) {
+// correctDiskField corrects problems of a disk in version v1alpha2, which has the additional field
+// volumeName. Conversion leaves that field only if it does not name a volume.
+func (m VM) correctDiskField(p *field.Error) {
 	dotted := path.Ext(p.Field)
 	parent, name := strings.TrimSuffix(p.Field, dotted), strings.TrimPrefix(dotted, ".")
 	const disks, volume = "spec.template.spec.domain.devices.disks[", "volumeName"

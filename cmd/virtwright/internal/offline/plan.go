@@ -13,39 +13,9 @@ import (
 	"github.com/virtwright/virtwright/validation"
 )
 
-// Plan takes a machine through all stages: as it would be stored, as its
-// instance would be launched, as a domain of a host. What is stated of the
-// host stands before what is assumed of it; nil states nothing. The warnings
-// are those of the machine's creation.
-func (c *Cluster) Plan(ctx context.Context, m Machine, stated *domain.HostFacts) (plan *domain.Plan, warnings []string, err error) {
-	vmi, warnings, err := c.launched(ctx, m)
-	if err != nil {
-		return nil, nil, err
-	}
-	facts := domain.AssumedFacts(vmi)
-	if stated != nil {
-		facts = stated.Or(facts)
-	}
-	plan, problems := c.profiles.Plan(vmi, c.namespace(m.Namespace).Labels, facts)
-	if len(problems) > 0 {
-		return nil, nil, &Refusal{Where: m.Where, Object: m.String(), Problems: problemsOf(m.placedErrors(problems))}
-	}
-	return plan, warnings, nil
-}
-
-// placedErrors are errors about an instance with paths of the machine that was
-// sent.
-func (m Machine) placedErrors(errs field.ErrorList) field.ErrorList {
-	for _, err := range errs {
-		if m.Kind == presets.VirtualMachine {
-			err.Field = "spec.template." + err.Field
-		}
-	}
-	return m.inVersion(errs)
-}
-
-// launched is the instance of a machine as it would run.
-func (c *Cluster) launched(ctx context.Context, m Machine) (*kubevirtv1.VirtualMachineInstance, []string, error) {
+// Plan expands a VM, launches its VMI and renders the domain. Stated facts of the host take
+// precedence over assumed ones; nil states none. The warnings are those of creating the VM.
+func (c *Cluster) Plan(ctx context.Context, m VM, stated *domain.HostFacts) (plan *domain.Plan, warnings []string, err error) {
 	raw, warnings, err := c.stored(ctx, m)
 	if err != nil {
 		return nil, nil, err
@@ -58,30 +28,70 @@ func (c *Cluster) launched(ctx context.Context, m Machine) (*kubevirtv1.VirtualM
 			return nil, nil, cmp.Or(err, m.refused(v.Problems))
 		}
 	}
-	request := presets.Request{Kind: m.Kind, Object: raw, Namespace: c.namespace(m.Namespace)}
-	if m.Kind == presets.VirtualMachine {
-		if raw, err = c.settings.Engine.Launch(ctx, c.snapshot, request); err != nil {
-			return nil, nil, m.refusal(err)
-		}
-	}
-	if raw, err = c.withPlatform(ctx, raw); err != nil {
-		return nil, nil, m.refusal(err)
-	}
-	instance, err := validation.NewInstance(raw)
-	if err != nil {
-		return nil, nil, m.refusal(err)
-	}
-	return instance.VMI, warnings, nil
+	plan, err = c.plan(ctx, m, raw, stated)
+	return plan, warnings, err
 }
 
-// withPlatform is an instance with the defaults that KubeVirt gives it where
-// it is there and we do not.
+// plan renders the domain of a valid VM as a cluster would store it.
+func (c *Cluster) plan(ctx context.Context, m VM, raw []byte, stated *domain.HostFacts) (*domain.Plan, error) {
+	vmi, err := c.launched(ctx, m, raw)
+	if err != nil {
+		return nil, m.refusal(err)
+	}
+	if m.Kind == presets.VirtualMachineInstance {
+		vmi.UID = m.entry.meta.UID // a new VMI has none, but paths in its domain contain it
+	}
+	facts := domain.AssumedFacts(vmi)
+	if stated != nil {
+		facts = stated.Or(facts)
+	}
+	plan, problems := c.profiles.Plan(vmi, c.namespace(m.Namespace).Labels, facts)
+	if len(problems) > 0 {
+		return nil, m.refused(problemsOf(m.vmErrors(problems)))
+	}
+	return plan, nil
+}
+
+// vmErrors converts field paths of a VMI to paths of the input.
+func (m VM) vmErrors(errs field.ErrorList) field.ErrorList {
+	for _, err := range errs {
+		if m.Kind == presets.VirtualMachine {
+			err.Field = "spec.template." + err.Field
+		}
+	}
+	return m.inVersion(errs)
+}
+
+func (c *Cluster) launched(ctx context.Context, m VM, raw []byte) (*kubevirtv1.VirtualMachineInstance, error) {
+	raw, err := c.launch(ctx, m, raw)
+	if err != nil {
+		return nil, err
+	}
+	if raw, err = c.withPlatform(ctx, raw); err != nil {
+		return nil, err
+	}
+	instance, err := validation.NewVirtualMachineInstance(raw)
+	if err != nil {
+		return nil, err
+	}
+	return instance.VMI, nil
+}
+
+// launch returns the JSON of the VMI of a stored VM. A VMI is returned unchanged.
+func (c *Cluster) launch(ctx context.Context, m VM, stored []byte) ([]byte, error) {
+	if m.Kind == presets.VirtualMachineInstance {
+		return stored, nil
+	}
+	return c.settings.Engine.Launch(ctx, c.snapshot, presets.Request{Kind: m.Kind, Object: stored, Namespace: c.namespace(m.Namespace)})
+}
+
+// withPlatform adds the defaults that KubeVirt gives a VMI in mode addon.
 func (c *Cluster) withPlatform(ctx context.Context, raw []byte) ([]byte, error) {
 	if c.settings.Engine.Platform != nil {
 		return raw, nil
 	}
 	engine := &presets.Engine{Platform: &presets.Platform{Instancetypes: true}}
-	result, err := engine.Resolve(ctx, presets.NewSnapshot(nil, nil), presets.Request{Kind: presets.VirtualMachineInstance, Object: raw})
+	result, err := engine.Resolve(ctx, presets.PlatformOnly, presets.Request{Kind: presets.VirtualMachineInstance, Object: raw})
 	if err != nil {
 		return nil, err
 	}

@@ -7,35 +7,34 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
 	"github.com/virtwright/virtwright/webhooks"
 )
 
-// nameless is what an API server says to an object without a name.
+// nameless has an API server's error for an object without a name.
 var nameless = field.ErrorList{field.Required(field.NewPath("metadata", "name"), "name or generateName is required")}
 
-// presetReader compiles presets one after the other.
 type presetReader struct {
-	ctx      context.Context
-	rules    *validation.Config
-	seen     map[string]manifest.Position
-	legacy   bool
-	compiled []*presets.Compiled
-	// exceptions are compiled, and of each there is the entry.
+	ctx        context.Context
+	rules      *validation.Config
+	seen       map[string]manifest.Position
+	legacy     bool
+	memory     *Memory
+	compiled   []*presets.Compiled
 	exceptions []exceptionEntry
-	// broken are presets that a cluster has stored, and that are invalid.
-	broken   []presets.PresetName
-	frontend []v1alpha1.FrontendProfile
-	backend  []v1alpha1.BackendProfile
-	// selecting are the presets that choose namespaces by label.
+	// broken are stored presets that are invalid.
+	broken    []presets.PresetName
+	frontend  []v1alpha1.FrontendProfile
+	backend   []v1alpha1.BackendProfile
 	selecting []string
 	notes     []string
 }
@@ -50,7 +49,7 @@ func (p *presetReader) read(e *entry, namespace string) error {
 		return refused
 	}
 	if first, ok := p.seen[e.ref()]; ok {
-		refused.Problems = []Problem{existsAlready(first)}
+		refused.Problems = []Problem{duplicateName(e.meta.Name, first)}
 		return refused
 	}
 	p.seen[e.ref()] = e.Where
@@ -73,7 +72,6 @@ func (p *presetReader) read(e *entry, namespace string) error {
 	return refused
 }
 
-// presetName is the name of a preset among those of all namespaces.
 func (e *entry) presetName() presets.PresetName {
 	if e.namespaced() {
 		return presets.PresetName{Namespace: e.meta.Namespace, Ref: e.meta.Name}
@@ -81,38 +79,44 @@ func (e *entry) presetName() presets.PresetName {
 	return presets.PresetName{Ref: "cluster/" + e.meta.Name}
 }
 
-// existsAlready is the problem of a name that another object has.
-func existsAlready(first manifest.Position) Problem {
-	return Problem{"metadata.name", fmt.Sprintf("it exists already, in %s", first)}
+func duplicateName(name string, first manifest.Position) Problem {
+	return Problem{"metadata.name", fmt.Sprintf("%s, also in %s", field.Duplicate(nil, name).ErrorBody(), first)}
 }
 
-// creation is the request to create e.
-func creation(e *entry) admission.Request {
-	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+func creation(e *entry) webhooks.Request {
+	return webhooks.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		Operation: admissionv1.Create, Name: e.meta.Name, Namespace: e.meta.Namespace, Object: runtime.RawExtension{Raw: e.JSON},
 	}}
 }
 
-// compile lets the validating webhook judge the preset first, so that an author
-// reads here what the cluster would say.
 func (p *presetReader) compile(e *entry) []Problem {
-	answer := webhooks.Preset{Kind: e.Kind, Rules: p.rulesFor(e)}.Handle(p.ctx, creation(e))
-	if !answer.Allowed {
-		return answered(answer.Result)
+	c := p.memory.compile(e, p.legacy, p.newCompilation)
+	e.warnings = c.warnings
+	if len(c.problems) > 0 {
+		return c.problems
 	}
-	e.warnings = answer.Warnings
-	object, c, problems := compilePreset(e)
-	if len(problems) > 0 {
-		return problems
-	}
-	p.compiled = append(p.compiled, c)
-	if object.GetSpec().Match.Namespaces != nil {
-		p.selecting = append(p.selecting, c.Ref)
+	p.compiled = append(p.compiled, c.preset)
+	if c.selects {
+		p.selecting = append(p.selecting, c.preset.Ref)
 	}
 	return nil
 }
 
-// rulesFor returns the rules for a new preset. They do not concern a stored preset.
+// newCompilation asks the webhook first, so that the messages equal those of a cluster.
+func (p *presetReader) newCompilation(e *entry) compilation {
+	answer := webhooks.Preset{Kind: e.Kind, Rules: p.rulesFor(e)}.Handle(p.ctx, creation(e))
+	if !answer.Allowed {
+		return compilation{problems: causes(answer.Result)}
+	}
+	out := compilation{warnings: answer.Warnings}
+	var object v1alpha1.Preset
+	if object, out.preset, out.problems = compilePreset(e); len(out.problems) == 0 {
+		out.selects = object.GetSpec().Match.Namespaces != nil
+	}
+	return out
+}
+
+// rulesFor returns the rules for a new preset; nil for a stored one.
 func (p *presetReader) rulesFor(e *entry) *validation.Config {
 	switch {
 	case e.isStored():
@@ -123,25 +127,24 @@ func (p *presetReader) rulesFor(e *entry) *validation.Config {
 	return p.rules
 }
 
-// compileLegacy looks for unknown fields, which the API server would refuse,
-// and then asks the validating webhook.
+// compileLegacy reports unknown fields like an API server, then asks the validating webhook.
 func (p *presetReader) compileLegacy(e *entry) []Problem {
 	if !p.legacy {
 		e.ignored = true
-		p.notes = append(p.notes, fmt.Sprintf("%s: ignored %s, which KubeVirt itself applies in addon mode", e.Where, e.ref()))
+		p.notes = append(p.notes, fmt.Sprintf("%s: ignored %s, which KubeVirt itself applies in mode addon", e.Where, e.ref()))
 		return nil
 	}
 	var fields map[string]any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &fields); err != nil {
 		return []Problem{{Message: err.Error()}}
 	}
-	shape := presets.CheckShape(presets.VirtualMachineInstancePreset, fields)
+	shape := presets.CheckSchema(presets.VirtualMachineInstancePreset, fields)
 	out := problemsOf(append(shape.Unknown, shape.Mistyped...))
 	if len(shape.Mistyped) > 0 {
 		return out
 	}
 	if answer := (webhooks.LegacyPreset{}).Handle(p.ctx, creation(e)); !answer.Allowed {
-		return append(out, answered(answer.Result)...)
+		return append(out, causes(answer.Result)...)
 	}
 	object := &kubevirtv1.VirtualMachineInstancePreset{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, object); err != nil {
@@ -154,18 +157,16 @@ func (p *presetReader) compileLegacy(e *entry) []Problem {
 	return out
 }
 
-// An exceptionEntry is an exception and where it stands.
 type exceptionEntry struct {
 	*presets.Exception
 	entry *entry
 }
 
-// exception takes in an exception that the validating webhook lets pass. One that has ended may
-// stand in a cluster, and is no problem.
+// exception accepts expired exceptions, because a cluster may have them.
 func (p *presetReader) exception(e *entry) []Problem {
 	handler := webhooks.PresetException{Snapshots: loaded[presets.Snapshot]{}, Now: func() time.Time { return time.Time{} }}
 	if answer := handler.Handle(p.ctx, creation(e)); !answer.Allowed {
-		return answered(answer.Result)
+		return causes(answer.Result)
 	}
 	var object v1alpha1.PresetException
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &object); err != nil {
@@ -178,26 +179,25 @@ func (p *presetReader) exception(e *entry) []Problem {
 	return problemsOf(problems)
 }
 
-// withExceptions is a snapshot with the exceptions that were read, which end by the clock. It
-// warns of those that do nothing; without presets that is not known.
+// withExceptions warns about expired exceptions and, if known, about missing presets.
 func (p *presetReader) withExceptions(s *presets.Snapshot, known bool) *presets.Snapshot {
 	all := make([]*presets.Exception, 0, len(p.exceptions))
 	for _, e := range p.exceptions {
 		all = append(all, e.Exception)
 		if e.Expired(time.Now()) && !e.entry.isStored() {
-			e.entry.warnings = append(e.entry.warnings, "spec.until: the exception has ended; a cluster that does not have it refuses to create it")
+			e.entry.warnings = append(e.entry.warnings, "spec.until: the exception has expired; a cluster rejects its creation")
 		}
 		if known {
-			e.entry.warnings = append(e.entry.warnings, s.Missing(e.Exception)...)
+			e.entry.warnings = append(e.entry.warnings, s.MissingPresets(e.Exception)...)
 		}
 	}
 	return s.WithExceptions(all, time.Now)
 }
 
-// profile takes a profile in that the validating webhook lets pass.
+// profile adds a profile that the validating webhook accepts.
 func (p *presetReader) profile(e *entry) []Problem {
 	if answer := (webhooks.Profile{Kind: e.Kind}).Handle(p.ctx, creation(e)); !answer.Allowed {
-		return answered(answer.Result)
+		return causes(answer.Result)
 	}
 	var err error
 	if e.Kind == v1alpha1.KindFrontendProfile {
@@ -211,4 +211,155 @@ func (p *presetReader) profile(e *entry) []Problem {
 		return []Problem{{Message: err.Error()}}
 	}
 	return nil
+}
+
+type instancetypes map[string]map[types.NamespacedName]map[string]any
+
+// add adds an instancetype or a preference. Only its shape is validated.
+func (in instancetypes) add(e *entry, namespace string) error {
+	if err := e.place(namespace); err != nil {
+		return err
+	}
+	object, err := e.decode()
+	if err != nil {
+		return err
+	}
+	shape := presets.CheckSchema(presets.Kind(e.Kind), object)
+	problems := problemsOf(shape.Mistyped)
+	if !e.isStored() {
+		problems = append(problemsOf(shape.Unknown), problems...)
+	}
+	if len(problems) > 0 {
+		return e.refused(problems)
+	}
+	spec, _ := object["spec"].(map[string]any)
+	if in[e.Kind] == nil {
+		in[e.Kind] = map[types.NamespacedName]map[string]any{}
+	}
+	in[e.Kind][types.NamespacedName{Namespace: e.meta.Namespace, Name: e.meta.Name}] = spec
+	e.ignored = true
+	return nil
+}
+
+// Spec returns the instancetype or preference that a VM references. Revisions are ignored.
+func (in instancetypes) Spec(_ context.Context, namespace string, m presets.Matcher) (map[string]any, error) {
+	if spec, found := in[m.Kind][types.NamespacedName{Name: m.Name}]; found {
+		return spec, nil
+	}
+	return in[m.Kind][types.NamespacedName{Namespace: namespace, Name: m.Name}], nil
+}
+
+// A LintFinding is a finding with the position of its preset.
+type LintFinding struct {
+	fleet.Finding
+	Where manifest.Position
+}
+
+// A LintReport is the result of Lint.
+type LintReport struct {
+	Findings []LintFinding
+	Presets  int
+	// Incomplete is true if there are too many pairs of presets to check all.
+	Incomplete bool
+	// Notes name ignored objects.
+	Notes []string
+}
+
+// Lint checks the presets among objects, each one alone and all together.
+func Lint(ctx context.Context, objects []manifest.Object, settings Settings) (*LintReport, error) {
+	entries, left, err := sorted(objects, true)
+	if err != nil {
+		return nil, err
+	}
+	l := &linter{ctx: ctx, settings: settings, seen: map[presets.PresetName]manifest.Position{}}
+	var known []presets.Namespace
+	for _, e := range entries {
+		switch e.role {
+		case preset:
+			if err := l.preset(e); err != nil {
+				return nil, err
+			}
+		case namespace:
+			known = append(known, presets.Namespace{Name: e.meta.Name, Labels: e.meta.Labels, Annotations: e.meta.Annotations})
+		}
+	}
+	together, complete := fleet.Analyze(ctx, l.compiled, known...)
+	for _, f := range together {
+		l.found = append(l.found, LintFinding{f, l.seen[f.Preset]})
+	}
+	out := &LintReport{Findings: l.found, Presets: l.count, Incomplete: !complete}
+	for _, leftover := range left {
+		out.Notes = append(out.Notes, leftover.String())
+	}
+	return out, ctx.Err()
+}
+
+type linter struct {
+	ctx      context.Context
+	settings Settings
+	seen     map[presets.PresetName]manifest.Position
+	compiled []*presets.Compiled
+	found    []LintFinding
+	count    int
+}
+
+func (l *linter) preset(e *entry) error {
+	l.count++
+	if err := e.place(l.settings.Namespace); err != nil {
+		return err
+	}
+	name := e.presetName()
+	report := func(f fleet.Finding) {
+		f.Preset = name
+		l.found = append(l.found, LintFinding{f, e.Where})
+	}
+	first, again := l.seen[name]
+	switch {
+	case e.meta.Name == "":
+		report(invalid(problemsOf(nameless)[0]))
+		return nil
+	case again:
+		report(invalid(duplicateName(e.meta.Name, first)))
+		return nil
+	}
+	l.seen[name] = e.Where
+	var problems []Problem
+	var object v1alpha1.Preset
+	var compiled *presets.Compiled
+	if answer := (webhooks.Preset{Kind: e.Kind}).Handle(l.ctx, creation(e)); answer.Allowed {
+		object, compiled, problems = compilePreset(e)
+	} else {
+		problems = causes(answer.Result)
+	}
+	for _, p := range problems {
+		report(invalid(p))
+	}
+	if len(problems) > 0 {
+		return nil
+	}
+	for _, f := range fleet.CheckPreset(l.settings.Rules, object, compiled) {
+		report(f)
+	}
+	l.compiled = append(l.compiled, compiled)
+	return nil
+}
+
+func invalid(p Problem) fleet.Finding {
+	f := fleet.Finding{Check: fleet.InvalidPreset, Field: p.Field, Message: p.Message}
+	if p.IsUnknownField() {
+		f.Check, f.OnKey = fleet.UnknownField, true
+	}
+	return f
+}
+
+func compilePreset(e *entry) (v1alpha1.Preset, *presets.Compiled, []Problem) {
+	var object v1alpha1.Preset = &v1alpha1.VirtualMachinePreset{}
+	if e.Kind == v1alpha1.KindClusterVirtualMachinePreset {
+		object = &v1alpha1.ClusterVirtualMachinePreset{}
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, object); err != nil {
+		return nil, nil, []Problem{{Message: err.Error()}}
+	}
+	compiled, problems := presets.Compile(object)
+	return object, compiled, problemsOf(problems)
 }

@@ -8,45 +8,47 @@ import (
 	"strings"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+	"github.com/virtwright/virtwright/presets"
 )
 
-// A Report is what a cluster would say to objects.
+// A Report is the result of validating objects.
 type Report struct {
-	// Verdicts are in the order of the files.
+	// Verdicts in the order of the input.
 	Verdicts []Verdict
-	// Left are the kinds that mean nothing here.
+	// Left are the kinds that were ignored.
 	Left []Leftover
-	// Notes tell what else was left out, or is not known.
+	// Notes list what else was ignored or is unknown.
 	Notes []string
 }
 
-// A Verdict is what a cluster would say to one object.
+// A Verdict is the result of validating one object.
 type Verdict struct {
 	Where      manifest.Position
 	APIVersion string
 	Kind       string
 	Namespace  string
-	// Name ends with a star where the API server is asked to make one up.
+	// Name ends with * if the API server generates it.
 	Name string
-	// Problems refuse the object.
+	// Problems make a cluster reject the object.
 	Problems []Problem
-	// Warnings do not.
 	Warnings []string
 
-	// stored is the JSON of a machine as a cluster would store it; nil where that cannot be said.
+	// unstarted are the policy denials for the VMI of an admitted VM.
+	unstarted []Problem
+	// stored is the JSON of a VM as a cluster would store it; nil if unknown.
 	stored []byte
-	// object is stored as decoded JSON; nil if it was not decoded.
+	// object is stored, decoded; may be nil.
 	object map[string]any
 }
 
-// String is kind, namespace and name.
+// String returns kind, namespace and name.
 func (v *Verdict) String() string { return nameIn(v.Kind, v.Namespace, v.Name, "") }
 
-// refuse adds problems, those that say the same once.
 func (v *Verdict) refuse(problems ...Problem) {
 	for _, p := range problems {
 		if !slices.Contains(v.Problems, p) {
@@ -63,9 +65,8 @@ func (v *Verdict) warn(texts ...string) {
 	}
 }
 
-// Review judges presets and machines as the API server and the webhooks would,
-// each as if it were created after those before it. Presets that are refused do
-// not act. The error is about input that cannot be read.
+// Review validates presets and VMs like the API server and the webhooks, as if they were created in
+// order. Rejected presets are not applied. The error is about unreadable input.
 func Review(ctx context.Context, objects []manifest.Object, settings Settings) (*Report, error) {
 	entries, left, err := sorted(objects, false)
 	if err != nil {
@@ -94,21 +95,21 @@ func Review(ctx context.Context, objects []manifest.Object, settings Settings) (
 		at[e] = len(out.Verdicts)
 		out.Verdicts = append(out.Verdicts, v)
 	}
-	for _, m := range c.Machines {
-		if err := c.judge(ctx, m, &out.Verdicts[at[m.entry]]); err != nil {
+	for _, m := range c.VMs {
+		if err := c.validate(ctx, m, &out.Verdicts[at[m.entry]]); err != nil {
 			return nil, err
 		}
 	}
 	var of []string
-	for _, m := range c.lacking {
+	for _, m := range c.incomplete {
 		of = append(of, m.namespace)
 	}
-	out.Notes = slices.Concat(c.Notes, c.Missing(), c.unlabelled(of))
+	out.Notes = slices.Concat(c.Notes, c.Missing(), c.unlabelled(of, "presets", c.selecting), c.unlabelledPolicies())
 	return out, nil
 }
 
-// lacks reports whether a preset could give what is missing: a value, or the preset itself.
-func (v *Verdict) lacks() bool {
+// lacksValue reports whether a preset could supply the value, or is itself missing.
+func (v *Verdict) lacksValue() bool {
 	return slices.ContainsFunc(v.Problems, func(p Problem) bool {
 		return strings.HasPrefix(p.Field, "spec") && strings.HasPrefix(p.Message, field.ErrorTypeRequired.String()) ||
 			p.Field == presetsPath && v.stored == nil
@@ -117,26 +118,24 @@ func (v *Verdict) lacks() bool {
 
 var presetsPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPresets).String()
 
-// lackingMachine is kind, namespace and name of a machine, and its namespace.
-type lackingMachine struct{ name, namespace string }
+type incompleteVM struct{ name, namespace string }
 
-// Missing notes that the files have no preset, which could give machines that were
-// judged what they lack.
+// Missing returns a note if VMs lack values and the input has no preset that could supply them.
 func (c *Cluster) Missing() []string {
-	if c.preset || len(c.lacking) == 0 {
+	if c.preset || len(c.incomplete) == 0 {
 		return nil
 	}
-	which := c.lacking[0].name
-	if more := len(c.lacking) - 1; more > 0 {
+	which := c.incomplete[0].name
+	if more := len(c.incomplete) - 1; more > 0 {
 		which += fmt.Sprintf(" and %d more", more)
 	}
 	if c.settings.Live {
-		return []string{"there is no preset, which could give the missing values of " + which}
+		return []string{"no preset that could set the missing values of " + which}
 	}
-	return []string{"-f has no preset; presets of a cluster may give the missing values of " + which}
+	return []string{"no preset in -f; presets of a cluster may set the missing values of " + which}
 }
 
-// verdict is what there is to say of e by its metadata.
+// verdict starts the verdict of an entry with the problems of its metadata.
 func (e *entry) verdict() Verdict {
 	v := Verdict{Where: e.Where, APIVersion: e.APIVersion, Kind: e.Kind, Namespace: e.meta.Namespace, Name: e.meta.Name}
 	meta := e.meta.ObjectMeta
@@ -149,4 +148,88 @@ func (e *entry) verdict() Verdict {
 			apivalidation.NameIsDNSSubdomain, field.NewPath("metadata")))...)
 	}
 	return v
+}
+
+// A Refusal is the error for an object that a cluster would reject.
+type Refusal struct {
+	Where manifest.Position
+	// Object is kind and name.
+	Object   string
+	Problems []Problem
+	// Stored is true for a preset or profile that is stored in a cluster but not applied.
+	Stored bool
+}
+
+func (r *Refusal) inactive() string {
+	return r.brief("is stored in a cluster, but is invalid and has no effect")
+}
+
+func (r *Refusal) leftOut() string { return r.brief("is invalid, and is ignored in the old presets") }
+
+func (r *Refusal) brief(what string) string {
+	text := fmt.Sprintf("%s: %s %s: %s", r.Where, r.Object, what, r.Problems[0])
+	if more := len(r.Problems) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more problems", more)
+	}
+	return text
+}
+
+// Error names the object and lists the problems.
+func (r *Refusal) Error() string {
+	lines := []string{fmt.Sprintf("%s: %s is rejected:", r.Where, r.Object)}
+	for _, p := range r.Problems {
+		lines = append(lines, p.String())
+	}
+	return strings.Join(lines, "\n  ")
+}
+
+// A Problem is one reason why an object is rejected.
+type Problem struct {
+	// Field path in the version of the input; empty for the whole object.
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+// String formats the problem like an API server.
+func (p Problem) String() string { return strings.TrimPrefix(p.Field+": "+p.Message, ": ") }
+
+// IsUnknownField reports whether the name of the field is wrong, and not its value.
+func (p Problem) IsUnknownField() bool {
+	return strings.Contains(p.Message, "unknown field") && !strings.Contains(p.Message, "path does not exist")
+}
+
+func problemsOf(problems field.ErrorList) []Problem {
+	var out []Problem
+	for _, p := range problems {
+		out = append(out, Problem{strings.TrimPrefix(p.Field, "<nil>"), p.ErrorBody()})
+	}
+	return out
+}
+
+func causes(status *metav1.Status) []Problem {
+	if status.Details == nil || len(status.Details.Causes) == 0 {
+		return []Problem{{Message: status.Message}}
+	}
+	var out []Problem
+	for _, cause := range status.Details.Causes {
+		out = append(out, Problem{strings.TrimPrefix(cause.Field, "<nil>"), cause.Message})
+	}
+	return out
+}
+
+func (m VM) refused(problems []Problem) error {
+	return &Refusal{Where: m.Where, Object: m.String(), Problems: problems}
+}
+
+// refusal adds the position of the VM to an error of the engine.
+func (m VM) refusal(err error) error {
+	var refused *presets.Refusal
+	var malformed *presets.Malformed
+	switch {
+	case errors.As(err, &refused):
+		return m.refused(problemsOf(refused.Problems))
+	case errors.As(err, &malformed):
+		return m.refused([]Problem{{Message: malformed.Error()}})
+	}
+	return fmt.Errorf("%s: cannot expand %s: %w", m.Where, m, err)
 }

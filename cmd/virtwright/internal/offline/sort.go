@@ -1,25 +1,26 @@
-// Package offline plays a cluster for presets and machines that lie in files: it
-// sorts objects, compiles presets and gives machines to the engine as an API
-// server would through the webhooks.
+// Package offline simulates a cluster: it sorts objects of files, compiles presets, and passes VMs
+// through the webhooks like an API server.
 package offline
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
-// A role is what an object is for.
 type role int
 
 const (
@@ -27,10 +28,14 @@ const (
 	preset
 	legacyPreset
 	profile
-	machine
+	vmOrVMI
 	namespace
 	instancetype
 	exception
+	// policy is a ValidatingAdmissionPolicy or a binding.
+	policy
+	// parameter is an object of another kind that a policy uses.
+	parameter
 )
 
 const (
@@ -40,7 +45,6 @@ const (
 	kindLegacy        = "VirtualMachineInstancePreset"
 )
 
-// kinds are those that mean something here.
 var kinds = map[schema.GroupKind]struct {
 	role     role
 	versions []string
@@ -51,32 +55,36 @@ var kinds = map[schema.GroupKind]struct {
 	{Group: virtwrightGroup, Kind: v1alpha1.KindFrontendProfile}:             {profile, []string{"v1alpha1"}},
 	{Group: virtwrightGroup, Kind: v1alpha1.KindBackendProfile}:              {profile, []string{"v1alpha1"}},
 	{Group: kubevirtGroup, Kind: kindLegacy}:                                 {legacyPreset, []string{"v1", "v1alpha3"}},
-	{Group: kubevirtGroup, Kind: "VirtualMachine"}:                           {machine, []string{"v1", "v1alpha3", "v1alpha2"}},
-	{Group: kubevirtGroup, Kind: "VirtualMachineInstance"}:                   {machine, []string{"v1", "v1alpha3"}},
-	{Kind: "Namespace"}: {namespace, []string{"v1"}},
+	{Group: kubevirtGroup, Kind: "VirtualMachine"}:                           {vmOrVMI, []string{"v1", "v1alpha3", "v1alpha2"}},
+	{Group: kubevirtGroup, Kind: "VirtualMachineInstance"}:                   {vmOrVMI, []string{"v1", "v1alpha3"}},
+	{Kind: "Namespace"}:                                                   {namespace, []string{"v1"}},
+	{Group: policyGroup, Kind: kindPolicy}:                                {policy, policyVersions},
+	{Group: policyGroup, Kind: kindBinding}:                               {policy, policyVersions},
 	{Group: instancetypeGroup, Kind: "VirtualMachineInstancetype"}:        {instancetype, []string{"v1beta1"}},
 	{Group: instancetypeGroup, Kind: "VirtualMachineClusterInstancetype"}: {instancetype, []string{"v1beta1"}},
 	{Group: instancetypeGroup, Kind: "VirtualMachinePreference"}:          {instancetype, []string{"v1beta1"}},
 	{Group: instancetypeGroup, Kind: "VirtualMachineClusterPreference"}:   {instancetype, []string{"v1beta1"}},
 }
 
-// kindNames say what is looked for.
-const kindNames = "VirtualMachine, VirtualMachineInstance, VirtualMachinePreset, ClusterVirtualMachinePreset, VirtualMachineInstancePreset, PresetException, FrontendProfile, BackendProfile, Namespace, or an instancetype or preference of KubeVirt"
+var policyVersions = []string{"v1", "v1beta1", "v1alpha1"}
 
-// entry is an object with what it is for.
+const kindNames = "VirtualMachine, VirtualMachineInstance, VirtualMachinePreset, ClusterVirtualMachinePreset, VirtualMachineInstancePreset, PresetException, FrontendProfile, BackendProfile, Namespace, ValidatingAdmissionPolicy with bindings and parameters, or an instancetype or preference of KubeVirt"
+
 type entry struct {
 	manifest.Object
 	role role
 	meta metav1.PartialObjectMetadata
-	// warnings of the webhook that judged it.
+	// warnings of the validating webhook.
 	warnings []string
-	// read says that meta is all of the object's metadata.
+	// read is true if the metadata could be decoded.
 	read bool
-	// ignored says that somebody else acts on the object.
+	// param is true if a policy uses the kind as parameter.
+	param bool
+	// ignored is true if virtwright does not apply the object.
 	ignored bool
 }
 
-// A Leftover counts the objects of one kind in one file that mean nothing here.
+// A Leftover counts the ignored objects of one kind in one file.
 type Leftover struct {
 	File       string `json:"file"`
 	APIVersion string `json:"apiVersion"`
@@ -84,12 +92,11 @@ type Leftover struct {
 	Count      int    `json:"count"`
 }
 
-// String says what was left out.
+// String returns a note for the user.
 func (l Leftover) String() string {
 	return fmt.Sprintf("%s: ignored %d of kind %s (%s)", l.File, l.Count, l.Kind, l.APIVersion)
 }
 
-// ref is how the object is called in messages.
 func (e *entry) ref() string {
 	return nameIn(e.Kind, e.meta.Namespace, e.meta.Name, e.meta.GenerateName)
 }
@@ -104,26 +111,33 @@ func nameIn(kind, namespace, name, generateName string) string {
 	return strings.TrimSpace(kind + " " + name)
 }
 
-// sorted finds out what each object is for. Objects that are for nothing here
-// are an error where the user named their file, if strict, and left otherwise.
+// sorted determines the role of each object. In strict mode, an unsupported kind in a file that the
+// user named is an error. Other unsupported objects are returned in left.
 func sorted(objects []manifest.Object, strict bool) (entries []*entry, left []Leftover, err error) {
 	var problems []error
-	skipped := map[Leftover]int{}
+	skipped, params := map[Leftover]int{}, paramKinds(objects)
 	for _, o := range objects {
 		gv, parseErr := schema.ParseGroupVersion(o.APIVersion)
-		known := kinds[schema.GroupKind{Group: gv.Group, Kind: o.Kind}]
+		kind := schema.GroupKind{Group: gv.Group, Kind: o.Kind}
+		known := kinds[kind]
+		if known.role == unknown && params[kind] {
+			known.role, known.versions = parameter, []string{gv.Version}
+		}
 		switch {
+		case isSuite(o): // only for virtwright test
 		case parseErr != nil:
-			problems = append(problems, fmt.Errorf("%s: cannot understand apiVersion %q", o.Where, o.APIVersion))
+			problems = append(problems, unsupported(o, "invalid apiVersion %q", o.APIVersion))
+		case known.role == unknown && gv.Group == virtwrightGroup:
+			problems = append(problems, unsupported(o, "unsupported kind %s of %s%s", o.Kind, o.APIVersion, nearestKind(o.Kind)))
 		case known.role == unknown && o.Named && strict:
-			problems = append(problems, fmt.Errorf("%s: kind %s of %s is unknown here: want %s", o.Where, o.Kind, o.APIVersion, kindNames))
+			problems = append(problems, unsupported(o, "unsupported kind %s of %s: supported kinds: %s", o.Kind, o.APIVersion, kindNames))
 		case known.role == unknown:
 			skipped[Leftover{File: o.Where.File, APIVersion: o.APIVersion, Kind: o.Kind}]++
 		case !slices.Contains(known.versions, gv.Version):
-			problems = append(problems, fmt.Errorf("%s: kind %s has no version %s: want %s", o.Where, o.Kind, o.APIVersion,
+			problems = append(problems, unsupported(o, "unsupported version of kind %s: %s: use %s", o.Kind, o.APIVersion,
 				schema.GroupVersion{Group: gv.Group, Version: known.versions[0]}))
 		default:
-			e := &entry{Object: o, role: known.role}
+			e := &entry{Object: o, role: known.role, param: params[kind]}
 			e.readMeta()
 			entries = append(entries, e)
 		}
@@ -136,8 +150,25 @@ func sorted(objects []manifest.Object, strict bool) (entries []*entry, left []Le
 	return entries, left, errors.Join(problems...)
 }
 
-// readMeta reads what it can of the name; what is wrong is told where the whole
-// object is decoded.
+func unsupported(o manifest.Object, format string, args ...any) error {
+	return &manifest.DocumentError{Where: o.Where, Message: fmt.Sprintf(format, args...)}
+}
+
+func nearestKind(kind string) string {
+	near := presets.Nearest(kind, func(yield func(string) bool) {
+		for known := range kinds {
+			if known.Group == virtwrightGroup && !yield(known.Kind) {
+				return
+			}
+		}
+	})
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", near)
+}
+
+// readMeta decodes at least the name; errors are reported when the object is decoded.
 func (e *entry) readMeta() {
 	err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &e.meta)
 	if e.read = err == nil; e.read {
@@ -154,13 +185,11 @@ func (e *entry) readMeta() {
 	}
 }
 
-// namespaced says whether objects of the kind lie in namespaces.
 func (e *entry) namespaced() bool {
-	return e.Kind != v1alpha1.KindClusterVirtualMachinePreset && e.role != profile && e.role != namespace && !strings.HasPrefix(e.Kind, "VirtualMachineCluster")
+	return e.Kind != v1alpha1.KindClusterVirtualMachinePreset && e.role != profile && e.role != namespace && e.role != policy && !strings.HasPrefix(e.Kind, "VirtualMachineCluster")
 }
 
-// place gives the object a namespace where it has none, as kubectl does, and
-// takes it from one that is not namespaced, as an API server does.
+// place sets or removes the namespace like kubectl and API servers do.
 func (e *entry) place(namespace string) error {
 	switch {
 	case !e.namespaced():
@@ -168,13 +197,13 @@ func (e *entry) place(namespace string) error {
 	case e.meta.Namespace != "":
 		return nil
 	}
-	var object map[string]any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &object); err != nil {
-		return fmt.Errorf("%s: cannot read %s: %w", e.Where, e.ref(), err)
+	object, err := e.decode()
+	if err != nil {
+		return err
 	}
 	meta, ok := object["metadata"].(map[string]any)
 	if !ok && object["metadata"] != nil {
-		return nil // refused later, in better words
+		return nil // rejected later with a better message
 	}
 	if meta == nil {
 		meta = map[string]any{}
@@ -184,31 +213,175 @@ func (e *entry) place(namespace string) error {
 	if namespace == "" {
 		delete(meta, "namespace")
 	}
-	var err error
 	e.JSON, err = json.Marshal(object)
 	return err
 }
 
-// convert turns what has another form into version v1, as an API server does
-// before it asks webhooks. KubeVirt has only the form of v1.
+func (e *entry) decode() (object map[string]any, err error) {
+	if err = kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &object); err != nil {
+		err = fmt.Errorf("%s: cannot read %s: %w", e.Where, e.ref(), err)
+	}
+	return object, err
+}
+
+// refused returns a Refusal with the problems; nil for none.
+func (e *entry) refused(problems []Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &Refusal{Where: e.Where, Object: e.ref(), Problems: problems}
+}
+
+// convert converts to v1. KubeVirt serves no other version with a different schema.
 func (e *entry) convert(standalone bool) error {
 	switch {
 	case e.APIVersion != conversion.V1Alpha2:
 		return nil
 	case !standalone:
-		return fmt.Errorf("%s: kind %s has no version %s alongside KubeVirt: want %s", e.Where, e.Kind, e.APIVersion, conversion.V1)
+		return fmt.Errorf("%s: unsupported version of kind %s alongside KubeVirt: %s: use %s", e.Where, e.Kind, e.APIVersion, conversion.V1)
 	}
-	var object map[string]any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &object); err != nil {
-		return fmt.Errorf("%s: cannot read %s: %w", e.Where, e.ref(), err)
+	object, err := e.decode()
+	if err != nil {
+		return err
 	}
 	converted, err := conversion.Convert(object, conversion.V1)
 	if err != nil {
 		return fmt.Errorf("%s: %w", e.Where, err)
 	}
 	if status, ok := converted["status"].(map[string]any); ok {
-		delete(status, "virtualMachine") // as where v1 is stored
+		delete(status, "virtualMachine") // as stored in v1
 	}
 	e.JSON, err = json.Marshal(converted)
 	return err
+}
+
+// A Survey summarizes the objects of files that need objects of a cluster.
+type Survey struct {
+	Namespaces []string
+	// VMs is true if there are VMs or VMIs.
+	VMs bool
+}
+
+// NewSurvey inspects objects. Objects without a namespace are in the given one.
+func NewSurvey(objects []manifest.Object, namespace string) Survey {
+	var out Survey
+	for _, o := range objects {
+		id, known := identify(o, namespace)
+		out.VMs = out.VMs || known == vmOrVMI
+		if known != unknown {
+			out.add(id.namespace)
+		}
+		if isSuite(o) {
+			out.addCases(o, namespace)
+		}
+	}
+	return out
+}
+
+func (s *Survey) add(namespace string) {
+	if namespace != "" && !slices.Contains(s.Namespaces, namespace) {
+		s.Namespaces = append(s.Namespaces, namespace)
+	}
+}
+
+// Errors are reported when the suite is read.
+func (s *Survey) addCases(o manifest.Object, namespace string) {
+	var suite struct {
+		Cases []struct {
+			VM metav1.PartialObjectMetadata `json:"vm"`
+		} `json:"cases"`
+	}
+	if json.Unmarshal(o.JSON, &suite) != nil {
+		return
+	}
+	for i := range suite.Cases {
+		s.add(cmp.Or(suite.Cases[i].VM.Namespace, namespace))
+	}
+}
+
+// Replace joins files and those stored objects that have no equal kind, namespace and name.
+func Replace(stored, files []manifest.Object, namespace string) []manifest.Object {
+	return slices.Concat(files, Without(stored, files, namespace))
+}
+
+type identity struct{ group, kind, namespace, name string }
+
+func identify(o manifest.Object, namespace string) (identity, role) {
+	gv, err := schema.ParseGroupVersion(o.APIVersion)
+	if err != nil {
+		return identity{}, unknown // reported when the object is sorted
+	}
+	e := entry{Object: o, role: kinds[schema.GroupKind{Group: gv.Group, Kind: o.Kind}].role}
+	e.readMeta()
+	id := identity{gv.Group, o.Kind, e.meta.Namespace, e.meta.Name}
+	if !e.namespaced() {
+		id.namespace = ""
+	} else if id.namespace == "" {
+		id.namespace = namespace
+	}
+	return id, e.role
+}
+
+func roleOf(o manifest.Object) role {
+	_, is := identify(o, "")
+	return is
+}
+
+// IsPreset reports whether an object is a preset.
+func IsPreset(o manifest.Object) bool {
+	return roleOf(o) == preset
+}
+
+// IsVM reports whether an object is a VM or a VMI.
+func IsVM(o manifest.Object) bool { return roleOf(o) == vmOrVMI }
+
+// AsNew returns an object in the namespace if it needs one and has none; default is not written.
+// It leaves out the fields of a stored object: status, the metadata that only API servers set, and
+// the copy of the object that kubectl apply keeps.
+func AsNew(o manifest.Object, namespace string) (map[string]any, error) {
+	e := entry{Object: o, role: roleOf(o)}
+	e.readMeta()
+	if e.role != unknown && e.namespaced() && namespace != metav1.NamespaceDefault {
+		if err := e.place(namespace); err != nil {
+			return nil, err
+		}
+	}
+	object, err := e.decode()
+	if err != nil || !e.isStored() {
+		return object, err
+	}
+	meta, annotations := metadataOf(object)
+	for _, name := range serverFields {
+		delete(meta, name)
+	}
+	if delete(annotations, corev1.LastAppliedConfigAnnotation); len(annotations) == 0 {
+		delete(meta, "annotations")
+	}
+	delete(object, "status")
+	return object, nil
+}
+
+// IsRule reports whether an object is a preset, a policy or a policy binding.
+func IsRule(o manifest.Object) bool {
+	is := roleOf(o)
+	return is == preset || is == policy
+}
+
+// IsPlanned reports whether a plan compares the object; unknown kinds may be parameters.
+func IsPlanned(o manifest.Object) bool {
+	is := roleOf(o)
+	return IsRule(o) || is == exception || is == unknown
+}
+
+// Without returns the objects that are not in others, compared by kind, namespace and name.
+func Without(objects, others []manifest.Object, namespace string) []manifest.Object {
+	has := map[identity]bool{}
+	for _, o := range others {
+		id, _ := identify(o, namespace)
+		has[id] = id.name != ""
+	}
+	return slices.DeleteFunc(slices.Clone(objects), func(o manifest.Object) bool {
+		id, _ := identify(o, namespace)
+		return has[id]
+	})
 }

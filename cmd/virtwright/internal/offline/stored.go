@@ -5,24 +5,27 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/webhooks"
 )
 
-// isStored reports whether a cluster has stored the object. API servers refuse to create
-// an object that has a resource version; they ignore a uid, which copies may have.
+// API servers reject a create request with a resourceVersion, but ignore a uid.
 func (e *entry) isStored() bool { return e.meta.ResourceVersion != "" }
 
-func (m Machine) isStored() bool { return m.entry.isStored() }
+func (m VM) isStored() bool { return m.entry.isStored() }
 
-// Damaged says why the record of a stored machine cannot be read; nil if it can be.
-func (m Machine) Damaged() error {
+// Damaged returns why the record of a stored VM cannot be read; nil if it can.
+func (m VM) Damaged() error {
 	text := m.entry.meta.Annotations[v1alpha1.AnnotationProvenance]
 	if text == "" || !m.isStored() {
 		return nil
@@ -31,8 +34,7 @@ func (m Machine) Damaged() error {
 	return err
 }
 
-// explainDamaged explains a stored machine without its record.
-func (c *Cluster) explainDamaged(ctx context.Context, m Machine) (*presets.Explanation, error) {
+func (c *Cluster) explainDamaged(ctx context.Context, m VM) (*presets.Explanation, error) {
 	object, err := m.decode(m.JSON)
 	if err != nil {
 		return nil, err
@@ -47,16 +49,14 @@ func (c *Cluster) explainDamaged(ctx context.Context, m Machine) (*presets.Expla
 	return presets.ExplainStored(request)
 }
 
-// reapplied is the JSON of a stored machine with an annotation that asks for a reapply.
-// Its value is one that the machine does not have.
-func (m Machine) reapplied(raw []byte) ([]byte, error) {
+// reapplied changes the annotation that requests a reapply.
+func (m VM) reapplied(raw []byte) ([]byte, error) {
 	object, err := m.decode(raw)
 	if err != nil {
 		return nil, err
 	}
-	meta, _ := object["metadata"].(map[string]any)
-	annotations, _ := meta["annotations"].(map[string]any)
-	if annotations == nil {
+	meta, annotations := metadataOf(object)
+	if annotations == nil { // or malformed, which validation reports
 		annotations = map[string]any{}
 		meta["annotations"] = annotations
 	}
@@ -64,10 +64,14 @@ func (m Machine) reapplied(raw []byte) ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// withoutReapply gives the object the annotation that the stored machine has.
-func (m Machine) withoutReapply(object map[string]any) {
-	meta, _ := object["metadata"].(map[string]any)
-	annotations, _ := meta["annotations"].(map[string]any)
+func metadataOf(object map[string]any) (meta, annotations map[string]any) {
+	meta, _ = object["metadata"].(map[string]any)
+	annotations, _ = meta["annotations"].(map[string]any)
+	return meta, annotations
+}
+
+func (m VM) withoutReapply(object map[string]any) {
+	meta, annotations := metadataOf(object)
 	if value, had := m.entry.meta.Annotations[v1alpha1.AnnotationReapply]; had {
 		annotations[v1alpha1.AnnotationReapply] = value
 	} else if delete(annotations, v1alpha1.AnnotationReapply); len(annotations) == 0 {
@@ -75,19 +79,19 @@ func (m Machine) withoutReapply(object map[string]any) {
 	}
 }
 
-// A Change is a field of a stored machine that a reapply would change.
+// A Change is a field of a stored VM that a reapply would change.
 type Change struct {
 	Path string `json:"path"`
-	// Stored and Reapplied are values; nil where there is none.
+	// Stored and Reapplied are values; nil for an absent field.
 	Stored    any `json:"stored,omitempty"`
 	Reapplied any `json:"reapplied,omitempty"`
-	// Preset gives the field after a reapply, or gave it before; empty for platform defaults.
+	// Preset sets the field after a reapply, or set it before; empty for platform defaults.
 	Preset string `json:"preset,omitempty"`
-	// Missing says that Preset was not read.
+	// Missing is true if Preset was not found.
 	Missing bool `json:"missing,omitempty"`
 }
 
-// By names the preset.
+// By returns the preset for tables.
 func (o Change) By() string {
 	switch {
 	case o.Preset == "":
@@ -98,12 +102,12 @@ func (o Change) By() string {
 	return o.Preset
 }
 
-// String is the field with its preset.
+// String formats the field with its preset.
 func (o Change) String() string { return fmt.Sprintf("%s (%s)", o.Path, o.By()) }
 
-// Outdated lists what a reapply would change on a stored machine. Notes say so in words.
-func (c *Cluster) Outdated(ctx context.Context, m Machine) (changes []Change, notes []string, err error) {
-	shown := m.String() + " is stored in a cluster and is shown as it is; "
+// Outdated returns the changes that a reapply would make to a stored VM, and notes about them.
+func (c *Cluster) Outdated(ctx context.Context, m VM) (changes []Change, notes []string, err error) {
+	shown := m.String() + " is stored in a cluster and is shown unchanged; "
 	switch damaged := m.Damaged(); {
 	case c.settings.Reapply:
 		return nil, nil, nil
@@ -119,7 +123,7 @@ func (c *Cluster) Outdated(ctx context.Context, m Machine) (changes []Change, no
 	after, err := c.explainReapply(ctx, m)
 	note := shown + "a reapply would "
 	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-		return nil, []string{note + "be refused: " + problemsOf(refusal.Problems)[0].String()}, nil
+		return nil, []string{note + "be rejected: " + problemsOf(refusal.Problems)[0].String()}, nil
 	} else if err != nil {
 		return nil, nil, m.refusal(err)
 	}
@@ -130,7 +134,6 @@ func (c *Cluster) Outdated(ctx context.Context, m Machine) (changes []Change, no
 	return changes, notes, nil
 }
 
-// first names the first few changes.
 func first(changes []Change) string {
 	const most = 3
 	var out []string
@@ -144,32 +147,89 @@ func first(changes []Change) string {
 	return text
 }
 
-// explainReapply explains what a reapply makes of a stored machine.
-func (c *Cluster) explainReapply(ctx context.Context, m Machine) (*presets.Explanation, error) {
-	request := c.request(ctx, m)
-	var err error
-	request.OldObject = request.Object
-	if request.Object, err = m.reapplied(request.Object); err != nil {
+func (c *Cluster) explainReapply(ctx context.Context, m VM) (*presets.Explanation, error) {
+	request, err := c.reapplyRequest(ctx, m)
+	if err != nil {
 		return nil, err
 	}
 	return c.settings.Engine.Explain(ctx, c.snapshot, request)
 }
 
-// changes are the differences between the fields of a machine before and after a reapply.
-func (c *Cluster) changes(m Machine, before, after []presets.Origin) []Change {
+func (c *Cluster) reapplyRequest(ctx context.Context, m VM) (request presets.Request, err error) {
+	request = c.request(ctx, m)
+	request.OldObject = request.Object
+	request.Object, err = m.reapplied(request.Object)
+	return request, err
+}
+
+func (c *Cluster) changes(m VM, before, after []presets.Origin) []Change {
 	var out []Change
 	for _, d := range fleet.Changes(before, after, false) {
 		if d.Path == reapplyPath {
 			continue
 		}
-		change := Change{Path: d.Path, Stored: d.Before, Reapplied: d.After, Preset: d.Preset}
-		if d.Preset != "" {
-			_, found := c.snapshot.Lookup(m.Namespace, d.Preset)
-			change.Missing = !found
-		}
-		out = append(out, change)
+		_, found := c.snapshot.Lookup(m.Namespace, d.Preset)
+		out = append(out, Change{d.Path, d.Before, d.After, d.Preset, d.Preset != "" && !found})
 	}
 	return out
 }
 
 var reapplyPath = provenance.Of("metadata", "annotations", v1alpha1.AnnotationReapply).String()
+
+// Matched returns the stored VMs that a preset would affect in a reapply, and all Refs.
+func Matched(ctx context.Context, objects []manifest.Object, settings Settings, ref string) (vms []types.NamespacedName, refs map[string]bool, err error) {
+	c, err := NewCluster(ctx, objects, settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	refs = map[string]bool{}
+	for _, o := range objects {
+		if id, role := identify(o, settings.Namespace); role == preset {
+			refs[refOf(o.Kind, id.name)] = true
+		}
+	}
+	for match := range InOrder(ctx, slices.Values(c.VMs), func(ctx context.Context, m VM) matching {
+		acts, err := c.applies(ctx, m, ref)
+		return matching{m, acts, err}
+	}) {
+		if match.err != nil {
+			return nil, nil, match.err
+		}
+		if match.applies {
+			vms = append(vms, types.NamespacedName{Namespace: match.Namespace, Name: match.Name})
+		}
+	}
+	return vms, refs, nil
+}
+
+type matching struct {
+	VM
+	applies bool
+	err     error
+}
+
+func refOf(kind, name string) string {
+	if kind == v1alpha1.KindClusterVirtualMachinePreset {
+		return "cluster/" + name
+	}
+	return name
+}
+
+func (c *Cluster) applies(ctx context.Context, m VM, ref string) (bool, error) {
+	found, ok := c.snapshot.Lookup(m.Namespace, ref)
+	if !ok || found.Mode != v1alpha1.ModeEnforce || slices.Contains(webhooks.ExcludedNamespaces(managerNamespace), m.Namespace) {
+		return false, nil
+	}
+	request, err := c.reapplyRequest(ctx, m)
+	if err != nil {
+		return false, err
+	}
+	result, err := c.settings.Engine.Resolve(ctx, c.snapshot, request)
+	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
+		return slices.ContainsFunc(problemsOf(refusal.Problems), func(p Problem) bool { return strings.Contains(p.Message, "preset "+ref+")") }), nil
+	}
+	if err != nil {
+		return false, m.refusal(err)
+	}
+	return slices.ContainsFunc(result.Matched, func(p *presets.Compiled) bool { return p.Ref == ref }), nil
+}

@@ -53,8 +53,8 @@ func (in *instance) mustRun() error {
 	return nil
 }
 
-// run starts the control plane in this process and ends with the context or
-// with the process that --while names.
+// run starts the control plane in this process and ends with the context or with the process that
+// --while names.
 func (in *instance) run(ctx context.Context, out io.Writer) (err error) {
 	lock, err := filelock.Try(in.dir + ".lock") // outside of the folder, which is deleted
 	if err != nil {
@@ -93,8 +93,8 @@ func (in *instance) runsAlready() error {
 	return fmt.Errorf("control plane %q runs already: choose another --name, or stop it first", in.name)
 }
 
-// start runs this program again in the background and returns when the control
-// plane is ready. If it runs already, start does nothing, or fails with --new.
+// start runs this program again in the background and returns when the control plane is ready. If
+// it runs already, start does nothing, or fails with --new.
 func (in *instance) start(ctx context.Context) error {
 	if running := controlplane.InUse(in.dir); running && in.isNew {
 		return in.runsAlready()

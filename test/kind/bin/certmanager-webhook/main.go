@@ -1,8 +1,7 @@
 // Command certmanager-webhook is cert-manager's admission webhook.
 //
-// It is a Go module whose path lies below cert-manager's, as the paths of
-// cert-manager's own commands do: the server is in a package that is internal
-// to it.
+// It is a Go module whose path lies below cert-manager's, as the paths of cert-manager's own
+// commands do: the server is in a package that is internal to it.
 package main
 
 import (

@@ -1,10 +1,9 @@
-// Command certmanager is cert-manager's controller or its CA injector, chosen by
-// the first argument, composed from the packages of cert-manager's Go module
-// (which has no commands). Of the issuers it has the two that need nobody
-// outside the cluster: self-signed and CA.
+// Command certmanager is cert-manager's controller or its CA injector, chosen by the first
+// argument, composed from the packages of cert-manager's Go module (which has no commands). It has
+// the two issuers that work inside the cluster alone: self-signed and CA.
 //
-// It is a Go module of its own, so that cert-manager's dependencies never reach
-// virtwright's go.mod.
+// It is a Go module of its own, so that cert-manager's dependencies never reach virtwright's
+// go.mod.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Command coredns is CoreDNS with the plugins that kubeadm's Corefile names and
-// no others.
+// Command coredns is CoreDNS with the plugins that kubeadm's Corefile names and no others.
 //
 // It is a Go module of its own, so that CoreDNS never reaches virtwright's go.mod.
 package main

@@ -1,8 +1,8 @@
-// Command kubernetes is one program that can be any part of a Kubernetes node,
-// etcd included, chosen by its own name or its first argument.
+// Command kubernetes is one program that can be any part of a Kubernetes node, etcd included,
+// chosen by its own name or its first argument.
 //
-// It is a Go module of its own, so that the dependencies of Kubernetes never
-// reach virtwright's go.mod.
+// It is a Go module of its own, so that the dependencies of Kubernetes never reach virtwright's
+// go.mod.
 package main
 
 import (

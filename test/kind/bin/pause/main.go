@@ -1,5 +1,5 @@
-// Command pause holds the namespaces of a pod: it sleeps, buries the orphans
-// that the pod leaves to it, and ends with a signal.
+// Command pause holds the namespaces of a pod: it sleeps, buries the orphans that the pod leaves to
+// it, and ends with a signal.
 package main
 
 import (

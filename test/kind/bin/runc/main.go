@@ -1,7 +1,6 @@
-// Command runc is a container runtime for docker on machines that lack a
-// capability. A privileged container asks for all that the kernel knows, and
-// the real runc refuses to start it where one is missing. This program takes
-// from what docker asks for the capabilities that nobody here can have, and
+// Command runc is a container runtime for docker on machines that lack a capability. A privileged
+// container asks for all that the kernel knows, and the real runc refuses to start it where one is
+// missing. This program removes the capabilities that the machine lacks from docker's request, and
 // becomes the real runc.
 package main
 
@@ -48,8 +47,8 @@ func run(args []string) error {
 	return syscall.Exec(program, append([]string{realRunc}, args...), os.Environ())
 }
 
-// specFile is the file with what a call asks for, if it starts a process, and
-// where in the file the process is.
+// specFile is the file with what a call asks for, if it starts a process, and where in the file the
+// process is.
 func specFile(args []string) (path, nested string) {
 	command := slices.IndexFunc(args, func(arg string) bool { return arg == "create" || arg == "run" || arg == "exec" })
 	if command < 0 {
@@ -76,8 +75,8 @@ func valueOf(args []string, names ...string) string {
 	return ""
 }
 
-// narrow takes from the process that a file describes all capabilities that
-// are not given. What it does not know in the file stays as it is.
+// narrow takes from the process that a file describes all capabilities that are not given. What it
+// does not know in the file stays as it is.
 func narrow(path, nested string, given map[string]bool) error {
 	content, err := os.ReadFile(path)
 	if err != nil {

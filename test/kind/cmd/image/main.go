@@ -1,14 +1,19 @@
-// Command image builds virtwright-manager and writes its container image into
-// an archive for docker load, ctr images import or kind load image-archive:
+// Command image writes a container image into an archive for docker load, ctr images import or kind
+// load image-archive:
 //
-//	go run ./test/kind/cmd/image -o bin/virtwright-manager.tar
+//	go run ./test/kind/cmd/image manager
+//	go run ./test/kind/cmd/image launcher -o bin/virtwright-launcher.tar
+//	go run ./test/kind/cmd/image guest
 //
-// The image is nothing but the program, run by a user without rights. The same
-// source and Go release give the same bytes on every machine.
+// The manager's image is only the program. The launcher's has the program, QEMU and libvirt of
+// Debian. The guest's has the kernel and the disk of the guest that the tests boot. Beside the
+// archives of manager and launcher, a file .spdx.json lists packages and Go modules. The same
+// source, Go release and packages give the same bytes on every host.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -22,13 +27,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/test/kind/image"
+	"github.com/virtwright/virtwright/test/kind/sbom"
 )
 
 const (
-	program    = "virtwright-manager"
-	repository = "docker.io/virtwright/" + program
-	// nobody is the user of images that need no rights at all.
-	nobody = "65532:65532"
+	registry = "docker.io/virtwright/"
+	manager  = "virtwright-manager"
+	launcher = "virtwright-launcher"
+	// unprivileged is the user of images that need no permissions.
+	unprivileged = "65532:65532"
 )
 
 func main() {
@@ -40,36 +47,75 @@ func main() {
 	}
 }
 
+// options are those of the command line.
+type options struct {
+	source, archive, tag string
+	fresh                bool
+}
+
+// An artifact is an image, and its content where that is known.
+type artifact struct {
+	image image.Image
+	bill  *sbom.Document
+}
+
+// kinds make the images that the command line names. The folder is for what they build.
+var kinds = map[string]func(ctx context.Context, o options, dir string) (artifact, error){
+	"manager": managerImage, "launcher": launcherImage, "guest": guestImage,
+}
+
 func run(ctx context.Context, args []string, out io.Writer) error {
-	flags := flag.NewFlagSet("image", flag.ContinueOnError)
-	source := flags.String("C", ".", "the root `folder` of virtwright's source")
-	archive := flags.String("o", "bin/"+program+".tar", "the `file` to write")
-	tag := flags.String("tag", "", "the image's tag (the chart's appVersion)")
+	kind := ""
+	if len(args) > 0 {
+		kind, args = args[0], args[1:]
+	}
+	create := kinds[kind]
+	if create == nil {
+		return errors.New("usage: image manager|launcher|guest [-C folder] [-o file] [-tag tag] [-fresh]")
+	}
+	var o options
+	flags := flag.NewFlagSet("image "+kind, flag.ContinueOnError)
+	flags.StringVar(&o.source, "C", ".", "the root `folder` of virtwright's source")
+	flags.StringVar(&o.archive, "o", "bin/virtwright-"+kind+".tar", "the `file` to write")
+	flags.StringVar(&o.tag, "tag", "", "the image's tag (the chart's appVersion; of the guest: test)")
+	flags.BoolVar(&o.fresh, "fresh", false, "download Debian's packages again (launcher)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *tag == "" {
-		version, err := appVersion(*source)
-		if err != nil {
-			return err
-		}
-		*tag = version
+	if err := o.complete(kind); err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "virtwright-image-")
 	if err != nil {
 		return fmt.Errorf("cannot make a folder to build in: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := build(ctx, *source, dir); err != nil {
-		return err
-	}
-	name := repository + ":" + *tag
-	digest, err := write(*archive, manager(name, filepath.Join(dir, program)))
+	made, err := create(ctx, o, dir)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s@%s in %s\n", name, digest, *archive)
-	return nil
+	digest, err := write(o.archive, made.image)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s@%s in %s\n", made.image.Names[0], digest, o.archive)
+	if made.bill == nil {
+		return nil
+	}
+	return made.bill.Write(strings.TrimSuffix(o.archive, ".tar")+".spdx.json", made.image.Names[0], digest, digest)
+}
+
+// complete sets the tag where the command line names none.
+func (o *options) complete(kind string) error {
+	if o.tag != "" {
+		return nil
+	}
+	if o.tag = guestTag; kind == "guest" {
+		return nil
+	}
+	version, err := appVersion(o.source)
+	o.tag = version
+	return err
 }
 
 // appVersion is what the chart runs by default.
@@ -87,9 +133,9 @@ func appVersion(source string) (string, error) {
 	return chart.AppVersion, nil
 }
 
-// build builds the program into the folder. The flags keep out of it what does
-// not come from the source: paths, the state of git, the C library of the machine.
-func build(ctx context.Context, source, dir string) error {
+// build builds a program into the folder. The flags keep out of it what does not come from the
+// source: paths, the state of git, the C library of the host.
+func build(ctx context.Context, source, dir, program string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly",
 		"-ldflags=-s -w -buildid=", "-o", dir, "./cmd/"+program)
 	cmd.Dir = source
@@ -100,17 +146,26 @@ func build(ctx context.Context, source, dir string) error {
 	return nil
 }
 
-// manager is the image with the program at path.
-func manager(name, path string) image.Image {
+func managerImage(ctx context.Context, o options, dir string) (artifact, error) {
+	if err := build(ctx, o.source, dir, manager); err != nil {
+		return artifact{}, err
+	}
+	program := filepath.Join(dir, manager)
+	bill, err := sbom.Of(program, "", nil)
+	return artifact{image: ofManager(registry+manager+":"+o.tag, program), bill: bill}, err
+}
+
+// ofManager is the image with the program at path.
+func ofManager(name, path string) image.Image {
 	return image.Image{
 		Names:  []string{name},
-		Config: image.Config{User: nobody, Entrypoint: []string{"/" + program}},
-		Layers: []image.Layer{image.Files(image.File{Path: program, Mode: 0o755, Source: path})},
+		Config: image.Config{User: unprivileged, Entrypoint: []string{"/" + manager}},
+		Layers: []image.Layer{image.Files(image.File{Path: manager, Mode: 0o755, Source: path})},
 	}
 }
 
-// write writes the archive beside its place first, so that nobody finds half
-// of it, and returns the image's digest.
+// write writes a temporary archive and renames it, so that no reader finds half of one, and returns
+// the image's digest.
 func write(path string, of image.Image) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", fmt.Errorf("cannot make the archive's folder: %w", err)

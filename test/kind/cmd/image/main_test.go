@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,12 +15,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/virtwright/virtwright/test/kind/image"
+	"github.com/virtwright/virtwright/test/worktree"
 )
 
 const root = "../../../.."
 
-// maxProgram is more than the program in the image may have: whoever pulls it
-// waits for every byte.
+// maxProgram bounds the size of the program in the image, which every pull transfers.
 const maxProgram = 100 << 20
 
 // The same tree, in two places, gives the same bytes.
@@ -31,10 +30,10 @@ func TestReproducible(t *testing.T) {
 	}
 	here, there := filepath.Join(t.TempDir(), "a.tar"), filepath.Join(t.TempDir(), "b.tar")
 	var first, second strings.Builder
-	if err := run(t.Context(), []string{"-C", root, "-o", here}, &first); err != nil {
+	if err := run(t.Context(), []string{"manager", "-C", root, "-o", here}, &first); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), []string{"-C", treeElsewhere(t), "-o", there}, &second); err != nil {
+	if err := run(t.Context(), []string{"manager", "-C", worktree.Copy(t, root), "-o", there}, &second); err != nil {
 		t.Fatal(err)
 	}
 	a, b := read(t, here), read(t, there)
@@ -52,10 +51,10 @@ func TestStatic(t *testing.T) {
 		t.Skip("builds the manager")
 	}
 	dir := t.TempDir()
-	if err := build(t.Context(), root, dir); err != nil {
+	if err := build(t.Context(), root, dir, manager); err != nil {
 		t.Fatal(err)
 	}
-	file, err := elf.Open(filepath.Join(dir, program))
+	file, err := elf.Open(filepath.Join(dir, manager))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,19 +70,19 @@ func TestStatic(t *testing.T) {
 }
 
 func TestImage(t *testing.T) {
-	path := filepath.Join(t.TempDir(), program)
+	path := filepath.Join(t.TempDir(), manager)
 	if err := os.WriteFile(path, []byte("#!"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var archive bytes.Buffer
-	if _, err := image.Write(&archive, manager("example:1", path)); err != nil {
+	if _, err := image.Write(&archive, ofManager("example:1", path)); err != nil {
 		t.Fatal(err)
 	}
 	config, files := unpack(t, archive.Bytes())
-	if want := (image.Config{User: nobody, Entrypoint: []string{"/virtwright-manager"}}); !cmp.Equal(config, want) {
+	if want := (image.Config{User: unprivileged, Entrypoint: []string{"/virtwright-manager"}}); !cmp.Equal(config, want) {
 		t.Error(cmp.Diff(want, config))
 	}
-	if want := map[string]int64{program: 0o755}; !cmp.Equal(files, want) {
+	if want := map[string]int64{manager: 0o755}; !cmp.Equal(files, want) {
 		t.Error(cmp.Diff(want, files))
 	}
 }
@@ -124,32 +123,6 @@ func each(t *testing.T, archive []byte, see func(*tar.Header, []byte)) {
 		}
 		see(head, content)
 	}
-}
-
-// treeElsewhere is a copy of the working tree, as git sees it.
-func treeElsewhere(t *testing.T) string {
-	t.Helper()
-	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	list.Dir = root
-	names, err := list.Output()
-	if err != nil {
-		t.Skipf("the source is no clone: %v", err)
-	}
-	dir := t.TempDir()
-	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
-		content, err := os.ReadFile(filepath.Join(root, name))
-		if errors.Is(err, os.ErrNotExist) {
-			continue // deleted, and not yet committed
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		target := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(target), 0o755), os.WriteFile(target, content, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }
 
 func read(t *testing.T, path string) []byte {

@@ -61,7 +61,7 @@ func newRootCommand() *cobra.Command {
 	add("load ARCHIVE...", "Put the images of archives (make image) into the node", cobra.MinimumNArgs(1), load)
 	add("env", "Print the shell commands that point kubectl and helm at the cluster", cobra.NoArgs, env)
 	add("host", "Print the address under which the node reaches this machine", cobra.NoArgs, host)
-	add("down", "Delete the cluster and what was started for it; the cache stays", cobra.NoArgs, down)
+	add("down", "Delete the cluster and stop its daemon; the cache stays", cobra.NoArgs, down)
 	return root
 }
 

@@ -1,7 +1,6 @@
-// Command standin plays the node in a cluster without nodes: it runs the
-// VirtualMachineInstances it finds without running anything (see package
-// standin). It exits with 0 when interrupted, with 1 when it cannot go on, and
-// with 2 when its flags cannot be understood.
+// Command standin plays scheduler and kubelet in a cluster without nodes: it takes the pods of VMIs
+// through their lives without running anything (see package standin). It exits with 0 when
+// interrupted, with 1 when it cannot go on, and with 2 when its flags cannot be understood.
 package main
 
 import (
@@ -37,13 +36,12 @@ func run(ctx context.Context, args []string, output io.Writer) int {
 	flags := flag.NewFlagSet("standin", flag.ContinueOnError)
 	flags.SetOutput(output)
 	flags.StringVar(&kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "the cluster")
-	flags.StringVar(&user, "as", "", "user to impersonate: one whom the manager trusts (its --trusted-user)")
+	flags.StringVar(&user, "as", "", "user to impersonate, in group system:masters")
 	flags.StringVar(&options.Node, "node", standin.DefaultNode, "name of the node to play")
-	flags.StringVar(&options.Namespace, "namespace", "", "run instances of this namespace only")
-	flags.DurationVar(&options.Delays.Pending, "pending", 0, "how long phase Pending lasts")
-	flags.DurationVar(&options.Delays.Scheduling, "scheduling", time.Second, "how long phase Scheduling lasts")
-	flags.DurationVar(&options.Delays.Scheduled, "scheduled", time.Second, "how long phase Scheduled lasts")
-	flags.DurationVar(&options.Delays.Life, "life", 10*time.Second, "how long a guest runs that is told to crash or to shut down")
+	flags.StringVar(&options.Namespace, "namespace", "", "run the pods of this namespace only")
+	flags.DurationVar(&options.Delays.Scheduling, "scheduling", time.Second, "how long a pod has no node")
+	flags.DurationVar(&options.Delays.Scheduled, "scheduled", time.Second, "how long a guest takes to start")
+	flags.DurationVar(&options.Delays.Life, "life", 10*time.Second, "how long a guest runs whose behavior is to crash or to shut down")
 	flags.DurationVar(&options.Delays.Shutdown, "shutdown", 2*time.Second, "how long a guest takes to shut down when asked to")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0

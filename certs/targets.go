@@ -1,0 +1,168 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Targets are the objects by which API servers know how to call this process and what to trust.
+// Objects that do not exist are skipped.
+type Targets struct {
+	Webhooks    []string // names of MutatingWebhookConfigurations and ValidatingWebhookConfigurations
+	CRDs        []string // names of CustomResourceDefinitions whose objects a webhook converts
+	APIServices []string // names of APIServices that this process serves
+	// Hosts are the names by which API servers call this process. Parts of the objects that name
+	// other hosts belong to other programs, such as KubeVirt, and are skipped.
+	Hosts []string
+}
+
+var (
+	mutatingKind   = schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"}
+	validatingKind = schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}
+	crdKind        = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	apiServiceKind = schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
+)
+
+func newObject(kind schema.GroupVersionKind) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	return object
+}
+
+// clientConfigs returns the parts of an object that lead to one of hosts. They have one form in all
+// kinds: service or url, and caBundle in base64.
+func clientConfigs(object *unstructured.Unstructured, hosts []string) []map[string]any {
+	conversion, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "conversion", "webhook", "clientConfig")
+	parts := []any{object.Object["spec"], conversion} // an APIService has the fields in its spec
+	webhooks, _ := object.Object["webhooks"].([]any)
+	for _, webhook := range webhooks {
+		fields, _ := webhook.(map[string]any)
+		parts = append(parts, fields["clientConfig"])
+	}
+	var found []map[string]any
+	for _, part := range parts {
+		if config, ok := part.(map[string]any); ok && slices.Contains(hosts, hostOf(config)) {
+			found = append(found, config)
+		}
+	}
+	return found
+}
+
+func hostOf(config map[string]any) string {
+	if service, ok := config["service"].(map[string]any); ok {
+		name, _ := service["name"].(string)
+		namespace, _ := service["namespace"].(string)
+		return name + "." + namespace + ".svc"
+	}
+	address, _ := config["url"].(string)
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return parsed.Hostname()
+}
+
+// setBundles writes a CA bundle into an object, and reports whether that changed it.
+func setBundles(object *unstructured.Unstructured, hosts []string, bundle []byte) bool {
+	encoded, changed := base64.StdEncoding.EncodeToString(bundle), false
+	for _, config := range clientConfigs(object, hosts) {
+		if config["caBundle"] != encoded {
+			config["caBundle"] = encoded
+			changed = true
+		}
+	}
+	return changed
+}
+
+// bundlesOf returns the CA bundles in an object; nil for a bundle that is missing or damaged.
+func bundlesOf(object *unstructured.Unstructured, hosts []string) [][]byte {
+	var out [][]byte
+	for _, config := range clientConfigs(object, hosts) {
+		text, _ := config["caBundle"].(string)
+		bundle, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			bundle = nil
+		}
+		out = append(out, bundle)
+	}
+	return out
+}
+
+// errUnread marks a check that could not be made.
+var errUnread = errors.New("cannot read")
+
+// A TrustChecker checks that the CA bundles in its targets verify the serving certificate.
+type TrustChecker struct {
+	Targets
+	Client      client.Reader // reads from API servers
+	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+}
+
+func (t *TrustChecker) checkWebhooks(ctx context.Context) error {
+	certificate, err := t.Certificate(nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(t.check(ctx, certificate, mutatingKind, t.Webhooks), t.check(ctx, certificate, validatingKind, t.Webhooks))
+}
+
+func (t *TrustChecker) checkOthers(ctx context.Context) error {
+	certificate, err := t.Certificate(nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(t.check(ctx, certificate, crdKind, t.CRDs), t.check(ctx, certificate, apiServiceKind, t.APIServices))
+}
+
+func (t *TrustChecker) check(ctx context.Context, certificate *tls.Certificate, kind schema.GroupVersionKind, names []string) error {
+	var problems []error
+	for _, name := range names {
+		object := newObject(kind)
+		if err := t.Client.Get(ctx, types.NamespacedName{Name: name}, object); client.IgnoreNotFound(err) != nil {
+			problems = append(problems, fmt.Errorf("%w %s %s: %w", errUnread, kind.Kind, name, err))
+			continue
+		}
+		for _, bundle := range bundlesOf(object, t.Hosts) {
+			if len(bundle) == 0 {
+				problems = append(problems, fmt.Errorf("%s %s has no CA bundle, so API servers cannot call virtwright", kind.Kind, name))
+				break
+			}
+			if !verifies(bundle, certificate) {
+				problems = append(problems, fmt.Errorf("%s %s has a CA bundle that does not verify the serving certificate, so API servers cannot call virtwright", kind.Kind, name))
+				break
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// verifies reports whether a CA bundle verifies a certificate at any time: expiry is reported
+// elsewhere.
+func verifies(bundle []byte, certificate *tls.Certificate) bool {
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	for _, der := range certificate.Certificate[1:] {
+		if cert, err := x509.ParseCertificate(der); err == nil {
+			intermediates.AddCert(cert)
+		}
+	}
+	// An authority that was renewed with the same key is younger than the certificates that it
+	// signed, and one that has expired is older.
+	leaf := certificate.Leaf
+	return slices.ContainsFunc([]time.Time{leaf.NotBefore, time.Now(), leaf.NotAfter}, func(now time.Time) bool {
+		_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: now})
+		return err == nil
+	})
+}

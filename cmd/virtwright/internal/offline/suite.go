@@ -1,0 +1,365 @@
+package offline
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+	"github.com/virtwright/virtwright/fleet"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/webhooks/conversion"
+)
+
+// goldenExtension keeps golden files from being read as manifests.
+const goldenExtension = ".golden"
+
+// kindSuite is supported only by this program, not by clusters.
+const kindSuite = "VirtwrightTest"
+
+// A Suite is a VirtwrightTest: presets, and test cases with VMs.
+type Suite struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        metav1.ObjectMeta `json:"metadata"`
+	// Files are files and folders relative to the suite; default: the folder of the suite.
+	Files []string `json:"files"`
+	// Objects are additional inline objects.
+	Objects []json.RawMessage `json:"objects"`
+	// Mode is standalone or addon. Default: the mode of the command.
+	Mode  string `json:"mode"`
+	Cases []Case `json:"cases"`
+
+	Where manifest.Position `json:"-"`
+}
+
+// A Case is a VM with the expected result.
+type Case struct {
+	Name string `json:"name"`
+	// VM to create, by default a VirtualMachine. Alternatively, VMFile names a file.
+	VM     map[string]any `json:"vm"`
+	VMFile string         `json:"vmFile"`
+	// Objects that exist only in this case.
+	Objects []json.RawMessage `json:"objects"`
+	Expect  Expectation       `json:"expect"`
+
+	vm manifest.Object
+}
+
+// An Expectation is the expected result of a case.
+type Expectation struct {
+	// VM is a part of the stored VM. VMI is a part of the launched VMI.
+	VM  map[string]any `json:"vm"`
+	VMI map[string]any `json:"vmi"`
+	// Absent are paths that the stored VM must not have.
+	Absent []string `json:"absent"`
+	// Golden is a file with the complete stored VM.
+	Golden string `json:"golden"`
+	// Refused has parts of the messages with which the VM, or its VMI at the start, is rejected.
+	Refused []string `json:"refused"`
+	// Warnings has parts of all warnings; nil accepts any.
+	Warnings []string `json:"warnings"`
+}
+
+// Suites decodes the suites among objects. All problems are reported.
+func Suites(objects []manifest.Object) ([]*Suite, error) {
+	var problems []error
+	objects = slices.DeleteFunc(slices.Clone(objects), func(o manifest.Object) bool {
+		if !isSuite(o) && (strings.EqualFold(o.Kind, kindSuite) || presets.Nearest(o.Kind, slices.Values([]string{kindSuite})) != "") {
+			problems = append(problems, fmt.Errorf("%s: unsupported kind %s of %s: use %s of %s/v1alpha1", o.Where, o.Kind, o.APIVersion, kindSuite, virtwrightGroup))
+		}
+		return !isSuite(o)
+	})
+	type decoded struct {
+		suite *Suite
+		err   error
+	}
+	var out []*Suite
+	first := map[string]manifest.Position{}
+	for _, d := range manifest.Parallel(objects, func(o manifest.Object) decoded {
+		s, err := newSuite(o)
+		return decoded{s, err}
+	}) {
+		if out, problems = append(out, d.suite), append(problems, d.err); d.err != nil {
+			continue
+		}
+		key := d.suite.Where.File + "\x00" + d.suite.Metadata.Name
+		if at, again := first[key]; again {
+			problems = append(problems, fmt.Errorf("%s: %s: metadata.name: Duplicate value: %q, which is also in %s", d.suite.Where, kindSuite, d.suite.Metadata.Name, at))
+		}
+		first[key] = d.suite.Where
+	}
+	return out, errors.Join(problems...)
+}
+
+func isSuite(o manifest.Object) bool {
+	group, _, _ := strings.Cut(o.APIVersion, "/")
+	return o.Kind == kindSuite && group == virtwrightGroup
+}
+
+func newSuite(o manifest.Object) (*Suite, error) {
+	s := &Suite{Where: o.Where}
+	problems := s.decode(o.JSON)
+	if len(problems) == 0 {
+		problems = s.check()
+	}
+	names := map[string]bool{}
+	for i := range s.Cases {
+		c, at := &s.Cases[i], field.NewPath("cases").Index(i)
+		if names[c.Name] {
+			problems = append(problems, field.Duplicate(at.Child("name"), c.Name))
+		}
+		names[c.Name] = true
+		problems = append(problems, c.check(at)...)
+		if problem := s.readVM(c, at); problem != nil {
+			problems = append(problems, problem)
+			continue
+		}
+		problems = append(problems, c.Expect.check(presets.Kind(c.vm.Kind), at.Child("expect"))...)
+	}
+	if len(problems) == 0 {
+		return s, nil
+	}
+	lines := []string{fmt.Sprintf("%s: %s is invalid:", s.Where, strings.TrimSpace(kindSuite+" "+s.Metadata.Name))}
+	for _, p := range problemsOf(problems) {
+		lines = append(lines, p.String())
+	}
+	return nil, errors.New(strings.Join(lines, "\n  "))
+}
+
+func (s *Suite) check() field.ErrorList {
+	var out field.ErrorList
+	if s.APIVersion != virtwrightGroup+"/v1alpha1" {
+		out = append(out, field.NotSupported(field.NewPath("apiVersion"), s.APIVersion, []string{virtwrightGroup + "/v1alpha1"}))
+	}
+	if s.Metadata.Name == "" {
+		out = append(out, field.Required(field.NewPath("metadata", "name"), ""))
+	}
+	for i, file := range s.Files {
+		if _, err := os.Stat(s.path(file)); err != nil {
+			out = append(out, field.Invalid(field.NewPath("files").Index(i), file, "cannot be read: "+manifest.Reason(err).Error()))
+		}
+	}
+	if modes := []string{"standalone", "addon"}; s.Mode != "" && !slices.Contains(modes, s.Mode) {
+		out = append(out, field.NotSupported(field.NewPath("mode"), s.Mode, modes))
+	}
+	if len(s.Cases) == 0 {
+		out = append(out, field.Required(field.NewPath("cases"), ""))
+	}
+	return out
+}
+
+func (c *Case) check(at *field.Path) field.ErrorList {
+	var out field.ErrorList
+	if c.Name == "" {
+		out = append(out, field.Required(at.Child("name"), ""))
+	}
+	switch {
+	case c.VM == nil && c.VMFile == "":
+		out = append(out, field.Required(at.Child("vm"), "set vm or vmFile"))
+	case c.VM != nil && c.VMFile != "":
+		out = append(out, field.Forbidden(at.Child("vmFile"), "vm and vmFile are mutually exclusive"))
+	}
+	return out
+}
+
+func (e *Expectation) check(kind presets.Kind, at *field.Path) field.ErrorList {
+	var out field.ErrorList
+	if e.Refused != nil {
+		if len(e.Refused) == 0 || slices.Contains(e.Refused, "") {
+			out = append(out, field.Required(at.Child("refused"), "set a part of the message"))
+		}
+		for name, given := range map[string]bool{"vm": e.VM != nil, "vmi": e.VMI != nil, "absent": e.Absent != nil, "golden": e.Golden != ""} {
+			if given {
+				out = append(out, field.Forbidden(at.Child(name), "a rejected VM is not stored"))
+			}
+		}
+	}
+	if slices.Contains(e.Warnings, "") {
+		out = append(out, field.Required(at.Child("warnings"), "set a part of the message; [] expects no warning"))
+	}
+	if e.Golden != "" && filepath.Ext(e.Golden) != goldenExtension {
+		out = append(out, field.Invalid(at.Child("golden"), e.Golden, "must end with "+goldenExtension+", so that --update overwrites no manifest"))
+	}
+	for i, text := range e.Absent {
+		if err := checkAbsent(text); err != nil {
+			out = append(out, field.Invalid(at.Child("absent").Index(i), text, err.Error()))
+		}
+	}
+	if e.VM != nil && kind == presets.VirtualMachineInstance {
+		return append(out, field.Forbidden(at.Child("vm"), "the case creates a VirtualMachineInstance: use vmi"))
+	}
+	out = append(out, beneath(at.Child("vm"), fleet.CheckExpected(presets.VirtualMachine, e.VM))...)
+	return append(out, beneath(at.Child("vmi"), fleet.CheckExpected(presets.VirtualMachineInstance, e.VMI))...)
+}
+
+func checkAbsent(text string) error {
+	path, err := presets.ParsePath(text)
+	switch {
+	case err != nil:
+		return err
+	case slices.ContainsFunc(path, func(seg provenance.Segment) bool { return seg.Kind == provenance.AnyElement }):
+		return errors.New("* is not supported: name the element")
+	case path.HasPrefix(provenance.Of("metadata", "annotations", v1alpha1.AnnotationProvenance)):
+		return errors.New("the record of origins is not compared")
+	}
+	return nil
+}
+
+func beneath(at *field.Path, problems field.ErrorList) field.ErrorList {
+	for _, p := range problems {
+		p.Field = at.Child(p.Field).String()
+	}
+	return problems
+}
+
+func (s *Suite) readVM(c *Case, at *field.Path) *field.Error {
+	if c.VM == nil && c.VMFile == "" {
+		return nil // reported before
+	}
+	read, from := s.inlineVM, "vm"
+	if c.VMFile != "" {
+		read, from = s.fileVM, "vmFile"
+	}
+	at = at.Child(from)
+	var problem *field.Error
+	if c.vm, problem = read(c, at); problem != nil {
+		return problem
+	}
+	kinds := []presets.Kind{presets.VirtualMachine, presets.VirtualMachineInstance}
+	switch {
+	case roleOf(c.vm) == vmOrVMI:
+		return checkVM(c, at)
+	case slices.Contains(kinds, presets.Kind(c.vm.Kind)):
+		return field.NotSupported(at.Child("apiVersion"), c.vm.APIVersion, []string{kubevirtv1.GroupVersion.String()})
+	}
+	return field.NotSupported(at.Child("kind"), c.vm.Kind, kinds)
+}
+
+func (s *Suite) fileVM(c *Case, at *field.Path) (vm manifest.Object, problem *field.Error) {
+	objects, err := manifest.Read(strings.NewReader(""), []string{s.path(c.VMFile)}, false)
+	return only(objects, err, at, c.VMFile)
+}
+
+func only(objects []manifest.Object, err error, at *field.Path, value any) (vm manifest.Object, problem *field.Error) {
+	switch {
+	case err != nil:
+		return vm, field.Invalid(at, value, err.Error())
+	case len(objects) != 1:
+		return vm, field.Invalid(at, value, fmt.Sprintf("must contain exactly one object, but has %d", len(objects)))
+	}
+	return objects[0], nil
+}
+
+// inlineVM returns the VM of a case, with defaults for apiVersion, kind and name.
+func (s *Suite) inlineVM(c *Case, at *field.Path) (vm manifest.Object, problem *field.Error) {
+	setDefault(c.VM, "apiVersion", kubevirtv1.GroupVersion.String())
+	setDefault(c.VM, "kind", string(presets.VirtualMachine))
+	if c.VM["metadata"] == nil {
+		c.VM["metadata"] = map[string]any{}
+	}
+	if meta, isObject := c.VM["metadata"].(map[string]any); isObject && meta["generateName"] == nil {
+		setDefault(meta, "name", "vm")
+	}
+	raw, err := json.Marshal(c.VM)
+	if err != nil {
+		return vm, field.InternalError(at, err)
+	}
+	objects, err := manifest.Inline(raw, s.Where)
+	return only(objects, err, at, c.VM["kind"])
+}
+
+// A VM with an unknown field is always rejected, and would not test a preset.
+func checkVM(c *Case, at *field.Path) *field.Error {
+	var object map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(c.vm.JSON, &object); err != nil {
+		return field.Invalid(at, c.Name, err.Error())
+	}
+	if c.vm.APIVersion == conversion.V1Alpha2 {
+		return nil // it has other fields
+	}
+	if unknown := presets.CheckSchema(presets.Kind(c.vm.Kind), object).Unknown; len(unknown) > 0 {
+		return beneath(at, unknown)[0]
+	}
+	return nil
+}
+
+func setDefault(fields map[string]any, name, value string) {
+	if fields[name] == nil {
+		fields[name] = value
+	}
+}
+
+func (s *Suite) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(s.Where.File), name)
+}
+
+func (s *Suite) paths() []string {
+	files := s.Files
+	if files == nil {
+		files = []string{"."}
+	}
+	out := make([]string, 0, len(files))
+	for _, f := range files {
+		out = append(out, s.path(f))
+	}
+	return out
+}
+
+// sourceKey is equal for suites with the same sources; empty for a suite with inline objects.
+func (s *Suite) sourceKey() string {
+	if len(s.Objects) > 0 {
+		return ""
+	}
+	return s.Mode + "\x00" + strings.Join(s.paths(), "\x00")
+}
+
+// sources enforces presets in mode Warn and Audit, because tests come before enforcement.
+func (s *Suite) sources() ([]manifest.Object, error) {
+	objects, err := manifest.Read(strings.NewReader(""), s.paths(), true)
+	objects = slices.DeleteFunc(objects, func(o manifest.Object) bool { return roleOf(o) == vmOrVMI || isSuite(o) })
+	enforced, unread := enforce(objects)
+	inline, wrong := s.inline(s.Objects)
+	return append(enforced, inline...), errors.Join(err, unread, wrong)
+}
+
+func (s *Suite) inline(raw []json.RawMessage) ([]manifest.Object, error) {
+	var out []manifest.Object
+	for i, r := range raw {
+		objects, err := manifest.Inline(r, s.Where)
+		if err != nil {
+			return nil, fmt.Errorf("objects[%d]: %w", i, err)
+		}
+		out = append(out, objects...)
+	}
+	return enforce(out)
+}
+
+// golden reads a golden file; nil if it does not exist.
+func (s *Suite) golden(name string) (map[string]any, error) {
+	if _, missing := os.Stat(s.path(name)); errors.Is(missing, os.ErrNotExist) {
+		return nil, nil
+	}
+	objects, err := manifest.Read(strings.NewReader(""), []string{s.path(name)}, false)
+	if err != nil {
+		return nil, err
+	}
+	if len(objects) != 1 {
+		return nil, fmt.Errorf("%s must contain exactly one object, but has %d", s.path(name), len(objects))
+	}
+	var out map[string]any
+	return out, kjson.UnmarshalCaseSensitivePreserveInts(objects[0].JSON, &out)
+}

@@ -1,0 +1,308 @@
+package offline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+	"github.com/virtwright/virtwright/fleet"
+	"github.com/virtwright/virtwright/presets"
+)
+
+// A SuiteRun runs the cases of suites.
+type SuiteRun struct {
+	// Settings returns the settings for a mode; the empty mode means that of the command.
+	Settings func(mode string) (Settings, error)
+	// Stored are objects of a cluster. Objects of suites replace them.
+	Stored []manifest.Object
+	// Coverage records what cases cover; may be nil.
+	Coverage *fleet.Coverage
+	// Update accepts differences from golden files, because they are rewritten.
+	Update bool
+}
+
+// A CaseResult is the result of a case.
+type CaseResult struct {
+	Suite *Suite
+	Case  *Case
+	// Index of the case in its suite.
+	Index int
+	// Err is set if the case could not run, because its presets or files are invalid.
+	Err error
+	// Problems with which the VM is unexpectedly rejected.
+	Problems []string
+	// Fields that differ from the expectation.
+	Fields []FieldResult
+	// Notes list objects that are ignored.
+	Notes []string
+	// Texts list missing and unexpected messages.
+	Texts []string
+	// Stored is the stored VM without its record; nil if it is rejected. Outdated is true if it
+	// differs from the golden file, or if that file does not exist.
+	Stored   map[string]any
+	Outdated bool
+
+	traces []presets.Trace
+	update bool
+}
+
+// Passed reports whether the result equals the expectation.
+func (r *CaseResult) Passed() bool {
+	return r.Err == nil && len(r.Problems)+len(r.Fields)+len(r.Texts) == 0
+}
+
+// A FieldResult is a field that differs from the expectation.
+type FieldResult struct {
+	fleet.Mismatch
+	// VMI is true for a field of the VMI.
+	VMI bool
+	// Origin is the origin of the field, or of the first field beneath it; nil if there is none.
+	Origin *presets.Origin
+	// Reasons explain why presets with the expected value were not applied.
+	Reasons []string
+}
+
+// Run runs all cases and yields their results in order.
+func (r *SuiteRun) Run(ctx context.Context, suites []*Suite) iter.Seq[*CaseResult] {
+	inputs := func(yield func(suiteInput) bool) {
+		known := map[string]func() sharedCluster{}
+		for _, s := range suites {
+			key := s.sourceKey()
+			shared := known[key]
+			if shared == nil || key == "" {
+				shared = sync.OnceValue(func() sharedCluster { return r.shared(ctx, s) })
+				known[key] = shared
+			}
+			for i := range s.Cases {
+				if !yield(suiteInput{shared, &CaseResult{Suite: s, Case: &s.Cases[i], Index: i, update: r.Update}}) {
+					return
+				}
+			}
+		}
+	}
+	return func(yield func(*CaseResult) bool) {
+		// Cases do not see each other's VMs, so they take no turns.
+		for result := range InOrder(ctx, inputs, func(_ context.Context, in suiteInput) *CaseResult {
+			in.result.Err = r.runCase(ctx, in)
+			return in.result
+		}) {
+			if r.Coverage != nil {
+				r.Coverage.Add(result.traces)
+			}
+			if !yield(result) {
+				return
+			}
+		}
+	}
+}
+
+type suiteInput struct {
+	shared func() sharedCluster
+	result *CaseResult
+}
+
+type sharedCluster struct {
+	*Cluster
+	objects []manifest.Object
+	err     error
+}
+
+func (r *SuiteRun) shared(ctx context.Context, s *Suite) sharedCluster {
+	objects, err := s.sources()
+	if err != nil {
+		return sharedCluster{err: err}
+	}
+	c, err := r.cluster(ctx, s, objects)
+	return sharedCluster{c, objects, err}
+}
+
+func (r *SuiteRun) runCase(ctx context.Context, in suiteInput) error {
+	shared := in.shared()
+	if shared.err != nil {
+		return shared.err
+	}
+	c, err := r.forCase(ctx, shared, in.result)
+	if err != nil {
+		return err
+	}
+	in.result.Notes = c.Notes
+	return c.run(ctx, in.result, r.Coverage != nil)
+}
+
+func (r *SuiteRun) cluster(ctx context.Context, s *Suite, objects []manifest.Object) (*Cluster, error) {
+	settings, err := r.Settings(s.Mode)
+	if err != nil {
+		return nil, err
+	}
+	settings.Live = settings.Live || len(r.Stored) > 0
+	return NewCluster(ctx, Replace(r.Stored, objects, settings.Namespace), settings)
+}
+
+// untraced returns empty traces of the presets that may be applied.
+func (c *Cluster) untraced() []presets.Trace {
+	var out []presets.Trace
+	for p := range c.snapshot.All() {
+		if p.Mode != v1alpha1.ModeOff {
+			out = append(out, presets.Trace{Preset: p})
+		}
+	}
+	return out
+}
+
+// forCase shares the compiled presets, unless the case adds objects that must be compiled.
+func (r *SuiteRun) forCase(ctx context.Context, shared sharedCluster, result *CaseResult) (*Cluster, error) {
+	own, err := result.Suite.inline(result.Case.Objects)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(own, func(o manifest.Object) bool { return roleOf(o) != namespace }) {
+		return r.cluster(ctx, result.Suite, slices.Concat(shared.objects, own))
+	}
+	c := *shared.Cluster
+	c.seen, c.validatedIn, c.existing, c.incomplete = map[string]manifest.Position{}, map[string]bool{}, newExistingVMs(), nil
+	c.namespaces = maps.Clone(shared.namespaces)
+	entries, _, err := sorted(own, true)
+	for _, e := range entries {
+		err = errors.Join(err, c.take(e, nil, nil))
+	}
+	c.webhooks, c.policies = c.server(), shared.policies.With(c.namespaceObject)
+	return &c, err
+}
+
+// run creates the VM of a case and compares the result. It returns an error if the case cannot run.
+func (c *Cluster) run(ctx context.Context, r *CaseResult, trace bool) error {
+	entries, _, err := sorted([]manifest.Object{r.Case.vm}, true)
+	if err != nil {
+		return err
+	}
+	m, err := c.newVM(entries[0])
+	if err != nil {
+		return err
+	}
+	if m.isStored() {
+		return fmt.Errorf("%s: metadata.resourceVersion: Forbidden: a case creates its VM: remove the field", m)
+	}
+	if trace {
+		traces, err := c.traces(ctx, m, r.Case.Expect.VMI != nil || r.Case.Expect.Refused != nil)
+		if err != nil {
+			return err
+		}
+		r.traces = append(c.untraced(), traces...)
+	}
+	v := m.entry.verdict()
+	if err := c.validate(ctx, m, &v); err != nil {
+		return err
+	}
+	r.compareWarnings(v.Warnings)
+	switch {
+	case len(v.Problems) > 0:
+		r.compareRefusal(v.Problems)
+		return nil
+	case r.Case.Expect.Refused != nil:
+		return c.compareUnstarted(ctx, m, &v, r)
+	}
+	return c.compare(ctx, m, &v, r)
+}
+
+func (c *Cluster) traces(ctx context.Context, m VM, launched bool) ([]presets.Trace, error) {
+	traces, err := c.settings.Engine.Trace(ctx, c.snapshot, c.request(ctx, m))
+	if err != nil || !launched || m.Kind != presets.VirtualMachine {
+		return traces, ignoreRefusal(err)
+	}
+	request := c.request(ctx, m)
+	result, err := c.settings.Engine.Resolve(ctx, c.snapshot, request)
+	if err != nil {
+		return traces, ignoreRefusal(err)
+	}
+	if request.Object, err = json.Marshal(result.Object()); err != nil {
+		return traces, err
+	}
+	more, err := c.settings.Engine.TraceLaunch(ctx, c.snapshot, request)
+	return append(traces, more...), ignoreRefusal(err)
+}
+
+// ignoreRefusal ignores rejections, which are compared later.
+func ignoreRefusal(err error) error {
+	if _, refused := errors.AsType[*presets.Refusal](err); refused {
+		return nil
+	}
+	return err
+}
+
+// decode decodes cases separately, so that problems name the case; then there are no cases.
+func (s *Suite) decode(raw []byte) field.ErrorList {
+	var shell struct {
+		Suite
+		Cases []json.RawMessage `json:"cases"`
+	}
+	problems := decodeStrict(raw, &shell, nil)
+	where := s.Where
+	*s = shell.Suite
+	s.Where, s.Cases = where, make([]Case, len(shell.Cases))
+	for i, one := range shell.Cases {
+		problems = append(problems, decodeStrict(one, &s.Cases[i], field.NewPath("cases").Index(i))...)
+	}
+	if len(problems) > 0 {
+		s.Cases = nil
+	}
+	return problems
+}
+
+var suiteFields = []string{"apiVersion", "kind", "metadata", "files", "objects", "mode", "cases", "name", "vm", "vmFile", "expect", "vmi", "absent", "golden", "refused", "warnings"}
+
+var quotedField = regexp.MustCompile(`^unknown field "(.*)"$`)
+
+func decodeStrict(raw []byte, into any, at *field.Path) field.ErrorList {
+	strict, err := kjson.UnmarshalStrict(raw, into)
+	under := func(name string) *field.Path {
+		if at == nil {
+			return field.NewPath(name)
+		}
+		return at.Child(name)
+	}
+	var out field.ErrorList
+	for _, problem := range strict {
+		found := quotedField.FindStringSubmatch(problem.Error())
+		if found == nil {
+			out = append(out, field.Invalid(at, "", problem.Error()))
+			continue
+		}
+		name := found[1][strings.LastIndexByte(found[1], '.')+1:]
+		detail := fmt.Sprintf("unknown field %q", name)
+		if near := presets.Nearest(name, slices.Values(suiteFields)); near != "" {
+			detail += fmt.Sprintf("; did you mean %q?", near)
+		}
+		out = append(out, field.Invalid(under(found[1]), name, detail))
+	}
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong) && wrong.Field != "":
+		out = append(out, field.TypeInvalid(under(wrong.Field), wrong.Value, "must be "+typeInWords(wrong.Type)))
+	case err != nil:
+		out = append(out, field.TypeInvalid(at, "", manifest.Plain(err).Error()))
+	}
+	return out
+}
+
+func typeInWords(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Slice:
+		return "a list"
+	case reflect.String:
+		return "a string"
+	}
+	return "an object"
+}

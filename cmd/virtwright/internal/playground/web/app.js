@@ -1,0 +1,167 @@
+// The playground: two editors, the engine, and its result. The only state outside the page is the
+// link that Share makes.
+
+import { newEditor } from "./editor.js";
+import { Engine } from "./engine.js";
+import { Fields } from "./fields.js";
+import { decode, encode } from "./link.js";
+import { Result } from "./result.js";
+import { Tabs } from "./tabs.js";
+
+const byId = (id) => document.getElementById(id);
+const status = byId("status");
+
+const leave = "Press Escape, then Tab, to leave the editor.";
+const schema = load("schema.json");
+const editors = {
+  vm: newEditor({
+    host: byId("vm"), label: "VM as YAML. " + leave, changed: edited,
+    fields: schema.then((s) => new Fields(s, ["VirtualMachine", "VirtualMachineInstance"])),
+  }),
+  presets: newEditor({
+    host: byId("presets"), label: "Presets as YAML. " + leave, changed: edited,
+    fields: schema.then((s) => new Fields(s, [
+      "ClusterVirtualMachinePreset", "VirtualMachinePreset", "PresetException", "Namespace", "VirtualMachineInstancePreset",
+      "FrontendProfile", "BackendProfile",
+    ])),
+  }),
+};
+const tabs = new Tabs(byId("tabs"), (tab) => (byId("copy").hidden = !["tab-expanded", "tab-domain"].includes(tab)));
+const result = new Result({ reveal: (where, line) => editors[where]?.reveal(line), tabs });
+
+const engine = new Engine({
+  progress(loaded, total) {
+    if (total) byId("progress").value = loaded / total;
+    const megabytes = (bytes) => (bytes / 1e6).toFixed(1);
+    byId("loaded").textContent = `${megabytes(loaded)}${total ? " of " + megabytes(total) : ""} MB`;
+  },
+  result(output) {
+    ended();
+    delete document.body.dataset.trouble;
+    result.show(output);
+    for (const [where, editor] of Object.entries(editors)) {
+      editor.mark((output.problems ?? []).filter((problem) => problem.in === where));
+    }
+    say(result.summary);
+    document.body.dataset.runs = Number(document.body.dataset.runs ?? 0) + 1; // for tests
+  },
+  slow: (seconds) => trouble(`Stopped after ${seconds} s: this input takes too long. Change it to try again.`),
+  failed(text) {
+    ended();
+    trouble(`The engine stopped: ${text}. Change the input to start it again.`);
+  },
+});
+
+function ended() {
+  byId("progress").hidden = byId("loaded").hidden = true;
+}
+
+let examples = [];
+let quiet = 0; // texts that the page sets are not edits
+let note = ""; // to say with the next result
+
+function state() {
+  return { vm: editors.vm.text, presets: editors.presets.text, mode: byId("mode").value };
+}
+
+function edited() {
+  if (quiet) return;
+  byId("example").value = "";
+  run();
+}
+
+function run(wait) {
+  engine.evaluate(state(), wait);
+}
+
+function set({ vm, presets, mode }) {
+  quiet++;
+  editors.vm.text = vm;
+  editors.presets.text = presets;
+  quiet--;
+  byId("mode").value = mode;
+  byId("lines").scrollTop = 0;
+  run(0);
+}
+
+// say shows a status and has it read aloud, unless it says the same already.
+function say(text) {
+  text = [note, text].filter(Boolean).join(" ");
+  note = "";
+  if (status.textContent !== text) status.textContent = text;
+}
+
+function trouble(text) {
+  document.body.dataset.trouble = "";
+  say(text);
+}
+
+async function load(name) {
+  const response = await fetch(new URL(name, import.meta.url));
+  if (!response.ok) throw new Error(`cannot load ${name}: ${response.status}`);
+  return response.json();
+}
+
+// initial returns what to show first: the link's state, the cluster's, or the first example.
+async function initial() {
+  byId("example").value = "";
+  try {
+    const linked = await decode(location.hash);
+    if (linked) return linked;
+    if (new URLSearchParams(location.search).has("token")) {
+      const response = await fetch("state.json" + location.search);
+      if (response.ok) return { mode: "standalone", ...(await response.json()) };
+      note = "This address is of a command that has ended. This is an example.";
+    }
+  } catch (error) {
+    note = `The link cannot be read: ${error.message}. This is an example.`;
+  }
+  byId("example").value = "0";
+  return examples[0];
+}
+
+async function share() {
+  let link;
+  try {
+    link = new URL("#" + (await encode(state())), location.origin + location.pathname);
+  } catch (error) {
+    return say(`There is no link: ${error.message}.`);
+  }
+  history.replaceState(null, "", location.search + link.hash);
+  try {
+    await navigator.clipboard.writeText(link);
+    say("The link is copied. It holds the VM and the presets.");
+  } catch {
+    say("The link is in the address bar. It holds the VM and the presets.");
+  }
+}
+
+async function copy() {
+  try {
+    await navigator.clipboard.writeText(result.text(tabs.selected));
+    say("Copied.");
+  } catch {
+    say("The browser does not allow to copy.");
+  }
+}
+
+byId("example").addEventListener("change", (event) => event.target.value && set(examples[event.target.value]));
+byId("mode").addEventListener("change", () => run(0));
+byId("theme").addEventListener("change", (event) => (document.documentElement.dataset.theme = event.target.value));
+byId("share").addEventListener("click", share);
+byId("copy").addEventListener("click", copy);
+addEventListener("hashchange", begin);
+
+async function begin() {
+  try {
+    if (!examples.length) {
+      examples = await load("examples.json");
+      byId("example").replaceChildren(new Option("Your own", ""), ...examples.map(({ title }, i) => new Option(title, i)));
+    }
+    set(await initial());
+  } catch (error) {
+    trouble(`The page does not work: ${error.message}`);
+  }
+}
+
+begin();

@@ -1,0 +1,218 @@
+// The result of the engine as DOM. Every text goes through textContent: names and values of the input
+// never become markup.
+
+const maxLines = 5000; // of one VM; more would make the page slow
+
+// origins are the legend: the class of a line, and its name.
+const origins = [
+  ["origin-user", "the VM's author"],
+  ["origin-preset-default", "preset, default"],
+  ["origin-preset-override", "preset, override"],
+  ["origin-platform", "platform default"],
+  ["origin-instancetype", "instancetype, preference"],
+  ["origin-unknown", "unknown"],
+];
+
+function originOf({ from, role }) {
+  switch (from) {
+    case "preset":
+      return role === "default" || role === "legacy" ? "origin-preset-default" : "origin-preset-override";
+    case "preference":
+      return "origin-instancetype";
+    case "user": case "platform": case "instancetype":
+      return "origin-" + from;
+  }
+  return from ? "origin-unknown" : "";
+}
+
+const byId = (id) => document.getElementById(id);
+
+// make returns an element with a class and text or children.
+function make(tag, name, ...children) {
+  const element = document.createElement(tag);
+  if (name) element.className = name;
+  element.append(...children.filter((child) => child !== undefined && child !== ""));
+  return element;
+}
+
+const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+
+export class Result {
+  summary = "";
+  #reveal;
+  #tabs;
+  #output = { vms: [], problems: [], notes: [] };
+  #at = 0; // the VM that is shown
+  #lines = []; // of that VM
+  #active = -1; // the chosen line
+  #seen = new Set(); // lines of the previous result
+
+  constructor({ reveal, tabs }) {
+    this.#reveal = reveal;
+    this.#tabs = tabs;
+    const list = byId("lines");
+    const indexOf = (event) => Number(event.target.closest("[role=option]")?.dataset.index ?? -1);
+    list.addEventListener("pointerover", (event) => this.#detail(this.#lines[indexOf(event)]));
+    list.addEventListener("pointerleave", () => this.#detail(this.#lines[this.#active]));
+    list.addEventListener("click", (event) => this.#choose(indexOf(event)));
+    list.addEventListener("focus", () => this.#choose(Math.max(this.#active, 0)));
+    list.addEventListener("keydown", (event) => this.#key(event));
+    byId("chosen").addEventListener("change", (event) => {
+      this.#at = Number(event.target.value);
+      this.#seen.clear();
+      this.#showVM();
+    });
+  }
+
+  show(output) {
+    this.#output = { ...output, vms: output.vms ?? [], problems: output.problems ?? [], notes: output.notes ?? [] };
+    const { vms } = this.#output;
+    this.#at = Math.min(this.#at, Math.max(vms.length - 1, 0));
+    byId("which").hidden = vms.length < 2;
+    byId("chosen").replaceChildren(...vms.map((vm, i) => new Option(`${vm.namespace}/${vm.name}`, i, false, i === this.#at)));
+    const [errors, warnings] = this.#count();
+    byId("count").hidden = errors + warnings === 0;
+    byId("count").textContent = errors + warnings;
+    byId("count").dataset.severity = errors ? "error" : "warning";
+    this.#showVM();
+    this.#showProblems();
+    const expanded = vms.filter(({ lines }) => lines?.length).length;
+    this.summary = [`Expanded ${count(expanded, "VM")}`, errors && count(errors, "error"), warnings && count(warnings, "warning")]
+      .filter(Boolean).join(", ") + ".";
+  }
+
+  // unplaced returns the warnings of a VM that no problem shows at its line.
+  #unplaced(vm) {
+    return (vm.warnings ?? []).filter((text) => !this.#output.problems.some(({ message }) => text.includes(message)));
+  }
+
+  // count returns how many errors and warnings there are.
+  #count() {
+    const { vms, problems } = this.#output;
+    const errors = problems.filter(({ severity }) => severity === "error").length;
+    return [errors, problems.length - errors + vms.reduce((sum, vm) => sum + this.#unplaced(vm).length, 0)];
+  }
+
+  // text returns what a tab shows, to copy it.
+  text(tab) {
+    const vm = this.#output.vms[this.#at];
+    return (tab === "tab-domain" ? vm?.domain : vm?.expanded) ?? "";
+  }
+
+  #showVM() {
+    const vm = this.#output.vms[this.#at] ?? {};
+    const key = (line) => line.path + "\n" + line.text;
+    const before = this.#seen;
+    const keep = this.#lines[this.#active]?.path;
+    this.#lines = (vm.lines ?? []).slice(0, maxLines);
+    this.#seen = new Set(this.#lines.map(key));
+    const elements = this.#lines.map(lineElement);
+    const fresh = elements.filter((_, i) => !before.has(key(this.#lines[i])));
+    if (fresh.length < elements.length / 2) fresh.forEach((element) => element.classList.add("fresh"));
+    if (vm.lines?.length > maxLines) elements.push(make("div", "more", `… and ${vm.lines.length - maxLines} more lines`));
+    const list = byId("lines");
+    list.replaceChildren(...elements);
+    list.hidden = elements.length === 0;
+    this.#active = this.#lines.findIndex(({ path }) => path && path === keep);
+    if (list.matches(":focus")) this.#choose(Math.max(this.#active, 0));
+    else this.#choose(this.#active);
+    this.#legend();
+    this.#showMatches(vm);
+    byId("domain").replaceChildren(vm.domain ? make("pre", "", ...markXML(vm.domain)) : make("p", "empty", "There is no domain for this input."));
+  }
+
+  #legend() {
+    const counts = Map.groupBy(this.#lines, originOf);
+    byId("legend").replaceChildren(...origins.filter(([name]) => counts.has(name)).map(([name, label]) =>
+      make("li", name, make("i", ""), make("span", "", label), make("b", "", String(counts.get(name).length)))));
+    if (this.#lines.length === 0) {
+      const rejected = this.#output.problems.length > 0;
+      const message = make("li", "empty", rejected ? "There is no result for this input. " : "Write a VM on the left to see it expanded.");
+      if (rejected) {
+        const button = make("button", "link", "See the problems");
+        button.addEventListener("click", () => this.#tabs.select("tab-problems"));
+        message.append(button);
+      }
+      byId("legend").replaceChildren(message);
+    }
+  }
+
+  #showMatches(vm) {
+    const items = (vm.presets ?? []).map(({ preset, mode, matched, reason }) => make("li", matched ? "matched" : "unmatched",
+      make("span", "badge", matched ? "matched" : "no match"), make("code", "", preset), make("small", "", mode), make("p", "", reason)));
+    byId("matches").replaceChildren(items.length ? make("ul", "cards", ...items) : make("p", "empty", "There are no presets."));
+  }
+
+  #showProblems() {
+    const { problems, vms, notes } = this.#output;
+    const items = problems.map((problem) => {
+      const where = problem.in === "vm" ? "VM" : "Presets";
+      const button = make("button", "",
+        make("span", "badge", problem.severity), make("small", "", `${where}, line ${problem.line || 1}`),
+        problem.field && make("code", "", problem.field), make("p", "", problem.message));
+      button.type = "button";
+      button.addEventListener("click", () => this.#reveal(problem.in, problem.line));
+      return make("li", problem.severity === "error" ? "error" : "warning", button);
+    });
+    const says = (kind, name, text) => make("li", kind, make("span", "badge", kind), make("small", "", name), make("p", "", text));
+    items.push(...vms.flatMap((vm) => this.#unplaced(vm).map((text) => says("warning", `${vm.namespace}/${vm.name}`, text))));
+    items.push(...notes.map((text) => says("note", "", text)));
+    byId("problems").replaceChildren(items.length ? make("ul", "cards", ...items) : make("p", "empty", "There are no problems."));
+  }
+
+  #choose(index) {
+    const list = byId("lines");
+    list.querySelector("[aria-selected=true]")?.setAttribute("aria-selected", "false");
+    this.#active = index < this.#lines.length ? index : -1;
+    const element = list.children[this.#active];
+    if (element) {
+      element.setAttribute("aria-selected", "true");
+      list.setAttribute("aria-activedescendant", element.id);
+      if (list.matches(":focus")) element.scrollIntoView({ block: "nearest" });
+    } else {
+      list.removeAttribute("aria-activedescendant");
+    }
+    this.#detail(this.#lines[this.#active]);
+  }
+
+  #key(event) {
+    const last = this.#lines.length - 1;
+    const to = {
+      ArrowUp: this.#active - 1, ArrowDown: this.#active + 1, PageUp: this.#active - 15, PageDown: this.#active + 15, Home: 0, End: last,
+    }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    this.#choose(Math.min(Math.max(to, 0), last));
+  }
+
+  // detail shows where a line comes from and what lost against it.
+  #detail(line) {
+    byId("detail").hidden = this.#lines.length === 0;
+    if (!line?.from) {
+      byId("detail").replaceChildren(make("p", "empty", "Point at a line, or use the arrow keys, to see its origin."));
+      return;
+    }
+    byId("detail").replaceChildren(
+      make("p", originOf(line), make("i", ""), make("b", "", line.by || line.from), line.removed ? " removed this field" : ""),
+      line.path ? make("code", "", line.path) : "", ...(line.notes ?? []).map((note) => make("p", "", note)));
+  }
+}
+
+// markXML returns the text with tags and values in elements of their own.
+function markXML(text) {
+  return text.split(/(<\/?[\w:-]+|'[^']*'|"[^"]*")/).map((token, i) => (i % 2 ? make(token[0] === "<" ? "b" : "i", "", token) : token));
+}
+
+function lineElement(line, index) {
+  const text = line.text.trimStart();
+  const aside = [line.removed && "removed.", ...(line.notes ?? [])].filter(Boolean).join(" "); // for screen readers
+  const element = make("div", ["line", originOf(line), line.notes?.length && "lost", line.removed && "removed",
+    line.by && !line.from && "record"].filter(Boolean).join(" "),
+    make("code", "indent", line.text.slice(0, -text.length)), make(line.removed ? "del" : "code", "", text),
+    make("span", "by", line.by ?? ""), aside && make("span", "unseen", aside));
+  element.id = "line-" + index;
+  element.role = "option";
+  element.dataset.index = index;
+  element.setAttribute("aria-selected", "false");
+  return element;
+}

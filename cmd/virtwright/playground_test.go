@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground"
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground/site"
+)
+
+// servePlayground runs the command until the test ends and returns the address that it prints.
+func servePlayground(t *testing.T, args ...string) *url.URL {
+	t.Helper()
+	return serveFiles(t, fstest.MapFS{"index.html": {Data: []byte("page")}}, args...)
+}
+
+func serveFiles(t *testing.T, files fs.FS, args ...string) *url.URL {
+	t.Helper()
+	reader, writer := io.Pipe()
+	var errs bytes.Buffer
+	c := newPlayground(program, streams{strings.NewReader(""), writer, &errs}, files)
+	c.SetArgs(args)
+	c.SilenceErrors, c.SilenceUsage = true, true
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		err := c.ExecuteContext(ctx)
+		_ = writer.CloseWithError(err)
+		done <- err
+	}()
+	line, err := bufio.NewReader(reader).ReadString('\n')
+	if err != nil {
+		cancel()
+		t.Fatalf("the command ended: %v: %s", err, errs.String())
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	address, err := url.Parse(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+func get(t *testing.T, address string) (status int, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(content)
+}
+
+func stateOf(t *testing.T, address *url.URL) (in playground.Input) {
+	t.Helper()
+	status, body := get(t, address.JoinPath("state.json").String())
+	if err := json.Unmarshal([]byte(body), &in); err != nil || status != http.StatusOK {
+		t.Fatalf("state: %d, %s, %v", status, body, err)
+	}
+	return in
+}
+
+func TestPlayground(t *testing.T) {
+	address := servePlayground(t)
+	if address.RawQuery != "" || address.Hostname() != "127.0.0.1" {
+		t.Errorf("address: %s", address)
+	}
+	if status, body := get(t, address.String()); status != http.StatusOK || body != "page" {
+		t.Errorf("page: %d, %s", status, body)
+	}
+	if status, _ := get(t, address.JoinPath("state.json").String()); status != http.StatusNotFound {
+		t.Errorf("state without input: %d", status)
+	}
+	if connection, err := net.DialTimeout("tcp", net.JoinHostPort("::1", address.Port()), time.Second); err == nil {
+		t.Error("listens on another address", connection.Close())
+	}
+}
+
+// TestPlaygroundFiles checks that the page gets the files, and that its result equals that of
+// expand.
+func TestPlaygroundFiles(t *testing.T) {
+	args := []string{"-f", exampleVMs + "/web.yaml", "-f", examplePresets, "-f", exampleNamespaces}
+	address := servePlayground(t, append(args, "--mode", "addon")...)
+	in := stateOf(t, address)
+	if !strings.Contains(in.VM, "name: web") || !strings.Contains(in.Presets, "kind: Namespace") || in.Mode != modeAddon {
+		t.Errorf("state: %+v", in)
+	}
+	out := new(playground.Evaluator).Evaluate(t.Context(), in)
+	if want := call(t, "", append([]string{"expand", "--mode", "addon"}, args...)...).fine(t).out; len(out.VMs) != 1 || out.VMs[0].Expanded != want {
+		t.Errorf("expanded: %+v, not\n%s", out.VMs, want)
+	}
+	if len(address.Query().Get("token")) < 50 || address.Query().Get("token") == servePlayground(t, args...).Query().Get("token") {
+		t.Errorf("token: %s", address)
+	}
+	address.RawQuery = "token=x"
+	if status, body := get(t, address.JoinPath("state.json").String()); status != http.StatusNotFound {
+		t.Errorf("with a wrong token: %d, %s", status, body)
+	}
+}
+
+// TestPlaygroundEnds checks that a signal ends the command without an error.
+func TestPlaygroundEnds(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM) // so that the signal never ends the test
+	defer signal.Stop(signals)
+	reader, writer := io.Pipe()
+	c := newPlayground(program, streams{strings.NewReader(""), writer, io.Discard}, fstest.MapFS{"index.html": {}})
+	c.SetArgs(nil)
+	done := make(chan error, 1)
+	go func() { done <- c.ExecuteContext(t.Context()) }()
+	if _, err := bufio.NewReader(reader).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("still serves after SIGTERM")
+	}
+}
+
+// linked returns the state in a link to a VM and a preset without namespace.
+func linked(t *testing.T, args ...string) (in playground.Input) {
+	t.Helper()
+	got := call(t, small+"---\n"+cores, append([]string{"explain", "-f", "-", "--link", "https://example.com/page/"}, args...)...).fine(t)
+	text, ok := strings.CutPrefix(got.out, "https://example.com/page/#s=")
+	packed, err := base64.RawURLEncoding.DecodeString(strings.TrimSpace(text))
+	if err != nil || !ok {
+		t.Fatalf("%s: %v", got.out, err)
+	}
+	if err := json.NewDecoder(flate.NewReader(bytes.NewReader(packed))).Decode(&in); err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// TestLink decodes a link. test/browser checks that the page decodes it, too.
+func TestLink(t *testing.T) {
+	in := linked(t, "--mode", "addon")
+	if says(t, in.VM, "guest: 1Gi"); in.Mode != modeAddon || strings.Contains(in.VM, "namespace") {
+		t.Errorf("state: %+v", in)
+	}
+	says(t, in.Presets, "cores: 7")
+	in = linked(t, "-n", "shop")
+	says(t, in.VM, "namespace: shop")
+	says(t, in.Presets, "namespace: shop")
+	for name, c := range map[string]struct{ stdin, args, want string }{
+		"no address":     {small, "--link playground", "--link: \"playground\" is not the address of a page"},
+		"another scheme": {small, "--link javascript://x", "is not the address of a page"},
+		"no VM":          {cores, "--link http://localhost/", "no VirtualMachine"},
+		"too much":       {strings.Replace(small, "{name: vm}", "{name: vm, annotations: {a: "+strings.Repeat("x", 1<<20)+"}}", 1), "--link http://localhost/", "select fewer"},
+		"with an output": {small, "--link http://localhost/ -o json", "none of the others can be"},
+		"with a setting": {small, "--link http://localhost/ --namespace-labels tier=prod", "none of the others can be"},
+		"with a gate":    {small, "--link http://localhost/ --feature-gates NUMA=true", "none of the others can be"},
+	} {
+		got := call(t, c.stdin, append([]string{"explain", "-f", "-"}, strings.Fields(c.args)...)...)
+		if says(t, got.err, c.want); got.code != exitUsage || got.out != "" {
+			t.Errorf("%s: exit code %d: %s", name, got.code, got.out)
+		}
+	}
+}
+
+func TestPlaygroundUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"--mode x":        "--mode: Unsupported value",
+		"vm.yaml":         "use -f for each file",
+		"-f absent.yaml":  "no such file",
+		"--port 99999999": "invalid argument",
+	} {
+		c := newPlayground(program, streams{strings.NewReader(""), io.Discard, io.Discard}, fstest.MapFS{})
+		c.SetArgs(strings.Fields(args))
+		c.SetErr(io.Discard)
+		c.SetOut(io.Discard)
+		if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+	if site.Files() == nil {
+		got := call(t, "", "playground")
+		if says(t, got.err, "make build"); got.code != exitUsage {
+			t.Errorf("exit code %d", got.code)
+		}
+	}
+}
+
+// playground reads a VM and the presets of the cluster as a user who may only read.
+func (g *ground) playground(t *testing.T) {
+	path, err := g.UserKubeconfig("mallory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := g.kubectl("", "get", "vm,vmpreset,cvmpreset", "-A", "-o", "yaml")
+	in := stateOf(t, servePlayground(t, "vm/web", "-n", "shop", "--kubeconfig", path))
+	for _, field := range []string{"resourceVersion", "uid", "managedFields", "last-applied"} {
+		if strings.Contains(in.VM+in.Presets, field+":") {
+			t.Errorf("the state has %s:\n%s%s", field, in.VM, in.Presets)
+		}
+	}
+	out := new(playground.Evaluator).Evaluate(t.Context(), in)
+	if len(out.VMs) != 1 || out.VMs[0].Name != "web" || out.VMs[0].Namespace != "shop" {
+		t.Fatalf("VMs: %+v", out)
+	}
+	if says(t, out.VMs[0].Expanded, "cores: 8"); in.Mode != modeStandalone {
+		t.Errorf("mode: %s", in.Mode)
+	}
+	if in := stateOf(t, servePlayground(t, "-n", "shop", "--context", "virtwright")); in.VM != "" || !strings.Contains(in.Presets, "name: cores") {
+		t.Errorf("without names: %+v", in)
+	}
+	if after := g.kubectl("", "get", "vm,vmpreset,cvmpreset", "-A", "-o", "yaml"); after != before {
+		t.Error("the cluster has changed")
+	}
+}

@@ -1,0 +1,299 @@
+package presets
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// A fieldNode is a node of a compiled partial VM: a leaf, or an object or list with children.
+type fieldNode struct {
+	segment   provenance.Segment
+	schema    *schema
+	path      provenance.Path
+	text      string // of path
+	leaf      bool
+	value     any                // of a leaf, as decoded JSON; it never changes after compilation
+	quantity  *resource.Quantity // the parsed value, if the leaf is a quantity
+	children  []*fieldNode       // fields by name, or elements in the author's order
+	rivals    []string           // the sibling fields that exclude this one
+	isKey     bool               // the field identifies its element
+	link      *link              // says which other elements the element needs
+	owner     ownership
+	singleton *singleton   // what the field makes of its element, if KubeVirt allows only one of these
+	computed  *computed    // the expression, if the leaf is computed; value is then a placeholder
+	unkeyed   []*fieldNode // the elements with a computed key
+	original  *fieldNode   // the leaf that its author wrote, if computed values made a copy
+}
+
+type fieldCompiler struct {
+	root        *field.Path // of the partial in the preset, such as spec.defaults
+	errs        field.ErrorList
+	atomic      bool // the current value lies in a list that is one leaf
+	expressions int
+}
+
+func (c *fieldCompiler) fail(p provenance.Path, value any, format string, args ...any) {
+	c.errs = append(c.errs, field.Invalid(c.root.Child(p.String()), value, fmt.Sprintf(format, args...)))
+}
+
+// compile returns the node for value at p; nil if value is invalid.
+func (c *fieldCompiler) compile(value any, s *schema, p provenance.Path) *fieldNode {
+	out := &fieldNode{schema: s, path: p, text: p.String(), owner: ownerOf(p), singleton: singletonOf(p)}
+	if len(p) > 0 {
+		out.segment = p[len(p)-1]
+	}
+	if value == nil {
+		c.fail(p, "null", `must not be null; to remove a field, list its path in spec.remove`)
+		return nil
+	}
+	if text, ok := c.expression(value, p); ok {
+		return c.compute(out, text, p)
+	}
+	switch s.shape {
+	case shapeObject, shapeMap:
+		return c.object(out, value, p)
+	case shapeKeyed:
+		return c.keyed(out, value, p)
+	}
+	return c.scalar(out, value, p)
+}
+
+func (c *fieldCompiler) object(out *fieldNode, value any, p provenance.Path) *fieldNode {
+	fields, ok := value.(map[string]any)
+	if !ok {
+		c.wrongType(p, value, "an object")
+		return nil
+	}
+	if len(fields) == 0 {
+		out.leaf, out.value = true, fields
+		return out
+	}
+	c.checkChoices(out.schema, fields, p)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		at := p.Field(name)
+		s := out.schema.step(at[len(p)])
+		if s == nil {
+			c.fail(at, name, "%s", unknownField(name, out.schema, vmSchema().at(p[:max(len(p)-1, 0)])))
+			continue
+		}
+		if kid := c.compile(fields[name], s, at); kid != nil {
+			kid.rivals = out.schema.rivals[name]
+			out.children = append(out.children, kid)
+		}
+	}
+	return out
+}
+
+func (c *fieldCompiler) checkChoices(s *schema, fields map[string]any, p provenance.Path) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		for _, rival := range s.rivals[name] {
+			if _, both := fields[rival]; both && name < rival {
+				c.fail(p, name+", "+rival, "%s and %s exclude each other: keep one", name, rival)
+			}
+		}
+	}
+}
+
+func (c *fieldCompiler) keyed(out *fieldNode, value any, p provenance.Path) *fieldNode {
+	elements, ok := value.([]any)
+	if !ok {
+		c.wrongType(p, value, "a list")
+		return nil
+	}
+	if len(elements) == 0 {
+		c.fail(p, "[]", "must not be empty; to remove elements, list their paths in spec.remove")
+		return nil
+	}
+	seen := map[string]bool{}
+	for i, e := range elements {
+		fields, ok := e.(map[string]any)
+		if !ok {
+			c.wrongType(p.Element(strconv.Itoa(i)), e, "an object")
+			continue
+		}
+		key, missing := elementKey(out.schema.keys, fields)
+		isComputed := hasComputedKey(out.schema.keys, fields)
+		if isComputed {
+			key = "#" + strconv.Itoa(i) // cannot be the name of another element
+		}
+		switch {
+		case missing != "":
+			c.errs = append(c.errs, field.Required(c.root.Child(p.String()).Index(i).Child(missing),
+				"it identifies the elements of this list"))
+		case seen[key]:
+			c.errs = append(c.errs, field.Duplicate(c.root.Child(p.String()).Index(i), key))
+		default:
+			c.element(out, fields, p.Element(key), isComputed)
+		}
+		seen[key] = true
+	}
+	c.checkSingletons(out)
+	return out
+}
+
+func (c *fieldCompiler) checkSingletons(list *fieldNode) {
+	first := map[*singleton]string{}
+	visitLeaves(list, func(leaf *fieldNode) {
+		s := singletonAt(leaf.path)
+		if s == nil || leaf.value == false {
+			return
+		}
+		key := leaf.path[len(s.list)].Name
+		if other, twice := first[s]; twice && other != key {
+			c.fail(leaf.path, show(leaf.value), "a VM may have %s only once: %s is one already", s.what, other)
+		}
+		first[s] = key
+	})
+}
+
+func (c *fieldCompiler) element(list *fieldNode, fields map[string]any, at provenance.Path, isComputed bool) {
+	kid := c.compile(fields, list.schema.elem, at)
+	if kid == nil {
+		return
+	}
+	kid.link = linkOf(at)
+	markKeys(kid, list.schema.keys)
+	if isComputed {
+		list.unkeyed = append(list.unkeyed, kid)
+	} else {
+		list.children = append(list.children, kid)
+	}
+}
+
+func markKeys(element *fieldNode, keys []listKey) {
+	for _, k := range keys {
+		if kid := element.find(provenance.Of(strings.Split(k.field, ".")...)); kid != nil {
+			kid.isKey = kid.leaf
+		}
+	}
+}
+
+var shapeNames = map[shape]string{
+	shapeAtomic: "a list", shapeString: "a string", shapeBool: "true or false", shapeInteger: "a whole number",
+	shapeNumber: "a number", shapeQuantity: "a quantity such as 2Gi or 500m", shapeIntOrString: "a whole number or a string",
+}
+
+func (c *fieldCompiler) scalar(out *fieldNode, value any, p provenance.Path) *fieldNode {
+	if !fits(out.schema.shape, value) {
+		c.wrongType(p, value, shapeNames[out.schema.shape])
+		return nil
+	}
+	if list, ok := value.([]any); ok && out.schema.elem != nil {
+		defer func(was bool) { c.atomic = was }(c.atomic)
+		c.atomic = true
+		for i, e := range list {
+			// Elements of an atomic list are checked, though the list is one leaf.
+			c.compile(e, out.schema.elem, p.Element(strconv.Itoa(i)))
+		}
+	}
+	if out.schema.shape == shapeQuantity {
+		q, err := parseQuantity(value)
+		if err != nil {
+			c.fail(p, value, "must be %s", shapeNames[shapeQuantity])
+			return nil
+		}
+		out.quantity = &q
+	}
+	out.leaf, out.value = true, value
+	return out
+}
+
+func fits(s shape, value any) bool {
+	fitting := []shape{shapeAny}
+	switch value.(type) {
+	case string:
+		fitting = []shape{shapeAny, shapeString, shapeQuantity, shapeIntOrString}
+	case bool:
+		fitting = []shape{shapeAny, shapeBool}
+	case int64:
+		fitting = []shape{shapeAny, shapeInteger, shapeNumber, shapeQuantity, shapeIntOrString}
+	case float64:
+		fitting = []shape{shapeAny, shapeNumber, shapeQuantity}
+	case []any:
+		fitting = []shape{shapeAny, shapeAtomic}
+	}
+	return slices.Contains(fitting, s)
+}
+
+func (c *fieldCompiler) wrongType(p provenance.Path, value any, want string) {
+	c.errs = append(c.errs, field.TypeInvalid(c.root.Child(p.String()), value, "must be "+want))
+}
+
+// visitLeaves calls visit for every leaf at or beneath f.
+func visitLeaves(f *fieldNode, visit func(*fieldNode)) {
+	f.visitLeaves(false, func(leaf *fieldNode, _ bool) { visit(leaf) })
+}
+
+// visitLeaves tells visit also whether the leaf lies in an element with a computed key.
+func (f *fieldNode) visitLeaves(unkeyed bool, visit func(leaf *fieldNode, unkeyed bool)) {
+	if f == nil {
+		return
+	}
+	if f.leaf {
+		visit(f, unkeyed)
+	}
+	for _, kid := range f.children {
+		kid.visitLeaves(unkeyed, visit)
+	}
+	for _, kid := range f.unkeyed {
+		kid.visitLeaves(true, visit)
+	}
+}
+
+// expression returns the expression of a computed value, and whether value is one.
+func (c *fieldCompiler) expression(value any, p provenance.Path) (string, bool) {
+	fields, _ := value.(map[string]any)
+	if _, ok := fields[ComputedKey]; !ok {
+		return "", false
+	}
+	text, ok := fields[ComputedKey].(string)
+	switch {
+	case !ok:
+		c.wrongType(p.Field(ComputedKey), fields[ComputedKey], "a CEL expression")
+	case len(fields) > 1:
+		c.fail(p, ComputedKey, "%s must be the only key of a computed value", ComputedKey)
+	}
+	return text, true
+}
+
+var celTypes = map[shape][]*cel.Type{
+	shapeString: {cel.StringType}, shapeBool: {cel.BoolType}, shapeInteger: {cel.IntType}, shapeNumber: {cel.DoubleType, cel.IntType},
+	shapeQuantity: {cel.StringType, cel.IntType, cel.DoubleType}, shapeIntOrString: {cel.IntType, cel.StringType},
+}
+
+func (c *fieldCompiler) compute(out *fieldNode, text string, p provenance.Path) *fieldNode {
+	types := celTypes[out.schema.shape]
+	switch c.expressions++; {
+	case types == nil || c.atomic:
+		c.fail(p, ComputedKey, "%s is only supported for single values outside of lists without keys: write the value itself", ComputedKey)
+		return nil
+	case c.expressions > maxComputed:
+		c.errs = append(c.errs, field.TooMany(c.root.Child(p.String()), c.expressions, maxComputed))
+		return nil
+	}
+	x, err := compileExpression(text, "must be "+shapeNames[out.schema.shape], types...)
+	if err != nil {
+		c.fail(p, text, "%s", err)
+		return nil
+	}
+	x.name = "the expression"
+	out.computed = &computed{x, out.schema.shape}
+	out.leaf, out.value = true, out.computed
+	return out
+}
+
+func hasComputedKey(keys []listKey, element map[string]any) bool {
+	return slices.ContainsFunc(keys, func(k listKey) bool {
+		v, _ := lookupDotted(element, k.field)
+		return asObject(v)[ComputedKey] != nil
+	})
+}

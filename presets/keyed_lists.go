@@ -1,0 +1,183 @@
+package presets
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// maxElements bounds the keyed lists of a VM, and with them the cost of a request. KubeVirt allows
+// 256 networks and interfaces.
+const maxElements = 512
+
+// elementKey returns the key of an element, and the first key field that it lacks.
+func elementKey(keys []listKey, fields map[string]any) (key, missing string) {
+	if len(keys) == 0 {
+		return "", "key" // the object has another shape than its schema
+	}
+	if len(keys) == 1 {
+		v, ok := lookupDotted(fields, keys[0].field)
+		if !ok || v == "" {
+			return "", keys[0].field
+		}
+		return keyText(v), ""
+	}
+	values := make([]string, len(keys))
+	some := false
+	for i, k := range keys {
+		values[i] = k.absent
+		if v, ok := lookupDotted(fields, k.field); ok && v != "" {
+			values[i], some = keyText(v), true
+		}
+	}
+	if !some {
+		return "", keys[0].field
+	}
+	return strings.Join(values, ","), ""
+}
+
+func keyText(v any) string {
+	if text, ok := v.(string); ok {
+		return text
+	}
+	return fmt.Sprint(v)
+}
+
+func lookupDotted(fields map[string]any, dotted string) (any, bool) {
+	name, rest, deeper := strings.Cut(dotted, ".")
+	v, ok := fields[name]
+	if !deeper {
+		return v, ok && v != nil
+	}
+	sub, isMap := v.(map[string]any)
+	if !isMap {
+		return nil, false
+	}
+	return lookupDotted(sub, rest)
+}
+
+func copyDotted(to, from any, dotted string) {
+	name, rest, deeper := strings.Cut(dotted, ".")
+	target, _ := to.(map[string]any)
+	v, ok := asObject(from)[name]
+	switch {
+	case !ok || target == nil:
+	case !deeper:
+		target[name] = v
+	default:
+		if target[name] == nil {
+			target[name] = map[string]any{}
+		}
+		copyDotted(target[name], v, rest)
+	}
+}
+
+func indexOf(list []any, keys []listKey, key string) int {
+	return slices.IndexFunc(list, func(e any) bool {
+		got, missing := elementKey(keys, asObject(e))
+		return missing == "" && got == key
+	})
+}
+
+func keyOf(e any, s *schema) string {
+	key, _ := elementKey(s.keys, asObject(e))
+	return key
+}
+
+func elementOf(list []any, s *schema, key string) any {
+	if i := indexOf(list, s.keys, key); i >= 0 {
+		return list[i]
+	}
+	return nil
+}
+
+func hasUniqueKeys(v any, s *schema) bool {
+	list, ok := v.([]any)
+	for i, e := range list {
+		if key, missing := elementKey(s.keys, asObject(e)); missing != "" || indexOf(list[:i], s.keys, key) >= 0 {
+			return false
+		}
+	}
+	return ok || v == nil
+}
+
+// elementsAt yields the elements of the list at p, with their paths. The list may change meanwhile.
+func elementsAt(root map[string]any, p provenance.Path) iter.Seq2[provenance.Path, any] {
+	return func(yield func(provenance.Path, any) bool) {
+		list, _ := vmValue(root, p).([]any)
+		keys := vmSchema().at(p).keys
+		for _, e := range slices.Clone(list) {
+			key, missing := elementKey(keys, asObject(e))
+			if missing == "" && !yield(p.Element(key), e) {
+				return
+			}
+		}
+	}
+}
+
+// rivalsOf yields the members of one-ofs that p is or lies in, each with one alternative to it.
+func rivalsOf(p provenance.Path) iter.Seq2[provenance.Path, provenance.Path] {
+	return func(yield func(member, rival provenance.Path) bool) {
+		s := vmSchema()
+		for i, seg := range p {
+			for _, name := range s.rivals[seg.Name] {
+				if !yield(p[:i+1:i+1], p[:i:i].Field(name)) {
+					return
+				}
+			}
+			if s = s.step(seg); s == nil {
+				return
+			}
+		}
+	}
+}
+
+// keyNodes returns the recorded nodes of the fields that identify the element at p.
+func keyNodes(record *provenance.Record, p provenance.Path) []*provenance.Node {
+	list := vmSchema().at(p[:len(p)-1])
+	if list == nil {
+		return nil
+	}
+	var out []*provenance.Node
+	for _, k := range list.keys {
+		if n := record.At(append(slices.Clone(p), provenance.Of(strings.Split(k.field, ".")...)...)); n != nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// checkElements refuses a list that cannot be merged by key.
+func (r *resolution) checkElements(list []any, keys []listKey, path string) bool {
+	at := field.NewPath(path)
+	if len(list) > maxElements {
+		r.fail(field.TooMany(at, len(list), maxElements))
+		return false
+	}
+	isNamed := len(keys) == 1 && keys[0].field == "name"
+	for i, e := range list {
+		switch fields := e.(type) {
+		case removedElement:
+		case map[string]any:
+			if isNamed && hasName(list[:i], fields["name"]) {
+				r.fail(field.Duplicate(at.Index(i).Child("name"), fields["name"]))
+				return false
+			}
+		default:
+			r.fail(field.TypeInvalid(at, list, "must be a list of objects"))
+			return false
+		}
+	}
+	return true
+}
+
+func hasName(elements []any, name any) bool {
+	return name != nil && slices.ContainsFunc(elements, func(e any) bool {
+		return equalJSON(asObject(e)["name"], name)
+	})
+}

@@ -1,0 +1,245 @@
+package presets
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// A Trace reports how one preset affected one request.
+type Trace struct {
+	Preset *Compiled
+	// Matched says that selectors and conditions chose the VM.
+	Matched bool
+	// Conditions are the results of the preset's conditions, in order, up to the first that is
+	// false or fails; nil if the selectors do not match.
+	Conditions []bool
+	// Applied are indexes of Actions: leaves with a value from this preset, removals that removed a
+	// value, forbid rules that the VM violates.
+	Applied []int
+}
+
+// Trace reports how each preset affects the creation of an object, even if the object is refused.
+// Presets in mode Warn and Audit count as enforced; those in mode Off and those of other namespaces
+// are left out. Errors are those of Resolve, without forbid rules.
+func (e *Engine) Trace(ctx context.Context, s *Snapshot, req Request) ([]Trace, error) {
+	r, err := load(req.Kind, req.Object)
+	if err != nil {
+		return nil, err
+	}
+	x, err := e.prepare(ctx, s, r, req)
+	if err != nil {
+		return nil, err
+	}
+	x.enforced = x.match.presets
+	e.apply(x)
+	var out []Trace
+	for _, c := range s.all {
+		if c.Mode == v1alpha1.ModeOff || !c.Cluster() && c.Namespace != req.Namespace.Name {
+			continue
+		}
+		t := Trace{Preset: c, Matched: slices.Contains(x.enforced, c), Conditions: x.query.results(c)}
+		if t.Matched {
+			t.Applied = r.reached(c)
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// TraceLaunch is Trace for the VMI that the VM of a request would have if it started now.
+func (e *Engine) TraceLaunch(ctx context.Context, s *Snapshot, req Request) ([]Trace, error) {
+	launch, err := launchRequest(req)
+	if err != nil {
+		return nil, err
+	}
+	return e.Trace(ctx, s, launch)
+}
+
+func (q *query) results(c *Compiled) []bool {
+	if !q.selects(c) || c.Explicit && !q.selection.names(c.Ref) {
+		return nil
+	}
+	q.eval.budget = clusterCost // other conditions do not count
+	out := make([]bool, 0, len(c.conditions))
+	for i := range c.conditions {
+		ok, err := q.eval.holds(c.conditions[i])
+		out = append(out, ok && err == nil)
+		if !out[i] {
+			break
+		}
+	}
+	return out
+}
+
+// reached lists the indexes of the actions of c that decided a field of the object.
+func (r *resolution) reached(c *Compiled) []int {
+	leaves := r.reachedLeaves(c)
+	var out []int
+	index := 0
+	next := func(reached bool) {
+		if reached {
+			out = append(out, index)
+		}
+		index++
+	}
+	visitLeaves(c.overrides, func(leaf *fieldNode) { next(leaves[leaf]) })
+	for _, removed := range c.removes {
+		n := r.record.At(removed.path)
+		next(n != nil && n.Change == provenance.Removed && r.isBy(removed.path, c.source(provenance.Remove)))
+	}
+	visitLeaves(c.defaults, func(leaf *fieldNode) { next(leaves[leaf]) })
+	violations := r.violations([]*Compiled{c})
+	for _, f := range c.forbids {
+		next(slices.ContainsFunc(violations, func(v violation) bool { return v.rule.path.Equal(f.path) }))
+	}
+	return out
+}
+
+// reachedLeaves returns the leaves of c, as its author wrote them, that set values of the object.
+// The key of an element counts if c added the element or set a field of it.
+func (r *resolution) reachedLeaves(c *Compiled) map[*fieldNode]bool {
+	out := map[*fieldNode]bool{}
+	for _, l := range r.layers {
+		if l.preset != c {
+			continue
+		}
+		given := map[string]bool{}
+		var keys []*fieldNode
+		visitLeaves(l.root, func(leaf *fieldNode) {
+			switch {
+			case r.isBy(leaf.path, c.source(l.role)):
+				out[cmp.Or(leaf.original, leaf)], given[elementOver(leaf.path)] = true, true
+			case leaf.isKey:
+				keys = append(keys, leaf)
+			}
+		})
+		for _, key := range keys {
+			if given[elementOver(key.path)] {
+				out[cmp.Or(key.original, key)] = true
+			}
+		}
+	}
+	return out
+}
+
+func elementOver(p provenance.Path) string {
+	for i, seg := range slices.Backward(p) {
+		if seg.Kind == provenance.Element {
+			return p[:i+1].String()
+		}
+	}
+	return ""
+}
+
+func (r *resolution) isBy(p provenance.Path, by provenance.Source) bool {
+	n := r.record.At(p)
+	return n.IsDecided() && r.record.Sources[n.Source] == by
+}
+
+// An Inspection says how a preset relates to a stored VM.
+type Inspection struct {
+	Preset *Compiled
+	// WouldAct says that the preset, in mode Warn or Audit, would change or refuse the VM if it
+	// were created now.
+	WouldAct bool
+	// Violates says that the stored VM has a value that the preset forbids, in any mode but Off.
+	Violates bool
+}
+
+// Inspect reports the presets that the stored VM of a request violates, and those in mode Warn or
+// Audit that would act on it.
+func (e *Engine) Inspect(ctx context.Context, s *Snapshot, req Request) ([]Inspection, error) {
+	r, err := load(req.Kind, req.Object)
+	if err != nil {
+		return nil, err
+	}
+	u := &update{engine: e, snapshot: s, req: req, old: r.root, sent: r.root}
+	u.readRecord()
+	x, err := u.expand(ctx, u.userIntent(r.root), nil)
+	if err != nil {
+		return nil, err
+	}
+	var would []Preview
+	if len(x.notEnforced) > 0 {
+		x.original, _ = cloneJSON(x.root).(map[string]any)
+		e.apply(x)
+		would = x.preview(e.Platform).would
+	}
+	var out []Inspection
+	for _, c := range x.match.presets {
+		i := Inspection{Preset: c, Violates: len(r.violations([]*Compiled{c})) > 0}
+		i.WouldAct = slices.ContainsFunc(would, func(w Preview) bool { return w.Preset == c })
+		if i.WouldAct || i.Violates {
+			out = append(out, i)
+		}
+	}
+	return out, nil
+}
+
+// An Action is one effect of a preset on the VMs that it matches.
+type Action struct {
+	// Role is Default, Override, Remove or Forbid.
+	Role provenance.Role
+	// Path in the VM. The path of a Forbid action may have patterns.
+	Path provenance.Path
+	// Value that the preset sets, as decoded JSON; nil for Remove, Forbid and computed values.
+	Value any
+	// Field of the preset, such as spec.overrides.spec.running.
+	Field string
+	// Choices are the one-of alternatives that the action decides. Two actions compete for a choice
+	// if they have an entry in common.
+	Choices []string
+	// IsKey says that the value is the key of an element, Computed that it is computed.
+	IsKey, Computed bool
+}
+
+// Actions lists the effects of the preset in the order of its fields: overrides, removals,
+// defaults, forbid rules.
+func (c *Compiled) Actions() []Action {
+	out := partsOf(c.overrides, provenance.Override, "spec.overrides.")
+	for i, removed := range c.removes {
+		out = append(out, Action{Role: provenance.Remove, Path: removed.path, Field: fmt.Sprintf("spec.remove[%d]", i)})
+	}
+	out = append(out, partsOf(c.defaults, c.defaultRole(), "spec.defaults.")...)
+	for i, f := range c.forbids {
+		out = append(out, Action{Role: provenance.Forbid, Path: f.path, Field: fmt.Sprintf("spec.forbid[%d].path", i)})
+	}
+	return out
+}
+
+func partsOf(root *fieldNode, role provenance.Role, prefix string) []Action {
+	var out []Action
+	visitLeaves(root, func(leaf *fieldNode) {
+		p := Action{Role: role, Path: leaf.path, Field: prefix + leaf.text, IsKey: leaf.isKey, Computed: leaf.computed != nil}
+		if !p.Computed {
+			p.Value = leaf.value
+		}
+		for member, rival := range rivalsOf(leaf.path) {
+			sides := []string{member.String(), rival.String()}
+			slices.Sort(sides)
+			p.Choices = append(p.Choices, strings.Join(sides, "|"))
+		}
+		out = append(out, p)
+	})
+	return out
+}
+
+// Selectors returns the label selectors for VMs and for namespaces; nil selects all.
+func (c *Compiled) Selectors() (vms, namespaces labels.Selector) { return c.labels, c.namespaces }
+
+// Conditions lists the expressions of the preset's conditions.
+func (c *Compiled) Conditions() []string {
+	var out []string
+	for _, condition := range c.conditions {
+		out = append(out, condition.text)
+	}
+	return out
+}

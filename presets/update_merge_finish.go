@@ -1,0 +1,200 @@
+package presets
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// finish returns the merged VM, or a refusal with the problems that the update causes.
+func (m *merger) finish() (*Result, error) {
+	r, match := m.result, m.after.match
+	r.notes, r.warnEverything = m.after.notes, m.after.warnEverything
+	if problems := m.newProblems(); len(problems) > 0 {
+		refusal := r.refusal(problems)
+		refusal.OverBudget = match.overBudget
+		return nil, refusal
+	}
+	r.unshare(runStateFields[0])
+	m.setRunState(r.root)
+	m.releaseRunState()
+	restoreOrder(r.root["spec"], m.sent["spec"], vmSchema().field("spec"))
+	m.collectNews()
+	effects, notes := r.effects(), m.notes()
+	r.forgetAbsent(r.record.Root(), r.root, vmSchema())
+	r.record.DropUnused(m.stillForbids)
+	if err := m.storeRecord(); err != nil {
+		return nil, err
+	}
+	return &Result{
+		Record: r.record, Matched: match.presets, OverBudget: match.overBudget, Conflicts: r.conflicts, resolution: r,
+		Warnings: limitWarnings(append(notes, r.warnings(effects, match, nil)...)),
+		Audit:    audit(effects, nil),
+		Patch:    diff(m.sent, r.root, vmSchema()),
+	}, nil
+}
+
+func (m *merger) collectNews() {
+	m.result.conflicts = slices.DeleteFunc(m.after.conflicts, func(c Conflict) bool {
+		return slices.ContainsFunc(m.before.conflicts, func(o Conflict) bool { return c.String() == o.String() })
+	})
+	m.result.skips = slices.DeleteFunc(m.after.skips, func(s Skipped) bool {
+		return slices.ContainsFunc(m.before.skips, func(o Skipped) bool { return reflect.DeepEqual(s, o) })
+	})
+	before, after, snapshot := m.before.query, m.after.query, m.after.snapshot
+	m.result.suggestions = append(snapshot.labelTypos(after, before.labels), snapshot.unknownExclusions(after, before.selection.excluded)...)
+}
+
+func (m *merger) newProblems() field.ErrorList {
+	problems := slices.Clone(m.after.matchErrs)
+	for _, e := range m.after.problems {
+		if !slices.ContainsFunc(m.before.problems, func(o *field.Error) bool { return e.Error() == o.Error() }) {
+			problems = append(problems, e)
+		}
+	}
+	for _, v := range m.result.violations(m.after.enforced) {
+		old := vmValue(m.old, v.path)
+		wasChecked := slices.Contains(m.before.enforced, v.preset) || wasExcepted(m.before.query.recordedExceptions, v.preset.Ref)
+		if !wasChecked || old == nil || HasNewValues(old, v.value) {
+			problems = append(problems, v.problem)
+		}
+	}
+	return problems
+}
+
+func (m *merger) releaseRunState() {
+	for _, p := range runStateFields {
+		n := m.result.record.At(p)
+		if n != nil && !equalJSON(vmValue(m.old, p), vmValue(m.result.root, p)) {
+			n.ClearSubtree()
+		}
+	}
+}
+
+// restoreOrder sorts the elements of keyed lists as the author sent them. Others follow.
+func restoreOrder(v, sent any, s *schema) {
+	switch v := v.(type) {
+	case map[string]any:
+		fields, _ := sent.(map[string]any)
+		for name, sub := range v {
+			if fields[name] != nil {
+				restoreOrder(sub, fields[name], s.field(name))
+			}
+		}
+	case []any:
+		if list, _ := sent.([]any); s.shape == shapeKeyed && len(list) > 0 {
+			restoreElementOrder(v, list, s)
+		}
+	}
+}
+
+func restoreElementOrder(list, sent []any, s *schema) {
+	sameKey := func(a, b any) bool { return keyOf(a, s) == keyOf(b, s) }
+	if len(list) < len(sent) || !slices.EqualFunc(list[:len(sent)], sent, sameKey) {
+		rank := make(map[string]int, len(sent))
+		for i, e := range sent {
+			rank[keyOf(e, s)] = i - len(sent)
+		}
+		slices.SortStableFunc(list, func(a, b any) int { return rank[keyOf(a, s)] - rank[keyOf(b, s)] })
+	}
+	for _, e := range list {
+		if as := elementOf(sent, s, keyOf(e, s)); as != nil {
+			restoreOrder(e, as, s.elem)
+		}
+	}
+}
+
+// storeRecord keeps the stored text if nothing else changes: a policy refuses changes of it alone.
+func (m *merger) storeRecord() error {
+	isSame := equalJSON(m.result.root["spec"], m.old["spec"]) && !differAt(m.result.root, m.old, vmLabels)
+	switch {
+	case m.recordUnreadable || isSame && !m.selectionChanged():
+		m.keepRecordText(m.result)
+	case m.result.record.Empty():
+		m.result.dropProvenance(m.result.record)
+	default:
+		return m.result.annotate()
+	}
+	return nil
+}
+
+// forgetAbsent removes from the record that absent containers were written empty.
+func (r *resolution) forgetAbsent(n *provenance.Node, v any, s *schema) {
+	for c := range n.Children() {
+		value := lookup(v, s, provenance.Path{c.Segment()})
+		if value == nil {
+			c.EmptyByUser = false
+		}
+		step := s.step(c.Segment())
+		if step == nil {
+			step = &schema{}
+		}
+		r.forgetAbsent(c, value, step)
+	}
+}
+
+func (m *merger) notes() []string {
+	var out []string
+	for p, n := range m.result.record.Decided() {
+		if n.DecidedNow || ownerOf(p)&runState != 0 {
+			continue
+		}
+		if note := m.undoneChange(p, m.result.record.Sources[n.Source]); note != "" {
+			out = append(out, note)
+		}
+	}
+	for _, p := range m.keptStorage {
+		if p.HasPrefix(volumesPath) {
+			out = append(out, fmt.Sprintf("%s stays, because updates never remove storage; %s removes it", p, v1alpha1.AnnotationReapply))
+		}
+	}
+	return out
+}
+
+// undoneChange describes how a source undid the author's change of the field at p, if it did.
+func (m *merger) undoneChange(p provenance.Path, s provenance.Source) string {
+	sent, is := vmValue(m.sent, p), vmValue(m.result.root, p)
+	removed := m.isRemovedByAuthor(p)
+	switch {
+	case s.Role == provenance.Default && removed:
+		return fmt.Sprintf("preset %s sets %s again; to exclude it, add %s:%s to %s", s.Preset, p, s.Preset, p, v1alpha1.AnnotationExclude)
+	case !removed && (sent == nil || sameValue(is, sent, vmSchema().at(p))):
+	case s.Role == provenance.Remove:
+		return fmt.Sprintf("preset %s removes %s: it stays absent", s.Preset, p)
+	case s.Role == provenance.Override && is == nil:
+		return fmt.Sprintf("preset %s sets an alternative of %s: it stays absent", s.Preset, p)
+	case s.Role == provenance.Override:
+		return fmt.Sprintf("preset %s overrides %s: it stays %s", s.Preset, p, show(is))
+	}
+	return ""
+}
+
+// isRemovedByAuthor reports whether the author removed the field at p, which the result has. Only
+// an edit of the stored VM removes a field by leaving it out; a manifest does not.
+func (m *merger) isRemovedByAuthor(p provenance.Path) bool {
+	isEdit := m.recordText != "" && annotations(m.sent)[v1alpha1.AnnotationProvenance] == m.recordText
+	return isEdit && !p.InList() && vmValue(m.sent, p) == nil && vmValue(m.result.root, p) != nil
+}
+
+func (m *merger) mergeForbids() {
+	for _, s := range m.after.record.Sources {
+		if s.Role == provenance.Forbid && !m.before.enforces(s) {
+			m.result.record.AddSource(s)
+		}
+	}
+}
+
+// stillForbids reports whether a recorded preset that only forbids stays in the record. It leaves
+// the record when the author's change stops it from matching.
+func (m *merger) stillForbids(s provenance.Source) bool {
+	return !m.before.enforces(s) || m.after.enforces(s)
+}
+
+func (x *expansion) enforces(s provenance.Source) bool {
+	return slices.ContainsFunc(x.enforced, func(c *Compiled) bool { return c.Ref == s.Preset })
+}

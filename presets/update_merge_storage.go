@@ -1,0 +1,185 @@
+package presets
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// Storage is sticky: an update never changes or removes volumes, their disks and
+// dataVolumeTemplates that presets added to the stored VM, unless the author asks for it.
+
+var (
+	volumesPath   = provenance.Of("spec", "template", "spec", "volumes")
+	templatesPath = provenance.Of("spec", "dataVolumeTemplates")
+	// volumeDevices are the lists of devices that expose a volume to the guest.
+	volumeDevices = paths("domain.devices.disks", "domain.devices.filesystems")
+)
+
+func (m *merger) findPresetStorage() {
+	isByPreset := func(n *provenance.Node) bool {
+		return n.IsDecided() && m.record.Sources[n.Source].Role != provenance.Platform
+	}
+	for _, list := range []provenance.Path{volumesPath, templatesPath} {
+		for p := range elementsAt(m.old, list) {
+			if slices.ContainsFunc(keyNodes(m.record, p), isByPreset) {
+				m.presetStorage = append(m.presetStorage, p)
+			}
+		}
+	}
+}
+
+// isStorage reports whether the current field lies in storage that a preset added: in a volume, a
+// dataVolumeTemplate, or the disk or filesystem of such a volume.
+func (m *merger) isStorage() bool {
+	if len(m.presetStorage) == 0 {
+		return false
+	}
+	element := m.element()
+	if len(element) > 0 && slices.ContainsFunc(volumeDevices, element[:len(element)-1].Equal) {
+		element = volumesPath.With(element[len(element)-1])
+	}
+	return slices.ContainsFunc(m.presetStorage, element.Equal)
+}
+
+// element returns the path of the outermost list element around the current field.
+func (m *merger) element() provenance.Path {
+	i := slices.IndexFunc(m.path, func(s provenance.Segment) bool { return s.Kind == provenance.Element })
+	return m.path[: i+1 : i+1]
+}
+
+// keepsStorage reports whether the current field is storage that only presets would change.
+func (m *merger) keepsStorage(d difference) bool {
+	isRemoved := d.afterNode.IsDecided() && m.after.record.Sources[d.afterNode.Source].Role == provenance.Remove
+	if !m.isStorage() || isRemoved || !m.changedByPresets(d) {
+		return false
+	}
+	if p := slices.Clone(m.element()); !slices.ContainsFunc(m.keptStorage, p.Equal) {
+		m.keptStorage = append(m.keptStorage, p)
+	}
+	return true
+}
+
+func (m *merger) changedByPresets(d difference) bool {
+	switch {
+	case d.before == nil:
+		return d.afterNode.IsDecided() && m.presetsReplaceRival()
+	case d.after != nil:
+		return d.beforeNode.IsDecided() && d.afterNode.IsDecided()
+	case m.path[len(m.path)-1].Kind == provenance.Element:
+		return true
+	}
+	return d.beforeNode.IsDecided() && !m.after.ownsField(m.path) && !m.authorChoosesRival()
+}
+
+func (m *merger) presetsReplaceRival() bool {
+	for member, rival := range rivalsOf(m.path) {
+		if vmValue(m.result.root, rival) != nil && isFullyDecided(m.after.record.At(member), vmValue(m.after.root, member)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *merger) authorChoosesRival() bool {
+	for _, rival := range rivalsOf(m.path) {
+		if v := vmValue(m.after.root, rival); v != nil && !isFullyDecided(m.after.record.At(rival), v) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *resolution) ownsField(p provenance.Path) bool {
+	return r.contributions.instancetype.owns(p) || r.contributions.preference.owns(p)
+}
+
+func (m *merger) isKey() bool {
+	for i, seg := range m.path[:len(m.path)-1] {
+		if seg.Kind != provenance.Element {
+			continue
+		}
+		rest := m.path[i+1:].String()
+		if slices.ContainsFunc(vmSchema().at(m.path[:i]).keys, func(k listKey) bool { return k.field == rest }) {
+			return true
+		}
+	}
+	return false
+}
+
+// isFullyDecided reports whether presets or the platform decided every leaf of v, which n records.
+func isFullyDecided(n *provenance.Node, v any) bool {
+	fields, ok := v.(map[string]any)
+	switch {
+	case n == nil || !ok || len(fields) == 0:
+		return n.IsDecided()
+	case n.EmptyByUser:
+		return false
+	}
+	for name, sub := range fields {
+		if !isFullyDecided(n.Find(provenance.Segment{Name: name}), sub) {
+			return false
+		}
+	}
+	return true
+}
+
+// isAddedByPresets reports whether the element e at p is new and comes from presets only.
+func (m *merger) isAddedByPresets(p provenance.Path, e any) bool {
+	return vmValue(m.old, p) == nil && isFullyDecided(m.result.record.At(p), e)
+}
+
+// dropExtraSingletons removes new elements that KubeVirt allows only once, if kept storage has one.
+func (m *merger) dropExtraSingletons() {
+	for _, s := range singletons {
+		for p, e := range elementsAt(m.result.root, s.list) {
+			isSingleton := slices.ContainsFunc(s.fields, func(f provenance.Path) bool { return lookup(e, vmSchema().at(p), f) != nil })
+			if isSingleton && m.isAddedByPresets(p, e) && m.result.hasOther(s, p[len(p)-1]) {
+				m.drop(p)
+			}
+		}
+	}
+}
+
+// dropUnusedTemplates removes new dataVolumeTemplates of presets that no stored volume names.
+func (m *merger) dropUnusedTemplates() {
+	used := map[any]bool{}
+	for p := range elementsAt(m.result.root, volumesPath) {
+		used[vmValue(m.result.root, append(p, provenance.Of("dataVolume", "name")...))] = true
+	}
+	for p, e := range elementsAt(m.result.root, templatesPath) {
+		if !used[p[len(p)-1].Name] && m.isAddedByPresets(p, e) {
+			m.drop(p)
+		}
+	}
+}
+
+// dropUnlinked removes elements of presets that lost the element that they are linked to.
+func (m *merger) dropUnlinked() {
+	for _, text := range slices.Sorted(maps.Keys(links)) {
+		if links[text].alone {
+			continue
+		}
+		for p := range elementsAt(m.result.root, paths(text)[0]) {
+			isByPreset := slices.ContainsFunc(keyNodes(m.result.record, p), (*provenance.Node).IsDecided)
+			isGone := vmValue(m.after.root, p) == nil || len(m.keptStorage) > 0
+			if isGone && isByPreset && m.lostPartner(p) {
+				m.drop(p)
+			}
+		}
+	}
+}
+
+// lostPartner reports whether the update removed all elements that the one at p is linked to.
+func (m *merger) lostPartner(p provenance.Path) bool {
+	had := false
+	for _, list := range linkOf(p).partners {
+		partner := append(slices.Clone(templateSpec), list...).With(p[len(p)-1])
+		if vmValue(m.result.root, partner) != nil {
+			return false
+		}
+		had = had || vmValue(m.old, partner) != nil
+	}
+	return had
+}

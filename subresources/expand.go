@@ -1,0 +1,171 @@
+package subresources
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	kjson "sigs.k8s.io/json"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/subresources/decide"
+)
+
+// snapshots returns the newest set of presets; nil before the first one is loaded.
+type snapshots interface{ Snapshot() *presets.Snapshot }
+
+type namespaces interface {
+	Get(ctx context.Context, name string) (presets.Namespace, error)
+}
+
+// namespaceOf returns the namespace of an object. Its errors are for the caller.
+func namespaceOf(ctx context.Context, all namespaces, object types.NamespacedName) (presets.Namespace, error) {
+	namespace, err := all.Get(ctx, object.Namespace)
+	switch {
+	case apierrors.IsNotFound(err):
+		return namespace, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, object.Namespace)
+	case err != nil:
+		return namespace, apierrors.NewInternalError(fmt.Errorf("cannot read the namespace: %w", err))
+	}
+	return namespace, nil
+}
+
+// Presets expand VMs.
+type Presets struct {
+	Engine     *presets.Engine
+	Snapshots  snapshots
+	Namespaces namespaces
+}
+
+// An expander expands VMs with presets as if they were created now.
+type expander struct {
+	Presets
+	cluster    *cluster
+	authorizer authorizer.UnconditionalAuthorizer
+}
+
+func (e *expander) stored(w http.ResponseWriter, r *http.Request) {
+	e.respond(w, r, func(name types.NamespacedName) ([]byte, error) { return e.cluster.get(r.Context(), vms, name) })
+}
+
+func (e *expander) sent(w http.ResponseWriter, r *http.Request) {
+	e.respond(w, r, func(name types.NamespacedName) ([]byte, error) {
+		body, err := read(r, maxVM)
+		if err != nil {
+			return nil, err
+		}
+		vm, err := decodeVM(body, name.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		if err := e.checkUse(r.Context(), name.Namespace, vm); err != nil {
+			return nil, err
+		}
+		return json.Marshal(vm)
+	})
+}
+
+func (e *expander) respond(w http.ResponseWriter, r *http.Request, vm func(types.NamespacedName) ([]byte, error)) {
+	name, err := subject(r)
+	var raw []byte
+	if err == nil {
+		raw, err = vm(name)
+	}
+	var expanded map[string]any
+	if err == nil {
+		expanded, err = e.expand(r.Context(), name, raw)
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	answer(w, expanded)
+}
+
+func (e *expander) expand(ctx context.Context, name types.NamespacedName, raw []byte) (map[string]any, error) {
+	snapshot := e.Snapshots.Snapshot()
+	if snapshot == nil {
+		return nil, apierrors.NewServiceUnavailable("presets are not loaded yet")
+	}
+	namespace, err := namespaceOf(ctx, e.Namespaces, name)
+	if err != nil {
+		return nil, err
+	}
+	result, err := e.Engine.Resolve(ctx, snapshot, presets.Request{Kind: presets.VirtualMachine, Object: raw, Namespace: namespace})
+	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
+		return nil, apierrors.NewInvalid(kubevirtv1.VirtualMachineGroupVersionKind.GroupKind(), name.Name, presets.LimitErrors(refusal.Problems))
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	for _, text := range result.Warnings {
+		warning.AddWarning(ctx, "", text)
+	}
+	return result.Object(), nil
+}
+
+// decodeVM decodes a VM in JSON or YAML, which must be in the namespace or in none.
+func decodeVM(body []byte, namespace string) (map[string]any, error) {
+	if len(body) == 0 {
+		return nil, apierrors.NewBadRequest("empty request body")
+	}
+	var vm map[string]any
+	if err := decode(kjson.UnmarshalCaseSensitivePreserveInts, body, &vm); err != nil {
+		return nil, err
+	}
+	version, _ := vm["apiVersion"].(string)
+	gv, err := schema.ParseGroupVersion(version)
+	if kind := vm["kind"]; err != nil || gv.Group != "kubevirt.io" || kind != string(presets.VirtualMachine) {
+		return nil, apierrors.NewBadRequest("Object is not a valid VirtualMachine")
+	}
+	if vm["metadata"] == nil {
+		vm["metadata"] = map[string]any{}
+	}
+	meta, ok := vm["metadata"].(map[string]any)
+	if !ok {
+		return nil, apierrors.NewBadRequest("Object is not a valid VirtualMachine")
+	}
+	if of, given := meta["namespace"]; given && of != "" && of != namespace {
+		return nil, apierrors.NewBadRequest("VM namespace must be empty or " + namespace)
+	}
+	meta["namespace"] = namespace
+	return vm, nil
+}
+
+// checkUse checks that the caller may use every preset that a VM names, as admission does: an
+// expanded VM shows the presets.
+func (e *expander) checkUse(ctx context.Context, namespace string, vm map[string]any) error {
+	user, ok := apirequest.UserFrom(ctx)
+	if !ok {
+		return apierrors.NewUnauthorized("the caller is not authenticated")
+	}
+	for _, ref := range presets.NamedPresets(presets.VirtualMachine, vm) {
+		what := authorizer.AttributesRecord{
+			User: user, Verb: "use", ResourceRequest: true, Namespace: namespace, Name: ref,
+			APIGroup: v1alpha1.GroupName, APIVersion: v1alpha1.GroupVersion.Version, Resource: v1alpha1.ResourceVirtualMachinePresets,
+		}
+		if name, cluster := strings.CutPrefix(ref, "cluster/"); cluster {
+			what.Namespace, what.Name, what.Resource = "", name, v1alpha1.ResourceClusterVirtualMachinePresets
+		}
+		decision, _, err := e.authorizer.Authorize(ctx, what)
+		if err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("cannot review the permissions of user %s: %w", user.GetName(), err))
+		}
+		if decision != authorizer.DecisionAllow {
+			return apierrors.NewForbidden(decide.VMResource, "", fmt.Errorf("user %s may not use preset %s", user.GetName(), ref))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,285 @@
+package subresources
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/gorilla/websocket"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/klog/v2"
+	"k8s.io/streaming/pkg/httpstream"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/launcher/podspec"
+	"github.com/virtwright/virtwright/subresources/decide"
+)
+
+const launcherTimeout = 15 * time.Second
+
+// guestActions are the calls that end when the launcher has done them.
+var guestActions = []v1alpha1.LauncherAction{
+	v1alpha1.LauncherPause, v1alpha1.LauncherUnpause, v1alpha1.LauncherReset, v1alpha1.LauncherSoftReboot,
+}
+
+// launchers control the guests of VMIs through the launchers in their pods.
+type launchers struct {
+	cluster *cluster
+	clients kubernetes.Interface
+	config  *rest.Config
+	open    chan struct{} // an element for each open console and display
+	// closing ends when the server stops, and ends consoles and displays.
+	closing context.Context //nolint:containedctx // the time of the server, not of a request
+	close   context.CancelFunc
+}
+
+func newLaunchers(c *cluster, clients kubernetes.Interface, config *rest.Config) *launchers {
+	l := &launchers{cluster: c, clients: clients, config: config, open: make(chan struct{}, maxStreams)}
+	l.closing, l.close = context.WithCancel(context.Background())
+	return l
+}
+
+func (l *launchers) act(r *http.Request, action v1alpha1.LauncherAction) error {
+	name, err := subject(r)
+	if err != nil {
+		return err
+	}
+	dry, err := readOptions(r, name.Name, new(kubevirtv1.PauseOptions), func(o *kubevirtv1.PauseOptions) []string { return o.DryRun })
+	if err != nil {
+		return err
+	}
+	vmi, pod, err := l.find(r.Context(), name, action, dry)
+	if err != nil || dry {
+		return err
+	}
+	// Record the action in the condition even if the caller disconnects.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTimeout)
+	defer cancel()
+	launcher, err := l.execute(ctx, vmi, pod, action)
+	if err != nil {
+		return err
+	}
+	launcher.end()
+	if action != v1alpha1.LauncherPause && action != v1alpha1.LauncherUnpause {
+		return nil
+	}
+	return l.cluster.change(ctx, name, false, (*cluster).readVMI, func(now *objects) (*decide.Changes, error) {
+		if now.vmi.UID != vmi.UID {
+			return &decide.Changes{}, nil
+		}
+		return decide.SetPaused(now.vmi, action == v1alpha1.LauncherPause, time.Now()), nil
+	})
+}
+
+// find reads a VMI and its pod, and checks the action. Its errors are for the caller.
+func (l *launchers) find(ctx context.Context, name types.NamespacedName, action v1alpha1.LauncherAction, dry bool) (*kubevirtv1.VirtualMachineInstance, *corev1.Pod, error) {
+	now, err := l.cluster.readVMI(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := decide.CheckGuest(now.vmi, action, dry); err != nil {
+		return nil, nil, err
+	}
+	pod, err := l.clients.CoreV1().Pods(name.Namespace).Get(ctx, podspec.Name(name.Name), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podspec.Name(name.Name)}}
+	case err != nil:
+		return nil, nil, apierrors.NewInternalError(fmt.Errorf("cannot read the pod of the VMI: %w", err))
+	}
+	return now.vmi, pod, decide.CheckPod(now.vmi, pod)
+}
+
+// A launcher is one execution of v1alpha1.LauncherControl. It is connected to the device of the
+// action.
+type launcher struct {
+	io.Writer
+	io.Reader
+	end context.CancelFunc
+}
+
+// execute starts an action. Without an error the launcher accepted it, and end must be called. Its
+// errors are for the caller.
+func (l *launchers) execute(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance, pod *corev1.Pod, action v1alpha1.LauncherAction) (*launcher, error) {
+	executor, err := l.executor(pod)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	// The client library would log each disconnect as an error.
+	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
+	input, to := io.Pipe()
+	from, output := io.Pipe()
+	go func() {
+		err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: input, Stdout: output})
+		_ = output.CloseWithError(err) // does not fail
+		_ = input.CloseWithError(err)
+	}()
+	out := &launcher{Writer: to, Reader: bufio.NewReader(from), end: func() {
+		cancel()
+		_ = to.Close() // does not fail
+		_ = from.Close()
+	}}
+	late := time.AfterFunc(launcherTimeout, out.end)
+	err = out.begin(action)
+	switch inTime := late.Stop(); {
+	case err == nil && inTime:
+		return out, nil
+	case !inTime:
+		err = apierrors.NewTimeoutError("the launcher of the VMI did not answer", 0)
+	}
+	out.end()
+	if refused, ok := errors.AsType[conflict](err); ok {
+		return nil, decide.VMIConflict(vmi, refused.Error())
+	}
+	if apierrors.IsTimeout(err) {
+		return nil, err
+	}
+	return nil, apierrors.NewInternalError(fmt.Errorf("%s failed: %w", action, err))
+}
+
+// executor executes v1alpha1.LauncherControl in a pod, over WebSockets or, if a proxy or API server
+// does not support them, over SPDY.
+func (l *launchers) executor(pod *corev1.Pod) (remotecommand.Executor, error) {
+	url := l.clients.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{
+			Container: v1alpha1.ContainerLauncher, Command: v1alpha1.LauncherControl, Stdin: true, Stdout: true,
+		}, kubernetesscheme.ParameterCodec).URL()
+	sockets, err := remotecommand.NewWebSocketExecutor(l.config, http.MethodGet, url.String())
+	if err != nil {
+		return nil, err
+	}
+	spdy, err := remotecommand.NewSPDYExecutor(l.config, http.MethodPost, url)
+	if err != nil {
+		return nil, err
+	}
+	return remotecommand.NewFallbackExecutor(sockets, spdy, httpstream.IsUpgradeFailure)
+}
+
+// A conflict is why a launcher refused an action in the present state of the guest.
+type conflict string
+
+// Error returns the reason.
+func (c conflict) Error() string { return string(c) }
+
+// begin sends the action and reads the answer, which is one line.
+func (l *launcher) begin(action v1alpha1.LauncherAction) error {
+	if _, err := fmt.Fprintln(l, action); err != nil {
+		return err
+	}
+	line, err := l.Reader.(*bufio.Reader).ReadSlice('\n')
+	if err != nil {
+		return fmt.Errorf("no answer from the launcher: %w", err)
+	}
+	word, reason, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
+	switch word {
+	case "ok":
+		return nil
+	case "conflict":
+		return conflict(reason)
+	}
+	return errors.New(reason)
+}
+
+const (
+	// maxStreams is how many consoles and displays a replica serves. Each takes one of
+	// maxConnections and, while idle, about 130 KiB.
+	maxStreams    = 64
+	pingPeriod    = 20 * time.Second // how often clients are pinged
+	clientTimeout = 3 * pingPeriod   // bounds reading by a client, and its answers to pings
+)
+
+// upgrader implements KubeVirt's protocol: messages of raw bytes. API servers authenticate users,
+// so the origin of a page does not matter.
+var upgrader = websocket.Upgrader{
+	Subprotocols: []string{"plain.kubevirt.io"}, HandshakeTimeout: 10 * time.Second, CheckOrigin: func(*http.Request) bool { return true },
+	Error: func(w http.ResponseWriter, _ *http.Request, _ int, reason error) {
+		refuse(w, apierrors.NewBadRequest(reason.Error()))
+	},
+}
+
+func (l *launchers) streams(action v1alpha1.LauncherAction) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case l.open <- struct{}{}:
+			defer func() { <-l.open }()
+		default:
+			refuse(w, apierrors.NewTooManyRequests(fmt.Sprintf("%d consoles and displays are open on this replica; close one, or try again", maxStreams), 1))
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		stop := context.AfterFunc(l.closing, cancel)
+		defer stop()
+		launcher, err := l.connect(ctx, r, action)
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		defer launcher.end()
+		to, err := upgrader.Upgrade(w, r, nil)
+		if err != nil {
+			return // the upgrader has answered
+		}
+		defer func() { _ = to.Close() }() // the client may have disconnected
+		answered := func(string) error { return to.SetReadDeadline(time.Now().Add(clientTimeout)) }
+		to.SetPongHandler(answered)
+		_ = answered("") // reading fails if this fails
+		context.AfterFunc(ctx, launcher.end)
+		go func() { // detect lost clients
+			_ = wait.PollUntilContextCancel(ctx, pingPeriod, false, func(context.Context) (bool, error) {
+				_ = to.WriteControl(websocket.PingMessage, nil, time.Now().Add(pingPeriod)) // the client may have disconnected
+				return false, nil
+			})
+		}()
+		go func() {
+			defer cancel()
+			_, _ = io.Copy(launcher, websocket.JoinMessages(to, "")) // until either end closes
+		}()
+		_, _ = io.Copy(client{to}, launcher) // until either end closes
+		reason := websocket.FormatCloseMessage(websocket.CloseGoingAway, "the guest ended, another client connected, or the connection was lost")
+		_ = to.WriteControl(websocket.CloseMessage, reason, time.Now().Add(time.Second)) // the client may have disconnected
+	}
+}
+
+func (l *launchers) connect(ctx context.Context, r *http.Request, action v1alpha1.LauncherAction) (*launcher, error) {
+	name, err := subject(r)
+	if err != nil {
+		return nil, err
+	}
+	if !websocket.IsWebSocketUpgrade(r) {
+		return nil, apierrors.NewBadRequest("want a WebSocket: use virtwright or virtctl")
+	}
+	vmi, pod, err := l.find(ctx, name, action, false)
+	if err != nil {
+		return nil, err
+	}
+	return l.execute(ctx, vmi, pod, action)
+}
+
+// A client writes messages to a WebSocket.
+type client struct{ *websocket.Conn }
+
+func (c client) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(clientTimeout)); err != nil {
+		return 0, err
+	}
+	if err := c.WriteMessage(websocket.BinaryMessage, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -1,0 +1,173 @@
+package validation
+
+import (
+	"bytes"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/virtwright/virtwright/presets"
+)
+
+// An ExpandedVM is a VM or a VMI after presets have expanded it, as rules see it.
+type ExpandedVM struct {
+	// VM is nil for a VMI.
+	VM *kubevirtv1.VirtualMachine
+	// VMI is nil for a VM.
+	VMI *kubevirtv1.VirtualMachineInstance
+	// Meta is the metadata of the VMI, or of the VM's template.
+	Meta *metav1.ObjectMeta
+	// Spec is the spec of the VMI, or of the VM's template; nil for a VM without a template.
+	Spec *kubevirtv1.VirtualMachineInstanceSpec
+	// Old is the stored object on an update; nil on a create.
+	Old *ExpandedVM
+	// Config is the configuration of the cluster.
+	Config *Config
+
+	raw          []byte
+	templatePath *field.Path
+	volumes      map[string]*kubevirtv1.Volume
+	networks     map[string]*kubevirtv1.Network
+	filesystems  map[string]bool
+}
+
+// NewVirtualMachine decodes the JSON of a VM.
+func NewVirtualMachine(raw []byte) (*ExpandedVM, error) {
+	vm := &ExpandedVM{VM: &kubevirtv1.VirtualMachine{}, raw: raw, templatePath: field.NewPath("spec", "template")}
+	if err := decode(presets.VirtualMachine, raw, vm.VM); err != nil {
+		return nil, err
+	}
+	if template := vm.VM.Spec.Template; template != nil {
+		vm.Meta, vm.Spec = &template.ObjectMeta, &template.Spec
+	}
+	return vm, nil
+}
+
+// NewVirtualMachineInstance decodes the JSON of a VMI.
+func NewVirtualMachineInstance(raw []byte) (*ExpandedVM, error) {
+	vm := &ExpandedVM{VMI: &kubevirtv1.VirtualMachineInstance{}, raw: raw}
+	if err := decode(presets.VirtualMachineInstance, raw, vm.VMI); err != nil {
+		return nil, err
+	}
+	vm.Meta, vm.Spec = &vm.VMI.ObjectMeta, &vm.VMI.Spec
+	return vm, nil
+}
+
+// ReplaceTemplate replaces the VM's template with a VMI, in JSON, that presets expanded at launch.
+func (vm *ExpandedVM) ReplaceTemplate(raw []byte) error {
+	vmi, err := NewVirtualMachineInstance(raw)
+	if err != nil {
+		return err
+	}
+	vm.Meta, vm.Spec = vmi.Meta, vmi.Spec
+	vm.volumes, vm.networks, vm.filesystems = nil, nil, nil
+	return nil
+}
+
+// decode decodes an object. The error is a *presets.Refusal if parsing a quantity would take too
+// long.
+func decode(kind presets.Kind, raw []byte, into any) error {
+	if bytes.Count(raw, []byte("{")) > presets.MaxValues || bytes.Count(raw, []byte(",")) > presets.MaxValues {
+		return fmt.Errorf("cannot read the %s: it has more than %d parts", kind, presets.MaxValues)
+	}
+	safe, err := presets.SafeQuantities(kind, raw)
+	if err != nil {
+		return err
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(safe, into); err != nil {
+		return fmt.Errorf("cannot read the %s: %w", kind, err)
+	}
+	return nil
+}
+
+// Path returns the path of a field of Meta or Spec, as in Path("spec", "domain", "cpu").
+func (vm *ExpandedVM) Path(first string, more ...string) *field.Path {
+	if vm.templatePath == nil {
+		return field.NewPath(first, more...)
+	}
+	return vm.templatePath.Child(first, more...)
+}
+
+// PrefixPaths changes paths that begin at the root of the VMI to paths in the validated object.
+func (vm *ExpandedVM) PrefixPaths(problems field.ErrorList) field.ErrorList {
+	if vm.templatePath == nil {
+		return problems
+	}
+	for _, p := range problems {
+		p.Field = vm.templatePath.String() + "." + p.Field
+	}
+	return problems
+}
+
+// Domain returns the path of a field of spec.domain.
+func (vm *ExpandedVM) Domain(more ...string) *field.Path {
+	return vm.Path("spec", append([]string{"domain"}, more...)...)
+}
+
+// Device returns the path of a field of spec.domain.devices.
+func (vm *ExpandedVM) Device(more ...string) *field.Path {
+	return vm.Path("spec", append([]string{"domain", "devices"}, more...)...)
+}
+
+// Architecture returns the architecture in the spec, or else the default of the cluster.
+func (vm *ExpandedVM) Architecture() string {
+	switch {
+	case vm.Spec != nil && vm.Spec.Architecture != "":
+		return vm.Spec.Architecture
+	case vm.Config != nil && vm.Config.Architecture != "":
+		return vm.Config.Architecture
+	}
+	return "amd64"
+}
+
+// hasInstancetype reports whether an instancetype sets CPU and memory, which rules cannot see.
+func (vm *ExpandedVM) hasInstancetype() bool { return vm.VM != nil && vm.VM.Spec.Instancetype != nil }
+
+// hasPreference reports whether a preference sets fields that are unset here.
+func (vm *ExpandedVM) hasPreference() bool { return vm.VM != nil && vm.VM.Spec.Preference != nil }
+
+// lacksDefaults reports whether KubeVirt sets unset fields later: alongside KubeVirt, a VM is
+// stored without defaults.
+func (vm *ExpandedVM) lacksDefaults() bool {
+	return vm.VM != nil && vm.Config != nil && vm.Config.Addon
+}
+
+// Volume returns the volume with a name, or nil.
+func (vm *ExpandedVM) Volume(name string) *kubevirtv1.Volume {
+	if vm.volumes == nil {
+		vm.volumes = make(map[string]*kubevirtv1.Volume, len(vm.Spec.Volumes))
+		for i := range vm.Spec.Volumes {
+			vm.volumes[vm.Spec.Volumes[i].Name] = &vm.Spec.Volumes[i]
+		}
+	}
+	return vm.volumes[name]
+}
+
+// Network returns the network with a name, or nil.
+func (vm *ExpandedVM) Network(name string) *kubevirtv1.Network {
+	if vm.networks == nil {
+		vm.networks = make(map[string]*kubevirtv1.Network, len(vm.Spec.Networks))
+		for i := range vm.Spec.Networks {
+			vm.networks[vm.Spec.Networks[i].Name] = &vm.Spec.Networks[i]
+		}
+	}
+	return vm.networks[name]
+}
+
+// hasFilesystem reports whether a file system has a name.
+func (vm *ExpandedVM) hasFilesystem(name string) bool {
+	filesystems := vm.Spec.Domain.Devices.Filesystems
+	if len(filesystems) == 0 {
+		return false
+	}
+	if vm.filesystems == nil {
+		vm.filesystems = make(map[string]bool, len(filesystems))
+		for i := range filesystems {
+			vm.filesystems[filesystems[i].Name] = true
+		}
+	}
+	return vm.filesystems[name]
+}
