@@ -44,6 +44,8 @@ func TestBadInput(t *testing.T) {
 		"wrong type in a preset":    {sparse + "---\n" + preset("{priority: high}"), []string{"-f", "-"}, exitRefused, []string{"document 2", "priority"}},
 		"null defaults":             {sparse + "---\n" + preset("{defaults: null}"), []string{"-f", "-"}, exitRefused, []string{"spec.defaults", "null"}},
 		"nameless preset":           {sparse + "---\n" + strings.Replace(preset("{}"), "{name: p}", "{}", 1), []string{"-f", "-"}, exitRefused, []string{"metadata.name: Required"}},
+		"invalid name of a preset":  {sparse + "---\n" + strings.Replace(preset("{}"), "{name: p}", "{name: P_1}", 1), []string{"-f", "-"}, exitRefused, []string{`metadata.name: Invalid value: "P_1"`}},
+		"nameless preference":       {sparse + "---\napiVersion: instancetype.kubevirt.io/v1beta1\nkind: VirtualMachinePreference\nspec: {}\n", []string{"-f", "-"}, exitRefused, []string{"metadata.name: Required"}},
 		"preset twice":              {sparse + "---\n" + cores + "---\n" + cores, []string{"-f", "-"}, exitRefused, []string{"document 3", "standard input, document 2"}},
 		"every refused preset": {sparse + "---\n" + preset("{priority: 9999999}") + "---\n" + strings.Replace(preset("{mode: Loud}"), "name: p", "name: q", 1), []string{"-f", "-"}, exitRefused,
 			[]string{"document 2", "spec.priority", "document 3", "spec.mode"}},

@@ -151,27 +151,33 @@ func (c *Cluster) take(e *entry, p *presetReader, rules *policyReader) error {
 		}
 	}
 	switch e.role {
+	case parameter:
+		return nil
+	case vmOrVMI:
+		m, err := c.newVM(e)
+		if err == nil {
+			c.VMs = append(c.VMs, m)
+		}
+		return err
 	case namespace:
 		object := &corev1.Namespace{}
 		_ = kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, object) // labels are read in any case
 		object.ObjectMeta = e.meta.ObjectMeta
 		c.namespaces[e.meta.Name] = object
 		return nil
+	case preset, legacyPreset:
+		c.preset = true
+	}
+	if err := e.prepare(c.settings.Namespace); err != nil {
+		return err
+	}
+	switch e.role {
 	case policy:
 		return rules.read(e)
-	case parameter:
-		return nil
 	case instancetype:
-		return c.instancetypes.add(e, c.settings.Namespace)
-	case preset, legacyPreset, profile, exception:
-		c.preset = c.preset || e.role == preset || e.role == legacyPreset
-		return p.read(e, c.settings.Namespace)
+		return c.instancetypes.add(e)
 	default:
-		m, err := c.newVM(e)
-		if err == nil {
-			c.VMs = append(c.VMs, m)
-		}
-		return err
+		return p.read(e)
 	}
 }
 

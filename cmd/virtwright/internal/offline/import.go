@@ -113,7 +113,7 @@ func (in *importer) read(e *entry) error {
 	if e.role != vmOrVMI && e.role != legacyPreset && e.role != instancetype {
 		return nil
 	}
-	if err := e.place(in.settings.Namespace); err != nil {
+	if err := e.prepare(in.settings.Namespace); err != nil {
 		return err
 	}
 	if first, again := in.seen[e.ref()]; again {
@@ -147,7 +147,7 @@ func (in *importer) legacy(e *entry) error {
 
 func (in *importer) contributor(e *entry) error {
 	one := instancetypes{}
-	if err := one.add(e, in.settings.Namespace); err != nil {
+	if err := one.add(e); err != nil {
 		return err
 	}
 	name := types.NamespacedName{Namespace: e.meta.Namespace, Name: e.meta.Name}

@@ -62,9 +62,6 @@ func (p *policyReader) read(e *entry) error {
 	first, again := p.seen[e.ref()]
 	p.seen[e.ref()] = e.Where
 	switch {
-	case e.meta.Name == "":
-		refused.Problems = problemsOf(nameless)
-		return refused
 	case again:
 		refused.Problems = []Problem{duplicateName(e.meta.Name, first)}
 		return refused

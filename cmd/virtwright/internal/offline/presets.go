@@ -20,9 +20,6 @@ import (
 	"github.com/virtwright/virtwright/webhooks"
 )
 
-// nameless has an API server's error for an object without a name.
-var nameless = field.ErrorList{field.Required(field.NewPath("metadata", "name"), "name or generateName is required")}
-
 type presetReader struct {
 	ctx        context.Context
 	rules      *validation.Config
@@ -39,15 +36,8 @@ type presetReader struct {
 	notes     []string
 }
 
-func (p *presetReader) read(e *entry, namespace string) error {
-	if err := e.place(namespace); err != nil {
-		return err
-	}
+func (p *presetReader) read(e *entry) error {
 	refused := &Refusal{Where: e.Where, Object: e.ref()}
-	if e.meta.Name == "" {
-		refused.Problems = problemsOf(nameless)
-		return refused
-	}
 	if first, ok := p.seen[e.ref()]; ok {
 		refused.Problems = []Problem{duplicateName(e.meta.Name, first)}
 		return refused
@@ -216,10 +206,7 @@ func (p *presetReader) profile(e *entry) []Problem {
 type instancetypes map[string]map[types.NamespacedName]map[string]any
 
 // add adds an instancetype or a preference. Only its shape is validated.
-func (in instancetypes) add(e *entry, namespace string) error {
-	if err := e.place(namespace); err != nil {
-		return err
-	}
+func (in instancetypes) add(e *entry) error {
 	object, err := e.decode()
 	if err != nil {
 		return err
@@ -313,23 +300,17 @@ func (l *linter) preset(e *entry) error {
 		f.Preset = name
 		l.found = append(l.found, LintFinding{f, e.Where})
 	}
-	first, again := l.seen[name]
-	switch {
-	case e.meta.Name == "":
-		report(invalid(problemsOf(nameless)[0]))
-		return nil
-	case again:
-		report(invalid(duplicateName(e.meta.Name, first)))
-		return nil
-	}
-	l.seen[name] = e.Where
-	var problems []Problem
 	var object v1alpha1.Preset
 	var compiled *presets.Compiled
-	if answer := (webhooks.Preset{Kind: e.Kind}).Handle(l.ctx, creation(e)); answer.Allowed {
-		object, compiled, problems = compilePreset(e)
-	} else {
-		problems = causes(answer.Result)
+	problems := e.metadataProblems()
+	first, again := l.seen[name]
+	switch {
+	case len(problems) > 0:
+	case again:
+		problems = []Problem{duplicateName(e.meta.Name, first)}
+	default:
+		l.seen[name] = e.Where
+		object, compiled, problems = l.compile(e)
 	}
 	for _, p := range problems {
 		report(invalid(p))
@@ -342,6 +323,14 @@ func (l *linter) preset(e *entry) error {
 	}
 	l.compiled = append(l.compiled, compiled)
 	return nil
+}
+
+// compile asks the webhook first, so that the messages equal those of a cluster.
+func (l *linter) compile(e *entry) (v1alpha1.Preset, *presets.Compiled, []Problem) {
+	if answer := (webhooks.Preset{Kind: e.Kind}).Handle(l.ctx, creation(e)); !answer.Allowed {
+		return nil, nil, causes(answer.Result)
+	}
+	return compilePreset(e)
 }
 
 func invalid(p Problem) fleet.Finding {

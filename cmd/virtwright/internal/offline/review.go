@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -135,17 +134,14 @@ func (c *Cluster) Missing() []string {
 	return []string{"no preset in -f; presets of a cluster may set the missing values of " + which}
 }
 
-// verdict starts the verdict of an entry with the problems of its metadata.
+// verdict starts the verdict of an entry, for VMs with the problems of their metadata.
 func (e *entry) verdict() Verdict {
 	v := Verdict{Where: e.Where, APIVersion: e.APIVersion, Kind: e.Kind, Namespace: e.meta.Namespace, Name: e.meta.Name}
-	meta := e.meta.ObjectMeta
 	if v.Name == "" && e.meta.GenerateName != "" {
 		v.Name = e.meta.GenerateName + "*"
-		meta.Name = e.meta.GenerateName + "00000" // as many characters as the API server adds
 	}
-	if e.read {
-		v.refuse(problemsOf(apivalidation.ValidateObjectMeta(&meta, e.namespaced(),
-			apivalidation.NameIsDNSSubdomain, field.NewPath("metadata")))...)
+	if e.role == vmOrVMI {
+		v.refuse(e.metadataProblems()...)
 	}
 	return v
 }

@@ -3,7 +3,6 @@
 package offline
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,8 +10,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -217,6 +218,27 @@ func (e *entry) place(namespace string) error {
 	return err
 }
 
+// prepare sets the namespace and validates the metadata.
+func (e *entry) prepare(namespace string) error {
+	if err := e.place(namespace); err != nil {
+		return err
+	}
+	return e.refused(e.metadataProblems())
+}
+
+// metadataProblems reports invalid metadata with an API server's messages.
+func (e *entry) metadataProblems() []Problem {
+	if !e.read { // the decoder reports it
+		return nil
+	}
+	meta := e.meta.ObjectMeta
+	if meta.Name == "" && meta.GenerateName != "" && e.role == vmOrVMI {
+		meta.Name = meta.GenerateName + "00000" // as many characters as the API server adds
+	}
+	return problemsOf(apivalidation.ValidateObjectMeta(&meta, e.namespaced(),
+		apivalidation.NameIsDNSSubdomain, field.NewPath("metadata")))
+}
+
 func (e *entry) decode() (object map[string]any, err error) {
 	if err = kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &object); err != nil {
 		err = fmt.Errorf("%s: cannot read %s: %w", e.Where, e.ref(), err)
@@ -253,50 +275,6 @@ func (e *entry) convert(standalone bool) error {
 	}
 	e.JSON, err = json.Marshal(converted)
 	return err
-}
-
-// A Survey summarizes the objects of files that need objects of a cluster.
-type Survey struct {
-	Namespaces []string
-	// VMs is true if there are VMs or VMIs.
-	VMs bool
-}
-
-// NewSurvey inspects objects. Objects without a namespace are in the given one.
-func NewSurvey(objects []manifest.Object, namespace string) Survey {
-	var out Survey
-	for _, o := range objects {
-		id, known := identify(o, namespace)
-		out.VMs = out.VMs || known == vmOrVMI
-		if known != unknown {
-			out.add(id.namespace)
-		}
-		if isSuite(o) {
-			out.addCases(o, namespace)
-		}
-	}
-	return out
-}
-
-func (s *Survey) add(namespace string) {
-	if namespace != "" && !slices.Contains(s.Namespaces, namespace) {
-		s.Namespaces = append(s.Namespaces, namespace)
-	}
-}
-
-// Errors are reported when the suite is read.
-func (s *Survey) addCases(o manifest.Object, namespace string) {
-	var suite struct {
-		Cases []struct {
-			VM metav1.PartialObjectMetadata `json:"vm"`
-		} `json:"cases"`
-	}
-	if json.Unmarshal(o.JSON, &suite) != nil {
-		return
-	}
-	for i := range suite.Cases {
-		s.add(cmp.Or(suite.Cases[i].VM.Namespace, namespace))
-	}
 }
 
 // Replace joins files and those stored objects that have no equal kind, namespace and name.
