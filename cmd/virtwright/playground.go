@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,6 +25,7 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground/site"
+	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/templates/portable"
 )
 
@@ -163,6 +165,21 @@ func printLink(ctx context.Context, o *settings, s streams, args []string, base 
 	if err != nil {
 		return fmt.Errorf("--link: %w", err)
 	}
+	if secrets := secretLines(in.VM + in.Presets); len(secrets) > 0 {
+		fmt.Fprintf(s.err, "Warning: readers of the link can read these fields, which may hold passwords: %s\n", strings.Join(secrets, ", "))
+	}
 	fmt.Fprintln(s.out, link)
 	return nil
+}
+
+// secretLines returns the names of YAML fields that may hold secrets, each once.
+func secretLines(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		name, _, isField := strings.Cut(strings.TrimLeft(line, "- "), ":")
+		if isField && presets.MayHoldSecret(name) && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }

@@ -194,6 +194,16 @@ func TestLink(t *testing.T) {
 	}
 }
 
+// TestLinkWarnsOfSecrets writes cloud-init with a password into a link.
+func TestLinkWarnsOfSecrets(t *testing.T) {
+	vm := sparse + "spec: {template: {spec: {volumes: [{name: init, cloudInitNoCloud: {userData: 'password: hunter2'}}]}}}\n"
+	got := call(t, vm, "explain", "-f", "-", "--link", "http://localhost/").fine(t)
+	says(t, got.err, "may hold passwords: cloudInitNoCloud, userData\n")
+	if got := call(t, small, "explain", "-f", "-", "--link", "http://localhost/").fine(t); strings.Contains(got.err, "passwords") {
+		t.Errorf("a VM without secrets: %s", got.err)
+	}
+}
+
 func TestPlaygroundUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"--mode x":        "--mode: Unsupported value",
