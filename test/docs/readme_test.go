@@ -177,6 +177,18 @@ func TestCodeBlocks(t *testing.T) {
 	}
 }
 
+// TestNamedTests checks that each test that the documentation names exists.
+func TestNamedTests(t *testing.T) {
+	name := regexp.MustCompile("`(?:-run )?((?:Test|Benchmark|Fuzz)[A-Z][A-Za-z0-9]+)`")
+	for _, page := range pages(t) {
+		for _, found := range name.FindAllStringSubmatch(read(t, page), -1) {
+			if exec.Command("git", "-C", root, "grep", "-q", "func "+found[1]+"(", "--", "*_test.go").Run() != nil {
+				t.Errorf("%s: no test %s", page, found[1])
+			}
+		}
+	}
+}
+
 // TestMessages checks that each message in the pages on logs and troubleshooting is in the source:
 // each of its parts between "…".
 func TestMessages(t *testing.T) {
