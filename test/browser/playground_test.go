@@ -359,14 +359,20 @@ func TestPlaygroundLooks(t *testing.T) {
 	if seen["light"] == seen["dark"] {
 		t.Error("dark and light look alike")
 	}
+}
 
-	p.run(emulation.SetDeviceMetricsOverride(400, 800, 1, true))
+// TestPlaygroundIsNarrow opens each example on a small phone, which is a large screen at a zoom of
+// 400 percent, too.
+func TestPlaygroundIsNarrow(t *testing.T) {
+	p := open(t, "")
+	const narrowest = 320
+	p.run(emulation.SetDeviceMetricsOverride(narrowest, 800, 1, true))
 	for i := range 8 {
 		p.after(choose("example", fmt.Sprint(i)))
 		for _, tab := range []string{"expanded", "matches", "domain", "problems"} {
 			p.run(chromedp.Evaluate(`document.getElementById("tab-`+tab+`").click()`, nil))
-			if width := p.text("document.documentElement.scrollWidth"); width != "400" {
-				t.Errorf("example %d, %s: the page is %s px wide on a screen of 400 px", i, tab, width)
+			if width := p.text("document.documentElement.scrollWidth"); width != fmt.Sprint(narrowest) {
+				t.Errorf("example %d, %s: the page is %s px wide", i, tab, width)
 			}
 		}
 	}
