@@ -103,7 +103,7 @@ func TestCopiesNotFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		if field(b.VM, "metadata", "annotations", "copy") != text {
-			t.Errorf("%s: docs/templates.md says that it is not found", name)
+			t.Errorf("%s: docs/template-reference.md says that it is not found", name)
 		}
 	}
 }
