@@ -1,6 +1,6 @@
-// Package leadership elects a leader, and blocks writes of a replica that may have lost its lease.
-// A leader that was paused or cut off for longer than its lease would otherwise write at the same
-// time as its successor.
+// Package leadership elects a leader, and rejects the writes of a replica that has not renewed its
+// lease for ten seconds. A leader that was paused or cut off for longer than its lease would
+// otherwise write at the same time as its successor.
 package leadership
 
 import (
