@@ -44,8 +44,12 @@ func TestExpandLeavesOutForged(t *testing.T) {
 	forged := strings.Replace(small, "{name: vm}", "{name: vm, annotations: {virtwright.dev/instance-of: u1}}", 1)
 	got := call(t, forged, "expand", "-f", "-").fine(t)
 	says(t, got.err, "Warning: removed metadata.annotations.virtwright.dev/instance-of: only controllers may write this")
-	if strings.Contains(got.out, "instance-of") {
-		t.Errorf("it is still there:\n%s", got.out)
+	if explained := call(t, forged, "explain", "-f", "-").fine(t); strings.Contains(got.out+explained.out, "instance-of") {
+		t.Errorf("it is still there:\n%s%s", got.out, explained.out)
+	}
+	vmi := strings.Replace(strings.Replace(forged, "Machine\n", "MachineInstance\n", 1), "spec: {template: {spec: ", "spec: {domain: {memory: {guest: 1Gi}}} # ", 1)
+	if explained := call(t, vmi, "explain", "-f", "-").fine(t); strings.Contains(explained.out, "instance-of") {
+		t.Errorf("it is still there:\n%s", explained.out)
 	}
 }
 

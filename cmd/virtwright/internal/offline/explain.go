@@ -7,6 +7,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/validation/protection"
 )
 
 // Explain returns the origins of the fields of a VM. A stored VM is explained from its record, and
@@ -16,8 +17,27 @@ func (c *Cluster) Explain(ctx context.Context, m VM) (*presets.Explanation, erro
 	if err != nil {
 		return nil, m.refusal(err)
 	}
-	out.Fields = slices.DeleteFunc(out.Fields, func(o presets.Origin) bool { return m.isServerField(o.Path) })
+	removed := c.removed(m)
+	out.Fields = slices.DeleteFunc(out.Fields, func(o presets.Origin) bool {
+		return m.isServerField(o.Path) || slices.ContainsFunc(removed, o.Path.HasPrefix)
+	})
 	return out, nil
+}
+
+// removed lists the fields that the webhook removes from a new VM, because only controllers write
+// them.
+func (c *Cluster) removed(m VM) (paths []provenance.Path) {
+	object, err := m.decode(m.JSON)
+	if err != nil || m.isStored() || c.fromRecord(m) {
+		return nil
+	}
+	for _, names := range protection.ReservedFields(m.Kind, object) {
+		if m.Kind == presets.VirtualMachineInstance {
+			names = append([]string{"spec", "template"}, names...)
+		}
+		paths = append(paths, provenance.Of(names...))
+	}
+	return paths
 }
 
 func (c *Cluster) explain(ctx context.Context, m VM) (*presets.Explanation, error) {
