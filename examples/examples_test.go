@@ -116,12 +116,13 @@ func TestREADMELinksEveryFile(t *testing.T) {
 	}
 }
 
-// The first comment of each VM names the presets that apply.
+// TestEveryVMStartsWithAComment checks that each manifest begins with a comment. In folder vms, it
+// names the presets that apply.
 func TestEveryVMStartsWithAComment(t *testing.T) {
 	for _, folder := range []string{"profiles", "policies", "vms", "refused"} {
 		for _, file := range manifests(t, folder) {
 			if !strings.HasPrefix(read(t, file), "# ") {
-				t.Errorf("%s does not say what comes back", file)
+				t.Errorf("%s does not begin with a comment", file)
 			}
 		}
 	}
