@@ -199,6 +199,11 @@ func TestPages(t *testing.T) {
 		"a table":        {"docs/a.md", "| " + wide, ""},
 		"code":           {"docs/a.md", "```sh\n" + wide + "\n```\n", ""},
 		"an address":     {"docs/a.md", "https://" + wide, ""},
+		"an example":     {"examples/vms/a.yaml", "# It is a VM of whom\na: 1", `"of whom" is hard to read`},
+		"a wide comment": {"examples/vms/a.yaml", "a:\n  # " + wide, "examples/vms/a.yaml:2: the line is wider than 100 columns"},
+		"a wide value":   {"examples/vms/a.yaml", "a: " + wide, ""},
+		"a job":          {"examples/ci/.gitlab-ci.yml", "# " + wide, ".gitlab-ci.yml:1: the line is wider"},
+		"a script":       {"test/demo/a.sh", "# " + wide + "\necho " + wide, "test/demo/a.sh:1: the line is wider"},
 		"a chart's note": {"charts/a/templates/NOTES.txt", "You shall wait. " + wide, `"shall" is hard to read`},
 	} {
 		t.Run(name, func(t *testing.T) {

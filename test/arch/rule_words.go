@@ -105,26 +105,27 @@ type page struct {
 	Text string
 }
 
-// isPage reports whether a file is documentation, a chart's, an example's or the Makefile.
+// isPage reports whether a file is documentation, a script, a chart's, an example's or the Makefile.
 func isPage(rel string) bool {
 	switch path.Ext(rel) {
-	case ".md", ".tpl", ".txt":
+	case ".md", ".sh", ".tpl", ".txt":
 		return true
-	case ".yaml":
+	case ".yaml", ".yml":
 		chart := strings.HasPrefix(rel, "charts/") && !strings.Contains(rel, "/files/crds/")
 		return chart || strings.HasPrefix(rel, "examples/")
 	}
 	return rel == "Makefile"
 }
 
-// wide finds lines of Markdown that are too wide. Tables and code cannot be wrapped.
+// wide finds lines of Markdown, and comments of other files, that are too wide. Tables and code
+// cannot be wrapped.
 func (p *page) wide() []string {
-	if path.Ext(p.Path) != ".md" {
-		return nil
-	}
 	var found []string
 	code := false
 	for i, line := range strings.Split(p.Text, "\n") {
+		if path.Ext(p.Path) != ".md" && !strings.HasPrefix(strings.TrimSpace(line), "#") {
+			continue
+		}
 		if strings.HasPrefix(strings.TrimSpace(line), "```") {
 			code = !code
 		}
