@@ -1,18 +1,18 @@
-# make prints help. Everything but site and editor needs Go alone; what else is
-# needed is built on first use and cached.
+# Run make for help. All targets but site and editor need Go only. Other programs are built on first
+# use and cached.
 
 GO           ?= go
 FUZZTIME     ?= 1m
 CONTROLPLANE := $(GO) run ./test/controlplane/cmd/controlplane
 GOLANGCI     := bin/golangci-lint
 PLAYGROUND   := ./cmd/virtwright/internal/playground
-# How many processes run the stories, each with its own control plane and manager.
+# The number of processes that run the stories. Each has its own control plane and manager.
 PROCS        ?= 4
 STORIES      := $(GO) run github.com/onsi/ginkgo/v2/ginkgo run --procs=$(PROCS) --timeout=30m --output-interceptor-mode=none
-# Packages of the product, and packages of test that check only the source.
+# Packages of the product, and packages in test that only check the source.
 UNITS         = $$($(GO) list ./... | grep -v /test/) ./test/arch ./test/cases ./test/golden
 
-# The working tree as one hash, untracked files included.
+# The hash of the working tree, with untracked files.
 TREE = index=$$(mktemp -u) && GIT_INDEX_FILE=$$index git add -A && GIT_INDEX_FILE=$$index git write-tree && rm -f $$index
 
 .DEFAULT_GOAL := help
@@ -36,14 +36,14 @@ generate: ## regenerate CRDs, deepcopy and manifests from Go
 	UPDATE_GOLDEN=1 $(GO) test -count=1 -run "TestSchema|TestExamples" ./cmd/virtwright/internal/playground >/dev/null
 
 .PHONY: editor
-editor: ## bundle the playground's editor again (needs Node)
+editor: ## bundle the playground's editor (needs Node)
 	cd cmd/virtwright/internal/playground/web && npm ci --silent && npm run --silent build
 
-golden: controlplane ## accept what the tests produce now as the golden files
+golden: controlplane ## update golden files from the output of the tests
 	UPDATE_GOLDEN=1 $(GO) test -count=1 -timeout 30m ./...
 
 .PHONY: pictures
-pictures: ## draw the pictures of docs/pictures again, from what virtwright prints
+pictures: ## draw docs/pictures from the output of virtwright
 	UPDATE_GOLDEN=1 $(GO) test -count=1 ./test/docs
 
 lint: $(GOLANGCI) ## gofmt, go vet and golangci-lint
@@ -54,31 +54,31 @@ lint: $(GOLANGCI) ## gofmt, go vet and golangci-lint
 	GOOS=js GOARCH=wasm $(GO) vet $(PLAYGROUND)/wasm
 	$(GOLANGCI) run
 
-unit: ## tests that need no API server, in a minute (ARGS="-run X -v")
+unit: ## tests that need no API server (a minute; ARGS="-run X -v")
 	$(GO) test -short $(UNITS) $(ARGS)
 
-test: controlplane ## unit tests, the stories against a real API server, the demo: ten minutes
+test: controlplane ## unit tests, the stories against a real API server, the demo (ten minutes)
 	$(GO) test -short ./...
 	$(STORIES) ./test/e2e
 	$(GO) test -timeout 30m ./test/demo
 
-test-all: controlplane ## all tests with all cases: soak, image, chart, node, faults: an hour (ARGS="-v")
+test-all: controlplane ## all tests with all cases: soak, image, chart, node, faults (an hour; ARGS="-v")
 	VIRTWRIGHT_LAW_CASES=full $(GO) test -timeout 60m $$($(GO) list ./... | grep -v /test/e2e) $(ARGS)
 	$(STORIES) ./test/e2e
 
 e2e: controlplane ## only the stories of test/e2e (ARGS='--focus="client-side apply"', PROCS=4)
 	$(STORIES) $(ARGS) ./test/e2e
 
-e2e-kind: ## the stories on a real cluster of kind, made for them (KEEP=1 leaves it)
+e2e-kind: ## the stories on a new kind cluster (KEEP=1 keeps it)
 	test/kind/e2e.sh
 
-dev-kind: ## a cluster of kind with a VM that runs, and what to type next
+dev-kind: ## a kind cluster with a running VM; prints the next commands
 	test/kind/dev.sh
 
-soak: ## 20,000 requests on a cluster of kind while everything happens to it (KEEP=1)
+soak: ## 20,000 requests on a kind cluster during upgrades, drains and failures (KEEP=1)
 	test/kind/e2e.sh soak
 
-bench: controlplane ## benchmarks, each beside its control
+bench: controlplane ## benchmarks, each with a baseline
 	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./validation/... ./webhooks/... ./domain/... ./templates/... $(ARGS)
 	$(GO) test -run '^$$' -bench Playground -benchtime 20x ./cmd/virtwright $(ARGS)
 	$(GO) test -run '^$$' -bench Create -benchtime 300x -timeout 60m ./test/bench/... $(ARGS)
@@ -92,17 +92,17 @@ fuzz: ## every fuzz target for FUZZTIME (1m)
 		$(GO) test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "./$$(dirname "$$file")" || exit 1; \
 	done
 
-check: generated lint site test-all ## what CI runs: generated files, linters, the site and all tests
+check: generated lint site test-all ## all checks of CI: generated files, linters, the site and all tests
 
-demo: controlplane ## a sparse VM comes back whole: the five-minute tour
+demo: controlplane ## a tour of five minutes: expand, reject, start and stop VMs
 	test/demo/demo.sh
 
-dev: controlplane ## a working system to play with, until interrupted
+dev: controlplane ## a system to try by hand, until Ctrl-C
 	test/demo/dev.sh
 
-# Sparse VMs need presets, so that those of the examples are the default.
+# Sparse VMs need presets. The default is those of the examples.
 render: PRESETS ?= examples/presets examples/namespaces.yaml
-render: ## effective spec, origins and XML of VM=file, offline, with PRESETS=folder (default: the examples') and PROFILES=folder
+render: ## effective spec, origins and XML of VM=file, offline (PRESETS=folder, default: the examples; PROFILES=folder)
 	@test -n "$(VM)" || { echo "usage: make render VM=examples/vms/tiny.yaml [PRESETS=examples/presets] [PROFILES=examples/profiles]"; exit 2; }
 	$(GO) run ./cmd/virtwright expand -f $(VM) $(PRESETS:%=-f %)
 	$(GO) run ./cmd/virtwright explain -f $(VM) $(PRESETS:%=-f %)
@@ -127,7 +127,7 @@ generated:
 		git diff --stat "$$before" "$$after"; exit 1; \
 	fi
 
-# Builds the control plane unless it is cached: here, where its progress shows.
+# Builds the control plane unless it is cached, so that tests need not build it without output.
 controlplane:
 	@$(CONTROLPLANE) build >/dev/null
 

@@ -7,14 +7,14 @@ import { excluded, opening, root, served, sidebar, target } from './repository.m
 
 const { name, sentences } = opening()
 
-/** The path below which a server has the site, with a slash at its end. */
+/** The base path of the site, with a slash at its end. */
 const base = (process.env.SITE_BASE ?? '').replace(/\/?$/, '/')
 
-/** Anchors of headings, as forges make them. test/docs checks links by the same rule. */
+/** Returns the anchor of a heading, as forges do. test/docs checks links by the same rule. */
 const slugify = (text: string) =>
   text.toLowerCase().replace(/[^\p{L}\p{N}_ -]/gu, '').replaceAll(' ', '-')
 
-/** Markdown as forges read it: without HTML, Vue's braces, attributes and emoji. */
+/** Renders Markdown as forges do: without HTML, Vue's braces, attributes and emoji. */
 const markdown: MarkdownOptions = {
   theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
   html: false,
@@ -31,7 +31,7 @@ const markdown: MarkdownOptions = {
         if (token.type !== 'link_open') continue
         const href = token.attrGet('href')!
         if (href.startsWith('/')) {
-          token.attrSet('href', base + href.slice(1)) // a plain file, which the router leaves to the browser
+          token.attrSet('href', base + href.slice(1)) // a plain file: the browser opens it, not the router
           token.attrSet('target', '_self')
         } else token.attrSet('href', target(state.env.relativePath, href))
       }
@@ -39,7 +39,7 @@ const markdown: MarkdownOptions = {
   },
 }
 
-/** Removes what the hero of the front page says: the first heading and the first paragraph. */
+/** Removes the first heading and the first paragraph, which the hero of the front page shows. */
 function dropOpening(tokens: { type: string }[]) {
   tokens.splice(0, tokens.findIndex((token) => token.type === 'paragraph_close') + 1)
 }
@@ -56,7 +56,7 @@ function policy(html: string): string {
   return `<meta http-equiv="Content-Security-Policy" content="${directives.join('; ')}">`
 }
 
-/** Finds Vue for pages that lie outside this folder, or that are no files. */
+/** Resolves Vue for pages outside this folder, and for pages without a file. */
 const vue: Plugin = {
   name: 'vue-of-pages',
   enforce: 'pre',

@@ -39,7 +39,7 @@ export function pageOf(file: string): string {
   return shown + (isFolder(file) ? '/index.md' : '.md')
 }
 
-/** The target of a link as a page of the site, with its anchor. Other links stay. */
+/** The target of a link as a page of the site, with its anchor. Other links are unchanged. */
 export function target(page: string, href: string): string {
   if (external.test(href)) return href
   const file = resolve(page, href)
@@ -69,10 +69,10 @@ export function linked(): string[] {
   return [...found].sort()
 }
 
-/** Files that the site also serves as they are, so that kubectl can apply them. */
+/** Files that the site also serves unchanged, so that kubectl can apply them. */
 export const served = () => linked().filter((file) => /\.(ya?ml|sh)$/.test(file))
 
-/** A file as Markdown: a block of code. A folder: what its package is for, and its files. */
+/** A file as Markdown: a block of code. A folder: the doc comment of its package, and its files. */
 export function show(file: string, known: string[]): string {
   if (!isFolder(file)) {
     const raw = served().includes(file) ? `[Plain file](/${file.replace(/(^|\/)\./g, '$1')})\n\n` : ''

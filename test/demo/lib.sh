@@ -1,6 +1,6 @@
-# Sourced by demo.sh and dev.sh, from the project's root: a real control plane,
-# the manager and a stand-in for the node. All end with the script. Each run has
-# its own, so several run side by side.
+# Functions of demo.sh and dev.sh, which source this file from the project's root. They start a
+# control plane, the manager and a stand-in for the node, and end them with the script. Several
+# scripts can run at the same time, because each has its own control plane.
 
 NAME=${NAME:-$(basename "$0" .sh)-$$}
 STARTED=
@@ -13,7 +13,7 @@ CONTROLPLANE=bin/controlplane
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 
-# run shows a command and runs it.
+# run prints a command and runs it.
 run() {
   printf '\033[36m$ %s\033[0m\n' "$*"
   "$@"
@@ -41,8 +41,8 @@ build() {
   go build -o bin/ ./cmd/* ./test/controlplane/cmd/controlplane ./test/standin/cmd/standin
 }
 
-# identity prints a kubeconfig of the manager's service account: what virtwright
-# writes itself is guarded, and its own name is what it is trusted by.
+# identity prints the path of a kubeconfig of the manager's service account, which virtwright trusts
+# by its name to write guarded fields.
 identity() {
   local file=$WORK/manager.kubeconfig
   {
@@ -60,10 +60,10 @@ start() {
   say "Starting a real Kubernetes control plane"
   local exports
   exports=$("$CONTROLPLANE" --name "$NAME" start --new --while $$) || exit 1
-  STARTED=yes # only what this run has started is stopped
+  STARTED=yes # stop ends only a control plane that this run started
   eval "$exports"
   kubectl apply --server-side -f charts/virtwright/files/crds >/dev/null 2>&1 || kubectl apply --server-side -f charts/virtwright/files/crds
-  established 2>/dev/null || { sleep 1; established; } # it does not wait for a CRD of which nobody has said anything yet
+  established 2>/dev/null || { sleep 1; established; } # kubectl does not wait for a CRD without status
 
   local self
   self=$(identity)
@@ -73,7 +73,7 @@ start() {
     launch "$self" && return
     grep -q "address already in use" "$LOG" || break
   done
-  echo "virtwright-manager did not get ready; its log:" >&2
+  echo "virtwright-manager is not ready; its log:" >&2
   cat "$LOG" >&2
   exit 1
 }
@@ -94,8 +94,8 @@ launch() {
 
 established() { kubectl wait --for=condition=Established crd --all --timeout=60s >/dev/null; }
 
-# aggregate makes the API server find start, stop and restart at a port of this
-# host; in a cluster with pods the Service has them.
+# aggregate registers the subresource API with the API server, at a port of this host. A cluster
+# with pods uses the Service instead.
 aggregate() {
   local file
   for file in charts/virtwright/files/apiservices/*.yaml; do
@@ -107,7 +107,7 @@ registered() {
   kubectl get mutatingwebhookconfiguration admission.virtwright.dev -o jsonpath='{.webhooks[*].clientConfig.caBundle}' | grep -q .
 }
 
-# await waits until a command succeeds; it fails when the manager ends, or takes 30 s.
+# await runs a command until it succeeds. It fails if the manager ends, or after 30 s.
 await() {
   local tries=150
   until "$@" >/dev/null 2>&1; do
@@ -118,13 +118,13 @@ await() {
   done
 }
 
-# node starts a stand-in for what runs instances. It runs none.
+# node starts the stand-in for the node. It runs no guests.
 node() {
   bin/standin >"$NODE_LOG" 2>&1 &
   NODE=$!
 }
 
-# presets applies the examples and waits until every one of them is in use.
+# presets applies the example presets and waits until all are Ready.
 presets() {
   run kubectl apply -f examples/namespaces.yaml
   run kubectl apply -f examples/presets

@@ -1,12 +1,11 @@
 #!/bin/busybox sh
-# The init of the test guest. It prints its hardware on the serial console, as
-# lines "GUEST key=value", then "GUEST ready". From then on it answers the ACPI
-# power button, a small part of the guest agent's protocol, HTTP on port 8080,
-# and commands on the console: poweroff, reboot, crash, ping, "write DISK TEXT",
-# "read DISK", "get URL". It prints each result as "GUEST event=...". With the
-# kernel argument "login", the console has a login prompt instead (root, no
-# password). Keys are paths: topic/name/attribute. Under emulation a fork is
-# slow, so the script prefers shell builtins.
+# The init of the test guest. It prints its hardware on the serial console as lines "GUEST
+# key=value", then "GUEST ready". Keys are paths: topic/name/attribute. After that, it responds to
+# the ACPI power button, to some commands of the guest agent's protocol, to HTTP on port 8080, and
+# to commands on the console: poweroff, reboot, crash, ping, "write DISK TEXT", "read DISK", "get
+# URL". It prints each result as "GUEST event=...". With the kernel argument "login", the console
+# has a login prompt instead (root, no password). The script prefers shell builtins, because forks
+# are slow under emulation.
 
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -23,17 +22,17 @@ echo "GUEST boot"
 
 while read -r module; do insmod "/modules/$module"; done </modules/order
 
-# fact KEY VALUE says it unless it is empty.
+# fact KEY VALUE prints the value unless it is empty.
 fact() { [ -z "$2" ] || echo "GUEST $1=$2"; }
 
-# attr KEY FILE says the first line of a file.
+# attr KEY FILE prints the first line of a file.
 attr() {
 	value=
 	[ -r "$2" ] && read -r value <"$2"
 	fact "$1" "$value"
 }
 
-# count KEY PATHS says how many of the paths exist.
+# count KEY PATHS prints how many of the paths exist.
 count() {
 	key=$1
 	shift
@@ -41,7 +40,8 @@ count() {
 	fact "$key" $#
 }
 
-# pci DEVICE is the PCI address that a device of sysfs hangs on.
+# pci DEVICE prints the PCI address of a device of sysfs, or of the PCI device that it is attached
+# to.
 pci() {
 	address=
 	IFS=/
@@ -152,7 +152,7 @@ disks() {
 	done
 }
 
-# content DISK says the label and the files of an ISO image, in base64.
+# content DISK prints the label and the files of an ISO image, in base64.
 content() {
 	mount -t iso9660 -o ro "/dev/$1" /mnt || return
 	label=$(dd if="/dev/$1" bs=1 skip=$((16 * 2048 + 40)) count=32)
@@ -192,11 +192,11 @@ buttons() {
 	done
 }
 
-# agent answers the host on the guest agent's port, descriptor 3.
+# agent answers requests of the host on the guest agent's port, descriptor 3.
 agent() {
 	while :; do
 		if ! read -r request <&3; then
-			sleep 0.2 # nobody is connected
+			sleep 0.2 # no client is connected
 			continue
 		fi
 		case $request in
@@ -239,8 +239,8 @@ disks
 networks
 httpd -p 8080 -h /www
 
-# Descriptors are opened here, not in the background: who sees "ready" may
-# press the button at once.
+# The descriptors are opened before "GUEST ready", not in the background, because a test may press
+# the button as soon as it reads that line.
 for event in /dev/input/event*; do
 	exec 3<"$event" || continue
 	buttons <&3 &

@@ -1,8 +1,7 @@
 #!/bin/sh
-# Makes a cluster of kind, runs there the parts that are named (stories: test/kind;
-# suite: test/e2e; soak: test/soak; release: test/kind/release.sh), by default
-# stories, release and suite, and takes the cluster away. KEEP=1 leaves it,
-# KIND_CLUSTER names it, ARGS go to go test.
+# Creates a kind cluster, runs the named parts in it (stories: test/kind; suite: test/e2e; soak:
+# test/soak; release: test/kind/release.sh) and deletes the cluster. Default: stories, release and
+# suite. KEEP=1 keeps the cluster, KIND_CLUSTER names it, and ARGS are passed to go test.
 set -eu
 cd "$(dirname "$0")/../.."
 export KIND_CLUSTER="${KIND_CLUSTER:-virtwright}"
@@ -13,7 +12,7 @@ finish() {
 	code=$?
 	trap - EXIT INT TERM
 	if [ -n "${KEEP:-}" ]; then
-		echo "the cluster stays: eval \"\$(bin/kind --name $KIND_CLUSTER env)\", and bin/kind --name $KIND_CLUSTER down"
+		echo "the cluster is kept: use it with eval \"\$(bin/kind --name $KIND_CLUSTER env)\", delete it with bin/kind --name $KIND_CLUSTER down"
 	else
 		kind down
 	fi

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Installs a release on the cluster of kind that KIND_CLUSTER names, from its folder alone: runs the
-# commands of its README.md, then creates, starts and stops a VM with the CLI of the release. The
-# guest is that of the tests.
+# Tests a release on the kind cluster that KIND_CLUSTER names, with the files of its folder only. It
+# runs the commands of the release's README.md, then creates, starts and stops a VM with the
+# release's CLI. The VM boots the guest of the tests.
 set -eu
 dist=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
 cluster="$PWD/bin/kind --name $KIND_CLUSTER"
 $cluster load bin/virtwright-guest.tar
 
-# bin/kind knows the cluster and its docker; its load is kind's.
+# kind load of the README does not know how to reach this cluster, but bin/kind does.
 commands=$(sed -n '/^```sh$/,/^```$/{/^```/!p}' "$dist/README.md" | sed "s|kind load image-archive|$cluster load|")
 script=$(mktemp)
 trap 'rm -f "$script"' EXIT

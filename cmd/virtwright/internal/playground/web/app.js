@@ -58,7 +58,7 @@ function ended() {
 
 let examples = [];
 let quiet = 0; // texts that the page sets are not edits
-let note = ""; // to say with the next result
+let note = ""; // shown with the next result
 
 function state() {
   return { vm: editors.vm.text, presets: editors.presets.text, mode: byId("mode").value };
@@ -84,7 +84,7 @@ function set({ vm, presets, mode }) {
   run(0);
 }
 
-// say shows a status and has it read aloud, unless it says the same already.
+// say shows a status, which screen readers read aloud, unless it is shown already.
 function say(text) {
   text = [note, text].filter(Boolean).join(" ");
   note = "";

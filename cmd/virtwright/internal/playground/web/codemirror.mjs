@@ -54,7 +54,7 @@ const colours = syntaxHighlighting(HighlightStyle.define([
   { tag: [tags.separator, tags.punctuation, tags.squareBracket, tags.brace], color: "var(--quiet)" },
 ]));
 
-// FlatParser leaves text without a tree where it nests too deep for the recursion of YAML's parser.
+// FlatParser returns no tree for text that nests too deep for the recursion of YAML's parser.
 class FlatParser extends Parser {
   createParse(input, fragments, ranges) {
     const parse = yamlLanguage.parser.createParse(input, fragments, ranges);

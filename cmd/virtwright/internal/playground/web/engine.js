@@ -1,4 +1,4 @@
-// The engine as the page sees it: the latest input wins, and a run that takes too long is ended.
+// Runs the engine for the page. The latest input wins, and a run that takes too long is ended.
 
 const pause = 120; // ms without an edit before a run
 const limit = 2000; // ms that a run may take

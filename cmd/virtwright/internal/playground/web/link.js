@@ -13,8 +13,8 @@ export async function encode(state) {
   return "s=" + btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-// decode returns the state of a fragment; undefined if it has none. It throws an Error with a reason
-// for people.
+// decode returns the state of a fragment; undefined if it has none. It throws an Error whose
+// message is shown to users.
 export async function decode(fragment) {
   const [, text] = /^#?s=(.*)$/s.exec(fragment) ?? [];
   if (text === undefined) return undefined;
@@ -30,7 +30,7 @@ export async function decode(fragment) {
 }
 
 async function unpack(bytes) {
-  // Browsers decompress a chunk at once. Small chunks end a bomb before it uses time and memory.
+  // Browsers decompress a chunk at once. Small chunks stop a decompression bomb early.
   let at = 0;
   const packed = new ReadableStream({
     pull(controller) {

@@ -1,5 +1,5 @@
-// The result of the engine as DOM. Every text goes through textContent: names and values of the input
-// never become markup.
+// The result of the engine as DOM. Every text is set by textContent, so that names and values of
+// the input never become markup.
 
 const maxLines = 5000; // of one VM; more would make the page slow
 
@@ -185,7 +185,7 @@ export class Result {
     this.#choose(Math.min(Math.max(to, 0), last));
   }
 
-  // detail shows where a line comes from and what lost against it.
+  // detail shows the origin of a line, and the values that it replaced.
   #detail(line) {
     byId("detail").hidden = this.#lines.length === 0;
     if (!line?.from) {

@@ -1,4 +1,4 @@
-// Tabs as the ARIA practices describe them: one stop for Tab, arrow keys between them.
+// Tabs that follow the ARIA practices: one tab stop, and arrow keys between the tabs.
 
 export class Tabs {
   #list;

@@ -1,4 +1,4 @@
-// The worker runs the engine, so that the page answers whatever the engine does.
+// The worker runs the engine, so that the page stays responsive.
 //
 // To the worker: {module} starts it, where module may be missing; {id, input} evaluates. From the
 // worker: {loaded, total} while the engine loads, {ready, module}, {id, output}, {failed}.
@@ -26,13 +26,13 @@ async function start(module) {
     if (tries > 1000) throw new Error("the engine does not answer");
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
-  // The first evaluation prepares what the others use.
+  // The first evaluation prepares data for later ones.
   await globalThis.virtwright.evaluate(JSON.stringify({ vm: "", presets: "", mode: "standalone" }));
   postMessage({ ready: true, module });
 }
 
-// unpacked returns the bytes of the engine. Some servers declare .gz files as an encoding, which the
-// browser then undoes itself, so that the first bytes decide.
+// unpacked returns the bytes of the engine. Some servers declare .gz files as an encoding, and the
+// browser then decompresses them. So the first bytes tell whether they are compressed.
 async function unpacked() {
   const response = await fetch(new URL("engine.wasm.gz", import.meta.url));
   if (!response.ok) throw new Error(`cannot load engine.wasm.gz: ${response.status} ${response.statusText}`);
