@@ -82,6 +82,7 @@ mkdir -p /var/lib/virtwright /run/virtwright
 mount --rbind $1/virtwright /var/lib/virtwright
 mount --bind $1/run /run/virtwright
 mount --bind $1/passwd /etc/passwd
+mount --bind $1/group /etc/group
 mount --bind $1/resolv.conf /etc/resolv.conf
 mkdir /run/bin
 mount --bind $(dirname $2) /run/bin
@@ -112,6 +113,7 @@ func newPod(t *testing.T, spec string) *pod {
 	must(t, yaml.UnmarshalStrict([]byte(spec), &p.input.VMI.Spec))
 	p.profiles()
 	p.write("passwd", "root:x:0:0::/:/bin/sh\nqemu:x:107:107::/:/bin/false\n")
+	p.write("group", "root:x:0:\nqemu:x:107:\n") // as in the image; libvirt looks up its group
 	p.write("resolv.conf", "nameserver 10.96.0.10\nsearch shop.svc.cluster.local svc.cluster.local\n")
 	for _, folder := range []string{"run", "virtwright/volumes", "virtwright/kernel", "virtwright/tools", "virtwright/cloud-init"} {
 		must(t, os.MkdirAll(p.path(folder), 0o755))
