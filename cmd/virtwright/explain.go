@@ -116,6 +116,9 @@ func (p *explanations) explain(ctx context.Context, c *offline.Cluster, m offlin
 	if x.Result != nil {
 		warn(p.streams, len(c.VMs) > 1, m, x.Result.Warnings)
 	}
+	for _, removed := range c.Removed(m) {
+		warn(p.streams, len(c.VMs) > 1, m, []string{fmt.Sprintf("a cluster removes %s: only controllers may write it", removed)})
+	}
 	changes, err := outdated(ctx, p.streams, c, m)
 	if err != nil {
 		return err

@@ -98,6 +98,8 @@ func TestImportUsage(t *testing.T) {
 	prefixed := call(t, "", "import", "-f", file, "--label-prefix", "example.com/", "-o", "json").fine(t)
 	says(t, prefixed.out, `"kind": "List"`, `"example.com/cluster-instancetype": "u1.small"`)
 	says(t, call(t, "", "import", "-f", file, "--label-prefix", "example.com/", "--vms").fine(t).out, "example.com/cluster-instancetype: u1.small")
+	generated := strings.Replace(small, "{name: vm}", "{generateName: vm-}", 1) + "---\n"
+	says(t, call(t, strings.Repeat(generated, 2)+read(t, file), "import", "-f", "-").err, "3 of 3 VMs would start as before")
 }
 
 // TestImportOfCorpus imports manifests of other projects. KubeVirt refuses some of their VMs.

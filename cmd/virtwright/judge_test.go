@@ -39,17 +39,18 @@ func TestRolloutStrategy(t *testing.T) {
 	}
 }
 
-// Server fields of a copied VM are ignored with a warning, like in the webhook.
-func TestExpandLeavesOutForged(t *testing.T) {
-	forged := strings.Replace(small, "{name: vm}", "{name: vm, annotations: {virtwright.dev/instance-of: u1}}", 1)
-	got := call(t, forged, "expand", "-f", "-").fine(t)
-	says(t, got.err, "Warning: removed metadata.annotations.virtwright.dev/instance-of: only controllers may write this")
-	if explained := call(t, forged, "explain", "-f", "-").fine(t); strings.Contains(got.out+explained.out, "instance-of") {
-		t.Errorf("it is still there:\n%s%s", got.out, explained.out)
-	}
-	vmi := strings.Replace(strings.Replace(forged, "Machine\n", "MachineInstance\n", 1), "spec: {template: {spec: ", "spec: {domain: {memory: {guest: 1Gi}}} # ", 1)
-	if explained := call(t, vmi, "explain", "-f", "-").fine(t); strings.Contains(explained.out, "instance-of") {
-		t.Errorf("it is still there:\n%s", explained.out)
+// Fields of a copied VM that only controllers write are removed with a warning, like in the webhook.
+func TestReservedFieldsAreRemoved(t *testing.T) {
+	vm := strings.Replace(small, "{name: vm}", `{name: vm, annotations: {a/b: c, virtwright.dev/instance-of: u1, virtwright.dev/template-requester: '{"username":"root"}'}}`, 1)
+	vmi := strings.Replace(strings.Replace(vm, "Machine\n", "MachineInstance\n", 1), "spec: {template: {spec: ", "spec: {domain: {memory: {guest: 1Gi}}} # ", 1)
+	for name, c := range map[string]struct{ command, text string }{"expand VM": {"expand", vm}, "explain VM": {"explain", vm}, "explain VMI": {"explain", vmi}} {
+		t.Run(name, func(t *testing.T) {
+			got := call(t, c.text, c.command, "-f", "-").fine(t)
+			says(t, got.err, "Warning: ", "instance-of", "only controllers may write")
+			if says(t, got.out, "a/b"); strings.Contains(got.out, "virtwright.dev/instance-of") || strings.Contains(got.out, "requester") {
+				t.Errorf("reserved annotations are still there:\n%s", got.out)
+			}
+		})
 	}
 }
 
@@ -80,7 +81,7 @@ func TestNotesThatExplain(t *testing.T) {
 		"nothing is missing":                   {small, nil, ""},
 		"another problem":                      {strings.Replace(small, "1Gi", "-1", 1), nil, ""},
 		"a missing value and unknown labels":   {sparse, []string{"-f", byLabel}, unknown},
-		"unknown labels, and nothing is wrong": {small, []string{"-f", byLabel}, ""},
+		"unknown labels, and nothing is wrong": {small, []string{"-f", byLabel}, unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := call(t, c.vm, append([]string{"validate", "-f", "-"}, c.args...)...)

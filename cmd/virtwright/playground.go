@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,7 +24,6 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground/site"
-	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/templates/portable"
 )
 
@@ -146,40 +144,4 @@ func newInput(objects []manifest.Object, namespace, mode string) (playground.Inp
 	}
 	const separator = "---\n"
 	return playground.Input{VM: strings.Join(vms, separator), Presets: strings.Join(others, separator), Mode: mode}, nil
-}
-
-// printLink prints a link that opens copies of the VMs and presets in the playground at base.
-func printLink(ctx context.Context, o *settings, s streams, args []string, base string) error {
-	objects, err := o.objects(ctx, s, args)
-	if err != nil {
-		return err
-	}
-	in, err := newInput(objects, o.namespace, o.mode)
-	if err != nil {
-		return err
-	}
-	if in.VM == "" {
-		return fmt.Errorf("no VirtualMachine or VirtualMachineInstance in %s", o.described(args))
-	}
-	link, err := playground.Link(base, in)
-	if err != nil {
-		return fmt.Errorf("--link: %w", err)
-	}
-	if secrets := secretLines(in.VM + in.Presets); len(secrets) > 0 {
-		fmt.Fprintf(s.err, "Warning: readers of the link can read these fields, which may hold passwords: %s\n", strings.Join(secrets, ", "))
-	}
-	fmt.Fprintln(s.out, link)
-	return nil
-}
-
-// secretLines returns the names of YAML fields that may hold secrets, each once.
-func secretLines(text string) []string {
-	var out []string
-	for line := range strings.Lines(text) {
-		name, _, isField := strings.Cut(strings.TrimLeft(line, "- "), ":")
-		if isField && presets.MayHoldSecret(name) && !slices.Contains(out, name) {
-			out = append(out, name)
-		}
-	}
-	return out
 }

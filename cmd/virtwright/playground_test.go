@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -194,13 +195,23 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// TestLinkWarnsOfSecrets writes cloud-init with a password into a link.
+// TestLinkWarnsOfSecrets writes VMs and presets with and without secrets into links.
 func TestLinkWarnsOfSecrets(t *testing.T) {
-	vm := sparse + "spec: {template: {spec: {volumes: [{name: init, cloudInitNoCloud: {userData: 'password: hunter2'}}]}}}\n"
-	got := call(t, vm, "explain", "-f", "-", "--link", "http://localhost/").fine(t)
-	says(t, got.err, "may hold passwords: cloudInitNoCloud, userData\n")
-	if got := call(t, small, "explain", "-f", "-", "--link", "http://localhost/").fine(t); strings.Contains(got.err, "passwords") {
-		t.Errorf("a VM without secrets: %s", got.err)
+	const volume = "{template: {spec: {volumes: [{name: init, cloudInitNoCloud: %s}]}}}"
+	secret := fmt.Sprintf(volume, `{userData: "#cloud-config\npassword: hunter2\n- echo userData: hunter2"}`)
+	for name, c := range map[string]struct{ text, want string }{
+		"VM":     {sparse + "spec: " + secret + "\n", "spec.template.spec.volumes[0].cloudInitNoCloud.userData\n"},
+		"VMI":    {strings.Replace(sparse, "Machine\n", "MachineInstance\n", 1) + "spec: {accessCredentials: [], readinessProbe: {httpGet: {path: '/?token=hunter2', port: 1}}}\n", "spec.template.spec.readinessProbe.httpGet.path\n"},
+		"preset": {small + "---\napiVersion: virtwright.dev/v1alpha1\nkind: VirtualMachinePreset\nmetadata: {name: p}\nspec: {defaults: {spec: " + secret + "}}\n", "spec.template.spec.volumes[0].cloudInitNoCloud.userData\n"},
+		"none":   {small + "---\n" + cores, ""},
+		"Secret": {sparse + "spec: " + fmt.Sprintf(volume, "{secretRef: {name: s}}") + "\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := call(t, c.text, "explain", "-f", "-", "--link", "http://localhost/").fine(t)
+			if says(t, got.err, c.want); strings.Contains(got.err, "hunter2") || c.want == "" && strings.Contains(got.err, "passwords") {
+				t.Errorf("warnings: %s", got.err)
+			}
+		})
 	}
 }
 

@@ -132,6 +132,8 @@ func TestStoredPresetInvalid(t *testing.T) {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 	says(t, call(t, sparse, "validate", "-f", "-", "-f", dump).out, "VirtualMachinePreset other/old: spec.defaults", "1 rejected")
+	newer := strings.Replace(cores, "{name: cores}", `{name: cores, resourceVersion: "2", managedFields: [{operation: Future}]}`, 1)
+	says(t, call(t, sparse+"---\n"+newer, "expand", "-f", "-").fine(t).out, "cores: 7")
 }
 
 // kubectlGet is a VM with its VMI, as printed by kubectl get vm,vmi -o yaml.

@@ -179,11 +179,12 @@ func TestCodeBlocks(t *testing.T) {
 
 // TestNamedTests checks that each test that the documentation names exists.
 func TestNamedTests(t *testing.T) {
-	name := regexp.MustCompile("`(?:-run )?((?:Test|Benchmark|Fuzz)[A-Z][A-Za-z0-9]+)`")
+	code, name := regexp.MustCompile("(?s)```.*?```|`[^`\n]+`"), regexp.MustCompile(`\b(?:Test|Benchmark|Fuzz)[A-Z]\w+`)
+	tests := texts(t, func(path string) bool { return strings.HasSuffix(path, "_test.go") }, ".")
 	for _, page := range pages(t) {
-		for _, found := range name.FindAllStringSubmatch(read(t, page), -1) {
-			if exec.Command("git", "-C", root, "grep", "-q", "func "+found[1]+"(", "--", "*_test.go").Run() != nil {
-				t.Errorf("%s: no test %s", page, found[1])
+		for _, found := range name.FindAllString(strings.Join(code.FindAllString(read(t, page), -1), "\n"), -1) {
+			if !strings.Contains(tests, "func "+found+"(") {
+				t.Errorf("%s: no test %s", page, found)
 			}
 		}
 	}
@@ -213,14 +214,23 @@ var foreign = []string{"failed calling webhook", "spec: Required value", "Insuff
 // source returns the text of the product: its Go files and its chart.
 func source(t *testing.T) string {
 	t.Helper()
+	product := func(path string) bool {
+		return !strings.HasSuffix(path, "_test.go") && !strings.Contains(path, "testdata")
+	}
+	return strings.ReplaceAll(texts(t, product, "api", "certs", "charts", "cmd", "domain", "fleet", "launcher", "lifecycle", "presets", "subresources", "templates", "validation", "webhooks"), `\"`, `"`)
+}
+
+// texts joins the files of folders for which keep returns true.
+func texts(t *testing.T, keep func(path string) bool, folders ...string) string {
+	t.Helper()
 	var out strings.Builder
-	for _, folder := range []string{"api", "certs", "charts", "cmd", "domain", "fleet", "launcher", "lifecycle", "presets", "subresources", "templates", "validation", "webhooks"} {
+	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.Name() == "node_modules" {
+			if err == nil && (entry.Name() == "node_modules" || entry.Name() == ".git") {
 				return fs.SkipDir
 			}
-			if err == nil && !entry.IsDir() && !strings.HasSuffix(path, "_test.go") && !strings.Contains(path, "testdata") {
-				out.WriteString(strings.ReplaceAll(read(t, strings.TrimPrefix(path, root+"/")), `\"`, `"`))
+			if err == nil && !entry.IsDir() && keep(path) {
+				out.WriteString(read(t, strings.TrimPrefix(path, root+"/")))
 			}
 			return err
 		})

@@ -34,6 +34,19 @@ func TestPositions(t *testing.T) {
 }
 
 // A problem neither hides other problems nor changes the count of documents.
+// TestByteOrderMark reads files as some editors write them.
+func TestByteOrderMark(t *testing.T) {
+	for name, text := range map[string]string{"vm.json": `{"apiVersion": "v1", "kind": "A"}`, "vm.yaml": "apiVersion: v1\nkind: A\n"} {
+		documents, err := split(name, []byte("\ufeff"+text), true)
+		if err != nil || len(documents) != 1 {
+			t.Fatalf("%s: %v, %v", name, documents, err)
+		}
+		if got, err := documents[0].Objects(); err != nil || len(got) != 1 || got[0].Kind != "A" {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
 func TestEveryProblem(t *testing.T) {
 	_, err := Read(strings.NewReader("a: b: c\n---\n"+vm+"---\nkind: X\n---\n- 1\n"), []string{Stdin}, true)
 	want := strings.Join([]string{

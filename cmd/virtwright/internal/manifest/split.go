@@ -53,6 +53,7 @@ func (d Document) isVM() bool {
 }
 
 func split(file string, content []byte, named bool) ([]Document, error) {
+	content = bytes.TrimPrefix(content, []byte("\ufeff")) // a byte order mark
 	if trimmed := bytes.TrimSpace(content); strings.HasSuffix(file, ".json") || bytes.HasPrefix(trimmed, []byte("{")) && json.Valid(firstOf(trimmed)) {
 		return splitJSON(file, content, named)
 	}

@@ -68,7 +68,7 @@ type Cluster struct {
 	// preset is true if the input has a preset, even a rejected one.
 	preset bool
 	// incomplete are VMs without required values, which a preset could give.
-	incomplete []incompleteVM
+	incomplete []string
 	existing   *existingVMs
 	selecting  []string
 }
@@ -128,9 +128,8 @@ func newCluster(settings Settings) *Cluster {
 
 // fill adds entries. It returns an error or nil for each of them.
 func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
-	p := &presetReader{ctx: ctx, rules: c.settings.Rules, seen: map[string]manifest.Position{}, legacy: c.settings.Engine.Platform != nil, memory: c.settings.Memory}
+	p, rules := c.readers(ctx)
 	c.settings.Memory.forget()
-	rules := &policyReader{seen: p.seen}
 	problems := make([]error, len(entries))
 	for i, e := range entries {
 		problems[i] = c.take(e, p, rules)
@@ -142,6 +141,11 @@ func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
 	rules.bind(c, entries)
 	c.webhooks = c.server()
 	return problems
+}
+
+func (c *Cluster) readers(ctx context.Context) (*presetReader, *policyReader) {
+	p := &presetReader{ctx: ctx, rules: c.settings.Rules, seen: map[string]manifest.Position{}, legacy: c.settings.Engine.Platform != nil, memory: c.settings.Memory}
+	return p, &policyReader{}
 }
 
 func (c *Cluster) take(e *entry, p *presetReader, rules *policyReader) error {
@@ -159,18 +163,35 @@ func (c *Cluster) take(e *entry, p *presetReader, rules *policyReader) error {
 			c.VMs = append(c.VMs, m)
 		}
 		return err
-	case namespace:
-		object := &corev1.Namespace{}
-		_ = kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, object) // labels are read in any case
-		object.ObjectMeta = e.meta.ObjectMeta
-		c.namespaces[e.meta.Name] = object
-		return nil
 	case preset, legacyPreset:
 		c.preset = true
 	}
-	if err := e.prepare(c.settings.Namespace); err != nil {
+	if err := e.place(c.settings.Namespace); err != nil {
 		return err
 	}
+	problems := e.metadataProblems()
+	if len(problems) == 0 {
+		return c.read(e, p, rules)
+	}
+	if e.read { // what another cluster says of the object completes the list
+		other := newCluster(c.settings)
+		p, rules = other.readers(p.ctx)
+		if refusal, ok := errors.AsType[*Refusal](other.read(e, p, rules)); ok {
+			problems = append(problems, refusal.Problems...)
+		}
+	}
+	e.ignored = false
+	return e.refused(problems)
+}
+
+func (c *Cluster) read(e *entry, p *presetReader, rules *policyReader) error {
+	if e.role == namespace {
+		return c.readNamespace(e, p.seen)
+	}
+	if first, again := p.seen[e.ref()]; again {
+		return e.refused([]Problem{duplicateName(e.meta.Name, first)})
+	}
+	p.seen[e.ref()] = e.Where
 	switch e.role {
 	case policy:
 		return rules.read(e)
@@ -179,6 +200,19 @@ func (c *Cluster) take(e *entry, p *presetReader, rules *policyReader) error {
 	default:
 		return p.read(e)
 	}
+}
+
+// readNamespace accepts copies with the same labels, which many sets of manifests have.
+func (c *Cluster) readNamespace(e *entry, seen map[string]manifest.Position) error {
+	if first, again := seen[e.ref()]; again && !maps.Equal(c.namespaces[e.meta.Name].Labels, e.meta.Labels) {
+		return e.refused([]Problem{duplicateName(e.meta.Name, first)})
+	}
+	seen[e.ref()] = e.Where
+	object := &corev1.Namespace{}
+	_ = kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, object) // labels are read in any case
+	object.ObjectMeta = e.meta.ObjectMeta
+	c.namespaces[e.meta.Name] = object
+	return nil
 }
 
 // DecodeVM reads the VM or VMI of a document that was not passed to NewCluster.

@@ -17,27 +17,36 @@ func (c *Cluster) Explain(ctx context.Context, m VM) (*presets.Explanation, erro
 	if err != nil {
 		return nil, m.refusal(err)
 	}
-	removed := c.removed(m)
+	removed := c.Removed(m)
+	if !m.isStored() {
+		removed = append(removed, m.pathOf("metadata", "annotations", v1alpha1.AnnotationTemplateRequester))
+	}
 	out.Fields = slices.DeleteFunc(out.Fields, func(o presets.Origin) bool {
 		return m.isServerField(o.Path) || slices.ContainsFunc(removed, o.Path.HasPrefix)
 	})
 	return out, nil
 }
 
-// removed lists the fields that the webhook removes from a new VM, because only controllers write
+// Removed lists the fields that the webhook removes from a new VM, because only controllers write
 // them.
-func (c *Cluster) removed(m VM) (paths []provenance.Path) {
+func (c *Cluster) Removed(m VM) (paths []provenance.Path) {
 	object, err := m.decode(m.JSON)
 	if err != nil || m.isStored() || c.fromRecord(m) {
 		return nil
 	}
 	for _, names := range protection.ReservedFields(m.Kind, object) {
-		if m.Kind == presets.VirtualMachineInstance {
-			names = append([]string{"spec", "template"}, names...)
-		}
-		paths = append(paths, provenance.Of(names...))
+		paths = append(paths, m.pathOf(names...))
 	}
 	return paths
+}
+
+// pathOf returns the path of a field as explanations have it. A VMI is explained as the template of a
+// VM.
+func (m VM) pathOf(names ...string) provenance.Path {
+	if m.Kind == presets.VirtualMachineInstance {
+		names = append([]string{"spec", "template"}, names...)
+	}
+	return provenance.Of(names...)
 }
 
 func (c *Cluster) explain(ctx context.Context, m VM) (*presets.Explanation, error) {

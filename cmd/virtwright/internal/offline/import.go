@@ -116,7 +116,7 @@ func (in *importer) read(e *entry) error {
 	if err := e.prepare(in.settings.Namespace); err != nil {
 		return err
 	}
-	if first, again := in.seen[e.ref()]; again {
+	if first, again := in.seen[e.ref()]; again && !unnamed(e.meta.Name) {
 		return e.refused([]Problem{duplicateName(e.meta.Name, first)})
 	}
 	in.seen[e.ref()] = e.Where

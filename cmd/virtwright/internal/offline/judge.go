@@ -58,7 +58,7 @@ func (c *Cluster) validate(ctx context.Context, m VM, v *Verdict) error {
 	}
 	c.validatedIn[m.Namespace] = true
 	if v.lacksValue() && (c.settings.Reapply || !m.isStored()) {
-		c.incomplete = append(c.incomplete, incompleteVM{m.String(), m.Namespace})
+		c.incomplete = append(c.incomplete, m.String())
 	}
 	if first, again := c.seen[m.String()]; again && !unnamed(m.Name) {
 		v.Problems = slices.Insert(v.Problems, 0, duplicateName(m.Name, first))

@@ -51,7 +51,6 @@ func References(objects []manifest.Object) []policies.Reference {
 }
 
 type policyReader struct {
-	seen   map[string]manifest.Position
 	source policies.Source
 	notes  []string
 }
@@ -59,13 +58,7 @@ type policyReader struct {
 // read ignores virtwright's own policies: the simulated webhooks have the same rules.
 func (p *policyReader) read(e *entry) error {
 	refused := &Refusal{Where: e.Where, Object: e.ref()}
-	first, again := p.seen[e.ref()]
-	p.seen[e.ref()] = e.Where
-	switch {
-	case again:
-		refused.Problems = []Problem{duplicateName(e.meta.Name, first)}
-		return refused
-	case slices.Contains(protection.PolicyNames(), e.meta.Name):
+	if slices.Contains(protection.PolicyNames(), e.meta.Name) {
 		e.ignored = true
 		return nil
 	}

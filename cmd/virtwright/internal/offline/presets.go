@@ -38,11 +38,6 @@ type presetReader struct {
 
 func (p *presetReader) read(e *entry) error {
 	refused := &Refusal{Where: e.Where, Object: e.ref()}
-	if first, ok := p.seen[e.ref()]; ok {
-		refused.Problems = []Problem{duplicateName(e.meta.Name, first)}
-		return refused
-	}
-	p.seen[e.ref()] = e.Where
 	switch e.role {
 	case legacyPreset:
 		refused.Problems = p.compileLegacy(e)
@@ -305,12 +300,12 @@ func (l *linter) preset(e *entry) error {
 	problems := e.metadataProblems()
 	first, again := l.seen[name]
 	switch {
-	case len(problems) > 0:
-	case again:
+	case len(problems) == 0 && again:
 		problems = []Problem{duplicateName(e.meta.Name, first)}
-	default:
-		l.seen[name] = e.Where
-		object, compiled, problems = l.compile(e)
+	case e.read:
+		var others []Problem
+		object, compiled, others = l.compile(e)
+		problems = append(problems, others...)
 	}
 	for _, p := range problems {
 		report(invalid(p))
@@ -318,6 +313,7 @@ func (l *linter) preset(e *entry) error {
 	if len(problems) > 0 {
 		return nil
 	}
+	l.seen[name] = e.Where
 	for _, f := range fleet.CheckPreset(l.settings.Rules, object, compiled) {
 		report(f)
 	}

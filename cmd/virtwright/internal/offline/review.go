@@ -79,7 +79,7 @@ func Review(ctx context.Context, objects []manifest.Object, settings Settings) (
 		if refused, ok := errors.AsType[*Refusal](err); ok && e.Context {
 			c.Notes = append(c.Notes, refused.inactive())
 		}
-		if e.role == namespace || e.ignored || e.Context {
+		if e.role == namespace && err == nil || e.ignored || e.Context {
 			continue
 		}
 		v := e.verdict()
@@ -99,11 +99,7 @@ func Review(ctx context.Context, objects []manifest.Object, settings Settings) (
 			return nil, err
 		}
 	}
-	var of []string
-	for _, m := range c.incomplete {
-		of = append(of, m.namespace)
-	}
-	out.Notes = slices.Concat(c.Notes, c.Missing(), c.unlabelled(of, "presets", c.selecting), c.unlabelledPolicies())
+	out.Notes = slices.Concat(c.Notes, c.Missing(), c.Unlabelled())
 	return out, nil
 }
 
@@ -117,14 +113,12 @@ func (v *Verdict) lacksValue() bool {
 
 var presetsPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPresets).String()
 
-type incompleteVM struct{ name, namespace string }
-
 // Missing returns a note if VMs lack values and the input has no preset that could supply them.
 func (c *Cluster) Missing() []string {
 	if c.preset || len(c.incomplete) == 0 {
 		return nil
 	}
-	which := c.incomplete[0].name
+	which := c.incomplete[0]
 	if more := len(c.incomplete) - 1; more > 0 {
 		which += fmt.Sprintf(" and %d more", more)
 	}
@@ -134,7 +128,7 @@ func (c *Cluster) Missing() []string {
 	return []string{"no preset in -f; presets of a cluster may set the missing values of " + which}
 }
 
-// verdict starts the verdict of an entry, for VMs with the problems of their metadata.
+// verdict returns the verdict of an entry before its spec is validated.
 func (e *entry) verdict() Verdict {
 	v := Verdict{Where: e.Where, APIVersion: e.APIVersion, Kind: e.Kind, Namespace: e.meta.Namespace, Name: e.meta.Name}
 	if v.Name == "" && e.meta.GenerateName != "" {

@@ -226,17 +226,24 @@ func (e *entry) prepare(namespace string) error {
 	return e.refused(e.metadataProblems())
 }
 
-// metadataProblems reports invalid metadata with an API server's messages.
+// metadataProblems reports invalid metadata with an API server's messages. Stored objects other than
+// VMs are as an API server accepted them. Of a VM, other checks report wrong types.
 func (e *entry) metadataProblems() []Problem {
-	if !e.read { // the decoder reports it
+	meta, path := e.meta.ObjectMeta, field.NewPath("metadata")
+	switch {
+	case e.isStored() && e.role != vmOrVMI, !e.read && e.role == vmOrVMI:
 		return nil
-	}
-	meta := e.meta.ObjectMeta
-	if meta.Name == "" && meta.GenerateName != "" && e.role == vmOrVMI {
+	case !e.read:
+		object, _ := e.decode()
+		return problemsOf(presets.CheckSchema(presets.VirtualMachineInstancePreset, map[string]any{"metadata": object["metadata"]}).Mistyped)
+	case meta.Name == "" && meta.GenerateName != "":
+		if e.role != vmOrVMI && e.role != instancetype {
+			return problemsOf(field.ErrorList{field.Required(path.Child("name"), "only a cluster generates names; set the name")})
+		}
 		meta.Name = meta.GenerateName + "00000" // as many characters as the API server adds
 	}
 	return problemsOf(apivalidation.ValidateObjectMeta(&meta, e.namespaced(),
-		apivalidation.NameIsDNSSubdomain, field.NewPath("metadata")))
+		apivalidation.NameIsDNSSubdomain, path))
 }
 
 func (e *entry) decode() (object map[string]any, err error) {

@@ -168,15 +168,18 @@ func (r *SuiteRun) forCase(ctx context.Context, shared sharedCluster, result *Ca
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(own, func(o manifest.Object) bool { return roleOf(o) != namespace }) {
-		return r.cluster(ctx, result.Suite, slices.Concat(shared.objects, own))
+	others := func(o manifest.Object) bool { return roleOf(o) != namespace }
+	if slices.ContainsFunc(own, others) {
+		replaced := slices.DeleteFunc(slices.Clone(own), others)
+		return r.cluster(ctx, result.Suite, slices.Concat(Without(shared.objects, replaced, ""), own))
 	}
 	c := *shared.Cluster
 	c.seen, c.validatedIn, c.existing, c.incomplete = map[string]manifest.Position{}, map[string]bool{}, newExistingVMs(), nil
 	c.namespaces = maps.Clone(shared.namespaces)
 	entries, _, err := sorted(own, true)
+	reader, rules := c.readers(ctx)
 	for _, e := range entries {
-		err = errors.Join(err, c.take(e, nil, nil))
+		err = errors.Join(err, c.take(e, reader, rules))
 	}
 	c.webhooks, c.policies = c.server(), shared.policies.With(c.namespaceObject)
 	return &c, err
