@@ -30,8 +30,8 @@ type podObservation struct {
 	Ownership ownership
 	Deleting  bool
 	// Late reports whether another deletion ends the pod earlier: its grace period is longer than
-	// the VMI's is now, or it is 0. API servers keep a pod whose deletion without grace period was
-	// interrupted.
+	// the VMI's is now, or it has none and no node. API servers keep such a pod if its deletion was
+	// interrupted; a pod with a node is removed by its kubelet.
 	Late    bool
 	Bound   bool // whether the pod has a node
 	Started bool

@@ -30,7 +30,7 @@ func observe(vmi *partialobject.VirtualMachineInstance, pod *corev1.Pod) observa
 	if named || !o.HadPod && metav1.IsControlledBy(pod, vmi) {
 		o.Pod = observePod(pod)
 		if left := pod.DeletionGracePeriodSeconds; o.Pod.Deleting && left != nil {
-			o.Pod.Late = *left == 0 || *left > gracePeriod(vmi, pod)
+			o.Pod.Late = *left == 0 && !o.Pod.Bound || *left > gracePeriod(vmi, pod)
 		}
 		// A disruption that was cancelled does not count, unless the pod is being deleted.
 		o.Evicted = disruption(pod) != nil || o.Evicted && o.Pod.Deleting

@@ -74,7 +74,11 @@ func TestObserve(t *testing.T) {
 			names("pod")(vmi)
 			vmi.Spec.TerminationGracePeriodSeconds = new(int64(0))
 		}, dying(1), func(s observation) bool { return !s.Pod.Late }},
-		"deleted, but not removed": {names("pod"), dying(0), func(s observation) bool { return s.Pod.Late }},
+		"without a node, deleted, but not removed": {names("pod"), dying(0), func(s observation) bool { return s.Pod.Late }},
+		"on a node, deleted, but not removed": {names("pod"), func(p *corev1.Pod) {
+			dying(0)(p)
+			p.Spec.NodeName = "node"
+		}, func(s observation) bool { return !s.Pod.Late }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if s := observe(vmiWith(test.vmi), podWith(test.pod)); !test.want(s) {
