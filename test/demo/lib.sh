@@ -37,8 +37,8 @@ trap 'exit 130' INT TERM
 
 build() {
   say "Building virtwright and its programs (the first time takes some minutes)"
-  mkdir -p bin
-  go build -o bin/ ./cmd/* ./test/controlplane/cmd/controlplane ./test/standin/cmd/standin
+  make --no-print-directory build
+  go build -o bin/ ./test/controlplane/cmd/controlplane ./test/standin/cmd/standin
 }
 
 # identity prints the path of a kubeconfig of the manager's service account, which virtwright trusts
