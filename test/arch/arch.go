@@ -132,10 +132,10 @@ func parse(path string, content []byte) (*sourceFile, error) {
 	return &sourceFile{Path: path, Lines: bytes.Count(content, []byte("\n")), file: file, files: files, ownLine: ownLine}, nil
 }
 
-// ignored tells whether Go, or git, does not see the folder.
+// ignored reports whether Go, or git, does not see the folder. The two exceptions have pages.
 func ignored(rel string) bool {
 	name := path.Base(rel)
-	return rel != "." && (rel == "bin" || rel == "dist" || name == "testdata" || name == "vendor" || name == "node_modules" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_"))
+	return rel != "." && rel != ".ci" && rel != "examples/ci/.github" && (rel == "bin" || rel == "dist" || name == "testdata" || name == "vendor" || name == "node_modules" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_"))
 }
 
 // written are the sources that people write, tests included.

@@ -203,6 +203,8 @@ func TestPages(t *testing.T) {
 		"a wide comment": {"examples/vms/a.yaml", "a:\n  # " + wide, "examples/vms/a.yaml:2: the line is wider than 100 columns"},
 		"a wide value":   {"examples/vms/a.yaml", "a: " + wide, ""},
 		"a job":          {"examples/ci/.gitlab-ci.yml", "# " + wide, ".gitlab-ci.yml:1: the line is wider"},
+		"a workflow":     {"examples/ci/.github/workflows/a.yaml", "# " + wide, "a.yaml:1: the line is wider"},
+		"CI":             {".ci/run", "# " + wide, ".ci/run:1: the line is wider"},
 		"a script":       {"test/demo/a.sh", "# " + wide + "\necho " + wide, "test/demo/a.sh:1: the line is wider"},
 		"a chart's note": {"charts/a/templates/NOTES.txt", "You shall wait. " + wide, `"shall" is hard to read`},
 	} {
@@ -259,7 +261,8 @@ func TestComplexity(t *testing.T) {
 func TestLoadSeesWhatGoSees(t *testing.T) {
 	for rel, want := range map[string]bool{
 		".": false, "presets": false, "test/controlplane/bin": false,
-		"bin": true, ".ci": true, ".git": true, "presets/testdata": true, "dist": true, "docs/node_modules": true, "_old": true, "api/vendor": true,
+		".ci": false, "examples/ci/.github": false,
+		"bin": true, ".git": true, ".github": true, "presets/testdata": true, "dist": true, "docs/node_modules": true, "_old": true, "api/vendor": true,
 	} {
 		if got := ignored(rel); got != want {
 			t.Errorf("%s: ignored is %t, want %t", rel, got, want)

@@ -105,7 +105,8 @@ type page struct {
 	Text string
 }
 
-// isPage reports whether a file is documentation, a script, a chart's, an example's or the Makefile.
+// isPage reports whether a file is documentation, a script, the Makefile, or YAML of a chart or an
+// example.
 func isPage(rel string) bool {
 	switch path.Ext(rel) {
 	case ".md", ".sh", ".tpl", ".txt":
@@ -114,7 +115,7 @@ func isPage(rel string) bool {
 		chart := strings.HasPrefix(rel, "charts/") && !strings.Contains(rel, "/files/crds/")
 		return chart || strings.HasPrefix(rel, "examples/")
 	}
-	return rel == "Makefile"
+	return rel == "Makefile" || rel == ".ci/run"
 }
 
 // wide finds lines of Markdown, and comments of other files, that are too wide. Tables and code
