@@ -38,7 +38,7 @@ var (
 //	            cpu: {cores: 1}
 //	            memory: {guest: 2Gi}
 //
-// A VM labelled vm-size: small then needs neither CPU nor memory. Try a preset offline with
+// A VM with the label vm-size: small then needs neither CPU nor memory. Try a preset offline with
 // `virtwright expand -f vm.yaml -f preset.yaml`.
 //
 // +kubebuilder:object:root=true
