@@ -78,7 +78,7 @@ dev-kind: ## a kind cluster with a running VM; prints the next commands
 soak: ## 20,000 requests on a kind cluster during upgrades, drains and failures (KEEP=1)
 	test/kind/e2e.sh soak
 
-bench: controlplane ## benchmarks, each with a baseline
+bench: controlplane ## benchmarks, each with a control
 	$(GO) test -run '^$$' -bench . -benchmem -timeout 60m ./presets/... ./validation/... ./webhooks/... ./domain/... ./templates/... $(ARGS)
 	$(GO) test -run '^$$' -bench Playground -benchtime 20x ./cmd/virtwright $(ARGS)
 	$(GO) test -run '^$$' -bench Create -benchtime 300x -timeout 60m ./test/bench/... $(ARGS)

@@ -116,8 +116,7 @@ func TestREADMELinksEveryFile(t *testing.T) {
 	}
 }
 
-// TestEveryVMStartsWithAComment checks that each manifest begins with a comment. In folder vms, it
-// names the presets that apply.
+// TestEveryVMStartsWithAComment checks that each manifest of these folders begins with a comment.
 func TestEveryVMStartsWithAComment(t *testing.T) {
 	for _, folder := range []string{"profiles", "policies", "vms", "refused"} {
 		for _, file := range manifests(t, folder) {

@@ -12,10 +12,12 @@
 // one write. There are no finalizers: the garbage collector deletes the VMI of a deleted VM. A VM
 // cannot have two VMIs, because they have its name.
 //
-// Tests run the decision for every possible observation, more than a million. They verify that a
-// VM never gets a second VMI, that a VMI which is being deleted or belongs to another object is
-// never changed, that a halted VM never starts, and that each VM reaches the state that its spec
-// asks for.
+// Tests run the decision for every possible observation, more than a million. They verify:
+//
+//   - A VM never gets a second VMI.
+//   - A VMI that is being deleted or belongs to another object is never changed.
+//   - A halted VM never starts.
+//   - Each VM reaches the state that its spec asks for.
 package virtualmachine
 
 import (

@@ -361,8 +361,8 @@ func TestPlaygroundLooks(t *testing.T) {
 	}
 }
 
-// TestPlaygroundIsNarrow opens each example on a small phone, which is a large screen at a zoom of
-// 400 percent, too.
+// TestPlaygroundIsNarrow opens each example in a window of 320 pixels. A small phone has this
+// width, and so does a screen of 1280 pixels at a zoom of 400 percent.
 func TestPlaygroundIsNarrow(t *testing.T) {
 	p := open(t, "")
 	const narrowest = 320

@@ -52,7 +52,7 @@ run kubectl get vm,vmi netboot -n lab
 run bin/virtwright stop netboot -n lab --wait
 run kubectl events -n lab --for virtualmachine/netboot
 
-say "12. The VM becomes a template with its values as parameters, verified before it is published. The template makes another VM"
+say "12. The VM becomes a template with its values as parameters, verified before it is published. Another VM is created from the template"
 run bin/virtwright template create netboot -n lab --name netboot-golden --format configMap
 kubectl get configmap netboot-golden -n lab -o yaml >"$WORK/netboot-golden.yaml"
 echo '$ kubectl get configmap netboot-golden -n lab -o yaml | virtwright template process -f - -p CPU_CORES=2 | kubectl create -n lab -f -'

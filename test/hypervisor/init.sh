@@ -1,11 +1,11 @@
 #!/bin/busybox sh
 # The init of the test guest. It prints its hardware on the serial console as lines "GUEST
 # key=value", then "GUEST ready". Keys are paths: topic/name/attribute. After that, it responds to
-# the ACPI power button, to some commands of the guest agent's protocol, to HTTP on port 8080, and
-# to commands on the console: poweroff, reboot, crash, ping, "write DISK TEXT", "read DISK", "get
-# URL". It prints each result as "GUEST event=...". With the kernel argument "login", the console
-# has a login prompt instead (root, no password). The script prefers shell builtins, because forks
-# are slow under emulation.
+# the ACPI power button, to some commands of the guest agent's protocol, and to HTTP on port 8080.
+# It also reads commands from the console: poweroff, reboot, crash, ping, "write DISK TEXT", "read
+# DISK", "get URL". It prints each result as "GUEST event=...". With the kernel argument "login",
+# the console has a login prompt instead (root, no password). The script prefers shell builtins,
+# because forks are slow under emulation.
 
 /bin/busybox --install -s /bin
 export PATH=/bin
