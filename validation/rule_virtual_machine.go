@@ -1,6 +1,8 @@
 package validation
 
 import (
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -11,6 +13,22 @@ var virtualMachineRules = []Rule{{
 	Check: func(vm *ExpandedVM, r *Report) {
 		if vm.Spec == nil {
 			r.Add(field.Required(field.NewPath("spec", "template"), "must be the template of the VMI"))
+		}
+	},
+}, {
+	ID:          "template-metadata",
+	Requirement: "Labels and annotations of a VM's template are valid, as Kubernetes requires of the VMI.",
+	Scope:       VirtualMachines,
+	Strictness:  EarlierThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if vm.Spec == nil {
+			return
+		}
+		for _, err := range metav1validation.ValidateLabels(vm.Meta.Labels, vm.Path("metadata", "labels")) {
+			r.Add(err)
+		}
+		for _, err := range apivalidation.ValidateAnnotations(vm.Meta.Annotations, vm.Path("metadata", "annotations")) {
+			r.Add(err)
 		}
 	},
 }, {

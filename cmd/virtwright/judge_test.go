@@ -39,7 +39,7 @@ func TestRolloutStrategy(t *testing.T) {
 	}
 }
 
-// Fields of a copied VM that only controllers write are removed with a warning, like in the webhook.
+// Fields of a copied VM that only controllers write are removed with a warning, as in webhooks.
 func TestReservedFieldsAreRemoved(t *testing.T) {
 	vm := strings.Replace(small, "{name: vm}", `{name: vm, annotations: {a/b: c, virtwright.dev/instance-of: u1, virtwright.dev/template-requester: '{"username":"root"}'}}`, 1)
 	vmi := strings.Replace(strings.Replace(vm, "Machine\n", "MachineInstance\n", 1), "spec: {template: {spec: ", "spec: {domain: {memory: {guest: 1Gi}}} # ", 1)

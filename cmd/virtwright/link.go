@@ -67,8 +67,8 @@ func (p vmPart) vm() map[string]any {
 	return map[string]any{"apiVersion": conversion.V1, "kind": string(presets.VirtualMachine), "metadata": metadata, "spec": spec}
 }
 
-// secretPaths lists fields that hold secrets in the sense of templates. In a preset, these are fields
-// of its defaults and overrides.
+// secretPaths lists the fields that templates treat as secrets. In a preset, these are fields of
+// its defaults and overrides.
 func secretPaths(o manifest.Object) (paths []string) {
 	var object vmPart
 	if kjson.UnmarshalCaseSensitivePreserveInts(o.JSON, &object) != nil {

@@ -29,13 +29,18 @@ func observe(vmi *partialobject.VirtualMachineInstance, pod *corev1.Pod) observa
 	_, named := vmi.Status.ActivePods[pod.UID]
 	if named || !o.HadPod && metav1.IsControlledBy(pod, vmi) {
 		o.Pod = observePod(pod)
-		if left := pod.DeletionGracePeriodSeconds; o.Pod.Deleting && left != nil {
-			o.Pod.Late = *left == 0 && !o.Pod.Bound || *left > gracePeriod(vmi, pod)
-		}
+		o.Pod.Late = isLate(vmi, pod)
 		// A disruption that was cancelled does not count, unless the pod is being deleted.
 		o.Evicted = disruption(pod) != nil || o.Evicted && o.Pod.Deleting
 	}
 	return o
+}
+
+// isLate reports whether another deletion ends a pod that is being deleted earlier.
+func isLate(vmi *partialobject.VirtualMachineInstance, pod *corev1.Pod) bool {
+	left := pod.DeletionGracePeriodSeconds
+	return pod.DeletionTimestamp != nil && left != nil &&
+		(*left == 0 && pod.Spec.NodeName == "" || *left > gracePeriod(vmi, pod))
 }
 
 // gracePeriod returns the grace period of a VMI's pod in seconds. If the grace period of the VMI

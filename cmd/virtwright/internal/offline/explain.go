@@ -40,8 +40,7 @@ func (c *Cluster) Removed(m VM) (paths []provenance.Path) {
 	return paths
 }
 
-// pathOf returns the path of a field as explanations have it. A VMI is explained as the template of a
-// VM.
+// pathOf returns the path of a field in explanations. A VMI is explained as the template of a VM.
 func (m VM) pathOf(names ...string) provenance.Path {
 	if m.Kind == presets.VirtualMachineInstance {
 		names = append([]string{"spec", "template"}, names...)

@@ -226,8 +226,8 @@ func (e *entry) prepare(namespace string) error {
 	return e.refused(e.metadataProblems())
 }
 
-// metadataProblems reports invalid metadata with an API server's messages. Stored objects other than
-// VMs are as an API server accepted them. Of a VM, other checks report wrong types.
+// metadataProblems reports invalid metadata with an API server's messages. Stored objects other
+// than VMs are as an API server accepted them. Other checks report wrong types of VMs.
 func (e *entry) metadataProblems() []Problem {
 	meta, path := e.meta.ObjectMeta, field.NewPath("metadata")
 	switch {
