@@ -1,8 +1,11 @@
 package validation
 
 import (
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -24,11 +27,15 @@ var virtualMachineRules = []Rule{{
 		if vm.Spec == nil {
 			return
 		}
-		for _, err := range metav1validation.ValidateLabels(vm.Meta.Labels, vm.Path("metadata", "labels")) {
-			r.Add(err)
+		labels := func() *field.Path { return vm.Path("metadata", "labels") }
+		for _, key := range slices.Sorted(maps.Keys(vm.Meta.Labels)) {
+			checkLabelKey(r, key, labels)
+			checkLabelValue(r, vm.Meta.Labels[key], func() *field.Path { return labels().Key(key) })
 		}
-		for _, err := range apivalidation.ValidateAnnotations(vm.Meta.Annotations, vm.Path("metadata", "annotations")) {
-			r.Add(err)
+		for _, key := range slices.Sorted(maps.Keys(vm.Meta.Annotations)) {
+			if len(validation.IsQualifiedName(strings.ToLower(key))) > 0 { // as API servers do
+				r.Add(field.Invalid(vm.Path("metadata", "annotations"), key, "must be the key of an annotation, such as note or example.com/note"))
+			}
 		}
 	},
 }, {
