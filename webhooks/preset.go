@@ -69,7 +69,7 @@ func (p Preset) Handle(ctx context.Context, req Request) Response {
 	preset := p.empty()
 	strict, err := kjson.UnmarshalStrict(raw, preset)
 	if err != nil {
-		return p.undecodable(req, err)
+		return undecodable(req, p.Kind, err)
 	}
 	problems := append(unknownFields(strict, presetParts), nulls(raw)...)
 	compiled, more := presets.Compile(preset)
@@ -151,11 +151,14 @@ func (p Preset) warnOfViolations(ctx context.Context, req Request, compiled *pre
 	return []string{fmt.Sprintf("spec.forbid: %s%d %s %s; existing VMs are not changed, and updates must not add violations", least, n, violate, example)}
 }
 
-// undecodable rejects a preset with a value of a wrong type.
-func (p Preset) undecodable(req Request, err error) Response {
+// undecodable rejects an object with a value of a wrong type.
+func undecodable(req Request, kind string, err error) Response {
+	if when, ok := errors.AsType[*time.ParseError](err); ok && kind == v1alpha1.KindPresetException {
+		return invalid(req, field.ErrorList{field.Invalid(field.NewPath("spec", "until"), when.Value, "must be a time such as 2026-12-31T00:00:00Z")})
+	}
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok || wrong.Field == "" {
-		return malformed(fmt.Errorf("cannot read the %s: %w", p.Kind, err))
+		return malformed(fmt.Errorf("cannot read the %s: %w", kind, err))
 	}
 	detail := fmt.Sprintf("must be %s, not %s", typeNames[wrong.Type.Kind()], wrong.Value)
 	if wrong.Field == "spec.mode" && wrong.Value == "bool" {

@@ -37,7 +37,7 @@ func (p PresetException) Handle(ctx context.Context, req Request) Response {
 	var exception, before v1alpha1.PresetException
 	strict, err := kjson.UnmarshalStrict(req.Object.Raw, &exception)
 	if err != nil {
-		return malformed(fmt.Errorf("cannot read the %s: %w", v1alpha1.KindPresetException, err))
+		return undecodable(req, v1alpha1.KindPresetException, err)
 	}
 	var old *v1alpha1.PresetExceptionSpec
 	if req.Operation == admissionv1.Update && kjson.UnmarshalCaseSensitivePreserveInts(req.OldObject.Raw, &before) == nil {

@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
@@ -27,7 +26,7 @@ func (p Profile) Handle(_ context.Context, req Request) Response {
 	problems, err := p.problems(req.Object.Raw)
 	switch {
 	case err != nil:
-		return malformed(fmt.Errorf("cannot read the %s: %w", p.Kind, err))
+		return undecodable(req, p.Kind, err)
 	case len(problems) > 0:
 		return invalid(req, problems)
 	}

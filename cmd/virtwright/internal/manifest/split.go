@@ -92,21 +92,30 @@ func splitJSON(file string, content []byte, named bool) ([]Document, error) {
 	}
 }
 
-// splitYAML splits at lines that begin with ---, like kubectl.
+var (
+	separator = regexp.MustCompile(`^---(?:\s|#|$)`)
+	shared    = regexp.MustCompile(`^---[ \t]+[^\s#]`)
+)
+
+// splitYAML splits at lines that begin with ---, like kubectl. Of a document that begins in such a
+// line, the YAML parser would read nothing, so it is an error.
 func splitYAML(file string, content []byte, named bool) []Document {
 	var out []Document
+	var wrong error // of the next document
 	add := func(text []byte, before int) {
 		if !isBlank(text) {
-			out = append(out, Document{Where: Position{File: file, Document: len(out) + 1}, named: named, text: text, before: before})
+			out = append(out, Document{Where: Position{File: file, Document: len(out) + 1}, named: named, text: text, before: before, err: wrong})
 		}
+		wrong = nil
 	}
 	lines, before, start, offset := 0, 0, 0, 0
 	for line := range bytes.Lines(content) {
 		lines++
-		if rest, ok := bytes.CutPrefix(line, []byte("---")); ok {
-			if rest = bytes.TrimSpace(rest); len(rest) == 0 || rest[0] == '#' {
-				add(content[start:offset], before)
-				start, before = offset+len(line), lines
+		if bytes.HasPrefix(line, []byte("---")) && separator.Match(line) {
+			add(content[start:offset], before)
+			start, before = offset+len("---"), lines-1
+			if shared.Match(line) {
+				wrong = &DocumentError{Position{File: file, Document: len(out) + 1}, lines, "cannot read the YAML: the document begins in the line of its separator: write it below ---"}
 			}
 		}
 		offset += len(line)
