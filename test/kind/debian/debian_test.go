@@ -49,10 +49,14 @@ func TestCopyLayer(t *testing.T) {
 	if err := writer.Close(); err != nil {
 		t.Fatal(err)
 	}
+	unpacked.Write(make([]byte, 10240)) // GNU tar fills its last record
 	path := filepath.Join(t.TempDir(), LayerFile)
 	licenses, err := copyLayer(&unpacked, path, []string{"dev"})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if unpacked.Len() > 0 {
+		t.Errorf("%d bytes were not read: mmdebstrap would fail to write them", unpacked.Len())
 	}
 	if want := map[string]string{"a": "GPL-2+"}; !cmp.Equal(licenses, want) {
 		t.Error(cmp.Diff(want, licenses))

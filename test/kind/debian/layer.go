@@ -53,7 +53,8 @@ func copyLayer(from io.Reader, path string, without []string) (map[string]string
 			return nil, err
 		}
 	}
-	return licenses, errors.Join(writer.Close(), out.Close())
+	_, err = io.Copy(io.Discard, from) // the padding of the archive, without which mmdebstrap fails
+	return licenses, errors.Join(err, writer.Close(), out.Close())
 }
 
 // plain is a header that says nothing of when, where and by whom a file was unpacked.
