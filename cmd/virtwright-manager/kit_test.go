@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -85,7 +84,7 @@ type replica struct {
 // the test.
 func startReplica(t *testing.T, c *cluster, args ...string) *replica {
 	t.Helper()
-	r := &replica{webhook: address(t), metrics: address(t), health: address(t), ended: make(chan error, 1)}
+	r := &replica{webhook: controlplane.FreeAddress(t), metrics: controlplane.FreeAddress(t), health: controlplane.FreeAddress(t), ended: make(chan error, 1)}
 	args = append([]string{
 		"--launcher-image=none", "--kvm-resource=example.com/kvm",
 		"--kubeconfig=" + c.Kubeconfig(), "--webhook-bind-address=" + r.webhook, "--webhook-url=https://" + r.webhook, "--register-webhooks",
@@ -112,16 +111,6 @@ func startReplica(t *testing.T, c *cluster, args ...string) *replica {
 		}
 	})
 	return r
-}
-
-func address(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // get returns the status and body of a page of the manager; 0 when it does not answer.

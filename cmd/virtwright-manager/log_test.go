@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/test/controlplane"
 )
 
 // TestLog: the log at level info says what happens, and a normal start has no line of level ERROR.
@@ -21,7 +22,7 @@ func TestLog(t *testing.T) {
 	if err := c.InstallCRDs(t.Context(), crds); err != nil {
 		t.Fatal(err)
 	}
-	r := startReplica(t, c, "--leader-elect", "--log-format=text", "--subresources-bind-address="+address(t), "--trusted-user=admin")
+	r := startReplica(t, c, "--leader-elect", "--log-format=text", "--subresources-bind-address="+controlplane.FreeAddress(t), "--trusted-user=admin")
 	r.serves(t)
 	c.create(t, elsewhere)
 	says := func(parts ...string) {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/replicastatus"
+	"github.com/virtwright/virtwright/test/controlplane"
 	"github.com/virtwright/virtwright/webhooks"
 )
 
@@ -60,7 +61,7 @@ type life struct {
 
 func TestLife(t *testing.T) {
 	c := newCluster(t)
-	subresources := address(t)
+	subresources := controlplane.FreeAddress(t)
 	early := startReplica(t, c, "--subresources-bind-address="+subresources)
 	early.subresources = subresources
 	eventually(t, "the manager waits for CRDs", func() error {

@@ -15,6 +15,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/test/controlplane"
 )
 
 // home is the manager's own namespace.
@@ -40,15 +42,15 @@ func (f *fleet) install(b *testing.B) *installed {
 	if err != nil {
 		b.Fatal(err)
 	}
-	chart, webhooks := described(b), freeAddress(b)
+	chart, webhooks := described(b), controlplane.FreeAddress(b)
 	m := &installed{
-		manager: &manager{metrics: freeAddress(b)},
-		program: f.program, health: freeAddress(b), limit: chart.Resources.Limits.Memory().Value(),
+		manager: &manager{metrics: controlplane.FreeAddress(b)},
+		program: f.program, health: controlplane.FreeAddress(b), limit: chart.Resources.Limits.Memory().Value(),
 	}
 	m.args = append(slices.Clip(chart.Args), "--kubeconfig="+kubeconfig, "--namespace="+home,
 		"--metrics-bind-address="+m.metrics, "--health-probe-bind-address="+m.health, "--shutdown-delay=0s",
 		"--webhook-bind-address="+webhooks, "--webhook-url=https://"+webhooks, "--register-webhooks",
-		"--subresources-bind-address="+freeAddress(b))
+		"--subresources-bind-address="+controlplane.FreeAddress(b))
 	return m
 }
 

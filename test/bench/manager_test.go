@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/virtwright/virtwright/test/controlplane"
 )
 
 // ourselves is whom managers run as, as where virtwright is installed.
@@ -43,7 +44,7 @@ func (f *fleet) startManager(t testing.TB) *manager {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &manager{metrics: freeAddress(t)}
+	m := &manager{metrics: controlplane.FreeAddress(t)}
 	m.cmd = exec.Command(f.program, "--kubeconfig="+kubeconfig, "--roles=controllers", "--leader-elect", "--namespace=default",
 		"--metrics-bind-address="+m.metrics, "--health-probe-bind-address=0", "--shutdown-delay=0s",
 		"--launcher-image=standin", "--kvm-resource=devices.kubevirt.io/kvm")
@@ -154,16 +155,6 @@ func (m *manager) summary(t testing.TB, n int) string {
 		out += fmt.Sprintf(" %.2f looks of %s,", sum(page, "controller_runtime_reconcile_total", `controller="`+c+`"`)/float64(n), c)
 	}
 	return out + fmt.Sprintf(" %.2f ms of processor", 1000*sum(page, "process_cpu_seconds_total")/float64(n))
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 type lockedBuffer struct {

@@ -113,7 +113,7 @@ func start(ctx context.Context, assets string, options Options) (_ *ControlPlane
 	if cp.pki, err = newPKI(dir.path); err != nil {
 		return nil, err
 	}
-	if cp.port, err = freePort(); err != nil {
+	if cp.port, err = FreePort(); err != nil {
 		return nil, err
 	}
 	if cp.admin, err = cp.User("admin", "system:masters"); err != nil {

@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -127,14 +126,4 @@ func tail(file string) string {
 	}
 	lines := strings.Split(strings.TrimSpace(string(content)), "\n")
 	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
-}
-
-// freePort is a TCP port of the loopback address without a listener.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("cannot find a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -110,7 +109,7 @@ func (s *stage) aggregate(t *testing.T) {
 		s.verbs.inner = inner
 		return &s.verbs
 	})
-	address := freeAddress(t)
+	address := controlplane.FreeAddress(t)
 	certified := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate
 	t.Cleanup(certified.Close)
 	server, err := subresources.New(subresources.Options{
@@ -171,16 +170,6 @@ func manifest(kind, name string, spec map[string]any) *unstructured.Unstructured
 	out := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kubevirt.io/v1", "kind": kind, "spec": spec}}
 	out.SetName(name)
 	return out
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // eventually asks until there is no error any more.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +20,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/virtwright/virtwright/test/controlplane"
 )
 
 // probePeriod is how often it is asked whether a replica is ready.
@@ -320,10 +321,9 @@ func (r *Replica) endpoint(service string, port int32) {
 
 func freePort(i *Installation) int32 {
 	i.Helper()
-	listener, err := net.Listen("tcp", ":0")
+	port, err := controlplane.FreePort()
 	if err != nil {
 		i.Fatal(err)
 	}
-	defer listener.Close()
-	return int32(listener.Addr().(*net.TCPAddr).Port)
+	return int32(port)
 }

@@ -8,7 +8,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -122,7 +121,7 @@ func buildCommand() *cobra.Command {
 func freePortsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "free-ports N",
-		Short: "Print N ports of the loopback address that are free now, one a line",
+		Short: "Print N ports of the loopback address that are free, one a line",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := strconv.Atoi(args[0])
@@ -130,12 +129,11 @@ func freePortsCommand() *cobra.Command {
 				return fmt.Errorf("cannot read %q as a number of ports", args[0])
 			}
 			for range n {
-				listener, err := net.Listen("tcp", "127.0.0.1:0")
+				port, err := controlplane.FreePort()
 				if err != nil {
-					return fmt.Errorf("cannot find a free port: %w", err)
+					return err
 				}
-				defer listener.Close() //nolint:revive // all stay open until the last is printed, so that they differ
-				fmt.Fprintln(cmd.OutOrStdout(), listener.Addr().(*net.TCPAddr).Port)
+				fmt.Fprintln(cmd.OutOrStdout(), port)
 			}
 			return nil
 		},
