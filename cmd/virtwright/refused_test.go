@@ -30,6 +30,10 @@ func TestBadInput(t *testing.T) {
 		"no machine":           {cores, []string{"-f", "-"}, exitUsage, []string{"no VirtualMachine"}},
 		"unknown kind": {"", []string{"-f", write(t, "pod.yaml", sparse+"---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")}, exitUsage,
 			[]string{"pod.yaml, document 2: unsupported kind Pod of v1"}},
+		"misspelt kind": {"", []string{"-f", write(t, "typo.yaml", sparse+"---\napiVersion: kubevirt.io/v1\nkind: Virtualmachine\nmetadata: {name: b}\n")}, exitUsage,
+			[]string{`document 2: unsupported kind Virtualmachine of kubevirt.io/v1; did you mean "VirtualMachine"?`}},
+		"misspelt kind on standard input": {sparse + "---\napiVersion: kubevirt.io/v1\nkind: VirtualMachines\nmetadata: {name: b}\n", []string{"-f", "-"}, exitUsage,
+			[]string{`document 2: unsupported kind VirtualMachines of kubevirt.io/v1; did you mean "VirtualMachine"?`}},
 		"unknown version":                       {strings.Replace(sparse, "/v1", "/v9", 1), []string{"-f", "-"}, exitUsage, []string{"document 1", "unsupported version of kind VirtualMachine: kubevirt.io/v9: use kubevirt.io/v1"}},
 		"no kind":                               {"metadata: {name: a}\n", []string{"-f", "-"}, exitUsage, []string{"standard input, document 1", "apiVersion and kind"}},
 		"a text":                                {"hello\n", []string{"-f", "-"}, exitUsage, []string{"document 1", "of type string, not an object"}},
@@ -95,6 +99,10 @@ func TestOtherKinds(t *testing.T) {
 		want  string
 	}{
 		"stream": {small + pods, []string{"-f", "-"}, "Note: standard input: ignored 2 of kind Pod (v1)\n"},
+		"similar to a VMI": {small + "---\napiVersion: kubevirt.io/v1\nkind: VirtualMachineInstanceReplicaSet\nmetadata: {name: r}\n", []string{"-f", "-"},
+			"Note: standard input: ignored 1 of kind VirtualMachineInstanceReplicaSet (kubevirt.io/v1)\n"},
+		"similar to a policy": {small + "---\napiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicy\nmetadata: {name: p}\n", []string{"-f", "-"},
+			"Note: standard input: ignored 1 of kind MutatingAdmissionPolicy (admissionregistration.k8s.io/v1)\n"},
 		"folder": {"", []string{"-f", filepath.Dir(write(t, "all.yaml", small+pods))}, "all.yaml: ignored 2 of kind Pod (v1)\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

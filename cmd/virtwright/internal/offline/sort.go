@@ -128,8 +128,8 @@ func sorted(objects []manifest.Object, strict bool) (entries []*entry, left []Le
 		case isSuite(o): // only for virtwright test
 		case parseErr != nil:
 			problems = append(problems, unsupported(o, "invalid apiVersion %q", o.APIVersion))
-		case known.role == unknown && gv.Group == virtwrightGroup:
-			problems = append(problems, unsupported(o, "unsupported kind %s of %s%s", o.Kind, o.APIVersion, nearestKind(o.Kind)))
+		case known.role == unknown && (gv.Group == virtwrightGroup || nearestKind(kind) != ""):
+			problems = append(problems, unsupported(o, "unsupported kind %s of %s%s", o.Kind, o.APIVersion, nearestKind(kind)))
 		case known.role == unknown && o.Named && strict:
 			problems = append(problems, unsupported(o, "unsupported kind %s of %s: supported kinds: %s", o.Kind, o.APIVersion, kindNames))
 		case known.role == unknown:
@@ -155,10 +155,12 @@ func unsupported(o manifest.Object, format string, args ...any) error {
 	return &manifest.DocumentError{Where: o.Where, Message: fmt.Sprintf(format, args...)}
 }
 
-func nearestKind(kind string) string {
-	near := presets.Nearest(kind, func(yield func(string) bool) {
-		for known := range kinds {
-			if known.Group == virtwrightGroup && !yield(known.Kind) {
+// nearestKind returns a hint if virtwright or KubeVirt has a kind with a similar name. Of KubeVirt,
+// only VMs and VMIs are candidates, because other kinds have similar names on purpose.
+func nearestKind(kind schema.GroupKind) string {
+	near := presets.Nearest(kind.Kind, func(yield func(string) bool) {
+		for known, k := range kinds {
+			if known.Group == kind.Group && (k.role == vmOrVMI || kind.Group == virtwrightGroup) && !yield(known.Kind) {
 				return
 			}
 		}
