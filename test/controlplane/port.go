@@ -19,9 +19,9 @@ import (
 // on, and Kubernetes node ports from 30000 on.
 const firstPort, ports = 20000, 10000
 
-// FreePort returns a TCP port without a listener. All processes of a user share a counter in
-// CacheDir, so no call returns the same port again before all others were returned. A server that
-// starts later can therefore still listen there.
+// FreePort returns a TCP port without a listener. All processes of a user share a counter in the
+// folder for temporary files, so no call returns the same port again before all others were
+// returned. A server that starts later can therefore still listen there.
 func FreePort() (int, error) {
 	counter, err := lockCounter()
 	if err != nil {
@@ -63,20 +63,17 @@ func FreeAddress(t testing.TB) string {
 
 // lockCounter returns the file with the last port, locked until it is closed.
 func lockCounter() (*os.File, error) {
-	dir, err := CacheDir()
-	if err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
 	for {
-		counter, err := filelock.Try(filepath.Join(dir, "port"))
+		counter, err := filelock.Try(counterFile())
 		if err != nil || counter != nil {
 			return counter, err
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+func counterFile() string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("virtwright-port-%d", os.Getuid()))
 }
 
 func write(counter *os.File, n int) error {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -12,7 +11,7 @@ import (
 
 // TestFreePort takes ports in several goroutines. File locks exclude goroutines like processes.
 func TestFreePort(t *testing.T) {
-	t.Setenv(cacheVariable, t.TempDir())
+	t.Setenv("TMPDIR", t.TempDir())
 	var taken sync.Map
 	var takers sync.WaitGroup
 	for range 4 {
@@ -29,7 +28,7 @@ func TestFreePort(t *testing.T) {
 }
 
 func TestFreePortPassesOver(t *testing.T) {
-	t.Setenv(cacheVariable, t.TempDir())
+	t.Setenv("TMPDIR", t.TempDir())
 	port, err := FreePort()
 	if err != nil {
 		t.Fatal(err)
@@ -39,12 +38,8 @@ func TestFreePortPassesOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	dir, err := CacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
 	before := strconv.Itoa(port - firstPort - 1)
-	if err := os.WriteFile(filepath.Join(dir, "port"), []byte(before), 0o600); err != nil {
+	if err := os.WriteFile(counterFile(), []byte(before), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	next, err := FreePort()
