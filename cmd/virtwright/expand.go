@@ -19,7 +19,8 @@ const expandHelp = `Print virtual machines as a cluster would store them with th
 The input is any mix of VirtualMachines, VirtualMachineInstances, presets, KubeVirt's
 VirtualMachineInstancePresets, and Namespaces, because presets may select their labels. Files are
 YAML or JSON with any number of documents and lists. An object of another kind is an error in a
-file that you name. In folders and on standard input it is ignored with a note.
+file that you name. In folders and on standard input it is ignored with a note, unless its kind
+looks misspelt.
 
 ` + liveHelp + `
 

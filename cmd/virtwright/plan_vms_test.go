@@ -70,16 +70,18 @@ func TestPlanSelects(t *testing.T) {
 	says(t, call(t, "", append(args, "-n", "shop")...).err, "Note: -n and -l do not select 3 VMs of -f: ignored\n")
 }
 
-// TestPlanWithoutVMs compares only presets, and ignores an invalid old preset.
+// TestPlanWithoutVMs compares only presets, and ignores invalid old presets.
 func TestPlanWithoutVMs(t *testing.T) {
-	old := write(t, "old.yaml", planPreset("p", "{hostname: a}")+"---\n"+planPreset("broken", "{hostnmae: a}"))
+	misspelt := strings.ReplaceAll(planPreset("misspelt", "{hostname: a}"), "VirtualMachinePreset", "VirtualMachinePrest")
+	old := write(t, "old.yaml", planPreset("p", "{hostname: a}")+"---\n"+planPreset("broken", "{hostnmae: a}")+"---\n"+misspelt)
 	both := planPreset("p", "{hostname: a}") + "---\n" + planPreset("q", "{hostname: b}")
 	got := call(t, "", "plan", "-f", write(t, "new.yaml", both), "--base-dir", old)
 	if got.code != exitPlan {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 	says(t, got.out, "Presets: 1 added\nVMs: 0 of 0 VMs change\nConflicts: 1 new, 0 solved\n")
-	says(t, got.err, "Note: no VM in -f ", "ClusterVirtualMachinePreset broken is invalid, and is ignored in the old presets: spec.defaults.spec.template.spec.hostnmae: ")
+	says(t, got.err, "Note: no VM in -f ", "ClusterVirtualMachinePreset broken is invalid, and is ignored in the old presets: spec.defaults.spec.template.spec.hostnmae: ",
+		"ignored 1 of kind ClusterVirtualMachinePrest (virtwright.dev/v1alpha1)")
 	got = call(t, "", "plan", "-f", write(t, "same.yaml", planPreset("p", "{hostname: a}")), "--base-dir", old)
 	if got.code != exitFine {
 		t.Errorf("exit code %d: %s", got.code, got.err)

@@ -19,7 +19,7 @@ collisions between VMs.
 The input is the same as for expand, and VirtualMachines in version v1alpha2. Presets of the input
 are applied and also validated. Objects are validated as if they were created in order.
 ValidatingAdmissionPolicies are evaluated like in an API server. Objects of other kinds are counted
-and ignored.
+and ignored, unless the kind looks misspelt.
 
 Each problem is a line on standard output. Warnings are printed to standard error. docs/rules.md
 describes each rule; a message ends with the name of its rule.`

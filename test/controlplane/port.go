@@ -9,15 +9,19 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/virtwright/virtwright/test/filelock"
 )
 
-// Free ports are between firstPort and firstPort + ports. Linux selects ports of clients from 32768
-// on, and Kubernetes node ports from 30000 on.
+// Free ports are between firstPort and firstPort + ports. By default, Linux selects ports of clients
+// from 32768 on, and Kubernetes node ports from 30000 on.
 const firstPort, ports = 20000, 10000
+
+// lockAttempts, a millisecond apart, are made to lock the counter.
+const lockAttempts = 10_000
 
 // FreePort returns a TCP port without a listener. All processes of a user share a counter in the
 // folder for temporary files, so no call returns the same port again before all others were
@@ -33,17 +37,19 @@ func FreePort() (int, error) {
 		return 0, fmt.Errorf("cannot choose a port: %w", err)
 	}
 	last, err := strconv.Atoi(string(content))
-	if err != nil {
-		last = rand.IntN(ports) // a new counter
+	if err != nil || last < firstPort || last >= firstPort+ports {
+		last = firstPort + rand.IntN(ports) // a new counter
 	}
 	for n := range ports {
-		port := firstPort + (last+1+n)%ports
+		port := firstPort + (last+1+n-firstPort)%ports
 		listener, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
-		if err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}
-		listener.Close()
-		if err := errors.Join(counter.Truncate(0), write(counter, port-firstPort)); err != nil {
+		if err == nil {
+			err = errors.Join(listener.Close(), write(counter, port))
+		}
+		if err != nil {
 			return 0, fmt.Errorf("cannot choose a port: %w", err)
 		}
 		return port, nil
@@ -63,20 +69,21 @@ func FreeAddress(t testing.TB) string {
 
 // lockCounter returns the file with the last port, locked until it is closed.
 func lockCounter() (*os.File, error) {
-	for {
+	for range lockAttempts {
 		counter, err := filelock.Try(counterFile())
 		if err != nil || counter != nil {
 			return counter, err
 		}
 		time.Sleep(time.Millisecond)
 	}
+	return nil, fmt.Errorf("another process keeps %s locked", counterFile())
 }
 
 func counterFile() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("virtwright-port-%d", os.Getuid()))
 }
 
-func write(counter *os.File, n int) error {
-	_, err := counter.WriteAt([]byte(strconv.Itoa(n)), 0)
+func write(counter *os.File, port int) error {
+	_, err := counter.WriteAt([]byte(strconv.Itoa(port)), 0) // always five digits
 	return err
 }

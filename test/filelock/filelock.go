@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// Try locks a file, which it makes where it is missing; it returns nil when another process holds
-// the lock. Closing the file, or the end of this process, unlocks it.
+// Try locks a file, which it makes if it is missing; a symbolic link is an error. It returns nil if
+// another process holds the lock. Closing the file, or the end of this process, unlocks it.
 func Try(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open a lock: %w", err)
 	}

@@ -97,7 +97,11 @@ func NewCluster(ctx context.Context, objects []manifest.Object, settings Setting
 
 // buildCluster ignores invalid stored presets and profiles; with old, all invalid ones.
 func buildCluster(ctx context.Context, objects []manifest.Object, settings Settings, old bool) (*Cluster, error) {
-	entries, left, err := sorted(objects, true)
+	kinds := rejectNamed
+	if old {
+		kinds = rejectNone
+	}
+	entries, left, err := sorted(objects, kinds)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +135,7 @@ func (c *Cluster) DecodeVM(d manifest.Document) (VM, error) {
 	if err != nil {
 		return VM{}, err
 	}
-	entries, _, err := sorted(objects, true)
+	entries, _, err := sorted(objects, rejectNamed)
 	if err != nil {
 		return VM{}, err
 	}

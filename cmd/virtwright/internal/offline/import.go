@@ -40,7 +40,7 @@ type ConvertedVM struct {
 // start before and after. From a cluster, only instancetypes and preferences that a VM names are
 // imported.
 func Import(ctx context.Context, objects []manifest.Object, settings Settings, labelPrefix string) (*ImportReport, error) {
-	entries, _, err := sorted(objects, true)
+	entries, _, err := sorted(objects, rejectNamed)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ type Issue struct {
 
 // Open is like NewCluster, but applies the valid objects although others are rejected.
 func Open(ctx context.Context, objects []manifest.Object, settings Settings) (*Cluster, []Issue) {
-	entries, left, err := sorted(objects, true)
+	entries, left, err := sorted(objects, rejectNamed)
 	issues := issuesOf(manifest.Position{}, err)
 	c := newCluster(settings)
 	for _, l := range left {

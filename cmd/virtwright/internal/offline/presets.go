@@ -249,7 +249,7 @@ type LintReport struct {
 
 // Lint checks the presets among objects, each one alone and all together.
 func Lint(ctx context.Context, objects []manifest.Object, settings Settings) (*LintReport, error) {
-	entries, left, err := sorted(objects, true)
+	entries, left, err := sorted(objects, rejectNamed)
 	if err != nil {
 		return nil, err
 	}

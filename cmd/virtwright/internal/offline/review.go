@@ -67,7 +67,7 @@ func (v *Verdict) warn(texts ...string) {
 // Review validates presets and VMs like the API server and the webhooks, as if they were created in
 // order. Rejected presets are not applied. The error is about unreadable input.
 func Review(ctx context.Context, objects []manifest.Object, settings Settings) (*Report, error) {
-	entries, left, err := sorted(objects, false)
+	entries, left, err := sorted(objects, rejectMisspelt)
 	if err != nil {
 		return nil, err
 	}

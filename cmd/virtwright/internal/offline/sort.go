@@ -69,6 +69,9 @@ var kinds = map[schema.GroupKind]struct {
 
 var policyVersions = []string{"v1", "v1beta1", "v1alpha1"}
 
+// otherKinds are the unsupported kinds of KubeVirt in kubevirtGroup.
+var otherKinds = []string{"KubeVirt", "VirtualMachineInstanceMigration", "VirtualMachineInstanceReplicaSet"}
+
 const kindNames = "VirtualMachine, VirtualMachineInstance, VirtualMachinePreset, ClusterVirtualMachinePreset, VirtualMachineInstancePreset, PresetException, FrontendProfile, BackendProfile, Namespace, ValidatingAdmissionPolicy with bindings and parameters, or an instancetype or preference of KubeVirt"
 
 type entry struct {
@@ -112,9 +115,18 @@ func nameIn(kind, namespace, name, generateName string) string {
 	return strings.TrimSpace(kind + " " + name)
 }
 
-// sorted determines the role of each object. In strict mode, an unsupported kind in a file that the
-// user named is an error. Other unsupported objects are returned in left.
-func sorted(objects []manifest.Object, strict bool) (entries []*entry, left []Leftover, err error) {
+// unsupportedKinds says which unsupported kinds are errors.
+type unsupportedKinds int
+
+const (
+	rejectNone     unsupportedKinds = iota
+	rejectMisspelt                  // those of virtwright, and misspelt kinds
+	rejectNamed                     // also all in files that the user named
+)
+
+// sorted determines the role of each object. Objects of unsupported kinds that are no error are
+// returned in left.
+func sorted(objects []manifest.Object, reject unsupportedKinds) (entries []*entry, left []Leftover, err error) {
 	var problems []error
 	skipped, params := map[Leftover]int{}, paramKinds(objects)
 	for _, o := range objects {
@@ -128,9 +140,9 @@ func sorted(objects []manifest.Object, strict bool) (entries []*entry, left []Le
 		case isSuite(o): // only for virtwright test
 		case parseErr != nil:
 			problems = append(problems, unsupported(o, "invalid apiVersion %q", o.APIVersion))
-		case known.role == unknown && (gv.Group == virtwrightGroup || nearestKind(kind) != ""):
+		case known.role == unknown && reject != rejectNone && (gv.Group == virtwrightGroup || nearestKind(kind) != ""):
 			problems = append(problems, unsupported(o, "unsupported kind %s of %s%s", o.Kind, o.APIVersion, nearestKind(kind)))
-		case known.role == unknown && o.Named && strict:
+		case known.role == unknown && reject == rejectNamed && o.Named:
 			problems = append(problems, unsupported(o, "unsupported kind %s of %s: supported kinds: %s", o.Kind, o.APIVersion, kindNames))
 		case known.role == unknown:
 			skipped[Leftover{File: o.Where.File, APIVersion: o.APIVersion, Kind: o.Kind}]++
@@ -155,17 +167,19 @@ func unsupported(o manifest.Object, format string, args ...any) error {
 	return &manifest.DocumentError{Where: o.Where, Message: fmt.Sprintf(format, args...)}
 }
 
-// nearestKind returns a hint if virtwright or KubeVirt has a kind with a similar name. Of KubeVirt,
-// only VMs and VMIs are candidates, because other kinds have similar names on purpose.
+// nearestKind returns a hint if virtwright or KubeVirt has a supported kind with a similar name.
 func nearestKind(kind schema.GroupKind) string {
-	near := presets.Nearest(kind.Kind, func(yield func(string) bool) {
-		for known, k := range kinds {
-			if known.Group == kind.Group && (k.role == vmOrVMI || kind.Group == virtwrightGroup) && !yield(known.Kind) {
-				return
-			}
+	if kind.Group != virtwrightGroup && kind.Group != kubevirtGroup || strings.HasSuffix(kind.Kind, "List") {
+		return ""
+	}
+	names := slices.Clone(otherKinds)
+	for known := range kinds {
+		if known.Group == kind.Group {
+			names = append(names, known.Kind)
 		}
-	})
-	if near == "" {
+	}
+	near := presets.Nearest(kind.Kind, slices.Values(names))
+	if near == "" || slices.Contains(otherKinds, near) {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", near)

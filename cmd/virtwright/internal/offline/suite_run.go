@@ -176,7 +176,7 @@ func (r *SuiteRun) forCase(ctx context.Context, shared sharedCluster, result *Ca
 	c := *shared.Cluster
 	c.seen, c.validatedIn, c.existing, c.incomplete = map[string]manifest.Position{}, map[string]bool{}, newExistingVMs(), nil
 	c.namespaces = maps.Clone(shared.namespaces)
-	entries, _, err := sorted(own, true)
+	entries, _, err := sorted(own, rejectNamed)
 	reader, rules := c.readers(ctx)
 	for _, e := range entries {
 		err = errors.Join(err, c.take(e, reader, rules))
@@ -187,7 +187,7 @@ func (r *SuiteRun) forCase(ctx context.Context, shared sharedCluster, result *Ca
 
 // run creates the VM of a case and compares the result. It returns an error if the case cannot run.
 func (c *Cluster) run(ctx context.Context, r *CaseResult, trace bool) error {
-	entries, _, err := sorted([]manifest.Object{r.Case.vm}, true)
+	entries, _, err := sorted([]manifest.Object{r.Case.vm}, rejectNamed)
 	if err != nil {
 		return err
 	}
