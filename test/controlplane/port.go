@@ -16,8 +16,8 @@ import (
 	"github.com/virtwright/virtwright/test/filelock"
 )
 
-// Free ports are between firstPort and firstPort + ports. By default, Linux selects ports of clients
-// from 32768 on, and Kubernetes node ports from 30000 on.
+// Free ports are between firstPort and firstPort + ports. By default, Linux selects ports of
+// clients from 32768 on, and Kubernetes node ports from 30000 on.
 const firstPort, ports = 20000, 10000
 
 // lockAttempts, a millisecond apart, are made to lock the counter.

@@ -22,58 +22,6 @@ import (
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
-type role int
-
-const (
-	unknown role = iota
-	preset
-	legacyPreset
-	profile
-	vmOrVMI
-	namespace
-	instancetype
-	exception
-	// policy is a ValidatingAdmissionPolicy or a binding.
-	policy
-	// parameter is an object of another kind that a policy uses.
-	parameter
-)
-
-const (
-	kubevirtGroup     = "kubevirt.io"
-	instancetypeGroup = "instancetype.kubevirt.io"
-	virtwrightGroup   = "virtwright.dev"
-	kindLegacy        = "VirtualMachineInstancePreset"
-)
-
-var kinds = map[schema.GroupKind]struct {
-	role     role
-	versions []string
-}{
-	{Group: virtwrightGroup, Kind: v1alpha1.KindVirtualMachinePreset}:        {preset, []string{"v1alpha1"}},
-	{Group: virtwrightGroup, Kind: v1alpha1.KindClusterVirtualMachinePreset}: {preset, []string{"v1alpha1"}},
-	{Group: virtwrightGroup, Kind: v1alpha1.KindPresetException}:             {exception, []string{"v1alpha1"}},
-	{Group: virtwrightGroup, Kind: v1alpha1.KindFrontendProfile}:             {profile, []string{"v1alpha1"}},
-	{Group: virtwrightGroup, Kind: v1alpha1.KindBackendProfile}:              {profile, []string{"v1alpha1"}},
-	{Group: kubevirtGroup, Kind: kindLegacy}:                                 {legacyPreset, []string{"v1", "v1alpha3"}},
-	{Group: kubevirtGroup, Kind: "VirtualMachine"}:                           {vmOrVMI, []string{"v1", "v1alpha3", "v1alpha2"}},
-	{Group: kubevirtGroup, Kind: "VirtualMachineInstance"}:                   {vmOrVMI, []string{"v1", "v1alpha3"}},
-	{Kind: "Namespace"}:                                                   {namespace, []string{"v1"}},
-	{Group: policyGroup, Kind: kindPolicy}:                                {policy, policyVersions},
-	{Group: policyGroup, Kind: kindBinding}:                               {policy, policyVersions},
-	{Group: instancetypeGroup, Kind: "VirtualMachineInstancetype"}:        {instancetype, []string{"v1beta1"}},
-	{Group: instancetypeGroup, Kind: "VirtualMachineClusterInstancetype"}: {instancetype, []string{"v1beta1"}},
-	{Group: instancetypeGroup, Kind: "VirtualMachinePreference"}:          {instancetype, []string{"v1beta1"}},
-	{Group: instancetypeGroup, Kind: "VirtualMachineClusterPreference"}:   {instancetype, []string{"v1beta1"}},
-}
-
-var policyVersions = []string{"v1", "v1beta1", "v1alpha1"}
-
-// otherKinds are the unsupported kinds of KubeVirt in kubevirtGroup.
-var otherKinds = []string{"KubeVirt", "VirtualMachineInstanceMigration", "VirtualMachineInstanceReplicaSet"}
-
-const kindNames = "VirtualMachine, VirtualMachineInstance, VirtualMachinePreset, ClusterVirtualMachinePreset, VirtualMachineInstancePreset, PresetException, FrontendProfile, BackendProfile, Namespace, ValidatingAdmissionPolicy with bindings and parameters, or an instancetype or preference of KubeVirt"
-
 type entry struct {
 	manifest.Object
 	role role
@@ -115,15 +63,6 @@ func nameIn(kind, namespace, name, generateName string) string {
 	return strings.TrimSpace(kind + " " + name)
 }
 
-// unsupportedKinds says which unsupported kinds are errors.
-type unsupportedKinds int
-
-const (
-	rejectNone     unsupportedKinds = iota
-	rejectMisspelt                  // those of virtwright, and misspelt kinds
-	rejectNamed                     // also all in files that the user named
-)
-
 // sorted determines the role of each object. Objects of unsupported kinds that are no error are
 // returned in left.
 func sorted(objects []manifest.Object, reject unsupportedKinds) (entries []*entry, left []Leftover, err error) {
@@ -140,12 +79,11 @@ func sorted(objects []manifest.Object, reject unsupportedKinds) (entries []*entr
 		case isSuite(o): // only for virtwright test
 		case parseErr != nil:
 			problems = append(problems, unsupported(o, "invalid apiVersion %q", o.APIVersion))
-		case known.role == unknown && reject != rejectNone && (gv.Group == virtwrightGroup || nearestKind(kind) != ""):
-			problems = append(problems, unsupported(o, "unsupported kind %s of %s%s", o.Kind, o.APIVersion, nearestKind(kind)))
-		case known.role == unknown && reject == rejectNamed && o.Named:
-			problems = append(problems, unsupported(o, "unsupported kind %s of %s: supported kinds: %s", o.Kind, o.APIVersion, kindNames))
 		case known.role == unknown:
-			skipped[Leftover{File: o.Where.File, APIVersion: o.APIVersion, Kind: o.Kind}]++
+			err := reject.check(o, kind)
+			if problems = append(problems, err); err == nil {
+				skipped[Leftover{File: o.Where.File, APIVersion: o.APIVersion, Kind: o.Kind}]++
+			}
 		case !slices.Contains(known.versions, gv.Version):
 			problems = append(problems, unsupported(o, "unsupported version of kind %s: %s: use %s", o.Kind, o.APIVersion,
 				schema.GroupVersion{Group: gv.Group, Version: known.versions[0]}))
@@ -165,24 +103,6 @@ func sorted(objects []manifest.Object, reject unsupportedKinds) (entries []*entr
 
 func unsupported(o manifest.Object, format string, args ...any) error {
 	return &manifest.DocumentError{Where: o.Where, Message: fmt.Sprintf(format, args...)}
-}
-
-// nearestKind returns a hint if virtwright or KubeVirt has a supported kind with a similar name.
-func nearestKind(kind schema.GroupKind) string {
-	if kind.Group != virtwrightGroup && kind.Group != kubevirtGroup || strings.HasSuffix(kind.Kind, "List") {
-		return ""
-	}
-	names := slices.Clone(otherKinds)
-	for known := range kinds {
-		if known.Group == kind.Group {
-			names = append(names, known.Kind)
-		}
-	}
-	near := presets.Nearest(kind.Kind, slices.Values(names))
-	if near == "" || slices.Contains(otherKinds, near) {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", near)
 }
 
 // readMeta decodes at least the name; errors are reported when the object is decoded.
