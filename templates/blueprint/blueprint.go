@@ -122,26 +122,15 @@ type draft struct {
 }
 
 // steps make a blueprint, in this order.
-var steps = []struct {
-	name string
-	run  func(*draft) error
-}{
-	{"sanitize", sanitize},
-	{"collect leaves", collect},
-	{"classify", classify},
-	{"data volumes", dataVolumes},
-	{"count", checkParameters},
-	{"name", name},
-	{"warn", warnings},
-}
+var steps = []func(*draft) error{sanitize, collect, classify, dataVolumes, checkParameters, name, warnings}
 
 // FromVM makes a blueprint of a VirtualMachine in JSON, which it does not change. Errors contain no
 // values of the VM, and may be a *TooLarge.
 func FromVM(vm map[string]any, options Options) (*Blueprint, error) {
 	d := &draft{vm: vm, options: options, finder: &SecretFinder{}, reserved: map[string]bool{labelsName: true, vmName: true}}
 	for _, step := range steps {
-		if err := step.run(d); err != nil {
-			return nil, fmt.Errorf("cannot make a template of the VM (%s): %w", step.name, err)
+		if err := step(d); err != nil {
+			return nil, fmt.Errorf("cannot make a template of the VM: %w", err)
 		}
 	}
 	return d.blueprint(), nil
