@@ -299,7 +299,7 @@ func (p *pod) word(word, event string) {
 	_, err := io.WriteString(t, word+"\n")
 	must(p.T, err)
 	p.event(event)
-	must(p.T, t.Close())
+	_ = t.Close() // it is closed if the word has ended the guest
 }
 
 func (p *pod) event(event string) {
