@@ -7,10 +7,13 @@
 //  3. applies the decision: at most one change of the VMI or the spec (apply.go);
 //  4. writes the changes of status, in one patch (status.go, conditions.go).
 //
+// Before a VMI is deleted, step 4 comes before step 3: the next start depends on facts about that
+// VMI, which status keeps.
+//
 // Each write has preconditions, so a write that is repeated, or based on a stale cache, does no
-// harm. A start is two writes (VMI, status), and so is a stop. After that, each visible change is
-// one write. There are no finalizers: the garbage collector deletes the VMI of a deleted VM. A VM
-// cannot have two VMIs, because they have its name.
+// harm. A start is two writes (VMI, status), and so is a stop (status, VMI). After that, each
+// visible change is one write. There are no finalizers: the garbage collector deletes the VMI of a
+// deleted VM. A VM cannot have two VMIs, because they have its name.
 //
 // Tests run the decision for every possible observation, more than a million. They verify:
 //
@@ -123,7 +126,7 @@ func (c *Controller) reconcile(ctx context.Context, vm *partialobject.VirtualMac
 			return reconcile.Result{}, err // only status waits for the next attempt
 		}
 	}
-	if d.StatusFirst {
+	if d.Delete != "" {
 		unresolved := failureIn(&vm.Status)
 		if err := c.writeStatus(ctx, vm, vmi, statusOf(vm, vmi, o, d, unresolved)); err != nil {
 			return reconcile.Result{}, err
@@ -136,7 +139,7 @@ func (c *Controller) reconcile(ctx context.Context, vm *partialobject.VirtualMac
 		d.Requests = o.Requests // they are tried again
 	case err != nil:
 		return reconcile.Result{}, err
-	case d.StatusFirst || d.Adopt != "":
+	case d.Delete != "" || d.Adopt != "":
 		return reconcile.Result{RequeueAfter: d.RequeueAfter}, nil // the event of the VMI continues
 	default:
 		failure = volumesFailure

@@ -18,11 +18,10 @@ type decision struct {
 	Create        bool
 	Paused        bool
 	Adopt         types.UID   // the UID of the orphan VMI that the VM becomes the owner of
-	Delete        types.UID   // the UID of the VMI to delete
+	Delete        types.UID   // the UID of the VMI to delete, after status was written
 	Strategy      runStrategy // replaces the run strategy in the spec
 	Requests      []request   // written to status, like StartFailure
 	StartFailure  *startFailure
-	StatusFirst   bool          // writes status before the VMI is deleted, because it holds facts about that VMI
 	RequeueAfter  time.Duration // the time until the next reconciliation; zero waits for an event
 	Blocked       string        // the reason why a wanted start does not happen yet
 }
@@ -118,12 +117,9 @@ func decideStop(o observation) decision {
 	startAgain := vmi.Phase.final() && start && !restartsVMI(o.Strategy) && strategyProblem(o.Strategy) == nil
 	switch {
 	case o.Strategy == kubevirtv1.RunStrategyHalted, stopRequested(o), startAgain:
-		d := deleteVMI(o)
-		d.StatusFirst = vmi.Phase.final()
-		return d
+		return deleteVMI(o)
 	case vmi.Phase.final() && restartsVMI(o.Strategy):
 		d := deleteVMI(o)
-		d.StatusFirst = true
 		if o.Strategy == kubevirtv1.RunStrategyRerunOnFailure && vmi.Phase == failed && !start {
 			d.Requests = append(d.Requests, request{Action: kubevirtv1.StartRequest})
 		}

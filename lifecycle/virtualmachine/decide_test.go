@@ -132,10 +132,6 @@ func violated(s observation, d decision) string {
 		return "a halted VM keeps its VMI"
 	case d.RequeueAfter < 0 || d.RequeueAfter > 0 && d.Blocked != blockedByBackOff:
 		return "requeues without a reason"
-	case d.Delete != "" && !reflect.DeepEqual(d.StartFailure, s.StartFailure) && d.StartFailure != nil && !d.StatusFirst:
-		return "deletes a failed VMI before it is counted"
-	case len(d.Requests) > len(s.Requests) && !d.StatusFirst:
-		return "deletes a VMI before the next start is recorded"
 	}
 	return again(s, d)
 }
@@ -149,6 +145,9 @@ func asksPaused(s observation) bool {
 func again(s observation, d decision) string {
 	if d.Create {
 		return "" // the same write removes its request
+	}
+	if d.Delete != "" { // status is written first
+		s.LastStrategy = lastStrategy(s, d, true)
 	}
 	s.Requests, s.StartFailure = d.Requests, d.StartFailure
 	if next := decide(s); !reflect.DeepEqual(next, d) {
@@ -246,8 +245,17 @@ func endProblem(from, s observation) string {
 		if asked && from.VMI == nil && !runs {
 			return "a start was lost"
 		}
+		if stopAsked(from) && runs {
+			return "a stop was undone"
+		}
 	}
 	return ""
+}
+
+// stopAsked reports whether the last request is to stop the VMI that runs.
+func stopAsked(s observation) bool {
+	last := len(s.Requests) - 1
+	return last >= 0 && s.Requests[last].Action == kubevirtv1.StopRequest && s.own().active() && concernsVMI(s, s.Requests[last])
 }
 
 func describe(s observation) string {

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -152,6 +153,26 @@ func TestRefusals(t *testing.T) {
 		s.isCalm()
 		admit()
 		eventually(t, saying("it stops"), s.rests)
+	})
+	t.Run("status", func(t *testing.T) {
+		t.Parallel()
+		s := stage.scene(t, "refused-status")
+		s.name = "web"
+		s.controller.arm(conflicting, -1, tells)
+		s.create("RerunOnFailure")
+		eventually(t, saying("it starts"), func() error {
+			if s.instance() == nil {
+				return errors.New("there is no instance")
+			}
+			return nil
+		})
+		s.put("stop")
+		time.Sleep(calm)
+		s.controller.arm("", 0, "")
+		eventually(t, saying("it stops"), s.rests)
+		if ever := s.stage.ever(s.key()); ever != 1 {
+			t.Errorf("a VM that was stopped had %d instances", ever)
+		}
 	})
 	t.Run("text", func(t *testing.T) {
 		t.Parallel()
