@@ -164,13 +164,10 @@ func (c *Controller) readVMI(ctx context.Context, key types.NamespacedName) (*pa
 	if vmi != nil {
 		version, deletionMissing = vmi.ResourceVersion, vmi.DeletionTimestamp == nil && c.vmiWrites.deleted(key, vmi.UID)
 	}
-	if !deletionMissing && !c.vmiWrites.missing(key, version, c.Clock.Now()) {
-		return vmi, nil
+	if deletionMissing || c.vmiWrites.missing(key, version, c.Clock.Now()) {
+		return getVMI(ctx, c.Live, key)
 	}
-	if vmi, err = getVMI(ctx, c.Live, key); vmi == nil && err == nil {
-		c.vmiWrites.forget(key)
-	}
-	return vmi, err
+	return vmi, nil
 }
 
 func getVMI(ctx context.Context, from client.Reader, key types.NamespacedName) (*partialobject.VirtualMachineInstance, error) {

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -124,7 +123,7 @@ func (s *scene) patch(merge string) {
 }
 
 // A rejected operation is reported once and retried. The writes are bounded, and the request is not
-// forgotten.
+// forgotten. An accepted stop is never undone, and an accepted start is never lost.
 func TestRefusals(t *testing.T) {
 	stage := newStage(t)
 	t.Run("start", func(t *testing.T) {
@@ -154,18 +153,29 @@ func TestRefusals(t *testing.T) {
 		admit()
 		eventually(t, saying("it stops"), s.rests)
 	})
-	t.Run("status", func(t *testing.T) {
+	t.Run("stop before the first instance", func(t *testing.T) {
+		t.Parallel()
+		s := stage.scene(t, "refused-first")
+		s.name = "web"
+		admit := s.refuse("CREATE", "kubevirt.io", "virtualmachineinstances")
+		s.create("RerunOnFailure")
+		s.awaitFailure("FailedCreate")
+		s.put("start")
+		s.put("stop")
+		admit()
+		eventually(t, saying("it stops"), s.rests)
+		time.Sleep(calm)
+		if ever := s.stage.ever(s.key()); ever != 0 {
+			t.Errorf("a VM that was stopped before its start had %d instances", ever)
+		}
+	})
+	t.Run("status after the first instance", func(t *testing.T) {
 		t.Parallel()
 		s := stage.scene(t, "refused-status")
 		s.name = "web"
 		s.controller.arm(conflicting, -1, tells)
 		s.create("RerunOnFailure")
-		eventually(t, saying("it starts"), func() error {
-			if s.instance() == nil {
-				return errors.New("there is no instance")
-			}
-			return nil
-		})
+		eventually(t, saying("it starts"), s.isThere)
 		s.put("stop")
 		time.Sleep(calm)
 		s.controller.arm("", 0, "")
@@ -173,6 +183,21 @@ func TestRefusals(t *testing.T) {
 		if ever := s.stage.ever(s.key()); ever != 1 {
 			t.Errorf("a VM that was stopped had %d instances", ever)
 		}
+	})
+	t.Run("cache that misses a deletion", func(t *testing.T) {
+		t.Parallel()
+		s := stage.scene(t, "late-cache")
+		s.name = "web"
+		running("Manual")(s)
+		s.controller.hold(true)
+		s.put("stop")
+		soon(t, "the instance is gone", s.isGone)
+		s.touch()
+		soon(t, "it stops", s.rests)
+		s.put("start")
+		soon(t, "it starts", s.isThere)
+		s.controller.hold(false)
+		eventually(t, saying("it runs"), s.runs)
 	})
 	t.Run("text", func(t *testing.T) {
 		t.Parallel()

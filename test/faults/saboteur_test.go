@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -45,6 +46,7 @@ type saboteur struct {
 	storm *rand.Rand
 	blown int // calls that went wrong in the storm
 	dead  chan struct{}
+	keeps bool // the process learns of no events of instances
 }
 
 func newSaboteur(inner http.RoundTripper) *saboteur {
@@ -101,7 +103,11 @@ func (s *saboteur) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	f, falls := s.falls(r)
 	if !falls {
-		return s.inner.RoundTrip(r)
+		response, err := s.inner.RoundTrip(r)
+		if err == nil && r.URL.Query().Get("watch") != "" && strings.HasSuffix(r.URL.Path, "/virtualmachineinstances") {
+			response.Body = &held{response.Body, s}
+		}
+		return response, err
 	}
 	switch f {
 	case refused:
@@ -126,6 +132,35 @@ func (s *saboteur) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("cannot hear the answer: %w", context.DeadlineExceeded)
 	}
 	panic("no such fault: " + f)
+}
+
+// hold keeps the events of instances from the process, or lets it have them.
+func (s *saboteur) hold(held bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keeps = held
+}
+
+func (s *saboteur) holds() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keeps
+}
+
+// held is the body of a watch.
+type held struct {
+	io.ReadCloser
+
+	by *saboteur
+}
+
+// Read reads events and waits until the process may have them.
+func (e *held) Read(p []byte) (int, error) {
+	n, err := e.ReadCloser.Read(p)
+	for e.by.holds() {
+		time.Sleep(20 * time.Millisecond)
+	}
+	return n, err
 }
 
 func (s *saboteur) isDead() bool {

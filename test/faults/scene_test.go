@@ -146,6 +146,24 @@ func (s *scene) create(strategy string) {
 // instance is that of the machine; nil for none.
 func (s *scene) instance() *unstructured.Unstructured { return s.find(s.instances()) }
 
+// isThere returns an error if there is no instance.
+func (s *scene) isThere() error {
+	s.Helper()
+	if s.instance() == nil {
+		return errors.New("there is no instance")
+	}
+	return nil
+}
+
+// isGone returns an error if there is an instance.
+func (s *scene) isGone() error {
+	s.Helper()
+	if s.instance() != nil {
+		return errors.New("there is an instance")
+	}
+	return nil
+}
+
 // machine is nil when it is gone.
 func (s *scene) machine() *unstructured.Unstructured { return s.find(s.machines()) }
 
@@ -192,8 +210,8 @@ func (s *scene) runs() error {
 // rests reports why the machine is not stopped for good.
 func (s *scene) rests() error {
 	s.Helper()
-	if s.instance() != nil {
-		return errors.New("there is an instance")
+	if err := s.isGone(); err != nil {
+		return err
 	}
 	return s.is("Stopped")
 }
