@@ -86,15 +86,17 @@ func (c *Controller) create(ctx context.Context, vm *partialobject.VirtualMachin
 	return nil
 }
 
-// sameRequests reports whether the VM has the requests that the decision is based on. A replica
-// that becomes the leader again may have cached a request that was served since.
+// sameRequests reports whether the VM has the requests and the last strategy that the decision is
+// based on. A replica that becomes the leader again may have cached a request that was served
+// since.
 func sameRequests(full *unstructured.Unstructured, vm *partialobject.VirtualMachine) bool {
 	var status partialobject.VirtualMachineStatus
 	content, _, _ := unstructured.NestedMap(full.Object, "status")
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(content, &status) != nil {
 		return false
 	}
-	return apiequality.Semantic.DeepEqual(status.StateChangeRequests, vm.Status.StateChangeRequests)
+	return status.RunStrategy == vm.Status.RunStrategy &&
+		apiequality.Semantic.DeepEqual(status.StateChangeRequests, vm.Status.StateChangeRequests)
 }
 
 // readFull reads a VM from the API server, including fields that caches leave out.

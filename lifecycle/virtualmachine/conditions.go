@@ -216,7 +216,7 @@ func copied(was []condition, c kubevirtv1.VirtualMachineInstanceCondition) condi
 // stopped returns the condition InstanceStopped, or nil before the first VMI has ended. The first
 // reason that is found for a VMI stays.
 func stopped(vm *partialobject.VirtualMachine, o observation, d decision) *condition {
-	was := find(vm.Status.Conditions, instanceStopped)
+	was := recordedStop(vm, o, d)
 	reason, uid := stopReason(o, d)
 	if o.own() == nil && d.Adopt == "" && vanished(&vm.Status) {
 		reason, uid = stoppedDeleted, ""
@@ -232,6 +232,16 @@ func stopped(vm *partialobject.VirtualMachine, o observation, d decision) *condi
 		Type: instanceStopped, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(o.Now.Truncate(time.Second)),
 		Message: name + " " + stoppedMessages[reason],
 	}
+}
+
+// recordedStop returns the condition InstanceStopped in status; nil if it is about a VMI that was
+// not deleted after all.
+func recordedStop(vm *partialobject.VirtualMachine, o observation, d decision) *condition {
+	was := find(vm.Status.Conditions, instanceStopped)
+	if vmi := o.own(); was != nil && vmi.active() && d.Delete == "" && strings.Contains(was.Message, string(vmi.UID)) {
+		return nil
+	}
+	return was
 }
 
 // vanished reports whether status has a VMI that was not seen to end.

@@ -101,7 +101,7 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if c.vmWrites.missing(req.NamespacedName, vm.ResourceVersion, c.Clock.Now()) {
 		return reconcile.Result{RequeueAfter: cacheLag}, nil
 	}
-	vmi, err := c.readVMI(ctx, req.NamespacedName)
+	vmi, err := c.readVMI(ctx, vm)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -127,10 +127,7 @@ func (c *Controller) reconcile(ctx context.Context, vm *partialobject.VirtualMac
 		}
 	}
 	if d.Delete != "" {
-		unresolved := failureIn(&vm.Status)
-		if err := c.writeStatus(ctx, vm, vmi, statusOf(vm, vmi, o, d, unresolved)); err != nil {
-			return reconcile.Result{}, err
-		}
+		return reconcile.Result{}, c.recordAndDelete(ctx, vm, vmi, o, d)
 	}
 	err := c.apply(ctx, vm, vmi, d)
 	failure, failed := errors.AsType[*partialobject.Failure](err)
@@ -139,7 +136,7 @@ func (c *Controller) reconcile(ctx context.Context, vm *partialobject.VirtualMac
 		d.Requests = o.Requests // they are tried again
 	case err != nil:
 		return reconcile.Result{}, err
-	case d.Delete != "" || d.Adopt != "":
+	case d.Adopt != "":
 		return reconcile.Result{RequeueAfter: d.RequeueAfter}, nil // the event of the VMI continues
 	default:
 		failure = volumesFailure
@@ -153,9 +150,30 @@ func (c *Controller) reconcile(ctx context.Context, vm *partialobject.VirtualMac
 	return reconcile.Result{RequeueAfter: d.RequeueAfter}, err
 }
 
-// readVMI returns the VMI of a name, or nil. It reads from the API server if the cache misses a
-// write of this controller.
-func (c *Controller) readVMI(ctx context.Context, key types.NamespacedName) (*partialobject.VirtualMachineInstance, error) {
+// recordAndDelete writes status and deletes the VMI, whose event continues. If the deletion fails,
+// it writes why.
+func (c *Controller) recordAndDelete(
+	ctx context.Context, vm *partialobject.VirtualMachine, vmi *partialobject.VirtualMachineInstance, o observation, d decision,
+) error {
+	unresolved := failureIn(&vm.Status)
+	if err := c.writeStatus(ctx, vm, vmi, statusOf(vm, vmi, o, d, unresolved)); err != nil {
+		return err
+	}
+	err := c.apply(ctx, vm, vmi, d)
+	if failure, failed := errors.AsType[*partialobject.Failure](err); failed {
+		return errors.Join(err, c.writeStatus(ctx, vm, vmi, statusOf(vm, vmi, o, d, failure)))
+	}
+	return err
+}
+
+// readVMI returns the VMI of a VM, or nil. It reads from the API server if the cache misses a write
+// of this controller, or if requests are pending: a request that a late cache seems to have served
+// would be lost.
+func (c *Controller) readVMI(ctx context.Context, vm *partialobject.VirtualMachine) (*partialobject.VirtualMachineInstance, error) {
+	key := client.ObjectKeyFromObject(vm)
+	if len(vm.Status.StateChangeRequests) > 0 {
+		return getVMI(ctx, c.Live, key)
+	}
 	vmi, err := getVMI(ctx, c.Client, key)
 	if err != nil {
 		return nil, err
@@ -181,8 +199,8 @@ func getVMI(ctx context.Context, from client.Reader, key types.NamespacedName) (
 	return vmi, nil
 }
 
-// recentWrites remembers the writes of this controller until caches have them, so that no decision
-// is based on an older state.
+// recentWrites remembers the writes of this controller until caches have them, and the last
+// deletion of each name, so that no decision is based on an older state.
 type recentWrites struct {
 	mu        sync.Mutex
 	versions  map[types.NamespacedName]writtenVersion

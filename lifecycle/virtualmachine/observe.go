@@ -23,7 +23,7 @@ type observation struct {
 	UID      types.UID
 	Strategy runStrategy // empty if spec.running and spec.runStrategy are both set
 	// LastStrategy is the strategy under which the last VMI existed, or under which none was
-	// allowed or wanted; empty for a new VM.
+	// allowed or a stop was requested; empty for a new VM.
 	LastStrategy   runStrategy
 	Deletion       deletion
 	Requests       []request     // pending, oldest first
@@ -95,20 +95,12 @@ func (o *observation) own() *vmiObservation {
 	return nil
 }
 
-// stopsAny reports whether a request stops any VMI of the VM, even one that does not exist yet.
-func (o *observation) stopsAny(r request) bool {
-	return r.Action == kubevirtv1.StopRequest && r.UID != nil && *r.UID == o.UID
-}
-
 // observe returns the facts about a VM and the VMI of its name, which may be nil. It assumes that
 // volumes are ready.
 func observe(vm *partialobject.VirtualMachine, vmi *partialobject.VirtualMachineInstance, now time.Time) observation {
 	o := observation{
 		UID: vm.UID, Strategy: vm.RunStrategy(), LastStrategy: vm.Status.RunStrategy,
 		Requests: vm.Status.StateChangeRequests, StartFailure: vm.Status.StartFailure, Now: now,
-	}
-	if o.Strategy != "" && slices.ContainsFunc(o.Requests, o.stopsAny) { // perhaps before the first VMI
-		o.LastStrategy = o.Strategy
 	}
 	if vm.DeletionTimestamp != nil {
 		o.Deletion = withVMI

@@ -116,6 +116,7 @@ func TestRecentWrites(t *testing.T) {
 func TestSameRequests(t *testing.T) {
 	asks := parse(t, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, status: {printableStatus: Stopped, stateChangeRequests: [{action: Start}]}}`)
 	served := parse(t, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, status: {printableStatus: Stopped}}`)
+	stopped := parse(t, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, status: {printableStatus: Stopped, runStrategy: RerunOnFailure}}`)
 	bare := parse(t, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine}`)
 	decided := func(requests ...kubevirtv1.VirtualMachineStateChangeRequest) *partialobject.VirtualMachine {
 		return &partialobject.VirtualMachine{Status: partialobject.VirtualMachineStatus{StateChangeRequests: requests}}
@@ -131,6 +132,7 @@ func TestSameRequests(t *testing.T) {
 		"requested since": {asks, decided(), false},
 		"none":            {served, decided(), true},
 		"no status yet":   {bare, decided(), true},
+		"stopped since":   {stopped, decided(), false},
 	} {
 		if got := sameRequests(tc.now, tc.vm); got != tc.want {
 			t.Errorf("%s: want %t, got %t", name, tc.want, got)

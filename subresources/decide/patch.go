@@ -51,18 +51,20 @@ func (c *call) request(requests ...stateChange) ([]Operation, error) {
 	if len(c.vm.Status.StateChangeRequests) > 0 && !stops {
 		return nil, c.underway()
 	}
-	// The controller keeps the start of a halted VM only if it has seen the VM halted.
-	halted := c.strategy == kubevirtv1.RunStrategyHalted && !stops
+	// The controller keeps the start of a halted VM only if it has seen the VM halted. It does not
+	// start a VM by itself if it has seen its strategy: so a stop is final even before the first
+	// VMI.
+	seen := c.strategy == kubevirtv1.RunStrategyHalted && !stops || stops && *requests[0].UID == c.vm.UID
 	patch := append(c.sameVM(), c.samePending())
 	if c.hasNoStatus() {
 		status := map[string]any{"stateChangeRequests": requests}
-		if halted {
+		if seen {
 			status["runStrategy"] = c.strategy
 		}
 		return append(patch, Operation{Op: "add", Path: statusPath, Value: status}), nil
 	}
 	patch = append(patch, Operation{Op: "add", Path: requestsPath, Value: requests})
-	if halted {
+	if seen {
 		patch = append(patch, Operation{Op: "add", Path: seenPath, Value: c.strategy})
 	}
 	return append(patch, c.clearFailure()...), nil

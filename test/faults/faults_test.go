@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/virtwright/virtwright/launcher/podspec"
 )
 
 // settles is how long a VM in the wanted state is watched: a retry follows within a second.
@@ -98,6 +101,15 @@ func lostInstance(s *scene) int {
 	return 1
 }
 
+func lostPod(s *scene) int {
+	s.Helper()
+	pods := s.stage.client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(s.namespace)
+	if err := pods.Delete(s.Context(), podspec.Name(s.name), *metav1.NewDeleteOptions(0)); err != nil {
+		s.Fatal(err)
+	}
+	return 1
+}
+
 // restarted is that another instance runs than the first.
 func restarted(s *scene) error {
 	s.Helper()
@@ -135,6 +147,10 @@ var flows = map[string]flow{
 	"lose": {
 		before: running("Always"), wish: lostInstance, done: restarted, ever: 2,
 		controller: []string{creates, tells},
+	},
+	"fail": {
+		before: running("RerunOnFailure"), wish: lostPod, done: restarted, ever: 2,
+		controller: []string{deletes, creates, tells},
 	},
 	"delete": {
 		before: running("Always"), wish: deleted(metav1.DeletePropagationBackground), done: (*scene).nothing, ever: 1, collects: true,

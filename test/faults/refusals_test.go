@@ -54,18 +54,24 @@ func (s *scene) awaitRefusal(operation, resource string) {
 		time.Sleep(3 * time.Second) // which no dry run of a deletion would show without an object
 		return
 	}
-	kind := map[string]string{"virtualmachineinstances": "VirtualMachineInstance"}[resource]
-	if kind == "" {
+	if resource != "virtualmachineinstances" {
 		time.Sleep(3 * time.Second)
 		return
 	}
 	eventually(s.T, saying("refused"), func() error {
-		probe := manifest(kind, "probe", map[string]any{"domain": map[string]any{"devices": map[string]any{}}})
-		if _, err := s.instances().Create(s.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err == nil {
+		if err := s.tryInstance(); err == nil {
 			return fmt.Errorf("not yet")
 		}
 		return nil
 	})
+}
+
+// tryInstance returns why no instance can be created.
+func (s *scene) tryInstance() error {
+	s.Helper()
+	probe := manifest("VirtualMachineInstance", "probe", map[string]any{"domain": map[string]any{"devices": map[string]any{}}})
+	_, err := s.instances().Create(s.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
 }
 
 // written is how often the machine is written for a while.
@@ -147,6 +153,8 @@ func TestRefusals(t *testing.T) {
 		s.name = "web"
 		running("Always")(s)
 		admit := s.refuse("DELETE", "kubevirt.io", "virtualmachineinstances")
+		s.put("restart")
+		s.awaitFailure("FailedDelete")
 		s.put("stop")
 		s.awaitFailure("FailedDelete")
 		s.isCalm()
@@ -163,8 +171,10 @@ func TestRefusals(t *testing.T) {
 		s.put("start")
 		s.put("stop")
 		admit()
+		eventually(t, saying("admitted"), s.tryInstance)
+		s.touch()
+		time.Sleep(settles)
 		eventually(t, saying("it stops"), s.rests)
-		time.Sleep(calm)
 		if ever := s.stage.ever(s.key()); ever != 0 {
 			t.Errorf("a VM that was stopped before its start had %d instances", ever)
 		}
@@ -190,6 +200,7 @@ func TestRefusals(t *testing.T) {
 		s.name = "web"
 		running("Manual")(s)
 		s.controller.hold(true)
+		t.Cleanup(func() { s.controller.hold(false) })
 		s.put("stop")
 		soon(t, "the instance is gone", s.isGone)
 		s.touch()
