@@ -150,6 +150,26 @@ func TestStatusIsCalm(t *testing.T) {
 	}
 }
 
+// InstanceStopped is not about a VMI that runs on because its deletion was refused and then no
+// longer wanted.
+func TestStopWithdrawn(t *testing.T) {
+	vm, instance := observed(observation{UID: "vm", VMI: &vmiObservation{UID: ours, Phase: running}})
+	instance.OwnerReferences = []metav1.OwnerReference{{UID: "vm", Controller: new(true)}}
+	statusIn := func(strategy runStrategy) partialobject.VirtualMachineStatus {
+		vm.Spec.RunStrategy = &strategy
+		s := observe(vm, instance, noon)
+		return statusOf(vm, instance, s, decide(s), nil)
+	}
+	vm.Status = statusIn(kubevirtv1.RunStrategyHalted)
+	if c := find(vm.Status.Conditions, instanceStopped); c == nil || c.Reason != stoppedOnRequest {
+		t.Errorf("halted: %+v, want reason %s", c, stoppedOnRequest)
+	}
+	vm.Status = statusIn(kubevirtv1.RunStrategyAlways)
+	if c := find(vm.Status.Conditions, instanceStopped); c != nil {
+		t.Errorf("running: %+v, want no condition", c)
+	}
+}
+
 // Conditions of other controllers stay.
 func TestForeignConditionsStay(t *testing.T) {
 	vm := &partialobject.VirtualMachine{}
