@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,12 +51,8 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 // awaitRefusal waits until API servers go by a policy, tried on something else.
 func (s *scene) awaitRefusal(operation, resource string) {
 	s.Helper()
-	if operation == "DELETE" {
-		time.Sleep(3 * time.Second) // which no dry run of a deletion would show without an object
-		return
-	}
-	if resource != "virtualmachineinstances" {
-		time.Sleep(3 * time.Second)
+	if operation == "DELETE" || resource != "virtualmachineinstances" {
+		time.Sleep(3 * time.Second) // no dry run without an object shows it
 		return
 	}
 	eventually(s.T, saying("refused"), func() error {
@@ -128,14 +125,29 @@ func (s *scene) patch(merge string) {
 	}
 }
 
+// web starts a scene about the machine web, in parallel with others.
+func (s *stage) web(t *testing.T, namespace string) *scene {
+	t.Helper()
+	t.Parallel()
+	out := s.scene(t, namespace)
+	out.name = "web"
+	return out
+}
+
+// had fails unless there were n instances of the machine.
+func (s *scene) had(n int) {
+	s.Helper()
+	if ever := s.stage.ever(s.key()); ever != n {
+		s.Errorf("there were %d instances, want %d", ever, n)
+	}
+}
+
 // A rejected operation is reported once and retried. The writes are bounded, and the request is not
 // forgotten. An accepted stop is never undone, and an accepted start is never lost.
 func TestRefusals(t *testing.T) {
 	stage := newStage(t)
 	t.Run("start", func(t *testing.T) {
-		t.Parallel()
-		s := stage.scene(t, "refused-start")
-		s.name = "web"
+		s := stage.web(t, "refused-start")
 		stopped("Manual")(s)
 		admit := s.refuse("CREATE", "kubevirt.io", "virtualmachineinstances")
 		s.put("start")
@@ -148,9 +160,7 @@ func TestRefusals(t *testing.T) {
 		}
 	})
 	t.Run("stop", func(t *testing.T) {
-		t.Parallel()
-		s := stage.scene(t, "refused-stop")
-		s.name = "web"
+		s := stage.web(t, "refused-stop")
 		running("Always")(s)
 		admit := s.refuse("DELETE", "kubevirt.io", "virtualmachineinstances")
 		s.put("restart")
@@ -162,9 +172,7 @@ func TestRefusals(t *testing.T) {
 		eventually(t, saying("it stops"), s.rests)
 	})
 	t.Run("stop before the first instance", func(t *testing.T) {
-		t.Parallel()
-		s := stage.scene(t, "refused-first")
-		s.name = "web"
+		s := stage.web(t, "refused-first")
 		admit := s.refuse("CREATE", "kubevirt.io", "virtualmachineinstances")
 		s.create("RerunOnFailure")
 		s.awaitFailure("FailedCreate")
@@ -175,14 +183,10 @@ func TestRefusals(t *testing.T) {
 		s.touch()
 		time.Sleep(settles)
 		eventually(t, saying("it stops"), s.rests)
-		if ever := s.stage.ever(s.key()); ever != 0 {
-			t.Errorf("a VM that was stopped before its start had %d instances", ever)
-		}
+		s.had(0)
 	})
 	t.Run("status after the first instance", func(t *testing.T) {
-		t.Parallel()
-		s := stage.scene(t, "refused-status")
-		s.name = "web"
+		s := stage.web(t, "refused-status")
 		s.controller.arm(conflicting, -1, tells)
 		s.create("RerunOnFailure")
 		eventually(t, saying("it starts"), s.isThere)
@@ -190,30 +194,25 @@ func TestRefusals(t *testing.T) {
 		time.Sleep(calm)
 		s.controller.arm("", 0, "")
 		eventually(t, saying("it stops"), s.rests)
-		if ever := s.stage.ever(s.key()); ever != 1 {
-			t.Errorf("a VM that was stopped had %d instances", ever)
-		}
+		s.had(1)
 	})
 	t.Run("cache that misses a deletion", func(t *testing.T) {
-		t.Parallel()
-		s := stage.scene(t, "late-cache")
-		s.name = "web"
+		s := stage.web(t, "late-cache")
 		running("Manual")(s)
-		s.controller.hold(true)
-		t.Cleanup(func() { s.controller.hold(false) })
+		s.controller.events.Lock()
+		resume := sync.OnceFunc(s.controller.events.Unlock)
+		t.Cleanup(resume)
 		s.put("stop")
 		soon(t, "the instance is gone", s.isGone)
 		s.touch()
 		soon(t, "it stops", s.rests)
 		s.put("start")
 		soon(t, "it starts", s.isThere)
-		s.controller.hold(false)
+		resume()
 		eventually(t, saying("it runs"), s.runs)
 	})
 	t.Run("text", func(t *testing.T) {
-		t.Parallel()
-		s := stage.scene(t, "unread-changes")
-		s.name = "web"
+		s := stage.web(t, "unread-changes")
 		running("Always")(s)
 		s.controller.arm(refused, -1, "GET virtualmachineinstances") // which names the changed fields
 		s.patch(`{"spec": {"template": {"metadata": {"labels": {"changed": "yes"}}}}}`)
@@ -227,9 +226,7 @@ func TestRefusals(t *testing.T) {
 		eventually(t, saying("it stops"), s.rests)
 	})
 	t.Run("webhook", func(t *testing.T) {
-		t.Parallel()
-		s := stage.scene(t, "refused-webhook")
-		s.name = "web"
+		s := stage.web(t, "refused-webhook")
 		admit := s.unreachable("kubevirt.io", "virtualmachineinstances")
 		s.create("Always")
 		s.awaitFailure("FailedCreate")

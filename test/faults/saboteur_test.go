@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -46,7 +45,9 @@ type saboteur struct {
 	storm *rand.Rand
 	blown int // calls that went wrong in the storm
 	dead  chan struct{}
-	keeps bool // the process learns of no events of instances
+
+	// events is locked while the process learns of no events of instances.
+	events sync.RWMutex
 }
 
 func newSaboteur(inner http.RoundTripper) *saboteur {
@@ -105,7 +106,7 @@ func (s *saboteur) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !falls {
 		response, err := s.inner.RoundTrip(r)
 		if err == nil && r.URL.Query().Get("watch") != "" && strings.HasSuffix(r.URL.Path, "/virtualmachineinstances") {
-			response.Body = &held{response.Body, s}
+			response.Body = &watched{response.Body, &s.events}
 		}
 		return response, err
 	}
@@ -134,32 +135,18 @@ func (s *saboteur) RoundTrip(r *http.Request) (*http.Response, error) {
 	panic("no such fault: " + f)
 }
 
-// hold keeps the events of instances from the process, or lets it have them.
-func (s *saboteur) hold(held bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keeps = held
-}
-
-func (s *saboteur) holds() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.keeps
-}
-
-// held is the body of a watch.
-type held struct {
+// watched is the body of a watch whose events may be held back.
+type watched struct {
 	io.ReadCloser
 
-	by *saboteur
+	events *sync.RWMutex
 }
 
 // Read reads events and waits until the process may have them.
-func (e *held) Read(p []byte) (int, error) {
-	n, err := e.ReadCloser.Read(p)
-	for e.by.holds() {
-		time.Sleep(20 * time.Millisecond)
-	}
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	w.events.RLock()
+	defer w.events.RUnlock()
 	return n, err
 }
 
