@@ -58,7 +58,7 @@ func (c *Controller) create(ctx context.Context, vm *partialobject.VirtualMachin
 	if err != nil {
 		return err
 	}
-	if full.GetGeneration() != vm.Generation || !sameRequests(full, vm) {
+	if full.GetGeneration() != vm.Generation || !sameRunState(full, vm) {
 		return fmt.Errorf("cannot start VirtualMachine %s: %w", key, partialobject.ErrStale)
 	}
 	vmi, err := newVMI(full, d, vm.RunStrategy())
@@ -86,10 +86,10 @@ func (c *Controller) create(ctx context.Context, vm *partialobject.VirtualMachin
 	return nil
 }
 
-// sameRequests reports whether the VM has the requests and the last strategy that the decision is
+// sameRunState reports whether the VM has the requests and the last strategy that the decision is
 // based on. A replica that becomes the leader again may have cached a request that was served
 // since.
-func sameRequests(full *unstructured.Unstructured, vm *partialobject.VirtualMachine) bool {
+func sameRunState(full *unstructured.Unstructured, vm *partialobject.VirtualMachine) bool {
 	var status partialobject.VirtualMachineStatus
 	content, _, _ := unstructured.NestedMap(full.Object, "status")
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(content, &status) != nil {

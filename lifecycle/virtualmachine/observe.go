@@ -22,8 +22,8 @@ type (
 type observation struct {
 	UID      types.UID
 	Strategy runStrategy // empty if spec.running and spec.runStrategy are both set
-	// LastStrategy is the strategy under which the last VMI existed, or under which none was
-	// allowed or a stop was requested; empty for a new VM.
+	// LastStrategy is the strategy under which the last VMI existed, or none was allowed, or a stop
+	// was requested before the first VMI; empty for a new VM.
 	LastStrategy   runStrategy
 	Deletion       deletion
 	Requests       []request     // pending, oldest first

@@ -8,8 +8,8 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
 )
 
-// statusOf returns the status of a VM after a decision was carried out, or failed. Before a VMI is
-// deleted, it returns the status after that.
+// statusOf returns the status of a VM after a decision was carried out, or failed. If the decision
+// deletes the VMI, the status already says so before.
 func statusOf(vm *partialobject.VirtualMachine, vmi *partialobject.VirtualMachineInstance, o observation, d decision, failure *partialobject.Failure) partialobject.VirtualMachineStatus {
 	if o.own() == nil {
 		vmi = nil

@@ -113,7 +113,7 @@ func TestRecentWrites(t *testing.T) {
 }
 
 // A start request that was served since is not served again.
-func TestSameRequests(t *testing.T) {
+func TestSameRunState(t *testing.T) {
 	asks := parse(t, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, status: {printableStatus: Stopped, stateChangeRequests: [{action: Start}]}}`)
 	served := parse(t, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, status: {printableStatus: Stopped}}`)
 	stopped := parse(t, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, status: {printableStatus: Stopped, runStrategy: RerunOnFailure}}`)
@@ -134,7 +134,7 @@ func TestSameRequests(t *testing.T) {
 		"no status yet":   {bare, decided(), true},
 		"stopped since":   {stopped, decided(), false},
 	} {
-		if got := sameRequests(tc.now, tc.vm); got != tc.want {
+		if got := sameRunState(tc.now, tc.vm); got != tc.want {
 			t.Errorf("%s: want %t, got %t", name, tc.want, got)
 		}
 	}

@@ -51,10 +51,13 @@ func (c *call) request(requests ...stateChange) ([]Operation, error) {
 	if len(c.vm.Status.StateChangeRequests) > 0 && !stops {
 		return nil, c.underway()
 	}
-	// The controller keeps the start of a halted VM only if it has seen the VM halted. It does not
-	// start a VM by itself if it has seen its strategy: so a stop is final even before the first
-	// VMI.
-	seen := c.strategy == kubevirtv1.RunStrategyHalted && !stops || stops && *requests[0].UID == c.vm.UID
+	// Status records the run strategy with some requests. The controller keeps the start of a
+	// halted VM only if status says Halted. After a stop of any VMI it starts no first VMI by
+	// itself, because status has the strategy already.
+	seen := c.strategy == kubevirtv1.RunStrategyHalted
+	if stops {
+		seen = *requests[0].UID == c.vm.UID
+	}
 	patch := append(c.sameVM(), c.samePending())
 	if c.hasNoStatus() {
 		status := map[string]any{"stateChangeRequests": requests}
