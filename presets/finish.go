@@ -35,6 +35,11 @@ func (r *resolution) annotate() error {
 	if n := r.record.At(template); n != nil && r.sentVMI != nil {
 		n.EmptyByUser = false // it exists only in VM form
 	}
+	for _, n := range r.record.Decided() {
+		if int(n.Source) < r.inheritedSources { // the answer must not hold values of the stored VM
+			n.Overruled, n.TooLarge, n.UserValue = false, false, nil
+		}
+	}
 	text, err := r.record.Encode()
 	if err != nil {
 		at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationProvenance)

@@ -154,3 +154,36 @@ func TestLaunchOverridesChoice(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// TestLaunchRevealsNoStoredValue: the response to the creation of a VMI, which a caller may have
+// forged, holds values of the request and of presets, but none of the stored VM.
+func TestLaunchRevealsNoStoredValue(t *testing.T) {
+	engine := &presets.Engine{Platform: &presets.Platform{}, WarnEverything: true}
+	namespace := presets.Namespace{Name: "default"}
+	snapshot := presettest.Snapshot(t,
+		presettest.Cluster("names", "overrides: {spec: {template: {spec: {hostname: policy, subdomain: policy}}}}\nremove: [spec.template.spec.schedulerName]"),
+		presettest.Cluster("launched", "applyAt: Launch\noverrides: {spec: {template: {spec: {hostname: launched}}}}"))
+	vm, err := engine.Resolve(t.Context(), snapshot, presets.Request{Kind: presets.VirtualMachine, Namespace: namespace, Object: []byte(
+		`{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "a", "annotations": {"note": "hidden-0"}}, "spec": {"template": {"spec": {
+			"hostname": "hidden-1", "subdomain": "hidden-2", "schedulerName": "hidden-3", "nodeSelector": {"a": "hidden-4"}, "domain": {"memory": {"guest": "1Gi"}}}}}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := json.Marshal(vm.Object())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(string(stored), "hidden") != 5 {
+		t.Fatalf("the stored VM lacks values: %s", stored)
+	}
+	for _, spec := range []string{`{}`, `{"hostname": "sent", "subdomain": "sent"}`, `{"hostname": "policy", "subdomain": "policy"}`} {
+		result, err := engine.Resolve(t.Context(), snapshot, presets.Request{Kind: presets.VirtualMachineInstance, Namespace: namespace, Owner: stored, Object: []byte(
+			`{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "metadata": {"name": "a"}, "spec": ` + spec + `}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response := fmt.Sprint(result.Patch, result.Warnings, result.Audit); strings.Contains(response, "hidden") || !strings.Contains(response, "launched") {
+			t.Errorf("%s: %s", spec, response)
+		}
+	}
+}

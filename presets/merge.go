@@ -158,8 +158,8 @@ func (f *fieldNode) isEmptyObject() bool { return isObject(f.value) && isEmpty(f
 
 // overrule records at n that the layer overrides value, as far as the user wrote it.
 func (l *layer) overrule(n *provenance.Node, value any, s *schema) {
-	if l.resolution.inheritedSources > 0 {
-		value = unapply{rec: l.resolution.record}.value(n, cloneJSON(value), nil, s)
+	if l.resolution.inheritedSources > 0 && (unapply{rec: l.resolution.record}).value(n, cloneJSON(value), nil, s) == nil {
+		value = nil // a preset or the platform set it on the VM
 	}
 	n.ClearSubtree()
 	l.decides(n)

@@ -51,10 +51,14 @@ func unguarded(guard protection.Guard) condition {
 	return condition{Name: "not-refused-by-policy", Expression: guard.AllowedBy("owner-references", "reserved-finalizers") + " || " + repeated}
 }
 
-// vmiValidated excludes updates of a VMI that change nothing guarded. Users may change only labels
-// and annotations of a VMI anyway.
+// vmiValidated excludes updates of a VMI that change nothing guarded. Alongside KubeVirt, labels and
+// annotations are guarded by presets, too, because KubeVirt gives them to the pod of a migration.
 func vmiValidated(guard protection.Guard) condition {
-	return condition{Name: "changes-guarded-fields", Expression: `request.operation != "UPDATE" || !(` + guard.KindExpression(presets.VirtualMachineInstance) + `)`}
+	expression := `request.operation != "UPDATE" || !(` + guard.KindExpression(presets.VirtualMachineInstance) + `)`
+	if guard.Addon {
+		expression += ` || object.metadata.?labels != oldObject.metadata.?labels || object.metadata.?annotations != oldObject.metadata.?annotations`
+	}
+	return condition{Name: "changes-guarded-fields", Expression: expression}
 }
 
 // vmValidated excludes updates of a VM that change neither input of presets nor guarded fields. If

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	kjson "sigs.k8s.io/json"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
@@ -38,18 +37,7 @@ type Preset struct {
 	Authorizer authorizer
 	// Rules find presets that compile but harm VMs; nil finds none.
 	Rules *validation.Config
-	// StoredVMs counts the VMs that violate a preset; nil counts none.
-	StoredVMs violationCounter
 }
-
-type violationCounter interface {
-	// Breaking counts the VMs that have what a preset forbids and names one of them. If all is
-	// false, it has not checked every VM.
-	Breaking(ctx context.Context, preset *presets.Compiled) (n int, example string, all bool, err error)
-}
-
-// countTimeout bounds counting stored VMs for a request.
-const countTimeout = time.Second
 
 var _ handler = Preset{}
 
@@ -84,7 +72,7 @@ func (p Preset) Handle(ctx context.Context, req Request) Response {
 	if len(result.Errors) > 0 {
 		return invalid(req, result.Errors)
 	}
-	response.Warnings = presets.LimitWarnings(append(p.warnOfViolations(ctx, req, compiled), result.Warnings...), "virtwright validate shows all")
+	response.Warnings = presets.LimitWarnings(result.Warnings, "virtwright validate shows all")
 	return response
 }
 
@@ -118,37 +106,6 @@ func (p Preset) deleted(raw []byte) Response {
 		response.Warnings = []string{fmt.Sprintf("preset %s is in use: %s its values, but new VMs do not get them", presets.RefOf(preset), vms)}
 	}
 	return response
-}
-
-// warnOfViolations warns if stored VMs have what the preset forbids. The author must be allowed to
-// list VMs: a rule with a condition can reveal any of their fields.
-func (p Preset) warnOfViolations(ctx context.Context, req Request, compiled *presets.Compiled) []string {
-	if p.StoredVMs == nil || !compiled.Forbids() || compiled.Mode != v1alpha1.ModeEnforce || compiled.ApplyAt != v1alpha1.ApplyAtDefinition {
-		return nil
-	}
-	if p.Authorizer != nil {
-		list := authorizationv1.ResourceAttributes{Namespace: req.Namespace, Verb: "list", Group: "kubevirt.io", Resource: "virtualmachines"}
-		if may, err := p.Authorizer.Allowed(ctx, req.UserInfo, list); err != nil || !may {
-			return nil
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, countTimeout)
-	defer cancel()
-	n, example, all, err := p.StoredVMs.Breaking(ctx, compiled)
-	if err != nil {
-		log.FromContext(ctx).Info("Cannot count the VMs that violate a preset", "preset", compiled.Ref, "reason", err.Error())
-	}
-	if n == 0 {
-		return nil
-	}
-	least, violate := "", "stored VMs violate it, such as"
-	if !all {
-		least = "at least "
-	}
-	if n == 1 {
-		violate = "stored VM violates it:"
-	}
-	return []string{fmt.Sprintf("spec.forbid: %s%d %s %s; existing VMs are not changed, and updates must not add violations", least, n, violate, example)}
 }
 
 // undecodable rejects an object with a value of a wrong type.

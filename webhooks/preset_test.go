@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
-	"github.com/virtwright/virtwright/presets"
 )
 
 func TestPreset(t *testing.T) {
@@ -91,58 +89,12 @@ func TestPresetRatchets(t *testing.T) {
 	}
 }
 
-// storedVMs stand for the VMs of a cluster.
-type storedVMs struct {
-	n   int
-	all bool
-	err error
-}
-
-func (s storedVMs) Breaking(context.Context, *presets.Compiled) (int, string, bool, error) {
-	return s.n, "shop/web", s.all, s.err
-}
-
-func TestPresetWarnsOfStoredVMs(t *testing.T) {
-	const forbids = `{metadata: {name: p}, spec: {forbid: [{path: spec.template.spec.hostname}]}}`
-	const rest = " shop/web; existing VMs are not changed, and updates must not add violations"
-	for name, tc := range map[string]struct {
-		object string
-		stored storedVMs
-		want   []string
-	}{
-		"Some":         {forbids, storedVMs{n: 3, all: true}, []string{"spec.forbid: 3 stored VMs violate it, such as" + rest}},
-		"NotAllSeen":   {forbids, storedVMs{n: 1}, []string{"spec.forbid: at least 1 stored VM violates it:" + rest}},
-		"SomeAndError": {forbids, storedVMs{n: 1, err: errors.New("x")}, []string{"spec.forbid: at least 1 stored VM violates it:" + rest}},
-		"None":         {forbids, storedVMs{all: true}, nil},
-		"Error":        {forbids, storedVMs{err: errors.New("x")}, nil},
-		"Audit":        {`{metadata: {name: p}, spec: {mode: Audit, forbid: [{path: spec.template.spec.hostname}]}}`, storedVMs{n: 3, all: true}, nil},
-		"NoForbid":     {`{metadata: {name: p}, spec: {defaults: {spec: {template: {spec: {hostname: a}}}}}}`, storedVMs{n: 3, all: true}, nil},
-	} {
-		handler := Preset{Kind: v1alpha1.KindClusterVirtualMachinePreset, StoredVMs: tc.stored}
-		resp := handler.Handle(t.Context(), creates(handler.Kind, "", tc.object))
-		if diff := cmp.Diff(tc.want, resp.Warnings); diff != "" || !resp.Allowed {
-			t.Errorf("%s: allowed %t (-want +got):\n%s", name, resp.Allowed, diff)
-		}
-	}
-}
-
 // onlyVerbs are the verbs that all users have.
 type onlyVerbs []string
 
 // Allowed looks at the verb.
 func (v onlyVerbs) Allowed(_ context.Context, _ authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
 	return slices.Contains(v, what.Verb), nil
-}
-
-// TestPresetHidesStoredVMs: authors who may not list VMs do not read which VMs break a rule.
-func TestPresetHidesStoredVMs(t *testing.T) {
-	for want, verbs := range map[int]onlyVerbs{0: {"update"}, 1: {"update", "list"}} {
-		handler := Preset{Kind: v1alpha1.KindClusterVirtualMachinePreset, StoredVMs: storedVMs{n: 3, all: true}, Authorizer: verbs}
-		resp := handler.Handle(t.Context(), creates(handler.Kind, "", `{metadata: {name: p}, spec: {forbid: [{path: spec.template.spec.hostname}]}}`))
-		if !resp.Allowed || len(resp.Warnings) != want {
-			t.Errorf("%v: allowed %t, %q", verbs, resp.Allowed, resp.Warnings)
-		}
-	}
 }
 
 func TestPresetWarnsOfItsDeletion(t *testing.T) {

@@ -25,8 +25,6 @@ type Server struct {
 	// Rules configure validation; nil has the defaults of standalone mode.
 	Rules *validation.Config
 	Names Names
-	// StoredVMs counts stored VMs for presets; nil counts none.
-	StoredVMs violationCounter
 	// Instancetypes are KubeVirt's; nil if it is not in the cluster.
 	Instancetypes instancetypeGetter
 	// Profiles are used to render VMs; nil renders none, as alongside KubeVirt.
@@ -80,7 +78,7 @@ func (s *Server) Handlers() map[string]http.Handler {
 		return serve("validate "+string(kind), sized{kind, s.Validator(kind)})
 	}
 	preset := func(kind string) http.Handler {
-		return bounded(kind, Preset{Kind: kind, Authorizer: s.Authorizer, Rules: s.Rules, StoredVMs: s.StoredVMs})
+		return bounded(kind, Preset{Kind: kind, Authorizer: s.Authorizer, Rules: s.Rules})
 	}
 	profile := func(kind string) http.Handler { return bounded(kind, Profile{Kind: kind}) }
 	exception := PresetException{Authorizer: s.Authorizer, Snapshots: s.Snapshots, MaxDuration: s.MaxExceptionDuration, Now: s.Now}

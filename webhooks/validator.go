@@ -50,7 +50,8 @@ type Validator struct {
 	Formats []string
 	// TemplateFormat chooses the format that an annotation asks for; nil chooses the first.
 	TemplateFormat formatChooser
-	// Unbounded returns every problem and warning in full. API servers limit both.
+	// Unbounded returns every problem and warning in full, with the names of other VMs. API servers
+	// limit both, and their callers may be unable to read these VMs.
 	Unbounded bool
 	// Stored validates the object of a create as one that is stored already: who may write it was
 	// decided before.
@@ -300,6 +301,9 @@ func (c *candidate) compareNames(ctx context.Context) error {
 		if seen, err = c.Names.Confirm(ctx, &m, seen); err != nil {
 			return err
 		}
+	}
+	if !c.Unbounded {
+		seen = seen.Anonymous()
 	}
 	c.problems = append(c.problems, names.Check(&m, old, seen, c.trusted)...)
 	c.warnings = append(c.warnings, names.Warnings(&m, old, seen)...)

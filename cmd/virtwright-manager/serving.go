@@ -80,7 +80,7 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 		Engine: p.options.engine(), Snapshots: p.presets,
 		Namespaces: &clients.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
 		Owners:     &clients.LiveOwners{Client: p.rest},
-		Guard:      guard, Rules: &p.options.rules, Names: p.names, StoredVMs: p.stored,
+		Guard:      guard, Rules: &p.options.rules, Names: p.names,
 		Authorizer: &clients.AccessReviewer{Client: p.live}, Evictions: clients.Evictions{Client: p.live},
 		Metrics: webhooks.NewMetrics(metrics.Registry), MaxExceptionDuration: p.options.maxExceptionDuration, TemplateFormats: p.options.templateFormats,
 		TemplateFormat: templates.FormatChooser{Discovery: templates.Discovery{Client: p.rest}, Formats: p.options.templateFormats},

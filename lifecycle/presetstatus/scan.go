@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -22,7 +21,6 @@ const (
 	scanRetry       = 30 * time.Second
 	settlePeriod    = time.Second      // the time to wait for further changes after a change of presets
 	analysisTimeout = 15 * time.Second // limits the analysis of presets, which takes long for large ones
-	allVMs          = 1 << 40          // more than a cluster has
 )
 
 // Counts are the results of a scan for one preset.
@@ -179,7 +177,7 @@ func (s *Scanner) scan(ctx context.Context, snapshot *presets.Snapshot) error {
 		return nil
 	}
 	vms := 0
-	_, err := s.VMs.inspect(ctx, snapshot, "", allVMs, func(_ types.NamespacedName, found []presets.Inspection) {
+	err := s.VMs.inspect(ctx, snapshot, func(found []presets.Inspection) {
 		vms++
 		for _, i := range found {
 			counts := now[i.Preset.Name()].counts

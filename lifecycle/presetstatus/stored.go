@@ -12,16 +12,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/virtwright/virtwright/presets"
 )
 
-const (
-	pageSize     = 250
-	maxInspected = 500 // how many VMs are inspected for an admission request
-)
+const pageSize = 250
 
 // A VMReader inspects stored VMs page by page. Its memory holds one VM for each processor.
 type VMReader struct {
@@ -33,11 +29,8 @@ type VMReader struct {
 	Excluded []string // the namespaces in which no preset applies
 }
 
-type visitor func(vm types.NamespacedName, found []presets.Inspection)
-
-// inspect visits up to a number of VMs of a namespace, or of all namespaces if it is empty. It
-// returns whether it visited all. It does not read instancetypes: there may be two for each VM.
-func (r *VMReader) inspect(ctx context.Context, s *presets.Snapshot, namespace string, most int, visit visitor) (all bool, err error) {
+// inspect visits all VMs. It does not read instancetypes: there may be two for each VM.
+func (r *VMReader) inspect(ctx context.Context, s *presets.Snapshot, visit func(found []presets.Inspection)) error {
 	known := map[string]presets.Namespace{}
 	var mu sync.Mutex // for visit
 	var workers errgroup.Group
@@ -52,6 +45,7 @@ func (r *VMReader) inspect(ctx context.Context, s *presets.Snapshot, namespace s
 		}
 		in, ok := known[vm.Metadata.Namespace]
 		if !ok {
+			var err error
 			in, err = r.Namespaces.Get(ctx, vm.Metadata.Namespace)
 			if apierrors.IsNotFound(err) {
 				return nil // the namespace is being deleted
@@ -66,30 +60,24 @@ func (r *VMReader) inspect(ctx context.Context, s *presets.Snapshot, namespace s
 			if err == nil { // otherwise no preset can read the VM
 				mu.Lock()
 				defer mu.Unlock()
-				visit(types.NamespacedName(vm.Metadata), found)
+				visit(found)
 			}
 			return nil
 		})
 		return ctx.Err()
 	}
-	for left, next := most, ""; ; {
-		size := min(left, pageSize)
-		if next, err = r.page(ctx, namespace, size, next, inspect); err != nil || next == "" {
-			return err == nil, err
-		}
-		if left -= size; left == 0 {
-			return false, nil
+	for next := ""; ; {
+		var err error
+		if next, err = r.page(ctx, next, inspect); err != nil || next == "" {
+			return err
 		}
 	}
 }
 
 // page visits a page of VMs and returns the continue token; empty at the end.
-func (r *VMReader) page(ctx context.Context, namespace string, size int, from string, visit func([]byte) error) (string, error) {
+func (r *VMReader) page(ctx context.Context, from string, visit func([]byte) error) (string, error) {
 	request := r.Client.Get().AbsPath("/apis/kubevirt.io/v1").Resource("virtualmachines").SetHeader("Accept", "application/json").
-		Param("limit", strconv.Itoa(size))
-	if namespace != "" {
-		request = request.Namespace(namespace)
-	}
+		Param("limit", strconv.Itoa(pageSize))
 	if from != "" {
 		request = request.Param("continue", from)
 	}
@@ -150,22 +138,4 @@ func decodeItems(d *json.Decoder, visit func([]byte) error) error {
 	}
 	_, err := d.Token()
 	return err
-}
-
-// Breaking counts the stored VMs that have what the preset forbids, and names one of them. It
-// inspects a few hundred VMs at most, until the context ends; all reports whether these are all
-// VMs.
-func (r *VMReader) Breaking(ctx context.Context, preset *presets.Compiled) (n int, example string, all bool, err error) {
-	alone := presets.NewSnapshot([]*presets.Compiled{preset}, nil)
-	all, err = r.inspect(ctx, alone, preset.Namespace, maxInspected, func(vm types.NamespacedName, found []presets.Inspection) {
-		if slices.ContainsFunc(found, func(i presets.Inspection) bool { return i.Violates }) {
-			if n++; n == 1 || vm.String() < example {
-				example = vm.String()
-			}
-		}
-	})
-	if ctx.Err() != nil {
-		err = nil // the count so far is a lower bound
-	}
-	return n, example, all, err
 }

@@ -117,9 +117,9 @@ var _ = Describe("The pod of a VMI", func() {
 			Expect(condition(s.vmiIs(name, "Failed", "Evicted"), "Ready")["message"]).To(ContainSubstring("the pod was evicted"))
 		}
 		Expect(s.evict("migrate", "")).To(MatchError(ContainSubstring("disruption budget")))
-		Expect(s.evict("external", "?dryRun=All")).To(MatchError(ContainSubstring("Eviction triggered evacuation of VMI")))
+		Expect(s.evict("external", "?dryRun=All")).To(MatchError(ContainSubstring("disruption budget")))
 		Expect(at(s.get(instance, "external"), "status.evacuationNodeName")).To(BeNil())
-		Expect(s.evict("external", "")).To(MatchError(ContainSubstring("Eviction triggered evacuation of VMI")))
+		Expect(s.evict("external", "")).To(MatchError(ContainSubstring("disruption budget")))
 		Expect(s.get(instance, "external")).To(haveAt("status.evacuationNodeName", "standin"))
 		for _, name := range []string{"migrate", "external"} {
 			Expect(s.get(instance, name)).To(haveAt("status.phase", "Running"))

@@ -44,10 +44,31 @@ func Check(m, old *Identity, seen Related, trusted bool) field.ErrorList {
 		}
 		if others := seen.DataVolumes[name]; len(others) > 0 {
 			problems = append(problems, field.Invalid(field.NewPath("spec", "dataVolumeTemplates").Index(i).Child("metadata", "name"), name,
-				fmt.Sprintf("VirtualMachine %s has a dataVolumeTemplate of this name%s, and both would write to one disk: %s", others[0].Name, deletingText(&others[0]), m.remedy(name))))
+				fmt.Sprintf("%s has a dataVolumeTemplate of this name%s, and both would write to one disk: %s", others[0].text(), deletingText(&others[0]), m.remedy(name))))
 		}
 	}
 	return problems
+}
+
+// Anonymous returns r as an admission response may show it: it says which names and identifiers are
+// taken, but not by which objects, because the author of the request may be unable to read these.
+func (r Related) Anonymous() Related {
+	out := Related{VM: r.VM, VMI: r.VMI, DataVolumes: map[string][]Identity{}, Uses: map[Identifier]Use{}}
+	for name := range r.DataVolumes {
+		out.DataVolumes[name] = []Identity{{}}
+	}
+	for id := range r.Uses {
+		out.Uses[id] = Use{}
+	}
+	return out
+}
+
+// text describes the VM; one without a name is anonymous.
+func (m *Identity) text() string {
+	if m.Name == "" {
+		return "another VirtualMachine"
+	}
+	return "VirtualMachine " + m.Name
 }
 
 // remedy describes how to rename a dataVolumeTemplate.
@@ -85,7 +106,7 @@ func checkName(m *Identity, seen Related, trusted bool) field.ErrorList {
 	if m.Kind == presets.VirtualMachineInstance {
 		why = vmiNameProblem(m, seen.VM, trusted)
 	} else if i := seen.VMI; i != nil && !i.isLeaving() && !i.BelongsTo(m) {
-		why = fmt.Sprintf("a VirtualMachineInstance of this name exists, which %s: choose another name, or delete it first", ownerText(i))
+		why = "a VirtualMachineInstance of this name exists, which does not belong to this VirtualMachine: choose another name, or delete it first"
 	}
 	if why == "" {
 		return nil
@@ -99,7 +120,7 @@ func vmiNameProblem(m, vm *Identity, trusted bool) string {
 	case vm == nil || trusted && m.hasVMController() && m.Controller.UID == vm.UID:
 		return ""
 	case m.hasVMController() && m.Controller.UID != vm.UID:
-		return fmt.Sprintf("the VirtualMachineInstance belongs to an earlier VirtualMachine of this name (uid %s); the current one has uid %s", m.Controller.UID, vm.UID)
+		return "its owner is not the VirtualMachine of this name"
 	}
 	return "a VirtualMachine has this name, and only its controller may create the VirtualMachineInstance: start the VirtualMachine, or choose another name"
 }
@@ -126,7 +147,7 @@ func Warnings(m, old *Identity, seen Related) []string {
 	return out
 }
 
-// String lists names of the same namespace and counts the rest.
+// String lists names of the same namespace and counts the rest. The zero value is anonymous.
 func (u Use) String() string {
 	const most = 3
 	var parts []string
@@ -136,6 +157,8 @@ func (u Use) String() string {
 		parts = append(parts, strings.Join(u.SameNamespace, ", "))
 	}
 	switch {
+	case len(u.SameNamespace) == 0 && u.OtherNamespaces == 0:
+		return "another VM"
 	case u.OtherNamespaces == 1:
 		parts = append(parts, "1 VM in another namespace")
 	case u.OtherNamespaces > 1:

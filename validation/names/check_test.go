@@ -49,14 +49,14 @@ func TestNames(t *testing.T) {
 		"VMI with the name of a VM":        {"a VM has the name", instance(), Related{VM: vm("u1")}, false, "choose another name"},
 		"by an untrusted writer":           {"untrusted owner references prove nothing", instance(controlledBy("VirtualMachine", "web", "u1")), Related{VM: vm("u1")}, false, "choose another name"},
 		"by the controller of the VM":      {"its controller creates it", instance(controlledBy("VirtualMachine", "web", "u1")), Related{VM: vm("u1")}, true, ""},
-		"by a late controller":             {"the VM was recreated", instance(controlledBy("VirtualMachine", "web", "u0")), Related{VM: vm("u1")}, true, "earlier VirtualMachine"},
+		"by a late controller":             {"the VM was recreated", instance(controlledBy("VirtualMachine", "web", "u0")), Related{VM: vm("u1")}, true, "not the VirtualMachine of this name"},
 		"by another controller":            {"trusted, but the owner is not a VM", instance(controlledBy("Pool", "web", "u1")), Related{VM: vm("u1")}, true, "choose another name"},
-		"VM with the name of a VMI":        {"the VM would adopt a foreign VMI", vm("u1"), Related{VMI: instance()}, false, "belongs to no VirtualMachine"},
+		"VM with the name of a VMI":        {"the VM would adopt a foreign VMI", vm("u1"), Related{VMI: instance()}, false, "does not belong to this"},
 		"VM with the name of its orphan":   {"deleted with orphaning and recreated", vm("u1"), Related{VMI: instance(createdByController)}, false, ""},
-		"VM with the name of a pool's VMI": {"another controller has it", vm("u1"), Related{VMI: instance(createdByController, controlledBy("Pool", "p", "u7"))}, false, "belongs to Pool p"},
+		"VM with the name of a pool's VMI": {"another controller has it", vm("u1"), Related{VMI: instance(createdByController, controlledBy("Pool", "p", "u7"))}, false, "does not belong to this"},
 		"VM recreated":                     {"garbage collection will delete the old VMI", vm("u2"), Related{VMI: instance(controlledBy("VirtualMachine", "web", "u1"))}, false, ""},
 		"VMI being deleted":                {"the name will be free", vm("u1"), Related{VMI: instance(deleting)}, false, ""},
-		"another VM's":                     {"a VM of another name has it", vm("u1"), Related{VMI: instance(controlledBy("VirtualMachine", "other", "u3"))}, false, "belongs to VirtualMachine other"},
+		"another VM's":                     {"a VM of another name has it", vm("u1"), Related{VMI: instance(controlledBy("VirtualMachine", "other", "u3"))}, false, "does not belong to this"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Check(c.m, nil, c.seen, c.trusted)
@@ -80,6 +80,9 @@ func TestDisks(t *testing.T) {
 	}
 	if got := Check(m, m, seen, false); len(got) > 0 {
 		t.Errorf("a stored conflict is rejected: %v", got)
+	}
+	if got := Check(m, nil, seen.Anonymous(), false); len(got) != 1 || strings.Contains(got[0].Error(), "db") || !strings.Contains(got[0].Error(), "another VirtualMachine has") {
+		t.Errorf("an admission response says %v", got)
 	}
 	seen.DataVolumes["shared"][0].Deleting = true
 	if got := Check(m, nil, seen, false); len(got) != 1 || !strings.Contains(got[0].Error(), "until its deletion is complete") {
@@ -109,6 +112,9 @@ spec: {template: {spec: {domain: {firmware: {uuid: 5D307CA9-B3EF-428C-8861-06E72
 	said := Warnings(&m, nil, seen)
 	if len(said) != 1 || !strings.Contains(said[0], "used by a, b, c and 2 more and 2 VMs in other namespaces") {
 		t.Errorf("got %q", said)
+	}
+	if said := Warnings(&m, nil, seen.Anonymous()); len(said) != 1 || !strings.HasSuffix(said[0], "is also used by another VM") {
+		t.Errorf("an admission response says %q", said)
 	}
 	if again := Warnings(&m, &m, seen); len(again) > 0 {
 		t.Errorf("an update without a change has warnings %q", again)

@@ -51,10 +51,16 @@ func (g Guard) Check(w Write) field.ErrorList {
 }
 
 func (rule *rule) holds(g Guard, w Write) bool {
-	if w.Old == nil && (!rule.Create || rule.NotAddon && g.Addon) {
+	if w.Old == nil && (!rule.Create || rule.NotAddon && g.Addon) || rule.BeforePod && !awaitsPod(w.Old) {
 		return false
 	}
 	return slices.Contains(rule.Kinds, w.Kind)
+}
+
+// awaitsPod reports whether a stored VMI gets a pod later.
+func awaitsPod(vmi map[string]any) bool {
+	phase, _ := phasePart.of(vmi).(string)
+	return deletionPart.of(vmi) == nil && !slices.Contains(phasesWithPod, phase)
 }
 
 func (rule *rule) broken(w Write) bool {
@@ -120,9 +126,9 @@ func (p part) of(object map[string]any) any {
 }
 
 // selects reports whether the part consists of some keys or elements only.
-func (p part) selects() bool { return p.Prefix != "" || p.Keys != nil }
+func (p part) selects() bool { return p.Prefixes != nil || p.Keys != nil }
 
-// isList reports whether Prefix selects elements of a list, not keys of a map.
+// isList reports whether Prefixes select elements of a list, not keys of a map.
 func (p part) isList() bool { return p.Path[len(p.Path)-1] == "finalizers" }
 
 func emptyToNil(fields map[string]any) any {
@@ -145,7 +151,8 @@ func (p part) selectsKey(key string) bool {
 	if p.Keys != nil {
 		return slices.Contains(p.Keys, key)
 	}
-	return strings.HasPrefix(key, p.Prefix) && !slices.Contains(p.Except, key)
+	begins := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
+	return slices.ContainsFunc(p.Prefixes, begins) && !slices.Contains(p.Except, key)
 }
 
 func (p part) ofList(list []any) any {
@@ -154,7 +161,7 @@ func (p part) ofList(list []any) any {
 	}
 	var out []any
 	for _, e := range list {
-		if text, _ := e.(string); p.Prefix == "" || p.selectsKey(text) {
+		if text, _ := e.(string); !p.selects() || p.selectsKey(text) {
 			out = append(out, e)
 		}
 	}

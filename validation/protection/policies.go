@@ -126,6 +126,9 @@ func (rule *rule) cel(g Guard) string {
 	for _, p := range rule.Unless {
 		terms = append(terms, "!("+p.sameCEL()+")")
 	}
+	if rule.BeforePod {
+		terms = append(terms, deletionPart.valueCEL("oldObject")+" != null", phasePart.valueCEL("oldObject")+" in "+QuoteList(phasesWithPod))
+	}
 	if !rule.Create || rule.NotAddon && g.Addon {
 		terms = append(terms, `request.operation == "CREATE"`)
 	} else {
@@ -143,7 +146,7 @@ func (p part) noneCEL() string {
 	case p.Keys != nil:
 		return fmt.Sprintf("!%s.exists(k, k in %s.orValue({}))", quote(p.Keys), at)
 	case p.selects() && !p.isList():
-		return fmt.Sprintf("%s.orValue({}).all(k, !k.startsWith(%s) || k in %s)", at, quote(p.Prefix), QuoteList(p.Except))
+		return fmt.Sprintf("%s.orValue({}).all(k, %s)", at, p.excludesCEL())
 	}
 	return "!" + at + ".hasValue()"
 }
@@ -154,11 +157,23 @@ func (p part) sameCEL() string {
 	if p.Keys != nil {
 		return fmt.Sprintf("%s.all(k, %s[?k] == %s[?k])", quote(p.Keys), now, old)
 	}
-	if p.Prefix == "" || p.isList() {
+	if !p.selects() || p.isList() {
 		return now + " == " + old
 	}
-	means := fmt.Sprintf("!k.startsWith(%s) || k in %s || ", quote(p.Prefix), QuoteList(p.Except))
-	return fmt.Sprintf("[[%s, %s]].all(p, p[0].all(k, %s k in p[1] && p[0][k] == p[1][k]) && p[1].all(k, %s k in p[0]))", now, old, means, means)
+	excludes := p.excludesCEL() // evaluated for changed keys only
+	return fmt.Sprintf("[[%s, %s]].all(p, p[0].all(k, k in p[1] && p[0][k] == p[1][k] || %s) && p[1].all(k, k in p[0] || %s))", now, old, excludes, excludes)
+}
+
+// excludesCEL is true for a key k that the part does not select.
+func (p part) excludesCEL() string {
+	return fmt.Sprintf("!(%s) || k in %s", p.beginsCEL("k"), QuoteList(p.Except))
+}
+
+func (p part) beginsCEL(text string) string {
+	if len(p.Prefixes) == 1 {
+		return fmt.Sprintf("%s.startsWith(%s)", text, quote(p.Prefixes[0]))
+	}
+	return fmt.Sprintf("%s.exists(b, %s.startsWith(b))", QuoteList(p.Prefixes), text)
 }
 
 // valueCEL is the value at Path, with selected list elements only. An absent value is an empty map
@@ -170,7 +185,7 @@ func (p part) valueCEL(object string) string {
 	}
 	switch {
 	case p.isList():
-		return fmt.Sprintf("[%s].map(l, type(l) == list ? dyn(l.filter(e, e.startsWith(%s))) : dyn([]))[0]", expression, quote(p.Prefix))
+		return fmt.Sprintf("[%s].map(l, type(l) == list ? dyn(l.filter(e, %s)) : dyn([]))[0]", expression, p.beginsCEL("e"))
 	case p.selects():
 		return fmt.Sprintf("[%s].map(m, type(m) == map ? m : dyn({}))[0]", expression)
 	}

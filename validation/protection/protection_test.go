@@ -55,8 +55,8 @@ var cases = map[string]struct {
 	"other finalizers":            {"VirtualMachine", `{metadata: {finalizers: [a/b, virtwright.dev/x, c/d]}}`, `{metadata: {finalizers: [virtwright.dev/x]}}`, ""},
 	"finalizer on create":         {"VirtualMachineInstance", ``, `{metadata: {finalizers: [virtwright.dev/x]}}`, "reserved-finalizers"},
 	"annotation added":            {"VirtualMachine", `{metadata: {annotations: {a: b}}}`, `{metadata: {annotations: {virtwright.dev/instance-of: u1}}}`, "reserved-annotations"},
-	"annotation removed":          {"VirtualMachineInstance", `{metadata: {annotations: {virtwright.dev/instance-of: u1}}}`, `{metadata: {}}`, "reserved-annotations"},
-	"annotation kept":             {"VirtualMachineInstance", `{metadata: {annotations: {virtwright.dev/instance-of: u1, a: b}}}`, `{metadata: {annotations: {virtwright.dev/instance-of: u1}}}`, ""},
+	"annotation removed":          {"VirtualMachineInstance", `{metadata: {annotations: {virtwright.dev/instance-of: u1}}}`, `{metadata: {}}`, "reserved-annotations,instance-annotations"},
+	"annotation kept":             {"VirtualMachineInstance", `{metadata: {annotations: {virtwright.dev/instance-of: u1, a: b}}, status: {phase: Running}}`, `{metadata: {annotations: {virtwright.dev/instance-of: u1}}, status: {phase: Running}}`, ""},
 	"annotation in template":      {"VirtualMachine", `{spec: {template: {metadata: null}}}`, `{spec: {template: {metadata: {annotations: {virtwright.dev/instance-of: u1}}}}}`, "reserved-template-annotations"},
 	"odd template":                {"VirtualMachine", `{spec: {template: {metadata: {annotations: [virtwright.dev/x], labels: [y]}}}}`, `{spec: {template: {metadata: 5}}}`, ""},
 	"provenance on create":        {"VirtualMachine", ``, `{metadata: {annotations: {virtwright.dev/provenance: x}}}`, ""},
@@ -64,19 +64,26 @@ var cases = map[string]struct {
 	"provenance and spec":         {"VirtualMachine", `{spec: {}}`, `{metadata: {annotations: {virtwright.dev/provenance: x}}, spec: {a: 1}}`, ""},
 	"provenance and labels":       {"VirtualMachine", `{}`, `{metadata: {labels: {a: b}, annotations: {virtwright.dev/provenance: x}}}`, ""},
 	"provenance and steering":     {"VirtualMachine", `{}`, `{metadata: {annotations: {virtwright.dev/provenance: x, virtwright.dev/reapply: "1"}}}`, ""},
-	"provenance of an instance":   {"VirtualMachineInstance", `{}`, `{metadata: {labels: {a: b}, annotations: {virtwright.dev/provenance: x}}}`, "instance-provenance"},
+	"provenance of an instance":   {"VirtualMachineInstance", `{}`, `{metadata: {labels: {a: b}, annotations: {virtwright.dev/provenance: x}}}`, "instance-provenance,instance-labels,instance-annotations"},
 	"label":                       {"VirtualMachineInstance", ``, `{metadata: {labels: {kubevirt.io/nodeName: n}}}`, "reserved-labels"},
 	"label of a VM":               {"VirtualMachine", ``, `{metadata: {labels: {kubevirt.io/nodeName: n}}}`, ""},
 	"label of a template":         {"VirtualMachine", ``, `{spec: {template: {metadata: {labels: {kubevirt.io/nodeName: n, kubevirt.io/vm: a}}}}}`, "reserved-template-labels"},
-	"label kept":                  {"VirtualMachineInstance", `{metadata: {labels: {kubevirt.io/nodeName: n}}}`, `{metadata: {labels: {kubevirt.io/nodeName: n, a: b}}}`, ""},
-	"label removed":               {"VirtualMachineInstance", `{metadata: {labels: {kubevirt.io/nodeName: n}}}`, `{metadata: {}}`, "reserved-labels"},
+	"label kept":                  {"VirtualMachineInstance", `{metadata: {labels: {kubevirt.io/nodeName: n}}, status: {phase: Scheduling}}`, `{metadata: {labels: {kubevirt.io/nodeName: n, a: b}}, status: {phase: Scheduling}}`, ""},
+	"label removed":               {"VirtualMachineInstance", `{metadata: {labels: {kubevirt.io/nodeName: n}}}`, `{metadata: {}}`, "reserved-labels,instance-labels"},
 	"generation on create":        {"VirtualMachineInstance", ``, `{metadata: {annotations: {kubevirt.io/vm-generation: "1"}}}`, "reserved-generation"},
-	"generation added":            {"VirtualMachineInstance", `{metadata: {annotations: {a: b}}}`, `{metadata: {annotations: {a: b, kubevirt.io/vm-generation: "1"}}}`, "reserved-generation"},
+	"generation added":            {"VirtualMachineInstance", `{metadata: {annotations: {a: b}}}`, `{metadata: {annotations: {a: b, kubevirt.io/vm-generation: "1"}}}`, "reserved-generation,instance-annotations"},
 	"generation of a VM":          {"VirtualMachine", ``, `{metadata: {annotations: {kubevirt.io/vm-generation: "1"}}}`, ""},
 	"finalizer of a template":     {"VirtualMachine", ``, `{spec: {template: {metadata: {finalizers: [virtwright.dev/x, a/b]}}}}`, "reserved-template-finalizers"},
 	"finalizers of a template":    {"VirtualMachine", ``, `{spec: {template: {metadata: {finalizers: [a/b]}}}}`, ""},
-	"two at once":                 {"VirtualMachineInstance", owned, `{metadata: {annotations: {virtwright.dev/x: y}}, spec: {n: 1}}`, "owner-references,reserved-annotations"},
-	"everything that is not ours": {"VirtualMachineInstance", `{metadata: {annotations: {a: b}, labels: {c: d}, finalizers: [e/f]}}`, `{metadata: {annotations: {a: c}, labels: {}, finalizers: []}}`, ""},
+	"two at once":                 {"VirtualMachineInstance", owned, `{metadata: {annotations: {virtwright.dev/x: y}}, spec: {n: 1}}`, "owner-references,reserved-annotations,instance-annotations"},
+	"no pod yet":                  {"VirtualMachineInstance", `{metadata: {labels: {zone: a}, annotations: {note: a}}, status: {phase: Pending}}`, `{metadata: {labels: {zone: b}, annotations: {note: b}}, status: {phase: Pending}}`, "instance-labels,instance-annotations"},
+	"no pod yet, by kubectl":      {"VirtualMachineInstance", `{}`, `{metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: x}}}`, ""},
+	"a forged phase":              {"VirtualMachineInstance", `{}`, `{metadata: {labels: {zone: b}}, status: {phase: Running}}`, "instance-labels,instance-status"},
+	"never gets a pod":            {"VirtualMachineInstance", `{metadata: {deletionTimestamp: "2026-01-01T00:00:00Z"}}`, `{metadata: {deletionTimestamp: "2026-01-01T00:00:00Z", labels: {a: b}}}`, ""},
+	"labels of a VM":              {"VirtualMachine", `{}`, `{metadata: {labels: {istio.io/rev: a}, annotations: {k8s.v1.cni.cncf.io/networks: a}}}`, ""},
+	"what pods get, created":      {"VirtualMachineInstance", ``, `{metadata: {labels: {istio.io/rev: a}, annotations: {k8s.v1.cni.cncf.io/networks: a}}}`, ""},
+	"what migrated pods get":      {"VirtualMachineInstance", `{metadata: {labels: {istio.io/rev: a}}, status: {phase: Running}}`, `{metadata: {annotations: {k8s.v1.cni.cncf.io/networks: a, note: a}}, status: {phase: Running}}`, "pod-labels,pod-annotations"},
+	"everything that is not ours": {"VirtualMachineInstance", `{metadata: {annotations: {a: b}, labels: {c: d}, finalizers: [e/f]}}`, `{metadata: {annotations: {a: c}, labels: {}, finalizers: []}}`, "instance-labels,instance-annotations"},
 }
 
 func TestGuard(t *testing.T) {
@@ -131,7 +138,7 @@ func TestPolicyAgrees(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
-	w := Write{Kind: presets.VirtualMachineInstance, User: jane, Old: object(t, `{}`), Object: object(t, `{metadata: {annotations: {virtwright.dev/x: y}}}`)}
+	w := Write{Kind: presets.VirtualMachine, User: jane, Old: object(t, `{}`), Object: object(t, `{metadata: {annotations: {virtwright.dev/x: y}}}`)}
 	problems := guard.Check(w)
 	if len(problems) != 1 || problems[0].Field != "metadata.annotations[virtwright.dev/x]" {
 		t.Fatalf("got %v", problems)
@@ -289,21 +296,24 @@ func anObject(random *rand.Rand) map[string]any {
 		return out
 	}
 	annotations := func() any {
-		return fill(map[string][]any{"virtwright.dev/x": {"a", "b"}, "virtwright.dev/presets": {"a"}, "virtwright.dev/provenance": {"a", "b"}, "kubevirt.io/vm-generation": {"1"}, "o": {"a"}})
+		return fill(map[string][]any{"virtwright.dev/x": {"a", "b"}, "virtwright.dev/presets": {"a"}, "virtwright.dev/provenance": {"a", "b"}, "kubevirt.io/vm-generation": {"1"}, "dapr.io/x": {"1", "2"}, "o": {"a"}})
 	}
-	labels := func() any { return fill(map[string][]any{"kubevirt.io/nodeName": {"a", "b"}, "o": {"a"}}) }
+	labels := func() any {
+		return fill(map[string][]any{"kubevirt.io/nodeName": {"a", "b"}, "istio.io/rev": {"a", "b"}, "o": {"a"}})
+	}
 	ref := func(uid string) any { return map[string]any{"uid": uid, "controller": pick(true, false)} }
 	return fill(map[string][]any{
 		"metadata": {fill(map[string][]any{
 			"ownerReferences": {[]any{}, []any{ref("1")}, []any{ref("1"), ref("2")}, []any{ref("2"), ref("1")}},
 			"annotations":     {annotations(), annotations()}, "labels": {labels()},
-			"finalizers": {[]any{}, []any{"a/b"}, []any{"virtwright.dev/x", "a/b"}, []any{"a/b", "virtwright.dev/x"}},
+			"deletionTimestamp": {nil, "2026-01-01T00:00:00Z"},
+			"finalizers":        {[]any{}, []any{"a/b"}, []any{"virtwright.dev/x", "a/b"}, []any{"a/b", "virtwright.dev/x"}},
 		})},
 		"spec": {
 			map[string]any{}, map[string]any{"n": int64(1)}, map[string]any{"n": 1.0}, map[string]any{"n": "1"}, map[string]any{"n": nil},
 			map[string]any{"template": pick(nil, map[string]any{"metadata": pick(nil, "x", map[string]any{"annotations": pick(annotations(), "x", nil), "labels": labels(), "finalizers": pick("x", nil, []any{"a/b"}, []any{"virtwright.dev/x"})})})},
 		},
-		"status": {nil, map[string]any{}, map[string]any{"phase": "Running"}},
+		"status": {nil, map[string]any{}, map[string]any{"phase": "Running"}, map[string]any{"phase": "Pending"}},
 	})
 }
 

@@ -3,23 +3,23 @@ package clients
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/virtwright/virtwright/webhooks"
 )
 
-// Evictions handles evictions: it rejects that of a pod whose VMI has eviction strategy External,
-// and sets status.evacuationNodeName of the VMI, as KubeVirt does. A controller of the user's reads
-// it and stops the VM. While no webhook answers, a PodDisruptionBudget prevents the eviction.
+// Evictions records, before the pod of a VMI with eviction strategy External is evicted, the node
+// that the VMI must leave in status.evacuationNodeName, as KubeVirt does. A controller of the user's
+// reads it and stops the VM. A PodDisruptionBudget prevents the eviction itself, so the answer
+// reveals nothing about the pod: it always allows.
 type Evictions struct {
 	// Client reads pods and VMIs from API servers, not from a cache.
 	Client client.Client
@@ -27,48 +27,34 @@ type Evictions struct {
 
 // Handle answers one request.
 func (e Evictions) Handle(ctx context.Context, req webhooks.Request) webhooks.Response {
+	if req.DryRun == nil || !*req.DryRun {
+		if err := e.record(ctx, types.NamespacedName{Namespace: req.Namespace, Name: req.Name}); client.IgnoreNotFound(err) != nil {
+			log.FromContext(ctx).Error(err, "Cannot record an eviction", "namespace", req.Namespace, "pod", req.Name)
+		}
+	}
+	return webhooks.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true}}
+}
+
+func (e Evictions) record(ctx context.Context, key types.NamespacedName) error {
 	pod := &corev1.Pod{}
-	key := types.NamespacedName{Namespace: req.Namespace, Name: req.Name}
 	if err := e.Client.Get(ctx, key, pod); err != nil {
-		return evictionError(err, "pod")
+		return err
 	}
 	owner := metav1.GetControllerOf(pod)
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil
 	if ended || owner == nil || owner.Kind != kubevirtv1.VirtualMachineInstanceGroupVersionKind.Kind || pod.Spec.NodeName == "" {
-		return allowEviction()
+		return nil
 	}
 	vmi := &unstructured.Unstructured{}
 	vmi.SetGroupVersionKind(kubevirtv1.VirtualMachineInstanceGroupVersionKind)
-	if err := e.Client.Get(ctx, types.NamespacedName{Namespace: req.Namespace, Name: owner.Name}, vmi); err != nil {
-		return evictionError(err, "VMI")
+	if err := e.Client.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: owner.Name}, vmi); err != nil {
+		return err
 	}
 	strategy, _, _ := unstructured.NestedString(vmi.Object, "spec", "evictionStrategy")
-	if strategy != string(kubevirtv1.EvictionStrategyExternal) || vmi.GetUID() != owner.UID {
-		return allowEviction()
-	}
 	recorded, _, _ := unstructured.NestedString(vmi.Object, "status", "evacuationNodeName")
-	if recorded != pod.Spec.NodeName && (req.DryRun == nil || !*req.DryRun) {
-		patch := fmt.Sprintf(`{"metadata": {"uid": %q}, "status": {"evacuationNodeName": %q}}`, vmi.GetUID(), pod.Spec.NodeName)
-		if err := e.Client.Patch(ctx, vmi, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
-			return evictionError(err, "VMI")
-		}
+	if strategy != string(kubevirtv1.EvictionStrategyExternal) || vmi.GetUID() != owner.UID || recorded == pod.Spec.NodeName {
+		return nil
 	}
-	return webhooks.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusTooManyRequests, Reason: metav1.StatusReasonTooManyRequests,
-		Message: fmt.Sprintf("Eviction triggered evacuation of VMI \"%s/%s\"", req.Namespace, owner.Name),
-	}}}
-}
-
-func allowEviction() webhooks.Response {
-	return webhooks.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true}}
-}
-
-// evictionError allows the eviction of a pod or VMI that does not exist.
-func evictionError(err error, what string) webhooks.Response {
-	if apierrors.IsNotFound(err) {
-		return allowEviction()
-	}
-	return webhooks.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &metav1.Status{
-		Code: http.StatusInternalServerError, Message: fmt.Sprintf("cannot read or write the %s of an eviction: %v", what, err),
-	}}}
+	patch := fmt.Sprintf(`{"metadata": {"uid": %q}, "status": {"evacuationNodeName": %q}}`, vmi.GetUID(), pod.Spec.NodeName)
+	return e.Client.Patch(ctx, vmi, client.RawPatch(types.MergePatchType, []byte(patch)))
 }
