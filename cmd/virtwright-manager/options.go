@@ -53,6 +53,7 @@ type options struct {
 	rules                validation.Config
 
 	webhookAddress   string
+	webhookClients   clientCertificates
 	requestMemory    int64
 	webhookURL       string
 	webhookService   types.NamespacedName
@@ -128,6 +129,7 @@ func (o *options) declareRoles(flags *flag.FlagSet) {
 
 func (o *options) declareServing(flags *flag.FlagSet) {
 	flags.StringVar(&o.webhookAddress, "webhook-bind-address", ":9443", "HOST:PORT of the webhooks")
+	o.webhookClients.declare(flags)
 	o.requestMemory = limits.DefaultBudget
 	flags.Func("request-memory", "memory limit of all pending requests together; a quarter is reserved for small ones (default 96Mi)", memoryFlag(&o.requestMemory, limits.MinBudget))
 	flags.StringVar(&o.webhookURL, "webhook-url", "", "https://HOST:PORT by which API servers call the webhooks of a manager outside the cluster")
@@ -228,6 +230,10 @@ func (o *options) checkRegistration() error {
 	switch {
 	case o.registerWebhooks && o.webhookURL == "" && o.webhookService.Name == "":
 		return errors.New("--register-webhooks requires --webhook-url or --webhook-service")
+	case o.webhookClients.authorities == nil && len(o.webhookClients.names) > 0:
+		return errors.New("--webhook-client-name requires --webhook-client-ca")
+	case o.serveV1alpha2 && o.webhookClients.authorities != nil:
+		return errors.New("--serve-v1alpha2 and --webhook-client-ca are mutually exclusive: API servers present no certificate when they convert objects")
 	case o.serveV1alpha2 && !o.registerWebhooks:
 		return errors.New("--serve-v1alpha2 requires --register-webhooks")
 	case o.retire && o.webhookService.Name == "":

@@ -287,6 +287,7 @@ func (p *process) addProbes(ctx context.Context, checks map[string]healthz.Check
 func (p *process) addWebhooks(ctx context.Context, handler http.Handler) error {
 	// API servers are the only clients; HTTP/1.1 spreads their requests over replicas.
 	config := &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}, GetCertificate: p.authority.GetCertificate}
+	p.options.webhookClients.require(config)
 	listener, err := tls.Listen("tcp", p.options.webhookAddress, config)
 	if err != nil {
 		return fmt.Errorf("cannot serve the webhooks: %w", err)

@@ -26,7 +26,7 @@ template: {spec: {volumes: [{name: root, dataVolume: {name: NAME}}], domain: {de
 		Eventually(func() error {
 			_, err := s.tryCreate(vm("two"))
 			return err
-		}).Should(MatchError(And(ContainSubstring("VirtualMachine one has a dataVolumeTemplate of this name"), ContainSubstring(`preset disk gives this name`), ContainSubstring(`{$cel: "object.metadata.name + '-root'"}`))))
+		}).Should(MatchError(And(ContainSubstring("another VirtualMachine has a dataVolumeTemplate of this name"), ContainSubstring(`preset disk gives this name`), ContainSubstring(`{$cel: "object.metadata.name + '-root'"}`))))
 	})
 
 	It("follows the author's own change, and not a change of the preset", func() {

@@ -28,10 +28,10 @@ type Installation struct {
 	replicas []*Replica // those that have not ended
 }
 
-// New starts a control plane to install on.
-func New(t *testing.T) *Installation {
+// New starts a control plane to install on, with more flags of kube-apiserver.
+func New(t *testing.T, args ...string) *Installation {
 	t.Helper()
-	cp := controlplane.ForTest(t, controlplane.Options{APIServerArgs: []string{"--enable-aggregator-routing=true"}})
+	cp := controlplane.ForTest(t, controlplane.Options{APIServerArgs: append(args, "--enable-aggregator-routing=true")})
 	address := ownAddress(t)
 	clients, err := kubernetes.NewForConfig(cp.Config())
 	if err != nil {
