@@ -123,8 +123,8 @@ site: ## documentation and playground as a site in dist/site; needs Node (SITE_B
 	cd docs && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build
 	$(GO) run ./cmd/virtwright/internal/playground/build dist/site/playground
 
-release: ## all files of a release in dist: CLI, images, chart, SBOMs, checksums (VERSION=1.2.3; default: the chart's)
-	$(GO) run ./test/release -o dist $(VERSION:%=-version=%)
+release: ## all files of a release in dist: CLI, images, chart, SBOMs, checksums (VERSION=1.2.3; KEY=key.pem signs)
+	$(GO) run ./test/release -o dist $(VERSION:%=-version=%) $(KEY:%=-key=%)
 
 clean: ## remove built files (the cache of control planes stays)
 	rm -rf bin dist

@@ -67,7 +67,8 @@ func TestStaticPolicies(t *testing.T) {
 	i.Must("", "patch", "vm", "web", "--type=merge", "-p", adopt)
 }
 
-// staticPolicies returns the command that writes the policies, and the configuration of API servers.
+// staticPolicies returns the documented command that writes the policies, and the configuration of
+// API servers.
 func staticPolicies(t *testing.T) (script, config string) {
 	t.Helper()
 	_, section, _ := strings.Cut(read(t, "docs/operations.md"), "\n## Static policies\n")
