@@ -5,6 +5,9 @@ GO           ?= go
 FUZZTIME     ?= 1m
 CONTROLPLANE := $(GO) run ./test/controlplane/cmd/controlplane
 GOLANGCI     := bin/golangci-lint
+GOVULNCHECK  := bin/govulncheck
+# The database of known vulnerabilities, or a mirror.
+VULNDB       ?= https://vuln.go.dev
 PLAYGROUND   := ./cmd/virtwright/internal/playground
 # The number of processes that run the stories. Each has its own control plane and manager.
 PROCS        ?= 4
@@ -16,7 +19,7 @@ UNITS         = $$($(GO) list ./... | grep -v /test/) ./test/arch ./test/cases .
 TREE = index=$$(mktemp -u) && GIT_INDEX_FILE=$$index git add -A && GIT_INDEX_FILE=$$index git write-tree && rm -f $$index
 
 .DEFAULT_GOAL := help
-.PHONY: help build image generate golden lint unit test test-all e2e e2e-kind dev-kind soak bench fuzz check demo dev render site release clean generated controlplane
+.PHONY: help build image generate golden lint vulncheck unit test test-all e2e e2e-kind dev-kind soak bench fuzz check demo dev render site release clean generated controlplane
 
 help: ## print this
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +56,14 @@ lint: $(GOLANGCI) ## gofmt, go vet and golangci-lint
 	$(GO) vet -tags playground ./cmd/virtwright/...
 	GOOS=js GOARCH=wasm $(GO) vet $(PLAYGROUND)/wasm
 	$(GOLANGCI) run
+
+vulncheck: $(GOVULNCHECK) ## known vulnerabilities of Go modules; skipped while their database does not answer (VULNDB=URL)
+	@report=$$($(GOVULNCHECK) -db $(VULNDB) ./cmd/... 2>&1) && code=0 || code=$$?; \
+	case "$$code $$report" in \
+	"0 "*) ;; \
+	"1 "*"fetching vulnerabilities: "*) echo "govulncheck is skipped, because $(VULNDB) does not answer" ;; \
+	*) echo "$$report"; exit 1 ;; \
+	esac
 
 unit: ## tests that need no API server (a minute; ARGS="-run X -v")
 	$(GO) test -short $(UNITS) $(ARGS)
@@ -92,7 +103,7 @@ fuzz: ## every fuzz target for FUZZTIME (1m)
 		$(GO) test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "./$$(dirname "$$file")" || exit 1; \
 	done
 
-check: generated lint site test-all ## all checks of CI: generated files, linters, the site and all tests
+check: generated lint vulncheck site test-all ## all checks of CI: generated files, linters, vulnerabilities, the site, all tests
 
 demo: controlplane ## a tour of five minutes: expand, reject, start and stop VMs
 	test/demo/demo.sh
@@ -112,8 +123,8 @@ site: ## documentation and playground as a site in dist/site; needs Node (SITE_B
 	cd docs && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build
 	$(GO) run ./cmd/virtwright/internal/playground/build dist/site/playground
 
-release: ## all files of a release in dist: CLI, images, chart, SBOMs, checksums (VERSION=1.2.3; default: the chart's)
-	$(GO) run ./test/release -o dist $(VERSION:%=-version=%)
+release: ## all files of a release in dist: CLI, images, chart, SBOMs, checksums (VERSION=1.2.3; KEY=key.pem signs)
+	$(GO) run ./test/release -o dist $(VERSION:%=-version=%) $(KEY:%=-key=%)
 
 clean: ## remove built files (the cache of control planes stays)
 	rm -rf bin dist
@@ -134,3 +145,6 @@ controlplane:
 $(GOLANGCI): .ci/lint/go.mod .ci/lint/go.sum
 	@echo "building golangci-lint (once, about a minute)"
 	$(GO) build -C .ci/lint -mod=readonly -ldflags '-s -w' -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(GOVULNCHECK): .ci/lint/go.mod .ci/lint/go.sum
+	$(GO) build -C .ci/lint -mod=readonly -o ../../$@ golang.org/x/vuln/cmd/govulncheck

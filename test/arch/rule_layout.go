@@ -10,7 +10,7 @@ import (
 // topNames are all names that the root folder may have, apart from names that begin with a dot. A
 // new one needs a decision record.
 var topNames = []string{
-	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CONTRIBUTING.md",
+	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CONTRIBUTING.md", "SECURITY.md",
 	"api", "certs", "charts", "cmd", "docs", "domain", "examples", "fleet", "launcher", "lifecycle", "presets", "subresources", "templates", "test", "validation", "webhooks",
 	"bin", "dist", // built, not kept in git
 }

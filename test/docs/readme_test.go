@@ -226,7 +226,7 @@ func texts(t *testing.T, keep func(path string) bool, folders ...string) string 
 	var out strings.Builder
 	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && (entry.Name() == "node_modules" || entry.Name() == ".git") {
+			if err == nil && entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == ".git") {
 				return fs.SkipDir
 			}
 			if err == nil && !entry.IsDir() && keep(path) {

@@ -25,7 +25,7 @@ type workflow struct {
 // actions are all actions that workflows may use.
 var actions = []string{
 	"actions/checkout@v4", "actions/setup-go@v5", "actions/upload-artifact@v4",
-	"actions/upload-pages-artifact@v3", "actions/deploy-pages@v4",
+	"actions/upload-pages-artifact@v3", "actions/deploy-pages@v4", "actions/attest-build-provenance@v3",
 }
 
 // TestWorkflows checks that workflows run targets and scripts that exist, and that only jobs that

@@ -1,5 +1,6 @@
 // Command release writes the files of a release into a folder: archives of the CLI, images, the
-// chart, bills of materials, licenses, the changelog, instructions and checksums.
+// chart, bills of materials, licenses, the changelog, instructions and checksums. With a key, it
+// also signs them.
 //
 //	go run ./test/release -o dist
 //
@@ -9,6 +10,7 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"flag"
 	"fmt"
 	"os"
@@ -53,7 +55,7 @@ func (p platform) file(name, version string) string {
 type release struct {
 	// source is the root folder of virtwright's source, dist the folder to write.
 	source, dist string
-	// version has no leading v. revision is the commit; it ends in -modified if files differ from
+	// version has no leading v. revision is the commit; it ends in modified if files differ from
 	// it.
 	version, revision string
 	// time is when archived files were changed.
@@ -63,7 +65,12 @@ type release struct {
 	digests map[string]string
 	// licenses is the text with the licenses of all modules.
 	licenses []byte
+	// key signs the release, if there is one.
+	key *ecdsa.PrivateKey
 }
+
+// modified ends the revision if files differ from the commit.
+const modified = "-modified"
 
 // A step writes some of the files.
 type step struct {
@@ -87,6 +94,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&r.source, "C", ".", "the root `folder` of virtwright's source")
 	flags.StringVar(&r.dist, "o", "dist", "the `folder` to write")
 	flags.StringVar(&r.version, "version", "", "the version (default: the chart's)")
+	key := flags.String("key", "", "the `file` with the private key that signs the release (default: no signatures)")
 	host := flags.Bool("host", false, "build the CLI for this host only")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -96,6 +104,15 @@ func run(ctx context.Context, args []string) error {
 	}
 	if err := r.identify(ctx); err != nil {
 		return err
+	}
+	if *key != "" {
+		var err error
+		if r.key, err = readKey(*key); err != nil {
+			return err
+		}
+		if err := r.checkSource(); err != nil {
+			return err
+		}
 	}
 	if err := r.clean(); err != nil {
 		return err
@@ -107,7 +124,11 @@ func run(ctx context.Context, args []string) error {
 		}
 		fmt.Fprintf(os.Stdout, "%s: %s\n", step.name, time.Since(began).Round(100*time.Millisecond))
 	}
-	return nil
+	if r.key == nil {
+		fmt.Fprintln(os.Stdout, "signatures and provenance: not written, because no key was given (make release KEY=FILE)")
+		return nil
+	}
+	return r.sign()
 }
 
 // identify finds the version, the commit and its time.
@@ -139,7 +160,7 @@ func (r *release) identify(ctx context.Context) error {
 		return nil //nolint:nilerr // an archive of the source has no commit
 	}
 	if changes, err := r.output(ctx, "git", "status", "--porcelain"); err != nil || changes != "" {
-		r.revision += "-modified"
+		r.revision += modified
 	}
 	return nil
 }
@@ -149,7 +170,12 @@ func (r *release) clean() error {
 	if err := os.MkdirAll(r.dist, 0o755); err != nil {
 		return fmt.Errorf("cannot make the folder of the release: %w", err)
 	}
-	return removeAll(filepath.Join(r.dist, "virtwright*"))
+	for _, pattern := range []string{"virtwright*", signatureFile, provenanceFile} {
+		if err := removeAll(filepath.Join(r.dist, pattern)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // removeAll removes the files and folders that match the pattern.

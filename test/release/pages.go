@@ -15,10 +15,15 @@ import (
 //go:embed instructions.md
 var instructions string
 
+// verifyScript checks a signed release.
+//
+//go:embed verify.sh
+var verifyScript []byte
+
 // links are those of Markdown.
 var links = regexp.MustCompile(`\[([^\]]*)\]\(([^)]*)\)`)
 
-// writePages writes the entry of the changelog, the license and the instructions.
+// writePages writes the entry of the changelog, the license, the instructions and verify.sh.
 func (r *release) writePages(context.Context) error {
 	changelog, err := os.ReadFile(filepath.Join(r.source, "docs", "CHANGELOG.md"))
 	if err != nil {
@@ -38,7 +43,10 @@ func (r *release) writePages(context.Context) error {
 	if err := r.write("LICENSE", license); err != nil {
 		return err
 	}
-	page := strings.NewReplacer("VERSION", r.version, "ARCH", imagePlatform.arch).Replace(instructions)
+	if err := r.write("verify.sh", verifyScript); err != nil {
+		return err
+	}
+	page := strings.NewReplacer("VERSION", r.version, "ARCH", imagePlatform.arch, "REPOSITORY", repository).Replace(instructions)
 	return r.write("README.md", []byte(page))
 }
 

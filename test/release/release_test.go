@@ -41,10 +41,10 @@ func TestReproducible(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the CLI twice")
 	}
-	here, there := t.TempDir(), t.TempDir()
+	here, there, key := t.TempDir(), t.TempDir(), newKey(t)
 	for source, dist := range map[string]string{root: here, worktree.Copy(t, root): there} {
 		r := &release{
-			source: source, dist: dist, version: version, revision: "abc-modified", time: changed,
+			source: source, dist: dist, version: version, revision: "abc-modified", time: changed, key: key,
 			platforms: []platform{{runtime.GOOS, runtime.GOARCH}},
 			digests:   map[string]string{"manager": digest, "launcher": strings.Replace(digest, "0", "f", 1)},
 		}
@@ -56,18 +56,24 @@ func TestReproducible(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		if err := r.sign(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	checkSame(t, here, there)
 	checkCLI(t, here)
 	checkChart(t, here)
-	if page := string(read(t, filepath.Join(here, "README.md"))); strings.Contains(page, "VERSION") || strings.Contains(page, "ARCH") {
+	if page := string(read(t, filepath.Join(here, "README.md"))); strings.Contains(page, "VERSION") || strings.Contains(page, "ARCH") || strings.Contains(page, "REPOSITORY") {
 		t.Errorf("the instructions have a placeholder:\n%s", page)
 	}
 	check := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", checksumsFile)
 	check.Dir = here
 	out, err := check.CombinedOutput()
-	if want := len(names(t, here)) - 1; err != nil || strings.Count(string(out), ": OK\n") != want {
+	if want := len(names(t, here)) - 3; err != nil || strings.Count(string(out), ": OK\n") != want {
 		t.Errorf("want %d correct checksums: %v\n%s", want, err, out)
+	}
+	if out, err := verify(t, key, here); err != nil {
+		t.Errorf("verify.sh: %v\n%s", err, out)
 	}
 }
 

@@ -50,6 +50,16 @@ cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "virtwright.
 {{- end }}
 {{- end }}
 
+{{- /* The policies and webhook configurations of files/admission, as a list. */ -}}
+{{- define "virtwright.admission" -}}
+{{- .Files.Get (printf "files/admission/%s.yaml" .Values.mode)
+      | replace "@NAMESPACE@" .Release.Namespace
+      | replace "@SERVICE@" (printf "%s-webhooks" (include "virtwright.name" .))
+      | replace "@HOSTDISK@" (toString (or (has "HostDisk" .Values.featureGates) (has "HostDisk=true" .Values.featureGates)))
+      | replace "@MANAGER@" (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "virtwright.serviceAccount" .))
+      | replace "\"@TRUSTED@\"" (include "virtwright.trusted" .) }}
+{{- end }}
+
 {{- /* Trusted users of the policies, as elements of a JSON list. */ -}}
 {{- define "virtwright.trusted" -}}
 {{- $users := list (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "virtwright.serviceAccount" .)) }}
