@@ -8,9 +8,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -30,10 +30,12 @@ const (
 	perPart = 256
 	// smallShare is the part of the budget of small bodies that one of them may use.
 	smallShare = 16
+	// maxBeginning is how much of a body is searched for its namespace, in bytes.
+	maxBeginning = 4 << 10
 )
 
-// A Budget is memory that all requests share: a quarter for small bodies, the rest for others.
-// Create it with NewBudget.
+// A Budget is memory and processors that all requests share, divided fairly among namespaces: a
+// quarter of the memory is for small bodies, the rest for others. Create it with NewBudget.
 //
 // A small body has at most smallBody bytes and a low cost. It is charged its cost from its
 // completion until it is answered. Other bodies are also charged their bytes while they arrive. If
@@ -43,22 +45,22 @@ type Budget struct {
 	small, large pool
 	// arriving is charged the bytes of large bodies; uncharged is held by the one that is not
 	// charged.
-	arriving, uncharged *semaphore.Weighted
+	arriving, uncharged *resource
 	// Refused, if set, is called for each body that got no share.
 	Refused func()
 }
 
-// A pool is memory for bodies that are being answered. A body that costs more than the pool is
-// answered alone.
-type pool struct {
-	*semaphore.Weighted
-	size int64
-}
+// A pool is memory for bodies that are being answered, and turns on processors. A body that costs
+// more than the pool is answered alone.
+type pool struct{ memory, processors *resource }
 
 // NewBudget creates a Budget of a number of bytes.
 func NewBudget(size int64) *Budget {
-	of := func(size int64) pool { return pool{semaphore.NewWeighted(size), size} }
-	return &Budget{small: of(size / 4), arriving: semaphore.NewWeighted(size / 4), large: of(size / 2), uncharged: semaphore.NewWeighted(1)}
+	processors := int64(max(runtime.GOMAXPROCS(0), 2))
+	return &Budget{
+		small: pool{newResource(size / 4), newResource(2 * processors)}, large: pool{newResource(size / 2), newResource(processors)},
+		arriving: newResource(size / 4), uncharged: newResource(1),
+	}
 }
 
 // Handler serves h with bodies that are charged to the budget until h returns. A body that gets no
@@ -70,27 +72,33 @@ func (b *Budget) Handler(within time.Duration, h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
-		charged := &body{ReadCloser: r.Body, budget: b, large: r.ContentLength > smallBody, deadline: time.Now().Add(within)}
+		ctx, cancel := context.WithTimeout(context.Background(), within)
+		defer cancel()
+		charged := &body{ReadCloser: r.Body, budget: b, path: r.URL.Path, large: r.ContentLength > smallBody, within: ctx, turn: &turn{}}
 		defer charged.release()
-		request := *r
+		request := r.WithContext(context.WithValue(r.Context(), turnKey{}, charged.turn))
 		request.Body = charged
-		h.ServeHTTP(w, &request)
+		h.ServeHTTP(w, request)
 	})
 }
 
 // A body is the body of one request with its share of a budget.
 type body struct {
 	io.ReadCloser
-	budget   *Budget
-	deadline time.Time
+	budget *Budget
+	path   string
+	within context.Context //nolint:containedctx // it ends when the body must have arrived
 
 	large bool
+	// beginning names the namespace.
+	beginning []byte
 	// size and cost of the bytes that have arrived.
 	size, cost int64
-	// arriving and answering are shares, the latter from a pool.
-	arriving, answering int64
-	from                *pool
-	uncharged           bool
+	// arriving and uncharged are shares until the body is complete, memory and turn from then on.
+	arriving  []*share
+	uncharged bool
+	memory    *share
+	turn      *turn
 	// ended is the final result of Read; nil while more may arrive.
 	ended error
 }
@@ -101,6 +109,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, b.ended
 	}
 	n, err := b.ReadCloser.Read(p)
+	b.beginning = append(b.beginning, p[:min(n, maxBeginning-len(b.beginning))]...)
 	b.size += int64(n)
 	b.cost += costOf(p[:n])
 	// A body that waited for its share may be late only because of that.
@@ -125,59 +134,55 @@ func (b *body) charge(n int64, complete bool) bool {
 		return true
 	}
 	from := &b.budget.large
-	if !b.large && b.cost <= b.budget.small.size/smallShare {
+	if !b.large && b.cost <= b.budget.small.memory.size/smallShare {
 		from = &b.budget.small
 	}
-	cost := min(b.cost, from.size)
-	if !b.acquire(from.Weighted, cost) {
+	name := flowOf(b.path, b.beginning)
+	memory, err := from.memory.acquire(b.within, name, b.cost)
+	if err != nil {
 		return false
 	}
 	b.release()
-	b.from, b.answering = from, cost
-	return true
+	b.memory = memory
+	return b.turn.begin(b.within, from.processors, name) == nil
 }
 
 // arrive charges n bytes of a large body.
 func (b *body) arrive(n int64) bool {
-	switch {
-	case b.uncharged:
-	case b.budget.arriving.TryAcquire(n):
-		b.arriving += n
-	case b.acquire(b.budget.uncharged, 1):
-		b.uncharged = true
-	default:
-		return false
-	}
-	return true
-}
-
-// acquire waits for a share until the deadline of the body.
-func (b *body) acquire(from *semaphore.Weighted, share int64) bool {
-	if from.TryAcquire(share) {
+	if b.uncharged {
 		return true
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), b.deadline)
-	defer cancel()
-	return from.Acquire(ctx, share) == nil
+	name := flowOf(b.path, b.beginning)
+	if s := b.budget.arriving.try(name, n); s != nil {
+		b.arriving = append(b.arriving, s)
+		return true
+	}
+	s, err := b.budget.uncharged.acquire(b.within, name, 1)
+	if err != nil {
+		return false
+	}
+	b.arriving, b.uncharged = append(b.arriving, s), true
+	return true
 }
 
 // release returns all shares.
 func (b *body) release() {
-	b.budget.arriving.Release(b.arriving)
-	if b.uncharged {
-		b.budget.uncharged.Release(1)
+	for _, s := range b.arriving {
+		s.release()
 	}
-	if b.from != nil {
-		b.from.Release(b.answering)
+	b.arriving = nil
+	if b.memory != nil {
+		b.memory.release()
+		b.memory = nil
 	}
-	b.arriving, b.uncharged, b.from = 0, false, nil
+	b.turn.end()
 }
 
 func (b *body) tooMany() error {
 	if b.budget.Refused != nil {
 		b.budget.Refused()
 	}
-	return apierrors.NewTooManyRequests("virtwright is busy with other large requests; try again", retryAfterSeconds)
+	return apierrors.NewTooManyRequests("virtwright is busy with other requests; try again", retryAfterSeconds)
 }
 
 // costOf estimates the memory of a JSON body in bytes. It counts separators, including those inside

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -64,13 +63,7 @@ func TestBudget(t *testing.T) {
 		code, _ := post(t, server, large)
 		done <- code
 	}()
-	await(t, "the large body is charged", func() bool {
-		if !budget.large.TryAcquire(1) {
-			return true
-		}
-		budget.large.Release(1)
-		return false
-	})
+	await(t, "the large body is charged", func() bool { return inUse(budget.large.memory) > 0 })
 
 	if code, text := post(t, released, large); code != http.StatusTooManyRequests || !strings.Contains(text, "try again") {
 		t.Errorf("a second large body: %d %s", code, text)
@@ -98,13 +91,7 @@ func TestCostlyShortBodies(t *testing.T) {
 		code, _ := post(t, server, strings.Repeat(",", smallBody))
 		done <- code
 	}()
-	await(t, "the costly body is charged", func() bool {
-		if !budget.large.TryAcquire(budget.large.size) {
-			return true
-		}
-		budget.large.Release(budget.large.size)
-		return false
-	})
+	await(t, "the costly body is charged", func() bool { return inUse(budget.large.memory) > 0 })
 	if code, text := post(t, served(t, budget, 200*time.Millisecond, closed()), "{}"); code != http.StatusOK {
 		t.Errorf("a small body: %d %s", code, text)
 	}
@@ -236,15 +223,18 @@ func closed() chan struct{} {
 // allIsBack ends the test unless every share comes back.
 func allIsBack(t *testing.T, budget *Budget) {
 	t.Helper()
-	for name, part := range map[string]struct {
-		of  *semaphore.Weighted
-		all int64
-	}{
-		"small": {budget.small.Weighted, budget.small.size}, "large": {budget.large.Weighted, budget.large.size},
-		"arriving": {budget.arriving, MinBudget / 4}, "uncharged": {budget.uncharged, 1},
+	for name, part := range map[string]*resource{
+		"small memory": budget.small.memory, "large memory": budget.large.memory, "arriving": budget.arriving, "uncharged": budget.uncharged,
+		"turns of small bodies": budget.small.processors, "turns of large bodies": budget.large.processors,
 	} {
-		await(t, "all of "+name+" is back", func() bool { return part.of.TryAcquire(part.all) })
+		await(t, "all of "+name+" is back", func() bool { return inUse(part) == 0 })
 	}
+}
+
+func inUse(r *resource) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.used
 }
 
 func await(t *testing.T, what string, is func() bool) {
