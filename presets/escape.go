@@ -57,7 +57,8 @@ func escape(text, kept string) string {
 	return out.String()
 }
 
-// controls reports whether a terminal may obey a character instead of showing it, or XML forbids it.
+// controls reports whether a terminal may obey a character instead of showing it, or XML forbids
+// it.
 func controls(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\uFFFE' || r == '\uFFFF'
 }

@@ -10,15 +10,15 @@ import (
 
 func TestEscape(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                 "",
+		"": "",
 		"plain, größer, 日本, \"quoted\", \\n": "plain, größer, 日本, \"quoted\", \\n",
-		"two\nlines\tand a tab":            "two\nlines\tand a tab",
-		"\x1b[2J\x1b]52;c;eA==\a":          `\u001b[2J\u001b]52;c;eA==\u0007`,
-		"a\b\r\x00\x7f":                    `a\u0008\u000d\u0000\u007f`,
-		"\u009b31m\u0080":                  `\u009b31m\u0080`,
-		"\x9b31m, \xff":                    `\x9b31m, \xff`,
-		"\u202eright\u2066":                `\u202eright\u2066`,
-		"replaced: \uFFFD":                 "replaced: \uFFFD",
+		"two\nlines\tand a tab":              "two\nlines\tand a tab",
+		"\x1b[2J\x1b]52;c;eA==\a":            `\u001b[2J\u001b]52;c;eA==\u0007`,
+		"a\b\r\x00\x7f":                      `a\u0008\u000d\u0000\u007f`,
+		"\u009b31m\u0080":                    `\u009b31m\u0080`,
+		"\x9b31m, \xff":                      `\x9b31m, \xff`,
+		"\u202eright\u2066":                  `\u202eright\u2066`,
+		"replaced: \uFFFD":                   "replaced: \uFFFD",
 	} {
 		if got := Escape(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)

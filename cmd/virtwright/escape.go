@@ -58,6 +58,7 @@ func raw(w io.Writer) io.Writer {
 	return w
 }
 
+// escapeLogs lets the client library log through a terminalWriter, too.
 func escapeLogs() {
 	flags := flag.NewFlagSet(program, flag.ContinueOnError)
 	klog.InitFlags(flags)

@@ -29,8 +29,8 @@ const hostile = "x\x1b[2J\x1b]8;;http://e\a\x1b]52;c;eA==\a\b\r\u009b31m\u202e\u
 // allowedInXML is text that a terminal obeys, and that XML can hold.
 const allowedInXML = "a\u202eb\u009bc"
 
-// hostileCalls are calls of each command, by its name. FORMAT is each value of its flag --output; such
-// calls print something.
+// hostileCalls are calls of each command, by its name. FORMAT is each value of its flag --output;
+// such calls print something.
 var hostileCalls = map[string][]string{
 	"expand":            {"expand -f WEB -f PRESETS -o FORMAT", "expand -f VMS -f PRESETS", "expand -f WEB -f BROKEN", "expand -A"},
 	"explain":           {"explain -f WEB -f PRESETS -o FORMAT", "explain -f WEB -f PRESETS H", "explain -f VMS -f PRESETS"},
@@ -218,7 +218,7 @@ func hostileServer(t *testing.T) string {
 	return write(t, "kubeconfig", "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a}}]\nclusters: [{name: a, cluster: {server: '"+server.URL+"'}}]\n")
 }
 
-// TestSplitCharacters checks that characters are kept, or escaped, in whatever parts they come.
+// TestSplitCharacters checks that characters are kept, or escaped, in parts of any size.
 func TestSplitCharacters(t *testing.T) {
 	text, want := "größer 日本 𝄞 \u009b \x1b \xff\n", "größer 日本 𝄞 \\u009b \\u001b \\xff\n"
 	for size := 1; size <= len(text); size++ {

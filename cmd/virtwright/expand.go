@@ -167,7 +167,7 @@ func diff(m offline.VM, object map[string]any) (string, error) {
 	return unified(before, after, fmt.Sprintf("%s (%s, as sent)", m, m.Where), fmt.Sprintf("%s (expanded)", m))
 }
 
-// yamlOf is yaml.Marshal, which does not encode text with C1 control characters.
+// yamlOf is yaml.Marshal, which rejects text with C1 control characters.
 func yamlOf(object any) ([]byte, error) {
 	raw, err := json.Marshal(object)
 	if err != nil {
