@@ -90,7 +90,7 @@ func (l *launchers) stream(w http.ResponseWriter, r *http.Request, action v1alph
 	defer leave()
 	socket, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {
-		return nil //nolint:nilerr // the upgrader has answered
+		return nil // the upgrader has answered
 	}
 	l.streams.copyBoth(ctx, end, socket, launcher)
 	return nil

@@ -100,7 +100,7 @@ func dial(ctx context.Context, server *httptest.Server, path string) (*websocket
 // console connects to a console that echoes.
 func console(t *testing.T, server *httptest.Server, path string) *websocket.Conn {
 	t.Helper()
-	client, response := dial(t.Context(), server, path)
+	client, response := dial(t.Context(), server, path) //nolint:bodyclose // the body is in memory
 	if client == nil {
 		t.Fatalf("%s: %+v", path, response)
 	}
@@ -117,7 +117,7 @@ func console(t *testing.T, server *httptest.Server, path string) *websocket.Conn
 // rejected checks that a console is answered with 429, and returns the message.
 func rejected(t *testing.T, server *httptest.Server, path string) string {
 	t.Helper()
-	client, response := dial(t.Context(), server, path)
+	client, response := dial(t.Context(), server, path) //nolint:bodyclose // the body is in memory
 	if client != nil || response == nil || response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") == "" {
 		t.Fatalf("%s: got %+v, want 429 with Retry-After", path, response)
 	}
