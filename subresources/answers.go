@@ -132,6 +132,7 @@ func answer(w http.ResponseWriter, value any) {
 func refuse(w http.ResponseWriter, err error) {
 	status := responsewriters.ErrorToAPIStatus(err)
 	status.Message = presets.Truncate(status.Message, maxMessage)
+	presets.EscapeStatus(status)
 	body, err := json.Marshal(status)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -11,12 +11,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/gorilla/websocket"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -42,14 +40,14 @@ type launchers struct {
 	cluster *cluster
 	clients kubernetes.Interface
 	config  *rest.Config
-	open    chan struct{} // an element for each open console and display
+	streams *streams
 	// closing ends when the server stops, and ends consoles and displays.
 	closing context.Context //nolint:containedctx // the time of the server, not of a request
 	close   context.CancelFunc
 }
 
 func newLaunchers(c *cluster, clients kubernetes.Interface, config *rest.Config) *launchers {
-	l := &launchers{cluster: c, clients: clients, config: config, open: make(chan struct{}, maxStreams)}
+	l := &launchers{cluster: c, clients: clients, config: config, streams: newStreams()}
 	l.closing, l.close = context.WithCancel(context.Background())
 	return l
 }
@@ -193,93 +191,4 @@ func (l *launcher) begin(action v1alpha1.LauncherAction) error {
 		return conflict(reason)
 	}
 	return errors.New(reason)
-}
-
-const (
-	// maxStreams is how many consoles and displays a replica serves. Each takes one of
-	// maxConnections and, while idle, about 130 KiB.
-	maxStreams    = 64
-	pingPeriod    = 20 * time.Second // how often clients are pinged
-	clientTimeout = 3 * pingPeriod   // bounds reading by a client, and its answers to pings
-)
-
-// upgrader implements KubeVirt's protocol: messages of raw bytes. API servers authenticate users,
-// so the origin of a page does not matter.
-var upgrader = websocket.Upgrader{
-	Subprotocols: []string{"plain.kubevirt.io"}, HandshakeTimeout: 10 * time.Second, CheckOrigin: func(*http.Request) bool { return true },
-	Error: func(w http.ResponseWriter, _ *http.Request, _ int, reason error) {
-		refuse(w, apierrors.NewBadRequest(reason.Error()))
-	},
-}
-
-func (l *launchers) streams(action v1alpha1.LauncherAction) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case l.open <- struct{}{}:
-			defer func() { <-l.open }()
-		default:
-			refuse(w, apierrors.NewTooManyRequests(fmt.Sprintf("%d consoles and displays are open on this replica; close one, or try again", maxStreams), 1))
-			return
-		}
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		stop := context.AfterFunc(l.closing, cancel)
-		defer stop()
-		launcher, err := l.connect(ctx, r, action)
-		if err != nil {
-			refuse(w, err)
-			return
-		}
-		defer launcher.end()
-		to, err := upgrader.Upgrade(w, r, nil)
-		if err != nil {
-			return // the upgrader has answered
-		}
-		defer func() { _ = to.Close() }() // the client may have disconnected
-		answered := func(string) error { return to.SetReadDeadline(time.Now().Add(clientTimeout)) }
-		to.SetPongHandler(answered)
-		_ = answered("") // reading fails if this fails
-		context.AfterFunc(ctx, launcher.end)
-		go func() { // detect lost clients
-			_ = wait.PollUntilContextCancel(ctx, pingPeriod, false, func(context.Context) (bool, error) {
-				_ = to.WriteControl(websocket.PingMessage, nil, time.Now().Add(pingPeriod)) // the client may have disconnected
-				return false, nil
-			})
-		}()
-		go func() {
-			defer cancel()
-			_, _ = io.Copy(launcher, websocket.JoinMessages(to, "")) // until either end closes
-		}()
-		_, _ = io.Copy(client{to}, launcher) // until either end closes
-		reason := websocket.FormatCloseMessage(websocket.CloseGoingAway, "the guest ended, another client connected, or the connection was lost")
-		_ = to.WriteControl(websocket.CloseMessage, reason, time.Now().Add(time.Second)) // the client may have disconnected
-	}
-}
-
-func (l *launchers) connect(ctx context.Context, r *http.Request, action v1alpha1.LauncherAction) (*launcher, error) {
-	name, err := subject(r)
-	if err != nil {
-		return nil, err
-	}
-	if !websocket.IsWebSocketUpgrade(r) {
-		return nil, apierrors.NewBadRequest("want a WebSocket: use virtwright or virtctl")
-	}
-	vmi, pod, err := l.find(ctx, name, action, false)
-	if err != nil {
-		return nil, err
-	}
-	return l.execute(ctx, vmi, pod, action)
-}
-
-// A client writes messages to a WebSocket.
-type client struct{ *websocket.Conn }
-
-func (c client) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(clientTimeout)); err != nil {
-		return 0, err
-	}
-	if err := c.WriteMessage(websocket.BinaryMessage, p); err != nil {
-		return 0, err
-	}
-	return len(p), nil
 }

@@ -85,7 +85,7 @@ func (s *Server) routeVMIs(service *restful.WebService) {
 	for _, action := range []v1alpha1.LauncherAction{v1alpha1.LauncherConsole, v1alpha1.LauncherVNC} {
 		add(service.GET(one+string(action)).Operation("readVirtualMachineInstance"+operations[action]).
 			Doc("connect to the "+string(action)+" of a VMI over a WebSocket").Param(namespace).Param(name),
-			s.guests.streams(action))
+			s.guests.serveStream(action))
 	}
 }
 

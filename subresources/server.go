@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/netutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -88,6 +89,11 @@ func New(o Options) (*Server, error) {
 	}
 	c := &cluster{client: clients.Discovery().RESTClient()}
 	return &Server{options: o, clients: clients, cluster: c, guests: newLaunchers(c, clients, o.Config)}, nil
+}
+
+// RegisterMetrics registers the metrics of consoles and displays.
+func (s *Server) RegisterMetrics(registry prometheus.Registerer) {
+	registry.MustRegister(s.guests.streams.rejected)
 }
 
 // NeedLeaderElection is false: every replica serves.

@@ -3,6 +3,8 @@ package subresources
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,16 +14,27 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+
+	"github.com/virtwright/virtwright/launcher/podspec"
 )
 
-// echo is a launcher with a guest that echoes until it reads "exit" or its client disconnects.
+// echo is a launcher with a guest that echoes until it reads "exit" or its client disconnects. In
+// the pod of the VMI silent, it never answers.
 type echo struct{}
 
-func (echo) ExecInContainer(_ context.Context, _, _, _ string, _ []string, in io.Reader, out, _ io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error {
+// ExecInContainer runs the launcher.
+func (echo) ExecInContainer(_ context.Context, pod, _, _ string, _ []string, in io.Reader, out, _ io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error {
+	if pod == podspec.Name("silent") {
+		_, _ = io.Copy(io.Discard, in) // until the client disconnects
+		return nil
+	}
 	input := bufio.NewReader(in)
 	line, err := input.ReadString('\n')
 	for line = strings.Replace(line, "console", "ok", 1); err == nil && line != "exit\n"; line, err = input.ReadString('\n') {
@@ -32,47 +45,66 @@ func (echo) ExecInContainer(_ context.Context, _, _, _ string, _ []string, in io
 	return nil
 }
 
-// consoles serves consoles of the VMI web. Its pod executes commands with the library of container
-// runtimes over SPDY.
+const (
+	aVMI = `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+"metadata": {"name": %q, "namespace": %q, "uid": "vmi-1"}, "status": {"phase": "Running", "activePods": {"pod-1": "one"}}}`
+	aPod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q, "namespace": %q, "uid": "pod-1",
+"ownerReferences": [{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "web", "uid": "vmi-1", "controller": true}]}, "status": {"phase": "Running"}}`
+)
+
+// consoles serves consoles of all VMIs as /NAMESPACE/NAME?as=USER. Their pods execute commands with
+// the library of container runtimes over SPDY.
 func consoles(t *testing.T) (*launchers, *httptest.Server) {
 	t.Helper()
-	objects := map[string]string{
-		"/apis/kubevirt.io/v1/namespaces/shop/virtualmachineinstances/web": `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
-"metadata": {"name": "web", "namespace": "shop", "uid": "vmi-1"}, "status": {"phase": "Running", "activePods": {"pod-1": "one"}}}`,
-		"/api/v1/namespaces/shop/pods/virt-launcher-web": `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "virt-launcher-web", "namespace": "shop",
-"uid": "pod-1", "ownerReferences": [{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "web", "uid": "vmi-1", "controller": true}]}, "status": {"phase": "Running"}}`,
-	}
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if object, is := objects[r.URL.Path]; is {
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write([]byte(object))
-			return
-		}
+	routes := http.NewServeMux()
+	routes.HandleFunc("/apis/kubevirt.io/v1/namespaces/{namespace}/virtualmachineinstances/{name}", answerOf(aVMI))
+	routes.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}", answerOf(aPod))
+	routes.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", func(w http.ResponseWriter, r *http.Request) {
 		options := &remotecommand.Options{Stdin: true, Stdout: true}
-		remotecommand.ServeExec(w, r, echo{}, "", "", "", nil, options, time.Hour, time.Minute, remotecommand.SupportedStreamingProtocols)
-	}))
+		remotecommand.ServeExec(w, r, echo{}, r.PathValue("name"), "", "", nil, options, time.Hour, time.Minute, remotecommand.SupportedStreamingProtocols)
+	})
+	api := httptest.NewServer(routes)
 	t.Cleanup(api.Close)
-	config := &rest.Config{Host: api.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	config := &rest.Config{Host: api.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := newLaunchers(&cluster{client: clients.Discovery().RESTClient()}, clients, config)
-	info := &apirequest.RequestInfo{Namespace: "shop", Name: "web"}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l.streams("console")(w, r.WithContext(apirequest.WithRequestInfo(r.Context(), info)))
-	}))
+	here := http.NewServeMux()
+	here.HandleFunc("/{namespace}/{name}", func(w http.ResponseWriter, r *http.Request) {
+		ctx := apirequest.WithRequestInfo(r.Context(), &apirequest.RequestInfo{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")})
+		l.serveStream("console")(w, r.WithContext(apirequest.WithUser(ctx, &user.DefaultInfo{Name: r.FormValue("as")})))
+	})
+	server := httptest.NewServer(here)
 	t.Cleanup(server.Close)
 	return l, server
 }
 
-// console connects to a console that echoes.
-func console(t *testing.T, server *httptest.Server) *websocket.Conn {
-	t.Helper()
-	client, _, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(server.URL, "http"), nil) //nolint:bodyclose // the body is the connection
-	if err != nil {
-		t.Fatal(err)
+func answerOf(object string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, object, r.PathValue("name"), r.PathValue("namespace"))
 	}
+}
+
+// dial asks for a console. The response is the answer to a rejected request.
+func dial(ctx context.Context, server *httptest.Server, path string) (*websocket.Conn, *http.Response) {
+	client, response, err := websocket.DefaultDialer.DialContext(ctx, "ws"+strings.TrimPrefix(server.URL, "http")+path, nil)
+	if err != nil {
+		return nil, response
+	}
+	return client, nil
+}
+
+// console connects to a console that echoes.
+func console(t *testing.T, server *httptest.Server, path string) *websocket.Conn {
+	t.Helper()
+	client, response := dial(t.Context(), server, path) //nolint:bodyclose // the body is in memory
+	if client == nil {
+		t.Fatalf("%s: %+v", path, response)
+	}
+	t.Cleanup(func() { _ = client.Close() }) // the test may have closed it
 	if err := client.WriteMessage(websocket.TextMessage, []byte("hello\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +112,103 @@ func console(t *testing.T, server *httptest.Server) *websocket.Conn {
 		t.Fatalf("got %d %q, %v", kind, text, err)
 	}
 	return client
+}
+
+// rejected checks that a console is answered with 429, and returns the message.
+func rejected(t *testing.T, server *httptest.Server, path string) string {
+	t.Helper()
+	client, response := dial(t.Context(), server, path) //nolint:bodyclose // the body is in memory
+	if client != nil || response == nil || response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") == "" {
+		t.Fatalf("%s: got %+v, want 429 with Retry-After", path, response)
+	}
+	var status metav1.Status
+	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
+		t.Fatal(err)
+	}
+	return status.Message
+}
+
+// request asks for a console until the context ends.
+func request(ctx context.Context, url string) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		panic(err)
+	}
+	r.Header = http.Header{
+		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"AAAAAAAAAAAAAAAAAAAAAA=="},
+	}
+	if response, err := http.DefaultClient.Do(r); err == nil {
+		_ = response.Body.Close()
+	}
+}
+
+// becomes waits for a number.
+func becomes(t *testing.T, what string, want int, count func() int) {
+	t.Helper()
+	for wait := time.Millisecond; count() != want; wait *= 2 {
+		if wait > 10*time.Second {
+			t.Fatalf("%s: got %d, want %d", what, count(), want)
+		}
+		time.Sleep(wait)
+	}
+}
+
+// now returns how many streams are open on the replica, and how many are counted for users.
+func (s *shares) now() (open, counted int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.users {
+		counted += n
+	}
+	return s.open, counted
+}
+
+// TestSharesOfConsoles checks that the consoles of a user, or of users of a namespace, leave room
+// for others.
+func TestSharesOfConsoles(t *testing.T) {
+	l, server := consoles(t)
+	for user := range maxNamespaceStreams / maxUserStreams {
+		path := fmt.Sprintf("/shop/web?as=user-%d", user)
+		for range maxUserStreams {
+			console(t, server, path)
+		}
+		want := "you have 16 consoles and displays on this replica, the limit for a user; close one, or try again"
+		if got := rejected(t, server, strings.Replace(path, "shop", "other", 1)); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	want := "namespace shop has 32 consoles and displays on this replica, the limit for a namespace; close one, or try again"
+	if got := rejected(t, server, "/shop/web?as=alice"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for n := range maxStreams - maxNamespaceStreams {
+		console(t, server, fmt.Sprintf("/namespace-%d/web?as=alice-%d", n/maxUserStreams, n/maxUserStreams))
+	}
+	want = "64 consoles and displays are open on this replica, its limit; close one, or try again"
+	if got := rejected(t, server, "/other/web?as=alice"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for limit, want := range map[string]float64{"user": 2, "namespace": 1, "replica": 1} {
+		if got := testutil.ToFloat64(l.streams.rejected.WithLabelValues(limit)); got != want {
+			t.Errorf("%s: the metric is %v, want %v", limit, got, want)
+		}
+	}
+	l.close()
+	becomes(t, "open consoles of a server that stops", 0, func() int { open, counted := l.streams.now(); return open + counted })
+}
+
+// TestConsolesThatWait checks that consoles whose launchers do not answer keep no other user out.
+func TestConsolesThatWait(t *testing.T) {
+	l, server := consoles(t)
+	ctx, disconnect := context.WithCancel(t.Context())
+	defer disconnect()
+	for n := range maxStreams {
+		go request(ctx, server.URL+fmt.Sprintf("/namespace-%d/silent?as=user-%d", n/maxNamespaceStreams, n/maxUserStreams))
+	}
+	becomes(t, "waiting consoles", maxStreams, func() int { _, counted := l.streams.now(); return counted })
+	console(t, server, "/shop/web?as=alice")
+	disconnect()
+	becomes(t, "consoles whose clients disconnected", 1, func() int { _, counted := l.streams.now(); return counted })
 }
 
 // TestConsolesEnd checks that no goroutine of a console stays.
@@ -104,7 +233,7 @@ func TestConsolesEnd(t *testing.T) {
 	}
 	for name, end := range ends {
 		for range 10 {
-			client := console(t, server)
+			client := console(t, server, "/shop/web")
 			end(client)
 			_ = client.Close()
 		}
@@ -112,17 +241,15 @@ func TestConsolesEnd(t *testing.T) {
 			t.Errorf("%s: %d goroutines, before %d", name, after, before)
 		}
 	}
-	for len(l.open) > 0 {
-		time.Sleep(time.Millisecond)
-	}
+	becomes(t, "open consoles", 0, func() int { open, counted := l.streams.now(); return open + counted })
 }
 
-// TestConsolesOfAServerThatStops checks that stopping the server ends consoles.
+// TestConsolesOfAServerThatStops checks that stopping the server ends consoles, and says so.
 func TestConsolesOfAServerThatStops(t *testing.T) {
 	l, server := consoles(t)
-	client := console(t, server)
+	client := console(t, server, "/shop/web")
 	l.close()
-	if _, _, err := client.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseGoingAway) {
+	if _, _, err := client.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseGoingAway) || !strings.Contains(err.Error(), string(endedHere)) {
 		t.Errorf("got %v", err)
 	}
 }

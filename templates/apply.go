@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
 )
 
 const conflictDelay = 200 * time.Millisecond
@@ -133,6 +134,7 @@ func withConditions(status sspv1alpha1.VirtualMachineTemplateRequestStatus, resu
 // setCondition sets a condition, with as much of its message as a condition can hold.
 func setCondition(status *sspv1alpha1.VirtualMachineTemplateRequestStatus, o *observation, condition metav1.Condition) {
 	const most = 32 << 10 / 4 // characters of up to four bytes
+	condition.Message = presets.Escape(condition.Message)
 	if runes := []rune(condition.Message); len(runes) > most {
 		condition.Message = string(runes[:most-1]) + "…"
 	}

@@ -282,3 +282,12 @@ func TestFormatsAgree(t *testing.T) {
 		t.Errorf("the API lacks %v", made)
 	}
 }
+
+// TestHostileMessage checks that no terminal obeys a condition.
+func TestHostileMessage(t *testing.T) {
+	var status sspv1alpha1.VirtualMachineTemplateRequestStatus
+	setCondition(&status, &observation{request: &sspv1alpha1.VirtualMachineTemplateRequest{}}, metav1.Condition{Type: sspv1alpha1.ConditionReady, Message: "cannot write \x1b[2J"})
+	if got := status.Conditions[0].Message; got != `cannot write \u001b[2J` {
+		t.Errorf("got %q", got)
+	}
+}

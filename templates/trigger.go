@@ -116,8 +116,8 @@ func (t *Trigger) create(ctx context.Context, vm *partialobject.VirtualMachine, 
 	}
 	switch err := t.Client.Create(ctx, request); {
 	case err == nil:
-		t.Events.Eventf(vm, request, corev1.EventTypeNormal, reasonRequested, actionRequest, "Created request %s for template %s",
-			request.Name, vm.Annotations[v1alpha1.AnnotationGenerateTemplate])
+		t.Events.Eventf(vm, request, corev1.EventTypeNormal, reasonRequested, actionRequest, "%s",
+			partialobject.EventNote("Created request "+request.Name+" for template "+vm.Annotations[v1alpha1.AnnotationGenerateTemplate]))
 		return "", nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return "", nil

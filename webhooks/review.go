@@ -81,8 +81,16 @@ func answer(ctx context.Context, handler handler, request Request) *admissionv1.
 	return reviewOf(request.UID, response)
 }
 
+// reviewOf returns the review with a response. All text in it is escaped: clients print it, and API
+// servers drop warnings with control characters.
 func reviewOf(uid types.UID, response Response) *admissionv1.AdmissionReview {
 	response.UID = uid
+	for i, warning := range response.Warnings {
+		response.Warnings[i] = presets.EscapeLine(warning)
+	}
+	if response.Result != nil {
+		presets.EscapeStatus(response.Result)
+	}
 	review := &admissionv1.AdmissionReview{Response: &response.AdmissionResponse}
 	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
 	return review
@@ -161,6 +169,7 @@ func writeError(w http.ResponseWriter, err *statusError) {
 	if status.Code == http.StatusTooManyRequests {
 		status.Code, status.Reason = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
 	}
+	presets.EscapeStatus(&status)
 	writeJSON(w, int(status.Code), &status)
 }
 

@@ -90,6 +90,7 @@ func (p *process) serveSubresources(checks map[string]healthz.Checker) error {
 	if err != nil {
 		return err
 	}
+	server.RegisterMetrics(metrics.Registry)
 	checks["subresources"] = func(*http.Request) error { return server.Ready() }
 	return p.add("the subresource API", onEveryReplica(server.Start))
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/live"
+	"github.com/virtwright/virtwright/presets"
 )
 
 const consoleHelp = `Connect to the serial console of a running virtual machine.
@@ -167,10 +168,10 @@ func (d *device) console(ctx context.Context, connected *gorilla.Conn) error {
 		}
 		defer func() { _ = term.Restore(fd, before) }() // there is no other way back
 	}
-	fmt.Fprintf(d.s.err, "connected to the console of VMI %s; press Ctrl-] to leave\r\n", d.vmi)
+	fmt.Fprintf(raw(d.s.err), "connected to the console of VMI %s; press Ctrl-] to leave\r\n", presets.EscapeLine(d.vmi.String()))
 	ended := make(chan error, 2)
 	go func() {
-		_, err := io.Copy(d.s.out, gorilla.JoinMessages(connected, ""))
+		_, err := io.Copy(raw(d.s.out), gorilla.JoinMessages(connected, ""))
 		ended <- err
 	}()
 	go func() {
@@ -184,7 +185,7 @@ func (d *device) console(ctx context.Context, connected *gorilla.Conn) error {
 	case err = <-ended:
 	}
 	if closed, ok := errors.AsType[*gorilla.CloseError](err); ok && closed.Code != gorilla.CloseAbnormalClosure {
-		fmt.Fprintf(d.s.err, "\r\nconnection closed: %s\r\n", closed.Text)
+		fmt.Fprintf(raw(d.s.err), "\r\nconnection closed: %s\r\n", presets.EscapeLine(closed.Text))
 		return nil
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/presets"
 )
 
 const expandHelp = `Print virtual machines as a cluster would store them with these presets.
@@ -154,15 +156,24 @@ func (o *settings) expandOne(ctx context.Context, c *offline.Cluster, read func(
 }
 
 func diff(m offline.VM, object map[string]any) (string, error) {
-	before, err := yaml.JSONToYAML(m.Sent)
+	before, err := yamlOf(json.RawMessage(m.Sent))
 	if err != nil {
 		return "", err
 	}
-	after, err := yaml.Marshal(object)
+	after, err := yamlOf(object)
 	if err != nil {
 		return "", err
 	}
 	return unified(before, after, fmt.Sprintf("%s (%s, as sent)", m, m.Where), fmt.Sprintf("%s (expanded)", m))
+}
+
+// yamlOf is yaml.Marshal, which rejects text with C1 control characters.
+func yamlOf(object any) ([]byte, error) {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.JSONToYAML([]byte(presets.Escape(string(raw))))
 }
 
 func unified(before, after []byte, from, to string) (string, error) {

@@ -34,6 +34,7 @@ const (
 )
 
 func main() {
+	escapeLogs()
 	os.Exit(run(context.Background(), os.Args, streams{os.Stdin, os.Stdout, os.Stderr}))
 }
 
@@ -43,11 +44,12 @@ type streams struct {
 }
 
 func run(ctx context.Context, args []string, s streams) int {
+	s.out, s.err = &terminalWriter{to: s.out}, &terminalWriter{to: s.err}
 	root := newRoot(args[0], s)
 	root.SetArgs(args[1:])
 	err := root.ExecuteContext(ctx)
 	if exit, ok := errors.AsType[exitError](err); err != nil && (!ok || !exit.printed) {
-		fmt.Fprintf(s.err, "%s %v\n", styleOf(s.err).paint(red, "Error:"), printable(err.Error()))
+		fmt.Fprintf(s.err, "%s %v\n", styleOf(s.err).paint(red, "Error:"), err)
 	}
 	return exitCode(err)
 }

@@ -47,7 +47,7 @@ func (s style) paint(colour, text string) string {
 	if !s {
 		return text
 	}
-	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+	return escapeMark + "[" + colour + "m" + text + escapeMark + "[0m"
 }
 
 func (s style) difference(text string) string {
@@ -90,7 +90,7 @@ const (
 func newProgress(s streams, verb string, total int) *progress {
 	p := &progress{verb: verb, total: total, now: time.Now}
 	if isTerminal(s.err) && !isTerminal(s.out) {
-		p.out = s.err
+		p.out = raw(s.err)
 	}
 	p.started = p.now()
 	return p

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/fleet"
@@ -93,7 +91,7 @@ func (p *planPrinter) withoutRecord(raw []byte) string {
 			}
 		}
 	}
-	text, err := yaml.Marshal(object)
+	text, err := yamlOf(object)
 	if err != nil {
 		return ""
 	}
@@ -222,9 +220,9 @@ func planText(out io.Writer, colours style, plan *fleet.Plan) {
 
 func presetName(namespace, ref string) string {
 	if namespace == "" {
-		return printable(ref)
+		return presets.EscapeLine(ref)
 	}
-	return printable(namespace + "/" + ref)
+	return presets.EscapeLine(namespace + "/" + ref)
 }
 
 func textGroups(out io.Writer, groups []*fleet.Refused) {
@@ -255,7 +253,7 @@ func runningText(g *fleet.Group) string {
 func changeTable(out io.Writer, changes []fleet.Change) {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	for _, c := range changes {
-		fmt.Fprintf(w, "    %s\t%s\t%s\t%s\n", printable(c.Path), fromTo(c), c.Effect, cmp.Or(c.Preset, "platform or user"))
+		fmt.Fprintf(w, "    %s\t%s\t%s\t%s\n", presets.EscapeLine(c.Path), fromTo(c), c.Effect, cmp.Or(c.Preset, "platform or user"))
 	}
 	_ = w.Flush() // out reports its errors itself
 }
@@ -270,7 +268,7 @@ func planValue(v any) string {
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	return presets.Truncate(printable(strings.Trim(string(text), `"`)), shownValue)
+	return presets.Truncate(presets.EscapeLine(strings.Trim(string(text), `"`)), shownValue)
 }
 
 func someVMs(vms []string) string {
@@ -278,7 +276,7 @@ func someVMs(vms []string) string {
 	if more := len(vms) - namedVMs; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return printable(text)
+	return presets.EscapeLine(text)
 }
 
 func markdown(plan *fleet.Plan) string {

@@ -113,8 +113,8 @@ func TestPlanNeutral(t *testing.T) {
 		`spec: {forbid: [{path: spec.template.spec.domain.memory, message: "ask @admins\e[31m at https://example.com, ~~not~~ `+"`here`"+`"}]}`)
 	old := write(t, "old.yaml", planPreset("p", "{hostname: a}"))
 	for output, want := range map[string]string{
-		"table":    ": Forbidden: ask @admins\uFFFD[31m at https://example.com, ~~not~~ `here` (preset cluster/p)\n",
-		"markdown": "  - `` spec.template.spec.domain.memory: Forbidden: ask @admins\uFFFD[31m at https://example.com, ~~not~~ `here` (preset cluster/p) ``\n",
+		"table":    ": Forbidden: ask @admins\\u001b[31m at https://example.com, ~~not~~ `here` (preset cluster/p)\n",
+		"markdown": "  - `` spec.template.spec.domain.memory: Forbidden: ask @admins\\u001b[31m at https://example.com, ~~not~~ `here` (preset cluster/p) ``\n",
 		"json":     `@admins\u001b[31m`,
 	} {
 		got := call(t, "", "plan", "-f", preset, "-f", vm, "--base-dir", old, "-o", output)

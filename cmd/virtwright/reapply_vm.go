@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	kubevirtv1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
@@ -49,7 +48,7 @@ func (r *reapplyCommand) each(ctx context.Context, config *rest.Config, chosen [
 		case errors.Is(done.err, errInterrupted):
 			count.undone++
 		case done.err != nil:
-			fmt.Fprintf(s.err, "%s %s: %s\n", styleOf(s.err).paint(red, "Error:"), r.displayName(done.vm), printable(done.err.Error()))
+			fmt.Fprintf(s.err, "%s %s: %s\n", styleOf(s.err).paint(red, "Error:"), r.displayName(done.vm), done.err)
 			if isRefusal(done.err) {
 				count.refused++
 			} else {
@@ -217,11 +216,11 @@ func restartRequired(vm *unstructured.Unstructured) bool {
 }
 
 func reapplyDiff(name string, before, after any) string {
-	one, err := yaml.Marshal(before)
+	one, err := yamlOf(before)
 	if err != nil {
 		return err.Error()
 	}
-	other, err := yaml.Marshal(after)
+	other, err := yamlOf(after)
 	if err != nil {
 		return err.Error()
 	}

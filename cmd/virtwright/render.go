@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -95,7 +96,7 @@ func (o *renderCommand) render(ctx context.Context, s streams, args []string) er
 		if len(c.VMs) > 1 {
 			text = comment(m.String()) + text
 		}
-		if _, err := fmt.Fprint(s.out, text); err != nil {
+		if _, err := fmt.Fprint(s.out, references(text)); err != nil {
 			return fmt.Errorf("cannot print %s: %w", m, err)
 		}
 	}
@@ -116,6 +117,13 @@ func (o *renderCommand) text(plan *domain.Plan) (string, error) {
 	}
 	return text, nil
 }
+
+// references replaces characters that terminals obey and XML allows.
+func references(text string) string {
+	return obeyed.ReplaceAllStringFunc(text, func(c string) string { return fmt.Sprintf("&#x%X;", []rune(c)[0]) })
+}
+
+var obeyed = regexp.MustCompile(`[\x{7F}-\x{9F}\x{61C}\x{200E}\x{200F}\x{202A}-\x{202E}\x{2066}-\x{2069}]`)
 
 // comment formats text as an XML comment, which must not contain two adjacent hyphens.
 func comment(text string) string {

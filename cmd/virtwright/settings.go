@@ -212,7 +212,7 @@ func outdated(ctx context.Context, s streams, c *offline.Cluster, m offline.VM) 
 
 func note(s streams, notes []string) {
 	for _, text := range notes {
-		fmt.Fprintln(s.err, "Note:", printable(text))
+		fmt.Fprintln(s.err, "Note:", presets.EscapeLine(text))
 	}
 }
 
@@ -222,6 +222,6 @@ func warn(s streams, several bool, m offline.VM, warnings []string) {
 		about = m.String() + ": "
 	}
 	for _, w := range warnings {
-		fmt.Fprintf(s.err, "%s %s%s\n", styleOf(s.err).paint(yellow, "Warning:"), about, w)
+		fmt.Fprintf(s.err, "%s %s%s\n", styleOf(s.err).paint(yellow, "Warning:"), about, presets.EscapeLine(w))
 	}
 }

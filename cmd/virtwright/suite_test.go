@@ -122,7 +122,7 @@ func TestSuiteUpdateTwice(t *testing.T) {
 	says(t, got.out, "metadata.generateName", `- "1Gi"`, `+ "2Gi"`, "2 passed, 1 failed")
 }
 
-// TestJUnitText removes characters that XML forbids.
+// TestJUnitText escapes characters that XML forbids.
 func TestJUnitText(t *testing.T) {
 	got := call(t, "apiVersion: virtwright.dev/v1alpha1\nkind: VirtwrightTest\nmetadata: {name: a}\nfiles: []\ncases:\n"+
 		"- {name: \"a\\uFFFF ]]> <b>\", vm: {spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}, expect: {vm: {metadata: {annotations: {\"x\\uFFFE\": \"]]>\\uFFFF\\e\"}}}}}\n", "test", "-f", "-", "-o", "junit")

@@ -18,6 +18,7 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/fleet"
+	"github.com/virtwright/virtwright/presets"
 )
 
 const testHelp = `Run the test cases of presets: create the VM of each case, and compare it with the expectation.
@@ -265,9 +266,9 @@ func (t *testReport) print(output string, s streams) error {
 		switch c := &t.Cases[i]; {
 		case c.Passed:
 		case c.Error != "" && i > 0 && t.Cases[i-1].Error == c.Error && t.Cases[i-1].Test == c.Test:
-			fmt.Fprintf(s.out, "%s %s: %s: %s: could not run, for the same reason\n", colours.paint(red, "FAIL"), c.place(), c.Test, printable(c.Case))
+			fmt.Fprintf(s.out, "%s %s: %s: %s: could not run, for the same reason\n", colours.paint(red, "FAIL"), c.place(), c.Test, presets.EscapeLine(c.Case))
 		default:
-			fmt.Fprintf(s.out, "%s %s: %s: %s\n%s", colours.paint(red, "FAIL"), c.place(), c.Test, printable(c.Case), c.text(colours))
+			fmt.Fprintf(s.out, "%s %s: %s: %s\n%s", colours.paint(red, "FAIL"), c.place(), c.Test, presets.EscapeLine(c.Case), c.text(colours))
 		}
 	}
 	if t.Coverage != nil {
@@ -289,7 +290,7 @@ func (c *testCase) text(colours style) string {
 	var out strings.Builder
 	for _, text := range append([]string{c.Error}, c.Messages...) {
 		if text != "" {
-			fmt.Fprintf(&out, "  %s\n", strings.ReplaceAll(printable(text), "\n", "\n  "))
+			fmt.Fprintf(&out, "  %s\n", strings.ReplaceAll(text, "\n", "\n  "))
 		}
 	}
 	for _, p := range c.Problems {
@@ -362,8 +363,8 @@ func (t *testReport) junit(s streams) error {
 			flush()
 			suite = &junit.Testsuite{Name: c.Test, File: c.File, Time: "0", ID: len(out.Suites)}
 		}
-		one := junit.Testcase{Name: printable(c.Case), Classname: c.Test}
-		switch text := printable(c.text(false)); {
+		one := junit.Testcase{Name: presets.EscapeLine(c.Case), Classname: c.Test}
+		switch text := presets.Escape(c.text(false)); {
 		case c.Error != "":
 			one.Error = &junit.Result{Message: "the case could not run", Data: text}
 		case !c.Passed:

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/presets"
 )
 
 const validateHelp = `Report virtual machines and presets that a cluster would reject, with the same messages: unknown
@@ -168,18 +168,7 @@ func (v *validated) text(s streams) error {
 	return err
 }
 
-func oneLine(text string) string { return printable(strings.Join(strings.Fields(text), " ")) }
-
-// printable replaces control characters, characters that change the text direction, and characters
-// that XML forbids. It keeps line breaks and tabs.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) || r == '\uFFFE' || r == '\uFFFF' {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
-}
+func oneLine(text string) string { return presets.EscapeLine(strings.Join(strings.Fields(text), " ")) }
 
 // String formats the last line of the output.
 func (s validatedSummary) String() string {

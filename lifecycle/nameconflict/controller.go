@@ -30,6 +30,7 @@ import (
 
 	"github.com/virtwright/virtwright/lifecycle/leadership"
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
+	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation/names"
 )
 
@@ -183,7 +184,7 @@ func isConflict(c kubevirtv1.VirtualMachineCondition) bool { return c.Type == co
 // setCondition sets the condition, or removes it if the message is empty. It returns whether the
 // condition changed.
 func (c *Controller) setCondition(ctx context.Context, vm *partialobject.VirtualMachine, message string) (bool, error) {
-	before := vm.DeepCopyObject().(client.Object)
+	before, message := vm.DeepCopyObject().(client.Object), presets.Escape(message)
 	i := slices.IndexFunc(vm.Status.Conditions, isConflict)
 	if i < 0 && message == "" || i >= 0 && vm.Status.Conditions[i].Message == message {
 		return false, nil

@@ -2,7 +2,6 @@ package partialobject
 
 import (
 	"errors"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,10 +13,10 @@ import (
 // maxNoteBytes is the limit of API servers for the note of an event, without the ellipsis.
 const maxNoteBytes = 1020
 
-// EventNote returns a text that is truncated to the length that API servers accept as the note of
-// an event.
+// EventNote returns a text that is escaped, and truncated to the length that API servers accept as
+// the note of an event.
 func EventNote(text string) string {
-	return presets.Truncate(strings.ToValidUTF8(text, ""), maxNoteBytes)
+	return presets.Truncate(presets.Escape(text), maxNoteBytes)
 }
 
 // Reference returns a reference to an object for an event. It has no resource version, so that

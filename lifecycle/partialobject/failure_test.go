@@ -13,4 +13,7 @@ func TestEventNote(t *testing.T) {
 			t.Errorf("%d bytes became %d: valid %t", len(text), len(got), utf8.ValidString(got))
 		}
 	}
+	if got := EventNote("a\x1b[2J\n"); got != `a\u001b[2J`+"\n" {
+		t.Errorf("got %q", got)
+	}
 }

@@ -162,7 +162,7 @@ func message(problems field.ErrorList) string {
 
 // joined joins the first texts and counts the rest.
 func joined(texts []string) string {
-	out := presets.Truncate(strings.Join(texts[:min(len(texts), maxProblems)], "; "), maxMessageBytes)
+	out := presets.Truncate(presets.Escape(strings.Join(texts[:min(len(texts), maxProblems)], "; ")), maxMessageBytes)
 	if more := len(texts) - maxProblems; more > 0 {
 		out += fmt.Sprintf("; and %d more", more)
 	}
@@ -190,7 +190,7 @@ func decideException(e *v1alpha1.PresetException, use *presetusage.ExceptionUse,
 	compiled, problems := presets.CompileException(e)
 	switch {
 	case len(problems) > 0:
-		active.Status, active.Reason, active.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalid, presets.Truncate(problems.ToAggregate().Error(), maxMessageBytes)
+		active.Status, active.Reason, active.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalid, presets.Truncate(presets.Escape(problems.ToAggregate().Error()), maxMessageBytes)
 	case compiled.Until.IsZero():
 	case compiled.Expired(now):
 		active.Status, active.Reason, active.Message = metav1.ConditionFalse, v1alpha1.ReasonExpired, "ended at "+compiled.Until.UTC().Format(time.RFC3339)

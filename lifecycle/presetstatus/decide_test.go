@@ -178,6 +178,9 @@ func TestMessageIsBounded(t *testing.T) {
 	if got := message(problems); strings.Count(got, "Required") != maxProblems || !strings.HasSuffix(got, "; and 3 more") {
 		t.Errorf("got %s", got)
 	}
+	if got := message(field.ErrorList{field.Required(field.NewPath("spec"), "\x1b[2J")}); got != `spec: Required value: \u001b[2J` {
+		t.Errorf("got %q", got)
+	}
 	long := message(field.ErrorList{field.Required(field.NewPath("spec"), strings.Repeat("ä", 10_000))})
 	if len(long) > maxMessageBytes+10 || strings.ToValidUTF8(long, "?") != long {
 		t.Errorf("got %d bytes", len(long))

@@ -15,6 +15,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
+	"github.com/virtwright/virtwright/presets"
 )
 
 type (
@@ -84,7 +85,7 @@ func conditions(vm *partialobject.VirtualMachine, vmi *partialobject.VirtualMach
 // failureCondition returns the condition Failure. LastProbeTime is when its message was written.
 func failureCondition(was []condition, now time.Time, failure *partialobject.Failure) condition {
 	out := withTimes(was, now, condition{
-		Type: kubevirtv1.VirtualMachineFailure, Status: corev1.ConditionTrue, Reason: failure.Reason, Message: failure.Error(),
+		Type: kubevirtv1.VirtualMachineFailure, Status: corev1.ConditionTrue, Reason: failure.Reason, Message: presets.Escape(failure.Error()),
 	})
 	last := find(was, kubevirtv1.VirtualMachineFailure)
 	if last != nil && last.Reason == out.Reason && (last.Message == out.Message || now.Sub(last.LastProbeTime.Time) < messagePause) {

@@ -184,3 +184,11 @@ func TestForeignConditionsStay(t *testing.T) {
 		}
 	}
 }
+
+// TestHostileFailure checks that no terminal obeys the condition Failure.
+func TestHostileFailure(t *testing.T) {
+	got := failureCondition(nil, time.Now(), &partialobject.Failure{Reason: "Failed", Err: errors.New("cannot create \x1b[2J")})
+	if got.Message != `cannot create \u001b[2J` {
+		t.Errorf("got %q", got.Message)
+	}
+}

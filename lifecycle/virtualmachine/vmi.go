@@ -125,7 +125,7 @@ func describeChanges(changes []presets.Origin) string {
 	if more := len(changes) - len(out); more > 0 {
 		out = append(out, fmt.Sprintf("and %d more", more))
 	}
-	return presets.Truncate(strings.Join(out, ", "), maxChangesBytes)
+	return presets.Truncate(presets.Escape(strings.Join(out, ", ")), maxChangesBytes)
 }
 
 func originOf(change presets.Origin) string {

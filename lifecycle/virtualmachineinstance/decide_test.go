@@ -7,6 +7,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
 )
 
 var (
@@ -133,5 +134,13 @@ func TestDecide(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})
+	}
+}
+
+// TestHostileMessage checks that no terminal obeys a condition.
+func TestHostileMessage(t *testing.T) {
+	w := &statusWriter{vmi: &partialobject.VirtualMachineInstance{}}
+	if got := w.set(podScheduled, corev1.ConditionFalse, "Failed", "no node \x1b[2J").Message; got != `no node \u001b[2J` {
+		t.Errorf("got %q", got)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
+	"github.com/virtwright/virtwright/presets"
 )
 
 // messagePause is the minimum time between two messages of the condition Synchronized with the same
@@ -295,7 +296,7 @@ func (w *statusWriter) set(kind kubevirtv1.VirtualMachineInstanceConditionType, 
 	if c.Status != status {
 		c.LastTransitionTime = w.now
 	}
-	c.Status, c.Reason, c.Message = status, reason, message
+	c.Status, c.Reason, c.Message = status, reason, presets.Escape(message)
 	return c
 }
 

@@ -22,7 +22,7 @@ var arrows = map[string][]string{
 	"lifecycle":               {"api", "presets", "presets/provenance", "validation", "fleet", "domain", "launcher/podspec", "lifecycle/partialobject"},
 	"launcher/podspec":        {"api", "presets/provenance", "validation", "domain"},
 	"lifecycle/partialobject": {"api", "presets", "presets/provenance", "validation"},
-	"templates":               {"api", "validation", "lifecycle/partialobject", "templates/blueprint", "templates/format"},
+	"templates":               {"api", "presets", "validation", "lifecycle/partialobject", "templates/blueprint", "templates/format"},
 	"templates/blueprint":     {"api"},
 	"templates/format":        {"api", "templates/blueprint", "templates/portable"},
 	"templates/portable":      {}, // the playground encodes objects like templates, without their libraries

@@ -176,10 +176,12 @@ var _ = Describe("Guests of VMIs", Ordered, ContinueOnFailure, func() {
 		Expect(client.Close()).To(Succeed())
 	})
 
-	It("have consoles that end with either side, and no more than a replica can serve", func() {
+	It("have consoles that end with either side, and no more than the share of their user", func() {
 		k := s.kubelet()
 		k.runs("web", "")
-		const most = 64
+		s.bind("eddy", "edit")
+		Eventually(func() answer { return s.ask("eddy", "web", "reset", "?dryRun=All") }).Should(done())
+		const most = 16
 		var clients []*websocket.Conn
 		for range most {
 			client, code, body := s.socket("", "web", []string{"console", "vnc"}[len(clients)%2])
@@ -189,7 +191,10 @@ var _ = Describe("Guests of VMIs", Ordered, ContinueOnFailure, func() {
 		Eventually(k.executes).Should(Equal(most))
 		_, code, body := s.socket("", "web", "console")
 		Expect(code).To(Equal(http.StatusTooManyRequests))
-		Expect(body).To(ContainSubstring("64 consoles and displays are open on this replica"))
+		Expect(body).To(ContainSubstring("you have 16 consoles and displays on this replica, the limit for a user; close one, or try again"))
+		other, code, body := s.socket("eddy", "web", "console")
+		Expect(code).To(Equal(http.StatusSwitchingProtocols), body)
+		Expect(other.Close()).To(Succeed())
 		Expect(s.ask("", "web", "reset", "")).To(done(), "consoles keep nothing else away")
 		for i, client := range clients {
 			if i%4 < 2 {

@@ -168,7 +168,7 @@ func (r *Refusal) brief(what string) string {
 func (r *Refusal) Error() string {
 	lines := []string{fmt.Sprintf("%s: %s is rejected:", r.Where, r.Object)}
 	for _, p := range r.Problems {
-		lines = append(lines, p.String())
+		lines = append(lines, strings.ReplaceAll(p.String(), "\n", "\n  "))
 	}
 	return strings.Join(lines, "\n  ")
 }
@@ -180,8 +180,10 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// String formats the problem like an API server.
-func (p Problem) String() string { return strings.TrimPrefix(p.Field+": "+p.Message, ": ") }
+// String formats the problem like an API server, with the field in one line.
+func (p Problem) String() string {
+	return strings.TrimPrefix(presets.EscapeLine(p.Field)+": "+p.Message, ": ")
+}
 
 // IsUnknownField reports whether the name of the field is wrong, and not its value.
 func (p Problem) IsUnknownField() bool {

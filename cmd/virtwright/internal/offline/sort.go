@@ -53,6 +53,7 @@ func (e *entry) ref() string {
 	return nameIn(e.Kind, e.meta.Namespace, e.meta.Name, e.meta.GenerateName)
 }
 
+// nameIn returns kind and name in one line.
 func nameIn(kind, namespace, name, generateName string) string {
 	if name == "" && generateName != "" {
 		name = generateName + "*"
@@ -60,7 +61,7 @@ func nameIn(kind, namespace, name, generateName string) string {
 	if namespace != "" {
 		name = namespace + "/" + name
 	}
-	return strings.TrimSpace(kind + " " + name)
+	return presets.EscapeLine(strings.TrimSpace(kind + " " + name))
 }
 
 // sorted determines the role of each object. Objects of unsupported kinds that are no error are
