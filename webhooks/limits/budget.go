@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"runtime"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,11 +53,11 @@ type Budget struct {
 // more than the pool is answered alone.
 type pool struct{ memory, processors *resource }
 
-// NewBudget creates a Budget of a number of bytes.
-func NewBudget(size int64) *Budget {
-	processors := int64(max(runtime.GOMAXPROCS(0), 2))
+// NewBudget creates a Budget of a number of bytes and processors.
+func NewBudget(size int64, processors int) *Budget {
+	turns := int64(max(processors, 2))
 	return &Budget{
-		small: pool{newResource(size / 4), newResource(2 * processors)}, large: pool{newResource(size / 2), newResource(processors)},
+		small: pool{newResource(size / 4), newResource(2 * turns)}, large: pool{newResource(size / 2), newResource(turns)},
 		arriving: newResource(size / 4), uncharged: newResource(1),
 	}
 }
@@ -97,8 +96,10 @@ type body struct {
 	// arriving and uncharged are shares until the body is complete, memory and turn from then on.
 	arriving  []*share
 	uncharged bool
-	memory    *share
-	turn      *turn
+	// waited is true if the body did not arrive for a time, until it got a share.
+	waited bool
+	memory *share
+	turn   *turn
 	// ended is the final result of Read; nil while more may arrive.
 	ended error
 }
@@ -113,7 +114,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.size += int64(n)
 	b.cost += costOf(p[:n])
 	// A body that waited for its share may be late only because of that.
-	if err != nil && !errors.Is(err, io.EOF) && b.uncharged || !b.charge(int64(n), errors.Is(err, io.EOF)) {
+	if err != nil && !errors.Is(err, io.EOF) && b.waited || !b.charge(int64(n), errors.Is(err, io.EOF)) {
 		b.release()
 		err = b.tooMany()
 	}
@@ -157,9 +158,13 @@ func (b *body) arrive(n int64) bool {
 		b.arriving = append(b.arriving, s)
 		return true
 	}
-	s, err := b.budget.uncharged.acquire(b.within, name, 1)
-	if err != nil {
-		return false
+	s := b.budget.uncharged.try(name, 1)
+	if s == nil {
+		var err error
+		if s, err = b.budget.uncharged.acquire(b.within, name, 1); err != nil {
+			return false
+		}
+		b.waited = true
 	}
 	b.arriving, b.uncharged = append(b.arriving, s), true
 	return true

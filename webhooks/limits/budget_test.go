@@ -51,7 +51,7 @@ func post(t *testing.T, server *httptest.Server, body string) (int, string) {
 // Large bodies that use the whole budget block more large bodies, but no small ones. All charges
 // are returned.
 func TestBudget(t *testing.T) {
-	budget := NewBudget(MinBudget)
+	budget := NewBudget(MinBudget, 2)
 	refused := 0
 	budget.Refused = func() { refused++ }
 	hold := make(chan struct{})
@@ -84,7 +84,7 @@ func TestBudget(t *testing.T) {
 // A short body that costs much does not keep small ones away.
 func TestCostlyShortBodies(t *testing.T) {
 	hold := make(chan struct{})
-	budget := NewBudget(MinBudget)
+	budget := NewBudget(MinBudget, 2)
 	server := served(t, budget, 200*time.Millisecond, hold)
 	done := make(chan int)
 	go func() {
@@ -104,7 +104,7 @@ func TestCostlyShortBodies(t *testing.T) {
 
 // Small bodies that do not arrive keep no others away.
 func TestSlowSmallBodies(t *testing.T) {
-	budget := NewBudget(MinBudget)
+	budget := NewBudget(MinBudget, 2)
 	server := served(t, budget, time.Second, closed())
 	for range 300 {
 		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
@@ -123,7 +123,7 @@ func TestSlowSmallBodies(t *testing.T) {
 
 // The share is returned even if a handler does not read its body.
 func TestHandlersThatDoNotReadAll(t *testing.T) {
-	budget := NewBudget(MinBudget)
+	budget := NewBudget(MinBudget, 2)
 	for name, handler := range map[string]http.HandlerFunc{
 		"reads nothing": func(http.ResponseWriter, *http.Request) {},
 		"reads some":    func(_ http.ResponseWriter, r *http.Request) { _, _ = r.Body.Read(make([]byte, 100_000)) },
@@ -145,7 +145,7 @@ func TestHandlersThatDoNotReadAll(t *testing.T) {
 
 // A body that costs more than the whole budget is served, alone.
 func TestLargerThanTheBudget(t *testing.T) {
-	server := served(t, NewBudget(MinBudget), time.Minute, closed())
+	server := served(t, NewBudget(MinBudget, 2), time.Minute, closed())
 	body := strings.Repeat(",", MinBudget/perPart*2)
 	if code, text := post(t, server, body); code != http.StatusOK || text != fmt.Sprint(len(body)) {
 		t.Errorf("got %d %s", code, text)
@@ -154,7 +154,7 @@ func TestLargerThanTheBudget(t *testing.T) {
 
 // However many bodies arrive at once, all of them are answered in the end.
 func TestManyAtOnce(t *testing.T) {
-	budget := NewBudget(MinBudget)
+	budget := NewBudget(MinBudget, 2)
 	server := served(t, budget, time.Minute, closed())
 	var clients sync.WaitGroup
 	for n := range 64 {
@@ -174,7 +174,7 @@ func TestManyAtOnce(t *testing.T) {
 
 // A client that stops sending is answered, and its share comes back.
 func TestSlowBody(t *testing.T) {
-	budget := NewBudget(MinBudget)
+	budget := NewBudget(MinBudget, 2)
 	server := served(t, budget, 100*time.Millisecond, closed())
 	for name, announced := range map[string]int{"small": 1000, "large": 7 << 20} {
 		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())

@@ -71,7 +71,7 @@ func TestFlowsShareByTime(t *testing.T) {
 		work := func(name string, clientCount int, takes time.Duration) {
 			for range clientCount {
 				clients.Go(func() {
-					for {
+					for ctx.Err() == nil {
 						s, err := r.acquire(ctx, name, 1)
 						if err != nil {
 							return
