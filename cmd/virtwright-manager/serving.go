@@ -83,8 +83,9 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 		Namespaces: &clients.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
 		Owners:     &clients.LiveOwners{Client: p.rest},
 		Guard:      guard, Rules: &p.options.rules, Names: p.names,
-		Authorizer: &clients.AccessReviewer{Client: p.live}, Evictions: clients.Evictions{Client: p.live},
-		Metrics: webhooks.NewMetrics(metrics.Registry), MaxExceptionDuration: p.options.maxExceptionDuration, TemplateFormats: p.options.templateFormats,
+		Authorizer: &clients.AccessReviewer{Client: p.live},
+		Evictions:  clients.Evictions{Client: p.live, Authenticated: p.options.webhookClients.authorities != nil},
+		Metrics:    webhooks.NewMetrics(metrics.Registry), MaxExceptionDuration: p.options.maxExceptionDuration, TemplateFormats: p.options.templateFormats,
 		TemplateFormat: templates.FormatChooser{Discovery: templates.Discovery{Client: p.rest}, Formats: p.options.templateFormats},
 	}
 	if p.profiles != nil {

@@ -119,6 +119,11 @@ var _ = Describe("The pod of a VMI", func() {
 		Expect(s.evict("migrate", "")).To(MatchError(ContainSubstring("disruption budget")))
 		Expect(s.evict("external", "?dryRun=All")).To(MatchError(ContainSubstring("disruption budget")))
 		Expect(at(s.get(instance, "external"), "status.evacuationNodeName")).To(BeNil())
+		s.kubectl("{apiVersion: v1, kind: Node, metadata: {name: standin}}", "create", "-f", "-")
+		DeferCleanup(func() { s.kubectl("", "delete", "node", "standin") })
+		Expect(s.evict("external", "")).To(MatchError(ContainSubstring("disruption budget")))
+		Expect(at(s.get(instance, "external"), "status.evacuationNodeName")).To(BeNil(), "nothing must leave the node")
+		s.kubectl("", "cordon", "standin")
 		Expect(s.evict("external", "")).To(MatchError(ContainSubstring("disruption budget")))
 		Expect(s.get(instance, "external")).To(haveAt("status.evacuationNodeName", "standin"))
 		for _, name := range []string{"migrate", "external"} {

@@ -3,6 +3,7 @@ package clients
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,8 +22,11 @@ import (
 // reads it and stops the VM. A PodDisruptionBudget prevents the eviction itself, so the answer
 // reveals nothing about the pod: it always allows.
 type Evictions struct {
-	// Client reads pods and VMIs from API servers, not from a cache.
+	// Client reads pods, nodes and VMIs from API servers, not from a cache.
 	Client client.Client
+	// Authenticated is true if only API servers are answered. Otherwise anybody can send a review,
+	// so evictions count only if the node is cordoned or has a taint, as drains do.
+	Authenticated bool
 }
 
 // Handle answers one request.
@@ -55,6 +59,20 @@ func (e Evictions) record(ctx context.Context, key types.NamespacedName) error {
 	if strategy != string(kubevirtv1.EvictionStrategyExternal) || vmi.GetUID() != owner.UID || recorded == pod.Spec.NodeName {
 		return nil
 	}
+	if leaves, err := e.mustLeave(ctx, pod.Spec.NodeName); err != nil || !leaves {
+		return err
+	}
 	patch := fmt.Sprintf(`{"metadata": {"uid": %q}, "status": {"evacuationNodeName": %q}}`, vmi.GetUID(), pod.Spec.NodeName)
 	return e.Client.Patch(ctx, vmi, client.RawPatch(types.MergePatchType, []byte(patch)))
+}
+
+// mustLeave reports whether the guests of a node must leave it.
+func (e Evictions) mustLeave(ctx context.Context, name string) (bool, error) {
+	if e.Authenticated {
+		return true, nil
+	}
+	node := &corev1.Node{}
+	err := e.Client.Get(ctx, types.NamespacedName{Name: name}, node)
+	tainted := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule })
+	return node.Spec.Unschedulable || tainted, err
 }
