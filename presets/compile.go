@@ -25,10 +25,10 @@ const MaxPriority = 1_000_000
 
 const (
 	maxPartialBytes = 128 << 10 // of defaults and of overrides
-	maxFields       = 1024      // of defaults and of overrides, with objects, lists and elements
+	maxFields       = 512       // of defaults and of overrides, with objects, lists and elements
 	maxPaths        = 256       // of remove and of forbid
 	maxConditions   = 32
-	maxComputed     = 64         // values in defaults, and in overrides
+	maxComputed     = 32         // values in defaults and overrides together
 	clusterPrefix   = "cluster/" // begins the Ref of a cluster preset
 )
 

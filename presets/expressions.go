@@ -27,8 +27,8 @@ const (
 	patternSteps = 8
 )
 
-// An expressionCompiler compiles the expressions of one preset within the limits.
-type expressionCompiler struct{ bytes, nodes int }
+// An expressionCompiler compiles the expressions of one preset within the limits. It counts them.
+type expressionCompiler struct{ bytes, nodes, computed int }
 
 // compile compiles an expression of one of the types, which want names, or of type dyn.
 func (c *expressionCompiler) compile(text, want string, types ...*cel.Type) (expression, error) {

@@ -39,8 +39,7 @@ type fieldCompiler struct {
 	errs        field.ErrorList
 	atomic      bool // the current value lies in a list that is one leaf
 	expressions *expressionCompiler
-	// computed and fields count what was compiled.
-	computed, fields int
+	fields      int // that were compiled
 }
 
 func (c *fieldCompiler) fail(p provenance.Path, value any, format string, args ...any) {
@@ -277,12 +276,12 @@ var celTypes = map[shape][]*cel.Type{
 
 func (c *fieldCompiler) compute(out *fieldNode, text string, p provenance.Path) *fieldNode {
 	types := celTypes[out.schema.shape]
-	switch c.computed++; {
+	switch c.expressions.computed++; {
 	case types == nil || c.atomic:
 		c.fail(p, ComputedKey, "%s is only supported for single values outside of lists without keys: write the value itself", ComputedKey)
 		return nil
-	case c.computed > maxComputed:
-		c.errs = append(c.errs, field.TooMany(c.root.Child(p.String()), c.computed, maxComputed))
+	case c.expressions.computed > maxComputed:
+		c.errs = append(c.errs, field.TooMany(c.root.Child(p.String()), c.expressions.computed, maxComputed))
 		return nil
 	}
 	x, err := c.expressions.compile(text, "must be "+shapeNames[out.schema.shape], types...)

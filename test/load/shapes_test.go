@@ -33,6 +33,8 @@ func shapes() map[string]string {
 	return map[string]string{
 		"deep lists":           vm(`,"x":`+deep("[", "", "]"), `"domain":{"memory":{"guest":"1Gi"},"devices":{"disks":[{"name":"a","x":`+deep("[", "", "]")+`}]}},"x":`+deep("[", "", "]")),
 		"deep objects":         vm(`,"x":`+deep(`{"a":`, "0", "}"), `"domain":{"memory":{"guest":"1Gi"},"devices":{"disks":[{"name":"a","x":`+deep(`{"a":`, "0", "}")+`}]}},"x":`+deep(`{"a":`, "0", "}")),
+		"dense objects":        vm("", `"domain":{"memory":{"guest":"1Gi"}},"x":[`+strings.TrimSuffix(strings.Repeat(strings.Repeat(`{"a":`, 90)+"0"+strings.Repeat("}", 90)+",", 500), ",")+`]`),
+		"HTML":                 vm("", `"domain":{"memory":{"guest":"1Gi"}},"volumes":[{"name":"a","cloudInitNoCloud":{"userData":"`+strings.Repeat("<", 3_000_000)+`"}}]`),
 		"6.9 MB of text":       vm("", `"domain":{"memory":{"guest":"1Gi"}},"volumes":[{"name":"a","cloudInitNoCloud":{"userData":"`+strings.Repeat("x", 6_900_000)+`"}}]`),
 		"6.9 MB of commas":     vm("", `"domain":{"memory":{"guest":"1Gi"}},"volumes":[{"name":"a","cloudInitNoCloud":{"userData":"`+strings.Repeat(",", 6_900_000)+`"}}]`),
 		"labels of 1 MB":       vm(`,"labels":{`+repeat(1_000_000, `"label-%05d":"value"`)+`}`, `"domain":{"memory":{"guest":"1Gi"}}`),
@@ -61,20 +63,20 @@ func presetShapes() map[string]string {
 		}
 		return `{"overrides":` + part("o") + `,"defaults":` + part("d") + `}`
 	}
-	computed := func(expression string) string { return labels(64, `{"$cel":"`+expression+`"}`) }
+	computed := func(n int, expression string) string { return labels(n, `{"$cel":"`+expression+`"}`) }
 	conditions := func(n int, expression string) string {
 		return `{"defaults":{"spec":{"runStrategy":"Halted"}},"match":{"conditions":[` + numbered(n, ",", `{"name":"c%d","expression":"`+expression+`"}`) + `]}}`
 	}
 	list := "[" + numbered(60, ",", "%d") + "]"
 	return map[string]string{
-		"64 computed labels":      computed("object.metadata.?name.orValue('x').lowerAscii()"),
-		"64 chains of macros":     computed("object.metadata.?labels" + strings.Repeat(".optMap(x,x)", 7) + ".hasValue() ? 'a' : 'b'"),
-		"64 constants":            computed(list + ".all(a, " + list + ".all(b, a == b || true)) ? 'a' : 'b'"),
+		"32 computed labels":      computed(16, "object.metadata.?name.orValue('x').lowerAscii()"),
+		"64 chains of macros":     computed(64, "object.metadata.?labels"+strings.Repeat(".optMap(x,x)", 7)+".hasValue() ? 'a' : 'b'"),
+		"32 constants":            computed(16, list+".all(a, "+list+".all(b, a == b || true)) ? 'a' : 'b'"),
 		"conditions of 14 kB":     conditions(30, numbered(450, " && ", "object.metadata.name != 'a%d'")),
-		"conditions at the limit": conditions(10, numbered(28, " && ", "object.metadata.?labels.?a%d.orValue('') != 'x'")),
+		"conditions at the limit": conditions(6, numbered(28, " && ", "object.metadata.?labels.?a%d.orValue('') != 'x'")),
 		"deep CEL":                conditions(30, "object.metadata.name == 'a' || "+strings.Repeat("[", 80)+strings.Repeat("]", 80)+" == []"),
 		"regular expressions":     conditions(30, "object.metadata.name.matches('("+strings.Repeat("a", 500)+"){1000}')"),
-		"1,000 labels":            labels(1_000, `""`),
+		"1,000 labels":            labels(500, `""`),
 		"9,000 labels":            labels(9_000, `""`),
 	}
 }

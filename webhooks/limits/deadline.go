@@ -15,6 +15,9 @@ import (
 // Deadline serves h with bodies that must arrive within a time. Otherwise reading fails with a
 // *apierrors.StatusError of code 408. It must wrap all handlers that replace the
 // http.ResponseWriter.
+//
+// It reads the rest of a body that h did not read, up to maxUnread bytes: a server that closes the
+// connection while the client still sends may break the connection before the client has the answer.
 func Deadline(within time.Duration, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
@@ -26,8 +29,12 @@ func Deadline(within time.Duration, h http.Handler) http.Handler {
 		request := *r
 		request.Body = body
 		h.ServeHTTP(w, &request)
+		_, _ = io.CopyN(io.Discard, body, maxUnread) // until the deadline
 	})
 }
+
+// maxUnread is more than the largest body that is answered.
+const maxUnread = 32 << 20
 
 // A timedBody is a body with a deadline.
 type timedBody struct {

@@ -1,0 +1,93 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation"
+)
+
+// A preset that gets no turn before its deadline is answered so that clients try again. The next
+// turn goes on.
+func TestPresetTurns(t *testing.T) {
+	handler := Preset{Kind: v1alpha1.KindClusterVirtualMachinePreset, Turns: newTurns(1)}
+	request := creates(handler.Kind, "", `{metadata: {name: p}, spec: {defaults: {spec: {runStrategy: Always}}}}`)
+	if !handler.Turns.take(t.Context()) {
+		t.Fatal("the first turn is free")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	response := handler.Handle(ctx, request)
+	if response.Allowed || response.Result.Code != http.StatusTooManyRequests || response.Result.Details.RetryAfterSeconds != 1 {
+		t.Errorf("without a turn: %+v", response.Result)
+	}
+	if ctx.Err() != nil {
+		t.Error("the answer must come before the deadline")
+	}
+	handler.Turns.end()
+	for range 3 {
+		if response := handler.Handle(t.Context(), request); !response.Allowed {
+			t.Errorf("with a turn: %+v", response.Result)
+		}
+	}
+}
+
+// A preset that is too large to be analysed in a request is allowed, with a warning. The whole
+// analysis needs no warning.
+func TestPresetBeyondAnalysis(t *testing.T) {
+	var conditions []string
+	for i := range 6 {
+		var reads []string
+		for k := range 28 {
+			reads = append(reads, fmt.Sprintf("object.metadata.?labels.?a%d.orValue('') != 'x'", k))
+		}
+		conditions = append(conditions, fmt.Sprintf("{name: c%d, expression: %q}", i, strings.Join(reads, " && ")))
+	}
+	object := `{metadata: {name: p}, spec: {defaults: {spec: {runStrategy: Always}}, match: {conditions: [` + strings.Join(conditions, ", ") + `]}}}`
+	for steps, want := range map[int]int{analysisSteps: 1, presets.AllSteps: 0} {
+		handler := Preset{Kind: v1alpha1.KindClusterVirtualMachinePreset, Rules: &validation.Config{}, Steps: steps}
+		response := handler.Handle(t.Context(), creates(handler.Kind, "", object))
+		if !response.Allowed || len(response.Warnings) != want {
+			t.Errorf("with %d steps: %+v, warnings %q, want %d", steps, response.Result, response.Warnings, want)
+		}
+	}
+}
+
+// The analysis in requests is complete for each preset of our examples, with a tenth of its steps.
+func TestAnalysisOfExamples(t *testing.T) {
+	tested := 0
+	err := filepath.WalkDir("../examples", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		for _, document := range strings.Split(string(content), "\n---") {
+			preset := &v1alpha1.ClusterVirtualMachinePreset{}
+			if yaml.Unmarshal([]byte(document), preset) != nil || !strings.HasSuffix(preset.Kind, "VirtualMachinePreset") {
+				continue
+			}
+			compiled, problems := presets.Compile(preset)
+			if len(problems) > 0 {
+				continue // an example of a rejected preset
+			}
+			tested++
+			if _, complete := compiled.UnguardedExpressions(analysisSteps / 10); !complete {
+				t.Errorf("%s: the analysis of %s takes more than a tenth of %d steps", path, preset.Name, analysisSteps)
+			}
+		}
+		return err
+	})
+	if err != nil || tested < 20 {
+		t.Errorf("%d presets, %v", tested, err)
+	}
+}
