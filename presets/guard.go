@@ -236,8 +236,8 @@ type analysis struct {
 }
 
 const (
-	// AllSteps is the number of nodes that an analysis of all expressions of a preset visits; the rest
-	// is not probed. It takes a tenth of a second.
+	// AllSteps limits the nodes that an analysis of all expressions of a preset visits; the rest is
+	// not probed. They take a tenth of a second.
 	AllSteps = 500_000
 
 	maxAdvised   = 3     // selections that a message names

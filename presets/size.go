@@ -25,8 +25,8 @@ func (r *Request) CheckSize() error {
 	return err
 }
 
-// maxDepth is how deep objects and lists of a review may be nested. Those of a VM reach 20. Messages
-// about deeper values, each with its path, would take the square of the depth.
+// maxDepth is how deep objects and lists of a review may be nested. Those of a VM reach 20.
+// Messages about deeper values, each with its path, would take the square of the depth.
 const maxDepth = 100
 
 // CheckReviewSize allows as many values as three of the largest objects have. An AdmissionReview

@@ -134,9 +134,6 @@ func undecodable(fields map[string]any, plain any) ([]problem, map[string]bool) 
 	var out []problem
 	bad := map[string]bool{}
 	eachAlone(fields, nil, func(v any) any { return v }, func(path string, value, alone any) {
-		if len(out) == maxUndecodable {
-			return
-		}
 		if _, err := readPartial(alone); err != nil {
 			detail := "is not a valid value of this field"
 			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
@@ -151,11 +148,8 @@ func undecodable(fields map[string]any, plain any) ([]problem, map[string]bool) 
 	return out, bad
 }
 
-// maxUndecodable is how many leaves are reported that cannot be decoded.
-const maxUndecodable = 64
-
-// eachAlone calls visit for each plain scalar of decoded JSON, sorted by path, with a partial VM that
-// has only this scalar, which around makes of it.
+// eachAlone calls visit for each plain scalar of decoded JSON, with a partial VM that has only this
+// scalar. Around returns the partial VM with a value at v's place.
 func eachAlone(v any, at *field.Path, around func(any) any, visit func(path string, value, alone any)) {
 	switch v := v.(type) {
 	case map[string]any:

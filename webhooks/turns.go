@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// presetTurns is how many presets a replica checks at the same time: the memory of each is bounded,
-	// and VMs need processors too.
+	// presetTurns is how many presets a replica checks at the same time. The memory of each is
+	// bounded, and VMs need processors too.
 	presetTurns = 2
-	// analysisSteps limits the analysis of a preset's expressions in a request. It takes a hundredth of
-	// a second, and is ten times what the largest preset of our examples takes.
+	// analysisSteps limits the analysis of a preset's expressions in a request. They take a
+	// hundredth of a second, and no preset of our examples needs a tenth of them.
 	analysisSteps = 50_000
 )
 
-// turns limit how many requests do costly work at the same time. The others wait in order. Nil turns
-// set no limit.
+// turns limit how many requests do costly work at the same time. The others wait in order. Nil
+// turns set no limit.
 type turns struct{ *semaphore.Weighted }
 
 func newTurns(n int64) *turns { return &turns{semaphore.NewWeighted(n)} }
 
-// take waits for a turn, for at most half of the time that is left to answer. It returns false if
-// there was none.
+// take waits for a turn, for at most half of the time that is left to answer. It returns false
+// if it got none.
 func (t *turns) take(ctx context.Context) bool {
 	if t == nil {
 		return true

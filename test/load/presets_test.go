@@ -18,6 +18,9 @@ import (
 	"github.com/virtwright/virtwright/webhooks"
 )
 
+// mostCreated is the size of presets above which API servers themselves take too long, in bytes.
+const mostCreated = 200_000
+
 // TestHostilePresets: a replica stays below its memory limit with any presets that clients send to
 // its webhook or create, answers all of them in time, and answers small requests.
 func TestHostilePresets(t *testing.T) {
@@ -36,7 +39,10 @@ func TestHostilePresets(t *testing.T) {
 			forget(t, r.PID())
 			before, stop := processorSeconds(t, r.PID()), users.work(t)
 			codes := attackPresets(t, "https://"+r.Webhooks(), hostile[name])
-			written := createPresets(t, client, hostile[name])
+			written := map[int]int{}
+			if len(hostile[name]) < mostCreated {
+				written = createPresets(t, client, hostile[name])
+			}
 			created := stop()
 			peak, spent := memory(t, r.PID(), "VmHWM"), processorSeconds(t, r.PID())-before
 			t.Logf("peak %d MiB of %d MiB that the chart grants; %.1f s of processor time; %d small creates; reviews by code: %v; creates by code: %v",

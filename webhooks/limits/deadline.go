@@ -16,8 +16,8 @@ import (
 // *apierrors.StatusError of code 408. It must wrap all handlers that replace the
 // http.ResponseWriter.
 //
-// It reads the rest of a body that h did not read, up to maxUnread bytes: a server that closes the
-// connection while the client still sends may break the connection before the client has the answer.
+// It reads what h did not read of a body, up to maxUnread bytes. Otherwise the server would close
+// the connection while the client still sends, and the client might lose the answer.
 func Deadline(within time.Duration, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
