@@ -182,7 +182,8 @@ func compilePartialFields(fields map[string]any, at *field.Path, all *expression
 	if len(fields) > 0 {
 		decimalsToStrings(fields, vmSchema())
 		if root = c.compile(fields, vmSchema(), nil); c.fields > maxFields {
-			*errs = append(*errs, field.TooMany(at, -1, maxFields))
+			*errs = append(*errs, field.Forbidden(at, fmt.Sprintf(
+				"must have at most %d fields, objects and list elements: divide it into several presets", maxFields)))
 			return nil
 		}
 		visitLeaves(root, func(leaf *fieldNode) {

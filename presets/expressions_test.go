@@ -48,7 +48,7 @@ func TestPresetLimits(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ spec, want string }{
 		"expressions": {"match:\n  conditions:\n" + many.String(), "spec.match.conditions[5].expression"},
-		"fields":      {"defaults: {metadata: {labels: {" + repeated(1100, "l%: x, ") + "}}}", "spec.defaults: Too many: must have at most 512 items"},
+		"fields":      {"defaults: {metadata: {labels: {" + repeated(1100, "l%: x, ") + "}}}", "spec.defaults: Forbidden: must have at most 512 fields, objects and list elements"},
 		"remove":      {"remove: [" + repeated(300, "'metadata.labels[\"l%\"]', ") + "]", "spec.remove: Too many: 300: must have at most 256 items"},
 		"forbid":      {"forbid: [" + repeated(300, "{path: 'metadata.labels[\"l%\"]'}, ") + "]", "spec.forbid: Too many: 300: must have at most 256 items"},
 	} {
@@ -85,7 +85,7 @@ func TestExamplesAreFarFromLimits(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, document := range strings.Split(string(content), "\n---") {
+		for document := range strings.SplitSeq(string(content), "\n---") {
 			preset := &v1alpha1.ClusterVirtualMachinePreset{}
 			if yaml.Unmarshal([]byte(document), preset) != nil || !strings.HasSuffix(preset.Kind, "VirtualMachinePreset") {
 				continue
