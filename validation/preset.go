@@ -26,12 +26,12 @@ import (
 // Alongside KubeVirt, values that only this project's rules reject, or that depend on KubeVirt's
 // configuration, are warnings. So is a preset that can never act.
 //
-// Steps limits the analysis of expressions, as in UnguardedExpressions. A warning says where the
-// rest appears.
+// Steps limits the analysis of expressions, as in UnguardedExpressions. If that is too few, a
+// warning says where the rest appears.
 func (c *Config) ValidatePreset(p v1alpha1.Preset, compiled *presets.Compiled, steps int) Result {
 	unguarded, complete := compiled.UnguardedExpressions(steps)
 	out := Result{Errors: unguarded}
-	if !complete && steps != presets.AllSteps {
+	if !complete && steps != 0 && steps < presets.AllSteps {
 		out.Warnings = append(out.Warnings, "the expressions of the preset are too large to be analysed while it is written: "+
 			"if some VMs make them fail, the condition Deprecated of the preset will say so")
 	}
