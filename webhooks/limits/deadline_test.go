@@ -8,11 +8,13 @@ import (
 	"time"
 )
 
-// An answer that comes before the body leaves the connection whole: the client uses it again.
+// An answer that comes before the body, or after its deadline, leaves the connection whole: the
+// client uses it again.
 func TestAnswersBeforeBodies(t *testing.T) {
 	var addresses []string
-	server := httptest.NewServer(Deadline(time.Minute, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(Deadline(50*time.Millisecond, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		addresses = append(addresses, r.RemoteAddr)
+		time.Sleep(100 * time.Millisecond)
 		w.WriteHeader(http.StatusTooManyRequests)
 	})))
 	t.Cleanup(server.Close)
