@@ -64,7 +64,7 @@ func Analyze(ctx context.Context, all []*presets.Compiled, known ...presets.Name
 
 type member struct {
 	*presets.Compiled
-	parts []part
+	parts []*part
 	// vms and namespaces are the requirements of its selectors, by label key.
 	vms, namespaces map[string]requirement
 	// matchesNothing is true if no VM can match.
@@ -82,7 +82,7 @@ type part struct {
 
 type claim struct {
 	*member
-	part
+	*part
 }
 
 type analysis struct {
@@ -103,7 +103,7 @@ func newAnalysis(ctx context.Context, all []*presets.Compiled) *analysis {
 		vms, namespaces := c.Selectors()
 		m := &member{Compiled: c, vms: requirements(vms), namespaces: requirements(namespaces)}
 		for _, p := range c.Actions() {
-			m.parts = append(m.parts, part{p, p.Path.String(), show(p.Value)})
+			m.parts = append(m.parts, &part{p, p.Path.String(), show(p.Value)})
 		}
 		a.members = append(a.members, m)
 	}
@@ -123,7 +123,7 @@ func newAnalysis(ctx context.Context, all []*presets.Compiled) *analysis {
 }
 
 // beneath returns the claims at or beneath a path, which may have patterns.
-func (a *analysis) beneath(p part) []claim {
+func (a *analysis) beneath(p *part) []claim {
 	every := slices.IndexFunc(p.Path, func(s provenance.Segment) bool { return s.Kind == provenance.AnyElement })
 	if every < 0 {
 		return a.under[p.path]
@@ -212,7 +212,7 @@ func layerOf(r provenance.Role) provenance.Role {
 }
 
 // differ reports whether two parts for one place may want different things.
-func differ(x, y part) bool {
+func differ(x, y *part) bool {
 	return x.Role != y.Role || x.Computed || y.Computed || x.path != y.path || x.value != y.value
 }
 
@@ -248,23 +248,23 @@ func (a *analysis) contradiction(first, second *member) {
 }
 
 // claimFor returns the part that sets a path of a VM, or takes a side in the same choice.
-func claimFor(m *member, path string) (part, bool) {
-	for _, match := range []func(part) bool{
-		func(p part) bool { return p.path == path },
-		func(p part) bool {
+func claimFor(m *member, path string) (*part, bool) {
+	for _, match := range []func(*part) bool{
+		func(p *part) bool { return p.path == path },
+		func(p *part) bool {
 			return slices.ContainsFunc(p.Choices, func(c string) bool {
 				one, other, _ := strings.Cut(c, "|")
 				return beneath(path, one) || beneath(path, other)
 			})
 		},
-		func(p part) bool { return beneath(path, p.path) },
+		func(p *part) bool { return beneath(path, p.path) },
 	} {
-		i := slices.IndexFunc(m.parts, func(p part) bool { return p.Role != provenance.Forbid && match(p) })
+		i := slices.IndexFunc(m.parts, func(p *part) bool { return p.Role != provenance.Forbid && match(p) })
 		if i >= 0 {
 			return m.parts[i], true
 		}
 	}
-	return part{}, false
+	return nil, false
 }
 
 func beneath(path, other string) bool {

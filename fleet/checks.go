@@ -108,9 +108,9 @@ var Checks = []*Check{
 
 // CheckPreset reports invalid values, and expressions that fail for some VMs, in a compiled preset.
 func CheckPreset(rules *validation.Config, p v1alpha1.Preset, compiled *presets.Compiled) []Finding {
-	unguarded := compiled.UnguardedExpressions()
+	unguarded, _ := compiled.UnguardedExpressions(presets.AllSteps)
 	var out []Finding
-	for _, problem := range rules.ValidatePreset(p, compiled).Errors {
+	for _, problem := range rules.ValidatePreset(p, compiled, presets.AllSteps).Errors {
 		check := invalidValue
 		if slices.ContainsFunc(unguarded, func(e *field.Error) bool { return e.Field == problem.Field }) {
 			check = unguardedExpression

@@ -78,7 +78,7 @@ func (a *analysis) forbidden() {
 }
 
 // forbiddenBy reports each preset that violates a rule once.
-func (a *analysis) forbiddenBy(o *member, rule part) {
+func (a *analysis) forbiddenBy(o *member, rule *part) {
 	done := map[*member]bool{}
 	for _, m := range a.beneath(rule) {
 		gives := m.Role == provenance.Override || m.Role == provenance.Default
@@ -134,7 +134,7 @@ func (a *analysis) shadowed() {
 		}
 		var by claim
 		all := []*member{m}
-		acts := slices.ContainsFunc(m.parts, func(p part) bool {
+		acts := slices.ContainsFunc(m.parts, func(p *part) bool {
 			o, overruled := a.overruler(claim{m, p})
 			if overruled && !slices.Contains(all, o.member) {
 				by, all = o, append(all, o.member)
@@ -149,7 +149,7 @@ func (a *analysis) shadowed() {
 
 // gives reports whether the preset sets a value. Removals have a separate check.
 func (m *member) gives() bool {
-	return slices.ContainsFunc(m.parts, func(p part) bool { return p.Role == provenance.Default || p.Role == provenance.Override })
+	return slices.ContainsFunc(m.parts, func(p *part) bool { return p.Role == provenance.Default || p.Role == provenance.Override })
 }
 
 func (a *analysis) reportShadowed(m *member, by claim) {

@@ -191,7 +191,7 @@ func (w *Witness) isPlausible(facts []presets.ConditionValue) bool {
 
 // withMemory adds memory, which every VM needs, if no preset sets it.
 func (a *analysis) withMemory(w *Witness, alone *presets.Snapshot, all []*member, shows func(*trial) bool) *Witness {
-	gives := func(p part) bool {
+	gives := func(p *part) bool {
 		return strings.Contains(p.path, ".domain.memory.") || strings.Contains(p.path, ".domain.resources.") || strings.HasPrefix(p.path, "spec.instancetype")
 	}
 	if slices.ContainsFunc(all, func(m *member) bool { return slices.ContainsFunc(m.parts, gives) }) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -37,6 +38,34 @@ func BenchmarkResolve(b *testing.B) {
 				out, err := engine.Resolve(context.Background(), snapshot, request)
 				if err != nil || len(out.Patch) == 0 {
 					b.Fatal(err, out)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkCompile compiles and analyses a preset at the limits of expressions, and one beyond
+// them. The control has more expressions than each of our examples.
+func BenchmarkCompile(b *testing.B) {
+	conditions := func(n, reads int) string {
+		term := "object.metadata.?labels.?tier.orValue('') != 'x'"
+		condition := strings.TrimSuffix(strings.Repeat(term+" && ", reads), " && ")
+		out := "defaults: {spec: {runStrategy: Halted}}\nmatch:\n  conditions:\n"
+		for i := range n {
+			out += fmt.Sprintf("  - {name: c%d, expression: %q}\n", i, condition)
+		}
+		return out
+	}
+	for name, preset := range map[string]v1alpha1.Preset{
+		"control":       presettest.Cluster("control", conditions(4, 3)),
+		"at-the-limit":  presettest.Cluster("limit", conditions(6, 28)),
+		"beyond-limits": presettest.Cluster("beyond", conditions(32, 2_000)),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if compiled, problems := presets.Compile(preset); len(problems) == 0 {
+					compiled.UnguardedExpressions(presets.AllSteps)
 				}
 			}
 		})

@@ -25,8 +25,10 @@ const MaxPriority = 1_000_000
 
 const (
 	maxPartialBytes = 128 << 10 // of defaults and of overrides
+	maxFields       = 512       // of defaults and of overrides, with objects, lists and elements
+	maxPaths        = 256       // of remove and of forbid
 	maxConditions   = 32
-	maxComputed     = 64         // values in defaults, and in overrides
+	maxComputed     = 32         // values in defaults and overrides together
 	clusterPrefix   = "cluster/" // begins the Ref of a cluster preset
 )
 
@@ -92,10 +94,10 @@ func Compile(p v1alpha1.Preset) (*Compiled, field.ErrorList) {
 		Priority: spec.Priority, ApplyAt: spec.ApplyAt.OrDefault(), Mode: spec.Mode.OrDefault(),
 		Explicit: spec.Match.Explicit,
 	}
-	errs := out.checkScalars(at)
-	out.compileMatch(spec.Match, at.Child("match"), &errs)
-	out.defaults = compilePartial(spec.Defaults, at.Child("defaults"), &errs)
-	out.overrides = compilePartial(spec.Overrides, at.Child("overrides"), &errs)
+	errs, all := out.checkScalars(at), &expressionCompiler{}
+	out.compileMatch(spec.Match, at.Child("match"), all, &errs)
+	out.defaults = compilePartial(spec.Defaults, at.Child("defaults"), all, &errs)
+	out.overrides = compilePartial(spec.Overrides, at.Child("overrides"), all, &errs)
 	out.removes = compileRemoves(spec.Remove, at.Child("remove"), &errs)
 	out.forbids = compileForbids(spec.Forbid, at.Child("forbid"), &errs)
 	errs = append(errs, out.checkConsistency(at)...)
@@ -123,7 +125,7 @@ func checkSupported[T ~string](at *field.Path, value T, supported ...T) field.Er
 	return field.ErrorList{field.NotSupported(at, value, supported)}
 }
 
-func (c *Compiled) compileMatch(m v1alpha1.PresetMatch, at *field.Path, errs *field.ErrorList) {
+func (c *Compiled) compileMatch(m v1alpha1.PresetMatch, at *field.Path, all *expressionCompiler, errs *field.ErrorList) {
 	c.labels = selector(m.Labels, at.Child("labels"), errs)
 	c.namespaces = selector(m.Namespaces, at.Child("namespaces"), errs)
 	if m.Namespaces != nil && !c.Cluster() {
@@ -134,7 +136,7 @@ func (c *Compiled) compileMatch(m v1alpha1.PresetMatch, at *field.Path, errs *fi
 		*errs = append(*errs, field.TooMany(at.Child("conditions"), len(m.Conditions), maxConditions))
 		return
 	}
-	c.conditions = compileConditions(m.Conditions, at.Child("conditions"), errs)
+	c.conditions = all.conditions(m.Conditions, at.Child("conditions"), errs)
 }
 
 func selector(s *metav1.LabelSelector, at *field.Path, errs *field.ErrorList) labels.Selector {
@@ -156,7 +158,7 @@ func selector(s *metav1.LabelSelector, at *field.Path, errs *field.ErrorList) la
 	return out
 }
 
-func compilePartial(raw *apiextensionsv1.JSON, at *field.Path, errs *field.ErrorList) *fieldNode {
+func compilePartial(raw *apiextensionsv1.JSON, at *field.Path, all *expressionCompiler, errs *field.ErrorList) *fieldNode {
 	if raw == nil || len(raw.Raw) == 0 {
 		return nil
 	}
@@ -168,18 +170,22 @@ func compilePartial(raw *apiextensionsv1.JSON, at *field.Path, errs *field.Error
 	} else if fields, ok := value.(map[string]any); !ok {
 		*errs = append(*errs, field.TypeInvalid(at, value, "must be a partial VirtualMachine: an object with spec, metadata.labels or metadata.annotations"))
 	} else {
-		return compilePartialFields(fields, at, errs)
+		return compilePartialFields(fields, at, all, errs)
 	}
 	return nil
 }
 
-func compilePartialFields(fields map[string]any, at *field.Path, errs *field.ErrorList) *fieldNode {
-	c := &fieldCompiler{root: at}
+func compilePartialFields(fields map[string]any, at *field.Path, all *expressionCompiler, errs *field.ErrorList) *fieldNode {
+	c := &fieldCompiler{root: at, expressions: all}
 	c.checkHeader(fields)
 	var root *fieldNode
 	if len(fields) > 0 {
 		decimalsToStrings(fields, vmSchema())
-		root = c.compile(fields, vmSchema(), nil)
+		if root = c.compile(fields, vmSchema(), nil); c.fields > maxFields {
+			*errs = append(*errs, field.Forbidden(at, fmt.Sprintf(
+				"must have at most %d fields, objects and list elements: divide it into several presets", maxFields)))
+			return nil
+		}
 		visitLeaves(root, func(leaf *fieldNode) {
 			if why := reservedPath(leaf.path); why != "" {
 				c.errs = append(c.errs, field.Forbidden(at.Child(leaf.text), why))

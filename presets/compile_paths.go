@@ -13,6 +13,10 @@ import (
 )
 
 func compileRemoves(in []string, at *field.Path, errs *field.ErrorList) []removal {
+	if len(in) > maxPaths {
+		*errs = append(*errs, field.TooMany(at, len(in), maxPaths))
+		return nil
+	}
 	var out []removal
 	for i, text := range in {
 		p, err := parseOptional(text)
@@ -32,6 +36,10 @@ func compileRemoves(in []string, at *field.Path, errs *field.ErrorList) []remova
 }
 
 func compileForbids(in []v1alpha1.ForbidRule, at *field.Path, errs *field.ErrorList) []forbid {
+	if len(in) > maxPaths {
+		*errs = append(*errs, field.TooMany(at, len(in), maxPaths))
+		return nil
+	}
 	var out []forbid
 	for i, f := range in {
 		p, err := parseOptional(f.Path)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
-	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
@@ -39,7 +37,9 @@ const (
 type expression struct {
 	text, name string // name is for messages
 	program    cel.Program
-	cost       uint64 // of an evaluation; 0 means that the actual cost is charged
+	cost       uint64   // of an evaluation; 0 means that the actual cost is charged
+	most       uint64   // the estimated maximum cost
+	syntax     ast.Expr // checked
 }
 
 // conditionEnv is the API server's environment for policies, with object and namespaceObject.
@@ -47,7 +47,10 @@ var conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	set, err := base.Extend(environment.VersionedOptions{
 		IntroducedVersion: environment.DefaultCompatibilityVersion(),
-		EnvOptions:        []cel.EnvOption{cel.Variable("object", cel.DynType), cel.Variable("namespaceObject", cel.DynType)},
+		EnvOptions: []cel.EnvOption{
+			cel.Variable("object", cel.DynType), cel.Variable("namespaceObject", cel.DynType),
+			cel.ParserRecursionLimit(maxNesting), cel.ExpressionNodeLimit(maxNodes),
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -55,91 +58,26 @@ var conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
 	return set.Env(environment.StoredExpressions)
 })
 
-func compileConditions(in []v1alpha1.MatchCondition, at *field.Path, errs *field.ErrorList) []expression {
+func (c *expressionCompiler) conditions(in []v1alpha1.MatchCondition, at *field.Path, errs *field.ErrorList) []expression {
 	var out []expression
 	seen := map[string]bool{}
-	for i, c := range in {
-		if c.Name == "" {
+	for i, m := range in {
+		if m.Name == "" {
 			*errs = append(*errs, field.Required(at.Index(i).Child("name"), "messages refer to a condition by its name"))
 		}
-		if seen[c.Name] {
-			*errs = append(*errs, field.Duplicate(at.Index(i).Child("name"), c.Name))
+		if seen[m.Name] {
+			*errs = append(*errs, field.Duplicate(at.Index(i).Child("name"), m.Name))
 		}
-		seen[c.Name] = true
-		compiled, err := compileExpression(c.Expression, "must be true or false", cel.BoolType)
-		compiled.name = fmt.Sprintf("condition %q", c.Name)
+		seen[m.Name] = true
+		compiled, err := c.compile(m.Expression, "must be true or false", cel.BoolType)
+		compiled.name = fmt.Sprintf("condition %q", m.Name)
 		if err != nil {
-			*errs = append(*errs, field.Invalid(at.Index(i).Child("expression"), c.Expression, err.Error()))
+			*errs = append(*errs, field.Invalid(at.Index(i).Child("expression"), m.Expression, err.Error()))
 			continue
 		}
 		out = append(out, compiled)
 	}
 	return out
-}
-
-func checkExpression(text string) (*cel.Env, *cel.Ast, error) {
-	env, err := conditionEnv()
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot set up CEL: %w", err)
-	}
-	checked, issues := env.Compile(text)
-	if issues.Err() != nil {
-		return nil, nil, fmt.Errorf("must compile: %w", issues.Err())
-	}
-	return env, checked, nil
-}
-
-// compileExpression compiles an expression of one of the types, which want names, or of type dyn.
-func compileExpression(text, want string, types ...*cel.Type) (expression, error) {
-	env, checked, err := checkExpression(text)
-	if err != nil {
-		return expression{}, err
-	}
-	if t := checked.OutputType(); !slices.ContainsFunc(append(types, cel.DynType), t.IsExactType) {
-		return expression{}, fmt.Errorf("%s, but is of type %s", want, t)
-	}
-	estimate, err := env.EstimateCost(checked, &library.CostEstimator{SizeEstimator: vmSizes{}})
-	if err != nil {
-		return expression{}, fmt.Errorf("cannot estimate cost: %w", err)
-	}
-	if estimate.Max > conditionCost {
-		return expression{}, fmt.Errorf("too costly: the estimate is %s times the limit for a VM with lists of %d items; "+
-			"use fewer nested loops", ratio(estimate.Max), assumedItems)
-	}
-	out := expression{text: text}
-	if plain, ok := plainProgram(checked); ok && estimate.Max <= untrackedCost {
-		out.program, out.cost = plain, max(estimate.Max, 1)
-		return out, nil
-	}
-	out.program, err = env.Program(checked, cel.InterruptCheckFrequency(celconfig.CheckFrequency))
-	return out, err
-}
-
-// plainEnv has only CEL's own functions and, unlike the API server's, does not track cost.
-var plainEnv = sync.OnceValues(func() (*cel.Env, error) {
-	return cel.NewEnv(cel.DefaultUTCTimeZone(true), cel.OptionalTypes())
-})
-
-func plainProgram(checked *cel.Ast) (cel.Program, bool) {
-	env, err := plainEnv()
-	if err != nil {
-		return nil, false
-	}
-	foreign := ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), func(e ast.NavigableExpr) bool {
-		return e.Kind() == ast.CallKind && !env.HasFunction(e.AsCall().FunctionName())
-	})
-	if len(foreign) > 0 {
-		return nil, false
-	}
-	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize))
-	return program, err == nil
-}
-
-func ratio(cost uint64) string {
-	if cost == math.MaxUint64 {
-		return "far more than a thousand"
-	}
-	return fmt.Sprintf("%.1f", float64(cost)/conditionCost)
 }
 
 // vmSizes bounds the sizes of values, since a VM has no schema in CEL.

@@ -18,11 +18,8 @@ type ConditionValue struct {
 func (c *Compiled) ConditionValues() []ConditionValue {
 	var out facts
 	for _, condition := range c.conditions {
-		if _, checked, err := checkExpression(condition.text); err == nil {
-			e := checked.NativeRep().Expr()
-			out.truth(e)
-			ast.PostOrderVisit(e, ast.NewExprVisitor(out.visit))
-		}
+		out.truth(condition.syntax)
+		ast.PostOrderVisit(condition.syntax, ast.NewExprVisitor(out.visit))
 	}
 	return out
 }

@@ -38,15 +38,19 @@ type fieldCompiler struct {
 	root        *field.Path // of the partial in the preset, such as spec.defaults
 	errs        field.ErrorList
 	atomic      bool // the current value lies in a list that is one leaf
-	expressions int
+	expressions *expressionCompiler
+	fields      int // that were compiled
 }
 
 func (c *fieldCompiler) fail(p provenance.Path, value any, format string, args ...any) {
 	c.errs = append(c.errs, field.Invalid(c.root.Child(p.String()), value, fmt.Sprintf(format, args...)))
 }
 
-// compile returns the node for value at p; nil if value is invalid.
+// compile returns the node for value at p; nil if value is invalid, or one of too many.
 func (c *fieldCompiler) compile(value any, s *schema, p provenance.Path) *fieldNode {
+	if c.fields++; c.fields > maxFields {
+		return nil
+	}
 	out := &fieldNode{schema: s, path: p, text: p.String(), owner: ownerOf(p), singleton: singletonOf(p)}
 	if len(p) > 0 {
 		out.segment = p[len(p)-1]
@@ -272,15 +276,15 @@ var celTypes = map[shape][]*cel.Type{
 
 func (c *fieldCompiler) compute(out *fieldNode, text string, p provenance.Path) *fieldNode {
 	types := celTypes[out.schema.shape]
-	switch c.expressions++; {
+	switch c.expressions.computed++; {
 	case types == nil || c.atomic:
 		c.fail(p, ComputedKey, "%s is only supported for single values outside of lists without keys: write the value itself", ComputedKey)
 		return nil
-	case c.expressions > maxComputed:
-		c.errs = append(c.errs, field.TooMany(c.root.Child(p.String()), c.expressions, maxComputed))
+	case c.expressions.computed > maxComputed:
+		c.errs = append(c.errs, field.TooMany(c.root.Child(p.String()), c.expressions.computed, maxComputed))
 		return nil
 	}
-	x, err := compileExpression(text, "must be "+shapeNames[out.schema.shape], types...)
+	x, err := c.expressions.compile(text, "must be "+shapeNames[out.schema.shape], types...)
 	if err != nil {
 		c.fail(p, text, "%s", err)
 		return nil

@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -14,10 +15,10 @@ import (
 )
 
 // UnguardedExpressions reports the conditions and computed overrides that select a field without a
-// test, and so refuse every VM without the field. Each problem shows a safe expression.
-func (c *Compiled) UnguardedExpressions() field.ErrorList {
-	var errs field.ErrorList
-	a := analysis{steps: maxProbeSteps}
+// test, and so refuse every VM without the field. Each problem shows a safe expression. It takes at
+// most AllSteps, or fewer if steps is not 0, and returns false if these were too few.
+func (c *Compiled) UnguardedExpressions(steps int) (errs field.ErrorList, complete bool) {
+	a := analysis{steps: min(cmp.Or(steps, AllSteps), AllSteps)}
 	at := field.NewPath("spec", "match", "conditions")
 	for i, condition := range c.conditions {
 		why, checked := a.problem(condition)
@@ -37,7 +38,7 @@ func (c *Compiled) UnguardedExpressions() field.ErrorList {
 			errs = append(errs, field.Invalid(field.NewPath("spec", "overrides").Child(leaf.text), leaf.computed.text, why))
 		}
 	})
-	return errs
+	return errs, a.steps > 0
 }
 
 func setByOverrides(overrides *fieldNode) map[string]bool {
@@ -62,18 +63,13 @@ func setByOverrides(overrides *fieldNode) map[string]bool {
 // also returns the compiled expression, unless that is constant.
 func (a *analysis) problem(x expression) (string, ast.Expr) {
 	if x.isConstant() {
-		e := evaluation{ctx: context.Background(), budget: conditionCost}
+		e := evaluation{ctx: context.Background(), budget: constantCost}
 		if _, err := e.value(x); err != nil {
 			return "always fails: " + err.Error(), nil
 		}
 		return "", nil
 	}
-	_, checked, err := checkExpression(x.text)
-	if err != nil {
-		return "", nil // Compile reports it
-	}
-	e := checked.NativeRep().Expr()
-	return guardAdvice(a.unguarded(e)), e
+	return guardAdvice(a.unguarded(x.syntax)), x.syntax
 }
 
 // NeverActs says why the preset can never act; empty if it can.
@@ -93,14 +89,15 @@ func (c *Compiled) FalseCondition() int {
 		if !condition.isConstant() {
 			return false
 		}
-		e := evaluation{ctx: context.Background(), budget: conditionCost}
+		e := evaluation{ctx: context.Background(), budget: constantCost}
 		holds, err := e.holds(condition)
 		return err == nil && !holds
 	})
 }
 
+// isConstant reports whether an expression reads nothing, and costs little.
 func (x expression) isConstant() bool {
-	return !strings.Contains(x.text, "object") && !strings.Contains(x.text, "namespaceObject")
+	return x.most <= constantCost && !strings.Contains(x.text, "object") && !strings.Contains(x.text, "namespaceObject")
 }
 
 func guardAdvice(selections []string) string {
@@ -239,9 +236,13 @@ type analysis struct {
 }
 
 const (
-	maxAdvised    = 3       // selections that a message names
-	maxProbes     = 128     // selections of an expression that are probed
-	maxProbeSteps = 500_000 // for all expressions of a preset; the rest is not probed
+	// AllSteps limits the nodes that an analysis of all expressions of a preset visits; the rest is
+	// not probed. They take a tenth of a second.
+	AllSteps = 500_000
+
+	maxAdvised   = 3     // selections that a message names
+	maxProbes    = 128   // selections of an expression that are probed
+	constantCost = 1_000 // of a constant that is evaluated
 )
 
 // unguarded lists the selections that make an expression fail if only they are absent.
@@ -250,7 +251,7 @@ func (a *analysis) unguarded(e ast.Expr) []string {
 	survey.eval(e, nil)
 	var out []string
 	for _, selection := range survey.order[:min(len(survey.order), maxProbes)] {
-		if a.fails(e, selection) {
+		if a.steps > 0 && a.fails(e, selection) {
 			out = append(out, selection)
 		}
 	}

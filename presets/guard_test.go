@@ -109,11 +109,11 @@ func TestGuardAdvice(t *testing.T) {
 }
 
 func unguardedIn(text string) []string {
-	_, checked, err := checkExpression(text)
+	_, checked, err := new(expressionCompiler).check(text)
 	if err != nil {
 		return []string{"does not compile"}
 	}
-	a := analysis{steps: maxProbeSteps}
+	a := analysis{steps: AllSteps}
 	return a.unguarded(checked.NativeRep().Expr())
 }
 
@@ -140,7 +140,7 @@ overrides: {metadata: {labels: {level: {$cel: "object.metadata.labels.tier"}}}}`
 		if len(problems) > 0 {
 			t.Fatal(name, problems)
 		}
-		if got := compiled.UnguardedExpressions(); len(got) > 0 != c.bad {
+		if got, _ := compiled.UnguardedExpressions(0); len(got) > 0 != c.bad {
 			t.Errorf("%s: got %v, want problems %t", name, got, c.bad)
 		}
 	}
@@ -201,7 +201,7 @@ func TestUnguardedIsComplete(t *testing.T) {
 	failed, guarded := 0, 0
 	for range 1_000 {
 		text := expression(1 + r.IntN(3))
-		compiled, err := compileExpression(text, "must be true or false", cel.BoolType)
+		compiled, err := new(expressionCompiler).compile(text, "must be true or false", cel.BoolType)
 		if err != nil {
 			continue
 		}
@@ -238,13 +238,13 @@ func TestUnguardedIsBounded(t *testing.T) {
 	for name := range strings.SplitSeq("abcdefghijklmnopqrst", "") {
 		text = "[1].all(" + name + ", " + text + ")"
 	}
-	a := analysis{steps: maxProbeSteps}
-	_, checked, err := checkExpression(text)
+	a := analysis{steps: AllSteps}
+	_, checked, err := new(expressionCompiler).check(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.unguarded(checked.NativeRep().Expr())
 	if a.steps > 0 {
-		t.Errorf("the expression took %d steps: it does not reach the bound", maxProbeSteps-a.steps)
+		t.Errorf("the expression took %d steps: it does not reach the bound", AllSteps-a.steps)
 	}
 }

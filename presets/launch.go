@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 
@@ -50,12 +51,14 @@ func launchRequest(req Request) (Request, error) {
 		return Request{}, &Refusal{Problems: problems}
 	}
 	instance := vmiOf(vm)
-	raw, err := json.Marshal(instance)
-	if err != nil {
+	var raw bytes.Buffer
+	encoder := json.NewEncoder(&raw)
+	encoder.SetEscapeHTML(false) // six bytes for one
+	if err := encoder.Encode(instance); err != nil {
 		return Request{}, &Malformed{What: "object", Err: err}
 	}
 	copied, _ := cloneJSON(instance).(map[string]any)
-	return Request{Kind: VirtualMachineInstance, Object: raw, Decoded: copied, Namespace: req.Namespace, Owner: req.Object}, nil
+	return Request{Kind: VirtualMachineInstance, Object: raw.Bytes(), Decoded: copied, Namespace: req.Namespace, Owner: req.Object}, nil
 }
 
 // vmiOf returns the VMI of a VM, as a lifecycle controller creates it.

@@ -37,7 +37,7 @@ func CompileLegacy(p *kubevirtv1.VirtualMachineInstancePreset) (*Compiled, field
 	partial := map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"domain": domain}}}}
 	var more field.ErrorList
 	if len(domain) > 0 {
-		out.defaults = compilePartialFields(partial, at, &more)
+		out.defaults = compilePartialFields(partial, at, &expressionCompiler{}, &more)
 	}
 	for _, e := range more {
 		e.Field = strings.Replace(e.Field, "spec.spec.template.spec.", "spec.", 1)

@@ -25,9 +25,38 @@ func (r *Request) CheckSize() error {
 	return err
 }
 
+// maxDepth is how deep objects and lists of a review may be nested. Those of a VM reach 20.
+// Messages about deeper values, each with its path, would take the square of the depth.
+const maxDepth = 100
+
 // CheckReviewSize allows as many values as three of the largest objects have. An AdmissionReview
 // has two at most. The error is a *Refusal.
-func CheckReviewSize(raw []byte) error { return checkSize("", raw, limits{parts: 3 * MaxValues}) }
+func CheckReviewSize(raw []byte) error {
+	if isDeeper(raw, maxDepth) {
+		return &Refusal{Problems: field.ErrorList{field.Forbidden(nil, fmt.Sprintf("objects and lists must not be nested more than %d deep", maxDepth))}}
+	}
+	return checkSize("", raw, limits{parts: 3 * MaxValues})
+}
+
+// isDeeper reports whether objects and lists of JSON are nested deeper than most.
+func isDeeper(raw []byte, most int) bool {
+	depth := 0
+	for i := 0; i < len(raw) && depth <= most; i++ {
+		switch raw[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		case '"':
+			for i++; i < len(raw) && raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+	return depth > most
+}
 
 // limits are the maximum number of values of an object, and of elements of a keyed list; 0 elements
 // means that there are no keyed lists.

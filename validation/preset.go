@@ -25,8 +25,16 @@ import (
 //
 // Alongside KubeVirt, values that only this project's rules reject, or that depend on KubeVirt's
 // configuration, are warnings. So is a preset that can never act.
-func (c *Config) ValidatePreset(p v1alpha1.Preset, compiled *presets.Compiled) Result {
-	out := Result{Errors: compiled.UnguardedExpressions()}
+//
+// Steps limits the analysis of expressions, as in UnguardedExpressions. If that is too few, a
+// warning says where the rest appears.
+func (c *Config) ValidatePreset(p v1alpha1.Preset, compiled *presets.Compiled, steps int) Result {
+	unguarded, complete := compiled.UnguardedExpressions(steps)
+	out := Result{Errors: unguarded}
+	if !complete && steps != 0 && steps < presets.AllSteps {
+		out.Warnings = append(out.Warnings, "the expressions of the preset are too large to be analysed while it is written: "+
+			"if some VMs make them fail, the condition Deprecated of the preset will say so")
+	}
 	spec := p.GetSpec()
 	for _, part := range []struct {
 		name string
@@ -69,8 +77,8 @@ func valueUnlessSensitive(e *field.Error) any {
 
 // ValidatePresetUpdate is ValidatePreset for an update. It ignores the problems of the stored
 // preset, unless the update enables the preset, or lets it overrule users.
-func (c *Config) ValidatePresetUpdate(p v1alpha1.Preset, compiled *presets.Compiled, old v1alpha1.Preset) Result {
-	out := c.ValidatePreset(p, compiled)
+func (c *Config) ValidatePresetUpdate(p v1alpha1.Preset, compiled *presets.Compiled, old v1alpha1.Preset, steps int) Result {
+	out := c.ValidatePreset(p, compiled, steps)
 	if len(out.Errors) == 0 {
 		return out
 	}
@@ -79,7 +87,7 @@ func (c *Config) ValidatePresetUpdate(p v1alpha1.Preset, compiled *presets.Compi
 		return out
 	}
 	left := map[string]int{}
-	for _, e := range c.ValidatePreset(old, stored).Errors {
+	for _, e := range c.ValidatePreset(old, stored, presets.AllSteps).Errors {
 		left[ratchetKey(e)]++
 	}
 	out.Errors = slices.DeleteFunc(out.Errors, func(e *field.Error) bool {
@@ -109,7 +117,7 @@ func (c *Config) leafProblems(raw *apiextensionsv1.JSON) []problem {
 	}
 	leaves := map[string]any{}
 	plain := plainLeaves(fields, nil, leaves, nil)
-	out, bad := undecodable(fields, plain, leaves)
+	out, bad := undecodable(fields, plain)
 	if len(bad) > 0 {
 		plain = plainLeaves(fields, nil, map[string]any{}, func(path string) bool { return !bad[path] })
 	}
@@ -119,26 +127,44 @@ func (c *Config) leafProblems(raw *apiextensionsv1.JSON) []problem {
 
 // undecodable reports leaves of a wrong type or range, such as a negative number of cores, and
 // their paths.
-func undecodable(fields map[string]any, plain any, leaves map[string]any) ([]problem, map[string]bool) {
+func undecodable(fields map[string]any, plain any) ([]problem, map[string]bool) {
 	if _, err := readPartial(plain); err == nil {
 		return nil, nil
 	}
 	var out []problem
 	bad := map[string]bool{}
-	for _, path := range slices.Sorted(maps.Keys(leaves)) {
-		alone := plainLeaves(fields, nil, map[string]any{}, func(other string) bool { return other == path })
+	eachAlone(fields, nil, func(v any) any { return v }, func(path string, value, alone any) {
 		if _, err := readPartial(alone); err != nil {
 			detail := "is not a valid value of this field"
 			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 				detail = "must not be " + wrong.Value
 			}
 			bad[path] = true
-			e := field.Invalid(nil, leaves[path], detail)
+			e := field.Invalid(nil, value, detail)
 			e.Field = path
 			out = append(out, problem{rule: &Rule{}, err: e})
 		}
-	}
+	})
 	return out, bad
+}
+
+// eachAlone calls visit for each plain scalar of decoded JSON, with a partial VM that has only this
+// scalar. Around returns the partial VM with a value at v's place.
+func eachAlone(v any, at *field.Path, around func(any) any, visit func(path string, value, alone any)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if computed, _ := v[name].(map[string]any); computed[presets.ComputedKey] == nil {
+				eachAlone(v[name], fieldPath(at, name), func(inner any) any { return around(map[string]any{name: inner}) }, visit)
+			}
+		}
+	case []any:
+		for i, e := range v {
+			eachAlone(e, at.Index(i), func(inner any) any { return around([]any{inner}) }, visit)
+		}
+	default:
+		visit(at.String(), v, around(v))
+	}
 }
 
 func readPartial(plain any) (*ExpandedVM, error) {

@@ -97,7 +97,7 @@ func TestValidatePreset(t *testing.T) {
 			if len(problems) > 0 {
 				t.Fatal(problems)
 			}
-			got := c.config.ValidatePreset(preset, compiled)
+			got := c.config.ValidatePreset(preset, compiled, presets.AllSteps)
 			var errs []string
 			for _, e := range got.Errors {
 				errs = append(errs, e.Error())
@@ -148,7 +148,7 @@ func TestValidatePresetUpdate(t *testing.T) {
 			if len(problems) > 0 {
 				t.Fatal(problems)
 			}
-			got := (&validation.Config{}).ValidatePresetUpdate(now, compiled, parse(c.old))
+			got := (&validation.Config{}).ValidatePresetUpdate(now, compiled, parse(c.old), presets.AllSteps)
 			if refused := len(got.Errors) > 0; refused != c.refused {
 				t.Errorf("got %v, want refused %t", got.Errors, c.refused)
 			}

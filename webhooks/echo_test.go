@@ -32,7 +32,7 @@ func TestHugeValues(t *testing.T) {
 	request := func(spec string) string { return `{"metadata":{"name":"r","namespace":"lab"},"spec":{` + spec + `}}` }
 	machine := []string{PathMutateVirtualMachine, PathValidateVirtualMachine}
 	instance := []string{pathMutateVirtualMachineInstance, pathValidateVirtualMachineInstance}
-	anyPreset := []string{pathValidateVirtualMachinePreset, pathValidateClusterVirtualMachinePreset}
+	anyPreset := []string{pathValidateVirtualMachinePreset, PathValidateClusterVirtualMachinePreset}
 	profile := []string{pathValidateFrontendProfile, pathValidateBackendProfile}
 	template := []string{pathMutateTemplateRequest, pathValidateTemplateRequest}
 	cases := map[string]struct {

@@ -37,6 +37,10 @@ type Preset struct {
 	Authorizer authorizer
 	// Rules find presets that compile but harm VMs; nil finds none.
 	Rules *validation.Config
+	// Steps limits the analysis of expressions; 0 means presets.AllSteps. Status reports the rest.
+	Steps int
+	// Turns limit how many presets are checked at the same time; nil sets no limit.
+	Turns *turns
 }
 
 var _ handler = Preset{}
@@ -46,34 +50,54 @@ func (p Preset) Handle(ctx context.Context, req Request) Response {
 	if req.Operation == admissionv1.Delete {
 		return p.deleted(req.OldObject.Raw)
 	}
+	if !p.Turns.take(ctx) {
+		return busy()
+	}
+	checked := p.check(req)
+	if checked.answer != nil {
+		return *checked.answer
+	}
+	response := authorize(ctx, p.Authorizer, req, presetRequirements(req, checked.compiled))
+	if !response.Allowed {
+		return response
+	}
+	if len(checked.result.Errors) > 0 {
+		return invalid(req, checked.result.Errors)
+	}
+	response.Warnings = presets.LimitWarnings(checked.result.Warnings, "virtwright validate shows all")
+	return response
+}
+
+// A checkedPreset is either answered already, or compiled.
+type checkedPreset struct {
+	answer   *Response
+	compiled *presets.Compiled
+	result   validation.Result
+}
+
+// check does all work that takes memory and processor time. It ends the turn of the request.
+func (p Preset) check(req Request) checkedPreset {
+	defer p.Turns.end()
+	answered := func(r Response) checkedPreset { return checkedPreset{answer: &r} }
 	if !changesSpec(req) {
-		return allowed()
+		return answered(allowed())
 	}
 	raw := req.Object.Raw
 	if len(raw) > maxPresetBytes {
-		return invalid(req, field.ErrorList{field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
-			"a preset must be at most %d KiB, this one is %d KiB: split it", maxPresetBytes>>10, len(raw)>>10))})
+		return answered(invalid(req, field.ErrorList{field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
+			"a preset must be at most %d KiB, this one is %d KiB: split it", maxPresetBytes>>10, len(raw)>>10))}))
 	}
 	preset := p.empty()
 	strict, err := kjson.UnmarshalStrict(raw, preset)
 	if err != nil {
-		return undecodable(req, p.Kind, err)
+		return answered(undecodable(req, p.Kind, err))
 	}
 	problems := append(unknownFields(strict, presetParts), nulls(raw)...)
 	compiled, more := presets.Compile(preset)
 	if problems = append(problems, more...); len(problems) > 0 {
-		return invalid(req, problems)
+		return answered(invalid(req, problems))
 	}
-	response := authorize(ctx, p.Authorizer, req, presetRequirements(req, compiled))
-	if !response.Allowed {
-		return response
-	}
-	result := p.validate(preset, compiled, req.OldObject.Raw)
-	if len(result.Errors) > 0 {
-		return invalid(req, result.Errors)
-	}
-	response.Warnings = presets.LimitWarnings(result.Warnings, "virtwright validate shows all")
-	return response
+	return checkedPreset{compiled: compiled, result: p.validate(preset, compiled, req.OldObject.Raw)}
 }
 
 // changesSpec reports whether a request creates an object or changes its spec.
@@ -136,9 +160,9 @@ func (p Preset) validate(preset v1alpha1.Preset, compiled *presets.Compiled, sto
 	}
 	old := p.empty()
 	if len(stored) == 0 || kjson.UnmarshalCaseSensitivePreserveInts(stored, old) != nil {
-		return p.Rules.ValidatePreset(preset, compiled)
+		return p.Rules.ValidatePreset(preset, compiled, p.Steps)
 	}
-	return p.Rules.ValidatePresetUpdate(preset, compiled, old)
+	return p.Rules.ValidatePresetUpdate(preset, compiled, old, p.Steps)
 }
 
 func (p Preset) empty() v1alpha1.Preset {

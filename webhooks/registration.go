@@ -34,7 +34,7 @@ const (
 	pathValidateLegacyPreset                = "/validate-kubevirt-io-v1-virtualmachineinstancepreset"
 	PathConvertVirtualMachine               = "/convert-kubevirt-io-virtualmachine"
 	pathValidateVirtualMachinePreset        = "/validate-virtwright-dev-v1alpha1-virtualmachinepreset"
-	pathValidateClusterVirtualMachinePreset = "/validate-virtwright-dev-v1alpha1-clustervirtualmachinepreset"
+	PathValidateClusterVirtualMachinePreset = "/validate-virtwright-dev-v1alpha1-clustervirtualmachinepreset"
 	pathMutateTemplateRequest               = "/mutate-ssp-kubevirt-io-v1alpha1-virtualmachinetemplaterequest"
 	pathValidateTemplateRequest             = "/validate-ssp-kubevirt-io-v1alpha1-virtualmachinetemplaterequest"
 	pathValidateFrontendProfile             = "/validate-virtwright-dev-v1alpha1-frontendprofile"
@@ -134,13 +134,13 @@ func (r Registration) validating() []hook {
 		kubevirtHook(PathValidateVirtualMachine, "virtualmachines", notTrusted(r.Guard.Trusted), vmValidated(r.Guard)),
 		kubevirtHook(pathValidateVirtualMachineInstance, "virtualmachineinstances", notTrusted(r.Guard.Trusted), vmiValidated(r.Guard)),
 		virtwrightHook(pathValidateVirtualMachinePreset, presets, namespacedScope),
-		virtwrightHook(pathValidateClusterVirtualMachinePreset, clusterPresets, clusterScope),
+		virtwrightHook(PathValidateClusterVirtualMachinePreset, clusterPresets, clusterScope),
 		virtwrightHook(pathValidateFrontendProfile, v1alpha1.ResourceFrontendProfiles, clusterScope),
 		virtwrightHook(pathValidateBackendProfile, v1alpha1.ResourceBackendProfiles, clusterScope),
 		virtwrightHook(pathValidatePresetException, v1alpha1.ResourcePresetExceptions, namespacedScope),
 		templateHook(pathValidateTemplateRequest),
 		deletionHook(pathValidateVirtualMachinePreset, presets, namespacedScope),
-		deletionHook(pathValidateClusterVirtualMachinePreset, clusterPresets, clusterScope),
+		deletionHook(PathValidateClusterVirtualMachinePreset, clusterPresets, clusterScope),
 	}
 	if r.Guard.Addon { // KubeVirt has these webhooks itself
 		return hooks

@@ -77,8 +77,9 @@ func (s *Server) Handlers() map[string]http.Handler {
 	validator := func(kind presets.Kind) http.Handler {
 		return serve("validate "+string(kind), sized{kind, s.Validator(kind)})
 	}
+	turns := newTurns(presetTurns)
 	preset := func(kind string) http.Handler {
-		return bounded(kind, Preset{Kind: kind, Authorizer: s.Authorizer, Rules: s.Rules})
+		return bounded(kind, Preset{Kind: kind, Authorizer: s.Authorizer, Rules: s.Rules, Steps: analysisSteps, Turns: turns})
 	}
 	profile := func(kind string) http.Handler { return bounded(kind, Profile{Kind: kind}) }
 	exception := PresetException{Authorizer: s.Authorizer, Snapshots: s.Snapshots, MaxDuration: s.MaxExceptionDuration, Now: s.Now}
@@ -96,7 +97,7 @@ func (s *Server) Handlers() map[string]http.Handler {
 		pathValidateLegacyPreset:                bounded("VirtualMachineInstancePreset", LegacyPreset{Authorizer: s.Authorizer}),
 		PathConvertVirtualMachine:               conversions{},
 		pathValidateVirtualMachinePreset:        preset(v1alpha1.KindVirtualMachinePreset),
-		pathValidateClusterVirtualMachinePreset: preset(v1alpha1.KindClusterVirtualMachinePreset),
+		PathValidateClusterVirtualMachinePreset: preset(v1alpha1.KindClusterVirtualMachinePreset),
 		pathValidateFrontendProfile:             profile(v1alpha1.KindFrontendProfile),
 		pathValidateBackendProfile:              profile(v1alpha1.KindBackendProfile),
 		pathValidatePresetException:             bounded(v1alpha1.KindPresetException, exception),

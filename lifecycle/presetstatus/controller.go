@@ -203,7 +203,7 @@ func (c *Controller) violations(key presetcache.Key, preset v1alpha1.Preset) fie
 	}
 	var violations field.ErrorList
 	if compiled, problems := presets.Compile(preset); len(problems) == 0 { // otherwise Ready has the problems
-		violations = c.Rules.ValidatePreset(preset, compiled).Errors
+		violations = c.Rules.ValidatePreset(preset, compiled, presets.AllSteps).Errors
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

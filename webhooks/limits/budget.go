@@ -3,7 +3,6 @@
 package limits
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -23,10 +22,6 @@ const (
 	// retryAfterSeconds is when a client that got no share should retry.
 	retryAfterSeconds = 1
 
-	// perByte and perPart estimate the memory of a JSON body: its bytes are copied several times,
-	// and each object, list, field and element becomes a Go value. test/load measures both.
-	perByte = 4
-	perPart = 256
 	// smallShare is the part of the budget of small bodies that one of them may use.
 	smallShare = 16
 	// maxBeginning is how much of a body is searched for its namespace, in bytes.
@@ -188,11 +183,4 @@ func (b *body) tooMany() error {
 		b.budget.Refused()
 	}
 	return apierrors.NewTooManyRequests("virtwright is busy with other requests; try again", retryAfterSeconds)
-}
-
-// costOf estimates the memory of a JSON body in bytes. It counts separators, including those inside
-// strings, so it never counts too few parts.
-func costOf(json []byte) int64 {
-	parts := bytes.Count(json, []byte{','}) + bytes.Count(json, []byte{'{'}) + bytes.Count(json, []byte{'['})
-	return int64(len(json))*perByte + int64(parts)*perPart
 }
