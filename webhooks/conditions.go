@@ -51,8 +51,9 @@ func unguarded(guard protection.Guard) condition {
 	return condition{Name: "not-refused-by-policy", Expression: guard.AllowedBy("owner-references", "reserved-finalizers") + " || " + repeated}
 }
 
-// vmiValidated excludes updates of a VMI that change nothing guarded. Alongside KubeVirt, labels and
-// annotations are guarded by presets, too, because KubeVirt gives them to the pod of a migration.
+// vmiValidated excludes updates of a VMI that change nothing guarded. Alongside KubeVirt, labels
+// and annotations are guarded by presets, too, because KubeVirt gives them to the pod of a
+// migration.
 func vmiValidated(guard protection.Guard) condition {
 	expression := `request.operation != "UPDATE" || !(` + guard.KindExpression(presets.VirtualMachineInstance) + `)`
 	if guard.Addon {

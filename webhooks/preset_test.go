@@ -1,16 +1,12 @@
 package webhooks
 
 import (
-	"context"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
@@ -87,14 +83,6 @@ func TestPresetRatchets(t *testing.T) {
 	if resp := handler.Handle(t.Context(), updates(handler.Kind, "", bad, `{metadata: {name: p}}`)); !resp.Allowed {
 		t.Errorf("a repair must pass, got %+v", resp.Result)
 	}
-}
-
-// onlyVerbs are the verbs that all users have.
-type onlyVerbs []string
-
-// Allowed looks at the verb.
-func (v onlyVerbs) Allowed(_ context.Context, _ authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
-	return slices.Contains(v, what.Verb), nil
 }
 
 func TestPresetWarnsOfItsDeletion(t *testing.T) {

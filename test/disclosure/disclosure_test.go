@@ -100,7 +100,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// populate creates VMs and VMIs, one of which has a pod on a node.
+// populate creates VMs and VMIs, and assigns the pod of one to a node.
 func (c *cluster) populate() {
 	c.Helper()
 	c.Must(stored, "create", "-f", "-")

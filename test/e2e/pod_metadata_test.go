@@ -42,9 +42,9 @@ func podKeys() []string {
 	return keys
 }
 
-// What a pod gets from the metadata of its VMI is what was admitted.
+// A pod gets the metadata that was admitted with its VMI.
 var _ = Describe("The labels and annotations of a pod", func() {
-	It("are those that were admitted with the VMI, whoever writes, and when", func() {
+	It("are those that were admitted with the VMI, for each writer and at each time", func() {
 		s := newStory()
 		s.runtime(standin.Delays{})
 		s.preset(aPreset("zone", `{match: {labels: {matchLabels: {zoned: "yes"}}}, overrides: {spec: {template: {metadata: {labels: {network-zone: restricted}}}}},

@@ -18,9 +18,9 @@ import (
 )
 
 // Evictions records, before the pod of a VMI with eviction strategy External is evicted, the node
-// that the VMI must leave in status.evacuationNodeName, as KubeVirt does. A controller of the user's
-// reads it and stops the VM. A PodDisruptionBudget prevents the eviction itself, so the answer
-// reveals nothing about the pod: it always allows.
+// that the VMI must leave in status.evacuationNodeName, as KubeVirt does. A controller of the
+// user's reads it and stops the VM. A PodDisruptionBudget prevents the eviction itself, so the
+// answer reveals nothing about the pod: it always allows.
 type Evictions struct {
 	// Client reads pods, nodes and VMIs from API servers, not from a cache.
 	Client client.Client

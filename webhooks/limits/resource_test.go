@@ -102,7 +102,7 @@ func TestFlowsShareByTime(t *testing.T) {
 	})
 }
 
-// Whatever happens at the same time, shares are returned, and nobody gets more than there is.
+// Shares come back in any order of events, and no more is in use than there is.
 func TestSharesComeBack(t *testing.T) {
 	r := newResource(10)
 	var clients sync.WaitGroup
