@@ -170,13 +170,11 @@ func withoutBits(t *testing.T, text string) (*admissionv1.AdmissionResponse, int
 	found, response := 0, review.Response
 	isBit := func(text string) bool {
 		// A cause begins with its kind and its value.
-		for _, part := range append(strings.SplitAfter(text, `": `), text) {
-			if bits.MatchString(part) {
-				found++
-				return true
-			}
+		is := slices.ContainsFunc(append(strings.SplitAfter(text, `": `), text), bits.MatchString)
+		if is {
+			found++
 		}
-		return false
+		return is
 	}
 	response.Warnings = slices.DeleteFunc(response.Warnings, isBit)
 	if len(response.Warnings) == 0 {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strconv"
@@ -16,7 +17,7 @@ func processorTime(t *testing.T, pid int) time.Duration {
 	if err != nil {
 		t.Skipf("this system does not tell the processor time of a process: %v", err)
 	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+2:]))
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+2:]))
 	ticks := 0
 	for _, i := range []int{11, 12} { // utime and stime, in hundredths of a second
 		n, err := strconv.Atoi(fields[i])
