@@ -235,7 +235,7 @@ var _ = Describe("The name of a machine", func() {
 		settled(func() error {
 			_, err := s.of(virtualMachine).Create(here.ctx, s.parse(withDisk("two")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			return err
-		}, "VirtualMachine one has a dataVolumeTemplate of this name, and both would write to one disk")
+		}, "another VirtualMachine has a dataVolumeTemplate of this name, and both would write to one disk")
 		s.patch("one", "{metadata: {labels: {a: b}}, spec: {runStrategy: Manual}}")
 	})
 
