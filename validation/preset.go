@@ -87,7 +87,7 @@ func (c *Config) ValidatePresetUpdate(p v1alpha1.Preset, compiled *presets.Compi
 		return out
 	}
 	left := map[string]int{}
-	for _, e := range c.ValidatePreset(old, stored, presets.AllSteps).Errors {
+	for _, e := range c.ValidatePreset(old, stored, steps).Errors {
 		left[ratchetKey(e)]++
 	}
 	out.Errors = slices.DeleteFunc(out.Errors, func(e *field.Error) bool {

@@ -77,9 +77,8 @@ func (s *Server) Handlers() map[string]http.Handler {
 	validator := func(kind presets.Kind) http.Handler {
 		return serve("validate "+string(kind), sized{kind, s.Validator(kind)})
 	}
-	turns := newTurns(presetTurns)
 	preset := func(kind string) http.Handler {
-		return bounded(kind, Preset{Kind: kind, Authorizer: s.Authorizer, Rules: s.Rules, Steps: analysisSteps, Turns: turns})
+		return bounded(kind, Preset{Kind: kind, Authorizer: s.Authorizer, Rules: s.Rules, Steps: analysisSteps})
 	}
 	profile := func(kind string) http.Handler { return bounded(kind, Profile{Kind: kind}) }
 	exception := PresetException{Authorizer: s.Authorizer, Snapshots: s.Snapshots, MaxDuration: s.MaxExceptionDuration, Now: s.Now}

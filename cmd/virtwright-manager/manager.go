@@ -291,7 +291,6 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	config = rest.AddUserAgent(config, "virtwright-manager")
 	config.QPS = -1                                      // API servers limit requests themselves
 	config.WarningHandlerWithContext = rest.NoWarnings{} // deprecated kinds are watched on purpose
-	config.Wrap(limits.Waiting)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, sspv1alpha1.AddToScheme, partialobject.AddToScheme, presetcache.AddToScheme, certs.AddCertManager} {
 		if err := add(scheme); err != nil {

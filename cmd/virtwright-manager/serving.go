@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -84,12 +85,12 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 		Owners:     &clients.LiveOwners{Client: p.rest},
 		Guard:      guard, Rules: &p.options.rules, Names: p.names,
 		Authorizer: &clients.AccessReviewer{Client: p.live},
-		Evictions:  clients.Evictions{Client: p.live, Authenticated: p.options.webhookClients.authorities != nil},
 		Metrics:    webhooks.NewMetrics(metrics.Registry), MaxExceptionDuration: p.options.maxExceptionDuration, TemplateFormats: p.options.templateFormats,
 		TemplateFormat: templates.FormatChooser{Discovery: templates.Discovery{Client: p.rest}, Formats: p.options.templateFormats},
 	}
 	if p.profiles != nil {
 		server.Profiles = p.profiles
+		server.Evictions = clients.Evictions{Client: p.live, Authenticated: p.options.webhookClients.authorities != nil}
 	}
 	if p.instancetypes != nil {
 		server.Instancetypes = p.instancetypes
@@ -97,13 +98,13 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 			return err
 		}
 	}
-	mux := http.NewServeMux()
+	mux, turns := http.NewServeMux(), turnsOf()
 	for path, handler := range server.Handlers() {
 		within := reviewTime
 		if path == webhooks.PathConvertVirtualMachine {
 			within = requestTime // a review may hold a list of objects
 		}
-		mux.Handle(path, limits.Deadline(within, p.budget.Handler(within, p.stop.handler(around(handler)))))
+		mux.Handle(path, limits.Deadline(within, p.budget.Handler(within, turns(path), p.stop.handler(around(handler)))))
 	}
 	return p.addWebhooks(ctx, mux)
 }
@@ -298,26 +299,56 @@ func (p *process) addWebhooks(ctx context.Context, handler http.Handler) error {
 	return p.addServer(ctx, "webhooks", listener, handler)
 }
 
-// threads is the number of threads that run Go code for each processor. Few requests get a turn at
-// the same time, but each may compute for long, and Go lets others wait for 10 ms then. With more
-// threads than processors, the operating system divides processors among requests, and a short
-// request waits for less than a millisecond.
-const threads = 4
+// threads is the number of threads that run Go code for each processor, and maxThreads bounds them.
+// Several requests compute at the same time, and Go lets a short one wait 10 ms for each of them.
+// With more threads than processors, the operating system divides processors among requests, and a
+// short request waits for a millisecond. Each thread takes memory, and many processors need no help.
+const threads, maxThreads = 4, 16
 
-// processors returns the number of processors, and starts the threads.
+// processors returns the number of processors, and starts the threads unless the environment sets
+// their number.
 var processors = sync.OnceValue(func() int {
-	processors := runtime.GOMAXPROCS(0)
-	runtime.GOMAXPROCS(threads * processors)
-	return processors
+	n := runtime.GOMAXPROCS(0)
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(max(n, min(threads*n, maxThreads)))
+	}
+	return n
 })
+
+const (
+	// smallTurns and largeTurns are how many bodies are reviewed at the same time for each
+	// processor.
+	smallTurns, largeTurns = 2, 1
+	// launchTurns is how many more VMIs are: each waits for an API server to read its VM.
+	launchTurns = 4
+	// presetTurns is how many presets are. The memory of each is bounded, and VMs need processors,
+	// too.
+	presetTurns = 2
+)
+
+// turnsOf returns a function that returns the turns of a webhook by its path.
+func turnsOf() func(path string) *limits.Turns {
+	reviews := limits.NewTurns(smallTurns*processors(), largeTurns*processors())
+	launches := limits.NewTurns(launchTurns*smallTurns*processors(), launchTurns*largeTurns*processors())
+	presets := limits.NewTurns(presetTurns, presetTurns)
+	return func(path string) *limits.Turns {
+		switch {
+		case strings.HasSuffix(path, "preset"):
+			return presets
+		case strings.HasSuffix(path, "virtualmachineinstance"):
+			return launches
+		}
+		return reviews
+	}
+}
 
 func newBudget(size int64) *limits.Budget {
 	refused := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "virtwright_requests_over_budget_total",
-		Help: "Requests refused with 429 or 503 because other requests used all of --request-memory for 3 seconds (aggregated API: 10 seconds).",
+		Help: "Requests rejected with 429 or 503 because others used the memory or the processors of a replica for 3 seconds (aggregated API: 10 seconds).",
 	})
 	metrics.Registry.MustRegister(refused)
-	budget := limits.NewBudget(size, processors())
+	budget := limits.NewBudget(size)
 	budget.Refused = refused.Inc
 	return budget
 }

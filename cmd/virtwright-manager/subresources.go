@@ -79,7 +79,7 @@ func (p *process) serveSubresources(checks map[string]healthz.Checker) error {
 	server, err := subresources.New(subresources.Options{
 		Config: rest.CopyConfig(p.config), Address: o.address, AllowGet: o.allowGet,
 		Certificate: p.authority.GetCertificate, Version: kubevirtVersion(), Outermost: func(h http.Handler) http.Handler { return limits.Deadline(requestTime, p.stop.handler(h)) },
-		Innermost: func(h http.Handler) http.Handler { return p.budget.Handler(requestTime, h) },
+		Innermost: func(h http.Handler) http.Handler { return p.budget.Handler(requestTime, nil, h) },
 
 		Presets: subresources.Presets{
 			Engine: p.options.engine(), Snapshots: p.presets,

@@ -55,10 +55,11 @@ var reservedLabels = []string{
 // podKeys begin the labels and annotations of a pod that change its networks, confinement,
 // containers, credentials or placement. KubeVirt also gives them to the pod of a live migration.
 var podKeys = []string{
-	"k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "cni.projectcalico.org/", "k8s.ovn.org/", "ovn.kubernetes.io/",
+	"k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "cni.projectcalico.org/", "k8s.ovn.org/", "ovn.kubernetes.io/", "policy.cilium.io/", "io.cilium",
 	"kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth", "vpc.amazonaws.com/", "networking.gke.io/",
 	"container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/",
-	"container.seccomp.security.alpha.kubernetes.io/", "io.kubernetes.cri-o.", "hooks.kubevirt.io/", "kubevirt.io/ignitiondata",
+	"container.seccomp.security.alpha.kubernetes.io/", "io.kubernetes.cri-o.", "io.katacontainers.",
+	"openshift.io/required-scc", "pre.hook.backup.velero.io/", "post.hook.backup.velero.io/", "iam.amazonaws.com/", "hooks.kubevirt.io/", "kubevirt.io/ignitiondata",
 	"istio.io/", "sidecar.istio.io/", "traffic.sidecar.istio.io/", "inject.istio.io/", "proxy.istio.io/", "ambient.istio.io/",
 	"linkerd.io/", "config.linkerd.io/", "kuma.io/", "consul.hashicorp.com/", "openservicemesh.io/", "appmesh.k8s.aws/", "dapr.io/",
 	"vault.hashicorp.com/", "azure.workload.identity/", "sidecar.opentelemetry.io/", "instrumentation.opentelemetry.io/",

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -25,7 +26,8 @@ type Evictions struct {
 	// Client reads pods, nodes and VMIs from API servers, not from a cache.
 	Client client.Client
 	// Authenticated is true if only API servers are answered. Otherwise anybody can send a review,
-	// so evictions count only if the node is cordoned or has a taint, as drains do.
+	// so evictions count only if the node is cordoned, or has a taint that the pod does not
+	// tolerate.
 	Authenticated bool
 }
 
@@ -59,20 +61,24 @@ func (e Evictions) record(ctx context.Context, key types.NamespacedName) error {
 	if strategy != string(kubevirtv1.EvictionStrategyExternal) || vmi.GetUID() != owner.UID || recorded == pod.Spec.NodeName {
 		return nil
 	}
-	if leaves, err := e.mustLeave(ctx, pod.Spec.NodeName); err != nil || !leaves {
+	if leaves, err := e.mustLeave(ctx, pod); err != nil || !leaves {
 		return err
 	}
 	patch := fmt.Sprintf(`{"metadata": {"uid": %q}, "status": {"evacuationNodeName": %q}}`, vmi.GetUID(), pod.Spec.NodeName)
 	return e.Client.Patch(ctx, vmi, client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
-// mustLeave reports whether the guests of a node must leave it.
-func (e Evictions) mustLeave(ctx context.Context, name string) (bool, error) {
+// mustLeave reports whether a pod must leave its node.
+func (e Evictions) mustLeave(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	if e.Authenticated {
 		return true, nil
 	}
 	node := &corev1.Node{}
-	err := e.Client.Get(ctx, types.NamespacedName{Name: name}, node)
-	tainted := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule })
+	err := e.Client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, node)
+	tainted := slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+		return taint.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+			return t.ToleratesTaint(klog.FromContext(ctx), &taint, false)
+		})
+	})
 	return node.Spec.Unschedulable || tainted, err
 }

@@ -28,15 +28,15 @@ const (
 	maxBeginning = 4 << 10
 )
 
-// A Budget is memory and processors that all requests share, divided fairly among namespaces: a
-// quarter of the memory is for small bodies, the rest for others. Create it with NewBudget.
+// A Budget is memory that all requests share, divided fairly among namespaces: a quarter for small
+// bodies, the rest for others. Create it with NewBudget.
 //
 // A small body has at most smallBody bytes and a low cost. It is charged its cost from its
 // completion until it is answered. Other bodies are also charged their bytes while they arrive. If
 // too many arrive at once, one at a time is not charged, so that it completes and no body blocks
 // another.
 type Budget struct {
-	small, large pool
+	small, large *resource
 	// arriving is charged the bytes of large bodies; uncharged is held by the one that is not
 	// charged.
 	arriving, uncharged *resource
@@ -44,23 +44,28 @@ type Budget struct {
 	Refused func()
 }
 
-// A pool is memory for bodies that are being answered, and turns on processors. A body that costs
-// more than the pool is answered alone.
-type pool struct{ memory, processors *resource }
+// Turns limit how many requests compute at the same time, fairly among namespaces. Create them with
+// NewTurns.
+type Turns struct{ small, large *resource }
 
-// NewBudget creates a Budget of a number of bytes and processors.
-func NewBudget(size int64, processors int) *Budget {
-	turns := int64(max(processors, 2))
+// NewTurns creates numbers of turns for small and for large bodies.
+func NewTurns(small, large int) *Turns {
+	return &Turns{newResource(int64(small)), newResource(int64(large))}
+}
+
+// NewBudget creates a Budget of a number of bytes. A body that costs more than its part of the
+// budget is answered alone.
+func NewBudget(size int64) *Budget {
 	return &Budget{
-		small: pool{newResource(size / 4), newResource(2 * turns)}, large: pool{newResource(size / 2), newResource(turns)},
+		small: newResource(size / 4), large: newResource(size / 2),
 		arriving: newResource(size / 4), uncharged: newResource(1),
 	}
 }
 
-// Handler serves h with bodies that are charged to the budget until h returns. A body that gets no
-// share in time fails with a *apierrors.StatusError of code 429. h must not use the body after it
-// returns.
-func (b *Budget) Handler(within time.Duration, h http.Handler) http.Handler {
+// Handler serves h with bodies that are charged to the budget, and have one of turns, until h
+// returns. Nil turns set no limit. A body that gets no share in time fails with a
+// *apierrors.StatusError of code 429. h must not use the body after it returns.
+func (b *Budget) Handler(within time.Duration, turns *Turns, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
 			h.ServeHTTP(w, r)
@@ -68,11 +73,11 @@ func (b *Budget) Handler(within time.Duration, h http.Handler) http.Handler {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), within)
 		defer cancel()
-		charged := &body{ReadCloser: r.Body, budget: b, path: r.URL.Path, large: r.ContentLength > smallBody, within: ctx, turn: &turn{}}
+		charged := &body{ReadCloser: r.Body, budget: b, turns: turns, path: r.URL.Path, large: r.ContentLength > smallBody, within: ctx}
 		defer charged.release()
-		request := r.WithContext(context.WithValue(r.Context(), turnKey{}, charged.turn))
+		request := *r
 		request.Body = charged
-		h.ServeHTTP(w, request)
+		h.ServeHTTP(w, &request)
 	})
 }
 
@@ -80,6 +85,7 @@ func (b *Budget) Handler(within time.Duration, h http.Handler) http.Handler {
 type body struct {
 	io.ReadCloser
 	budget *Budget
+	turns  *Turns // or nil
 	path   string
 	within context.Context //nolint:containedctx // it ends when the body must have arrived
 
@@ -88,13 +94,12 @@ type body struct {
 	beginning []byte
 	// size and cost of the bytes that have arrived.
 	size, cost int64
-	// arriving and uncharged are shares until the body is complete, memory and turn from then on.
-	arriving  []*share
+	// shares are those of the arriving bytes until the body is complete, then memory and a turn.
+	shares []*share
+	// uncharged is true if further bytes are not charged.
 	uncharged bool
 	// waited is true if the body did not arrive for a time, until it got a share.
 	waited bool
-	memory *share
-	turn   *turn
 	// ended is the final result of Read; nil while more may arrive.
 	ended error
 }
@@ -129,18 +134,30 @@ func (b *body) charge(n int64, complete bool) bool {
 	if !complete {
 		return true
 	}
-	from := &b.budget.large
-	if !b.large && b.cost <= b.budget.small.memory.size/smallShare {
-		from = &b.budget.small
+	small := !b.large && b.cost <= b.budget.small.size/smallShare
+	memory := b.budget.large
+	if small {
+		memory = b.budget.small
 	}
 	name := flowOf(b.path, b.beginning)
-	memory, err := from.memory.acquire(b.within, name, b.cost)
+	got, err := memory.acquire(b.within, name, b.cost)
 	if err != nil {
 		return false
 	}
 	b.release()
-	b.memory = memory
-	return b.turn.begin(b.within, from.processors, name) == nil
+	b.shares = append(b.shares, got)
+	if b.turns == nil {
+		return true
+	}
+	turns := b.turns.large
+	if small {
+		turns = b.turns.small
+	}
+	if got, err = turns.acquire(b.within, name, 1); err != nil {
+		return false
+	}
+	b.shares = append(b.shares, got)
+	return true
 }
 
 // arrive charges n bytes of a large body.
@@ -150,7 +167,7 @@ func (b *body) arrive(n int64) bool {
 	}
 	name := flowOf(b.path, b.beginning)
 	if s := b.budget.arriving.try(name, n); s != nil {
-		b.arriving = append(b.arriving, s)
+		b.shares = append(b.shares, s)
 		return true
 	}
 	s := b.budget.uncharged.try(name, 1)
@@ -161,21 +178,16 @@ func (b *body) arrive(n int64) bool {
 		}
 		b.waited = true
 	}
-	b.arriving, b.uncharged = append(b.arriving, s), true
+	b.shares, b.uncharged = append(b.shares, s), true
 	return true
 }
 
 // release returns all shares.
 func (b *body) release() {
-	for _, s := range b.arriving {
+	for _, s := range b.shares {
 		s.release()
 	}
-	b.arriving = nil
-	if b.memory != nil {
-		b.memory.release()
-		b.memory = nil
-	}
-	b.turn.end()
+	b.shares = nil
 }
 
 func (b *body) tooMany() error {

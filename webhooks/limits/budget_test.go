@@ -20,7 +20,7 @@ import (
 // answers with the code of the body's error.
 func served(t *testing.T, budget *Budget, within time.Duration, hold <-chan struct{}) *httptest.Server {
 	t.Helper()
-	server := httptest.NewServer(Deadline(within, budget.Handler(within, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(Deadline(within, budget.Handler(within, NewTurns(16, 4), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 			http.Error(w, status.Status().Message, int(status.Status().Code))
@@ -51,7 +51,7 @@ func post(t *testing.T, server *httptest.Server, body string) (int, string) {
 // Large bodies that use the whole budget block more large bodies, but no small ones. All charges
 // are returned.
 func TestBudget(t *testing.T) {
-	budget := NewBudget(MinBudget, 2)
+	budget := NewBudget(MinBudget)
 	refused := 0
 	budget.Refused = func() { refused++ }
 	hold := make(chan struct{})
@@ -63,7 +63,7 @@ func TestBudget(t *testing.T) {
 		code, _ := post(t, server, large)
 		done <- code
 	}()
-	await(t, "the large body is charged", func() bool { return inUse(budget.large.memory) > 0 })
+	await(t, "the large body is charged", func() bool { return inUse(budget.large) > 0 })
 
 	if code, text := post(t, released, large); code != http.StatusTooManyRequests || !strings.Contains(text, "try again") {
 		t.Errorf("a second large body: %d %s", code, text)
@@ -84,14 +84,14 @@ func TestBudget(t *testing.T) {
 // A short body that costs much does not keep small ones away.
 func TestCostlyShortBodies(t *testing.T) {
 	hold := make(chan struct{})
-	budget := NewBudget(MinBudget, 2)
+	budget := NewBudget(MinBudget)
 	server := served(t, budget, 200*time.Millisecond, hold)
 	done := make(chan int)
 	go func() {
 		code, _ := post(t, server, strings.Repeat(",", smallBody))
 		done <- code
 	}()
-	await(t, "the costly body is charged", func() bool { return inUse(budget.large.memory) > 0 })
+	await(t, "the costly body is charged", func() bool { return inUse(budget.large) > 0 })
 	if code, text := post(t, served(t, budget, 200*time.Millisecond, closed()), "{}"); code != http.StatusOK {
 		t.Errorf("a small body: %d %s", code, text)
 	}
@@ -104,7 +104,7 @@ func TestCostlyShortBodies(t *testing.T) {
 
 // Small bodies that do not arrive keep no others away.
 func TestSlowSmallBodies(t *testing.T) {
-	budget := NewBudget(MinBudget, 2)
+	budget := NewBudget(MinBudget)
 	server := served(t, budget, time.Second, closed())
 	for range 300 {
 		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
@@ -123,13 +123,13 @@ func TestSlowSmallBodies(t *testing.T) {
 
 // The share is returned even if a handler does not read its body.
 func TestHandlersThatDoNotReadAll(t *testing.T) {
-	budget := NewBudget(MinBudget, 2)
+	budget := NewBudget(MinBudget)
 	for name, handler := range map[string]http.HandlerFunc{
 		"reads nothing": func(http.ResponseWriter, *http.Request) {},
 		"reads some":    func(_ http.ResponseWriter, r *http.Request) { _, _ = r.Body.Read(make([]byte, 100_000)) },
 		"panics":        func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body); panic(http.ErrAbortHandler) },
 	} {
-		server := httptest.NewServer(Deadline(time.Second, budget.Handler(time.Second, handler)))
+		server := httptest.NewServer(Deadline(time.Second, budget.Handler(time.Second, nil, handler)))
 		for _, size := range []int{1000, 1 << 20} {
 			response, err := http.Post(server.URL, "application/json", strings.NewReader(strings.Repeat("x", size))) //nolint:noctx // the server ends first
 			if err == nil {
@@ -145,7 +145,7 @@ func TestHandlersThatDoNotReadAll(t *testing.T) {
 
 // A body that costs more than the whole budget is served, alone.
 func TestLargerThanTheBudget(t *testing.T) {
-	server := served(t, NewBudget(MinBudget, 2), time.Minute, closed())
+	server := served(t, NewBudget(MinBudget), time.Minute, closed())
 	body := strings.Repeat(",", MinBudget/perPart*2)
 	if code, text := post(t, server, body); code != http.StatusOK || text != fmt.Sprint(len(body)) {
 		t.Errorf("got %d %s", code, text)
@@ -154,7 +154,7 @@ func TestLargerThanTheBudget(t *testing.T) {
 
 // However many bodies arrive at once, all of them are answered in the end.
 func TestManyAtOnce(t *testing.T) {
-	budget := NewBudget(MinBudget, 2)
+	budget := NewBudget(MinBudget)
 	server := served(t, budget, time.Minute, closed())
 	var clients sync.WaitGroup
 	for n := range 64 {
@@ -174,7 +174,7 @@ func TestManyAtOnce(t *testing.T) {
 
 // A client that stops sending is answered, and its share comes back.
 func TestSlowBody(t *testing.T) {
-	budget := NewBudget(MinBudget, 2)
+	budget := NewBudget(MinBudget)
 	server := served(t, budget, 100*time.Millisecond, closed())
 	for name, announced := range map[string]int{"small": 1000, "large": 7 << 20} {
 		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
@@ -224,8 +224,7 @@ func closed() chan struct{} {
 func allIsBack(t *testing.T, budget *Budget) {
 	t.Helper()
 	for name, part := range map[string]*resource{
-		"small memory": budget.small.memory, "large memory": budget.large.memory, "arriving": budget.arriving, "uncharged": budget.uncharged,
-		"turns of small bodies": budget.small.processors, "turns of large bodies": budget.large.processors,
+		"small memory": budget.small, "large memory": budget.large, "arriving": budget.arriving, "uncharged": budget.uncharged,
 	} {
 		await(t, "all of "+name+" is back", func() bool { return inUse(part) == 0 })
 	}

@@ -13,15 +13,17 @@ const maxIdleFlows = 1000
 
 // A resource is divided among flows, which are namespaces. A flow may take more of it only as long
 // as it has no more than what remains free, so one flow gets at most half, and a new flow finds
-// some. If requests wait, the flow that has used the least is next: fair queuing by virtual time,
-// as in API Priority and Fairness of API servers. There is no shuffle sharding, because flows are
-// few, and no queue limit, because requests wait for seconds at most.
+// some while few flows are busy. If requests wait, the flow that has used the least is next: fair
+// queuing by virtual time, as in API Priority and Fairness of API servers. There is no shuffle
+// sharding, because flows are few, and no queue limit, because requests wait for seconds at most.
 type resource struct {
 	size int64
 
 	mu    sync.Mutex
 	used  int64
 	flows map[string]*flow
+	// arrived counts requests.
+	arrived uint64
 	// now is the virtual time: what the flow that was served last had used before.
 	now float64
 }
@@ -40,6 +42,7 @@ type share struct {
 	name    string // of the flow
 	flow    *flow
 	amount  int64
+	arrival uint64        // its place among all requests
 	granted chan struct{} // closed once it has the share
 	since   time.Time     // when it got the share
 }
@@ -50,7 +53,7 @@ func newResource(size int64) *resource { return &resource{size: size, flows: map
 // ends.
 func (r *resource) acquire(ctx context.Context, name string, amount int64) (*share, error) {
 	s := &share{from: r, name: name, amount: min(amount, r.size)}
-	return s, s.wait(ctx, false)
+	return s, s.wait(ctx)
 }
 
 // try returns a share that a flow gets without waiting, or nil.
@@ -86,19 +89,17 @@ func (r *resource) forget() {
 	}
 }
 
-// wait waits for the share; first waits before other requests of the flow.
-func (s *share) wait(ctx context.Context, first bool) error {
+// wait waits for the share.
+func (s *share) wait(ctx context.Context) error {
 	r := s.from
 	r.mu.Lock()
 	s.flow, s.granted = r.flow(s.name), make(chan struct{})
 	if len(s.flow.waiting) == 0 && s.flow.held == 0 {
 		s.flow.used = max(s.flow.used, r.now) // a flow saves nothing up while it is idle
 	}
-	if first {
-		s.flow.waiting = slices.Insert(s.flow.waiting, 0, s)
-	} else {
-		s.flow.waiting = append(s.flow.waiting, s)
-	}
+	r.arrived++
+	s.arrival = r.arrived
+	s.flow.waiting = append(s.flow.waiting, s)
 	r.dispatch()
 	r.mu.Unlock()
 	select {
@@ -168,7 +169,9 @@ func (r *resource) next() *flow {
 			continue
 		}
 		// What a flow holds counts as if for a second, so that its requests do not all go first.
-		if used := f.used + float64(f.held); used < least {
+		// Of equal flows, such as new ones, the one that waits longest is next.
+		used := f.used + float64(f.held)
+		if used < least || used == least && f.waiting[0].arrival < out.waiting[0].arrival {
 			out, least = f, used
 		}
 	}

@@ -138,13 +138,44 @@ func TestSharesComeBack(t *testing.T) {
 // The namespace of a review stands before the object, which may name others.
 func TestFlowOf(t *testing.T) {
 	for want, c := range map[string]struct{ path, body string }{
-		"shop":  {"/validate", `{"request": {"uid": "1", "name": "a\"namespace\":\"x", "namespace": "shop", "userInfo": {"username": "ada"}, "object": {"metadata": {"namespace": "other"}}}}`},
-		"ada":   {"/validate", `{"request": {"uid": "1", "name": "a", "userInfo": {"username": "ada"}, "object": {"metadata": {"namespace": "other"}}}}`},
-		"paths": {"/apis/subresources.kubevirt.io/v1/namespaces/paths/virtualmachines/a/start", `{"namespace": "other"}`},
-		"":      {"/validate", `{"request": {}}`},
+		"namespace/shop":     {"/validate", `{"request": {"uid": "1", "name": "a\"namespace\":\"x", "namespace": "shop", "userInfo": {"username": "ada"}, "object": {"metadata": {"namespace": "other"}}}}`},
+		`username/CORP\\ada`: {"/validate", `{"request": {"uid": "1", "name": "a", "userInfo": {"username": "CORP\\ada"}, "object": {"metadata": {"namespace": "other"}}}}`},
+		"namespace/paths":    {"/apis/subresources.kubevirt.io/v1/namespaces/paths/virtualmachines/a/start", `{"namespace": "other"}`},
+		"":                   {"/convert", `{"kind": "ConversionReview", "request": {"objects": [{"metadata": {"annotations": {"namespace": "other"}}}]}}`},
 	} {
 		if got := flowOf(c.path, []byte(c.body)); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
+}
+
+// A large request is not overtaken for ever by requests of new namespaces.
+func TestNewFlowsDoNotOvertake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newResource(8)
+		ctx, stop := context.WithCancel(t.Context())
+		var clients sync.WaitGroup
+		clients.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				clients.Go(func() {
+					if s, err := r.acquire(ctx, fmt.Sprint("new-", n), 1); err == nil {
+						time.Sleep(50 * time.Millisecond)
+						s.release()
+					}
+				})
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+		time.Sleep(time.Second)
+		within, cancel := context.WithTimeout(ctx, time.Second)
+		s, err := r.acquire(within, "large", 8)
+		if err != nil {
+			t.Errorf("the large request got no share: %v", err)
+		} else {
+			s.release()
+		}
+		cancel()
+		stop()
+		clients.Wait()
+	})
 }

@@ -1,14 +1,11 @@
 package webhooks
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -16,31 +13,6 @@ import (
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
 )
-
-// A preset that gets no turn before its deadline is answered so that clients try again. The next
-// turn goes on.
-func TestPresetTurns(t *testing.T) {
-	handler := Preset{Kind: v1alpha1.KindClusterVirtualMachinePreset, Turns: newTurns(1)}
-	request := creates(handler.Kind, "", `{metadata: {name: p}, spec: {defaults: {spec: {runStrategy: Always}}}}`)
-	if !handler.Turns.take(t.Context()) {
-		t.Fatal("the first turn is free")
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	response := handler.Handle(ctx, request)
-	if response.Allowed || response.Result.Code != http.StatusTooManyRequests || response.Result.Details.RetryAfterSeconds != 1 {
-		t.Errorf("without a turn: %+v", response.Result)
-	}
-	if ctx.Err() != nil {
-		t.Error("the answer must come before the deadline")
-	}
-	handler.Turns.end()
-	for range 3 {
-		if response := handler.Handle(t.Context(), request); !response.Allowed {
-			t.Errorf("with a turn: %+v", response.Result)
-		}
-	}
-}
 
 // A problem that the analysis in a request does not reach is a warning there. The whole analysis
 // rejects the preset.
