@@ -63,8 +63,8 @@ func (p Preset) Handle(ctx context.Context, req Request) Response {
 	return response
 }
 
-// analysisSteps limits the analysis of a preset's expressions in a request. They take a hundredth of
-// a second, and no preset of our examples needs a tenth of them.
+// analysisSteps limits the analysis of a preset's expressions in a request. They take a hundredth
+// of a second, and no preset of our examples needs a tenth of them.
 const analysisSteps = 50_000
 
 // A checkedPreset is either answered already, or compiled.

@@ -302,7 +302,8 @@ func (p *process) addWebhooks(ctx context.Context, handler http.Handler) error {
 // threads is the number of threads that run Go code for each processor, and maxThreads bounds them.
 // Several requests compute at the same time, and Go lets a short one wait 10 ms for each of them.
 // With more threads than processors, the operating system divides processors among requests, and a
-// short request waits for a millisecond. Each thread takes memory, and many processors need no help.
+// short request waits for a millisecond. Each thread takes memory, and many processors need no
+// help.
 const threads, maxThreads = 4, 16
 
 // processors returns the number of processors, and starts the threads unless the environment sets
