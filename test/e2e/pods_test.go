@@ -121,6 +121,11 @@ var _ = Describe("The pod of a VMI", func() {
 		Expect(at(s.get(instance, "external"), "status.evacuationNodeName")).To(BeNil())
 		s.kubectl("{apiVersion: v1, kind: Node, metadata: {name: standin}}", "create", "-f", "-")
 		DeferCleanup(func() { s.kubectl("", "delete", "node", "standin") })
+		_, _, _ = s.tryKubectl("", "taint", "node", "standin", "node.kubernetes.io/not-ready-") // unless its controller was faster
+		Eventually(func() string {
+			out, _ := s.kubectl("", "get", "node", "standin", "-o", "jsonpath={.spec.taints}")
+			return out
+		}).Should(BeEmpty())
 		Expect(s.evict("external", "")).To(MatchError(ContainSubstring("disruption budget")))
 		Expect(at(s.get(instance, "external"), "status.evacuationNodeName")).To(BeNil(), "nothing must leave the node")
 		s.kubectl("", "cordon", "standin")
