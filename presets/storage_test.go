@@ -1,6 +1,7 @@
 package presets_test
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -42,13 +43,37 @@ defaults: {spec: {template: {spec: {volumes: [{name: data, persistentVolumeClaim
 			before: func(vm map[string]any) { in(vm, at+"devices.disks[data]")["bootOrder"] = 1 }, edit: unlabel,
 		},
 		"AuthorsVolume": {
-			reason: "the author may replace it", want: map[string]string{"spec.template.spec.volumes": `[{"emptyDisk":{"capacity":"1Gi"},"name":"data"}]`},
+			reason: "the author may replace it, and no template stays unused",
+			want:   map[string]string{"spec.template.spec.volumes": `[{"emptyDisk":{"capacity":"1Gi"},"name":"data"}]`, "spec.dataVolumeTemplates": ""},
 			edit: func(vm map[string]any) {
 				in(vm, "spec.template.spec")["volumes"] = []any{map[string]any{"name": "data", "emptyDisk": map[string]any{"capacity": "1Gi"}}}
 			},
+		},
+		"AuthorsTemplate": {
+			reason: "the author may replace it by a DataVolume of his own", edit: func(vm map[string]any) {
+				in(vm, "spec")["dataVolumeTemplates"] = []any{template("mine")}
+				in(vm, "spec.template.spec")["volumes"] = []any{map[string]any{"name": "data", "dataVolume": map[string]any{"name": "mine"}}}
+			},
+			want: map[string]string{
+				"spec.template.spec.volumes": `[{"dataVolume":{"name":"mine"},"name":"data"}]`,
+				"spec.dataVolumeTemplates":   `[{"metadata":{"name":"mine"},"spec":{"source":{"blank":{}}}}]`,
+			},
+		},
+		"AuthorsTemplateBeside": {
+			reason: "a template that is still used stays", edit: func(vm map[string]any) {
+				in(vm, "spec")["dataVolumeTemplates"] = append(vm["spec"].(map[string]any)["dataVolumeTemplates"].([]any), template("mine"))
+				in(vm, "spec.template.spec")["volumes"] = append(in(vm, "spec.template.spec")["volumes"].([]any), map[string]any{"name": "more", "dataVolume": map[string]any{"name": "mine"}})
+			},
+			want: map[string]string{"spec.template.spec.volumes": `[{"dataVolume":{"name":"d"},"name":"data"},{"dataVolume":{"name":"mine"},"name":"more"}]`,
+				"spec.dataVolumeTemplates": strings.TrimSuffix(whole["spec.dataVolumeTemplates"], "]") + `,{"metadata":{"name":"mine"},"spec":{"source":{"blank":{}}}}]`},
 		},
 	} {
 		c.presets, c.create = list(big, small), create
 		t.Run(name, func(t *testing.T) { c.run(t) })
 	}
+}
+
+// template is a dataVolumeTemplate in JSON.
+func template(name string) map[string]any {
+	return map[string]any{"metadata": map[string]any{"name": name}, "spec": map[string]any{"source": map[string]any{"blank": map[string]any{}}}}
 }

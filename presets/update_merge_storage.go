@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
@@ -142,17 +144,29 @@ func (m *merger) dropExtraSingletons() {
 	}
 }
 
-// dropUnusedTemplates removes new dataVolumeTemplates of presets that no stored volume names.
+// dropUnusedTemplates removes dataVolumeTemplates of presets that no volume names: new ones, and
+// those whose volume the author replaced. KubeVirt rejects a VM with an unused template.
 func (m *merger) dropUnusedTemplates() {
-	used := map[any]bool{}
-	for p := range elementsAt(m.result.root, volumesPath) {
-		used[vmValue(m.result.root, append(p, provenance.Of("dataVolume", "name")...))] = true
-	}
+	used, wasUsed := namedDataVolumes(m.result.root), namedDataVolumes(m.old)
 	for p, e := range elementsAt(m.result.root, templatesPath) {
-		if !used[p[len(p)-1].Name] && m.isAddedByPresets(p, e) {
+		name := p[len(p)-1].Name
+		isReplaced := wasUsed.Has(name) && slices.ContainsFunc(m.keptStorage, p.Equal)
+		if !used.Has(name) && (isReplaced || m.isAddedByPresets(p, e)) {
 			m.drop(p)
 		}
 	}
+	if isEmpty(vmValue(m.result.root, templatesPath)) && vmValue(m.after.root, templatesPath) == nil {
+		m.drop(templatesPath)
+	}
+}
+
+// namedDataVolumes returns the names of the DataVolumes that the volumes of a VM use.
+func namedDataVolumes(vm map[string]any) sets.Set[string] {
+	names := sets.New[string]()
+	for p := range elementsAt(vm, volumesPath) {
+		names.Insert(asText(vmValue(vm, append(p, provenance.Of("dataVolume", "name")...))))
+	}
+	return names
 }
 
 // dropUnlinked removes elements of presets that lost the element that they are linked to.
