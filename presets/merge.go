@@ -31,7 +31,7 @@ func (l *layer) applyFields(kids []*fieldNode, c *cursor) {
 // replace. It returns false if the layer may not set f.
 func (l *layer) makeRoom(f *fieldNode, c *cursor) bool {
 	switch {
-	case l.excludes(f) || l.isReserved(f):
+	case l.excludes(f) || l.isReserved(f) || l.wouldExtendSnapshot(f):
 		return false
 	case l.removedByStronger(c.find(f.segment)):
 		l.recordConflicts(f, c.find(f.segment))

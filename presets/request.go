@@ -33,8 +33,10 @@ type Request struct {
 	Namespace Namespace
 	// Owner is the JSON of the VM that controls a VirtualMachineInstance, if there is one.
 	Owner []byte
-	// Trusted says that the writer is a controller; its updates are not changed.
+	// Trusted says that nothing that the writer updates is changed.
 	Trusted bool
+	// Restored says that a controller writes a VM as a snapshot has it: only overrides change it.
+	Restored bool
 	// Instancetypes finds instancetypes and preferences; if it is nil, all are unknown.
 	Instancetypes InstancetypeFinder
 }

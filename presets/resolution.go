@@ -29,6 +29,8 @@ type resolution struct {
 	// keepsRunState says that presets do not change the run state.
 	keepsRunState bool
 	lenient       bool
+	// restored is nil unless the VM is restored from a snapshot.
+	restored *restored
 	// inheritedSources is the number of sources that acted on the owner VM, before this request.
 	inheritedSources int
 

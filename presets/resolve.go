@@ -17,7 +17,10 @@ func (e *Engine) Resolve(ctx context.Context, s *Snapshot, req Request) (*Result
 	if err := req.CheckSize(); err != nil {
 		return nil, err
 	}
-	if len(req.OldObject) > 0 {
+	switch {
+	case req.Restored:
+		return e.restored(ctx, s, req)
+	case len(req.OldObject) > 0:
 		return e.update(ctx, s, req)
 	}
 	return e.create(ctx, s, req)
@@ -29,8 +32,13 @@ func (e *Engine) create(ctx context.Context, s *Snapshot, req Request) (*Result,
 	if err != nil {
 		return nil, err
 	}
+	return e.expandClaimed(ctx, s, r, req)
+}
+
+// expandClaimed expands r, whose record counts as far as it is true.
+func (e *Engine) expandClaimed(ctx context.Context, s *Snapshot, r *resolution, req Request) (*Result, error) {
 	if text := r.storedProvenance(); text != "" {
-		if out := e.restore(ctx, s, req, text); out != nil {
+		if out := e.restore(ctx, s, req, r, text); out != nil {
 			out.Patch = r.withDecimalOps(out.Patch)
 			return out, nil
 		}
@@ -114,7 +122,7 @@ func (e *Engine) apply(x *expansion) {
 }
 
 func (e *Engine) finish(x *expansion) (*Result, error) {
-	if problems := slices.Concat(x.matchErrs, x.problems, problemsOf(x.violations(x.enforced))); len(problems) > 0 {
+	if problems := slices.Concat(x.matchErrs, x.problems, problemsOf(x.newViolations())); len(problems) > 0 {
 		refusal := x.refusal(problems)
 		refusal.OverBudget = x.match.overBudget
 		return nil, refusal

@@ -18,7 +18,7 @@ type resolveCase struct {
 	kind    presets.Kind // default VirtualMachine
 	// object, old and owner in YAML
 	object, old, owner string
-	trusted            bool
+	trusted, restored  bool
 	// want has JSON by path, "" for absent.
 	want map[string]string
 	// warn and err are parts of warnings and of the error.
@@ -37,7 +37,7 @@ func (c resolveCase) run(t *testing.T) *presets.Result {
 		c.kind = presets.VirtualMachine
 	}
 	req := presets.Request{
-		Kind: c.kind, Object: presettest.JSON(c.object), Trusted: c.trusted,
+		Kind: c.kind, Object: presettest.JSON(c.object), Trusted: c.trusted, Restored: c.restored,
 		Namespace: presets.Namespace{Name: "lab", Labels: map[string]string{"tier": "prod"}},
 	}
 	if len(c.instancetypes) > 0 {

@@ -136,14 +136,18 @@ func (c *verification) forbidden() field.ErrorList {
 			presets = append(presets, preset)
 		}
 	}
-	found := c.object.violations(presets)
-	if c.old != nil {
-		found = slices.DeleteFunc(found, func(v violation) bool {
-			was := vmValue(c.old.root, v.path)
-			return was != nil && !HasNewValues(was, v.value)
-		})
+	return problemsOf(notIn(c.old, c.object.violations(presets)))
+}
+
+// notIn returns the violations that old lacks; all if old is nil.
+func notIn(old *resolution, found []violation) []violation {
+	if old == nil {
+		return found
 	}
-	return problemsOf(found)
+	return slices.DeleteFunc(found, func(v violation) bool {
+		was := vmValue(old.root, v.path)
+		return was != nil && !HasNewValues(was, v.value)
+	})
 }
 
 type violation struct {

@@ -19,8 +19,8 @@ func TestChart(t *testing.T) {
 		r := Registration{
 			Service:   &admissionregistrationv1.ServiceReference{Namespace: "@NAMESPACE@", Name: "@SERVICE@"},
 			Namespace: "@NAMESPACE@",
-			Guard: protection.Guard{Addon: addon, Manager: "@MANAGER@", HostDisk: "@HOSTDISK@", Trusted: []string{
-				"@TRUSTED@", "system:serviceaccount:kube-system:generic-garbage-collector", "system:serviceaccount:kube-system:namespace-controller",
+			Guard: protection.Guard{Addon: addon, Manager: "@MANAGER@", HostDisk: "@HOSTDISK@", Controllers: []string{"@CONTROLLERS@"}, Trusted: []string{
+				"@MANAGER@", "system:serviceaccount:kube-system:generic-garbage-collector", "system:serviceaccount:kube-system:namespace-controller",
 			}},
 		}
 		var all []map[string]any

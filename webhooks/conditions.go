@@ -25,18 +25,19 @@ func notDeleted() condition {
 	return condition{Name: "not-being-deleted", Expression: `request.operation != "UPDATE" || !has(oldObject.metadata.deletionTimestamp)`}
 }
 
-// notTrusted excludes updates by controllers, but not the VMIs that they create.
-func notTrusted(users []string) condition {
-	return condition{
-		Name:       "not-an-update-by-a-trusted-user",
-		Expression: fmt.Sprintf(`request.operation != "UPDATE" || !(request.userInfo.username in %s)`, protection.QuoteList(users)),
-	}
+// notTrusted excludes updates by trusted writers, but not the VMIs that they create.
+func notTrusted(guard protection.Guard, kind presets.Kind) condition {
+	return condition{Name: "not-an-update-by-a-trusted-user", Expression: "!(" + guard.UpdateByTrusted(kind) + ")"}
 }
 
-// vmChanged excludes updates of a VM that change no input of presets.
-func vmChanged() condition {
+// vmSpecFields are the fields of a VM's spec, apart from its run state.
+var vmSpecFields = []string{"template", "instancetype", "preference", "dataVolumeTemplates", "updateVolumesStrategy"}
+
+// vmChanged excludes updates of a VM that change no input of presets, and those of the run state by
+// controllers, which go on while no webhook answers.
+func vmChanged(guard protection.Guard) condition {
 	return condition{Name: "changes-preset-input", Expression: `request.operation != "UPDATE" ||` +
-		` object.?spec != oldObject.?spec ||` +
+		` (` + guard.ByController() + ` ? ` + protection.QuoteList(vmSpecFields) + `.exists(f, object.?spec[?f] != oldObject.?spec[?f]) : object.?spec != oldObject.?spec) ||` +
 		` object.metadata.?labels != oldObject.metadata.?labels ||` +
 		` ` + protection.QuoteList(watchedAnnotations) + `.exists(key, object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key])`}
 }
@@ -45,10 +46,10 @@ func vmChanged() condition {
 // a policy even if no webhook answers. Without policies, the validating webhook rejects them.
 // Policies see objects whose duplicate owner references are merged, so requests that only repeat
 // some pass.
-func unguarded(guard protection.Guard) condition {
+func unguarded(guard protection.Guard, kind presets.Kind) condition {
 	const repeated = `request.operation == "UPDATE" && [[object, oldObject].map(o, o.metadata.?ownerReferences.orValue([]))]` +
 		`.all(r, r[0].size() != r[1].size() && r[0].all(e, e in r[1]) && r[1].all(e, e in r[0]))`
-	return condition{Name: "not-refused-by-policy", Expression: guard.AllowedBy("owner-references", "reserved-finalizers") + " || " + repeated}
+	return condition{Name: "not-refused-by-policy", Expression: guard.AllowedBy(kind, "owner-references", "reserved-finalizers") + " || " + repeated}
 }
 
 // vmiValidated excludes updates of a VMI that change nothing guarded. Alongside KubeVirt, labels
@@ -65,7 +66,7 @@ func vmiValidated(guard protection.Guard) condition {
 // vmValidated excludes updates of a VM that change neither input of presets nor guarded fields. If
 // the VM is being deleted, only the latter count.
 func vmValidated(guard protection.Guard) condition {
-	return condition{Name: "changes-validated-fields", Expression: "(" + notDeleted().Expression + ") && (" + vmChanged().Expression + ")" +
+	return condition{Name: "changes-validated-fields", Expression: "(" + notDeleted().Expression + ") && (" + vmChanged(guard).Expression + ")" +
 		` || !(` + guard.KindExpression(presets.VirtualMachine) + `)`}
 }
 

@@ -13,14 +13,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/test/presettest"
+	"github.com/virtwright/virtwright/validation/protection"
 )
 
 const (
 	controller = "system:serviceaccount:kubevirt:kubevirt-controller"
+	manager    = "system:serviceaccount:virtwright-system:virtwright"
 	author     = "jane"
 )
 
@@ -72,7 +73,7 @@ func machines(t testing.TB, kind presets.Kind) *Mutator {
 		Kind: kind, Engine: &presets.Engine{}, Snapshots: fixed{sizes(t)},
 		Namespaces: namespaces{"lab": {Name: "lab"}, "shop": {Name: "shop", Labels: map[string]string{"tier": "prod"}}},
 		Owners:     owners{"u1": `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, namespace: shop, uid: u1, labels: {vm-size: small}}}`},
-		Trusted:    sets.New(controller),
+		Guard:      protection.Guard{Trusted: []string{manager}, Controllers: []string{controller}},
 	}
 }
 

@@ -3,6 +3,7 @@ package webhooks
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,9 +13,9 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
@@ -34,8 +35,8 @@ type Mutator struct {
 	Owners ownerGetter
 	// Instancetypes may be nil: no VM is expanded by its instancetype then.
 	Instancetypes instancetypeGetter
-	// Trusted are the names of users whose updates are not changed.
-	Trusted sets.Set[string]
+	// Guard has the users whose writes are not changed.
+	Guard   protection.Guard
 	Metrics *Metrics
 	Events  eventWriter
 	// Resolved, if set, is called with the engine's result for a request that is allowed.
@@ -104,7 +105,7 @@ func (m *Mutator) reportSkipped(ctx context.Context, req Request, overBudget []*
 // request collects the input of the engine.
 func (m *Mutator) request(ctx context.Context, req Request) (presets.Request, error) {
 	out := presets.Request{
-		Kind: m.Kind, Object: req.Object.Raw, Decoded: decodedIn(req.Object), Trusted: m.Trusted.Has(req.UserInfo.Username),
+		Kind: m.Kind, Object: req.Object.Raw, Decoded: decodedIn(req.Object), Trusted: m.trusts(req), Restored: m.isRestored(req),
 	}
 	if req.Operation == admissionv1.Update {
 		out.OldObject = req.OldObject.Raw
@@ -122,6 +123,24 @@ func (m *Mutator) request(ctx context.Context, req Request) (presets.Request, er
 		return out, fmt.Errorf("cannot read the VirtualMachine that controls the VMI: %w", err)
 	}
 	return out, nil
+}
+
+func (m *Mutator) trusts(req Request) bool { return m.Guard.Trusts(req.UserInfo.Username, m.Kind) }
+
+// lastRestore is the annotation by which KubeVirt marks a VM that it restores from a snapshot. A
+// clone is a snapshot that is restored as another VM.
+const lastRestore = "restore.kubevirt.io/lastRestoreUID"
+
+// isRestored reports whether KubeVirt restores a VM from a snapshot.
+func (m *Mutator) isRestored(req Request) bool {
+	if m.Kind != presets.VirtualMachine || !m.Guard.Controls(req.UserInfo.Username) || !bytes.Contains(req.Object.Raw, []byte(lastRestore)) {
+		return false
+	}
+	var now, old metav1.PartialObjectMetadata
+	if json.Unmarshal(req.Object.Raw, &now) != nil || req.Operation == admissionv1.Update && json.Unmarshal(req.OldObject.Raw, &old) != nil {
+		return false // the engine reports it
+	}
+	return now.Annotations[lastRestore] != old.Annotations[lastRestore]
 }
 
 // decodedIn returns an object that the caller has decoded; nil if an API server sent it.
@@ -143,7 +162,7 @@ type removal struct {
 // ones.
 func (m *Mutator) removeReserved(req Request) (removal, field.ErrorList) {
 	occurs := func(mark string) bool { return bytes.Contains(req.Object.Raw, []byte(mark)) }
-	if req.Operation != admissionv1.Create || m.Trusted.Has(req.UserInfo.Username) || !slices.ContainsFunc(protection.ReservedFieldMarkers(m.Kind), occurs) {
+	if req.Operation != admissionv1.Create || m.trusts(req) || !slices.ContainsFunc(protection.ReservedFieldMarkers(m.Kind), occurs) {
 		return removal{}, nil
 	}
 	var object map[string]any

@@ -45,6 +45,10 @@ func TestUpdates(t *testing.T) {
 	}
 	req := updates("VirtualMachine", "shop", stored, labelled)
 	req.UserInfo.Username = controller
+	if resp := m.Handle(t.Context(), req); len(resp.Patches) == 0 {
+		t.Error("a controller copies an author's label, so its preset must act")
+	}
+	req.UserInfo.Username = manager
 	if resp := m.Handle(t.Context(), req); !resp.Allowed || len(resp.Patches) > 0 {
 		t.Error("a trusted writer's update must be left alone")
 	}

@@ -11,6 +11,7 @@ import (
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation/protection"
 )
 
@@ -41,6 +42,7 @@ const (
 	pathValidateBackendProfile              = "/validate-virtwright-dev-v1alpha1-backendprofile"
 	pathValidatePresetException             = "/validate-virtwright-dev-v1alpha1-presetexception"
 	pathValidateEviction                    = "/validate-v1-pod-eviction"
+	pathValidateCopies                      = "/validate-copies"
 )
 
 // A Registration describes the webhooks to API servers.
@@ -119,31 +121,32 @@ func deletionHook(path, resource string, scope admissionregistrationv1.ScopeType
 }
 
 func (r Registration) mutating() []hook {
-	vmis := kubevirtHook(pathMutateVirtualMachineInstance, "virtualmachineinstances", unguarded(r.Guard))
+	vm, vmi := presets.VirtualMachine, presets.VirtualMachineInstance
+	vmis := kubevirtHook(pathMutateVirtualMachineInstance, "virtualmachineinstances", unguarded(r.Guard, vmi))
 	vmis.operations = onCreate
 	return []hook{
-		kubevirtHook(PathMutateVirtualMachine, "virtualmachines", notDeleted(), notTrusted(r.Guard.Trusted), unguarded(r.Guard), vmChanged()),
+		kubevirtHook(PathMutateVirtualMachine, "virtualmachines", notDeleted(), notTrusted(r.Guard, vm), unguarded(r.Guard, vm), vmChanged(r.Guard)),
 		vmis,
 		templateHook(pathMutateTemplateRequest),
 	}
 }
 
 func (r Registration) validating() []hook {
-	const presets, clusterPresets = v1alpha1.ResourceVirtualMachinePresets, v1alpha1.ResourceClusterVirtualMachinePresets
+	const namespacedPresets, clusterPresets = v1alpha1.ResourceVirtualMachinePresets, v1alpha1.ResourceClusterVirtualMachinePresets
 	hooks := []hook{
-		kubevirtHook(PathValidateVirtualMachine, "virtualmachines", notTrusted(r.Guard.Trusted), vmValidated(r.Guard)),
-		kubevirtHook(pathValidateVirtualMachineInstance, "virtualmachineinstances", notTrusted(r.Guard.Trusted), vmiValidated(r.Guard)),
-		virtwrightHook(pathValidateVirtualMachinePreset, presets, namespacedScope),
+		kubevirtHook(PathValidateVirtualMachine, "virtualmachines", notTrusted(r.Guard, presets.VirtualMachine), vmValidated(r.Guard)),
+		kubevirtHook(pathValidateVirtualMachineInstance, "virtualmachineinstances", notTrusted(r.Guard, presets.VirtualMachineInstance), vmiValidated(r.Guard)),
+		virtwrightHook(pathValidateVirtualMachinePreset, namespacedPresets, namespacedScope),
 		virtwrightHook(PathValidateClusterVirtualMachinePreset, clusterPresets, clusterScope),
 		virtwrightHook(pathValidateFrontendProfile, v1alpha1.ResourceFrontendProfiles, clusterScope),
 		virtwrightHook(pathValidateBackendProfile, v1alpha1.ResourceBackendProfiles, clusterScope),
 		virtwrightHook(pathValidatePresetException, v1alpha1.ResourcePresetExceptions, namespacedScope),
 		templateHook(pathValidateTemplateRequest),
-		deletionHook(pathValidateVirtualMachinePreset, presets, namespacedScope),
+		deletionHook(pathValidateVirtualMachinePreset, namespacedPresets, namespacedScope),
 		deletionHook(PathValidateClusterVirtualMachinePreset, clusterPresets, clusterScope),
 	}
-	if r.Guard.Addon { // KubeVirt has these webhooks itself
-		return hooks
+	if r.Guard.Addon { // KubeVirt has the other webhooks itself
+		return append(hooks, r.copying()...)
 	}
 	legacy := kubevirtHook(pathValidateLegacyPreset, "virtualmachineinstancepresets", specChanged())
 	legacy.allNamespaces = true

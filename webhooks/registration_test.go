@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation/protection"
 )
 
 func TestSortsBeforeKubeVirt(t *testing.T) {
@@ -30,6 +33,10 @@ func TestRegistrationIsComplete(t *testing.T) {
 		paths = append(paths, *w.ClientConfig.URL)
 	}
 	paths = append(paths, *r.Conversion().Webhook.ClientConfig.URL)
+	addon := Registration{URL: r.URL, Guard: protection.Guard{Addon: true}}
+	if _, validating := addon.Configurations(); validating != nil {
+		paths = append(paths, *validating.Webhooks[len(validating.Webhooks)-1].ClientConfig.URL)
+	}
 	for _, url := range paths {
 		path := strings.TrimPrefix(url, "https://127.0.0.1:9443")
 		if missing[path] == nil {
@@ -82,11 +89,11 @@ func TestServiceReference(t *testing.T) {
 }
 
 func TestConditionsQuote(t *testing.T) {
-	got := notTrusted([]string{`a"b`, `c\d`, "é\n"}).Expression
+	got := notTrusted(protection.Guard{Trusted: []string{`a"b`, `c\d`, "é\n"}}, presets.VirtualMachine).Expression
 	if want := `["a\"b","c\\d","é\n"]`; !strings.Contains(got, want) {
 		t.Errorf("want %s in %s", want, got)
 	}
-	if got := notTrusted(nil).Expression; !strings.Contains(got, "in [])") {
+	if got := notTrusted(protection.Guard{}, presets.VirtualMachine).Expression; !strings.Contains(got, "in [])") {
 		t.Errorf("got %s", got)
 	}
 }

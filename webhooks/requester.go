@@ -17,10 +17,10 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
+	"github.com/virtwright/virtwright/validation/protection"
 )
 
-// recordRequester records on a VM who asks for a template by annotation. The annotation of a
-// trusted user asks for nothing: controllers copy VMs with their annotations.
+// recordRequester records on a VM who asks for a template by annotation.
 func (m *Mutator) recordRequester(req Request) []jsonpatch.Operation {
 	occurs := func(key string) bool { return bytes.Contains(req.Object.Raw, []byte(key)) }
 	keys := []string{v1alpha1.AnnotationGenerateTemplate, v1alpha1.AnnotationTemplateRequester}
@@ -36,10 +36,7 @@ func (m *Mutator) recordRequester(req Request) []jsonpatch.Operation {
 			return nil
 		}
 	}
-	want := ""
-	if !m.Trusted.Has(req.UserInfo.Username) {
-		want = requesterRecord(req.UserInfo, object, old)
-	}
+	want := requesterRecord(m.Guard, req.UserInfo, object, old)
 	path := annotationPointer(v1alpha1.AnnotationTemplateRequester)
 	switch have := annotation(object, v1alpha1.AnnotationTemplateRequester); {
 	case have == nil && want == "", have == want:
@@ -63,8 +60,9 @@ func annotationPointer(key string) string {
 }
 
 // requesterRecord returns the record that a VM must have when a user writes it: it names the user
-// who set the annotation to its value. It is empty without annotation. old is nil for a new VM.
-func requesterRecord(user authenticationv1.UserInfo, object, old map[string]any) string {
+// who set the annotation to its value. It is empty without annotation, and for an annotation that a
+// controller copies from elsewhere. old is nil for a new VM.
+func requesterRecord(guard protection.Guard, user authenticationv1.UserInfo, object, old map[string]any) string {
 	value, _ := annotation(object, v1alpha1.AnnotationGenerateTemplate).(string)
 	if value == "" {
 		return ""
@@ -72,6 +70,9 @@ func requesterRecord(user authenticationv1.UserInfo, object, old map[string]any)
 	if old != nil && annotation(old, v1alpha1.AnnotationGenerateTemplate) == value {
 		record, _ := annotation(old, v1alpha1.AnnotationTemplateRequester).(string)
 		return record
+	}
+	if guard.Controls(user.Username) {
+		return ""
 	}
 	record := sspv1alpha1.RequesterRecord{Requester: sspv1alpha1.RequesterOf(user), Value: value}
 	if meta, ok := old["metadata"].(map[string]any); ok {
@@ -83,19 +84,19 @@ func requesterRecord(user authenticationv1.UserInfo, object, old map[string]any)
 // template rejects an annotation that asks for a template which the user may not create, and a
 // record of another requester.
 func (c *candidate) template(ctx context.Context) error {
-	if c.Kind != presets.VirtualMachine || c.trusted {
+	if c.Kind != presets.VirtualMachine {
 		return nil
 	}
 	annotations := field.NewPath("metadata", "annotations")
 	record := annotation(c.object, v1alpha1.AnnotationTemplateRequester)
-	if record != nil && record != requesterRecord(c.req.UserInfo, c.object, c.old) {
+	if record != nil && record != requesterRecord(c.Guard, c.req.UserInfo, c.object, c.old) {
 		c.problems = append(c.problems, field.Forbidden(annotations.Key(v1alpha1.AnnotationTemplateRequester),
 			"user "+c.req.UserInfo.Username+" may not write this: only virtwright records who asks for a template"))
 		return nil
 	}
 	const key = v1alpha1.AnnotationGenerateTemplate
 	value, has := annotation(c.object, key).(string)
-	if !has || c.old != nil && annotation(c.old, key) == value {
+	if !has || c.old != nil && annotation(c.old, key) == value || c.controller {
 		return nil
 	}
 	if problems := validation.CheckGenerateTemplate(value); len(problems) > 0 {

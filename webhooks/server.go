@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/sets"
-
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
@@ -50,7 +48,7 @@ type Server struct {
 func (s *Server) Mutator(kind presets.Kind) *Mutator {
 	return &Mutator{
 		Kind: kind, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Owners: s.Owners,
-		Instancetypes: s.Instancetypes, Trusted: sets.New(s.Guard.Trusted...), Metrics: s.Metrics, Events: s.Events,
+		Instancetypes: s.Instancetypes, Guard: s.Guard, Metrics: s.Metrics, Events: s.Events,
 	}
 }
 
@@ -99,6 +97,7 @@ func (s *Server) Handlers() map[string]http.Handler {
 		PathValidateClusterVirtualMachinePreset: preset(v1alpha1.KindClusterVirtualMachinePreset),
 		pathValidateFrontendProfile:             profile(v1alpha1.KindFrontendProfile),
 		pathValidateBackendProfile:              profile(v1alpha1.KindBackendProfile),
+		pathValidateCopies:                      bounded("copies of VMs", copies{Authorizer: s.Authorizer, Snapshots: s.Snapshots}),
 		pathValidatePresetException:             bounded(v1alpha1.KindPresetException, exception),
 	}
 	if s.Evictions != nil {

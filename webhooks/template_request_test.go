@@ -169,6 +169,8 @@ func TestRequesterRecord(t *testing.T) {
 		"not asked, and forged":      {author, object("golden", ""), object("golden", stamp("boss", "u1")), ""},
 		"no more":                    {author, object("golden", stamp("joe", "u1")), object("", stamp("joe", "u1")), ""},
 		"copied by a controller":     {controller, "", object("golden", stamp("joe", "u0")), ""},
+		"forged through a pool":      {controller, object("golden", ""), object("golden", stamp("boss", "u1")), ""},
+		"pending in a pool":          {controller, object("golden", stamp("joe", "u1")), object("golden", ""), stamp("joe", "u1")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := creates("VirtualMachine", "lab", c.now)

@@ -65,7 +65,10 @@ func (v *Validator) Handle(ctx context.Context, req Request) Response {
 	if !isWrite(req) || req.SubResource != "" {
 		return allowed()
 	}
-	c := &candidate{Validator: v, req: req, trusted: v.Guard.Trusts(req.UserInfo.Username)}
+	c := &candidate{
+		Validator: v, req: req,
+		trusted: v.Guard.Trusts(req.UserInfo.Username, v.Kind), controller: v.Guard.Controls(req.UserInfo.Username),
+	}
 	if err := c.read(); err != nil {
 		return malformed(err)
 	}
@@ -136,8 +139,9 @@ func (c *candidate) explain(ctx context.Context) {
 // A candidate is a VM or VMI that is about to be written.
 type candidate struct {
 	*Validator
-	req     Request
-	trusted bool
+	req Request
+	// trusted says that nothing that the user writes is checked, controller that the user owns VMs.
+	trusted, controller bool
 	// object and old are decoded JSON; old is nil on a create.
 	object, old map[string]any
 	machine     *validation.ExpandedVM
@@ -297,7 +301,7 @@ func (c *candidate) compareNames(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if names.NeedsLiveRead(&m, old, seen, c.trusted) {
+	if names.NeedsLiveRead(&m, old, seen, c.controller) {
 		if seen, err = c.Names.Confirm(ctx, &m, seen); err != nil {
 			return err
 		}
@@ -305,7 +309,7 @@ func (c *candidate) compareNames(ctx context.Context) error {
 	if !c.Unbounded {
 		seen = seen.Anonymous()
 	}
-	c.problems = append(c.problems, names.Check(&m, old, seen, c.trusted)...)
+	c.problems = append(c.problems, names.Check(&m, old, seen, c.controller)...)
 	c.warnings = append(c.warnings, names.Warnings(&m, old, seen)...)
 	return nil
 }
@@ -318,10 +322,10 @@ func digest(m *validation.ExpandedVM) names.Identity {
 }
 
 // checkNamedPresets rejects presets that the author names but that do not exist or that the author
-// may not use.
+// may not use. What a controller names for an object that it owns, its author was asked for.
 func (c *candidate) checkNamedPresets(ctx context.Context) error {
 	snapshot := c.Snapshots.Snapshot()
-	if c.Authorizer == nil || c.trusted || snapshot == nil {
+	if c.Authorizer == nil || c.trusted || snapshot == nil || c.controller && isCopy(c.object) {
 		return nil
 	}
 	before := presets.NamedPresets(c.Kind, c.old)
@@ -338,15 +342,24 @@ func (c *candidate) checkNamedPresets(ctx context.Context) error {
 			}
 			continue
 		}
-		action := presetAction(verbUse, c.req.Namespace, ref)
-		may, err := c.Authorizer.Allowed(ctx, c.req.UserInfo, action)
+		problem, err := mayUse(ctx, c.Authorizer, c.req, ref, at)
 		if err != nil {
 			return err
 		}
-		if !may {
-			c.problems = append(c.problems, field.Forbidden(at, fmt.Sprintf("user %s may not use preset %s: requires permission to %s",
-				c.req.UserInfo.Username, ref, sspv1alpha1.Permission{Attributes: action})))
+		if problem != nil {
+			c.problems = append(c.problems, problem)
 		}
 	}
 	return nil
+}
+
+// mayUse returns a problem if the requesting user may not use a preset that is named at a field.
+func mayUse(ctx context.Context, a authorizer, req Request, ref string, at *field.Path) (*field.Error, error) {
+	action := presetAction(verbUse, req.Namespace, ref)
+	may, err := a.Allowed(ctx, req.UserInfo, action)
+	if may || err != nil {
+		return nil, err
+	}
+	return field.Forbidden(at, fmt.Sprintf("user %s may not use preset %s: requires permission to %s",
+		req.UserInfo.Username, ref, sspv1alpha1.Permission{Attributes: action})), nil
 }

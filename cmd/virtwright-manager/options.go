@@ -123,8 +123,8 @@ func (o *options) declareRoles(flags *flag.FlagSet) {
 		}
 	}
 	flags.Func("template-formats", "comma-separated formats of templates: openshiftTemplate, virtualMachineTemplate, configMap (default all); a request that names none gets the first that the cluster serves", listFlag(&o.templateFormats))
-	flags.Func("trusted-user", "user who may change guarded fields, as controllers may; may be repeated", appendFlag(&o.trusted))
-	flags.StringVar(&o.kubevirtNamespace, "kubevirt-namespace", "kubevirt", "addon: namespace of KubeVirt, whose controllers are trusted")
+	flags.Func("trusted-user", "user of a controller that owns VMs: it may write owner references of VMs, and VMIs; may be repeated", appendFlag(&o.trusted))
+	flags.StringVar(&o.kubevirtNamespace, "kubevirt-namespace", "kubevirt", "addon: namespace of KubeVirt, whose controllers own VMs")
 }
 
 func (o *options) declareServing(flags *flag.FlagSet) {

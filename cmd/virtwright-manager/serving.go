@@ -43,7 +43,7 @@ import (
 func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) error {
 	trusted := trustedUsers(p.user, p.options)
 	guard := protection.Guard{
-		Trusted: trusted, Manager: forwarder(p.user, trusted), Addon: p.options.mode == modeAddon,
+		Trusted: trusted, Controllers: controllers(p.user, p.options), Manager: forwarder(p.user, trusted), Addon: p.options.mode == modeAddon,
 		HostDisk: strconv.FormatBool(p.options.rules.Enabled(validation.GateHostDisk)),
 	}
 	around, err := p.report(checks)

@@ -220,24 +220,30 @@ func (p *process) addTemplates(ctx context.Context, writer client.Client, record
 
 const serviceAccountPrefix = "system:serviceaccount:"
 
-// trustedUsers returns the users whose updates are not checked.
+// trustedUsers returns the users whose writes are not checked.
 func trustedUsers(self string, o *options) []string {
 	trusted := []string{
 		serviceAccountPrefix + "kube-system:generic-garbage-collector",
 		serviceAccountPrefix + "kube-system:namespace-controller",
 	}
-	if o.mode == modeAddon {
-		for _, name := range []string{"kubevirt-apiserver", "kubevirt-controller", "kubevirt-handler", "kubevirt-synchronization-controller"} {
-			trusted = append(trusted, serviceAccountPrefix+o.kubevirtNamespace+":"+name)
-		}
-	}
 	// A person who runs the manager uses kubectl as the same user, for whom presets must apply.
-	if strings.HasPrefix(self, serviceAccountPrefix) {
+	if strings.HasPrefix(self, serviceAccountPrefix) || slices.Contains(o.trusted, self) {
 		trusted = append(trusted, self)
 	}
-	trusted = append(trusted, o.trusted...)
 	slices.Sort(trusted)
-	return slices.Compact(trusted)
+	return trusted
+}
+
+// controllers returns the users of controllers that own VMs and VMIs.
+func controllers(self string, o *options) []string {
+	users := slices.DeleteFunc(slices.Clone(o.trusted), func(user string) bool { return user == self })
+	if o.mode == modeAddon {
+		for _, name := range []string{"kubevirt-apiserver", "kubevirt-controller", "kubevirt-handler", "kubevirt-synchronization-controller"} {
+			users = append(users, serviceAccountPrefix+o.kubevirtNamespace+":"+name)
+		}
+	}
+	slices.Sort(users)
+	return slices.Compact(users)
 }
 
 func whoami(ctx context.Context, c client.Client) (string, error) {

@@ -61,7 +61,7 @@ func TestRender(t *testing.T) {
 			}
 			r.retireTheirCRD()
 			for _, o := range objects {
-				if text := fmt.Sprint(o.Object); strings.Contains(text, "@NAMESPACE@") || strings.Contains(text, "@TRUSTED@") || strings.Contains(text, "@SERVICE@") || strings.Contains(text, "@NODEAGENT@") {
+				if text := fmt.Sprint(o.Object); strings.Contains(text, "@NAMESPACE@") || strings.Contains(text, "@CONTROLLERS@") || strings.Contains(text, "@SERVICE@") || strings.Contains(text, "@NODEAGENT@") {
 					t.Errorf("%s %s: a name was not put in", o.GetKind(), o.GetName())
 				}
 			}

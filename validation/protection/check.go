@@ -13,8 +13,13 @@ import (
 
 // A Guard protects fields from untrusted writers.
 type Guard struct {
-	// Trusted lists the names of trusted users.
+	// Trusted lists the users whose writes are not checked: virtwright's manager, and controllers of
+	// Kubernetes.
 	Trusted []string
+	// Controllers lists the users of controllers that own VMs or VMIs, such as KubeVirt's. They write
+	// all of a VMI, and owner references and the run state of a VM. The rest of a VM they copy from
+	// what users wrote, so it is checked.
+	Controllers []string
 	// Addon is true alongside KubeVirt, which has webhooks too.
 	Addon bool
 	// Manager is the name of the manager's user, the only one that may request templates for other
@@ -33,12 +38,19 @@ type Write struct {
 	Object, Old map[string]any
 }
 
-// Trusts reports whether a user is a trusted writer.
-func (g Guard) Trusts(user string) bool { return slices.Contains(g.Trusted, user) }
+// Trusts reports whether nothing that a user writes to objects of a kind is checked.
+func (g Guard) Trusts(user string, kind presets.Kind) bool {
+	return slices.Contains(g.Trusted, user) || kind == presets.VirtualMachineInstance && slices.Contains(g.Controllers, user)
+}
+
+// Controls reports whether a user may own VMs and VMIs.
+func (g Guard) Controls(user string) bool {
+	return slices.Contains(g.Trusted, user) || slices.Contains(g.Controllers, user)
+}
 
 // Check returns a problem for each rule that a write breaks.
 func (g Guard) Check(w Write) field.ErrorList {
-	if g.Trusts(w.User) {
+	if g.Trusts(w.User, w.Kind) {
 		return nil
 	}
 	var problems field.ErrorList
@@ -52,6 +64,9 @@ func (g Guard) Check(w Write) field.ErrorList {
 
 func (rule *rule) holds(g Guard, w Write) bool {
 	if w.Old == nil && (!rule.Create || rule.NotAddon && g.Addon) || rule.BeforePod && !awaitsPod(w.Old) {
+		return false
+	}
+	if rule.NotControllers && slices.Contains(g.Controllers, w.User) {
 		return false
 	}
 	return slices.Contains(rule.Kinds, w.Kind)

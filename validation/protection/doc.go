@@ -8,6 +8,10 @@
 // Two more policies limit the manager: the pods that it creates, and the command that it executes
 // in them. Another policy checks the annotation that records the requester of a template.
 //
+// Trust is for a field, not for a user: controllers such as KubeVirt's copy what users write into
+// pools, clones and snapshots, so they are trusted with VMIs and with the owner references of VMs
+// only.
+//
 // Writers are identified by the user name that the API server authenticated. Administrators are not
 // trusted as such. A request with impersonation counts as that of the impersonated user, so an
 // administrator can override the protection, which the audit log records.

@@ -57,7 +57,7 @@ func (g Guard) policy(kind presets.Kind) *admissionregistrationv1.ValidatingAdmi
 	out := newPolicy(resources[kind] + policySuffix)
 	out.Spec.MatchConstraints = constraints(
 		[]admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}, resources[kind])
-	out.Spec.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "not-a-trusted-writer", Expression: "!(" + g.trustedCEL() + ")"}}
+	out.Spec.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "not-a-trusted-writer", Expression: "!(" + g.trustedCEL(kind) + ")"}}
 	for _, rule := range rules {
 		if !slices.Contains(rule.Kinds, kind) {
 			continue
@@ -96,9 +96,10 @@ func constraints(operations []admissionregistrationv1.OperationType, resources .
 	}
 }
 
-// AllowedBy returns CEL that is true for requests that break none of the rules with these IDs.
-func (g Guard) AllowedBy(ids ...string) string {
-	return g.trustedCEL() + " || " + g.all(func(r *rule) bool { return slices.Contains(ids, r.ID) })
+// AllowedBy returns CEL that is true for writes of a kind that break none of the rules with these
+// IDs.
+func (g Guard) AllowedBy(kind presets.Kind, ids ...string) string {
+	return g.trustedCEL(kind) + " || " + g.all(func(r *rule) bool { return slices.Contains(ids, r.ID) })
 }
 
 // KindExpression returns CEL that is true for writes of a kind that break no rule.
@@ -116,8 +117,24 @@ func (g Guard) all(keep func(*rule) bool) string {
 	return strings.Join(kept, " && ")
 }
 
-func (g Guard) trustedCEL() string {
-	return "request.userInfo.username in " + QuoteList(g.Trusted)
+// UpdateByTrusted returns CEL that is true for updates whose writer Trusts accepts.
+func (g Guard) UpdateByTrusted(kind presets.Kind) string {
+	return `request.operation == "UPDATE" && (` + g.trustedCEL(kind) + `)`
+}
+
+// trustedCEL is Trusts for the requesting user.
+func (g Guard) trustedCEL(kind presets.Kind) string {
+	if kind == presets.VirtualMachine {
+		return userInCEL(g.Trusted)
+	}
+	return userInCEL(g.Trusted) + " || " + g.ByController()
+}
+
+// ByController returns CEL that is true for requests of the controllers of VMs.
+func (g Guard) ByController() string { return userInCEL(g.Controllers) }
+
+func userInCEL(users []string) string {
+	return "request.userInfo.username in " + QuoteList(users)
 }
 
 // cel returns an expression that is true unless the rule is broken.
@@ -133,6 +150,9 @@ func (rule *rule) cel(g Guard) string {
 		terms = append(terms, `request.operation == "CREATE"`)
 	} else {
 		terms = append(terms, `request.operation == "CREATE" && `+rule.Part.noneCEL())
+	}
+	if rule.NotControllers && len(g.Controllers) > 0 {
+		terms = append(terms, g.ByController())
 	}
 	slices.Reverse(terms) // fast terms first
 	return strings.Join(terms, " || ")

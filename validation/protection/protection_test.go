@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,9 +20,10 @@ import (
 const (
 	jane       = "jane"
 	controller = "system:serviceaccount:virtwright-system:virtwright-manager"
+	owner      = "system:serviceaccount:kubevirt:kubevirt-controller"
 )
 
-var guard = Guard{Trusted: []string{controller}}
+var guard = Guard{Trusted: []string{controller}, Controllers: []string{owner}}
 
 const owned = `metadata: {name: a, ownerReferences: [{kind: VirtualMachine, name: a, uid: u1, controller: true}, {kind: Pool, name: p, uid: u2}]}
 spec: {n: 1}`
@@ -97,6 +99,14 @@ func TestGuard(t *testing.T) {
 			if got := policies[c.kind].broken(t, w); got != c.want {
 				t.Errorf("the policy says %q, want %q", got, c.want)
 			}
+			w.User = owner
+			want := ""
+			if c.kind == presets.VirtualMachine {
+				want = strings.Join(slices.DeleteFunc(strings.Split(c.want, ","), func(id string) bool { return id == "owner-references" }), ",")
+			}
+			if got := broken(guard, w); got != want || policies[c.kind].broken(t, w) != want {
+				t.Errorf("a controller of VMs: got %q, by policy %q, want %q", got, policies[c.kind].broken(t, w), want)
+			}
 			w.User = controller
 			if got := broken(guard, w) + policies[c.kind].broken(t, w); got != "" {
 				t.Errorf("the trusted writer is refused: %s", got)
@@ -122,7 +132,7 @@ func TestEveryRuleHasCases(t *testing.T) {
 
 // TestPolicyAgrees compares webhook and policy on random writes.
 func TestPolicyAgrees(t *testing.T) {
-	for _, g := range []Guard{guard, {Addon: true}} {
+	for _, g := range []Guard{guard, {Addon: true}, {Addon: true, Controllers: []string{jane}}} {
 		policies := policiesOf(t, g)
 		random := rand.New(rand.NewPCG(1, 2))
 		for range 3000 {

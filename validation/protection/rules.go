@@ -18,6 +18,8 @@ type rule struct {
 	Create bool
 	// NotAddon disables Create alongside KubeVirt, because its webhooks set the part.
 	NotAddon bool
+	// NotControllers exempts the controllers of VMs.
+	NotControllers bool
 	// BeforePod limits the rule to VMIs that get their pod later.
 	BeforePod bool
 	// Part must not change.
@@ -105,7 +107,7 @@ const (
 
 // rules lists the rules, in the order of evaluation.
 var rules = []rule{{
-	ID: "owner-references", Kinds: both, Create: true, Part: metadata("ownerReferences"),
+	ID: "owner-references", Kinds: both, Create: true, NotControllers: true, Part: metadata("ownerReferences"),
 	Reason: "controllers write owner references, which garbage collection and lifecycle depend on",
 }, {
 	ID: "reserved-finalizers", Kinds: both, Create: true,

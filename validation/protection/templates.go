@@ -96,8 +96,7 @@ func (g Guard) templatePolicy() *admissionregistrationv1.ValidatingAdmissionPoli
 		forwarders = []string{g.Manager}
 	}
 	out.Spec.MatchConditions = []admissionregistrationv1.MatchCondition{{
-		Name:       "not-who-may-ask-for-others",
-		Expression: fmt.Sprintf("!(request.userInfo.username in (%s ? %s : %s))", isRequest, QuoteList(forwarders), QuoteList(g.Trusted)),
+		Name: "not-a-request-for-another-user", Expression: fmt.Sprintf("!(%s && %s)", isRequest, userInCEL(forwarders)),
 	}}
 	for _, rule := range templateRules() {
 		out.Spec.Validations = append(out.Spec.Validations, admissionregistrationv1.Validation{

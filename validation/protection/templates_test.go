@@ -71,7 +71,7 @@ func stampedVM(uid, stamp string) map[string]any {
 // templatesRefused is which rule refuses a write, if any.
 func templatesRefused(t *testing.T, operation, resource string, user authenticationv1.UserInfo, old, now map[string]any) string {
 	t.Helper()
-	g := Guard{Trusted: []string{controller, "trusted"}, Manager: controller}
+	g := Guard{Trusted: []string{controller, "trusted"}, Controllers: []string{"owner"}, Manager: controller}
 	spec := g.templatePolicy().Spec
 	variables := map[string]any{"object": now, "oldObject": nil, "request": map[string]any{
 		"operation": operation, "userInfo": userVariables(user), "resource": map[string]any{"resource": resource},
@@ -139,8 +139,12 @@ func TestStamps(t *testing.T) {
 			}
 		})
 	}
-	if got := templatesRefused(t, "CREATE", "virtualmachines", authenticationv1.UserInfo{Username: "trusted"}, nil, stampedVM("u1", stampOf(jane, ""))); got != "" {
-		t.Errorf("a trusted writer copies a VM: got %q", got)
+	for _, writer := range []string{controller, "trusted", "owner"} {
+		for operation, old := range map[string]map[string]any{"CREATE": nil, "UPDATE": stampedVM("u1", "")} {
+			if got := templatesRefused(t, operation, "virtualmachines", authenticationv1.UserInfo{Username: writer}, old, stampedVM("u1", stampOf(jane, "u1"))); got != "template-stamp" {
+				t.Errorf("%s copies a forged stamp on %s: got %q", writer, operation, got)
+			}
+		}
 	}
 }
 
@@ -212,7 +216,7 @@ func TestPoliciesCompile(t *testing.T) {
 			t.Errorf("%s: %s: %v", policy, expression, result.Error)
 		}
 	}
-	for _, g := range []Guard{{}, {Trusted: []string{"a"}, Manager: "m"}, {Addon: true}} {
+	for _, g := range []Guard{{}, {Trusted: []string{"a"}, Controllers: []string{"b"}, Manager: "m"}, {Addon: true}} {
 		policies, _ := g.Policies()
 		for _, p := range policies {
 			for _, c := range p.Spec.MatchConditions {

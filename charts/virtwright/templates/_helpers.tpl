@@ -57,12 +57,12 @@ cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "virtwright.
       | replace "@SERVICE@" (printf "%s-webhooks" (include "virtwright.name" .))
       | replace "@HOSTDISK@" (toString (or (has "HostDisk" .Values.featureGates) (has "HostDisk=true" .Values.featureGates)))
       | replace "@MANAGER@" (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "virtwright.serviceAccount" .))
-      | replace "\"@TRUSTED@\"" (include "virtwright.trusted" .) }}
+      | replace "\"@CONTROLLERS@\"" (include "virtwright.controllers" .) }}
 {{- end }}
 
-{{- /* Trusted users of the policies, as elements of a JSON list. */ -}}
-{{- define "virtwright.trusted" -}}
-{{- $users := list (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "virtwright.serviceAccount" .)) }}
+{{- /* Users of the controllers of VMs, as elements of a JSON list. */ -}}
+{{- define "virtwright.controllers" -}}
+{{- $users := list }}
 {{- if eq .Values.mode "addon" }}
 {{- range list "kubevirt-apiserver" "kubevirt-controller" "kubevirt-handler" "kubevirt-synchronization-controller" }}
 {{- $users = append $users (printf "system:serviceaccount:%s:%s" $.Values.kubevirtNamespace .) }}

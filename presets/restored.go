@@ -1,0 +1,76 @@
+package presets
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// A restored VM is one that a controller writes as a snapshot has it.
+type restored struct {
+	// snapshot is the VM as the controller sent it.
+	snapshot map[string]any
+	// old is the VM that it replaces; nil if it is new.
+	old *resolution
+}
+
+// restored answers the restore of a VM from a snapshot, in place or as a new VM. The VM is that of
+// the snapshot, with its run state. Overrides and forbid rules hold as for every other write, but
+// defaults set nothing that the snapshot lacks, so the VM is not a mixture of the snapshot and of
+// presets that were written later. The record counts as far as it is true.
+//
+// The snapshot may be edited, and the controller has no rights to use presets. So the annotations
+// of a restored VM name only presets that the replaced VM named.
+func (e *Engine) restored(ctx context.Context, s *Snapshot, req Request) (*Result, error) {
+	r, err := loadDecoded(req.Kind, req.Object, req.Decoded)
+	req.Decoded = nil // r changes it
+	if err != nil {
+		return nil, err
+	}
+	sent := copyMutable(r.root)
+	r.restored, r.keepsRunState, r.lenient = &restored{snapshot: sent}, true, true
+	if len(req.OldObject) > 0 {
+		if r.restored.old, err = load(req.Kind, req.OldObject); err != nil {
+			return nil, err
+		}
+	}
+	r.dropNewNames()
+	if req.Object, err = json.Marshal(r.root); err != nil {
+		return nil, &Malformed{What: "object", Err: err}
+	}
+	out, err := e.expandClaimed(ctx, s, r, req)
+	if err != nil {
+		return nil, err
+	}
+	out.Patch = r.withDecimalOps(diff(sent, out.resolution.root, vmSchema()))
+	return out, nil
+}
+
+// dropNewNames removes the annotations that name presets, unless the replaced VM has them.
+func (r *resolution) dropNewNames() {
+	for _, p := range []provenance.Path{vmAnnotations, templateAnnotations} {
+		at := asObject(vmValue(r.root, p))
+		name := at[v1alpha1.AnnotationPresets]
+		if name != nil && (r.restored.old == nil || !equalJSON(name, asObject(vmValue(r.restored.old.root, p))[v1alpha1.AnnotationPresets])) {
+			delete(at, v1alpha1.AnnotationPresets)
+		}
+	}
+}
+
+// wouldExtendSnapshot reports whether a default sets a field that a restored snapshot lacks.
+func (l *layer) wouldExtendSnapshot(f *fieldNode) bool {
+	from := l.resolution.restored
+	return from != nil && !l.role.OutranksUser() && vmValue(from.snapshot, f.path) == nil
+}
+
+// newViolations returns the violations of enforced presets. A restore may keep those of the VM that
+// it replaces.
+func (x *expansion) newViolations() []violation {
+	found := x.violations(x.enforced)
+	if x.restored == nil {
+		return found
+	}
+	return notIn(x.restored.old, found)
+}
