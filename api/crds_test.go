@@ -86,7 +86,7 @@ func want() map[string]traits {
 		}},
 	}
 	all["ssp.kubevirt.io_virtualmachinetemplaterequests.yaml"] = traits{
-		Kind: "VirtualMachineTemplateRequest", Plural: "virtualmachinetemplaterequests", ShortNames: []string{"vmtr"},
+		Kind: "VirtualMachineTemplateRequest", Plural: "virtualmachinetemplaterequests", ShortNames: []string{"vmtreq"},
 		Categories: []string{"virtwright"}, Scope: apiextensionsv1.NamespaceScoped,
 		Versions: []version{{
 			Name: "v1alpha1", Storage: true, Status: true,

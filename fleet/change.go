@@ -42,15 +42,6 @@ var (
 	guestMemory = provenance.Of("spec", "template", "spec", "domain", "memory", "guest")
 )
 
-// liveUpdated are the fields that KubeVirt changes on a running VMI by a live migration. Source:
-// KubeVirt v1.9, rollout strategy LiveUpdate.
-var liveUpdated = []provenance.Path{
-	sockets, guestMemory,
-	provenance.Of("spec", "template", "spec", "nodeSelector"),
-	provenance.Of("spec", "template", "spec", "affinity"),
-	provenance.Of("spec", "template", "spec", "tolerations"),
-}
-
 var templates = []provenance.Path{
 	provenance.Of("spec", "template"), provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference"),
 }
@@ -72,7 +63,7 @@ func newRollout(live bool, after map[string]presets.Origin) rollout {
 
 func (r rollout) effect(path provenance.Path, before, after any) Effect {
 	switch {
-	case r.live && slices.ContainsFunc(liveUpdated, path.HasPrefix) && r.hotplugs(path, before, after):
+	case r.live && presets.IsLiveUpdated(path) && r.hotplugs(path, before, after):
 		return EffectMigration
 	case slices.ContainsFunc(templates, path.HasPrefix):
 		return EffectRestart

@@ -50,11 +50,20 @@ func (c *Config) ValidatePreset(p v1alpha1.Preset, compiled *presets.Compiled, s
 			}
 		}
 	}
+	if c.Addon {
+		for _, path := range compiled.UndoneByLiveUpdate() {
+			out.Warnings = append(out.Warnings, "spec."+path+": "+UndoneByLiveUpdate)
+		}
+	}
 	if why := compiled.NeverActs(); why != "" {
 		out.Warnings = append(out.Warnings, "the preset never acts: "+why)
 	}
 	return out
 }
+
+// UndoneByLiveUpdate explains why a Launch preset should not set a field alongside KubeVirt.
+const UndoneByLiveUpdate = "KubeVirt updates this field of running VMIs (vmRolloutStrategy: LiveUpdate, the default) " +
+	"and sets it back to the VM's value: use applyAt: Definition"
 
 // ValidateLeaves reports values of a partial VM, as JSON, that are invalid on every architecture,
 // independently of other fields.

@@ -110,7 +110,7 @@ func TestExpandNamespaces(t *testing.T) {
 		t.Errorf("-Namespace, +--namespace-labels:\n%s", diff)
 	}
 	unknown := call(t, "", "expand", "-f", web, "-f", examplePresets).fine(t)
-	says(t, unknown.err, "Note: the labels of namespace shop are unknown", "cluster/tier-prod", "--namespace-labels")
+	says(t, unknown.err, "Note: the labels of namespace shop are unknown", "cluster/secure-boot", "--namespace-labels")
 
 	// Presets and VMs without a namespace are in the same namespace.
 	preset := write(t, "cores.yaml", cores+"\n---\n"+strings.ReplaceAll(strings.ReplaceAll(cores, "{name: cores}", "{name: elsewhere, namespace: b}"), "cores: 7", "cores: 9"))

@@ -270,7 +270,8 @@ func (p *power) request(ctx context.Context, c *clusterClient, vm types.Namespac
 		return fmt.Errorf("cannot write the request: %w", err)
 	}
 	err = c.verbs.Put().AbsPath("/apis", subresources, "namespaces", vm.Namespace, p.resource(), vm.Name, p.verb).
-		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").
+		SetHeader("Content-Type", "application/json").
+		SetHeader("Accept", "application/json, */*"). // KubeVirt's routes know only */*
 		Body(body).Do(ctx).Error()
 	switch {
 	case err == nil:

@@ -65,17 +65,17 @@ func (g *ground) templateRequests(t *testing.T) {
 		if strings.Contains(args, "golden") {
 			namespace = "golden"
 		}
-		if spec := g.kubectl("", "get", "vmtr", name, "-n", namespace, "-o", "jsonpath={.spec}"); spec != want || !strings.HasPrefix(name, "web-") {
+		if spec := g.kubectl("", "get", "vmtreq", name, "-n", namespace, "-o", "jsonpath={.spec}"); spec != want || !strings.HasPrefix(name, "web-") {
 			t.Errorf("%s: request %s has\n%s, want\n%s", args, name, spec, want)
 		}
 	}
 }
 
 func (g *ground) templateDryRun(t *testing.T) {
-	before := g.kubectl("", "get", "vmtr", "-A", "-o", "name")
+	before := g.kubectl("", "get", "vmtreq", "-A", "-o", "name")
 	got := g.template("web", "--dry-run").fine(t)
 	says(t, got.out, "VirtualMachineTemplateRequest web-", " created in namespace default (dry run)\n")
-	if after := g.kubectl("", "get", "vmtr", "-A", "-o", "name"); after != before {
+	if after := g.kubectl("", "get", "vmtreq", "-A", "-o", "name"); after != before {
 		t.Errorf("requests after a dry run: %s", after)
 	}
 }
@@ -116,7 +116,7 @@ func (g *ground) begin(t *testing.T, vm string, args ...string) *templateCall {
 	m := &templateCall{g, "", make(chan outcome, 1)}
 	go func() { m.done <- g.template(append([]string{vm}, args...)...) }()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		for line := range strings.FieldsSeq(g.kubectl("", "get", "vmtr", "-o", "name")) {
+		for line := range strings.FieldsSeq(g.kubectl("", "get", "vmtreq", "-o", "name")) {
 			if _, name, _ := strings.Cut(line, "/"); strings.HasPrefix(name, vm+"-") {
 				m.name = name
 				return m
@@ -130,7 +130,7 @@ func (g *ground) begin(t *testing.T, vm string, args ...string) *templateCall {
 // status writes status as the controller would.
 func (m *templateCall) status(status string) {
 	m.t.Helper()
-	m.kubectl("", "patch", "vmtr", m.name, "--subresource=status", "--type=merge", "-p", `{"status":`+status+`}`)
+	m.kubectl("", "patch", "vmtreq", m.name, "--subresource=status", "--type=merge", "-p", `{"status":`+status+`}`)
 }
 
 func (m *templateCall) end(t *testing.T) outcome {
@@ -186,10 +186,10 @@ func (g *ground) templateWaitFails(t *testing.T) {
 	if late.code != exitWaited {
 		t.Errorf("exit code %d", late.code)
 	}
-	says(t, late.err, "timed out after 1s waiting for a template of VM default/late: request default/late-", "not reconciled yet (does virtwright's manager run?)", "kubectl get vmtr late-")
+	says(t, late.err, "timed out after 1s waiting for a template of VM default/late: request default/late-", "not reconciled yet (does virtwright's manager run?)", "kubectl get vmtreq late-")
 
 	m := g.begin(t, "gone", "--timeout", "1m")
-	m.kubectl("", "delete", "vmtr", m.name)
+	m.kubectl("", "delete", "vmtreq", m.name)
 	if got := m.end(t); got.code != exitWaited || !strings.Contains(got.err, "cannot wait for request default/"+m.name+": it was deleted") {
 		t.Errorf("deleted: exit code %d: %s", got.code, got.err)
 	}

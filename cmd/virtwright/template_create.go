@@ -212,7 +212,7 @@ func (w *templateWait) timedOut() error {
 	if state == "" {
 		state = "not reconciled yet (does virtwright's manager run?)"
 	}
-	return fmt.Errorf("timed out after %s waiting for a template of VM %s: request %s/%s is %s; it stays: kubectl get vmtr %s -n %s",
+	return fmt.Errorf("timed out after %s waiting for a template of VM %s: request %s/%s is %s; it stays: kubectl get vmtreq %s -n %s",
 		w.timeout, w.source, w.namespace, w.name, state, w.name, w.namespace)
 }
 

@@ -58,6 +58,6 @@ kubectl get configmap netboot-golden -n lab -o yaml >"$WORK/netboot-golden.yaml"
 echo '$ kubectl get configmap netboot-golden -n lab -o yaml | virtwright template process -f - -p CPU_CORES=2 | kubectl create -n lab -f -'
 bin/virtwright template process -f "$WORK/netboot-golden.yaml" -p CPU_CORES=2 >"$WORK/netboot.yaml"
 kubectl create -n lab -f "$WORK/netboot.yaml"
-run kubectl get vm,vmtr -n lab
+run kubectl get vm,vmtreq -n lab
 
 say "Done. 'make dev' starts such a system to try by hand."

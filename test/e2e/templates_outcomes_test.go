@@ -137,7 +137,7 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 		s.becomes("stays", waitsVM)
 		s.create(ordered("silver", "vm-ephemeral"))
 		s.becomes("silver", isMade)
-		s.kubectl("", "delete", "vmtr", "silver", "stays")
+		s.kubectl("", "delete", "vmtreq", "silver", "stays")
 		s.template("silver")
 	})
 
@@ -146,7 +146,7 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 		s.create(ordered("golden", "vm-ephemeral"))
 		s.becomes("golden", isMade)
 		made := s.template("golden")
-		s.kubectl("", "patch", "vmtr", "golden", "--subresource=status", "--type=json", `-p=[{"op":"remove","path":"/status"}]`)
+		s.kubectl("", "patch", "vmtreq", "golden", "--subresource=status", "--type=json", `-p=[{"op":"remove","path":"/status"}]`)
 		request := s.becomes("golden", isMade)
 		Expect(request).To(And(haveAt("status.templateRef.uid", string(made.GetUID())), haveAt("status.sourceUID", at(s.get(virtualMachine, "vm-ephemeral"), "metadata.uid"))))
 		Expect(s.template("golden").GetResourceVersion()).To(Equal(made.GetResourceVersion()))

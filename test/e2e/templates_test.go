@@ -135,7 +135,7 @@ var _ = Describe("Templates of live VMs", Ordered, func() {
 			Expect(at(request, "status.conditions")).To(ContainElement(And(HaveKeyWithValue("type", "Verified"), HaveKeyWithValue("status", "True"))))
 			Expect(template.GetOwnerReferences()).To(BeEmpty())
 		}
-		out, _ := s.kubectl("", "get", "vmtr")
+		out, _ := s.kubectl("", "get", "vmtreq")
 		Expect(out).To(MatchRegexp(`openshifttemplate +vm-ephemeral +of-openshifttemplate +True +Reconciled`))
 	})
 
@@ -156,7 +156,7 @@ var _ = Describe("Templates of live VMs", Ordered, func() {
 		annotate("vm-ephemeral", "golden")
 		s.patch("vm-ephemeral", `{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":7}}}}`)
 		Consistently(requests, "1s").Should(HaveLen(1))
-		s.kubectl("", "delete", "vmtr", request.GetName())
+		s.kubectl("", "delete", "vmtreq", request.GetName())
 		s.patch("vm-ephemeral", `{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":8}}}}`)
 		Consistently(requests, "1s").Should(BeEmpty())
 		Expect(parameters(s.template("golden"))).NotTo(HaveKey("TERMINATION_GRACE_PERIOD_SECONDS"))

@@ -20,7 +20,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=virtualmachinetemplaterequests,singular=virtualmachinetemplaterequest,shortName=vmtr,categories=virtwright,scope=Namespaced
+// +kubebuilder:resource:path=virtualmachinetemplaterequests,singular=virtualmachinetemplaterequest,shortName=vmtreq,categories=virtwright,scope=Namespaced
 // +kubebuilder:printcolumn:name="VM",type=string,JSONPath=`.spec.source.vmName`,description="The VirtualMachine from which the template is created."
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.status.templateRef.name`,description="The template, once it exists."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the template exists."
