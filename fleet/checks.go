@@ -98,8 +98,8 @@ var (
 		Reason:  "The instancetype owns these fields. The default is applied only if the author of the VM sets CPU or memory, so that the instancetype is not used.",
 		Fix:     "Remove the field or the instancetype.",
 	}
-	// UndoneAtLaunch is reported for mode addon only.
-	UndoneAtLaunch = &Check{
+	// undoneAtLaunch is reported for mode addon only.
+	undoneAtLaunch = &Check{
 		ID: "VW502", Name: "launch-live-update", Severity: Warning,
 		Summary: "Alongside KubeVirt (--mode addon): a preset with applyAt: Launch sets a field that KubeVirt updates on running VMIs.",
 		Reason: "With the rollout strategy LiveUpdate, KubeVirt's default, virt-controller sets nodeSelector, tolerations, affinity, sockets and guest memory of a VMI to the VM's values, " +
@@ -112,7 +112,7 @@ var (
 var Checks = []*Check{
 	UnknownField, InvalidPreset, invalidValue, Unreachable, NoOp, Shadowed,
 	Conflicting, removesStronger, Forbidden, unguardedExpression, underInstancetypeCheck,
-	UndoneAtLaunch,
+	undoneAtLaunch,
 }
 
 // CheckPreset reports invalid values, and expressions that fail for some VMs, in a compiled preset.
@@ -131,7 +131,7 @@ func CheckPreset(rules *validation.Config, p v1alpha1.Preset, compiled *presets.
 	}
 	if rules.Addon {
 		for _, path := range compiled.UndoneByLiveUpdate() {
-			out = append(out, Finding{Check: UndoneAtLaunch, Preset: compiled.Name(), Field: "spec." + path, Message: validation.UndoneByLiveUpdate})
+			out = append(out, Finding{Check: undoneAtLaunch, Preset: compiled.Name(), Field: "spec." + path, Message: validation.UndoneByLiveUpdate})
 		}
 	}
 	return out

@@ -58,7 +58,7 @@ func TestExamples(t *testing.T) {
 				t.Error("incomplete")
 			}
 			for i, p := range objects {
-				found = append(found, fleet.CheckPreset(&validation.Config{Addon: check == fleet.UndoneAtLaunch}, p, all[i])...)
+				found = append(found, fleet.CheckPreset(&validation.Config{Addon: check.Name == "launch-live-update"}, p, all[i])...)
 			}
 			if got := idsOf(found); !slices.Equal(got, []string{check.ID}) {
 				t.Errorf("want %s once, got %s", check.ID, describe(found))

@@ -7,14 +7,14 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// LiveUpdated are the fields of a VM that KubeVirt also changes on its running VMI, if its rollout
+// liveUpdated are the fields of a VM that KubeVirt also changes on its running VMI, if its rollout
 // strategy is LiveUpdate, the default. Source: virt-controller of KubeVirt 1.9, which sets them to
 // the VM's values after it created the VMI, too.
-var LiveUpdated = paths("domain.cpu.sockets", "domain.memory.guest", "nodeSelector", "affinity", "tolerations")
+var liveUpdated = paths("domain.cpu.sockets", "domain.memory.guest", "nodeSelector", "affinity", "tolerations")
 
-// IsLiveUpdated reports whether a path is in LiveUpdated, or beneath one of them.
+// IsLiveUpdated reports whether p is a field that KubeVirt updates on running VMIs, or beneath one.
 func IsLiveUpdated(p provenance.Path) bool {
-	return slices.ContainsFunc(LiveUpdated, func(live provenance.Path) bool { return p.HasPrefix(live) })
+	return slices.ContainsFunc(liveUpdated, p.HasPrefix)
 }
 
 // UndoneByLiveUpdate returns the fields that c sets on VMIs at launch and that KubeVirt sets back

@@ -85,14 +85,14 @@ func TestRestored(t *testing.T) {
 			origins: map[string]string{volumes + "[root].dataVolume.name": ""},
 		},
 		"Forbidden": {
-			reason: "a snapshot may not bring what is forbidden", before: list(sized), now: list(sized, noSound), create: vm(""),
+			reason: "a snapshot must not set a forbidden field", before: list(sized), now: list(sized, noSound), create: vm(""),
 			edit: func(vm map[string]any) {
 				in(vm, at[:len(at)-1])["devices"] = map[string]any{"sound": map[string]any{"name": "s"}}
 			},
 			err: []string{at + "devices.sound"},
 		},
 		"ForbiddenBefore": {
-			reason: "a VM may keep what was forbidden later", before: list(sized), now: list(sized, noSound), create: domain("{devices: {sound: {name: s}}}"),
+			reason: "a VM may keep a field that was forbidden later", before: list(sized), now: list(sized, noSound), create: domain("{devices: {sound: {name: s}}}"),
 			edit: func(map[string]any) {}, want: map[string]string{at + "devices.sound.name": `"s"`},
 		},
 		"Named": {
@@ -100,7 +100,7 @@ func TestRestored(t *testing.T) {
 			edit: func(map[string]any) {}, named: "cluster/gpu", want: map[string]string{at + "devices.gpus": `[{"deviceName":"d","name":"a"}]`},
 		},
 		"NewlyNamed": {
-			reason: "nobody's rights permit another one", before: list(gpu), now: list(gpu), create: domain("{}"),
+			reason: "the controller has no rights to name another preset", before: list(gpu), now: list(gpu), create: domain("{}"),
 			edit: func(vm map[string]any) {
 				in(vm, "spec.template")["metadata"] = map[string]any{"annotations": map[string]any{"virtwright.dev/presets": "cluster/gpu"}}
 			},

@@ -50,13 +50,20 @@ func (c *Config) ValidatePreset(p v1alpha1.Preset, compiled *presets.Compiled, s
 			}
 		}
 	}
+	out.Warnings = append(out.Warnings, c.ineffective(compiled)...)
+	return out
+}
+
+// ineffective warns of presets that never act, and of fields that KubeVirt sets back.
+func (c *Config) ineffective(compiled *presets.Compiled) []string {
+	var out []string
 	if c.Addon {
 		for _, path := range compiled.UndoneByLiveUpdate() {
-			out.Warnings = append(out.Warnings, "spec."+path+": "+UndoneByLiveUpdate)
+			out = append(out, "spec."+path+": "+UndoneByLiveUpdate)
 		}
 	}
 	if why := compiled.NeverActs(); why != "" {
-		out.Warnings = append(out.Warnings, "the preset never acts: "+why)
+		out = append(out, "the preset never acts: "+why)
 	}
 	return out
 }

@@ -13,12 +13,12 @@ import (
 
 // A Guard protects fields from untrusted writers.
 type Guard struct {
-	// Trusted lists the users whose writes are not checked: virtwright's manager, and controllers of
-	// Kubernetes.
+	// Trusted lists the users whose writes are not checked: virtwright's manager, and
+	// controllers of Kubernetes.
 	Trusted []string
-	// Controllers lists the users of controllers that own VMs or VMIs, such as KubeVirt's. They write
-	// all of a VMI, and owner references and the run state of a VM. The rest of a VM they copy from
-	// what users wrote, so it is checked.
+	// Controllers lists the users of controllers that own VMs or VMIs, such as KubeVirt's. They
+	// may write all of a VMI, and the owner references of a VM. The rest of a VM they copy from
+	// users, so it is checked.
 	Controllers []string
 	// Addon is true alongside KubeVirt, which has webhooks too.
 	Addon bool

@@ -65,6 +65,10 @@ func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig"
 // engineFile has the address of the docker that the cluster is on.
 func (c *Cluster) engineFile() string { return filepath.Join(c.dir, "docker-host") }
 
+// readyFile exists after the cluster was ready once. A cluster without it was interrupted while it
+// was created, and may lack a network.
+func (c *Cluster) readyFile() string { return filepath.Join(c.dir, "ready") }
+
 // Build builds all that Up needs and the cache does not have, and returns the name of the node
 // image.
 func (c *Cluster) Build(ctx context.Context) (string, error) {
@@ -87,8 +91,16 @@ func (c *Cluster) Up(ctx context.Context) error {
 		return err
 	}
 	there, err := c.exists(ctx)
-	if err != nil || there {
+	switch {
+	case err != nil:
 		return err
+	case there && isThere(c.readyFile()):
+		return nil
+	case there:
+		c.say("the creation of the cluster %s was interrupted: it is created again", c.name)
+		if _, err := c.kind(ctx, "delete", "cluster", "--name", c.name, "--kubeconfig", c.Kubeconfig()); err != nil {
+			return err
+		}
 	}
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the cluster's folder: %w", err)
@@ -103,6 +115,9 @@ func (c *Cluster) Up(ctx context.Context) error {
 	}
 	if err := c.connect(ctx); err != nil {
 		return err
+	}
+	if err := os.WriteFile(c.readyFile(), nil, 0o600); err != nil {
+		return fmt.Errorf("cannot write down that the cluster is ready: %w", err)
 	}
 	c.say("the cluster %s is ready after %s", c.name, since(began))
 	return nil

@@ -41,6 +41,18 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// A program that the kernel ended says so, also if another program ran it.
+func TestKilled(t *testing.T) {
+	for script, want := range map[string]bool{
+		"kill -9 $$": true, "echo 'compile: signal: killed' >&2; exit 1": true, "exit 1": false, "kill -15 $$": false,
+	} {
+		_, err := command{path: "sh", args: []string{"-c", script}}.run(t.Context())
+		if err == nil || strings.Contains(err.Error(), "memory ran out") != want {
+			t.Errorf("%s: got %v", script, err)
+		}
+	}
+}
+
 // One process is at work at a time.
 func TestLock(t *testing.T) {
 	w := newWorkshop(t)

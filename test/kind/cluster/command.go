@@ -3,12 +3,14 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // A command is a program to run to its end.
@@ -25,9 +27,22 @@ func (c command) run(ctx context.Context) (string, error) {
 	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), c.env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, &out, &complaints
 	if err := cmd.Run(); err != nil {
+		if wasKilled(err, complaints.String()) && ctx.Err() == nil {
+			err = fmt.Errorf("%w: the kernel probably ended it because memory ran out; free some, and try again", err)
+		}
 		return out.String(), fmt.Errorf("cannot run %s %s: %w\n%s", filepath.Base(c.path), strings.Join(c.args, " "), err, strings.TrimSpace(complaints.String()))
 	}
 	return out.String(), nil
+}
+
+// wasKilled tells whether a program, or one that it ran, was ended by SIGKILL.
+func wasKilled(err error, complaints string) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL || strings.Contains(complaints, "signal: killed")
 }
 
 // engine is a docker daemon.

@@ -9,11 +9,13 @@ import (
 	"strings"
 )
 
-// packages are the Debian packages that are needed, by a command of each.
+// packages are the Debian packages that the targets need, for the images too, by a command or a
+// file of each.
 var packages = []struct{ command, name string }{
 	{"dockerd", "docker.io"},
 	{"debootstrap", "debootstrap"},
 	{"mmdebstrap", "mmdebstrap"},
+	{"/usr/share/doc/busybox-static", "busybox-static"}, // another busybox needs libraries
 }
 
 // checkMachine installs missing packages, or returns an error that names them.
@@ -26,7 +28,8 @@ func (w *workshop) checkMachine(ctx context.Context) error {
 	}
 	var missing []string
 	for _, needed := range packages {
-		if _, err := exec.LookPath(needed.command); err != nil {
+		_, noCommand := exec.LookPath(needed.command)
+		if _, noFile := os.Stat(needed.command); noCommand != nil && noFile != nil {
 			missing = append(missing, needed.name)
 		}
 	}
