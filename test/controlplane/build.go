@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,9 +28,6 @@ const assetsVariable = "KUBEBUILDER_ASSETS"
 
 // cacheVariable overrides the folder in which built programs are kept.
 const cacheVariable = "VIRTWRIGHT_CACHE"
-
-// program is the one file of the build; the names of the parts link to it.
-const program = "controlplane"
 
 // parts are the names under which the program is a part of a control plane.
 var parts = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl"}
@@ -52,20 +50,7 @@ func Assets(ctx context.Context, progress io.Writer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cache, err := CacheDir()
-	if err != nil {
-		return "", err
-	}
-	b := &build{source: source, progress: progress}
-	key, err := b.key(ctx)
-	if err != nil {
-		return "", err
-	}
-	b.target = filepath.Join(cache, "controlplane", key)
-	if b.built() {
-		return b.target, nil
-	}
-	return b.target, b.once(ctx)
+	return Module{Name: "controlplane", Title: "the control plane", Source: source, Parts: parts, Stamps: kubernetesStamps}.Build(ctx, progress)
 }
 
 // CacheDir is the folder for everything that is worth keeping between runs: VIRTWRIGHT_CACHE, else
@@ -111,10 +96,48 @@ func sourceDir() (string, error) {
 	return "", errors.New("cannot find test/controlplane/bin: run this inside a clone of virtwright")
 }
 
-// build makes the program of one source in one folder of the cache.
+// A Module is a Go module with one program, which has several names.
+type Module struct {
+	// Name is that of the program's file, and of its folder in the cache.
+	Name string
+	// Title is what messages call the program, such as "the control plane".
+	Title string
+	// Source is the folder of the module.
+	Source string
+	// Parts are the names that link to the program. Each is a different program to its users.
+	Parts []string
+	// Env is added to the environment of go.
+	Env []string
+	// Stamps returns what the linker sets, as VARIABLE=VALUE. Its argument is the content of
+	// go.mod.
+	Stamps func(gomod []byte) []string
+}
+
+// Build returns the folder in the cache with the module's parts. It fills the folder at first use,
+// under a lock, so that concurrent callers build once. Progress lines show how that proceeds.
+func (m Module) Build(ctx context.Context, progress io.Writer) (string, error) {
+	cache, err := CacheDir()
+	if err != nil {
+		return "", err
+	}
+	b := &build{Module: m, progress: progress}
+	key, err := b.key(ctx)
+	if err != nil {
+		return "", err
+	}
+	b.target = filepath.Join(cache, m.Name, key)
+	if b.built() {
+		return b.target, nil
+	}
+	return b.target, b.once(ctx)
+}
+
+// build makes the program of a module in one folder of the cache.
 type build struct {
-	source, target string
-	progress       io.Writer
+	Module
+
+	target   string
+	progress io.Writer
 
 	mu                   sync.Mutex
 	downloaded, compiled int
@@ -122,17 +145,25 @@ type build struct {
 }
 
 // built tells whether the target is complete: its links are made last.
-func (b *build) built() bool { return exists(filepath.Join(b.target, parts[len(parts)-1])) }
+func (b *build) built() bool { return exists(filepath.Join(b.target, b.Parts[len(b.Parts)-1])) }
 
 // key names what the program is made from. Equal keys mean equal programs.
 func (b *build) key(ctx context.Context) (string, error) {
 	hash := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
-		content, err := os.ReadFile(filepath.Join(b.source, name))
-		if err != nil {
-			return "", fmt.Errorf("cannot read the source of the control plane: %w", err)
+	err := filepath.WalkDir(b.Source, func(path string, file fs.DirEntry, err error) error {
+		if ext := filepath.Ext(path); err != nil || file.IsDir() || ext != ".go" && ext != ".mod" && ext != ".sum" {
+			return err
 		}
-		fmt.Fprintf(hash, "%s %d\n%s", name, len(content), content)
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(b.Source, path)
+		fmt.Fprintf(hash, "%s %d\n%s", filepath.ToSlash(name), len(content), content)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("cannot read the source of %s: %w", b.Title, err)
 	}
 	goEnv := b.command(ctx, "env", "GOVERSION", "GOOS", "GOARCH")
 	version, err := goEnv.Output()
@@ -145,23 +176,35 @@ func (b *build) key(ctx context.Context) (string, error) {
 
 var kubernetesVersion = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes v((\d+)\.(\d+)\S*)`)
 
-// args are the arguments of go build. What a release of Kubernetes stamps into its programs is
-// stamped here.
+// kubernetesStamps are what a release of Kubernetes stamps into its programs.
+func kubernetesStamps(gomod []byte) []string {
+	m := kubernetesVersion.FindSubmatch(gomod)
+	if m == nil {
+		return nil
+	}
+	const stamp = "k8s.io/component-base/version."
+	return []string{
+		stamp + "gitVersion=v" + string(m[1]), stamp + "gitMajor=" + string(m[2]),
+		stamp + "gitMinor=" + string(m[3]), stamp + "gitTreeState=clean",
+	}
+}
+
+// args are the arguments of go build.
 func (b *build) args(output string) []string {
 	flags := []string{"-s", "-w"}
-	gomod, _ := os.ReadFile(filepath.Join(b.source, "go.mod")) // without a version the build still works
-	if m := kubernetesVersion.FindSubmatch(gomod); m != nil {
-		const stamp = "-X=k8s.io/component-base/version."
-		flags = append(flags, stamp+"gitVersion=v"+string(m[1]), stamp+"gitMajor="+string(m[2]),
-			stamp+"gitMinor="+string(m[3]), stamp+"gitTreeState=clean")
+	if b.Stamps != nil {
+		gomod, _ := os.ReadFile(filepath.Join(b.Source, "go.mod")) // without a version the build still works
+		for _, stamp := range b.Stamps(gomod) {
+			flags = append(flags, "-X="+stamp)
+		}
 	}
 	return []string{"build", "-v", "-mod=readonly", "-buildvcs=false", "-ldflags=" + strings.Join(flags, " "), "-o", output, "."}
 }
 
 func (b *build) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = b.source
-	cmd.Env = append(os.Environ(), "GOWORK=off")
+	cmd.Dir = b.Source
+	cmd.Env = append(append(os.Environ(), "GOWORK=off"), b.Env...)
 	return cmd
 }
 
@@ -178,12 +221,12 @@ func (b *build) once(ctx context.Context) error {
 	if b.built() {
 		return nil
 	}
-	b.say("building a Kubernetes control plane; this happens once, takes minutes, and is kept in %s", b.target)
+	b.say("building %s; this happens once, takes minutes, and is kept in %s", b.Title, b.target)
 	began := time.Now()
 	if err := b.compile(ctx); err != nil {
 		return err
 	}
-	b.say("built the control plane in %s", since(began))
+	b.say("built %s in %s", b.Title, since(began))
 	return b.link()
 }
 
@@ -196,12 +239,12 @@ func (b *build) awaitLock(ctx context.Context) (*os.File, error) {
 			return lock, err
 		}
 		if !time.Now().Before(nextLine) {
-			b.say("waiting for another process that builds the control plane, %s", since(began))
+			b.say("waiting for another process that builds %s, %s", b.Title, since(began))
 			nextLine = nextLine.Add(progressInterval)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("cannot wait for another process to build the control plane: %w", ctx.Err())
+			return nil, fmt.Errorf("cannot wait for another process to build %s: %w", b.Title, ctx.Err())
 		case <-time.After(10 * pollInterval):
 		}
 	}
@@ -209,13 +252,13 @@ func (b *build) awaitLock(ctx context.Context) (*os.File, error) {
 
 // compile runs go build into a file beside the program and renames it.
 func (b *build) compile(ctx context.Context) error {
-	unfinished := filepath.Join(b.target, program+".new")
+	unfinished := filepath.Join(b.target, b.Name+".new")
 	cmd := b.command(ctx, b.args(unfinished)...)
 	output, write := io.Pipe()
 	cmd.Stdout, cmd.Stderr = write, write
 	wait, err := startBound(cmd)
 	if err != nil {
-		return fmt.Errorf("cannot build the control plane (is go on the PATH?): %w", err)
+		return fmt.Errorf("cannot build %s (is go on the PATH?): %w", b.Title, err)
 	}
 	read := make(chan struct{})
 	go func() {
@@ -228,10 +271,10 @@ func (b *build) compile(ctx context.Context) error {
 	write.Close()
 	<-read
 	if err != nil {
-		return fmt.Errorf("cannot build the control plane: %w\n%s", err, strings.Join(b.output, "\n"))
+		return fmt.Errorf("cannot build %s: %w\n%s", b.Title, err, strings.Join(b.output, "\n"))
 	}
-	if err := os.Rename(unfinished, filepath.Join(b.target, program)); err != nil {
-		return fmt.Errorf("cannot name the built control plane: %w", err)
+	if err := os.Rename(unfinished, filepath.Join(b.target, b.Name)); err != nil {
+		return fmt.Errorf("cannot name %s: %w", b.Title, err)
 	}
 	return nil
 }
@@ -264,7 +307,7 @@ func (b *build) tick() (stop func()) {
 			select {
 			case <-ticker.C:
 				b.mu.Lock()
-				b.say("building the control plane, %s: %d modules downloaded, %d packages compiled", since(began), b.downloaded, b.compiled)
+				b.say("building %s, %s: %d modules downloaded, %d packages compiled", b.Title, since(began), b.downloaded, b.compiled)
 				b.mu.Unlock()
 			case <-done:
 				return
@@ -279,10 +322,10 @@ func (b *build) tick() (stop func()) {
 
 // link gives the program the names of its parts.
 func (b *build) link() error {
-	for _, name := range parts {
+	for _, name := range b.Parts {
 		path := filepath.Join(b.target, name)
-		if err := os.Symlink(program, path); err != nil && !errors.Is(err, os.ErrExist) {
-			return fmt.Errorf("cannot name the built control plane %s: %w", name, err)
+		if err := os.Symlink(b.Name, path); err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("cannot name %s %s: %w", b.Title, name, err)
 		}
 	}
 	return nil
@@ -290,7 +333,7 @@ func (b *build) link() error {
 
 func (b *build) say(format string, args ...any) {
 	var line bytes.Buffer
-	fmt.Fprintf(&line, "controlplane: "+format+"\n", args...)
+	fmt.Fprintf(&line, b.Name+": "+format+"\n", args...)
 	_, _ = b.progress.Write(line.Bytes()) // a lost progress line is no reason to fail
 }
 

@@ -92,7 +92,7 @@ func TestKeyChangesWithTheSource(t *testing.T) {
 		}
 	}
 	key := func() string {
-		key, err := (&build{source: source}).key(t.Context())
+		key, err := (&build{Module: Module{Source: source}}).key(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

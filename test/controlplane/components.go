@@ -131,10 +131,7 @@ func (cp *ControlPlane) wait(ctx context.Context, what string, ready func(contex
 		if err == nil {
 			return nil
 		}
-		for _, p := range []*process{cp.etcd, cp.apiServer, cp.controllers} {
-			if p == nil {
-				continue
-			}
+		for _, p := range cp.processes() {
 			if ended := p.exited(); ended != nil {
 				return ended
 			}
@@ -148,4 +145,17 @@ func (cp *ControlPlane) wait(ctx context.Context, what string, ready func(contex
 		case <-time.After(pollInterval):
 		}
 	}
+}
+
+// Run starts another program, which ends with the control plane, and returns when ready returns
+// nil. Its log is NAME.log in Dir.
+func (cp *ControlPlane) Run(ctx context.Context, path string, args []string, ready func(context.Context) error) error {
+	p, err := startProcess(path, cp.dir.path, args)
+	if err != nil {
+		return err
+	}
+	cp.others = append(cp.others, p)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return cp.wait(ctx, p.name+" to be ready", ready)
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -52,7 +53,9 @@ type ControlPlane struct {
 	admin   *rest.Config
 
 	etcd, apiServer, controllers *process
-	stop                         sync.Once
+	// others are the programs of Run.
+	others []*process
+	stop   sync.Once
 }
 
 // Start returns a control plane that is ready: /readyz answers ok, the default namespace and its
@@ -138,7 +141,7 @@ func start(ctx context.Context, assets string, options Options) (_ *ControlPlane
 // given. It may be called more than once.
 func (cp *ControlPlane) Stop() {
 	cp.stop.Do(func() {
-		for _, p := range []*process{cp.controllers, cp.apiServer, cp.etcd} {
+		for _, p := range slices.Backward(cp.processes()) {
 			p.kill()
 		}
 		cp.dir.close()
@@ -163,10 +166,14 @@ func (cp *ControlPlane) Dir() string { return cp.dir.path }
 // PIDs are the process ids of the programs that run, by program name.
 func (cp *ControlPlane) PIDs() map[string]int {
 	pids := map[string]int{}
-	for _, p := range []*process{cp.etcd, cp.apiServer, cp.controllers} {
-		if p != nil {
-			pids[p.name] = p.cmd.Process.Pid
-		}
+	for _, p := range cp.processes() {
+		pids[p.name] = p.cmd.Process.Pid
 	}
 	return pids
+}
+
+// processes are the programs that were started, in that order.
+func (cp *ControlPlane) processes() []*process {
+	all := append([]*process{cp.etcd, cp.apiServer, cp.controllers}, cp.others...)
+	return slices.DeleteFunc(all, func(p *process) bool { return p == nil })
 }

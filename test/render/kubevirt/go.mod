@@ -147,6 +147,6 @@ replace (
 )
 
 replace (
-	kubevirt.io/virt-template-api => ./stubs/virt-template-api
-	kubevirt.io/virt-template-client-go => ./stubs/virt-template-client-go
+	kubevirt.io/virt-template-api => ../../kubevirt/bin/stubs/virt-template-api
+	kubevirt.io/virt-template-client-go => ../../kubevirt/bin/stubs/virt-template-client-go
 )
