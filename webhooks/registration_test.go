@@ -1,11 +1,13 @@
 package webhooks
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation/protection"
@@ -95,5 +97,20 @@ func TestConditionsQuote(t *testing.T) {
 	}
 	if got := notTrusted(protection.Guard{}, presets.VirtualMachine).Expression; !strings.Contains(got, "in [])") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// A new field of the VM's spec must not change without a webhook.
+func TestVMSpecFields(t *testing.T) {
+	var fields []string
+	for f := range reflect.TypeFor[kubevirtv1.VirtualMachineSpec]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != "running" && name != "runStrategy" {
+			fields = append(fields, name)
+		}
+	}
+	slices.Sort(fields)
+	if got := slices.Sorted(slices.Values(vmSpecFields)); !slices.Equal(got, fields) {
+		t.Errorf("conditions watch %q, the spec has %q", got, fields)
 	}
 }
