@@ -204,7 +204,7 @@ var lower = map[string]string{virtualMachine: "vm", instance: "vmi"}
 func (g *ground) applyAll(machines []object) []object {
 	GinkgoHelper()
 	made := make([]object, len(machines))
-	client := clientAs(trusted)
+	client := clientAs(collector)
 	next := make(chan int)
 	var all sync.WaitGroup
 	for range 8 {

@@ -22,8 +22,9 @@ type writer struct {
 	// bound for all of them.
 	role       string
 	everywhere bool
-	// trusted writers may write guarded fields.
-	trusted bool
+	// trusted writers may write guarded fields; controls says that only those of VMIs, and the owner
+	// references of VMs.
+	trusted, controls bool
 }
 
 const namespaceController = "system:serviceaccount:kube-system:namespace-controller"
@@ -37,8 +38,8 @@ var writers = []writer{
 	{name: "a node", user: "system:node:e2e", groups: []string{"system:nodes"}, role: "edit"},
 	{name: "the garbage collector", user: collector, role: "edit", trusted: true},
 	{name: "the namespace controller", user: namespaceController, role: "edit", trusted: true},
-	{name: "a configured controller", user: trusted, role: "edit", trusted: true},
-	{name: "an administrator impersonating a controller", user: "e2e:master", groups: []string{"system:masters"}, as: trusted, role: "edit", trusted: true},
+	{name: "a configured controller", user: trusted, role: "edit", controls: true},
+	{name: "an administrator impersonating a controller", user: "e2e:master", groups: []string{"system:masters"}, as: trusted, role: "edit", controls: true},
 	{name: "an administrator impersonating a user", user: "e2e:master", groups: []string{"system:masters"}, as: "e2e:jane"},
 	{name: "a controller impersonating a user", user: trusted, groups: []string{"system:masters"}, as: "e2e:jane"},
 }
@@ -241,11 +242,16 @@ var verdicts = []struct {
 	{"nothing passes unexpanded", func(c *cell) bool { return c.mutated() && !c.answering }, unheard},
 	{"owner references in a template have no effect", (*cell).unguarded, admitted},
 	{"provenance is recomputed", func(c *cell) bool { return c.mutated() && c.rule == provenanceRule }, unchanged},
-	{"the manager converts new objects, too", func(c *cell) bool { return c.converted() && c.by.trusted }, unconverted},
-	{"trusted writers write", func(c *cell) bool { return c.by.trusted }, admitted},
+	{"the manager converts new objects, too", func(c *cell) bool { return c.converted() && c.trusts() }, unconverted},
+	{"trusted writers write", func(c *cell) bool { return c.trusts() }, admitted},
 	{"what comes with a copy is left out", func(c *cell) bool { return c.mutated() && c.creates && c.copied() }, unchanged},
 	{"whose webhook wrote provenance on a create no policy knows", func(c *cell) bool { return c.creates && c.rule == provenanceRule }, admitted},
 	{"other users cannot write guarded fields", func(*cell) bool { return true }, refused},
+}
+
+// trusts reports whether the writer may write the part.
+func (c *cell) trusts() bool {
+	return c.by.trusted || c.by.controls && (c.kind == instance || c.rule == "owner-references")
 }
 
 // unguarded reports whether no rule guards what changes.
@@ -257,11 +263,11 @@ func (c *cell) copied() bool { return c.rule == "reserved-annotations" || c.rule
 // mutated reports whether the mutating webhook is asked.
 func (c *cell) mutated() bool {
 	switch {
-	case !c.configured, c.policed() && !c.by.trusted:
+	case !c.configured, c.policed() && !c.trusts():
 		return false
 	case c.creates:
 		return true
-	case c.kind == instance, c.by.trusted:
+	case c.kind == instance, c.trusts():
 		return false
 	}
 	return c.path[0] == "spec" || c.rule == provenanceRule
