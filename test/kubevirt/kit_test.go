@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -60,7 +61,11 @@ func (s *story) parse(manifest string) *unstructured.Unstructured {
 // create creates an object, and returns it as it is stored. It ends with the story.
 func (s *story) create(manifest string) *unstructured.Unstructured {
 	GinkgoHelper()
-	object := s.parse(manifest)
+	return s.store(s.parse(manifest))
+}
+
+func (s *story) store(object *unstructured.Unstructured) *unstructured.Unstructured {
+	GinkgoHelper()
 	Expect(here.Objects.Create(here.Context(), object)).To(Succeed())
 	if object.GetNamespace() != s.ns {
 		DeferCleanup(func() { Expect(here.Objects.Delete(here.Context(), object)).To(Succeed()) })
@@ -71,11 +76,29 @@ func (s *story) create(manifest string) *unstructured.Unstructured {
 // preset creates a preset of the namespace, and waits until it is ready.
 func (s *story) preset(name, spec string) {
 	GinkgoHelper()
-	s.create(`{apiVersion: virtwright.dev/v1alpha1, kind: VirtualMachinePreset, metadata: {name: ` + name + `}, spec: ` + spec + `}`)
+	preset := s.parse(`{apiVersion: virtwright.dev/v1alpha1, kind: VirtualMachinePreset, metadata: {name: ` + name + `}}`)
+	var content map[string]any
+	Expect(yaml.Unmarshal([]byte(spec), &content)).To(Succeed(), spec)
+	preset.Object["spec"] = content
+	s.store(preset)
 	Eventually(func() (string, error) {
 		out, _, err := here.Kubectl(here.Context(), "", "get", "vmpreset", name, "-n", s.ns, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
 		return strings.TrimSpace(out), err
 	}).Should(Equal("True"))
+}
+
+// expectSameSpec expects equal specs of two VMs, except for the IDs of the firmware, which KubeVirt
+// draws.
+func expectSameSpec(got, want *unstructured.Unstructured) {
+	GinkgoHelper()
+	specs := []any{}
+	for _, vm := range []*unstructured.Unstructured{got, want} {
+		spec := vm.DeepCopy().Object
+		unstructured.RemoveNestedField(spec, "spec", "template", "spec", "domain", "firmware", "uuid")
+		unstructured.RemoveNestedField(spec, "spec", "template", "spec", "domain", "firmware", "serial")
+		specs = append(specs, spec["spec"])
+	}
+	Expect(cmp.Diff(specs[1], specs[0])).To(BeEmpty(), "%s and %s have different specs", got.GetName(), want.GetName())
 }
 
 // virtctl runs a command of virtctl in the story's namespace.

@@ -45,7 +45,7 @@ spec:
         devices: {rng: {}, interfaces: [{name: default, masquerade: {}}]}
       networks: [{name: default, pod: {}}]
       volumes: [{name: root, containerDisk: {image: example.org/disk:1}}]`)
-		Expect(sparse.Object["spec"]).To(Equal(full.Object["spec"]))
+		expectSameSpec(sparse, full)
 
 		s.awaitStatus("web", v1.VirtualMachineStatusRunning)
 		Expect(s.vmi("web").Status.Memory.GuestCurrent.String()).To(Equal("1Gi"))
