@@ -147,9 +147,9 @@ func (cp *ControlPlane) wait(ctx context.Context, what string, ready func(contex
 	}
 }
 
-// Run starts another program, which ends with the control plane, and returns when ready returns
+// RunProgram starts another program, which ends with the control plane, and returns when ready returns
 // nil. Its log is NAME.log in Dir.
-func (cp *ControlPlane) Run(ctx context.Context, path string, args []string, ready func(context.Context) error) error {
+func (cp *ControlPlane) RunProgram(ctx context.Context, path string, args []string, ready func(context.Context) error) error {
 	p, err := startProcess(path, cp.dir.path, args)
 	if err != nil {
 		return err

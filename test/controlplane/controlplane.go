@@ -53,7 +53,7 @@ type ControlPlane struct {
 	admin   *rest.Config
 
 	etcd, apiServer, controllers *process
-	// others are the programs of Run.
+	// others are those of RunProgram.
 	others []*process
 	stop   sync.Once
 }

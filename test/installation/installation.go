@@ -22,7 +22,8 @@ type Installation struct {
 	// Clients of the administrator.
 	Clients *kubernetes.Clientset
 
-	address string // of this machine, which API servers take for a pod's
+	// Address is one of this machine, which API servers take for a pod's.
+	Address string
 
 	mu       sync.Mutex
 	replicas []*Replica // those that have not ended
@@ -31,13 +32,20 @@ type Installation struct {
 // New starts a control plane to install on, with more flags of kube-apiserver.
 func New(t *testing.T, args ...string) *Installation {
 	t.Helper()
-	cp := controlplane.ForTest(t, controlplane.Options{APIServerArgs: append(args, "--enable-aggregator-routing=true")})
+	return NewWith(t, controlplane.Options{APIServerArgs: args})
+}
+
+// NewWith is New with all options of a control plane.
+func NewWith(t *testing.T, options controlplane.Options) *Installation {
+	t.Helper()
+	options.APIServerArgs = append(options.APIServerArgs, "--enable-aggregator-routing=true")
+	cp := controlplane.ForTest(t, options)
 	address := ownAddress(t)
 	clients, err := kubernetes.NewForConfig(cp.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Installation{T: t, ControlPlane: cp, Clients: clients, address: address}
+	return &Installation{T: t, ControlPlane: cp, Clients: clients, Address: address}
 }
 
 // ownAddress is one of this machine that is not its own only.
@@ -119,7 +127,13 @@ func (i *Installation) Eventually(what string, ask func() error) {
 // User is a kubeconfig of a service account of the installation.
 func (i *Installation) User(account string) string {
 	i.Helper()
-	kubeconfig, err := i.UserKubeconfig("system:serviceaccount:"+Namespace+":"+account, "system:serviceaccounts", "system:serviceaccounts:"+Namespace, "system:authenticated")
+	return i.Account(Namespace, account)
+}
+
+// Account is a kubeconfig of a service account.
+func (i *Installation) Account(namespace, name string) string {
+	i.Helper()
+	kubeconfig, err := i.UserKubeconfig("system:serviceaccount:"+namespace+":"+name, "system:serviceaccounts", "system:serviceaccounts:"+namespace, "system:authenticated")
 	if err != nil {
 		i.Fatal(err)
 	}

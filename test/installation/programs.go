@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 )
 
@@ -35,45 +34,57 @@ var root = sync.OnceValue(func() string {
 // Chart is the folder of the chart.
 func Chart() string { return filepath.Join(root(), "charts", "virtwright") }
 
-// programs are built once for all tests of a package.
-var programs = sync.OnceValues(func() (string, error) {
-	into, err := os.MkdirTemp("", "virtwright-installation-")
-	if err != nil {
-		return "", err
-	}
-	for name, args := range map[string][]string{
-		helm:        {"-C", filepath.Join(root(), "test/chart/tool"), "helm.sh/helm/v3/cmd/helm"},
-		Manager:     {"-C", root(), "./cmd/virtwright-manager"},
-		certManager: {"-C", filepath.Join(root(), "test/kind/bin/certmanager"), "."},
-	} {
-		args = append([]string{"build", args[0], args[1], "-o", filepath.Join(into, name)}, args[2:]...)
-		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-			return "", fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, out)
-		}
-	}
-	return into, nil
-})
+// sources are the arguments of go build for each program.
+var sources = map[string][]string{
+	helm:        {"-C", filepath.Join(root(), "test/chart/tool"), "helm.sh/helm/v3/cmd/helm"},
+	Manager:     {"-C", root(), "./cmd/virtwright-manager"},
+	certManager: {"-C", filepath.Join(root(), "test/kind/bin/certmanager"), "."},
+}
 
-// built says that there is something to remove.
-var built atomic.Bool
+// programs are built once for all tests of a package, into a folder.
+var programs struct {
+	mu     sync.Mutex
+	folder string
+	built  map[string]error
+}
 
 // Program is the path of a program, which is built on first use.
 func Program(t testing.TB, name string) string {
 	t.Helper()
-	built.Store(true)
-	at, err := programs()
+	programs.mu.Lock()
+	defer programs.mu.Unlock()
+	if programs.folder == "" {
+		folder, err := os.MkdirTemp("", "virtwright-installation-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs.folder, programs.built = folder, map[string]error{}
+	}
+	path := filepath.Join(programs.folder, name)
+	err, tried := programs.built[name]
+	if !tried {
+		err = build(path, sources[name])
+		programs.built[name] = err
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(at, name)
+	return path
+}
+
+func build(path string, source []string) error {
+	args := []string{"build", source[0], source[1], "-o", path, source[2]}
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return nil
 }
 
 // Main runs the tests of a package, and then removes the programs built for them.
 func Main(m *testing.M) int {
 	code := m.Run()
-	if built.Load() {
-		at, _ := programs() // which no test could do without
-		_ = os.RemoveAll(at)
+	if programs.folder != "" {
+		_ = os.RemoveAll(programs.folder)
 	}
 	return code
 }

@@ -93,14 +93,22 @@ func (i *Installation) Start(pod string) *Replica {
 	if err := json.Unmarshal([]byte(out), &container); err != nil {
 		i.Fatal(err)
 	}
-	ports := map[string]int32{"webhooks": freePort(i), "subresources": freePort(i)}
 	r := &Replica{
-		i: i, name: pod, webhooks: fmt.Sprintf("127.0.0.1:%d", ports["webhooks"]), memory: container.Resources.Limits.Memory().Value(),
+		i: i, name: pod, memory: container.Resources.Limits.Memory().Value(),
 		Log: &Log{}, health: fmt.Sprintf("127.0.0.1:%d", freePort(i)), ended: make(chan struct{}),
 	}
 	r.args = append(slices.Clip(container.Args), "--kubeconfig="+i.User(Release), "--namespace="+Namespace,
-		"--metrics-bind-address=0", "--health-probe-bind-address="+r.health,
-		fmt.Sprintf("--webhook-bind-address=:%d", ports["webhooks"]), fmt.Sprintf("--subresources-bind-address=:%d", ports["subresources"]))
+		"--metrics-bind-address=0", "--health-probe-bind-address="+r.health)
+	ports := map[string]int32{} // of Services; alongside KubeVirt, there are no subresources
+	for _, port := range container.Ports {
+		flag, served := map[string]string{"webhooks": "--webhook-bind-address", "subresources": "--subresources-bind-address"}[port.Name]
+		if !served {
+			continue
+		}
+		ports[port.Name] = freePort(i)
+		r.args = append(r.args, fmt.Sprintf("%s=:%d", flag, ports[port.Name]))
+	}
+	r.webhooks = fmt.Sprintf("127.0.0.1:%d", ports["webhooks"])
 	if err := r.start(); err != nil {
 		i.Fatal(err)
 	}
@@ -306,17 +314,24 @@ func (r *Replica) publish(ctx context.Context, ready bool) bool {
 // endpoint makes the replica one of a Service, not ready.
 func (r *Replica) endpoint(service string, port int32) {
 	r.i.Helper()
-	name := Release + "-" + service + "-" + r.name
+	r.slices = append(r.slices, r.i.Endpoint(Namespace, Release+"-"+service, service, port, false))
+}
+
+// Endpoint makes a port of this machine the endpoint of a Service's port. It returns the name of
+// the EndpointSlice.
+func (i *Installation) Endpoint(namespace, service, name string, port int32, ready bool) string {
+	i.Helper()
 	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: Release + "-" + service, discoveryv1.LabelManagedBy: "a-test"}},
+		ObjectMeta:  metav1.ObjectMeta{GenerateName: service + "-", Labels: map[string]string{discoveryv1.LabelServiceName: service, discoveryv1.LabelManagedBy: "a-test"}},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{r.i.address}, Conditions: discoveryv1.EndpointConditions{Ready: new(false)}}},
-		Ports:       []discoveryv1.EndpointPort{{Name: new(service), Port: new(port), Protocol: new(corev1.ProtocolTCP)}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{i.Address}, Conditions: discoveryv1.EndpointConditions{Ready: new(ready)}}},
+		Ports:       []discoveryv1.EndpointPort{{Name: new(name), Port: new(port), Protocol: new(corev1.ProtocolTCP)}},
 	}
-	if _, err := r.i.Clients.DiscoveryV1().EndpointSlices(Namespace).Create(r.i.Context(), slice, metav1.CreateOptions{}); err != nil {
-		r.i.Fatal(err)
+	created, err := i.Clients.DiscoveryV1().EndpointSlices(namespace).Create(i.Context(), slice, metav1.CreateOptions{})
+	if err != nil {
+		i.Fatal(err)
 	}
-	r.slices = append(r.slices, name)
+	return created.Name
 }
 
 func freePort(i *Installation) int32 {

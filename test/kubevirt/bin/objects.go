@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/client-go/version"
 	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/kubevirt/pkg/virt-operator/resource/generate/components"
@@ -37,16 +38,16 @@ var lifetime = metav1.Duration{Duration: 24 * time.Hour}
 func writeObjects() int {
 	flags := flag.NewFlagSet("kubevirt-objects", flag.ExitOnError)
 	folder := flags.String("o", ".", "folder to write to")
-	version := flags.String("version", "", "version of KubeVirt")
 	_ = flags.Parse(os.Args[1:]) // ends the program where it fails
-	if err := generate(*folder, *version); err != nil {
+	if err := generate(*folder); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot write KubeVirt's objects:", err)
 		return 1
 	}
 	return 0
 }
 
-func generate(folder, version string) error {
+func generate(folder string) error {
+	version := version.Get().GitVersion
 	// virt-operator reads its own version from its environment.
 	err := errors.Join(os.Setenv("KUBEVIRT_VERSION", version),
 		os.Setenv("VIRT_OPERATOR_IMAGE", "quay.io/kubevirt/virt-operator:"+version))
@@ -179,8 +180,7 @@ func storageAPIs() []any {
 				},
 				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 					Name: kind.version, Served: true, Storage: true,
-					Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve}},
-					Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+					Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve}},
 				}},
 			},
 		})

@@ -1,0 +1,90 @@
+package kubevirt
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// RejectedWrites lists the writes of KubeVirt's service accounts that API servers rejected since the
+// audit log had a size. Lost races are no rejections: conflicts, objects that are gone, and JSON
+// patches of an older object.
+func (c *Cluster) RejectedWrites(since int64) ([]string, error) {
+	events, err := c.AuditEvents(since)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]int{}
+	for i := range events {
+		e := &events[i]
+		if !isWrite(e) || e.ResponseStatus == nil || e.ResponseStatus.Code < http.StatusBadRequest ||
+			!strings.HasPrefix(user(e), "system:serviceaccount:"+namespace+":") {
+			continue
+		}
+		switch {
+		case e.ResponseStatus.Code == http.StatusConflict, e.ResponseStatus.Code == http.StatusNotFound:
+		case e.ResponseStatus.Code == http.StatusUnprocessableEntity && strings.HasPrefix(e.ResponseStatus.Message, "the server rejected our request"):
+		default:
+			found[fmt.Sprintf("%s: %d %s", describe(e), e.ResponseStatus.Code, e.ResponseStatus.Message)]++
+		}
+	}
+	return counted(found), nil
+}
+
+// Quiet returns when nothing was written for a span of time, except by users, heartbeats and
+// leases. It returns the writes of the last span where that does not come about in a minute.
+func (c *Cluster) Quiet(span time.Duration) error {
+	var busy []string
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		since := c.AuditSize()
+		time.Sleep(span)
+		events, err := c.AuditEvents(since)
+		if err != nil {
+			return err
+		}
+		writes := map[string]int{}
+		for i := range events {
+			if e := &events[i]; isWrite(e) && e.ObjectRef.Resource != "nodes" && strings.HasPrefix(user(e), "system:") {
+				writes[describe(e)]++
+			}
+		}
+		if busy = counted(writes); len(busy) == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("objects are still written after a minute:\n%s", strings.Join(busy, "\n"))
+}
+
+// isWrite reports whether a request writes an object that stays.
+func isWrite(e *auditv1.Event) bool {
+	read := slices.Contains([]string{"get", "list", "watch"}, e.Verb)
+	return !read && e.ObjectRef != nil && !strings.HasSuffix(e.ObjectRef.Resource, "reviews") && !strings.Contains(e.RequestURI, "dryRun=All")
+}
+
+// user is on whose behalf a request was made.
+func user(e *auditv1.Event) string {
+	if e.ImpersonatedUser != nil {
+		return e.ImpersonatedUser.Username
+	}
+	return e.User.Username
+}
+
+// describe says who does what to which object.
+func describe(e *auditv1.Event) string {
+	resource := strings.TrimSuffix(e.ObjectRef.Resource+"/"+e.ObjectRef.Subresource, "/")
+	return fmt.Sprintf("%s %s %s %s/%s", user(e), e.Verb, resource, e.ObjectRef.Namespace, e.ObjectRef.Name)
+}
+
+// counted lists texts in order, each with its count.
+func counted(texts map[string]int) []string {
+	var out []string
+	for _, text := range slices.Sorted(maps.Keys(texts)) {
+		out = append(out, fmt.Sprintf("%d × %s", texts[text], text))
+	}
+	return out
+}

@@ -1,0 +1,44 @@
+package kubevirt
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"regexp"
+	"runtime"
+
+	"github.com/virtwright/virtwright/test/controlplane"
+)
+
+// Programs of KubeVirt.
+const (
+	virtAPI        = "virt-api"
+	virtController = "virt-controller"
+	virtctl        = "virtctl"
+	objectWriter   = "kubevirt-objects"
+)
+
+// kubevirtVersion is the line of go.mod that has the version of KubeVirt.
+var kubevirtVersion = regexp.MustCompile(`(?m)^require kubevirt\.io/kubevirt (v\S+)$`)
+
+// Programs returns the folder with KubeVirt's programs. They are built at first use, which takes
+// minutes; progress lines show that.
+func Programs(ctx context.Context, progress io.Writer) (string, error) {
+	_, here, _, _ := runtime.Caller(0)
+	return controlplane.Module{
+		Name: "kubevirt", Title: "KubeVirt", Source: filepath.Join(filepath.Dir(here), "bin"),
+		Parts: []string{virtAPI, virtController, virtctl, objectWriter},
+		Env:   []string{"CGO_ENABLED=0"}, // else it needs the headers of libvirt and libnbd
+		Stamps: func(gomod []byte) []string {
+			return []string{"kubevirt.io/client-go/version.gitVersion=" + version(gomod)}
+		},
+	}.Build(ctx, progress)
+}
+
+// version is that of KubeVirt in a go.mod, empty where it has none.
+func version(gomod []byte) string {
+	if m := kubevirtVersion.FindSubmatch(gomod); m != nil {
+		return string(m[1])
+	}
+	return ""
+}
