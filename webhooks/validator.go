@@ -268,7 +268,7 @@ func (c *candidate) expanded(ctx context.Context, raw []byte) []byte {
 	if !c.Rules.Addon {
 		return raw
 	}
-	assumed := &presets.Engine{Platform: &presets.Platform{Architecture: c.Rules.Architecture, Instancetypes: true}}
+	assumed := &presets.Engine{Platform: &presets.Platform{Architecture: c.Rules.Architecture, Alongside: true}}
 	result, err := assumed.Resolve(ctx, presets.PlatformOnly, presets.Request{Kind: c.Kind, Object: raw})
 	if err != nil {
 		return raw
