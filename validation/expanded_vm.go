@@ -27,7 +27,9 @@ type ExpandedVM struct {
 	// Config is the configuration of the cluster.
 	Config *Config
 
-	raw          []byte
+	raw []byte
+	// root is raw as decoded JSON, once sends has needed it.
+	root         any
 	templatePath *field.Path
 	volumes      map[string]*kubevirtv1.Volume
 	networks     map[string]*kubevirtv1.Network
