@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -157,11 +158,18 @@ func (c *SchemaReport) scalar(v any, s *schema, at *field.Path) {
 	switch {
 	case !fits(s.shape, v):
 		c.mistyped(at, v, shapeNames[s.shape])
+	case s.goType == "meta/v1.Time" && !isTime(text):
+		c.mistyped(at, v, "a time such as 2026-01-31T12:00:00Z")
 	case s.shape == shapeQuantity && isText && !hugeQuantity(text):
 		if _, err := parseQuantity(text); err != nil {
 			c.Mistyped = append(c.Mistyped, field.Invalid(at, text, "must be "+shapeNames[shapeQuantity]))
 		}
 	}
+}
+
+func isTime(text string) bool {
+	_, err := time.Parse(time.RFC3339, text)
+	return err == nil
 }
 
 func (c *SchemaReport) mistyped(at *field.Path, v any, want string) {

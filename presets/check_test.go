@@ -60,6 +60,13 @@ spec: {running: "yes", template: {spec: {domain: {cpu: {cores: "2", sockets: 1.5
 			`spec.template.spec.domain.resources.requests[memory]: Invalid value: [1]: must be a quantity such as 2Gi or 500m`,
 			`spec.template.spec.tolerations[0]: Invalid value: null: must be an object`,
 		}}},
+		"MistypedMetadata": {VirtualMachine, `
+metadata: {namespace: 123, name: true, creationTimestamp: "2026-01-31T12:00:00Z", deletionTimestamp: x, managedFields: [{time: yesterday}]}`, want{mistyped: []string{
+			`metadata.deletionTimestamp: Invalid value: "x": must be a time such as 2026-01-31T12:00:00Z`,
+			`metadata.managedFields[0].time: Invalid value: "yesterday": must be a time such as 2026-01-31T12:00:00Z`,
+			`metadata.name: Invalid value: true: must be a string`,
+			`metadata.namespace: Invalid value: 123: must be a string`,
+		}}},
 		"HugeQuantity": {VirtualMachine, "{spec: {template: {spec: {domain: {memory: {guest: 1e-99999999}}}}}}", want{}},
 		"Instance": {VirtualMachineInstance, "{spec: {domain: {cpus: {}, chassis: 3}}}", want{
 			unknown:  []string{`spec.domain.cpus: Invalid value: "cpus": unknown field "cpus"; did you mean "cpu"?`},

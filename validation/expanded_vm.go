@@ -24,6 +24,8 @@ type ExpandedVM struct {
 	Spec *kubevirtv1.VirtualMachineInstanceSpec
 	// Old is the stored object on an update; nil on a create.
 	Old *ExpandedVM
+	// InstancetypeExists is true if the VM's instancetype is known to exist.
+	InstancetypeExists bool
 	// Config is the configuration of the cluster.
 	Config *Config
 
