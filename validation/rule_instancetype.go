@@ -9,7 +9,7 @@ import (
 )
 
 var instancetypeRules = []Rule{{
-	ID:          "instancetype-sizes",
+	ID: "instancetype-sizes",
 	Requirement: "A VirtualMachine with an instancetype sets no CPU topology, CPU or memory resources, or guest memory " +
 		"(alongside KubeVirt a warning until the instancetype exists).",
 	Scope: VirtualMachines,
