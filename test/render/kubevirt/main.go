@@ -86,6 +86,7 @@ func contextOf(vmi *v1.VirtualMachineInstance) *types.ConverterContext {
 		UseLaunchSecurityPV:             util.IsSecureExecutionVMI(vmi),
 		FreePageReporting:               !vmi.IsHighPerformanceVMI(),
 		SerialConsoleLog:                true,
+		BochsForEFIGuests:               true,
 		DomainAttachmentByInterfaceName: map[string]string{},
 		Topology:                        &cmdv1.Topology{NumaCells: []*cmdv1.Cell{{}}},
 	}
