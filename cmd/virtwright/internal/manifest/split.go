@@ -22,24 +22,41 @@ type Document struct {
 	// before is the number of lines before the document.
 	before int
 	err    error
+	// inFolder is true if the user named a folder, which may also have files of other programs.
+	inFolder bool
 }
 
-// Objects decodes the document: one object, the items of a list, or none.
+// Objects decodes the document: one object, the items of a list, or none. The error is errOther for
+// a document of a folder that is no manifest.
 func (d Document) Objects() ([]Object, error) {
-	switch {
-	case d.err != nil:
+	out, err := d.objects()
+	if err != nil && d.inFolder && d.isOther() {
+		return nil, errOther
+	}
+	return out, err
+}
+
+func (d Document) objects() ([]Object, error) {
+	if d.err != nil {
 		return nil, d.err
-	case d.json:
-		return objects(d.text, d.Where, d.named)
+	}
+	raw, err := d.decoded()
+	if err != nil || isEmpty(raw) {
+		return nil, err
+	}
+	return objects(raw, d.Where, d.named)
+}
+
+// decoded returns the document as JSON.
+func (d Document) decoded() ([]byte, error) {
+	if d.json {
+		return d.text, nil
 	}
 	raw, err := yaml.YAMLToJSONStrict(d.text)
 	if err != nil {
 		return nil, d.parseError(err)
 	}
-	if bytes.Equal(raw, []byte("null")) {
-		return nil, nil
-	}
-	return objects(raw, d.Where, d.named)
+	return raw, nil
 }
 
 var (
