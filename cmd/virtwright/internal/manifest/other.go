@@ -35,7 +35,7 @@ func isChartTemplate(name string) bool {
 }
 
 // manifestLine is a line that a manifest has, even one with a syntax error.
-var manifestLine = regexp.MustCompile(`(?m)^[\s{,]*"?kind"?[ \t]*:[ \t]*"?[A-Z]`)
+var manifestLine = regexp.MustCompile(`(?m)(?:^|[{,])[ \t]*"?kind"?[ \t]*:[ \t]*"?[A-Z]`)
 
 // isOther reports whether a document that is not a Kubernetes object belongs to another program, such
 // as values.yaml and package.json. A manifest with a mistake is not: it has a kind, metadata or spec.
