@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"reflect"
@@ -151,11 +152,16 @@ func (c *SchemaReport) list(v any, s *schema, at *field.Path) {
 
 // scalar leaves out quantities with too many digits: every reader refuses them.
 func (c *SchemaReport) scalar(v any, s *schema, at *field.Path) {
-	if n, ok := v.(float64); ok && s.shape != shapeNumber && n == math.Trunc(n) {
+	n, isFloat := v.(float64)
+	isWhole := isFloat && n == math.Trunc(n)
+	if isWhole && s.shape != shapeNumber && math.Abs(n) < math.MaxInt64 {
 		v = int64(n) // 2.0 is the number 2
 	}
 	text, isText := v.(string)
+	whole, isInteger := v.(int64)
 	switch {
+	case s.shape == shapeInteger && (isWhole && !isInteger || isInteger && (whole < s.least || whole > s.most)):
+		c.mistyped(at, v, fmt.Sprintf("a whole number from %d to %d", s.least, s.most))
 	case !fits(s.shape, v):
 		c.mistyped(at, v, shapeNames[s.shape])
 	case s.goType == "meta/v1.Time" && !isTime(text):

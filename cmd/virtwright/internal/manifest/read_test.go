@@ -99,6 +99,21 @@ func TestSources(t *testing.T) {
 	}
 }
 
+// Errors have the line of the problem, also where the YAML parser does not name it.
+func TestLinesOfErrors(t *testing.T) {
+	for name, c := range map[string]struct{ in, want string }{
+		"infinity":  {vm + "spec:\n  a: x.inf\n  b: .inf\n", "line 5: cannot read the YAML: infinity and NaN are not JSON numbers"},
+		"NaN":       {"# a\n---\n" + vm + "spec: {a: .NaN}\n", "line 5: cannot read the YAML: infinity"},
+		"alias":     {vm + "a: '*foobar'\nspec: *foo\n", "line 4: cannot read the YAML: unknown anchor 'foo' referenced"},
+		"character": {vm + "a: b\nspec: {a: \"\x01\"}\n", "line 4: cannot read the YAML: control characters are not allowed"},
+	} {
+		_, err := Read(strings.NewReader(c.in), []string{Stdin}, true)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
 // A folder may have files of other programs. A manifest with a mistake is none, nor is a named file.
 func TestOtherFiles(t *testing.T) {
 	for name, c := range map[string]struct {

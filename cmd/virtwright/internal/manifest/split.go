@@ -154,7 +154,7 @@ func isBlank(text []byte) bool {
 var lineNumber = regexp.MustCompile(`line (\d+): `)
 
 func (d Document) parseError(err error) error {
-	text, line := err.Error(), 1
+	text, line := err.Error(), 1 // the parser names no line for a mistake in the first one
 	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors:\n  "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
@@ -162,7 +162,46 @@ func (d Document) parseError(err error) error {
 		line, _ = strconv.Atoi(text[found[2]:found[3]]) // too many digits are read as the largest number
 		text = text[:found[0]] + text[found[1]:]
 	}
-	return &DocumentError{d.Where, d.before + line, "cannot read the YAML: " + lineNumber.ReplaceAllStringFunc(text, d.ofFile)}
+	for _, known := range withoutLine {
+		if found := known.message.FindStringSubmatch(text); found != nil {
+			text, line = known.detail(found), d.firstLine(known.culprit(found))
+			break
+		}
+	}
+	if line > 0 {
+		line += d.before
+	}
+	return &DocumentError{d.Where, line, "cannot read the YAML: " + lineNumber.ReplaceAllStringFunc(text, d.ofFile)}
+}
+
+// withoutLine are the parser's errors that name no line, with a pattern of the line's text.
+var withoutLine = []struct {
+	message *regexp.Regexp
+	detail  func(found []string) string
+	culprit func(found []string) string
+}{{
+	regexp.MustCompile(`^json: unsupported value: .*$`),
+	func([]string) string { return "infinity and NaN are not JSON numbers" },
+	func([]string) string { return `(?i)(^|[\s:,\[-])[-+]?\.(inf|nan)\b` },
+}, {
+	regexp.MustCompile(`^unknown anchor '(.*)' referenced$`),
+	func(found []string) string { return found[0] },
+	func(found []string) string { return `\*` + regexp.QuoteMeta(found[1]) + `($|[\s,\]}])` },
+}, {
+	regexp.MustCompile(`^control characters are not allowed$`),
+	func(found []string) string { return found[0] },
+	func([]string) string { return `[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x{80}-\x{84}\x{86}-\x{9f}]` },
+}}
+
+// firstLine returns the number of the first line that matches a pattern, from 1; 0 for none.
+func (d Document) firstLine(pattern string) int {
+	culprit, number := regexp.MustCompile(pattern), 0
+	for line := range bytes.Lines(d.text) {
+		if number++; culprit.Match(bytes.TrimRight(line, "\r\n")) {
+			return number
+		}
+	}
+	return 0
 }
 
 func (d Document) ofFile(match string) string {

@@ -58,7 +58,10 @@ func nameIn(kind, namespace, name, generateName string) string {
 	if name == "" && generateName != "" {
 		name = generateName + "*"
 	}
-	if namespace != "" {
+	switch {
+	case name == "":
+		name = "without a name"
+	case namespace != "":
 		name = namespace + "/" + name
 	}
 	return presets.EscapeLine(strings.TrimSpace(kind + " " + name))
