@@ -53,8 +53,8 @@ func apic(f *kubevirtv1.FeatureAPIC) *libvirtxml.DomainFeatureAPIC {
 	return out
 }
 
-// kvmFeatures hides the hypervisor, or announces to the guest that its CPUs are dedicated, which QEMU
-// can do on amd64 only.
+// kvmFeatures hides the hypervisor, or announces to the guest that its CPUs are dedicated, which
+// QEMU can do on amd64 only.
 func (g *guest) kvmFeatures(f *kubevirtv1.Features, out *libvirtxml.DomainFeatureList) {
 	dedicated := g.arch.name == "amd64" && g.spec.Domain.CPU != nil && g.spec.Domain.CPU.DedicatedCPUPlacement
 	if f.KVM == nil && !dedicated {

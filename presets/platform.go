@@ -73,8 +73,8 @@ type defaulter struct {
 	vm, meta, spec, domain, devices *cursor
 }
 
-// alongsideRules are the platform defaults of an engine without a platform: what KubeVirt's webhooks
-// require before they set their own defaults.
+// alongsideRules are the platform defaults of an engine without a platform: what KubeVirt's
+// webhooks require before they set their own defaults.
 var alongsideRules = []platformRule{{"devices", (*defaulter).requiredDevices}}
 
 func (r *resolution) applyPlatform(p *Platform) {

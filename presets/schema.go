@@ -77,7 +77,8 @@ var scalarKinds = map[reflect.Kind]shape{
 	reflect.Float32: shapeNumber, reflect.Float64: shapeNumber,
 }
 
-// integerLimits are the limits of integers in Go and in KubeVirt's CRDs, which have no unsigned types.
+// integerLimits are the limits of integers in Go and in KubeVirt's CRDs, which have no unsigned
+// types.
 var integerLimits = map[reflect.Kind][2]int64{
 	reflect.Int8: {math.MinInt8, math.MaxInt8}, reflect.Int16: {math.MinInt16, math.MaxInt16}, reflect.Int32: {math.MinInt32, math.MaxInt32},
 	reflect.Int: {math.MinInt64, math.MaxInt64}, reflect.Int64: {math.MinInt64, math.MaxInt64},

@@ -76,7 +76,8 @@ const (
 )
 
 // gates holds the defaults of feature gates: those that are GA or beta in KubeVirt 1.9 are enabled.
-// PersistentReservation is no longer a gate there, but a configuration field that is off by default.
+// PersistentReservation is no longer a gate there, but a configuration field that is off by
+// default.
 var gates = map[Gate]bool{
 	GateDeclarativeHotplugVolumes: true,
 	GateDecentralizedLiveMigrate:  false,

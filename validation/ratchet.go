@@ -71,8 +71,8 @@ func (vm *ExpandedVM) decoded() any {
 	return root
 }
 
-// sends reports whether the JSON has a value at a path. KubeVirt's schema requires some fields whose
-// zero value it admits.
+// sends reports whether the JSON has a value at a path. KubeVirt's schema requires some fields
+// whose zero value it admits.
 func (vm *ExpandedVM) sends(at *field.Path) bool {
 	if vm.root == nil {
 		vm.root = vm.decoded()

@@ -226,8 +226,8 @@ func (c *candidate) sent() (*validation.ExpandedVM, error) {
 	return out, err
 }
 
-// findsInstancetype reports whether the instancetype that the VM names exists. If it cannot be read,
-// KubeVirt decides.
+// findsInstancetype reports whether the instancetype that the VM names exists. If it cannot be
+// read, KubeVirt decides.
 func (c *candidate) findsInstancetype(ctx context.Context) bool {
 	if c.Instancetypes == nil || c.machine.VM == nil || c.machine.VM.Spec.Instancetype == nil || c.machine.VM.Spec.Instancetype.Name == "" {
 		return false

@@ -17,8 +17,8 @@ var errOther = errors.New("not a manifest")
 // chartFile marks the folder of a Helm chart.
 const chartFile = "Chart.yaml"
 
-// isChartTemplate reports whether a file is a template of a Helm chart, which becomes a manifest only
-// when Helm renders it.
+// isChartTemplate reports whether a file is a template of a Helm chart, which becomes a manifest
+// only when Helm renders it.
 func isChartTemplate(name string) bool {
 	if absolute, err := filepath.Abs(name); err == nil {
 		name = absolute
@@ -37,8 +37,9 @@ func isChartTemplate(name string) bool {
 // manifestLine is a line that a manifest has, even one with a syntax error.
 var manifestLine = regexp.MustCompile(`(?m)(?:^|[{,])[ \t]*"?kind"?[ \t]*:[ \t]*"?[A-Z]`)
 
-// isOther reports whether a document that is not a Kubernetes object belongs to another program, such
-// as values.yaml and package.json. A manifest with a mistake is not: it has a kind, metadata or spec.
+// isOther reports whether a document that is not a Kubernetes object belongs to another program,
+// such as values.yaml and package.json. A manifest with a mistake is not: it has a kind, metadata
+// or spec.
 func (d Document) isOther() bool {
 	if manifestLine.Match(d.text) {
 		return false

@@ -114,7 +114,8 @@ func TestLinesOfErrors(t *testing.T) {
 	}
 }
 
-// A folder may have files of other programs. A manifest with a mistake is none, nor is a named file.
+// A folder may have files of other programs. A manifest with a mistake is none, nor is a named
+// file.
 func TestOtherFiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		content string
