@@ -60,7 +60,7 @@ func nameIn(kind, namespace, name, generateName string) string {
 	}
 	switch {
 	case name == "":
-		name = "without a name"
+		return presets.EscapeLine(kind)
 	case namespace != "":
 		name = namespace + "/" + name
 	}
