@@ -178,8 +178,9 @@ func (d *defaulter) diskForVolume() {
 	}
 }
 
+// firmware turns secure boot off on arm64, which KubeVirt does for VMIs only.
 func (d *defaulter) firmware() {
-	if d.arch() != arm64 {
+	if d.arch() != arm64 || d.platform.Alongside && !d.isVMI {
 		return
 	}
 	bootloader := d.domain.child("firmware").child("bootloader")

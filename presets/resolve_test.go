@@ -326,6 +326,11 @@ defaults:
 			object: vm("spec: {template: {spec: {domain: {devices: {interfaces: [{name: default, masquerade: {}}]}}}}}"),
 			want:   map[string]string{"spec.runStrategy": "", "spec.template.spec.networks": "", at + "cpu.cores": "1"},
 		},
+		"SecureBootAssumedByKubeVirt": {
+			reason: "KubeVirt turns secure boot off on arm64 after it has validated the VM", engine: presets.Engine{Platform: &presets.Platform{Alongside: true}},
+			object: vm("spec: {template: {spec: {architecture: arm64, domain: {firmware: {bootloader: {efi: {}}}}}}}"),
+			want:   map[string]string{at + "firmware.bootloader.efi": "{}"},
+		},
 		"InferredInstancetype": {
 			reason: "a matcher that virtctl infers is dropped if inference is unsupported", engine: presets.Engine{Platform: &presets.Platform{}},
 			presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
