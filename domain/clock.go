@@ -38,16 +38,14 @@ func (g *guest) clock() {
 func (g *guest) offset(c *kubevirtv1.Clock, out *libvirtxml.DomainClock) {
 	at := field.NewPath("spec", "domain", "clock")
 	switch {
-	case c.UTC != nil && c.Timezone != nil:
-		g.reject(field.Forbidden(at.Child("timezone"), "utc is set as well; remove one of the two"))
+	case c.UTC != nil && c.UTC.OffsetSeconds != nil: // utc has precedence over timezone, as in KubeVirt
+		out.Adjustment = fmt.Sprint(*c.UTC.OffsetSeconds)
+	case c.UTC != nil:
+		out.Adjustment = "reset"
 	case c.Timezone != nil && !timezoneForm.MatchString(string(*c.Timezone)):
 		g.reject(field.Invalid(at.Child("timezone"), *c.Timezone, "must be the name of a time zone such as Europe/Berlin"))
 	case c.Timezone != nil:
 		out.Offset, out.TimeZone = "timezone", string(*c.Timezone)
-	case c.UTC != nil && c.UTC.OffsetSeconds != nil:
-		out.Adjustment = fmt.Sprint(*c.UTC.OffsetSeconds)
-	case c.UTC != nil:
-		out.Adjustment = "reset"
 	}
 }
 

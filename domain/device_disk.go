@@ -102,11 +102,22 @@ func (g *guest) diskBuses(device string) []string {
 	}
 }
 
+// defaultBus is the default of stage 1, for a VMI with an empty bus.
+func (g *guest) defaultBus(device string) string {
+	switch {
+	case device == "lun":
+		return "scsi"
+	case g.arch.name == "amd64":
+		return "sata"
+	}
+	return "virtio"
+}
+
+// checkBus sets the bus of a target without one, and reports whether the device can be on its bus.
 func (g *guest) checkBus(t *diskTarget) bool {
 	known := g.diskBuses(t.device)
+	t.bus = cmp.Or(t.bus, g.defaultBus(t.device))
 	switch {
-	case t.bus == "":
-		g.reject(field.Required(t.at.Child("bus"), fmt.Sprintf("must be one of %q", known)))
 	case !slices.Contains(known, t.bus):
 		g.reject(field.NotSupported(t.at.Child("bus"), t.bus, known))
 	case t.bus == "sata" && t.device == "disk" && t.readOnly:

@@ -29,7 +29,7 @@ func (g *guest) video() {
 		}
 		return
 	}
-	model := libvirtxml.DomainVideoModel{Type: g.arch.video, Heads: 1}
+	model := libvirtxml.DomainVideoModel{Type: g.defaultVideo(), Heads: 1}
 	memory := uint(0)
 	if v := g.settings.Video; v != nil {
 		model.Type, memory = cmp.Or(v.Type, model.Type), uint(max(v.VRAM, 0))
@@ -45,6 +45,14 @@ func (g *guest) video() {
 		model.VRam = memory
 	}
 	g.devices.Videos = append(g.devices.Videos, libvirtxml.DomainVideo{Model: model})
+}
+
+// defaultVideo is KubeVirt's default. A guest with EFI on amd64 needs no VGA.
+func (g *guest) defaultVideo() string {
+	if g.arch.name == "amd64" && g.vmi.IsBootloaderEFI() {
+		return "bochs"
+	}
+	return g.arch.video
 }
 
 // graphics serves the display by VNC on a socket with KubeVirt's name.
@@ -87,10 +95,7 @@ func (g *guest) input(in *kubevirtv1.Input, at *field.Path) {
 	if g.arch.channelIO() {
 		buses = buses[1:]
 	}
-	out := libvirtxml.DomainInput{Type: string(in.Type), Bus: string(in.Bus), Alias: g.alias(at.Child("name"), "", in.Name)}
-	if out.Bus == "" {
-		g.reject(field.Required(at.Child("bus"), "must be usb or virtio; s390x has virtio only"))
-	}
+	out := libvirtxml.DomainInput{Type: string(in.Type), Bus: cmp.Or(string(in.Bus), "usb"), Alias: g.alias(at.Child("name"), "", in.Name)}
 	g.oneOf(at.Child("bus"), out.Bus, buses)
 	if in.Type != kubevirtv1.InputTypeTablet {
 		g.reject(field.NotSupported(at.Child("type"), out.Type, []string{"tablet"}))

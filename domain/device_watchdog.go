@@ -40,7 +40,15 @@ func (g *guest) watchdog() {
 	case !slices.Contains(watchdogActions, action):
 		g.reject(field.NotSupported(at.Child(model, "action"), action, watchdogActions))
 	}
-	g.devices.Watchdogs = []libvirtxml.DomainWatchdog{{Model: model, Action: action, Alias: g.alias(at.Child("name"), "", w.Name)}}
+	g.devices.Watchdogs = []libvirtxml.DomainWatchdog{{Model: model, Action: action, Alias: g.watchdogAlias(at.Child("name"), w.Name)}}
+}
+
+// watchdogAlias lets libvirt name a watchdog that has no name, as KubeVirt admits.
+func (g *guest) watchdogAlias(at *field.Path, name string) *libvirtxml.DomainAlias {
+	if name == "" {
+		return nil
+	}
+	return g.alias(at, "", name)
 }
 
 // panics adds devices by which the guest reports a crash, at most one of each model.

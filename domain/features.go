@@ -53,9 +53,10 @@ func apic(f *kubevirtv1.FeatureAPIC) *libvirtxml.DomainFeatureAPIC {
 	return out
 }
 
-// kvmFeatures hides the hypervisor, or announces to the guest that its CPUs are dedicated.
+// kvmFeatures hides the hypervisor, or announces to the guest that its CPUs are dedicated, which
+// QEMU can do on amd64 only.
 func (g *guest) kvmFeatures(f *kubevirtv1.Features, out *libvirtxml.DomainFeatureList) {
-	dedicated := g.spec.Domain.CPU != nil && g.spec.Domain.CPU.DedicatedCPUPlacement
+	dedicated := g.arch.name == "amd64" && g.spec.Domain.CPU != nil && g.spec.Domain.CPU.DedicatedCPUPlacement
 	if f.KVM == nil && !dedicated {
 		return
 	}

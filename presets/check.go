@@ -1,12 +1,14 @@
 package presets
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"reflect"
 	"regexp"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -150,18 +152,54 @@ func (c *SchemaReport) list(v any, s *schema, at *field.Path) {
 
 // scalar leaves out quantities with too many digits: every reader refuses them.
 func (c *SchemaReport) scalar(v any, s *schema, at *field.Path) {
-	if n, ok := v.(float64); ok && s.shape != shapeNumber && n == math.Trunc(n) {
-		v = int64(n) // 2.0 is the number 2
-	}
+	v = wholeNumber(v, s)
 	text, isText := v.(string)
 	switch {
+	case s.shape == shapeInteger && isNumber(v) && !s.admits(v):
+		c.mistyped(at, v, fmt.Sprintf("a whole number from %d to %d", s.least, s.most))
 	case !fits(s.shape, v):
 		c.mistyped(at, v, shapeNames[s.shape])
-	case s.shape == shapeQuantity && isText && !hugeQuantity(text):
-		if _, err := parseQuantity(text); err != nil {
-			c.Mistyped = append(c.Mistyped, field.Invalid(at, text, "must be "+shapeNames[shapeQuantity]))
-		}
+	case s.goType == "meta/v1.Time" && !isTime(text):
+		c.mistyped(at, v, "a time such as 2026-01-31T12:00:00Z")
+	case s.shape == shapeQuantity && isText:
+		c.quantity(text, at)
 	}
+}
+
+func (c *SchemaReport) quantity(text string, at *field.Path) {
+	if hugeQuantity(text) {
+		return
+	}
+	if _, err := parseQuantity(text); err != nil {
+		c.Mistyped = append(c.Mistyped, field.Invalid(at, text, "must be "+shapeNames[shapeQuantity]))
+	}
+}
+
+// wholeNumber returns the number 2 for 2.0, unless the field may have a fraction.
+func wholeNumber(v any, s *schema) any {
+	n, isFloat := v.(float64)
+	if isFloat && s.shape != shapeNumber && n == math.Trunc(n) && math.Abs(n) < math.MaxInt64 {
+		return int64(n)
+	}
+	return v
+}
+
+// isNumber reports whether v is a number without a fraction.
+func isNumber(v any) bool {
+	n, isFloat := v.(float64)
+	_, isInteger := v.(int64)
+	return isInteger || isFloat && n == math.Trunc(n)
+}
+
+// admits reports whether an integer is within the limits of s.
+func (s *schema) admits(v any) bool {
+	n, isInteger := v.(int64)
+	return isInteger && n >= s.least && n <= s.most
+}
+
+func isTime(text string) bool {
+	_, err := time.Parse(time.RFC3339, text)
+	return err == nil
 }
 
 func (c *SchemaReport) mistyped(at *field.Path, v any, want string) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -59,6 +60,23 @@ spec: {running: "yes", template: {spec: {domain: {cpu: {cores: "2", sockets: 1.5
 			`spec.template.spec.domain.memory.guest: Invalid value: "2Gigs": must be a quantity such as 2Gi or 500m`,
 			`spec.template.spec.domain.resources.requests[memory]: Invalid value: [1]: must be a quantity such as 2Gi or 500m`,
 			`spec.template.spec.tolerations[0]: Invalid value: null: must be an object`,
+		}}},
+		"MistypedMetadata": {VirtualMachine, `
+metadata: {namespace: 123, name: true, creationTimestamp: "2026-01-31T12:00:00Z", deletionTimestamp: x, managedFields: [{time: yesterday}]}`, want{mistyped: []string{
+			`metadata.deletionTimestamp: Invalid value: "x": must be a time such as 2026-01-31T12:00:00Z`,
+			`metadata.managedFields[0].time: Invalid value: "yesterday": must be a time such as 2026-01-31T12:00:00Z`,
+			`metadata.name: Invalid value: true: must be a string`,
+			`metadata.namespace: Invalid value: 123: must be a string`,
+		}}},
+		"Limits": {VirtualMachine, `
+metadata: {annotations: {a: 100000000000000000000}}
+spec: {template: {spec: {terminationGracePeriodSeconds: -5, domain: {cpu: {cores: 4294967296, sockets: 1e30, threads: -1}, ioThreads: {supplementalPoolThreadCount: 3000000000}, devices: {disks: [{name: a, bootOrder: 18446744073709551607}]}}}}}`, want{mistyped: []string{
+			`metadata.annotations[a]: Invalid value: 1e+20: must be a string`,
+			`spec.template.spec.domain.cpu.cores: Invalid value: 4294967296: must be a whole number from 0 to 2147483647`,
+			`spec.template.spec.domain.cpu.sockets: Invalid value: 1e+30: must be a whole number from 0 to 2147483647`,
+			`spec.template.spec.domain.cpu.threads: Invalid value: -1: must be a whole number from 0 to 2147483647`,
+			`spec.template.spec.domain.devices.disks[0].bootOrder: Invalid value: 1.8446744073709552e+19: must be a whole number from 0 to 9223372036854775807`,
+			`spec.template.spec.domain.ioThreads.supplementalPoolThreadCount: Invalid value: 3000000000: must be a whole number from 0 to 2147483647`,
 		}}},
 		"HugeQuantity": {VirtualMachine, "{spec: {template: {spec: {domain: {memory: {guest: 1e-99999999}}}}}}", want{}},
 		"Instance": {VirtualMachineInstance, "{spec: {domain: {cpus: {}, chassis: 3}}}", want{
@@ -138,6 +156,9 @@ func compareShapes(t *testing.T, declared *apiextensionsv1.JSONSchemaProps, s *s
 	}
 	if declared.Items != nil {
 		compareShapes(t, declared.Items.Schema, s.elem, at.Index(0))
+	}
+	if declared.Format == "int32" && s.shape == shapeInteger && s.most > math.MaxInt32 {
+		t.Errorf("%s: at most %d, declared as int32", at, s.most)
 	}
 	if got, want := declaredType(s), typeOf(declared); got != want && s.shape != shapeAny {
 		t.Errorf("%s: declared as %s, known as %s", at, want, got)

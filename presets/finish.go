@@ -73,9 +73,7 @@ func (x *expansion) preview(platform *Platform) *previews {
 		return out
 	}
 	shadow.applyPresets(x.snapshot, x.query, x.match.presets)
-	if platform != nil {
-		shadow.applyPlatform(platform)
-	}
+	shadow.applyPlatform(platform)
 	shadow.compactLists()
 	for _, c := range x.notEnforced {
 		lines := x.wouldChange(shadow, c)

@@ -165,7 +165,9 @@ func (r *resolution) checkElements(list []any, keys []listKey, path string) bool
 		case removedElement:
 		case map[string]any:
 			if isNamed && hasName(list[:i], fields["name"]) {
-				r.fail(field.Duplicate(at.Index(i).Child("name"), fields["name"]))
+				err := field.Duplicate(at.Index(i).Child("name"), fields["name"])
+				err.Detail = "names must be unique, because presets merge this list by name"
+				r.fail(err)
 				return false
 			}
 		default:

@@ -7,8 +7,10 @@ import (
 // Platform holds the platform defaults that an administrator can choose. They are the weakest
 // layer; see platformRules. The zero value holds KubeVirt's built-in choices.
 type Platform struct {
-	// Instancetypes says that a VM may name instancetypes and preferences.
-	Instancetypes bool
+	// Alongside holds what KubeVirt itself assumes when it validates a VM: instancetypes and
+	// preferences set fields, and a VM has the template, the run strategy and the pairs of networks
+	// and interfaces that its author wrote.
+	Alongside bool
 	// Architecture of VMs that name none; empty means amd64.
 	Architecture string
 	// EvictionStrategy of VMs that name none; empty means None.
@@ -49,6 +51,7 @@ var platformRules = []platformRule{
 	{"timers", (*defaulter).timers},
 	{"disks", (*defaulter).disks},
 	{"gpus", (*defaulter).gpus},
+	{"input-device", (*defaulter).inputDevice},
 	{"inputs", (*defaulter).inputs},
 	{"probes", (*defaulter).probes},
 	{"hyperv", (*defaulter).hyperv},
@@ -70,16 +73,26 @@ type defaulter struct {
 	vm, meta, spec, domain, devices *cursor
 }
 
+// alongsideRules are the platform defaults of an engine without a platform: what KubeVirt's
+// webhooks require before they set their own defaults.
+var alongsideRules = []platformRule{{"devices", (*defaulter).requiredDevices}}
+
 func (r *resolution) applyPlatform(p *Platform) {
-	d := &defaulter{platform: p, resolution: r, isVMI: r.sentVMI != nil}
+	d, rules := &defaulter{platform: p, resolution: r, isVMI: r.sentVMI != nil}, platformRules
+	if p == nil {
+		rules = alongsideRules
+	}
 	d.layer = layer{resolution: r, role: provenance.Platform, reserved: r.reservedFields(provenance.Platform) & (ownedByInstancetype | ownedByPreference | templateAnnotation)}
 	root := r.cursor(&d.layer)
 	d.vm = root.child("spec")
 	template := d.vm.child("template")
+	if !d.isVMI && !template.exists() && (p == nil || p.Alongside) {
+		return // KubeVirt rejects a VM without a template
+	}
 	d.meta, d.spec = template.child("metadata"), template.child("spec")
 	d.domain = d.spec.child("domain")
 	d.devices = d.domain.child("devices")
-	for _, rule := range platformRules {
+	for _, rule := range rules {
 		d.layer.name, d.layer.source = rule.name, provenance.NoSource
 		rule.set(d)
 	}

@@ -1,5 +1,8 @@
 package presets
 
+// requiredDevices adds the object that KubeVirt's schema requires of every VM.
+func (d *defaulter) requiredDevices() { d.domain.setDefault("devices", map[string]any{}) }
+
 func (d *defaulter) acpi() {
 	d.domain.child("features").child("acpi").setDefault("enabled", d.arch() != s390x)
 }
@@ -60,6 +63,13 @@ func (d *defaulter) disks() {
 func (d *defaulter) gpus() {
 	for _, gpu := range d.devices.elements("gpus") {
 		gpu.child("virtualGPUOptions").child("display").enable("enabled", "ramFB")
+	}
+}
+
+// inputDevice adds the tablet that autoattachInputDevice asks for, with KubeVirt's name.
+func (d *defaulter) inputDevice() {
+	if d.devices.get("autoattachInputDevice") == true && !nonEmpty(d.devices.get("inputs")) {
+		d.devices.add("inputs", "default-0")
 	}
 }
 

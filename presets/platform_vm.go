@@ -23,7 +23,7 @@ var builtInMachineTypes = map[string]string{amd64: "q35", arm64: "virt", s390x: 
 
 // runStrategy: a VM without a run strategy does not run.
 func (d *defaulter) runStrategy() {
-	if !d.isVMI && !d.vm.has("running") {
+	if !d.isVMI && !d.platform.Alongside && !d.vm.has("running") {
 		d.vm.setDefault("runStrategy", "Halted")
 	}
 }
@@ -143,13 +143,13 @@ func (d *defaulter) evictionStrategy() {
 }
 
 // podNetwork adds the pod network to a VM without networks. If only its interface or its network
-// exists, it adds the other one.
+// exists, it adds the other one; KubeVirt does not.
 func (d *defaulter) podNetwork() {
 	name := provenance.Segment{Name: "default", Kind: provenance.Element}
 	hasInterface, hasNetwork := d.devices.names("interfaces")[name.Name], d.spec.names("networks")[name.Name]
 	isBare := !nonEmpty(d.spec.get("networks")) && !nonEmpty(d.devices.get("interfaces"))
 	switch {
-	case d.devices.get("autoattachPodInterface") == false || !isBare && hasInterface == hasNetwork,
+	case d.devices.get("autoattachPodInterface") == false || !isBare && (d.platform.Alongside || hasInterface == hasNetwork),
 		d.devices.removed(provenance.Segment{Name: "interfaces"}, name), d.spec.removed(provenance.Segment{Name: "networks"}, name):
 		return // half a pair is worse than none
 	case !hasNetwork && d.resolution.hasOther(singletons[0], name):
@@ -178,8 +178,9 @@ func (d *defaulter) diskForVolume() {
 	}
 }
 
+// firmware turns secure boot off on arm64, which KubeVirt does for VMIs only.
 func (d *defaulter) firmware() {
-	if d.arch() != arm64 {
+	if d.arch() != arm64 || d.platform.Alongside && !d.isVMI {
 		return
 	}
 	bootloader := d.domain.child("firmware").child("bootloader")

@@ -141,10 +141,11 @@ func (m *Malformed) Error() string { return fmt.Sprintf("cannot read %s: %v", m.
 // Unwrap returns the decoder's error.
 func (m *Malformed) Unwrap() error { return m.Err }
 
-// An Engine resolves requests against snapshots. Its fields are settings; the zero Engine applies
-// presets and no platform defaults, as it does alongside KubeVirt.
+// An Engine resolves requests against snapshots. Its fields are settings; the zero Engine is that
+// of add-on mode.
 type Engine struct {
-	// Platform holds the platform defaults of standalone mode; nil applies none.
+	// Platform holds the platform defaults of standalone mode. Nil is add-on mode, where KubeVirt
+	// sets defaults; the only one is then an empty spec.domain.devices, which KubeVirt requires.
 	Platform *Platform
 	// RejectConflicts refuses a VM on a conflict, instead of letting names decide.
 	RejectConflicts bool

@@ -106,9 +106,7 @@ func (e *Engine) apply(x *expansion) {
 		x.problems = append(x.problems, x.legacyConflicts()...)
 		x.markLegacy(x.enforced)
 	}
-	if e.Platform != nil {
-		x.applyPlatform(e.Platform)
-	}
+	x.applyPlatform(e.Platform)
 	x.compactLists()
 	x.matchErrs = append(x.matchErrs, x.computeErrs...)
 	x.problems = append(x.problems, x.errs...)
@@ -304,4 +302,4 @@ func (e *Engine) dropInferred(r *resolution) []string {
 	return warnings
 }
 
-func (e *Engine) servesInstancetypes() bool { return e.Platform == nil || e.Platform.Instancetypes }
+func (e *Engine) servesInstancetypes() bool { return e.Platform == nil || e.Platform.Alongside }

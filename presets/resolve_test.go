@@ -253,10 +253,10 @@ defaults:
 			object:  vm("spec: {preference: {name: fedora}}"), want: map[string]string{at + "machine": "", at + "memory.guest": `"1Gi"`},
 		},
 		"InstancetypeAndPlatform": {
-			reason: "platform defaults skip the fields of an instancetype or preference", engine: presets.Engine{Platform: &presets.Platform{Instancetypes: true}},
+			reason: "platform defaults skip the fields of an instancetype or preference", engine: presets.Engine{Platform: &presets.Platform{Alongside: true}},
 			object: vm("spec: {instancetype: {name: u1}, preference: {name: fedora}, template: {spec: {domain: {cpu: {features: []}, resources: {limits: {memory: 1Gi}}}}}}"),
 			want: map[string]string{at + "cpu": `{"features":[]}`, at + "memory.guest": "", at + "resources.requests": "", at + "machine": "",
-				"spec.runStrategy": `"Halted"`, "spec.template.spec.evictionStrategy": `"None"`},
+				"spec.runStrategy": "", "spec.template.spec.evictionStrategy": `"None"`},
 		},
 		"InstancetypeInStandalone": {
 			reason: "standalone mode refuses unsupported fields", engine: presets.Engine{Platform: &presets.Platform{}},
@@ -296,6 +296,40 @@ defaults:
 			reason: "a lun gets the scsi bus", engine: presets.Engine{Platform: &presets.Platform{}},
 			object: vm(`spec: {template: {spec: {domain: {devices: {disks: [{name: a, lun: {}}, {name: b, disk: {}}]}}, volumes: [{name: a, persistentVolumeClaim: {claimName: a}}, {name: b, emptyDisk: {capacity: 1Gi}}]}}}`),
 			want:   map[string]string{at + "devices.disks[a].lun.bus": `"scsi"`, at + "devices.disks[b].disk.bus": `"sata"`},
+		},
+		"InputDevice": {
+			reason: "autoattachInputDevice adds a tablet", engine: presets.Engine{Platform: &presets.Platform{}},
+			object: domain("{devices: {autoattachInputDevice: true}}"),
+			want:   map[string]string{at + "devices.inputs": `[{"bus":"usb","name":"default-0","type":"tablet"}]`},
+		},
+		"InputDeviceBesideAnother": {
+			reason: "autoattachInputDevice adds nothing to the author's inputs", engine: presets.Engine{Platform: &presets.Platform{}},
+			object: domain("{devices: {autoattachInputDevice: true, inputs: [{name: mouse, bus: virtio}]}}"),
+			want:   map[string]string{at + "devices.inputs": `[{"bus":"virtio","name":"mouse","type":"tablet"}]`},
+		},
+		"NoInputDevice": {
+			reason: "autoattachInputDevice: false adds none", engine: presets.Engine{Platform: &presets.Platform{}},
+			object: domain("{devices: {autoattachInputDevice: false}}"), want: map[string]string{at + "devices.inputs": ""},
+		},
+		"DevicesAlongside": {
+			reason: "alongside KubeVirt, whose webhooks require devices, a sparse VM gets them", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
+			object: vm("spec: {template: {spec: {}}}"), want: map[string]string{at + "devices": "{}", at + "cpu.cores": "2"},
+		},
+		"DevicesAlongsideWithoutPresets": {
+			reason: "also where no preset matches", object: vm("spec: {template: {spec: {domain: {cpu: {cores: 2}}}}}"), want: map[string]string{at + "devices": "{}"},
+		},
+		"NoTemplateAlongside": {
+			reason: "a VM without a template gets none", object: vm("spec: {runStrategy: Always}"), want: map[string]string{"spec.template": ""},
+		},
+		"AssumedByKubeVirt": {
+			reason: "KubeVirt completes no VM that lacks a run strategy or half of a network", engine: presets.Engine{Platform: &presets.Platform{Alongside: true}},
+			object: vm("spec: {template: {spec: {domain: {devices: {interfaces: [{name: default, masquerade: {}}]}}}}}"),
+			want:   map[string]string{"spec.runStrategy": "", "spec.template.spec.networks": "", at + "cpu.cores": "1"},
+		},
+		"SecureBootAssumedByKubeVirt": {
+			reason: "KubeVirt turns secure boot off on arm64 after it has validated the VM", engine: presets.Engine{Platform: &presets.Platform{Alongside: true}},
+			object: vm("spec: {template: {spec: {architecture: arm64, domain: {firmware: {bootloader: {efi: {}}}}}}}"),
+			want:   map[string]string{at + "firmware.bootloader.efi": "{}"},
 		},
 		"InferredInstancetype": {
 			reason: "a matcher that virtctl infers is dropped if inference is unsupported", engine: presets.Engine{Platform: &presets.Platform{}},
@@ -450,7 +484,7 @@ match: {conditions: [{name: no-tpm, expression: "!has(object.spec.template.spec.
 		},
 		"ForgedProvenance": {
 			reason: "a forged record is discarded", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
-			object: `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {virtwright.dev/provenance: '{"v":1,"snapshot":"x","by":["cluster/a@1:default"],"set":{"spec":{"template":{"spec":{"domain":{"cpu":{"cores":0}}}}}}}'}}, spec: {template: {spec: {domain: {cpu: {cores: 9}}}}}}`,
+			object: `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {virtwright.dev/provenance: '{"v":1,"snapshot":"x","by":["cluster/a@1:default"],"set":{"spec":{"template":{"spec":{"domain":{"cpu":{"cores":0}}}}}}}'}}, spec: {template: {spec: {domain: {cpu: {cores: 9}, devices: {}}}}}}`,
 			want:   map[string]string{at + "cpu.cores": "9", `metadata.annotations["virtwright.dev/provenance"]`: ""},
 		},
 	} {

@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"math"
 	"reflect"
 	"strings"
 	"sync"
@@ -39,7 +40,9 @@ type schema struct {
 	// required are the fields that KubeVirt's types always have.
 	required   map[string]bool
 	quantities []string
-	elem       *schema
+	// least and most limit an integer.
+	least, most int64
+	elem        *schema
 	// keys of a keyed list, in the order in which they form the key of an element.
 	keys []listKey
 	// rivals has, for a field in a one-of group, the fields that it excludes.
@@ -74,6 +77,15 @@ var scalarKinds = map[reflect.Kind]shape{
 	reflect.Float32: shapeNumber, reflect.Float64: shapeNumber,
 }
 
+// integerLimits are the limits of integers in Go and in KubeVirt's CRDs, which have no unsigned
+// types.
+var integerLimits = map[reflect.Kind][2]int64{
+	reflect.Int8: {math.MinInt8, math.MaxInt8}, reflect.Int16: {math.MinInt16, math.MaxInt16}, reflect.Int32: {math.MinInt32, math.MaxInt32},
+	reflect.Int: {math.MinInt64, math.MaxInt64}, reflect.Int64: {math.MinInt64, math.MaxInt64},
+	reflect.Uint8: {0, math.MaxUint8}, reflect.Uint16: {0, math.MaxUint16}, reflect.Uint32: {0, math.MaxInt32},
+	reflect.Uint: {0, math.MaxInt64}, reflect.Uint64: {0, math.MaxInt64},
+}
+
 func (b schemaBuilder) build(t reflect.Type) *schema {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -82,7 +94,8 @@ func (b schemaBuilder) build(t reflect.Type) *schema {
 		return &schema{shape: s, goType: typeName(t)}
 	}
 	if s, ok := scalarKinds[t.Kind()]; ok {
-		return &schema{shape: s, goType: typeName(t)}
+		limits := integerLimits[t.Kind()]
+		return &schema{shape: s, goType: typeName(t), least: limits[0], most: limits[1]}
 	}
 	switch t.Kind() {
 	case reflect.Struct:

@@ -75,10 +75,12 @@ const (
 	GateVSOCK                     Gate = "VSOCK"
 )
 
-// gates holds the defaults of feature gates: those that are GA or beta in KubeVirt are enabled.
+// gates holds the defaults of feature gates: those that are GA or beta in KubeVirt 1.9 are enabled.
+// PersistentReservation is no longer a gate there, but a configuration field that is off by
+// default.
 var gates = map[Gate]bool{
 	GateDeclarativeHotplugVolumes: true,
-	GateDecentralizedLiveMigrate:  true,
+	GateDecentralizedLiveMigrate:  false,
 	GateDownwardMetrics:           false,
 	GateGPUsWithDRA:               true,
 	GateGraceIOVirtualization:     false,
@@ -93,9 +95,9 @@ var gates = map[Gate]bool{
 	GatePCINUMAAwareTopology:      false,
 	GatePersistentReservation:     false,
 	GatePortRanges:                false,
-	GateRebootPolicy:              false,
+	GateRebootPolicy:              true,
 	GateReservedOverhead:          false,
-	GateSEV:                       false,
+	GateSEV:                       true,
 	GateSidecar:                   false,
 	GateTDX:                       false,
 	GateVirtioFSStorage:           false,

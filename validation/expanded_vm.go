@@ -24,10 +24,14 @@ type ExpandedVM struct {
 	Spec *kubevirtv1.VirtualMachineInstanceSpec
 	// Old is the stored object on an update; nil on a create.
 	Old *ExpandedVM
+	// InstancetypeExists is true if the VM's instancetype is known to exist.
+	InstancetypeExists bool
 	// Config is the configuration of the cluster.
 	Config *Config
 
-	raw          []byte
+	raw []byte
+	// root is raw as decoded JSON, once sends has needed it.
+	root         any
 	templatePath *field.Path
 	volumes      map[string]*kubevirtv1.Volume
 	networks     map[string]*kubevirtv1.Network

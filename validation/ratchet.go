@@ -71,6 +71,16 @@ func (vm *ExpandedVM) decoded() any {
 	return root
 }
 
+// sends reports whether the JSON has a value at a path. KubeVirt's schema requires some fields
+// whose zero value it admits.
+func (vm *ExpandedVM) sends(at *field.Path) bool {
+	if vm.root == nil {
+		vm.root = vm.decoded()
+	}
+	_, value := namedPath(vm.root, at.String())
+	return value != nil
+}
+
 // namedPath returns path with the names of list elements in place of their positions, if they have
 // names, and the value at path.
 func namedPath(v any, path string) (string, any) {

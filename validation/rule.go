@@ -63,10 +63,10 @@ var groups = [][]Rule{
 	cpuRules, dedicatedCPURules,
 	memoryRules, memoryHotplugRules,
 	firmwareRules, kernelBootRules, bootRules, launchSecurityRules,
-	diskRules, diskGeometryRules, volumeRules, volumePathRules, cloudInitRules, credentialRules,
+	diskRules, diskGeometryRules, volumeRules, volumeContentRules, volumePathRules, cloudInitRules, credentialRules,
 	networkRules, interfaceRules, bindingRules, portRules,
 	deviceRules, passthroughRules, graceGPURules, resourceClaimRules, hypervRules,
-	schedulingRules, affinityRules, topologySpreadRules, probeRules, dnsRules,
+	schedulingRules, resourceNameRules, affinityRules, topologySpreadRules, probeRules, dnsRules,
 }
 
 // warnsOnly reports whether a problem of vm is only a warning.

@@ -35,6 +35,17 @@ var affinityRules = []Rule{{
 		}
 	},
 }, {
+	ID:          "node-affinity-preference",
+	Requirement: "A preferred node affinity has a preference.",
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i, term := range pointers(nodeAffinityOf(vm).PreferredDuringSchedulingIgnoredDuringExecution) {
+			at := vm.Path("spec", "affinity", "nodeAffinity", preferred).Index(i).Child("preference")
+			if len(term.Preference.MatchExpressions) == 0 && len(term.Preference.MatchFields) == 0 && !vm.sends(at) {
+				r.Add(field.Required(at, "must select nodes by matchExpressions or matchFields"))
+			}
+		}
+	},
+}, {
 	ID:          "node-affinity-expression",
 	Requirement: "An expression of a node affinity has a label key, an operator, and the values that the operator requires.",
 	Check: func(vm *ExpandedVM, r *Report) {

@@ -125,9 +125,10 @@ func efiOf(vm *ExpandedVM) *kubevirtv1.EFI {
 }
 
 // bootsSecurely reports whether the VMI uses secure boot, the default of EFI except on arm64.
+// KubeVirt makes this exception when it creates a VMI, after it has validated the VM.
 func bootsSecurely(vm *ExpandedVM) bool {
 	efi := efiOf(vm)
-	return efi != nil && ptr.Deref(efi.SecureBoot, vm.Architecture() != "arm64")
+	return efi != nil && ptr.Deref(efi.SecureBoot, vm.Architecture() != "arm64" || vm.lacksDefaults())
 }
 
 // enabled reports whether a feature is set and not disabled.

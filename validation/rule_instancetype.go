@@ -9,20 +9,23 @@ import (
 )
 
 var instancetypeRules = []Rule{{
-	ID:          "instancetype-sizes",
-	Requirement: "A VirtualMachine with an instancetype sets no CPU topology, CPU or memory resources, or guest memory.",
-	Scope:       VirtualMachines,
-	// KubeVirt rejects it only if the instancetype exists.
-	Strictness: StricterThanKubeVirt,
+	ID: "instancetype-sizes",
+	Requirement: "A VirtualMachine with an instancetype sets no CPU topology, CPU or memory resources, or guest memory " +
+		"(alongside KubeVirt a warning until the instancetype exists).",
+	Scope: VirtualMachines,
 	Check: func(vm *ExpandedVM, r *Report) {
 		// Ignores an inferred instancetype if failures to infer it are ignored.
 		matcher := vm.VM.Spec.Instancetype
 		if matcher == nil || vm.Spec == nil || matcher.InferFromVolume != "" && ignoresFailure(matcher) {
 			return
 		}
+		strictness := StricterThanKubeVirt // KubeVirt admits a VM whose instancetype does not exist
+		if vm.InstancetypeExists {
+			strictness = SameAsKubeVirt
+		}
 		for _, size := range sizeFields {
 			if size.set(&vm.Spec.Domain) {
-				r.Add(field.Forbidden(vm.Domain(size.at...), "must be left out: the instancetype sets it"))
+				r.addStricter(strictness, field.Forbidden(vm.Domain(size.at...), "must be left out: the instancetype sets it"))
 			}
 		}
 	},

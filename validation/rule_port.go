@@ -63,24 +63,24 @@ var portRules = []Rule{{
 	}),
 }, {
 	ID:          "port-ranges-or-ports",
-	Requirement: "An interface has ports or port ranges, not both.",
-	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
+	Requirement: "An interface on the pod network has ports or port ranges, not both.",
+	Check: forEachOnPodNetwork(func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
 		if len(nic.PortRanges) > 0 && len(nic.Ports) > 0 {
 			r.Add(field.Forbidden(vm.interfacePath(i, "portRanges"), "must be left out if ports are set; write a port as a range of one"))
 		}
 	}),
 }, {
 	ID:          "port-ranges-masquerade",
-	Requirement: "Only an interface with the binding masquerade has port ranges.",
-	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
+	Requirement: "Only an interface with the binding masquerade has port ranges on the pod network.",
+	Check: forEachOnPodNetwork(func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
 		if len(nic.PortRanges) > 0 && nic.Masquerade == nil {
 			r.Add(field.Forbidden(vm.interfacePath(i, "portRanges"), "must be left out unless the binding is masquerade"))
 		}
 	}),
 }, {
 	ID:          "port-ranges-few",
-	Requirement: "An interface has at most 10 port ranges.",
-	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
+	Requirement: "An interface on the pod network has at most 10 port ranges.",
+	Check: forEachOnPodNetwork(func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
 		if len(nic.PortRanges) > maxPortRanges {
 			r.Add(field.Forbidden(vm.interfacePath(i, "portRanges"), "must have at most 10 elements"))
 		}
@@ -96,8 +96,8 @@ var portRules = []Rule{{
 	}),
 }, {
 	ID:          "port-range-bounds",
-	Requirement: "A port range has start and end from 1 to 65535, and end is not lower than start.",
-	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
+	Requirement: "A port range on the pod network has start and end from 1 to 65535, and end is not lower than start.",
+	Check: forEachOnPodNetwork(func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
 		for j, p := range pointers(nic.PortRanges) {
 			if !isPort(p.Start) {
 				r.Add(field.Invalid(vm.portRangePath(i, j, "start"), p.Start, "must be from 1 to 65535"))
@@ -112,8 +112,8 @@ var portRules = []Rule{{
 	}),
 }, {
 	ID:          "port-ranges-apart",
-	Requirement: "No two port ranges of a protocol overlap.",
-	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
+	Requirement: "No two port ranges of a protocol overlap on the pod network.",
+	Check: forEachOnPodNetwork(func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
 		// Compares at most maxPortRanges ranges.
 		ranges := nic.PortRanges[:min(len(nic.PortRanges), maxPortRanges)]
 		for j := range ranges {
@@ -178,6 +178,19 @@ const (
 )
 
 var portProtocols = valueSet{"TCP", "UDP"}
+
+// forEachOnPodNetwork returns a check that applies to every interface on the pod network. KubeVirt
+// validates the port ranges of no other network.
+func forEachOnPodNetwork(check func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface)) func(*ExpandedVM, *Report) {
+	return forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
+		if len(nic.PortRanges) == 0 {
+			return
+		}
+		if network := vm.Network(nic.Name); network != nil && network.Pod != nil {
+			check(vm, r, i, nic)
+		}
+	})
+}
 
 // eachPort visits the ports of interfaces on the pod network; others are not forwarded.
 func (vm *ExpandedVM) eachPort(visit func(nic, port int, p *kubevirtv1.Port)) {

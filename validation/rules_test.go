@@ -98,8 +98,8 @@ addon) the last column applies:
 * *configured*: the rule depends on KubeVirt's configuration and is skipped
 
 Alongside KubeVirt, a single problem is also a warning if KubeVirt admits this notation. The same
-applies if the problem depends on the architecture, the object names none, and
-` + "`--default-architecture`" + ` is not set.
+applies in the cluster if the problem depends on the architecture, the object names none, and the
+manager's ` + "`--default-architecture`" + ` is not set. ` + "`virtwright validate`" + ` assumes amd64 then.
 
 (Generated from the rules by ` + "`make generate`" + `.)
 

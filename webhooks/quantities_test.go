@@ -32,9 +32,12 @@ var quantityPlaces = map[string]string{
 	"template.spec.domain.resources.requests[]":                  `{template: {spec: {domain: {resources: {requests: {memory: %s}}}}}}`,
 
 	"template.spec.volumes[].downwardAPI.fields[].resourceFieldRef.divisor": `{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: v, disk: {}}]}}, volumes: [{name: v, downwardAPI: {fields: [{path: p, resourceFieldRef: {resource: limits.cpu, divisor: %s}}]}}]}}}`,
-	"template.spec.volumes[].emptyDisk.capacity":                            `{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: v, disk: {}}]}}, volumes: [{name: v, emptyDisk: {capacity: %s}}]}}}`,
-	"template.spec.volumes[].hostDisk.capacity":                             `{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: v, disk: {}}]}}, volumes: [{name: v, hostDisk: {path: /d, type: DiskOrCreate, capacity: %s}}]}}}`,
+	emptyDisk: `{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: v, disk: {}}]}}, volumes: [{name: v, emptyDisk: {capacity: %s}}]}}}`,
+	"template.spec.volumes[].hostDisk.capacity": `{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: v, disk: {}}]}}, volumes: [{name: v, hostDisk: {path: /d, type: DiskOrCreate, capacity: %s}}]}}}`,
 }
+
+// emptyDisk is the path of the only capacity that must be positive.
+const emptyDisk = "template.spec.volumes[].emptyDisk.capacity"
 
 // quantityPaths returns the paths of the quantities in a type.
 func quantityPaths(t reflect.Type, path string) []string {
@@ -90,7 +93,8 @@ func TestQuantities(t *testing.T) {
 				continue
 			}
 			problems := m.Config.Validate(m).Errors
-			if fine := !memory || bytes >= 1<<20; fine != (len(problems) == 0) {
+			size := resource.MustParse(text)
+			if fine := !memory && (path != emptyDisk || size.Sign() > 0) || bytes >= 1<<20; fine != (len(problems) == 0) {
 				t.Errorf("%s: %s: accept: %t, got %v", path, text, fine, problems)
 			} else if fine {
 				rendersMemory(t, m, path, text, bytes)

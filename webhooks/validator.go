@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -145,6 +146,8 @@ type candidate struct {
 	// object and old are decoded JSON; old is nil on a create.
 	object, old map[string]any
 	machine     *validation.ExpandedVM
+	// instancetypeExists is true if the VM's instancetype is known to exist.
+	instancetypeExists bool
 	// rulesPass is true if no rule rejects the object.
 	rulesPass bool
 
@@ -206,6 +209,8 @@ func (c *candidate) validate(ctx context.Context) error {
 	}
 	c.launch(ctx, machine, c.req.Object.Raw, c.object)
 	c.machine, machine.Old = machine, old
+	c.instancetypeExists = c.findsInstancetype(ctx)
+	machine.InstancetypeExists = c.instancetypeExists
 	result := c.Rules.ValidateAssumed(c.machine, c.sent)
 	c.problems = append(c.problems, result.Errors...)
 	c.warnings = append(c.warnings, result.Warnings...)
@@ -216,10 +221,26 @@ func (c *candidate) validate(ctx context.Context) error {
 // sent returns the object without assumed defaults.
 func (c *candidate) sent() (*validation.ExpandedVM, error) {
 	out, err := c.decode(c.req.Object.Raw)
-	if err == nil && c.old != nil {
+	if err != nil {
+		return nil, err
+	}
+	if out.InstancetypeExists = c.instancetypeExists; c.old != nil {
 		out.Old, err = c.decode(c.req.OldObject.Raw)
 	}
 	return out, err
+}
+
+// findsInstancetype reports whether the instancetype that the VM names exists. If it cannot be
+// read, KubeVirt decides.
+func (c *candidate) findsInstancetype(ctx context.Context) bool {
+	if c.Instancetypes == nil || c.machine.VM == nil || c.machine.VM.Spec.Instancetype == nil || c.machine.VM.Spec.Instancetype.Name == "" {
+		return false
+	}
+	named := c.machine.VM.Spec.Instancetype
+	found, err := c.Instancetypes.Spec(ctx, c.req.Namespace, presets.Matcher{
+		Kind: cmp.Or(named.Kind, "VirtualMachineClusterInstancetype"), Name: named.Name, Revision: named.RevisionName,
+	})
+	return err == nil && found != nil
 }
 
 // undecodable rejects an object that cannot be decoded. If the stored object cannot be decoded
@@ -272,7 +293,7 @@ func (c *candidate) expanded(ctx context.Context, raw []byte) []byte {
 	if !c.Rules.Addon {
 		return raw
 	}
-	assumed := &presets.Engine{Platform: &presets.Platform{Architecture: c.Rules.Architecture, Instancetypes: true}}
+	assumed := &presets.Engine{Platform: &presets.Platform{Architecture: c.Rules.Architecture, Alongside: true}}
 	result, err := assumed.Resolve(ctx, presets.PlatformOnly, presets.Request{Kind: c.Kind, Object: raw})
 	if err != nil {
 		return raw

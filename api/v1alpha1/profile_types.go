@@ -200,7 +200,7 @@ type Balloon struct {
 
 // Video is a display adapter.
 type Video struct {
-	// type of the adapter. Default: vga on amd64, virtio elsewhere.
+	// type of the adapter. Default: on amd64 vga, or bochs with EFI; virtio elsewhere.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=vga;cirrus;qxl;virtio;ramfb;bochs;none

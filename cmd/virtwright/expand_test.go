@@ -55,7 +55,7 @@ func TestExpandFormats(t *testing.T) {
 	if diff := cmp.Diff(fromYAML, fromJSON); diff != "" {
 		t.Errorf("-yaml, +json:\n%s", diff)
 	}
-	asDiff := call(t, sparse, "expand", "-f", "-", "-f", preset, "-o", "diff", "--mode", "addon").fine(t)
+	asDiff := call(t, sparse+"spec: {runStrategy: Halted, template: {}}\n", "expand", "-f", "-", "-f", preset, "-o", "diff", "--mode", "addon").fine(t)
 	says(t, asDiff.out, "--- VirtualMachine default/vm (standard input, document 1, as sent)\n", "\n+          cores: 7\n", "\n   name: vm\n")
 	same := call(t, asYAML.out, "expand", "-f", "-", "-f", preset, "-o", "diff").fine(t)
 	if same.out != "" {

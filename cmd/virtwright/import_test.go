@@ -63,7 +63,7 @@ func TestImportBesideOthers(t *testing.T) {
 		"---\napiVersion: virtwright.dev/v1alpha1\nkind: PresetException\nmetadata: {name: a, namespace: shop}\nspec: {presets: [cluster/excepted], vmSelector: {}, reason: a test}\n" +
 		"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {tier: prod}}\n"
 	file := write(t, "all.yaml", strings.NewReplacer("NAME", "u1.small", "1Gi", "8Gi").Replace(unusedInstancetype)+others+
-		"---\napiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: vm, namespace: shop}\nspec: {instancetype: {name: u1.small}, template: {spec: {domain: {devices: {}}}}}\n")
+		"---\napiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: vm, namespace: shop}\nspec: {runStrategy: Halted, instancetype: {name: u1.small}, template: {spec: {domain: {devices: {}}}}}\n")
 	imported := write(t, "imported.yaml", call(t, "", "import", "-f", file).fine(t).out)
 	got := call(t, "", "import", "-f", file, "--vms").fine(t)
 	says(t, got.err, `VirtualMachine shop/vm: --vms sets spec.template.spec.hostname: "org"`, "1 of 1 VM would start as before")

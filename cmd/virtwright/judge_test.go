@@ -10,7 +10,7 @@ func TestOneJudge(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"a rule":            {"{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: a}]}}}}}", "disks[0].name: Not found: \"a\": must be the name of a volume (disk-volume-exists)"},
 		"a wrong type":      {"{template: {spec: {domain: {memory: {guest: 1Gi}, cpu: {cores: [many]}}}}}", `cpu.cores: Invalid value: ["many"]: must be a whole number`},
-		"a negative number": {"{template: {spec: {domain: {memory: {guest: 1Gi}, cpu: {cores: -1}}}}}", "cpu.cores: Invalid value: must not be number -1"},
+		"a negative number": {"{template: {spec: {domain: {memory: {guest: 1Gi}, cpu: {cores: -1}}}}}", "cpu.cores: Invalid value: -1: must be a whole number from 0 to 2147483647"},
 		"text in XML":       {`{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: a, serial: '<&">'}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}}}`, "disks[0].serial: Invalid value: "},
 		"an unknown driver": {`{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: a, io: uring}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}}}`, `disks[0].io: Unsupported value: "uring"`},
 		"a CPU feature":     {"{template: {spec: {domain: {memory: {guest: 1Gi}, cpu: {features: [{name: a b}]}}}}}", `cpu.features[0].name: Invalid value: "a b": must be letters, digits, '-', '_' and '.', such as sse4.1 (cpu-feature-name)`},

@@ -25,6 +25,9 @@ const (
 	modeStandalone = "standalone"
 	modeAddon      = "addon"
 
+	// defaultArchitecture is the architecture of a cluster unless a flag names another.
+	defaultArchitecture = "amd64"
+
 	warnSurprises  = "Surprises"
 	warnEverything = "Everything"
 )
@@ -79,7 +82,7 @@ func (o *settings) declare(c *cobra.Command, outputs ...string) {
 	f.BoolVar(&o.reapply, "reapply", false, "reapply the presets to stored VMs, like the annotation virtwright.dev/reapply; by default, stored VMs do not change")
 	f.StringVar(&o.presetConflicts, "preset-conflicts", "warn", "when two presets conflict and only their names decide: warn, or reject the VM")
 	f.StringVar(&o.warnings, "warnings", warnSurprises, "warnings of presets: Surprises, for example an overruled value; or Everything, also each value that a preset sets")
-	f.StringVar(&o.platform.Architecture, "default-architecture", "", "architecture of VMs without one (default amd64); addon: assumed by rules, which otherwise only warn if the result depends on the architecture")
+	f.StringVar(&o.platform.Architecture, "default-architecture", "", "architecture of VMs without one (default amd64); addon: the default architecture of the cluster, which rules assume")
 	f.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs without one (default None)")
 	f.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network: masquerade")
 	f.StringVar(&o.platform.CPUModel, "default-cpu-model", "", "standalone: CPU model of VMs without one (default host-model)")
@@ -177,7 +180,7 @@ func (o *settings) read(ctx context.Context, s streams, args []string) ([]manife
 // clusterSettings must be called after reading objects, which may set the mode.
 func (o *settings) clusterSettings(s streams, args []string) (offline.Settings, error) {
 	owner, err := o.readOwner(s.in)
-	o.rules.Addon, o.rules.Architecture = o.mode == modeAddon, o.platform.Architecture
+	o.rules.Addon, o.rules.Architecture = o.mode == modeAddon, cmp.Or(o.platform.Architecture, defaultArchitecture)
 	o.platform.NoLiveUpdate = o.rules.NoLiveUpdate
 	engine := &presets.Engine{RejectConflicts: o.presetConflicts == "reject", WarnEverything: o.warnings == warnEverything}
 	if o.mode == modeStandalone {

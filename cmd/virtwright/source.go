@@ -91,11 +91,25 @@ func (o *source) check(args []string) error {
 func (o *source) manifests(s streams, limit int) ([]manifest.Object, error) {
 	o.input = manifest.Sources{Stdin: s.in, Names: o.files, Recursive: o.recursive, AllowMissing: o.allowMissing}
 	objects, err := o.input.Objects(limit)
+	note(s, skippedFiles(o.input.Skipped))
 	if o.kustomize == "" {
 		return objects, err
 	}
 	built, kustomized := kustomize.Build(o.kustomize)
 	return append(objects, built...), errors.Join(err, kustomized)
+}
+
+// skippedFiles returns a note about files that are not manifests; nil for none.
+func skippedFiles(files []string) []string {
+	const shown = 3
+	if len(files) == 0 {
+		return nil
+	}
+	names := strings.Join(files[:min(shown, len(files))], ", ")
+	if more := len(files) - shown; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return []string{"skipped files that are not Kubernetes manifests: " + names}
 }
 
 // args name VMs and presets of the cluster.

@@ -21,7 +21,8 @@ import (
 const processHelp = `Print the objects of a template, with values for its parameters, without a cluster.
 
 The template is a Template of template.openshift.io/v1, a VirtualMachineTemplate of
-template.kubevirt.io/v1alpha1, or a ConfigMap with one of them in its key template.yaml.
+template.kubevirt.io/v1alpha1 or v1beta1, or a ConfigMap with one of them in its key
+template.yaml.
 Unknown parameters, missing values, values of a wrong type and invalid LABELS are rejected, all
 at once. Give values of several lines with -p "NAME=$(cat file)"; --param-file has one line for
 each value. Errors quote nothing that may be a part of a secret: for an invalid line, only the

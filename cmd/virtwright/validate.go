@@ -106,7 +106,7 @@ type validatedObject struct {
 	Problems   []offline.Problem `json:"problems"`
 	Warnings   []string          `json:"warnings"`
 
-	shown string
+	shown, where string
 }
 
 type validatedSummary struct {
@@ -125,7 +125,7 @@ func newValidated(report *offline.Report) *validated {
 			File: v.Where.File, Document: v.Where.Document, Item: v.Where.Item,
 			APIVersion: v.APIVersion, Kind: v.Kind, Namespace: v.Namespace, Name: v.Name,
 			Refused: len(v.Problems) > 0, Problems: orEmpty(v.Problems), Warnings: orEmpty(v.Warnings),
-			shown: v.String(),
+			shown: v.String(), where: v.Where.String(),
 		})
 		if len(v.Problems) > 0 {
 			out.Summary.Refused++
@@ -155,6 +155,9 @@ func (v *validated) text(s streams) error {
 	}
 	for i := range v.Objects {
 		o := &v.Objects[i]
+		if o.Name == "" { // only the position identifies it
+			o.File = o.where
+		}
 		for _, w := range o.Warnings {
 			fmt.Fprintf(s.err, "warning: %s: %s: %s\n", o.File, o.shown, oneLine(w))
 		}

@@ -45,8 +45,10 @@ func TestValidateFoundingExample(t *testing.T) {
 // The VMs of the examples are valid, and those in examples/refused are refused.
 func TestValidateExamples(t *testing.T) {
 	presets := []string{"-f", examplePresets, "-f", exampleNamespaces}
-	fine := call(t, "", append([]string{"validate", "-f", exampleVMs}, presets...)...).fine(t)
-	says(t, fine.out, "all fine")
+	for _, mode := range []string{"standalone", "addon"} {
+		fine := call(t, "", append([]string{"validate", "-f", exampleVMs, "--mode", mode}, presets...)...).fine(t)
+		says(t, fine.out, "all fine")
+	}
 	files, err := filepath.Glob(exampleRefused + "/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no examples: %v", err)
@@ -122,6 +124,17 @@ func TestValidateUsage(t *testing.T) {
 			}
 			says(t, got.err, append(c.want, "Error: ")...)
 		})
+	}
+}
+
+// No command drops a namespace that is not a string.
+func TestMistypedNamespace(t *testing.T) {
+	vm := strings.Replace(sparse, "metadata: {", "metadata: {namespace: 123, ", 1)
+	for _, args := range [][]string{{"validate"}, {"expand"}, {"explain"}, {"render"}, {"template", "generate"}} {
+		got := call(t, vm, append(args, "-f", "-")...)
+		if got.code == 0 || !strings.Contains(got.out+got.err, "metadata.namespace") {
+			t.Errorf("%s: exit code %d\n%s%s", args, got.code, got.out, got.err)
+		}
 	}
 }
 

@@ -62,10 +62,10 @@ func read(template *unstructured.Unstructured) (*document, error) {
 		return readConfigMap(template)
 	case openshiftKind, legacyKind:
 		err = d.readOpenShift(template.Object)
-	case kubevirtKind:
+	case kubevirtKind, kubevirtBetaKind:
 		err = d.readKubeVirt(template.Object)
 	default:
-		err = fmt.Errorf("unsupported kind %q of %q: want Template of template.openshift.io/v1, VirtualMachineTemplate of template.kubevirt.io/v1alpha1, or ConfigMap with one of them",
+		err = fmt.Errorf("unsupported kind %q of %q: want Template of template.openshift.io/v1, VirtualMachineTemplate of template.kubevirt.io/v1alpha1 or v1beta1, or ConfigMap with one of them",
 			template.GetKind(), template.GetAPIVersion())
 	}
 	if err != nil {
@@ -125,8 +125,20 @@ func (d *document) readKubeVirt(content map[string]any) error {
 	if !ok {
 		return errors.New("spec.virtualMachine must be an object")
 	}
-	d.Objects, d.strict = []any{vm}, true
+	d.Objects, d.strict = []any{withKind(vm)}, true
 	return d.readCommon(spec)
+}
+
+// withKind returns a VM with apiVersion and kind, which a VirtualMachineTemplate may omit: KubeVirt
+// decodes any object in it as a VirtualMachine.
+func withKind(vm map[string]any) map[string]any {
+	out := maps.Clone(vm)
+	for name, value := range map[string]string{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine"} {
+		if out[name] == nil {
+			out[name] = value
+		}
+	}
+	return out
 }
 
 func (d *document) readCommon(content map[string]any) error {

@@ -33,7 +33,9 @@ var (
 	openshiftKind = apiFormat(sspv1alpha1.FormatOpenShiftTemplate).Kind
 	legacyKind    = schema.GroupVersionKind{Version: "v1", Kind: "Template"}
 	kubevirtKind  = apiFormat(sspv1alpha1.FormatVirtualMachineTemplate).Kind
-	configMapKind = apiFormat(sspv1alpha1.FormatConfigMap).Kind
+	// kubevirtBetaKind has the same fields as kubevirtKind.
+	kubevirtBetaKind = schema.GroupVersionKind{Group: kubevirtKind.Group, Version: "v1beta1", Kind: kubevirtKind.Kind}
+	configMapKind    = apiFormat(sspv1alpha1.FormatConfigMap).Kind
 )
 
 func apiFormat(name string) sspv1alpha1.Format {

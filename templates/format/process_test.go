@@ -152,8 +152,8 @@ func TestProblemsOfTemplates(t *testing.T) {
 		"object for a key":    {manifest: template(`{apiVersion: v1, kind: Pod, a: {"${{A}}": x}}`, "parameters: [{name: A, value: '{}'}]"), want: "A: ${{A}} cannot be a key in a, because keys are strings: write ${A}"},
 		"undefined parameter": {manifest: kubevirt(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, a: "${A}"}`, ""), want: "A: undefined parameter, to which a refers"},
 		"null for kubevirt":   {manifest: kubevirt(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, a: "${{A}}"}`, "{name: A, value: 'null'}"), want: "A: null is not allowed at a"},
-		"no kind, kubevirt":   {manifest: kubevirt(`{apiVersion: kubevirt.io/v1}`, ""), want: "spec.virtualMachine.kind: Required value"},
-		"no version":          {manifest: kubevirt(`{kind: VirtualMachine}`, ""), want: "spec.virtualMachine.apiVersion: Required value"},
+		"empty kind":          {manifest: kubevirt(`{apiVersion: kubevirt.io/v1, kind: ""}`, ""), want: "spec.virtualMachine.kind: Required value"},
+		"later version":       {manifest: "apiVersion: template.kubevirt.io/v9\nkind: VirtualMachineTemplate", want: "template.kubevirt.io/v1alpha1 or v1beta1"},
 		"label":               {manifest: template(`{apiVersion: v1, kind: Pod, metadata: {labels: {a: b, c: 1}}}`, ""), labels: true, want: `objects[0].metadata.labels["c"] must be a string`},
 		"labels":              {manifest: template(`{apiVersion: v1, kind: Pod, metadata: {labels: x}}`, ""), labels: true, want: "objects[0].metadata.labels must be an object"},
 		"foreign suffix":      {manifest: template(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, spec: {dataVolumeTemplates: [{metadata: {name: "root-${S}"}}]}}`, "parameters: [{name: S, generate: expression, from: '[a-z]{3}'}]"), given: map[string]string{"S": "A_"}, want: `S: the value is not a valid suffix for disk names: use a-z, 0-9 and "-", and begin and end with a letter or digit, for example S=a1b2c`},
@@ -192,6 +192,16 @@ func TestTemplatesOfOthers(t *testing.T) {
 			manifest: "{apiVersion: template.openshift.io/v1, kind: Template, labels: {a: '${A}'}, objects: [{apiVersion: v1, kind: Pod, metadata: {name: p}}], parameters: [{name: A, value: x}], message: 'm ${A}'}",
 			given:    map[string]string{"A": "y"},
 			want:     map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p", "labels": map[string]any{"a": "y"}}},
+		},
+		"no kind": {
+			reason:   "a VirtualMachineTemplate may omit what every VM in it has",
+			manifest: "{apiVersion: template.kubevirt.io/v1alpha1, kind: VirtualMachineTemplate, spec: {virtualMachine: {metadata: {name: '${A}'}}, parameters: [{name: A, value: x}], message: 'm ${A}'}}",
+			want:     map[string]any{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": map[string]any{"name": "x"}},
+		},
+		"v1beta1": {
+			reason:   "both versions have the same fields",
+			manifest: "{apiVersion: template.kubevirt.io/v1beta1, kind: VirtualMachineTemplate, spec: {virtualMachine: {kind: VirtualMachine, metadata: {name: '${A}'}}, parameters: [{name: A, value: x}], message: 'm ${A}'}}",
+			want:     map[string]any{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": map[string]any{"name": "x"}},
 		},
 		"fields of the future": {
 			reason:   "newer versions of KubeVirt have more fields",

@@ -81,11 +81,13 @@ func contextOf(vmi *v1.VirtualMachineInstance) *types.ConverterContext {
 		MemBalloonStatsPeriod:           10,
 		EphemeraldiskCreator:            ephemeralDisks{},
 		DisksInfo:                       map[string]*disk.DiskInfo{},
+		IsBlockPVC:                      map[string]bool{},
 		UseLaunchSecuritySEV:            util.IsSEVVMI(vmi),
 		UseLaunchSecurityTDX:            util.IsTDXVMI(vmi),
 		UseLaunchSecurityPV:             util.IsSecureExecutionVMI(vmi),
 		FreePageReporting:               !vmi.IsHighPerformanceVMI(),
 		SerialConsoleLog:                true,
+		BochsForEFIGuests:               true,
 		DomainAttachmentByInterfaceName: map[string]string{},
 		Topology:                        &cmdv1.Topology{NumaCells: []*cmdv1.Cell{{}}},
 	}
@@ -103,13 +105,19 @@ func contextOf(vmi *v1.VirtualMachineInstance) *types.ConverterContext {
 			c.DomainAttachmentByInterfaceName[i.Name] = string(v1.Tap)
 		}
 	}
+	for _, disk := range vmi.Spec.Domain.Devices.Disks {
+		c.IsBlockPVC[disk.Name] = disk.LUN != nil // only a block device is a lun
+	}
 	if vmi.IsBootloaderEFI() {
-		c.EFIConfiguration = firmware(vmi.Spec.Domain.Firmware.Bootloader.EFI)
+		c.EFIConfiguration = firmware(vmi.Spec.Architecture, vmi.Spec.Domain.Firmware.Bootloader.EFI)
 	}
 	return c
 }
 
-func firmware(efi *v1.EFI) *types.EFIConfiguration {
+func firmware(architecture string, efi *v1.EFI) *types.EFIConfiguration {
+	if architecture == "arm64" {
+		return &types.EFIConfiguration{EFICode: "/usr/share/AAVMF/AAVMF_CODE.fd", EFIVars: "/usr/share/AAVMF/AAVMF_VARS.fd"}
+	}
 	if efi.SecureBoot == nil || *efi.SecureBoot {
 		return &types.EFIConfiguration{EFICode: "/usr/share/OVMF/OVMF_CODE_4M.ms.fd", EFIVars: "/usr/share/OVMF/OVMF_VARS_4M.ms.fd", SecureLoader: true}
 	}

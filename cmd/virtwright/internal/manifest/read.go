@@ -41,6 +41,8 @@ type Sources struct {
 	AllowMissing bool
 	// Remaining counts the VMs that Objects left for VMs.
 	Remaining int
+	// Skipped are the files of folders that are not manifests.
+	Skipped []string
 
 	stdin []byte
 }
@@ -70,11 +72,16 @@ func (s *Sources) Objects(limit int) ([]Object, error) {
 		objects, err := d.Objects()
 		return decoded{objects, err}
 	}) {
+		if errors.Is(d.err, errOther) {
+			r.skip(documents[i].Where.File)
+			continue
+		}
 		if found[documents[i].Where.File] += len(d.objects); d.err != nil {
 			found[documents[i].Where.File]++
 		}
 		out, r.problems = append(out, d.objects...), append(r.problems, d.err)
 	}
+	s.Skipped = r.skipped
 	if vms > limit {
 		s.Remaining = vms
 		return out, errors.Join(r.problems...)
@@ -146,9 +153,17 @@ type reader struct {
 	allowMissing bool
 	stopped      bool
 	named        []string
+	skipped      []string
 }
 
 func (r *reader) fail(err error) { r.problems = append(r.problems, err) }
+
+// skip notes a file once.
+func (r *reader) skip(file string) {
+	if !slices.Contains(r.skipped, file) {
+		r.skipped = append(r.skipped, file)
+	}
+}
 
 func (r *reader) stream(s *Sources) {
 	if r.seen[Stdin] {
@@ -163,7 +178,7 @@ func (r *reader) stream(s *Sources) {
 		}
 		s.stdin = content
 	}
-	r.content("standard input", s.stdin, false)
+	r.content("standard input", s.stdin, false, false)
 }
 
 func (r *reader) file(name string, named bool) {
@@ -171,12 +186,16 @@ func (r *reader) file(name string, named bool) {
 		return
 	}
 	r.seen[filepath.Clean(name)] = true
+	if !named && isChartTemplate(name) {
+		r.skip(name)
+		return
+	}
 	content, err := os.ReadFile(name)
 	if err != nil {
 		r.fail(cannotRead(name, err))
 		return
 	}
-	r.content(name, content, named)
+	r.content(name, content, named, !named)
 }
 
 // folder reads a folder without hidden files and folders.
@@ -205,14 +224,18 @@ func (r *reader) folder(name string) {
 	}
 }
 
-func (r *reader) content(file string, content []byte, named bool) {
+func (r *reader) content(file string, content []byte, named, inFolder bool) {
 	documents, err := split(file, content, named)
-	if err != nil {
+	switch {
+	case err != nil && inFolder && (Document{text: content, json: true}).isOther():
+		r.skip(file)
+	case err != nil:
 		r.fail(err)
-	} else if named {
+	case named:
 		r.named = append(r.named, file)
 	}
 	for _, d := range documents {
+		d.inFolder = inFolder
 		if r.stopped = r.stopped || !r.take(d); r.stopped {
 			return
 		}

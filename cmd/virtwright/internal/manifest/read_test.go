@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,6 +96,67 @@ func TestSources(t *testing.T) {
 	flat := Sources{Names: []string{dir}}
 	if objects, err := flat.Objects(10); err != nil || len(objects) != 4 {
 		t.Errorf("%d objects without folders in folders: %v", len(objects), err)
+	}
+}
+
+// Errors have the line of the problem, also where the YAML parser does not name it.
+func TestLinesOfErrors(t *testing.T) {
+	for name, c := range map[string]struct{ in, want string }{
+		"infinity":  {vm + "spec:\n  a: x.inf\n  b: .inf\n", "line 5: cannot read the YAML: infinity and NaN are not JSON numbers"},
+		"NaN":       {"# a\n---\n" + vm + "spec: {a: .NaN}\n", "line 5: cannot read the YAML: infinity"},
+		"alias":     {vm + "a: '*foobar'\nspec: *foo\n", "line 4: cannot read the YAML: unknown anchor 'foo' referenced"},
+		"character": {vm + "a: b\nspec: {a: \"\x01\"}\n", "line 4: cannot read the YAML: control characters are not allowed"},
+	} {
+		_, err := Read(strings.NewReader(c.in), []string{Stdin}, true)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// A folder may have files of other programs. A manifest with a mistake is none, nor is a named
+// file.
+func TestOtherFiles(t *testing.T) {
+	for name, c := range map[string]struct {
+		content string
+		skipped bool
+	}{
+		"values.yaml":          {"image: {tag: v1}\nreplicas: 2\n", true},
+		"package.json":         {`{"name": "site", "scripts": {}}`, true},
+		"tsconfig.json":        {"// comment\n{}", true},
+		"list.json":            {"[1, 2]", true},
+		"kustomization.yaml":   {"resources: [vm.yaml]\n", true},
+		"Chart.yaml":           {"apiVersion: v2\nname: chart\nversion: 1.0.0\n", true},
+		"templates/vm.yaml":    {"apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: {{ .Release.Name }}}\n", true},
+		"templates/a/fine.yml": {vm, true},
+		"ansible.yaml":         {"- hosts: all\n", true},
+		"no-version.yaml":      {"kind: VirtualMachine\nmetadata: {name: a}\n", false},
+		"no-kind.yaml":         {"apiVersion: kubevirt.io/v1\nmetadata: {name: a}\n", false},
+		"only-spec.yaml":       {"spec: {template: {}}\n", false},
+		"broken.yaml":          {"apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a: b}\n", false},
+		"broken.json":          {`{"apiVersion": "v1", "kind": "List", "items": [}`, false},
+		"wrong-kind.yaml":      {"apiVersion: v1\nkind: 3\nmetadata: {}\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for path, content := range map[string]string{filepath.Join(dir, "vm.yaml"): vm, filepath.Join(dir, "Chart.yaml"): "name: chart\n", file: c.content} {
+				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := Sources{Names: []string{dir}, Recursive: true}
+			objects, err := s.Objects(10)
+			if skipped := slices.Contains(s.Skipped, file); skipped != c.skipped || (err == nil) != c.skipped || len(objects) != 1 {
+				t.Errorf("skipped: %t, error: %v, %d objects", skipped, err, len(objects))
+			}
+			if _, err := Read(strings.NewReader(""), []string{file}, true); err == nil && c.content != vm {
+				t.Error("a named file is not an error")
+			}
+		})
 	}
 }
 

@@ -119,14 +119,26 @@ func (r *revisionReader) files(tree *gitTree, files []revisionFile, named bool) 
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
-		documents, err := split(f.name, content, named)
+		r.add(f.name, content, named)
+	}
+	return nil
+}
+
+// add reads a file. Other programs' files of folders are skipped.
+func (r *revisionReader) add(name string, content []byte, named bool) {
+	if !named && isChartTemplate(name) {
+		return
+	}
+	documents, err := split(name, content, named)
+	if named || !(Document{text: content, json: true}).isOther() {
 		r.problems = append(r.problems, err)
-		for _, d := range documents {
-			found, err := d.Objects()
+	}
+	for _, d := range documents {
+		d.inFolder = !named
+		if found, err := d.Objects(); !errors.Is(err, errOther) {
 			r.out, r.problems = append(r.out, found...), append(r.problems, err)
 		}
 	}
-	return nil
 }
 
 // tree returns the git tree of the folder's repository, and the folder's path in that tree.

@@ -22,24 +22,41 @@ type Document struct {
 	// before is the number of lines before the document.
 	before int
 	err    error
+	// inFolder is true if the user named a folder, which may also have files of other programs.
+	inFolder bool
 }
 
-// Objects decodes the document: one object, the items of a list, or none.
+// Objects decodes the document: one object, the items of a list, or none. The error is errOther for
+// a document of a folder that is no manifest.
 func (d Document) Objects() ([]Object, error) {
-	switch {
-	case d.err != nil:
+	out, err := d.objects()
+	if err != nil && d.inFolder && d.isOther() {
+		return nil, errOther
+	}
+	return out, err
+}
+
+func (d Document) objects() ([]Object, error) {
+	if d.err != nil {
 		return nil, d.err
-	case d.json:
-		return objects(d.text, d.Where, d.named)
+	}
+	raw, err := d.decoded()
+	if err != nil || isEmpty(raw) {
+		return nil, err
+	}
+	return objects(raw, d.Where, d.named)
+}
+
+// decoded returns the document as JSON.
+func (d Document) decoded() ([]byte, error) {
+	if d.json {
+		return d.text, nil
 	}
 	raw, err := yaml.YAMLToJSONStrict(d.text)
 	if err != nil {
 		return nil, d.parseError(err)
 	}
-	if bytes.Equal(raw, []byte("null")) {
-		return nil, nil
-	}
-	return objects(raw, d.Where, d.named)
+	return raw, nil
 }
 
 var (
@@ -137,7 +154,7 @@ func isBlank(text []byte) bool {
 var lineNumber = regexp.MustCompile(`line (\d+): `)
 
 func (d Document) parseError(err error) error {
-	text, line := err.Error(), 1
+	text, line := err.Error(), 1 // the parser names no line for a mistake in the first one
 	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors:\n  "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
@@ -145,7 +162,46 @@ func (d Document) parseError(err error) error {
 		line, _ = strconv.Atoi(text[found[2]:found[3]]) // too many digits are read as the largest number
 		text = text[:found[0]] + text[found[1]:]
 	}
-	return &DocumentError{d.Where, d.before + line, "cannot read the YAML: " + lineNumber.ReplaceAllStringFunc(text, d.ofFile)}
+	for _, known := range withoutLine {
+		if found := known.message.FindStringSubmatch(text); found != nil {
+			text, line = known.detail(found), d.firstLine(known.culprit(found))
+			break
+		}
+	}
+	if line > 0 {
+		line += d.before
+	}
+	return &DocumentError{d.Where, line, "cannot read the YAML: " + lineNumber.ReplaceAllStringFunc(text, d.ofFile)}
+}
+
+// withoutLine are the parser's errors that name no line, with a pattern of the line's text.
+var withoutLine = []struct {
+	message *regexp.Regexp
+	detail  func(found []string) string
+	culprit func(found []string) string
+}{{
+	regexp.MustCompile(`^json: unsupported value: .*$`),
+	func([]string) string { return "infinity and NaN are not JSON numbers" },
+	func([]string) string { return `(?i)(^|[\s:,\[-])[-+]?\.(inf|nan)\b` },
+}, {
+	regexp.MustCompile(`^unknown anchor '(.*)' referenced$`),
+	func(found []string) string { return found[0] },
+	func(found []string) string { return `\*` + regexp.QuoteMeta(found[1]) + `($|[\s,\]}])` },
+}, {
+	regexp.MustCompile(`^control characters are not allowed$`),
+	func(found []string) string { return found[0] },
+	func([]string) string { return `[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x{80}-\x{84}\x{86}-\x{9f}]` },
+}}
+
+// firstLine returns the number of the first line that matches a pattern, from 1; 0 for none.
+func (d Document) firstLine(pattern string) int {
+	culprit, number := regexp.MustCompile(pattern), 0
+	for line := range bytes.Lines(d.text) {
+		if number++; culprit.Match(bytes.TrimRight(line, "\r\n")) {
+			return number
+		}
+	}
+	return 0
 }
 
 func (d Document) ofFile(match string) string {

@@ -276,8 +276,13 @@ func (c *Cluster) request(ctx context.Context, m VM) presets.Request {
 // Expand returns the VM as a cluster would store it, and the warnings for the user.
 func (c *Cluster) Expand(ctx context.Context, m VM) (object map[string]any, warnings []string, err error) {
 	if m.isStored() && !c.settings.Reapply {
-		object, err = m.decode(m.JSON)
-		return c.asSent(m, object), nil, err
+		if object, err = m.decode(m.JSON); err != nil {
+			return nil, nil, err
+		}
+		if mistyped := presets.CheckSchema(m.Kind, object).Mistyped; len(mistyped) > 0 { // no API server has stored it
+			return nil, nil, m.refused(problemsOf(m.inVersion(mistyped)))
+		}
+		return c.asSent(m, object), nil, nil
 	}
 	v, err := c.created(ctx, m)
 	if err != nil {

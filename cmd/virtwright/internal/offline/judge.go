@@ -89,8 +89,10 @@ func (c *Cluster) admit(ctx context.Context, m VM, v *Verdict) error {
 	var result *presets.Result
 	mutator.Resolved = func(r *presets.Result) { result = r }
 	answer := mutator.Handle(ctx, request)
+	if v.refuse(mistyped...); len(mistyped) > 0 {
+		withoutTypes(&answer)
+	}
 	if err := v.addResponse(answer); err != nil || !answer.Allowed {
-		v.refuse(mistyped...)
 		return err
 	}
 	mistyped, err = v.setExpanded(m, request, result, answer)
@@ -156,6 +158,22 @@ func (v *Verdict) addResponse(answer webhooks.Response) error {
 		v.refuse(causes(answer.Result)...)
 	}
 	return nil
+}
+
+// withoutTypes removes the wrong types from an answer that has other problems too: checkFields has
+// reported them, with the positions of list elements.
+func withoutTypes(answer *webhooks.Response) {
+	if answer.Allowed || answer.Result == nil || answer.Result.Code >= http.StatusInternalServerError {
+		return
+	}
+	status, details := *answer.Result, metav1.StatusDetails{}
+	if status.Details != nil {
+		details = *status.Details
+	}
+	details.Causes = slices.DeleteFunc(slices.Clone(details.Causes), func(cause metav1.StatusCause) bool {
+		return cause.Type == metav1.CauseType(field.ErrorTypeTypeInvalid)
+	})
+	status.Details, answer.Result = &details, &status
 }
 
 func (c *Cluster) admissionRequest(m VM, raw []byte) (webhooks.Request, error) {

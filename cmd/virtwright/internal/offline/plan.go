@@ -90,7 +90,7 @@ func (c *Cluster) withPlatform(ctx context.Context, raw []byte) ([]byte, error) 
 	if c.settings.Engine.Platform != nil {
 		return raw, nil
 	}
-	engine := &presets.Engine{Platform: &presets.Platform{Instancetypes: true}}
+	engine := &presets.Engine{Platform: &presets.Platform{Alongside: true}}
 	result, err := engine.Resolve(ctx, presets.PlatformOnly, presets.Request{Kind: presets.VirtualMachineInstance, Object: raw})
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -193,13 +194,29 @@ func (p Problem) IsUnknownField() bool {
 func problemsOf(problems field.ErrorList) []Problem {
 	var out []Problem
 	for _, p := range problems {
+		shortened(p)
 		out = append(out, Problem{strings.TrimPrefix(p.Field, "<nil>"), p.ErrorBody()})
 	}
 	return out
 }
 
+// maxShown is the maximum number of bytes of a wrong value in a message.
+const maxShown = 256
+
+// shortened shortens a long wrong value, such as a list with one wrong element.
+func shortened(p *field.Error) {
+	switch v := p.BadValue.(type) {
+	case string:
+		p.BadValue = presets.Truncate(v, maxShown)
+	case map[string]any, []any:
+		if text, err := json.Marshal(v); err == nil && len(text) > maxShown {
+			p.BadValue = presets.Truncate(string(text), maxShown)
+		}
+	}
+}
+
 func causes(status *metav1.Status) []Problem {
-	if status.Details == nil || len(status.Details.Causes) == 0 {
+	if status.Details == nil || status.Details.Causes == nil {
 		return []Problem{{Message: status.Message}}
 	}
 	var out []Problem

@@ -58,7 +58,10 @@ func nameIn(kind, namespace, name, generateName string) string {
 	if name == "" && generateName != "" {
 		name = generateName + "*"
 	}
-	if namespace != "" {
+	switch {
+	case name == "":
+		return presets.EscapeLine(kind)
+	case namespace != "":
 		name = namespace + "/" + name
 	}
 	return presets.EscapeLine(strings.TrimSpace(kind + " " + name))
@@ -118,9 +121,8 @@ func (e *entry) readMeta() {
 			Namespace string `json:"namespace"`
 		} `json:"metadata"`
 	}
-	if json.Unmarshal(e.JSON, &named) == nil {
-		e.meta.Name, e.meta.Namespace = named.Metadata.Name, named.Metadata.Namespace
-	}
+	_ = json.Unmarshal(e.JSON, &named) // decodes the fields of the right type
+	e.meta.Name, e.meta.Namespace = named.Metadata.Name, named.Metadata.Namespace
 }
 
 func (e *entry) namespaced() bool {
@@ -142,6 +144,9 @@ func (e *entry) place(namespace string) error {
 	meta, ok := object["metadata"].(map[string]any)
 	if !ok && object["metadata"] != nil {
 		return nil // rejected later with a better message
+	}
+	if _, isText := meta["namespace"].(string); !isText && meta["namespace"] != nil {
+		return nil // rejected later: replacing it would hide the problem
 	}
 	if meta == nil {
 		meta = map[string]any{}

@@ -191,7 +191,7 @@ var withoutFlags = strings.NewReplacer(" to -f, or set --namespace-labels", " to
 
 // settings equal those of the command line without flags.
 func (e *evaluation) settings(mode string) offline.Settings {
-	out := offline.Settings{Engine: &presets.Engine{}, Rules: &validation.Config{Addon: mode == addon}, Namespace: "default", Memory: e.memory}
+	out := offline.Settings{Engine: &presets.Engine{}, Rules: &validation.Config{Addon: mode == addon, Architecture: "amd64"}, Namespace: "default", Memory: e.memory}
 	if mode != addon {
 		out.Engine.Platform = &presets.Platform{}
 	}

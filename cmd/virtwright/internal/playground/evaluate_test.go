@@ -154,7 +154,7 @@ func TestEvaluateAgain(t *testing.T) {
 // TestEvaluateModes checks that platform defaults are set only in mode standalone.
 func TestEvaluateModes(t *testing.T) {
 	for mode, want := range map[string]bool{"": true, standalone: true, addon: false} {
-		out := new(Evaluator).Evaluate(t.Context(), Input{VM: vm, Presets: preset, Mode: mode})
+		out := new(Evaluator).Evaluate(t.Context(), Input{VM: vm + "spec: {runStrategy: Halted, template: {}}\n", Presets: preset, Mode: mode})
 		if len(out.VMs) != 1 || strings.Contains(out.VMs[0].Expanded, "model: host-model") != want || out.VMs[0].Domain == "" {
 			t.Errorf("mode %q: %+v", mode, out)
 		}
