@@ -2,6 +2,8 @@ package kubevirt
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -30,6 +32,9 @@ defaults:
 		s.create(fmt.Sprintf("{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: %s, labels: {size: small%s}}, spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}}", name, labels))
 		return s.vm(name)
 	}
+	vmNamed := func(name string) string {
+		return "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: " + name + "}}"
+	}
 	awaitBound := func(claim string) {
 		GinkgoHelper()
 		Eventually(func() (string, error) {
@@ -39,6 +44,16 @@ defaults:
 	}
 	snapshot := func(name string) {
 		GinkgoHelper()
+		var volumes []v1.VolumeSnapshotStatus
+		for i := 0; i < 100 && !slices.ContainsFunc(volumes, func(v v1.VolumeSnapshotStatus) bool { return v.Enabled }); i++ {
+			// virt-controller finds snapshot classes a while after its start, and looks again when the
+			// VM changes.
+			Expect(s.patch(here.Objects, vmNamed(name), fmt.Sprintf("{metadata: {annotations: {look: '%d'}}}", i))).To(Succeed())
+			time.Sleep(300 * time.Millisecond)
+			if volumes = s.vm(name).Status.VolumeSnapshotStatuses; len(s.vm(name).Spec.Template.Spec.Volumes) == 0 {
+				break
+			}
+		}
 		s.create(fmt.Sprintf("{apiVersion: snapshot.kubevirt.io/v1beta1, kind: VirtualMachineSnapshot, metadata: {name: %s}, spec: {source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: %s}}}", name, name))
 		s.awaitReady("vmsnapshot", name)
 	}
@@ -62,7 +77,7 @@ defaults:
 	}
 	reapply := func(name string) {
 		GinkgoHelper()
-		Expect(s.patch(here.Objects, "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: "+name+"}}", "{metadata: {annotations: {virtwright.dev/reapply: now}}}")).To(Succeed())
+		Expect(s.patch(here.Objects, vmNamed(name), "{metadata: {annotations: {virtwright.dev/reapply: now}}}")).To(Succeed())
 	}
 
 	It("that is restored in place is the snapshot, with a claim of its own", func() {

@@ -115,6 +115,9 @@ func (s *story) clusterPreset(name, spec string) {
 	s.awaitReady("cvmpreset", preset.GetName())
 }
 
+// in limits a list to the story.
+func (s *story) in() client.ListOption { return client.InNamespace(s.ns) }
+
 // parse reads a manifest. Objects without a namespace get the story's.
 func (s *story) parse(manifest string) *unstructured.Unstructured {
 	GinkgoHelper()

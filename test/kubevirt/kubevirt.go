@@ -26,7 +26,7 @@ spec:
   configuration:
     vmRolloutStrategy: LiveUpdate
     developerConfiguration:
-      featureGates: [Snapshot, VMExport, HotplugVolumes, HostDisk, ExpandDisks, DeclarativeHotplugVolumes]
+      featureGates: [Snapshot, VMExport, HostDisk, ExpandDisks, DeclarativeHotplugVolumes]
   workloadUpdateStrategy:
     workloadUpdateMethods: [LiveMigrate]
 `

@@ -1,0 +1,81 @@
+package kubevirt
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+var _ = Describe("A running VM", func() {
+	var s *story
+	BeforeEach(func() { s = newStory() })
+
+	const web = "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, labels: {size: small}}, spec: {runStrategy: Always, template: {spec: {domain: {devices: {}}}}}}"
+
+	// The fields that virtwright warns of are those that KubeVirt sets back.
+	It("loses the live-updated fields of a Launch preset, and keeps the others", func() {
+		s.preset("small", small)
+		out, warnings, err := here.Kubectl(here.Context(), `
+apiVersion: virtwright.dev/v1alpha1
+kind: VirtualMachinePreset
+metadata: {name: launch, namespace: `+s.ns+`}
+spec:
+  applyAt: Launch
+  defaults:
+    spec:
+      template:
+        spec:
+          nodeSelector: {kubernetes.io/os: linux}
+          tolerations: [{key: pool, operator: Exists}]
+          affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: zone, operator: Exists}]}}]}}
+          priorityClassName: kubevirt-cluster-critical
+          terminationGracePeriodSeconds: 7
+          hostname: launched
+`, "apply", "-f", "-")
+		Expect(err).NotTo(HaveOccurred(), out)
+		for _, field := range []string{"nodeSelector", "tolerations", "affinity"} {
+			Expect(warnings).To(ContainSubstring("spec.template.spec." + field))
+		}
+		Expect(warnings).NotTo(ContainSubstring("priorityClassName"))
+		s.awaitReady("vmpreset", "launch")
+		s.create(web)
+		s.awaitStatus("web", v1.VirtualMachineStatusRunning)
+		Eventually(func() v1.VirtualMachineInstanceSpec { return s.vmi("web").Spec }).Should(And(
+			HaveField("NodeSelector", BeEmpty()), HaveField("Tolerations", BeEmpty()), HaveField("Affinity", BeNil())))
+		Expect(s.vmi("web").Spec).To(And(
+			HaveField("PriorityClassName", "kubevirt-cluster-critical"), HaveField("TerminationGracePeriodSeconds", HaveValue(BeEquivalentTo(7))), HaveField("Hostname", "launched")))
+	})
+
+	It("keeps the placement of a Definition preset through a migration", func() {
+		s.preset("small", small)
+		s.preset("placement", "defaults: {spec: {template: {spec: {nodeSelector: {kubernetes.io/os: linux}, tolerations: [{key: pool, operator: Exists}]}}}}")
+		s.create(web)
+		s.awaitStatus("web", v1.VirtualMachineStatusRunning)
+		source := s.vmi("web").Status.NodeName
+		s.virtctl("migrate", "web")
+		Eventually(func() string { return s.vmi("web").Status.NodeName }).ShouldNot(Equal(source))
+		pods := &corev1.PodList{}
+		Expect(here.Objects.List(here.Context(), pods, s.in())).To(Succeed())
+		Expect(len(pods.Items)).To(BeNumerically(">=", 2), "the pods of source and target")
+		for _, pod := range pods.Items {
+			Expect(pod.Spec.NodeSelector).To(HaveKeyWithValue("kubernetes.io/os", "linux"), pod.Name)
+			Expect(pod.Spec.Tolerations).To(ContainElement(HaveField("Key", "pool")), pod.Name)
+		}
+	})
+
+	It("gets no volume that a preset forbids", func() {
+		s.clusterPreset("house", `forbid: [{path: "spec.template.spec.volumes[*].persistentVolumeClaim", message: no claims here}]`)
+		s.preset("small", small)
+		s.create("{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: more}, spec: {accessModes: [ReadWriteMany], volumeMode: Block, storageClassName: fake, resources: {requests: {storage: 1Gi}}}}")
+		s.create(web)
+		s.awaitStatus("web", v1.VirtualMachineStatusRunning)
+		s.rejects("no claims here")
+		for _, more := range [][]string{{"--persist"}, nil} {
+			out, err := here.Virtctl(append([]string{"addvolume", "web", "--volume-name=more", "-n", s.ns}, more...)...)
+			Expect(err).To(HaveOccurred(), out)
+			Expect(out).To(ContainSubstring("no claims here"))
+		}
+		Consistently(func() []v1.Volume { return append(s.vm("web").Spec.Template.Spec.Volumes, s.vmi("web").Spec.Volumes...) }, "1s").Should(BeEmpty())
+	})
+})
