@@ -9,6 +9,8 @@ import (
 	"time"
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/virtwright/virtwright/test/installation"
 )
 
 // RejectedWrites lists the writes of KubeVirt's service accounts that API servers rejected since the
@@ -22,8 +24,7 @@ func (c *Cluster) RejectedWrites(since int64) ([]string, error) {
 	found := map[string]int{}
 	for i := range events {
 		e := &events[i]
-		if !isWrite(e) || e.ResponseStatus == nil || e.ResponseStatus.Code < http.StatusBadRequest ||
-			!strings.HasPrefix(user(e), "system:serviceaccount:"+namespace+":") {
+		if !isWrite(e) || e.ResponseStatus == nil || e.ResponseStatus.Code < http.StatusBadRequest || !isAccount(e, namespace) {
 			continue
 		}
 		switch {
@@ -36,8 +37,8 @@ func (c *Cluster) RejectedWrites(since int64) ([]string, error) {
 	return counted(found), nil
 }
 
-// Quiet returns when nothing was written for a span of time, except by users, heartbeats and
-// leases. It returns the writes of the last span where that does not come about in a minute.
+// Quiet returns when neither KubeVirt nor virtwright wrote an object for a span of time, except for
+// leases and events. If that does not happen in a minute, it returns the writes of the last span.
 func (c *Cluster) Quiet(span time.Duration) error {
 	var busy []string
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
@@ -49,7 +50,7 @@ func (c *Cluster) Quiet(span time.Duration) error {
 		}
 		writes := map[string]int{}
 		for i := range events {
-			if e := &events[i]; isWrite(e) && e.ObjectRef.Resource != "nodes" && strings.HasPrefix(user(e), "system:") {
+			if e := &events[i]; isWrite(e) && (isAccount(e, namespace) || isAccount(e, installation.Namespace)) {
 				writes[describe(e)]++
 			}
 		}
@@ -72,6 +73,11 @@ func user(e *auditv1.Event) string {
 		return e.ImpersonatedUser.Username
 	}
 	return e.User.Username
+}
+
+// isAccount reports whether a request is of a service account of a namespace.
+func isAccount(e *auditv1.Event, namespace string) bool {
+	return strings.HasPrefix(user(e), "system:serviceaccount:"+namespace+":")
 }
 
 // describe says who does what to which object.

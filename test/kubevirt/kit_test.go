@@ -8,7 +8,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,12 +25,15 @@ const excluded = installation.Namespace
 // A story has a namespace of its own.
 type story struct{ ns string }
 
-// newStory begins a story. When it has passed, nothing changes any more, no write of KubeVirt was
-// rejected, and the namespace can be deleted.
+// ofStories is a label of their namespaces.
+const ofStories = "kubevirt.virtwright.dev/story"
+
+// newStory begins a story. When it has passed, nothing changes any more and no write of KubeVirt was
+// rejected.
 func newStory() *story {
 	GinkgoHelper()
 	ns := &corev1.Namespace{}
-	ns.GenerateName = "story-"
+	ns.GenerateName, ns.Labels = "story-", map[string]string{ofStories: ""}
 	Expect(here.Objects.Create(here.Context(), ns)).To(Succeed())
 	since := here.AuditSize()
 	DeferCleanup(func() {
@@ -40,12 +42,18 @@ func newStory() *story {
 			Expect(here.RejectedWrites(since)).To(BeEmpty())
 		}
 		Expect(here.Objects.Delete(here.Context(), ns)).To(Succeed())
-		Eventually(func() bool {
-			return apierrors.IsNotFound(here.Objects.Get(here.Context(), client.ObjectKeyFromObject(ns), ns))
-		}).Should(BeTrue(), "the namespace is deleted")
 	})
 	return &story{ns: ns.Name}
 }
+
+// Namespaces of stories can be deleted with all that is in them.
+var _ = AfterSuite(func() {
+	Eventually(func() ([]corev1.Namespace, error) {
+		var left corev1.NamespaceList
+		err := here.Objects.List(here.Context(), &left, client.HasLabels{ofStories})
+		return left.Items, err
+	}).Should(BeEmpty())
+})
 
 // parse reads a manifest. Objects without a namespace get the story's.
 func (s *story) parse(manifest string) *unstructured.Unstructured {

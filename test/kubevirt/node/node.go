@@ -72,7 +72,6 @@ func Start(ctx context.Context, config *rest.Config, options Options) (*Nodes, e
 	if options.Log.GetSink() == nil {
 		options.Log = logr.FromSlogHandler(slog.DiscardHandler) // logr.Discard means controller-runtime's own
 	}
-	ctrl.SetLogger(options.Log)
 	ctx, stop := context.WithCancel(ctx)
 	n := &Nodes{options: options, handlers: map[string]client.Client{}, stop: stop, ended: make(chan struct{})}
 	mgr, err := n.manager(config)
