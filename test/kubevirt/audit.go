@@ -13,28 +13,32 @@ import (
 	"github.com/virtwright/virtwright/test/installation"
 )
 
-// RejectedWrites lists the writes of KubeVirt's service accounts that API servers rejected since the
-// audit log had a size. Lost races are no rejections: conflicts, objects that are gone, and JSON
-// patches of an older object.
+// RejectedWrites lists the writes of KubeVirt's service accounts that API servers have rejected since
+// the audit log had a size.
 func (c *Cluster) RejectedWrites(since int64) ([]string, error) {
 	events, err := c.AuditEvents(since)
-	if err != nil {
-		return nil, err
-	}
+	return rejected(events), err
+}
+
+// rejected lists rejected writes of KubeVirt. Lost races are no rejections: conflicts, objects and
+// namespaces that are going or gone, and JSON patches of an older object.
+func rejected(events []auditv1.Event) []string {
 	found := map[string]int{}
 	for i := range events {
 		e := &events[i]
-		if !isWrite(e) || e.ResponseStatus == nil || e.ResponseStatus.Code < http.StatusBadRequest || !isAccount(e, namespace) {
+		if !isWrite(e) || !isAccount(e, namespace) || e.ResponseStatus == nil || e.ResponseStatus.Code < http.StatusBadRequest {
 			continue
 		}
+		code, message := e.ResponseStatus.Code, e.ResponseStatus.Message
 		switch {
-		case e.ResponseStatus.Code == http.StatusConflict, e.ResponseStatus.Code == http.StatusNotFound:
-		case e.ResponseStatus.Code == http.StatusUnprocessableEntity && strings.HasPrefix(e.ResponseStatus.Message, "the server rejected our request"):
+		case code == http.StatusConflict, code == http.StatusNotFound:
+		case code == http.StatusForbidden && strings.HasSuffix(message, "because it is being terminated"):
+		case code == http.StatusUnprocessableEntity && strings.HasPrefix(message, "the server rejected our request"):
 		default:
-			found[fmt.Sprintf("%s: %d %s", describe(e), e.ResponseStatus.Code, e.ResponseStatus.Message)]++
+			found[fmt.Sprintf("%s: %d %s", describe(e), code, message)]++
 		}
 	}
-	return counted(found), nil
+	return counted(found)
 }
 
 // Quiet returns when neither KubeVirt nor virtwright wrote an object for a span of time, except for
@@ -48,17 +52,22 @@ func (c *Cluster) Quiet(span time.Duration) error {
 		if err != nil {
 			return err
 		}
-		writes := map[string]int{}
-		for i := range events {
-			if e := &events[i]; isWrite(e) && (isAccount(e, namespace) || isAccount(e, installation.Namespace)) {
-				writes[describe(e)]++
-			}
-		}
-		if busy = counted(writes); len(busy) == 0 {
+		if busy = writes(events); len(busy) == 0 {
 			return nil
 		}
 	}
 	return fmt.Errorf("objects are still written after a minute:\n%s", strings.Join(busy, "\n"))
+}
+
+// writes lists the writes of KubeVirt and virtwright.
+func writes(events []auditv1.Event) []string {
+	found := map[string]int{}
+	for i := range events {
+		if e := &events[i]; isWrite(e) && (isAccount(e, namespace) || isAccount(e, installation.Namespace)) {
+			found[describe(e)]++
+		}
+	}
+	return counted(found)
 }
 
 // isWrite reports whether a request writes an object that stays.

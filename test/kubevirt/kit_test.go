@@ -1,7 +1,6 @@
 package kubevirt
 
 import (
-	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,12 +35,12 @@ func newStory() *story {
 	ns.GenerateName, ns.Labels = "story-", map[string]string{ofStories: ""}
 	Expect(here.Objects.Create(here.Context(), ns)).To(Succeed())
 	since := here.AuditSize()
+	DeferCleanup(func() { Expect(here.Objects.Delete(here.Context(), ns)).To(Succeed()) })
 	DeferCleanup(func() {
 		if !CurrentSpecReport().Failed() {
 			Expect(here.Quiet(span)).To(Succeed())
 			Expect(here.RejectedWrites(since)).To(BeEmpty())
 		}
-		Expect(here.Objects.Delete(here.Context(), ns)).To(Succeed())
 	})
 	return &story{ns: ns.Name}
 }
@@ -90,8 +89,7 @@ func (s *story) preset(name, spec string) {
 	preset.Object["spec"] = content
 	s.store(preset)
 	Eventually(func() (string, error) {
-		out, _, err := here.Kubectl(here.Context(), "", "get", "vmpreset", name, "-n", s.ns, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
-		return strings.TrimSpace(out), err
+		return s.field("vmpreset/"+name, `{.status.conditions[?(@.type=="Ready")].status}`)
 	}).Should(Equal("True"))
 }
 
@@ -136,4 +134,10 @@ func (s *story) vmi(name string) *v1.VirtualMachineInstance {
 func (s *story) awaitStatus(name string, status v1.VirtualMachinePrintableStatus) {
 	GinkgoHelper()
 	Eventually(func() v1.VirtualMachinePrintableStatus { return s.vm(name).Status.PrintableStatus }).Should(Equal(status))
+}
+
+// field is a field of an object of the story.
+func (s *story) field(object, path string) (string, error) {
+	out, _, err := here.Kubectl(here.Context(), "", "get", object, "-n", s.ns, "-o", "jsonpath="+path)
+	return out, err
 }
