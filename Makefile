@@ -19,7 +19,7 @@ UNITS         = $$($(GO) list ./... | grep -v /test/) ./test/arch ./test/cases .
 TREE = index=$$(mktemp -u) && GIT_INDEX_FILE=$$index git add -A && GIT_INDEX_FILE=$$index git write-tree && rm -f $$index
 
 .DEFAULT_GOAL := help
-.PHONY: help build image generate golden lint vulncheck unit test test-all e2e e2e-kind dev-kind soak bench fuzz check demo dev render site release clean generated controlplane
+.PHONY: help build image generate golden lint vulncheck unit test test-all e2e e2e-kind dev-kind dev-kubevirt soak bench fuzz check demo dev render site release clean generated controlplane
 
 help: ## print this
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,10 @@ e2e-kind: ## the stories on a new kind cluster (KEEP=1 keeps it)
 
 dev-kind: ## a kind cluster with a running VM; prints the next commands
 	test/kind/dev.sh
+
+dev-kubevirt: controlplane ## KubeVirt's virt-api and virt-controller with virtwright, to try by hand, until Ctrl-C
+	$(GO) build -o bin/ ./cmd/virtwright
+	VIRTWRIGHT_DEV=1 $(GO) test -count=1 -timeout 0 -v -run '^TestDev$$' ./test/kubevirt
 
 soak: ## 20,000 requests on a kind cluster during upgrades, drains and failures (KEEP=1)
 	test/kind/e2e.sh soak

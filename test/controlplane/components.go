@@ -148,13 +148,15 @@ func (cp *ControlPlane) wait(ctx context.Context, what string, ready func(contex
 }
 
 // RunProgram starts another program, which ends with the control plane, and returns when ready returns
-// nil. Its log is NAME.log in Dir.
+// nil. Its log is NAME.log in Dir. Several programs may be started at once.
 func (cp *ControlPlane) RunProgram(ctx context.Context, path string, args []string, ready func(context.Context) error) error {
 	p, err := startProcess(path, cp.dir.path, args)
 	if err != nil {
 		return err
 	}
+	cp.mu.Lock()
 	cp.others = append(cp.others, p)
+	cp.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	return cp.wait(ctx, p.name+" to be ready", ready)

@@ -53,7 +53,8 @@ type ControlPlane struct {
 	admin   *rest.Config
 
 	etcd, apiServer, controllers *process
-	// others are those of RunProgram.
+	mu                           sync.Mutex
+	// others are those of RunProgram, guarded by mu.
 	others []*process
 	stop   sync.Once
 }
@@ -174,6 +175,8 @@ func (cp *ControlPlane) PIDs() map[string]int {
 
 // processes are the programs that were started, in that order.
 func (cp *ControlPlane) processes() []*process {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
 	all := append([]*process{cp.etcd, cp.apiServer, cp.controllers}, cp.others...)
 	return slices.DeleteFunc(all, func(p *process) bool { return p == nil })
 }

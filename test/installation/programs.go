@@ -7,8 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -34,57 +34,60 @@ var root = sync.OnceValue(func() string {
 // Chart is the folder of the chart.
 func Chart() string { return filepath.Join(root(), "charts", "virtwright") }
 
-// sources are the arguments of go build for each program.
-var sources = map[string][]string{
-	helm:        {"-C", filepath.Join(root(), "test/chart/tool"), "helm.sh/helm/v3/cmd/helm"},
-	Manager:     {"-C", root(), "./cmd/virtwright-manager"},
-	certManager: {"-C", filepath.Join(root(), "test/kind/bin/certmanager"), "."},
+// builds are the programs, each built once for all tests of a package.
+var builds = map[string]func() (string, error){
+	helm:        building(helm, filepath.Join(root(), "test/chart/tool"), "helm.sh/helm/v3/cmd/helm"),
+	Manager:     building(Manager, root(), "./cmd/virtwright-manager"),
+	certManager: building(certManager, filepath.Join(root(), "test/kind/bin/certmanager"), "."),
 }
 
-// programs are built once for all tests of a package, into a folder.
-var programs struct {
-	mu     sync.Mutex
-	folder string
-	built  map[string]error
+// folder is where they are built.
+var folder = sync.OnceValues(func() (string, error) {
+	built.Store(true)
+	return os.MkdirTemp("", "virtwright-installation-")
+})
+
+// built says that there is something to remove.
+var built atomic.Bool
+
+// building builds a package of a module at its first call, and returns the path of the program.
+func building(name, module, pkg string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		into, err := folder()
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join(into, name)
+		if out, err := exec.Command("go", "build", "-C", module, "-o", path, pkg).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("cannot build %s: %w: %s", name, err, out)
+		}
+		return path, nil
+	})
+}
+
+// Prepare begins to build the programs that install and run virtwright, in the background.
+func Prepare() {
+	for _, name := range []string{helm, Manager} {
+		go func() { _, _ = builds[name]() }() // Program returns the error
+	}
 }
 
 // Program is the path of a program, which is built on first use.
 func Program(t testing.TB, name string) string {
 	t.Helper()
-	programs.mu.Lock()
-	defer programs.mu.Unlock()
-	if programs.folder == "" {
-		folder, err := os.MkdirTemp("", "virtwright-installation-")
-		if err != nil {
-			t.Fatal(err)
-		}
-		programs.folder, programs.built = folder, map[string]error{}
-	}
-	path := filepath.Join(programs.folder, name)
-	err, tried := programs.built[name]
-	if !tried {
-		err = build(path, sources[name])
-		programs.built[name] = err
-	}
+	path, err := builds[name]()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-func build(path string, source []string) error {
-	args := []string{"build", source[0], source[1], "-o", path, source[2]}
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, out)
-	}
-	return nil
-}
-
 // Main runs the tests of a package, and then removes the programs built for them.
 func Main(m *testing.M) int {
 	code := m.Run()
-	if programs.folder != "" {
-		_ = os.RemoveAll(programs.folder)
+	if built.Load() {
+		at, _ := folder()
+		_ = os.RemoveAll(at)
 	}
 	return code
 }

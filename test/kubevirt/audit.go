@@ -9,35 +9,40 @@ import (
 	"time"
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/virtwright/virtwright/test/installation"
 )
 
-// RejectedWrites lists the writes of KubeVirt's service accounts that API servers rejected since the
-// audit log had a size. Lost races are no rejections: conflicts, objects that are gone, and JSON
-// patches of an older object.
+// RejectedWrites lists the writes of KubeVirt's service accounts that API servers have rejected since
+// the audit log had a size.
 func (c *Cluster) RejectedWrites(since int64) ([]string, error) {
 	events, err := c.AuditEvents(since)
-	if err != nil {
-		return nil, err
-	}
+	return rejected(events), err
+}
+
+// rejected lists rejected writes of KubeVirt. Lost races are no rejections: conflicts, objects and
+// namespaces that are going or gone, and JSON patches of an older object.
+func rejected(events []auditv1.Event) []string {
 	found := map[string]int{}
 	for i := range events {
 		e := &events[i]
-		if !isWrite(e) || e.ResponseStatus == nil || e.ResponseStatus.Code < http.StatusBadRequest ||
-			!strings.HasPrefix(user(e), "system:serviceaccount:"+namespace+":") {
+		if !isWrite(e) || !isAccount(e, namespace) || e.ResponseStatus == nil || e.ResponseStatus.Code < http.StatusBadRequest {
 			continue
 		}
+		code, message := e.ResponseStatus.Code, e.ResponseStatus.Message
 		switch {
-		case e.ResponseStatus.Code == http.StatusConflict, e.ResponseStatus.Code == http.StatusNotFound:
-		case e.ResponseStatus.Code == http.StatusUnprocessableEntity && strings.HasPrefix(e.ResponseStatus.Message, "the server rejected our request"):
+		case code == http.StatusConflict, code == http.StatusNotFound:
+		case code == http.StatusForbidden && strings.HasSuffix(message, "because it is being terminated"):
+		case code == http.StatusUnprocessableEntity && strings.HasPrefix(message, "the server rejected our request"):
 		default:
-			found[fmt.Sprintf("%s: %d %s", describe(e), e.ResponseStatus.Code, e.ResponseStatus.Message)]++
+			found[fmt.Sprintf("%s: %d %s", describe(e), code, message)]++
 		}
 	}
-	return counted(found), nil
+	return counted(found)
 }
 
-// Quiet returns when nothing was written for a span of time, except by users, heartbeats and
-// leases. It returns the writes of the last span where that does not come about in a minute.
+// Quiet returns when neither KubeVirt nor virtwright wrote an object for a span of time, except for
+// leases and events. If that does not happen in a minute, it returns the writes of the last span.
 func (c *Cluster) Quiet(span time.Duration) error {
 	var busy []string
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
@@ -47,17 +52,22 @@ func (c *Cluster) Quiet(span time.Duration) error {
 		if err != nil {
 			return err
 		}
-		writes := map[string]int{}
-		for i := range events {
-			if e := &events[i]; isWrite(e) && e.ObjectRef.Resource != "nodes" && strings.HasPrefix(user(e), "system:") {
-				writes[describe(e)]++
-			}
-		}
-		if busy = counted(writes); len(busy) == 0 {
+		if busy = writes(events); len(busy) == 0 {
 			return nil
 		}
 	}
 	return fmt.Errorf("objects are still written after a minute:\n%s", strings.Join(busy, "\n"))
+}
+
+// writes lists the writes of KubeVirt and virtwright.
+func writes(events []auditv1.Event) []string {
+	found := map[string]int{}
+	for i := range events {
+		if e := &events[i]; isWrite(e) && (isAccount(e, namespace) || isAccount(e, installation.Namespace)) {
+			found[describe(e)]++
+		}
+	}
+	return counted(found)
 }
 
 // isWrite reports whether a request writes an object that stays.
@@ -72,6 +82,11 @@ func user(e *auditv1.Event) string {
 		return e.ImpersonatedUser.Username
 	}
 	return e.User.Username
+}
+
+// isAccount reports whether a request is of a service account of a namespace.
+func isAccount(e *auditv1.Event, namespace string) bool {
+	return strings.HasPrefix(user(e), "system:serviceaccount:"+namespace+":")
 }
 
 // describe says who does what to which object.

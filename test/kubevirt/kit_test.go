@@ -9,7 +9,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
@@ -37,15 +36,19 @@ type story struct {
 	rejections []string
 }
 
-// newStory begins a story. When it has passed, nothing changes any more, no write of KubeVirt was
-// rejected, and the namespace can be deleted.
+// ofStories is a label of their namespaces.
+const ofStories = "kubevirt.virtwright.dev/story"
+
+// newStory begins a story. When it has passed, nothing changes any more and no write of KubeVirt was
+// rejected.
 func newStory() *story {
 	GinkgoHelper()
 	ns := &corev1.Namespace{}
-	ns.GenerateName = "story-"
+	ns.GenerateName, ns.Labels = "story-", map[string]string{ofStories: ""}
 	Expect(here.Objects.Create(here.Context(), ns)).To(Succeed())
 	since := here.AuditSize()
 	s := &story{ns: ns.Name}
+	DeferCleanup(func() { Expect(here.Objects.Delete(here.Context(), ns)).To(Succeed()) })
 	DeferCleanup(func() {
 		if !CurrentSpecReport().Failed() {
 			Expect(here.Quiet(span)).To(Succeed())
@@ -58,10 +61,6 @@ func newStory() *story {
 			}
 			Expect(rejected).To(BeEmpty())
 		}
-		Expect(here.Objects.Delete(here.Context(), ns)).To(Succeed())
-		Eventually(func() bool {
-			return apierrors.IsNotFound(here.Objects.Get(here.Context(), client.ObjectKeyFromObject(ns), ns))
-		}).Should(BeTrue(), "the namespace is deleted")
 	})
 	return s
 }
@@ -117,6 +116,15 @@ func (s *story) clusterPreset(name, spec string) {
 
 // in limits a list to the story.
 func (s *story) in() client.ListOption { return client.InNamespace(s.ns) }
+
+// Namespaces of stories can be deleted with all that is in them.
+var _ = AfterSuite(func() {
+	Eventually(func() ([]corev1.Namespace, error) {
+		var left corev1.NamespaceList
+		err := here.Objects.List(here.Context(), &left, client.HasLabels{ofStories})
+		return left.Items, err
+	}).Should(BeEmpty())
+})
 
 // parse reads a manifest. Objects without a namespace get the story's.
 func (s *story) parse(manifest string) *unstructured.Unstructured {
@@ -200,4 +208,10 @@ func (s *story) vmi(name string) *v1.VirtualMachineInstance {
 func (s *story) awaitStatus(name string, status v1.VirtualMachinePrintableStatus) {
 	GinkgoHelper()
 	Eventually(func() v1.VirtualMachinePrintableStatus { return s.vm(name).Status.PrintableStatus }).Should(Equal(status))
+}
+
+// field is a field of an object of the story.
+func (s *story) field(object, path string) (string, error) {
+	out, _, err := here.Kubectl(here.Context(), "", "get", object, "-n", s.ns, "-o", "jsonpath="+path)
+	return out, err
 }

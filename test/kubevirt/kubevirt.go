@@ -1,6 +1,7 @@
 package kubevirt
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/virtwright/virtwright/test/controlplane"
 	"github.com/virtwright/virtwright/test/installation"
@@ -70,25 +73,29 @@ func Start(t *testing.T, options Options) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{
-		Installation: installation.NewWith(t, controlplane.Options{Audit: true, Dir: os.Getenv(folderVariable)}),
-		programs:     programs, generated: t.TempDir(),
-	}
+	installation.Prepare()
+	c := &Cluster{programs: programs, generated: t.TempDir()}
+	var generating errgroup.Group
+	generating.Go(c.generate)
+	c.Installation = installation.NewWith(t, controlplane.Options{Audit: true, Dir: os.Getenv(folderVariable)})
 	t.Cleanup(c.showLogs)
-	for _, step := range []func() error{c.generate, c.install, c.startAPI, c.register, c.startController} {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
+	log.SetLogger(c.logger("clients"))
+	if err := errors.Join(generating.Wait(), c.install()); err != nil {
+		t.Fatal(err)
 	}
+	serving := c.startPrograms()
 	if !options.Alone {
 		c.installVirtwright(options.Chart)
+	}
+	if err := errors.Join(serving(), c.register()); err != nil {
+		t.Fatal(err)
 	}
 	return c
 }
 
 // generate writes KubeVirt's objects.
 func (c *Cluster) generate() error {
-	if out, err := exec.CommandContext(c.Context(), c.program(objectWriter), "-o", c.generated).CombinedOutput(); err != nil {
+	if out, err := exec.Command(c.program(objectWriter), "-o", c.generated).CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot generate KubeVirt's objects: %w: %s", err, out)
 	}
 	return nil

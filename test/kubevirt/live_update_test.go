@@ -76,6 +76,8 @@ spec:
 			Expect(err).To(HaveOccurred(), out)
 			Expect(out).To(ContainSubstring("no claims here"))
 		}
-		Consistently(func() []v1.Volume { return append(s.vm("web").Spec.Template.Spec.Volumes, s.vmi("web").Spec.Volumes...) }, "1s").Should(BeEmpty())
+		Consistently(func() []v1.Volume {
+			return append(s.vm("web").Spec.Template.Spec.Volumes, s.vmi("web").Spec.Volumes...)
+		}, "1s").Should(BeEmpty())
 	})
 })

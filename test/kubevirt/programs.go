@@ -14,6 +14,7 @@ import (
 const (
 	virtAPI        = "virt-api"
 	virtController = "virt-controller"
+	virtHandler    = "virt-handler" // simulated
 	virtctl        = "virtctl"
 	objectWriter   = "kubevirt-objects"
 )

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,14 +25,6 @@ import (
 
 	"github.com/virtwright/virtwright/test/controlplane"
 	"github.com/virtwright/virtwright/test/kubevirt/node"
-)
-
-// The certificates that KubeVirt's objects come with, by the names of their secrets.
-const (
-	apiCertificate        = "kubevirt-virt-api-certs"
-	controllerCertificate = "kubevirt-controller-certs"
-	handlerClient         = "kubevirt-virt-handler-certs"
-	handlerServer         = "kubevirt-virt-handler-server-certs"
 )
 
 // install creates all that virt-api needs to start.
@@ -58,50 +51,76 @@ func (c *Cluster) install() error {
 	return c.Objects.Status().Patch(c.Context(), kubevirt, client.RawPatch(client.Merge.Type(), []byte(deployed)))
 }
 
-// startAPI starts the nodes and virt-api, which reaches virt-handler on them.
-func (c *Cluster) startAPI() error {
-	certificate, err := tls.LoadX509KeyPair(c.certificate(handlerServer))
-	if err != nil {
-		return err
+// startPrograms starts the nodes, virt-api and virt-controller. The function returns when both
+// serve, and virt-controller leads.
+func (c *Cluster) startPrograms() (wait func() error) {
+	c.Helper()
+	ports := map[string]int{}
+	for _, name := range []string{virtAPI, virtController, virtHandler} {
+		port, err := controlplane.FreePort()
+		if err != nil {
+			c.Fatal(err)
+		}
+		ports[name] = port
 	}
-	handlerPort, err := controlplane.FreePort()
-	if err != nil {
-		return err
+	c.startNodes(ports[virtHandler])
+	serving, servingKey := c.certificate("kubevirt-virt-api-certs")
+	calling, callingKey := c.certificate("kubevirt-virt-handler-certs")
+	api := []string{
+		"--kubeconfig", c.Account(namespace, "kubevirt-apiserver"),
+		"--listen", "0.0.0.0", "--port", strconv.Itoa(ports[virtAPI]), "--console-server-port", strconv.Itoa(ports[virtHandler]),
+		"--tls-cert-file", serving, "--tls-key-file", servingKey, "--handler-cert-file", calling, "--handler-key-file", callingKey,
 	}
-	log, err := os.Create(filepath.Join(c.Dir(), "nodes.log"))
+	serving, servingKey = c.certificate("kubevirt-controller-certs")
+	controller := []string{
+		"--kubeconfig", c.Account(namespace, "kubevirt-controller"),
+		"--listen", "127.0.0.1", "--port", strconv.Itoa(ports[virtController]),
+		"--launcher-image", "quay.io/kubevirt/virt-launcher:test", "--exporter-image", "quay.io/kubevirt/virt-exportserver:test",
+		"--prom-cert-file", serving, "--prom-key-file", servingKey,
+	}
+	var starting errgroup.Group
+	starting.Go(func() error {
+		return c.RunProgram(c.Context(), c.program(virtAPI), api, answers(ports[virtAPI], "/healthz", ""))
+	})
+	starting.Go(func() error {
+		return c.RunProgram(c.Context(), c.program(virtController), controller, answers(ports[virtController], "/leader", `"true"`))
+	})
+	c.Endpoint(namespace, virtAPI, "", int32(ports[virtAPI]), true)
+	return starting.Wait
+}
+
+// startNodes starts the nodes, with the port of virt-handler.
+func (c *Cluster) startNodes(port int) {
+	c.Helper()
+	certificate, err := tls.LoadX509KeyPair(c.certificate("kubevirt-virt-handler-server-certs"))
 	if err != nil {
-		return err
+		c.Fatal(err)
 	}
 	nodes, err := node.Start(context.WithoutCancel(c.Context()), c.Config(), node.Options{
-		Address: c.Address, Port: handlerPort, Certificate: certificate, Log: logr.FromSlogHandler(slog.NewTextHandler(log, nil)),
+		Address: c.Address, Port: port, Certificate: certificate, Log: c.logger("nodes"),
 	})
 	if err != nil {
-		return err
+		c.Fatal(err)
 	}
 	c.Cleanup(func() {
-		if err := errors.Join(nodes.Stop(), log.Close()); err != nil {
+		if err := nodes.Stop(); err != nil {
 			c.Error(err)
 		}
 	})
-	port, err := controlplane.FreePort()
-	if err != nil {
-		return err
-	}
-	serving, servingKey := c.certificate(apiCertificate)
-	calling, callingKey := c.certificate(handlerClient)
-	err = c.RunProgram(c.Context(), c.program(virtAPI), []string{
-		"--kubeconfig", c.Account(namespace, "kubevirt-apiserver"),
-		"--listen", "0.0.0.0", "--port", fmt.Sprint(port), "--console-server-port", fmt.Sprint(handlerPort),
-		"--tls-cert-file", serving, "--tls-key-file", servingKey, "--handler-cert-file", calling, "--handler-key-file", callingKey,
-	}, answers(port, "/healthz", ""))
-	if err != nil {
-		return err
-	}
-	c.Endpoint(namespace, virtAPI, "", int32(port), true)
-	return nil
 }
 
-// register makes API servers call virt-api, and then creates what its webhooks check.
+// logger writes to NAME.log of Dir.
+func (c *Cluster) logger(name string) logr.Logger {
+	c.Helper()
+	file, err := os.Create(filepath.Join(c.Dir(), name+".log"))
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { _ = file.Close() })
+	return logr.FromSlogHandler(slog.NewTextHandler(file, nil))
+}
+
+// register makes API servers call virt-api, which serves, and then creates what its webhooks check.
 func (c *Cluster) register() error {
 	if err := c.applyFile("webhooks"); err != nil {
 		return err
@@ -109,21 +128,6 @@ func (c *Cluster) register() error {
 	c.Must("", "wait", "apiservice", "-l", "app.kubernetes.io/managed-by=virt-operator", "--for=condition=Available", "--timeout=60s")
 	c.Eventually("virt-api is called", func() error { return c.applyFile("instancetypes") })
 	return nil
-}
-
-// startController starts virt-controller, and returns when it leads.
-func (c *Cluster) startController() error {
-	port, err := controlplane.FreePort()
-	if err != nil {
-		return err
-	}
-	serving, key := c.certificate(controllerCertificate)
-	return c.RunProgram(c.Context(), c.program(virtController), []string{
-		"--kubeconfig", c.Account(namespace, "kubevirt-controller"),
-		"--listen", "127.0.0.1", "--port", fmt.Sprint(port),
-		"--launcher-image", "quay.io/kubevirt/virt-launcher:test", "--exporter-image", "quay.io/kubevirt/virt-exportserver:test",
-		"--prom-cert-file", serving, "--prom-key-file", key,
-	}, answers(port, "/leader", `"true"`))
 }
 
 // certificate is a pair of files of a secret.

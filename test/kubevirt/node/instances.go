@@ -104,16 +104,22 @@ func decideInstance(o instanceObservation) instancePlan {
 		o.plugs(v)
 		o.migrates(v)
 	}
-	plan := instancePlan{}
-	if m := v.Status.MigrationState; m != nil && m.Completed && !m.Failed {
-		plan.ended = o.running(func(pod *corev1.Pod) bool {
-			return pod.Spec.NodeName != v.Status.NodeName && pod.Spec.NodeName == m.SourceNode
-		})
-	}
+	plan := instancePlan{ended: o.running(func(pod *corev1.Pod) bool { return left(o.vmi.Status.MigrationState, pod) })}
 	if !equality.Semantic.DeepEqual(o.vmi, v) {
 		plan.vmi = v
 	}
 	return plan
+}
+
+// left reports whether a migration has ended and left a pod without a guest.
+func left(m *v1.VirtualMachineInstanceMigrationState, pod *corev1.Pod) bool {
+	switch {
+	case m == nil || !m.Completed:
+		return false
+	case m.Failed:
+		return pod.Name == m.TargetPod
+	}
+	return pod.Name == m.SourcePod
 }
 
 // running are the launchers of the VMI that run.

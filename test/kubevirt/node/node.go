@@ -59,6 +59,8 @@ type Options struct {
 type Nodes struct {
 	options Options
 	client  client.Client
+	// reader reads past the cache.
+	reader client.Reader
 	// handlers are the clients of virt-handler, by node.
 	handlers map[string]client.Client
 
@@ -72,7 +74,6 @@ func Start(ctx context.Context, config *rest.Config, options Options) (*Nodes, e
 	if options.Log.GetSink() == nil {
 		options.Log = logr.FromSlogHandler(slog.DiscardHandler) // logr.Discard means controller-runtime's own
 	}
-	ctrl.SetLogger(options.Log)
 	ctx, stop := context.WithCancel(ctx)
 	n := &Nodes{options: options, handlers: map[string]client.Client{}, stop: stop, ended: make(chan struct{})}
 	mgr, err := n.manager(config)
@@ -124,7 +125,7 @@ func (n *Nodes) manager(config *rest.Config) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.client = mgr.GetClient()
+	n.client, n.reader = mgr.GetClient(), mgr.GetAPIReader()
 	for _, name := range names {
 		if n.handlers[name], err = client.New(asHandler(config, name), client.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper()}); err != nil {
 			return nil, err

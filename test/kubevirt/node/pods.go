@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,6 +55,7 @@ func (n *Nodes) reconcilePod(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	o.others, o.nodes = pods.Items, nodes.Items
+	slices.SortFunc(o.nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	plan, err := decidePod(o)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -111,12 +113,17 @@ func decidePod(o podObservation) (podPlan, error) {
 	if len(o.pod.Status.Conditions) > 0 {
 		return podPlan{wait: true}, nil
 	}
-	status := o.pod.Status.DeepCopy()
+	return podPlan{status: unschedulable(o.pod, o.now)}, nil
+}
+
+// unschedulable is the status of a pod that fits no node.
+func unschedulable(pod *corev1.Pod, now metav1.Time) *corev1.PodStatus {
+	status := pod.Status.DeepCopy()
 	status.Conditions = []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: o.now,
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, LastTransitionTime: now,
 		Reason: corev1.PodReasonUnschedulable, Message: "no node matches the pod's affinity and selector",
 	}}
-	return podPlan{status: status}, nil
+	return status
 }
 
 // fits reports whether a pod may run on a node. The nodes have all hardware that KubeVirt asks for
@@ -169,19 +176,24 @@ func runs(pod *corev1.Pod, now metav1.Time) *corev1.PodStatus {
 	}
 	status.InitContainerStatuses, status.ContainerStatuses = nil, nil
 	for _, c := range pod.Spec.InitContainers {
-		done := &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: now}
-		status.InitContainerStatuses = append(status.InitContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, ImageID: imageID(c.Image), Ready: true, State: corev1.ContainerState{Terminated: done},
-		})
+		of := running(c, now)
+		if c.RestartPolicy == nil { // no sidecar
+			of.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: now}}
+		}
+		status.InitContainerStatuses = append(status.InitContainerStatuses, of)
 	}
 	for _, c := range pod.Spec.Containers {
-		running := &corev1.ContainerStateRunning{StartedAt: now}
-		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, ImageID: imageID(c.Image), ContainerID: "simulated://" + c.Name,
-			Ready: true, Started: new(true), State: corev1.ContainerState{Running: running},
-		})
+		status.ContainerStatuses = append(status.ContainerStatuses, running(c, now))
 	}
 	return status
+}
+
+// running is the status of a container that runs.
+func running(c corev1.Container, now metav1.Time) corev1.ContainerStatus {
+	return corev1.ContainerStatus{
+		Name: c.Name, Image: c.Image, ImageID: imageID(c.Image), ContainerID: "simulated://" + c.Name,
+		Ready: true, Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
+	}
 }
 
 // imageID is a digest, without which KubeVirt does not migrate containerDisks.

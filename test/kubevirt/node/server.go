@@ -43,7 +43,7 @@ func (n *Nodes) serve(ctx context.Context) error {
 func (n *Nodes) call(ctx context.Context, key client.ObjectKey, verb string) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		vmi := &v1.VirtualMachineInstance{}
-		if err := n.handlers[First].Get(ctx, key, vmi); err != nil {
+		if err := n.reader.Get(ctx, key, vmi); err != nil {
 			return err
 		}
 		o := instanceObservation{now: metav1.Now()}
