@@ -2,8 +2,6 @@ package kubevirt
 
 import (
 	"fmt"
-	"slices"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -44,16 +42,6 @@ defaults:
 	}
 	snapshot := func(name string) {
 		GinkgoHelper()
-		var volumes []v1.VolumeSnapshotStatus
-		for i := 0; i < 100 && !slices.ContainsFunc(volumes, func(v v1.VolumeSnapshotStatus) bool { return v.Enabled }); i++ {
-			// virt-controller finds snapshot classes a while after its start, and looks again when the
-			// VM changes.
-			Expect(s.patch(here.Objects, vmNamed(name), fmt.Sprintf("{metadata: {annotations: {look: '%d'}}}", i))).To(Succeed())
-			time.Sleep(300 * time.Millisecond)
-			if volumes = s.vm(name).Status.VolumeSnapshotStatuses; len(s.vm(name).Spec.Template.Spec.Volumes) == 0 {
-				break
-			}
-		}
 		s.create(fmt.Sprintf("{apiVersion: snapshot.kubevirt.io/v1beta1, kind: VirtualMachineSnapshot, metadata: {name: %s}, spec: {source: {apiGroup: kubevirt.io, kind: VirtualMachine, name: %s}}}", name, name))
 		s.awaitReady("vmsnapshot", name)
 	}
@@ -83,7 +71,7 @@ defaults:
 	It("that is restored in place is the snapshot, with a claim of its own", func() {
 		s.preset("small", small)
 		s.preset("claimed", claimed)
-		s.create("{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: web-data}, spec: {accessModes: [ReadWriteMany], volumeMode: Block, storageClassName: fake, resources: {requests: {storage: 1Gi}}}}")
+		s.create("{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: web-data}, spec: {accessModes: [ReadWriteMany], volumeMode: Block, storageClassName: simulated, resources: {requests: {storage: 1Gi}}}}")
 		awaitBound("web-data")
 		create("web", ", root: claim")
 		snapshot("web")

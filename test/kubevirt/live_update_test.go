@@ -67,7 +67,7 @@ spec:
 	It("gets no volume that a preset forbids", func() {
 		s.clusterPreset("house", `forbid: [{path: "spec.template.spec.volumes[*].persistentVolumeClaim", message: no claims here}]`)
 		s.preset("small", small)
-		s.create("{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: more}, spec: {accessModes: [ReadWriteMany], volumeMode: Block, storageClassName: fake, resources: {requests: {storage: 1Gi}}}}")
+		s.create("{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: more}, spec: {accessModes: [ReadWriteMany], volumeMode: Block, storageClassName: simulated, resources: {requests: {storage: 1Gi}}}}")
 		s.create(web)
 		s.awaitStatus("web", v1.VirtualMachineStatusRunning)
 		s.rejects("no claims here")
