@@ -53,7 +53,7 @@ virt-api and virt-controller are KubeVirt's own programs. Their nodes are simula
 runs. Annotate a VMI with node.virtwright.dev/guest=shutdown, crash or hang to see other ends.
 
 Logs are in %s; Ctrl-C stops everything.
-`, root, c.Kubeconfig(), kubectl, c.program(virtctl), root, c.Dir())
+`, root, c.Kubeconfig(), kubectl, c.programs[virtctl], root, c.Dir())
 	<-interrupted.Done()
 	stop() // a second interrupt ends the process at once
 }

@@ -57,7 +57,8 @@ type Cluster struct {
 	// Manager is virtwright's; nil if KubeVirt is alone.
 	Manager *installation.Replica
 
-	programs string
+	// programs are the paths of KubeVirt's programs, by name.
+	programs map[string]string
 	// generated is the folder with the objects and the certificates of KubeVirt.
 	generated string
 }
@@ -95,18 +96,15 @@ func Start(t *testing.T, options Options) *Cluster {
 
 // generate writes KubeVirt's objects.
 func (c *Cluster) generate() error {
-	if out, err := exec.Command(c.program(objectWriter), "-o", c.generated).CombinedOutput(); err != nil {
+	if out, err := exec.Command(c.programs[objectWriter], "-o", c.generated).CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot generate KubeVirt's objects: %w: %s", err, out)
 	}
 	return nil
 }
 
-// program is the path of a program of KubeVirt.
-func (c *Cluster) program(name string) string { return filepath.Join(c.programs, name) }
-
 // Virtctl runs virtctl as the administrator, and returns what it printed.
 func (c *Cluster) Virtctl(args ...string) (string, error) {
-	out, err := exec.CommandContext(c.Context(), c.program(virtctl), append(args, "--kubeconfig", c.Kubeconfig())...).CombinedOutput()
+	out, err := exec.CommandContext(c.Context(), c.programs[virtctl], append(args, "--kubeconfig", c.Kubeconfig())...).CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("virtctl %s: %w: %s", strings.Join(args, " "), err, out)
 	}

@@ -80,10 +80,10 @@ func (c *Cluster) startPrograms() (wait func() error) {
 	}
 	var starting errgroup.Group
 	starting.Go(func() error {
-		return c.RunProgram(c.Context(), c.program(virtAPI), api, answers(ports[virtAPI], "/healthz", ""))
+		return c.RunProgram(c.Context(), c.programs[virtAPI], api, answers(ports[virtAPI], "/healthz", ""))
 	})
 	starting.Go(func() error {
-		return c.RunProgram(c.Context(), c.program(virtController), controller, answers(ports[virtController], "/leader", `"true"`))
+		return c.RunProgram(c.Context(), c.programs[virtController], controller, answers(ports[virtController], "/leader", `"true"`))
 	})
 	c.Endpoint(namespace, virtAPI, "", int32(ports[virtAPI]), true)
 	return starting.Wait
