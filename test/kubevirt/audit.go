@@ -13,8 +13,8 @@ import (
 	"github.com/virtwright/virtwright/test/installation"
 )
 
-// RejectedWrites lists the writes of KubeVirt's service accounts that API servers have rejected since
-// the audit log had a size.
+// RejectedWrites lists the writes of KubeVirt's service accounts that API servers have rejected
+// since the audit log had a size.
 func (c *Cluster) RejectedWrites(since int64) ([]string, error) {
 	events, err := c.AuditEvents(since)
 	return rejected(events), err

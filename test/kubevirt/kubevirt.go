@@ -63,14 +63,15 @@ type Cluster struct {
 	generated string
 }
 
-// Start starts a cluster that ends with the test. With -short, it skips the test. If the test fails,
-// it shows the ends of the logs, which are in Dir. VIRTWRIGHT_KUBEVIRT_DIR names a folder to keep.
+// Start starts a cluster that ends with the test. With -short, it skips the test. If the test
+// fails, it shows the ends of the logs, which are in Dir. VIRTWRIGHT_KUBEVIRT_DIR names a folder to
+// keep.
 func Start(t *testing.T, options Options) *Cluster {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs KubeVirt")
 	}
-	programs, err := Programs(t.Context(), os.Stderr)
+	programs, err := build(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,9 +103,12 @@ func (c *Cluster) generate() error {
 	return nil
 }
 
+// VirtctlPath is the path of virtctl.
+func (c *Cluster) VirtctlPath() string { return c.programs[virtctl] }
+
 // Virtctl runs virtctl as the administrator, and returns what it printed.
 func (c *Cluster) Virtctl(args ...string) (string, error) {
-	out, err := exec.CommandContext(c.Context(), c.programs[virtctl], append(args, "--kubeconfig", c.Kubeconfig())...).CombinedOutput()
+	out, err := exec.CommandContext(c.Context(), c.VirtctlPath(), append(args, "--kubeconfig", c.Kubeconfig())...).CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("virtctl %s: %w: %s", strings.Join(args, " "), err, out)
 	}

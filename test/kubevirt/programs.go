@@ -22,9 +22,9 @@ const (
 // kubevirtVersion is the line of go.mod that has the version of KubeVirt.
 var kubevirtVersion = regexp.MustCompile(`(?m)^require kubevirt\.io/kubevirt (v\S+)$`)
 
-// Programs returns the paths of KubeVirt's programs, by name. They are built at first use, which
+// build returns the paths of KubeVirt's programs, by name. They are built at first use, which
 // takes minutes; progress lines show that.
-func Programs(ctx context.Context, progress io.Writer) (map[string]string, error) {
+func build(ctx context.Context, progress io.Writer) (map[string]string, error) {
 	_, here, _, _ := runtime.Caller(0)
 	module := controlplane.Module{
 		Name: "kubevirt", Title: "KubeVirt", Source: filepath.Join(filepath.Dir(here), "bin"),

@@ -21,7 +21,7 @@ const (
 	// Shutdown ends the guest, and Crash ends it with an error.
 	Shutdown = "shutdown"
 	Crash    = "crash"
-	// Hang keeps the guest from starting, migrating and ending.
+	// Hang keeps the guest from starting, and a migration of it from ending.
 	Hang = "hang"
 )
 
@@ -66,7 +66,7 @@ func (n *Nodes) reconcileInstance(ctx context.Context, req reconcile.Request) (r
 	return reconcile.Result{}, n.applyInstance(ctx, o.vmi.Status.NodeName, decideInstance(o))
 }
 
-// applyInstance writes as the virt-handler of the VMI's node. During a migration that is the source.
+// applyInstance writes as the virt-handler of the VMI's node, which is the source of a migration.
 func (n *Nodes) applyInstance(ctx context.Context, node string, plan instancePlan) error {
 	for i := range plan.ended {
 		pod := &plan.ended[i]
@@ -90,7 +90,7 @@ func decideInstance(o instanceObservation) instancePlan {
 		return instancePlan{ended: o.running(func(*corev1.Pod) bool { return true })}
 	}
 	guest := v.Annotations[Guest]
-	if v.Status.NodeName == "" || v.Status.Phase != v1.Scheduled && v.Status.Phase != v1.Running || guest == Hang {
+	if v.Status.NodeName == "" || v.Status.Phase != v1.Scheduled && v.Status.Phase != v1.Running {
 		return instancePlan{}
 	}
 	switch {
@@ -98,7 +98,7 @@ func decideInstance(o instanceObservation) instancePlan {
 		v.Status.Phase = v1.Failed
 	case v.DeletionTimestamp != nil || guest == Shutdown:
 		v.Status.Phase = v1.Succeeded
-	case v.Status.Phase == v1.Scheduled:
+	case v.Status.Phase == v1.Scheduled && guest != Hang:
 		o.boots(v)
 	default:
 		o.plugs(v)
@@ -192,7 +192,7 @@ func (o *instanceObservation) migrates(v *v1.VirtualMachineInstance) {
 		m.TargetDirectMigrationNodePorts = map[string]int{"44444": 0}
 	case m.StartTimestamp == nil && o.migration == v1.MigrationTargetReady:
 		m.StartTimestamp, m.Mode = &o.now, v1.MigrationPreCopy
-	case m.StartTimestamp != nil && o.migration == v1.MigrationRunning:
+	case m.StartTimestamp != nil && o.migration == v1.MigrationRunning && v.Annotations[Guest] != Hang:
 		m.TargetNodeDomainReadyTimestamp, m.EndTimestamp, m.Completed = &o.now, &o.now, true
 		v.Status.NodeName, v.Status.EvacuationNodeName = m.TargetNode, ""
 		v.Labels[v1.NodeNameLabel] = m.TargetNode

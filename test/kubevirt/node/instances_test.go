@@ -12,8 +12,8 @@ import (
 // instance is a VMI that runs on the first node, with changes.
 func instance(changes ...func(*v1.VirtualMachineInstance)) *v1.VirtualMachineInstance {
 	v := &v1.VirtualMachineInstance{}
-	v.Name, v.Labels, v.Annotations = "web", map[string]string{v1.NodeNameLabel: First}, map[string]string{}
-	v.Status.Phase, v.Status.NodeName = v1.Running, First
+	v.Name, v.Labels, v.Annotations = "web", map[string]string{v1.NodeNameLabel: first}, map[string]string{}
+	v.Status.Phase, v.Status.NodeName = v1.Running, first
 	for _, change := range changes {
 		change(v)
 	}
@@ -29,7 +29,7 @@ func guest(behaviour string) func(*v1.VirtualMachineInstance) {
 }
 
 func migration(state v1.VirtualMachineInstanceMigrationState) func(*v1.VirtualMachineInstance) {
-	state.SourceNode, state.SourcePod, state.TargetNode, state.TargetPod = First, "source", Second, "target"
+	state.SourceNode, state.SourcePod, state.TargetNode, state.TargetPod = first, "source", second, "target"
 	return func(v *v1.VirtualMachineInstance) { v.Status.MigrationState = &state }
 }
 
@@ -59,23 +59,23 @@ func TestDecideInstance(t *testing.T) {
 		of        func(*v1.VirtualMachineInstance) any
 		want      any // nil: nothing is written
 	}{
-		"a scheduled guest boots":             {vmi: instance(phase(v1.Scheduled)), of: phaseOf, want: v1.Running},
-		"a guest that hangs does not":         {vmi: instance(phase(v1.Scheduled), guest(Hang))},
-		"a VMI without a node is left":        {vmi: instance(phase(v1.Scheduling))},
-		"a running guest runs on":             {vmi: instance()},
-		"a guest shuts down":                  {vmi: instance(guest(Shutdown)), of: phaseOf, want: v1.Succeeded},
-		"a guest crashes":                     {vmi: instance(guest(Crash)), of: phaseOf, want: v1.Failed},
-		"a deleted VMI ends well":             {vmi: instance(func(v *v1.VirtualMachineInstance) { v.DeletionTimestamp = &now }), of: phaseOf, want: v1.Succeeded},
-		"a final VMI is left":                 {vmi: instance(phase(v1.Failed), guest(Shutdown))},
-		"a volume is attached":                {vmi: instance(plugged(v1.HotplugVolumeAttachedToNode, true)), of: volume, want: v1.VolumeReady},
-		"a volume stays attached":             {vmi: instance(plugged(v1.VolumeReady, true))},
-		"a volume is detached":                {vmi: instance(plugged(v1.VolumeReady, false)), of: volume, want: v1.HotplugVolumeUnMounted},
-		"the target prepares":                 {vmi: instance(migration(v1.VirtualMachineInstanceMigrationState{})), of: migrates, want: []any{true, false, false, false, First, First}},
-		"the source waits for the target":     {vmi: instance(migration(prepared)), migration: v1.MigrationPreparingTarget},
-		"the source starts":                   {vmi: instance(migration(prepared)), migration: v1.MigrationTargetReady, of: migrates, want: []any{true, true, false, false, First, First}},
-		"the guest moves":                     {vmi: instance(migration(started)), migration: v1.MigrationRunning, of: migrates, want: []any{true, true, true, false, Second, Second}},
-		"a migration is cancelled":            {vmi: instance(migration(started), func(v *v1.VirtualMachineInstance) { v.Status.MigrationState.AbortRequested = true }), of: migrates, want: []any{true, true, true, true, First, First}},
-		"a guest that hangs does not migrate": {vmi: instance(migration(started), guest(Hang)), migration: v1.MigrationRunning},
+		"a scheduled guest boots":          {vmi: instance(phase(v1.Scheduled)), of: phaseOf, want: v1.Running},
+		"a guest that hangs does not":      {vmi: instance(phase(v1.Scheduled), guest(Hang))},
+		"a VMI without a node is left":     {vmi: instance(phase(v1.Scheduling))},
+		"a running guest runs on":          {vmi: instance()},
+		"a guest shuts down":               {vmi: instance(guest(Shutdown)), of: phaseOf, want: v1.Succeeded},
+		"a guest crashes":                  {vmi: instance(guest(Crash)), of: phaseOf, want: v1.Failed},
+		"a deleted VMI ends well":          {vmi: instance(func(v *v1.VirtualMachineInstance) { v.DeletionTimestamp = &now }), of: phaseOf, want: v1.Succeeded},
+		"a final VMI is left":              {vmi: instance(phase(v1.Failed), guest(Shutdown))},
+		"a volume is attached":             {vmi: instance(plugged(v1.HotplugVolumeAttachedToNode, true)), of: volume, want: v1.VolumeReady},
+		"a volume stays attached":          {vmi: instance(plugged(v1.VolumeReady, true))},
+		"a volume is detached":             {vmi: instance(plugged(v1.VolumeReady, false)), of: volume, want: v1.HotplugVolumeUnMounted},
+		"the target prepares":              {vmi: instance(migration(v1.VirtualMachineInstanceMigrationState{})), of: migrates, want: []any{true, false, false, false, first, first}},
+		"the source waits for the target":  {vmi: instance(migration(prepared)), migration: v1.MigrationPreparingTarget},
+		"the source starts":                {vmi: instance(migration(prepared)), migration: v1.MigrationTargetReady, of: migrates, want: []any{true, true, false, false, first, first}},
+		"the guest moves":                  {vmi: instance(migration(started)), migration: v1.MigrationRunning, of: migrates, want: []any{true, true, true, false, second, second}},
+		"a migration is cancelled":         {vmi: instance(migration(started), func(v *v1.VirtualMachineInstance) { v.Status.MigrationState.AbortRequested = true }), of: migrates, want: []any{true, true, true, true, first, first}},
+		"a guest that hangs does not move": {vmi: instance(migration(started), guest(Hang)), migration: v1.MigrationRunning},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got any

@@ -32,12 +32,12 @@ const namespace = "kubevirt"
 
 // Names of the nodes.
 const (
-	First  = "node01"
-	Second = "node02"
+	first  = "node01"
+	second = "node02"
 )
 
 // names are all nodes.
-var names = []string{First, Second}
+var names = []string{first, second}
 
 // hotplugPod is the value of label kubevirt.io of the pods that attach volumes.
 const (

@@ -1,10 +1,14 @@
-package kubevirt
+package stories
 
 import (
+	"fmt"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/virtwright/virtwright/test/kubevirt/node"
 )
 
 var _ = Describe("A running VM with presets", func() {
@@ -70,17 +74,34 @@ spec:
 		Expect(s.vm("web").Spec.Template.Spec.Domain.Memory.Guest.String()).To(Equal("1Gi"))
 	})
 
-	It("stops when its guest shuts down, and starts again", func() {
+	It("stays where it is when its migration is cancelled", func() {
+		before := s.vmi("web").Status.NodeName
+		s.guest("web", node.Hang)
+		s.virtctl("migrate", "web")
+		Eventually(s.migrations).Should(HaveEach(string(v1.MigrationRunning)))
+		s.virtctl("migrate-cancel", "web")
+		Eventually(s.migrations).Should(HaveEach(string(v1.MigrationFailed)))
+		Expect(s.vmi("web").Status).To(And(HaveField("Phase", v1.Running), HaveField("NodeName", before)))
+	})
+
+	DescribeTable("starts again when its guest", func(end string) {
 		before := s.vmi("web").UID
-		Expect(here.Objects.Patch(here.Context(), s.vmi("web"), client.RawPatch(client.Merge.Type(), []byte(`{"metadata":{"annotations":{"node.virtwright.dev/guest":"shutdown"}}}`)))).To(Succeed())
+		s.guest("web", end)
 		Eventually(func(g Gomega) {
 			vmi := &v1.VirtualMachineInstance{}
 			g.Expect(here.Objects.Get(here.Context(), client.ObjectKey{Namespace: s.ns, Name: "web"}, vmi)).To(Succeed())
 			g.Expect(vmi.UID).NotTo(Equal(before))
 			g.Expect(vmi.Status.Phase).To(Equal(v1.Running))
 		}).Should(Succeed())
-	})
+	}, Entry("shuts down", node.Shutdown), Entry("crashes", node.Crash))
 })
+
+// guest makes the guest of a VMI behave.
+func (s *story) guest(name, behaviour string) {
+	GinkgoHelper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, node.Guest, behaviour)
+	Expect(here.Objects.Patch(here.Context(), s.vmi(name), client.RawPatch(client.Merge.Type(), patch))).To(Succeed())
+}
 
 // migrations are the phases of the story's migrations.
 func (s *story) migrations() ([]string, error) {

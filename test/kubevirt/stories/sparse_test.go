@@ -1,4 +1,4 @@
-package kubevirt
+package stories
 
 import (
 	. "github.com/onsi/ginkgo/v2"

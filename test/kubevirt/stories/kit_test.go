@@ -1,4 +1,4 @@
-package kubevirt
+package stories
 
 import (
 	"time"
@@ -27,8 +27,8 @@ type story struct{ ns string }
 // ofStories is a label of their namespaces.
 const ofStories = "kubevirt.virtwright.dev/story"
 
-// newStory begins a story. When it has passed, nothing changes any more and no write of KubeVirt was
-// rejected.
+// newStory begins a story. When it has passed, nothing changes any more, and no write of KubeVirt
+// was rejected.
 func newStory() *story {
 	GinkgoHelper()
 	ns := &corev1.Namespace{}
