@@ -123,7 +123,7 @@ func (c *Cluster) installVirtwright(values []string) {
 		args = append(args, "--set", value)
 	}
 	c.MustHelm("install", args...)
-	c.Manager = c.Installation.Start(installation.Release + "-0")
+	c.Manager = c.Start(installation.Release + "-0")
 	c.Eventually("virtwright serves", c.Manager.Serves)
 }
 

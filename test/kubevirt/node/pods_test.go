@@ -8,14 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	v1 "kubevirt.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
 // pod is one that KubeVirt has just created, with changes.
 func pod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{}
-	p.Name, p.UID, p.Labels = name, types.UID(name), map[string]string{v1.AppLabel: launcherPod, "vm": "web"}
-	p.Spec.NodeSelector = map[string]string{v1.NodeSchedulable: "true", "machine-type.node.kubevirt.io/q35": "true"}
+	p.Name, p.UID, p.Labels = name, types.UID(name), map[string]string{kubevirtv1.AppLabel: launcherPod, "vm": "web"}
+	p.Spec.NodeSelector = map[string]string{kubevirtv1.NodeSchedulable: "true", "machine-type.node.kubevirt.io/q35": "true"}
 	p.Spec.Containers = []corev1.Container{{Name: "compute", Image: "example.org:5000/launcher:v1"}}
 	for _, change := range changes {
 		change(p)

@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	v1 "kubevirt.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -115,25 +115,25 @@ func (s *story) virtctl(args ...string) {
 }
 
 // vm is a VM of the story.
-func (s *story) vm(name string) *v1.VirtualMachine {
+func (s *story) vm(name string) *kubevirtv1.VirtualMachine {
 	GinkgoHelper()
-	vm := &v1.VirtualMachine{}
+	vm := &kubevirtv1.VirtualMachine{}
 	Expect(here.Objects.Get(here.Context(), client.ObjectKey{Namespace: s.ns, Name: name}, vm)).To(Succeed())
 	return vm
 }
 
 // vmi is a VMI of the story.
-func (s *story) vmi(name string) *v1.VirtualMachineInstance {
+func (s *story) vmi(name string) *kubevirtv1.VirtualMachineInstance {
 	GinkgoHelper()
-	vmi := &v1.VirtualMachineInstance{}
+	vmi := &kubevirtv1.VirtualMachineInstance{}
 	Expect(here.Objects.Get(here.Context(), client.ObjectKey{Namespace: s.ns, Name: name}, vmi)).To(Succeed())
 	return vmi
 }
 
 // awaitStatus waits for the printable status of a VM.
-func (s *story) awaitStatus(name string, status v1.VirtualMachinePrintableStatus) {
+func (s *story) awaitStatus(name string, status kubevirtv1.VirtualMachinePrintableStatus) {
 	GinkgoHelper()
-	Eventually(func() v1.VirtualMachinePrintableStatus { return s.vm(name).Status.PrintableStatus }).Should(Equal(status))
+	Eventually(func() kubevirtv1.VirtualMachinePrintableStatus { return s.vm(name).Status.PrintableStatus }).Should(Equal(status))
 }
 
 // field is a field of an object of the story.
