@@ -88,7 +88,7 @@ dev-kind: ## a kind cluster with a running VM; prints the next commands
 
 dev-kubevirt: controlplane ## KubeVirt's virt-api and virt-controller with virtwright, to try by hand, until Ctrl-C
 	$(GO) build -o bin/ ./cmd/virtwright
-	VIRTWRIGHT_DEV=1 $(GO) test -count=1 -timeout 0 -v -run '^TestDev$$' ./test/kubevirt
+	VIRTWRIGHT_DEV=1 $(GO) test -count=1 -timeout 0 -v -run '^TestDev$$' ./test/kubevirt/stories
 
 soak: ## 20,000 requests on a kind cluster during upgrades, drains and failures (KEEP=1)
 	test/kind/e2e.sh soak

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -96,10 +97,12 @@ func sourceDir() (string, error) {
 	return "", errors.New("cannot find test/controlplane/bin: run this inside a clone of virtwright")
 }
 
-// A Module is a Go module with one program, which has several names.
+// A Module is a Go module with a program, which may have several names.
 type Module struct {
 	// Name is that of the program's file, and of its folder in the cache.
 	Name string
+	// Package is the program's, such as "./virt-api"; empty means that of the folder of the module.
+	Package string
 	// Title is what messages call the program, such as "the control plane".
 	Title string
 	// Source is the folder of the module.
@@ -198,7 +201,7 @@ func (b *build) args(output string) []string {
 			flags = append(flags, "-X="+stamp)
 		}
 	}
-	return []string{"build", "-v", "-mod=readonly", "-buildvcs=false", "-ldflags=" + strings.Join(flags, " "), "-o", output, "."}
+	return []string{"build", "-v", "-mod=readonly", "-buildvcs=false", "-ldflags=" + strings.Join(flags, " "), "-o", output, cmp.Or(b.Package, ".")}
 }
 
 func (b *build) command(ctx context.Context, args ...string) *exec.Cmd {

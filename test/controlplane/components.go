@@ -147,8 +147,8 @@ func (cp *ControlPlane) wait(ctx context.Context, what string, ready func(contex
 	}
 }
 
-// RunProgram starts another program, which ends with the control plane, and returns when ready returns
-// nil. Its log is NAME.log in Dir. Several programs may be started at once.
+// RunProgram starts another program, which ends with the control plane, and returns when ready
+// returns nil. Its log is NAME.log in Dir. Several programs may be started at once.
 func (cp *ControlPlane) RunProgram(ctx context.Context, path string, args []string, ready func(context.Context) error) error {
 	p, err := startProcess(path, cp.dir.path, args)
 	if err != nil {

@@ -22,6 +22,7 @@ var required = []struct{ page, text, file, version string }{
 	{"docs/compatibility.md", `\| CEL functions in presets \| all functions of %s on .*`, "go.mod", minor("k8s.io/apiserver v0")},
 	{"docs/compatibility.md", `\| types, schemas and defaults of VMs \| %s \|.*`, "go.mod", module("kubevirt.io/api")},
 	{"docs/compatibility.md", `\| libvirt domains, .* \| %s \|.*`, "test/render/kubevirt/go.mod", module("kubevirt.io/kubevirt")},
+	{"docs/compatibility.md", `\| virt-api, .* \| %s \|.*`, "test/kubevirt/bin/go.mod", module("kubevirt.io/kubevirt")},
 	{"docs/compatibility.md", `\| types of DataVolumes \| %s \|.*`, "go.mod", module("kubevirt.io/containerized-data-importer-api")},
 	{"docs/compatibility.md", `.* \| 9\.0 and 7\.2, of %s \|.*`, "test/kind/cmd/image/launcher.go", `Release: +"(\w+)"`},
 	{"docs/compatibility.md", `.* \| containerd 1\.6 of %s \|.*`, "test/kind/cluster/userland.go", `release = "(\w+)"`},
@@ -39,6 +40,7 @@ var required = []struct{ page, text, file, version string }{
 	{"README.md", `.*tests run Kubernetes %s .*`, "test/controlplane/bin/go.mod", minor("k8s.io/kubernetes v1")},
 	{"README.md", `.*the chart accepts %s .*`, "charts/virtwright/Chart.yaml", `(?m)^kubeVersion: ">=(\d+\.\d+)\.0-0"$`},
 	{"README.md", `.*KubeVirt %s\. .*`, "test/render/kubevirt/go.mod", minor("kubevirt.io/kubevirt v1")},
+	{"README.md", `.*KubeVirt %s\. .*`, "test/kubevirt/bin/go.mod", minor("kubevirt.io/kubevirt v1")},
 	{"README.md", `.*young: version %s, .*`, "charts/virtwright/Chart.yaml", `(?m)^version: (\d+\.\d+)`},
 }
 

@@ -15,6 +15,7 @@ import (
 // Programs that Program knows.
 const (
 	Manager     = "virtwright-manager"
+	CLI         = "virtwright"
 	helm        = "helm"
 	certManager = "certmanager"
 )
@@ -38,6 +39,7 @@ func Chart() string { return filepath.Join(root(), "charts", "virtwright") }
 var builds = map[string]func() (string, error){
 	helm:        building(helm, filepath.Join(root(), "test/chart/tool"), "helm.sh/helm/v3/cmd/helm"),
 	Manager:     building(Manager, root(), "./cmd/virtwright-manager"),
+	CLI:         building(CLI, root(), "./cmd/virtwright"),
 	certManager: building(certManager, filepath.Join(root(), "test/kind/bin/certmanager"), "."),
 }
 

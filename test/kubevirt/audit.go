@@ -13,8 +13,8 @@ import (
 	"github.com/virtwright/virtwright/test/installation"
 )
 
-// RejectedWrites lists the writes of KubeVirt's service accounts that API servers have rejected since
-// the audit log had a size.
+// RejectedWrites lists the writes of KubeVirt's service accounts that API servers have rejected
+// since the audit log had a size.
 func (c *Cluster) RejectedWrites(since int64) ([]string, error) {
 	events, err := c.AuditEvents(since)
 	return rejected(events), err
@@ -42,21 +42,26 @@ func rejected(events []auditv1.Event) []string {
 }
 
 // Quiet returns when neither KubeVirt nor virtwright wrote an object for a span of time, except for
-// leases and events. If that does not happen in a minute, it returns the writes of the last span.
+// leases and events. If that does not happen in a minute, it returns their last writes.
 func (c *Cluster) Quiet(span time.Duration) error {
+	began := time.Now()
+	since, last := c.AuditSize(), began
 	var busy []string
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
-		since := c.AuditSize()
-		time.Sleep(span)
+	for time.Since(last) < span {
+		if time.Since(began) > time.Minute {
+			return fmt.Errorf("objects are still written after a minute:\n%s", strings.Join(busy, "\n"))
+		}
+		time.Sleep(100 * time.Millisecond)
+		size := c.AuditSize()
 		events, err := c.AuditEvents(since)
 		if err != nil {
 			return err
 		}
-		if busy = writes(events); len(busy) == 0 {
-			return nil
+		if found := writes(events); len(found) > 0 {
+			busy, since, last = found, size, time.Now()
 		}
 	}
-	return fmt.Errorf("objects are still written after a minute:\n%s", strings.Join(busy, "\n"))
+	return nil
 }
 
 // writes lists the writes of KubeVirt and virtwright.

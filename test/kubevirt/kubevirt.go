@@ -57,19 +57,21 @@ type Cluster struct {
 	// Manager is virtwright's; nil if KubeVirt is alone.
 	Manager *installation.Replica
 
-	programs string
+	// programs are the paths of KubeVirt's programs, by name.
+	programs map[string]string
 	// generated is the folder with the objects and the certificates of KubeVirt.
 	generated string
 }
 
-// Start starts a cluster that ends with the test. With -short, it skips the test. If the test fails,
-// it shows the ends of the logs, which are in Dir. VIRTWRIGHT_KUBEVIRT_DIR names a folder to keep.
+// Start starts a cluster that ends with the test. With -short, it skips the test. If the test
+// fails, it shows the ends of the logs, which are in Dir. VIRTWRIGHT_KUBEVIRT_DIR names a folder to
+// keep.
 func Start(t *testing.T, options Options) *Cluster {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs KubeVirt")
 	}
-	programs, err := Programs(t.Context(), os.Stderr)
+	programs, err := build(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,18 +97,18 @@ func Start(t *testing.T, options Options) *Cluster {
 
 // generate writes KubeVirt's objects.
 func (c *Cluster) generate() error {
-	if out, err := exec.Command(c.program(objectWriter), "-o", c.generated).CombinedOutput(); err != nil {
+	if out, err := exec.Command(c.programs[objectWriter], "-o", c.generated).CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot generate KubeVirt's objects: %w: %s", err, out)
 	}
 	return nil
 }
 
-// program is the path of a program of KubeVirt.
-func (c *Cluster) program(name string) string { return filepath.Join(c.programs, name) }
+// VirtctlPath is the path of virtctl.
+func (c *Cluster) VirtctlPath() string { return c.programs[virtctl] }
 
 // Virtctl runs virtctl as the administrator, and returns what it printed.
 func (c *Cluster) Virtctl(args ...string) (string, error) {
-	out, err := exec.CommandContext(c.Context(), c.program(virtctl), append(args, "--kubeconfig", c.Kubeconfig())...).CombinedOutput()
+	out, err := exec.CommandContext(c.Context(), c.VirtctlPath(), append(args, "--kubeconfig", c.Kubeconfig())...).CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("virtctl %s: %w: %s", strings.Join(args, " "), err, out)
 	}
@@ -121,7 +123,7 @@ func (c *Cluster) installVirtwright(values []string) {
 		args = append(args, "--set", value)
 	}
 	c.MustHelm("install", args...)
-	c.Manager = c.Installation.Start(installation.Release + "-0")
+	c.Manager = c.Start(installation.Release + "-0")
 	c.Eventually("virtwright serves", c.Manager.Serves)
 }
 

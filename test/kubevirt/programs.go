@@ -22,18 +22,31 @@ const (
 // kubevirtVersion is the line of go.mod that has the version of KubeVirt.
 var kubevirtVersion = regexp.MustCompile(`(?m)^require kubevirt\.io/kubevirt (v\S+)$`)
 
-// Programs returns the folder with KubeVirt's programs. They are built at first use, which takes
-// minutes; progress lines show that.
-func Programs(ctx context.Context, progress io.Writer) (string, error) {
+// build returns the paths of KubeVirt's programs, by name. They are built at first use, which
+// takes minutes; progress lines show that.
+func build(ctx context.Context, progress io.Writer) (map[string]string, error) {
 	_, here, _, _ := runtime.Caller(0)
-	return controlplane.Module{
+	module := controlplane.Module{
 		Name: "kubevirt", Title: "KubeVirt", Source: filepath.Join(filepath.Dir(here), "bin"),
-		Parts: []string{virtAPI, virtController, virtctl, objectWriter},
+		Parts: []string{virtController, virtctl, objectWriter},
 		Env:   []string{"CGO_ENABLED=0"}, // else it needs the headers of libvirt and libnbd
 		Stamps: func(gomod []byte) []string {
 			return []string{"kubevirt.io/client-go/version.gitVersion=" + version(gomod)}
 		},
-	}.Build(ctx, progress)
+	}
+	api := module
+	api.Name, api.Title, api.Package, api.Parts = virtAPI, virtAPI, "./"+virtAPI, []string{virtAPI}
+	paths := map[string]string{}
+	for _, m := range []controlplane.Module{module, api} {
+		folder, err := m.Build(ctx, progress)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range m.Parts {
+			paths[name] = filepath.Join(folder, name)
+		}
+	}
+	return paths, nil
 }
 
 // version is that of KubeVirt in a go.mod, empty where it has none.

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	v1 "kubevirt.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/virtwright/virtwright/test/controlplane"
@@ -33,7 +33,7 @@ func (c *Cluster) install() error {
 		return err
 	}
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), v1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), kubevirtv1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	var err error
@@ -46,7 +46,7 @@ func (c *Cluster) install() error {
 	if err != nil {
 		return err
 	}
-	kubevirt := &v1.KubeVirt{}
+	kubevirt := &kubevirtv1.KubeVirt{}
 	kubevirt.Namespace, kubevirt.Name = namespace, "kubevirt"
 	return c.Objects.Status().Patch(c.Context(), kubevirt, client.RawPatch(client.Merge.Type(), []byte(deployed)))
 }
@@ -80,10 +80,10 @@ func (c *Cluster) startPrograms() (wait func() error) {
 	}
 	var starting errgroup.Group
 	starting.Go(func() error {
-		return c.RunProgram(c.Context(), c.program(virtAPI), api, answers(ports[virtAPI], "/healthz", ""))
+		return c.RunProgram(c.Context(), c.programs[virtAPI], api, answers(ports[virtAPI], "/healthz", ""))
 	})
 	starting.Go(func() error {
-		return c.RunProgram(c.Context(), c.program(virtController), controller, answers(ports[virtController], "/leader", `"true"`))
+		return c.RunProgram(c.Context(), c.programs[virtController], controller, answers(ports[virtController], "/leader", `"true"`))
 	})
 	c.Endpoint(namespace, virtAPI, "", int32(ports[virtAPI]), true)
 	return starting.Wait

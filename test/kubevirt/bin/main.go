@@ -1,6 +1,6 @@
-// Command kubevirt-bin is one program that can be virt-api, virt-controller or virtctl of KubeVirt,
-// or kubevirt-objects, which writes what virt-operator would apply. Its own name or its first
-// argument chooses.
+// Command kubevirt-bin is one program that can be virt-controller or virtctl of KubeVirt, or
+// kubevirt-objects, which writes what virt-operator would apply. Its own name or its first argument
+// chooses. virt-api is a program of its own, because its packages take seconds to start.
 //
 // It is a Go module of its own, so that KubeVirt's dependencies never reach virtwright's go.mod.
 // KubeVirt imports three modules of the template API, which tests do not install; the modules in
@@ -12,26 +12,14 @@ import (
 	"os"
 	"path/filepath"
 
-	"kubevirt.io/client-go/log"
-
-	"kubevirt.io/kubevirt/pkg/service"
-	virtapi "kubevirt.io/kubevirt/pkg/virt-api"
 	"kubevirt.io/kubevirt/pkg/virt-controller/watch"
 	"kubevirt.io/kubevirt/pkg/virtctl"
 )
 
 var programs = map[string]func() int{
-	"virt-api":         func() int { runAPI(); return 0 },
 	"virt-controller":  func() int { watch.Execute(); return 0 },
 	"virtctl":          virtctl.Execute,
 	"kubevirt-objects": writeObjects,
-}
-
-func runAPI() {
-	log.InitializeLogging("virt-api")
-	app := virtapi.NewVirtApi()
-	service.Setup(app)
-	app.Execute()
 }
 
 func main() {
@@ -42,7 +30,7 @@ func main() {
 	}
 	run, known := programs[name]
 	if !known {
-		fmt.Fprintf(os.Stderr, "cannot run %q: want virt-api, virt-controller, virtctl or kubevirt-objects\n", name)
+		fmt.Fprintf(os.Stderr, "cannot run %q: want virt-controller, virtctl or kubevirt-objects\n", name)
 		os.Exit(2)
 	}
 	os.Exit(run())

@@ -2,6 +2,5 @@
 // kubelet, virt-handler, CDI and a CSI driver. It runs no guest.
 //
 // Each loop reads one object, decides its next state (a pure function) and writes it. All state is
-// in the API, except for the nodes' HTTPS server, which virt-api calls to pause a guest or to freeze
-// its filesystems.
+// in the API. virt-api calls the nodes' HTTPS server to pause a guest or to freeze its filesystems.
 package node

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	v1 "kubevirt.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -56,7 +56,7 @@ func (n *Nodes) heartbeat(ctx context.Context) error {
 
 func (n *Nodes) beat(ctx context.Context) error {
 	for _, name := range names {
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1.VirtHandlerHeartbeat, time.Now().UTC().Format(time.RFC3339))
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, kubevirtv1.VirtHandlerHeartbeat, time.Now().UTC().Format(time.RFC3339))
 		if err := n.client.Patch(ctx, nodeObject(name), client.RawPatch(client.Merge.Type(), patch)); err != nil {
 			return fmt.Errorf("cannot write the heartbeat of %s: %w", name, err)
 		}
@@ -76,8 +76,8 @@ func nodeObject(name string) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			corev1.LabelHostname: name, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux",
-			v1.NodeSchedulable: "true", v1.CPUManager: "true",
-			v1.HostModelCPULabel + model: "true", v1.CPUModelLabel + model: "true", v1.SupportedHostModelMigrationCPU + model: "true",
+			kubevirtv1.NodeSchedulable: "true", kubevirtv1.CPUManager: "true",
+			kubevirtv1.HostModelCPULabel + model: "true", kubevirtv1.CPUModelLabel + model: "true", kubevirtv1.SupportedHostModelMigrationCPU + model: "true",
 		}},
 		Status: corev1.NodeStatus{
 			Allocatable: capacity, Capacity: capacity,
@@ -91,7 +91,7 @@ func nodeObject(name string) *corev1.Node {
 // handlerPod is virt-handler on a node.
 func (n *Nodes) handlerPod(node string) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "virt-handler-" + node, Labels: map[string]string{v1.AppLabel: "virt-handler"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "virt-handler-" + node, Labels: map[string]string{kubevirtv1.AppLabel: "virt-handler"}},
 		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "virt-handler", Image: "virt-handler"}}},
 		Status: corev1.PodStatus{
 			Phase: corev1.PodRunning, PodIP: n.options.Address, PodIPs: []corev1.PodIP{{IP: n.options.Address}},

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	v1 "kubevirt.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -21,15 +21,15 @@ const (
 	// Shutdown ends the guest, and Crash ends it with an error.
 	Shutdown = "shutdown"
 	Crash    = "crash"
-	// Hang keeps the guest from starting, migrating and ending.
+	// Hang keeps the guest from starting, and a migration of it from ending.
 	Hang = "hang"
 )
 
 // instanceObservation is a VMI and what decides about it.
 type instanceObservation struct {
-	vmi *v1.VirtualMachineInstance
+	vmi *kubevirtv1.VirtualMachineInstance
 	// migration is the phase of the migration that the status of the VMI names.
-	migration v1.VirtualMachineInstanceMigrationPhase
+	migration kubevirtv1.VirtualMachineInstanceMigrationPhase
 	pods      []corev1.Pod
 	now       metav1.Time
 }
@@ -37,23 +37,23 @@ type instanceObservation struct {
 // instancePlan is what virt-handler and the launchers of a VMI do next.
 type instancePlan struct {
 	// vmi is what virt-handler writes; nil if nothing changes.
-	vmi *v1.VirtualMachineInstance
+	vmi *kubevirtv1.VirtualMachineInstance
 	// ended are pods whose guest has ended.
 	ended []corev1.Pod
 }
 
 func (n *Nodes) reconcileInstance(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	o := instanceObservation{vmi: &v1.VirtualMachineInstance{}, now: metav1.Now()}
+	o := instanceObservation{vmi: &kubevirtv1.VirtualMachineInstance{}, now: metav1.Now()}
 	if err := n.client.Get(ctx, req.NamespacedName, o.vmi); err != nil {
 		return reconcile.Result{}, err
 	}
 	var pods corev1.PodList
-	if err := n.client.List(ctx, &pods, client.InNamespace(req.Namespace), client.MatchingLabels{v1.CreatedByLabel: string(o.vmi.UID)}); err != nil {
+	if err := n.client.List(ctx, &pods, client.InNamespace(req.Namespace), client.MatchingLabels{kubevirtv1.CreatedByLabel: string(o.vmi.UID)}); err != nil {
 		return reconcile.Result{}, err
 	}
 	o.pods = pods.Items
 	if state := o.vmi.Status.MigrationState; state != nil {
-		var migrations v1.VirtualMachineInstanceMigrationList
+		var migrations kubevirtv1.VirtualMachineInstanceMigrationList
 		if err := n.client.List(ctx, &migrations, client.InNamespace(req.Namespace)); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -66,7 +66,7 @@ func (n *Nodes) reconcileInstance(ctx context.Context, req reconcile.Request) (r
 	return reconcile.Result{}, n.applyInstance(ctx, o.vmi.Status.NodeName, decideInstance(o))
 }
 
-// applyInstance writes as the virt-handler of the VMI's node. During a migration that is the source.
+// applyInstance writes as the virt-handler of the VMI's node, which is the source of a migration.
 func (n *Nodes) applyInstance(ctx context.Context, node string, plan instancePlan) error {
 	for i := range plan.ended {
 		pod := &plan.ended[i]
@@ -90,15 +90,15 @@ func decideInstance(o instanceObservation) instancePlan {
 		return instancePlan{ended: o.running(func(*corev1.Pod) bool { return true })}
 	}
 	guest := v.Annotations[Guest]
-	if v.Status.NodeName == "" || v.Status.Phase != v1.Scheduled && v.Status.Phase != v1.Running || guest == Hang {
+	if v.Status.NodeName == "" || v.Status.Phase != kubevirtv1.Scheduled && v.Status.Phase != kubevirtv1.Running {
 		return instancePlan{}
 	}
 	switch {
 	case guest == Crash:
-		v.Status.Phase = v1.Failed
+		v.Status.Phase = kubevirtv1.Failed
 	case v.DeletionTimestamp != nil || guest == Shutdown:
-		v.Status.Phase = v1.Succeeded
-	case v.Status.Phase == v1.Scheduled:
+		v.Status.Phase = kubevirtv1.Succeeded
+	case v.Status.Phase == kubevirtv1.Scheduled && guest != Hang:
 		o.boots(v)
 	default:
 		o.plugs(v)
@@ -112,7 +112,7 @@ func decideInstance(o instanceObservation) instancePlan {
 }
 
 // left reports whether a migration has ended and left a pod without a guest.
-func left(m *v1.VirtualMachineInstanceMigrationState, pod *corev1.Pod) bool {
+func left(m *kubevirtv1.VirtualMachineInstanceMigrationState, pod *corev1.Pod) bool {
 	switch {
 	case m == nil || !m.Completed:
 		return false
@@ -125,92 +125,92 @@ func left(m *v1.VirtualMachineInstanceMigrationState, pod *corev1.Pod) bool {
 // running are the launchers of the VMI that run.
 func (o *instanceObservation) running(where func(*corev1.Pod) bool) []corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(o.pods), func(pod corev1.Pod) bool {
-		return pod.Labels[v1.AppLabel] != launcherPod || pod.Status.Phase != corev1.PodRunning || !where(&pod)
+		return pod.Labels[kubevirtv1.AppLabel] != launcherPod || pod.Status.Phase != corev1.PodRunning || !where(&pod)
 	})
 }
 
 // boots writes what virt-handler knows of a guest that has started.
-func (o *instanceObservation) boots(v *v1.VirtualMachineInstance) {
-	v.Status.Phase = v1.Running
+func (o *instanceObservation) boots(v *kubevirtv1.VirtualMachineInstance) {
+	v.Status.Phase = kubevirtv1.Running
 	v.Status.PhaseTransitionTimestamps = append(v.Status.PhaseTransitionTimestamps,
-		v1.VirtualMachineInstancePhaseTransitionTimestamp{Phase: v1.Running, PhaseTransitionTimestamp: o.now})
+		kubevirtv1.VirtualMachineInstancePhaseTransitionTimestamp{Phase: kubevirtv1.Running, PhaseTransitionTimestamp: o.now})
 	if v.Status.Machine == nil && v.Spec.Domain.Machine != nil {
-		v.Status.Machine = &v1.Machine{Type: "pc-q35-rhel9.6.0"}
+		v.Status.Machine = &kubevirtv1.Machine{Type: "pc-q35-rhel9.6.0"}
 	}
-	for _, condition := range []v1.VirtualMachineInstanceConditionType{
-		v1.VirtualMachineInstanceIsMigratable, v1.VirtualMachineInstanceIsStorageLiveMigratable, v1.VirtualMachineInstanceAgentConnected,
+	for _, condition := range []kubevirtv1.VirtualMachineInstanceConditionType{
+		kubevirtv1.VirtualMachineInstanceIsMigratable, kubevirtv1.VirtualMachineInstanceIsStorageLiveMigratable, kubevirtv1.VirtualMachineInstanceAgentConnected,
 	} {
 		o.setCondition(v, condition)
 	}
 	v.Status.SelinuxContext = "none" // without one, no migration starts
-	v.Status.MigrationMethod = v1.BlockMigration
-	v.Status.GuestOSInfo = v1.VirtualMachineInstanceGuestOSInfo{Name: "Simulated", ID: "simulated"}
+	v.Status.MigrationMethod = kubevirtv1.BlockMigration
+	v.Status.GuestOSInfo = kubevirtv1.VirtualMachineInstanceGuestOSInfo{Name: "Simulated", ID: "simulated"}
 	hardware(v)
 }
 
 // hardware writes the CPUs and the memory that the guest has. Changes need a migration.
-func hardware(v *v1.VirtualMachineInstance) {
+func hardware(v *kubevirtv1.VirtualMachineInstance) {
 	if cpu := v.Spec.Domain.CPU; cpu != nil {
-		v.Status.CurrentCPUTopology = &v1.CPUTopology{Cores: max(cpu.Cores, 1), Sockets: max(cpu.Sockets, 1), Threads: max(cpu.Threads, 1)}
+		v.Status.CurrentCPUTopology = &kubevirtv1.CPUTopology{Cores: max(cpu.Cores, 1), Sockets: max(cpu.Sockets, 1), Threads: max(cpu.Threads, 1)}
 	}
 	if memory := v.Spec.Domain.Memory; memory != nil && memory.Guest != nil {
 		if v.Status.Memory == nil {
-			v.Status.Memory = &v1.MemoryStatus{GuestAtBoot: memory.Guest}
+			v.Status.Memory = &kubevirtv1.MemoryStatus{GuestAtBoot: memory.Guest}
 		}
 		v.Status.Memory.GuestCurrent, v.Status.Memory.GuestRequested = memory.Guest, memory.Guest
 	}
 }
 
 // plugs attaches and detaches volumes.
-func (o *instanceObservation) plugs(v *v1.VirtualMachineInstance) {
+func (o *instanceObservation) plugs(v *kubevirtv1.VirtualMachineInstance) {
 	for i := range v.Status.VolumeStatus {
 		status := &v.Status.VolumeStatus[i]
-		wanted := slices.ContainsFunc(v.Spec.Volumes, func(volume v1.Volume) bool { return volume.Name == status.Name })
+		wanted := slices.ContainsFunc(v.Spec.Volumes, func(volume kubevirtv1.Volume) bool { return volume.Name == status.Name })
 		switch {
 		case status.HotplugVolume == nil:
-		case wanted && status.Phase == v1.HotplugVolumeAttachedToNode && status.HotplugVolume.AttachPodUID != "":
-			status.Phase, status.Reason, status.Message = v1.VolumeReady, "VolumeReady", "the volume is attached to the guest"
+		case wanted && status.Phase == kubevirtv1.HotplugVolumeAttachedToNode && status.HotplugVolume.AttachPodUID != "":
+			status.Phase, status.Reason, status.Message = kubevirtv1.VolumeReady, "VolumeReady", "the volume is attached to the guest"
 			status.Target = "sd" + string(rune('a'+i))
-		case !wanted && (status.Phase == v1.VolumeReady || status.Phase == v1.HotplugVolumeMounted || status.Phase == v1.HotplugVolumeAttachedToNode):
-			status.Phase, status.Reason, status.Message = v1.HotplugVolumeUnMounted, "VolumeUnMountedFromPod", "the volume is unmounted from the pod"
+		case !wanted && (status.Phase == kubevirtv1.VolumeReady || status.Phase == kubevirtv1.HotplugVolumeMounted || status.Phase == kubevirtv1.HotplugVolumeAttachedToNode):
+			status.Phase, status.Reason, status.Message = kubevirtv1.HotplugVolumeUnMounted, "VolumeUnMountedFromPod", "the volume is unmounted from the pod"
 			status.Target = ""
 		}
 	}
 }
 
 // migrates takes a migration one step further.
-func (o *instanceObservation) migrates(v *v1.VirtualMachineInstance) {
+func (o *instanceObservation) migrates(v *kubevirtv1.VirtualMachineInstance) {
 	m := v.Status.MigrationState
 	if m == nil || m.Completed || m.TargetNode == "" {
 		return
 	}
 	switch {
 	case m.AbortRequested:
-		m.AbortStatus, m.Failed, m.Completed, m.EndTimestamp = v1.MigrationAbortSucceeded, true, true, &o.now
+		m.AbortStatus, m.Failed, m.Completed, m.EndTimestamp = kubevirtv1.MigrationAbortSucceeded, true, true, &o.now
 	case m.TargetNodeAddress == "":
 		m.TargetNodeAddress, m.TargetNodeDomainDetected = address, true
 		m.TargetDirectMigrationNodePorts = map[string]int{"44444": 0}
-	case m.StartTimestamp == nil && o.migration == v1.MigrationTargetReady:
-		m.StartTimestamp, m.Mode = &o.now, v1.MigrationPreCopy
-	case m.StartTimestamp != nil && o.migration == v1.MigrationRunning:
+	case m.StartTimestamp == nil && o.migration == kubevirtv1.MigrationTargetReady:
+		m.StartTimestamp, m.Mode = &o.now, kubevirtv1.MigrationPreCopy
+	case m.StartTimestamp != nil && o.migration == kubevirtv1.MigrationRunning && v.Annotations[Guest] != Hang:
 		m.TargetNodeDomainReadyTimestamp, m.EndTimestamp, m.Completed = &o.now, &o.now, true
 		v.Status.NodeName, v.Status.EvacuationNodeName = m.TargetNode, ""
-		v.Labels[v1.NodeNameLabel] = m.TargetNode
+		v.Labels[kubevirtv1.NodeNameLabel] = m.TargetNode
 		hardware(v)
-		dropConditions(v, v1.VirtualMachineInstanceVCPUChange, v1.VirtualMachineInstanceMemoryChange, v1.VirtualMachineInstanceMigrationRequired)
+		dropConditions(v, kubevirtv1.VirtualMachineInstanceVCPUChange, kubevirtv1.VirtualMachineInstanceMemoryChange, kubevirtv1.VirtualMachineInstanceMigrationRequired)
 	}
 }
 
 // setCondition makes a condition true.
-func (o *instanceObservation) setCondition(v *v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) {
+func (o *instanceObservation) setCondition(v *kubevirtv1.VirtualMachineInstance, kind kubevirtv1.VirtualMachineInstanceConditionType) {
 	dropConditions(v, kind)
-	v.Status.Conditions = append(v.Status.Conditions, v1.VirtualMachineInstanceCondition{
+	v.Status.Conditions = append(v.Status.Conditions, kubevirtv1.VirtualMachineInstanceCondition{
 		Type: kind, Status: corev1.ConditionTrue, LastProbeTime: o.now, LastTransitionTime: o.now,
 	})
 }
 
-func dropConditions(v *v1.VirtualMachineInstance, kinds ...v1.VirtualMachineInstanceConditionType) {
-	v.Status.Conditions = slices.DeleteFunc(v.Status.Conditions, func(c v1.VirtualMachineInstanceCondition) bool {
+func dropConditions(v *kubevirtv1.VirtualMachineInstance, kinds ...kubevirtv1.VirtualMachineInstanceConditionType) {
+	v.Status.Conditions = slices.DeleteFunc(v.Status.Conditions, func(c kubevirtv1.VirtualMachineInstanceCondition) bool {
 		return slices.Contains(kinds, c.Type)
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/rest"
-	v1 "kubevirt.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -32,12 +32,12 @@ const namespace = "kubevirt"
 
 // Names of the nodes.
 const (
-	First  = "node01"
-	Second = "node02"
+	first  = "node01"
+	second = "node02"
 )
 
 // names are all nodes.
-var names = []string{First, Second}
+var names = []string{first, second}
 
 // hotplugPod is the value of label kubevirt.io of the pods that attach volumes.
 const (
@@ -105,12 +105,12 @@ func (n *Nodes) Stop() error {
 // manager is one with all loops and the server.
 func (n *Nodes) manager(config *rest.Config) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1.AddToScheme, cdiv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, kubevirtv1.AddToScheme, cdiv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
 	}
-	ours, err := labels.NewRequirement(v1.AppLabel, selection.In, []string{launcherPod, hotplugPod})
+	ours, err := labels.NewRequirement(kubevirtv1.AppLabel, selection.In, []string{launcherPod, hotplugPod})
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func asHandler(config *rest.Config, node string) *rest.Config {
 // loops adds a controller for each kind of object.
 func (n *Nodes) loops(mgr ctrl.Manager) error {
 	vmiOfMigration := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		key := client.ObjectKey{Namespace: o.GetNamespace(), Name: o.(*v1.VirtualMachineInstanceMigration).Spec.VMIName}
+		key := client.ObjectKey{Namespace: o.GetNamespace(), Name: o.(*kubevirtv1.VirtualMachineInstanceMigration).Spec.VMIName}
 		return []reconcile.Request{{NamespacedName: key}}
 	})
 	of := func(name string) *ctrl.Builder {
@@ -168,7 +168,7 @@ func (n *Nodes) loops(mgr ctrl.Manager) error {
 		do      reconcile.Func
 	}{
 		{of("pods").For(&corev1.Pod{}), n.reconcilePod},
-		{of("instances").For(&v1.VirtualMachineInstance{}).Owns(&corev1.Pod{}).Watches(&v1.VirtualMachineInstanceMigration{}, vmiOfMigration), n.reconcileInstance},
+		{of("instances").For(&kubevirtv1.VirtualMachineInstance{}).Owns(&corev1.Pod{}).Watches(&kubevirtv1.VirtualMachineInstanceMigration{}, vmiOfMigration), n.reconcileInstance},
 		{of("claims").For(&corev1.PersistentVolumeClaim{}), n.reconcileClaim},
 		{of("datavolumes").For(&cdiv1.DataVolume{}).Owns(&corev1.PersistentVolumeClaim{}), n.reconcileDataVolume},
 		{of("snapshots").For(snapshot()), n.reconcileSnapshot},

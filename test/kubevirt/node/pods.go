@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	v1 "kubevirt.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -170,7 +170,7 @@ func runs(pod *corev1.Pod, now metav1.Time) *corev1.PodStatus {
 	status.PodIP, status.PodIPs = address, []corev1.PodIP{{IP: address}}
 	status.Conditions = nil
 	for _, kind := range []corev1.PodConditionType{
-		corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady, v1.VirtualMachineUnpaused,
+		corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady, kubevirtv1.VirtualMachineUnpaused,
 	} {
 		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
 	}

@@ -8,14 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	v1 "kubevirt.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
 // pod is one that KubeVirt has just created, with changes.
 func pod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{}
-	p.Name, p.UID, p.Labels = name, types.UID(name), map[string]string{v1.AppLabel: launcherPod, "vm": "web"}
-	p.Spec.NodeSelector = map[string]string{v1.NodeSchedulable: "true", "machine-type.node.kubevirt.io/q35": "true"}
+	p.Name, p.UID, p.Labels = name, types.UID(name), map[string]string{kubevirtv1.AppLabel: launcherPod, "vm": "web"}
+	p.Spec.NodeSelector = map[string]string{kubevirtv1.NodeSchedulable: "true", "machine-type.node.kubevirt.io/q35": "true"}
 	p.Spec.Containers = []corev1.Container{{Name: "compute", Image: "example.org:5000/launcher:v1"}}
 	for _, change := range changes {
 		change(p)
@@ -50,9 +50,9 @@ func deleted(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }
 
 func TestDecidePod(t *testing.T) {
 	now := metav1.Now()
-	cordoned := nodeObject(First)
+	cordoned := nodeObject(first)
 	cordoned.Spec.Unschedulable = true
-	source := func(phase corev1.PodPhase) []corev1.Pod { return []corev1.Pod{*pod("source", on(First), in(phase))} }
+	source := func(phase corev1.PodPhase) []corev1.Pod { return []corev1.Pod{*pod("source", on(first), in(phase))} }
 	for name, c := range map[string]struct {
 		pod    *corev1.Pod
 		others []corev1.Pod
@@ -60,20 +60,20 @@ func TestDecidePod(t *testing.T) {
 		node01 *corev1.Node
 		want   podPlan
 	}{
-		"a new pod gets a node":              {pod: pod("a"), want: podPlan{bind: First}},
-		"a cordoned node gets no pod":        {pod: pod("a"), node01: cordoned, want: podPlan{bind: Second}},
-		"a pod gets the host it selects":     {pod: pod("a", selects(corev1.LabelHostname, Second)), want: podPlan{bind: Second}},
+		"a new pod gets a node":              {pod: pod("a"), want: podPlan{bind: first}},
+		"a cordoned node gets no pod":        {pod: pod("a"), node01: cordoned, want: podPlan{bind: second}},
+		"a pod gets the host it selects":     {pod: pod("a", selects(corev1.LabelHostname, second)), want: podPlan{bind: second}},
 		"a pod that fits no node waits":      {pod: pod("a", selects("zone", "b"), unscheduled), want: podPlan{wait: true}},
 		"and says so first":                  {pod: pod("a", selects("zone", "b")), want: podPlan{status: unschedulable(pod("a"), now)}},
-		"a migration has another host":       {pod: pod("b", apart), others: source(corev1.PodRunning), want: podPlan{bind: Second}},
-		"unless the source has ended":        {pod: pod("b", apart), others: source(corev1.PodSucceeded), want: podPlan{bind: First}},
+		"a migration has another host":       {pod: pod("b", apart), others: source(corev1.PodRunning), want: podPlan{bind: second}},
+		"unless the source has ended":        {pod: pod("b", apart), others: source(corev1.PodSucceeded), want: podPlan{bind: first}},
 		"a pod with a scheduling gate stays": {pod: pod("a", gated)},
-		"a bound pod runs":                   {pod: pod("a", on(First)), want: podPlan{status: runs(pod("a"), now)}},
-		"a running pod stays":                {pod: pod("a", on(First), in(corev1.PodRunning))},
-		"a deleted pod is removed":           {pod: pod("a", on(First), in(corev1.PodRunning), deleted), want: podPlan{remove: true}},
+		"a bound pod runs":                   {pod: pod("a", on(first)), want: podPlan{status: runs(pod("a"), now)}},
+		"a running pod stays":                {pod: pod("a", on(first), in(corev1.PodRunning))},
+		"a deleted pod is removed":           {pod: pod("a", on(first), in(corev1.PodRunning), deleted), want: podPlan{remove: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodes := []corev1.Node{*nodeObject(First), *nodeObject(Second)}
+			nodes := []corev1.Node{*nodeObject(first), *nodeObject(second)}
 			if c.node01 != nil {
 				nodes[0] = *c.node01
 			}

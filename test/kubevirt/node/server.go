@@ -10,7 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
-	v1 "kubevirt.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -31,7 +31,8 @@ func (n *Nodes) serve(ctx context.Context) error {
 		Addr: fmt.Sprintf(":%d", n.options.Port), Handler: routes, ReadHeaderTimeout: time.Minute,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{n.options.Certificate}, MinVersion: tls.VersionTLS12},
 	}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // the process ends
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // calls in progress are lost
+	defer stop()
 	if err := server.ListenAndServeTLS("", ""); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("cannot serve as virt-handler: %w", err)
 	}
@@ -42,16 +43,16 @@ func (n *Nodes) serve(ctx context.Context) error {
 // in the API, such as reset, succeed.
 func (n *Nodes) call(ctx context.Context, key client.ObjectKey, verb string) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		vmi := &v1.VirtualMachineInstance{}
+		vmi := &kubevirtv1.VirtualMachineInstance{}
 		if err := n.reader.Get(ctx, key, vmi); err != nil {
 			return err
 		}
 		o := instanceObservation{now: metav1.Now()}
 		switch verb {
 		case "pause":
-			o.setCondition(vmi, v1.VirtualMachineInstancePaused)
+			o.setCondition(vmi, kubevirtv1.VirtualMachineInstancePaused)
 		case "unpause":
-			dropConditions(vmi, v1.VirtualMachineInstancePaused)
+			dropConditions(vmi, kubevirtv1.VirtualMachineInstancePaused)
 		case "freeze":
 			vmi.Status.FSFreezeStatus = "frozen"
 		case "unfreeze":

@@ -1,5 +1,5 @@
 // Package virttemplate has the client of the template API that KubeVirt names. The API is not
-// installed in tests: KubeVirt's components never create the client, and virtctl is told so.
+// installed in tests: KubeVirt's components never create the client, and virtctl gets an error.
 package virttemplate
 
 import (

@@ -1,10 +1,10 @@
-package kubevirt
+package stories
 
 import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	v1 "kubevirt.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
 var _ = Describe("A running VM", func() {
@@ -40,8 +40,8 @@ spec:
 		Expect(warnings).NotTo(ContainSubstring("priorityClassName"))
 		s.awaitReady("vmpreset", "launch")
 		s.create(web)
-		s.awaitStatus("web", v1.VirtualMachineStatusRunning)
-		Eventually(func() v1.VirtualMachineInstanceSpec { return s.vmi("web").Spec }).Should(And(
+		s.awaitStatus("web", kubevirtv1.VirtualMachineStatusRunning)
+		Eventually(func() kubevirtv1.VirtualMachineInstanceSpec { return s.vmi("web").Spec }).Should(And(
 			HaveField("NodeSelector", BeEmpty()), HaveField("Tolerations", BeEmpty()), HaveField("Affinity", BeNil())))
 		Expect(s.vmi("web").Spec).To(And(
 			HaveField("PriorityClassName", "kubevirt-cluster-critical"), HaveField("TerminationGracePeriodSeconds", HaveValue(BeEquivalentTo(7))), HaveField("Hostname", "launched")))
@@ -51,7 +51,7 @@ spec:
 		s.preset("small", small)
 		s.preset("placement", "defaults: {spec: {template: {spec: {nodeSelector: {kubernetes.io/os: linux}, tolerations: [{key: pool, operator: Exists}]}}}}")
 		s.create(web)
-		s.awaitStatus("web", v1.VirtualMachineStatusRunning)
+		s.awaitStatus("web", kubevirtv1.VirtualMachineStatusRunning)
 		source := s.vmi("web").Status.NodeName
 		s.virtctl("migrate", "web")
 		Eventually(func() string { return s.vmi("web").Status.NodeName }).ShouldNot(Equal(source))
@@ -69,14 +69,14 @@ spec:
 		s.preset("small", small)
 		s.create("{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: more}, spec: {accessModes: [ReadWriteMany], volumeMode: Block, storageClassName: simulated, resources: {requests: {storage: 1Gi}}}}")
 		s.create(web)
-		s.awaitStatus("web", v1.VirtualMachineStatusRunning)
+		s.awaitStatus("web", kubevirtv1.VirtualMachineStatusRunning)
 		s.rejects("no claims here")
 		for _, more := range [][]string{{"--persist"}, nil} {
 			out, err := here.Virtctl(append([]string{"addvolume", "web", "--volume-name=more", "-n", s.ns}, more...)...)
 			Expect(err).To(HaveOccurred(), out)
 			Expect(out).To(ContainSubstring("no claims here"))
 		}
-		Consistently(func() []v1.Volume {
+		Consistently(func() []kubevirtv1.Volume {
 			return append(s.vm("web").Spec.Template.Spec.Volumes, s.vmi("web").Spec.Volumes...)
 		}, "1s").Should(BeEmpty())
 	})

@@ -1,4 +1,4 @@
-package kubevirt
+package stories
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	v1 "kubevirt.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -197,9 +197,9 @@ func (s *story) virtctl(args ...string) {
 }
 
 // vm is a VM of the story, which may be created soon.
-func (s *story) vm(name string) *v1.VirtualMachine {
+func (s *story) vm(name string) *kubevirtv1.VirtualMachine {
 	GinkgoHelper()
-	vm := &v1.VirtualMachine{}
+	vm := &kubevirtv1.VirtualMachine{}
 	Eventually(func() error {
 		return here.Objects.Get(here.Context(), client.ObjectKey{Namespace: s.ns, Name: name}, vm)
 	}).Should(Succeed())
@@ -207,9 +207,9 @@ func (s *story) vm(name string) *v1.VirtualMachine {
 }
 
 // vmi is a VMI of the story, which may be created soon.
-func (s *story) vmi(name string) *v1.VirtualMachineInstance {
+func (s *story) vmi(name string) *kubevirtv1.VirtualMachineInstance {
 	GinkgoHelper()
-	vmi := &v1.VirtualMachineInstance{}
+	vmi := &kubevirtv1.VirtualMachineInstance{}
 	Eventually(func() error {
 		return here.Objects.Get(here.Context(), client.ObjectKey{Namespace: s.ns, Name: name}, vmi)
 	}).Should(Succeed())
@@ -217,9 +217,9 @@ func (s *story) vmi(name string) *v1.VirtualMachineInstance {
 }
 
 // awaitStatus waits for the printable status of a VM.
-func (s *story) awaitStatus(name string, status v1.VirtualMachinePrintableStatus) {
+func (s *story) awaitStatus(name string, status kubevirtv1.VirtualMachinePrintableStatus) {
 	GinkgoHelper()
-	Eventually(func() v1.VirtualMachinePrintableStatus { return s.vm(name).Status.PrintableStatus }).Should(Equal(status))
+	Eventually(func() kubevirtv1.VirtualMachinePrintableStatus { return s.vm(name).Status.PrintableStatus }).Should(Equal(status))
 }
 
 // field is a field of an object of the story.

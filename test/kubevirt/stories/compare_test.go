@@ -1,4 +1,4 @@
-package kubevirt
+package stories
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ var _ = Describe("KubeVirt", func() {
 	BeforeEach(func() { s = newStory() })
 
 	It("stores manifests as it does without virtwright", func() {
-		module, err := exec.CommandContext(here.Context(), "go", "-C", "bin", "list", "-m", "-f", "{{.Dir}}", "kubevirt.io/kubevirt").Output()
+		module, err := exec.CommandContext(here.Context(), "go", "-C", "../bin", "list", "-m", "-f", "{{.Dir}}", "kubevirt.io/kubevirt").Output()
 		Expect(err).NotTo(HaveOccurred())
 		folders := []string{filepath.Join(strings.TrimSpace(string(module)), "examples")}
 		if corpus := os.Getenv(corpusVariable); corpus != "" {
@@ -58,8 +58,12 @@ var _ = Describe("KubeVirt", func() {
 
 	It("stores sparse VMs as it stores the full ones without virtwright", func() {
 		here.Must("", "label", "namespace", s.ns, "tier=prod", "secure-boot=required")
-		here.Must("", "apply", "-n", s.ns, "-f", "../../examples/presets")
-		DeferCleanup(func() { here.Must("", "delete", "-n", s.ns, "-f", "../../examples/presets") })
+		here.Must("", "create", "namespace", "lab") // of a preset
+		here.Must("", "apply", "-f", "../../../examples/presets")
+		DeferCleanup(func() {
+			here.Must("", "delete", "-f", "../../../examples/presets")
+			here.Must("", "delete", "namespace", "lab", "--wait=false")
+		})
 		here.Must("", "wait", "cvmpreset", "--all", "--for=condition=Ready", "--timeout=60s")
 		sparse := sparseVMs(s.ns, 200)
 		full := s.expand(sparse)
@@ -170,7 +174,7 @@ func (s *story) expand(vms []*unstructured.Unstructured) []*unstructured.Unstruc
 	file := filepath.Join(folder, "sparse.yaml")
 	Expect(os.WriteFile(file, text.Bytes(), 0o600)).To(Succeed())
 	var complaints bytes.Buffer
-	expand := exec.CommandContext(here.Context(), installation.Program(GinkgoTB(), "virtwright"), "expand", "-n", s.ns, "-f", file, "-f", "../../examples/presets", "--mode", "addon")
+	expand := exec.CommandContext(here.Context(), installation.Program(GinkgoTB(), installation.CLI), "expand", "-n", s.ns, "-f", file, "-f", "../../../examples/presets", "--mode", "addon")
 	expand.Stderr = &complaints
 	out, err := expand.Output()
 	Expect(err).NotTo(HaveOccurred(), complaints.String())

@@ -1,4 +1,4 @@
-package kubevirt
+package stories
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/virtwright/virtwright/test/controlplane"
+	"github.com/virtwright/virtwright/test/kubevirt"
 )
 
 // devVariable makes TestDev run.
@@ -22,8 +23,8 @@ func TestDev(t *testing.T) {
 	interrupted, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	fmt.Println("Starting a Kubernetes control plane, KubeVirt and virtwright; building them takes minutes the first time")
-	c := Start(t, Options{})
-	root, err := filepath.Abs("../..")
+	c := kubevirt.Start(t, kubevirt.Options{})
+	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ virt-api and virt-controller are KubeVirt's own programs. Their nodes are simula
 runs. Annotate a VMI with node.virtwright.dev/guest=shutdown, crash or hang to see other ends.
 
 Logs are in %s; Ctrl-C stops everything.
-`, root, c.Kubeconfig(), kubectl, c.program(virtctl), root, c.Dir())
+`, root, c.Kubeconfig(), kubectl, c.VirtctlPath(), root, c.Dir())
 	<-interrupted.Done()
 	stop() // a second interrupt ends the process at once
 }

@@ -1,4 +1,4 @@
-package kubevirt
+package stories
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
-	v1 "kubevirt.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -36,8 +36,8 @@ spec:
 	const template = "{spec: {virtualMachineTemplate: {spec: {template: %s}}}}"
 	awaitRunning := func() {
 		GinkgoHelper()
-		s.awaitStatus("farm-0", v1.VirtualMachineStatusRunning)
-		s.awaitStatus("farm-1", v1.VirtualMachineStatusRunning)
+		s.awaitStatus("farm-0", kubevirtv1.VirtualMachineStatusRunning)
+		s.awaitStatus("farm-1", kubevirtv1.VirtualMachineStatusRunning)
 	}
 
 	It("keeps the presets of its VMs when its template changes", func() {
@@ -120,10 +120,10 @@ forbid: [{path: "spec.template.spec.volumes[*].hostDisk", message: no files of n
 		here.Must("", "patch", "vm", "farm-0", "-n", s.ns, "--type=merge", "-p", `{"metadata":{"ownerReferences":null}}`,
 			"--as=system:serviceaccount:kube-system:generic-garbage-collector", "--as-group=system:masters")
 		Eventually(func() error {
-			return here.Objects.Get(here.Context(), client.ObjectKey{Namespace: s.ns, Name: "farm-2"}, &v1.VirtualMachine{})
+			return here.Objects.Get(here.Context(), client.ObjectKey{Namespace: s.ns, Name: "farm-2"}, &kubevirtv1.VirtualMachine{})
 		}).Should(Succeed(), "the pool makes another VM")
 		Expect(s.vm("farm-0").OwnerReferences).To(BeEmpty())
-		s.awaitStatus("farm-2", v1.VirtualMachineStatusRunning)
+		s.awaitStatus("farm-2", kubevirtv1.VirtualMachineStatusRunning)
 	})
 
 	It("scales", func() {
@@ -134,10 +134,10 @@ forbid: [{path: "spec.template.spec.volumes[*].hostDisk", message: no files of n
 			Expect(here.Objects.Patch(here.Context(), s.parse(pool), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n)))).To(Succeed())
 		}
 		scale(3)
-		s.awaitStatus("farm-2", v1.VirtualMachineStatusRunning)
+		s.awaitStatus("farm-2", kubevirtv1.VirtualMachineStatusRunning)
 		scale(1)
 		Eventually(func() int {
-			var vms v1.VirtualMachineList
+			var vms kubevirtv1.VirtualMachineList
 			Expect(here.Objects.List(here.Context(), &vms, client.InNamespace(s.ns))).To(Succeed())
 			return len(vms.Items)
 		}).Should(Equal(1))

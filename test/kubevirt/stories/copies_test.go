@@ -1,11 +1,11 @@
-package kubevirt
+package stories
 
 import (
 	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	v1 "kubevirt.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/presets/provenance"
 )
@@ -25,7 +25,7 @@ defaults:
     dataVolumeTemplates: [{metadata: {name: {$cel: "object.metadata.name + '-disk'"}}, spec: {source: {blank: {}}, storage: {resources: {requests: {storage: 1Gi}}}}}]
     template: {spec: {domain: {devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, dataVolume: {name: {$cel: "object.metadata.name + '-disk'"}}}]}}`
 	)
-	create := func(name, labels string) *v1.VirtualMachine {
+	create := func(name, labels string) *kubevirtv1.VirtualMachine {
 		GinkgoHelper()
 		s.create(fmt.Sprintf("{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: %s, labels: {size: small%s}}, spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}}", name, labels))
 		return s.vm(name)
@@ -54,7 +54,7 @@ defaults:
 		}).Should(Equal("true"))
 	}
 	// sourceOf returns the preset that the record of a VM names for a field.
-	sourceOf := func(vm *v1.VirtualMachine, field string) string {
+	sourceOf := func(vm *kubevirtv1.VirtualMachine, field string) string {
 		GinkgoHelper()
 		record, err := provenance.Decode(vm.Annotations["virtwright.dev/provenance"])
 		Expect(err).NotTo(HaveOccurred())

@@ -1,4 +1,4 @@
-package kubevirt
+package stories
 
 import (
 	"os"
@@ -9,10 +9,11 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/virtwright/virtwright/test/installation"
+	"github.com/virtwright/virtwright/test/kubevirt"
 )
 
 // here is the cluster in which the stories take place.
-var here *Cluster
+var here *kubevirt.Cluster
 
 // patience is how long a story waits for a state. It is long because a busy machine is no failure.
 const patience = 2 * time.Minute
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) { os.Exit(installation.Main(m)) }
 func TestStories(t *testing.T) {
 	RegisterFailHandler(Fail)
 	began := time.Now()
-	here = Start(t, Options{})
+	here = kubevirt.Start(t, kubevirt.Options{})
 	t.Logf("started in %s", time.Since(began).Round(time.Millisecond))
 	SetDefaultEventuallyTimeout(patience)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)

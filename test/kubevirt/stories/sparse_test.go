@@ -1,9 +1,9 @@
-package kubevirt
+package stories
 
 import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	v1 "kubevirt.io/api/core/v1"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
 var _ = Describe("A sparse VM", func() {
@@ -47,9 +47,9 @@ spec:
       volumes: [{name: root, containerDisk: {image: example.org/disk:1}}]`)
 		expectSameSpec(sparse, full)
 
-		s.awaitStatus("web", v1.VirtualMachineStatusRunning)
+		s.awaitStatus("web", kubevirtv1.VirtualMachineStatusRunning)
 		Expect(s.vmi("web").Status.Memory.GuestCurrent.String()).To(Equal("1Gi"))
 		s.virtctl("stop", "web")
-		s.awaitStatus("web", v1.VirtualMachineStatusStopped)
+		s.awaitStatus("web", kubevirtv1.VirtualMachineStatusStopped)
 	})
 })
