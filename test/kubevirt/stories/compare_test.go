@@ -178,5 +178,11 @@ func (s *story) expand(vms []*unstructured.Unstructured) []*unstructured.Unstruc
 	expand.Stderr = &complaints
 	out, err := expand.Output()
 	Expect(err).NotTo(HaveOccurred(), complaints.String())
-	return documents(out)
+	list := &unstructured.UnstructuredList{}
+	Expect(yaml.Unmarshal(out, list)).To(Succeed())
+	full := make([]*unstructured.Unstructured, len(list.Items))
+	for i := range list.Items {
+		full[i] = &list.Items[i]
+	}
+	return full
 }
