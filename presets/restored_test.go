@@ -104,7 +104,7 @@ func TestRestored(t *testing.T) {
 			edit: func(vm map[string]any) {
 				in(vm, "spec.template")["metadata"] = map[string]any{"annotations": map[string]any{"virtwright.dev/presets": "cluster/gpu"}}
 			},
-			want: map[string]string{at + "devices": "", "spec.template.metadata.annotations": "{}"},
+			want: map[string]string{at + "devices": "{}", "spec.template.metadata.annotations": "{}"},
 		},
 		"NamedOnNewVM": {
 			reason: "a copy keeps the values, but not the name", before: list(gpu), now: list(gpu), create: gpuVM, isNew: true,

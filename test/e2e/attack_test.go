@@ -22,8 +22,8 @@ type writer struct {
 	// bound for all of them.
 	role       string
 	everywhere bool
-	// trusted writers may write guarded fields; controls says that only those of VMIs, and the owner
-	// references of VMs.
+	// trusted writers may write guarded fields; those that control may write those of VMIs, and
+	// the owner references of VMs.
 	trusted, controls bool
 }
 

@@ -135,7 +135,7 @@ defaults: {spec: {template: {spec: {domain: {memory: {guest: 128Mi}, devices: {t
 		Expect(s.vm("web").Spec.Template.Spec.Hostname).To(Equal("ruled"))
 	})
 
-	It("that is a clone has a record of its own, and no presets that nobody allowed", func() {
+	It("that is a clone has a record of its own, and names no presets", func() {
 		s.preset("small", small)
 		s.preset("gpu", "{match: {explicit: true}, defaults: {spec: {template: {spec: {hostname: named}}}}}")
 		create("web", "")
