@@ -31,7 +31,7 @@ var _ = Describe("An exception from presets", func() {
 		rng        = "spec: {template: {spec: {domain: {devices: {rng: {}}}}}}"
 		rule       = `{overrides: {spec: {template: {spec: {domain: {firmware: {bootloader: {efi: {secureBoot: true}}}, features: {smm: {enabled: true}}}}}}}, forbid: [{path: spec.template.spec.domain.devices.rng, message: no random numbers}]}`
 		labelled   = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: %s, labels: {image: %s}}\n" +
-			"spec: {template: {spec: {domain: {devices: {%s}, resources: {requests: {memory: 64Mi}}}}}}\n"
+			"spec: {runStrategy: Halted, template: {spec: {domain: {devices: {%s}, resources: {requests: {memory: 64Mi}}}}}}\n"
 	)
 	var s *story
 	// knows waits until the replica that serves knows of an exception.

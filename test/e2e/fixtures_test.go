@@ -63,6 +63,7 @@ const atLeast = 700
 // a part of the answer.
 var otherwise = map[string]string{
 	// The schema has the rule too, and is asked first.
+	"container-disk-image/no image":                      "image: Required value",
 	"container-path-absolute/4097 characters":            "Too long: may not be more than 4096 bytes",
 	"container-path-absolute/relative":                   "must be absolute",
 	"container-path-absolute/up again":                   "must not contain '..'",
