@@ -1,0 +1,67 @@
+package stories
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/test/kubevirt"
+)
+
+// latencyVariable is the number of creates that TestLatency times for each way; unset skips it.
+const latencyVariable = "VIRTWRIGHT_LATENCY"
+
+// TestLatency times creates of a VM with KubeVirt's webhooks, and with virtwright's too, in turn. It
+// prints ratios of medians for docs/costs.md, and asserts nothing. KubeVirt's webhooks see every
+// namespace, so no VM is created without them.
+func TestLatency(t *testing.T) {
+	var count int
+	if _, err := fmt.Sscan(os.Getenv(latencyVariable), &count); err != nil {
+		t.Skip(latencyVariable + " is not set")
+	}
+	c := kubevirt.Start(t, kubevirt.Options{})
+	c.Must("", "create", "namespace", "timed")
+	const full = `{domain: {cpu: {cores: 2}, memory: {guest: 1Gi}, devices: {rng: {}, interfaces: [{name: default, masquerade: {}}]}}, networks: [{name: default, pod: {}}]}`
+	c.Must(`
+apiVersion: virtwright.dev/v1alpha1
+kind: VirtualMachinePreset
+metadata: {name: small, namespace: timed}
+spec: {match: {labels: {matchLabels: {size: small}}}, defaults: {spec: {template: {spec: `+full+`}}}}`, "apply", "-f", "-")
+	c.Must("", "wait", "vmpreset/small", "-n", "timed", "--for=condition=Ready")
+	ways := []struct{ name, namespace, labels, template string }{
+		{"KubeVirt", excluded, "", full},
+		{"both, full VM", "timed", "", full},
+		{"both, sparse VM", "timed", "size: small", "{domain: {devices: {}}}"},
+	}
+	times := make([][]time.Duration, len(ways))
+	const warmUp = 20
+	for i := range count + warmUp {
+		for j := range ways {
+			at := (i + j) % len(ways)
+			way := ways[at]
+			vm := &unstructured.Unstructured{}
+			manifest := fmt.Sprintf("{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: timed-%d-%d, namespace: %s, labels: {%s}}, spec: {runStrategy: Halted, template: {spec: %s}}}", i, at, way.namespace, way.labels, way.template)
+			if err := yaml.Unmarshal([]byte(manifest), &vm.Object); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			if err := c.Objects.Create(c.Context(), vm); err != nil {
+				t.Fatalf("%s: %v", way.name, err)
+			}
+			if took := time.Since(began); i >= warmUp {
+				times[at] = append(times[at], took)
+			}
+			time.Sleep(10 * time.Millisecond) // controllers see the VM
+		}
+	}
+	for at, way := range ways {
+		slices.Sort(times[at])
+		median, control := times[at][count/2], times[0][count/2]
+		t.Logf("%-16s median %s, ratio %.2f, p90 %s", way.name, median.Round(100*time.Microsecond), float64(median)/float64(control), times[at][count*9/10].Round(100*time.Microsecond))
+	}
+}
