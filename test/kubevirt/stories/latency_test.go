@@ -13,11 +13,11 @@ import (
 	"github.com/virtwright/virtwright/test/kubevirt"
 )
 
-// latencyVariable is the number of creates that TestLatency times for each way; unset skips it.
+// latencyVariable is how many creates TestLatency times for each way; unset skips it.
 const latencyVariable = "VIRTWRIGHT_LATENCY"
 
-// TestLatency times creates of a VM with KubeVirt's webhooks, and with virtwright's too, in turn. It
-// prints ratios of medians for docs/costs.md, and asserts nothing. KubeVirt's webhooks see every
+// TestLatency times creates of a VM with KubeVirt's webhooks, and with virtwright's too, in turn.
+// It prints ratios of medians for docs/costs.md, and asserts nothing. KubeVirt's webhooks see every
 // namespace, so no VM is created without them.
 func TestLatency(t *testing.T) {
 	var count int

@@ -123,7 +123,7 @@ func askVirtwright(questions []question) {
 		if answer.Refused {
 			questions[i].ours = fmt.Sprint(answer.Problems)
 		}
-		// Mode addon warns where the verdict depends on what it cannot know, such as an instancetype.
+		// Mode addon warns where it cannot know the verdict, as of a VM with an instancetype.
 		// Most VMs of fixtures boot nothing.
 		questions[i].warned = slices.ContainsFunc(answer.Warnings, func(w string) bool { return !strings.Contains(w, "(bootable-device)") })
 	}
