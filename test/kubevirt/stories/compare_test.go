@@ -91,11 +91,11 @@ func (s *story) expectSame(name string, with, alone *unstructured.Unstructured) 
 		Expect(got != nil && want != nil).To(BeTrue(), "%s: with virtwright %v\nalone %v", name, got, want)
 		return
 	}
-	Expect(cmp.Diff(comparable(alone), comparable(with))).To(BeEmpty(), "%s: -alone, +with virtwright", name)
+	Expect(cmp.Diff(essence(alone), essence(with))).To(BeEmpty(), "%s: -alone, +with virtwright", name)
 }
 
-// comparable returns an object without what differs between any two.
-func comparable(object *unstructured.Unstructured) map[string]any {
+// essence returns an object without what differs between any two.
+func essence(object *unstructured.Unstructured) map[string]any {
 	for _, name := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "namespace"} {
 		unstructured.RemoveNestedField(object.Object, "metadata", name)
 	}
@@ -114,7 +114,7 @@ func comparable(object *unstructured.Unstructured) map[string]any {
 // documents returns the objects of a file; nothing for one that is not made of objects.
 func documents(content []byte) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
-	for _, text := range bytes.Split(content, []byte("\n---")) {
+	for text := range bytes.SplitSeq(content, []byte("\n---")) {
 		object := &unstructured.Unstructured{}
 		if yaml.Unmarshal(text, &object.Object) == nil && object.GetKind() != "" {
 			out = append(out, object)
