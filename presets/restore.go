@@ -41,6 +41,7 @@ func (e *Engine) restore(ctx context.Context, s *Snapshot, req Request, like *re
 			return nil // another attempt would cost as much
 		}
 		if releaseChanged(claim, sent.root, again.root) == 0 {
+			restoreOrder(again.root["spec"], sent.root["spec"], vmSchema().field("spec"))
 			out.Patch = diff(sent.unwrap(), again.unwrap(), shapes[req.Kind]())
 			return out
 		}

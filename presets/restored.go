@@ -59,10 +59,19 @@ func (r *resolution) dropNewNames() {
 	}
 }
 
-// wouldExtendSnapshot reports whether a default sets a field that a restored snapshot lacks.
+// wouldExtendSnapshot reports whether a layer must not set a field of a restored VM: a default, if
+// the snapshot lacks the field, and every preset, if it concerns the disks that were restored.
 func (l *layer) wouldExtendSnapshot(f *fieldNode) bool {
 	from := l.resolution.restored
-	return from != nil && !l.role.OutranksUser() && vmValue(from.snapshot, f.path) == nil
+	switch {
+	case from == nil:
+		return false
+	case !l.role.OutranksUser():
+		return vmValue(from.snapshot, f.path) == nil
+	case f.path.HasPrefix(volumesPath) && len(f.path) > len(volumesPath):
+		return vmValue(from.snapshot, f.path[:len(volumesPath)+1]) != nil
+	}
+	return f.path.HasPrefix(templatesPath)
 }
 
 // newViolations returns the violations of enforced presets. A restore may keep those of the VM that

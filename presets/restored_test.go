@@ -32,6 +32,8 @@ func TestRestored(t *testing.T) {
 	larger := cluster("size", defaults("{cpu: {cores: 4}, memory: {guest: 4Gi}, devices: {rng: {}}}"))
 	claim := cluster("root", `defaults: {spec: {template: {spec: {domain: {devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, persistentVolumeClaim: {claimName: {$cel: "object.metadata.name + '-root'"}}}]}}}}`)
 	volume := cluster("root", `defaults: {spec: {dataVolumeTemplates: [{metadata: {name: {$cel: "object.metadata.name + '-root'"}}, spec: {source: {blank: {}}}}], template: {spec: {domain: {devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, dataVolume: {name: {$cel: "object.metadata.name + '-root'"}}}]}}}}`)
+	disk := cluster("disk", "defaults: {spec: {template: {spec: {domain: {devices: {disks: [{name: data, disk: {bus: virtio}}]}}, volumes: [{name: data, emptyDisk: {capacity: 1Gi}}]}}}}")
+	ruled := cluster("ruled", "overrides: {spec: {template: {spec: {domain: {devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, persistentVolumeClaim: {claimName: ruled}}]}}}}")
 	secure := cluster("secure", `overrides: {spec: {template: {spec: {priorityClassName: production}}}}`)
 	noSound := cluster("silent", `forbid: [{path: spec.template.spec.domain.devices.sound}]`)
 	gpu := cluster("gpu", "match: {explicit: true}\n"+defaults("{devices: {gpus: [{name: a, deviceName: d}]}}"))
@@ -83,6 +85,18 @@ func TestRestored(t *testing.T) {
 				volumes: `[{"dataVolume":{"name":"restore-1-root"},"name":"root"}]`, "spec.dataVolumeTemplates": `[{"metadata":{"name":"restore-1-root"},"spec":{"source":{"blank":{}}}}]`,
 			},
 			origins: map[string]string{volumes + "[root].dataVolume.name": ""},
+		},
+		"Order": {
+			reason: "disks keep their order", before: list(disk), now: list(disk), create: vm("spec: {template: {spec: {domain: {devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, emptyDisk: {capacity: 1Gi}}, {name: zz, emptyDisk: {capacity: 1Gi}}]}}}"),
+			edit: func(vm map[string]any) {
+				devices := in(vm, at[:len(at)-1])["devices"].(map[string]any)
+				devices["disks"] = append(devices["disks"].([]any), map[string]any{"name": "zz", "disk": map[string]any{"bus": "virtio"}})
+			},
+			want: map[string]string{at + "devices.disks": `[{"disk":{"bus":"virtio"},"name":"root"},{"disk":{"bus":"virtio"},"name":"data"},{"disk":{"bus":"virtio"},"name":"zz"}]`},
+		},
+		"OverriddenClaim": {
+			reason: "an override does not undo the restore of a disk", before: list(ruled), now: list(ruled), create: vm(""), edit: restoresClaim,
+			want: map[string]string{volumes: `[{"name":"root","persistentVolumeClaim":{"claimName":"restore-1-root"}}]`},
 		},
 		"Forbidden": {
 			reason: "a snapshot must not set a forbidden field", before: list(sized), now: list(sized, noSound), create: vm(""),

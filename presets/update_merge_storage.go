@@ -160,11 +160,13 @@ func (m *merger) dropUnusedTemplates() {
 	}
 }
 
-// namedDataVolumes returns the names of the DataVolumes that the volumes of a VM use.
+// namedDataVolumes returns the names of the DataVolumes and claims that the volumes of a VM use.
 func namedDataVolumes(vm map[string]any) sets.Set[string] {
 	names := sets.New[string]()
 	for p := range elementsAt(vm, volumesPath) {
-		names.Insert(asText(vmValue(vm, append(p, provenance.Of("dataVolume", "name")...))))
+		for _, name := range []provenance.Path{provenance.Of("dataVolume", "name"), provenance.Of("persistentVolumeClaim", "claimName")} {
+			names.Insert(asText(vmValue(vm, slices.Concat(p, name))))
+		}
 	}
 	return names
 }

@@ -3,6 +3,7 @@ package webhooks
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -95,10 +96,14 @@ func (c copies) Handle(ctx context.Context, req Request) Response {
 
 // named rejects presets that a template names and that the user may not use.
 func (c copies) named(ctx context.Context, req Request, now, old copied) (field.ErrorList, error) {
-	before := old.named()
-	snapshot := c.Snapshots.Snapshot()
-	if c.Authorizer == nil || snapshot == nil {
+	before, snapshot := old.named(), c.Snapshots.Snapshot()
+	switch {
+	case c.Authorizer == nil || len(now.named()) == 0:
 		return nil, nil
+	case snapshot == nil:
+		return nil, errors.New("presets are not loaded yet")
+	case now.reapply() != old.reapply():
+		before = nil // a reapply asks again
 	}
 	at := field.NewPath("spec", "template", "metadata", "annotations")
 	if now.Spec.VirtualMachineTemplate != nil {
@@ -122,6 +127,14 @@ func (c copies) named(ctx context.Context, req Request, now, old copied) (field.
 		}
 	}
 	return problems, nil
+}
+
+// reapply returns the annotation that asks for a reapply.
+func (c copied) reapply() any {
+	if c.Spec.VirtualMachineTemplate != nil {
+		return annotation(c.Spec.VirtualMachineTemplate, v1alpha1.AnnotationReapply)
+	}
+	return annotation(c.Spec.Template, v1alpha1.AnnotationReapply)
 }
 
 func (c copied) named() []string {
@@ -162,15 +175,15 @@ func mayPatch(operation jsonpatch.Operation) bool {
 		return true
 	case "move", "copy":
 		from, err := operation.From()
-		return err == nil && isSpec(from) && isSpec(path) && path != "/spec/template"
-	case "remove":
-		return isSpec(path) || isUserMetadata(path)
+		return err == nil && isSpec(from) && isSpec(path) && !strings.EqualFold(path, "/spec/template")
+	case "remove": // KubeVirt removes the annotations that a clone filters, also virtwright's
+		return isSpec(path) || isUserMetadata(path, restoreKeys)
 	}
 	var value any
 	if raw := operation["value"]; raw != nil && json.Unmarshal(*raw, &value) != nil {
 		return false
 	}
-	return (isSpec(path) || isUserMetadata(path)) && !writesReserved(value)
+	return (isSpec(path) || isUserMetadata(path, restoreKeys, v1alpha1.AnnotationPrefix)) && !writesReserved(value)
 }
 
 // tokens returns the unescaped reference tokens of a JSON pointer (RFC 6901).
@@ -188,20 +201,26 @@ func isSpec(pointer string) bool {
 }
 
 // isMetadata reports whether a pointer leads to or into the metadata of a VM or of its template.
+// KubeVirt decodes the patched VM, and so takes names of fields in any case.
 func isMetadata(pointer string) bool {
-	return strings.HasPrefix(pointer+"/", "/metadata/") || strings.HasPrefix(pointer+"/", "/spec/template/metadata/")
+	pointer = strings.ToLower(pointer) + "/"
+	return strings.HasPrefix(pointer, "/metadata/") || strings.HasPrefix(pointer, "/spec/template/metadata/")
 }
 
-// isUserMetadata reports whether a pointer leads to labels or annotations that users write.
-func isUserMetadata(pointer string) bool {
-	if !isMetadata(pointer) {
-		return false
-	}
+// restoreKeys begin the annotation by which KubeVirt marks a restored VM.
+const restoreKeys = "restore.kubevirt.io/"
+
+// isUserMetadata reports whether a pointer leads to labels or annotations that users write, apart
+// from keys with these prefixes. All annotations of the VM include KubeVirt's mark.
+func isUserMetadata(pointer string, except ...string) bool {
 	at := tokens(strings.TrimPrefix(pointer, "/spec/template"))
-	if len(at) < 2 || len(at) > 3 || at[1] != "labels" && at[1] != "annotations" {
+	if len(at) < 2 || len(at) > 3 || at[0] != "metadata" || at[1] != "labels" && at[1] != "annotations" {
 		return false
 	}
-	return len(at) == 2 || !strings.HasPrefix(at[2], v1alpha1.AnnotationPrefix)
+	if len(at) == 2 {
+		return pointer != "/metadata/annotations"
+	}
+	return !slices.ContainsFunc(except, func(prefix string) bool { return strings.HasPrefix(at[2], prefix) })
 }
 
 // writesReserved reports whether a key in a decoded JSON value begins with AnnotationPrefix.
