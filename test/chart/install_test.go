@@ -96,9 +96,8 @@ func TestInstall(t *testing.T) {
 		t.Error(err)
 	}
 	i.Eventually("the policy knows who is trusted now", func() error {
-		return i.Try("", "patch", "vm", "web", "--as=ada", "--as-group=system:masters", "--type=merge", "-p", `{"metadata":{"finalizers":["virtwright.dev/x"]}}`)
+		return i.Try("", adoptAsAda...)
 	})
-	i.Must("", "patch", "vm", "web", "--as=ada", "--as-group=system:masters", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 	i.selfTest()
 	if strings.Contains(i.replica.Log.String(), "forbidden") {
 		t.Errorf("the manager lacks rights:\n%s", i.replica.Log.String())

@@ -19,6 +19,9 @@ spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}}`
 // adopt is a change of guarded fields.
 const adopt = `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]}}`
 
+// adoptAsAda does it as a user whom the tests trust.
+var adoptAsAda = []string{"patch", "vm", "web", "--as=ada", "--as-group=system:masters", "--type=merge", "--dry-run=server", "-p", adopt}
+
 // TestStaticPolicies follows docs/operations.md: API servers read the policies from files, without
 // webhooks and without policies in the API.
 func TestStaticPolicies(t *testing.T) {
@@ -53,7 +56,7 @@ func TestStaticPolicies(t *testing.T) {
 	}
 	i.Must(plain, "create", "-f", "-")
 	rejectsOwners(i)
-	i.Must("", "patch", "vm", "web", "--as=ada", "--as-group=system:masters", "--type=merge", "-p", `{"metadata":{"finalizers":["virtwright.dev/x"]}}`)
+	i.Must("", adoptAsAda...)
 
 	// The policies of the chart come and go.
 	i.Must("", "create", "-f", filepath.Join(dir, "policies.yaml"))
