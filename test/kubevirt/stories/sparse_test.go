@@ -33,7 +33,7 @@ spec:
 		full := s.create(`
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
-metadata: {name: web, namespace: ` + excluded + `}
+metadata: {name: stored-by-kubevirt-alone, namespace: ` + excluded + `}
 spec:
   runStrategy: Always
   template:
