@@ -15,6 +15,7 @@ import (
 
 // Interface is the client of the group.
 type Interface interface {
+	TemplateV1alpha1() Group // of KubeVirt 1.8
 	TemplateV1beta1() Group
 }
 
