@@ -175,7 +175,9 @@ func decidingPreset(o presets.Origin) string {
 // withoutContainers removes empty objects that have fields beneath them on the other side.
 func withoutContainers(fields, other []presets.Origin) []presets.Origin {
 	return slices.DeleteFunc(slices.Clone(fields), func(o presets.Origin) bool {
-		return isContainer(o.Value) && slices.ContainsFunc(other, func(b presets.Origin) bool { return len(b.Path) > len(o.Path) && b.Path.HasPrefix(o.Path) })
+		return isContainer(o.Value) && slices.ContainsFunc(other, func(b presets.Origin) bool {
+			return b.Value != nil && len(b.Path) > len(o.Path) && b.Path.HasPrefix(o.Path)
+		})
 	})
 }
 

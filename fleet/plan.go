@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -15,6 +16,8 @@ import (
 type Outcome struct {
 	// Fields as returned by Explain; nil if the VM is rejected.
 	Fields []presets.Origin
+	// Launched are the fields that presets set on the next VMI.
+	Launched []presets.Origin
 	// Problems with which the VM is rejected.
 	Problems []string
 	Warnings []string
@@ -27,8 +30,9 @@ type Difference struct {
 	Changes []Change
 	// Problems with which the VM is rejected after the change; nil if they were the same before.
 	Problems []string
-	// Admitted is true if the VM was rejected before.
-	Admitted bool
+	// Admitted is true if the VM was rejected before. StillRejected is true if it was and is rejected,
+	// for no new reason.
+	Admitted, StillRejected bool
 	// Warnings that are new.
 	Warnings []string
 	// Exceptions are the names of exceptions that the VM uses before or after the change.
@@ -44,12 +48,46 @@ func Compare(before, after Outcome, live bool) Difference {
 	switch {
 	case len(after.Problems) > 0:
 		d.Problems = newReasons(after.Problems, before.Problems)
+		d.StillRejected = len(d.Problems) == 0
 	case len(before.Problems) > 0:
 		d.Admitted = true
 	default:
-		d.Changes = Changes(before.Fields, after.Fields, live)
+		d.Changes = changesOf(before, after, live)
 	}
 	return d
+}
+
+// changesOf returns the changes of the VM and of its next VMI. Of a field that changes in both, it
+// returns the change of the VMI.
+func changesOf(before, after Outcome, live bool) []Change {
+	out := Changes(before.Fields, after.Fields, live)
+	if len(before.Launched)+len(after.Launched) == 0 {
+		return out
+	}
+	launched := Changes(before.launched(), after.launched(), live)
+	out = slices.DeleteFunc(out, func(c Change) bool {
+		return slices.ContainsFunc(launched, func(l Change) bool { return l.Path == c.Path })
+	})
+	out = append(out, launched...)
+	slices.SortFunc(out, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
+	return out
+}
+
+// launched returns the fields of the VM with those of its next VMI.
+func (o Outcome) launched() []presets.Origin {
+	out := slices.Clone(o.Fields)
+	at := make(map[string]int, len(out))
+	for i, field := range out {
+		at[field.Path.String()] = i
+	}
+	for _, field := range o.Launched {
+		if i, isStored := at[field.Path.String()]; isStored {
+			out[i] = field
+		} else {
+			out = append(out, field)
+		}
+	}
+	return out
 }
 
 func without(all, known []string) []string {
@@ -104,8 +142,10 @@ type Plan struct {
 	Groups []*Group `json:"groups"`
 	// Refused are VMs with new reasons for rejection, grouped by reasons.
 	Refused []*Refused `json:"refused"`
-	// Admitted are VMs that were rejected before.
-	Admitted []string `json:"admitted"`
+	// Admitted are VMs that were rejected before. StillRejected are rejected before and after, for the
+	// same reasons, so that their fields are not compared.
+	Admitted      []string `json:"admitted"`
+	StillRejected []string `json:"stillRejected,omitempty"`
 	// Warned are VMs with new warnings, grouped by warnings.
 	Warned []*Refused `json:"warned"`
 	// Conflicts are new conflicts and forbidden fields. Solved are those of the old presets only.
@@ -195,6 +235,9 @@ func (p *Plan) Add(vm string, running bool, d Difference) {
 	addTexts(p.warned, p.printer.texts(d.Warnings, named), vm)
 	if d.Admitted {
 		p.Admitted = append(p.Admitted, vm)
+	}
+	if d.StillRejected {
+		p.StillRejected = append(p.StillRejected, vm)
 	}
 	p.addCauses(vm, d.Exceptions, isAffected)
 }

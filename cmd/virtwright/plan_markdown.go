@@ -97,7 +97,7 @@ func (c *forgeComment) objects(plan *fleet.Plan) {
 		titles = append(titles, fmt.Sprintf("  - and %d more\n", more))
 	}
 	c.section("", "preset", titles)
-	c.section("\n| preset | field | old | new | |\n|---|---|---|---|---|\n", "preset field", fields)
+	c.section("\n| preset | field | old | new | effect |\n|---|---|---|---|---|\n", "preset field", fields)
 }
 
 func (c *forgeComment) texts(groups []*fleet.Refused) []string {

@@ -30,6 +30,7 @@ func planSummary(plan *fleet.Plan) []string {
 		text  string
 	}{
 		{refused, "would be rejected"}, {len(plan.Admitted), "would no longer be rejected"},
+		{len(plan.StillRejected), "rejected before and after, so not compared"},
 		{plan.Restart, "running would need a restart"}, {plan.Migrate, "running would need a live migration"},
 	} {
 		if part.count > 0 {

@@ -207,20 +207,13 @@ func (c *Cluster) addLaunched(ctx context.Context, m VM, raw []byte, out *fleet.
 		return m.refusal(err)
 	}
 	out.Exceptions = append(out.Exceptions, launched.Exceptions...)
-	at := make(map[string]int, len(out.Fields))
-	for i, o := range out.Fields {
-		at[o.Path.String()] = i
-	}
 	for _, o := range launched.Fields {
+		if o.By.Preset == "" || o.By.Role == provenance.Platform {
+			continue
+		}
 		by, _ := c.snapshot.Lookup(m.Namespace, o.By.Preset)
 		o.Launched = by != nil && by.ApplyAt == v1alpha1.ApplyAtLaunch
-		switch i, stored := at[o.Path.String()]; {
-		case o.By.Preset == "" || o.By.Role == provenance.Platform:
-		case stored:
-			out.Fields[i] = o
-		default:
-			out.Fields = append(out.Fields, o)
-		}
+		out.Launched = append(out.Launched, o)
 	}
 	return nil
 }
