@@ -64,8 +64,8 @@ var (
 )
 
 // rollout describes what KubeVirt changes on a running VMI. If live is true, it adds sockets and
-// memory up to the limits of the VMI, but never removes them. It changes no field that a preset sets
-// at launch.
+// memory up to the limits of the VMI, but never removes them. It changes no field that a preset
+// sets at launch.
 type rollout struct {
 	live                 bool
 	arm                  bool
@@ -96,14 +96,20 @@ func (r rollout) effect(path provenance.Path, before, after presets.Origin) Effe
 		return EffectMigration
 	case slices.ContainsFunc(templates, path.HasPrefix):
 		return EffectRestart
-	case slices.ContainsFunc(runStates, path.HasPrefix), path.HasPrefix(disks) && len(path) == len(disks):
-		return EffectNew
-	case path.HasPrefix(disks) && r.disks[diskOf(path)]:
+	case slices.ContainsFunc(runStates, path.HasPrefix):
 		return EffectNew
 	case path.HasPrefix(disks):
-		return EffectRestart // a new disk is created at once, and attached at the next start
+		return r.diskEffect(path)
 	}
 	return EffectNone
+}
+
+// diskEffect returns the effect on dataVolumeTemplates. A new disk is attached at the next start.
+func (r rollout) diskEffect(path provenance.Path) Effect {
+	if len(path) == len(disks) || r.disks[diskOf(path)] {
+		return EffectNew
+	}
+	return EffectRestart
 }
 
 // Only sockets and memory have limits.

@@ -86,7 +86,7 @@ var strictness = []v1alpha1.Mode{v1alpha1.ModeOff, v1alpha1.ModeAudit, v1alpha1.
 
 // presetEdits returns the differences between two versions of a preset; nil if they are equal. A
 // preset loosens if it may apply to fewer VMs, or binds their authors less: by a weaker mode, a
-// lower priority, or without a former override, removal or forbid rule. A default binds nobody.
+// lower priority, or without a former override, removal or forbid rule. A default binds no author.
 func presetEdits(was, is *presets.Compiled) []Edit {
 	if !is.Differs(was) {
 		return nil
@@ -179,8 +179,8 @@ func actionEdits(was, is *presets.Compiled) []Edit {
 	return out
 }
 
-// wasBinding reports whether removing a setting frees authors. An override of {} stays if the preset
-// now overrides a field of that object.
+// wasBinding reports whether removing a setting frees authors. An override of {} stays if the
+// preset now overrides a field of that object.
 func (s setting) wasBinding(after []setting) bool {
 	switch s.Role {
 	case provenance.Forbid, provenance.Remove:
@@ -191,7 +191,8 @@ func (s setting) wasBinding(after []setting) bool {
 	return false
 }
 
-// exceptionEdits returns the differences between two versions of an exception; nil if they are equal.
+// exceptionEdits returns the differences between two versions of an exception; nil if they are
+// equal.
 func exceptionEdits(was, is *presets.Exception) []Edit {
 	var out []Edit
 	for _, ref := range without(was.Presets, is.Presets) {
@@ -225,8 +226,8 @@ func exceptionsOf(s *presets.Snapshot) map[presets.PresetName]*presets.Exception
 	return out
 }
 
-// CompareNamespaces adds the namespaces whose labels differ, and those whose annotations differ if an
-// expression of a preset reads them. A namespace that either side lacks is not compared.
+// CompareNamespaces adds the namespaces whose labels differ, and those whose annotations differ if
+// an expression of a preset reads them. A namespace that either side lacks is not compared.
 func (p *Plan) CompareNamespaces(before, after map[string]presets.Namespace) {
 	was, is := map[presets.PresetName]presets.Namespace{}, map[presets.PresetName]presets.Namespace{}
 	for name, n := range before {

@@ -30,8 +30,8 @@ type Difference struct {
 	Changes []Change
 	// Problems with which the VM is rejected after the change; nil if they were the same before.
 	Problems []string
-	// Admitted is true if the VM was rejected before. StillRejected is true if it was and is rejected,
-	// for no new reason.
+	// Admitted is true if the VM was rejected before. StillRejected is true if it was and is
+	// rejected, for no new reason.
 	Admitted, StillRejected bool
 	// Warnings that are new.
 	Warnings []string
@@ -131,8 +131,8 @@ type Plan struct {
 	Presets    []*ObjectChange `json:"presets"`
 	Exceptions []*ObjectChange `json:"exceptions"`
 	Namespaces []*ObjectChange `json:"namespaces"`
-	// VMs counts the compared VMs; Affected counts those that change, are rejected, or are no longer
-	// rejected.
+	// VMs counts the compared VMs; Affected counts those that change, are rejected, or are no
+	// longer rejected.
 	VMs      int `json:"vms"`
 	Affected int `json:"affected"`
 	// Restart and Migrate count running VMs that need a restart, or only a live migration.
@@ -142,8 +142,8 @@ type Plan struct {
 	Groups []*Group `json:"groups"`
 	// Refused are VMs with new reasons for rejection, grouped by reasons.
 	Refused []*Refused `json:"refused"`
-	// Admitted are VMs that were rejected before. StillRejected are rejected before and after, for the
-	// same reasons, so that their fields are not compared.
+	// Admitted are VMs that were rejected before. StillRejected are rejected before and after, for
+	// the same reasons, so that their fields are not compared.
 	Admitted      []string `json:"admitted"`
 	StillRejected []string `json:"stillRejected,omitempty"`
 	// Warned are VMs with new warnings, grouped by warnings.

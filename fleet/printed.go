@@ -70,8 +70,8 @@ func printedPath(path provenance.Path, keys map[string]string) string {
 // withPatterns formats a path. A path escapes *, which names do not contain.
 func withPatterns(path provenance.Path) string { return strings.ReplaceAll(path.String(), `\*`, "*") }
 
-// best returns the longest pattern of a preset for a text that contains the name of the VM. An empty
-// Ref stands for any preset.
+// best returns the longest pattern of a preset for a text that contains the name of the VM. An
+// empty Ref stands for any preset.
 func best(found []computedText, by presets.PresetName, text, name string) string {
 	pattern := ""
 	for _, c := range found {
@@ -111,8 +111,8 @@ func (p *printer) value(path string, v any, by string, vm vmName) any {
 	return v
 }
 
-// changes returns changes as they are printed: without secrets, and with patterns unless they hide a
-// difference.
+// changes returns changes as they are printed: without secrets, and with patterns unless they hide
+// a difference.
 func (p *printer) changes(all []Change, vm vmName) []Change {
 	out := make([]Change, 0, len(all))
 	for _, c := range all {

@@ -393,8 +393,8 @@ func saidOf(plan *fleet.Plan) map[string]string {
 	return out
 }
 
-// marksLoosening requires a mark on each weaker mode, each removed forbid and override, and each new
-// exception.
+// marksLoosening requires a mark on each weaker mode, each removed forbid and override, and each
+// new exception.
 func marksLoosening(t *testing.T, before, after *planWorld, plan *fleet.Plan, happened map[string]int) {
 	t.Helper()
 	happened["exceptions"] += len(plan.Exceptions)

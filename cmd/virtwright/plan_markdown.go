@@ -14,7 +14,7 @@ import (
 // Forges limit a comment to 65,536 characters.
 const (
 	maxComment    = 60_000
-	cutNote       = 1_000 // characters for the sentence on what was cut
+	cutNote       = 1_000 // characters for the sentence about omissions
 	commentRows   = 30    // of one group
 	commentTexts  = 20    // of one group
 	commentLength = 300   // of one text
@@ -38,7 +38,7 @@ func (c *forgeComment) section(title, kind string, parts []string) {
 	}
 }
 
-// finish ends a comment that was cut with a sentence on what was cut.
+// finish ends a comment that lacks parts with a sentence that counts them.
 func (c *forgeComment) finish() string {
 	var parts []string
 	for _, kind := range slices.Sorted(maps.Keys(c.cut)) {
@@ -103,15 +103,16 @@ func (c *forgeComment) objects(plan *fleet.Plan) {
 func (c *forgeComment) texts(groups []*fleet.Refused) []string {
 	out := make([]string, 0, len(groups))
 	for _, r := range groups {
-		text := fmt.Sprintf("- %s: %s\n", counted(len(r.VMs), "VM"), literal(someVMs(r.VMs)))
+		var text strings.Builder
+		fmt.Fprintf(&text, "- %s: %s\n", counted(len(r.VMs), "VM"), literal(someVMs(r.VMs)))
 		shown := r.Texts[:min(len(r.Texts), commentTexts)]
 		for _, line := range shown {
-			text += fmt.Sprintf("  - %s\n", literal(presets.Truncate(oneLine(line), commentLength)))
+			fmt.Fprintf(&text, "  - %s\n", literal(presets.Truncate(oneLine(line), commentLength)))
 		}
 		if more := len(r.Texts) - len(shown); more > 0 {
 			c.cut["message"] += more
 		}
-		out = append(out, text)
+		out = append(out, text.String())
 	}
 	return out
 }
@@ -119,15 +120,16 @@ func (c *forgeComment) texts(groups []*fleet.Refused) []string {
 func (c *forgeComment) groups(groups []*fleet.Group) []string {
 	out := make([]string, 0, len(groups))
 	for _, g := range groups {
-		text := fmt.Sprintf("\n**%s%s**: %s\n\n| field | now | new | running VMs | preset |\n|---|---|---|---|---|\n", counted(len(g.VMs), "VM"), runningText(g), literal(someVMs(g.VMs)))
+		var text strings.Builder
+		fmt.Fprintf(&text, "\n**%s%s**: %s\n\n| field | now | new | running VMs | preset |\n|---|---|---|---|---|\n", counted(len(g.VMs), "VM"), runningText(g), literal(someVMs(g.VMs)))
 		shown := g.Changes[:min(len(g.Changes), commentRows)]
 		for _, change := range shown {
-			text += fmt.Sprintf("| %s | %s | %s | %s | %s |\n", tableCell(change.Path), tableCell(planValue(change.Before)), tableCell(planValue(change.After)), change.Effect, cmp.Or(tableCell(change.Preset), "platform or user"))
+			fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", tableCell(change.Path), tableCell(planValue(change.Before)), tableCell(planValue(change.After)), change.Effect, cmp.Or(tableCell(change.Preset), "platform or user"))
 		}
 		if more := len(g.Changes) - len(shown); more > 0 {
 			c.cut["VM field"] += more
 		}
-		out = append(out, text)
+		out = append(out, text.String())
 	}
 	return out
 }
