@@ -22,7 +22,14 @@ type Change struct {
 	Preset string `json:"preset,omitempty"`
 	// Effect is what a running VM needs before the change is effective.
 	Effect Effect `json:"effect,omitempty"`
+
+	at provenance.Path
+	// was is the preset that set the value before.
+	was string
 }
+
+// IsRunState reports whether the field says if a VM runs.
+func (c Change) IsRunState() bool { return slices.ContainsFunc(runStates, c.at.HasPrefix) }
 
 // An Effect is what a running VM needs before a change of a field is effective.
 type Effect string
@@ -31,44 +38,78 @@ type Effect string
 const (
 	// EffectNone is effective immediately, or never applies to a VMI.
 	EffectNone Effect = "none"
+	// EffectNew is effective only for new VMs: disks that exist and the run state of a stored VM
+	// stay.
+	EffectNew Effect = "new VMs only"
 	// EffectMigration needs a live migration, like KubeVirt's LiveUpdate.
 	EffectMigration Effect = "live migration"
 	// EffectRestart needs a restart of the VM.
 	EffectRestart Effect = "restart"
 )
 
+// effects are all effects, weakest first.
+var effects = []Effect{EffectNone, EffectNew, EffectMigration, EffectRestart}
+
 var (
 	sockets     = provenance.Of("spec", "template", "spec", "domain", "cpu", "sockets")
 	guestMemory = provenance.Of("spec", "template", "spec", "domain", "memory", "guest")
 )
 
-var templates = []provenance.Path{
-	provenance.Of("spec", "template"), provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference"),
-}
+var (
+	templates = []provenance.Path{
+		provenance.Of("spec", "template"), provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference"),
+	}
+	disks     = provenance.Of("spec", "dataVolumeTemplates")
+	runStates = []provenance.Path{provenance.Of("spec", "runStrategy"), provenance.Of("spec", "running")}
+)
 
 // rollout describes what KubeVirt changes on a running VMI. If live is true, it adds sockets and
-// memory up to the limits of the VMI, but never removes them.
+// memory up to the limits of the VMI, but never removes them. It changes no field that a preset
+// sets at launch.
 type rollout struct {
 	live                 bool
 	arm                  bool
 	maxSockets, maxGuest any
+	// disks has the paths of the elements of dataVolumeTemplates that are there before.
+	disks map[string]bool
 }
 
-func newRollout(live bool, after map[string]presets.Origin) rollout {
+func newRollout(live bool, before []presets.Origin, after map[string]presets.Origin) rollout {
 	const spec = "spec.template.spec."
-	return rollout{
-		live, after[spec+"architecture"].Value == "arm64", after[spec+"domain.cpu.maxSockets"].Value, after[spec+"domain.memory.maxGuest"].Value,
+	out := rollout{
+		live, after[spec+"architecture"].Value == "arm64", after[spec+"domain.cpu.maxSockets"].Value, after[spec+"domain.memory.maxGuest"].Value, map[string]bool{},
 	}
+	for _, o := range before {
+		if o.Path.HasPrefix(disks) && len(o.Path) > len(disks) {
+			out.disks[diskOf(o.Path)] = true
+		}
+	}
+	return out
 }
 
-func (r rollout) effect(path provenance.Path, before, after any) Effect {
+func diskOf(path provenance.Path) string { return path[:len(disks)+1].String() }
+
+func (r rollout) effect(path provenance.Path, before, after presets.Origin) Effect {
+	launched := before.Launched || after.Launched
 	switch {
-	case r.live && presets.IsLiveUpdated(path) && r.hotplugs(path, before, after):
+	case !launched && r.live && presets.IsLiveUpdated(path) && r.hotplugs(path, before.Value, after.Value):
 		return EffectMigration
 	case slices.ContainsFunc(templates, path.HasPrefix):
 		return EffectRestart
+	case slices.ContainsFunc(runStates, path.HasPrefix):
+		return EffectNew
+	case path.HasPrefix(disks):
+		return r.diskEffect(path)
 	}
 	return EffectNone
+}
+
+// diskEffect returns the effect on dataVolumeTemplates. A new disk is attached at the next start.
+func (r rollout) diskEffect(path provenance.Path) Effect {
+	if len(path) == len(disks) || r.disks[diskOf(path)] {
+		return EffectNew
+	}
+	return EffectRestart
 }
 
 // Only sockets and memory have limits.
@@ -109,12 +150,13 @@ func Changes(before, after []presets.Origin, live bool) []Change {
 		now[o.Path.String()] = o
 	}
 	var out []Change
-	running := newRollout(live, now)
+	running := newRollout(live, before, now)
 	add := func(path string, at provenance.Path, was, is presets.Origin) {
 		if presets.SameValue(at, was.Value, is.Value) {
 			return
 		}
-		out = append(out, Change{Path: path, Before: was.Value, After: is.Value, Preset: cmp.Or(decidingPreset(is), decidingPreset(was)), Effect: running.effect(at, was.Value, is.Value)})
+		by := decidingPreset(was)
+		out = append(out, Change{path, was.Value, is.Value, cmp.Or(decidingPreset(is), by), running.effect(at, was, is), at, by})
 	}
 	for _, o := range before {
 		path := o.Path.String()
@@ -139,7 +181,9 @@ func decidingPreset(o presets.Origin) string {
 // withoutContainers removes empty objects that have fields beneath them on the other side.
 func withoutContainers(fields, other []presets.Origin) []presets.Origin {
 	return slices.DeleteFunc(slices.Clone(fields), func(o presets.Origin) bool {
-		return isContainer(o.Value) && slices.ContainsFunc(other, func(b presets.Origin) bool { return len(b.Path) > len(o.Path) && b.Path.HasPrefix(o.Path) })
+		return isContainer(o.Value) && slices.ContainsFunc(other, func(b presets.Origin) bool {
+			return b.Value != nil && len(b.Path) > len(o.Path) && b.Path.HasPrefix(o.Path)
+		})
 	})
 }
 

@@ -9,15 +9,20 @@ import (
 	"strings"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 // An Outcome is the effect of a set of presets on one VM.
 type Outcome struct {
 	// Fields as returned by Explain; nil if the VM is rejected.
 	Fields []presets.Origin
+	// Launched are the fields that presets set on the next VMI.
+	Launched []presets.Origin
 	// Problems with which the VM is rejected.
 	Problems []string
 	Warnings []string
+	// Exceptions that the VM uses.
+	Exceptions []provenance.Exception
 }
 
 // A Difference is the effect of a change of presets on one VM.
@@ -25,24 +30,64 @@ type Difference struct {
 	Changes []Change
 	// Problems with which the VM is rejected after the change; nil if they were the same before.
 	Problems []string
-	// Admitted is true if the VM was rejected before.
-	Admitted bool
+	// Admitted is true if the VM was rejected before. StillRejected is true if it was and is
+	// rejected, for no new reason.
+	Admitted, StillRejected bool
 	// Warnings that are new.
 	Warnings []string
+	// Exceptions are the names of exceptions that the VM uses before or after the change.
+	Exceptions []string
 }
 
 // Compare returns the changes for one VM. See Changes for live.
 func Compare(before, after Outcome, live bool) Difference {
 	d := Difference{Warnings: without(after.Warnings, before.Warnings)}
+	for _, e := range slices.Concat(before.Exceptions, after.Exceptions) {
+		d.Exceptions = append(d.Exceptions, e.Name)
+	}
 	switch {
 	case len(after.Problems) > 0:
 		d.Problems = newReasons(after.Problems, before.Problems)
+		d.StillRejected = len(d.Problems) == 0
 	case len(before.Problems) > 0:
 		d.Admitted = true
 	default:
-		d.Changes = Changes(before.Fields, after.Fields, live)
+		d.Changes = changesOf(before, after, live)
 	}
 	return d
+}
+
+// changesOf returns the changes of the VM and of its next VMI. Of a field that changes in both, it
+// returns the change of the VMI.
+func changesOf(before, after Outcome, live bool) []Change {
+	out := Changes(before.Fields, after.Fields, live)
+	if len(before.Launched)+len(after.Launched) == 0 {
+		return out
+	}
+	launched := Changes(before.launched(), after.launched(), live)
+	out = slices.DeleteFunc(out, func(c Change) bool {
+		return slices.ContainsFunc(launched, func(l Change) bool { return l.Path == c.Path })
+	})
+	out = append(out, launched...)
+	slices.SortFunc(out, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
+	return out
+}
+
+// launched returns the fields of the VM with those of its next VMI.
+func (o Outcome) launched() []presets.Origin {
+	out := slices.Clone(o.Fields)
+	at := make(map[string]int, len(out))
+	for i, field := range out {
+		at[field.Path.String()] = i
+	}
+	for _, field := range o.Launched {
+		if i, isStored := at[field.Path.String()]; isStored {
+			out[i] = field
+		} else {
+			out = append(out, field)
+		}
+	}
+	return out
 }
 
 func without(all, known []string) []string {
@@ -75,18 +120,19 @@ func (d Difference) Empty() bool {
 func (d Difference) Effect() Effect {
 	out := EffectNone
 	for _, c := range d.Changes {
-		if c.Effect == EffectRestart || out == EffectNone {
-			out = c.Effect
-		}
+		out = effects[max(slices.Index(effects, out), slices.Index(effects, c.Effect))]
 	}
 	return out
 }
 
 // A Plan summarizes the effects of a change of presets. Call Add for each VM, then Finish.
 type Plan struct {
-	// Presets that differ, by namespace and name.
-	Presets []PresetChange `json:"presets"`
-	// VMs counts the compared VMs; Affected counts those that change or are rejected.
+	// Presets, Exceptions and Namespaces that differ, by namespace and name.
+	Presets    []*ObjectChange `json:"presets"`
+	Exceptions []*ObjectChange `json:"exceptions"`
+	Namespaces []*ObjectChange `json:"namespaces"`
+	// VMs counts the compared VMs; Affected counts those that change, are rejected, or are no
+	// longer rejected.
 	VMs      int `json:"vms"`
 	Affected int `json:"affected"`
 	// Restart and Migrate count running VMs that need a restart, or only a live migration.
@@ -96,8 +142,10 @@ type Plan struct {
 	Groups []*Group `json:"groups"`
 	// Refused are VMs with new reasons for rejection, grouped by reasons.
 	Refused []*Refused `json:"refused"`
-	// Admitted are VMs that were rejected before.
-	Admitted []string `json:"admitted"`
+	// Admitted are VMs that were rejected before. StillRejected are rejected before and after, for
+	// the same reasons, so that their fields are not compared.
+	Admitted      []string `json:"admitted"`
+	StillRejected []string `json:"stillRejected,omitempty"`
 	// Warned are VMs with new warnings, grouped by warnings.
 	Warned []*Refused `json:"warned"`
 	// Conflicts are new conflicts and forbidden fields. Solved are those of the old presets only.
@@ -109,14 +157,8 @@ type Plan struct {
 
 	groups          map[string]*Group
 	refused, warned map[string]*Refused
-}
-
-// A PresetChange is a preset that differs between two sets.
-type PresetChange struct {
-	Namespace string `json:"namespace,omitempty"`
-	Preset    string `json:"preset"`
-	// Action is added, changed or deleted.
-	Action string `json:"action"`
+	printer         *printer
+	after           []*presets.Compiled
 }
 
 // A Group has VMs with equal changes.
@@ -136,24 +178,15 @@ type Refused struct {
 
 // NewPlan compares two sets of presets. The context limits the analysis.
 func NewPlan(ctx context.Context, before, after *presets.Snapshot) *Plan {
-	p := &Plan{groups: map[string]*Group{}, refused: map[string]*Refused{}, warned: map[string]*Refused{}}
 	was, is := byName(before), byName(after)
-	for name, c := range is {
-		switch old, existed := was[name]; {
-		case !existed:
-			p.Presets = append(p.Presets, PresetChange{name.Namespace, name.Ref, "added"})
-		case c.Differs(old):
-			p.Presets = append(p.Presets, PresetChange{name.Namespace, name.Ref, "changed"})
-		}
+	p := &Plan{
+		Presets:    compareObjects(was, is, deleted, presetEdits),
+		Exceptions: compareObjects(exceptionsOf(before), exceptionsOf(after), added, exceptionEdits),
+		Namespaces: []*ObjectChange{},
+		groups:     map[string]*Group{}, refused: map[string]*Refused{}, warned: map[string]*Refused{},
+		after: slices.Collect(after.All()),
 	}
-	for name := range was {
-		if is[name] == nil {
-			p.Presets = append(p.Presets, PresetChange{name.Namespace, name.Ref, "deleted"})
-		}
-	}
-	slices.SortFunc(p.Presets, func(a, b PresetChange) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Preset, b.Preset))
-	})
+	p.printer = newPrinter(slices.Collect(before.All()), p.after)
 	if len(p.Presets) > 0 {
 		old, all := disagreements(ctx, was)
 		now, alsoAll := disagreements(ctx, is)
@@ -187,27 +220,54 @@ func missing(from, in []Finding) []Finding {
 	})
 }
 
-// Add adds the difference of a VM.
+// Add adds the difference of a VM, by its namespace and name: shop/web.
 func (p *Plan) Add(vm string, running bool, d Difference) {
 	p.VMs++
-	if len(d.Changes)+len(d.Problems) > 0 || d.Admitted {
+	isAffected := len(d.Changes)+len(d.Problems) > 0 || d.Admitted
+	if isAffected {
 		p.Affected++
 	}
+	named := nameOf(vm)
 	if len(d.Changes) > 0 {
 		p.addChanges(vm, running, d)
 	}
-	addTexts(p.refused, d.Problems, vm)
-	addTexts(p.warned, d.Warnings, vm)
+	addTexts(p.refused, p.printer.texts(d.Problems, named), vm)
+	addTexts(p.warned, p.printer.texts(d.Warnings, named), vm)
 	if d.Admitted {
 		p.Admitted = append(p.Admitted, vm)
 	}
+	if d.StillRejected {
+		p.StillRejected = append(p.StillRejected, vm)
+	}
+	p.addCauses(vm, d.Exceptions, isAffected)
+}
+
+// addCauses adds a VM to the exceptions that it uses and, if it is affected, to its namespace.
+func (p *Plan) addCauses(vm string, exceptions []string, isAffected bool) {
+	namespace := nameOf(vm).namespace
+	for _, e := range p.Exceptions {
+		if e.Namespace == namespace && slices.Contains(exceptions, e.Name) {
+			e.VMs = append(e.VMs, vm)
+		}
+	}
+	for _, n := range p.Namespaces {
+		if n.Name == namespace && isAffected {
+			n.VMs = append(n.VMs, vm)
+		}
+	}
+}
+
+func nameOf(vm string) vmName {
+	namespace, name, _ := strings.Cut(vm, "/")
+	return vmName{namespace, name}
 }
 
 func (p *Plan) addChanges(vm string, running bool, d Difference) {
-	key := keyFor(d.Changes)
+	changes := p.printer.changes(d.Changes, nameOf(vm))
+	key := keyFor(changes)
 	g := p.groups[key]
 	if g == nil {
-		g = &Group{Changes: d.Changes, Effect: d.Effect()}
+		g = &Group{Changes: changes, Effect: d.Effect()}
 		p.groups[key] = g
 	}
 	g.VMs = append(g.VMs, vm)
@@ -243,15 +303,12 @@ func keyFor(v any) string {
 }
 
 // Refuse adds reasons for which another component rejects a VM. Call Finish afterwards.
-func (p *Plan) Refuse(vm string, texts []string) { addTexts(p.refused, texts, vm) }
+func (p *Plan) Refuse(vm string, texts []string) {
+	addTexts(p.refused, p.printer.texts(texts, nameOf(vm)), vm)
+}
 
-// Finish sorts the results and hides secrets. It can be called again.
+// Finish sorts the results. It can be called again.
 func (p *Plan) Finish() {
-	for _, g := range p.groups {
-		for i, c := range g.Changes {
-			g.Changes[i].Before, g.Changes[i].After = hidden(c.Path, c.Before), hidden(c.Path, c.After)
-		}
-	}
 	p.Groups, p.Refused, p.Warned = sorted(p.groups), sorted(p.refused), sorted(p.warned)
 	slices.Sort(p.Admitted)
 }
@@ -269,10 +326,34 @@ func sorted[G interface{ names() []string }](groups map[string]G) []G {
 func (g *Group) names() []string   { return g.VMs }
 func (r *Refused) names() []string { return r.VMs }
 
+// Counts returns how many VMs change, and how many would be rejected.
+func (p *Plan) Counts() (changed, rejected int) {
+	refused := map[string]bool{}
+	for _, r := range p.Refused {
+		for _, vm := range r.VMs {
+			refused[vm] = true
+		}
+	}
+	for _, g := range p.Groups {
+		for _, vm := range g.VMs {
+			if !refused[vm] {
+				changed++
+			}
+		}
+	}
+	return changed, len(refused)
+}
+
 // Fails reports whether there are rejected VMs or new conflicts.
 func (p *Plan) Fails() bool { return len(p.Refused) > 0 || len(p.Conflicts) > 0 }
 
-// Differs reports whether anything changes for VMs.
+// Loosens reports whether a preset, an exception or a namespace loosens.
+func (p *Plan) Loosens() bool {
+	loosens := func(c *ObjectChange) bool { return c.Loosens }
+	return slices.ContainsFunc(slices.Concat(p.Presets, p.Exceptions, p.Namespaces), loosens)
+}
+
+// Differs reports whether anything changes for VMs, or loosens.
 func (p *Plan) Differs() bool {
-	return p.Affected > 0 || len(p.Warned) > 0 || len(p.Conflicts) > 0 || len(p.Solved) > 0
+	return p.Affected > 0 || len(p.Warned) > 0 || len(p.Conflicts) > 0 || len(p.Solved) > 0 || p.Loosens()
 }

@@ -3,6 +3,8 @@ package presets
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -49,6 +51,22 @@ func CompileException(e *v1alpha1.PresetException) (*Exception, field.ErrorList)
 		return nil, errs
 	}
 	return out, nil
+}
+
+// VMs returns the selector of VMs; nil selects all of the namespace.
+func (e *Exception) VMs() labels.Selector { return e.vms }
+
+// Exceptions yields the exceptions, by namespace and name.
+func (s *Snapshot) Exceptions() iter.Seq[*Exception] {
+	return func(yield func(*Exception) bool) {
+		for _, namespace := range slices.Sorted(maps.Keys(s.exceptions)) {
+			for _, e := range s.exceptions[namespace] {
+				if !yield(e) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Expired reports whether the exception has ended.

@@ -18,6 +18,8 @@ type Explanation struct {
 	Fields  []Origin      // of the effective object, and removed ones, by path
 	Presets []MatchResult // for the presets that could act, by precedence
 	Skipped []Skipped
+	// Exceptions that the object uses, according to its record.
+	Exceptions []provenance.Exception
 }
 
 // An Origin says where one field came from.
@@ -31,6 +33,7 @@ type Origin struct {
 	Computed      string        // the expression of a computed field
 	ContributedBy Matcher       // sets the field when the VM starts; the stored VM does not have it
 	Losing        []LosingValue // the other values that presets would have set
+	Launched      bool          // a preset sets the value at launch; the stored VM has another or none
 }
 
 // A LosingValue is a value that a stronger source kept a preset from setting.
@@ -74,7 +77,7 @@ func ExplainStored(req Request) (*Explanation, error) {
 			return nil, &Malformed{What: "annotation " + v1alpha1.AnnotationProvenance, Err: err}
 		}
 	}
-	return &Explanation{Fields: r.allOrigins()}, nil
+	return &Explanation{Fields: r.allOrigins(), Exceptions: r.record.Exceptions}, nil
 }
 
 // allOrigins also lists the fields that instancetype and preference set when the VM starts.

@@ -199,6 +199,11 @@ type Action struct {
 	Choices []string
 	// IsKey says that the value is the key of an element, Computed that it is computed.
 	IsKey, Computed bool
+	// Expression computes the value; empty for other values. Pattern has its literal texts, with *
+	// for the others, for example *-root.
+	Expression, Pattern string
+	// Message of a Forbid action.
+	Message string
 }
 
 // Actions lists the effects of the preset in the order of its fields: overrides, removals,
@@ -210,7 +215,7 @@ func (c *Compiled) Actions() []Action {
 	}
 	out = append(out, partsOf(c.defaults, c.defaultRole(), "spec.defaults.")...)
 	for i, f := range c.forbids {
-		out = append(out, Action{Role: provenance.Forbid, Path: f.path, Field: fmt.Sprintf("spec.forbid[%d].path", i)})
+		out = append(out, Action{Role: provenance.Forbid, Path: f.path, Field: fmt.Sprintf("spec.forbid[%d].path", i), Message: f.message})
 	}
 	return out
 }
@@ -219,7 +224,9 @@ func partsOf(root *fieldNode, role provenance.Role, prefix string) []Action {
 	var out []Action
 	visitLeaves(root, func(leaf *fieldNode) {
 		p := Action{Role: role, Path: leaf.path, Field: prefix + leaf.text, IsKey: leaf.isKey, Computed: leaf.computed != nil}
-		if !p.Computed {
+		if p.Computed {
+			p.Expression, p.Pattern = leaf.computed.text, patternOf(leaf.computed.syntax)
+		} else {
 			p.Value = leaf.value
 		}
 		for member, rival := range rivalsOf(leaf.path) {

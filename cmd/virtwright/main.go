@@ -4,7 +4,7 @@
 //
 // Exit codes: 0 success; 1 an object, a preset or a request is rejected, or a test case failed; 2
 // wrong usage, unreadable input or an unreachable cluster; 3 a wait ended early; 4 a plan would
-// reject VMs or cause conflicts between presets.
+// reject VMs, cause conflicts between presets or, if asked, loosen presets.
 package main
 
 import (

@@ -82,12 +82,12 @@ func TestPlanRevisionPaths(t *testing.T) {
 		"beneath a link": {"folder/f.yaml"},
 		"all":            {"odd", "one", "target"},
 	} {
-		t.Run(name, func(t *testing.T) { r.plan(t, "Presets: none differs\n", folders...) })
+		t.Run(name, func(t *testing.T) { r.plan(t, "Presets: no changes\n", folders...) })
 	}
 	t.Run("in a hook", func(t *testing.T) {
 		t.Setenv("GIT_DIR", "/nowhere")
 		t.Setenv("GIT_INDEX_FILE", "/nowhere")
-		r.plan(t, "Presets: none differs\n", "odd")
+		r.plan(t, "Presets: no changes\n", "odd")
 	})
 	if err := os.RemoveAll(filepath.Join(r.dir, "one")); err != nil {
 		t.Fatal(err)
@@ -95,9 +95,9 @@ func TestPlanRevisionPaths(t *testing.T) {
 	if err := os.Remove(filepath.Join(r.dir, "target/f.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("a folder that is gone", func(t *testing.T) { r.plan(t, "Presets: 1 deleted\n", "one") })
-	t.Run("a file that is gone", func(t *testing.T) { r.plan(t, "Presets: 1 deleted\n", "one/e.yaml") })
-	t.Run("a folder that is empty", func(t *testing.T) { r.plan(t, "Presets: 1 deleted\n", "target") })
+	t.Run("a folder that is gone", func(t *testing.T) { r.plan(t, "Presets: 1 deleted; 1 loosens\n", "one") })
+	t.Run("a file that is gone", func(t *testing.T) { r.plan(t, "Presets: 1 deleted; 1 loosens\n", "one/e.yaml") })
+	t.Run("a folder that is empty", func(t *testing.T) { r.plan(t, "Presets: 1 deleted; 1 loosens\n", "target") })
 	t.Run("a typo", func(t *testing.T) {
 		got := call(t, "", "plan", "--base-ref", "HEAD", "-f", filepath.Join(r.dir, "onne"))
 		if got.code != exitUsage {

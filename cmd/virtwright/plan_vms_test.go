@@ -33,7 +33,7 @@ func TestPlanAcrossVMs(t *testing.T) {
 	if got.code != exitPlan {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
-	says(t, got.out, "VMs: 4 of 4 VMs change, 3 would be rejected", "3 VMs: shop/vm-1, shop/vm-2, shop/vm-3\n    spec.dataVolumeTemplates[0].metadata.name: Invalid value: \"shared\": VirtualMachine vm-0 has")
+	says(t, got.out, "VMs: 1 of 4 VMs change, 3 would be rejected", "3 VMs: shop/vm-1, shop/vm-2, shop/vm-3\n    spec.dataVolumeTemplates[0].metadata.name: Invalid value: \"shared\": VirtualMachine vm-0 has")
 	for range 3 {
 		if again := call(t, "", args...); again.out != got.out {
 			t.Fatalf("want the same again, got\n%s", again.out)

@@ -254,7 +254,12 @@ func (r *planReport) of(vm string) prediction {
 	var out prediction
 	for _, group := range r.Groups {
 		if slices.Contains(group.VMs, vm) {
-			out.changes, out.listed = textsOf(group.Changes), true
+			_, name, _ := strings.Cut(vm, "/")
+			for _, text := range textsOf(group.Changes) { // plan prints names of VMs as patterns
+				out.changes = append(out.changes, strings.ReplaceAll(text, `"*"`, strconv.Quote(name)))
+			}
+			slices.Sort(out.changes)
+			out.listed = true
 		}
 	}
 	for _, x := range r.Refused {

@@ -43,7 +43,9 @@ var _ = Describe("virtwright plan", func() {
 		changed := fileOf("presets.yaml", small("2Gi", ", hostname: h"))
 		code, out, stderr := s.commandLine("plan", "-f", changed)
 		Expect(code).To(Equal(1), stderr)
-		Expect(out).To(Equal("Presets: 1 changed\nVMs: 2 of 3 VMs change\n  changed  " + s.ns + "/small\n\nCHANGES\n  2 VMs\n" +
+		Expect(out).To(Equal("Presets: 1 changed\nVMs: 2 of 3 VMs change\n  changed  " + s.ns + "/small\n" +
+			"    spec.defaults.spec.template.spec.domain.memory.guest  1Gi → 2Gi\n" +
+			"    spec.defaults.spec.template.spec.hostname             (none) → h\n\nCHANGES\n  2 VMs\n" +
 			"    spec.template.spec.domain.memory.guest  1Gi → 2Gi   restart  small\n" +
 			"    spec.template.spec.hostname             (none) → h  restart  small\n    " + s.ns + "/a, " + s.ns + "/b\n"))
 		Expect(s.get(virtualMachine, "a")).To(haveAt(memory, "1Gi"))

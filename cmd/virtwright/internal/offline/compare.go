@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
@@ -61,6 +62,7 @@ func (x *Comparison) Plan(ctx context.Context) (*fleet.Plan, error) {
 	slices.Sort(x.Notes)
 	x.Notes = slices.Compact(x.Notes)
 	plan := fleet.NewPlan(ctx, before.snapshot, after.snapshot)
+	plan.CompareNamespaces(before.knownNamespaces(), after.knownNamespaces())
 	live := x.Settings.Rules.Addon && !x.Settings.Rules.NoLiveUpdate
 	// each side validates its own VMs in order
 	old, stop := iter.Pull(before.outcomes(ctx))
@@ -128,6 +130,14 @@ func (x *Comparison) leaveOut(c *Cluster) (notes []string) {
 	return notes
 }
 
+func (c *Cluster) knownNamespaces() map[string]presets.Namespace {
+	out := make(map[string]presets.Namespace, len(c.namespaces))
+	for name := range c.namespaces {
+		out[name] = c.namespace(name)
+	}
+	return out
+}
+
 type vmOutcome struct {
 	vm      VM
 	outcome fleet.Outcome
@@ -161,7 +171,7 @@ func (c *Cluster) outcome(ctx context.Context, m VM) (fleet.Outcome, []byte, err
 	if err != nil {
 		return out, nil, m.refusal(err)
 	}
-	out.Warnings = warnings
+	out.Warnings, out.Exceptions = warnings, stored.Exceptions
 	out.Fields = slices.DeleteFunc(stored.Fields, func(o presets.Origin) bool { return m.isServerField(o.Path) })
 	if err := c.addLaunched(ctx, m, raw, &out); err != nil || !m.isStored() {
 		return out, raw, err
@@ -196,18 +206,14 @@ func (c *Cluster) addLaunched(ctx context.Context, m VM, raw []byte, out *fleet.
 	if err != nil {
 		return m.refusal(err)
 	}
-	at := make(map[string]int, len(out.Fields))
-	for i, o := range out.Fields {
-		at[o.Path.String()] = i
-	}
+	out.Exceptions = append(out.Exceptions, launched.Exceptions...)
 	for _, o := range launched.Fields {
-		switch i, stored := at[o.Path.String()]; {
-		case o.By.Preset == "" || o.By.Role == provenance.Platform:
-		case stored:
-			out.Fields[i] = o
-		default:
-			out.Fields = append(out.Fields, o)
+		if o.By.Preset == "" || o.By.Role == provenance.Platform {
+			continue
 		}
+		by, _ := c.snapshot.Lookup(m.Namespace, o.By.Preset)
+		o.Launched = by != nil && by.ApplyAt == v1alpha1.ApplyAtLaunch
+		out.Launched = append(out.Launched, o)
 	}
 	return nil
 }
