@@ -119,7 +119,7 @@ func (i *Import) compare(ctx context.Context, out *Converted, expanded, converte
 			out.Problems = refusals("the imported presets reject it", refused)
 			return err
 		}
-		out.Changes = slices.DeleteFunc(Changes(before, after, false), isNoDifference)
+		out.Changes = slices.DeleteFunc(Changes(before, after, NoUpdates), isNoDifference)
 		if !out.named || !out.complete(converted, expanded) {
 			return nil
 		}

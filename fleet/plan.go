@@ -39,8 +39,8 @@ type Difference struct {
 	Exceptions []string
 }
 
-// Compare returns the changes for one VM. See Changes for live.
-func Compare(before, after Outcome, live bool) Difference {
+// Compare returns the changes for one VM.
+func Compare(before, after Outcome, updates Updates) Difference {
 	d := Difference{Warnings: without(after.Warnings, before.Warnings)}
 	for _, e := range slices.Concat(before.Exceptions, after.Exceptions) {
 		d.Exceptions = append(d.Exceptions, e.Name)
@@ -52,19 +52,19 @@ func Compare(before, after Outcome, live bool) Difference {
 	case len(before.Problems) > 0:
 		d.Admitted = true
 	default:
-		d.Changes = changesOf(before, after, live)
+		d.Changes = changesOf(before, after, updates)
 	}
 	return d
 }
 
 // changesOf returns the changes of the VM and of its next VMI. Of a field that changes in both, it
 // returns the change of the VMI.
-func changesOf(before, after Outcome, live bool) []Change {
-	out := Changes(before.Fields, after.Fields, live)
+func changesOf(before, after Outcome, updates Updates) []Change {
+	out := Changes(before.Fields, after.Fields, updates)
 	if len(before.Launched)+len(after.Launched) == 0 {
 		return out
 	}
-	launched := Changes(before.launched(), after.launched(), live)
+	launched := Changes(before.launched(), after.launched(), updates)
 	out = slices.DeleteFunc(out, func(c Change) bool {
 		return slices.ContainsFunc(launched, func(l Change) bool { return l.Path == c.Path })
 	})

@@ -33,26 +33,36 @@ func TestChanges(t *testing.T) {
 		sockets = "spec.template.spec.domain.cpu.sockets"
 		memory  = "spec.template.spec.domain.memory.guest"
 		arch    = "spec.template.spec.architecture"
+		nic     = "spec.template.spec.domain.devices.interfaces[more]."
+		net     = "spec.template.spec.networks[more]."
+		volume  = "spec.template.spec.volumes[data]."
 	)
 	type fields map[string]any
 	for name, test := range map[string]struct {
 		before, after fields
 		want          []fleet.Effect
 	}{
-		"more sockets":        {fields{sockets: int64(1)}, fields{sockets: int64(2)}, []fleet.Effect{fleet.EffectMigration}},
-		"the first sockets":   {fields{}, fields{sockets: int64(2)}, []fleet.Effect{fleet.EffectMigration}},
-		"fewer sockets":       {fields{sockets: int64(2)}, fields{sockets: int64(1)}, []fleet.Effect{fleet.EffectRestart}},
-		"no sockets":          {fields{sockets: int64(2)}, fields{}, []fleet.Effect{fleet.EffectRestart}},
-		"too many sockets":    {fields{sockets: int64(2), sockets[:len(sockets)-7] + "maxSockets": int64(4)}, fields{sockets: int64(8), sockets[:len(sockets)-7] + "maxSockets": int64(4)}, []fleet.Effect{fleet.EffectRestart}},
-		"more sockets of ARM": {fields{sockets: int64(1), arch: "arm64"}, fields{sockets: int64(2), arch: "arm64"}, []fleet.Effect{fleet.EffectRestart}},
-		"more memory":         {fields{memory: "1Gi"}, fields{memory: "2048Mi"}, []fleet.Effect{fleet.EffectMigration}},
-		"less memory":         {fields{memory: "1Gi"}, fields{memory: "512Mi"}, []fleet.Effect{fleet.EffectRestart}},
-		"too much memory":     {fields{memory: "1Gi", memory[:len(memory)-5] + "maxGuest": "4Gi"}, fields{memory: "5Gi", memory[:len(memory)-5] + "maxGuest": "4Gi"}, []fleet.Effect{fleet.EffectRestart}},
-		"another spelling":    {fields{memory: "4Gi"}, fields{memory: "4096Mi"}, nil},
-		"a selector":          {fields{"spec.template.spec.nodeSelector.zone": "a"}, fields{"spec.template.spec.nodeSelector.zone": "b"}, []fleet.Effect{fleet.EffectMigration}},
+		"more sockets":               {fields{sockets: int64(1)}, fields{sockets: int64(2)}, []fleet.Effect{fleet.EffectMigration}},
+		"the first sockets":          {fields{}, fields{sockets: int64(2)}, []fleet.Effect{fleet.EffectMigration}},
+		"fewer sockets":              {fields{sockets: int64(2)}, fields{sockets: int64(1)}, []fleet.Effect{fleet.EffectRestart}},
+		"no sockets":                 {fields{sockets: int64(2)}, fields{}, []fleet.Effect{fleet.EffectRestart}},
+		"too many sockets":           {fields{sockets: int64(2), sockets[:len(sockets)-7] + "maxSockets": int64(4)}, fields{sockets: int64(8), sockets[:len(sockets)-7] + "maxSockets": int64(4)}, []fleet.Effect{fleet.EffectRestart}},
+		"more sockets of ARM":        {fields{sockets: int64(1), arch: "arm64"}, fields{sockets: int64(2), arch: "arm64"}, []fleet.Effect{fleet.EffectRestart}},
+		"more memory":                {fields{memory: "1Gi"}, fields{memory: "2048Mi"}, []fleet.Effect{fleet.EffectMigration}},
+		"less memory":                {fields{memory: "1Gi"}, fields{memory: "512Mi"}, []fleet.Effect{fleet.EffectRestart}},
+		"too much memory":            {fields{memory: "1Gi", memory[:len(memory)-5] + "maxGuest": "4Gi"}, fields{memory: "5Gi", memory[:len(memory)-5] + "maxGuest": "4Gi"}, []fleet.Effect{fleet.EffectRestart}},
+		"another spelling":           {fields{memory: "4Gi"}, fields{memory: "4096Mi"}, nil},
+		"an added network":           {fields{}, fields{nic + "name": "more", nic + "bridge": map[string]any{}, net + "name": "more", net + "multus.networkName": "a"}, []fleet.Effect{fleet.EffectMigration, fleet.EffectMigration, fleet.EffectMigration, fleet.EffectMigration}},
+		"an added pod network":       {fields{}, fields{net + "name": "more", net + "pod": map[string]any{}}, []fleet.Effect{fleet.EffectRestart, fleet.EffectRestart}},
+		"a removed network":          {fields{net + "name": "more", net + "multus.networkName": "a"}, fields{}, []fleet.Effect{fleet.EffectRestart, fleet.EffectRestart}},
+		"another network":            {fields{net + "name": "more", net + "multus.networkName": "a"}, fields{net + "name": "more", net + "multus.networkName": "b"}, []fleet.Effect{fleet.EffectMigration}},
+		"a plugged volume":           {fields{}, fields{volume + "name": "data", volume + "dataVolume.hotpluggable": true}, []fleet.Effect{fleet.EffectNone, fleet.EffectNone}},
+		"an unplugged volume":        {fields{volume + "name": "data", volume + "dataVolume.hotpluggable": true}, fields{}, []fleet.Effect{fleet.EffectNone, fleet.EffectNone}},
+		"a volume no longer plugged": {fields{volume + "name": "data", volume + "dataVolume.hotpluggable": true}, fields{volume + "name": "data"}, []fleet.Effect{fleet.EffectRestart}},
+		"a selector":                 {fields{"spec.template.spec.nodeSelector.zone": "a"}, fields{"spec.template.spec.nodeSelector.zone": "b"}, []fleet.Effect{fleet.EffectMigration}},
 	} {
 		var got []fleet.Effect
-		for _, c := range fleet.Changes(origins(t, test.before), origins(t, test.after), true) {
+		for _, c := range fleet.Changes(origins(t, test.before), origins(t, test.after), fleet.LiveUpdates) {
 			got = append(got, c.Effect)
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
@@ -73,11 +83,11 @@ func TestCompareRefusals(t *testing.T) {
 		`spec.b: Invalid value: "x": unknown; did you mean "z"?`,
 		`spec.c: Invalid value: "x": must be small (set by preset cluster/y)`,
 	}}
-	if d := fleet.Compare(before, after, false); !d.Empty() {
+	if d := fleet.Compare(before, after, fleet.NoUpdates); !d.Empty() {
 		t.Errorf("want no new reason, got %q", d.Problems)
 	}
 	after.Problems = append(after.Problems, "spec.d: Required value")
-	if diff := cmp.Diff(after.Problems[3:], fleet.Compare(before, after, false).Problems); diff != "" {
+	if diff := cmp.Diff(after.Problems[3:], fleet.Compare(before, after, fleet.NoUpdates).Problems); diff != "" {
 		t.Errorf("want -, got +\n%s", diff)
 	}
 }
@@ -88,7 +98,7 @@ func TestPlanHidesSecrets(t *testing.T) {
 	empty := presets.NewSnapshot(nil, nil)
 	plan := fleet.NewPlan(t.Context(), empty, empty)
 	for vm, value := range map[string]string{"a/1": "secret-1", "a/2": "secret-1", "a/3": "secret-2"} {
-		plan.Add(vm, false, fleet.Compare(fleet.Outcome{Fields: origins(t, map[string]any{path: "secret-0"})}, fleet.Outcome{Fields: origins(t, map[string]any{path: value})}, false))
+		plan.Add(vm, false, fleet.Compare(fleet.Outcome{Fields: origins(t, map[string]any{path: "secret-0"})}, fleet.Outcome{Fields: origins(t, map[string]any{path: value})}, fleet.NoUpdates))
 	}
 	plan.Finish()
 	text, err := json.Marshal(plan)

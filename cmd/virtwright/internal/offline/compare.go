@@ -63,7 +63,13 @@ func (x *Comparison) Plan(ctx context.Context) (*fleet.Plan, error) {
 	x.Notes = slices.Compact(x.Notes)
 	plan := fleet.NewPlan(ctx, before.snapshot, after.snapshot)
 	plan.CompareNamespaces(before.knownNamespaces(), after.knownNamespaces())
-	live := x.Settings.Rules.Addon && !x.Settings.Rules.NoLiveUpdate
+	updates := fleet.NoUpdates
+	if x.Settings.Rules.Addon {
+		updates = fleet.LiveUpdates
+		if x.Settings.Rules.NoLiveUpdate {
+			updates = fleet.StagedUpdates
+		}
+	}
 	// each side validates its own VMs in order
 	old, stop := iter.Pull(before.outcomes(ctx))
 	defer stop()
@@ -73,7 +79,7 @@ func (x *Comparison) Plan(ctx context.Context) (*fleet.Plan, error) {
 		if err := cmp.Or(was.err, is.err, ctx.Err()); err != nil {
 			return nil, err
 		}
-		c := Compared{is.vm, fleet.Compare(was.outcome, is.outcome, live), was.raw, is.raw}
+		c := Compared{is.vm, fleet.Compare(was.outcome, is.outcome, updates), was.raw, is.raw}
 		plan.Add(c.Namespace+"/"+c.Name, c.isRunning(), c.Difference)
 		if x.Visit != nil && !c.Empty() {
 			x.Visit(c)

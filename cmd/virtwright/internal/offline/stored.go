@@ -164,7 +164,7 @@ func (c *Cluster) reapplyRequest(ctx context.Context, m VM) (request presets.Req
 
 func (c *Cluster) changes(m VM, before, after []presets.Origin) []Change {
 	var out []Change
-	for _, d := range fleet.Changes(before, after, false) {
+	for _, d := range fleet.Changes(before, after, fleet.NoUpdates) {
 		if d.Path == reapplyPath {
 			continue
 		}

@@ -1,0 +1,132 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// An Effect is what a running VM needs before a change of a field is effective.
+type Effect string
+
+// Effects, weakest first.
+const (
+	// EffectNone is effective immediately, or never applies to a VMI.
+	EffectNone Effect = "none"
+	// EffectNew is effective only for new VMs: disks that exist and the run state of a stored VM
+	// stay.
+	EffectNew Effect = "new VMs only"
+	// EffectMigration needs a live migration, like KubeVirt's LiveUpdate.
+	EffectMigration Effect = "live migration"
+	// EffectRestart needs a restart of the VM.
+	EffectRestart Effect = "restart"
+)
+
+// effects are all effects, weakest first.
+var effects = []Effect{EffectNone, EffectNew, EffectMigration, EffectRestart}
+
+var (
+	sockets     = provenance.Of("spec", "template", "spec", "domain", "cpu", "sockets")
+	guestMemory = provenance.Of("spec", "template", "spec", "domain", "memory", "guest")
+)
+
+var (
+	templates = []provenance.Path{
+		provenance.Of("spec", "template"), provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference"),
+	}
+	disks     = provenance.Of("spec", "dataVolumeTemplates")
+	runStates = []provenance.Path{provenance.Of("spec", "runStrategy"), provenance.Of("spec", "running")}
+)
+
+// Updates says what changes on a running VMI.
+type Updates int
+
+// Updates, fewest first.
+const (
+	// NoUpdates is without KubeVirt: a running VMI never changes.
+	NoUpdates Updates = iota
+	// StagedUpdates is KubeVirt with the rollout strategy Stage: it plugs volumes and interfaces.
+	StagedUpdates
+	// LiveUpdates is KubeVirt with the rollout strategy LiveUpdate, its default: it also updates the
+	// fields of presets.IsLiveUpdated.
+	LiveUpdates
+)
+
+// rollout describes what KubeVirt changes on a running VMI. It adds sockets and memory up to the
+// limits of the VMI, but never removes them. It changes no field that a preset sets at launch.
+type rollout struct {
+	updates              Updates
+	plugs                plugs
+	arm                  bool
+	maxSockets, maxGuest any
+	// disks has the paths of the elements of dataVolumeTemplates that are there before.
+	disks map[string]bool
+}
+
+func newRollout(updates Updates, before []presets.Origin, after map[string]presets.Origin) rollout {
+	const spec = "spec.template.spec."
+	out := rollout{
+		updates, newPlugs(before, after), after[spec+"architecture"].Value == "arm64", after[spec+"domain.cpu.maxSockets"].Value, after[spec+"domain.memory.maxGuest"].Value, map[string]bool{},
+	}
+	for _, o := range before {
+		if o.Path.HasPrefix(disks) && len(o.Path) > len(disks) {
+			out.disks[diskOf(o.Path)] = true
+		}
+	}
+	return out
+}
+
+func diskOf(path provenance.Path) string { return path[:len(disks)+1].String() }
+
+func (r rollout) effect(path provenance.Path, before, after presets.Origin) Effect {
+	launched := before.Launched || after.Launched
+	if plugged, ok := r.plugs.effect(path); ok && !launched && r.updates != NoUpdates {
+		return plugged
+	}
+	switch {
+	case !launched && r.updates == LiveUpdates && presets.IsLiveUpdated(path) && r.hotplugs(path, before.Value, after.Value):
+		return EffectMigration
+	case slices.ContainsFunc(templates, path.HasPrefix):
+		return EffectRestart
+	case slices.ContainsFunc(runStates, path.HasPrefix):
+		return EffectNew
+	case path.HasPrefix(disks):
+		return r.diskEffect(path)
+	}
+	return EffectNone
+}
+
+// diskEffect returns the effect on dataVolumeTemplates. A new disk is attached at the next start.
+func (r rollout) diskEffect(path provenance.Path) Effect {
+	if len(path) == len(disks) || r.disks[diskOf(path)] {
+		return EffectNew
+	}
+	return EffectRestart
+}
+
+// Only sockets and memory have limits.
+func (r rollout) hotplugs(path provenance.Path, before, after any) bool {
+	switch {
+	case path.HasPrefix(sockets):
+		return !r.arm && grows(cmp.Or(before, any(1)), after, r.maxSockets)
+	case path.HasPrefix(guestMemory):
+		return grows(before, after, r.maxGuest)
+	}
+	return true
+}
+
+// grows reports whether a quantity grows without exceeding a limit; nil for no limit.
+func grows(before, after, limit any) bool {
+	was, err := resource.ParseQuantity(fmt.Sprint(before))
+	is, wrong := resource.ParseQuantity(fmt.Sprint(after))
+	if err != nil || wrong != nil || is.Cmp(was) <= 0 {
+		return false
+	}
+	most, unlimited := resource.ParseQuantity(fmt.Sprint(limit))
+	return unlimited != nil || is.Cmp(most) <= 0
+}
