@@ -11,7 +11,7 @@ var _ = Describe("A running VM", func() {
 	var s *story
 	BeforeEach(func() { s = newStory() })
 
-	const web = "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, labels: {size: small}}, spec: {runStrategy: Always, template: {spec: {domain: {devices: {}}}}}}"
+	web := sparse("web", "runStrategy: Always")
 
 	// The fields that virtwright warns of are those that KubeVirt sets back.
 	It("loses the live-updated fields of a Launch preset, and keeps the others", func() {
