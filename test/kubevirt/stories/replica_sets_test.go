@@ -106,6 +106,6 @@ defaults: {spec: {template: {spec: {domain: {devices: {disks: [{name: data, disk
 		// The exporter's pod needs files in /etc, which virt-controller of a test lacks.
 		Eventually(func() (string, error) {
 			return s.field("virtualmachineexport/web", `{.status.phase} {.status.conditions[?(@.type=="Ready")].message}`)
-		}).Should(And(HavePrefix("Pending"), ContainSubstring("web-data")))
+		}).Should(And(HavePrefix("Pending "), HaveSuffix("web is running")))
 	})
 })

@@ -42,7 +42,7 @@ var _ = Describe("A VM whose preset sets the run strategy", func() {
 
 	It("Always is stopped by virtctl, and stays so when its author changes it", func() {
 		web(kubevirtv1.RunStrategyAlways, running)
-		fails("start", "Always does not support manual start requests")
+		fails("start", "VM is already running")
 		restarts()
 		s.virtctl("stop", "web")
 		is(kubevirtv1.RunStrategyHalted, stopped)
@@ -74,10 +74,11 @@ var _ = Describe("A VM whose preset sets the run strategy", func() {
 
 	It("Once runs once", func() {
 		web(kubevirtv1.RunStrategyOnce, running)
-		fails("start", "Once does not support manual start requests")
+		fails("restart", "Once does not support manual restart requests")
 		s.guest("web", node.Crash)
 		Eventually(func() kubevirtv1.VirtualMachineInstancePhase { return s.vmi("web").Status.Phase }).Should(Equal(kubevirtv1.Failed))
 		is(kubevirtv1.RunStrategyOnce, stopped)
+		fails("start", "Once does not support manual start requests")
 		s.virtctl("stop", "web")
 		is(kubevirtv1.RunStrategyHalted, stopped)
 	})
