@@ -25,9 +25,14 @@ func notDeleted() condition {
 	return condition{Name: "not-being-deleted", Expression: `request.operation != "UPDATE" || !has(oldObject.metadata.deletionTimestamp)`}
 }
 
-// notTrusted excludes updates by trusted writers, but not the VMIs that they create.
+// notTrusted excludes updates by trusted writers, but not the VMIs that they create. Alongside
+// KubeVirt, it does not exclude volumes that its controllers plug into VMIs on behalf of users.
 func notTrusted(guard protection.Guard, kind presets.Kind) condition {
-	return condition{Name: "not-an-update-by-a-trusted-user", Expression: "!(" + guard.UpdateByTrusted(kind) + ")"}
+	expression := "!(" + guard.UpdateByTrusted(kind) + ")"
+	if guard.Addon && kind == presets.VirtualMachineInstance {
+		expression += " || !has(oldObject.metadata.deletionTimestamp) && " + guard.ByController() + " && object.?spec.?volumes != oldObject.?spec.?volumes"
+	}
+	return condition{Name: "not-an-update-by-a-trusted-user", Expression: expression}
 }
 
 // vmSpecFields are the fields of a VM's spec, apart from its run state.

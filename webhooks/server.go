@@ -60,7 +60,7 @@ func (s *Server) Validator(kind presets.Kind) *Validator {
 	}
 	return &Validator{
 		Kind: kind, Guard: s.Guard, Rules: rules, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces,
-		Names: s.Names, Profiles: s.Profiles, Authorizer: s.Authorizer, Instancetypes: s.Instancetypes, Formats: s.TemplateFormats,
+		Owners: s.Owners, Names: s.Names, Profiles: s.Profiles, Authorizer: s.Authorizer, Instancetypes: s.Instancetypes, Formats: s.TemplateFormats,
 		TemplateFormat: s.TemplateFormat,
 	}
 }

@@ -39,6 +39,8 @@ type Validator struct {
 	Engine     *presets.Engine
 	Snapshots  presetSource
 	Namespaces namespaceGetter
+	// Owners is required for VirtualMachineInstances alongside KubeVirt only.
+	Owners ownerGetter
 	// Names may be nil: nothing is compared with other objects then.
 	Names Names
 	// Instancetypes may be nil: no VM is expanded by its instancetype then.
@@ -79,6 +81,8 @@ func (v *Validator) Handle(ctx context.Context, req Request) Response {
 		steps = []func(context.Context) error{c.validate, c.render, c.compareNames}
 	case c.deleting():
 		steps = steps[:1] // the rest no longer matters
+	case c.plugs():
+		steps = []func(context.Context) error{c.checkPlugged}
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {

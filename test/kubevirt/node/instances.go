@@ -142,6 +142,9 @@ func (o *instanceObservation) boots(v *kubevirtv1.VirtualMachineInstance) {
 	} {
 		o.setCondition(v, condition)
 	}
+	if start := v.Spec.StartStrategy; start != nil && *start == kubevirtv1.StartStrategyPaused {
+		o.setCondition(v, kubevirtv1.VirtualMachineInstancePaused)
+	}
 	v.Status.SelinuxContext = "none" // without one, no migration starts
 	v.Status.MigrationMethod = kubevirtv1.BlockMigration
 	v.Status.GuestOSInfo = kubevirtv1.VirtualMachineInstanceGuestOSInfo{Name: "Simulated", ID: "simulated"}

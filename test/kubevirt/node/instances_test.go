@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,6 +47,11 @@ func plugged(p kubevirtv1.VolumePhase, inSpec bool) func(*kubevirtv1.VirtualMach
 func TestDecideInstance(t *testing.T) {
 	now := metav1.Now()
 	phaseOf := func(v *kubevirtv1.VirtualMachineInstance) any { return v.Status.Phase }
+	paused := func(v *kubevirtv1.VirtualMachineInstance) any {
+		return slices.ContainsFunc(v.Status.Conditions, func(c kubevirtv1.VirtualMachineInstanceCondition) bool {
+			return c.Type == kubevirtv1.VirtualMachineInstancePaused
+		})
+	}
 	volume := func(v *kubevirtv1.VirtualMachineInstance) any { return v.Status.VolumeStatus[0].Phase }
 	migrates := func(v *kubevirtv1.VirtualMachineInstance) any {
 		m := v.Status.MigrationState
@@ -59,7 +65,11 @@ func TestDecideInstance(t *testing.T) {
 		of        func(*kubevirtv1.VirtualMachineInstance) any
 		want      any // nil: nothing is written
 	}{
-		"a scheduled guest boots":          {vmi: instance(phase(kubevirtv1.Scheduled)), of: phaseOf, want: kubevirtv1.Running},
+		"a scheduled guest boots": {vmi: instance(phase(kubevirtv1.Scheduled)), of: phaseOf, want: kubevirtv1.Running},
+		"a guest boots unpaused":  {vmi: instance(phase(kubevirtv1.Scheduled)), of: paused, want: false},
+		"a guest boots paused": {vmi: instance(phase(kubevirtv1.Scheduled), func(v *kubevirtv1.VirtualMachineInstance) {
+			v.Spec.StartStrategy = new(kubevirtv1.StartStrategyPaused)
+		}), of: paused, want: true},
 		"a guest that hangs does not":      {vmi: instance(phase(kubevirtv1.Scheduled), guest(Hang))},
 		"a VMI without a node is left":     {vmi: instance(phase(kubevirtv1.Scheduling))},
 		"a running guest runs on":          {vmi: instance()},

@@ -30,9 +30,6 @@ defaults:
 		s.create(fmt.Sprintf("{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: %s, labels: {size: small%s}}, spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}}", name, labels))
 		return s.vm(name)
 	}
-	vmNamed := func(name string) string {
-		return "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: " + name + "}}"
-	}
 	awaitBound := func(claim string) {
 		GinkgoHelper()
 		Eventually(func() (string, error) {

@@ -1,6 +1,8 @@
 package stories
 
 import (
+	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -226,4 +228,33 @@ func (s *story) awaitStatus(name string, status kubevirtv1.VirtualMachinePrintab
 func (s *story) field(object, path string) (string, error) {
 	out, _, err := here.Kubectl(here.Context(), "", "get", object, "-n", s.ns, "-o", "jsonpath="+path)
 	return out, err
+}
+
+// sparse is the manifest of a VM that the preset small completes, with the rest of its spec.
+func sparse(name, spec string) string {
+	return fmt.Sprintf("{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: %s, labels: {size: small}}, spec: {%s, template: {spec: {domain: {devices: {}}}}}}", name, spec)
+}
+
+// vmNamed is the manifest of a VM of which only the name matters.
+func vmNamed(name string) string {
+	return "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: " + name + "}}"
+}
+
+// cli runs virtwright in the story's namespace, as the administrator, and returns what it printed.
+func (s *story) cli(args ...string) (string, error) {
+	GinkgoHelper()
+	args = append(args, "-n", s.ns, "--kubeconfig", here.Kubeconfig())
+	out, err := exec.CommandContext(here.Context(), installation.Program(here.T, installation.CLI), args...).CombinedOutput()
+	return string(out), err
+}
+
+// awaitNewVMI waits until another VMI of the name runs.
+func (s *story) awaitNewVMI(name string, before types.UID) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		vmi := &kubevirtv1.VirtualMachineInstance{}
+		g.Expect(here.Objects.Get(here.Context(), client.ObjectKey{Namespace: s.ns, Name: name}, vmi)).To(Succeed())
+		g.Expect(vmi.UID).NotTo(Equal(before))
+		g.Expect(vmi.Status.Phase).To(Equal(kubevirtv1.Running))
+	}).Should(Succeed())
 }

@@ -11,7 +11,7 @@ var _ = Describe("A running VM", func() {
 	var s *story
 	BeforeEach(func() { s = newStory() })
 
-	const web = "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, labels: {size: small}}, spec: {runStrategy: Always, template: {spec: {domain: {devices: {}}}}}}"
+	web := sparse("web", "runStrategy: Always")
 
 	// The fields that virtwright warns of are those that KubeVirt sets back.
 	It("loses the live-updated fields of a Launch preset, and keeps the others", func() {
@@ -79,5 +79,38 @@ spec:
 		Consistently(func() []kubevirtv1.Volume {
 			return append(s.vm("web").Spec.Template.Spec.Volumes, s.vmi("web").Spec.Volumes...)
 		}, "1s").Should(BeEmpty())
+	})
+
+	// With KubeVirt's older feature gate, volumes are plugged into the VMI before the VM has them.
+	It("gets no volume that a preset forbids, also with the feature gate HotplugVolumes", func() {
+		gates := func(hotplug string) {
+			GinkgoHelper()
+			here.Must("", "patch", "kubevirt", "kubevirt", "-n", "kubevirt", "--type=json", "-p",
+				`[{"op": "replace", "path": "/spec/configuration/developerConfiguration/featureGates/4", "value": "`+hotplug+`"}]`)
+		}
+		s.clusterPreset("house", `forbid: [{path: "spec.template.spec.volumes[*].persistentVolumeClaim", message: no claims here}]`)
+		s.preset("small", small)
+		s.create("{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: more}, spec: {accessModes: [ReadWriteMany], volumeMode: Block, storageClassName: simulated, resources: {requests: {storage: 1Gi}}}}")
+		s.create(web)
+		s.create("{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: alone, labels: {size: small}}, spec: {domain: {devices: {}}}}")
+		s.awaitStatus("web", kubevirtv1.VirtualMachineStatusRunning)
+		Eventually(func() kubevirtv1.VirtualMachineInstancePhase { return s.vmi("alone").Status.Phase }).Should(Equal(kubevirtv1.Running))
+		gates("HotplugVolumes")
+		DeferCleanup(gates, "DeclarativeHotplugVolumes")
+		s.rejects("no claims here")
+		Eventually(func() string {
+			out, _ := here.Virtctl("addvolume", "alone", "--volume-name=more", "-n", s.ns)
+			return out
+		}).Should(And(ContainSubstring("no claims here"), ContainSubstring("spec.volumes[more]")))
+
+		s.rejects("virtualmachineinstances/addvolume") // virt-api passes the message on without text
+		s.virtctl("addvolume", "web", "--volume-name=more")
+		Eventually(func() []kubevirtv1.VirtualMachineCondition { return s.vm("web").Status.Conditions }).Should(ContainElement(And(
+			HaveField("Type", kubevirtv1.VirtualMachineFailure), HaveField("Message", ContainSubstring("no claims here")))))
+		for _, name := range []string{"web", "alone"} {
+			Expect(s.vmi(name).Spec.Volumes).To(BeEmpty())
+		}
+		Expect(s.vm("web").Spec.Template.Spec.Volumes).To(BeEmpty())
+		here.Must("", "delete", "vm", "web", "-n", s.ns) // else KubeVirt repeats the request
 	})
 })

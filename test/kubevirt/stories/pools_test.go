@@ -10,14 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-var _ = Describe("A pool", func() {
-	var s *story
-	BeforeEach(func() { s = newStory() })
-
-	const pool = "{apiVersion: pool.kubevirt.io/v1beta1, kind: VirtualMachinePool, metadata: {name: farm}}"
-	// farm is a pool of sparse VMs, with more of their metadata.
-	farm := func(metadata, spec string) string {
-		return fmt.Sprintf(`
+// pool is the manifest of a pool of sparse VMs, with more of their metadata and of their VMIs' spec.
+func pool(metadata, spec string) string {
+	return fmt.Sprintf(`
 apiVersion: pool.kubevirt.io/v1beta1
 kind: VirtualMachinePool
 metadata: {name: farm}
@@ -32,7 +27,13 @@ spec:
         metadata: {labels: {pool: farm}}
         spec: {domain: {devices: {}}%s}
 `, metadata, spec)
-	}
+}
+
+var _ = Describe("A pool", func() {
+	var s *story
+	BeforeEach(func() { s = newStory() })
+
+	const farm = "{apiVersion: pool.kubevirt.io/v1beta1, kind: VirtualMachinePool, metadata: {name: farm}}"
 	const template = "{spec: {virtualMachineTemplate: {spec: {template: %s}}}}"
 	awaitRunning := func() {
 		GinkgoHelper()
@@ -42,11 +43,11 @@ spec:
 
 	It("keeps the presets of its VMs when its template changes", func() {
 		s.preset("small", small)
-		s.create(farm("", ""))
+		s.create(pool("", ""))
 		awaitRunning()
 		before := s.vm("farm-0")
 		Expect(before.Annotations).To(HaveKey("virtwright.dev/provenance"))
-		Expect(s.patch(here.Objects, pool, fmt.Sprintf(template, "{metadata: {labels: {revision: two}}}"))).To(Succeed())
+		Expect(s.patch(here.Objects, farm, fmt.Sprintf(template, "{metadata: {labels: {revision: two}}}"))).To(Succeed())
 		Eventually(func() map[string]string { return s.vm("farm-0").Spec.Template.ObjectMeta.Labels }).Should(HaveKeyWithValue("revision", "two"))
 		after := s.vm("farm-0")
 		Expect(after.Spec.Template.Spec.Domain.Memory).To(Equal(before.Spec.Template.Spec.Domain.Memory))
@@ -60,32 +61,32 @@ spec:
 overrides: {spec: {template: {spec: {hostname: ruled}}}}
 forbid: [{path: "spec.template.spec.volumes[*].hostDisk", message: no files of nodes}]`)
 		s.preset("small", small)
-		s.create(farm("", ""))
+		s.create(pool("", ""))
 		awaitRunning()
 		alice := s.as("alice")
-		Expect(s.patch(alice, pool, fmt.Sprintf(template, "{spec: {hostname: mine, subdomain: changed}}"))).To(Succeed())
+		Expect(s.patch(alice, farm, fmt.Sprintf(template, "{spec: {hostname: mine, subdomain: changed}}"))).To(Succeed())
 		Eventually(func() string { return s.vm("farm-0").Spec.Template.Spec.Subdomain }).Should(Equal("changed"))
 		Expect(s.vm("farm-0").Spec.Template.Spec.Hostname).To(Equal("ruled"))
 		awaitRunning()
 
 		s.rejects("no files of nodes")
-		Expect(s.patch(alice, pool, fmt.Sprintf(template, "{spec: {volumes: [{name: host, hostDisk: {path: /etc/shadow, type: Disk}}], domain: {devices: {disks: [{name: host, disk: {bus: virtio}}]}}}}"))).To(Succeed())
+		Expect(s.patch(alice, farm, fmt.Sprintf(template, "{spec: {volumes: [{name: host, hostDisk: {path: /etc/shadow, type: Disk}}], domain: {devices: {disks: [{name: host, disk: {bus: virtio}}]}}}}"))).To(Succeed())
 		Eventually(func() (string, error) {
 			out, _, err := here.Kubectl(here.Context(), "", "get", "events", "-n", s.ns, "--field-selector=involvedObject.kind=VirtualMachinePool", "-o", "jsonpath={.items[*].message}")
 			return out, err
 		}).Should(And(ContainSubstring("no files of nodes"), ContainSubstring("volumes"), ContainSubstring("house")))
 		Expect(s.vm("farm-0").Spec.Template.Spec.Volumes).To(BeEmpty())
 		// The pool tries until its template is allowed.
-		Expect(s.patch(alice, pool, fmt.Sprintf(template, "{spec: {volumes: null, domain: {devices: {disks: null}}}}"))).To(Succeed())
+		Expect(s.patch(alice, farm, fmt.Sprintf(template, "{spec: {volumes: null, domain: {devices: {disks: null}}}}"))).To(Succeed())
 	})
 
 	It("cannot forge who requests a template", func() {
 		s.preset("small", small)
-		s.create(farm("", ""))
+		s.create(pool("", ""))
 		awaitRunning()
 		carol := s.as("carol")
 		stamp := `{"username":"admin","uid":"","groups":["system:masters"],"extra":{},"vmUID":"` + string(s.vm("farm-0").UID) + `","value":"stolen"}`
-		Expect(s.patch(carol, pool, fmt.Sprintf(`{spec: {virtualMachineTemplate: {metadata: {annotations: {virtwright.dev/generate-template: stolen, virtwright.dev/template-requester: '%s'}}}}}`, stamp))).To(Succeed())
+		Expect(s.patch(carol, farm, fmt.Sprintf(`{spec: {virtualMachineTemplate: {metadata: {annotations: {virtwright.dev/generate-template: stolen, virtwright.dev/template-requester: '%s'}}}}}`, stamp))).To(Succeed())
 		Eventually(func() map[string]string { return s.vm("farm-0").Annotations }).Should(HaveKey("virtwright.dev/generate-template"))
 		Expect(s.vm("farm-0").Annotations).NotTo(HaveKey("virtwright.dev/template-requester"))
 		Consistently(func() (string, error) {
@@ -99,12 +100,12 @@ forbid: [{path: "spec.template.spec.volumes[*].hostDisk", message: no files of n
 		s.preset("gpu", "{match: {explicit: true}, defaults: {spec: {template: {spec: {hostname: named}}}}}")
 		const named = ", annotations: {virtwright.dev/presets: gpu}"
 		carol, alice := s.as("carol"), s.as("alice", "virtwright-preset-use")
-		err := carol.Create(here.Context(), s.parse(farm(named, "")))
+		err := carol.Create(here.Context(), s.parse(pool(named, "")))
 		Expect(err).To(MatchError(And(ContainSubstring("spec.virtualMachineTemplate.metadata.annotations"), ContainSubstring("user carol may not use preset gpu"))))
-		Expect(alice.Create(here.Context(), s.parse(farm(named, "")))).To(Succeed())
+		Expect(alice.Create(here.Context(), s.parse(pool(named, "")))).To(Succeed())
 		awaitRunning()
 		Expect(s.vm("farm-1").Spec.Template.Spec.Hostname).To(Equal("named"))
-		Expect(s.patch(carol, pool, fmt.Sprintf(template, "{spec: {subdomain: changed}}"))).To(Succeed(), "carol may change the rest")
+		Expect(s.patch(carol, farm, fmt.Sprintf(template, "{spec: {subdomain: changed}}"))).To(Succeed(), "carol may change the rest")
 		Eventually(func() string { return s.vm("farm-0").Spec.Template.Spec.Subdomain }).Should(Equal("changed"))
 		Expect(s.vm("farm-0").Spec.Template.Spec.Hostname).To(Equal("named"))
 		awaitRunning()
@@ -112,7 +113,7 @@ forbid: [{path: "spec.template.spec.volumes[*].hostDisk", message: no files of n
 
 	It("loses a VM when a trusted writer removes the owner reference", func() {
 		s.preset("small", small)
-		s.create(farm("", ""))
+		s.create(pool("", ""))
 		awaitRunning()
 		alice := s.as("alice")
 		const vm = "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: farm-0}}"
@@ -128,10 +129,10 @@ forbid: [{path: "spec.template.spec.volumes[*].hostDisk", message: no files of n
 
 	It("scales", func() {
 		s.preset("small", small)
-		s.create(farm("", ""))
+		s.create(pool("", ""))
 		awaitRunning()
 		scale := func(n int) {
-			Expect(here.Objects.Patch(here.Context(), s.parse(pool), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n)))).To(Succeed())
+			Expect(here.Objects.Patch(here.Context(), s.parse(farm), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n)))).To(Succeed())
 		}
 		scale(3)
 		s.awaitStatus("farm-2", kubevirtv1.VirtualMachineStatusRunning)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { os.Exit(installation.Main(m)) }
 func TestStories(t *testing.T) {
 	RegisterFailHandler(Fail)
 	began := time.Now()
-	here = kubevirt.Start(t, kubevirt.Options{})
+	here = kubevirt.Start(t, kubevirt.Options{Chart: []string{"templates.formats={configMap}"}}) // no other is served
 	t.Logf("started in %s", time.Since(began).Round(time.Millisecond))
 	SetDefaultEventuallyTimeout(patience)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)

@@ -87,12 +87,7 @@ spec:
 	DescribeTable("starts again when its guest", func(end string) {
 		before := s.vmi("web").UID
 		s.guest("web", end)
-		Eventually(func(g Gomega) {
-			vmi := &kubevirtv1.VirtualMachineInstance{}
-			g.Expect(here.Objects.Get(here.Context(), client.ObjectKey{Namespace: s.ns, Name: "web"}, vmi)).To(Succeed())
-			g.Expect(vmi.UID).NotTo(Equal(before))
-			g.Expect(vmi.Status.Phase).To(Equal(kubevirtv1.Running))
-		}).Should(Succeed())
+		s.awaitNewVMI("web", before)
 	}, Entry("shuts down", node.Shutdown), Entry("crashes", node.Crash))
 })
 
