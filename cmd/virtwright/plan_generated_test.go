@@ -295,7 +295,7 @@ func TestPlanPredicts(t *testing.T) {
 		t.Run(fmt.Sprint("change ", seed), func(t *testing.T) { planPredicts(t, w, after, happened) })
 	}
 	for _, what := range []string{"changed", "rejected", "admitted", "exceptions", "namespaces", "weaker mode", "spec.forbid", "spec.overrides"} {
-		if happened[what] == 0 {
+		if happened[what] == 0 && !testing.Short() {
 			t.Errorf("no generated change shows: %s", what)
 		}
 	}
