@@ -109,6 +109,8 @@ type Module struct {
 	Source string
 	// Parts are the names that link to the program. Each is a different program to its users.
 	Parts []string
+	// ModFile is another file than go.mod, in the same folder; it ends in .mod.
+	ModFile string
 	// Env is added to the environment of go.
 	Env []string
 	// Stamps returns what the linker sets, as VARIABLE=VALUE. Its argument is the content of
@@ -196,12 +198,16 @@ func kubernetesStamps(gomod []byte) []string {
 func (b *build) args(output string) []string {
 	flags := []string{"-s", "-w"}
 	if b.Stamps != nil {
-		gomod, _ := os.ReadFile(filepath.Join(b.Source, "go.mod")) // without a version the build still works
+		gomod, _ := os.ReadFile(filepath.Join(b.Source, cmp.Or(b.ModFile, "go.mod"))) // without a version the build still works
 		for _, stamp := range b.Stamps(gomod) {
 			flags = append(flags, "-X="+stamp)
 		}
 	}
-	return []string{"build", "-v", "-mod=readonly", "-buildvcs=false", "-ldflags=" + strings.Join(flags, " "), "-o", output, cmp.Or(b.Package, ".")}
+	args := []string{"build", "-v", "-mod=readonly", "-buildvcs=false", "-ldflags=" + strings.Join(flags, " "), "-o", output}
+	if b.ModFile != "" {
+		args = append(args, "-modfile="+b.ModFile)
+	}
+	return append(args, cmp.Or(b.Package, "."))
 }
 
 func (b *build) command(ctx context.Context, args ...string) *exec.Cmd {

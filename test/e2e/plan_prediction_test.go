@@ -399,11 +399,11 @@ func (g *planGenerator) compare(about string, said prediction, before, after rea
 	var want prediction
 	switch {
 	case len(after.problems) > 0:
-		want.refused = fleet.Compare(fleet.Outcome{Problems: before.problems}, fleet.Outcome{Problems: after.problems}, false).Problems
+		want.refused = fleet.Compare(fleet.Outcome{Problems: before.problems}, fleet.Outcome{Problems: after.problems}, fleet.NoUpdates).Problems
 	case len(before.problems) > 0:
 		want.admitted = true
 	default:
-		want.changes = textsOf(fleet.Changes(before.fields, after.fields, false))
+		want.changes = textsOf(fleet.Changes(before.fields, after.fields, fleet.NoUpdates))
 	}
 	about += fmt.Sprintf("warnings before %q\nwarnings after %q\n", before.warnings, after.warnings)
 	want.warned = notIn(after.warnings, before.warnings)

@@ -1,6 +1,7 @@
 package kubevirt
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -101,6 +102,22 @@ func (c *Cluster) generate() error {
 		return fmt.Errorf("cannot generate KubeVirt's objects: %w: %s", err, out)
 	}
 	return nil
+}
+
+// Version is that of KubeVirt, such as v1.9.0.
+func Version() string {
+	gomod, _ := os.ReadFile(filepath.Join(source(), modFile())) // the build reads it, too
+	return version(gomod)
+}
+
+// FeatureGates returns which of KubeVirt's feature gates are enabled by default.
+func (c *Cluster) FeatureGates(names []string) (map[string]bool, error) {
+	out, err := exec.CommandContext(c.Context(), c.programs[objectWriter], "-gates", strings.Join(names, ",")).Output()
+	if err != nil {
+		return nil, fmt.Errorf("cannot print the feature gates of KubeVirt: %w", err)
+	}
+	gates := map[string]bool{}
+	return gates, json.Unmarshal(out, &gates)
 }
 
 // VirtctlPath is the path of virtctl.

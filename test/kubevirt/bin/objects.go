@@ -22,6 +22,7 @@ import (
 	"kubevirt.io/client-go/version"
 	"sigs.k8s.io/yaml"
 
+	"kubevirt.io/kubevirt/pkg/virt-config/featuregate"
 	"kubevirt.io/kubevirt/pkg/virt-operator/resource/generate/components"
 	"kubevirt.io/kubevirt/pkg/virt-operator/resource/generate/install"
 	operatorutil "kubevirt.io/kubevirt/pkg/virt-operator/util"
@@ -38,9 +39,26 @@ var lifetime = metav1.Duration{Duration: 24 * time.Hour}
 func writeObjects() int {
 	flags := flag.NewFlagSet("kubevirt-objects", flag.ExitOnError)
 	folder := flags.String("o", ".", "folder to write to")
+	gates := flags.String("gates", "", "print the defaults of these feature gates instead, separated by commas")
 	_ = flags.Parse(os.Args[1:]) // ends the program where it fails
+	if *gates != "" {
+		return printGates(strings.Split(*gates, ","))
+	}
 	if err := generate(*folder); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot write KubeVirt's objects:", err)
+		return 1
+	}
+	return 0
+}
+
+// printGates prints which feature gates are enabled by default, as JSON. Unknown ones are disabled.
+func printGates(names []string) int {
+	out := map[string]bool{}
+	for _, name := range names {
+		gate := featuregate.FeatureGateInfo(name)
+		out[name] = gate != nil && (gate.State == featuregate.Beta || gate.State == featuregate.GA)
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(out); err != nil {
 		return 1
 	}
 	return 0

@@ -46,7 +46,7 @@ var _ = Describe("A verdict of mode addon", func() {
 
 	It("is that of KubeVirt for generated VMs", func() { judged(generated(fixtures(), 1500)) })
 
-	It("is that of KubeVirt for manifests of other people", func() {
+	It("is that of KubeVirt for manifests of other people", Label(notReported), func() {
 		corpus := os.Getenv(corpusVariable)
 		if corpus == "" {
 			Skip(corpusVariable + " is not set")
@@ -93,7 +93,7 @@ func judged(questions []question) {
 			silent = append(silent, q.name+": "+q.kubevirt.Error())
 		}
 	}
-	AddReportEntry(fmt.Sprintf("%d objects, %d rejected by KubeVirt", len(questions), rejected))
+	AddReportEntry(subject, fmt.Sprintf("%d objects, %d rejected by KubeVirt", len(questions), rejected))
 	Expect(strings.Join(wrong, "\n")).To(BeEmpty(), "KubeVirt admits these")
 	Expect(strings.Join(silent, "\n")).To(BeEmpty(), "KubeVirt rejects these, and virtwright says nothing")
 }
