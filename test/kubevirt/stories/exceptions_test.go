@@ -6,7 +6,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 )
 
-var _ = Describe("Presets beside KubeVirt", func() {
+var _ = Describe("Presets alongside KubeVirt", func() {
 	var s *story
 	BeforeEach(func() {
 		s = newStory()
