@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,8 +39,9 @@ var _ = Describe("The command line", func() {
 		Expect(status()).To(Equal(kubevirtv1.VirtualMachineStatusStopped))
 
 		out, err := s.cli("stop", "web")
-		Expect(err).To(BeAssignableToTypeOf(&exec.ExitError{}))
-		Expect(err.(*exec.ExitError).ExitCode()).To(Equal(1), "a rejection: %s", out)
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		Expect(ok).To(BeTrue(), "got %v", err)
+		Expect(exit.ExitCode()).To(Equal(1), "a rejection: %s", out)
 		Expect(out).To(ContainSubstring("VM is not running"))
 	})
 

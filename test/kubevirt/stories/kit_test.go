@@ -235,7 +235,7 @@ func sparse(name, spec string) string {
 	return fmt.Sprintf("{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: %s, labels: {size: small}}, spec: {%s, template: {spec: {domain: {devices: {}}}}}}", name, spec)
 }
 
-// vmNamed is the manifest of a VM of which only the name matters.
+// vmNamed is a manifest that only names a VM, for a patch.
 func vmNamed(name string) string {
 	return "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: " + name + "}}"
 }

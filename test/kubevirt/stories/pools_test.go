@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pool is the manifest of a pool of sparse VMs, with more of their metadata and of their VMIs' spec.
+// pool is the manifest of a pool of sparse VMs, with more of their metadata and of their VMIs'
+// spec.
 func pool(metadata, spec string) string {
 	return fmt.Sprintf(`
 apiVersion: pool.kubevirt.io/v1beta1

@@ -87,6 +87,9 @@ overrides: {spec: {template: {spec: {evictionStrategy: LiveMigrate, nodeSelector
 	It("is migrated by an update of KubeVirt", func() {
 		outdated := pod()
 		here.Must("", "set", "image", "pod/"+outdated.Name, "compute=example.org/virt-launcher:old", "-n", s.ns)
+		Eventually(func() map[string]string { return s.vmi("web").Labels }).Should(HaveKey(kubevirtv1.OutdatedLauncherImageLabel))
+		// The controller looks at VMIs when the KubeVirt object changes, as in an update.
+		here.Must("", "annotate", "kubevirt", "kubevirt", "-n", "kubevirt", "--overwrite", "story="+s.ns)
 		awaitMigrated()
 		Expect(s.vmi("web").Labels).NotTo(HaveKey(kubevirtv1.OutdatedLauncherImageLabel))
 	})
