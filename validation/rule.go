@@ -66,7 +66,7 @@ var groups = [][]Rule{
 	diskRules, diskGeometryRules, volumeRules, volumeContentRules, volumePathRules, cloudInitRules, credentialRules,
 	networkRules, interfaceRules, bindingRules, portRules,
 	deviceRules, passthroughRules, graceGPURules, resourceClaimRules, hypervRules,
-	schedulingRules, resourceNameRules, affinityRules, topologySpreadRules, probeRules, dnsRules,
+	schedulingRules, resourceNameRules, downwardAPIRules, affinityRules, topologySpreadRules, probeRules, dnsRules,
 }
 
 // warnsOnly reports whether a problem of vm is only a warning.

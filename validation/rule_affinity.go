@@ -96,6 +96,21 @@ var affinityRules = []Rule{{
 		}
 	},
 }, {
+	ID:          "pod-affinity-keys",
+	Requirement: "matchLabelKeys and mismatchLabelKeys of a pod affinity are keys of labels, differ, and need a labelSelector without them.",
+	Strictness:  StricterThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		for term := range vm.eachPodTerm {
+			checkLabelKeys(r, term.MatchLabelKeys, term.LabelSelector, func() *field.Path { return term.at(vm, "matchLabelKeys") })
+			checkLabelKeys(r, term.MismatchLabelKeys, term.LabelSelector, func() *field.Path { return term.at(vm, "mismatchLabelKeys") })
+			for i, key := range term.MatchLabelKeys {
+				if slices.Contains(term.MismatchLabelKeys, key) {
+					r.Add(field.Invalid(term.at(vm, "matchLabelKeys").Index(i), key, "must not be in mismatchLabelKeys, too"))
+				}
+			}
+		}
+	},
+}, {
 	ID:          "pod-affinity-namespace",
 	Requirement: "The namespaces of a pod affinity or anti-affinity are names of namespaces.",
 	Check: func(vm *ExpandedVM, r *Report) {
@@ -213,6 +228,22 @@ func checkOperator(r *Report, operator string, values int, at func(string) *fiel
 		}
 	default:
 		nodeOperators.check(r, operator, func() *field.Path { return at("operator") })
+	}
+}
+
+// checkLabelKeys reports keys that extend a selector by labels of the pod itself, if no label can
+// have them or the selector has them already.
+func checkLabelKeys(r *Report, keys []string, selector *metav1.LabelSelector, at func() *field.Path) {
+	if len(keys) > 0 && selector == nil {
+		r.Add(field.Forbidden(at(), "needs a labelSelector"))
+		return
+	}
+	for i, key := range keys {
+		checkLabelKey(r, key, func() *field.Path { return at().Index(i) })
+		_, selected := selector.MatchLabels[key]
+		if selected || slices.ContainsFunc(selector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool { return e.Key == key }) {
+			r.Add(field.Invalid(at().Index(i), key, "must not be a key of the labelSelector, too"))
+		}
 	}
 }
 

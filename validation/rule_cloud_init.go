@@ -35,6 +35,18 @@ var cloudInitRules = []Rule{{
 		}
 	},
 }, {
+	ID:          "cloud-init-secret-name",
+	Requirement: "The secrets of a cloud-init volume have valid names of objects.",
+	Strictness:  StricterThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		for user, network := range vm.cloudInit() {
+			if user.sources()+network.sources() > 0 { // else cloud-init-given reports it
+				user.checkSecret(vm, r, "secretRef")
+				network.checkSecret(vm, r, "networkDataSecretRef")
+			}
+		}
+	},
+}, {
 	ID:          "cloud-init-base64",
 	Leaf:        true,
 	Requirement: "User data and network data in base64 can be decoded.",
@@ -121,4 +133,11 @@ func (d *cloudInitData) tooLarge(vm *ExpandedVM, form string) *field.Error {
 	err := field.TooLong(d.path(vm, form), "", maxCloudInit)
 	err.Detail = "must have at most 2048 bytes; use a secret for more"
 	return err
+}
+
+// checkSecret reports a secret whose name no secret can have. The field called name refers to it.
+func (d *cloudInitData) checkSecret(vm *ExpandedVM, r *Report, name string) {
+	if d.secret != nil && !isDNSSubdomain(d.secret.Name) {
+		r.Add(field.Invalid(vm.volumePath(d.volume, d.source, name, "name"), d.secret.Name, dnsSubdomainDetail))
+	}
 }

@@ -29,6 +29,16 @@ var dnsRules = []Rule{{
 		}
 	},
 }, {
+	ID:          "subdomain-label",
+	Leaf:        true,
+	Requirement: "The subdomain is a DNS label, because pods accept no other.",
+	Strictness:  StricterThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		if name := vm.Spec.Subdomain; isDNSSubdomain(name) && !isDNSLabel(name) {
+			r.Add(field.Invalid(vm.Path("spec", "subdomain"), name, dnsLabelDetail))
+		}
+	},
+}, {
 	ID:          "dns-policy",
 	Leaf:        true,
 	Requirement: "The DNS policy is " + dnsPolicies.String() + ".",

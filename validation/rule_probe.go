@@ -69,6 +69,22 @@ var probeRules = []Rule{{
 		}
 	},
 }, {
+	ID:          "probe-http-header",
+	Requirement: "The headers of a probe by httpGet have names that HTTP admits.",
+	Strictness:  StricterThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		for name, probe := range vm.eachProbe {
+			if probe.HTTPGet == nil {
+				continue
+			}
+			for i, header := range probe.HTTPGet.HTTPHeaders {
+				if len(validation.IsHTTPHeaderName(header.Name)) > 0 {
+					r.Add(field.Invalid(vm.Path("spec", name, "httpGet", "httpHeaders").Index(i).Child("name"), header.Name, "must be letters, digits and '-'"))
+				}
+			}
+		}
+	},
+}, {
 	ID:          "probe-command",
 	Requirement: "A probe by exec has a command.",
 	Strictness:  StricterThanKubeVirt,

@@ -62,6 +62,17 @@ var topologySpreadRules = []Rule{{
 			}
 		}
 	},
+}, {
+	ID:          "topology-spread-selector",
+	Requirement: "A topology spread constraint selects by labels that pods can have.",
+	Strictness:  StricterThanKubeVirt,
+	Check: func(vm *ExpandedVM, r *Report) {
+		for i, constraint := range pointers(vm.Spec.TopologySpreadConstraints) {
+			selector := func(name string) *field.Path { return vm.spreadPath(i, "labelSelector").Child(name) }
+			checkLabelSelector(r, constraint.LabelSelector, selector)
+			checkLabelKeys(r, constraint.MatchLabelKeys, constraint.LabelSelector, func() *field.Path { return vm.spreadPath(i, "matchLabelKeys") })
+		}
+	},
 }}
 
 var topologySpreadActions = valueSet{"DoNotSchedule", "ScheduleAnyway"}

@@ -51,7 +51,7 @@ var volumeContentRules = []Rule{{
 }, {
 	ID:          "volume-object-name",
 	Leaf:        true,
-	Requirement: "The names of a volume's claim, data volume, config map, secret and pull secret are valid names of objects.",
+	Requirement: "The names of a volume's claim, data volume, config map, secret, service account and pull secret are valid names of objects.",
 	Strictness:  StricterThanKubeVirt,
 	Check: forEach(volumesOf, func(vm *ExpandedVM, r *Report, i int, volume *kubevirtv1.Volume) {
 		if name, at := objectName(volume); name != "" && !isDNSSubdomain(name) {
@@ -71,6 +71,8 @@ func objectName(v *kubevirtv1.Volume) (name string, at []string) {
 		return v.ConfigMap.Name, []string{"configMap", "name"}
 	case v.Secret != nil:
 		return v.Secret.SecretName, []string{"secret", "secretName"}
+	case v.ServiceAccount != nil:
+		return v.ServiceAccount.ServiceAccountName, []string{"serviceAccount", "serviceAccountName"}
 	case v.ContainerDisk != nil:
 		return v.ContainerDisk.ImagePullSecret, []string{"containerDisk", "imagePullSecret"}
 	}
