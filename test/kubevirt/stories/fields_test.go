@@ -137,19 +137,26 @@ func (c *fieldChange) apply(spec map[string]any) bool {
 	return true
 }
 
-// isAdmitted reports whether KubeVirt admits the change of a VM that it has completed.
+// isAdmitted reports whether KubeVirt admits the change of a VM that it has completed, and its VMI.
 func (c *fieldChange) isAdmitted() bool {
 	vm := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(c.before)}
-	vm.SetName("candidate")
-	vm.SetNamespace(excluded)
 	for _, change := range []func(map[string]any) bool{func(map[string]any) bool { return true }, c.apply} {
-		vm.SetResourceVersion("")
-		vm.SetUID("")
-		if !change(templateSpecOf(vm.Object)) || here.Objects.Create(here.Context(), vm, client.DryRunAll) != nil {
+		if !change(templateSpecOf(vm.Object)) || !isCreatable(vm) {
 			return false
 		}
 	}
-	return true
+	vmi := &unstructured.Unstructured{Object: map[string]any{"spec": templateSpecOf(runtime.DeepCopyJSON(c.before))}}
+	vmi.SetGroupVersionKind(kubevirtv1.VirtualMachineInstanceGroupVersionKind)
+	return isCreatable(vmi)
+}
+
+// isCreatable reports whether KubeVirt alone admits an object, and completes it.
+func isCreatable(object *unstructured.Unstructured) bool {
+	object.SetName("candidate")
+	object.SetNamespace(excluded)
+	object.SetResourceVersion("")
+	object.SetUID("")
+	return here.Objects.Create(here.Context(), object, client.DryRunAll) == nil
 }
 
 // unchanged returns the fields in unchangedFile.
