@@ -68,6 +68,14 @@ var (
 		Reason:  "The preset has no effect.",
 		Fix:     "Raise its priority, narrow the match of the other preset, or delete it.",
 	}
+	unpairedElement = &Check{
+		ID: "VW204", Name: "unpaired-element", Severity: Warning,
+		Summary: "The preset sets a disk without its volume, or an interface without its network, or the reverse, and another name is probably meant.",
+		Reason: "A disk and its volume share a name, and so do an interface and its network. Presets add an element only to VMs that have, or get, its partner. " +
+			"An element without a partner in the presets can complete one of the VM's author. " +
+			"lint warns if its name resembles that of a partner in the presets, or if one preset has both halves under different names.",
+		Fix: "Give both elements the same name. If the names differ on purpose, add the missing elements, or split the preset.",
+	}
 	Conflicting = &Check{
 		ID: "VW301", Name: "conflict", Severity: Error,
 		Summary: "Two presets of one scope, layer and priority set a field to different values, and can match the same VM.",
@@ -110,7 +118,7 @@ var (
 
 // Checks lists all checks by ID.
 var Checks = []*Check{
-	UnknownField, InvalidPreset, invalidValue, Unreachable, NoOp, Shadowed,
+	UnknownField, InvalidPreset, invalidValue, Unreachable, NoOp, Shadowed, unpairedElement,
 	Conflicting, removesStronger, Forbidden, unguardedExpression, underInstancetypeCheck,
 	undoneAtLaunch,
 }

@@ -204,6 +204,9 @@ type Action struct {
 	Expression, Pattern string
 	// Message of a Forbid action.
 	Message string
+	// Partners has the lists in which an element of the same name belongs to this element, if the
+	// action sets its name.
+	Partners []provenance.Path
 }
 
 // Actions lists the effects of the preset in the order of its fields: overrides, removals,
@@ -228,6 +231,11 @@ func partsOf(root *fieldNode, role provenance.Role, prefix string) []Action {
 			p.Expression, p.Pattern = leaf.computed.text, patternOf(leaf.computed.syntax)
 		} else {
 			p.Value = leaf.value
+		}
+		if l := linkOf(leaf.path[:len(leaf.path)-1]); l != nil && p.IsKey {
+			for _, list := range l.partners {
+				p.Partners = append(p.Partners, slices.Concat(templateSpec, list))
+			}
 		}
 		for member, rival := range rivalsOf(leaf.path) {
 			sides := []string{member.String(), rival.String()}
