@@ -97,7 +97,7 @@ var (
 	unguardedExpression = &Check{
 		ID: "VW401", Name: "unguarded-expression", Severity: Error,
 		Summary: "A condition, or a computed override, fails for VMs that lack a field.",
-		Reason:  "The cluster rejects the preset. An override would reject each VM without the field.",
+		Reason:  "The cluster rejects the preset. An override would reject each VM without the field. Namespace labels that match.namespaces requires need no test.",
 		Fix:     "Use the optional form that the message shows.",
 	}
 	underInstancetypeCheck = &Check{
