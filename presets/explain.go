@@ -15,7 +15,7 @@ import (
 // An Explanation says where each field of an object came from, and how each preset affected it.
 type Explanation struct {
 	Result  *Result       // of the request; nil if a stored object was explained
-	Fields  []Origin      // of the effective object, and removed ones, by path
+	Fields  []Origin      // of the effective object, and those that a preset kept out of it, by path
 	Presets []MatchResult // for the presets that could act, by precedence
 	Skipped []Skipped
 	// Exceptions that the object uses, according to its record.
@@ -100,7 +100,8 @@ func origins(r *resolution) []Origin {
 		out = append(out, o)
 	})
 	for p, n := range r.record.Decided() {
-		if vmValue(r.root, p) == nil {
+		// Other removals stay in the record, because they act again when the VM starts.
+		if removed := n.Overruled || n.Change == provenance.Removed || n.Withheld; removed && vmValue(r.root, p) == nil {
 			out = append(out, Origin{Path: slices.Clone(p), By: r.record.Sources[n.Source], Overruled: n.Overruled, Was: n.UserValue})
 		}
 	}

@@ -22,7 +22,7 @@ type Trace struct {
 	// false or fails; nil if the selectors do not match.
 	Conditions []bool
 	// Applied are indexes of Actions: leaves with a value from this preset, removals that removed a
-	// value, forbid rules that the VM violates.
+	// value or kept a weaker preset from setting one, forbid rules that the VM violates.
 	Applied []int
 }
 
@@ -93,7 +93,7 @@ func (r *resolution) reached(c *Compiled) []int {
 	visitLeaves(c.overrides, func(leaf *fieldNode) { next(leaves[leaf]) })
 	for _, removed := range c.removes {
 		n := r.record.At(removed.path)
-		next(n != nil && n.Change == provenance.Removed && r.isBy(removed.path, c.source(provenance.Remove)))
+		next(n != nil && (n.Change == provenance.Removed || n.Withheld) && r.isBy(removed.path, c.source(provenance.Remove)))
 	}
 	visitLeaves(c.defaults, func(leaf *fieldNode) { next(leaves[leaf]) })
 	violations := r.violations([]*Compiled{c})

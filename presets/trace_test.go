@@ -19,7 +19,8 @@ defaults:
   spec:
     dataVolumeTemplates: [{metadata: {name: {$cel: "object.metadata.name + '-root'"}}, spec: {storage: {resources: {requests: {storage: 10Gi}}}}}]
     template: {spec: {volumes: [{name: root, dataVolume: {name: {$cel: "object.metadata.name + '-root'"}}}], domain: {devices: {disks: [{name: root, disk: {bus: virtio}}]}}}}`),
-		presettest.Cluster("taker", `{remove: [spec.template.spec.domain.devices.rng, spec.template.spec.schedulerName]}`),
+		presettest.Cluster("taker", `{remove: [spec.template.spec.domain.devices.rng, spec.template.spec.schedulerName, spec.template.spec.domain.devices.clientPassthrough]}`),
+		presettest.Cluster("passthrough", `{defaults: {spec: {template: {spec: {domain: {devices: {clientPassthrough: {}}}}}}}}`),
 		presettest.Cluster("guard", `{mode: Audit, forbid: [{path: spec.template.spec.nodeSelector}, {path: spec.template.spec.affinity}]}`),
 		presettest.Cluster("conditional", `
 match: {conditions: [{name: a, expression: "true"}, {name: b, expression: "object.metadata.name == 'other'"}, {name: c, expression: "true"}]}
@@ -59,10 +60,11 @@ defaults: {spec: {template: {spec: {
 	}
 	none := []bool{}
 	want := map[string]traced{
-		"cluster/strong": {true, none, []string{"spec.defaults.spec.template.spec.hostname"}},
-		"cluster/weak":   {true, none, []string{"spec.defaults.spec.template.spec.subdomain"}},
-		"cluster/taker":  {true, none, []string{"spec.remove[0]"}},
-		"cluster/guard":  {true, none, []string{"spec.forbid[0].path"}},
+		"cluster/strong":      {true, none, []string{"spec.defaults.spec.template.spec.hostname"}},
+		"cluster/weak":        {true, none, []string{"spec.defaults.spec.template.spec.subdomain"}},
+		"cluster/taker":       {true, none, []string{"spec.remove[0]", "spec.remove[2]"}},
+		"cluster/passthrough": {true, none, nil},
+		"cluster/guard":       {true, none, []string{"spec.forbid[0].path"}},
 		"cluster/elements": {true, none, []string{
 			"spec.defaults.spec.template.spec.domain.devices.inputs[users].bus", "spec.defaults.spec.template.spec.domain.devices.inputs[users].name",
 			"spec.defaults.spec.template.spec.tolerations[ours,Exists,,].key", "spec.defaults.spec.template.spec.tolerations[ours,Exists,,].operator",
@@ -97,4 +99,29 @@ func snapshotPreset(t *testing.T, s *presets.Snapshot, ref string) *presets.Comp
 		t.Fatalf("no preset %s", ref)
 	}
 	return c
+}
+
+// TestExplainRemovals shows removals of values that the author or a weaker preset wrote, and no
+// others.
+func TestExplainRemovals(t *testing.T) {
+	snapshot := presettest.Snapshot(t,
+		presettest.Cluster("base", `{defaults: {spec: {template: {spec: {schedulerName: vms}}}}}`),
+		presettest.Cluster("taker", `{remove: [spec.template.spec.domain.devices.rng, spec.template.spec.schedulerName, spec.template.spec.domain.devices.clientPassthrough]}`),
+	)
+	object := presettest.JSON(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, namespace: shop}, spec: {template: {spec: {domain: {devices: {rng: {}}}}}}}`)
+	var engine presets.Engine
+	x, err := engine.Explain(t.Context(), snapshot, presets.Request{Kind: presets.VirtualMachine, Object: object, Namespace: presets.Namespace{Name: "shop"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{} // removed fields, and the presets that they beat
+	for _, o := range x.Fields {
+		if o.Value == nil {
+			got[o.Path.String()] = len(o.Losing)
+		}
+	}
+	want := map[string]int{"spec.template.spec.domain.devices.rng": 0, "spec.template.spec.schedulerName": 1}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
 }
