@@ -125,3 +125,44 @@ func TestExplainRemovals(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// TestExplainCounts counts the fields that FROM and BEAT show, names losers of alternatives, and
+// tells labels of presets from the author's.
+func TestExplainCounts(t *testing.T) {
+	snapshot := presettest.Snapshot(t,
+		presettest.Cluster("disk", `{priority: 10, defaults: {spec: {template: {spec: {
+  domain: {firmware: {bootloader: {bios: {}}}, devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, containerDisk: {image: q/x}}]}}}}}`),
+		presettest.Cluster("tuning", `{overrides: {metadata: {labels: {family: linux}}, spec: {template: {spec: {subdomain: b}}}}, defaults: {spec: {template: {spec: {
+  domain: {firmware: {bootloader: {efi: {secureBoot: false}}}, devices: {disks: [{name: root, cache: none, disk: {bus: sata}}]}}}}}}}`),
+		presettest.Cluster("linux", `{match: {labels: {matchLabels: {family: linux}}}, defaults: {spec: {template: {spec: {hostname: a}}}}}`),
+	)
+	object := presettest.JSON(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, namespace: shop}, spec: {template: {spec: {subdomain: a, domain: {}}}}}`)
+	var engine presets.Engine
+	x, err := engine.Explain(t.Context(), snapshot, presets.Request{Kind: presets.VirtualMachine, Object: object, Namespace: presets.Namespace{Name: "shop"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts, reasons, beaten := map[string]presets.Counts{}, map[string]string{}, map[string]string{}
+	for _, m := range x.Presets {
+		if m.Counts != nil {
+			counts[m.Preset] = *m.Counts
+		} else {
+			reasons[m.Preset] = m.Reason
+		}
+	}
+	for _, o := range x.Fields {
+		for _, lost := range o.Losing {
+			beaten[o.Path.String()] = lost.Path.String()
+		}
+	}
+	if diff := cmp.Diff(map[string]presets.Counts{"cluster/disk": {Set: 5}, "cluster/tuning": {Set: 3, Lost: 2, Overruled: 1}}, counts); diff != "" {
+		t.Errorf("counts: -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"cluster/linux": "labels do not match family=linux: preset cluster/tuning sets family=linux, and only labels of the author select presets"}, reasons); diff != "" {
+		t.Errorf("reasons: -want +got:\n%s", diff)
+	}
+	const firmware = "spec.template.spec.domain.firmware.bootloader."
+	if diff := cmp.Diff(map[string]string{firmware + "bios": firmware + "efi.secureBoot", "spec.template.spec.domain.devices.disks[root].disk.bus": ""}, beaten); diff != "" {
+		t.Errorf("beaten: -want +got:\n%s", diff)
+	}
+}
