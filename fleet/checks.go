@@ -100,6 +100,12 @@ var (
 		Reason:  "The cluster rejects the preset. An override would reject each VM without the field. Namespace labels that match.namespaces requires need no test.",
 		Fix:     "Use the optional form that the message shows.",
 	}
+	unknownSelection = &Check{
+		ID: "VW402", Name: "unknown-selection", Severity: Warning,
+		Summary: "A condition or a computed value reads a field that no VM has.",
+		Reason:  "Behind ?, the field is always absent, so that the fallback always applies and the condition never changes.",
+		Fix:     "Correct the name. The message suggests the nearest field.",
+	}
 	underInstancetypeCheck = &Check{
 		ID: "VW501", Name: "default-under-instancetype", Severity: Warning,
 		Summary: "The preset sets CPU or memory of VMs that get an instancetype from a preset.",
@@ -119,7 +125,7 @@ var (
 // Checks lists all checks by ID.
 var Checks = []*Check{
 	UnknownField, InvalidPreset, invalidValue, Unreachable, NoOp, Shadowed, unpairedElement,
-	Conflicting, removesStronger, Forbidden, unguardedExpression, underInstancetypeCheck,
+	Conflicting, removesStronger, Forbidden, unguardedExpression, unknownSelection, underInstancetypeCheck,
 	undoneAtLaunch,
 }
 
@@ -136,6 +142,9 @@ func CheckPreset(rules *validation.Config, p v1alpha1.Preset, compiled *presets.
 			Check: check, Preset: compiled.Name(),
 			Field: problem.Field, Message: problem.ErrorBody(),
 		})
+	}
+	for _, unknown := range compiled.UnknownSelections() {
+		out = append(out, Finding{Check: unknownSelection, Preset: compiled.Name(), Field: unknown.Field, Message: unknown.Detail})
 	}
 	if rules.Addon {
 		for _, path := range compiled.UndoneByLiveUpdate() {
