@@ -51,7 +51,7 @@ func Analyze(ctx context.Context, all []*presets.Compiled, known ...presets.Name
 	a.namespaces = known
 	for _, step := range []func(*analysis){
 		(*analysis).unreachable, (*analysis).contradictions, (*analysis).removals, (*analysis).forbidden,
-		(*analysis).shadowed, (*analysis).underInstancetypes,
+		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired,
 	} {
 		step(a)
 	}

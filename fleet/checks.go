@@ -68,6 +68,14 @@ var (
 		Reason:  "The preset has no effect.",
 		Fix:     "Raise its priority, narrow the match of the other preset, or delete it.",
 	}
+	unpairedElement = &Check{
+		ID: "VW204", Name: "unpaired-element", Severity: Warning,
+		Summary: "The preset sets a disk without its volume, or an interface without its network, or the reverse, and another name is probably meant.",
+		Reason: "A disk and its volume share a name, and so do an interface and its network. Presets add an element only to VMs that have, or get, its partner. " +
+			"An element without a partner in the presets can complete one of the VM's author. " +
+			"lint warns if its name resembles that of a partner in the presets, or if one preset has both halves under different names.",
+		Fix: "Give both elements the same name. If the names differ on purpose, add the missing elements, or split the preset.",
+	}
 	Conflicting = &Check{
 		ID: "VW301", Name: "conflict", Severity: Error,
 		Summary: "Two presets of one scope, layer and priority set a field to different values, and can match the same VM.",
@@ -89,8 +97,14 @@ var (
 	unguardedExpression = &Check{
 		ID: "VW401", Name: "unguarded-expression", Severity: Error,
 		Summary: "A condition, or a computed override, fails for VMs that lack a field.",
-		Reason:  "The cluster rejects the preset. An override would reject each VM without the field.",
+		Reason:  "The cluster rejects the preset. An override would reject each VM without the field. Namespace labels that match.namespaces requires need no test.",
 		Fix:     "Use the optional form that the message shows.",
+	}
+	unknownSelection = &Check{
+		ID: "VW402", Name: "unknown-selection", Severity: Warning,
+		Summary: "A condition or a computed value reads a field that no VM has.",
+		Reason:  "Behind ?, the field is always absent, so that the fallback always applies and the condition never changes.",
+		Fix:     "Correct the name. The message suggests the nearest field.",
 	}
 	underInstancetypeCheck = &Check{
 		ID: "VW501", Name: "default-under-instancetype", Severity: Warning,
@@ -110,8 +124,8 @@ var (
 
 // Checks lists all checks by ID.
 var Checks = []*Check{
-	UnknownField, InvalidPreset, invalidValue, Unreachable, NoOp, Shadowed,
-	Conflicting, removesStronger, Forbidden, unguardedExpression, underInstancetypeCheck,
+	UnknownField, InvalidPreset, invalidValue, Unreachable, NoOp, Shadowed, unpairedElement,
+	Conflicting, removesStronger, Forbidden, unguardedExpression, unknownSelection, underInstancetypeCheck,
 	undoneAtLaunch,
 }
 
@@ -128,6 +142,9 @@ func CheckPreset(rules *validation.Config, p v1alpha1.Preset, compiled *presets.
 			Check: check, Preset: compiled.Name(),
 			Field: problem.Field, Message: problem.ErrorBody(),
 		})
+	}
+	for _, unknown := range compiled.UnknownSelections() {
+		out = append(out, Finding{Check: unknownSelection, Preset: compiled.Name(), Field: unknown.Field, Message: unknown.Detail})
 	}
 	if rules.Addon {
 		for _, path := range compiled.UndoneByLiveUpdate() {

@@ -269,7 +269,7 @@ func (r *CoverageReport) addParts(p *coveredPreset) {
 		case provenance.Forbid:
 			ratio, reason = &r.Forbids, "no case has a VM that violates this rule"
 		case provenance.Remove:
-			reason = "no case has a VM from which this is removed"
+			reason = "no case has a VM from which this removes a value"
 		}
 		if ratio.count(p.parts[i]); !p.parts[i] {
 			r.Missing = append(r.Missing, p.uncovered(part.Field, reason))

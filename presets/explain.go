@@ -15,7 +15,7 @@ import (
 // An Explanation says where each field of an object came from, and how each preset affected it.
 type Explanation struct {
 	Result  *Result       // of the request; nil if a stored object was explained
-	Fields  []Origin      // of the effective object, and removed ones, by path
+	Fields  []Origin      // of the effective object, and those that a preset kept out of it, by path
 	Presets []MatchResult // for the presets that could act, by precedence
 	Skipped []Skipped
 	// Exceptions that the object uses, according to its record.
@@ -40,6 +40,16 @@ type Origin struct {
 type LosingValue struct {
 	By    provenance.Source
 	Value any
+	// Path of the value, if the field is an alternative to it; else nil.
+	Path provenance.Path
+}
+
+// Counts are the fields that a preset set, those that the author or a stronger preset kept it from
+// setting, and values of the author that it replaced or removed.
+type Counts struct {
+	Set       int `json:"set"`
+	Lost      int `json:"lost"`
+	Overruled int `json:"overruled"`
 }
 
 // A MatchResult says why a preset acted or did not.
@@ -47,7 +57,8 @@ type MatchResult struct {
 	Preset, Namespace string
 	Matched           bool
 	Mode              v1alpha1.Mode
-	Reason            string // why it did not match, or its effect
+	Reason            string  // why it did not match, or its effect
+	Counts            *Counts // of an enforced preset that matched; else nil
 }
 
 // ParsePath reads a path and checks that a VirtualMachine can have it.
@@ -61,7 +72,7 @@ func (e *Engine) Explain(ctx context.Context, s *Snapshot, req Request) (*Explan
 	}
 	x := &Explanation{Result: out, Fields: out.resolution.allOrigins(), Skipped: slices.Concat(out.resolution.skips, out.resolution.quietSkips)}
 	x.addLeaves(out)
-	x.Presets, err = e.verdicts(ctx, s, req, out)
+	x.Presets, err = x.verdicts(ctx, s, req)
 	return x, err
 }
 
@@ -100,7 +111,8 @@ func origins(r *resolution) []Origin {
 		out = append(out, o)
 	})
 	for p, n := range r.record.Decided() {
-		if vmValue(r.root, p) == nil {
+		// Other removals stay in the record, because they act again when the VM starts.
+		if removed := n.Overruled || n.Change == provenance.Removed || n.Withheld; removed && vmValue(r.root, p) == nil {
 			out = append(out, Origin{Path: slices.Clone(p), By: r.record.Sources[n.Source], Overruled: n.Overruled, Was: n.UserValue})
 		}
 	}
@@ -142,8 +154,13 @@ func (x *Explanation) addLeaves(out *Result) {
 	}
 	add := func(by provenance.Source, root *fieldNode) {
 		visitLeaves(root, func(leaf *fieldNode) {
-			if o := at[leaf.text]; o != nil && o.By != by && !leaf.isKey {
-				o.Losing = append(o.Losing, LosingValue{By: by, Value: leaf.value})
+			lost := LosingValue{By: by, Value: leaf.value}
+			o := at[leaf.text]
+			if o == nil {
+				o, lost.Path = x.alternativeTo(leaf.path), leaf.path
+			}
+			if o != nil && o.By != by && !leaf.isKey {
+				o.Losing = append(o.Losing, lost)
 			}
 		})
 	}
@@ -153,6 +170,19 @@ func (x *Explanation) addLeaves(out *Result) {
 			add(c.source(c.defaultRole()), c.defaults)
 		}
 	}
+}
+
+// alternativeTo returns the first field of another member of a one-of that p lies in; nil if there
+// is none.
+func (x *Explanation) alternativeTo(p provenance.Path) *Origin {
+	for _, rival := range rivalsOf(p) {
+		for i, o := range x.Fields {
+			if o.Value != nil && o.Path.HasPrefix(rival) {
+				return &x.Fields[i]
+			}
+		}
+	}
+	return nil
 }
 
 // computedFields returns the expressions of computed fields, by path and source.
@@ -180,7 +210,7 @@ func loadQuery(ctx context.Context, req Request) (*resolution, *query, error) {
 	return r, r.query(ctx, req, owner), nil
 }
 
-func (e *Engine) verdicts(ctx context.Context, s *Snapshot, req Request, out *Result) ([]MatchResult, error) {
+func (x *Explanation) verdicts(ctx context.Context, s *Snapshot, req Request) ([]MatchResult, error) {
 	_, q, err := loadQuery(ctx, req)
 	if err != nil {
 		return nil, err
@@ -190,34 +220,46 @@ func (e *Engine) verdicts(ctx context.Context, s *Snapshot, req Request, out *Re
 		if !c.Cluster() && c.Namespace != req.Namespace.Name {
 			continue
 		}
-		v := MatchResult{Preset: c.Ref, Namespace: c.Namespace, Mode: c.Mode, Matched: slices.Contains(out.Matched, c)}
+		v := MatchResult{Preset: c.Ref, Namespace: c.Namespace, Mode: c.Mode, Matched: slices.Contains(x.Result.Matched, c)}
 		switch excluded, _ := q.selection.excludes(c.Ref); {
 		case !v.Matched:
-			v.Reason = q.mismatchReason(s, c)
+			v.Reason = q.mismatchReason(s, c, x.Result.resolution)
 		case excluded && !c.outranksUser():
 			v.Reason = "matches; the annotation " + v1alpha1.AnnotationExclude + " excludes it"
+		case c.Mode != v1alpha1.ModeEnforce:
+			v.Reason = fmt.Sprintf("matches; mode %s changes nothing", c.Mode)
 		default:
-			v.Reason = out.resolution.summary(c)
+			v.Counts = x.countsOf(c)
+			v.Reason = fmt.Sprintf("set %d, lost %d, overruled %d", v.Counts.Set, v.Counts.Lost, v.Counts.Overruled)
 		}
 		verdicts = append(verdicts, v)
 	}
 	return verdicts, nil
 }
 
-func (r *resolution) summary(c *Compiled) string {
-	if c.Mode != v1alpha1.ModeEnforce {
-		return fmt.Sprintf("matches; mode %s changes nothing", c.Mode)
-	}
-	set, overruled := 0, 0
-	for _, d := range r.effects() {
-		if d.source.Preset == c.Ref {
-			set, overruled = set+d.set.count, overruled+d.overruled.count
+func (x *Explanation) countsOf(c *Compiled) *Counts {
+	out := &Counts{}
+	for _, o := range x.Fields {
+		if o.By.Preset == c.Ref {
+			if o.Value != nil {
+				out.Set++
+			}
+			if o.Overruled {
+				out.Overruled++
+			}
+		}
+		for _, lost := range o.Losing {
+			if lost.By.Preset == c.Ref {
+				out.Lost++
+			}
 		}
 	}
-	return fmt.Sprintf("set %d, overruled %d", set, overruled)
+	return out
 }
 
-func (q *query) mismatchReason(s *Snapshot, c *Compiled) string {
+// mismatchReason says why a preset does not match. Effective, unless nil, is the object after
+// presets acted.
+func (q *query) mismatchReason(s *Snapshot, c *Compiled, effective *resolution) string {
 	switch {
 	case c.Mode == v1alpha1.ModeOff:
 		return "mode Off"
@@ -226,7 +268,7 @@ func (q *query) mismatchReason(s *Snapshot, c *Compiled) string {
 	case c.Explicit && !q.selection.names(c.Ref):
 		return fmt.Sprintf("explicit: the annotation %s does not name it", v1alpha1.AnnotationPresets)
 	case c.labels != nil && !c.labels.Matches(q.labels):
-		return fmt.Sprintf("labels do not match %s", c.labels)
+		return fmt.Sprintf("labels do not match %s%s", c.labels, q.presetLabel(c, effective))
 	case c.namespaces != nil && !c.namespaces.Matches(labels.Set(q.namespace.Labels)):
 		return fmt.Sprintf("namespace %s does not match %s", q.namespace.Name, c.namespaces)
 	}
@@ -234,6 +276,24 @@ func (q *query) mismatchReason(s *Snapshot, c *Compiled) string {
 		return e.String()
 	}
 	return q.conditionReason(c)
+}
+
+// presetLabel names a label that a preset set and that the selector of c requires.
+func (q *query) presetLabel(c *Compiled, effective *resolution) string {
+	for _, required := range requirementsOf(c.labels) {
+		if effective == nil || required.Matches(q.labels) {
+			continue
+		}
+		for _, meta := range []provenance.Path{provenance.Of("metadata"), templateMetadata} {
+			at := meta.Field("labels").Field(required.Key())
+			value, n := asText(vmValue(effective.root, at)), effective.record.At(at)
+			if n.IsDecided() && required.Matches(labels.Set{required.Key(): value}) {
+				return fmt.Sprintf(": preset %s sets %s=%s, and only labels of the author select presets",
+					effective.record.Sources[n.Source].Preset, required.Key(), value)
+			}
+		}
+	}
+	return ""
 }
 
 var applyAtReasons = map[v1alpha1.ApplyAt]string{

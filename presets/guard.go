@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -18,7 +21,7 @@ import (
 // test, and so refuse every VM without the field. Each problem shows a safe expression. It takes at
 // most AllSteps, or fewer if steps is not 0, and returns false if these were too few.
 func (c *Compiled) UnguardedExpressions(steps int) (errs field.ErrorList, complete bool) {
-	a := analysis{steps: min(cmp.Or(steps, AllSteps), AllSteps)}
+	a := analysis{steps: min(cmp.Or(steps, AllSteps), AllSteps), alwaysSet: setBySelector(c.namespaces)}
 	at := field.NewPath("spec", "match", "conditions")
 	for i, condition := range c.conditions {
 		why, checked := a.problem(condition)
@@ -29,7 +32,7 @@ func (c *Compiled) UnguardedExpressions(steps int) (errs field.ErrorList, comple
 			a.guards = append(a.guards, checked) // the next one is evaluated only if this one is true
 		}
 	}
-	a.alwaysSet = setByOverrides(c.overrides)
+	maps.Copy(a.alwaysSet, setByOverrides(c.overrides))
 	visitLeaves(c.overrides, func(leaf *fieldNode) {
 		if leaf.computed == nil {
 			return
@@ -39,6 +42,19 @@ func (c *Compiled) UnguardedExpressions(steps int) (errs field.ErrorList, comple
 		}
 	})
 	return errs, a.steps > 0
+}
+
+// setBySelector returns the labels that each namespace has that a selector matches.
+func setBySelector(namespaces labels.Selector) map[string]bool {
+	out := map[string]bool{}
+	for _, r := range requirementsOf(namespaces) {
+		switch r.Operator() {
+		case selection.DoesNotExist, selection.NotIn, selection.NotEquals:
+		default:
+			out[strings.Join([]string{"namespaceObject", "metadata", "labels", r.Key()}, pathSeparator)] = true
+		}
+	}
+	return out
 }
 
 func setByOverrides(overrides *fieldNode) map[string]bool {
@@ -232,7 +248,7 @@ var filledIn = func() map[string]bool {
 type analysis struct {
 	steps     int             // evaluations that may follow; a probe that runs out reports nothing
 	guards    []ast.Expr      // conditions that are true when the expression is evaluated
-	alwaysSet map[string]bool // selections that the preset itself sets
+	alwaysSet map[string]bool // selections that the preset sets, or that its selector requires
 }
 
 const (

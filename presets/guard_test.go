@@ -129,7 +129,14 @@ func TestGuardsOfConditions(t *testing.T) {
 overrides: {metadata: {labels: {level: {$cel: "object.metadata.labels.tier"}}}}`},
 		"a value of its own": {spec: `overrides: {spec: {template: {spec: {domain: {cpu: {cores: 4}, memory: {guest: {$cel: "string(object.spec.template.spec.domain.cpu.cores) + 'Gi'"}}}}}}}`},
 		"a value of another": {spec: `overrides: {spec: {template: {spec: {domain: {cpu: {sockets: 4}, memory: {guest: {$cel: "string(object.spec.template.spec.domain.cpu.cores) + 'Gi'"}}}}}}}`, bad: true},
-		"division by zero":   {spec: `match: {conditions: [{name: a, expression: "1 / 0 == 1"}]}`, bad: true},
+		"a label that the namespace selector names": {spec: `match: {namespaces: {matchLabels: {team: x}}}
+overrides: {metadata: {labels: {team: {$cel: "namespaceObject.metadata.labels['team']"}}}}`},
+		"labels that the namespace selector requires": {spec: `match: {namespaces: {matchExpressions: [{key: a/team, operator: In, values: [x, y]}, {key: tier, operator: Exists}]}, conditions: [{name: a, expression: "namespaceObject.metadata.labels['a/team'] + namespaceObject.metadata.labels.tier != ''"}]}`},
+		"a label that the namespace may lack": {spec: `match: {namespaces: {matchExpressions: [{key: team, operator: NotIn, values: [x]}]}}
+overrides: {metadata: {labels: {team: {$cel: "namespaceObject.metadata.labels['team']"}}}}`, bad: true},
+		"an annotation of the name":          {spec: `match: {namespaces: {matchLabels: {team: x}}, conditions: [{name: a, expression: "namespaceObject.metadata.annotations['team'] == 'x'"}]}`, bad: true},
+		"a label that the VM selector names": {spec: `match: {labels: {matchLabels: {team: x}}, conditions: [{name: a, expression: "object.metadata.labels['team'] == 'x'"}]}`, bad: true},
+		"division by zero":                   {spec: `match: {conditions: [{name: a, expression: "1 / 0 == 1"}]}`, bad: true},
 	} {
 		preset := &v1alpha1.ClusterVirtualMachinePreset{}
 		preset.Name = "p"

@@ -33,7 +33,7 @@ func (l *layer) makeRoom(f *fieldNode, c *cursor) bool {
 	switch {
 	case l.excludes(f) || l.isReserved(f) || l.wouldExtendSnapshot(f):
 		return false
-	case l.removedByStronger(c.find(f.segment)):
+	case l.isWithheld(c.find(f.segment)):
 		l.recordConflicts(f, c.find(f.segment))
 		return false
 	case l.role == provenance.Override:
@@ -178,7 +178,7 @@ func (l *layer) applyToList(f *fieldNode, c *cursor) {
 		i := indexOf(list, f.schema.keys, e.segment.Name)
 		switch n := c.find(f.segment, e.segment); {
 		case l.excludes(e) || l.isReserved(e):
-		case l.removedByStronger(n):
+		case l.isWithheld(n):
 			l.recordConflicts(e, n)
 		case i < 0 && !l.mayAdd(e):
 			l.noteSkip(e.text, "the VM has no linked element of the same name", l.role.OutranksUser())

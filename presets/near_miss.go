@@ -88,10 +88,10 @@ func (q *query) typoOf(key, value string, scopes []*labelIndex) (meant, ref stri
 	for _, s := range scopes {
 		keys := []string{key}
 		if !isKnown {
-			keys = typos(key, s.keys)
+			keys = Typos(key, s.keys)
 		}
 		for _, k := range keys {
-			values := typos(value, s.values[k])
+			values := Typos(value, s.values[k])
 			if s.byKey[k][value] != nil {
 				values = []string{value}
 			}
@@ -263,7 +263,7 @@ func labelMismatch(s labels.Selector, set labels.Set) (wanted, has string, dista
 			continue
 		}
 		have = append(have, r.Key()+"="+value)
-		if near := typos(value, r.Values().List()); len(near) > 0 {
+		if near := Typos(value, r.Values().List()); len(near) > 0 {
 			distance += editDistance(value, near[0]) - farLabel
 		}
 	}

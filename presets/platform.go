@@ -109,7 +109,7 @@ func (c *cursor) exists() bool { return c.object != nil && !c.closed }
 // setDefault sets a field, unless it is set, removed, or left to an instancetype or preference.
 func (c *cursor) setDefault(name string, value any) {
 	seg := provenance.Segment{Name: name}
-	if c.has(name) || c.removed(seg) {
+	if c.has(name) || c.layer.isWithheld(c.find(seg)) || c.closed {
 		return
 	}
 	if c.layer.reserved != 0 {

@@ -36,6 +36,8 @@ type probe struct {
 	// seen and order collect the selections of a survey.
 	seen  map[string]bool
 	order []string
+	// unknown collects messages about fields that no VM has, by selection; nil if not wanted.
+	unknown map[string]string
 }
 
 type scope struct {
@@ -114,6 +116,7 @@ var none = outcome{may: isOther, optional: true, missing: true}
 
 // selects evaluates the selection of a field, or has() of it.
 func (p *probe) selects(of outcome, name string, test bool) outcome {
+	p.noteUnknown(of.path, name)
 	failed := of.may & fails
 	at := of.path + pathSeparator + name
 	switch {

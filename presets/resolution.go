@@ -118,6 +118,15 @@ func (l *layer) removedByStronger(n *provenance.Node) bool {
 	return n.IsDecided() && l.resolution.record.Sources[n.Source].Role == provenance.Remove && !l.mayReplaceLeaf(n)
 }
 
+// isWithheld is removedByStronger for a field that the layer would set, and notes that it does not.
+func (l *layer) isWithheld(n *provenance.Node) bool {
+	if !l.removedByStronger(n) {
+		return false
+	}
+	n.Withheld = true
+	return true
+}
+
 // outrankedBy reports whether an override or removal that the layer does not outrank decided n.
 func (l *layer) outrankedBy(n *provenance.Node) bool {
 	return n.IsDecided() && l.resolution.record.Sources[n.Source].Role.OutranksUser() && !l.mayReplaceLeaf(n)

@@ -26,9 +26,9 @@ func Nearest(name string, candidates iter.Seq[string]) string {
 	return best
 }
 
-// typos returns the candidates that name may misspell, nearest first. Some names are similar on
+// Typos returns the candidates that name may misspell, nearest first. Some names are similar on
 // purpose: web1 and web2, team-a and team-b, large and xlarge.
-func typos(name string, candidates []string) []string {
+func Typos(name string, candidates []string) []string {
 	allowed := min(maxTypos, len(name)/3)
 	if allowed == 0 {
 		return nil

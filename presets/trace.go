@@ -22,7 +22,7 @@ type Trace struct {
 	// false or fails; nil if the selectors do not match.
 	Conditions []bool
 	// Applied are indexes of Actions: leaves with a value from this preset, removals that removed a
-	// value, forbid rules that the VM violates.
+	// value or kept a weaker preset from setting one, forbid rules that the VM violates.
 	Applied []int
 }
 
@@ -93,7 +93,7 @@ func (r *resolution) reached(c *Compiled) []int {
 	visitLeaves(c.overrides, func(leaf *fieldNode) { next(leaves[leaf]) })
 	for _, removed := range c.removes {
 		n := r.record.At(removed.path)
-		next(n != nil && n.Change == provenance.Removed && r.isBy(removed.path, c.source(provenance.Remove)))
+		next(n != nil && (n.Change == provenance.Removed || n.Withheld) && r.isBy(removed.path, c.source(provenance.Remove)))
 	}
 	visitLeaves(c.defaults, func(leaf *fieldNode) { next(leaves[leaf]) })
 	violations := r.violations([]*Compiled{c})
@@ -204,6 +204,9 @@ type Action struct {
 	Expression, Pattern string
 	// Message of a Forbid action.
 	Message string
+	// Partners has the lists in which an element of the same name belongs to this element, if the
+	// action sets its name.
+	Partners []provenance.Path
 }
 
 // Actions lists the effects of the preset in the order of its fields: overrides, removals,
@@ -228,6 +231,11 @@ func partsOf(root *fieldNode, role provenance.Role, prefix string) []Action {
 			p.Expression, p.Pattern = leaf.computed.text, patternOf(leaf.computed.syntax)
 		} else {
 			p.Value = leaf.value
+		}
+		if l := linkOf(leaf.path[:len(leaf.path)-1]); l != nil && p.IsKey {
+			for _, list := range l.partners {
+				p.Partners = append(p.Partners, slices.Concat(templateSpec, list))
+			}
 		}
 		for member, rival := range rivalsOf(leaf.path) {
 			sides := []string{member.String(), rival.String()}

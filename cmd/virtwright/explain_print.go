@@ -48,7 +48,9 @@ type explainedField struct {
 
 type explainedClaim struct {
 	annotated.Source
-	Value any `json:"value"`
+	// Path of the value, if the field is an alternative to it.
+	Path  string `json:"path,omitempty"`
+	Value any    `json:"value"`
 }
 
 type explainedPreset struct {
@@ -57,6 +59,7 @@ type explainedPreset struct {
 	Mode      string `json:"mode"`
 	Matched   bool   `json:"matched"`
 	Reason    string `json:"reason"`
+	*presets.Counts
 }
 
 type explainedHeldBack struct {
@@ -90,12 +93,12 @@ func newExplained(m offline.VM, x *presets.Explanation, outdated []offline.Chang
 	for _, o := range x.Fields {
 		at := explainedField{Path: o.Path.String(), Value: o.Value, Removed: o.Value == nil, Source: annotated.SourceOf(o, damaged), Overruled: o.Overruled, Was: o.Was, Computed: o.Computed}
 		for _, claim := range o.Losing {
-			at.Beat = append(at.Beat, explainedClaim{annotated.RecordedSource(claim.By), claim.Value})
+			at.Beat = append(at.Beat, explainedClaim{annotated.RecordedSource(claim.By), claim.Path.String(), claim.Value})
 		}
 		e.Fields = append(e.Fields, at)
 	}
 	for _, v := range x.Presets {
-		e.Presets = append(e.Presets, explainedPreset{v.Preset, v.Namespace, string(v.Mode), v.Matched, v.Reason})
+		e.Presets = append(e.Presets, explainedPreset{v.Preset, v.Namespace, string(v.Mode), v.Matched, v.Reason, v.Counts})
 	}
 	for _, h := range x.Skipped {
 		e.HeldBack = append(e.HeldBack, explainedHeldBack{h.Preset, h.Paths, h.Reason})
@@ -189,7 +192,11 @@ func (at explainedField) beaten() string {
 		out = append(out, "user: "+was)
 	}
 	for _, claim := range at.Beat {
-		out = append(out, claim.String()+": "+cell(claim.Value))
+		text := cell(claim.Value)
+		if claim.Path != "" {
+			text = claim.Path + "=" + text
+		}
+		out = append(out, claim.String()+": "+text)
 	}
 	return strings.Join(out, "; ")
 }

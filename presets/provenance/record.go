@@ -38,6 +38,8 @@ type Node struct {
 	// NewElement says that this element was added to its list, DecidedNow that the node was decided
 	// in this request.
 	NewElement, DecidedNow bool
+	// Withheld says that a removal kept a weaker source from setting a value here.
+	Withheld bool
 }
 
 // Segment is the step that leads to n.

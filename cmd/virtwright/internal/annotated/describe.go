@@ -29,7 +29,11 @@ func (vm VM) describe(o presets.Origin, text string) Line {
 	}
 	for _, losing := range o.Losing {
 		loser := RecordedSource(losing.By).phrase()
-		l.Notes = append(l.Notes, fmt.Sprintf("%s would set %s%s.", capital(loser), value(losing.Value), vm.whyLost(o, losing)))
+		what := value(losing.Value)
+		if losing.Path != nil {
+			what = fmt.Sprintf("%s to %s", losing.Path, what)
+		}
+		l.Notes = append(l.Notes, fmt.Sprintf("%s would set %s%s.", capital(loser), what, vm.whyLost(o, losing)))
 	}
 	if o.Computed != "" {
 		l.Notes = append(l.Notes, "Computed by the expression "+o.Computed)

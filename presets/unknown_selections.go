@@ -1,0 +1,45 @@
+package presets
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// UnknownSelections reports fields that conditions and computed values select, and that no VM has.
+// An optional selection of such a field never has a value.
+func (c *Compiled) UnknownSelections() field.ErrorList {
+	var errs field.ErrorList
+	report := func(at *field.Path, x expression) {
+		p := probe{analysis: &analysis{steps: AllSteps}, unknown: map[string]string{}}
+		p.eval(x.syntax, nil)
+		for _, selection := range slices.Sorted(maps.Keys(p.unknown)) {
+			errs = append(errs, field.Invalid(at, x.text, p.unknown[selection]))
+		}
+	}
+	for i, condition := range c.conditions {
+		report(field.NewPath("spec", "match", "conditions").Index(i).Child("expression"), condition)
+	}
+	for _, part := range []struct {
+		name string
+		root *fieldNode
+	}{{"defaults", c.defaults}, {"overrides", c.overrides}} {
+		visitLeaves(part.root, func(leaf *fieldNode) {
+			if leaf.computed != nil {
+				report(field.NewPath("spec", part.name).Child(leaf.text), leaf.computed.expression)
+			}
+		})
+	}
+	return errs
+}
+
+// noteUnknown notes the selection of a field that the schema of a VM lacks.
+func (p *probe) noteUnknown(of, name string) {
+	if p.unknown == nil || of == "" {
+		return
+	}
+	if s := schemaOfSelection(of); s != nil && s.shape == shapeObject && len(s.fields) > 0 && s.fields[name] == nil {
+		p.unknown[of+pathSeparator+name] = celPath(of) + ": " + unknownField(name, s, nil)
+	}
+}
