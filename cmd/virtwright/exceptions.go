@@ -23,9 +23,11 @@ VM needs an exception from a preset if, after a reapply, the preset would reject
 a value of its author. Presets in mode Warn and Audit are treated as Enforce. All VMs of the
 namespaces are checked, so -l cannot be used.
 
-There is one exception for each namespace and preset. It selects its VMs by the smallest set of
-labels that no other VM has. If there is none, a comment shows a command that adds a label. Each
-exception expires after 90 days. Review the output before you apply it, and replace the reason.`
+There is one exception for each namespace and preset. It selects its VMs by a label whose value is
+the name of the VM, or else by the smallest set of labels that no other VM has. A comment then says
+that later VMs with these labels are exempt too. If there are no such labels, a comment shows a
+command that adds one. Each exception expires after 90 days. Review the output before you apply it,
+and replace the reason.`
 
 const exceptionsExamples = `  # All exceptions of a cluster
   {{program}} exceptions -A
@@ -147,9 +149,12 @@ func printProposal(s streams, p offline.Proposal) error {
 		return err
 	}
 	comment := fmt.Sprintf("# %s: %s\n", counted(len(p.VMs), "VM"), strings.Join(p.VMs, " "))
-	if p.Label {
-		comment += fmt.Sprintf("# kubectl label vm --namespace %s %s %s=%s\n", e.Namespace, strings.Join(p.VMs, " "),
-			offline.LabelException, e.Spec.VMSelector.MatchLabels[offline.LabelException])
+	if p.Shared {
+		comment += "# VMs that are created later with these labels are exempt too. To exempt only the VMs above,\n" +
+			"# run this command, and select only its label in vmSelector:\n"
+	}
+	if p.Label || p.Shared {
+		comment += fmt.Sprintf("# kubectl label vm --namespace %s %s %s=%s\n", e.Namespace, strings.Join(p.VMs, " "), offline.LabelException, p.LabelValue())
 	}
 	_, err = fmt.Fprintf(s.out, "---\n%s%s", comment, text)
 	return err

@@ -86,6 +86,8 @@ func TestExceptionsProposed(t *testing.T) {
 			"spec: {runStrategy: Halted, template: {spec: {" + rest + " domain: {memory: {guest: 1Gi}, devices: {" + map[bool]string{true: "rng: {}"}[rest == ""] + "}}}}}\n---\n"
 	}
 	const overruled, fine = "terminationGracePeriodSeconds: 30,", "terminationGracePeriodSeconds: 7,"
+	const later = "# VMs that are created later with these labels are exempt too. To exempt only the VMs above,\n" +
+		"# run this command, and select only its label in vmSelector:\n"
 	rule := strings.Replace(bootRule, "spec: {", "spec: {mode: Audit, ", 1)
 	for name, tc := range map[string]struct {
 		vms  string
@@ -97,11 +99,27 @@ func TestExceptionsProposed(t *testing.T) {
 		},
 		"TwoLabels": {
 			vm("a", "app: x, image: old", "") + vm("b", "app: y, image: old", fine) + vm("c", "app: x, image: new", fine),
-			[]string{"# 1 VM: a\n", "    matchLabels:\n      app: x\n      image: old\n"},
+			[]string{"# 1 VM: a\n", later + "# kubectl label vm --namespace shop a virtwright.dev/exception=cluster-secure-boot\napiVersion", "    matchLabels:\n      app: x\n      image: old\n"},
+		},
+		"NameLabel": {
+			vm("a", "app: x, name: a", "") + vm("b", "app: y, name: b", fine),
+			[]string{"# 1 VM: a\napiVersion", "    matchLabels:\n      name: a\n"},
+		},
+		"NameLabels": {
+			vm("a", "image: old, name: a", "") + vm("b", "image: old, name: b", overruled) + vm("c", "name: c", fine),
+			[]string{"# 2 VMs: a b\napiVersion", "    matchExpressions:\n    - key: name\n      operator: In\n      values:\n      - a\n      - b\n"},
+		},
+		"NameLabelOfAnother": {
+			vm("a", "app: x, name: a", "") + vm("b", "app: y, name: a", fine),
+			[]string{"# 1 VM: a\n" + later, "    matchLabels:\n      app: x\n"},
+		},
+		"OwnLabel": {
+			vm("a", "app: x, virtwright.dev/exception: 'y'", "") + vm("b", "app: y", fine),
+			[]string{"# 1 VM: a\napiVersion", "    matchLabels:\n      virtwright.dev/exception: \"y\"\n"},
 		},
 		"NoLabels": {
 			vm("a", "image: old", "") + vm("b", "image: old", fine),
-			[]string{"# kubectl label vm --namespace shop a virtwright.dev/exception=cluster-secure-boot\n", "      virtwright.dev/exception: cluster-secure-boot\n"},
+			[]string{"# 1 VM: a\n# kubectl label vm --namespace shop a virtwright.dev/exception=cluster-secure-boot\n", "      virtwright.dev/exception: cluster-secure-boot\n"},
 		},
 		"All":          {vm("a", "image: old", ""), []string{"      image: old\n"}},
 		"Excepted":     {bootException + vm("a", "image: old", ""), nil},

@@ -31,10 +31,10 @@ the user set stay. The command sets the annotation virtwright.dev/reapply to a n
 Select VMs by name (vm/NAME, or vm NAME...), by label (-l), by a preset (--preset), or select all
 (--all for one namespace, -A for all namespaces). If you combine -l, --preset, --all and -A, VMs must
 match all of them. --preset selects VMs that have values of the preset, and VMs that it would change
-now.
+now. A reapply applies every preset: warnings name the others that change these VMs.
 
-Each VM is a line on standard output; the last line is a summary. Errors are printed to standard
-error. After an interrupt (Ctrl-C), the command waits for requests that were sent; the other VMs
+Each VM is a line on standard output, with the presets and fields that change it; the last line is a
+summary. Errors are printed to standard error. After an interrupt (Ctrl-C), the command waits for requests that were sent; the other VMs
 count as not done. --dry-run=server prints the differences without changing VMs.
 
 Exit codes: 0 success, 1 the cluster rejects a VM, 2 wrong usage, or a VM failed or was not done.`

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 )
 
 func TestReapplyUsage(t *testing.T) {
@@ -26,24 +27,51 @@ func TestReapplyUsage(t *testing.T) {
 	}
 }
 
-func TestReapplyDifferences(t *testing.T) {
-	for name, test := range map[string]struct {
-		a, b any
-		want int
-	}{
-		"equal":            {map[string]any{"a": int64(1)}, map[string]any{"a": int64(1)}, 0},
-		"a value":          {map[string]any{"a": int64(1)}, map[string]any{"a": int64(2)}, 1},
-		"an object":        {map[string]any{}, map[string]any{"a": map[string]any{"b": "x", "c": "y"}}, 2},
-		"an element":       {map[string]any{"a": []any{"x"}}, map[string]any{"a": []any{"x", "y"}}, 1},
-		"an object's list": {map[string]any{"a": []any{map[string]any{"b": "x"}}}, map[string]any{"a": []any{map[string]any{"b": "z"}}}, 1},
-		"an empty object":  {map[string]any{}, map[string]any{"a": map[string]any{}}, 1},
-		"labels":           {map[string]any{}, map[string]any{"a": map[string]string{"b": "x"}}, 1},
-		"something gone":   {map[string]any{"a": map[string]any{"b": "x", "c": "y"}}, map[string]any{}, 2},
+// TestReapplyChanges attributes changes to the presets of both records.
+func TestReapplyChanges(t *testing.T) {
+	preset := func(name, values string) string {
+		return "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: " + name + "}\n" +
+			"spec: {defaults: {spec: {template: {spec: {" + values + "}}}}}\n---\n"
+	}
+	vm := "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: web, namespace: shop}\n" +
+		"spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 1Gi}}}}}\n"
+	stored := call(t, preset("size", "domain: {cpu: {cores: 1}}")+preset("gone", "subdomain: lab")+vm, "expand", "-f", "-").fine(t).out
+	stored = strings.Replace(stored, "  name: web\n", "  name: web\n  resourceVersion: \"1\"\n  uid: u\n", 1)
+	now := preset("size", "domain: {cpu: {cores: 2, sockets: 2, threads: 2}, firmware: {serial: x}}") + preset("rng", "domain: {devices: {rng: {}}}")
+	damaged := strings.Replace(stored, "virtwright.dev/provenance: '{", "virtwright.dev/provenance: '", 1)
+	for name, test := range map[string]struct{ before, after, want, others string }{
+		"equal": {stored, stored, "", ""},
+		"changed, added and removed": {
+			stored, call(t, now+stored, "expand", "-f", "-", "--reapply").fine(t).out,
+			"cluster/gone (spec.template.spec.subdomain), cluster/rng (spec.template.spec.domain.devices.rng), cluster/size (spec.template.spec.domain.cpu.cores, " +
+				"spec.template.spec.domain.cpu.sockets, spec.template.spec.domain.cpu.threads and 1 more)",
+			"Warning: also brings changes of cluster/gone to 1 VM\nWarning: also brings changes of cluster/rng to 1 VM\n",
+		},
+		"the record cannot be read": {damaged, strings.Replace(stored, "cores: 1", "cores: 2", 1), "cluster/size (spec.template.spec.domain.cpu.cores)", ""},
 	} {
-		if got := differences(test.a, test.b); got != test.want {
-			t.Errorf("%s: %d differences, want %d", name, got, test.want)
+		changes, err := reapplyChanges(object(t, test.before), object(t, test.after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := changesByPreset(changes); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+		var out strings.Builder
+		r, count := reapplyCommand{preset: "cluster/size", dryRun: dryRunServer}, reapplyCount{others: map[string]int{}}
+		count.add(r.preset, changes)
+		if r.warnOfOthers(&out, count.others); out.String() != test.others {
+			t.Errorf("%s: %s, want %s", name, out.String(), test.others)
 		}
 	}
+}
+
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	out := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &out.Object); err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 func TestRestartRequired(t *testing.T) {

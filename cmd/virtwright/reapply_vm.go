@@ -1,14 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
-	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,11 +23,15 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/fleet"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 type reapplied struct {
 	vm            types.NamespacedName
 	before, after *unstructured.Unstructured
+	changes       []fleet.Change
 	err           error
 }
 
@@ -36,7 +42,7 @@ func (r *reapplyCommand) each(ctx context.Context, config *rest.Config, chosen [
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	count := reapplyCount{}
+	count := reapplyCount{others: map[string]int{}}
 	inOrder(chosen, func(vm types.NamespacedName) reapplied {
 		if ctx.Err() != nil {
 			return reapplied{vm: vm, err: errInterrupted}
@@ -54,17 +60,48 @@ func (r *reapplyCommand) each(ctx context.Context, config *rest.Config, chosen [
 			} else {
 				count.failed++
 			}
-		case r.print(s.out, done) > 0:
-			count.changed++
 		default:
-			count.unchanged++
+			r.print(s.out, done)
+			count.add(r.preset, done.changes)
 		}
 	})
+	r.warnOfOthers(s.err, count.others)
 	fmt.Fprintln(s.out, count.String()+inDryRun(r.dryRun == dryRunServer))
 	return count.err()
 }
 
-type reapplyCount struct{ changed, unchanged, refused, failed, undone int }
+type reapplyCount struct {
+	changed, unchanged, refused, failed, undone int
+	// others counts the VMs that other presets than the selected one changed, by preset.
+	others map[string]int
+}
+
+func (c *reapplyCount) add(selected string, changes []fleet.Change) {
+	if len(changes) == 0 {
+		c.unchanged++
+		return
+	}
+	c.changed++
+	for by := range fieldsByPreset(changes) {
+		if by != selected {
+			c.others[by]++
+		}
+	}
+}
+
+// warnOfOthers warns that --preset selects VMs, but not changes: a reapply applies every preset.
+func (r *reapplyCommand) warnOfOthers(out io.Writer, others map[string]int) {
+	if r.preset == "" {
+		return
+	}
+	verb := "brought"
+	if r.dryRun == dryRunServer {
+		verb = "brings"
+	}
+	for _, by := range slices.Sorted(maps.Keys(others)) {
+		fmt.Fprintf(out, "%s also %s changes of %s to %s\n", styleOf(out).paint(yellow, "Warning:"), verb, by, counted(others[by], "VM"))
+	}
+}
 
 // String formats the last line of the output.
 func (c reapplyCount) String() string {
@@ -122,7 +159,11 @@ func (r *reapplyCommand) one(ctx context.Context, client dynamic.ResourceInterfa
 		options.DryRun = []string{metav1.DryRunAll}
 	}
 	after, err := client.Patch(ctx, vm.Name, types.MergePatchType, patch, options)
-	return reapplied{vm, before, after, err}
+	if err != nil {
+		return reapplied{vm: vm, err: err}
+	}
+	changes, err := reapplyChanges(before, after)
+	return reapplied{vm, before, after, changes, err}
 }
 
 func (r *reapplyCommand) displayName(vm types.NamespacedName) string {
@@ -132,76 +173,90 @@ func (r *reapplyCommand) displayName(vm types.NamespacedName) string {
 	return "vm/" + vm.Name
 }
 
-func (r *reapplyCommand) print(out io.Writer, done reapplied) int {
-	before, after := written(done.before), written(done.after)
-	changed := differences(before, after)
+func (r *reapplyCommand) print(out io.Writer, done reapplied) {
 	text := "unchanged"
-	if changed > 0 {
-		text = counted(changed, "field") + " changed"
+	if len(done.changes) > 0 {
+		text = counted(len(done.changes), "field") + " changed"
 	}
 	if restartRequired(done.after) {
 		text += "; restart required"
 	}
-	fmt.Fprintf(out, "%s: %s\n", r.displayName(done.vm), text)
-	if r.dryRun == dryRunServer && changed > 0 {
-		fmt.Fprint(out, styleOf(out).difference(reapplyDiff(r.displayName(done.vm), before, after)))
+	if len(done.changes) > 0 {
+		text += ": " + changesByPreset(done.changes)
 	}
-	return changed
+	fmt.Fprintf(out, "%s: %s\n", r.displayName(done.vm), text)
+	if r.dryRun == dryRunServer && len(done.changes) > 0 {
+		fmt.Fprint(out, styleOf(out).difference(reapplyDiff(r.displayName(done.vm), written(done.before), written(done.after))))
+	}
 }
 
-func written(vm *unstructured.Unstructured) map[string]any {
+// changesByPreset lists each preset with the first of its fields.
+func changesByPreset(changes []fleet.Change) string {
+	const most = 3
+	fields := fieldsByPreset(changes)
+	var out []string
+	for _, by := range slices.Sorted(maps.Keys(fields)) {
+		text := strings.Join(fields[by][:min(len(fields[by]), most)], ", ")
+		if more := len(fields[by]) - most; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		out = append(out, by+" ("+text+")")
+	}
+	return strings.Join(out, ", ")
+}
+
+func fieldsByPreset(changes []fleet.Change) map[string][]string {
+	out := map[string][]string{}
+	for _, c := range changes {
+		by := cmp.Or(c.Preset, "platform defaults")
+		out[by] = append(out[by], c.Path)
+	}
+	return out
+}
+
+// reapplyChanges returns the fields that differ, with their presets according to the records of
+// both VMs. A record that cannot be read names no presets.
+func reapplyChanges(before, after *unstructured.Unstructured) ([]fleet.Change, error) {
+	var fields [2][]presets.Origin
+	for i, vm := range []*unstructured.Unstructured{before, after} {
+		record := vm.GetAnnotations()[v1alpha1.AnnotationProvenance]
+		if _, err := provenance.Decode(record); err != nil {
+			record = ""
+		}
+		raw, err := json.Marshal(writtenWith(vm, record))
+		if err != nil {
+			return nil, err
+		}
+		x, err := presets.ExplainStored(presets.Request{Kind: presets.VirtualMachine, Object: raw})
+		if err != nil {
+			return nil, err
+		}
+		fields[i] = x.Fields
+	}
+	return fleet.Changes(fields[0], fields[1], fleet.NoUpdates), nil
+}
+
+func written(vm *unstructured.Unstructured) map[string]any { return writtenWith(vm, "") }
+
+// writtenWith returns what users and presets write of a VM, with a record unless it is empty.
+func writtenWith(vm *unstructured.Unstructured, record string) map[string]any {
 	annotations := vm.GetAnnotations()
 	delete(annotations, v1alpha1.AnnotationProvenance)
 	delete(annotations, v1alpha1.AnnotationReapply)
+	if record != "" {
+		annotations[v1alpha1.AnnotationProvenance] = record
+	}
 	meta := map[string]any{}
 	for key, values := range map[string]map[string]string{"annotations": annotations, "labels": vm.GetLabels()} {
 		if len(values) > 0 {
 			meta[key] = values
 		}
 	}
-	return map[string]any{"metadata": meta, "spec": vm.Object["spec"]}
-}
-
-// A list of scalars or of a different length is one leaf.
-func differences(a, b any) int {
-	one, isMap := members(a)
-	other, isToo := members(b)
-	if !isMap && !isToo {
-		if reflect.DeepEqual(a, b) {
-			return 0
-		}
-		return 1
+	out := map[string]any{"spec": vm.Object["spec"]}
+	if len(meta) > 0 {
+		out["metadata"] = meta
 	}
-	count := 0
-	for key := range one {
-		count += differences(one[key], other[key])
-	}
-	for key := range other {
-		if _, both := one[key]; !both {
-			count += differences(nil, other[key])
-		}
-	}
-	return count
-}
-
-func members(value any) (map[string]any, bool) {
-	switch value := value.(type) {
-	case map[string]any:
-		return value, len(value) > 0
-	case map[string]string:
-		out := make(map[string]any, len(value))
-		for key, text := range value {
-			out[key] = text
-		}
-		return out, len(out) > 0
-	case []any:
-		out := make(map[string]any, len(value))
-		for i, element := range value {
-			out[fmt.Sprint(i)] = element
-		}
-		return out, len(out) > 0
-	}
-	return nil, false
+	return out
 }
 
 func restartRequired(vm *unstructured.Unstructured) bool {

@@ -25,6 +25,7 @@ var _ = Describe("virtwright reapply", func() {
 	const (
 		path     = "spec.template.spec.domain.memory.guest"
 		firmware = "spec.template.spec.domain.firmware.serial"
+		both     = "2 fields changed: size (" + firmware + ", " + path + ")"
 	)
 	var s *story
 	var size object
@@ -47,7 +48,7 @@ var _ = Describe("virtwright reapply", func() {
 		By("asking first")
 		code, out, _ = s.commandLine("reapply", "vm/web", "--dry-run=server")
 		Expect(code).To(BeZero())
-		Expect(out).To(And(HavePrefix("vm/web: 2 fields changed\n--- vm/web (stored)\n+++ vm/web (reapplied)\n"),
+		Expect(out).To(And(HavePrefix("vm/web: "+both+"\n--- vm/web (stored)\n+++ vm/web (reapplied)\n"),
 			ContainSubstring("\n-          guest: 2Gi\n+          guest: 4Gi\n"), HaveSuffix("reapplied 1 VM: 1 changed, 0 unchanged (dry run)\n")))
 		Expect(out).NotTo(Or(ContainSubstring("provenance"), ContainSubstring("managedFields"), ContainSubstring("virtwright.dev/reapply")))
 		Expect(s.get(virtualMachine, "web")).To(And(haveAt(path, "2Gi"), lackAt(firmware)))
@@ -55,21 +56,22 @@ var _ = Describe("virtwright reapply", func() {
 		By("name")
 		code, out, _ = s.commandLine("reapply", "vm/web", "vm/own")
 		Expect(code).To(BeZero())
-		Expect(out).To(Equal("vm/web: 2 fields changed\nvm/own: unchanged\nreapplied 2 VMs: 1 changed, 1 unchanged\n"))
+		Expect(out).To(Equal("vm/web: " + both + "\nvm/own: unchanged\nreapplied 2 VMs: 1 changed, 1 unchanged\n"))
 		Expect(s.get(virtualMachine, "web")).To(And(haveAt(path, "4Gi"), haveAt(firmware, "x1")))
 		Expect(s.get(virtualMachine, "db")).To(haveAt(path, "2Gi"))
 
 		By("preset")
-		code, out, _ = s.commandLine("reapply", "--preset", "size")
+		code, out, errs := s.commandLine("reapply", "--preset", "size")
 		Expect(code).To(BeZero())
-		Expect(out).To(Equal("vm/db: 2 fields changed\nvm/web: unchanged\nreapplied 2 VMs: 1 changed, 1 unchanged\n"))
+		Expect(errs).NotTo(ContainSubstring("also brought"))
+		Expect(out).To(Equal("vm/db: " + both + "\nvm/web: unchanged\nreapplied 2 VMs: 1 changed, 1 unchanged\n"))
 
 		By("label")
 		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 5Gi}}}}}}}}`)
 		code, out, _ = s.commandLine("reapply", "-l", "app=web")
 		Expect(code).To(BeZero())
-		Expect(out).To(Equal("vm/own: unchanged\nvm/web: 1 field changed\nreapplied 2 VMs: 1 changed, 1 unchanged\n"))
-		code, _, errs := s.commandLine("reapply", "--preset", "cluster/size", "-A")
+		Expect(out).To(Equal("vm/own: unchanged\nvm/web: 1 field changed: size (" + path + ")\nreapplied 2 VMs: 1 changed, 1 unchanged\n"))
+		code, _, errs = s.commandLine("reapply", "--preset", "cluster/size", "-A")
 		Expect(code).To(Equal(2))
 		Expect(errs).To(ContainSubstring("--preset cluster/size: the cluster has no such preset"))
 
@@ -78,15 +80,24 @@ var _ = Describe("virtwright reapply", func() {
 		_, out, _ = s.commandLine("reapply", "--preset", "rng")
 		Expect(out).To(Equal("reapplied 0 VMs: 0 changed, 0 unchanged\n"))
 		s.edit(rng, `{spec: {mode: Enforce}}`)
+		const rngField = "rng (spec.template.spec.domain.devices.rng)"
 		_, out, _ = s.commandLine("reapply", "--preset", "rng")
-		Expect(out).To(Equal("vm/own: 1 field changed\nvm/web: 1 field changed\nreapplied 2 VMs: 2 changed, 0 unchanged\n"))
+		Expect(out).To(Equal("vm/own: 1 field changed: " + rngField + "\nvm/web: 1 field changed: " + rngField + "\nreapplied 2 VMs: 2 changed, 0 unchanged\n"))
+
+		By("a preset, with the changes of another one")
+		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 6Gi}}}}}}}}`)
+		s.edit(rng, `{spec: {overrides: {spec: {template: {spec: {terminationGracePeriodSeconds: 7}}}}}}`)
+		const also = "rng (spec.template.spec.terminationGracePeriodSeconds)"
+		_, out, errs = s.commandLine("reapply", "--preset", "rng")
+		Expect(out).To(Equal("vm/own: 1 field changed: " + also + "\nvm/web: 2 fields changed: " + also + ", size (" + path + ")\nreapplied 2 VMs: 2 changed, 0 unchanged\n"))
+		Expect(errs).To(ContainSubstring("Warning: also brought changes of size to 1 VM\n"))
 	})
 
 	It("says which VMs the cluster refuses, and why", func() {
 		s.preset(aPreset("no-db", `{match: {labels: {matchLabels: {app: db}}}, forbid: [{path: spec.template.spec.domain.firmware.serial, message: databases have no serial}]}`))
 		code, out, errs := s.commandLine("reapply", "--all")
 		Expect(code).To(Equal(1))
-		Expect(out).To(Equal("vm/own: unchanged\nvm/web: 2 fields changed\nreapplied 2 VMs: 1 changed, 1 unchanged; 1 rejected\n"))
+		Expect(out).To(Equal("vm/own: unchanged\nvm/web: " + both + "\nreapplied 2 VMs: 1 changed, 1 unchanged; 1 rejected\n"))
 		Expect(errs).To(And(ContainSubstring("Error: vm/db: "), ContainSubstring("databases have no serial")))
 		Expect(s.get(virtualMachine, "db")).To(haveAt(path, "2Gi"))
 	})

@@ -29,6 +29,14 @@ type Proposal struct {
 	VMs       []string
 	// Label is true if the VMs still need the label that the exception selects.
 	Label bool
+	// Shared is true if VMs that are created later may have the labels that the exception selects.
+	Shared bool
+}
+
+// LabelValue returns the value of LabelException for the VMs of the proposal.
+func (p Proposal) LabelValue() string {
+	const longest = 63
+	return strings.TrimRight(p.Exception.Name[:min(len(p.Exception.Name), longest)], "-.")
 }
 
 const proposedDuration = 90 * 24 * time.Hour
@@ -215,16 +223,45 @@ func (p *proposer) proposals() []Proposal {
 					Presets: []string{ref}, Reason: "existed before the preset was enforced", Until: &until,
 				},
 			}
-			chosen := selecting(p.vms[namespace], vms)
-			none := chosen == nil
-			if none {
-				chosen = labels.Set{LabelException: strings.TrimRight(e.Name[:min(len(e.Name), 63)], "-.")}
-			}
-			e.Spec.VMSelector.MatchLabels = chosen
-			out = append(out, Proposal{e, vms, none})
+			out = append(out, proposal(e, p.vms[namespace], vms))
 		}
 	}
 	return out
+}
+
+func proposal(e v1alpha1.PresetException, all map[string]labels.Set, vms []string) Proposal {
+	out := Proposal{Exception: e, VMs: vms}
+	selector := &out.Exception.Spec.VMSelector
+	if key := identifying(all, vms); key != "" {
+		if selector.MatchLabels = (labels.Set{key: vms[0]}); len(vms) > 1 {
+			*selector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpIn, Values: vms}}}
+		}
+		return out
+	}
+	selector.MatchLabels = selecting(all, vms)
+	out.Label = selector.MatchLabels == nil
+	_, own := selector.MatchLabels[LabelException]
+	out.Shared = !out.Label && !own
+	if out.Label {
+		selector.MatchLabels = labels.Set{LabelException: out.LabelValue()}
+	}
+	return out
+}
+
+// identifying returns the first key of a label whose value is the name of each of these VMs, and
+// of no other VM; empty if there is none.
+func identifying(all map[string]labels.Set, vms []string) string {
+	for _, key := range slices.Sorted(maps.Keys(all[vms[0]])) {
+		identifies := true
+		for name, of := range all {
+			needs := slices.Contains(vms, name)
+			identifies = identifies && (needs && of[key] == name || !needs && !slices.Contains(vms, of[key]))
+		}
+		if identifies {
+			return key
+		}
+	}
+	return ""
 }
 
 func (p *proposer) freeName(namespace, ref string) string {
@@ -257,6 +294,9 @@ func selecting(all map[string]labels.Set, vms []string) labels.Set {
 	}
 	if len(common) == 0 || !exact(common) {
 		return nil
+	}
+	if own := (labels.Set{LabelException: common[LabelException]}); common.Has(LabelException) && exact(own) {
+		return own
 	}
 	keys := slices.Sorted(maps.Keys(common))
 	for n := 1; n <= min(maxLabels, len(keys)); n++ {
