@@ -2,6 +2,7 @@ package stories
 
 import (
 	"bufio"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -109,12 +110,13 @@ func changesOfFields() []*fieldChange {
 	Expect(strings.Join(missing, "\n")).To(BeEmpty(), "no VM of "+fieldsFile+" and of the fixtures covers these fields, see "+unchangedFile)
 	pairs := map[string]map[string]any{}
 	Expect(yaml.Unmarshal([]byte(pairedChanges), &pairs)).To(Succeed())
-	for name, values := range pairs {
-		c := newFieldChange(name, pool[0].object, values)
+	var paired []*fieldChange
+	for _, name := range slices.Sorted(maps.Keys(pairs)) {
+		c := newFieldChange(name, pool[0].object, pairs[name])
 		Expect(c).NotTo(BeNil(), name)
-		found = append(found, c)
+		paired = append(paired, c)
 	}
-	return found
+	return slices.Concat(found, paired)
 }
 
 // newFieldChange returns a change of a VM, or nil if there is none.
@@ -191,8 +193,7 @@ func fieldsOf(t reflect.Type, path string) []string {
 		return []string{path}
 	}
 	var out []string
-	for i := range t.NumField() {
-		field := t.Field(i)
+	for field := range t.Fields() {
 		switch name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name {
 		case "-":
 		case "":
