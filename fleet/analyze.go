@@ -236,7 +236,7 @@ func (a *analysis) contradiction(first, second *member) {
 		if !gives || !alsoGives {
 			continue
 		}
-		what := fmt.Sprintf("set %s at the same priority: %s here, %s there", c.Path, shown(c.Path, mine.Value), shown(c.Path, theirs.Value))
+		what := fmt.Sprintf("set %s at the same priority: %s here, %s there", c.Path, mine.shown(c.Path), theirs.shown(c.Path))
 		if mine.path != theirs.path {
 			what = fmt.Sprintf("choose different alternatives at the same priority: %s here, %s there", mine.path, theirs.path)
 		}
@@ -278,6 +278,14 @@ func shown(path string, v any) string {
 		return "one value"
 	}
 	return presets.Truncate(show(v), maxShown)
+}
+
+// shown is the part's value for a path as messages show it, or the expression that computes it.
+func (p *part) shown(path string) string {
+	if p.Computed && !presets.MayHoldSecret(path) {
+		return presets.Truncate(p.Expression, maxShown)
+	}
+	return shown(path, p.Value)
 }
 
 const maxShown = 80

@@ -111,12 +111,17 @@ func origins(r *resolution) []Origin {
 		out = append(out, o)
 	})
 	for p, n := range r.record.Decided() {
-		// Other removals stay in the record, because they act again when the VM starts.
-		if removed := n.Overruled || n.Change == provenance.Removed || n.Withheld; removed && vmValue(r.root, p) == nil {
+		if tookEffect(n) && vmValue(r.root, p) == nil {
 			out = append(out, Origin{Path: slices.Clone(p), By: r.record.Sources[n.Source], Overruled: n.Overruled, Was: n.UserValue})
 		}
 	}
 	return sortedByPath(out)
+}
+
+// tookEffect reports whether a removal removed a value, or kept one out. Other removals stay in the
+// record, because they act again when the VM starts.
+func tookEffect(n *provenance.Node) bool {
+	return n.Overruled || n.Change == provenance.Removed || n.Withheld
 }
 
 func sortedByPath(in []Origin) []Origin {

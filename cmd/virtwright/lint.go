@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
@@ -202,26 +204,36 @@ func (w *lintedWitness) String() string {
 		return ""
 	}
 	metadata, _ := w.Object["metadata"].(map[string]any)
-	var parts []string
-	if values, ok := metadata["labels"].(map[string]any); ok {
-		parts = append(parts, "labels "+pairsOf(values))
-	}
-	if annotations, ok := metadata["annotations"].(map[string]any); ok {
-		parts = append(parts, "annotations "+pairsOf(annotations))
-	}
+	around := maps.Clone(w.NamespaceLabels)
+	delete(around, corev1.LabelMetadataName)
 	text := fmt.Sprintf("a %s in namespace %s", w.Object["kind"], metadata["namespace"])
-	if len(parts) > 0 {
-		text += " with " + strings.Join(parts, ", ")
+	if shown := described(around, w.NamespaceAnnotations); shown != "" {
+		text += " (" + shown + ")"
+	}
+	if shown := described(textsOf(metadata["labels"]), textsOf(metadata["annotations"])); shown != "" {
+		text += " with " + shown
 	}
 	return text
 }
 
-func pairsOf(values map[string]any) string {
+func described(withLabels, annotations labels.Set) string {
+	var parts []string
+	if len(withLabels) > 0 {
+		parts = append(parts, "labels "+withLabels.String())
+	}
+	if len(annotations) > 0 {
+		parts = append(parts, "annotations "+annotations.String())
+	}
+	return strings.Join(parts, ", ")
+}
+
+func textsOf(values any) labels.Set {
 	set := labels.Set{}
-	for key, v := range values {
+	fields, _ := values.(map[string]any)
+	for key, v := range fields {
 		set[key] = fmt.Sprint(v)
 	}
-	return set.String()
+	return set
 }
 
 // String formats the last line of the output.

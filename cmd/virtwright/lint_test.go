@@ -199,3 +199,11 @@ func exampleOf(t *testing.T, check *fleet.Check) string {
 	}
 	return string(text)
 }
+
+// TestLintWitness names all that a witness needs, and expressions of computed values.
+func TestLintWitness(t *testing.T) {
+	const preset = "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\n"
+	got := call(t, preset+"metadata: {name: ha}\nspec: {match: {labels: {matchLabels: {ha: \"true\"}}}, defaults: {spec: {template: {spec: {subdomain: bb}}}}}\n---\n"+
+		preset+"metadata: {name: dev}\nspec: {match: {namespaces: {matchLabels: {env: dev}}}, defaults: {spec: {template: {spec: {subdomain: {$cel: \"object.metadata.namespace\"}}}}}}\n", "lint", "-f", "-")
+	says(t, got.out, "VW301", `"bb" here, object.metadata.namespace there`, "in namespace any (labels env=dev) with labels ha=true")
+}

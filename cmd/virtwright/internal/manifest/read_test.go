@@ -105,6 +105,12 @@ func TestLinesOfErrors(t *testing.T) {
 		"infinity":  {vm + "spec:\n  a: x.inf\n  b: .inf\n", "line 5: cannot read the YAML: infinity and NaN are not JSON numbers"},
 		"NaN":       {"# a\n---\n" + vm + "spec: {a: .NaN}\n", "line 5: cannot read the YAML: infinity"},
 		"alias":     {vm + "a: '*foobar'\nspec: *foo\n", "line 4: cannot read the YAML: unknown anchor 'foo' referenced"},
+		"flow":      {"a: 1\nb: {c: [}\n", "line 2: cannot read the YAML: did not find expected node content"},
+		"indent":    {vm + "metadata:\n  name: a\n bad: 1\n", "line 5: cannot read the YAML: did not find expected key"},
+		"quotes":    {"# a\n---\n" + vm + "spec:\n- {path: a[\"b\"], message: x}\n", "line 6: cannot read the YAML: did not find expected ',' or '}'"},
+		"list":      {vm + "spec:\n- a\n- b\nc\n", "line 6: cannot read the YAML: could not find expected ':'"},
+		"first":     {"{a: [}\n", "line 1: cannot read the YAML: did not find expected node content"},
+		"tab":       {vm + "spec:\n\ta: b\n", "line 4: cannot read the YAML: found character that cannot start any token"},
 		"character": {vm + "a: b\nspec: {a: \"\x01\"}\n", "line 4: cannot read the YAML: control characters are not allowed"},
 	} {
 		_, err := Read(strings.NewReader(c.in), []string{Stdin}, true)

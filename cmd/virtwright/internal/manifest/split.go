@@ -153,6 +153,10 @@ func isBlank(text []byte) bool {
 
 var lineNumber = regexp.MustCompile(`line (\d+): `)
 
+// countedFromZero are the errors for which the YAML parser counts lines from 0. For those of its
+// scanner, it counts from 1.
+var countedFromZero = regexp.MustCompile(`^(did not find expected (key|node content|'-' indicator|',' or '[\]}]'|<document start>)|found undefined tag handle|found duplicate %)`)
+
 func (d Document) parseError(err error) error {
 	text, line := err.Error(), 1 // the parser names no line for a mistake in the first one
 	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors:\n  "} {
@@ -161,6 +165,10 @@ func (d Document) parseError(err error) error {
 	if found := lineNumber.FindStringSubmatchIndex(text); found != nil {
 		line, _ = strconv.Atoi(text[found[2]:found[3]]) // too many digits are read as the largest number
 		text = text[:found[0]] + text[found[1]:]
+		if countedFromZero.MatchString(text) {
+			line++
+		}
+		line = min(line, bytes.Count(bytes.TrimRight(d.text, " \t\r\n"), []byte("\n"))+1) // not the line behind the last
 	}
 	for _, known := range withoutLine {
 		if found := known.message.FindStringSubmatch(text); found != nil {
