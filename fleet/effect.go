@@ -52,8 +52,8 @@ const (
 	NoUpdates Updates = iota
 	// StagedUpdates is KubeVirt with the rollout strategy Stage: it plugs volumes and interfaces.
 	StagedUpdates
-	// LiveUpdates is KubeVirt with the rollout strategy LiveUpdate, its default: it also updates the
-	// fields of presets.IsLiveUpdated.
+	// LiveUpdates is KubeVirt with the rollout strategy LiveUpdate, its default: it also updates
+	// the fields of presets.IsLiveUpdated.
 	LiveUpdates
 )
 
@@ -84,13 +84,12 @@ func newRollout(updates Updates, before []presets.Origin, after map[string]prese
 func diskOf(path provenance.Path) string { return path[:len(disks)+1].String() }
 
 func (r rollout) effect(path provenance.Path, before, after presets.Origin) Effect {
-	launched := before.Launched || after.Launched
-	if plugged, ok := r.plugs.effect(path); ok && !launched && r.updates != NoUpdates {
-		return plugged
+	if !before.Launched && !after.Launched {
+		if live, ok := r.liveEffect(path, before.Value, after.Value); ok {
+			return live
+		}
 	}
 	switch {
-	case !launched && r.updates == LiveUpdates && presets.IsLiveUpdated(path) && r.hotplugs(path, before.Value, after.Value):
-		return EffectMigration
 	case slices.ContainsFunc(templates, path.HasPrefix):
 		return EffectRestart
 	case slices.ContainsFunc(runStates, path.HasPrefix):
@@ -99,6 +98,17 @@ func (r rollout) effect(path provenance.Path, before, after presets.Origin) Effe
 		return r.diskEffect(path)
 	}
 	return EffectNone
+}
+
+// liveEffect returns the effect of a change that reaches a running VMI. ok is false for all others.
+func (r rollout) liveEffect(path provenance.Path, before, after any) (effect Effect, ok bool) {
+	switch {
+	case r.updates == NoUpdates:
+		return "", false
+	case r.updates == LiveUpdates && presets.IsLiveUpdated(path):
+		return EffectMigration, r.hotplugs(path, before, after)
+	}
+	return r.plugs.effect(path)
 }
 
 // diskEffect returns the effect on dataVolumeTemplates. A new disk is attached at the next start.

@@ -142,7 +142,7 @@ func fixtures(t *testing.T) []vmi {
 	return out
 }
 
-// generated are VMIs with one to three additions, of which one has an odd value. The seed is fixed.
+// generated are VMIs with one to three additions. One of these has an odd value. The seed is fixed.
 func generated(t *testing.T, count int) []vmi {
 	t.Helper()
 	random := rand.New(rand.NewPCG(5, 6))

@@ -92,9 +92,9 @@ func isNotAboutPods(problem string) bool {
 		!slices.ContainsFunc(aboutPods, func(id string) bool { return strings.HasSuffix(problem, "("+id+")") })
 }
 
-// TestPods: an API server admits the pod of each VMI that the rules admit, in a dry run, and rejects
-// the pods that rules about pods reject. The cases
-// are the fixtures of all rules, and VMIs with odd values in fields that a pod takes.
+// TestPods: in a dry run, an API server admits the pod of each VMI that the rules admit, and
+// rejects the pods that rules about pods reject. The cases are the fixtures of all rules, and VMIs
+// with odd values in fields that a pod takes.
 func TestPods(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a control plane")
@@ -128,5 +128,5 @@ func TestPods(t *testing.T) {
 			rejected++
 		}
 	}
-	t.Logf("%d VMIs; the API server rejects the pods of %d, of which rules reject all but %d", len(all), rejected+missed, missed)
+	t.Logf("%d VMIs; the API server rejects the pods of %d, and no rule rejects %d of them", len(all), rejected+missed, missed)
 }

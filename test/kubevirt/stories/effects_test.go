@@ -130,7 +130,7 @@ func (s *story) restarts(name string, changes []*fieldChange) map[*fieldChange]b
 		Expect(c.apply(after)).To(BeTrue(), c.name)
 		out[c] = isRestartRequired(s.replaceTemplate(running, after))
 		if isRestartRequired(s.replaceTemplate(running, before)) {
-			running = "" // what was plugged in stays
+			running = "" // KubeVirt does not unplug
 		}
 	}
 	return out

@@ -17,7 +17,7 @@ var _ = Describe("A feature gate", func() {
 		for gate, enabled := range validation.KnownGates() {
 			ours[string(gate)] = enabled
 		}
-		// KubeVirt has it as a field of its configuration that is off by default, and ignores the gate.
+		// KubeVirt ignores this gate: a field of its configuration is off by default.
 		delete(ours, string(validation.GatePersistentReservation))
 		names := slices.Sorted(maps.Keys(ours))
 		kubevirts, err := here.FeatureGates(names)
