@@ -9,7 +9,6 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,7 +102,7 @@ func newAnalysis(ctx context.Context, all []*presets.Compiled) *analysis {
 		vms, namespaces := c.Selectors()
 		m := &member{Compiled: c, vms: requirements(vms), namespaces: requirements(namespaces)}
 		for _, p := range c.Actions() {
-			m.parts = append(m.parts, &part{p, p.Path.String(), show(p.Value)})
+			m.parts = append(m.parts, &part{p, p.Path.String(), presets.FormatValue(p.Value)})
 		}
 		a.members = append(a.members, m)
 	}
@@ -277,15 +276,7 @@ func shown(path string, v any) string {
 	if presets.MayHoldSecret(path) {
 		return "one value"
 	}
-	return presets.Truncate(show(v), maxShown)
+	return presets.Truncate(presets.FormatValue(v), maxShown)
 }
 
 const maxShown = 80
-
-func show(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(text)
-}
