@@ -81,7 +81,8 @@ func want() map[string]traits {
 		Versions: []version{{
 			Name: "v1alpha1", Storage: true, Status: true,
 			Columns: []string{
-				"Presets=.spec.presets", "Until=.spec.until", "VMs=.status.matched", "Last-Used=.status.lastUsed", "Reason=.spec.reason+", "Age=.metadata.creationTimestamp",
+				"Presets=.spec.presets", `State=.status.conditions[?(@.type=="Active")].reason`,
+				"Until=.spec.until", "VMs=.status.matched", "Last-Used=.status.lastUsed", "Reason=.spec.reason+", "Age=.metadata.creationTimestamp",
 			},
 		}},
 	}

@@ -9,7 +9,6 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,7 +102,7 @@ func newAnalysis(ctx context.Context, all []*presets.Compiled) *analysis {
 		vms, namespaces := c.Selectors()
 		m := &member{Compiled: c, vms: requirements(vms), namespaces: requirements(namespaces)}
 		for _, p := range c.Actions() {
-			m.parts = append(m.parts, &part{p, p.Path.String(), show(p.Value)})
+			m.parts = append(m.parts, &part{p, p.Path.String(), presets.FormatValue(p.Value)})
 		}
 		a.members = append(a.members, m)
 	}
@@ -277,7 +276,7 @@ func shown(path string, v any) string {
 	if presets.MayHoldSecret(path) {
 		return "one value"
 	}
-	return presets.Truncate(show(v), maxShown)
+	return presets.Truncate(presets.FormatValue(v), maxShown)
 }
 
 // shown is the part's value for a path as messages show it, or the expression that computes it.
@@ -289,11 +288,3 @@ func (p *part) shown(path string) string {
 }
 
 const maxShown = 80
-
-func show(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(text)
-}

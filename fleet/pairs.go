@@ -92,8 +92,10 @@ func (a *analysis) forbiddenBy(o *member, rule *part) {
 // forbids requires a VM that o admits alone, but not together with m.
 func (a *analysis) forbids(o *member, rule presets.Action, m *member, p presets.Action) {
 	both, others := []*member{m, o}, snapshotOf(nil)
+	forbids := fmt.Sprintf("but preset %s forbids %s: VMs that both match are rejected", o.Ref, rule.Path)
 	if m == o {
 		both = both[:1]
+		forbids = fmt.Sprintf("but also forbids %s: VMs that the preset matches are rejected", rule.Path)
 	} else {
 		others = snapshotOf(both[1:])
 	}
@@ -103,7 +105,7 @@ func (a *analysis) forbids(o *member, rule presets.Action, m *member, p presets.
 	if witness != nil {
 		a.report(Forbidden, m, Finding{
 			Field: p.Field, Other: o.Name(), Witness: witness,
-			Message: fmt.Sprintf("sets %s to %s, but preset %s forbids %s: VMs that both match are rejected", p.Path, shown(p.Path.String(), p.Value), o.Ref, rule.Path),
+			Message: fmt.Sprintf("sets %s to %s, %s", p.Path, shown(p.Path.String(), p.Value), forbids),
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -123,12 +124,17 @@ func emptyLike(v any) any {
 const maxShown = 40
 
 // show returns a value as JSON for a message, truncated if it is long.
-func show(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
+func show(v any) string { return Truncate(FormatValue(v), maxShown) }
+
+// FormatValue formats a value as JSON on one line, for people: < is not escaped.
+func FormatValue(v any) string {
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
 		return fmt.Sprint(v)
 	}
-	return Truncate(string(b), maxShown)
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 // HasNewValues reports whether decoded JSON has a leaf that it did not have before: a new field,

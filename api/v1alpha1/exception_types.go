@@ -24,6 +24,7 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=presetexceptions,singular=presetexception,shortName=vmpe,categories=virtwright,scope=Namespaced
 // +kubebuilder:printcolumn:name="Presets",type=string,JSONPath=`.spec.presets`,description="Presets that do not apply."
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.conditions[?(@.type=="Active")].reason`,description="InForce, EndsSoon, Expired or Invalid."
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.spec.until`,description="When the exception ends."
 // +kubebuilder:printcolumn:name="VMs",type=integer,JSONPath=`.status.matched`,description="VMs that use the exception."
 // +kubebuilder:printcolumn:name="Last-Used",type=date,JSONPath=`.status.lastUsed`,description="When a VM last started to use it."

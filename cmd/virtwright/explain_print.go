@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -210,11 +209,8 @@ func orNone(value any) string {
 
 func cell(value any) string {
 	text, ok := value.(string)
-	if raw, err := json.Marshal(value); !ok || strings.ContainsAny(text, "\n\t\r") || text == "" {
-		if err != nil {
-			return fmt.Sprint(value)
-		}
-		text = string(raw)
+	if !ok || strings.ContainsAny(text, "\n\t\r") || text == "" {
+		text = presets.FormatValue(value)
 	}
 	if utf8.RuneCountInString(text) > cellWidth {
 		text = string([]rune(text)[:cellWidth-1]) + "…"

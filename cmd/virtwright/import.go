@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/fleet"
+	"github.com/virtwright/virtwright/presets"
 )
 
 const importHelp = `Convert KubeVirt's VirtualMachineInstancePresets, instancetypes and preferences to presets.
@@ -134,11 +134,7 @@ func valueText(v any) string {
 	if v == nil {
 		return ""
 	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return ""
-	}
-	return ": " + string(text)
+	return ": " + presets.FormatValue(v)
 }
 
 func printVMs(s streams, output string, vms []offline.ConvertedVM) error {

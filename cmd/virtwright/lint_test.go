@@ -207,3 +207,18 @@ func TestLintWitness(t *testing.T) {
 		preset+"metadata: {name: dev}\nspec: {match: {namespaces: {matchLabels: {env: dev}}}, defaults: {spec: {template: {spec: {subdomain: {$cel: \"object.metadata.namespace\"}}}}}}\n", "lint", "-f", "-")
 	says(t, got.out, "VW301", `"bb" here, object.metadata.namespace there`, "in namespace any (labels env=dev) with labels ha=true")
 }
+
+// TestLintForbidsOwnValue checks the message for a preset that forbids what it sets itself.
+func TestLintForbidsOwnValue(t *testing.T) {
+	got := call(t, `apiVersion: virtwright.dev/v1alpha1
+kind: ClusterVirtualMachinePreset
+metadata: {name: own}
+spec:
+  defaults: {metadata: {annotations: {note: "<a> & b"}}}
+  forbid: [{path: metadata.annotations.note, message: no notes}]
+`, "lint", "-f", "-")
+	if got.code != exitRefused {
+		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+	says(t, got.out, `VW303 cluster/own: spec.defaults.metadata.annotations.note: sets metadata.annotations.note to "<a> & b", but also forbids metadata.annotations.note: VMs that the preset matches are rejected`)
+}

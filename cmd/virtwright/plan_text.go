@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -264,11 +263,7 @@ func planValue(v any) string {
 	if v == nil {
 		return "(none)"
 	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return presets.Truncate(presets.EscapeLine(strings.Trim(string(text), `"`)), shownValue)
+	return presets.Truncate(presets.EscapeLine(strings.Trim(presets.FormatValue(v), `"`)), shownValue)
 }
 
 func someVMs(vms []string) string {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -316,11 +315,7 @@ func asJSON(value any) string {
 	if value == nil {
 		return "(absent)"
 	}
-	text, err := json.Marshal(value)
-	if err != nil { // unreachable: the value is decoded JSON
-		return err.Error()
-	}
-	return oneLine(string(text))
+	return oneLine(presets.FormatValue(value))
 }
 
 func (t *testReport) printCoverage(s streams) {

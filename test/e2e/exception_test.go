@@ -103,6 +103,8 @@ var _ = Describe("An exception from presets", func() {
 		}).Should(MatchError(ContainSubstring("no random numbers")))
 
 		Eventually(func() string { return s.condition(e, "Active") }).Should(HavePrefix("False Expired ended at "))
+		shown, _ := s.kubectl("", "get", "presetexceptions")
+		Expect(shown).To(MatchRegexp(`^NAME +PRESETS +STATE +UNTIL .*\nold +\["secure-boot"\] +Expired `))
 		Eventually(func() []string { return s.events(e) }).Should(ContainElements(
 			MatchRegexp(`^EndsSoon exception ends at \S+; [01] VMs? uses? it$`),
 			// late may be counted until its deletion is seen.

@@ -2,7 +2,6 @@ package annotated
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,17 +90,7 @@ func value(v any) string {
 	if v == nil {
 		return "a value too large to be kept"
 	}
-	return presets.Truncate(compact(v), maxValue)
-}
-
-func compact(v any) string {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return fmt.Sprint(v)
-	}
-	return strings.TrimSuffix(out.String(), "\n")
+	return presets.Truncate(presets.FormatValue(v), maxValue)
 }
 
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
@@ -161,5 +150,5 @@ func inline(p provenance.Path, v any) string {
 	if out, err := yaml.Marshal(map[string]any{name: v}); err == nil && bytes.Count(out, []byte("\n")) == 1 {
 		return strings.TrimSuffix(string(out), "\n")
 	}
-	return name + ": " + compact(v)
+	return name + ": " + presets.FormatValue(v)
 }
