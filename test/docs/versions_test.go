@@ -23,6 +23,7 @@ var required = []struct{ page, text, file, version string }{
 	{"docs/compatibility.md", `\| types, schemas and defaults of VMs \| %s \|.*`, "go.mod", module("kubevirt.io/api")},
 	{"docs/compatibility.md", `\| libvirt domains, .* \| %s \|.*`, "test/render/kubevirt/go.mod", module("kubevirt.io/kubevirt")},
 	{"docs/compatibility.md", `\| virt-api, .* \| %s \|.*`, "test/kubevirt/bin/go.mod", module("kubevirt.io/kubevirt")},
+	{"docs/compatibility.md", `With %s, .*`, "test/kubevirt/bin/v1.8.mod", module("kubevirt.io/kubevirt")},
 	{"docs/compatibility.md", `\| types of DataVolumes \| %s \|.*`, "go.mod", module("kubevirt.io/containerized-data-importer-api")},
 	{"docs/compatibility.md", `.* \| 9\.0 and 7\.2, of %s \|.*`, "test/kind/cmd/image/launcher.go", `Release: +"(\w+)"`},
 	{"docs/compatibility.md", `.* \| containerd 1\.6 of %s \|.*`, "test/kind/cluster/userland.go", `release = "(\w+)"`},
