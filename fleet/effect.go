@@ -71,7 +71,10 @@ type rollout struct {
 func newRollout(updates Updates, before []presets.Origin, after map[string]presets.Origin) rollout {
 	const spec = "spec.template.spec."
 	out := rollout{
-		updates, newPlugs(before, after), after[spec+"architecture"].Value == "arm64", after[spec+"domain.cpu.maxSockets"].Value, after[spec+"domain.memory.maxGuest"].Value, map[string]bool{},
+		updates, plugs{}, after[spec+"architecture"].Value == "arm64", after[spec+"domain.cpu.maxSockets"].Value, after[spec+"domain.memory.maxGuest"].Value, map[string]bool{},
+	}
+	if updates != NoUpdates {
+		out.plugs = newPlugs(before, after)
 	}
 	for _, o := range before {
 		if o.Path.HasPrefix(disks) && len(o.Path) > len(disks) {

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -103,8 +104,12 @@ var affinityRules = []Rule{{
 		for term := range vm.eachPodTerm {
 			checkLabelKeys(r, term.MatchLabelKeys, term.LabelSelector, func() *field.Path { return term.at(vm, "matchLabelKeys") })
 			checkLabelKeys(r, term.MismatchLabelKeys, term.LabelSelector, func() *field.Path { return term.at(vm, "mismatchLabelKeys") })
+			if len(term.MatchLabelKeys) == 0 {
+				continue
+			}
+			mismatched := sets.New(term.MismatchLabelKeys...)
 			for i, key := range term.MatchLabelKeys {
-				if slices.Contains(term.MismatchLabelKeys, key) {
+				if mismatched.Has(key) {
 					r.Add(field.Invalid(term.at(vm, "matchLabelKeys").Index(i), key, "must not be in mismatchLabelKeys, too"))
 				}
 			}
@@ -234,14 +239,20 @@ func checkOperator(r *Report, operator string, values int, at func(string) *fiel
 // checkLabelKeys reports keys that extend a selector by labels of the pod itself, if no label can
 // have them or the selector has them already.
 func checkLabelKeys(r *Report, keys []string, selector *metav1.LabelSelector, at func() *field.Path) {
-	if len(keys) > 0 && selector == nil {
+	switch {
+	case len(keys) == 0:
+		return
+	case selector == nil:
 		r.Add(field.Forbidden(at(), "needs a labelSelector"))
 		return
 	}
+	expressions := sets.New[string]()
+	for i := range selector.MatchExpressions {
+		expressions.Insert(selector.MatchExpressions[i].Key)
+	}
 	for i, key := range keys {
 		checkLabelKey(r, key, func() *field.Path { return at().Index(i) })
-		_, selected := selector.MatchLabels[key]
-		if selected || slices.ContainsFunc(selector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool { return e.Key == key }) {
+		if _, selected := selector.MatchLabels[key]; selected || expressions.Has(key) {
 			r.Add(field.Invalid(at().Index(i), key, "must not be a key of the labelSelector, too"))
 		}
 	}

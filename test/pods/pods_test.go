@@ -3,8 +3,9 @@ package pods
 import (
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/virtwright/virtwright/test/cases"
 )
@@ -101,20 +102,12 @@ func TestPods(t *testing.T) {
 	}
 	cluster := newCluster(t)
 	all := slices.Concat(fixtures(t), generated(t, cases.Of(5000)))
-	next := make(chan *vmi)
-	var workers sync.WaitGroup
-	for range 4 {
-		workers.Go(func() {
-			for v := range next {
-				cluster.judge(t, v)
-			}
-		})
-	}
+	var group errgroup.Group
+	group.SetLimit(4)
 	for i := range all {
-		next <- &all[i]
+		group.Go(func() error { cluster.judge(t, &all[i]); return nil })
 	}
-	close(next)
-	workers.Wait()
+	_ = group.Wait() // judge reports errors
 	var missed, rejected int
 	for i := range all {
 		switch v := &all[i]; {

@@ -7,10 +7,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,18 +42,18 @@ const pairedChanges = `
 an added volume that can be plugged:
   domain.devices.disks: [{name: root, disk: {bus: virtio}}, {name: cloud, disk: {bus: virtio}}, {name: more, disk: {bus: scsi}}]
   volumes:
-  - {name: root, containerDisk: {image: "example.org/root:1"}}
+  - {name: root, containerDisk: {image: "example.org/disk:1"}}
   - {name: cloud, cloudInitNoCloud: {userData: "#cloud-config"}}
   - {name: more, persistentVolumeClaim: {claimName: more, hotpluggable: true}}
 an added volume that cannot be plugged:
   domain.devices.disks: [{name: root, disk: {bus: virtio}}, {name: cloud, disk: {bus: virtio}}, {name: more, disk: {bus: scsi}}]
   volumes:
-  - {name: root, containerDisk: {image: "example.org/root:1"}}
+  - {name: root, containerDisk: {image: "example.org/disk:1"}}
   - {name: cloud, cloudInitNoCloud: {userData: "#cloud-config"}}
   - {name: more, persistentVolumeClaim: {claimName: more}}
 a removed volume:
   domain.devices.disks: [{name: root, disk: {bus: virtio}}]
-  volumes: [{name: root, containerDisk: {image: "example.org/root:1"}}]
+  volumes: [{name: root, containerDisk: {image: "example.org/disk:1"}}]
 an added interface:
   domain.devices.interfaces: [{name: default, masquerade: {}}, {name: more, bridge: {}}]
   networks: [{name: default, pod: {}}, {name: more, multus: {networkName: more}}]
@@ -66,23 +66,16 @@ a removed interface:
 
 // inParallel calls a function for all items, eight at a time.
 func inParallel[T any](items []T, do func(int, T)) {
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range 8 {
-		workers.Go(func() {
-			for i := range next {
-				func() {
-					defer GinkgoRecover()
-					do(i, items[i])
-				}()
-			}
+	var group errgroup.Group
+	group.SetLimit(8)
+	for i := range items {
+		group.Go(func() error {
+			defer GinkgoRecover()
+			do(i, items[i])
+			return nil
 		})
 	}
-	for i := range items {
-		next <- i
-	}
-	close(next)
-	workers.Wait()
+	_ = group.Wait() // failures are Ginkgo's
 }
 
 // changesOfFields returns a change of every field of a VM's template that KubeVirt admits, except

@@ -13,7 +13,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -187,31 +186,19 @@ func generated(from []question, count int) []question {
 // virtwright sees to.
 func askKubeVirt(questions []question) {
 	GinkgoHelper()
-	next := make(chan *question)
-	var workers sync.WaitGroup
-	for range 8 {
-		workers.Go(func() {
-			defer GinkgoRecover()
-			for q := range next {
-				object := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(q.object)}
-				object.SetNamespace(excluded)
-				domain := []string{"spec", "template", "spec", "domain"}
-				if object.GetKind() == "VirtualMachineInstance" {
-					domain = []string{"spec", "domain"}
-				}
-				template, _, _ := unstructured.NestedFieldNoCopy(object.Object, domain[:len(domain)-2]...)
-				if devices, _, err := unstructured.NestedFieldNoCopy(object.Object, append(domain, "devices")...); template != nil && devices == nil && err == nil {
-					_ = unstructured.SetNestedMap(object.Object, map[string]any{}, append(domain, "devices")...)
-				}
-				q.kubevirt = here.Objects.Create(here.Context(), object, client.DryRunAll)
-			}
-		})
-	}
-	for i := range questions {
-		next <- &questions[i]
-	}
-	close(next)
-	workers.Wait()
+	inParallel(questions, func(i int, q question) {
+		object := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(q.object)}
+		object.SetNamespace(excluded)
+		domain := []string{"spec", "template", "spec", "domain"}
+		if object.GetKind() == "VirtualMachineInstance" {
+			domain = []string{"spec", "domain"}
+		}
+		template, _, _ := unstructured.NestedFieldNoCopy(object.Object, domain[:len(domain)-2]...)
+		if devices, _, err := unstructured.NestedFieldNoCopy(object.Object, append(domain, "devices")...); template != nil && devices == nil && err == nil {
+			_ = unstructured.SetNestedMap(object.Object, map[string]any{}, append(domain, "devices")...)
+		}
+		questions[i].kubevirt = here.Objects.Create(here.Context(), object, client.DryRunAll)
+	})
 }
 
 // reasons returns the parts of messages in silentFile. Each line has one, and why it is intended.
