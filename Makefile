@@ -49,7 +49,8 @@ golden: controlplane ## update golden files from the output of the tests
 pictures: ## draw docs/pictures from the output of virtwright
 	UPDATE_GOLDEN=1 $(GO) test -count=1 ./test/docs
 
-lint: $(GOLANGCI) ## gofmt, go vet and golangci-lint
+lint: $(GOLANGCI) ## conflict markers, gofmt, go vet and golangci-lint
+	@if git grep -nE '^(<{7}|>{7}) ' -- .; then echo "resolve the conflicts above"; exit 1; fi
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted with gofmt:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
