@@ -13,9 +13,13 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/validation"
 )
 
 // A Finding is a problem of a preset.
@@ -32,6 +36,19 @@ type Finding struct {
 	Other presets.PresetName
 	// Witness shows the finding; may be nil.
 	Witness *Witness
+
+	// problem is that of an invalid value; nil for other findings.
+	problem *field.Error
+}
+
+// Settings say what Analyze knows of a cluster.
+type Settings struct {
+	// Namespaces are known. They have only the given labels. Other namespaces may exist.
+	Namespaces []presets.Namespace
+	// Rules find VMs that presets make invalid; nil leaves that out.
+	Rules *validation.Config
+	// Render returns why a VMI, which the rules admit, cannot run; may be nil.
+	Render func(*kubevirtv1.VirtualMachineInstance) field.ErrorList
 }
 
 const (
@@ -43,14 +60,12 @@ const (
 // Analyze checks a set of valid presets. The findings are sorted by preset, check and field. If
 // complete is false, there may be more findings: there were too many, there were too many pairs of
 // presets to try, or the context ended.
-//
-// The known namespaces have only the given labels. Other namespaces may exist.
-func Analyze(ctx context.Context, all []*presets.Compiled, known ...presets.Namespace) (found []Finding, complete bool) {
+func Analyze(ctx context.Context, all []*presets.Compiled, settings Settings) (found []Finding, complete bool) {
 	a := newAnalysis(ctx, all)
-	a.namespaces = known
+	a.Settings = settings
 	for _, step := range []func(*analysis){
 		(*analysis).unreachable, (*analysis).contradictions, (*analysis).removals, (*analysis).forbidden,
-		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired,
+		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired, (*analysis).invalid,
 	} {
 		step(a)
 	}
@@ -85,6 +100,7 @@ type claim struct {
 }
 
 type analysis struct {
+	Settings
 	ctx     context.Context
 	members []*member
 	// at has the claims by path of a VM; under has them by each prefix of their path.
@@ -92,7 +108,6 @@ type analysis struct {
 	found      []Finding
 	trialsLeft int
 	all        *presets.Snapshot
-	namespaces []presets.Namespace
 }
 
 // newAnalysis sorts the presets, so that findings do not depend on their order.

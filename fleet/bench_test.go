@@ -24,7 +24,7 @@ spec:
 		all, _, _ := compiled(b, strings.Join(text, "---\n"))
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				if found, complete := fleet.Analyze(b.Context(), all); len(found) > 0 || !complete {
+				if found, complete := fleet.Analyze(b.Context(), all, settings); len(found) > 0 || !complete {
 					b.Fatal(describe(found))
 				}
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/virtwright/virtwright/validation"
 )
 
-// A Severity is error or warning.
+// A Severity is error, warning or note.
 type Severity string
 
 const (
@@ -19,6 +19,8 @@ const (
 	Error Severity = "error"
 	// Warning is for presets, or parts of them, without effect.
 	Warning Severity = "warning"
+	// Note is for presets that the other mode needs.
+	Note Severity = "note"
 )
 
 // A Check is one kind of finding. IDs never change; the first digit is the class.
@@ -49,6 +51,24 @@ var (
 		Summary: "The preset sets a value that is invalid for every VM.",
 		Reason:  "The cluster rejects the preset. A VM with the value would be rejected.",
 		Fix:     "Use a supported value. The message lists them, or suggests the nearest one.",
+	}
+	invalidVM = &Check{
+		ID: "VW104", Name: "invalid-vm", Severity: Error,
+		Summary: "The preset makes every VM that it matches invalid.",
+		Reason:  "The VMs are rejected, although their authors made no mistake. lint found it by validating a VM that the preset matches.",
+		Fix:     "Correct the field that the message names.",
+	}
+	warnedValue = &Check{
+		ID: "VW105", Name: "warned-value", Severity: Warning,
+		Summary: "Alongside KubeVirt (--mode addon): virtwright warns about every VM that the preset matches.",
+		Reason:  "KubeVirt admits the VMs, but they cannot start, or the field has no effect.",
+		Fix:     "Correct the field that the message names.",
+	}
+	unsupported = &Check{
+		ID: "VW106", Name: "unsupported", Severity: Note,
+		Summary: "In mode standalone: the preset sets a field that the launcher does not support.",
+		Reason:  "VMs with the field are rejected in standalone mode. KubeVirt supports it, so presets for both modes may set it. A note does not change the exit code.",
+		Fix:     "Remove the field, or check presets for use alongside KubeVirt with --mode addon.",
 	}
 	Unreachable = &Check{
 		ID: "VW201", Name: "unreachable", Severity: Warning,
@@ -94,6 +114,12 @@ var (
 		Reason:  "The VM is rejected, although its author made no mistake.",
 		Fix:     "Make the selectors exclude each other, or remove the field or the forbid rule.",
 	}
+	invalidTogether = &Check{
+		ID: "VW304", Name: "invalid-together", Severity: Error,
+		Summary: "Two presets are valid alone, but together they make every VM invalid that both match.",
+		Reason:  "The VMs are rejected, although their authors made no mistake.",
+		Fix:     "Make the selectors exclude each other, or change one of the fields.",
+	}
 	unguardedExpression = &Check{
 		ID: "VW401", Name: "unguarded-expression", Severity: Error,
 		Summary: "A condition, or a computed override, fails for VMs that lack a field.",
@@ -124,8 +150,8 @@ var (
 
 // Checks lists all checks by ID.
 var Checks = []*Check{
-	UnknownField, InvalidPreset, invalidValue, Unreachable, NoOp, Shadowed, unpairedElement,
-	Conflicting, removesStronger, Forbidden, unguardedExpression, unknownSelection, underInstancetypeCheck,
+	UnknownField, InvalidPreset, invalidValue, invalidVM, warnedValue, unsupported, Unreachable, NoOp, Shadowed, unpairedElement,
+	Conflicting, removesStronger, Forbidden, invalidTogether, unguardedExpression, unknownSelection, underInstancetypeCheck,
 	undoneAtLaunch,
 }
 
@@ -140,7 +166,7 @@ func CheckPreset(rules *validation.Config, p v1alpha1.Preset, compiled *presets.
 		}
 		out = append(out, Finding{
 			Check: check, Preset: compiled.Name(),
-			Field: problem.Field, Message: problem.ErrorBody(),
+			Field: problem.Field, Message: problem.ErrorBody(), problem: problem,
 		})
 	}
 	for _, unknown := range compiled.UnknownSelections() {

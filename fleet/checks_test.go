@@ -8,13 +8,24 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
 )
+
+var settings = fleet.Settings{Rules: &validation.Config{}}
+
+var profiles, _ = domain.CompileProfiles(nil, nil)
+
+func render(vmi *kubevirtv1.VirtualMachineInstance) field.ErrorList {
+	return append(profiles.Check(vmi, nil), domain.CheckPod(vmi)...)
+}
 
 // compiled reads presets. It returns the valid ones, and the number of invalid ones.
 func compiled(t testing.TB, text string) (out []*presets.Compiled, objects []v1alpha1.Preset, broken int) {
@@ -53,12 +64,21 @@ func TestExamples(t *testing.T) {
 				}
 				return
 			}
-			found, complete := fleet.Analyze(t.Context(), all)
+			rules := &validation.Config{Addon: check.Name == "launch-live-update" || check.Name == "warned-value"}
+			with := fleet.Settings{Rules: rules}
+			if !rules.Addon {
+				with.Render = render
+			}
+			found, complete := fleet.Analyze(t.Context(), all, with)
 			if !complete {
 				t.Error("incomplete")
 			}
 			for i, p := range objects {
-				found = append(found, fleet.CheckPreset(&validation.Config{Addon: check.Name == "launch-live-update"}, p, all[i])...)
+				alone := fleet.CheckPreset(rules, p, all[i])
+				for _, known := range alone {
+					found = slices.DeleteFunc(found, func(f fleet.Finding) bool { return f.Repeats(&known) })
+				}
+				found = append(found, alone...)
 			}
 			if got := idsOf(found); !slices.Equal(got, []string{check.ID}) {
 				t.Errorf("want %s once, got %s", check.ID, describe(found))
@@ -96,9 +116,9 @@ func TestOrder(t *testing.T) {
 		}
 	}
 	all, _, _ := compiled(t, strings.Join(text, "---\n"))
-	want, _ := fleet.Analyze(t.Context(), all)
+	want, _ := fleet.Analyze(t.Context(), all, settings)
 	slices.Reverse(all)
-	if got, _ := fleet.Analyze(t.Context(), all); describe(got) != describe(want) {
+	if got, _ := fleet.Analyze(t.Context(), all, settings); describe(got) != describe(want) {
 		t.Errorf("want%s\ngot%s", describe(want), describe(got))
 	}
 }
@@ -108,8 +128,37 @@ func TestEnded(t *testing.T) {
 	all, _, _ := compiled(t, exampleOf(t, fleet.Conflicting))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if found, complete := fleet.Analyze(ctx, all); len(found) != 0 || complete {
+	if found, complete := fleet.Analyze(ctx, all, settings); len(found) != 0 || complete {
 		t.Errorf("got%s", describe(found))
+	}
+}
+
+// TestInvalidVM finds what rules reject on every VM, and nothing that authors may complete.
+func TestInvalidVM(t *testing.T) {
+	for spec, want := range map[string][]string{
+		`tolerations: [{key: a, operator: Exists, effect: NoSchedul}]`:                                                           {"VW104 spec.defaults.spec.template.spec.tolerations[a,Exists,,NoSchedul].effect"},
+		`domain: {devices: {gpus: [{name: g}]}}`:                                                                                 {"VW104 spec.defaults.spec.template.spec.domain.devices.gpus[g].name"},
+		`domain: {features: {smm: {enabled: false}}, firmware: {bootloader: {efi: {secureBoot: true}}}}`:                         {"VW104 spec.defaults.spec.template.spec.domain.firmware.bootloader.efi.secureBoot"},
+		`domain: {devices: {watchdog: {name: w, i6300esb: {action: rset}}}}`:                                                     {"VW104 spec.defaults.spec.template.spec.domain.devices.watchdog.i6300esb.action"},
+		`domain: {cpu: {isolateEmulatorThread: true}}`:                                                                           nil,
+		`domain: {firmware: {bootloader: {efi: {secureBoot: true}}}}`:                                                            nil,
+		`domain: {memory: {hugepages: {pageSize: 2Mi}}, cpu: {numa: {guestMappingPassthrough: {}}}}`:                             nil,
+		`networks: [{name: net, pod: {}}], domain: {devices: {interfaces: [{name: net, masquerade: {}}]}}`:                       nil,
+		`domain: {memory: {maxGuest: 16Gi}}`:                                                                                     nil,
+		`volumes: [{name: c, cloudInitNoCloud: {userData: "#cloud-config"}}], domain: {devices: {disks: [{name: c, disk: {}}]}}`: nil,
+	} {
+		all, _, broken := compiled(t, "kind: ClusterVirtualMachinePreset\nmetadata: {name: p}\nspec: {defaults: {spec: {template: {spec: {"+spec+"}}}}}\n")
+		if broken > 0 {
+			t.Errorf("%s does not compile", spec)
+		}
+		found, _ := fleet.Analyze(t.Context(), all, fleet.Settings{Rules: settings.Rules, Render: render})
+		var got []string
+		for _, f := range found {
+			got = append(got, f.ID+" "+f.Field)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: want %s, got %s%s", spec, want, got, describe(found))
+		}
 	}
 }
 
@@ -125,7 +174,7 @@ spec:
 `, i, i, i+1))
 	}
 	all, _, _ := compiled(t, strings.Join(text, "---\n"))
-	if found, _ := fleet.Analyze(t.Context(), all); len(found) > 0 {
+	if found, _ := fleet.Analyze(t.Context(), all, settings); len(found) > 0 {
 		t.Errorf("got%s", describe(found))
 	}
 }

@@ -131,7 +131,7 @@ func (s *ImportSource) snapshot(own []*presets.Compiled) *presets.Snapshot {
 
 // conflicts reports differing values of two legacy presets that a VMI can match together.
 func (i *Import) conflicts(ctx context.Context, legacy []*presets.Compiled) {
-	found, _ := Analyze(ctx, legacy)
+	found, _ := Analyze(ctx, legacy, Settings{})
 	for _, f := range found {
 		for n, p := range i.source.Legacy {
 			if f.Check == Conflicting && f.Preset == (presets.PresetName{Namespace: p.Namespace, Ref: p.Name}) {

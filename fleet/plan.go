@@ -207,7 +207,7 @@ func byName(s *presets.Snapshot) map[presets.PresetName]*presets.Compiled {
 
 // disagreements returns conflicts and forbidden fields. complete is false if there may be more.
 func disagreements(ctx context.Context, set map[presets.PresetName]*presets.Compiled) (found []Finding, complete bool) {
-	found, complete = Analyze(ctx, slices.Collect(maps.Values(set)))
+	found, complete = Analyze(ctx, slices.Collect(maps.Values(set)), Settings{})
 	complete = complete && len(found) < maxFindings
 	return slices.DeleteFunc(found, func(f Finding) bool { return f.Check != Conflicting && f.Check != Forbidden }), complete
 }

@@ -105,7 +105,7 @@ func (a *analysis) smallest(all []*member) *Witness {
 
 // place reports whether there is a known or possible namespace that all selectors match.
 func (a *analysis) place(w *Witness, selectors []labels.Selector) bool {
-	for _, known := range a.namespaces {
+	for _, known := range a.Namespaces {
 		set := labels.Set(maps.Clone(known.Labels))
 		if set == nil {
 			set = labels.Set{}

@@ -32,6 +32,16 @@ func AddOrigins(kind Kind, object map[string]any, problems field.ErrorList) fiel
 	return out
 }
 
+// PathOf returns the path of a field that a problem of an object names. The object is decoded JSON.
+// It is nil if the object has no such field.
+func PathOf(kind Kind, object map[string]any, problem *field.Error) provenance.Path {
+	r, err := newResolution(kind, object)
+	if err != nil {
+		return nil
+	}
+	return r.pathOf(problem.Field)
+}
+
 // presetOf returns the preset that set all leaves at and beneath p; empty if there is none.
 func (r *resolution) presetOf(p provenance.Path) string {
 	s := vmSchema().at(p)

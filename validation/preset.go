@@ -230,13 +230,42 @@ func (c *Config) onEveryArchitecture(plain any, leaves map[string]any) []problem
 			out = found
 			continue
 		}
-		places := map[string]bool{}
-		for _, p := range found {
-			places[p.key()] = true
-		}
-		out = slices.DeleteFunc(out, func(p problem) bool { return !places[p.key()] })
+		out = common(out, found)
 	}
 	return out
+}
+
+// Introduced returns the problems on every architecture that now has, and before has not: those
+// that presets introduce when they expand before to now. Alongside KubeVirt, warns are warnings.
+func (c *Config) Introduced(now, before *ExpandedVM) (errs, warns field.ErrorList) {
+	there := *c
+	var out []problem
+	for i, architecture := range architectures {
+		there.Architecture = architecture
+		found := newProblems(there.run(now).problems, now, there.run(before).problems, before)
+		if i == 0 {
+			out = found
+		} else {
+			out = common(out, found)
+		}
+	}
+	for _, p := range out {
+		if p.warnsOnly(c, now) {
+			warns = append(warns, p.err)
+		} else {
+			errs = append(errs, p.err)
+		}
+	}
+	return errs, warns
+}
+
+// common returns the problems that are in both.
+func common(problems, others []problem) []problem {
+	keys := map[string]bool{}
+	for _, p := range others {
+		keys[p.key()] = true
+	}
+	return slices.DeleteFunc(problems, func(p problem) bool { return !keys[p.key()] })
 }
 
 // plainLeaves returns decoded JSON without computed values, and with the leaves for which keep

@@ -31,7 +31,7 @@ Presets are read from files, from a cluster (-A, -n, --live), or from both. A fi
 preset of the same name in the cluster.
 
 Findings are printed to standard output as FILE:LINE:COLUMN: SEVERITY ID PRESET: MESSAGE. The exit
-code is 1 if there are findings.`
+code is 1 if there are errors or warnings.`
 
 const lintExamples = `  # Before a commit
   {{program}} lint -f presets/
@@ -75,7 +75,7 @@ func lint(ctx context.Context, o *settings, s streams) error {
 	if err := report.print(o.output, s); err != nil {
 		return fmt.Errorf("cannot print the findings: %w", err)
 	}
-	if len(found.Findings) > 0 {
+	if report.Summary.Errors+report.Summary.Warnings > 0 {
 		return errPrinted
 	}
 	return nil
@@ -157,9 +157,10 @@ func newLinted(found []locatedFinding, presets int) *linted {
 			l.Witness = &lintedWitness{f.Witness.Namespace.Labels, f.Witness.Namespace.Annotations, f.Witness.Object}
 		}
 		out.Findings = append(out.Findings, l)
-		if f.Severity == fleet.Error {
+		switch f.Severity {
+		case fleet.Error:
 			out.Summary.Errors++
-		} else {
+		case fleet.Warning:
 			out.Summary.Warnings++
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // TestLintDefects finds exactly the expected defects of each file, at the expected line and column.
 func TestLintDefects(t *testing.T) {
 	files, err := filepath.Glob("testdata/lint/defects/*.yaml")
-	if err != nil || len(files) != 63 {
+	if err != nil || len(files) != 66 {
 		t.Fatalf("%d files: %v", len(files), err)
 	}
 	missing := map[string]bool{}
@@ -151,7 +151,8 @@ func lintPage(t *testing.T) string {
 
 `+"`virtwright lint -f presets/`"+` checks presets before they reach a cluster. Each check has an ID that
 never changes. An error is a preset that a cluster rejects, that refuses VMs, or whose outcome only
-names decide. A warning is a preset that has no effect. The exit code is 1 if there is any finding.
+names decide. A warning is a preset that has no effect. A note is a field that only the other mode
+supports. The exit code is 1 if there are errors or warnings.
 
 | ID | name | severity | finding |
 |---|---|---|---|

@@ -112,7 +112,7 @@ func (s *Scanner) analyze(ctx context.Context, snapshot *presets.Snapshot) {
 	all := slices.DeleteFunc(slices.Collect(snapshot.All()), (*presets.Compiled).Legacy)
 	limited, cancel := context.WithTimeout(ctx, analysisTimeout)
 	defer cancel()
-	found, complete := fleet.Analyze(limited, all)
+	found, complete := fleet.Analyze(limited, all, fleet.Settings{})
 	if ctx.Err() != nil {
 		return
 	}

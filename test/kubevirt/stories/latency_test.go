@@ -23,8 +23,8 @@ const latencyVariable = "VIRTWRIGHT_LATENCY"
 // bare is a namespace that virtwright's webhooks exclude, and KubeVirt's once exclude has run.
 const bare = metav1.NamespaceSystem
 
-// TestLatency times creates of a VM without webhooks, with KubeVirt's, and with virtwright's too, in
-// turn. It prints ratios of medians for docs/costs.md, and asserts nothing.
+// TestLatency times creates of a VM without webhooks, with KubeVirt's, and with virtwright's too,
+// in turn. It prints ratios of medians for docs/costs.md, and asserts nothing.
 func TestLatency(t *testing.T) {
 	var count int
 	if _, err := fmt.Sscan(os.Getenv(latencyVariable), &count); err != nil {

@@ -198,17 +198,13 @@ func (c *Cluster) addLaunched(ctx context.Context, m VM, raw []byte, out *fleet.
 	}
 	request := c.request(ctx, m)
 	request.Object = raw
-	vmi, err := c.settings.Engine.Launch(ctx, c.snapshot, request)
+	launched, err := c.settings.Engine.ExplainLaunch(ctx, c.snapshot, request)
 	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
 		for _, p := range problemsOf(refusal.Problems) {
 			out.Warnings = append(out.Warnings, couldNotStart+p.String())
 		}
 		return nil
 	}
-	if err != nil {
-		return m.refusal(err)
-	}
-	launched, err := presets.ExplainStored(presets.Request{Kind: presets.VirtualMachineInstance, Object: vmi, Namespace: request.Namespace})
 	if err != nil {
 		return m.refusal(err)
 	}

@@ -3,6 +3,7 @@ package offline
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
@@ -265,15 +267,29 @@ func Lint(ctx context.Context, objects []manifest.Object, settings Settings) (*L
 			known = append(known, presets.Namespace{Name: e.meta.Name, Labels: e.meta.Labels, Annotations: e.meta.Annotations})
 		}
 	}
-	together, complete := fleet.Analyze(ctx, l.compiled, known...)
+	together, complete := fleet.Analyze(ctx, l.compiled, fleet.Settings{Namespaces: known, Rules: settings.Rules, Render: render(settings.Rules)})
 	for _, f := range together {
-		l.found = append(l.found, LintFinding{f, l.seen[f.Preset]})
+		if !slices.ContainsFunc(l.found, func(k LintFinding) bool { return f.Repeats(&k.Finding) }) {
+			l.found = append(l.found, LintFinding{f, l.seen[f.Preset]})
+		}
 	}
 	out := &LintReport{Findings: l.found, Presets: l.count, Incomplete: !complete}
 	for _, leftover := range left {
 		out.Notes = append(out.Notes, leftover.String())
 	}
 	return out, ctx.Err()
+}
+
+// render returns a function that renders the domain of a VMI as the validating webhook does; nil
+// alongside KubeVirt, where KubeVirt renders it.
+func render(rules *validation.Config) func(*kubevirtv1.VirtualMachineInstance) field.ErrorList {
+	if rules.Addon {
+		return nil
+	}
+	profiles, _ := domain.CompileProfiles(nil, nil) // none is invalid
+	return func(vmi *kubevirtv1.VirtualMachineInstance) field.ErrorList {
+		return append(profiles.Check(vmi, nil), domain.CheckPod(vmi)...)
+	}
 }
 
 type linter struct {
