@@ -66,6 +66,9 @@ func (r *resolution) compute(q *query) {
 // noteConflicts records conflicts of computed values of the same standing with different results.
 func (c *computation) noteConflicts() {
 	for _, conflict := range c.conflicts {
+		if conflict.isChoice && !c.anyFailed(conflict.Winner) {
+			c.resolution.addConflict(conflict) // a computed loser is not applied again
+		}
 		x, ok := conflict.Lost.(*computed)
 		i := slices.IndexFunc(c.resolution.layers, func(l layer) bool { return l.preset.Ref == conflict.Loser })
 		if !ok || i < 0 {
@@ -79,6 +82,13 @@ func (c *computation) noteConflicts() {
 			c.resolution.conflicts = append(c.resolution.conflicts, conflict)
 		}
 	}
+}
+
+// anyFailed reports whether a computed value of a preset failed.
+func (c *computation) anyFailed(preset string) bool {
+	return slices.ContainsFunc(c.resolution.layers, func(l layer) bool {
+		return l.root != nil && l.preset.Ref == preset && c.hasFailed(l.root)
+	})
 }
 
 func (c *computation) findWinners() {

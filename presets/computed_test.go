@@ -57,6 +57,42 @@ defaults:
 			presets: list(cluster("memory", strings.Replace(memory, "defaults", "overrides", 1))), object: vm(""),
 			err: []string{at + "memory.guest", "preset cluster/memory computes this field"},
 		},
+		"LoserOfAlternativesIsComputed": {
+			reason: "names decide between alternatives, whichever is computed", presets: list(
+				cluster("a", "defaults: {spec: {template: {spec: {volumes: [{name: ci, cloudInitConfigDrive: {userData: x}}]}}}}"),
+				cluster("b", "defaults: {spec: {template: {spec: {volumes: [{name: ci, cloudInitNoCloud: {userData: {$cel: \"'x'\"}}}]}}}}"),
+			),
+			object: vm("spec: {template: {spec: {domain: {devices: {disks: [{name: ci, disk: {}}]}}}}}"),
+			want:   map[string]string{"spec.template.spec.volumes[ci].cloudInitConfigDrive.userData": `"x"`},
+			warn:   []string{"presets cluster/a and cluster/b choose different alternatives"},
+		},
+		"WinnerOfAlternativesIsComputed": {
+			reason: "names decide between alternatives, whichever is computed", presets: list(
+				cluster("a", "defaults: {spec: {template: {spec: {volumes: [{name: ci, cloudInitConfigDrive: {userData: {$cel: \"'x'\"}}}]}}}}"),
+				cluster("b", "defaults: {spec: {template: {spec: {volumes: [{name: ci, cloudInitNoCloud: {userData: x}}]}}}}"),
+			),
+			object: vm("spec: {template: {spec: {domain: {devices: {disks: [{name: ci, disk: {}}]}}}}}"),
+			want:   map[string]string{"spec.template.spec.volumes[ci].cloudInitConfigDrive.userData": `"x"`},
+			warn:   []string{"presets cluster/a and cluster/b choose different alternatives"},
+		},
+		"BothAlternativesAreComputed": {
+			reason: "names decide between alternatives, whichever is computed", presets: list(
+				cluster("a", "defaults: {spec: {template: {spec: {volumes: [{name: ci, cloudInitConfigDrive: {userData: {$cel: \"'x'\"}}}]}}}}"),
+				cluster("b", "defaults: {spec: {template: {spec: {volumes: [{name: ci, cloudInitNoCloud: {userData: {$cel: \"'x'\"}}}]}}}}"),
+			),
+			object: vm("spec: {template: {spec: {domain: {devices: {disks: [{name: ci, disk: {}}]}}}}}"),
+			want:   map[string]string{"spec.template.spec.volumes[ci].cloudInitConfigDrive.userData": `"x"`},
+			warn:   []string{"presets cluster/a and cluster/b choose different alternatives"},
+		},
+		"FailedAlternativeDoesNotConflict": {
+			reason: "an alternative that fails gives way", presets: list(
+				cluster("a", "defaults: {spec: {template: {spec: {volumes: [{name: ci, cloudInitConfigDrive: {userData: {$cel: \"object.metadata.labels['none']\"}}}]}}}}"),
+				cluster("b", "defaults: {spec: {template: {spec: {volumes: [{name: ci, cloudInitNoCloud: {userData: {$cel: \"'x'\"}}}]}}}}"),
+			),
+			object: vm("spec: {template: {spec: {domain: {devices: {disks: [{name: ci, disk: {}}]}}}}}"),
+			want:   map[string]string{"spec.template.spec.volumes[ci].cloudInitNoCloud.userData": `"x"`},
+			warn:   []string{"preset cluster/a skipped fields"},
+		},
 		"LostOverrideMayFail": {
 			reason:  "an override that a stronger one outranks may fail",
 			presets: list(cluster("memory", strings.Replace(memory, "defaults", "overrides", 1)), cluster("plain", "priority: 5\n"+overrides("{memory: {guest: 2Gi}}"))), object: vm(""),

@@ -107,6 +107,8 @@ type Conflict struct {
 	Won, Lost any
 
 	legacy bool
+	// isChoice says that the winner chose another member of a one-of.
+	isChoice bool
 }
 
 // String describes the conflict in one line.

@@ -143,8 +143,13 @@ func (l *layer) recordConflict(f *fieldNode, n *provenance.Node, won any) {
 		return
 	}
 	c := Conflict{Path: f.text, Winner: winner.Ref, Loser: l.preset.Ref, Won: won, Lost: f.value, legacy: l.preset.legacy}
-	if !slices.ContainsFunc(l.resolution.conflicts, func(o Conflict) bool { return o.Path == c.Path && o.Loser == c.Loser }) {
-		l.resolution.conflicts = append(l.resolution.conflicts, c)
+	l.resolution.addConflict(c)
+}
+
+// addConflict adds a conflict unless it is known.
+func (r *resolution) addConflict(c Conflict) {
+	if !slices.ContainsFunc(r.conflicts, func(o Conflict) bool { return o.Path == c.Path && o.Loser == c.Loser }) {
+		r.conflicts = append(r.conflicts, c)
 	}
 }
 
@@ -153,8 +158,8 @@ func (l *layer) recordChoiceConflict(f *fieldNode, winner *provenance.Node) {
 	if winner == nil || l.peer(winner) == nil {
 		return
 	}
-	c := Conflict{Path: f.text, Winner: l.peer(winner).Ref, Loser: l.preset.Ref, Lost: f.segment.Name, legacy: l.preset.legacy}
-	l.resolution.conflicts = append(l.resolution.conflicts, c)
+	c := Conflict{Path: f.text, Winner: l.peer(winner).Ref, Loser: l.preset.Ref, Lost: f.segment.Name, legacy: l.preset.legacy, isChoice: true}
+	l.resolution.addConflict(c)
 }
 
 // peer returns the preset that decided n, if it has the same scope, layer and priority as the

@@ -23,8 +23,8 @@ const (
 	// samples are the creates of the third tenant, quiet and under load.
 	samples = 500
 	// slower is how many times slower their median may be under load, in one of some attempts. It
-	// is about 2 on a computer that does nothing else. Without fair shares, a create waits for those
-	// of all clients of the busy tenants.
+	// is about 2 on a computer that does nothing else. Without fair shares, a create waits for
+	// those of all clients of the busy tenants.
 	slower, attempts = 12, 5
 )
 
