@@ -128,10 +128,67 @@ func (w *workshop) clearDaemon(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := errors.Join(removeCgroups(), os.RemoveAll(w.daemonDir())); err != nil {
+	if err := w.endOrphans(ctx); err != nil {
+		return err
+	}
+	if err := errors.Join(removeCgroups(), w.unmount(), os.RemoveAll(w.daemonDir())); err != nil {
 		return fmt.Errorf("cannot clear up after dockerd: %w", err)
 	}
 	return nil
+}
+
+// endOrphans ends the containers and their shims that a killed daemon has left.
+func (w *workshop) endOrphans(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, daemonTimeout)
+	defer cancel()
+	for {
+		orphans := w.orphans()
+		if len(orphans) == 0 {
+			return nil
+		}
+		for _, pid := range orphans {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cannot end the processes %v, which a killed dockerd left: %w", orphans, ctx.Err())
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// orphans are the processes in the daemon's cgroups, and those that name its folder.
+func (w *workshop) orphans() []int {
+	var out []int
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		arguments, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline")) // it may have ended
+		cgroups, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cgroup"))
+		if strings.Contains(string(arguments), w.daemonDir()) || strings.Contains(string(cgroups), ":"+cgroup+"/") {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// unmount unmounts what a killed daemon has left mounted, the innermost first.
+func (w *workshop) unmount() error {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, line := range slices.Backward(strings.Split(string(mounts), "\n")) {
+		fields := strings.Fields(line)
+		if len(fields) > 4 && strings.HasPrefix(fields[4], w.daemonDir()+"/") {
+			failed = errors.Join(failed, syscall.Unmount(fields[4], 0))
+		}
+	}
+	return failed
 }
 
 func (w *workshop) pidFile() string { return filepath.Join(w.daemonDir(), "pid") }
