@@ -58,7 +58,7 @@ defaults:
 			err: []string{at + "memory.guest", "preset cluster/memory computes this field"},
 		},
 		"LoserOfAlternativesIsComputed": {
-			reason: "names decide between alternatives, whichever is computed", presets: list(
+			reason: "names decide between alternatives, also if one is computed", presets: list(
 				cluster("a", "defaults: {spec: {template: {spec: {volumes: [{name: ci, cloudInitConfigDrive: {userData: x}}]}}}}"),
 				cluster("b", "defaults: {spec: {template: {spec: {volumes: [{name: ci, cloudInitNoCloud: {userData: {$cel: \"'x'\"}}}]}}}}"),
 			),
@@ -67,7 +67,7 @@ defaults:
 			warn:   []string{"presets cluster/a and cluster/b choose different alternatives"},
 		},
 		"WinnerOfAlternativesIsComputed": {
-			reason: "names decide between alternatives, whichever is computed", presets: list(
+			reason: "names decide between alternatives, also if one is computed", presets: list(
 				cluster("a", "defaults: {spec: {template: {spec: {volumes: [{name: ci, cloudInitConfigDrive: {userData: {$cel: \"'x'\"}}}]}}}}"),
 				cluster("b", "defaults: {spec: {template: {spec: {volumes: [{name: ci, cloudInitNoCloud: {userData: x}}]}}}}"),
 			),
@@ -76,7 +76,7 @@ defaults:
 			warn:   []string{"presets cluster/a and cluster/b choose different alternatives"},
 		},
 		"BothAlternativesAreComputed": {
-			reason: "names decide between alternatives, whichever is computed", presets: list(
+			reason: "names decide between alternatives, also if one is computed", presets: list(
 				cluster("a", "defaults: {spec: {template: {spec: {volumes: [{name: ci, cloudInitConfigDrive: {userData: {$cel: \"'x'\"}}}]}}}}"),
 				cluster("b", "defaults: {spec: {template: {spec: {volumes: [{name: ci, cloudInitNoCloud: {userData: {$cel: \"'x'\"}}}]}}}}"),
 			),
