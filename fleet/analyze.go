@@ -65,7 +65,7 @@ func Analyze(ctx context.Context, all []*presets.Compiled, settings Settings) (f
 	a.Settings = settings
 	for _, step := range []func(*analysis){
 		(*analysis).unreachable, (*analysis).contradictions, (*analysis).removals, (*analysis).forbidden,
-		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired, (*analysis).invalid,
+		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired, (*analysis).misspelt, (*analysis).selectedPresetLabels, (*analysis).invalid,
 	} {
 		step(a)
 	}

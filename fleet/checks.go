@@ -84,8 +84,8 @@ var (
 	}
 	Shadowed = &Check{
 		ID: "VW203", Name: "shadowed", Severity: Warning,
-		Summary: "Stronger presets overrule everything that the preset sets, on each matching VM that does not exclude them.",
-		Reason:  "The preset has no effect.",
+		Summary: "Stronger presets overrule everything that the preset sets, on each matching VM that does not exclude them; or an override always replaces a default.",
+		Reason:  "The preset, or the default, has no effect.",
 		Fix:     "Raise its priority, narrow the match of the other preset, or delete it.",
 	}
 	unpairedElement = &Check{
@@ -95,6 +95,18 @@ var (
 			"An element without a partner in the presets can complete one of the VM's author. " +
 			"lint warns if its name resembles that of a partner in the presets, or if one preset has both halves under different names.",
 		Fix: "Give both elements the same name. If the names differ on purpose, add the missing elements, or split the preset.",
+	}
+	misspeltSelector = &Check{
+		ID: "VW205", Name: "misspelt-selector", Severity: Warning,
+		Summary: "A selector has a label key or value that no other preset uses, and that resembles one that others use.",
+		Reason:  "A misspelt selector matches no VM, or too few, without a message.",
+		Fix:     "Correct the key or the value. If it is right, choose names that differ more.",
+	}
+	selectsPresetLabel = &Check{
+		ID: "VW206", Name: "selects-preset-label", Severity: Note,
+		Summary: "A selector requires a label that another preset sets.",
+		Reason:  "Selectors see only labels that the author of the VM wrote. VMs that get the label from a preset do not match.",
+		Fix:     "Select by what the other preset selects. If authors write the label too, leave it as it is: a note does not change the exit code.",
 	}
 	Conflicting = &Check{
 		ID: "VW301", Name: "conflict", Severity: Error,
@@ -150,7 +162,7 @@ var (
 
 // Checks lists all checks by ID.
 var Checks = []*Check{
-	UnknownField, InvalidPreset, invalidValue, invalidVM, warnedValue, unsupported, Unreachable, NoOp, Shadowed, unpairedElement,
+	UnknownField, InvalidPreset, invalidValue, invalidVM, warnedValue, unsupported, Unreachable, NoOp, Shadowed, unpairedElement, misspeltSelector, selectsPresetLabel,
 	Conflicting, removesStronger, Forbidden, invalidTogether, unguardedExpression, unknownSelection, underInstancetypeCheck,
 	undoneAtLaunch,
 }

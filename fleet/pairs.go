@@ -145,6 +145,31 @@ func (a *analysis) shadowed() {
 		})
 		if !acts && len(all) > 1 && m.gives() && a.isSilent(m, all) {
 			a.reportShadowed(m, by)
+		} else {
+			a.shadowedDefaults(m)
+		}
+	}
+}
+
+// shadowedDefaults reports defaults of a preset that has other effects, if the preset itself or a
+// stronger one overrides them on each VM.
+func (a *analysis) shadowedDefaults(m *member) {
+	for _, p := range m.parts {
+		if p.Role != provenance.Default || p.IsKey {
+			continue
+		}
+		own := slices.IndexFunc(a.at[p.path], func(o claim) bool { return o.member == m && o.Role == provenance.Override })
+		by, overruled := claim{}, own >= 0
+		if overruled {
+			by = a.at[p.path][own]
+		} else {
+			by, overruled = a.overruler(claim{m, p})
+		}
+		if overruled && by.Role == provenance.Override && !a.ended() {
+			a.report(Shadowed, m, Finding{
+				Field: p.Field, Other: by.Name(),
+				Message: fmt.Sprintf("the default never acts: preset %s overrides %s with %s on each VM that this preset matches", by.Ref, p.path, by.shown(p.path)),
+			})
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 // test, and so refuse every VM without the field. Each problem shows a safe expression. It takes at
 // most AllSteps, or fewer if steps is not 0, and returns false if these were too few.
 func (c *Compiled) UnguardedExpressions(steps int) (errs field.ErrorList, complete bool) {
-	a := analysis{steps: min(cmp.Or(steps, AllSteps), AllSteps), alwaysSet: setBySelector(c.namespaces)}
+	a := analysis{steps: min(cmp.Or(steps, AllSteps), AllSteps), alwaysSet: setBySelector("namespaceObject", c.namespaces), selected: setBySelector("object", c.labels)}
 	at := field.NewPath("spec", "match", "conditions")
 	for i, condition := range c.conditions {
 		why, checked := a.problem(condition)
@@ -44,14 +44,14 @@ func (c *Compiled) UnguardedExpressions(steps int) (errs field.ErrorList, comple
 	return errs, a.steps > 0
 }
 
-// setBySelector returns the labels that each namespace has that a selector matches.
-func setBySelector(namespaces labels.Selector) map[string]bool {
+// setBySelector returns the labels that each object has that a selector matches.
+func setBySelector(object string, selector labels.Selector) map[string]bool {
 	out := map[string]bool{}
-	for _, r := range requirementsOf(namespaces) {
+	for _, r := range requirementsOf(selector) {
 		switch r.Operator() {
 		case selection.DoesNotExist, selection.NotIn, selection.NotEquals:
 		default:
-			out[strings.Join([]string{"namespaceObject", "metadata", "labels", r.Key()}, pathSeparator)] = true
+			out[strings.Join([]string{object, "metadata", "labels", r.Key()}, pathSeparator)] = true
 		}
 	}
 	return out
@@ -85,7 +85,7 @@ func (a *analysis) problem(x expression) (string, ast.Expr) {
 		}
 		return "", nil
 	}
-	return guardAdvice(a.unguarded(x.syntax)), x.syntax
+	return a.advice(a.unguarded(x.syntax)), x.syntax
 }
 
 // NeverActs says why the preset can never act; empty if it can.
@@ -116,7 +116,8 @@ func (x expression) isConstant() bool {
 	return x.most <= constantCost && !strings.Contains(x.text, "object") && !strings.Contains(x.text, "namespaceObject")
 }
 
-func guardAdvice(selections []string) string {
+// advice says for which VMs an expression fails, and what to write instead.
+func (a *analysis) advice(selections []string) string {
 	// The safe form of a nested selection covers those around it.
 	longest := slices.DeleteFunc(slices.Clone(selections), func(s string) bool {
 		return slices.ContainsFunc(selections, func(o string) bool {
@@ -129,13 +130,17 @@ func guardAdvice(selections []string) string {
 	var absent, instead []string
 	for _, s := range longest[:min(len(longest), maxAdvised)] {
 		absent = append(absent, celPath(s))
-		instead = append(instead, optionalForm(s))
+		instead = append(instead, a.optionalForm(s))
 	}
-	return fmt.Sprintf("fails for VMs without %s; write %s instead", strings.Join(absent, " or "), strings.Join(instead, " and "))
+	out := fmt.Sprintf("fails for VMs without %s; write %s instead", strings.Join(absent, " or "), strings.Join(instead, " and "))
+	if slices.ContainsFunc(longest, func(s string) bool { return a.selected[s] }) {
+		out += " (match.labels also matches VMs whose template has the label)"
+	}
+	return out
 }
 
 // optionalForm returns a form of a selection that never fails. It calls a list element x.
-func optionalForm(selection string) string {
+func (a *analysis) optionalForm(selection string) string {
 	names := strings.Split(selection, pathSeparator)
 	start, form, optional := 1, names[0], ""
 	if i := strings.LastIndex(selection, "[]"+pathSeparator); i >= 0 {
@@ -147,10 +152,14 @@ func optionalForm(selection string) string {
 		}
 		form += celStep(optional, name)
 	}
-	return form + ".orValue(" + zeroOf(selection) + ")"
+	return form + ".orValue(" + a.zeroOf(selection) + ")"
 }
 
-func zeroOf(selection string) string {
+// zeroOf returns a value with which the expression does not fail if the selection is absent.
+func (a *analysis) zeroOf(selection string) string {
+	if example := a.converted[selection]; example != "" {
+		return example
+	}
 	if s := schemaOfSelection(selection); s != nil && celValues[s.shape].zero != "" {
 		return celValues[s.shape].zero
 	}
@@ -249,6 +258,10 @@ type analysis struct {
 	steps     int             // evaluations that may follow; a probe that runs out reports nothing
 	guards    []ast.Expr      // conditions that are true when the expression is evaluated
 	alwaysSet map[string]bool // selections that the preset sets, or that its selector requires
+	// selected are labels that the preset's selector requires of the VM or of its template.
+	selected map[string]bool
+	// converted has selections that the expression converts from text, each with a valid text.
+	converted map[string]string
 }
 
 const (
@@ -263,6 +276,7 @@ const (
 
 // unguarded lists the selections that make an expression fail if only they are absent.
 func (a *analysis) unguarded(e ast.Expr) []string {
+	a.converted = map[string]string{}
 	survey := probe{analysis: a, seen: map[string]bool{}}
 	survey.eval(e, nil)
 	var out []string

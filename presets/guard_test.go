@@ -66,6 +66,10 @@ func TestUnguarded(t *testing.T) {
 		"has(object.metadata.name) ? object.metadata.name == 'a' : object.metadata.generateName == 'b'":                                               "",
 		"has(object.spec.template.spec.volumes) && object.spec.template.spec.volumes.exists(v, has(v.containerDisk) && v.containerDisk.image == 'x')": "",
 		"int(object.metadata.?annotations.?cores.orValue('1')) > 2":                                                                                   "",
+		// conversions of the fallback
+		"int(object.metadata.?annotations.?cores.orValue('')) > 2":                                                             "object.metadata.annotations object.metadata.annotations.cores",
+		"quantity(object.metadata.?labels.?memory.orValue('ten')).isGreaterThan(quantity('1Gi'))":                              "object.metadata.labels object.metadata.labels.memory",
+		"object.metadata.?labels.?memory.hasValue() && quantity(object.metadata.labels.memory).isGreaterThan(quantity('1Gi'))": "",
 	} {
 		var got []string
 		for _, selection := range unguardedIn(text) {
@@ -84,9 +88,12 @@ func TestUnguarded(t *testing.T) {
 
 func TestGuardAdvice(t *testing.T) {
 	for text, want := range map[string]string{
-		"object.metadata.labels['tier'] == 'x'":             "object.metadata.labels.tier; write object.metadata.?labels.?tier.orValue('') instead",
-		"object.metadata.labels['example.com/tier'] == 'x'": "object.metadata.labels['example.com/tier']; write object.metadata.?labels[?'example.com/tier'].orValue('') instead",
-		"object.metadata.labels['in'] == 'x'":               "object.metadata.labels['in']; write object.metadata.?labels[?'in'].orValue('') instead",
+		"object.metadata.labels['tier'] == 'x'":                        "object.metadata.labels.tier; write object.metadata.?labels.?tier.orValue('') instead",
+		"object.metadata.labels['example.com/tier'] == 'x'":            "object.metadata.labels['example.com/tier']; write object.metadata.?labels[?'example.com/tier'].orValue('') instead",
+		"int(object.metadata.labels['cores']) > 2":                     "object.metadata.labels.cores; write object.metadata.?labels.?cores.orValue('1') instead",
+		"int(object.metadata.?labels.?cores.orValue('')) > 2":          "object.metadata.labels.cores; write object.metadata.?labels.?cores.orValue('1') instead",
+		"duration(object.metadata.labels['timeout']) > duration('1s')": "object.metadata.labels.timeout; write object.metadata.?labels.?timeout.orValue('1s') instead",
+		"object.metadata.labels['in'] == 'x'":                          "object.metadata.labels['in']; write object.metadata.?labels[?'in'].orValue('') instead",
 		"object.spec.running || has(object.spec.template.spec.domain.cpu.cores)": "object.spec.running or object.spec.template.spec.domain.cpu; " +
 			"write object.spec.?running.orValue(false) and object.spec.template.spec.domain.?cpu.orValue({}) instead",
 		"object.spec.template.spec.domain.cpu.cores > 2":                                             "object.spec.template.spec.domain.cpu.cores; write object.spec.template.spec.domain.?cpu.?cores.orValue(0) instead",
@@ -94,12 +101,12 @@ func TestGuardAdvice(t *testing.T) {
 		"object.spec.template.spec.domain.devices.?disks.orValue([]).all(d, d.disk.bus == 'virtio')": "object.spec.template.spec.domain.devices.disks[].disk.bus; write x.?disk.?bus.orValue('') instead",
 		"namespaceObject.metadata.annotations['net'] == 'x'":                                         "namespaceObject.metadata.annotations.net; write namespaceObject.metadata.annotations.?net.orValue('') instead",
 	} {
-		selections := unguardedIn(text)
-		if got := guardAdvice(selections); got != "fails for VMs without "+want {
+		a, selections := analyzed(text)
+		if got := a.advice(selections); got != "fails for VMs without "+want {
 			t.Errorf("%s: got\n%s\nwant\n%s", text, got, "fails for VMs without "+want)
 		}
 		for _, s := range selections {
-			if form := optionalForm(s); strings.HasPrefix(form, "object.") || strings.HasPrefix(form, "namespaceObject.") {
+			if form := a.optionalForm(s); strings.HasPrefix(form, "object.") || strings.HasPrefix(form, "namespaceObject.") {
 				if len(unguardedIn(form)) > 0 {
 					t.Errorf("%s: the advice %s does not compile, or may fail too", text, form)
 				}
@@ -109,12 +116,17 @@ func TestGuardAdvice(t *testing.T) {
 }
 
 func unguardedIn(text string) []string {
+	_, selections := analyzed(text)
+	return selections
+}
+
+func analyzed(text string) (*analysis, []string) {
+	a := &analysis{steps: AllSteps}
 	_, checked, err := new(expressionCompiler).check(text)
 	if err != nil {
-		return []string{"does not compile"}
+		return a, []string{"does not compile"}
 	}
-	a := analysis{steps: AllSteps}
-	return a.unguarded(checked.NativeRep().Expr())
+	return a, a.unguarded(checked.NativeRep().Expr())
 }
 
 // TestGuardsOfConditions checks the fields that a preset guarantees to its own expressions.

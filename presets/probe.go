@@ -1,9 +1,12 @@
 package presets
 
 import (
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/cel-go/common/ast"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // An outcome is the set of results that an expression may have.
@@ -15,6 +18,9 @@ type outcome struct {
 	// optional says that the value is an optional, missing that it has no value, empty that it is
 	// an empty list or map.
 	optional, missing, empty bool
+	// literal is the text that the value is, if isLiteral is true.
+	literal   string
+	isLiteral bool
 }
 
 type outcomes uint8
@@ -67,7 +73,8 @@ func (p *probe) eval(e ast.Expr, in *scope) outcome {
 		case false:
 			return outcome{may: isFalse}
 		}
-		return outcome{may: isOther}
+		text, isText := e.AsLiteral().Value().(string)
+		return outcome{may: isOther, literal: text, isLiteral: isText}
 	case ast.IdentKind:
 		if bound, ok := in.lookup(e.AsIdent()); ok {
 			return bound
@@ -216,6 +223,8 @@ func (p *probe) called(name string, args []outcome) outcome {
 		}
 	case name == "dyn":
 		return args[0]
+	case converters[name].accepts != nil:
+		return p.converts(name, args[0], out)
 	case name == "_==_":
 		out.may = out.may&fails | equal(args[0], args[1])
 	case name == "_!=_":
@@ -225,6 +234,30 @@ func (p *probe) called(name string, args []outcome) outcome {
 		out.elem, out.empty = union(outcome{path: args[0].elements()}, outcome{path: args[1].elements()}).path, both.empty
 	default:
 		return p.optionals(name, args, out)
+	}
+	return out
+}
+
+// converters are functions that fail for some texts, each with a text that it takes.
+var converters = map[string]struct {
+	accepts func(text string) error
+	example string
+}{
+	"int":       {func(text string) error { _, err := strconv.ParseInt(text, 10, 64); return err }, "'1'"},
+	"uint":      {func(text string) error { _, err := strconv.ParseUint(text, 10, 64); return err }, "'1'"},
+	"double":    {func(text string) error { _, err := strconv.ParseFloat(text, 64); return err }, "'1'"},
+	"quantity":  {func(text string) error { _, err := resource.ParseQuantity(text); return err }, "'1'"},
+	"duration":  {func(text string) error { _, err := time.ParseDuration(text); return err }, "'1s'"},
+	"timestamp": {func(text string) error { _, err := time.Parse(time.RFC3339, text); return err }, "'2000-01-01T00:00:00Z'"},
+}
+
+// converts evaluates the conversion of a text. Out is the outcome of any other function.
+func (p *probe) converts(name string, of, out outcome) outcome {
+	if of.path != "" && p.converted != nil {
+		p.converted[of.path] = converters[name].example
+	}
+	if of.isLiteral && converters[name].accepts(of.literal) != nil {
+		return outcome{may: fails}
 	}
 	return out
 }

@@ -54,10 +54,19 @@ func union(a, b outcome) outcome {
 		a.may |= b.may
 		return a
 	}
+	literal, isLiteral := sameLiteral(a, b)
 	return outcome{
+		literal: literal, isLiteral: isLiteral,
 		may: a.may | b.may, path: either(a.path, b.path), elem: either(a.elem, b.elem),
 		optional: a.optional || b.optional, missing: a.missing && b.missing, empty: a.empty && b.empty,
 	}
+}
+
+func sameLiteral(a, b outcome) (string, bool) {
+	if a.isLiteral && b.isLiteral && a.literal == b.literal {
+		return a.literal, true
+	}
+	return "", false
 }
 
 func either(a, b string) string {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/agnivade/levenshtein"
 )
@@ -43,13 +44,25 @@ func Typos(name string, candidates []string) []string {
 	return out
 }
 
+// isRenumbered reports whether two names differ in digits only. Four or more digits in another
+// order are a mistake: win2202 and win2022.
+func isRenumbered(a, b string) bool {
+	digits := func(name string) []rune {
+		out := slices.DeleteFunc([]rune(name), func(r rune) bool { return !unicode.IsDigit(r) })
+		slices.Sort(out)
+		return out
+	}
+	isTransposed := len(digits(a)) >= 4 && slices.Equal(digits(a), digits(b))
+	return withoutDigits(a) == withoutDigits(b) && !isTransposed
+}
+
 // isVariant reports whether two names differ on purpose: in digits, in a part of one or two
 // characters, or in a prefix.
 func isVariant(a, b string) bool {
 	if strings.EqualFold(a, b) {
 		return false
 	}
-	if withoutDigits(a) == withoutDigits(b) || strings.HasSuffix(a, b) || strings.HasSuffix(b, a) {
+	if isRenumbered(a, b) || strings.HasSuffix(a, b) || strings.HasSuffix(b, a) {
 		return true
 	}
 	isSeparator := func(r rune) bool { return strings.ContainsRune("-_./", r) }

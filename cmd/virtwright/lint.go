@@ -177,7 +177,7 @@ func (l *linted) print(output string, s streams) error {
 	for i := range l.Findings {
 		f := &l.Findings[i]
 		fmt.Fprintf(s.out, "%s: %s %s %s\n", f.place(), styleOf(s.out).paint(f.colour(), string(f.Severity)), f.ID, oneLine(f.Preset+": "+f.Field+": "+f.Message))
-		if text := f.Witness.String(); text != "" {
+		if text := f.Witness.String(); text != "" && f.Severity != fleet.Note {
 			fmt.Fprintf(s.out, "    such as %s\n", text)
 		}
 	}

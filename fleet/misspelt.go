@@ -1,0 +1,122 @@
+package fleet
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// minUses is how many presets use a name before another name can be a misspelling of it.
+const minUses = 2
+
+// misspelt reports label keys and values of selectors that only one preset has, and that resemble
+// those of others.
+func (a *analysis) misspelt() {
+	for _, s := range []struct {
+		field string
+		of    func(*member) map[string]requirement
+	}{
+		{"labels", func(m *member) map[string]requirement { return m.vms }},
+		{"namespaces", func(m *member) map[string]requirement { return m.namespaces }},
+	} {
+		users := map[string][]*member{}             // by key
+		values := map[string]map[string][]*member{} // by key and value
+		for _, m := range a.members {
+			for key, r := range s.of(m) {
+				users[key] = append(users[key], m)
+				for _, value := range r.selected() {
+					if values[key] == nil {
+						values[key] = map[string][]*member{}
+					}
+					values[key][value] = append(values[key][value], m)
+				}
+			}
+		}
+		at := provenance.Of("spec", "match", s.field)
+		a.misspeltIn(at, "", users)
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			a.misspeltIn(at.Field("matchLabels").Field(key), key+"=", values[key])
+		}
+	}
+}
+
+// misspeltIn reports names that one preset uses, if others use a name that it may misspell.
+func (a *analysis) misspeltIn(at provenance.Path, prefix string, users map[string][]*member) {
+	names := slices.Sorted(maps.Keys(users))
+	for _, name := range names {
+		if len(users[name]) != 1 {
+			continue
+		}
+		m := users[name][0]
+		common := slices.DeleteFunc(slices.Clone(names), func(o string) bool {
+			return len(users[o]) < minUses || slices.Contains(users[o], m)
+		})
+		if near := presets.Typos(name, common); len(near) > 0 {
+			a.report(misspeltSelector, m, Finding{
+				Field: at.String(),
+				Message: fmt.Sprintf("no other preset selects by label %s%s, but %d select by %s%s; did you mean that?",
+					prefix, name, len(users[near[0]]), prefix, near[0]),
+			})
+		}
+	}
+}
+
+// selected are the values that a requirement selects by name.
+func (r requirement) selected() []string {
+	var out []string
+	for _, one := range []labels.Requirement(r) {
+		switch one.Operator() {
+		case selection.In, selection.Equals, selection.DoubleEquals:
+			out = append(out, one.ValuesUnsorted()...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// selectedPresetLabels reports selectors that require a label which another preset sets.
+func (a *analysis) selectedPresetLabels() {
+	for _, m := range a.members {
+		for _, key := range slices.Sorted(maps.Keys(m.vms)) {
+			if giver := a.giverOf(m, key); giver != nil {
+				a.report(selectsPresetLabel, m, Finding{
+					Field: provenance.Of("spec", "match", "labels", "matchLabels").Field(key).String(), Other: giver.Name(),
+					Message: fmt.Sprintf("preset %s sets label %s, but labels that presets set do not select: only VMs whose author wrote the label match", giver.Ref, key),
+				})
+			}
+		}
+	}
+}
+
+// giverOf returns another preset that sets a label as the selector of m requires it; nil for none.
+func (a *analysis) giverOf(m *member, key string) *member {
+	if m.vms[key].allows(labels.Set{}) {
+		return nil
+	}
+	for _, at := range []provenance.Path{provenance.Of("metadata", "labels"), provenance.Of("spec", "template", "metadata", "labels")} {
+		for _, c := range a.at[at.Field(key).String()] {
+			value, isPlain := c.Value.(string)
+			if isPlain && c.member != m && c.adds(key) && m.vms[key].allows(labels.Set{key: value}) {
+				return c.member
+			}
+		}
+	}
+	return nil
+}
+
+// adds reports whether a claim gives a label to VMs that may lack it.
+func (c claim) adds(label string) bool {
+	gives := c.Role == provenance.Default || c.Role == provenance.Override
+	return gives && c.acts() && c.vms[label].allows(labels.Set{})
+}
+
+// allows reports whether labels meet a requirement.
+func (r requirement) allows(set labels.Set) bool {
+	return !slices.ContainsFunc(r, func(one labels.Requirement) bool { return !one.Matches(set) })
+}
