@@ -158,7 +158,7 @@ func (c *SchemaReport) scalar(v any, s *schema, at *field.Path) {
 	case s.shape == shapeInteger && isNumber(v) && !s.admits(v):
 		c.mistyped(at, v, fmt.Sprintf("a whole number from %d to %d", s.least, s.most))
 	case !fits(s.shape, v):
-		c.mistyped(at, v, shapeNames[s.shape])
+		c.mistyped(at, v, s.shape.wanted(v))
 	case s.goType == "meta/v1.Time" && !isTime(text):
 		c.mistyped(at, v, "a time such as 2026-01-31T12:00:00Z")
 	case s.shape == shapeQuantity && isText:

@@ -65,7 +65,7 @@ spec: {running: "yes", template: {spec: {domain: {cpu: {cores: "2", sockets: 1.5
 metadata: {namespace: 123, name: true, creationTimestamp: "2026-01-31T12:00:00Z", deletionTimestamp: x, managedFields: [{time: yesterday}]}`, want{mistyped: []string{
 			`metadata.deletionTimestamp: Invalid value: "x": must be a time such as 2026-01-31T12:00:00Z`,
 			`metadata.managedFields[0].time: Invalid value: "yesterday": must be a time such as 2026-01-31T12:00:00Z`,
-			`metadata.name: Invalid value: true: must be a string`,
+			`metadata.name: Invalid value: true: must be a string; YAML reads yes, no, on, off, y and n without quotes as true or false`,
 			`metadata.namespace: Invalid value: 123: must be a string`,
 		}}},
 		"Limits": {VirtualMachine, `

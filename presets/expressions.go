@@ -5,6 +5,7 @@ import (
 	"math"
 	"regexp/syntax"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -69,7 +70,7 @@ func (c *expressionCompiler) check(text string) (*cel.Env, *cel.Ast, error) {
 	}
 	parsed, issues := env.Parse(text)
 	if issues.Err() != nil {
-		return nil, nil, fmt.Errorf("must compile: %w", issues.Err())
+		return nil, nil, compileError(issues)
 	}
 	nodes := nodesOf(parsed)
 	if c.nodes += nodes; nodes > maxNodes {
@@ -79,9 +80,18 @@ func (c *expressionCompiler) check(text string) (*cel.Env, *cel.Ast, error) {
 	}
 	checked, issues := env.Check(parsed)
 	if issues.Err() != nil {
-		return nil, nil, fmt.Errorf("must compile: %w", issues.Err())
+		return nil, nil, compileError(issues)
 	}
 	return env, checked, nil
+}
+
+// compileError lists problems with their positions, on one line.
+func compileError(issues *cel.Issues) error {
+	var out []string
+	for _, e := range issues.Errors() {
+		out = append(out, fmt.Sprintf("line %d, column %d: %s", e.Location.Line(), e.Location.Column()+1, e.Message))
+	}
+	return fmt.Errorf("must compile: %s", strings.Join(out, "; "))
 }
 
 func (c *expressionCompiler) exceeded() bool {

@@ -186,9 +186,17 @@ var shapeNames = map[shape]string{
 	shapeNumber: "a number", shapeQuantity: "a quantity such as 2Gi or 500m", shapeIntOrString: "a whole number or a string",
 }
 
+// wanted describes the values of a shape to an author who wrote another one.
+func (s shape) wanted(v any) string {
+	if _, isBool := v.(bool); isBool && s == shapeString {
+		return shapeNames[s] + "; YAML reads yes, no, on, off, y and n without quotes as true or false"
+	}
+	return shapeNames[s]
+}
+
 func (c *fieldCompiler) scalar(out *fieldNode, value any, p provenance.Path) *fieldNode {
 	if !fits(out.schema.shape, value) {
-		c.wrongType(p, value, shapeNames[out.schema.shape])
+		c.wrongType(p, value, out.schema.shape.wanted(value))
 		return nil
 	}
 	if list, ok := value.([]any); ok && out.schema.elem != nil {
