@@ -35,4 +35,6 @@ simulate failures:
 
 The manager's log follows (the stand-in's is $NODE_LOG); Ctrl-C stops everything.
 TEXT
-tail -n 0 -f "$LOG" --pid "$MANAGER"
+# In the background, so that a signal ends the wait.
+tail -n 0 -f "$LOG" --pid "$MANAGER" &
+wait $!
