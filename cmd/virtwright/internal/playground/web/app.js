@@ -1,5 +1,5 @@
-// The playground: two editors, the engine, and its result. The only state outside the page is the
-// link that Share makes.
+// The playground: two editors, the engine, and its result. Outside of the page, the link that Share
+// makes has its state, and this browser tab, until it is closed.
 
 import { newEditor } from "./editor.js";
 import { Engine } from "./engine.js";
@@ -67,7 +67,27 @@ function state() {
 function edited() {
   if (quiet) return;
   byId("example").value = "";
+  keep();
   run();
+}
+
+// kept is the key of the state in this tab. Each command that serves the page has its own.
+const kept = "playground" + location.search;
+
+// keep lets a reload show the state. A link from before would show an earlier one.
+function keep() {
+  if (location.hash) history.replaceState(null, "", location.pathname + location.search);
+  try {
+    sessionStorage.setItem(kept, JSON.stringify(state()));
+  } catch { /* the browser keeps nothing, or not so much */ }
+}
+
+function restored() {
+  try {
+    return JSON.parse(sessionStorage.getItem(kept));
+  } catch {
+    return null;
+  }
 }
 
 function run(wait) {
@@ -108,6 +128,8 @@ async function initial() {
   try {
     const linked = await decode(location.hash);
     if (linked) return linked;
+    const before = restored();
+    if (before) return before;
     if (new URLSearchParams(location.search).has("token")) {
       const response = await fetch("state.json" + location.search);
       if (response.ok) return { mode: "standalone", ...(await response.json()) };
@@ -145,8 +167,15 @@ async function copy() {
   }
 }
 
-byId("example").addEventListener("change", (event) => event.target.value && set(examples[event.target.value]));
-byId("mode").addEventListener("change", () => run(0));
+byId("example").addEventListener("change", (event) => {
+  if (!event.target.value) return;
+  set(examples[event.target.value]);
+  keep();
+});
+byId("mode").addEventListener("change", () => {
+  keep();
+  run(0);
+});
 byId("theme").addEventListener("change", (event) => (document.documentElement.dataset.theme = event.target.value));
 byId("share").addEventListener("click", share);
 byId("copy").addEventListener("click", copy);

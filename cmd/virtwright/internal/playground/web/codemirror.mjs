@@ -8,7 +8,7 @@ import {
 } from "@codemirror/language";
 import { lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
-import { EditorState } from "@codemirror/state";
+import { EditorState, Transaction } from "@codemirror/state";
 import {
   EditorView, drawSelection, highlightActiveLine, highlightActiveLineGutter, hoverTooltip, keymap, lineNumbers,
 } from "@codemirror/view";
@@ -103,9 +103,12 @@ export function newEditor({ host, label, fields, changed }) {
     get text() {
       return view.state.doc.toString();
     },
-    // set replaces the text; undo brings the earlier one back.
+    // set replaces the text. It is no edit, so undo brings no earlier text back.
     set text(text) {
-      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, selection: { anchor: 0 }, scrollIntoView: true });
+      view.dispatch({
+        changes: { from: 0, to: view.state.doc.length, insert: text }, selection: { anchor: 0 }, scrollIntoView: true,
+        annotations: Transaction.addToHistory.of(false),
+      });
     },
     // mark shows problems {line, column, severity, message} at their lines.
     mark(problems) {

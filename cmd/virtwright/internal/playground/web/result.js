@@ -76,9 +76,16 @@ export class Result {
     byId("count").dataset.severity = errors ? "error" : "warning";
     this.#showVM();
     this.#showProblems();
-    const expanded = vms.filter(({ lines }) => lines?.length).length;
-    this.summary = [`Expanded ${count(expanded, "VM")}`, errors && count(errors, "error"), warnings && count(warnings, "warning")]
-      .filter(Boolean).join(", ") + ".";
+    this.summary = [this.#verdict(), errors && count(errors, "error"), warnings && count(warnings, "warning")].filter(Boolean).join(", ") + ".";
+  }
+
+  // verdict says whether a cluster would take the input.
+  #verdict() {
+    const { vms, problems } = this.#output;
+    const wrong = (where) => problems.some((problem) => problem.severity === "error" && problem.in === where);
+    if (wrong("presets")) return "Rejected presets";
+    if (wrong("vm")) return "Rejected";
+    return vms.length ? "Accepted" : "No VM";
   }
 
   // unplaced returns the warnings of a VM that no problem shows at its line.
