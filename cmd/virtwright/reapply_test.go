@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/fleet"
 )
 
 func TestReapplyUsage(t *testing.T) {
@@ -49,7 +51,7 @@ func TestReapplyChanges(t *testing.T) {
 		},
 		"the record cannot be read": {damaged, strings.Replace(stored, "cores: 1", "cores: 2", 1), "cluster/size (spec.template.spec.domain.cpu.cores)", ""},
 	} {
-		changes, err := reapplyChanges(object(t, test.before), object(t, test.after))
+		changes, err := fleet.ReappliedChanges(object(t, test.before), object(t, test.after))
 		if err != nil {
 			t.Fatal(err)
 		}

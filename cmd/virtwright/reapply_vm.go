@@ -24,8 +24,6 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/fleet"
-	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 type reapplied struct {
@@ -162,7 +160,7 @@ func (r *reapplyCommand) one(ctx context.Context, client dynamic.ResourceInterfa
 	if err != nil {
 		return reapplied{vm: vm, err: err}
 	}
-	changes, err := reapplyChanges(before, after)
+	changes, err := fleet.ReappliedChanges(before, after)
 	return reapplied{vm, before, after, changes, err}
 }
 
@@ -186,7 +184,7 @@ func (r *reapplyCommand) print(out io.Writer, done reapplied) {
 	}
 	fmt.Fprintf(out, "%s: %s\n", r.displayName(done.vm), text)
 	if r.dryRun == dryRunServer && len(done.changes) > 0 {
-		fmt.Fprint(out, styleOf(out).difference(reapplyDiff(r.displayName(done.vm), written(done.before), written(done.after))))
+		fmt.Fprint(out, styleOf(out).difference(reapplyDiff(r.displayName(done.vm), fleet.Written(done.before), fleet.Written(done.after))))
 	}
 }
 
@@ -210,51 +208,6 @@ func fieldsByPreset(changes []fleet.Change) map[string][]string {
 	for _, c := range changes {
 		by := cmp.Or(c.Preset, "platform defaults")
 		out[by] = append(out[by], c.Path)
-	}
-	return out
-}
-
-// reapplyChanges returns the fields that differ, with their presets according to the records of
-// both VMs. A record that cannot be read names no presets.
-func reapplyChanges(before, after *unstructured.Unstructured) ([]fleet.Change, error) {
-	var fields [2][]presets.Origin
-	for i, vm := range []*unstructured.Unstructured{before, after} {
-		record := vm.GetAnnotations()[v1alpha1.AnnotationProvenance]
-		if _, err := provenance.Decode(record); err != nil {
-			record = ""
-		}
-		raw, err := json.Marshal(writtenWith(vm, record))
-		if err != nil {
-			return nil, err
-		}
-		x, err := presets.ExplainStored(presets.Request{Kind: presets.VirtualMachine, Object: raw})
-		if err != nil {
-			return nil, err
-		}
-		fields[i] = x.Fields
-	}
-	return fleet.Changes(fields[0], fields[1], fleet.NoUpdates), nil
-}
-
-func written(vm *unstructured.Unstructured) map[string]any { return writtenWith(vm, "") }
-
-// writtenWith returns what users and presets write of a VM, with a record unless it is empty.
-func writtenWith(vm *unstructured.Unstructured, record string) map[string]any {
-	annotations := vm.GetAnnotations()
-	delete(annotations, v1alpha1.AnnotationProvenance)
-	delete(annotations, v1alpha1.AnnotationReapply)
-	if record != "" {
-		annotations[v1alpha1.AnnotationProvenance] = record
-	}
-	meta := map[string]any{}
-	for key, values := range map[string]map[string]string{"annotations": annotations, "labels": vm.GetLabels()} {
-		if len(values) > 0 {
-			meta[key] = values
-		}
-	}
-	out := map[string]any{"spec": vm.Object["spec"]}
-	if len(meta) > 0 {
-		out["metadata"] = meta
 	}
 	return out
 }
