@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,6 +35,8 @@ type reapplied struct {
 }
 
 func (r *reapplyCommand) each(ctx context.Context, config *rest.Config, chosen []types.NamespacedName, s streams) error {
+	warnings := &vmWarnings{}
+	config.WarningHandlerWithContext, config.WarningHandler = warnings, nil
 	client, err := newClient(config, dynamic.NewForConfig)
 	if err != nil {
 		return err
@@ -63,6 +66,7 @@ func (r *reapplyCommand) each(ctx context.Context, config *rest.Config, chosen [
 			count.add(r.preset, done.changes)
 		}
 	})
+	warnings.print(s.err)
 	r.warnOfOthers(s.err, count.others)
 	fmt.Fprintln(s.out, count.String()+inDryRun(r.dryRun == dryRunServer))
 	return count.err()
@@ -238,13 +242,66 @@ func reapplyDiff(name string, before, after any) string {
 
 type vmKey struct{}
 
-type vmWarnings struct{ out io.Writer }
+// vmWarnings collects the warnings of an API server.
+type vmWarnings struct {
+	mu  sync.Mutex
+	all warningGroups
+}
 
-// HandleWarningHeaderWithContext prints a warning.
-func (w vmWarnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
+// HandleWarningHeaderWithContext records a warning.
+func (w *vmWarnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
 	const warning = 299
 	vm, _ := ctx.Value(vmKey{}).(string)
-	if code == warning && text != "" && vm != "" {
-		fmt.Fprintf(w.out, "%s %s: %s\n", styleOf(w.out).paint(yellow, "Warning:"), vm, strings.TrimSpace(text))
+	if code != warning || text == "" || vm == "" {
+		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all.add(vm, strings.TrimSpace(text))
+}
+
+// print prints each warning once, with the VMs that have it.
+func (w *vmWarnings) print(out io.Writer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all.sort()
+	for _, g := range w.all {
+		fmt.Fprintf(out, "%s %s: %s\n", styleOf(out).paint(yellow, "Warning:"), g.about(), g.text)
+	}
+}
+
+// warningGroups are warnings with the objects that have them.
+type warningGroups []*warningGroup
+
+type warningGroup struct {
+	text    string
+	objects []string
+}
+
+func (w *warningGroups) add(object, text string) {
+	for _, g := range *w {
+		if g.text == text {
+			g.objects = append(g.objects, object)
+			return
+		}
+	}
+	*w = append(*w, &warningGroup{text, []string{object}})
+}
+
+// sort sorts objects, and groups by their first object.
+func (w warningGroups) sort() {
+	for _, g := range w {
+		slices.Sort(g.objects)
+	}
+	slices.SortFunc(w, func(a, b *warningGroup) int {
+		return cmp.Or(strings.Compare(a.objects[0], b.objects[0]), strings.Compare(a.text, b.text))
+	})
+}
+
+// about names the first object, and counts the others.
+func (g *warningGroup) about() string {
+	if more := len(g.objects) - 1; more > 0 {
+		return fmt.Sprintf("%s and %d more", g.objects[0], more)
+	}
+	return g.objects[0]
 }

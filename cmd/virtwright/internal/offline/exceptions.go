@@ -341,7 +341,8 @@ type ListedException struct {
 	Ticket    string     `json:"ticket,omitempty"`
 	Until     *time.Time `json:"until,omitempty"`
 	Expired   bool       `json:"expired"`
-	// VMs counts the VMs that use the exception, according to its status; nil if unknown.
+	// VMs counts the VMs that use the exception, according to its status, or else of the input; nil
+	// if unknown.
 	VMs      *int64     `json:"vms,omitempty"`
 	LastUsed *time.Time `json:"lastUsed,omitempty"`
 }
@@ -373,5 +374,32 @@ func Exceptions(ctx context.Context, objects []manifest.Object, settings Setting
 	slices.SortFunc(out, func(a, b ListedException) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
-	return out, nil
+	return out, c.countUses(ctx, out)
+}
+
+// countUses counts the VMs of the input for the exceptions without a count in their status.
+func (c *Cluster) countUses(ctx context.Context, of []ListedException) error {
+	uncounted := func(e ListedException) bool { return e.VMs == nil }
+	if len(c.VMs) == 0 || !slices.ContainsFunc(of, uncounted) {
+		return nil
+	}
+	uses := map[string]int64{}
+	for is := range c.outcomes(ctx) {
+		if is.err != nil {
+			return is.err
+		}
+		names := map[string]bool{}
+		for _, e := range is.outcome.Exceptions {
+			names[is.vm.Namespace+"/"+e.Name] = true
+		}
+		for name := range names {
+			uses[name]++
+		}
+	}
+	for i, e := range of {
+		if uncounted(e) {
+			of[i].VMs = new(uses[e.Namespace+"/"+e.Name])
+		}
+	}
+	return nil
 }
