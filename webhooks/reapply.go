@@ -22,8 +22,8 @@ const reapplyUser = "anybody"
 
 // Reapply answers a request that reapplies all presets to a stored VM, without the API server. It
 // returns the VM as it would be stored, or the problems with which the webhooks or the schema would
-// reject it. It returns an error if the webhooks cannot answer now. Other webhooks, ValidatingAdmissionPolicies and the permission to use named presets
-// are not considered.
+// reject it. It returns an error if the webhooks cannot answer now. It does not consider other
+// webhooks, ValidatingAdmissionPolicies, and the permission to use named presets.
 func (s *Server) Reapply(ctx context.Context, stored *unstructured.Unstructured) (after *unstructured.Unstructured, problems []string, err error) {
 	request, err := reapplyRequest(stored)
 	if err != nil {

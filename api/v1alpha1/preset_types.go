@@ -303,9 +303,9 @@ type PresetStatus struct {
 	Violating *int64 `json:"violating,omitempty"`
 
 	// drifted counts the stored VMs that a reapply of all presets would change or reject because of
-	// this preset, as of observedAt: for example, a new preset, or one that matches since the labels
-	// of a namespace changed. Absent: not counted yet, or the preset changes no stored VM because of
-	// its mode or applyAt.
+	// this preset, as of observedAt. For example, the preset is new, or the labels of a namespace
+	// have changed. Absent: not counted yet, or the preset changes no stored VM because of its mode
+	// or applyAt.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0

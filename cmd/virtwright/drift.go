@@ -11,7 +11,7 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 )
 
-const driftHelp = `List the stored VMs that a reapply of all presets would change or reject now, whatever the cause: a
+const driftHelp = `List the stored VMs that a reapply of all presets would change or reject now. Causes are a
 changed, new or deleted preset, changed labels of a VM or its namespace, an expired exception, or a
 platform default.
 

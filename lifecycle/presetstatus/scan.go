@@ -38,8 +38,8 @@ type Counts struct {
 }
 
 // A Scanner analyses all presets together when they change. It also inspects all stored VMs, with
-// the webhooks, when a preset or an exception changes and periodically: labels of namespaces and the
-// end of exceptions cause drift, too.
+// the webhooks, when a preset or an exception changes, and periodically, because changed labels of
+// namespaces and expired exceptions cause drift, too.
 type Scanner struct {
 	Presets *presetcache.Cache
 	VMs     *VMReader
@@ -55,7 +55,7 @@ type Scanner struct {
 	drift    *driftTotals // nil before the first scan
 }
 
-// driftTotals counts the VMs that a reapply would change or reject, for whatever cause.
+// driftTotals counts the VMs that a reapply would change or reject.
 type driftTotals struct{ changed, rejected int }
 
 type analysis struct {
@@ -198,9 +198,12 @@ func (s *Scanner) scan(ctx context.Context, snapshot *presets.Snapshot) error {
 		return err
 	}
 	s.mu.Lock()
+	news := s.drift == nil || *s.drift != drift
 	s.scans, s.drift = now, &drift
 	s.mu.Unlock()
-	ctrl.LoggerFrom(ctx).WithName("preset-scan").V(1).Info("Scanned VMs", "vms", vms, "presets", len(now), "drifted", drift.changed+drift.rejected, "seconds", s.Clock.Since(start).Seconds())
+	if news {
+		ctrl.LoggerFrom(ctx).WithName("preset-scan").Info("Scanned VMs", "vms", vms, "presets", len(now), "drifted", drift.changed+drift.rejected, "seconds", s.Clock.Since(start).Seconds())
+	}
 	s.notify(scanned)
 	return nil
 }

@@ -30,8 +30,8 @@ type VMReader struct {
 		Get(ctx context.Context, name string) (presets.Namespace, error)
 	}
 	Excluded []string // the namespaces in which no preset applies
-	// Reapply answers a request that reapplies all presets to a stored VM: with the VM as it would be
-	// stored, or with the problems with which it would be rejected.
+	// Reapply answers a request that reapplies all presets to a stored VM. It returns the VM as it
+	// would be stored, or the problems with which it would be rejected.
 	Reapply func(ctx context.Context, vm *unstructured.Unstructured) (after *unstructured.Unstructured, problems []string, err error)
 }
 

@@ -37,14 +37,14 @@ var _ = Describe("Drift", func() {
 		return len(report.VMs), report.Changed, report.Rejected
 	}
 
-	It("is what a reapply of everything would change or reject, whatever the cause", func() {
+	It("is what a reapply of everything would change or reject", func() {
 		s, n := newStory(), driftVMs()/4
-		here.kubectlMust("label", "namespace", s.ns, "env=uat")
+		s.kubectlAnywhere("label", "namespace", s.ns, "env=uat")
 		inProd := s.preset(aPreset("cluster/in-prod", `{match: {namespaces: {matchLabels: {kubernetes.io/metadata.name: `+s.ns+`, env: prod}}, labels: {matchLabels: {kind: moved}}}, overrides: {spec: {template: {spec: {terminationGracePeriodSeconds: 7}}}}}`))
 		strict := s.preset(aPreset("strict", `{match: {labels: {matchLabels: {kind: exempt}}}, overrides: {spec: {template: {spec: {priorityClassName: vms}}}}}`))
-		noRNG := s.preset(aPreset("no-rng", `{match: {namespaces: {matchLabels: {env: prod}}, labels: {matchLabels: {kind: wrong}}}, forbid: [{path: `+rng+`}]}`))
+		noRNG := s.preset(aPreset("cluster/no-rng", `{match: {namespaces: {matchLabels: {kubernetes.io/metadata.name: `+s.ns+`, env: prod}}, labels: {matchLabels: {kind: wrong}}}, forbid: [{path: `+rng+`}]}`))
 		s.create("apiVersion: virtwright.dev/v1alpha1\nkind: PresetException\nmetadata: {name: soon}\n" +
-			"spec: {presets: [strict], vmSelector: {matchLabels: {kind: exempt}}, reason: a story" + until(soon+time.Duration(n)*100*time.Millisecond) + "}\n")
+			"spec: {presets: [strict], vmSelector: {matchLabels: {kind: exempt}}, reason: a story" + until(soon+time.Duration(n)*200*time.Millisecond) + "}\n")
 		Eventually(func() error {
 			created, err := s.of(virtualMachine).Create(here.ctx, s.parse(driftVM("probe", "exempt")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			if err == nil {
@@ -67,7 +67,7 @@ var _ = Describe("Drift", func() {
 		Expect(vms).To(BeZero())
 
 		By("relabelling the namespace, adding a preset, and letting an exception end")
-		here.kubectlMust("label", "namespace", s.ns, "env=prod", "--overwrite")
+		s.kubectlAnywhere("label", "namespace", s.ns, "env=prod", "--overwrite")
 		fresh := s.preset(aPreset("fresh", `{match: {labels: {matchLabels: {kind: fresh}}}, defaults: {spec: {template: {spec: {subdomain: lab}}}}}`))
 		Eventually(func() string { return s.condition(s.get(exception, "soon"), "Active") }).WithTimeout(10 * time.Minute).Should(HavePrefix("False Expired"))
 		ended := time.Now()
@@ -76,7 +76,7 @@ var _ = Describe("Drift", func() {
 				Should(And(haveAt("status.drifted", int64(n)), haveAt("status.observedAt", Not(BeNil()))))
 		}
 		AddReportEntry("drift", fmt.Sprintf("%d VMs: status is right %.1fs after the last cause", 4*n, time.Since(ended).Seconds()))
-		Expect(s.get(preset, "no-rng")).To(haveAt("status.violating", int64(n)))
+		Expect(s.get(clusterPreset, "no-rng")).To(haveAt("status.violating", int64(n)))
 
 		began := time.Now()
 		drifted, changed, rejected := counts(s)
@@ -86,7 +86,7 @@ var _ = Describe("Drift", func() {
 		Expect(out).To(HaveSuffix(fmt.Sprintf("reapplied %d VMs: %d changed, 0 unchanged; %d rejected (dry run)\n", changed, changed, rejected)))
 
 		By("reapplying")
-		code, out, _ := s.commandLine("violations", "--preset", "no-rng")
+		code, out, _ := s.commandLine("violations", "--preset", "cluster/no-rng")
 		Expect(code).To(Equal(1))
 		Expect(out).To(And(ContainSubstring("wrong-000"), HaveSuffix(fmt.Sprintf("%d of %d VMs with %d violations\n", n, 4*n, n))))
 		s.commandLine("reapply", "--all")

@@ -87,8 +87,8 @@ type StoredViolation struct {
 	presets.Violation
 }
 
-// Violations returns what a preset, or any if ref is empty, forbids in stored VMs, in order, and the
-// number of VMs.
+// Violations returns what presets forbid in stored VMs, in order, and the number of VMs. It returns
+// the violations of the preset with a Ref, or of all presets if ref is empty.
 func Violations(ctx context.Context, objects []manifest.Object, settings Settings, ref string) (out []StoredViolation, vms int, notes []string, err error) {
 	c, err := storedCluster(ctx, objects, settings)
 	if err != nil {
