@@ -199,7 +199,7 @@ func (p *process) control(ctx context.Context) error {
 func (p *process) keepPresetStatus(writer client.Client, recorder events.EventRecorder) error {
 	usage := &presetusage.Index{Informers: p.manager.GetCache(), Clock: clock.RealClock{}}
 	p.stored.Reapply = p.admission(p.guard()).Reapply
-	scan := &presetstatus.Scanner{Presets: p.presets, VMs: p.stored, Lock: p.lock, Clock: clock.RealClock{}}
+	scan := &presetstatus.Scanner{Presets: p.presets, VMs: p.stored, Lock: p.lock, Clock: clock.RealClock{}, Ready: p.names.Ready}
 	metrics.Registry.MustRegister(scan)
 	for _, runnable := range []manager.Runnable{usage, scan} {
 		if err := p.add("the counts of VMs", runnable); err != nil {

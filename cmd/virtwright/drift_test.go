@@ -67,7 +67,8 @@ func TestDrift(t *testing.T) {
 	says(t, call(t, in, "drift", "-f", "-", "-o", "yaml").out, "checked: 3\n", "  effect: change\n")
 
 	const vm = "apiVersion: kubevirt.io"
-	last := in[:strings.Index(in, vm)] + in[strings.LastIndex(in, vm):]
+	rules, _, _ := strings.Cut(in, vm)
+	last := rules + in[strings.LastIndex(in, vm):]
 	says(t, call(t, last, "drift", "-f", "-").fine(t).out, "0 of 1 VM drifted: a reapply would change 0 and reject 0\n")
 }
 

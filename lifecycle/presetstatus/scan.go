@@ -45,6 +45,8 @@ type Scanner struct {
 	VMs     *VMReader
 	Lock    *leadership.Lock // held by the leader, which scans; nil without leader election
 	Clock   clock.PassiveClock
+	// Ready returns an error until VMs can be reapplied; scans wait for it.
+	Ready func() error
 
 	// Subscribers receive each preset that has new counts or findings.
 	presetcache.Subscribers[presets.PresetName]
@@ -98,7 +100,11 @@ func (s *Scanner) Start(ctx context.Context) error {
 	})
 	for ctx.Err() == nil {
 		wait, settle, snapshot := minScanPeriod, settlePeriod, s.Presets.Snapshot()
-		if snapshot != nil && s.Lock.Leads() {
+		switch {
+		case snapshot == nil || !s.Lock.Leads():
+		case s.Ready() != nil:
+			wait = settlePeriod
+		default:
 			start := s.Clock.Now()
 			err := s.scan(ctx, snapshot)
 			took := s.Clock.Since(start)

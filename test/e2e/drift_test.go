@@ -44,7 +44,7 @@ var _ = Describe("Drift", func() {
 		strict := s.preset(aPreset("strict", `{match: {labels: {matchLabels: {kind: exempt}}}, overrides: {spec: {template: {spec: {priorityClassName: vms}}}}}`))
 		noRNG := s.preset(aPreset("cluster/no-rng", `{match: {namespaces: {matchLabels: {kubernetes.io/metadata.name: `+s.ns+`, env: prod}}, labels: {matchLabels: {kind: wrong}}}, forbid: [{path: `+rng+`}]}`))
 		s.create("apiVersion: virtwright.dev/v1alpha1\nkind: PresetException\nmetadata: {name: soon}\n" +
-			"spec: {presets: [strict], vmSelector: {matchLabels: {kind: exempt}}, reason: a story" + until(soon+time.Duration(n)*200*time.Millisecond) + "}\n")
+			"spec: {presets: [strict], vmSelector: {matchLabels: {kind: exempt}}, reason: a story" + until(soon/3+time.Duration(n)*200*time.Millisecond) + "}\n")
 		Eventually(func() error {
 			created, err := s.of(virtualMachine).Create(here.ctx, s.parse(driftVM("probe", "exempt")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			if err == nil {
