@@ -312,8 +312,8 @@ type PresetStatus struct {
 	Drifted *int64 `json:"drifted,omitempty"`
 
 	// observedAt is when VMs were counted for drifted, violating and, in mode Warn or Audit, for
-	// matched. They are counted when a preset changes, and at least every ten minutes; in small
-	// clusters, every minute.
+	// matched. They are counted when a preset changes, and every minute, or up to every 30 minutes
+	// in large clusters.
 	//
 	// +optional
 	ObservedAt *metav1.Time `json:"observedAt,omitempty"`

@@ -20,9 +20,9 @@ import (
 const (
 	// Scans start this often, unless scans or the writes of their counts would take too large a
 	// share of the time.
-	minScanPeriod   = 45 * time.Second
-	maxScanPeriod   = 10 * time.Minute
-	scanShare       = 20                     // a scan takes at most one part in 20 of the time
+	minScanPeriod   = 40 * time.Second
+	maxScanPeriod   = 30 * time.Minute
+	scanShare       = 10                     // a scan takes at most a tenth of the time
 	scanWrites      = 200 * time.Millisecond // for each preset: at most five writes of status each second
 	scanRetry       = 5 * time.Second
 	settlePeriod    = time.Second      // the time to wait for further changes after a change of presets

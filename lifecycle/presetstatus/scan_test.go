@@ -15,10 +15,10 @@ func TestScanPeriod(t *testing.T) {
 		presets int
 		want    time.Duration
 	}{
-		{"300 VMs are counted every minute", 2 * time.Second, 30, 45 * time.Second},
-		{"a scan takes at most a twentieth of the time", 12 * time.Second, 30, 4 * time.Minute},
+		{"300 VMs are counted every minute", 2 * time.Second, 30, 40 * time.Second},
+		{"a scan takes at most a tenth of the time", 24 * time.Second, 30, 4 * time.Minute},
 		{"status is written at most five times each second", time.Second, 1000, 200 * time.Second},
-		{"counts are at most ten minutes old", 10 * time.Minute, 10, 10 * time.Minute},
+		{"counts are never too old", 10 * time.Minute, 10, 30 * time.Minute},
 	} {
 		if got := scanPeriod(row.took, row.presets); got != row.want {
 			t.Errorf("%s: %s, want %s", row.reason, got, row.want)
