@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/fleet"
 )
 
 const driftHelp = `List the stored VMs that a reapply of all presets would change or reject now. Causes are a
@@ -45,15 +46,10 @@ type driftedVM struct {
 	// Effect of a reapply is change or reject.
 	Effect   string         `json:"effect"`
 	Presets  []string       `json:"presets"`
-	Changes  []driftedField `json:"changes,omitempty"`
+	Changes  []fleet.Change `json:"changes,omitempty"`
 	Problems []string       `json:"problems,omitempty"`
 
 	detail string
-}
-
-type driftedField struct {
-	Path   string `json:"path"`
-	Preset string `json:"preset,omitempty"`
 }
 
 type driftReport struct {
@@ -98,7 +94,8 @@ func newDriftReport(all []offline.StoredDrift) driftReport {
 			continue
 		}
 		for _, c := range m.Changes {
-			vm.Changes = append(vm.Changes, driftedField{c.Path, c.Preset})
+			c.Effect = "" // KubeVirt's live updates are not known here
+			vm.Changes = append(vm.Changes, c.WithoutSecrets())
 		}
 		out.VMs = append(out.VMs, vm)
 	}

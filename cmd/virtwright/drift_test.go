@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/virtwright/virtwright/fleet"
 )
 
 // driftFleet has three stored VMs. A reapply would change the first and reject the second; a preset
@@ -58,10 +61,10 @@ func TestDrift(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := driftReport{Checked: 3, Changed: 1, Rejected: 1, VMs: []driftedVM{
-		{Namespace: "shop", Name: "a", Effect: "change", Presets: []string{"cluster/size"}, Changes: []driftedField{{"spec.template.spec.domain.cpu.cores", "cluster/size"}}},
+		{Namespace: "shop", Name: "a", Effect: "change", Presets: []string{"cluster/size"}, Changes: []fleet.Change{{Path: "spec.template.spec.domain.cpu.cores", Before: 2.0, After: 4.0, Preset: "cluster/size"}}},
 		{Namespace: "shop", Name: "b", Effect: "reject", Presets: []string{"cluster/no-rng"}, Problems: []string{"spec.template.spec.domain.devices.rng: Forbidden: no random numbers (preset cluster/no-rng)"}},
 	}}
-	if diff := cmp.Diff(want, report, cmp.AllowUnexported(driftedVM{})); diff != "" {
+	if diff := cmp.Diff(want, report, cmp.AllowUnexported(driftedVM{}), cmpopts.IgnoreUnexported(fleet.Change{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	says(t, call(t, in, "drift", "-f", "-", "-o", "yaml").out, "checked: 3\n", "  effect: change\n")

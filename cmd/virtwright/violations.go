@@ -92,7 +92,7 @@ func (r violationReport) table(s streams) error {
 		fmt.Fprintln(w, "PRESET\tMODE\tNAMESPACE\tVM\tPATH\tMESSAGE")
 	}
 	for _, v := range r.Violations {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", v.Preset, v.Mode, v.Namespace, v.Name, v.Path, oneLine(v.Message))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", v.Preset, v.Mode, v.Namespace, v.Name, oneLine(v.Path), oneLine(v.Message))
 	}
 	if err := w.Flush(); err != nil {
 		return err
