@@ -96,6 +96,23 @@ var _ = Describe("Drift", func() {
 			Eventually(func() object { return s.get(p.GetKind(), p.GetName()) }).WithTimeout(soon).Should(haveAt("status.drifted", int64(want)))
 		}
 	})
+
+	It("is the same alongside KubeVirt", func() {
+		ownManager()
+		here.manager.restartWith("--mode=addon")
+		s := newStory()
+		size := s.preset(aPreset("size", `{match: {labels: {matchLabels: {kind: fresh}}}, defaults: {spec: {template: {spec: {subdomain: one}}}}}`))
+		s.create(driftVM("a", "fresh"))
+		s.create(driftVM("b", "moved"))
+		s.create(driftVM("c", "wrong"))
+		noRNG := s.preset(aPreset("no-rng", `{forbid: [{path: `+rng+`}]}`))
+		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {subdomain: two}}}}}}`)
+		for _, p := range []object{size, noRNG} {
+			Eventually(func() object { return s.get(p.GetKind(), p.GetName()) }).WithTimeout(soon).Should(haveAt("status.drifted", int64(1)))
+		}
+		_, out, _ := s.commandLine("reapply", "--all", "--dry-run=server")
+		Expect(out).To(HaveSuffix("reapplied 2 VMs: 1 changed, 1 unchanged; 1 rejected (dry run)\n"))
+	})
 })
 
 func driftVM(name, kind string) string {
