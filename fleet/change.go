@@ -28,6 +28,12 @@ type Change struct {
 // IsRunState reports whether the field says if a VM runs.
 func (c Change) IsRunState() bool { return slices.ContainsFunc(runStates, c.at.HasPrefix) }
 
+// WithoutSecrets returns the change without values that may hold secrets.
+func (c Change) WithoutSecrets() Change {
+	c.Before, c.After = hidden(c.Path, c.Before), hidden(c.Path, c.After)
+	return c
+}
+
 func hidden(path string, v any) any {
 	if v == nil || !presets.MayHoldSecret(path) {
 		return v

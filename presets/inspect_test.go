@@ -30,7 +30,7 @@ func TestInspect(t *testing.T) {
 		}
 		out := map[string]string{}
 		for _, i := range seen {
-			out[i.Preset.Ref] = map[bool]string{true: "acts"}[i.WouldAct] + map[bool]string{true: "breaks"}[i.Violates]
+			out[i.Preset.Ref] = map[bool]string{true: "acts"}[i.WouldAct] + map[bool]string{true: "breaks"}[len(i.Violations) > 0]
 		}
 		return out
 	}

@@ -150,8 +150,14 @@ type Inspection struct {
 	// WouldAct says that the preset, in mode Warn or Audit, would change or refuse the VM if it
 	// were created now.
 	WouldAct bool
-	// Violates says that the stored VM has a value that the preset forbids, in any mode but Off.
-	Violates bool
+	// Violations are the values of the stored VM that the preset forbids, in any mode but Off.
+	Violations []Violation
+}
+
+// A Violation is a value that a preset forbids.
+type Violation struct {
+	Path    string `json:"path"`
+	Message string `json:"message"`
 }
 
 // Inspect reports the presets that the stored VM of a request violates, and those in mode Warn or
@@ -175,9 +181,12 @@ func (e *Engine) Inspect(ctx context.Context, s *Snapshot, req Request) ([]Inspe
 	}
 	var out []Inspection
 	for _, c := range x.match.presets {
-		i := Inspection{Preset: c, Violates: len(r.violations([]*Compiled{c})) > 0}
+		i := Inspection{Preset: c}
+		for _, v := range r.violations([]*Compiled{c}) {
+			i.Violations = append(i.Violations, Violation{v.path.String(), cmp.Or(v.rule.message, notSet)})
+		}
 		i.WouldAct = slices.ContainsFunc(would, func(w Preview) bool { return w.Preset == c })
-		if i.WouldAct || i.Violates {
+		if i.WouldAct || len(i.Violations) > 0 {
 			out = append(out, i)
 		}
 	}

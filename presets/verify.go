@@ -167,6 +167,9 @@ func problemsOf(found []violation) field.ErrorList {
 	return errs
 }
 
+// notSet is the message of a forbid rule without one.
+const notSet = "must not be set"
+
 func (r *resolution) violations(presets []*Compiled) []violation {
 	var out []violation
 	for _, c := range presets {
@@ -175,7 +178,7 @@ func (r *resolution) violations(presets []*Compiled) []violation {
 				continue
 			}
 			visitMatches(r.root, vmSchema(), f.path, nil, func(p provenance.Path, value any) {
-				detail := fmt.Sprintf("%s (preset %s)", cmp.Or(f.message, "must not be set"), c.Ref)
+				detail := fmt.Sprintf("%s (preset %s)", cmp.Or(f.message, notSet), c.Ref)
 				out = append(out, violation{c, p, value, field.Forbidden(field.NewPath(p.String()), detail), f})
 			})
 		}

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	patches "github.com/evanphx/json-patch/v5"
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,6 +49,22 @@ type Request struct{ admissionv1.AdmissionRequest }
 type Response struct {
 	Patches []jsonpatch.Operation
 	admissionv1.AdmissionResponse
+}
+
+// Apply returns an object with the patch applied.
+func (r *Response) Apply(object []byte) ([]byte, error) {
+	if len(r.Patches) == 0 {
+		return object, nil
+	}
+	operations, err := json.Marshal(r.Patches)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := patches.DecodePatch(operations)
+	if err != nil {
+		return nil, err
+	}
+	return patch.Apply(object)
 }
 
 // encode sets the fields of the response that are sent.

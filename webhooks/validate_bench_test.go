@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/virtwright/virtwright/domain"
@@ -42,4 +43,26 @@ func BenchmarkValidation(b *testing.B) {
 	}
 	b.StopTimer()
 	reportRatio(b, v, request)
+}
+
+// BenchmarkReapply measures how the webhooks answer a reapply of a stored VM, as each scan asks it.
+func BenchmarkReapply(b *testing.B) {
+	s := &Server{
+		Rules: &validation.Config{}, Engine: &presets.Engine{Platform: &presets.Platform{}},
+		Snapshots:  fixed{presettest.Snapshot(b, presettest.RealisticPresets()...)},
+		Namespaces: namespaces{"default": {Name: "default", Labels: map[string]string{"kubernetes.io/metadata.name": "default"}}},
+		Profiles:   profiles{&domain.Profiles{}},
+	}
+	result, err := s.Engine.Resolve(b.Context(), s.Snapshots.Snapshot(), presets.Request{Kind: presets.VirtualMachine, Object: presettest.RealisticVM(), Namespace: presets.Namespace{Name: "default"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	vm := &unstructured.Unstructured{Object: result.Object()}
+	vm.SetNamespace("default")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, problems, err := s.Reapply(b.Context(), vm); err != nil || len(problems) > 0 {
+			b.Fatal(problems, err)
+		}
+	}
 }

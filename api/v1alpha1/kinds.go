@@ -49,6 +49,9 @@ var (
 // +kubebuilder:printcolumn:name="Apply-At",type=string,JSONPath=`.spec.applyAt`,description="Definition (on the VM) or Launch (on the VMI)."
 // +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="VMs that have its values; in mode Warn or Audit, VMs to which it would apply."
 // +kubebuilder:printcolumn:name="Outdated",type=integer,JSONPath=`.status.outdated`,description="VMs that have values of an earlier version of it."
+// +kubebuilder:printcolumn:name="Drifted",type=integer,JSONPath=`.status.drifted`,description="VMs that a reapply would change or reject because of it."
+// +kubebuilder:printcolumn:name="Violating",type=integer,JSONPath=`.status.violating`,description="VMs that have a path that it forbids."
+// +kubebuilder:printcolumn:name="Counted",type=date,JSONPath=`.status.observedAt`,description="When VMs were counted; empty before the first count."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether every serving replica uses this generation."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.match) || !has(self.spec.match.namespaces)",fieldPath=".spec.match.namespaces",reason=FieldValueForbidden,message="a VirtualMachinePreset applies in its own namespace only: remove match.namespaces, or use a ClusterVirtualMachinePreset"
@@ -108,6 +111,9 @@ type VirtualMachinePresetList struct {
 // +kubebuilder:printcolumn:name="Apply-At",type=string,JSONPath=`.spec.applyAt`,description="Definition (on the VM) or Launch (on the VMI)."
 // +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="VMs that have its values; in mode Warn or Audit, VMs to which it would apply."
 // +kubebuilder:printcolumn:name="Outdated",type=integer,JSONPath=`.status.outdated`,description="VMs that have values of an earlier version of it."
+// +kubebuilder:printcolumn:name="Drifted",type=integer,JSONPath=`.status.drifted`,description="VMs that a reapply would change or reject because of it."
+// +kubebuilder:printcolumn:name="Violating",type=integer,JSONPath=`.status.violating`,description="VMs that have a path that it forbids."
+// +kubebuilder:printcolumn:name="Counted",type=date,JSONPath=`.status.observedAt`,description="When VMs were counted; empty before the first count."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether every serving replica uses this generation."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ClusterVirtualMachinePreset struct {

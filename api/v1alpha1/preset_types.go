@@ -302,8 +302,18 @@ type PresetStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Violating *int64 `json:"violating,omitempty"`
 
-	// observedAt is when VMs were counted for violating and, in mode Warn or Audit, for matched.
-	// They are counted when the preset changes, and every ten minutes.
+	// drifted counts the stored VMs that a reapply of all presets would change or reject because of
+	// this preset, as of observedAt. For example, the preset is new, or the labels of a namespace
+	// have changed. Absent: not counted yet, or the preset changes no stored VM because of its mode
+	// or applyAt.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Drifted *int64 `json:"drifted,omitempty"`
+
+	// observedAt is when VMs were counted for drifted, violating and, in mode Warn or Audit, for
+	// matched. They are counted when a preset changes, and every minute, or up to every 30 minutes
+	// in large clusters.
 	//
 	// +optional
 	ObservedAt *metav1.Time `json:"observedAt,omitempty"`

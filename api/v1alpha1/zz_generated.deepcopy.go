@@ -693,6 +693,11 @@ func (in *PresetStatus) DeepCopyInto(out *PresetStatus) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.Drifted != nil {
+		in, out := &in.Drifted, &out.Drifted
+		*out = new(int64)
+		**out = **in
+	}
 	if in.ObservedAt != nil {
 		in, out := &in.ObservedAt, &out.ObservedAt
 		*out = (*in).DeepCopy()

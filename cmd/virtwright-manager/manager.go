@@ -198,7 +198,9 @@ func (p *process) control(ctx context.Context) error {
 
 func (p *process) keepPresetStatus(writer client.Client, recorder events.EventRecorder) error {
 	usage := &presetusage.Index{Informers: p.manager.GetCache(), Clock: clock.RealClock{}}
-	scan := &presetstatus.Scanner{Presets: p.presets, VMs: p.stored, Lock: p.lock, Clock: clock.RealClock{}}
+	p.stored.Reapply = p.admission(p.guard()).Reapply
+	scan := &presetstatus.Scanner{Presets: p.presets, VMs: p.stored, Lock: p.lock, Clock: clock.RealClock{}, Ready: p.names.Ready}
+	metrics.Registry.MustRegister(scan)
 	for _, runnable := range []manager.Runnable{usage, scan} {
 		if err := p.add("the counts of VMs", runnable); err != nil {
 			return err
@@ -323,7 +325,7 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 		p.profiles = &profilecache.Cache{Informers: p.manager.GetCache()}
 		p.profiles.RegisterMetrics(metrics.Registry)
 	}
-	if o.mode == modeAddon && o.has(roleServing) {
+	if o.mode == modeAddon {
 		p.instancetypes = &instancetypes.Reader{Cache: p.manager.GetCache(), Live: p.live}
 	}
 	typed, err := kubernetes.NewForConfig(config)

@@ -41,11 +41,7 @@ import (
 )
 
 func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) error {
-	trusted := trustedUsers(p.user, p.options)
-	guard := protection.Guard{
-		Trusted: trusted, Controllers: controllers(p.user, p.options), Manager: forwarder(p.user, trusted), Addon: p.options.mode == modeAddon,
-		HostDisk: strconv.FormatBool(p.options.rules.Enabled(validation.GateHostDisk)),
-	}
+	guard := p.guard()
 	around, err := p.report(checks)
 	if err != nil {
 		return err
@@ -69,6 +65,33 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 	})
 }
 
+func (p *process) guard() protection.Guard {
+	trusted := trustedUsers(p.user, p.options)
+	return protection.Guard{
+		Trusted: trusted, Controllers: controllers(p.user, p.options), Manager: forwarder(p.user, trusted), Addon: p.options.mode == modeAddon,
+		HostDisk: strconv.FormatBool(p.options.rules.Enabled(validation.GateHostDisk)),
+	}
+}
+
+// admission returns a server that decides about VMs, and reports nothing.
+func (p *process) admission(guard protection.Guard) *webhooks.Server {
+	server := &webhooks.Server{
+		Engine: p.options.engine(), Snapshots: p.presets,
+		Namespaces: &clients.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
+		Owners:     &clients.LiveOwners{Client: p.rest},
+		Guard:      guard, Rules: &p.options.rules, Names: p.names,
+		TemplateFormats: p.options.templateFormats,
+		TemplateFormat:  templates.FormatChooser{Discovery: templates.Discovery{Client: p.rest}, Formats: p.options.templateFormats},
+	}
+	if p.profiles != nil {
+		server.Profiles = p.profiles
+	}
+	if p.instancetypes != nil {
+		server.Instancetypes = p.instancetypes
+	}
+	return server
+}
+
 func (p *process) handle(ctx context.Context, guard protection.Guard, around func(http.Handler) http.Handler) error {
 	// The informer must have synced before the first request.
 	if _, err := p.manager.GetCache().GetInformer(ctx, clients.NamespaceMetadata()); err != nil {
@@ -78,22 +101,14 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 	if err != nil {
 		return err
 	}
-	server := &webhooks.Server{
-		Events: &clients.Events{Recorder: recorder, Presets: p.manager.GetCache()},
-		Engine: p.options.engine(), Snapshots: p.presets,
-		Namespaces: &clients.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
-		Owners:     &clients.LiveOwners{Client: p.rest},
-		Guard:      guard, Rules: &p.options.rules, Names: p.names,
-		Authorizer: &clients.AccessReviewer{Client: p.live},
-		Metrics:    webhooks.NewMetrics(metrics.Registry), MaxExceptionDuration: p.options.maxExceptionDuration, TemplateFormats: p.options.templateFormats,
-		TemplateFormat: templates.FormatChooser{Discovery: templates.Discovery{Client: p.rest}, Formats: p.options.templateFormats},
-	}
+	server := p.admission(guard)
+	server.Events = &clients.Events{Recorder: recorder, Presets: p.manager.GetCache()}
+	server.Authorizer = &clients.AccessReviewer{Client: p.live}
+	server.Metrics, server.MaxExceptionDuration = webhooks.NewMetrics(metrics.Registry), p.options.maxExceptionDuration
 	if p.profiles != nil {
-		server.Profiles = p.profiles
 		server.Evictions = clients.Evictions{Client: p.live, Authenticated: p.options.webhookClients.authorities != nil}
 	}
 	if p.instancetypes != nil {
-		server.Instancetypes = p.instancetypes
 		if err := p.add("the watch of instancetypes", onEveryReplica(p.watchInstancetypes)); err != nil {
 			return err
 		}

@@ -38,6 +38,8 @@ var hostileCalls = map[string][]string{
 	"lint":              {"lint -f PRESETS", "lint -f BROKEN -o FORMAT"},
 	"test":              {"test -f SUITE -o FORMAT", "test -f SUITE --coverage"},
 	"plan":              {"plan -f WEB -f PRESETS --base-dir EMPTY -o FORMAT", "plan -f VMS -f PRESETS --base-dir EMPTY", "plan -f PRESETS -A"},
+	"drift":             {"drift -f STORED -f PRESETS -o FORMAT", "drift -f BROKEN", "drift -A"},
+	"violations":        {"violations -f STORED -f PRESETS -o FORMAT", "violations -f WEB -f PRESETS --preset H", "violations -A"},
 	"exceptions":        {"exceptions -f PRESETS -o FORMAT", "exceptions --propose -f WEB -f PRESETS", "exceptions -f BROKEN", "exceptions -A"},
 	"render":            {"render -f WEB -f PRESETS -o FORMAT --decisions", "render -f VMS -f PRESETS"},
 	"import":            {"import -f IMPORTS -o FORMAT", "import --vms -f IMPORTS -o FORMAT"},
@@ -68,6 +70,7 @@ func TestHostileOutput(t *testing.T) {
 	for name, content := range hostileFiles {
 		words[name] = write(t, name+".yaml", strings.ReplaceAll(content, "HOSTILE", presets.EscapeLine(hostile)))
 	}
+	words["STORED"] = write(t, "stored.yaml", strings.Replace(read(t, words["WEB"]), "metadata: {", `metadata: {resourceVersion: "1", uid: u, `, 1))
 	words["TEMPLATE"] = write(t, "template.yaml", call(t, "", "template", "generate", "-f", words["WEB"]).fine(t).out)
 	for _, c := range runnable(newRoot(program, streams{})) {
 		if hostileCalls[c] == nil {

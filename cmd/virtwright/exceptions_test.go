@@ -57,6 +57,13 @@ func TestExceptionsPlanned(t *testing.T) {
 	says(t, got.out, "terminationGracePeriodSeconds")
 }
 
+// TestExceptionsCounted counts the VMs of the input that use an exception without status.
+func TestExceptionsCounted(t *testing.T) {
+	other := strings.NewReplacer("name: web", "name: other", "image: old", "image: new", "rng: {}", "").Replace(bootVM)
+	got := call(t, bootRule+bootException+bootVM+other, "exceptions", "-f", "-").fine(t)
+	says(t, single(got.out), "shop old cluster/secure-boot 1 2999-01-01T00:00:00Z <unknown> no loader")
+}
+
 // TestExceptionsListed lists exceptions and marks expired ones.
 func TestExceptionsListed(t *testing.T) {
 	in := bootException + `apiVersion: virtwright.dev/v1alpha1

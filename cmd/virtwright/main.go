@@ -99,10 +99,10 @@ Create templates from virtual machines, and virtual machines from templates.
 Exit codes:
   0  success; warnings do not count
   1  the cluster would reject an object or a preset, the cluster rejected a request, or a test case
-     failed
+     failed; plan, drift and violations: there is something to report
   2  wrong usage, unreadable input, or an unreachable cluster
   3  a wait ended before the VM or the template was ready
-  4  plan: a VM would be rejected, or presets would conflict (1 means any other change)`
+  4  plan: a VM would be rejected, or presets would conflict`
 
 const (
 	groupOffline   = "offline"
@@ -148,7 +148,7 @@ func newRoot(name string, s streams) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupOffline, newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newLint(shown, s), newTest(shown, s), newPlan(shown, s), newExceptions(shown, s), newRender(shown, s), newPlayground(shown, s, site.Files()), newImport(shown, s))
+	add(groupOffline, newExpand(shown, s), newExplain(shown, s), newValidate(shown, s), newLint(shown, s), newTest(shown, s), newPlan(shown, s), newDrift(shown, s), newViolations(shown, s), newExceptions(shown, s), newRender(shown, s), newPlayground(shown, s, site.Files()), newImport(shown, s))
 	add(groupCluster, newPower(verbStart, shown, s), newPower(verbStop, shown, s), newPower(verbRestart, shown, s),
 		newPower("pause", shown, s), newPower("unpause", shown, s), newPower("reset", shown, s), newPower("softreboot", shown, s),
 		newConsole(shown, s), newVNC(shown, s), newReapply(shown, s))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -106,7 +105,7 @@ func (r *serverCheck) checkVMs(ctx context.Context, client dynamic.Interface, pl
 	for i, c := range r.changed {
 		texts := slices.DeleteFunc(rejections(refusals[i]), func(text string) bool {
 			return slices.ContainsFunc(plan.Presets, func(p *fleet.ObjectChange) bool {
-				return (p.Namespace == "" || p.Namespace == c.Namespace) && namesPreset(text, p.Name)
+				return (p.Namespace == "" || p.Namespace == c.Namespace) && fleet.NamesPreset(text, p.Name)
 			})
 		})
 		plan.Refuse(c.Namespace+"/"+c.Name, texts)
@@ -175,18 +174,4 @@ func rejections(refusal error) []string {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// namesPreset reports whether a message contains "preset NAME" or "presets NAME and NAME".
-func namesPreset(text, ref string) bool {
-	words := strings.FieldsFunc(text, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/.-", r)
-	})
-	for i, word := range words {
-		named := i > 0 && slices.Contains([]string{"preset", "presets", "and"}, words[i-1])
-		if strings.TrimSuffix(word, ".") == ref && (named || strings.HasPrefix(ref, "cluster/")) {
-			return true
-		}
-	}
-	return false
 }

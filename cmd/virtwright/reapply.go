@@ -96,7 +96,6 @@ func (r *reapplyCommand) run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	config.WarningHandlerWithContext, config.WarningHandler = vmWarnings{s.err}, nil
 	return r.each(ctx, config, chosen, s)
 }
 

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/fleet"
 )
 
 func TestReapplyUsage(t *testing.T) {
@@ -49,7 +52,7 @@ func TestReapplyChanges(t *testing.T) {
 		},
 		"the record cannot be read": {damaged, strings.Replace(stored, "cores: 1", "cores: 2", 1), "cluster/size (spec.template.spec.domain.cpu.cores)", ""},
 	} {
-		changes, err := reapplyChanges(object(t, test.before), object(t, test.after))
+		changes, err := fleet.ReappliedChanges(object(t, test.before), object(t, test.after))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,5 +85,20 @@ func TestRestartRequired(t *testing.T) {
 	vm.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "RestartRequired", "status": "True"}}}
 	if !restartRequired(vm) {
 		t.Error("the condition is not seen")
+	}
+}
+
+// TestReapplyWarnings prints equal warnings once.
+func TestReapplyWarnings(t *testing.T) {
+	var w vmWarnings
+	for _, vm := range []string{"vm/c", "vm/a", "vm/b"} {
+		ctx := context.WithValue(t.Context(), vmKey{}, vm)
+		w.HandleWarningHeaderWithContext(ctx, 299, "", "old machine type\n")
+		w.HandleWarningHeaderWithContext(ctx, 199, "", "not a warning")
+	}
+	w.HandleWarningHeaderWithContext(context.WithValue(t.Context(), vmKey{}, "vm/b"), 299, "", "no device")
+	var out strings.Builder
+	if w.print(&out); out.String() != "Warning: vm/a and 2 more: old machine type\nWarning: vm/b: no device\n" {
+		t.Errorf("got %s", out.String())
 	}
 }

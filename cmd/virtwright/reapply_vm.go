@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,8 +25,6 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/fleet"
-	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 type reapplied struct {
@@ -36,6 +35,8 @@ type reapplied struct {
 }
 
 func (r *reapplyCommand) each(ctx context.Context, config *rest.Config, chosen []types.NamespacedName, s streams) error {
+	warnings := &vmWarnings{}
+	config.WarningHandlerWithContext, config.WarningHandler = warnings, nil
 	client, err := newClient(config, dynamic.NewForConfig)
 	if err != nil {
 		return err
@@ -65,6 +66,7 @@ func (r *reapplyCommand) each(ctx context.Context, config *rest.Config, chosen [
 			count.add(r.preset, done.changes)
 		}
 	})
+	warnings.print(s.err)
 	r.warnOfOthers(s.err, count.others)
 	fmt.Fprintln(s.out, count.String()+inDryRun(r.dryRun == dryRunServer))
 	return count.err()
@@ -162,7 +164,7 @@ func (r *reapplyCommand) one(ctx context.Context, client dynamic.ResourceInterfa
 	if err != nil {
 		return reapplied{vm: vm, err: err}
 	}
-	changes, err := reapplyChanges(before, after)
+	changes, err := fleet.ReappliedChanges(before, after)
 	return reapplied{vm, before, after, changes, err}
 }
 
@@ -186,7 +188,7 @@ func (r *reapplyCommand) print(out io.Writer, done reapplied) {
 	}
 	fmt.Fprintf(out, "%s: %s\n", r.displayName(done.vm), text)
 	if r.dryRun == dryRunServer && len(done.changes) > 0 {
-		fmt.Fprint(out, styleOf(out).difference(reapplyDiff(r.displayName(done.vm), written(done.before), written(done.after))))
+		fmt.Fprint(out, styleOf(out).difference(reapplyDiff(r.displayName(done.vm), fleet.Written(done.before), fleet.Written(done.after))))
 	}
 }
 
@@ -210,51 +212,6 @@ func fieldsByPreset(changes []fleet.Change) map[string][]string {
 	for _, c := range changes {
 		by := cmp.Or(c.Preset, "platform defaults")
 		out[by] = append(out[by], c.Path)
-	}
-	return out
-}
-
-// reapplyChanges returns the fields that differ, with their presets according to the records of
-// both VMs. A record that cannot be read names no presets.
-func reapplyChanges(before, after *unstructured.Unstructured) ([]fleet.Change, error) {
-	var fields [2][]presets.Origin
-	for i, vm := range []*unstructured.Unstructured{before, after} {
-		record := vm.GetAnnotations()[v1alpha1.AnnotationProvenance]
-		if _, err := provenance.Decode(record); err != nil {
-			record = ""
-		}
-		raw, err := json.Marshal(writtenWith(vm, record))
-		if err != nil {
-			return nil, err
-		}
-		x, err := presets.ExplainStored(presets.Request{Kind: presets.VirtualMachine, Object: raw})
-		if err != nil {
-			return nil, err
-		}
-		fields[i] = x.Fields
-	}
-	return fleet.Changes(fields[0], fields[1], fleet.NoUpdates), nil
-}
-
-func written(vm *unstructured.Unstructured) map[string]any { return writtenWith(vm, "") }
-
-// writtenWith returns what users and presets write of a VM, with a record unless it is empty.
-func writtenWith(vm *unstructured.Unstructured, record string) map[string]any {
-	annotations := vm.GetAnnotations()
-	delete(annotations, v1alpha1.AnnotationProvenance)
-	delete(annotations, v1alpha1.AnnotationReapply)
-	if record != "" {
-		annotations[v1alpha1.AnnotationProvenance] = record
-	}
-	meta := map[string]any{}
-	for key, values := range map[string]map[string]string{"annotations": annotations, "labels": vm.GetLabels()} {
-		if len(values) > 0 {
-			meta[key] = values
-		}
-	}
-	out := map[string]any{"spec": vm.Object["spec"]}
-	if len(meta) > 0 {
-		out["metadata"] = meta
 	}
 	return out
 }
@@ -285,13 +242,66 @@ func reapplyDiff(name string, before, after any) string {
 
 type vmKey struct{}
 
-type vmWarnings struct{ out io.Writer }
+// vmWarnings collects the warnings of an API server.
+type vmWarnings struct {
+	mu  sync.Mutex
+	all warningGroups
+}
 
-// HandleWarningHeaderWithContext prints a warning.
-func (w vmWarnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
+// HandleWarningHeaderWithContext records a warning.
+func (w *vmWarnings) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
 	const warning = 299
 	vm, _ := ctx.Value(vmKey{}).(string)
-	if code == warning && text != "" && vm != "" {
-		fmt.Fprintf(w.out, "%s %s: %s\n", styleOf(w.out).paint(yellow, "Warning:"), vm, strings.TrimSpace(text))
+	if code != warning || text == "" || vm == "" {
+		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all.add(vm, strings.TrimSpace(text))
+}
+
+// print prints each warning once, with the VMs that have it.
+func (w *vmWarnings) print(out io.Writer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all.sort()
+	for _, g := range w.all {
+		fmt.Fprintf(out, "%s %s: %s\n", styleOf(out).paint(yellow, "Warning:"), g.about(), g.text)
+	}
+}
+
+// warningGroups are warnings with the objects that have them.
+type warningGroups []*warningGroup
+
+type warningGroup struct {
+	text    string
+	objects []string
+}
+
+func (w *warningGroups) add(object, text string) {
+	for _, g := range *w {
+		if g.text == text {
+			g.objects = append(g.objects, object)
+			return
+		}
+	}
+	*w = append(*w, &warningGroup{text, []string{object}})
+}
+
+// sort sorts objects, and groups by their first object.
+func (w warningGroups) sort() {
+	for _, g := range w {
+		slices.Sort(g.objects)
+	}
+	slices.SortFunc(w, func(a, b *warningGroup) int {
+		return cmp.Or(strings.Compare(a.objects[0], b.objects[0]), strings.Compare(a.text, b.text))
+	})
+}
+
+// about names the first object, and counts the others.
+func (g *warningGroup) about() string {
+	if more := len(g.objects) - 1; more > 0 {
+		return fmt.Sprintf("%s and %d more", g.objects[0], more)
+	}
+	return g.objects[0]
 }

@@ -153,19 +153,23 @@ func (v *validated) text(s streams) error {
 	for _, l := range v.Left {
 		fmt.Fprintln(s.err, "Note:", l)
 	}
+	var warnings warningGroups
 	for i := range v.Objects {
 		o := &v.Objects[i]
 		if o.Name == "" { // only the position identifies it
 			o.File = o.where
 		}
 		for _, w := range o.Warnings {
-			fmt.Fprintf(s.err, "warning: %s: %s: %s\n", o.File, o.shown, oneLine(w))
+			warnings.add(o.File+": "+o.shown, oneLine(w))
 		}
 		for _, p := range o.Problems {
 			if _, err := fmt.Fprintf(s.out, "%s: %s: %s\n", o.File, o.shown, oneLine(p.String())); err != nil {
 				return err
 			}
 		}
+	}
+	for _, g := range warnings {
+		fmt.Fprintf(s.err, "warning: %s: %s\n", g.about(), g.text)
 	}
 	_, err := fmt.Fprintln(s.out, v.Summary)
 	return err

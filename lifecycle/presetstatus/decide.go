@@ -79,12 +79,13 @@ func setCounts(preset v1alpha1.Preset, o observation) {
 	}
 	switch {
 	case o.scan != nil:
-		status.Violating, status.ObservedAt = o.scan.Violating, new(metav1.NewTime(o.scan.At.Truncate(time.Second)))
+		status.Violating, status.Drifted = o.scan.Violating, o.scan.Drifted
+		status.ObservedAt = new(metav1.NewTime(o.scan.At.Truncate(time.Second)))
 		if dryRun {
 			status.Matched = o.scan.Acting
 		}
 	case status.ObservedGeneration != o.verdict.Generation: // the counts are about another generation
-		status.Violating, status.ObservedAt = nil, nil
+		status.Violating, status.Drifted, status.ObservedAt = nil, nil, nil
 		if dryRun {
 			status.Matched = nil
 		}

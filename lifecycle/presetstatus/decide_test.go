@@ -106,8 +106,8 @@ func TestDecide(t *testing.T) {
 		"Audit": {
 			reason: "records do not say on which VMs it would act", mode: v1alpha1.ModeAudit, verdict: presetcache.Verdict{Generation: 1}, changed: true,
 			is:   inUse(v1alpha1.PresetStatus{}),
-			seen: observation{usage: &presetusage.Counts{Matched: 7}, scan: &Counts{Acting: new(int64(3)), Violating: new(int64(1)), At: noon.Time}},
-			want: inUse(v1alpha1.PresetStatus{Matched: new(int64(3)), Outdated: new(int64(0)), Violating: new(int64(1)), ObservedAt: &noon}),
+			seen: observation{usage: &presetusage.Counts{Matched: 7}, scan: &Counts{Acting: new(int64(3)), Violating: new(int64(1)), Drifted: new(int64(5)), At: noon.Time}},
+			want: inUse(v1alpha1.PresetStatus{Matched: new(int64(3)), Outdated: new(int64(0)), Violating: new(int64(1)), Drifted: new(int64(5)), ObservedAt: &noon}),
 		},
 		"AuditBeforeTheScan": {
 			reason: "what an earlier leader counted stays", mode: v1alpha1.ModeAudit, verdict: presetcache.Verdict{Generation: 1}, changed: true,

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -17,8 +18,13 @@ import (
 )
 
 const (
-	scanPeriod      = 10 * time.Minute
-	scanRetry       = 30 * time.Second
+	// Scans start this often, unless scans or the writes of their counts would take too large a
+	// share of the time.
+	minScanPeriod   = 40 * time.Second
+	maxScanPeriod   = 30 * time.Minute
+	scanShare       = 10                     // a scan takes at most a tenth of the time
+	scanWrites      = 200 * time.Millisecond // for each preset: at most five writes of status each second
+	scanRetry       = 5 * time.Second
 	settlePeriod    = time.Second      // the time to wait for further changes after a change of presets
 	analysisTimeout = 15 * time.Second // limits the analysis of presets, which takes long for large ones
 )
@@ -27,16 +33,20 @@ const (
 type Counts struct {
 	Acting    *int64    // counts the VMs that a preset in mode Warn or Audit would change; nil in other modes
 	Violating *int64    // counts the VMs that have what the preset forbids; nil if it forbids nothing
+	Drifted   *int64    // counts the VMs that a reapply would change or reject because of the preset
 	At        time.Time // when the VMs were read
 }
 
 // A Scanner analyses all presets together when they change. It also inspects all stored VMs, with
-// the engine of the webhooks, when a preset that needs it changes and every ten minutes.
+// the webhooks, when a preset or an exception changes, and periodically, because changed labels of
+// namespaces and expired exceptions cause drift, too.
 type Scanner struct {
 	Presets *presetcache.Cache
 	VMs     *VMReader
 	Lock    *leadership.Lock // held by the leader, which scans; nil without leader election
 	Clock   clock.PassiveClock
+	// Ready returns an error until VMs can be reapplied; scans wait for it.
+	Ready func() error
 
 	// Subscribers receive each preset that has new counts or findings.
 	presetcache.Subscribers[presets.PresetName]
@@ -44,7 +54,11 @@ type Scanner struct {
 	mu       sync.Mutex
 	analyses map[presets.PresetName]analysis
 	scans    map[presets.PresetName]scanResult
+	drift    *driftTotals // nil before the first scan
 }
+
+// driftTotals counts the VMs that a reapply would change or reject.
+type driftTotals struct{ changed, rejected int }
 
 type analysis struct {
 	generation int64
@@ -85,11 +99,19 @@ func (s *Scanner) Start(ctx context.Context) error {
 		}
 	})
 	for ctx.Err() == nil {
-		wait, snapshot := scanPeriod, s.Presets.Snapshot()
-		if snapshot != nil && s.Lock.Leads() {
-			if err := s.scan(ctx, snapshot); err != nil && ctx.Err() == nil {
+		wait, settle, snapshot := minScanPeriod, settlePeriod, s.Presets.Snapshot()
+		switch {
+		case snapshot == nil || !s.Lock.Leads():
+		case s.Ready() != nil:
+			wait = settlePeriod
+		default:
+			start := s.Clock.Now()
+			err := s.scan(ctx, snapshot)
+			took := s.Clock.Since(start)
+			wait, settle = scanPeriod(took, snapshot.Len()), max(settlePeriod, took)
+			if err != nil && ctx.Err() == nil {
 				log.Error(err, "Cannot scan VMs; trying again")
-				wait = scanRetry
+				wait = max(scanRetry, took)
 			}
 			s.analyze(ctx, snapshot)
 		}
@@ -100,12 +122,17 @@ func (s *Scanner) Start(ctx context.Context) error {
 			if snapshot != nil { // otherwise these are the first presets
 				select {
 				case <-ctx.Done():
-				case <-time.After(settlePeriod):
+				case <-time.After(settle):
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// scanPeriod returns the time between scans that take so long and count so many presets.
+func scanPeriod(took time.Duration, presets int) time.Duration {
+	return min(max(minScanPeriod, scanShare*took, time.Duration(presets)*scanWrites), maxScanPeriod)
 }
 
 func (s *Scanner) analyze(ctx context.Context, snapshot *presets.Snapshot) {
@@ -150,54 +177,88 @@ func (s *Scanner) notify(changed []*presets.Compiled) {
 	}
 }
 
-// needsScan reports whether the counts of a preset require whole VMs. Effects at launch are not
-// visible in VMs.
-func needsScan(c *presets.Compiled) bool {
-	return c.ApplyAt == v1alpha1.ApplyAtDefinition && (isDryRun(c.Mode) || c.Forbids() && c.Mode == v1alpha1.ModeEnforce)
-}
-
-// scan inspects all VMs if a preset needs it and is new, or if the last scan is old.
+// scan inspects all VMs. Effects at launch are not visible in VMs.
 func (s *Scanner) scan(ctx context.Context, snapshot *presets.Snapshot) error {
-	start, due := s.Clock.Now(), false
-	scanned := slices.DeleteFunc(slices.Collect(snapshot.All()), func(c *presets.Compiled) bool { return !needsScan(c) })
+	start := s.Clock.Now()
+	scanned := slices.DeleteFunc(slices.Collect(snapshot.All()), func(c *presets.Compiled) bool {
+		return c.Mode == v1alpha1.ModeOff || c.ApplyAt != v1alpha1.ApplyAtDefinition
+	})
 	now := make(map[presets.PresetName]scanResult, len(scanned))
 	for _, c := range scanned {
-		before, known := s.Counts(c.Name(), c.Generation)
-		due = due || !known || start.Sub(before.At) >= scanPeriod
-		counts := Counts{At: start}
-		if isDryRun(c.Mode) {
-			counts.Acting = new(int64)
-		}
-		if c.Forbids() {
-			counts.Violating = new(int64)
-		}
-		now[c.Name()] = scanResult{c.Generation, counts}
+		now[c.Name()] = scanResult{c.Generation, newCounts(c, start)}
 	}
-	if !due {
-		return nil
-	}
-	vms := 0
-	err := s.VMs.inspect(ctx, snapshot, func(found []presets.Inspection) {
+	vms, drift := 0, driftTotals{}
+	err := s.VMs.inspect(ctx, snapshot, func(vm inspectedVM) {
 		vms++
-		for _, i := range found {
+		drift.add(vm.drift)
+		for _, i := range vm.presets {
 			counts := now[i.Preset.Name()].counts
 			increment(counts.Acting, i.WouldAct)
-			increment(counts.Violating, i.Violates)
+			increment(counts.Violating, len(i.Violations) > 0)
+		}
+		for _, ref := range vm.drift.Presets() {
+			increment(now[presets.ParseRef(vm.namespace, ref)].counts.Drifted, true)
 		}
 	})
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.scans = now
+	news := s.drift == nil || *s.drift != drift
+	s.scans, s.drift = now, &drift
 	s.mu.Unlock()
-	ctrl.LoggerFrom(ctx).WithName("preset-scan").Info("Scanned VMs", "vms", vms, "presets", len(now), "seconds", s.Clock.Since(start).Seconds())
+	if news {
+		ctrl.LoggerFrom(ctx).WithName("preset-scan").Info("Scanned VMs", "vms", vms, "presets", len(now), "drifted", drift.changed+drift.rejected, "seconds", s.Clock.Since(start).Seconds())
+	}
 	s.notify(scanned)
 	return nil
+}
+
+func newCounts(c *presets.Compiled, at time.Time) Counts {
+	out := Counts{At: at}
+	switch {
+	case isDryRun(c.Mode):
+		out.Acting = new(int64)
+	case c.Mode == v1alpha1.ModeEnforce:
+		out.Drifted = new(int64)
+	}
+	if c.Forbids() {
+		out.Violating = new(int64)
+	}
+	return out
+}
+
+func (d *driftTotals) add(of fleet.Drift) {
+	switch {
+	case len(of.Problems) > 0:
+		d.rejected++
+	case len(of.Changes) > 0:
+		d.changed++
+	}
 }
 
 func increment(count *int64, condition bool) {
 	if count != nil && condition {
 		*count++
+	}
+}
+
+// driftMetric has no value before the first scan, and on replicas that do not lead.
+var driftMetric = prometheus.NewDesc("virtwright_drifted_virtual_machines",
+	"VirtualMachines that a reapply of all presets would change or reject, by effect, as of the last scan.", []string{"effect"}, nil)
+
+// Describe implements prometheus.Collector.
+func (s *Scanner) Describe(out chan<- *prometheus.Desc) { out <- driftMetric }
+
+// Collect implements prometheus.Collector.
+func (s *Scanner) Collect(out chan<- prometheus.Metric) {
+	s.mu.Lock()
+	drift := s.drift
+	s.mu.Unlock()
+	if drift == nil || !s.Lock.Leads() {
+		return
+	}
+	for effect, n := range map[string]int{"change": drift.changed, "reject": drift.rejected} {
+		out <- prometheus.MustNewConstMetric(driftMetric, prometheus.GaugeValue, float64(n), effect)
 	}
 }

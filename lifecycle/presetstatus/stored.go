@@ -1,6 +1,7 @@
 package presetstatus
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,14 +13,16 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
+	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
 )
 
 const pageSize = 250
 
-// A VMReader inspects stored VMs page by page. Its memory holds one VM for each processor.
+// A VMReader inspects stored VMs page by page. Its memory holds one VM for each worker.
 type VMReader struct {
 	Client     rest.Interface
 	Engine     *presets.Engine
@@ -27,15 +30,24 @@ type VMReader struct {
 		Get(ctx context.Context, name string) (presets.Namespace, error)
 	}
 	Excluded []string // the namespaces in which no preset applies
+	// Reapply answers a request that reapplies all presets to a stored VM. It returns the VM as it
+	// would be stored, or the problems with which it would be rejected.
+	Reapply func(ctx context.Context, vm *unstructured.Unstructured) (after *unstructured.Unstructured, problems []string, err error)
 }
 
-// inspect visits all VMs. It does not read instancetypes: there may be two for each VM.
-func (r *VMReader) inspect(ctx context.Context, s *presets.Snapshot, visit func(found []presets.Inspection)) error {
+// An inspectedVM has what a scan finds out about a stored VM.
+type inspectedVM struct {
+	namespace string
+	presets   []presets.Inspection
+	drift     fleet.Drift
+}
+
+// inspect visits all VMs outside of excluded namespaces.
+func (r *VMReader) inspect(ctx context.Context, s *presets.Snapshot, visit func(inspectedVM)) error {
 	known := map[string]presets.Namespace{}
 	var mu sync.Mutex // for visit
-	var workers errgroup.Group
-	workers.SetLimit(runtime.GOMAXPROCS(0))
-	defer func() { _ = workers.Wait() }() // they return no error
+	workers, ctx := errgroup.WithContext(ctx)
+	workers.SetLimit(max(1, runtime.GOMAXPROCS(0)/2)) // the others serve requests
 	inspect := func(raw []byte) error {
 		var vm struct {
 			Metadata struct{ Namespace, Name string } `json:"metadata"`
@@ -56,22 +68,51 @@ func (r *VMReader) inspect(ctx context.Context, s *presets.Snapshot, visit func(
 			known[vm.Metadata.Namespace] = in
 		}
 		workers.Go(func() error {
-			found, err := r.Engine.Inspect(ctx, s, presets.Request{Kind: presets.VirtualMachine, Object: raw, Namespace: in})
-			if err == nil { // otherwise no preset can read the VM
-				mu.Lock()
-				defer mu.Unlock()
-				visit(found)
+			drift, err := r.drift(ctx, raw)
+			if err != nil {
+				return err
 			}
+			out := inspectedVM{namespace: in.Name, drift: drift}
+			out.presets, _ = r.Engine.Inspect(ctx, s, presets.Request{Kind: presets.VirtualMachine, Object: raw, Namespace: in}) // an error: no preset can read the VM
+			mu.Lock()
+			defer mu.Unlock()
+			visit(out)
 			return nil
 		})
 		return ctx.Err()
 	}
+	err := r.pages(ctx, inspect)
+	return cmp.Or(workers.Wait(), err) // the error of a worker ends the pages
+}
+
+// pages visits all pages of VMs.
+func (r *VMReader) pages(ctx context.Context, visit func([]byte) error) error {
 	for next := ""; ; {
 		var err error
-		if next, err = r.page(ctx, next, inspect); err != nil || next == "" {
+		if next, err = r.page(ctx, next, visit); err != nil || next == "" {
 			return err
 		}
 	}
+}
+
+// drift compares a VM with its reapply. A VM that cannot be decoded is rejected.
+func (r *VMReader) drift(ctx context.Context, raw []byte) (fleet.Drift, error) {
+	var vm unstructured.Unstructured
+	if err := vm.UnmarshalJSON(raw); err != nil {
+		return fleet.Drift{Problems: []string{err.Error()}}, nil //nolint:nilerr // other VMs are counted
+	}
+	after, problems, err := r.Reapply(ctx, &vm)
+	if err != nil {
+		return fleet.Drift{}, fmt.Errorf("cannot compare VM %s/%s with its reapply: %w", vm.GetNamespace(), vm.GetName(), err)
+	}
+	if len(problems) > 0 {
+		return fleet.Drift{Problems: problems}, nil
+	}
+	changes, err := fleet.ReappliedChanges(&vm, after)
+	if err != nil {
+		return fleet.Drift{Problems: []string{err.Error()}}, nil //nolint:nilerr // other VMs are counted
+	}
+	return fleet.Drift{Changes: changes}, nil
 }
 
 // page visits a page of VMs and returns the continue token; empty at the end.

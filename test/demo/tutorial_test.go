@@ -25,8 +25,8 @@ var (
 	command    = regexp.MustCompile(`(?m)^\$ `)
 	alias      = regexp.MustCompile(`alias kubectl='(.*)' virtwright=(\S+)`)
 	exported   = regexp.MustCompile(`export KUBECONFIG=(\S+)`)
-	// age is a duration in the last column of a table, or after a step.
-	age = regexp.MustCompile(`(?m)\b([0-9]+m)?[0-9]+s$`)
+	// age is a duration in a column of a table, or after a step.
+	age = regexp.MustCompile(`(?m)\b([0-9]+m)?[0-9]+s( +|$)`)
 )
 
 // TestTutorial does what docs/writing-presets.md says, in one shell, and compares what it shows
@@ -65,7 +65,7 @@ func TestTutorial(t *testing.T) {
 		var shown strings.Builder
 		for _, c := range commandsOf(found[2]) {
 			fmt.Fprintf(&shown, "$ %s", c)
-			if text := age.ReplaceAllString(next(), "5s"); text != "" {
+			if text := age.ReplaceAllStringFunc(next(), fiveSeconds); text != "" {
 				fmt.Fprintln(&shown, text)
 			}
 		}
@@ -88,6 +88,14 @@ func scriptOf(page string) string {
 		}
 	}
 	return out.String()
+}
+
+// fiveSeconds replaces an age, and keeps the width of its column.
+func fiveSeconds(age string) string {
+	if !strings.HasSuffix(age, " ") {
+		return "5s"
+	}
+	return fmt.Sprintf("%-*s", len(age), "5s")
 }
 
 // commandsOf returns the commands of a console block, without what they print.

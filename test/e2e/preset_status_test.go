@@ -49,7 +49,7 @@ var _ = Describe("The status of a preset", func() {
 		s.eventually(p, haveAt(matched, int64(1)), haveAt(outdated, int64(0)))
 
 		table, _ := s.kubectl("", "get", p.GetKind(), p.GetName())
-		Expect(table).To(MatchRegexp(`NAME +PRIORITY +MODE +APPLY-AT +MATCHED +OUTDATED +READY +AGE\n\S+ +5 +Enforce +Definition +1 +0 +True`))
+		Expect(table).To(MatchRegexp(`NAME +PRIORITY +MODE +APPLY-AT +MATCHED +OUTDATED +DRIFTED +VIOLATING +COUNTED +READY +AGE\n\S+ +5 +Enforce +Definition +1 +0 +\d+ +\d+s +True`))
 	},
 		Entry("of the namespace", "small"),
 		Entry("of the cluster", "cluster/small"),
@@ -66,7 +66,7 @@ var _ = Describe("The status of a preset", func() {
 		p = s.edit(p, `{spec: {forbid: null}}`)
 		s.eventually(p, haveAt(matched, int64(1)), lackAt("status.violating"))
 		p = s.edit(p, `{spec: {mode: Enforce}}`)
-		s.eventually(p, haveAt(matched, int64(0)), lackAt("status.observedAt"))
+		s.eventually(p, haveAt(matched, int64(0)), haveAt("status.drifted", int64(1)))
 		Expect(s.create(vm("new"))).To(haveAt(memory, "2Gi"))
 		s.eventually(p, haveAt(matched, int64(1)))
 	},

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -202,24 +201,9 @@ func (m VM) creation(raw []byte) webhooks.Request {
 func (m VM) mutated(request webhooks.Request, result *presets.Result, answer webhooks.Response) ([]byte, error) {
 	recorded := m.entry.meta.Annotations[v1alpha1.AnnotationProvenance] != ""
 	if recorded || request.Operation != admissionv1.Create || len(answer.Patches) != len(result.Patch) {
-		return patched(request.Object.Raw, answer)
+		return answer.Apply(request.Object.Raw)
 	}
 	return json.Marshal(result.Object())
-}
-
-func patched(raw []byte, answer webhooks.Response) ([]byte, error) {
-	if len(answer.Patches) == 0 {
-		return raw, nil
-	}
-	operations, err := json.Marshal(answer.Patches)
-	if err != nil {
-		return nil, err
-	}
-	patch, err := jsonpatch.DecodePatch(operations)
-	if err != nil {
-		return nil, err
-	}
-	return patch.Apply(raw)
 }
 
 // dropServerFields removes the fields of a new VM that only API servers and controllers may set.

@@ -100,8 +100,23 @@ func Review(ctx context.Context, objects []manifest.Object, settings Settings) (
 			return nil, err
 		}
 	}
-	out.Notes = slices.Concat(c.Notes, c.Missing(), c.Unlabelled())
+	out.Notes = slices.Concat(c.Notes, c.Missing(), c.Unlabelled(), c.unchanged())
 	return out, nil
+}
+
+// unchanged returns a note about stored VMs, to which presets are not applied without Reapply.
+func (c *Cluster) unchanged() []string {
+	n := 0
+	for _, m := range c.VMs {
+		if m.isStored() && m.Kind == presets.VirtualMachine {
+			n++
+		}
+	}
+	if n == 0 || c.settings.Reapply || c.Presets == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("stored VMs (%d) are validated as they are, without presets and their forbid rules: "+
+		"see the commands violations and drift, or use --reapply", n)}
 }
 
 // lacksValue reports whether a preset could supply the value, or is itself missing.

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/fleet"
+)
+
+const driftHelp = `List the stored VMs that a reapply of all presets would change or reject now. Causes are a
+changed, new or deleted preset, changed labels of a VM or its namespace, an expired exception, or a
+platform default.
+
+The command only reads, with your permissions: VMs, presets, and the objects that they depend on. Use
+the flags of your manager, for example --feature-gates. Webhooks of others and quotas are not
+considered; virtwright reapply --dry-run=server asks the API server, and shows the values.
+
+Exit codes: 0 no drift, 1 drift, 2 wrong usage or input.`
+
+const driftExamples = `  # All namespaces
+  {{program}} drift -A
+
+  # For a script
+  {{program}} drift -A -o json`
+
+func newDrift(shown string, s streams) *cobra.Command {
+	o := &settings{}
+	c := &cobra.Command{
+		Use: "drift [-A] [-l SELECTOR]", Short: "List stored VMs that a reapply would change or reject",
+		Long: driftHelp, Example: driftExamples, Args: flagsForFiles,
+	}
+	o.setUp(c, shown, []string{"table", "json", "yaml"}, func(ctx context.Context, _ []string) error { return drift(ctx, o, s) })
+	o.declareRuleFlags(c)
+	return c
+}
+
+// A driftedVM is a VM in the output of drift.
+type driftedVM struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Effect of a reapply is change or reject.
+	Effect   string         `json:"effect"`
+	Presets  []string       `json:"presets"`
+	Changes  []fleet.Change `json:"changes,omitempty"`
+	Problems []string       `json:"problems,omitempty"`
+
+	detail string
+}
+
+type driftReport struct {
+	VMs      []driftedVM `json:"vms"`
+	Checked  int         `json:"checked"`
+	Changed  int         `json:"changed"`
+	Rejected int         `json:"rejected"`
+}
+
+func drift(ctx context.Context, o *settings, s streams) error {
+	objects, known, err := o.read(ctx, s, nil)
+	if err != nil {
+		return err
+	}
+	all, notes, err := offline.Drift(ctx, objects, known)
+	if err != nil {
+		return badInput(err)
+	}
+	note(s, notes)
+	report := newDriftReport(all)
+	if err := o.printReport(s, report, report.table); err != nil {
+		return err
+	}
+	if len(report.VMs) > 0 {
+		return errPrinted
+	}
+	return nil
+}
+
+func newDriftReport(all []offline.StoredDrift) driftReport {
+	out := driftReport{VMs: []driftedVM{}, Checked: len(all)}
+	for _, m := range all {
+		vm := driftedVM{Namespace: m.Namespace, Name: m.Name, Presets: orEmpty(m.Presets()), Problems: m.Problems}
+		switch {
+		case len(m.Problems) > 0:
+			vm.Effect, vm.detail = "reject", strings.Join(m.Problems, "; ")
+			out.Rejected++
+		case len(m.Changes) > 0:
+			vm.Effect, vm.detail = "change", changesByPreset(m.Changes)
+			out.Changed++
+		default:
+			continue
+		}
+		for _, c := range m.Changes {
+			c.Effect = "" // KubeVirt's live updates are not known here
+			vm.Changes = append(vm.Changes, c.WithoutSecrets())
+		}
+		out.VMs = append(out.VMs, vm)
+	}
+	return out
+}
+
+func (r driftReport) table(s streams) error {
+	w := tabwriter.NewWriter(s.out, 0, 0, 3, ' ', 0)
+	if len(r.VMs) > 0 {
+		fmt.Fprintln(w, "NAMESPACE\tNAME\tEFFECT\tWHY")
+	}
+	for _, vm := range r.VMs {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", vm.Namespace, vm.Name, vm.Effect, oneLine(vm.detail))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(s.out, "%d of %s drifted: a reapply would change %d and reject %d\n", len(r.VMs), counted(r.Checked, "VM"), r.Changed, r.Rejected)
+	return err
+}
+
+// printReport prints a report in the output format of the command.
+func (o *settings) printReport(s streams, report any, table func(streams) error) error {
+	switch o.output {
+	case "json":
+		return printJSON(s.out, report)
+	case "yaml":
+		text, err := yamlOf(report)
+		if err == nil {
+			_, err = s.out.Write(text)
+		}
+		return err
+	}
+	return table(s)
+}

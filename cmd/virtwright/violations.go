@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+)
+
+const violationsHelp = `List the stored VMs that have a path that a preset forbids, with the message of the rule. Presets in
+mode Warn and Audit are included, and exempted VMs are not. VMs keep what a later rule forbids, and
+updates must not add violations.
+
+The status of a preset has the number of its violating VMs, as of the last count; this command reads
+the VMs now, with your permissions.
+
+Exit codes: 0 no violation, 1 violations, 2 wrong usage or input.`
+
+const violationsExamples = `  # All namespaces
+  {{program}} violations -A
+
+  # Before a preset is enforced
+  {{program}} violations -A --preset cluster/secure-boot -o json`
+
+func newViolations(shown string, s streams) *cobra.Command {
+	o, preset := &settings{}, ""
+	c := &cobra.Command{
+		Use: "violations [-A] [-l SELECTOR] [--preset PRESET]", Short: "List stored VMs that have what a preset forbids",
+		Long: violationsHelp, Example: violationsExamples, Args: flagsForFiles,
+	}
+	o.setUp(c, shown, []string{"table", "json", "yaml"}, func(ctx context.Context, _ []string) error { return violations(ctx, o, s, preset) })
+	c.Flags().StringVar(&preset, "preset", "", "only violations of this preset: NAME, or cluster/NAME")
+	return c
+}
+
+// A violation is a violation in the output of violations.
+type violation struct {
+	Preset    string `json:"preset"`
+	Mode      string `json:"mode"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Path      string `json:"path"`
+	Message   string `json:"message"`
+}
+
+type violationReport struct {
+	Violations []violation `json:"violations"`
+	Checked    int         `json:"checked"`
+	// VMs counts the VMs with violations.
+	VMs int `json:"vms"`
+}
+
+func violations(ctx context.Context, o *settings, s streams, preset string) error {
+	objects, known, err := o.read(ctx, s, nil)
+	if err != nil {
+		return err
+	}
+	all, checked, notes, err := offline.Violations(ctx, objects, known, preset)
+	if err != nil {
+		return badInput(err)
+	}
+	note(s, notes)
+	report := newViolationReport(all, checked)
+	if err := o.printReport(s, report, report.table); err != nil {
+		return err
+	}
+	if len(report.Violations) > 0 {
+		return errPrinted
+	}
+	return nil
+}
+
+func newViolationReport(all []offline.StoredViolation, checked int) violationReport {
+	out, vms := violationReport{Violations: []violation{}, Checked: checked}, map[string]bool{}
+	for _, v := range all {
+		vms[v.Namespace+"/"+v.Name] = true
+		out.Violations = append(out.Violations, violation{v.Preset.Ref, string(v.Preset.Mode), v.Namespace, v.Name, v.Path, v.Message})
+	}
+	slices.SortStableFunc(out.Violations, func(a, b violation) int { return strings.Compare(a.Preset, b.Preset) })
+	out.VMs = len(vms)
+	return out
+}
+
+func (r violationReport) table(s streams) error {
+	w := tabwriter.NewWriter(s.out, 0, 0, 3, ' ', 0)
+	if len(r.Violations) > 0 {
+		fmt.Fprintln(w, "PRESET\tMODE\tNAMESPACE\tVM\tPATH\tMESSAGE")
+	}
+	for _, v := range r.Violations {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", v.Preset, v.Mode, v.Namespace, v.Name, oneLine(v.Path), oneLine(v.Message))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(s.out, "%d of %s with %s\n", r.VMs, counted(r.Checked, "VM"), counted(len(r.Violations), "violation"))
+	return err
+}
