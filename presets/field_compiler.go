@@ -31,7 +31,8 @@ type fieldNode struct {
 	singleton *singleton   // what the field makes of its element, if KubeVirt allows only one of these
 	computed  *computed    // the expression, if the leaf is computed; value is then a placeholder
 	unkeyed   []*fieldNode // the elements with a computed key
-	original  *fieldNode   // the leaf that its author wrote, if computed values made a copy
+	original  *fieldNode   // what its author wrote, if this is a copy for one VM
+	existing  bool         // the element changes an element of the VM, and is never added
 }
 
 type fieldCompiler struct {
@@ -126,8 +127,15 @@ func (c *fieldCompiler) keyed(out *fieldNode, value any, p provenance.Path) *fie
 		}
 		key, missing := elementKey(out.schema.keys, fields)
 		isComputed := hasComputedKey(out.schema.keys, fields)
+		at, valid := c.every(out.schema.keys, fields, p, i)
+		if !valid {
+			continue
+		}
 		if isComputed {
 			key = "#" + strconv.Itoa(i) // cannot be the name of another element
+		}
+		if at == nil {
+			at = p.Element(key)
 		}
 		switch {
 		case missing != "":
@@ -136,12 +144,33 @@ func (c *fieldCompiler) keyed(out *fieldNode, value any, p provenance.Path) *fie
 		case seen[key]:
 			c.errs = append(c.errs, field.Duplicate(c.root.Child(p.String()).Index(i), key))
 		default:
-			c.element(out, fields, p.Element(key), isComputed)
+			c.element(out, fields, at, isComputed)
 		}
 		seen[key] = true
 	}
+	slices.SortStableFunc(out.children, func(a, b *fieldNode) int { return falseFirst(a.isEvery(), b.isEvery()) })
 	c.checkSingletons(out)
 	return out
+}
+
+// every returns the path of an element that stands for every element of the list at p, without its
+// key; nil for other elements. It is not valid in lists in which a VM may use the key.
+func (c *fieldCompiler) every(keys []listKey, fields map[string]any, p provenance.Path, i int) (at provenance.Path, valid bool) {
+	key := namesEvery(keys, fields)
+	if key == "" {
+		return nil, true
+	}
+	where := c.root.Child(p.String()).Index(i)
+	if !keys[0].noStar {
+		c.errs = append(c.errs, field.Invalid(where.Child(key), everyElement,
+			"this list does not support * for every element: write one element for each key"))
+		return nil, false
+	}
+	if !withoutKey(fields, key) {
+		c.errs = append(c.errs, field.Required(where, "* stands for every element of the list: add the fields to set in each"))
+		return nil, false
+	}
+	return p.With(every), true
 }
 
 func (c *fieldCompiler) checkSingletons(list *fieldNode) {
@@ -152,6 +181,12 @@ func (c *fieldCompiler) checkSingletons(list *fieldNode) {
 			return
 		}
 		key := leaf.path[len(s.list)].Name
+		if leaf.path[len(s.list)] == every {
+			if singletonOf(leaf.path) == s {
+				c.fail(leaf.path, show(leaf.value), "a VM may have %s only once: name one element instead of *", s.what)
+			}
+			return
+		}
 		if other, twice := first[s]; twice && other != key {
 			c.fail(leaf.path, show(leaf.value), "a VM may have %s only once: %s is one already", s.what, other)
 		}
@@ -164,7 +199,9 @@ func (c *fieldCompiler) element(list *fieldNode, fields map[string]any, at prove
 	if kid == nil {
 		return
 	}
-	kid.link = linkOf(at)
+	if !kid.isEvery() {
+		kid.link = linkOf(at)
+	}
 	markKeys(kid, list.schema.keys)
 	if isComputed {
 		list.unkeyed = append(list.unkeyed, kid)

@@ -177,13 +177,18 @@ func (l *layer) applyToList(f *fieldNode, c *cursor) {
 		}
 		i := indexOf(list, f.schema.keys, e.segment.Name)
 		switch n := c.find(f.segment, e.segment); {
+		case e.isEvery():
 		case l.excludes(e) || l.isReserved(e):
 		case l.isWithheld(n):
 			l.recordConflicts(e, n)
+		case i < 0 && e.existing:
+			l.resolution.waiting = append(l.resolution.waiting, waitingElement{l, e})
 		case i < 0 && !l.mayAdd(e):
 			l.noteSkip(e.text, "the VM has no linked element of the same name", l.role.OutranksUser())
-		case i >= 0 || !l.wouldAddSecondSingleton(e):
+		case i >= 0:
 			l.applyFields(e.children, c.element(f.segment.Name, e.segment.Name, i))
+		case !l.wouldAddSecondSingleton(e):
+			l.addElement(f, e, c.element(f.segment.Name, e.segment.Name, i))
 		}
 	}
 }
@@ -232,7 +237,7 @@ func (l *layer) bringsPartner(list provenance.Path, seg provenance.Segment) (pre
 }
 
 func (l *layer) canAdd(f *fieldNode) bool {
-	if owner, _ := l.reservedBy(f); owner != 0 || l.excludes(f) || !l.role.OutranksUser() && l.existingSingleton(f) != nil {
+	if owner, _ := l.reservedBy(f); owner != 0 || f.existing || f.isEvery() || l.excludes(f) || !l.role.OutranksUser() && l.existingSingleton(f) != nil {
 		return false
 	}
 	for i := range f.path {
