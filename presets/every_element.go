@@ -7,17 +7,17 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// everyElement is the key of an element in defaults and overrides that stands for every element
+// EveryElement is the key of an element in defaults and overrides that stands for every element
 // that the list has. It never adds an element.
-const everyElement = "*"
+const EveryElement = "*"
 
-var every = provenance.Segment{Name: everyElement, Kind: provenance.AnyElement}
+var every = provenance.Segment{Name: EveryElement, Kind: provenance.AnyElement}
 
 // namesEvery returns the field with which an element stands for every element; empty if it does
 // not.
 func namesEvery(keys []listKey, element map[string]any) string {
 	for _, k := range keys {
-		if v, _ := lookupDotted(element, k.field); v == everyElement {
+		if v, _ := lookupDotted(element, k.field); v == EveryElement {
 			return k.field
 		}
 	}

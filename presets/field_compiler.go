@@ -162,7 +162,7 @@ func (c *fieldCompiler) every(keys []listKey, fields map[string]any, p provenanc
 	}
 	where := c.root.Child(p.String()).Index(i)
 	if !keys[0].noStar {
-		c.errs = append(c.errs, field.Invalid(where.Child(key), everyElement,
+		c.errs = append(c.errs, field.Invalid(where.Child(key), EveryElement,
 			"this list does not support * for every element: write one element for each key"))
 		return nil, false
 	}

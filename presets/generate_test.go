@@ -104,7 +104,7 @@ func (g generator) list(s *schema, p provenance.Path) []any {
 	}
 	if g.forEvery && s.keys[0].noStar && g.Intn(2) == 0 {
 		if e, _ := g.value(s.elem, p.With(every)).(map[string]any); len(e) > 1 {
-			setDotted(e, s.keys[0].field, everyElement)
+			setDotted(e, s.keys[0].field, EveryElement)
 			out = append(out, e)
 		}
 	}
