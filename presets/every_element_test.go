@@ -5,7 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/test/presettest"
 )
 
 func disks(elements string) string {
@@ -121,7 +124,7 @@ func TestEveryElement(t *testing.T) {
 		},
 		"Instancetype": {
 			reason: "fields of a preference are left to it", presets: list(cluster("bus", setsDisks("0", "defaults", `{name: "*", cache: none, disk: {bus: scsi}}`))),
-			object: vm("spec: {preference: {name: p}, template: {spec: {domain: {devices: {disks: [{name: a, disk: {}}]}}}}}"),
+			object:        vm("spec: {preference: {name: p}, template: {spec: {domain: {devices: {disks: [{name: a, disk: {}}]}}}}}"),
 			instancetypes: map[string]string{"VirtualMachineClusterPreference p": "devices: {preferredDiskBus: virtio}"},
 			want:          map[string]string{all: `[{"cache":"none","disk":{},"name":"a"}]`},
 		},
@@ -159,6 +162,67 @@ func TestUpdateWithEveryElement(t *testing.T) {
 	c.reason, c.old, c.object = "an element that is added later", string(stored), disks("{name: a}, {name: b}")
 	c.want = map[string]string{at + "devices.disks": `[{"cache":"none","name":"a"},{"cache":"none","name":"b"}]`}
 	c.run(t)
+}
+
+// TestVerifyEveryElement: a later webhook may not undo an override of every element.
+func TestVerifyEveryElement(t *testing.T) {
+	c := resolveCase{reason: "create", object: disks("{name: a}"), presets: list(cluster("cache", setsDisks("0", "overrides", `{name: "*", cache: none}, {name: a, io: native}`)))}
+	whole, err := json.Marshal(c.run(t).Object())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var engine presets.Engine
+	snapshot := presettest.Snapshot(t, c.presets...)
+	if err := engine.VerifyApplied(t.Context(), snapshot, requestOf(string(whole))); err != nil {
+		t.Error(err)
+	}
+	undone := strings.Replace(string(whole), `"cache":"none"`, `"cache":"writeback"`, 1)
+	if err := engine.VerifyApplied(t.Context(), snapshot, requestOf(undone)); err == nil || !strings.Contains(err.Error(), "disks[a].cache") {
+		t.Errorf("undone, got %v", err)
+	}
+}
+
+// TestExplainEveryElement: explain names each element, and what was lost there.
+func TestExplainEveryElement(t *testing.T) {
+	var engine presets.Engine
+	x, err := engine.Explain(t.Context(), presettest.Snapshot(t,
+		cluster("strong", setsDisks("5", "defaults", `{name: "*", cache: none}`)),
+		cluster("weak", setsDisks("0", "defaults", `{name: "*", cache: writeback, disk: {bus: virtio}}`)),
+	), requestOf(disks("{name: a}, {name: b, cdrom: {bus: sata}}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, o := range x.Fields {
+		lost := ""
+		for _, l := range o.Losing {
+			lost += " over " + l.By.Preset
+		}
+		if !o.User {
+			got[strings.TrimPrefix(o.Path.String(), at+"devices.disks")] = o.By.Preset + lost
+		}
+	}
+	want := map[string]string{
+		"[a].cache": "cluster/strong over cluster/weak", "[b].cache": "cluster/strong over cluster/weak", "[a].disk.bus": "cluster/weak",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("want -, got +\n%s", diff)
+	}
+}
+
+// TestTraceEveryElement: a field counts as applied if any element got it.
+func TestTraceEveryElement(t *testing.T) {
+	var engine presets.Engine
+	snapshot := presettest.Snapshot(t, cluster("p", setsDisks("0", "defaults", `{name: "*", cache: none, cdrom: {bus: sata}}`)))
+	for object, want := range map[string]int{vm(""): 0, disks("{name: a, disk: {}}"): 1, disks("{name: a}"): 2} {
+		traces, err := engine.Trace(t.Context(), snapshot, requestOf(object))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(traces[0].Applied); got != want {
+			t.Errorf("%d of %d fields of the preset were applied, want %d: %s", got, len(traces[0].Preset.Actions()), want, object)
+		}
+	}
 }
 
 func TestInvalidEveryElement(t *testing.T) {
