@@ -180,7 +180,8 @@ func actionEdits(was, is *presets.Compiled) []Edit {
 }
 
 // wasBinding reports whether removing a setting frees authors. An override of {} stays if the
-// preset now overrides a field of that object, and one of a field if it now does so for every element.
+// preset now overrides a field of that object, and an override of one element if it now overrides
+// every element.
 func (s setting) wasBinding(after []setting) bool {
 	switch s.Role {
 	case provenance.Forbid, provenance.Remove:

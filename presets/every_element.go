@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -24,7 +25,7 @@ func namesEvery(keys []listKey, element map[string]any) string {
 	return ""
 }
 
-// withoutKey returns the element without its key, and reports whether any other field is left.
+// withoutKey removes the key of an element, and reports whether any other field is left.
 func withoutKey(element map[string]any, key string) bool {
 	name, rest, nested := strings.Cut(key, ".")
 	if !nested || !withoutKey(asObject(element[name]), rest) {
@@ -41,18 +42,17 @@ func (f *fieldNode) hasEvery() bool {
 
 // setting returns the leaf that sets p, which may do so for every element; nil if none does.
 func (f *fieldNode) setting(p provenance.Path) *fieldNode {
-	if f == nil || f.leaf || len(p) == 0 {
-		if f == nil || !f.leaf || len(p) > 0 {
-			return nil
-		}
-		return f
+	switch {
+	case f == nil:
+		return nil
+	case len(p) > 0 && p[0].Kind == provenance.Element:
+		return cmp.Or(f.find(p[:1]).setting(p[1:]), f.find(provenance.Path{every}).setting(p[1:]))
+	case len(p) > 0:
+		return f.find(p[:1]).setting(p[1:])
+	case !f.leaf:
+		return nil
 	}
-	for _, seg := range []provenance.Segment{p[0], every} {
-		if found := f.find(provenance.Path{seg}).setting(p[1:]); found != nil && (seg == p[0] || p[0].Kind == provenance.Element) {
-			return found
-		}
-	}
-	return nil
+	return f
 }
 
 // spreadEvery replaces each element that stands for every element. The replacements are the
@@ -176,26 +176,22 @@ type waitingElement struct {
 	element *fieldNode
 }
 
-// addElement applies e, an element of the list f, to a VM that lacks it. Stronger layers that wait
-// for the element act right after it got its key.
-func (l *layer) addElement(f, e *fieldNode, c *cursor) {
-	if l.resolution.isAwaited(e.path) {
-		for _, k := range f.schema.keys {
-			at, p := c, provenance.Of(strings.Split(k.field, ".")...)
-			for _, seg := range p[:len(p)-1] {
-				at = at.child(seg.Name)
-			}
-			if key := e.find(p); key != nil {
-				l.applyFields([]*fieldNode{key}, at)
-			}
-		}
-		c.applyWaiting(e.path)
+// applyAwaited sets the key of e, a new element of list f, if stronger layers wait for the element,
+// and applies these layers.
+func (l *layer) applyAwaited(f, e *fieldNode, c *cursor) {
+	if !slices.ContainsFunc(l.resolution.waiting, func(w waitingElement) bool { return w.element.path.Equal(e.path) }) {
+		return
 	}
-	l.applyFields(e.children, c)
-}
-
-func (r *resolution) isAwaited(p provenance.Path) bool {
-	return slices.ContainsFunc(r.waiting, func(w waitingElement) bool { return w.element.path.Equal(p) })
+	for _, k := range f.schema.keys {
+		at, p := c, provenance.Of(strings.Split(k.field, ".")...)
+		for _, seg := range p[:len(p)-1] {
+			at = at.child(seg.Name)
+		}
+		if key := e.find(p); key != nil {
+			l.applyFields([]*fieldNode{key}, at)
+		}
+	}
+	c.applyWaiting(e.path)
 }
 
 // applyWaiting applies the layers that wait for the element at c, which another layer added.

@@ -182,7 +182,7 @@ func TestVerifyEveryElement(t *testing.T) {
 	}
 }
 
-// TestExplainEveryElement: explain names each element, and what was lost there.
+// TestExplainEveryElement: explain names each element, with the values that lost there.
 func TestExplainEveryElement(t *testing.T) {
 	var engine presets.Engine
 	x, err := engine.Explain(t.Context(), presettest.Snapshot(t,

@@ -125,52 +125,24 @@ func (c *fieldCompiler) keyed(out *fieldNode, value any, p provenance.Path) *fie
 			c.wrongType(p.Element(strconv.Itoa(i)), e, "an object")
 			continue
 		}
-		key, missing := elementKey(out.schema.keys, fields)
-		isComputed := hasComputedKey(out.schema.keys, fields)
-		at, valid := c.every(out.schema.keys, fields, p, i)
-		if !valid {
-			continue
-		}
-		if isComputed {
-			key = "#" + strconv.Itoa(i) // cannot be the name of another element
-		}
-		if at == nil {
-			at = p.Element(key)
-		}
-		switch {
-		case missing != "":
-			c.errs = append(c.errs, field.Required(c.root.Child(p.String()).Index(i).Child(missing),
-				"it identifies the elements of this list"))
-		case seen[key]:
-			c.errs = append(c.errs, field.Duplicate(c.root.Child(p.String()).Index(i), key))
-		default:
-			c.element(out, fields, at, isComputed)
-		}
-		seen[key] = true
+		c.element(out, fields, i, seen)
 	}
 	slices.SortStableFunc(out.children, func(a, b *fieldNode) int { return falseFirst(a.isEvery(), b.isEvery()) })
 	c.checkSingletons(out)
 	return out
 }
 
-// every returns the path of an element that stands for every element of the list at p, without its
-// key; nil for other elements. It is not valid in lists in which a VM may use the key.
-func (c *fieldCompiler) every(keys []listKey, fields map[string]any, p provenance.Path, i int) (at provenance.Path, valid bool) {
-	key := namesEvery(keys, fields)
-	if key == "" {
-		return nil, true
-	}
-	where := c.root.Child(p.String()).Index(i)
-	if !keys[0].noStar {
-		c.errs = append(c.errs, field.Invalid(where.Child(key), EveryElement,
+// every compiles an element with * in its key, which stands for every element of the list.
+func (c *fieldCompiler) every(list *fieldNode, fields map[string]any, key string, at *field.Path) {
+	switch {
+	case !list.schema.keys[0].noStar: // a VM may have this key
+		c.errs = append(c.errs, field.Invalid(at.Child(key), EveryElement,
 			"this list does not support * for every element: write one element for each key"))
-		return nil, false
+	case !withoutKey(fields, key):
+		c.errs = append(c.errs, field.Required(at, "* stands for every element of the list: add the fields to set in each"))
+	default:
+		c.addElement(list, fields, list.path.With(every), false)
 	}
-	if !withoutKey(fields, key) {
-		c.errs = append(c.errs, field.Required(where, "* stands for every element of the list: add the fields to set in each"))
-		return nil, false
-	}
-	return p.With(every), true
 }
 
 func (c *fieldCompiler) checkSingletons(list *fieldNode) {
@@ -194,14 +166,34 @@ func (c *fieldCompiler) checkSingletons(list *fieldNode) {
 	})
 }
 
-func (c *fieldCompiler) element(list *fieldNode, fields map[string]any, at provenance.Path, isComputed bool) {
+// element compiles element i of a list, unless its key is invalid or seen before.
+func (c *fieldCompiler) element(list *fieldNode, fields map[string]any, i int, seen map[string]bool) {
+	keys, at := list.schema.keys, c.root.Child(list.text).Index(i)
+	key, missing := elementKey(keys, fields)
+	isComputed := hasComputedKey(keys, fields)
+	if isComputed {
+		key = "#" + strconv.Itoa(i) // cannot be the name of another element
+	}
+	duplicate := seen[key]
+	seen[key] = true
+	switch star := namesEvery(keys, fields); {
+	case missing != "":
+		c.errs = append(c.errs, field.Required(at.Child(missing), "it identifies the elements of this list"))
+	case duplicate:
+		c.errs = append(c.errs, field.Duplicate(at, key))
+	case star != "":
+		c.every(list, fields, star, at)
+	default:
+		c.addElement(list, fields, list.path.Element(key), isComputed)
+	}
+}
+
+func (c *fieldCompiler) addElement(list *fieldNode, fields map[string]any, at provenance.Path, isComputed bool) {
 	kid := c.compile(fields, list.schema.elem, at)
 	if kid == nil {
 		return
 	}
-	if !kid.isEvery() {
-		kid.link = linkOf(at)
-	}
+	kid.link = linkOf(at)
 	markKeys(kid, list.schema.keys)
 	if isComputed {
 		list.unkeyed = append(list.unkeyed, kid)

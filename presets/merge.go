@@ -177,19 +177,28 @@ func (l *layer) applyToList(f *fieldNode, c *cursor) {
 		}
 		i := indexOf(list, f.schema.keys, e.segment.Name)
 		switch n := c.find(f.segment, e.segment); {
-		case e.isEvery():
-		case l.excludes(e) || l.isReserved(e):
+		case e.isEvery() || l.excludes(e) || l.isReserved(e):
 		case l.isWithheld(n):
 			l.recordConflicts(e, n)
-		case i < 0 && e.existing:
-			l.resolution.waiting = append(l.resolution.waiting, waitingElement{l, e})
-		case i < 0 && !l.mayAdd(e):
-			l.noteSkip(e.text, "the VM has no linked element of the same name", l.role.OutranksUser())
 		case i >= 0:
 			l.applyFields(e.children, c.element(f.segment.Name, e.segment.Name, i))
-		case !l.wouldAddSecondSingleton(e):
-			l.addElement(f, e, c.element(f.segment.Name, e.segment.Name, i))
+		default:
+			l.addElement(f, e, c)
 		}
+	}
+}
+
+// addElement applies e, an element of list f that the object at c lacks.
+func (l *layer) addElement(f, e *fieldNode, c *cursor) {
+	switch {
+	case e.existing:
+		l.resolution.waiting = append(l.resolution.waiting, waitingElement{l, e})
+	case !l.mayAdd(e):
+		l.noteSkip(e.text, "the VM has no linked element of the same name", l.role.OutranksUser())
+	case !l.wouldAddSecondSingleton(e):
+		at := c.element(f.segment.Name, e.segment.Name, -1)
+		l.applyAwaited(f, e, at)
+		l.applyFields(e.children, at)
 	}
 }
 

@@ -60,7 +60,8 @@ func isUnreadable(err error) bool {
 // An expandedVM is a VM with the fields of its instancetype and its preference.
 type expandedVM struct {
 	resolution *resolution
-	// overrides of the matching presets for this VM, with computed values, and the problems of computing them.
+	// overrides of the matching presets for this VM, with computed values; and the problems of
+	// computing them.
 	overrides     map[*Compiled]*fieldNode
 	uncomputed    field.ErrorList
 	expanded      map[string]any

@@ -235,7 +235,7 @@ func (c *Config) onEveryArchitecture(plain any, leaves map[string]any) []problem
 	return out
 }
 
-// elementName matches the names of list elements, of which * is not a name.
+// elementName matches the names of list elements. The name * stands for every element.
 var elementName = regexp.MustCompile(`\[[0-9]+\](\.metadata)?\.name$`)
 
 // Introduced returns the problems on every architecture that now has, and before has not: those
