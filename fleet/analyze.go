@@ -198,13 +198,28 @@ func (a *analysis) contradictions() {
 			if !m.acts() || p.IsKey || p.Role == provenance.Forbid {
 				continue
 			}
-			for _, key := range append([]string{p.path}, p.Choices...) {
+			keys := append([]string{p.path}, p.Choices...)
+			if every := everyElement(p.Path); len(a.at[every]) > 0 && every != p.path {
+				keys = append(keys, every)
+			}
+			for _, key := range keys {
 				place := fmt.Sprint(m.Namespace, " ", m.Priority, " ", layerOf(p.Role), " ", key)
 				a.contend(claim{m, p}, claims[place], seen)
 				claims[place] = append(claims[place], claim{m, p})
 			}
 		}
 	}
+}
+
+// everyElement returns a path with [*] for each element.
+func everyElement(p provenance.Path) string {
+	p = slices.Clone(p)
+	for i := range p {
+		if p[i].Kind == provenance.Element {
+			p[i] = provenance.Segment{Name: presets.EveryElement, Kind: provenance.AnyElement}
+		}
+	}
+	return p.String()
 }
 
 // contend checks each pair of presets once.
@@ -251,7 +266,7 @@ func (a *analysis) contradiction(first, second *member) {
 			continue
 		}
 		what := fmt.Sprintf("set %s at the same priority: %s here, %s there", c.Path, mine.shown(c.Path), theirs.shown(c.Path))
-		if mine.path != theirs.path {
+		if everyElement(mine.Path) != everyElement(theirs.Path) {
 			what = fmt.Sprintf("choose different alternatives at the same priority: %s here, %s there", mine.path, theirs.path)
 		}
 		a.report(Conflicting, second, Finding{
@@ -263,6 +278,17 @@ func (a *analysis) contradiction(first, second *member) {
 
 // claimFor returns the part that sets a path of a VM, or takes a side in the same choice.
 func claimFor(m *member, path string) (*part, bool) {
+	if part, found := claimAt(m, path); found {
+		return part, true
+	}
+	p, err := presets.ParsePath(path)
+	if err != nil {
+		return nil, false
+	}
+	return claimAt(m, everyElement(p))
+}
+
+func claimAt(m *member, path string) (*part, bool) {
 	for _, match := range []func(*part) bool{
 		func(p *part) bool { return p.path == path },
 		func(p *part) bool {

@@ -180,13 +180,16 @@ func actionEdits(was, is *presets.Compiled) []Edit {
 }
 
 // wasBinding reports whether removing a setting frees authors. An override of {} stays if the
-// preset now overrides a field of that object.
+// preset now overrides a field of that object, and an override of one element if it now overrides
+// every element.
 func (s setting) wasBinding(after []setting) bool {
 	switch s.Role {
 	case provenance.Forbid, provenance.Remove:
 		return true
 	case provenance.Override:
-		return !slices.ContainsFunc(after, func(o setting) bool { return o.Role == s.Role && o.Path.HasPrefix(s.Path) })
+		return !slices.ContainsFunc(after, func(o setting) bool {
+			return o.Role == s.Role && (o.Path.HasPrefix(s.Path) || len(o.Path) == len(s.Path) && s.Path.HasPrefix(o.Path))
+		})
 	}
 	return false
 }

@@ -39,6 +39,7 @@ func TestPresetEdits(t *testing.T) {
 	const (
 		memory = "{spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}"
 		tpm    = "{spec: {template: {spec: {domain: {devices: {tpm: %}}}}}}"
+		cache  = "{spec: {template: {spec: {domain: {devices: {disks: [{name: %, cache: none}]}}}}}}"
 		disk   = "{spec: {dataVolumeTemplates: [{metadata: {name: {$cel: \"object.metadata.name + '-root'\"}}, spec: {source: {blank: {}}, storage: {storageClassName: %, resources: {requests: {storage: 1Gi}}}}}]}}"
 	)
 	with := func(text, value string) string {
@@ -53,25 +54,30 @@ func TestPresetEdits(t *testing.T) {
 		before, after string
 		want          []string
 	}{
-		"equal":                       {"{forbid: [{path: spec.running}]}", "{mode: Enforce, forbid: [{path: spec.running}]}", nil},
-		"a weaker mode":               {"{}", "{mode: Warn}", []string{"* spec.mode"}},
-		"off":                         {"{mode: Audit}", `{mode: "Off"}`, []string{"* spec.mode"}},
-		"a stricter mode":             {"{mode: Audit}", "{}", []string{"spec.mode"}},
-		"a lower priority":            {"{priority: 10}", "{priority: 9}", []string{"* spec.priority"}},
-		"a higher priority":           {"{priority: 10}", "{priority: 11}", []string{"spec.priority"}},
-		"at launch":                   {"{}", "{applyAt: Launch}", []string{"* spec.applyAt"}},
-		"explicit":                    {"{}", "{match: {explicit: true}}", []string{"* spec.match.explicit"}},
-		"a label more":                {"{}", "{match: {labels: {matchLabels: {a: b}}}}", []string{"* spec.match.labels"}},
-		"a label less":                {"{match: {labels: {matchLabels: {a: b, c: d}}}}", "{match: {labels: {matchLabels: {a: b}}}}", []string{"spec.match.labels"}},
-		"another label":               {"{match: {labels: {matchLabels: {a: b}}}}", "{match: {labels: {matchLabels: {a: c}}}}", []string{"* spec.match.labels"}},
-		"a value more":                {"{match: {labels: {matchLabels: {a: b}}}}", "{match: {labels: {matchExpressions: [{key: a, operator: In, values: [b, c]}]}}}", []string{"spec.match.labels"}},
-		"a namespace less":            {"{match: {namespaces: {matchExpressions: [{key: a, operator: Exists}]}}}", "{match: {namespaces: {matchLabels: {a: b}}}}", []string{"* spec.match.namespaces"}},
-		"a condition":                 {"{}", "{match: {conditions: [{name: a, expression: 'has(object.spec)'}]}}", []string{"* spec.match.conditions"}},
-		"no condition":                {"{match: {conditions: [{name: a, expression: 'has(object.spec)'}]}}", "{}", []string{"spec.match.conditions"}},
-		"no override":                 {"{overrides: " + memory + "}", "{}", []string{"* spec.overrides.spec.template.spec.domain.memory.guest"}},
-		"a default, not an override":  {"{overrides: " + memory + "}", "{defaults: " + memory + "}", []string{"* spec.overrides.spec.template.spec.domain.memory.guest", "spec.defaults.spec.template.spec.domain.memory.guest"}},
-		"a field of an override":      {"{overrides: " + with(tpm, "{}") + "}", "{overrides: " + with(tpm, "{persistent: true}") + "}", []string{"spec.overrides.spec.template.spec.domain.devices.tpm", "spec.overrides.spec.template.spec.domain.devices.tpm.persistent"}},
-		"no field of an override":     {"{overrides: " + with(tpm, "{persistent: true}") + "}", "{overrides: " + with(tpm, "{}") + "}", []string{"* spec.overrides.spec.template.spec.domain.devices.tpm.persistent", "spec.overrides.spec.template.spec.domain.devices.tpm"}},
+		"equal":                      {"{forbid: [{path: spec.running}]}", "{mode: Enforce, forbid: [{path: spec.running}]}", nil},
+		"a weaker mode":              {"{}", "{mode: Warn}", []string{"* spec.mode"}},
+		"off":                        {"{mode: Audit}", `{mode: "Off"}`, []string{"* spec.mode"}},
+		"a stricter mode":            {"{mode: Audit}", "{}", []string{"spec.mode"}},
+		"a lower priority":           {"{priority: 10}", "{priority: 9}", []string{"* spec.priority"}},
+		"a higher priority":          {"{priority: 10}", "{priority: 11}", []string{"spec.priority"}},
+		"at launch":                  {"{}", "{applyAt: Launch}", []string{"* spec.applyAt"}},
+		"explicit":                   {"{}", "{match: {explicit: true}}", []string{"* spec.match.explicit"}},
+		"a label more":               {"{}", "{match: {labels: {matchLabels: {a: b}}}}", []string{"* spec.match.labels"}},
+		"a label less":               {"{match: {labels: {matchLabels: {a: b, c: d}}}}", "{match: {labels: {matchLabels: {a: b}}}}", []string{"spec.match.labels"}},
+		"another label":              {"{match: {labels: {matchLabels: {a: b}}}}", "{match: {labels: {matchLabels: {a: c}}}}", []string{"* spec.match.labels"}},
+		"a value more":               {"{match: {labels: {matchLabels: {a: b}}}}", "{match: {labels: {matchExpressions: [{key: a, operator: In, values: [b, c]}]}}}", []string{"spec.match.labels"}},
+		"a namespace less":           {"{match: {namespaces: {matchExpressions: [{key: a, operator: Exists}]}}}", "{match: {namespaces: {matchLabels: {a: b}}}}", []string{"* spec.match.namespaces"}},
+		"a condition":                {"{}", "{match: {conditions: [{name: a, expression: 'has(object.spec)'}]}}", []string{"* spec.match.conditions"}},
+		"no condition":               {"{match: {conditions: [{name: a, expression: 'has(object.spec)'}]}}", "{}", []string{"spec.match.conditions"}},
+		"no override":                {"{overrides: " + memory + "}", "{}", []string{"* spec.overrides.spec.template.spec.domain.memory.guest"}},
+		"a default, not an override": {"{overrides: " + memory + "}", "{defaults: " + memory + "}", []string{"* spec.overrides.spec.template.spec.domain.memory.guest", "spec.defaults.spec.template.spec.domain.memory.guest"}},
+		"a field of an override":     {"{overrides: " + with(tpm, "{}") + "}", "{overrides: " + with(tpm, "{persistent: true}") + "}", []string{"spec.overrides.spec.template.spec.domain.devices.tpm", "spec.overrides.spec.template.spec.domain.devices.tpm.persistent"}},
+		"no field of an override":    {"{overrides: " + with(tpm, "{persistent: true}") + "}", "{overrides: " + with(tpm, "{}") + "}", []string{"* spec.overrides.spec.template.spec.domain.devices.tpm.persistent", "spec.overrides.spec.template.spec.domain.devices.tpm"}},
+		"no override of every disk":  {"{overrides: " + with(cache, "'*'") + "}", "{}", []string{"* spec.overrides.spec.template.spec.domain.devices.disks[*].cache"}},
+		"of every disk, not of one": {"{overrides: " + with(cache, "a") + "}", "{overrides: " + with(cache, "'*'") + "}", []string{
+			"* spec.overrides.spec.template.spec.domain.devices.disks[a].name", "spec.overrides.spec.template.spec.domain.devices.disks[a].cache",
+			"spec.overrides.spec.template.spec.domain.devices.disks[*].cache",
+		}},
 		"no default":                  {"{defaults: " + memory + "}", "{}", []string{"spec.defaults.spec.template.spec.domain.memory.guest"}},
 		"a computed key":              {"{defaults: " + with(disk, "a") + "}", "{defaults: " + with(disk, "b") + "}", []string{"spec.defaults.spec.dataVolumeTemplates[*-root].spec.storage.storageClassName"}},
 		"no removal":                  {"{remove: [spec.template.spec.domain.devices.rng]}", "{}", []string{"* spec.remove"}},

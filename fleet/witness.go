@@ -218,13 +218,19 @@ func (w *Witness) assumeNamespace(path []string, value any) {
 	}
 }
 
-// linkedElement returns the first element of a path that requires another one elsewhere.
+// linkedElement returns the first element of a path that requires another one elsewhere. It returns
+// some element for one that stands for every element.
 func linkedElement(path provenance.Path) (list, name string) {
 	i := slices.IndexFunc(path, func(s provenance.Segment) bool { return s.Kind != provenance.Field })
-	if i >= 4 && path[i].Kind == provenance.Element {
-		if list = linkedList(path[i-1].Name); list != "" {
-			return list, path[i].Name
-		}
+	if i < 4 {
+		return "", ""
+	}
+	switch list = linkedList(path[i-1].Name); {
+	case list == "":
+	case path[i].Kind == provenance.Element:
+		return list, path[i].Name
+	default:
+		return list, "any"
 	}
 	return "", ""
 }

@@ -50,6 +50,7 @@ type Compiled struct {
 	removes            []removal
 	forbids            []forbid
 	computes           bool // the preset has computed values
+	setsEvery          bool // the preset sets fields of every element of a list
 	legacy             bool // it is a VirtualMachineInstancePreset
 	digest             [sha256.Size]byte
 	hash               string
@@ -105,6 +106,7 @@ func Compile(p v1alpha1.Preset) (*Compiled, field.ErrorList) {
 		return nil, errs
 	}
 	out.computes = out.defaults.hasComputed() || out.overrides.hasComputed()
+	out.setsEvery = out.defaults.hasEvery() || out.overrides.hasEvery()
 	out.digest, out.hash = digest(out, spec), out.contentHash()
 	return out, nil
 }

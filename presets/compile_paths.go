@@ -140,13 +140,19 @@ func reservedMetadata(p provenance.Path, named bool) string {
 	return ""
 }
 
+// removesOfEvery reports whether r removes from one element what p sets in every element.
+func removesOfEvery(r, p provenance.Path) bool {
+	n := min(len(r), len(p))
+	return slices.Index(p, every) < len(r)-1 && slices.Contains(p, every) && r[:n].HasPrefix(p[:n])
+}
+
 const launchScope = "a preset with applyAt: Launch acts on the VMI, so it may only change fields under spec.template"
 
 func (c *Compiled) checkConsistency(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	check := func(root *fieldNode, name, what string) {
 		visitLeaves(root, func(leaf *fieldNode) {
-			i := slices.IndexFunc(c.removes, func(r removal) bool { return leaf.path.HasPrefix(r.path) })
+			i := slices.IndexFunc(c.removes, func(r removal) bool { return leaf.path.HasPrefix(r.path) || removesOfEvery(r.path, leaf.path) })
 			if i >= 0 {
 				errs = append(errs, field.Invalid(at.Child(name).Child(leaf.text), show(leaf.value),
 					fmt.Sprintf("%s lies at or under %q, which spec.remove of this preset removes: keep one of them", what, c.removes[i].text)))

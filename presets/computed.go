@@ -92,17 +92,13 @@ func (c *computation) anyFailed(preset string) bool {
 }
 
 func (c *computation) findWinners() {
-	root, _ := cloneJSON(c.resolution.root).(map[string]any)
-	trial := &resolution{root: root, sentVMI: c.resolution.sentVMI, record: provenance.New(), stored: c.resolution.stored, keepsRunState: c.resolution.keepsRunState, findInstancetype: c.resolution.findInstancetype, trial: true}
-	if _, err := trial.adoptOwner(c.resolution.owner); err != nil {
-		return // unreachable: the owner was read before
-	}
-	for _, l := range c.resolution.layers {
-		trial.addLayer(l)
-	}
+	trial := c.resolution.rehearsal()
+	trial.trial = true
+	trial.spreadEvery()
 	trial.applyLayers()
 	trial.compactLists()
 	c.winners, c.conflicts, c.trial = map[*computed]bool{}, trial.conflicts, trial.record
+	root := trial.root
 	c.stripComputed(root)
 	if c.resolution.sentVMI != nil {
 		root["metadata"] = c.query.eval.object["metadata"]
@@ -132,7 +128,8 @@ func (c *computation) stripComputed(v any) bool {
 	return false
 }
 
-// evaluate evaluates, once, the wanted computed values and all in elements with a computed key.
+// evaluate evaluates, once, the wanted computed values and all in elements with a computed
+// key. It also evaluates those for every element, because such an element may be one.
 func (c *computation) evaluate(wanted func(*layer, *computed) bool) {
 	for i := range c.resolution.layers {
 		l := &c.resolution.layers[i]
@@ -140,7 +137,7 @@ func (c *computation) evaluate(wanted func(*layer, *computed) bool) {
 			continue
 		}
 		l.root.visitLeaves(false, func(leaf *fieldNode, unkeyed bool) {
-			if x := leaf.computed; x != nil && (unkeyed || wanted(l, x)) && !l.excludes(leaf) {
+			if x := leaf.computed; x != nil && (unkeyed || slices.Contains(leaf.path, every) || wanted(l, x)) && !l.excludes(leaf) {
 				c.evaluateLeaf(l, leaf, unkeyed)
 			}
 		})
@@ -258,7 +255,7 @@ func (c *computation) substitute(l *layer, f *fieldNode, at provenance.Path) *fi
 	}
 	out.children, out.unkeyed = nil, nil
 	for _, kid := range f.children {
-		if kid.segment.Kind == provenance.Field || !c.hasFailed(kid) {
+		if kid.segment.Kind != provenance.Element || !c.hasFailed(kid) {
 			out.add(c.substitute(l, kid, out.path))
 		}
 	}

@@ -169,10 +169,11 @@ func (x *Explanation) addLeaves(out *Result) {
 			}
 		})
 	}
+	s := forEvery{out.resolution.root, out.resolution.root}
 	for _, c := range out.Matched {
 		if c.Mode == v1alpha1.ModeEnforce {
-			add(c.source(provenance.Override), c.overrides)
-			add(c.source(c.defaultRole()), c.defaults)
+			add(c.source(provenance.Override), s.over(c.overrides))
+			add(c.source(c.defaultRole()), s.over(c.defaults))
 		}
 	}
 }

@@ -31,7 +31,8 @@ type fieldNode struct {
 	singleton *singleton   // what the field makes of its element, if KubeVirt allows only one of these
 	computed  *computed    // the expression, if the leaf is computed; value is then a placeholder
 	unkeyed   []*fieldNode // the elements with a computed key
-	original  *fieldNode   // the leaf that its author wrote, if computed values made a copy
+	original  *fieldNode   // what its author wrote, if this is a copy for one VM
+	existing  bool         // the element changes an element of the VM, and is never added
 }
 
 type fieldCompiler struct {
@@ -124,24 +125,24 @@ func (c *fieldCompiler) keyed(out *fieldNode, value any, p provenance.Path) *fie
 			c.wrongType(p.Element(strconv.Itoa(i)), e, "an object")
 			continue
 		}
-		key, missing := elementKey(out.schema.keys, fields)
-		isComputed := hasComputedKey(out.schema.keys, fields)
-		if isComputed {
-			key = "#" + strconv.Itoa(i) // cannot be the name of another element
-		}
-		switch {
-		case missing != "":
-			c.errs = append(c.errs, field.Required(c.root.Child(p.String()).Index(i).Child(missing),
-				"it identifies the elements of this list"))
-		case seen[key]:
-			c.errs = append(c.errs, field.Duplicate(c.root.Child(p.String()).Index(i), key))
-		default:
-			c.element(out, fields, p.Element(key), isComputed)
-		}
-		seen[key] = true
+		c.element(out, fields, i, seen)
 	}
+	slices.SortStableFunc(out.children, func(a, b *fieldNode) int { return falseFirst(a.isEvery(), b.isEvery()) })
 	c.checkSingletons(out)
 	return out
+}
+
+// every compiles an element with * in its key, which stands for every element of the list.
+func (c *fieldCompiler) every(list *fieldNode, fields map[string]any, key string, at *field.Path) {
+	switch {
+	case !list.schema.keys[0].noStar: // a VM may have this key
+		c.errs = append(c.errs, field.Invalid(at.Child(key), EveryElement,
+			"this list does not support * for every element: write one element for each key"))
+	case !withoutKey(fields, key):
+		c.errs = append(c.errs, field.Required(at, "* stands for every element of the list: add the fields to set in each"))
+	default:
+		c.addElement(list, fields, list.path.With(every), false)
+	}
 }
 
 func (c *fieldCompiler) checkSingletons(list *fieldNode) {
@@ -152,6 +153,12 @@ func (c *fieldCompiler) checkSingletons(list *fieldNode) {
 			return
 		}
 		key := leaf.path[len(s.list)].Name
+		if leaf.path[len(s.list)] == every {
+			if singletonOf(leaf.path) == s {
+				c.fail(leaf.path, show(leaf.value), "a VM may have %s only once: name one element instead of *", s.what)
+			}
+			return
+		}
 		if other, twice := first[s]; twice && other != key {
 			c.fail(leaf.path, show(leaf.value), "a VM may have %s only once: %s is one already", s.what, other)
 		}
@@ -159,7 +166,29 @@ func (c *fieldCompiler) checkSingletons(list *fieldNode) {
 	})
 }
 
-func (c *fieldCompiler) element(list *fieldNode, fields map[string]any, at provenance.Path, isComputed bool) {
+// element compiles element i of a list, unless its key is invalid or seen before.
+func (c *fieldCompiler) element(list *fieldNode, fields map[string]any, i int, seen map[string]bool) {
+	keys, at := list.schema.keys, c.root.Child(list.text).Index(i)
+	key, missing := elementKey(keys, fields)
+	isComputed := hasComputedKey(keys, fields)
+	if isComputed {
+		key = "#" + strconv.Itoa(i) // cannot be the name of another element
+	}
+	duplicate := seen[key]
+	seen[key] = true
+	switch star := namesEvery(keys, fields); {
+	case missing != "":
+		c.errs = append(c.errs, field.Required(at.Child(missing), "it identifies the elements of this list"))
+	case duplicate:
+		c.errs = append(c.errs, field.Duplicate(at, key))
+	case star != "":
+		c.every(list, fields, star, at)
+	default:
+		c.addElement(list, fields, list.path.Element(key), isComputed)
+	}
+}
+
+func (c *fieldCompiler) addElement(list *fieldNode, fields map[string]any, at provenance.Path, isComputed bool) {
 	kid := c.compile(fields, list.schema.elem, at)
 	if kid == nil {
 		return

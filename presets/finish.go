@@ -68,7 +68,7 @@ func (x *expansion) preview(platform *Platform) *previews {
 	if len(x.notEnforced) == 0 || x.original == nil {
 		return out
 	}
-	shadow := &resolution{root: x.original, sentVMI: x.sentVMI, record: provenance.New(), findInstancetype: x.findInstancetype}
+	shadow := &resolution{root: x.original, sentVMI: x.sentVMI, record: provenance.New(), findInstancetype: x.findInstancetype, platform: platform}
 	if _, err := shadow.adoptOwner(x.req.Owner); err != nil {
 		return out
 	}

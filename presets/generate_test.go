@@ -18,6 +18,8 @@ type generator struct {
 	sparseness int
 	// computes makes one scalar in four a CEL expression, of those that mayFail too.
 	computes, mayFail bool
+	// forEvery adds an element for every element to half of the lists.
+	forEvery bool
 }
 
 var (
@@ -100,6 +102,12 @@ func (g generator) list(s *schema, p provenance.Path) []any {
 		}
 		out = append(out, e)
 	}
+	if g.forEvery && s.keys[0].noStar && g.Intn(2) == 0 {
+		if e, _ := g.value(s.elem, p.With(every)).(map[string]any); len(e) > 1 {
+			setDotted(e, s.keys[0].field, EveryElement)
+			out = append(out, e)
+		}
+	}
 	return out
 }
 
@@ -174,7 +182,7 @@ func (g generator) preset(i int) *Compiled {
 }
 
 func (g generator) tryPreset(i int) *Compiled {
-	sparse := generator{Rand: g.Rand, sparseness: 97, computes: g.Intn(6) == 0}
+	sparse := generator{Rand: g.Rand, sparseness: 97, computes: g.Intn(6) == 0, forEvery: g.Intn(3) == 0}
 	spec := map[string]any{"priority": int64(g.Intn(3))}
 	kind := g.Intn(6)
 	if kind != 0 {

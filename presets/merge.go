@@ -177,14 +177,28 @@ func (l *layer) applyToList(f *fieldNode, c *cursor) {
 		}
 		i := indexOf(list, f.schema.keys, e.segment.Name)
 		switch n := c.find(f.segment, e.segment); {
-		case l.excludes(e) || l.isReserved(e):
+		case e.isEvery() || l.excludes(e) || l.isReserved(e):
 		case l.isWithheld(n):
 			l.recordConflicts(e, n)
-		case i < 0 && !l.mayAdd(e):
-			l.noteSkip(e.text, "the VM has no linked element of the same name", l.role.OutranksUser())
-		case i >= 0 || !l.wouldAddSecondSingleton(e):
+		case i >= 0:
 			l.applyFields(e.children, c.element(f.segment.Name, e.segment.Name, i))
+		default:
+			l.addElement(f, e, c)
 		}
+	}
+}
+
+// addElement applies e, an element of list f that the object at c lacks.
+func (l *layer) addElement(f, e *fieldNode, c *cursor) {
+	switch {
+	case e.existing:
+		l.resolution.waiting = append(l.resolution.waiting, waitingElement{l, e})
+	case !l.mayAdd(e):
+		l.noteSkip(e.text, "the VM has no linked element of the same name", l.role.OutranksUser())
+	case !l.wouldAddSecondSingleton(e):
+		at := c.element(f.segment.Name, e.segment.Name, -1)
+		l.applyAwaited(f, e, at)
+		l.applyFields(e.children, at)
 	}
 }
 
@@ -232,7 +246,7 @@ func (l *layer) bringsPartner(list provenance.Path, seg provenance.Segment) (pre
 }
 
 func (l *layer) canAdd(f *fieldNode) bool {
-	if owner, _ := l.reservedBy(f); owner != 0 || l.excludes(f) || !l.role.OutranksUser() && l.existingSingleton(f) != nil {
+	if owner, _ := l.reservedBy(f); owner != 0 || f.existing || f.isEvery() || l.excludes(f) || !l.role.OutranksUser() && l.existingSingleton(f) != nil {
 		return false
 	}
 	for i := range f.path {

@@ -1,6 +1,8 @@
 package presets
 
 import (
+	"slices"
+
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
@@ -121,6 +123,13 @@ func (c *cursor) setDefault(name string, value any) {
 	c.set(name, value)
 }
 
+// setChoice sets a member of a one-of to {}, unless a preset chose another one for every element.
+func (c *cursor) setChoice(name string) {
+	if !slices.ContainsFunc(vmSchema().at(c.path()).rivals[name], c.has) {
+		c.setDefault(name, map[string]any{})
+	}
+}
+
 func (c *cursor) removed(path ...provenance.Segment) bool {
 	for i := range path {
 		if c.layer.removedByStronger(c.find(path[:i+1]...)) {
@@ -165,5 +174,6 @@ func (c *cursor) add(name, key string) *cursor {
 	removed := c.removed(provenance.Segment{Name: name}, provenance.Segment{Name: key, Kind: provenance.Element})
 	at.closed = at.closed || removed || !isList && c.has(name)
 	at.set("name", key)
+	at.applyWaiting(at.path())
 	return at
 }

@@ -156,10 +156,10 @@ func (d *defaulter) podNetwork() {
 		return // another network is the default one
 	}
 	if !hasInterface {
-		d.devices.add("interfaces", name.Name).setDefault(cmp.Or(d.platform.NetworkInterface, "masquerade"), map[string]any{})
+		d.devices.add("interfaces", name.Name).setChoice(cmp.Or(d.platform.NetworkInterface, "masquerade"))
 	}
 	if !hasNetwork {
-		d.spec.add("networks", name.Name).setDefault("pod", map[string]any{})
+		d.spec.add("networks", name.Name).setChoice("pod")
 	}
 }
 

@@ -40,6 +40,10 @@ type resolution struct {
 	owner []byte
 	// trial says that computed values are placeholders, and elements with computed keys missing.
 	trial bool
+	// platform sets defaults after the layers; may be nil.
+	platform *Platform
+	// waiting are elements that layers change if weaker ones add them.
+	waiting []waitingElement
 	// computeErrs are problems of overrides that cannot be computed.
 	computeErrs field.ErrorList
 	// findInstancetype finds the specs of instancetypes and preferences; may be nil.

@@ -101,6 +101,7 @@ func (x *expansion) exclude(presets []*Compiled) {
 
 // apply applies the enforced presets and the platform defaults.
 func (e *Engine) apply(x *expansion) {
+	x.platform = e.Platform
 	x.applyPresets(x.snapshot, x.query, x.enforced)
 	if x.sentVMI != nil {
 		x.problems = append(x.problems, x.legacyConflicts()...)
@@ -203,6 +204,7 @@ func (r *resolution) applyPresets(s *Snapshot, q *query, enforced []*Compiled) {
 		}
 	}
 	r.compute(q)
+	r.spreadEvery()
 	r.applyLayers()
 	for _, c := range enforced {
 		if len(c.forbids) > 0 {

@@ -6,13 +6,15 @@ type listKey struct {
 	field string
 	// absent is the value that an absent field stands for.
 	absent string
+	// noStar says that no VM may have * in the field, so that * stands for every element.
+	noStar bool
 }
 
-var byName = []listKey{{field: "name"}}
+var byName = []listKey{{field: "name", noStar: true}}
 
 // keyedLists are the lists that merge element by element, by Go type and JSON name.
 var keyedLists = map[string][]listKey{
-	"core/v1.VirtualMachineSpec.dataVolumeTemplates":    {{field: "metadata.name"}},
+	"core/v1.VirtualMachineSpec.dataVolumeTemplates":    {{field: "metadata.name", noStar: true}},
 	"core/v1.VirtualMachineInstanceSpec.volumes":        byName,
 	"core/v1.VirtualMachineInstanceSpec.networks":       byName,
 	"core/v1.VirtualMachineInstanceSpec.resourceClaims": byName,
@@ -32,7 +34,7 @@ var keyedLists = map[string][]listKey{
 	"core/v1.Interface.ports":                {{field: "port"}, {field: "protocol", absent: "TCP"}},
 	"core/v1.DHCPOptions.privateOptions":     {{field: "option"}},
 	"core/v1.DownwardAPIVolumeSource.fields": {{field: "path"}},
-	"core/v1.PodDNSConfig.options":           byName,
+	"core/v1.PodDNSConfig.options":           {{field: "name"}},
 }
 
 // atomicLists are the lists without a key, each with the reason. A test fails if KubeVirt has a

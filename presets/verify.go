@@ -125,8 +125,8 @@ func (c *verification) isApplied(r *resolution, p provenance.Path, preset *Compi
 	if role == provenance.Remove {
 		return is == nil
 	}
-	want := preset.overrides.find(p)
-	return want == nil || !want.leaf || want.equals(is) || want.computed != nil && is != nil || want.isEmptyObject() && isObject(is)
+	want := preset.overrides.setting(p)
+	return want == nil || want.equals(is) || want.computed != nil && is != nil || want.isEmptyObject() && isObject(is)
 }
 
 func (c *verification) forbidden() field.ErrorList {

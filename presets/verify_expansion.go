@@ -60,7 +60,8 @@ func isUnreadable(err error) bool {
 // An expandedVM is a VM with the fields of its instancetype and its preference.
 type expandedVM struct {
 	resolution *resolution
-	// overrides of the matching presets with computed values, and the problems of computing them.
+	// overrides of the matching presets for this VM, with computed values; and the problems of
+	// computing them.
 	overrides     map[*Compiled]*fieldNode
 	uncomputed    field.ErrorList
 	expanded      map[string]any
@@ -114,12 +115,12 @@ func (x *expandedVM) match(ctx context.Context, s *Snapshot, req Request) {
 
 func (x *expandedVM) computeOverrides(author *resolution, s *Snapshot, q *query, enforced []*Compiled) {
 	x.overrides = map[*Compiled]*fieldNode{}
-	computes := false
+	differ := false
 	for _, c := range x.matched {
 		x.overrides[c] = c.overrides
-		computes = computes || c.computes
+		differ = differ || c.computes || c.setsEvery
 	}
-	if !computes {
+	if !differ {
 		return
 	}
 	author.applyPresets(s, q, enforced)

@@ -223,8 +223,8 @@ func (c *Config) onEveryArchitecture(plain any, leaves map[string]any) []problem
 		there.Addon, there.Architecture = false, architecture
 		found := there.runSelected(vm, func(rule *Rule) bool { return rule.Leaf }).problems
 		found = slices.DeleteFunc(found, func(p problem) bool {
-			_, isLeaf := leaves[p.err.Field]
-			return !isLeaf
+			value, isLeaf := leaves[p.err.Field]
+			return !isLeaf || value == presets.EveryElement && elementName.MatchString(p.err.Field)
 		})
 		if i == 0 {
 			out = found
@@ -234,6 +234,9 @@ func (c *Config) onEveryArchitecture(plain any, leaves map[string]any) []problem
 	}
 	return out
 }
+
+// elementName matches the names of list elements. The name * stands for every element.
+var elementName = regexp.MustCompile(`\[[0-9]+\](\.metadata)?\.name$`)
 
 // Introduced returns the problems on every architecture that now has, and before has not: those
 // that presets introduce when they expand before to now. Alongside KubeVirt, warns are warnings.

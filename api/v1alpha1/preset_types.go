@@ -66,7 +66,8 @@ type PresetSpec struct {
 	//             memory: {guest: 4Gi}
 	//
 	// `kubectl explain virtualmachine.spec` lists the fields. null is rejected: use remove. A value
-	// may be computed for each VM, as in {$cel: "object.metadata.name + '-root'"}.
+	// may be computed for each VM, as in {$cel: "object.metadata.name + '-root'"}. An element with
+	// name "*" stands for every element that the list has, and adds none.
 	//
 	// +optional
 	// +nullable
@@ -74,7 +75,7 @@ type PresetSpec struct {
 
 	// overrides is a partial VirtualMachine like defaults, but it also replaces values of the VM's
 	// author, with a warning. Later updates of such a field are reverted. For example, no VM
-	// without secure boot:
+	// without secure boot, and no disk with a cache:
 	//
 	//   overrides:
 	//     spec:
@@ -83,6 +84,7 @@ type PresetSpec struct {
 	//           domain:
 	//             features: {smm: {enabled: true}}
 	//             firmware: {bootloader: {efi: {secureBoot: true}}}
+	//             devices: {disks: [{name: "*", cache: none}]}
 	//
 	// A choice such as bios or efi is replaced as a whole. null is rejected: use remove.
 	//

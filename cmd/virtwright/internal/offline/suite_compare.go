@@ -190,7 +190,7 @@ func (c *Cluster) explained(differ []fleet.Mismatch, x *presets.Explanation, at 
 
 func gives(p *presets.Compiled, d fleet.Mismatch) bool {
 	return slices.ContainsFunc(p.Actions(), func(part presets.Action) bool {
-		if part.Role == provenance.Forbid || part.Role == provenance.Remove || !part.Path.HasPrefix(d.Path) {
+		if part.Role == provenance.Forbid || part.Role == provenance.Remove || !part.Path.HasPrefix(d.Path) && !d.Path.HasPrefix(part.Path) {
 			return false
 		}
 		return len(part.Path) > len(d.Path) || part.Computed || presets.SameValue(d.Path, part.Value, d.Expected)
