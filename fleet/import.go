@@ -69,6 +69,8 @@ type ImportSource struct {
 	// Exceptions from presets expire by the clock Now.
 	Exceptions []*presets.Exception
 	Now        func() time.Time
+	// Policies are mutating policies of other engines, and their bindings.
+	Policies []Policy
 	// Check, if set, returns why a cluster would reject a compiled preset.
 	Check func(preset map[string]any) error
 }
@@ -76,6 +78,8 @@ type ImportSource struct {
 // An Import has the results of importing objects.
 type Import struct {
 	Items []Imported
+	// OtherPolicies counts the policies that concern no VM.
+	OtherPolicies int
 
 	source ImportSource
 	// before has the legacy presets if the engine applies them; after has the imported presets.
@@ -87,7 +91,8 @@ type Import struct {
 type labelValue struct{ key, value string }
 
 // NewImport imports objects. The items are legacy presets, instancetypes and preferences, both in
-// the order of the source, and then topologies. The context ends the search for conflicts.
+// the order of the source, then topologies, then policies. The context ends the search for
+// conflicts.
 func NewImport(ctx context.Context, source ImportSource) *Import {
 	out := &Import{source: source, selected: map[labelValue]bool{}}
 	var before, after, legacy []*presets.Compiled
@@ -111,10 +116,11 @@ func NewImport(ctx context.Context, source ImportSource) *Import {
 		}
 	}
 	out.conflicts(ctx, legacy)
+	policies := out.importPolicies(ctx)
 	if !source.Standalone {
 		before = nil
 	}
-	out.before, out.after = source.snapshot(before), source.snapshot(after)
+	out.before, out.after = source.snapshot(append(before, policies...)), source.snapshot(append(after, policies...))
 	return out
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
 	kjson "sigs.k8s.io/json"
@@ -23,14 +24,19 @@ import (
 	"github.com/virtwright/virtwright/test/golden"
 )
 
-func decoded(t *testing.T, text string) map[string]any {
+func rawJSON(t *testing.T, text string) []byte {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
-	var out map[string]any
-	if err == nil {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(raw, &out)
-	}
 	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func decoded(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var out map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(rawJSON(t, text), &out); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -55,6 +61,11 @@ func importFixtures(t *testing.T, text string) (source fleet.ImportSource, vms [
 			}
 			source.Legacy = append(source.Legacy, p)
 		default:
+			version, _ := object["apiVersion"].(string)
+			if of := schema.FromAPIVersionAndKind(version, kind).GroupKind(); fleet.ImportsPolicy(of) {
+				source.Policies = append(source.Policies, fleet.Policy{Kind: of, Namespace: namespace, Name: name, JSON: rawJSON(t, document)})
+				continue
+			}
 			source.Contributors = append(source.Contributors, fleet.Contributor{Kind: kind, Namespace: namespace, Name: name, Spec: spec})
 		}
 	}

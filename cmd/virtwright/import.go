@@ -14,10 +14,16 @@ import (
 	"github.com/virtwright/virtwright/presets"
 )
 
-const importHelp = `Convert KubeVirt's VirtualMachineInstancePresets, instancetypes and preferences to presets.
+const importHelp = `Convert KubeVirt's VirtualMachineInstancePresets, instancetypes and preferences, and mutating
+policies of other engines, to presets.
 
 The presets are printed as YAML, or as a list with -o json. Fields that a preset cannot express are
 printed to standard error with the reason, and in a comment above the preset.
+
+Policies are Kyverno's ClusterPolicy, Policy and MutatingPolicy, Gatekeeper's Assign and
+AssignMetadata, and MutatingAdmissionPolicies with their bindings. Constant values become defaults or
+overrides. There is no preset for a rule with a restriction that presets cannot express.
+docs/importing.md describes the conversion.
 
 VMs select the preset of an instancetype or a preference by a label: instancetype, preference,
 cluster-instancetype or cluster-preference, with the name as value. --vms prints the VMs of the input
@@ -36,7 +42,10 @@ const importExamples = `  # Convert the objects of files
 
   # The presets for the VMs of a cluster, then the VMs
   {{program}} import -A > presets.yaml
-  {{program}} import -A --vms > vms.yaml`
+  {{program}} import -A --vms > vms.yaml
+
+  # The policies of Kyverno in a cluster
+  kubectl get clusterpolicies -o yaml | {{program}} import -f - > presets.yaml`
 
 type importCommand struct {
 	settings
@@ -47,7 +56,7 @@ type importCommand struct {
 func newImport(shown string, s streams) *cobra.Command {
 	o := &importCommand{settings: settings{source: source{filesOnly: true, imports: true}}}
 	c := &cobra.Command{
-		Use: "import [-f FILE...] [-A] [--vms]", Short: "Convert KubeVirt's presets, instancetypes and preferences to presets",
+		Use: "import [-f FILE...] [-A] [--vms]", Short: "Convert instancetypes, preferences and policies of other engines to presets",
 		Long: importHelp, Example: importExamples, Args: flagsForFiles,
 	}
 	o.setUp(c, shown, []string{"yaml", "json"}, func(ctx context.Context, _ []string) error { return o.run(ctx, s) }, o.checkPrefix)
@@ -80,8 +89,12 @@ func (o *importCommand) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	note(s, report.Notes)
+	if report.Others > 0 {
+		note(s, []string{fmt.Sprintf("ignored policies without a rule that changes VMs: %d", report.Others)})
+	}
 	if len(report.Items) == 0 && len(report.Refused) == 0 {
-		return fmt.Errorf("no VirtualMachineInstancePreset, instancetype or preference in %s", o.described(nil))
+		return fmt.Errorf("no VirtualMachineInstancePreset, instancetype, preference or mutating policy for VMs in %s", o.described(nil))
 	}
 	if o.vms {
 		err = printVMs(s, o.output, report.VMs)

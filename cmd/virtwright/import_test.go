@@ -17,7 +17,7 @@ const (
 // TestImport prints presets without findings of lint and validate, and VMs that these presets
 // expand.
 func TestImport(t *testing.T) {
-	for name, code := range map[string]int{"instancetypes": exitRefused, "legacy": exitRefused, "example": exitFine} {
+	for name, code := range map[string]int{"instancetypes": exitRefused, "legacy": exitRefused, "example": exitFine, "policies": exitFine} {
 		t.Run(name, func(t *testing.T) {
 			file := importedFixtures + name + ".in.yaml"
 			if name == "example" {
@@ -81,7 +81,7 @@ func TestImportBesideOthers(t *testing.T) {
 func TestImportUsage(t *testing.T) {
 	file := exampleImport
 	for args, want := range map[string]string{
-		"import -f " + exampleVMs + "/tiny.yaml":             "no VirtualMachineInstancePreset, instancetype or preference in -f",
+		"import -f " + exampleVMs + "/tiny.yaml":             "no VirtualMachineInstancePreset, instancetype, preference or mutating policy for VMs in -f",
 		"import -f " + file + " --label-prefix UPPER..CASE/": `--label-prefix "UPPER..CASE/":`,
 		"import -f " + file + " --label-prefix example.com":  `--label-prefix "example.com": must end with "/": use example.com/`,
 		"import -f " + file + " -o table":                    "--output: Unsupported value",

@@ -46,6 +46,7 @@ func TestLiveCluster(t *testing.T) {
 	t.Run("alongside KubeVirt", g.findsMode)
 	t.Run("imports", g.imports)
 	t.Run("many", g.readsMany)
+	t.Run("mutating policies", g.mutatingPolicies)
 	t.Run("policies", g.policies) // the last: API servers forget policies some time after their deletion
 }
 
@@ -222,7 +223,8 @@ func (g *ground) readRights(t *testing.T) {
 	for args, right := range map[string]string{"vm/web": `cannot get resource "namespaces"`, "-A": `cannot list resource "namespaces"`} {
 		got = call(t, "", "expand", args, "-n", "shop", "--kubeconfig", path).fine(t)
 		says(t, got.err, "Note: the labels of namespaces are unknown: ", right, "Note: BackendProfiles are unknown: ",
-			"Note: ValidatingAdmissionPolicies are unknown: ", "Note: bindings of ValidatingAdmissionPolicies are unknown: ")
+			"Note: ValidatingAdmissionPolicies are unknown: ", "Note: bindings of ValidatingAdmissionPolicies are unknown: ",
+			"Note: MutatingAdmissionPolicies are unknown: ")
 	}
 }
 

@@ -50,7 +50,7 @@ type Query struct {
 	ContextOnly bool
 	// Imports reads KubeVirt's presets, instancetypes and preferences, presets and exceptions.
 	Imports bool
-	// Policies reads ValidatingAdmissionPolicies and their bindings.
+	// Policies reads ValidatingAdmissionPolicies, MutatingAdmissionPolicies and their bindings.
 	Policies bool
 	// Addon is true if KubeVirt is installed.
 	Addon bool
@@ -79,11 +79,24 @@ type request struct {
 func (c *Cluster) Read(ctx context.Context, q Query) (objects []manifest.Object, notes []string, err error) {
 	requests := q.requests()
 	if q.Policies {
-		for _, k := range rules {
+		for _, k := range q.rules() {
 			requests = append(requests, request{kind: k, contextOnly: true})
 		}
 	}
 	return c.readAll(ctx, requests)
+}
+
+// rules returns the kinds of policies to read. MutatingAdmissionPolicies are not evaluated: notes
+// name them, except in a plan, and only an import needs their bindings.
+func (q Query) rules() []kind {
+	out := slices.Clone(rules)
+	if !q.OnlyVMs {
+		out = append(out, mutatingRules)
+	}
+	if q.Imports {
+		out = append(out, mutatingBindings)
+	}
+	return out
 }
 
 func (c *Cluster) readAll(ctx context.Context, requests []request) (objects []manifest.Object, notes []string, err error) {
@@ -288,6 +301,8 @@ var (
 		{GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"), unread: "ValidatingAdmissionPolicies are unknown"},
 		{GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"), unread: "bindings of ValidatingAdmissionPolicies are unknown"},
 	}
+	mutatingRules    = kind{GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"), unread: "MutatingAdmissionPolicies are unknown"}
+	mutatingBindings = kind{GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicybindings"), unread: "bindings of MutatingAdmissionPolicies are unknown"}
 
 	// standalone kinds are applied only in clusters without KubeVirt.
 	standalone = []kind{

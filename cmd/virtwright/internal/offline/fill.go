@@ -50,6 +50,9 @@ func (c *Cluster) take(e *entry, p *presetReader, rules *policyReader) error {
 			c.VMs = append(c.VMs, m)
 		}
 		return err
+	case mutatingPolicy:
+		rules.readMutating(e)
+		return nil
 	case preset, legacyPreset:
 		c.preset = true
 	}

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
@@ -22,8 +24,11 @@ import (
 type ImportReport struct {
 	Items []fleet.Imported
 	VMs   []ConvertedVM
-	// Unused counts instancetypes and preferences of the cluster that no VM names.
-	Unused int
+	// Unused counts instancetypes and preferences of the cluster that no VM names. Others counts
+	// policies that concern no VM.
+	Unused, Others int
+	// Notes name ignored objects.
+	Notes []string
 	// Refused has an error for each object that a cluster would reject.
 	Refused []error
 }
@@ -36,17 +41,21 @@ type ConvertedVM struct {
 	Where manifest.Position
 }
 
-// Import converts legacy presets, instancetypes and preferences to presets, and compares how VMs
-// start before and after. From a cluster, only instancetypes and preferences that a VM names are
-// imported.
+// Import converts legacy presets, instancetypes, preferences and policies to presets, and compares
+// how VMs start before and after; policies apply to both, as presets. From a cluster, only
+// instancetypes and preferences that a VM names are imported.
 func Import(ctx context.Context, objects []manifest.Object, settings Settings, labelPrefix string) (*ImportReport, error) {
-	entries, _, err := sorted(objects, rejectNamed)
+	policies, objects := policiesOf(objects, settings.Namespace)
+	entries, left, err := sorted(objects, rejectMisspelt)
 	if err != nil {
 		return nil, err
 	}
 	in := &importer{
 		ctx: ctx, settings: settings, named: instancetypes{}, seen: map[string]manifest.Position{},
-		source: fleet.ImportSource{LabelPrefix: labelPrefix, Standalone: settings.Engine.Platform != nil},
+		source: fleet.ImportSource{LabelPrefix: labelPrefix, Standalone: settings.Engine.Platform != nil, Policies: policies},
+	}
+	for _, l := range left {
+		in.report.Notes = append(in.report.Notes, l.String())
 	}
 	in.source.Check = in.check
 	slices.SortStableFunc(entries, func(a, b *entry) int { return order(a) - order(b) })
@@ -57,7 +66,7 @@ func Import(ctx context.Context, objects []manifest.Object, settings Settings, l
 	}
 	in.report.Refused = append(in.report.Refused, in.otherPresets(entries)...)
 	made := fleet.NewImport(ctx, in.source)
-	in.report.Items = made.Items
+	in.report.Items, in.report.Others = made.Items, made.OtherPolicies
 	for _, vm := range in.vms {
 		c, err := made.Convert(ctx, vm.object, in.cluster.namespace(vm.entry.meta.Namespace))
 		if err != nil {
@@ -66,6 +75,27 @@ func Import(ctx context.Context, objects []manifest.Object, settings Settings, l
 		in.report.VMs = append(in.report.VMs, ConvertedVM{c, vm.entry.ref(), vm.entry.Where})
 	}
 	return &in.report, ctx.Err()
+}
+
+// policiesOf separates the policies of other engines.
+func policiesOf(objects []manifest.Object, namespace string) (policies []fleet.Policy, others []manifest.Object) {
+	for _, o := range objects {
+		e := &entry{Object: o}
+		p := e.asPolicy()
+		if !fleet.ImportsPolicy(p.Kind) {
+			others = append(others, o)
+			continue
+		}
+		e.readMeta()
+		p.Name, p.Namespace = e.meta.Name, cmp.Or(e.meta.Namespace, namespace)
+		policies = append(policies, p)
+	}
+	return policies, others
+}
+
+func (e *entry) asPolicy() fleet.Policy {
+	kind := schema.FromAPIVersionAndKind(e.APIVersion, e.Kind).GroupKind()
+	return fleet.Policy{Kind: kind, Namespace: e.meta.Namespace, Name: e.meta.Name, JSON: e.JSON}
 }
 
 // otherPresets returns the errors of rejected presets; clusters ignore invalid stored ones.

@@ -25,6 +25,8 @@ const (
 	exception
 	// policy is a ValidatingAdmissionPolicy or a binding.
 	policy
+	// mutatingPolicy is a MutatingAdmissionPolicy or a binding, which are not evaluated.
+	mutatingPolicy
 	// parameter is an object of another kind that a policy uses.
 	parameter
 )
@@ -51,6 +53,8 @@ var kinds = map[schema.GroupKind]struct {
 	{Kind: "Namespace"}:                                                   {namespace, []string{"v1"}},
 	{Group: policyGroup, Kind: kindPolicy}:                                {policy, policyVersions},
 	{Group: policyGroup, Kind: kindBinding}:                               {policy, policyVersions},
+	{Group: policyGroup, Kind: kindMutating}:                              {mutatingPolicy, policyVersions},
+	{Group: policyGroup, Kind: kindMutating + "Binding"}:                  {mutatingPolicy, policyVersions},
 	{Group: instancetypeGroup, Kind: "VirtualMachineInstancetype"}:        {instancetype, []string{"v1beta1"}},
 	{Group: instancetypeGroup, Kind: "VirtualMachineClusterInstancetype"}: {instancetype, []string{"v1beta1"}},
 	{Group: instancetypeGroup, Kind: "VirtualMachinePreference"}:          {instancetype, []string{"v1beta1"}},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/policies"
+	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation/protection"
 	"github.com/virtwright/virtwright/webhooks/conversion"
@@ -22,6 +23,8 @@ const (
 	policyGroup = "admissionregistration.k8s.io"
 	kindPolicy  = "ValidatingAdmissionPolicy"
 	kindBinding = "ValidatingAdmissionPolicyBinding"
+
+	kindMutating = "MutatingAdmissionPolicy"
 )
 
 func paramKinds(objects []manifest.Object) map[schema.GroupKind]bool {
@@ -53,6 +56,8 @@ func References(objects []manifest.Object) []policies.Reference {
 type policyReader struct {
 	source policies.Source
 	notes  []string
+	// mutating are the MutatingAdmissionPolicies that change VMs.
+	mutating []string
 }
 
 // read ignores virtwright's own policies: the simulated webhooks have the same rules.
@@ -97,6 +102,13 @@ func (p *policyReader) read(e *entry) error {
 	return refused
 }
 
+func (p *policyReader) readMutating(e *entry) {
+	e.ignored = true
+	if fleet.ChangesVMs(e.asPolicy()) {
+		p.mutating = append(p.mutating, e.meta.Name)
+	}
+}
+
 func (p *policyReader) parameter(e *entry) error {
 	object, err := policies.Parameter(e.JSON)
 	if err != nil {
@@ -110,6 +122,10 @@ func (p *policyReader) parameter(e *entry) error {
 // bind builds the policy set. Bindings of policies that do not match VMs are ignored.
 func (p *policyReader) bind(c *Cluster, entries []*entry) {
 	c.Notes = append(c.Notes, p.notes...)
+	if len(p.mutating) > 0 {
+		c.Notes = append(c.Notes, fmt.Sprintf("not evaluated: %s, which also change VMs in a cluster: virtwright import converts them to presets",
+			listed("MutatingAdmissionPolicies", p.mutating)))
+	}
 	if len(p.source.Policies)+len(p.source.Bindings) == 0 {
 		return
 	}

@@ -126,7 +126,7 @@ func (e *entry) readMeta() {
 }
 
 func (e *entry) namespaced() bool {
-	return e.Kind != v1alpha1.KindClusterVirtualMachinePreset && e.role != profile && e.role != namespace && e.role != policy && !strings.HasPrefix(e.Kind, "VirtualMachineCluster")
+	return e.Kind != v1alpha1.KindClusterVirtualMachinePreset && e.role != profile && e.role != namespace && e.role != policy && e.role != mutatingPolicy && !strings.HasPrefix(e.Kind, "VirtualMachineCluster")
 }
 
 // place sets or removes the namespace like kubectl and API servers do.
