@@ -158,12 +158,9 @@ func (a *analysis) shadowedDefaults(m *member) {
 		if p.Role != provenance.Default || p.IsKey {
 			continue
 		}
-		own := slices.IndexFunc(a.at[p.path], func(o claim) bool { return o.member == m && o.Role == provenance.Override })
-		by, overruled := claim{}, own >= 0
-		if overruled {
-			by = a.at[p.path][own]
-		} else {
-			by, overruled = a.overruler(claim{m, p})
+		by, overruled := a.overruler(claim{m, p})
+		if own := slices.IndexFunc(a.at[p.path], func(o claim) bool { return o.member == m && o.Role == provenance.Override }); own >= 0 {
+			by, overruled = a.at[p.path][own], true
 		}
 		if overruled && by.Role == provenance.Override && !a.ended() {
 			a.report(Shadowed, m, Finding{

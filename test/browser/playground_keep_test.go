@@ -39,7 +39,7 @@ func TestPlaygroundVerdict(t *testing.T) {
 	for want, state := range map[string][2]string{
 		"Accepted":         {vm, ""},
 		"Rejected, 1 err":  {strings.Replace(vm, "Halted", "Halt", 1), ""},
-		"Rejected presets": {vm, "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: p}\nspec: {defaults: {spec: {runing: true}}}\n"},
+		"Rejected presets": {vm, "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: p}\nspec: {defaults: {spec: {runnig: true}}}\n"},
 		"No VM":            {"", ""},
 	} {
 		p := open(t, fragment(t, state[0], state[1]))
