@@ -241,6 +241,18 @@ func (p *Plan) CompareNamespaces(before, after map[string]presets.Namespace) {
 	p.Namespaces = compareObjects(was, is, "", p.namespaceEdits)
 }
 
+// ComparePolicies adds the policies that only one side binds, by their names.
+func (p *Plan) ComparePolicies(before, after []string) {
+	named := func(names []string) map[presets.PresetName]string {
+		out := map[presets.PresetName]string{}
+		for _, name := range names {
+			out[presets.PresetName{Ref: name}] = name
+		}
+		return out
+	}
+	p.Policies = compareObjects(named(before), named(after), deleted, func(string, string) []Edit { return nil })
+}
+
 func (p *Plan) namespaceEdits(was, is presets.Namespace) []Edit {
 	out := mapEdits("metadata.labels", was.Labels, is.Labels)
 	if slices.ContainsFunc(p.after, (*presets.Compiled).ReadsNamespace) {

@@ -224,7 +224,9 @@ type CoverageReport struct {
 	// Results counts each condition twice, for true and false.
 	Results Ratio `json:"conditionResults"`
 	// Forbids are covered by a VM that violates the rule.
-	Forbids Ratio       `json:"forbids"`
+	Forbids Ratio `json:"forbids"`
+	// Percent is the share of all presets, leaves, results and rules that is covered.
+	Percent float64     `json:"percent"`
 	Missing []Uncovered `json:"missing"`
 }
 
@@ -252,10 +254,23 @@ func (c *Coverage) Report() *CoverageReport {
 			out.Missing = append(out.Missing[:first], p.uncovered("", "no case has a VM that it matches"))
 		}
 	}
+	out.Percent = out.percent()
 	slices.SortStableFunc(out.Missing, func(a, b Uncovered) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Preset, b.Preset), cmp.Compare(a.Field, b.Field))
 	})
 	return out
+}
+
+// percent is 100 if there is nothing to cover.
+func (r *CoverageReport) percent() float64 {
+	var all Ratio
+	for _, one := range []Ratio{r.Presets, r.Leaves, r.Results, r.Forbids} {
+		all.Covered, all.Total = all.Covered+one.Covered, all.Total+one.Total
+	}
+	if all.Total == 0 {
+		return 100
+	}
+	return 100 * float64(all.Covered) / float64(all.Total)
 }
 
 func (p *coveredPreset) uncovered(field, reason string) Uncovered {

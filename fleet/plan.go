@@ -127,10 +127,12 @@ func (d Difference) Effect() Effect {
 
 // A Plan summarizes the effects of a change of presets. Call Add for each VM, then Finish.
 type Plan struct {
-	// Presets, Exceptions and Namespaces that differ, by namespace and name.
+	// Presets, Exceptions and Namespaces that differ, by namespace and name. Policies are the
+	// ValidatingAdmissionPolicies that are bound before or after the change, but not both.
 	Presets    []*ObjectChange `json:"presets"`
 	Exceptions []*ObjectChange `json:"exceptions"`
 	Namespaces []*ObjectChange `json:"namespaces"`
+	Policies   []*ObjectChange `json:"policies"`
 	// VMs counts the compared VMs; Affected counts those that change, are rejected, or are no
 	// longer rejected.
 	VMs      int `json:"vms"`
@@ -182,8 +184,8 @@ func NewPlan(ctx context.Context, before, after *presets.Snapshot) *Plan {
 	p := &Plan{
 		Presets:    compareObjects(was, is, deleted, presetEdits),
 		Exceptions: compareObjects(exceptionsOf(before), exceptionsOf(after), added, exceptionEdits),
-		Namespaces: []*ObjectChange{},
-		groups:     map[string]*Group{}, refused: map[string]*Refused{}, warned: map[string]*Refused{},
+		Namespaces: []*ObjectChange{}, Policies: []*ObjectChange{},
+		groups: map[string]*Group{}, refused: map[string]*Refused{}, warned: map[string]*Refused{},
 		after: slices.Collect(after.All()),
 	}
 	p.printer = newPrinter(slices.Collect(before.All()), p.after)
@@ -347,10 +349,10 @@ func (p *Plan) Counts() (changed, rejected int) {
 // Fails reports whether there are rejected VMs or new conflicts.
 func (p *Plan) Fails() bool { return len(p.Refused) > 0 || len(p.Conflicts) > 0 }
 
-// Loosens reports whether a preset, an exception or a namespace loosens.
+// Loosens reports whether a preset, an exception, a namespace or a policy loosens.
 func (p *Plan) Loosens() bool {
 	loosens := func(c *ObjectChange) bool { return c.Loosens }
-	return slices.ContainsFunc(slices.Concat(p.Presets, p.Exceptions, p.Namespaces), loosens)
+	return slices.ContainsFunc(slices.Concat(p.Presets, p.Exceptions, p.Namespaces, p.Policies), loosens)
 }
 
 // Differs reports whether anything changes for VMs, or loosens.

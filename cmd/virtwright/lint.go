@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -31,7 +32,8 @@ Presets are read from files, from a cluster (-A, -n, --live), or from both. A fi
 preset of the same name in the cluster.
 
 Findings are printed to standard output as FILE:LINE:COLUMN: SEVERITY ID PRESET: MESSAGE. The exit
-code is 1 if there are errors or warnings.`
+code is 1 if there are errors or warnings. If a file cannot be read, the findings of the others are
+printed all the same, and the exit code is 2.`
 
 const lintExamples = `  # Before a commit
   {{program}} lint -f presets/
@@ -43,7 +45,7 @@ const lintExamples = `  # Before a commit
   {{program}} lint -f presets/ -o sarif > lint.sarif`
 
 func newLint(shown string, s streams) *cobra.Command {
-	o := &settings{source: source{filesOnly: true, presetsOnly: true}}
+	o := &settings{source: source{filesOnly: true, presetsOnly: true, partial: true}}
 	c := &cobra.Command{
 		Use: "lint [-f FILE...] [-A]", Short: "Report presets that are invalid, have no effect, or conflict", Long: lintHelp,
 		Example: lintExamples, Args: flagsForFiles,
@@ -61,7 +63,8 @@ func lint(ctx context.Context, o *settings, s streams) error {
 		return err
 	}
 	found, err := offline.Lint(ctx, objects, known)
-	if err != nil {
+	err = errors.Join(o.unread, err)
+	if found == nil || found.Presets == 0 && err != nil {
 		return err
 	}
 	if found.Presets == 0 {
@@ -74,6 +77,9 @@ func lint(ctx context.Context, o *settings, s streams) error {
 	report := newLinted(located(found.Findings, stdin.Bytes()), found.Presets)
 	if err := report.print(o.output, s); err != nil {
 		return fmt.Errorf("cannot print the findings: %w", err)
+	}
+	if err != nil {
+		return err
 	}
 	if report.Summary.Errors+report.Summary.Warnings > 0 {
 		return errPrinted

@@ -16,6 +16,29 @@ import (
 	"github.com/virtwright/virtwright/test/golden"
 )
 
+// TestLintUnreadable prints the findings of the other files if a file cannot be read.
+func TestLintUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	const head = "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\n"
+	for file, text := range map[string]string{
+		"a.yaml": head + "metadata: {name: a\n", "b.yaml": head + "metadata: {name: b}\nspec: {defaults: {spec: {tmplate: {}}}}\n",
+		"c.yaml": "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreste\nmetadata: {name: c}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := call(t, "", "lint", "-f", dir, "-f", filepath.Join(dir, "c.yaml"))
+	if got.code != exitUsage {
+		t.Errorf("exit code %d", got.code)
+	}
+	says(t, got.out, "error VW101 cluster/b", "1 preset: 1 error")
+	says(t, got.err, "a.yaml, document 1, line 3: cannot read the YAML", "ClusterVirtualMachinePreste")
+	if got := call(t, "", "lint", "-f", filepath.Join(dir, "a.yaml")); got.code != exitUsage || got.out != "" || strings.Contains(got.err, "no preset") {
+		t.Errorf("exit code %d: %s%s", got.code, got.out, got.err)
+	}
+}
+
 // TestLintDefects finds exactly the expected defects of each file, at the expected line and column.
 func TestLintDefects(t *testing.T) {
 	files, err := filepath.Glob("testdata/lint/defects/*.yaml")

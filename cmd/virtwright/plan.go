@@ -22,7 +22,8 @@ that would be created differently or rejected, presets that would conflict, and 
 would need a restart. A change loosens if fewer VMs may be changed or rejected: for example, a
 weaker mode or a removed forbid rule.
 
-Exceptions, and labels of namespaces that both sides have, are compared like presets.
+Exceptions, and labels of namespaces that both sides have, are compared like presets. A policy that
+is deleted, or loses its last binding, loosens.
 
 The presets of -f are compared with those of the cluster, of a folder (--base-dir), or of a git
 revision of the same files (--base-ref). The VMs are those of the cluster and those of -f. -n limits

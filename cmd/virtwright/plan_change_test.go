@@ -132,13 +132,17 @@ func TestPlanLoosens(t *testing.T) {
 	}
 }
 
-// TestPlanContext plans exceptions, and labels of namespaces, from a folder and from files.
+// TestPlanContext plans exceptions, labels of namespaces, and policies, from a folder and files.
 func TestPlanContext(t *testing.T) {
 	const rules = clusterPresetHead + "metadata: {name: prod}\nspec: {match: {namespaces: {matchLabels: {env: prod}}}, overrides: {spec: {template: {spec: {hostname: fixed}}}}}\n---\n"
 	namespace := func(name, env string) string {
 		return "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + name + ", labels: {env: " + env + "}}\n---\n"
 	}
 	const exempt = "apiVersion: virtwright.dev/v1alpha1\nkind: PresetException\nmetadata: {name: legacy, namespace: shop}\nspec: {presets: [cluster/prod], vmSelector: {}, reason: old}\n---\n"
+	const policy = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: names}\nspec:\n" +
+		"  matchConstraints: {resourceRules: [{apiGroups: [kubevirt.io], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [virtualmachines]}]}\n" +
+		"  validations: [{expression: \"object.metadata.name != 'no'\"}]\n---\n"
+	const binding = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: names}\nspec: {policyName: names, validationActions: [Deny]}\n---\n"
 	vms := write(t, "vms.yaml", planFileVMs(2, "")+strings.ReplaceAll(planFileVMs(1, ""), "namespace: shop", "namespace: lab"))
 	for name, test := range map[string]struct {
 		old, now string
@@ -156,6 +160,10 @@ func TestPlanContext(t *testing.T) {
 		"no exception": {namespace("shop", "prod") + exempt, namespace("shop", "prod"), []string{
 			"Exceptions: 1 deleted\nVMs: 2 of 3 VMs change\n  deleted  exception shop/legacy\n    2 VMs use it: shop/vm-0, shop/vm-1\n",
 		}},
+		"no policy":  {policy + binding, "", []string{"Policies: 1 deleted; 1 loosens\nVMs: 0 of 3 VMs change\n  deleted  policy names  loosens\n"}},
+		"no binding": {policy + binding, policy, []string{"Policies: 1 deleted; 1 loosens\n", "  deleted  policy names  loosens\n"}},
+		"a policy":   {"", policy + binding, []string{"Policies: 1 added\nVMs: 0 of 3 VMs change\n  added    policy names\n"}},
+		"one policy": {policy + binding, policy + binding, []string{"Presets: no changes\nVMs: 0 of 3 VMs change\n"}},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "all.yaml"), []byte(rules+test.old), 0o600); err != nil {

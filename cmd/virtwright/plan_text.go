@@ -17,7 +17,7 @@ func planSummary(plan *fleet.Plan) []string {
 	for _, other := range []struct {
 		title   string
 		changes []*fleet.ObjectChange
-	}{{"Exceptions: ", plan.Exceptions}, {"Namespaces: ", plan.Namespaces}} {
+	}{{"Exceptions: ", plan.Exceptions}, {"Namespaces: ", plan.Namespaces}, {"Policies: ", plan.Policies}} {
 		if len(other.changes) > 0 {
 			lines = append(lines, other.title+actions(other.changes))
 		}
@@ -106,7 +106,7 @@ func actions(changes []*fleet.ObjectChange) string {
 	return text
 }
 
-// A plannedObject is a preset, an exception or a namespace that differs.
+// A plannedObject is a preset, an exception, a namespace or a policy that differs.
 type plannedObject struct {
 	*fleet.ObjectChange
 	kind string
@@ -117,7 +117,7 @@ func plannedObjects(plan *fleet.Plan) (out []plannedObject, more int) {
 	for _, of := range []struct {
 		kind    string
 		changes []*fleet.ObjectChange
-	}{{"", plan.Presets}, {"exception ", plan.Exceptions}, {"namespace ", plan.Namespaces}} {
+	}{{"", plan.Presets}, {"exception ", plan.Exceptions}, {"namespace ", plan.Namespaces}, {"policy ", plan.Policies}} {
 		for _, c := range of.changes {
 			out = append(out, plannedObject{c, of.kind})
 		}

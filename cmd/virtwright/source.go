@@ -49,6 +49,9 @@ type source struct {
 	// presetsOnly skips VMs and policies of the cluster; withoutVMs skips VMs.
 	presetsOnly, withoutVMs bool
 	imports                 bool
+	// partial continues with the other objects if some cannot be read; unread is the reason.
+	partial bool
+	unread  error
 	// maxInMemory is the number of VMs of files that are held in memory. If there are more,
 	// input.VMs streams them. 0 means no limit.
 	maxInMemory int
@@ -128,6 +131,9 @@ func (o *settings) sources(ctx context.Context, s streams, args []string) (files
 		limit = math.MaxInt // objects of the cluster are compared with all VMs of files
 	}
 	files, err = o.manifests(s, limit)
+	if o.partial {
+		o.unread, err = err, nil
+	}
 	if err != nil || !o.live(args) {
 		return files, nil, err
 	}

@@ -24,6 +24,37 @@ func TestSuite(t *testing.T) {
 	}
 }
 
+// TestSuiteUpdates runs cases that update a VM, request a reapply, or set the time of an exception.
+func TestSuiteUpdates(t *testing.T) {
+	got := call(t, "", "test", "-f", "testdata/suite/updates", "--coverage").fine(t)
+	says(t, got.out, "1 test, 12 cases: all passed", "covered: 3 of 3 presets, 3 of 3 leaves, 0 of 0 condition results, 1 of 1 forbid rules")
+}
+
+// TestSuiteUpdateOrigin names the preset that set a value before an update.
+func TestSuiteUpdateOrigin(t *testing.T) {
+	const size = "{apiVersion: virtwright.dev/v1alpha1, kind: ClusterVirtualMachinePreset, metadata: {name: size}, spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: SIZE}}}}}}}}"
+	got := call(t, "apiVersion: virtwright.dev/v1alpha1\nkind: VirtwrightTest\nmetadata: {name: a}\nfiles: []\nobjects: ["+strings.Replace(size, "SIZE", "2Gi", 1)+"]\n"+
+		"cases: [{name: a, before: {objects: ["+strings.Replace(size, "SIZE", "1Gi", 1)+"]}, vm: {spec: {template: {spec: {domain: {devices: {}}}}}}, "+
+		"expect: {vm: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}]\n", "test", "-f", "-")
+	says(t, got.out, `- "2Gi"`, `+ "1Gi"   cluster/size (default)`)
+}
+
+// TestSuiteBefore reports VMs that cannot be created before the update of a case.
+func TestSuiteBefore(t *testing.T) {
+	const vm = "{spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}"
+	for name, c := range map[string]struct{ given, want string }{
+		"Rejected":  {"before: {vm: {spec: {template: {spec: {domain: {memory: {guest: 0Gi}}}}}}}, vm: " + vm, "before: the VM is not created: "},
+		"OtherName": {"before: {vm: {metadata: {name: a}, spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}}, vm: " + vm, "before: the VM is VirtualMachine default/a, but the case updates VirtualMachine default/vm"},
+		"Objects":   {"before: {objects: [{kind: Namespace}]}, vm: " + vm, "before: objects[0]: "},
+	} {
+		got := call(t, "apiVersion: virtwright.dev/v1alpha1\nkind: VirtwrightTest\nmetadata: {name: a}\nfiles: []\ncases: [{name: a, "+c.given+"}]\n", "test", "-f", "-")
+		if got.code != exitRefused {
+			t.Errorf("%s: exit code %d: %s", name, got.code, got.err)
+		}
+		says(t, got.out, c.want)
+	}
+}
+
 // TestSuiteReport compares the report of failing cases in each format.
 func TestSuiteReport(t *testing.T) {
 	for _, output := range []string{"text", "json", "junit"} {
@@ -55,6 +86,7 @@ func TestCoverage(t *testing.T) {
 		Leaves:  fleet.Ratio{Covered: 8, Total: 9},
 		Results: fleet.Ratio{Covered: 3, Total: 4},
 		Forbids: fleet.Ratio{Covered: 2, Total: 3},
+		Percent: 80,
 		Missing: []fleet.Uncovered{
 			{Preset: "cluster/unused", Reason: "no case has a VM that it matches"},
 			{Preset: "cluster/windows", Field: "spec.forbid[1].path", Reason: "no case has a VM that violates this rule"},
@@ -67,6 +99,55 @@ func TestCoverage(t *testing.T) {
 	text := call(t, "", "test", "-f", "testdata/suite/tests", "--coverage").fine(t).out
 	says(t, text, "covered: 3 of 4 presets, 8 of 9 leaves, 3 of 4 condition results, 2 of 3 forbid rules",
 		"not covered cluster/windows: spec.forbid[1].path: no case has a VM that violates this rule")
+}
+
+// TestCoverageThreshold fails below the percentage: 16 of 20 parts are covered.
+func TestCoverageThreshold(t *testing.T) {
+	for threshold, code := range map[string]int{"80": exitFine, "80.1": exitRefused, "100": exitRefused, "0": exitFine, "101": exitUsage, "-1": exitUsage, "NaN": exitUsage} {
+		got := call(t, "", "test", "-f", "testdata/suite/tests", "--coverage-threshold", threshold)
+		if got.code != code {
+			t.Errorf("%s: exit code %d: %s%s", threshold, got.code, got.out, got.err)
+		}
+		switch code {
+		case exitRefused:
+			says(t, got.out, "FAIL the coverage of 80.0% is below the threshold of "+threshold+"%\n", "10 cases: all passed")
+		case exitUsage:
+			says(t, got.err, "invalid --coverage-threshold "+threshold+": must be a percentage from 0 to 100")
+		}
+	}
+	got := call(t, "", "test", "-f", "testdata/suite/tests", "--coverage-threshold", "81", "-o", "junit")
+	says(t, got.out, `name="coverage"`, "2 of 3 forbid rules: 80.0%", `<failure message="the coverage of 80.0% is below the threshold of 81%"`)
+}
+
+// TestSuiteInvalid runs the other tests if a file cannot be read or a test is invalid.
+func TestSuiteInvalid(t *testing.T) {
+	dir := t.TempDir()
+	const head = "apiVersion: virtwright.dev/v1alpha1\nkind: VirtwrightTest\n"
+	const good = head + "metadata: {name: good}\nfiles: []\ncases: [{name: a, vm: {spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}}]\n"
+	for file, text := range map[string]string{"a.yaml": head + "metadata: {name: a}\ncases: [{name: a, wm: {}}]\n", "b.yaml": head + "metadata: {name: b\n", "c.yaml": good, "d.yaml": good + "---\n" + good} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants := map[string][]string{
+		"text":  {"2 tests, 2 cases: 2 passed, 0 failed; 3 invalid\n"},
+		"json":  {`"passed": true`, `/b.yaml",` + "\n      " + `"line": 3`, `"invalid": 3`, `unknown field \"wm\"`},
+		"junit": {`name="good"`, `<error message="invalid input">`, "b.yaml:3\"", "unknown field"},
+	}
+	for output, want := range wants {
+		got := call(t, "", "test", "-f", dir, "-o", output)
+		if got.code != exitUsage {
+			t.Errorf("exit code %d", got.code)
+		}
+		says(t, got.out, want...)
+		says(t, got.err, "a.yaml, document 1: VirtwrightTest a is invalid:", "b.yaml, document 1, line 3: cannot read the YAML", `d.yaml, document 2: VirtwrightTest: metadata.name: Duplicate value: "good"`)
+		if output == "junit" {
+			var report junit.Testsuites
+			if err := xml.Unmarshal([]byte(got.out), &report); err != nil || report.Tests != 5 || report.Errors != 3 {
+				t.Errorf("%v: %d tests, %d errors", err, report.Tests, report.Errors)
+			}
+		}
+	}
 }
 
 // TestCoverageOfOneName counts different presets of the same name separately.
@@ -173,10 +254,17 @@ func TestSuiteInput(t *testing.T) {
 		"RefusedAndVM":   {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {refused: [a], vm: {}, golden: a.yaml}}]\n", []string{"cases[0].expect.vm: Forbidden", "cases[0].expect.golden: Forbidden"}},
 		"RefusedNothing": {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {refused: []}}]\n", []string{"cases[0].expect.refused: Required value"}},
 		"EmptyWarning":   {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {warnings: ['']}}]\n", []string{"cases[0].expect.warnings: Required value"}},
+		"Now":            {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, now: tomorrow}]\n", []string{`cases[0].now: Invalid value: "tomorrow": must be a time such as 2026-01-31T12:00:00Z`}},
+		"BeforeNow":      {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, before: {now: '2026'}}]\n", []string{`cases[0].before.now: Invalid value: "2026"`}},
+		"BeforeField":    {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, before: {vn: {}}}]\n", []string{`cases[0].before.vn: Invalid value: "vn": unknown field "vn"; did you mean "vm"?`}},
+		"BeforeTwoVMs":   {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, before: {vm: {}, vmFile: a.yaml}}]\n", []string{"cases[0].before.vmFile: Forbidden"}},
+		"BeforeKind":     {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, before: {vm: {kind: Pod}}}]\n", []string{`cases[0].before.vm.kind: Unsupported value: "Pod"`}},
+		"ReapplyAVMI":    {head + "metadata: {name: a}\ncases: [{name: a, vm: {kind: VirtualMachineInstance}, reapply: true}]\n", []string{`cases[0].vm.kind: Unsupported value: "VirtualMachineInstance": supported values: "VirtualMachine"`}},
+		"CurrentModes":   {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, currentModes: today}]\n", []string{"cases[0].currentModes: Invalid value: \"string\": must be true or false"}},
 		"VMOfAVMI":       {head + "metadata: {name: a}\ncases: [{name: a, vm: {kind: VirtualMachineInstance}, expect: {vm: {}}}]\n", []string{"cases[0].expect.vm: Forbidden: the case creates a VirtualMachineInstance: use vmi"}},
 	} {
 		got := call(t, c.text, "test", "-f", "-")
-		if got.code != exitUsage || got.out != "" {
+		if got.code != exitUsage || strings.Contains(got.out, "all passed") {
 			t.Errorf("%s: exit code %d: %s", name, got.code, got.out)
 		}
 		says(t, got.err, c.want...)

@@ -61,9 +61,11 @@ type Cluster struct {
 	namespaces    map[string]*corev1.Namespace
 	instancetypes instancetypes
 	policies      *policies.Set
-	webhooks      *webhooks.Server
-	seen          map[string]manifest.Position
-	validatedIn   map[string]bool
+	// bound are the names of policies with a binding.
+	bound       []string
+	webhooks    *webhooks.Server
+	seen        map[string]manifest.Position
+	validatedIn map[string]bool
 	// preset is true if the input has a preset, even a rejected one.
 	preset bool
 	// incomplete are VMs without required values, which a preset could give.
@@ -81,7 +83,9 @@ type VM struct {
 	// JSON is the object as a webhook receives it, converted to version v1.
 	JSON []byte
 	// Sent is the object as written in the input.
-	Sent        []byte
+	Sent []byte
+	// old is the JSON of the stored VM that JSON updates; nil for a VM that is created.
+	old         []byte
 	entry       *entry
 	noNamespace bool
 	version     string
@@ -267,6 +271,7 @@ func (c *Cluster) request(ctx context.Context, m VM) presets.Request {
 	r.Instancetypes = func(matcher presets.Matcher) (map[string]any, error) {
 		return c.instancetypes.Spec(ctx, m.Namespace, matcher)
 	}
+	r.OldObject = m.old
 	if m.Kind == presets.VirtualMachineInstance {
 		r.Owner = c.settings.Owner
 	}

@@ -63,6 +63,7 @@ func (x *Comparison) Plan(ctx context.Context) (*fleet.Plan, error) {
 	x.Notes = slices.Compact(x.Notes)
 	plan := fleet.NewPlan(ctx, before.snapshot, after.snapshot)
 	plan.CompareNamespaces(before.knownNamespaces(), after.knownNamespaces())
+	plan.ComparePolicies(before.bound, after.bound)
 	updates := fleet.NoUpdates
 	if x.Settings.Rules.Addon {
 		updates = fleet.LiveUpdates

@@ -15,6 +15,8 @@ import (
 // An Issue is a problem or a warning with the position of its object.
 type Issue struct {
 	Where manifest.Position
+	// Line of an unreadable document, from 1; 0 if unknown.
+	Line int
 	// Warning is true if the object is accepted all the same.
 	Warning bool
 	Problem
@@ -37,6 +39,9 @@ func Open(ctx context.Context, objects []manifest.Object, settings Settings) (*C
 	return c, issues
 }
 
+// Issues lists the problems of an error about the input.
+func Issues(err error) []Issue { return issuesOf(manifest.Position{}, err) }
+
 // issuesOf lists the problems of an error. The position is that of errors without their own.
 func issuesOf(where manifest.Position, err error) []Issue {
 	var several interface{ Unwrap() []error }
@@ -54,7 +59,7 @@ func issuesOf(where manifest.Position, err error) []Issue {
 			out = append(out, Issue{Where: refusal.Where, Problem: p})
 		}
 	case errors.As(err, &document):
-		out = []Issue{{Where: document.Where, Problem: Problem{Message: document.Message}}}
+		out = []Issue{{Where: document.Where, Line: document.Line, Problem: Problem{Message: document.Message}}}
 	default:
 		out = []Issue{{Where: where, Problem: Problem{Message: strings.TrimPrefix(err.Error(), where.String()+": ")}}}
 	}
@@ -68,7 +73,7 @@ func warnings(where manifest.Position, texts []string) []Issue {
 	var out []Issue
 	for _, text := range texts {
 		field := fieldPath.FindString(text)
-		out = append(out, Issue{where, true, Problem{field, strings.TrimPrefix(text, field+": ")}})
+		out = append(out, Issue{Where: where, Warning: true, Problem: Problem{field, strings.TrimPrefix(text, field+": ")}})
 	}
 	return out
 }

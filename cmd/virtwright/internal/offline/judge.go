@@ -100,7 +100,9 @@ func (c *Cluster) admit(ctx context.Context, m VM, v *Verdict) error {
 	}
 	var old map[string]any
 	if request.Operation == admissionv1.Update {
-		old = decoded
+		if old, err = m.decode(request.OldObject.Raw); err != nil {
+			return err
+		}
 	}
 	if err := c.evaluate(ctx, m, v, v.object, old); err != nil {
 		return err
@@ -177,6 +179,10 @@ func withoutTypes(answer *webhooks.Response) {
 
 func (c *Cluster) admissionRequest(m VM, raw []byte) (webhooks.Request, error) {
 	out := m.creation(raw)
+	if m.old != nil {
+		out.Operation, out.OldObject.Raw = admissionv1.Update, m.old
+		return out, nil
+	}
 	if !c.settings.Reapply || !m.isStored() {
 		return out, nil
 	}

@@ -137,6 +137,7 @@ func (p *policyReader) bind(c *Cluster, entries []*entry) {
 	p.source.Namespace, p.source.Namespaces = c.settings.Namespace, c.namespaceObject
 	var notes []string
 	c.policies, notes = policies.NewSet(&p.source)
+	c.bound = p.source.Bound()
 	c.Notes = append(c.Notes, notes...)
 }
 

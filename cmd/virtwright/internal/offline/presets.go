@@ -251,10 +251,7 @@ type LintReport struct {
 
 // Lint checks the presets among objects, each one alone and all together.
 func Lint(ctx context.Context, objects []manifest.Object, settings Settings) (*LintReport, error) {
-	entries, left, err := sorted(objects, rejectNamed)
-	if err != nil {
-		return nil, err
-	}
+	entries, left, unsorted := sorted(objects, rejectNamed)
 	l := &linter{ctx: ctx, settings: settings, seen: map[presets.PresetName]manifest.Position{}}
 	var known []presets.Namespace
 	for _, e := range entries {
@@ -277,7 +274,10 @@ func Lint(ctx context.Context, objects []manifest.Object, settings Settings) (*L
 	for _, leftover := range left {
 		out.Notes = append(out.Notes, leftover.String())
 	}
-	return out, ctx.Err()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return out, unsorted
 }
 
 // render returns a function that renders the domain of a VMI as the validating webhook does; nil

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kubevirtv1 "kubevirt.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -19,7 +19,6 @@ import (
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
-	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
 // goldenExtension keeps golden files from being read as manifests.
@@ -46,12 +45,25 @@ type Suite struct {
 // A Case is a VM with the expected result.
 type Case struct {
 	Name string `json:"name"`
-	// VM to create, by default a VirtualMachine. Alternatively, VMFile names a file.
+	Step
+	// Before is how the VM was created. The case updates it.
+	Before *Step `json:"before"`
+	// Reapply requests a reapply of presets.
+	Reapply bool `json:"reapply"`
+	// CurrentModes keeps the modes of presets. By default, Warn and Audit presets are enforced.
+	CurrentModes bool        `json:"currentModes"`
+	Expect       Expectation `json:"expect"`
+}
+
+// A Step creates or updates the VM of a case.
+type Step struct {
+	// VM is by default a VirtualMachine. Alternatively, VMFile names a file.
 	VM     map[string]any `json:"vm"`
 	VMFile string         `json:"vmFile"`
-	// Objects that exist only in this case.
+	// Objects that exist only in this step.
 	Objects []json.RawMessage `json:"objects"`
-	Expect  Expectation       `json:"expect"`
+	// Now is the time at which exceptions are evaluated; default: the current time.
+	Now string `json:"now"`
 
 	vm manifest.Object
 }
@@ -71,12 +83,13 @@ type Expectation struct {
 	Warnings []string `json:"warnings"`
 }
 
-// Suites decodes the suites among objects. All problems are reported.
+// Suites decodes the valid suites among objects. The error joins the problems of the others, each a
+// *manifest.DocumentError.
 func Suites(objects []manifest.Object) ([]*Suite, error) {
 	var problems []error
 	objects = slices.DeleteFunc(slices.Clone(objects), func(o manifest.Object) bool {
 		if !isSuite(o) && (strings.EqualFold(o.Kind, kindSuite) || presets.Nearest(o.Kind, slices.Values([]string{kindSuite})) != "") {
-			problems = append(problems, fmt.Errorf("%s: unsupported kind %s of %s: use %s of %s/v1alpha1", o.Where, o.Kind, o.APIVersion, kindSuite, virtwrightGroup))
+			problems = append(problems, &manifest.DocumentError{Where: o.Where, Message: fmt.Sprintf("unsupported kind %s of %s: use %s of %s/v1alpha1", o.Kind, o.APIVersion, kindSuite, virtwrightGroup)})
 		}
 		return !isSuite(o)
 	})
@@ -90,14 +103,17 @@ func Suites(objects []manifest.Object) ([]*Suite, error) {
 		s, err := newSuite(o)
 		return decoded{s, err}
 	}) {
-		if out, problems = append(out, d.suite), append(problems, d.err); d.err != nil {
+		if d.err != nil {
+			problems = append(problems, d.err)
 			continue
 		}
 		key := d.suite.Where.File + "\x00" + d.suite.Metadata.Name
 		if at, again := first[key]; again {
-			problems = append(problems, fmt.Errorf("%s: %s: metadata.name: Duplicate value: %q, which is also in %s", d.suite.Where, kindSuite, d.suite.Metadata.Name, at))
+			problems = append(problems, &manifest.DocumentError{Where: d.suite.Where, Message: fmt.Sprintf("%s: metadata.name: Duplicate value: %q, which is also in %s", kindSuite, d.suite.Metadata.Name, at)})
+			continue
 		}
 		first[key] = d.suite.Where
+		out = append(out, d.suite)
 	}
 	return out, errors.Join(problems...)
 }
@@ -121,8 +137,8 @@ func newSuite(o manifest.Object) (*Suite, error) {
 		}
 		names[c.Name] = true
 		problems = append(problems, c.check(at)...)
-		if problem := s.readVM(c, at); problem != nil {
-			problems = append(problems, problem)
+		if wrong := s.readVMs(c, at); len(wrong) > 0 {
+			problems = append(problems, wrong...)
 			continue
 		}
 		problems = append(problems, c.Expect.check(presets.Kind(c.vm.Kind), at.Child("expect"))...)
@@ -130,11 +146,11 @@ func newSuite(o manifest.Object) (*Suite, error) {
 	if len(problems) == 0 {
 		return s, nil
 	}
-	lines := []string{fmt.Sprintf("%s: %s is invalid:", s.Where, strings.TrimSpace(kindSuite+" "+s.Metadata.Name))}
+	lines := []string{strings.TrimSpace(kindSuite+" "+s.Metadata.Name) + " is invalid:"}
 	for _, p := range problemsOf(problems) {
 		lines = append(lines, p.String())
 	}
-	return nil, errors.New(strings.Join(lines, "\n  "))
+	return nil, &manifest.DocumentError{Where: s.Where, Message: strings.Join(lines, "\n  ")}
 }
 
 func (s *Suite) check() field.ErrorList {
@@ -164,11 +180,23 @@ func (c *Case) check(at *field.Path) field.ErrorList {
 	if c.Name == "" {
 		out = append(out, field.Required(at.Child("name"), ""))
 	}
-	switch {
-	case c.VM == nil && c.VMFile == "":
+	if c.VM == nil && c.VMFile == "" {
 		out = append(out, field.Required(at.Child("vm"), "set vm or vmFile"))
-	case c.VM != nil && c.VMFile != "":
+	}
+	out = append(out, c.Step.check(at)...)
+	if c.Before != nil {
+		out = append(out, c.Before.check(at.Child("before"))...)
+	}
+	return out
+}
+
+func (s *Step) check(at *field.Path) field.ErrorList {
+	var out field.ErrorList
+	if s.VM != nil && s.VMFile != "" {
 		out = append(out, field.Forbidden(at.Child("vmFile"), "vm and vmFile are mutually exclusive"))
+	}
+	if _, err := time.Parse(time.RFC3339, s.Now); s.Now != "" && err != nil {
+		out = append(out, field.Invalid(at.Child("now"), s.Now, "must be a time such as 2026-01-31T12:00:00Z"))
 	}
 	return out
 }
@@ -223,83 +251,6 @@ func beneath(at *field.Path, problems field.ErrorList) field.ErrorList {
 	return problems
 }
 
-func (s *Suite) readVM(c *Case, at *field.Path) *field.Error {
-	if c.VM == nil && c.VMFile == "" {
-		return nil // reported before
-	}
-	read, from := s.inlineVM, "vm"
-	if c.VMFile != "" {
-		read, from = s.fileVM, "vmFile"
-	}
-	at = at.Child(from)
-	var problem *field.Error
-	if c.vm, problem = read(c, at); problem != nil {
-		return problem
-	}
-	kinds := []presets.Kind{presets.VirtualMachine, presets.VirtualMachineInstance}
-	switch {
-	case roleOf(c.vm) == vmOrVMI:
-		return checkVM(c, at)
-	case slices.Contains(kinds, presets.Kind(c.vm.Kind)):
-		return field.NotSupported(at.Child("apiVersion"), c.vm.APIVersion, []string{kubevirtv1.GroupVersion.String()})
-	}
-	return field.NotSupported(at.Child("kind"), c.vm.Kind, kinds)
-}
-
-func (s *Suite) fileVM(c *Case, at *field.Path) (vm manifest.Object, problem *field.Error) {
-	objects, err := manifest.Read(strings.NewReader(""), []string{s.path(c.VMFile)}, false)
-	return only(objects, err, at, c.VMFile)
-}
-
-func only(objects []manifest.Object, err error, at *field.Path, value any) (vm manifest.Object, problem *field.Error) {
-	switch {
-	case err != nil:
-		return vm, field.Invalid(at, value, err.Error())
-	case len(objects) != 1:
-		return vm, field.Invalid(at, value, fmt.Sprintf("must contain exactly one object, but has %d", len(objects)))
-	}
-	return objects[0], nil
-}
-
-// inlineVM returns the VM of a case, with defaults for apiVersion, kind and name.
-func (s *Suite) inlineVM(c *Case, at *field.Path) (vm manifest.Object, problem *field.Error) {
-	setDefault(c.VM, "apiVersion", kubevirtv1.GroupVersion.String())
-	setDefault(c.VM, "kind", string(presets.VirtualMachine))
-	if c.VM["metadata"] == nil {
-		c.VM["metadata"] = map[string]any{}
-	}
-	if meta, isObject := c.VM["metadata"].(map[string]any); isObject && meta["generateName"] == nil {
-		setDefault(meta, "name", "vm")
-	}
-	raw, err := json.Marshal(c.VM)
-	if err != nil {
-		return vm, field.InternalError(at, err)
-	}
-	objects, err := manifest.Inline(raw, s.Where)
-	return only(objects, err, at, c.VM["kind"])
-}
-
-// A VM with an unknown field is always rejected, and would not test a preset.
-func checkVM(c *Case, at *field.Path) *field.Error {
-	var object map[string]any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(c.vm.JSON, &object); err != nil {
-		return field.Invalid(at, c.Name, err.Error())
-	}
-	if c.vm.APIVersion == conversion.V1Alpha2 {
-		return nil // it has other fields
-	}
-	if unknown := presets.CheckSchema(presets.Kind(c.vm.Kind), object).Unknown; len(unknown) > 0 {
-		return beneath(at, unknown)[0]
-	}
-	return nil
-}
-
-func setDefault(fields map[string]any, name, value string) {
-	if fields[name] == nil {
-		fields[name] = value
-	}
-}
-
 func (s *Suite) path(name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -319,24 +270,23 @@ func (s *Suite) paths() []string {
 	return out
 }
 
-// sourceKey is equal for suites with the same sources; empty for a suite with inline objects.
+// sourceKey is equal for suites with the same sources.
 func (s *Suite) sourceKey() string {
 	if len(s.Objects) > 0 {
-		return ""
+		return s.Where.String()
 	}
 	return s.Mode + "\x00" + strings.Join(s.paths(), "\x00")
 }
 
-// sources enforces presets in mode Warn and Audit, because tests come before enforcement.
-func (s *Suite) sources() ([]manifest.Object, error) {
+func (s *Suite) sources(currentModes bool) ([]manifest.Object, error) {
 	objects, err := manifest.Read(strings.NewReader(""), s.paths(), true)
 	objects = slices.DeleteFunc(objects, func(o manifest.Object) bool { return roleOf(o) == vmOrVMI || isSuite(o) })
-	enforced, unread := enforce(objects)
-	inline, wrong := s.inline(s.Objects)
-	return append(enforced, inline...), errors.Join(err, unread, wrong)
+	objects, unread := inModes(objects, currentModes)
+	inline, wrong := s.inline(s.Objects, currentModes)
+	return append(objects, inline...), errors.Join(err, unread, wrong)
 }
 
-func (s *Suite) inline(raw []json.RawMessage) ([]manifest.Object, error) {
+func (s *Suite) inline(raw []json.RawMessage, currentModes bool) ([]manifest.Object, error) {
 	var out []manifest.Object
 	for i, r := range raw {
 		objects, err := manifest.Inline(r, s.Where)
@@ -345,7 +295,15 @@ func (s *Suite) inline(raw []json.RawMessage) ([]manifest.Object, error) {
 		}
 		out = append(out, objects...)
 	}
-	return enforce(out)
+	return inModes(out, currentModes)
+}
+
+// inModes enforces presets in mode Warn and Audit, because tests come before enforcement.
+func inModes(objects []manifest.Object, current bool) ([]manifest.Object, error) {
+	if current {
+		return objects, nil
+	}
+	return enforce(objects)
 }
 
 // golden reads a golden file; nil if it does not exist.

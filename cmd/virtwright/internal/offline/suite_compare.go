@@ -69,6 +69,9 @@ func missingTexts(texts, parts []string) []string {
 
 func (c *Cluster) compare(ctx context.Context, m VM, v *Verdict, r *CaseResult) error {
 	e := r.Case.Expect
+	if r.Case.Reapply {
+		m.withoutReapply(v.object)
+	}
 	r.Stored = fleet.WithoutRecord(c.asSent(m, v.object))
 	differ := append(fleet.Mismatches(m.Kind, e.VM, r.Stored), unexpected(m.Kind, e.Absent, r.Stored)...)
 	if e.Golden != "" {
@@ -79,7 +82,7 @@ func (c *Cluster) compare(ctx context.Context, m VM, v *Verdict, r *CaseResult) 
 		differ = append(differ, more...)
 	}
 	if len(differ) > 0 {
-		x, err := c.Explain(ctx, m)
+		x, err := c.explainCase(ctx, m, v)
 		if err != nil {
 			return err
 		}
@@ -89,6 +92,20 @@ func (c *Cluster) compare(ctx context.Context, m VM, v *Verdict, r *CaseResult) 
 		return nil
 	}
 	return c.compareLaunched(ctx, m, v, r)
+}
+
+// explainCase explains an updated VM from its record.
+func (c *Cluster) explainCase(ctx context.Context, m VM, v *Verdict) (*presets.Explanation, error) {
+	if m.old == nil {
+		return c.Explain(ctx, m)
+	}
+	request := c.request(ctx, m)
+	request.Object, request.OldObject = v.stored, nil
+	x, err := presets.ExplainStored(request)
+	if err != nil {
+		return nil, m.refusal(err)
+	}
+	return x, nil
 }
 
 func unexpected(kind presets.Kind, absent []string, stored map[string]any) []fleet.Mismatch {

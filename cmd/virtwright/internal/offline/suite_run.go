@@ -78,16 +78,18 @@ type FieldResult struct {
 // Run runs all cases and yields their results in order.
 func (r *SuiteRun) Run(ctx context.Context, suites []*Suite) iter.Seq[*CaseResult] {
 	inputs := func(yield func(suiteInput) bool) {
-		known := map[string]func() sharedCluster{}
-		for _, s := range suites {
-			key := s.sourceKey()
-			shared := known[key]
-			if shared == nil || key == "" {
-				shared = sync.OnceValue(func() sharedCluster { return r.shared(ctx, s) })
-				known[key] = shared
+		known := map[sharedKey]func() sharedCluster{}
+		shared := func(s *Suite, currentModes bool) func() sharedCluster {
+			key := sharedKey{s.sourceKey(), currentModes}
+			if known[key] == nil {
+				known[key] = sync.OnceValue(func() sharedCluster { return r.shared(ctx, s, currentModes) })
 			}
+			return known[key]
+		}
+		for _, s := range suites {
 			for i := range s.Cases {
-				if !yield(suiteInput{shared, &CaseResult{Suite: s, Case: &s.Cases[i], Index: i, update: r.Update}}) {
+				in := suiteInput{shared(s, s.Cases[i].CurrentModes), shared(s, false), &CaseResult{Suite: s, Case: &s.Cases[i], Index: i, update: r.Update}}
+				if !yield(in) {
 					return
 				}
 			}
@@ -109,9 +111,15 @@ func (r *SuiteRun) Run(ctx context.Context, suites []*Suite) iter.Seq[*CaseResul
 	}
 }
 
+type sharedKey struct {
+	sources      string
+	currentModes bool
+}
+
 type suiteInput struct {
-	shared func() sharedCluster
-	result *CaseResult
+	// shared has the presets in the modes of the case, and enforced all in mode Enforce.
+	shared, enforced func() sharedCluster
+	result           *CaseResult
 }
 
 type sharedCluster struct {
@@ -120,8 +128,8 @@ type sharedCluster struct {
 	err     error
 }
 
-func (r *SuiteRun) shared(ctx context.Context, s *Suite) sharedCluster {
-	objects, err := s.sources()
+func (r *SuiteRun) shared(ctx context.Context, s *Suite, currentModes bool) sharedCluster {
+	objects, err := s.sources(currentModes)
 	if err != nil {
 		return sharedCluster{err: err}
 	}
@@ -130,16 +138,37 @@ func (r *SuiteRun) shared(ctx context.Context, s *Suite) sharedCluster {
 }
 
 func (r *SuiteRun) runCase(ctx context.Context, in suiteInput) error {
-	shared := in.shared()
-	if shared.err != nil {
-		return shared.err
-	}
-	c, err := r.forCase(ctx, shared, in.result)
+	c, err := r.forCase(ctx, in.shared(), in.result, in.result.Case.CurrentModes)
 	if err != nil {
 		return err
 	}
 	in.result.Notes = c.Notes
-	return c.run(ctx, in.result, r.Coverage != nil)
+	if err := r.trace(ctx, in); err != nil {
+		return err
+	}
+	created, err := r.created(ctx, in)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, in.result, created)
+}
+
+// trace records the coverage of a case. All presets are enforced, so that each counts once.
+func (r *SuiteRun) trace(ctx context.Context, in suiteInput) error {
+	if r.Coverage == nil {
+		return nil
+	}
+	c, err := r.forCase(ctx, in.enforced(), in.result, false)
+	if err != nil {
+		return err
+	}
+	m, err := c.caseVM(&in.result.Case.Step)
+	if err != nil {
+		return err
+	}
+	traces, err := c.traces(ctx, m, in.result.Case.Expect.VMI != nil || in.result.Case.Expect.Refused != nil)
+	in.result.traces = append(c.untraced(), traces...)
+	return err
 }
 
 func (r *SuiteRun) cluster(ctx context.Context, s *Suite, objects []manifest.Object) (*Cluster, error) {
@@ -163,15 +192,17 @@ func (c *Cluster) untraced() []presets.Trace {
 }
 
 // forCase shares the compiled presets, unless the case adds objects that must be compiled.
-func (r *SuiteRun) forCase(ctx context.Context, shared sharedCluster, result *CaseResult) (*Cluster, error) {
-	own, err := result.Suite.inline(result.Case.Objects)
+func (r *SuiteRun) forCase(ctx context.Context, shared sharedCluster, result *CaseResult, currentModes bool) (*Cluster, error) {
+	if shared.err != nil {
+		return nil, shared.err
+	}
+	own, err := result.Suite.inline(result.Case.Objects, currentModes)
 	if err != nil {
 		return nil, err
 	}
-	others := func(o manifest.Object) bool { return roleOf(o) != namespace }
-	if slices.ContainsFunc(own, others) {
-		replaced := slices.DeleteFunc(slices.Clone(own), others)
-		return r.cluster(ctx, result.Suite, slices.Concat(Without(shared.objects, replaced, ""), own))
+	if slices.ContainsFunc(own, isNoNamespace) {
+		c, err := r.cluster(ctx, result.Suite, withObjects(shared.objects, own))
+		return c.at(result.Case.Now), err
 	}
 	c := *shared.Cluster
 	c.seen, c.validatedIn, c.existing, c.incomplete = map[string]manifest.Position{}, map[string]bool{}, newExistingVMs(), nil
@@ -182,28 +213,28 @@ func (r *SuiteRun) forCase(ctx context.Context, shared sharedCluster, result *Ca
 		err = errors.Join(err, c.take(e, reader, rules))
 	}
 	c.webhooks, c.policies = c.server(), shared.policies.With(c.namespaceObject)
-	return &c, err
+	return c.at(result.Case.Now), err
 }
 
-// run creates the VM of a case and compares the result. It returns an error if the case cannot run.
-func (c *Cluster) run(ctx context.Context, r *CaseResult, trace bool) error {
-	entries, _, err := sorted([]manifest.Object{r.Case.vm}, rejectNamed)
+func isNoNamespace(o manifest.Object) bool { return roleOf(o) != namespace }
+
+// withObjects adds the objects of a case. They replace namespaces.
+func withObjects(objects, own []manifest.Object) []manifest.Object {
+	replaced := slices.DeleteFunc(slices.Clone(own), isNoNamespace)
+	return slices.Concat(Without(objects, replaced, ""), own)
+}
+
+// run creates or updates the VM of a case and compares the result. It returns an error if the case
+// cannot run.
+func (c *Cluster) run(ctx context.Context, r *CaseResult, created *createdVM) error {
+	m, err := c.caseVM(&r.Case.Step)
 	if err != nil {
 		return err
 	}
-	m, err := c.newVM(entries[0])
-	if err != nil {
-		return err
-	}
-	if m.isStored() {
-		return fmt.Errorf("%s: metadata.resourceVersion: Forbidden: a case creates its VM: remove the field", m)
-	}
-	if trace {
-		traces, err := c.traces(ctx, m, r.Case.Expect.VMI != nil || r.Case.Expect.Refused != nil)
-		if err != nil {
+	if created != nil {
+		if m, err = created.updated(m, r.Case); err != nil {
 			return err
 		}
-		r.traces = append(c.untraced(), traces...)
 	}
 	v := m.entry.verdict()
 	if err := c.validate(ctx, m, &v); err != nil {
@@ -264,7 +295,7 @@ func (s *Suite) decode(raw []byte) field.ErrorList {
 	return problems
 }
 
-var suiteFields = []string{"apiVersion", "kind", "metadata", "files", "objects", "mode", "cases", "name", "vm", "vmFile", "expect", "vmi", "absent", "golden", "refused", "warnings"}
+var suiteFields = []string{"apiVersion", "kind", "metadata", "files", "objects", "mode", "cases", "name", "vm", "vmFile", "before", "reapply", "currentModes", "now", "expect", "vmi", "absent", "golden", "refused", "warnings"}
 
 var quotedField = regexp.MustCompile(`^unknown field "(.*)"$`)
 
@@ -306,6 +337,8 @@ func typeInWords(t reflect.Type) string {
 		return "a list"
 	case reflect.String:
 		return "a string"
+	case reflect.Bool:
+		return "true or false"
 	}
 	return "an object"
 }

@@ -55,6 +55,17 @@ type Set struct {
 	interfaces admission.ObjectInterfaces
 }
 
+// Bound returns the names of the policies that have a binding.
+func (s *Source) Bound() []string {
+	var out []string
+	for _, p := range s.Policies {
+		if slices.ContainsFunc(s.Bindings, func(b *Binding) bool { return b.object.Spec.PolicyName == p.object.Name }) {
+			out = append(out, p.object.Name)
+		}
+	}
+	return out
+}
+
 // NewSet binds policies; notes name those without effect or that cannot be evaluated.
 func NewSet(s *Source) (set *Set, notes []string) {
 	out := (&Set{interfaces: interfaces()}).With(s.Namespaces)

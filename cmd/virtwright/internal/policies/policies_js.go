@@ -39,6 +39,9 @@ func NewSet(*Source) (*Set, []string) {
 	return nil, []string{"ValidatingAdmissionPolicies are not evaluated in a browser; use virtwright validate"}
 }
 
+// Bound returns no names.
+func (*Source) Bound() []string { return nil }
+
 // Evaluate denies nothing.
 func (*Set) Evaluate(context.Context, Request) (denied, warnings []string, err error) {
 	return nil, nil, nil
