@@ -58,6 +58,9 @@ type kyvernoFilter struct {
 		NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector"`
 		Operations        []string              `json:"operations"`
 	} `json:"resources"`
+
+	// at is the path of the resources in match.
+	at string
 }
 
 func importKyverno(p Policy, _ []Policy) ([]*mutation, error) {
@@ -124,7 +127,7 @@ func (m *mutation) kyvernoRule(raw []byte, at string) (concerns bool, err error)
 		m.restricted(at+"match.any", nil, "presets have no alternatives: write a rule for each")
 	}
 	for _, f := range filters {
-		m.include(f, at+"match.resources.")
+		m.include(f, at+"match."+f.at)
 	}
 	m.exclude(rule.Exclude, at+"exclude")
 	m.kyvernoConditions(at+"celPreconditions", rule.Conditions)
@@ -136,6 +139,12 @@ func (m *mutation) kyvernoRule(raw []byte, at string) (concerns bool, err error)
 // of returns the filters that concern a kind, and whether one of them suffices.
 func (k kyvernoMatch) of(kind presets.Kind) (filters []kyvernoFilter, alternatives bool) {
 	other := func(f kyvernoFilter) bool { return !f.concerns(kind) }
+	k.at = "resources."
+	for name, filters := range map[string][]kyvernoFilter{"any": k.Any, "all": k.All} {
+		for i := range filters {
+			filters[i].at = fmt.Sprintf("%s[%d].resources.", name, i)
+		}
+	}
 	switch {
 	case len(k.All) > 0 && slices.ContainsFunc(k.All, other):
 		return nil, false
