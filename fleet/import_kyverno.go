@@ -202,7 +202,7 @@ func (m *mutation) exclude(k kyvernoMatch, at string) {
 
 func (f kyvernoFilter) isEmpty() bool {
 	r := f.Resources
-	return len(r.Kinds)+len(r.Namespaces) == 0 && r.Selector == nil && r.NamespaceSelector == nil
+	return len(r.Kinds)+len(r.Namespaces)+len(r.Operations) == 0 && r.Selector == nil && r.NamespaceSelector == nil
 }
 
 // excludeOne reports false if a filter has another number of requirements than one.

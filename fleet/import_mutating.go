@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	kjson "sigs.k8s.io/json"
 
@@ -188,7 +189,10 @@ func (m *mutation) applyConfiguration(at, expression string) {
 // apply sets the fields of an object of an apply configuration.
 func (m *mutation) apply(at string, e ast.Expr, path []string) {
 	switch {
-	case e.Kind() == ast.LiteralKind && e.AsLiteral().Value() != nil:
+	case e.Kind() == ast.LiteralKind && e.AsLiteral().Type() == types.NullType:
+		m.lacks(at, pathText(path), "presets cannot set null: to remove the field, list it in spec.remove")
+		return
+	case e.Kind() == ast.LiteralKind:
 		set(m.overrides, path, e.AsLiteral().Value())
 		return
 	case e.Kind() == ast.ListKind:
