@@ -84,6 +84,14 @@ func indexOf(list []any, keys []listKey, key string) int {
 	})
 }
 
+// nextIndexOf is indexOf, and fast if the element follows element i.
+func nextIndexOf(list []any, keys []listKey, key string, i int) int {
+	if i++; i < len(list) && indexOf(list[i:i+1], keys, key) == 0 {
+		return i
+	}
+	return indexOf(list, keys, key)
+}
+
 func keyOf(e any, s *schema) string {
 	key, _ := elementKey(s.keys, asObject(e))
 	return key

@@ -170,12 +170,13 @@ func (l *layer) overrule(n *provenance.Node, value any, s *schema) {
 }
 
 func (l *layer) applyToList(f *fieldNode, c *cursor) {
+	_, ok := c.list(f)
+	if !ok {
+		return
+	}
+	i := -1
 	for _, e := range f.children {
-		list, ok := c.list(f)
-		if !ok {
-			return
-		}
-		i := indexOf(list, f.schema.keys, e.segment.Name)
+		i = nextIndexOf(asList(c.get(f.segment.Name)), f.schema.keys, e.segment.Name, i)
 		switch n := c.find(f.segment, e.segment); {
 		case e.isEvery() || l.excludes(e) || l.isReserved(e):
 		case l.isWithheld(n):
