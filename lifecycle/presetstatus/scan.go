@@ -26,7 +26,7 @@ const (
 // Counts are the results of a scan for one preset.
 type Counts struct {
 	Acting    *int64    // counts the VMs that a preset in mode Warn or Audit would change; nil in other modes
-	Violating *int64    // counts the VMs that have what the preset forbids; nil if it forbids nothing
+	Violating *int64    // counts the VMs that violate the preset's rules; nil if it has none
 	At        time.Time // when the VMs were read
 }
 
@@ -153,7 +153,7 @@ func (s *Scanner) notify(changed []*presets.Compiled) {
 // needsScan reports whether the counts of a preset require whole VMs. Effects at launch are not
 // visible in VMs.
 func needsScan(c *presets.Compiled) bool {
-	return c.ApplyAt == v1alpha1.ApplyAtDefinition && (isDryRun(c.Mode) || c.Forbids() && c.Mode == v1alpha1.ModeEnforce)
+	return c.ApplyAt == v1alpha1.ApplyAtDefinition && (isDryRun(c.Mode) || c.HasRules() && c.Mode == v1alpha1.ModeEnforce)
 }
 
 // scan inspects all VMs if a preset needs it and is new, or if the last scan is old.
@@ -168,7 +168,7 @@ func (s *Scanner) scan(ctx context.Context, snapshot *presets.Snapshot) error {
 		if isDryRun(c.Mode) {
 			counts.Acting = new(int64)
 		}
-		if c.Forbids() {
+		if c.HasRules() {
 			counts.Violating = new(int64)
 		}
 		now[c.Name()] = scanResult{c.Generation, counts}
