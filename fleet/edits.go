@@ -86,7 +86,7 @@ var strictness = []v1alpha1.Mode{v1alpha1.ModeOff, v1alpha1.ModeAudit, v1alpha1.
 
 // presetEdits returns the differences between two versions of a preset; nil if they are equal. A
 // preset loosens if it may apply to fewer VMs, or binds their authors less: by a weaker mode, a
-// lower priority, or without a former override, removal, forbid or require rule. A default binds no author.
+// lower priority, or without a former override, removal or rule. A default binds no author.
 func presetEdits(was, is *presets.Compiled) []Edit {
 	if !is.Differs(was) {
 		return nil

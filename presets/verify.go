@@ -164,7 +164,7 @@ type violation struct {
 	path    provenance.Path
 	value   any
 	problem *field.Error
-	// rule is what is violated, unless it is an override or a removal.
+	// rule is the violated forbid or require; empty for an override or a removal.
 	rule rule
 }
 

@@ -120,10 +120,10 @@ type PresetSpec struct {
 	// +listMapKey=path
 	Forbid []ForbidRule `json:"forbid,omitempty"`
 
-	// require lists paths that the result must have, whoever sets them: the author, a preset, or the
-	// VM's instancetype or preference. A VM without one is rejected with its message. A VM that
-	// lacked it before the rule existed may be updated. Paths are as in forbid; a path with [*] must
-	// be set in every element that the list has. For example:
+	// require lists paths that the result must have. The author, a preset, or the instancetype or
+	// preference of the VM may set them. A VM without one is rejected with its message. A VM that
+	// lacked it before the rule existed may be updated. Paths are as in forbid, and a path with
+	// [*] must be set in every element that the list has. For example:
 	//
 	//   require:
 	//   - path: metadata.labels["cost-center"]
@@ -321,8 +321,8 @@ type PresetStatus struct {
 	Matched *int64 `json:"matched,omitempty"`
 
 	// outdated counts the VMs that have values of an earlier version of this preset: its defaults,
-	// overrides, remove, forbid or require have changed since. Change the annotation virtwright.dev/reapply
-	// to update a VM. Absent: not counted yet.
+	// overrides, remove, forbid or require have changed since. Change the annotation
+	// virtwright.dev/reapply to update a VM. Absent: not counted yet.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0

@@ -60,7 +60,7 @@ func newTest(shown string, s streams) *cobra.Command {
 	o.setUp(c, shown, []string{"text", "json", "junit"}, func(ctx context.Context, _ []string) error { return o.run(ctx, s) }, o.checkFiles)
 	o.declareValidation(c)
 	c.Flags().BoolVar(&o.update, "update", false, "write the golden files that differ")
-	c.Flags().BoolVar(&o.coverage, "coverage", false, "report which presets, leaves, conditions and forbid rules no case covers")
+	c.Flags().BoolVar(&o.coverage, "coverage", false, "report which presets, leaves, conditions and rules no case covers")
 	return c
 }
 
@@ -330,7 +330,7 @@ func (t *testReport) printCoverage(s streams) {
 		fmt.Fprintf(s.out, "%s %s: %s\n", styleOf(s.out).paint(yellow, "not covered"), name, m.Reason)
 	}
 	c := t.Coverage
-	fmt.Fprintf(s.out, "covered: %s presets, %s leaves, %s condition results, %s forbid rules\n", coveredOf(c.Presets), coveredOf(c.Leaves), coveredOf(c.Results), coveredOf(c.Forbids))
+	fmt.Fprintf(s.out, "covered: %s presets, %s leaves, %s condition results, %s rules\n", coveredOf(c.Presets), coveredOf(c.Leaves), coveredOf(c.Results), coveredOf(c.Forbids))
 }
 
 func coveredOf(r fleet.Ratio) string { return fmt.Sprintf("%d of %d", r.Covered, r.Total) }
