@@ -175,7 +175,7 @@ func (a *analysis) unreachable() {
 			})
 		case len(m.parts) == 0:
 			m.matchesNothing = true
-			a.report(NoOp, m, Finding{Field: "spec", Message: "the preset has no defaults, overrides, remove or forbid"})
+			a.report(NoOp, m, Finding{Field: "spec", Message: "the preset has no defaults, overrides, remove, forbid or require"})
 		}
 	}
 }
@@ -195,7 +195,7 @@ func (a *analysis) contradictions() {
 	seen := map[[2]*member]bool{}
 	for _, m := range a.members {
 		for _, p := range m.parts {
-			if !m.acts() || p.IsKey || p.Role == provenance.Forbid {
+			if !m.acts() || p.IsKey || p.Role.IsRule() {
 				continue
 			}
 			keys := append([]string{p.path}, p.Choices...)
@@ -299,7 +299,7 @@ func claimAt(m *member, path string) (*part, bool) {
 		},
 		func(p *part) bool { return beneath(path, p.path) },
 	} {
-		i := slices.IndexFunc(m.parts, func(p *part) bool { return p.Role != provenance.Forbid && match(p) })
+		i := slices.IndexFunc(m.parts, func(p *part) bool { return !p.Role.IsRule() && match(p) })
 		if i >= 0 {
 			return m.parts[i], true
 		}

@@ -78,7 +78,7 @@ var (
 	}
 	NoOp = &Check{
 		ID: "VW202", Name: "no-op", Severity: Warning,
-		Summary: "The preset has no defaults, overrides, remove or forbid.",
+		Summary: "The preset has no defaults, overrides, remove, forbid or require.",
 		Reason:  "The preset has no effect.",
 		Fix:     "Add fields to the preset, or delete it.",
 	}

@@ -86,7 +86,7 @@ var strictness = []v1alpha1.Mode{v1alpha1.ModeOff, v1alpha1.ModeAudit, v1alpha1.
 
 // presetEdits returns the differences between two versions of a preset; nil if they are equal. A
 // preset loosens if it may apply to fewer VMs, or binds their authors less: by a weaker mode, a
-// lower priority, or without a former override, removal or forbid rule. A default binds no author.
+// lower priority, or without a former override, removal or rule. A default binds no author.
 func presetEdits(was, is *presets.Compiled) []Edit {
 	if !is.Differs(was) {
 		return nil
@@ -121,7 +121,7 @@ func selectorText(s labels.Selector) string {
 	return s.String()
 }
 
-// A setting is a leaf of defaults or overrides, a removed path, or a forbidden path.
+// A setting is a leaf of defaults or overrides, a removed path, or the path of a rule.
 type setting struct {
 	presets.Action
 	field, path string
@@ -134,7 +134,7 @@ func settingsOf(c *presets.Compiled) []setting {
 	for _, a := range c.Actions() {
 		s := setting{Action: a, path: printedPath(a.Path, keys), value: a.Value}
 		switch a.Role {
-		case provenance.Remove, provenance.Forbid:
+		case provenance.Remove, provenance.Forbid, provenance.Require:
 			s.field, _, _ = strings.Cut(a.Field, "[")
 			s.value = s.path
 		default:
@@ -184,7 +184,7 @@ func actionEdits(was, is *presets.Compiled) []Edit {
 // every element.
 func (s setting) wasBinding(after []setting) bool {
 	switch s.Role {
-	case provenance.Forbid, provenance.Remove:
+	case provenance.Forbid, provenance.Require, provenance.Remove:
 		return true
 	case provenance.Override:
 		return !slices.ContainsFunc(after, func(o setting) bool {

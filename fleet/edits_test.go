@@ -83,6 +83,8 @@ func TestPresetEdits(t *testing.T) {
 		"no removal":                  {"{remove: [spec.template.spec.domain.devices.rng]}", "{}", []string{"* spec.remove"}},
 		"a removal":                   {"{}", "{remove: [spec.template.spec.domain.devices.rng]}", []string{"spec.remove"}},
 		"no forbid, another priority": {"{forbid: [{path: spec.running}]}", "{priority: 1}", []string{"* spec.forbid", "spec.priority"}},
+		"no require":                  {"{require: [{path: spec.running}, {path: spec.template.spec.hostname}]}", "{require: [{path: spec.template.spec.hostname}]}", []string{"* spec.require"}},
+		"a new require":               {"{forbid: [{path: spec.running}]}", "{forbid: [{path: spec.running}], require: [{path: spec.template.spec.hostname, message: m}]}", []string{"spec.require"}},
 		"another message":             {"{forbid: [{path: spec.running}]}", "{forbid: [{path: spec.running, message: m}]}", []string{"spec.forbid[spec.running].message"}},
 	} {
 		plan := fleet.NewPlan(t.Context(), presettest.Snapshot(t, presettest.Cluster("p", test.before)), presettest.Snapshot(t, presettest.Cluster("p", test.after)))

@@ -223,7 +223,7 @@ type CoverageReport struct {
 	Leaves  Ratio `json:"leaves"`
 	// Results counts each condition twice, for true and false.
 	Results Ratio `json:"conditionResults"`
-	// Forbids are covered by a VM that violates the rule.
+	// Forbids are those of forbid and require, covered by a VM that violates the rule.
 	Forbids Ratio `json:"forbids"`
 	// Percent is the share of all presets, leaves, results and rules that is covered.
 	Percent float64     `json:"percent"`
@@ -281,7 +281,7 @@ func (r *CoverageReport) addParts(p *coveredPreset) {
 	for i, part := range p.preset.Actions() {
 		ratio, reason := &r.Leaves, "no case has a VM that gets this value"
 		switch part.Role {
-		case provenance.Forbid:
+		case provenance.Forbid, provenance.Require:
 			ratio, reason = &r.Forbids, "no case has a VM that violates this rule"
 		case provenance.Remove:
 			reason = "no case has a VM from which this removes a value"

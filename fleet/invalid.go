@@ -50,7 +50,7 @@ func (f *Finding) Repeats(k *Finding) bool {
 // setsSpec reports whether the preset sets more than labels and annotations.
 func (m *member) setsSpec() bool {
 	return slices.ContainsFunc(m.parts, func(p *part) bool {
-		return p.Role != provenance.Forbid && strings.HasPrefix(p.path, "spec.") && !strings.HasPrefix(p.path, "spec.template.metadata.")
+		return !p.Role.IsRule() && strings.HasPrefix(p.path, "spec.") && !strings.HasPrefix(p.path, "spec.template.metadata.")
 	})
 }
 
@@ -173,7 +173,7 @@ func (w *Witness) complete(fields map[string]any, all []*member) {
 		at := "spec.template.spec." + path
 		taken := slices.ContainsFunc(all, func(m *member) bool {
 			return slices.ContainsFunc(m.parts, func(p *part) bool {
-				return p.Role != provenance.Forbid && (beneath(p.path, at) || beneath(at, p.path))
+				return !p.Role.IsRule() && (beneath(p.path, at) || beneath(at, p.path))
 			})
 		})
 		if !taken {
@@ -233,7 +233,7 @@ func (m *member) partAt(path provenance.Path) *part {
 	for ; len(path) > 0; path = path[:len(path)-1] {
 		text := path.String()
 		for _, p := range m.parts {
-			if p.Role != provenance.Forbid && (p.path == text || beneath(p.path, text) || beneath(text, p.path)) {
+			if !p.Role.IsRule() && (p.path == text || beneath(p.path, text) || beneath(text, p.path)) {
 				return p
 			}
 		}

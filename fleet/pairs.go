@@ -198,7 +198,7 @@ func (a *analysis) reportShadowed(m *member, by claim) {
 
 // overruler returns a claim that overrules c on every VM that its preset matches.
 func (a *analysis) overruler(c claim) (claim, bool) {
-	if c.Role == provenance.Forbid {
+	if c.Role.IsRule() {
 		return claim{}, false
 	}
 	rivals := a.at[c.path]
@@ -208,7 +208,7 @@ func (a *analysis) overruler(c claim) (claim, bool) {
 	}
 	i := slices.IndexFunc(rivals, func(o claim) bool {
 		mayFail := o.Computed && o.Role == provenance.Default
-		return o.Role != provenance.Forbid && !mayFail && o.stronger(c) && o.covers(c.member)
+		return !o.Role.IsRule() && !mayFail && o.stronger(c) && o.covers(c.member)
 	})
 	if i < 0 {
 		return claim{}, false

@@ -26,7 +26,7 @@ const MaxPriority = 1_000_000
 const (
 	maxPartialBytes = 128 << 10 // of defaults and of overrides
 	maxFields       = 512       // of defaults and of overrides, with objects, lists and elements
-	maxPaths        = 256       // of remove and of forbid
+	maxPaths        = 256       // of remove, of forbid and of require
 	maxConditions   = 32
 	maxComputed     = 32         // values in defaults and overrides together
 	clusterPrefix   = "cluster/" // begins the Ref of a cluster preset
@@ -48,7 +48,7 @@ type Compiled struct {
 	defaults           *fieldNode
 	overrides          *fieldNode
 	removes            []removal
-	forbids            []forbid
+	forbids, requires  []rule
 	computes           bool // the preset has computed values
 	setsEvery          bool // the preset sets fields of every element of a list
 	legacy             bool // it is a VirtualMachineInstancePreset
@@ -62,9 +62,11 @@ type removal struct {
 	owner ownership
 }
 
-type forbid struct {
-	path    provenance.Path
-	message string
+// A rule forbids a path, or requires it.
+type rule struct {
+	path     provenance.Path
+	message  string
+	required bool
 }
 
 // Name returns the namespace and the Ref of the preset.
@@ -73,8 +75,8 @@ func (c *Compiled) Name() PresetName { return PresetName{Namespace: c.Namespace,
 // Legacy reports whether it is a VirtualMachineInstancePreset.
 func (c *Compiled) Legacy() bool { return c.legacy }
 
-// Forbids reports whether the preset forbids anything.
-func (c *Compiled) Forbids() bool { return len(c.forbids) > 0 }
+// HasRules reports whether the preset forbids or requires anything.
+func (c *Compiled) HasRules() bool { return len(c.forbids)+len(c.requires) > 0 }
 
 // Cluster reports whether the preset is cluster-scoped.
 func (c *Compiled) Cluster() bool { return c.Namespace == "" }
@@ -100,7 +102,11 @@ func Compile(p v1alpha1.Preset) (*Compiled, field.ErrorList) {
 	out.defaults = compilePartial(spec.Defaults, at.Child("defaults"), all, &errs)
 	out.overrides = compilePartial(spec.Overrides, at.Child("overrides"), all, &errs)
 	out.removes = compileRemoves(spec.Remove, at.Child("remove"), &errs)
-	out.forbids = compileForbids(spec.Forbid, at.Child("forbid"), &errs)
+	out.forbids = compileRules(spec.Forbid, at.Child("forbid"), &errs)
+	out.requires = compileRules(asForbid(spec.Require), at.Child("require"), &errs)
+	for i := range out.requires {
+		out.requires[i].required = true
+	}
 	errs = append(errs, out.checkConsistency(at)...)
 	if len(errs) > 0 {
 		return nil, errs
@@ -240,8 +246,9 @@ func SplitRef(ref string) (name string, cluster bool) {
 	return strings.CutPrefix(ref, clusterPrefix)
 }
 
-// Hash identifies the defaults, overrides, remove and paths of forbid of the preset, in any order
-// and spelling. Nothing else counts. It has 8 hexadecimal digits, and provenance stores it.
+// Hash identifies the defaults, overrides, remove and paths of forbid and require of the preset, in
+// any order and spelling. Nothing else counts. It has 8 hexadecimal digits, and provenance stores
+// it.
 func (c *Compiled) Hash() string { return c.hash }
 
 func (c *Compiled) source(role provenance.Role) provenance.Source {
@@ -249,17 +256,26 @@ func (c *Compiled) source(role provenance.Role) provenance.Source {
 }
 
 func (c *Compiled) contentHash() string {
-	var removes, forbids []string
+	var removes []string
 	for _, removed := range c.removes {
 		removes = append(removes, removed.text)
 	}
-	for _, f := range c.forbids {
-		forbids = append(forbids, f.path.String())
-	}
 	slices.Sort(removes)
-	slices.Sort(forbids)
-	sum := digestOf([]byte(jsonText([]any{c.defaults.canonical(), c.overrides.canonical(), removes, forbids})))
+	parts := []any{c.defaults.canonical(), c.overrides.canonical(), removes, sortedPaths(c.forbids)}
+	if len(c.requires) > 0 { // the hash of other presets stays as VMs have stored it
+		parts = append(parts, sortedPaths(c.requires))
+	}
+	sum := digestOf([]byte(jsonText(parts)))
 	return hex.EncodeToString(sum[:4])
+}
+
+func sortedPaths(rules []rule) []string {
+	var out []string
+	for _, f := range rules {
+		out = append(out, f.path.String())
+	}
+	slices.Sort(out)
+	return out
 }
 
 // canonical returns a text that does not depend on order and spelling.

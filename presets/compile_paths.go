@@ -21,7 +21,7 @@ func compileRemoves(in []string, at *field.Path, errs *field.ErrorList) []remova
 	for i, text := range in {
 		p, err := parseOptional(text)
 		if err == nil && slices.ContainsFunc(p, func(s provenance.Segment) bool { return s.Kind == provenance.AnyElement }) {
-			err = errors.New("must name each element: only spec.forbid supports [*]")
+			err = errors.New("must name each element: only spec.forbid and spec.require support [*]")
 		}
 		if err != nil {
 			*errs = append(*errs, field.Invalid(at.Index(i), text, err.Error()))
@@ -35,19 +35,27 @@ func compileRemoves(in []string, at *field.Path, errs *field.ErrorList) []remova
 	return out
 }
 
-func compileForbids(in []v1alpha1.ForbidRule, at *field.Path, errs *field.ErrorList) []forbid {
+func asForbid(in []v1alpha1.RequireRule) []v1alpha1.ForbidRule {
+	out := make([]v1alpha1.ForbidRule, 0, len(in))
+	for _, r := range in {
+		out = append(out, v1alpha1.ForbidRule(r))
+	}
+	return out
+}
+
+func compileRules(in []v1alpha1.ForbidRule, at *field.Path, errs *field.ErrorList) []rule {
 	if len(in) > maxPaths {
 		*errs = append(*errs, field.TooMany(at, len(in), maxPaths))
 		return nil
 	}
-	var out []forbid
+	var out []rule
 	for i, f := range in {
 		p, err := parseOptional(f.Path)
 		if err != nil {
 			*errs = append(*errs, field.Invalid(at.Index(i).Child("path"), f.Path, err.Error()))
 			continue
 		}
-		out = append(out, forbid{path: p, message: f.Message})
+		out = append(out, rule{path: p, message: f.Message})
 	}
 	return out
 }
@@ -167,6 +175,30 @@ func (c *Compiled) checkConsistency(at *field.Path) field.ErrorList {
 	for i, r := range c.removes {
 		if c.ApplyAt == v1alpha1.ApplyAtLaunch && r.owner&beyondTemplate != 0 {
 			errs = append(errs, field.Invalid(at.Child("remove").Index(i), r.text, launchScope))
+		}
+	}
+	return append(errs, c.checkRequires(at.Child("require"))...)
+}
+
+// checkRequires reports required paths that the preset itself keeps from being set.
+func (c *Compiled) checkRequires(at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, r := range c.requires {
+		reject := func(detail string) {
+			errs = append(errs, field.Invalid(at.Index(i).Child("path"), r.path.String(), detail))
+		}
+		for _, f := range c.forbids {
+			if r.path.HasPrefix(f.path) {
+				reject(fmt.Sprintf("lies at or under %q, which spec.forbid of this preset forbids: keep one of them", f.path))
+			}
+		}
+		for _, removed := range c.removes {
+			if r.path.HasPrefix(removed.path) {
+				reject(fmt.Sprintf("lies at or under %q, which spec.remove of this preset removes: keep one of them", removed.text))
+			}
+		}
+		if c.ApplyAt == v1alpha1.ApplyAtLaunch && ownerOf(r.path)&beyondTemplate != 0 {
+			reject(launchScope)
 		}
 	}
 	return errs

@@ -39,7 +39,12 @@ func TestCompileRefuses(t *testing.T) {
 		"Path":               {"", `remove: ["spec.template.spec.domain.devices.rgn"]`, []string{"spec.remove[0]", "path does not exist", `did you mean "rng"?`}},
 		"PathIntoList":       {"", `remove: ["spec.template.spec.domain.devices.disks.root"]`, []string{"disks is a list; name an element, as in disks[NAME]"}},
 		"PathSyntax":         {"", `forbid: [{path: "spec..x"}]`, []string{"spec.forbid[0].path", "at byte 4"}},
-		"RemoveEvery":        {"", `remove: ["spec.template.spec.domain.devices.disks[*].cache"]`, []string{"only spec.forbid supports [*]"}},
+		"RemoveEvery":        {"", `remove: ["spec.template.spec.domain.devices.disks[*].cache"]`, []string{"only spec.forbid and spec.require support [*]"}},
+		"RequirePath":        {"", `require: [{path: spec.template.spec.domain.devices.rgn}]`, []string{"spec.require[0].path", `did you mean "rng"?`}},
+		"RequireSpine":       {"", `require: [{path: spec.template}]`, []string{"spec.require[0].path", "every VirtualMachine requires this one"}},
+		"RequireForbidden":   {"", `{require: [{path: spec.template.spec.domain.cpu.model}], forbid: [{path: spec.template.spec.domain.cpu}]}`, []string{"spec.require[0].path", "spec.forbid", "keep one"}},
+		"RequireRemoved":     {"", `{require: [{path: spec.template.spec.hostname}], remove: [spec.template.spec.hostname]}`, []string{"spec.require[0].path", "spec.remove", "keep one"}},
+		"RequireBeyond":      {"", `{applyAt: Launch, require: [{path: spec.runStrategy}]}`, []string{"spec.require[0].path", "applyAt: Launch"}},
 		"RemoveSpine":        {"", `remove: ["spec.template"]`, []string{"every VirtualMachine requires this one"}},
 		"OverrideAndRemove": {"", overrides("{devices: {rng: {}}}") + `
 remove: ["spec.template.spec.domain.devices.rng"]`, []string{"spec.overrides", "spec.remove", "keep one"}},

@@ -90,8 +90,8 @@ func (a *analysis) problem(x expression) (string, ast.Expr) {
 
 // NeverActs says why the preset can never act; empty if it can.
 func (c *Compiled) NeverActs() string {
-	if c.defaults == nil && c.overrides == nil && len(c.removes) == 0 && len(c.forbids) == 0 {
-		return "it has no defaults, overrides, remove or forbid"
+	if c.defaults == nil && c.overrides == nil && len(c.removes) == 0 && !c.HasRules() {
+		return "it has no defaults, overrides, remove, forbid or require"
 	}
 	if i := c.FalseCondition(); i >= 0 {
 		return c.conditions[i].name + " is always false"

@@ -29,6 +29,7 @@ defaults: {spec: {template: {spec: {nodeSelector: {a: b}, volumes: [{name: b, em
 domain: {cpu: {cores: 2}, memory: {guest: "1073741824"}}}}}}}`, true},
 		"PriorityMatchAndMode": {`{priority: 7, mode: Warn, match: {labels: {matchLabels: {a: b}}}, ` + base[1:], true},
 		"OtherValue":           {`{defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}`, false},
+		"Require":              {base[:len(base)-1] + `, require: [{path: spec.template.spec.subdomain}]}`, false},
 		"NoForbid":             {base[:len(base)-len(`, forbid: [{path: spec.template.spec.hostname, message: no}]}`)] + "}", false},
 	} {
 		if got := hash(tc.spec); (got == want) != tc.same {

@@ -303,3 +303,36 @@ func TestLawSendingTheSameAgainChangesNothing(t *testing.T) {
 		}
 	})
 }
+
+// Of forbid and require, exactly one rejects a VM. The other one does not change it.
+func TestLawRequireIsTheOppositeOfForbid(t *testing.T) {
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		c.engine = Engine{} // a platform default gives way to forbid
+		plain := c.resolve(t, c.vm, c.presets)
+		spec, _ := plain.Object()["spec"].(map[string]any)
+		eachLeaf(c.generator.vm(), vmSchema(), nil, func(p provenance.Path, _ any) {
+			rules := []any{map[string]any{"path": p.String()}}
+			forbids := compileSpec("", "rule", map[string]any{"forbid": rules})
+			requires := compileSpec("", "rule", map[string]any{"require": rules})
+			if (forbids == nil) != (requires == nil) {
+				t.Errorf("only one of forbid and require may have path %s", p)
+			}
+			if forbids == nil || awaitsExpansion(spec, p) {
+				return
+			}
+			rejected := 0
+			for _, rule := range []*Compiled{forbids, requires} {
+				snapshot := NewSnapshot(append(slices.Clone(c.presets), rule), nil).WithExceptions(c.exceptions, time.Now)
+				out, err := c.engine.Resolve(t.Context(), snapshot, Request{Kind: VirtualMachine, Object: encode(c.vm), Namespace: Namespace{Name: "ns"}})
+				if err != nil {
+					rejected++
+				} else if !equalJSON(roundTrip(out.Object())["spec"], roundTrip(plain.Object())["spec"]) {
+					t.Errorf("a rule on %s changes the VM", p)
+				}
+			}
+			if rejected != 1 {
+				t.Errorf("%d of forbid and require of %s reject the VM, want 1:\n%s", rejected, p, encode(plain.Object()))
+			}
+		})
+	})
+}

@@ -150,7 +150,7 @@ func (m *matchResult) budgetProblems(q *query, cluster bool, defaults, overrides
 }
 
 func (c *Compiled) outranksUser() bool {
-	return c.overrides != nil || len(c.removes) > 0 || len(c.forbids) > 0
+	return c.overrides != nil || len(c.removes) > 0 || c.HasRules()
 }
 
 // MayOverrule reports whether the preset may refuse VMs, or overrule their authors.

@@ -256,7 +256,7 @@ func (d *defaulter) memoryStays() bool {
 func (c *cursor) setMaximum(name string, value any) {
 	at := c.path().Field(name)
 	forbids := func(p *Compiled) bool {
-		return p != nil && slices.ContainsFunc(p.forbids, func(f forbid) bool { return f.path.Equal(at) })
+		return p != nil && slices.ContainsFunc(p.forbids, func(f rule) bool { return f.path.Equal(at) })
 	}
 	if !slices.ContainsFunc(c.resolution.sourcePresets, forbids) {
 		c.setDefault(name, value)

@@ -207,7 +207,7 @@ func (r *resolution) applyPresets(s *Snapshot, q *query, enforced []*Compiled) {
 	r.spreadEvery()
 	r.applyLayers()
 	for _, c := range enforced {
-		if len(c.forbids) > 0 {
+		if c.HasRules() {
 			r.addSource(c.source(provenance.Forbid), c)
 		}
 	}

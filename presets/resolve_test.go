@@ -371,6 +371,22 @@ template: {spec: {domain: {memory: {guest: 512Mi}}}}}`),
 			presets: list(cluster("a", "forbid: [{path: spec.template.spec.domain.devices.rng}]"), cluster("b", defaults("{devices: {rng: {}}}"))),
 			object:  vm(""), err: []string{"devices.rng", "must not be set"},
 		},
+		"Require": {
+			reason:  "each gap is reported; a list without elements has none",
+			presets: list(cluster("a", `require: [{path: 'metadata.labels["cost-center"]', message: name who pays}, {path: "spec.template.spec.domain.devices.disks[*].cache"}, {path: "spec.template.spec.networks[*].pod"}]`)),
+			object:  domain("{devices: {disks: [{name: x, disk: {}}, {name: y, disk: {}, cache: none}]}}"),
+			err:     []string{`metadata.labels.cost-center: Required value: name who pays (preset cluster/a)`, "devices.disks[x].cache: Required value: set a value (preset cluster/a)"},
+		},
+		"RequireOnResult": {
+			reason:  "another preset may set a required field",
+			presets: list(cluster("a", "require: [{path: spec.template.spec.domain.devices.rng}]"), cluster("b", defaults("{devices: {rng: {}}}"))),
+			object:  vm(""), want: map[string]string{at + "devices.rng": "{}"},
+		},
+		"RequireWarns": {
+			reason:  "mode Warn rejects nothing",
+			presets: list(cluster("a", "{mode: Warn, require: [{path: spec.template.spec.hostname, message: name it}]}")),
+			object:  vm(""), warn: []string{"preset cluster/a (mode Warn) would refuse spec.template.spec.hostname: name it"},
+		},
 		"Explicit": {
 			reason:  "an explicit preset acts only if it is named",
 			presets: list(cluster("gpu", "match: {explicit: true}\n"+defaults("{devices: {gpus: [{name: g, deviceName: nvidia.com/a10}]}}"))),

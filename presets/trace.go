@@ -22,13 +22,13 @@ type Trace struct {
 	// false or fails; nil if the selectors do not match.
 	Conditions []bool
 	// Applied are indexes of Actions: leaves with a value from this preset, removals that removed a
-	// value or kept a weaker preset from setting one, forbid rules that the VM violates.
+	// value or kept a weaker preset from setting one, rules that the VM violates.
 	Applied []int
 }
 
 // Trace reports how each preset affects the creation of an object, even if the object is refused.
 // Presets in mode Warn and Audit count as enforced; those in mode Off and those of other namespaces
-// are left out. Errors are those of Resolve, without forbid rules.
+// are left out. Errors are those of Resolve, without those of rules.
 func (e *Engine) Trace(ctx context.Context, s *Snapshot, req Request) ([]Trace, error) {
 	r, err := load(req.Kind, req.Object)
 	if err != nil {
@@ -97,8 +97,8 @@ func (r *resolution) reached(c *Compiled) []int {
 	}
 	visitLeaves(c.defaults, func(leaf *fieldNode) { next(leaves[leaf]) })
 	violations := r.violations([]*Compiled{c})
-	for _, f := range c.forbids {
-		next(slices.ContainsFunc(violations, func(v violation) bool { return v.rule.path.Equal(f.path) }))
+	for _, f := range slices.Concat(c.forbids, c.requires) {
+		next(slices.ContainsFunc(violations, func(v violation) bool { return v.rule.required == f.required && v.rule.path.Equal(f.path) }))
 	}
 	return out
 }
@@ -150,11 +150,11 @@ type Inspection struct {
 	// WouldAct says that the preset, in mode Warn or Audit, would change or refuse the VM if it
 	// were created now.
 	WouldAct bool
-	// Violations are the values of the stored VM that the preset forbids, in any mode but Off.
+	// Violations are those of the stored VM of forbid and require, in any mode but Off.
 	Violations []Violation
 }
 
-// A Violation is a value that a preset forbids.
+// A Violation is a value that a preset forbids, or a missing one that it requires.
 type Violation struct {
 	Path    string `json:"path"`
 	Message string `json:"message"`
@@ -183,7 +183,7 @@ func (e *Engine) Inspect(ctx context.Context, s *Snapshot, req Request) ([]Inspe
 	for _, c := range x.match.presets {
 		i := Inspection{Preset: c}
 		for _, v := range r.violations([]*Compiled{c}) {
-			i.Violations = append(i.Violations, Violation{v.path.String(), cmp.Or(v.rule.message, notSet)})
+			i.Violations = append(i.Violations, Violation{v.path.String(), v.rule.text()})
 		}
 		i.WouldAct = slices.ContainsFunc(would, func(w Preview) bool { return w.Preset == c })
 		if i.WouldAct || len(i.Violations) > 0 {
@@ -195,11 +195,11 @@ func (e *Engine) Inspect(ctx context.Context, s *Snapshot, req Request) ([]Inspe
 
 // An Action is one effect of a preset on the VMs that it matches.
 type Action struct {
-	// Role is Default, Override, Remove or Forbid.
+	// Role is Default, Override, Remove, Forbid or Require.
 	Role provenance.Role
-	// Path in the VM. The path of a Forbid action may have patterns.
+	// Path in the VM. The path of a rule may have patterns.
 	Path provenance.Path
-	// Value that the preset sets, as decoded JSON; nil for Remove, Forbid and computed values.
+	// Value that the preset sets, as decoded JSON; nil for Remove, rules and computed values.
 	Value any
 	// Field of the preset, such as spec.overrides.spec.running.
 	Field string
@@ -211,7 +211,7 @@ type Action struct {
 	// Expression computes the value; empty for other values. Pattern has its literal texts, with *
 	// for the others, for example *-root.
 	Expression, Pattern string
-	// Message of a Forbid action.
+	// Message of a rule.
 	Message string
 	// Partners has the lists in which an element of the same name belongs to this element, if the
 	// action sets its name.
@@ -219,7 +219,7 @@ type Action struct {
 }
 
 // Actions lists the effects of the preset in the order of its fields: overrides, removals,
-// defaults, forbid rules.
+// defaults, forbid rules, require rules.
 func (c *Compiled) Actions() []Action {
 	out := partsOf(c.overrides, provenance.Override, "spec.overrides.")
 	for i, removed := range c.removes {
@@ -228,6 +228,9 @@ func (c *Compiled) Actions() []Action {
 	out = append(out, partsOf(c.defaults, c.defaultRole(), "spec.defaults.")...)
 	for i, f := range c.forbids {
 		out = append(out, Action{Role: provenance.Forbid, Path: f.path, Field: fmt.Sprintf("spec.forbid[%d].path", i), Message: f.message})
+	}
+	for i, f := range c.requires {
+		out = append(out, Action{Role: provenance.Require, Path: f.path, Field: fmt.Sprintf("spec.require[%d].path", i), Message: f.message})
 	}
 	return out
 }

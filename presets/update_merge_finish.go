@@ -58,9 +58,8 @@ func (m *merger) newProblems() field.ErrorList {
 		}
 	}
 	for _, v := range m.result.violations(m.after.enforced) {
-		old := vmValue(m.old, v.path)
 		wasChecked := slices.Contains(m.before.enforced, v.preset) || wasExcepted(m.before.query.recordedExceptions, v.preset.Ref)
-		if !wasChecked || old == nil || HasNewValues(old, v.value) {
+		if !wasChecked || !v.isIn(m.old) {
 			problems = append(problems, v.problem)
 		}
 	}

@@ -173,6 +173,27 @@ func TestUpdate(t *testing.T) {
 			create: domain("{devices: {}}"), edit: func(vm map[string]any) { in(vm, at+"devices")["rng"] = map[string]any{} },
 			err: []string{at + "devices.rng"},
 		},
+		"RequireRatchets": {
+			reason: "an old gap does not block", presets: list(), now: list(cluster("a", "require: [{path: spec.template.spec.hostname}]")),
+			create: domain("{devices: {}}"), edit: func(vm map[string]any) { in(vm, at+"devices")["tpm"] = map[string]any{} },
+			want: map[string]string{at + "devices.tpm": "{}"},
+		},
+		"RequireNew": {
+			reason: "a removed value does", presets: list(cluster("a", "require: [{path: spec.template.spec.domain.devices.rng}]")),
+			create: domain("{devices: {rng: {}}}"), edit: func(vm map[string]any) { delete(in(vm, at+"devices"), "rng") },
+			err: []string{at + "devices.rng: Required value"},
+		},
+		"RequireInNewElement": {
+			reason: "a new element has no old gap", presets: list(), now: list(cluster("a", `require: [{path: "spec.template.spec.domain.devices.disks[*].cache"}]`)),
+			create: vm("spec: {template: {spec: {domain: {devices: {disks: [{name: a, disk: {}}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]}}}"),
+			edit: func(vm map[string]any) {
+				devices := in(vm, at+"devices")
+				devices["disks"] = append(devices["disks"].([]any), map[string]any{"name": "b", "disk": map[string]any{}})
+				spec := in(vm, "spec.template.spec")
+				spec["volumes"] = append(spec["volumes"].([]any), map[string]any{"name": "b", "emptyDisk": map[string]any{"capacity": "1Gi"}})
+			},
+			err: []string{at + "devices.disks[b].cache: Required value"},
+		},
 		"Relabelled": {
 			reason: "presets that match now act as on a create, against presets that match no longer", presets: list(small, medium),
 			create: `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, labels: {vm-size: small}}}`,

@@ -144,10 +144,19 @@ func notIn(old *resolution, found []violation) []violation {
 	if old == nil {
 		return found
 	}
-	return slices.DeleteFunc(found, func(v violation) bool {
-		was := vmValue(old.root, v.path)
+	return slices.DeleteFunc(found, func(v violation) bool { return v.isIn(old.root) })
+}
+
+// isIn reports whether an old VM has the violation too: the same values, or the same gap. A new
+// element of a list has no old gap.
+func (v violation) isIn(old map[string]any) bool {
+	if !v.rule.required {
+		was := vmValue(old, v.path)
 		return was != nil && !HasNewValues(was, v.value)
-	})
+	}
+	found := false
+	visitGaps(old, vmSchema(), v.rule.path, nil, func(p provenance.Path) { found = found || p.Equal(v.path) })
+	return found
 }
 
 type violation struct {
@@ -155,8 +164,8 @@ type violation struct {
 	path    provenance.Path
 	value   any
 	problem *field.Error
-	// rule is the forbid rule, if it is one.
-	rule forbid
+	// rule is the violated forbid or require; empty for an override or a removal.
+	rule rule
 }
 
 func problemsOf(found []violation) field.ErrorList {
@@ -167,8 +176,13 @@ func problemsOf(found []violation) field.ErrorList {
 	return errs
 }
 
-// notSet is the message of a forbid rule without one.
-const notSet = "must not be set"
+// text is the message of a rule, or a general one.
+func (r rule) text() string {
+	if r.required {
+		return cmp.Or(r.message, "set a value")
+	}
+	return cmp.Or(r.message, "must not be set")
+}
 
 func (r *resolution) violations(presets []*Compiled) []violation {
 	var out []violation
@@ -178,12 +192,60 @@ func (r *resolution) violations(presets []*Compiled) []violation {
 				continue
 			}
 			visitMatches(r.root, vmSchema(), f.path, nil, func(p provenance.Path, value any) {
-				detail := fmt.Sprintf("%s (preset %s)", cmp.Or(f.message, notSet), c.Ref)
+				detail := fmt.Sprintf("%s (preset %s)", f.text(), c.Ref)
 				out = append(out, violation{c, p, value, field.Forbidden(field.NewPath(p.String()), detail), f})
 			})
 		}
+		out = append(out, r.gaps(c, false)...)
 	}
 	return out
+}
+
+// gaps returns the required paths of c that are not set. Those that the VM's instancetype or
+// preference may set are checked only on the expanded VM, and no others are then.
+func (r *resolution) gaps(c *Compiled, expanded bool) []violation {
+	var out []violation
+	spec, _ := r.root["spec"].(map[string]any)
+	for _, rule := range c.requires {
+		if r.sentVMI != nil && ownerOf(rule.path)&beyondTemplate != 0 || awaitsExpansion(spec, rule.path) != expanded {
+			continue
+		}
+		visitGaps(r.root, vmSchema(), rule.path, nil, func(p provenance.Path) {
+			detail := fmt.Sprintf("%s (preset %s)", rule.text(), c.Ref)
+			out = append(out, violation{c, p, nil, field.Required(field.NewPath(p.String()), detail), rule})
+		})
+	}
+	return out
+}
+
+// awaitsExpansion reports whether the instancetype or preference that spec names may set p.
+func awaitsExpansion(spec map[string]any, p provenance.Path) bool {
+	return spec["instancetype"] != nil && under(p, instancetypeFields) || spec["preference"] != nil && under(p, preferenceFields)
+}
+
+// visitGaps calls visit for each path of pattern that v does not set. Empty lists count as absent,
+// and [*] has no gaps in a list without elements.
+func visitGaps(v any, s *schema, pattern, at provenance.Path, visit func(provenance.Path)) {
+	every := slices.IndexFunc(pattern, func(s provenance.Segment) bool { return s.Kind == provenance.AnyElement })
+	if every < 0 {
+		if found := lookup(v, s, pattern); found == nil || isEmptyList(found) {
+			visit(slices.Concat(at, pattern))
+		}
+		return
+	}
+	list, listSchema := lookup(v, s, pattern[:every]), s.at(pattern[:every])
+	elements, _ := list.([]any)
+	if listSchema == nil || len(elements) == 0 {
+		return
+	}
+	visitMatchingElements(elements, listSchema, pattern[every:], func(key string, fields map[string]any) {
+		visitGaps(fields, listSchema.elem, pattern[every+1:], slices.Concat(at, pattern[:every]).Element(key), visit)
+	})
+}
+
+func isEmptyList(v any) bool {
+	list, ok := v.([]any)
+	return ok && len(list) == 0
 }
 
 // visitMatches calls visit for each value at pattern in v. Empty lists count as absent.

@@ -137,6 +137,9 @@ func (x *expandedVM) hadBefore(v violation) bool {
 	if !slices.Contains(x.matched, v.preset) {
 		return false
 	}
+	if v.rule.required {
+		return v.isIn(x.expanded)
+	}
 	was := vmValue(x.expanded, v.path)
 	return equalJSON(was, v.value) || was != nil && v.value != nil && !HasNewValues(was, v.value)
 }
@@ -200,16 +203,20 @@ func (x *expandedVM) restored(c *Compiled, removed removal) []violation {
 	return []violation{{preset: c, path: removed.path, value: is, problem: problem}}
 }
 
-// forbidden reports a forbidden value that the instancetype or preference sets.
+// forbidden reports forbidden values that the instancetype or preference sets, and required ones
+// that it might have set.
 func (x *expandedVM) forbidden() []violation {
 	var out []violation
 	for _, v := range (&resolution{root: x.expanded}).violations(x.matched) {
-		if !x.brings(v.path, v.value) {
+		if v.rule.required || !x.brings(v.path, v.value) {
 			continue
 		}
 		by := x.contributorOf(v.path)
 		v.problem.Detail += fmt.Sprintf("; %s sets %s: name another %s", by, show(v.value), by.field)
 		out = append(out, v)
+	}
+	for _, c := range x.matched {
+		out = append(out, (&resolution{root: x.expanded}).gaps(c, true)...)
 	}
 	return out
 }

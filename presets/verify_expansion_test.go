@@ -28,6 +28,8 @@ func TestVerifyExpansion(t *testing.T) {
 		"flat":       "remove: [spec.template.spec.domain.cpu.threads]",
 		"no-cores":   "forbid: [{path: spec.template.spec.domain.cpu.cores}]",
 		"no-sockets": "forbid: [{path: spec.template.spec.domain.cpu.sockets}]",
+		"need-size":  "require: [{path: spec.template.spec.domain.memory.guest}, {path: spec.template.spec.hostname}]",
+		"need-model": "require: [{path: spec.template.spec.domain.cpu.model}]",
 		"acpi":       overrides("{features: {acpi: {enabled: true}}}"),
 		"late":       "match: {labels: {matchLabels: {late: 'yes'}}}\n" + overrides("{memory: {guest: 1Gi}}"),
 		"first":      "priority: 9\n" + overrides("{memory: {guest: 16Gi}}"),
@@ -58,6 +60,9 @@ func TestVerifyExpansion(t *testing.T) {
 		"OnlyWarns":       {presets: []string{"warn"}, now: named("large")},
 		"Everything":      {presets: []string{size, model, noGPU}, now: named("large"), want: []string{"memory.guest", "cpu.model", "devices.gpus"}},
 
+		"Required":         {presets: []string{"need-size"}, now: named("small")},
+		"RequiredMissing":  {presets: []string{"need-model"}, now: named("small"), want: []string{"cpu.model: Required value"}},
+		"RequiredAsBefore": {presets: []string{"need-model"}, now: named("small"), old: named("small")},
 		"AsBefore":         {presets: []string{size, model, noGPU}, now: named("large"), old: named("large")},
 		"AnotherOne":       {presets: []string{size, noGPU}, now: named("large"), old: named("small"), want: []string{"memory.guest", "devices.gpus"}},
 		"OneIsNew":         {presets: []string{size}, now: named("large"), old: vm("spec: {template: {spec: {domain: {memory: {guest: 8Gi}}}}}"), want: []string{"memory.guest"}},

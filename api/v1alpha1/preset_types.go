@@ -9,7 +9,7 @@ import (
 //
 // Strongest first: overrides and remove of cluster presets, overrides and remove of namespaced
 // presets, values of the VM's author, defaults of presets, platform defaults. Every matching forbid
-// is checked on the result.
+// and require is checked on the result.
 type PresetSpec struct {
 	// priority orders presets that set the same field: the highest priority wins. On equal priority
 	// a namespaced default wins over a cluster default, then the name decides, which is reported as
@@ -121,6 +121,24 @@ type PresetSpec struct {
 	// +listType=map
 	// +listMapKey=path
 	Forbid []ForbidRule `json:"forbid,omitempty"`
+
+	// require lists paths that the result must have. The author, a preset, or the instancetype or
+	// preference of the VM may set them. A VM without one is rejected with its message. A VM that
+	// lacked it before the rule existed may be updated. Paths are as in forbid, and a path with
+	// [*] must be set in every element that the list has. For example:
+	//
+	//   require:
+	//   - path: metadata.labels["cost-center"]
+	//     message: name the cost center that pays for the VM
+	//   - path: spec.template.spec.domain.devices.disks[*].cache
+	//
+	// A ValidatingAdmissionPolicy limits the values of fields.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=map
+	// +listMapKey=path
+	Require []RequireRule `json:"require,omitempty"`
 }
 
 // PresetMatch selects VMs. All fields that are set must match. It reads the values of the VM's
@@ -155,8 +173,8 @@ type PresetMatch struct {
 	//   - name: has-tpm
 	//     expression: object.?spec.template.spec.domain.devices.tpm.hasValue()
 	//
-	// If an expression fails at run time, defaults are skipped with a warning; overrides and forbid
-	// reject the VM.
+	// If an expression fails at run time, defaults are skipped with a warning; overrides,
+	// forbid and require reject the VM.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
@@ -204,6 +222,22 @@ type ForbidRule struct {
 
 	// message is shown to the author of a rejected VM, after the path and the preset's name. Say
 	// what to do instead.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
+// RequireRule rejects VMs that lack a path.
+type RequireRule struct {
+	// path is the required path, dotted from the root of the VM, such as
+	// metadata.labels["cost-center"] or spec.template.spec.domain.devices.disks[*].cache.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	Path string `json:"path"`
+
+	// message is shown to the author of a rejected VM, after the path and the preset's name. Say
+	// which value to set.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
@@ -280,7 +314,7 @@ type PresetStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// matched counts the VMs that have values of this preset or on which its forbid is checked:
+	// matched counts the VMs that have values of this preset or on which its rules are checked:
 	// their annotation virtwright.dev/provenance names it. In mode Warn or Audit it counts the VMs
 	// to which the preset would apply, as of observedAt. Absent: not counted yet.
 	//
@@ -289,16 +323,16 @@ type PresetStatus struct {
 	Matched *int64 `json:"matched,omitempty"`
 
 	// outdated counts the VMs that have values of an earlier version of this preset: its defaults,
-	// overrides, remove or forbid have changed since. Change the annotation virtwright.dev/reapply
-	// to update a VM. Absent: not counted yet.
+	// overrides, remove, forbid or require have changed since. Change the annotation
+	// virtwright.dev/reapply to update a VM. Absent: not counted yet.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Outdated *int64 `json:"outdated,omitempty"`
 
-	// violating counts the stored VMs that have a forbidden path, as of observedAt. They are not
-	// changed, and updates must not add violations. Absent: not counted yet, or nothing is
-	// forbidden.
+	// violating counts the stored VMs that have a forbidden path or lack a required one, as of
+	// observedAt. They are not changed, and updates must not add violations. Absent: not counted
+	// yet, or the preset has neither forbid nor require.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0

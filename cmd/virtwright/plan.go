@@ -20,7 +20,7 @@ import (
 const planHelp = `Show the effects of a change of presets on VMs before you apply it: what changes in each preset, VMs
 that would be created differently or rejected, presets that would conflict, and running VMs that
 would need a restart. A change loosens if fewer VMs may be changed or rejected: for example, a
-weaker mode or a removed forbid rule.
+weaker mode or a removed forbid or require.
 
 Exceptions, and labels of namespaces that both sides have, are compared like presets. A policy that
 is deleted, or loses its last binding, loosens.

@@ -64,7 +64,7 @@ func newTest(shown string, s streams) *cobra.Command {
 	o.setUp(c, shown, []string{"text", "json", "junit"}, func(ctx context.Context, _ []string) error { return o.run(ctx, s) }, o.checkFiles)
 	o.declareValidation(c)
 	c.Flags().BoolVar(&o.update, "update", false, "write the golden files that differ")
-	c.Flags().BoolVar(&o.coverage, "coverage", false, "report which presets, leaves, conditions and forbid rules no case covers")
+	c.Flags().BoolVar(&o.coverage, "coverage", false, "report which presets, leaves, conditions and rules no case covers")
 	c.Flags().Float64Var(&o.threshold, "coverage-threshold", 0, "fail if the coverage is below this percentage; implies --coverage")
 	return c
 }

@@ -219,7 +219,7 @@ func (t *testReport) printCoverage(s streams) {
 }
 
 func coverageOf(c *fleet.CoverageReport) string {
-	return fmt.Sprintf("covered: %s presets, %s leaves, %s condition results, %s forbid rules: %s",
+	return fmt.Sprintf("covered: %s presets, %s leaves, %s condition results, %s rules: %s",
 		coveredOf(c.Presets), coveredOf(c.Leaves), coveredOf(c.Results), coveredOf(c.Forbids), percent(c.Percent))
 }
 

@@ -32,7 +32,7 @@ const (
 // Counts are the results of a scan for one preset.
 type Counts struct {
 	Acting    *int64    // counts the VMs that a preset in mode Warn or Audit would change; nil in other modes
-	Violating *int64    // counts the VMs that have what the preset forbids; nil if it forbids nothing
+	Violating *int64    // counts the VMs that violate the preset's rules; nil if it has none
 	Drifted   *int64    // counts the VMs that a reapply would change or reject because of the preset
 	At        time.Time // when the VMs were read
 }
@@ -222,7 +222,7 @@ func newCounts(c *presets.Compiled, at time.Time) Counts {
 	case c.Mode == v1alpha1.ModeEnforce:
 		out.Drifted = new(int64)
 	}
-	if c.Forbids() {
+	if c.HasRules() {
 		out.Violating = new(int64)
 	}
 	return out

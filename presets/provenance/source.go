@@ -15,12 +15,13 @@ const (
 	Default  Role = iota // a preset's defaults
 	Override             // a preset's overrides
 	Remove               // a preset's remove
-	Forbid               // a preset's forbid: it sets no field, but it is recorded
+	Forbid               // a preset's forbid or require: it sets no field, but it is recorded
 	Legacy               // a VirtualMachineInstancePreset
 	Platform             // a platform default
+	Require              // a preset's require; records have Forbid, which older replicas can read
 )
 
-var roleNames = [...]string{"default", "override", "remove", "forbid", "legacy", "platform"}
+var roleNames = [...]string{"default", "override", "remove", "forbid", "legacy", "platform", "require"}
 
 // String returns the role's name as it is stored.
 func (role Role) String() string {
@@ -29,6 +30,9 @@ func (role Role) String() string {
 	}
 	return "role " + strconv.Itoa(int(role))
 }
+
+// IsRule reports whether a source in this role only checks the result.
+func (role Role) IsRule() bool { return role == Forbid || role == Require }
 
 // OutranksUser reports whether a source in this role acts against the user's value.
 func (role Role) OutranksUser() bool { return role == Override || role == Remove }
