@@ -41,6 +41,7 @@ var presetVersions = []version{{
 	Name: "v1alpha1", Storage: true, Status: true,
 	Columns: []string{
 		"Priority=.spec.priority", "Mode=.spec.mode", "Apply-At=.spec.applyAt", "Matched=.status.matched", "Outdated=.status.outdated",
+		"Drifted=.status.drifted", "Violating=.status.violating", "Counted=.status.observedAt",
 		`Ready=.status.conditions[?(@.type=="Ready")].status`, "Age=.metadata.creationTimestamp",
 	},
 }}

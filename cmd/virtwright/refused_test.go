@@ -105,8 +105,8 @@ func TestOtherKinds(t *testing.T) {
 			"Note: standard input: ignored 1 of kind VirtualMachineInstanceReplicaSet (kubevirt.io/v1)\n"},
 		"list without items": {small + "---\napiVersion: kubevirt.io/v1\nkind: VirtualMachineList\nitems:\n", []string{"-f", "-"},
 			"Note: standard input: ignored 1 of kind VirtualMachineList (kubevirt.io/v1)\n"},
-		"similar to a policy": {small + "---\napiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicy\nmetadata: {name: p}\n", []string{"-f", "-"},
-			"Note: standard input: ignored 1 of kind MutatingAdmissionPolicy (admissionregistration.k8s.io/v1)\n"},
+		"similar to a policy": {small + "---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: p}\n", []string{"-f", "-"},
+			"Note: standard input: ignored 1 of kind ValidatingWebhookConfiguration (admissionregistration.k8s.io/v1)\n"},
 		"folder": {"", []string{"-f", filepath.Dir(write(t, "all.yaml", small+pods))}, "all.yaml: ignored 2 of kind Pod (v1)\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
