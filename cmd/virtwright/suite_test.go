@@ -27,7 +27,7 @@ func TestSuite(t *testing.T) {
 // TestSuiteUpdates runs cases that update a VM, request a reapply, or set the time of an exception.
 func TestSuiteUpdates(t *testing.T) {
 	got := call(t, "", "test", "-f", "testdata/suite/updates", "--coverage").fine(t)
-	says(t, got.out, "1 test, 12 cases: all passed", "covered: 3 of 3 presets, 3 of 3 leaves, 0 of 0 condition results, 1 of 1 forbid rules")
+	says(t, got.out, "1 test, 12 cases: all passed", "covered: 3 of 3 presets, 3 of 3 leaves, 0 of 0 condition results, 1 of 1 rules")
 }
 
 // TestSuiteUpdateOrigin names the preset that set a value before an update.
@@ -116,7 +116,7 @@ func TestCoverageThreshold(t *testing.T) {
 		}
 	}
 	got := call(t, "", "test", "-f", "testdata/suite/tests", "--coverage-threshold", "81", "-o", "junit")
-	says(t, got.out, `name="coverage"`, "2 of 3 forbid rules: 80.0%", `<failure message="the coverage of 80.0% is below the threshold of 81%"`)
+	says(t, got.out, `name="coverage"`, "2 of 3 rules: 80.0%", `<failure message="the coverage of 80.0% is below the threshold of 81%"`)
 }
 
 // TestSuiteInvalid runs the other tests if a file cannot be read or a test is invalid.
