@@ -133,7 +133,11 @@ func (a *analysis) whatEachHas(all []*member, find func(*analysis, *trial) intro
 		additions = append(additions, []change{func(w *Witness) { w.complete(more, all) }})
 	}
 	for _, addition := range additions {
-		shows(a.resolve(witness.with(nil, addition), a.all))
+		completed := a.resolve(witness.with(nil, addition), a.all)
+		if completed.result == nil || !completed.matched(all...) {
+			continue // a condition excludes the VM
+		}
+		shows(completed)
 		kept = introduced{in(kept.errs, found.errs), in(kept.warns, found.warns), in(kept.unsupported, found.unsupported)}
 	}
 	return witness, kept
@@ -158,7 +162,8 @@ func (p introducedProblem) isIn(others []introducedProblem) bool {
 var completions = []map[string]any{
 	{"domain.memory.guest": "8Gi", "domain.cpu.cores": int64(4)},
 	{
-		"domain.memory.guest": "8Gi", "domain.resources.requests.cpu": "4", "domain.resources.limits.cpu": "4",
+		"domain.memory.guest": "8Gi",
+		"domain.resources": map[string]any{"requests": map[string]any{"cpu": "4"}, "limits": map[string]any{"cpu": "4"}},
 		"domain.features.smm": map[string]any{}, "domain.firmware.bootloader.efi": map[string]any{}, "domain.devices.tpm": map[string]any{},
 		"domain.ioThreadsPolicy": "auto", "domain.cpu.model": "host-passthrough", "domain.cpu.dedicatedCpuPlacement": true,
 		"domain.memory.hugepages.pageSize": "2Mi",
