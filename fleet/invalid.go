@@ -163,7 +163,7 @@ var completions = []map[string]any{
 	{"domain.memory.guest": "8Gi", "domain.cpu.cores": int64(4)},
 	{
 		"domain.memory.guest": "8Gi",
-		"domain.resources": map[string]any{"requests": map[string]any{"cpu": "4"}, "limits": map[string]any{"cpu": "4"}},
+		"domain.resources":    map[string]any{"requests": map[string]any{"cpu": "4"}, "limits": map[string]any{"cpu": "4"}},
 		"domain.features.smm": map[string]any{}, "domain.firmware.bootloader.efi": map[string]any{}, "domain.devices.tpm": map[string]any{},
 		"domain.ioThreadsPolicy": "auto", "domain.cpu.model": "host-passthrough", "domain.cpu.dedicatedCpuPlacement": true,
 		"domain.memory.hugepages.pageSize": "2Mi",
