@@ -45,12 +45,10 @@ var _ = Describe("Drift", func() {
 		noRNG := s.preset(aPreset("cluster/no-rng", `{match: {namespaces: {matchLabels: {kubernetes.io/metadata.name: `+s.ns+`, env: prod}}, labels: {matchLabels: {kind: wrong}}}, forbid: [{path: `+rng+`}]}`))
 		s.create("apiVersion: virtwright.dev/v1alpha1\nkind: PresetException\nmetadata: {name: soon}\n" +
 			"spec: {presets: [strict], vmSelector: {matchLabels: {kind: exempt}}, reason: a story" + until(soon/3+time.Duration(n)*200*time.Millisecond) + "}\n")
-		Eventually(func() error {
+		Eventually(func(g Gomega) {
 			created, err := s.of(virtualMachine).Create(here.ctx, s.parse(driftVM("probe", "exempt")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-			if err == nil {
-				Expect(created).To(lackAt("spec.template.spec.priorityClassName"))
-			}
-			return err
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(created).To(lackAt("spec.template.spec.priorityClassName"))
 		}).Should(Succeed())
 		var group errgroup.Group
 		group.SetLimit(8)
