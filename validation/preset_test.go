@@ -85,7 +85,7 @@ func TestValidatePreset(t *testing.T) {
 			spec: "match: {conditions: [{name: never, expression: '1 > 2'}]}\n" + domain("defaults", "{machine: {type: q35}}"), warns: []string{`the preset never acts: condition "never" is always false`},
 		},
 		"nothing to set": {spec: "match: {}\ndefaults: {spec: {}}", warns: nil},
-		"nothing at all": {spec: "priority: 1", warns: []string{"the preset never acts: it has no defaults, overrides, remove or forbid"}},
+		"nothing at all": {spec: "priority: 1", warns: []string{"the preset never acts: it has no defaults, overrides, remove, forbid or require"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			preset := &v1alpha1.ClusterVirtualMachinePreset{}
