@@ -94,6 +94,9 @@ type part struct {
 	path, value string
 }
 
+// gives reports whether the part sets a value.
+func (p *part) gives() bool { return p.Role == provenance.Default || p.Role == provenance.Override }
+
 type claim struct {
 	*member
 	*part

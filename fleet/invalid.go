@@ -238,7 +238,7 @@ func (m *member) partAt(path provenance.Path) *part {
 	for ; len(path) > 0; path = path[:len(path)-1] {
 		text := path.String()
 		for _, p := range m.parts {
-			if !p.Role.IsRule() && (p.path == text || beneath(p.path, text) || beneath(text, p.path)) {
+			if !p.Role.IsRule() && (beneath(p.path, text) || beneath(text, p.path)) {
 				return p
 			}
 		}

@@ -112,11 +112,5 @@ func (a *analysis) giverOf(m *member, key string) *member {
 
 // adds reports whether a claim gives a label to VMs that may lack it.
 func (c claim) adds(label string) bool {
-	gives := c.Role == provenance.Default || c.Role == provenance.Override
-	return gives && c.acts() && c.vms[label].allows(labels.Set{})
-}
-
-// allows reports whether labels meet a requirement.
-func (r requirement) allows(set labels.Set) bool {
-	return !slices.ContainsFunc(r, func(one labels.Requirement) bool { return !one.Matches(set) })
+	return c.part.gives() && c.acts() && c.vms[label].allows(labels.Set{})
 }

@@ -81,8 +81,7 @@ func (a *analysis) forbidden() {
 func (a *analysis) forbiddenBy(o *member, rule *part) {
 	done := map[*member]bool{}
 	for _, m := range a.beneath(rule) {
-		gives := m.Role == provenance.Override || m.Role == provenance.Default
-		if gives && !done[m.member] && !a.ended() && (m.member == o || m.meets(o)) {
+		if m.part.gives() && !done[m.member] && !a.ended() && (m.member == o || m.meets(o)) {
 			done[m.member] = true
 			a.forbids(o, rule.Action, m.member, m.Action)
 		}
@@ -173,7 +172,7 @@ func (a *analysis) shadowedDefaults(m *member) {
 
 // gives reports whether the preset sets a value. Removals have a separate check.
 func (m *member) gives() bool {
-	return slices.ContainsFunc(m.parts, func(p *part) bool { return p.Role == provenance.Default || p.Role == provenance.Override })
+	return slices.ContainsFunc(m.parts, (*part).gives)
 }
 
 func (a *analysis) reportShadowed(m *member, by claim) {
@@ -230,8 +229,7 @@ func (a *analysis) isSilent(m *member, all []*member) bool {
 func (a *analysis) underInstancetypes() {
 	for _, giver := range a.under["spec.instancetype"] {
 		for _, m := range a.members {
-			gives := giver.Role == provenance.Default || giver.Role == provenance.Override
-			if gives && giver.Path[len(giver.Path)-1].Name == "name" && m.acts() && !a.ended() && (m == giver.member || giver.covers(m)) {
+			if giver.part.gives() && giver.Path[len(giver.Path)-1].Name == "name" && m.acts() && !a.ended() && (m == giver.member || giver.covers(m)) {
 				a.underInstancetype(m, giver.member)
 			}
 		}

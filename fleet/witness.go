@@ -349,9 +349,12 @@ func choices(required, mentioned requirement) []labels.Set {
 	for _, value := range valuesOf(mentioned) {
 		candidates = append(candidates, labels.Set{key: value})
 	}
-	return slices.DeleteFunc(candidates, func(set labels.Set) bool {
-		return slices.ContainsFunc(required, func(r labels.Requirement) bool { return !r.Matches(set) })
-	})
+	return slices.DeleteFunc(candidates, func(set labels.Set) bool { return !required.allows(set) })
+}
+
+// allows reports whether labels meet a requirement.
+func (r requirement) allows(set labels.Set) bool {
+	return !slices.ContainsFunc(r, func(one labels.Requirement) bool { return !one.Matches(set) })
 }
 
 // valuesOf returns one value for each possible outcome of the requirements of one key.
