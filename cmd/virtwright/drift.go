@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -103,31 +102,13 @@ func newDriftReport(all []offline.StoredDrift) driftReport {
 }
 
 func (r driftReport) table(s streams) error {
-	w := tabwriter.NewWriter(s.out, 0, 0, 3, ' ', 0)
-	if len(r.VMs) > 0 {
-		fmt.Fprintln(w, "NAMESPACE\tNAME\tEFFECT\tWHY")
-	}
+	var rows [][]string
 	for _, vm := range r.VMs {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", vm.Namespace, vm.Name, vm.Effect, oneLine(vm.detail))
+		rows = append(rows, []string{vm.Namespace, vm.Name, vm.Effect, oneLine(vm.detail)})
 	}
-	if err := w.Flush(); err != nil {
+	if err := printTable(s.out, []string{"NAMESPACE", "NAME", "EFFECT", "WHY"}, rows); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(s.out, "%d of %s drifted: a reapply would change %d and reject %d\n", len(r.VMs), counted(r.Checked, "VM"), r.Changed, r.Rejected)
 	return err
-}
-
-// printReport prints a report in the output format of the command.
-func (o *settings) printReport(s streams, report any, table func(streams) error) error {
-	switch o.output {
-	case "json":
-		return printJSON(s.out, report)
-	case "yaml":
-		text, err := yamlOf(report)
-		if err == nil {
-			_, err = s.out.Write(text)
-		}
-		return err
-	}
-	return table(s)
 }

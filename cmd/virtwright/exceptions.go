@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -90,8 +89,7 @@ func (o *exceptionsCommand) list(ctx context.Context, s streams) error {
 		note(s, []string{"no PresetException in " + o.described(nil)})
 		return nil
 	}
-	w := tabwriter.NewWriter(s.out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "NAMESPACE\tNAME\tPRESETS\tVMS\tUNTIL\tLAST-USED\tREASON")
+	var rows [][]string
 	for _, e := range all {
 		vms, until, used := "<unknown>", "<none>", "<unknown>"
 		if e.VMs != nil {
@@ -106,9 +104,9 @@ func (o *exceptionsCommand) list(ctx context.Context, s streams) error {
 		if e.LastUsed != nil {
 			used = duration.HumanDuration(time.Since(*e.LastUsed)) + " ago"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Namespace, e.Name, strings.Join(e.Presets, ","), vms, until, used, strings.Join(strings.Fields(e.Reason), " "))
+		rows = append(rows, []string{e.Namespace, e.Name, strings.Join(e.Presets, ","), vms, until, used, strings.Join(strings.Fields(e.Reason), " ")})
 	}
-	return w.Flush()
+	return printTable(s.out, []string{"NAMESPACE", "NAME", "PRESETS", "VMS", "UNTIL", "LAST-USED", "REASON"}, rows)
 }
 
 func (o *exceptionsCommand) runProposal(ctx context.Context, s streams) error {

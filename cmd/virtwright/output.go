@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"golang.org/x/term"
@@ -216,6 +218,33 @@ func rendered(output string, object any) (string, error) {
 		return "---\n" + string(text), err
 	}
 	return string(text), err
+}
+
+// printReport prints a report in the output format of the command.
+func (o *settings) printReport(s streams, report any, table func(streams) error) error {
+	switch o.output {
+	case "json":
+		return printJSON(s.out, report)
+	case "yaml":
+		text, err := yamlOf(report)
+		if err == nil {
+			_, err = s.out.Write(text)
+		}
+		return err
+	}
+	return table(s)
+}
+
+// printTable prints rows below a header; nothing if there are no rows.
+func printTable(out io.Writer, header []string, rows [][]string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	for _, cells := range slices.Concat([][]string{header}, rows) {
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	return w.Flush()
 }
 
 func printJSON(out io.Writer, report any) error {

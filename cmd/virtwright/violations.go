@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -87,14 +86,11 @@ func newViolationReport(all []offline.StoredViolation, checked int) violationRep
 }
 
 func (r violationReport) table(s streams) error {
-	w := tabwriter.NewWriter(s.out, 0, 0, 3, ' ', 0)
-	if len(r.Violations) > 0 {
-		fmt.Fprintln(w, "PRESET\tMODE\tNAMESPACE\tVM\tPATH\tMESSAGE")
-	}
+	var rows [][]string
 	for _, v := range r.Violations {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", v.Preset, v.Mode, v.Namespace, v.Name, oneLine(v.Path), oneLine(v.Message))
+		rows = append(rows, []string{v.Preset, v.Mode, v.Namespace, v.Name, oneLine(v.Path), oneLine(v.Message)})
 	}
-	if err := w.Flush(); err != nil {
+	if err := printTable(s.out, []string{"PRESET", "MODE", "NAMESPACE", "VM", "PATH", "MESSAGE"}, rows); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(s.out, "%d of %s with %s\n", r.VMs, counted(r.Checked, "VM"), counted(len(r.Violations), "violation"))
