@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -139,22 +141,23 @@ func (w *workshop) clearDaemon(ctx context.Context) error {
 
 // endOrphans ends the containers and their shims that a killed daemon has left.
 func (w *workshop) endOrphans(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, daemonTimeout)
-	defer cancel()
-	for {
-		orphans := w.orphans()
-		if len(orphans) == 0 {
-			return nil
-		}
+	var orphans []int
+	err := untilTrue(ctx, func() bool {
+		orphans = w.orphans()
 		for _, pid := range orphans {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("cannot end the processes %v, which a killed dockerd left: %w", orphans, ctx.Err())
-		case <-time.After(pollInterval):
-		}
+		return len(orphans) == 0
+	})
+	if err != nil {
+		return fmt.Errorf("cannot end the processes %v, which a killed dockerd left: %w", orphans, err)
 	}
+	return nil
+}
+
+// untilTrue waits until a condition is true, at most daemonTimeout.
+func untilTrue(ctx context.Context, condition func() bool) error {
+	return wait.PollUntilContextTimeout(ctx, pollInterval, daemonTimeout, true, func(context.Context) (bool, error) { return condition(), nil })
 }
 
 // orphans are the processes in the daemon's cgroups, and those that name its folder.
@@ -202,15 +205,12 @@ func (w *workshop) endDaemon(ctx context.Context) error {
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		return fmt.Errorf("cannot end dockerd, process %d: %w", pid, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, daemonTimeout)
-	defer cancel()
-	for runs {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("cannot wait for dockerd, process %d, to end: %w", pid, ctx.Err())
-		case <-time.After(pollInterval):
-		}
-		_, runs = w.daemonProcess()
+	err := untilTrue(ctx, func() bool {
+		_, runs := w.daemonProcess()
+		return !runs
+	})
+	if err != nil {
+		return fmt.Errorf("cannot wait for dockerd, process %d, to end: %w", pid, err)
 	}
 	return nil
 }
