@@ -50,7 +50,7 @@ var (
 // +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="VMs that have its values; in mode Warn or Audit, VMs to which it would apply."
 // +kubebuilder:printcolumn:name="Outdated",type=integer,JSONPath=`.status.outdated`,description="VMs that have values of an earlier version of it."
 // +kubebuilder:printcolumn:name="Drifted",type=integer,JSONPath=`.status.drifted`,description="VMs that a reapply would change or reject because of it."
-// +kubebuilder:printcolumn:name="Violating",type=integer,JSONPath=`.status.violating`,description="VMs that have a path that it forbids."
+// +kubebuilder:printcolumn:name="Violating",type=integer,JSONPath=`.status.violating`,description="VMs that have a path that it forbids, or lack one that it requires."
 // +kubebuilder:printcolumn:name="Counted",type=date,JSONPath=`.status.observedAt`,description="When VMs were counted; empty before the first count."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether every serving replica uses this generation."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -112,7 +112,7 @@ type VirtualMachinePresetList struct {
 // +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="VMs that have its values; in mode Warn or Audit, VMs to which it would apply."
 // +kubebuilder:printcolumn:name="Outdated",type=integer,JSONPath=`.status.outdated`,description="VMs that have values of an earlier version of it."
 // +kubebuilder:printcolumn:name="Drifted",type=integer,JSONPath=`.status.drifted`,description="VMs that a reapply would change or reject because of it."
-// +kubebuilder:printcolumn:name="Violating",type=integer,JSONPath=`.status.violating`,description="VMs that have a path that it forbids."
+// +kubebuilder:printcolumn:name="Violating",type=integer,JSONPath=`.status.violating`,description="VMs that have a path that it forbids, or lack one that it requires."
 // +kubebuilder:printcolumn:name="Counted",type=date,JSONPath=`.status.observedAt`,description="When VMs were counted; empty before the first count."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether every serving replica uses this generation."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -11,9 +11,9 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 )
 
-const violationsHelp = `List the stored VMs that have a path that a preset forbids, with the message of the rule. Presets in
-mode Warn and Audit are included, and exempted VMs are not. VMs keep what a later rule forbids, and
-updates must not add violations.
+const violationsHelp = `List the stored VMs that have a path that a preset forbids, or lack one that it requires, with the
+message of the rule. Presets in mode Warn and Audit are included, and exempted VMs are not. VMs keep
+what a later rule forbids, and updates must not add violations.
 
 The status of a preset has the number of its violating VMs, as of the last count; this command reads
 the VMs now, with your permissions.
@@ -29,7 +29,7 @@ const violationsExamples = `  # All namespaces
 func newViolations(shown string, s streams) *cobra.Command {
 	o, preset := &settings{}, ""
 	c := &cobra.Command{
-		Use: "violations [-A] [-l SELECTOR] [--preset PRESET]", Short: "List stored VMs that have what a preset forbids",
+		Use: "violations [-A] [-l SELECTOR] [--preset PRESET]", Short: "List stored VMs that violate forbid or require rules of presets",
 		Long: violationsHelp, Example: violationsExamples, Args: flagsForFiles,
 	}
 	o.setUp(c, shown, []string{"table", "json", "yaml"}, func(ctx context.Context, _ []string) error { return violations(ctx, o, s, preset) })

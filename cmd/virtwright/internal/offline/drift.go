@@ -80,15 +80,15 @@ func (c *Cluster) drift(ctx context.Context, m VM) (out fleet.Drift, err error) 
 	return out, err
 }
 
-// A StoredViolation is a value of a stored VM that a preset forbids.
+// A StoredViolation is a violation of a preset's rule by a stored VM.
 type StoredViolation struct {
 	VM
 	Preset *presets.Compiled
 	presets.Violation
 }
 
-// Violations returns what presets forbid in stored VMs, in order, and the number of VMs. It returns
-// the violations of the preset with a Ref, or of all presets if ref is empty.
+// Violations returns how stored VMs violate the rules of presets, in order, and the number of VMs.
+// It returns the violations of the preset with a Ref, or of all presets if ref is empty.
 func Violations(ctx context.Context, objects []manifest.Object, settings Settings, ref string) (out []StoredViolation, vms int, notes []string, err error) {
 	c, err := storedCluster(ctx, objects, settings)
 	if err != nil {
