@@ -35,7 +35,8 @@ func (cp *ControlPlane) auditArgs() ([]string, error) {
 // only.
 func (cp *ControlPlane) AuditLog() string { return filepath.Join(cp.dir.path, "audit.log") }
 
-// AuditSize is the size of the audit log in bytes, for AuditEvents.
+// AuditSize is the size of the audit log in bytes, for AuditEvents. A long event is written in several
+// steps, so the size may lie within an event.
 func (cp *ControlPlane) AuditSize() int64 {
 	info, err := os.Stat(cp.AuditLog())
 	if err != nil {
@@ -45,8 +46,8 @@ func (cp *ControlPlane) AuditSize() int64 {
 }
 
 // AuditEvents reads the audit log from a size that AuditSize returned, or all of it from 0, oldest
-// event first. An event is there soon after, not always before, the client has the response: poll
-// for it.
+// event first. An event of which a part was there at that size is left out. An event is there soon
+// after, not always before, the client has the response: poll for it.
 func (cp *ControlPlane) AuditEvents(from int64) ([]auditv1.Event, error) {
 	if !cp.options.Audit {
 		return nil, errors.New("cannot read the audit log: Options.Audit is off")
@@ -56,9 +57,13 @@ func (cp *ControlPlane) AuditEvents(from int64) ([]auditv1.Event, error) {
 		return nil, fmt.Errorf("cannot read the audit log: %w", err)
 	}
 	defer file.Close()
-	content, err := io.ReadAll(io.NewSectionReader(file, from, math.MaxInt64-from))
+	before := max(from-1, 0) // the byte that ends the event before
+	content, err := io.ReadAll(io.NewSectionReader(file, before, math.MaxInt64-before))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the audit log: %w", err)
+	}
+	if from > 0 {
+		_, content, _ = bytes.Cut(content, []byte("\n"))
 	}
 	var events []auditv1.Event
 	for line := range bytes.Lines(content) {

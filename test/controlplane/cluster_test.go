@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -178,6 +179,16 @@ func TestAudit(t *testing.T) {
 	}
 	if get := find("get"); get.ResponseObject != nil {
 		t.Errorf("the event of a get has the response: %+v", get)
+	}
+	all, _ := cp.AuditEvents(0)
+	log, err := os.ReadFile(cp.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []int64{10, int64(bytes.IndexByte(log, '\n') + 1)} { // within the first event, and at its end
+		if events, err := cp.AuditEvents(from); err != nil || events[0].AuditID != all[1].AuditID || events[0].Stage != all[1].Stage {
+			t.Errorf("events from byte %d do not begin with the second: %v", from, err)
+		}
 	}
 	if _, err := (&ControlPlane{}).AuditEvents(0); err == nil {
 		t.Error("audit events without an audit log are no error")
