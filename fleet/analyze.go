@@ -65,7 +65,7 @@ func Analyze(ctx context.Context, all []*presets.Compiled, settings Settings) (f
 	a.Settings = settings
 	for _, step := range []func(*analysis){
 		(*analysis).unreachable, (*analysis).contradictions, (*analysis).removals, (*analysis).forbidden,
-		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired, (*analysis).misspelt, (*analysis).selectedPresetLabels, (*analysis).invalid,
+		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired, (*analysis).misspelt, (*analysis).selectedPresetLabels, (*analysis).suspicious, (*analysis).invalid,
 	} {
 		step(a)
 	}
@@ -164,6 +164,7 @@ func (a *analysis) unreachable() {
 		vms, namespaces := m.Selectors()
 		_, some := satisfy(vms)
 		_, somewhere := satisfy(namespaces)
+		contradicted, why := m.Contradiction()
 		switch i := m.FalseCondition(); {
 		case !some:
 			m.matchesNothing = true
@@ -176,6 +177,9 @@ func (a *analysis) unreachable() {
 			a.report(Unreachable, m, Finding{
 				Field: fmt.Sprintf("spec.match.conditions[%d].expression", i), Message: "the condition is false for every VM",
 			})
+		case contradicted >= 0:
+			m.matchesNothing = true
+			a.report(Unreachable, m, Finding{Field: fmt.Sprintf("spec.match.conditions[%d].expression", contradicted), Message: "the condition is " + why})
 		case len(m.parts) == 0:
 			m.matchesNothing = true
 			a.report(NoOp, m, Finding{Field: "spec", Message: "the preset has no defaults, overrides, remove, forbid or require"})

@@ -70,6 +70,13 @@ var (
 		Reason:  "VMs with the field are rejected in standalone mode. KubeVirt supports it, so presets for both modes may set it. A note does not change the exit code.",
 		Fix:     "Remove the field, or check presets for use alongside KubeVirt with --mode addon.",
 	}
+	suspiciousValue = &Check{
+		ID: "VW107", Name: "suspicious-value", Severity: Warning,
+		Summary: "The preset sets a value that is valid, but hardly intended: a name, address or UUID that each VM needs for itself, an unknown time zone, " +
+			"a misspelt label of nodes, user data that cloud-init ignores, a node affinity that the node selector excludes.",
+		Reason: "The VMs are admitted. They cannot start, cannot run on any node, or the value has no effect.",
+		Fix:    "Correct the value. Compute names from the name of the VM with $cel.",
+	}
 	Unreachable = &Check{
 		ID: "VW201", Name: "unreachable", Severity: Warning,
 		Summary: "The preset can match no VM: its selectors contradict each other, or a condition is always false.",
@@ -162,7 +169,7 @@ var (
 
 // Checks lists all checks by ID.
 var Checks = []*Check{
-	UnknownField, InvalidPreset, invalidValue, invalidVM, warnedValue, unsupported, Unreachable, NoOp, Shadowed, unpairedElement, misspeltSelector, selectsPresetLabel,
+	UnknownField, InvalidPreset, invalidValue, invalidVM, warnedValue, unsupported, suspiciousValue, Unreachable, NoOp, Shadowed, unpairedElement, misspeltSelector, selectsPresetLabel,
 	Conflicting, removesStronger, Forbidden, invalidTogether, unguardedExpression, unknownSelection, underInstancetypeCheck,
 	undoneAtLaunch,
 }

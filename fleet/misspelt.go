@@ -38,10 +38,25 @@ func (a *analysis) misspelt() {
 				}
 			}
 		}
+		a.misspeltWellKnown(s.field, users)
 		at := provenance.Of("spec", "match", s.field)
 		a.misspeltIn(at, "", users)
 		for _, key := range slices.Sorted(maps.Keys(values)) {
 			a.misspeltIn(at.Field("matchLabels").Field(key), key+"=", values[key])
+		}
+	}
+}
+
+// misspeltWellKnown reports keys of labels that resemble those of Kubernetes.
+func (a *analysis) misspeltWellKnown(of string, users map[string][]*member) {
+	for _, key := range slices.Sorted(maps.Keys(users)) {
+		if near := presets.Typos(key, wellKnownLabels); len(near) > 0 && !slices.Contains(wellKnownLabels, key) {
+			for _, m := range users[key] {
+				a.report(misspeltSelector, m, Finding{
+					Field:   provenance.Of("spec", "match", of, "matchLabels").Field(key).String(),
+					Message: fmt.Sprintf("label %s is not one that Kubernetes sets; did you mean %s?", key, near[0]),
+				})
+			}
 		}
 	}
 }

@@ -96,6 +96,9 @@ func (c *Compiled) NeverActs() string {
 	if i := c.FalseCondition(); i >= 0 {
 		return c.conditions[i].name + " is always false"
 	}
+	if i, why := c.Contradiction(); i >= 0 {
+		return c.conditions[i].name + " is " + why
+	}
 	return ""
 }
 
