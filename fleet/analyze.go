@@ -10,8 +10,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -25,8 +27,8 @@ import (
 // A Finding is a problem of a preset.
 type Finding struct {
 	*Check
-	// Preset that should be changed, and its field that shows the finding, for example
-	// spec.defaults.spec.running.
+	// Preset that should be changed, or exception/NAME, and its field that shows the finding, for
+	// example spec.defaults.spec.running.
 	Preset presets.PresetName
 	Field  string
 	// OnKey is true if the name of the field is wrong, not its value.
@@ -45,6 +47,11 @@ type Finding struct {
 type Settings struct {
 	// Namespaces are known. They have only the given labels. Other namespaces may exist.
 	Namespaces []presets.Namespace
+	// VMLabels are the values of the labels of known VMs, by key. Other VMs may exist.
+	VMLabels map[string][]string
+	// Exceptions are checked at the time Now.
+	Exceptions []*presets.Exception
+	Now        time.Time
 	// Rules find VMs that presets make invalid; nil leaves that out.
 	Rules *validation.Config
 	// Render returns why a VMI, which the rules admit, cannot run; may be nil.
@@ -65,7 +72,7 @@ func Analyze(ctx context.Context, all []*presets.Compiled, settings Settings) (f
 	a.Settings = settings
 	for _, step := range []func(*analysis){
 		(*analysis).unreachable, (*analysis).contradictions, (*analysis).removals, (*analysis).forbidden,
-		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired, (*analysis).misspelt, (*analysis).selectedPresetLabels, (*analysis).suspicious, (*analysis).invalid,
+		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired, (*analysis).misspelt, (*analysis).misspeltRules, (*analysis).selectedPresetLabels, (*analysis).suspicious, (*analysis).selectsNothing, (*analysis).idleExceptions, (*analysis).invalid,
 	} {
 		step(a)
 	}
@@ -152,9 +159,11 @@ func (a *analysis) ended() bool {
 	return len(a.found) >= maxFindings || a.trialsLeft <= 0 || a.ctx.Err() != nil
 }
 
-func (a *analysis) report(check *Check, m *member, f Finding) {
+func (a *analysis) report(check *Check, m *member, f Finding) { a.reportOf(check, m.Name(), f) }
+
+func (a *analysis) reportOf(check *Check, of presets.PresetName, f Finding) {
 	if !a.ended() {
-		f.Check, f.Preset = check, m.Name()
+		f.Check, f.Preset = check, of
 		a.found = append(a.found, f)
 	}
 }
@@ -168,10 +177,10 @@ func (a *analysis) unreachable() {
 		switch i := m.FalseCondition(); {
 		case !some:
 			m.matchesNothing = true
-			a.report(Unreachable, m, Finding{Field: "spec.match.labels", Message: fmt.Sprintf("no labels meet the selector %s", vms)})
+			a.report(Unreachable, m, Finding{Field: "spec.match.labels" + unmet(m.vms), Message: fmt.Sprintf("no labels meet the selector %s", vms)})
 		case !somewhere:
 			m.matchesNothing = true
-			a.report(Unreachable, m, Finding{Field: "spec.match.namespaces", Message: fmt.Sprintf("no namespace labels meet the selector %s", namespaces)})
+			a.report(Unreachable, m, Finding{Field: "spec.match.namespaces" + unmet(m.namespaces), Message: fmt.Sprintf("no namespace labels meet the selector %s", namespaces)})
 		case i >= 0:
 			m.matchesNothing = true
 			a.report(Unreachable, m, Finding{
@@ -185,6 +194,16 @@ func (a *analysis) unreachable() {
 			a.report(NoOp, m, Finding{Field: "spec", Message: "the preset has no defaults, overrides, remove, forbid or require"})
 		}
 	}
+}
+
+// unmet returns the field of the first requirement that no label meets.
+func unmet(required map[string]requirement) string {
+	for _, key := range slices.Sorted(maps.Keys(required)) {
+		if len(choices(required[key], required[key])) == 0 {
+			return "." + provenance.Of("matchLabels").Field(key).String()
+		}
+	}
+	return ""
 }
 
 func (m *member) acts() bool { return !m.matchesNothing && m.Mode == v1alpha1.ModeEnforce }

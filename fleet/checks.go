@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -70,6 +72,18 @@ var (
 		Reason:  "VMs with the field are rejected in standalone mode. KubeVirt supports it, so presets for both modes may set it. A note does not change the exit code.",
 		Fix:     "Remove the field, or check presets for use alongside KubeVirt with --mode addon.",
 	}
+	selectsNothing = &Check{
+		ID: "VW207", Name: "selects-nothing", Severity: Note,
+		Summary: "The files have VMs, or namespaces, with a label that a selector requires, but none with a value that it admits; or an element is added only to VMs that have its partner, and none has it.",
+		Reason:  "The preset does not act on the objects of the files. A cluster may have others, so a note does not change the exit code.",
+		Fix:     "Correct the selector, or the labels.",
+	}
+	idleException = &Check{
+		ID: "VW208", Name: "idle-exception", Severity: Warning,
+		Summary: "An exception has ended, names a preset that does not exist, or one that does not act in its namespace.",
+		Reason:  "The exception exempts no VM.",
+		Fix:     "Correct the exception, or delete it.",
+	}
 	suspiciousValue = &Check{
 		ID: "VW107", Name: "suspicious-value", Severity: Warning,
 		Summary: "The preset sets a value that is valid, but hardly intended: a name, address or UUID that each VM needs for itself, an unknown time zone, " +
@@ -129,7 +143,7 @@ var (
 	}
 	Forbidden = &Check{
 		ID: "VW303", Name: "forbidden", Severity: Error,
-		Summary: "The preset sets a field that a preset of the set forbids, and both can match the same VM.",
+		Summary: "The preset sets, or requires, a field that a preset of the set forbids, and both can match the same VM.",
 		Reason:  "The VM is rejected, although its author made no mistake.",
 		Fix:     "Make the selectors exclude each other, or remove the field or the forbid rule.",
 	}
@@ -151,10 +165,16 @@ var (
 		Reason:  "Behind ?, the field is always absent, so that the fallback always applies and the condition never changes.",
 		Fix:     "Correct the name. The message suggests the nearest field.",
 	}
+	mistakenComparison = &Check{
+		ID: "VW403", Name: "mistaken-comparison", Severity: Warning,
+		Summary: "A comparison of a condition or a computed value has the same result for every VM, or compares quantities as texts.",
+		Reason:  "The condition does not select what its author meant.",
+		Fix:     "Compare values of one type, quantities by quantity(…).compareTo(…), and join several != by &&.",
+	}
 	underInstancetypeCheck = &Check{
 		ID: "VW501", Name: "default-under-instancetype", Severity: Warning,
 		Summary: "The preset sets CPU or memory of VMs that get an instancetype from a preset.",
-		Reason:  "The instancetype owns these fields. The default is applied only if the author of the VM sets CPU or memory, so that the instancetype is not used.",
+		Reason:  "The instancetype owns these fields. They are applied only if the author of the VM sets CPU or memory, so that the instancetype is not used.",
 		Fix:     "Remove the field or the instancetype.",
 	}
 	// undoneAtLaunch is reported for mode addon only.
@@ -169,8 +189,8 @@ var (
 
 // Checks lists all checks by ID.
 var Checks = []*Check{
-	UnknownField, InvalidPreset, invalidValue, invalidVM, warnedValue, unsupported, suspiciousValue, Unreachable, NoOp, Shadowed, unpairedElement, misspeltSelector, selectsPresetLabel,
-	Conflicting, removesStronger, Forbidden, invalidTogether, unguardedExpression, unknownSelection, underInstancetypeCheck,
+	UnknownField, InvalidPreset, invalidValue, invalidVM, warnedValue, unsupported, suspiciousValue, Unreachable, NoOp, Shadowed, unpairedElement, misspeltSelector, selectsPresetLabel, selectsNothing, idleException,
+	Conflicting, removesStronger, Forbidden, invalidTogether, unguardedExpression, unknownSelection, mistakenComparison, underInstancetypeCheck,
 	undoneAtLaunch,
 }
 
@@ -191,9 +211,37 @@ func CheckPreset(rules *validation.Config, p v1alpha1.Preset, compiled *presets.
 	for _, unknown := range compiled.UnknownSelections() {
 		out = append(out, Finding{Check: unknownSelection, Preset: compiled.Name(), Field: unknown.Field, Message: unknown.Detail})
 	}
+	for _, problem := range compiled.MistakenComparisons() {
+		out = append(out, Finding{Check: mistakenComparison, Preset: compiled.Name(), Field: problem.Field, Message: problem.Detail})
+	}
+	if i := compiled.TrueCondition(); i >= 0 {
+		at := field.NewPath("spec", "match", "conditions").Index(i).Child("expression")
+		out = append(out, Finding{Check: mistakenComparison, Preset: compiled.Name(), Field: at.String(), Message: "the condition is true for every VM; join != by && instead of ||"})
+	}
+	if namespace := p.GetNamespace(); compiled.Cluster() && namespace != "" {
+		out = append(out, Finding{
+			Check: suspiciousValue, Preset: compiled.Name(), Field: "metadata.namespace",
+			Message: fmt.Sprintf("a cluster preset has no namespace, and acts in all of them; use a VirtualMachinePreset, or select namespace %s by match.namespaces", namespace),
+		})
+	}
 	if rules.Addon {
-		for _, path := range compiled.UndoneByLiveUpdate() {
-			out = append(out, Finding{Check: undoneAtLaunch, Preset: compiled.Name(), Field: "spec." + path, Message: validation.UndoneByLiveUpdate})
+		out = append(out, undone(compiled)...)
+	}
+	return out
+}
+
+// undone reports what KubeVirt undoes on running VMIs, each list once.
+func undone(compiled *presets.Compiled) []Finding {
+	var out []Finding
+	for _, path := range compiled.UndoneByLiveUpdate() {
+		list, _, isElement := strings.Cut(path, "[")
+		isElement = isElement && !strings.HasSuffix(list, ".nodeSelector")
+		f := Finding{Check: undoneAtLaunch, Preset: compiled.Name(), Field: "spec." + path, Message: validation.UndoneByLiveUpdate}
+		if isElement {
+			f.Field, f.OnKey = "spec."+list, true
+		}
+		if !slices.ContainsFunc(out, func(o Finding) bool { return o.Field == f.Field }) {
+			out = append(out, f)
 		}
 	}
 	return out

@@ -31,6 +31,9 @@ func render(vmi *kubevirtv1.VirtualMachineInstance) field.ErrorList {
 func compiled(t testing.TB, text string) (out []*presets.Compiled, objects []v1alpha1.Preset, broken int) {
 	t.Helper()
 	for document := range strings.SplitSeq(text, "---\n") {
+		if strings.Contains(document, "kind: PresetException") {
+			continue
+		}
 		var p v1alpha1.Preset = &v1alpha1.VirtualMachinePreset{}
 		if strings.Contains(document, "kind: Cluster") {
 			p = &v1alpha1.ClusterVirtualMachinePreset{}
@@ -46,6 +49,25 @@ func compiled(t testing.TB, text string) (out []*presets.Compiled, objects []v1a
 		out, objects = append(out, c), append(objects, p)
 	}
 	return out, objects, broken
+}
+
+func exceptions(t *testing.T, text string) (out []*presets.Exception) {
+	t.Helper()
+	for document := range strings.SplitSeq(text, "---\n") {
+		if !strings.Contains(document, "kind: PresetException") {
+			continue
+		}
+		e := &v1alpha1.PresetException{}
+		if err := yaml.Unmarshal([]byte(document), e); err != nil {
+			t.Fatal(err)
+		}
+		c, problems := presets.CompileException(e)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		out = append(out, c)
+	}
+	return out
 }
 
 // TestExamples finds exactly the expected check in each example.
@@ -65,7 +87,7 @@ func TestExamples(t *testing.T) {
 				return
 			}
 			rules := &validation.Config{Addon: check.Name == "launch-live-update" || check.Name == "warned-value"}
-			with := fleet.Settings{Rules: rules}
+			with := fleet.Settings{Rules: rules, Exceptions: exceptions(t, exampleOf(t, check))}
 			if !rules.Addon {
 				with.Render = render
 			}

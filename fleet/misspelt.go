@@ -47,6 +47,44 @@ func (a *analysis) misspelt() {
 	}
 }
 
+// misspeltRules reports rules for a label, or another key, that resembles one that presets set, if
+// no preset sets the first.
+func (a *analysis) misspeltRules() {
+	for _, m := range a.members {
+		for _, p := range m.parts {
+			last := len(p.Path) - 1
+			if !p.Role.IsRule() || last < 1 || gives(a.at[p.path]) {
+				continue
+			}
+			around := p.Path[:last]
+			keys := a.keysOf(around)
+			if near := presets.Typos(p.Path[last].Name, keys); len(near) > 0 {
+				a.report(misspeltSelector, m, Finding{
+					Field:   p.Field,
+					Message: fmt.Sprintf("no preset sets %s, but %s; did you mean that?", p.path, around.Field(near[0])),
+				})
+			}
+		}
+	}
+}
+
+// keysOf returns the keys of labels, annotations or a node selector that presets set.
+func (a *analysis) keysOf(p provenance.Path) (out []string) {
+	if !slices.Contains([]string{"labels", "annotations", "nodeSelector"}, p[len(p)-1].Name) {
+		return nil
+	}
+	for _, c := range a.under[p.String()] {
+		if c.part.gives() && len(c.Path) > len(p) {
+			out = append(out, c.Path[len(p)].Name)
+		}
+	}
+	return out
+}
+
+func gives(claims []claim) bool {
+	return slices.ContainsFunc(claims, func(c claim) bool { return c.part.gives() })
+}
+
 // misspeltWellKnown reports keys of labels that resemble those of Kubernetes.
 func (a *analysis) misspeltWellKnown(of string, users map[string][]*member) {
 	for _, key := range slices.Sorted(maps.Keys(users)) {

@@ -28,6 +28,8 @@ func (a *analysis) unpaired() {
 				reported[half] = true
 				a.report(unpairedElement, m, Finding{Field: p.Field, Message: fmt.Sprintf(
 					"%s or %s %q; did you mean one name for both?", lacks, singular(half.Partners[0]), elementName(half))})
+			} else if p.Role == provenance.Override && singular(listOf(p)) != "volume" { // a volume gets a disk, and a default may complete others
+				a.report(selectsNothing, m, Finding{Field: p.Field, Message: fmt.Sprintf("%s: the element is added only to VMs whose author sets it", lacks)})
 			}
 		}
 	}
@@ -38,7 +40,7 @@ func (a *analysis) withoutPartner(m *member) []*part {
 	var out []*part
 	for _, p := range m.parts {
 		hasPartner := func(list provenance.Path) bool {
-			return slices.ContainsFunc(a.under[list.Element(elementName(p)).String()], func(c claim) bool { return len(c.Partners) > 0 })
+			return slices.ContainsFunc(a.under[list.Element(elementName(p)).String()], func(c claim) bool { return len(c.Partners) > 0 && (c.acts() || !m.acts()) })
 		}
 		isKnown := func(o *part) bool { return o.path == p.path }
 		if len(p.Partners) > 0 && !slices.ContainsFunc(p.Partners, hasPartner) && !slices.ContainsFunc(out, isKnown) {

@@ -81,9 +81,15 @@ func (a *analysis) forbidden() {
 func (a *analysis) forbiddenBy(o *member, rule *part) {
 	done := map[*member]bool{}
 	for _, m := range a.beneath(rule) {
-		if m.part.gives() && !done[m.member] && !a.ended() && (m.member == o || m.meets(o)) {
+		if done[m.member] || a.ended() || m.member != o && !m.meets(o) {
+			continue
+		}
+		switch {
+		case m.part.gives():
 			done[m.member] = true
 			a.forbids(o, rule.Action, m.member, m.Action)
+		case m.Role == provenance.Require && m.member != o:
+			a.requiresForbidden(claim{o, rule}, m)
 		}
 	}
 }
@@ -105,6 +111,19 @@ func (a *analysis) forbids(o *member, rule presets.Action, m *member, p presets.
 		a.report(Forbidden, m, Finding{
 			Field: p.Field, Other: o.Name(), Witness: witness,
 			Message: fmt.Sprintf("sets %s to %s, %s", p.Path, shown(p.Path.String(), p.Value), forbids),
+		})
+	}
+}
+
+// requiresForbidden reports a rule that requires what another preset forbids.
+func (a *analysis) requiresForbidden(forbid, require claim) {
+	witness := a.findWitness([]*member{forbid.member, require.member}, func(t *trial) bool {
+		return t.refusal != nil && (mentions(t.refusal, require.Ref) || mentions(t.refusal, forbid.Ref))
+	})
+	if witness != nil {
+		a.report(Forbidden, require.member, Finding{
+			Field: require.Field, Other: forbid.Name(), Witness: witness,
+			Message: fmt.Sprintf("requires %s, but preset %s forbids %s: every VM that both match is rejected", require.path, forbid.Ref, forbid.path),
 		})
 	}
 }
@@ -133,21 +152,31 @@ func (a *analysis) shadowed() {
 		if !m.acts() || a.ended() {
 			continue
 		}
-		var by claim
-		all := []*member{m}
-		acts := slices.ContainsFunc(m.parts, func(p *part) bool {
-			o, overruled := a.overruler(claim{m, p})
-			if overruled && !slices.Contains(all, o.member) {
-				by, all = o, append(all, o.member)
-			}
-			return !overruled
-		})
-		if !acts && len(all) > 1 && m.gives() && a.isSilent(m, all) {
-			a.reportShadowed(m, by)
+		if first, by, all := a.overruled(m); first != nil && a.isSilent(m, all) {
+			a.reportShadowed(m, first, by)
 		} else {
 			a.shadowedDefaults(m)
 		}
 	}
+}
+
+// overruled returns the first value that a preset sets, the claim that overrules it, and the preset
+// with all that overrule it; nil if a part of it acts.
+func (a *analysis) overruled(m *member) (first *part, by claim, all []*member) {
+	all = []*member{m}
+	for _, p := range m.parts {
+		o, overruled := a.overruler(claim{m, p})
+		if !overruled {
+			return nil, claim{}, nil
+		}
+		if first == nil && p.gives() && !p.IsKey {
+			first, by = p, o
+		}
+		if !slices.Contains(all, o.member) {
+			all = append(all, o.member)
+		}
+	}
+	return first, by, all
 }
 
 // shadowedDefaults reports defaults of a preset that has other effects, if the preset itself or a
@@ -175,22 +204,14 @@ func (m *member) gives() bool {
 	return slices.ContainsFunc(m.parts, (*part).gives)
 }
 
-func (a *analysis) reportShadowed(m *member, by claim) {
+// reportShadowed reports a preset at the first field that another preset overrules.
+func (a *analysis) reportShadowed(m *member, p *part, by claim) {
 	did := "removes " + by.path
-	field := "spec.remove"
-	for _, p := range m.parts {
-		switch p.Role {
-		case provenance.Default:
-			field = "spec.defaults"
-		case provenance.Override:
-			field = "spec.overrides"
-		}
-		if p.path == by.path && by.Role != provenance.Remove && p.Role != provenance.Remove {
-			did = fmt.Sprintf("sets %s to %s instead of %s", p.path, shown(p.path, by.Value), shown(p.path, p.Value))
-		}
+	if by.Role != provenance.Remove {
+		did = fmt.Sprintf("sets %s to %s instead of %s", p.path, by.shown(p.path), p.shown(p.path))
 	}
 	a.report(Shadowed, m, Finding{
-		Field: field, Other: by.Name(),
+		Field: p.Field, Other: by.Name(),
 		Message: fmt.Sprintf("stronger presets overrule everything that it sets, on every matching VM that does not exclude them: preset %s %s", by.Ref, did),
 	})
 }
@@ -258,10 +279,10 @@ func (a *analysis) underInstancetype(m, o *member) {
 		return
 	}
 	for _, p := range m.parts {
-		if p.Role == provenance.Default && slices.ContainsFunc(held, func(path string) bool { return beneath(p.path, path) }) {
+		if p.gives() && slices.ContainsFunc(held, func(path string) bool { return beneath(p.path, path) }) {
 			a.report(underInstancetypeCheck, m, Finding{
 				Field: p.Field, Other: o.Name(), Witness: witness,
-				Message: fmt.Sprintf("preset %s sets an instancetype, which owns %s: the default is applied only if the instancetype is not used", o.Ref, p.Path),
+				Message: fmt.Sprintf("preset %s sets an instancetype, which owns %s: the value is applied only if the instancetype is not used", o.Ref, p.Path),
 			})
 		}
 	}

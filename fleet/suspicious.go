@@ -26,7 +26,11 @@ var wellKnownLabels = []string{
 func (a *analysis) suspicious() {
 	for _, m := range a.members {
 		for _, p := range m.parts {
-			if !m.acts() || !p.gives() || p.Computed {
+			if !m.acts() || !p.gives() {
+				continue
+			}
+			a.unusedTemplate(m, p)
+			if p.Computed {
 				continue
 			}
 			for _, check := range []func(*part) string{sharedIdentity, unknownTimeZone, misspeltCloudInit, misspeltNodeLabel} {
@@ -41,8 +45,36 @@ func (a *analysis) suspicious() {
 	}
 }
 
+// unusedTemplate reports a template of a DataVolume if the volumes of its preset use other
+// DataVolumes only.
+func (a *analysis) unusedTemplate(m *member, template *part) {
+	if !isNameIn(template, "spec.dataVolumeTemplates[", "].metadata.name") {
+		return
+	}
+	var used []string
+	for _, p := range m.parts {
+		if p.gives() && isNameIn(p, "spec.template.spec.volumes[", "].dataVolume.name") {
+			used = append(used, p.shown(p.path))
+		}
+	}
+	name := template.shown(template.path)
+	if len(used) > 0 && !slices.Contains(used, name) {
+		a.report(suspiciousValue, m, Finding{
+			Field:   template.Field,
+			Message: fmt.Sprintf("no volume of the preset uses this DataVolume, but %s", presets.Truncate(strings.Join(used, ", "), maxShown)),
+		})
+	}
+}
+
+func isNameIn(p *part, list, name string) bool {
+	return strings.HasPrefix(p.path, list) && strings.HasSuffix(p.path, name)
+}
+
 // identities are fields whose value must differ between VMs, by the end of their path.
 var identities = []struct{ within, end, why string }{
+	{"spec.template.spec.domain.devices.disks[*", "].bootOrder", "two disks cannot have the same boot order, so that a VM with two is rejected"},
+	{"spec.template.spec.domain.devices.interfaces[*", "].bootOrder", "two interfaces cannot have the same boot order, so that a VM with two is rejected"},
+	{"spec.template.spec.domain.devices.disks[*", "].serial", "every disk would get the same serial number"},
 	{"spec.template.spec.domain.devices.interfaces[", "].macAddress", "every VM would get the same MAC address"},
 	{"spec.template.spec.domain.firmware.uuid", "", "every VM would get the same UUID"},
 	{"spec.template.spec.domain.firmware.serial", "", "every VM would get the same serial number"},
@@ -52,7 +84,10 @@ var identities = []struct{ within, end, why string }{
 
 func sharedIdentity(p *part) string {
 	for _, identity := range identities {
-		if strings.HasPrefix(p.path, identity.within) && strings.HasSuffix(p.path, identity.end) {
+		if isNameIn(p, identity.within, identity.end) {
+			if strings.HasSuffix(identity.within, "[*") {
+				return identity.why
+			}
 			return identity.why + "; compute the value from the name of the VM with $cel, or leave it out"
 		}
 	}
@@ -98,7 +133,7 @@ func misspeltNodeLabel(p *part) string {
 	}
 	for _, key := range keys {
 		if near := presets.Typos(key, wellKnownLabels); len(near) > 0 && !slices.Contains(wellKnownLabels, key) {
-			return fmt.Sprintf("no node has label %s unless somebody sets it; did you mean %s?", key, near[0])
+			return fmt.Sprintf("label %s is not one that Kubernetes sets on nodes; did you mean %s?", key, near[0])
 		}
 	}
 	return ""
@@ -133,9 +168,9 @@ func (a *analysis) unschedulable(affinity claim) {
 		}
 		key := c.Path[len(c.Path)-1].Name
 		if excludes(affinity.part, key, value) {
-			a.report(suspiciousValue, affinity.member, Finding{
-				Field: affinity.Field, Other: c.member.Name(),
-				Message: fmt.Sprintf("no node can match: preset %s selects nodes with %s=%s, which no required term admits", c.Ref, key, value),
+			a.report(suspiciousValue, c.member, Finding{
+				Field: c.Field, Other: affinity.Name(),
+				Message: fmt.Sprintf("no node can match: no required term of the node affinity of preset %s admits %s=%s", affinity.Ref, key, value),
 			})
 		}
 	}

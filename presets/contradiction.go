@@ -16,13 +16,13 @@ type demand struct {
 	condition int
 }
 
-// Contradiction returns the index of the first condition that excludes what conditions before it, or
-// its own other parts, require of a field, and says why; -1 if there is none. It compares fields
-// with constants only.
+// Contradiction returns the index of the first condition that excludes the values that conditions
+// before it, or its own other parts, require of a field, and says why; -1 if there is none. It
+// compares fields with constants only.
 func (c *Compiled) Contradiction() (index int, why string) {
 	required := map[string]demand{}
 	for i, condition := range c.conditions {
-		for _, part := range conjuncts(condition.syntax) {
+		for _, part := range joinedBy("_&&_", condition.syntax) {
 			at, wants := demandOf(part)
 			if at == "" {
 				continue
@@ -54,12 +54,35 @@ func (d demand) and(o demand) demand {
 	return out
 }
 
-// conjuncts are the parts that && joins.
-func conjuncts(e ast.Expr) []ast.Expr {
-	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == "_&&_" {
+// TrueCondition returns the index of a condition such as x != 'a' || x != 'b', which is true for
+// every VM; -1 if there is none.
+func (c *Compiled) TrueCondition() int {
+	return slices.IndexFunc(c.conditions, func(condition expression) bool {
+		excluded := map[string]demand{}
+		for _, part := range joinedBy("_||_", condition.syntax) {
+			if part.Kind() != ast.CallKind || part.AsCall().FunctionName() != "_!=_" {
+				continue
+			}
+			at, wants := equality(part.AsCall())
+			before, isSecond := excluded[at]
+			if isSecond {
+				wants = before.and(wants)
+			}
+			if at != "" && len(wants.values) == 0 && !wants.absent {
+				return true
+			}
+			excluded[at] = wants
+		}
+		return false
+	})
+}
+
+// joinedBy returns the parts that && or || joins.
+func joinedBy(operator string, e ast.Expr) []ast.Expr {
+	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operator {
 		var out []ast.Expr
 		for _, arg := range e.AsCall().Args() {
-			out = append(out, conjuncts(arg)...)
+			out = append(out, joinedBy(operator, arg)...)
 		}
 		return out
 	}
@@ -81,15 +104,20 @@ func demandOf(e ast.Expr) (string, demand) {
 			at, _ := demandOf(call.Args()[0])
 			return at, demand{isLimited: true, absent: true}
 		case name == "_==_":
-			if literalOf(call.Args()[0]) != nil {
-				return oneConstant(call.Args()[1], call.Args()[0])
-			}
-			return oneConstant(call.Args()[0], call.Args()[1])
+			return equality(call)
 		case name == "@in" && call.Args()[1].Kind() == ast.ListKind:
 			return oneConstant(call.Args()[0], call.Args()[1].AsList().Elements()...)
 		}
 	}
 	return "", demand{}
+}
+
+// equality returns the selection that is compared with a constant, and the constant.
+func equality(call ast.CallExpr) (string, demand) {
+	if literalOf(call.Args()[0]) != nil {
+		return oneConstant(call.Args()[1], call.Args()[0])
+	}
+	return oneConstant(call.Args()[0], call.Args()[1])
 }
 
 // oneConstant returns the selection of e, which must be one of the constants.

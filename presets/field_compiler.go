@@ -102,7 +102,7 @@ func (c *fieldCompiler) checkChoices(s *schema, fields map[string]any, p provena
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		for _, rival := range s.rivals[name] {
 			if _, both := fields[rival]; both && name < rival {
-				c.fail(p, name+", "+rival, "%s and %s exclude each other: keep one", name, rival)
+				c.fail(p.Field(rival), name+", "+rival, "%s and %s exclude each other: keep one", name, rival)
 			}
 		}
 	}

@@ -11,25 +11,12 @@ import (
 // An optional selection of such a field never has a value.
 func (c *Compiled) UnknownSelections() field.ErrorList {
 	var errs field.ErrorList
-	report := func(at *field.Path, x expression) {
+	for at, x := range c.expressions {
 		p := probe{analysis: &analysis{steps: AllSteps}, unknown: map[string]string{}}
 		p.eval(x.syntax, nil)
 		for _, selection := range slices.Sorted(maps.Keys(p.unknown)) {
 			errs = append(errs, field.Invalid(at, x.text, p.unknown[selection]))
 		}
-	}
-	for i, condition := range c.conditions {
-		report(field.NewPath("spec", "match", "conditions").Index(i).Child("expression"), condition)
-	}
-	for _, part := range []struct {
-		name string
-		root *fieldNode
-	}{{"defaults", c.defaults}, {"overrides", c.overrides}} {
-		visitLeaves(part.root, func(leaf *fieldNode) {
-			if leaf.computed != nil {
-				report(field.NewPath("spec", part.name).Child(leaf.text), leaf.computed.expression)
-			}
-		})
 	}
 	return errs
 }

@@ -35,8 +35,8 @@ func (cp *ControlPlane) auditArgs() ([]string, error) {
 // only.
 func (cp *ControlPlane) AuditLog() string { return filepath.Join(cp.dir.path, "audit.log") }
 
-// AuditSize is the size of the audit log in bytes, for AuditEvents. A long event is written in several
-// steps, so the size may lie within an event.
+// AuditSize is the size of the audit log in bytes, for AuditEvents. A long event is written in
+// several steps, so the size may lie within an event.
 func (cp *ControlPlane) AuditSize() int64 {
 	info, err := os.Stat(cp.AuditLog())
 	if err != nil {
@@ -46,7 +46,7 @@ func (cp *ControlPlane) AuditSize() int64 {
 }
 
 // AuditEvents reads the audit log from a size that AuditSize returned, or all of it from 0, oldest
-// event first. An event of which a part was there at that size is left out. An event is there soon
+// event first. It leaves out an event that was written in part at that size. An event is there soon
 // after, not always before, the client has the response: poll for it.
 func (cp *ControlPlane) AuditEvents(from int64) ([]auditv1.Event, error) {
 	if !cp.options.Audit {

@@ -41,7 +41,7 @@ func TestStorm(t *testing.T) {
 			t.Errorf("%s: it was as it should be, and then: %v", one.name, err)
 		}
 	}
-	// How many calls the controller makes, and so how many go wrong, depends on the computer's speed.
+	// The controller makes fewer calls on a slow computer, so fewer go wrong.
 	if least := people / 4; blown[0] < least || blown[1] < least {
 		t.Errorf("calls that went wrong: %v of the controller and the API, want at least %d of each", blown, least)
 	}

@@ -125,8 +125,9 @@ func child(n *yamlv3.Node, seg provenance.Segment, byName bool) (value, key *yam
 			}
 		}
 	case yamlv3.SequenceNode:
-		at, err := strconv.Atoi(seg.Name)
-		byName = byName || err != nil
+		position, isComputed := strings.CutPrefix(seg.Name, "#") // of an element whose name is computed
+		at, err := strconv.Atoi(position)
+		byName = byName && !isComputed || err != nil
 		i := slices.IndexFunc(n.Content, func(element *yamlv3.Node) bool { return byName && isNamed(element, seg.Name) })
 		if err == nil && i < 0 {
 			i = at
@@ -150,6 +151,8 @@ func isNamed(element *yamlv3.Node, name string) bool {
 				return true
 			}
 			values = append(values, v.Value)
+		} else if element.Content[i].Value == "metadata" && isNamed(v, name) { // of a DataVolume
+			return true
 		}
 	}
 	for part := range strings.SplitSeq(name, ",") {

@@ -111,6 +111,7 @@ func TestLinesOfErrors(t *testing.T) {
 		"list":      {vm + "spec:\n- a\n- b\nc\n", "line 6: cannot read the YAML: could not find expected ':'"},
 		"first":     {"{a: [}\n", "line 1: cannot read the YAML: did not find expected node content"},
 		"tab":       {vm + "spec:\n\ta: b\n", "line 4: cannot read the YAML: found character that cannot start any token"},
+		"twice":     {vm + "spec:\n  a:\n    b: 1\n  a:\n    c: 1\n", `line 6: cannot read the YAML: key "a" already set`},
 		"character": {vm + "a: b\nspec: {a: \"\x01\"}\n", "line 4: cannot read the YAML: control characters are not allowed"},
 	} {
 		_, err := Read(strings.NewReader(c.in), []string{Stdin}, true)

@@ -170,6 +170,9 @@ func (d Document) parseError(err error) error {
 		}
 		line = min(line, bytes.Count(bytes.TrimRight(d.text, " \t\r\n"), []byte("\n"))+1) // not the line behind the last
 	}
+	if found := duplicateKey.FindStringSubmatch(text); found != nil {
+		line = d.lastLine(found[1], line)
+	}
 	for _, known := range withoutLine {
 		if found := known.message.FindStringSubmatch(text); found != nil {
 			text, line = known.detail(found), d.firstLine(known.culprit(found))
@@ -180,6 +183,21 @@ func (d Document) parseError(err error) error {
 		line += d.before
 	}
 	return &DocumentError{d.Where, line, "cannot read the YAML: " + lineNumber.ReplaceAllStringFunc(text, d.ofFile)}
+}
+
+// duplicateKey is an error for which the parser names the line of the key's value.
+var duplicateKey = regexp.MustCompile(`^key "(.*)" already set in map$`)
+
+// lastLine returns the number of the last line with a text that is not after a line; that line if
+// there is none.
+func (d Document) lastLine(text string, line int) int {
+	lines := bytes.Split(d.text, []byte("\n"))
+	for i := min(line, len(lines)); i > 0; i-- {
+		if bytes.Contains(lines[i-1], []byte(text)) {
+			return i
+		}
+	}
+	return line
 }
 
 // withoutLine are the parser's errors that name no line, with a pattern of the line's text.

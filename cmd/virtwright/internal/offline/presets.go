@@ -3,7 +3,6 @@ package offline
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -15,8 +14,6 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
-	"github.com/virtwright/virtwright/domain"
-	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
 	"github.com/virtwright/virtwright/webhooks"
@@ -151,19 +148,24 @@ type exceptionEntry struct {
 
 // exception accepts expired exceptions, because a cluster may have them.
 func (p *presetReader) exception(e *entry) []Problem {
-	handler := webhooks.PresetException{Snapshots: loaded[presets.Snapshot]{}, Now: func() time.Time { return time.Time{} }}
-	if answer := handler.Handle(p.ctx, creation(e)); !answer.Allowed {
-		return causes(answer.Result)
-	}
-	var object v1alpha1.PresetException
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &object); err != nil {
-		return []Problem{{Message: err.Error()}}
-	}
-	compiled, problems := presets.CompileException(&object)
+	compiled, problems := compileException(p.ctx, e)
 	if len(problems) == 0 {
 		p.exceptions = append(p.exceptions, exceptionEntry{compiled, e})
 	}
-	return problemsOf(problems)
+	return problems
+}
+
+func compileException(ctx context.Context, e *entry) (*presets.Exception, []Problem) {
+	handler := webhooks.PresetException{Snapshots: loaded[presets.Snapshot]{}, Now: func() time.Time { return time.Time{} }}
+	if answer := handler.Handle(ctx, creation(e)); !answer.Allowed {
+		return nil, causes(answer.Result)
+	}
+	var object v1alpha1.PresetException
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &object); err != nil {
+		return nil, []Problem{{Message: err.Error()}}
+	}
+	compiled, problems := presets.CompileException(&object)
+	return compiled, problemsOf(problems)
 }
 
 // withExceptions warns about expired exceptions and, if known, about missing presets.
@@ -231,126 +233,6 @@ func (in instancetypes) Spec(_ context.Context, namespace string, m presets.Matc
 		return spec, nil
 	}
 	return in[m.Kind][types.NamespacedName{Namespace: namespace, Name: m.Name}], nil
-}
-
-// A LintFinding is a finding with the position of its preset.
-type LintFinding struct {
-	fleet.Finding
-	Where manifest.Position
-}
-
-// A LintReport is the result of Lint.
-type LintReport struct {
-	Findings []LintFinding
-	Presets  int
-	// Incomplete is true if there are too many pairs of presets to check all.
-	Incomplete bool
-	// Notes name ignored objects.
-	Notes []string
-}
-
-// Lint checks the presets among objects, each one alone and all together.
-func Lint(ctx context.Context, objects []manifest.Object, settings Settings) (*LintReport, error) {
-	entries, left, unsorted := sorted(objects, rejectNamed)
-	l := &linter{ctx: ctx, settings: settings, seen: map[presets.PresetName]manifest.Position{}}
-	var known []presets.Namespace
-	for _, e := range entries {
-		switch e.role {
-		case preset:
-			if err := l.preset(e); err != nil {
-				return nil, err
-			}
-		case namespace:
-			known = append(known, presets.Namespace{Name: e.meta.Name, Labels: e.meta.Labels, Annotations: e.meta.Annotations})
-		}
-	}
-	together, complete := fleet.Analyze(ctx, l.compiled, fleet.Settings{Namespaces: known, Rules: settings.Rules, Render: render(settings.Rules)})
-	for _, f := range together {
-		if !slices.ContainsFunc(l.found, func(k LintFinding) bool { return f.Repeats(&k.Finding) }) {
-			l.found = append(l.found, LintFinding{f, l.seen[f.Preset]})
-		}
-	}
-	out := &LintReport{Findings: l.found, Presets: l.count, Incomplete: !complete}
-	for _, leftover := range left {
-		out.Notes = append(out.Notes, leftover.String())
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	return out, unsorted
-}
-
-// render returns a function that renders the domain of a VMI as the validating webhook does; nil
-// alongside KubeVirt, where KubeVirt renders it.
-func render(rules *validation.Config) func(*kubevirtv1.VirtualMachineInstance) field.ErrorList {
-	if rules.Addon {
-		return nil
-	}
-	profiles, _ := domain.CompileProfiles(nil, nil) // none is invalid
-	return func(vmi *kubevirtv1.VirtualMachineInstance) field.ErrorList {
-		return append(profiles.Check(vmi, nil), domain.CheckPod(vmi)...)
-	}
-}
-
-type linter struct {
-	ctx      context.Context
-	settings Settings
-	seen     map[presets.PresetName]manifest.Position
-	compiled []*presets.Compiled
-	found    []LintFinding
-	count    int
-}
-
-func (l *linter) preset(e *entry) error {
-	l.count++
-	if err := e.place(l.settings.Namespace); err != nil {
-		return err
-	}
-	name := e.presetName()
-	report := func(f fleet.Finding) {
-		f.Preset = name
-		l.found = append(l.found, LintFinding{f, e.Where})
-	}
-	var object v1alpha1.Preset
-	var compiled *presets.Compiled
-	problems := e.metadataProblems()
-	first, again := l.seen[name]
-	switch {
-	case len(problems) == 0 && again:
-		problems = []Problem{duplicateName(e.meta.Name, first)}
-	case e.read:
-		var others []Problem
-		object, compiled, others = l.compile(e)
-		problems = append(problems, others...)
-	}
-	for _, p := range problems {
-		report(invalid(p))
-	}
-	if len(problems) > 0 {
-		return nil
-	}
-	l.seen[name] = e.Where
-	for _, f := range fleet.CheckPreset(l.settings.Rules, object, compiled) {
-		report(f)
-	}
-	l.compiled = append(l.compiled, compiled)
-	return nil
-}
-
-// compile asks the webhook first, so that the messages equal those of a cluster.
-func (l *linter) compile(e *entry) (v1alpha1.Preset, *presets.Compiled, []Problem) {
-	if answer := (webhooks.Preset{Kind: e.Kind}).Handle(l.ctx, creation(e)); !answer.Allowed {
-		return nil, nil, causes(answer.Result)
-	}
-	return compilePreset(e)
-}
-
-func invalid(p Problem) fleet.Finding {
-	f := fleet.Finding{Check: fleet.InvalidPreset, Field: p.Field, Message: p.Message}
-	if p.IsUnknownField() {
-		f.Check, f.OnKey = fleet.UnknownField, true
-	}
-	return f
 }
 
 func compilePreset(e *entry) (v1alpha1.Preset, *presets.Compiled, []Problem) {

@@ -1,0 +1,96 @@
+package fleet
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// selectsNothing notes selectors that admit no known value of a label that known objects have.
+func (a *analysis) selectsNothing() {
+	namespaces := map[string][]string{}
+	for _, known := range a.Namespaces {
+		for key, value := range known.Labels {
+			namespaces[key] = append(namespaces[key], value)
+		}
+	}
+	for _, m := range a.members {
+		if m.matchesNothing {
+			continue
+		}
+		a.noteUnmet(m.Name(), "spec.match.labels.matchLabels", "VM", m.vms, a.VMLabels)
+		a.noteUnmet(m.Name(), "spec.match.namespaces.matchLabels", "namespace", m.namespaces, namespaces)
+	}
+}
+
+func (a *analysis) noteUnmet(of presets.PresetName, at, kind string, required map[string]requirement, known map[string][]string) {
+	for _, key := range slices.Sorted(maps.Keys(required)) {
+		admits := func(value string) bool { return required[key].allows(labels.Set{key: value}) }
+		if len(known[key]) == 0 || key == corev1.LabelMetadataName || required[key].allows(labels.Set{}) || slices.ContainsFunc(known[key], admits) {
+			continue
+		}
+		have := slices.Compact(slices.Sorted(slices.Values(known[key])))
+		a.reportOf(selectsNothing, of, Finding{
+			Field:   provenance.Of(strings.Split(at, ".")...).Field(key).String(),
+			Message: fmt.Sprintf("no %s of the files has such a value of label %s, but %s", kind, key, presets.Truncate(strings.Join(have, ", "), maxShown)),
+		})
+	}
+}
+
+// idleExceptions reports exceptions that exempt no VM.
+func (a *analysis) idleExceptions() {
+	for _, e := range a.Exceptions {
+		name := presets.PresetName{Namespace: e.Namespace, Ref: "exception/" + e.Name}
+		if e.Expired(a.Now) {
+			a.reportOf(idleException, name, Finding{Field: "spec.until", Message: "the exception has expired, and a cluster rejects its creation"})
+		}
+		a.noteUnmet(name, "spec.vmSelector.matchLabels", "VM", requirements(e.VMs()), a.VMLabels)
+		for i, ref := range e.Presets {
+			if why := a.idle(e, ref); why != "" {
+				a.reportOf(idleException, name, Finding{Field: fmt.Sprintf("spec.presets[%d]", i), Message: why})
+			}
+		}
+	}
+}
+
+// idle says why an exception from a preset exempts no VM; empty if it may. Presets that are not in
+// the set may exist, unless the name resembles one.
+func (a *analysis) idle(e *presets.Exception, ref string) string {
+	var near []string
+	for _, m := range a.members {
+		switch {
+		case m.Namespace != "" && m.Namespace != e.Namespace:
+		case m.Ref != ref:
+			near = append(near, m.Ref)
+		default:
+			return a.absentFrom(e.Namespace, m)
+		}
+	}
+	if near = presets.Typos(ref, near); len(near) > 0 {
+		return fmt.Sprintf("preset %q is not in the files; did you mean %q?", ref, near[0])
+	}
+	return ""
+}
+
+// absentFrom says why a preset never acts in a known namespace.
+func (a *analysis) absentFrom(namespace string, m *member) string {
+	i := slices.IndexFunc(a.Namespaces, func(n presets.Namespace) bool { return n.Name == namespace })
+	if i < 0 {
+		return ""
+	}
+	has := labels.Set{corev1.LabelMetadataName: namespace}
+	maps.Copy(has, a.Namespaces[i].Labels)
+	for _, key := range slices.Sorted(maps.Keys(m.namespaces)) {
+		if !m.namespaces[key].allows(has) {
+			return fmt.Sprintf("preset %s does not act in namespace %s, whose labels its match.namespaces does not select", m.Ref, namespace)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,130 @@
+package presets
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/ast"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// MistakenComparisons reports comparisons of conditions and computed values that have the same
+// result for every VM, or hardly the one that was meant: a number or a boolean with a text, the
+// order of quantities as texts, and names that no object can have.
+func (c *Compiled) MistakenComparisons() field.ErrorList {
+	var errs field.ErrorList
+	for at, x := range c.expressions {
+		ast.PostOrderVisit(x.syntax, ast.NewExprVisitor(func(e ast.Expr) {
+			if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 || e.AsCall().IsMemberFunction() {
+				return
+			}
+			call := e.AsCall()
+			why := mistaken(call.FunctionName(), call.Args()[0], call.Args()[1])
+			if why == "" {
+				why = mistaken(call.FunctionName(), call.Args()[1], call.Args()[0])
+			}
+			if why != "" {
+				errs = append(errs, field.Invalid(at, x.text, why))
+			}
+		}))
+	}
+	return errs
+}
+
+// mistaken says why the comparison of a field with a constant is wrong; empty if it is not.
+func mistaken(operator string, e, with ast.Expr) string {
+	isText := isCall(e, "string")
+	if isText {
+		e = e.AsCall().Args()[0]
+	}
+	path, constant := plainOrFallback(e), literalOf(with)
+	if constant == nil || len(path) < 2 {
+		return ""
+	}
+	s := schemaOfSelection(strings.Join(path, pathSeparator))
+	text, isString := constant.(string)
+	switch operator {
+	case "_==_", "_!=_":
+		if !isText {
+			return neverEqual(path, s, constant)
+		}
+	case "_<_", "_<=_", "_>_", "_>=_":
+		if s != nil && isString && s.shape == shapeQuantity {
+			return fmt.Sprintf("compares quantities as texts, so that 128Gi is less than 64Gi; write quantity(…).compareTo(quantity(%q)) instead", text)
+		}
+	}
+	return ""
+}
+
+// neverEqual says why a field, of an object or with a schema, never equals a constant.
+func neverEqual(path []string, s *schema, constant any) string {
+	shown := celPath(strings.Join(path, pathSeparator))
+	text, isString := constant.(string)
+	switch {
+	case isString && isNameOfObject(path) && len(validation.IsDNS1123Subdomain(text)) > 0:
+		return fmt.Sprintf("%s is never %q: names have lower-case letters, digits, '-' and '.'", shown, text)
+	case s != nil && isOtherType(s.shape, constant):
+		return fmt.Sprintf("%s is %s, and never equals %s", shown, shapeNames[s.shape], show(constant))
+	}
+	return ""
+}
+
+func isCall(e ast.Expr, function string) bool {
+	return e.Kind() == ast.CallKind && !e.AsCall().IsMemberFunction() && e.AsCall().FunctionName() == function
+}
+
+// plainOrFallback is the selection of a field itself, or of a field with orValue.
+func plainOrFallback(e ast.Expr) []string {
+	if e.Kind() == ast.CallKind && e.AsCall().IsMemberFunction() && e.AsCall().FunctionName() == "orValue" {
+		e = e.AsCall().Target()
+	}
+	return plainSelection(e)
+}
+
+// isNameOfObject reports whether a selection is the name of a namespace, or of the VM's.
+func isNameOfObject(path []string) bool {
+	return slices.Contains([]string{
+		"namespaceObject.metadata.name", "object.metadata.namespace", "object.metadata.name",
+		"namespaceObject.metadata.labels.kubernetes.io/metadata.name",
+	}, strings.Join(path, "."))
+}
+
+// isOtherType reports whether a constant has another type than fields of a shape.
+func isOtherType(s shape, constant any) bool {
+	_, isString := constant.(string)
+	_, isBool := constant.(bool)
+	switch s {
+	case shapeBool:
+		return !isBool
+	case shapeInteger, shapeNumber:
+		return isString || isBool
+	case shapeString:
+		return !isString
+	}
+	return false
+}
+
+// expressions yields the conditions and computed values, with their fields.
+func (c *Compiled) expressions(yield func(*field.Path, expression) bool) {
+	for i, condition := range c.conditions {
+		if !yield(field.NewPath("spec", "match", "conditions").Index(i).Child("expression"), condition) {
+			return
+		}
+	}
+	for _, part := range []struct {
+		name string
+		root *fieldNode
+	}{{"defaults", c.defaults}, {"overrides", c.overrides}} {
+		more := true
+		visitLeaves(part.root, func(leaf *fieldNode) {
+			if more && leaf.computed != nil {
+				more = yield(field.NewPath("spec", part.name).Child(leaf.text), leaf.computed.expression)
+			}
+		})
+		if !more {
+			return
+		}
+	}
+}
