@@ -74,7 +74,7 @@ var (
 	}
 	selectsNothing = &Check{
 		ID: "VW207", Name: "selects-nothing", Severity: Note,
-		Summary: "The files have VMs, or namespaces, with a label that a selector requires, but none with a value that it admits; or an element is added only to VMs that have its partner, and none has it.",
+		Summary: "The VMs or namespaces of the files have a label that a selector requires, with another value that resembles the required one; or an override adds an element only to VMs whose author sets its partner.",
 		Reason:  "The preset does not act on the objects of the files. A cluster may have others, so a note does not change the exit code.",
 		Fix:     "Correct the selector, or the labels.",
 	}

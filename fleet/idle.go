@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -13,7 +14,8 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// selectsNothing notes selectors that admit no known value of a label that known objects have.
+// selectsNothing notes selectors that admit no value of a label that known objects have, but one
+// that resembles such a value.
 func (a *analysis) selectsNothing() {
 	namespaces := map[string][]string{}
 	for _, known := range a.Namespaces {
@@ -36,12 +38,32 @@ func (a *analysis) noteUnmet(of presets.PresetName, at, kind string, required ma
 		if len(known[key]) == 0 || key == corev1.LabelMetadataName || required[key].allows(labels.Set{}) || slices.ContainsFunc(known[key], admits) {
 			continue
 		}
-		have := slices.Compact(slices.Sorted(slices.Values(known[key])))
-		a.reportOf(selectsNothing, of, Finding{
-			Field:   provenance.Of(strings.Split(at, ".")...).Field(key).String(),
-			Message: fmt.Sprintf("no %s of the files has such a value of label %s, but %s", kind, key, presets.Truncate(strings.Join(have, ", "), maxShown)),
-		})
+		for _, wanted := range required[key].selected() {
+			if i := slices.IndexFunc(known[key], func(value string) bool { return resemble(wanted, value) }); i >= 0 {
+				a.reportOf(selectsNothing, of, Finding{
+					Field:   provenance.Of(strings.Split(at, ".")...).Field(key).String(),
+					Message: fmt.Sprintf("no %s of the files has label %s=%s, but %s=%s", kind, key, wanted, key, known[key][i]),
+				})
+				break
+			}
+		}
 	}
+}
+
+// resemble reports whether two values probably mean the same: prod and production, centos-6 and
+// centos6, Windows and windows.
+func resemble(a, b string) bool {
+	plain := func(text string) string {
+		return strings.Map(func(r rune) rune {
+			if strings.ContainsRune("-_.", r) {
+				return -1
+			}
+			return unicode.ToLower(r)
+		}, text)
+	}
+	x, y := plain(a), plain(b)
+	const shortest = 3 // of a common beginning
+	return x == y || min(len(x), len(y)) >= shortest && (strings.HasPrefix(x, y) || strings.HasPrefix(y, x)) || len(presets.Typos(a, []string{b})) > 0
 }
 
 // idleExceptions reports exceptions that exempt no VM.
