@@ -51,6 +51,21 @@ func userNetwork(d *libvirtxml.Domain, vmi *kubevirtv1.VirtualMachineInstance, s
 	return errs.ToAggregate()
 }
 
+// userNetworkOf returns QEMU's ID of the VMI's first user network; empty if there is none.
+func userNetworkOf(vmi *kubevirtv1.VirtualMachineInstance) string {
+	pod := map[string]bool{}
+	for i := range vmi.Spec.Networks {
+		pod[vmi.Spec.Networks[i].Name] = vmi.Spec.Networks[i].Pod != nil
+	}
+	specs := vmi.Spec.Domain.Devices.Interfaces
+	for i := range specs {
+		if pod[specs[i].Name] {
+			return "hostua-" + specs[i].Name
+		}
+	}
+	return ""
+}
+
 // networkAddresses returns the guest's networks of an interface. By default it is QEMU's
 // 10.0.2.0/24.
 func networkAddresses(spec *kubevirtv1.VirtualMachineInstanceSpec, name string) ([]libvirtxml.DomainInterfaceIP, *field.Error) {

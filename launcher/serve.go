@@ -87,6 +87,9 @@ func answer(to io.Writer, err error) error {
 
 // control executes an action of the manager.
 func (g *guest) control(client net.Conn, input io.Reader, action v1alpha1.LauncherAction) error {
+	if port, is := strings.CutPrefix(string(action), string(v1alpha1.LauncherPortForward)+" "); is {
+		return g.forward(client, input, port)
+	}
 	switch action {
 	case v1alpha1.LauncherConsole:
 		if err := g.serial.attach(client, input); err != nil && g.serial.wire == nil {
@@ -138,16 +141,7 @@ func (g *guest) display(client net.Conn, input io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("cannot connect to the display: %w", err)
 	}
-	defer func() { _ = server.Close() }()
-	if err := answer(client, nil); err != nil {
-		return errAnswered
-	}
-	go func() {
-		_, _ = io.Copy(client, server) // until one of them disconnects
-		_ = client.Close()             // it may have disconnected
-	}()
-	_, _ = io.Copy(server, input)
-	return errAnswered
+	return join(client, input, server)
 }
 
 // Control connects the input and output of the manager's command to the launcher.

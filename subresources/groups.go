@@ -34,9 +34,10 @@ type group struct {
 var groups = []group{{
 	name: Group, versions: versions, doc: "start, stop and restart VMs, and connect to their guests",
 	subresources: []string{
-		"virtualmachineinstances/console", "virtualmachineinstances/pause", "virtualmachineinstances/reset",
-		"virtualmachineinstances/softreboot", "virtualmachineinstances/unpause", "virtualmachineinstances/vnc",
-		"virtualmachines/expand-spec", "virtualmachines/restart", "virtualmachines/start", "virtualmachines/stop",
+		"virtualmachineinstances/console", "virtualmachineinstances/pause", "virtualmachineinstances/portforward",
+		"virtualmachineinstances/reset", "virtualmachineinstances/softreboot", "virtualmachineinstances/unpause",
+		"virtualmachineinstances/vnc", "virtualmachines/expand-spec", "virtualmachines/portforward",
+		"virtualmachines/restart", "virtualmachines/start", "virtualmachines/stop",
 	},
 	route: (*Server).route,
 }, {

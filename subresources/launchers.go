@@ -41,7 +41,7 @@ type launchers struct {
 	clients kubernetes.Interface
 	config  *rest.Config
 	streams *streams
-	// closing ends when the server stops, and ends consoles and displays.
+	// closing ends when the server stops, and ends connections to guests.
 	closing context.Context //nolint:containedctx // the time of the server, not of a request
 	close   context.CancelFunc
 }

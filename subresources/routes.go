@@ -3,6 +3,8 @@ package subresources
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/emicklei/go-restful/v3"
@@ -85,8 +87,32 @@ func (s *Server) routeVMIs(service *restful.WebService) {
 	for _, action := range []v1alpha1.LauncherAction{v1alpha1.LauncherConsole, v1alpha1.LauncherVNC} {
 		add(service.GET(one+string(action)).Operation("readVirtualMachineInstance"+operations[action]).
 			Doc("connect to the "+string(action)+" of a VMI over a WebSocket").Param(namespace).Param(name),
-			s.guests.serveStream(action))
+			s.guests.serveStream(func(*http.Request) (endpoint, error) { return endpoint{action, ""}, nil }))
 	}
+	for kind, resource := range map[string]string{"VirtualMachine": "virtualmachines", "VirtualMachineInstance": "virtualmachineinstances"} {
+		one := "/namespaces/{namespace}/" + resource + "/{name}/" + string(v1alpha1.LauncherPortForward) + "/{port}"
+		port, protocol := service.PathParameter("port", "TCP port of the guest"), service.PathParameter("protocol", "tcp")
+		doc := "connect to a TCP port of a guest over a WebSocket"
+		add(service.GET(one).Operation("read"+kind+"PortForward").Doc(doc).Param(namespace).Param(name).Param(port), s.guests.serveStream(toPort))
+		add(service.GET(one+"/{protocol}").Operation("read"+kind+"PortForwardProtocol").Doc(doc).Param(namespace).Param(name).Param(port).Param(protocol),
+			s.guests.serveStream(toPort))
+	}
+}
+
+// toPort is the endpoint of a call for a port: …/portforward/PORT or …/portforward/PORT/PROTOCOL.
+func toPort(r *http.Request) (endpoint, error) {
+	info, ok := apirequest.RequestInfoFrom(r.Context())
+	const port, protocol = 3, 4 // positions in the path after the namespace
+	if !ok || len(info.Parts) <= port {
+		return endpoint{}, apierrors.NewBadRequest("want a port")
+	}
+	if number, err := strconv.ParseUint(info.Parts[port], 10, 16); err != nil || number == 0 {
+		return endpoint{}, apierrors.NewBadRequest(fmt.Sprintf("port %q must be 1 to 65535", info.Parts[port]))
+	}
+	if len(info.Parts) > protocol && info.Parts[protocol] != "tcp" {
+		return endpoint{}, apierrors.NewBadRequest(fmt.Sprintf("protocol %q is not forwarded: use tcp, or a Service", info.Parts[protocol]))
+	}
+	return endpoint{v1alpha1.LauncherPortForward, info.Parts[port]}, nil
 }
 
 var operations = map[v1alpha1.LauncherAction]string{
@@ -141,25 +167,23 @@ var unserved = map[string]string{
 	"virtualmachineinstances/addvolume":           "a running VMI takes no more volumes: add the volume to the VM, and restart it",
 	"virtualmachineinstances/backup":              "there are no backups of running VMIs: stop the VM, and copy or snapshot its volumes",
 	"virtualmachineinstances/evacuate":            "there is no live migration, so there is no evacuation to cancel",
-	"virtualmachineinstances/filesystemlist":      "the guest agent is not queried: ask the guest itself, for example with ssh",
+	"virtualmachineinstances/filesystemlist":      "the guest agent is not queried: ask the guest itself, for example with virtctl ssh",
 	"virtualmachineinstances/freeze":              "file systems of guests are not frozen: stop the VM before you copy or snapshot its volumes",
-	"virtualmachineinstances/guestosinfo":         "the guest agent is not queried: ask the guest itself, for example with ssh",
+	"virtualmachineinstances/guestosinfo":         "the guest agent is not queried: ask the guest itself, for example with virtctl ssh",
 	"virtualmachineinstances/objectgraph":         "there is no graph of objects: read volumes, networks and accessCredentials of the VMI's spec",
-	"virtualmachineinstances/portforward":         "ports are not forwarded: connect to the guest by its network",
 	"virtualmachineinstances/redefine-checkpoint": "there are no backups of running VMIs: stop the VM, and copy or snapshot its volumes",
 	"virtualmachineinstances/removevolume":        "volumes are not removed from a running VMI: remove the volume from the VM, and restart it",
 	"virtualmachineinstances/sev":                 "launches of SEV guests are not attested: verify the launch in the guest",
 	"virtualmachineinstances/unfreeze":            "file systems of guests are not frozen, so there is nothing to unfreeze",
 	"virtualmachineinstances/usbredir":            "USB devices of clients are not redirected: copy files by the guest's network",
-	"virtualmachineinstances/userlist":            "the guest agent is not queried: ask the guest itself, for example with ssh",
+	"virtualmachineinstances/userlist":            "the guest agent is not queried: ask the guest itself, for example with virtctl ssh",
 	"virtualmachineinstances/vnc/screenshot":      "there are no screenshots: connect to the display, for example with virtwright vnc",
-	"virtualmachineinstances/vsock":               "VSOCK is not forwarded: connect to the guest by its network",
+	"virtualmachineinstances/vsock":               "VSOCK is not forwarded: forward a TCP port, with virtctl port-forward",
 	"virtualmachines/addvolume":                   "a running VM takes no more volumes: add the volume to spec.template, and restart the VM",
 	"virtualmachines/evacuate":                    "there is no live migration, so there is no evacuation to cancel",
 	"virtualmachines/memorydump":                  "memory of guests is not dumped: take the dump in the guest",
 	"virtualmachines/migrate":                     "there is no live migration: stop the VM, change nodeSelector or affinity of spec.template, and start it",
 	"virtualmachines/objectgraph":                 "there is no graph of objects: read volumes, networks and accessCredentials of spec.template",
-	"virtualmachines/portforward":                 "ports are not forwarded: connect to the guest by its network",
 	"virtualmachines/removememorydump":            "memory of guests is not dumped, so there is no dump to remove",
 	"virtualmachines/removevolume":                "volumes are not removed from a running VM: remove the volume from spec.template, and restart the VM",
 	"guestfs":                                     "no image of libguestfs-tools is known: name one, with virtctl guestfs --image",
@@ -167,6 +191,9 @@ var unserved = map[string]string{
 	"stop-cluster-profiler":                       "there is no profiler: read the metrics of the manager",
 	"dump-cluster-profiler":                       "there is no profiler: read the metrics of the manager",
 }
+
+// readAsText are calls for which virtctl prints only answers in plain text.
+var readAsText = []string{"virtualmachineinstances/guestosinfo", "guestfs"}
 
 // notImplemented answers unserved calls with code 501. Routes would add them to OpenAPI.
 func notImplemented(next http.Handler) http.Handler {
@@ -189,9 +216,13 @@ func notImplemented(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		message := "virtwright does not serve " + name + ": " + why
+		if slices.Contains(readAsText, name) {
+			http.Error(w, message, http.StatusNotImplemented)
+			return
+		}
 		refuse(w, &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: reasonNotImplemented,
-			Message: "virtwright does not serve " + name + ": " + why,
+			Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: reasonNotImplemented, Message: message,
 			Details: &metav1.StatusDetails{Group: Group, Kind: info.Resource, Name: info.Name},
 		}})
 	})

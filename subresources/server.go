@@ -91,7 +91,7 @@ func New(o Options) (*Server, error) {
 	return &Server{options: o, clients: clients, cluster: c, guests: newLaunchers(c, clients, o.Config)}, nil
 }
 
-// RegisterMetrics registers the metrics of consoles and displays.
+// RegisterMetrics registers the metrics of connections to guests.
 func (s *Server) RegisterMetrics(registry prometheus.Registerer) {
 	registry.MustRegister(s.guests.streams.rejected)
 }
@@ -161,7 +161,8 @@ func (s *Server) assemble(listener net.Listener, proxy *frontProxy) (*genericapi
 	c.HealthzChecks = []healthz.HealthChecker{healthz.PingHealthz}
 	c.LivezChecks, c.ReadyzChecks = c.HealthzChecks, c.HealthzChecks
 	c.RequestTimeout = requestTimeout
-	c.LongRunningFunc = filters.BasicLongRunningRequestCheck(nil, sets.NewString(string(v1alpha1.LauncherConsole), string(v1alpha1.LauncherVNC)))
+	c.LongRunningFunc = filters.BasicLongRunningRequestCheck(nil, sets.NewString(
+		string(v1alpha1.LauncherConsole), string(v1alpha1.LauncherVNC), string(v1alpha1.LauncherPortForward)))
 	c.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 	c.LoopbackClientConfig = s.options.Config // required, but only used by hooks
 	c.ExternalAddress = listener.Addr().String()

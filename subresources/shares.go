@@ -11,14 +11,14 @@ import (
 // Limits of a replica. No user and no namespace can take all streams, even if no other user has
 // one: what a user may open does not depend on what others do.
 const (
-	// maxStreams is how many consoles and displays a replica serves. Each takes one of
+	// maxStreams is how many connections to guests a replica serves. Each takes one of
 	// maxConnections and, while idle, about 130 KiB.
 	maxStreams          = 64
 	maxUserStreams      = maxStreams / 4
 	maxNamespaceStreams = maxStreams / 2
 )
 
-// shares count the consoles and displays of a replica. Those that wait for their launcher count for
+// shares count the connections to guests of a replica. Those that wait for their launcher count for
 // their user and namespace only, so that launchers without an answer keep no other user out.
 type shares struct {
 	rejected *prometheus.CounterVec
@@ -42,9 +42,9 @@ func (s *shares) reserve(user, namespace string) (release func(), err error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.users[user] >= maxUserStreams:
-		return nil, s.full("user", fmt.Sprintf("you have %d consoles and displays on this replica, the limit for a user", maxUserStreams))
+		return nil, s.full("user", fmt.Sprintf("you have %d connections to guests on this replica, the limit for a user", maxUserStreams))
 	case s.namespaces[namespace] >= maxNamespaceStreams:
-		return nil, s.full("namespace", fmt.Sprintf("namespace %s has %d consoles and displays on this replica, the limit for a namespace", namespace, maxNamespaceStreams))
+		return nil, s.full("namespace", fmt.Sprintf("namespace %s has %d connections to guests on this replica, the limit for a namespace", namespace, maxNamespaceStreams))
 	case s.open >= maxStreams:
 		return nil, s.replicaFull()
 	}
@@ -81,7 +81,7 @@ func uncount(counts map[string]int, key string) {
 }
 
 func (s *shares) replicaFull() error {
-	return s.full("replica", fmt.Sprintf("%d consoles and displays are open on this replica, its limit", maxStreams))
+	return s.full("replica", fmt.Sprintf("%d connections to guests are open on this replica, its limit", maxStreams))
 }
 
 func (s *shares) full(limit, message string) error {

@@ -22,7 +22,7 @@ const (
 	clientTimeout = time.Minute // bounds reading by a client, and its answers to pings
 )
 
-// streams are the consoles and displays of a replica.
+// streams are the connections to guests of a replica.
 type streams struct {
 	*shares
 	idleTimeout, clientTimeout time.Duration
@@ -51,17 +51,34 @@ var upgrader = websocket.Upgrader{
 	},
 }
 
-func (l *launchers) serveStream(action v1alpha1.LauncherAction) http.HandlerFunc {
+// An endpoint is the console, the display, or a port of a guest.
+type endpoint struct {
+	action v1alpha1.LauncherAction
+	port   string // for LauncherPortForward
+}
+
+// line is the action as the launcher reads it.
+func (e endpoint) line() v1alpha1.LauncherAction {
+	if e.port == "" {
+		return e.action
+	}
+	return e.action + " " + v1alpha1.LauncherAction(e.port)
+}
+
+func (l *launchers) serveStream(of func(*http.Request) (endpoint, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := l.stream(w, r, action); err != nil {
+		to, err := of(r)
+		if err == nil {
+			err = l.stream(w, r, to)
+		}
+		if err != nil {
 			refuse(w, err)
 		}
 	}
 }
 
-// stream serves a console or display until it ends. Its errors are for the caller, who has no
-// answer yet.
-func (l *launchers) stream(w http.ResponseWriter, r *http.Request, action v1alpha1.LauncherAction) error {
+// stream serves a stream until it ends. Its errors are for the caller, who has no answer yet.
+func (l *launchers) stream(w http.ResponseWriter, r *http.Request, to endpoint) error {
 	name, err := subject(r)
 	if err != nil {
 		return err
@@ -78,7 +95,7 @@ func (l *launchers) stream(w http.ResponseWriter, r *http.Request, action v1alph
 	defer end(nil)
 	stop := context.AfterFunc(l.closing, func() { end(endedHere) })
 	defer stop()
-	launcher, err := l.connect(ctx, name, action)
+	launcher, err := l.connect(ctx, name, to)
 	if err != nil {
 		return err
 	}
@@ -103,12 +120,12 @@ func userOf(r *http.Request) string {
 	return ""
 }
 
-func (l *launchers) connect(ctx context.Context, name types.NamespacedName, action v1alpha1.LauncherAction) (*launcher, error) {
-	vmi, pod, err := l.find(ctx, name, action, false)
+func (l *launchers) connect(ctx context.Context, name types.NamespacedName, to endpoint) (*launcher, error) {
+	vmi, pod, err := l.find(ctx, name, to.action, false)
 	if err != nil {
 		return nil, err
 	}
-	return l.execute(ctx, vmi, pod, action)
+	return l.execute(ctx, vmi, pod, to.line())
 }
 
 // copyBoth copies bytes between a client and a launcher until a side closes, the client is lost,

@@ -16,6 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
@@ -74,7 +75,7 @@ func consoles(t *testing.T) (*launchers, *httptest.Server) {
 	here := http.NewServeMux()
 	here.HandleFunc("/{namespace}/{name}", func(w http.ResponseWriter, r *http.Request) {
 		ctx := apirequest.WithRequestInfo(r.Context(), &apirequest.RequestInfo{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")})
-		l.serveStream("console")(w, r.WithContext(apirequest.WithUser(ctx, &user.DefaultInfo{Name: r.FormValue("as")})))
+		l.serveStream(func(*http.Request) (endpoint, error) { return endpoint{action: "console"}, nil })(w, r.WithContext(apirequest.WithUser(ctx, &user.DefaultInfo{Name: r.FormValue("as")})))
 	})
 	server := httptest.NewServer(here)
 	t.Cleanup(server.Close)
@@ -172,19 +173,19 @@ func TestSharesOfConsoles(t *testing.T) {
 		for range maxUserStreams {
 			console(t, server, path)
 		}
-		want := "you have 16 consoles and displays on this replica, the limit for a user; close one, or try again"
+		want := "you have 16 connections to guests on this replica, the limit for a user; close one, or try again"
 		if got := rejected(t, server, strings.Replace(path, "shop", "other", 1)); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	want := "namespace shop has 32 consoles and displays on this replica, the limit for a namespace; close one, or try again"
+	want := "namespace shop has 32 connections to guests on this replica, the limit for a namespace; close one, or try again"
 	if got := rejected(t, server, "/shop/web?as=alice"); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for n := range maxStreams - maxNamespaceStreams {
 		console(t, server, fmt.Sprintf("/namespace-%d/web?as=alice-%d", n/maxUserStreams, n/maxUserStreams))
 	}
-	want = "64 consoles and displays are open on this replica, its limit; close one, or try again"
+	want = "64 connections to guests are open on this replica, its limit; close one, or try again"
 	if got := rejected(t, server, "/other/web?as=alice"); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -251,5 +252,29 @@ func TestConsolesOfAServerThatStops(t *testing.T) {
 	l.close()
 	if _, _, err := client.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseGoingAway) || !strings.Contains(err.Error(), string(endedHere)) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestPorts reads ports from paths.
+func TestPorts(t *testing.T) {
+	infos := &apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("apis"), GrouplessAPIPrefixes: sets.NewString()}
+	for path, want := range map[string]string{
+		"virtualmachines/web/portforward/22": "portforward 22", "virtualmachineinstances/web/portforward/65535/tcp": "portforward 65535",
+		"virtualmachineinstances/web/portforward/0": `port "0" must be 1 to 65535`, "virtualmachines/web/portforward/ssh": `port "ssh" must be 1 to 65535`,
+		"virtualmachines/web/portforward/53/udp": `protocol "udp" is not forwarded: use tcp, or a Service`,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/apis/"+Group+"/v1/namespaces/n/"+path, http.NoBody)
+		info, err := infos.NewRequestInfo(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to, err := toPort(r.WithContext(apirequest.WithRequestInfo(r.Context(), info)))
+		got := string(to.line())
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
 	}
 }

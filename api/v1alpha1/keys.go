@@ -45,6 +45,9 @@ const (
 // which VM an orphaned VMI belongs to.
 const AnnotationOwnerUID = "virtwright.dev/instance-of"
 
+// AnnotationNoGuest says, on a pod, why no guest runs in it. Simulated nodes write it.
+const AnnotationNoGuest = "virtwright.dev/no-guest"
+
 // AnnotationReplicaPhase is on the Lease of a replica: Starting, Serving or Draining.
 const AnnotationReplicaPhase = "virtwright.dev/replica-phase"
 

@@ -49,8 +49,8 @@ const (
 
 // LauncherControl is the only command that the manager executes in a launcher's container. Its
 // standard input begins with a line that holds a LauncherAction. Its standard output begins with a
-// line: "ok", or "conflict MESSAGE" or "failed MESSAGE". For the console and the display, bytes of
-// the device follow in both directions.
+// line: "ok", or "conflict MESSAGE" or "failed MESSAGE". For the console, the display and a port,
+// bytes follow in both directions.
 var LauncherControl = []string{LauncherProgram, "control"}
 
 // A LauncherAction is an action of LauncherControl on a guest.
@@ -64,6 +64,8 @@ const (
 	LauncherSoftReboot LauncherAction = "softreboot"
 	LauncherConsole    LauncherAction = "console"
 	LauncherVNC        LauncherAction = "vnc"
+	// LauncherPortForward is followed by a space and a TCP port of the guest.
+	LauncherPortForward LauncherAction = "portforward"
 )
 
 // Values of a VMI's status.reason that the lifecycle controller sets because of the pod.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	libvirt "github.com/digitalocean/go-libvirt"
 	"libvirt.org/go/libvirtxml"
@@ -166,6 +167,19 @@ func (c *Connection) Agent(ctx context.Context, d *Domain, command string, secon
 		}
 		return out[0], nil
 	})
+}
+
+// Monitor sends a command in the language of QEMU's human monitor. QEMU answers commands that have
+// no output with nothing, and with the reason if they fail.
+func (c *Connection) Monitor(ctx context.Context, d *Domain, command string) error {
+	const human = 1 // VIR_DOMAIN_QEMU_MONITOR_COMMAND_HMP
+	out, err := call(ctx, c, func(to *libvirt.Libvirt) (string, error) {
+		return to.QEMUDomainMonitorCommand(d.ref, command, human)
+	})
+	if out = strings.TrimSpace(out); err == nil && out != "" {
+		return errors.New(out)
+	}
+	return err
 }
 
 // Capabilities reads libvirt's capabilities of the host and its guests.

@@ -31,7 +31,13 @@ func CheckGuest(vmi *kubevirtv1.VirtualMachineInstance, action v1alpha1.Launcher
 	switch action {
 	case v1alpha1.LauncherConsole, v1alpha1.LauncherVNC:
 		return checkDevice(vmi, action)
+	case v1alpha1.LauncherPortForward:
+		return checkPort(vmi)
 	}
+	return checkAction(vmi, action, dry)
+}
+
+func checkAction(vmi *kubevirtv1.VirtualMachineInstance, action v1alpha1.LauncherAction, dry bool) error {
 	if err := checkPower(vmi, action); err != nil || !dry {
 		return err
 	}
@@ -64,6 +70,17 @@ func checkDevice(vmi *kubevirtv1.VirtualMachineInstance, action v1alpha1.Launche
 	return nil
 }
 
+// checkPort checks whether a client may connect to a port of the guest.
+func checkPort(vmi *kubevirtv1.VirtualMachineInstance) error {
+	switch {
+	case vmi.Status.Phase != kubevirtv1.Running:
+		return VMIConflict(vmi, notRunning)
+	case conditionAt(vmi, kubevirtv1.VirtualMachineInstancePaused) >= 0:
+		return VMIConflict(vmi, "VMI is paused")
+	}
+	return nil
+}
+
 func checkPower(vmi *kubevirtv1.VirtualMachineInstance, action v1alpha1.LauncherAction) error {
 	features := vmi.Spec.Domain.Features
 	switch {
@@ -90,6 +107,8 @@ func CheckPod(vmi *kubevirtv1.VirtualMachineInstance, pod *corev1.Pod) error {
 		return VMIConflict(vmi, "pod "+pod.Name+" does not run this VMI")
 	case pod.Status.Phase != corev1.PodRunning:
 		return VMIConflict(vmi, notRunning)
+	case pod.Annotations[v1alpha1.AnnotationNoGuest] != "":
+		return VMIConflict(vmi, "no guest runs in pod "+pod.Name+": "+pod.Annotations[v1alpha1.AnnotationNoGuest])
 	}
 	return nil
 }

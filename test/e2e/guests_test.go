@@ -165,15 +165,30 @@ var _ = Describe("Guests of VMIs", Ordered, ContinueOnFailure, func() {
 		for _, verb := range []string{"pause", "unpause", "reset", "softreboot"} {
 			Expect(s.ask("vera", "web", verb, "").code).To(Equal(http.StatusForbidden))
 		}
-		for _, device := range []string{"console", "vnc"} {
+		for _, device := range []string{"console", "vnc", "portforward/22"} {
 			_, code, body := s.socket("vera", "web", device)
 			Expect(code).To(Equal(http.StatusForbidden))
-			Expect(body).To(ContainSubstring(`cannot get resource \"virtualmachineinstances/` + device + `\" in API group \"subresources.kubevirt.io\"`))
+			subresource, _, _ := strings.Cut(device, "/")
+			Expect(body).To(ContainSubstring(`cannot get resource \"virtualmachineinstances/` + subresource + `\" in API group \"subresources.kubevirt.io\"`))
 		}
 		s.bind("eddy", "edit")
 		Eventually(func() answer { return s.ask("eddy", "web", "pause", "") }).Should(done())
 		client, _, _ := s.socket("eddy", "web", "console")
 		Expect(client.Close()).To(Succeed())
+		_, code, body := s.socket("eddy", "web", "portforward/22")
+		Expect(code).To(Equal(http.StatusConflict))
+		Expect(body).To(ContainSubstring("VMI is paused"))
+		Expect(s.ask("eddy", "web", "unpause", "")).To(done())
+		for _, port := range []string{"portforward/22", "portforward/22/tcp"} {
+			client, code, body = s.socket("eddy", "web", port)
+			Expect(code).To(Equal(http.StatusSwitchingProtocols), body)
+			Expect(client.Close()).To(Succeed())
+		}
+		for port, why := range map[string]string{"portforward/0": "must be 1 to 65535", "portforward/53/udp": "use tcp, or a Service"} {
+			_, code, body := s.socket("eddy", "web", port)
+			Expect(code).To(Equal(http.StatusBadRequest))
+			Expect(body).To(ContainSubstring(why))
+		}
 	})
 
 	It("have consoles that end with either side, and no more than the share of their user", func() {
@@ -191,7 +206,7 @@ var _ = Describe("Guests of VMIs", Ordered, ContinueOnFailure, func() {
 		Eventually(k.executes).Should(Equal(most))
 		_, code, body := s.socket("", "web", "console")
 		Expect(code).To(Equal(http.StatusTooManyRequests))
-		Expect(body).To(ContainSubstring("you have 16 consoles and displays on this replica, the limit for a user; close one, or try again"))
+		Expect(body).To(ContainSubstring("you have 16 connections to guests on this replica, the limit for a user; close one, or try again"))
 		other, code, body := s.socket("eddy", "web", "console")
 		Expect(code).To(Equal(http.StatusSwitchingProtocols), body)
 		Expect(other.Close()).To(Succeed())
@@ -321,7 +336,7 @@ var _ = Describe("Guests of VMIs", Ordered, ContinueOnFailure, func() {
 			code, _, errs := s.terminal(client, s.ns, "web", verb).ends()
 			Expect(code).To(BeZero(), errs)
 		}
-		for device, greeting := range map[string]string{"console": "login: ", "vnc": "RFB 003.008\n"} {
+		for device, greeting := range map[string]string{"console": "login: ", "vnc": "RFB 003.008\n", "portforward": "SSH-2.0\n", "vm-portforward": "SSH-2.0\n"} {
 			stream := s.terminal(client, s.ns, "web", device)
 			stream.types("hello\n")
 			Eventually(stream.shows).Should(Equal(greeting+"hello\n"), func() string { return stream.errs.tail(1 << 10) })
@@ -329,7 +344,7 @@ var _ = Describe("Guests of VMIs", Ordered, ContinueOnFailure, func() {
 			code, _, errs := stream.ends()
 			Expect(code).To(BeZero(), errs)
 		}
-		Expect(k.executed()).To(HaveLen(6))
+		Expect(k.executed()).To(HaveLen(8))
 		Eventually(k.executes).Should(BeZero())
 		code, _, errs := s.terminal(client, s.ns, "none", "console").ends()
 		Expect(code).To(Equal(1))

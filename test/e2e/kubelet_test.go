@@ -82,7 +82,7 @@ func (k *kubelet) ExecInContainer(_ context.Context, pod, _, container string, c
 	action = strings.TrimSpace(action)
 	k.count(1, strings.Join(slices.Concat([]string{pod, container}, command, []string{action}), " "))
 	defer k.count(-1)
-	answer, devices := k.act(action), map[string]string{"console": "login: ", "vnc": "RFB 003.008\n"}
+	answer, devices := k.act(action), map[string]string{"console": "login: ", "vnc": "RFB 003.008\n", "portforward 22": "SSH-2.0\n"}
 	greeting, device := devices[action]
 	if _, err := fmt.Fprintln(out, answer); err != nil || !device || answer != "ok" {
 		return err

@@ -286,7 +286,7 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 	It("leaves kubectl and discovery as they were", func() {
 		var list metav1.APIResourceList
 		Expect(json.Unmarshal([]byte(call("", http.MethodGet, subresources, "").body), &list)).To(Succeed())
-		Expect(list.APIResources).To(HaveLen(10))
+		Expect(list.APIResources).To(HaveLen(12))
 		for _, resource := range list.APIResources {
 			Expect(resource.Name).To(MatchRegexp("^virtualmachine(instance)?s/"))
 			Expect(resource.Verbs).To(BeEmpty(), "no list and delete, which the namespace controller would use")

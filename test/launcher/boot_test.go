@@ -3,9 +3,11 @@ package launcher
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -95,6 +97,33 @@ func TestBoot(t *testing.T) {
 	p.ends(0, v1alpha1.GuestStopped, "the guest shut down after SIGTERM")
 }
 
+// ports connects to ports of the guest through the launcher.
+func (p *pod) ports() {
+	p.Helper()
+	p.eventually("the guest answers HTTP at a forwarded port", func() error {
+		cmd := p.exec(inPod, "control")
+		in, err := cmd.StdinPipe()
+		must(p.T, err)
+		time.AfterFunc(5*time.Second, func() { _ = in.Close() }) // ends the connection
+		if _, err := io.WriteString(in, "portforward 8080\nGET / HTTP/1.0\r\n\r\n"); err != nil {
+			return err
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), "ok\nHTTP/1.") || !strings.Contains(string(out), "hello") {
+			return fmt.Errorf("%w: %q", err, out)
+		}
+		return nil
+	})
+	for action, want := range map[v1alpha1.LauncherAction]string{
+		"portforward 9": "ok", // the guest resets the connection
+		"portforward 0": `failed port "0" must be 1 to 65535`, "portforward x": `failed port "x" must be 1 to 65535`,
+	} {
+		if got := p.control(action); got != want {
+			p.Errorf("%s: got %q, want %q", action, got, want)
+		}
+	}
+}
+
 // commands tries each action of the manager.
 func (p *pod) commands() {
 	p.Helper()
@@ -123,6 +152,7 @@ func (p *pod) commands() {
 		p.Errorf("softreboot: %q", got)
 	}
 	p.booted(3)
+	p.ports()
 	first := p.terminal()
 	p.terminal()
 	p.eventually("a new console client replaces the old one", func() error {

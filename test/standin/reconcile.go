@@ -11,6 +11,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
 // stage is where a pod is, and since when.
@@ -51,6 +53,9 @@ func (r *Runtime) apply(ctx context.Context, pod *corev1.Pod, p plan) error {
 		log.Info("Binds", "node", r.options.Node)
 		binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: r.options.Node}}
 		binding.Namespace, binding.Name, binding.UID = pod.Namespace, pod.Name, pod.UID
+		if r.options.NoGuest != "" { // the API server copies it to the pod
+			binding.Annotations = map[string]string{v1alpha1.AnnotationNoGuest: r.options.NoGuest}
+		}
 		return r.client.SubResource("binding").Create(ctx, pod, binding)
 	case p.status != nil:
 		log.Info("Writes", "phase", p.status.Phase)

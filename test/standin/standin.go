@@ -51,6 +51,8 @@ type Options struct {
 	GraceSecond time.Duration
 	// Workers is how many pods are looked after in parallel; 0 means 10.
 	Workers int
+	// NoGuest is the annotation of pods that says why no guest can be reached; empty for none.
+	NoGuest string
 	// Log gets a line for every step; the zero value discards them.
 	Log logr.Logger
 }

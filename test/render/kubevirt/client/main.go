@@ -1,8 +1,9 @@
 // Command client calls a VMI's subresources through KubeVirt's client library:
 //
-//	client NAMESPACE VMI pause|unpause|reset|softreboot|console|vnc
+//	client NAMESPACE VMI pause|unpause|reset|softreboot|console|vnc|portforward|vm-portforward
 //
-// Standard input and output are those of the console or display; its end ends the connection.
+// Standard input and output are those of the console, the display or port 22; the end of the input
+// ends the connection.
 package main
 
 import (
@@ -15,6 +16,8 @@ import (
 	"kubevirt.io/client-go/kubecli"
 	kvcorev1 "kubevirt.io/client-go/kubevirt/typed/core/v1"
 )
+
+const sshPort = 22
 
 func main() {
 	if len(os.Args) != 4 {
@@ -47,6 +50,10 @@ func call(namespace, name, verb string) error {
 		stream, err = vmis.SerialConsole(name, &kvcorev1.SerialConsoleOptions{ConnectionTimeout: time.Minute})
 	case "vnc":
 		stream, err = vmis.VNC(name, false)
+	case "portforward":
+		stream, err = vmis.PortForward(name, sshPort, "tcp")
+	case "vm-portforward":
+		stream, err = client.VirtualMachine(namespace).PortForward(name, sshPort, "tcp")
 	default:
 		err = fmt.Errorf("unsupported call %q", verb)
 	}

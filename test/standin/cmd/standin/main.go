@@ -31,7 +31,10 @@ func main() {
 
 func run(ctx context.Context, args []string, output io.Writer) int {
 	var kubeconfig, user string
-	options := standin.Options{Log: logr.FromSlogHandler(slog.NewTextHandler(output, nil))}
+	options := standin.Options{
+		NoGuest: "this cluster simulates its node, so consoles, displays, ports and pause need another cluster, such as that of make dev-kind",
+		Log:     logr.FromSlogHandler(slog.NewTextHandler(output, nil)),
+	}
 	ctrl.SetLogger(options.Log)
 	flags := flag.NewFlagSet("standin", flag.ContinueOnError)
 	flags.SetOutput(output)
