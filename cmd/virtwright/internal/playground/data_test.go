@@ -32,14 +32,14 @@ type example struct {
 // TestExamples writes web/examples.json from the files of the repository's examples.
 func TestExamples(t *testing.T) {
 	examples := []example{
-		{Title: "Four lines", VM: "vms/tiny", Presets: "presets/sizes"},
+		{Title: "A name and a label", VM: "vms/tiny", Presets: "presets/sizes"},
 		{Title: "Windows desktop", VM: "vms/desktop", Presets: "presets/sizes presets/windows"},
 		{
 			Title: "Web server in production", VM: "vms/web",
 			Presets: "namespaces presets/sizes presets/tier-prod presets/secure-boot presets/placement",
 		},
 		{Title: "Values computed with CEL", VM: "vms/worker", Presets: "presets/computed"},
-		{Title: "Overrides and exclusions", VM: "vms/appliance", Presets: "namespaces presets/tier-prod presets/secure-boot"},
+		{Title: "Overrides and an exclusion", VM: "vms/appliance", Presets: "namespaces presets/tier-prod presets/secure-boot presets/placement"},
 		{
 			Title: "Dedicated CPUs", VM: "vms/trading",
 			Presets: "namespaces presets/latency-sensitive presets/tier-prod presets/secure-boot",
