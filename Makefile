@@ -110,7 +110,7 @@ fuzz: ## every fuzz target for FUZZTIME (1m)
 
 check: generated lint vulncheck site test-all ## all checks of CI: generated files, linters, vulnerabilities, the site, all tests
 
-demo: controlplane ## a tour of five minutes: expand, reject, start and stop VMs
+demo: controlplane ## a tour of five minutes: expand, reject, start and stop VMs (DEMO_PAUSE=0: no pauses)
 	test/demo/demo.sh
 
 dev: controlplane ## a system to try by hand, until Ctrl-C
