@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A tour of five minutes. kubectl creates a VM with a name and a label, and presets complete it. The
-# control plane is real, and is removed when the script ends. On a terminal, the tour waits for Enter
-# before each chapter; DEMO_PAUSE=0 turns this off.
+# control plane is real, and is removed when the script ends. On a terminal, the tour waits for
+# Enter before each chapter; DEMO_PAUSE=0 turns this off.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=test/demo/lib.sh
