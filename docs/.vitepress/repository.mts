@@ -106,7 +106,10 @@ export function sidebar(index = 'docs/README.md'): Item[] {
   })
 }
 
-/** An entry of the sidebar. The decisions open to a list of their own. */
+/** The title of a page. */
+const title = (file: string) => read(file).match(/^# (.+)$/m)![1]
+
+/** An entry of the sidebar. The decisions and the rules open to lists of their own. */
 function item(index: string, text: string, href: string): Item {
   const entry: Item = { text, link: target(index, href) }
   const file = resolve(index, href)
@@ -114,6 +117,11 @@ function item(index: string, text: string, href: string): Item {
     entry.items = sidebar(file)
     entry.collapsed = true
     for (const group of entry.items) group.collapsed = true
+  }
+  if (file === 'docs/rules.md') {
+    const pages = new Set(links(read(file)).map(([, to]) => resolve(file, to)))
+    entry.items = [...pages].map((page) => ({ text: title(page).split(': ')[1], link: '/' + pageOf(page) }))
+    entry.collapsed = true
   }
   return entry
 }
