@@ -76,7 +76,7 @@ export const served = () => linked().filter((file) => /\.(ya?ml|sh)$/.test(file)
 export function show(file: string, known: string[]): string {
   if (!isFolder(file)) {
     const raw = served().includes(file) ? `[Plain file](/${file.replace(/(^|\/)\./g, '$1')})\n\n` : ''
-    return `# \`${file}\`\n\n${raw}\`\`\`\`\`${path.extname(file).slice(1) || 'text'}\n${read(file)}\`\`\`\`\`\n`
+    return `# \`${file}\`\n\n${raw}\`\`\`\`\`${path.extname(file).slice(1).replace('mts', 'ts') || 'text'}\n${read(file)}\`\`\`\`\`\n`
   }
   const entries = fs.readdirSync(path.join(root, file)).filter((name) => name !== 'node_modules')
   const rows = entries.map((name) => {
@@ -125,6 +125,21 @@ function item(index: string, text: string, href: string): Item {
   }
   return entry
 }
+
+/** The first paragraph of a page as plain text, for search engines. */
+export function description(file: string): string {
+  const blocks = read(file).replace(fence, '').split('\n\n')
+  const text = blocks.find((block) => /^[A-Za-z`["]/.test(block)) ?? ''
+  const plain = text.replace(link, '$1').replace(/[`*<>]/g, '').replaceAll('"', "'").replaceAll('\n', ' ')
+  return plain.length > 160 ? plain.slice(0, 160).replace(/\S*$/, '…') : plain
+}
+
+/** The address of the repository, from the path of the Go module, and the version of the chart. */
+export const repository = 'https://' + read('go.mod').match(/^module (.+)$/m)![1]
+export const version = read('charts/virtwright/Chart.yaml').match(/^version: (.+)$/m)![1]
+
+/** The icon of the site, as an address. */
+export const icon = 'data:image/svg+xml,' + encodeURIComponent(read('docs/.vitepress/favicon.svg').trim())
 
 /** The first heading and the first paragraph of the README, in sentences. */
 export function opening(): { name: string; sentences: string[] } {

@@ -56,6 +56,32 @@ func TestExamples(t *testing.T) {
 		examples[i].Presets = manifests(t, examples[i].Presets)
 	}
 	writeJSON(t, "web/examples.json", examples)
+	writeJSON(t, root+"docs/.vitepress/theme/example.json", shown(t, examples[0]))
+}
+
+// shown is an example and its result, which the front page of the site shows before the engine is
+// loaded.
+func shown(t *testing.T, e example) any {
+	t.Helper()
+	type line struct {
+		Text string `json:"text"`
+		By   string `json:"by,omitempty"`
+		From string `json:"from,omitempty"`
+	}
+	var evaluator playground.Evaluator
+	out := evaluator.Evaluate(context.Background(), playground.Input{VM: e.VM, Presets: e.Presets, Mode: e.Mode})
+	if len(out.VMs) != 1 || len(out.Problems) > 0 {
+		t.Fatalf("the first example has the result %+v", out)
+	}
+	var lines []line
+	for _, l := range out.VMs[0].Lines {
+		if len(l.Text) > 60 { // the record of origins
+			l.Text = l.Text[:50] + "…"
+		}
+		lines = append(lines, line{Text: l.Text, By: l.By, From: l.From})
+	}
+	vm := regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(e.VM, "")
+	return map[string]any{"vm": vm, "lines": lines}
 }
 
 // manifests joins example files to one text of several documents.
