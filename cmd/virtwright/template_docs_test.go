@@ -10,8 +10,8 @@ import (
 func TestTemplateDocs(t *testing.T) {
 	page := read(t, "../../docs/templates.md")
 	t.Chdir(t.TempDir())
-	_, manifest, _ := strings.Cut(page, "```yaml\n# vm.yaml\n")
-	manifest, _, _ = strings.Cut(manifest, "```")
+	_, manifest, _ := strings.Cut(page, "cat >vm.yaml <<'EOF'\n")
+	manifest, _, _ = strings.Cut(manifest, "EOF\n")
 	writeHere(t, "vm.yaml", manifest)
 	tried := 0
 	for _, block := range strings.Split(page, "```console\n")[1:] {
