@@ -108,9 +108,9 @@ fuzz: ## every fuzz target for FUZZTIME (1m)
 		$(GO) test -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "./$$(dirname "$$file")" || exit 1; \
 	done
 
-check: generated lint vulncheck site test-all ## all checks of CI: generated files, linters, vulnerabilities, the site, all tests
+check: generated lint vulncheck site spelling test-all ## all checks of CI: generated files, linters, vulnerabilities, the site, spelling, all tests
 
-demo: controlplane ## a tour of five minutes: expand, reject, start and stop VMs
+demo: controlplane ## a tour of five minutes: expand, reject, start and stop VMs (DEMO_PAUSE=0: no pauses)
 	test/demo/demo.sh
 
 dev: controlplane ## a system to try by hand, until Ctrl-C
@@ -127,6 +127,10 @@ render: ## effective spec, origins and XML of VM=file, offline (PRESETS=folder, 
 site: ## documentation and playground as a site in dist/site; needs Node (SITE_BASE=/path/ if it is served below a path)
 	cd docs && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build
 	$(GO) run ./cmd/virtwright/internal/playground/build dist/site/playground
+
+.PHONY: spelling
+spelling: ## spell check of the documentation; needs Node (docs/words.txt has the words that no dictionary has)
+	cd docs && { test -x node_modules/.bin/cspell || npm ci --no-audit --no-fund --loglevel=error; } && npm run --silent spelling
 
 release: ## all files of a release in dist: CLI, images, chart, SBOMs, checksums (VERSION=1.2.3; KEY=key.pem signs)
 	$(GO) run ./test/release -o dist $(VERSION:%=-version=%) $(KEY:%=-key=%)

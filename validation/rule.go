@@ -54,19 +54,23 @@ const (
 // DependsOnConfig reports whether the result of the rule depends on KubeVirt's configuration.
 func (rule *Rule) DependsOnConfig() bool { return rule.ClusterConfigured || rule.Gate != "" }
 
-// rules returns all rules, in the order of the docs.
-func rules() []Rule { return slices.Concat(groups...) }
+// A group is the rules for one part of a VM.
+type group struct {
+	// title is the title of the group's page in docs/rules.
+	title string
+	rules []Rule
+}
 
-// groups lists the rules by concern.
-var groups = [][]Rule{
-	metadataRules, virtualMachineRules, runStrategyRules, dataVolumeRules, instancetypeRules, volumeRequestRules, inProgressRules,
-	cpuRules, dedicatedCPURules,
-	memoryRules, memoryHotplugRules,
-	firmwareRules, kernelBootRules, bootRules, launchSecurityRules,
-	diskRules, diskGeometryRules, volumeRules, volumeContentRules, volumePathRules, cloudInitRules, credentialRules,
-	networkRules, interfaceRules, bindingRules, portRules,
-	deviceRules, passthroughRules, graceGPURules, resourceClaimRules, hypervRules,
-	schedulingRules, resourceNameRules, downwardAPIRules, affinityRules, topologySpreadRules, probeRules, dnsRules,
+// groups lists the rules, in the order of the docs.
+var groups = []group{
+	{"VirtualMachines", slices.Concat(metadataRules, virtualMachineRules, runStrategyRules, dataVolumeRules, instancetypeRules, volumeRequestRules, inProgressRules)},
+	{"CPU", slices.Concat(cpuRules, dedicatedCPURules)},
+	{"Memory", slices.Concat(memoryRules, memoryHotplugRules)},
+	{"Boot", slices.Concat(firmwareRules, kernelBootRules, bootRules, launchSecurityRules)},
+	{"Disks and volumes", slices.Concat(diskRules, diskGeometryRules, volumeRules, volumeContentRules, volumePathRules, cloudInitRules, credentialRules)},
+	{"Networks", slices.Concat(networkRules, interfaceRules, bindingRules, portRules)},
+	{"Devices", slices.Concat(deviceRules, passthroughRules, graceGPURules, resourceClaimRules, hypervRules)},
+	{"Pods", slices.Concat(schedulingRules, resourceNameRules, downwardAPIRules, affinityRules, topologySpreadRules, probeRules, dnsRules)},
 }
 
 // warnsOnly reports whether a problem of vm is only a warning.

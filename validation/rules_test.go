@@ -1,8 +1,6 @@
 package validation_test
 
 import (
-	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/virtwright/virtwright/test/golden"
 	"github.com/virtwright/virtwright/test/validationtest"
 	"github.com/virtwright/virtwright/validation"
 )
@@ -74,62 +71,4 @@ func judge(t *testing.T, f *validationtest.Fixture) {
 	if warned != (f.Verdict == validationtest.Warned) {
 		t.Errorf("%s: got warnings %q", f.Verdict, result.Warnings)
 	}
-}
-
-// TestRulesPage keeps the page of all rules current; make generate writes it.
-func TestRulesPage(t *testing.T) {
-	golden.Equal(t, "../docs/rules.md", page(validationtest.Fixtures(t)))
-}
-
-func page(fixtures map[string][]validationtest.Fixture) string {
-	var out strings.Builder
-	out.WriteString(`# Validation rules
-
-virtwright validates VirtualMachines and VirtualMachineInstances with these rules. A message ends
-with the ID of its rule. Rules for both kinds also validate the expanded template of a VM, so that
-an admitted VM can start. An update may keep old problems, but may not add new ones.
-
-In standalone mode all rules reject objects, except those that only *warn*. Alongside KubeVirt (mode
-addon) the last column applies:
-
-* *rejects*: the rule rejects the object, as KubeVirt does
-* *earlier*: KubeVirt enforces the rule on VMIs only, so the rule warns on a VM
-* *stricter*: KubeVirt does not enforce the rule, so it warns
-* *configured*: the rule depends on KubeVirt's configuration and is skipped
-
-Alongside KubeVirt, a single problem is also a warning if KubeVirt admits this notation. The same
-applies in the cluster if the problem depends on the architecture, the object names none, and the
-manager's ` + "`--default-architecture`" + ` is not set. ` + "`virtwright validate`" + ` assumes amd64 then.
-
-(Generated from the rules by ` + "`make generate`" + `.)
-
-| rule | requirement | objects | alongside KubeVirt |
-|---|---|---|---|
-`)
-	for _, rule := range validation.Rules() {
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", rule.ID, rule.Requirement, objects(rule), alongsideKubeVirt(rule, fixtures[rule.ID]))
-	}
-	out.WriteString("\n## Feature gates\n\nRules that depend on a feature gate follow `--feature-gates`. The defaults are those of KubeVirt:\n\n| gate | default |\n|---|---|\n")
-	gates := validation.KnownGates()
-	for _, gate := range slices.Sorted(maps.Keys(gates)) {
-		fmt.Fprintf(&out, "| `%s` | %s |\n", gate, map[bool]string{true: "on", false: "off"}[gates[gate]])
-	}
-	return out.String()
-}
-
-func objects(rule validation.Rule) string {
-	if rule.Scope == validation.VirtualMachines {
-		return "VirtualMachine"
-	}
-	return "both"
-}
-
-func alongsideKubeVirt(rule validation.Rule, fixtures []validationtest.Fixture) string {
-	if !slices.ContainsFunc(fixtures, func(f validationtest.Fixture) bool { return f.Verdict == validationtest.Bad }) {
-		return "warns"
-	}
-	if rule.DependsOnConfig() {
-		return "configured"
-	}
-	return []string{"rejects", "earlier", "stricter"}[rule.Strictness]
 }

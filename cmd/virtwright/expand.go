@@ -32,7 +32,7 @@ fields that a reapply would change. --reapply prints the VM after a reapply.
 Objects are printed to standard output, warnings to standard error. If an object is rejected, the
 others are still printed.`
 
-const expandExamples = `  # Expand a VM of four lines
+const expandExamples = `  # Expand a VM with a name and a label
   {{program}} expand -f examples/vms/tiny.yaml -f examples/presets
 
   # Only the added fields of every VM, with the labels of namespaces

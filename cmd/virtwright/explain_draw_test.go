@@ -24,14 +24,14 @@ func drawn(t *testing.T, stdin string, args ...string) (page, picture outcome) {
 }
 
 func TestExplainDrawn(t *testing.T) {
-	args := []string{"-f", exampleVMs + "/appliance.yaml", "-f", exampleVMs + "/worker.yaml", "-f", examplePresets, "-f", exampleNamespaces}
+	args := []string{"-f", oldAppliance, "-f", exampleVMs + "/worker.yaml", "-f", examplePresets, "-f", exampleNamespaces}
 	page, picture := drawn(t, "", args...)
-	says(t, page.fine(t).out, "<h1>VirtualMachine shop/appliance</h1>", "<h1>VirtualMachine lab/worker-1</h1>",
+	says(t, page.fine(t).out, "<h1>VirtualMachine shop/old-appliance</h1>", "<h1>VirtualMachine lab/worker-1</h1>",
 		"<del>bios: {}</del>", `<li class="origin-preset-override"><b>5</b> preset, override</li>`, `<li class="lost"><b>1</b> removed</li>`,
 		`<div class="l origin-preset-override more"`, `<div class="l origin-preset-default"`, `<div class="l record"`, "The VM&#39;s author wrote &#34;appliances&#34;. An override outranks the author.",
 		"but the annotation virtwright.dev/exclude excludes it.", "Computed by the expression object.metadata.name &#43; &#39;-root&#39;",
 		"<td>cluster/size-small<td>Enforce<td>no<td>labels do not match vm-size=small", "<h2>Warnings</h2>")
-	says(t, picture.fine(t).out, ">VirtualMachine shop/appliance</text>", ">VirtualMachine lab/worker-1</text>", `<tspan class="code">bios: {}</tspan>`)
+	says(t, picture.fine(t).out, ">VirtualMachine shop/old-appliance</text>", ">VirtualMachine lab/worker-1</text>", `<tspan class="code">bios: {}</tspan>`)
 	if again, _ := drawn(t, "", args...); again != page {
 		t.Error("the page differs from run to run")
 	}

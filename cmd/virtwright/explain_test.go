@@ -8,10 +8,13 @@ import (
 	"github.com/virtwright/virtwright/test/golden"
 )
 
+// oldAppliance is a VM with values that presets of the examples override.
+const oldAppliance = "testdata/explain/old-appliance.yaml"
+
 func TestExplainExamples(t *testing.T) {
-	for _, name := range []string{"tiny", "appliance", "batch"} {
+	for name, file := range map[string]string{"tiny": exampleVMs + "/tiny.yaml", "old-appliance": oldAppliance, "batch": exampleVMs + "/batch.yaml"} {
 		t.Run(name, func(t *testing.T) {
-			args := []string{"explain", "-f", exampleVMs + "/" + name + ".yaml", "-f", examplePresets, "-f", exampleNamespaces}
+			args := []string{"explain", "-f", file, "-f", examplePresets, "-f", exampleNamespaces}
 			golden.Equal(t, "testdata/explain/"+name+".out.txt", call(t, "", args...).fine(t).out)
 			golden.Equal(t, "testdata/explain/"+name+".out.json", call(t, "", append(args, "-o", "json")...).fine(t).out)
 		})
@@ -81,7 +84,7 @@ func TestExplainPath(t *testing.T) {
 
 // TestExplainStored explains a stored VM without presets.
 func TestExplainStored(t *testing.T) {
-	stored := call(t, "", "expand", "-f", exampleVMs+"/appliance.yaml", "-f", examplePresets, "-f", exampleNamespaces).fine(t).out
+	stored := call(t, "", "expand", "-f", oldAppliance, "-f", examplePresets, "-f", exampleNamespaces).fine(t).out
 	stored = strings.Replace(stored, "metadata:\n", "metadata:\n  uid: 3a\n  creationTimestamp: \"2026-01-01T00:00:00Z\"\n", 1)
 	got := call(t, stored, "explain", "-f", "-").fine(t)
 	says(t, got.out, "cluster/tier-prod (override)", "user: appliances", "(removed)", "platform (cpu-model)")

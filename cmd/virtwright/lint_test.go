@@ -116,7 +116,7 @@ func TestLintExamples(t *testing.T) {
 	if got := call(t, "", "lint", "-f", examplePresets, "-f", exampleVMs).fine(t); !strings.HasSuffix(got.out, " presets: no findings\n") {
 		t.Error(got.out)
 	}
-	says(t, call(t, "", "lint", "-f", examplePresets, "-f", exampleRefused).out, "1 error, 0 warnings", "misspelt.yaml:14:13: error VW101")
+	says(t, call(t, "", "lint", "-f", examplePresets, "-f", exampleRefused).out, "1 error, 0 warnings", "misspelt.yaml:16:13: error VW101")
 }
 
 func TestLintOutput(t *testing.T) {

@@ -49,6 +49,9 @@ func TestValidateExamples(t *testing.T) {
 		fine := call(t, "", append([]string{"validate", "-f", exampleVMs, "--mode", mode}, presets...)...).fine(t)
 		says(t, fine.out, "all fine")
 	}
+	if all := call(t, "", "validate", "-f", "../../examples"); strings.Contains(all.err, "warning") {
+		t.Errorf("the examples cause warnings:\n%s", all.err)
+	}
 	files, err := filepath.Glob(exampleRefused + "/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no examples: %v", err)

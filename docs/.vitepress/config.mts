@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { defineConfig, type MarkdownOptions } from 'vitepress'
 import type { Plugin } from 'vite'
-import { excluded, opening, root, served, sidebar, target } from './repository.mts'
+import { description, excluded, icon, opening, repository, root, served, sidebar, target, version } from './repository.mts'
 
 const { name, sentences } = opening()
 
@@ -77,13 +77,17 @@ export default defineConfig({
   vite: { plugins: [vue] },
   // Addresses follow the repository. README.md is the index of its folder.
   rewrites: (page) => page.replace(/^docs\/files\//, '').replace(/(^|\/)README\.md$/, '$1index.md'),
-  head: [['link', { rel: 'icon', href: 'data:,' }]],
+  head: [['link', { rel: 'icon', href: icon }]],
   markdown,
   transformPageData(page) {
-    if (page.params) Object.assign(page.frontmatter, { prev: false, next: false })
+    if (page.params) {
+      Object.assign(page.frontmatter, { prev: false, next: false, editLink: false })
+      page.description = `${page.params.file} of the source of ${name}`
+    } else page.description = description(page.filePath)
     if (page.relativePath !== 'index.md') return
     page.title = name
     page.titleTemplate = ':title'
+    page.description = sentences[0]
     page.frontmatter = {
       layout: 'home',
       hero: {
@@ -111,10 +115,14 @@ export default defineConfig({
       { text: 'Documentation', link: '/docs/', activeMatch: '^/docs/' },
       { text: 'Examples', link: '/examples/', activeMatch: '^/examples/' },
       { text: 'Playground', link: '/playground/', target: '_self' },
+      { text: version, link: '/docs/CHANGELOG' },
     ],
+    logo: icon,
     sidebar: sidebar(),
+    socialLinks: [{ icon: 'github', link: repository }],
+    editLink: { pattern: `${repository}/edit/main/:path`, text: 'Edit this page' },
     outline: [2, 3],
-    search: { provider: 'local' },
+    search: { provider: 'local', options: { detailedView: true } },
     notFound: { quote: 'The site has no page at this address.', linkText: 'Front page', linkLabel: 'Front page' },
   },
 })

@@ -76,7 +76,7 @@ export const served = () => linked().filter((file) => /\.(ya?ml|sh)$/.test(file)
 export function show(file: string, known: string[]): string {
   if (!isFolder(file)) {
     const raw = served().includes(file) ? `[Plain file](/${file.replace(/(^|\/)\./g, '$1')})\n\n` : ''
-    return `# \`${file}\`\n\n${raw}\`\`\`\`\`${path.extname(file).slice(1) || 'text'}\n${read(file)}\`\`\`\`\`\n`
+    return `# \`${file}\`\n\n${raw}\`\`\`\`\`${path.extname(file).slice(1).replace('mts', 'ts') || 'text'}\n${read(file)}\`\`\`\`\`\n`
   }
   const entries = fs.readdirSync(path.join(root, file)).filter((name) => name !== 'node_modules')
   const rows = entries.map((name) => {
@@ -106,7 +106,10 @@ export function sidebar(index = 'docs/README.md'): Item[] {
   })
 }
 
-/** An entry of the sidebar. The decisions open to a list of their own. */
+/** The title of a page. */
+const title = (file: string) => read(file).match(/^# (.+)$/m)![1]
+
+/** An entry of the sidebar. The decisions and the rules open to lists of their own. */
 function item(index: string, text: string, href: string): Item {
   const entry: Item = { text, link: target(index, href) }
   const file = resolve(index, href)
@@ -115,8 +118,28 @@ function item(index: string, text: string, href: string): Item {
     entry.collapsed = true
     for (const group of entry.items) group.collapsed = true
   }
+  if (file === 'docs/rules.md') {
+    const pages = new Set(links(read(file)).map(([, to]) => resolve(file, to)))
+    entry.items = [...pages].map((page) => ({ text: title(page).split(': ')[1], link: '/' + pageOf(page) }))
+    entry.collapsed = true
+  }
   return entry
 }
+
+/** The first paragraph of a page as plain text, for search engines. */
+export function description(file: string): string {
+  const blocks = read(file).replace(fence, '').split('\n\n')
+  const text = blocks.find((block) => /^[A-Za-z`["]/.test(block)) ?? ''
+  const plain = text.replace(link, '$1').replace(/[`*<>]/g, '').replaceAll('"', "'").replaceAll('\n', ' ')
+  return plain.length > 160 ? plain.slice(0, 160).replace(/\S*$/, '…') : plain
+}
+
+/** The address of the repository, from the path of the Go module, and the version of the chart. */
+export const repository = 'https://' + read('go.mod').match(/^module (.+)$/m)![1]
+export const version = read('charts/virtwright/Chart.yaml').match(/^version: (.+)$/m)![1]
+
+/** The icon of the site, as an address. */
+export const icon = 'data:image/svg+xml,' + encodeURIComponent(read('docs/.vitepress/favicon.svg').trim())
 
 /** The first heading and the first paragraph of the README, in sentences. */
 export function opening(): { name: string; sentences: string[] } {

@@ -51,7 +51,7 @@ func openExplained(t *testing.T, output, stdin string, args ...string) context.C
 }
 
 func TestExplainPage(t *testing.T) {
-	ctx := openExplained(t, "html", "", "-f", "examples/vms/appliance.yaml", "-f", "examples/vms/desktop.yaml", "-f", "examples/presets", "-f", "examples/namespaces.yaml")
+	ctx := openExplained(t, "html", "", "-f", "cmd/virtwright/testdata/explain/old-appliance.yaml", "-f", "examples/vms/desktop.yaml", "-f", "examples/presets", "-f", "examples/namespaces.yaml")
 	const tip = `[...document.querySelectorAll('.tip')].filter(e => e.checkVisibility()).map(e => e.innerText).join()`
 	var before, focused, hovered string
 	var wide bool
@@ -65,7 +65,7 @@ func TestExplainPage(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	const first = `Preset cluster/tier-prod (default) would set spec.runStrategy to "Always", but the author's value outranks a default.`
+	const first = `Preset cluster/tier-prod (default) would set "Always", but the annotation virtwright.dev/exclude excludes it.`
 	const want = "The VM's author wrote {}. The preset sets an alternative to this field."
 	if before != "" || focused != first || hovered != want {
 		t.Errorf("notes: %q before, %q with the keyboard focus, %q beneath the pointer", before, focused, hovered)

@@ -61,6 +61,8 @@ func tour(t *testing.T) {
 		"no passthrough in production",                   // a refused VM
 		`unknown field "memroy"; did you mean "memory"?`, // a refused preset
 		"controllers write owner references",             // a protected field
+		`--type merge -p '{"metadata": {"owner`,          // a command that can be pasted
+		"VirtualMachine lab/tiny (standard input",        // the output of a pipeline
 		`"ledger" is invalid: spec.template.spec.domain.devices.disks[0].name: Not found: "ledger-dsik"`, // what could not start
 		"1 rejected with 1 problem", // the same offline
 		"No guest runs: a stand-in", // what follows is no more than that
@@ -68,6 +70,7 @@ func tour(t *testing.T) {
 		"VM netboot: Stopped",       // a stop
 		"Stopped the virtual machine by deleting the virtual machine instance", // an event
 		"ConfigMap netboot-golden created in namespace lab",                    // a template
+		"bin/virtwright playground",                                            // what to do next
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the tour does not show %q", want)

@@ -28,10 +28,11 @@ cat <<TEXT
 
 Next, write presets of your own: docs/writing-presets.md.
 
-No guest runs here. A stand-in simulates scheduler and kubelet: it only changes the phases of the pods of VMIs. It can also
-simulate failures:
+No guest runs here. A stand-in simulates scheduler and kubelet: it only changes the phases of the
+pods of VMIs. So consoles, displays, pause and reset do not work. The stand-in can simulate failures
+(crash, shutdown or hang, within 10 s):
 
-  kubectl annotate pod virt-launcher-tiny -n lab standin.virtwright.dev/behaviour=crash     # or shutdown, hang; it takes 10 s
+  kubectl annotate pod virt-launcher-tiny -n lab standin.virtwright.dev/behaviour=crash
 
 The manager's log follows (the stand-in's is $NODE_LOG); Ctrl-C stops everything.
 TEXT

@@ -13,10 +13,21 @@ CONTROLPLANE=bin/controlplane
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 
-# run prints a command and runs it.
+# run prints a command, quoted so that it can be pasted, and runs it.
 run() {
-  printf '\033[36m$ %s\033[0m\n' "$*"
+  local word line=
+  for word; do
+    [[ $word =~ ^[A-Za-z0-9_./:=,-]+$ ]] || word=${word@Q}
+    line+=" $word"
+  done
+  printf '\033[36m$%s\033[0m\n' "$line"
   "$@"
+}
+
+# pipe prints a pipeline, and runs it.
+pipe() {
+  printf '\033[36m$ %s\033[0m\n' "$1"
+  eval "$1"
 }
 
 kubectl() { "$CONTROLPLANE" --name "$NAME" kubectl "$@"; }

@@ -15,10 +15,14 @@ import (
 	"github.com/virtwright/virtwright/test/golden"
 )
 
-const (
-	tutorial = "../../docs/writing-presets.md"
-	marker   = "=== step "
-)
+const marker = "=== step "
+
+// tutorials are the pages whose commands run, in one system.
+var tutorials = []struct {
+	page string
+	// inRoot is true if the reader is in the root of the repository.
+	inRoot bool
+}{{"first-steps.md", true}, {"writing-presets.md", false}, {"templates.md", false}}
 
 var (
 	shellBlock = regexp.MustCompile("(?ms)^```(sh|console)\n(.*?)^```$")
@@ -29,18 +33,33 @@ var (
 	age = regexp.MustCompile(`(?m)\b([0-9]+m)?[0-9]+s( +|$)`)
 )
 
-// TestTutorial does what docs/writing-presets.md says, in one shell, and compares what it shows
-// with what comes.
+// TestTutorial does what each page says, in one shell, and compares what the page shows with the
+// output. It does not run blocks of other languages, such as shell.
 func TestTutorial(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
+	env := append(os.Environ(), environment(t)...)
+	for _, tutorial := range tutorials {
+		t.Run(tutorial.page, func(t *testing.T) {
+			folder := "../.."
+			if !tutorial.inRoot {
+				folder = t.TempDir()
+			}
+			follow(t, "../../docs/"+tutorial.page, folder, env)
+		})
+	}
+}
+
+// follow runs the commands of a page in a folder.
+func follow(t *testing.T, tutorial, folder string, env []string) {
+	t.Helper()
 	page, err := os.ReadFile(tutorial)
 	if err != nil {
 		t.Fatal(err)
 	}
 	script := exec.CommandContext(t.Context(), "bash")
-	script.Env = append(os.Environ(), environment(t)...)
+	script.Dir, script.Env = folder, env
 	script.Stdin = strings.NewReader(scriptOf(string(page)))
 	out, err := script.CombinedOutput()
 	if err != nil {

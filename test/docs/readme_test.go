@@ -177,6 +177,24 @@ func TestCodeBlocks(t *testing.T) {
 	}
 }
 
+// TestComments checks that a comment in wide code is above its line, because the site cuts wide
+// code off at the right.
+func TestComments(t *testing.T) {
+	wide := regexp.MustCompile(`(?m)^.*\S +# .*$`)
+	for _, page := range pages(t)[1:] { // the front page is wider
+		for _, block := range fenced.FindAllString(read(t, page), -1) {
+			if strings.HasPrefix(strings.TrimSpace(block), "```console") {
+				continue
+			}
+			for _, line := range wide.FindAllString(block, -1) {
+				if utf8.RuneCountInString(line) > 70 && !strings.HasPrefix(strings.TrimSpace(line), "#") {
+					t.Errorf("%s: write the comment above the line: %s", page, line)
+				}
+			}
+		}
+	}
+}
+
 // TestNamedTests checks that each test that the documentation names exists.
 func TestNamedTests(t *testing.T) {
 	code, name := regexp.MustCompile("(?s)```.*?```|`[^`\n]+`"), regexp.MustCompile(`\b(?:Test|Benchmark|Fuzz)[A-Z]\w+`)

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -59,17 +60,24 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestPlayground expands a VM on the front page, and gives the playground the colours of the site.
+// TestPlayground shows a result on the front page before it loads the engine. Then it expands a VM
+// there, and gives the playground the colours of the site.
 func TestPlayground(t *testing.T) {
 	ctx, address := open(t)
 	const inside = `document.querySelector("iframe")?.contentDocument?.`
-	var title string
+	const engines = `performance.getEntriesByType("resource").filter((r) => r.name.includes("/playground/")).length`
+	var title, result string
+	var loaded int
 	err := chromedp.Run(ctx, colours("light"), chromedp.EmulateViewport(1400, 800), chromedp.Navigate(address),
-		chromedp.Poll(inside+`getElementById("lines")?.textContent.includes("runStrategy")`, nil),
+		chromedp.Text(".playground .example", &result), chromedp.Sleep(time.Second), chromedp.Evaluate(engines, &loaded),
+		chromedp.Click(".playground button"), chromedp.Poll(inside+`getElementById("lines")?.textContent.includes("runStrategy")`, nil),
 		chromedp.Click(".VPNavBarAppearance button"), chromedp.Poll(inside+`documentElement.dataset.theme === "dark"`, nil),
 		chromedp.Click(".VPHero a[href$='/playground/']"), chromedp.WaitVisible("#lines"), chromedp.Text("h1", &title))
 	if err != nil || !strings.Contains(title, "playground") {
 		t.Errorf("opened %q, %v", title, err)
+	}
+	if loaded != 0 || !strings.Contains(result, "golden-image") {
+		t.Errorf("the front page loads %d files of the playground at once, and shows %q", loaded, result)
 	}
 }
 

@@ -198,7 +198,7 @@ func row(l annotated.Line) string {
 }
 
 func TestLinesSayWhy(t *testing.T) {
-	appliance := expand(t, &presets.Platform{}, example(t, "vms/appliance.yaml", "presets", "namespaces.yaml")...)[0]
+	old := expand(t, &presets.Platform{}, example(t, "../cmd/virtwright/testdata/explain/old-appliance.yaml", "presets", "namespaces.yaml")...)[0]
 	worker := expand(t, &presets.Platform{}, example(t, "vms/worker.yaml", "presets", "namespaces.yaml")...)[0]
 	desktop := expand(t, &presets.Platform{}, example(t, "vms/desktop.yaml", "presets", "namespaces.yaml")...)[0]
 	const spec = "spec.template.spec."
@@ -206,19 +206,19 @@ func TestLinesSayWhy(t *testing.T) {
 		vm   annotated.VM
 		want []string
 	}{
-		spec + "priorityClassName": {appliance, []string{
+		spec + "priorityClassName": {old, []string{
 			`      priorityClassName: production | preset cluster/tier-prod (override) | The VM's author wrote "appliances". An override outranks the author.`,
 		}},
-		spec + "domain.firmware": {appliance, []string{
+		spec + "domain.firmware": {old, []string{
 			`        firmware: | `, `          bootloader: | `,
 			`-            bios: {} | preset cluster/secure-boot (override) | The VM's author wrote {}. The preset sets an alternative to this field.`,
 			`            efi: | `, `              secureBoot: true | preset cluster/secure-boot (override)`,
 		}},
-		spec + "evictionStrategy": {appliance, []string{
-			`      evictionStrategy: None | platform (eviction-strategy) | Preset cluster/tier-prod (default) would set "LiveMigrate", but the annotation virtwright.dev/exclude excludes it.`,
+		"spec.runStrategy": {old, []string{
+			`  runStrategy: Halted | platform (run-strategy) | Preset cluster/tier-prod (default) would set "Always", but the annotation virtwright.dev/exclude excludes it.`,
 		}},
-		spec + "volumes[system].name": {appliance, []string{`      volumes: | `, `      - name: system | the VM's author`}},
-		spec + "volumes[*].name":      {appliance, []string{`      volumes: | `, `      - name: system | the VM's author`}},
+		spec + "volumes[system].name": {old, []string{`      volumes: | `, `      - name: system | the VM's author`}},
+		spec + "volumes[*].name":      {old, []string{`      volumes: | `, `      - name: system | the VM's author`}},
 		"spec.dataVolumeTemplates[worker-1-root].metadata.name": {worker, []string{
 			`  dataVolumeTemplates: | `, `  - metadata: | `,
 			`      name: worker-1-root | preset cluster/root-disk (default) | Computed by the expression object.metadata.name + '-root'`,

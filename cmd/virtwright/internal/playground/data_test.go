@@ -32,14 +32,14 @@ type example struct {
 // TestExamples writes web/examples.json from the files of the repository's examples.
 func TestExamples(t *testing.T) {
 	examples := []example{
-		{Title: "Four lines", VM: "vms/tiny", Presets: "presets/sizes"},
+		{Title: "A name and a label", VM: "vms/tiny", Presets: "presets/sizes"},
 		{Title: "Windows desktop", VM: "vms/desktop", Presets: "presets/sizes presets/windows"},
 		{
 			Title: "Web server in production", VM: "vms/web",
 			Presets: "namespaces presets/sizes presets/tier-prod presets/secure-boot presets/placement",
 		},
 		{Title: "Values computed with CEL", VM: "vms/worker", Presets: "presets/computed"},
-		{Title: "Overrides and exclusions", VM: "vms/appliance", Presets: "namespaces presets/tier-prod presets/secure-boot"},
+		{Title: "Overrides and an exclusion", VM: "vms/appliance", Presets: "namespaces presets/tier-prod presets/secure-boot presets/placement"},
 		{
 			Title: "Dedicated CPUs", VM: "vms/trading",
 			Presets: "namespaces presets/latency-sensitive presets/tier-prod presets/secure-boot",
@@ -56,6 +56,32 @@ func TestExamples(t *testing.T) {
 		examples[i].Presets = manifests(t, examples[i].Presets)
 	}
 	writeJSON(t, "web/examples.json", examples)
+	writeJSON(t, root+"docs/.vitepress/theme/example.json", shown(t, examples[0]))
+}
+
+// shown is an example and its result, which the front page of the site shows before the engine is
+// loaded.
+func shown(t *testing.T, e example) any {
+	t.Helper()
+	type line struct {
+		Text string `json:"text"`
+		By   string `json:"by,omitempty"`
+		From string `json:"from,omitempty"`
+	}
+	var evaluator playground.Evaluator
+	out := evaluator.Evaluate(context.Background(), playground.Input{VM: e.VM, Presets: e.Presets, Mode: e.Mode})
+	if len(out.VMs) != 1 || len(out.Problems) > 0 {
+		t.Fatalf("the first example has the result %+v", out)
+	}
+	var lines []line
+	for _, l := range out.VMs[0].Lines {
+		if len(l.Text) > 60 { // the record of origins
+			l.Text = l.Text[:50] + "…"
+		}
+		lines = append(lines, line{Text: l.Text, By: l.By, From: l.From})
+	}
+	vm := regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(e.VM, "")
+	return map[string]any{"vm": vm, "lines": lines}
 }
 
 // manifests joins example files to one text of several documents.

@@ -6,29 +6,6 @@ import (
 	"testing"
 )
 
-// TestTemplateDocs runs the commands in docs/templates.md and compares their output.
-func TestTemplateDocs(t *testing.T) {
-	page := read(t, "../../docs/templates.md")
-	t.Chdir(t.TempDir())
-	_, manifest, _ := strings.Cut(page, "```yaml\n# vm.yaml\n")
-	manifest, _, _ = strings.Cut(manifest, "```")
-	writeHere(t, "vm.yaml", manifest)
-	tried := 0
-	for _, block := range strings.Split(page, "```console\n")[1:] {
-		shown, _, _ := strings.Cut(block, "```")
-		for _, part := range strings.Split(shown, "$ ")[1:] {
-			line, want, _ := strings.Cut(part, "\n")
-			tried++
-			if got := shell(t, line); got != want {
-				t.Errorf("%s printed:\n%s\nwant:\n%s", line, got, want)
-			}
-		}
-	}
-	if tried < 3 {
-		t.Errorf("found only %d calls", tried)
-	}
-}
-
 // TestTemplateExamples runs the examples of help texts that need no cluster.
 func TestTemplateExamples(t *testing.T) {
 	t.Chdir("../..")
