@@ -44,6 +44,7 @@ type Compiled struct {
 	Explicit   bool
 
 	labels, namespaces labels.Selector
+	variables          []*variable
 	conditions         []expression
 	defaults           *fieldNode
 	overrides          *fieldNode
@@ -98,6 +99,8 @@ func Compile(p v1alpha1.Preset) (*Compiled, field.ErrorList) {
 		Explicit: spec.Match.Explicit,
 	}
 	errs, all := out.checkScalars(at), &expressionCompiler{}
+	all.defineVariables(spec.Variables, at.Child("variables"), &errs)
+	out.variables = all.variables
 	out.compileMatch(spec.Match, at.Child("match"), all, &errs)
 	out.defaults = compilePartial(spec.Defaults, at.Child("defaults"), all, &errs)
 	out.overrides = compilePartial(spec.Overrides, at.Child("overrides"), all, &errs)

@@ -12,11 +12,14 @@ import (
 func (c *Compiled) UnknownSelections() field.ErrorList {
 	var errs field.ErrorList
 	report := func(at *field.Path, x expression) {
-		p := probe{analysis: &analysis{steps: AllSteps}, unknown: map[string]string{}}
+		p := probe{analysis: &analysis{steps: AllSteps, origins: x.origins}, unknown: map[string]string{}}
 		p.eval(x.syntax, nil)
 		for _, selection := range slices.Sorted(maps.Keys(p.unknown)) {
 			errs = append(errs, field.Invalid(at, x.text, p.unknown[selection]))
 		}
+	}
+	for _, v := range c.variables {
+		report(v.path(), v.expression)
 	}
 	for i, condition := range c.conditions {
 		report(field.NewPath("spec", "match", "conditions").Index(i).Child("expression"), condition)
@@ -36,7 +39,7 @@ func (c *Compiled) UnknownSelections() field.ErrorList {
 
 // noteUnknown notes the selection of a field that the schema of a VM lacks.
 func (p *probe) noteUnknown(of, name string) {
-	if p.unknown == nil || of == "" {
+	if p.unknown == nil || of == "" || p.origins[p.at] != nil { // the variable itself is reported
 		return
 	}
 	if s := schemaOfSelection(of); s != nil && s.shape == shapeObject && len(s.fields) > 0 && s.fields[name] == nil {
