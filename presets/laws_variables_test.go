@@ -51,7 +51,7 @@ func TestLawVariablesStandForTheirExpressions(t *testing.T) {
 
 var namedVariables = regexp.MustCompile(` in variables\.\w+|, where .*? is [^"\\]*`)
 
-// outcomeOf returns the VM, or why it is rejected, and the warnings, all without names of variables.
+// outcomeOf returns the VM, or why it is rejected, and the warnings, without names of variables.
 func outcomeOf(t *testing.T, c lawCase, preset *Compiled) []string {
 	t.Helper()
 	out, err := c.engine.Resolve(t.Context(), NewSnapshot(append(slices.Clone(c.presets), preset), nil), Request{
@@ -72,7 +72,7 @@ func dropRecord(vm map[string]any) map[string]any {
 	return vm
 }
 
-// nameExpressions replaces expressions by variables, some of which stand for other variables.
+// nameExpressions replaces expressions by variables, and some by variables of variables.
 func nameExpressions(g generator, v any, definitions *[]any) any {
 	switch at := v.(type) {
 	case map[string]any:

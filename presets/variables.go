@@ -18,13 +18,13 @@ import (
 
 const (
 	maxVariables = 16
-	// maxTypeNesting keeps chains of variables from exceeding maxNesting, which the parser enforces.
+	// maxTypeNesting keeps chains of variables near maxNesting, which only the parser enforces.
 	maxTypeNesting = 8
 	variablesKey   = "variables" // the root of variables in CEL
 )
 
 // A variable is a named expression. A copy of it replaces each use, as if its author had written it
-// there, so that all limits and analyses are about what is evaluated.
+// there, so that limits and analyses need no rules for variables.
 type variable struct {
 	expression             // text as written, and without program
 	index      int         // in spec.variables

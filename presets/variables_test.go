@@ -93,7 +93,7 @@ func TestVariablesAreChecked(t *testing.T) {
 	}
 }
 
-// doubled returns variables a0, a1 and so on, of which each has the last one twice.
+// doubled returns variables a0, a1 and so on. Each has the last one twice.
 func doubled(n int, text string) string {
 	var out strings.Builder
 	out.WriteString("variables:")
