@@ -250,8 +250,8 @@ func SplitRef(ref string) (name string, cluster bool) {
 }
 
 // Hash identifies the defaults, overrides, remove and paths of forbid and require of the preset, in
-// any order and spelling. Nothing else counts. It has 8 hexadecimal digits, and provenance stores
-// it.
+// any order and spelling, with the variables that computed values use. Nothing else counts. It has
+// 8 hexadecimal digits, and provenance stores it.
 func (c *Compiled) Hash() string { return c.hash }
 
 func (c *Compiled) source(role provenance.Role) provenance.Source {

@@ -2,7 +2,6 @@ package presets
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"regexp/syntax"
 	"slices"
@@ -56,7 +55,7 @@ func (c *expressionCompiler) compile(text, want string, types ...*cel.Type) (exp
 		return expression{}, fmt.Errorf("too costly: the estimate is %s times the limit for a VM with lists of %d items; "+
 			"use fewer nested loops", ratio(estimate.Max), assumedItems)
 	}
-	out := expression{text: withVariables(text, parsed.uses()), most: estimate.Max, syntax: checked.NativeRep().Expr(), origins: parsed.origins}
+	out := expression{text: withVariables(text, parsed.uses), most: estimate.Max, syntax: checked.NativeRep().Expr(), origins: parsed.origins}
 	if plain, ok := plainProgram(checked); ok && estimate.Max <= untrackedCost {
 		out.program, out.cost = plain, max(estimate.Max, 1)
 		return out, nil
@@ -70,19 +69,8 @@ type parsedExpression struct {
 	*cel.Ast
 	env     *cel.Env
 	nodes   int
+	uses    []*variable         // directly and indirectly, by name
 	origins map[int64]*variable // of the inlined nodes, by ID
-}
-
-// uses returns the variables that the expression uses, directly and indirectly, by name.
-func (p *parsedExpression) uses() []*variable {
-	all := map[*variable]bool{}
-	for _, v := range p.origins {
-		all[v] = true
-		for _, indirect := range v.uses {
-			all[indirect] = true
-		}
-	}
-	return slices.SortedFunc(maps.Keys(all), func(a, b *variable) int { return strings.Compare(a.name, b.name) })
 }
 
 func (p *parsedExpression) check() (*cel.Ast, error) {
@@ -122,7 +110,7 @@ func (c *expressionCompiler) parse(text string) (*parsedExpression, error) {
 	} else if c.exceeded() {
 		return nil, errPresetTooLarge
 	}
-	return &parsedExpression{parsed, env, nodes, inline(parsed.NativeRep(), uses)}, nil
+	return &parsedExpression{parsed, env, nodes, variablesOf(uses), inline(parsed.NativeRep(), uses)}, nil
 }
 
 // compileError lists problems with their positions, on one line.

@@ -18,8 +18,9 @@ import (
 )
 
 // UnguardedExpressions reports the conditions and computed overrides that select a field without a
-// test, and so refuse every VM without the field. Each problem shows a safe expression. It takes at
-// most AllSteps, or fewer if steps is not 0, and returns false if these were too few.
+// test, and so refuse every VM without the field. A selection in a variable is reported there. Each
+// problem shows a safe expression. It takes at most AllSteps, or fewer if steps is not 0, and
+// returns false if these were too few.
 func (c *Compiled) UnguardedExpressions(steps int) (errs field.ErrorList, complete bool) {
 	a := analysis{steps: min(cmp.Or(steps, AllSteps), AllSteps), alwaysSet: setBySelector("namespaceObject", c.namespaces), selected: setBySelector("object", c.labels)}
 	at := field.NewPath("spec", "match", "conditions")

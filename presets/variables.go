@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -82,7 +83,7 @@ func (c *expressionCompiler) define(v *variable) error {
 	if t := checked.OutputType(); nestingOf(t) > maxTypeNesting {
 		return fmt.Errorf("must have a type with at most %d levels of nesting, but is of type %s", maxTypeNesting, t)
 	}
-	v.definition, v.nodes, v.free, v.uses = definition, parsed.nodes, free, parsed.uses()
+	v.definition, v.nodes, v.free, v.uses = definition, parsed.nodes, free, parsed.uses
 	v.syntax, v.origins = checked.NativeRep().Expr(), parsed.origins
 	return nil
 }
@@ -170,18 +171,33 @@ func (c *expressionCompiler) nearVariable(name string) string {
 	return ""
 }
 
-// inline replaces uses of variables by copies of their expressions, and returns the variable from
-// which each node came. A copy has the position of the use.
+// variablesOf returns the variables that are used, directly and indirectly, by name.
+func variablesOf(uses []variableUse) []*variable {
+	all := map[*variable]bool{}
+	for _, use := range uses {
+		all[use.variable] = true
+		for _, v := range use.variable.uses {
+			all[v] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(all), func(a, b *variable) int { return strings.Compare(a.name, b.name) })
+}
+
+// inline replaces uses of variables by copies of their expressions, and returns the variable in
+// which each node is written. A copy has the position of the use.
 func inline(parsed *ast.AST, uses []variableUse) map[int64]*variable {
+	if len(uses) == 0 {
+		return nil
+	}
 	origins, factory, next := map[int64]*variable{}, ast.NewExprFactory(), ast.MaxID(parsed)
 	for _, use := range uses {
 		use.variable.used = true
 		at, _ := parsed.SourceInfo().GetOffsetRange(use.node.ID())
-		origins[use.node.ID()] = use.variable
 		expression := factory.CopyExpr(use.variable.definition)
-		expression.RenumberIDs(func(int64) int64 {
+		origins[use.node.ID()] = cmp.Or(use.variable.origins[expression.ID()], use.variable)
+		expression.RenumberIDs(func(id int64) int64 {
 			next++
-			origins[next] = use.variable
+			origins[next] = cmp.Or(use.variable.origins[id], use.variable)
 			parsed.SourceInfo().SetOffsetRange(next, at)
 			return next
 		})

@@ -122,6 +122,8 @@ func TestVariablesAreAnalysed(t *testing.T) {
 		"guarded":             {conditions(guard + " && variables.tier == 'x'"), ""},
 		"an earlier guard":    {conditions(guard, "variables.tier == 'x'"), ""},
 		"also in the user":    {conditions("variables.tier == 'x' && object.metadata.labels.tier == 'x'"), "spec.match.conditions[0].expression"},
+		"through another":     {strings.Replace(conditions("variables.big"), "}]", `}, {name: big, expression: "variables.tier == 'big'"}]`, 1), "spec.variables[0].expression"},
+		"through an alias":    {strings.Replace(conditions("variables.same == 'x'"), "}]", `}, {name: same, expression: "variables.tier"}]`, 1), "spec.variables[0].expression"},
 		"a computed override": {tier + `overrides: {spec: {template: {spec: {hostname: {$cel: "variables.tier"}}}}}`, "spec.variables[0].expression"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,6 +164,9 @@ func TestVariablesIdentify(t *testing.T) {
 	}
 	if other.Hash() == was.Hash() || other.Conditions()[0] == was.Conditions()[0] || !other.Differs(was) || !same.Differs(was) {
 		t.Error("a variable does not change the preset")
+	}
+	if alias := compile(a+", {name: b, expression: variables.a}", "variables.b"); alias.Conditions()[0] != "variables.b != '', where variables.a is 'x', variables.b is variables.a" {
+		t.Errorf("an alias is left out: %s", alias.Conditions()[0])
 	}
 	if reads := compile(`{name: a, expression: "namespaceObject.metadata.name"}, `+b, "variables.b"); !reads.ReadsNamespace() {
 		t.Error("a variable reads the namespace")
