@@ -11,7 +11,6 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -62,9 +61,8 @@ func (c *expressionCompiler) defineVariables(in []v1alpha1.Variable, at *field.P
 	for _, v := range c.variables {
 		if err := c.define(v); err != nil {
 			*errs = append(*errs, field.Invalid(v.path(), v.text, err.Error()))
-			// Expressions that use it are not reported, too.
-			factory := ast.NewExprFactory()
-			v.definition, v.nodes = factory.NewCall(1, "dyn", factory.NewLiteral(2, types.NullValue)), 2
+			// Expressions that use it are not reported, too, because object has every type.
+			v.definition = ast.NewExprFactory().NewIdent(1, "object")
 		}
 	}
 }
@@ -237,14 +235,12 @@ func freeNames(parsed *ast.AST) []string {
 
 // withVariables returns the text of an expression followed by those of the variables that it uses.
 func withVariables(text string, uses []*variable) string {
-	var where []string
+	separator := ", where "
 	for _, v := range uses {
-		where = append(where, fmt.Sprintf("%s is %s", v, v.text))
+		text += separator + v.String() + " is " + v.text
+		separator = ", "
 	}
-	if len(where) == 0 {
-		return text
-	}
-	return text + ", where " + strings.Join(where, ", ")
+	return text
 }
 
 // UnusedVariables returns the variables of the preset that no expression uses.

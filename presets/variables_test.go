@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/test/presettest"
 )
@@ -171,7 +170,7 @@ func TestVariablesIdentify(t *testing.T) {
 	if reads := compile(`{name: a, expression: "namespaceObject.metadata.name"}, `+b, "variables.b"); !reads.ReadsNamespace() {
 		t.Error("a variable reads the namespace")
 	}
-	snapshot := presettest.Snapshot(t, v1alpha1.Preset(presettest.Cluster("p", "variables: ["+cores+"]\n"+defaults(`{cpu: {sockets: {$cel: "variables.cores"}}}`))))
+	snapshot := presettest.Snapshot(t, presettest.Cluster("p", "variables: ["+cores+"]\n"+defaults(`{cpu: {sockets: {$cel: "variables.cores"}}}`)))
 	x, err := (&presets.Engine{}).Explain(t.Context(), snapshot, presets.Request{Kind: presets.VirtualMachine, Object: presettest.JSON(vm("")), Namespace: presets.Namespace{Name: "lab"}})
 	if err != nil {
 		t.Fatal(err)
