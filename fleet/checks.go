@@ -156,12 +156,13 @@ var (
 	unguardedExpression = &Check{
 		ID: "VW401", Name: "unguarded-expression", Severity: Error,
 		Summary: "A condition, or a computed override, fails for VMs that lack a field.",
-		Reason:  "The cluster rejects the preset. An override would reject each VM without the field. Namespace labels that match.namespaces requires need no test.",
-		Fix:     "Use the optional form that the message shows.",
+		Reason: "The cluster rejects the preset. An override would reject each VM without the field. Namespace labels that match.namespaces requires need no test. " +
+			"A finding in a variable means that an expression uses it without a test.",
+		Fix: "Use the optional form that the message shows.",
 	}
 	unknownSelection = &Check{
 		ID: "VW402", Name: "unknown-selection", Severity: Warning,
-		Summary: "A condition or a computed value reads a field that no VM has.",
+		Summary: "A condition, a computed value or a variable reads a field that no VM has.",
 		Reason:  "Behind ?, the field is always absent, so that the fallback always applies and the condition never changes.",
 		Fix:     "Correct the name. The message suggests the nearest field.",
 	}
@@ -170,6 +171,12 @@ var (
 		Summary: "A comparison of a condition or a computed value has the same result for every VM, or compares quantities as texts.",
 		Reason:  "The condition does not select what its author meant.",
 		Fix:     "Compare values of one type, quantities by quantity(…).compareTo(…), and join several != by &&.",
+	}
+	unusedVariable = &Check{
+		ID: "VW404", Name: "unused-variable", Severity: Warning,
+		Summary: "No condition, computed value or other variable uses a variable.",
+		Reason:  "The variable has no effect. Often, an expression should use it, but repeats its text or names another one.",
+		Fix:     "Use the variable, or delete it.",
 	}
 	underInstancetypeCheck = &Check{
 		ID: "VW501", Name: "default-under-instancetype", Severity: Warning,
@@ -190,7 +197,7 @@ var (
 // Checks lists all checks by ID.
 var Checks = []*Check{
 	UnknownField, InvalidPreset, invalidValue, invalidVM, warnedValue, unsupported, suspiciousValue, Unreachable, NoOp, Shadowed, unpairedElement, misspeltSelector, selectsPresetLabel, selectsNothing, idleException,
-	Conflicting, removesStronger, Forbidden, invalidTogether, unguardedExpression, unknownSelection, mistakenComparison, underInstancetypeCheck,
+	Conflicting, removesStronger, Forbidden, invalidTogether, unguardedExpression, unknownSelection, mistakenComparison, unusedVariable, underInstancetypeCheck,
 	undoneAtLaunch,
 }
 
@@ -223,6 +230,9 @@ func CheckPreset(rules *validation.Config, p v1alpha1.Preset, compiled *presets.
 			Check: suspiciousValue, Preset: compiled.Name(), Field: "metadata.namespace",
 			Message: fmt.Sprintf("a cluster preset has no namespace, and acts in all of them; use a VirtualMachinePreset, or select namespace %s by match.namespaces", namespace),
 		})
+	}
+	for _, unused := range compiled.UnusedVariables() {
+		out = append(out, Finding{Check: unusedVariable, Preset: compiled.Name(), Field: unused.Field, Message: unused.Detail})
 	}
 	if rules.Addon {
 		out = append(out, undone(compiled)...)

@@ -105,6 +105,7 @@ func presetEdits(was, is *presets.Compiled) []Edit {
 	vms, namespaces := is.Selectors()
 	add("spec.match.labels", selectorText(vmsBefore), selectorText(vms), !implies(vmsBefore, vms))
 	add("spec.match.namespaces", selectorText(namespacesBefore), selectorText(namespaces), !implies(namespacesBefore, namespaces))
+	out = append(out, variableEdits(was, is)...)
 	for _, text := range without(was.Conditions(), is.Conditions()) {
 		add("spec.match.conditions", text, nil, false)
 	}
@@ -112,6 +113,20 @@ func presetEdits(was, is *presets.Compiled) []Edit {
 		add("spec.match.conditions", nil, text, true)
 	}
 	return append(out, actionEdits(was, is)...)
+}
+
+// variableEdits hides variables of values that may hold secrets.
+func variableEdits(was, is *presets.Compiled) []Edit {
+	out := mapEdits("spec.variables", was.Variables(), is.Variables())
+	actions := slices.Concat(was.Actions(), is.Actions())
+	for i, e := range out {
+		for _, a := range actions {
+			if strings.Contains(a.Expression, strings.TrimPrefix(e.Field, "spec.")) {
+				out[i].Before, out[i].After = hidden(a.Path.String(), out[i].Before), hidden(a.Path.String(), out[i].After)
+			}
+		}
+	}
+	return out
 }
 
 func selectorText(s labels.Selector) string {

@@ -1,6 +1,8 @@
 package fleet_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,10 +39,12 @@ func edited(t *testing.T, changes []*fleet.ObjectChange) []string {
 // TestPresetEdits tests which fields differ between two versions of a preset, and which loosen.
 func TestPresetEdits(t *testing.T) {
 	const (
-		memory = "{spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}"
-		tpm    = "{spec: {template: {spec: {domain: {devices: {tpm: %}}}}}}"
-		cache  = "{spec: {template: {spec: {domain: {devices: {disks: [{name: %, cache: none}]}}}}}}"
-		disk   = "{spec: {dataVolumeTemplates: [{metadata: {name: {$cel: \"object.metadata.name + '-root'\"}}, spec: {source: {blank: {}}, storage: {storageClassName: %, resources: {requests: {storage: 1Gi}}}}}]}}"
+		memory   = "{spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}"
+		tpm      = "{spec: {template: {spec: {domain: {devices: {tpm: %}}}}}}"
+		cache    = "{spec: {template: {spec: {domain: {devices: {disks: [{name: %, cache: none}]}}}}}}"
+		disk     = "{spec: {dataVolumeTemplates: [{metadata: {name: {$cel: \"object.metadata.name + '-root'\"}}, spec: {source: {blank: {}}, storage: {storageClassName: %, resources: {requests: {storage: 1Gi}}}}}]}}"
+		variable = "{variables: [{name: a, expression: '%'}], match: {conditions: [{name: c, expression: variables.a > 1}]}, defaults: {spec: {template: {spec: {domain: {cpu: {cores: {$cel: variables.a}}}}}}}}"
+		unused   = "{variables: [{name: a, expression: '%'}]}"
 	)
 	with := func(text, value string) string {
 		for i := range text {
@@ -69,6 +73,8 @@ func TestPresetEdits(t *testing.T) {
 		"a namespace less":           {"{match: {namespaces: {matchExpressions: [{key: a, operator: Exists}]}}}", "{match: {namespaces: {matchLabels: {a: b}}}}", []string{"* spec.match.namespaces"}},
 		"a condition":                {"{}", "{match: {conditions: [{name: a, expression: 'has(object.spec)'}]}}", []string{"* spec.match.conditions"}},
 		"no condition":               {"{match: {conditions: [{name: a, expression: 'has(object.spec)'}]}}", "{}", []string{"spec.match.conditions"}},
+		"a variable":                 {with(variable, "1"), with(variable, "2"), []string{"* spec.match.conditions", "spec.variables.a", "spec.match.conditions", "spec.defaults.spec.template.spec.domain.cpu.cores"}},
+		"an unused variable":         {with(unused, "1"), with(unused, "2"), []string{"spec.variables.a"}},
 		"no override":                {"{overrides: " + memory + "}", "{}", []string{"* spec.overrides.spec.template.spec.domain.memory.guest"}},
 		"a default, not an override": {"{overrides: " + memory + "}", "{defaults: " + memory + "}", []string{"* spec.overrides.spec.template.spec.domain.memory.guest", "spec.defaults.spec.template.spec.domain.memory.guest"}},
 		"a field of an override":     {"{overrides: " + with(tpm, "{}") + "}", "{overrides: " + with(tpm, "{persistent: true}") + "}", []string{"spec.overrides.spec.template.spec.domain.devices.tpm", "spec.overrides.spec.template.spec.domain.devices.tpm.persistent"}},
@@ -91,6 +97,18 @@ func TestPresetEdits(t *testing.T) {
 		if diff := cmp.Diff(test.want, edited(t, plan.Presets)); diff != "" {
 			t.Errorf("%s: want -, got +\n%s", name, diff)
 		}
+	}
+}
+
+// TestVariableEditsHideSecrets tests variables of values that may hold secrets.
+func TestVariableEditsHideSecrets(t *testing.T) {
+	snapshot := func(secret string) *presets.Snapshot {
+		return presettest.Snapshot(t, presettest.Cluster("p", "{variables: [{name: a, expression: \"'"+secret+"'\"}, {name: b, expression: variables.a}], "+
+			"defaults: {spec: {template: {spec: {volumes: [{name: init, cloudInitNoCloud: {userData: {$cel: variables.b}}}]}}}}}"))
+	}
+	text, err := json.Marshal(fleet.NewPlan(t.Context(), snapshot("secret-a"), snapshot("secret-b")).Presets)
+	if err != nil || strings.Contains(string(text), "secret-") || !strings.Contains(string(text), `{"field":"spec.variables.a","before":"(hidden)","after":"(hidden)"}`) {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 

@@ -17,7 +17,8 @@ func (c *Compiled) MistakenComparisons() field.ErrorList {
 	var errs field.ErrorList
 	for at, x := range c.expressions {
 		ast.PostOrderVisit(x.syntax, ast.NewExprVisitor(func(e ast.Expr) {
-			if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 || e.AsCall().IsMemberFunction() {
+			isOfVariable := x.origins[e.ID()] != nil // which is reported
+			if isOfVariable || e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 || e.AsCall().IsMemberFunction() {
 				return
 			}
 			call := e.AsCall()
@@ -106,8 +107,13 @@ func isOtherType(s shape, constant any) bool {
 	return false
 }
 
-// expressions yields the conditions and computed values, with their fields.
+// expressions yields the variables, conditions and computed values, with their fields.
 func (c *Compiled) expressions(yield func(*field.Path, expression) bool) {
+	for _, v := range c.variables {
+		if !yield(v.path(), v.expression) {
+			return
+		}
+	}
 	for i, condition := range c.conditions {
 		if !yield(field.NewPath("spec", "match", "conditions").Index(i).Child("expression"), condition) {
 			return

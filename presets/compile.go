@@ -44,6 +44,7 @@ type Compiled struct {
 	Explicit   bool
 
 	labels, namespaces labels.Selector
+	variables          []*variable
 	conditions         []expression
 	defaults           *fieldNode
 	overrides          *fieldNode
@@ -98,6 +99,8 @@ func Compile(p v1alpha1.Preset) (*Compiled, field.ErrorList) {
 		Explicit: spec.Match.Explicit,
 	}
 	errs, all := out.checkScalars(at), &expressionCompiler{}
+	all.defineVariables(spec.Variables, at.Child("variables"), &errs)
+	out.variables = all.variables
 	out.compileMatch(spec.Match, at.Child("match"), all, &errs)
 	out.defaults = compilePartial(spec.Defaults, at.Child("defaults"), all, &errs)
 	out.overrides = compilePartial(spec.Overrides, at.Child("overrides"), all, &errs)
@@ -247,8 +250,8 @@ func SplitRef(ref string) (name string, cluster bool) {
 }
 
 // Hash identifies the defaults, overrides, remove and paths of forbid and require of the preset, in
-// any order and spelling. Nothing else counts. It has 8 hexadecimal digits, and provenance stores
-// it.
+// any order and spelling, with the variables that computed values use. Nothing else counts. It has
+// 8 hexadecimal digits, and provenance stores it.
 func (c *Compiled) Hash() string { return c.hash }
 
 func (c *Compiled) source(role provenance.Role) provenance.Source {

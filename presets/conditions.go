@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -35,11 +36,12 @@ const (
 
 // An expression is a compiled CEL expression of a preset: a condition, or the value of a field.
 type expression struct {
-	text, name string // name is for messages
+	text, name string // text with the variables that it uses; name is for messages
 	program    cel.Program
-	cost       uint64   // of an evaluation; 0 means that the actual cost is charged
-	most       uint64   // the estimated maximum cost
-	syntax     ast.Expr // checked
+	cost       uint64              // of an evaluation; 0 means that the actual cost is charged
+	most       uint64              // the estimated maximum cost
+	syntax     ast.Expr            // checked, with variables inlined
+	origins    map[int64]*variable // the variables that nodes of syntax come from, by ID
 }
 
 // conditionEnv is the API server's environment for policies, with object and namespaceObject.
@@ -150,7 +152,16 @@ func (e *evaluation) value(x expression) (any, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot evaluate %s: %w", x.name, err)
+		return nil, fmt.Errorf("cannot evaluate %s%s: %w", x.name, x.variableIn(err), err)
 	}
 	return out.Value(), nil
+}
+
+// variableIn names the variable in which an evaluation failed; empty if it failed in none.
+func (x expression) variableIn(err error) string {
+	var failed *types.Err
+	if errors.As(err, &failed) && x.origins[failed.NodeID()] != nil {
+		return " in " + x.origins[failed.NodeID()].String()
+	}
+	return ""
 }

@@ -29,18 +29,25 @@ const (
 )
 
 // An expressionCompiler compiles the expressions of one preset within the limits. It counts them.
-type expressionCompiler struct{ bytes, nodes, computed int }
+type expressionCompiler struct {
+	bytes, nodes, computed int
+	variables              []*variable
+}
 
 // compile compiles an expression of one of the types, which want names, or of type dyn.
 func (c *expressionCompiler) compile(text, want string, types ...*cel.Type) (expression, error) {
-	env, checked, err := c.check(text)
+	parsed, err := c.parse(text)
+	if err != nil {
+		return expression{}, err
+	}
+	checked, err := parsed.check()
 	if err != nil {
 		return expression{}, err
 	}
 	if t := checked.OutputType(); !slices.ContainsFunc(append(types, cel.DynType), t.IsExactType) {
 		return expression{}, fmt.Errorf("%s, but is of type %s", want, t)
 	}
-	estimate, err := env.EstimateCost(checked, &library.CostEstimator{SizeEstimator: vmSizes{}})
+	estimate, err := parsed.env.EstimateCost(checked, &library.CostEstimator{SizeEstimator: vmSizes{}})
 	if err != nil {
 		return expression{}, fmt.Errorf("cannot estimate cost: %w", err)
 	}
@@ -48,48 +55,69 @@ func (c *expressionCompiler) compile(text, want string, types ...*cel.Type) (exp
 		return expression{}, fmt.Errorf("too costly: the estimate is %s times the limit for a VM with lists of %d items; "+
 			"use fewer nested loops", ratio(estimate.Max), assumedItems)
 	}
-	out := expression{text: text, most: estimate.Max, syntax: checked.NativeRep().Expr()}
+	out := expression{text: withVariables(text, parsed.uses), most: estimate.Max, syntax: checked.NativeRep().Expr(), origins: parsed.origins}
 	if plain, ok := plainProgram(checked); ok && estimate.Max <= untrackedCost {
 		out.program, out.cost = plain, max(estimate.Max, 1)
 		return out, nil
 	}
-	out.program, err = env.Program(checked, cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+	out.program, err = parsed.env.Program(checked, cel.InterruptCheckFrequency(celconfig.CheckFrequency))
 	return out, err
 }
 
-// check parses and type-checks an expression, unless it exceeds the limits.
-func (c *expressionCompiler) check(text string) (*cel.Env, *cel.Ast, error) {
+// A parsedExpression has all variables inlined, and is within the limits.
+type parsedExpression struct {
+	*cel.Ast
+	env     *cel.Env
+	nodes   int
+	uses    []*variable         // directly and indirectly, by name
+	origins map[int64]*variable // of the inlined nodes, by ID
+}
+
+func (p *parsedExpression) check() (*cel.Ast, error) {
+	checked, issues := p.env.Check(p.Ast)
+	if issues.Err() != nil {
+		return nil, compileError(issues)
+	}
+	return checked, nil
+}
+
+// parse parses an expression and inlines its variables, unless it exceeds the limits.
+func (c *expressionCompiler) parse(text string) (*parsedExpression, error) {
 	env, err := conditionEnv()
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot set up CEL: %w", err)
+		return nil, fmt.Errorf("cannot set up CEL: %w", err)
 	}
 	if c.bytes += len(text); len(text) > maxExpressionBytes {
-		return nil, nil, fmt.Errorf("must have at most %d bytes, but has %d: divide it into several presets", maxExpressionBytes, len(text))
+		return nil, fmt.Errorf("must have at most %d bytes, but has %d: divide it into several presets", maxExpressionBytes, len(text))
 	} else if c.exceeded() {
-		return nil, nil, errPresetTooLarge
+		return nil, errPresetTooLarge
 	}
 	parsed, issues := env.Parse(text)
 	if issues.Err() != nil {
-		return nil, nil, compileError(issues)
+		return nil, compileError(issues)
+	}
+	uses, err := c.variableUses(parsed, text)
+	if err != nil {
+		return nil, err
 	}
 	nodes := nodesOf(parsed)
+	for _, use := range uses {
+		nodes += use.variable.nodes - 2 // variables.NAME has two
+	}
 	if c.nodes += nodes; nodes > maxNodes {
-		return nil, nil, fmt.Errorf("must have at most %d operations and values, but has %d with its macros expanded: divide it into several presets", maxNodes, nodes)
+		return nil, fmt.Errorf("must have at most %d operations and values, but has %d with its macros and variables expanded: "+
+			"divide it into several presets", maxNodes, nodes)
 	} else if c.exceeded() {
-		return nil, nil, errPresetTooLarge
+		return nil, errPresetTooLarge
 	}
-	checked, issues := env.Check(parsed)
-	if issues.Err() != nil {
-		return nil, nil, compileError(issues)
-	}
-	return env, checked, nil
+	return &parsedExpression{parsed, env, nodes, variablesOf(uses), inline(parsed.NativeRep(), uses)}, nil
 }
 
 // compileError lists problems with their positions, on one line.
 func compileError(issues *cel.Issues) error {
 	var out []string
 	for _, e := range issues.Errors() {
-		out = append(out, fmt.Sprintf("line %d, column %d: %s", e.Location.Line(), e.Location.Column()+1, e.Message))
+		out = append(out, located(e.Location, e.Message))
 	}
 	return fmt.Errorf("must compile: %s", strings.Join(out, "; "))
 }

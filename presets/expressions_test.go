@@ -106,6 +106,7 @@ func testDistance(t *testing.T, path string, preset *v1alpha1.ClusterVirtualMach
 	var out Compiled
 	var errs field.ErrorList
 	at := field.NewPath("spec")
+	all.defineVariables(preset.Spec.Variables, at, &errs)
 	out.compileMatch(preset.Spec.Match, at, all, &errs)
 	for _, part := range []*fieldNode{compilePartial(preset.Spec.Defaults, at, all, &errs), compilePartial(preset.Spec.Overrides, at, all, &errs)} {
 		fields := 0

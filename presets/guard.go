@@ -18,27 +18,21 @@ import (
 )
 
 // UnguardedExpressions reports the conditions and computed overrides that select a field without a
-// test, and so refuse every VM without the field. Each problem shows a safe expression. It takes at
-// most AllSteps, or fewer if steps is not 0, and returns false if these were too few.
+// test, and so refuse every VM without the field. A selection in a variable is reported there. Each
+// problem shows a safe expression. It takes at most AllSteps, or fewer if steps is not 0, and
+// returns false if these were too few.
 func (c *Compiled) UnguardedExpressions(steps int) (errs field.ErrorList, complete bool) {
 	a := analysis{steps: min(cmp.Or(steps, AllSteps), AllSteps), alwaysSet: setBySelector("namespaceObject", c.namespaces), selected: setBySelector("object", c.labels)}
 	at := field.NewPath("spec", "match", "conditions")
 	for i, condition := range c.conditions {
-		why, checked := a.problem(condition)
-		if why != "" {
-			errs = append(errs, field.Invalid(at.Index(i).Child("expression"), condition.text, why))
-		}
-		if checked != nil {
-			a.guards = append(a.guards, checked) // the next one is evaluated only if this one is true
+		if a.check(condition, at.Index(i).Child("expression"), &errs) {
+			a.guards = append(a.guards, condition.syntax) // the next one is evaluated only if this one is true
 		}
 	}
 	maps.Copy(a.alwaysSet, setByOverrides(c.overrides))
 	visitLeaves(c.overrides, func(leaf *fieldNode) {
-		if leaf.computed == nil {
-			return
-		}
-		if why, _ := a.problem(leaf.computed.expression); why != "" {
-			errs = append(errs, field.Invalid(field.NewPath("spec", "overrides").Child(leaf.text), leaf.computed.text, why))
+		if leaf.computed != nil {
+			a.check(leaf.computed.expression, field.NewPath("spec", "overrides").Child(leaf.text), &errs)
 		}
 	})
 	return errs, a.steps > 0
@@ -75,17 +69,35 @@ func setByOverrides(overrides *fieldNode) map[string]bool {
 	return out
 }
 
-// problem says why an expression may fail, and what to write instead; empty if it cannot fail. It
-// also returns the compiled expression, unless that is constant.
-func (a *analysis) problem(x expression) (string, ast.Expr) {
+// check reports why an expression may fail, and what to write instead, at the expression or at the
+// variables with the selections that fail. It returns false for constants.
+func (a *analysis) check(x expression, at *field.Path, errs *field.ErrorList) bool {
+	report := func(at *field.Path, text, why string) {
+		problem := field.Invalid(at, text, why)
+		known := slices.ContainsFunc(*errs, func(e *field.Error) bool { return e.Error() == problem.Error() })
+		if why != "" && !known { // several expressions may use a variable
+			*errs = append(*errs, problem)
+		}
+	}
 	if x.isConstant() {
 		e := evaluation{ctx: context.Background(), budget: constantCost}
 		if _, err := e.value(x); err != nil {
-			return "always fails: " + err.Error(), nil
+			report(at, x.text, "always fails: "+err.Error())
 		}
-		return "", nil
+		return false
 	}
-	return a.advice(a.unguarded(x.syntax)), x.syntax
+	a.origins = x.origins
+	failing := map[*variable][]string{}
+	for _, selection := range a.unguarded(x.syntax) {
+		v := a.from[selection]
+		failing[v] = append(failing[v], selection)
+	}
+	report(at, x.text, a.advice(failing[nil]))
+	delete(failing, nil)
+	for _, v := range slices.SortedFunc(maps.Keys(failing), func(a, b *variable) int { return a.index - b.index }) {
+		report(v.path(), v.text, a.advice(failing[v]))
+	}
+	return true
 }
 
 // NeverActs says why the preset can never act; empty if it can.
@@ -265,6 +277,10 @@ type analysis struct {
 	selected map[string]bool
 	// converted has selections that the expression converts from text, each with a valid text.
 	converted map[string]string
+	// origins are those of the expression. from has the variable in which a selection is; nil if it
+	// is in several, or in the expression itself.
+	origins map[int64]*variable
+	from    map[string]*variable
 }
 
 const (
@@ -279,7 +295,7 @@ const (
 
 // unguarded lists the selections that make an expression fail if only they are absent.
 func (a *analysis) unguarded(e ast.Expr) []string {
-	a.converted = map[string]string{}
+	a.converted, a.from = map[string]string{}, map[string]*variable{}
 	survey := probe{analysis: a, seen: map[string]bool{}}
 	survey.eval(e, nil)
 	var out []string

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -122,11 +123,23 @@ func unguardedIn(text string) []string {
 
 func analyzed(text string) (*analysis, []string) {
 	a := &analysis{steps: AllSteps}
-	_, checked, err := new(expressionCompiler).check(text)
+	checked, err := checkedSyntax(text)
 	if err != nil {
 		return a, []string{"does not compile"}
 	}
-	return a, a.unguarded(checked.NativeRep().Expr())
+	return a, a.unguarded(checked)
+}
+
+func checkedSyntax(text string) (ast.Expr, error) {
+	parsed, err := new(expressionCompiler).parse(text)
+	if err != nil {
+		return nil, err
+	}
+	checked, err := parsed.check()
+	if err != nil {
+		return nil, err
+	}
+	return checked.NativeRep().Expr(), nil
 }
 
 // TestGuardsOfConditions checks the fields that a preset guarantees to its own expressions.
@@ -258,11 +271,11 @@ func TestUnguardedIsBounded(t *testing.T) {
 		text = "[1].all(" + name + ", " + text + ")"
 	}
 	a := analysis{steps: AllSteps}
-	_, checked, err := new(expressionCompiler).check(text)
+	checked, err := checkedSyntax(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.unguarded(checked.NativeRep().Expr())
+	a.unguarded(checked)
 	if a.steps > 0 {
 		t.Errorf("the expression took %d steps: it does not reach the bound", AllSteps-a.steps)
 	}

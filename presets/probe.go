@@ -44,6 +44,8 @@ type probe struct {
 	order []string
 	// unknown collects messages about fields that no VM has, by selection; nil if not wanted.
 	unknown map[string]string
+	// at is the node whose result is a selection.
+	at int64
 }
 
 type scope struct {
@@ -82,9 +84,11 @@ func (p *probe) eval(e ast.Expr, in *scope) outcome {
 		return outcome{may: succeeds, path: e.AsIdent()}
 	case ast.SelectKind:
 		s := e.AsSelect()
-		return p.selects(p.eval(s.Operand(), in), s.FieldName(), s.IsTestOnly())
+		operand := p.eval(s.Operand(), in)
+		p.at = e.ID()
+		return p.selects(operand, s.FieldName(), s.IsTestOnly())
 	case ast.CallKind:
-		return p.call(e.AsCall(), in)
+		return p.call(e, in)
 	case ast.ComprehensionKind:
 		return p.comprehension(e.AsComprehension(), in)
 	}
@@ -154,9 +158,13 @@ func (p *probe) lacks(path string) bool { return path == p.absent && p.absent !=
 
 // note adds a selection to the survey, unless every VM has it.
 func (p *probe) note(path string) {
-	if p.seen != nil && !p.seen[path] && !p.alwaysSet[path] && !isAlwaysPresent(path) {
-		p.seen[path] = true
+	switch from := p.origins[p.at]; {
+	case p.seen == nil, p.alwaysSet[path], isAlwaysPresent(path):
+	case !p.seen[path]:
+		p.seen[path], p.from[path] = true, from
 		p.order = append(p.order, path)
+	case p.from[path] != from:
+		p.from[path] = nil
 	}
 }
 
@@ -179,7 +187,8 @@ func (p *probe) presence(path string) outcomes {
 	return isTrue | isFalse
 }
 
-func (p *probe) call(call ast.CallExpr, in *scope) outcome {
+func (p *probe) call(e ast.Expr, in *scope) outcome {
+	call := e.AsCall()
 	var args []outcome
 	if call.IsMemberFunction() {
 		args = append(args, p.eval(call.Target(), in))
@@ -187,6 +196,7 @@ func (p *probe) call(call ast.CallExpr, in *scope) outcome {
 	for _, arg := range call.Args() {
 		args = append(args, p.eval(arg, in))
 	}
+	p.at = e.ID()
 	switch name := call.FunctionName(); name {
 	case "_&&_", "_||_":
 		return logical(args, name == "_||_")

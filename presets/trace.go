@@ -208,8 +208,8 @@ type Action struct {
 	Choices []string
 	// IsKey says that the value is the key of an element, Computed that it is computed.
 	IsKey, Computed bool
-	// Expression computes the value; empty for other values. Pattern has its literal texts, with *
-	// for the others, for example *-root.
+	// Expression computes the value, and ends with the variables that it uses; empty for other
+	// values. Pattern has its literal texts, with * for the others, for example *-root.
 	Expression, Pattern string
 	// Message of a rule.
 	Message string
@@ -262,7 +262,17 @@ func partsOf(root *fieldNode, role provenance.Role, prefix string) []Action {
 // Selectors returns the label selectors for VMs and for namespaces; nil selects all.
 func (c *Compiled) Selectors() (vms, namespaces labels.Selector) { return c.labels, c.namespaces }
 
-// Conditions lists the expressions of the preset's conditions.
+// Variables returns the expressions of the preset's variables by name.
+func (c *Compiled) Variables() map[string]string {
+	out := map[string]string{}
+	for _, v := range c.variables {
+		out[v.name] = v.text
+	}
+	return out
+}
+
+// Conditions lists the expressions of the preset's conditions, each with the variables that it
+// uses.
 func (c *Compiled) Conditions() []string {
 	var out []string
 	for _, condition := range c.conditions {

@@ -51,6 +51,23 @@ type PresetSpec struct {
 	// +kubebuilder:default=Enforce
 	Mode Mode `json:"mode,omitempty"`
 
+	// variables are named CEL expressions, which conditions and computed values use as
+	// variables.NAME. A variable may use those above it. Where it is used, it reads the same object
+	// as the expression that uses it. For example:
+	//
+	//   variables:
+	//   - name: cores
+	//     expression: object.spec.template.spec.domain.?cpu.cores.orValue(1)
+	//   match:
+	//     conditions:
+	//     - {name: large, expression: variables.cores > 8}
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=name
+	Variables []Variable `json:"variables,omitempty"`
+
 	// defaults is a partial VirtualMachine (metadata.labels, metadata.annotations and spec) whose
 	// values are set where the VM has none. It never changes values of the VM's author, including
 	// an explicit false, 0, "" or {}. It is merged field by field, and lists with a natural key
@@ -166,8 +183,9 @@ type PresetMatch struct {
 	Namespaces *metav1.LabelSelector `json:"namespaces,omitempty"`
 
 	// conditions are CEL expressions that must all be true. Variables are `object`, always a
-	// VirtualMachine (a VMI is in its spec.template), and `namespaceObject`, its Namespace. A
-	// sparse VM lacks fields, so use has() or optional fields. For example, only VMs with a TPM:
+	// VirtualMachine (a VMI is in its spec.template), `namespaceObject`, its Namespace, and
+	// `variables`, those of the preset. A sparse VM lacks fields, so use has() or optional fields.
+	// For example, only VMs with a TPM:
 	//
 	//   conditions:
 	//   - name: has-tpm
@@ -192,6 +210,25 @@ type PresetMatch struct {
 	//
 	// +optional
 	Explicit bool `json:"explicit,omitempty"`
+}
+
+// Variable is a named CEL expression that other expressions of its preset use.
+type Variable struct {
+	// name is a CEL identifier, such as cores. It is unique in its preset.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Za-z_][A-Za-z0-9_]*$`
+	Name string `json:"name"`
+
+	// expression is CEL of any type, such as
+	//
+	//   object.spec.template.spec.domain.?cpu.cores.orValue(1)
+	//
+	// The functions are those of the API server's admission policies.
+	//
+	// +kubebuilder:validation:MaxLength=16384
+	Expression string `json:"expression"`
 }
 
 // MatchCondition is a named CEL expression.
