@@ -200,7 +200,7 @@ func (p *process) keepPresetStatus(writer client.Client, recorder events.EventRe
 	usage := &presetusage.Index{Informers: p.manager.GetCache(), Clock: clock.RealClock{}}
 	p.stored.Reapply = p.admission(p.guard()).Reapply
 	scan := &presetstatus.Scanner{Presets: p.presets, VMs: p.stored, Lock: p.lock, Clock: clock.RealClock{}, Ready: p.names.Ready}
-	metrics.Registry.MustRegister(scan)
+	metrics.Registry.MustRegister(scan, buildInfo(p.options.mode))
 	for _, runnable := range []manager.Runnable{usage, scan} {
 		if err := p.add("the counts of VMs", runnable); err != nil {
 			return err
