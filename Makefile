@@ -56,7 +56,7 @@ lint: $(GOLANGCI) ## conflict markers, gofmt, go vet and golangci-lint
 	$(GO) vet ./...
 	$(GO) vet -tags playground ./cmd/virtwright/...
 	GOOS=js GOARCH=wasm $(GO) vet $(PLAYGROUND)/wasm
-	$(GOLANGCI) run
+	$(GOLANGCI) run --allow-parallel-runners
 
 vulncheck: $(GOVULNCHECK) ## known vulnerabilities of Go modules; skipped while their database does not answer (VULNDB=URL)
 	@report=$$($(GOVULNCHECK) -db $(VULNDB) ./cmd/... 2>&1) && code=0 || code=$$?; \
