@@ -110,7 +110,7 @@ func TestLinesOfErrors(t *testing.T) {
 		"quotes":    {"# a\n---\n" + vm + "spec:\n- {path: a[\"b\"], message: x}\n", "line 6: cannot read the YAML: did not find expected ',' or '}'"},
 		"list":      {vm + "spec:\n- a\n- b\nc\n", "line 6: cannot read the YAML: could not find expected ':'"},
 		"first":     {"{a: [}\n", "line 1: cannot read the YAML: did not find expected node content"},
-		"tab":       {vm + "spec:\n\ta: b\n", "line 4: cannot read the YAML: found character that cannot start any token"},
+		"tab":       {vm + "spec:\n\ta: b\n", "line 4: cannot read the YAML: the line is indented with a tab: use spaces"},
 		"twice":     {vm + "spec:\n  a:\n    b: 1\n  a:\n    c: 1\n", `line 6: cannot read the YAML: key "a" already set`},
 		"character": {vm + "a: b\nspec: {a: \"\x01\"}\n", "line 4: cannot read the YAML: control characters are not allowed"},
 	} {

@@ -173,6 +173,9 @@ func (d Document) parseError(err error) error {
 	if found := duplicateKey.FindStringSubmatch(text); found != nil {
 		line = d.lastLine(found[1], line)
 	}
+	if text == "found character that cannot start any token" && d.isIndentedByTab(line) {
+		text = "the line is indented with a tab: use spaces"
+	}
 	for _, known := range withoutLine {
 		if found := known.message.FindStringSubmatch(text); found != nil {
 			text, line = known.detail(found), d.firstLine(known.culprit(found))
@@ -198,6 +201,16 @@ func (d Document) lastLine(text string, line int) int {
 		}
 	}
 	return line
+}
+
+// isIndentedByTab reports whether a tab is in the indentation of a line.
+func (d Document) isIndentedByTab(line int) bool {
+	lines := bytes.Split(d.text, []byte("\n"))
+	if line < 1 || line > len(lines) {
+		return false
+	}
+	text := lines[line-1]
+	return bytes.ContainsRune(text[:len(text)-len(bytes.TrimLeft(text, " \t"))], '\t')
 }
 
 // withoutLine are the parser's errors that name no line, with a pattern of the line's text.

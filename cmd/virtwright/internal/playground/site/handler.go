@@ -2,12 +2,15 @@
 package site
 
 import (
+	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
 	"path"
+	"sync"
 )
 
 const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self'; worker-src 'self'; " +
@@ -16,10 +19,13 @@ const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-
 var headers = map[string]string{
 	"Content-Security-Policy":      policy,
 	"X-Content-Type-Options":       "nosniff",
-	"Cache-Control":                "no-store",
+	"Cache-Control":                "no-store", // files of the page have fileCache
 	"Referrer-Policy":              "no-referrer",
 	"Cross-Origin-Resource-Policy": "same-origin",
 }
+
+// fileCache lets browsers keep files, and ask each time whether they are current.
+const fileCache = "no-cache"
 
 // types do not depend on the settings of the operating system, unlike those of package mime.
 var types = map[string]string{
@@ -32,6 +38,7 @@ var types = map[string]string{
 // hostile page could resolve its own name to this server.
 func Handler(files fs.FS, state []byte, token string) http.Handler {
 	page := http.FileServerFS(files)
+	var tags sync.Map // by path
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range headers {
 			w.Header().Set(name, value)
@@ -54,9 +61,30 @@ func Handler(files fs.FS, state []byte, token string) http.Handler {
 			if known := types[path.Ext(r.URL.Path)]; known != "" {
 				w.Header().Set("Content-Type", known)
 			}
+			if tag := tagOf(files, &tags, path.Clean(r.URL.Path)); tag != "" {
+				w.Header().Set("Cache-Control", fileCache)
+				w.Header().Set("ETag", tag)
+			}
 			page.ServeHTTP(w, r)
 		}
 	})
+}
+
+// tagOf returns the ETag of a file; empty if there is no such file.
+func tagOf(files fs.FS, tags *sync.Map, name string) string {
+	if name == "/" {
+		name = "/index.html"
+	}
+	if known, ok := tags.Load(name); ok {
+		return known.(string) //nolint:forcetypeassert // stored below
+	}
+	content, err := fs.ReadFile(files, name[1:])
+	if err != nil {
+		return ""
+	}
+	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(content))
+	tags.Store(name, tag)
+	return tag
 }
 
 func isLoopback(host string) bool {

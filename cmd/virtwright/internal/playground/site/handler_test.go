@@ -60,10 +60,33 @@ func TestHandler(t *testing.T) {
 				t.Errorf("%s: got the state", c.reason)
 			}
 			for header, value := range headers {
+				isFile := response.Header.Get("ETag") != ""
+				if header == "Cache-Control" && isFile {
+					value = "no-cache"
+				}
+				if isFile != (c.status == 200 && c.kind != "application/json") {
+					t.Errorf("%s: ETag %q", c.path, response.Header.Get("ETag"))
+				}
 				if got := response.Header.Get(header); got != value && !(c.status == 404 && header == "Cache-Control") { // without content
 					t.Errorf("%s: %q, not %q", header, got, value)
 				}
 			}
 		})
+	}
+}
+
+// TestCache checks that browsers load a file once.
+func TestCache(t *testing.T) {
+	handler := Handler(fstest.MapFS{"engine.wasm.gz": {Data: []byte("engine")}}, nil, "")
+	tag := ""
+	for _, want := range []int{http.StatusOK, http.StatusNotModified} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/engine.wasm.gz", http.NoBody)
+		r.Header.Set("If-None-Match", tag)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("got %d, want %d", w.Code, want)
+		}
+		tag = w.Header().Get("ETag")
 	}
 }

@@ -59,6 +59,7 @@ function ended() {
 let examples = [];
 let quiet = 0; // texts that the page sets are not edits
 let note = ""; // shown with the next result
+say("Loading the engine …");
 
 function state() {
   return { vm: editors.vm.text, presets: editors.presets.text, mode: byId("mode").value };
