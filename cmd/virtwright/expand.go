@@ -101,7 +101,7 @@ func expand(ctx context.Context, o *settings, s streams, args []string) error {
 	}
 	shown.clear()
 	if o.input.Remaining > 0 {
-		note(s, c.Unlabelled())
+		note(s, c.Unlabelled(nil))
 	}
 	note(s, c.Missing())
 	return errors.Join(append(problems, list.end())...)

@@ -18,6 +18,7 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -46,6 +47,8 @@ type settings struct {
 	rules           validation.Config
 	validation      string
 	reapply         bool
+	// under limits the output, and notes about presets, to a field and the fields beneath it.
+	under provenance.Path
 }
 
 func (o *settings) declareValidation(c *cobra.Command) {
@@ -163,7 +166,7 @@ func (o *settings) cluster(ctx context.Context, s streams, args []string) (*offl
 	}
 	note(s, c.Notes)
 	if o.input.Remaining == 0 {
-		note(s, c.Unlabelled())
+		note(s, c.Unlabelled(o.under))
 	}
 	return c, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/policies"
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/validation"
 	"github.com/virtwright/virtwright/validation/protection"
 	"github.com/virtwright/virtwright/webhooks"
@@ -71,7 +72,7 @@ type Cluster struct {
 	// incomplete are VMs without required values, which a preset could give.
 	incomplete []string
 	existing   *existingVMs
-	selecting  []string
+	selecting  []*presets.Compiled
 }
 
 // A VM is a VirtualMachine or a VirtualMachineInstance of the input.
@@ -196,9 +197,18 @@ func (c *Cluster) namespaceObject(name string) *corev1.Namespace {
 	return out
 }
 
-// Unlabelled returns a note for each namespace whose unknown labels matter to a selector.
-func (c *Cluster) Unlabelled() []string {
-	return append(c.unlabelled(c.vmNamespaces(), "presets", c.selecting), c.unlabelledPolicies()...)
+// Unlabelled returns a note for each namespace whose unknown labels matter to a selector of a
+// policy, or of a preset that affects a field at or beneath a path.
+func (c *Cluster) Unlabelled(under provenance.Path) []string {
+	var names []string
+	for _, preset := range c.selecting {
+		if slices.ContainsFunc(preset.Actions(), func(a presets.Action) bool {
+			return a.Path.HasPrefix(under[:min(len(under), len(a.Path))])
+		}) {
+			names = append(names, preset.Ref)
+		}
+	}
+	return append(c.unlabelled(c.vmNamespaces(), "presets", names), c.unlabelledPolicies()...)
 }
 
 func (c *Cluster) unlabelledPolicies() []string {
