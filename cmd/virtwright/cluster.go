@@ -56,7 +56,7 @@ func (t *targets) read(doing string, args, kinds []string, other bool, flags str
 	problems := []error{err}
 	for _, n := range names {
 		if n.IsAll() || !slices.Contains(kinds, n.Type()) {
-			problems = append(problems, fmt.Errorf("cannot %s a %s: name VMs, for example vm/web", doing, n.Type()))
+			problems = append(problems, fmt.Errorf("cannot %s a %s: name VMs, for example web or vm/web", doing, n.Type()))
 		}
 		if !slices.Contains(t.names, n.Name()) {
 			t.names = append(t.names, n.Name())
@@ -112,14 +112,56 @@ func (t *targets) choose(ctx context.Context, of schema.GroupVersionResource, ke
 	return config, out, nil
 }
 
-func typed(args []string) []string {
-	out := slices.Clone(args)
-	for i, arg := range out {
-		if !strings.Contains(arg, "/") {
-			out[i] = "vm/" + arg
-		}
+// oneVM returns the name of the only object that the arguments name.
+func oneVM(args []string, doing string, kinds ...string) (string, error) {
+	names, err := live.Names(args)
+	if err != nil {
+		return "", err
 	}
-	return out
+	if len(names) != 1 || names[0].IsAll() || !slices.Contains(kinds, names[0].Type()) {
+		return "", fmt.Errorf("cannot %s %q: name one VM, for example web or vm/web", doing, strings.Join(args, " "))
+	}
+	return names[0].Name(), nil
+}
+
+// noteNone prints a note if flags select no VMs.
+func (t *targets) noteNone(s streams, chosen int) {
+	if _, namespace, err := t.connection.config(); chosen == 0 && err == nil {
+		place := "namespace " + namespace
+		if t.everywhere {
+			place = "any namespace"
+		}
+		note(s, []string{"no VMs found in " + place})
+	}
+}
+
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client"
+	dryRunServer = "server"
+)
+
+// dryRun is the value of the flag --dry-run, which has the meaning of kubectl's.
+type dryRun string
+
+func (d *dryRun) declare(c *cobra.Command, client, server string) {
+	c.Flags().StringVar((*string)(d), "dry-run", dryRunNone, "none; client: "+client+"; server: "+server+"; alone: client")
+	c.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
+	offer(c, "dry-run", []string{dryRunNone, dryRunClient, dryRunServer})
+}
+
+func (d dryRun) check() error {
+	return oneOf("--dry-run", string(d), dryRunNone, dryRunClient, dryRunServer)
+}
+
+// on reports whether there is a dry run. The zero value is none.
+func (d dryRun) on() bool { return d == dryRunClient || d == dryRunServer }
+
+func (d dryRun) suffix() string {
+	if d.on() {
+		return " (dry run)"
+	}
+	return ""
 }
 
 // inOrder sends requests concurrently and handles the responses in the order of the VMs.

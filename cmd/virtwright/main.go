@@ -8,21 +8,26 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground/site"
+	"github.com/virtwright/virtwright/presets"
 )
 
 const (
@@ -134,7 +139,7 @@ func newRoot(name string, s streams) *cobra.Command {
 		if wrong := subcommands(c, c.Flags().Args()); !c.HasParent() && wrong != nil {
 			return wrong
 		}
-		return fmt.Errorf("%w (see %s --help)", err, c.CommandPath())
+		return flagError(c, err)
 	})
 	root.SetVersionTemplate("{{.Version}}\n")
 	logging := flag.NewFlagSet(program, flag.ContinueOnError)
@@ -163,11 +168,30 @@ func newRoot(name string, s streams) *cobra.Command {
 	return root
 }
 
+// flagError adds the flag that a misspelt one resembles, and omits names of Go functions.
+func flagError(c *cobra.Command, err error) error {
+	if number, ok := errors.AsType[*strconv.NumError](err); ok {
+		err = errors.New(strings.ReplaceAll(err.Error(), number.Error(), number.Err.Error()))
+	}
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		name, longer, names := unknown.GetSpecifiedName(), "", map[string]bool{}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if names[f.Name] = !f.Hidden; !f.Hidden && longer == "" && strings.HasPrefix(f.Name, name) {
+				longer = f.Name
+			}
+		})
+		if near := cmp.Or(presets.Nearest(name, maps.Keys(names)), longer); near != "" && name != "" {
+			return fmt.Errorf("%w; did you mean --%s?", err, near)
+		}
+	}
+	return fmt.Errorf("%w (see %s --help)", err, c.CommandPath())
+}
+
 func subcommands(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	c.SuggestionsMinimumDistance = 2
+	c.SuggestionsMinimumDistance = min(2, len(args[0])/3)
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		return fmt.Errorf("unknown command %q; did you mean %q?", args[0], near[0])
 	}
@@ -184,16 +208,7 @@ func flagsForFiles(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: use -f for each file", args[0])
-}
-
-func oneName(verb string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return fmt.Errorf("cannot %s %d VMs: name one VM", verb, len(args))
-		}
-		return nil
-	}
+	return fmt.Errorf("%s: use -f for each file, or -f with their folder", args[0])
 }
 
 func newVersion(s streams) *cobra.Command {

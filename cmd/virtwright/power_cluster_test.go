@@ -68,10 +68,10 @@ func (g *ground) notServed(t *testing.T) {
 		{"start absent -n nowhere", exitRefused, []string{`cannot start VM nowhere/absent: `, "not found"}},
 		{"start halted --wait", exitUsage, []string{"is not served"}},
 		{"reset halted", exitUsage, []string{"cannot reset VMI default/halted: subresources.kubevirt.io/v1 is not served by this cluster"}},
-		{"softreboot halted --dry-run", exitUsage, []string{"cannot softreboot VMI default/halted: "}},
+		{"softreboot halted --dry-run=server", exitUsage, []string{"cannot softreboot VMI default/halted: "}},
 	} {
 		got := call(t, "", append(strings.Fields(test.args), "--kubeconfig", g.Kubeconfig())...)
-		if got.code != test.code || got.out != "" && !strings.Contains(test.args, "--dry-run") {
+		if got.code != test.code || got.out != "" {
 			t.Errorf("%s: exit code %d, output %q", test.args, got.code, got.out)
 		}
 		says(t, got.err, test.want...)
