@@ -96,19 +96,6 @@ const (
 	plugin  = "kubectl-virtwright"
 )
 
-const rootHelp = `Expand virtual machines with presets, explain the origin of each field, and validate them with the
-same engine and rules as in the cluster. These commands work on files, on a cluster, or on both.
-Start, stop, restart, pause and reset virtual machines of a cluster, and connect to their consoles.
-Create templates from virtual machines, and virtual machines from templates.
-
-Exit codes:
-  0  success; warnings do not count
-  1  the cluster would reject an object or a preset, the cluster rejected a request, or a test case
-     failed; plan, drift and violations: there is something to report
-  2  wrong usage, unreadable input, or an unreachable cluster
-  3  a wait ended before the VM or the template was ready
-  4  plan: a VM would be rejected, or presets would conflict`
-
 const (
 	groupOffline   = "offline"
 	groupCluster   = "cluster"
@@ -118,7 +105,7 @@ const (
 func newRoot(name string, s streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:           program,
-		Short:         "Expand virtual machines with presets, and run them",
+		Short:         "Complete virtual machines from presets, and run them",
 		Long:          rootHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -141,6 +128,7 @@ func newRoot(name string, s streams) *cobra.Command {
 		}
 		return flagError(c, err)
 	})
+	setHelp(root, s)
 	root.SetVersionTemplate("{{.Version}}\n")
 	logging := flag.NewFlagSet(program, flag.ContinueOnError)
 	klog.InitFlags(logging)

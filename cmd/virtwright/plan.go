@@ -61,7 +61,7 @@ type planCommand struct {
 
 func newPlan(shown string, s streams) *cobra.Command {
 	o := &planCommand{}
-	o.withVMs = true
+	o.withVMs, o.without = true, flagsForReapply[:2]
 	c := &cobra.Command{
 		Use:   "plan -f FILE... [--base-dir FOLDER | --base-ref REVISION]",
 		Short: "Show the effects of a change of presets on VMs", Long: planHelp, Example: planExamples, Args: flagsForFiles,

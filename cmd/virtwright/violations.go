@@ -27,7 +27,7 @@ const violationsExamples = `  # All namespaces
   {{program}} violations -A --preset cluster/secure-boot -o json`
 
 func newViolations(shown string, s streams) *cobra.Command {
-	o, preset := &settings{}, ""
+	o, preset := &settings{without: flagsForReapply}, ""
 	c := &cobra.Command{
 		Use: "violations [-A] [-l SELECTOR] [--preset PRESET]", Short: "List stored VMs that violate forbid or require rules of presets",
 		Long: violationsHelp, Example: violationsExamples, Args: flagsForFiles,
