@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -208,6 +209,14 @@ func (o *connection) declare(c *cobra.Command) {
 		}
 	})
 	c.Flags().AddFlagSet(all)
+	// The errors mean that the flags do not exist.
+	_ = c.RegisterFlagCompletionFunc("namespace", func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return o.namesOf(c.Context(), corev1.SchemeGroupVersion.WithResource("namespaces"), false), cobra.ShellCompDirectiveNoFileComp
+	})
+	_ = c.RegisterFlagCompletionFunc("context", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		raw, _ := o.flags.ToRawKubeConfigLoader().RawConfig() // no contexts if it cannot be read
+		return slices.Sorted(maps.Keys(raw.Contexts)), cobra.ShellCompDirectiveNoFileComp
+	})
 }
 
 func (o *connection) chosen() bool { return *o.flags.Context != "" || *o.flags.KubeConfig != "" }
@@ -269,43 +278,6 @@ func newClusterClient(config *rest.Config) (*clusterClient, error) {
 	}
 	vmis := kubevirtv1.GroupVersion.WithResource("virtualmachineinstances")
 	return &clusterClient{requests.RESTClient(), objects.Resource(virtualMachines), objects.Resource(vmis)}, nil
-}
-
-func (o *connection) complete(c *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return o.completeNames(c, args, text)
-}
-
-// completeNames completes the names of VMs that are not in args, if the cluster responds soon.
-func (o *connection) completeNames(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const patience = 3 * time.Second
-	ctx, cancel := context.WithTimeout(c.Context(), patience)
-	defer cancel()
-	var names []cobra.Completion
-	config, namespace, err := o.config()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	if client, err := newClusterClient(config); err == nil {
-		list, err := client.vms.Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 500})
-		for i := 0; err == nil && i < len(list.Items); i++ {
-			if name := list.Items[i].GetName(); !slices.Contains(args, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeTyped is completeNames with TYPE/NAME.
-func (o *connection) completeTyped(c *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	names, directive := o.completeNames(c, nil, text)
-	for i := range names {
-		names[i] = "vm/" + names[i]
-	}
-	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), directive
 }
 
 func (c *clusterClient) vm(ctx context.Context, vm types.NamespacedName) (*kubevirtv1.VirtualMachine, error) {

@@ -72,7 +72,7 @@ func newVNC(shown string, s streams) *cobra.Command {
 
 func (d *device) command(short, help string, serve func(*device, context.Context, *gorilla.Conn) error) *cobra.Command {
 	c := &cobra.Command{
-		Use: d.name + " NAME", Short: short, Long: help, ValidArgsFunction: d.connection.complete,
+		Use: d.name + " NAME", Short: short, Long: help, ValidArgsFunction: d.connection.complete(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()

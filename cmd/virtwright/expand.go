@@ -55,6 +55,7 @@ func newExpand(shown string, s streams) *cobra.Command {
 	}
 	o.setUp(c, shown, []string{"yaml", "json", "diff"}, func(ctx context.Context, args []string) error { return expand(ctx, o, s, args) })
 	o.declareValidation(c)
+	c.ValidArgsFunction = o.connection.complete(0)
 	return c
 }
 

@@ -82,6 +82,7 @@ func newExplain(shown string, s streams) *cobra.Command {
 		},
 	}
 	o.declare(c, outputs...)
+	c.ValidArgsFunction = o.connection.completePaths
 	o.declareValidation(c)
 	c.Flags().BoolVar(&all, "all", false, "table: also list the presets that did not match, with the reason")
 	c.Flags().StringVar(&link, "link", "", "print a link for the playground at this address, such as http://127.0.0.1:8080/")

@@ -94,7 +94,7 @@ func newPower(verb, shown string, s streams) *cobra.Command {
 		Short:             v.short,
 		Long:              text.Replace(fmt.Sprintf(powerHelp, v.short, p.resource(), help)),
 		Example:           strings.TrimSpace(text.Replace(powerExamples + v.example)),
-		ValidArgsFunction: p.connection.completeNames,
+		ValidArgsFunction: p.connection.complete(0),
 		RunE: func(c *cobra.Command, args []string) error {
 			p.graceGiven = c.Flags().Changed("grace-period")
 			if err := p.check(args); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,24 @@ func TestPowerCluster(t *testing.T) {
 	}
 	g.create(map[string]string{"halted": "runStrategy: Halted", "dark": "running: false", "manual": "runStrategy: Manual", "always": "runStrategy: Always"})
 	says(t, call(t, "", "__complete", "start", "--kubeconfig", g.Kubeconfig(), "").fine(t).out, "always\ndark\nhalted\nmanual\n:4\n")
+	g.kubectl("{apiVersion: virtwright.dev/v1alpha1, kind: ClusterVirtualMachinePreset, metadata: {name: size}, spec: {defaults: {spec: {running: true}}}}", "create", "-f", "-")
+	for args, want := range map[string]string{
+		"start halted ":           "always\ndark\nmanual\n:4\n",
+		"explain vm/":             "vm/always\nvm/dark\nvm/halted\nvm/manual\n:4\n",
+		"expand vm halted ":       "always\ndark\nmanual\n:4\n",
+		"console halted ":         ":4\n",
+		"reapply --preset ":       "cluster/size\n:4\n",
+		"violations --preset ":    "cluster/size\n:4\n",
+		"validate cvmpreset/":     "cvmpreset/size\n:4\n",
+		"explain -n ":             "default\nkube-node-lease\nkube-public\nkube-system\n:4\n",
+		"explain vm/dark spec.ru": "spec.runStrategy\nspec.running\n:6\n",
+	} {
+		words := strings.Split(args, " ")
+		got := call(t, "", slices.Concat([]string{"__complete", words[0], "--kubeconfig", g.Kubeconfig()}, words[1:])...).fine(t).out
+		if got != want {
+			t.Errorf("%s: got %q, want %q", args, got, want)
+		}
+	}
 	t.Run("not served", g.notServed)
 	t.Run("not permitted", g.notPermitted)
 	t.Run("not available", g.notAvailable)

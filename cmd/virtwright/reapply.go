@@ -59,7 +59,7 @@ func newReapply(shown string, s streams) *cobra.Command {
 		Short:             "Reapply presets to virtual machines of a cluster",
 		Long:              reapplyHelp,
 		Example:           strings.ReplaceAll(reapplyExamples, "{{program}}", shown),
-		ValidArgsFunction: r.connection.completeTyped,
+		ValidArgsFunction: r.connection.complete(0),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := r.check(args); err != nil {
 				return err
@@ -69,6 +69,7 @@ func newReapply(shown string, s streams) *cobra.Command {
 	}
 	r.declare(c)
 	c.Flags().StringVar(&r.preset, "preset", "", "VMs that have values of this preset, or that it would change: NAME, or cluster/NAME")
+	_ = c.RegisterFlagCompletionFunc("preset", r.connection.completePresets) // the flag exists
 	r.dryRun.declare(c, "print the selected VMs", "print the changes, without making them")
 	return c
 }

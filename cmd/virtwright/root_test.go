@@ -63,6 +63,20 @@ func TestCompletion(t *testing.T) {
 		says(t, call(t, "", "completion", shell).fine(t).out, "virtwright")
 	}
 	says(t, call(t, "", "__complete", "expand", "--mode", "").fine(t).out, "standalone\naddon\n")
+	for text, want := range map[string]string{
+		"":                                "apiVersion\nkind\nmetadata\nspec\n:6\n",
+		"sp":                              "spec\n:6\n",
+		"spec.template.spec.domain.cpu.c": "spec.template.spec.domain.cpu.cores\n:6\n",
+		"spec.template.spec.vol":          "spec.template.spec.volumes[*]\n:6\n",
+		"spec.template.spec.volumes[a].containerDisk.imageP": "spec.template.spec.volumes[a].containerDisk.imagePullPolicy\n" +
+			"spec.template.spec.volumes[a].containerDisk.imagePullSecret\n:6\n",
+		"spec.no.such": ":6\n",
+		"web":          ":4\n",
+	} {
+		if got := call(t, "", "__complete", "explain", "-f", "vm.yaml", text).fine(t).out; got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
 }
 
 func TestVersion(t *testing.T) {

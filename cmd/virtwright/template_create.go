@@ -64,7 +64,7 @@ func newTemplateCreate(shown string, s streams) *cobra.Command {
 		Short:             "Ask a cluster for a template of a VM",
 		Long:              createHelp,
 		Example:           strings.ReplaceAll(createExamples, "{{program}}", shown),
-		ValidArgsFunction: o.connection.complete,
+		ValidArgsFunction: o.connection.complete(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.ttlGiven, o.waitGiven = c.Flags().Changed("ttl"), c.Flags().Changed("wait")
 			var err error

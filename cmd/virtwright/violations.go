@@ -34,6 +34,7 @@ func newViolations(shown string, s streams) *cobra.Command {
 	}
 	o.setUp(c, shown, []string{"table", "json", "yaml"}, func(ctx context.Context, _ []string) error { return violations(ctx, o, s, preset) })
 	c.Flags().StringVar(&preset, "preset", "", "only violations of this preset: NAME, or cluster/NAME")
+	_ = c.RegisterFlagCompletionFunc("preset", o.connection.completePresets) // the flag exists
 	return c
 }
 

@@ -65,8 +65,8 @@ func TestExplainPage(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	const first = `Preset cluster/tier-prod (default) would set spec.runStrategy to "Always", but the author's value outranks a default.`
-	const want = "The VM's author wrote {}. The preset sets an alternative to this field."
+	const first = `Preset cluster/tier-prod (default) would set spec.runStrategy to "Always", but the user's value outranks a default.`
+	const want = "The user wrote {}. The preset sets an alternative to this field."
 	if before != "" || focused != first || hovered != want {
 		t.Errorf("notes: %q before, %q with the keyboard focus, %q beneath the pointer", before, focused, hovered)
 	}
