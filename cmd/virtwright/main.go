@@ -17,7 +17,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -110,7 +109,7 @@ func newRoot(name string, s streams) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          subcommands,
-		Version:       versionLine(buildInfo()),
+		Version:       versionOf(buildInfo()).String(),
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	shown := program
@@ -146,7 +145,7 @@ func newRoot(name string, s streams) *cobra.Command {
 		newPower("pause", shown, s), newPower("unpause", shown, s), newPower("reset", shown, s), newPower("softreboot", shown, s),
 		newConsole(shown, s), newVNC(shown, s), newReapply(shown, s))
 	add(groupTemplates, newTemplate(shown, s))
-	root.AddCommand(newVersion(s))
+	root.AddCommand(newVersion(shown, s))
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {
@@ -197,47 +196,4 @@ func flagsForFiles(_ *cobra.Command, args []string) error {
 		return nil
 	}
 	return fmt.Errorf("%s: use -f for each file, or -f with their folder", args[0])
-}
-
-func newVersion(s streams) *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this program",
-		Args:  cobra.NoArgs,
-		Run: func(*cobra.Command, []string) {
-			fmt.Fprintln(s.out, versionLine(buildInfo()))
-		},
-	}
-}
-
-// release and revision are the version and the commit of a release, which the linker sets.
-var release, revision string
-
-func buildInfo() *debug.BuildInfo {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{}
-	}
-	if release != "" {
-		info.Main.Version = release
-		info.Settings = []debug.BuildSetting{{Key: "vcs.revision", Value: revision}}
-	}
-	return info
-}
-
-func versionLine(info *debug.BuildInfo) string {
-	version := info.Main.Version
-	if version == "" {
-		version = "(devel)"
-	}
-	words := []string{program, version}
-	for _, setting := range info.Settings {
-		switch {
-		case setting.Key == "vcs.revision":
-			words = append(words, setting.Value)
-		case setting.Key == "vcs.modified" && setting.Value == "true":
-			words = append(words, "modified")
-		}
-	}
-	return strings.TrimSpace(strings.Join(append(words, info.GoVersion), " "))
 }

@@ -5,9 +5,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 )
 
 func TestHelp(t *testing.T) {
@@ -84,18 +88,29 @@ func TestVersion(t *testing.T) {
 	info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
 		{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"},
 	}}
-	if got, want := versionLine(info), "virtwright v1.2.3 abc modified go1.26"; got != want {
+	if got, want := versionOf(info).String(), "virtwright v1.2.3 abc modified go1.26"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 // A release has the version and the commit that the linker sets.
 func TestReleasedVersion(t *testing.T) {
-	defer func() { release, revision = "", "" }()
-	release, revision = "v1.2.3", "abc"
+	defer func() { release, revision, committed = "", "", "" }()
+	release, revision, committed = "v1.2.3", "abc", "2026-01-02T03:04:05Z"
 	if got := call(t, "", "version").fine(t).out; !strings.HasPrefix(got, "virtwright v1.2.3 abc go1.") {
 		t.Errorf("got %q", got)
 	}
+	for _, output := range []string{"json", "yaml"} {
+		var got map[string]any
+		if err := yaml.Unmarshal([]byte(call(t, "", "version", "-o", output).fine(t).out), &got); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{"version": "v1.2.3", "commit": "abc", "date": "2026-01-02T03:04:05Z", "goVersion": runtime.Version()}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	says(t, call(t, "", "version", "-o", "xml").err, `--output: Unsupported value: "xml": supported values: "text", "json", "yaml"`)
 }
 
 // The program works as a plugin of kubectl.
