@@ -89,7 +89,11 @@ func (c *expressionCompiler) check(text string) (*cel.Env, *cel.Ast, error) {
 func compileError(issues *cel.Issues) error {
 	var out []string
 	for _, e := range issues.Errors() {
-		out = append(out, fmt.Sprintf("line %d, column %d: %s", e.Location.Line(), e.Location.Column()+1, e.Message))
+		message := e.Message
+		if strings.HasPrefix(message, "Syntax error: token recognition error at: '= ") || strings.HasSuffix(message, "at: '='") {
+			message += " (did you mean ==?)"
+		}
+		out = append(out, fmt.Sprintf("line %d, column %d: %s", e.Location.Line(), e.Location.Column()+1, message))
 	}
 	return fmt.Errorf("must compile: %s", strings.Join(out, "; "))
 }

@@ -154,14 +154,14 @@ func (p *power) run(ctx context.Context, s streams) error {
 	}
 	p.noteNone(s, len(chosen))
 	type answer struct {
-		before types.UID
+		before observation
 		err    error
 	}
 	report := &powerReport{power: p, s: s, failed: map[int]int{}}
 	var waits errgroup.Group
 	inOrder(chosen, func(vm types.NamespacedName) (a answer) {
 		if p.wait {
-			a.before, a.err = p.stoppedVMI(ctx, c, vm)
+			a.before, a.err = p.observeBefore(ctx, c, vm)
 		}
 		if a.err == nil && p.dryRun != dryRunClient {
 			a.err = p.request(ctx, c, vm)

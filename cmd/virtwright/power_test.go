@@ -206,6 +206,7 @@ func TestPowerDescribe(t *testing.T) {
 		"backs off":      {observed("Always", "CrashLoopBackOff", "").with(failures), "CrashLoopBackOff (starts that ended early: 2, next after 2026-07-01T12:00:00Z)"},
 		"backed off":     {observed("Always", "Starting", "Pending").with(failures).with(notReady), "Starting (Ready is False: GuestNotRunning: Guest VM is not reported as running)"},
 		"failed before":  {observed("Always", "Starting", "Pending").with(condition("Failure", "False", "", "")), "Starting"},
+		"no message":     {observed("Halted", "Stopping", "Running").with(condition("Ready", "False", "PodNotExists", "")), "Stopping (Ready is False: PodNotExists)"},
 		"not in its way": {observed("Always", "Starting", "Pending").with(condition("LiveMigratable", "False", "x", "y")), "Starting"},
 	}
 	for name, test := range tests {

@@ -59,6 +59,7 @@ func TestUsage(t *testing.T) {
 		"a path without its root":              {"explain -f - runStrategy", `unknown field "runStrategy"`},
 		"a misspelt flag":                      {"explain --namspace lab", "unknown flag: --namspace; did you mean --namespace?"},
 		"the beginning of a flag":              {"expand --preset x", "unknown flag: --preset; did you mean --preset-conflicts?"},
+		"a URL":                                {"expand -f https://example.com/vm.yaml", "https://example.com/vm.yaml: URLs are not supported: use curl and -f -"},
 		"a command of kubectl":                 {"get vm", `unknown command "get" (see virtwright --help)`},
 		"a misspelt path":                      {"explain -f - spec.template.spec.domain.memroy.guest", `path does not exist: under "spec.template.spec.domain" unknown field "memroy"; did you mean "memory"?`},
 		"a path of a VMI, for a VM":            {"explain -f - spec.domain.cpu", `under "spec" unknown field "domain"`},
