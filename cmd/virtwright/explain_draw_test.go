@@ -83,5 +83,5 @@ func TestExplainDrawnStored(t *testing.T) {
 	says(t, picture.fine(t).out, "cores: 7")
 	damaged := strings.Replace(vm, `{"v":1`, `{"v":`, 1)
 	page, _ = drawn(t, damaged, "-f", "-")
-	says(t, page.fine(t).out, `class="l origin-unknown"`, "unknown: the record cannot be read")
+	says(t, page.fine(t).out, `class="l origin-unknown"`, ">unknown<", "</b> unknown: the record cannot be read</li>")
 }

@@ -168,7 +168,7 @@ func flagError(c *cobra.Command, err error) error {
 			}
 		})
 		if near := cmp.Or(presets.Nearest(name, maps.Keys(names)), longer); near != "" && name != "" {
-			return fmt.Errorf("%w; did you mean --%s?", err, near)
+			err = fmt.Errorf("%w; did you mean --%s?", err, near)
 		}
 	}
 	return fmt.Errorf("%w (see %s --help)", err, c.CommandPath())

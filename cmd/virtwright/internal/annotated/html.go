@@ -34,7 +34,7 @@ var legend = []Entry{
 	{Class: ClassOverride, Name: "preset, override"},
 	{Class: ClassPlatform, Name: "platform default"},
 	{Class: ClassInstancetype, Name: "instancetype, preference"},
-	{Class: ClassUnknown, Name: "unknown"},
+	{Class: ClassUnknown, Name: "unknown: the record cannot be read"},
 	{Class: ClassLost, Name: "removed"},
 }
 

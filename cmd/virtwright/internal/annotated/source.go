@@ -57,8 +57,6 @@ func (s Source) String() string {
 		return fmt.Sprintf("platform (%s)", s.Rule)
 	case "instancetype", "preference":
 		return s.Kind + " " + s.Name
-	case "unknown":
-		return "unknown: the record cannot be read"
 	}
 	return s.From
 }
