@@ -264,18 +264,18 @@ func align(out io.Writer, rows [][]string, gap, first int) error {
 	}
 	var text strings.Builder
 	for _, cells := range rows {
-		line := ""
+		var line strings.Builder
 		for i, c := range cells {
-			if line += c; len(cells) == 1 {
-				break
+			line.WriteString(c)
+			switch {
+			case len(cells) == 1:
+			case i == 0 && width(c) > first:
+				line.WriteString("\n" + strings.Repeat(" ", widths[0]+gap))
+			default:
+				line.WriteString(strings.Repeat(" ", widths[i]-width(c)+gap))
 			}
-			if i == 0 && width(c) > first {
-				line += "\n" + strings.Repeat(" ", widths[0]+gap)
-				continue
-			}
-			line += strings.Repeat(" ", widths[i]-width(c)+gap)
 		}
-		text.WriteString(strings.TrimRight(line, " ") + "\n")
+		text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	_, err := io.WriteString(out, text.String())
 	return err

@@ -309,7 +309,7 @@ func equalsExplain(t *testing.T, text string, vms []playground.VM) {
 		}
 		var fields, lines []string
 		for _, f := range x.Fields {
-			fields = append(fields, strings.Join([]string{f.Path, f.From, f.Source.String()}, " "))
+			fields = append(fields, strings.Join([]string{f.Path, f.From, f.String()}, " "))
 		}
 		for _, l := range m.Lines {
 			typed := l.Path == "apiVersion" || l.Path == "kind" // explain lists them for VMs only
