@@ -115,12 +115,16 @@ func (t *targets) choose(ctx context.Context, of schema.GroupVersionResource, ke
 
 // oneVM returns the name of the only object that the arguments name.
 func oneVM(args []string, doing string, kinds ...string) (string, error) {
+	const want = "name one VM, for example web or vm/web"
 	names, err := live.Names(args)
 	if err != nil {
 		return "", err
 	}
+	if len(names) == 0 {
+		return "", errors.New(want)
+	}
 	if len(names) != 1 || names[0].IsAll() || !slices.Contains(kinds, names[0].Type()) {
-		return "", fmt.Errorf("cannot %s %q: name one VM, for example web or vm/web", doing, strings.Join(args, " "))
+		return "", fmt.Errorf("cannot %s %q: %s", doing, strings.Join(args, " "), want)
 	}
 	return names[0].Name(), nil
 }

@@ -173,7 +173,7 @@ func TestExplainPresets(t *testing.T) {
 	}
 	// The unknown labels of the namespace matter to other fields.
 	says(t, call(t, "", args[:5]...).fine(t).err, "the labels of namespace lab are unknown")
-	says(t, call(t, "", append(args[:5:5], "spec.template.spec.nodeSelector")...).fine(t).err, "but presets cluster/node-pool select")
+	says(t, call(t, "", append(args[:5:5], "spec.template.spec.nodeSelector")...).fine(t).err, "but preset cluster/node-pool selects")
 }
 
 // TestExplainFits checks that tables of fields fit 100 columns, also with wide characters.

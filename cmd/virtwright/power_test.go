@@ -36,7 +36,7 @@ func TestPowerUsage(t *testing.T) {
 		"stop does not pause":    {[]string{"stop", "a", "--paused"}, "unknown flag: --paused"},
 		"a type alone":           {[]string{"start", "vm"}, "cannot start a vm: name VMs, for example web or vm/web"},
 		"two console names":      {[]string{"console", "a", "b"}, `cannot connect to "a b": name one VM, for example web or vm/web`},
-		"no console name":        {[]string{"vnc"}, `cannot connect to "": name one VM`},
+		"no console name":        {[]string{"vnc"}, "Error: name one VM, for example web or vm/web"},
 		"a port out of range":    {[]string{"playground", "--port", "99999"}, `invalid argument "99999" for "--port" flag: value out of range (see`},
 		"an unknown dry run":     {[]string{"stop", "a", "--dry-run=all"}, `--dry-run: Unsupported value: "all": supported values: "none", "client", "server"`},
 		"type and name":          {[]string{"start", "vm", "a", "b", "--kubeconfig", nowhere}, "cannot start VM default/b: "},

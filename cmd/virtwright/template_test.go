@@ -30,7 +30,7 @@ func TestTemplateUsage(t *testing.T) {
 		want []string
 	}{
 		"unknown command":      {"template makes", []string{`unknown command "makes" (see virtwright template --help)`}},
-		"no VM":                {"template create", []string{`cannot make a template of "": name one VM`}},
+		"no VM":                {"template create", []string{"name one VM, for example web or vm/web"}},
 		"two VMs":              {"template create a b", []string{`cannot make a template of "a b": name one VM`}},
 		"unknown format":       {"template create a --format ova", []string{"--format: Unsupported value", `"openshiftTemplate"`}},
 		"unknown data volumes": {"template create a --data-volumes Clone", []string{`--data-volumes: Unsupported value: "Clone": supported values: "Keep", "Rename"`}},

@@ -208,11 +208,11 @@ func (c *Cluster) Unlabelled(under provenance.Path) []string {
 			names = append(names, preset.Ref)
 		}
 	}
-	return append(c.unlabelled(c.vmNamespaces(), "presets", names), c.unlabelledPolicies()...)
+	return append(c.unlabelled(c.vmNamespaces(), "preset", "presets", names), c.unlabelledPolicies()...)
 }
 
 func (c *Cluster) unlabelledPolicies() []string {
-	return c.unlabelled(c.vmNamespaces(), "ValidatingAdmissionPolicies", c.policies.NamespaceSelectors())
+	return c.unlabelled(c.vmNamespaces(), "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicies", c.policies.NamespaceSelectors())
 }
 
 func (c *Cluster) vmNamespaces() []string {
@@ -223,16 +223,20 @@ func (c *Cluster) vmNamespaces() []string {
 	return of
 }
 
-func (c *Cluster) unlabelled(of []string, kind string, names []string) []string {
+func (c *Cluster) unlabelled(of []string, one, many string, names []string) []string {
 	if len(names) == 0 || len(c.settings.NamespaceLabels) > 0 {
 		return nil
+	}
+	who := listed(many, names) + " select"
+	if len(names) == 1 {
+		who = one + " " + names[0] + " selects"
 	}
 	var out []string
 	slices.Sort(of)
 	for _, name := range slices.Compact(of) {
 		if _, known := c.namespaces[name]; !known {
-			out = append(out, fmt.Sprintf("the labels of namespace %s are unknown, but %s select namespaces by label: add the Namespace to -f, or set --namespace-labels",
-				name, listed(kind, names)))
+			out = append(out, fmt.Sprintf("the labels of namespace %s are unknown, but %s namespaces by label: add the Namespace to -f, or set --namespace-labels",
+				name, who))
 		}
 	}
 	return out
