@@ -91,6 +91,33 @@ func parseKnown(text string) (provenance.Path, error) {
 	return p, nil
 }
 
+// PathCompletions lists the paths of fields that begin with text, up to the next field. [*] is each
+// element of a list.
+func PathCompletions(text string) []string {
+	dot := strings.LastIndexByte(text, '.')
+	s, parent := vmSchema(), provenance.Path(nil)
+	if dot >= 0 {
+		p, err := parseKnown(text[:dot])
+		if err != nil {
+			return nil
+		}
+		s, parent = s.at(p), p
+	}
+	var out []string
+	for name, field := range s.fields {
+		if !strings.HasPrefix(name, text[dot+1:]) || dot < 0 && name == "status" {
+			continue
+		}
+		path := parent.Field(name).String()
+		if field.shape == shapeKeyed {
+			path += "[*]"
+		}
+		out = append(out, path)
+	}
+	slices.Sort(out)
+	return out
+}
+
 func noSuchStep(before provenance.Path, seg provenance.Segment, s *schema) error {
 	where := before.String()
 	switch {

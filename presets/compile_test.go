@@ -31,6 +31,7 @@ func TestCompileRefuses(t *testing.T) {
 		"Selector":           {"", "match: {labels: {matchLabels: {a: \"!\"}}}", []string{"spec.match.labels.matchLabels", `"!"`}},
 		"SelectorOperator":   {"", "match: {labels: {matchExpressions: [{key: a, operator: Is}]}}", []string{"spec.match.labels.matchExpressions[0].operator", `"Is"`}},
 		"NamespacesAtHome":   {"lab", "match: {namespaces: {matchLabels: {a: b}}}", []string{"spec.match.namespaces", "ClusterVirtualMachinePreset"}},
+		"CELAssignment":      {"", "match: {conditions: [{name: c, expression: \"object.metadata.name = 'a'\"}]}", []string{"line 1, column 22: Syntax error: token recognition error at: '= ' (did you mean ==?)"}},
 		"CELSyntax":          {"", "match: {conditions: [{name: c, expression: \"object.\"}]}", []string{"spec.match.conditions[0].expression", "must compile", "Syntax error"}},
 		"CELType":            {"", "match: {conditions: [{name: c, expression: \"1 + 1\"}]}", []string{"conditions[0].expression", "must be true or false"}},
 		"CELUnknownVariable": {"", "match: {conditions: [{name: c, expression: \"vm.x\"}]}", []string{"undeclared reference to 'vm'"}},

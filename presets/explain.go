@@ -42,6 +42,8 @@ type LosingValue struct {
 	Value any
 	// Path of the value, if the field is an alternative to it; else nil.
 	Path provenance.Path
+	// Excluded is true if the VM's annotation excludes the value: it did not compete.
+	Excluded bool
 }
 
 // Counts are the fields that a preset set, those that the author or a stronger preset kept it from
@@ -71,9 +73,13 @@ func (e *Engine) Explain(ctx context.Context, s *Snapshot, req Request) (*Explan
 		return nil, err
 	}
 	x := &Explanation{Result: out, Fields: out.resolution.allOrigins(), Skipped: slices.Concat(out.resolution.skips, out.resolution.quietSkips)}
-	x.addLeaves(out)
-	x.Presets, err = x.verdicts(ctx, s, req)
-	return x, err
+	_, q, err := loadQuery(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	x.addLeaves(out, q.selection)
+	x.Presets = x.verdicts(s, q)
+	return x, nil
 }
 
 // ExplainStored explains an object by the record that it carries.
@@ -150,7 +156,7 @@ func listLeaves(v any, s *schema, p provenance.Path, visit func(provenance.Path,
 	visit(p, v)
 }
 
-func (x *Explanation) addLeaves(out *Result) {
+func (x *Explanation) addLeaves(out *Result, selection presetSelection) {
 	computed := out.computedFields()
 	at := make(map[string]*Origin, len(x.Fields))
 	for i, o := range x.Fields {
@@ -158,8 +164,10 @@ func (x *Explanation) addLeaves(out *Result) {
 		x.Fields[i].Computed = computed[o.Path.String()+" "+o.By.String()]
 	}
 	add := func(by provenance.Source, root *fieldNode) {
+		all, paths := selection.excludes(by.Preset)
 		visitLeaves(root, func(leaf *fieldNode) {
 			lost := LosingValue{By: by, Value: leaf.value}
+			lost.Excluded = !by.Role.OutranksUser() && (all || slices.ContainsFunc(paths, leaf.path.HasPrefix))
 			o := at[leaf.text]
 			if o == nil {
 				o, lost.Path = x.alternativeTo(leaf.path), leaf.path
@@ -216,14 +224,10 @@ func loadQuery(ctx context.Context, req Request) (*resolution, *query, error) {
 	return r, r.query(ctx, req, owner), nil
 }
 
-func (x *Explanation) verdicts(ctx context.Context, s *Snapshot, req Request) ([]MatchResult, error) {
-	_, q, err := loadQuery(ctx, req)
-	if err != nil {
-		return nil, err
-	}
+func (x *Explanation) verdicts(s *Snapshot, q *query) []MatchResult {
 	var verdicts []MatchResult
 	for _, c := range s.all {
-		if !c.Cluster() && c.Namespace != req.Namespace.Name {
+		if !c.Cluster() && c.Namespace != q.namespace.Name {
 			continue
 		}
 		v := MatchResult{Preset: c.Ref, Namespace: c.Namespace, Mode: c.Mode, Matched: slices.Contains(x.Result.Matched, c)}
@@ -240,7 +244,7 @@ func (x *Explanation) verdicts(ctx context.Context, s *Snapshot, req Request) ([
 		}
 		verdicts = append(verdicts, v)
 	}
-	return verdicts, nil
+	return verdicts
 }
 
 func (x *Explanation) countsOf(c *Compiled) *Counts {
@@ -255,7 +259,7 @@ func (x *Explanation) countsOf(c *Compiled) *Counts {
 			}
 		}
 		for _, lost := range o.Losing {
-			if lost.By.Preset == c.Ref {
+			if lost.By.Preset == c.Ref && !lost.Excluded {
 				out.Lost++
 			}
 		}

@@ -117,7 +117,11 @@ func (c *expressionCompiler) parse(text string) (*parsedExpression, error) {
 func compileError(issues *cel.Issues) error {
 	var out []string
 	for _, e := range issues.Errors() {
-		out = append(out, located(e.Location, e.Message))
+		message := e.Message
+		if strings.HasPrefix(message, "Syntax error: token recognition error at: '= ") || strings.HasSuffix(message, "at: '='") {
+			message += " (did you mean ==?)"
+		}
+		out = append(out, located(e.Location, message))
 	}
 	return fmt.Errorf("must compile: %s", strings.Join(out, "; "))
 }

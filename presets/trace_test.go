@@ -126,7 +126,7 @@ func TestExplainRemovals(t *testing.T) {
 	}
 }
 
-// TestExplainCounts counts the fields that FROM and BEAT show, names losers of alternatives, and
+// TestExplainCounts counts the fields that explain shows, names losers of alternatives, and
 // tells labels of presets from the author's.
 func TestExplainCounts(t *testing.T) {
 	snapshot := presettest.Snapshot(t,

@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -56,7 +57,7 @@ func (t *targets) read(doing string, args, kinds []string, other bool, flags str
 	problems := []error{err}
 	for _, n := range names {
 		if n.IsAll() || !slices.Contains(kinds, n.Type()) {
-			problems = append(problems, fmt.Errorf("cannot %s a %s: name VMs, for example vm/web", doing, n.Type()))
+			problems = append(problems, fmt.Errorf("cannot %s a %s: name VMs, for example web or vm/web", doing, n.Type()))
 		}
 		if !slices.Contains(t.names, n.Name()) {
 			t.names = append(t.names, n.Name())
@@ -112,14 +113,60 @@ func (t *targets) choose(ctx context.Context, of schema.GroupVersionResource, ke
 	return config, out, nil
 }
 
-func typed(args []string) []string {
-	out := slices.Clone(args)
-	for i, arg := range out {
-		if !strings.Contains(arg, "/") {
-			out[i] = "vm/" + arg
-		}
+// oneVM returns the name of the only object that the arguments name.
+func oneVM(args []string, doing string, kinds ...string) (string, error) {
+	const want = "name one VM, for example web or vm/web"
+	names, err := live.Names(args)
+	if err != nil {
+		return "", err
 	}
-	return out
+	if len(names) == 0 {
+		return "", errors.New(want)
+	}
+	if len(names) != 1 || names[0].IsAll() || !slices.Contains(kinds, names[0].Type()) {
+		return "", fmt.Errorf("cannot %s %q: %s", doing, strings.Join(args, " "), want)
+	}
+	return names[0].Name(), nil
+}
+
+// noteNone prints a note if flags select no VMs.
+func (t *targets) noteNone(s streams, chosen int) {
+	if _, namespace, err := t.connection.config(); chosen == 0 && err == nil {
+		place := "namespace " + namespace
+		if t.everywhere {
+			place = "any namespace"
+		}
+		note(s, []string{"no VMs found in " + place})
+	}
+}
+
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client"
+	dryRunServer = "server"
+)
+
+// dryRun is the value of the flag --dry-run, which has the meaning of kubectl's.
+type dryRun string
+
+func (d *dryRun) declare(c *cobra.Command, client, server string) {
+	c.Flags().StringVar((*string)(d), "dry-run", dryRunNone, "none; client: "+client+"; server: "+server+"; alone: client")
+	c.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
+	offer(c, "dry-run", []string{dryRunNone, dryRunClient, dryRunServer})
+}
+
+func (d dryRun) check() error {
+	return oneOf("--dry-run", string(d), dryRunNone, dryRunClient, dryRunServer)
+}
+
+// on reports whether there is a dry run. The zero value is none.
+func (d dryRun) on() bool { return d == dryRunClient || d == dryRunServer }
+
+func (d dryRun) suffix() string {
+	if d.on() {
+		return " (dry run)"
+	}
+	return ""
 }
 
 // inOrder sends requests concurrently and handles the responses in the order of the VMs.
@@ -166,6 +213,14 @@ func (o *connection) declare(c *cobra.Command) {
 		}
 	})
 	c.Flags().AddFlagSet(all)
+	// The errors mean that the flags do not exist.
+	_ = c.RegisterFlagCompletionFunc("namespace", func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return o.namesOf(c.Context(), corev1.SchemeGroupVersion.WithResource("namespaces"), false), cobra.ShellCompDirectiveNoFileComp
+	})
+	_ = c.RegisterFlagCompletionFunc("context", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		raw, _ := o.flags.ToRawKubeConfigLoader().RawConfig() // no contexts if it cannot be read
+		return slices.Sorted(maps.Keys(raw.Contexts)), cobra.ShellCompDirectiveNoFileComp
+	})
 }
 
 func (o *connection) chosen() bool { return *o.flags.Context != "" || *o.flags.KubeConfig != "" }
@@ -227,43 +282,6 @@ func newClusterClient(config *rest.Config) (*clusterClient, error) {
 	}
 	vmis := kubevirtv1.GroupVersion.WithResource("virtualmachineinstances")
 	return &clusterClient{requests.RESTClient(), objects.Resource(virtualMachines), objects.Resource(vmis)}, nil
-}
-
-func (o *connection) complete(c *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return o.completeNames(c, args, text)
-}
-
-// completeNames completes the names of VMs that are not in args, if the cluster responds soon.
-func (o *connection) completeNames(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const patience = 3 * time.Second
-	ctx, cancel := context.WithTimeout(c.Context(), patience)
-	defer cancel()
-	var names []cobra.Completion
-	config, namespace, err := o.config()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	if client, err := newClusterClient(config); err == nil {
-		list, err := client.vms.Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 500})
-		for i := 0; err == nil && i < len(list.Items); i++ {
-			if name := list.Items[i].GetName(); !slices.Contains(args, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeTyped is completeNames with TYPE/NAME.
-func (o *connection) completeTyped(c *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	names, directive := o.completeNames(c, nil, text)
-	for i := range names {
-		names[i] = "vm/" + names[i]
-	}
-	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), directive
 }
 
 func (c *clusterClient) vm(ctx context.Context, vm types.NamespacedName) (*kubevirtv1.VirtualMachine, error) {

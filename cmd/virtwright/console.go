@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -22,7 +21,6 @@ import (
 	"k8s.io/client-go/transport/websocket"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/live"
 	"github.com/virtwright/virtwright/presets"
 )
 
@@ -74,7 +72,7 @@ func newVNC(shown string, s streams) *cobra.Command {
 
 func (d *device) command(short, help string, serve func(*device, context.Context, *gorilla.Conn) error) *cobra.Command {
 	c := &cobra.Command{
-		Use: d.name + " NAME", Short: short, Long: help, Args: oneName(d.name), ValidArgsFunction: d.connection.complete,
+		Use: d.name + " NAME", Short: short, Long: help, ValidArgsFunction: d.connection.complete(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
@@ -94,16 +92,12 @@ func (d *device) command(short, help string, serve func(*device, context.Context
 	return c
 }
 
-func (d *device) choose(args []string) error {
-	names, err := live.Names(typed(args))
-	if err != nil {
+func (d *device) choose(args []string) (err error) {
+	if d.vmi.Name, err = oneVM(args, "connect to", "vm", "vmi"); err != nil {
 		return err
 	}
-	if !slices.Contains([]string{"vm", "vmi"}, names[0].Type()) {
-		return fmt.Errorf("cannot connect to a %s: name a VM, for example vm/web", names[0].Type())
-	}
-	d.vmi.Name = names[0].Name()
-	return nil
+	_, d.vmi.Namespace, err = d.connection.config()
+	return err
 }
 
 // await retries to connect until the VMI runs or the timeout ends.
@@ -134,16 +128,15 @@ func (d *device) refused(err error) error {
 }
 
 func (d *device) connect(ctx context.Context) (*gorilla.Conn, error) {
-	config, namespace, err := d.connection.config()
+	config, _, err := d.connection.config()
 	if err != nil {
 		return nil, err
 	}
-	d.vmi.Namespace = namespace
 	c, err := newClusterClient(config)
 	if err != nil {
 		return nil, err
 	}
-	url := c.verbs.Get().AbsPath("/apis", subresources, "namespaces", namespace, "virtualmachineinstances", d.vmi.Name, d.name).URL()
+	url := c.verbs.Get().AbsPath("/apis", subresources, "namespaces", d.vmi.Namespace, "virtualmachineinstances", d.vmi.Name, d.name).URL()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), http.NoBody)
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ const driftExamples = `  # All namespaces
   {{program}} drift -A -o json`
 
 func newDrift(shown string, s streams) *cobra.Command {
-	o := &settings{}
+	o := &settings{without: flagsForReapply}
 	c := &cobra.Command{
 		Use: "drift [-A] [-l SELECTOR]", Short: "List stored VMs that a reapply would change or reject",
 		Long: driftHelp, Example: driftExamples, Args: flagsForFiles,

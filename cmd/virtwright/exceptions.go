@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,7 +41,7 @@ type exceptionsCommand struct {
 }
 
 func newExceptions(shown string, s streams) *cobra.Command {
-	o := &exceptionsCommand{}
+	o := &exceptionsCommand{settings: settings{without: slices.Concat(flagsForReapply, flagsOfDefaults)}}
 	c := &cobra.Command{
 		Use:   "exceptions [-f FILE...] [-A] [--propose]",
 		Short: "List exceptions from presets, or propose exceptions for existing VMs", Long: exceptionsHelp,

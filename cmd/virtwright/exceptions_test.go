@@ -39,7 +39,7 @@ func TestExceptionsAct(t *testing.T) {
 		}
 		says(t, got.out+got.err, "spec.template.spec.domain.devices.rng")
 	}
-	says(t, call(t, in, "explain", "-f", "-").out, "exception old until 2999-01-01T00:00:00Z")
+	says(t, call(t, in, "explain", "-f", "-", "--all").out, "exception old until 2999-01-01T00:00:00Z")
 	says(t, call(t, expired, "validate", "-f", "-").err, "the exception has expired; a cluster rejects its creation")
 	got := call(t, strings.Replace(bootRule+bootException, "presets: [cluster/", "presets: [x, cluster/", 1), "validate", "-f", "-").fine(t)
 	says(t, got.err, `spec.presets[0]: preset "x" does not exist`)

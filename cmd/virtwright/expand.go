@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"regexp"
 	"runtime/debug"
 
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/presets"
 )
@@ -55,6 +57,7 @@ func newExpand(shown string, s streams) *cobra.Command {
 	}
 	o.setUp(c, shown, []string{"yaml", "json", "diff"}, func(ctx context.Context, args []string) error { return expand(ctx, o, s, args) })
 	o.declareValidation(c)
+	c.ValidArgsFunction = o.connection.complete(0)
 	return c
 }
 
@@ -101,7 +104,7 @@ func expand(ctx context.Context, o *settings, s streams, args []string) error {
 	}
 	shown.clear()
 	if o.input.Remaining > 0 {
-		note(s, c.Unlabelled())
+		note(s, c.Unlabelled(nil))
 	}
 	note(s, c.Missing())
 	return errors.Join(append(problems, list.end())...)
@@ -176,10 +179,13 @@ func yamlOf(object any) ([]byte, error) {
 	return yaml.JSONToYAML([]byte(presets.Escape(string(raw))))
 }
 
+// longRecord matches the record of origins. A diff shows the first group.
+var longRecord = regexp.MustCompile(`(?m)^( +` + regexp.QuoteMeta(v1alpha1.AnnotationProvenance) + `: .{48}).*$`)
+
 func unified(before, after []byte, from, to string) (string, error) {
 	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(string(before)), FromFile: from,
-		B: difflib.SplitLines(string(after)), ToFile: to,
+		A: difflib.SplitLines(longRecord.ReplaceAllString(string(before), "$1…")), FromFile: from,
+		B: difflib.SplitLines(longRecord.ReplaceAllString(string(after), "$1…")), ToFile: to,
 		Context: 3,
 	})
 }

@@ -18,8 +18,11 @@ import (
 	"github.com/virtwright/virtwright/validation"
 )
 
-const explainHelp = `Show the origin of each field of a virtual machine and the values that it overruled, and the effect
-of each preset, or the reason why it did not match.
+const explainHelp = `Show the origin of each field of a virtual machine and the values that it replaced, and the effect of
+each preset that matched. --all also lists the others, with the reason why they did not match.
+
+-o yaml prints the VM with the origin of each field in a comment, -o html as a page, and -o svg as a
+picture.
 
 The input is the same as for expand. A VM that is stored in a cluster is explained from its record.
 OUTDATED lists the fields that a reapply with these presets would change. --reapply explains the VM
@@ -44,6 +47,9 @@ const explainExamples = `  # Every field of a VM, and every preset
   # A page with the YAML of the VM, the origin of each line, and the values that lost
   {{program}} explain -f examples/vms/tiny.yaml -f examples/presets -o html
 
+  # The YAML of the VM with the origin of each line
+  {{program}} explain -f examples/vms/tiny.yaml -f examples/presets -o yaml
+
   # A stored VM, from its record
   {{program}} explain vm/tiny -n lab
 
@@ -51,8 +57,8 @@ const explainExamples = `  # Every field of a VM, and every preset
   kubectl get vm tiny -n lab -o yaml | {{program}} explain -f -`
 
 func newExplain(shown string, s streams) *cobra.Command {
-	outputs := []string{"table", "json", "html", "svg"}
-	o, link := &settings{}, ""
+	outputs := []string{"table", "yaml", "json", "html", "svg"}
+	o, link, all := &settings{}, "", false
 	c := &cobra.Command{
 		Use:     "explain [-f FILE...] [TYPE/NAME...] [PATH]",
 		Short:   "Show the origin of each field of a virtual machine",
@@ -70,11 +76,15 @@ func newExplain(shown string, s streams) *cobra.Command {
 			if link != "" {
 				return printLink(c.Context(), o, s, names, link)
 			}
-			return explain(c.Context(), o, s, names, path)
+			o.under, _ = presets.ParsePath(path) // explain returns the error
+			p := &explanations{printer: printer{streams: s, output: o.output}, all: all}
+			return explain(c.Context(), o, p, names, path)
 		},
 	}
 	o.declare(c, outputs...)
+	c.ValidArgsFunction = o.connection.completePaths
 	o.declareValidation(c)
+	c.Flags().BoolVar(&all, "all", false, "table: also list the presets that did not match, with the reason")
 	c.Flags().StringVar(&link, "link", "", "print a link for the playground at this address, such as http://127.0.0.1:8080/")
 	dropped := []string{
 		"output", "owner", "reapply", "namespace-labels", "preset-conflicts", "warnings", "validation",
@@ -89,8 +99,8 @@ func newExplain(shown string, s streams) *cobra.Command {
 	return c
 }
 
-func explain(ctx context.Context, o *settings, s streams, args []string, text string) error {
-	c, err := o.cluster(ctx, s, args)
+func explain(ctx context.Context, o *settings, p *explanations, args []string, text string) error {
+	c, err := o.cluster(ctx, p.streams, args)
 	if err != nil {
 		return err
 	}
@@ -98,12 +108,11 @@ func explain(ctx context.Context, o *settings, s streams, args []string, text st
 	if err != nil {
 		return fmt.Errorf("invalid path %q: %w", text, err)
 	}
-	p := &explanations{printer: printer{streams: s, output: o.output}}
 	var problems []error
 	for _, m := range c.VMs {
 		problems = append(problems, p.explain(ctx, c, m, path))
 	}
-	note(s, c.Missing())
+	note(p.streams, c.Missing())
 	return errors.Join(append(problems, p.write())...)
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/annotated"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
@@ -11,11 +12,15 @@ import (
 // explanations prints explanations as tables, JSON, a page or a picture.
 type explanations struct {
 	printer
+	// all also lists presets that did not match in tables.
+	all      bool
 	sections []annotated.Section
 }
 
 // drawn reports whether the output shows the VMs as YAML.
-func (p *explanations) drawn() bool { return p.output == "html" || p.output == "svg" }
+func (p *explanations) drawn() bool {
+	return p.output == "html" || p.output == "svg" || p.output == "yaml"
+}
 
 func (p *explanations) write() error {
 	switch {
@@ -26,10 +31,9 @@ func (p *explanations) write() error {
 	case len(p.sections) == 0:
 		return nil
 	}
-	draw := annotated.WriteHTML
-	if p.output == "svg" {
-		draw = annotated.WriteSVG
-	}
+	draw := map[string]func(io.Writer, []annotated.Section) error{
+		"html": annotated.WriteHTML, "svg": annotated.WriteSVG, "yaml": writeAnnotatedYAML,
+	}[p.output]
 	if err := draw(p.out, p.sections); err != nil {
 		return fmt.Errorf("cannot print the explanations: %w", err)
 	}

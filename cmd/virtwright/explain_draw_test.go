@@ -28,7 +28,7 @@ func TestExplainDrawn(t *testing.T) {
 	page, picture := drawn(t, "", args...)
 	says(t, page.fine(t).out, "<h1>VirtualMachine shop/old-appliance</h1>", "<h1>VirtualMachine lab/worker-1</h1>",
 		"<del>bios: {}</del>", `<li class="origin-preset-override"><b>5</b> preset, override</li>`, `<li class="lost"><b>1</b> removed</li>`,
-		`<div class="l origin-preset-override more"`, `<div class="l origin-preset-default"`, `<div class="l record"`, "The VM&#39;s author wrote &#34;appliances&#34;. An override outranks the author.",
+		`<div class="l origin-preset-override more"`, `<div class="l origin-preset-default"`, `<div class="l record"`, "The user wrote &#34;appliances&#34;. An override outranks the user.",
 		"but the annotation virtwright.dev/exclude excludes it.", "Computed by the expression object.metadata.name &#43; &#39;-root&#39;",
 		"<td>cluster/size-small<td>Enforce<td>no<td>labels do not match vm-size=small", "<h2>Warnings</h2>")
 	says(t, picture.fine(t).out, ">VirtualMachine shop/old-appliance</text>", ">VirtualMachine lab/worker-1</text>", `<tspan class="code">bios: {}</tspan>`)
@@ -83,5 +83,5 @@ func TestExplainDrawnStored(t *testing.T) {
 	says(t, picture.fine(t).out, "cores: 7")
 	damaged := strings.Replace(vm, `{"v":1`, `{"v":`, 1)
 	page, _ = drawn(t, damaged, "-f", "-")
-	says(t, page.fine(t).out, `class="l origin-unknown"`, "unknown: the record cannot be read")
+	says(t, page.fine(t).out, `class="l origin-unknown"`, ">unknown<", "</b> unknown: the record cannot be read</li>")
 }

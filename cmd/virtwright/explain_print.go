@@ -1,12 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
-	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/annotated"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
@@ -14,7 +13,12 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-const cellWidth = 48
+// The widths of columns: of most values, of values in a crowded table, and of a table of fields.
+const (
+	cellWidth     = 48
+	minValueWidth = 16
+	tableWidth    = 100
+)
 
 type explained struct {
 	Kind      string              `json:"kind"`
@@ -43,6 +47,9 @@ type explainedField struct {
 	// Computed is the CEL expression that computed the value.
 	Computed string           `json:"computed,omitempty"`
 	Beat     []explainedClaim `json:"beat,omitempty"`
+
+	// shown is the path beneath under.
+	shown, under string
 }
 
 type explainedClaim struct {
@@ -67,7 +74,27 @@ type explainedHeldBack struct {
 	Reason string   `json:"reason"`
 }
 
-func (p *printer) tables() error {
+// commonParent returns the innermost parent of all fields. If that is a parent of the guest's
+// specification, commonParent returns the specification: most fields are beneath it.
+func commonParent(fields []presets.Origin) provenance.Path {
+	guest := provenance.Of("spec", "template", "spec")
+	var common provenance.Path
+	for i, o := range fields {
+		if i == 0 {
+			common = o.Path
+		}
+		common = common[:min(len(common), len(o.Path)-1)]
+		for !o.Path.HasPrefix(common) {
+			common = common[:len(common)-1]
+		}
+	}
+	if guest.HasPrefix(common) {
+		return guest
+	}
+	return common
+}
+
+func (p *explanations) tables() error {
 	for i, object := range p.objects {
 		if i > 0 {
 			fmt.Fprintln(p.out)
@@ -76,7 +103,7 @@ func (p *printer) tables() error {
 		if !ok { // unreachable: only explanations are added
 			continue
 		}
-		if err := e.table(p.out); err != nil {
+		if err := e.table(p.out, p.all); err != nil {
 			return fmt.Errorf("cannot print %s: %w", e.vm, err)
 		}
 	}
@@ -88,11 +115,19 @@ func newExplained(m offline.VM, x *presets.Explanation, outdated []offline.Chang
 		Kind: string(m.Kind), Namespace: m.Namespace, Name: m.Name,
 		File: m.Where.File, Document: m.Where.Document, Fields: []explainedField{}, Outdated: outdated, vm: m,
 	}
+	under := commonParent(x.Fields)
 	damaged := x.Result == nil && m.Damaged() != nil
 	for _, o := range x.Fields {
 		at := explainedField{Path: o.Path.String(), Value: o.Value, Removed: o.Value == nil, Source: annotated.SourceOf(o, damaged), Overruled: o.Overruled, Was: o.Was, Computed: o.Computed}
 		for _, claim := range o.Losing {
+			if claim.Excluded {
+				continue
+			}
 			at.Beat = append(at.Beat, explainedClaim{annotated.RecordedSource(claim.By), claim.Path.String(), claim.Value})
+		}
+		at.shown = at.Path
+		if o.Path.HasPrefix(under) && len(o.Path) > len(under) {
+			at.shown, at.under = "  "+o.Path[len(under):].String(), under.String()+":"
 		}
 		e.Fields = append(e.Fields, at)
 	}
@@ -110,94 +145,110 @@ func newExplained(m offline.VM, x *presets.Explanation, outdated []offline.Chang
 	return e
 }
 
-func colourOf(s annotated.Source) string {
-	switch {
-	case s.From == "preset" && s.Role == provenance.Default.String():
-		return green
-	case s.From == "preset":
-		return yellow
-	case s.From == "platform":
-		return cyan
-	case s.From == "instancetype", s.From == "preference":
-		return magenta
-	}
-	return plainText
+// colourOf returns the colour of a class of origins, which pages and pictures use, too.
+func colourOf(class string) string {
+	return map[string]string{
+		annotated.ClassUser: blue, annotated.ClassDefault: green, annotated.ClassOverride: yellow,
+		annotated.ClassInstancetype: magenta, annotated.ClassLost: red, annotated.ClassPlatform: grey, annotated.ClassUnknown: grey,
+	}[class]
 }
 
-func (e *explained) table(out io.Writer) error {
-	var text bytes.Buffer
-	w := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
-	colours := styleOf(out)
-	fmt.Fprintf(w, "%s (%s)\n\nFIELD\tVALUE\t%s\tBEAT\n", e.vm, e.vm.Where, colours.paint(plainText, "FROM"))
-	for _, at := range e.Fields {
-		value := "(removed)"
-		if !at.Removed {
-			value = cell(at.Value)
-		}
-		from := at.String()
-		if at.Computed != "" {
-			from += ", computed: " + cell(at.Computed)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", at.Path, value, colours.paint(colourOf(at.Source), from), at.beaten())
-	}
-	if len(e.Presets) > 0 {
-		fmt.Fprint(w, "\nPRESET\tMODE\tMATCHED\tWHY\n")
-	}
-	for _, p := range e.Presets {
-		matched := "no"
-		if p.Matched {
-			matched = "yes"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Preset, p.Mode, matched, p.Reason)
-	}
-	if len(e.HeldBack) > 0 {
-		fmt.Fprint(w, "\nPRESET\tHELD BACK\tWHY\n")
-	}
+// table prints the explanation. Presets that did not match are left out, unless all is true.
+func (e *explained) table(out io.Writer, all bool) error {
+	fmt.Fprintf(out, "%s (%s)\n", e.vm, e.vm.Where)
+	var held, outdated [][]string
 	for _, h := range e.HeldBack {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", h.Preset, strings.Join(h.Paths, ", "), h.Reason)
-	}
-	if len(e.Outdated) > 0 {
-		fmt.Fprint(w, "\nOUTDATED\tSTORED\tREAPPLIED\tFROM\n")
+		held = append(held, []string{h.Preset, strings.Join(h.Paths, ", "), h.Reason})
 	}
 	for _, o := range e.Outdated {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", o.Path, orNone(o.Stored), orNone(o.Reapplied), o.By())
+		outdated = append(outdated, []string{o.Path, orNone(o.Stored), orNone(o.Reapplied), o.By()})
 	}
-	for _, c := range e.Conflicts {
-		fmt.Fprintf(w, "\nConflict: %s\n", c)
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return writeTable(out, text.String())
-}
-
-// writeTable removes the padding that a tabwriter adds after empty last cells.
-func writeTable(out io.Writer, table string) error {
-	for line := range strings.Lines(table) {
-		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
+	matched, more := e.presetRows(all)
+	for _, t := range []struct {
+		header []string
+		rows   [][]string
+		note   string
+	}{
+		{[]string{"FIELD", "VALUE", "FROM"}, e.fieldRows(styleOf(out)), ""},
+		{[]string{"PRESET", "MODE", "MATCHED", "WHY"}, matched, more},
+		{[]string{"PRESET", "HELD BACK", "WHY"}, held, ""},
+		{[]string{"OUTDATED", "STORED", "REAPPLIED", "FROM"}, outdated, ""},
+	} {
+		if len(t.rows) > 0 || t.note != "" {
+			fmt.Fprintln(out)
+		}
+		if err := printTable(out, t.header, t.rows); err != nil {
 			return err
 		}
+		fmt.Fprint(out, t.note)
+	}
+	for _, c := range e.Conflicts {
+		fmt.Fprintf(out, "\nConflict: %s\n", presets.EscapeLine(c))
 	}
 	return nil
 }
 
-func (at explainedField) beaten() string {
-	var out []string
+// presetRows returns the presets that matched, then the others if all is true, else a note about
+// them.
+func (e *explained) presetRows(all bool) (rows [][]string, note string) {
+	var others [][]string
+	for _, p := range e.Presets {
+		if p.Matched {
+			rows = append(rows, []string{p.Preset, p.Mode, "yes", p.Reason})
+		} else {
+			others = append(others, []string{p.Preset, p.Mode, "no", p.Reason})
+		}
+	}
+	if all {
+		return append(rows, others...), ""
+	}
+	if len(others) > 0 {
+		note = counted(len(others), "preset") + " did not match: --all lists the reasons\n"
+	}
+	return rows, note
+}
+
+// fieldRows lists the fields, each with the values that it replaced. A title has the beginning that
+// paths have in common.
+func (e *explained) fieldRows(colours style) [][]string {
+	path, from := 0, 0
+	for _, at := range e.Fields {
+		path, from = max(path, uniseg.StringWidth(at.shown)), max(from, uniseg.StringWidth(at.String()))
+	}
+	room := min(cellWidth, max(minValueWidth, tableWidth-min(path, maxFirst)-from-2*columnGap))
+	var rows [][]string
+	title := ""
+	for _, at := range e.Fields {
+		if at.under != title {
+			title = at.under
+			rows = append(rows, []string{title})
+		}
+		value := "(removed)"
+		if !at.Removed {
+			value = cellOf(at.Value, room)
+		}
+		rows = append(rows, []string{at.shown, value, colours.paint(colourOf(at.Class()), at.String())})
+		if at.Computed != "" {
+			rows = append(rows, []string{cut("    computed by "+presets.EscapeLine(at.Computed), tableWidth)})
+		}
+		for _, lost := range at.insteadOf() {
+			rows = append(rows, []string{strings.TrimRight("    instead of "+lost.Path, " "), cellOf(lost.Value, room), colours.paint(colourOf(lost.Class()), lost.String())})
+		}
+	}
+	return rows
+}
+
+// insteadOf returns the values that lost, first that of the user.
+func (at explainedField) insteadOf() []explainedClaim {
+	var out []explainedClaim
 	if at.Overruled {
-		was := cell(at.Was)
+		was := explainedClaim{Source: annotated.Source{From: "user"}, Value: at.Was}
 		if at.Was == nil {
-			was = "a value too large to be kept"
+			was.Value = "(too large to be kept)"
 		}
-		out = append(out, "user: "+was)
+		out = append(out, was)
 	}
-	for _, claim := range at.Beat {
-		text := cell(claim.Value)
-		if claim.Path != "" {
-			text = claim.Path + "=" + text
-		}
-		out = append(out, claim.String()+": "+text)
-	}
-	return strings.Join(out, "; ")
+	return append(out, at.Beat...)
 }
 
 func orNone(value any) string {
@@ -207,13 +258,13 @@ func orNone(value any) string {
 	return cell(value)
 }
 
-func cell(value any) string {
+func cell(value any) string { return cellOf(value, cellWidth) }
+
+// cellOf formats a value in one line of at most width columns.
+func cellOf(value any, width int) string {
 	text, ok := value.(string)
 	if !ok || strings.ContainsAny(text, "\n\t\r") || text == "" {
 		text = presets.FormatValue(value)
 	}
-	if utf8.RuneCountInString(text) > cellWidth {
-		text = string([]rune(text)[:cellWidth-1]) + "…"
-	}
-	return text
+	return cut(presets.EscapeLine(text), width)
 }

@@ -54,7 +54,7 @@ type importCommand struct {
 }
 
 func newImport(shown string, s streams) *cobra.Command {
-	o := &importCommand{settings: settings{source: source{filesOnly: true, imports: true}}}
+	o := &importCommand{settings: settings{source: source{filesOnly: true, imports: true}, without: flagsForVMs}}
 	c := &cobra.Command{
 		Use: "import [-f FILE...] [-A] [--vms]", Short: "Convert instancetypes, preferences and policies of other engines to presets",
 		Long: importHelp, Example: importExamples, Args: flagsForFiles,
@@ -62,8 +62,8 @@ func newImport(shown string, s streams) *cobra.Command {
 	o.setUp(c, shown, []string{"yaml", "json"}, func(ctx context.Context, _ []string) error { return o.run(ctx, s) }, o.checkPrefix)
 	o.declareRuleFlags(c)
 	mode := c.Flags().Lookup("mode")
-	o.mode, mode.DefValue = modeAddon, modeAddon
-	mode.Usage = "addon: compare with VMs under KubeVirt; standalone: compare with VMs under virtwright; the default if the cluster has no KubeVirt"
+	o.mode = modeAddon
+	mode.Usage = "addon: compare with VMs under KubeVirt; standalone: compare with VMs under virtwright (default: standalone if a cluster without KubeVirt is read, otherwise addon)"
 	c.Flags().BoolVar(&o.vms, "vms", false, "print the VMs that select the presets, instead of the presets")
 	c.Flags().StringVar(&o.labelPrefix, "label-prefix", "", "prefix of the label keys, for example example.com/")
 	return c

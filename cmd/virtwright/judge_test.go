@@ -67,7 +67,7 @@ func TestExpandStampsNoRequester(t *testing.T) {
 func TestNotesThatExplain(t *testing.T) {
 	const (
 		none    = "Note: no preset in -f; presets of a cluster may set the missing values of "
-		unknown = "Note: the labels of namespace default are unknown, but presets cluster/here select namespaces by label: add the Namespace to -f, or set --namespace-labels\n"
+		unknown = "Note: the labels of namespace default are unknown, but preset cluster/here selects namespaces by label: add the Namespace to -f, or set --namespace-labels\n"
 	)
 	byLabel := write(t, "here.yaml", "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: here}\n"+
 		"spec: {match: {namespaces: {matchLabels: {a: b}}}, defaults: {spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}}\n")

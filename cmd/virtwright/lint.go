@@ -46,7 +46,7 @@ const lintExamples = `  # Before a commit
   {{program}} lint -f presets/ -o sarif > lint.sarif`
 
 func newLint(shown string, s streams) *cobra.Command {
-	o := &settings{source: source{filesOnly: true, presetsOnly: true, partial: true}}
+	o := &settings{source: source{filesOnly: true, presetsOnly: true, partial: true}, without: flagsForVMs}
 	c := &cobra.Command{
 		Use: "lint [-f FILE...] [-A]", Short: "Report presets that are invalid, have no effect, or conflict", Long: lintHelp,
 		Example: lintExamples, Args: flagsForFiles,

@@ -231,7 +231,7 @@ func (g *ground) readRights(t *testing.T) {
 func (g *ground) liveUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"expand pod/web":               `pod: unsupported type: supported types: "vm", "vmi", "vmpreset", "cvmpreset"`,
-		"expand vm/web db":             "db: use TYPE/NAME for each object, or one TYPE followed by names",
+		"expand vm/web vm db":          "vm: use TYPE/NAME for each object, or one TYPE followed by names",
 		"expand vm/absent":             `virtualmachines.kubevirt.io "absent" not found`,
 		"expand vm/web -A":             "-A and names are mutually exclusive",
 		"expand -l app=web vm/web":     "-l and names are mutually exclusive",

@@ -8,21 +8,25 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
-	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground/site"
+	"github.com/virtwright/virtwright/presets"
 )
 
 const (
@@ -91,19 +95,6 @@ const (
 	plugin  = "kubectl-virtwright"
 )
 
-const rootHelp = `Expand virtual machines with presets, explain the origin of each field, and validate them with the
-same engine and rules as in the cluster. These commands work on files, on a cluster, or on both.
-Start, stop, restart, pause and reset virtual machines of a cluster, and connect to their consoles.
-Create templates from virtual machines, and virtual machines from templates.
-
-Exit codes:
-  0  success; warnings do not count
-  1  the cluster would reject an object or a preset, the cluster rejected a request, or a test case
-     failed; plan, drift and violations: there is something to report
-  2  wrong usage, unreadable input, or an unreachable cluster
-  3  a wait ended before the VM or the template was ready
-  4  plan: a VM would be rejected, or presets would conflict`
-
 const (
 	groupOffline   = "offline"
 	groupCluster   = "cluster"
@@ -113,12 +104,12 @@ const (
 func newRoot(name string, s streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:           program,
-		Short:         "Expand virtual machines with presets, and run them",
+		Short:         "Complete virtual machines from presets, and run them",
 		Long:          rootHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          subcommands,
-		Version:       versionLine(buildInfo()),
+		Version:       versionOf(buildInfo()).String(),
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	shown := program
@@ -134,8 +125,9 @@ func newRoot(name string, s streams) *cobra.Command {
 		if wrong := subcommands(c, c.Flags().Args()); !c.HasParent() && wrong != nil {
 			return wrong
 		}
-		return fmt.Errorf("%w (see %s --help)", err, c.CommandPath())
+		return flagError(c, err)
 	})
+	setHelp(root, s)
 	root.SetVersionTemplate("{{.Version}}\n")
 	logging := flag.NewFlagSet(program, flag.ContinueOnError)
 	klog.InitFlags(logging)
@@ -153,7 +145,7 @@ func newRoot(name string, s streams) *cobra.Command {
 		newPower("pause", shown, s), newPower("unpause", shown, s), newPower("reset", shown, s), newPower("softreboot", shown, s),
 		newConsole(shown, s), newVNC(shown, s), newReapply(shown, s))
 	add(groupTemplates, newTemplate(shown, s))
-	root.AddCommand(newVersion(s))
+	root.AddCommand(newVersion(shown, s))
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {
@@ -163,11 +155,30 @@ func newRoot(name string, s streams) *cobra.Command {
 	return root
 }
 
+// flagError adds the flag that a misspelt one resembles, and omits names of Go functions.
+func flagError(c *cobra.Command, err error) error {
+	if number, ok := errors.AsType[*strconv.NumError](err); ok {
+		err = errors.New(strings.ReplaceAll(err.Error(), number.Error(), number.Err.Error()))
+	}
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		name, longer, names := unknown.GetSpecifiedName(), "", map[string]bool{}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if names[f.Name] = !f.Hidden; !f.Hidden && longer == "" && strings.HasPrefix(f.Name, name) {
+				longer = f.Name
+			}
+		})
+		if near := cmp.Or(presets.Nearest(name, maps.Keys(names)), longer); near != "" && name != "" {
+			err = fmt.Errorf("%w; did you mean --%s?", err, near)
+		}
+	}
+	return fmt.Errorf("%w (see %s --help)", err, c.CommandPath())
+}
+
 func subcommands(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	c.SuggestionsMinimumDistance = 2
+	c.SuggestionsMinimumDistance = min(2, len(args[0])/3)
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		return fmt.Errorf("unknown command %q; did you mean %q?", args[0], near[0])
 	}
@@ -184,57 +195,5 @@ func flagsForFiles(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: use -f for each file", args[0])
-}
-
-func oneName(verb string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return fmt.Errorf("cannot %s %d VMs: name one VM", verb, len(args))
-		}
-		return nil
-	}
-}
-
-func newVersion(s streams) *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this program",
-		Args:  cobra.NoArgs,
-		Run: func(*cobra.Command, []string) {
-			fmt.Fprintln(s.out, versionLine(buildInfo()))
-		},
-	}
-}
-
-// release and revision are the version and the commit of a release, which the linker sets.
-var release, revision string
-
-func buildInfo() *debug.BuildInfo {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{}
-	}
-	if release != "" {
-		info.Main.Version = release
-		info.Settings = []debug.BuildSetting{{Key: "vcs.revision", Value: revision}}
-	}
-	return info
-}
-
-func versionLine(info *debug.BuildInfo) string {
-	version := info.Main.Version
-	if version == "" {
-		version = "(devel)"
-	}
-	words := []string{program, version}
-	for _, setting := range info.Settings {
-		switch {
-		case setting.Key == "vcs.revision":
-			words = append(words, setting.Value)
-		case setting.Key == "vcs.modified" && setting.Value == "true":
-			words = append(words, "modified")
-		}
-	}
-	return strings.TrimSpace(strings.Join(append(words, info.GoVersion), " "))
+	return fmt.Errorf("%s: use -f for each file, or -f with their folder", args[0])
 }

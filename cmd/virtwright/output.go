@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/rivo/uniseg"
 	"golang.org/x/term"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/templates/portable"
 )
 
@@ -26,6 +28,8 @@ const (
 	yellow    = "33"
 	magenta   = "35"
 	cyan      = "36"
+	blue      = "94"
+	grey      = "90"
 )
 
 // style colours text for a terminal. The zero value leaves text unchanged.
@@ -46,7 +50,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 func (s style) paint(colour, text string) string {
-	if !s {
+	if !s || colour == "" {
 		return text
 	}
 	return escapeMark + "[" + colour + "m" + text + escapeMark + "[0m"
@@ -235,16 +239,64 @@ func (o *settings) printReport(s streams, report any, table func(streams) error)
 	return table(s)
 }
 
-// printTable prints rows below a header; nothing if there are no rows.
+// columnGap is the space between columns. A first cell wider than maxFirst has a line of its own.
+const columnGap, maxFirst = 3, 42
+
+// printTable prints rows below a header; nothing if there are no rows. A row of one cell is a
+// title.
 func printTable(out io.Writer, header []string, rows [][]string) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	for _, cells := range slices.Concat([][]string{header}, rows) {
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	return align(out, slices.Concat([][]string{header}, rows), columnGap, maxFirst)
+}
+
+// align prints cells in columns, by their width on a terminal.
+func align(out io.Writer, rows [][]string, gap, first int) error {
+	var widths []int
+	for _, cells := range rows {
+		for i := range cells {
+			cells[i] = presets.EscapeLine(cells[i])
+			if widths = append(widths, 0)[:max(len(widths), i+1)]; len(cells) > 1 && (i > 0 || width(cells[i]) <= first) {
+				widths[i] = max(widths[i], width(cells[i]))
+			}
+		}
 	}
-	return w.Flush()
+	var text strings.Builder
+	for _, cells := range rows {
+		var line strings.Builder
+		for i, c := range cells {
+			line.WriteString(c)
+			switch {
+			case len(cells) == 1:
+			case i == 0 && width(c) > first:
+				line.WriteString("\n" + strings.Repeat(" ", widths[0]+gap))
+			default:
+				line.WriteString(strings.Repeat(" ", widths[i]-width(c)+gap))
+			}
+		}
+		text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+var colourCode = regexp.MustCompile(escapeMark + `\[[0-9]+m`)
+
+// width returns the number of columns of a terminal that a text takes.
+func width(text string) int { return uniseg.StringWidth(colourCode.ReplaceAllString(text, "")) }
+
+// cut shortens a text to a number of columns.
+func cut(text string, columns int) string {
+	if width(text) <= columns {
+		return text
+	}
+	clusters, kept, end := uniseg.NewGraphemes(text), 0, 0
+	for clusters.Next() && kept+clusters.Width() < columns {
+		kept += clusters.Width()
+		_, end = clusters.Positions()
+	}
+	return text[:end] + "…"
 }
 
 func printJSON(out io.Writer, report any) error {

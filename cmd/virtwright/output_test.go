@@ -24,6 +24,7 @@ func TestTerminal(t *testing.T) {
 	vm := exampleVMs + "/desktop.yaml"
 	for name, args := range map[string][]string{
 		"explain":  {"explain", "-f", vm, "-f", examplePresets, "spec.template.spec.domain.cpu"},
+		"yaml":     {"explain", "-f", exampleVMs + "/appliance.yaml", "-f", examplePresets, "-f", exampleNamespaces, "-o", "yaml"},
 		"diff":     {"expand", "-f", vm, "-f", examplePresets, "-o", "diff"},
 		"plan":     {"plan", "-f", planNew, "-f", planVMs, "--base-dir", planOld, "-o", "diff"},
 		"lint":     {"lint", "-f", "testdata/lint/defects/01-memory-typo.yaml", "-f", "testdata/lint/defects/33-default-under-override.yaml"},
@@ -55,8 +56,30 @@ func TestTerminal(t *testing.T) {
 	golden.Stale(t, "testdata/terminal/*.out.txt")
 }
 
+// TestAlign checks columns of wide, combining and coloured text, long first cells and titles.
+func TestAlign(t *testing.T) {
+	var out strings.Builder
+	err := align(&out, [][]string{
+		{"A", "B", "C"}, {"日本語", "🎉", "x"}, {"e\u0301", "\x1b", "x"}, {"title that is long"}, {"longer than 8", style(true).paint(red, "b"), "x"}, {"z", "", ""},
+	}, 2, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `A       B       C
+日本語  🎉      x
+é       \u001b  x
+title that is long
+longer than 8
+        ` + style(true).paint(red, "b") + `       x
+z
+`
+	if diff := cmp.Diff(want, strings.ReplaceAll(out.String(), "e\u0301", "é")); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func withoutColours(text string) string {
-	for _, code := range []string{"0", plainText, red, green, yellow, magenta, cyan} {
+	for _, code := range []string{"0", plainText, red, green, yellow, magenta, cyan, blue, grey} {
 		text = strings.ReplaceAll(text, "\x1b["+code+"m", "")
 	}
 	return text

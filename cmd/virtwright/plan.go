@@ -53,14 +53,15 @@ type planCommand struct {
 	settings
 	baseDir, baseRef string
 	prune            bool
-	dryRun, failOn   string
+	dryRun           dryRun
+	failOn           string
 	// inNamespace is true if only the VMs of -n are compared.
 	inNamespace bool
 }
 
 func newPlan(shown string, s streams) *cobra.Command {
 	o := &planCommand{}
-	o.withVMs = true
+	o.withVMs, o.without = true, flagsForReapply[:2]
 	c := &cobra.Command{
 		Use:   "plan -f FILE... [--base-dir FOLDER | --base-ref REVISION]",
 		Short: "Show the effects of a change of presets on VMs", Long: planHelp, Example: planExamples, Args: flagsForFiles,
@@ -71,15 +72,14 @@ func newPlan(shown string, s streams) *cobra.Command {
 	c.Flags().StringVar(&o.baseDir, "base-dir", "", "folder with the old presets")
 	c.Flags().StringVar(&o.baseRef, "base-ref", "", "git revision of -f with the old presets")
 	c.Flags().BoolVar(&o.prune, "prune", false, "also plan the deletion of presets of the cluster that are not in -f")
-	c.Flags().StringVar(&o.dryRun, "dry-run", "none", "none; or server: also validate the presets and each changed VM by a dry run of the API server")
-	offer(c, "dry-run", []string{"none", "server"})
+	o.dryRun.declare(c, "the same", "also validate the presets and each changed VM by a dry run of the API server")
 	c.Flags().StringVar(&o.failOn, "fail-on", failOnRejection, "rejection: exit code 4 if a VM would be rejected or presets would conflict; loosening: also if a change loosens")
 	offer(c, "fail-on", []string{failOnRejection, failOnLoosening})
 	return c
 }
 
 func (o *planCommand) checkBase(c *cobra.Command) error {
-	problems := []error{oneOf("--dry-run", o.dryRun, "none", "server"), oneOf("--fail-on", o.failOn, failOnRejection, failOnLoosening)}
+	problems := []error{o.dryRun.check(), oneOf("--fail-on", o.failOn, failOnRejection, failOnLoosening)}
 	fromFiles := o.baseDir != "" || o.baseRef != ""
 	if len(o.files) == 0 && o.kustomize == "" {
 		problems = append(problems, errors.New("-f is required: name files or folders with the new presets"))
@@ -94,7 +94,7 @@ func (o *planCommand) checkBase(c *cobra.Command) error {
 		problems = append(problems, errors.New("--prune cannot be used with --base-dir and --base-ref, which always plan the deletion of missing presets"))
 	}
 	o.allowMissing = o.baseRef != "" // deleted files delete their presets
-	o.forceLive = o.forceLive || !fromFiles || o.dryRun == "server"
+	o.forceLive = o.forceLive || !fromFiles || o.dryRun == dryRunServer
 	o.inNamespace = c.Flags().Changed("namespace") && !o.all
 	o.all = o.all || o.live(nil) && !o.inNamespace
 	return errors.Join(problems...)

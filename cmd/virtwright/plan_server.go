@@ -27,7 +27,7 @@ import (
 type serverCheck struct{ changed []offline.Compared }
 
 func (o *planCommand) serverCheck() *serverCheck {
-	if o.dryRun == "server" {
+	if o.dryRun == dryRunServer {
 		return &serverCheck{}
 	}
 	return nil

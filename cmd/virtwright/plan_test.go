@@ -42,7 +42,7 @@ func TestPlanExitCodes(t *testing.T) {
 		"mutually exclusive":                     {"plan", "-f", planNew, "--base-dir", planOld, "--base-ref", "main"},
 		"--prune cannot be used with --base-dir": {"plan", "-f", planNew, "--base-dir", planOld, "--prune"},
 		"unknown field":                          {"plan", "-f", exampleRefused, "-f", planVMs, "--base-dir", planOld},
-		"--dry-run: Unsupported value":           {"plan", "-f", planNew, "--dry-run", "client"},
+		"--dry-run: Unsupported value":           {"plan", "-f", planNew, "--dry-run=all"},
 	} {
 		got := call(t, "", want...)
 		if got.code != exitUsage || got.out != "" {

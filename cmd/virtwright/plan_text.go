@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
@@ -190,16 +190,16 @@ func objectTable(out io.Writer, colours style, plan *fleet.Plan) {
 		if users := o.users(); users != "" {
 			fmt.Fprintf(out, "    %s\n", users)
 		}
-		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+		var rows [][]string
 		edits, rest := o.edits()
 		for _, e := range edits {
 			mark := ""
 			if e.Loosens {
 				mark = "  " + loosens(true)
 			}
-			fmt.Fprintf(w, "    %s\t%s → %s%s\n", presets.EscapeLine(e.Field), planValue(e.Before), planValue(e.After), mark)
+			rows = append(rows, []string{"    " + e.Field, planValue(e.Before) + " → " + planValue(e.After) + mark})
 		}
-		_ = w.Flush() // out reports its errors itself
+		_ = align(out, rows, planGap, math.MaxInt) // out reports its errors itself
 		if rest > 0 {
 			fmt.Fprintf(out, "    and %d more fields\n", rest)
 		}
@@ -249,12 +249,15 @@ func runningText(g *fleet.Group) string {
 	return fmt.Sprintf(", %d running: %s", g.Running, g.Effect)
 }
 
+// planGap is the space between the columns of a plan.
+const planGap = 2
+
 func changeTable(out io.Writer, changes []fleet.Change) {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	var rows [][]string
 	for _, c := range changes {
-		fmt.Fprintf(w, "    %s\t%s\t%s\t%s\n", presets.EscapeLine(c.Path), fromTo(c), c.Effect, cmp.Or(c.Preset, "platform or user"))
+		rows = append(rows, []string{"    " + c.Path, fromTo(c), string(c.Effect), cmp.Or(c.Preset, "platform or user")})
 	}
-	_ = w.Flush() // out reports its errors itself
+	_ = align(out, rows, planGap, math.MaxInt) // out reports its errors itself
 }
 
 func fromTo(c fleet.Change) string { return planValue(c.Before) + " → " + planValue(c.After) }

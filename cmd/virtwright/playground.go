@@ -72,6 +72,7 @@ func newPlayground(shown string, s streams, files fs.FS) *cobra.Command {
 		},
 	}
 	o.source.declare(c)
+	c.ValidArgsFunction = o.connection.complete(0)
 	f := c.Flags()
 	f.StringVar(&o.mode, "mode", modeStandalone, "standalone or addon, as for expand; the default is addon if the cluster has KubeVirt")
 	f.Uint16Var(&o.port, "port", 0, "port of the page; 0 selects a free port")

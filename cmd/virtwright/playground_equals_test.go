@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/annotated"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground"
 	"github.com/virtwright/virtwright/test/cases"
 )
@@ -298,7 +299,8 @@ func equalsExplain(t *testing.T, text string, vms []playground.VM) {
 	for i, m := range vms {
 		var x struct {
 			Fields []struct {
-				Path, From, Role string
+				Path string
+				annotated.Source
 			}
 			Presets []playground.Preset
 		}
@@ -307,12 +309,12 @@ func equalsExplain(t *testing.T, text string, vms []playground.VM) {
 		}
 		var fields, lines []string
 		for _, f := range x.Fields {
-			fields = append(fields, strings.Join([]string{f.Path, f.From, f.Role}, " "))
+			fields = append(fields, strings.Join([]string{f.Path, f.From, f.String()}, " "))
 		}
 		for _, l := range m.Lines {
 			typed := l.Path == "apiVersion" || l.Path == "kind" // explain lists them for VMs only
 			if l.From != "" && !(typed && m.Kind == "VirtualMachineInstance") {
-				lines = append(lines, strings.Join([]string{l.Path, l.From, l.Role}, " "))
+				lines = append(lines, strings.Join([]string{l.Path, l.From, l.By}, " "))
 			}
 		}
 		slices.Sort(fields)

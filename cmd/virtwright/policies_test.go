@@ -175,7 +175,7 @@ func TestPolicyOfUnknownNamespace(t *testing.T) {
 	selects := strings.Replace(memoryPolicy, "matchConstraints:", "matchConstraints:\n    namespaceSelector: {matchLabels: {tier: prod}}", 1)
 	for _, command := range []string{"validate", "expand"} {
 		got := call(t, small+"---\n"+selects+memoryBinding+memoryParams, command, "-f", "-").fine(t)
-		says(t, got.err, "Note: the labels of namespace default are unknown, but ValidatingAdmissionPolicies memory select namespaces by label: add the Namespace to -f, or set --namespace-labels\n")
+		says(t, got.err, "Note: the labels of namespace default are unknown, but ValidatingAdmissionPolicy memory selects namespaces by label: add the Namespace to -f, or set --namespace-labels\n")
 	}
 }
 

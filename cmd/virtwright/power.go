@@ -43,8 +43,8 @@ var verbs = map[string]struct {
 const powerHelp = `%s.
 
 The command sends a request for each VM, like virtctl (PUT …/%s/NAME/{{verb}}
-of subresources.kubevirt.io/v1). Select VMs by name (NAME, or vm/NAME), by label (-l), or select all
-(--all). With -A, -l and --all apply to all namespaces. Up to 8 requests are sent concurrently.
+of subresources.kubevirt.io/v1). Select VMs by name (NAME, vm/NAME, or vm NAME...), by label (-l), or
+select all (--all). With -A, -l and --all apply to all namespaces. Up to 8 requests are sent concurrently.
 Each VM is a line on standard output. The last line is a summary, unless you name one VM. Rejections
 are printed to standard error.
 
@@ -69,23 +69,13 @@ const powerExamples = `  # One VM
 
 const forceExample = "  # Do not wait for the guest to shut down\n  {{program}} {{verb}} web -n shop --force --grace-period 0"
 
-// forceWanted is virtctl's message.
-const forceWanted = "Must both use --force=true and set --grace-period."
-
-func inDryRun(dry bool) string {
-	if dry {
-		return " (dry run)"
-	}
-	return ""
-}
-
 type power struct {
 	targets
 	verb       string
 	paused     bool
 	force      bool
 	grace      int64
-	dryRun     bool
+	dryRun     dryRun
 	wait       bool
 	graceGiven bool
 	timeout    time.Duration
@@ -104,7 +94,7 @@ func newPower(verb, shown string, s streams) *cobra.Command {
 		Short:             v.short,
 		Long:              text.Replace(fmt.Sprintf(powerHelp, v.short, p.resource(), help)),
 		Example:           strings.TrimSpace(text.Replace(powerExamples + v.example)),
-		ValidArgsFunction: p.connection.completeNames,
+		ValidArgsFunction: p.connection.complete(0),
 		RunE: func(c *cobra.Command, args []string) error {
 			p.graceGiven = c.Flags().Changed("grace-period")
 			if err := p.check(args); err != nil {
@@ -114,8 +104,8 @@ func newPower(verb, shown string, s streams) *cobra.Command {
 		},
 	}
 	p.declare(c)
+	p.dryRun.declare(c, "print the VMs, and send no request", "let the cluster check the request, without effect")
 	f := c.Flags()
-	f.BoolVar(&p.dryRun, "dry-run", false, "check whether the request would be accepted, without effect")
 	if v.goal != "" {
 		f.BoolVar(&p.wait, "wait", false, "wait until each VM "+v.goal)
 		f.DurationVar(&p.timeout, "timeout", 5*time.Minute, "maximum time to wait, with --wait")
@@ -143,13 +133,13 @@ func (p *power) check(args []string) error {
 	case p.graceGiven && p.grace < 0:
 		return fmt.Errorf("--grace-period %d: must be greater than or equal to 0", p.grace)
 	case p.force != p.graceGiven:
-		return fmt.Errorf("%s", forceWanted)
-	case p.wait && p.dryRun:
+		return errors.New("--force and --grace-period must be set together")
+	case p.wait && p.dryRun.on():
 		return errors.New("--wait and --dry-run are mutually exclusive")
 	case p.wait && p.timeout <= 0:
 		return fmt.Errorf("--timeout %s: must be greater than 0", p.timeout)
 	}
-	return p.read(p.verb, typed(args), []string{"vm", strings.ToLower(p.kind())}, false, "-l, --all")
+	return errors.Join(p.dryRun.check(), p.read(p.verb, args, []string{"vm", strings.ToLower(p.kind())}, false, "-l, --all"))
 }
 
 // run sends the requests and waits for all VMs concurrently.
@@ -162,17 +152,18 @@ func (p *power) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	p.noteNone(s, len(chosen))
 	type answer struct {
-		before types.UID
+		before observation
 		err    error
 	}
 	report := &powerReport{power: p, s: s, failed: map[int]int{}}
 	var waits errgroup.Group
 	inOrder(chosen, func(vm types.NamespacedName) (a answer) {
 		if p.wait {
-			a.before, a.err = p.stoppedVMI(ctx, c, vm)
+			a.before, a.err = p.observeBefore(ctx, c, vm)
 		}
-		if a.err == nil {
+		if a.err == nil && p.dryRun != dryRunClient {
 			a.err = p.request(ctx, c, vm)
 		}
 		return a
@@ -181,7 +172,7 @@ func (p *power) run(ctx context.Context, s streams) error {
 			report.fail(a.err)
 			return
 		}
-		report.line(s.out, "%s %s was scheduled to %s%s", p.kind(), p.shown(vm), p.verb, inDryRun(p.dryRun))
+		report.line(s.out, "%s %s was scheduled to %s%s", p.kind(), p.shown(vm), p.verb, p.dryRun.suffix())
 		if !p.wait {
 			return
 		}
@@ -244,7 +235,7 @@ func (r *powerReport) summary(chosen int) {
 		}
 	}
 	parts[0] = verbs[r.verb].past + " " + counted(chosen, "VM")
-	r.line(r.s.out, "%s%s", strings.Join(parts, "; "), inDryRun(r.dryRun))
+	r.line(r.s.out, "%s%s", strings.Join(parts, "; "), r.dryRun.suffix())
 }
 
 // StartOptions, StopOptions and RestartOptions use different names for the grace period.
@@ -256,7 +247,7 @@ func (p *power) body() ([]byte, error) {
 	if p.force {
 		options[map[string]string{verbStop: "gracePeriod", verbRestart: "gracePeriodSeconds"}[p.verb]] = p.grace
 	}
-	if p.dryRun {
+	if p.dryRun == dryRunServer {
 		options["dryRun"] = []string{metav1.DryRunAll}
 	}
 	return json.Marshal(options)

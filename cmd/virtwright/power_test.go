@@ -23,17 +23,23 @@ func TestPowerUsage(t *testing.T) {
 		"a name, everywhere":     {[]string{"stop", "a", "-A"}, "-A requires -l or --all"},
 		"a name and a label":     {[]string{"stop", "a", "-l", "b=c"}, "names cannot be combined with -l, --all"},
 		"a bad selector":         {[]string{"stop", "-l", "="}, "invalid selector"},
-		"another type":           {[]string{"stop", "vmpreset/a"}, "cannot stop a vmpreset: name VMs, for example vm/web"},
-		"a VMI":                  {[]string{"stop", "vmi/a"}, "cannot stop a vmi: name VMs, for example vm/web"},
-		"a reset of a preset":    {[]string{"reset", "vmpreset/a"}, "cannot reset a vmpreset: name VMs, for example vm/web"},
-		"force alone":            {[]string{"stop", "a", "--force"}, "Must both use --force=true and set --grace-period."},
-		"grace alone":            {[]string{"restart", "a", "--grace-period", "0"}, "Must both use --force=true and set --grace-period."},
+		"another type":           {[]string{"stop", "vmpreset/a"}, "cannot stop a vmpreset: name VMs, for example web or vm/web"},
+		"a VMI":                  {[]string{"stop", "vmi/a"}, "cannot stop a vmi: name VMs, for example web or vm/web"},
+		"a reset of a preset":    {[]string{"reset", "vmpreset/a"}, "cannot reset a vmpreset: name VMs, for example web or vm/web"},
+		"force alone":            {[]string{"stop", "a", "--force"}, "--force and --grace-period must be set together"},
+		"grace alone":            {[]string{"restart", "a", "--grace-period", "0"}, "--force and --grace-period must be set together"},
 		"less than nothing":      {[]string{"stop", "a", "--grace-period=-5"}, "--grace-period -5: must be greater than or equal to 0"},
 		"less, by force":         {[]string{"restart", "a", "--force", "--grace-period=-1"}, "--grace-period -1: must be greater than or equal to 0"},
 		"nothing to wait for":    {[]string{"start", "a", "--dry-run", "--wait"}, "--wait and --dry-run are mutually exclusive"},
 		"no time":                {[]string{"start", "a", "--wait", "--timeout", "0s"}, "--timeout 0s: must be greater than 0"},
 		"start does not force":   {[]string{"start", "a", "--force"}, "unknown flag: --force (see virtwright start --help)"},
 		"stop does not pause":    {[]string{"stop", "a", "--paused"}, "unknown flag: --paused"},
+		"a type alone":           {[]string{"start", "vm"}, "cannot start a vm: name VMs, for example web or vm/web"},
+		"two console names":      {[]string{"console", "a", "b"}, `cannot connect to "a b": name one VM, for example web or vm/web`},
+		"no console name":        {[]string{"vnc"}, "Error: name one VM, for example web or vm/web"},
+		"a port out of range":    {[]string{"playground", "--port", "99999"}, `invalid argument "99999" for "--port" flag: value out of range (see`},
+		"an unknown dry run":     {[]string{"stop", "a", "--dry-run=all"}, `--dry-run: Unsupported value: "all": supported values: "none", "client", "server"`},
+		"type and name":          {[]string{"start", "vm", "a", "b", "--kubeconfig", nowhere}, "cannot start VM default/b: "},
 		"no kubeconfig":          {[]string{"start", "a", "--kubeconfig", "/does/not/exist"}, "cannot read the kubeconfig: stat /does/not/exist"},
 		"no such context":        {[]string{"start", "a", "--kubeconfig", nowhere, "--context", "x"}, `context "x" does not exist`},
 		"a cluster that is gone": {[]string{"start", "a", "--kubeconfig", nowhere}, "cannot start VM default/a: "},
@@ -42,11 +48,29 @@ func TestPowerUsage(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := call(t, "", test.args...)
-			if got.code != exitUsage || got.out != "" && name != "and two VMs" {
+			if got.code != exitUsage || got.out != "" && name != "and two VMs" && name != "type and name" {
 				t.Errorf("exit code %d, output %q", got.code, got.out)
 			}
 			says(t, got.err, test.want)
 		})
+	}
+}
+
+// A dry run of the client sends no request.
+func TestClientDryRun(t *testing.T) {
+	nowhere := write(t, "kubeconfig", "apiVersion: v1\nkind: Config\n"+
+		"clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n")
+	for args, want := range map[string]string{
+		"start a vm/b --dry-run":                    "VM a was scheduled to start (dry run)\nVM b was scheduled to start (dry run)\nstarted 2 VMs (dry run)\n",
+		"pause vmi a --dry-run=client":              "VMI a was scheduled to pause (dry run)\n",
+		"reapply a vm/b --dry-run":                  "vm/a (dry run)\nvm/b (dry run)\n",
+		"template create vm a --dry-run":            "VirtualMachineTemplateRequest a-* created in namespace default (dry run)\n",
+		"template create vm/a --dry-run":            "VirtualMachineTemplateRequest a-* created in namespace default (dry run)\n",
+		"stop --dry-run --force a --grace-period 0": "VM a was scheduled to stop (dry run)\n",
+	} {
+		if got := call(t, "", append(strings.Fields(args), "--kubeconfig", nowhere)...).fine(t).out; got != want {
+			t.Errorf("%s printed %q, want %q", args, got, want)
+		}
 	}
 }
 
@@ -61,7 +85,7 @@ func TestPowerBody(t *testing.T) {
 		"stop":           {power{verb: verbStop}, `{}`},
 		"force stop":     {power{verb: verbStop, force: true}, `{"gracePeriod":0}`},
 		"reset":          {power{verb: "reset"}, `{}`},
-		"restart":        {power{verb: verbRestart, dryRun: true}, `{"dryRun":["All"]}`},
+		"restart":        {power{verb: verbRestart, dryRun: dryRunServer}, `{"dryRun":["All"]}`},
 		"force restart":  {power{verb: verbRestart, force: true}, `{"gracePeriodSeconds":0}`},
 		"a longer grace": {power{verb: verbStop, force: true, grace: 7}, `{"gracePeriod":7}`},
 	}
@@ -182,6 +206,7 @@ func TestPowerDescribe(t *testing.T) {
 		"backs off":      {observed("Always", "CrashLoopBackOff", "").with(failures), "CrashLoopBackOff (starts that ended early: 2, next after 2026-07-01T12:00:00Z)"},
 		"backed off":     {observed("Always", "Starting", "Pending").with(failures).with(notReady), "Starting (Ready is False: GuestNotRunning: Guest VM is not reported as running)"},
 		"failed before":  {observed("Always", "Starting", "Pending").with(condition("Failure", "False", "", "")), "Starting"},
+		"no message":     {observed("Halted", "Stopping", "Running").with(condition("Ready", "False", "PodNotExists", "")), "Stopping (Ready is False: PodNotExists)"},
 		"not in its way": {observed("Always", "Starting", "Pending").with(condition("LiveMigratable", "False", "x", "y")), "Starting"},
 	}
 	for name, test := range tests {

@@ -28,14 +28,15 @@ import (
 const reapplyHelp = `Reapply presets to VMs of a cluster: presets are applied as when the VM was created, and values that
 the user set stay. The command sets the annotation virtwright.dev/reapply to a new value.
 
-Select VMs by name (vm/NAME, or vm NAME...), by label (-l), by a preset (--preset), or select all
-(--all for one namespace, -A for all namespaces). If you combine -l, --preset, --all and -A, VMs must
-match all of them. --preset selects VMs that have values of the preset, and VMs that it would change
-now. A reapply applies every preset: warnings name the others that change these VMs.
+Select VMs by name (NAME, vm/NAME, or vm NAME...), by label (-l), by a preset (--preset), or select
+all (--all for one namespace, -A for all namespaces). If you combine -l, --preset, --all and -A, VMs
+must match all of them. --preset selects VMs that have values of the preset, and VMs that it would
+change now. A reapply applies every preset: warnings name the others that change these VMs.
 
 Each VM is a line on standard output, with the presets and fields that change it; the last line is a
-summary. Errors are printed to standard error. After an interrupt (Ctrl-C), the command waits for requests that were sent; the other VMs
-count as not done. --dry-run=server prints the differences without changing VMs.
+summary. Errors are printed to standard error. After an interrupt (Ctrl-C), the command waits for
+requests that were sent; the other VMs count as not done. --dry-run=server prints the differences
+without changing VMs.
 
 Exit codes: 0 success, 1 the cluster rejects a VM, 2 wrong usage, or a VM failed or was not done.`
 
@@ -45,25 +46,20 @@ const reapplyExamples = `  # Print the changes without making them
   # Every VM that has values of a preset, or that it would change
   {{program}} reapply --preset cluster/size-small -A`
 
-const (
-	dryRunNone   = "none"
-	dryRunServer = "server"
-)
-
 type reapplyCommand struct {
 	targets
 	preset string
-	dryRun string
+	dryRun dryRun
 }
 
 func newReapply(shown string, s streams) *cobra.Command {
 	r := &reapplyCommand{}
 	c := &cobra.Command{
-		Use:               "reapply {vm/NAME... | -l SELECTOR | --preset PRESET | --all | -A}",
+		Use:               "reapply {NAME... | -l SELECTOR | --preset PRESET | --all | -A}",
 		Short:             "Reapply presets to virtual machines of a cluster",
 		Long:              reapplyHelp,
 		Example:           strings.ReplaceAll(reapplyExamples, "{{program}}", shown),
-		ValidArgsFunction: r.connection.completeTyped,
+		ValidArgsFunction: r.connection.complete(0),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := r.check(args); err != nil {
 				return err
@@ -72,16 +68,15 @@ func newReapply(shown string, s streams) *cobra.Command {
 		},
 	}
 	r.declare(c)
-	f := c.Flags()
-	f.StringVar(&r.preset, "preset", "", "VMs that have values of this preset, or that it would change: NAME, or cluster/NAME")
-	f.StringVar(&r.dryRun, "dry-run", dryRunNone, "server: print the changes, without making them")
-	offer(c, "dry-run", []string{dryRunNone, dryRunServer})
+	c.Flags().StringVar(&r.preset, "preset", "", "VMs that have values of this preset, or that it would change: NAME, or cluster/NAME")
+	_ = c.RegisterFlagCompletionFunc("preset", r.connection.completePresets) // the flag exists
+	r.dryRun.declare(c, "print the selected VMs", "print the changes, without making them")
 	return c
 }
 
 func (r *reapplyCommand) check(args []string) error {
 	return errors.Join(
-		oneOf("--dry-run", r.dryRun, dryRunNone, dryRunServer),
+		r.dryRun.check(),
 		r.read("reapply presets to", args, []string{"vm"}, r.preset != "" || r.everywhere, "-l, --preset, --all, -A"),
 	)
 }
@@ -95,6 +90,13 @@ func (r *reapplyCommand) run(ctx context.Context, s streams) error {
 		if chosen, err = r.addMatched(ctx, config, chosen, s); err != nil {
 			return err
 		}
+	}
+	r.noteNone(s, len(chosen))
+	if r.dryRun == dryRunClient {
+		for _, vm := range chosen {
+			fmt.Fprintln(s.out, r.displayName(vm)+r.dryRun.suffix())
+		}
+		return nil
 	}
 	return r.each(ctx, config, chosen, s)
 }

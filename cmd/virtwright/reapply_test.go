@@ -14,12 +14,13 @@ import (
 func TestReapplyUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                             "select VMs by name, or by one of -l, --preset, --all, -A",
-		"vm":                           "cannot reapply presets to a vm: name VMs, for example vm/web",
-		"vmi/web":                      "cannot reapply presets to a vmi: name VMs, for example vm/web",
-		"web":                          "web: unsupported type",
+		"vm":                           "cannot reapply presets to a vm: name VMs, for example web or vm/web",
+		"vmi/web":                      "cannot reapply presets to a vmi: name VMs, for example web or vm/web",
+		"pod/web":                      "pod: unsupported type",
+		"vm web vm/db":                 "vm/db: use TYPE/NAME for each object, or one TYPE followed by names",
 		"vm/web --all":                 "names cannot be combined with -l, --preset, --all, -A",
 		"-l =":                         "invalid selector",
-		"--all --dry-run client":       `--dry-run: Unsupported value: "client": supported values: "none", "server"`,
+		"--all --dry-run=all":          `--dry-run: Unsupported value: "all": supported values: "none", "client", "server"`,
 		"--all --kubeconfig /no/where": "cannot read the kubeconfig: stat /no/where",
 	} {
 		got := call(t, "", append([]string{"reapply"}, strings.Fields(args)...)...)

@@ -68,7 +68,7 @@ func (r *reapplyCommand) each(ctx context.Context, config *rest.Config, chosen [
 	})
 	warnings.print(s.err)
 	r.warnOfOthers(s.err, count.others)
-	fmt.Fprintln(s.out, count.String()+inDryRun(r.dryRun == dryRunServer))
+	fmt.Fprintln(s.out, count.String()+r.dryRun.suffix())
 	return count.err()
 }
 

@@ -59,6 +59,7 @@ func newRender(shown string, s streams) *cobra.Command {
 	}
 	o.setUp(c, shown, []string{"xml"}, func(ctx context.Context, args []string) error { return o.render(ctx, s, args) }, o.checkStage)
 	o.declareValidation(c)
+	c.ValidArgsFunction = o.connection.complete(0)
 	f := c.Flags()
 	f.StringVar(&o.stage, "stage", stageBackend, "frontend: the part that the guest sees; backend: the complete domain")
 	f.StringVar(&o.facts, "facts", "", "file with facts about a host, in YAML or JSON")

@@ -5,9 +5,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 )
 
 func TestHelp(t *testing.T) {
@@ -63,6 +67,20 @@ func TestCompletion(t *testing.T) {
 		says(t, call(t, "", "completion", shell).fine(t).out, "virtwright")
 	}
 	says(t, call(t, "", "__complete", "expand", "--mode", "").fine(t).out, "standalone\naddon\n")
+	for text, want := range map[string]string{
+		"":                                "apiVersion\nkind\nmetadata\nspec\n:6\n",
+		"sp":                              "spec\n:6\n",
+		"spec.template.spec.domain.cpu.c": "spec.template.spec.domain.cpu.cores\n:6\n",
+		"spec.template.spec.vol":          "spec.template.spec.volumes[*]\n:6\n",
+		"spec.template.spec.volumes[a].containerDisk.imageP": "spec.template.spec.volumes[a].containerDisk.imagePullPolicy\n" +
+			"spec.template.spec.volumes[a].containerDisk.imagePullSecret\n:6\n",
+		"spec.no.such": ":6\n",
+		"web":          ":4\n",
+	} {
+		if got := call(t, "", "__complete", "explain", "-f", "vm.yaml", text).fine(t).out; got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
 }
 
 func TestVersion(t *testing.T) {
@@ -70,18 +88,29 @@ func TestVersion(t *testing.T) {
 	info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
 		{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"},
 	}}
-	if got, want := versionLine(info), "virtwright v1.2.3 abc modified go1.26"; got != want {
+	if got, want := versionOf(info).String(), "virtwright v1.2.3 abc modified go1.26"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 // A release has the version and the commit that the linker sets.
 func TestReleasedVersion(t *testing.T) {
-	defer func() { release, revision = "", "" }()
-	release, revision = "v1.2.3", "abc"
+	defer func() { release, revision, committed = "", "", "" }()
+	release, revision, committed = "v1.2.3", "abc", "2026-01-02T03:04:05Z"
 	if got := call(t, "", "version").fine(t).out; !strings.HasPrefix(got, "virtwright v1.2.3 abc go1.") {
 		t.Errorf("got %q", got)
 	}
+	for _, output := range []string{"json", "yaml"} {
+		var got map[string]any
+		if err := yaml.Unmarshal([]byte(call(t, "", "version", "-o", output).fine(t).out), &got); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{"version": "v1.2.3", "commit": "abc", "date": "2026-01-02T03:04:05Z", "goVersion": runtime.Version()}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	says(t, call(t, "", "version", "-o", "xml").err, `--output: Unsupported value: "xml": supported values: "text", "json", "yaml"`)
 }
 
 // The program works as a plugin of kubectl.

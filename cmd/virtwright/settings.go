@@ -12,12 +12,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -46,6 +48,10 @@ type settings struct {
 	rules           validation.Config
 	validation      string
 	reapply         bool
+	// without are the flags of declare that have no effect on the command.
+	without []string
+	// under limits the output, and notes about presets, to a field and the fields beneath it.
+	under provenance.Path
 }
 
 func (o *settings) declareValidation(c *cobra.Command) {
@@ -71,14 +77,14 @@ func (o *settings) declareRuleFlags(c *cobra.Command) {
 	offer(c, "feature-gates", gates)
 }
 
-// declare adds the flags to a command. The first of outputs is the default.
+// declare adds the flags to a command, except o.without. The first of outputs is the default.
 func (o *settings) declare(c *cobra.Command, outputs ...string) {
 	o.source.declare(c)
-	f := c.Flags()
-	f.StringVarP(&o.output, "output", "o", outputs[0], "output format: "+strings.Join(outputs, ", "))
-	f.StringVar(&o.mode, "mode", modeStandalone, "standalone: without KubeVirt, with platform defaults; addon: alongside KubeVirt, with presets only; the default if the cluster has KubeVirt")
-	f.StringToStringVar(&o.namespaceLabels, "namespace-labels", nil, "labels of every namespace, in addition to those of Namespace objects: k=v,…")
-	f.StringVar(&o.owner, "owner", "", "file with the stored VirtualMachine that controls the VirtualMachineInstances in -f")
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.StringVarP(&o.output, "output", "o", outputs[0], "output `format`: "+strings.Join(outputs, ", "))
+	f.StringVar(&o.mode, "mode", modeStandalone, "standalone: without KubeVirt, with platform defaults; addon: alongside KubeVirt, with presets only (default: addon if a cluster with KubeVirt is read, otherwise standalone)")
+	f.StringToStringVar(&o.namespaceLabels, "namespace-labels", nil, "labels of every namespace (`k=v,...`), in addition to those of Namespace objects")
+	f.StringVar(&o.owner, "owner", "", "`file` with the stored VirtualMachine that controls the VirtualMachineInstances in -f")
 	f.BoolVar(&o.reapply, "reapply", false, "reapply the presets to stored VMs, like the annotation virtwright.dev/reapply; by default, stored VMs do not change")
 	f.StringVar(&o.presetConflicts, "preset-conflicts", "warn", "when two presets conflict and only their names decide: warn, or reject the VM")
 	f.StringVar(&o.warnings, "warnings", warnSurprises, "warnings of presets: Surprises, for example an overruled value; or Everything, also each value that a preset sets")
@@ -86,6 +92,12 @@ func (o *settings) declare(c *cobra.Command, outputs ...string) {
 	f.StringVar(&o.platform.EvictionStrategy, "default-eviction-strategy", "", "standalone: eviction strategy of VMs without one (default None)")
 	f.StringVar(&o.platform.NetworkInterface, "default-network-interface", "", "standalone: binding of the default network: masquerade")
 	f.StringVar(&o.platform.CPUModel, "default-cpu-model", "", "standalone: CPU model of VMs without one (default host-model)")
+	f.Lookup("mode").DefValue, f.Lookup("namespace-labels").DefValue = "", "" // the usage has the default
+	f.VisitAll(func(flag *pflag.Flag) {
+		if !slices.Contains(o.without, flag.Name) {
+			c.Flags().AddFlag(flag)
+		}
+	})
 	for flag, values := range map[string][]string{
 		"output": outputs, "mode": {modeStandalone, modeAddon}, "preset-conflicts": {"warn", "reject"},
 		"warnings":                  {warnSurprises, warnEverything},
@@ -94,6 +106,13 @@ func (o *settings) declare(c *cobra.Command, outputs ...string) {
 		offer(c, flag, values)
 	}
 }
+
+// Flags that have no effect on commands that read presets only, or that compare stored VMs.
+var (
+	flagsForReapply = []string{"owner", "reapply", "warnings"}
+	flagsOfDefaults = []string{"default-eviction-strategy", "default-network-interface", "default-cpu-model"}
+	flagsForVMs     = slices.Concat(flagsForReapply, flagsOfDefaults, []string{"preset-conflicts"})
+)
 
 func offer(c *cobra.Command, flag string, values []string) {
 	// The error means that the flag does not exist.
@@ -163,7 +182,7 @@ func (o *settings) cluster(ctx context.Context, s streams, args []string) (*offl
 	}
 	note(s, c.Notes)
 	if o.input.Remaining == 0 {
-		note(s, c.Unlabelled())
+		note(s, c.Unlabelled(o.under))
 	}
 	return c, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,10 +25,11 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/live"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/presets"
 )
 
 const liveHelp = `The input is the files of -f and -k, a cluster, or both. A cluster is read if you name VMs or presets
-of it (TYPE/NAME, or TYPE NAME...), if you set -A, -l, --context, --kubeconfig or --live, or if you
+of it (TYPE/NAME, TYPE NAME..., or NAME for a VM), if you set -A, -l, --context, --kubeconfig or --live, or if you
 name no files. Types are vm, vmi, vmpreset and cvmpreset. A file replaces the object of the same
 kind, namespace and name in the cluster. VMs of the cluster are read if you name or select them, or
 if the files have none. The default mode is addon if the cluster has KubeVirt.`
@@ -143,6 +145,9 @@ func (o *settings) sources(ctx context.Context, s streams, args []string) (files
 
 func (o *settings) stored(ctx context.Context, s streams, args []string, files []manifest.Object) ([]manifest.Object, error) {
 	config, namespace, err := o.connection.config()
+	if errors.Is(err, errNoCluster) && len(args) > 0 {
+		return nil, fmt.Errorf("cannot read %s of a cluster: %w", strings.Join(args, " "), err)
+	}
 	if errors.Is(err, errNoCluster) && len(files) == 0 {
 		return nil, fmt.Errorf("-f is required: name files or folders with VMs and presets, or select a cluster: %w", err)
 	}
@@ -279,7 +284,7 @@ func (o *settings) described(args []string) string {
 	return strings.Join(places, " ")
 }
 
-// named accepts names of objects in a cluster and rejects file names.
+// named accepts names of objects in a cluster and rejects names of files.
 func named(_ *cobra.Command, args []string) error {
 	for _, arg := range args {
 		if err := noFile(arg); err != nil {
@@ -292,25 +297,36 @@ func named(_ *cobra.Command, args []string) error {
 
 func noFile(arg string) error {
 	if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(arg)) {
-		return fmt.Errorf("%s: use -f for each file", arg)
+		return fmt.Errorf("%s: use -f for each file, or -f with their folder", arg)
+	}
+	typed, _, isPath := strings.Cut(arg, "/")
+	if _, err := os.Stat(arg); isPath && !live.IsType(typed) && err == nil {
+		return fmt.Errorf("%s: use -f for files and folders", arg)
 	}
 	return nil
 }
 
 // splitPath separates names of objects from a field path, which is the last argument.
 func splitPath(args []string) (names []string, path string) {
-	if len(args) == 0 {
-		return nil, ""
-	}
-	last := args[len(args)-1]
-	typed, _, named := strings.Cut(last, "/")
-	root := strings.IndexAny(last, ".[")
-	isPath := root >= 0 && slices.Contains([]string{"spec", "metadata", "status"}, last[:root])
-	switch {
-	case named && live.IsType(typed), len(args) == 1 && live.IsType(last):
+	last := len(args) - 1
+	if last < 0 || !isFieldPath(args[last]) {
 		return args, ""
-	case isPath, len(args) == 1, strings.Contains(args[0], "/"):
-		return args[:len(args)-1], last
 	}
-	return args, ""
+	return args[:last], strings.TrimPrefix(args[last], ".")
+}
+
+// isFieldPath tells field paths, even misspelt ones, from names of objects.
+func isFieldPath(arg string) bool {
+	roots := []string{"spec", "metadata", "status", "apiVersion", "kind"}
+	root, rest := strings.TrimPrefix(arg, "."), ""
+	if end := strings.IndexAny(root, ".[/"); end >= 0 {
+		root, rest = root[:end], root[end:]
+	}
+	switch {
+	case strings.HasPrefix(rest, "/"), live.IsType(arg):
+		return false
+	case slices.Contains(roots, root), strings.HasPrefix(arg, "."), strings.Contains(arg, "["), arg != strings.ToLower(arg):
+		return true
+	}
+	return rest != "" && presets.Nearest(root, slices.Values(roots)) != ""
 }

@@ -188,7 +188,7 @@ func TestStoredRecordDamaged(t *testing.T) {
 			says(t, got.err, note)
 		}
 		if args[0] == "explain" {
-			says(t, single(got.out), "spec.template.spec.domain.memory.guest 1Gi unknown")
+			says(t, single(got.out), "domain.memory.guest 1Gi unknown")
 		}
 	}
 }

@@ -73,7 +73,7 @@ func (g *ground) templateRequests(t *testing.T) {
 
 func (g *ground) templateDryRun(t *testing.T) {
 	before := g.kubectl("", "get", "vmtreq", "-A", "-o", "name")
-	got := g.template("web", "--dry-run").fine(t)
+	got := g.template("web", "--dry-run=server").fine(t)
 	says(t, got.out, "VirtualMachineTemplateRequest web-", " created in namespace default (dry run)\n")
 	if after := g.kubectl("", "get", "vmtreq", "-A", "-o", "name"); after != before {
 		t.Errorf("requests after a dry run: %s", after)

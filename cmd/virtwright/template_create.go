@@ -42,7 +42,7 @@ const createExamples = `  # Create the template web-template in the VM's namespa
   {{program}} template create web -n shop --format configMap --ttl 1h
 
   # Check whether the request would be accepted
-  {{program}} template create web -n shop --dry-run`
+  {{program}} template create web -n shop --dry-run=server`
 
 type templateCreate struct {
 	templateFlags
@@ -51,7 +51,7 @@ type templateCreate struct {
 	toNamespace string
 	ttl         time.Duration
 	ttlGiven    bool
-	dryRun      bool
+	dryRun      dryRun
 	wait        bool
 	waitGiven   bool
 	timeout     time.Duration
@@ -60,15 +60,16 @@ type templateCreate struct {
 func newTemplateCreate(shown string, s streams) *cobra.Command {
 	o := &templateCreate{}
 	c := &cobra.Command{
-		Use:               "create VM",
+		Use:               "create NAME",
 		Short:             "Ask a cluster for a template of a VM",
 		Long:              createHelp,
 		Example:           strings.ReplaceAll(createExamples, "{{program}}", shown),
-		Args:              oneName("make a template of"),
-		ValidArgsFunction: o.connection.complete,
+		ValidArgsFunction: o.connection.complete(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			o.vm, o.ttlGiven, o.waitGiven = args[0], c.Flags().Changed("ttl"), c.Flags().Changed("wait")
-			if err := o.check(); err != nil {
+			o.ttlGiven, o.waitGiven = c.Flags().Changed("ttl"), c.Flags().Changed("wait")
+			var err error
+			o.vm, err = oneVM(args, "make a template of", "vm")
+			if err := errors.Join(err, o.check()); err != nil {
 				return err
 			}
 			return o.run(c.Context(), s)
@@ -79,18 +80,18 @@ func newTemplateCreate(shown string, s streams) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&o.toNamespace, "to-namespace", "", "namespace of the template; default: namespace of the VM")
 	f.DurationVar(&o.ttl, "ttl", 0, "delete the request so long after the template exists; default: never. The template stays")
-	f.BoolVar(&o.dryRun, "dry-run", false, "check whether the request would be accepted, and change nothing")
+	o.dryRun.declare(c, "only check the flags", "let the cluster check the request, without effect")
 	f.BoolVar(&o.wait, "wait", true, "wait until the template exists")
 	f.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait")
 	return c
 }
 
 func (o *templateCreate) check() error {
-	problems := []error{o.templateFlags.check(), invalidName("--to-namespace", o.toNamespace, validation.IsDNS1123Label)}
+	problems := []error{o.dryRun.check(), o.templateFlags.check(), invalidName("--to-namespace", o.toNamespace, validation.IsDNS1123Label)}
 	if o.ttl < 0 || o.ttl%time.Second != 0 || o.ttl/time.Second > math.MaxInt32 {
 		problems = append(problems, fmt.Errorf("--ttl %s must be 0 or more, in whole seconds, and at most %s", o.ttl, math.MaxInt32*time.Second))
 	}
-	if o.wait && o.waitGiven && o.dryRun {
+	if o.wait && o.waitGiven && o.dryRun.on() {
 		problems = append(problems, errors.New("cannot wait for the result of a dry run: give --wait or --dry-run"))
 	}
 	if o.timeout <= 0 {
@@ -117,11 +118,13 @@ func (o *templateCreate) run(ctx context.Context, s streams) error {
 	w := &templateWait{source: namespace + "/" + o.vm, namespace: o.toNamespace, timeout: o.timeout}
 	w.objects = requests
 	w.tell = func(state string) { fmt.Fprintf(s.err, "Request %s: %s\n", w.name, state) }
-	if err := w.create(ctx, o.request(namespace), o.dryRun); err != nil {
+	if o.dryRun == dryRunClient {
+		w.name = o.vm + "-*"
+	} else if err := w.create(ctx, o.request(namespace), o.dryRun == dryRunServer); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "VirtualMachineTemplateRequest %s created in namespace %s%s\n", w.name, o.toNamespace, inDryRun(o.dryRun))
-	if !o.wait || o.dryRun {
+	fmt.Fprintf(s.out, "VirtualMachineTemplateRequest %s created in namespace %s%s\n", w.name, o.toNamespace, o.dryRun.suffix())
+	if !o.wait || o.dryRun.on() {
 		return nil
 	}
 	status, err := w.await(ctx)

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -163,9 +161,7 @@ func isTemplate(o manifest.Object) bool {
 }
 
 func printParameters(s streams, parameters []format.ParameterInfo) error {
-	var text bytes.Buffer
-	w := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
-	fmt.Fprint(w, "NAME\tTYPE\tDEFAULT\tREQUIRED\tPATH\n")
+	var rows [][]string
 	for _, p := range parameters {
 		value, required := "", "no"
 		switch {
@@ -176,12 +172,9 @@ func printParameters(s streams, parameters []format.ParameterInfo) error {
 		case p.Required:
 			required = "yes"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.Name, p.Type, value, required, strings.Join(p.Paths, ", "))
+		rows = append(rows, []string{p.Name, p.Type, value, required, strings.Join(p.Paths, ", ")})
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return writeTable(s.out, text.String())
+	return printTable(s.out, []string{"NAME", "TYPE", "DEFAULT", "REQUIRED", "PATH"}, rows)
 }
 
 type paramValue struct {

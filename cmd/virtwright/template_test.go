@@ -15,7 +15,7 @@ import (
 func TestTemplateHelp(t *testing.T) {
 	says(t, call(t, "", "--help").fine(t).out, "Templates:\n  template ")
 	says(t, call(t, "", "template").fine(t).out, "virtwright template [command]", "create", "generate", "process")
-	for command, usage := range map[string]string{"create": "create VM", "generate": "generate -f FILE...", "process": "process -f FILE"} {
+	for command, usage := range map[string]string{"create": "create NAME", "generate": "generate -f FILE...", "process": "process -f FILE"} {
 		says(t, call(t, "", "template", command, "--help").fine(t).out, "Usage:\n  virtwright template "+usage, "Examples:\n  # ", "  virtwright template "+command+" ")
 	}
 	says(t, callAs(t, plugin, "", "template", "create", "--help").fine(t).out, "  kubectl virtwright template create web -n shop\n")
@@ -30,8 +30,8 @@ func TestTemplateUsage(t *testing.T) {
 		want []string
 	}{
 		"unknown command":      {"template makes", []string{`unknown command "makes" (see virtwright template --help)`}},
-		"no VM":                {"template create", []string{"cannot make a template of 0 VMs"}},
-		"two VMs":              {"template create a b", []string{"cannot make a template of 2 VMs"}},
+		"no VM":                {"template create", []string{"name one VM, for example web or vm/web"}},
+		"two VMs":              {"template create a b", []string{`cannot make a template of "a b": name one VM`}},
 		"unknown format":       {"template create a --format ova", []string{"--format: Unsupported value", `"openshiftTemplate"`}},
 		"unknown data volumes": {"template create a --data-volumes Clone", []string{`--data-volumes: Unsupported value: "Clone": supported values: "Keep", "Rename"`}},
 		"invalid name":         {"template create a --name A_B", []string{`--name "A_B": a lowercase RFC 1123 subdomain`}},

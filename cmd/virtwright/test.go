@@ -57,6 +57,7 @@ type testCommand struct {
 func newTest(shown string, s streams) *cobra.Command {
 	o := &testCommand{golden: map[string]string{}}
 	o.filesOnly, o.withoutVMs, o.partial = true, true, true
+	o.without = flagsForReapply[:2]
 	c := &cobra.Command{
 		Use: "test -f FILE...", Short: "Run the test cases of presets", Long: testHelp, Example: testExamples,
 		Args: flagsForFiles,

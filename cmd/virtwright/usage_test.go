@@ -49,8 +49,18 @@ func TestUsage(t *testing.T) {
 		"a file without -f":                    {"expand a.yaml", "a.yaml: use -f for each file"},
 		"a second file":                        {"validate -f - b.yaml", "b.yaml: use -f for each file"},
 		"a second file, in explain":            {"explain -f - b.yaml", "b.yaml: use -f for each file"},
-		"two paths":                            {"explain -f - spec spec.template", `spec: unsupported type: supported types: "vm"`},
-		"a folder without -f":                  {"expand presets", `presets: unsupported type: supported types: "vm", "vmi", "vmpreset", "cvmpreset"; use -f for each file`},
+		"two paths":                            {"explain -f - spec spec.template", "cannot read spec of a cluster: no cluster selected"},
+		"a folder without -f":                  {"expand testdata/lint", "testdata/lint: use -f for files and folders"},
+		"a type that does not exist":           {"expand pod/web", `pod: unsupported type: supported types: "vm", "vmi", "vmpreset", "cvmpreset"`},
+		"a VM without a cluster":               {"explain vm/web", "cannot read vm/web of a cluster: no cluster selected: there is no kubeconfig"},
+		"a VM by its name":                     {"explain web -f -", "cannot read web of a cluster: no cluster selected"},
+		"a type and a name":                    {"render vm web db", "cannot read vm web db of a cluster: no cluster selected"},
+		"a misspelt root of a path":            {"explain -f - sepc.template", `unknown field "sepc"; did you mean "spec"?`},
+		"a path without its root":              {"explain -f - runStrategy", `unknown field "runStrategy"`},
+		"a misspelt flag":                      {"explain --namspace lab", "unknown flag: --namspace; did you mean --namespace?"},
+		"the beginning of a flag":              {"expand --preset x", "unknown flag: --preset; did you mean --preset-conflicts?"},
+		"a URL":                                {"expand -f https://example.com/vm.yaml", "https://example.com/vm.yaml: URLs are not supported: use curl and -f -"},
+		"a command of kubectl":                 {"get vm", `unknown command "get" (see virtwright --help)`},
 		"a misspelt path":                      {"explain -f - spec.template.spec.domain.memroy.guest", `path does not exist: under "spec.template.spec.domain" unknown field "memroy"; did you mean "memory"?`},
 		"a path of a VMI, for a VM":            {"explain -f - spec.domain.cpu", `under "spec" unknown field "domain"`},
 		"a misspelt command":                   {"expnd", `unknown command "expnd"; did you mean "expand"?`},
@@ -69,6 +79,7 @@ func TestUsage(t *testing.T) {
 			says(t, got.err, c.want)
 		})
 	}
+	says(t, call(t, small, "explain", "-f", "-", ".spec.template.spec.domain.cpu").fine(t).out, "host-model")
 	// A list element that the VM does not have gets no suggestion.
 	near := call(t, small, "explain", "-f", "-", "spec.template.spec.networks[defalt]").fine(t)
 	says(t, near.err, "Note: VirtualMachine default/vm does not set spec.template.spec.networks[defalt]; did you mean spec.template.spec.networks[default]?")

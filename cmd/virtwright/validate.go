@@ -47,6 +47,7 @@ func newValidate(shown string, s streams) *cobra.Command {
 	}
 	o.setUp(c, shown, []string{"text", "json"}, func(ctx context.Context, args []string) error { return validate(ctx, o, s, args) })
 	o.declareValidation(c)
+	c.ValidArgsFunction = o.connection.complete(0)
 	return c
 }
 

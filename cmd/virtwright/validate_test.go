@@ -73,7 +73,7 @@ func TestValidateExpanded(t *testing.T) {
 			says(t, expanded.out, "apiVersion: kubevirt.io/v1alpha2", "name: disk0", "volumeName: mypvc")
 		}
 		says(t, call(t, expanded.out, "validate", "-f", "-", "-f", examplePresets).fine(t).out, "all fine")
-		says(t, call(t, in, "explain", "-f", "-", "-f", examplePresets).fine(t).out, "spec.template.spec.domain.machine.type")
+		says(t, call(t, in, "explain", "-f", "-", "-f", examplePresets).fine(t).out, "  domain.machine.type")
 	}
 }
 

@@ -27,13 +27,14 @@ const violationsExamples = `  # All namespaces
   {{program}} violations -A --preset cluster/secure-boot -o json`
 
 func newViolations(shown string, s streams) *cobra.Command {
-	o, preset := &settings{}, ""
+	o, preset := &settings{without: flagsForReapply}, ""
 	c := &cobra.Command{
 		Use: "violations [-A] [-l SELECTOR] [--preset PRESET]", Short: "List stored VMs that violate forbid or require rules of presets",
 		Long: violationsHelp, Example: violationsExamples, Args: flagsForFiles,
 	}
 	o.setUp(c, shown, []string{"table", "json", "yaml"}, func(ctx context.Context, _ []string) error { return violations(ctx, o, s, preset) })
 	c.Flags().StringVar(&preset, "preset", "", "only violations of this preset: NAME, or cluster/NAME")
+	_ = c.RegisterFlagCompletionFunc("preset", o.connection.completePresets) // the flag exists
 	return c
 }
 

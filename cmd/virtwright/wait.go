@@ -144,31 +144,41 @@ func (o observation) why() string {
 		})
 		if i >= 0 {
 			c := o.vm.Status.Conditions[i]
-			return fmt.Sprintf("%s is %s: %s: %s", c.Type, c.Status, c.Reason, c.Message)
+			text := fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Reason)
+			if c.Message != "" {
+				text += ": " + c.Message
+			}
+			return text
 		}
 	}
 	return ""
 }
 
-// stoppedVMI is empty if a new VMI needs no comparison.
-func (p *power) stoppedVMI(ctx context.Context, c *clusterClient, vm types.NamespacedName) (types.UID, error) {
-	vmi, err := c.vmi(ctx, vm)
-	switch {
-	case err != nil:
-		return "", p.refused(vm, fmt.Errorf("cannot wait: %w", err))
-	case vmi == nil || p.verb == verbStart && !vmi.IsFinal():
-		return "", nil
+// observeBefore returns the state before the request. The field before is empty if a new VMI needs
+// no comparison. A VM that does not exist is an error of the request.
+func (p *power) observeBefore(ctx context.Context, c *clusterClient, vm types.NamespacedName) (o observation, err error) {
+	if o.vmi, err = c.vmi(ctx, vm); err == nil {
+		o.vm, err = c.vm(ctx, vm)
 	}
-	return vmi.UID, nil
+	if err != nil && !apierrors.IsNotFound(err) {
+		return o, p.refused(vm, fmt.Errorf("cannot wait: %w", err))
+	}
+	if o.vmi != nil && (p.verb != verbStart || o.vmi.IsFinal()) {
+		o.before = o.vmi.UID
+	}
+	return o, nil
 }
 
-// await calls tell with each change of the status.
-func (p *power) await(ctx context.Context, c *clusterClient, vm types.NamespacedName, before types.UID, tell func(string)) error {
+// await calls tell with each change of the status, and with the last status.
+func (p *power) await(ctx context.Context, c *clusterClient, vm types.NamespacedName, start observation, tell func(string)) error {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	w := &objectWait{objects: c.vms.Namespace(vm.Namespace), name: vm.Name, shown: "VM " + vm.String(), tell: tell}
+	if start.vm != nil && start.vm.Status.PrintableStatus != "" {
+		w.last = start.describe(false)
+	}
 	w.reached = func(ctx context.Context, object *unstructured.Unstructured) (bool, error) {
-		o := observation{before: before}
+		o := observation{before: start.before}
 		var err error
 		if o.vm, err = decoded[kubevirtv1.VirtualMachine](object); err != nil {
 			return false, err
@@ -177,6 +187,9 @@ func (p *power) await(ctx context.Context, c *clusterClient, vm types.Namespaced
 			return false, err
 		}
 		done := p.reached(o)
+		if done {
+			w.last = ""
+		}
 		w.news(o.describe(done))
 		if why := p.blocked(o); !done && why != "" {
 			return false, unfinished(fmt.Errorf("cannot %s VM %s: %s", p.verb, vm, why))

@@ -66,7 +66,7 @@ func TestExplainPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	const first = `Preset cluster/tier-prod (default) would set "Always", but the annotation virtwright.dev/exclude excludes it.`
-	const want = "The VM's author wrote {}. The preset sets an alternative to this field."
+	const want = "The user wrote {}. The preset sets an alternative to this field."
 	if before != "" || focused != first || hovered != want {
 		t.Errorf("notes: %q before, %q with the keyboard focus, %q beneath the pointer", before, focused, hovered)
 	}

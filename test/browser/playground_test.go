@@ -194,7 +194,7 @@ func TestPlaygroundEdit(t *testing.T) {
 	p := open(t, "")
 	p.after(typed("vm", "spec: {runStrategy: Halted}"))
 	halted := `[...document.querySelectorAll("#lines .line")].find((l) => l.textContent.includes("runStrategy: Halted"))`
-	p.want(halted + `?.matches(".origin-user.lost")`)
+	p.want(halted + `?.matches(".origin-user.noted")`)
 	p.after(choose("mode", "addon"))
 	p.want(halted + " !== undefined")
 	if got := p.text("document.getElementById('example').value"); got != "" {

@@ -157,11 +157,11 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		Expect(lines(errs)).To(HaveExactElements(ContainSubstring("cannot start VM "+s.ns+"/a: "), ContainSubstring("cannot start VM "+s.ns+"/b: ")))
 		s.machineIs("c", "Running")
 
-		code, out, errs = s.virtwright("reset", "a", "vm/b", "vmi/c", "--dry-run").ends()
+		code, out, errs = s.virtwright("reset", "a", "vm/b", "vmi/c", "--dry-run=server").ends()
 		Expect(code).To(BeZero(), errs)
 		Expect(out).To(HaveSuffix("VMI c was scheduled to reset (dry run)\nreset 3 VMs (dry run)\n"))
 
-		code, out, errs = s.virtwright("restart", "-A", "-l", "story="+s.ns, "--dry-run").ends()
+		code, out, errs = s.virtwright("restart", "-A", "-l", "story="+s.ns, "--dry-run=server").ends()
 		Expect(code).To(BeZero(), errs)
 		Expect(out).To(ContainSubstring("VM " + s.ns + "/b was scheduled to restart (dry run)\n"))
 
@@ -250,7 +250,7 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		s.machineIs("web", "Running")
 		before := s.get(virtualMachine, "web").GetGeneration()
 		for _, verb := range []string{"restart", "stop"} {
-			code, out, _ := s.virtwright(verb, "web", "--dry-run").ends()
+			code, out, _ := s.virtwright(verb, "web", "--dry-run=server").ends()
 			Expect(code).To(BeZero())
 			Expect(out).To(Equal("VM web was scheduled to " + verb + " (dry run)\n"))
 		}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/virtwright/virtwright/test/kind/image"
 	"github.com/virtwright/virtwright/test/kind/sbom"
@@ -105,7 +106,7 @@ func (r *release) build(ctx context.Context, p platform) (string, error) {
 	if p.system == "windows" {
 		built += ".exe"
 	}
-	stamp := "-s -w -buildid= -X main.release=v" + r.version + " -X main.revision=" + r.revision
+	stamp := "-s -w -buildid= -X main.release=v" + r.version + " -X main.revision=" + r.revision + " -X main.committed=" + r.time.Format(time.RFC3339)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-tags=playground",
 		"-ldflags="+stamp, "-o", built, "./cmd/"+program)
 	cmd.Dir, cmd.Env = r.source, p.environment()

@@ -47,7 +47,7 @@ var _ = Describe("The command line", func() {
 
 	It("pauses, resets and reboots a VM, and starts it paused", func() {
 		s.create(sparse("web", "runStrategy: Halted"))
-		does("VM", "start", "--dry-run")
+		does("VM", "start", "--dry-run=server")
 		Expect(s.vm("web").Spec.RunStrategy).To(HaveValue(Equal(kubevirtv1.RunStrategyHalted)))
 		does("VM", "start", "--wait")
 		does("VMI", "pause")

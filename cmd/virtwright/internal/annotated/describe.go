@@ -19,12 +19,12 @@ const maxValue = 200
 // describe returns a line for a field.
 func (vm VM) describe(o presets.Origin, text string) Line {
 	source := SourceOf(o, vm.Damaged)
-	l := Line{Text: text, Path: o.Path.String(), From: source.From, By: source.phrase(), Role: source.Role}
+	l := Line{Text: text, Path: o.Path.String(), From: source.From, By: source.String(), Class: source.Class()}
 	if l.AtStart() {
 		l.Notes = append(l.Notes, l.By+" sets this field when the VM starts. The stored VM does not have it.")
 	}
 	if o.Overruled {
-		l.Notes = append(l.Notes, fmt.Sprintf("The VM's author wrote %s. %s", value(o.Was), overruling(o)))
+		l.Notes = append(l.Notes, fmt.Sprintf("The user wrote %s. %s", value(o.Was), overruling(o)))
 	}
 	for _, losing := range o.Losing {
 		loser := RecordedSource(losing.By).phrase()
@@ -47,10 +47,13 @@ func overruling(o presets.Origin) string {
 	case o.Value == nil:
 		return "The preset sets an alternative to this field."
 	}
-	return "An override outranks the author."
+	return "An override outranks the user."
 }
 
 func (vm VM) whyLost(o presets.Origin, losing presets.LosingValue) string {
+	if losing.Excluded {
+		return fmt.Sprintf(", but the annotation %s excludes it", v1alpha1.AnnotationExclude)
+	}
 	path := o.Path.String()
 	for _, s := range vm.Explanation.Skipped {
 		if s.Preset == losing.By.Preset && slices.Contains(s.Paths, path) {
@@ -59,9 +62,9 @@ func (vm VM) whyLost(o presets.Origin, losing presets.LosingValue) string {
 	}
 	switch role := o.By.Role; {
 	case o.User, o.By == provenance.Source{}:
-		return ", but the author's value outranks a default"
+		return ", but the user's value outranks a default"
 	case role == provenance.Platform:
-		return vm.exclusion()
+		return ""
 	case role.OutranksUser() && !losing.By.Role.OutranksUser():
 		return fmt.Sprintf(", but %s of preset %s outranks a default", article(role), o.By.Preset)
 	}
@@ -73,16 +76,6 @@ func article(role provenance.Role) string {
 		return "an override"
 	}
 	return "the list of removed fields"
-}
-
-// exclusion is the reason why the platform sets a field for which a preset has a value.
-func (vm VM) exclusion() string {
-	meta, _ := vm.Object["metadata"].(map[string]any)
-	annotations, _ := meta["annotations"].(map[string]any)
-	if annotations[v1alpha1.AnnotationExclude] == nil {
-		return ""
-	}
-	return fmt.Sprintf(", but the annotation %s excludes it", v1alpha1.AnnotationExclude)
 }
 
 // value formats a value for a sentence.
@@ -108,7 +101,9 @@ func (w *walk) insert(o presets.Origin) {
 	text := strings.Repeat(" ", b.indent) + inline(o.Path[len(b.path):], shown)
 	after := w.placeOf(b, o.Path[len(b.path)].Name)
 	l := w.vm.describe(o, text)
-	l.Removed = !l.AtStart()
+	if l.Removed = !l.AtStart(); l.Removed {
+		l.Class = ClassLost
+	}
 	w.extra[after] = append(w.extra[after], entry{Line: l, path: o.Path})
 }
 

@@ -20,38 +20,22 @@ type Section struct {
 // Outdated is a field of a stored VM that a reapply would change.
 type Outdated struct{ Path, Stored, Reapplied, By string }
 
-// An origin is an entry of the legend.
-type origin struct {
-	Class, Name string
-	Count       int
+// An Entry is a class in a legend, with the number of its fields.
+type Entry struct {
+	Class string `json:"class"`
+	Name  string `json:"name"`
+	Count int    `json:"count"`
 }
 
 // legend lists the classes of lines, in the order in which a legend shows them.
-var legend = []origin{
-	{Class: "origin-user", Name: "the VM's author"},
-	{Class: "origin-preset-default", Name: "preset, default"},
-	{Class: "origin-preset-override", Name: "preset, override"},
-	{Class: "origin-platform", Name: "platform default"},
-	{Class: "origin-instancetype", Name: "instancetype, preference"},
-	{Class: "origin-unknown", Name: "unknown"},
-	{Class: "lost", Name: "removed"},
-}
-
-// Class returns the CSS class of the line's origin; empty if it has none.
-func (l Line) Class() string {
-	switch {
-	case l.Removed:
-		return "lost"
-	case l.AtStart():
-		return "origin-instancetype"
-	case l.From == "preset" && l.Role != "default" && l.Role != "legacy":
-		return "origin-preset-override"
-	case l.From == "preset":
-		return "origin-preset-default"
-	case l.From == "":
-		return ""
-	}
-	return "origin-" + l.From
+var legend = []Entry{
+	{Class: ClassUser, Name: "user"},
+	{Class: ClassDefault, Name: "preset, default"},
+	{Class: ClassOverride, Name: "preset, override"},
+	{Class: ClassPlatform, Name: "platform default"},
+	{Class: ClassInstancetype, Name: "instancetype, preference"},
+	{Class: ClassUnknown, Name: "unknown: the record cannot be read"},
+	{Class: ClassLost, Name: "removed"},
 }
 
 // Short is the name of the origin, for the end of the line.
@@ -62,7 +46,7 @@ func (l Line) Short() string {
 	case l.AtStart():
 		return l.From + " " + name
 	}
-	return strings.TrimSuffix(strings.TrimPrefix(l.By, "preset "), " (default)")
+	return strings.TrimSuffix(l.By, " (default)")
 }
 
 // Detail follows Short if there is space: the name of a platform rule, or the default role.
@@ -80,16 +64,16 @@ func (l Line) Body() string { return strings.TrimLeft(l.Text, " ") }
 // Indent is the number of columns by which further rows of a long line are indented.
 func (l Line) Indent() int { return len(l.Text) - len(strings.TrimLeft(l.Text, " -")) + 2 }
 
-// count returns the legend of lines: each origin that has fields, with their number.
-func count(lines []Line) []origin {
+// Legend returns the legend of lines: each class that has fields, with their number.
+func Legend(lines []Line) []Entry {
 	counts, last := map[string]int{}, ""
 	for _, l := range lines {
 		if l.Path != "" && l.Path != last {
-			counts[l.Class()]++
+			counts[l.Class]++
 		}
 		last = l.Path
 	}
-	var out []origin
+	out := []Entry{}
 	for _, o := range legend {
 		if o.Count = counts[o.Class]; o.Count > 0 {
 			out = append(out, o)
@@ -102,7 +86,7 @@ func count(lines []Line) []origin {
 type view struct {
 	Section
 	Lines  []Line
-	Legend []origin
+	Legend []Entry
 }
 
 func views(sections []Section) []view {
@@ -112,7 +96,7 @@ func views(sections []Section) []view {
 		if s.Explanation != nil {
 			v.Lines = s.Lines()
 		}
-		v.Legend = count(v.Lines)
+		v.Legend = Legend(v.Lines)
 		out = append(out, v)
 	}
 	return out

@@ -35,9 +35,10 @@ type Line struct {
 	// From is the origin of the leaf, as in Source. It is empty for lines without a leaf, for the
 	// record of origins, and for the fields that API servers set.
 	From string `json:"from,omitempty"`
-	// By names the origin in a sentence.
-	By   string `json:"by,omitempty"`
-	Role string `json:"role,omitempty"`
+	// By names the origin, as in Source.String.
+	By string `json:"by,omitempty"`
+	// Class is the class of the origin, as in Source.Class, or ClassLost for a removed field.
+	Class string `json:"class,omitempty"`
 	// Notes are sentences: the values that lost, the reasons, the expression of a computed value.
 	Notes   []string `json:"notes,omitempty"`
 	Removed bool     `json:"removed,omitempty"`
@@ -203,21 +204,25 @@ func (w *walk) annotate() {
 			w.at[i].Line = w.vm.describe(o, e.Text)
 		} else {
 			w.at[i].From, w.at[i].By = w.vm.unlisted(e.path)
+			w.at[i].Class = Source{From: w.at[i].From}.Class()
 		}
 		w.at[i].Path = text
 	}
 }
+
+// Record is the origin of the annotation that holds the origins of all fields.
+const Record = "record of origins"
 
 // unlisted returns the origin of a leaf that explanations do not list.
 func (vm VM) unlisted(p provenance.Path) (from, by string) {
 	annotation := provenance.Segment{Name: v1alpha1.AnnotationProvenance}
 	switch {
 	case p[len(p)-1] == annotation:
-		return "", "record of origins"
+		return "", Record
 	case p.HasPrefix(provenance.Of("status")), p.HasPrefix(vm.root().Field("metadata")):
 		return "", "the API server"
 	case len(p) == 1: // apiVersion and kind of a VMI
-		return "user", Source{From: "user"}.phrase()
+		return "user", "user"
 	}
 	return "unknown", "unknown"
 }

@@ -207,25 +207,25 @@ func TestLinesSayWhy(t *testing.T) {
 		want []string
 	}{
 		spec + "priorityClassName": {old, []string{
-			`      priorityClassName: production | preset cluster/tier-prod (override) | The VM's author wrote "appliances". An override outranks the author.`,
+			`      priorityClassName: production | cluster/tier-prod (override) | The user wrote "appliances". An override outranks the user.`,
 		}},
 		spec + "domain.firmware": {old, []string{
 			`        firmware: | `, `          bootloader: | `,
-			`-            bios: {} | preset cluster/secure-boot (override) | The VM's author wrote {}. The preset sets an alternative to this field.`,
-			`            efi: | `, `              secureBoot: true | preset cluster/secure-boot (override)`,
+			`-            bios: {} | cluster/secure-boot (override) | The user wrote {}. The preset sets an alternative to this field.`,
+			`            efi: | `, `              secureBoot: true | cluster/secure-boot (override)`,
 		}},
 		"spec.runStrategy": {old, []string{
 			`  runStrategy: Halted | platform (run-strategy) | Preset cluster/tier-prod (default) would set "Always", but the annotation virtwright.dev/exclude excludes it.`,
 		}},
-		spec + "volumes[system].name": {old, []string{`      volumes: | `, `      - name: system | the VM's author`}},
-		spec + "volumes[*].name":      {old, []string{`      volumes: | `, `      - name: system | the VM's author`}},
+		spec + "volumes[system].name": {old, []string{`      volumes: | `, `      - name: system | user`}},
+		spec + "volumes[*].name":      {old, []string{`      volumes: | `, `      - name: system | user`}},
 		"spec.dataVolumeTemplates[worker-1-root].metadata.name": {worker, []string{
 			`  dataVolumeTemplates: | `, `  - metadata: | `,
-			`      name: worker-1-root | preset cluster/root-disk (default) | Computed by the expression object.metadata.name + '-root'`,
+			`      name: worker-1-root | cluster/root-disk (default) | Computed by the expression object.metadata.name + '-root'`,
 		}},
 		spec + "domain.memory": {desktop, []string{
 			`        memory: | `,
-			`          guest: 12Gi | the VM's author | Preset cluster/size-medium (default) would set "8Gi", but the author's value outranks a default.`,
+			`          guest: 12Gi | user | Preset cluster/size-medium (default) would set "8Gi", but the user's value outranks a default.`,
 		}},
 	} {
 		t.Run(path, func(t *testing.T) {
@@ -293,15 +293,15 @@ spec:
 		}
 	}
 	want := []string{
-		"-apiVersion | preset p (remove)",
+		"-apiVersion | p (remove)",
 		"metadata: | ",
-		`-  labels["a/b"]: x | preset p (remove) | The VM's author wrote "x". The preset removes this field.`,
+		`-  labels["a/b"]: x | p (remove) | The user wrote "x". The preset removes this field.`,
 		"  name: vm | the API server", "spec: | ", "  template: | ", "    spec: | ", "      domain: | ",
 		"        cpu.sockets: 2 | VirtualMachineClusterInstancetype u1 | VirtualMachineClusterInstancetype u1 sets this field when the VM starts. The stored VM does not have it.",
 		"        devices: | ", "          disks: | ",
 		"            disk.bus: virtio | VirtualMachinePreference fedora | VirtualMachinePreference fedora sets this field when the VM starts. The stored VM does not have it.",
-		`-          disks[cd].cdrom.bus: sata | preset p (remove) | The VM's author wrote "sata". The preset removes this field.`,
-		"-          watchdog.name | preset p (remove)", "        memory: | ",
+		`-          disks[cd].cdrom.bus: sata | p (remove) | The user wrote "sata". The preset removes this field.`,
+		"-          watchdog.name | p (remove)", "        memory: | ",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

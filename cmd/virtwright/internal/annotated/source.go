@@ -63,13 +63,35 @@ func (s Source) String() string {
 
 // phrase formats the source for a sentence.
 func (s Source) phrase() string {
-	switch s.From {
-	case "preset":
+	if s.From == "preset" {
 		return "preset " + s.String()
-	case "user":
-		return "the VM's author"
-	case "unknown":
-		return "unknown: the record cannot be read"
 	}
 	return s.String()
 }
+
+// Class returns the class of the origin in pages, pictures and terminals; empty if it has none.
+func (s Source) Class() string {
+	switch s.From {
+	case "":
+		return ""
+	case "preset":
+		if s.Role != provenance.Default.String() && s.Role != provenance.Legacy.String() {
+			return ClassOverride
+		}
+		return ClassDefault
+	case "preference":
+		return ClassInstancetype
+	}
+	return "origin-" + s.From
+}
+
+// The classes of origins.
+const (
+	ClassUser         = "origin-user"
+	ClassDefault      = "origin-preset-default"
+	ClassOverride     = "origin-preset-override"
+	ClassPlatform     = "origin-platform"
+	ClassInstancetype = "origin-instancetype"
+	ClassUnknown      = "origin-unknown"
+	ClassLost         = "lost"
+)

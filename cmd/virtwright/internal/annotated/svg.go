@@ -31,7 +31,7 @@ type row struct {
 
 // An entryAt is an entry of the legend at its place in a picture.
 type entryAt struct {
-	origin
+	Entry
 	X, Y int
 }
 

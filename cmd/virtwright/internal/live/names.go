@@ -20,35 +20,33 @@ func (n Name) Name() string { return n.name }
 // IsAll reports whether it identifies all objects of a type.
 func (n Name) IsAll() bool { return n.name == "" }
 
-// Names parses arguments like kubectl: TYPE/NAME..., or TYPE NAME...
+// Names parses arguments like kubectl: TYPE/NAME..., TYPE NAME..., or TYPE for all objects. A name
+// without a type is that of a VM.
 func Names(args []string) ([]Name, error) {
-	var out []Name
-	for i, arg := range args {
-		typed, name, found := strings.Cut(arg, "/")
-		switch {
-		case !found && i > 0:
-			return nil, fmt.Errorf("%s: use TYPE/NAME for each object, or one TYPE followed by names", arg)
-		case found && name == "":
-			return nil, fmt.Errorf("%s: name is required", arg)
-		}
-		k, known := typeOf(typed)
-		if !known {
-			return nil, unsupported(typed)
-		}
-		if found {
-			out = append(out, Name{k, name})
-			continue
-		}
-		for _, name := range args[1:] {
-			if strings.Contains(name, "/") {
-				return nil, fmt.Errorf("%s: use TYPE/NAME for each object, or one TYPE followed by names", name)
+	of, typed := vms, false
+	if len(args) > 0 {
+		if k, known := typeOf(args[0]); known {
+			if of, typed, args = k, true, args[1:]; len(args) == 0 {
+				return []Name{{kind: of}}, nil
 			}
-			out = append(out, Name{k, name})
 		}
-		if len(args) == 1 {
-			out = append(out, Name{kind: k})
+	}
+	var out []Name
+	for _, arg := range args {
+		before, name, found := strings.Cut(arg, "/")
+		if !found {
+			before, name = of.names[0], arg
 		}
-		return out, nil
+		k, known := typeOf(before)
+		switch {
+		case found && typed, !found && IsType(arg):
+			return nil, fmt.Errorf("%s: use TYPE/NAME for each object, or one TYPE followed by names", arg)
+		case name == "":
+			return nil, fmt.Errorf("%s: name is required", arg)
+		case !known:
+			return nil, unsupported(before)
+		}
+		out = append(out, Name{k, name})
 	}
 	return out, nil
 }
@@ -58,5 +56,5 @@ func unsupported(typed string) error {
 	for _, k := range types {
 		quoted = append(quoted, fmt.Sprintf("%q", k.names[0]))
 	}
-	return fmt.Errorf("%s: unsupported type: supported types: %s; use -f for each file", typed, strings.Join(quoted, ", "))
+	return fmt.Errorf("%s: unsupported type: supported types: %s", typed, strings.Join(quoted, ", "))
 }

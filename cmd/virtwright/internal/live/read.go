@@ -331,6 +331,12 @@ func typeOf(name string) (kind, bool) {
 	return kind{}, false
 }
 
+// Resource returns the resource of a type, and whether it is namespaced.
+func Resource(typed string) (of schema.GroupVersionResource, namespaced, known bool) {
+	k, known := typeOf(typed)
+	return k.GroupVersionResource, k.namespaced, known
+}
+
 // IsType reports whether a name is a supported type.
 func IsType(name string) bool {
 	_, found := typeOf(name)

@@ -133,6 +133,8 @@ func (s *Sources) walk(take func(Document) bool) *reader {
 		}
 		info, err := os.Stat(source)
 		switch {
+		case strings.HasPrefix(source, "https://"), strings.HasPrefix(source, "http://"):
+			r.problems = append(r.problems, fmt.Errorf("%s: URLs are not supported: use curl and -f -", source))
 		case s.AllowMissing && errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			r.problems = append(r.problems, cannotRead(source, err))

@@ -18,6 +18,7 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/policies"
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/validation"
 	"github.com/virtwright/virtwright/validation/protection"
 	"github.com/virtwright/virtwright/webhooks"
@@ -71,7 +72,7 @@ type Cluster struct {
 	// incomplete are VMs without required values, which a preset could give.
 	incomplete []string
 	existing   *existingVMs
-	selecting  []string
+	selecting  []*presets.Compiled
 }
 
 // A VM is a VirtualMachine or a VirtualMachineInstance of the input.
@@ -196,13 +197,22 @@ func (c *Cluster) namespaceObject(name string) *corev1.Namespace {
 	return out
 }
 
-// Unlabelled returns a note for each namespace whose unknown labels matter to a selector.
-func (c *Cluster) Unlabelled() []string {
-	return append(c.unlabelled(c.vmNamespaces(), "presets", c.selecting), c.unlabelledPolicies()...)
+// Unlabelled returns a note for each namespace whose unknown labels matter to a selector of a
+// policy, or of a preset that affects a field at or beneath a path.
+func (c *Cluster) Unlabelled(under provenance.Path) []string {
+	var names []string
+	for _, preset := range c.selecting {
+		if slices.ContainsFunc(preset.Actions(), func(a presets.Action) bool {
+			return a.Path.HasPrefix(under[:min(len(under), len(a.Path))])
+		}) {
+			names = append(names, preset.Ref)
+		}
+	}
+	return append(c.unlabelled(c.vmNamespaces(), "preset", "presets", names), c.unlabelledPolicies()...)
 }
 
 func (c *Cluster) unlabelledPolicies() []string {
-	return c.unlabelled(c.vmNamespaces(), "ValidatingAdmissionPolicies", c.policies.NamespaceSelectors())
+	return c.unlabelled(c.vmNamespaces(), "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicies", c.policies.NamespaceSelectors())
 }
 
 func (c *Cluster) vmNamespaces() []string {
@@ -213,16 +223,20 @@ func (c *Cluster) vmNamespaces() []string {
 	return of
 }
 
-func (c *Cluster) unlabelled(of []string, kind string, names []string) []string {
+func (c *Cluster) unlabelled(of []string, one, many string, names []string) []string {
 	if len(names) == 0 || len(c.settings.NamespaceLabels) > 0 {
 		return nil
+	}
+	who := listed(many, names) + " select"
+	if len(names) == 1 {
+		who = one + " " + names[0] + " selects"
 	}
 	var out []string
 	slices.Sort(of)
 	for _, name := range slices.Compact(of) {
 		if _, known := c.namespaces[name]; !known {
-			out = append(out, fmt.Sprintf("the labels of namespace %s are unknown, but %s select namespaces by label: add the Namespace to -f, or set --namespace-labels",
-				name, listed(kind, names)))
+			out = append(out, fmt.Sprintf("the labels of namespace %s are unknown, but %s namespaces by label: add the Namespace to -f, or set --namespace-labels",
+				name, who))
 		}
 	}
 	return out

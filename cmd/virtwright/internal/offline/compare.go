@@ -58,7 +58,7 @@ func (x *Comparison) Plan(ctx context.Context) (*fleet.Plan, error) {
 		return nil, err
 	}
 	x.leaveOut(before)
-	x.Notes = slices.Concat(x.Notes, before.Notes, x.leaveOut(after), after.Notes, after.Unlabelled())
+	x.Notes = slices.Concat(x.Notes, before.Notes, x.leaveOut(after), after.Notes, after.Unlabelled(nil))
 	slices.Sort(x.Notes)
 	x.Notes = slices.Compact(x.Notes)
 	plan := fleet.NewPlan(ctx, before.snapshot, after.snapshot)

@@ -37,7 +37,7 @@ func Drift(ctx context.Context, objects []manifest.Object, settings Settings) (o
 		}
 		out = append(out, found.of)
 	}
-	return out, slices.Concat(c.Notes, c.Unlabelled()), ctx.Err()
+	return out, slices.Concat(c.Notes, c.Unlabelled(nil)), ctx.Err()
 }
 
 type result[T any] struct {
@@ -115,7 +115,7 @@ func Violations(ctx context.Context, objects []manifest.Object, settings Setting
 		}
 		out = append(out, found.of...)
 	}
-	return out, len(c.VMs), slices.Concat(c.Notes, c.Unlabelled()), ctx.Err()
+	return out, len(c.VMs), slices.Concat(c.Notes, c.Unlabelled(nil)), ctx.Err()
 }
 
 func (c *Cluster) hasPreset(ref string) error {

@@ -70,7 +70,7 @@ func Propose(ctx context.Context, files, cluster []manifest.Object, settings Set
 			p.candidates = append(p.candidates, found)
 		}
 	}
-	notes = slices.Concat(c.Notes, c.Unlabelled())
+	notes = slices.Concat(c.Notes, c.Unlabelled(nil))
 	for _, m := range c.VMs {
 		if m.Kind != presets.VirtualMachine {
 			continue

@@ -28,10 +28,11 @@ type presetReader struct {
 	compiled   []*presets.Compiled
 	exceptions []exceptionEntry
 	// broken are stored presets that are invalid.
-	broken    []presets.PresetName
-	frontend  []v1alpha1.FrontendProfile
-	backend   []v1alpha1.BackendProfile
-	selecting []string
+	broken   []presets.PresetName
+	frontend []v1alpha1.FrontendProfile
+	backend  []v1alpha1.BackendProfile
+	// selecting are presets that select namespaces by label.
+	selecting []*presets.Compiled
 	notes     []string
 }
 
@@ -81,7 +82,7 @@ func (p *presetReader) compile(e *entry) []Problem {
 	}
 	p.compiled = append(p.compiled, c.preset)
 	if c.selects {
-		p.selecting = append(p.selecting, c.preset.Ref)
+		p.selecting = append(p.selecting, c.preset)
 	}
 	return nil
 }

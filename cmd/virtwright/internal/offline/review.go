@@ -100,7 +100,7 @@ func Review(ctx context.Context, objects []manifest.Object, settings Settings) (
 			return nil, err
 		}
 	}
-	out.Notes = slices.Concat(c.Notes, c.Missing(), c.Unlabelled(), c.unchanged())
+	out.Notes = slices.Concat(c.Notes, c.Missing(), c.Unlabelled(nil), c.unchanged())
 	return out, nil
 }
 

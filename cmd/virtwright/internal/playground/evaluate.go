@@ -64,6 +64,8 @@ type VM struct {
 	Name      string `json:"name"`
 	// Lines are Expanded with the origin of each line, and removed fields.
 	Lines []annotated.Line `json:"lines"`
+	// Legend counts the fields of each origin.
+	Legend []annotated.Entry `json:"legend"`
 	// Expanded is the output of `virtwright expand`; empty if presets cannot be applied.
 	Expanded string   `json:"expanded"`
 	Presets  []Preset `json:"presets"`
@@ -181,7 +183,7 @@ func (e *evaluation) run(ctx context.Context, in Input) {
 	for _, m := range vms {
 		e.guarded(m.Where.File, func() { e.inspect(ctx, c, m) })
 	}
-	for _, text := range slices.Concat(c.Notes, c.Unlabelled(), c.Missing()) {
+	for _, text := range slices.Concat(c.Notes, c.Unlabelled(nil), c.Missing()) {
 		e.Notes = append(e.Notes, withoutFlags.Replace(text))
 	}
 }
@@ -233,7 +235,7 @@ func (e *evaluation) inspect(ctx context.Context, c *offline.Cluster, m offline.
 	x := c.Inspect(ctx, m)
 	e.report(x.Issues)
 	e.Notes = append(e.Notes, x.Notes...)
-	out := VM{Kind: string(m.Kind), Namespace: m.Namespace, Name: m.Name, Lines: []annotated.Line{}, Presets: []Preset{}, Warnings: append([]string{}, x.Warnings...)}
+	out := VM{Kind: string(m.Kind), Namespace: m.Namespace, Name: m.Name, Lines: []annotated.Line{}, Legend: []annotated.Entry{}, Presets: []Preset{}, Warnings: append([]string{}, x.Warnings...)}
 	if x.Explanation != nil {
 		for _, p := range x.Explanation.Presets {
 			out.Presets = append(out.Presets, Preset{p.Preset, p.Namespace, string(p.Mode), p.Matched, p.Reason})
@@ -250,6 +252,7 @@ func (e *evaluation) inspect(ctx context.Context, c *offline.Cluster, m offline.
 		out.Expanded = string(text)
 		if x.Explanation != nil {
 			out.Lines = annotated.VM{Kind: m.Kind, Object: x.Object, YAML: out.Expanded, Explanation: x.Explanation, Damaged: x.Explanation.Result == nil && m.Damaged() != nil}.Lines()
+			out.Legend = annotated.Legend(out.Lines)
 		}
 	}
 	if x.Plan != nil {

@@ -3,28 +3,6 @@
 
 const maxLines = 5000; // of one VM; more would make the page slow
 
-// origins are the legend: the class of a line, and its name.
-const origins = [
-  ["origin-user", "the VM's author"],
-  ["origin-preset-default", "preset, default"],
-  ["origin-preset-override", "preset, override"],
-  ["origin-platform", "platform default"],
-  ["origin-instancetype", "instancetype, preference"],
-  ["origin-unknown", "unknown"],
-];
-
-function originOf({ from, role }) {
-  switch (from) {
-    case "preset":
-      return role === "default" || role === "legacy" ? "origin-preset-default" : "origin-preset-override";
-    case "preference":
-      return "origin-instancetype";
-    case "user": case "platform": case "instancetype":
-      return "origin-" + from;
-  }
-  return from ? "origin-unknown" : "";
-}
-
 const byId = (id) => document.getElementById(id);
 
 // make returns an element with a class and text or children.
@@ -129,9 +107,9 @@ export class Result {
   }
 
   #legend() {
-    const counts = Map.groupBy(this.#lines, originOf);
-    byId("legend").replaceChildren(...origins.filter(([name]) => counts.has(name)).map(([name, label]) =>
-      make("li", name, make("i", ""), make("span", "", label), make("b", "", String(counts.get(name).length)))));
+    const entries = this.#output.vms[this.#at]?.legend ?? [];
+    byId("legend").replaceChildren(...entries.map(({ class: name, name: label, count }) =>
+      make("li", name, make("i", ""), make("span", "", label), make("b", "", String(count)))));
     if (this.#lines.length === 0) {
       const rejected = this.#output.problems.length > 0;
       const message = make("li", "empty", rejected ? "There is no result for this input. " : "Write a VM on the left to see it expanded.");
@@ -200,7 +178,7 @@ export class Result {
       return;
     }
     byId("detail").replaceChildren(
-      make("p", originOf(line), make("i", ""), make("b", "", line.by || line.from), line.removed ? " removed this field" : ""),
+      make("p", line.class, make("i", ""), make("b", "", line.by || line.from), line.removed ? " removed this field" : ""),
       line.path ? make("code", "", line.path) : "", ...(line.notes ?? []).map((note) => make("p", "", note)));
   }
 }
@@ -213,7 +191,7 @@ function markXML(text) {
 function lineElement(line, index) {
   const text = line.text.trimStart();
   const aside = [line.removed && "removed.", ...(line.notes ?? [])].filter(Boolean).join(" "); // for screen readers
-  const element = make("div", ["line", originOf(line), line.notes?.length && "lost", line.removed && "removed",
+  const element = make("div", ["line", line.class, line.notes?.length && "noted", line.removed && "removed",
     line.by && !line.from && "record"].filter(Boolean).join(" "),
     make("code", "indent", line.text.slice(0, -text.length)), make(line.removed ? "del" : "code", "", text),
     make("span", "by", line.by ?? ""), aside && make("span", "unseen", aside));
