@@ -174,6 +174,7 @@ func (a *analysis) unreachable() {
 		_, some := satisfy(vms)
 		_, somewhere := satisfy(namespaces)
 		contradicted, why := m.Contradiction()
+		implausible, whyNot := a.neverPlausible(m)
 		switch i := m.FalseCondition(); {
 		case !some:
 			m.matchesNothing = true
@@ -189,6 +190,9 @@ func (a *analysis) unreachable() {
 		case contradicted >= 0:
 			m.matchesNothing = true
 			a.report(Unreachable, m, Finding{Field: fmt.Sprintf("spec.match.conditions[%d].expression", contradicted), Message: "the condition is " + why})
+		case implausible >= 0:
+			m.matchesNothing = true
+			a.report(Unreachable, m, Finding{Field: fmt.Sprintf("spec.match.conditions[%d].expression", implausible), Message: "the condition is never true: " + whyNot})
 		case len(m.parts) == 0:
 			m.matchesNothing = true
 			a.report(NoOp, m, Finding{Field: "spec", Message: "the preset has no defaults, overrides, remove, forbid or require"})
@@ -196,11 +200,30 @@ func (a *analysis) unreachable() {
 	}
 }
 
+// neverPlausible returns the index of a condition that requires a value which no VM may have, and
+// says why; -1 if there is none.
+func (a *analysis) neverPlausible(m *member) (index int, why string) {
+	for _, d := range m.Demands() {
+		if d.MayBeAbsent || len(d.Values) == 0 || d.Path[0] != "object" {
+			continue
+		}
+		isPlausible := func(v any) bool {
+			w := &Witness{Kind: presets.VirtualMachine, Object: newObject(presets.VirtualMachine, "any", nil)}
+			facts := []presets.ConditionValue{{Path: d.Path, Value: v}}
+			return w.with(facts, nil).isPlausible(facts)
+		}
+		if !slices.ContainsFunc(d.Values, isPlausible) {
+			return d.Condition, fmt.Sprintf("no VM has %s in %s", presets.FormatValue(d.Values[0]), strings.Join(d.Path[1:], "."))
+		}
+	}
+	return -1, ""
+}
+
 // unmet returns the field of the first requirement that no label meets.
 func unmet(required map[string]requirement) string {
 	for _, key := range slices.Sorted(maps.Keys(required)) {
 		if len(choices(required[key], required[key])) == 0 {
-			return "." + provenance.Of("matchLabels").Field(key).String()
+			return "." + required[key].field()
 		}
 	}
 	return ""

@@ -75,20 +75,20 @@ var (
 	selectsNothing = &Check{
 		ID: "VW207", Name: "selects-nothing", Severity: Note,
 		Summary: "The VMs or namespaces of the files have a label that a selector requires, with another value that resembles the required one; or an override adds an element only to VMs whose author sets its partner.",
-		Reason:  "The preset does not act on the objects of the files. A cluster may have others, so a note does not change the exit code.",
+		Reason:  "The selector, or the element, has no effect on the objects of the files. A cluster may have others, so a note does not change the exit code.",
 		Fix:     "Correct the selector, or the labels.",
 	}
 	idleException = &Check{
 		ID: "VW208", Name: "idle-exception", Severity: Warning,
-		Summary: "An exception has ended, names a preset that does not exist, or one that does not act in its namespace.",
+		Summary: "An exception has expired, misspells the name of a preset, or names one that does not act in its namespace.",
 		Reason:  "The exception exempts no VM.",
 		Fix:     "Correct the exception, or delete it.",
 	}
 	suspiciousValue = &Check{
 		ID: "VW107", Name: "suspicious-value", Severity: Warning,
-		Summary: "The preset sets a value that is valid, but hardly intended: a name, address or UUID that each VM needs for itself, an unknown time zone, " +
+		Summary: "The preset sets a value that is valid, but probably a mistake: a name, address or UUID that each VM needs for itself, an unknown time zone, " +
 			"a misspelt label of nodes, user data that cloud-init ignores, a node affinity that the node selector excludes.",
-		Reason: "The VMs are admitted. They cannot start, cannot run on any node, or the value has no effect.",
+		Reason: "The preset is admitted. VMs with the value cannot start, cannot run on any node, or the value has no effect.",
 		Fix:    "Correct the value. Compute names from the name of the VM with $cel.",
 	}
 	Unreachable = &Check{

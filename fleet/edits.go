@@ -112,7 +112,32 @@ func presetEdits(was, is *presets.Compiled) []Edit {
 	for _, text := range without(is.Conditions(), was.Conditions()) {
 		add("spec.match.conditions", nil, text, true)
 	}
-	return append(out, actionEdits(was, is)...)
+	out = append(out, actionEdits(was, is)...)
+	for i := range out {
+		out[i].Before, out[i].After = withoutSecrets(out[i].Before, was), withoutSecrets(out[i].After, is)
+	}
+	return out
+}
+
+// withoutSecrets leaves out the variables of an expression if one of them belongs to a value that
+// may be secret.
+func withoutSecrets(v any, of *presets.Compiled) any {
+	text, isText := v.(string)
+	expression, uses, found := strings.Cut(text, presets.UsesOfVariables)
+	if !isText || !found {
+		return v
+	}
+	for _, a := range of.Actions() {
+		if !presets.MayHoldSecret(a.Path.String()) {
+			continue
+		}
+		for name := range of.Variables() {
+			if used := "variables." + name + " is "; strings.Contains(a.Expression, used) && strings.Contains(uses, used) {
+				return expression + presets.UsesOfVariables + "(hidden)"
+			}
+		}
+	}
+	return v
 }
 
 // variableEdits hides variables of values that may hold secrets.

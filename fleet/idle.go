@@ -42,7 +42,7 @@ func (a *analysis) noteUnmet(of presets.PresetName, at, kind string, required ma
 			if i := slices.IndexFunc(known[key], func(value string) bool { return resemble(wanted, value) }); i >= 0 {
 				a.reportOf(selectsNothing, of, Finding{
 					Field:   provenance.Of(strings.Split(at, ".")...).Field(key).String(),
-					Message: fmt.Sprintf("no %s of the files has label %s=%s, but %s=%s", kind, key, wanted, key, known[key][i]),
+					Message: fmt.Sprintf("no %s in the files has label %s=%s; did you mean %s=%s?", kind, key, wanted, key, known[key][i]),
 				})
 				break
 			}
@@ -86,14 +86,22 @@ func (a *analysis) idleExceptions() {
 // the set may exist, unless the name resembles one.
 func (a *analysis) idle(e *presets.Exception, ref string) string {
 	var near []string
+	other := "" // the preset of this name in the other scope
 	for _, m := range a.members {
 		switch {
 		case m.Namespace != "" && m.Namespace != e.Namespace:
+		case strings.TrimPrefix(m.Ref, "cluster/") == strings.TrimPrefix(ref, "cluster/") && m.Ref != ref:
+			other = m.Ref
 		case m.Ref != ref:
 			near = append(near, m.Ref)
+		case !compatible(requirements(e.VMs()), m.vms):
+			return fmt.Sprintf("no VM that vmSelector selects matches preset %s", m.Ref)
 		default:
 			return a.absentFrom(e.Namespace, m)
 		}
+	}
+	if other != "" {
+		return fmt.Sprintf("preset %q is not in the files; did you mean %q?", ref, other)
 	}
 	if near = presets.Typos(ref, near); len(near) > 0 {
 		return fmt.Sprintf("preset %q is not in the files; did you mean %q?", ref, near[0])

@@ -128,7 +128,7 @@ func (a *analysis) whatEachHas(all []*member, find func(*analysis, *trial) intro
 	}
 	shows(a.resolve(witness, snapshotOf(all)))
 	kept := found
-	additions := [][]change{nil, linksFor(all)}
+	additions := [][]change{nil, linksFor(all, incomplete(all))}
 	for _, more := range completions {
 		additions = append(additions, []change{func(w *Witness) { w.complete(more, all) }})
 	}

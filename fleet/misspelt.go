@@ -61,7 +61,7 @@ func (a *analysis) misspeltRules() {
 			if near := presets.Typos(p.Path[last].Name, keys); len(near) > 0 {
 				a.report(misspeltSelector, m, Finding{
 					Field:   p.Field,
-					Message: fmt.Sprintf("no preset sets %s, but %s; did you mean that?", p.path, around.Field(near[0])),
+					Message: fmt.Sprintf("no preset sets %s; did you mean %s?", p.path, around.Field(near[0])),
 				})
 			}
 		}
@@ -88,11 +88,11 @@ func gives(claims []claim) bool {
 // misspeltWellKnown reports keys of labels that resemble those of Kubernetes.
 func (a *analysis) misspeltWellKnown(of string, users map[string][]*member) {
 	for _, key := range slices.Sorted(maps.Keys(users)) {
-		if near := presets.Typos(key, wellKnownLabels); len(near) > 0 && !slices.Contains(wellKnownLabels, key) {
+		if near := misspelt(key); near != "" {
 			for _, m := range users[key] {
 				a.report(misspeltSelector, m, Finding{
 					Field:   provenance.Of("spec", "match", of, "matchLabels").Field(key).String(),
-					Message: fmt.Sprintf("label %s is not one that Kubernetes sets; did you mean %s?", key, near[0]),
+					Message: fmt.Sprintf("label %s is not one that Kubernetes sets; did you mean %s?", key, near),
 				})
 			}
 		}
@@ -118,6 +118,14 @@ func (a *analysis) misspeltIn(at provenance.Path, prefix string, users map[strin
 			})
 		}
 	}
+}
+
+// field is the place of a requirement in a selector.
+func (r requirement) field() string {
+	if slices.ContainsFunc([]labels.Requirement(r), func(one labels.Requirement) bool { return one.Operator() == selection.Equals }) {
+		return provenance.Of("matchLabels").Field(r[0].Key()).String()
+	}
+	return provenance.Of("matchExpressions").Element(r[0].Key()).Field("values").String()
 }
 
 // selected are the values that a requirement selects by name.

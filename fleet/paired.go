@@ -28,11 +28,17 @@ func (a *analysis) unpaired() {
 				reported[half] = true
 				a.report(unpairedElement, m, Finding{Field: p.Field, Message: fmt.Sprintf(
 					"%s or %s %q; did you mean one name for both?", lacks, singular(half.Partners[0]), elementName(half))})
-			} else if p.Role == provenance.Override && singular(listOf(p)) != "volume" { // a volume gets a disk, and a default may complete others
+			} else if isAddedAlone(p) {
 				a.report(selectsNothing, m, Finding{Field: p.Field, Message: fmt.Sprintf("%s: the element is added only to VMs whose author sets it", lacks)})
 			}
 		}
 	}
+}
+
+// isAddedAlone reports whether a preset probably wants to add an element that needs a partner. A
+// volume gets a disk, VMs often have a network called default, and a default may complete elements.
+func isAddedAlone(p *part) bool {
+	return p.Role == provenance.Override && singular(listOf(p)) != "volume" && elementName(p) != "default"
 }
 
 // withoutPartner returns the names of the preset's elements without a partner in any preset.

@@ -87,15 +87,15 @@ func (a *analysis) forbiddenBy(o *member, rule *part) {
 		switch {
 		case m.part.gives():
 			done[m.member] = true
-			a.forbids(o, rule.Action, m.member, m.Action)
-		case m.Role == provenance.Require && m.member != o:
+			a.forbids(o, rule.Action, m.member, m.part)
+		case m.Role == provenance.Require && m.member != o && !strings.Contains(m.path, "[*]"): // a VM may have no element
 			a.requiresForbidden(claim{o, rule}, m)
 		}
 	}
 }
 
 // forbids requires a VM that o admits alone, but not together with m.
-func (a *analysis) forbids(o *member, rule presets.Action, m *member, p presets.Action) {
+func (a *analysis) forbids(o *member, rule presets.Action, m *member, p *part) {
 	both, others := []*member{m, o}, snapshotOf(nil)
 	forbids := fmt.Sprintf("but preset %s forbids %s: VMs that both match are rejected", o.Ref, rule.Path)
 	if m == o {
@@ -110,7 +110,7 @@ func (a *analysis) forbids(o *member, rule presets.Action, m *member, p presets.
 	if witness != nil {
 		a.report(Forbidden, m, Finding{
 			Field: p.Field, Other: o.Name(), Witness: witness,
-			Message: fmt.Sprintf("sets %s to %s, %s", p.Path, shown(p.Path.String(), p.Value), forbids),
+			Message: fmt.Sprintf("sets %s to %s, %s", p.path, p.shown(p.path), forbids),
 		})
 	}
 }
@@ -123,7 +123,7 @@ func (a *analysis) requiresForbidden(forbid, require claim) {
 	if witness != nil {
 		a.report(Forbidden, require.member, Finding{
 			Field: require.Field, Other: forbid.Name(), Witness: witness,
-			Message: fmt.Sprintf("requires %s, but preset %s forbids %s: every VM that both match is rejected", require.path, forbid.Ref, forbid.path),
+			Message: fmt.Sprintf("requires %s, but preset %s forbids %s: VMs that both match are rejected", require.path, forbid.Ref, forbid.path),
 		})
 	}
 }
@@ -169,8 +169,8 @@ func (a *analysis) overruled(m *member) (first *part, by claim, all []*member) {
 		if !overruled {
 			return nil, claim{}, nil
 		}
-		if first == nil && p.gives() && !p.IsKey {
-			first, by = p, o
+		if p.gives() && !p.IsKey && (first == nil || differs(p, o) && !differs(first, by)) {
+			first, by = p, o // the first that differs, if any does
 		}
 		if !slices.Contains(all, o.member) {
 			all = append(all, o.member)
@@ -186,6 +186,10 @@ func (a *analysis) shadowedDefaults(m *member) {
 		if p.Role != provenance.Default || p.IsKey {
 			continue
 		}
+		if m.requires(p) {
+			a.report(Shadowed, m, Finding{Field: p.Field, Message: "the default never acts: the conditions select only VMs whose author sets this field"})
+			continue
+		}
 		by, overruled := a.overruler(claim{m, p})
 		if own := slices.IndexFunc(a.at[p.path], func(o claim) bool { return o.member == m && o.Role == provenance.Override }); own >= 0 {
 			by, overruled = a.at[p.path][own], true
@@ -199,15 +203,35 @@ func (a *analysis) shadowedDefaults(m *member) {
 	}
 }
 
+// requires reports whether the conditions match only VMs whose author sets a field.
+func (m *member) requires(p *part) bool {
+	path := []string{"object"}
+	for _, s := range p.Path {
+		if s.Kind != provenance.Field {
+			return false
+		}
+		path = append(path, s.Name)
+	}
+	return slices.ContainsFunc(m.Demands(), func(d presets.Demand) bool { return !d.MayBeAbsent && slices.Equal(d.Path, path) })
+}
+
 // gives reports whether the preset sets a value. Removals have a separate check.
 func (m *member) gives() bool {
 	return slices.ContainsFunc(m.parts, (*part).gives)
 }
 
+func differs(p *part, by claim) bool {
+	return by.Role == provenance.Remove || by.shown(by.path) != p.shown(p.path)
+}
+
 // reportShadowed reports a preset at the first field that another preset overrules.
 func (a *analysis) reportShadowed(m *member, p *part, by claim) {
 	did := "removes " + by.path
-	if by.Role != provenance.Remove {
+	switch {
+	case by.Role == provenance.Remove:
+	case !differs(p, by):
+		did = "sets the same value of " + p.path
+	default:
 		did = fmt.Sprintf("sets %s to %s instead of %s", p.path, by.shown(p.path), p.shown(p.path))
 	}
 	a.report(Shadowed, m, Finding{
@@ -246,13 +270,37 @@ func (a *analysis) isSilent(m *member, all []*member) bool {
 	}) != nil
 }
 
-// underInstancetypes reports defaults that an instancetype of a preset always holds back.
+// underInstancetypes reports values that an instancetype of a preset, or one that the conditions
+// require, always holds back.
 func (a *analysis) underInstancetypes() {
+	for _, m := range a.members {
+		if slices.ContainsFunc(m.Demands(), requiresInstancetype) {
+			a.underRequired(m)
+		}
+	}
 	for _, giver := range a.under["spec.instancetype"] {
-		for _, m := range a.members {
-			if giver.part.gives() && giver.Path[len(giver.Path)-1].Name == "name" && m.acts() && !a.ended() && (m == giver.member || giver.covers(m)) {
-				a.underInstancetype(m, giver.member)
-			}
+		a.underGiver(giver)
+	}
+}
+
+func (a *analysis) underGiver(giver claim) {
+	for _, m := range a.members {
+		if giver.part.gives() && giver.Path[len(giver.Path)-1].Name == "name" && m.acts() && !a.ended() && (m == giver.member || giver.covers(m)) {
+			a.underInstancetype(m, giver.member)
+		}
+	}
+}
+
+func requiresInstancetype(d presets.Demand) bool {
+	return !d.MayBeAbsent && len(d.Path) > 2 && d.Path[0] == "object" && d.Path[1] == "spec" && d.Path[2] == "instancetype"
+}
+
+func (a *analysis) underRequired(m *member) {
+	for _, p := range m.parts {
+		if p.gives() && presets.OwnedByInstancetype(p.Path) {
+			a.report(underInstancetypeCheck, m, Finding{
+				Field: p.Field, Message: fmt.Sprintf("the conditions select only VMs with an instancetype, which owns %s: the value is never applied", p.path),
+			})
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -29,7 +30,7 @@ func (a *analysis) findWitness(all []*member, shows func(*trial) bool) *Witness 
 		return nil
 	}
 	alone, additions := snapshotOf(all), [][]change{nil}
-	if links := linksFor(all); len(links) > 0 {
+	if links := linksFor(all, anyElement); len(links) > 0 {
 		additions = append(additions, links)
 	}
 	for _, facts := range a.combinations(all) {
@@ -161,13 +162,33 @@ func eachSubset(facts []presets.ConditionValue, size int, some []presets.Conditi
 	return true
 }
 
-// linksFor returns changes that add the elements that other elements of presets require.
-func linksFor(all []*member) []change {
+func anyElement(string, string) bool { return true }
+
+// incomplete reports for which elements of presets only the author of a VM sets the partner.
+func incomplete(all []*member) func(list, name string) bool {
+	halves := map[string]map[string]bool{} // the lists of an element
+	for _, m := range all {
+		for _, p := range m.parts {
+			if list, name := linkedElement(p.Path); name != "" && p.gives() {
+				at := list + name
+				if halves[at] == nil {
+					halves[at] = map[string]bool{}
+				}
+				i := slices.IndexFunc(p.Path, func(s provenance.Segment) bool { return s.Kind != provenance.Field })
+				halves[at][p.Path[i-1].Name] = true
+			}
+		}
+	}
+	return func(list, name string) bool { return len(halves[list+name]) < 2 }
+}
+
+// linksFor returns changes that add the elements that other elements of presets require, if wanted.
+func linksFor(all []*member, wanted func(list, name string) bool) []change {
 	var out []change
 	seen := map[string]bool{}
 	for _, m := range all {
 		for _, p := range m.parts {
-			if list, name := linkedElement(p.Path); name != "" && !seen[list+name] {
+			if list, name := linkedElement(p.Path); name != "" && !seen[list+name] && wanted(list, name) {
 				seen[list+name] = true
 				out = append(out, func(w *Witness) { w.addElement(list, name) })
 			}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,14 @@ import (
 var wellKnownLabels = []string{
 	corev1.LabelMetadataName, corev1.LabelHostname, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
 	corev1.LabelInstanceTypeStable, corev1.LabelArchStable, corev1.LabelOSStable, "kubevirt.io/schedulable",
-	"node-role.kubernetes.io/worker", "node-role.kubernetes.io/control-plane",
+}
+
+// misspelt returns the label of Kubernetes that a key misspells; empty if there is none.
+func misspelt(key string) string {
+	if near := presets.Typos(key, wellKnownLabels); len(near) > 0 && !slices.Contains(wellKnownLabels, key) {
+		return near[0]
+	}
+	return ""
 }
 
 // suspicious reports values that are valid, and nearly always a mistake.
@@ -29,38 +37,57 @@ func (a *analysis) suspicious() {
 				continue
 			}
 			a.unusedTemplate(m, p)
-			if p.Computed {
-				continue
-			}
-			for _, check := range []func(*part) string{sharedIdentity, unknownTimeZone, misspeltCloudInit, misspeltNodeLabel} {
-				if why := check(p); why != "" {
-					a.report(suspiciousValue, m, Finding{Field: p.Field, Message: why})
-				}
-			}
-			if strings.HasPrefix(p.path, "spec.template.spec.affinity") {
-				a.unschedulable(claim{m, p})
+			if !p.Computed {
+				a.suspiciousPart(m, p)
 			}
 		}
 	}
 }
 
-// unusedTemplate reports a template of a DataVolume if the volumes of its preset use other
-// DataVolumes only.
+func (a *analysis) suspiciousPart(m *member, p *part) {
+	checks := []func(*part) string{unknownTimeZone, misspeltCloudInit, misspeltNodeLabel, wrongMatcher, m.otherArchitecture, m.cannotMigrate}
+	if !m.Explicit && !namesVM(m) {
+		checks = append(checks, sharedIdentity)
+	}
+	for _, check := range checks {
+		if why := check(p); why != "" {
+			a.report(suspiciousValue, m, Finding{Field: p.Field, Message: why})
+		}
+	}
+	if strings.HasPrefix(p.path, templatePath+"affinity") {
+		a.unschedulable(claim{m, p})
+	}
+}
+
+// onName is a condition that depends on the name of the VM.
+var onName = regexp.MustCompile(`\bobject\.metadata\.\??(name|generateName)\b`)
+
+// namesVM reports whether a preset may be for one VM only.
+func namesVM(m *member) bool { return slices.ContainsFunc(m.Conditions(), onName.MatchString) }
+
+// unusedTemplate reports a template of a DataVolume that no volume of a preset uses, if the volumes
+// of its preset use other DataVolumes.
 func (a *analysis) unusedTemplate(m *member, template *part) {
 	if !isNameIn(template, "spec.dataVolumeTemplates[", "].metadata.name") {
 		return
 	}
-	var used []string
-	for _, p := range m.parts {
-		if p.gives() && isNameIn(p, "spec.template.spec.volumes[", "].dataVolume.name") {
-			used = append(used, p.shown(p.path))
+	name, used := template.shown(template.path), ""
+	for _, c := range a.under["spec.template.spec.volumes"] {
+		if !c.part.gives() || !isNameIn(c.part, "", "].dataVolume.name") && !isNameIn(c.part, "", ".claimName") {
+			continue
+		}
+		is := c.shown(c.path)
+		if is == name || strings.Contains(is+name, presets.UsesOfVariables) { // which may have equal values
+			return
+		}
+		if c.member == m {
+			used = is
 		}
 	}
-	name := template.shown(template.path)
-	if len(used) > 0 && !slices.Contains(used, name) {
+	if used != "" {
 		a.report(suspiciousValue, m, Finding{
 			Field:   template.Field,
-			Message: fmt.Sprintf("no volume of the preset uses this DataVolume, but %s", presets.Truncate(strings.Join(used, ", "), maxShown)),
+			Message: fmt.Sprintf("no volume uses this DataVolume; the volume of the preset uses %s", used),
 		})
 	}
 }
@@ -83,11 +110,11 @@ var identities = []struct{ within, end, why string }{
 
 func sharedIdentity(p *part) string {
 	for _, identity := range identities {
-		if isNameIn(p, identity.within, identity.end) {
+		if isNameIn(p, identity.within, identity.end) && p.value != `""` {
 			if strings.HasSuffix(identity.within, "[*") {
 				return identity.why
 			}
-			return identity.why + "; compute the value from the name of the VM with $cel, or leave it out"
+			return identity.why + "; compute the value from the name of the VM with $cel, or omit it"
 		}
 	}
 	return ""
@@ -108,7 +135,57 @@ func unknownTimeZone(p *part) string {
 	return ""
 }
 
+// wrongMatcher finds the kind of a preference for an instancetype, and the reverse.
+func wrongMatcher(p *part) string {
+	kind, _ := p.Value.(string)
+	for at, other := range map[string]string{"spec.instancetype.kind": "Preference", "spec.preference.kind": "Instancetype"} {
+		if p.path == at && strings.HasSuffix(kind, other) {
+			return kind + " is the kind of the other"
+		}
+	}
+	return ""
+}
+
+const templatePath = "spec.template.spec."
+
+// valueAt returns the text that the preset sets at a path beneath the template's spec.
+func (m *member) valueAt(path string) string {
+	for _, p := range m.parts {
+		if text, isText := p.Value.(string); isText && p.gives() && p.path == templatePath+path {
+			return text
+		}
+	}
+	return ""
+}
+
+func (m *member) otherArchitecture(p *part) string {
+	asked, architecture := m.valueAt(provenance.Of("nodeSelector").Field(corev1.LabelArchStable).String()), m.valueAt("architecture")
+	if p.path != templatePath+"architecture" || asked == "" || asked == architecture {
+		return ""
+	}
+	return fmt.Sprintf("no node can match: the node selector selects nodes with %s=%s", corev1.LabelArchStable, asked)
+}
+
+// cannotMigrate finds VMs that cannot migrate, because a bridge connects them to the pod network.
+func (m *member) cannotMigrate(p *part) string {
+	if p.path != templatePath+"evictionStrategy" || p.Value != "LiveMigrate" {
+		return ""
+	}
+	for _, bridge := range m.parts {
+		nic, isBridge := strings.CutSuffix(bridge.path, ".bridge")
+		name := strings.TrimPrefix(nic, templatePath+"domain.devices.interfaces")
+		onPods := func(o *part) bool { return o.path == templatePath+"networks"+name+".pod" }
+		if isBridge && bridge.gives() && slices.ContainsFunc(m.parts, onPods) {
+			return "a VM with a bridge to the pod network cannot migrate, so it blocks the drain of its node; use masquerade, or another eviction strategy"
+		}
+	}
+	return ""
+}
+
 const cloudConfig = "#cloud-config"
+
+// moduleKey begins user data that lacks its first line.
+var moduleKey = regexp.MustCompile(`^[a-z_]+:(\s|$)`)
 
 func misspeltCloudInit(p *part) string {
 	text, isText := p.Value.(string)
@@ -117,6 +194,9 @@ func misspeltCloudInit(p *part) string {
 	}
 	first, _, _ := strings.Cut(text, "\n")
 	first = strings.TrimRight(first, " \r")
+	if moduleKey.MatchString(first) {
+		return fmt.Sprintf("cloud-init ignores user data that does not begin with %q", cloudConfig)
+	}
 	isNear := strings.HasPrefix(first, "#") && first != cloudConfig && presets.Nearest(first, slices.Values([]string{cloudConfig})) != ""
 	if isNear && !strings.HasPrefix(first, "#!") {
 		return fmt.Sprintf("cloud-init ignores user data whose first line is %q; did you mean %q?", presets.Truncate(first, maxShown), cloudConfig)
@@ -135,8 +215,8 @@ func misspeltNodeLabel(p *part) string {
 		keys = textsOf(map[string]any{name: p.Value}, []string{"key", "topologyKey"})
 	}
 	for _, key := range keys {
-		if near := presets.Typos(key, wellKnownLabels); len(near) > 0 && !slices.Contains(wellKnownLabels, key) {
-			return fmt.Sprintf("label %s is not one that Kubernetes sets on nodes; did you mean %s?", key, near[0])
+		if near := misspelt(key); near != "" {
+			return fmt.Sprintf("label %s is not one that Kubernetes sets on nodes; did you mean %s?", key, near)
 		}
 	}
 	return ""
@@ -147,6 +227,9 @@ func textsOf(v any, names []string) (out []string) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, sub := range v {
+			if name == "labelSelector" || name == "namespaceSelector" {
+				continue // not of nodes
+			}
 			if text, isText := sub.(string); isText && slices.Contains(names, name) {
 				out = append(out, text)
 			}
@@ -161,12 +244,14 @@ func textsOf(v any, names []string) (out []string) {
 	return out
 }
 
-// unschedulable reports a required node affinity that a node selector of a preset excludes.
+// unschedulable reports a required node affinity that a node selector of a preset excludes, unless
+// other presets or conditions may keep both from the same VM.
 func (a *analysis) unschedulable(affinity claim) {
 	at := provenance.Of("spec", "template", "spec", "nodeSelector")
 	for _, c := range a.under[at.String()] {
 		value, isText := c.Value.(string)
-		if !isText || !c.part.gives() || c.member != affinity.member && !c.meets(affinity.member) {
+		mayMiss := len(c.Conditions())+len(affinity.Conditions()) > 0 && c.member != affinity.member
+		if !isText || !c.part.gives() || mayMiss || len(a.at[c.path]) > 1 || c.member != affinity.member && !c.meets(affinity.member) {
 			continue
 		}
 		key := c.Path[len(c.Path)-1].Name

@@ -6,10 +6,11 @@ import (
 	"io"
 	"net"
 	"strconv"
+
+	"github.com/virtwright/virtwright/launcher/libvirtd"
 )
 
-// forward connects a client to a TCP port of the guest, through a rule of QEMU's user network that
-// lasts as long as the connection.
+// forward connects a client to a TCP port of the guest.
 func (g *guest) forward(client net.Conn, input io.Reader, port string) error {
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || number == 0 {
@@ -19,21 +20,39 @@ func (g *guest) forward(client net.Conn, input io.Reader, port string) error {
 	if network == "" {
 		return conflict("the VMI has no interface on the pod network")
 	}
+	server, end, err := g.dial(network, number)
+	if err != nil {
+		server, end, err = g.dial(network, number) // another process may have taken the port in between
+	}
+	switch {
+	case libvirtd.Invalid(err): // the guest has ended
+		return conflict(err.Error())
+	case err != nil:
+		return fmt.Errorf("cannot forward the port: %w", err)
+	}
+	defer end()
+	return join(client, input, server)
+}
+
+// dial connects to a port of the guest through a rule of a user network. Without an error, end must
+// be called after the connection: QEMU may accept it late, and needs the rule for that.
+func (g *guest) dial(network string, port uint64) (to net.Conn, end func(), err error) {
 	local, err := freePort()
 	if err != nil {
-		return fmt.Errorf("cannot forward the port: %w", err)
+		return nil, nil, err
 	}
-	ctx, c := context.Background(), g.connection.Load()
+	ctx := context.Background()
 	rule := fmt.Sprintf("%s tcp:127.0.0.1:%d", network, local)
-	if err := c.Monitor(ctx, g.domain, fmt.Sprintf("hostfwd_add %s-:%d", rule, number)); err != nil {
-		return fmt.Errorf("cannot forward the port: %w", err)
+	end = func() { _ = g.connection.Load().Monitor(ctx, g.domain, "hostfwd_remove "+rule) } // the guest may have ended
+	err = g.connection.Load().Monitor(ctx, g.domain, fmt.Sprintf("hostfwd_add %s-:%d", rule, port))
+	if err == nil {
+		to, err = net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", local))
 	}
-	defer func() { _ = g.connection.Load().Monitor(ctx, g.domain, "hostfwd_remove "+rule) }() // the guest may have ended
-	server, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", local))
 	if err != nil {
-		return fmt.Errorf("cannot connect to the port: %w", err)
+		end()
+		return nil, nil, err
 	}
-	return join(client, input, server)
+	return to, end, nil
 }
 
 // freePort returns an unused TCP port of the pod.

@@ -40,23 +40,30 @@ func mistaken(operator string, e, with ast.Expr) string {
 	if isText {
 		e = e.AsCall().Args()[0]
 	}
-	path, constant := plainOrFallback(e), literalOf(with)
+	path, constant := plainOrFallback(e), constantOf(with)
 	if constant == nil || len(path) < 2 {
 		return ""
 	}
 	s := schemaOfSelection(strings.Join(path, pathSeparator))
-	text, isString := constant.(string)
 	switch operator {
 	case "_==_", "_!=_":
-		if !isText {
-			return neverEqual(path, s, constant)
+		if isText || fallsBackTo(e, constant) {
+			return ""
 		}
+		return neverEqual(path, s, constant)
 	case "_<_", "_<=_", "_>_", "_>=_":
-		if s != nil && isString && s.shape == shapeQuantity {
-			return fmt.Sprintf("compares quantities as texts, so that 128Gi is less than 64Gi; write quantity(…).compareTo(quantity(%q)) instead", text)
-		}
+		return orderOfTexts(s, constant)
 	}
 	return ""
+}
+
+// orderOfTexts says why the order of a quantity and a text is wrong.
+func orderOfTexts(s *schema, constant any) string {
+	text, isString := constant.(string)
+	if s == nil || s.shape != shapeQuantity || !isString || text == "" {
+		return ""
+	}
+	return fmt.Sprintf("compares quantities as texts, so that 128Gi is less than 64Gi; write quantity(…).compareTo(quantity(%q)) instead", text)
 }
 
 // neverEqual says why a field, of an object or with a schema, never equals a constant.
@@ -64,7 +71,7 @@ func neverEqual(path []string, s *schema, constant any) string {
 	shown := celPath(strings.Join(path, pathSeparator))
 	text, isString := constant.(string)
 	switch {
-	case isString && isNameOfObject(path) && len(validation.IsDNS1123Subdomain(text)) > 0:
+	case isString && text != "" && isNameOfObject(path) && len(validation.IsDNS1123Subdomain(text)) > 0:
 		return fmt.Sprintf("%s is never %q: names have lower-case letters, digits, '-' and '.'", shown, text)
 	case s != nil && isOtherType(s.shape, constant):
 		return fmt.Sprintf("%s is %s, and never equals %s", shown, shapeNames[s.shape], show(constant))
@@ -82,6 +89,15 @@ func plainOrFallback(e ast.Expr) []string {
 		e = e.AsCall().Target()
 	}
 	return plainSelection(e)
+}
+
+// fallsBackTo reports whether an absent field may have the value of a constant.
+func fallsBackTo(e ast.Expr, constant any) bool {
+	if e.Kind() != ast.CallKind || !e.AsCall().IsMemberFunction() || e.AsCall().FunctionName() != "orValue" {
+		return false
+	}
+	fallback := constantOf(e.AsCall().Args()[0])
+	return fallback == nil || equalJSON(fallback, constant)
 }
 
 // isNameOfObject reports whether a selection is the name of a namespace, or of the VM's.

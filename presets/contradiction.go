@@ -32,8 +32,12 @@ func (c *Compiled) Contradiction() (index int, why string) {
 			if isSecond {
 				wants = before.and(wants)
 			}
-			if wants.isLimited && len(wants.values) == 0 && !wants.absent {
+			switch {
+			case !wants.isLimited || len(wants.values) > 0 || wants.absent:
+			case isSecond && before.condition != i:
 				return i, fmt.Sprintf("never true together with %s, because of %s", c.conditions[before.condition].name, celPath(at))
+			default:
+				return i, "never true, because of " + celPath(at)
 			}
 			required[at] = wants
 		}
@@ -41,8 +45,50 @@ func (c *Compiled) Contradiction() (index int, why string) {
 	return -1, ""
 }
 
+// A Demand is what conditions require of one field.
+type Demand struct {
+	// Path begins with object or namespaceObject.
+	Path []string
+	// Values are the allowed values; nil for any.
+	Values []any
+	// MayBeAbsent says that a VM without the field meets the conditions.
+	MayBeAbsent bool
+	// Condition is the index of the last condition that reads the field.
+	Condition int
+}
+
+// Demands lists what the conditions require of fields that they compare with constants.
+func (c *Compiled) Demands() []Demand {
+	required := map[string]demand{}
+	var order []string
+	for i, condition := range c.conditions {
+		for _, part := range joinedBy("_&&_", condition.syntax) {
+			at, wants := demandOf(part)
+			if at == "" {
+				continue
+			}
+			wants.condition = i
+			if before, isSecond := required[at]; isSecond {
+				wants = before.and(wants)
+			} else {
+				order = append(order, at)
+			}
+			required[at] = wants
+		}
+	}
+	out := make([]Demand, 0, len(order))
+	for _, at := range order {
+		d := required[at]
+		out = append(out, Demand{strings.Split(at, pathSeparator), d.values, d.absent, d.condition})
+	}
+	return out
+}
+
 func (d demand) and(o demand) demand {
 	out := demand{isLimited: d.isLimited || o.isLimited, absent: d.absent && o.absent, values: d.values, condition: o.condition}
+	if d.isLimited && !o.isLimited {
+		out.condition = d.condition // has(x) limits no values
+	}
 	switch {
 	case d.isLimited && o.isLimited:
 		out.values = slices.DeleteFunc(slices.Clone(d.values), func(v any) bool {
@@ -100,9 +146,11 @@ func demandOf(e ast.Expr) (string, demand) {
 	case ast.CallKind:
 		call := e.AsCall()
 		switch name := call.FunctionName(); {
-		case name == "!_" && call.Args()[0].Kind() == ast.SelectKind && call.Args()[0].AsSelect().IsTestOnly():
+		case name == "!_" && isPresenceTest(call.Args()[0]):
 			at, _ := demandOf(call.Args()[0])
 			return at, demand{isLimited: true, absent: true}
+		case isPresenceTest(e):
+			return strings.Join(plainSelection(call.Target()), pathSeparator), demand{}
 		case name == "_==_":
 			return equality(call)
 		case name == "@in" && call.Args()[1].Kind() == ast.ListKind:
@@ -112,9 +160,15 @@ func demandOf(e ast.Expr) (string, demand) {
 	return "", demand{}
 }
 
+// isPresenceTest reports whether an expression is has(FIELD) or FIELD.hasValue().
+func isPresenceTest(e ast.Expr) bool {
+	return e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() ||
+		e.Kind() == ast.CallKind && e.AsCall().IsMemberFunction() && e.AsCall().FunctionName() == "hasValue"
+}
+
 // equality returns the selection that is compared with a constant, and the constant.
 func equality(call ast.CallExpr) (string, demand) {
-	if literalOf(call.Args()[0]) != nil {
+	if constantOf(call.Args()[0]) != nil {
 		return oneConstant(call.Args()[1], call.Args()[0])
 	}
 	return oneConstant(call.Args()[0], call.Args()[1])
@@ -124,26 +178,49 @@ func equality(call ast.CallExpr) (string, demand) {
 func oneConstant(e ast.Expr, constants ...ast.Expr) (string, demand) {
 	out := demand{isLimited: true}
 	for _, constant := range constants {
-		v := literalOf(constant)
+		v := constantOf(constant)
 		if v == nil {
 			return "", demand{}
 		}
 		out.values = append(out.values, v)
 	}
 	if e.Kind() == ast.CallKind && e.AsCall().IsMemberFunction() && e.AsCall().FunctionName() == "orValue" {
-		fallback := literalOf(e.AsCall().Args()[0])
+		fallback := constantOf(e.AsCall().Args()[0])
 		out.absent = fallback == nil || slices.ContainsFunc(out.values, func(v any) bool { return equalJSON(v, fallback) })
 		e = e.AsCall().Target()
 	}
 	return strings.Join(plainSelection(e), pathSeparator), out
 }
 
-// plainSelection is selectionOf for expressions that are the value of the field itself.
+// plainSelection is selectionOf for expressions that are the value of the field itself: without
+// functions on the way, but orValue({}).
 func plainSelection(e ast.Expr) []string {
-	for at := e; at.Kind() == ast.CallKind && at.AsCall().IsMemberFunction(); at = at.AsCall().Target() {
-		if at.AsCall().FunctionName() != "value" {
-			return nil
+	switch e.Kind() {
+	case ast.IdentKind:
+		return selectionOf(e)
+	case ast.SelectKind:
+		if s := e.AsSelect(); !s.IsTestOnly() {
+			return childPath(plainSelection(s.Operand()), s.FieldName())
+		}
+	case ast.CallKind:
+		call := e.AsCall()
+		switch name := call.FunctionName(); {
+		case name == "_[_]", name == "_?._", name == "_[?_]":
+			return childPath(plainSelection(call.Args()[0]), textOf(call.Args()[1]))
+		case call.IsMemberFunction() && (name == "value" || name == "orValue" && isEmptyMap(call.Args()[0])):
+			return plainSelection(call.Target())
 		}
 	}
-	return selectionOf(e)
+	return nil
+}
+
+func isEmptyMap(e ast.Expr) bool { return e.Kind() == ast.MapKind && e.AsMap().Size() == 0 }
+
+// constantOf returns a literal that is a text, a boolean or a number; nil for other expressions.
+func constantOf(e ast.Expr) any {
+	switch v := literalOf(e).(type) {
+	case string, bool, int64, float64:
+		return v
+	}
+	return nil
 }

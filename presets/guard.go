@@ -18,7 +18,7 @@ import (
 )
 
 // UnguardedExpressions reports the conditions and computed overrides that select a field without a
-// test, and so refuse every VM without the field. A selection in a variable is reported there. Each
+// test, and so reject every VM without the field. A selection in a variable is reported there. Each
 // problem shows a safe expression. It takes at most AllSteps, or fewer if steps is not 0, and
 // returns false if these were too few.
 func (c *Compiled) UnguardedExpressions(steps int) (errs field.ErrorList, complete bool) {

@@ -76,6 +76,9 @@ var ownedFields = []struct {
 	{templateAnnotation, []provenance.Path{templateAnnotations}}, {namesInstancetype, matcherPaths[:1]},
 }
 
+// OwnedByInstancetype reports whether the instancetype of a VM owns a field of the VM.
+func OwnedByInstancetype(p provenance.Path) bool { return ownerOf(p)&ownedByInstancetype != 0 }
+
 func ownerOf(p provenance.Path) ownership {
 	var o ownership
 	for _, owned := range ownedFields {

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	maxVariables = 16
+	maxVariables    = 16
+	maxVariableName = 63
 	// maxTypeNesting keeps chains of variables near maxNesting, which only the parser enforces.
 	maxTypeNesting = 8
 	variablesKey   = "variables" // the root of variables in CEL
@@ -53,6 +54,8 @@ func (c *expressionCompiler) defineVariables(in []v1alpha1.Variable, at *field.P
 			*errs = append(*errs, field.Required(name, "expressions refer to a variable by its name"))
 		case !isIdentifier(d.Name):
 			*errs = append(*errs, field.Invalid(name, d.Name, "must be a CEL identifier, such as guestMemory: letters, digits and _, and not a reserved word"))
+		case len(d.Name) > maxVariableName:
+			*errs = append(*errs, field.TooLong(name, d.Name, maxVariableName))
 		case c.variableNamed(d.Name) != nil:
 			*errs = append(*errs, field.Duplicate(name, d.Name))
 		}
@@ -140,7 +143,7 @@ func (c *expressionCompiler) variableUses(parsed *cel.Ast, text string) ([]varia
 func (c *expressionCompiler) variableUse(e ast.NavigableExpr, bound map[string]bool) (variableUse, error) {
 	parent, ok := e.Parent()
 	if !ok || parent.Kind() != ast.SelectKind || parent.AsSelect().IsTestOnly() {
-		return variableUse{}, fmt.Errorf("a variable must be written as %s.NAME, and always has a value", variablesKey)
+		return variableUse{}, fmt.Errorf("use %s.NAME: has() and ? are not supported, because a variable always has a value", variablesKey)
 	}
 	name := parent.AsSelect().FieldName()
 	v := c.variableNamed(name)
@@ -152,7 +155,7 @@ func (c *expressionCompiler) variableUse(e ast.NavigableExpr, bound map[string]b
 	}
 	for _, free := range v.free {
 		if bound[free] {
-			return variableUse{}, fmt.Errorf("%s reads %s, but a macro around it has its own %s: rename that of the macro", v, free, free)
+			return variableUse{}, fmt.Errorf("%s reads %s, but a macro around it has its own %s: rename the loop variable", v, free, free)
 		}
 	}
 	return variableUse{parent, v}, nil
@@ -233,9 +236,12 @@ func freeNames(parsed *ast.AST) []string {
 	return slices.Sorted(maps.Keys(out))
 }
 
+// UsesOfVariables is between an expression and the variables that it uses, in texts for people.
+const UsesOfVariables = ", where "
+
 // withVariables returns the text of an expression followed by those of the variables that it uses.
 func withVariables(text string, uses []*variable) string {
-	separator := ", where "
+	separator := UsesOfVariables
 	for _, v := range uses {
 		text += separator + v.String() + " is " + v.text
 		separator = ", "

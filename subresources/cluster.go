@@ -106,6 +106,19 @@ func (c *cluster) readVMI(ctx context.Context, name types.NamespacedName) (*obje
 	return &objects{vmi: vmi}, err
 }
 
+// checkOwner checks that a VM controls the VMI of its name. Its errors are for the caller.
+func (c *cluster) checkOwner(ctx context.Context, name types.NamespacedName) error {
+	vm, err := fetch[kubevirtv1.VirtualMachine](ctx, c, vms, name)
+	if err != nil {
+		return err
+	}
+	vmi, err := fetch[kubevirtv1.VirtualMachineInstance](ctx, c, vmis, name)
+	if err == nil && !metav1.IsControlledBy(vmi, vm) {
+		err = decide.VMIConflict(vmi, "VMI does not belong to the VM of its name")
+	}
+	return err
+}
+
 // apply makes all changes or none. If the result of the last one is unknown, the first one stays.
 func (c *cluster) apply(ctx context.Context, name types.NamespacedName, changes *decide.Changes, dry bool) error {
 	if err := c.patch(ctx, target{vmis, name, ""}, changes.VMI, dry); err != nil {

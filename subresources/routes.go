@@ -87,7 +87,7 @@ func (s *Server) routeVMIs(service *restful.WebService) {
 	for _, action := range []v1alpha1.LauncherAction{v1alpha1.LauncherConsole, v1alpha1.LauncherVNC} {
 		add(service.GET(one+string(action)).Operation("readVirtualMachineInstance"+operations[action]).
 			Doc("connect to the "+string(action)+" of a VMI over a WebSocket").Param(namespace).Param(name),
-			s.guests.serveStream(func(*http.Request) (endpoint, error) { return endpoint{action, ""}, nil }))
+			s.guests.serveStream(func(*http.Request) (endpoint, error) { return endpoint{action: action}, nil }))
 	}
 	for kind, resource := range map[string]string{"VirtualMachine": "virtualmachines", "VirtualMachineInstance": "virtualmachineinstances"} {
 		one := "/namespaces/{namespace}/" + resource + "/{name}/" + string(v1alpha1.LauncherPortForward) + "/{port}"
@@ -104,7 +104,7 @@ func toPort(r *http.Request) (endpoint, error) {
 	info, ok := apirequest.RequestInfoFrom(r.Context())
 	const port, protocol = 3, 4 // positions in the path after the namespace
 	if !ok || len(info.Parts) <= port {
-		return endpoint{}, apierrors.NewBadRequest("want a port")
+		return endpoint{}, apierrors.NewBadRequest("a port is required, such as portforward/22")
 	}
 	if number, err := strconv.ParseUint(info.Parts[port], 10, 16); err != nil || number == 0 {
 		return endpoint{}, apierrors.NewBadRequest(fmt.Sprintf("port %q must be 1 to 65535", info.Parts[port]))
@@ -112,7 +112,7 @@ func toPort(r *http.Request) (endpoint, error) {
 	if len(info.Parts) > protocol && info.Parts[protocol] != "tcp" {
 		return endpoint{}, apierrors.NewBadRequest(fmt.Sprintf("protocol %q is not forwarded: use tcp, or a Service", info.Parts[protocol]))
 	}
-	return endpoint{v1alpha1.LauncherPortForward, info.Parts[port]}, nil
+	return endpoint{v1alpha1.LauncherPortForward, info.Parts[port], info.Resource == vms}, nil
 }
 
 var operations = map[v1alpha1.LauncherAction]string{

@@ -55,6 +55,7 @@ var upgrader = websocket.Upgrader{
 type endpoint struct {
 	action v1alpha1.LauncherAction
 	port   string // for LauncherPortForward
+	ofVM   bool   // the name is that of a VM, which must control the VMI
 }
 
 // line is the action as the launcher reads it.
@@ -121,6 +122,11 @@ func userOf(r *http.Request) string {
 }
 
 func (l *launchers) connect(ctx context.Context, name types.NamespacedName, to endpoint) (*launcher, error) {
+	if to.ofVM {
+		if err := l.cluster.checkOwner(ctx, name); err != nil {
+			return nil, err
+		}
+	}
 	vmi, pod, err := l.find(ctx, name, to.action, false)
 	if err != nil {
 		return nil, err

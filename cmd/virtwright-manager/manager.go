@@ -94,6 +94,7 @@ func start(ctx context.Context, o *options, stop *shutdown) error {
 			return err
 		}
 	}
+	metrics.Registry.MustRegister(buildInfo(p.options.mode))
 	if err := p.addProbes(ctx, checks); err != nil {
 		return err
 	}
@@ -200,7 +201,7 @@ func (p *process) keepPresetStatus(writer client.Client, recorder events.EventRe
 	usage := &presetusage.Index{Informers: p.manager.GetCache(), Clock: clock.RealClock{}}
 	p.stored.Reapply = p.admission(p.guard()).Reapply
 	scan := &presetstatus.Scanner{Presets: p.presets, VMs: p.stored, Lock: p.lock, Clock: clock.RealClock{}, Ready: p.names.Ready}
-	metrics.Registry.MustRegister(scan, buildInfo(p.options.mode))
+	metrics.Registry.MustRegister(scan)
 	for _, runnable := range []manager.Runnable{usage, scan} {
 		if err := p.add("the counts of VMs", runnable); err != nil {
 			return err

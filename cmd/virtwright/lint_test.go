@@ -172,10 +172,10 @@ func lintPage(t *testing.T) string {
 
 <!-- This page is made from fleet/checks.go: make golden. -->
 
-`+"`virtwright lint -f presets/`"+` checks presets before they reach a cluster. Each check has an ID that
-never changes. An error is a preset that a cluster rejects, that refuses VMs, or whose outcome only
-names decide. A warning is a preset that has no effect. A note is a field that only the other mode
-supports. The exit code is 1 if there are errors or warnings.
+`+"`virtwright lint -f presets/`"+` checks presets, and exceptions from them, before they reach a cluster.
+Each check has an ID that never changes. An error is a preset that a cluster rejects, that rejects
+VMs, or whose outcome only names decide. A warning is a preset that has no effect, or probably not
+the intended one. A note may be intended. The exit code is 1 if there are errors or warnings.
 
 | ID | name | severity | finding |
 |---|---|---|---|

@@ -108,7 +108,7 @@ func CheckPod(vmi *kubevirtv1.VirtualMachineInstance, pod *corev1.Pod) error {
 	case pod.Status.Phase != corev1.PodRunning:
 		return VMIConflict(vmi, notRunning)
 	case pod.Annotations[v1alpha1.AnnotationNoGuest] != "":
-		return VMIConflict(vmi, "no guest runs in pod "+pod.Name+": "+pod.Annotations[v1alpha1.AnnotationNoGuest])
+		return VMIConflict(vmi, fmt.Sprintf("no guest runs in pod %s: %.200q", pod.Name, pod.Annotations[v1alpha1.AnnotationNoGuest]))
 	}
 	return nil
 }

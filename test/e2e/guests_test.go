@@ -336,7 +336,7 @@ var _ = Describe("Guests of VMIs", Ordered, ContinueOnFailure, func() {
 			code, _, errs := s.terminal(client, s.ns, "web", verb).ends()
 			Expect(code).To(BeZero(), errs)
 		}
-		for device, greeting := range map[string]string{"console": "login: ", "vnc": "RFB 003.008\n", "portforward": "SSH-2.0\n", "vm-portforward": "SSH-2.0\n"} {
+		for device, greeting := range map[string]string{"console": "login: ", "vnc": "RFB 003.008\n", "portforward": "SSH-2.0\n"} {
 			stream := s.terminal(client, s.ns, "web", device)
 			stream.types("hello\n")
 			Eventually(stream.shows).Should(Equal(greeting+"hello\n"), func() string { return stream.errs.tail(1 << 10) })
@@ -344,9 +344,12 @@ var _ = Describe("Guests of VMIs", Ordered, ContinueOnFailure, func() {
 			code, _, errs := stream.ends()
 			Expect(code).To(BeZero(), errs)
 		}
-		Expect(k.executed()).To(HaveLen(8))
+		Expect(k.executed()).To(HaveLen(7))
 		Eventually(k.executes).Should(BeZero())
-		code, _, errs := s.terminal(client, s.ns, "none", "console").ends()
+		code, _, errs := s.terminal(client, s.ns, "web", "vm-portforward").ends()
+		Expect(code).To(Equal(1))
+		Expect(errs).To(ContainSubstring(`virtualmachine.kubevirt.io "web" not found`), "no VM owns the VMI")
+		code, _, errs = s.terminal(client, s.ns, "none", "console").ends()
 		Expect(code).To(Equal(1))
 		Expect(errs).To(ContainSubstring(`virtualmachineinstance.kubevirt.io "none" not found`))
 	})

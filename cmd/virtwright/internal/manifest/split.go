@@ -191,12 +191,13 @@ func (d Document) parseError(err error) error {
 // duplicateKey is an error for which the parser names the line of the key's value.
 var duplicateKey = regexp.MustCompile(`^key "(.*)" already set in map$`)
 
-// lastLine returns the number of the last line with a text that is not after a line; that line if
+// lastLine returns the number of the last line with a key that is not after a line; that line if
 // there is none.
-func (d Document) lastLine(text string, line int) int {
+func (d Document) lastLine(key string, line int) int {
 	lines := bytes.Split(d.text, []byte("\n"))
+	written := regexp.MustCompile(`^\s*(- )*["']?` + regexp.QuoteMeta(key) + `["']?\s*:`)
 	for i := min(line, len(lines)); i > 0; i-- {
-		if bytes.Contains(lines[i-1], []byte(text)) {
+		if written.Match(lines[i-1]) {
 			return i
 		}
 	}

@@ -102,7 +102,11 @@ func (l *linter) exception(e *entry) error {
 		return err
 	}
 	compiled, problems := compileException(l.ctx, e)
+	problems = append(e.metadataProblems(), problems...)
 	name := presets.PresetName{Namespace: e.meta.Namespace, Ref: "exception/" + e.meta.Name}
+	if first, again := l.seen[name]; again && len(problems) == 0 {
+		problems, compiled = []Problem{duplicateName(e.meta.Name, first)}, nil
+	}
 	for _, p := range problems {
 		f := invalid(p)
 		f.Preset = name
