@@ -103,7 +103,7 @@ func TestPresetEdits(t *testing.T) {
 // TestVariableEditsHideSecrets tests variables of values that may hold secrets.
 func TestVariableEditsHideSecrets(t *testing.T) {
 	snapshot := func(secret string) *presets.Snapshot {
-		return presettest.Snapshot(t, presettest.Cluster("p", "{variables: [{name: a, expression: \"'"+secret+"'\"}, {name: b, expression: variables.a}], "+
+		return presettest.Snapshot(t, presettest.Cluster("p", "{variables: [{name: a, expression: \"'"+secret+"'\"}, {name: b, expression: variables.a}], match: {conditions: [{name: c, expression: \"variables.b != ''\"}]}, "+
 			"defaults: {spec: {template: {spec: {volumes: [{name: init, cloudInitNoCloud: {userData: {$cel: variables.b}}}]}}}}}"))
 	}
 	text, err := json.Marshal(fleet.NewPlan(t.Context(), snapshot("secret-a"), snapshot("secret-b")).Presets)
