@@ -239,6 +239,24 @@ func TestPlaygroundProblems(t *testing.T) {
 	p.want(errorMarks + " === 0")
 }
 
+// TestPlaygroundOrigin leads from a line, and from a preset that matched, to the preset's name.
+func TestPlaygroundOrigin(t *testing.T) {
+	p := open(t, fragment(t, "kind: VirtualMachine\napiVersion: kubevirt.io/v1\nmetadata: {name: a, namespace: b}\n",
+		"apiVersion: v1\nkind: Namespace\nmetadata: {name: web}\n---\napiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\n"+
+			"metadata:\n  name: web.1\nspec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}}\n"))
+	cursor := `document.getElementById("presets").shadowRoot.querySelector(".cm-lineNumbers .cm-activeLineGutter").textContent`
+	for _, way := range [][]string{
+		{`[...document.querySelectorAll("#lines .line")].find((l) => l.textContent.includes("1Gi")).click()`, `document.querySelector("#detail button").click()`},
+		{`document.getElementById("tab-matches").click()`, `document.querySelector("#matches button").click()`},
+	} {
+		p.run(chromedp.Evaluate(`document.getElementById("vm").focus()`, nil), chromedp.Evaluate(way[0], nil), chromedp.Evaluate(way[1], nil))
+		p.want(`document.activeElement.id === "presets"`)
+		if at := p.text(cursor); at != "8" {
+			t.Errorf("%s leads to line %s", way[1], at)
+		}
+	}
+}
+
 func TestPlaygroundFields(t *testing.T) {
 	p := open(t, fragment(t, "", "apiVersion: virtwright.dev/v1alpha1\nkind: VirtualMachinePreset\nmetadata:\n  name: a\nspec:\n  "))
 	presets := `document.getElementById("presets").shadowRoot`

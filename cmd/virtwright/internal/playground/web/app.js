@@ -27,7 +27,7 @@ const editors = {
   }),
 };
 const tabs = new Tabs(byId("tabs"), (tab) => (byId("copy").hidden = !["tab-expanded", "tab-domain"].includes(tab)));
-const result = new Result({ reveal: (where, line) => editors[where]?.reveal(line), tabs });
+const result = new Result({ reveal: (where, line) => editors[where]?.reveal(line), presets: () => editors.presets.text, tabs });
 
 const engine = new Engine({
   progress(loaded, total) {

@@ -15,9 +15,27 @@ function make(tag, name, ...children) {
 
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
+// lineOf returns the line of a preset, such as cluster/web or web, in YAML: that of its name. It
+// returns 0 for none.
+function lineOf(text, preset) {
+  const isCluster = preset.startsWith("cluster/");
+  const name = preset.replace("cluster/", "").replace(/[.]/g, "\\$&");
+  const named = new RegExp(`(^|[\\s{,])name:\\s*["']?${name}["']?\\s*([,}#]|$)`);
+  let start = 0;
+  for (const document of text.split(/^---/m)) {
+    const lines = document.split("\n");
+    const found = /kind:\s*(Cluster)?VirtualMachinePreset\b/.exec(document);
+    const at = lines.findIndex((line) => named.test(line));
+    if (found && Boolean(found[1]) === isCluster && at >= 0) return start + at + 1;
+    start += lines.length - 1;
+  }
+  return 0;
+}
+
 export class Result {
   summary = "";
   #reveal;
+  #presets; // returns the text of the presets
   #tabs;
   #output = { vms: [], problems: [], notes: [] };
   #at = 0; // the VM that is shown
@@ -25,8 +43,9 @@ export class Result {
   #active = -1; // the chosen line
   #seen = new Set(); // lines of the previous result
 
-  constructor({ reveal, tabs }) {
+  constructor({ reveal, presets, tabs }) {
     this.#reveal = reveal;
+    this.#presets = presets;
     this.#tabs = tabs;
     const list = byId("lines");
     const indexOf = (event) => Number(event.target.closest("[role=option]")?.dataset.index ?? -1);
@@ -112,7 +131,8 @@ export class Result {
       make("li", name, make("i", ""), make("span", "", label), make("b", "", String(count)))));
     if (this.#lines.length === 0) {
       const rejected = this.#output.problems.length > 0;
-      const message = make("li", "empty", rejected ? "There is no result for this input. " : "Write a VM on the left to see it expanded.");
+      const first = this.#output.problems.find(({ severity }) => severity === "error");
+      const message = make("li", "empty", rejected ? `There is no result for this input. ${first ? first.message + " " : ""}` : "Write a VM on the left to see it expanded.");
       if (rejected) {
         const button = make("button", "link", "See the problems");
         button.addEventListener("click", () => this.#tabs.select("tab-problems"));
@@ -124,7 +144,7 @@ export class Result {
 
   #showMatches(vm) {
     const items = (vm.presets ?? []).map(({ preset, mode, matched, reason }) => make("li", matched ? "matched" : "unmatched",
-      make("span", "badge", matched ? "matched" : "no match"), make("code", "", preset), make("small", "", mode), make("p", "", reason)));
+      make("span", "badge", matched ? "matched" : "no match"), this.#link(preset), make("small", "", mode), make("p", "", reason)));
     byId("matches").replaceChildren(items.length ? make("ul", "cards", ...items) : make("p", "empty", "There are no presets."));
   }
 
@@ -143,6 +163,16 @@ export class Result {
     items.push(...vms.flatMap((vm) => this.#unplaced(vm).map((text) => says("warning", `${vm.namespace}/${vm.name}`, text))));
     items.push(...notes.map((text) => says("note", "", text)));
     byId("problems").replaceChildren(items.length ? make("ul", "cards", ...items) : make("p", "empty", "There are no problems."));
+  }
+
+  // link leads to a preset in its editor, if it is there.
+  #link(preset, text = preset) {
+    const line = lineOf(this.#presets(), preset);
+    if (!line) return make("code", "", text);
+    const button = make("button", "link", text);
+    button.type = "button";
+    button.addEventListener("click", () => this.#reveal("presets", line));
+    return button;
   }
 
   #choose(index) {
@@ -178,7 +208,8 @@ export class Result {
       return;
     }
     byId("detail").replaceChildren(
-      make("p", line.class, make("i", ""), make("b", "", line.by || line.from), line.removed ? " removed this field" : ""),
+      make("p", line.class, make("i", ""), make("b", "", line.by || line.from), line.removed ? " removed this field" : "",
+        line.from === "preset" ? this.#link(line.by.split(" (")[0], "Show the preset") : ""),
       line.path ? make("code", "", line.path) : "", ...(line.notes ?? []).map((note) => make("p", "", note)));
   }
 }
