@@ -14,9 +14,9 @@ import (
 	"github.com/virtwright/virtwright/validation"
 )
 
-const rootHelp = `virtwright completes sparse KubeVirt VMs from presets, shows where every field came from, and validates
-VMs with the engine and the rules of the cluster. It also starts, stops and connects to the VMs of a
-cluster, and makes templates.`
+const rootHelp = `virtwright completes sparse KubeVirt VMs from presets, shows where every field came from, and
+validates VMs with the engine and the rules of the cluster. It also starts, stops and connects to
+the VMs of a cluster, and makes templates.`
 
 const exitCodes = `
 Exit codes:
