@@ -40,4 +40,8 @@ func TestPalette(t *testing.T) {
 	if diff := cmp.Diff(page, colours("../playground/web/style.css", names+`light-dark\((#\w+), (#\w+)\)`)); diff != "" {
 		t.Errorf("the playground differs: %s", diff)
 	}
+	few := `--(user|default|override): (#\w+)`
+	if diff := cmp.Diff(colours("page.html", few), colours("../../../../docs/.vitepress/theme/Playground.vue", few)); diff != "" {
+		t.Errorf("the front page differs: %s", diff)
+	}
 }

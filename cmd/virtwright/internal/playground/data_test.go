@@ -64,9 +64,9 @@ func TestExamples(t *testing.T) {
 func shown(t *testing.T, e example) any {
 	t.Helper()
 	type line struct {
-		Text string `json:"text"`
-		By   string `json:"by,omitempty"`
-		From string `json:"from,omitempty"`
+		Text  string `json:"text"`
+		By    string `json:"by,omitempty"`
+		Class string `json:"class,omitempty"`
 	}
 	var evaluator playground.Evaluator
 	out := evaluator.Evaluate(context.Background(), playground.Input{VM: e.VM, Presets: e.Presets, Mode: e.Mode})
@@ -78,7 +78,7 @@ func shown(t *testing.T, e example) any {
 		if len(l.Text) > 60 { // the record of origins
 			l.Text = l.Text[:50] + "…"
 		}
-		lines = append(lines, line{Text: l.Text, By: l.By, From: l.From})
+		lines = append(lines, line{Text: l.Text, By: l.By, Class: l.Class})
 	}
 	vm := regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(e.VM, "")
 	return map[string]any{"vm": vm, "lines": lines}
