@@ -53,7 +53,7 @@ type authority interface {
 
 // discovery returns the API of a format if API servers do not serve it.
 type discovery interface {
-	Missing(ctx context.Context, format sspv1alpha1.Format) (missing string, err error)
+	Find(ctx context.Context, format sspv1alpha1.Format) (found sspv1alpha1.Format, missing string, err error)
 }
 
 // A Controller reconciles requests for templates. No other code writes their status.

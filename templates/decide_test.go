@@ -25,7 +25,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 func observationWith(change ...func(*observation)) *observation {
 	form, _ := sspv1alpha1.FormatNamed(sspv1alpha1.FormatOpenShiftTemplate)
 	s := &observation{
-		now: noon, format: form, codec: codecOf(form.Name), name: "golden",
+		now: noon, format: form, codec: codecOf(form), name: "golden",
 		request: &sspv1alpha1.VirtualMachineTemplateRequest{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "r", UID: "r1", Generation: 1, CreationTimestamp: metav1.Time{Time: noon.Add(-time.Minute)}},
 			Spec: sspv1alpha1.VirtualMachineTemplateRequestSpec{

@@ -16,8 +16,18 @@ import (
 // installed and removed, on OpenShift without a CRD that could be watched.
 type Discovery struct{ Client rest.Interface }
 
-// Missing returns the resource or version of a format that API servers do not serve.
-func (d Discovery) Missing(ctx context.Context, format sspv1alpha1.Format) (string, error) {
+// Find returns the format in the preferred version that API servers serve, or the resource or
+// version that they lack.
+func (d Discovery) Find(ctx context.Context, format sspv1alpha1.Format) (found sspv1alpha1.Format, missing string, err error) {
+	for _, candidate := range format.InEachVersion() {
+		if missing, err = d.missing(ctx, candidate); err != nil || missing == "" {
+			return candidate, "", err
+		}
+	}
+	return format, missing, nil
+}
+
+func (d Discovery) missing(ctx context.Context, format sspv1alpha1.Format) (string, error) {
 	version := format.Kind.GroupVersion()
 	if version.Group == "" {
 		return "", nil // the core group is always served
@@ -54,7 +64,7 @@ func (c FormatChooser) Choose(ctx context.Context) (name, problem string, err er
 		if !known || name == sspv1alpha1.FormatConfigMap && i > 0 {
 			continue
 		}
-		lacks, err := c.Discovery.Missing(ctx, format)
+		_, lacks, err := c.Discovery.Find(ctx, format)
 		if err != nil || lacks == "" {
 			return name, "", err
 		}

@@ -42,8 +42,9 @@ type codec interface {
 	Hash(template *unstructured.Unstructured) string
 }
 
-func codecOf(name string) codec {
-	if f, known := format.ByName(name); known {
+func codecOf(of sspv1alpha1.Format) codec {
+	if f, known := format.ByName(of.Name); known {
+		f.Format = of
 		return f
 	}
 	return nil
@@ -63,7 +64,7 @@ func (c *Controller) observe(ctx context.Context, request *sspv1alpha1.VirtualMa
 	if o.name == "" {
 		o.name = request.Name
 	}
-	o.codec = codecOf(o.format.Name)
+	o.codec = codecOf(o.format)
 	if o.disabled = !slices.Contains(c.Formats, o.format.Name); o.disabled {
 		return o, nil
 	}
@@ -71,10 +72,11 @@ func (c *Controller) observe(ctx context.Context, request *sspv1alpha1.VirtualMa
 	if o.denied, err = c.review(ctx, request, o.format); err != nil || len(o.denied) > 0 {
 		return o, err
 	}
-	o.missingAPI, o.lookupErr = c.Discovery.Missing(ctx, o.format)
+	o.format, o.missingAPI, o.lookupErr = c.Discovery.Find(ctx, o.format)
 	if o.missingAPI != "" || o.lookupErr != nil {
 		return o, nil //nolint:nilerr // decide reports it in status
 	}
+	o.codec = codecOf(o.format) // in the version that is served
 	o.existing, err = c.read(ctx, o.format.Kind, types.NamespacedName{Namespace: request.Namespace, Name: o.name})
 	if err != nil || o.existing != nil && request.Status.TemplateHash != "" {
 		return o, err

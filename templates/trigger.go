@@ -193,10 +193,12 @@ func (t *Trigger) done(ctx context.Context, vm *partialobject.VirtualMachine, re
 // template that cannot be read counts as missing: the controller then reports the error.
 func (t *Trigger) hasTemplate(ctx context.Context, request *sspv1alpha1.VirtualMachineTemplateRequest, format string) bool {
 	f, _ := sspv1alpha1.FormatNamed(format)
-	template := &unstructured.Unstructured{}
-	template.SetGroupVersionKind(f.Kind)
-	err := t.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.TemplateName}, template)
-	return err == nil && sameTrigger(template, request)
+	return slices.ContainsFunc(f.InEachVersion(), func(f sspv1alpha1.Format) bool {
+		template := &unstructured.Unstructured{}
+		template.SetGroupVersionKind(f.Kind)
+		err := t.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.TemplateName}, template)
+		return err == nil && sameTrigger(template, request)
+	})
 }
 
 func sameTrigger(a, b client.Object) bool {

@@ -234,6 +234,17 @@ var _ = Describe("A request for a template that names no format", Ordered, func(
 		s.create(order("first", "{vmName: vm-ephemeral}"))
 		Expect(chosen("first")).To(Equal("Template"))
 		s.becomes("patient", isMade)
+
+		By("serving another version, and then both")
+		later := strings.Replace(kubeVirtTemplates, "name: v1alpha1", "name: v1beta1", 1)
+		serve(later, kubeVirtCRD)
+		version := func(name string) any { return at(s.becomes(name, isMade), "status.templateRef.apiVersion") }
+		s.create(order("later", "{vmName: vm-ephemeral, format: template.kubevirt.io/v1alpha1}"))
+		Expect(version("later")).To(Equal("template.kubevirt.io/v1beta1"))
+		withdraw(kubeVirtCRD)
+		serve(kubeVirtTemplates, kubeVirtCRD)
+		s.create(order("earlier", "{vmName: vm-ephemeral, format: template.kubevirt.io/v1alpha1}"))
+		Expect(version("earlier")).To(Equal("template.kubevirt.io/v1alpha1"))
 	})
 })
 

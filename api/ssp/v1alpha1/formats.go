@@ -10,6 +10,9 @@ type Format struct {
 	Name string
 	// Kind is the kind of the template object.
 	Kind schema.GroupVersionKind
+	// Versions are the versions of Kind with equal fields, the preferred ones first; empty if there
+	// is only that of Kind.
+	Versions []string
 	// Resource is the plural name of Kind.
 	Resource string
 	// Short is another name of the format in the field format of a request; "" if there is none.
@@ -30,11 +33,25 @@ func Formats() []Format {
 		Kind: schema.GroupVersionKind{Group: "template.openshift.io", Version: "v1", Kind: "Template"},
 	}, {
 		Name: FormatVirtualMachineTemplate, Resource: "virtualmachinetemplates", Short: "template.kubevirt.io/v1alpha1",
-		Kind: schema.GroupVersionKind{Group: "template.kubevirt.io", Version: "v1alpha1", Kind: "VirtualMachineTemplate"},
+		Kind:     schema.GroupVersionKind{Group: "template.kubevirt.io", Version: "v1alpha1", Kind: "VirtualMachineTemplate"},
+		Versions: []string{"v1beta1", "v1alpha1"},
 	}, {
 		Name: FormatConfigMap, Resource: "configmaps",
 		Kind: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 	}}
+}
+
+// InEachVersion returns the format in each of its versions, the preferred ones first.
+func (f Format) InEachVersion() []Format {
+	if len(f.Versions) == 0 {
+		return []Format{f}
+	}
+	out := make([]Format, 0, len(f.Versions))
+	for _, version := range f.Versions {
+		f.Kind.Version = version
+		out = append(out, f)
+	}
+	return out
 }
 
 // FormatNames returns the names of all formats.

@@ -143,7 +143,8 @@ type VirtualMachineTemplateRequestTarget struct {
 	// +optional
 	OpenShiftTemplate *OpenShiftTemplate `json:"openshiftTemplate,omitempty"`
 
-	// virtualMachineTemplate creates a VirtualMachineTemplate of template.kubevirt.io/v1alpha1.
+	// virtualMachineTemplate creates a VirtualMachineTemplate of template.kubevirt.io/v1beta1, or of
+	// v1alpha1 where only that is served.
 	//
 	// +optional
 	VirtualMachineTemplate *VirtualMachineTemplate `json:"virtualMachineTemplate,omitempty"`
@@ -165,7 +166,8 @@ type OpenShiftTemplate struct {
 	Name string `json:"name,omitempty"`
 }
 
-// VirtualMachineTemplate creates a VirtualMachineTemplate of template.kubevirt.io/v1alpha1.
+// VirtualMachineTemplate creates a VirtualMachineTemplate of template.kubevirt.io/v1beta1, or of
+// v1alpha1 where only that is served.
 type VirtualMachineTemplate struct {
 	// name of the template. Default: the name of the request.
 	//
