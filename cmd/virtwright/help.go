@@ -2,10 +2,12 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -53,16 +55,22 @@ func flagGroups() []flagGroup {
 	}
 }
 
+// registerHelp changes settings that all commands of the process share.
+var registerHelp = sync.OnceFunc(func() {
+	cobra.EnableCommandSorting = false // the groups of the root have the common commands first
+	cobra.AddTemplateFunc("flagGroups", flagUsages)
+	cobra.AddTemplateFunc("wrapped", func(columns int, text string) string { return wrapText(text, columns) })
+})
+
 // setHelp groups the flags of all commands, and prints the exit codes after the other help.
 func setHelp(root *cobra.Command, s streams) {
-	cobra.EnableCommandSorting = false // the groups of the root have the common commands first
-	cobra.AddTemplateFunc("flagGroups", func(c *cobra.Command) string { return flagUsages(c, columnsOf(s)) })
+	registerHelp()
+	columns := columnsOf(s)
 	template := root.UsageTemplate()
 	before, rest, _ := strings.Cut(template, "{{if .HasAvailableLocalFlags}}")
 	_, after, _ := strings.Cut(rest, "{{if .HasHelpSubCommands}}")
-	root.SetUsageTemplate(before + "{{flagGroups .}}{{if .HasHelpSubCommands}}" + after)
-	cobra.AddTemplateFunc("wrapped", func(text string) string { return wrapText(text, columnsOf(s)) })
-	help := strings.Replace(root.HelpTemplate(), "trimTrailingWhitespaces", "wrapped", 1)
+	root.SetUsageTemplate(before + fmt.Sprintf("{{flagGroups . %d}}", columns) + "{{if .HasHelpSubCommands}}" + after)
+	help := strings.Replace(root.HelpTemplate(), "trimTrailingWhitespaces", fmt.Sprintf("wrapped %d", columns), 1)
 	root.SetHelpTemplate(help + "{{if not .HasParent}}" + exitCodes + "{{end}}")
 }
 

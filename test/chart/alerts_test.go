@@ -90,8 +90,12 @@ func timeoutOf(r rendered) int64 {
 // sectionsOf are the texts under a page's headings, by their anchors on GitHub.
 func sectionsOf(page string) map[string]string {
 	out, anchor := map[string]string{}, ""
+	isCode := false // where # begins a comment
 	for line := range strings.Lines(page) {
-		if heading := regexp.MustCompile(`^#+ (.+)\n$`).FindStringSubmatch(line); heading != nil {
+		if strings.HasPrefix(line, "```") {
+			isCode = !isCode
+		}
+		if heading := regexp.MustCompile(`^#+ (.+)\n$`).FindStringSubmatch(line); heading != nil && !isCode {
 			anchor = regexp.MustCompile(`[^a-z0-9_ -]`).ReplaceAllString(strings.ToLower(heading[1]), "")
 			anchor = strings.ReplaceAll(anchor, " ", "-")
 			continue

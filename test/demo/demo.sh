@@ -33,7 +33,7 @@ chapter "4. The origin of each field, read from the stored VM"
 pipe 'kubectl get vm tiny -n lab -o json | bin/virtwright explain -f -'
 
 chapter "5. The same offline, before the VM is created: which presets act, and why the others do not"
-run bin/virtwright explain -f examples/vms/tiny.yaml -f examples/presets -f examples/namespaces.yaml spec.template.spec.domain
+run bin/virtwright explain -f examples/vms/tiny.yaml -f examples/presets -f examples/namespaces.yaml --all spec.template.spec.domain
 
 chapter "6. A VM with host devices is rejected by a rule of its namespace"
 run kubectl create -f examples/refused/passthrough.yaml && exit 1 || true

@@ -143,8 +143,8 @@ type VirtualMachineTemplateRequestTarget struct {
 	// +optional
 	OpenShiftTemplate *OpenShiftTemplate `json:"openshiftTemplate,omitempty"`
 
-	// virtualMachineTemplate creates a VirtualMachineTemplate of template.kubevirt.io/v1beta1, or of
-	// v1alpha1 where only that is served.
+	// virtualMachineTemplate creates a VirtualMachineTemplate of template.kubevirt.io/v1beta1, or
+	// of v1alpha1 where only that is served.
 	//
 	// +optional
 	VirtualMachineTemplate *VirtualMachineTemplate `json:"virtualMachineTemplate,omitempty"`
