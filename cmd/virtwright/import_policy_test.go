@@ -21,8 +21,8 @@ func TestImportedPolicies(t *testing.T) {
 	excluding := strings.Replace(rule, "    mutate:", "    exclude: {any: [{resources: {selector: {matchLabels: {unmanaged: \"true\"}}}}]}\n    mutate:", 1)
 	const constraints = "  matchConstraints: {resourceRules: [{apiGroups: [kubevirt.io], apiVersions: [v1], operations: [CREATE], resources: [virtualmachines]}]}\n"
 	const admission = "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicy\nmetadata: {name: p}\nspec:\n" + constraints +
-		"  matchConditions: [{name: unset, expression: \"!has(object.spec.template.spec.hostname)\"}]\n" +
-		"  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: {\"team\": \"a\"}}, spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{hostname: \"a\", terminationGracePeriodSeconds: 30}}}}'}}]\n" +
+		"  matchConditions: [{name: unset, expression: \"!has(object.spec.template.spec.schedulerName)\"}]\n" +
+		"  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: {\"team\": \"a\"}}, spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{schedulerName: \"a\", terminationGracePeriodSeconds: 30}}}}'}}]\n" +
 		"---\napiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicyBinding\nmetadata: {name: b}\nspec: {policyName: p}\n"
 	const gatekeeper = "apiVersion: mutations.gatekeeper.sh/v1\nkind: Assign\nmetadata: {name: p}\nspec:\n  applyTo: [{groups: [kubevirt.io], versions: [v1], kinds: [VirtualMachine]}]\n"
 	const tests = "\n    pathTests: [{subPath: SUBPATH, condition: CONDITION}]\n"
@@ -31,16 +31,16 @@ func TestImportedPolicies(t *testing.T) {
 	}
 	const metadata = "apiVersion: mutations.gatekeeper.sh/v1\nkind: AssignMetadata\nmetadata: {name: p}\nspec:\n  match: {namespaces: [shop]}\n  location: metadata.labels.\"example.com/team\"\n  parameters: {assign: {value: a}}\n"
 	for name, c := range map[string]struct{ policy, vm, want string }{
-		"KyvernoAddsIfAbsent":   {kyverno("{spec: {template: {spec: {+(hostname): a}}}}"), "{}", "{spec: {hostname: a}}"},
-		"KyvernoLeavesPresent":  {kyverno("{spec: {template: {spec: {+(hostname): a}}}}"), "{spec: {hostname: b}}", "{spec: {hostname: b}}"},
-		"KyvernoReplaces":       {kyverno("{spec: {template: {spec: {hostname: a}}}}"), "{spec: {hostname: b, subdomain: c}}", "{spec: {hostname: a, subdomain: c}}"},
-		"KyvernoRemoves":        {kyverno("{spec: {template: {spec: {hostname: null}}}}"), "{spec: {hostname: b, subdomain: c}}", "{spec: {subdomain: c}}"},
-		"KyvernoExcludes":       {strings.Replace(excluding, "PATCH", "{spec: {template: {spec: {hostname: a}}}}", 1), "{labels: {unmanaged: \"true\"}, spec: {hostname: b}}", "{labels: {unmanaged: \"true\"}, spec: {hostname: b}}"},
-		"KyvernoDoesNotExclude": {strings.Replace(excluding, "PATCH", "{spec: {template: {spec: {hostname: a}}}}", 1), "{labels: {unmanaged: \"false\"}, spec: {hostname: b}}", "{labels: {unmanaged: \"false\"}, spec: {hostname: a}}"},
+		"KyvernoAddsIfAbsent":   {kyverno("{spec: {template: {spec: {+(schedulerName): a}}}}"), "{}", "{spec: {schedulerName: a}}"},
+		"KyvernoLeavesPresent":  {kyverno("{spec: {template: {spec: {+(schedulerName): a}}}}"), "{spec: {schedulerName: b}}", "{spec: {schedulerName: b}}"},
+		"KyvernoReplaces":       {kyverno("{spec: {template: {spec: {schedulerName: a}}}}"), "{spec: {schedulerName: b, subdomain: c}}", "{spec: {schedulerName: a, subdomain: c}}"},
+		"KyvernoRemoves":        {kyverno("{spec: {template: {spec: {schedulerName: null}}}}"), "{spec: {schedulerName: b, subdomain: c}}", "{spec: {subdomain: c}}"},
+		"KyvernoExcludes":       {strings.Replace(excluding, "PATCH", "{spec: {template: {spec: {schedulerName: a}}}}", 1), "{labels: {unmanaged: \"true\"}, spec: {schedulerName: b}}", "{labels: {unmanaged: \"true\"}, spec: {schedulerName: b}}"},
+		"KyvernoDoesNotExclude": {strings.Replace(excluding, "PATCH", "{spec: {template: {spec: {schedulerName: a}}}}", 1), "{labels: {unmanaged: \"false\"}, spec: {schedulerName: b}}", "{labels: {unmanaged: \"false\"}, spec: {schedulerName: a}}"},
 		"KyvernoCELPolicy": {strings.NewReplacer("admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicy\n", "policies.kyverno.io/v1\nkind: MutatingPolicy\n").Replace(strings.Split(admission, "---")[0]),
-			"{spec: {terminationGracePeriodSeconds: 5}}", "{labels: {team: a}, spec: {hostname: a, terminationGracePeriodSeconds: 30}}"},
-		"AdmissionPolicy":          {admission, "{labels: {app: b, team: c}, spec: {subdomain: s}}", "{labels: {app: b, team: a}, spec: {subdomain: s, hostname: a, terminationGracePeriodSeconds: 30}}"},
-		"AdmissionPolicyCondition": {admission, "{spec: {hostname: b}}", "{spec: {hostname: b}}"},
+			"{spec: {terminationGracePeriodSeconds: 5}}", "{labels: {team: a}, spec: {schedulerName: a, terminationGracePeriodSeconds: 30}}"},
+		"AdmissionPolicy":          {admission, "{labels: {app: b, team: c}, spec: {subdomain: s}}", "{labels: {app: b, team: a}, spec: {subdomain: s, schedulerName: a, terminationGracePeriodSeconds: 30}}"},
+		"AdmissionPolicyCondition": {admission, "{spec: {schedulerName: b}}", "{spec: {schedulerName: b}}"},
 		"GatekeeperAssigns":        {gatekeeper + "  location: spec.template.spec.domain.cpu.model\n  parameters: {assign: {value: host-model}}\n", "{spec: {domain: {cpu: {cores: 2, model: Nehalem}}}}", "{spec: {domain: {cpu: {cores: 2, model: host-model}}}}"},
 		"GatekeeperElement": {gatekeeper + "  location: 'spec.template.spec.domain.devices.disks[name: \"b\"].cache'\n  parameters: {assign: {value: none}}\n",
 			"{spec: {domain: {devices: {disks: [{name: a, cache: writeback}, {name: b, cache: writeback}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}}]}}",
@@ -109,18 +109,18 @@ func (g *ground) mutatingPolicies(t *testing.T) {
 	const policy = "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicy\nmetadata: {name: mutating}\nspec:\n" +
 		"  reinvocationPolicy: Never\n  matchConstraints:\n    objectSelector: {matchLabels: {app: mutated}}\n    namespaceSelector: {matchLabels: {tier: prod}}\n" +
 		"    resourceRules: [{apiGroups: [kubevirt.io], apiVersions: [v1], operations: [CREATE], resources: [virtualmachines]}]\n" +
-		"  matchConditions: [{name: unset, expression: \"!has(object.spec.template.spec.hostname)\"}]\n" +
+		"  matchConditions: [{name: unset, expression: \"!has(object.spec.template.spec.schedulerName)\"}]\n" +
 		"  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{EXPRESSION}'}}]\n" +
 		"---\napiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicyBinding\nmetadata: {name: mutating}\nspec: {policyName: mutating}\n"
 	constants := strings.Replace(policy, "EXPRESSION", `metadata: Object.metadata{labels: {"team": "a"}}, spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{`+
-		`hostname: "a", terminationGracePeriodSeconds: 30, domain: Object.spec.template.spec.domain{memory: Object.spec.template.spec.domain.memory{guest: "3Gi"}}}}}`, 1)
+		`schedulerName: "a", terminationGracePeriodSeconds: 30, domain: Object.spec.template.spec.domain{memory: Object.spec.template.spec.domain.memory{guest: "3Gi"}}}}}`, 1)
 	g.kubectl(constants, "create", "-f", "-")
 	imported := write(t, "presets.yaml", call(t, "", "import", "-n", "shop").fine(t).out)
 	if text := read(t, imported); strings.Count(text, "kind: ") != 1 || text != call(t, constants, "import", "-f", "-").fine(t).out {
 		t.Errorf("import of the cluster prints\n%s", text)
 	}
 	says(t, call(t, "", "expand", "vm/web", "-n", "shop").fine(t).err, "not evaluated: MutatingAdmissionPolicies mutating, ")
-	named := strings.Replace(liveVM("m", "shop", "app: mutated"), "spec: {domain", "spec: {hostname: b, domain", 1)
+	named := strings.Replace(liveVM("m", "shop", "app: mutated"), "spec: {domain", "spec: {schedulerName: b, domain", 1)
 	namespace := write(t, "namespace.yaml", strings.Split(liveShop, "---")[0])
 	stored := func(vm string) map[string]any {
 		return vmFields(t, g.kubectl(vm, "create", "--dry-run=server", "-o", "json", "-f", "-"))
