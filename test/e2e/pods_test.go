@@ -106,6 +106,16 @@ var _ = Describe("The pod of a VMI", func() {
 		Consistently(func() int { return len(s.allWrites()) }, "20s", "5s").Should(Equal(before))
 	})
 
+	It("does not start while another budget has the name of its own", func() {
+		s.runtime(standin.Delays{})
+		s.kubectl(`{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: virt-launcher-taken}, spec: {minAvailable: 1, selector: {matchLabels: {a: b}}}}`, "create", "-f", "-")
+		s.create(vmiOf("taken", "evictionStrategy: LiveMigrate"))
+		Eventually(func() string { out, _ := s.kubectl("", "describe", "vmi", "taken"); return out }).Should(
+			ContainSubstring("PodDisruptionBudget virt-launcher-taken exists and does not belong to this VMI; delete it"))
+		s.kubectl("", "delete", "poddisruptionbudget", "virt-launcher-taken")
+		s.vmiIs("taken", "Running", "")
+	})
+
 	It("is evicted as the eviction strategy says", func() {
 		s.runtime(standin.Delays{})
 		for name, strategy := range map[string]string{"none": "None", "possible": "LiveMigrateIfPossible", "migrate": "LiveMigrate", "external": "External"} {
