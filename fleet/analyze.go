@@ -88,6 +88,8 @@ type member struct {
 	parts []*part
 	// vms and namespaces are the requirements of its selectors, by label key.
 	vms, namespaces map[string]requirement
+	// demands are those of its conditions.
+	demands []presets.Demand
 	// matchesNothing is true if no VM can match.
 	matchesNothing bool
 	// solutions are sets of values that meet its conditions; empty until searched is true.
@@ -125,7 +127,7 @@ func newAnalysis(ctx context.Context, all []*presets.Compiled) *analysis {
 	a := &analysis{ctx: ctx, trialsLeft: maxTrials, all: presets.NewSnapshot(all, nil), at: map[string][]claim{}, under: map[string][]claim{}}
 	for _, c := range all {
 		vms, namespaces := c.Selectors()
-		m := &member{Compiled: c, vms: requirements(vms), namespaces: requirements(namespaces)}
+		m := &member{Compiled: c, vms: requirements(vms), namespaces: requirements(namespaces), demands: c.Demands()}
 		for _, p := range c.Actions() {
 			m.parts = append(m.parts, &part{p, p.Path.String(), presets.FormatValue(p.Value)})
 		}
@@ -203,7 +205,7 @@ func (a *analysis) unreachable() {
 // neverPlausible returns the index of a condition that requires a value which no VM may have, and
 // says why; -1 if there is none.
 func (a *analysis) neverPlausible(m *member) (index int, why string) {
-	for _, d := range m.Demands() {
+	for _, d := range m.demands {
 		if d.MayBeAbsent || len(d.Values) == 0 || d.Path[0] != "object" {
 			continue
 		}

@@ -212,7 +212,7 @@ func (m *member) requires(p *part) bool {
 		}
 		path = append(path, s.Name)
 	}
-	return slices.ContainsFunc(m.Demands(), func(d presets.Demand) bool { return !d.MayBeAbsent && slices.Equal(d.Path, path) })
+	return slices.ContainsFunc(m.demands, func(d presets.Demand) bool { return !d.MayBeAbsent && slices.Equal(d.Path, path) })
 }
 
 // gives reports whether the preset sets a value. Removals have a separate check.
@@ -274,7 +274,7 @@ func (a *analysis) isSilent(m *member, all []*member) bool {
 // require, always holds back.
 func (a *analysis) underInstancetypes() {
 	for _, m := range a.members {
-		if slices.ContainsFunc(m.Demands(), requiresInstancetype) {
+		if slices.ContainsFunc(m.demands, requiresInstancetype) {
 			a.underRequired(m)
 		}
 	}

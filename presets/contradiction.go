@@ -16,11 +16,19 @@ type demand struct {
 	condition int
 }
 
-// Contradiction returns the index of the first condition that excludes the values that conditions
-// before it, or its own other parts, require of a field, and says why; -1 if there is none. It
-// compares fields with constants only.
-func (c *Compiled) Contradiction() (index int, why string) {
-	required := map[string]demand{}
+// A demandStep is what a part of a condition adds to the demands of the parts before it.
+type demandStep struct {
+	field     string // a selection
+	condition int
+	// before is the demand of the parts before; isFirst says that there are none.
+	before  demand
+	isFirst bool
+	now     demand
+}
+
+// demandSteps yields the parts of conditions that compare fields with constants.
+func (c *Compiled) demandSteps(yield func(demandStep) bool) {
+	required := demands{}
 	for i, condition := range c.conditions {
 		for _, part := range joinedBy("_&&_", condition.syntax) {
 			at, wants := demandOf(part)
@@ -29,21 +37,43 @@ func (c *Compiled) Contradiction() (index int, why string) {
 			}
 			wants.condition = i
 			before, isSecond := required[at]
-			if isSecond {
-				wants = before.and(wants)
+			if !yield(demandStep{at, i, before, !isSecond, required.add(at, wants)}) {
+				return
 			}
-			switch {
-			case !wants.isLimited || len(wants.values) > 0 || wants.absent:
-			case isSecond && before.condition != i:
-				return i, fmt.Sprintf("never true together with %s, because of %s", c.conditions[before.condition].name, celPath(at))
-			default:
-				return i, "never true, because of " + celPath(at)
-			}
-			required[at] = wants
+		}
+	}
+}
+
+// demands are those of several expressions that must hold together, by selection.
+type demands map[string]demand
+
+// add adds a demand of a field, and returns all demands of that field together.
+func (d demands) add(at string, wants demand) demand {
+	if before, isSecond := d[at]; isSecond {
+		wants = before.and(wants)
+	}
+	d[at] = wants
+	return wants
+}
+
+// Contradiction returns the index of the first condition that excludes the values that conditions
+// before it, or its own other parts, require of a field, and says why; -1 if there is none. It
+// compares fields with constants only.
+func (c *Compiled) Contradiction() (index int, why string) {
+	for step := range c.demandSteps {
+		switch {
+		case !step.now.isImpossible():
+		case !step.isFirst && step.before.condition != step.condition:
+			return step.condition, fmt.Sprintf("never true together with %s, because of %s", c.conditions[step.before.condition].name, celPath(step.field))
+		default:
+			return step.condition, "never true, because of " + celPath(step.field)
 		}
 	}
 	return -1, ""
 }
+
+// isImpossible reports whether no value meets the demand, and the field must not be absent.
+func (d demand) isImpossible() bool { return d.isLimited && len(d.values) == 0 && !d.absent }
 
 // A Demand is what conditions require of one field.
 type Demand struct {
@@ -59,27 +89,15 @@ type Demand struct {
 
 // Demands lists what the conditions require of fields that they compare with constants.
 func (c *Compiled) Demands() []Demand {
-	required := map[string]demand{}
-	var order []string
-	for i, condition := range c.conditions {
-		for _, part := range joinedBy("_&&_", condition.syntax) {
-			at, wants := demandOf(part)
-			if at == "" {
-				continue
-			}
-			wants.condition = i
-			if before, isSecond := required[at]; isSecond {
-				wants = before.and(wants)
-			} else {
-				order = append(order, at)
-			}
-			required[at] = wants
+	var out []Demand
+	at := map[string]int{} // positions in out
+	for step := range c.demandSteps {
+		if step.isFirst {
+			at[step.field] = len(out)
+			out = append(out, Demand{Path: strings.Split(step.field, pathSeparator)})
 		}
-	}
-	out := make([]Demand, 0, len(order))
-	for _, at := range order {
-		d := required[at]
-		out = append(out, Demand{strings.Split(at, pathSeparator), d.values, d.absent, d.condition})
+		d := &out[at[step.field]]
+		d.Values, d.MayBeAbsent, d.Condition = step.now.values, step.now.absent, step.now.condition
 	}
 	return out
 }
@@ -104,20 +122,14 @@ func (d demand) and(o demand) demand {
 // every VM; -1 if there is none.
 func (c *Compiled) TrueCondition() int {
 	return slices.IndexFunc(c.conditions, func(condition expression) bool {
-		excluded := map[string]demand{}
+		excluded := demands{}
 		for _, part := range joinedBy("_||_", condition.syntax) {
 			if part.Kind() != ast.CallKind || part.AsCall().FunctionName() != "_!=_" {
 				continue
 			}
-			at, wants := equality(part.AsCall())
-			before, isSecond := excluded[at]
-			if isSecond {
-				wants = before.and(wants)
-			}
-			if at != "" && len(wants.values) == 0 && !wants.absent {
+			if at, wants := equality(part.AsCall()); at != "" && excluded.add(at, wants).isImpossible() {
 				return true
 			}
-			excluded[at] = wants
 		}
 		return false
 	})
@@ -195,23 +207,10 @@ func oneConstant(e ast.Expr, constants ...ast.Expr) (string, demand) {
 // plainSelection is selectionOf for expressions that are the value of the field itself: without
 // functions on the way, but orValue({}).
 func plainSelection(e ast.Expr) []string {
-	switch e.Kind() {
-	case ast.IdentKind:
-		return selectionOf(e)
-	case ast.SelectKind:
-		if s := e.AsSelect(); !s.IsTestOnly() {
-			return childPath(plainSelection(s.Operand()), s.FieldName())
-		}
-	case ast.CallKind:
-		call := e.AsCall()
-		switch name := call.FunctionName(); {
-		case name == "_[_]", name == "_?._", name == "_[?_]":
-			return childPath(plainSelection(call.Args()[0]), textOf(call.Args()[1]))
-		case call.IsMemberFunction() && (name == "value" || name == "orValue" && isEmptyMap(call.Args()[0])):
-			return plainSelection(call.Target())
-		}
-	}
-	return nil
+	return selectionThrough(e, func(call ast.CallExpr) bool {
+		name := call.FunctionName()
+		return name == "value" || name == "orValue" && isEmptyMap(call.Args()[0])
+	})
 }
 
 func isEmptyMap(e ast.Expr) bool { return e.Kind() == ast.MapKind && e.AsMap().Size() == 0 }

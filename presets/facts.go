@@ -110,6 +110,12 @@ var passThrough = []string{"orValue", "or", "value", "lowerAscii", "upperAscii",
 
 // selectionOf returns the names that an expression selects; nil for other expressions.
 func selectionOf(e ast.Expr) []string {
+	return selectionThrough(e, func(call ast.CallExpr) bool { return slices.Contains(passThrough, call.FunctionName()) })
+}
+
+// selectionThrough returns the names that an expression selects, through the functions of members
+// that passes accepts; nil for other expressions.
+func selectionThrough(e ast.Expr, passes func(ast.CallExpr) bool) []string {
 	switch e.Kind() {
 	case ast.IdentKind:
 		if name := e.AsIdent(); name == "object" || name == "namespaceObject" {
@@ -117,15 +123,15 @@ func selectionOf(e ast.Expr) []string {
 		}
 	case ast.SelectKind:
 		if s := e.AsSelect(); !s.IsTestOnly() {
-			return childPath(selectionOf(s.Operand()), s.FieldName())
+			return childPath(selectionThrough(s.Operand(), passes), s.FieldName())
 		}
 	case ast.CallKind:
 		call := e.AsCall()
-		if call.IsMemberFunction() && slices.Contains(passThrough, call.FunctionName()) {
-			return selectionOf(call.Target())
+		if call.IsMemberFunction() && passes(call) {
+			return selectionThrough(call.Target(), passes)
 		}
 		if slices.Contains([]string{"_[_]", "_?._", "_[?_]"}, call.FunctionName()) {
-			return childPath(selectionOf(call.Args()[0]), textOf(call.Args()[1]))
+			return childPath(selectionThrough(call.Args()[0], passes), textOf(call.Args()[1]))
 		}
 	}
 	return nil

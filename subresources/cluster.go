@@ -108,15 +108,11 @@ func (c *cluster) readVMI(ctx context.Context, name types.NamespacedName) (*obje
 
 // checkOwner checks that a VM controls the VMI of its name. Its errors are for the caller.
 func (c *cluster) checkOwner(ctx context.Context, name types.NamespacedName) error {
-	vm, err := fetch[kubevirtv1.VirtualMachine](ctx, c, vms, name)
-	if err != nil {
-		return err
+	now, err := c.readVM(ctx, name)
+	if err != nil || now.vmi == nil || metav1.IsControlledBy(now.vmi, now.vm) {
+		return err // a missing VMI is reported later
 	}
-	vmi, err := fetch[kubevirtv1.VirtualMachineInstance](ctx, c, vmis, name)
-	if err == nil && !metav1.IsControlledBy(vmi, vm) {
-		err = decide.VMIConflict(vmi, "VMI does not belong to the VM of its name")
-	}
-	return err
+	return decide.VMIConflict(now.vmi, "VMI does not belong to the VM of its name")
 }
 
 // apply makes all changes or none. If the result of the last one is unknown, the first one stays.
