@@ -48,8 +48,11 @@ var _ = Describe("The status of a preset", func() {
 		Expect(s.of(virtualMachine).Delete(here.ctx, "c", metav1.DeleteOptions{})).To(Succeed())
 		s.eventually(p, haveAt(matched, int64(1)), haveAt(outdated, int64(0)))
 
-		table, _ := s.kubectl("", "get", p.GetKind(), p.GetName())
-		Expect(table).To(MatchRegexp(`NAME +PRIORITY +MODE +APPLY-AT +MATCHED +OUTDATED +DRIFTED +VIOLATING +COUNTED +READY +AGE\n\S+ +5 +Enforce +Definition +1 +0 +\d+ +\d+s +True`))
+		By("reading its columns, of which a scan of all VMs brings some later")
+		Eventually(func() string {
+			table, _ := s.kubectl("", "get", p.GetKind(), p.GetName())
+			return table
+		}).Should(MatchRegexp(`NAME +PRIORITY +MODE +APPLY-AT +MATCHED +OUTDATED +DRIFTED +VIOLATING +COUNTED +READY +AGE\n\S+ +5 +Enforce +Definition +1 +0 +\d+ +\d+s +True`))
 	},
 		Entry("of the namespace", "small"),
 		Entry("of the cluster", "cluster/small"),
