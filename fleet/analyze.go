@@ -70,9 +70,12 @@ const (
 func Analyze(ctx context.Context, all []*presets.Compiled, settings Settings) (found []Finding, complete bool) {
 	a := newAnalysis(ctx, all)
 	a.Settings = settings
+	if rules := settings.Rules; rules != nil && !rules.Addon {
+		a.standalone = &presets.Engine{Platform: &presets.Platform{Architecture: rules.Architecture}}
+	}
 	for _, step := range []func(*analysis){
 		(*analysis).unreachable, (*analysis).contradictions, (*analysis).removals, (*analysis).forbidden,
-		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired, (*analysis).misspelt, (*analysis).misspeltRules, (*analysis).selectedPresetLabels, (*analysis).suspicious, (*analysis).selectsNothing, (*analysis).idleExceptions, (*analysis).invalid,
+		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired, (*analysis).misspelt, (*analysis).misspeltRules, (*analysis).selectedPresetLabels, (*analysis).suspicious, (*analysis).idleRules, (*analysis).selectsNothing, (*analysis).idleExceptions, (*analysis).invalid,
 	} {
 		step(a)
 	}
@@ -120,6 +123,8 @@ type analysis struct {
 	found      []Finding
 	trialsLeft int
 	all        *presets.Snapshot
+	// standalone sets platform defaults; nil alongside KubeVirt.
+	standalone *presets.Engine
 }
 
 // newAnalysis sorts the presets, so that findings do not depend on their order.

@@ -60,6 +60,12 @@ var (
 		Reason:  "The VMs are rejected, although their authors made no mistake. lint found it by validating a VM that the preset matches.",
 		Fix:     "Correct the field that the message names.",
 	}
+	incompleteVM = &Check{
+		ID: "VW108", Name: "incomplete-value", Severity: Note,
+		Summary: "The preset sets a value that requires another field, which no preset of the set gives: a VM whose author does not set that field is rejected.",
+		Reason:  "The VMs are rejected, unless their authors know what the preset needs. If they do, leave it as it is: a note does not change the exit code.",
+		Fix:     "Set the other field in the preset, too, or require it with a message.",
+	}
 	warnedValue = &Check{
 		ID: "VW105", Name: "warned-value", Severity: Warning,
 		Summary: "Alongside KubeVirt (--mode addon): virtwright warns about every VM that the preset matches.",
@@ -87,7 +93,7 @@ var (
 	suspiciousValue = &Check{
 		ID: "VW107", Name: "suspicious-value", Severity: Warning,
 		Summary: "The preset sets a value that is valid, but probably a mistake: a name, address or UUID that each VM needs for itself, an unknown time zone, " +
-			"a misspelt label of nodes, user data that cloud-init ignores, a node affinity that the node selector excludes.",
+			"a misspelt label of nodes or of VMs, user data that cloud-init ignores, a node affinity that the node selector excludes.",
 		Reason: "The preset is admitted. VMs with the value cannot start, cannot run on any node, or the value has no effect.",
 		Fix:    "Correct the value. Compute names from the name of the VM with $cel.",
 	}
@@ -99,9 +105,9 @@ var (
 	}
 	NoOp = &Check{
 		ID: "VW202", Name: "no-op", Severity: Warning,
-		Summary: "The preset has no defaults, overrides, remove, forbid or require.",
-		Reason:  "The preset has no effect.",
-		Fix:     "Add fields to the preset, or delete it.",
+		Summary: "The preset has no defaults, overrides, remove, forbid or require; or it always sets what it requires.",
+		Reason:  "The preset, or its rule, has no effect.",
+		Fix:     "Add fields to the preset, or delete it. To make authors set a field, require it, and set no default.",
 	}
 	Shadowed = &Check{
 		ID: "VW203", Name: "shadowed", Severity: Warning,
@@ -143,7 +149,7 @@ var (
 	}
 	Forbidden = &Check{
 		ID: "VW303", Name: "forbidden", Severity: Error,
-		Summary: "The preset sets, or requires, a field that a preset of the set forbids, and both can match the same VM.",
+		Summary: "The preset sets, or requires, a field that a preset of the set forbids, and both can match the same VM; or it forbids a field that platform defaults set.",
 		Reason:  "The VM is rejected, although its author made no mistake.",
 		Fix:     "Make the selectors exclude each other, or remove the field or the forbid rule.",
 	}
@@ -196,7 +202,7 @@ var (
 
 // Checks lists all checks by ID.
 var Checks = []*Check{
-	UnknownField, InvalidPreset, invalidValue, invalidVM, warnedValue, unsupported, suspiciousValue, Unreachable, NoOp, Shadowed, unpairedElement, misspeltSelector, selectsPresetLabel, selectsNothing, idleException,
+	UnknownField, InvalidPreset, invalidValue, invalidVM, warnedValue, unsupported, suspiciousValue, incompleteVM, Unreachable, NoOp, Shadowed, unpairedElement, misspeltSelector, selectsPresetLabel, selectsNothing, idleException,
 	Conflicting, removesStronger, Forbidden, invalidTogether, unguardedExpression, unknownSelection, mistakenComparison, unusedVariable, underInstancetypeCheck,
 	undoneAtLaunch,
 }

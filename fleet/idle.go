@@ -66,6 +66,18 @@ func resemble(a, b string) bool {
 	return x == y || min(len(x), len(y)) >= shortest && (strings.HasPrefix(x, y) || strings.HasPrefix(y, x)) || len(presets.Typos(a, []string{b})) > 0
 }
 
+// idleRules reports rules that require what a value of the same preset always gives.
+func (a *analysis) idleRules() {
+	for _, m := range a.members {
+		for _, rule := range m.parts {
+			own := func(c claim) bool { return c.member == m && c.part.gives() && !c.Path.InList() }
+			if rule.Role == provenance.Require && slices.ContainsFunc(a.under[rule.path], own) {
+				a.report(NoOp, m, Finding{Field: rule.Field, Message: fmt.Sprintf("requires %s, which the preset itself sets: no VM violates the rule", rule.path)})
+			}
+		}
+	}
+}
+
 // idleExceptions reports exceptions that exempt no VM.
 func (a *analysis) idleExceptions() {
 	for _, e := range a.Exceptions {

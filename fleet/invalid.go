@@ -59,6 +59,9 @@ func (a *analysis) invalidAlone(m *member) {
 	for _, p := range problems.errs {
 		a.report(invalidVM, m, p.finding(m, "every VM that the preset matches is rejected: ", witness))
 	}
+	for _, p := range problems.open {
+		a.report(incompleteVM, m, p.finding(m, "a VM whose author sets nothing else is rejected: ", witness))
+	}
 	for _, p := range problems.unsupported {
 		a.report(unsupported, m, p.finding(m, "mode standalone rejects VMs with this field: ", witness))
 	}
@@ -107,7 +110,7 @@ func (p introducedProblem) finding(m *member, what string, witness *Witness) Fin
 }
 
 // introduced are errors, warnings, and fields that the launcher does not support.
-type introduced struct{ errs, warns, unsupported []introducedProblem }
+type introduced struct{ errs, warns, unsupported, open []introducedProblem }
 
 func (i introduced) some() bool { return len(i.errs)+len(i.warns)+len(i.unsupported) > 0 }
 
@@ -127,19 +130,23 @@ func (a *analysis) whatEachHas(all []*member, find func(*analysis, *trial) intro
 		return nil, introduced{}
 	}
 	shows(a.resolve(witness, snapshotOf(all)))
-	kept := found
+	kept, usual := found, found
 	additions := [][]change{nil, linksFor(all, incomplete(all))}
 	for _, more := range completions {
 		additions = append(additions, []change{func(w *Witness) { w.complete(more, all) }})
 	}
-	for _, addition := range additions {
+	for i, addition := range additions {
 		completed := a.resolve(witness.with(nil, addition), a.all)
 		if completed.result == nil || !completed.matched(all...) {
 			continue // a condition excludes the VM
 		}
 		shows(completed)
-		kept = introduced{in(kept.errs, found.errs), in(kept.warns, found.warns), in(kept.unsupported, found.unsupported)}
+		kept = introduced{in(kept.errs, found.errs), in(kept.warns, found.warns), in(kept.unsupported, found.unsupported), nil}
+		if i < len(additions)-1 {
+			usual = kept
+		}
 	}
+	kept.open = minus(usual.errs, kept.errs)
 	return witness, kept
 }
 

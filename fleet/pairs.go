@@ -72,9 +72,45 @@ func (a *analysis) forbidden() {
 		for _, rule := range o.parts {
 			if rule.Role == provenance.Forbid && o.acts() {
 				a.forbiddenBy(o, rule)
+				a.forbidsDefault(o, rule)
 			}
 		}
 	}
+}
+
+// forbidsDefault reports a rule that a VM violates by its platform defaults. A rule about every
+// element of a list is not reported: authors can choose other elements.
+func (a *analysis) forbidsDefault(o *member, rule *part) {
+	if a.standalone == nil {
+		return
+	}
+	path := ""
+	witness := a.findWitness([]*member{o}, func(t *trial) bool {
+		if t.refusal != nil || !t.matched(o) {
+			return false
+		}
+		full := a.resolveBy(a.standalone, t.Witness, t.snapshot)
+		path = violatedBeneath(full.refusal, rule.path)
+		return path != ""
+	})
+	if witness != nil {
+		a.report(Forbidden, o, Finding{
+			Field: rule.Field, Witness: witness,
+			Message: fmt.Sprintf("forbids %s, which platform defaults set in mode standalone: VMs whose authors set nothing are rejected", path),
+		})
+	}
+}
+
+// violatedBeneath returns the field of a problem at or beneath a path; empty for none.
+func violatedBeneath(r *presets.Refusal, path string) string {
+	if r == nil {
+		return ""
+	}
+	i := slices.IndexFunc(r.Problems, func(e *field.Error) bool { return beneath(e.Field, path) })
+	if i < 0 {
+		return ""
+	}
+	return r.Problems[i].Field
 }
 
 // forbiddenBy reports each preset that violates a rule once.

@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,6 +58,43 @@ func (a *analysis) suspiciousPart(m *member, p *part) {
 	}
 	if strings.HasPrefix(p.path, templatePath+"affinity") {
 		a.unschedulable(claim{m, p})
+	}
+	a.selectsNoVM(m, p)
+}
+
+// selectsNoVM reports a label selector of an affinity or a spread that requires a value which
+// resembles the one that the preset itself gives to its VMs.
+func (a *analysis) selectsNoVM(m *member, p *part) {
+	visitTexts(p.Path, p.Value, func(at provenance.Path, text string) {
+		last := len(at) - 1
+		if last < 2 || at[last-1].Name != "matchLabels" || at[last-2].Name != "labelSelector" {
+			return
+		}
+		label := provenance.Of("spec", "template", "metadata", "labels").Field(at[last].Name)
+		for _, c := range a.at[label.String()] {
+			if value, isText := c.Value.(string); isText && c.member == m && c.part.gives() && value != text && resemble(value, text) {
+				a.report(suspiciousValue, m, Finding{
+					Field:   p.Field + strings.TrimPrefix(at.String(), p.path),
+					Message: fmt.Sprintf("the preset gives its VMs %s=%s; did you mean that instead of %s?", at[last].Name, value, text),
+				})
+			}
+		}
+	})
+}
+
+// visitTexts visits the texts of a value, as decoded JSON, that is at a path.
+func visitTexts(at provenance.Path, v any, visit func(provenance.Path, string)) {
+	switch v := v.(type) {
+	case string:
+		visit(at, v)
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			visitTexts(at.Field(name), v[name], visit)
+		}
+	case []any:
+		for i, element := range v {
+			visitTexts(at.Element(strconv.Itoa(i)), element, visit)
+		}
 	}
 }
 

@@ -42,8 +42,11 @@ func (w *Witness) request() (presets.Request, bool) {
 }
 
 func (a *analysis) resolve(w *Witness, with *presets.Snapshot) *trial {
+	return a.resolveBy(&presets.Engine{}, w, with)
+}
+
+func (a *analysis) resolveBy(engine *presets.Engine, w *Witness, with *presets.Snapshot) *trial {
 	t := &trial{Witness: w, snapshot: with}
-	var engine presets.Engine
 	if request, ok := w.request(); ok {
 		var err error
 		t.result, err = engine.Resolve(a.ctx, with, request)
