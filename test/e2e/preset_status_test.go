@@ -48,7 +48,7 @@ var _ = Describe("The status of a preset", func() {
 		Expect(s.of(virtualMachine).Delete(here.ctx, "c", metav1.DeleteOptions{})).To(Succeed())
 		s.eventually(p, haveAt(matched, int64(1)), haveAt(outdated, int64(0)))
 
-		By("reading its columns, of which a scan of all VMs brings some later")
+		By("reading its columns once a scan of all VMs has filled them")
 		Eventually(func() string {
 			table, _ := s.kubectl("", "get", p.GetKind(), p.GetName())
 			return table
