@@ -159,6 +159,13 @@ var (
 		Reason:  "The VMs are rejected, although their authors made no mistake.",
 		Fix:     "Make the selectors exclude each other, or change one of the fields.",
 	}
+	// RejectedVM is reported for VMs in the files of presets.
+	RejectedVM = &Check{
+		ID: "VW305", Name: "rejected-vm", Severity: Error,
+		Summary: "With the presets, a VM of the files is rejected.",
+		Reason:  "A cluster with these presets rejects the VM. The message is that of validate.",
+		Fix:     "Correct the preset or the VM.",
+	}
 	unguardedExpression = &Check{
 		ID: "VW401", Name: "unguarded-expression", Severity: Error,
 		Summary: "A condition, or a computed override, fails for VMs that lack a field.",
@@ -168,7 +175,7 @@ var (
 	}
 	unknownSelection = &Check{
 		ID: "VW402", Name: "unknown-selection", Severity: Warning,
-		Summary: "A condition, a computed value or a variable reads a field that no VM has.",
+		Summary: "A condition, a computed value or a variable reads a field that no VM has, or a computed value reads one that the preset itself computes.",
 		Reason:  "Behind ?, the field is always absent, so that the fallback always applies and the condition never changes.",
 		Fix:     "Correct the name. The message suggests the nearest field.",
 	}
@@ -203,7 +210,7 @@ var (
 // Checks lists all checks by ID.
 var Checks = []*Check{
 	UnknownField, InvalidPreset, invalidValue, invalidVM, warnedValue, unsupported, suspiciousValue, incompleteVM, Unreachable, NoOp, Shadowed, unpairedElement, misspeltSelector, selectsPresetLabel, selectsNothing, idleException,
-	Conflicting, removesStronger, Forbidden, invalidTogether, unguardedExpression, unknownSelection, mistakenComparison, unusedVariable, underInstancetypeCheck,
+	Conflicting, removesStronger, Forbidden, invalidTogether, RejectedVM, unguardedExpression, unknownSelection, mistakenComparison, unusedVariable, underInstancetypeCheck,
 	undoneAtLaunch,
 }
 
@@ -221,11 +228,17 @@ func CheckPreset(rules *validation.Config, p v1alpha1.Preset, compiled *presets.
 			Field: problem.Field, Message: problem.ErrorBody(), problem: problem,
 		})
 	}
-	for _, unknown := range compiled.UnknownSelections() {
-		out = append(out, Finding{Check: unknownSelection, Preset: compiled.Name(), Field: unknown.Field, Message: unknown.Detail})
-	}
-	for _, problem := range compiled.MistakenComparisons() {
-		out = append(out, Finding{Check: mistakenComparison, Preset: compiled.Name(), Field: problem.Field, Message: problem.Detail})
+	for _, kind := range []struct {
+		*Check
+		found field.ErrorList
+	}{
+		{unknownSelection, append(compiled.UnknownSelections(), compiled.ReadsOfComputed()...)},
+		{mistakenComparison, compiled.MistakenComparisons()},
+		{unusedVariable, compiled.UnusedVariables()},
+	} {
+		for _, problem := range kind.found {
+			out = append(out, Finding{Check: kind.Check, Preset: compiled.Name(), Field: problem.Field, Message: problem.Detail})
+		}
 	}
 	if i := compiled.TrueCondition(); i >= 0 {
 		at := field.NewPath("spec", "match", "conditions").Index(i).Child("expression")
@@ -236,9 +249,6 @@ func CheckPreset(rules *validation.Config, p v1alpha1.Preset, compiled *presets.
 			Check: suspiciousValue, Preset: compiled.Name(), Field: "metadata.namespace",
 			Message: fmt.Sprintf("a cluster preset has no namespace, and acts in all of them; use a VirtualMachinePreset, or select namespace %s by match.namespaces", namespace),
 		})
-	}
-	for _, unused := range compiled.UnusedVariables() {
-		out = append(out, Finding{Check: unusedVariable, Preset: compiled.Name(), Field: unused.Field, Message: unused.Detail})
 	}
 	if rules.Addon {
 		out = append(out, undone(compiled)...)

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -71,11 +72,22 @@ func (a *analysis) idleRules() {
 	for _, m := range a.members {
 		for _, rule := range m.parts {
 			own := func(c claim) bool { return c.member == m && c.part.gives() && !c.Path.InList() }
-			if rule.Role == provenance.Require && slices.ContainsFunc(a.under[rule.path], own) {
+			switch {
+			case rule.Role != provenance.Require || !m.acts():
+			case slices.ContainsFunc(a.under[rule.path], own):
 				a.report(NoOp, m, Finding{Field: rule.Field, Message: fmt.Sprintf("requires %s, which the preset itself sets: no VM violates the rule", rule.path)})
+			case a.isPlatformDefault(m, rule):
+				a.report(NoOp, m, Finding{Field: rule.Field, Message: fmt.Sprintf("requires %s, which platform defaults set in mode standalone: no VM violates the rule", rule.path)})
 			}
 		}
 	}
+}
+
+// isPlatformDefault reports whether a VM meets a rule of a preset only by its platform defaults.
+func (a *analysis) isPlatformDefault(m *member, rule *part) bool {
+	return a.standalone != nil && nil != a.findWitness([]*member{m}, func(t *trial) bool {
+		return violatedBeneath(t.refusal, rule.path) != "" && violatedBeneath(a.resolveBy(a.standalone, t.Witness, t.snapshot).refusal, rule.path) == ""
+	})
 }
 
 // idleExceptions reports exceptions that exempt no VM.
@@ -85,18 +97,21 @@ func (a *analysis) idleExceptions() {
 		if e.Expired(a.Now) {
 			a.reportOf(idleException, name, Finding{Field: "spec.until", Message: "the exception has expired, and a cluster rejects its creation"})
 		}
-		a.noteUnmet(name, "spec.vmSelector.matchLabels", "VM", requirements(e.VMs()), a.VMLabels)
+		selected := requirements(e.VMs())
+		a.noteUnmet(name, "spec.vmSelector.matchLabels", "VM", selected, a.VMLabels)
+		a.notePresetLabels(name, nil, provenance.Of("spec", "vmSelector", "matchLabels"), selected)
 		for i, ref := range e.Presets {
-			if why := a.idle(e, ref); why != "" {
-				a.reportOf(idleException, name, Finding{Field: fmt.Sprintf("spec.presets[%d]", i), Message: why})
+			if at, why := a.idle(e, ref); why != "" {
+				a.reportOf(idleException, name, Finding{Field: cmp.Or(at, fmt.Sprintf("spec.presets[%d]", i)), Message: why})
 			}
 		}
 	}
 }
 
-// idle says why an exception from a preset exempts no VM; empty if it may. Presets that are not in
-// the set may exist, unless the name resembles one.
-func (a *analysis) idle(e *presets.Exception, ref string) string {
+// idle says why an exception from a preset exempts no VM, and at which field if it is not the name
+// of the preset; empty if it may. Presets that are not in the set may exist, unless the name
+// resembles one.
+func (a *analysis) idle(e *presets.Exception, ref string) (at, why string) {
 	var near []string
 	other := "" // the preset of this name in the other scope
 	for _, m := range a.members {
@@ -107,18 +122,18 @@ func (a *analysis) idle(e *presets.Exception, ref string) string {
 		case m.Ref != ref:
 			near = append(near, m.Ref)
 		case !compatible(requirements(e.VMs()), m.vms):
-			return fmt.Sprintf("no VM that vmSelector selects matches preset %s", m.Ref)
+			return "", fmt.Sprintf("no VM that vmSelector selects matches preset %s", m.Ref)
 		default:
-			return a.absentFrom(e.Namespace, m)
+			return "metadata.namespace", a.absentFrom(e.Namespace, m)
 		}
 	}
 	if other != "" {
-		return fmt.Sprintf("preset %q is not in the files; did you mean %q?", ref, other)
+		return "", fmt.Sprintf("preset %q is not in the files; did you mean %q?", ref, other)
 	}
 	if near = presets.Typos(ref, near); len(near) > 0 {
-		return fmt.Sprintf("preset %q is not in the files; did you mean %q?", ref, near[0])
+		return "", fmt.Sprintf("preset %q is not in the files; did you mean %q?", ref, near[0])
 	}
-	return ""
+	return "", ""
 }
 
 // absentFrom says why a preset never acts in a known namespace.

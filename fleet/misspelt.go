@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
@@ -57,6 +58,10 @@ func (a *analysis) misspeltRules() {
 				continue
 			}
 			around := p.Path[:last]
+			if other := otherLabels(p.Path); len(other) > 0 && p.Role == provenance.Require && gives(a.at[other.String()]) {
+				a.report(misspeltSelector, m, Finding{Field: p.Field, Message: fmt.Sprintf("no preset sets %s; did you mean %s?", p.path, other)})
+				continue
+			}
 			keys := a.keysOf(around)
 			if near := presets.Typos(p.Path[last].Name, keys); len(near) > 0 {
 				a.report(misspeltSelector, m, Finding{
@@ -66,6 +71,19 @@ func (a *analysis) misspeltRules() {
 			}
 		}
 	}
+}
+
+// otherLabels returns the path of a label of the VM for one of its template, and the reverse; nil
+// for other paths.
+func otherLabels(p provenance.Path) provenance.Path {
+	own, inTemplate := provenance.Of("metadata"), provenance.Of("spec", "template", "metadata")
+	switch {
+	case len(p) == 3 && p.HasPrefix(own):
+		return slices.Concat(inTemplate, p[1:])
+	case len(p) == 5 && p.HasPrefix(inTemplate):
+		return slices.Concat(own, p[3:])
+	}
+	return nil
 }
 
 // keysOf returns the keys of labels, annotations or a node selector that presets set.
@@ -144,26 +162,38 @@ func (r requirement) selected() []string {
 // selectedPresetLabels reports selectors that require a label which another preset sets.
 func (a *analysis) selectedPresetLabels() {
 	for _, m := range a.members {
-		for _, key := range slices.Sorted(maps.Keys(m.vms)) {
-			if giver := a.giverOf(m, key); giver != nil {
-				a.report(selectsPresetLabel, m, Finding{
-					Field: provenance.Of("spec", "match", "labels", "matchLabels").Field(key).String(), Other: giver.Name(),
-					Message: fmt.Sprintf("preset %s sets label %s, but labels that presets set do not select: only VMs whose author wrote the label match", giver.Ref, key),
-				})
-			}
+		a.notePresetLabels(m.Name(), m, provenance.Of("spec", "match", "labels", "matchLabels"), m.vms)
+	}
+}
+
+// notePresetLabels reports labels that a selector requires, and that presets other than m set.
+func (a *analysis) notePresetLabels(of presets.PresetName, m *member, at provenance.Path, required map[string]requirement) {
+	for _, key := range slices.Sorted(maps.Keys(required)) {
+		giver := a.giverOf(m, key, required[key])
+		switch {
+		case giver != nil:
+			a.reportOf(selectsPresetLabel, of, Finding{
+				Field: at.Field(key).String(), Other: giver.Name(),
+				Message: fmt.Sprintf("preset %s sets label %s, but labels that presets set do not select: only VMs whose author wrote the label match", giver.Ref, key),
+			})
+		case key == corev1.LabelMetadataName:
+			a.reportOf(misspeltSelector, of, Finding{
+				Field:   at.Field(key).String(),
+				Message: "namespaces have this label, and VMs do not; select namespaces by match.namespaces",
+			})
 		}
 	}
 }
 
-// giverOf returns another preset that sets a label as the selector of m requires it; nil for none.
-func (a *analysis) giverOf(m *member, key string) *member {
-	if m.vms[key].allows(labels.Set{}) {
+// giverOf returns a preset other than m that sets a label as a selector requires it; nil for none.
+func (a *analysis) giverOf(m *member, key string, required requirement) *member {
+	if required.allows(labels.Set{}) {
 		return nil
 	}
 	for _, at := range []provenance.Path{provenance.Of("metadata", "labels"), provenance.Of("spec", "template", "metadata", "labels")} {
 		for _, c := range a.at[at.Field(key).String()] {
 			value, isPlain := c.Value.(string)
-			if isPlain && c.member != m && c.adds(key) && m.vms[key].allows(labels.Set{key: value}) {
+			if isPlain && c.member != m && c.adds(key) && required.allows(labels.Set{key: value}) {
 				return c.member
 			}
 		}

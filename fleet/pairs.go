@@ -145,10 +145,20 @@ func (a *analysis) forbids(o *member, rule presets.Action, m *member, p *part) {
 	})
 	if witness != nil {
 		a.report(Forbidden, m, Finding{
-			Field: p.Field, Other: o.Name(), Witness: witness,
+			Field: p.fieldAt(len(rule.Path)), OnKey: len(p.Path) > len(rule.Path), Other: o.Name(), Witness: witness,
 			Message: fmt.Sprintf("sets %s to %s, %s", p.path, p.shown(p.path), forbids),
 		})
 	}
+}
+
+// fieldAt returns the field of the preset for the first n segments of the part's path.
+func (p *part) fieldAt(n int) string {
+	at, err := provenance.ParsePath(p.Field)
+	above := len(p.Path) - n
+	if err != nil || above <= 0 || above >= len(at) {
+		return p.Field
+	}
+	return at[:len(at)-above].String()
 }
 
 // requiresForbidden reports a rule that requires what another preset forbids.
@@ -191,7 +201,7 @@ func (a *analysis) shadowed() {
 		if first, by, all := a.overruled(m); first != nil && a.isSilent(m, all) {
 			a.reportShadowed(m, first, by)
 		} else {
-			a.shadowedDefaults(m)
+			a.shadowedValues(m)
 		}
 	}
 }
@@ -215,28 +225,38 @@ func (a *analysis) overruled(m *member) (first *part, by claim, all []*member) {
 	return first, by, all
 }
 
-// shadowedDefaults reports defaults of a preset that has other effects, if the preset itself or a
-// stronger one overrides them on each VM.
-func (a *analysis) shadowedDefaults(m *member) {
+// shadowedValues reports values of a preset that has other effects, if a stronger preset overrides
+// or removes them on each VM, or the preset itself overrides its default.
+func (a *analysis) shadowedValues(m *member) {
 	for _, p := range m.parts {
-		if p.Role != provenance.Default || p.IsKey {
+		if !p.gives() || p.IsKey {
 			continue
 		}
-		if m.requires(p) {
+		if p.Role == provenance.Default && m.requires(p) {
 			a.report(Shadowed, m, Finding{Field: p.Field, Message: "the default never acts: the conditions select only VMs whose author sets this field"})
 			continue
 		}
-		by, overruled := a.overruler(claim{m, p})
-		if own := slices.IndexFunc(a.at[p.path], func(o claim) bool { return o.member == m && o.Role == provenance.Override }); own >= 0 {
-			by, overruled = a.at[p.path][own], true
-		}
-		if overruled && by.Role == provenance.Override && !a.ended() {
+		if by, overruled := a.overridden(claim{m, p}); overruled && !a.ended() {
+			did := fmt.Sprintf("overrides %s with %s", p.path, by.shown(p.path))
+			if by.Role == provenance.Remove {
+				did = "removes " + by.path
+			}
 			a.report(Shadowed, m, Finding{
 				Field: p.Field, Other: by.Name(),
-				Message: fmt.Sprintf("the default never acts: preset %s overrides %s with %s on each VM that this preset matches", by.Ref, p.path, by.shown(p.path)),
+				Message: fmt.Sprintf("the %s never acts: preset %s %s on each VM that this preset matches", p.Role, by.Ref, did),
 			})
 		}
 	}
+}
+
+// overridden returns an override or a removal that replaces a value on each VM of its preset.
+func (a *analysis) overridden(c claim) (claim, bool) {
+	own := slices.IndexFunc(a.at[c.path], func(o claim) bool { return o.member == c.member && o.Role == provenance.Override })
+	if own >= 0 && c.Role == provenance.Default {
+		return a.at[c.path][own], true
+	}
+	by, overruled := a.overruler(c)
+	return by, overruled && layerOf(by.Role) == provenance.Override
 }
 
 // requires reports whether the conditions match only VMs whose author sets a field.
@@ -270,8 +290,12 @@ func (a *analysis) reportShadowed(m *member, p *part, by claim) {
 	default:
 		did = fmt.Sprintf("sets %s to %s instead of %s", p.path, by.shown(p.path), p.shown(p.path))
 	}
+	at := p.Field
+	if m.Priority != 0 && layerOf(by.Role) == layerOf(p.Role) {
+		at = "spec.priority"
+	}
 	a.report(Shadowed, m, Finding{
-		Field: p.Field, Other: by.Name(),
+		Field: at, Other: by.Name(),
 		Message: fmt.Sprintf("stronger presets overrule everything that it sets, on every matching VM that does not exclude them: preset %s %s", by.Ref, did),
 	})
 }
@@ -282,6 +306,9 @@ func (a *analysis) overruler(c claim) (claim, bool) {
 		return claim{}, false
 	}
 	rivals := a.at[c.path]
+	if every := everyElement(c.Path); every != c.path && !c.IsKey {
+		rivals = append(slices.Clip(rivals), a.at[every]...)
+	}
 	for i := range c.Path[:len(c.Path)-1] {
 		above := slices.Clone(a.at[c.Path[:i+1].String()])
 		rivals = append(slices.Clip(rivals), slices.DeleteFunc(above, func(o claim) bool { return o.Role != provenance.Remove })...)

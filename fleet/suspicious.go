@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -62,8 +63,8 @@ func (a *analysis) suspiciousPart(m *member, p *part) {
 	a.selectsNoVM(m, p)
 }
 
-// selectsNoVM reports a label selector of an affinity or a spread that requires a value which
-// resembles the one that the preset itself gives to its VMs.
+// selectsNoVM reports a label selector of an affinity or a spread that requires a label which the
+// preset itself sets otherwise, or only on the VM.
 func (a *analysis) selectsNoVM(m *member, p *part) {
 	visitTexts(p.Path, p.Value, func(at provenance.Path, text string) {
 		last := len(at) - 1
@@ -71,15 +72,37 @@ func (a *analysis) selectsNoVM(m *member, p *part) {
 			return
 		}
 		label := provenance.Of("spec", "template", "metadata", "labels").Field(at[last].Name)
-		for _, c := range a.at[label.String()] {
-			if value, isText := c.Value.(string); isText && c.member == m && c.part.gives() && value != text && resemble(value, text) {
+		for value := range a.textsOf(m, label) {
+			if value != text && resemble(value, text) {
 				a.report(suspiciousValue, m, Finding{
 					Field:   p.Field + strings.TrimPrefix(at.String(), p.path),
 					Message: fmt.Sprintf("the preset gives its VMs %s=%s; did you mean that instead of %s?", at[last].Name, value, text),
 				})
 			}
 		}
+		if gives(a.at[label.String()]) {
+			return
+		}
+		for value, field := range a.textsOf(m, otherLabels(label)) {
+			if value == text {
+				a.report(suspiciousValue, m, Finding{
+					Field:   field,
+					Message: fmt.Sprintf("%s selects pods by this label, but pods have the labels of spec.template.metadata", at[3].Name),
+				})
+			}
+		}
 	})
+}
+
+// textsOf returns the texts that a preset sets at a path, and its fields.
+func (a *analysis) textsOf(m *member, path provenance.Path) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, c := range a.at[path.String()] {
+			if text, isText := c.Value.(string); isText && c.member == m && c.part.gives() && !yield(text, c.Field) {
+				return
+			}
+		}
+	}
 }
 
 // visitTexts visits the texts of a value, as decoded JSON, that is at a path.

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/google/cel-go/common/ast"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -41,13 +43,13 @@ func mistaken(operator string, e, with ast.Expr) string {
 		e = e.AsCall().Args()[0]
 	}
 	path, constant := plainOrFallback(e), constantOf(with)
-	if constant == nil || len(path) < 2 {
-		return ""
+	var s *schema
+	if len(path) > 1 {
+		s = schemaOfSelection(strings.Join(path, pathSeparator))
 	}
-	s := schemaOfSelection(strings.Join(path, pathSeparator))
 	switch operator {
 	case "_==_", "_!=_":
-		if isText || fallsBackTo(e, constant) {
+		if constant == nil || len(path) < 2 || isText || fallsBackTo(e, constant) {
 			return ""
 		}
 		return neverEqual(path, s, constant)
@@ -60,10 +62,17 @@ func mistaken(operator string, e, with ast.Expr) string {
 // orderOfTexts says why the order of a quantity and a text is wrong.
 func orderOfTexts(s *schema, constant any) string {
 	text, isString := constant.(string)
-	if s == nil || s.shape != shapeQuantity || !isString || text == "" {
+	isOfQuantity := s != nil && s.shape == shapeQuantity
+	if !isString || text == "" || !isOfQuantity && !hasUnit(text) {
 		return ""
 	}
 	return fmt.Sprintf("compares quantities as texts, so that 128Gi is less than 64Gi; write quantity(…).compareTo(quantity(%q)) instead", text)
+}
+
+// hasUnit reports whether a text is a quantity such as 8Gi or 500m.
+func hasUnit(text string) bool {
+	_, err := resource.ParseQuantity(text)
+	return err == nil && unicode.IsLetter(rune(text[len(text)-1]))
 }
 
 // neverEqual says why a field, of an object or with a schema, never equals a constant.

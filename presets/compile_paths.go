@@ -186,6 +186,7 @@ const launchScope = "a preset with applyAt: Launch acts on the VMI, so it may on
 func (c *Compiled) checkConsistency(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	check := func(root *fieldNode, name, what string) {
+		var beyond []string // the fields that are reported, once for all beneath
 		visitLeaves(root, func(leaf *fieldNode) {
 			i := slices.IndexFunc(c.removes, func(r removal) bool { return leaf.path.HasPrefix(r.path) || removesOfEvery(r.path, leaf.path) })
 			if i >= 0 {
@@ -193,7 +194,10 @@ func (c *Compiled) checkConsistency(at *field.Path) field.ErrorList {
 					fmt.Sprintf("%s lies at or under %q, which spec.remove of this preset removes: keep one of them", what, c.removes[i].text)))
 			}
 			if c.ApplyAt == v1alpha1.ApplyAtLaunch && leaf.owner&beyondTemplate != 0 {
-				errs = append(errs, field.Forbidden(at.Child(name).Child(leaf.text), launchScope))
+				if top := topField(leaf.path); !slices.Contains(beyond, top) {
+					beyond = append(beyond, top)
+					errs = append(errs, field.Forbidden(at.Child(name).Child(top), launchScope))
+				}
 			}
 		})
 	}
@@ -206,6 +210,9 @@ func (c *Compiled) checkConsistency(at *field.Path) field.ErrorList {
 	}
 	return append(errs, c.checkRequires(at.Child("require"))...)
 }
+
+// topField is the field of spec, or of the VM's metadata, that a path lies in.
+func topField(p provenance.Path) string { return p[:min(len(p), 2)].String() }
 
 // checkRequires reports required paths that the preset itself keeps from being set.
 func (c *Compiled) checkRequires(at *field.Path) field.ErrorList {

@@ -28,6 +28,8 @@ const lintHelp = `Report problems of presets: presets that a cluster would rejec
 that conflict. Each finding has an ID; docs/lint.md explains each ID and how to fix the finding.
 
 A finding about two presets has a witness: an example VM for which the engine confirms the finding.
+VMs in the files are created with the presets in memory, and each rejected one is a finding, unless
+a preset has an error itself.
 
 Presets are read from files, from a cluster (-A, -n, --live), or from both. A file replaces the
 preset of the same name in the cluster.

@@ -75,7 +75,16 @@ func (t *Text) Locate(at Position, path string, onKey bool) (line, column int) {
 	if expression, _, isComputed := child(found, provenance.Segment{Name: presets.ComputedKey}, false); isComputed {
 		found = expression
 	}
-	return before + found.Line, found.Column
+	line, column = beginOf(found)
+	return before + line, column
+}
+
+// beginOf returns the position of a value. The text of a block begins below its indicator.
+func beginOf(n *yamlv3.Node) (line, column int) {
+	if n.Style&(yamlv3.LiteralStyle|yamlv3.FoldedStyle) != 0 {
+		return n.Line + 1, 1
+	}
+	return n.Line, n.Column
 }
 
 // Lines returns the lines of the elements of a top-level list, from 1; nil if it is not YAML.

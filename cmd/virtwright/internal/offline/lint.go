@@ -65,6 +65,7 @@ func Lint(ctx context.Context, objects []manifest.Object, settings Settings) (*L
 			l.found = append(l.found, LintFinding{f, l.seen[f.Preset]})
 		}
 	}
+	l.rejectedVMs(objects)
 	out := &LintReport{Findings: l.found, Presets: l.count, Incomplete: !complete}
 	for _, leftover := range left {
 		out.Notes = append(out.Notes, leftover.String())
@@ -84,6 +85,28 @@ func render(rules *validation.Config) func(*kubevirtv1.VirtualMachineInstance) f
 	profiles, _ := domain.CompileProfiles(nil, nil) // none is invalid
 	return func(vmi *kubevirtv1.VirtualMachineInstance) field.ErrorList {
 		return append(profiles.Check(vmi, nil), domain.CheckPod(vmi)...)
+	}
+}
+
+// rejectedVMs adds the problems of the VMs among the objects, unless an error of a preset may be
+// their cause. It ignores objects that cannot be read, which lint reports itself.
+func (l *linter) rejectedVMs(objects []manifest.Object) {
+	isError := func(f LintFinding) bool { return f.Severity == fleet.Error }
+	if l.count == 0 || slices.ContainsFunc(l.found, isError) {
+		return
+	}
+	report, err := Review(l.ctx, objects, l.settings)
+	if err != nil {
+		return
+	}
+	for _, v := range report.Verdicts {
+		if v.Kind != string(presets.VirtualMachine) && v.Kind != string(presets.VirtualMachineInstance) {
+			continue
+		}
+		of := presets.PresetName{Namespace: v.Namespace, Ref: "vm/" + v.Name}
+		for _, p := range v.Problems {
+			l.found = append(l.found, LintFinding{fleet.Finding{Check: fleet.RejectedVM, Preset: of, Field: p.Field, Message: p.Message}, v.Where})
+		}
 	}
 }
 
