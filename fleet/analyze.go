@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
@@ -75,7 +76,7 @@ func Analyze(ctx context.Context, all []*presets.Compiled, settings Settings) (f
 	}
 	for _, step := range []func(*analysis){
 		(*analysis).unreachable, (*analysis).contradictions, (*analysis).removals, (*analysis).forbidden,
-		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired, (*analysis).misspelt, (*analysis).misspeltRules, (*analysis).selectedPresetLabels, (*analysis).suspicious, (*analysis).idleRules, (*analysis).selectsNothing, (*analysis).idleExceptions, (*analysis).invalid,
+		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired, (*analysis).misspelt, (*analysis).misspeltRules, (*analysis).selectedPresetLabels, (*analysis).suspicious, (*analysis).idleRules, (*analysis).selectsNothing, (*analysis).idleExceptions, (*analysis).failing, (*analysis).invalid,
 	} {
 		step(a)
 	}
@@ -211,6 +212,10 @@ func (a *analysis) unreachable() {
 // says why; -1 if there is none.
 func (a *analysis) neverPlausible(m *member) (index int, why string) {
 	for _, d := range m.demands {
+		named := slices.Contains([]string{"namespaceObject.metadata.name", "namespaceObject.metadata.labels." + corev1.LabelMetadataName}, strings.Join(d.Path, "."))
+		if named && m.Namespace != "" && len(d.Values) > 0 && !slices.Contains(d.Values, any(m.Namespace)) {
+			return d.Condition, fmt.Sprintf("the preset acts in its own namespace %s only", m.Namespace)
+		}
 		if d.MayBeAbsent || len(d.Values) == 0 || d.Path[0] != "object" {
 			continue
 		}

@@ -168,14 +168,14 @@ var (
 	}
 	unguardedExpression = &Check{
 		ID: "VW401", Name: "unguarded-expression", Severity: Error,
-		Summary: "A condition, or a computed override, fails for VMs that lack a field.",
+		Summary: "A condition, or a computed override, fails for VMs that lack a field; or a computed default fails for every VM.",
 		Reason: "The cluster rejects the preset. An override would reject each VM without the field. Namespace labels that match.namespaces requires need no test. " +
 			"A finding in a variable means that an expression uses it without a test.",
 		Fix: "Use the optional form that the message shows.",
 	}
 	unknownSelection = &Check{
 		ID: "VW402", Name: "unknown-selection", Severity: Warning,
-		Summary: "A condition, a computed value or a variable reads a field that no VM has, or a computed value reads one that the preset itself computes.",
+		Summary: "A condition, a computed value or a variable reads a field that no VM has.",
 		Reason:  "Behind ?, the field is always absent, so that the fallback always applies and the condition never changes.",
 		Fix:     "Correct the name. The message suggests the nearest field.",
 	}
@@ -232,7 +232,7 @@ func CheckPreset(rules *validation.Config, p v1alpha1.Preset, compiled *presets.
 		*Check
 		found field.ErrorList
 	}{
-		{unknownSelection, append(compiled.UnknownSelections(), compiled.ReadsOfComputed()...)},
+		{unknownSelection, compiled.UnknownSelections()},
 		{mistakenComparison, compiled.MistakenComparisons()},
 		{unusedVariable, compiled.UnusedVariables()},
 	} {
@@ -261,7 +261,6 @@ func undone(compiled *presets.Compiled) []Finding {
 	var out []Finding
 	for _, path := range compiled.UndoneByLiveUpdate() {
 		list, _, isElement := strings.Cut(path, "[")
-		isElement = isElement && !strings.HasSuffix(list, ".nodeSelector")
 		f := Finding{Check: undoneAtLaunch, Preset: compiled.Name(), Field: "spec." + path, Message: validation.UndoneByLiveUpdate}
 		if isElement {
 			f.Field, f.OnKey = "spec."+list, true

@@ -76,6 +76,8 @@ func (a *analysis) idleRules() {
 			case rule.Role != provenance.Require || !m.acts():
 			case slices.ContainsFunc(a.under[rule.path], own):
 				a.report(NoOp, m, Finding{Field: rule.Field, Message: fmt.Sprintf("requires %s, which the preset itself sets: no VM violates the rule", rule.path)})
+			case slices.Contains([]string{"metadata", "metadata.name", "metadata.namespace"}, rule.path):
+				a.report(NoOp, m, Finding{Field: rule.Field, Message: fmt.Sprintf("requires %s, which every VM has: no VM violates the rule", rule.path)})
 			case a.isPlatformDefault(m, rule):
 				a.report(NoOp, m, Finding{Field: rule.Field, Message: fmt.Sprintf("requires %s, which platform defaults set in mode standalone: no VM violates the rule", rule.path)})
 			}
@@ -109,31 +111,42 @@ func (a *analysis) idleExceptions() {
 }
 
 // idle says why an exception from a preset exempts no VM, and at which field if it is not the name
-// of the preset; empty if it may. Presets that are not in the set may exist, unless the name
-// resembles one.
+// of the preset; empty if it may.
 func (a *analysis) idle(e *presets.Exception, ref string) (at, why string) {
-	var near []string
-	other := "" // the preset of this name in the other scope
 	for _, m := range a.members {
 		switch {
-		case m.Namespace != "" && m.Namespace != e.Namespace:
-		case strings.TrimPrefix(m.Ref, "cluster/") == strings.TrimPrefix(ref, "cluster/") && m.Ref != ref:
-			other = m.Ref
-		case m.Ref != ref:
-			near = append(near, m.Ref)
+		case m.Ref != ref || m.Namespace != "" && m.Namespace != e.Namespace:
 		case !compatible(requirements(e.VMs()), m.vms):
-			return "", fmt.Sprintf("no VM that vmSelector selects matches preset %s", m.Ref)
+			return "spec.vmSelector", fmt.Sprintf("no VM that vmSelector selects matches preset %s", m.Ref)
 		default:
 			return "metadata.namespace", a.absentFrom(e.Namespace, m)
 		}
 	}
-	if other != "" {
-		return "", fmt.Sprintf("preset %q is not in the files; did you mean %q?", ref, other)
+	return "", a.otherPreset(e, ref)
+}
+
+// otherPreset says which preset an exception means instead of one that is not in the set, if the
+// names resemble each other.
+func (a *analysis) otherPreset(e *presets.Exception, ref string) string {
+	var near []string
+	meant := ""
+	for _, m := range a.members {
+		switch isHere := m.Namespace == "" || m.Namespace == e.Namespace; {
+		case m.Ref == ref:
+			return fmt.Sprintf("preset %q belongs to namespace %s, and an exception exempts only VMs of its own namespace", ref, m.Namespace)
+		case isHere && strings.TrimPrefix(m.Ref, "cluster/") == strings.TrimPrefix(ref, "cluster/"):
+			meant = m.Ref
+		case isHere:
+			near = append(near, m.Ref)
+		}
 	}
-	if near = presets.Typos(ref, near); len(near) > 0 {
-		return "", fmt.Sprintf("preset %q is not in the files; did you mean %q?", ref, near[0])
+	if near = presets.Typos(ref, near); meant == "" && len(near) > 0 {
+		meant = near[0]
 	}
-	return "", ""
+	if meant == "" {
+		return ""
+	}
+	return fmt.Sprintf("preset %q is not in the files; did you mean %q?", ref, meant)
 }
 
 // absentFrom says why a preset never acts in a known namespace.
@@ -150,4 +163,53 @@ func (a *analysis) absentFrom(namespace string, m *member) string {
 		}
 	}
 	return ""
+}
+
+// failing reports computed defaults whose expressions fail for a VM that sets little, and for one
+// that sets its sizes.
+func (a *analysis) failing() {
+	for _, m := range a.members {
+		computed := func(p *part) bool { return p.Computed && p.Role == provenance.Default }
+		if !m.acts() || !slices.ContainsFunc(m.parts, computed) || m.matchesAnyValue() {
+			continue
+		}
+		var failed []presets.Skipped
+		witness := a.findWitness([]*member{m}, func(t *trial) bool {
+			sized := t.with(nil, []change{func(w *Witness) { w.complete(completions[0], []*member{m}) }})
+			failed = a.failures(a.resolve(sized, t.snapshot), m)
+			return len(failed) > 0 && len(a.failures(t, m)) > 0
+		})
+		if witness == nil {
+			continue
+		}
+		for _, s := range failed {
+			for _, path := range s.Paths {
+				a.report(unguardedExpression, m, Finding{
+					Field: "spec.defaults." + path, Witness: witness,
+					Message: "the expression fails, so that the default has no effect: " + s.Reason,
+				})
+			}
+		}
+	}
+}
+
+// matchesAnyValue reports whether a selector admits several values of a label, which an expression
+// may use.
+func (m *member) matchesAnyValue() bool {
+	for _, required := range []map[string]requirement{m.vms, m.namespaces} {
+		for _, r := range required {
+			if _, isOne := r.only(); !isOne {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// failures returns the computed defaults of a preset that fail.
+func (a *analysis) failures(t *trial, m *member) []presets.Skipped {
+	if !t.matched(m) {
+		return nil
+	}
+	return slices.DeleteFunc(t.skipped(a.ctx), func(s presets.Skipped) bool { return !s.Failed || s.Preset != m.Ref })
 }

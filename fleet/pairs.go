@@ -86,12 +86,9 @@ func (a *analysis) forbidsDefault(o *member, rule *part) {
 	}
 	path := ""
 	witness := a.findWitness([]*member{o}, func(t *trial) bool {
-		if t.refusal != nil || !t.matched(o) {
-			return false
-		}
 		full := a.resolveBy(a.standalone, t.Witness, t.snapshot)
 		path = violatedBeneath(full.refusal, rule.path)
-		return path != ""
+		return path != "" && t.matched(o)
 	})
 	if witness != nil {
 		a.report(Forbidden, o, Finding{
@@ -141,7 +138,7 @@ func (a *analysis) forbids(o *member, rule presets.Action, m *member, p *part) {
 		others = snapshotOf(both[1:])
 	}
 	witness := a.findWitness(both, func(t *trial) bool {
-		return t.refusal != nil && mentions(t.refusal, o.Ref) && a.resolve(t.Witness, others).refusal == nil
+		return t.breaks(o) && a.resolve(t.Witness, others).refusal == nil
 	})
 	if witness != nil {
 		a.report(Forbidden, m, Finding{
@@ -164,7 +161,7 @@ func (p *part) fieldAt(n int) string {
 // requiresForbidden reports a rule that requires what another preset forbids.
 func (a *analysis) requiresForbidden(forbid, require claim) {
 	witness := a.findWitness([]*member{forbid.member, require.member}, func(t *trial) bool {
-		return t.refusal != nil && (mentions(t.refusal, require.Ref) || mentions(t.refusal, forbid.Ref))
+		return t.breaks(require.member) || t.breaks(forbid.member)
 	})
 	if witness != nil {
 		a.report(Forbidden, require.member, Finding{
@@ -174,8 +171,9 @@ func (a *analysis) requiresForbidden(forbid, require claim) {
 	}
 }
 
-func mentions(r *presets.Refusal, text string) bool {
-	return slices.ContainsFunc(r.Problems, func(e *field.Error) bool { return strings.Contains(e.Error(), text) })
+// breaks reports whether a VM is rejected by a rule of a preset.
+func (t *trial) breaks(o *member) bool {
+	return t.refusal != nil && slices.ContainsFunc(t.refusal.Problems, func(e *field.Error) bool { return presets.Breaks(e, o.Ref) })
 }
 
 // covers reports whether the preset matches every VM that o matches.

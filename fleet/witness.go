@@ -55,8 +55,8 @@ func (a *analysis) resolveBy(engine *presets.Engine, w *Witness, with *presets.S
 	return t
 }
 
-// heldBack returns the fields that an instancetype prevents a preset from setting.
-func (t *trial) heldBack(ctx context.Context, ref string) []string {
+// skipped returns what presets did not set, and why.
+func (t *trial) skipped(ctx context.Context) []presets.Skipped {
 	var engine presets.Engine
 	request, ok := t.request()
 	if !ok {
@@ -66,10 +66,15 @@ func (t *trial) heldBack(ctx context.Context, ref string) []string {
 	if err != nil {
 		return nil
 	}
+	return x.Skipped
+}
+
+// heldBack returns the fields that an instancetype prevents a preset from setting.
+func (t *trial) heldBack(ctx context.Context, ref string) []string {
 	var out []string
-	for _, h := range x.Skipped {
-		if h.Preset == ref && strings.Contains(h.Reason, "nstancetype") {
-			out = append(out, h.Paths...)
+	for _, s := range t.skipped(ctx) {
+		if s.Preset == ref && s.ByInstancetype {
+			out = append(out, s.Paths...)
 		}
 	}
 	return out

@@ -17,6 +17,12 @@ import (
 // order of quantities as texts, and names that no object can have.
 func (c *Compiled) MistakenComparisons() field.ErrorList {
 	var errs field.ErrorList
+	for i, condition := range c.conditions {
+		if neverTrueOrFalse(condition.syntax) {
+			at := field.NewPath("spec", "match", "conditions").Index(i).Child("expression")
+			errs = append(errs, field.Invalid(at, condition.text, "a condition must be true or false; compare the value with another"))
+		}
+	}
 	for at, x := range c.expressions {
 		ast.PostOrderVisit(x.syntax, ast.NewExprVisitor(func(e ast.Expr) {
 			isOfVariable := x.origins[e.ID()] != nil // which is reported
@@ -34,6 +40,16 @@ func (c *Compiled) MistakenComparisons() field.ErrorList {
 		}))
 	}
 	return errs
+}
+
+// neverTrueOrFalse reports whether the value of an expression for absent fields is no boolean.
+func neverTrueOrFalse(e ast.Expr) bool {
+	if !isFallback(e) {
+		return false
+	}
+	fallback := constantOf(e.AsCall().Args()[0])
+	_, isBool := fallback.(bool)
+	return fallback != nil && !isBool
 }
 
 // mistaken says why the comparison of a field with a constant is wrong; empty if it is not.
@@ -94,15 +110,20 @@ func isCall(e ast.Expr, function string) bool {
 
 // plainOrFallback is the selection of a field itself, or of a field with orValue.
 func plainOrFallback(e ast.Expr) []string {
-	if e.Kind() == ast.CallKind && e.AsCall().IsMemberFunction() && e.AsCall().FunctionName() == "orValue" {
+	if isFallback(e) {
 		e = e.AsCall().Target()
 	}
 	return plainSelection(e)
 }
 
+// isFallback reports whether an expression is a call of orValue.
+func isFallback(e ast.Expr) bool {
+	return e.Kind() == ast.CallKind && e.AsCall().IsMemberFunction() && e.AsCall().FunctionName() == "orValue"
+}
+
 // fallsBackTo reports whether an absent field may have the value of a constant.
 func fallsBackTo(e ast.Expr, constant any) bool {
-	if e.Kind() != ast.CallKind || !e.AsCall().IsMemberFunction() || e.AsCall().FunctionName() != "orValue" {
+	if !isFallback(e) {
 		return false
 	}
 	fallback := constantOf(e.AsCall().Args()[0])

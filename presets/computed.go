@@ -203,7 +203,7 @@ func (c *computation) report(l *layer, leaf *fieldNode, err error, unkeyed bool)
 	case l.role.OutranksUser() && (wins || !c.outranked(leaf.path)):
 		c.resolution.computeErrs = append(c.resolution.computeErrs, field.Forbidden(field.NewPath(leaf.text), fmt.Sprintf("preset %s computes this field: %v", l.preset.Ref, err)))
 	case wins:
-		l.noteSkip(leaf.text, err.Error(), true)
+		l.note(leaf.text, Skipped{Reason: err.Error(), Failed: true}, true)
 	}
 }
 

@@ -211,7 +211,7 @@ func isWritten(v any) bool {
 func (l *layer) isReserved(f *fieldNode) bool {
 	owner, why := l.reservedBy(f)
 	if why != "" {
-		l.noteSkip(f.text, why, false)
+		l.note(f.text, Skipped{Reason: why, ByInstancetype: true}, false)
 	}
 	return owner != 0
 }

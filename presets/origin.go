@@ -23,13 +23,27 @@ func AddOrigins(kind Kind, object map[string]any, problems field.ErrorList) fiel
 	}
 	out := slices.Clone(problems)
 	for i, e := range out {
-		if preset := r.presetOf(r.pathOf(e.Field)); preset != "" && !strings.Contains(e.Detail, "(preset "+preset+")") {
+		if preset := r.presetOf(r.pathOf(e.Field)); preset != "" && !Breaks(e, preset) {
 			named := *e
 			named.Detail = strings.TrimSpace(named.Detail + " (set by preset " + preset + ")")
 			out[i] = &named
 		}
 	}
 	return out
+}
+
+// SetBy returns the Ref of the preset that set a field, as a problem of an object names it, and the
+// path of the field; empty if no preset set it. The object is decoded JSON.
+func SetBy(kind Kind, object map[string]any, text string) (ref string, path provenance.Path) {
+	r, err := newResolution(kind, object)
+	if err != nil {
+		return "", nil
+	}
+	if r.record, err = provenance.Decode(r.storedProvenance()); err != nil {
+		return "", nil
+	}
+	path = r.pathOf(text)
+	return r.presetOf(path), path
 }
 
 // PathOf returns the path of a field that a problem of an object names. The object is decoded JSON.

@@ -79,6 +79,9 @@ type removedElement struct{}
 type Skipped struct {
 	Preset, Reason string
 	Paths          []string
+	// Failed says that the expressions of the fields fail, ByInstancetype that the instancetype or
+	// preference owns them.
+	Failed, ByInstancetype bool
 }
 
 // A layer is the defaults or the overrides of one preset, or a platform rule, while it acts.
@@ -184,7 +187,9 @@ func (c *Compiled) isPeer(o *Compiled) bool {
 }
 
 // noteSkip records that the preset skipped a field: for explain, and as a warning if warn is true.
-func (l *layer) noteSkip(path, reason string, warn bool) {
+func (l *layer) noteSkip(path, reason string, warn bool) { l.note(path, Skipped{Reason: reason}, warn) }
+
+func (l *layer) note(path string, skipped Skipped, warn bool) {
 	to := &l.resolution.quietSkips
 	if warn {
 		to = &l.resolution.skips
@@ -192,9 +197,10 @@ func (l *layer) noteSkip(path, reason string, warn bool) {
 	if l.preset == nil {
 		return
 	}
-	i := slices.IndexFunc(*to, func(s Skipped) bool { return s.Preset == l.preset.Ref && s.Reason == reason })
+	i := slices.IndexFunc(*to, func(s Skipped) bool { return s.Preset == l.preset.Ref && s.Reason == skipped.Reason })
 	if i < 0 {
-		*to = append(*to, Skipped{Preset: l.preset.Ref, Reason: reason, Paths: []string{path}})
+		skipped.Preset, skipped.Paths = l.preset.Ref, []string{path}
+		*to = append(*to, skipped)
 	} else if s := &(*to)[i]; !slices.Contains(s.Paths, path) {
 		s.Paths = append(s.Paths, path)
 	}

@@ -254,7 +254,7 @@ func (c *Compiled) UnusedVariables() field.ErrorList {
 	var out field.ErrorList
 	for _, v := range c.variables {
 		if !v.used {
-			out = append(out, field.Invalid(v.path(), v.text, fmt.Sprintf("no expression uses %s", v)))
+			out = append(out, field.Invalid(field.NewPath("spec", "variables").Index(v.index), v.text, fmt.Sprintf("no expression uses %s", v)))
 		}
 	}
 	return out

@@ -135,7 +135,7 @@ func TestVariablesAreAnalysed(t *testing.T) {
 			if got := strings.Join(fields, " "); got != c.unguarded {
 				t.Errorf("want problems of %q, got %v", c.unguarded, problems)
 			}
-			for _, all := range [][]string{{"spec.variables[1].expression", compiled.UnusedVariables().ToAggregate().Error()}, {`did you mean "spec"?`, compiled.UnknownSelections().ToAggregate().Error()}} {
+			for _, all := range [][]string{{"spec.variables[1]: ", compiled.UnusedVariables().ToAggregate().Error()}, {`did you mean "spec"?`, compiled.UnknownSelections().ToAggregate().Error()}} {
 				if !strings.Contains(all[1], all[0]) || strings.Count(all[1], "spec.variables") != 1 {
 					t.Errorf("want one problem with %q, got %s", all[0], all[1])
 				}

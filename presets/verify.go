@@ -192,14 +192,25 @@ func (r *resolution) violations(presets []*Compiled) []violation {
 				continue
 			}
 			visitMatches(r.root, vmSchema(), f.path, nil, func(p provenance.Path, value any) {
-				detail := fmt.Sprintf("%s (preset %s)", f.text(), c.Ref)
-				out = append(out, violation{c, p, value, field.Forbidden(field.NewPath(p.String()), detail), f})
+				out = append(out, violation{c, p, value, c.broken(field.Forbidden(field.NewPath(p.String()), f.text())), f})
 			})
 		}
 		out = append(out, r.gaps(c, false)...)
 	}
 	return out
 }
+
+// originPreset begins the origin of a problem with a rule of a preset, before the preset's Ref.
+const originPreset = "preset/"
+
+// broken adds the preset to the problem of an object that breaks one of its rules.
+func (c *Compiled) broken(e *field.Error) *field.Error {
+	e.Detail += " (preset " + c.Ref + ")"
+	return e.WithOrigin(originPreset + c.Ref)
+}
+
+// Breaks reports whether a problem is a broken rule of the preset with a Ref.
+func Breaks(e *field.Error, ref string) bool { return e.Origin == originPreset+ref }
 
 // gaps returns the required paths of c that are not set. Those that the VM's instancetype or
 // preference may set are checked only on the expanded VM, and no others are then.
@@ -211,8 +222,7 @@ func (r *resolution) gaps(c *Compiled, expanded bool) []violation {
 			continue
 		}
 		visitGaps(r.root, vmSchema(), rule.path, nil, func(p provenance.Path) {
-			detail := fmt.Sprintf("%s (preset %s)", rule.text(), c.Ref)
-			out = append(out, violation{c, p, nil, field.Required(field.NewPath(p.String()), detail), rule})
+			out = append(out, violation{c, p, nil, c.broken(field.Required(field.NewPath(p.String()), rule.text())), rule})
 		})
 	}
 	return out

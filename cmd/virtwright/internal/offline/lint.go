@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -103,11 +104,40 @@ func (l *linter) rejectedVMs(objects []manifest.Object) {
 		if v.Kind != string(presets.VirtualMachine) && v.Kind != string(presets.VirtualMachineInstance) {
 			continue
 		}
-		of := presets.PresetName{Namespace: v.Namespace, Ref: "vm/" + v.Name}
 		for _, p := range v.Problems {
-			l.found = append(l.found, LintFinding{fleet.Finding{Check: fleet.RejectedVM, Preset: of, Field: p.Field, Message: p.Message}, v.Where})
+			if !l.rejectedBy(&v, p) {
+				l.found = append(l.found, LintFinding{fleet.Finding{
+					Check: fleet.RejectedVM, Preset: presets.PresetName{Namespace: v.Namespace, Ref: "vm/" + v.Name}, Field: p.Field, Message: p.Message,
+				}, v.Where})
+			}
 		}
 	}
+}
+
+// rejectedBy reports a problem of a VM at the preset that sets the value, unless the field has a
+// finding. It returns whether there is such a preset.
+func (l *linter) rejectedBy(v *Verdict, p Problem) bool {
+	ref, path := presets.SetBy(presets.Kind(v.Kind), v.object, p.Field)
+	i := slices.IndexFunc(l.compiled, func(c *presets.Compiled) bool { return c.Ref == ref && (c.Cluster() || c.Namespace == v.Namespace) })
+	if i < 0 {
+		return false
+	}
+	of := l.compiled[i]
+	for _, action := range of.Actions() {
+		if action.Role.IsRule() || !path.HasPrefix(action.Path) {
+			continue
+		}
+		f := fleet.Finding{
+			Check: fleet.RejectedVM, Preset: of.Name(), Field: action.Field,
+			Message: fmt.Sprintf("%s is rejected: %s: %s", v, p.Field, p.Message),
+		}
+		known := func(k LintFinding) bool { return k.Preset == f.Preset && k.Field == f.Field }
+		if !slices.ContainsFunc(l.found, known) {
+			l.found = append(l.found, LintFinding{f, l.seen[of.Name()]})
+		}
+		return true
+	}
+	return false
 }
 
 type linter struct {

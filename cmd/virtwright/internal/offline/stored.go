@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
@@ -226,7 +227,7 @@ func (c *Cluster) applies(ctx context.Context, m VM, ref string) (bool, error) {
 	}
 	result, err := c.settings.Engine.Resolve(ctx, c.snapshot, request)
 	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-		return slices.ContainsFunc(problemsOf(refusal.Problems), func(p Problem) bool { return strings.Contains(p.Message, "preset "+ref+")") }), nil
+		return slices.ContainsFunc(refusal.Problems, func(e *field.Error) bool { return presets.Breaks(e, ref) }), nil
 	}
 	if err != nil {
 		return false, m.refusal(err)
