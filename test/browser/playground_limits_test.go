@@ -54,7 +54,7 @@ func TestPlaygroundRestart(t *testing.T) {
 	p := open(t, "")
 	got := p.module("engine.js", "Engine", `return new Promise((done) => {
 		const reports = [];
-		const engine = new Engine({progress() {}, slow() {}, failed: () => reports.push("failed"), result(output) {
+		const engine = new Engine({progress() {}, ready() {}, slow() {}, failed: () => reports.push("failed"), result(output) {
 			if (output.vms.length) done([...reports, output.vms[0].name].join(" "));
 			if (reports.length || output.vms.length) return;
 			engine.evaluate({vm: "[".repeat(100000), presets: "", mode: ""}, 0);

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -42,7 +43,8 @@ func TestMain(m *testing.M) {
 
 // build fills folder once for all tests.
 var build = sync.OnceValue(func() error {
-	build := exec.Command("go", "run", "./cmd/virtwright/internal/playground/build", folder)
+	build := exec.Command("go", "run", "./cmd/virtwright/internal/playground/build", folder,
+		"-X github.com/virtwright/virtwright/cmd/virtwright/internal/version.Release=v1.2.3")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build the playground: %w\n%s", err, out)
@@ -187,6 +189,14 @@ func TestPlaygroundExamples(t *testing.T) {
 				t.Errorf("problems: %s", errors)
 			}
 		})
+	}
+}
+
+// TestPlaygroundVersion checks that the page shows the version of the engine, as the command does.
+func TestPlaygroundVersion(t *testing.T) {
+	p := open(t, "")
+	if got, want := p.text(`document.getElementById("version").textContent`), "virtwright v1.2.3 "+runtime.Version(); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -35,6 +35,7 @@ const engine = new Engine({
     const megabytes = (bytes) => (bytes / 1e6).toFixed(1);
     byId("loaded").textContent = `${megabytes(loaded)}${total ? " of " + megabytes(total) : ""} MB`;
   },
+  ready: (version) => (byId("version").textContent = version),
   result(output) {
     ended();
     delete document.body.dataset.trouble;
