@@ -69,6 +69,20 @@ func TestPlaygroundRestart(t *testing.T) {
 	t.Log(got)
 }
 
+// TestPlaygroundRetry checks that an input which was stopped can be evaluated again with more time.
+// The page's clock runs fast, so that the first evaluation is stopped.
+func TestPlaygroundRetry(t *testing.T) {
+	p := open(t, "")
+	status, retry := `document.getElementById("status").textContent`, `document.getElementById("retry")`
+	p.run(chromedp.Evaluate(`window.real = setTimeout; window.setTimeout = (f, ms) => real(f, ms === 2000 ? 0 : ms); 0`, nil))
+	p.run(typed("vm", "# slow"))
+	p.want(status + `.startsWith("Stopped after 2 s") && !` + retry + `.hidden`)
+	p.after(chromedp.Click("#retry"))
+	if got := p.text(status + " + " + retry + ".hidden"); got != "Accepted.true" {
+		t.Errorf("after another try: %s", got)
+	}
+}
+
 // TestPlaygroundForcedColors checks that the colors of the system do not hide origins or the chosen
 // line.
 func TestPlaygroundForcedColors(t *testing.T) {

@@ -38,6 +38,7 @@ const engine = new Engine({
   ready: (version) => (byId("version").textContent = version),
   result(output) {
     ended();
+    byId("retry").hidden = true;
     delete document.body.dataset.trouble;
     result.show(output);
     for (const [where, editor] of Object.entries(editors)) {
@@ -46,10 +47,14 @@ const engine = new Engine({
     say(result.summary);
     document.body.dataset.runs = Number(document.body.dataset.runs ?? 0) + 1; // for tests
   },
-  slow: (seconds) => trouble(`Stopped after ${seconds} s: this input takes too long. Change it to try again.`),
+  slow(seconds) {
+    trouble(`Stopped after ${seconds} s: this input takes too long.`);
+    byId("retry").hidden = false;
+  },
   failed(text) {
     ended();
-    trouble(`The engine stopped: ${text}. Change the input to start it again.`);
+    trouble(`The engine stopped: ${text}.`);
+    byId("retry").hidden = false;
   },
 });
 
@@ -179,6 +184,7 @@ byId("mode").addEventListener("change", () => {
   run(0);
 });
 byId("theme").addEventListener("change", (event) => (document.documentElement.dataset.theme = event.target.value));
+byId("retry").addEventListener("click", () => engine.retry(state()));
 byId("share").addEventListener("click", share);
 byId("copy").addEventListener("click", copy);
 addEventListener("hashchange", begin);

@@ -31,6 +31,12 @@ export class Engine {
     this.#waiting = setTimeout(() => this.#run(), wait);
   }
 
+  // retry runs an input that was stopped, with more time.
+  retry(input) {
+    this.#limit = firstLimit;
+    this.evaluate(input, 0);
+  }
+
   #start() {
     this.#ready = false;
     this.#running = undefined;
