@@ -310,6 +310,8 @@ type DocumentError struct {
 	// Line of the file, from 1; 0 for the whole document or item.
 	Line    int
 	Message string
+	// Field is the wrong field; may be empty.
+	Field string
 }
 
 // Error formats the error with its position.
@@ -332,10 +334,10 @@ func Inline(raw []byte, in Position) ([]Object, error) { return objects(raw, in,
 func objects(raw []byte, at Position, named bool) ([]Object, error) {
 	var h header
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &h); err != nil {
-		return nil, &DocumentError{at, 0, "not a Kubernetes object: " + Plain(err).Error()}
+		return nil, &DocumentError{Where: at, Message: "not a Kubernetes object: " + Plain(err).Error()}
 	}
 	if h.Kind == "" || h.APIVersion == "" {
-		return nil, &DocumentError{at, 0, "apiVersion and kind are required"}
+		return nil, &DocumentError{Where: at, Message: "apiVersion and kind are required"}
 	}
 	if h.Items == nil || !strings.HasSuffix(h.Kind, "List") {
 		return []Object{{Where: at, Named: named, APIVersion: h.APIVersion, Kind: h.Kind, JSON: raw}}, nil

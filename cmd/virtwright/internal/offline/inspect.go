@@ -10,6 +10,7 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 // An Issue is a problem or a warning with the position of its object.
@@ -59,20 +60,26 @@ func issuesOf(where manifest.Position, err error) []Issue {
 			out = append(out, Issue{Where: refusal.Where, Problem: p})
 		}
 	case errors.As(err, &document):
-		out = []Issue{{Where: document.Where, Line: document.Line, Problem: Problem{Message: document.Message}}}
+		out = []Issue{{Where: document.Where, Line: document.Line, Problem: Problem{document.Field, document.Message}}}
 	default:
 		out = []Issue{{Where: where, Problem: Problem{Message: strings.TrimPrefix(err.Error(), where.String()+": ")}}}
 	}
 	return out
 }
 
-var fieldPath = regexp.MustCompile(`(?:spec|metadata)\.[^\s:,;()]*[^\s:,;().]`)
+var (
+	fieldPath = regexp.MustCompile(`(?:spec|metadata)\.[^\s:,;()]*[^\s:,;().]`)
+	labelOf   = regexp.MustCompile(`^label ([^=]+)=`)
+)
 
 // warnings finds the field in each text. A field before the message is not repeated in it.
 func warnings(where manifest.Position, texts []string) []Issue {
 	var out []Issue
 	for _, text := range texts {
 		field := fieldPath.FindString(text)
+		if label := labelOf.FindStringSubmatch(text); label != nil {
+			field = provenance.Path{{Name: "metadata"}, {Name: "labels"}, {Name: label[1]}}.String()
+		}
 		out = append(out, Issue{Where: where, Warning: true, Problem: Problem{field, strings.TrimPrefix(text, field+": ")}})
 	}
 	return out

@@ -52,9 +52,12 @@ func TestEvaluate(t *testing.T) {
 			"at its key", Input{VM: vm + "spec:\n  template:\n    spec:\n      domain: {cpu: {Cores: 1}}\n", Presets: preset},
 			[]string{"vm 7"}, []string{"vm:7 spec.template.spec.domain.cpu.Cores"}, "unknown field",
 		},
-		"a missing value": {"at the deepest parent", Input{VM: vm + "spec:\n  template: {}\n"}, []string{"vm 1"}, []string{"vm:5 spec.template.spec.domain.memory.guest"}, ""},
+		"a missing value in a block": {"at the deepest parent", Input{VM: vm + "spec:\n  template:\n    spec:\n      domain:\n        cpu: {cores: 1}\n"}, []string{"vm 1"}, []string{"vm:7 spec.template.spec.domain.memory.guest"}, ""},
+		"no parent":                  {"at the kind", Input{VM: "# comment\n" + vm}, []string{"vm 1"}, []string{"vm:3 spec.template.spec.domain.memory.guest"}, ""},
+		"a misspelt kind":            {"at the kind", Input{VM: strings.Replace(vm, "Machine", "Machin", 1)}, nil, []string{"vm:2 kind"}, "did you mean"},
+		"a missing value":            {"at the deepest parent", Input{VM: vm + "spec:\n  template: {}\n"}, []string{"vm 1"}, []string{"vm:5 spec.template.spec.domain.memory.guest"}, ""},
 		"an unknown kind of ours": {
-			"it is named", Input{VM: strings.ReplaceAll(preset, "MachinePreset", "MachinPreset") + "---\n" + vm, Presets: preset}, []string{"vm 7"}, []string{"vm:1 "}, "did you mean",
+			"it is named", Input{VM: strings.ReplaceAll(preset, "MachinePreset", "MachinPreset") + "---\n" + vm, Presets: preset}, []string{"vm 7"}, []string{"vm:2 kind"}, "did you mean",
 		},
 		"another kind": {"it is ignored with a note", Input{VM: "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n" + vm, Presets: preset}, []string{"vm 7"}, nil, ""},
 		"no object":    {"it is named", Input{VM: "---\n---\n- 1\n"}, nil, []string{"vm:3 "}, "not a Kubernetes object"},
@@ -133,6 +136,14 @@ func TestEvaluateWarnings(t *testing.T) {
 	}
 	if !slices.ContainsFunc(out.VMs[0].Warnings, func(text string) bool { return strings.Contains(text, field+" (was 2)") }) {
 		t.Errorf("warnings: %q", out.VMs[0].Warnings)
+	}
+}
+
+func TestEvaluateLocatesLabels(t *testing.T) {
+	labelled := strings.Replace(vm, "{name: vm}", "\n  name: vm\n  labels:\n    vm-size: smal", 1)
+	out := new(Evaluator).Evaluate(t.Context(), Input{VM: labelled, Presets: preset + "  match: {labels: {matchLabels: {vm-size: small}}}\n"})
+	if !slices.ContainsFunc(out.Problems, func(p Problem) bool { return p.Line == 6 && p.Field == "metadata.labels.vm-size" }) {
+		t.Errorf("problems: %+v", out.Problems)
 	}
 }
 
