@@ -75,8 +75,8 @@ func (t *Text) Locate(at Position, path string, onKey bool) (line, column int) {
 	return before + found.Line, found.Column
 }
 
-// find returns the value at a path, or else of its deepest existing parent, with its key. The key of
-// the whole object is that of its kind; elements of lists have none.
+// find returns the value at a path, or else that of its deepest existing parent, with its key. The
+// key of the whole object is that of its kind; elements of lists have none.
 func find(root *yamlv3.Node, path provenance.Path) (value, key *yamlv3.Node, isMissing bool) {
 	_, key, _ = child(root, provenance.Segment{Name: "kind"}, false)
 	inPartial := len(path) > 1 && (path[1].Name == "defaults" || path[1].Name == "overrides")

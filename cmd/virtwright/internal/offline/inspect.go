@@ -28,9 +28,7 @@ func Open(ctx context.Context, objects []manifest.Object, settings Settings) (*C
 	entries, left, err := sorted(objects, rejectNamed)
 	issues := issuesOf(manifest.Position{}, err)
 	c := newCluster(settings)
-	for _, l := range left {
-		c.Notes = append(c.Notes, l.String())
-	}
+	c.Left = left
 	for i, err := range c.fill(ctx, entries) {
 		issues = append(issues, issuesOf(entries[i].Where, err)...)
 	}

@@ -147,6 +147,24 @@ func TestEvaluateLocatesLabels(t *testing.T) {
 	}
 }
 
+// TestEvaluateIgnored checks that an object which stands in place of a VM is a warning.
+func TestEvaluateIgnored(t *testing.T) {
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
+	for text, want := range map[string]Output{
+		pod: {VMs: []VM{}, Notes: []string{}, Problems: []Problem{{
+			In: inVM, Line: 2, Column: 7, Severity: "warning", Field: "kind", Message: "ignored 1 of kind Pod (v1): paste a VirtualMachine or a VirtualMachineInstance",
+		}}},
+		preset: {VMs: []VM{}, Notes: []string{}, Problems: []Problem{}},
+	} {
+		if diff := cmp.Diff(want, new(Evaluator).Evaluate(t.Context(), Input{VM: text})); diff != "" {
+			t.Errorf("-want, +got:\n%s", diff)
+		}
+	}
+	if out := new(Evaluator).Evaluate(t.Context(), Input{VM: pod + "---\n" + vm, Presets: preset + "---\n" + pod}); len(out.Notes) != 2 || strings.Contains(fmt.Sprint(out.Problems), "ignored") {
+		t.Errorf("beside a VM: %v, %v", out.Problems, out.Notes)
+	}
+}
+
 // TestEvaluateAgain checks that kept presets give the same result as new ones, also after changes.
 func TestEvaluateAgain(t *testing.T) {
 	var kept Evaluator

@@ -130,10 +130,10 @@ export class Result {
     byId("legend").replaceChildren(...entries.map(({ class: name, name: label, count }) =>
       make("li", name, make("i", ""), make("span", "", label), make("b", "", String(count)))));
     if (this.#lines.length === 0) {
-      const rejected = this.#output.problems.length > 0;
-      const first = this.#output.problems.find(({ severity }) => severity === "error");
-      const message = make("li", "empty", rejected ? `There is no result for this input. ${first ? first.message + " " : ""}` : "Write a VM on the left to see it expanded.");
-      if (rejected) {
+      const { problems } = this.#output;
+      const first = problems.find(({ severity }) => severity === "error") ?? problems[0];
+      const message = make("li", "empty", first ? `There is no result for this input. ${first.message} ` : "Write a VM on the left to see it expanded.");
+      if (first) {
         const button = make("button", "link", "See the problems");
         button.addEventListener("click", () => this.#tabs.select("tab-problems"));
         message.append(button);
