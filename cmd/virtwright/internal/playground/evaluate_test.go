@@ -104,7 +104,7 @@ func TestEvaluateResults(t *testing.T) {
 		t.Fatalf("got %+v", out)
 	}
 	m := out.VMs[0]
-	if want := []Preset{{"cores", "default", "Enforce", true, "set 2, lost 0, overruled 0"}}; m.Namespace != "default" || len(m.Presets) != 2 || !cmp.Equal(m.Presets[:1], want) || m.Presets[1].Matched {
+	if want := []Preset{{"cores", "default", "Enforce", true, "set 2 fields, lost 0, overruled 0"}}; m.Namespace != "default" || len(m.Presets) != 2 || !cmp.Equal(m.Presets[:1], want) || m.Presets[1].Matched {
 		t.Errorf("presets of %s: %+v", m.Namespace, m.Presets)
 	}
 	var origins []string

@@ -127,7 +127,7 @@ export class Result {
 
   #legend() {
     const entries = this.#output.vms[this.#at]?.legend ?? [];
-    byId("legend").replaceChildren(...entries.map(({ class: name, name: label, count }) =>
+    byId("legend").replaceChildren(...(entries.length ? [make("li", "empty", "Fields by origin:")] : []), ...entries.map(({ class: name, name: label, count }) =>
       make("li", name, make("i", ""), make("span", "", label), make("b", "", String(count)))));
     if (this.#lines.length === 0) {
       const { problems } = this.#output;
