@@ -249,6 +249,22 @@ func TestPlaygroundProblems(t *testing.T) {
 	p.want(errorMarks + " === 0")
 }
 
+// TestPlaygroundTests shows failed and passed cases of tests, at their lines.
+func TestPlaygroundTests(t *testing.T) {
+	const tests = "apiVersion: virtwright.dev/v1alpha1\nkind: VirtwrightTest\nmetadata: {name: cpus}\ncases:\n" +
+		"- {name: one, vm: {spec: {runStrategy: Halted, template: &t {spec: {domain: {memory: {guest: 1Gi}}}}}}, expect: {vm: {spec: {runStrategy: Halted}}}}\n" +
+		"- {name: two, vm: {spec: {runStrategy: Halted, template: *t}}, expect: {vm: {spec: {runStrategy: Always}}}}\n"
+	p := open(t, fragment(t, "", tests))
+	if got := p.text(`document.getElementById("status").textContent`); got != "1 of 2 test cases failed." {
+		t.Errorf("the status is %q", got)
+	}
+	p.want(errorMarks + ` === 1`)
+	cards := p.text(`[...document.querySelectorAll("#problems li")].map((e) => [...e.firstChild.children].map((c) => c.textContent).join("|")).join()`)
+	if want := "passed|Presets, line 5|cpus: one|,failed|Presets, line 6|cpus: two|spec.runStrategy\n  - \"Always\"\n  + \"Halted\"   user\n"; cards != want {
+		t.Errorf("got %q, want %q", cards, want)
+	}
+}
+
 // TestPlaygroundOrigin leads from a line, and from a preset that matched, to the preset's name.
 func TestPlaygroundOrigin(t *testing.T) {
 	p := open(t, fragment(t, "kind: VirtualMachine\napiVersion: kubevirt.io/v1\nmetadata: {name: a, namespace: b}\n",
@@ -395,7 +411,7 @@ func TestPlaygroundIsNarrow(t *testing.T) {
 	p := open(t, "")
 	const narrowest = 320
 	p.run(emulation.SetDeviceMetricsOverride(narrowest, 800, 1, true))
-	for i := range 8 {
+	for i := range 9 {
 		p.after(choose("example", fmt.Sprint(i)))
 		for _, tab := range []string{"expanded", "matches", "domain", "problems"} {
 			p.run(chromedp.Evaluate(`document.getElementById("tab-`+tab+`").click()`, nil))

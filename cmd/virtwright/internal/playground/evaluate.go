@@ -53,6 +53,8 @@ type Input struct {
 type Output struct {
 	VMs      []VM      `json:"vms"`
 	Problems []Problem `json:"problems"`
+	// Tests are the cases of VirtwrightTests.
+	Tests []Test `json:"tests"`
 	// Notes name ignored objects and missing information.
 	Notes []string `json:"notes"`
 }
@@ -112,7 +114,7 @@ type evaluation struct {
 // of the command line. A broken document does not hide the results of others. Evaluate does not
 // panic.
 func (of *Evaluator) Evaluate(ctx context.Context, in Input) Output {
-	e := &evaluation{Output: Output{[]VM{}, []Problem{}, []string{}}, memory: &of.memory, texts: map[string]*manifest.Text{}}
+	e := &evaluation{Output: Output{[]VM{}, []Problem{}, []Test{}, []string{}}, memory: &of.memory, texts: map[string]*manifest.Text{}}
 	if e.fits(in) {
 		e.guarded(inVM, func() { e.run(ctx, in) })
 	}
@@ -187,10 +189,11 @@ func (e *evaluation) run(ctx context.Context, in Input) {
 	for _, text := range slices.Concat(c.Notes, c.Unlabelled(nil), c.Missing()) {
 		e.Notes = append(e.Notes, withoutFlags.Replace(text))
 	}
+	e.guarded(inPresets, func() { e.test(ctx, objects, in.Mode) })
 }
 
-// ignored reports objects of kinds that are ignored: as a note, or as a warning if they stand where a
-// VM is expected.
+// ignored reports objects of kinds that are ignored: as a note, or as a warning if they stand where
+// a VM is expected.
 func (e *evaluation) ignored(c *offline.Cluster, objects []manifest.Object) {
 	for _, l := range c.Left {
 		if l.File != inVM || len(c.VMs) > 0 {

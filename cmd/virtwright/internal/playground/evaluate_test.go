@@ -151,10 +151,10 @@ func TestEvaluateLocatesLabels(t *testing.T) {
 func TestEvaluateIgnored(t *testing.T) {
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 	for text, want := range map[string]Output{
-		pod: {VMs: []VM{}, Notes: []string{}, Problems: []Problem{{
+		pod: {VMs: []VM{}, Tests: []Test{}, Notes: []string{}, Problems: []Problem{{
 			In: inVM, Line: 2, Column: 7, Severity: "warning", Field: "kind", Message: "ignored 1 of kind Pod (v1): paste a VirtualMachine or a VirtualMachineInstance",
 		}}},
-		preset: {VMs: []VM{}, Notes: []string{}, Problems: []Problem{}},
+		preset: {VMs: []VM{}, Tests: []Test{}, Notes: []string{}, Problems: []Problem{}},
 	} {
 		if diff := cmp.Diff(want, new(Evaluator).Evaluate(t.Context(), Input{VM: text})); diff != "" {
 			t.Errorf("-want, +got:\n%s", diff)

@@ -41,8 +41,9 @@ const engine = new Engine({
     byId("retry").hidden = true;
     delete document.body.dataset.trouble;
     result.show(output);
+    const failed = (output.tests ?? []).filter(({ passed }) => !passed).map((test) => ({ ...test, severity: "error" }));
     for (const [where, editor] of Object.entries(editors)) {
-      editor.mark((output.problems ?? []).filter((problem) => problem.in === where));
+      editor.mark([...(output.problems ?? []), ...failed].filter((problem) => problem.in === where));
     }
     say(result.summary);
     document.body.dataset.runs = Number(document.body.dataset.runs ?? 0) + 1; // for tests
