@@ -347,6 +347,22 @@ func TestPlaygroundState(t *testing.T) {
 	}
 }
 
+// TestPlaygroundCommand copies a command for each tab, with the files that are not empty.
+func TestPlaygroundCommand(t *testing.T) {
+	p := open(t, fragment(t, "# a VM", " \n"))
+	p.run(chromedp.Evaluate(`navigator.clipboard.writeText = async (text) => { window.copied = text }; 0`, nil))
+	copied := func(tab, want string) {
+		t.Helper()
+		p.run(chromedp.Click("#"+tab), chromedp.Click("#command"))
+		p.want(`window.copied === ` + quoted(t, want) + ` && document.getElementById("status").textContent === "Copied: " + window.copied`)
+	}
+	copied("tab-expanded", "virtwright explain -o yaml -f vm.yaml --mode standalone")
+	p.after(typed("presets", "# presets"), choose("mode", "addon"))
+	copied("tab-matches", "virtwright explain --all -f vm.yaml -f presets.yaml --mode addon")
+	copied("tab-domain", "virtwright render -f vm.yaml -f presets.yaml --mode addon")
+	copied("tab-problems", "virtwright validate -f vm.yaml -f presets.yaml --mode addon")
+}
+
 func TestPlaygroundKeyboard(t *testing.T) {
 	p := open(t, "")
 	focus := func() string { return p.text(`document.activeElement.id`) }
@@ -367,7 +383,7 @@ func TestPlaygroundKeyboard(t *testing.T) {
 	p.run(chromedp.KeyEvent(kb.Escape))
 	tab("presets")
 	p.run(chromedp.KeyEvent(kb.Escape))
-	for _, id := range []string{"tab-expanded", "copy", "lines"} {
+	for _, id := range []string{"tab-expanded", "copy", "command", "lines"} {
 		tab(id)
 	}
 	p.run(chromedp.Focus("#tab-expanded", chromedp.ByQuery))

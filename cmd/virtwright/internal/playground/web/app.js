@@ -166,13 +166,22 @@ async function share() {
   }
 }
 
-async function copy() {
+async function copy(text, done) {
   try {
-    await navigator.clipboard.writeText(result.text(tabs.selected));
-    say("Copied.");
+    await navigator.clipboard.writeText(text);
+    say(done);
   } catch {
-    say("The browser does not allow to copy.");
+    say("The browser does not allow copying.");
   }
+}
+
+// commands print what the tabs show.
+const commands = { "tab-expanded": "explain -o yaml", "tab-matches": "explain --all", "tab-domain": "render", "tab-problems": "validate" };
+
+// command returns the command for the selected tab, with the texts of the editors in files.
+function command() {
+  const files = Object.entries(editors).filter(([, { text }]) => text.trim()).map(([name]) => `-f ${name}.yaml`);
+  return ["virtwright", commands[tabs.selected], ...files, "--mode", byId("mode").value].join(" ");
 }
 
 byId("example").addEventListener("change", (event) => {
@@ -187,7 +196,8 @@ byId("mode").addEventListener("change", () => {
 byId("theme").addEventListener("change", (event) => (document.documentElement.dataset.theme = event.target.value));
 byId("retry").addEventListener("click", () => engine.retry(state()));
 byId("share").addEventListener("click", share);
-byId("copy").addEventListener("click", copy);
+byId("copy").addEventListener("click", () => copy(result.text(tabs.selected), "Copied."));
+byId("command").addEventListener("click", () => copy(command(), `Copied: ${command()}`));
 addEventListener("hashchange", begin);
 
 async function begin() {
