@@ -39,6 +39,8 @@ type Sources struct {
 	Recursive bool
 	// AllowMissing accepts files and folders that do not exist or contain no objects.
 	AllowMissing bool
+	// KeepText sets the text of objects.
+	KeepText bool
 	// Remaining counts the VMs that Objects left for VMs.
 	Remaining int
 	// Skipped are the files of folders that are not manifests.
@@ -78,6 +80,9 @@ func (s *Sources) Objects(limit int) ([]Object, error) {
 		}
 		if found[documents[i].Where.File] += len(d.objects); d.err != nil {
 			found[documents[i].Where.File]++
+		}
+		if s.KeepText && !documents[i].json && len(d.objects) == 1 && d.objects[0].Where.Item == 0 {
+			d.objects[0].Text = documents[i].text
 		}
 		out, r.problems = append(out, d.objects...), append(r.problems, d.err)
 	}
@@ -280,6 +285,8 @@ type Object struct {
 	APIVersion string
 	Kind       string
 	JSON       []byte
+	// Text is the YAML document of the object; nil unless Sources keep it.
+	Text []byte
 }
 
 // A Position locates an object in the input.
