@@ -249,22 +249,6 @@ func TestPlaygroundProblems(t *testing.T) {
 	p.want(errorMarks + " === 0")
 }
 
-// TestPlaygroundTests shows failed and passed cases of tests, at their lines.
-func TestPlaygroundTests(t *testing.T) {
-	const tests = "apiVersion: virtwright.dev/v1alpha1\nkind: VirtwrightTest\nmetadata: {name: cpus}\ncases:\n" +
-		"- {name: one, vm: {spec: {runStrategy: Halted, template: &t {spec: {domain: {memory: {guest: 1Gi}}}}}}, expect: {vm: {spec: {runStrategy: Halted}}}}\n" +
-		"- {name: two, vm: {spec: {runStrategy: Halted, template: *t}}, expect: {vm: {spec: {runStrategy: Always}}}}\n"
-	p := open(t, fragment(t, "", tests))
-	if got := p.text(`document.getElementById("status").textContent`); got != "1 of 2 test cases failed." {
-		t.Errorf("the status is %q", got)
-	}
-	p.want(errorMarks + ` === 1`)
-	cards := p.text(`[...document.querySelectorAll("#problems li")].map((e) => [...e.firstChild.children].map((c) => c.textContent).join("|")).join()`)
-	if want := "passed|Presets, line 5|cpus: one|,failed|Presets, line 6|cpus: two|spec.runStrategy\n  - \"Always\"\n  + \"Halted\"   user\n"; cards != want {
-		t.Errorf("got %q, want %q", cards, want)
-	}
-}
-
 // TestPlaygroundOrigin leads from a line, and from a preset that matched, to the preset's name.
 func TestPlaygroundOrigin(t *testing.T) {
 	p := open(t, fragment(t, "kind: VirtualMachine\napiVersion: kubevirt.io/v1\nmetadata: {name: a, namespace: b}\n",
@@ -281,25 +265,6 @@ func TestPlaygroundOrigin(t *testing.T) {
 			t.Errorf("%s leads to line %s", way[1], at)
 		}
 	}
-}
-
-func TestPlaygroundFields(t *testing.T) {
-	p := open(t, fragment(t, "", "apiVersion: virtwright.dev/v1alpha1\nkind: VirtualMachinePreset\nmetadata:\n  name: a\nspec:\n  "))
-	presets := `document.getElementById("presets").shadowRoot`
-	options := `[...` + presets + `.querySelectorAll(".cm-completionLabel")].map((l) => l.textContent).join()`
-	p.run(typed("presets", "mod"))
-	p.want(options + ` === "mode"`)
-	// CodeMirror ignores keys just after it opens a list. Only the key is pressed: Chromium would
-	// insert the text of the key even though CodeMirror handles the key.
-	p.after(chromedp.Sleep(200*time.Millisecond), input.DispatchKeyEvent(input.KeyRawDown).WithKey("Enter").WithWindowsVirtualKeyCode(13))
-	p.want(options + `.includes("Warn")`)
-	p.run(chromedp.KeyEvent(kb.Escape))
-
-	var box struct{ X, Y float64 }
-	p.run(chromedp.Evaluate(`{const r = document.createRange(); r.selectNodeContents([...`+presets+`.querySelectorAll(".cm-line")].at(-1).querySelector("span"));
-		const b = r.getBoundingClientRect(); ({X: b.x + 10, Y: b.y + b.height / 2})}`, &box))
-	p.run(chromedp.MouseEvent(input.MouseMoved, box.X, box.Y), chromedp.MouseEvent(input.MouseMoved, box.X+1, box.Y))
-	p.want(presets + `.querySelector(".cm-describe")?.textContent.includes("how strictly")`)
 }
 
 func TestPlaygroundLink(t *testing.T) {
@@ -345,22 +310,6 @@ func TestPlaygroundState(t *testing.T) {
 	if link := p.text("window.copied"); !strings.HasPrefix(link, p.link+"#s=") {
 		t.Errorf("the link is %s", link)
 	}
-}
-
-// TestPlaygroundCommand copies a command for each tab, with the files that are not empty.
-func TestPlaygroundCommand(t *testing.T) {
-	p := open(t, fragment(t, "# a VM", " \n"))
-	p.run(chromedp.Evaluate(`navigator.clipboard.writeText = async (text) => { window.copied = text }; 0`, nil))
-	copied := func(tab, want string) {
-		t.Helper()
-		p.run(chromedp.Click("#"+tab), chromedp.Click("#command"))
-		p.want(`window.copied === ` + quoted(t, want) + ` && document.getElementById("status").textContent === "Copied: " + window.copied`)
-	}
-	copied("tab-expanded", "virtwright explain -o yaml -f vm.yaml --mode standalone")
-	p.after(typed("presets", "# presets"), choose("mode", "addon"))
-	copied("tab-matches", "virtwright explain --all -f vm.yaml -f presets.yaml --mode addon")
-	copied("tab-domain", "virtwright render -f vm.yaml -f presets.yaml --mode addon")
-	copied("tab-problems", "virtwright validate -f vm.yaml -f presets.yaml --mode addon")
 }
 
 func TestPlaygroundKeyboard(t *testing.T) {
