@@ -146,8 +146,8 @@ func newInput(objects []manifest.Object, namespace, mode string) (playground.Inp
 	return playground.Input{VM: strings.Join(vms, separator), Presets: strings.Join(others, separator), Mode: mode}, nil
 }
 
-// sourceText returns an object as YAML: as its file has it, unless that text lacks the namespace or has
-// fields of a stored object. A text in braces could be read as JSON together with those behind it.
+// sourceText returns an object as YAML: as its file has it, unless that text lacks the namespace or
+// has fields of a stored object. A text in braces could be read as JSON, with those behind it.
 func sourceText(object manifest.Object, namespace string) (string, error) {
 	copied, err := offline.AsNew(object, namespace)
 	if err != nil {

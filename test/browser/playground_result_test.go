@@ -3,6 +3,7 @@ package browser_test
 import (
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
 
@@ -36,4 +37,18 @@ func TestPlaygroundCommand(t *testing.T) {
 	copied("tab-matches", "virtwright explain --all -f vm.yaml -f presets.yaml --mode addon")
 	copied("tab-domain", "virtwright render -f vm.yaml -f presets.yaml --mode addon")
 	copied("tab-problems", "virtwright validate -f vm.yaml -f presets.yaml --mode addon")
+}
+
+// TestPlaygroundTouch shows hints for the input device.
+func TestPlaygroundTouch(t *testing.T) {
+	p := open(t, "")
+	hints := `document.getElementById("detail").textContent + "|" + getComputedStyle(document.querySelector(".hint")).display`
+	if got, want := p.text(hints), "Point at a line, or use the arrow keys, to see its origin.|block"; got != want {
+		t.Errorf("with a mouse: %q", got)
+	}
+	p.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "pointer", Value: "coarse"}}), emulation.SetTouchEmulationEnabled(true))
+	p.after(choose("example", "1"))
+	if got, want := p.text(hints), "Tap a line to see its origin.|none"; got != want {
+		t.Errorf("on a touch screen: %q", got)
+	}
 }

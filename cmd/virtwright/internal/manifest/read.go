@@ -72,7 +72,7 @@ func (s *Sources) Objects(limit int) ([]Object, error) {
 	}
 	for i, d := range Parallel(documents, func(d Document) decoded {
 		objects, err := d.Objects()
-		return decoded{objects, err}
+		return decoded{s.withText(objects, d), err}
 	}) {
 		if errors.Is(d.err, errOther) {
 			r.skip(documents[i].Where.File)
@@ -80,9 +80,6 @@ func (s *Sources) Objects(limit int) ([]Object, error) {
 		}
 		if found[documents[i].Where.File] += len(d.objects); d.err != nil {
 			found[documents[i].Where.File]++
-		}
-		if s.KeepText && !documents[i].json && len(d.objects) == 1 && d.objects[0].Where.Item == 0 {
-			d.objects[0].Text = documents[i].text
 		}
 		out, r.problems = append(out, d.objects...), append(r.problems, d.err)
 	}
@@ -97,6 +94,14 @@ func (s *Sources) Objects(limit int) ([]Object, error) {
 		}
 	}
 	return out, errors.Join(r.problems...)
+}
+
+// withText sets the text of the object that a document has, if texts are kept.
+func (s *Sources) withText(objects []Object, d Document) []Object {
+	if s.KeepText && !d.json && len(objects) == 1 && objects[0].Where.Item == 0 {
+		objects[0].Text = d.text
+	}
+	return objects
 }
 
 // Parallel calls do concurrently and returns the results in the order of the inputs.

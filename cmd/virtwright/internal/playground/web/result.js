@@ -3,6 +3,8 @@
 
 const maxLines = 5000; // of one VM; more would make the page slow
 
+const coarse = matchMedia("(pointer: coarse)"); // touch screens
+
 const byId = (id) => document.getElementById(id);
 
 // make returns an element with a class and text or children.
@@ -207,7 +209,7 @@ export class Result {
   #detail(line) {
     byId("detail").hidden = this.#lines.length === 0;
     if (!line?.from) {
-      byId("detail").replaceChildren(make("p", "empty", "Point at a line, or use the arrow keys, to see its origin."));
+      byId("detail").replaceChildren(make("p", "empty", `${coarse.matches ? "Tap a line" : "Point at a line, or use the arrow keys,"} to see its origin.`));
       return;
     }
     byId("detail").replaceChildren(
