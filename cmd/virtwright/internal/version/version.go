@@ -8,8 +8,14 @@ import (
 	"strings"
 )
 
-// The linker sets these for a release: its version, its commit and the time of the commit.
-var Release, Revision, Committed string
+// Release is the version of a release. The linker sets it, Revision and Committed.
+var Release string
+
+// Revision is the commit of a release.
+var Revision string
+
+// Committed is the time of that commit, in RFC 3339.
+var Committed string
 
 // Info identifies a program. Without the linker's values, the commit is that of go build.
 type Info struct {

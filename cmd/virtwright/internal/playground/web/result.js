@@ -136,7 +136,7 @@ export class Result {
     if (this.#lines.length === 0) {
       const { problems } = this.#output;
       const first = problems.find(({ severity }) => severity === "error") ?? problems[0];
-      const message = make("li", "empty", first ? `There is no result for this input. ${first.message} ` : "Write a VM on the left to see it expanded.");
+      const message = make("li", "empty", first ? `There is no result for this input: ${first.message} ` : "Write a VM on the left to see it expanded.");
       if (first) {
         const button = make("button", "link", "See the problems");
         button.addEventListener("click", () => this.#tabs.select("tab-problems"));
