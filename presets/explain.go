@@ -54,6 +54,15 @@ type Counts struct {
 	Overruled int `json:"overruled"`
 }
 
+// describeCounts formats counts, such as: set 2 fields, lost 1, overruled 0.
+func describeCounts(c *Counts) string {
+	noun := "fields"
+	if c.Set == 1 {
+		noun = "field"
+	}
+	return fmt.Sprintf("set %d %s, lost %d, overruled %d", c.Set, noun, c.Lost, c.Overruled)
+}
+
 // A MatchResult says why a preset acted or did not.
 type MatchResult struct {
 	Preset, Namespace string
@@ -240,7 +249,7 @@ func (x *Explanation) verdicts(s *Snapshot, q *query) []MatchResult {
 			v.Reason = fmt.Sprintf("matches; mode %s changes nothing", c.Mode)
 		default:
 			v.Counts = x.countsOf(c)
-			v.Reason = fmt.Sprintf("set %d, lost %d, overruled %d", v.Counts.Set, v.Counts.Lost, v.Counts.Overruled)
+			v.Reason = describeCounts(v.Counts)
 		}
 		verdicts = append(verdicts, v)
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground/site"
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/version"
 	"github.com/virtwright/virtwright/presets"
 )
 
@@ -109,7 +110,7 @@ func newRoot(name string, s streams) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          subcommands,
-		Version:       versionOf(buildInfo()).String(),
+		Version:       version.Current().String(),
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	shown := program

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"reflect"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
@@ -53,7 +56,7 @@ type playgroundCommand struct {
 
 // newPlayground returns the command for the files of the page; nil for none.
 func newPlayground(shown string, s streams, files fs.FS) *cobra.Command {
-	o := &playgroundCommand{settings: settings{source: source{filesOnly: true}}}
+	o := &playgroundCommand{settings: settings{source: source{filesOnly: true, keepText: true}}}
 	c := &cobra.Command{
 		Use: "playground [-f FILE...] [TYPE/NAME...]", Short: "Serve a web page to edit virtual machines and presets", Long: playgroundHelp,
 		Example: strings.ReplaceAll(playgroundExamples, "{{program}}", shown), Args: named,
@@ -129,20 +132,35 @@ func (o *playgroundCommand) inputOf(ctx context.Context, s streams, args []strin
 func newInput(objects []manifest.Object, namespace, mode string) (playground.Input, error) {
 	var vms, others []string
 	for _, object := range objects {
-		copied, err := offline.AsNew(object, namespace)
+		text, err := sourceText(object, namespace)
 		if err != nil {
 			return playground.Input{}, err
 		}
-		text, err := portable.YAML(copied)
-		if err != nil {
-			return playground.Input{}, fmt.Errorf("%s: %w", object.Where, err)
-		}
 		if offline.IsVM(object) {
-			vms = append(vms, string(text))
+			vms = append(vms, text)
 		} else {
-			others = append(others, string(text))
+			others = append(others, text)
 		}
 	}
 	const separator = "---\n"
 	return playground.Input{VM: strings.Join(vms, separator), Presets: strings.Join(others, separator), Mode: mode}, nil
+}
+
+// sourceText returns an object as YAML: as its file has it, unless that text lacks the namespace or
+// has fields of a stored object. A text in braces could be read as JSON, with those behind it.
+func sourceText(object manifest.Object, namespace string) (string, error) {
+	copied, err := offline.AsNew(object, namespace)
+	if err != nil {
+		return "", err
+	}
+	var written map[string]any
+	text := bytes.Trim(object.Text, "\r\n")
+	if len(text) > 0 && text[0] != '{' && kjson.UnmarshalCaseSensitivePreserveInts(object.JSON, &written) == nil && reflect.DeepEqual(copied, written) {
+		return string(text) + "\n", nil
+	}
+	formatted, err := portable.YAML(copied)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", object.Where, err)
+	}
+	return string(formatted), nil
 }

@@ -15,11 +15,14 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground/site"
@@ -125,6 +128,30 @@ func TestPlaygroundFiles(t *testing.T) {
 	address.RawQuery = "token=x"
 	if status, body := get(t, address.JoinPath("state.json").String()); status != http.StatusNotFound {
 		t.Errorf("with a wrong token: %d, %s", status, body)
+	}
+}
+
+// TestPlaygroundKeepsText checks that the page gets the text of files as it is, except for objects
+// that would then be other ones.
+func TestPlaygroundKeepsText(t *testing.T) {
+	const vm = "# a VM\napiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: vm} # flow\n"
+	const preset = "--- # presets\n\napiVersion: virtwright.dev/v1alpha1\nkind: VirtualMachinePreset\nmetadata: {name: a}\nspec: {} # nothing\n"
+	const list = "---\napiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Namespace, metadata: {name: b}}] # list\n"
+	const stored = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: c, resourceVersion: '1'}\n"
+	const inBraces = "---\n{\"apiVersion\": \"v1\", \"kind\": \"Namespace\", \"metadata\": {\"name\": \"d\"}}\n"
+	file := filepath.Join(t.TempDir(), "all.yaml")
+	if err := os.WriteFile(file, []byte(vm+preset+list+stored+inBraces), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	namespace := func(name string) string {
+		return "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: " + name + "\n"
+	}
+	want := playground.Input{VM: vm, Presets: strings.TrimPrefix(preset, "---") + namespace("b") + namespace("c") + namespace("d"), Mode: modeStandalone}
+	if diff := cmp.Diff(want, stateOf(t, servePlayground(t, "-f", file))); diff != "" {
+		t.Errorf("-want, +got:\n%s", diff)
+	}
+	if in := stateOf(t, servePlayground(t, "-f", file, "-n", "shop")); !strings.Contains(in.VM, "namespace: shop") || !strings.Contains(in.Presets, "namespace: shop") {
+		t.Errorf("in another namespace: %+v", in)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/version"
 )
 
 func TestHelp(t *testing.T) {
@@ -88,15 +90,15 @@ func TestVersion(t *testing.T) {
 	info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
 		{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"},
 	}}
-	if got, want := versionOf(info).String(), "virtwright v1.2.3 abc modified go1.26"; got != want {
+	if got, want := version.Of(info).String(), "virtwright v1.2.3 abc modified go1.26"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 // A release has the version and the commit that the linker sets.
 func TestReleasedVersion(t *testing.T) {
-	defer func() { release, revision, committed = "", "", "" }()
-	release, revision, committed = "v1.2.3", "abc", "2026-01-02T03:04:05Z"
+	defer func() { version.Release, version.Revision, version.Committed = "", "", "" }()
+	version.Release, version.Revision, version.Committed = "v1.2.3", "abc", "2026-01-02T03:04:05Z"
 	if got := call(t, "", "version").fine(t).out; !strings.HasPrefix(got, "virtwright v1.2.3 abc go1.") {
 		t.Errorf("got %q", got)
 	}

@@ -48,6 +48,8 @@ type source struct {
 	// applies the selector to VMs of files, too.
 	withVMs      bool
 	allowMissing bool
+	// keepText keeps the text of objects of files.
+	keepText bool
 	// presetsOnly skips VMs and policies of the cluster; withoutVMs skips VMs.
 	presetsOnly, withoutVMs bool
 	imports                 bool
@@ -94,7 +96,7 @@ func (o *source) check(args []string) error {
 }
 
 func (o *source) manifests(s streams, limit int) ([]manifest.Object, error) {
-	o.input = manifest.Sources{Stdin: s.in, Names: o.files, Recursive: o.recursive, AllowMissing: o.allowMissing}
+	o.input = manifest.Sources{Stdin: s.in, Names: o.files, Recursive: o.recursive, AllowMissing: o.allowMissing, KeepText: o.keepText}
 	objects, err := o.input.Objects(limit)
 	note(s, skippedFiles(o.input.Skipped))
 	if o.kustomize == "" {

@@ -90,7 +90,7 @@ func (o *testCommand) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	suites, invalid := offline.Suites(files)
+	suites, invalid := offline.Suites(files, nil)
 	invalid = errors.Join(o.unread, invalid)
 	if len(suites) == 0 && invalid == nil {
 		return fmt.Errorf("no VirtwrightTest in %s", o.described(nil))
@@ -106,7 +106,7 @@ func (o *testCommand) run(ctx context.Context, s streams) error {
 		runner.Coverage = &fleet.Coverage{}
 	}
 	noted := map[string]bool{}
-	report := &testReport{stdin: stdin.Bytes(), lines: map[manifest.Position][]int{}, Cases: []testCase{}}
+	report := &testReport{stdin: stdin.Bytes(), lines: map[manifest.Position][]int{}, Cases: []offline.CaseReport{}}
 	report.addInvalid(invalid)
 	shown := newProgress(s, "tested", cases)
 	for result := range runner.Run(ctx, suites) {

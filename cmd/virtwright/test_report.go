@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"strings"
 
 	"github.com/jstemmer/go-junit-report/v2/junit"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/annotated"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/fleet"
@@ -34,7 +32,7 @@ func (t *testReport) line(r *offline.CaseResult) int {
 }
 
 type testReport struct {
-	Cases []testCase `json:"cases"`
+	Cases []offline.CaseReport `json:"cases"`
 	// Invalid are files and tests that could not be read.
 	Invalid  []testInvalid         `json:"invalid,omitempty"`
 	Coverage *fleet.CoverageReport `json:"coverage,omitempty"`
@@ -52,31 +50,6 @@ type testInvalid struct {
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
 	Message string `json:"message"`
-}
-
-type testCase struct {
-	File string `json:"file"`
-	// Line of a failed case.
-	Line   int    `json:"line,omitempty"`
-	Test   string `json:"test"`
-	Case   string `json:"case"`
-	Passed bool   `json:"passed"`
-	// Error is set if the case could not run.
-	Error    string      `json:"error,omitempty"`
-	Problems []string    `json:"problems,omitempty"`
-	Messages []string    `json:"messages,omitempty"`
-	Fields   []testField `json:"fields,omitempty"`
-}
-
-type testField struct {
-	Path string `json:"path"`
-	// Expected and Actual are missing if there is no value.
-	Expected any `json:"expected,omitempty"`
-	Actual   any `json:"actual,omitempty"`
-	// Origin of the actual value.
-	Origin *annotated.Source `json:"origin,omitempty"`
-	// Reasons explain why presets with the expected value were not applied.
-	Reasons []string `json:"reasons,omitempty"`
 }
 
 type testSummary struct {
@@ -104,7 +77,7 @@ func (t *testReport) cover(c *fleet.CoverageReport, threshold float64) {
 func percent(p float64) string { return fmt.Sprintf("%.1f%%", math.Floor(p*10)/10) }
 
 func (t *testReport) add(r *offline.CaseResult) {
-	c := testCase{File: r.Suite.Where.File, Test: r.Suite.Metadata.Name, Case: r.Case.Name, Passed: r.Passed(), Problems: r.Problems, Messages: r.Texts}
+	c := r.Report()
 	if last := len(t.Cases) - 1; last < 0 || t.Cases[last].File != c.File || t.Cases[last].Test != c.Test {
 		t.Summary.Tests++
 	}
@@ -113,25 +86,7 @@ func (t *testReport) add(r *offline.CaseResult) {
 		t.Summary.Failed++
 		c.Line = t.line(r)
 	}
-	if r.Err != nil {
-		c.Error = r.Err.Error()
-	}
-	for _, f := range r.Fields {
-		field := testField{Path: pathOf(f), Expected: f.Expected, Actual: f.Actual, Reasons: f.Reasons}
-		if f.Origin != nil {
-			by := annotated.SourceOf(*f.Origin, false)
-			field.Origin = &by
-		}
-		c.Fields = append(c.Fields, field)
-	}
 	t.Cases = append(t.Cases, c)
-}
-
-func pathOf(f offline.FieldResult) string {
-	if !f.VMI {
-		return f.Path.String()
-	}
-	return "vmi: " + strings.TrimPrefix(f.Path.String(), "spec.template.")
 }
 
 func (t *testReport) print(output string, s streams) error {
@@ -146,9 +101,9 @@ func (t *testReport) print(output string, s streams) error {
 		switch c := &t.Cases[i]; {
 		case c.Passed:
 		case c.Error != "" && i > 0 && t.Cases[i-1].Error == c.Error && t.Cases[i-1].Test == c.Test:
-			fmt.Fprintf(s.out, "%s %s: %s: %s: could not run, for the same reason\n", colours.paint(red, "FAIL"), c.place(), c.Test, presets.EscapeLine(c.Case))
+			fmt.Fprintf(s.out, "%s %s: %s: %s: could not run, for the same reason\n", colours.paint(red, "FAIL"), placeOf(c.File, c.Line), c.Test, presets.EscapeLine(c.Case))
 		default:
-			fmt.Fprintf(s.out, "%s %s: %s: %s\n%s", colours.paint(red, "FAIL"), c.place(), c.Test, presets.EscapeLine(c.Case), c.text(colours))
+			fmt.Fprintf(s.out, "%s %s: %s: %s\n%s", colours.paint(red, "FAIL"), placeOf(c.File, c.Line), c.Test, presets.EscapeLine(c.Case), caseText(c, colours))
 		}
 	}
 	if t.Coverage != nil {
@@ -161,47 +116,19 @@ func (t *testReport) print(output string, s streams) error {
 	return err
 }
 
-func (c *testCase) place() string { return placeOf(c.File, c.Line) }
+// caseText marks expected and actual values with colours.
+func caseText(c *offline.CaseReport, colours style) string {
+	in := func(colour string) func(string) string {
+		return func(text string) string { return colours.paint(colour, text) }
+	}
+	return c.Text(in(red), in(green))
+}
 
 func placeOf(file string, line int) string {
 	if line == 0 {
 		return file
 	}
 	return fmt.Sprintf("%s:%d", file, line)
-}
-
-// text formats the differences, with - for expected and + for actual values.
-func (c *testCase) text(colours style) string {
-	var out strings.Builder
-	for _, text := range append([]string{c.Error}, c.Messages...) {
-		if text != "" {
-			fmt.Fprintf(&out, "  %s\n", strings.ReplaceAll(text, "\n", "\n  "))
-		}
-	}
-	for _, p := range c.Problems {
-		fmt.Fprintf(&out, "  rejected: %s\n", oneLine(p))
-	}
-	for _, f := range c.Fields {
-		fmt.Fprintf(&out, "  %s\n    %s\n    %s\n", f.Path, colours.paint(red, "- "+asJSON(f.Expected)), colours.paint(green, "+ "+asJSON(f.Actual)+f.from()))
-		for _, reason := range f.Reasons {
-			fmt.Fprintf(&out, "      %s\n", oneLine(reason))
-		}
-	}
-	return out.String()
-}
-
-func (f *testField) from() string {
-	if f.Origin == nil {
-		return ""
-	}
-	return "   " + f.Origin.String()
-}
-
-func asJSON(value any) string {
-	if value == nil {
-		return "(absent)"
-	}
-	return oneLine(presets.FormatValue(value))
 }
 
 func (t *testReport) printCoverage(s streams) {
@@ -252,11 +179,11 @@ func (t *testReport) junit(s streams) error {
 			suite = &junit.Testsuite{Name: c.Test, File: c.File, Time: "0", ID: len(out.Suites)}
 		}
 		one := junit.Testcase{Name: presets.EscapeLine(c.Case), Classname: c.Test}
-		switch text := presets.Escape(c.text(false)); {
+		switch text := presets.Escape(caseText(c, false)); {
 		case c.Error != "":
 			one.Error = &junit.Result{Message: "the case could not run", Data: text}
 		case !c.Passed:
-			one.Failure = &junit.Result{Message: fmt.Sprintf("%s: not as expected", c.place()), Data: text}
+			one.Failure = &junit.Result{Message: fmt.Sprintf("%s: not as expected", placeOf(c.File, c.Line)), Data: text}
 		}
 		suite.AddTestcase(one)
 	}

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
-	"github.com/virtwright/virtwright/presets"
 )
 
 const validateHelp = `Report virtual machines and presets that a cluster would reject, with the same messages: unknown
@@ -176,7 +175,7 @@ func (v *validated) text(s streams) error {
 	return err
 }
 
-func oneLine(text string) string { return presets.EscapeLine(strings.Join(strings.Fields(text), " ")) }
+func oneLine(text string) string { return offline.OneLine(text) }
 
 // String formats the last line of the output.
 func (s validatedSummary) String() string {

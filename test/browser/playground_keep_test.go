@@ -40,11 +40,15 @@ func TestPlaygroundVerdict(t *testing.T) {
 		"Accepted":         {vm, ""},
 		"Rejected, 1 err":  {strings.Replace(vm, "Halted", "Halt", 1), ""},
 		"Rejected presets": {vm, "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: p}\nspec: {defaults: {spec: {runnig: true}}}\n"},
-		"No VM":            {"", ""},
+		"No VM.":           {"", ""},
+		"No VM, 1 warning": {"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", ""},
 	} {
 		p := open(t, fragment(t, state[0], state[1]))
 		if got := p.text(`document.getElementById("status").textContent`); !strings.HasPrefix(got, want) {
 			t.Errorf("want %q, got %q", want, got)
+		}
+		if got := p.text(`document.getElementById("legend").textContent`); strings.Contains(want, "warning") != strings.Contains(got, "paste a VirtualMachine") {
+			t.Errorf("%s: the result says %q", want, got)
 		}
 	}
 }

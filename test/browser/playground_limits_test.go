@@ -54,7 +54,7 @@ func TestPlaygroundRestart(t *testing.T) {
 	p := open(t, "")
 	got := p.module("engine.js", "Engine", `return new Promise((done) => {
 		const reports = [];
-		const engine = new Engine({progress() {}, slow() {}, failed: () => reports.push("failed"), result(output) {
+		const engine = new Engine({progress() {}, ready() {}, slow() {}, failed: () => reports.push("failed"), result(output) {
 			if (output.vms.length) done([...reports, output.vms[0].name].join(" "));
 			if (reports.length || output.vms.length) return;
 			engine.evaluate({vm: "[".repeat(100000), presets: "", mode: ""}, 0);
@@ -67,6 +67,20 @@ func TestPlaygroundRestart(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	t.Log(got)
+}
+
+// TestPlaygroundRetry checks that an input which was stopped can be evaluated again with more time.
+// The page's clock runs fast, so that the first evaluation is stopped.
+func TestPlaygroundRetry(t *testing.T) {
+	p := open(t, "")
+	status, retry := `document.getElementById("status").textContent`, `document.getElementById("retry")`
+	p.run(chromedp.Evaluate(`window.real = setTimeout; window.setTimeout = (f, ms) => real(f, ms === 2000 ? 0 : ms); 0`, nil))
+	p.run(typed("vm", "# slow"))
+	p.want(status + `.startsWith("Stopped after 2 s") && !` + retry + `.hidden`)
+	p.after(chromedp.Click("#retry"))
+	if got := p.text(status + " + " + retry + ".hidden"); got != "Accepted.true" {
+		t.Errorf("after another try: %s", got)
+	}
 }
 
 // TestPlaygroundForcedColors checks that the colors of the system do not hide origins or the chosen

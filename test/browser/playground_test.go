@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -42,7 +43,8 @@ func TestMain(m *testing.M) {
 
 // build fills folder once for all tests.
 var build = sync.OnceValue(func() error {
-	build := exec.Command("go", "run", "./cmd/virtwright/internal/playground/build", folder)
+	build := exec.Command("go", "run", "./cmd/virtwright/internal/playground/build", folder,
+		"-X github.com/virtwright/virtwright/cmd/virtwright/internal/version.Release=v1.2.3")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build the playground: %w\n%s", err, out)
@@ -190,6 +192,14 @@ func TestPlaygroundExamples(t *testing.T) {
 	}
 }
 
+// TestPlaygroundVersion checks that the page shows the version of the engine, as the command does.
+func TestPlaygroundVersion(t *testing.T) {
+	p := open(t, "")
+	if got, want := p.text(`document.getElementById("version").textContent`), "virtwright v1.2.3 "+runtime.Version(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestPlaygroundEdit(t *testing.T) {
 	p := open(t, "")
 	p.after(typed("vm", "spec: {runStrategy: Halted}"))
@@ -257,25 +267,6 @@ func TestPlaygroundOrigin(t *testing.T) {
 	}
 }
 
-func TestPlaygroundFields(t *testing.T) {
-	p := open(t, fragment(t, "", "apiVersion: virtwright.dev/v1alpha1\nkind: VirtualMachinePreset\nmetadata:\n  name: a\nspec:\n  "))
-	presets := `document.getElementById("presets").shadowRoot`
-	options := `[...` + presets + `.querySelectorAll(".cm-completionLabel")].map((l) => l.textContent).join()`
-	p.run(typed("presets", "mod"))
-	p.want(options + ` === "mode"`)
-	// CodeMirror ignores keys just after it opens a list. Only the key is pressed: Chromium would
-	// insert the text of the key even though CodeMirror handles the key.
-	p.after(chromedp.Sleep(200*time.Millisecond), input.DispatchKeyEvent(input.KeyRawDown).WithKey("Enter").WithWindowsVirtualKeyCode(13))
-	p.want(options + `.includes("Warn")`)
-	p.run(chromedp.KeyEvent(kb.Escape))
-
-	var box struct{ X, Y float64 }
-	p.run(chromedp.Evaluate(`{const r = document.createRange(); r.selectNodeContents([...`+presets+`.querySelectorAll(".cm-line")].at(-1).querySelector("span"));
-		const b = r.getBoundingClientRect(); ({X: b.x + 10, Y: b.y + b.height / 2})}`, &box))
-	p.run(chromedp.MouseEvent(input.MouseMoved, box.X, box.Y), chromedp.MouseEvent(input.MouseMoved, box.X+1, box.Y))
-	p.want(presets + `.querySelector(".cm-describe")?.textContent.includes("how strictly")`)
-}
-
 func TestPlaygroundLink(t *testing.T) {
 	vm := "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: überall, namespace: lab}"
 	p := open(t, fragment(t, vm, "# keine"))
@@ -341,7 +332,7 @@ func TestPlaygroundKeyboard(t *testing.T) {
 	p.run(chromedp.KeyEvent(kb.Escape))
 	tab("presets")
 	p.run(chromedp.KeyEvent(kb.Escape))
-	for _, id := range []string{"tab-expanded", "copy", "lines"} {
+	for _, id := range []string{"tab-expanded", "copy", "command", "lines"} {
 		tab(id)
 	}
 	p.run(chromedp.Focus("#tab-expanded", chromedp.ByQuery))
@@ -385,7 +376,7 @@ func TestPlaygroundIsNarrow(t *testing.T) {
 	p := open(t, "")
 	const narrowest = 320
 	p.run(emulation.SetDeviceMetricsOverride(narrowest, 800, 1, true))
-	for i := range 8 {
+	for i := range 9 {
 		p.after(choose("example", fmt.Sprint(i)))
 		for _, tab := range []string{"expanded", "matches", "domain", "problems"} {
 			p.run(chromedp.Evaluate(`document.getElementById("tab-`+tab+`").click()`, nil))

@@ -59,7 +59,7 @@ func (r *release) buildPlayground(ctx context.Context) error {
 	if err := removeAll(filepath.Join(r.source, files, "[^.]*")); err != nil {
 		return err
 	}
-	_, err := r.output(ctx, "go", "run", playground+"/build", files)
+	_, err := r.output(ctx, "go", "run", playground+"/build", files, r.stamp())
 	return err
 }
 
@@ -106,14 +106,19 @@ func (r *release) build(ctx context.Context, p platform) (string, error) {
 	if p.system == "windows" {
 		built += ".exe"
 	}
-	stamp := "-s -w -buildid= -X main.release=v" + r.version + " -X main.revision=" + r.revision + " -X main.committed=" + r.time.Format(time.RFC3339)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-tags=playground",
-		"-ldflags="+stamp, "-o", built, "./cmd/"+program)
+		"-ldflags=-s -w -buildid= "+r.stamp(), "-o", built, "./cmd/"+program)
 	cmd.Dir, cmd.Env = r.source, p.environment()
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot build %s: %w\n%s", program, err, strings.TrimSpace(string(output)))
 	}
 	return built, nil
+}
+
+// stamp returns the flags of the linker that set the version.
+func (r *release) stamp() string {
+	const set = "-X github.com/virtwright/virtwright/cmd/virtwright/internal/version."
+	return set + "Release=v" + r.version + " " + set + "Revision=" + r.revision + " " + set + "Committed=" + r.time.Format(time.RFC3339)
 }
 
 // environment is that of a build for the platform.

@@ -44,7 +44,8 @@ func (t *Text) Objects() (out []Object, problems []error) {
 
 // Locate returns the line and column, counted from 1, of a field's value, or of its name if onKey
 // is set. It accepts paths of virtwright and of API servers. For a path that does not exist, it
-// returns the position of the deepest existing parent. It returns zeros if the file is not YAML.
+// returns the position of the name of the deepest existing parent, or of the object's kind. It
+// returns zeros if the file is not YAML.
 func (t *Text) Locate(at Position, path string, onKey bool) (line, column int) {
 	root, before := t.document(at.Document)
 	if root == nil {
@@ -61,19 +62,15 @@ func (t *Text) Locate(at Position, path string, onKey bool) (line, column int) {
 	if err != nil {
 		return before + root.Line, root.Column
 	}
-	found := root
-	for i, seg := range parsed {
-		inPartial := len(parsed) > 1 && (parsed[1].Name == "defaults" || parsed[1].Name == "overrides")
-		value, key, ok := child(found, seg, inPartial)
-		if !ok {
-			break
-		}
-		if found = value; i == len(parsed)-1 && onKey && key != nil {
-			found = key
-		}
-	}
-	if expression, _, isComputed := child(found, provenance.Segment{Name: presets.ComputedKey}, false); isComputed {
+	found, name, isMissing := find(root, parsed)
+	expression, _, isComputed := child(found, provenance.Segment{Name: presets.ComputedKey}, false)
+	switch {
+	case onKey && !isMissing && name != nil:
+		found = name
+	case isComputed:
 		found = expression
+	case isMissing && name != nil:
+		found = name
 	}
 	line, column = beginOf(found)
 	return before + line, column
@@ -85,6 +82,22 @@ func beginOf(n *yamlv3.Node) (line, column int) {
 		return n.Line + 1, 1
 	}
 	return n.Line, n.Column
+}
+
+// find returns the value at a path, or else that of its deepest existing parent, with its key. The
+// key of the whole object is that of its kind; elements of lists have none.
+func find(root *yamlv3.Node, path provenance.Path) (value, key *yamlv3.Node, isMissing bool) {
+	_, key, _ = child(root, provenance.Segment{Name: "kind"}, false)
+	inPartial := len(path) > 1 && (path[1].Name == "defaults" || path[1].Name == "overrides")
+	value = root
+	for _, seg := range path {
+		below, name, ok := child(value, seg, inPartial)
+		if !ok {
+			return value, key, true
+		}
+		value, key = below, name
+	}
+	return value, key, false
 }
 
 // Lines returns the lines of the elements of a top-level list, from 1; nil if it is not YAML.

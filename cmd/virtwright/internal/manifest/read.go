@@ -39,6 +39,8 @@ type Sources struct {
 	Recursive bool
 	// AllowMissing accepts files and folders that do not exist or contain no objects.
 	AllowMissing bool
+	// KeepText sets the text of objects.
+	KeepText bool
 	// Remaining counts the VMs that Objects left for VMs.
 	Remaining int
 	// Skipped are the files of folders that are not manifests.
@@ -70,7 +72,7 @@ func (s *Sources) Objects(limit int) ([]Object, error) {
 	}
 	for i, d := range Parallel(documents, func(d Document) decoded {
 		objects, err := d.Objects()
-		return decoded{objects, err}
+		return decoded{s.withText(objects, d), err}
 	}) {
 		if errors.Is(d.err, errOther) {
 			r.skip(documents[i].Where.File)
@@ -92,6 +94,14 @@ func (s *Sources) Objects(limit int) ([]Object, error) {
 		}
 	}
 	return out, errors.Join(r.problems...)
+}
+
+// withText sets the text of the object that a document has, if texts are kept.
+func (s *Sources) withText(objects []Object, d Document) []Object {
+	if s.KeepText && !d.json && len(objects) == 1 && objects[0].Where.Item == 0 {
+		objects[0].Text = d.text
+	}
+	return objects
 }
 
 // Parallel calls do concurrently and returns the results in the order of the inputs.
@@ -280,6 +290,8 @@ type Object struct {
 	APIVersion string
 	Kind       string
 	JSON       []byte
+	// Text is the YAML document of the object; nil unless Sources keep it.
+	Text []byte
 }
 
 // A Position locates an object in the input.
@@ -310,6 +322,8 @@ type DocumentError struct {
 	// Line of the file, from 1; 0 for the whole document or item.
 	Line    int
 	Message string
+	// Field is the wrong field; may be empty.
+	Field string
 }
 
 // Error formats the error with its position.
@@ -332,10 +346,10 @@ func Inline(raw []byte, in Position) ([]Object, error) { return objects(raw, in,
 func objects(raw []byte, at Position, named bool) ([]Object, error) {
 	var h header
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &h); err != nil {
-		return nil, &DocumentError{at, 0, "not a Kubernetes object: " + Plain(err).Error()}
+		return nil, &DocumentError{Where: at, Message: "not a Kubernetes object: " + Plain(err).Error()}
 	}
 	if h.Kind == "" || h.APIVersion == "" {
-		return nil, &DocumentError{at, 0, "apiVersion and kind are required"}
+		return nil, &DocumentError{Where: at, Message: "apiVersion and kind are required"}
 	}
 	if h.Items == nil || !strings.HasSuffix(h.Kind, "List") {
 		return []Object{{Where: at, Named: named, APIVersion: h.APIVersion, Kind: h.Kind, JSON: raw}}, nil

@@ -101,7 +101,7 @@ func splitJSON(file string, content []byte, named bool) ([]Document, error) {
 				at = syntax.Offset
 			}
 			line := 1 + bytes.Count(content[:min(at, int64(len(content)))], []byte("\n"))
-			return out, &DocumentError{Position{File: file, Document: len(out) + 1}, line, "cannot read the JSON: " + err.Error()}
+			return out, &DocumentError{Where: Position{File: file, Document: len(out) + 1}, Line: line, Message: "cannot read the JSON: " + err.Error()}
 		}
 		if !bytes.Equal(document, []byte("null")) {
 			out = append(out, Document{Where: Position{File: file, Document: len(out) + 1}, named: named, text: document, json: true})
@@ -132,7 +132,7 @@ func splitYAML(file string, content []byte, named bool) []Document {
 			add(content[start:offset], before)
 			start, before = offset+len("---"), lines-1
 			if shared.Match(line) {
-				wrong = &DocumentError{Position{File: file, Document: len(out) + 1}, lines, "cannot read the YAML: the document begins in the line of its separator: write it below ---"}
+				wrong = &DocumentError{Where: Position{File: file, Document: len(out) + 1}, Line: lines, Message: "cannot read the YAML: the document begins in the line of its separator: write it below ---"}
 			}
 		}
 		offset += len(line)
@@ -185,7 +185,7 @@ func (d Document) parseError(err error) error {
 	if line > 0 {
 		line += d.before
 	}
-	return &DocumentError{d.Where, line, "cannot read the YAML: " + lineNumber.ReplaceAllStringFunc(text, d.ofFile)}
+	return &DocumentError{Where: d.Where, Line: line, Message: "cannot read the YAML: " + lineNumber.ReplaceAllStringFunc(text, d.ofFile)}
 }
 
 // duplicateKey is an error for which the parser names the line of the key's value.

@@ -52,8 +52,9 @@ type Cluster struct {
 	VMs []VM
 	// Presets is the number of presets.
 	Presets int
-	// Notes name ignored objects.
+	// Notes name ignored objects. Those of Open are in Left.
 	Notes []string
+	Left  []Leftover
 
 	settings      Settings
 	snapshot      *presets.Snapshot

@@ -10,6 +10,7 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 // An Issue is a problem or a warning with the position of its object.
@@ -27,9 +28,7 @@ func Open(ctx context.Context, objects []manifest.Object, settings Settings) (*C
 	entries, left, err := sorted(objects, rejectNamed)
 	issues := issuesOf(manifest.Position{}, err)
 	c := newCluster(settings)
-	for _, l := range left {
-		c.Notes = append(c.Notes, l.String())
-	}
+	c.Left = left
 	for i, err := range c.fill(ctx, entries) {
 		issues = append(issues, issuesOf(entries[i].Where, err)...)
 	}
@@ -59,20 +58,26 @@ func issuesOf(where manifest.Position, err error) []Issue {
 			out = append(out, Issue{Where: refusal.Where, Problem: p})
 		}
 	case errors.As(err, &document):
-		out = []Issue{{Where: document.Where, Line: document.Line, Problem: Problem{Message: document.Message}}}
+		out = []Issue{{Where: document.Where, Line: document.Line, Problem: Problem{document.Field, document.Message}}}
 	default:
 		out = []Issue{{Where: where, Problem: Problem{Message: strings.TrimPrefix(err.Error(), where.String()+": ")}}}
 	}
 	return out
 }
 
-var fieldPath = regexp.MustCompile(`(?:spec|metadata)\.[^\s:,;()]*[^\s:,;().]`)
+var (
+	fieldPath = regexp.MustCompile(`(?:spec|metadata)\.[^\s:,;()]*[^\s:,;().]`)
+	labelOf   = regexp.MustCompile(`^label ([^=]+)=`)
+)
 
 // warnings finds the field in each text. A field before the message is not repeated in it.
 func warnings(where manifest.Position, texts []string) []Issue {
 	var out []Issue
 	for _, text := range texts {
 		field := fieldPath.FindString(text)
+		if label := labelOf.FindStringSubmatch(text); label != nil {
+			field = provenance.Path{{Name: "metadata"}, {Name: "labels"}, {Name: label[1]}}.String()
+		}
 		out = append(out, Issue{Where: where, Warning: true, Problem: Problem{field, strings.TrimPrefix(text, field+": ")}})
 	}
 	return out

@@ -84,9 +84,9 @@ func (u unsupportedKinds) check(o manifest.Object, kind schema.GroupKind) error 
 	case u == rejectNone:
 		return nil
 	case kind.Group == virtwrightGroup || near != "":
-		return unsupported(o, "unsupported kind %s of %s%s", o.Kind, o.APIVersion, near)
+		return unsupported(o, "kind", "unsupported kind %s of %s%s", o.Kind, o.APIVersion, near)
 	case u == rejectNamed && o.Named:
-		return unsupported(o, "unsupported kind %s of %s: supported kinds: %s", o.Kind, o.APIVersion, kindNames)
+		return unsupported(o, "kind", "unsupported kind %s of %s: supported kinds: %s", o.Kind, o.APIVersion, kindNames)
 	default:
 		return nil
 	}

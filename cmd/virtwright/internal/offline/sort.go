@@ -82,14 +82,14 @@ func sorted(objects []manifest.Object, reject unsupportedKinds) (entries []*entr
 		switch {
 		case isSuite(o): // only for virtwright test
 		case parseErr != nil:
-			problems = append(problems, unsupported(o, "invalid apiVersion %q", o.APIVersion))
+			problems = append(problems, unsupported(o, "apiVersion", "invalid apiVersion %q", o.APIVersion))
 		case known.role == unknown:
 			err := reject.check(o, kind)
 			if problems = append(problems, err); err == nil {
 				skipped[Leftover{File: o.Where.File, APIVersion: o.APIVersion, Kind: o.Kind}]++
 			}
 		case !slices.Contains(known.versions, gv.Version):
-			problems = append(problems, unsupported(o, "unsupported version of kind %s: %s: use %s", o.Kind, o.APIVersion,
+			problems = append(problems, unsupported(o, "apiVersion", "unsupported version of kind %s: %s: use %s", o.Kind, o.APIVersion,
 				schema.GroupVersion{Group: gv.Group, Version: known.versions[0]}))
 		default:
 			e := &entry{Object: o, role: known.role, param: params[kind]}
@@ -105,8 +105,8 @@ func sorted(objects []manifest.Object, reject unsupportedKinds) (entries []*entr
 	return entries, left, errors.Join(problems...)
 }
 
-func unsupported(o manifest.Object, format string, args ...any) error {
-	return &manifest.DocumentError{Where: o.Where, Message: fmt.Sprintf(format, args...)}
+func unsupported(o manifest.Object, field, format string, args ...any) error {
+	return &manifest.DocumentError{Where: o.Where, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
 // readMeta decodes at least the name; errors are reported when the object is decoded.

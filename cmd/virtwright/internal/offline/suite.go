@@ -40,6 +40,8 @@ type Suite struct {
 	Cases []Case `json:"cases"`
 
 	Where manifest.Position `json:"-"`
+	// given, unless nil, are used instead of files.
+	given []manifest.Object
 }
 
 // A Case is a VM with the expected result.
@@ -83,9 +85,10 @@ type Expectation struct {
 	Warnings []string `json:"warnings"`
 }
 
-// Suites decodes the valid suites among objects. The error joins the problems of the others, each a
+// Suites decodes the valid suites among objects. Their presets are the given objects; nil reads the
+// files that they name. The error joins the problems of the others, each a
 // *manifest.DocumentError.
-func Suites(objects []manifest.Object) ([]*Suite, error) {
+func Suites(objects, given []manifest.Object) ([]*Suite, error) {
 	var problems []error
 	objects = slices.DeleteFunc(slices.Clone(objects), func(o manifest.Object) bool {
 		if !isSuite(o) && (strings.EqualFold(o.Kind, kindSuite) || presets.Nearest(o.Kind, slices.Values([]string{kindSuite})) != "") {
@@ -100,7 +103,7 @@ func Suites(objects []manifest.Object) ([]*Suite, error) {
 	var out []*Suite
 	first := map[string]manifest.Position{}
 	for _, d := range manifest.Parallel(objects, func(o manifest.Object) decoded {
-		s, err := newSuite(o)
+		s, err := newSuite(o, given)
 		return decoded{s, err}
 	}) {
 		if d.err != nil {
@@ -123,8 +126,8 @@ func isSuite(o manifest.Object) bool {
 	return o.Kind == kindSuite && group == virtwrightGroup
 }
 
-func newSuite(o manifest.Object) (*Suite, error) {
-	s := &Suite{Where: o.Where}
+func newSuite(o manifest.Object, given []manifest.Object) (*Suite, error) {
+	s := &Suite{Where: o.Where, given: given}
 	problems := s.decode(o.JSON)
 	if len(problems) == 0 {
 		problems = s.check()
@@ -162,7 +165,7 @@ func (s *Suite) check() field.ErrorList {
 		out = append(out, field.Required(field.NewPath("metadata", "name"), ""))
 	}
 	for i, file := range s.Files {
-		if _, err := os.Stat(s.path(file)); err != nil {
+		if _, err := os.Stat(s.path(file)); err != nil && s.given == nil {
 			out = append(out, field.Invalid(field.NewPath("files").Index(i), file, "cannot be read: "+manifest.Reason(err).Error()))
 		}
 	}
@@ -279,7 +282,10 @@ func (s *Suite) sourceKey() string {
 }
 
 func (s *Suite) sources(currentModes bool) ([]manifest.Object, error) {
-	objects, err := manifest.Read(strings.NewReader(""), s.paths(), true)
+	objects, err := slices.Clone(s.given), error(nil)
+	if s.given == nil {
+		objects, err = manifest.Read(strings.NewReader(""), s.paths(), true)
+	}
 	objects = slices.DeleteFunc(objects, func(o manifest.Object) bool { return roleOf(o) == vmOrVMI || isSuite(o) })
 	objects, unread := inModes(objects, currentModes)
 	inline, wrong := s.inline(s.Objects, currentModes)

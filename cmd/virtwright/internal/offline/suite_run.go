@@ -283,9 +283,9 @@ func (s *Suite) decode(raw []byte) field.ErrorList {
 		Cases []json.RawMessage `json:"cases"`
 	}
 	problems := decodeStrict(raw, &shell, nil)
-	where := s.Where
+	where, given := s.Where, s.given
 	*s = shell.Suite
-	s.Where, s.Cases = where, make([]Case, len(shell.Cases))
+	s.Where, s.given, s.Cases = where, given, make([]Case, len(shell.Cases))
 	for i, one := range shell.Cases {
 		problems = append(problems, decodeStrict(one, &s.Cases[i], field.NewPath("cases").Index(i))...)
 	}

@@ -49,6 +49,7 @@ func TestExamples(t *testing.T) {
 			Presets: "namespaces presets/sizes presets/tier-prod presets/secure-boot presets/placement profiles/house profiles/production",
 		},
 		{Title: "A misspelt field", VM: "vms/tiny", Presets: "refused/misspelt presets/sizes"},
+		{Title: "A test of a preset", VM: "vms/tiny", Presets: "catalogue/tests/cpu-model catalogue/cpu-model presets/sizes"},
 	}
 	for i := range examples {
 		examples[i].Mode = "standalone"
@@ -89,9 +90,26 @@ func manifests(t *testing.T, names string) string {
 	t.Helper()
 	var texts []string
 	for name := range strings.FieldsSeq(names) {
-		texts = append(texts, string(read(t, root+"examples/"+name+".yaml")))
+		texts = append(texts, narrowed(string(read(t, root+"examples/"+name+".yaml"))))
 	}
 	return strings.Join(texts, "---\n")
+}
+
+// narrowed wraps the comments between fields again, so that they fit into an editor of the page.
+func narrowed(text string) string {
+	const columns = 64
+	return regexp.MustCompile(`(?m)(^# .*\n)+`).ReplaceAllStringFunc(text, func(comment string) string {
+		var out strings.Builder
+		line := "#"
+		for word := range strings.FieldsSeq(strings.ReplaceAll(comment, "# ", "")) {
+			if len(line)+1+len(word) > columns {
+				out.WriteString(line + "\n")
+				line = "#"
+			}
+			line += " " + word
+		}
+		return out.String() + line + "\n"
+	})
 }
 
 // TestSchema writes web/schema.json, from which the editors complete and explain fields.
@@ -278,12 +296,30 @@ func (s *schema) partialVMs() {
 	}
 }
 
-// firstSentence is the first sentence of a description, on one line.
+// listStart matches the first element of a list.
+var listStart = regexp.MustCompile(`(?m)^\s*[-*] `)
+
+// firstSentence is the first sentence of a description, on one line, without a list and the
+// sentence or line that introduces it.
 func firstSentence(description string) string {
 	paragraph, _, _ := strings.Cut(description, "\n\n")
+	if at := listStart.FindStringIndex(paragraph); at != nil {
+		paragraph = strings.TrimSpace(paragraph[:at[0]])
+		if cut := max(strings.LastIndex(paragraph, "\n"), strings.LastIndex(paragraph, ". ")+1); cut > 0 && strings.HasSuffix(paragraph, ":") {
+			paragraph = paragraph[:cut]
+		}
+	}
 	text := strings.Join(strings.Fields(paragraph), " ")
-	if sentence, _, cut := strings.Cut(text, ". "); cut {
-		text = sentence + "."
+	for end, c := range text {
+		before := text[:end]
+		inside := strings.Count(before, "(") > strings.Count(before, ")") || strings.HasSuffix(before, "e.g") || strings.HasSuffix(before, "i.e")
+		if c == '.' && strings.HasPrefix(text[end:], ". ") && !inside {
+			text = before + "."
+			break
+		}
+	}
+	if before, isLead := strings.CutSuffix(text, ":"); isLead {
+		text = before + " …"
 	}
 	if len(text) > 240 {
 		text = text[:strings.LastIndex(text[:240], " ")] + " …"

@@ -53,6 +53,8 @@ type Input struct {
 type Output struct {
 	VMs      []VM      `json:"vms"`
 	Problems []Problem `json:"problems"`
+	// Tests are the cases of VirtwrightTests.
+	Tests []Test `json:"tests"`
 	// Notes name ignored objects and missing information.
 	Notes []string `json:"notes"`
 }
@@ -112,7 +114,7 @@ type evaluation struct {
 // of the command line. A broken document does not hide the results of others. Evaluate does not
 // panic.
 func (of *Evaluator) Evaluate(ctx context.Context, in Input) Output {
-	e := &evaluation{Output: Output{[]VM{}, []Problem{}, []string{}}, memory: &of.memory, texts: map[string]*manifest.Text{}}
+	e := &evaluation{Output: Output{[]VM{}, []Problem{}, []Test{}, []string{}}, memory: &of.memory, texts: map[string]*manifest.Text{}}
 	if e.fits(in) {
 		e.guarded(inVM, func() { e.run(ctx, in) })
 	}
@@ -175,6 +177,7 @@ func (e *evaluation) run(ctx context.Context, in Input) {
 	objects := append(e.read(inPresets, in.Presets), e.read(inVM, in.VM)...)
 	c, issues := offline.Open(ctx, objects, e.settings(in.Mode))
 	e.report(issues)
+	e.ignored(c, objects)
 	vms := c.VMs
 	if len(vms) > maxVMs {
 		e.Notes = append(e.Notes, fmt.Sprintf("only the first %d of %d VMs are shown", maxVMs, len(vms)))
@@ -185,6 +188,24 @@ func (e *evaluation) run(ctx context.Context, in Input) {
 	}
 	for _, text := range slices.Concat(c.Notes, c.Unlabelled(nil), c.Missing()) {
 		e.Notes = append(e.Notes, withoutFlags.Replace(text))
+	}
+	e.guarded(inPresets, func() { e.test(ctx, objects, in.Mode) })
+}
+
+// ignored reports objects of kinds that are ignored: as a note, or as a warning if they stand where
+// a VM is expected.
+func (e *evaluation) ignored(c *offline.Cluster, objects []manifest.Object) {
+	for _, l := range c.Left {
+		if l.File != inVM || len(c.VMs) > 0 {
+			e.Notes = append(e.Notes, l.String())
+			continue
+		}
+		first := slices.IndexFunc(objects, func(o manifest.Object) bool {
+			return o.Where.File == l.File && o.APIVersion == l.APIVersion && o.Kind == l.Kind
+		})
+		e.report([]offline.Issue{{Where: objects[first].Where, Warning: true, Problem: offline.Problem{
+			Field: "kind", Message: fmt.Sprintf("ignored %d of kind %s (%s): paste a VirtualMachine or a VirtualMachineInstance", l.Count, l.Kind, l.APIVersion),
+		}}})
 	}
 }
 

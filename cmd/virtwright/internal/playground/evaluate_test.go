@@ -52,9 +52,12 @@ func TestEvaluate(t *testing.T) {
 			"at its key", Input{VM: vm + "spec:\n  template:\n    spec:\n      domain: {cpu: {Cores: 1}}\n", Presets: preset},
 			[]string{"vm 7"}, []string{"vm:7 spec.template.spec.domain.cpu.Cores"}, "unknown field",
 		},
-		"a missing value": {"at the deepest parent", Input{VM: vm + "spec:\n  template: {}\n"}, []string{"vm 1"}, []string{"vm:5 spec.template.spec.domain.memory.guest"}, ""},
+		"a missing value in a block": {"at the deepest parent", Input{VM: vm + "spec:\n  template:\n    spec:\n      domain:\n        cpu: {cores: 1}\n"}, []string{"vm 1"}, []string{"vm:7 spec.template.spec.domain.memory.guest"}, ""},
+		"no parent":                  {"at the kind", Input{VM: "# comment\n" + vm}, []string{"vm 1"}, []string{"vm:3 spec.template.spec.domain.memory.guest"}, ""},
+		"a misspelt kind":            {"at the kind", Input{VM: strings.Replace(vm, "Machine", "Machin", 1)}, nil, []string{"vm:2 kind"}, "did you mean"},
+		"a missing value":            {"at the deepest parent", Input{VM: vm + "spec:\n  template: {}\n"}, []string{"vm 1"}, []string{"vm:5 spec.template.spec.domain.memory.guest"}, ""},
 		"an unknown kind of ours": {
-			"it is named", Input{VM: strings.ReplaceAll(preset, "MachinePreset", "MachinPreset") + "---\n" + vm, Presets: preset}, []string{"vm 7"}, []string{"vm:1 "}, "did you mean",
+			"it is named", Input{VM: strings.ReplaceAll(preset, "MachinePreset", "MachinPreset") + "---\n" + vm, Presets: preset}, []string{"vm 7"}, []string{"vm:2 kind"}, "did you mean",
 		},
 		"another kind": {"it is ignored with a note", Input{VM: "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n" + vm, Presets: preset}, []string{"vm 7"}, nil, ""},
 		"no object":    {"it is named", Input{VM: "---\n---\n- 1\n"}, nil, []string{"vm:3 "}, "not a Kubernetes object"},
@@ -101,7 +104,7 @@ func TestEvaluateResults(t *testing.T) {
 		t.Fatalf("got %+v", out)
 	}
 	m := out.VMs[0]
-	if want := []Preset{{"cores", "default", "Enforce", true, "set 2, lost 0, overruled 0"}}; m.Namespace != "default" || len(m.Presets) != 2 || !cmp.Equal(m.Presets[:1], want) || m.Presets[1].Matched {
+	if want := []Preset{{"cores", "default", "Enforce", true, "set 2 fields, lost 0, overruled 0"}}; m.Namespace != "default" || len(m.Presets) != 2 || !cmp.Equal(m.Presets[:1], want) || m.Presets[1].Matched {
 		t.Errorf("presets of %s: %+v", m.Namespace, m.Presets)
 	}
 	var origins []string
@@ -133,6 +136,32 @@ func TestEvaluateWarnings(t *testing.T) {
 	}
 	if !slices.ContainsFunc(out.VMs[0].Warnings, func(text string) bool { return strings.Contains(text, field+" (was 2)") }) {
 		t.Errorf("warnings: %q", out.VMs[0].Warnings)
+	}
+}
+
+func TestEvaluateLocatesLabels(t *testing.T) {
+	labelled := strings.Replace(vm, "{name: vm}", "\n  name: vm\n  labels:\n    vm-size: smal", 1)
+	out := new(Evaluator).Evaluate(t.Context(), Input{VM: labelled, Presets: preset + "  match: {labels: {matchLabels: {vm-size: small}}}\n"})
+	if !slices.ContainsFunc(out.Problems, func(p Problem) bool { return p.Line == 6 && p.Field == "metadata.labels.vm-size" }) {
+		t.Errorf("problems: %+v", out.Problems)
+	}
+}
+
+// TestEvaluateIgnored checks that an object which stands in place of a VM is a warning.
+func TestEvaluateIgnored(t *testing.T) {
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
+	for text, want := range map[string]Output{
+		pod: {VMs: []VM{}, Tests: []Test{}, Notes: []string{}, Problems: []Problem{{
+			In: inVM, Line: 2, Column: 7, Severity: "warning", Field: "kind", Message: "ignored 1 of kind Pod (v1): paste a VirtualMachine or a VirtualMachineInstance",
+		}}},
+		preset: {VMs: []VM{}, Tests: []Test{}, Notes: []string{}, Problems: []Problem{}},
+	} {
+		if diff := cmp.Diff(want, new(Evaluator).Evaluate(t.Context(), Input{VM: text})); diff != "" {
+			t.Errorf("-want, +got:\n%s", diff)
+		}
+	}
+	if out := new(Evaluator).Evaluate(t.Context(), Input{VM: pod + "---\n" + vm, Presets: preset + "---\n" + pod}); len(out.Notes) != 2 || strings.Contains(fmt.Sprint(out.Problems), "ignored") {
+		t.Errorf("beside a VM: %v, %v", out.Problems, out.Notes)
 	}
 }
 

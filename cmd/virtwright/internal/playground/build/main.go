@@ -1,5 +1,5 @@
 // Command build writes the files of the playground into a folder: the page, Go's wasm_exec.js, and
-// the engine as engine.wasm.gz. The same source gives the same bytes.
+// the engine as engine.wasm.gz. The same commit gives the same bytes.
 package main
 
 import (
@@ -17,17 +17,18 @@ import (
 const playground = "./cmd/virtwright/internal/playground"
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: go run", playground+"/build DIR (in the root folder of the repository)")
+	if len(os.Args) != 2 && len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: go run", playground+"/build DIR [LINKER-FLAGS] (in the root folder of the repository)")
 		os.Exit(2)
 	}
-	if err := build(context.Background(), os.Args[1]); err != nil {
+	if err := build(context.Background(), os.Args[1], os.Args[2:]...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func build(ctx context.Context, dir string) error {
+// build passes stamps, which set the version, to the linker. Without them, Go records the commit.
+func build(ctx context.Context, dir string, stamps ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a web server may read the folder
 		return err
 	}
@@ -42,7 +43,7 @@ func build(ctx context.Context, dir string) error {
 	if err := copyFile(glue, dir); err != nil {
 		return err
 	}
-	return engine(ctx, dir)
+	return engine(ctx, dir, stamps)
 }
 
 // page copies the files of the page, but not the sources of generated ones.
@@ -77,7 +78,7 @@ func write(file string, content []byte) error {
 	return os.WriteFile(file, content, 0o644) //nolint:gosec // a web server may read the files
 }
 
-func engine(ctx context.Context, dir string) (err error) {
+func engine(ctx context.Context, dir string, stamps []string) (err error) {
 	temporary, err := os.MkdirTemp("", "playground-")
 	if err != nil {
 		return err
@@ -89,7 +90,10 @@ func engine(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program}, flags...)
+	if len(stamps) > 0 {
+		flags = append(flags, "-buildvcs=false")
+	}
+	args := append([]string{"build", "-trimpath", "-ldflags", strings.Join(append(stamps, "-s -w"), " "), "-o", program}, flags...)
 	compile := exec.CommandContext(ctx, "go", append(args, playground+"/wasm")...)
 	compile.Env = env
 	if out, err := compile.CombinedOutput(); err != nil {

@@ -11,13 +11,14 @@ import (
 	"syscall/js"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground"
+	"github.com/virtwright/virtwright/cmd/virtwright/internal/version"
 )
 
 var evaluator playground.Evaluator
 
 func main() {
 	debug.SetGCPercent(400) // memory is small, and a collection stops the only thread
-	js.Global().Set("virtwright", map[string]any{"evaluate": js.FuncOf(evaluate)})
+	js.Global().Set("virtwright", map[string]any{"evaluate": js.FuncOf(evaluate), "version": version.Current().String()})
 	select {}
 }
 

@@ -35,20 +35,27 @@ const engine = new Engine({
     const megabytes = (bytes) => (bytes / 1e6).toFixed(1);
     byId("loaded").textContent = `${megabytes(loaded)}${total ? " of " + megabytes(total) : ""} MB`;
   },
+  ready: (version) => (byId("version").textContent = version),
   result(output) {
     ended();
+    byId("retry").hidden = true;
     delete document.body.dataset.trouble;
     result.show(output);
+    const failed = (output.tests ?? []).filter(({ passed }) => !passed).map((test) => ({ ...test, severity: "error" }));
     for (const [where, editor] of Object.entries(editors)) {
-      editor.mark((output.problems ?? []).filter((problem) => problem.in === where));
+      editor.mark([...(output.problems ?? []), ...failed].filter((problem) => problem.in === where));
     }
     say(result.summary);
     document.body.dataset.runs = Number(document.body.dataset.runs ?? 0) + 1; // for tests
   },
-  slow: (seconds) => trouble(`Stopped after ${seconds} s: this input takes too long. Change it to try again.`),
+  slow(seconds) {
+    trouble(`Stopped after ${seconds} s: this input takes too long.`);
+    byId("retry").hidden = false;
+  },
   failed(text) {
     ended();
-    trouble(`The engine stopped: ${text}. Change the input to start it again.`);
+    trouble(`The engine stopped: ${text}.`);
+    byId("retry").hidden = false;
   },
 });
 
@@ -159,13 +166,22 @@ async function share() {
   }
 }
 
-async function copy() {
+async function copy(text, done) {
   try {
-    await navigator.clipboard.writeText(result.text(tabs.selected));
-    say("Copied.");
+    await navigator.clipboard.writeText(text);
+    say(done);
   } catch {
-    say("The browser does not allow to copy.");
+    say("The browser does not allow copying.");
   }
+}
+
+// commands print what the tabs show.
+const commands = { "tab-expanded": "explain -o yaml", "tab-matches": "explain --all", "tab-domain": "render", "tab-problems": "validate" };
+
+// command returns the command for the selected tab, with the texts of the editors in files.
+function command() {
+  const files = Object.entries(editors).filter(([, { text }]) => text.trim()).map(([name]) => `-f ${name}.yaml`);
+  return ["virtwright", commands[tabs.selected], ...files, "--mode", byId("mode").value].join(" ");
 }
 
 byId("example").addEventListener("change", (event) => {
@@ -178,8 +194,10 @@ byId("mode").addEventListener("change", () => {
   run(0);
 });
 byId("theme").addEventListener("change", (event) => (document.documentElement.dataset.theme = event.target.value));
+byId("retry").addEventListener("click", () => engine.retry(state()));
 byId("share").addEventListener("click", share);
-byId("copy").addEventListener("click", copy);
+byId("copy").addEventListener("click", () => copy(result.text(tabs.selected), "Copied."));
+byId("command").addEventListener("click", () => copy(command(), `Copied: ${command()}`));
 addEventListener("hashchange", begin);
 
 async function begin() {

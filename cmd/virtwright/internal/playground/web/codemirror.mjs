@@ -4,7 +4,7 @@ import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } 
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { yamlLanguage } from "@codemirror/lang-yaml";
 import {
-  HighlightStyle, Language, bracketMatching, foldGutter, foldKeymap, indentUnit, syntaxHighlighting,
+  HighlightStyle, Language, bracketMatching, foldGutter, foldKeymap, indentService, indentUnit, syntaxHighlighting,
 } from "@codemirror/language";
 import { lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
@@ -71,6 +71,16 @@ class FlatParser extends Parser {
   }
 }
 
+// indentation returns the column where Enter starts a line: that of the key above, also in an element
+// of a list, or one level deeper if the key has no value yet.
+function indentation(context, at) {
+  if (context.options.simulateBreak === undefined) return undefined;
+  const { text } = context.lineAt(at, -1);
+  const column = /^\s*(- +)*/.exec(text)[0].length;
+  if (/(:(\s+[|>]\S*)?|[{[])\s*(#.*)?$/.test(text)) return column + 2;
+  return /:\s/.test(text) ? column : text.length - text.trimStart().length;
+}
+
 // newEditor puts an editor for YAML into host, below a shadow root: CodeMirror then needs no inline
 // styles, which the page's content security policy rejects. fields is a Fields of fields.js, or a
 // promise of one.
@@ -84,6 +94,7 @@ export function newEditor({ host, label, fields, changed }) {
     extensions: [
       lineNumbers(), foldGutter(), lintGutter(), history(), drawSelection(), highlightActiveLine(), highlightActiveLineGutter(),
       bracketMatching(), closeBrackets(), highlightSelectionMatches(), search({ top: true }), EditorState.tabSize.of(2), indentUnit.of("  "),
+      indentService.of(indentation),
       EditorView.lineWrapping,
       new Language(yamlLanguage.data, new FlatParser(), [], "yaml"), colours, look,
       autocompletion({

@@ -16,7 +16,8 @@ export class Engine {
   #waiting; // the timer of the pause, if any
   #id = 0;
 
-  // report has the functions progress(loaded, total), result(output), slow(seconds), failed(text).
+  // report has the functions progress(loaded, total), ready(version), result(output),
+  // slow(seconds), failed(text).
   constructor(report) {
     this.#report = report;
     this.#start();
@@ -28,6 +29,12 @@ export class Engine {
     if (!this.#worker) this.#start();
     clearTimeout(this.#waiting);
     this.#waiting = setTimeout(() => this.#run(), wait);
+  }
+
+  // retry runs an input that was stopped, with more time.
+  retry(input) {
+    this.#limit = firstLimit;
+    this.evaluate(input, 0);
   }
 
   #start() {
@@ -45,6 +52,7 @@ export class Engine {
     } else if (data.ready) {
       this.#ready = true;
       this.#module = data.module; // a new worker need not load and compile it again
+      this.#report.ready(data.version);
       this.#run();
     } else {
       clearTimeout(this.#running);

@@ -13,12 +13,12 @@ function keyOf(text) {
 }
 
 // pathAbove returns the keys above line n that enclose a key at the column, outermost first, and the
-// other keys of the same map.
+// other keys of the same map above it.
 function pathAbove(doc, n, column, dash) {
   const path = [];
   const siblings = new Set();
   let below = dash >= 0 ? dash + 1 : column; // a parent's key is left of this column
-  for (let i = n - 1, open = dash < 0; i >= 1 && below > 0; i--) {
+  for (let i = n - 1, open = dash < 0; i >= 1 && (below > 0 || (open && column === 0)); i--) {
     const { text } = doc.line(i);
     if (separator.test(text)) break;
     const line = keyOf(text);
@@ -40,30 +40,55 @@ function pathAbove(doc, n, column, dash) {
   return { path, siblings };
 }
 
-// flow follows {…} and […] of a line up to its end: the keys around the end, and the text there.
-function flow(text) {
+// keysBelow returns the keys below line n in the map of a key at the column.
+function keysBelow(doc, n, column) {
+  const siblings = new Set();
+  for (let i = n + 1; i <= doc.lines; i++) {
+    const { text } = doc.line(i);
+    const start = text.search(/[^\s]/);
+    if (separator.test(text) || (start >= 0 && start < column && text[start] !== "#")) break;
+    const line = keyOf(text);
+    if (line?.column === column && line.dash < 0) siblings.add(line.key);
+  }
+  return siblings;
+}
+
+// flow follows {…} and […] of a line up to its end: the keys around the end, the text there, and the
+// other keys of the map there, also those in after.
+function flow(text, after) {
   const around = [];
+  const keys = [];
   let key = "";
   let word = "";
   let value = false;
   for (const c of text) {
     if (c === "{" || c === "[") {
       around.push(key);
+      keys.push(new Set());
       key = word = "";
       value = false;
     } else if (c === "}" || c === "]") {
       around.pop();
+      keys.pop();
       key = word = "";
     } else if (c === ",") {
       key = word = "";
       value = false;
     } else if (c === ":") {
       [key, word, value] = [word.trim(), "", true];
+      keys.at(-1)?.add(key);
     } else {
       word += c;
     }
   }
-  return { around: around.filter(Boolean), key, word: word.trimStart(), value };
+  let depth = 0;
+  const rest = [...after].filter((c) => {
+    if ("}]".includes(c)) depth = depth === 0 ? -Infinity : depth - 1; // behind the map
+    if ("{[".includes(c)) depth++;
+    return depth === 0;
+  }).join("");
+  const siblings = new Set([...(keys.at(-1) ?? []), ...rest.split(",").slice(1).map((field) => field.split(":")[0].trim())]);
+  return { around: around.filter(Boolean), key, word: word.trimStart(), value, siblings };
 }
 
 // place describes an offset: the path of the enclosing map, and the key or value that is there.
@@ -75,12 +100,14 @@ function place(doc, offset) {
     const { path } = pathAbove(doc, line.number, key.column, key.dash);
     const rest = before.slice(key.end);
     if (!/^\s*(- +)*[{[]/.test(rest)) return { path, key: key.key, word: rest.trimStart(), value: true, siblings: new Set(), inline: true };
-    const inside = flow(rest);
-    return { ...inside, path: [...path, key.key, ...inside.around], siblings: new Set(), inline: true };
+    const inside = flow(rest, line.text.slice(before.length));
+    return { ...inside, path: [...path, key.key, ...inside.around], inline: true };
   }
   const [, indent, dashes, word] = /^(\s*)((?:- +)*)(.*)$/.exec(before);
   const { path, siblings } = pathAbove(doc, line.number, indent.length + dashes.length, dashes ? indent.length : -1);
-  return { path, key: "", word, value: false, siblings, column: indent.length + dashes.length, inline: false };
+  const column = indent.length + dashes.length;
+  for (const name of keysBelow(doc, line.number, column)) siblings.add(name);
+  return { path, key: "", word, value: false, siblings, column, inline: false };
 }
 
 // kindAt returns the kind of the document around line n.

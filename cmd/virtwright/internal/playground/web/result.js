@@ -3,6 +3,8 @@
 
 const maxLines = 5000; // of one VM; more would make the page slow
 
+const coarse = matchMedia("(pointer: coarse)"); // touch screens
+
 const byId = (id) => document.getElementById(id);
 
 // make returns an element with a class and text or children.
@@ -37,7 +39,7 @@ export class Result {
   #reveal;
   #presets; // returns the text of the presets
   #tabs;
-  #output = { vms: [], problems: [], notes: [] };
+  #output = { vms: [], problems: [], tests: [], notes: [] };
   #at = 0; // the VM that is shown
   #lines = []; // of that VM
   #active = -1; // the chosen line
@@ -62,27 +64,29 @@ export class Result {
   }
 
   show(output) {
-    this.#output = { ...output, vms: output.vms ?? [], problems: output.problems ?? [], notes: output.notes ?? [] };
-    const { vms } = this.#output;
+    this.#output = { ...output, vms: output.vms ?? [], problems: output.problems ?? [], tests: output.tests ?? [], notes: output.notes ?? [] };
+    const { vms, tests } = this.#output;
+    const failed = tests.filter(({ passed }) => !passed).length;
     this.#at = Math.min(this.#at, Math.max(vms.length - 1, 0));
     byId("which").hidden = vms.length < 2;
     byId("chosen").replaceChildren(...vms.map((vm, i) => new Option(`${vm.namespace}/${vm.name}`, i, false, i === this.#at)));
     const [errors, warnings] = this.#count();
-    byId("count").hidden = errors + warnings === 0;
-    byId("count").textContent = errors + warnings;
-    byId("count").dataset.severity = errors ? "error" : "warning";
+    byId("count").hidden = errors + warnings + failed === 0;
+    byId("count").textContent = errors + warnings + failed;
+    byId("count").dataset.severity = errors + failed ? "error" : "warning";
     this.#showVM();
     this.#showProblems();
-    this.summary = [this.#verdict(), errors && count(errors, "error"), warnings && count(warnings, "warning")].filter(Boolean).join(", ") + ".";
+    const tested = tests.length && (failed ? `${failed} of ${count(tests.length, "test case")} failed` : `${count(tests.length, "test case")} passed`);
+    this.summary = [this.#verdict(), errors && count(errors, "error"), warnings && count(warnings, "warning"), tested].filter(Boolean).join(", ") + ".";
   }
 
   // verdict says whether a cluster would take the input.
   #verdict() {
-    const { vms, problems } = this.#output;
+    const { vms, problems, tests } = this.#output;
     const wrong = (where) => problems.some((problem) => problem.severity === "error" && problem.in === where);
     if (wrong("presets")) return "Rejected presets";
     if (wrong("vm")) return "Rejected";
-    return vms.length ? "Accepted" : "No VM";
+    return vms.length ? "Accepted" : tests.length ? "" : "No VM";
   }
 
   // unplaced returns the warnings of a VM that no problem shows at its line.
@@ -127,13 +131,13 @@ export class Result {
 
   #legend() {
     const entries = this.#output.vms[this.#at]?.legend ?? [];
-    byId("legend").replaceChildren(...entries.map(({ class: name, name: label, count }) =>
+    byId("legend").replaceChildren(...(entries.length ? [make("li", "empty", "Fields by origin:")] : []), ...entries.map(({ class: name, name: label, count }) =>
       make("li", name, make("i", ""), make("span", "", label), make("b", "", String(count)))));
     if (this.#lines.length === 0) {
-      const rejected = this.#output.problems.length > 0;
-      const first = this.#output.problems.find(({ severity }) => severity === "error");
-      const message = make("li", "empty", rejected ? `There is no result for this input. ${first ? first.message + " " : ""}` : "Write a VM on the left to see it expanded.");
-      if (rejected) {
+      const { problems } = this.#output;
+      const first = problems.find(({ severity }) => severity === "error") ?? problems[0];
+      const message = make("li", "empty", first ? `There is no result for this input: ${first.message} ` : "Write a VM on the left to see it expanded.");
+      if (first) {
         const button = make("button", "link", "See the problems");
         button.addEventListener("click", () => this.#tabs.select("tab-problems"));
         message.append(button);
@@ -149,16 +153,17 @@ export class Result {
   }
 
   #showProblems() {
-    const { problems, vms, notes } = this.#output;
-    const items = problems.map((problem) => {
-      const where = problem.in === "vm" ? "VM" : "Presets";
+    const { problems, tests, vms, notes } = this.#output;
+    const placed = (kind, badge, { in: where, line }, name, text) => {
       const button = make("button", "",
-        make("span", "badge", problem.severity), make("small", "", `${where}, line ${problem.line || 1}`),
-        problem.field && make("code", "", problem.field), make("p", "", problem.message));
+        make("span", "badge", badge), make("small", "", `${where === "vm" ? "VM" : "Presets"}, line ${line || 1}`),
+        name && make("code", "", name), make("p", "", text));
       button.type = "button";
-      button.addEventListener("click", () => this.#reveal(problem.in, problem.line));
-      return make("li", problem.severity === "error" ? "error" : "warning", button);
-    });
+      button.addEventListener("click", () => this.#reveal(where, line));
+      return make("li", kind, button);
+    };
+    const items = problems.map((p) => placed(p.severity === "error" ? "error" : "warning", p.severity, p, p.field, p.message));
+    items.push(...tests.map((t) => placed(t.passed ? "matched" : "error", t.passed ? "passed" : "failed", t, t.name, t.message?.replace(/^ {2}/gm, "") ?? "")));
     const says = (kind, name, text) => make("li", kind, make("span", "badge", kind), make("small", "", name), make("p", "", text));
     items.push(...vms.flatMap((vm) => this.#unplaced(vm).map((text) => says("warning", `${vm.namespace}/${vm.name}`, text))));
     items.push(...notes.map((text) => says("note", "", text)));
@@ -204,7 +209,7 @@ export class Result {
   #detail(line) {
     byId("detail").hidden = this.#lines.length === 0;
     if (!line?.from) {
-      byId("detail").replaceChildren(make("p", "empty", "Point at a line, or use the arrow keys, to see its origin."));
+      byId("detail").replaceChildren(make("p", "empty", `${coarse.matches ? "Tap a line" : "Point at a line, or use the arrow keys,"} to see its origin.`));
       return;
     }
     byId("detail").replaceChildren(

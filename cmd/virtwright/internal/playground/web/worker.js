@@ -1,7 +1,7 @@
 // The worker runs the engine, so that the page stays responsive.
 //
 // To the worker: {module} starts it, where module may be missing; {id, input} evaluates. From the
-// worker: {loaded, total} while the engine loads, {ready, module}, {id, output}, {failed}.
+// worker: {loaded, total} while the engine loads, {ready, module, version}, {id, output}, {failed}.
 
 import "./wasm_exec.js";
 
@@ -28,7 +28,7 @@ async function start(module) {
   }
   // The first evaluation prepares data for later ones.
   await globalThis.virtwright.evaluate(JSON.stringify({ vm: "", presets: "", mode: "standalone" }));
-  postMessage({ ready: true, module });
+  postMessage({ ready: true, module, version: globalThis.virtwright.version });
 }
 
 // unpacked returns the bytes of the engine. Some servers declare .gz files as an encoding, and the

@@ -1,0 +1,54 @@
+package browser_test
+
+import (
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// TestPlaygroundTests shows failed and passed cases of tests, at their lines.
+func TestPlaygroundTests(t *testing.T) {
+	const tests = "apiVersion: virtwright.dev/v1alpha1\nkind: VirtwrightTest\nmetadata: {name: cpus}\ncases:\n" +
+		"- {name: one, vm: {spec: {runStrategy: Halted, template: &t {spec: {domain: {memory: {guest: 1Gi}}}}}}, expect: {vm: {spec: {runStrategy: Halted}}}}\n" +
+		"- {name: two, vm: {spec: {runStrategy: Halted, template: *t}}, expect: {vm: {spec: {runStrategy: Always}}}}\n"
+	p := open(t, fragment(t, "", tests))
+	if got := p.text(`document.getElementById("status").textContent`); got != "1 of 2 test cases failed." {
+		t.Errorf("the status is %q", got)
+	}
+	p.want(errorMarks + ` === 1`)
+	cards := p.text(`[...document.querySelectorAll("#problems li")].map((e) => [...e.firstChild.children].map((c) => c.textContent).join("|")).join()`)
+	if want := "passed|Presets, line 5|cpus: one|,failed|Presets, line 6|cpus: two|spec.runStrategy\n  - \"Always\"\n  + \"Halted\"   user\n"; cards != want {
+		t.Errorf("got %q, want %q", cards, want)
+	}
+}
+
+// TestPlaygroundCommand copies a command for each tab, with the files that are not empty.
+func TestPlaygroundCommand(t *testing.T) {
+	p := open(t, fragment(t, "# a VM", " \n"))
+	p.run(chromedp.Evaluate(`navigator.clipboard.writeText = async (text) => { window.copied = text }; 0`, nil))
+	copied := func(tab, want string) {
+		t.Helper()
+		p.run(chromedp.Click("#"+tab), chromedp.Click("#command"))
+		p.want(`window.copied === ` + quoted(t, want) + ` && document.getElementById("status").textContent === "Copied: " + window.copied`)
+	}
+	copied("tab-expanded", "virtwright explain -o yaml -f vm.yaml --mode standalone")
+	p.after(typed("presets", "# presets"), choose("mode", "addon"))
+	copied("tab-matches", "virtwright explain --all -f vm.yaml -f presets.yaml --mode addon")
+	copied("tab-domain", "virtwright render -f vm.yaml -f presets.yaml --mode addon")
+	copied("tab-problems", "virtwright validate -f vm.yaml -f presets.yaml --mode addon")
+}
+
+// TestPlaygroundTouch shows hints for the input device.
+func TestPlaygroundTouch(t *testing.T) {
+	p := open(t, "")
+	hints := `document.getElementById("detail").textContent + "|" + getComputedStyle(document.querySelector(".hint")).display`
+	if got, want := p.text(hints), "Point at a line, or use the arrow keys, to see its origin.|block"; got != want {
+		t.Errorf("with a mouse: %q", got)
+	}
+	p.run(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "pointer", Value: "coarse"}}), emulation.SetTouchEmulationEnabled(true))
+	p.after(choose("example", "1"))
+	if got, want := p.text(hints), "Tap a line to see its origin.|none"; got != want {
+		t.Errorf("on a touch screen: %q", got)
+	}
+}
