@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -240,6 +241,13 @@ spec: {domain: {devices: {}, memory: {guest: 1Gi}}}`, owner.GetUID()))
 	if got := field(instance, "spec", "nodeSelector", "pool"); got != "a" {
 		t.Errorf("want the pool at launch, got %v", got)
 	}
+	eventually(t, "the VMI has a metric", func() error {
+		_, body := get(t, "http://"+l.manager.metrics+"/metrics")
+		if !regexp.MustCompile(`(?m)^kubevirt_vmi_info\{.*name="owner",namespace="elsewhere",.*\} 1$`).MatchString(body) {
+			return errors.New("no such line in /metrics")
+		}
+		return nil
+	})
 }
 
 // collector returns a client of a trusted user.

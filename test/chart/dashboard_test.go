@@ -162,7 +162,7 @@ func TestExpressions(t *testing.T) {
 	for _, a := range alertsOf(t, rendered{t, objects}) {
 		expressions = append(expressions, a.Expr)
 	}
-	exported := append(own(t), "up", // Prometheus' own
+	exported := append(slices.Concat(own(t), ofGuests(t)), "up", // Prometheus' own
 		"controller_runtime_reconcile_total", "workqueue_depth", "process_resident_memory_bytes", "process_cpu_seconds_total")
 	for _, name := range metricsOf(t, expressions) {
 		if !slices.Contains(exported, strings.TrimSuffix(name, "_bucket")) {
