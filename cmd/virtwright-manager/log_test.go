@@ -56,6 +56,9 @@ func TestLog(t *testing.T) {
 	says("INFO", "Started a VM", "namespace=elsewhere", "name=web", "vmi=")
 	patch(t, c, web, `{"spec":{"runStrategy":"Halted"}}`)
 	says("INFO", "Stopped a VM", "namespace=elsewhere", "name=web", "vmi=")
+	if strings.Contains(r.log.String(), "VirtualMachine.name=") {
+		t.Error("lines of controllers name their object twice")
+	}
 	eventually(t, "the VM has its last status", func() error { // otherwise, SIGTERM interrupts the write
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(web), web); err != nil {
 			return err

@@ -108,13 +108,13 @@ func theDashboard(t *testing.T) dashboard {
 }
 
 // The dashboard begins with six figures, each with thresholds. Its panels lie side by side, and
-// their links lead to sections of docs/operations.md.
+// their links lead to sections of docs/runbooks.md.
 func TestDashboard(t *testing.T) {
 	d := theDashboard(t)
 	if file := read(t, "charts/virtwright/files/dashboard.json"); strings.Contains(file, "@") {
 		t.Error("Grafana cannot import the file: it has placeholders of the chart")
 	}
-	sections := sectionsOf(read(t, "docs/operations.md"))
+	sections := sectionsOf(read(t, "docs/runbooks.md"))
 	cells, ids := map[[2]int]string{}, map[int]string{}
 	var figures []string
 	for _, p := range d.Panels {
@@ -131,7 +131,7 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 		for _, l := range append(p.Links, d.Links[0].link) {
-			if page, anchor, _ := strings.Cut(l.URL, "#"); page != runbooks || sections[anchor] == "" {
+			if page, anchor, _ := strings.Cut(l.URL, "#"); page != runbooks(t) || sections[anchor] == "" {
 				t.Errorf("%s: link %s leads to no section", p.Title, l.URL)
 			}
 		}
