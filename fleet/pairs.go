@@ -105,7 +105,7 @@ func (a *analysis) forbids(o *member, rule presets.Action, m *member, p *part) {
 		others = snapshotOf(both[1:])
 	}
 	witness := a.findWitness(both, func(t *trial) bool {
-		return t.refusal != nil && mentions(t.refusal, o.Ref) && a.resolve(t.Witness, others).refusal == nil
+		return t.rejection != nil && mentions(t.rejection, o.Ref) && a.resolve(t.Witness, others).rejection == nil
 	})
 	if witness != nil {
 		a.report(Forbidden, m, Finding{
@@ -118,7 +118,7 @@ func (a *analysis) forbids(o *member, rule presets.Action, m *member, p *part) {
 // requiresForbidden reports a rule that requires what another preset forbids.
 func (a *analysis) requiresForbidden(forbid, require claim) {
 	witness := a.findWitness([]*member{forbid.member, require.member}, func(t *trial) bool {
-		return t.refusal != nil && (mentions(t.refusal, require.Ref) || mentions(t.refusal, forbid.Ref))
+		return t.rejection != nil && (mentions(t.rejection, require.Ref) || mentions(t.rejection, forbid.Ref))
 	})
 	if witness != nil {
 		a.report(Forbidden, require.member, Finding{
@@ -128,7 +128,7 @@ func (a *analysis) requiresForbidden(forbid, require claim) {
 	}
 }
 
-func mentions(r *presets.Refusal, text string) bool {
+func mentions(r *presets.Rejection, text string) bool {
 	return slices.ContainsFunc(r.Problems, func(e *field.Error) bool { return strings.Contains(e.Error(), text) })
 }
 

@@ -47,9 +47,9 @@ func TestLog(t *testing.T) {
 
 	bad := object(t, in("elsewhere", strings.Replace(fmt.Sprintf(vm, "bad"), "kind: VirtualMachine\n", "kind: VirtualMachine\nspec: {runStrategy: Sometimes, template: {spec: {domain: {devices: {}}}}}\n", 1)))
 	if err := c.Create(t.Context(), bad); err == nil {
-		t.Fatal("want a refusal")
+		t.Fatal("want a rejection")
 	}
-	says("INFO", "Refused a request", "uid=", "user=admin", "kind=VirtualMachine", "namespace=elsewhere", "name=bad", "fields=", "spec.runStrategy", "rules=", "run-strategy-known")
+	says("INFO", "Rejected a request", "uid=", "user=admin", "kind=VirtualMachine", "namespace=elsewhere", "name=bad", "fields=", "spec.runStrategy", "rules=", "run-strategy-known")
 
 	running := in("elsewhere", strings.Replace(fmt.Sprintf(vm, "web"), "kind: VirtualMachine\n", "kind: VirtualMachine\nspec: {runStrategy: Always, template: {spec: {domain: {devices: {}}}}}\n", 1))
 	web := c.create(t, running)

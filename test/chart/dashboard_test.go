@@ -142,7 +142,7 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"Admission requests", "p99", "Refused", "Errors", "Presets invalid", "Certificate"}; !slices.Equal(figures, want) {
+	if want := []string{"Admission requests", "p99", "Rejected", "Errors", "Presets invalid", "Certificate"}; !slices.Equal(figures, want) {
 		t.Errorf("the first row has %q, want %q", figures, want)
 	}
 }
