@@ -79,7 +79,9 @@ func TestLost(t *testing.T) {
 			t.Errorf("line %d shows %q, want %q", i, got, want)
 		}
 	}
-	by := func(preset string) provenance.Source { return provenance.Source{Preset: preset, Role: provenance.Default} }
+	by := func(preset string) provenance.Source {
+		return provenance.Source{Preset: preset, Role: provenance.Default}
+	}
 	for name, row := range map[string]struct {
 		origin presets.Origin
 		want   string
