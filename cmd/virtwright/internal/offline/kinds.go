@@ -112,8 +112,8 @@ func nearestKind(kind schema.GroupKind) string {
 	return fmt.Sprintf("; did you mean %q?", near)
 }
 
-// unabbreviated returns the shortest kind with all words of a name, in their order and with the same
-// end, such as ClusterVirtualMachinePreset for ClusterPreset.
+// unabbreviated returns the shortest kind with all words of a name, in their order and with the
+// same end, such as ClusterVirtualMachinePreset for ClusterPreset.
 func unabbreviated(name string, kinds []string) string {
 	words := regexp.MustCompile(`[A-Z][a-z]+`).FindAllString(name, -1)
 	if len(words) == 0 {
