@@ -73,7 +73,7 @@ func ofGuests(t *testing.T) []string {
 func TestGuestMetrics(t *testing.T) {
 	docs, metrics := read(t, "docs/metrics.md"), ofGuests(t)
 	rules := read(t, "charts/virtwright/files/kubevirt-rules.yaml")
-	names := append(metrics, found(rules, `(?m)^- record: (\S+)`)...)
+	names := slices.Concat(metrics, found(rules, `(?m)^- record: (\S+)`))
 	for _, name := range names {
 		if !strings.Contains(docs, "`"+name+"`") {
 			t.Errorf("docs/metrics.md does not name %s", name)

@@ -1,10 +1,12 @@
 package launcher
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -23,7 +25,9 @@ func (p *pod) metrics() (map[string]float64, string) {
 	var err error
 	p.inNetwork(func() { conn, err = net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", v1alpha1.MetricsPort)) })
 	must(p.T, err)
-	client := http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return conn, nil }, DisableKeepAlives: true}}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return conn, nil
+	}}}
 	answer, err := client.Get("http://pod/metrics")
 	must(p.T, err)
 	defer answer.Body.Close()
@@ -95,6 +99,9 @@ func TestMetricsPortOfGuest(t *testing.T) {
 	p.write("virtwright/cloud-init/seed/user/userdata", cloudConfig)
 	p.start()
 	p.boots()
+	if messages, err := os.ReadFile(p.path("stderr")); err != nil || !strings.Contains(string(messages), "the guest has no metrics") {
+		t.Errorf("the launcher does not say so: %q, %v", messages, err)
+	}
 	p.terminate()
 	p.ends(0, v1alpha1.GuestStopped, "")
 }
