@@ -276,8 +276,8 @@ func TestBothPresetKindsShareTheirSpec(t *testing.T) {
 	}
 }
 
-// Only the namespaced kind refuses match.namespaces, and says what to do instead.
-func TestNamespacedPresetRefusesNamespaces(t *testing.T) {
+// Only the namespaced kind rejects match.namespaces, and says what to do instead.
+func TestNamespacedPresetRejectsNamespaces(t *testing.T) {
 	namespaced := schemaOf(t, "virtwright.dev_virtualmachinepresets.yaml", "v1alpha1").XValidations
 	if len(namespaced) != 1 || !strings.Contains(namespaced[0].Message, "ClusterVirtualMachinePreset") {
 		t.Errorf("want one rule that names ClusterVirtualMachinePreset, got %v", namespaced)

@@ -38,7 +38,7 @@ func TestRenewedAuthority(t *testing.T) {
 	kpem := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
 	given, err := parse(map[string][]byte{keyCertificate: crt, keyPrivateKey: kpem, keyCA: renewed}, []string{"x.y.svc"}, now)
 	if err != nil {
-		t.Fatal("a provided certificate is refused:", err)
+		t.Fatal("a provided certificate is rejected:", err)
 	}
 	if !verifies(given.bundle, given.certificate) {
 		t.Error("a renewed authority must verify a certificate that it signed before")

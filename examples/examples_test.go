@@ -100,7 +100,7 @@ func TestProfilesAreRight(t *testing.T) {
 
 func TestREADMELinksEveryFile(t *testing.T) {
 	readme := read(t, "README.md")
-	for _, folder := range []string{"presets", "profiles", "policies", "vms", "refused"} {
+	for _, folder := range []string{"presets", "profiles", "policies", "vms", "rejected"} {
 		for _, file := range manifests(t, folder) {
 			if !strings.Contains(readme, "("+filepath.ToSlash(file)+")") {
 				t.Errorf("README.md does not link %s", file)
@@ -118,7 +118,7 @@ func TestREADMELinksEveryFile(t *testing.T) {
 
 // TestEveryVMStartsWithAComment checks that each manifest of these folders begins with a comment.
 func TestEveryVMStartsWithAComment(t *testing.T) {
-	for _, folder := range []string{"profiles", "policies", "vms", "refused"} {
+	for _, folder := range []string{"profiles", "policies", "vms", "rejected"} {
 		for _, file := range manifests(t, folder) {
 			if !strings.HasPrefix(read(t, file), "# ") {
 				t.Errorf("%s does not begin with a comment", file)
@@ -128,10 +128,10 @@ func TestEveryVMStartsWithAComment(t *testing.T) {
 }
 
 // TestMisspeltVolumeName checks that the misspelt name is the only problem of
-// refused/volume-name.yaml if a preset sets the memory.
+// rejected/volume-name.yaml if a preset sets the memory.
 func TestMisspeltVolumeName(t *testing.T) {
 	var written map[string]any
-	if err := yaml.Unmarshal([]byte(read(t, "refused/volume-name.yaml")), &written); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, "rejected/volume-name.yaml")), &written); err != nil {
 		t.Fatal(err)
 	}
 	domain := written["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)["domain"].(map[string]any)

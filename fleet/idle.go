@@ -88,7 +88,7 @@ func (a *analysis) idleRules() {
 // isPlatformDefault reports whether a VM meets a rule of a preset only by its platform defaults.
 func (a *analysis) isPlatformDefault(m *member, rule *part) bool {
 	return a.standalone != nil && nil != a.findWitness([]*member{m}, func(t *trial) bool {
-		return violatedBeneath(t.refusal, rule.path) != "" && violatedBeneath(a.resolveBy(a.standalone, t.Witness, t.snapshot).refusal, rule.path) == ""
+		return violatedBeneath(t.rejection, rule.path) != "" && violatedBeneath(a.resolveBy(a.standalone, t.Witness, t.snapshot).rejection, rule.path) == ""
 	})
 }
 

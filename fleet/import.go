@@ -286,7 +286,7 @@ func dropIgnored(domain map[string]any) []Deviation {
 
 // applyLegacy applies legacy presets to a VM like KubeVirt to its VMI: the first preset with a
 // field sets the whole field, if the VM does not set it. It returns why KubeVirt rejects the VMI.
-func (s *ImportSource) applyLegacy(vm map[string]any, namespace string) (refused string) {
+func (s *ImportSource) applyLegacy(vm map[string]any, namespace string) (rejected string) {
 	template := childOf(childOf(vm, "spec"), "template")
 	if under(template, "metadata", "annotations")[legacyExclude] == "true" {
 		return ""

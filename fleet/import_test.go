@@ -193,8 +193,8 @@ func sampleOf(of reflect.Type) any {
 	return int64(3)
 }
 
-// TestImportRefusesLabels does not import an object if its name is not a valid label value.
-func TestImportRefusesLabels(t *testing.T) {
+// TestImportRejectsLabels does not import an object if its name is not a valid label value.
+func TestImportRejectsLabels(t *testing.T) {
 	long := strings.Repeat("a", 64)
 	made := fleet.NewImport(t.Context(), fleet.ImportSource{Contributors: []fleet.Contributor{{Kind: "VirtualMachinePreference", Namespace: "prod", Name: long}}})
 	want := []fleet.Deviation{{Path: "metadata.name", Value: long, Reason: "VMs select the preset by a label, and the name is not a valid label value"}}
@@ -248,9 +248,9 @@ var (
 )
 
 // TestImportedLegacyPresetsActAlike compares VMs with legacy presets and with the imported presets,
-// in both modes. Some VMs are refused because two legacy presets conflict.
+// in both modes. Some VMs are rejected because two legacy presets conflict.
 func TestImportedLegacyPresetsActAlike(t *testing.T) {
-	refused, reported, applied := 0, 0, 0
+	rejected, reported, applied := 0, 0, 0
 	for n := range cases.Of(2000) {
 		random := rand.New(rand.NewPCG(19, uint64(n)))
 		source := fleet.ImportSource{Standalone: n%2 == 0}
@@ -275,7 +275,7 @@ func TestImportedLegacyPresetsActAlike(t *testing.T) {
 		}
 		switch {
 		case len(got.Problems) > 0 && strings.HasPrefix(got.Problems[0], "its VMI is currently rejected: "):
-			refused++
+			rejected++
 		case len(got.Changes) > 0 && !source.Standalone && sets != "{}":
 			reported++ // KubeVirt takes whole fields, and the VM has part of one
 		case len(got.Problems)+len(got.Changes) > 0:
@@ -284,8 +284,8 @@ func TestImportedLegacyPresetsActAlike(t *testing.T) {
 			applied++
 		}
 	}
-	if refused == 0 || reported == 0 || applied == 0 {
-		t.Errorf("%d are refused, %d are reported, %d are alike", refused, reported, applied)
+	if rejected == 0 || reported == 0 || applied == 0 {
+		t.Errorf("%d are rejected, %d are reported, %d are alike", rejected, reported, applied)
 	}
-	t.Logf("%d are alike, %d are reported, %d are refused", applied, reported, refused)
+	t.Logf("%d are alike, %d are reported, %d are rejected", applied, reported, rejected)
 }

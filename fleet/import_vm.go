@@ -59,9 +59,9 @@ func (i *Import) Convert(ctx context.Context, vm map[string]any, namespace prese
 	if len(out.Problems) > 0 {
 		return out, nil
 	}
-	expanded, refused, err := i.expanded(ctx, vm, namespace)
-	if err != nil || refused != "" {
-		out.Problems = []string{refused}
+	expanded, rejected, err := i.expanded(ctx, vm, namespace)
+	if err != nil || rejected != "" {
+		out.Problems = []string{rejected}
 		return out, err
 	}
 	converted := i.relabelled(vm, named)
@@ -80,10 +80,10 @@ func (i *Import) Convert(ctx context.Context, vm map[string]any, namespace prese
 }
 
 // expanded returns a VM with the fields that KubeVirt adds at its start, or why it is rejected.
-func (i *Import) expanded(ctx context.Context, vm map[string]any, namespace presets.Namespace) (out map[string]any, refused string, err error) {
+func (i *Import) expanded(ctx context.Context, vm map[string]any, namespace presets.Namespace) (out map[string]any, rejected string, err error) {
 	if !isStored(vm) {
-		if vm, refused, err = i.defined(ctx, i.before, vm, nil, namespace); err != nil || refused != "" {
-			return nil, "a preset currently rejects it: " + refused, err
+		if vm, rejected, err = i.defined(ctx, i.before, vm, nil, namespace); err != nil || rejected != "" {
+			return nil, "a preset currently rejects it: " + rejected, err
 		}
 	}
 	out, _, conflict := presets.ExpandInstancetype(vm, i.find(namespace.Name))
@@ -100,23 +100,23 @@ func (i *Import) expanded(ctx context.Context, vm map[string]any, namespace pres
 func isStored(vm map[string]any) bool { return under(vm, "metadata")["resourceVersion"] != nil }
 
 func (i *Import) compare(ctx context.Context, out *Converted, expanded, converted map[string]any, namespace presets.Namespace) error {
-	refused := ""
+	rejected := ""
 	if !i.source.Standalone {
-		refused = i.source.applyLegacy(expanded, namespace.Name)
+		rejected = i.source.applyLegacy(expanded, namespace.Name)
 	}
 	var before []presets.Origin
 	var err error
-	if refused == "" {
-		before, refused, err = launched(ctx, i.before, expanded, namespace)
+	if rejected == "" {
+		before, rejected, err = launched(ctx, i.before, expanded, namespace)
 	}
-	if err != nil || refused != "" {
-		out.Problems = refusals("its VMI is currently rejected", refused)
+	if err != nil || rejected != "" {
+		out.Problems = rejections("its VMI is currently rejected", rejected)
 		return err
 	}
 	for range maxRounds {
-		after, refused, err := i.start(ctx, converted, out.old, namespace)
-		if err != nil || refused != "" {
-			out.Problems = refusals("the imported presets reject it", refused)
+		after, rejected, err := i.start(ctx, converted, out.old, namespace)
+		if err != nil || rejected != "" {
+			out.Problems = rejections("the imported presets reject it", rejected)
 			return err
 		}
 		out.Changes = slices.DeleteFunc(Changes(before, after, NoUpdates), isNoDifference)
@@ -141,7 +141,7 @@ func (c *Converted) complete(vm, from map[string]any) bool {
 	return len(at) > 0
 }
 
-func refusals(what, text string) []string {
+func rejections(what, text string) []string {
 	if text == "" {
 		return nil
 	}
@@ -246,17 +246,17 @@ func childOf(obj map[string]any, name string) map[string]any {
 }
 
 // start returns the fields with which a VM starts under imported presets, or the rejection.
-func (i *Import) start(ctx context.Context, vm, old map[string]any, namespace presets.Namespace) (fields []presets.Origin, refused string, err error) {
-	stored, refused, err := i.defined(ctx, i.after, vm, old, namespace)
-	if err != nil || refused != "" {
-		return nil, refused, err
+func (i *Import) start(ctx context.Context, vm, old map[string]any, namespace presets.Namespace) (fields []presets.Origin, rejected string, err error) {
+	stored, rejected, err := i.defined(ctx, i.after, vm, old, namespace)
+	if err != nil || rejected != "" {
+		return nil, rejected, err
 	}
 	stored, _, _ = presets.ExpandInstancetype(stored, nil)
 	return launched(ctx, i.after, stored, namespace)
 }
 
 // defined returns a VM as stored with presets, or why they reject it.
-func (i *Import) defined(ctx context.Context, s *presets.Snapshot, vm, old map[string]any, namespace presets.Namespace) (out map[string]any, refused string, err error) {
+func (i *Import) defined(ctx context.Context, s *presets.Snapshot, vm, old map[string]any, namespace presets.Namespace) (out map[string]any, rejected string, err error) {
 	request := presets.Request{Kind: presets.VirtualMachine, Namespace: namespace, Instancetypes: i.find(namespace.Name)}
 	if request.Object, err = json.Marshal(vm); err == nil && old != nil {
 		request.OldObject, err = json.Marshal(old)
@@ -265,8 +265,8 @@ func (i *Import) defined(ctx context.Context, s *presets.Snapshot, vm, old map[s
 		return nil, "", err
 	}
 	result, err := (&presets.Engine{}).Resolve(ctx, s, request)
-	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-		return nil, refusal.Error(), nil
+	if rejection, ok := errors.AsType[*presets.Rejection](err); ok {
+		return nil, rejection.Error(), nil
 	}
 	if err != nil {
 		return nil, "", err
@@ -275,14 +275,14 @@ func (i *Import) defined(ctx context.Context, s *presets.Snapshot, vm, old map[s
 }
 
 // launched returns the fields of the VMI of a VM, or why presets reject it.
-func launched(ctx context.Context, s *presets.Snapshot, vm map[string]any, namespace presets.Namespace) (fields []presets.Origin, refused string, err error) {
+func launched(ctx context.Context, s *presets.Snapshot, vm map[string]any, namespace presets.Namespace) (fields []presets.Origin, rejected string, err error) {
 	raw, err := json.Marshal(vm)
 	if err != nil {
 		return nil, "", err
 	}
 	vmi, err := (&presets.Engine{}).Launch(ctx, s, presets.Request{Kind: presets.VirtualMachine, Object: raw, Namespace: namespace})
-	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-		return nil, refusal.Error(), nil
+	if rejection, ok := errors.AsType[*presets.Rejection](err); ok {
+		return nil, rejection.Error(), nil
 	}
 	if err != nil {
 		return nil, "", err

@@ -87,7 +87,7 @@ func (a *analysis) forbidsDefault(o *member, rule *part) {
 	path := ""
 	witness := a.findWitness([]*member{o}, func(t *trial) bool {
 		full := a.resolveBy(a.standalone, t.Witness, t.snapshot)
-		path = violatedBeneath(full.refusal, rule.path)
+		path = violatedBeneath(full.rejection, rule.path)
 		return path != "" && t.matched(o)
 	})
 	if witness != nil {
@@ -99,7 +99,7 @@ func (a *analysis) forbidsDefault(o *member, rule *part) {
 }
 
 // violatedBeneath returns the field of a problem at or beneath a path; empty for none.
-func violatedBeneath(r *presets.Refusal, path string) string {
+func violatedBeneath(r *presets.Rejection, path string) string {
 	if r == nil {
 		return ""
 	}
@@ -138,7 +138,7 @@ func (a *analysis) forbids(o *member, rule presets.Action, m *member, p *part) {
 		others = snapshotOf(both[1:])
 	}
 	witness := a.findWitness(both, func(t *trial) bool {
-		return t.breaks(o) && a.resolve(t.Witness, others).refusal == nil
+		return t.breaks(o) && a.resolve(t.Witness, others).rejection == nil
 	})
 	if witness != nil {
 		a.report(Forbidden, m, Finding{
@@ -173,7 +173,7 @@ func (a *analysis) requiresForbidden(forbid, require claim) {
 
 // breaks reports whether a VM is rejected by a rule of a preset.
 func (t *trial) breaks(o *member) bool {
-	return t.refusal != nil && slices.ContainsFunc(t.refusal.Problems, func(e *field.Error) bool { return presets.Breaks(e, o.Ref) })
+	return t.rejection != nil && slices.ContainsFunc(t.rejection.Problems, func(e *field.Error) bool { return presets.Breaks(e, o.Ref) })
 }
 
 // covers reports whether the preset matches every VM that o matches.

@@ -142,14 +142,14 @@ type Plan struct {
 	Migrate int `json:"migrate"`
 	// Groups of VMs with equal changes, largest first.
 	Groups []*Group `json:"groups"`
-	// Refused are VMs with new reasons for rejection, grouped by reasons.
-	Refused []*Refused `json:"refused"`
+	// Rejected are VMs with new reasons for rejection, grouped by reasons.
+	Rejected []*Rejected `json:"rejected"`
 	// Admitted are VMs that were rejected before. StillRejected are rejected before and after, for
 	// the same reasons, so that their fields are not compared.
 	Admitted      []string `json:"admitted"`
 	StillRejected []string `json:"stillRejected,omitempty"`
 	// Warned are VMs with new warnings, grouped by warnings.
-	Warned []*Refused `json:"warned"`
+	Warned []*Rejected `json:"warned"`
 	// Conflicts are new conflicts and forbidden fields. Solved are those of the old presets only.
 	Conflicts []Finding `json:"-"`
 	Solved    []Finding `json:"-"`
@@ -157,10 +157,10 @@ type Plan struct {
 	// conflicts. Conflicts and Solved are empty then.
 	Incomplete bool `json:"incomplete,omitempty"`
 
-	groups          map[string]*Group
-	refused, warned map[string]*Refused
-	printer         *printer
-	after           []*presets.Compiled
+	groups           map[string]*Group
+	rejected, warned map[string]*Rejected
+	printer          *printer
+	after            []*presets.Compiled
 }
 
 // A Group has VMs with equal changes.
@@ -172,8 +172,8 @@ type Group struct {
 	Effect  Effect   `json:"effect"`
 }
 
-// Refused are VMs with equal reasons for rejection, or with equal warnings.
-type Refused struct {
+// Rejected are VMs with equal reasons for rejection, or with equal warnings.
+type Rejected struct {
 	Texts []string `json:"texts"`
 	VMs   []string `json:"vms"`
 }
@@ -185,7 +185,7 @@ func NewPlan(ctx context.Context, before, after *presets.Snapshot) *Plan {
 		Presets:    compareObjects(was, is, deleted, presetEdits),
 		Exceptions: compareObjects(exceptionsOf(before), exceptionsOf(after), added, exceptionEdits),
 		Namespaces: []*ObjectChange{}, Policies: []*ObjectChange{},
-		groups: map[string]*Group{}, refused: map[string]*Refused{}, warned: map[string]*Refused{},
+		groups: map[string]*Group{}, rejected: map[string]*Rejected{}, warned: map[string]*Rejected{},
 		after: slices.Collect(after.All()),
 	}
 	p.printer = newPrinter(slices.Collect(before.All()), p.after)
@@ -233,7 +233,7 @@ func (p *Plan) Add(vm string, running bool, d Difference) {
 	if len(d.Changes) > 0 {
 		p.addChanges(vm, running, d)
 	}
-	addTexts(p.refused, p.printer.texts(d.Problems, named), vm)
+	addTexts(p.rejected, p.printer.texts(d.Problems, named), vm)
 	addTexts(p.warned, p.printer.texts(d.Warnings, named), vm)
 	if d.Admitted {
 		p.Admitted = append(p.Admitted, vm)
@@ -285,13 +285,13 @@ func (p *Plan) addChanges(vm string, running bool, d Difference) {
 	}
 }
 
-func addTexts(to map[string]*Refused, texts []string, vm string) {
+func addTexts(to map[string]*Rejected, texts []string, vm string) {
 	if len(texts) == 0 {
 		return
 	}
 	key := keyFor(texts)
 	if to[key] == nil {
-		to[key] = &Refused{Texts: texts}
+		to[key] = &Rejected{Texts: texts}
 	}
 	to[key].VMs = append(to[key].VMs, vm)
 }
@@ -304,14 +304,14 @@ func keyFor(v any) string {
 	return string(text)
 }
 
-// Refuse adds reasons for which another component rejects a VM. Call Finish afterwards.
-func (p *Plan) Refuse(vm string, texts []string) {
-	addTexts(p.refused, p.printer.texts(texts, nameOf(vm)), vm)
+// Reject adds reasons for which another component rejects a VM. Call Finish afterwards.
+func (p *Plan) Reject(vm string, texts []string) {
+	addTexts(p.rejected, p.printer.texts(texts, nameOf(vm)), vm)
 }
 
 // Finish sorts the results. It can be called again.
 func (p *Plan) Finish() {
-	p.Groups, p.Refused, p.Warned = sorted(p.groups), sorted(p.refused), sorted(p.warned)
+	p.Groups, p.Rejected, p.Warned = sorted(p.groups), sorted(p.rejected), sorted(p.warned)
 	slices.Sort(p.Admitted)
 }
 
@@ -325,29 +325,29 @@ func sorted[G interface{ names() []string }](groups map[string]G) []G {
 	return out
 }
 
-func (g *Group) names() []string   { return g.VMs }
-func (r *Refused) names() []string { return r.VMs }
+func (g *Group) names() []string    { return g.VMs }
+func (r *Rejected) names() []string { return r.VMs }
 
 // Counts returns how many VMs change, and how many would be rejected.
 func (p *Plan) Counts() (changed, rejected int) {
-	refused := map[string]bool{}
-	for _, r := range p.Refused {
+	failing := map[string]bool{}
+	for _, r := range p.Rejected {
 		for _, vm := range r.VMs {
-			refused[vm] = true
+			failing[vm] = true
 		}
 	}
 	for _, g := range p.Groups {
 		for _, vm := range g.VMs {
-			if !refused[vm] {
+			if !failing[vm] {
 				changed++
 			}
 		}
 	}
-	return changed, len(refused)
+	return changed, len(failing)
 }
 
 // Fails reports whether there are rejected VMs or new conflicts.
-func (p *Plan) Fails() bool { return len(p.Refused) > 0 || len(p.Conflicts) > 0 }
+func (p *Plan) Fails() bool { return len(p.Rejected) > 0 || len(p.Conflicts) > 0 }
 
 // Loosens reports whether a preset, an exception, a namespace or a policy loosens.
 func (p *Plan) Loosens() bool {

@@ -71,8 +71,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestCompareRefusals compares reasons without hints, which depend on presets.
-func TestCompareRefusals(t *testing.T) {
+// TestCompareRejections compares reasons without hints, which depend on presets.
+func TestCompareRejections(t *testing.T) {
 	before := fleet.Outcome{Problems: []string{
 		"spec.a: Required value: a is missing; preset cluster/x gives a to VMs with size=s; this VM has size=m",
 		`spec.b: Invalid value: "x": unknown; did you mean "y"?`,

@@ -119,7 +119,7 @@ func (a *analysis) solutionsOf(m *member) [][]presets.ConditionValue {
 	alone := snapshotOf([]*member{m})
 	holds := func(facts []presets.ConditionValue) bool {
 		w := base.with(facts, nil)
-		return a.tried(w, alone, []*member{m}, func(t *trial) bool { return t.matched(m) || t.refusal != nil }) && w.isPlausible(facts)
+		return a.tried(w, alone, []*member{m}, func(t *trial) bool { return t.matched(m) || t.rejection != nil }) && w.isPlausible(facts)
 	}
 	if len(m.Conditions()) == 0 || holds(nil) {
 		m.solutions = [][]presets.ConditionValue{nil}

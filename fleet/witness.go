@@ -27,9 +27,9 @@ type Witness struct {
 
 type trial struct {
 	*Witness
-	snapshot *presets.Snapshot
-	result   *presets.Result
-	refusal  *presets.Refusal
+	snapshot  *presets.Snapshot
+	result    *presets.Result
+	rejection *presets.Rejection
 }
 
 func (t *trial) matched(all ...*member) bool {
@@ -50,7 +50,7 @@ func (a *analysis) resolveBy(engine *presets.Engine, w *Witness, with *presets.S
 	if request, ok := w.request(); ok {
 		var err error
 		t.result, err = engine.Resolve(a.ctx, with, request)
-		t.refusal, _ = err.(*presets.Refusal) //nolint:errorlint // Resolve returns it as it is
+		t.rejection, _ = err.(*presets.Rejection) //nolint:errorlint // Resolve returns it as it is
 	}
 	return t
 }

@@ -93,6 +93,9 @@ func (g *guest) start(ctx context.Context) error {
 	if err := errors.Join(g.serial.connect(serialSocket(planned)), g.serve()); err != nil {
 		return err
 	}
+	if err := g.serveMetrics(); err != nil {
+		fmt.Fprintln(os.Stderr, "virtwright: the guest has no metrics:", err)
+	}
 	if !g.input.VMI.ShouldStartPaused() {
 		if err := c.Resume(ctx, g.domain); err != nil {
 			return fmt.Errorf("cannot resume the domain: %w", err)

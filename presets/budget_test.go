@@ -64,14 +64,14 @@ func TestNoisyNamespace(t *testing.T) {
 		"overrides": `overrides: {spec: {template: {spec: {hostname: x}}}}`,
 		"forbids":   `forbid: [{path: spec.template.spec.hostname}]`,
 	} {
-		t.Run(name+" refuse", func(t *testing.T) {
+		t.Run(name+" reject", func(t *testing.T) {
 			s := crowded(t, rule)
 			update := create
 			update.OldObject, update.Object = update.Object, vm(`"a":"b"`)
 			for operation, req := range map[string]presets.Request{"create": create, "relabel": update} {
 				_, err := engine.Resolve(t.Context(), s, req)
-				refusal, ok := errors.AsType[*presets.Refusal](err)
-				if !ok || len(refusal.Problems) != 1 || !strings.Contains(refusal.Error(), says) || len(refusal.OverBudget) == 0 {
+				rejection, ok := errors.AsType[*presets.Rejection](err)
+				if !ok || len(rejection.Problems) != 1 || !strings.Contains(rejection.Error(), says) || len(rejection.OverBudget) == 0 {
 					t.Errorf("%s: got %.300v", operation, err)
 				}
 			}

@@ -150,7 +150,7 @@ func (c *SchemaReport) list(v any, s *schema, at *field.Path) {
 	}
 }
 
-// scalar leaves out quantities with too many digits: every reader refuses them.
+// scalar leaves out quantities with too many digits: every reader rejects them.
 func (c *SchemaReport) scalar(v any, s *schema, at *field.Path) {
 	v = wholeNumber(v, s)
 	text, isText := v.(string)

@@ -133,7 +133,7 @@ func noSuchStep(before provenance.Path, seg provenance.Segment, s *schema) error
 	return fmt.Errorf("path does not exist: %s is a value and has no fields", where)
 }
 
-// reservedLabels are set by KubeVirt only; its webhook refuses them from others.
+// reservedLabels are set by KubeVirt only; its webhook rejects them from others.
 var reservedLabels = []string{
 	"kubevirt.io/created-by", "kubevirt.io/migrationJobUID", "kubevirt.io/nodeName",
 	"kubevirt.io/migrationTargetNodeName", "kubevirt.io/schedulable", "kubevirt.io/install-strategy",

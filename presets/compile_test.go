@@ -10,7 +10,7 @@ import (
 	"github.com/virtwright/virtwright/test/presettest"
 )
 
-func TestCompileRefuses(t *testing.T) {
+func TestCompileRejects(t *testing.T) {
 	for name, c := range map[string]struct {
 		namespace, spec string
 		want            []string
@@ -70,7 +70,7 @@ remove: ["spec.template.spec.domain.cpu"]`, []string{"spec.defaults.spec.templat
 			}
 			_, errs := presets.Compile(p)
 			if len(errs) == 0 {
-				t.Fatal("want it refused")
+				t.Fatal("want it rejected")
 			}
 			got := errs.ToAggregate().Error()
 			for _, part := range c.want {
@@ -82,8 +82,8 @@ remove: ["spec.template.spec.domain.cpu"]`, []string{"spec.defaults.spec.templat
 	}
 }
 
-// TestCompileLegacyRefuses: the paths are those of a VirtualMachineInstancePreset.
-func TestCompileLegacyRefuses(t *testing.T) {
+// TestCompileLegacyRejects: the paths are those of a VirtualMachineInstancePreset.
+func TestCompileLegacyRejects(t *testing.T) {
 	preset := &kubevirtv1.VirtualMachineInstancePreset{}
 	preset.Name, preset.Namespace = "old", "lab"
 	preset.Spec.Selector.MatchLabels = map[string]string{"a": "!"}

@@ -42,7 +42,7 @@ type computation struct {
 
 // compute replaces the computed values of the layers with their results. Expressions read the
 // object with all plain values, so the order of evaluation does not matter. If a default fails, the
-// next default in precedence applies; if an override fails, the object is refused.
+// next default in precedence applies; if an override fails, the object is rejected.
 func (r *resolution) compute(q *query) {
 	if !slices.ContainsFunc(r.layers, func(l layer) bool { return l.root != nil && l.preset.computes }) {
 		return
@@ -156,7 +156,7 @@ func (c *computation) evaluateLeaf(l *layer, leaf *fieldNode, unkeyed bool) {
 	}
 }
 
-// timedOut reports whether the request ran out of time, which refuses it.
+// timedOut reports whether the request ran out of time, which rejects it.
 func (c *computation) timedOut() bool {
 	err := c.query.eval.ctx.Err()
 	if err != nil {
@@ -196,7 +196,7 @@ func (x *computed) convert(v any) (any, error) {
 }
 
 // report records that a computed value failed. A default is skipped, with a warning if it would
-// have won. An override that wins refuses the object, on updates too.
+// have won. An override that wins rejects the object, on updates too.
 func (c *computation) report(l *layer, leaf *fieldNode, err error, unkeyed bool) {
 	wins := unkeyed || c.winners[leaf.computed]
 	switch {

@@ -26,7 +26,7 @@ defaults:
 			},
 		},
 		"OwnRootVolume": {
-			reason: "a dataVolumeTemplate without a volume is skipped: KubeVirt refuses it", presets: list(cluster("disk", rootDisk)),
+			reason: "a dataVolumeTemplate without a volume is skipped: KubeVirt rejects it", presets: list(cluster("disk", rootDisk)),
 			object: vm("spec: {template: {spec: {volumes: [{name: root, emptyDisk: {capacity: 1Gi}}], domain: {devices: {disks: [{name: root, disk: {}}]}}}}}"),
 			want:   map[string]string{"spec.dataVolumeTemplates": "", "spec.template.spec.volumes": `[{"emptyDisk":{"capacity":"1Gi"},"name":"root"}]`},
 		},
@@ -52,8 +52,8 @@ defaults:
 			presets: list(cluster("memory", "priority: 5\n"+memory), cluster("plain", defaults("{memory: {guest: 2Gi}}"))), object: vm(""),
 			want: map[string]string{at + "memory.guest": `"2Gi"`}, warn: []string{"preset cluster/memory skipped fields", at + "memory.guest"},
 		},
-		"FailedOverrideRefuses": {
-			reason:  "an override that fails refuses the VM",
+		"FailedOverrideRejects": {
+			reason:  "an override that fails rejects the VM",
 			presets: list(cluster("memory", strings.Replace(memory, "defaults", "overrides", 1))), object: vm(""),
 			err: []string{at + "memory.guest", "preset cluster/memory computes this field"},
 		},

@@ -41,7 +41,7 @@ func linkOf(p provenance.Path) *link {
 	return &l
 }
 
-// isReferenced reports whether a volume names the dataVolumeTemplate, or will: KubeVirt refuses a
+// isReferenced reports whether a volume names the dataVolumeTemplate, or will: KubeVirt rejects a
 // template without a volume.
 func (r *resolution) isReferenced(template string) bool {
 	for _, e := range elementsAt(r.root, volumesPath) {

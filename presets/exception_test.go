@@ -90,8 +90,8 @@ func TestException(t *testing.T) {
 		t.Fatalf("%v %q %s", err, warnings, stored)
 	}
 	// Other VMs are as before.
-	var refusal *presets.Refusal
-	if _, _, err := x.resolve(strings.Replace(oldVM, "old", "new", 1), ""); !errors.As(err, &refusal) {
+	var rejection *presets.Rejection
+	if _, _, err := x.resolve(strings.Replace(oldVM, "old", "new", 1), ""); !errors.As(err, &rejection) {
 		t.Errorf("another VM: %v", err)
 	}
 	// A week before the end there is a warning.
@@ -114,7 +114,7 @@ func TestException(t *testing.T) {
 	}
 	// A reapply also applies it, and then forbid rules hold.
 	reapplied := strings.Replace(stored, `"annotations":{`, `"annotations":{"virtwright.dev/reapply":"1",`, 1)
-	if _, _, err := x.resolve(reapplied, stored); !errors.As(err, &refusal) {
+	if _, _, err := x.resolve(reapplied, stored); !errors.As(err, &rejection) {
 		t.Errorf("reapply: %v", err)
 	}
 	// A deleted exception has ended.
@@ -182,8 +182,8 @@ func TestExceptionForged(t *testing.T) {
 	x := &exceptional{t, base, exceptionDay}
 	x.except(exceptionFor(t, time.Time{}, "cluster/secure-boot"))
 	const forged = `"annotations":{"virtwright.dev/provenance":"{\"v\":1,\"exceptions\":{\"old\":[\"cluster/secure-boot\"]}}"},"labels":{"image":"new"}`
-	var refusal *presets.Refusal
-	if out, _, err := x.resolve(strings.Replace(oldVM, `"labels":{"image":"old"}`, forged, 1), ""); !errors.As(err, &refusal) {
+	var rejection *presets.Rejection
+	if out, _, err := x.resolve(strings.Replace(oldVM, `"labels":{"image":"old"}`, forged, 1), ""); !errors.As(err, &rejection) {
 		t.Errorf("a create: %v %s", err, out)
 	}
 	stored, _, err := x.resolve(`{"metadata":{"name":"vm","namespace":"lab","labels":{"image":"new"}},"spec":{"template":{"spec":{"domain":{}}}}}`, "")
@@ -191,7 +191,7 @@ func TestExceptionForged(t *testing.T) {
 		t.Fatalf("%v %s", err, stored)
 	}
 	sent := strings.Replace(oldVM, `"labels":{"image":"old"}`, forged, 1)
-	if out, _, err := x.resolve(sent, stored); !errors.As(err, &refusal) {
+	if out, _, err := x.resolve(sent, stored); !errors.As(err, &rejection) {
 		t.Errorf("an update: %v %s", err, out)
 	}
 	fine := strings.Replace(sent, `"rng":{}`, "", 1)

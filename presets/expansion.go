@@ -59,7 +59,7 @@ func whole(v any) int64 {
 }
 
 // applyTopology distributes the vCPUs of an instancetype as the preference says; by default they
-// become sockets. A VM keeps a topology of its own, although KubeVirt refuses it.
+// become sockets. A VM keeps a topology of its own, although KubeVirt rejects it.
 func applyTopology(spec, instancetype, preference map[string]any) {
 	cpu := child(child(spec, "domain"), "cpu")
 	if whole(cpu["sockets"])+whole(cpu["cores"])+whole(cpu["threads"]) > 0 {

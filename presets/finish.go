@@ -43,7 +43,7 @@ func (r *resolution) annotate() error {
 	text, err := r.record.Encode()
 	if err != nil {
 		at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationProvenance)
-		return r.refusal(field.ErrorList{field.Forbidden(at, err.Error())})
+		return r.rejection(field.ErrorList{field.Forbidden(at, err.Error())})
 	}
 	at.set(path[len(path)-1].Name, text)
 	return nil
@@ -79,10 +79,10 @@ func (x *expansion) preview(platform *Platform) *previews {
 		lines := x.wouldChange(shadow, c)
 		changes, violations := len(lines) > 0, shadow.violations([]*Compiled{c})
 		for _, v := range violations {
-			lines = append(lines, "would refuse "+v.path.String()+reason(v.rule.message))
+			lines = append(lines, "would reject "+v.path.String()+reason(v.rule.message))
 		}
 		if len(lines) > 0 {
-			out.would = append(out.would, Preview{Preset: c, Changes: changes, Refuses: len(violations) > 0})
+			out.would = append(out.would, Preview{Preset: c, Changes: changes, Rejects: len(violations) > 0})
 		}
 		for _, line := range lines {
 			if c.Mode == v1alpha1.ModeWarn {

@@ -22,11 +22,11 @@ func FuzzResolve(f *testing.F) {
 		}
 		for _, e := range []Engine{{}, {Platform: &Platform{}}} {
 			out, err := e.Resolve(t.Context(), snapshot, req)
-			var refusal *Refusal
+			var rejection *Rejection
 			var malformed *Malformed
 			if err != nil {
-				if !errors.As(err, &refusal) && !errors.As(err, &malformed) {
-					t.Fatalf("neither refused nor malformed: %v", err)
+				if !errors.As(err, &rejection) && !errors.As(err, &malformed) {
+					t.Fatalf("neither rejected nor malformed: %v", err)
 				}
 				continue
 			}

@@ -43,7 +43,7 @@ func TestInspect(t *testing.T) {
 		"TheAuthorsValue":  {vm + `}, spec: {template: {spec: {priorityClassName: mine, domain: {memory: {guest: 2Gi}}}}}}`, map[string]string{"cluster/warn-class": "acts"}},
 		"ThePresetsValue":  {vm + `, ` + record + `}, spec: {template: {spec: {priorityClassName: vms, domain: {memory: {guest: 2Gi}}}}}}`, map[string]string{"cluster/audit-size": "acts"}},
 		"Broken":           {vm + `}, spec: {template: {spec: {hostname: a, priorityClassName: vms, domain: {memory: {guest: 2Gi}}}}}}`, map[string]string{"cluster/no-names": "breaks"}},
-		"WouldBeRefused":   {vm + `}, spec: {template: {spec: {nodeSelector: {a: b}, priorityClassName: vms, domain: {memory: {guest: 2Gi}}}}}}`, map[string]string{"cluster/audit-no-nodes": "actsbreaks"}},
+		"WouldBeRejected":  {vm + `}, spec: {template: {spec: {nodeSelector: {a: b}, priorityClassName: vms, domain: {memory: {guest: 2Gi}}}}}}`, map[string]string{"cluster/audit-no-nodes": "actsbreaks"}},
 		"NothingToInspect": {vm + `}, spec: {template: {spec: {priorityClassName: vms, domain: {memory: {guest: 2Gi}}}}}}`, map[string]string{}},
 	} {
 		if diff := cmp.Diff(tc.want, inspect(tc.object)); diff != "" {

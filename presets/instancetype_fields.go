@@ -151,7 +151,7 @@ func child(obj map[string]any, name string) map[string]any {
 
 // ExpandInstancetype returns a copy of a VM, decoded JSON, with the disks, instancetype and
 // preference that it gets at start. Named are its matchers; an inferred one has no name. Conflict
-// is a field of the instancetype that the VM sets, which KubeVirt refuses.
+// is a field of the instancetype that the VM sets, which KubeVirt rejects.
 func ExpandInstancetype(vm map[string]any, find InstancetypeFinder) (expanded map[string]any, named []Matcher, conflict provenance.Path) {
 	out, _ := cloneJSON(vm).(map[string]any)
 	spec := child(out, "spec")

@@ -24,7 +24,7 @@ func TestDefaultInstancetype(t *testing.T) {
 			object:  domain("{devices: {rng: {}}}"), want: map[string]string{instancetype + ".name": `"u1.small"`, preference: `"fedora"`},
 		},
 		"UserWroteMemory": {
-			reason:  "KubeVirt refuses guest memory with an instancetype, so the default is skipped; the preference stays",
+			reason:  "KubeVirt rejects guest memory with an instancetype, so the default is skipped; the preference stays",
 			presets: list(cluster("a", defaultInstancetype)),
 			object:  domain("{memory: {guest: 1Gi}}"), want: map[string]string{instancetype: "", preference: `"fedora"`}, silent: true,
 		},
@@ -121,7 +121,7 @@ func TestKnownInstancetype(t *testing.T) {
 			object:  vm("spec: {template: {spec: {nodeSelector: {a: b}}}}"), want: map[string]string{"spec.instancetype.name": `"u1"`},
 		},
 		"DefaultHeldBackForAnnotation": {
-			reason:  "KubeVirt refuses another value of an annotation",
+			reason:  "KubeVirt rejects another value of an annotation",
 			presets: list(cluster("a", "defaults: {spec: {instancetype: {name: u1}}}")),
 			object:  vm("spec: {template: {metadata: {annotations: {team: b}}}}"), want: map[string]string{"spec.instancetype": ""},
 		},

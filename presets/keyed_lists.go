@@ -160,7 +160,7 @@ func keyNodes(record *provenance.Record, p provenance.Path) []*provenance.Node {
 	return out
 }
 
-// checkElements refuses a list that cannot be merged by key.
+// checkElements rejects a list that cannot be merged by key.
 func (r *resolution) checkElements(list []any, keys []listKey, path string) bool {
 	at := field.NewPath(path)
 	if len(list) > maxElements {

@@ -17,7 +17,7 @@ func (c *Compiled) launching() bool {
 }
 
 // Launch returns the JSON of the VMI that a VM would have if it started now. Req is about the VM,
-// as it is or will be stored. The error is a *Refusal or a *Malformed.
+// as it is or will be stored. The error is a *Rejection or a *Malformed.
 func (e *Engine) Launch(ctx context.Context, s *Snapshot, req Request) ([]byte, error) {
 	launch, err := launchRequest(req)
 	if err != nil {
@@ -48,7 +48,7 @@ func launchRequest(req Request) (Request, error) {
 		return Request{}, err
 	}
 	if problems := checkSpine(vm); len(problems) > 0 {
-		return Request{}, &Refusal{Problems: problems}
+		return Request{}, &Rejection{Problems: problems}
 	}
 	instance := vmiOf(vm)
 	var raw bytes.Buffer
@@ -131,7 +131,7 @@ func (r *resolution) adoptOwner(raw []byte) (*ownerVM, error) {
 		return nil, err
 	}
 	if problems := checkSpine(root); len(problems) > 0 {
-		return nil, &Refusal{Problems: problems}
+		return nil, &Rejection{Problems: problems}
 	}
 	o := &ownerVM{root: root, record: provenance.New()}
 	if stored, err := provenance.Decode(asText(vmValue(root, provenanceOn(VirtualMachine)))); err == nil {

@@ -56,7 +56,7 @@ func TestLaunchesTemplate(t *testing.T) {
 				namespace := presets.Namespace{Name: "default"}
 				result, err := engine.Resolve(t.Context(), snapshot, presets.Request{Kind: presets.VirtualMachine, Object: vm, Namespace: namespace})
 				if err != nil {
-					continue // refused
+					continue // rejected
 				}
 				raw, err := json.Marshal(result.Object())
 				if err != nil {

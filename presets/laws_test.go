@@ -18,7 +18,7 @@ import (
 	"github.com/virtwright/virtwright/test/cases"
 )
 
-// compileSpec compiles a preset given as decoded JSON; nil when it is refused.
+// compileSpec compiles a preset given as decoded JSON; nil when it is rejected.
 func compileSpec(namespace, name string, spec map[string]any) *Compiled {
 	raw, err := json.Marshal(spec)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 )
 
 // CompileLegacy prepares a VirtualMachineInstancePreset of KubeVirt. It acts leaf by leaf when a
-// VMI is created. A VMI for which two of them disagree is refused, as KubeVirt does.
+// VMI is created. A VMI for which two of them disagree is rejected, as KubeVirt does.
 func CompileLegacy(p *kubevirtv1.VirtualMachineInstancePreset) (*Compiled, field.ErrorList) {
 	at := field.NewPath("spec")
 	out := &Compiled{

@@ -41,7 +41,7 @@ func loadDecoded(kind Kind, raw []byte, obj map[string]any) (*resolution, error)
 	}
 	if suspicious(raw) {
 		if problems := hugeQuantities(r.root, vmSchema(), ""); len(problems) > 0 {
-			return nil, r.refusal(problems)
+			return nil, r.rejection(problems)
 		}
 	}
 	var sent provenance.Path
@@ -58,7 +58,7 @@ func newResolution(kind Kind, obj map[string]any) (*resolution, error) {
 		r.sentVMI, r.root = obj, wrap(obj)
 	}
 	if problems := checkSpine(r.root); len(problems) > 0 {
-		return nil, r.refusal(problems)
+		return nil, r.rejection(problems)
 	}
 	return r, nil
 }
@@ -134,8 +134,8 @@ func withField(obj map[string]any, names []string) (map[string]any, bool) {
 	return out, true
 }
 
-// refusal converts paths in VM form to paths of the object that was sent.
-func (r *resolution) refusal(problems field.ErrorList) *Refusal {
+// rejection converts paths in VM form to paths of the object that was sent.
+func (r *resolution) rejection(problems field.ErrorList) *Rejection {
 	if r.sentVMI != nil {
 		for _, e := range problems {
 			rest := strings.TrimPrefix(e.Field, "spec.template.")
@@ -144,5 +144,5 @@ func (r *resolution) refusal(problems field.ErrorList) *Refusal {
 			}
 		}
 	}
-	return &Refusal{Problems: problems}
+	return &Rejection{Problems: problems}
 }

@@ -65,7 +65,7 @@ type matchResult struct {
 }
 
 // match finds the presets that match. If a condition fails, a preset that only has defaults is
-// skipped with a warning, and one that could overrule the user refuses the request. Cluster presets
+// skipped with a warning, and one that could overrule the user rejects the request. Cluster presets
 // are evaluated first, with a budget of their own.
 func (s *Snapshot) match(q *query) (matchResult, field.ErrorList) {
 	if s.platformOnly {
@@ -133,7 +133,7 @@ func (m *matchResult) evaluate(q *query, cluster bool) field.ErrorList {
 	return errs
 }
 
-// budgetProblems warns about presets with defaults only, and refuses the request for others.
+// budgetProblems warns about presets with defaults only, and rejects the request for others.
 func (m *matchResult) budgetProblems(q *query, cluster bool, defaults, overrides tally) field.ErrorList {
 	scope := "cluster presets"
 	if !cluster {
@@ -153,7 +153,7 @@ func (c *Compiled) outranksUser() bool {
 	return c.overrides != nil || len(c.removes) > 0 || c.HasRules()
 }
 
-// MayOverrule reports whether the preset may refuse VMs, or overrule their authors.
+// MayOverrule reports whether the preset may reject VMs, or overrule their authors.
 func (c *Compiled) MayOverrule() bool { return c.outranksUser() && c.Mode == v1alpha1.ModeEnforce }
 
 func (q *query) conditionsHold(c *Compiled) (bool, error) {

@@ -128,7 +128,7 @@ type Leaf struct {
 	Value any
 }
 
-// Leaves lists the leaves of an object by path, without its record. The error is a *Refusal.
+// Leaves lists the leaves of an object by path, without its record. The error is a *Rejection.
 func Leaves(kind Kind, object map[string]any) ([]Leaf, error) {
 	if object == nil {
 		return nil, nil

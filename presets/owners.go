@@ -10,7 +10,7 @@ import (
 type ownership uint8
 
 const (
-	// ownedByInstancetype: KubeVirt refuses a VM that names an instancetype and sets this field.
+	// ownedByInstancetype: KubeVirt rejects a VM that names an instancetype and sets this field.
 	ownedByInstancetype ownership = 1 << iota
 	// ownedByPreference: a preference may fill this field at launch.
 	ownedByPreference
@@ -18,7 +18,7 @@ const (
 	runState
 	// beyondTemplate: the field exists on a VM only, not on a VMI.
 	beyondTemplate
-	// templateAnnotation: KubeVirt refuses a value that differs from the instancetype's.
+	// templateAnnotation: KubeVirt rejects a value that differs from the instancetype's.
 	templateAnnotation
 	namesInstancetype
 )

@@ -47,7 +47,7 @@ func TestHotplugDefaults(t *testing.T) {
 			presets: list(cluster("a", defaults("{cpu: {maxSockets: 3}}")+"\nremove: [spec.template.spec.domain.memory.maxGuest]")), want: maxima("3", ""),
 		},
 		"Forbidden": {
-			reason: "the VMI of a VM that presets accept is not refused", object: vmi("{domain: {memory: {guest: 1Gi}}}"),
+			reason: "the VMI of a VM that presets accept is not rejected", object: vmi("{domain: {memory: {guest: 1Gi}}}"),
 			presets: list(cluster("a", "forbid: [{path: spec.template.spec.domain.memory.maxGuest}]")), want: maxima("4", ""),
 		},
 	} {

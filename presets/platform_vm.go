@@ -201,7 +201,7 @@ const (
 	// hotplugRatio is the ratio of the maximum to the initial CPUs and memory of a VMI.
 	hotplugRatio = 4
 	// maxHotplugCPUs is the maximum of vCPUs that the default of maxSockets allows. KubeVirt allows
-	// 512, but libvirt 9.0 refuses more than 255 for a guest without an IOMMU.
+	// 512, but libvirt 9.0 rejects more than 255 for a guest without an IOMMU.
 	maxHotplugCPUs = 255
 	// minHotplugMemory is the least memory of a guest with memory hotplug, in bytes.
 	minHotplugMemory = 1 << 30
@@ -252,7 +252,7 @@ func (d *defaulter) memoryStays() bool {
 }
 
 // setMaximum sets a default unless a preset forbids it: the VMI of a VM that presets accept must
-// not be refused.
+// not be rejected.
 func (c *cursor) setMaximum(name string, value any) {
 	at := c.path().Field(name)
 	forbids := func(p *Compiled) bool {

@@ -51,7 +51,7 @@ func suspicious(raw []byte) bool {
 }
 
 // SafeQuantities returns JSON with quantities that can be parsed in reasonable time: usually raw
-// itself. The error is a *Refusal or a *Malformed.
+// itself. The error is a *Rejection or a *Malformed.
 func SafeQuantities(kind Kind, raw []byte) ([]byte, error) {
 	if !suspicious(raw) {
 		return raw, nil

@@ -25,8 +25,8 @@ func TestHugeQuantities(t *testing.T) {
 		_, err := engine.Resolve(context.Background(), presettest.Snapshot(t), presets.Request{Kind: presets.VirtualMachine, Object: raw})
 		safe, safeErr := presets.SafeQuantities(presets.VirtualMachine, raw)
 		for _, err := range []error{err, safeErr} {
-			var refusal *presets.Refusal
-			if refused := errors.As(err, &refusal); refused == fine || refused && refusal.Problems[0].Field != "spec.template.spec.domain.memory.guest" {
+			var rejection *presets.Rejection
+			if rejected := errors.As(err, &rejection); rejected == fine || rejected && rejection.Problems[0].Field != "spec.template.spec.domain.memory.guest" {
 				t.Errorf("%.40s: got %v", memory, err)
 			}
 		}

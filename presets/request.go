@@ -88,10 +88,10 @@ type Result struct {
 	resolution *resolution
 }
 
-// A Preview says whether a preset in mode Warn or Audit would change or refuse an object.
+// A Preview says whether a preset in mode Warn or Audit would change or reject an object.
 type Preview struct {
 	Preset           *Compiled
-	Changes, Refuses bool
+	Changes, Rejects bool
 }
 
 // Object returns the effective object as decoded JSON. It shares values with compiled presets and
@@ -121,15 +121,15 @@ func (c Conflict) String() string {
 		c.Winner, c.Loser, c.Path, show(c.Won), c.Winner, show(c.Lost))
 }
 
-// A Refusal lists every problem of an object that is not admitted.
-type Refusal struct {
+// A Rejection lists every problem of an object that is not admitted.
+type Rejection struct {
 	Problems field.ErrorList
 	// OverBudget is as in a Result.
 	OverBudget []*Compiled
 }
 
 // Error lists the problems.
-func (r *Refusal) Error() string { return r.Problems.ToAggregate().Error() }
+func (r *Rejection) Error() string { return r.Problems.ToAggregate().Error() }
 
 // A Malformed error says that the JSON of a request cannot be read.
 type Malformed struct {
@@ -149,7 +149,7 @@ type Engine struct {
 	// Platform holds the platform defaults of standalone mode. Nil is add-on mode, where KubeVirt
 	// sets defaults; the only one is then an empty spec.domain.devices, which KubeVirt requires.
 	Platform *Platform
-	// RejectConflicts refuses a VM on a conflict, instead of letting names decide.
+	// RejectConflicts rejects a VM on a conflict, instead of letting names decide.
 	RejectConflicts bool
 	// WarnEverything also warns about values that presets set in fields that the user left open.
 	WarnEverything bool

@@ -11,7 +11,7 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// Resolve expands the object of a create or update request. The error is a *Refusal or a
+// Resolve expands the object of a create or update request. The error is a *Rejection or a
 // *Malformed. The context bounds the evaluation of conditions.
 func (e *Engine) Resolve(ctx context.Context, s *Snapshot, req Request) (*Result, error) {
 	if err := req.CheckSize(); err != nil {
@@ -64,7 +64,7 @@ type expansion struct {
 	enforced, notEnforced []*Compiled
 	// original is the object before presets acted; nil if every matching preset is enforced.
 	original map[string]any
-	// matchErrs always refuse an update. Other problems do only if the stored object lacks them.
+	// matchErrs always reject an update. Other problems do only if the stored object lacks them.
 	matchErrs, problems field.ErrorList
 }
 
@@ -122,9 +122,9 @@ func (e *Engine) apply(x *expansion) {
 
 func (e *Engine) finish(x *expansion) (*Result, error) {
 	if problems := slices.Concat(x.matchErrs, x.problems, problemsOf(x.newViolations())); len(problems) > 0 {
-		refusal := x.refusal(problems)
-		refusal.OverBudget = x.match.overBudget
-		return nil, refusal
+		rejection := x.rejection(problems)
+		rejection.OverBudget = x.match.overBudget
+		return nil, rejection
 	}
 	return e.result(x)
 }

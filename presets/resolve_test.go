@@ -166,7 +166,7 @@ func TestCreate(t *testing.T) {
 			object:  vm(""), want: map[string]string{at + "cpu.cores": "2"}, warn: []string{"presets cluster/a and cluster/b set " + at + "cpu.cores"},
 		},
 		"ConflictRejected": {
-			reason: "presetConflicts: Reject refuses a tie", engine: presets.Engine{RejectConflicts: true},
+			reason: "presetConflicts: Reject rejects a tie", engine: presets.Engine{RejectConflicts: true},
 			presets: list(cluster("b", defaults("{cpu: {cores: 4}}")), cluster("a", defaults("{cpu: {cores: 2}}"))),
 			object:  vm(""), err: []string{at + "cpu.cores", "cluster/a", "another priority"},
 		},
@@ -259,7 +259,7 @@ defaults:
 				"spec.runStrategy": "", "spec.template.spec.evictionStrategy": `"None"`},
 		},
 		"InstancetypeInStandalone": {
-			reason: "standalone mode refuses unsupported fields", engine: presets.Engine{Platform: &presets.Platform{}},
+			reason: "standalone mode rejects unsupported fields", engine: presets.Engine{Platform: &presets.Platform{}},
 			object: vm("spec: {instancetype: {name: u1.small}}"), err: []string{"spec.instancetype", "standalone"},
 		},
 		"DecimalQuantities": {
@@ -346,12 +346,12 @@ template: {spec: {domain: {memory: {guest: 512Mi}}}}}`),
 			object: vm(`spec: {instancetype: {inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore}}`), quiet: true,
 		},
 		"InstancetypeToInferOrReject": {
-			reason: "a matcher that must be inferred is refused, with the remedy", engine: presets.Engine{Platform: &presets.Platform{}},
+			reason: "a matcher that must be inferred is rejected, with the remedy", engine: presets.Engine{Platform: &presets.Platform{}},
 			object: vm(`spec: {instancetype: {inferFromVolume: root}, preference: {inferFromVolume: root, inferFromVolumeFailurePolicy: Reject}}`),
 			err:    []string{"spec.instancetype: Forbidden", "spec.preference: Forbidden", "inferFromVolumeFailurePolicy: Ignore"},
 		},
 		"InstancetypeNamedAndIgnored": {
-			reason: "a named instancetype is refused", engine: presets.Engine{Platform: &presets.Platform{}},
+			reason: "a named instancetype is rejected", engine: presets.Engine{Platform: &presets.Platform{}},
 			object: vm(`spec: {instancetype: {name: u1, inferFromVolumeFailurePolicy: Ignore}}`), err: []string{"spec.instancetype: Forbidden"},
 		},
 		"InferredInstancetypeSentAgain": {
@@ -385,7 +385,7 @@ template: {spec: {domain: {memory: {guest: 512Mi}}}}}`),
 		"RequireWarns": {
 			reason:  "mode Warn rejects nothing",
 			presets: list(cluster("a", "{mode: Warn, require: [{path: spec.template.spec.hostname, message: name it}]}")),
-			object:  vm(""), warn: []string{"preset cluster/a (mode Warn) would refuse spec.template.spec.hostname: name it"},
+			object:  vm(""), warn: []string{"preset cluster/a (mode Warn) would reject spec.template.spec.hostname: name it"},
 		},
 		"Explicit": {
 			reason:  "an explicit preset acts only if it is named",
@@ -442,16 +442,16 @@ match: {conditions: [{name: no-tpm, expression: "!has(object.spec.template.spec.
 			object:  vm(""), warn: []string{`preset cluster/a skipped: cannot evaluate condition "c"`},
 		},
 		"ConditionFailsOverrides": {
-			reason:  "an override with a condition that fails refuses the VM",
+			reason:  "an override with a condition that fails rejects the VM",
 			presets: list(cluster("a", "match: {conditions: [{name: c, expression: \"object.metadata.nothing == 'x'\"}]}\n"+overrides("{devices: {tpm: {}}}"))),
 			object:  vm(""), err: []string{"cannot evaluate the conditions of preset cluster/a, which may overrule this object"},
 		},
 		"TemplateIsAString": {
-			reason: "a wrong type is refused with its path", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
+			reason: "a wrong type is rejected with its path", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),
 			object: vm("spec: {template: x}"), err: []string{"spec.template", "must be an object"},
 		},
 		"ListIsAString": {
-			reason: "a nested wrong type is refused, too", presets: list(cluster("a", defaults("{cpu: {features: [{name: x}]}}"))),
+			reason: "a nested wrong type is rejected, too", presets: list(cluster("a", defaults("{cpu: {features: [{name: x}]}}"))),
 			object: domain("{cpu: {features: x}}"), err: []string{at + "cpu.features", "must be a list"},
 		},
 		"NullIsAbsent": {
@@ -479,7 +479,7 @@ match: {conditions: [{name: no-tpm, expression: "!has(object.spec.template.spec.
 			want:    map[string]string{at + "devices.disks[root].cdrom.bus": `"sata"`, at + "devices.disks[root].disk": ""},
 		},
 		"TwoOfOneName": {
-			reason:  "two elements of one name are refused if a preset merges the list",
+			reason:  "two elements of one name are rejected if a preset merges the list",
 			presets: list(cluster("a", overrides("{cpu: {features: [{name: vmx, policy: disable}]}}"))),
 			object:  domain("{cpu: {features: [{name: vmx}, {name: vmx, policy: require}]}}"), err: []string{at + "cpu.features[1].name", "Duplicate"},
 		},
@@ -496,7 +496,7 @@ match: {conditions: [{name: no-tpm, expression: "!has(object.spec.template.spec.
 		"WarnOnPlatform": {
 			reason: "mode Warn checks the result, with platform defaults", engine: presets.Engine{Platform: &presets.Platform{}},
 			presets: list(cluster("a", `{mode: Warn, forbid: [{path: "spec.template.spec.domain.devices.interfaces[*].masquerade", message: bridge only}]}`)),
-			object:  vm(""), warn: []string{"would refuse spec.template.spec.domain.devices.interfaces[default].masquerade: bridge only"},
+			object:  vm(""), warn: []string{"would reject spec.template.spec.domain.devices.interfaces[default].masquerade: bridge only"},
 		},
 		"ForgedProvenance": {
 			reason: "a forged record is discarded", presets: list(cluster("a", defaults("{cpu: {cores: 2}}"))),

@@ -33,7 +33,7 @@ func TestSingletons(t *testing.T) {
 			want:    map[string]string{"spec.template.spec.volumes": `[{"name":"mine","serviceAccount":{"serviceAccountName":"a"}}]`},
 		},
 		"OverrideIsNotHeldBack": {
-			reason:  "an override acts, and validation refuses what KubeVirt would",
+			reason:  "an override acts, and validation rejects what KubeVirt would",
 			presets: list(cluster("sa", `overrides: {spec: {template: {spec: {volumes: [{name: sa, downwardMetrics: {}}]}}}}`)),
 			object:  vm("spec: {template: {spec: {volumes: [{name: mine, downwardMetrics: {}}]}}}"),
 			want:    map[string]string{"spec.template.spec.volumes": `[{"downwardMetrics":{},"name":"mine"},{"downwardMetrics":{},"name":"sa"}]`},

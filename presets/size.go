@@ -13,9 +13,9 @@ import (
 // empty ones would take seconds to process.
 const MaxValues = 100_000
 
-// CheckSize refuses an object of more than 100,000 values, or of more than 512 elements in a keyed
+// CheckSize rejects an object of more than 100,000 values, or of more than 512 elements in a keyed
 // list; a stored object may keep up to four times that many. JSON that cannot be read passes:
-// decoding reports it. The error is a *Refusal.
+// decoding reports it. The error is a *Rejection.
 func (r *Request) CheckSize() error {
 	most := limits{MaxValues, maxElements}
 	err := checkSize(r.Kind, r.Object, most)
@@ -30,10 +30,10 @@ func (r *Request) CheckSize() error {
 const maxDepth = 100
 
 // CheckReviewSize allows as many values as three of the largest objects have. An AdmissionReview
-// has two at most. The error is a *Refusal.
+// has two at most. The error is a *Rejection.
 func CheckReviewSize(raw []byte) error {
 	if isDeeper(raw, maxDepth) {
-		return &Refusal{Problems: field.ErrorList{field.Forbidden(nil, fmt.Sprintf("objects and lists must not be nested more than %d deep", maxDepth))}}
+		return &Rejection{Problems: field.ErrorList{field.Forbidden(nil, fmt.Sprintf("objects and lists must not be nested more than %d deep", maxDepth))}}
 	}
 	return checkSize("", raw, limits{parts: 3 * MaxValues})
 }
@@ -74,9 +74,9 @@ func checkSize(kind Kind, raw []byte, most limits) error {
 		s.next()
 		switch {
 		case s.long != nil:
-			return &Refusal{Problems: field.ErrorList{field.TooMany(s.long, -1, most.elements)}}
+			return &Rejection{Problems: field.ErrorList{field.TooMany(s.long, -1, most.elements)}}
 		case s.parts > most.parts:
-			return &Refusal{Problems: field.ErrorList{field.Forbidden(s.path(1), fmt.Sprintf(
+			return &Rejection{Problems: field.ErrorList{field.Forbidden(s.path(1), fmt.Sprintf(
 				"the object has more than %d fields and list elements: make it smaller", most.parts))}}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Large objects are refused before they are decoded; stored ones may stay large.
+// Large objects are rejected before they are decoded; stored ones may stay large.
 func TestCheckSize(t *testing.T) {
 	list := func(n int, element string) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
@@ -46,11 +46,11 @@ func TestCheckSize(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := (&Request{Kind: c.kind, Object: []byte(c.object), OldObject: []byte(c.old)}).CheckSize()
-			refusal, refused := errors.AsType[*Refusal](err)
+			rejection, rejected := errors.AsType[*Rejection](err)
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("got %v", err)
-			case c.want != "" && (!refused || !strings.Contains(refusal.Error(), c.want)):
+			case c.want != "" && (!rejected || !strings.Contains(rejection.Error(), c.want)):
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})

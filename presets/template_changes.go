@@ -13,7 +13,7 @@ import (
 // TemplateChanges returns the fields in which a VM's template differs from the VMI that was created
 // from it, by path in the VM. Both are JSON as stored. Differences from the creation of the VMI do
 // not count: Launch presets, platform defaults, the instancetype, the firmware's identity, and
-// annotations of KubeVirt and virtwright. The error is a *Refusal or a *Malformed.
+// annotations of KubeVirt and virtwright. The error is a *Rejection or a *Malformed.
 func TemplateChanges(vm, instance []byte) ([]Origin, error) {
 	r, err := load(VirtualMachine, vm)
 	if err != nil {

@@ -26,7 +26,7 @@ type Trace struct {
 	Applied []int
 }
 
-// Trace reports how each preset affects the creation of an object, even if the object is refused.
+// Trace reports how each preset affects the creation of an object, even if the object is rejected.
 // Presets in mode Warn and Audit count as enforced; those in mode Off and those of other namespaces
 // are left out. Errors are those of Resolve, without those of rules.
 func (e *Engine) Trace(ctx context.Context, s *Snapshot, req Request) ([]Trace, error) {
@@ -147,7 +147,7 @@ func (r *resolution) isBy(p provenance.Path, by provenance.Source) bool {
 // An Inspection says how a preset relates to a stored VM.
 type Inspection struct {
 	Preset *Compiled
-	// WouldAct says that the preset, in mode Warn or Audit, would change or refuse the VM if it
+	// WouldAct says that the preset, in mode Warn or Audit, would change or reject the VM if it
 	// were created now.
 	WouldAct bool
 	// Violations are those of the stored VM of forbid and require, in any mode but Off.

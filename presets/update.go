@@ -50,7 +50,7 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 		return nil, err
 	}
 	if problems := checkSpine(u.old); len(problems) > 0 {
-		return nil, &Refusal{Problems: problems}
+		return nil, &Rejection{Problems: problems}
 	}
 	u.readRecord()
 	out, err := u.answer(ctx)

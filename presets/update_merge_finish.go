@@ -11,14 +11,14 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// finish returns the merged VM, or a refusal with the problems that the update causes.
+// finish returns the merged VM, or a rejection with the problems that the update causes.
 func (m *merger) finish() (*Result, error) {
 	r, match := m.result, m.after.match
 	r.notes, r.warnEverything = m.after.notes, m.after.warnEverything
 	if problems := m.newProblems(); len(problems) > 0 {
-		refusal := r.refusal(problems)
-		refusal.OverBudget = match.overBudget
-		return nil, refusal
+		rejection := r.rejection(problems)
+		rejection.OverBudget = match.overBudget
+		return nil, rejection
 	}
 	r.unshare(runStateFields[0])
 	m.setRunState(r.root)
@@ -108,7 +108,7 @@ func restoreElementOrder(list, sent []any, s *schema) {
 	}
 }
 
-// storeRecord keeps the stored text if nothing else changes: a policy refuses changes of it alone.
+// storeRecord keeps the stored text if nothing else changes: a policy rejects changes of it alone.
 func (m *merger) storeRecord() error {
 	isSame := equalJSON(m.result.root["spec"], m.old["spec"]) && !differAt(m.result.root, m.old, vmLabels)
 	switch {

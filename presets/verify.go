@@ -15,7 +15,7 @@ import (
 // overrides, removals and forbid rules of the recorded presets must still hold. A preset that has
 // changed since acts in the next request. On an update, a value that was wrong before may stay.
 // Without a record, the presets that match now count: skipping the webhook does not skip its
-// presets. The error is a *Refusal or a *Malformed.
+// presets. The error is a *Rejection or a *Malformed.
 func (e *Engine) VerifyApplied(ctx context.Context, s *Snapshot, req Request) error {
 	r, err := loadDecoded(req.Kind, req.Object, req.Decoded)
 	if err != nil {
@@ -37,7 +37,7 @@ func (e *Engine) VerifyApplied(ctx context.Context, s *Snapshot, req Request) er
 	}
 	problems := append(c.undoneOverrides(), c.forbidden()...)
 	if len(problems) > 0 {
-		return r.refusal(problems)
+		return r.rejection(problems)
 	}
 	return nil
 }

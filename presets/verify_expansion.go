@@ -15,7 +15,7 @@ import (
 // VerifyExpansion checks the matching presets on a VM, after KubeVirt's webhook, with the fields of
 // its instancetype and its preference: these must not violate an override, removal or forbid rule.
 // On an update, violations of the stored VM may stay. KubeVirt reports an unknown instancetype. The
-// error is a *Refusal, a *Malformed, or that of req.Instancetypes.
+// error is a *Rejection, a *Malformed, or that of req.Instancetypes.
 func (e *Engine) VerifyExpansion(ctx context.Context, s *Snapshot, req Request) error {
 	now, err := expansionOf(req, req.Object)
 	if err != nil || now.contributions == (contributions{}) {
@@ -23,7 +23,7 @@ func (e *Engine) VerifyExpansion(ctx context.Context, s *Snapshot, req Request) 
 	}
 	now.match(ctx, s, req)
 	if len(now.uncomputed) > 0 {
-		return now.resolution.refusal(now.uncomputed)
+		return now.resolution.rejection(now.uncomputed)
 	}
 	found, err := now.newViolations(ctx, s, req)
 	if err != nil {
@@ -32,7 +32,7 @@ func (e *Engine) VerifyExpansion(ctx context.Context, s *Snapshot, req Request) 
 	if len(found) == 0 {
 		return nil
 	}
-	return now.resolution.refusal(problemsOf(found))
+	return now.resolution.rejection(problemsOf(found))
 }
 
 func (x *expandedVM) newViolations(ctx context.Context, s *Snapshot, req Request) ([]violation, error) {
@@ -52,9 +52,9 @@ func (x *expandedVM) newViolations(ctx context.Context, s *Snapshot, req Request
 }
 
 func isUnreadable(err error) bool {
-	_, refused := errors.AsType[*Refusal](err)
+	_, rejected := errors.AsType[*Rejection](err)
 	_, malformed := errors.AsType[*Malformed](err)
-	return refused || malformed
+	return rejected || malformed
 }
 
 // An expandedVM is a VM with the fields of its instancetype and its preference.

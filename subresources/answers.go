@@ -75,7 +75,7 @@ func jsonOf(body []byte) ([]byte, error) {
 	return body, checkDepth(body)
 }
 
-// checkYAML refuses large YAML, and YAML with aliases, which could expand to any size.
+// checkYAML rejects large YAML, and YAML with aliases, which could expand to any size.
 func checkYAML(body []byte) error {
 	if len(body) > maxYAML {
 		return fmt.Errorf("YAML is longer than %d bytes: send JSON", maxYAML)
@@ -123,13 +123,13 @@ func checkDepth(raw []byte) error {
 func answer(w http.ResponseWriter, value any) {
 	body, err := json.Marshal(value)
 	if err != nil {
-		refuse(w, apierrors.NewInternalError(err))
+		reject(w, apierrors.NewInternalError(err))
 		return
 	}
 	write(w, http.StatusOK, body)
 }
 
-func refuse(w http.ResponseWriter, err error) {
+func reject(w http.ResponseWriter, err error) {
 	status := responsewriters.ErrorToAPIStatus(err)
 	status.Message = presets.Truncate(status.Message, maxMessage)
 	presets.EscapeStatus(status)

@@ -42,9 +42,9 @@ func (o *objects) resource() schema.GroupResource {
 	return decide.VMResource
 }
 
-// changed reports whether the object of a refused patch differs from an earlier one.
-func (o *objects) changed(before *objects, refused error) bool {
-	if patch, ok := errors.AsType[*patchError](refused); ok && patch.resource == vmis {
+// changed reports whether the object of a rejected patch differs from an earlier one.
+func (o *objects) changed(before *objects, rejected error) bool {
+	if patch, ok := errors.AsType[*patchError](rejected); ok && patch.resource == vmis {
 		return o.vmi == nil || o.vmi.UID != before.vmi.UID || o.vmi.ResourceVersion != before.vmi.ResourceVersion
 	}
 	return o.vm.UID != before.vm.UID || o.vm.ResourceVersion != before.vm.ResourceVersion
@@ -124,7 +124,7 @@ func (c *cluster) apply(ctx context.Context, name types.NamespacedName, changes 
 	if err == nil {
 		err = c.patch(ctx, target{vms, name, "status"}, changes.VMStatus, dry)
 	}
-	if _, refused := refusal(err); !refused || dry || len(changes.UndoVMI) == 0 {
+	if _, rejected := rejection(err); !rejected || dry || len(changes.UndoVMI) == 0 {
 		return err
 	}
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
@@ -149,7 +149,7 @@ func (c *cluster) patch(ctx context.Context, to target, operations []decide.Oper
 	if err != nil {
 		return fmt.Errorf("cannot encode a patch: %w", err)
 	}
-	// The client must not retry: the tests in a patch that succeeded would refuse it the second
+	// The client must not retry: the tests in a patch that succeeded would reject it the second
 	// time.
 	request := c.client.Patch(types.JSONPatchType).AbsPath("/apis/kubevirt.io/v1").
 		Namespace(to.name.Namespace).Resource(to.resource).Name(to.name.Name).MaxRetries(0).

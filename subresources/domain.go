@@ -51,7 +51,7 @@ func (re *renderer) answer(w http.ResponseWriter, r *http.Request) {
 	out, err := re.handle(r)
 	switch {
 	case err != nil:
-		refuse(w, err)
+		reject(w, err)
 	case wantsJSON(r.Header.Values("Accept")):
 		answer(w, out)
 	default:

@@ -88,7 +88,7 @@ func (e *expander) respond(w http.ResponseWriter, r *http.Request, vm func(types
 		expanded, err = e.expand(r.Context(), name, raw)
 	}
 	if err != nil {
-		refuse(w, err)
+		reject(w, err)
 		return
 	}
 	answer(w, expanded)
@@ -104,8 +104,8 @@ func (e *expander) expand(ctx context.Context, name types.NamespacedName, raw []
 		return nil, err
 	}
 	result, err := e.Engine.Resolve(ctx, snapshot, presets.Request{Kind: presets.VirtualMachine, Object: raw, Namespace: namespace})
-	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-		return nil, apierrors.NewInvalid(kubevirtv1.VirtualMachineGroupVersionKind.GroupKind(), name.Name, presets.LimitErrors(refusal.Problems))
+	if rejection, ok := errors.AsType[*presets.Rejection](err); ok {
+		return nil, apierrors.NewInvalid(kubevirtv1.VirtualMachineGroupVersionKind.GroupKind(), name.Name, presets.LimitErrors(rejection.Problems))
 	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())

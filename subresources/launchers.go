@@ -141,8 +141,8 @@ func (l *launchers) execute(ctx context.Context, vmi *kubevirtv1.VirtualMachineI
 		err = apierrors.NewTimeoutError("the launcher of the VMI did not answer", 0)
 	}
 	out.end()
-	if refused, ok := errors.AsType[conflict](err); ok {
-		return nil, decide.VMIConflict(vmi, refused.Error())
+	if rejected, ok := errors.AsType[conflict](err); ok {
+		return nil, decide.VMIConflict(vmi, rejected.Error())
 	}
 	if apierrors.IsTimeout(err) {
 		return nil, err
@@ -168,7 +168,7 @@ func (l *launchers) executor(pod *corev1.Pod) (remotecommand.Executor, error) {
 	return remotecommand.NewFallbackExecutor(sockets, spdy, httpstream.IsUpgradeFailure)
 }
 
-// A conflict is why a launcher refused an action in the present state of the guest.
+// A conflict is why a launcher rejected an action in the present state of the guest.
 type conflict string
 
 // Error returns the reason.

@@ -65,21 +65,21 @@ func readOptions[O any](r *http.Request, name string, options *O, dryRun func(*O
 func (c *cluster) change(ctx context.Context, name types.NamespacedName, dry bool,
 	read func(*cluster, context.Context, types.NamespacedName) (*objects, error), decide func(*objects) (*decide.Changes, error)) error {
 	var before *objects
-	var refused error
+	var rejected error
 	for range attempts {
 		now, err := read(c, ctx, name)
 		switch {
 		case err != nil:
 			return err
-		case refused != nil && !now.changed(before, refused):
-			return publicly(refused)
+		case rejected != nil && !now.changed(before, rejected):
+			return publicly(rejected)
 		}
 		changes, err := decide(now)
 		if err != nil {
 			return err
 		}
-		if refused = c.apply(ctx, name, changes, dry); !mayBeOutdated(refused) {
-			return publicly(refused)
+		if rejected = c.apply(ctx, name, changes, dry); !mayBeOutdated(rejected) {
+			return publicly(rejected)
 		}
 		before = now
 	}
@@ -92,9 +92,9 @@ func mayBeOutdated(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 }
 
-// refusal returns the error of an API server that refused a patch. After any other error, the patch
-// may have been made.
-func refusal(err error) (*apierrors.StatusError, bool) {
+// rejection returns the error of an API server that rejected a patch. After any other error, the
+// patch may have been made.
+func rejection(err error) (*apierrors.StatusError, bool) {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	return status, ok && status.ErrStatus.Code >= http.StatusBadRequest && status.ErrStatus.Code < http.StatusInternalServerError
 }
@@ -105,7 +105,7 @@ func publicly(err error) error {
 	if err == nil {
 		return nil
 	}
-	if status, refused := refusal(err); refused && !apierrors.IsUnauthorized(status) {
+	if status, rejected := rejection(err); rejected && !apierrors.IsUnauthorized(status) {
 		return status
 	}
 	return apierrors.NewInternalError(err)

@@ -54,7 +54,7 @@ func (s *Server) route(service *restful.WebService, may authorizer.Unconditional
 		accepted := handler(http.StatusAccepted, func(r *http.Request) error { return power(s.cluster, r) })
 		byGet := accepted
 		if !s.options.AllowGet {
-			byGet = refuseGet(verb)
+			byGet = rejectGet(verb)
 		}
 		doc, operation := verb+" a VM", "VirtualMachine"+strings.ToUpper(verb[:1])+verb[1:]
 		add(service.PUT(one+verb).Operation("replace"+operation).Doc(doc).Param(namespace).Param(name).Param(dryRun).
@@ -123,19 +123,19 @@ var operations = map[v1alpha1.LauncherAction]string{
 func handler(success int, call func(*http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := call(r); err != nil {
-			refuse(w, err)
+			reject(w, err)
 			return
 		}
 		w.WriteHeader(success)
 	}
 }
 
-func refuseGet(verb string) http.HandlerFunc {
+func rejectGet(verb string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		err := apierrors.NewMethodNotSupported(schema.GroupResource{Group: Group, Resource: "virtualmachines/" + verb}, http.MethodGet)
 		err.ErrStatus.Message += "; use PUT, which requires permission to update: the administrator must enable GET (--subresources-allow-get)"
 		w.Header().Set("Allow", http.MethodPut)
-		refuse(w, err)
+		reject(w, err)
 	}
 }
 
@@ -221,7 +221,7 @@ func notImplemented(next http.Handler) http.Handler {
 			http.Error(w, message, http.StatusNotImplemented)
 			return
 		}
-		refuse(w, &apierrors.StatusError{ErrStatus: metav1.Status{
+		reject(w, &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: reasonNotImplemented, Message: message,
 			Details: &metav1.StatusDetails{Group: Group, Kind: info.Resource, Name: info.Name},
 		}})

@@ -112,7 +112,7 @@ func (g *group) isAdvertised(t *testing.T, handler http.Handler, name string, ve
 }
 
 // TestOpenAPI checks definitions. Without one the process would end; with a wrong one kubectl would
-// refuse every manifest.
+// reject every manifest.
 func TestOpenAPI(t *testing.T) {
 	handler := served(t)
 	start := "/apis/subresources.kubevirt.io/v1/namespaces/{namespace}/virtualmachines/{name}/start"
@@ -245,12 +245,12 @@ func TestOptionsOfAnyCase(t *testing.T) {
 	}
 }
 
-// TestRefusals checks which errors prove that a patch was not made.
-func TestRefusals(t *testing.T) {
+// TestRejections checks which errors prove that a patch was not made.
+func TestRejections(t *testing.T) {
 	at := decide.VMResource
 	for name, test := range map[string]struct {
-		err     error
-		refused bool
+		err      error
+		rejected bool
 	}{
 		"nothing":       {nil, false},
 		"a lost race":   {apierrors.NewConflict(at, "web", errors.New("changed")), true},
@@ -268,8 +268,8 @@ func TestRefusals(t *testing.T) {
 		if err != nil {
 			err = &patchError{vms, err}
 		}
-		if _, refused := refusal(err); refused != test.refused {
-			t.Errorf("%s: %t", name, refused)
+		if _, rejected := rejection(err); rejected != test.rejected {
+			t.Errorf("%s: %t", name, rejected)
 		}
 	}
 }
@@ -278,7 +278,7 @@ func TestRefusals(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	for err, want := range map[error]string{apierrors.NewTooManyRequests("later", 3): "3", apierrors.NewBadRequest("never"): ""} {
 		response := httptest.NewRecorder()
-		refuse(response, err)
+		reject(response, err)
 		if got := response.Header().Get("Retry-After"); got != want {
 			t.Errorf("%v: %q, want %q", err, got, want)
 		}

@@ -47,7 +47,7 @@ const (
 var upgrader = websocket.Upgrader{
 	Subprotocols: []string{"plain.kubevirt.io"}, HandshakeTimeout: 10 * time.Second, CheckOrigin: func(*http.Request) bool { return true },
 	Error: func(w http.ResponseWriter, _ *http.Request, _ int, reason error) {
-		refuse(w, apierrors.NewBadRequest(reason.Error()))
+		reject(w, apierrors.NewBadRequest(reason.Error()))
 	},
 }
 
@@ -73,7 +73,7 @@ func (l *launchers) serveStream(of func(*http.Request) (endpoint, error)) http.H
 			err = l.stream(w, r, to)
 		}
 		if err != nil {
-			refuse(w, err)
+			reject(w, err)
 		}
 	}
 }

@@ -126,10 +126,10 @@ func adopt(o *observation) outcome {
 	if problem == "" {
 		return result
 	}
-	refused := ends(sspv1alpha1.ReasonTargetExists, fmt.Sprintf("%s %s already exists and %s; it stays as it is: use another name, or delete it and create a new request",
+	rejected := ends(sspv1alpha1.ReasonTargetExists, fmt.Sprintf("%s %s already exists and %s; it stays as it is: use another name, or delete it and create a new request",
 		o.format.Kind.Kind, o.name, problem))
-	refused.panicErr = result.panicErr
-	return refused
+	rejected.panicErr = result.panicErr
+	return rejected
 }
 
 // backoff returns when to look again for something that sends no events: later, the older the

@@ -28,10 +28,10 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
 )
 
-// Delays of the exponential backoff after a refusal.
+// Delays of the exponential backoff after a rejection.
 const (
-	minRefusalDelay = time.Second
-	maxRefusalDelay = 5 * time.Minute
+	minRejectionDelay = time.Second
+	maxRejectionDelay = 5 * time.Minute
 )
 
 // A Trigger creates a request for the annotation of a VM, with the author of the annotation as
@@ -50,12 +50,12 @@ type Trigger struct {
 	// WhileLeading wraps the reconciler so that only the leader reconciles.
 	WhileLeading func(reconcile.Reconciler) reconcile.Reconciler
 
-	refusals workqueue.TypedRateLimiter[types.NamespacedName] // by VM
+	rejections workqueue.TypedRateLimiter[types.NamespacedName] // by VM
 }
 
 // SetupWithManager adds the trigger to a manager.
 func (t *Trigger) SetupWithManager(mgr ctrl.Manager) error {
-	t.refusals = workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](minRefusalDelay, maxRefusalDelay)
+	t.rejections = workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](minRejectionDelay, maxRejectionDelay)
 	annotated := predicate.NewPredicateFuncs(func(vm client.Object) bool {
 		return vm.GetAnnotations()[v1alpha1.AnnotationGenerateTemplate] != ""
 	})
@@ -73,13 +73,13 @@ func (t *Trigger) SetupWithManager(mgr ctrl.Manager) error {
 func (t *Trigger) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	vm := &partialobject.VirtualMachine{}
 	if err := t.Client.Get(ctx, req.NamespacedName, vm); err != nil || vm.DeletionTimestamp != nil {
-		t.refusals.Forget(req.NamespacedName)
+		t.rejections.Forget(req.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	request, err := t.request(vm)
 	if err != nil || request == nil {
 		if err != nil {
-			t.refuse(vm, err.Error())
+			t.reject(vm, err.Error())
 		}
 		return reconcile.Result{}, nil
 	}
@@ -88,19 +88,19 @@ func (t *Trigger) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("cannot request a template of VirtualMachine %s: %w", req.NamespacedName, err)
 	case problem == "":
-		t.refusals.Forget(req.NamespacedName)
+		t.rejections.Forget(req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
-	t.refuse(vm, problem)
-	return reconcile.Result{RequeueAfter: t.refusals.When(req.NamespacedName)}, nil
+	t.reject(vm, problem)
+	return reconcile.Result{RequeueAfter: t.rejections.When(req.NamespacedName)}, nil
 }
 
-// refuse emits an event that says why there is no request, or no template.
-func (t *Trigger) refuse(vm *partialobject.VirtualMachine, why string) {
+// reject emits an event that says why there is no request, or no template.
+func (t *Trigger) reject(vm *partialobject.VirtualMachine, why string) {
 	t.Events.Eventf(vm, nil, corev1.EventTypeWarning, reasonNotRequested, actionRequest, "%s", partialobject.EventNote(why))
 }
 
-// create creates the request unless that was done before. The problem is a refusal, which
+// create creates the request unless that was done before. The problem is a rejection, which
 // permissions and policies may lift later.
 func (t *Trigger) create(ctx context.Context, vm *partialobject.VirtualMachine, request *sspv1alpha1.VirtualMachineTemplateRequest) (problem string, err error) {
 	if done, err := t.done(ctx, vm, request); err != nil || done {
@@ -184,7 +184,7 @@ func (t *Trigger) done(ctx context.Context, vm *partialobject.VirtualMachine, re
 		return false, err // creating a request of this name fails with AlreadyExists
 	}
 	if condition := ready(&existing.Status); finished(&existing.Status) && condition != nil && condition.Status != metav1.ConditionTrue {
-		t.refuse(vm, fmt.Sprintf("request %s has ended with %s: to request the template again, delete the request, or give the annotation another value", existing.Name, condition.Reason))
+		t.reject(vm, fmt.Sprintf("request %s has ended with %s: to request the template again, delete the request, or give the annotation another value", existing.Name, condition.Reason))
 	}
 	return true, nil
 }

@@ -71,7 +71,7 @@ func (vm *ExpandedVM) ReplaceTemplate(raw []byte) error {
 	return nil
 }
 
-// decode decodes an object. The error is a *presets.Refusal if parsing a quantity would take too
+// decode decodes an object. The error is a *presets.Rejection if parsing a quantity would take too
 // long.
 func decode(kind presets.Kind, raw []byte, into any) error {
 	if bytes.Count(raw, []byte("{")) > presets.MaxValues || bytes.Count(raw, []byte(",")) > presets.MaxValues {

@@ -55,7 +55,7 @@ func FuzzValidate(f *testing.F) {
 		same := read(t, vm, raw)
 		same.Old = read(t, vm, raw)
 		if result := config.Validate(same); len(result.Errors) > 0 {
-			t.Errorf("an update that changes nothing is refused: %v", result.Errors)
+			t.Errorf("an update that changes nothing is rejected: %v", result.Errors)
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // TestKindsComplete: a kind of probe or launch security that the types have and the rules do not
-// know would be refused as none.
+// know would be rejected as none.
 func TestKindsComplete(t *testing.T) {
 	each := func(choice any, known func() int) {
 		v := reflect.ValueOf(choice).Elem()

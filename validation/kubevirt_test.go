@@ -8,8 +8,8 @@ import (
 	"github.com/virtwright/virtwright/test/validationtest"
 )
 
-// TestWhatKubeVirtAdmits: alongside KubeVirt no rule refuses what KubeVirt admits. The file names
-// fixtures that a rule refuses or warns of, and that the admitters of KubeVirt v1.9.0 accept after
+// TestWhatKubeVirtAdmits: alongside KubeVirt no rule rejects what KubeVirt admits. The file names
+// fixtures that a rule rejects or warns of, and that the admitters of KubeVirt v1.9.0 accept after
 // its defaults.
 func TestWhatKubeVirtAdmits(t *testing.T) {
 	content, err := os.ReadFile("testdata/admitted-by-kubevirt.txt")

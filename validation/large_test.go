@@ -34,10 +34,10 @@ func TestLargeUpdate(t *testing.T) {
 		}
 		return m
 	}
-	for count, refused := range map[int]bool{1990: false, 2000: false, 2001: true} {
+	for count, rejected := range map[int]bool{1990: false, 2000: false, 2001: true} {
 		m := object(count)
 		m.Old = object(2000)
-		if found := (&validation.Config{}).Validate(m).Errors; (len(found) > 0) != refused {
+		if found := (&validation.Config{}).Validate(m).Errors; (len(found) > 0) != rejected {
 			t.Errorf("%d disks instead of 2000: %v", count, found)
 		}
 	}

@@ -49,7 +49,7 @@ func TestLinear(t *testing.T) {
 				}
 				t.Run(id+"/"+name, func(t *testing.T) { linear(t, f, way) })
 			}
-			break // the first that is refused stands for the rule
+			break // the first that is rejected stands for the rule
 		}
 	}
 }

@@ -124,7 +124,7 @@ func TestValidatePresetUpdate(t *testing.T) {
 	const tier = "match: {conditions: [{name: tier, expression: \"object.metadata.labels['tier'] == 'x'\"}]}\n"
 	for name, c := range map[string]struct {
 		old, now string
-		refused  bool
+		rejected bool
 	}{
 		"of something else":       {domain("defaults", "{machine: {type: q53}}"), "priority: 3\n" + domain("defaults", "{machine: {type: q53}}"), false},
 		"to an override":          {domain("defaults", "{machine: {type: q53}}"), domain("overrides", "{machine: {type: q53}}"), true},
@@ -149,8 +149,8 @@ func TestValidatePresetUpdate(t *testing.T) {
 				t.Fatal(problems)
 			}
 			got := (&validation.Config{}).ValidatePresetUpdate(now, compiled, parse(c.old), presets.AllSteps)
-			if refused := len(got.Errors) > 0; refused != c.refused {
-				t.Errorf("got %v, want refused %t", got.Errors, c.refused)
+			if rejected := len(got.Errors) > 0; rejected != c.rejected {
+				t.Errorf("got %v, want rejected %t", got.Errors, c.rejected)
 			}
 		})
 	}

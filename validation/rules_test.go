@@ -56,7 +56,7 @@ func judge(t *testing.T, f *validationtest.Fixture) {
 	for _, err := range result.Errors {
 		fields = append(fields, err.Field)
 		if !strings.HasSuffix(err.Error(), suffix) {
-			t.Errorf("another rule refuses: %v", err)
+			t.Errorf("another rule rejects: %v", err)
 		}
 		if !strings.Contains(err.Error(), f.Says) {
 			t.Errorf("%q should say %q", err, f.Says)

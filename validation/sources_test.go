@@ -8,7 +8,7 @@ import (
 	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 )
 
-// TestSourcesComplete: a source that the types have and the rules do not count would be refused as
+// TestSourcesComplete: a source that the types have and the rules do not count would be rejected as
 // none.
 func TestSourcesComplete(t *testing.T) {
 	each := func(source any, counted func() int) {

@@ -116,8 +116,8 @@ func malformed(err error) Response {
 
 // unresolved converts an error of the engine.
 func unresolved(ctx context.Context, request Request, err error) Response {
-	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-		return invalid(request, inVersion(request, refusal.Problems))
+	if rejection, ok := errors.AsType[*presets.Rejection](err); ok {
+		return invalid(request, inVersion(request, rejection.Problems))
 	}
 	if _, ok := errors.AsType[*presets.Malformed](err); ok {
 		return malformed(err)
@@ -152,37 +152,37 @@ func internalError(request Request) Response {
 		"virtwright has a bug and cannot answer; please report it with the log of virtwright-manager for request %s", request.UID).Status())
 }
 
-// refusalTail matches the end of a problem's message: the rule, the preset that set the value, and
-// the presets that would set it. namedPreset matches each preset after the rule.
+// rejectionTail matches the end of a problem's message: the rule, the preset that set the value,
+// and the presets that would set it. namedPreset matches each preset after the rule.
 var (
-	refusalTail = regexp.MustCompile(`(?: \(((?:preset )?[a-z0-9][a-z0-9./-]*)\))?((?: \(set by preset [a-z0-9./-]+\))?(?:; preset [a-z0-9./-]+ gives .*)?)$`)
-	namedPreset = regexp.MustCompile(`\(set by preset ([a-z0-9./-]+)\)|; preset ([a-z0-9./-]+) gives `)
+	rejectionTail = regexp.MustCompile(`(?: \(((?:preset )?[a-z0-9][a-z0-9./-]*)\))?((?: \(set by preset [a-z0-9./-]+\))?(?:; preset [a-z0-9./-]+ gives .*)?)$`)
+	namedPreset   = regexp.MustCompile(`\(set by preset ([a-z0-9./-]+)\)|; preset ([a-z0-9./-]+) gives `)
 )
 
-// mostLogged limits the problems of a refusal that are logged.
+// mostLogged limits the problems of a rejection that are logged.
 const mostLogged = 10
 
-// logRefusal logs a rejected request with the rules and presets that caused it. Values may be
+// logRejection logs a rejected request with the rules and presets that caused it. Values may be
 // secrets, so neither they nor messages are logged.
-func logRefusal(ctx context.Context, request Request, response Response) {
-	if outcome(response) != "refused" {
+func logRejection(ctx context.Context, request Request, response Response) {
+	if outcome(response) != "rejected" {
 		return
 	}
 	var fields, rules, named []string
 	if details := response.Result.Details; details != nil {
 		for _, cause := range details.Causes[:min(len(details.Causes), mostLogged)] {
-			rule, by := refusalCauses(cause.Message)
+			rule, by := rejectionCauses(cause.Message)
 			fields, rules, named = append(fields, presets.Truncate(cause.Field, maxMessage)), append(rules, rule), append(named, by...)
 		}
 	}
-	log.FromContext(ctx).Info("Refused a request", "uid", request.UID, "user", presets.Truncate(request.UserInfo.Username, maxMessage),
+	log.FromContext(ctx).Info("Rejected a request", "uid", request.UID, "user", presets.Truncate(request.UserInfo.Username, maxMessage),
 		"operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name", presets.Truncate(request.Name, maxMessage),
 		"reason", response.Result.Reason, "fields", fields, "rules", distinct(rules), "presets", distinct(named))
 }
 
-// refusalCauses returns the rule and the presets that a problem's message names.
-func refusalCauses(message string) (rule string, named []string) {
-	tail := refusalTail.FindStringSubmatch(message)
+// rejectionCauses returns the rule and the presets that a problem's message names.
+func rejectionCauses(message string) (rule string, named []string) {
+	tail := rejectionTail.FindStringSubmatch(message)
 	for _, preset := range namedPreset.FindAllStringSubmatch(tail[2], -1) {
 		named = append(named, preset[1]+preset[2])
 	}

@@ -54,7 +54,7 @@ func vmChanged(guard protection.Guard) condition {
 func unguarded(guard protection.Guard, kind presets.Kind) condition {
 	const repeated = `request.operation == "UPDATE" && [[object, oldObject].map(o, o.metadata.?ownerReferences.orValue([]))]` +
 		`.all(r, r[0].size() != r[1].size() && r[0].all(e, e in r[1]) && r[1].all(e, e in r[0]))`
-	return condition{Name: "not-refused-by-policy", Expression: guard.AllowedBy(kind, "owner-references", "reserved-finalizers") + " || " + repeated}
+	return condition{Name: "not-rejected-by-policy", Expression: guard.AllowedBy(kind, "owner-references", "reserved-finalizers") + " || " + repeated}
 }
 
 // vmiValidated excludes updates of a VMI that change nothing guarded. Alongside KubeVirt, labels

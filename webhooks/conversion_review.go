@@ -31,9 +31,9 @@ type conversions struct{}
 
 // ServeHTTP answers one ConversionReview.
 func (conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, refusal := readBody(w, r, maxConversionBytes, "ConversionReview")
-	if refusal != nil {
-		writeError(w, refusal)
+	body, rejection := readBody(w, r, maxConversionBytes, "ConversionReview")
+	if rejection != nil {
+		writeError(w, rejection)
 		return
 	}
 	var review apiextensionsv1.ConversionReview

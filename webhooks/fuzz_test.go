@@ -118,7 +118,7 @@ func checkAnswer(t *testing.T, path string, req *admissionv1.AdmissionRequest, g
 // seed adds the examples and a few shapes that have been trouble elsewhere.
 func seed(f *testing.F) {
 	f.Helper()
-	for _, pattern := range []string{"../examples/vms/*.yaml", "../examples/refused/*.yaml"} {
+	for _, pattern := range []string{"../examples/vms/*.yaml", "../examples/rejected/*.yaml"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			f.Fatalf("no seeds in %s: %v", pattern, err)

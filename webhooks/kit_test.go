@@ -128,7 +128,7 @@ func patched(t *testing.T, req Request, resp Response, path ...string) any {
 	return value
 }
 
-// causes are the field paths of a refusal.
+// causes are the field paths of a rejection.
 func causes(resp Response) []string {
 	var out []string
 	if resp.Result == nil || resp.Result.Details == nil {

@@ -38,7 +38,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		admissions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "virtwright_admissions_total",
-			Help: "Admission requests answered, by kind of the object, operation and result: changed (patched), unchanged (allowed as sent), refused (the object is invalid or forbidden) or error (virtwright could not answer, so the request failed).",
+			Help: "Admission requests answered, by kind of the object, operation and result: changed (patched), unchanged (allowed as sent), rejected (the object is invalid or forbidden) or error (virtwright could not answer, so the request failed).",
 		}, []string{"kind", "operation", "result"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "virtwright_admission_duration_seconds",
@@ -59,7 +59,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}, []string{"preset", "preset_namespace"}),
 		trials: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "virtwright_preset_trials_total",
-			Help: "Creations of VMs and VMIs that a preset in mode Warn or Audit would have changed (effect change) or refused (effect refuse), by preset: cluster/NAME, or NAME with its namespace in preset_namespace. Presets beyond the first 10000 count as other.",
+			Help: "Creations of VMs and VMIs that a preset in mode Warn or Audit would have changed (effect change) or rejected (effect reject), by preset: cluster/NAME, or NAME with its namespace in preset_namespace. Presets beyond the first 10000 count as other.",
 		}, []string{"preset", "preset_namespace", "effect"}),
 		known: sets.Set[string]{},
 	}
@@ -80,8 +80,8 @@ func (m *Metrics) countResult(result *presets.Result) {
 		if w.Changes {
 			m.trials.WithLabelValues(append(m.labels(w.Preset), "change")...).Inc()
 		}
-		if w.Refuses {
-			m.trials.WithLabelValues(append(m.labels(w.Preset), "refuse")...).Inc()
+		if w.Rejects {
+			m.trials.WithLabelValues(append(m.labels(w.Preset), "reject")...).Inc()
 		}
 	}
 }
@@ -144,7 +144,7 @@ func outcome(r Response) string {
 	case r.Allowed:
 		return "unchanged"
 	case r.Result != nil && r.Result.Code < http.StatusInternalServerError:
-		return "refused"
+		return "rejected"
 	}
 	return "error"
 }

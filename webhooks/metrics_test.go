@@ -23,7 +23,7 @@ func TestAdmissionsAreCounted(t *testing.T) {
 	answers := map[string]Response{
 		"changed":   {Patches: []jsonpatch.Operation{{}}, AdmissionResponse: allowed().AdmissionResponse},
 		"unchanged": allowed(),
-		"refused":   malformed(errors.New("x")),
+		"rejected":  malformed(errors.New("x")),
 		"error":     unavailable(t.Context(), Request{}, errors.New("x")),
 	}
 	for _, answer := range answers {
@@ -76,7 +76,7 @@ func TestTrialsAreCounted(t *testing.T) {
 		}
 	}
 	for labels, want := range map[[3]string]float64{
-		{"cluster/memory", "", "change"}: 2, {"cluster/memory", "", "refuse"}: 1, {"memory", "lab", "refuse"}: 1, {"memory", "lab", "change"}: 0,
+		{"cluster/memory", "", "change"}: 2, {"cluster/memory", "", "reject"}: 1, {"memory", "lab", "reject"}: 1, {"memory", "lab", "change"}: 0,
 	} {
 		if got := testutil.ToFloat64(m.Metrics.trials.WithLabelValues(labels[:]...)); got != want {
 			t.Errorf("%v: want %v, got %v", labels, want, got)
@@ -99,10 +99,10 @@ func help(t *testing.T, registry *prometheus.Registry, name string) string {
 	return ""
 }
 
-func TestOutcomeOfRefusals(t *testing.T) {
+func TestOutcomeOfRejections(t *testing.T) {
 	req := creates("VirtualMachine", "lab", smallVM)
-	refusal := unresolved(t.Context(), req, &presets.Refusal{Problems: field.ErrorList{field.Required(field.NewPath("spec"), "")}})
-	if got := outcome(refusal); got != "refused" || refusal.Result.Code != http.StatusUnprocessableEntity {
+	rejection := unresolved(t.Context(), req, &presets.Rejection{Problems: field.ErrorList{field.Required(field.NewPath("spec"), "")}})
+	if got := outcome(rejection); got != "rejected" || rejection.Result.Code != http.StatusUnprocessableEntity {
 		t.Errorf("got %s", got)
 	}
 	if got := outcome(internalError(req)); got != "error" {

@@ -61,8 +61,8 @@ func (m *Mutator) Handle(ctx context.Context, req Request) Response {
 	}
 	result, err := m.Engine.Resolve(ctx, snapshot, request)
 	if err != nil {
-		if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-			m.reportSkipped(ctx, req, refusal.OverBudget)
+		if rejection, ok := errors.AsType[*presets.Rejection](err); ok {
+			m.reportSkipped(ctx, req, rejection.OverBudget)
 		}
 		return unresolved(ctx, req, err)
 	}

@@ -100,14 +100,14 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestRejections(t *testing.T) {
 	cases := map[string]struct {
 		reason, object string
 		code           int32
 		causes         []string
 		message        string
 	}{
-		"Forbidden": {"a forbid rule refuses with its message",
+		"Forbidden": {"a forbid rule rejects with its message",
 			`{metadata: {name: web, labels: {vm-size: small}}, spec: {template: {spec: {domain: {devices: {hostDevices: [{name: a, deviceName: b}]}}}}}}`,
 			http.StatusUnprocessableEntity, []string{"spec.template.spec.domain.devices.hostDevices"}, "not here"},
 		"WrongType": {"never a patch that fails",

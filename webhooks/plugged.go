@@ -57,11 +57,11 @@ func (c *candidate) checkPlugged(ctx context.Context) error {
 		return fmt.Errorf("cannot write the VirtualMachine that controls the VMI: %w", err)
 	}
 	_, err = c.Engine.Resolve(ctx, snapshot, request)
-	refusal, ok := errors.AsType[*presets.Refusal](err)
+	rejection, ok := errors.AsType[*presets.Rejection](err)
 	if !ok {
 		return err
 	}
-	for _, p := range refusal.Problems {
+	for _, p := range rejection.Problems {
 		p.Field = strings.TrimPrefix(p.Field, "spec.template.")
 		c.problems = append(c.problems, p)
 	}

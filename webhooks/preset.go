@@ -223,8 +223,8 @@ func (p LegacyPreset) Handle(ctx context.Context, req Request) Response {
 		return allowed()
 	}
 	preset, err := decodeLegacyPreset(req.Object.Raw)
-	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-		return invalid(req, refusal.Problems)
+	if rejection, ok := errors.AsType[*presets.Rejection](err); ok {
+		return invalid(req, rejection.Problems)
 	}
 	if err != nil {
 		return malformed(fmt.Errorf("cannot read the %s: %w", req.Kind.Kind, err))

@@ -81,7 +81,7 @@ var quantitySpellings = map[string]uint{
 }
 
 // TestQuantities compares what we accept with what Kubernetes and KubeVirt accept, for all
-// quantities of the API. Of memory below 1Mi no guest can be made: it is refused in standalone
+// quantities of the API. Of memory below 1Mi no guest can be made: it is rejected in standalone
 // mode.
 func TestQuantities(t *testing.T) {
 	for path, manifest := range quantityPlaces {

@@ -107,8 +107,8 @@ func (c *candidate) verifyPresets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if refusal, ok := errors.AsType[*presets.Refusal](c.Engine.VerifyApplied(ctx, snapshot, request)); ok {
-		c.problems = append(c.problems, refusal.Problems...)
+	if rejection, ok := errors.AsType[*presets.Rejection](c.Engine.VerifyApplied(ctx, snapshot, request)); ok {
+		c.problems = append(c.problems, rejection.Problems...)
 	}
 	return nil
 }
@@ -128,8 +128,8 @@ func (c *candidate) verifyExpansion(ctx context.Context) error {
 	}
 	request.Decoded, request.OldDecoded = nil, nil // it decodes the objects itself
 	err = c.Engine.VerifyExpansion(ctx, snapshot, request)
-	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-		c.problems = append(c.problems, refusal.Problems...)
+	if rejection, ok := errors.AsType[*presets.Rejection](err); ok {
+		c.problems = append(c.problems, rejection.Problems...)
 		return nil
 	}
 	if _, ok := errors.AsType[*presets.Malformed](err); ok {

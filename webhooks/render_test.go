@@ -78,7 +78,7 @@ func TestWhatCannotBeRendered(t *testing.T) {
 		want             []string
 	}{
 		"Fine":       {reason: "what can be rendered passes", now: good},
-		"Refused":    {reason: "the field is named, in the template", now: bad, want: []string{first}},
+		"Rejected":   {reason: "the field is named, in the template", now: bad, want: []string{first}},
 		"Added":      {reason: "an update adds it", old: good, now: bad, want: []string{first}},
 		"Kept":       {reason: "existing problems may stay", old: bad, now: networked("2", plugin)},
 		"Mended":     {reason: "and may be fixed", old: bad, now: good},

@@ -24,7 +24,7 @@ func TestForgedAnnotations(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		count, operations int
-		refused           string
+		rejected          string
 	}{
 		"one":               {1, 1, ""},
 		"thousands":         {9000, 1, ""},
@@ -33,8 +33,8 @@ func TestForgedAnnotations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			req := creates("VirtualMachineInstance", "lab", create(reserved(c.count)))
 			resp := machines(t, presets.VirtualMachineInstance).Handle(t.Context(), req)
-			if c.refused != "" {
-				if resp.Allowed || !strings.Contains(resp.Result.Message, c.refused) {
+			if c.rejected != "" {
+				if resp.Allowed || !strings.Contains(resp.Result.Message, c.rejected) {
 					t.Errorf("got %v", resp.Result)
 				}
 				return

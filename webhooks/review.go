@@ -52,7 +52,7 @@ func (h reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, reviewOf(uid, denied(err.Status())))
 		return
 	}
-	log.FromContext(ctx).Info("Refused a request that is not an AdmissionReview", "path", r.URL.Path, "remote", r.RemoteAddr, "reason", err.Error())
+	log.FromContext(ctx).Info("Rejected a request that is not an AdmissionReview", "path", r.URL.Path, "remote", r.RemoteAddr, "reason", err.Error())
 	writeError(w, err)
 }
 
@@ -77,7 +77,7 @@ func answer(ctx context.Context, handler handler, request Request) *admissionv1.
 		}
 		return response
 	}), request)
-	logRefusal(ctx, request, response)
+	logRejection(ctx, request, response)
 	return reviewOf(request.UID, response)
 }
 

@@ -52,7 +52,7 @@ func answered(t testing.TB, body []byte, uid string) *admissionv1.AdmissionRespo
 		t.Fatalf("want a review with a response to %s, got %s", uid, body)
 	}
 	if !out.Response.Allowed && (out.Response.Result == nil || out.Response.Result.Code < 400 || out.Response.Result.Message == "") {
-		t.Fatalf("want a refusal to say why, got %s", body)
+		t.Fatalf("want a rejection to say why, got %s", body)
 	}
 	return out.Response
 }
@@ -128,13 +128,13 @@ func TestTornBody(t *testing.T) {
 	}
 }
 
-// refusing is a body that is refused when its beginning has arrived.
-type refusing struct {
+// rejecting is a body that is rejected when its beginning has arrived.
+type rejecting struct {
 	io.Reader
 	with error
 }
 
-func (r refusing) Read(p []byte) (int, error) {
+func (r rejecting) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if errors.Is(err, io.EOF) {
 		err = r.with
@@ -157,7 +157,7 @@ func TestOverBudget(t *testing.T) {
 		"nothing that arrived": {"", http.StatusServiceUnavailable, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x", refusing{strings.NewReader(c.beginning), over})
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x", rejecting{strings.NewReader(c.beginning), over})
 			request.Header.Set("Content-Type", "application/json")
 			recorder := httptest.NewRecorder()
 			reviews{machines(t, presets.VirtualMachine)}.ServeHTTP(recorder, request)

@@ -46,7 +46,7 @@ func TestTemplateRequestIsCompleted(t *testing.T) {
 	for name, c := range map[string]struct {
 		user, old, spec string
 		want            string
-		refused         []string
+		rejected        []string
 		warns           bool
 	}{
 		"the short form":           {spec: "{vmName: web, templateName: golden, format: template.openshift.io/v1}", want: "{" + full + ", " + jane + "}"},
@@ -62,13 +62,13 @@ func TestTemplateRequestIsCompleted(t *testing.T) {
 		"the manager itself":       {user: managerUser, spec: "{" + full + "}", want: "{" + full + ", requester: {username: '" + managerUser + "'}}"},
 		"written again":            {old: "{" + full + ", requester: {username: joe}}", spec: "{vmName: web, templateName: golden, format: template.openshift.io/v1}", want: "{" + full + ", requester: {username: joe}}"},
 		"of a wrong type":          {spec: "{vmName: 5, source: x, target: 6}", want: "{vmName: 5, source: x, target: 6, " + jane + "}"},
-		"two VMs":                  {spec: "{vmName: other, " + full + "}", refused: []string{"spec.vmName"}},
-		"two names":                {spec: "{templateName: other, " + full + "}", refused: []string{"spec.templateName"}},
-		"two forms":                {spec: "{format: template.kubevirt.io/v1alpha1, " + full + "}", refused: []string{"spec.target"}},
-		"an unknown format":        {spec: "{vmName: web, format: ova}", refused: []string{"spec.format"}},
+		"two VMs":                  {spec: "{vmName: other, " + full + "}", rejected: []string{"spec.vmName"}},
+		"two names":                {spec: "{templateName: other, " + full + "}", rejected: []string{"spec.templateName"}},
+		"two forms":                {spec: "{format: template.kubevirt.io/v1alpha1, " + full + "}", rejected: []string{"spec.target"}},
+		"an unknown format":        {spec: "{vmName: web, format: ova}", rejected: []string{"spec.format"}},
 		"a form by its name":       {spec: "{vmName: web, format: configMap}", want: "{source: {vmName: web, vmNamespace: lab}, target: {configMap: {}}, " + jane + "}"},
-		"nothing at all":           {spec: "{}", refused: []string{"spec.source.vmName"}},
-		"a misspelt name":          {spec: "{vmNam: web}", refused: []string{"spec.source.vmName"}},
+		"nothing at all":           {spec: "{}", rejected: []string{"spec.source.vmName"}},
+		"a misspelt name":          {spec: "{vmNam: web}", rejected: []string{"spec.source.vmName"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			user := c.user
@@ -77,8 +77,8 @@ func TestTemplateRequestIsCompleted(t *testing.T) {
 			}
 			req := asksFor(user, c.old, c.spec)
 			resp := (&templateRequestMutator{Formats: allFormats, Manager: managerUser}).Handle(context.Background(), req)
-			if len(c.refused) > 0 {
-				if resp.Allowed || !slices.Equal(causes(resp), c.refused) {
+			if len(c.rejected) > 0 {
+				if resp.Allowed || !slices.Equal(causes(resp), c.rejected) {
 					t.Errorf("got %v", resp.Result)
 				}
 				return
@@ -112,7 +112,7 @@ func TestTemplateRequestIsAuthorized(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		user, spec string
-		refused    []string
+		rejected   []string
 	}{
 		"may":                         {"jane", "{" + full + ", " + jane + "}", nil},
 		"for another, by the manager": {managerUser, "{" + full + ", " + jane + "}", nil},
@@ -130,7 +130,7 @@ func TestTemplateRequestIsAuthorized(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp := (&templateRequestValidator{Formats: allFormats, Manager: managerUser, Authorizer: may}).Handle(context.Background(), asksFor(c.user, "", c.spec))
-			if resp.Allowed != (c.refused == nil) || !slices.Equal(causes(resp), c.refused) {
+			if resp.Allowed != (c.rejected == nil) || !slices.Equal(causes(resp), c.rejected) {
 				t.Errorf("got %v", resp.Result)
 			}
 		})
@@ -203,7 +203,7 @@ func (s served) Choose(context.Context) (name, problem string, err error) {
 	return string(s), "", nil
 }
 
-// A request that names no format gets one that is served, and is refused where there is none.
+// A request that names no format gets one that is served, and is rejected where there is none.
 func TestTemplateRequestChoosesFormat(t *testing.T) {
 	for name, c := range map[string]struct {
 		served    served

@@ -251,8 +251,8 @@ func (c *candidate) findsInstancetype(ctx context.Context) bool {
 // either, it only warns.
 func (c *candidate) undecodable(err error, before bool) {
 	problems := field.ErrorList{field.Invalid(field.NewPath("spec"), c.name(), err.Error())}
-	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-		problems = refusal.Problems
+	if rejection, ok := errors.AsType[*presets.Rejection](err); ok {
+		problems = rejection.Problems
 	} else if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // such as a negative number of cores
 		problems = field.ErrorList{field.TypeInvalid(field.NewPath(wrong.Field), field.OmitValueType{}, "must not be "+wrong.Value)}
 	}

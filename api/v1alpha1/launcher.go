@@ -27,6 +27,15 @@ const (
 	// JSON.
 	EnvLauncherInput = "VIRTWRIGHT_INPUT"
 
+	// EnvNode is the environment variable of the launcher that holds the name of its node.
+	EnvNode = "VIRTWRIGHT_NODE"
+
+	// MetricsPort is the port of a launcher's metrics, which exporters for libvirt use by
+	// convention. A guest that uses the port has no metrics.
+	MetricsPort = 9177
+	// MetricsPortName is the name of that port in the pod.
+	MetricsPortName = "vmi-metrics"
+
 	// RunFolder is a writable directory for sockets, logs and overlays, empty at the start.
 	RunFolder = "/run/virtwright"
 

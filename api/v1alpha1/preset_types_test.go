@@ -40,7 +40,7 @@ func TestPartialsKeepTheirBytes(t *testing.T) {
 	cases := map[string]struct{ reason, partial string }{
 		"spelling":  {"quantities and numbers keep their spelling", `{"spec":{"a":"1024Mi","b":1.0,"c":1e3,"d":12345678901234567890,"e":-0}}`},
 		"order":     {"keys keep their order", `{"z":1,"a":2,"m":{"y":1,"b":2}}`},
-		"null":      {"the webhook refuses null, so it must see it", `{"spec":{"running":null}}`},
+		"null":      {"the webhook rejects null, so it must see it", `{"spec":{"running":null}}`},
 		"space":     {"nothing is reformatted", "{ \"spec\" :\t{ } ,\n \"x\": [ 1,  2 ] }"},
 		"escapes":   {"escaped text is not decoded", `{"spec":{"script":"\u0061 \u003cb\u003e \n ü"}}`},
 		"duplicate": {"a duplicate key is for the webhook to see", `{"a":1,"a":2}`},

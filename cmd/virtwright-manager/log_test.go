@@ -47,15 +47,18 @@ func TestLog(t *testing.T) {
 
 	bad := object(t, in("elsewhere", strings.Replace(fmt.Sprintf(vm, "bad"), "kind: VirtualMachine\n", "kind: VirtualMachine\nspec: {runStrategy: Sometimes, template: {spec: {domain: {devices: {}}}}}\n", 1)))
 	if err := c.Create(t.Context(), bad); err == nil {
-		t.Fatal("want a refusal")
+		t.Fatal("want a rejection")
 	}
-	says("INFO", "Refused a request", "uid=", "user=admin", "kind=VirtualMachine", "namespace=elsewhere", "name=bad", "fields=", "spec.runStrategy", "rules=", "run-strategy-known")
+	says("INFO", "Rejected a request", "uid=", "user=admin", "kind=VirtualMachine", "namespace=elsewhere", "name=bad", "fields=", "spec.runStrategy", "rules=", "run-strategy-known")
 
 	running := in("elsewhere", strings.Replace(fmt.Sprintf(vm, "web"), "kind: VirtualMachine\n", "kind: VirtualMachine\nspec: {runStrategy: Always, template: {spec: {domain: {devices: {}}}}}\n", 1))
 	web := c.create(t, running)
 	says("INFO", "Started a VM", "namespace=elsewhere", "name=web", "vmi=")
 	patch(t, c, web, `{"spec":{"runStrategy":"Halted"}}`)
 	says("INFO", "Stopped a VM", "namespace=elsewhere", "name=web", "vmi=")
+	if strings.Contains(r.log.String(), "VirtualMachine.name=") {
+		t.Error("lines of controllers name their object twice")
+	}
 	eventually(t, "the VM has its last status", func() error { // otherwise, SIGTERM interrupts the write
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(web), web); err != nil {
 			return err

@@ -149,8 +149,8 @@ func sleep(ctx context.Context, d time.Duration) {
 
 const (
 	awaitPeriod = time.Second
-	// awaitRefusal bounds retries of refusals: an API server that starts does not know RBAC yet.
-	awaitRefusal = 15 * time.Second
+	// awaitRejection bounds retries of rejections: a starting API server does not know RBAC yet.
+	awaitRejection = 15 * time.Second
 )
 
 // await retries here, because Kubernetes would restart the process with growing delays.
@@ -159,7 +159,7 @@ func await(ctx context.Context, try func() error) error {
 	began := time.Now()
 	for logged := ""; ; {
 		err := try()
-		if err == nil || refused(err) && time.Since(began) > awaitRefusal {
+		if err == nil || rejected(err) && time.Since(began) > awaitRejection {
 			return err
 		}
 		if logged != err.Error() {
@@ -174,6 +174,6 @@ func await(ctx context.Context, try func() error) error {
 	}
 }
 
-func refused(err error) bool {
+func rejected(err error) bool {
 	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -82,7 +83,7 @@ func TestLife(t *testing.T) {
 	l := &life{c, early}
 	t.Run("PresetIsReadyAndActs", l.presetActs)
 	t.Run("CountsVMs", l.countsVMs)
-	t.Run("RefusedPreset", l.refusedPreset)
+	t.Run("RejectedPreset", l.rejectedPreset)
 	t.Run("InvalidPresetSaysSo", l.invalidPreset)
 	t.Run("OwnedInstance", l.ownedInstance)
 	t.Run("MatchConditions", l.matchConditions)
@@ -136,7 +137,7 @@ func awaitReady(t *testing.T, c *cluster, preset v1alpha1.Preset, want metav1.Co
 	return ready
 }
 
-func (l *life) refusedPreset(t *testing.T) {
+func (l *life) rejectedPreset(t *testing.T) {
 	bad := object(t, `
 apiVersion: virtwright.dev/v1alpha1
 kind: VirtualMachinePreset
@@ -231,7 +232,7 @@ metadata:
   ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: owner, uid: %s, controller: true}]
 spec: {domain: {devices: {}, memory: {guest: 1Gi}}}`, owner.GetUID()))
 	if err := l.cluster.Create(t.Context(), instance); err == nil || !strings.Contains(err.Error(), "owner-references") {
-		t.Errorf("want an administrator refused, got %v", err)
+		t.Errorf("want an administrator rejected, got %v", err)
 	}
 	if err := l.collector(t).Create(t.Context(), instance); err != nil {
 		t.Fatal(err)
@@ -240,6 +241,13 @@ spec: {domain: {devices: {}, memory: {guest: 1Gi}}}`, owner.GetUID()))
 	if got := field(instance, "spec", "nodeSelector", "pool"); got != "a" {
 		t.Errorf("want the pool at launch, got %v", got)
 	}
+	eventually(t, "the VMI has a metric", func() error {
+		_, body := get(t, "http://"+l.manager.metrics+"/metrics")
+		if !regexp.MustCompile(`(?m)^kubevirt_vmi_info\{.*name="owner",namespace="elsewhere",.*\} 1$`).MatchString(body) {
+			return errors.New("no such line in /metrics")
+		}
+		return nil
+	})
 }
 
 // collector returns a client of a trusted user.

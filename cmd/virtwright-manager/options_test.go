@@ -46,7 +46,7 @@ func TestFlags(t *testing.T) {
 		t.Errorf("got %+v", o)
 	}
 	if e := o.engine(); e.Platform != nil || !e.RejectConflicts {
-		t.Error("want no platform defaults alongside KubeVirt, and conflicts that refuse")
+		t.Error("want no platform defaults alongside KubeVirt, and conflicts that reject")
 	}
 	if diff := cmp.Diff([]string{"x", "y"}, o.trusted); diff != "" {
 		t.Errorf("trusted (-want +got):\n%s", diff)

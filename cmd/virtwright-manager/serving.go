@@ -359,13 +359,13 @@ func turnsOf() func(path string) *limits.Turns {
 }
 
 func newBudget(size int64) *limits.Budget {
-	refused := prometheus.NewCounter(prometheus.CounterOpts{
+	rejected := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "virtwright_requests_over_budget_total",
 		Help: "Requests rejected with 429 or 503 because others used the memory or the processors of a replica for 3 seconds (aggregated API: 10 seconds).",
 	})
-	metrics.Registry.MustRegister(refused)
+	metrics.Registry.MustRegister(rejected)
 	budget := limits.NewBudget(size)
-	budget.Refused = refused.Inc
+	budget.Rejected = rejected.Inc
 	return budget
 }
 

@@ -34,16 +34,16 @@ func TestCatalogueMutants(t *testing.T) {
 		}
 	})
 	slices.Sort(all.survivors)
-	t.Logf("%d changes, of them %d fail no case (%d more make presets that are refused):\n%s",
-		all.counted, len(all.survivors), all.refused, strings.Join(all.survivors, "\n"))
+	t.Logf("%d changes, of them %d fail no case (%d more make presets that are rejected):\n%s",
+		all.counted, len(all.survivors), all.rejected, strings.Join(all.survivors, "\n"))
 	if all.counted < 100 || 100*len(all.survivors) > 5*all.counted {
 		t.Errorf("want at least 100 changes, and at most 5 of 100 that fail no case")
 	}
 }
 
 type tally struct {
-	mu               sync.Mutex
-	counted, refused int
+	mu                sync.Mutex
+	counted, rejected int
 	// survivors are mutations that fail no case.
 	survivors []string
 }
@@ -51,7 +51,7 @@ type tally struct {
 func (m *tally) add(more *tally) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.counted, m.refused, m.survivors = m.counted+more.counted, m.refused+more.refused, append(m.survivors, more.survivors...)
+	m.counted, m.rejected, m.survivors = m.counted+more.counted, m.rejected+more.rejected, append(m.survivors, more.survivors...)
 }
 
 // mutate applies the mutations to the presets of a file.
@@ -69,13 +69,13 @@ func mutate(t *testing.T, original string) *tally {
 			changed[i] = maps.Clone(presets[i])
 			changed[i]["spec"] = mutant
 			writeDocuments(t, file, changed)
-			code, refused := tested(t, filepath.Join(dir, "tests", name))
+			code, rejected := tested(t, filepath.Join(dir, "tests", name))
 			if code == exitFine {
-				code, refused = tested(t, filepath.Join(dir, "tests/together.yaml"))
+				code, rejected = tested(t, filepath.Join(dir, "tests/together.yaml"))
 			}
 			switch {
-			case refused:
-				out.refused++
+			case rejected:
+				out.rejected++
 				continue
 			case code == exitFine:
 				out.survivors = append(out.survivors, fmt.Sprintf("%s, document %d: %s", name, i+1, change))
@@ -87,7 +87,7 @@ func mutate(t *testing.T, original string) *tally {
 }
 
 // tested runs the cases of a file, and reports whether a cluster would reject the presets.
-func tested(t *testing.T, file string) (code int, refused bool) {
+func tested(t *testing.T, file string) (code int, rejected bool) {
 	t.Helper()
 	got := call(t, "", "test", "-f", file, "-o", "json")
 	var report testReport

@@ -61,14 +61,14 @@ func TestCatalogueRenders(t *testing.T) {
 			Cases   []struct {
 				Name   string
 				VM     map[string]any
-				Expect struct{ Refused []string }
+				Expect struct{ Rejected []string }
 			}
 		}
 		if err := yaml.Unmarshal([]byte(read(t, file)), &suite); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range suite.Cases {
-			if len(c.Expect.Refused) > 0 || c.VM["spec"].(map[string]any)["instancetype"] != nil {
+			if len(c.Expect.Rejected) > 0 || c.VM["spec"].(map[string]any)["instancetype"] != nil {
 				continue // render expands no instancetypes
 			}
 			c.VM["apiVersion"], c.VM["kind"] = "kubevirt.io/v1", "VirtualMachine"
@@ -91,7 +91,7 @@ func TestCatalogueRenders(t *testing.T) {
 }
 
 // TestCatalogueOnCorpus checks that each VM and VMI of the corpus stays valid without presets, with
-// each preset alone and with all combinable presets. Only forbid rules may refuse it.
+// each preset alone and with all combinable presets. Only forbid rules may reject it.
 func TestCatalogueOnCorpus(t *testing.T) {
 	dir := os.Getenv("VIRTWRIGHT_CORPUS")
 	if dir == "" {
@@ -102,7 +102,7 @@ func TestCatalogueOnCorpus(t *testing.T) {
 	for _, mode := range []string{"standalone", "addon"} {
 		for _, name := range slices.Sorted(maps.Keys(choices)) {
 			if mode == "standalone" && (strings.HasPrefix(name, "windows") || name == "namespace-network") {
-				continue // pods cannot run them, and expand prints no refused VM
+				continue // pods cannot run them, and expand prints no rejected VM
 			}
 			chosen := choose(objects, choices[name])
 			if len(choices[name]) > 1 {
@@ -111,7 +111,7 @@ func TestCatalogueOnCorpus(t *testing.T) {
 			acted := call(t, listOf(t, chosen), "expand", "-f", "-", "-f", catalogue, "--mode", mode, enabled).out
 			for _, p := range choices[name] {
 				if spec := p.GetSpec(); spec.Defaults == nil && spec.Overrides == nil {
-					continue // it can only refuse VMs, which expand leaves out
+					continue // it can only reject VMs, which expand leaves out
 				}
 				if !strings.Contains(acted, `"cluster/`+p.GetName()+"@") {
 					t.Errorf("%s, %s: preset %s acts on no VM of the corpus", mode, name, p.GetName())
@@ -257,7 +257,7 @@ func merge(meta map[string]any, field string, more map[string]any) {
 	maps.Copy(meta[field].(map[string]any), more)
 }
 
-// problemsOf returns the reasons why VMs are refused.
+// problemsOf returns the reasons why VMs are rejected.
 func problemsOf(t *testing.T, mode string, objects []map[string]any, args ...string) map[string][]string {
 	t.Helper()
 	got := call(t, listOf(t, objects), append([]string{"validate", "-f", "-", "-o", "json", "--mode", mode, enabled}, args...)...)

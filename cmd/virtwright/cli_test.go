@@ -11,7 +11,7 @@ import (
 const (
 	exampleVMs        = "../../examples/vms"
 	examplePresets    = "../../examples/presets"
-	exampleRefused    = "../../examples/refused"
+	exampleRejected   = "../../examples/rejected"
 	exampleNamespaces = "../../examples/namespaces.yaml"
 )
 

@@ -109,7 +109,7 @@ func (d *device) await(ctx context.Context) (*gorilla.Conn, error) {
 		case err == nil:
 			return connected, nil
 		case !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "not running"):
-			return nil, d.refused(err)
+			return nil, d.rejected(err)
 		case time.Now().After(deadline):
 			return nil, unfinished(fmt.Errorf("timed out after %s waiting for VMI %s to run", d.timeout, d.vmi))
 		case !told:
@@ -123,7 +123,7 @@ func (d *device) await(ctx context.Context) (*gorilla.Conn, error) {
 	}
 }
 
-func (d *device) refused(err error) error {
+func (d *device) rejected(err error) error {
 	return answered(fmt.Errorf("cannot connect to the %s of VMI %s: %w", d.name, d.vmi, err))
 }
 
@@ -224,7 +224,7 @@ func (d *device) proxy(ctx context.Context, connected *gorilla.Conn) error {
 		if connected == nil {
 			if connected, err = d.connect(ctx); err != nil {
 				_ = viewer.Close() // the other error is returned
-				return d.refused(err)
+				return d.rejected(err)
 			}
 		}
 		through(ctx, viewer, connected)

@@ -49,7 +49,7 @@ spec: {mode: Audit, forbid: [{path: spec.template.spec.hostname}]}
 func TestDrift(t *testing.T) {
 	in := driftFleet(t)
 	got := call(t, in, "drift", "-f", "-")
-	if got.code != exitRefused {
+	if got.code != exitRejected {
 		t.Errorf("exit code %d: %s%s", got.code, got.out, got.err)
 	}
 	says(t, single(got.out), "NAMESPACE NAME EFFECT WHY shop a change cluster/size (spec.template.spec.domain.cpu.cores)",
@@ -78,7 +78,7 @@ func TestDrift(t *testing.T) {
 func TestViolations(t *testing.T) {
 	in := driftFleet(t)
 	got := call(t, in, "violations", "-f", "-")
-	if got.code != exitRefused {
+	if got.code != exitRejected {
 		t.Errorf("exit code %d: %s%s", got.code, got.out, got.err)
 	}
 	says(t, single(got.out), "PRESET MODE NAMESPACE VM PATH MESSAGE cluster/no-rng Enforce shop b spec.template.spec.domain.devices.rng no random numbers "+
@@ -93,7 +93,7 @@ func TestValidateStoredNote(t *testing.T) {
 	const covers = "Note: stored VMs (3) are validated as they are, without presets and their forbid rules: see the commands violations and drift, or use --reapply\n"
 	in := driftFleet(t)
 	says(t, call(t, in, "validate", "-f", "-").fine(t).err, covers)
-	if got := call(t, in, "validate", "-f", "-", "--reapply"); got.code != exitRefused || strings.Contains(got.err, "validated as they are") {
+	if got := call(t, in, "validate", "-f", "-", "--reapply"); got.code != exitRejected || strings.Contains(got.err, "validated as they are") {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 }

@@ -75,7 +75,7 @@ metadata: {name: suite}
 files: []
 cases:
 - {name: "HOSTILE", vm: {metadata: {name: web, annotations: {note: "HOSTILE"}}, spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}, expect: {vm: {metadata: {annotations: {note: other, "HOSTILE": "HOSTILE"}}}}}
-- {name: "HOSTILE2", vm: {metadata: {name: web}, spec: {template: {spec: {hostname: "HOSTILE", domain: {memory: {guest: 1Gi}}}}}}, expect: {refused: ["HOSTILE"]}}
+- {name: "HOSTILE2", vm: {metadata: {name: web}, spec: {template: {spec: {hostname: "HOSTILE", domain: {memory: {guest: 1Gi}}}}}}, expect: {rejected: ["HOSTILE"]}}
 `,
 	"IMPORTS": `
 apiVersion: instancetype.kubevirt.io/v1beta1

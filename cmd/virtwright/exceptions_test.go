@@ -34,7 +34,7 @@ func TestExceptionsAct(t *testing.T) {
 	for _, verb := range []string{"expand", "explain", "validate"} {
 		call(t, in, verb, "-f", "-").fine(t)
 		got := call(t, expired, verb, "-f", "-")
-		if got.code != exitRefused {
+		if got.code != exitRejected {
 			t.Errorf("%s: exit code %d: %s%s", verb, got.code, got.out, got.err)
 		}
 		says(t, got.out+got.err, "spec.template.spec.domain.devices.rng")
@@ -51,7 +51,7 @@ func TestExceptionsPlanned(t *testing.T) {
 	old, vm := write(t, "old.yaml", bootRule), write(t, "vm.yaml", strings.Replace(bootVM, "rng: {}", "", 1))
 	with := write(t, "new.yaml", bootRule+bootException)
 	got := call(t, "", "plan", "-f", with, "-f", vm, "--base-dir", old, "-o", "json")
-	if got.code != exitRefused {
+	if got.code != exitRejected {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 	says(t, got.out, "terminationGracePeriodSeconds")
@@ -146,7 +146,7 @@ func TestExceptionsProposed(t *testing.T) {
 		if name == "NoLabels" {
 			continue
 		}
-		// With its exceptions, the preset refuses no VM and overrules no value.
+		// With its exceptions, the preset rejects no VM and overrules no value.
 		again := call(t, rule+tc.vms+got.out, "exceptions", "--propose", "-f", "-").fine(t)
 		if again.out != "" {
 			t.Errorf("%s: again: %s", name, again.out)

@@ -24,7 +24,7 @@ func TestExpandMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := call(t, "", "expand", "-f", dir, "-f", examplePresets, "-f", exampleNamespaces)
-	if got.code != exitRefused {
+	if got.code != exitRejected {
 		t.Errorf("exit code %d", got.code)
 	}
 	says(t, got.err, "zz.yaml, document 1: VirtualMachine shop/vm-000007 is rejected:\n  metadata.name: Duplicate value: \"vm-000007\", also in "+dir+"/000000.yaml, document 8",

@@ -153,12 +153,12 @@ func TestExpandOwned(t *testing.T) {
 	}
 }
 
-// A refused VM does not prevent the output of the others.
+// A rejected VM does not prevent the output of the others.
 func TestExpandGoesOn(t *testing.T) {
 	got := call(t, small+"---\n"+strings.Replace(sparse, "{name: vm}", "{name: bad}", 1)+"spec: {template: x}\n---\n"+
 		strings.Replace(small, "{name: vm}", "{name: last}", 1), "expand", "-f", "-")
-	if got.code != exitRefused {
-		t.Errorf("exit code %d, want %d", got.code, exitRefused)
+	if got.code != exitRejected {
+		t.Errorf("exit code %d, want %d", got.code, exitRejected)
 	}
 	says(t, got.out, "kind: List\n", "name: vm\n", "name: last\n")
 	says(t, got.err, "standard input, document 2: VirtualMachine default/bad is rejected:\n  spec.template: ")

@@ -120,7 +120,7 @@ func explain(ctx context.Context, o *settings, p *explanations, args []string, t
 func (p *explanations) explain(ctx context.Context, c *offline.Cluster, m offline.VM, path provenance.Path) error {
 	x, err := c.Explain(ctx, m)
 	if err != nil {
-		return p.addRefused(m, err)
+		return p.addRejected(m, err)
 	}
 	if x.Result != nil {
 		warn(p.streams, len(c.VMs) > 1, m, x.Result.Warnings)
@@ -140,12 +140,12 @@ func (p *explanations) explain(ctx context.Context, c *offline.Cluster, m offlin
 		p.add(newExplained(m, x, changes))
 		return c.Validate(ctx, m)
 	}
-	object, refusal := c.Explained(ctx, m, x)
-	return errors.Join(refusal, p.addSection(m, annotated.Section{
+	object, rejection := c.Explained(ctx, m, x)
+	return errors.Join(rejection, p.addSection(m, annotated.Section{
 		VM: annotated.VM{
 			Kind: m.Kind, Object: object, Explanation: x, Damaged: x.Result == nil && m.Damaged() != nil, Under: inTemplate(m, path),
 		},
-		Problems: reasonsOf(refusal), Outdated: outdatedRows(changes),
+		Problems: reasonsOf(rejection), Outdated: outdatedRows(changes),
 	}))
 }
 

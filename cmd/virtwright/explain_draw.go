@@ -54,25 +54,25 @@ func (p *explanations) addSection(m offline.VM, section annotated.Section) error
 	return nil
 }
 
-// addRefused adds a VM that presets refuse, which has no origins.
-func (p *explanations) addRefused(m offline.VM, err error) error {
+// addRejected adds a VM that presets reject, which has no origins.
+func (p *explanations) addRejected(m offline.VM, err error) error {
 	if p.output == "html" {
 		p.sections = append(p.sections, annotated.Section{Title: m.String(), Where: m.Where.String(), Problems: reasonsOf(err)})
 	}
 	return err
 }
 
-// reasonsOf returns the problems of a refusal.
+// reasonsOf returns the problems of a rejection.
 func reasonsOf(err error) []string {
 	if err == nil {
 		return nil
 	}
-	refusal, ok := errors.AsType[*offline.Refusal](err)
+	rejection, ok := errors.AsType[*offline.Rejection](err)
 	if !ok {
 		return []string{err.Error()}
 	}
 	var out []string
-	for _, problem := range refusal.Problems {
+	for _, problem := range rejection.Problems {
 		out = append(out, problem.String())
 	}
 	return out

@@ -58,18 +58,18 @@ func TestExplainDrawnInstance(t *testing.T) {
 	}
 }
 
-func TestExplainDrawnRefused(t *testing.T) {
+func TestExplainDrawnRejected(t *testing.T) {
 	q53 := strings.Replace(small, "memory: {guest: 1Gi}", "memory: {guest: 1Gi}, machine: {type: q53}", 1)
 	page, picture := drawn(t, q53, "-f", "-")
 	for _, got := range []outcome{page, picture} {
-		if got.code != exitRefused {
-			t.Errorf("exit code %d, want %d", got.code, exitRefused)
+		if got.code != exitRejected {
+			t.Errorf("exit code %d, want %d", got.code, exitRejected)
 		}
 		says(t, got.out, "type: q53", "virtwright.dev/provenance")
 	}
 	says(t, page.out, "A cluster would reject this VM", "spec.template.spec.domain.machine.type: Unsupported value: &#34;q53&#34;")
-	page, picture = drawn(t, "", "-f", exampleRefused+"/passthrough.yaml", "-f", examplePresets, "-f", exampleNamespaces)
-	if page.code != exitRefused || picture.code != exitRefused || picture.out != "" {
+	page, picture = drawn(t, "", "-f", exampleRejected+"/passthrough.yaml", "-f", examplePresets, "-f", exampleNamespaces)
+	if page.code != exitRejected || picture.code != exitRejected || picture.out != "" {
 		t.Errorf("exit codes %d and %d: %s", page.code, picture.code, picture.out)
 	}
 	says(t, page.out, "no passthrough in production")

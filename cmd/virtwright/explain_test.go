@@ -103,28 +103,28 @@ func TestExplainStored(t *testing.T) {
 		}
 	}
 	forged := sparse[:len(sparse)-2] + ", annotations: {virtwright.dev/provenance: nonsense}}\n"
-	refused := call(t, forged, "explain", "-f", "-")
-	if refused.code != exitRefused {
-		t.Errorf("exit code %d of a record that cannot be read", refused.code)
+	rejected := call(t, forged, "explain", "-f", "-")
+	if rejected.code != exitRejected {
+		t.Errorf("exit code %d of a record that cannot be read", rejected.code)
 	}
-	says(t, refused.err, "document 1: VirtualMachine default/vm is rejected", "virtwright.dev/provenance")
+	says(t, rejected.err, "document 1: VirtualMachine default/vm is rejected", "virtwright.dev/provenance")
 }
 
-func TestExplainRefused(t *testing.T) {
-	got := call(t, "", "explain", "-f", exampleRefused+"/passthrough.yaml", "-f", examplePresets, "-f", exampleNamespaces)
-	if got.code != exitRefused || got.out != "" {
+func TestExplainRejected(t *testing.T) {
+	got := call(t, "", "explain", "-f", exampleRejected+"/passthrough.yaml", "-f", examplePresets, "-f", exampleNamespaces)
+	if got.code != exitRejected || got.out != "" {
 		t.Errorf("exit code %d: %s", got.code, got.out)
 	}
 	says(t, got.err, "no passthrough in production")
 }
 
-// TestExplainWhatRulesRefuse checks that explain prints the fields of a VM before the reasons why a
-// cluster refuses it.
-func TestExplainWhatRulesRefuse(t *testing.T) {
+// TestExplainWhatRulesReject checks that explain prints the fields of a VM before the reasons why a
+// cluster rejects it.
+func TestExplainWhatRulesReject(t *testing.T) {
 	vm := strings.Replace(small, "memory: {guest: 1Gi}", "memory: {guest: 1Gi}, machine: {type: q53}", 1)
 	got := call(t, vm, "explain", "-f", "-")
-	if got.code != exitRefused {
-		t.Errorf("exit code %d, want %d", got.code, exitRefused)
+	if got.code != exitRejected {
+		t.Errorf("exit code %d, want %d", got.code, exitRejected)
 	}
 	says(t, single(got.out), "domain.machine.type q53 user")
 	says(t, got.err, "Error: standard input, document 1: VirtualMachine default/vm is rejected:\n  spec.template.spec.domain.machine.type: Unsupported value: \"q53\"")

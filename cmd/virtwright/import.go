@@ -93,7 +93,7 @@ func (o *importCommand) run(ctx context.Context, s streams) error {
 	if report.Others > 0 {
 		note(s, []string{fmt.Sprintf("ignored policies without a rule that changes VMs: %d", report.Others)})
 	}
-	if len(report.Items) == 0 && len(report.Refused) == 0 {
+	if len(report.Items) == 0 && len(report.Rejected) == 0 {
 		return fmt.Errorf("no VirtualMachineInstancePreset, instancetype, preference or mutating policy for VMs in %s", o.described(nil))
 	}
 	if o.vms {
@@ -105,7 +105,7 @@ func (o *importCommand) run(ctx context.Context, s streams) error {
 		return fmt.Errorf("cannot print the import: %w", err)
 	}
 	differ := summarize(s, report)
-	if err := errors.Join(report.Refused...); err != nil || !differ {
+	if err := errors.Join(report.Rejected...); err != nil || !differ {
 		return err
 	}
 	return errPrinted

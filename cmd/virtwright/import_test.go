@@ -17,7 +17,7 @@ const (
 // TestImport prints presets without findings of lint and validate, and VMs that these presets
 // expand.
 func TestImport(t *testing.T) {
-	for name, code := range map[string]int{"instancetypes": exitRefused, "legacy": exitRefused, "example": exitFine, "policies": exitFine} {
+	for name, code := range map[string]int{"instancetypes": exitRejected, "legacy": exitRejected, "example": exitFine, "policies": exitFine} {
 		t.Run(name, func(t *testing.T) {
 			file := importedFixtures + name + ".in.yaml"
 			if name == "example" {
@@ -74,8 +74,8 @@ func TestImportBesideOthers(t *testing.T) {
 	}
 	// A preset may forbid fields that import writes into a VM.
 	forbids := strings.Replace(preset, "NAME", "forbids", 1) + "match: {}, forbid: [{path: spec.template.spec.hostname, message: no names}]}\n"
-	refused := call(t, "", "import", "-f", file, "-f", write(t, "forbids.yaml", forbids), "--vms")
-	says(t, refused.err, "VirtualMachine shop/vm: not compared: a preset currently rejects it: ", "0 of 1 VM")
+	rejected := call(t, "", "import", "-f", file, "-f", write(t, "forbids.yaml", forbids), "--vms")
+	says(t, rejected.err, "VirtualMachine shop/vm: not compared: a preset currently rejects it: ", "0 of 1 VM")
 }
 
 func TestImportUsage(t *testing.T) {
@@ -92,7 +92,7 @@ func TestImportUsage(t *testing.T) {
 		}
 	}
 	misspelt := strings.NewReplacer("NAME", "small", "guest: 1}, memory", "cores: 1}, memory").Replace(unusedInstancetype)
-	if got := call(t, misspelt, "import", "-f", "-"); got.code != exitRefused || !strings.Contains(got.err, `VirtualMachineClusterInstancetype small is rejected:`) || !strings.Contains(got.err, `spec.cpu.cores: Invalid value: "cores": unknown field "cores"; known fields: `) {
+	if got := call(t, misspelt, "import", "-f", "-"); got.code != exitRejected || !strings.Contains(got.err, `VirtualMachineClusterInstancetype small is rejected:`) || !strings.Contains(got.err, `spec.cpu.cores: Invalid value: "cores": unknown field "cores"; known fields: `) {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 	prefixed := call(t, "", "import", "-f", file, "--label-prefix", "example.com/", "-o", "json").fine(t)
@@ -102,7 +102,7 @@ func TestImportUsage(t *testing.T) {
 	says(t, call(t, strings.Repeat(generated, 2)+read(t, file), "import", "-f", "-").err, "3 of 3 VMs would start as before")
 }
 
-// TestImportOfCorpus imports manifests of other projects. KubeVirt refuses some of their VMs.
+// TestImportOfCorpus imports manifests of other projects. KubeVirt rejects some of their VMs.
 func TestImportOfCorpus(t *testing.T) {
 	corpus := os.Getenv("VIRTWRIGHT_CORPUS")
 	if corpus == "" {

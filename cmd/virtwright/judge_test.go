@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Each command that expands a VM refuses the same VMs as a cluster.
+// Each command that expands a VM rejects the same VMs as a cluster.
 func TestOneJudge(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"a rule":            {"{template: {spec: {domain: {memory: {guest: 1Gi}, devices: {disks: [{name: a}]}}}}}", "disks[0].name: Not found: \"a\": must be the name of a volume (disk-volume-exists)"},
@@ -19,8 +19,8 @@ func TestOneJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, command := range []string{"expand", "render", "validate"} {
 				got := call(t, sparse+"spec: "+c.spec+"\n", command, "-f", "-")
-				if got.code != exitRefused {
-					t.Errorf("%s: exit code %d, want %d: %s%s", command, got.code, exitRefused, got.out, got.err)
+				if got.code != exitRejected {
+					t.Errorf("%s: exit code %d, want %d: %s%s", command, got.code, exitRejected, got.out, got.err)
 				}
 				says(t, got.out+got.err, c.want)
 			}

@@ -56,7 +56,7 @@ func TestLintDefects(t *testing.T) {
 				args = append(args, "--mode", "addon")
 			}
 			got := call(t, "", args...)
-			if got.code != exitRefused {
+			if got.code != exitRejected {
 				t.Errorf("exit code %d: %s", got.code, got.err)
 			}
 			var report linted
@@ -116,7 +116,7 @@ func TestLintExamples(t *testing.T) {
 	if got := call(t, "", "lint", "-f", examplePresets, "-f", exampleVMs).fine(t); !strings.HasSuffix(got.out, " presets: no findings\n") {
 		t.Error(got.out)
 	}
-	says(t, call(t, "", "lint", "-f", examplePresets, "-f", exampleRefused).out, "1 error, 0 warnings", "misspelt.yaml:16:13: error VW101")
+	says(t, call(t, "", "lint", "-f", examplePresets, "-f", exampleRejected).out, "1 error, 0 warnings", "misspelt.yaml:16:13: error VW101")
 }
 
 func TestLintOutput(t *testing.T) {
@@ -131,7 +131,7 @@ func TestLintOutput(t *testing.T) {
 	for _, output := range []string{"text", "json", "sarif"} {
 		got := call(t, "", append(args, "-o", output)...)
 		golden.Equal(t, "testdata/lint/report.out."+output, got.out)
-		if got.code != exitRefused || got.err != "" {
+		if got.code != exitRejected || got.err != "" {
 			t.Errorf("exit code %d: %s", got.code, got.err)
 		}
 	}
@@ -145,7 +145,7 @@ func TestLintOutput(t *testing.T) {
 	}
 }
 
-// TestLintInput reads standard input, and refuses input without presets.
+// TestLintInput reads standard input, and rejects input without presets.
 func TestLintInput(t *testing.T) {
 	says(t, call(t, exampleOf(t, fleet.NoOp), "lint", "-f", "-").out, "standard input:5:3: warning VW202 cluster/empty: spec: ")
 	// A misspelt kind is an error.
@@ -241,7 +241,7 @@ spec:
   defaults: {metadata: {annotations: {note: "<a> & b"}}}
   forbid: [{path: metadata.annotations.note, message: no notes}]
 `, "lint", "-f", "-")
-	if got.code != exitRefused {
+	if got.code != exitRejected {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 	says(t, got.out, `VW303 cluster/own: spec.defaults.metadata.annotations.note: sets metadata.annotations.note to "<a> & b", but also forbids metadata.annotations.note: VMs that the preset matches are rejected`)

@@ -161,7 +161,7 @@ func (g *ground) plans(t *testing.T) {
 		"-n shop -l app=web": "VMs: 2 of 2 VMs change",
 	} {
 		got := call(t, "", append([]string{"plan", "-f", preset, "-f", vm, "--kubeconfig", path}, strings.Fields(flags)...)...)
-		if got.code != exitRefused || got.err != "" {
+		if got.code != exitRejected || got.err != "" {
 			t.Errorf("%s: exit code %d: %s", flags, got.code, got.err)
 		}
 		says(t, got.out, want)
@@ -170,7 +170,7 @@ func (g *ground) plans(t *testing.T) {
 	existing := write(t, "existing.yaml", liveVM("web", "shop", "app: web")+"---\napiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\n"+
 		"metadata: {name: alone, namespace: shop}\nspec: {domain: {devices: {}, memory: {guest: 1Gi}}}\n")
 	got := call(t, "", "plan", "-f", preset, "-f", existing, "-n", "shop", "--dry-run=server")
-	if got.code != exitRefused || got.err != "" {
+	if got.code != exitRejected || got.err != "" {
 		t.Errorf("exit code %d: %s%s", got.code, got.err, got.out)
 	}
 	says(t, got.out, "VMs: 3 of 3 VMs change", "shop/alone, shop/db, shop/web")

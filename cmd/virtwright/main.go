@@ -31,11 +31,11 @@ import (
 )
 
 const (
-	exitFine    = 0
-	exitRefused = 1
-	exitUsage   = 2
-	exitWaited  = 3
-	exitPlan    = 4
+	exitFine     = 0
+	exitRejected = 1
+	exitUsage    = 2
+	exitWaited   = 3
+	exitPlan     = 4
 )
 
 func main() {
@@ -71,9 +71,9 @@ type exitError struct {
 func (e exitError) Unwrap() error { return e.error }
 
 // errPrinted ends a command that has printed why objects are rejected.
-var errPrinted = exitError{errors.New("something is rejected"), exitRefused, true}
+var errPrinted = exitError{errors.New("something is rejected"), exitRejected, true}
 
-func declined(err error) error { return exitError{error: err, code: exitRefused} }
+func declined(err error) error { return exitError{error: err, code: exitRejected} }
 
 // unfinished marks the error of a wait that ended early, after the request was accepted.
 func unfinished(err error) error { return exitError{error: err, code: exitWaited} }
@@ -82,8 +82,8 @@ func exitCode(err error) int {
 	if err == nil {
 		return exitFine
 	}
-	if _, ok := errors.AsType[*offline.Refusal](err); ok {
-		return exitRefused
+	if _, ok := errors.AsType[*offline.Rejection](err); ok {
+		return exitRejected
 	}
 	if exit, ok := errors.AsType[exitError](err); ok {
 		return exit.code

@@ -29,8 +29,8 @@ func TestTerminal(t *testing.T) {
 		"plan":     {"plan", "-f", planNew, "-f", planVMs, "--base-dir", planOld, "-o", "diff"},
 		"lint":     {"lint", "-f", "testdata/lint/defects/01-memory-typo.yaml", "-f", "testdata/lint/defects/33-default-under-override.yaml"},
 		"test":     {"test", "-f", "testdata/suite/failing", "--coverage"},
-		"validate": {"validate", "-f", exampleRefused, "-f", examplePresets, "-f", exampleNamespaces},
-		"error":    {"expand", "-f", exampleRefused + "/passthrough.yaml", "-f", examplePresets, "-f", exampleNamespaces},
+		"validate": {"validate", "-f", exampleRejected, "-f", examplePresets, "-f", exampleNamespaces},
+		"error":    {"expand", "-f", exampleRejected + "/passthrough.yaml", "-f", examplePresets, "-f", exampleNamespaces},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs screen

@@ -50,7 +50,7 @@ func TestPlanEffects(t *testing.T) {
 			[]string{"spec.runStrategy  Manual → Always  new VMs only  cluster/run", "Presets do not start or stop stored VMs"}},
 	} {
 		got := call(t, "", "plan", "-f", write(t, "new.yaml", test.now), "-f", write(t, "vms.yaml", test.vms), "--base-dir", write(t, "old.yaml", test.old), "--mode", "addon")
-		if got.code != exitRefused {
+		if got.code != exitRejected {
 			t.Errorf("%s: exit code %d: %s", name, got.code, got.err)
 		}
 		says(t, got.out, test.want...)
@@ -112,7 +112,7 @@ func TestPlanLoosens(t *testing.T) {
 		"json":     "\"name\": \"cluster/hardening\",\n      \"action\": \"changed\",\n      \"loosens\": true,\n      \"fields\": [\n        {\n          \"field\": \"spec.mode\",\n          \"before\": \"Enforce\",\n          \"after\": \"Audit\",\n          \"loosens\": true\n",
 	} {
 		got := call(t, "", append(args, "-o", output)...)
-		if says(t, got.out, want); got.code != exitRefused {
+		if says(t, got.out, want); got.code != exitRejected {
 			t.Errorf("%s: exit code %d: %s", output, got.code, got.err)
 		}
 		got = call(t, "", append(args, "-o", output, "--fail-on", "loosening")...)

@@ -386,7 +386,7 @@ func saidOf(plan *fleet.Plan) map[string]string {
 	for _, g := range plan.Groups {
 		add("changed", g.VMs)
 	}
-	for _, r := range plan.Refused {
+	for _, r := range plan.Rejected {
 		add("rejected", r.VMs)
 	}
 	add("admitted", plan.Admitted)

@@ -57,7 +57,7 @@ func markdown(plan *fleet.Plan) string {
 		fmt.Fprintf(c, "- %s\n", line)
 	}
 	c.objects(plan)
-	c.section("\n#### VMs that would be rejected\n\n", "rejection group", c.texts(plan.Refused))
+	c.section("\n#### VMs that would be rejected\n\n", "rejection group", c.texts(plan.Rejected))
 	c.section("\n#### New conflicts\n\n", "new conflict", findingItems(plan.Conflicts))
 	c.section("\n#### Changes\n", "change group", c.groups(plan.Groups))
 	if changesRunState(plan) {
@@ -100,7 +100,7 @@ func (c *forgeComment) objects(plan *fleet.Plan) {
 	c.section("\n| preset | field | old | new | effect |\n|---|---|---|---|---|\n", "preset field", fields)
 }
 
-func (c *forgeComment) texts(groups []*fleet.Refused) []string {
+func (c *forgeComment) texts(groups []*fleet.Rejected) []string {
 	out := make([]string, 0, len(groups))
 	for _, r := range groups {
 		var text strings.Builder

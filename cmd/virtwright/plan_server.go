@@ -92,30 +92,30 @@ func applyPreset(ctx context.Context, client dynamic.Interface, namespace string
 // checkVMs sends each VM as it would be stored. It ignores rejections by presets that the plan
 // changes, because the API server still uses the old ones.
 func (r *serverCheck) checkVMs(ctx context.Context, client dynamic.Interface, plan *fleet.Plan) error {
-	refusals, problems := make([]error, len(r.changed)), make([]error, len(r.changed))
+	denials, problems := make([]error, len(r.changed)), make([]error, len(r.changed))
 	var group errgroup.Group
 	group.SetLimit(parallel)
 	for i, c := range r.changed {
 		group.Go(func() error {
-			refusals[i], problems[i] = checkVM(ctx, client, c)
+			denials[i], problems[i] = checkVM(ctx, client, c)
 			return nil
 		})
 	}
 	_ = group.Wait() // problems has the errors
 	for i, c := range r.changed {
-		texts := slices.DeleteFunc(rejections(refusals[i]), func(text string) bool {
+		texts := slices.DeleteFunc(rejections(denials[i]), func(text string) bool {
 			return slices.ContainsFunc(plan.Presets, func(p *fleet.ObjectChange) bool {
 				return (p.Namespace == "" || p.Namespace == c.Namespace) && fleet.NamesPreset(text, p.Name)
 			})
 		})
-		plan.Refuse(c.Namespace+"/"+c.Name, texts)
+		plan.Reject(c.Namespace+"/"+c.Name, texts)
 	}
 	plan.Finish()
 	return errors.Join(problems...)
 }
 
 // checkVM returns why the API server rejects a VM, or an error if there is no answer.
-func checkVM(ctx context.Context, client dynamic.Interface, c offline.Compared) (refusal, err error) {
+func checkVM(ctx context.Context, client dynamic.Interface, c offline.Compared) (rejection, err error) {
 	object := &unstructured.Unstructured{}
 	if err := json.Unmarshal(c.After, &object.Object); err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", c.VM, err)
@@ -159,14 +159,14 @@ func merged(stored, file *unstructured.Unstructured) *unstructured.Unstructured 
 }
 
 // Details of an API error do not contain the name of the VM.
-func rejections(refusal error) []string {
+func rejections(rejection error) []string {
 	var status apierrors.APIStatus
-	if refusal == nil || !errors.As(refusal, &status) {
+	if rejection == nil || !errors.As(rejection, &status) {
 		return nil
 	}
 	details := status.Status().Details
 	if details == nil || len(details.Causes) == 0 {
-		return []string{refusal.Error()}
+		return []string{rejection.Error()}
 	}
 	var out []string
 	for _, cause := range details.Causes {

@@ -15,9 +15,9 @@ import (
 // TestRejections formats equal reasons of several VMs equally.
 func TestRejections(t *testing.T) {
 	kind := schema.GroupKind{Group: "kubevirt.io", Kind: "VirtualMachine"}
-	refusal := apierrors.NewInvalid(kind, "web", field.ErrorList{field.Forbidden(field.NewPath("spec", "b"), "no"), field.Required(field.NewPath("spec", "a"), "")})
+	rejection := apierrors.NewInvalid(kind, "web", field.ErrorList{field.Forbidden(field.NewPath("spec", "b"), "no"), field.Required(field.NewPath("spec", "a"), "")})
 	want := []string{"spec.a: Required value", "spec.b: Forbidden: no"}
-	if diff := cmp.Diff(want, rejections(refusal)); diff != "" {
+	if diff := cmp.Diff(want, rejections(rejection)); diff != "" {
 		t.Errorf("want -, got +\n%s", diff)
 	}
 	quota := apierrors.NewForbidden(schema.GroupResource{Resource: "virtualmachines"}, "web", context.Canceled)

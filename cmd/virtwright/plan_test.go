@@ -34,14 +34,14 @@ func TestPlanExitCodes(t *testing.T) {
 	}
 	bigger := write(t, "presets.yaml", "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: small}\nspec:\n"+
 		"  match: {labels: {matchLabels: {size: small}}}\n  defaults: {spec: {template: {spec: {domain: {memory: {guest: 8Gi}}}}}}\n")
-	if got := call(t, "", "plan", "-f", bigger, "-f", planVMs, "--base-dir", planOld); got.code != exitRefused {
+	if got := call(t, "", "plan", "-f", bigger, "-f", planVMs, "--base-dir", planOld); got.code != exitRejected {
 		t.Errorf("differences: exit code %d: %s%s", got.code, got.out, got.err)
 	}
 	for args, want := range map[string][]string{
 		"-f is required":                         {"plan", "--base-dir", planOld},
 		"mutually exclusive":                     {"plan", "-f", planNew, "--base-dir", planOld, "--base-ref", "main"},
 		"--prune cannot be used with --base-dir": {"plan", "-f", planNew, "--base-dir", planOld, "--prune"},
-		"unknown field":                          {"plan", "-f", exampleRefused, "-f", planVMs, "--base-dir", planOld},
+		"unknown field":                          {"plan", "-f", exampleRejected, "-f", planVMs, "--base-dir", planOld},
 		"--dry-run: Unsupported value":           {"plan", "-f", planNew, "--dry-run=all"},
 	} {
 		got := call(t, "", want...)

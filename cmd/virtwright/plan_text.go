@@ -22,13 +22,13 @@ func planSummary(plan *fleet.Plan) []string {
 			lines = append(lines, other.title+actions(other.changes))
 		}
 	}
-	changed, refused := plan.Counts()
+	changed, rejected := plan.Counts()
 	vms := []string{fmt.Sprintf("%d of %s change", changed, counted(plan.VMs, "VM"))}
 	for _, part := range []struct {
 		count int
 		text  string
 	}{
-		{refused, "would be rejected"}, {len(plan.Admitted), "would no longer be rejected"},
+		{rejected, "would be rejected"}, {len(plan.Admitted), "would no longer be rejected"},
 		{len(plan.StillRejected), "rejected before and after, so not compared"},
 		{plan.Restart, "running would need a restart"}, {plan.Migrate, "running would need a live migration"},
 	} {
@@ -54,8 +54,8 @@ func planText(out io.Writer, colours style, plan *fleet.Plan) {
 		}
 		return n > 0
 	}
-	if section(red, "REJECTED", len(plan.Refused)) {
-		textGroups(out, plan.Refused)
+	if section(red, "REJECTED", len(plan.Rejected)) {
+		textGroups(out, plan.Rejected)
 	}
 	if section(red, "NEW CONFLICTS", len(plan.Conflicts)) {
 		findings(out, plan.Conflicts)
@@ -224,7 +224,7 @@ func presetName(namespace, ref string) string {
 	return presets.EscapeLine(namespace + "/" + ref)
 }
 
-func textGroups(out io.Writer, groups []*fleet.Refused) {
+func textGroups(out io.Writer, groups []*fleet.Rejected) {
 	for _, r := range groups {
 		fmt.Fprintf(out, "  %s: %s\n", counted(len(r.VMs), "VM"), someVMs(r.VMs))
 		for _, text := range r.Texts {

@@ -62,7 +62,7 @@ func TestPlanSelects(t *testing.T) {
 		"-n shop -l app!=a": "shop/b",
 	} {
 		got := call(t, "", append(args, strings.Fields(flags)...)...)
-		if got.code != exitRefused || !strings.Contains(got.out, "\n    "+want+"\n") && !strings.HasSuffix(got.out, want+"\n") {
+		if got.code != exitRejected || !strings.Contains(got.out, "\n    "+want+"\n") && !strings.HasSuffix(got.out, want+"\n") {
 			t.Errorf("%s: exit code %d: %s%s", flags, got.code, got.out, got.err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestPlanShowsNoSecret(t *testing.T) {
 		"spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 1Gi}, devices: {}}}}}\n")
 	for _, output := range []string{"table", "diff", "markdown", "json"} {
 		got := call(t, "", "plan", "-f", preset("hunter3"), "-f", vm, "--base-dir", preset("hunter2"), "-o", output)
-		if got.code != exitRefused || strings.Contains(got.out, "hunter") || strings.Count(got.out, "(hidden)") < 2 {
+		if got.code != exitRejected || strings.Contains(got.out, "hunter") || strings.Count(got.out, "(hidden)") < 2 {
 			t.Errorf("%s: exit code %d: %s%s", output, got.code, got.out, got.err)
 		}
 		if output == "diff" {

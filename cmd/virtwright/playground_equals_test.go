@@ -86,7 +86,7 @@ func exampleInputs(t *testing.T) map[string]playground.Input {
 		"catalogue": joined("../../examples/catalogue/*.yaml"),
 	}
 	var vms []string
-	for _, pattern := range []string{exampleVMs, exampleRefused, "../../examples/import", os.Getenv("VIRTWRIGHT_CORPUS") + "/"} {
+	for _, pattern := range []string{exampleVMs, exampleRejected, "../../examples/import", os.Getenv("VIRTWRIGHT_CORPUS") + "/"} {
 		files, err := filepath.Glob(pattern + "/*.yaml")
 		if err != nil {
 			t.Fatal(err)

@@ -37,7 +37,7 @@ kind: ConfigMap
 metadata: {name: memory, namespace: default}
 data: {most: 2Gi}
 `
-	memoryRefusal = "ValidatingAdmissionPolicy 'memory' with binding 'everywhere' denied request: the VM has more memory than 2Gi"
+	memoryRejection = "ValidatingAdmissionPolicy 'memory' with binding 'everywhere' denied request: the VM has more memory than 2Gi"
 )
 
 // Policies are evaluated on the expanded VM: here, a preset sets the memory.
@@ -48,15 +48,15 @@ func TestPolicies(t *testing.T) {
 	big := sparse + "spec: {template: {spec: {domain: {devices: {}}}}}\n" + preset
 	for _, command := range []string{"expand", "render", "validate"} {
 		got := call(t, big, command, "-f", "-", "-f", rules)
-		if got.code != exitRefused {
-			t.Errorf("%s: exit code %d, want %d: %s%s", command, got.code, exitRefused, got.out, got.err)
+		if got.code != exitRejected {
+			t.Errorf("%s: exit code %d, want %d: %s%s", command, got.code, exitRejected, got.out, got.err)
 		}
-		says(t, got.out+got.err, memoryRefusal)
+		says(t, got.out+got.err, memoryRejection)
 		call(t, strings.Replace(big, "4Gi", "2Gi", 1), command, "-f", "-", "-f", rules).fine(t)
 	}
-	// A rule of virtwright that also refuses the VM is reported together with the policy.
+	// A rule of virtwright that also rejects the VM is reported together with the policy.
 	wrong := strings.Replace(big, "devices: {}", "devices: {disks: [{name: a}]}", 1)
-	says(t, call(t, wrong, "validate", "-f", "-", "-f", rules).out, memoryRefusal, "(disk-volume-exists)")
+	says(t, call(t, wrong, "validate", "-f", "-", "-f", rules).out, memoryRejection, "(disk-volume-exists)")
 	warns := write(t, "warns.yaml", memoryPolicy+strings.Replace(memoryBinding, "Deny]", "Warn, Audit]", 1)+memoryParams)
 	says(t, call(t, big, "validate", "-f", "-", "-f", warns).fine(t).err,
 		"Validation failed for ValidatingAdmissionPolicy 'memory' with binding 'everywhere': the VM has more memory than 2Gi")
@@ -73,19 +73,19 @@ func TestWrongPolicies(t *testing.T) {
 		code           int
 		want           string
 	}{
-		"does not compile":      {memoryPolicy, "variables.guest.compareTo", "variables.gest.compareTo", exitRefused, `spec.validations[0].expression: Invalid value: "variables.gest.compareTo(quantity(params.data.most)) <= 0": compilation failed: ERROR: <input>:1:10: undefined field 'gest'`},
-		"is no condition":       {memoryPolicy, " <= 0", "", exitRefused, "spec.validations[0].expression: Invalid value: \"variables.guest.compareTo(quantity(params.data.most))\": must evaluate to bool but got int"},
-		"has an unknown field":  {memoryPolicy, "  variables:", "  variable:", exitRefused, `unknown field "spec.variable"`},
-		"matches nothing":       {memoryPolicy, "resourceRules:", "excludeResourceRules:", exitRefused, "spec.matchConstraints.resourceRules: Required value"},
-		"a binding without act": {memoryPolicy + memoryBinding, "[Deny]", "[]", exitRefused, "spec.validationActions: Required value: at least one validation action is required"},
-		"warns and denies":      {memoryPolicy + memoryBinding, "[Deny]", "[Deny, Warn]", exitRefused, "must not contain both Deny and Warn"},
+		"does not compile":      {memoryPolicy, "variables.guest.compareTo", "variables.gest.compareTo", exitRejected, `spec.validations[0].expression: Invalid value: "variables.gest.compareTo(quantity(params.data.most)) <= 0": compilation failed: ERROR: <input>:1:10: undefined field 'gest'`},
+		"is no condition":       {memoryPolicy, " <= 0", "", exitRejected, "spec.validations[0].expression: Invalid value: \"variables.guest.compareTo(quantity(params.data.most))\": must evaluate to bool but got int"},
+		"has an unknown field":  {memoryPolicy, "  variables:", "  variable:", exitRejected, `unknown field "spec.variable"`},
+		"matches nothing":       {memoryPolicy, "resourceRules:", "excludeResourceRules:", exitRejected, "spec.matchConstraints.resourceRules: Required value"},
+		"a binding without act": {memoryPolicy + memoryBinding, "[Deny]", "[]", exitRejected, "spec.validationActions: Required value: at least one validation action is required"},
+		"warns and denies":      {memoryPolicy + memoryBinding, "[Deny]", "[Deny, Warn]", exitRejected, "must not contain both Deny and Warn"},
 		"no binding":            {memoryPolicy, "", "", exitFine, "Note: ValidatingAdmissionPolicy memory has no binding, so it has no effect"},
 		"no policy":             {memoryPolicy + memoryBinding, "policyName: memory", "policyName: memry", exitFine, "Note: ValidatingAdmissionPolicyBinding everywhere has no effect: ValidatingAdmissionPolicy memry does not exist"},
-		"another operation":     {memoryPolicy + memoryBinding, "CREATE, UPDATE", "Create", exitRefused, `spec.matchConstraints.resourceRules[0].operations[0]: Unsupported value: "Create": supported values: "*", "CONNECT", "CREATE", "DELETE", "UPDATE"`},
+		"another operation":     {memoryPolicy + memoryBinding, "CREATE, UPDATE", "Create", exitRejected, `spec.matchConstraints.resourceRules[0].operations[0]: Unsupported value: "Create": supported values: "*", "CONNECT", "CREATE", "DELETE", "UPDATE"`},
 		"almost VMs":            {memoryPolicy + memoryBinding, "[virtualmachines]", "[virtualmachine]", exitFine, "Note: ValidatingAdmissionPolicy memory matches no create or update of a VM: a rule for VMs has apiGroups: [kubevirt.io], apiVersions: [v1]"},
 		"another version":       {memoryPolicy + memoryBinding, "[v1]", "[v1alpha1]", exitFine, "Note: ValidatingAdmissionPolicy memory matches no create or update of a VM"},
 		"another group":         {memoryPolicy + memoryBinding, "[kubevirt.io]", "[kubevirt.com]", exitFine, "Note: ValidatingAdmissionPolicy memory matches no create or update of a VM"},
-		"no parameter":          {memoryPolicy + memoryBinding + strings.Replace(memoryParams, "name: memory", "name: memry", 1), "", "", exitRefused, "Note: ValidatingAdmissionPolicyBinding everywhere has no parameter: ConfigMap default/memory does not exist; did you mean \"memry\"?"},
+		"no parameter":          {memoryPolicy + memoryBinding + strings.Replace(memoryParams, "name: memory", "name: memry", 1), "", "", exitRejected, "Note: ValidatingAdmissionPolicyBinding everywhere has no parameter: ConfigMap default/memory does not exist; did you mean \"memry\"?"},
 		"the user decides":      {memoryPolicy + memoryBinding, "  variables:", "  matchConditions:\n  - {name: a, expression: \"request.userInfo.username != 'a'\"}\n  variables:", exitFine, "Note: ValidatingAdmissionPolicy memory is not evaluated: spec.matchConditions[0].expression uses request.userInfo, and the user is unknown offline"},
 		"authorization decides": {memoryPolicy + memoryBinding, "variables.guest.compareTo(quantity(params.data.most)) <= 0", "authorizer.group('').resource('pods').check('get').allowed()", exitFine, "Note: ValidatingAdmissionPolicy memory is not evaluated: spec.validations[0].expression uses authorizer, and the user is unknown offline"},
 	} {
@@ -95,8 +95,8 @@ func TestWrongPolicies(t *testing.T) {
 				t.Errorf("exit code %d, want %d", got.code, c.code)
 			}
 			says(t, got.out+got.err, c.want)
-			if c.code == exitRefused && strings.Contains(got.err, "has no effect") {
-				t.Errorf("a refused policy is reported as missing: %s", got.err)
+			if c.code == exitRejected && strings.Contains(got.err, "has no effect") {
+				t.Errorf("a rejected policy is reported as missing: %s", got.err)
 			}
 		})
 	}
@@ -138,7 +138,7 @@ func TestPolicyMatches(t *testing.T) {
 	vm := strings.Replace(small, "1Gi", "4Gi", 1) + "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {tier: prod}}\n---\n"
 	for name, c := range map[string]struct {
 		old, new string
-		refused  bool
+		rejected bool
 	}{
 		"any kind":                {"", "", true},
 		"an equivalent version":   {"apiVersions: [v1]", "apiVersions: [v1alpha3]", true},
@@ -163,8 +163,8 @@ func TestPolicyMatches(t *testing.T) {
 				t.Fatalf("there is no %q", c.old)
 			}
 			got := call(t, vm+text+binding+params, "validate", "-f", "-")
-			if refused := got.code == exitRefused; refused != c.refused {
-				t.Errorf("refused: %t, want %t: %s%s", refused, c.refused, got.out, got.err)
+			if rejected := got.code == exitRejected; rejected != c.rejected {
+				t.Errorf("rejected: %t, want %t: %s%s", rejected, c.rejected, got.out, got.err)
 			}
 		})
 	}
@@ -183,20 +183,20 @@ func TestPolicyOfUnknownNamespace(t *testing.T) {
 func TestPolicyOfVMI(t *testing.T) {
 	rules := strings.NewReplacer("virtualmachines]", "virtualmachineinstances]", "spec.template.spec.", "spec.").Replace(memoryPolicy) + memoryBinding + memoryParams
 	vmi := "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: vmi}\nspec: {domain: {devices: {}, memory: {guest: 4Gi}}}\n---\n"
-	says(t, call(t, vmi+rules, "validate", "-f", "-").out, memoryRefusal)
+	says(t, call(t, vmi+rules, "validate", "-f", "-").out, memoryRejection)
 	// A VM is stored although a policy denies its VMI at the start.
 	vm := strings.Replace(small, "1Gi", "4Gi", 1) + "---\n" + rules
-	says(t, call(t, vm, "validate", "-f", "-").fine(t).err, "the VM could not start: "+memoryRefusal)
+	says(t, call(t, vm, "validate", "-f", "-").fine(t).err, "the VM could not start: "+memoryRejection)
 	if got := call(t, strings.Replace(vm, "spec: {template", "spec: {running: true, runStrategy: Always, template", 1), "validate", "-f", "-"); strings.Contains(got.err, "could not start") {
-		t.Errorf("a refused VM is not started: %s", got.err)
+		t.Errorf("a rejected VM is not started: %s", got.err)
 	}
 	sized := sparse + "spec: {runStrategy: Always, instancetype: {name: big}, template: {spec: {domain: {devices: {}}}}}\n---\n" +
 		strings.NewReplacer("NAME", "big", "1Gi", "4Gi").Replace(unusedInstancetype) + "---\n" + rules
-	says(t, call(t, sized, "validate", "-f", "-", "--mode", "addon").fine(t).err, "the VM could not start: "+memoryRefusal)
+	says(t, call(t, sized, "validate", "-f", "-", "--mode", "addon").fine(t).err, "the VM could not start: "+memoryRejection)
 	file := write(t, "vm.yaml", strings.Replace(small, "1Gi", "4Gi", 1))
 	for expect, want := range map[string]string{
-		"vmi: {spec: {domain: {memory: {guest: 4Gi}}}}":                    "the VM could not start: " + memoryRefusal,
-		"refused: [more memory than 2Gi]":                                  "all passed",
+		"vmi: {spec: {domain: {memory: {guest: 4Gi}}}}":                    "the VM could not start: " + memoryRejection,
+		"rejected: [more memory than 2Gi]":                                 "all passed",
 		"vm: {spec: {template: {spec: {domain: {memory: {guest: 4Gi}}}}}}": "all passed",
 	} {
 		suite := "apiVersion: virtwright.dev/v1alpha1\nkind: VirtwrightTest\nmetadata: {name: vmi}\nfiles: [rules.yaml]\ncases:\n- {name: a, vmFile: " + file + ", expect: {" + expect + "}}\n"
@@ -218,9 +218,9 @@ func TestPlanPolicies(t *testing.T) {
 	vm := sparse + "spec: {template: {spec: {domain: {devices: {}}}}}\n---\n"
 	rules := memoryPolicy + memoryBinding + memoryParams
 	for name, c := range map[string]struct{ before, after, want string }{
-		"a new value":  {preset + rules, vm + strings.Replace(preset, "1Gi", "4Gi", 1) + rules, memoryRefusal},
-		"a new policy": {strings.Replace(preset, "1Gi", "4Gi", 1), vm + strings.Replace(preset, "1Gi", "4Gi", 1) + rules, memoryRefusal},
-		"a new bound":  {strings.Replace(preset, "1Gi", "4Gi", 1) + strings.Replace(rules, "most: 2Gi", "most: 8Gi", 1), vm + strings.Replace(preset, "1Gi", "4Gi", 1) + rules, memoryRefusal},
+		"a new value":  {preset + rules, vm + strings.Replace(preset, "1Gi", "4Gi", 1) + rules, memoryRejection},
+		"a new policy": {strings.Replace(preset, "1Gi", "4Gi", 1), vm + strings.Replace(preset, "1Gi", "4Gi", 1) + rules, memoryRejection},
+		"a new bound":  {strings.Replace(preset, "1Gi", "4Gi", 1) + strings.Replace(rules, "most: 2Gi", "most: 8Gi", 1), vm + strings.Replace(preset, "1Gi", "4Gi", 1) + rules, memoryRejection},
 	} {
 		t.Run(name, func(t *testing.T) {
 			old := write(t, "old.yaml", c.before)
@@ -235,7 +235,7 @@ func (g *ground) policies(t *testing.T) {
 	rules := memoryPolicy + memoryBinding + memoryParams
 	g.kubectl(rules, "create", "-f", "-")
 	vm := write(t, "vm.yaml", strings.Replace(liveVM("new", "shop", ""), "1Gi", "4Gi", 1))
-	says(t, call(t, "", "validate", "-f", vm, "--live").out, memoryRefusal, "1 object: 0 fine")
+	says(t, call(t, "", "validate", "-f", vm, "--live").out, memoryRejection, "1 object: 0 fine")
 	call(t, "", "validate", "-f", write(t, "vm.yaml", liveVM("new", "shop", "")), "--live").fine(t)
 	// A plan with the presets of the cluster changes nothing.
 	call(t, "", "plan", "-f", write(t, "same.yaml", rules), "-n", "shop").fine(t)
@@ -247,10 +247,10 @@ func (g *ground) policies(t *testing.T) {
 	second := write(t, "second.yaml", strings.Replace(memoryPolicy, "name: memory", "name: second", 1)+selects)
 	g.kubectl("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bounds, namespace: shop}\ndata: {most: 3Gi}\n", "create", "-f", "-")
 	says(t, call(t, "", "validate", "-f", vm, "-f", wider, "-f", second, "--live").out, "'second' with binding 'everywhere' denied request: ")
-	// The plan shows changes of presets and of parameters that make the policy refuse VMs.
+	// The plan shows changes of presets and of parameters that make the policy reject VMs.
 	bigger := write(t, "bigger.yaml", strings.Replace(liveShop, "cpu: {cores: 7}", "memory: {guest: 4Gi}", 1))
 	sparseVM := write(t, "sparse.yaml", strings.Replace(liveVM("sparse", "shop", ""), ", memory: {guest: 1Gi}", "", 1))
-	says(t, call(t, "", "plan", "-f", bigger, "-f", sparseVM, "-n", "shop").out, memoryRefusal)
+	says(t, call(t, "", "plan", "-f", bigger, "-f", sparseVM, "-n", "shop").out, memoryRejection)
 	narrower := write(t, "narrower.yaml", strings.Replace(memoryParams, "2Gi", "1Mi", 1))
 	got := call(t, "", "plan", "-f", narrower, "-n", "shop")
 	says(t, got.out, "the VM has more memory than 1Mi")

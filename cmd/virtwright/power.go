@@ -216,7 +216,7 @@ func (r *powerReport) fail(err error) {
 	r.line(r.s.err, "%s %v", styleOf(r.s.err).paint(red, "Error:"), err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rank := map[int]int{exitWaited: 1, exitRefused: 2, exitUsage: 3}
+	rank := map[int]int{exitWaited: 1, exitRejected: 2, exitUsage: 3}
 	r.failed[exitCode(err)]++
 	if r.worst == nil || rank[exitCode(err)] > rank[exitCode(r.worst)] {
 		r.worst = exitError{err, exitCode(err), true}
@@ -228,10 +228,10 @@ func (r *powerReport) summary(chosen int) {
 		return
 	}
 	parts := []string{""} // set below
-	for _, code := range []int{exitRefused, exitWaited, exitUsage} {
+	for _, code := range []int{exitRejected, exitWaited, exitUsage} {
 		if n := r.failed[code]; n > 0 {
 			chosen -= n
-			parts = append(parts, fmt.Sprint(n, map[int]string{exitRefused: " rejected", exitWaited: " not finished", exitUsage: " failed"}[code]))
+			parts = append(parts, fmt.Sprint(n, map[int]string{exitRejected: " rejected", exitWaited: " not finished", exitUsage: " failed"}[code]))
 		}
 	}
 	parts[0] = verbs[r.verb].past + " " + counted(chosen, "VM")
@@ -268,13 +268,13 @@ func (p *power) request(ctx context.Context, c *clusterClient, vm types.Namespac
 	case err == nil:
 		return nil
 	case !unknownPath(err) && !apierrors.IsServiceUnavailable(err):
-		return p.refused(vm, err)
+		return p.rejected(vm, err)
 	case p.kind() == "VMI":
 		return p.notServed(vm, nil, err)
 	}
 	stored, read := c.vm(ctx, vm)
 	if apierrors.IsNotFound(read) && !unknownPath(read) {
-		return p.refused(vm, read)
+		return p.rejected(vm, read)
 	}
 	return p.notServed(vm, stored, err)
 }
@@ -284,7 +284,7 @@ func unknownPath(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-func (p *power) refused(vm types.NamespacedName, err error) error {
+func (p *power) rejected(vm types.NamespacedName, err error) error {
 	return answered(fmt.Errorf("cannot %s %s %s: %w", p.verb, p.kind(), vm, err))
 }
 

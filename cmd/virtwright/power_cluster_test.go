@@ -83,8 +83,8 @@ func (g *ground) notServed(t *testing.T) {
 		{"start dark --paused", exitUsage, []string{patch + `dark -n default --type merge -p '{"spec":{"running":true}}'`}},
 		{"stop manual", exitUsage, []string{patch + `manual -n default --type merge -p '{"spec":{"runStrategy":"Halted"}}'`}},
 		{"restart always", exitUsage, []string{"kubectl delete vmi always -n default"}},
-		{"start absent", exitRefused, []string{`cannot start VM default/absent: virtualmachines.kubevirt.io "absent" not found`}},
-		{"start absent -n nowhere", exitRefused, []string{`cannot start VM nowhere/absent: `, "not found"}},
+		{"start absent", exitRejected, []string{`cannot start VM default/absent: virtualmachines.kubevirt.io "absent" not found`}},
+		{"start absent -n nowhere", exitRejected, []string{`cannot start VM nowhere/absent: `, "not found"}},
 		{"start halted --wait", exitUsage, []string{"is not served"}},
 		{"reset halted", exitUsage, []string{"cannot reset VMI default/halted: subresources.kubevirt.io/v1 is not served by this cluster"}},
 		{"softreboot halted --dry-run=server", exitUsage, []string{"cannot softreboot VMI default/halted: "}},
@@ -112,7 +112,7 @@ func (g *ground) notPermitted(t *testing.T) {
 	}
 	for _, args := range []string{"start halted", "stop always", "restart always --wait", "reset always"} {
 		got := call(t, "", append(strings.Fields(args), "--kubeconfig", path)...)
-		if got.code != exitRefused || got.out != "" {
+		if got.code != exitRejected || got.out != "" {
 			t.Errorf("%s: exit code %d, output %q", args, got.code, got.out)
 		}
 		says(t, got.err, "is forbidden: User \"mallory\" cannot ")
@@ -304,7 +304,7 @@ func (g *ground) waitsInVain(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &power{verb: verbStart, targets: targets{names: []string{"always"}}, timeout: time.Minute}
-	if _, err := p.observeBefore(t.Context(), c, p.vm()); exitCode(err) != exitRefused {
+	if _, err := p.observeBefore(t.Context(), c, p.vm()); exitCode(err) != exitRejected {
 		t.Errorf("cannot look: %v", err)
 	}
 	if err := p.await(context.Background(), c, p.vm(), observation{}, func(string) {}); exitCode(err) != exitWaited || !strings.Contains(err.Error(), "forbidden") {

@@ -56,8 +56,8 @@ func (r *reapplyCommand) each(ctx context.Context, config *rest.Config, chosen [
 			count.undone++
 		case done.err != nil:
 			fmt.Fprintf(s.err, "%s %s: %s\n", styleOf(s.err).paint(red, "Error:"), r.displayName(done.vm), done.err)
-			if isRefusal(done.err) {
-				count.refused++
+			if rejectsReapply(done.err) {
+				count.rejected++
 			} else {
 				count.failed++
 			}
@@ -73,7 +73,7 @@ func (r *reapplyCommand) each(ctx context.Context, config *rest.Config, chosen [
 }
 
 type reapplyCount struct {
-	changed, unchanged, refused, failed, undone int
+	changed, unchanged, rejected, failed, undone int
 	// others counts the VMs that other presets than the selected one changed, by preset.
 	others map[string]int
 }
@@ -112,7 +112,7 @@ func (c reapplyCount) String() string {
 	for _, part := range []struct {
 		count int
 		what  string
-	}{{c.refused, "rejected"}, {c.failed, "failed"}, {c.undone, "not done"}} {
+	}{{c.rejected, "rejected"}, {c.failed, "failed"}, {c.undone, "not done"}} {
 		if part.count > 0 {
 			rest = append(rest, fmt.Sprintf("%d %s", part.count, part.what))
 		}
@@ -127,7 +127,7 @@ func (c reapplyCount) err() error {
 	switch {
 	case c.failed+c.undone > 0:
 		return errNotReapplied
-	case c.refused > 0:
+	case c.rejected > 0:
 		return errPrinted
 	}
 	return nil
@@ -138,8 +138,9 @@ var errInterrupted = errors.New("interrupted")
 // errNotReapplied ends a command that has printed the errors.
 var errNotReapplied = errors.New("some VMs were not reapplied")
 
-// A missing permission or a missing VM is a failure, not a rejection of the reapply.
-func isRefusal(err error) bool {
+// rejectsReapply reports whether the cluster rejected a reapply. A missing permission or a missing
+// VM is a failure instead.
+func rejectsReapply(err error) bool {
 	lacksRight := apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") && strings.Contains(err.Error(), " resource ")
 	return isRejection(err) && !apierrors.IsNotFound(err) && !lacksRight
 }

@@ -39,10 +39,10 @@ spec:
 
 func TestRenderFacts(t *testing.T) {
 	facts := write(t, "facts.yaml", "kvm: false\nmachines: {amd64: {q35: pc-q35-9.9}}\nemulators: {amd64: /opt/qemu}\n")
-	refused := call(t, labMachine, "render", "-f", "-", "--facts", facts)
-	says(t, refused.err, "vm", "softwareEmulation")
-	if refused.code != 1 {
-		t.Errorf("exit code %d, want 1", refused.code)
+	rejected := call(t, labMachine, "render", "-f", "-", "--facts", facts)
+	says(t, rejected.err, "vm", "softwareEmulation")
+	if rejected.code != 1 {
+		t.Errorf("exit code %d, want 1", rejected.code)
 	}
 
 	got := call(t, labMachine, "render", "-f", "-", "-f", exampleProfiles+"/laboratory.yaml", "--facts", facts, "--decisions").fine(t)
@@ -56,8 +56,8 @@ func TestRenderFacts(t *testing.T) {
 	}
 }
 
-// TestRenderRefuses names the field that cannot be rendered, and renders the other VMs.
-func TestRenderRefuses(t *testing.T) {
+// TestRenderRejects names the field that cannot be rendered, and renders the other VMs.
+func TestRenderRejects(t *testing.T) {
 	bad := strings.ReplaceAll(strings.ReplaceAll(labMachine, "features: {pvspinlock: {}}", "devices: {disks: [{name: a, changedBlockTracking: true, disk: {bus: virtio}}]}"), "name: vm,", "name: bad,") +
 		"      volumes: [{name: a, emptyDisk: {capacity: 1Gi}}]\n"
 	got := call(t, bad+"---\n"+labMachine, "render", "-f", "-")
@@ -68,7 +68,7 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-// Invalid profiles are refused by every command, like in a cluster.
+// Invalid profiles are rejected by every command, like in a cluster.
 func TestRenderProfiles(t *testing.T) {
 	for profile, want := range map[string]string{
 		"{apiVersion: virtwright.dev/v1alpha1, kind: BackendProfile, metadata: {name: p}, spec: {disk: {}}}":                                                       `did you mean "disks"?`,

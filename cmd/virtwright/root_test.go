@@ -133,8 +133,8 @@ func TestPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	says(t, string(out), "kubectl virtwright [command]")
-	refused := exec.Command(link, "expand", "-f", exampleRefused+"/misspelt.yaml")
-	if out, err := refused.CombinedOutput(); refused.ProcessState.ExitCode() != exitRefused {
+	rejected := exec.Command(link, "expand", "-f", exampleRejected+"/misspelt.yaml")
+	if out, err := rejected.CombinedOutput(); rejected.ProcessState.ExitCode() != exitRejected {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -50,8 +50,8 @@ func TestExpandStored(t *testing.T) {
 	says(t, diff, "\n-          cores: 7\n+          cores: 4\n")
 }
 
-// A manifest may contain the uid of the original. API servers ignore it, but refuse to create an
-// object with a resourceVersion.
+// A manifest may contain the uid of the original. API servers ignore it, but they do
+// not create an object with a resourceVersion.
 func TestUIDAloneIsNotStored(t *testing.T) {
 	vm := strings.Replace(stored(t, write(t, "cores.yaml", cores)), "  resourceVersion: \"7\"\n", "", 1)
 	got := call(t, vm, "expand", "-f", "-", "-f", changed(t)).fine(t)
@@ -94,16 +94,16 @@ func TestExplainStoredWithPresets(t *testing.T) {
 	}
 }
 
-// A refused reapply is reported, and the VM is shown without it.
-func TestReapplyRefused(t *testing.T) {
+// A rejected reapply is reported, and the VM is shown without it.
+func TestReapplyRejected(t *testing.T) {
 	vm := stored(t, write(t, "cores.yaml", cores))
 	forbids := write(t, "forbids.yaml", strings.Replace(cores, "spec: {", "spec: {forbid: [{path: spec.template.spec.domain.cpu.model, message: no models}], ", 1))
 	says(t, call(t, vm, "expand", "-f", "-", "-f", forbids).fine(t).err, "a reapply would be rejected: ", "no models (preset cores)")
 	says(t, call(t, vm, "explain", "-f", "-", "-f", forbids).fine(t).err, "a reapply would be rejected: ")
 	for _, command := range []string{"expand", "explain", "render", "validate"} {
 		got := call(t, vm, command, "-f", "-", "-f", forbids, reapply)
-		if got.code != exitRefused {
-			t.Errorf("%s: exit code %d, want %d", command, got.code, exitRefused)
+		if got.code != exitRejected {
+			t.Errorf("%s: exit code %d, want %d", command, got.code, exitRejected)
 		}
 		says(t, got.out+got.err, "no models (preset cores)")
 	}
@@ -128,7 +128,7 @@ func TestStoredPresetInvalid(t *testing.T) {
 		}
 	}
 	named := strings.Replace(sparse, "{name: vm}", "{name: vm, namespace: other, annotations: {virtwright.dev/presets: old}}", 1)
-	if got := call(t, named, "expand", "-f", "-", "-f", dump); got.code != exitRefused || strings.Contains(got.err, "Not found") {
+	if got := call(t, named, "expand", "-f", "-", "-f", dump); got.code != exitRejected || strings.Contains(got.err, "Not found") {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 	says(t, call(t, sparse, "validate", "-f", "-", "-f", dump).out, "VirtualMachinePreset other/old: spec.defaults", "1 rejected")
@@ -163,8 +163,8 @@ func TestStoredJudged(t *testing.T) {
 	wrong := strings.Replace(kubectlGet, "disks: [{name: root}]", "disks: [{name: root, io: uring, serial: '<&>'}]", 1)
 	for _, args := range [][]string{{"validate"}, {"render"}, {"render", reapply}} {
 		got := call(t, wrong, append(args, "-f", "-")...)
-		if got.code != exitRefused {
-			t.Errorf("%v: exit code %d, want %d", args, got.code, exitRefused)
+		if got.code != exitRejected {
+			t.Errorf("%v: exit code %d, want %d", args, got.code, exitRejected)
 		}
 		says(t, got.out+got.err, `disks[0].io: Unsupported value: "uring"`, "(disk-serial-characters)")
 	}
@@ -193,13 +193,13 @@ func TestStoredRecordDamaged(t *testing.T) {
 	}
 }
 
-// TestExplainReapplyRefused checks that explain and expand refuse the same VM.
-func TestExplainReapplyRefused(t *testing.T) {
+// TestExplainReapplyRejected checks that explain and expand reject the same VM.
+func TestExplainReapplyRejected(t *testing.T) {
 	vm := stored(t, write(t, "cores.yaml", cores))
 	for _, command := range []string{"expand", "explain"} {
 		got := call(t, vm, command, "-f", "-", reapply)
-		if got.code != exitRefused {
-			t.Errorf("%s: exit code %d, want %d", command, got.code, exitRefused)
+		if got.code != exitRejected {
+			t.Errorf("%s: exit code %d, want %d", command, got.code, exitRejected)
 		}
 		says(t, got.err, "Error: standard input, document 1: VirtualMachine default/vm is rejected:", "(memory-given)")
 	}

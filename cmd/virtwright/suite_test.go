@@ -48,7 +48,7 @@ func TestSuiteBefore(t *testing.T) {
 		"Objects":   {"before: {objects: [{kind: Namespace}]}, vm: " + vm, "before: objects[0]: "},
 	} {
 		got := call(t, "apiVersion: virtwright.dev/v1alpha1\nkind: VirtwrightTest\nmetadata: {name: a}\nfiles: []\ncases: [{name: a, "+c.given+"}]\n", "test", "-f", "-")
-		if got.code != exitRefused {
+		if got.code != exitRejected {
 			t.Errorf("%s: exit code %d: %s", name, got.code, got.err)
 		}
 		says(t, got.out, c.want)
@@ -60,7 +60,7 @@ func TestSuiteReport(t *testing.T) {
 	for _, output := range []string{"text", "json", "junit"} {
 		got := call(t, "", "test", "-f", "testdata/suite/failing", "-o", output)
 		golden.Equal(t, "testdata/suite/report.out."+output, got.out)
-		if got.code != exitRefused || got.err != "" {
+		if got.code != exitRejected || got.err != "" {
 			t.Errorf("exit code %d: %s", got.code, got.err)
 		}
 	}
@@ -103,13 +103,13 @@ func TestCoverage(t *testing.T) {
 
 // TestCoverageThreshold fails below the percentage: 16 of 20 parts are covered.
 func TestCoverageThreshold(t *testing.T) {
-	for threshold, code := range map[string]int{"80": exitFine, "80.1": exitRefused, "100": exitRefused, "0": exitFine, "101": exitUsage, "-1": exitUsage, "NaN": exitUsage} {
+	for threshold, code := range map[string]int{"80": exitFine, "80.1": exitRejected, "100": exitRejected, "0": exitFine, "101": exitUsage, "-1": exitUsage, "NaN": exitUsage} {
 		got := call(t, "", "test", "-f", "testdata/suite/tests", "--coverage-threshold", threshold)
 		if got.code != code {
 			t.Errorf("%s: exit code %d: %s%s", threshold, got.code, got.out, got.err)
 		}
 		switch code {
-		case exitRefused:
+		case exitRejected:
 			says(t, got.out, "FAIL the coverage of 80.0% is below the threshold of "+threshold+"%\n", "10 cases: all passed")
 		case exitUsage:
 			says(t, got.err, "invalid --coverage-threshold "+threshold+": must be a percentage from 0 to 100")
@@ -220,48 +220,48 @@ func TestSuiteInput(t *testing.T) {
 		text string
 		want []string
 	}{
-		"NoTest":         {"apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n", []string{"no VirtwrightTest in -f -"}},
-		"UnknownField":   {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expct: {}}]\n", []string{`cases[0].expct: Invalid value: "expct": unknown field "expct"; did you mean "expect"?`}},
-		"Version":        {"apiVersion: virtwright.dev/v1\nkind: VirtwrightTest\nmetadata: {name: a}\ncases: [{name: a, vm: {}}]\n", []string{`apiVersion: Unsupported value: "virtwright.dev/v1"`}},
-		"Empty":          {head, []string{"metadata.name: Required value", "cases: Required value"}},
-		"Mode":           {head + "metadata: {name: a}\nmode: both\ncases: [{name: a, vm: {}}]\n", []string{`mode: Unsupported value: "both": supported values: "standalone", "addon"`}},
-		"Nameless":       {head + "metadata: {name: a}\ncases: [{vm: {}}]\n", []string{"cases[0].name: Required value"}},
-		"TwoNames":       {head + "metadata: {name: a}\ncases: [{name: a, vm: {}}, {name: a, vm: {}}]\n", []string{`cases[1].name: Duplicate value: "a"`}},
-		"NoVM":           {head + "metadata: {name: a}\ncases: [{name: a}]\n", []string{"cases[0].vm: Required value"}},
-		"TwoVMs":         {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, vmFile: a.yaml}]\n", []string{"cases[0].vmFile: Forbidden"}},
-		"NoFile":         {head + "metadata: {name: a}\ncases: [{name: a, vmFile: no-such-file.yaml}]\n", []string{"cases[0].vmFile: Invalid value", "no-such-file.yaml"}},
-		"SeveralInFile":  {head + "metadata: {name: a}\ncases: [{name: a, vmFile: ../../examples/namespaces.yaml}]\n", []string{"must contain exactly one object, but has"}},
-		"Kind":           {head + "metadata: {name: a}\ncases: [{name: a, vm: {kind: Pod}}]\n", []string{`cases[0].vm.kind: Unsupported value: "Pod"`}},
-		"EmptyList":      {head + "metadata: {name: a}\ncases: [{name: a, vm: {kind: VirtualMachineList, items: []}}]\n", []string{`cases[0].vm: Invalid value: "VirtualMachineList": must contain exactly one object, but has 0`}},
-		"NoSuchField":    {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {vm: {spec: {template: {spec: {domain: {devices: {tmp: null}}}}}}}}]\n", []string{"cases[0].expect.vm.spec.template.spec.domain.devices.tmp", `did you mean "tpm"?`}},
-		"WrongType":      {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {vm: {spec: {template: {spec: {domain: {cpu: {cores: two}}}}}}}}]\n", []string{"cases[0].expect.vm.spec.template.spec.domain.cpu.cores", "whole number"}},
-		"NoKey":          {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {vm: {spec: {template: {spec: {domain: {devices: {disks: [{serial: a}]}}}}}}}}]\n", []string{"disks: Required value: each element needs the field that identifies it"}},
-		"AbsentPath":     {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {absent: [spec.tmplate]}}]\n", []string{"cases[0].expect.absent[0]: Invalid value: \"spec.tmplate\""}},
-		"AbsentPattern":  {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {absent: ['spec.template.spec.networks[*]']}}]\n", []string{"* is not supported: name the element"}},
-		"GoldenManifest": {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {golden: vm.yaml}}]\n", []string{`cases[0].expect.golden: Invalid value: "vm.yaml": must end with .golden`}},
-		"OtherKind":      {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {vm: {kind: VirtualMachineFoo}}}]\n", []string{`cases[0].expect.vm.kind: Unsupported value: "VirtualMachineFoo"`}},
-		"Record":         {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {vm: {metadata: {annotations: {virtwright.dev/provenance: x}}}}}]\n", []string{"cases[0].expect.vm.metadata.annotations[virtwright.dev/provenance]: Forbidden"}},
-		"AbsentRecord":   {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {absent: ['metadata.annotations[\"virtwright.dev/provenance\"]']}}]\n", []string{"the record of origins is not compared"}},
-		"OneName":        {head + "metadata: {name: a}\ncases: [{name: a, vm: {}}]\n---\n" + head + "metadata: {name: a}\ncases: [{name: a, vm: {}}]\n", []string{`document 2: VirtwrightTest: metadata.name: Duplicate value: "a"`}},
-		"OtherCase":      {head + "metadata: {name: a}\ncases: [{name: a, vm: {}}]\n---\n" + strings.Replace(head, "VirtwrightTest", "virtwrightTest", 1), []string{"document 2: unsupported kind virtwrightTest", "use VirtwrightTest"}},
-		"Plural":         {head + "metadata: {name: a}\ncases: [{name: a, vm: {}}]\n---\n" + strings.Replace(head, "VirtwrightTest", "VirtwrightTests", 1), []string{"document 2: unsupported kind VirtwrightTests"}},
-		"OtherGroup":     {head + "metadata: {name: a}\ncases: [{name: a, vm: {}}]\n---\napiVersion: v1\nkind: VirtwrightTest\n", []string{"document 2: unsupported kind VirtwrightTest of v1"}},
-		"FieldOfVM":      {head + "metadata: {name: a}\ncases: [{name: a, vm: {spec: {tmplate: {}}}, expect: {refused: [template]}}]\n", []string{`cases[0].vm.spec.tmplate: Invalid value`, `did you mean "template"?`}},
-		"TextForList":    {head + "metadata: {name: a}\ncases: [{name: a, vm: {}}, {name: b, vm: {}, expect: {refused: text}}]\n", []string{"cases[1].expect.refused: Invalid value: \"string\": must be a list"}},
-		"FilesAsText":    {head + "metadata: {name: a}\nfiles: presets\ncases: [{name: a, vm: {}}]\n", []string{"files: Invalid value: \"string\": must be a list"}},
-		"NoSuchFolder":   {head + "metadata: {name: a}\nfiles: [no-such-folder]\ncases: [{name: a, vm: {}}]\n", []string{`files[0]: Invalid value: "no-such-folder": cannot be read: no such file or directory`}},
-		"SeveralLines":   {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, x: 1, z: 2}]\n", []string{"\n  cases[0].x: ", "\n  cases[0].z: "}},
-		"RefusedAndVM":   {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {refused: [a], vm: {}, golden: a.yaml}}]\n", []string{"cases[0].expect.vm: Forbidden", "cases[0].expect.golden: Forbidden"}},
-		"RefusedNothing": {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {refused: []}}]\n", []string{"cases[0].expect.refused: Required value"}},
-		"EmptyWarning":   {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {warnings: ['']}}]\n", []string{"cases[0].expect.warnings: Required value"}},
-		"Now":            {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, now: tomorrow}]\n", []string{`cases[0].now: Invalid value: "tomorrow": must be a time such as 2026-01-31T12:00:00Z`}},
-		"BeforeNow":      {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, before: {now: '2026'}}]\n", []string{`cases[0].before.now: Invalid value: "2026"`}},
-		"BeforeField":    {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, before: {vn: {}}}]\n", []string{`cases[0].before.vn: Invalid value: "vn": unknown field "vn"; did you mean "vm"?`}},
-		"BeforeTwoVMs":   {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, before: {vm: {}, vmFile: a.yaml}}]\n", []string{"cases[0].before.vmFile: Forbidden"}},
-		"BeforeKind":     {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, before: {vm: {kind: Pod}}}]\n", []string{`cases[0].before.vm.kind: Unsupported value: "Pod"`}},
-		"ReapplyAVMI":    {head + "metadata: {name: a}\ncases: [{name: a, vm: {kind: VirtualMachineInstance}, reapply: true}]\n", []string{`cases[0].vm.kind: Unsupported value: "VirtualMachineInstance": supported values: "VirtualMachine"`}},
-		"CurrentModes":   {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, currentModes: today}]\n", []string{"cases[0].currentModes: Invalid value: \"string\": must be true or false"}},
-		"VMOfAVMI":       {head + "metadata: {name: a}\ncases: [{name: a, vm: {kind: VirtualMachineInstance}, expect: {vm: {}}}]\n", []string{"cases[0].expect.vm: Forbidden: the case creates a VirtualMachineInstance: use vmi"}},
+		"NoTest":          {"apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n", []string{"no VirtwrightTest in -f -"}},
+		"UnknownField":    {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expct: {}}]\n", []string{`cases[0].expct: Invalid value: "expct": unknown field "expct"; did you mean "expect"?`}},
+		"Version":         {"apiVersion: virtwright.dev/v1\nkind: VirtwrightTest\nmetadata: {name: a}\ncases: [{name: a, vm: {}}]\n", []string{`apiVersion: Unsupported value: "virtwright.dev/v1"`}},
+		"Empty":           {head, []string{"metadata.name: Required value", "cases: Required value"}},
+		"Mode":            {head + "metadata: {name: a}\nmode: both\ncases: [{name: a, vm: {}}]\n", []string{`mode: Unsupported value: "both": supported values: "standalone", "addon"`}},
+		"Nameless":        {head + "metadata: {name: a}\ncases: [{vm: {}}]\n", []string{"cases[0].name: Required value"}},
+		"TwoNames":        {head + "metadata: {name: a}\ncases: [{name: a, vm: {}}, {name: a, vm: {}}]\n", []string{`cases[1].name: Duplicate value: "a"`}},
+		"NoVM":            {head + "metadata: {name: a}\ncases: [{name: a}]\n", []string{"cases[0].vm: Required value"}},
+		"TwoVMs":          {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, vmFile: a.yaml}]\n", []string{"cases[0].vmFile: Forbidden"}},
+		"NoFile":          {head + "metadata: {name: a}\ncases: [{name: a, vmFile: no-such-file.yaml}]\n", []string{"cases[0].vmFile: Invalid value", "no-such-file.yaml"}},
+		"SeveralInFile":   {head + "metadata: {name: a}\ncases: [{name: a, vmFile: ../../examples/namespaces.yaml}]\n", []string{"must contain exactly one object, but has"}},
+		"Kind":            {head + "metadata: {name: a}\ncases: [{name: a, vm: {kind: Pod}}]\n", []string{`cases[0].vm.kind: Unsupported value: "Pod"`}},
+		"EmptyList":       {head + "metadata: {name: a}\ncases: [{name: a, vm: {kind: VirtualMachineList, items: []}}]\n", []string{`cases[0].vm: Invalid value: "VirtualMachineList": must contain exactly one object, but has 0`}},
+		"NoSuchField":     {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {vm: {spec: {template: {spec: {domain: {devices: {tmp: null}}}}}}}}]\n", []string{"cases[0].expect.vm.spec.template.spec.domain.devices.tmp", `did you mean "tpm"?`}},
+		"WrongType":       {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {vm: {spec: {template: {spec: {domain: {cpu: {cores: two}}}}}}}}]\n", []string{"cases[0].expect.vm.spec.template.spec.domain.cpu.cores", "whole number"}},
+		"NoKey":           {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {vm: {spec: {template: {spec: {domain: {devices: {disks: [{serial: a}]}}}}}}}}]\n", []string{"disks: Required value: each element needs the field that identifies it"}},
+		"AbsentPath":      {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {absent: [spec.tmplate]}}]\n", []string{"cases[0].expect.absent[0]: Invalid value: \"spec.tmplate\""}},
+		"AbsentPattern":   {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {absent: ['spec.template.spec.networks[*]']}}]\n", []string{"* is not supported: name the element"}},
+		"GoldenManifest":  {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {golden: vm.yaml}}]\n", []string{`cases[0].expect.golden: Invalid value: "vm.yaml": must end with .golden`}},
+		"OtherKind":       {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {vm: {kind: VirtualMachineFoo}}}]\n", []string{`cases[0].expect.vm.kind: Unsupported value: "VirtualMachineFoo"`}},
+		"Record":          {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {vm: {metadata: {annotations: {virtwright.dev/provenance: x}}}}}]\n", []string{"cases[0].expect.vm.metadata.annotations[virtwright.dev/provenance]: Forbidden"}},
+		"AbsentRecord":    {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {absent: ['metadata.annotations[\"virtwright.dev/provenance\"]']}}]\n", []string{"the record of origins is not compared"}},
+		"OneName":         {head + "metadata: {name: a}\ncases: [{name: a, vm: {}}]\n---\n" + head + "metadata: {name: a}\ncases: [{name: a, vm: {}}]\n", []string{`document 2: VirtwrightTest: metadata.name: Duplicate value: "a"`}},
+		"OtherCase":       {head + "metadata: {name: a}\ncases: [{name: a, vm: {}}]\n---\n" + strings.Replace(head, "VirtwrightTest", "virtwrightTest", 1), []string{"document 2: unsupported kind virtwrightTest", "use VirtwrightTest"}},
+		"Plural":          {head + "metadata: {name: a}\ncases: [{name: a, vm: {}}]\n---\n" + strings.Replace(head, "VirtwrightTest", "VirtwrightTests", 1), []string{"document 2: unsupported kind VirtwrightTests"}},
+		"OtherGroup":      {head + "metadata: {name: a}\ncases: [{name: a, vm: {}}]\n---\napiVersion: v1\nkind: VirtwrightTest\n", []string{"document 2: unsupported kind VirtwrightTest of v1"}},
+		"FieldOfVM":       {head + "metadata: {name: a}\ncases: [{name: a, vm: {spec: {tmplate: {}}}, expect: {rejected: [template]}}]\n", []string{`cases[0].vm.spec.tmplate: Invalid value`, `did you mean "template"?`}},
+		"TextForList":     {head + "metadata: {name: a}\ncases: [{name: a, vm: {}}, {name: b, vm: {}, expect: {rejected: text}}]\n", []string{"cases[1].expect.rejected: Invalid value: \"string\": must be a list"}},
+		"FilesAsText":     {head + "metadata: {name: a}\nfiles: presets\ncases: [{name: a, vm: {}}]\n", []string{"files: Invalid value: \"string\": must be a list"}},
+		"NoSuchFolder":    {head + "metadata: {name: a}\nfiles: [no-such-folder]\ncases: [{name: a, vm: {}}]\n", []string{`files[0]: Invalid value: "no-such-folder": cannot be read: no such file or directory`}},
+		"SeveralLines":    {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, x: 1, z: 2}]\n", []string{"\n  cases[0].x: ", "\n  cases[0].z: "}},
+		"RejectedAndVM":   {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {rejected: [a], vm: {}, golden: a.yaml}}]\n", []string{"cases[0].expect.vm: Forbidden", "cases[0].expect.golden: Forbidden"}},
+		"RejectedNothing": {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {rejected: []}}]\n", []string{"cases[0].expect.rejected: Required value"}},
+		"EmptyWarning":    {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, expect: {warnings: ['']}}]\n", []string{"cases[0].expect.warnings: Required value"}},
+		"Now":             {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, now: tomorrow}]\n", []string{`cases[0].now: Invalid value: "tomorrow": must be a time such as 2026-01-31T12:00:00Z`}},
+		"BeforeNow":       {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, before: {now: '2026'}}]\n", []string{`cases[0].before.now: Invalid value: "2026"`}},
+		"BeforeField":     {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, before: {vn: {}}}]\n", []string{`cases[0].before.vn: Invalid value: "vn": unknown field "vn"; did you mean "vm"?`}},
+		"BeforeTwoVMs":    {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, before: {vm: {}, vmFile: a.yaml}}]\n", []string{"cases[0].before.vmFile: Forbidden"}},
+		"BeforeKind":      {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, before: {vm: {kind: Pod}}}]\n", []string{`cases[0].before.vm.kind: Unsupported value: "Pod"`}},
+		"ReapplyAVMI":     {head + "metadata: {name: a}\ncases: [{name: a, vm: {kind: VirtualMachineInstance}, reapply: true}]\n", []string{`cases[0].vm.kind: Unsupported value: "VirtualMachineInstance": supported values: "VirtualMachine"`}},
+		"CurrentModes":    {head + "metadata: {name: a}\ncases: [{name: a, vm: {}, currentModes: today}]\n", []string{"cases[0].currentModes: Invalid value: \"string\": must be true or false"}},
+		"VMOfAVMI":        {head + "metadata: {name: a}\ncases: [{name: a, vm: {kind: VirtualMachineInstance}, expect: {vm: {}}}]\n", []string{"cases[0].expect.vm: Forbidden: the case creates a VirtualMachineInstance: use vmi"}},
 	} {
 		got := call(t, c.text, "test", "-f", "-")
 		if got.code != exitUsage || strings.Contains(got.out, "all passed") {

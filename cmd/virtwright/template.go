@@ -125,7 +125,7 @@ func selectObjects(objects []manifest.Object, handles func(manifest.Object) bool
 	return out, errors.Join(problems...)
 }
 
-func refusedObject(o manifest.Object, what, why string) error {
+func rejectedObject(o manifest.Object, what, why string) error {
 	return declined(fmt.Errorf("%s: %s:\n  %s", o.Where, what, strings.ReplaceAll(why, "\n", "\n  ")))
 }
 
@@ -235,7 +235,7 @@ func (o *templateGenerate) run(s streams) error {
 			err = mistyped.ToAggregate()
 		}
 		if err != nil {
-			problems = append(problems, refusedObject(object, name, err.Error()))
+			problems = append(problems, rejectedObject(object, name, err.Error()))
 			continue
 		}
 		prefix := ""

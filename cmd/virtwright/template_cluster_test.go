@@ -20,7 +20,7 @@ func TestTemplateCluster(t *testing.T) {
 	}
 	t.Run("requests", g.templateRequests)
 	t.Run("dry run", g.templateDryRun)
-	t.Run("refused", g.templateRefused)
+	t.Run("rejected", g.templateRejected)
 	t.Run("created", g.templateCreated)
 	t.Run("failed", g.templateFailed)
 	t.Run("wait fails", g.templateWaitFails)
@@ -80,7 +80,7 @@ func (g *ground) templateDryRun(t *testing.T) {
 	}
 }
 
-func (g *ground) templateRefused(t *testing.T) {
+func (g *ground) templateRejected(t *testing.T) {
 	path, err := g.UserKubeconfig("mallory")
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func (g *ground) templateRefused(t *testing.T) {
 		"web --name ab --label a.=b ": "--label a.=b",
 	} {
 		got := g.template(strings.Fields(args)...)
-		wantCode := exitRefused
+		wantCode := exitRejected
 		if strings.Contains(args, "--label") {
 			wantCode = exitUsage
 		}
@@ -175,7 +175,7 @@ func (g *ground) templateFailed(t *testing.T) {
 	m := g.begin(t, "failed")
 	m.status("{" + conditions("False", "TargetExists", "Template failed-template already exists", "False") + "}")
 	got := m.end(t)
-	if got.code != exitRefused {
+	if got.code != exitRejected {
 		t.Errorf("exit code %d", got.code)
 	}
 	says(t, got.err, "Error: cannot make a template of VM default/failed: TargetExists: Template failed-template already exists (request default/"+m.name+")\n")

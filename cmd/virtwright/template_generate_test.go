@@ -168,8 +168,8 @@ spec: {template: {spec: {domain: {devices: {}}, volumes: [{name: a, configMap: {
 // TestTemplateGenerateGoesOn checks that an error in one VM does not affect the others.
 func TestTemplateGenerateGoesOn(t *testing.T) {
 	got := generate(t, "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: bad, namespace: lab}\nspec: {}\n---"+ephemeral)
-	if got.code != exitRefused {
-		t.Errorf("exit code %d, want %d", got.code, exitRefused)
+	if got.code != exitRejected {
+		t.Errorf("exit code %d, want %d", got.code, exitRejected)
 	}
 	says(t, got.out, "name: vm-ephemeral-template\n")
 	says(t, got.err, "Error: standard input, document 1: VirtualMachine lab/bad:\n  ", "spec.template.spec")

@@ -101,16 +101,16 @@ func (o *templateProcess) run(s streams, values []paramValue) error {
 	if err != nil {
 		return err
 	}
-	refused := func(why string) error {
-		return refusedObject(object, "cannot process "+displayName(template), why)
+	rejected := func(why string) error {
+		return rejectedObject(object, "cannot process "+displayName(template), why)
 	}
 	parameters, err := format.ListParameters(template)
 	if err != nil {
-		return refused(err.Error())
+		return rejected(err.Error())
 	}
 	if o.parameters {
 		if err := format.ValidateNames(parameters); err != nil {
-			return refused(err.Error())
+			return rejected(err.Error())
 		}
 		return printParameters(s, parameters)
 	}
@@ -120,7 +120,7 @@ func (o *templateProcess) run(s streams, values []paramValue) error {
 		problems = append(problems, strings.TrimPrefix(err.Error(), "cannot process the template: "))
 	}
 	if len(problems) > 0 {
-		return refused(strings.Join(problems, "\n"))
+		return rejected(strings.Join(problems, "\n"))
 	}
 	p := &printer{streams: s, output: o.output}
 	for _, object := range objects {

@@ -131,8 +131,8 @@ func TestTemplateProcessValues(t *testing.T) {
 	}
 }
 
-// TestTemplateProcessRefused checks that all problems are reported at once, by parameter.
-func TestTemplateProcessRefused(t *testing.T) {
+// TestTemplateProcessRejected checks that all problems are reported at once, by parameter.
+func TestTemplateProcessRejected(t *testing.T) {
 	template := generate(t, strings.Replace(confidential, "domain: {devices: {}}", "domain: {cpu: {cores: 2}, devices: {}}", 1)).fine(t).out
 	for name, test := range map[string]struct {
 		args []string
@@ -147,7 +147,7 @@ func TestTemplateProcessRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := process(t, template, test.args...)
-			if got.code != exitRefused || got.out != "" {
+			if got.code != exitRejected || got.out != "" {
 				t.Errorf("exit code %d, output %q", got.code, got.out)
 			}
 			says(t, got.err, append(test.want, "Error: standard input, document 1: cannot process Template secretive-template:\n  ")...)
@@ -202,8 +202,8 @@ LABELS            object    {"app":"web"}                                      n
 	}
 }
 
-// TestTemplateParametersRefused checks that a template that cannot be processed is not listed.
-func TestTemplateParametersRefused(t *testing.T) {
+// TestTemplateParametersRejected checks that a template that cannot be processed is not listed.
+func TestTemplateParametersRejected(t *testing.T) {
 	const head = "apiVersion: template.openshift.io/v1\nkind: Template\nmetadata: {name: t}\n"
 	const held = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: t}\ndata: "
 	for template, want := range map[string]string{
@@ -224,7 +224,7 @@ func TestTemplateParametersRefused(t *testing.T) {
 		"apiVersion: template.kubevirt.io/v1alpha1\nkind: VirtualMachineTemplate\nmetadata: {name: t}\nspec: {parameters: []}\n": "spec.virtualMachine must be an object",
 	} {
 		listed, processed := process(t, template, "--parameters"), process(t, template)
-		if listed.code != exitRefused || listed.out != "" {
+		if listed.code != exitRejected || listed.out != "" {
 			t.Errorf("%s: exit code %d, output %q", template, listed.code, listed.out)
 		}
 		says(t, listed.err, want)

@@ -68,7 +68,7 @@ func validate(ctx context.Context, o *settings, s streams, args []string) error 
 	} else {
 		err = v.text(s)
 	}
-	if err == nil && v.Summary.Refused > 0 {
+	if err == nil && v.Summary.Rejected > 0 {
 		err = errPrinted
 	}
 	return err
@@ -102,7 +102,7 @@ type validatedObject struct {
 	Kind       string            `json:"kind"`
 	Namespace  string            `json:"namespace,omitempty"`
 	Name       string            `json:"name"`
-	Refused    bool              `json:"refused"`
+	Rejected   bool              `json:"rejected"`
 	Problems   []offline.Problem `json:"problems"`
 	Warnings   []string          `json:"warnings"`
 
@@ -111,7 +111,7 @@ type validatedObject struct {
 
 type validatedSummary struct {
 	Objects  int `json:"objects"`
-	Refused  int `json:"refused"`
+	Rejected int `json:"rejected"`
 	Problems int `json:"problems"`
 	Warnings int `json:"warnings"`
 	Left     int `json:"left"`
@@ -124,11 +124,11 @@ func newValidated(report *offline.Report) *validated {
 		out.Objects = append(out.Objects, validatedObject{
 			File: v.Where.File, Document: v.Where.Document, Item: v.Where.Item,
 			APIVersion: v.APIVersion, Kind: v.Kind, Namespace: v.Namespace, Name: v.Name,
-			Refused: len(v.Problems) > 0, Problems: orEmpty(v.Problems), Warnings: orEmpty(v.Warnings),
+			Rejected: len(v.Problems) > 0, Problems: orEmpty(v.Problems), Warnings: orEmpty(v.Warnings),
 			shown: v.String(), where: v.Where.String(),
 		})
 		if len(v.Problems) > 0 {
-			out.Summary.Refused++
+			out.Summary.Rejected++
 		}
 		out.Summary.Problems += len(v.Problems)
 		out.Summary.Warnings += len(v.Warnings)
@@ -180,8 +180,8 @@ func oneLine(text string) string { return offline.OneLine(text) }
 // String formats the last line of the output.
 func (s validatedSummary) String() string {
 	text := fmt.Sprintf("%s: %s", counted(s.Objects, "object"), "all fine")
-	if s.Refused > 0 {
-		text = fmt.Sprintf("%s: %d fine, %d rejected with %s", counted(s.Objects, "object"), s.Objects-s.Refused, s.Refused, counted(s.Problems, "problem"))
+	if s.Rejected > 0 {
+		text = fmt.Sprintf("%s: %d fine, %d rejected with %s", counted(s.Objects, "object"), s.Objects-s.Rejected, s.Rejected, counted(s.Problems, "problem"))
 	}
 	if s.Warnings > 0 {
 		text += ", " + counted(s.Warnings, "warning")

@@ -35,14 +35,14 @@ func TestValidate(t *testing.T) {
 
 func TestValidateFoundingExample(t *testing.T) {
 	got := call(t, "", "validate", "-f", "testdata/validate/founding.in.yaml")
-	if got.code != exitRefused {
-		t.Errorf("exit code %d, want %d", got.code, exitRefused)
+	if got.code != exitRejected {
+		t.Errorf("exit code %d, want %d", got.code, exitRejected)
 	}
 	says(t, got.out, "testdata/validate/founding.in.yaml: VirtualMachine default/myvm: spec.template.spec.domain.devices.disks[0].volumeName: ",
 		`"mypcv": `, `did you mean "mypvc"?`)
 }
 
-// The VMs of the examples are valid, and those in examples/refused are refused.
+// The VMs of the examples are valid, and those in examples/rejected are rejected.
 func TestValidateExamples(t *testing.T) {
 	presets := []string{"-f", examplePresets, "-f", exampleNamespaces}
 	for _, mode := range []string{"standalone", "addon"} {
@@ -52,13 +52,13 @@ func TestValidateExamples(t *testing.T) {
 	if all := call(t, "", "validate", "-f", "../../examples"); strings.Contains(all.err, "warning") {
 		t.Errorf("the examples cause warnings:\n%s", all.err)
 	}
-	files, err := filepath.Glob(exampleRefused + "/*.yaml")
+	files, err := filepath.Glob(exampleRejected + "/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no examples: %v", err)
 	}
 	for _, file := range files {
 		got := call(t, "", append([]string{"validate", "-f", file}, presets...)...)
-		if got.code != exitRefused || !strings.HasPrefix(got.out, file+": ") {
+		if got.code != exitRejected || !strings.HasPrefix(got.out, file+": ") {
 			t.Errorf("%s: exit code %d\n%s%s", file, got.code, got.out, got.err)
 		}
 	}
@@ -84,7 +84,7 @@ func TestValidateOwned(t *testing.T) {
 		"spec: {applyAt: Launch, match: {labels: {matchLabels: {launch: here}}}, defaults: {spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}}\n")
 	instance := "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: vmi}\nspec: {domain: {devices: {}}}\n"
 	call(t, instance, "validate", "-f", "-", "-f", launch, "--owner", owner).fine(t)
-	if alone := call(t, instance, "validate", "-f", "-", "-f", launch); alone.code != exitRefused {
+	if alone := call(t, instance, "validate", "-f", "-", "-f", launch); alone.code != exitRejected {
 		t.Errorf("without its owner it has no memory: %+v", alone)
 	}
 }
@@ -95,7 +95,7 @@ func TestValidateJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.out), &out); err != nil {
 		t.Fatal(err)
 	}
-	if got.err != "" || out.Summary.Refused != 1 || out.Objects[0].Problems[0].Field != "spec.template.spec.domain.devices.disks[0].volumeName" {
+	if got.err != "" || out.Summary.Rejected != 1 || out.Objects[0].Problems[0].Field != "spec.template.spec.domain.devices.disks[0].volumeName" {
 		t.Errorf("%+v\n%s", out, got.err)
 	}
 }

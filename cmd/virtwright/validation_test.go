@@ -10,11 +10,11 @@ import (
 func TestFieldValidation(t *testing.T) {
 	const path = "spec.template.spec.domain.cpu.CORES"
 	for _, command := range []string{"expand", "render", "validate"} {
-		refused := call(t, misspelt, command, "-f", "-")
-		if refused.code != exitRefused {
-			t.Errorf("%s: exit code %d: %s%s", command, refused.code, refused.out, refused.err)
+		rejected := call(t, misspelt, command, "-f", "-")
+		if rejected.code != exitRejected {
+			t.Errorf("%s: exit code %d: %s%s", command, rejected.code, rejected.out, rejected.err)
 		}
-		says(t, refused.out+refused.err, path, "unknown field")
+		says(t, rejected.out+rejected.err, path, "unknown field")
 		warned := call(t, misspelt, command, "-f", "-", "--validation", "warn").fine(t)
 		says(t, strings.ToLower(warned.err), "warning: ", strings.ToLower(path), "unknown field")
 		ignored := call(t, misspelt, command, "-f", "-", "--validation", "ignore").fine(t)
@@ -26,7 +26,7 @@ func TestFieldValidation(t *testing.T) {
 
 func TestRenderWantsAName(t *testing.T) {
 	got := call(t, strings.Replace(misspelt, "{name: vm}", "{}", 1), "render", "-f", "-")
-	if got.code != exitRefused {
+	if got.code != exitRejected {
 		t.Errorf("exit code %d: %s", got.code, got.out)
 	}
 	says(t, got.err, "metadata.name: Required", "unknown field")
@@ -34,7 +34,7 @@ func TestRenderWantsAName(t *testing.T) {
 
 func TestGenerateWantsRightTypes(t *testing.T) {
 	got := call(t, sparse+"spec: {template: {spec: {domain: {cpu: {cores: [many]}}}}}\n", "template", "generate", "-f", "-")
-	if got.code != exitRefused || got.out != "" {
+	if got.code != exitRejected || got.out != "" {
 		t.Errorf("exit code %d: %s", got.code, got.out)
 	}
 	says(t, got.err, "spec.template.spec.domain.cpu.cores", "must be a whole number")

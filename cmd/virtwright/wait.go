@@ -161,7 +161,7 @@ func (p *power) observeBefore(ctx context.Context, c *clusterClient, vm types.Na
 		o.vm, err = c.vm(ctx, vm)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return o, p.refused(vm, fmt.Errorf("cannot wait: %w", err))
+		return o, p.rejected(vm, fmt.Errorf("cannot wait: %w", err))
 	}
 	if o.vmi != nil && (p.verb != verbStart || o.vmi.IsFinal()) {
 		o.before = o.vmi.UID

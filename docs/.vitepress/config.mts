@@ -79,9 +79,14 @@ export default defineConfig({
   rewrites: (page) => page.replace(/^docs\/files\//, '').replace(/(^|\/)README\.md$/, '$1index.md'),
   head: [['link', { rel: 'icon', href: icon }]],
   markdown,
+  // The date of the last commit of a page. Copies without history have no dates, or wrong ones.
+  lastUpdated: fs.existsSync(path.join(root, '.git')) && !fs.existsSync(path.join(root, '.git/shallow')),
+  transformHead: ({ title, description }) =>
+    Object.entries({ title, description, type: 'website', site_name: name })
+      .map(([property, content]) => ['meta', { property: `og:${property}`, content }]),
   transformPageData(page) {
     if (page.params) {
-      Object.assign(page.frontmatter, { prev: false, next: false, editLink: false })
+      Object.assign(page.frontmatter, { prev: false, next: false, editLink: false, lastUpdated: false })
       page.description = `${page.params.file} of the source of ${name}`
     } else page.description = description(page.filePath)
     if (page.relativePath !== 'index.md') return
@@ -121,6 +126,7 @@ export default defineConfig({
     sidebar: sidebar(),
     socialLinks: [{ icon: 'github', link: repository }],
     editLink: { pattern: `${repository}/edit/main/:path`, text: 'Edit this page' },
+    lastUpdated: { text: 'Last change', formatOptions: { dateStyle: 'medium' } },
     outline: [2, 3],
     search: { provider: 'local', options: { detailedView: true } },
     notFound: { quote: 'The site has no page at this address.', linkText: 'Front page', linkLabel: 'Front page' },

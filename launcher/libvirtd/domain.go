@@ -97,6 +97,33 @@ func (c *Connection) XML(ctx context.Context, d *Domain) (*libvirtxml.Domain, er
 	return out, out.Unmarshal(text)
 }
 
+// Stats reads libvirt's statistics of the CPUs, the memory and the disks of a domain: numbers as
+// float64, and strings. It leaves out those that another operation on the domain blocks.
+func (c *Connection) Stats(ctx context.Context, d *Domain) (map[string]any, error) {
+	const groups = libvirt.DomainStatsCPUTotal | libvirt.DomainStatsBalloon | libvirt.DomainStatsVCPU | libvirt.DomainStatsBlock
+	records, err := call(ctx, c, func(to *libvirt.Libvirt) ([]libvirt.DomainStatsRecord, error) {
+		return to.ConnectGetAllDomainStats([]libvirt.Domain{d.ref}, uint32(groups), uint32(libvirt.ConnectGetAllDomainsStatsNowait))
+	})
+	out := map[string]any{}
+	for _, record := range records {
+		for _, p := range record.Params {
+			switch value := p.Value.I.(type) {
+			case int32:
+				out[p.Field] = float64(value)
+			case uint32:
+				out[p.Field] = float64(value)
+			case int64:
+				out[p.Field] = float64(value)
+			case uint64:
+				out[p.Field] = float64(value)
+			case string:
+				out[p.Field] = value
+			}
+		}
+	}
+	return out, err
+}
+
 // DiskErrors reads the names of the disks with I/O errors.
 func (c *Connection) DiskErrors(ctx context.Context, d *Domain) ([]string, error) {
 	const most = 256

@@ -103,7 +103,7 @@ type builder struct {
 // steps build a pod, in order.
 var steps = []func(*builder){
 	(*builder).scheduling, (*builder).network, (*builder).folders, (*builder).volumes, (*builder).kernel,
-	(*builder).devices, (*builder).resources, (*builder).ports, (*builder).probes,
+	(*builder).devices, (*builder).resources, (*builder).ports, (*builder).probes, (*builder).metrics,
 }
 
 // New returns the pod of a VMI.
@@ -124,7 +124,10 @@ func New(r *Request, settings *Settings) (*corev1.Pod, error) {
 	if len(text) > longestInput {
 		return nil, fmt.Errorf("the VMI has %d bytes as JSON, and a launcher accepts at most %d: move data into Secrets or ConfigMaps", len(text), longestInput)
 	}
-	b.launcher.Env = []corev1.EnvVar{{Name: v1alpha1.EnvLauncherInput, Value: escaped(string(text))}}
+	b.launcher.Env = []corev1.EnvVar{
+		{Name: v1alpha1.EnvLauncherInput, Value: escaped(string(text))},
+		{Name: v1alpha1.EnvNode, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "spec.nodeName"}}},
+	}
 	b.pod.Spec.Containers = []corev1.Container{*b.launcher}
 	return b.pod, nil
 }
@@ -268,6 +271,29 @@ func (b *builder) ports() {
 			})
 		}
 	}
+}
+
+// metrics sets the port of the launcher's metrics, unless the guest uses it.
+func (b *builder) metrics() {
+	taken := asks(b.launcher.ReadinessProbe, v1alpha1.MetricsPort) || asks(b.launcher.LivenessProbe, v1alpha1.MetricsPort) ||
+		slices.ContainsFunc(b.launcher.Ports, func(p corev1.ContainerPort) bool {
+			return p.Name == v1alpha1.MetricsPortName || p.ContainerPort == v1alpha1.MetricsPort
+		})
+	for i := range b.spec.Domain.Devices.Interfaces {
+		for _, r := range b.spec.Domain.Devices.Interfaces[i].PortRanges {
+			taken = taken || r.Start <= v1alpha1.MetricsPort && v1alpha1.MetricsPort <= r.End
+		}
+	}
+	if !taken {
+		b.launcher.Ports = append(b.launcher.Ports, corev1.ContainerPort{
+			Name: v1alpha1.MetricsPortName, ContainerPort: v1alpha1.MetricsPort, Protocol: corev1.ProtocolTCP,
+		})
+	}
+}
+
+// asks reports whether a probe connects to a port by its number.
+func asks(p *corev1.Probe, port int32) bool {
+	return p != nil && (p.HTTPGet != nil && p.HTTPGet.Port.IntVal == port || p.TCPSocket != nil && p.TCPSocket.Port.IntVal == port)
 }
 
 // launcherProbe returns a probe that runs the launcher's command.

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	podsecurity "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -100,7 +102,7 @@ func strictest(t *testing.T, pod *corev1.Pod) string {
 func withoutInput(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	env := pod.Spec.Containers[0].Env
-	if len(env) != 1 || env[0].Name != v1alpha1.EnvLauncherInput {
+	if len(env) != 2 || env[0].Name != v1alpha1.EnvLauncherInput || env[1].Name != v1alpha1.EnvNode || env[1].ValueFrom.FieldRef.FieldPath != "spec.nodeName" {
 		t.Fatalf("the launcher has the environment %v", env)
 	}
 	var input domain.Input
@@ -142,5 +144,37 @@ func TestTooLarge(t *testing.T) {
 	vmi.Annotations = map[string]string{"note": strings.Repeat("x", 130<<10)}
 	if _, err := New(&Request{VMI: vmi}, &Settings{}); err == nil || !strings.Contains(err.Error(), "move data into Secrets or ConfigMaps") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The pod names the port of metrics unless the guest uses the number or the name.
+func TestMetricsPort(t *testing.T) {
+	const number = v1alpha1.MetricsPort
+	get := &kubevirtv1.Probe{Handler: kubevirtv1.Handler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(number)}}}
+	for name, row := range map[string]struct {
+		nic   kubevirtv1.Interface
+		probe *kubevirtv1.Probe
+		want  bool
+	}{
+		"no port":       {want: true},
+		"another port":  {nic: kubevirtv1.Interface{Ports: []kubevirtv1.Port{{Name: "http", Port: 80}}}, want: true},
+		"another range": {nic: kubevirtv1.Interface{PortRanges: []kubevirtv1.PortRange{{Start: number + 1, End: number + 9}}}, want: true},
+		"the port":      {nic: kubevirtv1.Interface{Ports: []kubevirtv1.Port{{Port: number}}}},
+		"the name":      {nic: kubevirtv1.Interface{Ports: []kubevirtv1.Port{{Name: v1alpha1.MetricsPortName, Port: 80}}}},
+		"a range":       {nic: kubevirtv1.Interface{PortRanges: []kubevirtv1.PortRange{{Start: 9000, End: number}}}},
+		"a probe":       {probe: get},
+	} {
+		vmi := &kubevirtv1.VirtualMachineInstance{}
+		vmi.Spec.Domain.Devices.Interfaces, vmi.Spec.ReadinessProbe = []kubevirtv1.Interface{row.nic}, row.probe
+		pod, err := New(&Request{VMI: vmi}, &Settings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := slices.ContainsFunc(pod.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool {
+			return p.Name == v1alpha1.MetricsPortName && p.ContainerPort == number
+		})
+		if has != row.want {
+			t.Errorf("%s: metrics %v, want %v", name, has, row.want)
+		}
 	}
 }

@@ -57,6 +57,9 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
+// MetricAnnotations are KubeVirt's annotations of VMIs that are labels of kubevirt_vmi_info.
+var MetricAnnotations = []string{"vm.kubevirt.io/os", "vm.kubevirt.io/workload", "vm.kubevirt.io/flavor"}
+
 var cachedAnnotations = []string{
 	protection.VMGeneration, v1alpha1.AnnotationOwnerUID, v1alpha1.AnnotationTemplateHash, kubevirtv1.ImmediateDataVolumeCreation,
 	v1alpha1.AnnotationGenerateTemplate, v1alpha1.AnnotationTemplateRequester,
@@ -68,12 +71,12 @@ func Trim(object any) (any, error) {
 	switch o := object.(type) {
 	case *VirtualMachine:
 		o.read(o.Annotations)
-		trim(&o.ObjectMeta)
+		trim(&o.ObjectMeta, cachedAnnotations)
 	case *VirtualMachineInstance:
 		o.read(o.Annotations)
-		trim(&o.ObjectMeta)
+		trim(&o.ObjectMeta, slices.Concat(cachedAnnotations, MetricAnnotations))
 	case *corev1.Pod:
-		trim(&o.ObjectMeta)
+		trim(&o.ObjectMeta, cachedAnnotations)
 		trimPod(o)
 	}
 	return object, nil
@@ -88,11 +91,11 @@ func trimPod(pod *corev1.Pod) {
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds, Containers: containers}
 }
 
-func trim(meta *metav1.ObjectMeta) {
+func trim(meta *metav1.ObjectMeta, keep []string) {
 	meta.ManagedFields, meta.Labels = nil, nil
 	annotations := map[string]string{}
 	for key, value := range meta.Annotations {
-		if slices.Contains(cachedAnnotations, key) {
+		if slices.Contains(keep, key) {
 			annotations[key] = value
 		}
 	}

@@ -153,8 +153,9 @@ func (t *dataVolumeTemplate) name() string {
 
 // A vmiSpec has the fields of the spec of a VMI, or of a template, that caches hold.
 type vmiSpec struct {
-	StartStrategy                 *kubevirtv1.StartStrategy `json:"startStrategy,omitempty"`
-	TerminationGracePeriodSeconds *int64                    `json:"terminationGracePeriodSeconds,omitempty"`
+	StartStrategy                 *kubevirtv1.StartStrategy    `json:"startStrategy,omitempty"`
+	TerminationGracePeriodSeconds *int64                       `json:"terminationGracePeriodSeconds,omitempty"`
+	EvictionStrategy              *kubevirtv1.EvictionStrategy `json:"evictionStrategy,omitempty"`
 	Domain                        struct {
 		Firmware *struct {
 			UUID   types.UID `json:"uuid,omitempty"`

@@ -1,6 +1,7 @@
 package virtualmachine
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -48,5 +49,33 @@ func TestLongestStart(t *testing.T) {
 		if got := longestStart(c.vmis, now); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// kubevirt_vmi_info has what the cache keeps of a VMI.
+func TestInfo(t *testing.T) {
+	vmi := &partialobject.VirtualMachineInstance{}
+	if err := json.Unmarshal([]byte(`{
+		"metadata": {"namespace": "shop", "name": "web", "annotations": {"vm.kubevirt.io/os": "fedora", "other": "x"}},
+		"spec": {"evictionStrategy": "LiveMigrate"},
+		"status": {"phase": "Running", "nodeName": "n1", "activePods": {"u1": "n1"}, "machine": {"type": "pc-q35-7.2"}}}`), vmi); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := partialobject.Trim(vmi); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for i, value := range infoOf(vmi) {
+		got[infoLabels[i]] = value
+	}
+	want := map[string]string{
+		"node": "n1", "namespace": "shop", "name": "web", "phase": "running", "os": "fedora", "workload": "", "flavor": "",
+		"guest_os_machine": "pc-q35-7.2", "evictable": "false", "outdated": "false", "vmi_pod": "virt-launcher-web",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if got := infoOf(&partialobject.VirtualMachineInstance{}); got[8] != "true" || got[10] != "" {
+		t.Errorf("a new VMI has %q", got)
 	}
 }

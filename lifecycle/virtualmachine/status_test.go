@@ -150,7 +150,7 @@ func TestStatusIsCalm(t *testing.T) {
 	}
 }
 
-// InstanceStopped is not about a VMI that runs on because its deletion was refused and then no
+// InstanceStopped is not about a VMI that runs on because its deletion was rejected and then no
 // longer wanted.
 func TestStopWithdrawn(t *testing.T) {
 	vm, instance := observed(observation{UID: "vm", VMI: &vmiObservation{UID: ours, Phase: running}})

@@ -113,7 +113,7 @@ func TestGuestEnd(t *testing.T) {
 				Name: "disk-root", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: "no disk in the image"}},
 			}}
 		}, v1alpha1.GuestEnd{Reason: "GuestNotStarted", Message: "init container disk-root ended: Error: no disk in the image"}},
-		"the kubelet refused it": {func(p *corev1.Pod) { p.Status.Reason, p.Status.Message = "OutOfmemory", "not enough" }, v1alpha1.GuestEnd{Reason: "GuestNotStarted", Message: "OutOfmemory not enough"}},
+		"the kubelet rejected it": {func(p *corev1.Pod) { p.Status.Reason, p.Status.Message = "OutOfmemory", "not enough" }, v1alpha1.GuestEnd{Reason: "GuestNotStarted", Message: "OutOfmemory not enough"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := guestEnd(podWith(test.pod)); got != test.want {

@@ -1,8 +1,8 @@
 // Package decide decides which patches a call of start, stop or restart makes, or why it is
-// refused. It is pure: its inputs are the options, the VM and the VMI of its name.
+// rejected. It is pure: its inputs are the options, the VM and the VMI of its name.
 //
 // Codes and messages are KubeVirt's, because clients print and compare them. On purpose, it differs
-// as follows: a pending request is a conflict and not an internal error; a refused call changes
+// as follows: a pending request is a conflict and not an internal error; a rejected call changes
 // nothing; a stop replaces a pending start; a start ends a back-off; and a VMI of another owner is
 // left alone.
 package decide

@@ -83,7 +83,7 @@ func summary(t *testing.T, vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.Virtua
 	t.Helper()
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		if changes != nil {
-			t.Errorf("refused, with changes: %+v", changes)
+			t.Errorf("rejected, with changes: %+v", changes)
 		}
 		text := strings.TrimPrefix(status.ErrStatus.Message, `Operation cannot be fulfilled on virtualmachine.kubevirt.io "web": `)
 		return fmt.Sprint(status.ErrStatus.Code, " ", text)
@@ -192,7 +192,7 @@ func TestStart(t *testing.T) {
 	halted := func(does string) map[string]string {
 		return map[string]string{"none": does, "pending": already, "succeeded": does}
 	}
-	refused := func(strategy string) map[string]string {
+	rejected := func(strategy string) map[string]string {
 		return halted("409 " + strategy + " does not support manual start requests")
 	}
 	table{
@@ -200,7 +200,7 @@ func TestStart(t *testing.T) {
 		"Manual": {"none": "202 [Start]", "pending": already, "succeeded": "202 [Stop vmi-1, Start]"},
 		"RerunOnFailure": {"none": "202 [Start]", "pending": already, "succeeded": "202 [Stop vmi-1, Start]",
 			"failed": "409 RerunOnFailure does not support starting VM from failed state"},
-		"Always": refused("Always"), "true": refused("Always"), "Once": refused("Once"),
+		"Always": rejected("Always"), "true": rejected("Always"), "Once": rejected("Once"),
 		"WaitAsReceiver": halted("202"),
 		"Sometimes":      halted("500 Internal error occurred: unknown runstrategy: Sometimes"),
 	}.check(t, func(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance) (*Changes, error) {
@@ -250,12 +250,12 @@ func TestStopWithGracePeriod(t *testing.T) {
 }
 
 func TestRestart(t *testing.T) {
-	refused := func(strategy string) map[string]string {
+	rejected := func(strategy string) map[string]string {
 		return map[string]string{"none": "409 RunStategy " + strategy + " does not support manual restart requests"}
 	}
 	restarts := map[string]string{"none": "409 VM is not running: Halted", "unset": "202 [Stop vmi-1, Start]"}
 	table{
-		"Halted": refused("Halted"), "false": refused("Halted"), "": refused("Halted"), "Once": refused("Once"),
+		"Halted": rejected("Halted"), "false": rejected("Halted"), "": rejected("Halted"), "Once": rejected("Once"),
 		"Always": restarts, "true": restarts, "Manual": restarts, "RerunOnFailure": restarts, "WaitAsReceiver": restarts,
 		"Sometimes": {"none": "500 Internal error occurred: unknown runstrategy: Sometimes"},
 	}.check(t, func(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance) (*Changes, error) {

@@ -64,7 +64,7 @@ func TestCheckGuest(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		vmi *kubevirtv1.VirtualMachineInstance
-		// want are refusals; dry those of a dry run, if they differ.
+		// want are rejections; dry those of a dry run, if they differ.
 		want, dry says
 	}{
 		"it runs":         {guestOf(), nil, says{"unpause": "VMI is not paused"}},

@@ -130,7 +130,7 @@ func TestSecretAnnotations(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestRejected(t *testing.T) {
 	secret := "hunter2-hunter2"
 	with := func(change func(vm map[string]any)) map[string]any {
 		vm := vmOf(fields{"token": secret})

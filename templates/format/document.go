@@ -77,20 +77,20 @@ func read(template *unstructured.Unstructured) (*document, error) {
 // readConfigMap decodes the template in a ConfigMap. Notes on the ConfigMap are used if the
 // template has none.
 func readConfigMap(configMap *unstructured.Unstructured) (*document, error) {
-	refused := func(how string) error {
+	rejected := func(how string) error {
 		return fmt.Errorf("cannot read the template: data[%q] of the ConfigMap must %s", manifestKey, how)
 	}
 	manifest, found, err := unstructured.NestedString(configMap.Object, "data", manifestKey)
 	if err != nil || !found {
-		return nil, refused("be a string")
+		return nil, rejected("be a string")
 	}
 	content, err := portable.Decode([]byte(manifest))
 	if err != nil {
-		return nil, refused("be an object in YAML")
+		return nil, rejected("be an object in YAML")
 	}
 	template := &unstructured.Unstructured{Object: content}
 	if template.GroupVersionKind() == configMapKind {
-		return nil, refused("not be a ConfigMap")
+		return nil, rejected("not be a ConfigMap")
 	}
 	d, err := read(template)
 	if err == nil && d.annotation == "" {

@@ -200,7 +200,7 @@ func encodeOpenShift(b *blueprint.Blueprint, _ Meta) (map[string]any, error) {
 	return content, nil
 }
 
-// encodeKubeVirt encodes a VirtualMachineTemplate. Its engine refuses undefined references and does
+// encodeKubeVirt encodes a VirtualMachineTemplate. Its engine rejects undefined references and does
 // not merge labels.
 func encodeKubeVirt(b *blueprint.Blueprint, _ Meta) (map[string]any, error) {
 	if hasTokenKey(b.VM) {

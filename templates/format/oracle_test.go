@@ -238,8 +238,8 @@ var (
 	freeMaps = map[string]bool{"labels": true, "annotations": true, "matchLabels": true, "nodeSelector": true}
 )
 
-// refused returns why no template can be made with these secrets; empty if one can.
-func refused(n map[string]any, secrets []string, rename bool) (why string) {
+// rejected returns why no template can be made with these secrets; empty if one can.
+func rejected(n map[string]any, secrets []string, rename bool) (why string) {
 	volumes := map[string]bool{}
 	each("", n, noKey, func(at string, value any) {
 		if name, ok := value.(string); ok && at == under("/spec/dataVolumeTemplates/#/metadata/name") {

@@ -39,11 +39,11 @@ func TestLaws(t *testing.T) {
 			t.Parallel()
 			made := 0
 			for seed := chunk; seed < trees; seed += chunks {
-				why, refused := law(uint64(seed))
+				why, rejected := law(uint64(seed))
 				if why != "" {
 					t.Fatalf("tree %d: %s", seed, why)
 				}
-				if !refused {
+				if !rejected {
 					made++
 				}
 			}
@@ -65,9 +65,9 @@ func law(seed uint64) (string, bool) {
 	}
 	n := normal(again)
 	grave, light := secretsOf(n)
-	why := refused(n, grave, options.Rename)
+	why := rejected(n, grave, options.Rename)
 	if (err != nil) != (why != "") {
-		return fmt.Sprintf("refused with %v, wanted %q", err, why), false
+		return fmt.Sprintf("rejected with %v, wanted %q", err, why), false
 	}
 	if err != nil {
 		if holds(err.Error(), grave) {

@@ -10,10 +10,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// runbooks is the page whose sections say what to do about an alert.
-const runbooks = "https://github.com/virtwright/virtwright/blob/main/docs/operations.md"
+// runbooks returns the address of the page whose sections say what to do about an alert, in the
+// version of the chart.
+func runbooks(t *testing.T) string {
+	t.Helper()
+	versions := found(read(t, "charts/virtwright/Chart.yaml"), `(?m)^appVersion: (\S+)$`)
+	return "https://github.com/virtwright/virtwright/blob/v" + versions[0] + "/docs/runbooks.md"
+}
 
-// Each alert links to its own section of docs/operations.md.
+// Each alert links to its own section of docs/runbooks.md.
 func TestAlerts(t *testing.T) {
 	for _, mode := range []string{"standalone", "addon"} {
 		t.Run(mode, func(t *testing.T) {
@@ -25,16 +30,16 @@ func TestAlerts(t *testing.T) {
 			if len(alerts) < 10 {
 				t.Fatalf("only %d alerts", len(alerts))
 			}
-			sections := sectionsOf(read(t, "docs/operations.md"))
+			sections := sectionsOf(read(t, "docs/runbooks.md"))
 			seconds := timeoutOf(rendered{t, objects})
 			timeout := fmt.Sprintf(" %ds.", seconds)
 			if text := fmt.Sprintf("after %d s", seconds); !strings.Contains(sections["virtwrightadmissionslow"], text) {
-				t.Errorf("docs/operations.md must say that API servers refuse a request %s", text)
+				t.Errorf("docs/runbooks.md must say that API servers reject a request %s", text)
 			}
 			for _, a := range alerts {
 				page, anchor, _ := strings.Cut(a.Annotations["runbook_url"], "#")
-				if text := sections[anchor]; page != runbooks || anchor != strings.ToLower(a.Alert) || len(text) < 100 {
-					t.Errorf("%s: runbook_url %q is no section of docs/operations.md", a.Alert, a.Annotations["runbook_url"])
+				if text := sections[anchor]; page != runbooks(t) || anchor != strings.ToLower(a.Alert) || len(text) < 100 {
+					t.Errorf("%s: runbook_url %q is no section of docs/runbooks.md", a.Alert, a.Annotations["runbook_url"])
 				}
 				if text := a.Annotations["description"]; a.Alert == "VirtwrightAdmissionSlow" && !strings.Contains(text, timeout) {
 					t.Errorf("the webhooks' timeout is%s The alert says: %s", timeout, text)

@@ -76,18 +76,18 @@ func (i *installed) isConfined(bundles bool) {
 	if !bundles {
 		why = "cannot patch resource"
 	}
-	refused := func(object, operation string) error {
+	rejected := func(object, operation string) error {
 		if err := i.tryAsManager(object, operation); err == nil || !strings.Contains(err.Error(), why) {
-			return fmt.Errorf("%s %s: want a refusal with %q, got %v", object, operation, why, err) //nolint:errorlint // nil is an answer
+			return fmt.Errorf("%s %s: want a rejection with %q, got %v", object, operation, why, err) //nolint:errorlint // nil is an answer
 		}
 		return nil
 	}
 	_ = wait.PollUntilContextTimeout(i.Context(), 200*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		return refused(converted, forbiddenPatches[converted][0]) == nil, nil // API servers learn of policies a moment later
+		return rejected(converted, forbiddenPatches[converted][0]) == nil, nil // API servers learn of policies a moment later
 	})
 	for object, operations := range forbiddenPatches {
 		for _, operation := range operations {
-			if err := refused(object, operation); err != nil {
+			if err := rejected(object, operation); err != nil {
 				i.Error(err)
 			}
 		}

@@ -108,13 +108,13 @@ func theDashboard(t *testing.T) dashboard {
 }
 
 // The dashboard begins with six figures, each with thresholds. Its panels lie side by side, and
-// their links lead to sections of docs/operations.md.
+// their links lead to sections of docs/runbooks.md.
 func TestDashboard(t *testing.T) {
 	d := theDashboard(t)
 	if file := read(t, "charts/virtwright/files/dashboard.json"); strings.Contains(file, "@") {
 		t.Error("Grafana cannot import the file: it has placeholders of the chart")
 	}
-	sections := sectionsOf(read(t, "docs/operations.md"))
+	sections := sectionsOf(read(t, "docs/runbooks.md"))
 	cells, ids := map[[2]int]string{}, map[int]string{}
 	var figures []string
 	for _, p := range d.Panels {
@@ -131,7 +131,7 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 		for _, l := range append(p.Links, d.Links[0].link) {
-			if page, anchor, _ := strings.Cut(l.URL, "#"); page != runbooks || sections[anchor] == "" {
+			if page, anchor, _ := strings.Cut(l.URL, "#"); page != runbooks(t) || sections[anchor] == "" {
 				t.Errorf("%s: link %s leads to no section", p.Title, l.URL)
 			}
 		}
@@ -142,7 +142,7 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"Admission requests", "p99", "Refused", "Errors", "Presets invalid", "Certificate"}; !slices.Equal(figures, want) {
+	if want := []string{"Admission requests", "p99", "Rejected", "Errors", "Presets invalid", "Certificate"}; !slices.Equal(figures, want) {
 		t.Errorf("the first row has %q, want %q", figures, want)
 	}
 }
@@ -162,7 +162,7 @@ func TestExpressions(t *testing.T) {
 	for _, a := range alertsOf(t, rendered{t, objects}) {
 		expressions = append(expressions, a.Expr)
 	}
-	exported := append(own(t), "up", // Prometheus' own
+	exported := append(slices.Concat(own(t), ofGuests(t)), "up", // Prometheus' own
 		"controller_runtime_reconcile_total", "workqueue_depth", "process_resident_memory_bytes", "process_cpu_seconds_total")
 	for _, name := range metricsOf(t, expressions) {
 		if !slices.Contains(exported, strings.TrimSuffix(name, "_bucket")) {

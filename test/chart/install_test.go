@@ -186,7 +186,7 @@ func (i *installed) migrates() {
 	i.Must(boot, "create", "-f", "-")
 	i.store("v1")
 	if out, err := i.retire(); err == nil || !strings.Contains(out, "objects may be stored as v1alpha2") {
-		i.Errorf("want it to refuse, got %v: %s", err, out)
+		i.Errorf("want it to reject, got %v: %s", err, out)
 	}
 	i.Must(i.Must("", "get", "virtualmachines", "--all-namespaces", "-o", "json"), "replace", "-f", "-")
 	i.stored(`["v1"]`)

@@ -8,6 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
 // read is a file of the project.
@@ -49,6 +53,60 @@ func own(t *testing.T) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// ofGuests are KubeVirt's metrics that the manager and launchers have.
+func ofGuests(t *testing.T) []string {
+	t.Helper()
+	out := []string{"kubevirt_vmi_info"}
+	for _, name := range found(read(t, "launcher/metrics.go"), `(?m)^\t\{"(\w+)", "[a-z_.*]+", `) {
+		out = append(out, "kubevirt_vmi_"+name)
+	}
+	if len(out) < 30 {
+		t.Fatalf("found only %v in the code", out)
+	}
+	return out
+}
+
+// The documentation names KubeVirt's metrics and recording rules. Rules use metrics that exist, or
+// each other.
+func TestGuestMetrics(t *testing.T) {
+	docs, metrics := read(t, "docs/metrics.md"), ofGuests(t)
+	rules := read(t, "charts/virtwright/files/kubevirt-rules.yaml")
+	names := slices.Concat(metrics, found(rules, `(?m)^- record: (\S+)`))
+	for _, name := range names {
+		if !strings.Contains(docs, "`"+name+"`") {
+			t.Errorf("docs/metrics.md does not name %s", name)
+		}
+	}
+	for _, name := range metricsOf(t, found(rules, `(?m)^  expr: (.+)$`)) {
+		if !slices.Contains(names, name) {
+			t.Errorf("a rule uses %s, which nothing exports", name)
+		}
+	}
+}
+
+// Prometheus scrapes the port that pods of VMIs name, in mode standalone only. Kubernetes, not the
+// pod, says whose metrics they are.
+func TestPodMonitor(t *testing.T) {
+	for mode, want := range map[string]int{"standalone": 1, "addon": 0} {
+		objects, err := render(t, `mode="`+mode+`"`, `metrics.podMonitor.enabled=true`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		monitors := (rendered{t, objects}).of("PodMonitor")
+		if len(monitors) != want {
+			t.Fatalf("mode %s: %d PodMonitors, want %d", mode, len(monitors), want)
+		}
+		for _, m := range monitors {
+			label, _, _ := unstructured.NestedString(m.Object, "spec", "selector", "matchLabels", v1alpha1.LabelPod)
+			endpoints, _, _ := unstructured.NestedSlice(m.Object, "spec", "podMetricsEndpoints")
+			endpoint := endpoints[0].(map[string]any)
+			if label != v1alpha1.LabelPodValue || endpoint["port"] != v1alpha1.MetricsPortName || endpoint["honorLabels"] != nil {
+				t.Errorf("it scrapes %v of pods %q", endpoint, label)
+			}
+		}
+	}
 }
 
 // Code, documentation, alerts and dashboard know the same metrics.

@@ -34,7 +34,7 @@ func TestProvided(t *testing.T) {
 		return nil
 	})
 	if err := i.whole(); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
-		t.Errorf("a machine should be refused rather than stay as it is: %v", err)
+		t.Errorf("a machine should be rejected rather than stay as it is: %v", err)
 	}
 
 	i.provide(time.Now())

@@ -18,7 +18,7 @@ func matrix() map[string][]string {
 	out := map[string][]string{
 		"trusted":   {`trustedUsers=["system:serviceaccount:pools:controller","ada@example.org"]`},
 		"one":       {`replicas=1`, `podDisruptionBudget.enabled=false`, `networkPolicy.enabled=false`},
-		"observed":  {`metrics.serviceMonitor.enabled=true`, `metrics.prometheusRule.enabled=true`, `metrics.dashboard.enabled=true`},
+		"observed":  {`metrics.serviceMonitor.enabled=true`, `metrics.podMonitor.enabled=true`, `metrics.prometheusRule.enabled=true`, `metrics.dashboard.enabled=true`},
 		"issuer":    {`certs.issuerRef={"name":"corporate","kind":"ClusterIssuer"}`},
 		"defaults":  {`exceptions.maxDuration="2160h"`, `defaults={"architecture":"arm64","networkInterface":"masquerade","evictionStrategy":"None","cpuModel":"host-passthrough"}`, `featureGates=["HostDisk","HostDevices=true"]`},
 		"elsewhere": {`serviceAccount.name="other"`, `image={"repository":"example/manager","digest":"sha256:` + strings.Repeat("0", 64) + `"}`, `imagePullSecrets=[{"name":"pull"}]`},

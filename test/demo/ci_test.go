@@ -73,8 +73,8 @@ func TestCI(t *testing.T) {
 		"a change loosens":         "sed -i 's/match:/mode: Audit, match:/' presets/web.yaml",
 		"the case fails":           "sed -i 's/2Gi/3Gi/' presets/web.yaml",
 		"lint has a finding":       "sed -i 's/guest/gest/' presets/web.yaml",
-		"a VM would be refused":    "sed -i 's/match:/forbid: [{path: spec.template.spec.nodeSelector}], match:/' presets/web.yaml",
-		"a new VM is refused":      "sed 's/role: web/role: other/; s/name: web/name: new/' vms/web.yaml > vms/new.yaml",
+		"a VM would be rejected":   "sed -i 's/match:/forbid: [{path: spec.template.spec.nodeSelector}], match:/' presets/web.yaml",
+		"a new VM is rejected":     "sed 's/role: web/role: other/; s/name: web/name: new/' vms/web.yaml > vms/new.yaml",
 		"a test cannot be read":    "echo '- {}' >> tests/web.yaml",
 		"the revision is not here": "export BASE=no-such-revision",
 	} {

@@ -36,20 +36,20 @@ chapter "5. The same offline, before the VM is created: which presets act, and w
 run bin/virtwright explain -f examples/vms/tiny.yaml -f examples/presets -f examples/namespaces.yaml --all spec.template.spec.domain
 
 chapter "6. A VM with host devices is rejected by a rule of its namespace"
-run kubectl create -f examples/refused/passthrough.yaml && exit 1 || true
+run kubectl create -f examples/rejected/passthrough.yaml && exit 1 || true
 
 chapter "7. A preset with an unknown field is rejected"
-run kubectl create -f examples/refused/misspelt.yaml && exit 1 || true
+run kubectl create -f examples/rejected/misspelt.yaml && exit 1 || true
 
 chapter "8. Only controllers may change a VM's owner references, because garbage collection deletes by them"
 OWNER='{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": "1"}]}}'
 run kubectl patch vm tiny -n lab --type merge -p "$OWNER" && exit 1 || true
 
 chapter "9. A VM that could not start is rejected when it is created"
-run kubectl create -f examples/refused/volume-name.yaml && exit 1 || true
+run kubectl create -f examples/rejected/volume-name.yaml && exit 1 || true
 
 chapter "10. The same check without a cluster"
-run bin/virtwright validate -f examples/refused/volume-name.yaml -f examples/presets && exit 1 || true
+run bin/virtwright validate -f examples/rejected/volume-name.yaml -f examples/presets && exit 1 || true
 
 chapter "11. A VM starts and stops. No guest runs: a stand-in simulates the node, and sets the phases of the VMI"
 node

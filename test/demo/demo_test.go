@@ -41,7 +41,7 @@ func TestOthersControlPlane(t *testing.T) {
 	command.Env = append(os.Environ(), "NAME="+name)
 	out, err := command.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), fmt.Sprintf("control plane %q runs already", name)) {
-		t.Errorf("want a refusal, got %v\n%s", err, out)
+		t.Errorf("want a rejection, got %v\n%s", err, out)
 	}
 	if out, err := controlplane("kubectl", "get", "namespaces"); err != nil {
 		t.Errorf("the control plane is gone: %v\n%s", err, out)
@@ -58,8 +58,8 @@ func tour(t *testing.T) {
 		"image: quay.io/containerdisks/fedora:42",        // the VM, whole
 		"platform (machine-type)",                        // its explanation
 		"labels do not match os=windows",                 // why others did not act
-		"no passthrough in production",                   // a refused VM
-		`unknown field "memroy"; did you mean "memory"?`, // a refused preset
+		"no passthrough in production",                   // a rejected VM
+		`unknown field "memroy"; did you mean "memory"?`, // a rejected preset
 		"controllers write owner references",             // a protected field
 		`--type merge -p '{"metadata": {"owner`,          // a command that can be pasted
 		"VirtualMachine lab/tiny (standard input",        // the output of a pipeline

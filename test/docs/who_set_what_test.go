@@ -11,7 +11,7 @@ import (
 // an example.
 func TestWhoSetWhat(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "run", "-C", root, "./cmd/virtwright",
-		"explain", "-o", "svg", "-f", "examples/vms/tiny.yaml", "-f", "examples/presets").Output()
+		"explain", "-o", "svg", "-f", "examples/vms/appliance.yaml", "-f", "examples/presets", "-f", "examples/namespaces.yaml", "spec").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

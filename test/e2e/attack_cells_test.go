@@ -217,8 +217,8 @@ func (c *cell) check(before, got object, err error) error {
 			return err
 		}
 		return c.checkDone(before, got)
-	case refused:
-		return c.checkRefusal(err)
+	case rejected:
+		return c.checkRejection(err)
 	case conflicting:
 		return because(err, http.StatusConflict, "conflict", keeper)
 	case unknown:
@@ -246,8 +246,8 @@ func (c *cell) checkDone(before, got object) error {
 	return nil
 }
 
-// checkRefusal wants a refusal that says by whom, whom and why.
-func (c *cell) checkRefusal(err error) error {
+// checkRejection wants a rejection that says by whom, whom and why.
+func (c *cell) checkRejection(err error) error {
 	resource := resources[c.kind].Resource
 	said := []string{"user " + c.by.effective() + " may not write this", "(" + c.guard() + ")"}
 	if c.policies {

@@ -217,8 +217,8 @@ const (
 	admitted verdict = "admitted"
 	// unchanged: answered well, without doing it.
 	unchanged verdict = "unchanged"
-	// refused: 422 with the rule, by the policy where there is one.
-	refused verdict = "refused"
+	// rejected: 422 with the rule, by the policy where there is one.
+	rejected verdict = "rejected"
 	// conflicting: 409, another field manager owns the value.
 	conflicting verdict = "conflicting"
 	// unknown: 404, there is no such resource.
@@ -246,7 +246,7 @@ var verdicts = []struct {
 	{"trusted writers write", func(c *cell) bool { return c.trusts() }, admitted},
 	{"what comes with a copy is left out", func(c *cell) bool { return c.mutated() && c.creates && c.copied() }, unchanged},
 	{"whose webhook wrote provenance on a create no policy knows", func(c *cell) bool { return c.creates && c.rule == provenanceRule }, admitted},
-	{"other users cannot write guarded fields", func(*cell) bool { return true }, refused},
+	{"other users cannot write guarded fields", func(*cell) bool { return true }, rejected},
 }
 
 // trusts reports whether the writer may write the part.

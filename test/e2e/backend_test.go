@@ -48,7 +48,7 @@ func (d *door) unlock() {
 	go d.accept(listener)
 }
 
-// shut ends every connection and refuses new ones.
+// shut ends every connection and rejects new ones.
 func (d *door) shut() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

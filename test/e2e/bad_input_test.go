@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-var _ = Describe("What cannot be right is refused with a message worth reading", func() {
+var _ = Describe("What cannot be right is rejected with a message worth reading", func() {
 	DescribeTable("as a preset", func(spec string, want ...string) {
 		s := newStory()
 		for _, ref := range []string{"bad", "cluster/bad-" + s.ns} {

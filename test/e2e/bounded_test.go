@@ -31,13 +31,13 @@ var _ = Describe("What costs more than it should", func() {
 		return "spec: {template: {spec: {domain: {devices: {disks: [" + flow(n, func(i int) string { return fmt.Sprintf("{name: d%d}", i) }) + "]}}}}}"
 	}
 
-	It("is refused when a list that presets merge has more than 512 elements", func() {
+	It("is rejected when a list that presets merge has more than 512 elements", func() {
 		_, err := s.tryCreate(vm("web", disks(513)))
 		Expect(err).To(MatchError(ContainSubstring("spec.template.spec.domain.devices.disks: Too many: must have at most 512 items")))
 		Expect(apierrors.IsInvalid(err)).To(BeTrue())
 	})
 
-	It("is refused when it has more than 100,000 parts", func() {
+	It("is rejected when it has more than 100,000 parts", func() {
 		large := vm("web", "spec: {template: {spec: {nodeSelector: {"+flow(100_001, func(i int) string { return fmt.Sprintf("l%d: x", i) })+"}}}}")
 		Eventually(func() error { _, err := s.tryCreate(large); return err }).Should( // a busy API server may time out
 			MatchError(ContainSubstring("the object has more than 100000 fields and list elements")))
@@ -50,7 +50,7 @@ var _ = Describe("What costs more than it should", func() {
 		Expect(len(err.Error())).To(BeNumerically("<", 16<<10))
 	})
 
-	It("is one operation when reserved annotations are removed, and refused over 256 KiB", func() {
+	It("is one operation when reserved annotations are removed, and rejected over 256 KiB", func() {
 		reserved := func(name string, n int) string {
 			return "metadata: {name: " + name + ", annotations: {" + flow(n, func(i int) string { return fmt.Sprintf("virtwright.dev/l%d: x", i) }) + ", mine: kept}}"
 		}

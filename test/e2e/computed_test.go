@@ -20,7 +20,7 @@ template: {spec: {volumes: [{name: root, dataVolume: {name: NAME}}], domain: {de
 		}
 	})
 
-	It("is the remedy that the refusal of a taken disk names", func() {
+	It("is the remedy that the rejection of a taken disk names", func() {
 		s.preset(aPreset("disk", strings.ReplaceAll(disk, "NAME", "root")))
 		s.create(vm("one"))
 		Eventually(func() error {

@@ -31,9 +31,9 @@ func (s *story) claimed(name, status string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// refusedInstance is the answer about an instance that something cannot be done to.
-func refusedInstance(name, text string) OmegaMatcher {
-	return refusedWith(http.StatusConflict, `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "`+name+`": `+text)
+// rejectedInstance is the answer about an instance that something cannot be done to.
+func rejectedInstance(name, text string) OmegaMatcher {
+	return rejectedWith(http.StatusConflict, `Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io "`+name+`": `+text)
 }
 
 var _ = Describe("Instances by their subresources", Ordered, func() {
@@ -57,8 +57,8 @@ var _ = Describe("Instances by their subresources", Ordered, func() {
 		s.bind("vera", "view")
 		Eventually(func() int { return s.domain("vera", "web", "").code }).Should(Equal(http.StatusOK))
 
-		Expect(s.domain("", "none", "")).To(refusedWith(http.StatusNotFound, `virtualmachineinstance.kubevirt.io "none" not found`))
-		Expect(s.domain("", "web", "?stage=x")).To(refusedWith(http.StatusBadRequest, `stage: Unsupported value: "x": supported values: "frontend", "backend"`))
+		Expect(s.domain("", "none", "")).To(rejectedWith(http.StatusNotFound, `virtualmachineinstance.kubevirt.io "none" not found`))
+		Expect(s.domain("", "web", "?stage=x")).To(rejectedWith(http.StatusBadRequest, `stage: Unsupported value: "x": supported values: "frontend", "backend"`))
 		Expect(call("", http.MethodPut, ownSubresources+"/namespaces/"+s.ns+"/virtualmachineinstances/web/domain", "").code).To(Equal(http.StatusMethodNotAllowed))
 	})
 

@@ -14,7 +14,7 @@ const (
 	exampleNamespaces = root + "/examples/namespaces.yaml"
 	examplePresets    = root + "/examples/presets"
 	exampleVMs        = root + "/examples/vms"
-	exampleRefused    = root + "/examples/refused"
+	exampleRejected   = root + "/examples/rejected"
 )
 
 var _ = Describe("The examples", Ordered, func() {
@@ -47,7 +47,7 @@ var _ = Describe("The examples", Ordered, func() {
 		Expect(lines(said)).To(Equal(lines(warned)))
 	}, entriesOf(exampleVMs))
 
-	DescribeTable("that are refused are refused by validate in the same words", func(file string) {
+	DescribeTable("that are rejected are rejected by validate in the same words", func(file string) {
 		said, _, err := call("validate", "-f", file, "--feature-gates="+gates)
 		Expect(err).To(HaveOccurred())
 		_, _, err = here.kubectl("", "create", "-f", file)
@@ -55,7 +55,7 @@ var _ = Describe("The examples", Ordered, func() {
 		// kubectl sets off each cause with a star, where there are several.
 		_, cause, _ := strings.Cut(err.Error(), " is invalid: ")
 		Expect(said).To(ContainSubstring(strings.TrimSpace(cause)))
-	}, entriesOf(exampleRefused))
+	}, entriesOf(exampleRejected))
 })
 
 // entriesOf has an entry for each manifest of a folder.

@@ -183,7 +183,7 @@ var _ = Describe("Writing exceptions", Ordered, func() {
 		s.bind("requester", "edit", "virtwright-exception-author")
 		s.preset(aPreset("house", `{defaults: {spec: {template: {spec: {hostname: a}}}}}`))
 	})
-	refused := MatchError(And(ContainSubstring("spec.presets[0]: Forbidden"), ContainSubstring("may not update virtualmachinepresets.virtwright.dev house in namespace")))
+	rejected := MatchError(And(ContainSubstring("spec.presets[0]: Forbidden"), ContainSubstring("may not update virtualmachinepresets.virtwright.dev house in namespace")))
 
 	It("comes with no role that people have anyway; looking does", func() {
 		s.bind("viewer", "view")
@@ -199,23 +199,23 @@ var _ = Describe("Writing exceptions", Ordered, func() {
 			_, err := s.as(as(user), exception).Create(here.ctx, s.parse(manifest), metav1.CreateOptions{})
 			return err
 		}
-		Expect(try("requester", anException("e", "house", ""))).To(refused)
+		Expect(try("requester", anException("e", "house", ""))).To(rejected)
 		By("generateName")
 		generated := s.parse(anException("e", "house", ""))
 		generated.SetName("")
 		generated.SetGenerateName("e-")
 		_, err := s.as(as("requester"), exception).Create(here.ctx, generated, metav1.CreateOptions{})
-		Expect(err).To(refused)
+		Expect(err).To(rejected)
 		By("server-side apply")
 		_, err = s.as(as("requester"), exception).Apply(here.ctx, "e", s.parse(anException("e", "house", "")), metav1.ApplyOptions{FieldManager: "x"})
-		Expect(err).To(refused)
+		Expect(err).To(rejected)
 		By("another spelling")
 		for _, ref := range []string{"House", `" house"`, "/house", "cluster/cluster/house", `"house\n"`, s.ns + "/house"} {
 			Expect(try("requester", anException("e", ref, ""))).To(MatchError(ContainSubstring("spec.presets[0]: Invalid value")), ref)
 		}
 		By("a dry run")
 		_, err = s.as(as("requester"), exception).Create(here.ctx, s.parse(anException("e", "house", "")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		Expect(err).To(refused)
+		Expect(err).To(rejected)
 
 		By("the exception of another")
 		s.create(anException("theirs", "house", ""))
@@ -225,15 +225,15 @@ var _ = Describe("Writing exceptions", Ordered, func() {
 			return err
 		}
 		const wide = `{"spec":{"vmSelector":{"matchLabels":null}}}`
-		Expect(widen("theirs", wide)).To(refused)
-		Expect(widen("more", `{"spec":{"presets":["house"]}}`)).To(refused)
+		Expect(widen("theirs", wide)).To(rejected)
+		Expect(widen("more", `{"spec":{"presets":["house"]}}`)).To(rejected)
 		_, err = s.as(as("requester"), exception).Apply(here.ctx, "theirs", s.parse(anException("theirs", "house", ", ticket: t")), metav1.ApplyOptions{FieldManager: "x", Force: true})
-		Expect(err).To(refused)
+		Expect(err).To(rejected)
 		Expect(widen("theirs", `{"metadata":{"labels":{"a":"b"}}}`)).To(Succeed())
 		By("one that waits for a finalizer")
 		Expect(widen("theirs", `{"metadata":{"finalizers":["example.com/stay"]}}`)).To(Succeed())
 		Expect(s.as(as("requester"), exception).Delete(here.ctx, "theirs", metav1.DeleteOptions{})).To(Succeed())
-		Expect(widen("theirs", wide)).To(refused)
+		Expect(widen("theirs", wide)).To(rejected)
 		Expect(widen("theirs", `{"metadata":{"finalizers":null}}`)).To(Succeed())
 
 		By("having the right")

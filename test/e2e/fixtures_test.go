@@ -250,7 +250,7 @@ func (s *story) difference(f *validationtest.Fixture) string {
 	if !listed && !f.Config.Addon {
 		part, listed = validationtest.Unrendered[nameOfFixture(f)]
 	}
-	if !listed && !f.Config.Addon && f.Verdict != "bad" && onlyPodsRefuse(f, got) {
+	if !listed && !f.Config.Addon && f.Verdict != "bad" && onlyPodsReject(f, got) {
 		return "" // the rules admit it, and no pod can give it to a guest
 	}
 	switch {
@@ -262,8 +262,8 @@ func (s *story) difference(f *validationtest.Fixture) string {
 	return got
 }
 
-// onlyPodsRefuse reports whether a VMI's fields that pods cannot give are all that is said.
-func onlyPodsRefuse(f *validationtest.Fixture, said string) bool {
+// onlyPodsReject reports whether a VMI's fields that pods cannot give are all that is said.
+func onlyPodsReject(f *validationtest.Fixture, said string) bool {
 	m := f.ExpandedVM(GinkgoTB())
 	if m.Spec == nil {
 		return false
@@ -298,7 +298,7 @@ func (s *story) saidOf(f *validationtest.Fixture) (said string, expected bool) {
 
 // send asks the API server to create the machine of a fixture, in the story's namespace where the
 // fixture means the machine's own.
-func (s *story) send(f *validationtest.Fixture) (warned []string, refused error) {
+func (s *story) send(f *validationtest.Fixture) (warned []string, rejected error) {
 	raw := strings.ReplaceAll(string(f.Manifest(GinkgoTB())), `"namespace":"shop"`, `"namespace":"`+s.ns+`"`)
 	sent := &unstructured.Unstructured{}
 	Expect(sent.UnmarshalJSON([]byte(raw))).To(Succeed())

@@ -47,7 +47,7 @@ func (t *terminal) types(text string) {
 
 func (t *terminal) shows() string { return t.out.tail(1 << 20) }
 
-// socket connects to a device of a VMI as browsers do; the answer is that of a refusal.
+// socket connects to a device of a VMI as browsers do; the answer is that of a rejection.
 func (s *story) socket(user, name, device string) (*websocket.Conn, int, string) {
 	GinkgoHelper()
 	config := rest.CopyConfig(here.config)
@@ -93,14 +93,14 @@ var _ = Describe("Guests of VMIs", Ordered, ContinueOnFailure, func() {
 		k.runs("web", "")
 		Expect(s.ask("", "web", "pause", "?dryRun=All")).To(done())
 		Expect(k.executed()).To(BeEmpty())
-		Expect(s.ask("", "web", "unpause", "?dryRun=All")).To(refusedInstance("web", "VMI is not paused"))
-		Expect(s.ask("", "web", "unpause", "")).To(refusedInstance("web", "VMI is not paused"))
+		Expect(s.ask("", "web", "unpause", "?dryRun=All")).To(rejectedInstance("web", "VMI is not paused"))
+		Expect(s.ask("", "web", "unpause", "")).To(rejectedInstance("web", "VMI is not paused"))
 
 		Expect(s.ask("", "web", "pause", "")).To(done())
 		Expect(s.paused("web")).To(Equal("True PausedByUser VMI was paused by user true"))
-		Expect(s.ask("", "web", "pause", "")).To(refusedInstance("web", "VMI is already paused"))
-		Expect(s.ask("", "web", "pause", "?dryRun=All")).To(refusedInstance("web", "VMI is already paused"))
-		Expect(s.ask("", "web", "softreboot", "?dryRun=All")).To(refusedInstance("web", "VMI is paused"))
+		Expect(s.ask("", "web", "pause", "")).To(rejectedInstance("web", "VMI is already paused"))
+		Expect(s.ask("", "web", "pause", "?dryRun=All")).To(rejectedInstance("web", "VMI is already paused"))
+		Expect(s.ask("", "web", "softreboot", "?dryRun=All")).To(rejectedInstance("web", "VMI is paused"))
 		Expect(s.ask("", "web", "softreboot", "").status().Message).To(ContainSubstring("softreboot failed: the guest agent is away"))
 		Expect(s.ask("", "web", "unpause", "")).To(done())
 		Expect(s.paused("web")).To(BeEmpty())
@@ -114,26 +114,26 @@ var _ = Describe("Guests of VMIs", Ordered, ContinueOnFailure, func() {
 	})
 
 	It("are reached in the pod that runs them only", func() {
-		Expect(s.ask("", "none", "reset", "")).To(refusedWith(http.StatusNotFound, `virtualmachineinstance.kubevirt.io "none" not found`))
+		Expect(s.ask("", "none", "reset", "")).To(rejectedWith(http.StatusNotFound, `virtualmachineinstance.kubevirt.io "none" not found`))
 		k := s.kubelet()
 		s.create(tinyInstance("other", ""))
 		for _, verb := range []string{"pause", "unpause", "reset", "softreboot"} {
-			Expect(s.ask("", "other", verb, "")).To(refusedInstance("other", "VMI is not running"))
+			Expect(s.ask("", "other", verb, "")).To(rejectedInstance("other", "VMI is not running"))
 		}
 		_, code, body := s.socket("", "other", "console")
 		Expect(code).To(Equal(http.StatusBadRequest), "clients try again")
 		Expect(body).To(ContainSubstring(`"VMI is not running"`))
 		s.claimed("other", `"phase": "Running"`)
-		Expect(s.ask("", "other", "reset", "")).To(refusedInstance("other", "pod virt-launcher-other does not run this VMI"), "there is none")
+		Expect(s.ask("", "other", "reset", "")).To(rejectedInstance("other", "pod virt-launcher-other does not run this VMI"), "there is none")
 
 		vmi, pod := k.runs("web", "")
 		s.claimed("web", `"activePods": {"`+string(pod.GetUID())+`": null, "another": "x"}`)
-		Expect(s.ask("", "web", "reset", "")).To(refusedInstance("web", "pod virt-launcher-web does not run this VMI"), "the status names another one")
+		Expect(s.ask("", "web", "reset", "")).To(rejectedInstance("web", "pod virt-launcher-web does not run this VMI"), "the status names another one")
 		s.claimed("web", `"activePods": {"`+string(pod.GetUID())+`": "x"}`)
 		for _, owner := range []string{`null`, `[{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "web", "uid": "` + string(vmi.GetUID()) + `"}]`} {
 			_, err := here.client.Resource(pods).Namespace(s.ns).Patch(here.ctx, pod.GetName(), types.MergePatchType, []byte(`{"metadata": {"ownerReferences": `+owner+`}}`), metav1.PatchOptions{})
 			Expect(err).NotTo(HaveOccurred())
-			Expect(s.ask("", "web", "reset", "")).To(refusedInstance("web", "pod virt-launcher-web does not run this VMI"), "it controls none")
+			Expect(s.ask("", "web", "reset", "")).To(rejectedInstance("web", "pod virt-launcher-web does not run this VMI"), "it controls none")
 		}
 		Expect(k.executed()).To(BeEmpty())
 	})
@@ -147,7 +147,7 @@ var _ = Describe("Guests of VMIs", Ordered, ContinueOnFailure, func() {
 		Expect(s.paused("web")).To(BeEmpty())
 	})
 
-	It("refuse what their VMI cannot have", func() {
+	It("reject what their VMI cannot have", func() {
 		k := s.kubelet()
 		k.runs("web", "autoattachSerialConsole: false, autoattachGraphicsDevice: false")
 		for device, why := range map[string]string{"console": "No serial consoles are present.", "vnc": "No graphics devices are present."} {

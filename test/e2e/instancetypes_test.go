@@ -99,7 +99,7 @@ var _ = Describe("Instancetypes alongside KubeVirt", Ordered, func() {
 		s.preset(aPreset("cluster/model", `{overrides: {spec: {template: {spec: {domain: {cpu: {model: Haswell}}}}}}}`))
 		s.preset(aPreset("cluster/plain", `{forbid: [{path: spec.template.spec.domain.devices.gpus, message: no GPUs here}], remove: [spec.template.spec.domain.devices.tpm]}`))
 
-		By("refusing what the expansion has otherwise")
+		By("rejecting what the expansion has otherwise")
 		_, err := s.tryCreate(typed("web", "large"))
 		Expect(err).To(MatchError(apierrors.IsInvalid, "an invalid VM"))
 		Expect(err).To(MatchError(And(

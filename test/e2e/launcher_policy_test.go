@@ -20,7 +20,7 @@ import (
 )
 
 // otherPods are pods that the manager does not create, each as a change of a launcher's pod and
-// what the refusal says.
+// what the rejection says.
 var otherPods = map[string]struct {
 	change func(*corev1.Pod)
 	says   string

@@ -54,7 +54,7 @@ var _ = Describe("A VirtualMachineInstancePreset of KubeVirt", func() {
 		Expect(got).To(And(haveAt("spec.domain.cpu.cores", int64(1)), lackAt(mark("old"))))
 	})
 
-	It("that contradicts another one refuses the instance", func() {
+	It("that contradicts another one rejects the instance", func() {
 		legacy("older", "{cpu: {cores: 2}, devices: {}}")
 		Eventually(func() error {
 			_, err := s.of(instance).Create(here.ctx, s.parse(one("probe", "labels: {flavor: old}", "")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

@@ -9,7 +9,7 @@ var _ = Describe("A preset that is not enforced", func() {
 	const spec = `defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}, overrides: {spec: {template: {spec: {priorityClassName: vms}}}},
 forbid: [{path: spec.template.spec.hostname, message: no names}]}`
 
-	DescribeTable("changes and refuses nothing", func(mode string, warned OmegaMatcher) {
+	DescribeTable("changes and rejects nothing", func(mode string, warned OmegaMatcher) {
 		s := newStory()
 		p := s.preset(aPreset("trial", `{mode: `+mode+`, `+spec))
 		got, warnings := s.createWarned(vm("web", "spec: {template: {spec: {hostname: web, priorityClassName: mine}}}"))

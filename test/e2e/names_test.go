@@ -175,16 +175,16 @@ var _ = Describe("The name of a machine", func() {
 			return response.Result.Message, reads.count
 		}
 		for _, user := range []string{"jane", trusted} {
-			refusal, _ := handle(user, tinyInstance("web", ""))
-			Expect(refusal).To(ContainSubstring("a VirtualMachine has this name"), user)
+			rejection, _ := handle(user, tinyInstance("web", ""))
+			Expect(rejection).To(ContainSubstring("a VirtualMachine has this name"), user)
 		}
-		refusal, _ := handle(trusted, tinyInstance("web", strings.Replace(owned(vm), string(vm.GetUID()), "another", 1)))
-		Expect(refusal).To(BeEmpty(), "a controller is trusted to have read its VM")
-		refusal, count := handle(trusted, tinyInstance("web", owned(vm)))
-		Expect(refusal).To(BeEmpty())
+		rejection, _ := handle(trusted, tinyInstance("web", strings.Replace(owned(vm), string(vm.GetUID()), "another", 1)))
+		Expect(rejection).To(BeEmpty(), "a controller is trusted to have read its VM")
+		rejection, count := handle(trusted, tinyInstance("web", owned(vm)))
+		Expect(rejection).To(BeEmpty())
 		Expect(count).To(BeZero(), "the VM's controller costs no live read")
-		refusal, count = handle("jane", tinyInstance("free", ""))
-		Expect(refusal).To(BeEmpty())
+		rejection, count = handle("jane", tinyInstance("free", ""))
+		Expect(rejection).To(BeEmpty())
 		Expect(count).To(Equal(1))
 	})
 

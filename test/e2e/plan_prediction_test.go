@@ -137,7 +137,7 @@ func mergeMaps(into, from map[string]any) {
 func (g *planGenerator) start() {
 	g.client = g.heard.client()
 	for i := 0; len(g.vms) < plannedVMs; i++ {
-		Expect(i).To(BeNumerically("<", 20*plannedVMs), "most VMs are refused without presets")
+		Expect(i).To(BeNumerically("<", 20*plannedVMs), "most VMs are rejected without presets")
 		spec := g.leaves(3, false)
 		if g.Intn(8) > 0 { // most VMs have memory
 			memory := map[string]any{"template": map[string]any{"spec": map[string]any{"domain": map[string]any{"memory": map[string]any{"guest": "1Gi"}}}}}
@@ -204,7 +204,7 @@ func (g *planGenerator) preset() object {
 	return g.parse(string(raw))
 }
 
-// put creates or changes a preset, unless it is refused, and waits until it is in use.
+// put creates or changes a preset, unless it is rejected, and waits until it is in use.
 func (g *planGenerator) put(p object) bool {
 	key := p.GetKind() + p.GetName()
 	var out object
@@ -239,14 +239,14 @@ type planReport struct {
 		Changes []fleet.Change
 		VMs     []string
 	}
-	Refused, Warned []struct{ Texts, VMs []string }
-	Admitted        []string
+	Rejected, Warned []struct{ Texts, VMs []string }
+	Admitted         []string
 }
 
 // prediction is what plan says of one VM.
 type prediction struct {
 	changes          []string
-	refused, warned  []string
+	rejected, warned []string
 	admitted, listed bool
 }
 
@@ -262,9 +262,9 @@ func (r *planReport) of(vm string) prediction {
 			out.listed = true
 		}
 	}
-	for _, x := range r.Refused {
+	for _, x := range r.Rejected {
 		if slices.Contains(x.VMs, vm) {
-			out.refused = append(out.refused, x.Texts...)
+			out.rejected = append(out.rejected, x.Texts...)
 		}
 	}
 	for _, x := range r.Warned {
@@ -356,7 +356,7 @@ func (g *planGenerator) change(i int) {
 	command.Stderr = &stderr
 	out, _ := command.Output() // its exit code says that something changes
 	if command.ProcessState.ExitCode() == 2 {
-		Expect(g.put(p)).To(BeFalse(), "plan refuses a preset that the cluster accepts: %s", stderr.String())
+		Expect(g.put(p)).To(BeFalse(), "plan rejects a preset that the cluster accepts: %s", stderr.String())
 		return
 	}
 	var report planReport
@@ -367,7 +367,7 @@ func (g *planGenerator) change(i int) {
 		delete(g.presets, doomed)
 		g.awaitDeletion(q.GetKind())
 	} else {
-		Expect(g.put(p)).To(BeTrue(), "plan accepts a preset that the cluster refuses")
+		Expect(g.put(p)).To(BeTrue(), "plan accepts a preset that the cluster rejects")
 	}
 	for vm, before := range sample {
 		g.compare(fmt.Sprintf("change %d of %s, VM %s\n%s", i, file, vm, text.String()), report.of(g.ns+"/"+vm), before, g.reapply(vm))
@@ -399,7 +399,7 @@ func (g *planGenerator) compare(about string, said prediction, before, after rea
 	var want prediction
 	switch {
 	case len(after.problems) > 0:
-		want.refused = fleet.Compare(fleet.Outcome{Problems: before.problems}, fleet.Outcome{Problems: after.problems}, fleet.NoUpdates).Problems
+		want.rejected = fleet.Compare(fleet.Outcome{Problems: before.problems}, fleet.Outcome{Problems: after.problems}, fleet.NoUpdates).Problems
 	case len(before.problems) > 0:
 		want.admitted = true
 	default:
@@ -407,15 +407,15 @@ func (g *planGenerator) compare(about string, said prediction, before, after rea
 	}
 	about += fmt.Sprintf("warnings before %q\nwarnings after %q\n", before.warnings, after.warnings)
 	want.warned = notIn(after.warnings, before.warnings)
-	if len(after.problems) > 0 { // a refused request has no warnings
+	if len(after.problems) > 0 { // a rejected request has no warnings
 		want.warned = nil
 	}
 	Expect(said.changes).To(Equal(want.changes), about)
-	Expect(said.refused).To(ConsistOf(toAny(want.refused)...), about)
+	Expect(said.rejected).To(ConsistOf(toAny(want.rejected)...), about)
 	Expect(said.admitted).To(Equal(want.admitted), about)
 	Expect(said.warned).To(ConsistOf(toAny(want.warned)...), about)
 	for what, happened := range map[string]bool{
-		"compared": true, "changed": len(want.changes) > 0, "refused": len(want.refused) > 0, "warned": len(want.warned) > 0, "admitted": want.admitted,
+		"compared": true, "changed": len(want.changes) > 0, "rejected": len(want.rejected) > 0, "warned": len(want.warned) > 0, "admitted": want.admitted,
 	} {
 		if happened {
 			g.happened[what]++

@@ -40,9 +40,9 @@ var _ = Describe("Policies say the same offline and from the API server", Ordere
 			p.vm(fmt.Sprintf("v%d-old", i), "v1alpha3", label, "memory: {guest: 3Gi}", "example.com/a:2")
 		}
 		p.apply()
-		refused, warned := p.compare()
-		AddReportEntry("VMs", fmt.Sprintf("%d, refused %d, warned %d", len(p.vms), refused, warned))
-		Expect(refused).To(And(BeNumerically(">", 20), BeNumerically("<", 180)), "the policies refuse too few or too many VMs to show anything")
+		rejected, warned := p.compare()
+		AddReportEntry("VMs", fmt.Sprintf("%d, rejected %d, warned %d", len(p.vms), rejected, warned))
+		Expect(rejected).To(And(BeNumerically(">", 20), BeNumerically("<", 180)), "the policies reject too few or too many VMs to show anything")
 		Expect(warned).To(BeNumerically(">", 0))
 	})
 
@@ -68,8 +68,8 @@ var _ = Describe("Policies say the same offline and from the API server", Ordere
 		} {
 			p.vm(name, "v1", "size: huge", c.domain, c.image)
 		}
-		refused, _ := p.compare()
-		Expect(refused).To(Equal(10))
+		rejected, _ := p.compare()
+		Expect(rejected).To(Equal(10))
 	})
 
 	It("of the examples, which let stored VMs be changed and deleted", func() {
@@ -264,7 +264,7 @@ func (p *policyStory) vm(name, version, labels, domain, image string) {
 		version, name, p.ns, labels, domain, image)))
 }
 
-// policyMarker refuses a VM. It is created after the policies of a story, so that they act if it
+// policyMarker rejects a VM. It is created after the policies of a story, so that they act if it
 // does.
 const policyMarker = `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -368,7 +368,7 @@ func ofPolicies(warnings []string) []string {
 
 // compare compares the verdicts on all VMs, and counts them. Of several denials an API server
 // returns one.
-func (p *policyStory) compare() (refused, warned int) {
+func (p *policyStory) compare() (rejected, warned int) {
 	GinkgoHelper()
 	said := p.offline()
 	for _, vm := range p.vms {
@@ -385,7 +385,7 @@ func (p *policyStory) compare() (refused, warned int) {
 		if err == nil {
 			Expect(v.problems).To(BeEmpty(), about)
 		} else {
-			refused++
+			rejected++
 			status, ok := errors.AsType[*apierrors.StatusError](err)
 			Expect(ok).To(BeTrue(), err.Error())
 			Expect(status.ErrStatus.Details).NotTo(BeNil(), err.Error())
@@ -397,5 +397,5 @@ func (p *policyStory) compare() (refused, warned int) {
 			warned++
 		}
 	}
-	return refused, warned
+	return rejected, warned
 }

@@ -218,7 +218,7 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		}
 	})
 
-	It("refuses grace periods that it cannot mean", func() {
+	It("rejects grace periods that it cannot mean", func() {
 		for _, args := range [][]string{{"stop", "web", "--grace-period=-5"}, {"restart", "web", "--grace-period=0"}, {"stop", "web", "--force", "--grace-period=-1"}} {
 			code, out, errs := s.virtwright(args...).ends()
 			Expect(code).To(Equal(2), errs)
@@ -226,7 +226,7 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		}
 	})
 
-	It("says what the cluster refuses, in its words", func() {
+	It("says what the cluster rejects, in its words", func() {
 		s.runtime(standin.Delays{})
 		s.create(machineOf("web", "Always"))
 		s.machineIs("web", "Running")

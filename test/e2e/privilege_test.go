@@ -192,14 +192,14 @@ domain: {devices: {}, cpu: {cores: 2}}}}`)).To(Succeed())
 			"on a template": "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: b}, spec: {template: {metadata: {" + named + "}, spec: {domain: {memory: {guest: 1Gi}}}}}}",
 			"on a VMI":      "{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: c, " + named + "}, spec: {domain: {memory: {guest: 1Gi}}}}",
 		}
-		refused := MatchError(ContainSubstring("may not use preset secrets: requires permission to use virtualmachinepresets.virtwright.dev secrets"))
+		rejected := MatchError(ContainSubstring("may not use preset secrets: requires permission to use virtualmachinepresets.virtwright.dev secrets"))
 		for name, form := range forms {
-			Expect(tryAs("editor", form)).To(refused, name)
+			Expect(tryAs("editor", form)).To(rejected, name)
 		}
 		s.create(vm("plain", "spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}"))
 		_, err := s.as(as("editor"), virtualMachine).Patch(here.ctx, "plain", types.MergePatchType,
 			[]byte(`{"metadata":{"annotations":{"virtwright.dev/presets":"secrets"}}}`), metav1.PatchOptions{})
-		Expect(err).To(refused)
+		Expect(err).To(rejected)
 		s.bind("editor", "virtwright-preset-use")
 		for name, form := range forms {
 			Expect(tryAs("editor", form)).To(Succeed(), name)

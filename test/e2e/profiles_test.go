@@ -24,11 +24,11 @@ func (s *story) profile(manifest string) object {
 	return out
 }
 
-// plugged is a VM with an interface that no rule refuses and no domain can have.
+// plugged is a VM with an interface that no rule rejects and no domain can have.
 const plugged = "spec: {runStrategy: Halted, template: {spec: {networks: [{name: default, pod: {}}], domain: {devices: {interfaces: [{name: default, binding: {name: other}}]}}}}}"
 
 var _ = Describe("Profiles", func() {
-	It("are refused where they cannot be right, in words that help", func() {
+	It("are rejected where they cannot be right, in words that help", func() {
 		s := newStory()
 		for manifest, want := range map[string]string{
 			aProfile(frontend, s.ns, `{match: {labels: {matchLabels: {"a b": c}}}}`):                              `spec.match.labels: `,
@@ -61,7 +61,7 @@ var _ = Describe("A VM that no host could run", Ordered, func() {
 	BeforeEach(func() { s = newStory() })
 	const path = "spec.template.spec.domain.devices.interfaces[0].binding.name"
 
-	It("is refused with the field's name, and so is a launch", func() {
+	It("is rejected with the field's name, and so is a launch", func() {
 		_, err := s.tryCreate(vm("web", plugged))
 		Expect(err).To(MatchError(ContainSubstring(path + ": Forbidden: not supported: binding plugins")))
 		_, err = s.tryCreate("{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: web}, spec: {networks: [{name: default, pod: {}}], " +
@@ -69,7 +69,7 @@ var _ = Describe("A VM that no host could run", Ordered, func() {
 		Expect(err).To(MatchError(ContainSubstring(" spec.domain.devices.interfaces[0].binding.name: Forbidden")))
 	})
 
-	It("is refused in the version that was sent", func() {
+	It("is rejected in the version that was sent", func() {
 		_, _, err := s.tryKubectl(`
 apiVersion: kubevirt.io/v1alpha2
 kind: VirtualMachine

@@ -104,7 +104,7 @@ var _ = Describe("A rule that is new", Ordered, ContinueOnFailure, func() {
 		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 	}
 
-	DescribeTable("refuses what comes now", func(name string) {
+	DescribeTable("rejects what comes now", func(name string) {
 		_, _, err := s.tryKubectl(manifest(name+"-again", name), "create", "-f", "-")
 		Expect(err).To(MatchError(ContainSubstring(machines[name].said)))
 	}, Entry(nil, "gated"), Entry(nil, "passed"), Entry(nil, "staged"), Entry(nil, "beside"), Entry(nil, "alone"))
@@ -132,7 +132,7 @@ var _ = Describe("A rule that is new", Ordered, ContinueOnFailure, func() {
 		stored := s.get(virtualMachine, name)
 		Expect(stored).To(haveAt("spec.template.spec.hostname", "applied"))
 
-		By("being refused what makes it worse")
+		By("being rejected what makes it worse")
 		_, _, err := s.tryPatch(name, worse)
 		Expect(err).To(MatchError(contain(told...)))
 		if was := machines[name].said; !slices.Contains(told, was) {

@@ -93,7 +93,7 @@ var _ = Describe("virtwright reapply", func() {
 		Expect(errs).To(ContainSubstring("Warning: also brought changes of size to 1 VM\n"))
 	})
 
-	It("says which VMs the cluster refuses, and why", func() {
+	It("says which VMs the cluster rejects, and why", func() {
 		s.preset(aPreset("no-db", `{match: {labels: {matchLabels: {app: db}}}, forbid: [{path: spec.template.spec.domain.firmware.serial, message: databases have no serial}]}`))
 		code, out, errs := s.commandLine("reapply", "--all")
 		Expect(code).To(Equal(1))

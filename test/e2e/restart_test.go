@@ -22,7 +22,7 @@ var _ = Describe("The manager restarts under load", func() {
 		load := startLoad(s)
 		load.awaitMore(&load.created, 20)
 		here.manager.stop(signal)
-		load.awaitMore(&load.refused, 5)
+		load.awaitMore(&load.rejected, 5)
 		here.manager.start()
 		here.manager.awaitAnswering()
 		load.awaitMore(&load.created, 20)
@@ -90,10 +90,10 @@ var _ = Describe("While no webhook answers", func() {
 
 // A load creates VMs without a pause.
 type load struct {
-	story                   *story
-	created, refused, named atomic.Int64
-	stop                    chan struct{}
-	all                     sync.WaitGroup
+	story                    *story
+	created, rejected, named atomic.Int64
+	stop                     chan struct{}
+	all                      sync.WaitGroup
 }
 
 func startLoad(s *story) *load {
@@ -125,7 +125,7 @@ func (l *load) createOne() {
 		return
 	}
 	Expect(apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
-	l.refused.Add(1)
+	l.rejected.Add(1)
 }
 
 func (l *load) awaitMore(count *atomic.Int64, n int64) {

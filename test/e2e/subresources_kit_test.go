@@ -49,10 +49,10 @@ func accepted() OmegaMatcher {
 
 // conflicts is the answer to one that does not fit the machine.
 func conflicts(name, text string) OmegaMatcher {
-	return refusedWith(http.StatusConflict, `Operation cannot be fulfilled on virtualmachine.kubevirt.io "`+name+`": `+text)
+	return rejectedWith(http.StatusConflict, `Operation cannot be fulfilled on virtualmachine.kubevirt.io "`+name+`": `+text)
 }
 
-func refusedWith(code int, message string) OmegaMatcher {
+func rejectedWith(code int, message string) OmegaMatcher {
 	return WithTransform(func(a answer) string { return fmt.Sprint(a.code, " ", a.status().Message) }, Equal(fmt.Sprint(code, " ", message)))
 }
 

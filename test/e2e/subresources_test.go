@@ -86,12 +86,12 @@ var _ = Describe("Starting and stopping VMs by their subresources", Ordered, Con
 		s.create(machineOf("web", "Manual"))
 		uid := string(s.runs("web", "Running").GetUID())
 		Expect(s.put("start", "web")).To(conflicts("web", "VM is already running"))
-		Expect(s.put("restart", "web", "gracePeriodSeconds: 1")).To(refusedWith(http.StatusBadRequest, "For force restart, only gracePeriod=0 is supported for now"))
+		Expect(s.put("restart", "web", "gracePeriodSeconds: 1")).To(rejectedWith(http.StatusBadRequest, "For force restart, only gracePeriod=0 is supported for now"))
 		Expect(s.put("restart", "web")).To(accepted())
 		Expect(s.requests("web")).To(Equal([]string{"Stop " + uid, "Start"}))
 		before := s.get(instance, "web")
 		Expect(s.put("restart", "web", "gracePeriodSeconds: 0")).To(conflicts("web", underway))
-		Expect(s.get(instance, "web")).To(Equal(before), "who is refused changes nothing")
+		Expect(s.get(instance, "web")).To(Equal(before), "who is rejected changes nothing")
 		Expect(s.put("stop", "web", `{"gracePeriod": 5}`)).To(accepted())
 		Expect(s.requests("web")).To(Equal([]string{"Stop " + string(s.get(virtualMachine, "web").GetUID())}), "also if the restart concerned an earlier VMI")
 		Expect(s.get(instance, "web")).To(haveAt("spec.terminationGracePeriodSeconds", int64(5)))
@@ -119,9 +119,9 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 			s.kubectl("", "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", name, "--ignore-not-found")
 		})
 		Eventually(func() string { return s.put("restart", "web", "dryRun: [All]").body }).Should(ContainSubstring("not today"))
-		refused := s.put("restart", "web", "gracePeriodSeconds: 0")
-		Expect(refused.code).To(Equal(http.StatusUnprocessableEntity), refused.body)
-		Expect(refused.status().Message).To(ContainSubstring("not today"))
+		rejected := s.put("restart", "web", "gracePeriodSeconds: 0")
+		Expect(rejected.code).To(Equal(http.StatusUnprocessableEntity), rejected.body)
+		Expect(rejected.status().Message).To(ContainSubstring("not today"))
 		Expect(s.get(instance, "web")).To(haveAt("spec.terminationGracePeriodSeconds", grace))
 		Expect(s.requests("web")).To(BeEmpty())
 
@@ -156,15 +156,15 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 			Expect(s.requests(name)).To(Equal([]string{"Start map[paused:true]"}), header)
 		}
 		for _, garbage := range []string{"{", "garbage", `["list"]`, `{"paused": "perhaps"}`, "\x00\x01", "a: b: c"} {
-			refused := s.put("start", "weba", garbage)
-			Expect(refused.code).To(Equal(http.StatusBadRequest), "%q: %s", garbage, refused.body)
-			Expect(refused.status().Message).To(HavePrefix("Can not unmarshal Request body to struct, error: "))
+			rejected := s.put("start", "weba", garbage)
+			Expect(rejected.code).To(Equal(http.StatusBadRequest), "%q: %s", garbage, rejected.body)
+			Expect(rejected.status().Message).To(HavePrefix("Can not unmarshal Request body to struct, error: "))
 		}
 		bomb := "a: &a [" + strings.Repeat("x,", 8000) + "]\nb: [" + strings.Repeat("*a,", 9000) + "]\n"
 		for _, name := range []string{"weba", "none"} {
-			refused := s.put("start", name, bomb)
-			Expect(refused.code).To(Equal(http.StatusBadRequest), refused.body)
-			Expect(refused.status().Message).To(ContainSubstring("YAML anchors, aliases and merge keys are not supported"))
+			rejected := s.put("start", name, bomb)
+			Expect(rejected.code).To(Equal(http.StatusBadRequest), rejected.body)
+			Expect(rejected.status().Message).To(ContainSubstring("YAML anchors, aliases and merge keys are not supported"))
 		}
 		Expect(s.put("start", "weba", `{"x": "`+strings.Repeat("x", 1<<20)+`"}`).code).To(Equal(http.StatusRequestEntityTooLarge))
 	})
@@ -177,15 +177,15 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 		} {
 			method, why, _ := strings.Cut(why, " ")
 			path = "namespaces/" + s.ns + "/virtualmachineinstances/none/" + path
-			Expect(call("", method, path, "")).To(refusedWith(http.StatusNotImplemented, why))
+			Expect(call("", method, path, "")).To(rejectedWith(http.StatusNotImplemented, why))
 			Expect(call("", method, path, "", "Connection: Upgrade", "Upgrade: websocket", "Sec-Websocket-Version: 13", "Sec-Websocket-Key: dGhlIHNhbXBsZSBub25jZQ==")).
-				To(refusedWith(http.StatusNotImplemented, why), "as clients of consoles ask")
+				To(rejectedWith(http.StatusNotImplemented, why), "as clients of consoles ask")
 			Expect(call("mallory", method, path, "").code).To(Equal(http.StatusForbidden))
 		}
 	})
 
 	It("says who is not there, and who may not", func() {
-		Expect(s.put("start", "none")).To(refusedWith(http.StatusNotFound, `virtualmachine.kubevirt.io "none" not found`))
+		Expect(s.put("start", "none")).To(rejectedWith(http.StatusNotFound, `virtualmachine.kubevirt.io "none" not found`))
 		for path, why := range map[string]string{
 			s.path("a%25b", "start"):                  `Name parameter invalid: "a%b": may not contain '%'`,
 			s.path("%2e%2e", "stop"):                  `Name parameter invalid: "..": may not be '..'`,
@@ -197,16 +197,16 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 			if strings.HasSuffix(path, "expand-spec") {
 				method = http.MethodGet
 			}
-			Expect(call("", method, path, "")).To(refusedWith(http.StatusBadRequest, why), path)
+			Expect(call("", method, path, "")).To(rejectedWith(http.StatusBadRequest, why), path)
 		}
 		for _, verb := range []string{"stop", "restart"} {
 			Expect(s.put(verb, "none").code).To(Equal(http.StatusNotFound))
 		}
 		s.create(machineOf("web", "Halted"))
 		installRoles()
-		refused := call("mallory", http.MethodPut, s.path("web", "start"), "")
-		Expect(refused.code).To(Equal(http.StatusForbidden))
-		Expect(refused.status().Message).To(ContainSubstring(`cannot update resource "virtualmachines/start" in API group "subresources.kubevirt.io"`))
+		rejected := call("mallory", http.MethodPut, s.path("web", "start"), "")
+		Expect(rejected.code).To(Equal(http.StatusForbidden))
+		Expect(rejected.status().Message).To(ContainSubstring(`cannot update resource "virtualmachines/start" in API group "subresources.kubevirt.io"`))
 		s.bind("vera", "view")
 		Expect(call("vera", http.MethodPut, s.path("web", "start"), "").code).To(Equal(http.StatusForbidden))
 		Eventually(func() int { return call("vera", http.MethodGet, s.path("web", "expand-spec"), "").code }).Should(Equal(http.StatusOK))
@@ -225,10 +225,10 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 
 	It("does not start by GET unless an administrator wants it", func() {
 		s.create(machineOf("web", "Halted"))
-		refused := call("", http.MethodGet, s.path("web", "start"), "")
-		Expect(refused.code).To(Equal(http.StatusMethodNotAllowed))
-		Expect(refused.status().Message).To(ContainSubstring("use PUT"))
-		Expect(refused.headers.Get("Allow")).To(Equal(http.MethodPut))
+		rejected := call("", http.MethodGet, s.path("web", "start"), "")
+		Expect(rejected.code).To(Equal(http.StatusMethodNotAllowed))
+		Expect(rejected.status().Message).To(ContainSubstring("use PUT"))
+		Expect(rejected.headers.Get("Allow")).To(Equal(http.MethodPut))
 		Expect(call("", http.MethodPost, s.path("web", "start"), "").code).To(Equal(http.StatusMethodNotAllowed))
 		Expect(s.get(virtualMachine, "web")).To(haveAt("spec.runStrategy", "Halted"))
 	})
@@ -248,13 +248,13 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 		got := call("", http.MethodGet, s.path("web", "expand-spec"), "")
 		Expect(got.code).To(Equal(http.StatusOK), got.body)
 		Expect(s.parse(got.body).Object["spec"]).To(Equal(stored.Object["spec"]))
-		Expect(call("", http.MethodGet, s.path("none", "expand-spec"), "")).To(refusedWith(http.StatusNotFound, `virtualmachine.kubevirt.io "none" not found`))
+		Expect(call("", http.MethodGet, s.path("none", "expand-spec"), "")).To(rejectedWith(http.StatusNotFound, `virtualmachine.kubevirt.io "none" not found`))
 
 		Expect(expand("").status().Message).To(Equal("empty request body"))
-		Expect(expand(`{"kind": "Pod", "apiVersion": "v1"}`)).To(refusedWith(http.StatusBadRequest, "Object is not a valid VirtualMachine"))
+		Expect(expand(`{"kind": "Pod", "apiVersion": "v1"}`)).To(rejectedWith(http.StatusBadRequest, "Object is not a valid VirtualMachine"))
 		Expect(expand("not an object").code).To(Equal(http.StatusBadRequest))
 		elsewhere := strings.Replace(sent, "name: web", "name: web, namespace: elsewhere", 1)
-		Expect(expand(elsewhere)).To(refusedWith(http.StatusBadRequest, "VM namespace must be empty or "+s.ns))
+		Expect(expand(elsewhere)).To(rejectedWith(http.StatusBadRequest, "VM namespace must be empty or "+s.ns))
 	})
 
 	It("does not show presets that the user may not name", func() {
@@ -265,9 +265,9 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 		path := "namespaces/" + s.ns + "/expand-vm-spec"
 		Eventually(func() string { return call("", http.MethodPut, path, naming).body }).Should(ContainSubstring("hidden"))
 		Eventually(func() int { return call("eddy", http.MethodPut, path, machineOf("web", "Halted")).code }).Should(Equal(http.StatusOK))
-		refused := call("eddy", http.MethodPut, path, naming)
-		Expect(refused.code).To(Equal(http.StatusForbidden), refused.body)
-		Expect(refused.body).To(And(ContainSubstring("may not use preset secret"), Not(ContainSubstring("hidden"))))
+		rejected := call("eddy", http.MethodPut, path, naming)
+		Expect(rejected.code).To(Equal(http.StatusForbidden), rejected.body)
+		Expect(rejected.body).To(And(ContainSubstring("may not use preset secret"), Not(ContainSubstring("hidden"))))
 	})
 
 	It("tells the version of KubeVirt whose clients it serves", func() {

@@ -198,7 +198,7 @@ const (
 	isMade     = "True Reconciled False"
 	waitsAPI   = "False FormatUnavailable True"
 	waitsVM    = "False SourceNotFound True"
-	isRefused  = "False Unauthorized True"
+	isRejected = "False Unauthorized True"
 	isTaken    = "False TargetExists False"
 	isTooLarge = "False TemplateTooLarge False"
 )

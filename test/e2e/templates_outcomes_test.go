@@ -67,7 +67,7 @@ var _ = Describe("A request for a template", Ordered, func() {
 		s.becomes("golden", isTooLarge)
 	})
 
-	It("ends where the API server refuses the template", func() {
+	It("ends where the API server rejects the template", func() {
 		s.kubectl(fmt.Sprintf(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -167,7 +167,7 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 		Expect(err).To(MatchError(ContainSubstring("a request is immutable: create another one")))
 	})
 
-	It("is refused in words that help", func() {
+	It("is rejected in words that help", func() {
 		for spec, want := range map[string]string{
 			"{vmName: a, source: {vmName: b}}":                                                                  "spec.vmName: Invalid value: \"a\"",
 			"{vmName: a, format: ova}":                                                                          `spec.format: Unsupported value: "ova": supported values: "template.openshift.io/v1", "template.kubevirt.io/v1alpha1"`,
@@ -193,7 +193,7 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 var _ = Describe("A request for a template that names no format", Ordered, func() {
 	templateAPIs()
 
-	It("gets a format that the cluster serves, and is refused where there is none", func() {
+	It("gets a format that the cluster serves, and is rejected where there is none", func() {
 		s := newStory()
 		withdraw(openShiftCRD)
 		withdraw(kubeVirtCRD)

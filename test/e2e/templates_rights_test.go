@@ -134,7 +134,7 @@ var _ = Describe("Who may have a template made", Ordered, func() {
 		s.kubectl("", "delete", "rolebinding", "--all")
 		Eventually(func() error { return s.can("jane", "get", "virtualmachines.kubevirt.io") }).ShouldNot(Succeed())
 		serve(kubeVirtTemplates, kubeVirtCRD)
-		request := s.becomes("golden", isRefused)
+		request := s.becomes("golden", isRejected)
 		Expect(s.saying("golden")).To(ContainSubstring("user jane may not get virtualmachines.kubevirt.io vm-ephemeral"))
 		Expect(request).To(lackAt("status.sourceUID"))
 		s.permit("jane", askFor, readVM, makeOther)

@@ -237,7 +237,7 @@ var _ = Describe("Templates of live VMs", Ordered, func() {
 		s.becomes("renamed", isMade)
 		Eventually(templates).Should(ConsistOf("kept", "renamed"))
 
-		By("refusing a disk that is the source's")
+		By("rejecting a disk that is the source's")
 		_, _, err := s.tryKubectl(s.process(s.template("kept")), "create", "-f", "-")
 		Expect(err).To(MatchError(And(ContainSubstring("root"), ContainSubstring("web"), ContainSubstring("dataVolumeTemplates"))))
 		Expect(at(s.get(templateOrder, requests()[slices.IndexFunc(requests(), func(n string) bool { return strings.HasPrefix(n, "web-") })]), "status.warnings")).To(

@@ -59,7 +59,7 @@ func (s *story) persist(command func() (stdout, stderr string, err error)) strin
 		_, stderr, err := command()
 		out = stderr
 		if err != nil && !strings.Contains(err.Error(), "Conflict") && !strings.Contains(err.Error(), "the object has been modified") {
-			return StopTrying("it is refused").Wrap(err)
+			return StopTrying("it is rejected").Wrap(err)
 		}
 		return err
 	}).Should(Succeed())

@@ -17,8 +17,8 @@ import (
 type fault string
 
 const (
-	// refused is an error of the API server, which did nothing.
-	refused fault = "refused"
+	// rejected is an error of the API server, which did nothing.
+	rejected fault = "rejected"
 	// conflicting is a conflict where there is none: only writes have it.
 	conflicting fault = "conflicting"
 	// unsent is a call that does not arrive, and times out.
@@ -31,7 +31,7 @@ const (
 	killedAfter fault = "killed after"
 )
 
-var everyFault = []fault{refused, conflicting, unsent, unheard, killedBefore, killedAfter}
+var everyFault = []fault{rejected, conflicting, unsent, unheard, killedBefore, killedAfter}
 
 // A saboteur sits between one process and the API server, which is real.
 type saboteur struct {
@@ -84,7 +84,7 @@ func (s *saboteur) falls(r *http.Request) (fault, bool) {
 	writes := r.Method != http.MethodGet
 	if s.storm != nil && what != "" && s.storm.IntN(3) == 0 {
 		s.blown++
-		return []fault{refused, unsent, unheard}[s.storm.IntN(3)], true
+		return []fault{rejected, unsent, unheard}[s.storm.IntN(3)], true
 	}
 	if s.nth == 0 || what == "" || (s.only != "" && s.only != what) || (s.fault == conflicting && !writes) {
 		return "", false
@@ -111,7 +111,7 @@ func (s *saboteur) RoundTrip(r *http.Request) (*http.Response, error) {
 		return response, err
 	}
 	switch f {
-	case refused:
+	case rejected:
 		return answer(r, http.StatusInternalServerError, metav1.StatusReasonInternalError)
 	case conflicting:
 		return answer(r, http.StatusConflict, metav1.StatusReasonConflict)

@@ -77,7 +77,7 @@ func TestVolumes(t *testing.T) {
 	stage.kubectl(t, dataVolumeCRD, "apply", "-f", "-")
 	stage.kubectl(t, "", "wait", "crd", "datavolumes.cdi.kubevirt.io", "--for=condition=Established", "--timeout=30s")
 	for name, story := range map[string]func(*scene){
-		"of-another": (*scene).ofAnother, "without-owner": (*scene).ofNobody, "refused": (*scene).refusedVolume,
+		"of-another": (*scene).ofAnother, "without-owner": (*scene).ofNobody, "rejected": (*scene).rejectedVolume,
 		"stop": (*scene).stopWithoutVolumes, "later": (*scene).volumesLater,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,9 +127,9 @@ func (s *scene) ofNobody() {
 	soon(s.T, "that its volume is filled wakes it", s.runs)
 }
 
-func (s *scene) refusedVolume() {
+func (s *scene) rejectedVolume() {
 	s.name = "web"
-	admit := s.refuse("CREATE", "cdi.kubevirt.io", "datavolumes")
+	admit := s.reject("CREATE", "cdi.kubevirt.io", "datavolumes")
 	s.withDisk("Always")
 	s.awaitFailure("FailedDataVolumeCreate")
 	s.isCalm()

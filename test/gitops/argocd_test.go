@@ -77,7 +77,7 @@ func testArgoCD(t *testing.T, e engine) {
 	})
 	t.Run("RespectIgnoreDifferences", func(t *testing.T) { e.with(t, respecting(pages[1])).respect(t) })
 	t.Run("Chart", func(t *testing.T) { testArgoCDChart(t, e.with(t, pages[0])) })
-	t.Run("Refused", func(t *testing.T) { e.with(t, pages[0]).refuse(t, "refused") })
+	t.Run("Rejected", func(t *testing.T) { e.with(t, pages[0]).reject(t, "rejected") })
 	table(t, argoPage, columns, func(n, m int) string { return cells[m][n] })
 }
 

@@ -23,7 +23,7 @@ func testFlux(t *testing.T, e engine) {
 		}
 	})
 	t.Run("HundredSyncs", func(t *testing.T) { e.repeat(t, "flux-hundred", e.settled, 0) })
-	t.Run("Refused", func(t *testing.T) { e.refuse(t, "flux-refused") })
+	t.Run("Rejected", func(t *testing.T) { e.reject(t, "flux-rejected") })
 	t.Run("Annotations", func(t *testing.T) { testFluxAnnotations(t, e) })
 	table(t, fluxPage, []string{"second apply"}, func(n, _ int) string { return cells[n] })
 }

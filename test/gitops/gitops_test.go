@@ -104,8 +104,8 @@ func (e engine) try(git string, times int) ([]report, error) {
 	}
 }
 
-// refuse shows that a VM in Git that virtwright refuses is an error of the comparison.
-func (e engine) refuse(t *testing.T, name string) {
+// reject shows that a VM in Git that virtwright rejects is an error of the comparison.
+func (e engine) reject(t *testing.T, name string) {
 	t.Helper()
 	git := strings.ReplaceAll(sparse, "NAME", name)
 	e.sync(t, git, 1)

@@ -111,7 +111,7 @@ var _ = Describe("From installation to removal", Ordered, func() {
 		Eventually(func() string { return field(shop+"/vm/web", ".status.printableStatus") }).Should(Equal("ErrorUnschedulable"), "no node has KVM")
 	})
 
-	It("refuses an edit of owner references", func() {
+	It("rejects an edit of owner references", func() {
 		for object, merge := range map[string]string{
 			"vmi/web": `{"metadata":{"ownerReferences":[]}}`,
 			"vm/web":  `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"any","uid":"5a0e3b4c-0000-4000-8000-00000000dead"}]}}`,

@@ -58,12 +58,12 @@ func TestImportedLegacyPresetsActAsInKubeVirt(t *testing.T) {
 	}
 	were, are := mutatedByKubeVirt(t, before), mutatedByKubeVirt(t, after)
 	for n, v := range verdicts {
-		same := were[n].Refused == "" && cmp.Equal(were[n].Domain, are[n].Domain)
+		same := were[n].Rejected == "" && cmp.Equal(were[n].Domain, are[n].Domain)
 		says := len(v.Problems)+len(v.Changes) == 0
-		counts[fmt.Sprintf("same %t, refused %t", same, were[n].Refused != "")]++
-		if same != says || (were[n].Refused != "") != (len(v.Problems) > 0) {
+		counts[fmt.Sprintf("same %t, rejected %t", same, were[n].Rejected != "")]++
+		if same != says || (were[n].Rejected != "") != (len(v.Problems) > 0) {
 			text, _ := json.Marshal(before[n])
-			t.Errorf("case %d: import says %v %v, KubeVirt %q\n%s\n%s", n, v.Problems, v.Changes, were[n].Refused, cmp.Diff(were[n].Domain, are[n].Domain), text)
+			t.Errorf("case %d: import says %v %v, KubeVirt %q\n%s\n%s", n, v.Problems, v.Changes, were[n].Rejected, cmp.Diff(were[n].Domain, are[n].Domain), text)
 		}
 	}
 	if len(counts) != 3 {
@@ -131,8 +131,8 @@ func underImported(t *testing.T, made *fleet.Import, vmi map[string]any) map[str
 
 // mutated is the domain of a VMI after KubeVirt's webhook.
 type mutated struct {
-	Domain  *kubevirtv1.DomainSpec `json:"domain"`
-	Refused string                 `json:"refused"`
+	Domain   *kubevirtv1.DomainSpec `json:"domain"`
+	Rejected string                 `json:"rejected"`
 }
 
 func mutatedByKubeVirt(t *testing.T, all []legacyCase) []mutated {

@@ -32,7 +32,7 @@ type importCase struct {
 // started is the template with which a VM starts.
 type started struct {
 	Template *kubevirtv1.VirtualMachineInstanceTemplateSpec `json:"template"`
-	Refused  string                                         `json:"refused"`
+	Rejected string                                         `json:"rejected"`
 }
 
 // generated is a case in a namespace of its own. Cluster kinds are in it too: names tell them
@@ -100,13 +100,13 @@ func TestImportedVMsStartAsInKubeVirt(t *testing.T) {
 		after, found := converted[name]
 		vm := fmt.Sprintf("VirtualMachine ns-%d/%s: ", n, name)
 		declined := strings.Contains(report, vm+"not compared: ") || strings.Contains(report, vm+"would differ: ")
-		if says := strings.Contains(report, vm+"not compared: KubeVirt rejects it"); says != (before[n].Refused != "") {
-			t.Errorf("%s: import says that KubeVirt rejects it: %t, and KubeVirt %q", name, says, before[n].Refused)
+		if says := strings.Contains(report, vm+"not compared: KubeVirt rejects it"); says != (before[n].Rejected != "") {
+			t.Errorf("%s: import says that KubeVirt rejects it: %t, and KubeVirt %q", name, says, before[n].Rejected)
 		}
 		switch {
 		case !found && !declined:
 			t.Errorf("%s is dropped", name)
-		case found && before[n].Refused == "":
+		case found && before[n].Rejected == "":
 			compared++
 			if diff := cmp.Diff(normal(before[n].Template), normal(after)); diff != "" {
 				text, _ := json.Marshal(c)

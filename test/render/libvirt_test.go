@@ -32,8 +32,8 @@ type novelty struct {
 	instead string
 }
 
-// novelties are what domains of ours may have that libvirt 9.0 refuses. A domain with one of them
-// must be refused with it, and accepted without.
+// novelties are what domains of ours may have that libvirt 9.0 rejects. A domain with one of them
+// must be rejected with it, and accepted without.
 var novelties = []novelty{
 	{"10.0.0, several I/O threads for a disk", regexp.MustCompile(`(?s)<iothreads>\s*<iothread .*?</iothreads>`), ""},
 	{"10.5.0, SEV-SNP", regexp.MustCompile(`(?s)<launchSecurity type="sev-snp".*?</launchSecurity>`), ""},
@@ -122,7 +122,7 @@ func TestSchema(t *testing.T) {
 			file = stripped
 		}
 		if !valid(file) {
-			t.Errorf("%s: the schema refuses it:\n%s", d.name, about(said, file))
+			t.Errorf("%s: the schema rejects it:\n%s", d.name, about(said, file))
 		}
 	}
 	page, err := os.ReadFile(differencesPage)
@@ -189,11 +189,11 @@ func define(t *testing.T, d *hypervisor.Daemon, driver, uri string, doc document
 	why, exempt := unemulated[driver+"/"+doc.name]
 	switch {
 	case err != nil && !exempt:
-		t.Errorf("%s: the %s driver refuses it: %v", doc.name, driver, err)
+		t.Errorf("%s: the %s driver rejects it: %v", doc.name, driver, err)
 	case err == nil && exempt:
-		t.Errorf("%s is said to be refused by the %s driver (%s), which accepts it: take it out of the list", doc.name, driver, why)
+		t.Errorf("%s is said to be rejected by the %s driver (%s), which accepts it: take it out of the list", doc.name, driver, why)
 	case exempt && !strings.Contains(err.Error(), why):
-		t.Errorf("%s is to be refused by the %s driver for %q: %v", doc.name, driver, why, err)
+		t.Errorf("%s is to be rejected by the %s driver for %q: %v", doc.name, driver, why, err)
 	}
 	if err == nil && driver == "qemu" {
 		undefine(t, d, text)

@@ -109,7 +109,7 @@ func TestGuard(t *testing.T) {
 			}
 			w.User = controller
 			if got := broken(guard, w) + policies[c.kind].broken(t, w); got != "" {
-				t.Errorf("the trusted writer is refused: %s", got)
+				t.Errorf("the trusted writer is rejected: %s", got)
 			}
 		})
 	}

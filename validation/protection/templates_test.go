@@ -68,8 +68,8 @@ func stampedVM(uid, stamp string) map[string]any {
 	return map[string]any{"metadata": map[string]any{"name": "web", "uid": uid, "annotations": annotations}}
 }
 
-// templatesRefused is which rule refuses a write, if any.
-func templatesRefused(t *testing.T, operation, resource string, user authenticationv1.UserInfo, old, now map[string]any) string {
+// templatesRejected is which rule rejects a write, if any.
+func templatesRejected(t *testing.T, operation, resource string, user authenticationv1.UserInfo, old, now map[string]any) string {
 	t.Helper()
 	g := Guard{Trusted: []string{controller, "trusted"}, Controllers: []string{"owner"}, Manager: controller}
 	spec := g.templatePolicy().Spec
@@ -133,7 +133,7 @@ func TestStamps(t *testing.T) {
 				if c.operation == "UPDATE" {
 					old = stampedVM("u1", c.old)
 				}
-				if got := templatesRefused(t, c.operation, "virtualmachines", user, old, stampedVM("u1", c.now)); got != c.want {
+				if got := templatesRejected(t, c.operation, "virtualmachines", user, old, stampedVM("u1", c.now)); got != c.want {
 					t.Errorf("%s: got %q, want %q", c.reason, got, c.want)
 				}
 			}
@@ -141,7 +141,7 @@ func TestStamps(t *testing.T) {
 	}
 	for _, writer := range []string{controller, "trusted", "owner"} {
 		for operation, old := range map[string]map[string]any{"CREATE": nil, "UPDATE": stampedVM("u1", "")} {
-			if got := templatesRefused(t, operation, "virtualmachines", authenticationv1.UserInfo{Username: writer}, old, stampedVM("u1", stampOf(jane, "u1"))); got != "template-stamp" {
+			if got := templatesRejected(t, operation, "virtualmachines", authenticationv1.UserInfo{Username: writer}, old, stampedVM("u1", stampOf(jane, "u1"))); got != "template-stamp" {
 				t.Errorf("%s copies a forged stamp on %s: got %q", writer, operation, got)
 			}
 		}
@@ -157,10 +157,10 @@ func TestStampsOfOddUsers(t *testing.T) {
 	tail := `},"vmUID":"","value":"golden"}`
 	middle := `},"username":"bob","extra":{`
 	middle += strings.Repeat(" ", len(`"groups":["system:authenticated"]`)-len(middle))
-	if got := templatesRefused(t, "CREATE", "virtualmachines", mallory, nil, stampedVM("u1", head+middle+tail)); got != "template-stamp" {
+	if got := templatesRejected(t, "CREATE", "virtualmachines", mallory, nil, stampedVM("u1", head+middle+tail)); got != "template-stamp" {
 		t.Errorf("got %q", got)
 	}
-	if got := templatesRefused(t, "CREATE", "virtualmachines", mallory, nil, stampedVM("u1", stampOf(mallory, ""))); got != "" {
+	if got := templatesRejected(t, "CREATE", "virtualmachines", mallory, nil, stampedVM("u1", stampOf(mallory, ""))); got != "" {
 		t.Errorf("the genuine one: got %q", got)
 	}
 	for _, text := range []string{head + middle + tail, stampOf(mallory, "") + " ", "{}", `{"Username":"a"}`} {
@@ -198,7 +198,7 @@ func TestRequesters(t *testing.T) {
 				{"a change of labels", "UPDATE", manager, &user, ""},
 				{"a change of labels by another user", "UPDATE", other, &user, ""},
 			} {
-				if got := templatesRefused(t, c.operation, sspv1alpha1.ResourceVirtualMachineTemplateRequests, c.by, request(c.names), request(c.names)); got != c.want {
+				if got := templatesRejected(t, c.operation, sspv1alpha1.ResourceVirtualMachineTemplateRequests, c.by, request(c.names), request(c.names)); got != c.want {
 					t.Errorf("%s: got %q, want %q", c.reason, got, c.want)
 				}
 			}

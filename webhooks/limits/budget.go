@@ -40,8 +40,8 @@ type Budget struct {
 	// arriving is charged the bytes of large bodies; uncharged is held by the one that is not
 	// charged.
 	arriving, uncharged *resource
-	// Refused, if set, is called for each body that got no share.
-	Refused func()
+	// Rejected, if set, is called for each body that got no share.
+	Rejected func()
 }
 
 // Turns limit how many requests compute at the same time, fairly among namespaces. Create them with
@@ -191,8 +191,8 @@ func (b *body) release() {
 }
 
 func (b *body) tooMany() error {
-	if b.budget.Refused != nil {
-		b.budget.Refused()
+	if b.budget.Rejected != nil {
+		b.budget.Rejected()
 	}
 	return apierrors.NewTooManyRequests("virtwright is busy with other requests; try again", retryAfterSeconds)
 }

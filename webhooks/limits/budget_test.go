@@ -52,8 +52,8 @@ func post(t *testing.T, server *httptest.Server, body string) (int, string) {
 // are returned.
 func TestBudget(t *testing.T) {
 	budget := NewBudget(MinBudget)
-	refused := 0
-	budget.Refused = func() { refused++ }
+	rejected := 0
+	budget.Rejected = func() { rejected++ }
 	hold := make(chan struct{})
 	server := served(t, budget, 200*time.Millisecond, hold)
 	released := served(t, budget, 200*time.Millisecond, closed())
@@ -71,8 +71,8 @@ func TestBudget(t *testing.T) {
 	if code, text := post(t, released, "{}"); code != http.StatusOK || text != "2" {
 		t.Errorf("a small body: %d %s", code, text)
 	}
-	if refused != 1 {
-		t.Errorf("counted %d refusals, want 1", refused)
+	if rejected != 1 {
+		t.Errorf("counted %d rejections, want 1", rejected)
 	}
 	close(hold)
 	if code := <-done; code != http.StatusOK {

@@ -10,19 +10,19 @@ import (
 // A kept folder is built once. One that could not be built does not exist.
 func TestKeep(t *testing.T) {
 	root := t.TempDir()
-	tries, refuse := 0, errors.New("no")
+	tries, reject := 0, errors.New("no")
 	create := func(dir string) error {
 		tries++
 		if err := os.WriteFile(filepath.Join(dir, "made"), nil, 0o600); err != nil {
 			return err
 		}
 		if tries == 1 {
-			return refuse
+			return reject
 		}
 		return nil
 	}
-	if _, err := Keep(root, "things", "a", create); !errors.Is(err, refuse) {
-		t.Errorf("got %v, want %v", err, refuse)
+	if _, err := Keep(root, "things", "a", create); !errors.Is(err, reject) {
+		t.Errorf("got %v, want %v", err, reject)
 	}
 	for range 2 {
 		dir, err := Keep(root, "things", "a", create)

@@ -243,7 +243,7 @@ func dropOthers(ctx context.Context, on engine, name string) error {
 	}
 	for other := range strings.FieldsSeq(list) {
 		if other != name {
-			_, _ = on.docker(ctx, "rmi", other) // refused for one that is in use
+			_, _ = on.docker(ctx, "rmi", other) // rejected for one that is in use
 		}
 	}
 	return nil

@@ -114,7 +114,7 @@ func askVirtwright(questions []question) {
 	out, _ := exec.CommandContext(here.Context(), installation.Program(GinkgoTB(), installation.CLI), "validate", "--mode", "addon", "-o", "json", "-f", file).Output()
 	var report struct {
 		Objects []struct {
-			Refused  bool                              `json:"refused"`
+			Rejected bool                              `json:"rejected"`
 			Problems []struct{ Field, Message string } `json:"problems"`
 			Warnings []string                          `json:"warnings"`
 		} `json:"objects"`
@@ -122,7 +122,7 @@ func askVirtwright(questions []question) {
 	Expect(json.Unmarshal(out, &report)).To(Succeed(), string(out))
 	Expect(report.Objects).To(HaveLen(len(questions)))
 	for i, answer := range report.Objects {
-		if answer.Refused {
+		if answer.Rejected {
 			questions[i].ours = fmt.Sprint(answer.Problems)
 		}
 		// Mode addon warns where it cannot know the verdict, as of a VM with an instancetype.

@@ -34,10 +34,30 @@ func (vm VM) describe(o presets.Origin, text string) Line {
 		}
 		l.Notes = append(l.Notes, fmt.Sprintf("%s would set %s%s.", capital(loser), what, vm.whyLost(o, losing)))
 	}
+	l.Lost = lost(o)
 	if o.Computed != "" {
 		l.Notes = append(l.Notes, "Computed by the expression "+o.Computed)
 	}
 	return l
+}
+
+// lost returns the strongest value that a field overruled: the user's, or else the first that lost.
+func lost(o presets.Origin) string {
+	const longest = 24
+	var was any
+	switch {
+	case o.Overruled:
+		was = o.Was
+	case len(o.Losing) > 0 && o.Losing[0].Path == nil && !o.Losing[0].Excluded:
+		was = o.Losing[0].Value
+	}
+	if was == nil {
+		return ""
+	}
+	if text := strings.Trim(presets.FormatValue(was), `"`); len(text) <= longest {
+		return text
+	}
+	return ""
 }
 
 func overruling(o presets.Origin) string {

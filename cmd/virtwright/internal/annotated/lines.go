@@ -42,6 +42,8 @@ type Line struct {
 	// Notes are sentences: the values that lost, the reasons, the expression of a computed value.
 	Notes   []string `json:"notes,omitempty"`
 	Removed bool     `json:"removed,omitempty"`
+	// Lost is the strongest value that this one overruled, if it is short.
+	Lost string `json:"-"`
 }
 
 // AtStart reports whether the field is absent until the VM starts.

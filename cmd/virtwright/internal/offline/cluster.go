@@ -96,7 +96,7 @@ type VM struct {
 // String returns kind, namespace and name.
 func (m VM) String() string { return nameIn(string(m.Kind), m.Namespace, m.Name, "") }
 
-// NewCluster compiles presets. The error joins a *Refusal for each rejected object.
+// NewCluster compiles presets. The error joins a *Rejection for each rejected object.
 func NewCluster(ctx context.Context, objects []manifest.Object, settings Settings) (*Cluster, error) {
 	return buildCluster(ctx, objects, settings, false)
 }
@@ -117,12 +117,12 @@ func buildCluster(ctx context.Context, objects []manifest.Object, settings Setti
 	}
 	problems := c.fill(ctx, entries)
 	for i, err := range problems {
-		refusal, ok := errors.AsType[*Refusal](err)
+		rejection, ok := errors.AsType[*Rejection](err)
 		switch {
-		case ok && refusal.Stored:
-			c.Notes, problems[i] = append(c.Notes, refusal.inactive()), nil
+		case ok && rejection.Stored:
+			c.Notes, problems[i] = append(c.Notes, rejection.inactive()), nil
 		case ok && old && entries[i].role != vmOrVMI:
-			c.Notes, problems[i] = append(c.Notes, refusal.leftOut()), nil
+			c.Notes, problems[i] = append(c.Notes, rejection.leftOut()), nil
 		}
 	}
 	return c, errors.Join(problems...)
@@ -300,7 +300,7 @@ func (c *Cluster) Expand(ctx context.Context, m VM) (object map[string]any, warn
 			return nil, nil, err
 		}
 		if mistyped := presets.CheckSchema(m.Kind, object).Mistyped; len(mistyped) > 0 { // no API server has stored it
-			return nil, nil, m.refused(problemsOf(m.inVersion(mistyped)))
+			return nil, nil, m.rejected(problemsOf(m.inVersion(mistyped)))
 		}
 		return c.asSent(m, object), nil, nil
 	}
@@ -323,14 +323,14 @@ func (c *Cluster) stored(ctx context.Context, m VM) (raw []byte, warnings []stri
 	return v.stored, v.Warnings, nil
 }
 
-// created validates and expands a VM. The error is a *Refusal if the VM is rejected.
+// created validates and expands a VM. The error is a *Rejection if the VM is rejected.
 func (c *Cluster) created(ctx context.Context, m VM) (*Verdict, error) {
 	v := m.entry.verdict()
 	if err := c.validate(ctx, m, &v); err != nil {
 		return nil, err
 	}
 	if len(v.Problems) > 0 {
-		return nil, m.refused(v.Problems)
+		return nil, m.rejected(v.Problems)
 	}
 	return &v, nil
 }

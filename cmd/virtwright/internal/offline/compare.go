@@ -102,7 +102,7 @@ func (x *Comparison) cluster(ctx context.Context, objects []manifest.Object, old
 	at := map[string]manifest.Position{}
 	for _, m := range c.VMs {
 		if first, again := at[m.String()]; again && !unnamed(m.Name) {
-			problems = append(problems, m.refused([]Problem{duplicateName(m.Name, first)}))
+			problems = append(problems, m.rejected([]Problem{duplicateName(m.Name, first)}))
 		}
 		at[m.String()] = m.Where
 		if m.isStored() {
@@ -163,8 +163,8 @@ func (c *Cluster) outcomes(ctx context.Context) iter.Seq[vmOutcome] {
 func (c *Cluster) outcome(ctx context.Context, m VM) (fleet.Outcome, []byte, error) {
 	var out fleet.Outcome
 	raw, warnings, err := c.stored(ctx, m)
-	if refusal, ok := errors.AsType[*Refusal](err); ok {
-		for _, p := range refusal.Problems {
+	if rejection, ok := errors.AsType[*Rejection](err); ok {
+		for _, p := range rejection.Problems {
 			out.Problems = append(out.Problems, p.String())
 		}
 		return out, nil, nil
@@ -176,7 +176,7 @@ func (c *Cluster) outcome(ctx context.Context, m VM) (fleet.Outcome, []byte, err
 	request.Object = raw
 	stored, err := presets.ExplainStored(request)
 	if err != nil {
-		return out, nil, m.refusal(err)
+		return out, nil, m.rejection(err)
 	}
 	out.Warnings, out.Exceptions = warnings, stored.Exceptions
 	out.Fields = slices.DeleteFunc(stored.Fields, func(o presets.Origin) bool { return m.isServerField(o.Path) })
@@ -200,14 +200,14 @@ func (c *Cluster) addLaunched(ctx context.Context, m VM, raw []byte, out *fleet.
 	request := c.request(ctx, m)
 	request.Object = raw
 	launched, err := c.settings.Engine.ExplainLaunch(ctx, c.snapshot, request)
-	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-		for _, p := range problemsOf(refusal.Problems) {
+	if rejection, ok := errors.AsType[*presets.Rejection](err); ok {
+		for _, p := range problemsOf(rejection.Problems) {
 			out.Warnings = append(out.Warnings, couldNotStart+p.String())
 		}
 		return nil
 	}
 	if err != nil {
-		return m.refusal(err)
+		return m.rejection(err)
 	}
 	out.Exceptions = append(out.Exceptions, launched.Exceptions...)
 	for _, o := range launched.Fields {

@@ -63,8 +63,8 @@ func storedCluster(ctx context.Context, objects []manifest.Object, settings Sett
 
 func (c *Cluster) drift(ctx context.Context, m VM) (out fleet.Drift, err error) {
 	raw, _, err := c.stored(ctx, m)
-	if refusal, ok := errors.AsType[*Refusal](err); ok {
-		for _, p := range refusal.Problems {
+	if rejection, ok := errors.AsType[*Rejection](err); ok {
+		for _, p := range rejection.Problems {
 			out.Problems = append(out.Problems, p.String())
 		}
 		return out, nil
@@ -74,7 +74,7 @@ func (c *Cluster) drift(ctx context.Context, m VM) (out fleet.Drift, err error) 
 	}
 	var before, after unstructured.Unstructured
 	if err := errors.Join(before.UnmarshalJSON(m.JSON), after.UnmarshalJSON(raw)); err != nil {
-		return out, m.refusal(err)
+		return out, m.rejection(err)
 	}
 	out.Changes, err = fleet.ReappliedChanges(&before, &after)
 	return out, err

@@ -75,12 +75,12 @@ func Propose(ctx context.Context, files, cluster []manifest.Object, settings Set
 		if m.Kind != presets.VirtualMachine {
 			continue
 		}
-		refusal, err := p.check(ctx, m)
+		rejection, err := p.check(ctx, m)
 		if err != nil {
 			return nil, nil, err
 		}
-		if refusal != "" {
-			notes = append(notes, m.String()+" is rejected independent of these presets: "+refusal)
+		if rejection != "" {
+			notes = append(notes, m.String()+" is rejected independent of these presets: "+rejection)
 		}
 	}
 	return p.proposals(), notes, nil
@@ -107,7 +107,7 @@ func enforce(objects []manifest.Object) ([]manifest.Object, error) {
 }
 
 // check returns the reason if the VM is rejected independent of the presets.
-func (p *proposer) check(ctx context.Context, m VM) (refusal string, err error) {
+func (p *proposer) check(ctx context.Context, m VM) (rejection string, err error) {
 	if err := p.addLabels(ctx, m); err != nil {
 		return "", err
 	}
@@ -131,9 +131,9 @@ func (p *proposer) check(ctx context.Context, m VM) (refusal string, err error) 
 				p.needs[m.Namespace][ref] = append(p.needs[m.Namespace][ref], m.Name)
 			}
 			if len(problems) > 0 {
-				refusal = problems[0].String()
+				rejection = problems[0].String()
 			}
-			return refusal, nil
+			return rejection, nil
 		}
 		except = append(except, more...)
 	}
@@ -165,11 +165,11 @@ func (p *proposer) outcome(ctx context.Context, m VM, except []string) (problems
 	with := *p.Cluster
 	with.snapshot = p.snapshot.WithExceptions(all, time.Now)
 	x, err := with.explain(ctx, m)
-	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-		return problemsOf(refusal.Problems), nil, nil
+	if rejection, ok := errors.AsType[*presets.Rejection](err); ok {
+		return problemsOf(rejection.Problems), nil, nil
 	}
 	if err != nil {
-		return nil, nil, m.refusal(err)
+		return nil, nil, m.rejection(err)
 	}
 	for _, o := range x.Fields {
 		if o.Overruled && !slices.Contains(overruling, o.By.Preset) && p.isCandidate(m, o.By.Preset) {
@@ -189,7 +189,7 @@ func (p *proposer) isCandidate(m VM, ref string) bool {
 func (p *proposer) addLabels(ctx context.Context, m VM) error {
 	x, err := presets.ExplainStored(p.request(ctx, m))
 	if err != nil {
-		return m.refusal(err)
+		return m.rejection(err)
 	}
 	set := labels.Set{}
 	for _, root := range []provenance.Path{provenance.Of("metadata", "labels"), provenance.Of("spec", "template", "metadata", "labels")} {

@@ -15,7 +15,7 @@ import (
 func (c *Cluster) Explain(ctx context.Context, m VM) (*presets.Explanation, error) {
 	out, err := c.explain(ctx, m)
 	if err != nil {
-		return nil, m.refusal(err)
+		return nil, m.rejection(err)
 	}
 	removed := c.Removed(m)
 	if !m.isStored() {
@@ -65,7 +65,7 @@ func (c *Cluster) fromRecord(m VM) bool {
 	return m.isStored() && !c.settings.Reapply || recorded && c.Presets == 0 && !m.isStored()
 }
 
-// Validate returns a *Refusal if a cluster would reject the VM.
+// Validate returns a *Rejection if a cluster would reject the VM.
 func (c *Cluster) Validate(ctx context.Context, m VM) error {
 	if c.fromRecord(m) {
 		return nil
@@ -75,7 +75,7 @@ func (c *Cluster) Validate(ctx context.Context, m VM) error {
 }
 
 // Explained returns the object that an explanation describes, as Expand would return it. The error
-// is a *Refusal if a cluster would reject the VM. Validate or Explained may be called, not both.
+// is a *Rejection if a cluster would reject the VM. Validate or Explained may be called, not both.
 func (c *Cluster) Explained(ctx context.Context, m VM, x *presets.Explanation) (map[string]any, error) {
 	if c.fromRecord(m) {
 		object, err := m.decode(m.JSON)

@@ -66,12 +66,12 @@ func (c *Cluster) take(e *entry, p *presetReader, rules *policyReader) error {
 	if e.read { // what another cluster says of the object completes the list
 		other := newCluster(c.settings)
 		p, rules = other.readers(p.ctx)
-		if refusal, ok := errors.AsType[*Refusal](other.read(e, p, rules)); ok {
-			problems = append(problems, refusal.Problems...)
+		if rejection, ok := errors.AsType[*Rejection](other.read(e, p, rules)); ok {
+			problems = append(problems, rejection.Problems...)
 		}
 	}
 	e.ignored = false
-	return e.refused(problems)
+	return e.rejected(problems)
 }
 
 func (c *Cluster) read(e *entry, p *presetReader, rules *policyReader) error {
@@ -79,7 +79,7 @@ func (c *Cluster) read(e *entry, p *presetReader, rules *policyReader) error {
 		return c.readNamespace(e, p.seen)
 	}
 	if first, again := p.seen[e.ref()]; again {
-		return e.refused([]Problem{duplicateName(e.meta.Name, first)})
+		return e.rejected([]Problem{duplicateName(e.meta.Name, first)})
 	}
 	p.seen[e.ref()] = e.Where
 	switch e.role {
@@ -95,7 +95,7 @@ func (c *Cluster) read(e *entry, p *presetReader, rules *policyReader) error {
 // readNamespace accepts copies with the same labels, which many sets of manifests have.
 func (c *Cluster) readNamespace(e *entry, seen map[string]manifest.Position) error {
 	if first, again := seen[e.ref()]; again && !maps.Equal(c.namespaces[e.meta.Name].Labels, e.meta.Labels) {
-		return e.refused([]Problem{duplicateName(e.meta.Name, first)})
+		return e.rejected([]Problem{duplicateName(e.meta.Name, first)})
 	}
 	seen[e.ref()] = e.Where
 	object := &corev1.Namespace{}

@@ -29,8 +29,8 @@ type ImportReport struct {
 	Unused, Others int
 	// Notes name ignored objects.
 	Notes []string
-	// Refused has an error for each object that a cluster would reject.
-	Refused []error
+	// Rejected has an error for each object that a cluster would reject.
+	Rejected []error
 }
 
 // A ConvertedVM is a VM with the result of its conversion.
@@ -61,10 +61,10 @@ func Import(ctx context.Context, objects []manifest.Object, settings Settings, l
 	slices.SortStableFunc(entries, func(a, b *entry) int { return order(a) - order(b) })
 	for _, e := range entries {
 		if err := in.read(e); err != nil {
-			in.report.Refused = append(in.report.Refused, err)
+			in.report.Rejected = append(in.report.Rejected, err)
 		}
 	}
-	in.report.Refused = append(in.report.Refused, in.otherPresets(entries)...)
+	in.report.Rejected = append(in.report.Rejected, in.otherPresets(entries)...)
 	made := fleet.NewImport(ctx, in.source)
 	in.report.Items, in.report.Others = made.Items, made.OtherPolicies
 	for _, vm := range in.vms {
@@ -102,15 +102,15 @@ func (e *entry) asPolicy() fleet.Policy {
 func (in *importer) otherPresets(entries []*entry) []error {
 	in.cluster = newCluster(in.settings)
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool { return e.role != preset && e.role != exception && e.role != namespace })
-	refused := slices.DeleteFunc(in.cluster.fill(in.ctx, entries), func(err error) bool {
-		of, ok := errors.AsType[*Refusal](err)
+	rejected := slices.DeleteFunc(in.cluster.fill(in.ctx, entries), func(err error) bool {
+		of, ok := errors.AsType[*Rejection](err)
 		return err == nil || ok && of.Stored
 	})
 	in.source.Others, in.source.Now = slices.Collect(in.cluster.snapshot.All()), time.Now
 	for _, e := range in.cluster.exceptions {
 		in.source.Exceptions = append(in.source.Exceptions, e.Exception)
 	}
-	return refused
+	return rejected
 }
 
 // order puts VMs first, because they determine which instancetypes are used.
@@ -147,7 +147,7 @@ func (in *importer) read(e *entry) error {
 		return err
 	}
 	if first, again := in.seen[e.ref()]; again && !unnamed(e.meta.Name) {
-		return e.refused([]Problem{duplicateName(e.meta.Name, first)})
+		return e.rejected([]Problem{duplicateName(e.meta.Name, first)})
 	}
 	in.seen[e.ref()] = e.Where
 	switch e.role {
@@ -169,7 +169,7 @@ func (in *importer) legacy(e *entry) error {
 		return err
 	}
 	if len(problems) > 0 {
-		return e.refused(problems)
+		return e.rejected(problems)
 	}
 	in.source.Legacy = append(in.source.Legacy, object)
 	return nil
@@ -206,7 +206,7 @@ func (in *importer) vm(e *entry) error {
 		return err
 	}
 	if mistyped := presets.CheckSchema(presets.Kind(e.Kind), object).Mistyped; len(mistyped) > 0 {
-		return e.refused(problemsOf(mistyped))
+		return e.rejected(problemsOf(mistyped))
 	}
 	if e.Kind == string(presets.VirtualMachineInstance) {
 		object = map[string]any{
@@ -238,5 +238,5 @@ func (in *importer) check(preset map[string]any) error {
 	if answer.Allowed {
 		return nil
 	}
-	return e.refused(causes(answer.Result))
+	return e.rejected(causes(answer.Result))
 }

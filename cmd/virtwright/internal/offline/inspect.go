@@ -44,7 +44,7 @@ func Issues(err error) []Issue { return issuesOf(manifest.Position{}, err) }
 // issuesOf lists the problems of an error. The position is that of errors without their own.
 func issuesOf(where manifest.Position, err error) []Issue {
 	var several interface{ Unwrap() []error }
-	var refusal *Refusal
+	var rejection *Rejection
 	var document *manifest.DocumentError
 	var out []Issue
 	switch {
@@ -53,9 +53,9 @@ func issuesOf(where manifest.Position, err error) []Issue {
 		for _, one := range several.Unwrap() {
 			out = append(out, issuesOf(where, one)...)
 		}
-	case errors.As(err, &refusal):
-		for _, p := range refusal.Problems {
-			out = append(out, Issue{Where: refusal.Where, Problem: p})
+	case errors.As(err, &rejection):
+		for _, p := range rejection.Problems {
+			out = append(out, Issue{Where: rejection.Where, Problem: p})
 		}
 	case errors.As(err, &document):
 		out = []Issue{{Where: document.Where, Line: document.Line, Problem: Problem{document.Field, document.Message}}}
@@ -107,7 +107,7 @@ func (c *Cluster) Inspect(ctx context.Context, m VM) *Inspection {
 	v := m.entry.verdict()
 	err := c.validate(ctx, m, &v)
 	if len(v.Problems) > 0 {
-		err = cmp.Or(err, m.refused(v.Problems))
+		err = cmp.Or(err, m.rejected(v.Problems))
 	}
 	report(err)
 	out.Warnings = v.Warnings

@@ -88,14 +88,14 @@ func (c *Cluster) admit(ctx context.Context, m VM, v *Verdict) error {
 	var result *presets.Result
 	mutator.Resolved = func(r *presets.Result) { result = r }
 	answer := mutator.Handle(ctx, request)
-	if v.refuse(mistyped...); len(mistyped) > 0 {
+	if v.reject(mistyped...); len(mistyped) > 0 {
 		withoutTypes(&answer)
 	}
 	if err := v.addResponse(answer); err != nil || !answer.Allowed {
 		return err
 	}
 	mistyped, err = v.setExpanded(m, request, result, answer)
-	if v.refuse(mistyped...); err != nil || len(mistyped) > 0 {
+	if v.reject(mistyped...); err != nil || len(mistyped) > 0 {
 		return err
 	}
 	var old map[string]any
@@ -138,7 +138,7 @@ func (c *Cluster) validateStored(ctx context.Context, m VM, v *Verdict) error {
 		return err
 	}
 	if mistyped := presets.CheckSchema(m.Kind, object).Mistyped; len(mistyped) > 0 {
-		v.refuse(problemsOf(m.inVersion(mistyped))...)
+		v.reject(problemsOf(m.inVersion(mistyped))...)
 		return nil
 	}
 	if err := c.evaluate(ctx, m, v, object, object); err != nil {
@@ -156,7 +156,7 @@ func (v *Verdict) addResponse(answer webhooks.Response) error {
 	case answer.Result.Code >= http.StatusInternalServerError:
 		return fmt.Errorf("%s: cannot validate %s: %s", v.Where, v, answer.Result.Message)
 	default:
-		v.refuse(causes(answer.Result)...)
+		v.reject(causes(answer.Result)...)
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func (c *Cluster) checkFields(m VM, v *Verdict) (raw []byte, sent map[string]any
 	changed := shape.Default()
 	switch c.settings.Fields {
 	case FieldsStrict, "":
-		v.refuse(problemsOf(unknown)...)
+		v.reject(problemsOf(unknown)...)
 	case FieldsWarn:
 		for _, p := range unknown {
 			v.warn(p.Field + ": " + p.Detail)

@@ -1,7 +1,9 @@
 package offline
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -103,9 +105,24 @@ func nearestKind(kind schema.GroupKind) string {
 			names = append(names, known.Kind)
 		}
 	}
-	near := presets.Nearest(kind.Kind, slices.Values(names))
+	near := cmp.Or(presets.Nearest(kind.Kind, slices.Values(names)), unabbreviated(kind.Kind, names))
 	if near == "" || slices.Contains(otherKinds, near) {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", near)
+}
+
+// unabbreviated returns the shortest kind with all words of a name, in their order and with the
+// same end, such as ClusterVirtualMachinePreset for ClusterPreset.
+func unabbreviated(name string, kinds []string) string {
+	words := regexp.MustCompile(`[A-Z][a-z]+`).FindAllString(name, -1)
+	if len(words) == 0 {
+		return ""
+	}
+	longer := regexp.MustCompile("^([A-Z][a-z]+)*" + strings.Join(words, "([A-Z][a-z]+)*") + "$")
+	slices.SortFunc(kinds, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	if i := slices.IndexFunc(kinds, longer.MatchString); i >= 0 {
+		return kinds[i]
+	}
+	return ""
 }

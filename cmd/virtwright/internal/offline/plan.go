@@ -25,7 +25,7 @@ func (c *Cluster) Plan(ctx context.Context, m VM, stated *domain.HostFacts) (pla
 		v := m.entry.verdict()
 		v.stored = raw
 		if err := c.validateStored(ctx, m, &v); err != nil || len(v.Problems) > 0 {
-			return nil, nil, cmp.Or(err, m.refused(v.Problems))
+			return nil, nil, cmp.Or(err, m.rejected(v.Problems))
 		}
 	}
 	plan, err = c.plan(ctx, m, raw, stated)
@@ -36,7 +36,7 @@ func (c *Cluster) Plan(ctx context.Context, m VM, stated *domain.HostFacts) (pla
 func (c *Cluster) plan(ctx context.Context, m VM, raw []byte, stated *domain.HostFacts) (*domain.Plan, error) {
 	vmi, err := c.launched(ctx, m, raw)
 	if err != nil {
-		return nil, m.refusal(err)
+		return nil, m.rejection(err)
 	}
 	if m.Kind == presets.VirtualMachineInstance {
 		vmi.UID = m.entry.meta.UID // a new VMI has none, but paths in its domain contain it
@@ -47,7 +47,7 @@ func (c *Cluster) plan(ctx context.Context, m VM, raw []byte, stated *domain.Hos
 	}
 	plan, problems := c.profiles.Plan(vmi, c.namespace(m.Namespace).Labels, facts)
 	if len(problems) > 0 {
-		return nil, m.refused(problemsOf(m.vmErrors(problems)))
+		return nil, m.rejected(problemsOf(m.vmErrors(problems)))
 	}
 	return plan, nil
 }

@@ -62,7 +62,7 @@ type policyReader struct {
 
 // read ignores virtwright's own policies: the simulated webhooks have the same rules.
 func (p *policyReader) read(e *entry) error {
-	refused := &Refusal{Where: e.Where, Object: e.ref()}
+	rejected := &Rejection{Where: e.Where, Object: e.ref()}
 	if slices.Contains(protection.PolicyNames(), e.meta.Name) {
 		e.ignored = true
 		return nil
@@ -82,24 +82,24 @@ func (p *policyReader) read(e *entry) error {
 			}
 		}
 		if len(problems) > 0 || err != nil {
-			p.source.Refused = append(p.source.Refused, e.meta.Name)
+			p.source.Rejected = append(p.source.Rejected, e.meta.Name)
 		}
 	} else {
 		var read *policies.Binding
 		if read, problems, err = policies.NewBinding(e.JSON, e.isStored()); read != nil {
 			p.source.Bindings = append(p.source.Bindings, read)
 		} else {
-			p.source.Refused = append(p.source.Refused, policies.PolicyName(e.JSON))
+			p.source.Rejected = append(p.source.Rejected, policies.PolicyName(e.JSON))
 		}
 	}
-	if refused.Problems = problemsOf(problems); err != nil {
-		refused.Problems = append(refused.Problems, Problem{Message: err.Error()})
+	if rejected.Problems = problemsOf(problems); err != nil {
+		rejected.Problems = append(rejected.Problems, Problem{Message: err.Error()})
 	}
-	if len(refused.Problems) == 0 {
+	if len(rejected.Problems) == 0 {
 		return nil
 	}
-	refused.Stored = e.isStored()
-	return refused
+	rejected.Stored = e.isStored()
+	return rejected
 }
 
 func (p *policyReader) readMutating(e *entry) {
@@ -112,7 +112,7 @@ func (p *policyReader) readMutating(e *entry) {
 func (p *policyReader) parameter(e *entry) error {
 	object, err := policies.Parameter(e.JSON)
 	if err != nil {
-		return e.refused([]Problem{{Message: manifest.Plain(err).Error()}})
+		return e.rejected([]Problem{{Message: manifest.Plain(err).Error()}})
 	}
 	p.source.Parameters = append(p.source.Parameters, object)
 	e.ignored = e.role == parameter
@@ -148,7 +148,7 @@ func (c *Cluster) evaluate(ctx context.Context, m VM, v *Verdict, object, old ma
 	})
 	v.warn(warnings...)
 	for _, text := range denied {
-		v.refuse(Problem{Message: text})
+		v.reject(Problem{Message: text})
 	}
 	return err
 }
@@ -159,11 +159,11 @@ func (c *Cluster) evaluateStart(ctx context.Context, m VM, v *Verdict) error {
 		return nil
 	}
 	vmi, err := c.started(ctx, m, v.stored)
-	if _, refused := errors.AsType[*presets.Refusal](err); refused {
+	if _, rejected := errors.AsType[*presets.Rejection](err); rejected {
 		return nil
 	}
 	if err != nil {
-		return m.refusal(err)
+		return m.rejection(err)
 	}
 	denied, _, err := c.policies.Evaluate(ctx, policies.Request{
 		Kind: presets.VirtualMachineInstance, Version: conversion.V1, Namespace: m.Namespace, Name: m.entry.meta.Name, Object: vmi,

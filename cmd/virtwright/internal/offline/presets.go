@@ -37,24 +37,24 @@ type presetReader struct {
 }
 
 func (p *presetReader) read(e *entry) error {
-	refused := &Refusal{Where: e.Where, Object: e.ref()}
+	rejected := &Rejection{Where: e.Where, Object: e.ref()}
 	switch e.role {
 	case legacyPreset:
-		refused.Problems = p.compileLegacy(e)
+		rejected.Problems = p.compileLegacy(e)
 	case profile:
-		refused.Problems = p.profile(e)
+		rejected.Problems = p.profile(e)
 	case exception:
-		refused.Problems = p.exception(e)
+		rejected.Problems = p.exception(e)
 	default:
-		refused.Problems = p.compile(e)
+		rejected.Problems = p.compile(e)
 	}
-	if len(refused.Problems) == 0 {
+	if len(rejected.Problems) == 0 {
 		return nil
 	}
-	if refused.Stored = e.isStored(); refused.Stored && e.role == preset {
+	if rejected.Stored = e.isStored(); rejected.Stored && e.role == preset {
 		p.broken = append(p.broken, e.presetName())
 	}
-	return refused
+	return rejected
 }
 
 func (e *entry) presetName() presets.PresetName {
@@ -217,7 +217,7 @@ func (in instancetypes) add(e *entry) error {
 		problems = append(problemsOf(shape.Unknown), problems...)
 	}
 	if len(problems) > 0 {
-		return e.refused(problems)
+		return e.rejected(problems)
 	}
 	spec, _ := object["spec"].(map[string]any)
 	if in[e.Kind] == nil {

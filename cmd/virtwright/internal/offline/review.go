@@ -49,7 +49,7 @@ type Verdict struct {
 // String returns kind, namespace and name.
 func (v *Verdict) String() string { return nameIn(v.Kind, v.Namespace, v.Name, "") }
 
-func (v *Verdict) refuse(problems ...Problem) {
+func (v *Verdict) reject(problems ...Problem) {
 	for _, p := range problems {
 		if !slices.Contains(v.Problems, p) {
 			v.Problems = append(v.Problems, p)
@@ -77,18 +77,18 @@ func Review(ctx context.Context, objects []manifest.Object, settings Settings) (
 	at := map[*entry]int{}
 	for i, err := range c.fill(ctx, entries) {
 		e := entries[i]
-		if refused, ok := errors.AsType[*Refusal](err); ok && e.Context {
-			c.Notes = append(c.Notes, refused.inactive())
+		if rejected, ok := errors.AsType[*Rejection](err); ok && e.Context {
+			c.Notes = append(c.Notes, rejected.inactive())
 		}
 		if e.role == namespace && err == nil || e.ignored || e.Context {
 			continue
 		}
 		v := e.verdict()
 		v.warn(e.warnings...)
-		var refused *Refusal
+		var rejected *Rejection
 		switch {
-		case errors.As(err, &refused):
-			v.refuse(refused.Problems...)
+		case errors.As(err, &rejected):
+			v.reject(rejected.Problems...)
 		case err != nil:
 			return nil, err
 		}
@@ -151,13 +151,13 @@ func (e *entry) verdict() Verdict {
 		v.Name = e.meta.GenerateName + "*"
 	}
 	if e.role == vmOrVMI {
-		v.refuse(e.metadataProblems()...)
+		v.reject(e.metadataProblems()...)
 	}
 	return v
 }
 
-// A Refusal is the error for an object that a cluster would reject.
-type Refusal struct {
+// A Rejection is the error for an object that a cluster would reject.
+type Rejection struct {
 	Where manifest.Position
 	// Object is kind and name.
 	Object   string
@@ -166,13 +166,13 @@ type Refusal struct {
 	Stored bool
 }
 
-func (r *Refusal) inactive() string {
+func (r *Rejection) inactive() string {
 	return r.brief("is stored in a cluster, but is invalid and has no effect")
 }
 
-func (r *Refusal) leftOut() string { return r.brief("is invalid, and is ignored in the old presets") }
+func (r *Rejection) leftOut() string { return r.brief("is invalid, and is ignored in the old presets") }
 
-func (r *Refusal) brief(what string) string {
+func (r *Rejection) brief(what string) string {
 	text := fmt.Sprintf("%s: %s %s: %s", r.Where, r.Object, what, r.Problems[0])
 	if more := len(r.Problems) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d more problems", more)
@@ -181,7 +181,7 @@ func (r *Refusal) brief(what string) string {
 }
 
 // Error names the object and lists the problems.
-func (r *Refusal) Error() string {
+func (r *Rejection) Error() string {
 	lines := []string{fmt.Sprintf("%s: %s is rejected:", r.Where, r.Object)}
 	for _, p := range r.Problems {
 		lines = append(lines, strings.ReplaceAll(p.String(), "\n", "\n  "))
@@ -241,19 +241,19 @@ func causes(status *metav1.Status) []Problem {
 	return out
 }
 
-func (m VM) refused(problems []Problem) error {
-	return &Refusal{Where: m.Where, Object: m.String(), Problems: problems}
+func (m VM) rejected(problems []Problem) error {
+	return &Rejection{Where: m.Where, Object: m.String(), Problems: problems}
 }
 
-// refusal adds the position of the VM to an error of the engine.
-func (m VM) refusal(err error) error {
-	var refused *presets.Refusal
+// rejection adds the position of the VM to an error of the engine.
+func (m VM) rejection(err error) error {
+	var rejected *presets.Rejection
 	var malformed *presets.Malformed
 	switch {
-	case errors.As(err, &refused):
-		return m.refused(problemsOf(refused.Problems))
+	case errors.As(err, &rejected):
+		return m.rejected(problemsOf(rejected.Problems))
 	case errors.As(err, &malformed):
-		return m.refused([]Problem{{Message: malformed.Error()}})
+		return m.rejected([]Problem{{Message: malformed.Error()}})
 	}
 	return fmt.Errorf("%s: cannot expand %s: %w", m.Where, m, err)
 }

@@ -165,7 +165,7 @@ func (e *entry) prepare(namespace string) error {
 	if err := e.place(namespace); err != nil {
 		return err
 	}
-	return e.refused(e.metadataProblems())
+	return e.rejected(e.metadataProblems())
 }
 
 // metadataProblems reports invalid metadata with an API server's messages. Stored objects other
@@ -195,12 +195,12 @@ func (e *entry) decode() (object map[string]any, err error) {
 	return object, err
 }
 
-// refused returns a Refusal with the problems; nil for none.
-func (e *entry) refused(problems []Problem) error {
+// rejected returns a Rejection with the problems; nil for none.
+func (e *entry) rejected(problems []Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return &Refusal{Where: e.Where, Object: e.ref(), Problems: problems}
+	return &Rejection{Where: e.Where, Object: e.ref(), Problems: problems}
 }
 
 // convert converts to v1. KubeVirt serves no other version with a different schema.

@@ -119,14 +119,14 @@ func (c *Cluster) Outdated(ctx context.Context, m VM) (changes []Change, notes [
 	}
 	before, err := presets.ExplainStored(c.request(ctx, m))
 	if err != nil {
-		return nil, nil, m.refusal(err)
+		return nil, nil, m.rejection(err)
 	}
 	after, err := c.explainReapply(ctx, m)
 	note := shown + "a reapply would "
-	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-		return nil, []string{note + "be rejected: " + problemsOf(refusal.Problems)[0].String()}, nil
+	if rejection, ok := errors.AsType[*presets.Rejection](err); ok {
+		return nil, []string{note + "be rejected: " + problemsOf(rejection.Problems)[0].String()}, nil
 	} else if err != nil {
-		return nil, nil, m.refusal(err)
+		return nil, nil, m.rejection(err)
 	}
 	changes = c.changes(m, before.Fields, after.Fields)
 	if len(changes) > 0 {
@@ -226,11 +226,11 @@ func (c *Cluster) applies(ctx context.Context, m VM, ref string) (bool, error) {
 		return false, err
 	}
 	result, err := c.settings.Engine.Resolve(ctx, c.snapshot, request)
-	if refusal, ok := errors.AsType[*presets.Refusal](err); ok {
-		return slices.ContainsFunc(refusal.Problems, func(e *field.Error) bool { return presets.Breaks(e, ref) }), nil
+	if rejection, ok := errors.AsType[*presets.Rejection](err); ok {
+		return slices.ContainsFunc(rejection.Problems, func(e *field.Error) bool { return presets.Breaks(e, ref) }), nil
 	}
 	if err != nil {
-		return false, m.refusal(err)
+		return false, m.rejection(err)
 	}
 	return slices.ContainsFunc(result.Matched, func(p *presets.Compiled) bool { return p.Ref == ref }), nil
 }

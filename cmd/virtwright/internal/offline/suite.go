@@ -79,8 +79,8 @@ type Expectation struct {
 	Absent []string `json:"absent"`
 	// Golden is a file with the complete stored VM.
 	Golden string `json:"golden"`
-	// Refused has parts of the messages with which the VM, or its VMI at the start, is rejected.
-	Refused []string `json:"refused"`
+	// Rejected has parts of the messages with which the VM, or its VMI at the start, is rejected.
+	Rejected []string `json:"rejected"`
 	// Warnings has parts of all warnings; nil accepts any.
 	Warnings []string `json:"warnings"`
 }
@@ -206,9 +206,9 @@ func (s *Step) check(at *field.Path) field.ErrorList {
 
 func (e *Expectation) check(kind presets.Kind, at *field.Path) field.ErrorList {
 	var out field.ErrorList
-	if e.Refused != nil {
-		if len(e.Refused) == 0 || slices.Contains(e.Refused, "") {
-			out = append(out, field.Required(at.Child("refused"), "set a part of the message"))
+	if e.Rejected != nil {
+		if len(e.Rejected) == 0 || slices.Contains(e.Rejected, "") {
+			out = append(out, field.Required(at.Child("rejected"), "set a part of the message"))
 		}
 		for name, given := range map[string]bool{"vm": e.VM != nil, "vmi": e.VMI != nil, "absent": e.Absent != nil, "golden": e.Golden != ""} {
 			if given {

@@ -13,16 +13,16 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-func (r *CaseResult) compareRefusal(problems []Problem) {
+func (r *CaseResult) compareRejection(problems []Problem) {
 	texts := make([]string, 0, len(problems))
 	for _, p := range problems {
 		texts = append(texts, p.String())
 	}
-	if r.Case.Expect.Refused == nil {
+	if r.Case.Expect.Rejected == nil {
 		r.Problems = texts
 		return
 	}
-	for _, missing := range missingTexts(texts, r.Case.Expect.Refused) {
+	for _, missing := range missingTexts(texts, r.Case.Expect.Rejected) {
 		r.Texts = append(r.Texts, fmt.Sprintf("no problem contains %q; the problems are:", missing))
 		r.Texts = append(r.Texts, texts...)
 	}
@@ -31,16 +31,16 @@ func (r *CaseResult) compareRefusal(problems []Problem) {
 // compareUnstarted compares the rejection of the VMI of an admitted VM.
 func (c *Cluster) compareUnstarted(ctx context.Context, m VM, v *Verdict, r *CaseResult) error {
 	if len(v.unstarted) > 0 {
-		r.compareRefusal(v.unstarted)
+		r.compareRejection(v.unstarted)
 		return nil
 	}
 	_, err := c.launch(ctx, m, v.stored)
-	if refusal, refused := errors.AsType[*presets.Refusal](err); refused {
-		r.compareRefusal(problemsOf(refusal.Problems))
+	if rejection, rejected := errors.AsType[*presets.Rejection](err); rejected {
+		r.compareRejection(problemsOf(rejection.Problems))
 		return nil
 	}
 	if err != nil {
-		return m.refusal(err)
+		return m.rejection(err)
 	}
 	r.Texts = append(r.Texts, "expected a rejection, but the VM is admitted")
 	return nil
@@ -103,7 +103,7 @@ func (c *Cluster) explainCase(ctx context.Context, m VM, v *Verdict) (*presets.E
 	request.Object, request.OldObject = v.stored, nil
 	x, err := presets.ExplainStored(request)
 	if err != nil {
-		return nil, m.refusal(err)
+		return nil, m.rejection(err)
 	}
 	return x, nil
 }
@@ -147,8 +147,8 @@ func (r *CaseResult) GoldenFile() string { return r.Suite.path(r.Case.Expect.Gol
 func (c *Cluster) compareLaunched(ctx context.Context, m VM, v *Verdict, r *CaseResult) error {
 	raw, err := c.launch(ctx, m, v.stored)
 	problems := v.unstarted
-	if refusal, refused := errors.AsType[*presets.Refusal](err); refused {
-		problems, err = problemsOf(refusal.Problems), nil
+	if rejection, rejected := errors.AsType[*presets.Rejection](err); rejected {
+		problems, err = problemsOf(rejection.Problems), nil
 	}
 	for _, p := range problems {
 		r.Problems = append(r.Problems, couldNotStart+p.String())
@@ -157,7 +157,7 @@ func (c *Cluster) compareLaunched(ctx context.Context, m VM, v *Verdict, r *Case
 		return nil
 	}
 	if err != nil {
-		return m.refusal(err)
+		return m.rejection(err)
 	}
 	vmi, err := m.decode(raw)
 	if err != nil {
@@ -169,7 +169,7 @@ func (c *Cluster) compareLaunched(ctx context.Context, m VM, v *Verdict, r *Case
 	}
 	x, err := c.explainLaunched(ctx, m, v.stored)
 	if err != nil {
-		return m.refusal(err)
+		return m.rejection(err)
 	}
 	r.Fields = append(r.Fields, c.explained(differ, x, v1alpha1.ApplyAtLaunch)...)
 	return nil

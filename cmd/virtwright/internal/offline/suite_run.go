@@ -166,7 +166,7 @@ func (r *SuiteRun) trace(ctx context.Context, in suiteInput) error {
 	if err != nil {
 		return err
 	}
-	traces, err := c.traces(ctx, m, in.result.Case.Expect.VMI != nil || in.result.Case.Expect.Refused != nil)
+	traces, err := c.traces(ctx, m, in.result.Case.Expect.VMI != nil || in.result.Case.Expect.Rejected != nil)
 	in.result.traces = append(c.untraced(), traces...)
 	return err
 }
@@ -243,9 +243,9 @@ func (c *Cluster) run(ctx context.Context, r *CaseResult, created *createdVM) er
 	r.compareWarnings(v.Warnings)
 	switch {
 	case len(v.Problems) > 0:
-		r.compareRefusal(v.Problems)
+		r.compareRejection(v.Problems)
 		return nil
-	case r.Case.Expect.Refused != nil:
+	case r.Case.Expect.Rejected != nil:
 		return c.compareUnstarted(ctx, m, &v, r)
 	}
 	return c.compare(ctx, m, &v, r)
@@ -254,23 +254,23 @@ func (c *Cluster) run(ctx context.Context, r *CaseResult, created *createdVM) er
 func (c *Cluster) traces(ctx context.Context, m VM, launched bool) ([]presets.Trace, error) {
 	traces, err := c.settings.Engine.Trace(ctx, c.snapshot, c.request(ctx, m))
 	if err != nil || !launched || m.Kind != presets.VirtualMachine {
-		return traces, ignoreRefusal(err)
+		return traces, ignoreRejection(err)
 	}
 	request := c.request(ctx, m)
 	result, err := c.settings.Engine.Resolve(ctx, c.snapshot, request)
 	if err != nil {
-		return traces, ignoreRefusal(err)
+		return traces, ignoreRejection(err)
 	}
 	if request.Object, err = json.Marshal(result.Object()); err != nil {
 		return traces, err
 	}
 	more, err := c.settings.Engine.TraceLaunch(ctx, c.snapshot, request)
-	return append(traces, more...), ignoreRefusal(err)
+	return append(traces, more...), ignoreRejection(err)
 }
 
-// ignoreRefusal ignores rejections, which are compared later.
-func ignoreRefusal(err error) error {
-	if _, refused := errors.AsType[*presets.Refusal](err); refused {
+// ignoreRejection ignores rejections, which are compared later.
+func ignoreRejection(err error) error {
+	if _, rejected := errors.AsType[*presets.Rejection](err); rejected {
 		return nil
 	}
 	return err
@@ -295,7 +295,7 @@ func (s *Suite) decode(raw []byte) field.ErrorList {
 	return problems
 }
 
-var suiteFields = []string{"apiVersion", "kind", "metadata", "files", "objects", "mode", "cases", "name", "vm", "vmFile", "before", "reapply", "currentModes", "now", "expect", "vmi", "absent", "golden", "refused", "warnings"}
+var suiteFields = []string{"apiVersion", "kind", "metadata", "files", "objects", "mode", "cases", "name", "vm", "vmFile", "before", "reapply", "currentModes", "now", "expect", "vmi", "absent", "golden", "rejected", "warnings"}
 
 var quotedField = regexp.MustCompile(`^unknown field "(.*)"$`)
 

@@ -48,7 +48,7 @@ func TestExamples(t *testing.T) {
 			Title: "VMI without a VM, with profiles", VM: "vms/batch",
 			Presets: "namespaces presets/sizes presets/tier-prod presets/secure-boot presets/placement profiles/house profiles/production",
 		},
-		{Title: "A misspelt field", VM: "vms/tiny", Presets: "refused/misspelt presets/sizes"},
+		{Title: "A misspelt field", VM: "vms/tiny", Presets: "rejected/misspelt presets/sizes"},
 		{Title: "A test of a preset", VM: "vms/tiny", Presets: "catalogue/tests/cpu-model catalogue/cpu-model presets/sizes"},
 	}
 	for i := range examples {

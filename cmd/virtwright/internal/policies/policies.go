@@ -42,9 +42,9 @@ type Source struct {
 	Namespace string
 	// Namespaces returns a namespace by name.
 	Namespaces func(name string) *corev1.Namespace
-	// Others are the names of policies that do not match VMs. Refused are the names of policies
+	// Others are the names of policies that do not match VMs. Rejected are the names of policies
 	// that are invalid, or that an invalid binding references.
-	Others, Refused []string
+	Others, Rejected []string
 }
 
 // A Set evaluates the policies for VMs and VMIs. A nil Set has none. It is safe for concurrent use.
@@ -88,7 +88,7 @@ func NewSet(s *Source) (set *Set, notes []string) {
 			}
 		}
 		switch {
-		case !found && p.object.ResourceVersion == "" && !slices.Contains(s.Refused, p.object.Name):
+		case !found && p.object.ResourceVersion == "" && !slices.Contains(s.Rejected, p.object.Name):
 			notes = append(notes, fmt.Sprintf("ValidatingAdmissionPolicy %s has no binding, so it has no effect", p.object.Name))
 		case found && p.user != "":
 			notes = append(notes, fmt.Sprintf("ValidatingAdmissionPolicy %s is not evaluated: %s, and the user is unknown offline", p.object.Name, p.user))
@@ -117,7 +117,7 @@ func (s *Set) With(get func(name string) *corev1.Namespace) *Set {
 func (s *Source) unbound(bound map[*Binding]bool) []string {
 	var out []string
 	for _, b := range s.Bindings {
-		if !bound[b] && !b.stored && !slices.Contains(slices.Concat(s.Others, s.Refused), b.object.Spec.PolicyName) {
+		if !bound[b] && !b.stored && !slices.Contains(slices.Concat(s.Others, s.Rejected), b.object.Spec.PolicyName) {
 			out = append(out, fmt.Sprintf("ValidatingAdmissionPolicyBinding %s has no effect: ValidatingAdmissionPolicy %s does not exist", b.object.Name, b.object.Spec.PolicyName))
 		}
 	}

@@ -20,12 +20,12 @@ type (
 	Set       struct{}
 	Reference struct{}
 	Source    struct {
-		Policies        []*Policy
-		Bindings        []*Binding
-		Parameters      []*unstructured.Unstructured
-		Namespace       string
-		Namespaces      func(name string) *corev1.Namespace
-		Others, Refused []string
+		Policies         []*Policy
+		Bindings         []*Binding
+		Parameters       []*unstructured.Unstructured
+		Namespace        string
+		Namespaces       func(name string) *corev1.Namespace
+		Others, Rejected []string
 	}
 	Request struct {
 		Kind                     presets.Kind

@@ -116,7 +116,7 @@ func TestStopsWithTheProcessItServes(t *testing.T) {
 }
 
 // TestStartNew checks that of two runs that start a control plane of one name at once, one gets it
-// and the other is refused.
+// and the other is rejected.
 func TestStartNew(t *testing.T) {
 	run := command(t)
 	type result struct {
@@ -134,8 +134,8 @@ func TestStartNew(t *testing.T) {
 	if (first.err == nil) == (second.err == nil) {
 		t.Fatalf("want one of two to start, got %v and %v: %s%s", first.err, second.err, first.stderr, second.stderr)
 	}
-	if refused := first.stderr + second.stderr; !strings.Contains(refused, `control plane "default" runs already`) {
-		t.Errorf("the other says %s", refused)
+	if rejected := first.stderr + second.stderr; !strings.Contains(rejected, `control plane "default" runs already`) {
+		t.Errorf("the other says %s", rejected)
 	}
 	if _, stderr, err := run("start", "--new"); err == nil || !strings.Contains(stderr, `control plane "default" runs already`) {
 		t.Errorf("a later one: %v: %s", err, stderr)

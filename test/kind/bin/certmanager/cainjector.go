@@ -37,7 +37,7 @@ func inject(ctx context.Context, _ options) error {
 	if err != nil {
 		return fmt.Errorf("cannot find the cluster: %w", err)
 	}
-	// The user agent names the field manager, too: without it every apply is refused.
+	// The user agent names the field manager, too: without it every apply is rejected.
 	config = util.RestConfigWithUserAgent(config, "cainjector")
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  scheme,

@@ -1,5 +1,5 @@
 // Command runc is a container runtime for docker on machines that lack a capability. A privileged
-// container asks for all that the kernel knows, and the real runc refuses to start it where one is
+// container asks for all that the kernel knows, and the real runc does not start it where one is
 // missing. This program removes the capabilities that the machine lacks from docker's request, and
 // becomes the real runc.
 package main

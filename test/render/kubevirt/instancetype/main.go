@@ -24,10 +24,10 @@ type in struct {
 	Preference   *v1beta1.VirtualMachinePreferenceSpec   `json:"preference"`
 }
 
-// out is the template of the VM as it starts, or why KubeVirt refuses the VM.
+// out is the template of the VM as it starts, or why KubeVirt rejects the VM.
 type out struct {
 	Template *v1.VirtualMachineInstanceTemplateSpec `json:"template"`
-	Refused  string                                 `json:"refused"`
+	Rejected string                                 `json:"rejected"`
 }
 
 func main() {
@@ -61,7 +61,7 @@ func expanded(i in) out {
 	util.SetDefaultVolumeDisk(&template.Spec)
 	conflicts := apply.NewVMIApplier().ApplyToVMI(field.NewPath("spec"), i.Instancetype, i.Preference, &template.Spec, &template.ObjectMeta)
 	if len(conflicts) > 0 {
-		return out{Refused: conflicts.Error()}
+		return out{Rejected: conflicts.Error()}
 	}
 	return out{Template: template}
 }

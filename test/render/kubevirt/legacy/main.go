@@ -27,10 +27,10 @@ type in struct {
 	Presets []*v1.VirtualMachineInstancePreset `json:"presets"`
 }
 
-// out is the domain of the VMI as it is stored, or why KubeVirt refuses it.
+// out is the domain of the VMI as it is stored, or why KubeVirt rejects it.
 type out struct {
-	Domain  *v1.DomainSpec `json:"domain"`
-	Refused string         `json:"refused"`
+	Domain   *v1.DomainSpec `json:"domain"`
+	Rejected string         `json:"rejected"`
 }
 
 func main() {
@@ -75,7 +75,7 @@ func mutated(i in) (out, error) {
 		Resource: metav1.GroupVersionResource(webhooks.VirtualMachineInstanceGroupVersionResource),
 	}})
 	if !answer.Allowed {
-		return out{Refused: answer.Result.Message}, nil
+		return out{Rejected: answer.Result.Message}, nil
 	}
 	patch, err := jsonpatch.DecodePatch(answer.Patch)
 	if err != nil {

@@ -20,9 +20,9 @@ const (
 	bound = 3
 )
 
-// refuse lets API servers refuse an operation in a namespace, in words that are never the same
+// reject lets API servers reject an operation in a namespace, in words that are never the same
 // twice; the function takes that back.
-func (s *scene) refuse(operation, group, resource string) func() {
+func (s *scene) reject(operation, group, resource string) func() {
 	s.Helper()
 	name := s.namespace + "-" + strings.ToLower(operation)
 	of := "object"
@@ -44,18 +44,18 @@ kind: ValidatingAdmissionPolicyBinding
 metadata: {name: %[1]s}
 spec: {policyName: %[1]s, validationActions: [Deny]}
 `, name, s.namespace, group, operation, resource, of), "apply", "-f", "-")
-	s.awaitRefusal(operation, resource)
+	s.awaitRejection(operation, resource)
 	return func() { s.stage.kubectl(s.T, "", "delete", "validatingadmissionpolicybinding", name) }
 }
 
-// awaitRefusal waits until API servers go by a policy, tried on something else.
-func (s *scene) awaitRefusal(operation, resource string) {
+// awaitRejection waits until API servers go by a policy, tried on something else.
+func (s *scene) awaitRejection(operation, resource string) {
 	s.Helper()
 	if operation == "DELETE" || resource != "virtualmachineinstances" {
 		time.Sleep(3 * time.Second) // no dry run without an object shows it
 		return
 	}
-	eventually(s.T, saying("refused"), func() error {
+	eventually(s.T, saying("rejected"), func() error {
 		if err := s.tryInstance(); err == nil {
 			return fmt.Errorf("not yet")
 		}
@@ -144,12 +144,12 @@ func (s *scene) had(n int) {
 
 // A rejected operation is reported once and retried. The writes are bounded, and the request is not
 // forgotten. An accepted stop is never undone, and an accepted start is never lost.
-func TestRefusals(t *testing.T) {
+func TestRejections(t *testing.T) {
 	stage := newStage(t)
 	t.Run("start", func(t *testing.T) {
-		s := stage.web(t, "refused-start")
+		s := stage.web(t, "rejected-start")
 		stopped("Manual")(s)
-		admit := s.refuse("CREATE", "kubevirt.io", "virtualmachineinstances")
+		admit := s.reject("CREATE", "kubevirt.io", "virtualmachineinstances")
 		s.put("start")
 		s.awaitFailure("FailedCreate")
 		s.isCalm()
@@ -160,9 +160,9 @@ func TestRefusals(t *testing.T) {
 		}
 	})
 	t.Run("stop", func(t *testing.T) {
-		s := stage.web(t, "refused-stop")
+		s := stage.web(t, "rejected-stop")
 		running("Always")(s)
-		admit := s.refuse("DELETE", "kubevirt.io", "virtualmachineinstances")
+		admit := s.reject("DELETE", "kubevirt.io", "virtualmachineinstances")
 		s.put("restart")
 		s.awaitFailure("FailedDelete")
 		s.put("stop")
@@ -172,8 +172,8 @@ func TestRefusals(t *testing.T) {
 		eventually(t, saying("it stops"), s.rests)
 	})
 	t.Run("stop before the first instance", func(t *testing.T) {
-		s := stage.web(t, "refused-first")
-		admit := s.refuse("CREATE", "kubevirt.io", "virtualmachineinstances")
+		s := stage.web(t, "rejected-first")
+		admit := s.reject("CREATE", "kubevirt.io", "virtualmachineinstances")
 		s.create("RerunOnFailure")
 		s.awaitFailure("FailedCreate")
 		s.put("start")
@@ -186,7 +186,7 @@ func TestRefusals(t *testing.T) {
 		s.had(0)
 	})
 	t.Run("status after the first instance", func(t *testing.T) {
-		s := stage.web(t, "refused-status")
+		s := stage.web(t, "rejected-status")
 		s.controller.arm(conflicting, -1, tells)
 		s.create("RerunOnFailure")
 		eventually(t, saying("it starts"), s.isThere)
@@ -214,7 +214,7 @@ func TestRefusals(t *testing.T) {
 	t.Run("text", func(t *testing.T) {
 		s := stage.web(t, "unread-changes")
 		running("Always")(s)
-		s.controller.arm(refused, -1, "GET virtualmachineinstances") // which names the changed fields
+		s.controller.arm(rejected, -1, "GET virtualmachineinstances") // which names the changed fields
 		s.patch(`{"spec": {"template": {"metadata": {"labels": {"changed": "yes"}}}}}`)
 		eventually(t, saying("it reads the changes"), func() error {
 			if s.controller.struck() == "" {
@@ -226,7 +226,7 @@ func TestRefusals(t *testing.T) {
 		eventually(t, saying("it stops"), s.rests)
 	})
 	t.Run("webhook", func(t *testing.T) {
-		s := stage.web(t, "refused-webhook")
+		s := stage.web(t, "rejected-webhook")
 		admit := s.unreachable("kubevirt.io", "virtualmachineinstances")
 		s.create("Always")
 		s.awaitFailure("FailedCreate")
@@ -252,6 +252,6 @@ webhooks:
   sideEffects: None
   admissionReviewVersions: [v1]
 `, s.namespace, group, resource), "apply", "-f", "-")
-	s.awaitRefusal("CREATE", resource)
+	s.awaitRejection("CREATE", resource)
 	return func() { s.stage.kubectl(s.T, "", "delete", "validatingwebhookconfiguration", s.namespace) }
 }

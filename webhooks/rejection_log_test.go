@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRefusalCauses checks that a log line names the rule and the presets that a message names.
-func TestRefusalCauses(t *testing.T) {
+// TestRejectionCauses checks that a log line names the rule and the presets that a message names.
+func TestRejectionCauses(t *testing.T) {
 	for message, want := range map[string][2]string{
 		`Unsupported value: "q53": supported values: "q35*" (machine-type-supported)`:                                                                                                          {"machine-type-supported", ""},
 		`Unsupported value: "q53": supported values: "q35*" (machine-type-supported) (set by preset cluster/broken)`:                                                                           {"machine-type-supported", "cluster/broken"},
@@ -18,7 +18,7 @@ func TestRefusalCauses(t *testing.T) {
 		`Invalid value: "; preset hunter2 (hunter3)": must be a name`:                                                                                                                          {"", ""},
 		`Invalid value: "(hunter2)": must be a name`:                                                                                                                                           {"", ""},
 	} {
-		rule, named := refusalCauses(message)
+		rule, named := rejectionCauses(message)
 		if got := [2]string{rule, strings.Join(named, " ")}; got != want {
 			t.Errorf("%s: got %q, want %q", message, got, want)
 		}
