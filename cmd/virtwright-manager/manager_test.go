@@ -107,7 +107,7 @@ func (l *life) presetActs(t *testing.T) {
 	}
 }
 
-// countsVMs expects the VM of presetActs to be stopped.
+// countsVMs expects the VM of presetActs to be stopped, and a metric of each VMI.
 func (l *life) countsVMs(t *testing.T) {
 	for _, want := range []string{`virtwright_virtual_machines{status="Stopped"} 1`, `virtwright_longest_start_seconds 0`} {
 		eventually(t, want, func() error {
@@ -116,6 +116,22 @@ func (l *life) countsVMs(t *testing.T) {
 			}
 			return nil
 		})
+	}
+	// The VMI stays, because it has no VM that stops it.
+	alone := l.cluster.create(t, `
+apiVersion: kubevirt.io/v1
+kind: VirtualMachineInstance
+metadata: {name: alone, namespace: elsewhere}
+spec: {domain: {devices: {}, memory: {guest: 1Gi}}}`)
+	eventually(t, "the VMI has a metric", func() error {
+		_, body := get(t, "http://"+l.manager.metrics+"/metrics")
+		if !regexp.MustCompile(`(?m)^kubevirt_vmi_info\{.*name="alone",namespace="elsewhere",.*\} 1$`).MatchString(body) {
+			return errors.New("no such line in /metrics")
+		}
+		return nil
+	})
+	if err := l.cluster.Delete(t.Context(), alone); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -241,13 +257,6 @@ spec: {domain: {devices: {}, memory: {guest: 1Gi}}}`, owner.GetUID()))
 	if got := field(instance, "spec", "nodeSelector", "pool"); got != "a" {
 		t.Errorf("want the pool at launch, got %v", got)
 	}
-	eventually(t, "the VMI has a metric", func() error {
-		_, body := get(t, "http://"+l.manager.metrics+"/metrics")
-		if !regexp.MustCompile(`(?m)^kubevirt_vmi_info\{.*name="owner",namespace="elsewhere",.*\} 1$`).MatchString(body) {
-			return errors.New("no such line in /metrics")
-		}
-		return nil
-	})
 }
 
 // collector returns a client of a trusted user.
