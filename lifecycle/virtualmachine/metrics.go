@@ -14,6 +14,7 @@ import (
 
 	"github.com/virtwright/virtwright/launcher/podspec"
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
+	"github.com/virtwright/virtwright/presets"
 )
 
 // scrapeTimeout limits how long a scrape waits for the sync of the cache.
@@ -67,6 +68,9 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 // instancetypes or the guest's agent.
 var infoLabels = []string{"node", "namespace", "name", "phase", "os", "workload", "flavor", "guest_os_machine", "evictable", "outdated", "vmi_pod"}
 
+// maxLabel bounds what authors of VMs write into a label, in bytes.
+const maxLabel = 64
+
 // infoOf returns the values of infoLabels. As in KubeVirt, a VMI is not evictable if it can only be
 // migrated, which never happens here.
 func infoOf(vmi *partialobject.VirtualMachineInstance) []string {
@@ -80,7 +84,7 @@ func infoOf(vmi *partialobject.VirtualMachineInstance) []string {
 	evictable := ptr.Deref(vmi.Spec.EvictionStrategy, "") != kubevirtv1.EvictionStrategyLiveMigrate
 	out := []string{vmi.Status.NodeName, vmi.Namespace, vmi.Name, strings.ToLower(string(vmi.Status.Phase))}
 	for _, annotation := range partialobject.MetricAnnotations {
-		out = append(out, vmi.Annotations[annotation])
+		out = append(out, presets.Truncate(vmi.Annotations[annotation], maxLabel))
 	}
 	return append(out, machine, strconv.FormatBool(evictable), "false", pod)
 }
