@@ -12,7 +12,7 @@ import (
 func (e *Engine) result(x *expansion) (*Result, error) {
 	r := x.resolution
 	r.record.Snapshot = x.snapshot.Hash()
-	r.suggestions = append(x.snapshot.labelTypos(x.query, nil), x.snapshot.unknownExclusions(x.query, nil)...)
+	r.suggestions = append(x.snapshot.labelTypos(x.query, nil), x.snapshot.idleExclusions(x.query, nil)...)
 	if err := r.annotate(); err != nil {
 		return nil, err
 	}

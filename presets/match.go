@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -171,18 +172,31 @@ func (q *query) unmetCondition(c *Compiled) (*expression, error) {
 	return nil, nil
 }
 
-// unknownExclusions warns about unknown presets that are excluded, unless the stored VM has them.
-func (s *Snapshot) unknownExclusions(q *query, old []exclusion) []string {
+// idleExclusions warns about exclusions of unknown presets, and of defaults that a preset does not
+// have, unless the stored VM has them.
+func (s *Snapshot) idleExclusions(q *query, old []exclusion) []string {
 	var out []string
 	for _, e := range q.selection.excluded {
-		_, ok := s.Lookup(q.namespace.Name, e.ref)
-		known := slices.ContainsFunc(old, func(o exclusion) bool { return o.ref == e.ref })
-		if ok || known || e.ref == "*" || s.broken[ParseRef(q.namespace.Name, e.ref)] || len(out) >= maxSuggestions {
+		known := slices.ContainsFunc(old, func(o exclusion) bool { return o.ref == e.ref && o.path.Equal(e.path) })
+		if known || e.ref == "*" || s.broken[ParseRef(q.namespace.Name, e.ref)] || len(out) >= maxSuggestions {
 			continue
 		}
-		out = append(out, fmt.Sprintf("annotation %s: preset %q does not exist%s", v1alpha1.AnnotationExclude, e.ref, s.suggestion(q.namespace.Name, e.ref)))
+		c, exists := s.Lookup(q.namespace.Name, e.ref)
+		switch {
+		case !exists:
+			out = append(out, fmt.Sprintf("annotation %s: preset %q does not exist%s", v1alpha1.AnnotationExclude, e.ref, s.suggestion(q.namespace.Name, e.ref)))
+		case !c.hasDefault(e.path):
+			out = append(out, fmt.Sprintf("annotation %s: preset %s has no default %s, and exclusions concern defaults only", v1alpha1.AnnotationExclude, e.ref, cmp.Or(e.path.String(), "to exclude")))
+		}
 	}
 	return out
+}
+
+// hasDefault reports whether the preset has a default at or beneath a path.
+func (c *Compiled) hasDefault(p provenance.Path) bool {
+	found := false
+	visitLeaves(c.defaults, func(leaf *fieldNode) { found = found || leaf.path.HasPrefix(p) || p.HasPrefix(leaf.path) })
+	return found
 }
 
 // maxSuggestions limits the search for similar names, which takes time if there are many presets.

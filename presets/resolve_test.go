@@ -155,6 +155,13 @@ func TestCreate(t *testing.T) {
 			presets: list(cluster("a", defaults("{cpu: {cores: 2}}")), local("b", defaults("{cpu: {cores: 4}}"))),
 			object:  vm(""), want: map[string]string{at + "cpu.cores": "4"},
 		},
+		"IdleExclusions": {
+			reason:  "an exclusion has no effect where the preset has no default, and a warning says so",
+			presets: list(cluster("a", defaults("{cpu: {cores: 2}}")), cluster("b", overrides("{cpu: {sockets: 4}}"))),
+			object:  `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {virtwright.dev/exclude: "cluster/a:spec.template.spec.domain.memory, cluster/b"}}}`,
+			want:    map[string]string{at + "cpu.cores": "2", at + "cpu.sockets": "4"},
+			warn:    []string{"preset cluster/a has no default spec.template.spec.domain.memory,", "preset cluster/b has no default to exclude,"},
+		},
 		"PriorityBeatsScopeAmongDefaults": {
 			reason:  "priority goes first",
 			presets: list(cluster("a", "priority: 1\n"+defaults("{cpu: {cores: 2}}")), local("b", defaults("{cpu: {cores: 4}}"))),

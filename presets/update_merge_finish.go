@@ -47,7 +47,7 @@ func (m *merger) collectNews() {
 		return slices.ContainsFunc(m.before.skips, func(o Skipped) bool { return reflect.DeepEqual(s, o) })
 	})
 	before, after, snapshot := m.before.query, m.after.query, m.after.snapshot
-	m.result.suggestions = append(snapshot.labelTypos(after, before.labels), snapshot.unknownExclusions(after, before.selection.excluded)...)
+	m.result.suggestions = append(snapshot.labelTypos(after, before.labels), snapshot.idleExclusions(after, before.selection.excluded)...)
 }
 
 func (m *merger) newProblems() field.ErrorList {
