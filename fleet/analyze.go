@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
@@ -74,6 +75,12 @@ func Analyze(ctx context.Context, all []*presets.Compiled, settings Settings) (f
 	if rules := settings.Rules; rules != nil && !rules.Addon {
 		a.standalone = &presets.Engine{Platform: &presets.Platform{Architecture: rules.Architecture}}
 	}
+	for _, m := range a.members {
+		m.around = labels.Set{corev1.LabelMetadataName: m.Namespace}
+		if i := slices.IndexFunc(a.Namespaces, func(n presets.Namespace) bool { return n.Name == m.Namespace }); i >= 0 {
+			maps.Copy(m.around, a.Namespaces[i].Labels)
+		}
+	}
 	for _, step := range []func(*analysis){
 		(*analysis).unreachable, (*analysis).contradictions, (*analysis).removals, (*analysis).forbidden,
 		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired, (*analysis).misspelt, (*analysis).misspeltRules, (*analysis).selectedPresetLabels, (*analysis).suspicious, (*analysis).idleRules, (*analysis).selectsNothing, (*analysis).idleExceptions, (*analysis).failing, (*analysis).invalid,
@@ -94,6 +101,7 @@ type member struct {
 	vms, namespaces map[string]requirement
 	// demands are those of its conditions.
 	demands []presets.Demand
+	around  labels.Set // known labels of the preset's own namespace
 	// matchesNothing is true if no VM can match.
 	matchesNothing bool
 	// solutions are sets of values that meet its conditions; empty until searched is true.

@@ -27,6 +27,7 @@ func (d Drift) Presets() []string {
 		out = append(out, c.Preset, c.was)
 	}
 	for _, text := range d.Problems {
+		text, _, _ = strings.Cut(text, hintOfPresets) // those that would set a missing value did not cause it
 		out = append(out, presetsIn(text)...)
 	}
 	slices.Sort(out)

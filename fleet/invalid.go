@@ -194,14 +194,27 @@ func (w *Witness) complete(fields map[string]any, all []*member) {
 	}
 }
 
-// introduced returns the problems that the presets of a trial introduce.
+// introduced returns the problems that the presets of a trial introduce. Platform defaults may
+// prevent them in mode standalone.
 func (a *analysis) introduced(t *trial) introduced {
 	if t.result == nil {
 		return introduced{}
 	}
-	object := t.result.Object()
+	found := a.introducedIn(t, t.result.Object(), t.Object)
+	if a.standalone == nil || !found.some() {
+		return found
+	}
+	bare, full := a.resolveBy(a.standalone, t.Witness, snapshotOf(nil)), a.resolveBy(a.standalone, t.Witness, t.snapshot)
+	if bare.result == nil || full.result == nil {
+		return introduced{}
+	}
+	return a.introducedIn(t, full.result.Object(), bare.result.Object())
+}
+
+// introducedIn returns the problems of an object that it did not have before presets acted.
+func (a *analysis) introducedIn(t *trial, object, original map[string]any) introduced {
 	now, err := t.decode(object)
-	before, alsoErr := t.decode(t.Object)
+	before, alsoErr := t.decode(original)
 	if err != nil || alsoErr != nil {
 		return introduced{}
 	}

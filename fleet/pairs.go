@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets"
@@ -184,7 +185,7 @@ func (m *member) covers(o *member) bool {
 	vms, namespaces := m.Selectors()
 	others, otherNamespaces := o.Selectors()
 	if !o.Cluster() {
-		otherNamespaces = inNamespace(o.Namespace)
+		otherNamespaces = labels.SelectorFromSet(o.around)
 	}
 	missing := slices.ContainsFunc(m.Conditions(), func(text string) bool { return !slices.Contains(o.Conditions(), text) })
 	return !missing && implies(others, vms) && implies(otherNamespaces, namespaces)

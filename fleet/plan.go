@@ -103,9 +103,12 @@ func newReasons(all, known []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return slices.Contains(reasons, reason(text)) })
 }
 
+// hintOfPresets begins the presets that would set a missing value, in a problem.
+const hintOfPresets = "; preset "
+
 // reason removes hints and the name of the responsible preset from a problem.
 func reason(text string) string {
-	for _, hint := range []string{"; did you mean ", "; preset ", " (set by preset "} {
+	for _, hint := range []string{"; did you mean ", hintOfPresets, " (set by preset "} {
 		text, _, _ = strings.Cut(text, hint)
 	}
 	return text

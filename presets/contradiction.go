@@ -2,6 +2,7 @@ package presets
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -69,7 +70,67 @@ func (c *Compiled) Contradiction() (index int, why string) {
 			return step.condition, "never true, because of " + celPath(step.field)
 		}
 	}
+	return c.emptyRange()
+}
+
+// A span holds the whole numbers that comparisons with constants admit.
+type span struct{ least, most int64 }
+
+// emptyRange returns the index of the first condition after which no number is left for a field,
+// and says why; -1 if there is none.
+func (c *Compiled) emptyRange() (index int, why string) {
+	spans := map[string]span{} // by selection and fallback
+	for i, condition := range c.conditions {
+		for _, part := range joinedBy("_&&_", condition.syntax) {
+			at, now := spanOf(part)
+			if at == nil {
+				continue
+			}
+			key := fmt.Sprint(at)
+			if before, isSecond := spans[key]; isSecond {
+				now = span{max(before.least, now.least), min(before.most, now.most)}
+			}
+			if spans[key] = now; now.least > now.most {
+				return i, "never true: no number meets all comparisons of " + celPath(strings.Join(at[1:], pathSeparator))
+			}
+		}
+	}
 	return -1, ""
+}
+
+// spanOf returns the fallback and the selection that a comparison with a whole number reads, and
+// the numbers that it admits; nil for other expressions.
+func spanOf(e ast.Expr) ([]string, span) {
+	if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 {
+		return nil, span{}
+	}
+	value := e.AsCall().Args()[0]
+	path := plainOrFallback(value)
+	limit, isNumber := constantOf(e.AsCall().Args()[1]).(int64)
+	if !isNumber || len(path) < 2 || limit == math.MinInt64 || limit == math.MaxInt64 {
+		return nil, span{}
+	}
+	fallback := ""
+	if isFallback(value) {
+		fallback = fmt.Sprint(constantOf(value.AsCall().Args()[0]))
+	}
+	return append([]string{fallback}, path...), admitted(e.AsCall().FunctionName(), limit)
+}
+
+// admitted returns the numbers that a comparison with a limit admits; all for other operators.
+func admitted(operator string, limit int64) span {
+	out := span{math.MinInt64, math.MaxInt64}
+	switch operator {
+	case "_<_":
+		out.most = limit - 1
+	case "_<=_":
+		out.most = limit
+	case "_>_":
+		out.least = limit + 1
+	case "_>=_":
+		out.least = limit
+	}
+	return out
 }
 
 // isImpossible reports whether no value meets the demand, and the field must not be absent.

@@ -245,7 +245,7 @@ func (c *Cluster) unlabelled(of []string, one, many string, names []string) []st
 
 func listed(kind string, names []string) string {
 	const most = 3
-	if len(names) > most {
+	if len(names) > most+1 {
 		return fmt.Sprintf("%s and %d more %s", strings.Join(names[:most], ", "), len(names)-most, kind)
 	}
 	return kind + " " + strings.Join(names, ", ")
