@@ -166,6 +166,13 @@ var (
 		Reason:  "A cluster with these presets rejects the VM. The message is that of validate.",
 		Fix:     "Correct the preset or the VM.",
 	}
+	// IncompleteVM is reported like RejectedVM.
+	IncompleteVM = &Check{
+		ID: "VW306", Name: "incomplete-vm", Severity: Note,
+		Summary: "With the presets, a VM of the files lacks a value, or names a preset that is not there.",
+		Reason:  "A cluster with only these presets rejects the VM. Another preset of the cluster may set the value, so a note does not change the exit code.",
+		Fix:     "Correct the preset or the VM, or add the other presets to -f.",
+	}
 	unguardedExpression = &Check{
 		ID: "VW401", Name: "unguarded-expression", Severity: Error,
 		Summary: "A condition, or a computed override, fails for VMs that lack a field; or a computed default fails for every VM.",
@@ -210,7 +217,7 @@ var (
 // Checks lists all checks by ID.
 var Checks = []*Check{
 	UnknownField, InvalidPreset, invalidValue, invalidVM, warnedValue, unsupported, suspiciousValue, incompleteVM, Unreachable, NoOp, Shadowed, unpairedElement, misspeltSelector, selectsPresetLabel, selectsNothing, idleException,
-	Conflicting, removesStronger, Forbidden, invalidTogether, RejectedVM, unguardedExpression, unknownSelection, mistakenComparison, unusedVariable, underInstancetypeCheck,
+	Conflicting, removesStronger, Forbidden, invalidTogether, RejectedVM, IncompleteVM, unguardedExpression, unknownSelection, mistakenComparison, unusedVariable, underInstancetypeCheck,
 	undoneAtLaunch,
 }
 

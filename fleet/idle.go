@@ -54,42 +54,58 @@ func (a *analysis) noteUnmet(of presets.PresetName, at, kind string, required ma
 // resemble reports whether two values probably mean the same: prod and production, centos-6 and
 // centos6, Windows and windows.
 func resemble(a, b string) bool {
-	plain := func(text string) string {
-		return strings.Map(func(r rune) rune {
-			if strings.ContainsRune("-_.", r) {
-				return -1
-			}
-			return unicode.ToLower(r)
-		}, text)
-	}
 	x, y := plain(a), plain(b)
 	const shortest = 3 // of a common beginning
-	return x == y || min(len(x), len(y)) >= shortest && (strings.HasPrefix(x, y) || strings.HasPrefix(y, x)) || len(presets.Typos(a, []string{b})) > 0
+	return misspells(a, b) || min(len(x), len(y)) >= shortest && (strings.HasPrefix(x, y) || strings.HasPrefix(y, x))
 }
 
-// idleRules reports rules that require what a value of the same preset always gives.
+// misspells reports whether two values differ by their spelling only.
+func misspells(a, b string) bool {
+	return plain(a) == plain(b) || len(presets.Typos(a, []string{b})) > 0
+}
+
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-_.", r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, text)
+}
+
+// idleRules reports rules that require what all VMs have.
 func (a *analysis) idleRules() {
 	for _, m := range a.members {
 		for _, rule := range m.parts {
-			own := func(c claim) bool { return c.member == m && c.part.gives() && !c.Path.InList() }
-			switch {
-			case rule.Role != provenance.Require || !m.acts():
-			case slices.ContainsFunc(a.under[rule.path], own):
-				a.report(NoOp, m, Finding{Field: rule.Field, Message: fmt.Sprintf("requires %s, which the preset itself sets: no VM violates the rule", rule.path)})
-			case slices.Contains([]string{"metadata", "metadata.name", "metadata.namespace"}, rule.path):
-				a.report(NoOp, m, Finding{Field: rule.Field, Message: fmt.Sprintf("requires %s, which every VM has: no VM violates the rule", rule.path)})
-			case a.isPlatformDefault(m, rule):
-				a.report(NoOp, m, Finding{Field: rule.Field, Message: fmt.Sprintf("requires %s, which platform defaults set in mode standalone: no VM violates the rule", rule.path)})
+			if rule.Role != provenance.Require || !m.acts() {
+				continue
 			}
+			why := ""
+			switch {
+			case slices.Contains([]string{"metadata", "metadata.name", "metadata.namespace"}, rule.path):
+				why = "which every VM has"
+			case slices.ContainsFunc(a.under[rule.path], func(c claim) bool { return c.member == m && c.part.alwaysSets() }):
+				why = "which the preset itself sets"
+			case a.standalone != nil && slices.Contains(platformDefaults, rule.path):
+				why = "which platform defaults set in mode standalone"
+			default:
+				continue
+			}
+			a.report(NoOp, m, Finding{Field: rule.Field, Message: fmt.Sprintf("requires %s, %s: no VM violates the rule, unless it excludes defaults", rule.path, why)})
 		}
 	}
 }
 
-// isPlatformDefault reports whether a VM meets a rule of a preset only by its platform defaults.
-func (a *analysis) isPlatformDefault(m *member, rule *part) bool {
-	return a.standalone != nil && nil != a.findWitness([]*member{m}, func(t *trial) bool {
-		return violatedBeneath(t.rejection, rule.path) != "" && violatedBeneath(a.resolveBy(a.standalone, t.Witness, t.snapshot).rejection, rule.path) == ""
-	})
+// alwaysSets reports whether a part sets its field in each VM that does not exclude it.
+func (p *part) alwaysSets() bool {
+	inList := slices.ContainsFunc(p.Path, func(s provenance.Segment) bool { return s.Kind != provenance.Field })
+	return p.gives() && !p.Computed && !inList && len(p.Choices) == 0
+}
+
+// platformDefaults are fields that a VM always has in mode standalone.
+var platformDefaults = []string{
+	templatePath + "architecture", templatePath + "evictionStrategy", templatePath + "domain.machine.type", templatePath + "domain.cpu.model",
+	templatePath + "domain.cpu.cores", templatePath + "domain.cpu.sockets", templatePath + "domain.cpu.threads",
 }
 
 // idleExceptions reports exceptions that exempt no VM.
@@ -133,7 +149,7 @@ func (a *analysis) otherPreset(e *presets.Exception, ref string) string {
 	for _, m := range a.members {
 		switch isHere := m.Namespace == "" || m.Namespace == e.Namespace; {
 		case m.Ref == ref:
-			return fmt.Sprintf("preset %q belongs to namespace %s, and an exception exempts only VMs of its own namespace", ref, m.Namespace)
+			return fmt.Sprintf("the files have preset %q of namespace %s only, and an exception exempts VMs of its own namespace", ref, m.Namespace)
 		case isHere && strings.TrimPrefix(m.Ref, "cluster/") == strings.TrimPrefix(ref, "cluster/"):
 			meant = m.Ref
 		case isHere:
@@ -166,11 +182,11 @@ func (a *analysis) absentFrom(namespace string, m *member) string {
 }
 
 // failing reports computed defaults whose expressions fail for a VM that sets little, and for one
-// that sets its sizes.
+// that sets its sizes, although no field that they read must exist.
 func (a *analysis) failing() {
 	for _, m := range a.members {
-		computed := func(p *part) bool { return p.Computed && p.Role == provenance.Default }
-		if !m.acts() || !slices.ContainsFunc(m.parts, computed) || m.matchesAnyValue() {
+		guarded := m.GuardedDefaults()
+		if !m.acts() || len(guarded) == 0 || m.matchesAnyValue() {
 			continue
 		}
 		var failed []presets.Skipped
@@ -179,14 +195,12 @@ func (a *analysis) failing() {
 			failed = a.failures(a.resolve(sized, t.snapshot), m)
 			return len(failed) > 0 && len(a.failures(t, m)) > 0
 		})
-		if witness == nil {
-			continue
-		}
-		for _, s := range failed {
-			for _, path := range s.Paths {
+		for _, path := range guarded {
+			i := slices.IndexFunc(failed, func(s presets.Skipped) bool { return slices.Contains(s.Paths, path) })
+			if witness != nil && i >= 0 {
 				a.report(unguardedExpression, m, Finding{
 					Field: "spec.defaults." + path, Witness: witness,
-					Message: "the expression fails, so that the default has no effect: " + s.Reason,
+					Message: "the expression fails, so that the default has no effect: " + failed[i].Reason,
 				})
 			}
 		}

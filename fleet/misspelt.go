@@ -58,7 +58,7 @@ func (a *analysis) misspeltRules() {
 				continue
 			}
 			around := p.Path[:last]
-			if other := otherLabels(p.Path); len(other) > 0 && p.Role == provenance.Require && gives(a.at[other.String()]) {
+			if other := otherLabels(p.Path); p.Role == provenance.Require && a.setsPlainly(other) {
 				a.report(misspeltSelector, m, Finding{Field: p.Field, Message: fmt.Sprintf("no preset sets %s; did you mean %s?", p.path, other)})
 				continue
 			}
@@ -71,6 +71,11 @@ func (a *analysis) misspeltRules() {
 			}
 		}
 	}
+}
+
+// setsPlainly reports whether a preset sets a path to a plain value.
+func (a *analysis) setsPlainly(p provenance.Path) bool {
+	return slices.ContainsFunc(a.at[p.String()], func(c claim) bool { return c.part.gives() && !c.Computed })
 }
 
 // otherLabels returns the path of a label of the VM for one of its template, and the reverse; nil

@@ -79,36 +79,19 @@ func (a *analysis) forbidden() {
 	}
 }
 
-// forbidsDefault reports a rule that a VM violates by its platform defaults. A rule about every
-// element of a list is not reported: authors can choose other elements.
+// forbidsDefault reports a rule that forbids what each VM has in mode standalone.
 func (a *analysis) forbidsDefault(o *member, rule *part) {
-	if a.standalone == nil {
+	i := slices.IndexFunc(platformDefaults, func(path string) bool { return beneath(path, rule.path) })
+	if a.standalone == nil || i < 0 {
 		return
 	}
-	path := ""
-	witness := a.findWitness([]*member{o}, func(t *trial) bool {
-		full := a.resolveBy(a.standalone, t.Witness, t.snapshot)
-		path = violatedBeneath(full.rejection, rule.path)
-		return path != "" && t.matched(o)
-	})
+	witness := a.findWitness([]*member{o}, func(t *trial) bool { return t.matched(o) && a.resolveBy(a.standalone, t.Witness, t.snapshot).breaks(o) })
 	if witness != nil {
 		a.report(Forbidden, o, Finding{
 			Field: rule.Field, Witness: witness,
-			Message: fmt.Sprintf("forbids %s, which platform defaults set in mode standalone: VMs whose authors set nothing are rejected", path),
+			Message: fmt.Sprintf("forbids %s, which platform defaults set in mode standalone: every VM that the preset matches is rejected", platformDefaults[i]),
 		})
 	}
-}
-
-// violatedBeneath returns the field of a problem at or beneath a path; empty for none.
-func violatedBeneath(r *presets.Rejection, path string) string {
-	if r == nil {
-		return ""
-	}
-	i := slices.IndexFunc(r.Problems, func(e *field.Error) bool { return beneath(e.Field, path) })
-	if i < 0 {
-		return ""
-	}
-	return r.Problems[i].Field
 }
 
 // forbiddenBy reports each preset that violates a rule once.

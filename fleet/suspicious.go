@@ -73,7 +73,7 @@ func (a *analysis) selectsNoVM(m *member, p *part) {
 		}
 		label := provenance.Of("spec", "template", "metadata", "labels").Field(at[last].Name)
 		for value := range a.textsOf(m, label) {
-			if value != text && resemble(value, text) {
+			if value != text && misspells(value, text) {
 				a.report(suspiciousValue, m, Finding{
 					Field:   p.Field + strings.TrimPrefix(at.String(), p.path),
 					Message: fmt.Sprintf("the preset gives its VMs %s=%s; did you mean that instead of %s?", at[last].Name, value, text),

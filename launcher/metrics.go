@@ -84,19 +84,26 @@ func (g *guest) serveMetrics() error {
 		return err
 	}
 	var mu sync.Mutex
-	var text string
+	var last string
 	var read time.Time
-	handler := http.NewServeMux()
-	handler.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+	current := func() (string, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if time.Since(read) >= scrapePeriod {
 			stats, err := g.stats()
 			if err != nil {
-				http.Error(w, "cannot read the statistics of the guest", http.StatusServiceUnavailable)
-				return
+				return "", err
 			}
-			text, read = exposition(stats, g.identity()), time.Now()
+			last, read = exposition(stats, g.identity()), time.Now()
+		}
+		return last, nil
+	}
+	handler := http.NewServeMux()
+	handler.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		text, err := current()
+		if err != nil {
+			http.Error(w, "cannot read the statistics of the guest", http.StatusServiceUnavailable)
+			return
 		}
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 		fmt.Fprint(w, text)
@@ -116,12 +123,15 @@ func (g *guest) stats() (map[string]any, error) {
 	if err := errors.Join(err, unread, unknown); err != nil {
 		return nil, err
 	}
+	names := map[any]string{} // of disks, by target
 	for i := range d.Devices.Disks {
-		disk := &d.Devices.Disks[i]
-		for at := range elements(stats, "block") {
-			if disk.Target != nil && disk.Alias != nil && stats[at+"name"] == disk.Target.Dev {
-				stats[at+"name"] = strings.TrimPrefix(disk.Alias.Name, "ua-")
-			}
+		if disk := &d.Devices.Disks[i]; disk.Target != nil && disk.Alias != nil {
+			names[disk.Target.Dev] = strings.TrimPrefix(disk.Alias.Name, "ua-")
+		}
+	}
+	for at := range elements(stats, "block") {
+		if name := names[stats[at+"name"]]; name != "" {
+			stats[at+"name"] = name
 		}
 	}
 	stats["vcpu.count"] = stats["vcpu.maximum"]
@@ -157,8 +167,8 @@ func networkStats(dev string) map[string]any {
 func (g *guest) identity() string {
 	vmi, clean := g.input.VMI, strings.NewReplacer(".", "_", "/", "_", "-", "_")
 	labels := map[string]string{}
-	for key, value := range vmi.Labels {
-		labels["kubernetes_vmi_label_"+clean.Replace(key)] = value
+	for _, key := range slices.Sorted(maps.Keys(vmi.Labels)) { // two may have one name
+		labels["kubernetes_vmi_label_"+clean.Replace(key)] = vmi.Labels[key]
 	}
 	labels["namespace"], labels["name"], labels["node"] = vmi.Namespace, vmi.Name, os.Getenv(v1alpha1.EnvNode)
 	var out []string

@@ -112,7 +112,11 @@ func spanOf(e ast.Expr) ([]string, span) {
 	}
 	fallback := ""
 	if isFallback(value) {
-		fallback = fmt.Sprint(constantOf(value.AsCall().Args()[0]))
+		constant := constantOf(value.AsCall().Args()[0])
+		if constant == nil {
+			return nil, span{}
+		}
+		fallback = fmt.Sprint(constant)
 	}
 	return append([]string{fallback}, path...), admitted(e.AsCall().FunctionName(), limit)
 }

@@ -38,6 +38,24 @@ func (c *Compiled) UnguardedExpressions(steps int) (errs field.ErrorList, comple
 	return errs, a.steps > 0
 }
 
+// GuardedDefaults returns the fields of defaults whose expressions do not fail because a VM lacks a
+// field.
+func (c *Compiled) GuardedDefaults() []string {
+	var out []string
+	a := analysis{steps: AllSteps, alwaysSet: setBySelector("namespaceObject", c.namespaces), selected: setBySelector("object", c.labels)}
+	for i := range c.conditions {
+		a.guards = append(a.guards, c.conditions[i].syntax)
+	}
+	visitLeaves(c.defaults, func(leaf *fieldNode) {
+		if leaf.computed != nil {
+			if a.origins = leaf.computed.origins; len(a.unguarded(leaf.computed.syntax)) == 0 {
+				out = append(out, leaf.text)
+			}
+		}
+	})
+	return out
+}
+
 // setBySelector returns the labels that each object has that a selector matches.
 func setBySelector(object string, selector labels.Selector) map[string]bool {
 	out := map[string]bool{}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -195,8 +196,23 @@ func (s *Snapshot) idleExclusions(q *query, old []exclusion) []string {
 // hasDefault reports whether the preset has a default at or beneath a path.
 func (c *Compiled) hasDefault(p provenance.Path) bool {
 	found := false
-	visitLeaves(c.defaults, func(leaf *fieldNode) { found = found || leaf.path.HasPrefix(p) || p.HasPrefix(leaf.path) })
+	visitLeaves(c.defaults, func(leaf *fieldNode) { found = found || mayMeet(leaf.path, p) })
 	return found
+}
+
+// mayMeet reports whether one of two paths may lie beneath the other. Elements of all names, and of
+// computed ones, may be any element.
+func mayMeet(a, b provenance.Path) bool {
+	isAny := func(s provenance.Segment) bool {
+		return s.Kind == provenance.AnyElement || strings.HasPrefix(s.Name, "#")
+	}
+	for i := range min(len(a), len(b)) {
+		inList := a[i].Kind != provenance.Field && b[i].Kind != provenance.Field
+		if a[i] != b[i] && !(inList && (isAny(a[i]) || isAny(b[i]))) {
+			return false
+		}
+	}
+	return true
 }
 
 // maxSuggestions limits the search for similar names, which takes time if there are many presets.

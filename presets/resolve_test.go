@@ -162,6 +162,12 @@ func TestCreate(t *testing.T) {
 			want:    map[string]string{at + "cpu.cores": "2", at + "cpu.sockets": "4"},
 			warn:    []string{"preset cluster/a has no default spec.template.spec.domain.memory,", "preset cluster/b has no default to exclude,"},
 		},
+		"ExcludedElements": {
+			reason:  "an element may be excluded from defaults of every element, or of a computed name",
+			presets: list(cluster("a", defaults(`{devices: {interfaces: [{name: "*", model: virtio}], disks: [{name: {$cel: "object.metadata.name + '-data'"}, cache: none}]}}`))),
+			object:  `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: x, annotations: {virtwright.dev/exclude: "cluster/a:spec.template.spec.domain.devices.interfaces[net], cluster/a:spec.template.spec.domain.devices.disks[x-data]"}}, spec: {template: {spec: {domain: {devices: {interfaces: [{name: net, masquerade: {}}]}}, networks: [{name: net, pod: {}}]}}}}`,
+			want:    map[string]string{at + "devices.interfaces[net].masquerade": "{}", at + "devices.interfaces[net].model": ""}, quiet: true,
+		},
 		"PriorityBeatsScopeAmongDefaults": {
 			reason:  "priority goes first",
 			presets: list(cluster("a", "priority: 1\n"+defaults("{cpu: {cores: 2}}")), local("b", defaults("{cpu: {cores: 4}}"))),

@@ -104,10 +104,14 @@ func (l *linter) rejectedVMs(objects []manifest.Object) {
 		if v.Kind != string(presets.VirtualMachine) && v.Kind != string(presets.VirtualMachineInstance) {
 			continue
 		}
+		check := fleet.RejectedVM
+		if v.lacksValue() {
+			check = fleet.IncompleteVM
+		}
 		for _, p := range v.Problems {
-			if !l.rejectedBy(&v, p) {
+			if !l.rejectedBy(check, &v, p) {
 				l.found = append(l.found, LintFinding{fleet.Finding{
-					Check: fleet.RejectedVM, Preset: presets.PresetName{Namespace: v.Namespace, Ref: "vm/" + v.Name}, Field: p.Field, Message: p.Message,
+					Check: check, Preset: presets.PresetName{Namespace: v.Namespace, Ref: "vm/" + v.Name}, Field: p.Field, Message: p.Message,
 				}, v.Where})
 			}
 		}
@@ -116,7 +120,7 @@ func (l *linter) rejectedVMs(objects []manifest.Object) {
 
 // rejectedBy reports a problem of a VM at the preset that sets the value, unless the field has a
 // finding. It returns whether there is such a preset.
-func (l *linter) rejectedBy(v *Verdict, p Problem) bool {
+func (l *linter) rejectedBy(check *fleet.Check, v *Verdict, p Problem) bool {
 	ref, path := presets.SetBy(presets.Kind(v.Kind), v.object, p.Field)
 	i := slices.IndexFunc(l.compiled, func(c *presets.Compiled) bool { return c.Ref == ref && (c.Cluster() || c.Namespace == v.Namespace) })
 	if i < 0 {
@@ -128,7 +132,7 @@ func (l *linter) rejectedBy(v *Verdict, p Problem) bool {
 			continue
 		}
 		f := fleet.Finding{
-			Check: fleet.RejectedVM, Preset: of.Name(), Field: action.Field,
+			Check: check, Preset: of.Name(), Field: action.Field,
 			Message: fmt.Sprintf("%s is rejected: %s: %s", v, p.Field, p.Message),
 		}
 		known := func(k LintFinding) bool { return k.Preset == f.Preset && k.Field == f.Field }
