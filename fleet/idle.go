@@ -80,11 +80,11 @@ func (a *analysis) idleRules() {
 			if rule.Role != provenance.Require || !m.acts() {
 				continue
 			}
-			why := ""
+			var why string
 			switch {
 			case slices.Contains([]string{"metadata", "metadata.name", "metadata.namespace"}, rule.path):
 				why = "which every VM has"
-			case slices.ContainsFunc(a.under[rule.path], func(c claim) bool { return c.member == m && c.part.alwaysSets() }):
+			case slices.ContainsFunc(a.under[rule.path], func(c claim) bool { return c.member == m && c.alwaysSets() }):
 				why = "which the preset itself sets"
 			case a.standalone != nil && slices.Contains(platformDefaults, rule.path):
 				why = "which platform defaults set in mode standalone"
