@@ -76,10 +76,7 @@ func Analyze(ctx context.Context, all []*presets.Compiled, settings Settings) (f
 		a.standalone = &presets.Engine{Platform: &presets.Platform{Architecture: rules.Architecture}}
 	}
 	for _, m := range a.members {
-		m.around = labels.Set{corev1.LabelMetadataName: m.Namespace}
-		if i := slices.IndexFunc(a.Namespaces, func(n presets.Namespace) bool { return n.Name == m.Namespace }); i >= 0 {
-			maps.Copy(m.around, a.Namespaces[i].Labels)
-		}
+		m.around, _ = a.labelsOf(m.Namespace)
 	}
 	for _, step := range []func(*analysis){
 		(*analysis).unreachable, (*analysis).contradictions, (*analysis).removals, (*analysis).forbidden,

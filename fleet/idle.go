@@ -167,12 +167,10 @@ func (a *analysis) otherPreset(e *presets.Exception, ref string) string {
 
 // absentFrom says why a preset never acts in a known namespace.
 func (a *analysis) absentFrom(namespace string, m *member) string {
-	i := slices.IndexFunc(a.Namespaces, func(n presets.Namespace) bool { return n.Name == namespace })
-	if i < 0 {
+	has, isKnown := a.labelsOf(namespace)
+	if !isKnown {
 		return ""
 	}
-	has := labels.Set{corev1.LabelMetadataName: namespace}
-	maps.Copy(has, a.Namespaces[i].Labels)
 	for _, key := range slices.Sorted(maps.Keys(m.namespaces)) {
 		if !m.namespaces[key].allows(has) {
 			return fmt.Sprintf("preset %s does not act in namespace %s, whose labels its match.namespaces does not select", m.Ref, namespace)
@@ -181,12 +179,25 @@ func (a *analysis) absentFrom(namespace string, m *member) string {
 	return ""
 }
 
+// labelsOf returns the labels of a namespace; only its name if it is not known.
+func (a *analysis) labelsOf(namespace string) (out labels.Set, isKnown bool) {
+	out = labels.Set{corev1.LabelMetadataName: namespace}
+	i := slices.IndexFunc(a.Namespaces, func(n presets.Namespace) bool { return n.Name == namespace })
+	if i >= 0 {
+		maps.Copy(out, a.Namespaces[i].Labels)
+	}
+	return out, i >= 0
+}
+
 // failing reports computed defaults whose expressions fail for a VM that sets little, and for one
 // that sets its sizes, although no field that they read must exist.
 func (a *analysis) failing() {
 	for _, m := range a.members {
+		if !m.acts() || m.matchesAnyValue() {
+			continue
+		}
 		guarded := m.GuardedDefaults()
-		if !m.acts() || len(guarded) == 0 || m.matchesAnyValue() {
+		if len(guarded) == 0 {
 			continue
 		}
 		var failed []presets.Skipped

@@ -261,7 +261,7 @@ func oneConstant(e ast.Expr, constants ...ast.Expr) (string, demand) {
 		}
 		out.values = append(out.values, v)
 	}
-	if e.Kind() == ast.CallKind && e.AsCall().IsMemberFunction() && e.AsCall().FunctionName() == "orValue" {
+	if isFallback(e) {
 		fallback := constantOf(e.AsCall().Args()[0])
 		out.absent = fallback == nil || slices.ContainsFunc(out.values, func(v any) bool { return equalJSON(v, fallback) })
 		e = e.AsCall().Target()

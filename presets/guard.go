@@ -22,7 +22,7 @@ import (
 // problem shows a safe expression. It takes at most AllSteps, or fewer if steps is not 0, and
 // returns false if these were too few.
 func (c *Compiled) UnguardedExpressions(steps int) (errs field.ErrorList, complete bool) {
-	a := analysis{steps: min(cmp.Or(steps, AllSteps), AllSteps), alwaysSet: setBySelector("namespaceObject", c.namespaces), selected: setBySelector("object", c.labels)}
+	a := c.analysis(min(cmp.Or(steps, AllSteps), AllSteps))
 	at := field.NewPath("spec", "match", "conditions")
 	for i, condition := range c.conditions {
 		if a.check(condition, at.Index(i).Child("expression"), &errs) {
@@ -42,7 +42,7 @@ func (c *Compiled) UnguardedExpressions(steps int) (errs field.ErrorList, comple
 // field.
 func (c *Compiled) GuardedDefaults() []string {
 	var out []string
-	a := analysis{steps: AllSteps, alwaysSet: setBySelector("namespaceObject", c.namespaces), selected: setBySelector("object", c.labels)}
+	a := c.analysis(AllSteps)
 	for i := range c.conditions {
 		a.guards = append(a.guards, c.conditions[i].syntax)
 	}
@@ -54,6 +54,11 @@ func (c *Compiled) GuardedDefaults() []string {
 		}
 	})
 	return out
+}
+
+// analysis returns an analysis that knows the labels which the preset selects.
+func (c *Compiled) analysis(steps int) analysis {
+	return analysis{steps: steps, alwaysSet: setBySelector("namespaceObject", c.namespaces), selected: setBySelector("object", c.labels)}
 }
 
 // setBySelector returns the labels that each object has that a selector matches.

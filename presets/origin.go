@@ -14,11 +14,8 @@ import (
 // AddOrigins adds to the problems of an object the presets that set the fields. The object is
 // decoded JSON.
 func AddOrigins(kind Kind, object map[string]any, problems field.ErrorList) field.ErrorList {
-	r, err := newResolution(kind, object)
-	if err != nil {
-		return problems
-	}
-	if r.record, err = provenance.Decode(r.storedProvenance()); err != nil {
+	r := readRecorded(kind, object)
+	if r == nil {
 		return problems
 	}
 	out := slices.Clone(problems)
@@ -35,15 +32,24 @@ func AddOrigins(kind Kind, object map[string]any, problems field.ErrorList) fiel
 // SetBy returns the Ref of the preset that set a field, as a problem of an object names it, and the
 // path of the field; empty if no preset set it. The object is decoded JSON.
 func SetBy(kind Kind, object map[string]any, text string) (ref string, path provenance.Path) {
-	r, err := newResolution(kind, object)
-	if err != nil {
-		return "", nil
-	}
-	if r.record, err = provenance.Decode(r.storedProvenance()); err != nil {
+	r := readRecorded(kind, object)
+	if r == nil {
 		return "", nil
 	}
 	path = r.pathOf(text)
 	return r.presetOf(path), path
+}
+
+// readRecorded returns an object with its record; nil if it cannot be read.
+func readRecorded(kind Kind, object map[string]any) *resolution {
+	r, err := newResolution(kind, object)
+	if err != nil {
+		return nil
+	}
+	if r.record, err = provenance.Decode(r.storedProvenance()); err != nil {
+		return nil
+	}
+	return r
 }
 
 // PathOf returns the path of a field that a problem of an object names. The object is decoded JSON.

@@ -49,6 +49,7 @@ func Lint(ctx context.Context, objects []manifest.Object, settings Settings) (*L
 				return nil, err
 			}
 		case vmOrVMI:
+			l.hasVMs = true
 			e.addLabels(vms)
 		case preset:
 			if err := l.preset(e); err != nil {
@@ -93,7 +94,7 @@ func render(rules *validation.Config) func(*kubevirtv1.VirtualMachineInstance) f
 // their cause. It ignores objects that cannot be read, which lint reports itself.
 func (l *linter) rejectedVMs(objects []manifest.Object) {
 	isError := func(f LintFinding) bool { return f.Severity == fleet.Error }
-	if l.count == 0 || slices.ContainsFunc(l.found, isError) {
+	if l.count == 0 || !l.hasVMs || slices.ContainsFunc(l.found, isError) {
 		return
 	}
 	report, err := Review(l.ctx, objects, l.settings)
@@ -152,6 +153,7 @@ type linter struct {
 	exceptions []*presets.Exception
 	found      []LintFinding
 	count      int
+	hasVMs     bool
 }
 
 func (l *linter) exception(e *entry) error {
