@@ -18,7 +18,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/simulate"
 )
 
 // TestCatalogueMutants applies each mutation to the presets of the catalogue, one at a time. At
@@ -94,7 +94,7 @@ func tested(t *testing.T, file string) (code int, rejected bool) {
 	if err := json.Unmarshal([]byte(got.out), &report); err != nil {
 		t.Fatal(err, got.err)
 	}
-	return got.code, slices.ContainsFunc(report.Cases, func(c offline.CaseReport) bool { return c.Error != "" })
+	return got.code, slices.ContainsFunc(report.Cases, func(c simulate.CaseReport) bool { return c.Error != "" })
 }
 
 func writeDocuments(t *testing.T, file string, documents []map[string]any) {

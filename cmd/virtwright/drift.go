@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/fleet"
+	"github.com/virtwright/virtwright/simulate"
 )
 
 const driftHelp = `List the stored VMs that a reapply of all presets would change or reject now. Causes are a
@@ -63,7 +63,7 @@ func drift(ctx context.Context, o *settings, s streams) error {
 	if err != nil {
 		return err
 	}
-	all, notes, err := offline.Drift(ctx, objects, known)
+	all, notes, err := simulate.Drift(ctx, objects, known)
 	if err != nil {
 		return badInput(err)
 	}
@@ -78,7 +78,7 @@ func drift(ctx context.Context, o *settings, s streams) error {
 	return nil
 }
 
-func newDriftReport(all []offline.StoredDrift) driftReport {
+func newDriftReport(all []simulate.StoredDrift) driftReport {
 	out := driftReport{VMs: []driftedVM{}, Checked: len(all)}
 	for _, m := range all {
 		vm := driftedVM{Namespace: m.Namespace, Name: m.Name, Presets: orEmpty(m.Presets()), Problems: m.Problems}

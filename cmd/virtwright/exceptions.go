@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/simulate"
 )
 
 const exceptionsHelp = `List the PresetExceptions of a cluster, of files, or of both.
@@ -79,7 +79,7 @@ func (o *exceptionsCommand) list(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	all, err := offline.Exceptions(ctx, objects, known)
+	all, err := simulate.Exceptions(ctx, objects, known)
 	if err != nil {
 		return err
 	}
@@ -119,10 +119,10 @@ func (o *exceptionsCommand) runProposal(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if !o.live(nil) && !offline.NewSurvey(files, o.namespace).VMs {
+	if !o.live(nil) && !simulate.NewSurvey(files, o.namespace).VMs {
 		return errors.New("no VM in -f: use -A or -n to read the VMs of a cluster")
 	}
-	proposed, notes, err := offline.Propose(ctx, files, cluster, known)
+	proposed, notes, err := simulate.Propose(ctx, files, cluster, known)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (o *exceptionsCommand) runProposal(ctx context.Context, s streams) error {
 	return nil
 }
 
-func printProposal(s streams, p offline.Proposal) error {
+func printProposal(s streams, p simulate.Proposal) error {
 	e := p.Exception
 	object := map[string]any{
 		"apiVersion": e.APIVersion, "kind": e.Kind, "metadata": map[string]any{"namespace": e.Namespace, "name": e.Name}, "spec": e.Spec,
@@ -153,7 +153,7 @@ func printProposal(s streams, p offline.Proposal) error {
 			"# run this command, and select only its label in vmSelector:\n"
 	}
 	if p.Label || p.Shared {
-		comment += fmt.Sprintf("# kubectl label vm --namespace %s %s %s=%s\n", e.Namespace, strings.Join(p.VMs, " "), offline.LabelException, p.LabelValue())
+		comment += fmt.Sprintf("# kubectl label vm --namespace %s %s %s=%s\n", e.Namespace, strings.Join(p.VMs, " "), simulate.LabelException, p.LabelValue())
 	}
 	_, err = fmt.Fprintf(s.out, "---\n%s%s", comment, text)
 	return err

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/simulate"
 )
 
 const expandHelp = `Print virtual machines as a cluster would store them with these presets.
@@ -84,7 +84,7 @@ func expand(ctx context.Context, o *settings, s streams, args []string) error {
 	list := &listWriter{out: s.out, output: o.output}
 	shown, done := newProgress(s, "expanded", len(c.VMs)+o.input.Remaining), 0
 	var problems []error
-	for x := range offline.InOrder(ctx, o.vms(c), func(ctx context.Context, read func() (offline.VM, error)) expansion {
+	for x := range simulate.InOrder(ctx, o.vms(c), func(ctx context.Context, read func() (simulate.VM, error)) expansion {
 		return o.expandOne(ctx, c, read)
 	}) {
 		if len(x.warnings)+len(x.notes) > 0 {
@@ -111,10 +111,10 @@ func expand(ctx context.Context, o *settings, s streams, args []string) error {
 }
 
 // vms yields the VMs that the cluster holds in memory, then the remaining VMs of the files.
-func (o *settings) vms(c *offline.Cluster) iter.Seq[func() (offline.VM, error)] {
-	return func(yield func(func() (offline.VM, error)) bool) {
+func (o *settings) vms(c *simulate.Cluster) iter.Seq[func() (simulate.VM, error)] {
+	return func(yield func(func() (simulate.VM, error)) bool) {
 		for _, m := range c.VMs {
-			if !yield(func() (offline.VM, error) { return m, nil }) {
+			if !yield(func() (simulate.VM, error) { return m, nil }) {
 				return
 			}
 		}
@@ -122,7 +122,7 @@ func (o *settings) vms(c *offline.Cluster) iter.Seq[func() (offline.VM, error)] 
 			return
 		}
 		for d := range o.input.VMs() {
-			if !yield(func() (offline.VM, error) { return c.DecodeVM(d) }) {
+			if !yield(func() (simulate.VM, error) { return c.DecodeVM(d) }) {
 				return
 			}
 		}
@@ -130,13 +130,13 @@ func (o *settings) vms(c *offline.Cluster) iter.Seq[func() (offline.VM, error)] 
 }
 
 type expansion struct {
-	vm              offline.VM
+	vm              simulate.VM
 	text            string
 	warnings, notes []string
 	err             error
 }
 
-func (o *settings) expandOne(ctx context.Context, c *offline.Cluster, read func() (offline.VM, error)) (x expansion) {
+func (o *settings) expandOne(ctx context.Context, c *simulate.Cluster, read func() (simulate.VM, error)) (x expansion) {
 	if x.vm, x.err = read(); x.err != nil {
 		return x
 	}
@@ -158,7 +158,7 @@ func (o *settings) expandOne(ctx context.Context, c *offline.Cluster, read func(
 	return x
 }
 
-func diff(m offline.VM, object map[string]any) (string, error) {
+func diff(m simulate.VM, object map[string]any) (string, error) {
 	before, err := yamlOf(json.RawMessage(m.Sent))
 	if err != nil {
 		return "", err

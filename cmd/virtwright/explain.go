@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/annotated"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/simulate"
+	"github.com/virtwright/virtwright/simulate/originreport"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -117,7 +117,7 @@ func explain(ctx context.Context, o *settings, p *explanations, args []string, t
 }
 
 // explain adds the explanation of a VM. The error has the reasons why a cluster rejects the VM.
-func (p *explanations) explain(ctx context.Context, c *offline.Cluster, m offline.VM, path provenance.Path) error {
+func (p *explanations) explain(ctx context.Context, c *simulate.Cluster, m simulate.VM, path provenance.Path) error {
 	x, err := c.Explain(ctx, m)
 	if err != nil {
 		return p.addRejected(m, err)
@@ -141,8 +141,8 @@ func (p *explanations) explain(ctx context.Context, c *offline.Cluster, m offlin
 		return c.Validate(ctx, m)
 	}
 	object, rejection := c.Explained(ctx, m, x)
-	return errors.Join(rejection, p.addSection(m, annotated.Section{
-		VM: annotated.VM{
+	return errors.Join(rejection, p.addSection(m, originreport.Section{
+		VM: originreport.VM{
 			Kind: m.Kind, Object: object, Explanation: x, Damaged: x.Result == nil && m.Damaged() != nil, Under: inTemplate(m, path),
 		},
 		Problems: reasonsOf(rejection), Outdated: outdatedRows(changes),
@@ -150,12 +150,12 @@ func (p *explanations) explain(ctx context.Context, c *offline.Cluster, m offlin
 }
 
 // pathIn also accepts a path from the root of a VMI if the input has one.
-func pathIn(c *offline.Cluster, text string) (provenance.Path, error) {
+func pathIn(c *simulate.Cluster, text string) (provenance.Path, error) {
 	if text == "" {
 		return nil, nil
 	}
 	path, err := presets.ParsePath(text)
-	instance := func(m offline.VM) bool { return m.Kind == presets.VirtualMachineInstance }
+	instance := func(m simulate.VM) bool { return m.Kind == presets.VirtualMachineInstance }
 	if err != nil && slices.ContainsFunc(c.VMs, instance) {
 		if inner, wrong := presets.ParsePath("spec.template." + text); wrong == nil {
 			return inner, nil
@@ -172,15 +172,15 @@ func endsWithKey(path provenance.Path) bool {
 	return path[last].Kind != provenance.Field || err == nil
 }
 
-func beneath(changes []offline.Change, path provenance.Path) []offline.Change {
-	return slices.DeleteFunc(changes, func(c offline.Change) bool {
+func beneath(changes []simulate.Change, path provenance.Path) []simulate.Change {
+	return slices.DeleteFunc(changes, func(c simulate.Change) bool {
 		at, err := presets.ParsePath(c.Path)
 		return err == nil && !at.HasPrefix(path)
 	})
 }
 
 // inTemplate returns the path of a field of a VMI from the root of a VM.
-func inTemplate(m offline.VM, path provenance.Path) provenance.Path {
+func inTemplate(m simulate.VM, path provenance.Path) provenance.Path {
 	template := provenance.Of("spec", "template")
 	if len(path) == 0 || m.Kind != presets.VirtualMachineInstance || path.HasPrefix(template) {
 		return path
@@ -189,7 +189,7 @@ func inTemplate(m offline.VM, path provenance.Path) provenance.Path {
 }
 
 // restrict keeps the fields beneath a path; if there are none, hint names the nearest path.
-func restrict(x *presets.Explanation, m offline.VM, path provenance.Path) (hint string) {
+func restrict(x *presets.Explanation, m simulate.VM, path provenance.Path) (hint string) {
 	if len(path) == 0 {
 		return ""
 	}

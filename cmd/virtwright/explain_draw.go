@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/annotated"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/simulate"
+	"github.com/virtwright/virtwright/simulate/originreport"
 )
 
 // explanations prints explanations as tables, JSON, a page or a picture.
@@ -14,7 +14,7 @@ type explanations struct {
 	printer
 	// all also lists presets that did not match in tables.
 	all      bool
-	sections []annotated.Section
+	sections []originreport.Section
 }
 
 // drawn reports whether the output shows the VMs as YAML.
@@ -31,8 +31,8 @@ func (p *explanations) write() error {
 	case len(p.sections) == 0:
 		return nil
 	}
-	draw := map[string]func(io.Writer, []annotated.Section) error{
-		"html": annotated.WriteHTML, "svg": annotated.WriteSVG, "yaml": writeAnnotatedYAML,
+	draw := map[string]func(io.Writer, []originreport.Section) error{
+		"html": originreport.WriteHTML, "svg": originreport.WriteSVG, "yaml": writeAnnotatedYAML,
 	}[p.output]
 	if err := draw(p.out, p.sections); err != nil {
 		return fmt.Errorf("cannot print the explanations: %w", err)
@@ -41,7 +41,7 @@ func (p *explanations) write() error {
 }
 
 // addSection adds a VM, as virtwright expand prints it.
-func (p *explanations) addSection(m offline.VM, section annotated.Section) error {
+func (p *explanations) addSection(m simulate.VM, section originreport.Section) error {
 	if section.Object == nil {
 		return nil
 	}
@@ -55,9 +55,9 @@ func (p *explanations) addSection(m offline.VM, section annotated.Section) error
 }
 
 // addRejected adds a VM that presets reject, which has no origins.
-func (p *explanations) addRejected(m offline.VM, err error) error {
+func (p *explanations) addRejected(m simulate.VM, err error) error {
 	if p.output == "html" {
-		p.sections = append(p.sections, annotated.Section{Title: m.String(), Where: m.Where.String(), Problems: reasonsOf(err)})
+		p.sections = append(p.sections, originreport.Section{Title: m.String(), Where: m.Where.String(), Problems: reasonsOf(err)})
 	}
 	return err
 }
@@ -67,7 +67,7 @@ func reasonsOf(err error) []string {
 	if err == nil {
 		return nil
 	}
-	rejection, ok := errors.AsType[*offline.Rejection](err)
+	rejection, ok := errors.AsType[*simulate.Rejection](err)
 	if !ok {
 		return []string{err.Error()}
 	}
@@ -78,10 +78,10 @@ func reasonsOf(err error) []string {
 	return out
 }
 
-func outdatedRows(changes []offline.Change) []annotated.Outdated {
-	var out []annotated.Outdated
+func outdatedRows(changes []simulate.Change) []originreport.Outdated {
+	var out []originreport.Outdated
 	for _, o := range changes {
-		out = append(out, annotated.Outdated{Path: o.Path, Stored: orNone(o.Stored), Reapplied: orNone(o.Reapplied), By: o.By()})
+		out = append(out, originreport.Outdated{Path: o.Path, Stored: orNone(o.Stored), Reapplied: orNone(o.Reapplied), By: o.By()})
 	}
 	return out
 }

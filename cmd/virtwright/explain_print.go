@@ -7,10 +7,10 @@ import (
 
 	"github.com/rivo/uniseg"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/annotated"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/simulate"
+	"github.com/virtwright/virtwright/simulate/originreport"
 )
 
 // The widths of columns: of most values, of values in a crowded table, and of a table of fields.
@@ -31,16 +31,16 @@ type explained struct {
 	HeldBack  []explainedHeldBack `json:"heldBack,omitempty"`
 	Conflicts []string            `json:"conflicts,omitempty"`
 	// Outdated lists the fields of a stored VM that a reapply would change.
-	Outdated []offline.Change `json:"outdated,omitempty"`
+	Outdated []simulate.Change `json:"outdated,omitempty"`
 
-	vm offline.VM
+	vm simulate.VM
 }
 
 type explainedField struct {
 	Path    string `json:"path"`
 	Value   any    `json:"value,omitempty"`
 	Removed bool   `json:"removed,omitempty"`
-	annotated.Source
+	originreport.Source
 	// Overruled is true if a preset replaced the user's value, Was.
 	Overruled bool `json:"overruled,omitempty"`
 	Was       any  `json:"was,omitempty"`
@@ -53,7 +53,7 @@ type explainedField struct {
 }
 
 type explainedClaim struct {
-	annotated.Source
+	originreport.Source
 	// Path of the value, if the field is an alternative to it.
 	Path  string `json:"path,omitempty"`
 	Value any    `json:"value"`
@@ -110,7 +110,7 @@ func (p *explanations) tables() error {
 	return nil
 }
 
-func newExplained(m offline.VM, x *presets.Explanation, outdated []offline.Change) *explained {
+func newExplained(m simulate.VM, x *presets.Explanation, outdated []simulate.Change) *explained {
 	e := &explained{
 		Kind: string(m.Kind), Namespace: m.Namespace, Name: m.Name,
 		File: m.Where.File, Document: m.Where.Document, Fields: []explainedField{}, Outdated: outdated, vm: m,
@@ -118,12 +118,12 @@ func newExplained(m offline.VM, x *presets.Explanation, outdated []offline.Chang
 	under := commonParent(x.Fields)
 	damaged := x.Result == nil && m.Damaged() != nil
 	for _, o := range x.Fields {
-		at := explainedField{Path: o.Path.String(), Value: o.Value, Removed: o.Value == nil, Source: annotated.SourceOf(o, damaged), Overruled: o.Overruled, Was: o.Was, Computed: o.Computed}
+		at := explainedField{Path: o.Path.String(), Value: o.Value, Removed: o.Value == nil, Source: originreport.SourceOf(o, damaged), Overruled: o.Overruled, Was: o.Was, Computed: o.Computed}
 		for _, claim := range o.Losing {
 			if claim.Excluded {
 				continue
 			}
-			at.Beat = append(at.Beat, explainedClaim{annotated.RecordedSource(claim.By), claim.Path.String(), claim.Value})
+			at.Beat = append(at.Beat, explainedClaim{originreport.RecordedSource(claim.By), claim.Path.String(), claim.Value})
 		}
 		at.shown = at.Path
 		if o.Path.HasPrefix(under) && len(o.Path) > len(under) {
@@ -148,8 +148,8 @@ func newExplained(m offline.VM, x *presets.Explanation, outdated []offline.Chang
 // colourOf returns the colour of a class of origins, which pages and pictures use, too.
 func colourOf(class string) string {
 	return map[string]string{
-		annotated.ClassUser: blue, annotated.ClassDefault: green, annotated.ClassOverride: yellow,
-		annotated.ClassInstancetype: magenta, annotated.ClassLost: red, annotated.ClassPlatform: grey, annotated.ClassUnknown: grey,
+		originreport.ClassUser: blue, originreport.ClassDefault: green, originreport.ClassOverride: yellow,
+		originreport.ClassInstancetype: magenta, originreport.ClassLost: red, originreport.ClassPlatform: grey, originreport.ClassUnknown: grey,
 	}[class]
 }
 
@@ -242,7 +242,7 @@ func (e *explained) fieldRows(colours style) [][]string {
 func (at explainedField) insteadOf() []explainedClaim {
 	var out []explainedClaim
 	if at.Overruled {
-		was := explainedClaim{Source: annotated.Source{From: "user"}, Value: at.Was}
+		was := explainedClaim{Source: originreport.Source{From: "user"}, Value: at.Was}
 		if at.Was == nil {
 			was.Value = "(too large to be kept)"
 		}

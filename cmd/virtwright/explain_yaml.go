@@ -6,8 +6,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/annotated"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/simulate/originreport"
 )
 
 // maxIndent is the column of comments unless lines are longer.
@@ -15,7 +15,7 @@ const maxIndent = 56
 
 // writeAnnotatedYAML prints VMs as YAML. Comments have the origin of each field, removed fields and
 // values that lost. The record of origins is a comment, too.
-func writeAnnotatedYAML(out io.Writer, sections []annotated.Section) error {
+func writeAnnotatedYAML(out io.Writer, sections []originreport.Section) error {
 	var text strings.Builder
 	for i, s := range sections {
 		if i > 0 {
@@ -28,7 +28,7 @@ func writeAnnotatedYAML(out io.Writer, sections []annotated.Section) error {
 	return err
 }
 
-func writeLines(to *strings.Builder, lines []annotated.Line, colours style) {
+func writeLines(to *strings.Builder, lines []originreport.Line, colours style) {
 	column := 0
 	for _, l := range lines {
 		if w := width(l.Text); w <= maxIndent {
@@ -42,7 +42,7 @@ func writeLines(to *strings.Builder, lines []annotated.Line, colours style) {
 			body, by = l.Lead()+"# "+l.Body(), "removed by "+by
 		case l.AtStart():
 			body, by = l.Lead()+"# "+l.Body(), by+", when the VM starts"
-		case l.From == "" && by == annotated.Record:
+		case l.From == "" && by == originreport.Record:
 			body = l.Lead() + "# " + cut(l.Body(), cellWidth)
 		}
 		if l.Removed {
@@ -64,7 +64,7 @@ var opening = regexp.MustCompile(`(:|(: |- )[|>][-+0-9]*)$`)
 
 // takesComment reports whether a comment can follow a line: the first of a list or a block of text,
 // and the last of another value.
-func takesComment(lines []annotated.Line, i int) bool {
+func takesComment(lines []originreport.Line, i int) bool {
 	first, last := i, i
 	for first > 0 && continues(lines, first) {
 		first--
@@ -79,7 +79,7 @@ func takesComment(lines []annotated.Line, i int) bool {
 }
 
 // continues reports whether a line shows the same value as the line before it.
-func continues(lines []annotated.Line, i int) bool {
+func continues(lines []originreport.Line, i int) bool {
 	before, l := lines[i-1], lines[i]
 	own := l.Removed || l.AtStart() || before.Removed || before.AtStart()
 	return l.Path != "" && l.Path == before.Path && !own

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/simulate"
 )
 
 const importHelp = `Convert KubeVirt's VirtualMachineInstancePresets, instancetypes and preferences, and mutating
@@ -85,7 +85,7 @@ func (o *importCommand) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	report, err := offline.Import(ctx, objects, known, o.labelPrefix)
+	report, err := simulate.Import(ctx, objects, known, o.labelPrefix)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func valueText(v any) string {
 	return ": " + presets.FormatValue(v)
 }
 
-func printVMs(s streams, output string, vms []offline.ConvertedVM) error {
+func printVMs(s streams, output string, vms []simulate.ConvertedVM) error {
 	list := &printer{streams: s, output: output}
 	for _, vm := range vms {
 		if vm.VM != nil {
@@ -161,7 +161,7 @@ func printVMs(s streams, output string, vms []offline.ConvertedVM) error {
 }
 
 // summarize prints the result and reports whether a VM would differ.
-func summarize(s streams, report *offline.ImportReport) (differ bool) {
+func summarize(s streams, report *simulate.ImportReport) (differ bool) {
 	made, deviations, differing := 0, 0, 0
 	for _, item := range report.Items {
 		if item.Preset != nil {

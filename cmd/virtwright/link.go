@@ -9,9 +9,9 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/simulate/manifest"
 	"github.com/virtwright/virtwright/templates/blueprint"
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )

@@ -19,9 +19,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/fleet"
+	"github.com/virtwright/virtwright/simulate"
+	"github.com/virtwright/virtwright/simulate/manifest"
 )
 
 const lintHelp = `Report problems of presets: presets that a cluster would reject, presets without effect, and presets
@@ -65,7 +65,7 @@ func lint(ctx context.Context, o *settings, s streams) error {
 	if err != nil {
 		return err
 	}
-	found, err := offline.Lint(ctx, objects, known)
+	found, err := simulate.Lint(ctx, objects, known)
 	err = errors.Join(o.unread, err)
 	if found == nil || found.Presets == 0 && err != nil {
 		return err
@@ -91,11 +91,11 @@ func lint(ctx context.Context, o *settings, s streams) error {
 }
 
 type locatedFinding struct {
-	offline.LintFinding
+	simulate.LintFinding
 	line, column int
 }
 
-func located(found []offline.LintFinding, stdin []byte) []locatedFinding {
+func located(found []simulate.LintFinding, stdin []byte) []locatedFinding {
 	texts := map[string]*manifest.Text{"standard input": manifest.NewText("standard input", stdin)}
 	out := make([]locatedFinding, 0, len(found))
 	for _, f := range found {

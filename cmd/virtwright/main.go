@@ -24,10 +24,10 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground/site"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/version"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/simulate"
 )
 
 const (
@@ -82,7 +82,7 @@ func exitCode(err error) int {
 	if err == nil {
 		return exitFine
 	}
-	if _, ok := errors.AsType[*offline.Rejection](err); ok {
+	if _, ok := errors.AsType[*simulate.Rejection](err); ok {
 		return exitRejected
 	}
 	if exit, ok := errors.AsType[exitError](err); ok {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/kustomize"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/simulate"
+	"github.com/virtwright/virtwright/simulate/manifest"
 )
 
 const planHelp = `Show the effects of a change of presets on VMs before you apply it: what changes in each preset, VMs
@@ -118,7 +118,7 @@ func (o *planCommand) run(ctx context.Context, s streams) error {
 	}
 	p := &planPrinter{streams: s, output: o.output}
 	serverCheck := o.serverCheck()
-	x.Visit = func(c offline.Compared) {
+	x.Visit = func(c simulate.Compared) {
 		p.visit(c)
 		serverCheck.visit(c)
 	}
@@ -159,7 +159,7 @@ func (o *planCommand) run(ctx context.Context, s streams) error {
 // badInput returns an error with the exit code for input, even for rejected presets.
 func badInput(err error) error { return errors.New(err.Error()) }
 
-func (o *planCommand) comparison(ctx context.Context, s streams) (*offline.Comparison, error) {
+func (o *planCommand) comparison(ctx context.Context, s streams) (*simulate.Comparison, error) {
 	files, cluster, err := o.sources(ctx, s, nil)
 	if err != nil {
 		return nil, err
@@ -169,23 +169,23 @@ func (o *planCommand) comparison(ctx context.Context, s streams) (*offline.Compa
 		return nil, err
 	}
 	presets, others := split(files)
-	x := &offline.Comparison{Settings: known}
+	x := &simulate.Comparison{Settings: known}
 	if x.Selector, err = labels.Parse(o.selector); err != nil {
 		return nil, err // unreachable: validated before
 	}
 	if o.inNamespace {
 		x.Namespace = o.namespace
 	}
-	if !slices.ContainsFunc(slices.Concat(files, cluster), offline.IsRule) && o.baseDir == "" && o.baseRef == "" {
+	if !slices.ContainsFunc(slices.Concat(files, cluster), simulate.IsRule) && o.baseDir == "" && o.baseRef == "" {
 		return nil, fmt.Errorf("no preset or policy in %s", o.described(nil))
 	}
 	if o.baseDir == "" && o.baseRef == "" {
-		was, is := offline.Relabelled(cluster, files)
-		x.Before = offline.Replace(cluster, offline.Replace(others, was, o.namespace), o.namespace)
+		was, is := simulate.Relabelled(cluster, files)
+		x.Before = simulate.Replace(cluster, simulate.Replace(others, was, o.namespace), o.namespace)
 		if o.prune {
-			cluster = slices.DeleteFunc(cluster, offline.IsPreset)
+			cluster = slices.DeleteFunc(cluster, simulate.IsPreset)
 		}
-		x.After = offline.Replace(cluster, offline.Replace(files, is, o.namespace), o.namespace)
+		x.After = simulate.Replace(cluster, simulate.Replace(files, is, o.namespace), o.namespace)
 		return x, nil
 	}
 	base, err := o.base()
@@ -193,9 +193,9 @@ func (o *planCommand) comparison(ctx context.Context, s streams) (*offline.Compa
 		return nil, err
 	}
 	old, _ := split(base)
-	was := slices.DeleteFunc(base, func(m manifest.Object) bool { return !offline.IsNamespace(m) })
-	x.Before = offline.Replace(offline.Without(cluster, presets, o.namespace), slices.Concat(old, offline.Replace(others, was, o.namespace)), o.namespace)
-	x.After = offline.Replace(offline.Without(cluster, old, o.namespace), offline.Replace(was, files, o.namespace), o.namespace)
+	was := slices.DeleteFunc(base, func(m manifest.Object) bool { return !simulate.IsNamespace(m) })
+	x.Before = simulate.Replace(simulate.Without(cluster, presets, o.namespace), slices.Concat(old, simulate.Replace(others, was, o.namespace)), o.namespace)
+	x.After = simulate.Replace(simulate.Without(cluster, old, o.namespace), simulate.Replace(was, files, o.namespace), o.namespace)
 	return x, nil
 }
 
@@ -215,7 +215,7 @@ func (o *planCommand) base() ([]manifest.Object, error) {
 
 func split(objects []manifest.Object) (presets, others []manifest.Object) {
 	for _, o := range objects {
-		if offline.IsPlanned(o) {
+		if simulate.IsPlanned(o) {
 			presets = append(presets, o)
 		} else {
 			others = append(others, o)

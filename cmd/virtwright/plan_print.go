@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/simulate"
 )
 
 const (
@@ -30,7 +30,7 @@ type planPrinter struct {
 
 type vmDiff struct{ vm, text string }
 
-func (p *planPrinter) visit(c offline.Compared) {
+func (p *planPrinter) visit(c simulate.Compared) {
 	if p.output != "diff" || c.Before == nil || c.After == nil {
 		return
 	}

@@ -16,15 +16,15 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/simulate"
+	"github.com/virtwright/virtwright/simulate/manifest"
 )
 
 // serverCheck sends the presets, and each VM that would change, to the API server in a dry run. It
 // includes webhooks, policies and quotas of others. A nil serverCheck does nothing.
-type serverCheck struct{ changed []offline.Compared }
+type serverCheck struct{ changed []simulate.Compared }
 
 func (o *planCommand) serverCheck() *serverCheck {
 	if o.dryRun == dryRunServer {
@@ -33,13 +33,13 @@ func (o *planCommand) serverCheck() *serverCheck {
 	return nil
 }
 
-func (r *serverCheck) visit(c offline.Compared) {
+func (r *serverCheck) visit(c simulate.Compared) {
 	if r != nil && c.After != nil && len(c.Changes) > 0 {
 		r.changed = append(r.changed, c)
 	}
 }
 
-func (r *serverCheck) run(ctx context.Context, o *planCommand, x *offline.Comparison, plan *fleet.Plan) error {
+func (r *serverCheck) run(ctx context.Context, o *planCommand, x *simulate.Comparison, plan *fleet.Plan) error {
 	if r == nil {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (r *serverCheck) checkVMs(ctx context.Context, client dynamic.Interface, pl
 }
 
 // checkVM returns why the API server rejects a VM, or an error if there is no answer.
-func checkVM(ctx context.Context, client dynamic.Interface, c offline.Compared) (rejection, err error) {
+func checkVM(ctx context.Context, client dynamic.Interface, c simulate.Compared) (rejection, err error) {
 	object := &unstructured.Unstructured{}
 	if err := json.Unmarshal(c.After, &object.Object); err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", c.VM, err)

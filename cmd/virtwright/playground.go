@@ -23,10 +23,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground/site"
+	"github.com/virtwright/virtwright/simulate"
+	"github.com/virtwright/virtwright/simulate/manifest"
 	"github.com/virtwright/virtwright/templates/portable"
 )
 
@@ -136,7 +136,7 @@ func newInput(objects []manifest.Object, namespace, mode string) (playground.Inp
 		if err != nil {
 			return playground.Input{}, err
 		}
-		if offline.IsVM(object) {
+		if simulate.IsVM(object) {
 			vms = append(vms, text)
 		} else {
 			others = append(others, text)
@@ -149,7 +149,7 @@ func newInput(objects []manifest.Object, namespace, mode string) (playground.Inp
 // sourceText returns an object as YAML: as its file has it, unless that text lacks the namespace or
 // has fields of a stored object. A text in braces could be read as JSON, with those behind it.
 func sourceText(object manifest.Object, namespace string) (string, error) {
-	copied, err := offline.AsNew(object, namespace)
+	copied, err := simulate.AsNew(object, namespace)
 	if err != nil {
 		return "", err
 	}

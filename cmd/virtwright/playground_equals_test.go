@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/annotated"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground"
+	"github.com/virtwright/virtwright/simulate/originreport"
 	"github.com/virtwright/virtwright/test/cases"
 )
 
@@ -300,7 +300,7 @@ func equalsExplain(t *testing.T, text string, vms []playground.VM) {
 		var x struct {
 			Fields []struct {
 				Path string
-				annotated.Source
+				originreport.Source
 			}
 			Presets []playground.Preset
 		}

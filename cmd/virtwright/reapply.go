@@ -19,9 +19,9 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/live"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/simulate"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -145,11 +145,11 @@ func (r *reapplyCommand) addMatched(ctx context.Context, config *rest.Config, ho
 	if err != nil {
 		return nil, err
 	}
-	settings := offline.Settings{Engine: &presets.Engine{}, Namespace: namespace, Reapply: true, Live: true, Rules: &validation.Config{Addon: mode == modeAddon}}
+	settings := simulate.Settings{Engine: &presets.Engine{}, Namespace: namespace, Reapply: true, Live: true, Rules: &validation.Config{Addon: mode == modeAddon}}
 	if mode == modeStandalone {
 		settings.Engine.Platform = &presets.Platform{}
 	}
-	matched, refs, err := offline.Matched(ctx, objects, settings, r.preset)
+	matched, refs, err := simulate.Matched(ctx, objects, settings, r.preset)
 	if err != nil {
 		return nil, badInput(err)
 	}

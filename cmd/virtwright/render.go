@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/domain"
+	"github.com/virtwright/virtwright/simulate"
 )
 
 const renderHelp = `Print the libvirt domains of virtual machines with these presets and profiles.
@@ -135,7 +135,7 @@ func comment(text string) string {
 }
 
 // report prints features that the guest does not get and, with --decisions, all other decisions.
-func (o *renderCommand) report(s streams, c *offline.Cluster, m offline.VM, plan *domain.Plan) {
+func (o *renderCommand) report(s streams, c *simulate.Cluster, m simulate.VM, plan *domain.Plan) {
 	about := ""
 	if len(c.VMs) > 1 {
 		about = m.String() + ": "

@@ -16,10 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/simulate"
+	"github.com/virtwright/virtwright/simulate/manifest"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -56,7 +56,7 @@ type settings struct {
 
 func (o *settings) declareValidation(c *cobra.Command) {
 	o.declareRuleFlags(c)
-	values := []string{string(offline.FieldsStrict), string(offline.FieldsWarn), string(offline.FieldsIgnore)}
+	values := []string{string(simulate.FieldsStrict), string(simulate.FieldsWarn), string(simulate.FieldsIgnore)}
 	c.Flags().StringVar(&o.validation, "validation", values[0], "handling of unknown fields, like kubectl --validate: strict rejects the object; warn drops them with a warning; ignore drops them")
 	offer(c, "validation", values)
 }
@@ -168,12 +168,12 @@ func oneOf(flag, value string, allowed ...string) error {
 	return fmt.Errorf("%s: Unsupported value: %q: supported values: %s", flag, value, quoted(allowed))
 }
 
-func (o *settings) cluster(ctx context.Context, s streams, args []string) (*offline.Cluster, error) {
+func (o *settings) cluster(ctx context.Context, s streams, args []string) (*simulate.Cluster, error) {
 	objects, known, err := o.read(ctx, s, args)
 	if err != nil {
 		return nil, err
 	}
-	c, err := offline.NewCluster(ctx, objects, known)
+	c, err := simulate.NewCluster(ctx, objects, known)
 	if err != nil {
 		return nil, err
 	}
@@ -187,17 +187,17 @@ func (o *settings) cluster(ctx context.Context, s streams, args []string) (*offl
 	return c, nil
 }
 
-func (o *settings) read(ctx context.Context, s streams, args []string) ([]manifest.Object, offline.Settings, error) {
+func (o *settings) read(ctx context.Context, s streams, args []string) ([]manifest.Object, simulate.Settings, error) {
 	objects, err := o.objects(ctx, s, args)
 	if err != nil {
-		return nil, offline.Settings{}, err
+		return nil, simulate.Settings{}, err
 	}
 	known, err := o.clusterSettings(s, args)
 	return objects, known, err
 }
 
 // clusterSettings must be called after reading objects, which may set the mode.
-func (o *settings) clusterSettings(s streams, args []string) (offline.Settings, error) {
+func (o *settings) clusterSettings(s streams, args []string) (simulate.Settings, error) {
 	owner, err := o.readOwner(s.in)
 	o.rules.Addon, o.rules.Architecture = o.mode == modeAddon, cmp.Or(o.platform.Architecture, defaultArchitecture)
 	o.platform.NoLiveUpdate = o.rules.NoLiveUpdate
@@ -205,9 +205,9 @@ func (o *settings) clusterSettings(s streams, args []string) (offline.Settings, 
 	if o.mode == modeStandalone {
 		engine.Platform = &o.platform
 	}
-	return offline.Settings{
+	return simulate.Settings{
 		Engine: engine, Rules: &o.rules, Namespace: o.namespace, NamespaceLabels: o.namespaceLabels, Owner: owner,
-		Fields: offline.FieldValidation(o.validation), Reapply: o.reapply,
+		Fields: simulate.FieldValidation(o.validation), Reapply: o.reapply,
 		Live: o.live(args),
 	}, err
 }
@@ -226,7 +226,7 @@ func (o *settings) readOwner(stdin io.Reader) ([]byte, error) {
 	return objects[0].JSON, nil
 }
 
-func outdated(ctx context.Context, s streams, c *offline.Cluster, m offline.VM) ([]offline.Change, error) {
+func outdated(ctx context.Context, s streams, c *simulate.Cluster, m simulate.VM) ([]simulate.Change, error) {
 	changes, notes, err := c.Outdated(ctx, m)
 	note(s, notes)
 	return changes, err
@@ -238,7 +238,7 @@ func note(s streams, notes []string) {
 	}
 }
 
-func warn(s streams, several bool, m offline.VM, warnings []string) {
+func warn(s streams, several bool, m simulate.VM, warnings []string) {
 	about := ""
 	if several {
 		about = m.String() + ": "

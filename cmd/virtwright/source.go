@@ -23,9 +23,9 @@ import (
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/kustomize"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/live"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/simulate"
+	"github.com/virtwright/virtwright/simulate/manifest"
 )
 
 const liveHelp = `The input is the files of -f and -k, a cluster, or both. A cluster is read if you name VMs or presets
@@ -125,7 +125,7 @@ func (o *settings) objects(ctx context.Context, s streams, args []string) ([]man
 	if err != nil || len(cluster) == 0 {
 		return files, err
 	}
-	return offline.Replace(cluster, files, o.namespace), nil
+	return simulate.Replace(cluster, files, o.namespace), nil
 }
 
 // sources sets o.namespace and o.mode.
@@ -170,7 +170,7 @@ func (o *settings) stored(ctx context.Context, s streams, args []string, files [
 	if err != nil {
 		return nil, err
 	}
-	query := o.query(names, offline.NewSurvey(files, namespace))
+	query := o.query(names, simulate.NewSurvey(files, namespace))
 	out, notes, err := from.Read(ctx, query)
 	note(s, notes)
 	if err != nil || !query.Policies {
@@ -196,20 +196,20 @@ func (o *settings) reader(config *rest.Config) (*live.Cluster, error) {
 // parameters includes those that files replace, because a plan needs them.
 func (o *settings) parameters(ctx context.Context, s streams, from *live.Cluster, files, cluster []manifest.Object) ([]manifest.Object, error) {
 	objects := slices.Concat(files, cluster)
-	references := offline.References(objects)
+	references := simulate.References(objects)
 	if len(references) == 0 {
 		return nil, nil
 	}
 	var namespaces []string
 	if !o.all {
-		namespaces = sets.List(sets.New(offline.NewSurvey(objects, o.namespace).Namespaces...).Insert(o.namespace))
+		namespaces = sets.List(sets.New(simulate.NewSurvey(objects, o.namespace).Namespaces...).Insert(o.namespace))
 	}
 	params, notes, err := from.Parameters(ctx, references, namespaces)
 	note(s, notes)
-	return offline.Without(params, cluster, o.namespace), err
+	return simulate.Without(params, cluster, o.namespace), err
 }
 
-func (o *settings) query(names []live.Name, files offline.Survey) live.Query {
+func (o *settings) query(names []live.Name, files simulate.Survey) live.Query {
 	fromFiles := len(o.files) > 0 || o.kustomize != ""
 	q := live.Query{
 		Names: names, Selector: o.selector, Addon: o.mode == modeAddon,

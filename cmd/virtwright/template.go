@@ -14,9 +14,9 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/simulate"
+	"github.com/virtwright/virtwright/simulate/manifest"
 	"github.com/virtwright/virtwright/templates/blueprint"
 	"github.com/virtwright/virtwright/templates/format"
 	"github.com/virtwright/virtwright/webhooks/conversion"
@@ -104,7 +104,7 @@ func declareOutput(c *cobra.Command, output *string) {
 func selectObjects(objects []manifest.Object, handles func(manifest.Object) bool, want string, s streams) ([]manifest.Object, error) {
 	var out []manifest.Object
 	var problems []error
-	ignored := map[offline.Leftover]int{}
+	ignored := map[simulate.Leftover]int{}
 	for _, o := range objects {
 		switch {
 		case handles(o):
@@ -112,7 +112,7 @@ func selectObjects(objects []manifest.Object, handles func(manifest.Object) bool
 		case o.Named:
 			problems = append(problems, fmt.Errorf("%s: unsupported kind %s of %s: want %s", o.Where, o.Kind, o.APIVersion, want))
 		default:
-			ignored[offline.Leftover{File: o.Where.File, APIVersion: o.APIVersion, Kind: o.Kind}]++
+			ignored[simulate.Leftover{File: o.Where.File, APIVersion: o.APIVersion, Kind: o.Kind}]++
 		}
 	}
 	var notes []string

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
+	"github.com/virtwright/virtwright/simulate/manifest"
 )
 
 // process calls template process with a template on standard input.

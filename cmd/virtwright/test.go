@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/fleet"
+	"github.com/virtwright/virtwright/simulate"
+	"github.com/virtwright/virtwright/simulate/manifest"
 )
 
 const testHelp = `Run the test cases of presets: create the VM of each case, and compare it with the expectation.
@@ -90,7 +90,7 @@ func (o *testCommand) run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	suites, invalid := offline.Suites(files, nil)
+	suites, invalid := simulate.Suites(files, nil)
 	invalid = errors.Join(o.unread, invalid)
 	if len(suites) == 0 && invalid == nil {
 		return fmt.Errorf("no VirtwrightTest in %s", o.described(nil))
@@ -101,12 +101,12 @@ func (o *testCommand) run(ctx context.Context, s streams) error {
 	}
 	untune := tuneGC(64 * cases) // all VMs stay in memory
 	defer untune()
-	runner := &offline.SuiteRun{Settings: o.ofMode, Stored: stored, Update: o.update}
+	runner := &simulate.SuiteRun{Settings: o.ofMode, Stored: stored, Update: o.update}
 	if o.coverage {
 		runner.Coverage = &fleet.Coverage{}
 	}
 	noted := map[string]bool{}
-	report := &testReport{stdin: stdin.Bytes(), lines: map[manifest.Position][]int{}, Cases: []offline.CaseReport{}}
+	report := &testReport{stdin: stdin.Bytes(), lines: map[manifest.Position][]int{}, Cases: []simulate.CaseReport{}}
 	report.addInvalid(invalid)
 	shown := newProgress(s, "tested", cases)
 	for result := range runner.Run(ctx, suites) {
@@ -134,7 +134,7 @@ func (o *testCommand) run(ctx context.Context, s streams) error {
 }
 
 // ofMode returns the settings for a mode; the empty mode means that of the flag.
-func (o *testCommand) ofMode(mode string) (offline.Settings, error) {
+func (o *testCommand) ofMode(mode string) (simulate.Settings, error) {
 	one := o.settings
 	rules := o.rules
 	if mode != "" {
@@ -147,7 +147,7 @@ func (o *testCommand) ofMode(mode string) (offline.Settings, error) {
 }
 
 // write updates the golden file of a case. An error fails the case.
-func (o *testCommand) write(s streams, r *offline.CaseResult) {
+func (o *testCommand) write(s streams, r *simulate.CaseResult) {
 	if !o.update || r.Stored == nil || r.Case.Expect.Golden == "" {
 		return
 	}

@@ -9,13 +9,13 @@ import (
 
 	"github.com/jstemmer/go-junit-report/v2/junit"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/simulate"
+	"github.com/virtwright/virtwright/simulate/manifest"
 )
 
-func (t *testReport) line(r *offline.CaseResult) int {
+func (t *testReport) line(r *simulate.CaseResult) int {
 	lines, known := t.lines[r.Suite.Where]
 	if !known {
 		content := t.stdin
@@ -32,7 +32,7 @@ func (t *testReport) line(r *offline.CaseResult) int {
 }
 
 type testReport struct {
-	Cases []offline.CaseReport `json:"cases"`
+	Cases []simulate.CaseReport `json:"cases"`
 	// Invalid are files and tests that could not be read.
 	Invalid  []testInvalid         `json:"invalid,omitempty"`
 	Coverage *fleet.CoverageReport `json:"coverage,omitempty"`
@@ -61,7 +61,7 @@ type testSummary struct {
 }
 
 func (t *testReport) addInvalid(err error) {
-	for _, issue := range offline.Issues(err) {
+	for _, issue := range simulate.Issues(err) {
 		t.Invalid = append(t.Invalid, testInvalid{issue.Where.File, issue.Line, issue.Message})
 	}
 	t.Summary.Invalid = len(t.Invalid)
@@ -76,7 +76,7 @@ func (t *testReport) cover(c *fleet.CoverageReport, threshold float64) {
 // percent rounds down, so that an incomplete coverage is never 100%.
 func percent(p float64) string { return fmt.Sprintf("%.1f%%", math.Floor(p*10)/10) }
 
-func (t *testReport) add(r *offline.CaseResult) {
+func (t *testReport) add(r *simulate.CaseResult) {
 	c := r.Report()
 	if last := len(t.Cases) - 1; last < 0 || t.Cases[last].File != c.File || t.Cases[last].Test != c.Test {
 		t.Summary.Tests++
@@ -117,7 +117,7 @@ func (t *testReport) print(output string, s streams) error {
 }
 
 // caseText marks expected and actual values with colours.
-func caseText(c *offline.CaseReport, colours style) string {
+func caseText(c *simulate.CaseReport, colours style) string {
 	in := func(colour string) func(string) string {
 		return func(text string) string { return colours.paint(colour, text) }
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/simulate"
 )
 
 const validateHelp = `Report virtual machines and presets that a cluster would reject, with the same messages: unknown
@@ -55,7 +55,7 @@ func validate(ctx context.Context, o *settings, s streams, args []string) error 
 	if err != nil {
 		return err
 	}
-	report, err := offline.Review(ctx, objects, known)
+	report, err := simulate.Review(ctx, objects, known)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func validate(ctx context.Context, o *settings, s streams, args []string) error 
 	return err
 }
 
-func leftKinds(left []offline.Leftover) string {
+func leftKinds(left []simulate.Leftover) string {
 	if len(left) == 0 {
 		return ""
 	}
@@ -88,23 +88,23 @@ func leftKinds(left []offline.Leftover) string {
 type validated struct {
 	Objects []validatedObject `json:"objects"`
 	// Left are objects of ignored kinds.
-	Left    []offline.Leftover `json:"left"`
-	Notes   []string           `json:"notes"`
-	Summary validatedSummary   `json:"summary"`
+	Left    []simulate.Leftover `json:"left"`
+	Notes   []string            `json:"notes"`
+	Summary validatedSummary    `json:"summary"`
 }
 
 type validatedObject struct {
 	File     string `json:"file"`
 	Document int    `json:"document"`
 	// Item counts the items of a list, from 1.
-	Item       int               `json:"item,omitempty"`
-	APIVersion string            `json:"apiVersion"`
-	Kind       string            `json:"kind"`
-	Namespace  string            `json:"namespace,omitempty"`
-	Name       string            `json:"name"`
-	Rejected   bool              `json:"rejected"`
-	Problems   []offline.Problem `json:"problems"`
-	Warnings   []string          `json:"warnings"`
+	Item       int                `json:"item,omitempty"`
+	APIVersion string             `json:"apiVersion"`
+	Kind       string             `json:"kind"`
+	Namespace  string             `json:"namespace,omitempty"`
+	Name       string             `json:"name"`
+	Rejected   bool               `json:"rejected"`
+	Problems   []simulate.Problem `json:"problems"`
+	Warnings   []string           `json:"warnings"`
 
 	shown, where string
 }
@@ -117,7 +117,7 @@ type validatedSummary struct {
 	Left     int `json:"left"`
 }
 
-func newValidated(report *offline.Report) *validated {
+func newValidated(report *simulate.Report) *validated {
 	out := &validated{Left: orEmpty(report.Left), Notes: orEmpty(report.Notes), Objects: []validatedObject{}}
 	for i := range report.Verdicts {
 		v := &report.Verdicts[i]
@@ -175,7 +175,7 @@ func (v *validated) text(s streams) error {
 	return err
 }
 
-func oneLine(text string) string { return offline.OneLine(text) }
+func oneLine(text string) string { return simulate.OneLine(text) }
 
 // String formats the last line of the output.
 func (s validatedSummary) String() string {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/simulate"
 )
 
 const violationsHelp = `List the stored VMs that have a path that a preset forbids, or lack one that it requires, with the
@@ -60,7 +60,7 @@ func violations(ctx context.Context, o *settings, s streams, preset string) erro
 	if err != nil {
 		return err
 	}
-	all, checked, notes, err := offline.Violations(ctx, objects, known, preset)
+	all, checked, notes, err := simulate.Violations(ctx, objects, known, preset)
 	if err != nil {
 		return badInput(err)
 	}
@@ -75,7 +75,7 @@ func violations(ctx context.Context, o *settings, s streams, preset string) erro
 	return nil
 }
 
-func newViolationReport(all []offline.StoredViolation, checked int) violationReport {
+func newViolationReport(all []simulate.StoredViolation, checked int) violationReport {
 	out, vms := violationReport{Violations: []violation{}, Checked: checked}, map[string]bool{}
 	for _, v := range all {
 		vms[v.Namespace+"/"+v.Name] = true

@@ -30,14 +30,15 @@ var arrows = map[string][]string{
 	"subresources/decide":     {"api"},
 	"launcher":                {"api", "domain"},
 	"certs":                   {},
+	"simulate":                {"api", "presets", "presets/provenance", "validation", "fleet", "domain", "webhooks", "simulate/originreport"},
 	// The playground runs it in a browser.
-	"cmd/virtwright/internal/annotated": {"api", "presets", "presets/provenance"},
-	"cmd":                               {"cmd/virtwright/internal/annotated", "api", "presets", "presets/provenance", "validation", "fleet", "domain", "webhooks", "webhooks/clients", "launcher", "launcher/podspec", "lifecycle", "lifecycle/partialobject", "templates", "templates/blueprint", "templates/format", "templates/portable", "subresources", "certs"},
-	"test":                              {"api", "presets", "presets/provenance", "validation", "fleet", "domain", "webhooks", "webhooks/clients", "launcher/podspec", "lifecycle", "templates", "templates/blueprint", "templates/format", "templates/portable", "subresources", "certs", "cmd"},
+	"simulate/originreport": {"api", "presets", "presets/provenance"},
+	"cmd":                   {"simulate", "simulate/originreport", "api", "presets", "presets/provenance", "validation", "fleet", "domain", "webhooks", "webhooks/clients", "launcher", "launcher/podspec", "lifecycle", "lifecycle/partialobject", "templates", "templates/blueprint", "templates/format", "templates/portable", "subresources", "certs"},
+	"test":                  {"api", "presets", "presets/provenance", "validation", "fleet", "domain", "webhooks", "webhooks/clients", "launcher/podspec", "lifecycle", "templates", "templates/blueprint", "templates/format", "templates/portable", "subresources", "certs", "simulate", "cmd"},
 }
 
 // pure are the trees that reach no cluster, socket, file, clock or chance.
-var pure = []string{"api", "presets/provenance", "presets", "validation", "fleet", "domain", "launcher/podspec", "lifecycle/partialobject", "subresources/decide", "templates/blueprint", "cmd/virtwright/internal/annotated"}
+var pure = []string{"api", "presets/provenance", "presets", "validation", "fleet", "domain", "launcher/podspec", "lifecycle/partialobject", "subresources/decide", "templates/blueprint", "simulate/originreport"}
 
 // pureFiles are pure files of packages that are not: there, controllers decide.
 var pureFiles = []string{

@@ -11,7 +11,7 @@ import (
 // new one needs a decision record.
 var topNames = []string{
 	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CONTRIBUTING.md", "SECURITY.md",
-	"api", "certs", "charts", "cmd", "docs", "domain", "examples", "fleet", "launcher", "lifecycle", "presets", "subresources", "templates", "test", "validation", "webhooks",
+	"api", "certs", "charts", "cmd", "docs", "domain", "examples", "fleet", "launcher", "lifecycle", "presets", "simulate", "subresources", "templates", "test", "validation", "webhooks",
 	"bin", "dist", // built, not kept in git
 }
 

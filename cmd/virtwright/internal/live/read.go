@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/policies"
+	"github.com/virtwright/virtwright/simulate/manifest"
+	"github.com/virtwright/virtwright/simulate/policies"
 )
 
 const (

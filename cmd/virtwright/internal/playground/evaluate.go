@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/annotated"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/simulate"
+	"github.com/virtwright/virtwright/simulate/manifest"
+	"github.com/virtwright/virtwright/simulate/originreport"
 	"github.com/virtwright/virtwright/templates/portable"
 	"github.com/virtwright/virtwright/validation"
 )
@@ -65,9 +65,9 @@ type VM struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Lines are Expanded with the origin of each line, and removed fields.
-	Lines []annotated.Line `json:"lines"`
+	Lines []originreport.Line `json:"lines"`
 	// Legend counts the fields of each origin.
-	Legend []annotated.Entry `json:"legend"`
+	Legend []originreport.Entry `json:"legend"`
 	// Expanded is the output of `virtwright expand`; empty if presets cannot be applied.
 	Expanded string   `json:"expanded"`
 	Presets  []Preset `json:"presets"`
@@ -100,11 +100,11 @@ type Problem struct {
 
 // Evaluator evaluates inputs. It keeps compiled presets for the next input. The zero value is ready
 // to use, by one caller at a time.
-type Evaluator struct{ memory offline.Memory }
+type Evaluator struct{ memory simulate.Memory }
 
 type evaluation struct {
 	Output
-	memory *offline.Memory
+	memory *simulate.Memory
 	// more counts the problems that are not shown.
 	more  int
 	texts map[string]*manifest.Text
@@ -175,7 +175,7 @@ func (e *evaluation) fits(in Input) bool {
 
 func (e *evaluation) run(ctx context.Context, in Input) {
 	objects := append(e.read(inPresets, in.Presets), e.read(inVM, in.VM)...)
-	c, issues := offline.Open(ctx, objects, e.settings(in.Mode))
+	c, issues := simulate.Open(ctx, objects, e.settings(in.Mode))
 	e.report(issues)
 	e.ignored(c, objects)
 	vms := c.VMs
@@ -194,7 +194,7 @@ func (e *evaluation) run(ctx context.Context, in Input) {
 
 // ignored reports objects of kinds that are ignored: as a note, or as a warning if they stand where
 // a VM is expected.
-func (e *evaluation) ignored(c *offline.Cluster, objects []manifest.Object) {
+func (e *evaluation) ignored(c *simulate.Cluster, objects []manifest.Object) {
 	for _, l := range c.Left {
 		if l.File != inVM || len(c.VMs) > 0 {
 			e.Notes = append(e.Notes, l.String())
@@ -203,7 +203,7 @@ func (e *evaluation) ignored(c *offline.Cluster, objects []manifest.Object) {
 		first := slices.IndexFunc(objects, func(o manifest.Object) bool {
 			return o.Where.File == l.File && o.APIVersion == l.APIVersion && o.Kind == l.Kind
 		})
-		e.report([]offline.Issue{{Where: objects[first].Where, Warning: true, Problem: offline.Problem{
+		e.report([]simulate.Issue{{Where: objects[first].Where, Warning: true, Problem: simulate.Problem{
 			Field: "kind", Message: fmt.Sprintf("ignored %d of kind %s (%s): paste a VirtualMachine or a VirtualMachineInstance", l.Count, l.Kind, l.APIVersion),
 		}}})
 	}
@@ -213,8 +213,8 @@ func (e *evaluation) ignored(c *offline.Cluster, objects []manifest.Object) {
 var withoutFlags = strings.NewReplacer(" to -f, or set --namespace-labels", " to the presets", "no preset in -f; presets of a cluster may", "no preset; presets may")
 
 // settings equal those of the command line without flags.
-func (e *evaluation) settings(mode string) offline.Settings {
-	out := offline.Settings{Engine: &presets.Engine{}, Rules: &validation.Config{Addon: mode == addon, Architecture: "amd64"}, Namespace: "default", Memory: e.memory}
+func (e *evaluation) settings(mode string) simulate.Settings {
+	out := simulate.Settings{Engine: &presets.Engine{}, Rules: &validation.Config{Addon: mode == addon, Architecture: "amd64"}, Namespace: "default", Memory: e.memory}
 	if mode != addon {
 		out.Engine.Platform = &presets.Platform{}
 	}
@@ -225,7 +225,7 @@ func (e *evaluation) read(name, text string) []manifest.Object {
 	e.texts[name] = manifest.NewText(name, []byte(text))
 	objects, problems := e.texts[name].Objects()
 	for _, err := range problems {
-		at := offline.Issue{Where: manifest.Position{File: name}, Problem: offline.Problem{Message: err.Error()}}
+		at := simulate.Issue{Where: manifest.Position{File: name}, Problem: simulate.Problem{Message: err.Error()}}
 		if document, ok := errors.AsType[*manifest.DocumentError](err); ok {
 			at.Where, at.Message = document.Where, document.Message
 			if document.Line > 0 {
@@ -233,13 +233,13 @@ func (e *evaluation) read(name, text string) []manifest.Object {
 				continue
 			}
 		}
-		e.report([]offline.Issue{at})
+		e.report([]simulate.Issue{at})
 	}
 	return objects
 }
 
 // report adds issues at the lines of their fields.
-func (e *evaluation) report(issues []offline.Issue) {
+func (e *evaluation) report(issues []simulate.Issue) {
 	for _, i := range issues {
 		p := Problem{In: cmp.Or(i.Where.File, inVM), Field: i.Field, Message: i.Message}
 		if e.isFull(p.In) { // finding lines is slow
@@ -252,11 +252,11 @@ func (e *evaluation) report(issues []offline.Issue) {
 	}
 }
 
-func (e *evaluation) inspect(ctx context.Context, c *offline.Cluster, m offline.VM) {
+func (e *evaluation) inspect(ctx context.Context, c *simulate.Cluster, m simulate.VM) {
 	x := c.Inspect(ctx, m)
 	e.report(x.Issues)
 	e.Notes = append(e.Notes, x.Notes...)
-	out := VM{Kind: string(m.Kind), Namespace: m.Namespace, Name: m.Name, Lines: []annotated.Line{}, Legend: []annotated.Entry{}, Presets: []Preset{}, Warnings: append([]string{}, x.Warnings...)}
+	out := VM{Kind: string(m.Kind), Namespace: m.Namespace, Name: m.Name, Lines: []originreport.Line{}, Legend: []originreport.Entry{}, Presets: []Preset{}, Warnings: append([]string{}, x.Warnings...)}
 	if x.Explanation != nil {
 		for _, p := range x.Explanation.Presets {
 			out.Presets = append(out.Presets, Preset{p.Preset, p.Namespace, string(p.Mode), p.Matched, p.Reason})
@@ -264,7 +264,7 @@ func (e *evaluation) inspect(ctx context.Context, c *offline.Cluster, m offline.
 	}
 	cannot := func(err error) {
 		if err != nil {
-			e.report([]offline.Issue{{Where: m.Where, Problem: offline.Problem{Message: err.Error()}}})
+			e.report([]simulate.Issue{{Where: m.Where, Problem: simulate.Problem{Message: err.Error()}}})
 		}
 	}
 	if x.Object != nil {
@@ -272,8 +272,8 @@ func (e *evaluation) inspect(ctx context.Context, c *offline.Cluster, m offline.
 		cannot(err)
 		out.Expanded = string(text)
 		if x.Explanation != nil {
-			out.Lines = annotated.VM{Kind: m.Kind, Object: x.Object, YAML: out.Expanded, Explanation: x.Explanation, Damaged: x.Explanation.Result == nil && m.Damaged() != nil}.Lines()
-			out.Legend = annotated.Legend(out.Lines)
+			out.Lines = originreport.VM{Kind: m.Kind, Object: x.Object, YAML: out.Expanded, Explanation: x.Explanation, Damaged: x.Explanation.Result == nil && m.Damaged() != nil}.Lines()
+			out.Legend = originreport.Legend(out.Lines)
 		}
 	}
 	if x.Plan != nil {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/manifest"
-	"github.com/virtwright/virtwright/cmd/virtwright/internal/offline"
+	"github.com/virtwright/virtwright/simulate"
+	"github.com/virtwright/virtwright/simulate/manifest"
 )
 
 // Test is the result of a case of a VirtwrightTest.
@@ -24,9 +24,9 @@ type Test struct {
 // test runs the tests among the objects, whose presets are all objects, and not the files that the
 // tests name.
 func (e *evaluation) test(ctx context.Context, objects []manifest.Object, mode string) {
-	suites, err := offline.Suites(objects, objects)
-	e.report(offline.Issues(err))
-	run := offline.SuiteRun{Settings: func(own string) (offline.Settings, error) {
+	suites, err := simulate.Suites(objects, objects)
+	e.report(simulate.Issues(err))
+	run := simulate.SuiteRun{Settings: func(own string) (simulate.Settings, error) {
 		if own == "" {
 			own = mode
 		}
