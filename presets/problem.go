@@ -18,7 +18,8 @@ type Problem struct {
 	Type field.ErrorType `json:"-"`
 	// Value is the rejected value as text, at most as long as messages show it.
 	Value string `json:"-"`
-	// Origin is the origin of the field.Error: the ID of a rule of validation, or one of the constants below.
+	// Origin is that of the field.Error: the ID of a rule of validation, or one of the constants
+	// below.
 	Origin string `json:"-"`
 	// SetBy is the Ref of the preset that set the value; empty if none did.
 	SetBy string `json:"-"`
