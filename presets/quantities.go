@@ -24,7 +24,7 @@ var errHugeQuantity = errors.New("too many digits")
 
 func hugeQuantity(text string) bool {
 	i := strings.IndexAny(text, "eE")
-	return len(text) > maxQuantityBytes || i >= 0 && len(text)-i-1 > maxExponentDigits+1
+	return len(text) > maxQuantityBytes || i >= 0 && len(text)-i-1 > maxExponentDigits+1 && strings.Trim(text[i+1:], "+-0123456789") == ""
 }
 
 // suspicious reports whether JSON has anything that looks like a huge quantity.

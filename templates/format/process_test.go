@@ -94,11 +94,11 @@ func TestProblemsOfValues(t *testing.T) {
 		"padded":          {"OpenShift would make it a string", map[string]string{secret: "x", "CPU_CORES": "08"}, nil, []string{`CPU_CORES: "08" is not an integer`}},
 		"inexact":         {"OpenShift would round it", map[string]string{secret: "x", "CPU_CORES": "9007199254740993"}, nil, []string{"CPU_CORES: \"9007199254740993\" is beyond the integers"}},
 		"boolean":         {"only true and false", map[string]string{secret: "x", "EFI_SECURE_BOOT": "yes"}, nil, []string{`EFI_SECURE_BOOT: "yes" is not true or false`}},
-		"range":           {"the type of the field", map[string]string{secret: "x", "CPU_CORES": "-1"}, nil, []string{`CPU_CORES: "-1" is not an integer of type uint32 (spec.template.spec.domain.cpu.cores)`}},
-		"quantity":        {"types with UnmarshalJSON", map[string]string{secret: "x", "MEMORY_GUEST": "much"}, nil, []string{`MEMORY_GUEST: "much" is not a valid Quantity (spec.template.spec.domain.memory.guest)`}},
-		"wrong and short": {"a short value of a secret occurs in names", map[string]string{secret: "c", "MEMORY_GUEST": "much"}, nil, []string{`MEMORY_GUEST: "much" is not a valid Quantity (spec.template.spec.domain.memory.guest)`}},
+		"range":           {"the type of the field", map[string]string{secret: "x", "CPU_CORES": "-1"}, nil, []string{`CPU_CORES: "-1" must be a whole number from 0 to 2147483647 (spec.template.spec.domain.cpu.cores)`}},
+		"quantity":        {"types with UnmarshalJSON", map[string]string{secret: "x", "MEMORY_GUEST": "much"}, nil, []string{`MEMORY_GUEST: "much" must be a quantity such as 2Gi or 500m (spec.template.spec.domain.memory.guest)`}},
+		"wrong and short": {"a short value of a secret occurs in names", map[string]string{secret: "c", "MEMORY_GUEST": "much"}, nil, []string{`MEMORY_GUEST: "much" must be a quantity such as 2Gi or 500m (spec.template.spec.domain.memory.guest)`}},
 		"types too": {"problems of objects are reported with the rest", map[string]string{"MEMORY_GUEST": "lots", "CPU_CORES": "many", "X": "y"}, nil, []string{
-			secret + ": Required value", `MEMORY_GUEST: "lots" is not a valid Quantity`, `CPU_CORES: "many" is not an integer`, "X: undefined parameter",
+			secret + ": Required value", `MEMORY_GUEST: "lots" must be a quantity such as 2Gi or 500m`, `CPU_CORES: "many" is not an integer`, "X: undefined parameter",
 		}},
 		"labels":       {"pairs are no object", map[string]string{secret: "x", "LABELS": "a=b"}, nil, []string{`LABELS: the value must be a JSON object of labels, for example LABELS={"team":"x"}`}},
 		"no labels":    {"an empty text is no object", map[string]string{secret: "x", "LABELS": ""}, nil, []string{"LABELS: the value must be a JSON object of labels"}},
@@ -157,8 +157,8 @@ func TestProblemsOfTemplates(t *testing.T) {
 		"label":               {manifest: template(`{apiVersion: v1, kind: Pod, metadata: {labels: {a: b, c: 1}}}`, ""), labels: true, want: `objects[0].metadata.labels["c"] must be a string`},
 		"labels":              {manifest: template(`{apiVersion: v1, kind: Pod, metadata: {labels: x}}`, ""), labels: true, want: "objects[0].metadata.labels must be an object"},
 		"foreign suffix":      {manifest: template(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, spec: {dataVolumeTemplates: [{metadata: {name: "root-${S}"}}]}}`, "parameters: [{name: S, generate: expression, from: '[a-z]{3}'}]"), given: map[string]string{"S": "A_"}, want: `S: the value is not a valid suffix for disk names: use a-z, 0-9 and "-", and begin and end with a letter or digit, for example S=a1b2c`},
-		"foreign":             {manifest: template(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, spec: {running: x}}`, ""), want: "spec.running is not true or false"},
-		"foreign parameter":   {manifest: template(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, spec: {running: "${A}"}}`, "parameters: [{name: A, value: 'true'}]"), want: `A: "true" is not true or false (spec.running)`},
+		"foreign":             {manifest: template(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, spec: {running: x}}`, ""), want: "spec.running must be true or false"},
+		"foreign parameter":   {manifest: template(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, spec: {running: "${A}"}}`, "parameters: [{name: A, value: 'true'}]"), want: `A: "true" must be true or false (spec.running)`},
 		"foreign list":        {manifest: template(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, spec: {dataVolumeTemplates: "${{A}}"}}`, "parameters: [{name: A, value: '[]'}]"), given: map[string]string{"A": "{}"}, want: `A: "{}" is not a JSON list`},
 		"foreign is no label": {manifest: template(`{apiVersion: v1, kind: Pod, metadata: {labels: "${{A}}"}}`, "parameters: [{name: A, value: x}]"), want: `for example A={"team":"x"}`},
 	}
@@ -234,7 +234,7 @@ func TestProcessHidesSecrets(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	_, _, err = format.Process(template, map[string]string{"MEMORY_GUEST": secret, "VOLUME0_USER_DATA": secret}, nil)
-	if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "MEMORY_GUEST: the value is not a valid Quantity") {
+	if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "MEMORY_GUEST: the value must be a quantity") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -24,7 +24,7 @@ var arrows = map[string][]string{
 	"lifecycle/partialobject": {"api", "presets", "presets/provenance", "validation"},
 	"templates":               {"api", "presets", "validation", "lifecycle/partialobject", "templates/blueprint", "templates/format"},
 	"templates/blueprint":     {"api"},
-	"templates/format":        {"api", "templates/blueprint", "templates/portable"},
+	"templates/format":        {"api", "presets", "templates/blueprint", "templates/portable"},
 	"templates/portable":      {}, // the playground encodes objects like templates, without their libraries
 	"subresources":            {"api", "presets", "presets/provenance", "validation", "domain", "launcher/podspec", "subresources/decide"},
 	"subresources/decide":     {"api"},
