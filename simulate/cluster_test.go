@@ -48,7 +48,7 @@ spec:
 `, name, labels, devices)
 }
 
-func objects(t *testing.T, documents ...string) []manifest.Object {
+func objects(t testing.TB, documents ...string) []manifest.Object {
 	t.Helper()
 	out, err := manifest.Parse("a.yaml", []byte(strings.Join(documents, "---")))
 	if err != nil {
