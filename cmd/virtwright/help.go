@@ -114,7 +114,7 @@ func flagUsages(c *cobra.Command, columns int) string {
 
 var withinParagraph = regexp.MustCompile(`(\S)\n(\S)`)
 
-// wrapText breaks paragraphs into lines of columns, at most tableWidth, and keeps the indentation of
+// wrapText breaks paragraphs into lines of columns, at most tableWidth. It keeps the indentation of
 // other lines.
 func wrapText(text string, columns int) string {
 	columns = min(columns, tableWidth)
