@@ -3,8 +3,6 @@ package fleet
 import (
 	"encoding/json"
 	"slices"
-	"strings"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -17,7 +15,7 @@ import (
 type Drift struct {
 	Changes []Change
 	// Problems with which the reapply would be rejected.
-	Problems []string
+	Problems []presets.Problem
 }
 
 // Presets returns the Refs of the presets that change the VM or cause its rejection.
@@ -26,9 +24,8 @@ func (d Drift) Presets() []string {
 	for _, c := range d.Changes {
 		out = append(out, c.Preset, c.was)
 	}
-	for _, text := range d.Problems {
-		text, _, _ = strings.Cut(text, hintOfPresets) // those that would set a missing value did not cause it
-		out = append(out, presetsIn(text)...)
+	for _, p := range d.Problems {
+		out = append(out, p.Presets()...)
 	}
 	slices.Sort(out)
 	return slices.DeleteFunc(slices.Compact(out), func(ref string) bool { return ref == "" })
@@ -77,24 +74,6 @@ func writtenWith(vm *unstructured.Unstructured, record string) map[string]any {
 	out := map[string]any{"spec": vm.Object["spec"]}
 	if len(meta) > 0 {
 		out["metadata"] = meta
-	}
-	return out
-}
-
-// NamesPreset reports whether a message contains "preset NAME" or "presets NAME and NAME".
-func NamesPreset(text, ref string) bool { return slices.Contains(presetsIn(text), ref) }
-
-// presetsIn returns the words of a message that may be the Refs of presets.
-func presetsIn(text string) []string {
-	words := strings.FieldsFunc(text, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/.-", r)
-	})
-	var out []string
-	for i, word := range words {
-		named := i > 0 && slices.Contains([]string{"preset", "presets", "and"}, words[i-1])
-		if word = strings.TrimSuffix(word, "."); named || strings.HasPrefix(word, "cluster/") {
-			out = append(out, word)
-		}
 	}
 	return out
 }

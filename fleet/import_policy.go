@@ -169,14 +169,12 @@ func (m *mutation) restricted(path string, value any, reason string) {
 
 const inexpressible = "presets cannot express this field"
 
-var strictField = regexp.MustCompile(`^unknown field "(.*)"$`)
-
 // decodeRule decodes a rule. A field that the type lacks cannot be expressed.
 func (m *mutation) decodeRule(raw []byte, at string, into any) error {
 	strict, err := kjson.UnmarshalStrict(raw, into)
 	for _, problem := range strict {
-		if found := strictField.FindStringSubmatch(problem.Error()); found != nil {
-			m.restricted(at+found[1], nil, inexpressible)
+		if path, ok := presets.UnknownFieldIn(problem); ok {
+			m.restricted(at+path, nil, inexpressible)
 		} else {
 			m.restricted(strings.TrimSuffix(at, "."), nil, problem.Error())
 		}

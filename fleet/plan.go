@@ -19,7 +19,7 @@ type Outcome struct {
 	// Launched are the fields that presets set on the next VMI.
 	Launched []presets.Origin
 	// Problems with which the VM is rejected.
-	Problems []string
+	Problems []presets.Problem
 	Warnings []string
 	// Exceptions that the VM uses.
 	Exceptions []provenance.Exception
@@ -94,24 +94,15 @@ func without(all, known []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return slices.Contains(known, text) })
 }
 
-// newReasons ignores hints, which depend on the existing presets.
-func newReasons(all, known []string) []string {
-	reasons := make([]string, 0, len(known))
-	for _, text := range known {
-		reasons = append(reasons, reason(text))
+// newReasons returns the texts of problems that are not known for the same reason.
+func newReasons(all, known []presets.Problem) []string {
+	var out []string
+	for _, p := range all {
+		if !slices.ContainsFunc(known, p.SameReason) {
+			out = append(out, p.String())
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return slices.Contains(reasons, reason(text)) })
-}
-
-// hintOfPresets begins the presets that would set a missing value, in a problem.
-const hintOfPresets = "; preset "
-
-// reason removes hints and the name of the responsible preset from a problem.
-func reason(text string) string {
-	for _, hint := range []string{"; did you mean ", hintOfPresets, " (set by preset "} {
-		text, _, _ = strings.Cut(text, hint)
-	}
-	return text
+	return out
 }
 
 // Empty reports whether nothing changes.

@@ -1,6 +1,8 @@
 package fleet_test
 
 import (
+	"slices"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -73,22 +75,30 @@ func TestChanges(t *testing.T) {
 
 // TestCompareRejections compares reasons without hints, which depend on presets.
 func TestCompareRejections(t *testing.T) {
-	before := fleet.Outcome{Problems: []string{
-		"spec.a: Required value: a is missing; preset cluster/x gives a to VMs with size=s; this VM has size=m",
-		`spec.b: Invalid value: "x": unknown; did you mean "y"?`,
-		`spec.c: Invalid value: "x": must be small (set by preset cluster/x)`,
-	}}
-	after := fleet.Outcome{Problems: []string{
-		"spec.a: Required value: a is missing",
-		`spec.b: Invalid value: "x": unknown; did you mean "z"?`,
-		`spec.c: Invalid value: "x": must be small (set by preset cluster/y)`,
-	}}
+	problems := func(errs ...*field.Error) []presets.Problem { return presets.ProblemsOf(errs) }
+	before := fleet.Outcome{Problems: problems(
+		field.Required(field.NewPath("spec", "a"), "a is missing; preset cluster/x gives a to VMs with size=s; this VM has size=m"),
+		field.Invalid(field.NewPath("spec", "b"), "x", `unknown; did you mean "y"?`),
+		field.Invalid(field.NewPath("spec", "c"), "x", "must be small (set by preset cluster/x)"),
+	)}
+	after := fleet.Outcome{Problems: problems(
+		field.Required(field.NewPath("spec", "a"), "a is missing"),
+		field.Invalid(field.NewPath("spec", "b"), "x", `unknown; did you mean "z"?`),
+		field.Invalid(field.NewPath("spec", "c"), "x", "must be small (set by preset cluster/y)"),
+	)}
 	if d := fleet.Compare(before, after, fleet.NoUpdates); !d.Empty() {
 		t.Errorf("want no new reason, got %q", d.Problems)
 	}
-	after.Problems = append(after.Problems, "spec.d: Required value")
-	if diff := cmp.Diff(after.Problems[3:], fleet.Compare(before, after, fleet.NoUpdates).Problems); diff != "" {
-		t.Errorf("want -, got +\n%s", diff)
+	for _, other := range []*field.Error{
+		field.Required(field.NewPath("spec", "d"), ""),
+		field.Invalid(field.NewPath("spec", "b"), "z", `unknown; did you mean "y"?`),
+		field.Invalid(field.NewPath("spec", "b"), "x", "must be short").WithOrigin("short"),
+		field.Forbidden(field.NewPath("spec", "a"), "must not be set"),
+	} {
+		after := fleet.Outcome{Problems: append(slices.Clip(after.Problems), problems(other)...)}
+		if diff := cmp.Diff([]string{other.Error()}, fleet.Compare(before, after, fleet.NoUpdates).Problems); diff != "" {
+			t.Errorf("want -, got +\n%s", diff)
+		}
 	}
 }
 

@@ -102,11 +102,14 @@ func (c *SchemaReport) object(v any, s *schema, at *field.Path) {
 		if s.shape == shapeMap {
 			below, inside = at.Key(name), s.elem
 		}
+		unknown := func() *field.Error {
+			return field.Invalid(below, name, unknownField(name, s, parent)).WithOrigin(OriginUnknownField)
+		}
 		switch {
 		case inside == nil && keepsUnknown(s, at):
-			c.Preserved = append(c.Preserved, field.Invalid(below, name, unknownField(name, s, parent)))
+			c.Preserved = append(c.Preserved, unknown())
 		case inside == nil:
-			c.Unknown = append(c.Unknown, field.Invalid(below, name, unknownField(name, s, parent)))
+			c.Unknown = append(c.Unknown, unknown())
 			c.prune = append(c.prune, func() { delete(fields, name) })
 		case fields[name] != nil: // a null field counts as absent
 			c.parent = s

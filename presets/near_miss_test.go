@@ -139,8 +139,9 @@ func TestNameOrigins(t *testing.T) {
 		if c.preset != "" {
 			want += " (set by preset " + c.preset + ")"
 		}
-		if got := presets.AddOrigins(c.kind, result.Object(), field.ErrorList{problem})[0].Detail; got != want {
-			t.Errorf("%s: got %q, want %q", name, got, want)
+		got, setBy := presets.AddOrigins(c.kind, result.Object(), field.ErrorList{problem})
+		if got[0].Detail != want || setBy[0] != c.preset {
+			t.Errorf("%s: got %q, set by %q, want %q", name, got[0].Detail, setBy[0], want)
 		}
 	}
 }

@@ -11,22 +11,23 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// AddOrigins adds to the problems of an object the presets that set the fields. The object is
-// decoded JSON.
-func AddOrigins(kind Kind, object map[string]any, problems field.ErrorList) field.ErrorList {
+// AddOrigins adds to the problems of an object the presets that set the fields, and returns the
+// Refs of these presets; empty for other fields. The object is decoded JSON.
+func AddOrigins(kind Kind, object map[string]any, problems field.ErrorList) (named field.ErrorList, setBy []string) {
+	setBy = make([]string, len(problems))
 	r := readRecorded(kind, object)
 	if r == nil {
-		return problems
+		return problems, setBy
 	}
-	out := slices.Clone(problems)
-	for i, e := range out {
+	named = slices.Clone(problems)
+	for i, e := range named {
 		if preset := r.presetOf(r.pathOf(e.Field)); preset != "" && !Breaks(e, preset) {
-			named := *e
-			named.Detail = strings.TrimSpace(named.Detail + " (set by preset " + preset + ")")
-			out[i] = &named
+			due := *e
+			due.Detail = strings.TrimSpace(due.Detail + " (set by preset " + preset + ")")
+			named[i], setBy[i] = &due, preset
 		}
 	}
-	return out
+	return named, setBy
 }
 
 // SetBy returns the Ref of the preset that set a field, as a problem of an object names it, and the

@@ -115,7 +115,8 @@ func (e *Engine) apply(x *expansion) {
 	if e.RejectConflicts {
 		for _, c := range x.conflicts {
 			x.problems = append(x.problems, field.Forbidden(field.NewPath(c.Path),
-				c.String()+"; conflicts are rejected: give one of the presets another priority"))
+				c.String()+"; conflicts are rejected: give one of the presets another priority").
+				WithOrigin(originPresets+c.Winner+" "+c.Loser))
 		}
 	}
 }

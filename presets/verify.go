@@ -200,17 +200,14 @@ func (r *resolution) violations(presets []*Compiled) []violation {
 	return out
 }
 
-// originPreset begins the origin of a problem with a rule of a preset, before the preset's Ref.
-const originPreset = "preset/"
-
 // broken adds the preset to the problem of an object that breaks one of its rules.
 func (c *Compiled) broken(e *field.Error) *field.Error {
 	e.Detail += " (preset " + c.Ref + ")"
-	return e.WithOrigin(originPreset + c.Ref)
+	return e.WithOrigin(originPresets + c.Ref)
 }
 
 // Breaks reports whether a problem is a broken rule of the preset with a Ref.
-func Breaks(e *field.Error, ref string) bool { return e.Origin == originPreset+ref }
+func Breaks(e *field.Error, ref string) bool { return e.Origin == originPresets+ref }
 
 // gaps returns the required paths of c that are not set. Those that the VM's instancetype or
 // preference may set are checked only on the expanded VM, and no others are then.

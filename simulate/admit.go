@@ -88,8 +88,8 @@ func (c *Cluster) admit(ctx context.Context, m VM, v *Verdict) error {
 	var result *presets.Result
 	mutator.Resolved = func(r *presets.Result) { result = r }
 	answer := mutator.Handle(ctx, request)
-	if v.reject(mistyped...); len(mistyped) > 0 {
-		withoutTypes(&answer)
+	if v.reject(mistyped...); len(mistyped) > 0 { // and the answer has them without positions of list elements
+		answer.Problems = slices.DeleteFunc(answer.Problems, func(p Problem) bool { return p.Type == field.ErrorTypeTypeInvalid })
 	}
 	if err := v.addResponse(answer); err != nil || !answer.Allowed {
 		return err
@@ -156,25 +156,9 @@ func (v *Verdict) addResponse(answer webhooks.Response) error {
 	case answer.Result.Code >= http.StatusInternalServerError:
 		return fmt.Errorf("%s: cannot validate %s: %s", v.Where, v, answer.Result.Message)
 	default:
-		v.reject(causes(answer.Result)...)
+		v.reject(answer.Problems...)
 	}
 	return nil
-}
-
-// withoutTypes removes the wrong types from an answer that has other problems too: checkFields has
-// reported them, with the positions of list elements.
-func withoutTypes(answer *webhooks.Response) {
-	if answer.Allowed || answer.Result == nil || answer.Result.Code >= http.StatusInternalServerError {
-		return
-	}
-	status, details := *answer.Result, metav1.StatusDetails{}
-	if status.Details != nil {
-		details = *status.Details
-	}
-	details.Causes = slices.DeleteFunc(slices.Clone(details.Causes), func(cause metav1.StatusCause) bool {
-		return cause.Type == metav1.CauseType(field.ErrorTypeTypeInvalid)
-	})
-	status.Details, answer.Result = &details, &status
 }
 
 func (c *Cluster) admissionRequest(m VM, raw []byte) (webhooks.Request, error) {

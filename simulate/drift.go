@@ -64,9 +64,7 @@ func storedCluster(ctx context.Context, objects []manifest.Object, settings Sett
 func (c *Cluster) drift(ctx context.Context, m VM) (out fleet.Drift, err error) {
 	raw, _, err := c.stored(ctx, m)
 	if rejection, ok := errors.AsType[*Rejection](err); ok {
-		for _, p := range rejection.Problems {
-			out.Problems = append(out.Problems, p.String())
-		}
+		out.Problems = rejection.Problems
 		return out, nil
 	}
 	if err != nil {

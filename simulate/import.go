@@ -238,5 +238,5 @@ func (in *importer) check(preset map[string]any) error {
 	if answer.Allowed {
 		return nil
 	}
-	return e.rejected(causes(answer.Result))
+	return e.rejected(answer.Problems)
 }

@@ -58,7 +58,7 @@ func issuesOf(where manifest.Position, err error) []Issue {
 			out = append(out, Issue{Where: rejection.Where, Problem: p})
 		}
 	case errors.As(err, &document):
-		out = []Issue{{Where: document.Where, Line: document.Line, Problem: Problem{document.Field, document.Message}}}
+		out = []Issue{{Where: document.Where, Line: document.Line, Problem: Problem{Field: document.Field, Message: document.Message}}}
 	default:
 		out = []Issue{{Where: where, Problem: Problem{Message: strings.TrimPrefix(err.Error(), where.String()+": ")}}}
 	}
@@ -78,7 +78,7 @@ func warnings(where manifest.Position, texts []string) []Issue {
 		if label := labelOf.FindStringSubmatch(text); label != nil {
 			field = provenance.Path{{Name: "metadata"}, {Name: "labels"}, {Name: label[1]}}.String()
 		}
-		out = append(out, Issue{Where: where, Warning: true, Problem: Problem{field, strings.TrimPrefix(text, field+": ")}})
+		out = append(out, Issue{Where: where, Warning: true, Problem: Problem{Field: field, Message: strings.TrimPrefix(text, field+": ")}})
 	}
 	return out
 }

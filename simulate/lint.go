@@ -234,7 +234,7 @@ func (l *linter) preset(e *entry) error {
 // compile asks the webhook first, so that the messages equal those of a cluster.
 func (l *linter) compile(e *entry) (v1alpha1.Preset, *presets.Compiled, []Problem) {
 	if answer := (webhooks.Preset{Kind: e.Kind}).Handle(l.ctx, creation(e)); !answer.Allowed {
-		return nil, nil, causes(answer.Result)
+		return nil, nil, answer.Problems
 	}
 	return compilePreset(e)
 }

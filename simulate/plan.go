@@ -164,9 +164,7 @@ func (c *Cluster) outcome(ctx context.Context, m VM) (fleet.Outcome, []byte, err
 	var out fleet.Outcome
 	raw, warnings, err := c.stored(ctx, m)
 	if rejection, ok := errors.AsType[*Rejection](err); ok {
-		for _, p := range rejection.Problems {
-			out.Problems = append(out.Problems, p.String())
-		}
+		out.Problems = rejection.Problems
 		return out, nil, nil
 	}
 	if err != nil {

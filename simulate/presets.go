@@ -65,7 +65,7 @@ func (e *entry) presetName() presets.PresetName {
 }
 
 func duplicateName(name string, first manifest.Position) Problem {
-	return Problem{"metadata.name", fmt.Sprintf("%s, also in %s", field.Duplicate(nil, name).ErrorBody(), first)}
+	return Problem{Field: "metadata.name", Message: fmt.Sprintf("%s, also in %s", field.Duplicate(nil, name).ErrorBody(), first)}
 }
 
 func creation(e *entry) webhooks.Request {
@@ -91,7 +91,7 @@ func (p *presetReader) compile(e *entry) []Problem {
 func (p *presetReader) newCompilation(e *entry) compilation {
 	answer := webhooks.Preset{Kind: e.Kind, Rules: p.rulesFor(e)}.Handle(p.ctx, creation(e))
 	if !answer.Allowed {
-		return compilation{problems: causes(answer.Result)}
+		return compilation{problems: answer.Problems}
 	}
 	out := compilation{warnings: answer.Warnings}
 	var object v1alpha1.Preset
@@ -129,7 +129,7 @@ func (p *presetReader) compileLegacy(e *entry) []Problem {
 		return out
 	}
 	if answer := (webhooks.LegacyPreset{}).Handle(p.ctx, creation(e)); !answer.Allowed {
-		return append(out, causes(answer.Result)...)
+		return append(out, answer.Problems...)
 	}
 	object := &kubevirtv1.VirtualMachineInstancePreset{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, object); err != nil {
@@ -159,7 +159,7 @@ func (p *presetReader) exception(e *entry) []Problem {
 func compileException(ctx context.Context, e *entry) (*presets.Exception, []Problem) {
 	handler := webhooks.PresetException{Snapshots: loaded[presets.Snapshot]{}, Now: func() time.Time { return time.Time{} }}
 	if answer := handler.Handle(ctx, creation(e)); !answer.Allowed {
-		return nil, causes(answer.Result)
+		return nil, answer.Problems
 	}
 	var object v1alpha1.PresetException
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, &object); err != nil {
@@ -187,7 +187,7 @@ func (p *presetReader) withExceptions(s *presets.Snapshot, known bool) *presets.
 // profile adds a profile that the validating webhook accepts.
 func (p *presetReader) profile(e *entry) []Problem {
 	if answer := (webhooks.Profile{Kind: e.Kind}).Handle(p.ctx, creation(e)); !answer.Allowed {
-		return causes(answer.Result)
+		return answer.Problems
 	}
 	var err error
 	if e.Kind == v1alpha1.KindFrontendProfile {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -122,7 +121,7 @@ func (c *Cluster) unchanged() []string {
 // lacksValue reports whether a preset could supply the value, or is itself missing.
 func (v *Verdict) lacksValue() bool {
 	return slices.ContainsFunc(v.Problems, func(p Problem) bool {
-		return strings.HasPrefix(p.Field, "spec") && strings.HasPrefix(p.Message, field.ErrorTypeRequired.String()) ||
+		return strings.HasPrefix(p.Field, "spec") && p.Type == field.ErrorTypeRequired ||
 			p.Field == presetsPath && v.stored == nil
 	})
 }
@@ -189,28 +188,14 @@ func (r *Rejection) Error() string {
 	return strings.Join(lines, "\n  ")
 }
 
-// A Problem is one reason why an object is rejected.
-type Problem struct {
-	// Field path in the version of the input; empty for the whole object.
-	Field   string `json:"field"`
-	Message string `json:"message"`
-}
-
-// String formats the problem like an API server, with the field in one line.
-func (p Problem) String() string {
-	return strings.TrimPrefix(presets.EscapeLine(p.Field)+": "+p.Message, ": ")
-}
-
-// IsUnknownField reports whether the name of the field is wrong, and not its value.
-func (p Problem) IsUnknownField() bool {
-	return strings.Contains(p.Message, "unknown field") && !strings.Contains(p.Message, "path does not exist")
-}
+// A Problem is one reason why an object is rejected, with its field in the version of the input.
+type Problem = presets.Problem
 
 func problemsOf(problems field.ErrorList) []Problem {
 	var out []Problem
 	for _, p := range problems {
 		shortened(p)
-		out = append(out, Problem{strings.TrimPrefix(p.Field, "<nil>"), p.ErrorBody()})
+		out = append(out, presets.NewProblem(p))
 	}
 	return out
 }
@@ -228,17 +213,6 @@ func shortened(p *field.Error) {
 			p.BadValue = presets.Truncate(string(text), maxShown)
 		}
 	}
-}
-
-func causes(status *metav1.Status) []Problem {
-	if status.Details == nil || status.Details.Causes == nil {
-		return []Problem{{Message: status.Message}}
-	}
-	var out []Problem
-	for _, cause := range status.Details.Causes {
-		out = append(out, Problem{strings.TrimPrefix(cause.Field, "<nil>"), cause.Message})
-	}
-	return out
 }
 
 func (m VM) rejected(problems []Problem) error {

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -297,8 +296,6 @@ func (s *Suite) decode(raw []byte) field.ErrorList {
 
 var suiteFields = []string{"apiVersion", "kind", "metadata", "files", "objects", "mode", "cases", "name", "vm", "vmFile", "before", "reapply", "currentModes", "now", "expect", "vmi", "absent", "golden", "rejected", "warnings"}
 
-var quotedField = regexp.MustCompile(`^unknown field "(.*)"$`)
-
 func decodeStrict(raw []byte, into any, at *field.Path) field.ErrorList {
 	strict, err := kjson.UnmarshalStrict(raw, into)
 	under := func(name string) *field.Path {
@@ -309,17 +306,17 @@ func decodeStrict(raw []byte, into any, at *field.Path) field.ErrorList {
 	}
 	var out field.ErrorList
 	for _, problem := range strict {
-		found := quotedField.FindStringSubmatch(problem.Error())
-		if found == nil {
+		path, ok := presets.UnknownFieldIn(problem)
+		if !ok {
 			out = append(out, field.Invalid(at, "", problem.Error()))
 			continue
 		}
-		name := found[1][strings.LastIndexByte(found[1], '.')+1:]
+		name := path[strings.LastIndexByte(path, '.')+1:]
 		detail := fmt.Sprintf("unknown field %q", name)
 		if near := presets.Nearest(name, slices.Values(suiteFields)); near != "" {
 			detail += fmt.Sprintf("; did you mean %q?", near)
 		}
-		out = append(out, field.Invalid(under(found[1]), name, detail))
+		out = append(out, field.Invalid(under(path), name, detail).WithOrigin(presets.OriginUnknownField))
 	}
 	var wrong *json.UnmarshalTypeError
 	switch {

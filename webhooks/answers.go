@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"runtime/debug"
 	"slices"
 
@@ -48,6 +47,8 @@ type Request struct{ admissionv1.AdmissionRequest }
 // Both have the shape of controller-runtime's types, which depend on its metrics and so on clients.
 type Response struct {
 	Patches []jsonpatch.Operation
+	// Problems are the reasons of a rejection, which AdmissionResponse has as texts.
+	Problems []presets.Problem
 	admissionv1.AdmissionResponse
 }
 
@@ -97,12 +98,22 @@ func allowed() Response {
 }
 
 func denied(status metav1.Status) Response {
-	return Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
+	return Response{
+		Problems:          []presets.Problem{{Message: status.Message}},
+		AdmissionResponse: admissionv1.AdmissionResponse{Result: &status},
+	}
 }
 
-// invalid rejects an object with all its problems.
+// invalid rejects an object with as many of its problems as a message holds.
 func invalid(request Request, problems field.ErrorList) Response {
-	return denied(apierrors.NewInvalid(kindOf(request), presets.Truncate(request.Name, maxMessage), presets.LimitErrors(problems)).Status())
+	return invalidNamed(request, presets.Truncate(request.Name, maxMessage), presets.LimitErrors(problems))
+}
+
+// invalidNamed rejects an object, under a name, with all its problems.
+func invalidNamed(request Request, name string, problems field.ErrorList) Response {
+	out := denied(apierrors.NewInvalid(kindOf(request), name, problems).Status())
+	out.Problems = presets.ProblemsOf(problems)
+	return out
 }
 
 func kindOf(request Request) schema.GroupKind {
@@ -152,13 +163,6 @@ func internalError(request Request) Response {
 		"virtwright has a bug and cannot answer; please report it with the log of virtwright-manager for request %s", request.UID).Status())
 }
 
-// rejectionTail matches the end of a problem's message: the rule, the preset that set the value,
-// and the presets that would set it. namedPreset matches each preset after the rule.
-var (
-	rejectionTail = regexp.MustCompile(`(?: \(((?:preset )?[a-z0-9][a-z0-9./-]*)\))?((?: \(set by preset [a-z0-9./-]+\))?(?:; preset [a-z0-9./-]+ gives .*)?)$`)
-	namedPreset   = regexp.MustCompile(`\(set by preset ([a-z0-9./-]+)\)|; preset ([a-z0-9./-]+) gives `)
-)
-
 // mostLogged limits the problems of a rejection that are logged.
 const mostLogged = 10
 
@@ -169,24 +173,12 @@ func logRejection(ctx context.Context, request Request, response Response) {
 		return
 	}
 	var fields, rules, named []string
-	if details := response.Result.Details; details != nil {
-		for _, cause := range details.Causes[:min(len(details.Causes), mostLogged)] {
-			rule, by := rejectionCauses(cause.Message)
-			fields, rules, named = append(fields, presets.Truncate(cause.Field, maxMessage)), append(rules, rule), append(named, by...)
-		}
+	for _, p := range response.Problems[:min(len(response.Problems), mostLogged)] {
+		fields, rules, named = append(fields, presets.Truncate(p.Field, maxMessage)), append(rules, p.Rule()), append(named, p.Presets()...)
 	}
 	log.FromContext(ctx).Info("Rejected a request", "uid", request.UID, "user", presets.Truncate(request.UserInfo.Username, maxMessage),
 		"operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name", presets.Truncate(request.Name, maxMessage),
-		"reason", response.Result.Reason, "fields", fields, "rules", distinct(rules), "presets", distinct(named))
-}
-
-// rejectionCauses returns the rule and the presets that a problem's message names.
-func rejectionCauses(message string) (rule string, named []string) {
-	tail := rejectionTail.FindStringSubmatch(message)
-	for _, preset := range namedPreset.FindAllStringSubmatch(tail[2], -1) {
-		named = append(named, preset[1]+preset[2])
-	}
-	return tail[1], named
+		"reason", response.Result.Reason, "fields", distinct(fields), "rules", distinct(rules), "presets", distinct(named))
 }
 
 // distinct sorts texts, and drops duplicates and empty ones.

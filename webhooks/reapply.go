@@ -24,7 +24,7 @@ const reapplyUser = "anybody"
 // returns the VM as it would be stored, or the problems with which the webhooks or the schema would
 // reject it. It returns an error if the webhooks cannot answer now. It does not consider other
 // webhooks, ValidatingAdmissionPolicies, and the permission to use named presets.
-func (s *Server) Reapply(ctx context.Context, stored *unstructured.Unstructured) (after *unstructured.Unstructured, problems []string, err error) {
+func (s *Server) Reapply(ctx context.Context, stored *unstructured.Unstructured) (after *unstructured.Unstructured, problems []presets.Problem, err error) {
 	request, err := reapplyRequest(stored)
 	if err != nil {
 		return nil, nil, err
@@ -42,11 +42,8 @@ func (s *Server) Reapply(ctx context.Context, stored *unstructured.Unstructured)
 		return nil, nil, fmt.Errorf("cannot read the patched VM: %w", err)
 	}
 	shape := presets.CheckSchema(presets.VirtualMachine, after.Object)
-	for _, p := range shape.Mistyped {
-		problems = append(problems, p.Error())
-	}
-	if len(problems) > 0 {
-		return nil, problems, nil
+	if len(shape.Mistyped) > 0 {
+		return nil, presets.ProblemsOf(shape.Mistyped), nil
 	}
 	if shape.Default() {
 		if raw, err = after.MarshalJSON(); err != nil {
@@ -83,16 +80,9 @@ func reapplyRequest(stored *unstructured.Unstructured) (Request, error) {
 	}}, err
 }
 
-func rejected(r Response) (*unstructured.Unstructured, []string, error) {
+func rejected(r Response) (*unstructured.Unstructured, []presets.Problem, error) {
 	if r.Result.Code == http.StatusServiceUnavailable {
 		return nil, nil, errors.New(r.Result.Message)
 	}
-	if r.Result.Details == nil || len(r.Result.Details.Causes) == 0 {
-		return nil, []string{r.Result.Message}, nil
-	}
-	var out []string
-	for _, cause := range r.Result.Details.Causes {
-		out = append(out, cause.Field+": "+cause.Message)
-	}
-	return nil, out, nil
+	return nil, r.Problems, nil
 }

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -38,8 +39,8 @@ func TestReapplyAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			after, problems, err := server.Reapply(t.Context(), vm)
-			if err != nil || (tc.problem == "") != (len(problems) == 0) || !strings.Contains(strings.Join(problems, "\n"), tc.problem) {
-				t.Fatalf("problems %q, error %v, want %q", problems, err, tc.problem)
+			if err != nil || (tc.problem == "") != (len(problems) == 0) || !strings.Contains(fmt.Sprint(problems), tc.problem) {
+				t.Fatalf("problems %v, error %v, want %q", problems, err, tc.problem)
 			}
 			drift := fleet.Drift{Problems: problems}
 			if after != nil {

@@ -43,12 +43,12 @@ var (
 func unknownFields(strict []error, parts map[string]reflect.Type) field.ErrorList {
 	var problems field.ErrorList
 	for _, err := range strict {
-		var at *field.Path
-		reason, quoted, found := strings.Cut(err.Error(), `"`)
-		if found {
-			at = field.NewPath(strings.TrimSuffix(quoted, `"`))
+		path, unknown := presets.UnknownFieldIn(err)
+		if !unknown { // but a duplicate
+			problems = append(problems, field.Forbidden(nil, err.Error()))
+			continue
 		}
-		problems = append(problems, field.Forbidden(at, strings.TrimSpace(reason)+suggestField(at.String(), parts)))
+		problems = append(problems, field.Forbidden(field.NewPath(path), "unknown field"+suggestField(path, parts)).WithOrigin(presets.OriginUnknownField))
 	}
 	return problems
 }

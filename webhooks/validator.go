@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
@@ -100,11 +99,14 @@ func (c *candidate) answer() Response {
 	response := allowed()
 	switch {
 	case len(problems) > 0 && c.Unbounded:
-		response = denied(apierrors.NewInvalid(kindOf(c.req), c.name(), problems).Status())
+		response = invalidNamed(c.req, c.name(), problems)
 	case len(problems) > 0:
 		request := c.req
 		request.Name = c.name()
 		response = invalid(request, problems)
+	}
+	for i := range min(len(response.Problems), len(c.setBy)) {
+		response.Problems[i].SetBy = c.setBy[i]
 	}
 	if !c.Unbounded {
 		warnings = presets.LimitWarnings(warnings, "virtwright validate shows all")
@@ -119,7 +121,7 @@ const maxHints = 8
 // explain adds to the problems the presets that caused them, and to missing values the presets that
 // would set them.
 func (c *candidate) explain(ctx context.Context) {
-	c.problems = presets.AddOrigins(c.Kind, c.object, c.problems)
+	c.problems, c.setBy = presets.AddOrigins(c.Kind, c.object, c.problems)
 	namespace, err := c.Namespaces.Get(ctx, c.req.Namespace)
 	snapshot := c.Snapshots.Snapshot()
 	if err != nil || snapshot == nil {
@@ -156,6 +158,8 @@ type candidate struct {
 	rulesPass bool
 
 	problems field.ErrorList
+	// setBy are the Refs of the presets that set the fields of the problems.
+	setBy    []string
 	warnings []string
 }
 

@@ -78,13 +78,21 @@ func drift(ctx context.Context, o *settings, s streams) error {
 	return nil
 }
 
+func problemTexts(problems []simulate.Problem) []string {
+	var out []string
+	for _, p := range problems {
+		out = append(out, p.String())
+	}
+	return out
+}
+
 func newDriftReport(all []simulate.StoredDrift) driftReport {
 	out := driftReport{VMs: []driftedVM{}, Checked: len(all)}
 	for _, m := range all {
-		vm := driftedVM{Namespace: m.Namespace, Name: m.Name, Presets: orEmpty(m.Presets()), Problems: m.Problems}
+		vm := driftedVM{Namespace: m.Namespace, Name: m.Name, Presets: orEmpty(m.Presets()), Problems: problemTexts(m.Problems)}
 		switch {
 		case len(m.Problems) > 0:
-			vm.Effect, vm.detail = "reject", strings.Join(m.Problems, "; ")
+			vm.Effect, vm.detail = "reject", strings.Join(vm.Problems, "; ")
 			out.Rejected++
 		case len(m.Changes) > 0:
 			vm.Effect, vm.detail = "change", changesByPreset(m.Changes)

@@ -189,6 +189,18 @@ labels, and `+"`-o json`"+` has the whole object. `+"`-o sarif`"+` is for code s
 
 Conditions are tried, not solved: a conflict that only VMs with an unusual mix of fields show may be
 missed. Each reported conflict is one that the engine has decided for the witness.
+
+## What silence does not mean
+
+Lint reports what presets and the VMs of its files contradict, and nothing that it would have to
+guess. It does not know:
+
+| question | answered by |
+|---|---|
+| Is the right value set on the right VMs? | a [test case](testing-presets.md) for `+"`virtwright test`"+` |
+| Does a changed preset reject or change fewer VMs than before? | `+"`virtwright plan`"+`, which marks changes that [loosen](cli.md#changes-that-loosen) |
+| Is a selector right that matches no VM yet, or an exception that matches many? | `+"`virtwright plan`"+`, which lists the affected VMs |
+| Do VMs of the cluster differ from what presets would make of them now? | `+"`virtwright drift`"+` and `+"`virtwright violations`"+` |
 `)
 	for _, c := range fleet.Checks {
 		about := fmt.Sprintf("**%s** (%s). %s", c.Name, c.Severity, c.Summary)

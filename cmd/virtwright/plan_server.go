@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -105,13 +106,22 @@ func (r *serverCheck) checkVMs(ctx context.Context, client dynamic.Interface, pl
 	for i, c := range r.changed {
 		texts := slices.DeleteFunc(rejections(denials[i]), func(text string) bool {
 			return slices.ContainsFunc(plan.Presets, func(p *fleet.ObjectChange) bool {
-				return (p.Namespace == "" || p.Namespace == c.Namespace) && fleet.NamesPreset(text, p.Name)
+				return (p.Namespace == "" || p.Namespace == c.Namespace) && namesPreset(text, p.Name)
 			})
 		})
 		plan.Reject(c.Namespace+"/"+c.Name, texts)
 	}
 	plan.Finish()
 	return errors.Join(problems...)
+}
+
+// namesPreset reports whether an API server, which sends only text, names a preset in a message.
+func namesPreset(text, ref string) bool {
+	before := `presets? (\S+ and )?`
+	if strings.HasPrefix(ref, "cluster/") {
+		before = `(^|[^\w/.-])`
+	}
+	return regexp.MustCompile(before + regexp.QuoteMeta(ref) + `([^\w/.-]|\.?$|\.\s)`).MatchString(text)
 }
 
 // checkVM returns why the API server rejects a VM, or an error if there is no answer.

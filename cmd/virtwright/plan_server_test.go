@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/virtwright/virtwright/fleet"
 )
 
 // TestRejections formats equal reasons of several VMs equally.
@@ -35,7 +34,7 @@ func TestNamesPreset(t *testing.T) {
 		"a small VM":                                          {false, false},
 		"preset smaller, preset cluster/smaller":              {false, false},
 	} {
-		if got := [2]bool{fleet.NamesPreset(text, "small"), fleet.NamesPreset(text, "cluster/small")}; got != want {
+		if got := [2]bool{namesPreset(text, "small"), namesPreset(text, "cluster/small")}; got != want {
 			t.Errorf("%s: want %v, got %v", text, want, got)
 		}
 	}

@@ -32,7 +32,7 @@ type VMReader struct {
 	Excluded []string // the namespaces in which no preset applies
 	// Reapply answers a request that reapplies all presets to a stored VM. It returns the VM as it
 	// would be stored, or the problems with which it would be rejected.
-	Reapply func(ctx context.Context, vm *unstructured.Unstructured) (after *unstructured.Unstructured, problems []string, err error)
+	Reapply func(ctx context.Context, vm *unstructured.Unstructured) (after *unstructured.Unstructured, problems []presets.Problem, err error)
 }
 
 // An inspectedVM has what a scan finds out about a stored VM.
@@ -99,7 +99,7 @@ func (r *VMReader) pages(ctx context.Context, visit func([]byte) error) error {
 func (r *VMReader) drift(ctx context.Context, raw []byte) (fleet.Drift, error) {
 	var vm unstructured.Unstructured
 	if err := vm.UnmarshalJSON(raw); err != nil {
-		return fleet.Drift{Problems: []string{err.Error()}}, nil //nolint:nilerr // other VMs are counted
+		return fleet.Drift{Problems: unreadable(err)}, nil //nolint:nilerr // other VMs are counted
 	}
 	after, problems, err := r.Reapply(ctx, &vm)
 	if err != nil {
@@ -110,10 +110,12 @@ func (r *VMReader) drift(ctx context.Context, raw []byte) (fleet.Drift, error) {
 	}
 	changes, err := fleet.ReappliedChanges(&vm, after)
 	if err != nil {
-		return fleet.Drift{Problems: []string{err.Error()}}, nil //nolint:nilerr // other VMs are counted
+		return fleet.Drift{Problems: unreadable(err)}, nil //nolint:nilerr // other VMs are counted
 	}
 	return fleet.Drift{Changes: changes}, nil
 }
+
+func unreadable(err error) []presets.Problem { return []presets.Problem{{Message: err.Error()}} }
 
 // page visits a page of VMs and returns the continue token; empty at the end.
 func (r *VMReader) page(ctx context.Context, from string, visit func([]byte) error) (string, error) {

@@ -38,6 +38,7 @@ var rules = []rule{
 	{ID: "file-budget", Find: fileBudget},
 	{ID: "doc-comments", Find: docComments},
 	{ID: "error-words", Find: errorWords},
+	{ID: "message-reading", Find: messageReading},
 	{ID: "words", Find: words},
 	{ID: "exported-names", Find: exportedNames},
 }

@@ -113,6 +113,15 @@ func TestRules(t *testing.T) {
 			"text elsewhere": {"certs/a.go", `package x; var e = fmt.Errorf("cannot read %s", "failed to")`, ""},
 			"a test":         {"certs/a_test.go", `package x; var e = errors.New("failed to read")`, ""},
 		},
+		"message-reading": {
+			"a part of a message":        {"fleet/a.go", `package x; var y = strings.Contains(p.Message, "unknown")`, "a message is read"},
+			"an error's text":            {"fleet/a.go", `package x; func f() { strings.Cut(err.Error(), ": ") }`, "a message is read"},
+			"a regular expression":       {"webhooks/a.go", `package x; var y = rule.FindStringSubmatch(cause.Message)`, "a message is read"},
+			"a message that is printed":  {"fleet/a.go", `package x; var y = strings.TrimSpace(p.Message)`, ""},
+			"a field":                    {"fleet/a.go", `package x; var y = strings.Contains(p.Field, "spec")`, ""},
+			"a message of an API server": {"cmd/virtwright/console.go", `package main; var y = strings.Contains(err.Error(), "not running")`, ""},
+			"a test":                     {"fleet/a_test.go", `package x; var y = strings.Contains(p.Message, "unknown")`, ""},
+		},
 		"words": {
 			"a comment":                 {"certs/a.go", "// Nobody knows.\npackage x", `a.go:1: "Nobody" is hard to read`},
 			"a phrase over two lines":   {"certs/a.go", "package x\n\n// X is what\n// is there.", `a.go:3: "what\n// is" is hard to read`},
