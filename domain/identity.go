@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -40,15 +41,26 @@ func (g *guest) identity() {
 		uuid = string(g.vmi.UID)
 	}
 	if !uuidForm.MatchString(uuid) {
-		uuid = namedUUID(g.vmi.Namespace + "/" + g.vmi.Name)
+		uuid = namedUUID(urlNamespace, "virtwright.dev/"+g.vmi.Namespace+"/"+g.vmi.Name)
 	}
 	g.domain.UUID = uuid
 }
 
-// namedUUID is the version 5 UUID of a name, in the namespace of URLs of RFC 9562.
-func namedUUID(name string) string {
-	space, _ := hex.DecodeString("6ba7b8119dad11d180b400c04fd430c8")
-	sum := sha1.Sum(append(space, "virtwright.dev/"+name...)) //nolint:gosec // see the import
+// Namespaces of UUIDs that are derived from names.
+const (
+	urlNamespace      = "6ba7b8119dad11d180b400c04fd430c8" // of RFC 9562
+	firmwareNamespace = "0b0c7f0e3f0c5a0e9d638b0e7f4f9f5a" // of FirmwareIdentity
+)
+
+// FirmwareIdentity returns the UUID that the VMIs of a VM have as firmware UUID and serial unless
+// its template sets them. It is derived from the UID of the VM: it survives restarts, and no other
+// VM has it.
+func FirmwareIdentity(vmUID types.UID) string { return namedUUID(firmwareNamespace, string(vmUID)) }
+
+// namedUUID returns the version 5 UUID of a name in a namespace, which is hexadecimal.
+func namedUUID(namespace, name string) string {
+	space, _ := hex.DecodeString(namespace)
+	sum := sha1.Sum(append(space, name...)) //nolint:gosec // see the import
 	sum[6] = sum[6]&0x0f | 0x50
 	sum[8] = sum[8]&0x3f | 0x80
 	text := hex.EncodeToString(sum[:16])

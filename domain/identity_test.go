@@ -20,7 +20,7 @@ func TestIdentityOfOwner(t *testing.T) {
 		"replica set":   {"replicas differ", "kubevirt.io/v1", "VirtualMachineInstanceReplicaSet", vm, own, own},
 		"other group":   {"a VirtualMachine of another API group is no VM", "example.org/v1", "VirtualMachine", vm, own, own},
 		"core group":    {"nor is one of the core group", "v1", "VirtualMachine", vm, own, own},
-		"no UID yet":    {"without a UID the UUID is derived from the name", "kubevirt.io/v1", "VirtualMachineInstanceReplicaSet", vm, "", namedUUID("shop/web")},
+		"no UID yet":    {"without a UID the UUID is derived from the name", "kubevirt.io/v1", "VirtualMachineInstanceReplicaSet", vm, "", namedUUID(urlNamespace, "virtwright.dev/shop/web")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vmi := (&goldenCase{}).vmi()
@@ -35,5 +35,14 @@ func TestIdentityOfOwner(t *testing.T) {
 				t.Errorf("%s: got %s, want %s", c.reason, got, c.want)
 			}
 		})
+	}
+}
+
+// TestFirmwareIdentity pins an identity: guests recognise their hardware by it, so that it must not
+// change between versions.
+func TestFirmwareIdentity(t *testing.T) {
+	const want = "3a85b9ca-a75b-5f27-b5df-f306b921af33"
+	if got := FirmwareIdentity("11111111-2222-4333-8444-555555555555"); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

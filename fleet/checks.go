@@ -68,7 +68,7 @@ var (
 	}
 	warnedValue = &Check{
 		ID: "VW105", Name: "warned-value", Severity: Warning,
-		Summary: "Alongside KubeVirt (--mode addon): virtwright warns about every VM that the preset matches.",
+		Summary: "Reported only with --mode addon: alongside KubeVirt, virtwright warns about every VM that the preset matches.",
 		Reason:  "KubeVirt admits the VMs, but they cannot start, or the field has no effect.",
 		Fix:     "Correct the field that the message names.",
 	}
@@ -207,7 +207,7 @@ var (
 	// undoneAtLaunch is reported for mode addon only.
 	undoneAtLaunch = &Check{
 		ID: "VW502", Name: "launch-live-update", Severity: Warning,
-		Summary: "Alongside KubeVirt (--mode addon): a preset with applyAt: Launch sets a field that KubeVirt updates on running VMIs.",
+		Summary: "Reported only with --mode addon: a preset with applyAt: Launch sets a field that KubeVirt updates on running VMIs.",
 		Reason: "With the rollout strategy LiveUpdate, KubeVirt's default, virt-controller sets nodeSelector, tolerations, affinity, sockets and guest memory of a VMI to the VM's values, " +
 			"soon after it created the VMI. The VMI loses the value of the preset, or needs a restart for ever.",
 		Fix: "Use applyAt: Definition, or the rollout strategy Stage.",

@@ -76,6 +76,9 @@ type Cluster struct {
 	selecting  []*presets.Compiled
 }
 
+// standalone reports whether virtwright replaces KubeVirt in the cluster.
+func (c *Cluster) standalone() bool { return c.settings.Engine.Platform != nil }
+
 // A VM is a VirtualMachine or a VirtualMachineInstance of the input.
 type VM struct {
 	Where     manifest.Position
@@ -156,7 +159,7 @@ func (c *Cluster) newVM(e *entry) (VM, error) {
 	if err := e.place(c.settings.Namespace); err != nil {
 		return m, err
 	}
-	if err := e.convert(c.settings.Engine.Platform != nil); err != nil {
+	if err := e.convert(c.standalone()); err != nil {
 		return m, err
 	}
 	m.JSON, m.Namespace, m.Name = e.JSON, e.meta.Namespace, e.meta.Name

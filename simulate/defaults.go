@@ -31,7 +31,7 @@ func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
 }
 
 func (c *Cluster) readers(ctx context.Context) (*presetReader, *policyReader) {
-	p := &presetReader{ctx: ctx, rules: c.settings.Rules, seen: map[string]manifest.Position{}, legacy: c.settings.Engine.Platform != nil, memory: c.settings.Memory}
+	p := &presetReader{ctx: ctx, rules: c.settings.Rules, seen: map[string]manifest.Position{}, legacy: c.standalone(), memory: c.settings.Memory}
 	return p, &policyReader{}
 }
 

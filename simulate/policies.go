@@ -183,7 +183,7 @@ func (c *Cluster) started(ctx context.Context, m VM, raw []byte) (map[string]any
 	if err != nil {
 		return nil, err
 	}
-	if c.settings.Engine.Platform == nil {
+	if !c.standalone() {
 		vm, _, _ = presets.ExpandInstancetype(vm, c.request(ctx, m).Instancetypes)
 		if raw, err = json.Marshal(vm); err != nil {
 			return nil, err

@@ -5,17 +5,27 @@ import (
 	"context"
 	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
 )
 
+// StatedFacts are facts about a host that a user states. The others are assumed.
+type StatedFacts struct {
+	domain.HostFacts
+
+	KVM *bool `json:"kvm"`
+}
+
 // Plan expands a VM, launches its VMI and renders the domain. Stated facts of the host take
 // precedence over assumed ones; nil states none. The warnings are those of creating the VM.
-func (c *Cluster) Plan(ctx context.Context, m VM, stated *domain.HostFacts) (plan *domain.Plan, warnings []string, err error) {
+func (c *Cluster) Plan(ctx context.Context, m VM, stated *StatedFacts) (plan *domain.Plan, warnings []string, err error) {
 	raw, warnings, err := c.stored(ctx, m)
 	if err != nil {
 		return nil, nil, err
@@ -33,23 +43,48 @@ func (c *Cluster) Plan(ctx context.Context, m VM, stated *domain.HostFacts) (pla
 }
 
 // plan renders the domain of a valid VM as a cluster would store it.
-func (c *Cluster) plan(ctx context.Context, m VM, raw []byte, stated *domain.HostFacts) (*domain.Plan, error) {
+func (c *Cluster) plan(ctx context.Context, m VM, raw []byte, stated *StatedFacts) (*domain.Plan, error) {
 	vmi, err := c.launched(ctx, m, raw)
 	if err != nil {
 		return nil, m.rejection(err)
 	}
-	if m.Kind == presets.VirtualMachineInstance {
-		vmi.UID = m.entry.meta.UID // a new VMI has none, but paths in its domain contain it
+	switch uid := m.entry.meta.UID; {
+	case m.Kind == presets.VirtualMachineInstance:
+		vmi.UID = uid // a new VMI has none, but paths in its domain contain it
+	case m.isStored() && uid != "" && c.standalone():
+		setFirmwareIdentity(vmi, domain.FirmwareIdentity(uid))
 	}
-	facts := domain.AssumedFacts(vmi)
-	if stated != nil {
-		facts = stated.Or(facts)
-	}
-	plan, problems := c.profiles.Plan(vmi, c.namespace(m.Namespace).Labels, facts)
+	namespace := c.namespace(m.Namespace).Labels
+	plan, problems := c.profiles.Plan(vmi, namespace, c.facts(vmi, namespace, stated))
 	if len(problems) > 0 {
 		return nil, m.rejected(problemsOf(m.vmErrors(problems)))
 	}
 	return plan, nil
+}
+
+// setFirmwareIdentity sets the firmware UUID and serial that the template does not set, as the
+// controller of VMs does.
+func setFirmwareIdentity(vmi *kubevirtv1.VirtualMachineInstance, identity string) {
+	if vmi.Spec.Domain.Firmware == nil {
+		vmi.Spec.Domain.Firmware = &kubevirtv1.Firmware{}
+	}
+	firmware := vmi.Spec.Domain.Firmware
+	firmware.UUID = cmp.Or(firmware.UUID, types.UID(identity))
+	firmware.Serial = cmp.Or(firmware.Serial, identity)
+}
+
+// facts returns the stated facts of a host, and assumed ones for the rest. The pod of a VMI that a
+// profile allows to be emulated has no device for hardware virtualization.
+func (c *Cluster) facts(vmi *kubevirtv1.VirtualMachineInstance, namespace map[string]string, stated *StatedFacts) *domain.HostFacts {
+	facts := domain.AssumedFacts(vmi)
+	settings, _ := c.profiles.Backend(vmi, namespace)
+	facts.KVM = settings.SoftwareEmulation != v1alpha1.SoftwareEmulationAllow
+	if stated == nil {
+		return facts
+	}
+	out := stated.Or(facts)
+	out.KVM = ptr.Deref(stated.KVM, facts.KVM)
+	return out
 }
 
 // vmErrors converts field paths of a VMI to paths of the input.
@@ -87,7 +122,7 @@ func (c *Cluster) launch(ctx context.Context, m VM, stored []byte) ([]byte, erro
 
 // withPlatform adds the defaults that KubeVirt gives a VMI in mode addon.
 func (c *Cluster) withPlatform(ctx context.Context, raw []byte) ([]byte, error) {
-	if c.settings.Engine.Platform != nil {
+	if c.standalone() {
 		return raw, nil
 	}
 	engine := &presets.Engine{Platform: &presets.Platform{Alongside: true}}

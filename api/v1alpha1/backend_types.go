@@ -11,7 +11,8 @@ import (
 type BackendSettings struct {
 	// softwareEmulation applies if a host cannot virtualize the guest's architecture: Forbid
 	// (default) rejects the VMI, Allow emulates it, slowly, and records the features that the guest
-	// loses.
+	// loses. The pod of a VMI with Allow requests no KVM, so that its guest is emulated on every
+	// node.
 	//
 	// +optional
 	SoftwareEmulation SoftwareEmulation `json:"softwareEmulation,omitempty"`

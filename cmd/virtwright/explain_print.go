@@ -232,7 +232,7 @@ func (e *explained) fieldRows(colours style) [][]string {
 			rows = append(rows, []string{cut("    computed by "+presets.EscapeLine(at.Computed), tableWidth)})
 		}
 		for _, lost := range at.insteadOf() {
-			rows = append(rows, []string{strings.TrimRight("    instead of "+lost.Path, " "), cellOf(lost.Value, room), colours.paint(colourOf(lost.Class()), lost.String())})
+			rows = append(rows, []string{strings.TrimRight("    "+at.relation(lost)+" "+lost.Path, " "), cellOf(lost.Value, room), colours.paint(colourOf(lost.Class()), lost.String())})
 		}
 	}
 	return rows
@@ -249,6 +249,14 @@ func (at explainedField) insteadOf() []explainedClaim {
 		out = append(out, was)
 	}
 	return append(out, at.Beat...)
+}
+
+// relation names what a value that lost is to the value of the field.
+func (at explainedField) relation(lost explainedClaim) string {
+	if lost.Path == "" && presets.FormatValue(lost.Value) == presets.FormatValue(at.Value) {
+		return "also"
+	}
+	return "instead of"
 }
 
 func orNone(value any) string {

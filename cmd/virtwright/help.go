@@ -23,11 +23,13 @@ the VMs of a cluster, and makes templates.`
 const exitCodes = `
 Exit codes:
   0  success; warnings do not count
-  1  the cluster would reject an object or a preset, the cluster rejected a request, or a test case
-     failed; plan, drift and violations: there is something to report
+  1  the cluster would reject an object or a preset, the cluster rejected a request, a test case
+     failed, or the coverage is below --coverage-threshold; plan, lint, drift, violations and import:
+     there is something to report
   2  wrong usage, unreadable input, or an unreachable cluster
   3  a wait ended before the VM or the template was ready
-  4  plan: a VM would be rejected, or presets would conflict
+  4  plan: a VM would be rejected, or presets would conflict; with --fail-on loosening, also if a
+     change loosens
 `
 
 // commonFlags come first in help, in this order. The flags of one command follow.
@@ -112,31 +114,41 @@ func flagUsages(c *cobra.Command, columns int) string {
 
 var withinParagraph = regexp.MustCompile(`(\S)\n(\S)`)
 
-// wrapText breaks the lines of paragraphs at words, and keeps the indentation of other lines.
+// wrapText breaks paragraphs into lines of columns, at most tableWidth. It keeps the indentation of
+// other lines.
 func wrapText(text string, columns int) string {
-	if columns < tableWidth { // the width of the source
-		text = withinParagraph.ReplaceAllString(text, "$1 $2")
-	}
+	columns = min(columns, tableWidth)
 	var out strings.Builder
-	for line := range strings.Lines(text) {
-		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-		used := len(indent)
-		out.WriteString(indent)
-		for i, word := range strings.Fields(line) {
-			switch {
-			case i > 0 && used+1+width(word) > columns:
-				out.WriteString("\n" + indent)
-				used = len(indent)
-			case i > 0:
-				out.WriteString(" ")
-				used++
-			}
-			out.WriteString(word)
-			used += width(word)
+	for line := range strings.Lines(withinParagraph.ReplaceAllString(text, "$1 $2")) {
+		indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+		for _, words := range wrapWords(strings.Fields(line), columns-len(indent)) {
+			out.WriteString(indent + strings.Join(words, " ") + "\n")
 		}
-		out.WriteString("\n")
 	}
 	return strings.TrimRight(out.String(), "\n")
+}
+
+// wrapWords breaks words into lines. A last line of one word gets the word before it, too, if both
+// fit.
+func wrapWords(words []string, columns int) [][]string {
+	lines, used := [][]string{nil}, 0
+	for _, word := range words {
+		if used > 0 && used+1+width(word) > columns {
+			lines, used = append(lines, nil), 0
+		}
+		last := len(lines) - 1
+		used += min(used, 1) + width(word)
+		lines[last] = append(lines[last], word)
+	}
+	end := len(lines) - 1
+	if end == 0 || len(lines[end]) > 1 || len(lines[end-1]) <= 2 {
+		return lines
+	}
+	before, moved := lines[end-1], len(lines[end-1])-1
+	if width(before[moved])+1+width(lines[end][0]) <= columns {
+		lines[end-1], lines[end] = before[:moved], []string{before[moved], lines[end][0]}
+	}
+	return lines
 }
 
 // columnsOf returns the width of the terminal; 100 if standard output is none.

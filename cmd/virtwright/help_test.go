@@ -67,6 +67,9 @@ func TestWrapText(t *testing.T) {
 		"  one two three":     "  one two\n  three",
 		"a\n\nb\nc":           "a\n\nb c",
 		"averylongwordindeed": "averylongwordindeed",
+		"a b c def":           "a b c def",
+		"a b c d ef":          "a b c\nd ef",
+		"run:\n\n\tone":       "run:\n\n\tone",
 	} {
 		if got := wrapText(in, 9); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)

@@ -153,6 +153,7 @@ type lintedSummary struct {
 	Presets  int `json:"presets"`
 	Errors   int `json:"errors"`
 	Warnings int `json:"warnings"`
+	Notes    int `json:"notes"`
 }
 
 func newLinted(found []locatedFinding, presets int) *linted {
@@ -171,6 +172,8 @@ func newLinted(found []locatedFinding, presets int) *linted {
 			out.Summary.Errors++
 		case fleet.Warning:
 			out.Summary.Warnings++
+		case fleet.Note:
+			out.Summary.Notes++
 		}
 	}
 	return out
@@ -248,10 +251,14 @@ func textsOf(values any) labels.Set {
 
 // String formats the last line of the output.
 func (s lintedSummary) String() string {
-	if s.Errors+s.Warnings == 0 {
+	if s.Errors+s.Warnings+s.Notes == 0 {
 		return counted(s.Presets, "preset") + ": no findings"
 	}
-	return fmt.Sprintf("%s: %s, %s", counted(s.Presets, "preset"), counted(s.Errors, "error"), counted(s.Warnings, "warning"))
+	text := fmt.Sprintf("%s: %s, %s", counted(s.Presets, "preset"), counted(s.Errors, "error"), counted(s.Warnings, "warning"))
+	if s.Notes > 0 {
+		text += ", " + counted(s.Notes, "note")
+	}
+	return text
 }
 
 // sarif returns the report in the Static Analysis Results Interchange Format, version 2.1.0.

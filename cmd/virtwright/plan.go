@@ -161,7 +161,10 @@ func badInput(err error) error { return errors.New(err.Error()) }
 
 func (o *planCommand) comparison(ctx context.Context, s streams) (*simulate.Comparison, error) {
 	files, cluster, err := o.sources(ctx, s, nil)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoCluster):
+		return nil, fmt.Errorf("cannot compare with a cluster: %w; --base-dir or --base-ref compares with files", err)
+	case err != nil:
 		return nil, err
 	}
 	known, err := o.clusterSettings(s, nil)

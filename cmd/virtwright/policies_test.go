@@ -261,3 +261,8 @@ func (g *ground) policies(t *testing.T) {
 	}
 	says(t, call(t, "", "plan", "-f", bigger, "-n", "shop", "--kubeconfig", path).err, "Note: parameters of ValidatingAdmissionPolicy memory are unknown: ", `cannot list resource "configmaps"`)
 }
+
+// TestExamplePolicies runs the test cases of the example policies.
+func TestExamplePolicies(t *testing.T) {
+	call(t, "", "test", "-f", "../../examples/policies").fine(t)
+}

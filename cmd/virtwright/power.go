@@ -93,7 +93,7 @@ func newPower(verb, shown string, s streams) *cobra.Command {
 		Use:               verb + " {NAME... | -l SELECTOR | --all}",
 		Short:             v.short,
 		Long:              text.Replace(fmt.Sprintf(powerHelp, v.short, p.resource(), help)),
-		Example:           strings.TrimSpace(text.Replace(powerExamples + v.example)),
+		Example:           strings.TrimRight(text.Replace(powerExamples+v.example), "\n"),
 		ValidArgsFunction: p.connection.complete(0),
 		RunE: func(c *cobra.Command, args []string) error {
 			p.graceGiven = c.Flags().Changed("grace-period")

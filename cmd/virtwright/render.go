@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/domain"
@@ -23,8 +22,9 @@ VirtualMachine, the domain of its VirtualMachineInstance is printed. Stage front
 the guest sees, with a comment for each value that depends on the host. Stage backend (the default)
 is the complete domain that libvirt starts.
 
-The facts of the host are assumed: hardware virtualization for the guest's architecture, and all
-devices that the VirtualMachineInstance requests. --facts reads facts from a file, which replace the
+The facts of the host are assumed: hardware virtualization for the guest's architecture, unless a
+BackendProfile allows software emulation, and all devices that the VirtualMachineInstance requests.
+--facts reads facts from a file, which replace the
 assumed ones field by field.
 
 XML is printed to standard output. Warnings, and features that the guest does not get, are printed
@@ -160,7 +160,7 @@ func names(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-func (o *renderCommand) readFacts() (*domain.HostFacts, error) {
+func (o *renderCommand) readFacts() (*simulate.StatedFacts, error) {
 	if o.facts == "" {
 		return nil, nil
 	}
@@ -168,13 +168,9 @@ func (o *renderCommand) readFacts() (*domain.HostFacts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--facts: %w", err)
 	}
-	stated := struct {
-		domain.HostFacts
-		KVM *bool `json:"kvm"`
-	}{}
-	if err := yaml.UnmarshalStrict(raw, &stated); err != nil {
+	stated := &simulate.StatedFacts{}
+	if err := yaml.UnmarshalStrict(raw, stated); err != nil {
 		return nil, fmt.Errorf("--facts %s: %w", o.facts, err)
 	}
-	stated.HostFacts.KVM = ptr.Deref(stated.KVM, true)
-	return &stated.HostFacts, nil
+	return stated, nil
 }

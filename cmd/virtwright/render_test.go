@@ -49,6 +49,9 @@ func TestRenderFacts(t *testing.T) {
 	says(t, got.out, `<domain type="qemu">`, `machine="pc-q35-9.9"`, "<emulator>/opt/qemu</emulator>", `<interface type="user">`)
 	says(t, got.err, "Warning: ", "spec.domain.features.pvspinlock", "Note: frontend profiles: none; backend profiles: laboratory")
 
+	emulated := call(t, labMachine, "render", "-f", "-", "-f", exampleProfiles+"/laboratory.yaml", "--facts", write(t, "facts.yaml", "emulators: {amd64: /opt/qemu}\n")).fine(t)
+	says(t, emulated.out, `<domain type="qemu">`, "<emulator>/opt/qemu</emulator>")
+
 	misspelt := call(t, labMachine, "render", "-f", "-", "--facts", write(t, "facts.yaml", "kmv: false\n"))
 	says(t, misspelt.err, "--facts", `unknown field "kmv"`)
 	if misspelt.code != 2 {
@@ -84,4 +87,11 @@ func TestRenderProfiles(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRenderStored renders a stored VM with the firmware UUID and serial of its VMI.
+func TestRenderStored(t *testing.T) {
+	stored := strings.Replace(labMachine, "name: vm,", `name: vm, uid: 11111111-2222-4333-8444-555555555555, resourceVersion: "1",`, 1) + "  runStrategy: Halted\n"
+	got := call(t, stored, "render", "-f", "-").fine(t)
+	says(t, got.out, "<uuid>3a85b9ca-a75b-5f27-b5df-f306b921af33</uuid>", `<entry name="serial">3a85b9ca-a75b-5f27-b5df-f306b921af33</entry>`)
 }

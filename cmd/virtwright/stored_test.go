@@ -94,6 +94,13 @@ func TestExplainStoredWithPresets(t *testing.T) {
 	}
 }
 
+// Once a VM is stored, its run state belongs to the user, even if a preset sets the same.
+func TestExplainReapplyRunState(t *testing.T) {
+	preset := write(t, "strategy.yaml", strings.Replace(cores, "{template:", "{runStrategy: Always, template:", 1))
+	got := call(t, stored(t, preset), "explain", "-f", "-", "-f", preset, reapply, "spec.runStrategy").fine(t)
+	says(t, single(got.out), "spec.runStrategy Always user also Always cores (default)")
+}
+
 // A rejected reapply is reported, and the VM is shown without it.
 func TestReapplyRejected(t *testing.T) {
 	vm := stored(t, write(t, "cores.yaml", cores))

@@ -22,17 +22,17 @@ import (
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
-const templateHelp = `Make templates of VMs, and VMs of templates.
+const templateHelp = `Create templates from VMs, and VMs from templates.
 
 Every field of the VM's instance spec becomes a parameter with its current value as default.
 A template holds no secrets: parameters that stand for secrets require a value.
 
-create asks a cluster for a template of one of its VMs. generate makes a template of a
-manifest, and process makes VMs of a template, both without a cluster.`
+create asks a cluster for a template of one of its VMs. generate prints a template of a manifest, and
+process prints the VM of a template, both without a cluster.`
 
 func newTemplate(shown string, s streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "template", Short: "Make templates of VMs, and VMs of templates", Long: templateHelp, Args: subcommands,
+		Use: "template", Short: "Create templates from VMs, and VMs from templates", Long: templateHelp, Args: subcommands,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newTemplateCreate(shown, s), newTemplateGenerate(shown, s), newTemplateProcess(shown, s))
@@ -150,7 +150,7 @@ func printWarnings(s streams, prefix string, warnings, withheld []string) {
 	}
 }
 
-const generateHelp = `Print templates of the VirtualMachines in files, without a cluster. template create makes the
+const generateHelp = `Print templates of the VirtualMachines in files, without a cluster. template create creates the
 same templates in a cluster. Use expand first to include fields that presets set.
 
 Objects of other kinds are an error in a file that you name. In folders and on standard input

@@ -81,6 +81,7 @@ func (g *ground) templateDryRun(t *testing.T) {
 }
 
 func (g *ground) templateRejected(t *testing.T) {
+	g.create(map[string]string{"web": "running: false"})
 	path, err := g.UserKubeconfig("mallory")
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +90,7 @@ func (g *ground) templateRejected(t *testing.T) {
 		"web --kubeconfig " + path:    `User "mallory" cannot create`,
 		"web --as mallory":            `User "mallory" cannot create`,
 		"web --to-namespace nowhere":  `namespaces "nowhere" not found`,
+		"wbe":                         "cannot make a template of VM default/wbe: it does not exist; --wait=false",
 		"web --name ab --label a.=b ": "--label a.=b",
 	} {
 		got := g.template(strings.Fields(args)...)
@@ -110,9 +112,10 @@ type templateCall struct {
 	done chan outcome
 }
 
-// begin calls create and returns once the request exists.
+// begin creates a VM, calls template create and returns once the request exists.
 func (g *ground) begin(t *testing.T, vm string, args ...string) *templateCall {
 	t.Helper()
+	g.create(map[string]string{vm: "running: false"})
 	m := &templateCall{g, "", make(chan outcome, 1)}
 	go func() { m.done <- g.template(append([]string{vm}, args...)...) }()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -182,6 +185,7 @@ func (g *ground) templateFailed(t *testing.T) {
 }
 
 func (g *ground) templateWaitFails(t *testing.T) {
+	g.create(map[string]string{"late": "running: false"})
 	late := g.template("late", "--timeout", "1s")
 	if late.code != exitWaited {
 		t.Errorf("exit code %d", late.code)

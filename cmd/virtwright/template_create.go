@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,7 +25,7 @@ const createHelp = `Ask a cluster for a template of one of its VMs.
 
 The command creates a VirtualMachineTemplateRequest of ssp.kubevirt.io/v1alpha1 in the namespace
 of the template, and returns when the template exists or has failed. Blocking conditions are
-printed to standard error. The template is created with the requester's permissions: to get the
+printed to standard error. With --wait=false, the VM may be created later: the request waits for it. The template is created with the requester's permissions: to get the
 VM, to create the template and, for another namespace, to create
 virtualmachinetemplaterequests/source under the VM's name in the VM's namespace.
 
@@ -118,13 +119,11 @@ func (o *templateCreate) run(ctx context.Context, s streams) error {
 	w := &templateWait{source: namespace + "/" + o.vm, namespace: o.toNamespace, timeout: o.timeout}
 	w.objects = requests
 	w.tell = func(state string) { fmt.Fprintf(s.err, "Request %s: %s\n", w.name, state) }
-	if o.dryRun == dryRunClient {
-		w.name = o.vm + "-*"
-	} else if err := w.create(ctx, o.request(namespace), o.dryRun == dryRunServer); err != nil {
+	if err := o.submit(ctx, client, namespace, w); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.out, "VirtualMachineTemplateRequest %s created in namespace %s%s\n", w.name, o.toNamespace, o.dryRun.suffix())
-	if !o.wait || o.dryRun.on() {
+	if !o.waits() {
 		return nil
 	}
 	status, err := w.await(ctx)
@@ -132,6 +131,24 @@ func (o *templateCreate) run(ctx context.Context, s streams) error {
 		return err
 	}
 	return printTemplate(s, status)
+}
+
+func (o *templateCreate) waits() bool { return o.wait && !o.dryRun.on() }
+
+// submit creates the request, unless it would only wait for its VM. Whether the user may read the
+// VM is reported by the request.
+func (o *templateCreate) submit(ctx context.Context, client dynamic.Interface, namespace string, w *templateWait) error {
+	if o.dryRun == dryRunClient {
+		w.name = o.vm + "-*"
+		return nil
+	}
+	if o.waits() {
+		_, err := client.Resource(virtualMachines).Namespace(namespace).Get(ctx, o.vm, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) && !unknownPath(err) {
+			return declined(fmt.Errorf("cannot make a template of VM %s: it does not exist; --wait=false creates a request that waits for it", w.source))
+		}
+	}
+	return w.create(ctx, o.request(namespace), o.dryRun == dryRunServer)
 }
 
 func (o *templateCreate) request(namespace string) *sspv1alpha1.VirtualMachineTemplateRequest {

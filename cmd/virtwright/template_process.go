@@ -16,11 +16,12 @@ import (
 	"github.com/virtwright/virtwright/templates/format"
 )
 
-const processHelp = `Print the objects of a template, with values for its parameters, without a cluster.
+const processHelp = `Print the VM of a template, and its other objects, with values for its parameters.
 
 The template is a Template of template.openshift.io/v1, a VirtualMachineTemplate of
 template.kubevirt.io/v1alpha1 or v1beta1, or a ConfigMap with one of them in its key
 template.yaml.
+
 Unknown parameters, missing values, values of a wrong type and invalid LABELS are rejected, all
 at once. Give values of several lines with -p "NAME=$(cat file)"; --param-file has one line for
 each value. Errors quote nothing that may be a part of a secret: for an invalid line, only the
@@ -30,8 +31,7 @@ Objects are printed to standard output, for kubectl create -f -; the message of 
 goes to standard error. kubectl apply cannot be used, because the cluster generates the names
 (generateName). With --parameters, only the parameters are listed.
 
-Exit codes: 0 for success, 1 when a value is rejected or missing, 2 for wrong usage and
-unreadable input.`
+Exit codes: 0 success, 1 a value is rejected or missing, 2 wrong usage or unreadable input.`
 
 const processExamples = `  # List the parameters
   {{program}} template generate -f examples/vms/web.yaml | {{program}} template process -f - --parameters
@@ -57,7 +57,7 @@ func newTemplateProcess(shown string, s streams) *cobra.Command {
 	o := &templateProcess{}
 	c := &cobra.Command{
 		Use:     "process -f FILE",
-		Short:   "Print the objects of a template, with values for its parameters",
+		Short:   "Print the VM of a template, with values for its parameters",
 		Long:    processHelp,
 		Example: strings.ReplaceAll(processExamples, "{{program}}", shown),
 		Args: func(_ *cobra.Command, args []string) error {
@@ -140,7 +140,7 @@ func (o *templateProcess) read(s streams) (object manifest.Object, template *uns
 	if err != nil {
 		return object, nil, err
 	}
-	const want = "a Template of template.openshift.io/v1, a VirtualMachineTemplate of template.kubevirt.io/v1alpha1, or a ConfigMap with the key template.yaml"
+	const want = "a Template of template.openshift.io/v1, a VirtualMachineTemplate of template.kubevirt.io/v1alpha1 or v1beta1, or a ConfigMap with the key template.yaml"
 	templates, err := selectObjects(objects, isTemplate, want, s)
 	if err != nil {
 		return object, nil, err

@@ -52,6 +52,7 @@ func TestUsage(t *testing.T) {
 		"two paths":                            {"explain -f - spec spec.template", "cannot read spec of a cluster: no cluster selected"},
 		"a folder without -f":                  {"expand testdata/lint", "testdata/lint: use -f for files and folders"},
 		"a type that does not exist":           {"expand pod/web", `pod: unsupported type: supported types: "vm", "vmi", "vmpreset", "cvmpreset"`},
+		"a plan without a cluster":             {"plan -f -", "cannot compare with a cluster: no cluster selected: there is no kubeconfig; --base-dir or --base-ref compares with files"},
 		"a VM without a cluster":               {"explain vm/web", "cannot read vm/web of a cluster: no cluster selected: there is no kubeconfig"},
 		"a VM by its name":                     {"explain web -f -", "cannot read web of a cluster: no cluster selected"},
 		"a type and a name":                    {"render vm web db", "cannot read vm web db of a cluster: no cluster selected"},

@@ -8,20 +8,18 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/validation/protection"
 )
-
-var firmwareNamespace = uuid.MustParse("0b0c7f0e-3f0c-5a0e-9d63-8b0e7f4f9f5a")
 
 // newVMI returns the VMI of a VM: its template under its name, owned by it. Labels and annotations
 // are the template's, as in KubeVirt.
@@ -46,7 +44,7 @@ func newVMI(vm *unstructured.Unstructured, d decision, strategy runStrategy) (*u
 	if d.Paused {
 		spec["startStrategy"] = string(kubevirtv1.StartStrategyPaused)
 	}
-	return out, setFirmwareIdentity(out, string(vm.GetUID()))
+	return out, setFirmwareIdentity(out, domain.FirmwareIdentity(vm.GetUID()))
 }
 
 // vmiAnnotations returns the annotations of the template that users may set on a VMI, and ours.
@@ -71,10 +69,8 @@ func ownerReference(vm metav1.Object) *metav1.OwnerReference {
 	return metav1.NewControllerRef(vm, kubevirtv1.VirtualMachineGroupVersionKind)
 }
 
-// setFirmwareIdentity sets the firmware UUID and serial that the template leaves open. They are
-// derived from the UID of the VM: they survive restarts, and no other VM has them.
-func setFirmwareIdentity(vmi *unstructured.Unstructured, vmUID string) error {
-	identity := uuid.NewSHA1(firmwareNamespace, []byte(vmUID)).String()
+// setFirmwareIdentity sets the firmware UUID and serial that the template does not set.
+func setFirmwareIdentity(vmi *unstructured.Unstructured, identity string) error {
 	for _, name := range []string{"uuid", "serial"} {
 		path := []string{"spec", "domain", "firmware", name}
 		if given, _, _ := unstructured.NestedString(vmi.Object, path...); given != "" {

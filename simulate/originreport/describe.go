@@ -41,7 +41,8 @@ func (vm VM) describe(o presets.Origin, text string) Line {
 	return l
 }
 
-// lost returns the strongest value that a field overruled: the user's, or else the first that lost.
+// lost returns the strongest other value that a field overruled: the user's, or else the first that
+// lost.
 func lost(o presets.Origin) string {
 	const longest = 24
 	var was any
@@ -51,7 +52,7 @@ func lost(o presets.Origin) string {
 	case len(o.Losing) > 0 && o.Losing[0].Path == nil && !o.Losing[0].Excluded:
 		was = o.Losing[0].Value
 	}
-	if was == nil {
+	if was == nil || presets.FormatValue(was) == presets.FormatValue(o.Value) {
 		return ""
 	}
 	if text := strings.Trim(presets.FormatValue(was), `"`); len(text) <= longest {

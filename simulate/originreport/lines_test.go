@@ -18,7 +18,7 @@ import (
 	"github.com/virtwright/virtwright/validation"
 )
 
-const examples = "../../../../examples/"
+const examples = "../../examples/"
 
 // expand returns the VMs of manifests as the command line explains them.
 func expand(t *testing.T, platform *presets.Platform, objects ...manifest.Object) []originreport.VM {

@@ -37,11 +37,11 @@ func TestPalette(t *testing.T) {
 	if diff := cmp.Diff(page, colours("picture.svg", names+`(#\w+)`)); diff != "" {
 		t.Errorf("the picture differs: %s", diff)
 	}
-	if diff := cmp.Diff(page, colours("../playground/web/style.css", names+`light-dark\((#\w+), (#\w+)\)`)); diff != "" {
+	if diff := cmp.Diff(page, colours("../../cmd/virtwright/internal/playground/web/style.css", names+`light-dark\((#\w+), (#\w+)\)`)); diff != "" {
 		t.Errorf("the playground differs: %s", diff)
 	}
 	few := `--(user|default|override): (#\w+)`
-	if diff := cmp.Diff(colours("page.html", few), colours("../../../../docs/.vitepress/theme/Playground.vue", few)); diff != "" {
+	if diff := cmp.Diff(colours("page.html", few), colours("../../docs/.vitepress/theme/Playground.vue", few)); diff != "" {
 		t.Errorf("the front page differs: %s", diff)
 	}
 }

@@ -20,7 +20,7 @@ cat <<TEXT
   kubectl get vm tiny -n lab -o yaml | virtwright explain -f -
 
   kubectl create -f examples/vms/netboot.yaml            # is created halted
-  kubectl get vm -A -w                                   # in a third terminal
+  kubectl get vm -A -w                                   # in a third terminal, after both lines above
   virtwright start netboot -n lab --wait
   virtwright restart netboot -n lab --wait
   virtwright stop netboot -n lab --wait

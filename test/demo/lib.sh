@@ -135,9 +135,11 @@ node() {
   NODE=$!
 }
 
-# presets applies the example presets and waits until all are Ready.
+# presets applies the example presets and waits until all are Ready. It creates the PriorityClass
+# that cluster/tier-prod sets: without it, the API server rejects the pods of VMs in shop.
 presets() {
   run kubectl apply -f examples/namespaces.yaml
+  run kubectl create priorityclass production --value=1000
   run kubectl apply -f examples/presets
   run kubectl wait --for=condition=Ready cvmpreset --all --timeout=30s
   run kubectl wait --for=condition=Ready vmpreset --all -n lab --timeout=30s

@@ -227,7 +227,7 @@ func TestMessages(t *testing.T) {
 }
 
 // foreign lists messages of Kubernetes and names of log levels.
-var foreign = []string{"failed calling webhook", "spec: Required value", "Insufficient", "/kvm", "ERROR", "DEBUG"}
+var foreign = []string{"failed calling webhook", "spec: Required value", "the server could not find the requested resource", "Insufficient", "/kvm", "ERROR", "DEBUG"}
 
 // source returns the text of the product: its Go files and its chart.
 func source(t *testing.T) string {
