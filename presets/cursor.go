@@ -23,18 +23,8 @@ type cursor struct {
 	closed     bool // it accepts no fields: a preset removed it, or the user wrote another type
 }
 
-const slabCursors = 24 // allocated at a time
-
 func (r *resolution) cursor(l *layer) *cursor {
-	return r.newCursor(cursor{resolution: r, layer: l, object: r.root, node: r.record.Root(), empty: len(r.root) == 0})
-}
-
-func (r *resolution) newCursor(c cursor) *cursor {
-	if len(r.cursors) == cap(r.cursors) {
-		r.cursors = make([]cursor, 0, slabCursors)
-	}
-	r.cursors = append(r.cursors, c)
-	return &r.cursors[len(r.cursors)-1]
+	return &cursor{resolution: r, layer: l, object: r.root, node: r.record.Root(), empty: len(r.root) == 0}
 }
 
 func (c *cursor) get(name string) any { return c.object[name] }
@@ -60,7 +50,7 @@ func (c *cursor) record() *provenance.Node {
 }
 
 func (c *cursor) child(name string) *cursor {
-	out := c.resolution.newCursor(cursor{resolution: c.resolution, layer: c.layer, parent: c, name: name, node: c.find(provenance.Segment{Name: name}), added: c.added, closed: c.closed})
+	out := &cursor{resolution: c.resolution, layer: c.layer, parent: c, name: name, node: c.find(provenance.Segment{Name: name}), added: c.added, closed: c.closed}
 	if out.object = asObject(c.object[name]); out.object == nil && c.object[name] != nil {
 		out.closed = true
 		c.resolution.wrongType(out.path(), c.object[name], "an object")
@@ -71,7 +61,7 @@ func (c *cursor) child(name string) *cursor {
 
 // element returns element i of list name. With a negative i, the first field set appends it.
 func (c *cursor) element(name, key string, i int) *cursor {
-	out := c.resolution.newCursor(cursor{resolution: c.resolution, layer: c.layer, parent: c, name: name, key: key, added: c.added, closed: c.closed})
+	out := &cursor{resolution: c.resolution, layer: c.layer, parent: c, name: name, key: key, added: c.added, closed: c.closed}
 	if i < 0 {
 		out.node = c.find(provenance.Segment{Name: name}, provenance.Segment{Name: key, Kind: provenance.Element})
 		return out

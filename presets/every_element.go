@@ -203,7 +203,7 @@ func (c *cursor) applyWaiting(p provenance.Path) {
 		if w.element.path.Equal(p) {
 			at := *c
 			at.layer = w.layer
-			w.layer.applyFields(w.element.children, c.resolution.newCursor(at))
+			w.layer.applyFields(w.element.children, &at)
 		}
 	}
 }

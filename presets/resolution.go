@@ -16,7 +16,6 @@ type resolution struct {
 	// sourcePresets has the preset of each source in record; nil for the platform.
 	sourcePresets []*Compiled
 	layers        []layer
-	cursors       []cursor
 	// sentVMI is the VMI as it was sent, if the request is about a VMI; root is its VM form.
 	sentVMI map[string]any
 	// pendingRemovals are lists with removed elements, which compactLists removes at the end.
