@@ -61,7 +61,7 @@ func resemble(a, b string) bool {
 
 // misspells reports whether two values differ by their spelling only.
 func misspells(a, b string) bool {
-	return plain(a) == plain(b) || len(presets.Typos(a, []string{b})) > 0
+	return plain(a) == plain(b) || len(presets.Typos(a, slices.Values([]string{b}))) > 0
 }
 
 func plain(text string) string {
@@ -156,7 +156,7 @@ func (a *analysis) otherPreset(e *presets.Exception, ref string) string {
 			near = append(near, m.Ref)
 		}
 	}
-	if near = presets.Typos(ref, near); meant == "" && len(near) > 0 {
+	if near = presets.Typos(ref, slices.Values(near)); meant == "" && len(near) > 0 {
 		meant = near[0]
 	}
 	if meant == "" {

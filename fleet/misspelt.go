@@ -62,8 +62,7 @@ func (a *analysis) misspeltRules() {
 				a.report(misspeltSelector, m, Finding{Field: p.Field, Message: fmt.Sprintf("no preset sets %s; did you mean %s?", p.path, other)})
 				continue
 			}
-			keys := a.keysOf(around)
-			if near := presets.Typos(p.Path[last].Name, keys); len(near) > 0 {
+			if near := presets.Typos(p.Path[last].Name, slices.Values(a.keysOf(around))); len(near) > 0 {
 				a.report(misspeltSelector, m, Finding{
 					Field:   p.Field,
 					Message: fmt.Sprintf("no preset sets %s; did you mean %s?", p.path, around.Field(near[0])),
@@ -133,7 +132,7 @@ func (a *analysis) misspeltIn(at provenance.Path, prefix string, users map[strin
 		common := slices.DeleteFunc(slices.Clone(names), func(o string) bool {
 			return len(users[o]) < minUses || slices.Contains(users[o], m)
 		})
-		if near := presets.Typos(name, common); len(near) > 0 {
+		if near := presets.Typos(name, slices.Values(common)); len(near) > 0 {
 			a.report(misspeltSelector, m, Finding{
 				Field: at.String(),
 				Message: fmt.Sprintf("no other preset selects by label %s%s, but %d select by %s%s; did you mean that?",

@@ -66,7 +66,7 @@ func (a *analysis) nearPartner(p *part) *part {
 			}
 		}
 	}
-	near := presets.Typos(elementName(p), slices.Sorted(maps.Keys(at)))
+	near := presets.Typos(elementName(p), maps.Keys(at))
 	if len(near) == 0 {
 		return nil
 	}

@@ -26,7 +26,7 @@ var wellKnownLabels = []string{
 
 // misspelt returns the label of Kubernetes that a key misspells; empty if there is none.
 func misspelt(key string) string {
-	if near := presets.Typos(key, wellKnownLabels); len(near) > 0 && !slices.Contains(wellKnownLabels, key) {
+	if near := presets.Typos(key, slices.Values(wellKnownLabels)); len(near) > 0 && !slices.Contains(wellKnownLabels, key) {
 		return near[0]
 	}
 	return ""

@@ -60,12 +60,12 @@ func compileRules(in []v1alpha1.ForbidRule, at *field.Path, errs *field.ErrorLis
 	return out
 }
 
-var spine = provenance.Of("spec", "template", "spec", "domain", "devices") // every VirtualMachine has it
+var requiredParents = provenance.Of("spec", "template", "spec", "domain", "devices") // every VirtualMachine has it
 
 // parseOptional is parseKnown for a field that a VM need not have.
 func parseOptional(text string) (provenance.Path, error) {
 	p, err := parseKnown(text)
-	if err == nil && (spine.HasPrefix(p) || slices.Contains([]string{"status", "apiVersion", "kind"}, p[0].Name)) {
+	if err == nil && (requiredParents.HasPrefix(p) || slices.Contains([]string{"status", "apiVersion", "kind"}, p[0].Name)) {
 		err = errors.New("must be an optional field: every VirtualMachine requires this one")
 	}
 	return p, err

@@ -30,24 +30,24 @@ func (f *fieldNode) hasComputed() bool {
 }
 
 type computation struct {
-	resolution *resolution
-	query      *query
-	view       map[string]any     // the object with all plain values and no computed ones
-	conflicts  []Conflict         // of computed values with other values of the same standing
-	winners    map[*computed]bool // those that no other value outranks
-	trial      *provenance.Record // of the competition of all values
-	values     map[*computed]any
-	failed     map[*computed]error
+	state     *mergeState
+	query     *query
+	view      map[string]any     // the object with all plain values and no computed ones
+	conflicts []Conflict         // of computed values with other values of the same standing
+	winners   map[*computed]bool // those that no other value outranks
+	trial     *provenance.Record // of the competition of all values
+	values    map[*computed]any
+	failed    map[*computed]error
 }
 
 // compute replaces the computed values of the layers with their results. Expressions read the
 // object with all plain values, so the order of evaluation does not matter. If a default fails, the
 // next default in precedence applies; if an override fails, the object is rejected.
-func (r *resolution) compute(q *query) {
+func (r *mergeState) compute(q *query) {
 	if !slices.ContainsFunc(r.layers, func(l layer) bool { return l.root != nil && l.preset.computes }) {
 		return
 	}
-	c := &computation{resolution: r, query: q, values: map[*computed]any{}, failed: map[*computed]error{}}
+	c := &computation{state: r, query: q, values: map[*computed]any{}, failed: map[*computed]error{}}
 	c.findWinners()
 	c.evaluate(func(l *layer, x *computed) bool { // an override also wins if the VM names no instancetype
 		return c.winners[x] || l.role.OutranksUser()
@@ -67,32 +67,32 @@ func (r *resolution) compute(q *query) {
 func (c *computation) noteConflicts() {
 	for _, conflict := range c.conflicts {
 		if conflict.isChoice && !c.anyFailed(conflict.Winner) {
-			c.resolution.addConflict(conflict) // a computed loser is not applied again
+			c.state.addConflict(conflict) // a computed loser is not applied again
 		}
 		x, ok := conflict.Lost.(*computed)
-		i := slices.IndexFunc(c.resolution.layers, func(l layer) bool { return l.preset.Ref == conflict.Loser })
+		i := slices.IndexFunc(c.state.layers, func(l layer) bool { return l.preset.Ref == conflict.Loser })
 		if !ok || i < 0 {
 			continue
 		}
 		if won, ok := conflict.Won.(*computed); ok {
 			conflict.Won = c.values[won]
 		}
-		v, err := c.value(c.resolution.layers[i].preset.Cluster(), x)
+		v, err := c.value(c.state.layers[i].preset.Cluster(), x)
 		if conflict.Lost = v; err == nil && !equalJSON(v, conflict.Won) {
-			c.resolution.conflicts = append(c.resolution.conflicts, conflict)
+			c.state.conflicts = append(c.state.conflicts, conflict)
 		}
 	}
 }
 
 // anyFailed reports whether a computed value of a preset failed.
 func (c *computation) anyFailed(preset string) bool {
-	return slices.ContainsFunc(c.resolution.layers, func(l layer) bool {
+	return slices.ContainsFunc(c.state.layers, func(l layer) bool {
 		return l.root != nil && l.preset.Ref == preset && c.hasFailed(l.root)
 	})
 }
 
 func (c *computation) findWinners() {
-	trial := c.resolution.rehearsal()
+	trial := c.state.rehearsal()
 	trial.trial = true
 	trial.spreadEvery()
 	trial.applyLayers()
@@ -100,10 +100,10 @@ func (c *computation) findWinners() {
 	c.winners, c.conflicts, c.trial = map[*computed]bool{}, trial.conflicts, trial.record
 	root := trial.root
 	c.stripComputed(root)
-	if c.resolution.sentVMI != nil {
+	if c.state.sentVMI != nil {
 		root["metadata"] = c.query.eval.object["metadata"]
 	}
-	c.view = withSpine(root)
+	c.view = withRequiredParents(root)
 }
 
 // stripComputed removes computed values from v, and reports whether that emptied it.
@@ -131,8 +131,8 @@ func (c *computation) stripComputed(v any) bool {
 // evaluate evaluates, once, the wanted computed values and all in elements with a computed
 // key. It also evaluates those for every element, because such an element may be one.
 func (c *computation) evaluate(wanted func(*layer, *computed) bool) {
-	for i := range c.resolution.layers {
-		l := &c.resolution.layers[i]
+	for i := range c.state.layers {
+		l := &c.state.layers[i]
 		if l.root == nil || !l.preset.computes || c.timedOut() {
 			continue
 		}
@@ -160,7 +160,7 @@ func (c *computation) evaluateLeaf(l *layer, leaf *fieldNode, unkeyed bool) {
 func (c *computation) timedOut() bool {
 	err := c.query.eval.ctx.Err()
 	if err != nil {
-		c.resolution.fail(field.InternalError(field.NewPath("spec"), fmt.Errorf("cannot evaluate the computed values of presets in time: %w", err)))
+		c.state.fail(field.InternalError(field.NewPath("spec"), fmt.Errorf("cannot evaluate the computed values of presets in time: %w", err)))
 	}
 	return err != nil
 }
@@ -201,7 +201,7 @@ func (c *computation) report(l *layer, leaf *fieldNode, err error, unkeyed bool)
 	wins := unkeyed || c.winners[leaf.computed]
 	switch {
 	case l.role.OutranksUser() && (wins || !c.outranked(leaf.path)):
-		c.resolution.computeErrs = append(c.resolution.computeErrs, field.Forbidden(field.NewPath(leaf.text), fmt.Sprintf("preset %s computes this field: %v", l.preset.Ref, err)))
+		c.state.computeErrs = append(c.state.computeErrs, field.Forbidden(field.NewPath(leaf.text), fmt.Sprintf("preset %s computes this field: %v", l.preset.Ref, err)))
 	case wins:
 		l.note(leaf.text, Skipped{Reason: err.Error(), Failed: true}, true)
 	}
@@ -218,8 +218,8 @@ func (c *computation) outranked(p provenance.Path) bool {
 			return true
 		}
 	}
-	for _, rival := range rivalsOf(p) {
-		if decided(rival) {
+	for _, alternative := range alternativesOf(p) {
+		if decided(alternative) {
 			return true
 		}
 	}
@@ -231,7 +231,7 @@ func (c *computation) outranked(p provenance.Path) bool {
 func (c *computation) hasFailed(f *fieldNode) bool {
 	found := false
 	visitLeaves(f, func(leaf *fieldNode) {
-		found = found || leaf.computed != nil && c.failed[leaf.computed] != nil && !slices.ContainsFunc(c.resolution.layers, func(l layer) bool {
+		found = found || leaf.computed != nil && c.failed[leaf.computed] != nil && !slices.ContainsFunc(c.state.layers, func(l layer) bool {
 			other := l.root.find(leaf.path)
 			return other != nil && other.computed != leaf.computed
 		})
@@ -247,8 +247,8 @@ func (c *computation) substitute(l *layer, f *fieldNode, at provenance.Path) *fi
 		out.path = at.With(f.segment)
 		out.text, out.owner = out.path.String(), ownerOf(out.path)
 	}
-	if out.link != nil {
-		out.link = linkOf(out.path)
+	if out.pairing != nil {
+		out.pairing = pairingOf(out.path)
 	}
 	if f.computed != nil {
 		return c.substituteLeaf(&out)

@@ -11,30 +11,20 @@ import (
 // node in the record. Every change goes through a cursor, which keeps object, record and patch
 // consistent. The first field that is set in a missing object creates it.
 type cursor struct {
-	resolution *resolution
-	layer      *layer  // nil if no source is recorded
-	parent     *cursor // nil at the root
-	name       string  // of the field that holds this object, or its list
-	key        string  // of an element of list name; "" if name is an object
-	object     map[string]any
-	node       *provenance.Node
-	added      bool // the patch adds this object, or one around it, as a whole
-	empty      bool // the object was empty before the layer acted
-	closed     bool // it accepts no fields: a preset removed it, or the user wrote another type
+	state  *mergeState
+	layer  *layer  // nil if no source is recorded
+	parent *cursor // nil at the root
+	name   string  // of the field that holds this object, or its list
+	key    string  // of an element of list name; "" if name is an object
+	object map[string]any
+	node   *provenance.Node
+	added  bool // the patch adds this object, or one around it, as a whole
+	empty  bool // the object was empty before the layer acted
+	closed bool // it accepts no fields: a preset removed it, or the user wrote another type
 }
 
-const slabCursors = 24 // allocated at a time
-
-func (r *resolution) cursor(l *layer) *cursor {
-	return r.newCursor(cursor{resolution: r, layer: l, object: r.root, node: r.record.Root(), empty: len(r.root) == 0})
-}
-
-func (r *resolution) newCursor(c cursor) *cursor {
-	if len(r.cursors) == cap(r.cursors) {
-		r.cursors = make([]cursor, 0, slabCursors)
-	}
-	r.cursors = append(r.cursors, c)
-	return &r.cursors[len(r.cursors)-1]
+func (r *mergeState) cursor(l *layer) *cursor {
+	return &cursor{state: r, layer: l, object: r.root, node: r.record.Root(), empty: len(r.root) == 0}
 }
 
 func (c *cursor) get(name string) any { return c.object[name] }
@@ -53,17 +43,17 @@ func (c *cursor) record() *provenance.Node {
 	}
 	at, seg := c.parent.record(), provenance.Segment{Name: c.name}
 	if c.key != "" {
-		at, seg = c.resolution.record.Child(at, seg), provenance.Segment{Name: c.key, Kind: provenance.Element}
+		at, seg = c.state.record.Child(at, seg), provenance.Segment{Name: c.key, Kind: provenance.Element}
 	}
-	c.node = c.resolution.record.Child(at, seg)
+	c.node = c.state.record.Child(at, seg)
 	return c.node
 }
 
 func (c *cursor) child(name string) *cursor {
-	out := c.resolution.newCursor(cursor{resolution: c.resolution, layer: c.layer, parent: c, name: name, node: c.find(provenance.Segment{Name: name}), added: c.added, closed: c.closed})
+	out := &cursor{state: c.state, layer: c.layer, parent: c, name: name, node: c.find(provenance.Segment{Name: name}), added: c.added, closed: c.closed}
 	if out.object = asObject(c.object[name]); out.object == nil && c.object[name] != nil {
 		out.closed = true
-		c.resolution.wrongType(out.path(), c.object[name], "an object")
+		c.state.wrongType(out.path(), c.object[name], "an object")
 	}
 	out.readRecord()
 	return out
@@ -71,13 +61,13 @@ func (c *cursor) child(name string) *cursor {
 
 // element returns element i of list name. With a negative i, the first field set appends it.
 func (c *cursor) element(name, key string, i int) *cursor {
-	out := c.resolution.newCursor(cursor{resolution: c.resolution, layer: c.layer, parent: c, name: name, key: key, added: c.added, closed: c.closed})
+	out := &cursor{state: c.state, layer: c.layer, parent: c, name: name, key: key, added: c.added, closed: c.closed}
 	if i < 0 {
 		out.node = c.find(provenance.Segment{Name: name}, provenance.Segment{Name: key, Kind: provenance.Element})
 		return out
 	}
-	list := c.resolution.record.Child(c.record(), provenance.Segment{Name: name})
-	out.node = c.resolution.record.Child(list, provenance.Segment{Name: key, Kind: provenance.Element})
+	list := c.state.record.Child(c.record(), provenance.Segment{Name: name})
+	out.node = c.state.record.Child(list, provenance.Segment{Name: key, Kind: provenance.Element})
 	out.object, _ = asList(c.object[name])[i].(map[string]any)
 	out.added = out.added || list.Change == provenance.Added
 	if !out.added && out.node.Change != provenance.Added {
@@ -139,7 +129,7 @@ func (c *cursor) ensureField() {
 }
 
 func (c *cursor) appendElement() {
-	n := c.resolution.record.Child(c.parent.node, provenance.Segment{Name: c.name})
+	n := c.state.record.Child(c.parent.node, provenance.Segment{Name: c.name})
 	c.record()
 	c.object = map[string]any{}
 	was := asList(c.parent.object[c.name])
@@ -170,14 +160,14 @@ func (c *cursor) write(n *provenance.Node, value any) {
 }
 
 func (c *cursor) set(name string, value any) {
-	if c.resolution.dryRun {
-		c.resolution.wouldSet = c.resolution.wouldSet || !c.closed
+	if c.state.dryRun {
+		c.state.wouldSet = c.state.wouldSet || !c.closed
 		return
 	}
 	if !c.ensure() {
 		return
 	}
-	n := c.resolution.record.Child(c.node, provenance.Segment{Name: name})
+	n := c.state.record.Child(c.node, provenance.Segment{Name: name})
 	c.write(n, value)
 	if c.layer != nil {
 		c.layer.decides(n)
@@ -193,7 +183,7 @@ func (c *cursor) remove(n *provenance.Node) {
 
 // setAt sets the field at p and creates the missing objects and elements around it. A new element
 // gets its key fields from like. If a value on the way is not an object or list, it sets nothing.
-func (r *resolution) setAt(p provenance.Path, value any, like map[string]any) {
+func (r *mergeState) setAt(p provenance.Path, value any, like map[string]any) {
 	obj, s := r.root, vmSchema()
 	for i := 0; i < len(p)-1; i++ {
 		step := s.step(p[i])
@@ -242,7 +232,7 @@ func copyKeys(to, from any, keys []listKey) {
 
 // unshare copies the objects and lists along p, so that a change there does not affect objects that
 // share them with r.
-func (r *resolution) unshare(p provenance.Path) { r.root = asObject(unshared(r.root, vmSchema(), p)) }
+func (r *mergeState) unshare(p provenance.Path) { r.root = asObject(unshared(r.root, vmSchema(), p)) }
 
 func unshared(v any, s *schema, p provenance.Path) any {
 	descend := s != nil && len(p) > 1
@@ -265,7 +255,7 @@ func unshared(v any, s *schema, p provenance.Path) any {
 	return v
 }
 
-func (r *resolution) unset(p provenance.Path) {
+func (r *mergeState) unset(p provenance.Path) {
 	last := p[len(p)-1]
 	switch at := vmValue(r.root, p[:len(p)-1]).(type) {
 	case map[string]any:

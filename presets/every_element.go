@@ -57,7 +57,7 @@ func (f *fieldNode) setting(p provenance.Path) *fieldNode {
 
 // spreadEvery replaces each element that stands for every element. The replacements are the
 // elements that the VM has after all layers and the platform defaults acted without it.
-func (r *resolution) spreadEvery() {
+func (r *mergeState) spreadEvery() {
 	if !slices.ContainsFunc(r.layers, func(l layer) bool { return l.preset.setsEvery }) {
 		return
 	}
@@ -72,9 +72,9 @@ func (r *resolution) spreadEvery() {
 }
 
 // rehearsal returns a copy of r to which no layer was applied.
-func (r *resolution) rehearsal() *resolution {
+func (r *mergeState) rehearsal() *mergeState {
 	root, _ := cloneJSON(r.root).(map[string]any)
-	out := &resolution{
+	out := &mergeState{
 		root: root, sentVMI: r.sentVMI, record: provenance.New(), stored: r.stored, keepsRunState: r.keepsRunState,
 		findInstancetype: r.findInstancetype, platform: r.platform, trial: r.trial,
 	}
@@ -101,7 +101,7 @@ func (s forEvery) over(f *fieldNode) *fieldNode {
 // alternatives to the choices of the VM.
 func (s forEvery) under(p provenance.Path, f *fieldNode) *fieldNode {
 	wanted := func(kid *fieldNode) bool {
-		return !slices.ContainsFunc(kid.rivals, func(rival string) bool { return vmValue(s.choices, p.Field(rival)) != nil })
+		return !slices.ContainsFunc(kid.alternatives, func(alternative string) bool { return vmValue(s.choices, p.Field(alternative)) != nil })
 	}
 	return s.copyTo(p, f, wanted, func(kid *fieldNode) *fieldNode { return s.under(p.With(kid.segment), kid) })
 }
@@ -140,7 +140,7 @@ func (s forEvery) elementsOf(list, forAll *fieldNode) {
 func (f *fieldNode) merge(kid *fieldNode) {
 	i := slices.IndexFunc(f.children, func(own *fieldNode) bool { return own.segment == kid.segment })
 	switch {
-	case i < 0 && !slices.ContainsFunc(f.children, func(own *fieldNode) bool { return slices.Contains(kid.rivals, own.segment.Name) }):
+	case i < 0 && !slices.ContainsFunc(f.children, func(own *fieldNode) bool { return slices.Contains(kid.alternatives, own.segment.Name) }):
 		f.children = append(f.children, kid)
 	case i < 0 || kid.leaf:
 	case f.children[i].leaf && f.children[i].isEmptyObject():
@@ -164,8 +164,8 @@ func (f *fieldNode) moved(p provenance.Path) *fieldNode {
 	if out.path = p; len(p) > 0 {
 		out.segment, out.text, out.owner = p[len(p)-1], p.String(), ownerOf(p)
 	}
-	if out.link != nil {
-		out.link = linkOf(p)
+	if out.pairing != nil {
+		out.pairing = pairingOf(p)
 	}
 	return &out
 }
@@ -179,7 +179,7 @@ type waitingElement struct {
 // applyAwaited sets the key of e, a new element of list f, if stronger layers wait for the element,
 // and applies these layers.
 func (l *layer) applyAwaited(f, e *fieldNode, c *cursor) {
-	if !slices.ContainsFunc(l.resolution.waiting, func(w waitingElement) bool { return w.element.path.Equal(e.path) }) {
+	if !slices.ContainsFunc(l.state.waiting, func(w waitingElement) bool { return w.element.path.Equal(e.path) }) {
 		return
 	}
 	for _, k := range f.schema.keys {
@@ -199,11 +199,11 @@ func (c *cursor) applyWaiting(p provenance.Path) {
 	if c.object == nil {
 		return
 	}
-	for _, w := range c.resolution.waiting {
+	for _, w := range c.state.waiting {
 		if w.element.path.Equal(p) {
 			at := *c
 			at.layer = w.layer
-			w.layer.applyFields(w.element.children, c.resolution.newCursor(at))
+			w.layer.applyFields(w.element.children, &at)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func (e *Engine) Explain(ctx context.Context, s *Snapshot, req Request) (*Explan
 	if err != nil {
 		return nil, err
 	}
-	x := &Explanation{Result: out, Fields: out.resolution.allOrigins(), Skipped: slices.Concat(out.resolution.skips, out.resolution.quietSkips)}
+	x := &Explanation{Result: out, Fields: out.state.allOrigins(), Skipped: slices.Concat(out.state.skips, out.state.quietSkips)}
 	_, q, err := loadQuery(ctx, req)
 	if err != nil {
 		return nil, err
@@ -107,11 +107,11 @@ func ExplainStored(req Request) (*Explanation, error) {
 }
 
 // allOrigins also lists the fields that instancetype and preference set when the VM starts.
-func (r *resolution) allOrigins() []Origin {
+func (r *mergeState) allOrigins() []Origin {
 	return sortedByPath(append(origins(r), r.contributedFields()...))
 }
 
-func origins(r *resolution) []Origin {
+func origins(r *mergeState) []Origin {
 	var out []Origin
 	listLeaves(r.root, vmSchema(), nil, func(p provenance.Path, v any) {
 		onlyInVM := r.sentVMI != nil && !p.HasPrefix(template)
@@ -186,7 +186,7 @@ func (x *Explanation) addLeaves(out *Result, selection presetSelection) {
 			}
 		})
 	}
-	s := forEvery{out.resolution.root, out.resolution.root}
+	s := forEvery{out.state.root, out.state.root}
 	for _, c := range out.Matched {
 		if c.Mode == v1alpha1.ModeEnforce {
 			add(c.source(provenance.Override), s.over(c.overrides))
@@ -198,9 +198,9 @@ func (x *Explanation) addLeaves(out *Result, selection presetSelection) {
 // alternativeTo returns the first field of another member of a one-of that p lies in; nil if there
 // is none.
 func (x *Explanation) alternativeTo(p provenance.Path) *Origin {
-	for _, rival := range rivalsOf(p) {
+	for _, alternative := range alternativesOf(p) {
 		for i, o := range x.Fields {
-			if o.Value != nil && o.Path.HasPrefix(rival) {
+			if o.Value != nil && o.Path.HasPrefix(alternative) {
 				return &x.Fields[i]
 			}
 		}
@@ -211,17 +211,17 @@ func (x *Explanation) alternativeTo(p provenance.Path) *Origin {
 // computedFields returns the expressions of computed fields, by path and source.
 func (r *Result) computedFields() map[string]string {
 	out := map[string]string{}
-	for _, l := range r.resolution.layers {
+	for _, l := range r.state.layers {
 		visitLeaves(l.root, func(leaf *fieldNode) {
 			if leaf.computed != nil && l.source != provenance.NoSource {
-				out[leaf.text+" "+r.resolution.record.Sources[l.source].String()] = leaf.computed.text
+				out[leaf.text+" "+r.state.record.Sources[l.source].String()] = leaf.computed.text
 			}
 		})
 	}
 	return out
 }
 
-func loadQuery(ctx context.Context, req Request) (*resolution, *query, error) {
+func loadQuery(ctx context.Context, req Request) (*mergeState, *query, error) {
 	r, err := load(req.Kind, req.Object)
 	if err != nil {
 		return nil, nil, err
@@ -242,7 +242,7 @@ func (x *Explanation) verdicts(s *Snapshot, q *query) []MatchResult {
 		v := MatchResult{Preset: c.Ref, Namespace: c.Namespace, Mode: c.Mode, Matched: slices.Contains(x.Result.Matched, c)}
 		switch excluded, _ := q.selection.excludes(c.Ref); {
 		case !v.Matched:
-			v.Reason = q.mismatchReason(s, c, x.Result.resolution)
+			v.Reason = q.mismatchReason(s, c, x.Result.state)
 		case excluded && !c.outranksUser():
 			v.Reason = "matches; the annotation " + v1alpha1.AnnotationExclude + " excludes it"
 		case c.Mode != v1alpha1.ModeEnforce:
@@ -278,7 +278,7 @@ func (x *Explanation) countsOf(c *Compiled) *Counts {
 
 // mismatchReason says why a preset does not match. Effective, unless nil, is the object after
 // presets acted.
-func (q *query) mismatchReason(s *Snapshot, c *Compiled, effective *resolution) string {
+func (q *query) mismatchReason(s *Snapshot, c *Compiled, effective *mergeState) string {
 	switch {
 	case c.Mode == v1alpha1.ModeOff:
 		return "mode Off"
@@ -298,7 +298,7 @@ func (q *query) mismatchReason(s *Snapshot, c *Compiled, effective *resolution) 
 }
 
 // presetLabel names a label that a preset set and that the selector of c requires.
-func (q *query) presetLabel(c *Compiled, effective *resolution) string {
+func (q *query) presetLabel(c *Compiled, effective *mergeState) string {
 	for _, required := range requirementsOf(c.labels) {
 		if effective == nil || required.Matches(q.labels) {
 			continue
@@ -331,12 +331,12 @@ func (q *query) conditionReason(c *Compiled) string {
 	return "does not match"
 }
 
-func (r *resolution) contributedFields() []Origin {
+func (r *mergeState) contributedFields() []Origin {
 	found, err := r.known()
 	if err != nil || found == (contributions{}) {
 		return nil
 	}
-	x := &expandedVM{resolution: r, contributions: found, expanded: found.expanded(r.root)}
+	x := &expandedVM{state: r, contributions: found, expanded: found.expanded(r.root)}
 	var out []Origin
 	listLeaves(x.expanded, vmSchema(), nil, func(p provenance.Path, v any) {
 		if fields, isObject := v.(map[string]any); isObject && len(fields) == 0 && !x.contributorOf(p).owns(p) {

@@ -16,23 +16,23 @@ import (
 
 // A fieldNode is a node of a compiled partial VM: a leaf, or an object or list with children.
 type fieldNode struct {
-	segment   provenance.Segment
-	schema    *schema
-	path      provenance.Path
-	text      string // of path
-	leaf      bool
-	value     any                // of a leaf, as decoded JSON; it never changes after compilation
-	quantity  *resource.Quantity // the parsed value, if the leaf is a quantity
-	children  []*fieldNode       // fields by name, or elements in the author's order
-	rivals    []string           // the sibling fields that exclude this one
-	isKey     bool               // the field identifies its element
-	link      *link              // says which other elements the element needs
-	owner     ownership
-	singleton *singleton   // what the field makes of its element, if KubeVirt allows only one of these
-	computed  *computed    // the expression, if the leaf is computed; value is then a placeholder
-	unkeyed   []*fieldNode // the elements with a computed key
-	original  *fieldNode   // what its author wrote, if this is a copy for one VM
-	existing  bool         // the element changes an element of the VM, and is never added
+	segment      provenance.Segment
+	schema       *schema
+	path         provenance.Path
+	text         string // of path
+	leaf         bool
+	value        any                // of a leaf, as decoded JSON; it never changes after compilation
+	quantity     *resource.Quantity // the parsed value, if the leaf is a quantity
+	children     []*fieldNode       // fields by name, or elements in the author's order
+	alternatives []string           // the sibling fields that exclude this one
+	isKey        bool               // the field identifies its element
+	pairing      *pairing           // says which other elements the element needs
+	owner        ownership
+	unique       *uniqueElement // what the field makes of its element, if KubeVirt allows only one of these
+	computed     *computed      // the expression, if the leaf is computed; value is then a placeholder
+	unkeyed      []*fieldNode   // the elements with a computed key
+	original     *fieldNode     // what its author wrote, if this is a copy for one VM
+	existing     bool           // the element changes an element of the VM, and is never added
 }
 
 type fieldCompiler struct {
@@ -54,7 +54,7 @@ func (c *fieldCompiler) compile(value any, s *schema, p provenance.Path) *fieldN
 	if c.fields++; c.fields > maxFields {
 		return nil
 	}
-	out := &fieldNode{schema: s, path: p, text: p.String(), owner: ownerOf(p), singleton: singletonOf(p)}
+	out := &fieldNode{schema: s, path: p, text: p.String(), owner: ownerOf(p), unique: uniqueElementOf(p)}
 	if len(p) > 0 {
 		out.segment = p[len(p)-1]
 	}
@@ -93,7 +93,7 @@ func (c *fieldCompiler) object(out *fieldNode, value any, p provenance.Path) *fi
 			continue
 		}
 		if kid := c.compile(fields[name], s, at); kid != nil {
-			kid.rivals = out.schema.rivals[name]
+			kid.alternatives = out.schema.alternatives[name]
 			out.children = append(out.children, kid)
 		}
 	}
@@ -102,9 +102,9 @@ func (c *fieldCompiler) object(out *fieldNode, value any, p provenance.Path) *fi
 
 func (c *fieldCompiler) checkChoices(s *schema, fields map[string]any, p provenance.Path) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		for _, rival := range s.rivals[name] {
-			if _, both := fields[rival]; both && name < rival {
-				c.fail(p.Field(rival), name+", "+rival, "%s and %s exclude each other: keep one", name, rival)
+		for _, alternative := range s.alternatives[name] {
+			if _, both := fields[alternative]; both && name < alternative {
+				c.fail(p.Field(alternative), name+", "+alternative, "%s and %s exclude each other: keep one", name, alternative)
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func (c *fieldCompiler) keyed(out *fieldNode, value any, p provenance.Path) *fie
 		c.element(out, fields, i, seen)
 	}
 	slices.SortStableFunc(out.children, func(a, b *fieldNode) int { return falseFirst(a.isEvery(), b.isEvery()) })
-	c.checkSingletons(out)
+	c.checkUniqueElements(out)
 	return out
 }
 
@@ -147,16 +147,16 @@ func (c *fieldCompiler) every(list *fieldNode, fields map[string]any, key string
 	}
 }
 
-func (c *fieldCompiler) checkSingletons(list *fieldNode) {
-	first := map[*singleton]string{}
+func (c *fieldCompiler) checkUniqueElements(list *fieldNode) {
+	first := map[*uniqueElement]string{}
 	visitLeaves(list, func(leaf *fieldNode) {
-		s := singletonAt(leaf.path)
+		s := uniqueElementAt(leaf.path)
 		if s == nil || leaf.value == false {
 			return
 		}
 		key := leaf.path[len(s.list)].Name
 		if leaf.path[len(s.list)] == every {
-			if singletonOf(leaf.path) == s {
+			if uniqueElementOf(leaf.path) == s {
 				c.fail(leaf.path, show(leaf.value), "a VM may have %s only once: name one element instead of *", s.what)
 			}
 			return
@@ -195,7 +195,7 @@ func (c *fieldCompiler) addElement(list *fieldNode, fields map[string]any, at pr
 	if kid == nil {
 		return
 	}
-	kid.link = linkOf(at)
+	kid.pairing = pairingOf(at)
 	markKeys(kid, list.schema.keys)
 	if isComputed {
 		list.unkeyed = append(list.unkeyed, kid)

@@ -10,13 +10,13 @@ import (
 )
 
 func (e *Engine) result(x *expansion) (*Result, error) {
-	r := x.resolution
+	r := x.mergeState
 	r.record.Snapshot = x.snapshot.Hash()
 	r.suggestions = append(x.snapshot.labelTypos(x.query, nil), x.snapshot.idleExclusions(x.query, nil)...)
 	if err := r.annotate(); err != nil {
 		return nil, err
 	}
-	out := &Result{Record: r.record, Matched: x.match.presets, OverBudget: x.match.overBudget, Conflicts: r.conflicts, resolution: r}
+	out := &Result{Record: r.record, Matched: x.match.presets, OverBudget: x.match.overBudget, Conflicts: r.conflicts, state: r}
 	would := x.preview(e.Platform)
 	out.Previews = would.would
 	effects := r.effects()
@@ -25,7 +25,7 @@ func (e *Engine) result(x *expansion) (*Result, error) {
 	return out, nil
 }
 
-func (r *resolution) annotate() error {
+func (r *mergeState) annotate() error {
 	if r.record.Empty() {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (r *resolution) annotate() error {
 	return nil
 }
 
-func (r *resolution) holderOf(p provenance.Path) *cursor {
+func (r *mergeState) holderOf(p provenance.Path) *cursor {
 	at := r.cursor(nil)
 	for _, seg := range p[:len(p)-1] {
 		at = at.child(seg.Name)
@@ -68,7 +68,7 @@ func (x *expansion) preview(platform *Platform) *previews {
 	if len(x.notEnforced) == 0 || x.original == nil {
 		return out
 	}
-	shadow := &resolution{root: x.original, sentVMI: x.sentVMI, record: provenance.New(), findInstancetype: x.findInstancetype, platform: platform}
+	shadow := &mergeState{root: x.original, sentVMI: x.sentVMI, record: provenance.New(), findInstancetype: x.findInstancetype, platform: platform}
 	if _, err := shadow.adoptOwner(x.req.Owner); err != nil {
 		return out
 	}
@@ -101,7 +101,7 @@ func reason(message string) string {
 	return ": " + message
 }
 
-func (r *resolution) wouldChange(shadow *resolution, c *Compiled) []string {
+func (r *mergeState) wouldChange(shadow *mergeState, c *Compiled) []string {
 	var set, removed []string
 	for p, n := range shadow.record.Decided() {
 		if shadow.sourcePresets[n.Source] != c {

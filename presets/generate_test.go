@@ -79,7 +79,7 @@ func (g generator) object(s *schema, p provenance.Path) map[string]any {
 	fields := slices.Sorted(maps.Keys(s.fields))
 	g.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
 	for _, name := range fields {
-		if name == "status" || slices.ContainsFunc(s.rivals[name], func(r string) bool { return out[r] != nil }) {
+		if name == "status" || slices.ContainsFunc(s.alternatives[name], func(r string) bool { return out[r] != nil }) {
 			continue
 		}
 		chance := 100 - g.sparseness

@@ -80,11 +80,11 @@ func (c *contribution) owns(p provenance.Path) bool {
 	return under(p, instancetypeFields)
 }
 
-func (r *resolution) contributionsOf(spec map[string]any) contributions {
+func (r *mergeState) contributionsOf(spec map[string]any) contributions {
 	return contributions{r.contribution("instancetype", spec), r.contribution("preference", spec)}
 }
 
-func (r *resolution) contribution(name string, spec map[string]any) *contribution {
+func (r *mergeState) contribution(name string, spec map[string]any) *contribution {
 	if spec[name] == nil {
 		return nil
 	}
@@ -106,27 +106,9 @@ func (r *resolution) contribution(name string, spec map[string]any) *contributio
 	return out
 }
 
-// applyLayers applies the layers, overrides first. Layers skip the fields of the instancetype that
-// the user or an override names. Defaults also skip the fields of one that a default names.
-func (r *resolution) applyLayers() {
-	n := 0
-	for n < len(r.layers) && r.layers[n].role.OutranksUser() {
-		n++
-	}
-	overrides, defaults := r.layers[:n], r.layers[n:]
-	r.reserve(overrides, false)
-	for i := range overrides {
-		overrides[i].apply()
-	}
-	r.reserve(defaults, true)
-	for i := range defaults {
-		defaults[i].apply()
-	}
-}
-
 // reserve reserves the fields that instancetype and preference own after the layers have acted. A
 // default's instancetype is skipped if the VM sets a field that it owns.
-func (r *resolution) reserve(layers []layer, defaults bool) {
+func (r *mergeState) reserve(layers []layer, defaults bool) {
 	if r.sentVMI == nil {
 		spec, _ := r.root["spec"].(map[string]any)
 		after := r.matchersAfter(spec, layers)
@@ -146,7 +128,7 @@ func (r *resolution) reserve(layers []layer, defaults bool) {
 var matcherPaths = []provenance.Path{provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference")}
 
 // matchersAfter returns the matchers that a VM of the given spec has after the layers have acted.
-func (r *resolution) matchersAfter(spec map[string]any, layers []layer) map[string]any {
+func (r *mergeState) matchersAfter(spec map[string]any, layers []layer) map[string]any {
 	if !slices.ContainsFunc(layers, layer.setsMatchers) {
 		return spec
 	}
@@ -156,10 +138,10 @@ func (r *resolution) matchersAfter(spec map[string]any, layers []layer) map[stri
 			sub[p[1].Name] = cloneJSON(v)
 		}
 	}
-	trial := &resolution{root: map[string]any{"spec": sub}, record: provenance.New()}
+	trial := &mergeState{root: map[string]any{"spec": sub}, record: provenance.New()}
 	for _, l := range layers {
 		if l.setsMatchers() {
-			l.resolution, l.root = trial, l.root.matchersOnly()
+			l.state, l.root = trial, l.root.matchersOnly()
 			l.apply()
 		}
 	}
@@ -186,7 +168,7 @@ func (f *fieldNode) matchersOnly() *fieldNode {
 }
 
 // firstSet returns a field of r that c owns, or may own; nil if r sets none.
-func (r *resolution) firstSet(c *contribution) provenance.Path {
+func (r *mergeState) firstSet(c *contribution) provenance.Path {
 	owned := c.owned
 	if c.spec == nil {
 		owned = instancetypeFields
@@ -222,10 +204,10 @@ func (l *layer) reservedBy(f *fieldNode) (ownership, string) {
 	if reserved == 0 {
 		return 0, ""
 	}
-	named := l.resolution.contributions
+	named := l.state.contributions
 	switch {
 	case reserved&namesInstancetype != 0:
-		return reserved, l.resolution.skippedInstancetype
+		return reserved, l.state.skippedInstancetype
 	case named.instancetype.owns(f.path):
 		return reserved, named.instancetype.why("own")
 	case !l.role.OutranksUser() && named.preference.owns(f.path):

@@ -155,7 +155,7 @@ func child(obj map[string]any, name string) map[string]any {
 func ExpandInstancetype(vm map[string]any, find InstancetypeFinder) (expanded map[string]any, named []Matcher, conflict provenance.Path) {
 	out, _ := cloneJSON(vm).(map[string]any)
 	spec := child(out, "spec")
-	r := &resolution{root: vm, findInstancetype: find}
+	r := &mergeState{root: vm, findInstancetype: find}
 	all := r.contributionsOf(spec)
 	if all.instancetype != nil && all.instancetype.spec != nil {
 		conflict = r.firstSet(all.instancetype)
@@ -191,7 +191,7 @@ func addMissingDisks(spec map[string]any) {
 func withoutEmpty(vm map[string]any) map[string]any {
 	for _, at := range paths("domain.devices", "domain.clock", "domain.features.hyperv", "domain.features", "domain.cpu", "domain") {
 		if v := vmValue(vm, at); isObject(v) && isEmpty(v) {
-			(&resolution{root: vm}).unset(at)
+			(&mergeState{root: vm}).unset(at)
 		}
 	}
 	return vm
@@ -200,7 +200,7 @@ func withoutEmpty(vm map[string]any) map[string]any {
 // CopyFields copies fields from one VM to another; both are decoded JSON. If one lies in a disk,
 // the VM first gets all disks that KubeVirt would add, because their order matters.
 func CopyFields(to, from map[string]any, at ...provenance.Path) {
-	r := &resolution{root: to}
+	r := &mergeState{root: to}
 	if slices.ContainsFunc(at, func(p provenance.Path) bool { return p.HasPrefix(disksPath) }) {
 		addMissingDisks(child(child(child(to, "spec"), "template"), "spec"))
 	}

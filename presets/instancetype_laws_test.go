@@ -58,7 +58,7 @@ func TestLawInstancetypeUpdates(t *testing.T) {
 			// Changes of annotations alone are left alone.
 			next["metadata"] = laidOver(next["metadata"], map[string]any{"labels": map[string]any{"step": strconv.Itoa(i)}}, vmSchema().field("metadata"))
 			for _, p := range matcherPaths {
-				(&resolution{root: next}).unset(p)
+				(&mergeState{root: next}).unset(p)
 			}
 			c.withMatchers(next, 40)
 			client := pick(c.generator, slices.Sorted(maps.Keys(clients)))
@@ -105,11 +105,11 @@ func TestLawInstancetypes(t *testing.T) {
 // checkOwners checks that presets set no field that the instancetype or preference owns.
 func (c lawCase) checkOwners(t *testing.T, out *Result) {
 	t.Helper()
-	spec, _ := out.resolution.root["spec"].(map[string]any)
-	out.resolution.findInstancetype = lawFinder
-	named := out.resolution.contributionsOf(spec)
+	spec, _ := out.state.root["spec"].(map[string]any)
+	out.state.findInstancetype = lawFinder
+	named := out.state.contributionsOf(spec)
 	for p, n := range out.Record.Decided() {
-		if vmValue(out.resolution.root, p) == nil {
+		if vmValue(out.state.root, p) == nil {
 			continue // a removal of an absent field
 		}
 		outranks := out.Record.Sources[n.Source].Role.OutranksUser()
@@ -121,7 +121,7 @@ func (c lawCase) checkOwners(t *testing.T, out *Result) {
 		}
 	}
 	if c.isDefault(out, "instancetype") {
-		if at := out.resolution.firstSet(named.instancetype); at != nil {
+		if at := out.state.firstSet(named.instancetype); at != nil {
 			t.Errorf("a default gave %s, and the VM sets %s", named.instancetype, at)
 		}
 	}

@@ -154,18 +154,18 @@ func (u unapply) restoreChildren(n *provenance.Node, s *schema) any {
 	return restored
 }
 
-func (r *resolution) kind() Kind {
+func (r *mergeState) kind() Kind {
 	if r.sentVMI != nil {
 		return VirtualMachineInstance
 	}
 	return VirtualMachine
 }
 
-func (r *resolution) storedProvenance() string {
+func (r *mergeState) storedProvenance() string {
 	return asText(vmValue(r.root, provenanceOn(r.kind())))
 }
 
-func (r *resolution) discardProvenance() {
+func (r *mergeState) discardProvenance() {
 	at := provenanceOn(r.kind())
 	delete(asObject(vmValue(r.root, at[:len(at)-1])), at[len(at)-1].Name)
 	r.record.Ensure(at).Change = provenance.Removed
@@ -173,7 +173,7 @@ func (r *resolution) discardProvenance() {
 
 // dropProvenance removes the record and objects that are then empty, except those that, by claim,
 // the user sent empty.
-func (r *resolution) dropProvenance(claim *provenance.Record) {
+func (r *mergeState) dropProvenance(claim *provenance.Record) {
 	p := provenanceOn(r.kind())
 	r.unset(p)
 	for depth := len(p) - 1; depth > 0 && (p[depth-1].Name == "annotations" || p[depth-1].Name == "metadata"); depth-- {

@@ -128,12 +128,12 @@ func elementsAt(root map[string]any, p provenance.Path) iter.Seq2[provenance.Pat
 	}
 }
 
-// rivalsOf yields the members of one-ofs that p is or lies in, each with one alternative to it.
-func rivalsOf(p provenance.Path) iter.Seq2[provenance.Path, provenance.Path] {
-	return func(yield func(member, rival provenance.Path) bool) {
+// alternativesOf yields the members of one-ofs that p is or lies in, with an alternative to each.
+func alternativesOf(p provenance.Path) iter.Seq2[provenance.Path, provenance.Path] {
+	return func(yield func(member, alternative provenance.Path) bool) {
 		s := vmSchema()
 		for i, seg := range p {
-			for _, name := range s.rivals[seg.Name] {
+			for _, name := range s.alternatives[seg.Name] {
 				if !yield(p[:i+1:i+1], p[:i:i].Field(name)) {
 					return
 				}
@@ -161,7 +161,7 @@ func keyNodes(record *provenance.Record, p provenance.Path) []*provenance.Node {
 }
 
 // checkElements rejects a list that cannot be merged by key.
-func (r *resolution) checkElements(list []any, keys []listKey, path string) bool {
+func (r *mergeState) checkElements(list []any, keys []listKey, path string) bool {
 	at := field.NewPath(path)
 	if len(list) > maxElements {
 		r.fail(field.TooMany(at, len(list), maxElements))

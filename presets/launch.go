@@ -47,7 +47,7 @@ func launchRequest(req Request) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
-	if problems := checkSpine(vm); len(problems) > 0 {
+	if problems := checkRequiredParents(vm); len(problems) > 0 {
 		return Request{}, &Rejection{Problems: problems}
 	}
 	instance := vmiOf(vm)
@@ -84,7 +84,7 @@ func (e *Engine) LaunchKeepsTemplate(s *Snapshot, vm map[string]any, namespace N
 	if e.Platform == nil {
 		return true
 	}
-	r, err := newResolution(VirtualMachineInstance, vmiOf(vm))
+	r, err := newMergeState(VirtualMachineInstance, vmiOf(vm))
 	if err != nil {
 		return false
 	}
@@ -121,7 +121,7 @@ type ownerVM struct {
 
 // adoptOwner reads the VM that controls the VMI, and records which of the VMI's fields virtwright
 // set in that VM. They are replaceable, so that Launch presets can win over them.
-func (r *resolution) adoptOwner(raw []byte) (*ownerVM, error) {
+func (r *mergeState) adoptOwner(raw []byte) (*ownerVM, error) {
 	if len(raw) == 0 || r.sentVMI == nil {
 		return nil, nil
 	}
@@ -130,7 +130,7 @@ func (r *resolution) adoptOwner(raw []byte) (*ownerVM, error) {
 	if err != nil {
 		return nil, err
 	}
-	if problems := checkSpine(root); len(problems) > 0 {
+	if problems := checkRequiredParents(root); len(problems) > 0 {
 		return nil, &Rejection{Problems: problems}
 	}
 	o := &ownerVM{root: root, record: provenance.New()}
@@ -155,7 +155,7 @@ var (
 )
 
 // inherit records that s decided p on the VM, unless the controller changed the field.
-func (r *resolution) inherit(o *ownerVM, p provenance.Path, s provenance.Source) {
+func (r *mergeState) inherit(o *ownerVM, p provenance.Path, s provenance.Source) {
 	was, is := vmValue(o.root, p), vmValue(r.root, p)
 	if is == nil && s.Role != provenance.Remove || is != nil && !equalJSON(was, is) {
 		return
@@ -164,7 +164,7 @@ func (r *resolution) inherit(o *ownerVM, p provenance.Path, s provenance.Source)
 	at.Replaceable, at.Overruled, at.TooLarge, at.UserValue = true, from.Overruled, from.TooLarge, from.UserValue
 }
 
-func (r *resolution) indexElements(n *provenance.Node, v any, s *schema) {
+func (r *mergeState) indexElements(n *provenance.Node, v any, s *schema) {
 	for c := range n.Children() {
 		var next any
 		switch at := v.(type) {
@@ -182,7 +182,7 @@ func (r *resolution) indexElements(n *provenance.Node, v any, s *schema) {
 }
 
 // view returns the VMI as the user wrote it, with the labels and annotations of the VM.
-func (o *ownerVM) view(r *resolution) map[string]any {
+func (o *ownerVM) view(r *mergeState) map[string]any {
 	view, _ := cloneJSON(r.root).(map[string]any)
 	keepUserIntent(view, r.record)
 	vm := map[string]any{"metadata": cloneJSON(o.root["metadata"])}

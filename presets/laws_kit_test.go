@@ -109,7 +109,7 @@ func pointer(v any, path string) any {
 }
 
 func dropAnnotation(root map[string]any) {
-	(&resolution{root: root}).unset(provenanceOn(VirtualMachine))
+	(&mergeState{root: root}).unset(provenanceOn(VirtualMachine))
 }
 
 // emptyMetadata reports whether want and got are equal but for metadata objects that hold nothing.

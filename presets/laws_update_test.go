@@ -49,7 +49,7 @@ func (g generator) removeLeaf(vm map[string]any, p provenance.Path) {
 			break
 		}
 	}
-	(&resolution{root: vm}).unset(p)
+	(&mergeState{root: vm}).unset(p)
 }
 
 // laidOver is from with some fields of other, so that at most one member of each one-of is set.
@@ -60,8 +60,8 @@ func laidOver(from, other any, s *schema) any {
 		return other
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		for _, rival := range s.rivals[name] {
-			delete(base, rival)
+		for _, alternative := range s.alternatives[name] {
+			delete(base, alternative)
 		}
 		base[name] = laidOver(base[name], fields[name], s.field(name))
 	}
@@ -194,7 +194,7 @@ func normalized(vm map[string]any) map[string]any {
 	out := roundTrip(vm)
 	clearRecord(out)
 	layout := templateAnnotations.Field("kubevirt.io/pci-topology-version")
-	for r := (&resolution{root: out}); len(layout) > 2; layout = layout[:len(layout)-1] {
+	for r := (&mergeState{root: out}); len(layout) > 2; layout = layout[:len(layout)-1] {
 		if fields, _ := vmValue(out, layout).(map[string]any); len(fields) == 0 {
 			r.unset(layout)
 		}
@@ -221,7 +221,7 @@ func normalized(vm map[string]any) map[string]any {
 // withoutStorage is a VM without volumes, disks and dataVolumeTemplates.
 func withoutStorage(vm map[string]any) map[string]any {
 	out := roundTrip(vm)
-	r := &resolution{root: out}
+	r := &mergeState{root: out}
 	for _, p := range append([]provenance.Path{volumesPath, templatesPath}, volumeDevices...) {
 		r.unset(p)
 		for p = p[:len(p)-1]; len(p) > 0; p = p[:len(p)-1] {
@@ -310,14 +310,14 @@ func (step lawStep) concerned(from, to map[string]any, p provenance.Path) bool {
 		if i == len(p)-1 && !equalJSON(a, b) || seg.Kind == provenance.Element && (a == nil) != (b == nil) || step.removed(p[:i+1]) {
 			return true
 		}
-		for _, name := range s.rivals[seg.Name] {
-			rival := p[:i:i].Field(name)
-			chosen := vmValue(step.sent, rival) != nil && vmValue(step.stored, rival) == nil
-			if chosen || !equalJSON(vmValue(from, rival), vmValue(to, rival)) {
+		for _, name := range s.alternatives[seg.Name] {
+			alternative := p[:i:i].Field(name)
+			chosen := vmValue(step.sent, alternative) != nil && vmValue(step.stored, alternative) == nil
+			if chosen || !equalJSON(vmValue(from, alternative), vmValue(to, alternative)) {
 				return true
 			}
 		}
-		if l := linkOf(p[:i+1]); l != nil && a == nil && b == nil {
+		if l := pairingOf(p[:i+1]); l != nil && a == nil && b == nil {
 			for _, list := range l.partners {
 				partner := append(slices.Clone(templateSpec), list...).With(seg)
 				if step.removed(partner) || !equalJSON(vmValue(from, partner), vmValue(to, partner)) {

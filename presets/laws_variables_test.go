@@ -154,7 +154,7 @@ func TestLawInlinedExpressionsAreThoseWrittenByHand(t *testing.T) {
 
 func valueOf(t *testing.T, x expression, vm map[string]any) (any, error) {
 	t.Helper()
-	e := evaluation{ctx: t.Context(), budget: clusterCost, object: withSpine(roundTrip(vm)), namespace: map[string]any{}}
+	e := evaluation{ctx: t.Context(), budget: clusterCost, object: withRequiredParents(roundTrip(vm)), namespace: map[string]any{}}
 	return e.value(x)
 }
 

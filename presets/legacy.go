@@ -71,11 +71,11 @@ func legacyDomain(p *kubevirtv1.VirtualMachineInstancePreset) (map[string]any, e
 }
 
 // legacyExcluded is as strict as KubeVirt, which accepts only the word true.
-func (r *resolution) legacyExcluded() bool {
+func (r *mergeState) legacyExcluded() bool {
 	return asObject(asObject(r.sentVMI["metadata"])["annotations"])[legacyExclude] == "true"
 }
 
-func (r *resolution) legacyConflicts() field.ErrorList {
+func (r *mergeState) legacyConflicts() field.ErrorList {
 	var errs field.ErrorList
 	for _, c := range r.conflicts {
 		if c.legacy {
@@ -87,18 +87,18 @@ func (r *resolution) legacyConflicts() field.ErrorList {
 }
 
 // markLegacy sets KubeVirt's annotation for each legacy preset that acted, if its name allows that.
-func (r *resolution) markLegacy(enforced []*Compiled) {
+func (r *mergeState) markLegacy(enforced []*Compiled) {
 	for _, c := range enforced {
 		if !c.legacy || len(c.Ref) > 63 || !r.showsAny(c) {
 			continue
 		}
-		root := r.cursor(&layer{resolution: r, preset: c, role: c.defaultRole(), source: provenance.NoSource})
+		root := r.cursor(&layer{state: r, preset: c, role: c.defaultRole(), source: provenance.NoSource})
 		root.child("spec").child("template").child("metadata").child("annotations").setDefault(legacyApplied+c.Ref, kubevirtv1.GroupVersion.String())
 	}
 }
 
 // showsAny reports whether any leaf has the value of c, which KubeVirt calls applied.
-func (r *resolution) showsAny(c *Compiled) bool {
+func (r *mergeState) showsAny(c *Compiled) bool {
 	found := false
 	visitLeaves(c.defaults, func(leaf *fieldNode) {
 		v := vmValue(r.root, leaf.path)

@@ -23,19 +23,19 @@ func decode(what string, raw []byte) (map[string]any, error) {
 	return out, nil
 }
 
-func load(kind Kind, raw []byte) (*resolution, error) {
+func load(kind Kind, raw []byte) (*mergeState, error) {
 	return loadDecoded(kind, raw, nil)
 }
 
 // loadDecoded is load for raw that is already decoded, unless obj is nil.
-func loadDecoded(kind Kind, raw []byte, obj map[string]any) (*resolution, error) {
+func loadDecoded(kind Kind, raw []byte, obj map[string]any) (*mergeState, error) {
 	if obj == nil {
 		var err error
 		if obj, err = decode("object", raw); err != nil {
 			return nil, err
 		}
 	}
-	r, err := newResolution(kind, obj)
+	r, err := newMergeState(kind, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -52,12 +52,12 @@ func loadDecoded(kind Kind, raw []byte, obj map[string]any) (*resolution, error)
 	return r, nil
 }
 
-func newResolution(kind Kind, obj map[string]any) (*resolution, error) {
-	r := &resolution{root: obj, record: provenance.New()}
+func newMergeState(kind Kind, obj map[string]any) (*mergeState, error) {
+	r := &mergeState{root: obj, record: provenance.New()}
 	if kind == VirtualMachineInstance {
 		r.sentVMI, r.root = obj, wrap(obj)
 	}
-	if problems := checkSpine(r.root); len(problems) > 0 {
+	if problems := checkRequiredParents(r.root); len(problems) > 0 {
 		return nil, r.rejection(problems)
 	}
 	return r, nil
@@ -74,7 +74,7 @@ func wrap(instance map[string]any) map[string]any {
 	}
 }
 
-func (r *resolution) unwrap() map[string]any {
+func (r *mergeState) unwrap() map[string]any {
 	if r.sentVMI == nil {
 		return r.root
 	}
@@ -91,17 +91,18 @@ func copyFields(to, from map[string]any, names ...string) {
 	}
 }
 
-// spinePaths are the objects that the engine expects to be objects.
-var spinePaths = []provenance.Path{
+// requiredParentPaths are the objects that the engine expects to be objects.
+var requiredParentPaths = []provenance.Path{
 	provenance.Of("metadata"), vmLabels, vmAnnotations, provenance.Of("spec"),
 	template, templateMetadata, templateLabels, templateAnnotations,
 	templateSpec, templateSpec.Field("domain"), templateSpec.Field("domain").Field("devices"),
 }
 
-// checkSpine reports wrong types, because the API server's schema would only after mutation.
-func checkSpine(root map[string]any) field.ErrorList {
+// checkRequiredParents reports wrong types here because the API server validates the schema only
+// after mutation.
+func checkRequiredParents(root map[string]any) field.ErrorList {
 	var errs field.ErrorList
-	for _, p := range spinePaths {
+	for _, p := range requiredParentPaths {
 		if v := vmValue(root, p); v != nil && !isObject(v) {
 			errs = append(errs, field.TypeInvalid(field.NewPath(p.String()), v, "must be an object"))
 		}
@@ -109,9 +110,9 @@ func checkSpine(root map[string]any) field.ErrorList {
 	return errs
 }
 
-// withSpine adds the objects that every VM has, so that a condition may use
+// withRequiredParents adds the objects that every VM has, so that a condition may use
 // has(object.spec.template.spec.domain.devices.tpm) on any VM. It shares existing objects.
-func withSpine(root map[string]any) map[string]any {
+func withRequiredParents(root map[string]any) map[string]any {
 	out, _ := withField(root, []string{"spec", "template", "spec", "domain", "devices"})
 	return out
 }
@@ -135,7 +136,7 @@ func withField(obj map[string]any, names []string) (map[string]any, bool) {
 }
 
 // rejection converts paths in VM form to paths of the object that was sent.
-func (r *resolution) rejection(problems field.ErrorList) *Rejection {
+func (r *mergeState) rejection(problems field.ErrorList) *Rejection {
 	if r.sentVMI != nil {
 		for _, e := range problems {
 			rest := strings.TrimPrefix(e.Field, "spec.template.")

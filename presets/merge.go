@@ -39,18 +39,18 @@ func (l *layer) makeRoom(f *fieldNode, c *cursor) bool {
 	case l.role == provenance.Override:
 		return f.isKey || l.overrideChoice(f, c)
 	}
-	return l.replaceChoice(f, c) && (f.singleton == nil || !l.wouldAddSecondSingleton(f))
+	return l.replaceChoice(f, c) && (f.unique == nil || !l.wouldRepeatUniqueElement(f))
 }
 
 // replaceChoice removes other members of the one-of of f that only replaceable defaults set. It
 // returns false if another member stays.
 func (l *layer) replaceChoice(f *fieldNode, c *cursor) bool {
-	for _, rival := range f.rivals {
-		value := c.get(rival)
+	for _, alternative := range f.alternatives {
+		value := c.get(alternative)
 		if value == nil {
 			continue
 		}
-		at := c.find(provenance.Segment{Name: rival})
+		at := c.find(provenance.Segment{Name: alternative})
 		if l.mayReplaceAll(value, at) {
 			at.ClearSubtree()
 			c.remove(at)
@@ -77,22 +77,22 @@ func (l *layer) mayReplaceAll(value any, n *provenance.Node) bool {
 }
 
 func (l *layer) mayReplaceLeaf(n *provenance.Node) bool {
-	return n != nil && n.Replaceable && n.IsDecided() && l.mayReplace != nil && l.mayReplace(l.resolution.record.Sources[n.Source])
+	return n != nil && n.Replaceable && n.IsDecided() && l.mayReplace != nil && l.mayReplace(l.state.record.Sources[n.Source])
 }
 
 // overrideChoice removes other members of the one-of of f. It returns false if a stronger override
 // set one.
 func (l *layer) overrideChoice(f *fieldNode, c *cursor) bool {
-	for _, rival := range f.rivals {
-		if winner := firstDecided(c.find(provenance.Segment{Name: rival})); c.get(rival) != nil && l.outrankedBy(winner) {
+	for _, alternative := range f.alternatives {
+		if winner := firstDecided(c.find(provenance.Segment{Name: alternative})); c.get(alternative) != nil && l.outrankedBy(winner) {
 			l.recordConflicts(f, winner)
 			return false
 		}
 	}
-	for _, rival := range f.rivals {
-		if value := c.get(rival); value != nil {
-			at := l.resolution.record.Child(c.record(), provenance.Segment{Name: rival})
-			l.overrule(at, value, vmSchema().at(f.path[:len(f.path)-1]).field(rival))
+	for _, alternative := range f.alternatives {
+		if value := c.get(alternative); value != nil {
+			at := l.state.record.Child(c.record(), provenance.Segment{Name: alternative})
+			l.overrule(at, value, vmSchema().at(f.path[:len(f.path)-1]).field(alternative))
 			c.remove(at)
 		}
 	}
@@ -138,7 +138,7 @@ func (l *layer) overrideLeaf(f *fieldNode, c *cursor) {
 		return // {} asks for presence only
 	case cur != nil:
 		// Recorded even if equal: the value stays the user's when the preset is deleted.
-		l.overrule(l.resolution.record.Child(c.record(), f.segment), cur, f.schema)
+		l.overrule(l.state.record.Child(c.record(), f.segment), cur, f.schema)
 		if f.equals(cur) {
 			return
 		}
@@ -158,7 +158,7 @@ func (f *fieldNode) isEmptyObject() bool { return isObject(f.value) && isEmpty(f
 
 // overrule records at n that the layer overrides value, as far as the user wrote it.
 func (l *layer) overrule(n *provenance.Node, value any, s *schema) {
-	if l.resolution.inheritedSources > 0 && (unapply{rec: l.resolution.record}).value(n, cloneJSON(value), nil, s) == nil {
+	if l.state.inheritedSources > 0 && (unapply{rec: l.state.record}).value(n, cloneJSON(value), nil, s) == nil {
 		value = nil // a preset or the platform set it on the VM
 	}
 	n.ClearSubtree()
@@ -193,10 +193,10 @@ func (l *layer) applyToList(f *fieldNode, c *cursor) {
 func (l *layer) addElement(f, e *fieldNode, c *cursor) {
 	switch {
 	case e.existing:
-		l.resolution.waiting = append(l.resolution.waiting, waitingElement{l, e})
+		l.state.waiting = append(l.state.waiting, waitingElement{l, e})
 	case !l.mayAdd(e):
 		l.noteSkip(e.text, "the VM has no linked element of the same name", l.role.OutranksUser())
-	case !l.wouldAddSecondSingleton(e):
+	case !l.wouldRepeatUniqueElement(e):
 		at := c.element(f.segment.Name, e.segment.Name, -1)
 		l.applyAwaited(f, e, at)
 		l.applyFields(e.children, at)
@@ -208,38 +208,38 @@ func (c *cursor) list(f *fieldNode) ([]any, bool) {
 	cur := c.object[f.segment.Name]
 	list, ok := cur.([]any)
 	if !ok && cur != nil {
-		c.resolution.wrongType(f.path, cur, "a list")
+		c.state.wrongType(f.path, cur, "a list")
 		return nil, false
 	}
-	return list, !ok || c.resolution.checkElements(list, f.schema.keys, f.text)
+	return list, !ok || c.state.checkElements(list, f.schema.keys, f.text)
 }
 
 // mayAdd reports whether a new element has, or will have, the partner that it is linked to.
 func (l *layer) mayAdd(e *fieldNode) bool {
-	if e.link == nil {
-		return l.role.OutranksUser() || !slices.Equal(e.path[:len(e.path)-1], templatesPath) || l.resolution.isReferenced(e.segment.Name)
+	if e.pairing == nil {
+		return l.role.OutranksUser() || !slices.Equal(e.path[:len(e.path)-1], templatesPath) || l.state.isReferenced(e.segment.Name)
 	}
 	brought := false
-	for _, list := range e.link.partners {
-		if l.resolution.has(list, e.link.key) {
+	for _, list := range e.pairing.partners {
+		if l.state.has(list, e.pairing.key) {
 			return true
 		}
-		for i := range l.resolution.layers {
-			present, addable := l.resolution.layers[i].bringsPartner(list, e.segment)
+		for i := range l.state.layers {
+			present, addable := l.state.layers[i].bringsPartner(list, e.segment)
 			if addable {
 				return true
 			}
 			brought = brought || present
 		}
 	}
-	return e.link.alone && !brought
+	return e.pairing.usefulAlone && !brought
 }
 
 // bringsPartner reports whether the layer has an element in a list, and whether it can add it.
 // During a trial, an element with a computed key may be the partner.
 func (l *layer) bringsPartner(list provenance.Path, seg provenance.Segment) (present, addable bool) {
 	elements := l.root.find(append(slices.Clip(templateSpec), list...))
-	if l.resolution.trial && elements != nil && len(elements.unkeyed) > 0 {
+	if l.state.trial && elements != nil && len(elements.unkeyed) > 0 {
 		return true, true
 	}
 	partner := elements.find(provenance.Path{seg})
@@ -247,11 +247,11 @@ func (l *layer) bringsPartner(list provenance.Path, seg provenance.Segment) (pre
 }
 
 func (l *layer) canAdd(f *fieldNode) bool {
-	if owner, _ := l.reservedBy(f); owner != 0 || f.existing || f.isEvery() || l.excludes(f) || !l.role.OutranksUser() && l.existingSingleton(f) != nil {
+	if owner, _ := l.reservedBy(f); owner != 0 || f.existing || f.isEvery() || l.excludes(f) || !l.role.OutranksUser() && l.existingUniqueElement(f) != nil {
 		return false
 	}
 	for i := range f.path {
-		if l.removedByStronger(l.resolution.record.At(f.path[:i+1])) {
+		if l.removedByStronger(l.state.record.At(f.path[:i+1])) {
 			return false
 		}
 	}
@@ -277,10 +277,10 @@ func (l *layer) remove(removed removal) {
 	if removed.owner&l.reserved != 0 && l.isReserved(&fieldNode{text: removed.text, path: removed.path, owner: removed.owner}) {
 		return
 	}
-	var holder, value any = nil, l.resolution.root
-	n, s := l.resolution.record.Root(), vmSchema()
+	var holder, value any = nil, l.state.root
+	n, s := l.state.record.Root(), vmSchema()
 	for _, seg := range removed.path {
-		n = l.resolution.record.Child(n, seg)
+		n = l.state.record.Child(n, seg)
 		if l.removedByStronger(n) {
 			return // by a stronger layer
 		}
@@ -297,7 +297,7 @@ func (l *layer) remove(removed removal) {
 	default:
 		l.overrule(n, value, s)
 		n.Change = provenance.Removed
-		l.resolution.cut(holder, n, removed.path)
+		l.state.cut(holder, n, removed.path)
 	}
 }
 
@@ -317,7 +317,7 @@ func stepInto(v any, n *provenance.Node, s *schema) any {
 	return nil
 }
 
-func (r *resolution) cut(holder any, n *provenance.Node, p provenance.Path) {
+func (r *mergeState) cut(holder any, n *provenance.Node, p provenance.Path) {
 	switch at := holder.(type) {
 	case map[string]any:
 		delete(at, n.Name)

@@ -3,6 +3,7 @@ package presets
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,39 +19,23 @@ import (
 const (
 	// maxNamed is how many presets a message about near misses names.
 	maxNamed  = 3
-	maxTypos  = 2  // edits of a misspelled label
 	maxLabels = 64 // of a VM, for them to be compared
 )
 
-// A labelIndex holds the labels that the selectors of one scope require, by key and value, with the
-// presets that require them. Keys and values are also sorted, once all presets are added.
-type labelIndex struct {
-	byKey  map[string]map[string][]*Compiled
-	keys   []string
-	values map[string][]string
-}
+// A labelIndex has the presets of one scope by the key and value of a label that they require.
+type labelIndex map[string]map[string][]*Compiled
 
-func (s *labelIndex) add(c *Compiled) {
+func (x labelIndex) add(c *Compiled) {
 	if c.Mode == v1alpha1.ModeOff || c.legacy || c.Explicit {
 		return
 	}
 	for _, r := range requirementsOf(c.labels) {
 		for _, pair := range pairsOf(r) {
-			if s.byKey == nil {
-				s.byKey = map[string]map[string][]*Compiled{}
+			if x[pair.key] == nil {
+				x[pair.key] = map[string][]*Compiled{}
 			}
-			if s.byKey[pair.key] == nil {
-				s.byKey[pair.key] = map[string][]*Compiled{}
-			}
-			s.byKey[pair.key][pair.value] = append(s.byKey[pair.key][pair.value], c)
+			x[pair.key][pair.value] = append(x[pair.key][pair.value], c)
 		}
-	}
-}
-
-func (s *labelIndex) sort() {
-	s.keys, s.values = slices.Sorted(maps.Keys(s.byKey)), make(map[string][]string, len(s.byKey))
-	for key, values := range s.byKey {
-		s.values[key] = slices.Sorted(maps.Keys(values))
 	}
 }
 
@@ -59,9 +44,9 @@ func (s *Snapshot) labelTypos(q *query, known labels.Set) []string {
 	if q.hasOwner || len(q.labels) > maxLabels {
 		return nil // the VM's labels were checked when the VM was written
 	}
-	scopes := append(make([]*labelIndex, 0, 2), &s.cluster.selected)
+	scopes := []labelIndex{s.cluster.selected}
 	if x := s.namespaced[q.namespace.Name]; x != nil {
-		scopes = append(scopes, &x.selected)
+		scopes = append(scopes, x.selected)
 	}
 	var out []string
 	for key, value := range q.labels {
@@ -77,26 +62,26 @@ func (s *Snapshot) labelTypos(q *query, known labels.Set) []string {
 }
 
 // typoOf returns the label that a misspelled one resembles, and a preset that selects it.
-func (q *query) typoOf(key, value string, scopes []*labelIndex) (meant, ref string) {
+func (q *query) typoOf(key, value string, scopes []labelIndex) (meant, ref string) {
 	isKnown := false
-	for _, s := range scopes {
-		if s.byKey[key][value] != nil {
+	for _, x := range scopes {
+		if x[key][value] != nil {
 			return "", ""
 		}
-		isKnown = isKnown || s.byKey[key] != nil
+		isKnown = isKnown || x[key] != nil
 	}
-	for _, s := range scopes {
+	for _, x := range scopes {
 		keys := []string{key}
 		if !isKnown {
-			keys = Typos(key, s.keys)
+			keys = Typos(key, maps.Keys(x))
 		}
 		for _, k := range keys {
-			values := Typos(value, s.values[k])
-			if s.byKey[k][value] != nil {
-				values = []string{value}
+			values := []string{value}
+			if x[k][value] == nil {
+				values = Typos(value, maps.Keys(x[k]))
 			}
 			for _, v := range values {
-				if ref := q.selectedBy(s.byKey[k][v]); ref != "" {
+				if ref := q.selectedBy(x[k][v]); ref != "" {
 					return k + "=" + v, ref
 				}
 			}
@@ -149,10 +134,9 @@ func (e *Engine) NearMisses(ctx context.Context, s *Snapshot, req Request, field
 	}
 	found := make([][]nearMiss, len(fields))
 	for _, c := range s.all {
-		if ctx.Err() != nil || !c.mayGive(req.Namespace.Name) {
-			continue
+		if ctx.Err() == nil && c.mayGive(req.Namespace.Name) {
+			q.addNearMisses(c, paths, found)
 		}
-		q.addNearMisses(c, paths, found)
 	}
 	for i := range found {
 		out[i] = describe(found[i])
@@ -163,12 +147,10 @@ func (e *Engine) NearMisses(ctx context.Context, s *Snapshot, req Request, field
 func (q *query) addNearMisses(c *Compiled, paths []provenance.Path, found [][]nearMiss) {
 	reason := sync.OnceValues(func() (string, int) { return q.missReason(c) })
 	for i, p := range paths {
-		leaf := c.firstLeafUnder(p)
-		if p == nil || leaf == "" {
-			continue
-		}
-		if why, distance := reason(); why != "" {
-			found[i] = append(found[i], nearMiss{c, leaf, why, distance})
+		if leaf := c.firstLeafUnder(p); p != nil && leaf != "" {
+			if why, distance := reason(); why != "" {
+				found[i] = append(found[i], nearMiss{c, leaf, why, distance})
+			}
 		}
 	}
 }
@@ -214,20 +196,19 @@ func (q *query) missReason(c *Compiled) (why string, distance int) {
 		vm = "this VMI"
 	}
 	var wants, has []string
-	if !matches(c.labels, q.labels) {
-		wanted, have, d := labelMismatch(c.labels, q.labels)
-		wants, has, distance = append(wants, "with "+wanted), append(has, vm+" has "+have), d
+	compare := func(preposition, subject string, s labels.Selector, set labels.Set, far int) {
+		if !matches(s, set) {
+			wanted, have, d := labelMismatch(s, set)
+			wants, has, distance = append(wants, preposition+wanted), append(has, subject+" has "+have), distance+far+d
+		}
 	}
-	if !matches(c.namespaces, q.namespace.Labels) {
-		wanted, have, d := labelMismatch(c.namespaces, q.namespace.Labels)
-		wants, has = append(wants, "in namespaces with "+wanted), append(has, "namespace "+q.namespace.Name+" has "+have)
-		distance += farNamespace + d
-	}
+	compare("with ", vm, c.labels, q.labels, 0)
+	compare("in namespaces with ", "namespace "+q.namespace.Name, c.namespaces, q.namespace.Labels, farNamespace)
 	if all, paths := q.selection.excludes(c.Ref); all || len(paths) > 0 {
 		wants, has = append(wants, "that do not exclude it"), append(has, vm+" does, in the annotation "+v1alpha1.AnnotationExclude)
 	}
-	if name := q.falseCondition(c); name != "" {
-		wants, distance = append(wants, "for which its "+name+" is true"), distance+farCondition
+	if unmet, err := q.unmetCondition(c); unmet != nil && !errors.Is(err, errBudget) {
+		wants, distance = append(wants, "for which its "+unmet.name+" is true"), distance+farCondition
 	}
 	if len(wants) == 0 {
 		return "", 0
@@ -237,16 +218,6 @@ func (q *query) missReason(c *Compiled) (why string, distance int) {
 		why += "; " + strings.Join(has, ", ")
 	}
 	return why, distance
-}
-
-// falseCondition names the first condition that is false. It skips ones that cannot be evaluated.
-func (q *query) falseCondition(c *Compiled) string {
-	for _, condition := range c.conditions {
-		if ok, err := q.eval.holds(condition); err == nil && !ok {
-			return condition.name
-		}
-	}
-	return ""
 }
 
 func labelMismatch(s labels.Selector, set labels.Set) (wanted, has string, distance int) {
@@ -263,7 +234,7 @@ func labelMismatch(s labels.Selector, set labels.Set) (wanted, has string, dista
 			continue
 		}
 		have = append(have, r.Key()+"="+value)
-		if near := Typos(value, r.Values().List()); len(near) > 0 {
+		if near := Typos(value, maps.Keys(r.Values())); len(near) > 0 {
 			distance += editDistance(value, near[0]) - farLabel
 		}
 	}

@@ -42,8 +42,8 @@ func SetBy(kind Kind, object map[string]any, text string) (ref string, path prov
 }
 
 // readRecorded returns an object with its record; nil if it cannot be read.
-func readRecorded(kind Kind, object map[string]any) *resolution {
-	r, err := newResolution(kind, object)
+func readRecorded(kind Kind, object map[string]any) *mergeState {
+	r, err := newMergeState(kind, object)
 	if err != nil {
 		return nil
 	}
@@ -56,7 +56,7 @@ func readRecorded(kind Kind, object map[string]any) *resolution {
 // PathOf returns the path of a field that a problem of an object names. The object is decoded JSON.
 // It is nil if the object has no such field.
 func PathOf(kind Kind, object map[string]any, problem *field.Error) provenance.Path {
-	r, err := newResolution(kind, object)
+	r, err := newMergeState(kind, object)
 	if err != nil {
 		return nil
 	}
@@ -64,7 +64,7 @@ func PathOf(kind Kind, object map[string]any, problem *field.Error) provenance.P
 }
 
 // presetOf returns the preset that set all leaves at and beneath p; empty if there is none.
-func (r *resolution) presetOf(p provenance.Path) string {
+func (r *mergeState) presetOf(p provenance.Path) string {
 	s := vmSchema().at(p)
 	v := vmValue(r.root, p)
 	if p == nil || s == nil || v == nil {
@@ -87,7 +87,7 @@ func (r *resolution) presetOf(p provenance.Path) string {
 
 // pathOf returns the path, in VM form, of a field in a problem, which names list elements by
 // position. It is nil if the object has no such field.
-func (r *resolution) pathOf(text string) provenance.Path {
+func (r *mergeState) pathOf(text string) provenance.Path {
 	if r.sentVMI != nil {
 		text = "spec.template." + text
 	}
@@ -140,7 +140,7 @@ func Leaves(kind Kind, object map[string]any) ([]Leaf, error) {
 	if object == nil {
 		return nil, nil
 	}
-	r, err := newResolution(kind, object)
+	r, err := newMergeState(kind, object)
 	if err != nil {
 		return nil, err
 	}

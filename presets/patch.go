@@ -13,7 +13,7 @@ import (
 )
 
 // patch returns the operations that the record says convert the sent object into the current one.
-func (r *resolution) patch() []jsonpatch.Operation {
+func (r *mergeState) patch() []jsonpatch.Operation {
 	root := r.record.Root()
 	if r.sentVMI != nil {
 		// In VM form, the VMI is spec.template.

@@ -66,9 +66,9 @@ var platformRules = []platformRule{
 }
 
 type defaulter struct {
-	platform   *Platform
-	resolution *resolution
-	layer      layer
+	platform *Platform
+	state    *mergeState
+	layer    layer
 	// isVMI says that the object is a VMI, so that only its template counts.
 	isVMI bool
 
@@ -79,12 +79,12 @@ type defaulter struct {
 // webhooks require before they set their own defaults.
 var alongsideRules = []platformRule{{"devices", (*defaulter).requiredDevices}}
 
-func (r *resolution) applyPlatform(p *Platform) {
-	d, rules := &defaulter{platform: p, resolution: r, isVMI: r.sentVMI != nil}, platformRules
+func (r *mergeState) applyPlatform(p *Platform) {
+	d, rules := &defaulter{platform: p, state: r, isVMI: r.sentVMI != nil}, platformRules
 	if p == nil {
 		rules = alongsideRules
 	}
-	d.layer = layer{resolution: r, role: provenance.Platform, reserved: r.reservedFields(provenance.Platform) & (ownedByInstancetype | ownedByPreference | templateAnnotation)}
+	d.layer = layer{state: r, role: provenance.Platform, reserved: r.reservedFields(provenance.Platform) & (ownedByInstancetype | ownedByPreference | templateAnnotation)}
 	root := r.cursor(&d.layer)
 	d.vm = root.child("spec")
 	template := d.vm.child("template")
@@ -125,7 +125,7 @@ func (c *cursor) setDefault(name string, value any) {
 
 // setChoice sets a member of a one-of to {}, unless a preset chose another one for every element.
 func (c *cursor) setChoice(name string) {
-	if !slices.ContainsFunc(vmSchema().at(c.path()).rivals[name], c.has) {
+	if !slices.ContainsFunc(vmSchema().at(c.path()).alternatives[name], c.has) {
 		c.setDefault(name, map[string]any{})
 	}
 }
@@ -145,7 +145,7 @@ func (c *cursor) elements(name string) []*cursor {
 	if len(list) == 0 || c.removed(provenance.Segment{Name: name}) || !c.ensure() {
 		return nil
 	}
-	if at := c.path().Field(name); !c.resolution.checkElements(list, byName, at.String()) {
+	if at := c.path().Field(name); !c.state.checkElements(list, byName, at.String()) {
 		return nil
 	}
 	out := make([]*cursor, 0, len(list))

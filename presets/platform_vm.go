@@ -46,10 +46,10 @@ func (d *defaulter) machineType() {
 // pciTopology fixes the layout of PCI devices, so that a guest finds them in the same place after
 // an upgrade. A VM that was created without it keeps its layout.
 func (d *defaulter) pciTopology() {
-	pinned := slices.ContainsFunc(d.resolution.previousSources, func(s provenance.Source) bool {
+	pinned := slices.ContainsFunc(d.state.previousSources, func(s provenance.Source) bool {
 		return s == provenance.Source{Preset: d.layer.name, Role: provenance.Platform}
 	})
-	if arch := d.arch(); d.resolution.stored && !pinned || arch != amd64 && arch != arm64 {
+	if arch := d.arch(); d.state.stored && !pinned || arch != amd64 && arch != arm64 {
 		return
 	}
 	t := d.domain.child("machine").text("type")
@@ -106,7 +106,7 @@ const maxCPUs = 1 << 20
 func (d *defaulter) wholeCPUs(v any, at string) int64 {
 	q, err := parseQuantity(v)
 	if err != nil || q.CmpInt64(maxCPUs) > 0 {
-		d.resolution.errs = append(d.resolution.errs, field.Invalid(field.NewPath(at), v, "must be a quantity such as 2 or 500m"))
+		d.state.errs = append(d.state.errs, field.Invalid(field.NewPath(at), v, "must be a quantity such as 2 or 500m"))
 		return 1
 	}
 	return max(1, q.ScaledValue(resource.Scale(0)))
@@ -152,7 +152,7 @@ func (d *defaulter) podNetwork() {
 	case d.devices.get("autoattachPodInterface") == false || !isBare && (d.platform.Alongside || hasInterface == hasNetwork),
 		d.devices.removed(provenance.Segment{Name: "interfaces"}, name), d.spec.removed(provenance.Segment{Name: "networks"}, name):
 		return // half a pair is worse than none
-	case !hasNetwork && d.resolution.hasOther(singletons[0], name):
+	case !hasNetwork && d.state.hasOther(uniqueElements[0], name):
 		return // another network is the default one
 	}
 	if !hasInterface {
@@ -213,7 +213,7 @@ const (
 // is created: in a stored VM they would fix the maxima of its first size. They make no valid VMI
 // invalid, so a dry run omits them.
 func (d *defaulter) hotplugs() bool {
-	return !d.resolution.dryRun && d.isVMI && !d.platform.NoLiveUpdate && d.arch() != arm64
+	return !d.state.dryRun && d.isVMI && !d.platform.NoLiveUpdate && d.arch() != arm64
 }
 
 func (d *defaulter) maxSockets() {
@@ -258,7 +258,7 @@ func (c *cursor) setMaximum(name string, value any) {
 	forbids := func(p *Compiled) bool {
 		return p != nil && slices.ContainsFunc(p.forbids, func(f rule) bool { return f.path.Equal(at) })
 	}
-	if !slices.ContainsFunc(c.resolution.sourcePresets, forbids) {
+	if !slices.ContainsFunc(c.state.sourcePresets, forbids) {
 		c.setDefault(name, value)
 	}
 }

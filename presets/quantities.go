@@ -99,7 +99,7 @@ func decimalsToStrings(v any, s *schema) []jsonpatch.Operation {
 	return w.ops
 }
 
-func (r *resolution) withDecimalOps(patch []jsonpatch.Operation) []jsonpatch.Operation {
+func (r *mergeState) withDecimalOps(patch []jsonpatch.Operation) []jsonpatch.Operation {
 	if len(r.decimalOps) == 0 {
 		return patch
 	}

@@ -85,7 +85,7 @@ type Result struct {
 	// Conflicts are the leaves that only the names of presets decided.
 	Conflicts []Conflict
 
-	resolution *resolution
+	state *mergeState
 }
 
 // A Preview says whether a preset in mode Warn or Audit would change or reject an object.
@@ -96,7 +96,7 @@ type Preview struct {
 
 // Object returns the effective object as decoded JSON. It shares values with compiled presets and
 // must not be changed.
-func (r *Result) Object() map[string]any { return r.resolution.unwrap() }
+func (r *Result) Object() map[string]any { return r.state.unwrap() }
 
 // A Conflict is a leaf that two presets of the same scope, layer and priority set to different
 // values.

@@ -36,7 +36,7 @@ func (e *Engine) create(ctx context.Context, s *Snapshot, req Request) (*Result,
 }
 
 // expandClaimed expands r, whose record counts as far as it is true.
-func (e *Engine) expandClaimed(ctx context.Context, s *Snapshot, r *resolution, req Request) (*Result, error) {
+func (e *Engine) expandClaimed(ctx context.Context, s *Snapshot, r *mergeState, req Request) (*Result, error) {
 	if text := r.storedProvenance(); text != "" {
 		if out := e.restore(ctx, s, req, r, text); out != nil {
 			out.Patch = r.withDecimalOps(out.Patch)
@@ -54,7 +54,7 @@ func (e *Engine) expandClaimed(ctx context.Context, s *Snapshot, r *resolution, 
 
 // An expansion is an object that presets expand, with the state of that.
 type expansion struct {
-	*resolution
+	*mergeState
 	snapshot *Snapshot
 	query    *query
 	req      Request
@@ -69,7 +69,7 @@ type expansion struct {
 }
 
 // expand applies presets and platform defaults to r, which holds only what the user wrote.
-func (e *Engine) expand(ctx context.Context, s *Snapshot, r *resolution, req Request) (*Result, error) {
+func (e *Engine) expand(ctx context.Context, s *Snapshot, r *mergeState, req Request) (*Result, error) {
 	x, err := e.prepare(ctx, s, r, req)
 	if err != nil {
 		return nil, err
@@ -81,14 +81,14 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, r *resolution, req Req
 	return e.finish(x)
 }
 
-func (e *Engine) prepare(ctx context.Context, s *Snapshot, r *resolution, req Request) (*expansion, error) {
+func (e *Engine) prepare(ctx context.Context, s *Snapshot, r *mergeState, req Request) (*expansion, error) {
 	r.findInstancetype, r.warnEverything = req.Instancetypes, e.WarnEverything
 	owner, err := r.adoptOwner(req.Owner)
 	if err != nil {
 		return nil, err
 	}
 	r.notes = e.dropInferred(r)
-	x := &expansion{resolution: r, snapshot: s, query: r.query(ctx, req, owner), req: req, owner: owner}
+	x := &expansion{mergeState: r, snapshot: s, query: r.query(ctx, req, owner), req: req, owner: owner}
 	x.match, x.matchErrs = s.match(x.query)
 	r.record.Exceptions = x.match.exceptions
 	x.enforced, x.notEnforced = split(x.match.presets)
@@ -111,7 +111,7 @@ func (e *Engine) apply(x *expansion) {
 	x.compactLists()
 	x.matchErrs = append(x.matchErrs, x.computeErrs...)
 	x.problems = append(x.problems, x.errs...)
-	x.problems = append(x.problems, e.unserved(x.resolution)...)
+	x.problems = append(x.problems, e.unserved(x.mergeState)...)
 	if e.RejectConflicts {
 		for _, c := range x.conflicts {
 			x.problems = append(x.problems, field.Forbidden(field.NewPath(c.Path),
@@ -130,7 +130,7 @@ func (e *Engine) finish(x *expansion) (*Result, error) {
 	return e.result(x)
 }
 
-func (e *Engine) unserved(r *resolution) field.ErrorList {
+func (e *Engine) unserved(r *mergeState) field.ErrorList {
 	var errs field.ErrorList
 	if e.servesInstancetypes() || r.sentVMI != nil {
 		return nil
@@ -162,7 +162,7 @@ func split(matched []*Compiled) (enforced, shadowed []*Compiled) {
 }
 
 // query returns what selectors and conditions can read of r.
-func (r *resolution) query(ctx context.Context, req Request, owner *ownerVM) *query {
+func (r *mergeState) query(ctx context.Context, req Request, owner *ownerVM) *query {
 	view := r.root
 	if owner != nil {
 		view = owner.view(r)
@@ -174,7 +174,7 @@ func (r *resolution) query(ctx context.Context, req Request, owner *ownerVM) *qu
 		recordedExceptions: r.recordedExceptions,
 		hasOwner:           owner != nil,
 		isVMI:              r.sentVMI != nil,
-		eval:               evaluation{ctx: ctx, object: withSpine(view)},
+		eval:               evaluation{ctx: ctx, object: withRequiredParents(view)},
 	}
 	q.eval.namespaceOf = &q.namespace
 	if r.sentVMI == nil || owner != nil {
@@ -189,60 +189,8 @@ func (r *resolution) query(ctx context.Context, req Request, owner *ownerVM) *qu
 	return q
 }
 
-// applyPresets applies the presets, strongest layer first.
-func (r *resolution) applyPresets(s *Snapshot, q *query, enforced []*Compiled) {
-	r.layers = make([]layer, 0, 2*len(enforced))
-	for _, cluster := range []bool{true, false} {
-		for _, c := range enforced {
-			if c.Cluster() == cluster && c.hasOverrides() {
-				r.addLayer(layer{preset: c, role: provenance.Override, root: c.overrides, mayReplace: mayReplaceOwners(s, c)})
-			}
-		}
-	}
-	for _, c := range enforced {
-		if all, paths := q.selection.excludes(c.Ref); c.defaults != nil && !all {
-			r.addLayer(layer{preset: c, role: c.defaultRole(), root: c.defaults, excluded: paths, mayReplace: isDefault})
-		}
-	}
-	r.compute(q)
-	r.spreadEvery()
-	r.applyLayers()
-	for _, c := range enforced {
-		if c.HasRules() {
-			r.addSource(c.source(provenance.Forbid), c)
-		}
-	}
-}
-
-func (r *resolution) addLayer(l layer) {
-	l.resolution, l.source = r, provenance.NoSource
-	r.layers = append(r.layers, l)
-}
-
-func (c *Compiled) hasOverrides() bool { return c.overrides != nil || len(c.removes) > 0 }
-
-func (c *Compiled) defaultRole() provenance.Role {
-	if c.legacy {
-		return provenance.Legacy
-	}
-	return provenance.Default
-}
-
-// apply applies the layer to the whole object.
-func (l *layer) apply() {
-	if l.root != nil {
-		l.applyFields(l.root.children, l.resolution.cursor(l))
-	}
-	if l.role == provenance.Override && len(l.preset.removes) > 0 {
-		removing := &layer{resolution: l.resolution, preset: l.preset, role: provenance.Remove, source: provenance.NoSource, reserved: l.reserved, mayReplace: l.mayReplace}
-		for _, removed := range l.preset.removes {
-			removing.remove(removed)
-		}
-	}
-}
-
 // reservedFields returns the fields that a layer of this role must not set.
-func (r *resolution) reservedFields(role provenance.Role) ownership {
+func (r *mergeState) reservedFields(role provenance.Role) ownership {
 	if r.sentVMI != nil {
 		return beyondTemplate
 	}
@@ -262,30 +210,12 @@ func (r *resolution) reservedFields(role provenance.Role) ownership {
 	return o
 }
 
-// mayReplaceOwners reports against which recorded overrides of the owner VM the overrides of c
-// prevail: all but those of a stronger preset that still exists.
-func mayReplaceOwners(s *Snapshot, c *Compiled) func(provenance.Source) bool {
-	return func(recorded provenance.Source) bool {
-		other, ok := s.Lookup(c.Namespace, recorded.Preset)
-		switch {
-		case !ok:
-			return true
-		case other.Cluster() != c.Cluster():
-			return c.Cluster()
-		}
-		return byPrecedence(c, other) < 0
-	}
-}
-
-// isDefault reports whether the source is a default. Launch defaults replace those of the VM.
-func isDefault(recorded provenance.Source) bool { return !recorded.Role.OutranksUser() }
-
 // matcherFields are the fields of a VM's spec that name an instancetype or a preference.
 var matcherFields = []string{"instancetype", "preference"}
 
 // dropInferred removes an instancetype or preference that may be ignored, if neither is supported:
 // virtctl writes both into most VMs, and inference fails. It returns a warning for each.
-func (e *Engine) dropInferred(r *resolution) []string {
+func (e *Engine) dropInferred(r *mergeState) []string {
 	if e.servesInstancetypes() || r.sentVMI != nil {
 		return nil
 	}

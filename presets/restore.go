@@ -14,7 +14,7 @@ const maxClaims = 3
 // platform set now; other values are the user's. So the result is the same as for some object
 // without a record, and expanding an expanded object changes nothing. It returns nil if nothing of
 // the record holds.
-func (e *Engine) restore(ctx context.Context, s *Snapshot, req Request, like *resolution, text string) *Result {
+func (e *Engine) restore(ctx context.Context, s *Snapshot, req Request, like *mergeState, text string) *Result {
 	claim, err := provenance.Decode(text)
 	if err != nil {
 		return nil

@@ -13,7 +13,7 @@ type restored struct {
 	// snapshot is the VM as the controller sent it.
 	snapshot map[string]any
 	// old is the VM that it replaces; nil if it is new.
-	old *resolution
+	old *mergeState
 }
 
 // restored answers the restore of a VM from a snapshot, in place or as a new VM. The VM is that of
@@ -44,12 +44,12 @@ func (e *Engine) restored(ctx context.Context, s *Snapshot, req Request) (*Resul
 	if err != nil {
 		return nil, err
 	}
-	out.Patch = r.withDecimalOps(diff(sent, out.resolution.root, vmSchema()))
+	out.Patch = r.withDecimalOps(diff(sent, out.state.root, vmSchema()))
 	return out, nil
 }
 
 // dropNewNames removes the annotations that name presets, unless the replaced VM has them.
-func (r *resolution) dropNewNames() {
+func (r *mergeState) dropNewNames() {
 	for _, p := range []provenance.Path{vmAnnotations, templateAnnotations} {
 		at := asObject(vmValue(r.root, p))
 		name := at[v1alpha1.AnnotationPresets]
@@ -62,7 +62,7 @@ func (r *resolution) dropNewNames() {
 // wouldExtendSnapshot reports whether a layer must not set a field of a restored VM: a default, if
 // the snapshot lacks the field, and every preset, if it concerns the disks that were restored.
 func (l *layer) wouldExtendSnapshot(f *fieldNode) bool {
-	from := l.resolution.restored
+	from := l.state.restored
 	switch {
 	case from == nil:
 		return false

@@ -45,8 +45,8 @@ type schema struct {
 	elem        *schema
 	// keys of a keyed list, in the order in which they form the key of an element.
 	keys []listKey
-	// rivals has, for a field in a one-of group, the fields that it excludes.
-	rivals map[string][]string
+	// alternatives has, for a field in a one-of group, the fields that it excludes.
+	alternatives map[string][]string
 }
 
 var vmSchema = sync.OnceValue(func() *schema {
@@ -117,7 +117,7 @@ func (b schemaBuilder) object(t reflect.Type) *schema {
 	}
 	s := &schema{
 		shape: shapeObject, goType: typeName(t),
-		fields: map[string]*schema{}, required: map[string]bool{}, rivals: map[string][]string{},
+		fields: map[string]*schema{}, required: map[string]bool{}, alternatives: map[string][]string{},
 	}
 	b.done[t] = s
 	b.addFields(s, t)
@@ -160,7 +160,7 @@ func (s *schema) addGroup(group oneOf) {
 				continue
 			}
 			for _, name := range alternative {
-				s.rivals[name] = append(s.rivals[name], other...)
+				s.alternatives[name] = append(s.alternatives[name], other...)
 			}
 		}
 	}

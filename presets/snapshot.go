@@ -39,7 +39,7 @@ var PlatformOnly = &Snapshot{platformOnly: true}
 // NewSnapshot indexes presets. Their order does not matter. Broken lists presets that exist but do
 // not compile, so that errors about them say so; it may be nil.
 func NewSnapshot(compiled []*Compiled, broken []PresetName) *Snapshot {
-	s := &Snapshot{namespaced: map[string]*index{}, byRef: map[PresetName]*Compiled{}, broken: map[PresetName]bool{}}
+	s := &Snapshot{cluster: index{selected: labelIndex{}}, namespaced: map[string]*index{}, byRef: map[PresetName]*Compiled{}, broken: map[PresetName]bool{}}
 	for _, b := range broken {
 		s.broken[b] = true
 	}
@@ -63,13 +63,9 @@ func NewSnapshot(compiled []*Compiled, broken []PresetName) *Snapshot {
 			continue
 		}
 		if s.namespaced[c.Namespace] == nil {
-			s.namespaced[c.Namespace] = &index{}
+			s.namespaced[c.Namespace] = &index{selected: labelIndex{}}
 		}
 		s.namespaced[c.Namespace].add(c)
-	}
-	s.cluster.selected.sort()
-	for _, x := range s.namespaced {
-		x.selected.sort()
 	}
 	s.hash = hex.EncodeToString(sum.Sum(nil)[:8])
 	return s

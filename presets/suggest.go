@@ -7,53 +7,54 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/agnivade/levenshtein"
 )
 
+// DidYouMean returns `; did you mean "memory"?` with the Nearest candidate; "" if there is none.
+func DidYouMean(name string, candidates iter.Seq[string]) string {
+	if near := Nearest(name, candidates); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
+}
+
 // Nearest returns the candidate with the smallest edit distance to name; "" if none is close enough
 // to be a typo.
 func Nearest(name string, candidates iter.Seq[string]) string {
-	best, least := "", min(len(name)/3+2, max(2, len(name)/4)+1)
-	for c := range candidates {
-		if max(len(name)-len(c), len(c)-len(name)) > least { // the distance is at least that
-			continue
-		}
-		if d := editDistance(name, c); d < least || d == least && best != "" && c < best {
-			best, least = c, d
-		}
+	if near := similar(name, candidates, min(len(name)/3+1, max(2, len(name)/4))); len(near) > 0 {
+		return near[0]
 	}
-	return best
+	return ""
 }
 
 // Typos returns the candidates that name may misspell, nearest first. Some names are similar on
 // purpose: web1 and web2, team-a and team-b, large and xlarge.
-func Typos(name string, candidates []string) []string {
-	allowed := min(maxTypos, len(name)/3)
-	if allowed == 0 {
+func Typos(name string, candidates iter.Seq[string]) []string {
+	edits := min(maxTypos, len(name)/3)
+	if edits == 0 {
 		return nil
 	}
+	return slices.DeleteFunc(similar(name, candidates, edits), func(c string) bool { return c == name || isVariant(name, c) })
+}
+
+// similar returns the candidates at most so many edits from name, nearest first. Case is ignored.
+func similar(name string, candidates iter.Seq[string], edits int) []string {
 	var out []string
-	for _, c := range candidates {
-		if max(len(name)-len(c), len(c)-len(name)) <= allowed && c != name && editDistance(name, c) <= allowed && !isVariant(name, c) {
+	for c := range candidates {
+		// The difference in length is a cheap lower bound.
+		if max(len(name)-len(c), len(c)-len(name)) <= edits && editDistance(name, c) <= edits {
 			out = append(out, c)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(editDistance(name, a), editDistance(name, b)) })
+	slices.SortFunc(out, func(a, b string) int {
+		return cmp.Or(cmp.Compare(editDistance(name, a), editDistance(name, b)), cmp.Compare(a, b))
+	})
 	return out
 }
 
-// isRenumbered reports whether two names differ in digits only. Four or more digits in another
-// order are a mistake: win2202 and win2022.
-func isRenumbered(a, b string) bool {
-	digits := func(name string) []rune {
-		out := slices.DeleteFunc([]rune(name), func(r rune) bool { return !unicode.IsDigit(r) })
-		slices.Sort(out)
-		return out
-	}
-	isTransposed := len(digits(a)) >= 4 && slices.Equal(digits(a), digits(b))
-	return withoutDigits(a) == withoutDigits(b) && !isTransposed
+func editDistance(a, b string) int {
+	return levenshtein.ComputeDistance(strings.ToLower(a), strings.ToLower(b))
 }
 
 // isVariant reports whether two names differ on purpose: in digits, in a part of one or two
@@ -78,20 +79,31 @@ func isVariant(a, b string) bool {
 	return false
 }
 
-func withoutDigits(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return -1
-		}
-		return r
-	}, name)
+// isRenumbered reports whether two names differ in digits only. Four or more digits in another
+// order are a mistake: win2202 and win2022.
+func isRenumbered(a, b string) bool {
+	textOf, digitsOf := splitDigits(a)
+	text, digits := splitDigits(b)
+	return textOf == text && (len(digits) < 4 || !slices.Equal(digitsOf, digits))
 }
 
-func editDistance(a, b string) int {
-	return levenshtein.ComputeDistance(strings.ToLower(a), strings.ToLower(b))
+// splitDigits returns the text without digits, and the digits in ascending order.
+func splitDigits(name string) (text string, digits []rune) {
+	text = strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return r
+		}
+		digits = append(digits, r)
+		return -1
+	}, name)
+	slices.Sort(digits)
+	return text, digits
 }
 
 var otherNames = map[string]string{"registryDisk": "containerDisk", "mac": "macAddress"}
+
+// maxTypos is how many edits a misspelled label may need.
+const maxTypos = 2
 
 // maxDescent is how many objects deep a field is searched that was written too high.
 const maxDescent = 3
@@ -121,35 +133,27 @@ func unknownField(name string, s, parent *schema) string {
 
 // nearField suggests the field of s that name may be a misspelling of, or else lists all fields.
 func nearField(name string, s *schema) string {
-	if longer := onlyPrefixed(name, s); longer != "" {
-		return fmt.Sprintf("; did you mean %q?", longer)
-	}
-	if best := Nearest(name, maps.Keys(s.fields)); best != "" {
-		return fmt.Sprintf("; did you mean %q?", best)
+	if near := cmp.Or(onlyPrefixed(name, s), Nearest(name, maps.Keys(s.fields))); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	return "; known fields: " + strings.Join(slices.Sorted(maps.Keys(s.fields)), ", ")
 }
 
 // fieldBelow returns the paths of the nearest objects beneath s that have the field, if few have.
 func fieldBelow(name string, s *schema) []string {
-	type place struct {
-		path string
-		at   *schema
-	}
-	level := []place{{"", s}}
+	level := map[string]*schema{"": s}
 	for range maxDescent {
-		var next []place
+		next := map[string]*schema{}
 		var found []string
-		for _, p := range level {
-			for _, field := range slices.Sorted(maps.Keys(p.at.fields)) {
-				sub := p.at.fields[field]
+		for parent, at := range level {
+			for field, sub := range at.fields {
 				if sub.shape != shapeObject {
 					continue
 				}
-				below := place{strings.TrimPrefix(p.path+"."+field, "."), sub}
-				next = append(next, below)
+				path := strings.TrimPrefix(parent+"."+field, ".")
+				next[path] = sub
 				if sub.fields[name] != nil {
-					found = append(found, below.path)
+					found = append(found, path)
 				}
 			}
 		}
@@ -157,7 +161,7 @@ func fieldBelow(name string, s *schema) []string {
 			return nil
 		}
 		if len(found) > 0 {
-			return found
+			return slices.Sorted(slices.Values(found))
 		}
 		level = next
 	}

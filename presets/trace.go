@@ -80,7 +80,7 @@ func (q *query) results(c *Compiled) []bool {
 }
 
 // reached lists the indexes of the actions of c that decided a field of the object.
-func (r *resolution) reached(c *Compiled) []int {
+func (r *mergeState) reached(c *Compiled) []int {
 	leaves := r.reachedLeaves(c)
 	var out []int
 	index := 0
@@ -105,7 +105,7 @@ func (r *resolution) reached(c *Compiled) []int {
 
 // reachedLeaves returns the leaves of c, as its author wrote them, that set values of the object.
 // The key of an element counts if c added the element or set a field of it.
-func (r *resolution) reachedLeaves(c *Compiled) map[*fieldNode]bool {
+func (r *mergeState) reachedLeaves(c *Compiled) map[*fieldNode]bool {
 	out := map[*fieldNode]bool{}
 	for _, l := range r.layers {
 		if l.preset != c {
@@ -139,7 +139,7 @@ func elementOver(p provenance.Path) string {
 	return ""
 }
 
-func (r *resolution) isBy(p provenance.Path, by provenance.Source) bool {
+func (r *mergeState) isBy(p provenance.Path, by provenance.Source) bool {
 	n := r.record.At(p)
 	return n.IsDecided() && r.record.Sources[n.Source] == by
 }
@@ -244,13 +244,13 @@ func partsOf(root *fieldNode, role provenance.Role, prefix string) []Action {
 		} else {
 			p.Value = leaf.value
 		}
-		if l := linkOf(leaf.path[:len(leaf.path)-1]); l != nil && p.IsKey {
+		if l := pairingOf(leaf.path[:len(leaf.path)-1]); l != nil && p.IsKey {
 			for _, list := range l.partners {
 				p.Partners = append(p.Partners, slices.Concat(templateSpec, list))
 			}
 		}
-		for member, rival := range rivalsOf(leaf.path) {
-			sides := []string{member.String(), rival.String()}
+		for member, alternative := range alternativesOf(leaf.path) {
+			sides := []string{member.String(), alternative.String()}
 			slices.Sort(sides)
 			p.Choices = append(p.Choices, strings.Join(sides, "|"))
 		}

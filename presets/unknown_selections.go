@@ -12,7 +12,7 @@ import (
 func (c *Compiled) UnknownSelections() field.ErrorList {
 	var errs field.ErrorList
 	for at, x := range c.expressions {
-		p := probe{analysis: &analysis{steps: AllSteps, origins: x.origins}, unknown: map[string]string{}}
+		p := abstractEval{analysis: &analysis{steps: AllSteps, origins: x.origins}, unknown: map[string]string{}}
 		p.eval(x.syntax, nil)
 		for _, selection := range slices.Sorted(maps.Keys(p.unknown)) {
 			errs = append(errs, field.Invalid(at, x.text, p.unknown[selection]))
@@ -22,7 +22,7 @@ func (c *Compiled) UnknownSelections() field.ErrorList {
 }
 
 // noteUnknown notes the selection of a field that the schema of a VM lacks.
-func (p *probe) noteUnknown(of, name string) {
+func (p *abstractEval) noteUnknown(of, name string) {
 	if p.unknown == nil || of == "" || p.origins[p.at] != nil { // the variable itself is reported
 		return
 	}

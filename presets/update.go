@@ -43,13 +43,13 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 		return nil, err
 	}
 	if req.Trusted || req.Kind == VirtualMachineInstance || vmValue(r.root, deletion) != nil {
-		return &Result{resolution: r}, nil
+		return &Result{state: r}, nil
 	}
 	u := &update{engine: e, snapshot: s, req: req, sent: r.root}
 	if u.old, err = decode("stored object", req.OldObject); err != nil {
 		return nil, err
 	}
-	if problems := checkSpine(u.old); len(problems) > 0 {
+	if problems := checkRequiredParents(u.old); len(problems) > 0 {
 		return nil, &Rejection{Problems: problems}
 	}
 	u.readRecord()
@@ -120,12 +120,12 @@ func differAt(a, b map[string]any, p provenance.Path) bool {
 }
 
 func (u *update) keepRecord() *Result {
-	r := &resolution{root: u.sent, record: provenance.New()}
+	r := &mergeState{root: u.sent, record: provenance.New()}
 	u.keepRecordText(r)
-	return &Result{Patch: r.patch(), Record: u.record, resolution: r}
+	return &Result{Patch: r.patch(), Record: u.record, state: r}
 }
 
-func (u *update) keepRecordText(r *resolution) {
+func (u *update) keepRecordText(r *mergeState) {
 	key := v1alpha1.AnnotationProvenance
 	switch at := r.holderOf(provenanceOn(VirtualMachine)); {
 	case u.recordText != "" && at.get(key) != u.recordText:
@@ -139,7 +139,7 @@ func (u *update) keepRecordText(r *resolution) {
 // state, because users change it, not presets.
 func (u *update) userIntent(vm map[string]any) map[string]any {
 	root := copyMutable(vm)
-	r := &resolution{root: root}
+	r := &mergeState{root: root}
 	r.dropProvenance(u.record)
 	unapply{rec: u.record, update: true}.value(u.record.Root(), root, u.old, vmSchema())
 	u.setRunState(root)
@@ -193,7 +193,7 @@ func (u *update) setRunState(vm map[string]any) {
 // expand prepares the expansion of an intent. Recorded exceptions, unless nil, replace current
 // ones.
 func (u *update) expand(ctx context.Context, intent map[string]any, recorded []provenance.Exception) (*expansion, error) {
-	r := &resolution{root: intent, recordedExceptions: recorded, record: provenance.New(), stored: true, previousSources: u.record.Sources, keepsRunState: !u.requestsReapply(), lenient: !u.requestsReapply() && !u.selectionChanged()}
+	r := &mergeState{root: intent, recordedExceptions: recorded, record: provenance.New(), stored: true, previousSources: u.record.Sources, keepsRunState: !u.requestsReapply(), lenient: !u.requestsReapply() && !u.selectionChanged()}
 	return u.engine.prepare(ctx, u.snapshot, r, u.req)
 }
 
@@ -250,7 +250,7 @@ func (u *update) merge(ctx context.Context) (*Result, error) {
 }
 
 // mergeBase returns the sent VM with the stored spec, labels and annotations, which it shares.
-func (u *update) mergeBase() *resolution {
+func (u *update) mergeBase() *mergeState {
 	root := maps.Clone(u.sent)
 	copyOrDelete(root, u.old, "spec")
 	meta := map[string]any{}
@@ -260,7 +260,7 @@ func (u *update) mergeBase() *resolution {
 	if root["metadata"] = meta; len(meta) == 0 && u.sent["metadata"] == nil {
 		delete(root, "metadata")
 	}
-	return &resolution{root: root, record: u.record}
+	return &mergeState{root: root, record: u.record}
 }
 
 func copyOrDelete(to, from map[string]any, name string) {

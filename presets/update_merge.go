@@ -22,7 +22,7 @@ type merger struct {
 	// in neither, and the fields that they set earlier keep their values.
 	undecided []*Compiled
 	// result is the merged VM; it starts as the stored one.
-	result *resolution
+	result *mergeState
 	path   provenance.Path
 	// presetStorage lists the stored elements that hold storage and that presets added.
 	presetStorage []provenance.Path
@@ -52,10 +52,10 @@ func (m *merger) run() {
 		}
 	}
 	if len(m.keptStorage) > 0 {
-		m.dropExtraSingletons()
+		m.dropExtraUniqueElements()
 		m.dropUnusedTemplates()
 	}
-	m.dropUnlinked()
+	m.dropUnpaired()
 	m.mergeForbids()
 	m.result.record.Snapshot, m.result.record.Exceptions = m.snapshot.Hash(), m.after.record.Exceptions
 }
@@ -191,7 +191,7 @@ func (m *merger) mergeExistence(d difference) {
 		return // both expansions have it from presets; the stored VM has an alternative of it
 	}
 	if isMissing && d.createsContainer() {
-		m.dropRivals()
+		m.dropAlternatives()
 		m.set(emptyLike(d.after))
 	}
 	m.recordDecision(d.afterNode, isMissing)
@@ -241,7 +241,7 @@ func (m *merger) replace(value any, n *provenance.Node) {
 	if value == nil {
 		m.unset(m.path)
 	} else {
-		m.dropRivals()
+		m.dropAlternatives()
 		m.set(cloneJSON(value))
 	}
 	m.recordDecisions(n, isNew)
@@ -306,16 +306,16 @@ func (m *merger) isHeldByUndecided() bool {
 	}
 	parent, name := m.path[:len(m.path)-1], m.path[len(m.path)-1].Name
 	s := vmSchema().at(parent)
-	return isHeld(m.path) || s != nil && slices.ContainsFunc(s.rivals[name], func(rival string) bool {
-		return isHeld(parent.Field(rival))
+	return isHeld(m.path) || s != nil && slices.ContainsFunc(s.alternatives[name], func(alternative string) bool {
+		return isHeld(parent.Field(alternative))
 	})
 }
 
-// dropRivals removes the alternatives of the current field that the sent intent lacks.
-func (m *merger) dropRivals() {
-	for _, rival := range rivalsOf(m.path) {
-		if vmValue(m.result.root, rival) != nil && vmValue(m.after.root, rival) == nil {
-			m.drop(rival)
+// dropAlternatives removes the alternatives of the current field that the sent intent lacks.
+func (m *merger) dropAlternatives() {
+	for _, alternative := range alternativesOf(m.path) {
+		if vmValue(m.result.root, alternative) != nil && vmValue(m.after.root, alternative) == nil {
+			m.drop(alternative)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (m *merger) finish() (*Result, error) {
 		return nil, err
 	}
 	return &Result{
-		Record: r.record, Matched: match.presets, OverBudget: match.overBudget, Conflicts: r.conflicts, resolution: r,
+		Record: r.record, Matched: match.presets, OverBudget: match.overBudget, Conflicts: r.conflicts, state: r,
 		Warnings: limitWarnings(append(notes, r.warnings(effects, match, nil)...)),
 		Audit:    audit(effects, nil),
 		Patch:    diff(m.sent, r.root, vmSchema()),
@@ -123,7 +123,7 @@ func (m *merger) storeRecord() error {
 }
 
 // forgetAbsent removes from the record that absent containers were written empty.
-func (r *resolution) forgetAbsent(n *provenance.Node, v any, s *schema) {
+func (r *mergeState) forgetAbsent(n *provenance.Node, v any, s *schema) {
 	for c := range n.Children() {
 		value := lookup(v, s, provenance.Path{c.Segment()})
 		if value == nil {

@@ -66,34 +66,34 @@ func (m *merger) keepsStorage(d difference) bool {
 func (m *merger) changedByPresets(d difference) bool {
 	switch {
 	case d.before == nil:
-		return d.afterNode.IsDecided() && m.presetsReplaceRival()
+		return d.afterNode.IsDecided() && m.presetsReplaceAlternative()
 	case d.after != nil:
 		return d.beforeNode.IsDecided() && d.afterNode.IsDecided()
 	case m.path[len(m.path)-1].Kind == provenance.Element:
 		return true
 	}
-	return d.beforeNode.IsDecided() && !m.after.ownsField(m.path) && !m.authorChoosesRival()
+	return d.beforeNode.IsDecided() && !m.after.ownsField(m.path) && !m.authorChoosesAlternative()
 }
 
-func (m *merger) presetsReplaceRival() bool {
-	for member, rival := range rivalsOf(m.path) {
-		if vmValue(m.result.root, rival) != nil && isFullyDecided(m.after.record.At(member), vmValue(m.after.root, member)) {
+func (m *merger) presetsReplaceAlternative() bool {
+	for member, alternative := range alternativesOf(m.path) {
+		if vmValue(m.result.root, alternative) != nil && isFullyDecided(m.after.record.At(member), vmValue(m.after.root, member)) {
 			return true
 		}
 	}
 	return false
 }
 
-func (m *merger) authorChoosesRival() bool {
-	for _, rival := range rivalsOf(m.path) {
-		if v := vmValue(m.after.root, rival); v != nil && !isFullyDecided(m.after.record.At(rival), v) {
+func (m *merger) authorChoosesAlternative() bool {
+	for _, alternative := range alternativesOf(m.path) {
+		if v := vmValue(m.after.root, alternative); v != nil && !isFullyDecided(m.after.record.At(alternative), v) {
 			return true
 		}
 	}
 	return false
 }
 
-func (r *resolution) ownsField(p provenance.Path) bool {
+func (r *mergeState) ownsField(p provenance.Path) bool {
 	return r.contributions.instancetype.owns(p) || r.contributions.preference.owns(p)
 }
 
@@ -132,12 +132,13 @@ func (m *merger) isAddedByPresets(p provenance.Path, e any) bool {
 	return vmValue(m.old, p) == nil && isFullyDecided(m.result.record.At(p), e)
 }
 
-// dropExtraSingletons removes new elements that KubeVirt allows only once, if kept storage has one.
-func (m *merger) dropExtraSingletons() {
-	for _, s := range singletons {
+// dropExtraUniqueElements removes new elements that KubeVirt allows only once, if kept storage has
+// one.
+func (m *merger) dropExtraUniqueElements() {
+	for _, s := range uniqueElements {
 		for p, e := range elementsAt(m.result.root, s.list) {
-			isSingleton := slices.ContainsFunc(s.fields, func(f provenance.Path) bool { return lookup(e, vmSchema().at(p), f) != nil })
-			if isSingleton && m.isAddedByPresets(p, e) && m.result.hasOther(s, p[len(p)-1]) {
+			isUnique := slices.ContainsFunc(s.fields, func(f provenance.Path) bool { return lookup(e, vmSchema().at(p), f) != nil })
+			if isUnique && m.isAddedByPresets(p, e) && m.result.hasOther(s, p[len(p)-1]) {
 				m.drop(p)
 			}
 		}
@@ -171,10 +172,10 @@ func namedDataVolumes(vm map[string]any) sets.Set[string] {
 	return names
 }
 
-// dropUnlinked removes elements of presets that lost the element that they are linked to.
-func (m *merger) dropUnlinked() {
-	for _, text := range slices.Sorted(maps.Keys(links)) {
-		if links[text].alone {
+// dropUnpaired removes elements of presets that lost the element that they are linked to.
+func (m *merger) dropUnpaired() {
+	for _, text := range slices.Sorted(maps.Keys(pairedLists)) {
+		if pairedLists[text].usefulAlone {
 			continue
 		}
 		for p := range elementsAt(m.result.root, paths(text)[0]) {
@@ -190,7 +191,7 @@ func (m *merger) dropUnlinked() {
 // lostPartner reports whether the update removed all elements that the one at p is linked to.
 func (m *merger) lostPartner(p provenance.Path) bool {
 	had := false
-	for _, list := range linkOf(p).partners {
+	for _, list := range pairingOf(p).partners {
 		partner := append(slices.Clone(templateSpec), list...).With(p[len(p)-1])
 		if vmValue(m.result.root, partner) != nil {
 			return false

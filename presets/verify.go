@@ -42,12 +42,12 @@ func (e *Engine) VerifyApplied(ctx context.Context, s *Snapshot, req Request) er
 	return nil
 }
 
-func recorded(r *resolution) *provenance.Record {
+func recorded(r *mergeState) *provenance.Record {
 	return readable(provenance.Decode(r.storedProvenance()))
 }
 
 // outranking returns the record on r, with leaves only if a source outranks the user.
-func outranking(r *resolution) *provenance.Record {
+func outranking(r *mergeState) *provenance.Record {
 	rec := readable(provenance.DecodeSources(r.storedProvenance()))
 	if rec == nil || slices.ContainsFunc(rec.Sources, func(s provenance.Source) bool { return s.Role.OutranksUser() }) {
 		return recorded(r)
@@ -76,14 +76,14 @@ func (e *Engine) unrecorded(ctx context.Context, s *Snapshot, req Request) (*pro
 }
 
 // owned reports whether a controller created the VMI.
-func (r *resolution) owned() bool {
+func (r *mergeState) owned() bool {
 	return r.sentVMI != nil && vmValue(r.root, templateMetadata.Field("ownerReferences")) != nil
 }
 
 type verification struct {
 	snapshot  *Snapshot
-	object    *resolution
-	old       *resolution // nil on a create
+	object    *mergeState
+	old       *mergeState // nil on a create
 	record    *provenance.Record
 	namespace string
 }
@@ -120,7 +120,7 @@ func (c *verification) undoneOverrides() field.ErrorList {
 
 // isApplied reports whether r has the value of the preset at p. An empty object may have been
 // filled, for example by platform defaults.
-func (c *verification) isApplied(r *resolution, p provenance.Path, preset *Compiled, role provenance.Role) bool {
+func (c *verification) isApplied(r *mergeState, p provenance.Path, preset *Compiled, role provenance.Role) bool {
 	is := vmValue(r.root, p)
 	if role == provenance.Remove {
 		return is == nil
@@ -140,7 +140,7 @@ func (c *verification) forbidden() field.ErrorList {
 }
 
 // notIn returns the violations that old lacks; all if old is nil.
-func notIn(old *resolution, found []violation) []violation {
+func notIn(old *mergeState, found []violation) []violation {
 	if old == nil {
 		return found
 	}
@@ -184,7 +184,7 @@ func (r rule) text() string {
 	return cmp.Or(r.message, "must not be set")
 }
 
-func (r *resolution) violations(presets []*Compiled) []violation {
+func (r *mergeState) violations(presets []*Compiled) []violation {
 	var out []violation
 	for _, c := range presets {
 		for _, f := range c.forbids {
@@ -211,7 +211,7 @@ func Breaks(e *field.Error, ref string) bool { return e.Origin == originPresets+
 
 // gaps returns the required paths of c that are not set. Those that the VM's instancetype or
 // preference may set are checked only on the expanded VM, and no others are then.
-func (r *resolution) gaps(c *Compiled, expanded bool) []violation {
+func (r *mergeState) gaps(c *Compiled, expanded bool) []violation {
 	var out []violation
 	spec, _ := r.root["spec"].(map[string]any)
 	for _, rule := range c.requires {

@@ -23,7 +23,7 @@ func (e *Engine) VerifyExpansion(ctx context.Context, s *Snapshot, req Request) 
 	}
 	now.match(ctx, s, req)
 	if len(now.uncomputed) > 0 {
-		return now.resolution.rejection(now.uncomputed)
+		return now.state.rejection(now.uncomputed)
 	}
 	found, err := now.newViolations(ctx, s, req)
 	if err != nil {
@@ -32,7 +32,7 @@ func (e *Engine) VerifyExpansion(ctx context.Context, s *Snapshot, req Request) 
 	if len(found) == 0 {
 		return nil
 	}
-	return now.resolution.rejection(problemsOf(found))
+	return now.state.rejection(problemsOf(found))
 }
 
 func (x *expandedVM) newViolations(ctx context.Context, s *Snapshot, req Request) ([]violation, error) {
@@ -59,7 +59,7 @@ func isUnreadable(err error) bool {
 
 // An expandedVM is a VM with the fields of its instancetype and its preference.
 type expandedVM struct {
-	resolution *resolution
+	state *mergeState
 	// overrides of the matching presets for this VM, with computed values; and the problems of
 	// computing them.
 	overrides     map[*Compiled]*fieldNode
@@ -75,7 +75,7 @@ func expansionOf(req Request, raw []byte) (*expandedVM, error) {
 		return nil, err
 	}
 	r.findInstancetype = req.Instancetypes
-	x := &expandedVM{resolution: r}
+	x := &expandedVM{state: r}
 	if x.contributions, err = r.known(); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func expansionOf(req Request, raw []byte) (*expandedVM, error) {
 }
 
 // known returns the contributions that are known.
-func (r *resolution) known() (contributions, error) {
+func (r *mergeState) known() (contributions, error) {
 	spec, _ := r.root["spec"].(map[string]any)
 	if r.sentVMI != nil || spec["instancetype"] == nil && spec["preference"] == nil {
 		return contributions{}, nil
@@ -102,9 +102,9 @@ func (r *resolution) known() (contributions, error) {
 }
 
 func (x *expandedVM) match(ctx context.Context, s *Snapshot, req Request) {
-	u := &update{old: x.resolution.root, sent: x.resolution.root, record: cmp.Or(recorded(x.resolution), provenance.New())}
+	u := &update{old: x.state.root, sent: x.state.root, record: cmp.Or(recorded(x.state), provenance.New())}
 	intent := u.userIntent(u.sent)
-	author := &resolution{root: intent, record: provenance.New(), findInstancetype: x.resolution.findInstancetype, stored: true, keepsRunState: true}
+	author := &mergeState{root: intent, record: provenance.New(), findInstancetype: x.state.findInstancetype, stored: true, keepsRunState: true}
 	q := author.query(ctx, req, nil)
 	m, _ := s.match(q)
 	enforced, _ := split(m.presets)
@@ -113,7 +113,7 @@ func (x *expandedVM) match(ctx context.Context, s *Snapshot, req Request) {
 	x.computeOverrides(author, s, q, enforced)
 }
 
-func (x *expandedVM) computeOverrides(author *resolution, s *Snapshot, q *query, enforced []*Compiled) {
+func (x *expandedVM) computeOverrides(author *mergeState, s *Snapshot, q *query, enforced []*Compiled) {
 	x.overrides = map[*Compiled]*fieldNode{}
 	differ := false
 	for _, c := range x.matched {
@@ -168,8 +168,8 @@ func (x *expandedVM) violations() []violation {
 }
 
 func losesChoice(p provenance.Path, decided []provenance.Path) bool {
-	for _, rival := range rivalsOf(p) {
-		if slices.ContainsFunc(decided, func(d provenance.Path) bool { return d.HasPrefix(rival) }) {
+	for _, alternative := range alternativesOf(p) {
+		if slices.ContainsFunc(decided, func(d provenance.Path) bool { return d.HasPrefix(alternative) }) {
 			return true
 		}
 	}
@@ -207,7 +207,7 @@ func (x *expandedVM) restored(c *Compiled, removed removal) []violation {
 // that it might have set.
 func (x *expandedVM) forbidden() []violation {
 	var out []violation
-	for _, v := range (&resolution{root: x.expanded}).violations(x.matched) {
+	for _, v := range (&mergeState{root: x.expanded}).violations(x.matched) {
 		if v.rule.required || !x.brings(v.path, v.value) {
 			continue
 		}
@@ -216,7 +216,7 @@ func (x *expandedVM) forbidden() []violation {
 		out = append(out, v)
 	}
 	for _, c := range x.matched {
-		out = append(out, (&resolution{root: x.expanded}).gaps(c, true)...)
+		out = append(out, (&mergeState{root: x.expanded}).gaps(c, true)...)
 	}
 	return out
 }
@@ -224,7 +224,7 @@ func (x *expandedVM) forbidden() []violation {
 // brings reports whether the value at p comes from the expansion. One socket, core or thread does
 // not count: KubeVirt gives it to every VM.
 func (x *expandedVM) brings(p provenance.Path, value any) bool {
-	return value != nil && !equalJSON(value, vmValue(x.resolution.root, p)) && !(under(p, topologyFields) && equalJSON(value, int64(1)))
+	return value != nil && !equalJSON(value, vmValue(x.state.root, p)) && !(under(p, topologyFields) && equalJSON(value, int64(1)))
 }
 
 // ownerOfOverride returns the contribution that may change an overridden field; nil if the override

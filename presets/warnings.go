@@ -45,7 +45,7 @@ func (t *tally) add(name func() string) {
 	}
 }
 
-func (r *resolution) effects() []effect {
+func (r *mergeState) effects() []effect {
 	out := make([]effect, len(r.record.Sources))
 	for i, s := range r.record.Sources {
 		out[i].source = s
@@ -55,7 +55,7 @@ func (r *resolution) effects() []effect {
 }
 
 // collect adds the effects at and beneath n, which lies at p. An added element counts once.
-func (r *resolution) collect(n *provenance.Node, p provenance.Path, out []effect) {
+func (r *mergeState) collect(n *provenance.Node, p provenance.Path, out []effect) {
 	if n.NewElement {
 		if first := firstDecided(n); first != nil && r.isNewDecision(first) {
 			out[first.Source].set.add(p.String)
@@ -70,7 +70,7 @@ func (r *resolution) collect(n *provenance.Node, p provenance.Path, out []effect
 	}
 }
 
-func (r *resolution) count(n *provenance.Node, p provenance.Path, d *effect) {
+func (r *mergeState) count(n *provenance.Node, p provenance.Path, d *effect) {
 	switch {
 	case n.Overruled && r.keptUserValue(n, p): // the user wrote the same value
 	case n.Overruled:
@@ -80,16 +80,16 @@ func (r *resolution) count(n *provenance.Node, p provenance.Path, d *effect) {
 	}
 }
 
-func (r *resolution) keptUserValue(n *provenance.Node, p provenance.Path) bool {
+func (r *mergeState) keptUserValue(n *provenance.Node, p provenance.Path) bool {
 	return n.Change == provenance.Unchanged && !n.TooLarge && equalJSON(n.UserValue, vmValue(r.root, p))
 }
 
-func (r *resolution) isNewDecision(n *provenance.Node) bool {
+func (r *mergeState) isNewDecision(n *provenance.Node) bool {
 	return n.DecidedNow && r.record.Sources[n.Source].Role != provenance.Platform
 }
 
 // warnings lists all warnings, the most important ones first. The list is not limited yet.
-func (r *resolution) warnings(effects []effect, m matchResult, would *previews) []string {
+func (r *mergeState) warnings(effects []effect, m matchResult, would *previews) []string {
 	out := slices.Concat(r.notes, m.budgetWarnings)
 	for _, d := range effects {
 		if d.overruled.count > 0 {
@@ -114,7 +114,7 @@ func (r *resolution) warnings(effects []effect, m matchResult, would *previews) 
 	return r.withOwnPaths(r.withInformation(out, effects))
 }
 
-func (r *resolution) withInformation(out []string, effects []effect) []string {
+func (r *mergeState) withInformation(out []string, effects []effect) []string {
 	for _, d := range effects {
 		if d.set.count > 0 && r.warnEverything {
 			out = append(out, listing("preset "+d.source.Preset+" set", d.set))
@@ -126,7 +126,7 @@ func (r *resolution) withInformation(out []string, effects []effect) []string {
 	return out
 }
 
-func (r *resolution) withOwnPaths(texts []string) []string {
+func (r *mergeState) withOwnPaths(texts []string) []string {
 	if r.sentVMI != nil {
 		for i, text := range texts {
 			texts[i] = pathsOfVMI.Replace(text)

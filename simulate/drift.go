@@ -124,9 +124,5 @@ func (c *Cluster) hasPreset(ref string) error {
 	if refs[ref] {
 		return nil
 	}
-	hint := ""
-	if near := presets.Nearest(ref, maps.Keys(refs)); near != "" {
-		hint = fmt.Sprintf("; did you mean %q?", near)
-	}
-	return fmt.Errorf("--preset %s: there is no such preset%s", ref, hint)
+	return fmt.Errorf("--preset %s: there is no such preset%s", ref, presets.DidYouMean(ref, maps.Keys(refs)))
 }

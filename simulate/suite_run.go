@@ -312,10 +312,7 @@ func decodeStrict(raw []byte, into any, at *field.Path) field.ErrorList {
 			continue
 		}
 		name := path[strings.LastIndexByte(path, '.')+1:]
-		detail := fmt.Sprintf("unknown field %q", name)
-		if near := presets.Nearest(name, slices.Values(suiteFields)); near != "" {
-			detail += fmt.Sprintf("; did you mean %q?", near)
-		}
+		detail := fmt.Sprintf("unknown field %q%s", name, presets.DidYouMean(name, slices.Values(suiteFields)))
 		out = append(out, field.Invalid(under(path), name, detail).WithOrigin(presets.OriginUnknownField))
 	}
 	var wrong *json.UnmarshalTypeError

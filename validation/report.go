@@ -99,10 +99,7 @@ func (r *Report) suggest(name string, candidates iter.Seq[string]) string {
 			}
 		}
 	}
-	if found := presets.Nearest(name, few); found != "" {
-		return fmt.Sprintf("; did you mean %q?", found)
-	}
-	return ""
+	return presets.DidYouMean(name, few)
 }
 
 func shorten(text string) string { return presets.Truncate(text, maxShown) }

@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -62,10 +63,7 @@ func nearestGate(name string) string {
 	for _, g := range slices.Sorted(maps.Keys(gates)) {
 		all = append(all, string(g))
 	}
-	if best := presets.Nearest(name, slices.Values(all)); best != "" {
-		return fmt.Sprintf("; did you mean %q?", best)
-	}
-	return "; there are " + strings.Join(all, ", ")
+	return cmp.Or(presets.DidYouMean(name, slices.Values(all)), "; there are "+strings.Join(all, ", "))
 }
 
 func (c *Config) setMachines(text string) error {

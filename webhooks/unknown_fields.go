@@ -61,8 +61,8 @@ func suggestField(path string, parts map[string]reflect.Type) string {
 			continue
 		}
 		fields := jsonNames(part)
-		if meant := presets.Nearest(name, slices.Values(fields)); meant != "" {
-			return fmt.Sprintf("; did you mean %q?", meant)
+		if hint := presets.DidYouMean(name, slices.Values(fields)); hint != "" {
+			return hint
 		}
 		if meant := presets.Nearest(name, slices.Values(jsonNames(labelSelector))); meant != "" && parent == "spec.match" {
 			return fmt.Sprintf("; did you mean labels.%s?", meant)

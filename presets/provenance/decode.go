@@ -10,62 +10,62 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// storedSources is the stored form without the trie.
-type storedSources struct {
+// storedHead is the stored form without the trie.
+type storedHead struct {
 	Version    int                 `json:"v"`
+	Snapshot   string              `json:"snapshot"`
 	By         []string            `json:"by"`
-	Hashes     []string            `json:"hashes"`
-	Exceptions map[string][]string `json:"exceptions"`
+	Hashes     []string            `json:"hashes,omitempty"`
+	Exceptions map[string][]string `json:"exceptions,omitempty"`
 }
 
 type stored struct {
-	storedSources
-	Snapshot string         `json:"snapshot"`
-	Set      map[string]any `json:"set"`
+	storedHead
+	Set map[string]any `json:"set"`
 }
 
 // decode parses text into a stored form. It returns a record with the sources and exceptions.
-func decode(text string, form any, sources *storedSources) (*Record, error) {
+func decode(text string, form any, head *storedHead) (*Record, error) {
 	if len(text) > maxBytes {
 		return nil, tooLargeError{Bytes: len(text)}
 	}
 	if err := json.UnmarshalCaseSensitivePreserveInts([]byte(text), form); err != nil {
 		return nil, fmt.Errorf("cannot decode provenance: %w", err)
 	}
-	if sources.Version != version {
-		return nil, fmt.Errorf("cannot decode provenance: version must be %d, but is %d", version, sources.Version)
+	if head.Version != version {
+		return nil, fmt.Errorf("cannot decode provenance: version must be %d, but is %d", version, head.Version)
 	}
 	r := New()
-	for _, name := range slices.Sorted(maps.Keys(sources.Exceptions)) {
-		r.Exceptions = append(r.Exceptions, Exception{name, sources.Exceptions[name]})
+	r.Snapshot = head.Snapshot
+	for _, name := range slices.Sorted(maps.Keys(head.Exceptions)) {
+		r.Exceptions = append(r.Exceptions, Exception{name, head.Exceptions[name]})
 	}
-	for i, text := range sources.By {
+	for i, text := range head.By {
 		source, err := parseSource(text)
 		if err != nil {
 			return nil, fmt.Errorf("cannot decode provenance: %w", err)
 		}
-		if i < len(sources.Hashes) {
-			source.Hash = sources.Hashes[i]
+		if i < len(head.Hashes) {
+			source.Hash = head.Hashes[i]
 		}
 		r.Sources = append(r.Sources, source)
 	}
 	return r, nil
 }
 
-// DecodeSources reads only the sources of a record, for a fifth of the cost of Decode.
+// DecodeSources reads only the sources of a record, for a third of the cost of Decode.
 func DecodeSources(text string) (*Record, error) {
-	var s storedSources
+	var s storedHead
 	return decode(text, &s, &s)
 }
 
 // Decode reads the text of Encode. Any other text, as an annotation may have, is an error.
 func Decode(text string) (*Record, error) {
 	var s stored
-	r, err := decode(text, &s, &s.storedSources)
+	r, err := decode(text, &s, &s.storedHead)
 	if err != nil {
 		return nil, err
 	}
-	r.Snapshot = s.Snapshot
 	if err := r.decodeChildren(&r.root, s.Set); err != nil {
 		return nil, fmt.Errorf("cannot decode provenance: %w", err)
 	}

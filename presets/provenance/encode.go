@@ -1,10 +1,10 @@
 package provenance
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"sync"
 )
 
 const (
@@ -20,9 +20,6 @@ func (e tooLargeError) Error() string {
 	return fmt.Sprintf("cannot store provenance of %d bytes: at most %d are allowed; use fewer or smaller presets", e.Bytes, maxBytes)
 }
 
-// buffers are reused between records; a stored form is a copy.
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
-
 // Empty reports whether there is nothing to store.
 func (r *Record) Empty() bool { return len(r.Sources)+len(r.Exceptions) == 0 }
 
@@ -37,134 +34,69 @@ func (r *Record) Empty() bool { return len(r.Sources)+len(r.Exceptions) == 0 }
 // value was over maxOverruledBytes. A decided container holds its own leaf under ".", and a
 // container that the user wrote empty holds "~":0. An element is "[key]".
 func (r *Record) Encode() (string, error) {
-	buffer := buffers.Get().(*[]byte)
-	defer buffers.Put(buffer)
-	b := (*buffer)[:0]
-	b = append(b, `{"v":`...)
-	b = strconv.AppendInt(b, version, 10)
-	b = append(b, `,"snapshot":`...)
-	b = appendString(b, r.Snapshot)
-	b = append(b, `,"by":[`...)
-	for i, s := range r.Sources {
-		if i > 0 {
-			b = append(b, ',')
+	head := storedHead{Version: version, Snapshot: r.Snapshot, By: make([]string, 0, len(r.Sources))}
+	var hashes []string
+	for _, s := range r.Sources {
+		head.By = append(head.By, s.String())
+		if hashes = append(hashes, s.Hash); s.Hash != "" {
+			head.Hashes = hashes
 		}
-		b = s.appendTo(b)
 	}
-	b = append(b, ']')
-	b = r.appendExceptions(r.appendHashes(b))
-	b = append(b, `,"set":`...)
-	b, err := appendChildren(b, &r.root)
-	if err != nil {
-		return "", err
+	if len(r.Exceptions) > 0 {
+		head.Exceptions = make(map[string][]string, len(r.Exceptions))
 	}
-	b = append(b, '}')
-	*buffer = b
-	if len(b) > maxBytes {
+	for _, e := range r.Exceptions {
+		head.Exceptions[e.Name] = e.Presets
+	}
+	b := bytes.TrimSuffix(jsonOf(head), []byte("}"))
+	b = appendChildren(append(b, `,"set":`...), &r.root)
+	if b = append(b, '}'); len(b) > maxBytes {
 		return "", tooLargeError{Bytes: len(b)}
 	}
 	return string(b), nil
 }
 
-// appendHashes appends the hashes, if there are any. Older programs ignore the key.
-func (r *Record) appendHashes(b []byte) []byte {
-	last := len(r.Sources)
-	for last > 0 && r.Sources[last-1].Hash == "" {
-		last--
-	}
-	if last == 0 {
-		return b
-	}
-	b = append(b, `,"hashes":[`...)
-	for i, s := range r.Sources[:last] {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendString(b, s.Hash)
-	}
-	return append(b, ']')
+// jsonOf returns the JSON form of a value that always has one.
+func jsonOf(v any) []byte {
+	out, _ := json.Marshal(v)
+	return out
 }
 
-// appendExceptions appends the exceptions, if there are any. Older programs ignore the key.
-func (r *Record) appendExceptions(b []byte) []byte {
-	if len(r.Exceptions) == 0 {
-		return b
-	}
-	byName := make(map[string][]string, len(r.Exceptions))
-	for _, e := range r.Exceptions {
-		byName[e.Name] = e.Presets
-	}
-	text, _ := json.Marshal(byName) // strings always have a JSON form
-	return append(append(b, `,"exceptions":`...), text...)
-}
-
-// appendTo appends the text of String without allocating it.
-func (s Source) appendTo(b []byte) []byte {
-	if !plain(s.Preset) {
-		return appendString(b, s.String())
-	}
-	b = append(append(b, '"'), s.Preset...)
-	if s.Generation != 0 {
-		b = strconv.AppendInt(append(b, '@'), s.Generation, 10)
-	}
-	b = append(append(b, ':'), s.Role.String()...)
-	return append(b, '"')
-}
-
-func appendChildren(b []byte, n *Node) ([]byte, error) {
-	start := len(b)
+// appendChildren writes the nodes itself, because encoding/json would order them by escaped names.
+func appendChildren(b []byte, n *Node) []byte {
 	b = append(b, '{')
 	if n.EmptyByUser {
 		b = append(b, `"~":0,`...)
 	}
-	var err error
 	if n.Source != NoSource {
-		b = append(b, `".":`...)
-		if b, err = appendLeaf(b, n); err != nil {
-			return nil, err
-		}
-		b = append(b, ',')
+		b = append(appendLeaf(append(b, `".":`...), n), ',')
 	}
 	for c := n.child; c != nil; c = c.next {
 		if !c.HasContent() {
 			continue
 		}
-		b = appendKey(b, c.Segment())
-		b = append(b, ':')
+		b = append(appendKey(b, c.Segment()), ':')
 		if c.child == nil && !c.EmptyByUser {
-			b, err = appendLeaf(b, c)
+			b = appendLeaf(b, c)
 		} else {
-			b, err = appendChildren(b, c)
-		}
-		if err != nil {
-			return nil, err
+			b = appendChildren(b, c)
 		}
 		b = append(b, ',')
 	}
-	if len(b) == start+1 {
-		return append(b, '}'), nil
-	}
-	b[len(b)-1] = '}'
-	return b, nil
+	return append(bytes.TrimSuffix(b, []byte(",")), '}')
 }
 
-func appendLeaf(b []byte, n *Node) ([]byte, error) {
+func appendLeaf(b []byte, n *Node) []byte {
 	if !n.Overruled {
-		return strconv.AppendInt(b, int64(n.Source), 10), nil
+		return strconv.AppendInt(b, int64(n.Source), 10)
 	}
-	b = append(b, '[')
-	b = strconv.AppendInt(b, int64(n.Source), 10)
+	b = strconv.AppendInt(append(b, '['), int64(n.Source), 10)
 	if !n.TooLarge {
-		value, err := json.Marshal(n.UserValue)
-		if err != nil {
-			return nil, fmt.Errorf("cannot store overruled value of %s: %w", n.Name, err)
-		}
-		if len(value) <= maxOverruledBytes {
-			b = append(b, ',')
-			b = append(b, value...)
+		if value := jsonOf(n.UserValue); len(value) <= maxOverruledBytes {
+			b = append(append(b, ','), value...)
 		}
 	}
-	return append(b, ']'), nil
+	return append(b, ']')
 }
 
 // appendKey escapes the name of a field that would be read as something else.
@@ -180,12 +112,9 @@ func appendKey(b []byte, s Segment) []byte {
 
 func appendString(b []byte, s string) []byte {
 	if !plain(s) {
-		quoted, _ := json.Marshal(s) // a string always has a JSON form
-		return append(b, quoted...)
+		return append(b, jsonOf(s)...)
 	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
+	return append(append(append(b, '"'), s...), '"')
 }
 
 // plain reports whether a string needs no escapes in JSON.

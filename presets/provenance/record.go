@@ -56,9 +56,6 @@ const (
 	Removed                 // the object had something here
 )
 
-// Nodes are allocated slabNodes at a time, after firstNodes, which suffice for most VMs.
-const slabNodes, firstNodes = 40, 80
-
 // A Record maps fields to their sources. The zero Record is empty.
 type Record struct {
 	// Snapshot is the hash of the presets that acted.
@@ -69,7 +66,6 @@ type Record struct {
 	Exceptions []Exception
 
 	root Node
-	slab []Node
 }
 
 // An Exception names an exception and the presets that it kept from acting.
@@ -141,15 +137,7 @@ func (r *Record) Child(n *Node, s Segment) *Node {
 		}
 		at = &c.next
 	}
-	if len(r.slab) == cap(r.slab) {
-		size := slabNodes
-		if r.slab == nil {
-			size = firstNodes
-		}
-		r.slab = make([]Node, 0, size)
-	}
-	r.slab = append(r.slab, Node{Name: s.Name, Kind: s.Kind, Source: NoSource, Index: -1, next: *at})
-	*at = &r.slab[len(r.slab)-1]
+	*at = &Node{Name: s.Name, Kind: s.Kind, Source: NoSource, Index: -1, next: *at}
 	return *at
 }
 

@@ -141,10 +141,7 @@ func (s *Source) absent(p *Policy, b *Binding) []string {
 		return nil
 	}
 	text := fmt.Sprintf("ValidatingAdmissionPolicyBinding %s has no parameter: %s does not exist", b.object.Name, strings.TrimSpace(kind.Kind+" "+strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/")))
-	if near := presets.Nearest(ref.Name, slices.Values(names)); near != "" {
-		text += fmt.Sprintf("; did you mean %q?", near)
-	}
-	return []string{text}
+	return []string{text + presets.DidYouMean(ref.Name, slices.Values(names))}
 }
 
 // Evaluate returns all denials; an API server stops at the first one.

@@ -2,7 +2,7 @@ package presets_test
 
 import "testing"
 
-func TestSingletons(t *testing.T) {
+func TestUniqueElements(t *testing.T) {
 	podNetwork := cluster("pod", `defaults: {spec: {template: {spec: {networks: [{name: default, pod: {}}], domain: {devices: {interfaces: [{name: default, masquerade: {}}]}}}}}}`)
 	network := func(source string) string {
 		return vm("spec: {template: {spec: {networks: [{name: mine, " + source + "}], domain: {devices: {interfaces: [{name: mine, bridge: {}}]}}}}}")

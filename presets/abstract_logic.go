@@ -80,7 +80,7 @@ func either(a, b string) string {
 }
 
 // comprehension evaluates a macro such as exists, until the outcome no longer changes.
-func (p *probe) comprehension(c ast.ComprehensionExpr, in *scope) outcome {
+func (p *abstractEval) comprehension(c ast.ComprehensionExpr, in *scope) outcome {
 	over := p.eval(c.IterRange(), in)
 	element := outcome{may: succeeds, path: over.elements()}
 	sum := p.eval(c.AccuInit(), in)

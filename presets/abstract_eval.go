@@ -33,9 +33,9 @@ const (
 	succeeds = isTrue | isFalse | isOther
 )
 
-// A probe evaluates an expression for all VMs at once that lack one field. It tracks only whether
-// the result may be true, false or an error.
-type probe struct {
+// An abstractEval evaluates an expression for all VMs at once that lack one field. It tracks only
+// whether the result may be true, false or an error.
+type abstractEval struct {
 	*analysis
 	// absent is the selection that VMs lack; empty in a survey.
 	absent string
@@ -63,7 +63,7 @@ func (s *scope) lookup(name string) (outcome, bool) {
 	return outcome{}, false
 }
 
-func (p *probe) eval(e ast.Expr, in *scope) outcome {
+func (p *abstractEval) eval(e ast.Expr, in *scope) outcome {
 	if p.steps--; p.steps <= 0 {
 		return outcome{may: isOther}
 	}
@@ -95,7 +95,7 @@ func (p *probe) eval(e ast.Expr, in *scope) outcome {
 	return p.parts(e, in)
 }
 
-func (p *probe) parts(e ast.Expr, in *scope) outcome {
+func (p *abstractEval) parts(e ast.Expr, in *scope) outcome {
 	out := outcome{may: isOther}
 	add := func(part ast.Expr) outcome {
 		o := p.eval(part, in)
@@ -126,7 +126,7 @@ func (p *probe) parts(e ast.Expr, in *scope) outcome {
 var none = outcome{may: isOther, optional: true, missing: true}
 
 // selects evaluates the selection of a field, or has() of it.
-func (p *probe) selects(of outcome, name string, test bool) outcome {
+func (p *abstractEval) selects(of outcome, name string, test bool) outcome {
 	p.noteUnknown(of.path, name)
 	failed := of.may & fails
 	at := of.path + pathSeparator + name
@@ -144,7 +144,7 @@ func (p *probe) selects(of outcome, name string, test bool) outcome {
 	return outcome{may: succeeds | failed, path: at, optional: of.optional}
 }
 
-func (p *probe) has(of outcome, at string) outcomes {
+func (p *abstractEval) has(of outcome, at string) outcomes {
 	switch {
 	case of.missing, of.empty:
 		return isFalse
@@ -154,10 +154,10 @@ func (p *probe) has(of outcome, at string) outcomes {
 	return p.presence(at)
 }
 
-func (p *probe) lacks(path string) bool { return path == p.absent && p.absent != "" }
+func (p *abstractEval) lacks(path string) bool { return path == p.absent && p.absent != "" }
 
 // note adds a selection to the survey, unless every VM has it.
-func (p *probe) note(path string) {
+func (p *abstractEval) note(path string) {
 	switch from := p.origins[p.at]; {
 	case p.seen == nil, p.alwaysSet[path], isAlwaysPresent(path):
 	case !p.seen[path]:
@@ -175,7 +175,7 @@ const (
 )
 
 // presence returns the possible results of has() for a path.
-func (p *probe) presence(path string) outcomes {
+func (p *abstractEval) presence(path string) outcomes {
 	isAround := strings.HasPrefix(p.absent, path+pathSeparator) || strings.HasPrefix(p.absent, path+"[]")
 	isOtherName := path == generateNameSelection && p.absent == nameSelection || path == nameSelection && p.absent == generateNameSelection
 	switch {
@@ -187,7 +187,7 @@ func (p *probe) presence(path string) outcomes {
 	return isTrue | isFalse
 }
 
-func (p *probe) call(e ast.Expr, in *scope) outcome {
+func (p *abstractEval) call(e ast.Expr, in *scope) outcome {
 	call := e.AsCall()
 	var args []outcome
 	if call.IsMemberFunction() {
@@ -221,7 +221,7 @@ func textOf(e ast.Expr) string {
 }
 
 // called evaluates a function. It fails if its arguments do.
-func (p *probe) called(name string, args []outcome) outcome {
+func (p *abstractEval) called(name string, args []outcome) outcome {
 	out := outcome{may: succeeds}
 	for _, arg := range args {
 		out.may |= arg.may & fails
@@ -262,7 +262,7 @@ var converters = map[string]struct {
 }
 
 // converts evaluates the conversion of a text. Out is the outcome of any other function.
-func (p *probe) converts(name string, of, out outcome) outcome {
+func (p *abstractEval) converts(name string, of, out outcome) outcome {
 	if of.path != "" && p.converted != nil {
 		p.converted[of.path] = converters[name].example
 	}
@@ -273,7 +273,7 @@ func (p *probe) converts(name string, of, out outcome) outcome {
 }
 
 // optionals evaluates the functions of optionals. Out is the outcome of any other function.
-func (p *probe) optionals(name string, args []outcome, out outcome) outcome {
+func (p *abstractEval) optionals(name string, args []outcome, out outcome) outcome {
 	it := args[0]
 	switch name {
 	case "optional.of", "optional.ofNonZeroValue":
@@ -311,7 +311,7 @@ func (o outcome) elements() string {
 }
 
 // index evaluates an index, or an optional selection, by name or by another expression.
-func (p *probe) index(of, key outcome, name string, optional bool) outcome {
+func (p *abstractEval) index(of, key outcome, name string, optional bool) outcome {
 	failed := (of.may | key.may) & fails
 	if name == "" && isMap(of.path) {
 		name = anyKey
@@ -341,7 +341,7 @@ func isMap(selection string) bool {
 }
 
 // contains evaluates a test for a key, or for another value.
-func (p *probe) contains(of, key outcome, name string) outcome {
+func (p *abstractEval) contains(of, key outcome, name string) outcome {
 	failed := (of.may | key.may) & fails
 	if name == "" && isMap(of.path) {
 		name = anyKey

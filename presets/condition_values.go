@@ -16,7 +16,7 @@ type ConditionValue struct {
 // ConditionValues lists values that may satisfy the conditions: the constants that they compare
 // fields with, and a value for each field that they test. It leaves out fields in lists.
 func (c *Compiled) ConditionValues() []ConditionValue {
-	var out facts
+	var out conditionValues
 	for _, condition := range c.conditions {
 		out.truth(condition.syntax)
 		ast.PostOrderVisit(condition.syntax, ast.NewExprVisitor(out.visit))
@@ -24,9 +24,9 @@ func (c *Compiled) ConditionValues() []ConditionValue {
 	return out
 }
 
-type facts []ConditionValue
+type conditionValues []ConditionValue
 
-func (f *facts) add(path []string, values ...any) {
+func (f *conditionValues) add(path []string, values ...any) {
 	if len(path) < 2 {
 		return
 	}
@@ -37,9 +37,9 @@ func (f *facts) add(path []string, values ...any) {
 	}
 }
 
-func (f *facts) addSample(path []string) { f.add(path, sampleOf(path)) }
+func (f *conditionValues) addSample(path []string) { f.add(path, sampleOf(path)) }
 
-func (f *facts) visit(e ast.Expr) {
+func (f *conditionValues) visit(e ast.Expr) {
 	switch e.Kind() {
 	case ast.SelectKind:
 		if e.AsSelect().IsTestOnly() {
@@ -50,7 +50,7 @@ func (f *facts) visit(e ast.Expr) {
 	}
 }
 
-func (f *facts) call(call ast.CallExpr) {
+func (f *conditionValues) call(call ast.CallExpr) {
 	args := call.Args()
 	if call.IsMemberFunction() {
 		args = slices.Insert(slices.Clone(args), 0, call.Target())
@@ -70,10 +70,10 @@ func (f *facts) call(call ast.CallExpr) {
 	}
 }
 
-func (f *facts) truth(e ast.Expr) { f.add(selectionOf(e), true, false) }
+func (f *conditionValues) truth(e ast.Expr) { f.add(selectionOf(e), true, false) }
 
 // compare adds the constant that a selection is compared with, and its neighbors.
-func (f *facts) compare(e, with ast.Expr) {
+func (f *conditionValues) compare(e, with ast.Expr) {
 	path := selectionOf(e)
 	switch v := literalOf(with).(type) {
 	case string:
@@ -86,7 +86,7 @@ func (f *facts) compare(e, with ast.Expr) {
 	}
 }
 
-func (f *facts) contains(key, in ast.Expr) {
+func (f *conditionValues) contains(key, in ast.Expr) {
 	if in.Kind() == ast.ListKind {
 		for _, element := range in.AsList().Elements() {
 			f.add(selectionOf(key), literalOf(element))

@@ -293,7 +293,7 @@ var filledIn = func() map[string]bool {
 
 // An analysis finds the selections with which expressions of one preset fail.
 type analysis struct {
-	steps     int             // evaluations that may follow; a probe that runs out reports nothing
+	steps     int             // evaluations that may follow; an analysis that runs out reports nothing
 	guards    []ast.Expr      // conditions that are true when the expression is evaluated
 	alwaysSet map[string]bool // selections that the preset sets, or that its selector requires
 	// selected are labels that the preset's selector requires of the VM or of its template.
@@ -308,21 +308,21 @@ type analysis struct {
 
 const (
 	// AllSteps limits the nodes that an analysis of all expressions of a preset visits; the rest is
-	// not probed. They take a tenth of a second.
+	// not analysed. They take a tenth of a second.
 	AllSteps = 500_000
 
-	maxAdvised   = 3     // selections that a message names
-	maxProbes    = 128   // selections of an expression that are probed
-	constantCost = 1_000 // of a constant that is evaluated
+	maxAdvised    = 3     // selections that a message names
+	maxSelections = 128   // of an expression that are examined
+	constantCost  = 1_000 // of a constant that is evaluated
 )
 
 // unguarded lists the selections that make an expression fail if only they are absent.
 func (a *analysis) unguarded(e ast.Expr) []string {
 	a.converted, a.from = map[string]string{}, map[string]*variable{}
-	survey := probe{analysis: a, seen: map[string]bool{}}
+	survey := abstractEval{analysis: a, seen: map[string]bool{}}
 	survey.eval(e, nil)
 	var out []string
-	for _, selection := range survey.order[:min(len(survey.order), maxProbes)] {
+	for _, selection := range survey.order[:min(len(survey.order), maxSelections)] {
 		if a.steps > 0 && a.fails(e, selection) {
 			out = append(out, selection)
 		}
@@ -332,7 +332,7 @@ func (a *analysis) unguarded(e ast.Expr) []string {
 
 // fails reports whether an expression may fail without a selection, if all guards are true.
 func (a *analysis) fails(e ast.Expr, selection string) bool {
-	p := probe{analysis: a, absent: selection}
+	p := abstractEval{analysis: a, absent: selection}
 	for _, guard := range a.guards {
 		if p.eval(guard, nil).may&isTrue == 0 {
 			return false

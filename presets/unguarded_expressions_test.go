@@ -247,7 +247,7 @@ func TestUnguardedIsComplete(t *testing.T) {
 		maybe(template, "architecture", "amd64")
 		maybe(template, "volumes", []any{map[string]any{"name": "a"}, map[string]any{"name": "b", "hostDisk": map[string]any{"path": pick("a", "b")}}})
 		spec["template"] = map[string]any{"spec": template}
-		e := evaluation{ctx: t.Context(), budget: clusterCost, object: withSpine(map[string]any{"metadata": meta, "spec": spec}),
+		e := evaluation{ctx: t.Context(), budget: clusterCost, object: withRequiredParents(map[string]any{"metadata": meta, "spec": spec}),
 			namespace: map[string]any{"metadata": map[string]any{"name": "lab", "labels": map[string]any{}, "annotations": annotations}}}
 		found := unguardedIn(text)
 		if len(found) == 0 {
