@@ -274,6 +274,12 @@ func visitLeaves(f *fieldNode, visit func(*fieldNode)) {
 	f.visitLeaves(false, func(leaf *fieldNode, _ bool) { visit(leaf) })
 }
 
+// leaves calls visit for every leaf of defaults and overrides, with the name of that field.
+func (c *Compiled) leaves(visit func(part string, leaf *fieldNode)) {
+	visitLeaves(c.defaults, func(leaf *fieldNode) { visit("defaults", leaf) })
+	visitLeaves(c.overrides, func(leaf *fieldNode) { visit("overrides", leaf) })
+}
+
 // visitLeaves tells visit also whether the leaf lies in an element with a computed key.
 func (f *fieldNode) visitLeaves(unkeyed bool, visit func(leaf *fieldNode, unkeyed bool)) {
 	if f == nil {

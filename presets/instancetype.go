@@ -125,6 +125,7 @@ func (r *mergeState) reserve(layers []layer, defaults bool) {
 	}
 }
 
+// matcherPaths are the fields of a VM that name an instancetype or a preference.
 var matcherPaths = []provenance.Path{provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference")}
 
 // matchersAfter returns the matchers that a VM of the given spec has after the layers have acted.

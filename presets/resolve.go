@@ -135,8 +135,8 @@ func (e *Engine) unserved(r *mergeState) field.ErrorList {
 		return nil
 	}
 	spec, _ := r.root["spec"].(map[string]any)
-	for _, name := range matcherFields {
-		remedy := "write a preset, or set the values in spec.template"
+	for _, p := range matcherPaths {
+		name, remedy := p[1].Name, "write a preset, or set the values in spec.template"
 		if matcher, _ := spec[name].(map[string]any); matcher["inferFromVolume"] != nil {
 			remedy = "remove the field, or set inferFromVolumeFailurePolicy: Ignore"
 		}
@@ -209,9 +209,6 @@ func (r *mergeState) reservedFields(role provenance.Role) ownership {
 	return o
 }
 
-// matcherFields are the fields of a VM's spec that name an instancetype or a preference.
-var matcherFields = []string{"instancetype", "preference"}
-
 // dropInferred removes an instancetype or preference that may be ignored, if neither is supported:
 // virtctl writes both into most VMs, and inference fails. It returns a warning for each.
 func (e *Engine) dropInferred(r *mergeState) []string {
@@ -220,14 +217,15 @@ func (e *Engine) dropInferred(r *mergeState) []string {
 	}
 	spec, _ := r.root["spec"].(map[string]any)
 	var warnings []string
-	for _, name := range matcherFields {
+	for _, p := range matcherPaths {
+		name := p[1].Name
 		matcher, _ := spec[name].(map[string]any)
 		volume := matcher["inferFromVolume"]
 		if volume == nil || matcher["inferFromVolumeFailurePolicy"] != "Ignore" || matcher["name"] != nil {
 			continue
 		}
 		delete(spec, name)
-		r.record.Ensure(provenance.Of("spec", name)).Change = provenance.Removed
+		r.record.Ensure(p).Change = provenance.Removed
 		warnings = append(warnings, fmt.Sprintf("spec.%s was dropped: it cannot be inferred from volume %s in standalone mode, "+
 			"and its inferFromVolumeFailurePolicy is Ignore", name, show(asText(volume))))
 	}
