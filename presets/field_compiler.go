@@ -298,7 +298,7 @@ func (f *fieldNode) visitLeaves(unkeyed bool, visit func(leaf *fieldNode, unkeye
 
 // expression returns the expression of a computed value, and whether value is one.
 func (c *fieldCompiler) expression(value any, p provenance.Path) (string, bool) {
-	fields, _ := value.(map[string]any)
+	fields := asObject(value)
 	if _, ok := fields[ComputedKey]; !ok {
 		return "", false
 	}

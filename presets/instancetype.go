@@ -110,7 +110,7 @@ func (r *mergeState) contribution(name string, spec map[string]any) *contributio
 // default's instancetype is skipped if the VM sets a field that it owns.
 func (r *mergeState) reserve(layers []layer, defaults bool) {
 	if r.sentVMI == nil {
-		spec, _ := r.root["spec"].(map[string]any)
+		spec := asObject(r.root["spec"])
 		after := r.matchersAfter(spec, layers)
 		r.contributions = r.contributionsOf(after)
 		if defaults && spec["instancetype"] == nil && r.contributions.instancetype != nil {

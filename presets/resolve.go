@@ -134,7 +134,7 @@ func (e *Engine) unserved(r *mergeState) field.ErrorList {
 	if e.servesInstancetypes() || r.sentVMI != nil {
 		return nil
 	}
-	spec, _ := r.root["spec"].(map[string]any)
+	spec := asObject(r.root["spec"])
 	for _, p := range matcherPaths {
 		name, remedy := p[1].Name, "write a preset, or set the values in spec.template"
 		if matcher, _ := spec[name].(map[string]any); matcher["inferFromVolume"] != nil {
@@ -215,11 +215,11 @@ func (e *Engine) dropInferred(r *mergeState) []string {
 	if e.servesInstancetypes() || r.sentVMI != nil {
 		return nil
 	}
-	spec, _ := r.root["spec"].(map[string]any)
+	spec := asObject(r.root["spec"])
 	var warnings []string
 	for _, p := range matcherPaths {
 		name := p[1].Name
-		matcher, _ := spec[name].(map[string]any)
+		matcher := asObject(spec[name])
 		volume := matcher["inferFromVolume"]
 		if volume == nil || matcher["inferFromVolumeFailurePolicy"] != "Ignore" || matcher["name"] != nil {
 			continue
