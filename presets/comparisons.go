@@ -19,11 +19,10 @@ func (c *Compiled) MistakenComparisons() field.ErrorList {
 	var errs field.ErrorList
 	for i, condition := range c.conditions {
 		if neverTrueOrFalse(condition.syntax) {
-			at := field.NewPath("spec", "match", "conditions").Index(i).Child("expression")
-			errs = append(errs, field.Invalid(at, condition.text, "a condition must be true or false; compare the value with another"))
+			errs = append(errs, field.Invalid(conditionPath(i), condition.text, "a condition must be true or false; compare the value with another"))
 		}
 	}
-	for at, x := range c.expressions {
+	for _, x := range c.expressions() {
 		ast.PostOrderVisit(x.syntax, ast.NewExprVisitor(func(e ast.Expr) {
 			isOfVariable := x.origins[e.ID()] != nil // which is reported
 			if isOfVariable || e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 || e.AsCall().IsMemberFunction() {
@@ -35,7 +34,7 @@ func (c *Compiled) MistakenComparisons() field.ErrorList {
 				why = mistaken(call.FunctionName(), call.Args()[1], call.Args()[0])
 			}
 			if why != "" {
-				errs = append(errs, field.Invalid(at, x.text, why))
+				errs = append(errs, field.Invalid(x.at, x.text, why))
 			}
 		}))
 	}
@@ -44,10 +43,7 @@ func (c *Compiled) MistakenComparisons() field.ErrorList {
 
 // neverTrueOrFalse reports whether the value of an expression for absent fields is no boolean.
 func neverTrueOrFalse(e ast.Expr) bool {
-	if !isFallback(e) {
-		return false
-	}
-	fallback := constantOf(e.AsCall().Args()[0])
+	fallback, _ := fallbackOf(e)
 	_, isBool := fallback.(bool)
 	return fallback != nil && !isBool
 }
@@ -110,24 +106,24 @@ func isCall(e ast.Expr, function string) bool {
 
 // plainOrFallback is the selection of a field itself, or of a field with orValue.
 func plainOrFallback(e ast.Expr) []string {
-	if isFallback(e) {
+	if _, ok := fallbackOf(e); ok {
 		e = e.AsCall().Target()
 	}
 	return plainSelection(e)
 }
 
-// isFallback reports whether an expression is a call of orValue.
-func isFallback(e ast.Expr) bool {
-	return e.Kind() == ast.CallKind && e.AsCall().IsMemberFunction() && e.AsCall().FunctionName() == "orValue"
+// fallbackOf returns the constant of a call of orValue, nil if it is none, and whether e is one.
+func fallbackOf(e ast.Expr) (constant any, ok bool) {
+	if e.Kind() != ast.CallKind || !e.AsCall().IsMemberFunction() || e.AsCall().FunctionName() != "orValue" {
+		return nil, false
+	}
+	return constantOf(e.AsCall().Args()[0]), true
 }
 
 // fallsBackTo reports whether an absent field may have the value of a constant.
 func fallsBackTo(e ast.Expr, constant any) bool {
-	if !isFallback(e) {
-		return false
-	}
-	fallback := constantOf(e.AsCall().Args()[0])
-	return fallback == nil || equalJSON(fallback, constant)
+	fallback, ok := fallbackOf(e)
+	return ok && (fallback == nil || equalJSON(fallback, constant))
 }
 
 // isNameOfObject reports whether a selection is the name of a namespace, or of the VM's.
@@ -153,30 +149,29 @@ func isOtherType(s shape, constant any) bool {
 	return false
 }
 
-// expressions yields the variables, conditions and computed values, with their fields.
-func (c *Compiled) expressions(yield func(*field.Path, expression) bool) {
+// An expressionAt is an expression with its field in the preset.
+type expressionAt struct {
+	expression
+	at *field.Path
+}
+
+// expressions lists the variables, conditions and computed values.
+func (c *Compiled) expressions() []expressionAt {
+	var out []expressionAt
 	for _, v := range c.variables {
-		if !yield(v.path(), v.expression) {
-			return
-		}
+		out = append(out, expressionAt{v.expression, v.path()})
 	}
 	for i, condition := range c.conditions {
-		if !yield(field.NewPath("spec", "match", "conditions").Index(i).Child("expression"), condition) {
-			return
-		}
+		out = append(out, expressionAt{condition, conditionPath(i)})
 	}
-	for _, part := range []struct {
-		name string
-		root *fieldNode
-	}{{"defaults", c.defaults}, {"overrides", c.overrides}} {
-		more := true
-		visitLeaves(part.root, func(leaf *fieldNode) {
-			if more && leaf.computed != nil {
-				more = yield(field.NewPath("spec", part.name).Child(leaf.text), leaf.computed.expression)
-			}
-		})
-		if !more {
-			return
+	c.leaves(func(part string, leaf *fieldNode) {
+		if leaf.computed != nil {
+			out = append(out, expressionAt{leaf.computed.expression, field.NewPath("spec", part).Child(leaf.text)})
 		}
-	}
+	})
+	return out
+}
+
+func conditionPath(i int) *field.Path {
+	return field.NewPath("spec", "match", "conditions").Index(i).Child("expression")
 }

@@ -228,10 +228,8 @@ func digest(c *Compiled, spec *v1alpha1.PresetSpec) [sha256.Size]byte {
 	canonical := *spec
 	canonical.ApplyAt, canonical.Mode = c.ApplyAt, c.Mode
 	canonical.Defaults, canonical.Overrides = canonicalJSON(spec.Defaults), canonicalJSON(spec.Overrides)
-	return digestOf(fmt.Appendf(nil, "%s\n%s\n%s", c.Namespace, c.Ref, jsonText(canonical)))
+	return sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", c.Namespace, c.Ref, jsonText(canonical)))
 }
-
-func digestOf(b []byte) [sha256.Size]byte { return sha256.Sum256(b) }
 
 func canonicalJSON(in *apiextensionsv1.JSON) *apiextensionsv1.JSON {
 	if in == nil {
@@ -268,7 +266,7 @@ func (c *Compiled) contentHash() string {
 	if len(c.requires) > 0 { // the hash of other presets stays as VMs have stored it
 		parts = append(parts, sortedPaths(c.requires))
 	}
-	sum := digestOf([]byte(jsonText(parts)))
+	sum := sha256.Sum256([]byte(jsonText(parts)))
 	return hex.EncodeToString(sum[:4])
 }
 

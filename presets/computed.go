@@ -241,17 +241,12 @@ func (c *computation) hasFailed(f *fieldNode) bool {
 
 // substitute returns f, a child of at, with the results of computed leaves; nil if it is empty.
 func (c *computation) substitute(l *layer, f *fieldNode, at provenance.Path) *fieldNode {
-	out := *f
-	out.original = f
 	if len(f.path) > 0 {
-		out.path = at.With(f.segment)
-		out.text, out.owner = out.path.String(), ownerOf(out.path)
+		at = at.With(f.segment)
 	}
-	if out.pairing != nil {
-		out.pairing = pairingOf(out.path)
-	}
+	out := f.moved(at)
 	if f.computed != nil {
-		return c.substituteLeaf(&out)
+		return c.substituteLeaf(out)
 	}
 	out.children, out.unkeyed = nil, nil
 	for _, kid := range f.children {
@@ -260,12 +255,12 @@ func (c *computation) substitute(l *layer, f *fieldNode, at provenance.Path) *fi
 		}
 	}
 	for _, kid := range f.unkeyed {
-		out.add(c.substituteElement(l, kid, &out))
+		out.add(c.substituteElement(l, kid, out))
 	}
 	if !f.leaf && len(out.children) == 0 {
 		return nil
 	}
-	return &out
+	return out
 }
 
 func (c *computation) substituteLeaf(f *fieldNode) *fieldNode {

@@ -111,8 +111,7 @@ func spanOf(e ast.Expr) ([]string, span) {
 		return nil, span{}
 	}
 	fallback := ""
-	if isFallback(value) {
-		constant := constantOf(value.AsCall().Args()[0])
+	if constant, ok := fallbackOf(value); ok {
 		if constant == nil {
 			return nil, span{}
 		}
@@ -261,12 +260,8 @@ func oneConstant(e ast.Expr, constants ...ast.Expr) (string, demand) {
 		}
 		out.values = append(out.values, v)
 	}
-	if isFallback(e) {
-		fallback := constantOf(e.AsCall().Args()[0])
-		out.absent = fallback == nil || slices.ContainsFunc(out.values, func(v any) bool { return equalJSON(v, fallback) })
-		e = e.AsCall().Target()
-	}
-	return strings.Join(plainSelection(e), pathSeparator), out
+	out.absent = slices.ContainsFunc(out.values, func(v any) bool { return fallsBackTo(e, v) })
+	return strings.Join(plainOrFallback(e), pathSeparator), out
 }
 
 // plainSelection is selectionOf for expressions that are the value of the field itself: without

@@ -63,7 +63,7 @@ func (r *mergeState) spreadEvery() {
 	}
 	without := r.rehearsal()
 	without.applyLayers()
-	chosen, _ := cloneJSON(without.root).(map[string]any)
+	chosen := asObject(cloneJSON(without.root))
 	without.applyPlatform(r.platform)
 	s := forEvery{without.root, chosen}
 	for i := range r.layers {
@@ -73,7 +73,7 @@ func (r *mergeState) spreadEvery() {
 
 // rehearsal returns a copy of r to which no layer was applied.
 func (r *mergeState) rehearsal() *mergeState {
-	root, _ := cloneJSON(r.root).(map[string]any)
+	root := asObject(cloneJSON(r.root))
 	out := &mergeState{
 		root: root, sentVMI: r.sentVMI, record: provenance.New(), stored: r.stored, keepsRunState: r.keepsRunState,
 		findInstancetype: r.findInstancetype, platform: r.platform, trial: r.trial,

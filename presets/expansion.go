@@ -11,7 +11,7 @@ func (c contributions) expanded(vm map[string]any) map[string]any {
 	if c == (contributions{}) {
 		return vm
 	}
-	out, _ := cloneJSON(vm).(map[string]any)
+	out := asObject(cloneJSON(vm))
 	c.expand(child(child(out, "spec"), "template"))
 	return out
 }

@@ -276,6 +276,12 @@ func visitLeaves(f *fieldNode, visit func(*fieldNode)) {
 	f.visitLeaves(false, func(leaf *fieldNode, _ bool) { visit(leaf) })
 }
 
+// leaves calls visit for every leaf of defaults and overrides, with the name of that field.
+func (c *Compiled) leaves(visit func(part string, leaf *fieldNode)) {
+	visitLeaves(c.defaults, func(leaf *fieldNode) { visit("defaults", leaf) })
+	visitLeaves(c.overrides, func(leaf *fieldNode) { visit("overrides", leaf) })
+}
+
 // visitLeaves tells visit also whether the leaf lies in an element with a computed key.
 func (f *fieldNode) visitLeaves(unkeyed bool, visit func(leaf *fieldNode, unkeyed bool)) {
 	if f == nil {
@@ -294,7 +300,7 @@ func (f *fieldNode) visitLeaves(unkeyed bool, visit func(leaf *fieldNode, unkeye
 
 // expression returns the expression of a computed value, and whether value is one.
 func (c *fieldCompiler) expression(value any, p provenance.Path) (string, bool) {
-	fields, _ := value.(map[string]any)
+	fields := asObject(value)
 	if _, ok := fields[ComputedKey]; !ok {
 		return "", false
 	}

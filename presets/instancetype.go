@@ -110,7 +110,7 @@ func (r *mergeState) contribution(name string, spec map[string]any) *contributio
 // default's instancetype is skipped if the VM sets a field that it owns.
 func (r *mergeState) reserve(layers []layer, defaults bool) {
 	if r.sentVMI == nil {
-		spec, _ := r.root["spec"].(map[string]any)
+		spec := asObject(r.root["spec"])
 		after := r.matchersAfter(spec, layers)
 		r.contributions = r.contributionsOf(after)
 		if defaults && spec["instancetype"] == nil && r.contributions.instancetype != nil {
@@ -125,6 +125,7 @@ func (r *mergeState) reserve(layers []layer, defaults bool) {
 	}
 }
 
+// matcherPaths are the fields of a VM that name an instancetype or a preference.
 var matcherPaths = []provenance.Path{provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference")}
 
 // matchersAfter returns the matchers that a VM of the given spec has after the layers have acted.

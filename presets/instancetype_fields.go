@@ -153,7 +153,7 @@ func child(obj map[string]any, name string) map[string]any {
 // preference that it gets at start. Named are its matchers; an inferred one has no name. Conflict
 // is a field of the instancetype that the VM sets, which KubeVirt rejects.
 func ExpandInstancetype(vm map[string]any, find InstancetypeFinder) (expanded map[string]any, named []Matcher, conflict provenance.Path) {
-	out, _ := cloneJSON(vm).(map[string]any)
+	out := asObject(cloneJSON(vm))
 	spec := child(out, "spec")
 	r := &mergeState{root: vm, findInstancetype: find}
 	all := r.contributionsOf(spec)
@@ -179,7 +179,7 @@ func addMissingDisks(spec map[string]any) {
 		used := func(d map[string]any) bool { return d["name"] == volume["name"] }
 		devices := devicesOf(spec)
 		if !slices.ContainsFunc(objectsIn(devices, "disks"), used) && !slices.ContainsFunc(objectsIn(devices, "filesystems"), used) {
-			disks, _ := devices["disks"].([]any)
+			disks := asList(devices["disks"])
 			devices["disks"] = append(slices.Clip(disks), map[string]any{"name": volume["name"]})
 		}
 	}

@@ -177,7 +177,7 @@ func (r *mergeState) dropProvenance(claim *provenance.Record) {
 	p := provenanceOn(r.kind())
 	r.unset(p)
 	for depth := len(p) - 1; depth > 0 && (p[depth-1].Name == "annotations" || p[depth-1].Name == "metadata"); depth-- {
-		fields, _ := vmValue(r.root, p[:depth]).(map[string]any)
+		fields := asObject(vmValue(r.root, p[:depth]))
 		n := claim.At(p[:depth])
 		if fields == nil || len(fields) > 0 || n != nil && n.EmptyByUser {
 			return

@@ -63,7 +63,7 @@ func lookupDotted(fields map[string]any, dotted string) (any, bool) {
 
 func copyDotted(to, from any, dotted string) {
 	name, rest, deeper := strings.Cut(dotted, ".")
-	target, _ := to.(map[string]any)
+	target := asObject(to)
 	v, ok := asObject(from)[name]
 	switch {
 	case !ok || target == nil:
@@ -117,7 +117,7 @@ func hasUniqueKeys(v any, s *schema) bool {
 // elementsAt yields the elements of the list at p, with their paths. The list may change meanwhile.
 func elementsAt(root map[string]any, p provenance.Path) iter.Seq2[provenance.Path, any] {
 	return func(yield func(provenance.Path, any) bool) {
-		list, _ := vmValue(root, p).([]any)
+		list := asList(vmValue(root, p))
 		keys := vmSchema().at(p).keys
 		for _, e := range slices.Clone(list) {
 			key, missing := elementKey(keys, asObject(e))

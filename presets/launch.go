@@ -57,13 +57,13 @@ func launchRequest(req Request) (Request, error) {
 	if err := encoder.Encode(instance); err != nil {
 		return Request{}, &Malformed{What: "object", Err: err}
 	}
-	copied, _ := cloneJSON(instance).(map[string]any)
+	copied := asObject(cloneJSON(instance))
 	return Request{Kind: VirtualMachineInstance, Object: raw.Bytes(), Decoded: copied, Namespace: req.Namespace, Owner: req.Object}, nil
 }
 
 // vmiOf returns the VMI of a VM, as a lifecycle controller creates it.
 func vmiOf(vm map[string]any) map[string]any {
-	from, _ := vmValue(vm, template).(map[string]any)
+	from := asObject(vmValue(vm, template))
 	meta := map[string]any{}
 	copyFields(meta, asObject(from["metadata"]), "labels", "annotations")
 	copyFields(meta, asObject(vm["metadata"]), "name", "namespace")
@@ -76,8 +76,7 @@ func vmiOf(vm map[string]any) map[string]any {
 // from the record and the maxima of CPU and memory hotplug. It may report false if that is
 // expensive to find out. Vm is decoded JSON and stays as it is.
 func (e *Engine) LaunchKeepsTemplate(s *Snapshot, vm map[string]any, namespace Namespace) bool {
-	meta, _ := vm["metadata"].(map[string]any)
-	templated, _ := vmValue(vm, templateMetadata).(map[string]any)
+	meta, templated := asObject(vm["metadata"]), asObject(vmValue(vm, templateMetadata))
 	if steers(meta) || steers(templated) || s.mayLaunch(meta, templated, namespace) {
 		return false
 	}
@@ -94,7 +93,7 @@ func (e *Engine) LaunchKeepsTemplate(s *Snapshot, vm map[string]any, namespace N
 }
 
 func steers(meta map[string]any) bool {
-	annotations, _ := meta["annotations"].(map[string]any)
+	annotations := asObject(meta["annotations"])
 	return annotations[v1alpha1.AnnotationPresets] != nil || annotations[v1alpha1.AnnotationExclude] != nil
 }
 
@@ -183,7 +182,7 @@ func (r *mergeState) indexElements(n *provenance.Node, v any, s *schema) {
 
 // view returns the VMI as the user wrote it, with the labels and annotations of the VM.
 func (o *ownerVM) view(r *mergeState) map[string]any {
-	view, _ := cloneJSON(r.root).(map[string]any)
+	view := asObject(cloneJSON(r.root))
 	keepUserIntent(view, r.record)
 	vm := map[string]any{"metadata": cloneJSON(o.root["metadata"])}
 	keepUserIntent(vm, o.record)

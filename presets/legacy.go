@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -47,7 +48,7 @@ func CompileLegacy(p *kubevirtv1.VirtualMachineInstancePreset) (*Compiled, field
 	}
 	out.digest, out.hash = digest(out, &v1alpha1.PresetSpec{}), out.contentHash()
 	if b, err := json.Marshal([]any{p.Spec.Selector, domain}); err == nil {
-		out.digest = digestOf(fmt.Appendf(out.digest[:], "legacy %s", b))
+		out.digest = sha256.Sum256(fmt.Appendf(out.digest[:], "legacy %s", b))
 	}
 	return out, nil
 }

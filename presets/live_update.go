@@ -24,15 +24,10 @@ func (c *Compiled) UndoneByLiveUpdate() []string {
 		return nil
 	}
 	var out []string
-	for _, part := range []struct {
-		name string
-		root *fieldNode
-	}{{"defaults", c.defaults}, {"overrides", c.overrides}} {
-		visitLeaves(part.root, func(leaf *fieldNode) {
-			if IsLiveUpdated(leaf.path) {
-				out = append(out, part.name+"."+leaf.path.String())
-			}
-		})
-	}
+	c.leaves(func(part string, leaf *fieldNode) {
+		if IsLiveUpdated(leaf.path) {
+			out = append(out, part+"."+leaf.text)
+		}
+	})
 	return out
 }

@@ -100,7 +100,7 @@ func (r *mergeState) addConflict(c Conflict) {
 
 func (r *mergeState) compactLists() {
 	for _, h := range r.pendingRemovals {
-		list, _ := h.in[h.name].([]any)
+		list := asList(h.in[h.name])
 		h.in[h.name] = slices.DeleteFunc(list, func(e any) bool { _, dead := e.(removedElement); return dead })
 	}
 	r.pendingRemovals = nil

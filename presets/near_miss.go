@@ -100,13 +100,11 @@ func (q *query) selectedBy(presets []*Compiled) string {
 }
 
 func (c *Compiled) firstLeafUnder(p provenance.Path) (leaf string) {
-	for _, root := range []*fieldNode{c.defaults, c.overrides} {
-		visitLeaves(root, func(n *fieldNode) {
-			if leaf == "" && n.path.HasPrefix(p) {
-				leaf = n.text
-			}
-		})
-	}
+	c.leaves(func(_ string, n *fieldNode) {
+		if leaf == "" && n.path.HasPrefix(p) {
+			leaf = n.text
+		}
+	})
 	return leaf
 }
 

@@ -29,9 +29,8 @@ func patternOf(e ast.Expr) string {
 // element in Actions.
 func (c *Compiled) ComputedKeys() map[string]string {
 	out := map[string]string{}
-	for _, root := range []*fieldNode{c.defaults, c.overrides} {
-		root.collectKeys(out)
-	}
+	c.defaults.collectKeys(out)
+	c.overrides.collectKeys(out)
 	return out
 }
 
@@ -70,8 +69,8 @@ func (c *Compiled) ReadsNamespace() bool {
 	for _, x := range c.conditions {
 		found = found || reads(x)
 	}
-	for _, root := range []*fieldNode{c.defaults, c.overrides} {
-		visitLeaves(root, func(leaf *fieldNode) { found = found || leaf.computed != nil && reads(leaf.computed.expression) })
-	}
+	c.leaves(func(_ string, leaf *fieldNode) {
+		found = found || leaf.computed != nil && reads(leaf.computed.expression)
+	})
 	return found
 }

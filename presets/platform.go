@@ -141,7 +141,7 @@ func (c *cursor) removed(path ...provenance.Segment) bool {
 
 // elements returns the elements of list field name, without those that have no name.
 func (c *cursor) elements(name string) []*cursor {
-	list, _ := c.get(name).([]any)
+	list := asList(c.get(name))
 	if len(list) == 0 || c.removed(provenance.Segment{Name: name}) || !c.ensure() {
 		return nil
 	}

@@ -135,9 +135,9 @@ func (e *Engine) unserved(r *mergeState) field.ErrorList {
 	if e.servesInstancetypes() || r.sentVMI != nil {
 		return nil
 	}
-	spec, _ := r.root["spec"].(map[string]any)
-	for _, name := range matcherFields {
-		remedy := "write a preset, or set the values in spec.template"
+	spec := asObject(r.root["spec"])
+	for _, p := range matcherPaths {
+		name, remedy := p[1].Name, "write a preset, or set the values in spec.template"
 		if matcher, _ := spec[name].(map[string]any); matcher["inferFromVolume"] != nil {
 			remedy = "remove the field, or set inferFromVolumeFailurePolicy: Ignore"
 		}
@@ -210,25 +210,23 @@ func (r *mergeState) reservedFields(role provenance.Role) ownership {
 	return o
 }
 
-// matcherFields are the fields of a VM's spec that name an instancetype or a preference.
-var matcherFields = []string{"instancetype", "preference"}
-
 // dropInferred removes an instancetype or preference that may be ignored, if neither is supported:
 // virtctl writes both into most VMs, and inference fails. It returns a warning for each.
 func (e *Engine) dropInferred(r *mergeState) []string {
 	if e.servesInstancetypes() || r.sentVMI != nil {
 		return nil
 	}
-	spec, _ := r.root["spec"].(map[string]any)
+	spec := asObject(r.root["spec"])
 	var warnings []string
-	for _, name := range matcherFields {
-		matcher, _ := spec[name].(map[string]any)
+	for _, p := range matcherPaths {
+		name := p[1].Name
+		matcher := asObject(spec[name])
 		volume := matcher["inferFromVolume"]
 		if volume == nil || matcher["inferFromVolumeFailurePolicy"] != "Ignore" || matcher["name"] != nil {
 			continue
 		}
 		delete(spec, name)
-		r.record.Ensure(provenance.Of("spec", name)).Change = provenance.Removed
+		r.record.Ensure(p).Change = provenance.Removed
 		warnings = append(warnings, fmt.Sprintf("spec.%s was dropped: it cannot be inferred from volume %s in standalone mode, "+
 			"and its inferFromVolumeFailurePolicy is Ignore", name, show(asText(volume))))
 	}

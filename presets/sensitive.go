@@ -50,15 +50,13 @@ func MayHoldSecret(path string) bool {
 // requires the verb escalate.
 func (c *Compiled) Sensitive() []string {
 	var found []string
-	for _, root := range []*fieldNode{c.defaults, c.overrides} {
-		visitLeaves(root, func(leaf *fieldNode) {
-			covers := func(s provenance.Path) bool { return overlaps(leaf.path, s) }
-			harmless := slices.ContainsFunc(networkNames, covers) && leaf.computed == nil && !c.foreignNetwork(leaf.value)
-			if slices.ContainsFunc(sensitiveFields, covers) && !harmless && !slices.Contains(found, leaf.text) {
-				found = append(found, leaf.text)
-			}
-		})
-	}
+	c.leaves(func(_ string, leaf *fieldNode) {
+		covers := func(s provenance.Path) bool { return overlaps(leaf.path, s) }
+		harmless := slices.ContainsFunc(networkNames, covers) && leaf.computed == nil && !c.foreignNetwork(leaf.value)
+		if slices.ContainsFunc(sensitiveFields, covers) && !harmless && !slices.Contains(found, leaf.text) {
+			found = append(found, leaf.text)
+		}
+	})
 	return found
 }
 

@@ -61,8 +61,7 @@ func (c *templateChanges) value(was, is any, s *schema, p provenance.Path) {
 }
 
 func (c *templateChanges) fields(was, is any, s *schema, p provenance.Path) {
-	before, _ := was.(map[string]any)
-	now, _ := is.(map[string]any)
+	before, now := asObject(was), asObject(is)
 	names := map[string]any{}
 	maps.Copy(names, before)
 	maps.Copy(names, now)
@@ -72,8 +71,7 @@ func (c *templateChanges) fields(was, is any, s *schema, p provenance.Path) {
 }
 
 func (c *templateChanges) elements(was, is any, s *schema, p provenance.Path) {
-	before, _ := was.([]any)
-	now, _ := is.([]any)
+	before, now := asList(was), asList(is)
 	keys := map[string]bool{}
 	for _, e := range slices.Concat(before, now) {
 		keys[keyOf(e, s)] = true

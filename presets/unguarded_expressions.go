@@ -23,9 +23,8 @@ import (
 // returns false if these were too few.
 func (c *Compiled) UnguardedExpressions(steps int) (errs field.ErrorList, complete bool) {
 	a := c.analysis(min(cmp.Or(steps, AllSteps), AllSteps))
-	at := field.NewPath("spec", "match", "conditions")
 	for i, condition := range c.conditions {
-		if a.check(condition, at.Index(i).Child("expression"), &errs) {
+		if a.check(condition, conditionPath(i), &errs) {
 			a.guards = append(a.guards, condition.syntax) // the next one is evaluated only if this one is true
 		}
 	}

@@ -11,11 +11,11 @@ import (
 // An optional selection of such a field never has a value.
 func (c *Compiled) UnknownSelections() field.ErrorList {
 	var errs field.ErrorList
-	for at, x := range c.expressions {
+	for _, x := range c.expressions() {
 		p := abstractEval{analysis: &analysis{steps: AllSteps, origins: x.origins}, unknown: map[string]string{}}
 		p.eval(x.syntax, nil)
 		for _, selection := range slices.Sorted(maps.Keys(p.unknown)) {
-			errs = append(errs, field.Invalid(at, x.text, p.unknown[selection]))
+			errs = append(errs, field.Invalid(x.at, x.text, p.unknown[selection]))
 		}
 	}
 	return errs

@@ -144,7 +144,7 @@ func (u *update) userIntent(vm map[string]any) map[string]any {
 	unapply{rec: u.record, update: true}.value(u.record.Root(), root, u.old, vmSchema())
 	u.setRunState(root)
 	for _, p := range matcherPaths { // KubeVirt adds a kind to a preset's matcher
-		fields, _ := vmValue(root, p).(map[string]any)
+		fields := asObject(vmValue(root, p))
 		if fields != nil && u.record.At(p.Field("name")).IsDecided() && fields["name"] == nil && fields["inferFromVolume"] == nil {
 			r.unset(p)
 		}

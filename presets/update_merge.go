@@ -113,8 +113,7 @@ func (m *merger) onlyPresetsChanged(d difference) bool {
 func (m *merger) stored() any { return vmValue(m.result.root, m.path) }
 
 func (m *merger) mergeFields(d difference) {
-	before, _ := d.before.(map[string]any)
-	after, _ := d.after.(map[string]any)
+	before, after := asObject(d.before), asObject(d.after)
 	m.mergeExistence(d)
 	mergeField := func(name string) {
 		s := provenance.Segment{Name: name}
@@ -137,8 +136,7 @@ func (m *merger) mergeFields(d difference) {
 }
 
 func (m *merger) mergeElements(d difference) {
-	before, _ := d.before.([]any)
-	after, _ := d.after.([]any)
+	before, after := asList(d.before), asList(d.after)
 	m.mergeExistence(d)
 	mergeElement := func(key string, v, w any, merge func(difference)) {
 		s := provenance.Segment{Name: key, Kind: provenance.Element}

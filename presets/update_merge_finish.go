@@ -79,7 +79,7 @@ func (m *merger) releaseRunState() {
 func restoreOrder(v, sent any, s *schema) {
 	switch v := v.(type) {
 	case map[string]any:
-		fields, _ := sent.(map[string]any)
+		fields := asObject(sent)
 		for name, sub := range v {
 			if fields[name] != nil {
 				restoreOrder(sub, fields[name], s.field(name))

@@ -165,7 +165,7 @@ func (m *merger) dropUnusedTemplates() {
 func namedDataVolumes(vm map[string]any) sets.Set[string] {
 	names := sets.New[string]()
 	for p := range elementsAt(vm, volumesPath) {
-		for _, name := range []provenance.Path{provenance.Of("dataVolume", "name"), provenance.Of("persistentVolumeClaim", "claimName")} {
+		for _, name := range templateReferences {
 			names.Insert(asText(vmValue(vm, slices.Concat(p, name))))
 		}
 	}

@@ -213,7 +213,7 @@ func Breaks(e *field.Error, ref string) bool { return e.Origin == originPresets+
 // preference may set are checked only on the expanded VM, and no others are then.
 func (r *mergeState) gaps(c *Compiled, expanded bool) []violation {
 	var out []violation
-	spec, _ := r.root["spec"].(map[string]any)
+	spec := asObject(r.root["spec"])
 	for _, rule := range c.requires {
 		if r.sentVMI != nil && ownerOf(rule.path)&beyondTemplate != 0 || awaitsExpansion(spec, rule.path) != expanded {
 			continue
@@ -241,7 +241,7 @@ func visitGaps(v any, s *schema, pattern, at provenance.Path, visit func(provena
 		return
 	}
 	list, listSchema := lookup(v, s, pattern[:every]), s.at(pattern[:every])
-	elements, _ := list.([]any)
+	elements := asList(list)
 	if listSchema == nil || len(elements) == 0 {
 		return
 	}
@@ -277,7 +277,7 @@ func visitMatches(v any, s *schema, pattern, at provenance.Path, visit func(prov
 
 func visitMatchingElements(list []any, s *schema, pattern provenance.Path, visit func(string, map[string]any)) {
 	for _, e := range list {
-		fields, _ := e.(map[string]any)
+		fields := asObject(e)
 		key, missing := elementKey(s.keys, fields)
 		if missing == "" && (pattern[0].Kind == provenance.AnyElement || pattern[0].Name == key) {
 			visit(key, fields)

@@ -85,7 +85,7 @@ func expansionOf(req Request, raw []byte) (*expandedVM, error) {
 
 // known returns the contributions that are known.
 func (r *mergeState) known() (contributions, error) {
-	spec, _ := r.root["spec"].(map[string]any)
+	spec := asObject(r.root["spec"])
 	if r.sentVMI != nil || spec["instancetype"] == nil && spec["preference"] == nil {
 		return contributions{}, nil
 	}

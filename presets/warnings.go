@@ -37,9 +37,6 @@ func (t *tally) add(name func() string) {
 	t.count++
 	if len(t.names) < maxListed && t.bytes < MaxWarningBytes {
 		text := name()
-		if t.names == nil {
-			t.names = make([]string, 0, 4)
-		}
 		t.names = append(t.names, text)
 		t.bytes += len(text)
 	}
@@ -162,25 +159,21 @@ func tallyOf(names []string) tally {
 // listing returns head and as many names as fit, with the number of the others.
 func listing(head string, t tally) string {
 	const tail = len(" and 1000 more")
-	out := make([]byte, 0, MaxWarningBytes)
-	out = append(out, head...)
+	shown := 0
 	for i, name := range t.names {
-		if i > 0 && len(out)+len(", ")+len(name) > MaxWarningBytes-tail {
-			return string(andMore(out, t.count-i))
+		if i > 0 && len(head)+len(", ")+len(name) > MaxWarningBytes-tail {
+			break
 		}
 		if i > 0 {
-			out = append(out, ',')
+			head += ","
 		}
-		out = append(append(out, ' '), name...)
+		head += " " + name
+		shown++
 	}
-	if rest := t.count - len(t.names); rest > 0 {
-		out = andMore(out, rest)
+	if rest := t.count - shown; rest > 0 {
+		head += fmt.Sprintf(" and %d more", rest)
 	}
-	return string(out)
-}
-
-func andMore(b []byte, n int) []byte {
-	return append(strconv.AppendInt(append(b, " and "...), int64(n), 10), " more"...)
+	return head
 }
 
 func audit(effects []effect, would *previews) map[string]string {

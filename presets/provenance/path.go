@@ -84,7 +84,7 @@ func (p Path) String() string {
 			b = append(b, "[*]"...)
 		case s.Kind == Element:
 			b = append(b, '[')
-			b = append(b, escapeElement(s.Name)...)
+			b = append(b, elementEscaper.Replace(s.Name)...)
 			b = append(b, ']')
 		case isPlain(s.Name):
 			if i > 0 {
@@ -101,13 +101,6 @@ func (p Path) String() string {
 }
 
 var elementEscaper = strings.NewReplacer(`\`, `\\`, `]`, `\]`, `"`, `\"`, `*`, `\*`)
-
-func escapeElement(name string) string {
-	if strings.ContainsAny(name, `\]"*`) {
-		return elementEscaper.Replace(name)
-	}
-	return name
-}
 
 func isPlain(name string) bool {
 	for i := range len(name) {
