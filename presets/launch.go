@@ -2,6 +2,7 @@ package presets
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -132,10 +133,8 @@ func (r *mergeState) adoptOwner(raw []byte) (*ownerVM, error) {
 	if problems := checkRequiredParents(root); len(problems) > 0 {
 		return nil, &Rejection{Problems: problems}
 	}
-	o := &ownerVM{root: root, record: provenance.New()}
-	if stored, err := provenance.Decode(asText(vmValue(root, provenanceOn(VirtualMachine)))); err == nil {
-		o.record = stored
-	}
+	stored := readable(provenance.Decode(asText(vmValue(root, provenanceOn(VirtualMachine)))))
+	o := &ownerVM{root: root, record: cmp.Or(stored, provenance.New())}
 	for p, n := range o.record.Decided() {
 		if p.HasPrefix(template) && len(p) > len(template) {
 			r.inherit(o, p, o.record.Sources[n.Source])

@@ -29,16 +29,13 @@ type effect struct {
 type tally struct {
 	count int
 	names []string
-	bytes int
 }
 
 // add counts one name; name is called only if there is room to show it.
 func (t *tally) add(name func() string) {
 	t.count++
-	if len(t.names) < maxListed && t.bytes < MaxWarningBytes {
-		text := name()
-		t.names = append(t.names, text)
-		t.bytes += len(text)
+	if len(t.names) < maxListed {
+		t.names = append(t.names, name())
 	}
 }
 

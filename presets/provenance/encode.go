@@ -11,6 +11,8 @@ const (
 	// maxBytes is the size limit of a stored record, maxOverruledBytes that of a user value in it.
 	maxBytes, maxOverruledBytes = 64 << 10, 1 << 10
 
+	usualBytes = 4 << 10 // of a record; a constant size lets the buffer stay on the stack
+
 	version = 1
 )
 
@@ -48,7 +50,7 @@ func (r *Record) Encode() (string, error) {
 	for _, e := range r.Exceptions {
 		head.Exceptions[e.Name] = e.Presets
 	}
-	b := bytes.TrimSuffix(jsonOf(head), []byte("}"))
+	b := append(make([]byte, 0, usualBytes), bytes.TrimSuffix(jsonOf(head), []byte("}"))...)
 	b = appendChildren(append(b, `,"set":`...), &r.root)
 	if b = append(b, '}'); len(b) > maxBytes {
 		return "", tooLargeError{Bytes: len(b)}
