@@ -1,12 +1,13 @@
 package fleet_test
 
 import (
-	"slices"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/google/go-cmp/cmp"
 

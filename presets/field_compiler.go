@@ -43,10 +43,8 @@ type fieldCompiler struct {
 	fields      int // that were compiled
 }
 
-func (c *fieldCompiler) fail(p provenance.Path, value any, format string, args ...any) *field.Error {
-	e := field.Invalid(c.root.Child(p.String()), value, fmt.Sprintf(format, args...))
-	c.errs = append(c.errs, e)
-	return e
+func (c *fieldCompiler) fail(p provenance.Path, value any, format string, args ...any) {
+	c.errs = append(c.errs, field.Invalid(c.root.Child(p.String()), value, fmt.Sprintf(format, args...)))
 }
 
 // compile returns the node for value at p; nil if value is invalid, or one of too many.
@@ -89,7 +87,8 @@ func (c *fieldCompiler) object(out *fieldNode, value any, p provenance.Path) *fi
 		at := p.Field(name)
 		s := out.schema.step(at[len(p)])
 		if s == nil {
-			c.fail(at, name, "%s", unknownField(name, out.schema, vmSchema().at(p[:max(len(p)-1, 0)]))).Origin = OriginUnknownField
+			unknown := unknownField(name, out.schema, vmSchema().at(p[:max(len(p)-1, 0)]))
+			c.errs = append(c.errs, field.Invalid(c.root.Child(at.String()), name, unknown).WithOrigin(OriginUnknownField))
 			continue
 		}
 		if kid := c.compile(fields[name], s, at); kid != nil {

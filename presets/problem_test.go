@@ -1,6 +1,7 @@
 package presets_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ func TestProblemCauses(t *testing.T) {
 		Kind: presets.VirtualMachine, Namespace: presets.Namespace{Name: "lab"},
 		Object: presettest.JSON("{metadata: {name: vm}, spec: {template: {spec: {domain: {devices: {rng: {}}}}}}}"),
 	})
-	rejection, ok := err.(*presets.Rejection)
+	rejection, ok := errors.AsType[*presets.Rejection](err)
 	if !ok {
 		t.Fatalf("want a rejection, got %v", err)
 	}

@@ -99,7 +99,7 @@ func (r *VMReader) pages(ctx context.Context, visit func([]byte) error) error {
 func (r *VMReader) drift(ctx context.Context, raw []byte) (fleet.Drift, error) {
 	var vm unstructured.Unstructured
 	if err := vm.UnmarshalJSON(raw); err != nil {
-		return fleet.Drift{Problems: unreadable(err)}, nil //nolint:nilerr // other VMs are counted
+		return fleet.Drift{Problems: unreadable(err)}, nil // other VMs are counted
 	}
 	after, problems, err := r.Reapply(ctx, &vm)
 	if err != nil {
@@ -110,7 +110,7 @@ func (r *VMReader) drift(ctx context.Context, raw []byte) (fleet.Drift, error) {
 	}
 	changes, err := fleet.ReappliedChanges(&vm, after)
 	if err != nil {
-		return fleet.Drift{Problems: unreadable(err)}, nil //nolint:nilerr // other VMs are counted
+		return fleet.Drift{Problems: unreadable(err)}, nil // other VMs are counted
 	}
 	return fleet.Drift{Changes: changes}, nil
 }

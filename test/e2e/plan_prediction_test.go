@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
@@ -290,7 +292,7 @@ func textsOf(changes []fleet.Change) []string {
 // A reapplied is what a reapply made of a VM.
 type reapplied struct {
 	fields   []presets.Origin
-	problems []string
+	problems []presets.Problem
 	warnings []string
 }
 
@@ -307,7 +309,7 @@ func (g *planGenerator) reapply(vm string) reapplied {
 		status, ok := errors.AsType[*apierrors.StatusError](err)
 		Expect(ok && apierrors.IsInvalid(err)).To(BeTrue(), "%s: %v", vm, err)
 		for _, cause := range status.Status().Details.Causes {
-			out.problems = append(out.problems, strings.TrimPrefix(cause.Field+": "+cause.Message, ": "))
+			out.problems = append(out.problems, problemOf(cause))
 		}
 		return out
 	}
@@ -380,6 +382,23 @@ func (g *planGenerator) awaitDeletion(kind string) {
 	ref := map[string]string{preset: "", clusterPreset: "cluster/"}[kind] + fmt.Sprintf("marker-%d", g.made)
 	marker := g.story.preset(aPreset(ref, `{mode: "Off", defaults: {spec: {runStrategy: Always}}}`))
 	Expect(g.of(kind).Delete(here.ctx, marker.GetName(), metav1.DeleteOptions{})).To(Succeed())
+}
+
+var (
+	quotedValue = regexp.MustCompile(`^[A-Z][a-z ]+: ("(?:[^"\\]|\\.)*"|[^"(]*): `)
+	namedRule   = regexp.MustCompile(`\(((?:preset )?[a-z0-9][a-z0-9./-]*)\)`)
+)
+
+// problemOf reads what an API server answers as a Problem.
+func problemOf(cause metav1.StatusCause) presets.Problem {
+	out := presets.Problem{Field: cause.Field, Message: cause.Message, Type: field.ErrorType(cause.Type)}
+	if value := quotedValue.FindStringSubmatch(cause.Message); value != nil {
+		out.Value = value[1]
+	}
+	if rules := namedRule.FindAllStringSubmatch(cause.Message, -1); rules != nil {
+		out.Origin = rules[len(rules)-1][1]
+	}
+	return out
 }
 
 // manifestOf is a preset as people keep it in files.
