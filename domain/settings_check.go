@@ -22,7 +22,7 @@ var videoTypes = []string{"", "vga", "cirrus", "qxl", "virtio", "ramfb", "bochs"
 
 // checkFrontendSettings returns the errors of settings below a path: those of the settings
 // themselves, and those of a guest with them, of each of the architectures (by default: of all). It
-// checks what the CRD's schema checks too, since it is also used simulate.
+// checks what the CRD's schema checks too, since it is also used without a cluster.
 func checkFrontendSettings(s *v1alpha1.FrontendSettings, architectures []v1alpha1.Architecture, at *field.Path) field.ErrorList {
 	errs := oneOf(at.Child("guestFamily"), s.GuestFamily, "", v1alpha1.GuestFamilyLinux, v1alpha1.GuestFamilyWindows, v1alpha1.GuestFamilyOther)
 	errs = append(errs, oneOf(at.Child("virtio"), s.Virtio, "", v1alpha1.VirtioNonTransitional, v1alpha1.VirtioTransitional)...)
@@ -104,7 +104,7 @@ const (
 )
 
 // checkBackendSettings returns the errors of settings below a path. It checks what the CRD's schema
-// checks too, since it is also used simulate.
+// checks too, since it is also used without a cluster.
 func checkBackendSettings(s *v1alpha1.BackendSettings, at *field.Path) field.ErrorList {
 	errs := oneOf(at.Child("softwareEmulation"), s.SoftwareEmulation, "", v1alpha1.SoftwareEmulationForbid, v1alpha1.SoftwareEmulationAllow)
 	errs = append(errs, checkFile(at.Child("emulator"), s.Emulator)...)

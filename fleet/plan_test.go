@@ -77,24 +77,28 @@ func TestChanges(t *testing.T) {
 // TestCompareRejections compares reasons without hints, which depend on presets.
 func TestCompareRejections(t *testing.T) {
 	problems := func(errs ...*field.Error) []presets.Problem { return presets.ProblemsOf(errs) }
+	at := func(name string) *field.Path { return field.NewPath("spec", name) }
 	before := fleet.Outcome{Problems: problems(
-		field.Required(field.NewPath("spec", "a"), "a is missing; preset cluster/x gives a to VMs with size=s; this VM has size=m"),
-		field.Invalid(field.NewPath("spec", "b"), "x", `unknown; did you mean "y"?`),
-		field.Invalid(field.NewPath("spec", "c"), "x", "must be small (set by preset cluster/x)"),
+		field.Required(at("a"), "a is missing; preset cluster/x gives a to VMs with size=s; this VM has size=m").WithOrigin("rule/a"),
+		field.Invalid(at("b"), "x", `unknown; did you mean "y"?`).WithOrigin("rule/b"),
+		field.Invalid(at("c"), "x", "must be small (set by preset cluster/x)").WithOrigin("rule/c"),
+		field.Forbidden(at("e"), "preset cluster/x computes this field: no such key").WithOrigin("presets/cluster/x"),
 	)}
 	after := fleet.Outcome{Problems: problems(
-		field.Required(field.NewPath("spec", "a"), "a is missing"),
-		field.Invalid(field.NewPath("spec", "b"), "x", `unknown; did you mean "z"?`),
-		field.Invalid(field.NewPath("spec", "c"), "x", "must be small (set by preset cluster/y)"),
+		field.Required(at("a"), "a is missing").WithOrigin("rule/a"),
+		field.Invalid(at("b"), "x", `unknown; did you mean "z"?`).WithOrigin("rule/b"),
+		field.Invalid(at("c"), "x", "must be small (set by preset cluster/y)").WithOrigin("rule/c"),
+		field.Forbidden(at("e"), "preset cluster/x computes this field: no such key").WithOrigin("presets/cluster/x"),
 	)}
 	if d := fleet.Compare(before, after, fleet.NoUpdates); !d.Empty() {
 		t.Errorf("want no new reason, got %q", d.Problems)
 	}
 	for _, other := range []*field.Error{
-		field.Required(field.NewPath("spec", "d"), ""),
-		field.Invalid(field.NewPath("spec", "b"), "z", `unknown; did you mean "y"?`),
-		field.Invalid(field.NewPath("spec", "b"), "x", "must be short").WithOrigin("short"),
-		field.Forbidden(field.NewPath("spec", "a"), "must not be set"),
+		field.Required(at("d"), ""),
+		field.Invalid(at("b"), "z", `unknown; did you mean "y"?`).WithOrigin("rule/b"),
+		field.Invalid(at("b"), "x", "must be short").WithOrigin("rule/short"),
+		field.Forbidden(at("a"), "must not be set"),
+		field.Forbidden(at("e"), "preset cluster/x computes this field: division by zero").WithOrigin("presets/cluster/x"),
 	} {
 		after := fleet.Outcome{Problems: append(slices.Clip(after.Problems), problems(other)...)}
 		if diff := cmp.Diff([]string{other.Error()}, fleet.Compare(before, after, fleet.NoUpdates).Problems); diff != "" {

@@ -26,6 +26,9 @@ type SchemaReport struct {
 	Preserved field.ErrorList
 	// Mistyped are values of a type that no API server stores there.
 	Mistyped field.ErrorList
+	// Huge are quantities with too many digits, which [SafeQuantities] rejects. Parsing them could
+	// take hours.
+	Huge field.ErrorList
 
 	prune, defaults []func()
 	parent          *schema // of the object around the current one
@@ -153,7 +156,6 @@ func (c *SchemaReport) list(v any, s *schema, at *field.Path) {
 	}
 }
 
-// scalar leaves out quantities with too many digits: every reader rejects them.
 func (c *SchemaReport) scalar(v any, s *schema, at *field.Path) {
 	v = wholeNumber(v, s)
 	text, isText := v.(string)
@@ -171,6 +173,7 @@ func (c *SchemaReport) scalar(v any, s *schema, at *field.Path) {
 
 func (c *SchemaReport) quantity(text string, at *field.Path) {
 	if hugeQuantity(text) {
+		c.Huge = append(c.Huge, hugeProblem(at, text))
 		return
 	}
 	if _, err := parseQuantity(text); err != nil {

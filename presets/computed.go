@@ -201,7 +201,8 @@ func (c *computation) report(l *layer, leaf *fieldNode, err error, unkeyed bool)
 	wins := unkeyed || c.winners[leaf.computed]
 	switch {
 	case l.role.OutranksUser() && (wins || !c.outranked(leaf.path)):
-		c.state.computeErrs = append(c.state.computeErrs, field.Forbidden(field.NewPath(leaf.text), fmt.Sprintf("preset %s computes this field: %v", l.preset.Ref, err)))
+		c.state.computeErrs = append(c.state.computeErrs, field.Forbidden(field.NewPath(leaf.text), fmt.Sprintf("preset %s computes this field: %v", l.preset.Ref, err)).
+			WithOrigin(originPresets+l.preset.Ref))
 	case wins:
 		l.note(leaf.text, Skipped{Reason: err.Error(), Failed: true}, true)
 	}

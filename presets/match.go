@@ -122,7 +122,8 @@ func (m *matchResult) evaluate(q *query, cluster bool) field.ErrorList {
 			}
 			skipped.add(func() string { return c.Ref })
 		case c.MayOverrule():
-			errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf("cannot evaluate the conditions of preset %s, which may overrule this object: %v", c.Ref, err)))
+			errs = append(errs, field.Forbidden(field.NewPath("spec"), fmt.Sprintf("cannot evaluate the conditions of preset %s, which may overrule this object: %v", c.Ref, err)).
+				WithOrigin(originPresets+c.Ref))
 		default:
 			m.warnings = append(m.warnings, fmt.Sprintf("preset %s skipped: %v", c.Ref, err))
 		}

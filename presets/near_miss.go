@@ -3,7 +3,6 @@ package presets
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -205,7 +204,7 @@ func (q *query) missReason(c *Compiled) (why string, distance int) {
 	if all, paths := q.selection.excludes(c.Ref); all || len(paths) > 0 {
 		wants, has = append(wants, "that do not exclude it"), append(has, vm+" does, in the annotation "+v1alpha1.AnnotationExclude)
 	}
-	if unmet, err := q.unmetCondition(c); unmet != nil && !errors.Is(err, errBudget) {
+	if unmet, err := q.unmetCondition(c); unmet != nil && err == nil {
 		wants, distance = append(wants, "for which its "+unmet.name+" is true"), distance+farCondition
 	}
 	if len(wants) == 0 {

@@ -18,17 +18,19 @@ type Problem struct {
 	Type field.ErrorType `json:"-"`
 	// Value is the rejected value as text, at most as long as messages show it.
 	Value string `json:"-"`
-	// Origin is that of the field.Error: the ID of a rule of validation, or one of the constants
-	// below.
+	// Origin is that of the field.Error: [RuleOrigin], or one of the constants below.
 	Origin string `json:"-"`
 	// SetBy is the Ref of the preset that set the value; empty if none did.
 	SetBy string `json:"-"`
 }
 
-// The origins of problems that no rule of validation finds.
 const (
-	// originPresets begins the Refs of the presets whose rule is broken or that contradict each
-	// other, separated by spaces.
+	// originRule begins the ID of a rule of validation or protection.
+	originRule = "rule/"
+	// originPresetRule begins the Ref of the preset whose forbid or require is broken.
+	originPresetRule = "preset-rule/"
+	// originPresets begins the Refs, separated by spaces, of presets that contradict each other,
+	// that cannot be evaluated, or whose values are missing.
 	originPresets = "presets/"
 	// OriginUnknownField is that of a field that the object's type does not have.
 	OriginUnknownField = "unknown-field"
@@ -56,21 +58,26 @@ func (p Problem) String() string {
 	return strings.TrimPrefix(EscapeLine(p.Field)+": "+p.Message, ": ")
 }
 
-// Rule returns the ID of the rule of validation that found the problem; empty if none did.
+// RuleOrigin returns the origin of the problems that a rule of validation or protection finds.
+func RuleOrigin(id string) string { return originRule + id }
+
+// Rule returns the ID of the rule of validation or protection that found the problem; empty if none
+// did.
 func (p Problem) Rule() string {
-	if p.IsUnknownField() || strings.HasPrefix(p.Origin, originPresets) {
-		return ""
+	if id, ok := strings.CutPrefix(p.Origin, originRule); ok {
+		return id
 	}
-	return p.Origin
+	return ""
 }
 
 // Presets returns the Refs of the presets that caused the problem, sorted.
 func (p Problem) Presets() []string {
-	refs, _ := strings.CutPrefix(p.Origin, originPresets)
-	if refs == p.Origin {
-		refs = ""
+	out := strings.Fields(p.SetBy)
+	for _, kind := range []string{originPresetRule, originPresets} {
+		if refs, ok := strings.CutPrefix(p.Origin, kind); ok {
+			out = append(out, strings.Fields(refs)...)
+		}
 	}
-	out := append(strings.Fields(refs), strings.Fields(p.SetBy)...)
 	slices.Sort(out)
 	return slices.Compact(out)
 }
@@ -80,15 +87,25 @@ func (p Problem) IsUnknownField() bool { return p.Origin == OriginUnknownField }
 
 // SameReason reports whether two problems differ in hints only. Hints depend on existing presets.
 func (p Problem) SameReason(o Problem) bool {
-	if p.Type == "" || o.Type == "" {
-		return p.Message == o.Message && p.Field == o.Field
+	if p.Field != o.Field || p.Type != o.Type || p.Origin != o.Origin {
+		return false
 	}
-	return p.Field == o.Field && p.Type == o.Type && p.Value == o.Value && p.Origin == o.Origin
+	if p.Origin == "" || strings.HasPrefix(p.Origin, originPresets) {
+		return p.Message == o.Message
+	}
+	return p.Value == o.Value
 }
 
-// UnknownFieldIn returns the field that a strict decoder does not know; ok is false if the error of
-// the decoder is about something else, such as a duplicate.
+// StrictProblem returns the field of an error of a strict decoder, and its defect: "unknown field"
+// or "duplicate field".
+func StrictProblem(strict error) (path, reason string) {
+	reason, path, _ = strings.Cut(strict.Error(), ` "`)
+	return strings.TrimSuffix(path, `"`), reason
+}
+
+// UnknownFieldIn returns the unknown field that an error of a strict decoder is about; ok is false
+// if it is about something else.
 func UnknownFieldIn(strict error) (path string, ok bool) {
-	path, ok = strings.CutPrefix(strict.Error(), `unknown field "`)
-	return strings.TrimSuffix(path, `"`), ok
+	path, reason := StrictProblem(strict)
+	return path, reason == "unknown field"
 }

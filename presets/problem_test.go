@@ -38,7 +38,7 @@ func TestProblemCauses(t *testing.T) {
 			t.Errorf("%s: got %q, want %q of %v", at, found[at], causes, found)
 		}
 	}
-	p := presets.NewProblem(field.Invalid(field.NewPath("spec"), "(set by preset mine)", "must be short (other)").WithOrigin("short"))
+	p := presets.NewProblem(field.Invalid(field.NewPath("spec"), "(set by preset mine)", "must be short (other)").WithOrigin(presets.RuleOrigin("short")))
 	p.SetBy = "cluster/b"
 	if got := p.Rule() + "|" + strings.Join(p.Presets(), " "); got != "short|cluster/b" {
 		t.Errorf("got %q", got)

@@ -68,6 +68,11 @@ func SafeQuantities(kind Kind, raw []byte) ([]byte, error) {
 	return json.Marshal(safe)
 }
 
+func hugeProblem(at *field.Path, text string) *field.Error {
+	return field.Invalid(at, show(text), fmt.Sprintf(
+		"must be a quantity such as 2Gi or 500m, of at most %d characters and with an exponent of at most %d digits", maxQuantityBytes, maxExponentDigits))
+}
+
 func hugeQuantities(v any, s *schema, at string) field.ErrorList {
 	if s == nil {
 		return nil
@@ -76,8 +81,7 @@ func hugeQuantities(v any, s *schema, at string) field.ErrorList {
 	switch v := v.(type) {
 	case string:
 		if s.shape == shapeQuantity && hugeQuantity(v) {
-			errs = append(errs, field.Invalid(field.NewPath(at), show(v), fmt.Sprintf(
-				"must be a quantity such as 2Gi or 500m, of at most %d characters and with an exponent of at most %d digits", maxQuantityBytes, maxExponentDigits)))
+			errs = append(errs, hugeProblem(field.NewPath(at), v))
 		}
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {

@@ -220,7 +220,7 @@ func (x *expansion) undecidedLosses() field.ErrorList {
 	for _, c := range x.match.undecided {
 		if slices.ContainsFunc(x.previousSources, func(s provenance.Source) bool { return s.Preset == c.Ref }) {
 			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationReapply),
-				fmt.Sprintf("cannot evaluate the conditions of preset %s: the fields that it set would be lost", c.Ref)))
+				fmt.Sprintf("cannot evaluate the conditions of preset %s: the fields that it set would be lost", c.Ref)).WithOrigin(originPresets+c.Ref))
 		}
 	}
 	return errs

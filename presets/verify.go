@@ -113,7 +113,8 @@ func (c *verification) undoneOverrides() field.ErrorList {
 			want = "must be absent"
 		}
 		errs = append(errs, field.Invalid(field.NewPath(p.String()), show(vmValue(c.object.root, p)),
-			fmt.Sprintf("%s: preset %s overrules it, but a later webhook changed it", want, s.Preset)))
+			fmt.Sprintf("%s: preset %s overrules it, but a later webhook changed it", want, s.Preset)).
+			WithOrigin(originPresets+s.Preset))
 	}
 	return errs
 }
@@ -203,11 +204,11 @@ func (r *mergeState) violations(presets []*Compiled) []violation {
 // broken adds the preset to the problem of an object that breaks one of its rules.
 func (c *Compiled) broken(e *field.Error) *field.Error {
 	e.Detail += " (preset " + c.Ref + ")"
-	return e.WithOrigin(originPresets + c.Ref)
+	return e.WithOrigin(originPresetRule + c.Ref)
 }
 
 // Breaks reports whether a problem is a broken rule of the preset with a Ref.
-func Breaks(e *field.Error, ref string) bool { return e.Origin == originPresets+ref }
+func Breaks(e *field.Error, ref string) bool { return e.Origin == originPresetRule+ref }
 
 // gaps returns the required paths of c that are not set. Those that the VM's instancetype or
 // preference may set are checked only on the expanded VM, and no others are then.

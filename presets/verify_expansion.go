@@ -189,7 +189,7 @@ func (x *expandedVM) overridden(c *Compiled, leaf *fieldNode) []violation {
 	if is != nil {
 		problem = field.Invalid(field.NewPath(leaf.text), is, says+show(is)+": name another "+by.field)
 	}
-	return []violation{{preset: c, path: leaf.path, value: is, problem: problem}}
+	return []violation{{preset: c, path: leaf.path, value: is, problem: problem.WithOrigin(originPresets + c.Ref)}}
 }
 
 func (x *expandedVM) restored(c *Compiled, removed removal) []violation {
@@ -200,7 +200,7 @@ func (x *expandedVM) restored(c *Compiled, removed removal) []violation {
 	by := x.contributorOf(removed.path)
 	problem := field.Forbidden(field.NewPath(removed.text),
 		fmt.Sprintf("preset %s removes it, but %s sets %s: name another %s", c.Ref, by, show(is), by.field))
-	return []violation{{preset: c, path: removed.path, value: is, problem: problem}}
+	return []violation{{preset: c, path: removed.path, value: is, problem: problem.WithOrigin(originPresets + c.Ref)}}
 }
 
 // forbidden reports forbidden values that the instancetype or preference sets, and required ones

@@ -268,7 +268,7 @@ func (m VM) correctDiskField(p *field.Error) {
 	switch {
 	case m.version != conversion.V1Alpha2 || !strings.HasPrefix(parent, disks) || !strings.HasSuffix(parent, "]"):
 	case name == volume:
-		p.Detail = "must be the name of a volume"
+		p.Detail, p.Origin = "must be the name of a volume", ""
 	case presets.Nearest(name, slices.Values([]string{volume})) != "":
 		p.Detail = fmt.Sprintf("unknown field %q; did you mean %q?", name, volume)
 	}

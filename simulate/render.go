@@ -78,7 +78,7 @@ func setFirmwareIdentity(vmi *kubevirtv1.VirtualMachineInstance, identity string
 func (c *Cluster) facts(vmi *kubevirtv1.VirtualMachineInstance, namespace map[string]string, stated *StatedFacts) *domain.HostFacts {
 	facts := domain.AssumedFacts(vmi)
 	settings, _ := c.profiles.Backend(vmi, namespace)
-	facts.KVM = settings.SoftwareEmulation != v1alpha1.SoftwareEmulationAllow
+	facts.KVM = !c.standalone() || settings.SoftwareEmulation != v1alpha1.SoftwareEmulationAllow
 	if stated == nil {
 		return facts
 	}

@@ -59,7 +59,7 @@ func (r *Report) addStricter(reach Strictness, err *field.Error) {
 		err.Detail += " "
 	}
 	err.Detail += "(" + r.rule.ID + ")"
-	err.Origin = r.rule.ID
+	err.Origin = presets.RuleOrigin(r.rule.ID)
 	r.problems = append(r.problems, problem{rule: r.rule, err: err, strictness: max(reach, r.rule.Strictness)})
 }
 

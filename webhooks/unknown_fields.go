@@ -43,12 +43,13 @@ var (
 func unknownFields(strict []error, parts map[string]reflect.Type) field.ErrorList {
 	var problems field.ErrorList
 	for _, err := range strict {
-		path, unknown := presets.UnknownFieldIn(err)
-		if !unknown { // but a duplicate
-			problems = append(problems, field.Forbidden(nil, err.Error()))
-			continue
+		path, reason := presets.StrictProblem(err)
+		problem := field.Forbidden(field.NewPath(path), reason)
+		if _, unknown := presets.UnknownFieldIn(err); unknown {
+			problem.Detail += suggestField(path, parts)
+			problem.Origin = presets.OriginUnknownField
 		}
-		problems = append(problems, field.Forbidden(field.NewPath(path), "unknown field"+suggestField(path, parts)).WithOrigin(presets.OriginUnknownField))
+		problems = append(problems, problem)
 	}
 	return problems
 }

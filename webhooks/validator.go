@@ -106,7 +106,9 @@ func (c *candidate) answer() Response {
 		response = invalid(request, problems)
 	}
 	for i := range min(len(response.Problems), len(c.setBy)) {
-		response.Problems[i].SetBy = c.setBy[i]
+		if response.Problems[i].Field == problems[i].Field { // and not the number of further problems
+			response.Problems[i].SetBy = c.setBy[i]
+		}
 	}
 	if !c.Unbounded {
 		warnings = presets.LimitWarnings(warnings, "virtwright validate shows all")

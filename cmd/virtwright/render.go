@@ -24,8 +24,7 @@ is the complete domain that libvirt starts.
 
 The facts of the host are assumed: hardware virtualization for the guest's architecture, unless a
 BackendProfile allows software emulation, and all devices that the VirtualMachineInstance requests.
---facts reads facts from a file, which replace the
-assumed ones field by field.
+--facts reads facts from a file, which replace the assumed ones field by field.
 
 XML is printed to standard output. Warnings, and features that the guest does not get, are printed
 to standard error; with --decisions, all decisions of the backend.`

@@ -25,9 +25,10 @@ const createHelp = `Ask a cluster for a template of one of its VMs.
 
 The command creates a VirtualMachineTemplateRequest of ssp.kubevirt.io/v1alpha1 in the namespace
 of the template, and returns when the template exists or has failed. Blocking conditions are
-printed to standard error. With --wait=false, the VM may be created later: the request waits for it. The template is created with the requester's permissions: to get the
-VM, to create the template and, for another namespace, to create
-virtualmachinetemplaterequests/source under the VM's name in the VM's namespace.
+printed to standard error. With --wait=false, the VM may be created later: the request waits for it.
+The template is created with the requester's permissions: to get the VM, to create the template and,
+for another namespace, to create virtualmachinetemplaterequests/source under the VM's name in the
+VM's namespace.
 
 Exit codes: 0 when the template exists (with --wait=false: when the request was accepted),
 1 when the cluster rejects the request or cannot make the template, 2 for wrong usage or an

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -27,14 +28,15 @@ func (in input) mistyped(objects []*unstructured.Unstructured, values map[string
 		if kind.Group != kubevirtv1.GroupVersion.Group || kind.Kind != "VirtualMachine" {
 			continue
 		}
-		found := presets.CheckSchema(presets.VirtualMachine, object.Object).Mistyped
+		schema := presets.CheckSchema(presets.VirtualMachine, object.Object)
+		found := slices.Concat(schema.Mistyped, schema.Huge)
 		if len(found) == 0 && len(in.invalid) == 0 && !decodable(object.Object) {
 			problems = append(problems, in.pathOf(i)+" cannot be read as a VirtualMachine")
 		}
 		for _, e := range found {
 			path := withJoinedKeys(e.Field)
 			name, isSet := setBy[location{object: i, path: path}]
-			if in.containsSecret(path) {
+			if in.containsSecret(path) || in.containsSecret(e.Field) {
 				path = "a field with a secret in its path"
 			}
 			switch {

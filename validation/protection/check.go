@@ -56,7 +56,7 @@ func (g Guard) Check(w Write) field.ErrorList {
 	var problems field.ErrorList
 	for i := range rules {
 		if rule := &rules[i]; rule.holds(g, w) && rule.broken(w) {
-			problems = append(problems, field.Forbidden(rule.at(w), rule.message(w.User)))
+			problems = append(problems, field.Forbidden(rule.at(w), rule.message(w.User)).WithOrigin(presets.RuleOrigin(rule.ID)))
 		}
 	}
 	return problems
