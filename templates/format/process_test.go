@@ -96,7 +96,7 @@ func TestProblemsOfValues(t *testing.T) {
 		"boolean":         {"only true and false", map[string]string{secret: "x", "EFI_SECURE_BOOT": "yes"}, nil, []string{`EFI_SECURE_BOOT: "yes" is not true or false`}},
 		"range":           {"the type of the field", map[string]string{secret: "x", "CPU_CORES": "-1"}, nil, []string{`CPU_CORES: "-1" must be a whole number from 0 to 2147483647 (spec.template.spec.domain.cpu.cores)`}},
 		"quantity":        {"types with UnmarshalJSON", map[string]string{secret: "x", "MEMORY_GUEST": "much"}, nil, []string{`MEMORY_GUEST: "much" must be a quantity such as 2Gi or 500m (spec.template.spec.domain.memory.guest)`}},
-		"huge": {"quantities that take hours to parse", map[string]string{secret: "x", "MEMORY_GUEST": "1e-99999999"}, nil, []string{`MEMORY_GUEST: "1e-99999999" must be a quantity such as 2Gi or 500m, of at most 64 characters`}},
+		"huge":            {"quantities that take hours to parse", map[string]string{secret: "x", "MEMORY_GUEST": "1e-99999999"}, nil, []string{`MEMORY_GUEST: "1e-99999999" must be a quantity such as 2Gi or 500m, of at most 64 characters`}},
 		"wrong and short": {"a short value of a secret occurs in names", map[string]string{secret: "c", "MEMORY_GUEST": "much"}, nil, []string{`MEMORY_GUEST: "much" must be a quantity such as 2Gi or 500m (spec.template.spec.domain.memory.guest)`}},
 		"types too": {"problems of objects are reported with the rest", map[string]string{"MEMORY_GUEST": "lots", "CPU_CORES": "many", "X": "y"}, nil, []string{
 			secret + ": Required value", `MEMORY_GUEST: "lots" must be a quantity such as 2Gi or 500m`, `CPU_CORES: "many" is not an integer`, "X: undefined parameter",

@@ -162,8 +162,7 @@ func TestMessages(t *testing.T) {
 func broken(g Guard, w Write) string {
 	var ids []string
 	for _, problem := range g.Check(w) {
-		_, id, _ := strings.Cut(problem.Detail[strings.LastIndex(problem.Detail, "("):], "(")
-		ids = append(ids, strings.TrimSuffix(id, ")"))
+		ids = append(ids, presets.NewProblem(problem).Rule())
 	}
 	return strings.Join(ids, ",")
 }
