@@ -14,7 +14,7 @@ type Problem struct {
 	// Field is a path in the version of the request; empty for the whole object.
 	Field   string `json:"field"`
 	Message string `json:"message"`
-	// Type is empty if Field is.
+	// Type is empty if the problem was not a field.Error.
 	Type field.ErrorType `json:"-"`
 	// Value is the rejected value as text, at most as long as messages show it.
 	Value string `json:"-"`
