@@ -11,7 +11,8 @@ import (
 const variable = "VIRTWRIGHT_LAW_CASES"
 
 // Of returns how many cases a test tries whose full number is given. It is a quarter, or a
-// twentieth with -short. VIRTWRIGHT_LAW_CASES=full selects the full number, as make test-all does.
+// twentieth with -short. VIRTWRIGHT_LAW_CASES=full selects the full number, for make test-all
+// before a release.
 func Of(full int) int {
 	set := os.Getenv(variable)
 	n, err := strconv.Atoi(set)
