@@ -123,7 +123,7 @@ func (m *matchResult) applyExceptions(s *Snapshot, q *query) {
 		return
 	}
 	m.presets = slices.DeleteFunc(m.presets, func(c *Compiled) bool {
-		if q.recordedExceptions != nil {
+		if q.recordedExceptions != nil && !slices.Contains(q.reapplied, c.Ref) {
 			return wasExcepted(q.recordedExceptions, c.Ref)
 		}
 		e := q.exceptionFor(s, c)

@@ -26,8 +26,10 @@ type query struct {
 	isVMI   bool
 	// recordedExceptions are those of the stored VM, if its stored intent is expanded; else nil.
 	recordedExceptions []provenance.Exception
-	excludesLegacy     bool
-	eval               evaluation
+	// reapplied presets have the current exceptions instead.
+	reapplied      []string
+	excludesLegacy bool
+	eval           evaluation
 	// clusterLeft and namespaceLeft are the CEL budgets that matching leaves for computed values.
 	clusterLeft, namespaceLeft int64
 }

@@ -25,6 +25,8 @@ type mergeState struct {
 	stored             bool
 	previousSources    []provenance.Source
 	recordedExceptions []provenance.Exception
+	// reapplied presets have the current exceptions instead.
+	reapplied []string
 	// keepsRunState says that presets do not change the run state.
 	keepsRunState bool
 	lenient       bool

@@ -39,6 +39,8 @@ type Request struct {
 	Restored bool
 	// Instancetypes finds instancetypes and preferences; if it is nil, all are unknown.
 	Instancetypes InstancetypeFinder
+	// Revisions finds earlier revisions of presets; if it is nil, none are kept.
+	Revisions RevisionFinder
 }
 
 // A Namespace holds the fields of a namespace that conditions and selectors read.

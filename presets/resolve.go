@@ -172,6 +172,7 @@ func (r *mergeState) query(ctx context.Context, req Request, owner *ownerVM) *qu
 		labels:             matchLabels(meta["labels"], templated["labels"]),
 		namespace:          req.Namespace,
 		recordedExceptions: r.recordedExceptions,
+		reapplied:          r.reapplied,
 		hasOwner:           owner != nil,
 		isVMI:              r.sentVMI != nil,
 		eval:               evaluation{ctx: ctx, object: withRequiredParents(view)},

@@ -36,7 +36,7 @@ type update struct {
 //
 // The VM is not expanded if neither spec, labels nor the annotations that select presets changed,
 // if the writer is trusted, or if the VM is being deleted. With virtwright.dev/reapply, the result
-// is the expansion of the sent intent.
+// is the expansion of the sent intent, unless its value names some presets (update_only.go).
 func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result, error) {
 	r, err := load(req.Kind, req.Object)
 	if err != nil {
@@ -73,6 +73,9 @@ func (u *update) readRecord() {
 func (u *update) answer(ctx context.Context) (*Result, error) {
 	switch {
 	case u.requestsReapply():
+		if only := ReapplyOnly(asText(annotations(u.sent)[v1alpha1.AnnotationReapply])); only != nil {
+			return u.reapplyOnly(ctx, only)
+		}
 		return u.reapply(ctx)
 	case u.isRelevant():
 		return u.merge(ctx)

@@ -21,6 +21,8 @@ type merger struct {
 	// undecided presets have conditions that cannot be evaluated in one of the expansions. They act
 	// in neither, and the fields that they set earlier keep their values.
 	undecided []*Compiled
+	// only lists the presets that a reapply brings; nil for an author's update.
+	only []string
 	// result is the merged VM; it starts as the stored one.
 	result *mergeState
 	path   provenance.Path
@@ -39,7 +41,9 @@ type difference struct {
 
 // run merges labels, annotations and spec. Then it removes elements that the merge left invalid.
 func (m *merger) run() {
-	m.findPresetStorage()
+	if m.only == nil { // a reapply may change storage
+		m.findPresetStorage()
+	}
 	for _, p := range []provenance.Path{vmLabels, vmAnnotations, provenance.Of("spec")} {
 		m.path = append(m.path[:0], p...)
 		m.merge(difference{
@@ -57,7 +61,9 @@ func (m *merger) run() {
 	}
 	m.dropUnpaired()
 	m.mergeForbids()
-	m.result.record.Snapshot, m.result.record.Exceptions = m.snapshot.Hash(), m.after.record.Exceptions
+	if m.only == nil {
+		m.result.record.Snapshot, m.result.record.Exceptions = m.snapshot.Hash(), m.after.record.Exceptions
+	}
 }
 
 func (m *merger) descend(s provenance.Segment, visit func()) {

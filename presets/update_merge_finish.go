@@ -46,6 +46,9 @@ func (m *merger) collectNews() {
 	m.result.skips = slices.DeleteFunc(m.after.skips, func(s Skipped) bool {
 		return slices.ContainsFunc(m.before.skips, func(o Skipped) bool { return reflect.DeepEqual(s, o) })
 	})
+	if m.only != nil {
+		return
+	}
 	before, after, snapshot := m.before.query, m.after.query, m.after.snapshot
 	m.result.suggestions = append(snapshot.labelTypos(after, before.labels), snapshot.idleExclusions(after, before.selection.excluded)...)
 }
@@ -66,10 +69,16 @@ func (m *merger) newProblems() field.ErrorList {
 	return problems
 }
 
+// releaseRunState removes the run state from the record if its author changed it, or if a reapply of
+// its preset finds it: from then on, it is the author's.
 func (m *merger) releaseRunState() {
 	for _, p := range runStateFields {
 		n := m.result.record.At(p)
-		if n != nil && !equalJSON(vmValue(m.old, p), vmValue(m.result.root, p)) {
+		if n == nil {
+			continue
+		}
+		isReapplied := n.IsDecided() && slices.Contains(m.only, m.result.record.Sources[n.Source].Preset)
+		if isReapplied || !equalJSON(vmValue(m.old, p), vmValue(m.result.root, p)) {
 			n.ClearSubtree()
 		}
 	}
@@ -112,7 +121,7 @@ func restoreElementOrder(list, sent []any, s *schema) {
 func (m *merger) storeRecord() error {
 	isSame := equalJSON(m.result.root["spec"], m.old["spec"]) && !differAt(m.result.root, m.old, vmLabels)
 	switch {
-	case m.recordUnreadable || isSame && !m.selectionChanged():
+	case m.recordUnreadable || isSame && !m.selectionChanged() && !m.requestsReapply():
 		m.keepRecordText(m.result)
 	case m.result.record.Empty():
 		m.result.dropProvenance(m.result.record)
@@ -182,7 +191,7 @@ func (m *merger) isRemovedByAuthor(p provenance.Path) bool {
 
 func (m *merger) mergeForbids() {
 	for _, s := range m.after.record.Sources {
-		if s.Role == provenance.Forbid && !m.before.enforces(s) {
+		if s.Role == provenance.Forbid && (!m.before.enforces(s) || slices.Contains(m.only, s.Preset)) {
 			m.result.record.AddSource(s)
 		}
 	}
@@ -191,6 +200,9 @@ func (m *merger) mergeForbids() {
 // stillForbids reports whether a recorded preset that only forbids stays in the record. It leaves
 // the record when the author's change stops it from matching.
 func (m *merger) stillForbids(s provenance.Source) bool {
+	if slices.Contains(m.only, s.Preset) {
+		return slices.Contains(m.after.record.Sources, s)
+	}
 	return !m.before.enforces(s) || m.after.enforces(s)
 }
 

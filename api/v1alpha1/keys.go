@@ -14,6 +14,10 @@ const (
 	// changes.
 	AnnotationReapply = "virtwright.dev/reapply"
 
+	// ReapplyOnlyPrefix begins a value of AnnotationReapply that names presets, separated by commas:
+	// only:cluster/size-small,web. What follows a space has no meaning.
+	ReapplyOnlyPrefix = "only:"
+
 	// AnnotationGenerateTemplate requests a template of the given name, made from the VM.
 	AnnotationGenerateTemplate = "virtwright.dev/generate-template"
 )

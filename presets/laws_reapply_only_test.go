@@ -1,0 +1,137 @@
+package presets
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/test/cases"
+)
+
+// A revisionCase has VMs of a first revision of all presets. Each preset has a second one.
+type revisionCase struct {
+	lawCase
+	second []*Compiled
+}
+
+func (c lawCase) withRevisions() revisionCase {
+	out := revisionCase{lawCase: c}
+	for i, first := range c.presets {
+		second := *c.preset(i)
+		second.Ref, second.Namespace, second.Generation = first.Ref, first.Namespace, 2
+		out.second = append(out.second, &second)
+	}
+	return out
+}
+
+// plain makes the VM one that an API server accepts: it has a spec, and no unknown field.
+func (c lawCase) plain() {
+	delete(c.vm, "unknown")
+	if c.vm["spec"] == nil {
+		c.vm["spec"] = map[string]any{"template": map[string]any{}}
+	}
+}
+
+// reapply reapplies one preset to a stored VM. All presets have the revision now, and the record may
+// name the others.
+func (c revisionCase) reapply(t *testing.T, stored map[string]any, now []*Compiled, only string, times string) *Result {
+	t.Helper()
+	sent := roundTrip(stored)
+	meta, _ := sent["metadata"].(map[string]any)
+	if meta == nil {
+		meta = map[string]any{}
+		sent["metadata"] = meta
+	}
+	all := asObject(meta["annotations"])
+	if all == nil {
+		all = map[string]any{}
+		meta["annotations"] = all
+	}
+	all[v1alpha1.AnnotationReapply] = v1alpha1.ReapplyOnlyPrefix + only + " " + times
+	return c.request(t, now, Request{
+		Kind: VirtualMachine, Object: encode(sent), OldObject: encode(stored),
+		Revisions: func(name PresetName, s provenance.Source) (*Compiled, error) {
+			for _, all := range [][]*Compiled{c.presets, c.second} {
+				for _, p := range all {
+					if p.Name() == name && p.Generation == s.Generation {
+						return p, nil
+					}
+				}
+			}
+			return nil, nil
+		},
+	})
+}
+
+func withoutReapply(vm map[string]any) map[string]any {
+	out := roundTrip(vm)
+	if meta, ok := out["metadata"].(map[string]any); ok {
+		delete(asObject(meta["annotations"]), v1alpha1.AnnotationReapply)
+	}
+	return normalized(out)
+}
+
+// With one changed preset, a reapply of it makes the VM that a create makes. A second reapply changes
+// nothing, and a reapply of the first revision restores the VM.
+func TestLawReapplyOfOnePreset(t *testing.T) {
+	changed, seen := 0, 0
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		r := c.withRevisions()
+		c.plain()
+		created := c.resolve(t, c.vm, c.presets)
+		stored := roundTrip(created.Object())
+		k := c.Intn(len(c.presets))
+		only := c.presets[k].Ref
+		now := slices.Clone(c.presets)
+		now[k] = r.second[k]
+
+		after := roundTrip(r.reapply(t, stored, now, only, "1").Object())
+		intent := roundTrip(stored)
+		keepUserIntent(intent, created.Record)
+		clearRecord(intent)
+		want := normalized(roundTrip(c.resolve(t, intent, now).Object()))
+		if diff := cmp.Diff(want, withoutReapply(after)); diff != "" {
+			t.Errorf("%s: a create gives something else (-create +reapply): %s\nstored %s", only, diff, encode(stored))
+		}
+		again := roundTrip(r.reapply(t, after, now, only, "2").Object())
+		if diff := cmp.Diff(withoutReapply(after), withoutReapply(again)); diff != "" {
+			t.Errorf("%s: a second reapply changes the VM: %s", only, diff)
+		}
+		back := roundTrip(r.reapply(t, after, c.presets, only, "3").Object())
+		if diff := cmp.Diff(withoutReapply(stored), withoutReapply(back)); diff != "" {
+			t.Errorf("%s: the first revision does not restore the VM: %s\nstored %s\nafter %s", only, diff, encode(stored), encode(after))
+		}
+		seen++
+		if !cmp.Equal(withoutReapply(stored), withoutReapply(after)) {
+			changed++
+		}
+	})
+	if changed < seen/4 || seen < cases.Of(400) {
+		t.Errorf("%d of %d reapplies changed a VM: the law needs more", changed, seen)
+	}
+}
+
+// With other changed presets, too, a reapply of one of them brings no values of the others.
+func TestLawReapplyLeavesOtherPresets(t *testing.T) {
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		r := c.withRevisions()
+		c.plain()
+		created := c.resolve(t, c.vm, c.presets)
+		k := c.Intn(len(c.presets))
+		now := slices.Clone(c.presets)
+		now[k] = r.second[k]
+		want := r.reapply(t, roundTrip(created.Object()), now, c.presets[k].Ref, "1")
+		for i, p := range r.second { // those that the record does not name act as they are now
+			if slices.ContainsFunc(created.Record.Sources, func(s provenance.Source) bool { return s.Preset == p.Ref }) {
+				now[i] = p
+			}
+		}
+		got := r.reapply(t, roundTrip(created.Object()), now, c.presets[k].Ref, "1")
+		if diff := cmp.Diff(roundTrip(want.Object()), roundTrip(got.Object())); diff != "" {
+			t.Errorf("%s: changes of other presets come, too (-without +with): %s\nstored %s", c.presets[k].Ref, diff, encode(roundTrip(created.Object())))
+		}
+	})
+}

@@ -1,0 +1,247 @@
+package presets
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// A RevisionFinder finds a preset in an earlier revision, by a source of a record. It returns nil if
+// that revision is not kept, and an error if it cannot be looked up.
+type RevisionFinder func(PresetName, provenance.Source) (*Compiled, error)
+
+// ReapplyOnly reads the names of presets from a value of virtwright.dev/reapply that begins with
+// "only:", as in only:cluster/size-small,web 2026-11-26. It returns nil for other values.
+func ReapplyOnly(value string) []string {
+	list, ok := strings.CutPrefix(value, v1alpha1.ReapplyOnlyPrefix)
+	if !ok {
+		return nil
+	}
+	list, _, _ = strings.Cut(list, " ")
+	return strings.Split(list, ",")
+}
+
+// reapplyOnly brings the current revision of some presets to a stored VM, and nothing else.
+//
+// It is a merge, like an author's update. The user intent is expanded twice, by the presets that the
+// record names in their recorded revisions; the second time, the presets of only have their current
+// revision. What differs between both expansions changes in the stored VM. If the record names
+// several revisions of a preset, they are brought up to date one after the other, oldest first.
+func (u *update) reapplyOnly(ctx context.Context, only []string) (*Result, error) {
+	before, after := u.userIntent(u.old), u.userIntent(u.sent)
+	if !equalJSON(before["spec"], after["spec"]) || differAt(before, after, vmLabels) || u.selectionChanged() {
+		return nil, u.rejectsOnly(field.Forbidden(reapplyAnnotation, "a reapply of some presets must not change spec, labels or the annotations that select presets: "+
+			"make that change in a request of its own"))
+	}
+	recorded, err := u.recordedRevisions(only)
+	if err != nil {
+		return nil, err
+	}
+	if err := u.addIdle(ctx, &recorded, before, only); err != nil {
+		return nil, err
+	}
+	exceptions := slices.Clone(u.record.Exceptions)
+	m := &merger{update: u, only: only, result: u.mergeBase()}
+	for round := range recorded.rounds {
+		if m.before, err = u.expandRecorded(ctx, &recorded, round, before); err != nil {
+			return nil, err
+		}
+		if m.after, err = u.expandOnly(ctx, recorded.reapplied(u), after, exceptions, only); err != nil {
+			return nil, err
+		}
+		m.after.matchErrs = append(m.after.matchErrs, m.after.undecidedLosses()...)
+		m.undecided = slices.Concat(recorded.missing, m.before.match.undecided, m.after.match.undecided)
+		m.after.exclude(m.undecided)
+		u.engine.apply(m.after)
+		m.run()
+	}
+	u.record.Exceptions = mergeExceptions(exceptions, m.after.record.Exceptions, only)
+	return m.finish()
+}
+
+// addIdle adds the presets that match now and that the record does not name. If they are not new,
+// they have lost every field to others.
+func (u *update) addIdle(ctx context.Context, to *revisions, intent map[string]any, only []string) error {
+	x, err := u.expand(ctx, copyMutable(intent), nil)
+	if err != nil {
+		return err
+	}
+	for _, c := range x.enforced {
+		isRecorded := slices.ContainsFunc(u.record.Sources, func(s provenance.Source) bool { return s.Preset == c.Ref })
+		if !isRecorded && !c.legacy && !slices.Contains(only, c.Ref) {
+			to.idle = append(to.idle, c)
+		}
+	}
+	return nil
+}
+
+// expandRecorded expands an intent by the recorded revisions, and drops idle presets that act on it:
+// they are new.
+func (u *update) expandRecorded(ctx context.Context, recorded *revisions, round int, intent map[string]any) (*expansion, error) {
+	for {
+		x, err := u.expandOnly(ctx, recorded.snapshot(u, round), intent, u.record.Exceptions, nil)
+		if err != nil {
+			return nil, err
+		}
+		x.exclude(slices.Concat(recorded.missing, x.match.undecided))
+		u.engine.apply(x)
+		before := len(recorded.idle)
+		recorded.idle = slices.DeleteFunc(recorded.idle, func(c *Compiled) bool {
+			return slices.ContainsFunc(x.record.Sources, func(s provenance.Source) bool { return s.Preset == c.Ref })
+		})
+		if len(recorded.idle) == before {
+			return x, nil
+		}
+	}
+}
+
+var reapplyAnnotation = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationReapply)
+
+func (u *update) rejectsOnly(problems ...*field.Error) error {
+	return &Rejection{Problems: problems}
+}
+
+// expandOnly prepares an expansion by other presets than the current ones. What is wrong with the
+// VM's choice of presets is old.
+func (u *update) expandOnly(ctx context.Context, s *Snapshot, intent map[string]any, exceptions []provenance.Exception, only []string) (*expansion, error) {
+	r := &mergeState{
+		root: copyMutable(intent), record: provenance.New(), stored: true, previousSources: u.record.Sources, lenient: true, keepsRunState: true,
+		recordedExceptions: append([]provenance.Exception{}, exceptions...), reapplied: only,
+	}
+	x, err := u.engine.prepare(ctx, s, r, u.req)
+	if err == nil {
+		x.match.warnings = nil
+	}
+	return x, err
+}
+
+// revisions are the presets of a record.
+type revisions struct {
+	idle    []*Compiled   // presets that match, and that the record does not name
+	others  []*Compiled   // presets that are not reapplied
+	named   [][]*Compiled // the recorded revisions of each preset that is reapplied, oldest first
+	current []*Compiled   // presets that are reapplied
+	missing []*Compiled   // presets whose revision is not kept: what they set stays as it is
+	rounds  int
+}
+
+// recordedRevisions finds the presets that the record names. A revision of a reapplied preset that
+// is not kept is a problem.
+func (u *update) recordedRevisions(only []string) (revisions, error) {
+	out := revisions{rounds: 1}
+	sources := map[string][]provenance.Source{}
+	for _, s := range u.record.Sources {
+		if s.Role != provenance.Platform && s.Role != provenance.Legacy {
+			sources[s.Preset] = append(sources[s.Preset], s)
+		}
+	}
+	var problems field.ErrorList
+	for ref, of := range sources {
+		slices.SortFunc(of, func(a, b provenance.Source) int { return cmp.Compare(a.Generation, b.Generation) })
+		of = slices.CompactFunc(of, func(a, b provenance.Source) bool { return a.Generation == b.Generation })
+		if !slices.Contains(only, ref) {
+			of = of[len(of)-1:]
+		}
+		var found []*Compiled
+		for _, s := range of {
+			c, err := u.revision(s)
+			switch {
+			case err != nil:
+				return out, err
+			case c != nil:
+				found = append(found, c)
+			case slices.Contains(only, ref):
+				problems = append(problems, field.Forbidden(reapplyAnnotation, fmt.Sprintf("the VM has revision %d of preset %s, which is no longer kept, "+
+					"so the change of this preset is unknown: reapply all presets", s.Generation, ref)))
+			default:
+				out.missing = append(out.missing, &Compiled{Ref: ref})
+			}
+		}
+		if slices.Contains(only, ref) {
+			out.named = append(out.named, found)
+			out.rounds = max(out.rounds, len(found))
+		} else {
+			out.others = append(out.others, found...)
+		}
+	}
+	for _, ref := range only {
+		c, exists := u.snapshot.Lookup(u.req.Namespace.Name, ref)
+		switch {
+		case exists:
+			out.current = append(out.current, c)
+		case u.snapshot.broken[ParseRef(u.req.Namespace.Name, ref)]:
+			problems = append(problems, field.Invalid(reapplyAnnotation, ref, "preset is invalid: see its status"))
+		case sources[ref] == nil:
+			problems = append(problems, field.Invalid(reapplyAnnotation, ref, "preset does not exist"+u.snapshot.suggestion(u.req.Namespace.Name, ref)))
+		}
+	}
+	if len(problems) > 0 {
+		return out, u.rejectsOnly(problems...)
+	}
+	return out, nil
+}
+
+// revision returns the preset that a source names; nil if its revision is not kept.
+func (u *update) revision(s provenance.Source) (*Compiled, error) {
+	current, exists := u.snapshot.Lookup(u.req.Namespace.Name, s.Preset)
+	if exists && current.Generation == s.Generation && (s.Hash == "" || s.Hash == current.hash) {
+		return current, nil
+	}
+	if u.req.Revisions != nil {
+		if c, err := u.req.Revisions(ParseRef(u.req.Namespace.Name, s.Preset), s); c != nil || err != nil {
+			return c, err
+		}
+	}
+	if exists && s.Hash == current.hash { // it sets the same values
+		return current, nil
+	}
+	return nil, nil
+}
+
+// snapshot has the recorded revisions. Those of reapplied presets are the oldest ones in round 0.
+func (v *revisions) snapshot(u *update, round int) *Snapshot {
+	all := slices.Concat(v.others, v.idle)
+	for _, of := range v.named {
+		if len(of) > 0 {
+			all = append(all, of[min(round, len(of)-1)])
+		}
+	}
+	return u.snapshotOf(all)
+}
+
+// reapplied has the current revisions of reapplied presets.
+func (v *revisions) reapplied(u *update) *Snapshot {
+	return u.snapshotOf(slices.Concat(v.others, v.idle, v.current))
+}
+
+func (u *update) snapshotOf(all []*Compiled) *Snapshot {
+	s := NewSnapshot(all, nil)
+	s.exceptions, s.now = u.snapshot.exceptions, u.snapshot.now
+	return s
+}
+
+// mergeExceptions returns the recorded exceptions, but the current ones from the presets of only.
+func mergeExceptions(recorded, current []provenance.Exception, only []string) []provenance.Exception {
+	var out []provenance.Exception
+	for _, e := range recorded {
+		for _, ref := range e.Presets {
+			if !slices.Contains(only, ref) {
+				out = addException(out, e.Name, ref)
+			}
+		}
+	}
+	for _, e := range current {
+		for _, ref := range e.Presets {
+			out = addException(out, e.Name, ref)
+		}
+	}
+	slices.SortFunc(out, func(a, b provenance.Exception) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
