@@ -84,10 +84,10 @@ func rank(b bool) int {
 // strictness orders modes, weakest first.
 var strictness = []v1alpha1.Mode{v1alpha1.ModeOff, v1alpha1.ModeAudit, v1alpha1.ModeWarn, v1alpha1.ModeEnforce}
 
-// presetEdits returns the differences between two versions of a preset; nil if they are equal. A
+// PresetEdits returns the differences between two versions of a preset; nil if they are equal. A
 // preset loosens if it may apply to fewer VMs, or binds their authors less: by a weaker mode, a
 // lower priority, or without a former override, removal or rule. A default binds no author.
-func presetEdits(was, is *presets.Compiled) []Edit {
+func PresetEdits(was, is *presets.Compiled) []Edit {
 	if !is.Differs(was) {
 		return nil
 	}

@@ -176,7 +176,7 @@ type Rejected struct {
 func NewPlan(ctx context.Context, before, after *presets.Snapshot) *Plan {
 	was, is := byName(before), byName(after)
 	p := &Plan{
-		Presets:    compareObjects(was, is, deleted, presetEdits),
+		Presets:    compareObjects(was, is, deleted, PresetEdits),
 		Exceptions: compareObjects(exceptionsOf(before), exceptionsOf(after), added, exceptionEdits),
 		Namespaces: []*ObjectChange{}, Policies: []*ObjectChange{},
 		groups: map[string]*Group{}, rejected: map[string]*Rejected{}, warned: map[string]*Rejected{},

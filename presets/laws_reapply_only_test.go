@@ -35,8 +35,8 @@ func (c lawCase) plain() {
 	}
 }
 
-// reapply reapplies one preset to a stored VM. All presets have the revision now, and the record may
-// name the others.
+// reapply reapplies one preset to a stored VM. All presets have the revision now, and the record
+// may name the others.
 func (c revisionCase) reapply(t *testing.T, stored map[string]any, now []*Compiled, only string, times string) *Result {
 	t.Helper()
 	sent := roundTrip(stored)
@@ -74,8 +74,8 @@ func withoutReapply(vm map[string]any) map[string]any {
 	return normalized(out)
 }
 
-// With one changed preset, a reapply of it makes the VM that a create makes. A second reapply changes
-// nothing, and a reapply of the first revision restores the VM.
+// With one changed preset, a reapply of it makes the VM that a create makes. A second reapply
+// changes nothing, and a reapply of the first revision restores the VM.
 func TestLawReapplyOfOnePreset(t *testing.T) {
 	changed, seen := 0, 0
 	checkLaw(t, func(t *testing.T, c lawCase) {

@@ -73,7 +73,7 @@ func (u *update) readRecord() {
 func (u *update) answer(ctx context.Context) (*Result, error) {
 	switch {
 	case u.requestsReapply():
-		if only := ReapplyOnly(asText(annotations(u.sent)[v1alpha1.AnnotationReapply])); only != nil {
+		if only := reapplyNames(asText(annotations(u.sent)[v1alpha1.AnnotationReapply])); only != nil {
 			return u.reapplyOnly(ctx, only)
 		}
 		return u.reapply(ctx)

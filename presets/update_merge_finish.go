@@ -69,8 +69,8 @@ func (m *merger) newProblems() field.ErrorList {
 	return problems
 }
 
-// releaseRunState removes the run state from the record if its author changed it, or if a reapply of
-// its preset finds it: from then on, it is the author's.
+// releaseRunState removes the run state from the record if its author changed it, or if a reapply
+// of its preset finds it: from then on, it is the author's.
 func (m *merger) releaseRunState() {
 	for _, p := range runStateFields {
 		n := m.result.record.At(p)

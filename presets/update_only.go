@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,13 +14,13 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A RevisionFinder finds a preset in an earlier revision, by a source of a record. It returns nil if
-// that revision is not kept, and an error if it cannot be looked up.
+// A RevisionFinder finds a preset in an earlier revision, by a source of a record. It returns nil
+// if that revision is not kept, and an error if it cannot be looked up.
 type RevisionFinder func(PresetName, provenance.Source) (*Compiled, error)
 
-// ReapplyOnly reads the names of presets from a value of virtwright.dev/reapply that begins with
+// reapplyNames reads the names of presets from a value of virtwright.dev/reapply that begins with
 // "only:", as in only:cluster/size-small,web 2026-11-26. It returns nil for other values.
-func ReapplyOnly(value string) []string {
+func reapplyNames(value string) []string {
 	list, ok := strings.CutPrefix(value, v1alpha1.ReapplyOnlyPrefix)
 	if !ok {
 		return nil
@@ -30,10 +31,11 @@ func ReapplyOnly(value string) []string {
 
 // reapplyOnly brings the current revision of some presets to a stored VM, and nothing else.
 //
-// It is a merge, like an author's update. The user intent is expanded twice, by the presets that the
-// record names in their recorded revisions; the second time, the presets of only have their current
-// revision. What differs between both expansions changes in the stored VM. If the record names
-// several revisions of a preset, they are brought up to date one after the other, oldest first.
+// It is a merge, like an author's update. The user intent is expanded twice, by the presets that
+// the record names in their recorded revisions; the second time, the presets of only have their
+// current revision. What differs between both expansions changes in the stored VM. If the record
+// names several revisions of a preset, they are brought up to date one after the other, oldest
+// first.
 func (u *update) reapplyOnly(ctx context.Context, only []string) (*Result, error) {
 	before, after := u.userIntent(u.old), u.userIntent(u.sent)
 	if !equalJSON(before["spec"], after["spec"]) || differAt(before, after, vmLabels) || u.selectionChanged() {
@@ -82,8 +84,8 @@ func (u *update) addIdle(ctx context.Context, to *revisions, intent map[string]a
 	return nil
 }
 
-// expandRecorded expands an intent by the recorded revisions, and drops idle presets that act on it:
-// they are new.
+// expandRecorded expands an intent by the recorded revisions, and drops idle presets that act on
+// it: they are new.
 func (u *update) expandRecorded(ctx context.Context, recorded *revisions, round int, intent map[string]any) (*expansion, error) {
 	for {
 		x, err := u.expandOnly(ctx, recorded.snapshot(u, round), intent, u.record.Exceptions, nil)
@@ -108,8 +110,8 @@ func (u *update) rejectsOnly(problems ...*field.Error) error {
 	return &Rejection{Problems: problems}
 }
 
-// expandOnly prepares an expansion by other presets than the current ones. What is wrong with the
-// VM's choice of presets is old.
+// expandOnly prepares an expansion by other presets than the current ones. Problems of the VM's
+// annotations that choose presets are old.
 func (u *update) expandOnly(ctx context.Context, s *Snapshot, intent map[string]any, exceptions []provenance.Exception, only []string) (*expansion, error) {
 	r := &mergeState{
 		root: copyMutable(intent), record: provenance.New(), stored: true, previousSources: u.record.Sources, lenient: true, keepsRunState: true,
@@ -132,60 +134,89 @@ type revisions struct {
 	rounds  int
 }
 
-// recordedRevisions finds the presets that the record names. A revision of a reapplied preset that
-// is not kept is a problem.
+// recordedRevisions finds the presets that the record names, and the current revisions of those
+// that are reapplied.
 func (u *update) recordedRevisions(only []string) (revisions, error) {
 	out := revisions{rounds: 1}
-	sources := map[string][]provenance.Source{}
-	for _, s := range u.record.Sources {
-		if s.Role != provenance.Platform && s.Role != provenance.Legacy {
-			sources[s.Preset] = append(sources[s.Preset], s)
-		}
-	}
-	var problems field.ErrorList
-	for ref, of := range sources {
-		slices.SortFunc(of, func(a, b provenance.Source) int { return cmp.Compare(a.Generation, b.Generation) })
-		of = slices.CompactFunc(of, func(a, b provenance.Source) bool { return a.Generation == b.Generation })
-		if !slices.Contains(only, ref) {
+	sources := u.sourcesOfPresets()
+	problems := u.findCurrent(&out, sources, only)
+	for _, ref := range slices.Sorted(maps.Keys(sources)) {
+		of := sources[ref]
+		isReapplied := slices.Contains(only, ref)
+		if !isReapplied {
 			of = of[len(of)-1:]
 		}
-		var found []*Compiled
-		for _, s := range of {
-			c, err := u.revision(s)
-			switch {
-			case err != nil:
-				return out, err
-			case c != nil:
-				found = append(found, c)
-			case slices.Contains(only, ref):
-				problems = append(problems, field.Forbidden(reapplyAnnotation, fmt.Sprintf("the VM has revision %d of preset %s, which is no longer kept, "+
-					"so the change of this preset is unknown: reapply all presets", s.Generation, ref)))
-			default:
-				out.missing = append(out.missing, &Compiled{Ref: ref})
-			}
+		found, missing, err := u.findAll(of)
+		if err != nil {
+			return out, err
 		}
-		if slices.Contains(only, ref) {
+		switch {
+		case isReapplied && len(missing) > 0:
+			problems = append(problems, field.Forbidden(reapplyAnnotation, fmt.Sprintf("the VM has revision %d of preset %s, which is no longer kept, "+
+				"so the change of this preset is unknown: reapply all presets", missing[0].Generation, ref)))
+		case isReapplied:
 			out.named = append(out.named, found)
 			out.rounds = max(out.rounds, len(found))
-		} else {
+		case len(missing) > 0:
+			out.missing = append(out.missing, &Compiled{Ref: ref})
+		default:
 			out.others = append(out.others, found...)
-		}
-	}
-	for _, ref := range only {
-		c, exists := u.snapshot.Lookup(u.req.Namespace.Name, ref)
-		switch {
-		case exists:
-			out.current = append(out.current, c)
-		case u.snapshot.broken[ParseRef(u.req.Namespace.Name, ref)]:
-			problems = append(problems, field.Invalid(reapplyAnnotation, ref, "preset is invalid: see its status"))
-		case sources[ref] == nil:
-			problems = append(problems, field.Invalid(reapplyAnnotation, ref, "preset does not exist"+u.snapshot.suggestion(u.req.Namespace.Name, ref)))
 		}
 	}
 	if len(problems) > 0 {
 		return out, u.rejectsOnly(problems...)
 	}
 	return out, nil
+}
+
+// sourcesOfPresets returns the sources of each preset in the record, a source for each generation,
+// oldest first.
+func (u *update) sourcesOfPresets() map[string][]provenance.Source {
+	out := map[string][]provenance.Source{}
+	for _, s := range u.record.Sources {
+		if s.Role != provenance.Platform && s.Role != provenance.Legacy {
+			out[s.Preset] = append(out[s.Preset], s)
+		}
+	}
+	for ref, of := range out {
+		slices.SortFunc(of, func(a, b provenance.Source) int { return cmp.Compare(a.Generation, b.Generation) })
+		out[ref] = slices.CompactFunc(of, func(a, b provenance.Source) bool { return a.Generation == b.Generation })
+	}
+	return out
+}
+
+// findCurrent adds the current revisions of the presets of only. One that was deleted has none.
+func (u *update) findCurrent(to *revisions, sources map[string][]provenance.Source, only []string) field.ErrorList {
+	var problems field.ErrorList
+	namespace := u.req.Namespace.Name
+	for _, ref := range only {
+		c, exists := u.snapshot.Lookup(namespace, ref)
+		switch {
+		case exists:
+			to.current = append(to.current, c)
+		case u.snapshot.broken[ParseRef(namespace, ref)]:
+			problems = append(problems, field.Invalid(reapplyAnnotation, ref, "preset is invalid: see its status"))
+		case sources[ref] == nil:
+			problems = append(problems, field.Invalid(reapplyAnnotation, ref, "preset does not exist"+u.snapshot.suggestion(namespace, ref)))
+		}
+	}
+	return problems
+}
+
+// findAll finds the presets of sources, and returns the sources whose revision is not kept.
+func (u *update) findAll(of []provenance.Source) (found []*Compiled, missing []provenance.Source, err error) {
+	for _, s := range of {
+		c, err := u.revision(s)
+		if err != nil {
+			return nil, nil, err
+		}
+		if c == nil {
+			missing = append(missing, s)
+		} else {
+			found = append(found, c)
+		}
+	}
+	return found, missing, nil
 }
 
 // revision returns the preset that a source names; nil if its revision is not kept.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/validation/protection"
 )
 
@@ -36,6 +37,8 @@ type Mutator struct {
 	Owners ownerGetter
 	// Instancetypes may be nil: no VM is expanded by its instancetype then.
 	Instancetypes instancetypeGetter
+	// Revisions may be nil: no earlier revision of a preset is known then.
+	Revisions revisionFinder
 	// Guard has the users whose writes are not changed.
 	Guard   protection.Guard
 	Metrics *Metrics
@@ -116,6 +119,11 @@ func (m *Mutator) request(ctx context.Context, req Request) (presets.Request, er
 		return out, fmt.Errorf("cannot read namespace %s: %w", req.Namespace, err)
 	}
 	out.Instancetypes = cachedInstancetypes(ctx, m.Instancetypes, req.Namespace)
+	if m.Revisions != nil {
+		out.Revisions = func(name presets.PresetName, s provenance.Source) (*presets.Compiled, error) {
+			return m.Revisions.Find(ctx, name, s)
+		}
+	}
 	if m.Kind != presets.VirtualMachineInstance || req.Operation != admissionv1.Create {
 		return out, nil
 	}

@@ -25,6 +25,8 @@ type Server struct {
 	Names Names
 	// Instancetypes are KubeVirt's; nil if it is not in the cluster.
 	Instancetypes instancetypeGetter
+	// Revisions finds earlier revisions of presets; nil finds none.
+	Revisions revisionFinder
 	// Profiles are used to render VMs; nil renders none, as alongside KubeVirt.
 	Profiles profileSource
 	// Authorizer reports what users may do.
@@ -48,7 +50,7 @@ type Server struct {
 func (s *Server) Mutator(kind presets.Kind) *Mutator {
 	return &Mutator{
 		Kind: kind, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Owners: s.Owners,
-		Instancetypes: s.Instancetypes, Guard: s.Guard, Metrics: s.Metrics, Events: s.Events,
+		Instancetypes: s.Instancetypes, Revisions: s.Revisions, Guard: s.Guard, Metrics: s.Metrics, Events: s.Events,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 type presetSource interface {
@@ -43,6 +44,12 @@ func ControllingVM(vmi []byte) *metav1.OwnerReference {
 		}
 	}
 	return nil
+}
+
+type revisionFinder interface {
+	// Find returns the preset in the revision that a source of a record names; nil if it is not
+	// kept.
+	Find(ctx context.Context, name presets.PresetName, s provenance.Source) (*presets.Compiled, error)
 }
 
 type instancetypeGetter interface {

@@ -14,8 +14,8 @@ const (
 	// changes.
 	AnnotationReapply = "virtwright.dev/reapply"
 
-	// ReapplyOnlyPrefix begins a value of AnnotationReapply that names presets, separated by commas:
-	// only:cluster/size-small,web. What follows a space has no meaning.
+	// ReapplyOnlyPrefix begins a value of AnnotationReapply that names presets, separated by
+	// commas: only:cluster/size-small,web. What follows a space has no meaning.
 	ReapplyOnlyPrefix = "only:"
 
 	// AnnotationGenerateTemplate requests a template of the given name, made from the VM.
@@ -51,6 +51,9 @@ const AnnotationOwnerUID = "virtwright.dev/instance-of"
 
 // AnnotationNoGuest says, on a pod, why no guest runs in it. Simulated nodes write it.
 const AnnotationNoGuest = "virtwright.dev/no-guest"
+
+// LabelPresetUID is the UID of the preset on a ControllerRevision that keeps a revision of it.
+const LabelPresetUID = "virtwright.dev/preset-uid"
 
 // AnnotationReplicaPhase is on the Lease of a replica: Starting, Serving or Draining.
 const AnnotationReplicaPhase = "virtwright.dev/replica-phase"

@@ -38,6 +38,7 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/nameconflict"
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
+	"github.com/virtwright/virtwright/lifecycle/presetrevision"
 	"github.com/virtwright/virtwright/lifecycle/presetstatus"
 	"github.com/virtwright/virtwright/lifecycle/presetusage"
 	"github.com/virtwright/virtwright/lifecycle/profilecache"
@@ -211,7 +212,11 @@ func (p *process) keepPresetStatus(writer client.Client, recorder events.EventRe
 		Client: writer, Cache: p.presets, Usage: usage, Scan: scan, Events: recorder,
 		Lock: p.lock, Replicas: p.replicas, Rules: &p.options.rules, Clock: clock.RealClock{},
 	}
-	return status.SetupWithManager(p.manager)
+	if err := status.SetupWithManager(p.manager); err != nil {
+		return err
+	}
+	revisions := &presetrevision.Controller{Client: writer, Live: p.live, Usage: usage, Lock: p.lock, Namespace: p.options.namespace}
+	return revisions.SetupWithManager(p.manager)
 }
 
 // With leader election, only the leader can write with the client and the recorder.

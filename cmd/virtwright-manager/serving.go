@@ -32,6 +32,7 @@ import (
 	"github.com/virtwright/virtwright/certs"
 	"github.com/virtwright/virtwright/lifecycle/instancetypes"
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
+	"github.com/virtwright/virtwright/lifecycle/presetrevision"
 	"github.com/virtwright/virtwright/templates"
 	"github.com/virtwright/virtwright/validation"
 	"github.com/virtwright/virtwright/validation/protection"
@@ -80,6 +81,7 @@ func (p *process) admission(guard protection.Guard) *webhooks.Server {
 		Namespaces: &clients.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
 		Owners:     &clients.LiveOwners{Client: p.rest},
 		Guard:      guard, Rules: &p.options.rules, Names: p.names,
+		Revisions:       &presetrevision.Finder{Presets: p.presets, Live: p.live, Namespace: p.options.namespace},
 		TemplateFormats: p.options.templateFormats,
 		TemplateFormat:  templates.FormatChooser{Discovery: templates.Discovery{Client: p.rest}, Formats: p.options.templateFormats},
 	}

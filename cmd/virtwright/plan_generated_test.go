@@ -280,7 +280,7 @@ func plannedLeaves(t *testing.T, kind presets.Kind, object map[string]any) map[s
 // requires a mark on each change that frees authors.
 func TestPlanPredicts(t *testing.T) {
 	happened := map[string]int{}
-	for seed := range cases.Of(1000) {
+	for seed := range cases.Of(400) {
 		w := &planWorld{rand.New(rand.NewSource(int64(seed))), map[string]map[string]string{}, map[string]string{}, map[string]string{}} //nolint:gosec // it repeats
 		for _, name := range planNames[:2+w.Intn(len(planNames)-1)] {
 			w.preset(name)

@@ -46,7 +46,7 @@ func TestPlaygroundEqualsCommands(t *testing.T) {
 	}
 	r := rand.New(rand.NewSource(1))
 	accepted := 0
-	count := cases.Of(1000)
+	count := cases.Of(400)
 	for i := range count {
 		in := generated(t, r, named)
 		t.Run(fmt.Sprintf("generated %d", i), func(t *testing.T) {

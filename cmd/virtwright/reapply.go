@@ -31,7 +31,9 @@ the user set stay. The command sets the annotation virtwright.dev/reapply to a n
 Select VMs by name (NAME, vm/NAME, or vm NAME...), by label (-l), by a preset (--preset), or select
 all (--all for one namespace, -A for all namespaces). If you combine -l, --preset, --all and -A, VMs
 must match all of them. --preset selects VMs that have values of the preset, and VMs that it would
-change now. A reapply applies every preset: warnings name the others that change these VMs.
+change now. A reapply applies every preset: warnings name the others that change these VMs. --only
+selects as --preset does, and applies this preset alone: other presets keep the revision that each
+VM has of them. It needs the revision of the preset that the VM has (see history).
 
 Each VM is a line on standard output, with the presets and fields that change it; the last line is a
 summary. Errors are printed to standard error. After an interrupt (Ctrl-C), the command waits for
@@ -44,18 +46,22 @@ const reapplyExamples = `  # Print the changes without making them
   {{program}} reapply vm/web -n shop --dry-run=server
 
   # Every VM that has values of a preset, or that it would change
-  {{program}} reapply --preset cluster/size-small -A`
+  {{program}} reapply --preset cluster/size-small -A
+
+  # The same VMs, without the changes of other presets
+  {{program}} reapply --only cluster/size-small -A`
 
 type reapplyCommand struct {
 	targets
-	preset string
-	dryRun dryRun
+	// preset selects VMs. If only is set, it is the preset, and the only one that is applied.
+	preset, only string
+	dryRun       dryRun
 }
 
 func newReapply(shown string, s streams) *cobra.Command {
 	r := &reapplyCommand{}
 	c := &cobra.Command{
-		Use:               "reapply {NAME... | -l SELECTOR | --preset PRESET | --all | -A}",
+		Use:               "reapply {NAME... | -l SELECTOR | --preset PRESET | --only PRESET | --all | -A}",
 		Short:             "Reapply presets to virtual machines of a cluster",
 		Long:              reapplyHelp,
 		Example:           strings.ReplaceAll(reapplyExamples, "{{program}}", shown),
@@ -69,15 +75,20 @@ func newReapply(shown string, s streams) *cobra.Command {
 	}
 	r.declare(c)
 	c.Flags().StringVar(&r.preset, "preset", "", "VMs that have values of this preset, or that it would change: NAME, or cluster/NAME")
-	_ = c.RegisterFlagCompletionFunc("preset", r.connection.completePresets) // the flag exists
+	c.Flags().StringVar(&r.only, "only", "", "apply only this preset, to the VMs that --preset would select: NAME, or cluster/NAME")
+	c.MarkFlagsMutuallyExclusive("preset", "only")
+	for _, flag := range []string{"preset", "only"} {
+		_ = c.RegisterFlagCompletionFunc(flag, r.connection.completePresets) // the flag exists
+	}
 	r.dryRun.declare(c, "print the selected VMs", "print the changes, without making them")
 	return c
 }
 
 func (r *reapplyCommand) check(args []string) error {
+	r.preset = cmp.Or(r.preset, r.only)
 	return errors.Join(
 		r.dryRun.check(),
-		r.read("reapply presets to", args, []string{"vm"}, r.preset != "" || r.everywhere, "-l, --preset, --all, -A"),
+		r.read("reapply presets to", args, []string{"vm"}, r.preset != "" || r.everywhere, "-l, --preset, --only, --all, -A"),
 	)
 }
 
@@ -176,5 +187,9 @@ func (r *reapplyCommand) unknownPreset(refs map[string]bool) error {
 	if near != "" {
 		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
-	return fmt.Errorf("--preset %s: the cluster has no such preset, and no VM has values of it%s", r.preset, hint)
+	flag := "--preset"
+	if r.only != "" {
+		flag = "--only"
+	}
+	return fmt.Errorf("%s %s: the cluster has no such preset, and no VM has values of it%s", flag, r.preset, hint)
 }

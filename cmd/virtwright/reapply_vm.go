@@ -93,7 +93,7 @@ func (c *reapplyCount) add(selected string, changes []fleet.Change) {
 
 // warnOfOthers warns that --preset selects VMs, but not changes: a reapply applies every preset.
 func (r *reapplyCommand) warnOfOthers(out io.Writer, others map[string]int) {
-	if r.preset == "" {
+	if r.preset == "" || r.only != "" {
 		return
 	}
 	verb := "brought"
@@ -101,7 +101,7 @@ func (r *reapplyCommand) warnOfOthers(out io.Writer, others map[string]int) {
 		verb = "brings"
 	}
 	for _, by := range slices.Sorted(maps.Keys(others)) {
-		fmt.Fprintf(out, "%s also %s changes of %s to %s\n", styleOf(out).paint(yellow, "Warning:"), verb, by, counted(others[by], "VM"))
+		fmt.Fprintf(out, "%s also %s changes of %s to %s; --only %s leaves them out\n", styleOf(out).paint(yellow, "Warning:"), verb, by, counted(others[by], "VM"), r.preset)
 	}
 }
 
@@ -151,9 +151,11 @@ func (r *reapplyCommand) one(ctx context.Context, client dynamic.ResourceInterfa
 	if err != nil {
 		return reapplied{vm: vm, err: err}
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{
-		v1alpha1.AnnotationReapply: time.Now().UTC().Format(time.RFC3339Nano),
-	}}})
+	value := time.Now().UTC().Format(time.RFC3339Nano)
+	if r.only != "" {
+		value = v1alpha1.ReapplyOnlyPrefix + r.only + " " + value
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationReapply: value}}})
 	if err != nil {
 		return reapplied{vm: vm, err: err}
 	}

@@ -42,6 +42,16 @@ func IsPresetVersion(version, hash string, generation int64) bool {
 	return true
 }
 
+// HasPresetVersion reports whether a part of a version is of a preset with this hash.
+func HasPresetVersion(version, hash string, generation int64) bool {
+	for part := range strings.SplitSeq(version, ",") {
+		if part == hash || part == generationVersion(generation) {
+			return true
+		}
+	}
+	return false
+}
+
 func generationVersion(generation int64) string {
 	return "@" + strconv.FormatInt(generation, 10)
 }

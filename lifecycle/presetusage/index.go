@@ -111,6 +111,19 @@ func (x *Index) Of(preset presets.PresetName, hash string, generation int64) (Co
 	return out, x.isReady()
 }
 
+// Has reports whether a VM has a preset in a version. It returns false, false until the index is
+// ready.
+func (x *Index) Has(preset presets.PresetName, hash string, generation int64) (used, known bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if c := x.presets[preset]; c != nil {
+		for version := range c.versions {
+			used = used || partialobject.HasPresetVersion(version, hash, generation)
+		}
+	}
+	return used, x.isReady()
+}
+
 // Exception returns the VMs that use an exception. It returns false until the index is ready.
 func (x *Index) Exception(key types.NamespacedName) (ExceptionUse, bool) {
 	x.mu.Lock()

@@ -19,13 +19,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
+	"github.com/virtwright/virtwright/test/cases"
 	"github.com/virtwright/virtwright/test/controlplane"
 	"github.com/virtwright/virtwright/test/presettest"
 	"github.com/virtwright/virtwright/test/standin"
 )
 
-// many is how many VMs are idle.
-const many = 10_000
+// many is how many VMs are idle: 10,000 with all cases.
+var many = cases.Of(10_000)
 
 // auditPolicy logs what managers write, events too.
 const auditPolicy = `

@@ -90,7 +90,56 @@ var _ = Describe("virtwright reapply", func() {
 		const also = "rng (spec.template.spec.terminationGracePeriodSeconds)"
 		_, out, errs = s.commandLine("reapply", "--preset", "rng")
 		Expect(out).To(Equal("vm/own: 1 field changed: " + also + "\nvm/web: 2 fields changed: " + also + ", size (" + path + ")\nreapplied 2 VMs: 2 changed, 0 unchanged\n"))
-		Expect(errs).To(ContainSubstring("Warning: also brought changes of size to 1 VM\n"))
+		Expect(errs).To(ContainSubstring("Warning: also brought changes of size to 1 VM; --only rng leaves them out\n"))
+	})
+
+	It("brings one preset alone", func() {
+		const grace = "spec.template.spec.terminationGracePeriodSeconds"
+		other := s.preset(aPreset("grace", `{match: {labels: {matchLabels: {app: web}}}, overrides: {spec: {template: {spec: {terminationGracePeriodSeconds: 5}}}}}`))
+		_, out, _ := s.commandLine("reapply", "--all")
+		Expect(out).To(HaveSuffix("reapplied 3 VMs: 3 changed, 0 unchanged\n"))
+		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 6Gi}}}}}}}}`)
+		s.edit(other, `{spec: {overrides: {spec: {template: {spec: {terminationGracePeriodSeconds: 9}}}}}}`)
+		Eventually(func() string {
+			_, out, _ := s.commandLine("history", "grace")
+			return out
+		}).Should(MatchRegexp(`\n2 +\d`))
+		s.edit(other, `{spec: {overrides: {spec: {template: {spec: {terminationGracePeriodSeconds: 10}}}}}}`)
+
+		By("reapply --only")
+		code, out, errs := s.commandLine("reapply", "--only", "size")
+		Expect(errs).To(BeEmpty())
+		Expect(out).To(Equal("vm/db: 1 field changed: size (" + path + ")\nvm/web: 1 field changed: size (" + path + ")\nreapplied 2 VMs: 2 changed, 0 unchanged\n"))
+		Expect(code).To(BeZero())
+		Expect(s.get(virtualMachine, "web")).To(And(haveAt(path, "6Gi"), haveAt(grace, int64(5))))
+		Expect(s.get(virtualMachine, "own")).To(haveAt(grace, int64(5)))
+		_, out, _ = s.commandLine("reapply", "--only", "size")
+		Expect(out).To(Equal("vm/db: unchanged\nvm/web: unchanged\nreapplied 2 VMs: 0 changed, 2 unchanged\n"))
+
+		By("history")
+		Eventually(func() string {
+			_, out, _ := s.commandLine("history", "grace")
+			return out
+		}).Should(MatchRegexp(`^REVISION +AGE +CHANGE\n1 +\S+ +\(first kept\)\n2 +\S+ +spec.overrides.` + grace + `: 5 → 9\n3 +\S+ +spec.overrides.` + grace + `: 9 → 10\n$`))
+		_, out, _ = s.commandLine("history", "grace", "--diff", "1")
+		Expect(out).To(And(ContainSubstring("--- grace@1\n+++ grace@3\n"), ContainSubstring("terminationGracePeriodSeconds: 5\n+"), ContainSubstring("terminationGracePeriodSeconds: 10\n")))
+		code, _, errs = s.commandLine("history", "grace", "--revision", "7")
+		Expect(code).To(Equal(2))
+		Expect(errs).To(ContainSubstring("preset grace has no revision 7: there are 1, 2, 3"))
+
+		By("the way back: an earlier revision as the preset, and a reapply of it")
+		_, out, _ = s.commandLine("history", "size", "--revision", "2")
+		Expect(out).To(ContainSubstring("guest: 4Gi"))
+		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 4Gi}}}}}}}}`)
+		_, out, _ = s.commandLine("reapply", "-l", "app=web", "--only", "size")
+		Expect(out).To(HavePrefix("vm/web: 1 field changed"))
+		Expect(s.get(virtualMachine, "web")).To(And(haveAt(path, "4Gi"), haveAt(grace, int64(5))))
+
+		By("other changes in the same request")
+		_, _, err := s.tryPatch("web", `{"metadata": {"annotations": {"virtwright.dev/reapply": "only:size"}, "labels": {"more": "x"}}}`)
+		Expect(err).To(MatchError(ContainSubstring("a reapply of some presets must not change spec, labels")))
+		_, _, err = s.tryPatch("web", `{"metadata": {"annotations": {"virtwright.dev/reapply": "only:sizes"}}}`)
+		Expect(err).To(MatchError(ContainSubstring("preset does not exist; did you mean \"size\"")))
 	})
 
 	It("says which VMs the cluster rejects, and why", func() {

@@ -17,15 +17,18 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/virtwright/virtwright/test/cases"
 	"github.com/virtwright/virtwright/test/installation"
 )
 
 const (
 	manyPresets = 1_000
-	manyVMs     = 20_000
 	// writers create presets and VMs at the same time.
 	writers = 16
 )
+
+// manyVMs are 20,000 with all cases.
+var manyVMs = cases.Of(20_000)
 
 var (
 	clusterPresets = schema.GroupVersionResource{Group: "virtwright.dev", Version: "v1alpha1", Resource: "clustervirtualmachinepresets"}
@@ -56,10 +59,10 @@ func TestStatusAfterRestart(t *testing.T) {
 		return err
 	})
 	right := func() bool {
-		return countPresets(t, client, func(p *unstructured.Unstructured) bool { n, _ := matchedOf(p); return n == manyVMs/manyPresets }) == manyPresets
+		return countPresets(t, client, func(p *unstructured.Unstructured) bool { n, _ := matchedOf(p); return n == int64(manyVMs/manyPresets) }) == manyPresets
 	}
 	within(t, 5*time.Minute, "VMs are counted while they come", func() bool {
-		return countPresets(t, client, func(p *unstructured.Unstructured) bool { n, _ := matchedOf(p); return n == manyVMs/manyPresets }) == manyPresets-manyPresets/100
+		return countPresets(t, client, func(p *unstructured.Unstructured) bool { n, _ := matchedOf(p); return n == int64(manyVMs/manyPresets) }) == manyPresets-manyPresets/100
 	})
 
 	r.Delete()

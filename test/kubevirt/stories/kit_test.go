@@ -68,8 +68,8 @@ func newStory() *story {
 	return s
 }
 
-// isRepeatedRestore reports whether KubeVirt rejected a restore that it had created a moment before,
-// and that its cache did not have yet.
+// isRepeatedRestore reports whether KubeVirt rejected a restore that it had created a moment
+// before, and that its cache did not have yet.
 func isRepeatedRestore(text string) bool {
 	return strings.Contains(text, `"virtualmachinerestore-validator.snapshot.kubevirt.io"`) && strings.HasSuffix(text, "in progress")
 }
