@@ -13,12 +13,12 @@ import (
 
 func TestReapplyUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                             "select VMs by name, or by one of -l, --preset, --all, -A",
+		"":                             "select VMs by name, or by one of -l, --preset, --only, --all, -A",
 		"vm":                           "cannot reapply presets to a vm: name VMs, for example web or vm/web",
 		"vmi/web":                      "cannot reapply presets to a vmi: name VMs, for example web or vm/web",
 		"pod/web":                      "pod: unsupported type",
 		"vm web vm/db":                 "vm/db: use TYPE/NAME for each object, or one TYPE followed by names",
-		"vm/web --all":                 "names cannot be combined with -l, --preset, --all, -A",
+		"vm/web --all":                 "names cannot be combined with -l, --preset, --only, --all, -A",
 		"-l =":                         "invalid selector",
 		"--all --dry-run=all":          `--dry-run: Unsupported value: "all": supported values: "none", "client", "server"`,
 		"--all --kubeconfig /no/where": "cannot read the kubeconfig: stat /no/where",
@@ -49,7 +49,7 @@ func TestReapplyChanges(t *testing.T) {
 			stored, call(t, now+stored, "expand", "-f", "-", "--reapply").fine(t).out,
 			"cluster/gone (spec.template.spec.subdomain), cluster/rng (spec.template.spec.domain.devices.rng), cluster/size (spec.template.spec.domain.cpu.cores, " +
 				"spec.template.spec.domain.cpu.sockets, spec.template.spec.domain.cpu.threads and 1 more)",
-			"Warning: also brings changes of cluster/gone to 1 VM\nWarning: also brings changes of cluster/rng to 1 VM\n",
+			"Warning: also brings changes of cluster/gone to 1 VM; --only cluster/size leaves them out\nWarning: also brings changes of cluster/rng to 1 VM; --only cluster/size leaves them out\n",
 		},
 		"the record cannot be read": {damaged, strings.Replace(stored, "cores: 1", "cores: 2", 1), "cluster/size (spec.template.spec.domain.cpu.cores)", ""},
 	} {
