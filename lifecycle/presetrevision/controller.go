@@ -5,9 +5,12 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -31,11 +34,12 @@ type Controller struct {
 
 // SetupWithManager adds a controller for each kind of presets to a manager.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
+	onNewGeneration := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	for kind, empty := range map[string]v1alpha1.Preset{
 		v1alpha1.KindVirtualMachinePreset:        &v1alpha1.VirtualMachinePreset{},
 		v1alpha1.KindClusterVirtualMachinePreset: &v1alpha1.ClusterVirtualMachinePreset{},
 	} {
-		err := ctrl.NewControllerManagedBy(mgr).Named("revisions-of-" + kind).For(empty).
+		err := ctrl.NewControllerManagedBy(mgr).Named("revisions-of-"+kind).For(empty, onNewGeneration).
 			Complete(c.Lock.While(reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 				preset, _ := empty.DeepCopyObject().(v1alpha1.Preset)
 				return reconcile.Result{}, c.reconcile(ctx, req, preset)
@@ -54,24 +58,33 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request, prese
 	if _, problems := presets.Compile(preset); len(problems) > 0 || preset.GetDeletionTimestamp() != nil {
 		return nil // it does not act
 	}
-	kept, err := list(ctx, c.Live, preset, c.Namespace)
-	if err != nil {
-		return err
-	}
-	if len(kept) > 0 && kept[len(kept)-1].Revision >= preset.GetGeneration() {
-		return nil // only metadata or status changed
-	}
 	next, err := newRevision(preset, c.Namespace)
 	if err != nil {
 		return err
 	}
-	switch err := ignoreExists(c.Client.Create(ctx, next)); {
-	case apierrors.HasStatusCause(err, "NamespaceTerminating"):
+	err = c.Live.Get(ctx, client.ObjectKeyFromObject(next), &appsv1.ControllerRevision{})
+	if err == nil {
+		return nil // it is kept already
+	}
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("cannot read ControllerRevision %s/%s: %w", next.Namespace, next.Name, err)
+	}
+	switch err := c.Client.Create(ctx, next); {
+	case apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
 	case err != nil:
 		return fmt.Errorf("cannot create ControllerRevision %s/%s: %w", next.Namespace, next.Name, err)
 	}
-	for i := range max(0, len(kept)+1-limit) {
+	return c.prune(ctx, preset)
+}
+
+// prune deletes revisions that no VM has, beyond limit.
+func (c *Controller) prune(ctx context.Context, preset v1alpha1.Preset) error {
+	kept, err := list(ctx, c.Live, preset, c.Namespace)
+	if err != nil {
+		return err
+	}
+	for i := range max(0, len(kept)-limit) {
 		if err := c.deleteUnused(ctx, &kept[i]); err != nil {
 			return err
 		}

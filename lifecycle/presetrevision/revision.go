@@ -14,7 +14,6 @@ import (
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,11 +47,13 @@ func newRevision(p v1alpha1.Preset, namespace string) (*appsv1.ControllerRevisio
 	if err != nil {
 		return nil, fmt.Errorf("cannot write a revision of preset %s: %w", presets.RefOf(p), err)
 	}
+	owner := *metav1.NewControllerRef(p, gvk)
+	owner.BlockOwnerDeletion = nil // some clusters ask for a permission to set it
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: nameOf(p.GetUID(), p.GetGeneration()), Namespace: cmp.Or(p.GetNamespace(), namespace),
 			Labels:          map[string]string{v1alpha1.LabelPresetUID: string(p.GetUID())},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(p, gvk)},
+			OwnerReferences: []metav1.OwnerReference{owner},
 		},
 		Data: runtime.RawExtension{Raw: raw}, Revision: p.GetGeneration(),
 	}, nil
@@ -116,12 +117,4 @@ func (f *Finder) Find(ctx context.Context, name presets.PresetName, s provenance
 func isOf(r *appsv1.ControllerRevision, uid types.UID) bool {
 	owner := metav1.GetControllerOf(r)
 	return owner != nil && owner.UID == uid
-}
-
-// ignoreExists ignores that an object exists already.
-func ignoreExists(err error) error {
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
 }

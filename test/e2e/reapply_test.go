@@ -1,7 +1,10 @@
 package e2e
 
 import (
+	"fmt"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -91,6 +94,26 @@ var _ = Describe("virtwright reapply", func() {
 		_, out, errs = s.commandLine("reapply", "--preset", "rng")
 		Expect(out).To(Equal("vm/own: 1 field changed: " + also + "\nvm/web: 2 fields changed: " + also + ", size (" + path + ")\nreapplied 2 VMs: 2 changed, 0 unchanged\n"))
 		Expect(errs).To(ContainSubstring("Warning: also brought changes of size to 1 VM; --only rng leaves them out\n"))
+	})
+
+	It("keeps the last ten revisions of a preset, and those that VMs have", func() {
+		revisions := func() string {
+			_, out, _ := s.commandLine("history", "size")
+			return strings.Join(regexp.MustCompile(`(?m)^\d+`).FindAllString(out, -1), " ")
+		}
+		Eventually(revisions).Should(Equal("1 2")) // VMs have the first one
+		_, _, _ = s.commandLine("reapply", "vm/web", "vm/db")
+		s.create("apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: late, labels: {size: s}}\nspec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}\n")
+		for n := 3; n <= 13; n++ {
+			s.edit(size, fmt.Sprintf(`{spec: {priority: %d, defaults: {spec: {template: {spec: {domain: {memory: {guest: %dGi}}}}}}}}`, n, n+2))
+			Eventually(revisions).Should(HaveSuffix(strconv.Itoa(n)))
+		}
+		Eventually(revisions).Should(Equal("2 4 5 6 7 8 9 10 11 12 13"))
+		s.kubectl("", "delete", "vmpreset", "size")
+		Eventually(func() string {
+			out, _ := s.kubectl("", "get", "controllerrevisions", "-o", "name")
+			return out
+		}).ShouldNot(ContainSubstring("preset-"))
 	})
 
 	It("brings one preset alone", func() {
