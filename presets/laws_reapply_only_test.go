@@ -2,8 +2,10 @@ package presets
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -134,4 +136,62 @@ func TestLawReapplyLeavesOtherPresets(t *testing.T) {
 			t.Errorf("%s: changes of other presets come, too (-without +with): %s\nstored %s", c.presets[k].Ref, diff, encode(roundTrip(created.Object())))
 		}
 	})
+}
+
+// What presets set whose revisions are not kept stays, but for elements of lists and empty objects.
+func TestLawReapplyLeavesUnkeptRevisions(t *testing.T) {
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		r := c.withRevisions()
+		c.plain()
+		created := c.resolve(t, c.vm, c.presets)
+		stored := roundTrip(created.Object())
+		k := c.Intn(len(c.presets))
+		only := c.presets[k].Ref
+		r.presets, r.lawCase.presets = c.presets[k:k+1], c.presets[k:k+1] // the finder has no others
+		after := roundTrip(r.reapply(t, stored, r.second, only, "1").Object())
+		for p, n := range created.Record.Decided() {
+			by := created.Record.Sources[n.Source]
+			was, is := vmValue(stored, p), vmValue(after, p)
+			if by.Preset != only && !p.InList() && by.Role != provenance.Platform && !isObject(was) && !isObject(is) && !equalJSON(was, is) {
+				t.Errorf("%s of %s was %s and is %s\nstored %s\nafter %s", p, by, show(was), show(is), encode(stored), encode(after))
+			}
+		}
+	})
+}
+
+func TestReapplyOfSomePresetsIsRejected(t *testing.T) {
+	memory := func(size string) *Compiled {
+		return compileSpec("ns", "size", map[string]any{"defaults": map[string]any{"spec": map[string]any{"template": map[string]any{
+			"spec": map[string]any{"domain": map[string]any{"memory": map[string]any{"guest": size}}},
+		}}}})
+	}
+	c := lawCase{vm: map[string]any{"spec": map[string]any{"template": map[string]any{}}}, presets: []*Compiled{memory("1Gi")}}
+	now := memory("2Gi")
+	now.Generation = 2
+	created := c.resolve(t, c.vm, c.presets)
+	for name, test := range map[string]struct {
+		only, edit, want string
+	}{
+		"a preset that does not exist":            {only: "sizes", want: `metadata.annotations[virtwright.dev/reapply]: Invalid value: "sizes": preset does not exist; did you mean "size"`},
+		"no name":                                 {only: "size,", want: `Invalid value: "": preset does not exist`},
+		"a preset that is invalid":                {only: "broken", want: `Invalid value: "broken": preset is invalid: see its status`},
+		"a revision that is not kept":             {only: "size", want: "the VM has revision 1 of preset size, which is no longer kept, so the change of this preset is unknown: reapply all presets"},
+		"another change of spec":                  {only: "size", edit: `"spec": {"template": {"spec": {"hostname": "x"}}}`, want: "must not change spec, labels or the annotations that select presets"},
+		"another change of the choice of presets": {only: "size", edit: `"metadata": {"annotations": {"virtwright.dev/exclude": "size"}}`, want: "must not change spec, labels or the annotations that select presets"},
+	} {
+		sent := roundTrip(created.Object())
+		meta := sent["metadata"].(map[string]any)["annotations"].(map[string]any)
+		meta[v1alpha1.AnnotationReapply] = v1alpha1.ReapplyOnlyPrefix + test.only
+		merged, err := jsonpatch.MergePatch(encode(sent), []byte("{"+test.edit+"}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		snapshot := NewSnapshot([]*Compiled{now}, []PresetName{{"ns", "broken"}})
+		_, err = c.engine.Resolve(t.Context(), snapshot, Request{
+			Kind: VirtualMachine, Object: merged, OldObject: encode(roundTrip(created.Object())), Namespace: Namespace{Name: "ns"},
+		})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: want %q, got %v", name, test.want, err)
+		}
+	}
 }

@@ -235,7 +235,7 @@ func sameIntent(before, after *provenance.Node) bool {
 
 // replace sets the current field to value, or removes it if value is nil. The node records it.
 func (m *merger) replace(value any, n *provenance.Node) {
-	if (value == nil || n.IsDecided()) && m.isHeldByUndecided() {
+	if (value == nil || n.IsDecided() || m.only != nil) && m.isHeldByUndecided() {
 		return
 	}
 	isNew := !equalJSON(m.stored(), value)
@@ -303,16 +303,34 @@ func (m *merger) isHeldByUndecided() bool {
 		return false
 	}
 	isHeld := func(p provenance.Path) bool {
-		n := firstDecided(m.result.record.At(p))
-		return n != nil && slices.ContainsFunc(m.undecided, func(c *Compiled) bool {
-			return c.Ref == m.result.record.Sources[n.Source].Preset
-		})
+		n := m.result.record.At(p)
+		if m.only == nil {
+			n = firstDecided(n)
+		}
+		return m.hasUndecided(n)
 	}
 	parent, name := m.path[:len(m.path)-1], m.path[len(m.path)-1].Name
 	s := vmSchema().at(parent)
 	return isHeld(m.path) || s != nil && slices.ContainsFunc(s.alternatives[name], func(alternative string) bool {
 		return isHeld(parent.Field(alternative))
 	})
+}
+
+// hasUndecided reports whether an undecided preset set the field of a node, or one below it.
+func (m *merger) hasUndecided(n *provenance.Node) bool {
+	if n == nil {
+		return false
+	}
+	isUndecided := func(c *Compiled) bool { return c.Ref == m.result.record.Sources[n.Source].Preset }
+	if n.IsDecided() && slices.ContainsFunc(m.undecided, isUndecided) {
+		return true
+	}
+	for c := range n.Children() {
+		if m.hasUndecided(c) {
+			return true
+		}
+	}
+	return false
 }
 
 // dropAlternatives removes the alternatives of the current field that the sent intent lacks.
