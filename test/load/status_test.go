@@ -28,7 +28,7 @@ const (
 )
 
 // manyVMs are 20,000 with all cases.
-var manyVMs = cases.Of(20_000)
+var manyVMs int
 
 var (
 	clusterPresets = schema.GroupVersionResource{Group: "virtwright.dev", Version: "v1alpha1", Resource: "clustervirtualmachinepresets"}
@@ -38,6 +38,7 @@ var (
 // TestStatusAfterRestart: after a restart, the status of many presets over many VMs is right,
 // within the memory of the chart. The log compares its time with a paged list of the same VMs.
 func TestStatusAfterRestart(t *testing.T) {
+	manyVMs = cases.Of(20_000)
 	i := installation.New(t)
 	i.MustHelm("install", installation.Release, installation.Chart(), "--set", "certs.mode=self-signed,replicas=1")
 	r := i.Start("virtwright-1")
