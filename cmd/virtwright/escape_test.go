@@ -56,6 +56,7 @@ var hostileCalls = map[string][]string{
 	"console":           {"console web -n lab", "console H"},
 	"vnc":               {"vnc web -n lab"},
 	"reapply":           {"reapply web -n lab", "reapply -A"},
+	"history":           {"history cluster/web", "history H", "history cluster/web --diff 1", "history cluster/web --revision 1"},
 	"H":                 {"H", "expand --H", "__complete start H"},
 }
 
