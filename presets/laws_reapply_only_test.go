@@ -147,7 +147,7 @@ func TestLawReapplyLeavesUnkeptRevisions(t *testing.T) {
 		stored := roundTrip(created.Object())
 		k := c.Intn(len(c.presets))
 		only := c.presets[k].Ref
-		r.presets, r.lawCase.presets = c.presets[k:k+1], c.presets[k:k+1] // the finder has no others
+		r.presets = c.presets[k : k+1] // the finder has no others
 		after := roundTrip(r.reapply(t, stored, r.second, only, "1").Object())
 		for p, n := range created.Record.Decided() {
 			by := created.Record.Sources[n.Source]
