@@ -42,7 +42,8 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 	if err != nil {
 		return nil, err
 	}
-	if req.Trusted || req.Kind == VirtualMachineInstance || vmValue(r.root, deletion) != nil {
+	wanted := asText(annotations(r.root)[v1alpha1.AnnotationReapply])
+	if req.Trusted && !isStamp(wanted) || req.Kind == VirtualMachineInstance || vmValue(r.root, deletion) != nil {
 		return &Result{state: r}, nil
 	}
 	u := &update{engine: e, snapshot: s, req: req, sent: r.root}
@@ -51,6 +52,14 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 	}
 	if problems := checkRequiredParents(u.old); len(problems) > 0 {
 		return nil, &Rejection{Problems: problems}
+	}
+	switch {
+	case u.requestsReapply():
+		if err := s.checkStamp(wanted, true); err != nil {
+			return nil, err
+		}
+	case req.Trusted:
+		return &Result{state: r}, nil
 	}
 	u.readRecord()
 	out, err := u.answer(ctx)

@@ -41,6 +41,7 @@ const (
 	pathValidateFrontendProfile             = "/validate-virtwright-dev-v1alpha1-frontendprofile"
 	pathValidateBackendProfile              = "/validate-virtwright-dev-v1alpha1-backendprofile"
 	pathValidatePresetException             = "/validate-virtwright-dev-v1alpha1-presetexception"
+	pathValidatePresetRollout               = "/validate-virtwright-dev-v1alpha1-presetrollout"
 	pathValidateEviction                    = "/validate-v1-pod-eviction"
 	pathValidateCopies                      = "/validate-copies"
 )
@@ -141,6 +142,7 @@ func (r Registration) validating() []hook {
 		virtwrightHook(pathValidateFrontendProfile, v1alpha1.ResourceFrontendProfiles, clusterScope),
 		virtwrightHook(pathValidateBackendProfile, v1alpha1.ResourceBackendProfiles, clusterScope),
 		virtwrightHook(pathValidatePresetException, v1alpha1.ResourcePresetExceptions, namespacedScope),
+		virtwrightHook(pathValidatePresetRollout, v1alpha1.ResourcePresetRollouts, clusterScope),
 		templateHook(pathValidateTemplateRequest),
 		deletionHook(pathValidateVirtualMachinePreset, namespacedPresets, namespacedScope),
 		deletionHook(PathValidateClusterVirtualMachinePreset, clusterPresets, clusterScope),
