@@ -171,9 +171,12 @@ func TestReapplyOfSomePresetsIsRejected(t *testing.T) {
 	created := c.resolve(t, c.vm, c.presets)
 	for name, test := range map[string]struct {
 		only, edit, want string
+		deleted          bool
 	}{
 		"a preset that does not exist":            {only: "sizes", want: `metadata.annotations[virtwright.dev/reapply]: Invalid value: "sizes": preset does not exist; did you mean "size"`},
-		"no name":                                 {only: "size,", want: `Invalid value: "": preset does not exist`},
+		"no name":                                 {only: "size,", want: `Invalid value: "size,": must name presets, each once`},
+		"too many":                                {only: strings.Repeat("a,", 16) + "a", want: "Too many: 17: must have at most 16 items"},
+		"a preset that was deleted":               {only: "size", deleted: true, want: "the VM has revision 1 of preset size, which was deleted with its revisions, so"},
 		"a preset that is invalid":                {only: "broken", want: `Invalid value: "broken": preset is invalid: see its status`},
 		"a revision that is not kept":             {only: "size", want: "the VM has revision 1 of preset size, which is no longer kept, so the change of this preset is unknown: reapply all presets"},
 		"another change of spec":                  {only: "size", edit: `"spec": {"template": {"spec": {"hostname": "x"}}}`, want: "must not change spec, labels or the annotations that select presets"},
@@ -187,11 +190,96 @@ func TestReapplyOfSomePresetsIsRejected(t *testing.T) {
 			t.Fatal(err)
 		}
 		snapshot := NewSnapshot([]*Compiled{now}, []PresetName{{"ns", "broken"}})
+		if test.deleted {
+			snapshot = NewSnapshot(nil, nil)
+		}
 		_, err = c.engine.Resolve(t.Context(), snapshot, Request{
 			Kind: VirtualMachine, Object: merged, OldObject: encode(roundTrip(created.Object())), Namespace: Namespace{Name: "ns"},
 		})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: want %q, got %v", name, test.want, err)
+		}
+	}
+}
+
+// A targeted reapply brings nothing that rules forbid now, although their preset is newer than the
+// VM. What the VM has already may stay.
+func TestReapplyOfSomePresetsObeysNewRules(t *testing.T) {
+	hostname := func(name string) *Compiled {
+		return compileSpec("ns", "names", map[string]any{"defaults": map[string]any{"spec": map[string]any{"template": map[string]any{
+			"spec": map[string]any{"hostname": name, "subdomain": "x"},
+		}}}})
+	}
+	before, after := hostname("a"), hostname("b")
+	after.Generation = 2
+	c := revisionCase{lawCase{vm: map[string]any{"spec": map[string]any{"template": map[string]any{}}}, presets: []*Compiled{before}}, nil}
+	created := c.resolve(t, c.vm, c.presets)
+	for forbidden, want := range map[string]string{"hostname": "(preset cluster/rule)", "subdomain": ""} {
+		rule := compileSpec("", "rule", map[string]any{"forbid": []any{map[string]any{"path": "spec.template.spec." + forbidden}}})
+		sent := roundTrip(created.Object())
+		sent["metadata"].(map[string]any)["annotations"].(map[string]any)[v1alpha1.AnnotationReapply] = "only:names"
+		_, err := c.engine.Resolve(t.Context(), NewSnapshot([]*Compiled{after, rule}, nil), Request{
+			Kind: VirtualMachine, Object: encode(sent), OldObject: encode(roundTrip(created.Object())), Namespace: Namespace{Name: "ns"},
+			Revisions: func(PresetName, provenance.Source) (*Compiled, error) { return before, nil },
+		})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: want %q, got %v", forbidden, want, err)
+		}
+	}
+}
+
+// A revision with the same values, but another selector, is not the recorded one.
+func TestReapplyNeedsTheRecordedSelector(t *testing.T) {
+	preset := func(match map[string]any) *Compiled {
+		return compileSpec("ns", "names", map[string]any{"match": match, "defaults": map[string]any{"spec": map[string]any{"template": map[string]any{
+			"spec": map[string]any{"hostname": "a"},
+		}}}})
+	}
+	before, after := preset(map[string]any{}), preset(map[string]any{"labels": map[string]any{"matchLabels": map[string]any{"a": "b"}}})
+	after.Generation = 2
+	c := lawCase{vm: map[string]any{"spec": map[string]any{"template": map[string]any{}}}}
+	created := c.resolve(t, c.vm, []*Compiled{before})
+	sent := roundTrip(created.Object())
+	sent["metadata"].(map[string]any)["annotations"].(map[string]any)[v1alpha1.AnnotationReapply] = "only:names"
+	_, err := c.engine.Resolve(t.Context(), NewSnapshot([]*Compiled{after}, nil), Request{
+		Kind: VirtualMachine, Object: encode(sent), OldObject: encode(roundTrip(created.Object())), Namespace: Namespace{Name: "ns"},
+	})
+	if err == nil || !strings.Contains(err.Error(), "the VM has revision 1 of preset names, which is no longer kept") {
+		t.Error(err)
+	}
+}
+
+// What a preset set whose revision is not kept stays, although another member of its one-of comes.
+func TestReapplyKeepsAlternativesOfUnkeptRevisions(t *testing.T) {
+	firmware := func(bootloader map[string]any) map[string]any {
+		return map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
+			"domain": map[string]any{"firmware": map[string]any{"bootloader": bootloader}},
+		}}}}
+	}
+	secure := compileSpec("", "secure", map[string]any{"overrides": firmware(map[string]any{"efi": map[string]any{"secureBoot": false}})})
+	plain := compileSpec("ns", "plain", map[string]any{"defaults": map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}}})
+	c := lawCase{vm: map[string]any{"spec": map[string]any{"template": map[string]any{}}}}
+	created := c.resolve(t, c.vm, []*Compiled{secure, plain})
+	for _, bios := range []map[string]any{{}, {"useSerial": true}} {
+		changed := compileSpec("ns", "plain", map[string]any{"defaults": firmware(map[string]any{"bios": bios})})
+		changed.Generation = 2
+		sent := roundTrip(created.Object())
+		sent["metadata"].(map[string]any)["annotations"].(map[string]any)[v1alpha1.AnnotationReapply] = "only:plain"
+		out, err := c.engine.Resolve(t.Context(), NewSnapshot([]*Compiled{changed}, nil), Request{
+			Kind: VirtualMachine, Object: encode(sent), OldObject: encode(roundTrip(created.Object())), Namespace: Namespace{Name: "ns"},
+			Revisions: func(name PresetName, _ provenance.Source) (*Compiled, error) {
+				if name.Ref == "plain" {
+					return plain, nil
+				}
+				return nil, nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		loader := provenance.Of("spec", "template", "spec", "domain", "firmware", "bootloader")
+		if got := vmValue(out.Object(), loader); !equalJSON(got, map[string]any{"efi": map[string]any{"secureBoot": false}}) {
+			t.Errorf("bios %v: the boot loader is %s", bios, encode(got.(map[string]any)))
 		}
 	}
 }

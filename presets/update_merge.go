@@ -195,6 +195,9 @@ func (m *merger) mergeExistence(d difference) {
 		return // both expansions have it from presets; the stored VM has an alternative of it
 	}
 	if isMissing && d.createsContainer() {
+		if m.isHeldByUndecided() {
+			return
+		}
 		m.dropAlternatives()
 		m.set(emptyLike(d.after))
 	}
@@ -296,8 +299,8 @@ func (m *merger) clearDecision() {
 	}
 }
 
-// isHeldByUndecided reports whether the current field, or an alternative of it, has its value from
-// a preset with conditions that cannot be evaluated now. Such a field stays as it is.
+// isHeldByUndecided reports whether the current field, or an alternative of it or of a field above,
+// has its value from a preset with conditions that cannot be evaluated now. It stays as it is.
 func (m *merger) isHeldByUndecided() bool {
 	if len(m.undecided) == 0 {
 		return false
@@ -309,11 +312,12 @@ func (m *merger) isHeldByUndecided() bool {
 		}
 		return m.hasUndecided(n)
 	}
-	parent, name := m.path[:len(m.path)-1], m.path[len(m.path)-1].Name
-	s := vmSchema().at(parent)
-	return isHeld(m.path) || s != nil && slices.ContainsFunc(s.alternatives[name], func(alternative string) bool {
-		return isHeld(parent.Field(alternative))
-	})
+	for _, alternative := range alternativesOf(m.path) {
+		if isHeld(alternative) {
+			return true
+		}
+	}
+	return isHeld(m.path)
 }
 
 // hasUndecided reports whether an undecided preset set the field of a node, or one below it.

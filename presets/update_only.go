@@ -29,6 +29,26 @@ func reapplyNames(value string) []string {
 	return strings.Split(list, ",")
 }
 
+// maxReapplied is the most presets that a targeted reapply names.
+const maxReapplied = 16
+
+// checkReapplied checks the names of presets, and that only these change the VM.
+func (u *update) checkReapplied(only []string, before, after map[string]any) field.ErrorList {
+	if !equalJSON(before["spec"], after["spec"]) || differAt(before, after, vmLabels) || u.selectionChanged() {
+		return field.ErrorList{field.Forbidden(reapplyAnnotation, "a reapply of some presets must not change spec, labels or the annotations that select presets: "+
+			"make that change in a request of its own")}
+	}
+	if len(only) > maxReapplied {
+		return field.ErrorList{field.TooMany(reapplyAnnotation, len(only), maxReapplied)}
+	}
+	for i, ref := range only {
+		if ref == "" || slices.Contains(only[:i], ref) {
+			return field.ErrorList{field.Invalid(reapplyAnnotation, strings.Join(only, ","), "must name presets, each once: only:cluster/size-small,web")}
+		}
+	}
+	return nil
+}
+
 // reapplyOnly brings the current revision of some presets to a stored VM, and nothing else.
 //
 // It is a merge, like an author's update. The user intent is expanded twice, by the presets that
@@ -38,15 +58,15 @@ func reapplyNames(value string) []string {
 // first.
 func (u *update) reapplyOnly(ctx context.Context, only []string) (*Result, error) {
 	before, after := u.userIntent(u.old), u.userIntent(u.sent)
-	if !equalJSON(before["spec"], after["spec"]) || differAt(before, after, vmLabels) || u.selectionChanged() {
-		return nil, u.rejectsOnly(field.Forbidden(reapplyAnnotation, "a reapply of some presets must not change spec, labels or the annotations that select presets: "+
-			"make that change in a request of its own"))
+	if problems := u.checkReapplied(only, before, after); len(problems) > 0 {
+		return nil, u.rejectsOnly(problems...)
 	}
 	recorded, err := u.recordedRevisions(only)
 	if err != nil {
 		return nil, err
 	}
-	if err := u.addIdle(ctx, &recorded, before, only); err != nil {
+	current, err := u.addIdle(ctx, &recorded, before, only)
+	if err != nil {
 		return nil, err
 	}
 	exceptions := slices.Clone(u.record.Exceptions)
@@ -65,15 +85,27 @@ func (u *update) reapplyOnly(ctx context.Context, only []string) (*Result, error
 		m.run()
 	}
 	u.record.Exceptions = mergeExceptions(exceptions, m.after.record.Exceptions, only)
-	return m.finish()
+	out, err := m.finish()
+	if err != nil {
+		return nil, err
+	}
+	return out, u.checkCurrent(current, m.result)
+}
+
+// checkCurrent rejects values that rules of current presets forbid, and that the stored VM lacks.
+func (u *update) checkCurrent(current *expansion, after *mergeState) error {
+	if problems := problemsOf(notIn(&mergeState{root: u.old}, after.violations(current.enforced))); len(problems) > 0 {
+		return after.rejection(problems)
+	}
+	return nil
 }
 
 // addIdle adds the presets that match now and that the record does not name. If they are not new,
-// they have lost every field to others.
-func (u *update) addIdle(ctx context.Context, to *revisions, intent map[string]any, only []string) error {
+// they have lost every field to others. It returns the expansion by all current presets.
+func (u *update) addIdle(ctx context.Context, to *revisions, intent map[string]any, only []string) (*expansion, error) {
 	x, err := u.expand(ctx, copyMutable(intent), nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, c := range x.enforced {
 		isRecorded := slices.ContainsFunc(u.record.Sources, func(s provenance.Source) bool { return s.Preset == c.Ref })
@@ -81,7 +113,7 @@ func (u *update) addIdle(ctx context.Context, to *revisions, intent map[string]a
 			to.idle = append(to.idle, c)
 		}
 	}
-	return nil
+	return x, nil
 }
 
 // expandRecorded expands an intent by the recorded revisions, and drops idle presets that act on
@@ -146,14 +178,13 @@ func (u *update) recordedRevisions(only []string) (revisions, error) {
 		if !isReapplied {
 			of = of[len(of)-1:]
 		}
-		found, missing, err := u.findAll(of)
+		found, missing, err := u.findAll(of, isReapplied)
 		if err != nil {
 			return out, err
 		}
 		switch {
 		case isReapplied && len(missing) > 0:
-			problems = append(problems, field.Forbidden(reapplyAnnotation, fmt.Sprintf("the VM has revision %d of preset %s, which is no longer kept, "+
-				"so the change of this preset is unknown: reapply all presets", missing[0].Generation, ref)))
+			problems = append(problems, u.unknownChange(ref, missing[0].Generation))
 		case isReapplied:
 			out.named = append(out.named, found)
 			out.rounds = max(out.rounds, len(found))
@@ -203,10 +234,22 @@ func (u *update) findCurrent(to *revisions, sources map[string][]provenance.Sour
 	return problems
 }
 
+// unknownChange says why a revision of a preset is not kept.
+func (u *update) unknownChange(ref string, generation int64) *field.Error {
+	why := "which is no longer kept"
+	if c, exists := u.snapshot.Lookup(u.req.Namespace.Name, ref); !exists {
+		why = "which was deleted with its revisions"
+	} else if c.Generation < generation {
+		why = "which was deleted with its revisions and created again"
+	}
+	return field.Forbidden(reapplyAnnotation, fmt.Sprintf("the VM has revision %d of preset %s, %s, so the change of this preset is unknown: reapply all presets",
+		generation, ref, why))
+}
+
 // findAll finds the presets of sources, and returns the sources whose revision is not kept.
-func (u *update) findAll(of []provenance.Source) (found []*Compiled, missing []provenance.Source, err error) {
+func (u *update) findAll(of []provenance.Source, isReapplied bool) (found []*Compiled, missing []provenance.Source, err error) {
 	for _, s := range of {
-		c, err := u.revision(s)
+		c, err := u.revision(s, isReapplied)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -219,21 +262,26 @@ func (u *update) findAll(of []provenance.Source) (found []*Compiled, missing []p
 	return found, missing, nil
 }
 
-// revision returns the preset that a source names; nil if its revision is not kept.
-func (u *update) revision(s provenance.Source) (*Compiled, error) {
+// revision returns the preset that a source names; nil if its revision is not kept. Instead of a
+// revision that is not reapplied, it may return another that sets the same values.
+func (u *update) revision(s provenance.Source, isReapplied bool) (*Compiled, error) {
 	current, exists := u.snapshot.Lookup(u.req.Namespace.Name, s.Preset)
-	if exists && current.Generation == s.Generation && (s.Hash == "" || s.Hash == current.hash) {
+	equal := exists && s.Hash == current.hash
+	if exists && current.Generation == s.Generation && (equal || s.Hash == "") {
 		return current, nil
 	}
-	if u.req.Revisions != nil {
-		if c, err := u.req.Revisions(ParseRef(u.req.Namespace.Name, s.Preset), s); c != nil || err != nil {
-			return c, err
-		}
-	}
-	if exists && s.Hash == current.hash { // it sets the same values
+	kept, err := u.keptRevision(s)
+	if kept == nil && err == nil && equal && !isReapplied {
 		return current, nil
 	}
-	return nil, nil
+	return kept, err
+}
+
+func (u *update) keptRevision(s provenance.Source) (*Compiled, error) {
+	if u.req.Revisions == nil {
+		return nil, nil
+	}
+	return u.req.Revisions(ParseRef(u.req.Namespace.Name, s.Preset), s)
 }
 
 // snapshot has the recorded revisions. Those of reapplied presets are the oldest ones in round 0.

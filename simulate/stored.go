@@ -61,7 +61,7 @@ func (m VM) reapplied(raw []byte) ([]byte, error) {
 		annotations = map[string]any{}
 		meta["annotations"] = annotations
 	}
-	annotations[v1alpha1.AnnotationReapply] = m.entry.meta.Annotations[v1alpha1.AnnotationReapply] + "+"
+	annotations[v1alpha1.AnnotationReapply] = "+" + m.entry.meta.Annotations[v1alpha1.AnnotationReapply] // names no presets
 	return json.Marshal(object)
 }
 

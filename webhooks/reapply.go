@@ -69,7 +69,7 @@ func reapplyRequest(stored *unstructured.Unstructured) (Request, error) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[v1alpha1.AnnotationReapply] += "+"
+	annotations[v1alpha1.AnnotationReapply] = "+" + annotations[v1alpha1.AnnotationReapply] // names no presets
 	sent.SetAnnotations(annotations)
 	changed, err := sent.MarshalJSON()
 	kind := metav1.GroupVersionKind(kubevirtv1.VirtualMachineGroupVersionKind)

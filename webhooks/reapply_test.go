@@ -34,7 +34,7 @@ func TestReapplyAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			memory := map[bool]string{true: ", memory: {guest: 1Gi}"}[tc.labels == "" || tc.labels == `wrong: "1"`]
 			vm := &unstructured.Unstructured{}
-			if err := vm.UnmarshalJSON(presettest.JSON(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: a, namespace: shop, labels: {` + tc.labels +
+			if err := vm.UnmarshalJSON(presettest.JSON(`{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: a, namespace: shop, annotations: {virtwright.dev/reapply: "only:cluster/no-rng"}, labels: {` + tc.labels +
 				`}}, spec: {runStrategy: Halted, template: {spec: {domain: {devices: {` + tc.devices + `}` + memory + `}}}}}`)); err != nil {
 				t.Fatal(err)
 			}

@@ -26,8 +26,9 @@ import (
 const historyHelp = `List the revisions of a preset, with the fields that each changed. A revision is the preset in one
 generation. virtwright keeps the last 10, and those that VMs still have.
 
---revision prints one as a manifest, which plan -f, explain -f and kubectl replace -f read. --diff
-compares one with the present preset, or two with each other.
+--revision prints one as a manifest, with the present labels and annotations, which plan -f,
+explain -f and kubectl replace -f read. --diff compares one with the present preset, or two with
+each other.
 
 Revisions of a cluster preset are in virtwright's namespace: to read them, you need the permission to
 list controllerrevisions there, and in all namespaces unless you name it by -n.
@@ -46,6 +47,7 @@ const historyExamples = `  # What changed, and when
 type historyCommand struct {
 	connection connection
 	revision   int64
+	printsOne  bool
 	diff       []int64
 }
 
@@ -59,6 +61,7 @@ func newHistory(shown string, s streams) *cobra.Command {
 			if len(args) != 1 {
 				return errors.New("name one preset: NAME, or cluster/NAME")
 			}
+			h.printsOne = c.Flags().Changed("revision")
 			return h.run(c.Context(), s, args[0])
 		},
 	}
@@ -82,7 +85,7 @@ func (h *historyCommand) run(ctx context.Context, s streams, ref string) error {
 		return err
 	}
 	switch {
-	case h.revision != 0:
+	case h.printsOne:
 		one, err := revisionOf(all, ref, h.revision)
 		if err != nil {
 			return err
@@ -127,9 +130,18 @@ func (h *historyCommand) read(ctx context.Context, ref string) ([]presetRevision
 		return nil, fmt.Errorf("cannot list the revisions of preset %s: %w", ref, err)
 	}
 	out := []presetRevision{{number: preset.GetGeneration(), object: preset.Object}}
-	for _, item := range list.Items {
+	for i := range list.Items {
+		item := &list.Items[i]
 		number, _, _ := unstructured.NestedInt64(item.Object, "revision")
 		data, _, _ := unstructured.NestedMap(item.Object, "data")
+		if !isRevisionOf(preset, item.GetName(), number, metav1.GetControllerOf(item), data) {
+			continue
+		}
+		if item.GetNamespace() != list.Items[0].GetNamespace() {
+			return nil, fmt.Errorf("revisions of preset %s are in namespaces %s and %s: name virtwright's namespace with -n",
+				ref, list.Items[0].GetNamespace(), item.GetNamespace())
+		}
+		data["metadata"] = authored(preset)
 		if number == preset.GetGeneration() {
 			out[0].created = item.GetCreationTimestamp().Time
 		} else {
@@ -138,6 +150,22 @@ func (h *historyCommand) read(ctx context.Context, ref string) ([]presetRevision
 	}
 	slices.SortFunc(out, func(a, b presetRevision) int { return cmp.Compare(a.number, b.number) })
 	return out, nil
+}
+
+// isRevisionOf reports whether a ControllerRevision is a generation of a preset.
+func isRevisionOf(preset *unstructured.Unstructured, name string, number int64, owner *metav1.OwnerReference, data map[string]any) bool {
+	of := &unstructured.Unstructured{Object: data}
+	return name == fmt.Sprintf("preset-%s-%d", preset.GetUID(), number) && owner != nil && owner.UID == preset.GetUID() &&
+		of.GetKind() == preset.GetKind() && of.GetName() == preset.GetName() && of.GetNamespace() == preset.GetNamespace()
+}
+
+// authored returns the metadata of a preset without what API servers add.
+func authored(preset *unstructured.Unstructured) map[string]any {
+	meta, _, _ := unstructured.NestedMap(preset.Object, "metadata")
+	for _, key := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"} {
+		delete(meta, key)
+	}
+	return meta
 }
 
 func revisionOf(all []presetRevision, ref string, number int64) (presetRevision, error) {
@@ -151,14 +179,10 @@ func revisionOf(all []presetRevision, ref string, number int64) (presetRevision,
 	return presetRevision{}, fmt.Errorf("preset %s has no revision %d: there are %s", ref, number, strings.Join(numbers, ", "))
 }
 
-// manifest has only what authors write.
+// manifest has the spec of the revision, with the labels and annotations of the present preset.
 func (r presetRevision) manifest() map[string]any {
 	from := &unstructured.Unstructured{Object: r.object}
-	meta := map[string]any{"name": from.GetName()}
-	if from.GetNamespace() != "" {
-		meta["namespace"] = from.GetNamespace()
-	}
-	return map[string]any{"apiVersion": from.GetAPIVersion(), "kind": from.GetKind(), "metadata": meta, "spec": r.object["spec"]}
+	return map[string]any{"apiVersion": from.GetAPIVersion(), "kind": from.GetKind(), "metadata": authored(from), "spec": r.object["spec"]}
 }
 
 func (r presetRevision) compile() (*presets.Compiled, error) {

@@ -67,6 +67,11 @@ func newReapply(shown string, s streams) *cobra.Command {
 		Example:           strings.ReplaceAll(reapplyExamples, "{{program}}", shown),
 		ValidArgsFunction: r.connection.complete(0),
 		RunE: func(c *cobra.Command, args []string) error {
+			for _, flag := range []string{"preset", "only"} {
+				if f := c.Flags().Lookup(flag); f.Changed && f.Value.String() == "" {
+					return fmt.Errorf("--%s: name a preset: NAME, or cluster/NAME", flag)
+				}
+			}
 			if err := r.check(args); err != nil {
 				return err
 			}

@@ -1,7 +1,6 @@
 package partialobject
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,25 +34,21 @@ func (u PresetUse) Version() string { return u.handle.Value().version }
 // hashes has the generation.
 func IsPresetVersion(version, hash string, generation int64) bool {
 	for part := range strings.SplitSeq(version, ",") {
-		if part != hash && part != generationVersion(generation) {
+		if of, number, _ := strings.Cut(part, "@"); of != hash && (of != "" || number != strconv.FormatInt(generation, 10)) {
 			return false
 		}
 	}
 	return true
 }
 
-// HasPresetVersion reports whether a part of a version is of a preset with this hash.
-func HasPresetVersion(version, hash string, generation int64) bool {
+// HasPresetGeneration reports whether a part of a version is of this generation of a preset.
+func HasPresetGeneration(version string, generation int64) bool {
 	for part := range strings.SplitSeq(version, ",") {
-		if part == hash || part == generationVersion(generation) {
+		if _, number, _ := strings.Cut(part, "@"); number == strconv.FormatInt(generation, 10) {
 			return true
 		}
 	}
 	return false
-}
-
-func generationVersion(generation int64) string {
-	return "@" + strconv.FormatInt(generation, 10)
 }
 
 // read fills r from annotations. An object that was trimmed before has no annotation, and keeps r.
@@ -78,7 +73,7 @@ func presetUses(record *provenance.Record) []PresetUse {
 	versions := map[string][]string{}
 	for _, s := range record.Sources {
 		if s.Role != provenance.Platform && s.Role != provenance.Legacy {
-			versions[s.Preset] = append(versions[s.Preset], cmp.Or(s.Hash, generationVersion(s.Generation)))
+			versions[s.Preset] = append(versions[s.Preset], s.Hash+"@"+strconv.FormatInt(s.Generation, 10))
 		}
 	}
 	out := make([]PresetUse, 0, len(versions))

@@ -99,7 +99,7 @@ func (c *Controller) deleteUnused(ctx context.Context, r *appsv1.ControllerRevis
 		return err
 	}
 	if compiled, problems := presets.Compile(p); len(problems) == 0 {
-		if used, known := c.Usage.Has(compiled.Name(), compiled.Hash(), r.Revision); used || !known {
+		if used, known := c.Usage.Has(compiled.Name(), r.Revision); used || !known {
 			return nil
 		}
 	}

@@ -111,14 +111,14 @@ func (x *Index) Of(preset presets.PresetName, hash string, generation int64) (Co
 	return out, x.isReady()
 }
 
-// Has reports whether a VM has a preset in a version. It returns false, false until the index is
+// Has reports whether a VM has a generation of a preset. It returns false, false until the index is
 // ready.
-func (x *Index) Has(preset presets.PresetName, hash string, generation int64) (used, known bool) {
+func (x *Index) Has(preset presets.PresetName, generation int64) (used, known bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if c := x.presets[preset]; c != nil {
 		for version := range c.versions {
-			used = used || partialobject.HasPresetVersion(version, hash, generation)
+			used = used || partialobject.HasPresetGeneration(version, generation)
 		}
 	}
 	return used, x.isReady()
