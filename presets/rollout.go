@@ -93,6 +93,22 @@ func (r *Rollout) Reached(namespace Namespace, vm *metav1.ObjectMeta) bool {
 	return percentile(namespace.Name, vm.Name) < r.position.percent
 }
 
+// Concerns reports whether a rollout may change a stored VM: the stable or the current revision of a
+// preset acts on VMs and selects it. Labels are those of the VM and of its template.
+func (s *Snapshot) Concerns(r *Rollout, namespace Namespace, vm *metav1.ObjectMeta, template map[string]string) bool {
+	set := labels.Merge(template, vm.Labels)
+	for ref, stable := range r.Stable {
+		current, _ := s.Lookup("", ref)
+		for _, c := range []*Compiled{stable, current} {
+			if c != nil && c.Mode == v1alpha1.ModeEnforce && c.ApplyAt != v1alpha1.ApplyAtLaunch && matches(c.labels, set) &&
+				matches(c.namespaces, namespace.Labels) && (!c.Explicit || strings.Contains(vm.Annotations[v1alpha1.AnnotationPresets], ref)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // IsHeld reports whether a VM is kept out of every rollout.
 func IsHeld(namespace Namespace, vm *metav1.ObjectMeta) bool {
 	return vm.Annotations[v1alpha1.AnnotationRollout] == v1alpha1.RolloutHold || namespace.Annotations[v1alpha1.AnnotationRollout] == v1alpha1.RolloutHold

@@ -221,7 +221,7 @@ func (p *process) keepPresetStatus(writer client.Client, recorder events.EventRe
 		return err
 	}
 	rollouts := &presetrollout.Controller{
-		Client: writer, Live: p.live, Presets: p.presets, Namespaces: p.stored.Namespaces, Excluded: p.stored.Excluded, Events: recorder,
+		Client: writer, Presets: p.presets, Namespaces: p.stored.Namespaces, Excluded: p.stored.Excluded, Events: recorder,
 		Lock: p.lock, Clock: clock.RealClock{},
 	}
 	return rollouts.SetupWithManager(p.manager)

@@ -39,13 +39,12 @@ import (
 const (
 	cacheLag     = 200 * time.Millisecond // the time until caches have a status that was written
 	updatePeriod = time.Second            // between two batches of updates
-	watchPeriod  = 15 * time.Second       // between two counts of VMs while a change is rolled out
+	watchPeriod  = 10 * time.Second       // between two counts of VMs while a change is rolled out
 )
 
 // A Controller rolls changes of presets out. It is the only writer of the status of PresetRollouts.
 type Controller struct {
 	Client     client.Client // reads from the cache
-	Live       client.Reader // lists the metadata of VMs, which caches lack
 	Presets    *presetcache.Cache
 	Namespaces interface {
 		Get(ctx context.Context, name string) (presets.Namespace, error)
@@ -106,11 +105,11 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	var reached vms
 	if isActive(&r.Status) {
-		rollout := c.rollout(&r)
+		snapshot, rollout := c.rollout(&r)
 		if rollout == nil {
 			return reconcile.Result{RequeueAfter: cacheLag}, nil // the cache is older than the status
 		}
-		if reached, err = c.count(ctx, rollout); err != nil {
+		if reached, err = c.count(ctx, snapshot, rollout); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -171,16 +170,16 @@ func (c *Controller) observe(ctx context.Context, r *v1alpha1.PresetRollout) (ob
 	return out, nil
 }
 
-// rollout returns the rollout that snapshots have, if it has the state of the status.
-func (c *Controller) rollout(r *v1alpha1.PresetRollout) *presets.Rollout {
+// rollout returns the rollout in the newest snapshot, if it has the state of the status.
+func (c *Controller) rollout(r *v1alpha1.PresetRollout) (*presets.Snapshot, *presets.Rollout) {
 	snapshot := c.Presets.Snapshot()
 	if snapshot == nil {
-		return nil
+		return nil, nil
 	}
 	if out := snapshot.Rollout(r.Name); out != nil && out.Is(&r.Status) {
-		return out
+		return snapshot, out
 	}
-	return nil
+	return nil, nil
 }
 
 // write writes the status with the condition of a step, and an event if its reason is new.

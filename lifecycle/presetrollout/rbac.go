@@ -4,5 +4,5 @@ package presetrollout
 //
 // +kubebuilder:rbac:groups=virtwright.dev,resources=presetrollouts,verbs=get;list;watch
 // +kubebuilder:rbac:groups=virtwright.dev,resources=presetrollouts/status,verbs=patch
-// +kubebuilder:rbac:groups=kubevirt.io,resources=virtualmachines,verbs=list;patch
+// +kubebuilder:rbac:groups=kubevirt.io,resources=virtualmachines,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

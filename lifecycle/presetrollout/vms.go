@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
 	"github.com/virtwright/virtwright/presets"
 )
 
 const (
-	pageSize   = 500
 	batchSize  = 500 // the most VMs that are updated before they are counted again
 	writers    = 8
 	firstRetry = 10 * time.Second // after the first failure; each pause is twice as long
@@ -50,40 +50,50 @@ func (v *vms) report(s *v1alpha1.PresetRolloutStatus) {
 	s.Selected, s.Updated, s.Held, s.Failed, s.Failures = &v.selected, &v.updated, &v.held, &v.failed, v.failures
 }
 
-// count lists all VMs, and finds those that the rollout has reached.
-func (c *Controller) count(ctx context.Context, of *presets.Rollout) (vms, error) {
+// count finds the VMs that the rollout has reached and may change.
+func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets.Rollout) (vms, error) {
 	out := vms{stamp: of.Stamp()}
+	var all partialobject.VirtualMachineList
+	if err := c.Client.List(ctx, &all); err != nil {
+		return out, fmt.Errorf("cannot list VMs: %w", err)
+	}
 	namespaces := map[string]presets.Namespace{}
-	page := &metav1.PartialObjectMetadataList{}
-	page.SetGroupVersionKind(kubevirtv1.GroupVersion.WithKind("VirtualMachineList"))
-	for {
-		if err := c.Live.List(ctx, page, client.Limit(pageSize), client.Continue(page.Continue)); err != nil {
-			return out, fmt.Errorf("cannot list VMs: %w", err)
-		}
-		for i := range page.Items {
-			vm := &page.Items[i].ObjectMeta
-			in, known := namespaces[vm.Namespace]
-			if !known {
-				var err error
-				if in, err = c.Namespaces.Get(ctx, vm.Namespace); client.IgnoreNotFound(err) != nil {
-					return out, fmt.Errorf("cannot read namespace %s: %w", vm.Namespace, err)
-				}
-				namespaces[vm.Namespace] = in
+	for i := range all.Items {
+		vm := &all.Items[i]
+		in, known := namespaces[vm.Namespace]
+		if !known {
+			var err error
+			if in, err = c.Namespaces.Get(ctx, vm.Namespace); client.IgnoreNotFound(err) != nil {
+				return out, fmt.Errorf("cannot read namespace %s: %w", vm.Namespace, err)
 			}
-			if vm.DeletionTimestamp == nil && !slices.Contains(c.Excluded, vm.Namespace) && isReached(of, in, vm) {
-				c.add(&out, of.Name, in, vm)
-			}
+			namespaces[vm.Namespace] = in
 		}
-		if page.Continue == "" {
-			return out, nil
+		if vm.DeletionTimestamp == nil && !slices.Contains(c.Excluded, vm.Namespace) && isReached(of, in, vm) && concerns(s, of, in, vm) {
+			c.add(&out, of.Name, in, &vm.ObjectMeta)
 		}
 	}
+	return out, nil
 }
 
 // isReached reports whether a VM belongs to the steps that were reached, or was updated although it
 // no longer does.
-func isReached(of *presets.Rollout, in presets.Namespace, vm *metav1.ObjectMeta) bool {
-	return of.Reached(in, vm) || vm.Annotations[v1alpha1.AnnotationReapply] == strings.TrimSuffix(of.Stamp(), presets.StampAborted)
+func isReached(of *presets.Rollout, in presets.Namespace, vm *partialobject.VirtualMachine) bool {
+	return of.Reached(in, &vm.ObjectMeta) || vm.Annotations[v1alpha1.AnnotationReapply] == strings.TrimSuffix(of.Stamp(), presets.StampAborted)
+}
+
+// concerns reports whether a rollout may change a VM: one that has values of a preset, or that a
+// revision selects.
+func concerns(s *presets.Snapshot, of *presets.Rollout, in presets.Namespace, vm *partialobject.VirtualMachine) bool {
+	for _, use := range vm.Presets {
+		if _, is := of.Stable[use.Ref()]; is {
+			return true
+		}
+	}
+	var template map[string]string
+	if vm.Spec.Template != nil {
+		template = vm.Spec.Template.Metadata.Labels
+	}
+	return s.Concerns(of, in, &vm.ObjectMeta, template)
 }
 
 func (c *Controller) add(to *vms, rollout string, in presets.Namespace, vm *metav1.ObjectMeta) {
