@@ -164,7 +164,7 @@ func enter(spec *v1alpha1.PresetRolloutSpec, s *v1alpha1.PresetRolloutStatus, wa
 	}
 	w := &spec.Waves[wave]
 	if w.Approval == v1alpha1.ApprovalRequired && wanted.approved != s.Target+"/"+w.Name {
-		return s, step{reason: reasonApproval, message: fmt.Sprintf("wave %s needs an approval: virtwright rollout approve NAME", w.Name)}
+		return s, step{reason: reasonApproval, message: fmt.Sprintf("wave %s needs an approval: use virtwright rollout approve", w.Name)}
 	}
 	reach(s, w.Name, nextStep(w, ""))
 	return s, step{reason: reasonUpdating, message: fmt.Sprintf("wave %s begins up to %s", s.Wave, s.Step)}
