@@ -84,6 +84,12 @@ func specChanged() condition {
 	return condition{Name: "changes-spec", Expression: `request.operation != "UPDATE" || object.?spec != oldObject.?spec`}
 }
 
+// specOrApprovalChanged excludes updates of a rollout that change neither spec nor what is approved.
+func specOrApprovalChanged() condition {
+	return condition{Name: "changes-spec-or-approval", Expression: specChanged().Expression + fmt.Sprintf(
+		` || object.metadata.?annotations[?%[1]q] != oldObject.metadata.?annotations[?%[1]q]`, v1alpha1.AnnotationRolloutApproved)}
+}
+
 // inUse excludes deletions of presets that no VM uses.
 func inUse() condition {
 	return condition{Name: "in-use", Expression: `oldObject.?status.?matched.orValue(0) > 0`}

@@ -121,6 +121,12 @@ func deletionHook(path, resource string, scope admissionregistrationv1.ScopeType
 	return h
 }
 
+func rolloutHook() hook {
+	h := virtwrightHook(pathValidatePresetRollout, v1alpha1.ResourcePresetRollouts, clusterScope)
+	h.conditions = []condition{specOrApprovalChanged()}
+	return h
+}
+
 func (r Registration) mutating() []hook {
 	vm, vmi := presets.VirtualMachine, presets.VirtualMachineInstance
 	vmis := kubevirtHook(pathMutateVirtualMachineInstance, "virtualmachineinstances", unguarded(r.Guard, vmi))
@@ -142,7 +148,7 @@ func (r Registration) validating() []hook {
 		virtwrightHook(pathValidateFrontendProfile, v1alpha1.ResourceFrontendProfiles, clusterScope),
 		virtwrightHook(pathValidateBackendProfile, v1alpha1.ResourceBackendProfiles, clusterScope),
 		virtwrightHook(pathValidatePresetException, v1alpha1.ResourcePresetExceptions, namespacedScope),
-		virtwrightHook(pathValidatePresetRollout, v1alpha1.ResourcePresetRollouts, clusterScope),
+		rolloutHook(),
 		templateHook(pathValidateTemplateRequest),
 		deletionHook(pathValidateVirtualMachinePreset, namespacedPresets, namespacedScope),
 		deletionHook(PathValidateClusterVirtualMachinePreset, clusterPresets, clusterScope),

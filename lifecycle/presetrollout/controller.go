@@ -101,7 +101,7 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	r.Status = *retarget(&r.Spec, &r.Status, seen)
 	if !apiequality.Semantic.DeepEqual(before.Status, r.Status) {
-		return reconcile.Result{RequeueAfter: cacheLag}, c.writeStatus(ctx, before, &r)
+		return retry(c.writeStatus(ctx, before, &r))
 	}
 	var reached vms
 	if isActive(&r.Status) {
@@ -119,11 +119,11 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	status, next := advance(&r.Spec, &r.Status, reached.counts, wanted, c.Clock.Now())
 	r.Status = *status
 	if isActive(status) && status.Wave == before.Status.Wave && status.Step == before.Status.Step {
-		reached.report(status)
+		reached.report(&r.Status)
 	}
 	result, err := c.write(ctx, before, &r, next)
-	if err != nil || !next.update || len(reached.due) == 0 {
-		return result, err
+	if err != nil || !next.update || len(reached.due) == 0 || result.RequeueAfter == cacheLag {
+		return result, err // if the status has changed, the decision is old
 	}
 	return reconcile.Result{RequeueAfter: updatePeriod}, c.update(ctx, &r, reached)
 }
@@ -201,10 +201,7 @@ func (c *Controller) write(ctx context.Context, before, r *v1alpha1.PresetRollou
 		return result, nil
 	}
 	if err := c.writeStatus(ctx, before, r); err != nil {
-		if apierrors.IsConflict(err) {
-			return reconcile.Result{RequeueAfter: cacheLag}, nil
-		}
-		return result, err
+		return retry(err)
 	}
 	if was == nil || was.Reason != next.reason {
 		kind := corev1.EventTypeNormal
@@ -214,6 +211,14 @@ func (c *Controller) write(ctx context.Context, before, r *v1alpha1.PresetRollou
 		c.Events.Eventf(r, nil, kind, next.reason, "RollOut", "%s", partialobject.EventNote(next.message))
 	}
 	return result, nil
+}
+
+// retry decides again soon, after a status was written or because another was.
+func retry(err error) (reconcile.Result, error) {
+	if err != nil && !apierrors.IsConflict(err) {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: cacheLag}, nil
 }
 
 // writeStatus fails if the rollout has changed: every decision is about one state.

@@ -101,15 +101,15 @@ var _ = Describe("A PresetRollout", func() {
 
 	It("pauses, and stops at VMs whose update is rejected", func() {
 		annotate("rollout-paused", "true")
-		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 1}}}}}}}}`)
+		s.edit(size, `{spec: {require: [{path: spec.template.spec.hostname, message: set a name}], defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
 		Eventually(state).Should(HavePrefix("Paused"))
 		Consistently(func() any { return guest("canary") }, "2s").Should(Equal("1Gi"))
 		annotate("rollout-paused", "")
 		Eventually(state).Should(HavePrefix("Failed canary"))
 		now := s.get(presetRollout, s.ns)
 		Expect(at(now, "status.failed")).To(BeEquivalentTo(1))
-		Expect(fmt.Sprint(at(now, "status.failures"))).To(And(ContainSubstring("canary"), ContainSubstring("must be at least 1M")))
-		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
+		Expect(fmt.Sprint(at(now, "status.failures"))).To(And(ContainSubstring("canary"), ContainSubstring("set a name")))
+		s.edit(size, `{spec: {require: null}}`)
 		Eventually(state).Should(HavePrefix("WaitingForApproval canary"))
 		Expect(guest("canary")).To(Equal("2Gi"))
 	})
