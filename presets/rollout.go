@@ -93,8 +93,8 @@ func (r *Rollout) Reached(namespace Namespace, vm *metav1.ObjectMeta) bool {
 	return percentile(namespace.Name, vm.Name) < r.position.percent
 }
 
-// Concerns reports whether a rollout may change a stored VM: the stable or the current revision of a
-// preset acts on VMs and selects it. Labels are those of the VM and of its template.
+// Concerns reports whether a rollout may change a stored VM: the stable or the current revision of
+// a preset acts on VMs and selects it. Template has the labels of the VM's template.
 func (s *Snapshot) Concerns(r *Rollout, namespace Namespace, vm *metav1.ObjectMeta, template map[string]string) bool {
 	set := labels.Merge(template, vm.Labels)
 	for ref, stable := range r.Stable {
@@ -152,9 +152,6 @@ const rolloutMark = " rollout/"
 // StampAborted ends the stamp of a rollout that was aborted.
 const StampAborted = "/aborted"
 
-// NotReached is part of the message that rejects a stamp.
-const NotReached = "the PresetRollout has not reached this VM"
-
 // isStamp reports whether a rollout wrote a value of virtwright.dev/reapply.
 func isStamp(value string) bool {
 	return strings.HasPrefix(value, v1alpha1.ReapplyOnlyPrefix) && strings.Contains(value, rolloutMark)
@@ -192,7 +189,7 @@ func (s *Snapshot) For(req Request) *Snapshot {
 	if len(raw) == 0 {
 		raw = req.Object
 	}
-	_ = json.Unmarshal(raw, &vm) // the engine reports what is wrong with it
+	_ = json.Unmarshal(raw, &vm) // the engine reports errors
 	return s.forVM(req.Namespace, &vm.ObjectMeta)
 }
 
@@ -250,5 +247,7 @@ func (s *Snapshot) checkStamp(value string, stored bool) error {
 	if reached, known := s.stamps[value]; reached || !known && !stored { // a VM that is copied has an old stamp
 		return nil
 	}
-	return &Rejection{Problems: field.ErrorList{field.Forbidden(reapplyAnnotation, NotReached+": leave out this annotation, which the manager writes")}}
+	problem := field.NotFound(reapplyAnnotation, value) // by this type the controller knows to try again
+	problem.Detail = "the PresetRollout has not reached this VM: leave out this annotation, which the manager writes"
+	return &Rejection{Problems: field.ErrorList{problem}}
 }

@@ -53,12 +53,7 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 	if problems := checkRequiredParents(u.old); len(problems) > 0 {
 		return nil, &Rejection{Problems: problems}
 	}
-	switch {
-	case u.requestsReapply():
-		if err := s.checkStamp(wanted, true); err != nil {
-			return nil, err
-		}
-	case req.Trusted:
+	if req.Trusted && !u.requestsReapply() {
 		return &Result{state: r}, nil
 	}
 	u.readRecord()
@@ -82,6 +77,9 @@ func (u *update) readRecord() {
 func (u *update) answer(ctx context.Context) (*Result, error) {
 	switch {
 	case u.requestsReapply():
+		if err := u.snapshot.checkStamp(asText(annotations(u.sent)[v1alpha1.AnnotationReapply]), true); err != nil {
+			return nil, err
+		}
 		if only := reapplyNames(asText(annotations(u.sent)[v1alpha1.AnnotationReapply])); only != nil {
 			return u.reapplyOnly(ctx, only)
 		}

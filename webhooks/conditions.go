@@ -84,7 +84,7 @@ func specChanged() condition {
 	return condition{Name: "changes-spec", Expression: `request.operation != "UPDATE" || object.?spec != oldObject.?spec`}
 }
 
-// specOrApprovalChanged excludes updates of a rollout that change neither spec nor what is approved.
+// specOrApprovalChanged excludes updates of a rollout that change neither spec nor an approval.
 func specOrApprovalChanged() condition {
 	return condition{Name: "changes-spec-or-approval", Expression: specChanged().Expression + fmt.Sprintf(
 		` || object.metadata.?annotations[?%[1]q] != oldObject.metadata.?annotations[?%[1]q]`, v1alpha1.AnnotationRolloutApproved)}

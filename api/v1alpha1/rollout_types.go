@@ -16,7 +16,8 @@ import (
 //	spec:
 //	  presets: [cluster/secure-boot]
 //	  waves:
-//X
+//	  - {name: canary, vms: {matchLabels: {canary: "true"}}, bake: 24h}
+//	  - {name: development, namespaces: {matchLabels: {tier: development}}}
 //	  - {name: production, approval: Required, steps: ["1%", "10%", "100%"], bake: 1h}
 //
 // A VM that runs gets values that need a restart when its author restarts it.
@@ -154,7 +155,7 @@ type PresetRolloutStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Presets []RolloutPreset `json:"presets,omitempty"`
 
-	// target identifies what is rolled out: a hash of the target revisions. It is part of approvals.
+	// target identifies the change that is rolled out: a hash of the target revisions. It is part of approvals.
 	//
 	// +optional
 	Target string `json:"target,omitempty"`
@@ -250,5 +251,6 @@ type PresetRolloutList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
+	// items are the rollouts.
 	Items []PresetRollout `json:"items"`
 }

@@ -68,8 +68,8 @@ func (c *Cache) rollouts(ctx context.Context, s set) ([]*presets.Rollout, error)
 	return out, nil
 }
 
-// hold adds the stable revision of a preset to a rollout, unless every VM has the current one. What
-// is newer than the target has reached no VM.
+// hold adds the stable revision of a preset to a rollout, unless every VM has the current one. A
+// revision that is newer than the target has reached no VM.
 func (c *Cache) hold(ctx context.Context, s set, to *presets.Rollout, p v1alpha1.RolloutPreset, used map[revisionKey]*presets.Compiled) error {
 	current, exists := s[KeyOf(presets.PresetName{Ref: p.Name})]
 	if !exists || current.Generation == p.Stable {

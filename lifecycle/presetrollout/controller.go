@@ -1,10 +1,10 @@
 // Package presetrollout brings changes of presets to VMs in waves, as PresetRollouts say.
 //
-// A reconciliation updates the revisions of the status (retarget), counts the VMs that were reached,
-// decides what comes next (advance), writes the status, and then updates VMs by a targeted reapply.
-// The value of virtwright.dev/reapply names the rollout and its target, so a VM that has it is done:
-// nothing is updated twice, by whichever leader. Webhooks reject that value on a VM that the status
-// they know has not reached.
+// A reconciliation updates the revisions of the status (retarget), counts the VMs that were
+// reached, decides what comes next (advance), writes the status, and then updates VMs by a targeted
+// reapply. The value of virtwright.dev/reapply names the rollout and its target, so a VM that has it
+// is done: nothing is updated twice, even if another replica becomes the leader. Webhooks reject
+// that value on a VM that the status they know has not reached.
 package presetrollout
 
 import (
@@ -113,6 +113,11 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 			return reconcile.Result{}, err
 		}
 	}
+	return c.proceed(ctx, before, &r, reached)
+}
+
+// proceed decides what comes next, writes it, and updates VMs.
+func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRollout, reached vms) (reconcile.Result, error) {
 	wanted := orders{
 		paused: r.Annotations[v1alpha1.AnnotationRolloutPaused] == "true", approved: r.Annotations[v1alpha1.AnnotationRolloutApproved],
 	}
@@ -121,11 +126,11 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	if isActive(status) && status.Wave == before.Status.Wave && status.Step == before.Status.Step {
 		reached.report(&r.Status)
 	}
-	result, err := c.write(ctx, before, &r, next)
+	result, err := c.write(ctx, before, r, next)
 	if err != nil || !next.update || len(reached.due) == 0 || result.RequeueAfter == cacheLag {
 		return result, err // if the status has changed, the decision is old
 	}
-	return reconcile.Result{RequeueAfter: updatePeriod}, c.update(ctx, &r, reached)
+	return reconcile.Result{RequeueAfter: updatePeriod}, c.update(ctx, r, reached)
 }
 
 // rival describes an older rollout of the same preset; empty if there is none. The cache prefers

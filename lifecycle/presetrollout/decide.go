@@ -54,7 +54,7 @@ func retarget(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSt
 	return out
 }
 
-// targetOf identifies what is rolled out.
+// targetOf identifies the change that is rolled out.
 func targetOf(uid types.UID, presets []v1alpha1.RolloutPreset) string {
 	var text strings.Builder
 	text.WriteString(string(uid))

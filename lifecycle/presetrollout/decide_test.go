@@ -129,8 +129,8 @@ func (w *world) decision() (*v1alpha1.PresetRolloutStatus, step, []int) {
 	return status, next, due
 }
 
-// next yields the worlds that can follow: the controller may stop after each write, and anything may
-// change between two.
+// next yields the worlds that can follow: the controller may stop after each write, and anything
+// may change between two.
 func (w world) next(t *testing.T, yield func(world)) {
 	status, step, due := w.decision()
 	written := w

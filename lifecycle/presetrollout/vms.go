@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -152,7 +153,7 @@ func (c *Controller) note(rollout, stamp string, vm types.NamespacedName, err er
 	if err != nil && (!errors.As(err, &status) || status.Status().Code >= 500 || apierrors.IsTooManyRequests(err) || apierrors.IsUnauthorized(err)) {
 		return fmt.Errorf("cannot update VM %s: %w", vm, err)
 	}
-	if err != nil && strings.Contains(err.Error(), presets.NotReached) {
+	if err != nil && isUnknownStamp(status.Status()) {
 		return nil // a replica does not know the status yet
 	}
 	c.mu.Lock()
@@ -174,6 +175,13 @@ func (c *Controller) note(rollout, stamp string, vm types.NamespacedName, err er
 	pause := min(lastRetry, firstRetry<<min(tries, 10))
 	c.failures[rollout][vm] = failure{stamp, presets.Truncate(status.Status().Message, maxMessage), tries, c.Clock.Now().Add(pause)}
 	return nil
+}
+
+// isUnknownStamp reports whether a webhook does not know the rollout in this state.
+func isUnknownStamp(s metav1.Status) bool {
+	return s.Details != nil && slices.ContainsFunc(s.Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Type == metav1.CauseTypeFieldValueNotFound && c.Field == field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationReapply).String()
+	})
 }
 
 // forget drops the failures of a rollout that was deleted.

@@ -141,7 +141,7 @@ const (
 	again    = "an event that comes again is counted, and only where something goes on does it come again"
 	drains   = "a pod that stops reads its Deployment, which TestDrain of test/soak does under the same rights"
 	pruned   = "an eleventh generation of a preset makes the first revision superfluous, and the suite's other manager has such a preset"
-	rolled   = "rollouts are told of on the suite's other manager, which has the same controller"
+	rolled   = "the suite's other manager has the stories of rollouts"
 	streams  = "caches are streamed, and only some API servers must be asked for lists: that story may come when there are no DataVolumes"
 )
 

@@ -114,7 +114,7 @@ var _ = Describe("A PresetRollout", func() {
 		Expect(guest("canary")).To(Equal("2Gi"))
 	})
 
-	It("is for those who may change the presets and VMs everywhere", func() {
+	It("needs permission to change the presets, and VMs everywhere", func() {
 		installRoles()
 		user := s.ns + "-author"
 		s.kubectl("", "create", "clusterrolebinding", user, "--clusterrole=virtwright-rollout-author", "--user="+user)
