@@ -53,9 +53,6 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 	if problems := checkRequiredParents(u.old); len(problems) > 0 {
 		return nil, &Rejection{Problems: problems}
 	}
-	if req.Trusted && !u.requestsReapply() {
-		return &Result{state: r}, nil
-	}
 	u.readRecord()
 	out, err := u.answer(ctx)
 	if err != nil {
@@ -76,6 +73,8 @@ func (u *update) readRecord() {
 
 func (u *update) answer(ctx context.Context) (*Result, error) {
 	switch {
+	case u.req.Trusted && !u.requestsReapply():
+		return &Result{state: &mergeState{root: u.sent}}, nil
 	case u.requestsReapply():
 		if err := u.snapshot.checkStamp(asText(annotations(u.sent)[v1alpha1.AnnotationReapply]), true); err != nil {
 			return nil, err

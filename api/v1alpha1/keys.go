@@ -58,8 +58,8 @@ const LabelPresetUID = "virtwright.dev/preset-uid"
 // AnnotationReplicaPhase is on the Lease of a replica: Starting, Serving or Draining.
 const AnnotationReplicaPhase = "virtwright.dev/replica-phase"
 
-// AnnotationRollout keeps a VM, or all VMs of a namespace, out of every PresetRollout if its value is
-// RolloutHold: they have the stable revision of its presets until it is complete.
+// AnnotationRollout keeps a VM, or all VMs of a namespace, out of every PresetRollout if its value
+// is RolloutHold: they have the stable revision of its presets until it is complete.
 const AnnotationRollout = "virtwright.dev/rollout"
 
 // RolloutHold is the value of AnnotationRollout.

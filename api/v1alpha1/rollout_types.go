@@ -155,7 +155,8 @@ type PresetRolloutStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Presets []RolloutPreset `json:"presets,omitempty"`
 
-	// target identifies the change that is rolled out: a hash of the target revisions. It is part of approvals.
+	// target identifies the change that is rolled out: a hash of the target revisions. It is part
+	// of approvals.
 	//
 	// +optional
 	Target string `json:"target,omitempty"`
