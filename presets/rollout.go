@@ -132,8 +132,11 @@ func (r *Rollout) Withdraw() { r.position = rolloutPosition{} }
 
 // Is reports whether this is a rollout in the state of a status.
 func (r *Rollout) Is(status *v1alpha1.PresetRolloutStatus) bool {
-	wave := 1 + slices.IndexFunc(r.names, func(name string) bool { return name == status.Wave })
-	return r.target == status.Target && r.aborted == status.Aborted && r.position == (rolloutPosition{wave, percentOf(status.Step)})
+	at := rolloutPosition{wave: 1 + slices.Index(r.names, status.Wave)}
+	if at.wave > 0 { // otherwise the wave was removed
+		at.percent = percentOf(status.Step)
+	}
+	return r.target == status.Target && r.aborted == status.Aborted && r.position == at
 }
 
 // Stamp returns the value of virtwright.dev/reapply by which the rollout updates VMs, or takes the

@@ -112,3 +112,13 @@ func TestStamps(t *testing.T) {
 		}
 	}
 }
+
+// TestRolloutIs compares a rollout with its status, and with one whose wave was removed.
+func TestRolloutIs(t *testing.T) {
+	r := rolledOut(t, "gone", "100%", false).Rollout("r")
+	for wave, want := range map[string]bool{"gone": true, "": true, "canary": false} {
+		if got := r.Is(&v1alpha1.PresetRolloutStatus{Target: "t", Wave: wave, Step: "100%"}); got != want {
+			t.Errorf("wave %q: %t", wave, got)
+		}
+	}
+}

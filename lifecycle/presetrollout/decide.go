@@ -121,8 +121,8 @@ func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSta
 		return out, step{reason: reasonComplete, message: "every VM that was reached has the change"}
 	case wanted.paused:
 		return out, step{reason: reasonPaused, message: "paused by the annotation " + v1alpha1.AnnotationRolloutPaused}
-	case out.Aborted && of.pending() > 0:
-		return out, step{reason: reasonAborting, message: fmt.Sprintf("%d VMs go back to the stable revision", of.pending()), update: true}
+	case out.Aborted && of.pending()+of.failed > 0:
+		return out, step{reason: reasonAborting, message: fmt.Sprintf("%d VMs go back to the stable revision", of.pending()+of.failed), update: true}
 	case out.Aborted:
 		return out, step{reason: reasonAborted, message: "VMs have the stable revision until a preset changes"}
 	case out.Wave == "":

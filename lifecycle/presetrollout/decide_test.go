@@ -234,12 +234,12 @@ func (w world) checkEnd(t *testing.T, first world, reason string) {
 		ok = w.paused
 	case reasonApproval:
 		ok = w.wave == "canary" && of.pending() == 0
-	case reasonFailed:
+	case reasonFailed, reasonAborting:
 		ok = of.failed > 0
 	case reasonAborted:
-		ok = w.aborted && of.pending() == 0
+		ok = w.aborted && of.pending()+of.failed == 0
 		for i, vm := range w.vms {
-			ok = ok && (!w.reached(i) || vm.held || vm.failed || vm.has == w.stable)
+			ok = ok && (!w.reached(i) || vm.held || vm.has == w.stable)
 		}
 	}
 	if !ok {
