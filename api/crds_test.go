@@ -87,6 +87,17 @@ func want() map[string]traits {
 			},
 		}},
 	}
+	all["virtwright.dev_presetrollouts.yaml"] = traits{
+		Kind: "PresetRollout", Plural: "presetrollouts", ShortNames: []string{"vmpr"},
+		Categories: []string{"virtwright"}, Scope: apiextensionsv1.ClusterScoped,
+		Versions: []version{{
+			Name: "v1alpha1", Storage: true, Status: true,
+			Columns: []string{
+				`State=.status.conditions[?(@.type=="Progressing")].reason`, "Wave=.status.wave", "Step=.status.step", "Updated=.status.updated",
+				"VMs=.status.selected", "Failed=.status.failed", "Presets=.spec.presets+", "Age=.metadata.creationTimestamp",
+			},
+		}},
+	}
 	all["ssp.kubevirt.io_virtualmachinetemplaterequests.yaml"] = traits{
 		Kind: "VirtualMachineTemplateRequest", Plural: "virtualmachinetemplaterequests", ShortNames: []string{"vmtreq"},
 		Categories: []string{"virtwright"}, Scope: apiextensionsv1.NamespaceScoped,

@@ -77,6 +77,7 @@ func ParsePath(text string) (provenance.Path, error) { return parseKnown(text) }
 
 // Explain resolves a request and explains the result. Errors are those of Resolve.
 func (e *Engine) Explain(ctx context.Context, s *Snapshot, req Request) (*Explanation, error) {
+	s = s.For(req)
 	out, err := e.Resolve(ctx, s, req)
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ func (c *Compiled) launching() bool {
 // Launch returns the JSON of the VMI that a VM would have if it started now. Req is about the VM,
 // as it is or will be stored. The error is a *Rejection or a *Malformed.
 func (e *Engine) Launch(ctx context.Context, s *Snapshot, req Request) ([]byte, error) {
+	s = s.For(req)
 	launch, err := launchRequest(req)
 	if err != nil {
 		return nil, err
@@ -33,6 +34,7 @@ func (e *Engine) Launch(ctx context.Context, s *Snapshot, req Request) ([]byte, 
 
 // ExplainLaunch explains the VMI that Launch returns.
 func (e *Engine) ExplainLaunch(ctx context.Context, s *Snapshot, req Request) (*Explanation, error) {
+	s = s.For(req)
 	launch, err := launchRequest(req)
 	if err != nil {
 		return nil, err
@@ -78,6 +80,9 @@ func vmiOf(vm map[string]any) map[string]any {
 // expensive to find out. Vm is decoded JSON and stays as it is.
 func (e *Engine) LaunchKeepsTemplate(s *Snapshot, vm map[string]any, namespace Namespace) bool {
 	meta, templated := asObject(vm["metadata"]), asObject(vmValue(vm, templateMetadata))
+	if s.rollouts != nil && s.launches {
+		return false
+	}
 	if steers(meta) || steers(templated) || s.mayLaunch(meta, templated, namespace) {
 		return false
 	}

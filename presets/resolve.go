@@ -17,6 +17,7 @@ func (e *Engine) Resolve(ctx context.Context, s *Snapshot, req Request) (*Result
 	if err := req.CheckSize(); err != nil {
 		return nil, err
 	}
+	s = s.For(req)
 	switch {
 	case req.Restored:
 		return e.restored(ctx, s, req)
@@ -30,6 +31,9 @@ func (e *Engine) create(ctx context.Context, s *Snapshot, req Request) (*Result,
 	r, err := loadDecoded(req.Kind, req.Object, req.Decoded)
 	req.Decoded = nil // r changes it
 	if err != nil {
+		return nil, err
+	}
+	if err := s.checkStamp(asText(annotations(r.root)[v1alpha1.AnnotationReapply]), false); err != nil {
 		return nil, err
 	}
 	return e.expandClaimed(ctx, s, r, req)

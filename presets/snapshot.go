@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -31,6 +32,12 @@ type Snapshot struct {
 	launches bool
 	// platformOnly says that nothing matches, and that annotations that name presets are ignored.
 	platformOnly bool
+	// rollouts give each VM a variant of the snapshot; variants has those by the names of rollouts
+	// that hold their presets back. A variant has no rollouts, but stamps: each stamp of a rollout,
+	// and whether the rollout has reached the VM.
+	rollouts []*Rollout
+	variants *sync.Map
+	stamps   map[string]bool
 }
 
 // PlatformOnly has no presets. It ignores presets that an object names.

@@ -30,6 +30,7 @@ type Trace struct {
 // Presets in mode Warn and Audit count as enforced; those in mode Off and those of other namespaces
 // are left out. Errors are those of Resolve, without those of rules.
 func (e *Engine) Trace(ctx context.Context, s *Snapshot, req Request) ([]Trace, error) {
+	s = s.For(req)
 	r, err := load(req.Kind, req.Object)
 	if err != nil {
 		return nil, err
@@ -163,6 +164,7 @@ type Violation struct {
 // Inspect reports the presets that the stored VM of a request violates, and those in mode Warn or
 // Audit that would act on it.
 func (e *Engine) Inspect(ctx context.Context, s *Snapshot, req Request) ([]Inspection, error) {
+	s = s.For(req)
 	r, err := load(req.Kind, req.Object)
 	if err != nil {
 		return nil, err

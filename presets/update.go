@@ -42,7 +42,8 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 	if err != nil {
 		return nil, err
 	}
-	if req.Trusted || req.Kind == VirtualMachineInstance || vmValue(r.root, deletion) != nil {
+	wanted := asText(annotations(r.root)[v1alpha1.AnnotationReapply])
+	if req.Trusted && !isStamp(wanted) || req.Kind == VirtualMachineInstance || vmValue(r.root, deletion) != nil {
 		return &Result{state: r}, nil
 	}
 	u := &update{engine: e, snapshot: s, req: req, sent: r.root}
@@ -72,7 +73,12 @@ func (u *update) readRecord() {
 
 func (u *update) answer(ctx context.Context) (*Result, error) {
 	switch {
+	case u.req.Trusted && !u.requestsReapply():
+		return &Result{state: &mergeState{root: u.sent}}, nil
 	case u.requestsReapply():
+		if err := u.snapshot.checkStamp(asText(annotations(u.sent)[v1alpha1.AnnotationReapply]), true); err != nil {
+			return nil, err
+		}
 		if only := reapplyNames(asText(annotations(u.sent)[v1alpha1.AnnotationReapply])); only != nil {
 			return u.reapplyOnly(ctx, only)
 		}

@@ -28,6 +28,9 @@ func (m *merger) finish() (*Result, error) {
 	effects, notes := r.effects(), m.notes()
 	r.forgetAbsent(r.record.Root(), r.root, vmSchema())
 	r.record.DropUnused(m.stillForbids)
+	if m.only != nil { // there and back is the same record
+		r.record.Reorder(m.after.record.Sources)
+	}
 	if err := m.storeRecord(); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 // Without a record, the presets that match now count: skipping the webhook does not skip its
 // presets. The error is a *Rejection or a *Malformed.
 func (e *Engine) VerifyApplied(ctx context.Context, s *Snapshot, req Request) error {
+	s = s.For(req)
 	r, err := loadDecoded(req.Kind, req.Object, req.Decoded)
 	if err != nil {
 		return err

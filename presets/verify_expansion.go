@@ -17,6 +17,7 @@ import (
 // On an update, violations of the stored VM may stay. KubeVirt reports an unknown instancetype. The
 // error is a *Rejection, a *Malformed, or that of req.Instancetypes.
 func (e *Engine) VerifyExpansion(ctx context.Context, s *Snapshot, req Request) error {
+	s = s.For(req)
 	now, err := expansionOf(req, req.Object)
 	if err != nil || now.contributions == (contributions{}) {
 		return err

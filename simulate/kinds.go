@@ -20,7 +20,7 @@ const (
 	unknown role = iota
 	preset
 	legacyPreset
-	profile
+	profile // or a PresetRollout
 	vmOrVMI
 	namespace
 	instancetype
@@ -49,6 +49,7 @@ var kinds = map[schema.GroupKind]struct {
 	{Group: virtwrightGroup, Kind: v1alpha1.KindPresetException}:             {exception, []string{"v1alpha1"}},
 	{Group: virtwrightGroup, Kind: v1alpha1.KindFrontendProfile}:             {profile, []string{"v1alpha1"}},
 	{Group: virtwrightGroup, Kind: v1alpha1.KindBackendProfile}:              {profile, []string{"v1alpha1"}},
+	{Group: virtwrightGroup, Kind: v1alpha1.KindPresetRollout}:               {profile, []string{"v1alpha1"}},
 	{Group: kubevirtGroup, Kind: kindLegacy}:                                 {legacyPreset, []string{"v1", "v1alpha3"}},
 	{Group: kubevirtGroup, Kind: "VirtualMachine"}:                           {vmOrVMI, []string{"v1", "v1alpha3", "v1alpha2"}},
 	{Group: kubevirtGroup, Kind: "VirtualMachineInstance"}:                   {vmOrVMI, []string{"v1", "v1alpha3"}},
@@ -68,7 +69,7 @@ var policyVersions = []string{"v1", "v1beta1", "v1alpha1"}
 // otherKinds are the unsupported kinds of KubeVirt in kubevirtGroup.
 var otherKinds = []string{"KubeVirt", "VirtualMachineInstanceMigration", "VirtualMachineInstanceReplicaSet"}
 
-const kindNames = "VirtualMachine, VirtualMachineInstance, VirtualMachinePreset, ClusterVirtualMachinePreset, VirtualMachineInstancePreset, PresetException, FrontendProfile, BackendProfile, Namespace, ValidatingAdmissionPolicy with bindings and parameters, or an instancetype or preference of KubeVirt"
+const kindNames = "VirtualMachine, VirtualMachineInstance, VirtualMachinePreset, ClusterVirtualMachinePreset, VirtualMachineInstancePreset, PresetException, PresetRollout, FrontendProfile, BackendProfile, Namespace, ValidatingAdmissionPolicy with bindings and parameters, or an instancetype or preference of KubeVirt"
 
 // unsupportedKinds says which unsupported kinds are errors.
 type unsupportedKinds int

@@ -184,8 +184,11 @@ func (p *presetReader) withExceptions(s *presets.Snapshot, known bool) *presets.
 	return s.WithExceptions(all, time.Now)
 }
 
-// profile adds a profile that the validating webhook accepts.
+// profile adds a profile that the validating webhook accepts. A rollout is only checked.
 func (p *presetReader) profile(e *entry) []Problem {
+	if e.Kind == v1alpha1.KindPresetRollout {
+		return (webhooks.PresetRollout{Snapshots: loaded[presets.Snapshot]{}}).Handle(p.ctx, creation(e)).Problems
+	}
 	if answer := (webhooks.Profile{Kind: e.Kind}).Handle(p.ctx, creation(e)); !answer.Allowed {
 		return answer.Problems
 	}

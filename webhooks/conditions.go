@@ -25,10 +25,14 @@ func notDeleted() condition {
 	return condition{Name: "not-being-deleted", Expression: `request.operation != "UPDATE" || !has(oldObject.metadata.deletionTimestamp)`}
 }
 
-// notTrusted excludes updates by trusted writers, but not the VMIs that they create. Alongside
-// KubeVirt, it does not exclude volumes that its controllers plug into VMIs on behalf of users.
+// notTrusted excludes updates by trusted writers, but not the VMIs that they create, nor reapplies
+// by a rollout. Alongside KubeVirt, it does not exclude volumes that its controllers plug into VMIs
+// on behalf of users.
 func notTrusted(guard protection.Guard, kind presets.Kind) condition {
 	expression := "!(" + guard.UpdateByTrusted(kind) + ")"
+	if kind == presets.VirtualMachine {
+		expression += fmt.Sprintf(" || object.metadata.?annotations[?%[1]q] != oldObject.metadata.?annotations[?%[1]q]", v1alpha1.AnnotationReapply)
+	}
 	if guard.Addon && kind == presets.VirtualMachineInstance {
 		expression += " || !has(oldObject.metadata.deletionTimestamp) && " + guard.ByController() + " && object.?spec.?volumes != oldObject.?spec.?volumes"
 	}
@@ -78,6 +82,12 @@ func vmValidated(guard protection.Guard) condition {
 // specChanged excludes updates that do not change spec.
 func specChanged() condition {
 	return condition{Name: "changes-spec", Expression: `request.operation != "UPDATE" || object.?spec != oldObject.?spec`}
+}
+
+// specOrApprovalChanged excludes updates of a rollout that change neither spec nor an approval.
+func specOrApprovalChanged() condition {
+	return condition{Name: "changes-spec-or-approval", Expression: specChanged().Expression + fmt.Sprintf(
+		` || object.metadata.?annotations[?%[1]q] != oldObject.metadata.?annotations[?%[1]q]`, v1alpha1.AnnotationRolloutApproved)}
 }
 
 // inUse excludes deletions of presets that no VM uses.

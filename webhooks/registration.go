@@ -41,6 +41,7 @@ const (
 	pathValidateFrontendProfile             = "/validate-virtwright-dev-v1alpha1-frontendprofile"
 	pathValidateBackendProfile              = "/validate-virtwright-dev-v1alpha1-backendprofile"
 	pathValidatePresetException             = "/validate-virtwright-dev-v1alpha1-presetexception"
+	pathValidatePresetRollout               = "/validate-virtwright-dev-v1alpha1-presetrollout"
 	pathValidateEviction                    = "/validate-v1-pod-eviction"
 	pathValidateCopies                      = "/validate-copies"
 )
@@ -120,6 +121,12 @@ func deletionHook(path, resource string, scope admissionregistrationv1.ScopeType
 	return h
 }
 
+func rolloutHook() hook {
+	h := virtwrightHook(pathValidatePresetRollout, v1alpha1.ResourcePresetRollouts, clusterScope)
+	h.conditions = []condition{specOrApprovalChanged()}
+	return h
+}
+
 func (r Registration) mutating() []hook {
 	vm, vmi := presets.VirtualMachine, presets.VirtualMachineInstance
 	vmis := kubevirtHook(pathMutateVirtualMachineInstance, "virtualmachineinstances", unguarded(r.Guard, vmi))
@@ -141,6 +148,7 @@ func (r Registration) validating() []hook {
 		virtwrightHook(pathValidateFrontendProfile, v1alpha1.ResourceFrontendProfiles, clusterScope),
 		virtwrightHook(pathValidateBackendProfile, v1alpha1.ResourceBackendProfiles, clusterScope),
 		virtwrightHook(pathValidatePresetException, v1alpha1.ResourcePresetExceptions, namespacedScope),
+		rolloutHook(),
 		templateHook(pathValidateTemplateRequest),
 		deletionHook(pathValidateVirtualMachinePreset, namespacedPresets, namespacedScope),
 		deletionHook(PathValidateClusterVirtualMachinePreset, clusterPresets, clusterScope),

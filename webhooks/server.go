@@ -101,6 +101,7 @@ func (s *Server) Handlers() map[string]http.Handler {
 		pathValidateBackendProfile:              profile(v1alpha1.KindBackendProfile),
 		pathValidateCopies:                      bounded("copies of VMs", copies{Authorizer: s.Authorizer, Snapshots: s.Snapshots}),
 		pathValidatePresetException:             bounded(v1alpha1.KindPresetException, exception),
+		pathValidatePresetRollout:               bounded(v1alpha1.KindPresetRollout, PresetRollout{Authorizer: s.Authorizer, Snapshots: s.Snapshots}),
 	}
 	if s.Evictions != nil {
 		handlers[pathValidateEviction] = serve("Eviction", s.Evictions)

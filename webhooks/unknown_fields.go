@@ -26,6 +26,10 @@ var (
 	exceptionParts = map[string]reflect.Type{
 		"spec": reflect.TypeFor[v1alpha1.PresetExceptionSpec](), "spec.vmSelector": labelSelector,
 	}
+	rolloutParts = map[string]reflect.Type{
+		"spec": reflect.TypeFor[v1alpha1.PresetRolloutSpec](), "spec.waves": reflect.TypeFor[v1alpha1.RolloutWave](),
+		"spec.waves.vms": labelSelector, "spec.waves.namespaces": labelSelector, "spec.failure": reflect.TypeFor[v1alpha1.RolloutFailurePolicy](),
+	}
 	frontendParts = map[string]reflect.Type{
 		"spec": reflect.TypeFor[v1alpha1.FrontendProfileSpec](), "spec.match": reflect.TypeFor[v1alpha1.ProfileMatch](),
 		"spec.smbios": reflect.TypeFor[v1alpha1.SMBIOS](), "spec.video": reflect.TypeFor[v1alpha1.Video](),

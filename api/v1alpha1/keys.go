@@ -58,6 +58,26 @@ const LabelPresetUID = "virtwright.dev/preset-uid"
 // AnnotationReplicaPhase is on the Lease of a replica: Starting, Serving or Draining.
 const AnnotationReplicaPhase = "virtwright.dev/replica-phase"
 
+// AnnotationRollout keeps a VM, or all VMs of a namespace, out of every PresetRollout if its value
+// is RolloutHold: they have the stable revision of its presets until it is complete.
+const AnnotationRollout = "virtwright.dev/rollout"
+
+// RolloutHold is the value of AnnotationRollout.
+const RolloutHold = "Hold"
+
+// Annotations of a PresetRollout, by which people control it.
+const (
+	// AnnotationRolloutPaused pauses the rollout if its value is "true".
+	AnnotationRolloutPaused = "virtwright.dev/rollout-paused"
+	// AnnotationRolloutApproved approves a wave for a target: TARGET/WAVE.
+	AnnotationRolloutApproved = "virtwright.dev/rollout-approved"
+	// AnnotationRolloutAborted aborts the rollout of a target: VMs go back to the stable revision.
+	AnnotationRolloutAborted = "virtwright.dev/rollout-aborted"
+)
+
+// ConditionProgressing says what a PresetRollout does.
+const ConditionProgressing = "Progressing"
+
 // AnnotationServedPresets is on the Lease of a serving replica: a hash of the generations of its
 // presets.
 const AnnotationServedPresets = "virtwright.dev/serving"
@@ -76,7 +96,7 @@ const AnnotationPrefix = GroupName + "/"
 // UserAnnotations returns virtwright's annotations that users write. All others with
 // AnnotationPrefix are reserved.
 func UserAnnotations() []string {
-	return []string{AnnotationPresets, AnnotationExclude, AnnotationReapply, AnnotationGenerateTemplate, AnnotationV1Alpha2DiskNames}
+	return []string{AnnotationPresets, AnnotationExclude, AnnotationReapply, AnnotationRollout, AnnotationGenerateTemplate, AnnotationV1Alpha2DiskNames}
 }
 
 // ConditionReady reports whether every live serving replica uses this generation.

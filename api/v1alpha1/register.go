@@ -16,6 +16,7 @@ const (
 	KindFrontendProfile             = "FrontendProfile"
 	KindBackendProfile              = "BackendProfile"
 	KindPresetException             = "PresetException"
+	KindPresetRollout               = "PresetRollout"
 )
 
 // Resources of this package, as they stand in request paths and RBAC rules.
@@ -25,6 +26,7 @@ const (
 	ResourceFrontendProfiles             = "frontendprofiles"
 	ResourceBackendProfiles              = "backendprofiles"
 	ResourcePresetExceptions             = "presetexceptions"
+	ResourcePresetRollouts               = "presetrollouts"
 )
 
 var (
@@ -45,6 +47,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&FrontendProfile{}, &FrontendProfileList{},
 		&BackendProfile{}, &BackendProfileList{},
 		&PresetException{}, &PresetExceptionList{},
+		&PresetRollout{}, &PresetRolloutList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

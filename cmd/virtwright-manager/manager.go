@@ -39,6 +39,7 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
 	"github.com/virtwright/virtwright/lifecycle/presetrevision"
+	"github.com/virtwright/virtwright/lifecycle/presetrollout"
 	"github.com/virtwright/virtwright/lifecycle/presetstatus"
 	"github.com/virtwright/virtwright/lifecycle/presetusage"
 	"github.com/virtwright/virtwright/lifecycle/profilecache"
@@ -216,7 +217,14 @@ func (p *process) keepPresetStatus(writer client.Client, recorder events.EventRe
 		return err
 	}
 	revisions := &presetrevision.Controller{Client: writer, Live: p.live, Usage: usage, Lock: p.lock, Namespace: p.options.namespace}
-	return revisions.SetupWithManager(p.manager)
+	if err := revisions.SetupWithManager(p.manager); err != nil {
+		return err
+	}
+	rollouts := &presetrollout.Controller{
+		Client: writer, Presets: p.presets, Namespaces: p.stored.Namespaces, Excluded: p.stored.Excluded, Events: recorder,
+		Lock: p.lock, Clock: clock.RealClock{},
+	}
+	return rollouts.SetupWithManager(p.manager)
 }
 
 // With leader election, only the leader can write with the client and the recorder.
@@ -325,7 +333,9 @@ func newProcess(ctx context.Context, o *options, stop *shutdown) (*process, erro
 	if p.manager, err = ctrl.NewManager(config, p.managerOptions(ctx, scheme)); err != nil {
 		return nil, fmt.Errorf("cannot make a manager: %w", err)
 	}
-	p.presets = &presetcache.Cache{Informers: p.manager.GetCache(), Legacy: o.mode == modeStandalone, Clock: clock.RealClock{}}
+	p.presets = &presetcache.Cache{
+		Informers: p.manager.GetCache(), Legacy: o.mode == modeStandalone, Clock: clock.RealClock{}, Revision: presetrevision.OfCluster(p.live, o.namespace),
+	}
 	p.presets.RegisterMetrics(metrics.Registry)
 	if o.mode == modeStandalone {
 		p.profiles = &profilecache.Cache{Informers: p.manager.GetCache()}

@@ -57,6 +57,7 @@ var hostileCalls = map[string][]string{
 	"vnc":               {"vnc web -n lab"},
 	"reapply":           {"reapply web -n lab", "reapply -A"},
 	"history":           {"history cluster/web", "history H", "history cluster/web --diff 1", "history cluster/web --revision 1"},
+	"rollout":           {"rollout status H", "rollout H H", "rollout status web --watch", "rollout approve web", "rollout abort web", "rollout pause web"},
 	"H":                 {"H", "expand --H", "__complete start H"},
 }
 

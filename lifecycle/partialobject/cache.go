@@ -65,13 +65,18 @@ var cachedAnnotations = []string{
 	v1alpha1.AnnotationGenerateTemplate, v1alpha1.AnnotationTemplateRequester,
 }
 
+// rolloutAnnotations of a VM say whether a rollout updates it.
+var rolloutAnnotations = []string{v1alpha1.AnnotationReapply, v1alpha1.AnnotationRollout, v1alpha1.AnnotationPresets}
+
 // Trim removes from an object for a cache what controllers do not read. It replaces the record of
 // presets by the names in it.
 func Trim(object any) (any, error) {
 	switch o := object.(type) {
 	case *VirtualMachine:
 		o.read(o.Annotations)
-		trim(&o.ObjectMeta, cachedAnnotations)
+		set := o.Labels
+		trim(&o.ObjectMeta, slices.Concat(cachedAnnotations, rolloutAnnotations))
+		o.Labels = set
 	case *VirtualMachineInstance:
 		o.read(o.Annotations)
 		trim(&o.ObjectMeta, slices.Concat(cachedAnnotations, MetricAnnotations))

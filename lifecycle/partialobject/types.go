@@ -108,6 +108,9 @@ type DataVolume struct {
 
 // A Template has the fields of a VM's template that caches hold.
 type Template struct {
+	Metadata struct {
+		Labels map[string]string `json:"labels,omitempty"`
+	} `json:"metadata,omitzero"`
 	Spec vmiSpec `json:"spec"`
 	Hash string  `json:"-"` // a hash of the whole template
 }

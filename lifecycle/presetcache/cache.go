@@ -54,6 +54,9 @@ type Cache struct {
 	Informers cache.Informers
 	Legacy    bool               // includes KubeVirt's VirtualMachineInstancePresets
 	Clock     clock.PassiveClock // ends exceptions
+	// Revision reads a generation of the cluster preset with a UID; it returns nil if that is not
+	// kept. If Revision is nil, there are no rollouts.
+	Revision func(ctx context.Context, uid types.UID, generation int64) (*presets.Compiled, error)
 
 	snapshot atomic.Pointer[presets.Snapshot]
 
@@ -62,6 +65,7 @@ type Cache struct {
 	changed     chan struct{}
 	compiled    set
 	generations string
+	revisions   map[revisionKey]*presets.Compiled // used by Start only
 }
 
 // Snapshot returns the newest snapshot, or nil before the first one.
@@ -130,6 +134,7 @@ func (c *Cache) Kinds() map[string]client.Object {
 		v1alpha1.KindVirtualMachinePreset:        &v1alpha1.VirtualMachinePreset{},
 		v1alpha1.KindClusterVirtualMachinePreset: &v1alpha1.ClusterVirtualMachinePreset{},
 		v1alpha1.KindPresetException:             &v1alpha1.PresetException{},
+		v1alpha1.KindPresetRollout:               &v1alpha1.PresetRollout{},
 	}
 	if c.Legacy {
 		kinds[kindLegacy] = &kubevirtv1.VirtualMachineInstancePreset{}
@@ -235,7 +240,16 @@ func (c *Cache) refresh(ctx context.Context, first bool) {
 	if len(changed) == 0 && !first {
 		return
 	}
+	rollouts, err := c.rollouts(ctx, after)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).WithName("presets").Error(err, "Changes of presets wait for the revisions of rollouts")
+		c.retry(changes)
+		return
+	}
 	snapshot := after.snapshot(c.Clock.Now)
+	if len(rollouts) > 0 {
+		snapshot = snapshot.WithRollouts(rollouts)
+	}
 
 	c.mu.Lock()
 	c.compiled, c.generations = after, after.hash()
@@ -302,7 +316,7 @@ func (v Verdict) state(kind string, now time.Time) (metric, state string) {
 		return exceptionsMetric, "expired"
 	case v.exception != nil:
 		return exceptionsMetric, "active"
-	case kind == v1alpha1.KindPresetException: // invalid
+	case kind == v1alpha1.KindPresetException || kind == v1alpha1.KindPresetRollout: // invalid, or neither
 		return "", ""
 	case len(v.Problems) > 0:
 		return presetsMetric, "invalid"

@@ -3,4 +3,4 @@ package presetcache
 // Permissions of this package. Package virtualmachine has those for KubeVirt's presets, in mode
 // standalone.
 //
-// +kubebuilder:rbac:groups=virtwright.dev,resources=virtualmachinepresets;clustervirtualmachinepresets;presetexceptions,verbs=list;watch
+// +kubebuilder:rbac:groups=virtwright.dev,resources=virtualmachinepresets;clustervirtualmachinepresets;presetexceptions;presetrollouts,verbs=list;watch

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -29,6 +30,7 @@ type Verdict struct {
 
 	compiled  *presets.Compiled
 	exception *presets.Exception
+	rollout   *v1alpha1.PresetRollout
 }
 
 // Hash identifies the content of the preset; empty if it is not in use.
@@ -39,8 +41,12 @@ func (v Verdict) Hash() string {
 	return v.compiled.Hash()
 }
 
-// of reports whether the verdict is about this generation of an object.
+// of reports whether the verdict is about this generation of an object, and about the state of a
+// rollout.
 func (v Verdict) of(object client.Object) bool {
+	if r, ok := object.(*v1alpha1.PresetRollout); ok && (v.rollout == nil || !apiequality.Semantic.DeepEqual(stateOf(r), stateOf(v.rollout))) {
+		return false
+	}
 	return v.UID == object.GetUID() && v.Generation == object.GetGeneration()
 }
 
@@ -113,6 +119,8 @@ func compile(object client.Object) (v Verdict) {
 		v.compiled, v.Problems = presets.Compile(preset)
 	case *v1alpha1.PresetException:
 		v.exception, v.Problems = presets.CompileException(preset)
+	case *v1alpha1.PresetRollout:
+		v.rollout = preset
 	case *kubevirtv1.VirtualMachineInstancePreset:
 		v.compiled, v.Problems = presets.CompileLegacy(preset)
 	default:
@@ -131,7 +139,7 @@ func (s set) snapshot(now func() time.Time) *presets.Snapshot {
 			exceptions = append(exceptions, v.exception)
 		case v.compiled != nil:
 			compiled = append(compiled, v.compiled)
-		case key.Kind != kindLegacy && key.Kind != v1alpha1.KindPresetException: // VMs cannot name those
+		case isPreset(key.Kind): // VMs cannot name the others
 			broken = append(broken, key.Ref())
 		}
 	}

@@ -98,13 +98,8 @@ func (f *Finder) Find(ctx context.Context, name presets.PresetName, s provenance
 	if !exists {
 		return nil, nil
 	}
-	var r appsv1.ControllerRevision
-	key := types.NamespacedName{Namespace: cmp.Or(name.Namespace, f.Namespace), Name: nameOf(verdict.UID, s.Generation)}
-	if err := f.Live.Get(ctx, key, &r); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	p, err := presetOf(&r)
-	if err != nil || !isOf(&r, verdict.UID) || p.GetGeneration() != s.Generation || presets.RefOf(p) != name.Ref || p.GetNamespace() != name.Namespace {
+	p, err := read(ctx, f.Live, cmp.Or(name.Namespace, f.Namespace), verdict.UID, s.Generation)
+	if p == nil || err != nil || presets.RefOf(p) != name.Ref || p.GetNamespace() != name.Namespace {
 		return nil, err
 	}
 	compiled, problems := presets.Compile(p)
@@ -112,6 +107,35 @@ func (f *Finder) Find(ctx context.Context, name presets.PresetName, s provenance
 		return nil, nil // of another version of virtwright
 	}
 	return compiled, nil
+}
+
+// OfCluster returns a function that finds a generation of the cluster preset with a UID; it returns
+// nil if that is not kept. Namespace is the manager's.
+func OfCluster(live client.Reader, namespace string) func(context.Context, types.UID, int64) (*presets.Compiled, error) {
+	return func(ctx context.Context, uid types.UID, generation int64) (*presets.Compiled, error) {
+		p, err := read(ctx, live, namespace, uid, generation)
+		if p == nil || err != nil || p.GetNamespace() != "" {
+			return nil, err
+		}
+		compiled, problems := presets.Compile(p)
+		if len(problems) > 0 {
+			return nil, nil // of another version of virtwright
+		}
+		return compiled, nil
+	}
+}
+
+// read returns a generation of the preset with a UID; nil if it is not kept.
+func read(ctx context.Context, live client.Reader, namespace string, uid types.UID, generation int64) (v1alpha1.Preset, error) {
+	var r appsv1.ControllerRevision
+	if err := live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: nameOf(uid, generation)}, &r); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	p, err := presetOf(&r)
+	if err != nil || !isOf(&r, uid) || p.GetGeneration() != generation {
+		return nil, err
+	}
+	return p, nil
 }
 
 func isOf(r *appsv1.ControllerRevision, uid types.UID) bool {

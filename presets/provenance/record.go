@@ -1,6 +1,10 @@
 package provenance
 
-import "iter"
+import (
+	"cmp"
+	"iter"
+	"slices"
+)
 
 // NoSource marks a node that no source decided.
 const NoSource = -1
@@ -225,6 +229,29 @@ func (n *Node) ClearDecision() {
 func (n *Node) ClearSubtree() {
 	n.ClearDecision()
 	n.child, n.EmptyByUser = nil, false
+}
+
+// Reorder gives sources the order of another list. Those that it lacks come last.
+func (r *Record) Reorder(like []Source) {
+	order := make([]int, len(r.Sources))
+	for i := range order {
+		order[i] = i
+	}
+	rank := func(i int) int {
+		if at := slices.Index(like, r.Sources[i]); at >= 0 {
+			return at
+		}
+		return len(like)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rank(a), rank(b)) })
+	sources, moved := make([]Source, len(order)), make([]int32, len(order))
+	for to, from := range order {
+		sources[to], moved[from] = r.Sources[from], int32(to)
+	}
+	for _, n := range r.Decided() {
+		n.Source = moved[n.Source]
+	}
+	r.Sources = sources
 }
 
 // DropUnused removes sources that decide no field. A source that forbids stays if forbids returns

@@ -141,6 +141,7 @@ const (
 	again    = "an event that comes again is counted, and only where something goes on does it come again"
 	drains   = "a pod that stops reads its Deployment, which TestDrain of test/soak does under the same rights"
 	pruned   = "an eleventh generation of a preset makes the first revision superfluous, and the suite's other manager has such a preset"
+	rolled   = "the suite's other manager has the stories of rollouts"
 	streams  = "caches are streamed, and only some API servers must be asked for lists: that story may come when there are no DataVolumes"
 )
 
@@ -155,15 +156,16 @@ var exceptions = map[string]map[string]string{
 		"update kubevirt.io/virtualmachineinstances/finalizers": judged,
 	},
 	besideKubeVirt: {
-		"create events.k8s.io/events in " + home:  problems,
-		"get apps/deployments addon-virtwright":   drains,
-		"get namespaces":                          fresh,
-		"delete apps/controllerrevisions":         pruned,
-		"create coordination.k8s.io/leases":       held,
-		"list coordination.k8s.io/leases":         held,
-		"watch coordination.k8s.io/leases":        held,
-		"patch events.k8s.io/events":              again,
-		"update secrets addon-virtwright-serving": renewal,
+		"create events.k8s.io/events in " + home:     problems,
+		"get apps/deployments addon-virtwright":      drains,
+		"get namespaces":                             fresh,
+		"delete apps/controllerrevisions":            pruned,
+		"patch virtwright.dev/presetrollouts/status": rolled,
+		"create coordination.k8s.io/leases":          held,
+		"list coordination.k8s.io/leases":            held,
+		"watch coordination.k8s.io/leases":           held,
+		"patch events.k8s.io/events":                 again,
+		"update secrets addon-virtwright-serving":    renewal,
 	},
 }
 

@@ -34,6 +34,7 @@ const (
 	legacyPreset   = "VirtualMachineInstancePreset"
 	templateOrder  = "VirtualMachineTemplateRequest"
 	exception      = "PresetException"
+	presetRollout  = "PresetRollout"
 )
 
 var resources = map[string]schema.GroupVersionResource{
@@ -45,6 +46,7 @@ var resources = map[string]schema.GroupVersionResource{
 	frontend:                   {Group: "virtwright.dev", Version: "v1alpha1", Resource: "frontendprofiles"},
 	backendProfile:             {Group: "virtwright.dev", Version: "v1alpha1", Resource: "backendprofiles"},
 	exception:                  {Group: "virtwright.dev", Version: "v1alpha1", Resource: "presetexceptions"},
+	presetRollout:              {Group: "virtwright.dev", Version: "v1alpha1", Resource: "presetrollouts"},
 	templateOrder:              {Group: "ssp.kubevirt.io", Version: "v1alpha1", Resource: "virtualmachinetemplaterequests"},
 	"Pod":                      {Version: "v1", Resource: "pods"},
 	"Template":                 {Group: "template.openshift.io", Version: "v1", Resource: "templates"},
@@ -120,7 +122,7 @@ func (s *story) as(client dynamic.Interface, kind string) dynamic.ResourceInterf
 
 // ofCluster reports whether objects of a kind are in no namespace.
 func ofCluster(kind string) bool {
-	return slices.Contains([]string{clusterPreset, frontend, backendProfile, clusterInstancetype, clusterPreference}, kind)
+	return slices.Contains([]string{clusterPreset, presetRollout, frontend, backendProfile, clusterInstancetype, clusterPreference}, kind)
 }
 
 // create creates what must be fine.

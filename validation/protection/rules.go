@@ -119,7 +119,7 @@ var rules = []rule{{
 	Reason: "virtwright adds and removes its finalizers itself, on VirtualMachineInstances too",
 }, {
 	ID: "reserved-annotations", Kinds: both, Create: true, Part: reservedKeys("metadata"),
-	Reason: "virtwright writes annotations that begin with " + v1alpha1.AnnotationPrefix + " itself, except presets, exclude, reapply and generate-template",
+	Reason: "virtwright writes annotations that begin with " + v1alpha1.AnnotationPrefix + " itself, except presets, exclude, reapply, rollout and generate-template",
 }, {
 	ID: "reserved-template-annotations", Kinds: vms, Create: true, Part: reservedKeys("spec", "template", "metadata"),
 	Reason: "virtwright writes annotations that begin with " + v1alpha1.AnnotationPrefix + " itself, on VirtualMachineInstances too",

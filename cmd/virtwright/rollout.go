@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+)
+
+const rolloutHelp = `Show and control how changes of presets reach virtual machines in waves. A PresetRollout says which
+presets and waves; kubectl get presetrollouts lists them.
+
+status shows one. pause stops it before the next VM, and resume continues it. approve lets the wave
+begin that waits for an approval; it needs the verb approve on the PresetRollout. abort takes the
+change back: VMs that were reached get the stable revision again, until a preset changes.
+
+Exit codes: 0 success, 1 with status --watch: it ended with Failed, 2 wrong usage, or it does not exist.`
+
+const rolloutExamples = `  # Follow a rollout until it is complete, waits for an approval, or fails
+  {{program}} rollout status secure-boot --watch
+
+  # Let the wave begin that waits for an approval
+  {{program}} rollout approve secure-boot
+
+  # Take the change back
+  {{program}} rollout abort secure-boot`
+
+// rolloutPeriod is the time between two reads of a rollout that is watched.
+const rolloutPeriod = 2 * time.Second
+
+type rolloutCommand struct {
+	connection connection
+	watch      bool
+}
+
+func newRollout(shown string, s streams) *cobra.Command {
+	r := &rolloutCommand{}
+	c := &cobra.Command{
+		Use: "rollout {status | pause | resume | approve | abort} NAME", Short: "Show and control the rollout of changed presets",
+		Long: rolloutHelp, Example: strings.ReplaceAll(rolloutExamples, "{{program}}", shown),
+		ValidArgs: []string{"status", "pause", "resume", "approve", "abort"},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) != 2 || !slices.Contains(c.ValidArgs, args[0]) {
+				return errors.New("name an action, status, pause, resume, approve or abort, and one PresetRollout")
+			}
+			if r.watch && args[0] != "status" {
+				return errors.New("--watch: use it with status")
+			}
+			return r.run(c.Context(), s, args[0], args[1])
+		},
+	}
+	r.connection.declare(c)
+	c.Flags().BoolVarP(&r.watch, "watch", "w", false, "with status: print a line for each change, until the rollout is complete, waits for a person, or has failed")
+	return c
+}
+
+// presetRollouts are those of a cluster.
+type presetRollouts struct{ dynamic.ResourceInterface }
+
+func (r *rolloutCommand) run(ctx context.Context, s streams, action, name string) error {
+	config, _, err := r.connection.config()
+	if err != nil {
+		return err
+	}
+	client, err := newClient(quiet(config), dynamic.NewForConfig)
+	if err != nil {
+		return err
+	}
+	from := presetRollouts{client.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.ResourcePresetRollouts))}
+	now, err := from.read(ctx, name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.watch:
+		return from.follow(ctx, s, now)
+	case action == "status":
+		return printRollout(s, now)
+	}
+	key, value, err := orderOf(action, now)
+	if err != nil {
+		return err
+	}
+	return from.annotate(ctx, s, now, key, value)
+}
+
+func (r presetRollouts) read(ctx context.Context, name string) (*v1alpha1.PresetRollout, error) {
+	found, err := r.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read PresetRollout %s: %w", name, err)
+	}
+	out := &v1alpha1.PresetRollout{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, out); err != nil {
+		return nil, fmt.Errorf("cannot read PresetRollout %s: %w", name, err)
+	}
+	return out, nil
+}
+
+// orderOf returns the annotation by which an action controls a rollout; nil removes it.
+func orderOf(action string, r *v1alpha1.PresetRollout) (key string, value any, err error) {
+	reason := progressOf(r).Reason
+	switch action {
+	case "pause":
+		return v1alpha1.AnnotationRolloutPaused, "true", nil
+	case "resume":
+		return v1alpha1.AnnotationRolloutPaused, nil, nil
+	case "approve":
+		wave := waitingWave(r)
+		if reason != "WaitingForApproval" || wave == "" {
+			return "", nil, fmt.Errorf("PresetRollout %s waits for no approval: its state is %s", r.Name, reason)
+		}
+		return v1alpha1.AnnotationRolloutApproved, r.Status.Target + "/" + wave, nil
+	}
+	if !slices.ContainsFunc(r.Status.Presets, func(p v1alpha1.RolloutPreset) bool { return p.Stable != p.Target }) {
+		return "", nil, fmt.Errorf("PresetRollout %s rolls no change out that could be aborted: its state is %s", r.Name, reason)
+	}
+	return v1alpha1.AnnotationRolloutAborted, r.Status.Target, nil
+}
+
+// waitingWave returns the wave after the one that was reached.
+func waitingWave(r *v1alpha1.PresetRollout) string {
+	next := 1 + slices.IndexFunc(r.Spec.Waves, func(w v1alpha1.RolloutWave) bool { return w.Name == r.Status.Wave })
+	if next == len(r.Spec.Waves) {
+		return ""
+	}
+	return r.Spec.Waves[next].Name
+}
+
+// annotate fails if the rollout has changed: an order is about what its author saw.
+func (r presetRollouts) annotate(ctx context.Context, s streams, seen *v1alpha1.PresetRollout, key string, value any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": seen.ResourceVersion, "annotations": map[string]any{key: value},
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = r.Patch(ctx, seen.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: program})
+	switch {
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("PresetRollout %s has changed meanwhile: look at its status, and try again", seen.Name)
+	case err != nil:
+		return fmt.Errorf("cannot change PresetRollout %s: %w", seen.Name, err)
+	}
+	if value == nil {
+		value = "removed"
+	}
+	_, err = fmt.Fprintf(s.out, "presetrollout/%s: annotation %s: %v\n", seen.Name, key, value)
+	return err
+}
+
+// progressOf returns the condition Progressing, with reason <unknown> if there is none yet.
+func progressOf(r *v1alpha1.PresetRollout) metav1.Condition {
+	c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionProgressing)
+	if c == nil {
+		return metav1.Condition{Reason: unknownCount}
+	}
+	return *c
+}
+
+const unknownCount = "<unknown>"
+
+func shownCount(n *int64) string {
+	if n == nil {
+		return unknownCount
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
+func rolloutRow(r *v1alpha1.PresetRollout) []string {
+	st := &r.Status
+	return []string{progressOf(r).Reason, st.Wave, st.Step, shownCount(st.Updated), shownCount(st.Selected), shownCount(st.Held), shownCount(st.Failed)}
+}
+
+var rolloutHeader = []string{"STATE", "WAVE", "STEP", "UPDATED", "VMS", "HELD", "FAILED"}
+
+func printRollout(s streams, r *v1alpha1.PresetRollout) error {
+	if err := printTable(s.out, rolloutHeader, [][]string{rolloutRow(r)}); err != nil {
+		return err
+	}
+	var text strings.Builder
+	text.WriteString("\n" + oneLine(progressOf(r).Message) + "\n")
+	for _, p := range r.Status.Presets {
+		if p.Stable != p.Target {
+			fmt.Fprintf(&text, "%s: revision %d is stable, %d is rolled out\n", p.Name, p.Stable, p.Target)
+		}
+	}
+	for _, f := range r.Status.Failures {
+		fmt.Fprintf(&text, "%s/%s: %s\n", f.Namespace, f.Name, oneLine(f.Message))
+	}
+	_, err := fmt.Fprint(s.out, text.String())
+	return err
+}
+
+// follow prints a line for each change, until a person is needed or the rollout has ended.
+func (r presetRollouts) follow(ctx context.Context, s streams, now *v1alpha1.PresetRollout) error {
+	var last string
+	for {
+		if line := strings.Join(rolloutRow(now), " "); line != last {
+			last = line
+			row := rolloutRow(now)
+			if _, err := fmt.Fprintf(s.out, "%s: wave %s up to %s, %s of %s VMs updated, %s held, %s failed\n", row[0], row[1], row[2], row[3], row[4], row[5], row[6]); err != nil {
+				return err
+			}
+		}
+		switch progressOf(now).Reason {
+		case "Updating", "Baking", "Aborting", unknownCount:
+		case "Failed", "Invalid":
+			return errors.Join(printRollout(s, now), errPrinted)
+		default:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(rolloutPeriod):
+		}
+		var err error
+		if now, err = r.read(ctx, now.Name); err != nil {
+			return err
+		}
+	}
+}

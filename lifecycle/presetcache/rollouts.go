@@ -1,0 +1,118 @@
+package presetcache
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+)
+
+// retryPause is the time until revisions that could not be read are read again.
+const retryPause = time.Second
+
+type revisionKey struct {
+	uid        types.UID
+	generation int64
+}
+
+// rolloutState is what a snapshot depends on.
+type rolloutState struct {
+	Presets            []v1alpha1.RolloutPreset
+	Target, Wave, Step string
+	Aborted            bool
+}
+
+func stateOf(r *v1alpha1.PresetRollout) rolloutState {
+	return rolloutState{r.Status.Presets, r.Status.Target, r.Status.Wave, r.Status.Step, r.Status.Aborted}
+}
+
+func isPreset(kind string) bool {
+	return kind == v1alpha1.KindVirtualMachinePreset || kind == v1alpha1.KindClusterVirtualMachinePreset
+}
+
+// rollouts returns the rollouts that hold presets back. A preset belongs to the first one, by name,
+// that has it.
+func (c *Cache) rollouts(ctx context.Context, s set) ([]*presets.Rollout, error) {
+	if c.Revision == nil {
+		return nil, nil
+	}
+	var out []*presets.Rollout
+	taken, used := map[string]bool{}, map[revisionKey]*presets.Compiled{}
+	for _, key := range slices.SortedFunc(maps.Keys(s), compareKeys) {
+		r := s[key].rollout
+		if r == nil || slices.ContainsFunc(r.Status.Presets, func(p v1alpha1.RolloutPreset) bool { return taken[p.Name] }) {
+			continue
+		}
+		rollout, err := presets.NewRollout(r)
+		if err != nil {
+			continue // the API server validates selectors
+		}
+		rollout.Stable = map[string]*presets.Compiled{}
+		for _, p := range r.Status.Presets {
+			taken[p.Name] = true
+			if err := c.hold(ctx, s, rollout, p, used); err != nil {
+				return nil, err
+			}
+		}
+		if len(rollout.Stable) > 0 {
+			out = append(out, rollout)
+		}
+	}
+	c.revisions = used
+	return out, nil
+}
+
+// hold adds the stable revision of a preset to a rollout, unless every VM has the current one. A
+// revision that is newer than the target has reached no VM.
+func (c *Cache) hold(ctx context.Context, s set, to *presets.Rollout, p v1alpha1.RolloutPreset, used map[revisionKey]*presets.Compiled) error {
+	current, exists := s[KeyOf(presets.PresetName{Ref: p.Name})]
+	if !exists || current.Generation == p.Stable {
+		return nil
+	}
+	var stable *presets.Compiled
+	if p.Stable != 0 {
+		key := revisionKey{current.UID, p.Stable}
+		var known bool
+		if stable, known = c.revisions[key]; !known {
+			var err error
+			if stable, err = c.Revision(ctx, key.uid, key.generation); err != nil {
+				return err
+			}
+		}
+		if stable == nil {
+			return nil // it is not kept
+		}
+		used[key] = stable
+	}
+	to.Stable[p.Name] = stable
+	if current.Generation != p.Target {
+		to.Withdraw()
+	}
+	return nil
+}
+
+// retry notes changes again, except for objects that have changed since.
+func (c *Cache) retry(changes map[Key]client.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changes == nil {
+		c.changes = map[Key]client.Object{}
+	}
+	for key, object := range changes {
+		if _, newer := c.changes[key]; !newer {
+			c.changes[key] = object
+		}
+	}
+	time.AfterFunc(retryPause, func() {
+		select {
+		case c.changed <- struct{}{}:
+		default:
+		}
+	})
+}

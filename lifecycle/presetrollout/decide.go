@@ -1,0 +1,208 @@
+package presetrollout
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+)
+
+// observed are the presets of a rollout as they are.
+type observed struct {
+	uid types.UID // of the rollout
+	// generations of presets, by reference; 0, or nothing, for presets that do not exist.
+	generations map[string]int64
+	// kept reports whether a stable revision can still be used.
+	kept func(ref string) bool
+	// aborted is the target that people aborted.
+	aborted string
+}
+
+// retarget returns the status after changes of presets, and after an abort. A change begins again
+// before the first wave. A preset that was deleted is gone everywhere, at once; so is a stable
+// revision that is not kept.
+func retarget(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutStatus, now observed) *v1alpha1.PresetRolloutStatus {
+	out := before.DeepCopy()
+	out.Presets = nil
+	restart := false
+	for _, ref := range spec.Presets {
+		generation := now.generations[ref]
+		p := v1alpha1.RolloutPreset{Name: ref, Stable: generation, Target: generation}
+		if i := slices.IndexFunc(before.Presets, func(p v1alpha1.RolloutPreset) bool { return p.Name == ref }); i >= 0 {
+			p.Stable = before.Presets[i].Stable
+			restart = restart || before.Presets[i].Target != generation
+		}
+		if generation == 0 || p.Stable != 0 && p.Stable != generation && !now.kept(ref) {
+			p.Stable = generation
+		}
+		out.Presets = append(out.Presets, p)
+	}
+	out.Target = targetOf(now.uid, out.Presets)
+	if out.Target != before.Target || restart {
+		out.Aborted = false
+		reach(out, "", "")
+	}
+	out.Aborted = out.Aborted || isActive(out) && now.aborted == out.Target
+	return out
+}
+
+// targetOf identifies the change that is rolled out.
+func targetOf(uid types.UID, presets []v1alpha1.RolloutPreset) string {
+	var text strings.Builder
+	text.WriteString(string(uid))
+	for _, p := range presets {
+		if p.Stable != p.Target {
+			fmt.Fprintf(&text, " %s %d", p.Name, p.Target)
+		}
+	}
+	sum := sha256.Sum256([]byte(text.String()))
+	return hex.EncodeToString(sum[:4])
+}
+
+// isActive reports whether VMs have different revisions.
+func isActive(s *v1alpha1.PresetRolloutStatus) bool {
+	return slices.ContainsFunc(s.Presets, func(p v1alpha1.RolloutPreset) bool { return p.Stable != p.Target })
+}
+
+// reach begins a step.
+func reach(s *v1alpha1.PresetRolloutStatus, wave, step string) {
+	s.Wave, s.Step, s.BakesSince = wave, step, nil
+	s.Selected, s.Updated, s.Held, s.Failed, s.Failures = nil, nil, nil, nil, nil
+}
+
+// counts are the numbers of VMs in the steps that were reached.
+type counts struct{ selected, updated, held, failed int64 }
+
+func (c counts) pending() int64 { return c.selected - c.updated - c.held - c.failed }
+
+// orders are what people want of a rollout.
+type orders struct {
+	paused   bool
+	approved string // TARGET/WAVE
+}
+
+// Reasons of the condition Progressing.
+const (
+	reasonUpdating = "Updating"
+	reasonBaking   = "Baking"
+	reasonComplete = "Complete"
+	reasonPaused   = "Paused"
+	reasonApproval = "WaitingForApproval"
+	reasonFailed   = "Failed"
+	reasonAborting = "Aborting"
+	reasonAborted  = "Aborted"
+	reasonInvalid  = "Invalid"
+)
+
+// A step is what a rollout does next.
+type step struct {
+	reason  string
+	message string
+	// update says that VMs are updated, or taken back to the stable revision.
+	update bool
+	// wait is the time until the next decision; 0 if a change comes first.
+	wait time.Duration
+}
+
+// advance returns the next status and what to do. Of counts the VMs of the steps that were reached.
+func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutStatus, of counts, wanted orders, now time.Time) (*v1alpha1.PresetRolloutStatus, step) {
+	out := before.DeepCopy()
+	switch {
+	case !isActive(out):
+		reach(out, "", "")
+		return out, step{reason: reasonComplete, message: "every VM that was reached has the change"}
+	case wanted.paused:
+		return out, step{reason: reasonPaused, message: "paused by the annotation " + v1alpha1.AnnotationRolloutPaused}
+	case out.Aborted && of.pending()+of.failed > 0:
+		return out, step{reason: reasonAborting, message: fmt.Sprintf("%d VMs go back to the stable revision", of.pending()+of.failed), update: true}
+	case out.Aborted:
+		return out, step{reason: reasonAborted, message: "VMs have the stable revision until a preset changes"}
+	case out.Wave == "":
+		return enter(spec, out, 0, wanted)
+	}
+	wave := slices.IndexFunc(spec.Waves, func(w v1alpha1.RolloutWave) bool { return w.Name == out.Wave })
+	if wave < 0 { // it was removed
+		reach(out, "", "")
+		return enter(spec, out, 0, wanted)
+	}
+	switch {
+	case of.pending() > 0:
+		return out, step{reason: reasonUpdating, message: fmt.Sprintf("%d VMs are left in wave %s up to %s", of.pending(), out.Wave, out.Step), update: true}
+	case of.failed > allowed(spec, of.selected):
+		return out, step{reason: reasonFailed, message: fmt.Sprintf("the update of %d VMs was rejected: correct the preset, or the VMs", of.failed), update: true}
+	case out.BakesSince == nil:
+		out.BakesSince = &metav1.Time{Time: now}
+	}
+	if bake := spec.Waves[wave].Bake; bake != nil {
+		if left := out.BakesSince.Add(bake.Duration).Sub(now); left > 0 {
+			return out, step{reason: reasonBaking, message: fmt.Sprintf("wave %s bakes up to %s", out.Wave, out.Step), wait: left}
+		}
+	}
+	if next := nextStep(&spec.Waves[wave], out.Step); next != "" {
+		reach(out, out.Wave, next)
+		return out, step{reason: reasonUpdating, message: fmt.Sprintf("wave %s begins up to %s", out.Wave, next)}
+	}
+	return enter(spec, out, wave+1, wanted)
+}
+
+// enter begins a wave, or completes the rollout.
+func enter(spec *v1alpha1.PresetRolloutSpec, s *v1alpha1.PresetRolloutStatus, wave int, wanted orders) (*v1alpha1.PresetRolloutStatus, step) {
+	if wave == len(spec.Waves) {
+		for i := range s.Presets {
+			s.Presets[i].Stable = s.Presets[i].Target
+		}
+		reach(s, "", "")
+		return s, step{reason: reasonComplete, message: "every VM that was reached has the change"}
+	}
+	w := &spec.Waves[wave]
+	if w.Approval == v1alpha1.ApprovalRequired && wanted.approved != s.Target+"/"+w.Name {
+		return s, step{reason: reasonApproval, message: fmt.Sprintf("wave %s needs an approval: use virtwright rollout approve", w.Name)}
+	}
+	reach(s, w.Name, nextStep(w, ""))
+	return s, step{reason: reasonUpdating, message: fmt.Sprintf("wave %s begins up to %s", s.Wave, s.Step)}
+}
+
+const all = "100%"
+
+// nextStep returns the step of a wave after one, or the first one after ""; empty if there is none.
+func nextStep(w *v1alpha1.RolloutWave, after string) string {
+	steps := w.Steps
+	if len(steps) == 0 {
+		steps = []string{all}
+	}
+	for _, s := range steps {
+		if percentOf(s) > percentOf(after) {
+			return s
+		}
+	}
+	return ""
+}
+
+// percentOf reads a percentage; 0 if there is none.
+func percentOf(text string) int {
+	n, err := strconv.Atoi(strings.TrimSuffix(text, "%"))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// allowed returns how many of the VMs may fail.
+func allowed(spec *v1alpha1.PresetRolloutSpec, selected int64) int64 {
+	limit := spec.Failure.MaxFailed
+	switch {
+	case limit == nil:
+		return 0
+	case limit.StrVal != "":
+		return selected * int64(percentOf(limit.StrVal)) / 100
+	}
+	return int64(limit.IntVal)
+}

@@ -1,0 +1,275 @@
+package presetrollout
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+)
+
+const (
+	preset     = "cluster/a"
+	machines   = 4
+	lastChange = 3 // generations of the preset
+)
+
+// exploredSpec has a wave with two steps, a wave that bakes and needs an approval, and the rest.
+var exploredSpec = v1alpha1.PresetRolloutSpec{Presets: []string{preset}, Waves: []v1alpha1.RolloutWave{
+	{Name: "canary", Steps: []string{"50%", "100%"}},
+	{Name: "production", Approval: v1alpha1.ApprovalRequired, Bake: &metav1.Duration{Duration: time.Hour}},
+	{Name: "rest"},
+}}
+
+// places are the waves and percentiles of VMs.
+var places = [machines]struct {
+	wave       string
+	percentile int
+}{{"canary", 10}, {"canary", 90}, {"production", 0}, {"rest", 50}}
+
+type machine struct {
+	exists, rejects, failed, held bool
+	has                           int64  // the generation of the preset
+	stamp                         string // of its last update
+}
+
+// A world is everything that decisions depend on, and what they changed.
+type world struct {
+	current, stable, target int64
+	hash, wave, step        string
+	aborted                 bool
+	baked                   int // 0: not yet, 1: bakes, 2: baked
+	paused                  bool
+	approved, abort         string
+	vms                     [machines]machine
+}
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (w *world) status() *v1alpha1.PresetRolloutStatus {
+	out := &v1alpha1.PresetRolloutStatus{Target: w.hash, Aborted: w.aborted, Wave: w.wave, Step: w.step}
+	if w.target != 0 {
+		out.Presets = []v1alpha1.RolloutPreset{{Name: preset, Stable: w.stable, Target: w.target}}
+	}
+	if w.baked > 0 {
+		out.BakesSince = &metav1.Time{Time: start.Add(-time.Duration(w.baked-1) * time.Hour)}
+	}
+	return out
+}
+
+func (w *world) store(s *v1alpha1.PresetRolloutStatus) {
+	w.hash, w.aborted, w.wave, w.step = s.Target, s.Aborted, s.Wave, s.Step
+	w.stable, w.target = s.Presets[0].Stable, s.Presets[0].Target
+	if s.BakesSince == nil {
+		w.baked = 0
+	} else if w.baked == 0 {
+		w.baked = 1
+	}
+}
+
+func (w *world) stamp() string {
+	if w.aborted {
+		return w.hash + "/aborted"
+	}
+	return w.hash
+}
+
+func indexOf(wave string) int {
+	for i, w := range exploredSpec.Waves {
+		if w.Name == wave {
+			return i
+		}
+	}
+	return -1
+}
+
+// reached is written apart from the product's.
+func (w *world) reached(i int) bool {
+	if !w.vms[i].exists {
+		return false
+	}
+	at := indexOf(places[i].wave)
+	return at < indexOf(w.wave) || at == indexOf(w.wave) && places[i].percentile < percentOf(w.step)
+}
+
+func (w *world) counts() (out counts, due []int) {
+	for i, vm := range w.vms {
+		switch {
+		case !w.reached(i) && (vm.stamp != w.hash || !vm.exists):
+			continue
+		case vm.stamp == w.stamp():
+			out.updated++
+		case vm.held:
+			out.held++
+		case vm.failed:
+			out.failed++
+			due = append(due, i)
+		default:
+			due = append(due, i)
+		}
+		out.selected++
+	}
+	return out, due
+}
+
+// decision is what the controller does in a world: it either writes a status, or updates VMs.
+func (w *world) decision() (*v1alpha1.PresetRolloutStatus, step, []int) {
+	before := w.status()
+	after := retarget(&exploredSpec, before, observed{
+		uid: "x", generations: map[string]int64{preset: w.current}, aborted: w.abort, kept: func(string) bool { return true },
+	})
+	if fmt.Sprint(after) != fmt.Sprint(before) {
+		return after, step{}, nil
+	}
+	of, due := w.counts()
+	status, next := advance(&exploredSpec, before, of, orders{paused: w.paused, approved: w.approved}, start)
+	return status, next, due
+}
+
+// next yields the worlds that can follow: the controller may stop after each write, and anything
+// may change between two.
+func (w world) next(t *testing.T, yield func(world)) {
+	status, step, due := w.decision()
+	written := w
+	written.store(status)
+	if w.target == w.current && !w.aborted && !status.Aborted && written.stable == w.stable && indexOf(written.wave) > indexOf(w.wave)+1 {
+		t.Fatalf("a wave is skipped: %+v, then %+v", w, written)
+	}
+	yield(written)
+	if step.update {
+		for _, i := range due {
+			updated := w
+			if !w.aborted && !w.reached(i) || w.paused {
+				t.Fatalf("VM %d is updated: %+v", i, w)
+			}
+			vm := &updated.vms[i]
+			if vm.rejects {
+				vm.failed = true
+			} else {
+				vm.failed, vm.stamp, vm.has = false, w.stamp(), w.target
+				if w.aborted {
+					vm.has = w.stable
+				}
+			}
+			yield(updated)
+		}
+	}
+	w.disturb(yield)
+}
+
+func (w world) disturb(yield func(world)) {
+	if w.baked == 1 {
+		later := w
+		later.baked = 2
+		yield(later)
+	}
+	if w.current < lastChange {
+		changed := w
+		changed.current++
+		yield(changed)
+	}
+	for _, change := range []func(*world){
+		func(w *world) { w.paused = !w.paused },
+		func(w *world) { w.approved = w.hash + "/production" },
+		func(w *world) { w.abort = w.hash },
+	} {
+		changed := w
+		change(&changed)
+		yield(changed)
+	}
+	for i := range w.vms {
+		for _, change := range []func(*machine){
+			func(vm *machine) { vm.exists = true },
+			func(vm *machine) { vm.rejects = !vm.rejects },
+		} {
+			if i%2 == 0 { // two of them suffice
+				changed := w
+				change(&changed.vms[i])
+				yield(changed)
+			}
+		}
+	}
+}
+
+// settles checks that a rollout ends if nothing disturbs it, and how.
+func (w world) settles(t *testing.T) {
+	first := w
+	for range 60 {
+		before := w
+		status, step, due := w.decision()
+		w.store(status)
+		if step.update {
+			for _, i := range due {
+				vm := &w.vms[i]
+				vm.failed = vm.rejects
+				if !vm.rejects {
+					vm.stamp, vm.has = before.stamp(), before.target
+					if before.aborted {
+						vm.has = before.stable
+					}
+				}
+			}
+		}
+		if w.baked == 1 {
+			w.baked = 2
+		}
+		if w == before {
+			w.checkEnd(t, first, step.reason)
+			return
+		}
+	}
+	t.Fatalf("it does not end: %+v, then %+v", first, w)
+}
+
+func (w world) checkEnd(t *testing.T, first world, reason string) {
+	of, _ := w.counts()
+	ok := false
+	switch reason {
+	case reasonComplete:
+		ok = w.stable == w.current && w.wave == ""
+	case reasonPaused:
+		ok = w.paused
+	case reasonApproval:
+		ok = w.wave == "canary" && of.pending() == 0
+	case reasonFailed, reasonAborting:
+		ok = of.failed > 0
+	case reasonAborted:
+		ok = w.aborted && of.pending()+of.failed == 0
+		for i, vm := range w.vms {
+			ok = ok && (!w.reached(i) || vm.held || vm.has == w.stable)
+		}
+	}
+	if !ok {
+		t.Fatalf("it ends with %s: %+v, then %+v", reason, first, w)
+	}
+}
+
+// TestEveryOrderOfEvents explores what the controller may meet: stops after each write, rejected
+// updates, changes, pauses, approvals and aborts at any time.
+func TestEveryOrderOfEvents(t *testing.T) {
+	limit := 150_000
+	if os.Getenv("VIRTWRIGHT_LAW_CASES") == "full" {
+		limit = 2_000_000
+	}
+	first := world{current: 1}
+	for i := range first.vms {
+		first.vms[i] = machine{exists: i != 2, held: i == 1, has: 1}
+	}
+	seen, todo := map[world]bool{first: true}, []world{first}
+	for ; len(todo) > 0 && len(seen) < limit; todo = todo[1:] {
+		todo[0].settles(t)
+		todo[0].next(t, func(w world) {
+			if !seen[w] {
+				seen[w] = true
+				todo = append(todo, w)
+			}
+		})
+	}
+	if len(seen) < 10_000 {
+		t.Errorf("only %d worlds", len(seen))
+	}
+	t.Logf("%d worlds, %d of them not explored", len(seen), len(todo))
+}

@@ -1,0 +1,7 @@
+package presetrollout
+
+// Permissions of this package.
+//
+// +kubebuilder:rbac:groups=virtwright.dev,resources=presetrollouts/status,verbs=patch
+// +kubebuilder:rbac:groups=kubevirt.io,resources=virtualmachines,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

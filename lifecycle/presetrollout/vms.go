@@ -1,0 +1,192 @@
+package presetrollout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
+	"github.com/virtwright/virtwright/presets"
+)
+
+const (
+	batchSize  = 500 // the most VMs that are updated before they are counted again
+	writers    = 8
+	firstRetry = 10 * time.Second // after the first failure; each pause is twice as long
+	lastRetry  = 10 * time.Minute
+	maxListed  = 20  // failures in the status
+	maxMessage = 512 // bytes of the message of a failure
+)
+
+// A failure is a VM whose update was rejected.
+type failure struct {
+	stamp, message string
+	tries          int
+	retry          time.Time
+}
+
+// vms are the VMs that a rollout has reached.
+type vms struct {
+	counts
+	stamp    string
+	due      []types.NamespacedName // not updated yet, or to be tried again
+	failures []v1alpha1.RolloutFailure
+}
+
+// report writes counts and failures into a status.
+func (v *vms) report(s *v1alpha1.PresetRolloutStatus) {
+	s.Selected, s.Updated, s.Held, s.Failed, s.Failures = &v.selected, &v.updated, &v.held, &v.failed, v.failures
+}
+
+// count finds the VMs that the rollout has reached and may change.
+func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets.Rollout) (vms, error) {
+	out := vms{stamp: of.Stamp()}
+	var all partialobject.VirtualMachineList
+	if err := c.Client.List(ctx, &all); err != nil {
+		return out, fmt.Errorf("cannot list VMs: %w", err)
+	}
+	namespaces := map[string]presets.Namespace{}
+	for i := range all.Items {
+		vm := &all.Items[i]
+		in, known := namespaces[vm.Namespace]
+		if !known {
+			var err error
+			if in, err = c.Namespaces.Get(ctx, vm.Namespace); client.IgnoreNotFound(err) != nil {
+				return out, fmt.Errorf("cannot read namespace %s: %w", vm.Namespace, err)
+			}
+			namespaces[vm.Namespace] = in
+		}
+		if vm.DeletionTimestamp == nil && !slices.Contains(c.Excluded, vm.Namespace) && isReached(of, in, vm) && concerns(s, of, in, vm) {
+			c.add(&out, of.Name, in, &vm.ObjectMeta)
+		}
+	}
+	return out, nil
+}
+
+// isReached reports whether a VM belongs to the steps that were reached, or was updated although it
+// no longer does.
+func isReached(of *presets.Rollout, in presets.Namespace, vm *partialobject.VirtualMachine) bool {
+	return of.Reached(in, &vm.ObjectMeta) || vm.Annotations[v1alpha1.AnnotationReapply] == strings.TrimSuffix(of.Stamp(), presets.StampAborted)
+}
+
+// concerns reports whether a rollout may change a VM: one that has values of a preset, or that a
+// revision selects.
+func concerns(s *presets.Snapshot, of *presets.Rollout, in presets.Namespace, vm *partialobject.VirtualMachine) bool {
+	for _, use := range vm.Presets {
+		if _, is := of.Stable[use.Ref()]; is {
+			return true
+		}
+	}
+	var template map[string]string
+	if vm.Spec.Template != nil {
+		template = vm.Spec.Template.Metadata.Labels
+	}
+	return s.Concerns(of, in, &vm.ObjectMeta, template)
+}
+
+func (c *Controller) add(to *vms, rollout string, in presets.Namespace, vm *metav1.ObjectMeta) {
+	to.selected++
+	key := types.NamespacedName{Namespace: vm.Namespace, Name: vm.Name}
+	c.mu.Lock()
+	failed, has := c.failures[rollout][key]
+	c.mu.Unlock()
+	switch {
+	case vm.Annotations[v1alpha1.AnnotationReapply] == to.stamp:
+		to.updated++
+	case presets.IsHeld(in, vm) || metav1.GetControllerOfNoCopy(vm) != nil: // the owner's template changes it
+		to.held++
+	case has && failed.stamp == to.stamp:
+		to.failed++
+		if len(to.failures) < maxListed {
+			to.failures = append(to.failures, v1alpha1.RolloutFailure{Namespace: key.Namespace, Name: key.Name, Message: failed.message})
+		}
+		if !c.Clock.Now().Before(failed.retry) {
+			to.due = append(to.due, key)
+		}
+	default:
+		to.due = append(to.due, key)
+	}
+}
+
+// update updates a batch of VMs. It stops when the rollout changes.
+func (c *Controller) update(ctx context.Context, r *v1alpha1.PresetRollout, reached vms) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationReapply: reached.stamp}}})
+	if err != nil {
+		return fmt.Errorf("cannot write a patch: %w", err)
+	}
+	workers, ctx := errgroup.WithContext(ctx)
+	workers.SetLimit(writers)
+	for _, key := range reached.due[:min(batchSize, len(reached.due))] {
+		workers.Go(func() error {
+			var now v1alpha1.PresetRollout
+			if err := c.Client.Get(ctx, client.ObjectKeyFromObject(r), &now); err != nil || now.Status.Target != r.Status.Target ||
+				now.Annotations[v1alpha1.AnnotationRolloutPaused] == "true" || now.Annotations[v1alpha1.AnnotationRolloutAborted] != r.Annotations[v1alpha1.AnnotationRolloutAborted] {
+				return client.IgnoreNotFound(err)
+			}
+			vm := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+			vm.SetGroupVersionKind(kubevirtv1.VirtualMachineGroupVersionKind)
+			return c.note(r.Name, reached.stamp, key, c.Client.Patch(ctx, vm, client.RawPatch(types.MergePatchType, patch)))
+		})
+	}
+	return workers.Wait()
+}
+
+// note remembers that the update of a VM was rejected. It returns errors that are not about the VM.
+func (c *Controller) note(rollout, stamp string, vm types.NamespacedName, err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // it is counted again
+	}
+	var status apierrors.APIStatus
+	if err != nil && (!errors.As(err, &status) || status.Status().Code >= 500 || apierrors.IsTooManyRequests(err) || apierrors.IsUnauthorized(err)) {
+		return fmt.Errorf("cannot update VM %s: %w", vm, err)
+	}
+	if err != nil && isUnknownStamp(status.Status()) {
+		return nil // a replica does not know the status yet
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		delete(c.failures[rollout], vm)
+		return nil
+	}
+	if c.failures[rollout] == nil {
+		if c.failures == nil {
+			c.failures = map[string]map[types.NamespacedName]failure{}
+		}
+		c.failures[rollout] = map[types.NamespacedName]failure{}
+	}
+	tries := 0
+	if last := c.failures[rollout][vm]; last.stamp == stamp {
+		tries = last.tries + 1
+	}
+	pause := min(lastRetry, firstRetry<<min(tries, 10))
+	c.failures[rollout][vm] = failure{stamp, presets.Truncate(status.Status().Message, maxMessage), tries, c.Clock.Now().Add(pause)}
+	return nil
+}
+
+// isUnknownStamp reports whether a webhook does not know the rollout in this state.
+func isUnknownStamp(s metav1.Status) bool {
+	return s.Details != nil && slices.ContainsFunc(s.Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Type == metav1.CauseTypeFieldValueNotFound && c.Field == field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationReapply).String()
+	})
+}
+
+// forget drops the failures of a rollout that was deleted.
+func (c *Controller) forget(rollout string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.failures, rollout)
+}

@@ -1,0 +1,256 @@
+package presets
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+)
+
+// A Rollout brings changes of presets to VMs in waves: VMs that it has not reached have the stable
+// revision of its presets.
+type Rollout struct {
+	Name string
+	// Stable has the stable revision of each preset whose change is rolled out, by Ref; nil for a
+	// preset that did not exist.
+	Stable map[string]*Compiled
+
+	waves    []rolloutWave
+	names    []string // of waves
+	position rolloutPosition
+	target   string
+	aborted  bool
+}
+
+type rolloutWave struct{ vms, namespaces labels.Selector }
+
+// A rolloutPosition is the last step that a rollout has reached. The zero value is before the first
+// one.
+type rolloutPosition struct {
+	wave    int // 1 is the first
+	percent uint64
+}
+
+// NewRollout compiles a rollout. Position is that of its status.
+func NewRollout(r *v1alpha1.PresetRollout) (*Rollout, *field.Error) {
+	out := &Rollout{Name: r.Name, target: r.Status.Target, aborted: r.Status.Aborted}
+	for i := range r.Spec.Waves {
+		w, at := &r.Spec.Waves[i], field.NewPath("spec", "waves").Key(r.Spec.Waves[i].Name)
+		vms, err := selectorOf(at.Child("vms"), w.VMs)
+		if err != nil {
+			return nil, err
+		}
+		namespaces, err := selectorOf(at.Child("namespaces"), w.Namespaces)
+		if err != nil {
+			return nil, err
+		}
+		out.waves, out.names = append(out.waves, rolloutWave{vms, namespaces}), append(out.names, w.Name)
+		if w.Name == r.Status.Wave {
+			out.position = rolloutPosition{i + 1, percentOf(r.Status.Step)}
+		}
+	}
+	return out, nil
+}
+
+// percentOf reads a percentage; 0 if there is none.
+func percentOf(text string) uint64 {
+	out, err := strconv.ParseUint(strings.TrimSuffix(text, "%"), 10, 8)
+	if err != nil {
+		return 0
+	}
+	return out
+}
+
+func selectorOf(at *field.Path, s *metav1.LabelSelector) (labels.Selector, *field.Error) {
+	if s == nil {
+		return labels.Everything(), nil
+	}
+	out, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return nil, field.Invalid(at, metav1.FormatLabelSelector(s), err.Error())
+	}
+	return out, nil
+}
+
+// Reached reports whether a VM belongs to the steps that were reached. A VM whose name is not known
+// yet belongs to the last step of its wave.
+func (r *Rollout) Reached(namespace Namespace, vm *metav1.ObjectMeta) bool {
+	wave := 1 + slices.IndexFunc(r.waves, func(w rolloutWave) bool {
+		return w.vms.Matches(labels.Set(vm.Labels)) && w.namespaces.Matches(labels.Set(namespace.Labels))
+	})
+	if wave != r.position.wave {
+		return 0 < wave && wave < r.position.wave
+	}
+	return percentile(namespace.Name, vm.Name) < r.position.percent
+}
+
+// Concerns reports whether a rollout may change a stored VM: the stable or the current revision of
+// a preset acts on VMs and selects it. Template has the labels of the VM's template.
+func (s *Snapshot) Concerns(r *Rollout, namespace Namespace, vm *metav1.ObjectMeta, template map[string]string) bool {
+	set := labels.Merge(template, vm.Labels)
+	for ref, stable := range r.Stable {
+		current, _ := s.Lookup("", ref)
+		for _, c := range []*Compiled{stable, current} {
+			if c != nil && c.Mode == v1alpha1.ModeEnforce && c.ApplyAt != v1alpha1.ApplyAtLaunch && matches(c.labels, set) &&
+				matches(c.namespaces, namespace.Labels) && (!c.Explicit || strings.Contains(vm.Annotations[v1alpha1.AnnotationPresets], ref)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// IsHeld reports whether a VM is kept out of every rollout.
+func IsHeld(namespace Namespace, vm *metav1.ObjectMeta) bool {
+	return vm.Annotations[v1alpha1.AnnotationRollout] == v1alpha1.RolloutHold || namespace.Annotations[v1alpha1.AnnotationRollout] == v1alpha1.RolloutHold
+}
+
+// percentile returns a number from 0 to 99 that follows from the namespace and the name of a VM; 99
+// without a name.
+func percentile(namespace, name string) uint64 {
+	if name == "" {
+		return 99
+	}
+	sum := fnv.New64a()
+	sum.Write([]byte(namespace + "/" + name))
+	mixed := sum.Sum64()
+	mixed ^= mixed >> 32 // the last bytes of a name barely change the high bits
+	return mixed % 100
+}
+
+// Withdraw makes it a rollout that has reached no VM.
+func (r *Rollout) Withdraw() { r.position = rolloutPosition{} }
+
+// Is reports whether this is a rollout in the state of a status.
+func (r *Rollout) Is(status *v1alpha1.PresetRolloutStatus) bool {
+	at := rolloutPosition{wave: 1 + slices.Index(r.names, status.Wave)}
+	if at.wave > 0 { // otherwise the wave was removed
+		at.percent = percentOf(status.Step)
+	}
+	return r.target == status.Target && r.aborted == status.Aborted && r.position == at
+}
+
+// Stamp returns the value of virtwright.dev/reapply by which the rollout updates VMs, or takes the
+// change back if it was aborted.
+func (r *Rollout) Stamp() string {
+	out := v1alpha1.ReapplyOnlyPrefix + strings.Join(slices.Sorted(maps.Keys(r.Stable)), ",") + rolloutMark + r.Name + "/" + r.target
+	if r.aborted {
+		out += StampAborted
+	}
+	return out
+}
+
+// rolloutMark stands before the name of the rollout in a stamp.
+const rolloutMark = " rollout/"
+
+// StampAborted ends the stamp of a rollout that was aborted.
+const StampAborted = "/aborted"
+
+// isStamp reports whether a rollout wrote a value of virtwright.dev/reapply.
+func isStamp(value string) bool {
+	return strings.HasPrefix(value, v1alpha1.ReapplyOnlyPrefix) && strings.Contains(value, rolloutMark)
+}
+
+// WithRollouts returns a snapshot of the same presets that gives each VM the revision that rollouts
+// want. Each preset is in one rollout at most.
+func (s *Snapshot) WithRollouts(rollouts []*Rollout) *Snapshot {
+	out := *s
+	out.rollouts, out.variants = rollouts, &sync.Map{}
+	for _, r := range rollouts {
+		for _, c := range r.Stable {
+			out.launches = out.launches || c != nil && c.launching()
+		}
+	}
+	return &out
+}
+
+// Rollout returns a rollout that holds presets back; nil if it does not.
+func (s *Snapshot) Rollout(name string) *Rollout {
+	i := slices.IndexFunc(s.rollouts, func(r *Rollout) bool { return r.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return s.rollouts[i]
+}
+
+// For returns the snapshot that applies to the object of a request.
+func (s *Snapshot) For(req Request) *Snapshot {
+	if len(s.rollouts) == 0 {
+		return s
+	}
+	var vm metav1.PartialObjectMetadata
+	raw := req.Owner
+	if len(raw) == 0 {
+		raw = req.Object
+	}
+	_ = json.Unmarshal(raw, &vm) // the engine reports errors
+	return s.forVM(req.Namespace, &vm.ObjectMeta)
+}
+
+func (s *Snapshot) forVM(namespace Namespace, vm *metav1.ObjectMeta) *Snapshot {
+	if len(s.rollouts) == 0 {
+		return s
+	}
+	isHeld := IsHeld(namespace, vm)
+	var key strings.Builder
+	var held []*Rollout
+	for _, r := range s.rollouts {
+		if isHeld || r.aborted || !r.Reached(namespace, vm) {
+			held = append(held, r)
+			key.WriteString(r.Name + " ")
+		}
+	}
+	if known, ok := s.variants.Load(key.String()); ok {
+		return known.(*Snapshot)
+	}
+	out, _ := s.variants.LoadOrStore(key.String(), s.without(held))
+	return out.(*Snapshot)
+}
+
+// without returns a snapshot in which rollouts hold their presets back.
+func (s *Snapshot) without(held []*Rollout) *Snapshot {
+	stable := map[string]*Compiled{}
+	for _, r := range held {
+		maps.Copy(stable, r.Stable)
+	}
+	isHeld := func(ref string) bool {
+		_, is := stable[ref]
+		return is
+	}
+	all := slices.DeleteFunc(slices.Clone(s.all), func(c *Compiled) bool { return isHeld(c.Ref) })
+	for _, c := range stable {
+		if c != nil {
+			all = append(all, c)
+		}
+	}
+	broken := slices.DeleteFunc(slices.Collect(maps.Keys(s.broken)), func(n PresetName) bool { return isHeld(n.Ref) })
+	out := NewSnapshot(all, broken)
+	out.exceptions, out.now, out.stamps = s.exceptions, s.now, map[string]bool{}
+	for _, r := range s.rollouts {
+		out.stamps[r.Stamp()] = r.aborted || !slices.Contains(held, r)
+	}
+	return out
+}
+
+// checkStamp rejects a stamp of a rollout that has not reached the VM, or that this snapshot does
+// not know yet.
+func (s *Snapshot) checkStamp(value string, stored bool) error {
+	if !isStamp(value) {
+		return nil
+	}
+	if reached, known := s.stamps[value]; reached || !known && !stored { // a VM that is copied has an old stamp
+		return nil
+	}
+	problem := field.NotFound(reapplyAnnotation, value) // by this type the controller knows to try again
+	problem.Detail = "the PresetRollout has not reached this VM: leave out this annotation, which the manager writes"
+	return &Rejection{Problems: field.ErrorList{problem}}
+}

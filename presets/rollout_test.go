@@ -1,0 +1,124 @@
+package presets
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+)
+
+// rolledOut is a rollout of cluster/name from host name a to b, which has reached a step.
+func rolledOut(t *testing.T, wave, step string, aborted bool) *Snapshot {
+	t.Helper()
+	stable, current := hostPreset("a", 1), hostPreset("b", 2)
+	r, err := NewRollout(&v1alpha1.PresetRollout{
+		ObjectMeta: metav1.ObjectMeta{Name: "r"},
+		Spec: v1alpha1.PresetRolloutSpec{Waves: []v1alpha1.RolloutWave{
+			{Name: "canary", VMs: &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "true"}}},
+			{Name: "lab", Namespaces: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "lab"}}, Steps: []string{"30%", "100%"}},
+			{Name: "rest"},
+		}},
+		Status: v1alpha1.PresetRolloutStatus{Target: "t", Wave: wave, Step: step, Aborted: aborted},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Stable = map[string]*Compiled{"cluster/name": stable}
+	return NewSnapshot([]*Compiled{current}, nil).WithRollouts([]*Rollout{r})
+}
+
+func hostPreset(host string, generation int64) *Compiled {
+	c := compileSpec("", "name", map[string]any{"defaults": map[string]any{"spec": map[string]any{"template": map[string]any{
+		"spec": map[string]any{"hostname": host},
+	}}}})
+	c.Generation = generation
+	return c
+}
+
+// TestRolloutReaches creates VMs while a rollout is at each step. Of 1,000 VMs, a step reaches
+// about its share.
+func TestRolloutReaches(t *testing.T) {
+	hosts := func(s *Snapshot, labels string, namespace Namespace, n int) map[string]bool {
+		reached := map[string]bool{}
+		for i := range n {
+			name := fmt.Sprintf("vm-%d", i)
+			out, err := (&Engine{}).Resolve(t.Context(), s, Request{Kind: VirtualMachine, Namespace: namespace, Object: []byte(
+				`{"metadata":{"name":"` + name + `","labels":{` + labels + `}},"spec":{"template":{}}}`)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if host := vmValue(out.Object(), template.Field("spec").Field("hostname")); host == "b" {
+				reached[name] = true
+			} else if host != "a" {
+				t.Fatalf("host name %v", host)
+			}
+		}
+		return reached
+	}
+	lab, shop := Namespace{Name: "lab", Labels: map[string]string{"tier": "lab"}}, Namespace{Name: "shop"}
+	for _, test := range []struct {
+		wave, step        string
+		canary, lab, rest int // of 1000, about
+	}{
+		{"", "", 0, 0, 0}, {"canary", "100%", 1000, 0, 0}, {"lab", "30%", 1000, 300, 0}, {"lab", "100%", 1000, 1000, 0}, {"rest", "100%", 1000, 1000, 1000},
+	} {
+		s := rolledOut(t, test.wave, test.step, false)
+		for name, got := range map[string][2]int{
+			"canary": {len(hosts(s, `"canary":"true"`, shop, 1000)), test.canary},
+			"lab":    {len(hosts(s, "", lab, 1000)), test.lab}, "rest": {len(hosts(s, "", shop, 1000)), test.rest},
+		} {
+			if got[0] < got[1]-60 || got[0] > got[1]+60 || got[1]%1000 == 0 && got[0] != got[1] {
+				t.Errorf("wave %s up to %s reaches %d VMs of %s, want about %d", test.wave, test.step, got[0], name, got[1])
+			}
+		}
+	}
+	for _, held := range []*Snapshot{rolledOut(t, "rest", "100%", true)} {
+		if got := hosts(held, "", shop, 10); len(got) > 0 {
+			t.Errorf("an aborted rollout reaches %v", got)
+		}
+	}
+	if got := hosts(rolledOut(t, "rest", "100%", false), "", Namespace{Name: "shop", Annotations: map[string]string{v1alpha1.AnnotationRollout: "Hold"}}, 10); len(got) > 0 {
+		t.Errorf("a namespace that is held is reached: %v", got)
+	}
+}
+
+// TestStamps writes the stamp of a rollout.
+func TestStamps(t *testing.T) {
+	const stamp, vm = "only:cluster/name rollout/r/t", `{"metadata":{"name":"a","annotations":{%s}},"spec":{"template":{}}}`
+	stored := []byte(fmt.Sprintf(vm, ""))
+	for name, test := range map[string]struct {
+		wave, value string
+		create      bool
+		rejected    bool
+	}{
+		"a VM that was reached":                         {wave: "rest", value: stamp},
+		"one that was not":                              {value: stamp, rejected: true},
+		"a new one that was not":                        {value: stamp, create: true, rejected: true},
+		"another target":                                {wave: "rest", value: stamp + "2", rejected: true},
+		"a copy of a VM, with the stamp of long ago":    {value: stamp + "2", create: true},
+		"the abort of a rollout that is not aborted":    {wave: "rest", value: stamp + StampAborted, rejected: true},
+		"an owner's own reapply of one preset, outside": {value: "only:cluster/name"},
+	} {
+		req := Request{Kind: VirtualMachine, Namespace: Namespace{Name: "ns"}, Object: []byte(fmt.Sprintf(vm, `"virtwright.dev/reapply":"`+test.value+`"`))}
+		if !test.create {
+			req.OldObject = stored
+		}
+		_, err := (&Engine{}).Resolve(t.Context(), rolledOut(t, test.wave, "100%", false), req)
+		if got := err != nil && strings.Contains(err.Error(), "the PresetRollout has not reached this VM"); got != test.rejected || err != nil && !got {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestRolloutIs compares a rollout with its status, and with one whose wave was removed.
+func TestRolloutIs(t *testing.T) {
+	r := rolledOut(t, "gone", "100%", false).Rollout("r")
+	for wave, want := range map[string]bool{"gone": true, "": true, "canary": false} {
+		if got := r.Is(&v1alpha1.PresetRolloutStatus{Target: "t", Wave: wave, Step: "100%"}); got != want {
+			t.Errorf("wave %q: %t", wave, got)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var _ = Describe("A PresetRollout", func() {
+	const memory = "spec.template.spec.domain.memory.guest"
+	var s *story
+	var size object
+	guest := func(name string) any { return at(s.get(virtualMachine, name), memory) }
+	vm := func(name, labels string) string {
+		return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: " + name + ", labels: {" + labels + "}}\n" +
+			"spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}\n"
+	}
+	state := func() string {
+		now := s.get(presetRollout, s.ns)
+		conditions, _ := at(now, "status.conditions").([]any)
+		for _, c := range conditions {
+			if c := c.(map[string]any); c["type"] == "Progressing" && c["observedGeneration"] == now.GetGeneration() {
+				return fmt.Sprintf("%v %v %v", c["reason"], at(now, "status.wave"), at(now, "status.step"))
+			}
+		}
+		return ""
+	}
+	annotate := func(key, value string) {
+		GinkgoHelper()
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{"virtwright.dev/%s":%q}}}`, key, value)
+		_, err := s.of(presetRollout).Patch(here.ctx, s.ns, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
+	target := func() string { return at(s.get(presetRollout, s.ns), "status.target").(string) }
+
+	BeforeEach(func() {
+		s = newStory()
+		size = s.preset("apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: " + s.ns + "}\n" +
+			"spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}}\n")
+		for name, labels := range map[string]string{"canary": `canary: "true"`, "web": "app: web", "db": "app: db", "held": "app: web"} {
+			s.create(vm(name, labels))
+		}
+		s.patch("held", `{metadata: {annotations: {virtwright.dev/rollout: Hold}}}`)
+		s.create("apiVersion: virtwright.dev/v1alpha1\nkind: PresetRollout\nmetadata: {name: " + s.ns + "}\nspec:\n  presets: [cluster/" + s.ns + "]\n" +
+			"  waves:\n  - {name: canary, vms: {matchLabels: {canary: \"true\"}}}\n  - {name: rest, approval: Required}\n")
+		DeferCleanup(func() error {
+			return ignoreNotFound(s.of(presetRollout).Delete(here.ctx, s.ns, metav1.DeleteOptions{}))
+		})
+		Eventually(state).Should(HavePrefix("Complete"))
+	})
+
+	It("brings a change to waves in order, and waits for approvals", func() {
+		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
+		Eventually(state).Should(Equal("WaitingForApproval canary 100%"))
+		Expect(guest("canary")).To(Equal("2Gi"))
+		Expect(guest("web")).To(Equal("1Gi"))
+
+		By("what new VMs get, and what authors bring themselves")
+		s.create(vm("new", "app: web"))
+		s.create(vm("new-canary", `canary: "true"`))
+		Expect(guest("new")).To(Equal("1Gi"))
+		Expect(guest("new-canary")).To(Equal("2Gi"))
+		s.patch("db", `{metadata: {annotations: {virtwright.dev/reapply: all}}}`)
+		Expect(guest("db")).To(Equal("1Gi"))
+		_, _, err := s.tryPatch("db", `{metadata: {annotations: {virtwright.dev/reapply: "only:cluster/`+s.ns+` rollout/`+s.ns+`/`+target()+`"}}}`)
+		Expect(err).To(MatchError(ContainSubstring("the PresetRollout has not reached this VM")))
+
+		By("after the approval")
+		annotate("rollout-approved", target()+"/rest")
+		Eventually(state).Should(HavePrefix("Complete"))
+		for name, want := range map[string]string{"canary": "2Gi", "web": "2Gi", "db": "2Gi", "new": "2Gi", "held": "1Gi"} {
+			Expect(guest(name)).To(Equal(want), name)
+		}
+		s.create(vm("later", "app: web"))
+		Expect(guest("later")).To(Equal("2Gi"))
+	})
+
+	It("takes a change back when it is aborted", func() {
+		before := s.get(virtualMachine, "canary")
+		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}, cpu: {cores: 3}}}}}}}}`)
+		Eventually(state).Should(HavePrefix("WaitingForApproval"))
+		Expect(guest("canary")).To(Equal("2Gi"))
+		annotate("rollout-aborted", target())
+		Eventually(state).Should(HavePrefix("Aborted"))
+		after := s.get(virtualMachine, "canary")
+		Expect(at(after, "spec")).To(Equal(at(before, "spec")))
+		record := func(o object) string { return o.GetAnnotations()["virtwright.dev/provenance"] }
+		Expect(record(after)).To(Equal(record(before)))
+		s.create(vm("new-canary", `canary: "true"`))
+		Expect(guest("new-canary")).To(Equal("1Gi"))
+
+		By("until the preset changes again")
+		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 3Gi}, cpu: null}}}}}}}`)
+		Eventually(state).Should(HavePrefix("WaitingForApproval"))
+		Expect(guest("canary")).To(Equal("3Gi"))
+	})
+
+	It("pauses, and stops at VMs whose update is rejected", func() {
+		annotate("rollout-paused", "true")
+		s.edit(size, `{spec: {require: [{path: spec.template.spec.hostname, message: set a name}], defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
+		Eventually(state).Should(HavePrefix("Paused"))
+		Consistently(func() any { return guest("canary") }, "2s").Should(Equal("1Gi"))
+		annotate("rollout-paused", "")
+		Eventually(state).Should(HavePrefix("Failed canary"))
+		now := s.get(presetRollout, s.ns)
+		Expect(at(now, "status.failed")).To(BeEquivalentTo(1))
+		Expect(fmt.Sprint(at(now, "status.failures"))).To(And(ContainSubstring("canary"), ContainSubstring("set a name")))
+		s.edit(size, `{spec: {require: null}}`)
+		Eventually(state).Should(HavePrefix("WaitingForApproval canary"))
+		Expect(guest("canary")).To(Equal("2Gi"))
+	})
+
+	It("needs permission to change the presets, and VMs everywhere", func() {
+		installRoles()
+		user := s.ns + "-author"
+		s.kubectl("", "create", "clusterrolebinding", user, "--clusterrole=virtwright-rollout-author", "--user="+user)
+		DeferCleanup(func() { s.kubectl("", "delete", "clusterrolebinding", user) })
+		Eventually(func() error { return s.can(user, "create", "presetrollouts.virtwright.dev") }).Should(Succeed())
+		author := as(user)
+		in := s.parse(strings.ReplaceAll("apiVersion: virtwright.dev/v1alpha1\nkind: PresetRollout\nmetadata: {name: NAME-2}\n"+
+			"spec: {presets: [cluster/NAME], waves: [{name: all}]}\n", "NAME", s.ns))
+		_, err := s.as(author, presetRollout).Create(here.ctx, in, metav1.CreateOptions{})
+		Expect(err).To(MatchError(And(ContainSubstring("spec.presets[0]: Forbidden"), ContainSubstring("update virtualmachines"))))
+		_, err = s.as(author, presetRollout).Patch(here.ctx, s.ns, types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"virtwright.dev/rollout-approved":"x/rest"}}}`), metav1.PatchOptions{})
+		Expect(err).To(MatchError(ContainSubstring("approve")))
+	})
+})
