@@ -91,8 +91,15 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 		c.forget(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	if c.Presets.Snapshot() == nil { // no preset is known yet, but that is no deletion
+		return reconcile.Result{RequeueAfter: cacheLag}, nil
+	}
 	before := r.DeepCopy()
-	if other, err := c.rival(ctx, &r); other != "" || err != nil {
+	other, err := c.rival(ctx, &r)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if other != "" {
 		return c.write(ctx, before, &r, step{reason: reasonInvalid, message: other})
 	}
 	seen, err := c.observe(ctx, &r)
@@ -130,7 +137,10 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 	if err != nil || !next.update || len(reached.due) == 0 || result.RequeueAfter == cacheLag {
 		return result, err // if the status has changed, the decision is old
 	}
-	return reconcile.Result{RequeueAfter: updatePeriod}, c.update(ctx, r, reached)
+	if err := c.update(ctx, r, reached); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: updatePeriod}, nil
 }
 
 // rival describes an older rollout of the same preset; empty if there is none. The cache prefers
@@ -178,9 +188,6 @@ func (c *Controller) observe(ctx context.Context, r *v1alpha1.PresetRollout) (ob
 // rollout returns the rollout in the newest snapshot, if it has the state of the status.
 func (c *Controller) rollout(r *v1alpha1.PresetRollout) (*presets.Snapshot, *presets.Rollout) {
 	snapshot := c.Presets.Snapshot()
-	if snapshot == nil {
-		return nil, nil
-	}
 	if out := snapshot.Rollout(r.Name); out != nil && out.Is(&r.Status) {
 		return snapshot, out
 	}
