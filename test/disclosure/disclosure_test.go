@@ -208,7 +208,7 @@ func TestAnswersRevealOnlyBits(t *testing.T) {
 	}
 	full.populate()
 	paths := full.paths()
-	if len(paths) != 13 {
+	if len(paths) != 14 {
 		t.Errorf("%d paths, want each once: %v", len(paths), paths)
 	}
 	secret := append(strings.Fields(full.Must("", "get", "vm,vmi,pods", "-A", "-o", "jsonpath={.items[*].metadata.uid}")), password)

@@ -22,7 +22,8 @@ var kinds = map[string]string{
 	"virtualmachine": "VirtualMachine", "virtualmachineinstance": "VirtualMachineInstance",
 	"virtualmachineinstancepreset": "VirtualMachineInstancePreset", "virtualmachinepreset": "VirtualMachinePreset",
 	"clustervirtualmachinepreset": "ClusterVirtualMachinePreset", "virtualmachinetemplaterequest": "VirtualMachineTemplateRequest",
-	"frontendprofile": "FrontendProfile", "backendprofile": "BackendProfile", "presetexception": "PresetException", "eviction": "Eviction",
+	"frontendprofile": "FrontendProfile", "backendprofile": "BackendProfile", "presetexception": "PresetException", "presetrollout": "PresetRollout",
+	"eviction": "Eviction",
 }
 
 // A guesser makes reviews that probe for stored objects. Equal seeds make equal reviews.
@@ -84,6 +85,8 @@ func (g guesser) object(kind string) map[string]any {
 		maps.Copy(spec, g.preset())
 	case "PresetException":
 		spec = map[string]any{"presets": []any{g.pick("cluster/sized", "cluster/absent")}, "reason": "none"}
+	case "PresetRollout":
+		spec = map[string]any{"presets": []any{g.pick("cluster/sized", "cluster/absent")}, "waves": []any{map[string]any{"name": "all"}}}
 	case "VirtualMachineTemplateRequest":
 		spec = map[string]any{"vmName": meta["name"], "templateName": "copy"}
 	}
