@@ -160,6 +160,7 @@ var exceptions = map[string]map[string]string{
 		"get apps/deployments addon-virtwright":      drains,
 		"get namespaces":                             fresh,
 		"delete apps/controllerrevisions":            pruned,
+		"patch kubevirt.io/virtualmachines":          rolled,
 		"patch virtwright.dev/presetrollouts/status": rolled,
 		"create coordination.k8s.io/leases":          held,
 		"list coordination.k8s.io/leases":            held,
