@@ -224,6 +224,7 @@ func (p *process) keepPresetStatus(writer client.Client, recorder events.EventRe
 		Client: writer, Presets: p.presets, Namespaces: p.stored.Namespaces, Excluded: p.stored.Excluded, Events: recorder,
 		Lock: p.lock, Clock: clock.RealClock{},
 	}
+	metrics.Registry.MustRegister(rollouts)
 	return rollouts.SetupWithManager(p.manager)
 }
 

@@ -30,6 +30,7 @@ type manager struct {
 	env     []string
 	webhook string
 	health  string
+	metrics string
 	log     lockedBuffer
 
 	cmd   *exec.Cmd
@@ -41,11 +42,11 @@ const gates = "HostDevices=true,HostDisk=true"
 
 func newManager(program, kubeconfig string) *manager {
 	GinkgoHelper()
-	webhook, health := freeAddress(), freeAddress()
-	return &manager{program: program, webhook: webhook, health: health, args: []string{
+	webhook, health, metrics := freeAddress(), freeAddress(), freeAddress()
+	return &manager{program: program, webhook: webhook, health: health, metrics: metrics, args: []string{
 		"--kubeconfig=" + kubeconfig, "--register-webhooks", "--serve-v1alpha2", // which the seed's stories use
 		"--webhook-bind-address=" + webhook, "--webhook-url=https://" + webhook,
-		"--metrics-bind-address=0", "--health-probe-bind-address=" + health,
+		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + health,
 		"--shutdown-delay=0s", "--namespace=" + home, "--trusted-user=" + trusted,
 		"--leader-elect", "--cert-secret=" + home + "/virtwright-serving",
 		"--feature-gates=" + gates,

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -34,6 +36,14 @@ var _ = Describe("A PresetRollout", func() {
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"virtwright.dev/%s":%q}}}`, key, value)
 		_, err := s.of(presetRollout).Patch(here.ctx, s.ns, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
+	}
+	metrics := func(g Gomega) string {
+		response, err := http.Get("http://" + here.manager.metrics + "/metrics")
+		g.Expect(err).NotTo(HaveOccurred())
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		g.Expect(err).NotTo(HaveOccurred())
+		return string(text)
 	}
 	target := func() string { return at(s.get(presetRollout, s.ns), "status.target").(string) }
 
@@ -109,6 +119,9 @@ var _ = Describe("A PresetRollout", func() {
 		now := s.get(presetRollout, s.ns)
 		Expect(at(now, "status.failed")).To(BeEquivalentTo(1))
 		Expect(fmt.Sprint(at(now, "status.failures"))).To(And(ContainSubstring("canary"), ContainSubstring("set a name")))
+		Eventually(metrics).Should(And(
+			ContainSubstring(`virtwright_preset_rollout_state{rollout="`+s.ns+`",state="Failed"} 1`),
+			ContainSubstring(`virtwright_preset_rollout_virtual_machines{rollout="`+s.ns+`",state="failed"} 1`)))
 		s.edit(size, `{spec: {require: null}}`)
 		Eventually(state).Should(HavePrefix("WaitingForApproval canary"))
 		Expect(guest("canary")).To(Equal("2Gi"))

@@ -42,10 +42,17 @@ func main() {
 	kubeconfig := flag.String("kubeconfig", "", "the cluster")
 	application := flag.String("application", "", "a file with the Application")
 	syncs := flag.Int("syncs", 0, "how often to sync before the last comparison")
+	health := flag.String("health", "", "the ConfigMap argocd-cm: say how healthy the object is, without a cluster")
 	flag.Parse()
 	klog.SetOutput(io.Discard)
 	klog.LogToStderr(false)
-	if err := run(*kubeconfig, *application, *syncs); err != nil {
+	err := error(nil)
+	if *health != "" {
+		err = assess(*health)
+	} else {
+		err = run(*kubeconfig, *application, *syncs)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "argocd:", err)
 		os.Exit(1)
 	}

@@ -41,8 +41,15 @@ type report struct {
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "the cluster")
 	syncs := flag.Int("syncs", 1, "how often to apply")
+	health := flag.String("health", "", "a Kustomization: say how healthy the object is, without a cluster")
 	flag.Parse()
-	if err := run(*kubeconfig, *syncs); err != nil {
+	err := error(nil)
+	if *health != "" {
+		err = assess(*health)
+	} else {
+		err = run(*kubeconfig, *syncs)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "flux:", err)
 		os.Exit(1)
 	}
