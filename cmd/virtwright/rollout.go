@@ -91,11 +91,11 @@ func (r *rolloutCommand) run(ctx context.Context, s streams, action, name string
 	case action == "status":
 		return printRollout(s, now)
 	}
-	key, value, err := orderOf(action, now)
+	todo, err := orderOf(action, now)
 	if err != nil {
 		return err
 	}
-	return from.annotate(ctx, s, now, key, value)
+	return from.annotate(ctx, s, now, todo)
 }
 
 func (r presetRollouts) read(ctx context.Context, name string) (*v1alpha1.PresetRollout, error) {
@@ -110,25 +110,31 @@ func (r presetRollouts) read(ctx context.Context, name string) (*v1alpha1.Preset
 	return out, nil
 }
 
-// orderOf returns the annotation by which an action controls a rollout; nil removes it.
-func orderOf(action string, r *v1alpha1.PresetRollout) (key string, value any, err error) {
+// An order is an annotation by which an action controls a rollout; a nil value removes it.
+type order struct {
+	key   string
+	value any
+	done  string // for users
+}
+
+func orderOf(action string, r *v1alpha1.PresetRollout) (order, error) {
 	reason := progressOf(r).Reason
 	switch action {
 	case "pause":
-		return v1alpha1.AnnotationRolloutPaused, "true", nil
+		return order{v1alpha1.AnnotationRolloutPaused, "true", "paused"}, nil
 	case "resume":
-		return v1alpha1.AnnotationRolloutPaused, nil, nil
+		return order{v1alpha1.AnnotationRolloutPaused, nil, "resumed"}, nil
 	case "approve":
 		wave := waitingWave(r)
 		if reason != "WaitingForApproval" || wave == "" {
-			return "", nil, fmt.Errorf("PresetRollout %s waits for no approval: its state is %s", r.Name, reason)
+			return order{}, fmt.Errorf("PresetRollout %s waits for no approval: its state is %s", r.Name, reason)
 		}
-		return v1alpha1.AnnotationRolloutApproved, r.Status.Target + "/" + wave, nil
+		return order{v1alpha1.AnnotationRolloutApproved, r.Status.Target + "/" + wave, "approved: wave " + wave + " begins"}, nil
 	}
 	if !slices.ContainsFunc(r.Status.Presets, func(p v1alpha1.RolloutPreset) bool { return p.Stable != p.Target }) {
-		return "", nil, fmt.Errorf("PresetRollout %s rolls no change out that could be aborted: its state is %s", r.Name, reason)
+		return order{}, fmt.Errorf("PresetRollout %s rolls no change out that could be aborted: its state is %s", r.Name, reason)
 	}
-	return v1alpha1.AnnotationRolloutAborted, r.Status.Target, nil
+	return order{v1alpha1.AnnotationRolloutAborted, r.Status.Target, "aborted: VMs get the stable revision again"}, nil
 }
 
 // waitingWave returns the wave after the one that was reached.
@@ -141,9 +147,9 @@ func waitingWave(r *v1alpha1.PresetRollout) string {
 }
 
 // annotate fails if the rollout has changed: an order is about what its author saw.
-func (r presetRollouts) annotate(ctx context.Context, s streams, seen *v1alpha1.PresetRollout, key string, value any) error {
+func (r presetRollouts) annotate(ctx context.Context, s streams, seen *v1alpha1.PresetRollout, todo order) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": seen.ResourceVersion, "annotations": map[string]any{key: value},
+		"resourceVersion": seen.ResourceVersion, "annotations": map[string]any{todo.key: todo.value},
 	}})
 	if err != nil {
 		return err
@@ -155,10 +161,7 @@ func (r presetRollouts) annotate(ctx context.Context, s streams, seen *v1alpha1.
 	case err != nil:
 		return fmt.Errorf("cannot change PresetRollout %s: %w", seen.Name, err)
 	}
-	if value == nil {
-		value = "removed"
-	}
-	_, err = fmt.Fprintf(s.out, "presetrollout/%s: annotation %s: %v\n", seen.Name, key, value)
+	_, err = fmt.Fprintf(s.out, "presetrollout/%s %s\n", seen.Name, todo.done)
 	return err
 }
 
@@ -173,16 +176,35 @@ func progressOf(r *v1alpha1.PresetRollout) metav1.Condition {
 
 const unknownCount = "<unknown>"
 
-func shownCount(n *int64) string {
-	if n == nil {
-		return unknownCount
+// shownCount is - if no change was rolled out yet.
+func shownCount(r *v1alpha1.PresetRollout, n *int64) string {
+	switch {
+	case n != nil:
+		return strconv.FormatInt(*n, 10)
+	case progressOf(r).Reason == "Complete":
+		return "-"
 	}
-	return strconv.FormatInt(*n, 10)
+	return unknownCount
+}
+
+// rolloutLine describes a rollout in one line.
+func rolloutLine(r *v1alpha1.PresetRollout) string {
+	st := &r.Status
+	out := progressOf(r).Reason
+	if st.Wave != "" {
+		out += fmt.Sprintf(": wave %s up to %s", st.Wave, st.Step)
+	}
+	if st.Selected != nil {
+		out += fmt.Sprintf(": %d of %d VMs updated, %d held, %d failed", *st.Updated, *st.Selected, *st.Held, *st.Failed)
+	}
+	return out
 }
 
 func rolloutRow(r *v1alpha1.PresetRollout) []string {
 	st := &r.Status
-	return []string{progressOf(r).Reason, st.Wave, st.Step, shownCount(st.Updated), shownCount(st.Selected), shownCount(st.Held), shownCount(st.Failed)}
+	return []string{
+		progressOf(r).Reason, st.Wave, st.Step, shownCount(r, st.Updated), shownCount(r, st.Selected), shownCount(r, st.Held), shownCount(r, st.Failed),
+	}
 }
 
 var rolloutHeader = []string{"STATE", "WAVE", "STEP", "UPDATED", "VMS", "HELD", "FAILED"}
@@ -209,10 +231,9 @@ func printRollout(s streams, r *v1alpha1.PresetRollout) error {
 func (r presetRollouts) follow(ctx context.Context, s streams, now *v1alpha1.PresetRollout) error {
 	var last string
 	for {
-		if line := strings.Join(rolloutRow(now), " "); line != last {
+		if line := rolloutLine(now); line != last {
 			last = line
-			row := rolloutRow(now)
-			if _, err := fmt.Fprintf(s.out, "%s: wave %s up to %s, %s of %s VMs updated, %s held, %s failed\n", row[0], row[1], row[2], row[3], row[4], row[5], row[6]); err != nil {
+			if _, err := fmt.Fprintln(s.out, line); err != nil {
 				return err
 			}
 		}

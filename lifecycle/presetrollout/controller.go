@@ -130,7 +130,7 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 	}
 	status, next := advance(&r.Spec, &r.Status, reached.counts, wanted, c.Clock.Now())
 	r.Status = *status
-	if isActive(status) && status.Wave == before.Status.Wave && status.Step == before.Status.Step {
+	if isActive(&before.Status) && (!isActive(status) || status.Wave == before.Status.Wave && status.Step == before.Status.Step) {
 		reached.report(&r.Status)
 	}
 	result, err := c.write(ctx, before, r, next)

@@ -48,7 +48,9 @@ func retarget(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSt
 	out.Target = targetOf(now.uid, out.Presets)
 	if out.Target != before.Target || restart {
 		out.Aborted = false
-		reach(out, "", "")
+		if restart || isActive(out) { // otherwise the change is complete, and the last counts stay
+			reach(out, "", "")
+		}
 	}
 	out.Aborted = out.Aborted || isActive(out) && now.aborted == out.Target
 	return out
@@ -117,8 +119,7 @@ func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSta
 	out := before.DeepCopy()
 	switch {
 	case !isActive(out):
-		reach(out, "", "")
-		return out, step{reason: reasonComplete, message: "every VM that was reached has the change"}
+		return complete(out)
 	case wanted.paused:
 		return out, step{reason: reasonPaused, message: "paused by the annotation " + v1alpha1.AnnotationRolloutPaused}
 	case out.Aborted && of.pending()+of.failed > 0:
@@ -159,8 +160,7 @@ func enter(spec *v1alpha1.PresetRolloutSpec, s *v1alpha1.PresetRolloutStatus, wa
 		for i := range s.Presets {
 			s.Presets[i].Stable = s.Presets[i].Target
 		}
-		reach(s, "", "")
-		return s, step{reason: reasonComplete, message: "every VM that was reached has the change"}
+		return complete(s)
 	}
 	w := &spec.Waves[wave]
 	if w.Approval == v1alpha1.ApprovalRequired && wanted.approved != s.Target+"/"+w.Name {
@@ -168,6 +168,12 @@ func enter(spec *v1alpha1.PresetRolloutSpec, s *v1alpha1.PresetRolloutStatus, wa
 	}
 	reach(s, w.Name, nextStep(w, ""))
 	return s, step{reason: reasonUpdating, message: fmt.Sprintf("wave %s begins up to %s", s.Wave, s.Step)}
+}
+
+// complete ends a rollout. The status keeps the last counts, also of VMs that were held or failed.
+func complete(s *v1alpha1.PresetRolloutStatus) (*v1alpha1.PresetRolloutStatus, step) {
+	s.Wave, s.Step, s.BakesSince = "", "", nil
+	return s, step{reason: reasonComplete, message: "all waves have the current revision"}
 }
 
 const all = "100%"
