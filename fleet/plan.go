@@ -127,6 +127,8 @@ type Plan struct {
 	Exceptions []*ObjectChange `json:"exceptions"`
 	Namespaces []*ObjectChange `json:"namespaces"`
 	Policies   []*ObjectChange `json:"policies"`
+	// Rollouts of presets that change.
+	Rollouts []*Staged `json:"rollouts,omitempty"`
 	// VMs counts the compared VMs; Affected counts those that change, are rejected, or are no
 	// longer rejected.
 	VMs      int `json:"vms"`

@@ -84,13 +84,18 @@ func selectorOf(at *field.Path, s *metav1.LabelSelector) (labels.Selector, *fiel
 // Reached reports whether a VM belongs to the steps that were reached. A VM whose name is not known
 // yet belongs to the last step of its wave.
 func (r *Rollout) Reached(namespace Namespace, vm *metav1.ObjectMeta) bool {
-	wave := 1 + slices.IndexFunc(r.waves, func(w rolloutWave) bool {
-		return w.vms.Matches(labels.Set(vm.Labels)) && w.namespaces.Matches(labels.Set(namespace.Labels))
-	})
+	wave := 1 + r.Wave(namespace, vm)
 	if wave != r.position.wave {
 		return 0 < wave && wave < r.position.wave
 	}
 	return percentile(namespace.Name, vm.Name) < r.position.percent
+}
+
+// Wave returns the index of the wave of a VM in the spec; -1 if no wave selects it.
+func (r *Rollout) Wave(namespace Namespace, vm *metav1.ObjectMeta) int {
+	return slices.IndexFunc(r.waves, func(w rolloutWave) bool {
+		return w.vms.Matches(labels.Set(vm.Labels)) && w.namespaces.Matches(labels.Set(namespace.Labels))
+	})
 }
 
 // Concerns reports whether a rollout may change a stored VM: the stable or the current revision of

@@ -74,6 +74,7 @@ type Cluster struct {
 	incomplete []string
 	existing   *existingVMs
 	selecting  []*presets.Compiled
+	rollouts   []*v1alpha1.PresetRollout
 }
 
 // standalone reports whether virtwright replaces KubeVirt in the cluster.

@@ -22,7 +22,7 @@ func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
 		problems[i] = c.take(e, p, rules)
 	}
 	c.Notes = append(c.Notes, p.notes...)
-	c.Presets, c.selecting, c.exceptions = len(p.compiled), p.selecting, p.exceptions
+	c.Presets, c.selecting, c.exceptions, c.rollouts = len(p.compiled), p.selecting, p.exceptions, p.rollouts
 	c.snapshot = p.withExceptions(presets.NewSnapshot(p.compiled, p.broken), c.preset || c.settings.Live)
 	c.profiles, _ = domain.CompileProfiles(p.frontend, p.backend) // each was validated when it was read
 	rules.bind(c, entries)

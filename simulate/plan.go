@@ -74,6 +74,7 @@ func (x *Comparison) Plan(ctx context.Context) (*fleet.Plan, error) {
 	// each side validates its own VMs in order
 	old, stop := iter.Pull(before.outcomes(ctx))
 	defer stop()
+	waves := after.waves(plan)
 	done := 0
 	for is := range after.outcomes(ctx) {
 		was, _ := old()
@@ -82,6 +83,9 @@ func (x *Comparison) Plan(ctx context.Context) (*fleet.Plan, error) {
 		}
 		c := Compared{is.vm, fleet.Compare(was.outcome, is.outcome, updates), was.raw, is.raw}
 		plan.Add(c.Namespace+"/"+c.Name, c.isRunning(), c.Difference)
+		for _, w := range waves {
+			w.add(after.namespace(c.Namespace), c)
+		}
 		if x.Visit != nil && !c.Empty() {
 			x.Visit(c)
 		}

@@ -33,6 +33,7 @@ type presetReader struct {
 	backend  []v1alpha1.BackendProfile
 	// selecting are presets that select namespaces by label.
 	selecting []*presets.Compiled
+	rollouts  []*v1alpha1.PresetRollout
 	notes     []string
 }
 
@@ -184,10 +185,10 @@ func (p *presetReader) withExceptions(s *presets.Snapshot, known bool) *presets.
 	return s.WithExceptions(all, time.Now)
 }
 
-// profile adds a profile that the validating webhook accepts. A rollout is only checked.
+// profile adds a profile or a rollout that the validating webhook accepts.
 func (p *presetReader) profile(e *entry) []Problem {
 	if e.Kind == v1alpha1.KindPresetRollout {
-		return (webhooks.PresetRollout{Snapshots: loaded[presets.Snapshot]{}}).Handle(p.ctx, creation(e)).Problems
+		return p.rollout(e)
 	}
 	if answer := (webhooks.Profile{Kind: e.Kind}).Handle(p.ctx, creation(e)); !answer.Allowed {
 		return answer.Problems

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/virtwright/virtwright/test/golden"
@@ -24,6 +25,33 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	golden.Stale(t, "testdata/plan/*.out.*")
+}
+
+// TestPlanRollouts counts VMs by the waves of the rollouts of presets that change.
+func TestPlanRollouts(t *testing.T) {
+	const vm = "---\napiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: NAME, namespace: shop, labels: {app: NAME}, annotations: {NOTE}}\n" +
+		"spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}\n"
+	preset := func(memory string) string {
+		return "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: size}\n" +
+			"spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: " + memory + "}}}}}}}\n"
+	}
+	text := preset("2Gi")
+	for name, note := range map[string]string{"canary": "", "web": "", "db": "", "held": "virtwright.dev/rollout: Hold"} {
+		text += strings.NewReplacer("NAME", name, "NOTE", note).Replace(vm)
+	}
+	rollout := func(name, preset string) string {
+		return "---\napiVersion: virtwright.dev/v1alpha1\nkind: PresetRollout\nmetadata: {name: " + name + "}\nspec:\n  presets: [cluster/" + preset + "]\n" +
+			"  waves: [{name: first, vms: {matchLabels: {app: canary}}}, {name: rest, approval: Required}]\n"
+	}
+	old := write(t, "old.yaml", preset("1Gi"))
+	got := call(t, "", "plan", "-f", write(t, "new.yaml", text+rollout("size", "size")+rollout("other", "other")), "--base-dir", old)
+	if got.code != exitRejected {
+		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+	says(t, got.out, "\nVMs: 4 of 4 VMs change\nWaves of PresetRollout size: first 1 VM, rest 2 VMs after an approval, 1 left out\n")
+	if strings.Contains(got.out, "other") {
+		t.Errorf("a rollout of an unchanged preset is shown:\n%s", got.out)
+	}
 }
 
 // TestPlanExitCodes distinguishes no difference from differences.

@@ -37,10 +37,29 @@ func planSummary(plan *fleet.Plan) []string {
 		}
 	}
 	lines = append(lines, "VMs: "+strings.Join(vms, ", "))
+	for _, r := range plan.Rollouts {
+		lines = append(lines, stagedText(r))
+	}
 	if len(plan.Conflicts)+len(plan.Solved) > 0 {
 		lines = append(lines, fmt.Sprintf("Conflicts: %d new, %d solved", len(plan.Conflicts), len(plan.Solved)))
 	}
 	return lines
+}
+
+// stagedText names the waves in which VMs change.
+func stagedText(r *fleet.Staged) string {
+	var waves []string
+	for _, w := range r.Waves {
+		text := fmt.Sprintf("%s %s", w.Name, counted(w.VMs, "VM"))
+		if w.Approval {
+			text += " after an approval"
+		}
+		waves = append(waves, text)
+	}
+	if r.Held > 0 {
+		waves = append(waves, fmt.Sprint(r.Held, " left out"))
+	}
+	return "Waves of PresetRollout " + r.Rollout + ": " + strings.Join(waves, ", ")
 }
 
 func planText(out io.Writer, colours style, plan *fleet.Plan) {

@@ -44,8 +44,8 @@ type source struct {
 	selector   string
 	// filesOnly accepts files without VMs.
 	filesOnly bool
-	// withVMs reads VMs of the cluster even if files have VMs, skips VMIs and profiles, and
-	// applies the selector to VMs of files, too.
+	// withVMs reads VMs and rollouts of the cluster even if files have VMs, skips VMIs and
+	// profiles, and applies the selector to VMs of files, too.
 	withVMs      bool
 	allowMissing bool
 	// keepText keeps the text of objects of files.
@@ -217,6 +217,7 @@ func (o *settings) query(names []live.Name, files simulate.Survey) live.Query {
 		Policies:    !o.presetsOnly,
 		OnlyVMs:     o.withVMs,
 		Imports:     o.imports,
+		Rollouts:    o.withVMs,
 		ContextOnly: len(names) > 0 || o.selector != "" || fromFiles,
 	}
 	if q.All = o.all; q.All {

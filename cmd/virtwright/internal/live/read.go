@@ -51,6 +51,8 @@ type Query struct {
 	Imports bool
 	// Policies reads ValidatingAdmissionPolicies, MutatingAdmissionPolicies and their bindings.
 	Policies bool
+	// Rollouts reads PresetRollouts.
+	Rollouts bool
 	// Addon is true if KubeVirt is installed.
 	Addon bool
 }
@@ -178,6 +180,9 @@ func (q Query) contextKinds() []kind {
 		out = slices.Clone(alongside)
 	}
 	out = append(out, exceptions)
+	if q.Rollouts {
+		out = append(out, rollouts)
+	}
 	if q.OnlyVMs {
 		out = slices.DeleteFunc(out, func(k kind) bool { return k.isProfile() })
 	}
@@ -295,6 +300,8 @@ var (
 	namespaces = kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, unread: "the labels of namespaces are unknown"}
 
 	exceptions = kind{GroupVersionResource: v1alpha1.GroupVersion.WithResource(v1alpha1.ResourcePresetExceptions), namespaced: true, unread: "PresetExceptions are unknown"}
+
+	rollouts = kind{GroupVersionResource: v1alpha1.GroupVersion.WithResource(v1alpha1.ResourcePresetRollouts), unread: "PresetRollouts are unknown"}
 
 	rules = []kind{
 		{GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"), unread: "ValidatingAdmissionPolicies are unknown"},
