@@ -33,9 +33,6 @@ func (e *Engine) create(ctx context.Context, s *Snapshot, req Request) (*Result,
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkStamp(asText(annotations(r.root)[v1alpha1.AnnotationReapply]), false); err != nil {
-		return nil, err
-	}
 	return e.expandClaimed(ctx, s, r, req)
 }
 

@@ -144,8 +144,8 @@ func (r *Rollout) Is(status *v1alpha1.PresetRolloutStatus) bool {
 	return r.target == status.Target && r.aborted == status.Aborted && r.position == at
 }
 
-// Stamp returns the value of virtwright.dev/reapply by which the rollout updates VMs, or takes the
-// change back if it was aborted.
+// Stamp returns the value of virtwright.dev/rolled-out by which the rollout updates VMs, or takes
+// the change back if it was aborted.
 func (r *Rollout) Stamp() string {
 	out := v1alpha1.ReapplyOnlyPrefix + strings.Join(slices.Sorted(maps.Keys(r.Stable)), ",") + rolloutMark + r.Name + "/" + r.target
 	if r.aborted {
@@ -159,11 +159,6 @@ const rolloutMark = " rollout/"
 
 // StampAborted ends the stamp of a rollout that was aborted.
 const StampAborted = "/aborted"
-
-// isStamp reports whether a rollout wrote a value of virtwright.dev/reapply.
-func isStamp(value string) bool {
-	return strings.HasPrefix(value, v1alpha1.ReapplyOnlyPrefix) && strings.Contains(value, rolloutMark)
-}
 
 // WithRollouts returns a snapshot of the same presets that gives each VM the revision that rollouts
 // want. Each preset is in one rollout at most.
@@ -247,15 +242,13 @@ func (s *Snapshot) without(held []*Rollout) *Snapshot {
 }
 
 // checkStamp rejects a stamp of a rollout that has not reached the VM, or that this snapshot does
-// not know yet.
-func (s *Snapshot) checkStamp(value string, stored bool) error {
-	if !isStamp(value) {
+// not know.
+func (s *Snapshot) checkStamp(value string) error {
+	if s.stamps[value] {
 		return nil
 	}
-	if reached, known := s.stamps[value]; reached || !known && !stored { // a VM that is copied has an old stamp
-		return nil
-	}
-	problem := field.NotFound(reapplyAnnotation, value) // by this type the controller knows to try again
-	problem.Detail = "the PresetRollout has not reached this VM: leave out this annotation, which the manager writes"
+	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationRolledOut)
+	problem := field.NotFound(at, value) // by this type the controller knows to try again
+	problem.Detail = "no PresetRollout has brought this change to the VM: leave out this annotation, which the manager writes"
 	return &Rejection{Problems: field.ErrorList{problem}}
 }

@@ -91,23 +91,21 @@ func TestStamps(t *testing.T) {
 	stored := []byte(fmt.Sprintf(vm, ""))
 	for name, test := range map[string]struct {
 		wave, value string
-		create      bool
+		trusted     bool
 		rejected    bool
 	}{
-		"a VM that was reached":                         {wave: "rest", value: stamp},
-		"one that was not":                              {value: stamp, rejected: true},
-		"a new one that was not":                        {value: stamp, create: true, rejected: true},
-		"another target":                                {wave: "rest", value: stamp + "2", rejected: true},
-		"a copy of a VM, with the stamp of long ago":    {value: stamp + "2", create: true},
-		"the abort of a rollout that is not aborted":    {wave: "rest", value: stamp + StampAborted, rejected: true},
-		"an owner's own reapply of one preset, outside": {value: "only:cluster/name"},
+		"a VM that was reached":                      {wave: "rest", value: stamp},
+		"one that the manager updates":               {wave: "rest", value: stamp, trusted: true},
+		"one that was not":                           {value: stamp, rejected: true},
+		"one that was not, for the manager":          {value: stamp, trusted: true, rejected: true},
+		"another target":                             {wave: "rest", value: stamp + "2", rejected: true},
+		"the abort of a rollout that is not aborted": {wave: "rest", value: stamp + StampAborted, rejected: true},
+		"another value":                              {wave: "rest", value: "only:cluster/name", rejected: true},
 	} {
-		req := Request{Kind: VirtualMachine, Namespace: Namespace{Name: "ns"}, Object: []byte(fmt.Sprintf(vm, `"virtwright.dev/reapply":"`+test.value+`"`))}
-		if !test.create {
-			req.OldObject = stored
-		}
+		object := []byte(fmt.Sprintf(vm, `"virtwright.dev/rolled-out":"`+test.value+`"`))
+		req := Request{Kind: VirtualMachine, Namespace: Namespace{Name: "ns"}, Object: object, OldObject: stored, Trusted: test.trusted}
 		_, err := (&Engine{}).Resolve(t.Context(), rolledOut(t, test.wave, "100%", false), req)
-		if got := err != nil && strings.Contains(err.Error(), "the PresetRollout has not reached this VM"); got != test.rejected || err != nil && !got {
+		if got := err != nil && strings.Contains(err.Error(), "no PresetRollout has brought this change"); got != test.rejected || err != nil && !got {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

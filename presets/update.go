@@ -42,8 +42,8 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 	if err != nil {
 		return nil, err
 	}
-	wanted := asText(annotations(r.root)[v1alpha1.AnnotationReapply])
-	if req.Trusted && !isStamp(wanted) || req.Kind == VirtualMachineInstance || vmValue(r.root, deletion) != nil {
+	isRollout := annotations(r.root)[v1alpha1.AnnotationRolledOut] != nil
+	if req.Trusted && !isRollout || req.Kind == VirtualMachineInstance || vmValue(r.root, deletion) != nil {
 		return &Result{state: r}, nil
 	}
 	u := &update{engine: e, snapshot: s, req: req, sent: r.root}
@@ -73,12 +73,15 @@ func (u *update) readRecord() {
 
 func (u *update) answer(ctx context.Context) (*Result, error) {
 	switch {
-	case u.req.Trusted && !u.requestsReapply():
-		return &Result{state: &mergeState{root: u.sent}}, nil
-	case u.requestsReapply():
-		if err := u.snapshot.checkStamp(asText(annotations(u.sent)[v1alpha1.AnnotationReapply]), true); err != nil {
+	case u.requests(v1alpha1.AnnotationRolledOut):
+		stamp := asText(annotations(u.sent)[v1alpha1.AnnotationRolledOut])
+		if err := u.snapshot.checkStamp(stamp); err != nil {
 			return nil, err
 		}
+		return u.reapplyOnly(ctx, reapplyNames(stamp))
+	case u.req.Trusted:
+		return &Result{state: &mergeState{root: u.sent}}, nil
+	case u.requests(v1alpha1.AnnotationReapply):
 		if only := reapplyNames(asText(annotations(u.sent)[v1alpha1.AnnotationReapply])); only != nil {
 			return u.reapplyOnly(ctx, only)
 		}
@@ -105,8 +108,13 @@ func (u *update) selectionChanged() bool {
 	return u.annotationDiffers(v1alpha1.AnnotationPresets) || u.annotationDiffers(v1alpha1.AnnotationExclude)
 }
 
-func (u *update) requestsReapply() bool {
-	return u.annotationDiffers(v1alpha1.AnnotationReapply) && annotations(u.sent)[v1alpha1.AnnotationReapply] != nil
+func (u *update) reapplies() bool {
+	return u.requests(v1alpha1.AnnotationReapply) || u.requests(v1alpha1.AnnotationRolledOut)
+}
+
+// requests reports whether an annotation that requests a reapply has a new value.
+func (u *update) requests(annotation string) bool {
+	return u.annotationDiffers(annotation) && annotations(u.sent)[annotation] != nil
 }
 
 func annotations(vm map[string]any) map[string]any {
@@ -202,7 +210,7 @@ func (u *update) setRunState(vm map[string]any) {
 // expand prepares the expansion of an intent. Recorded exceptions, unless nil, replace current
 // ones.
 func (u *update) expand(ctx context.Context, intent map[string]any, recorded []provenance.Exception) (*expansion, error) {
-	r := &mergeState{root: intent, recordedExceptions: recorded, record: provenance.New(), stored: true, previousSources: u.record.Sources, keepsRunState: !u.requestsReapply(), lenient: !u.requestsReapply() && !u.selectionChanged()}
+	r := &mergeState{root: intent, recordedExceptions: recorded, record: provenance.New(), stored: true, previousSources: u.record.Sources, keepsRunState: !u.reapplies(), lenient: !u.reapplies() && !u.selectionChanged()}
 	return u.engine.prepare(ctx, u.snapshot, r, u.req)
 }
 

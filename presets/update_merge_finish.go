@@ -124,7 +124,7 @@ func restoreElementOrder(list, sent []any, s *schema) {
 func (m *merger) storeRecord() error {
 	isSame := equalJSON(m.result.root["spec"], m.old["spec"]) && !differAt(m.result.root, m.old, vmLabels)
 	switch {
-	case m.recordUnreadable || isSame && !m.selectionChanged() && !m.requestsReapply():
+	case m.recordUnreadable || isSame && !m.selectionChanged() && !m.reapplies():
 		m.keepRecordText(m.result)
 	case m.result.record.Empty():
 		m.result.dropProvenance(m.result.record)

@@ -227,7 +227,7 @@ func (u *update) findCurrent(to *revisions, sources map[string][]provenance.Sour
 			to.current = append(to.current, c)
 		case u.snapshot.broken[ParseRef(namespace, ref)]:
 			problems = append(problems, field.Invalid(reapplyAnnotation, ref, "preset is invalid: see its status"))
-		case sources[ref] == nil && !isStamp(asText(annotations(u.sent)[v1alpha1.AnnotationReapply])): // a rollout may take it back
+		case sources[ref] == nil && !u.requests(v1alpha1.AnnotationRolledOut): // a rollout may take it back
 			problems = append(problems, field.Invalid(reapplyAnnotation, ref, "preset does not exist"+u.snapshot.suggestion(namespace, ref)))
 		}
 	}

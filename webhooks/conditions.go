@@ -13,7 +13,7 @@ import (
 // watchedAnnotations are the annotations whose changes matter: those by which authors control
 // presets, and those that virtwright writes.
 var watchedAnnotations = []string{
-	v1alpha1.AnnotationPresets, v1alpha1.AnnotationExclude, v1alpha1.AnnotationReapply, v1alpha1.AnnotationProvenance,
+	v1alpha1.AnnotationPresets, v1alpha1.AnnotationExclude, v1alpha1.AnnotationReapply, v1alpha1.AnnotationRolledOut, v1alpha1.AnnotationProvenance,
 	v1alpha1.AnnotationGenerateTemplate, v1alpha1.AnnotationTemplateRequester,
 }
 
@@ -25,13 +25,13 @@ func notDeleted() condition {
 	return condition{Name: "not-being-deleted", Expression: `request.operation != "UPDATE" || !has(oldObject.metadata.deletionTimestamp)`}
 }
 
-// notTrusted excludes updates by trusted writers, but not the VMIs that they create, nor reapplies
+// notTrusted excludes updates by trusted writers, but not the VMIs that they create, nor updates
 // by a rollout. Alongside KubeVirt, it does not exclude volumes that its controllers plug into VMIs
 // on behalf of users.
 func notTrusted(guard protection.Guard, kind presets.Kind) condition {
 	expression := "!(" + guard.UpdateByTrusted(kind) + ")"
 	if kind == presets.VirtualMachine {
-		expression += fmt.Sprintf(" || object.metadata.?annotations[?%[1]q] != oldObject.metadata.?annotations[?%[1]q]", v1alpha1.AnnotationReapply)
+		expression += fmt.Sprintf(" || object.metadata.?annotations[?%[1]q] != oldObject.metadata.?annotations[?%[1]q]", v1alpha1.AnnotationRolledOut)
 	}
 	if guard.Addon && kind == presets.VirtualMachineInstance {
 		expression += " || !has(oldObject.metadata.deletionTimestamp) && " + guard.ByController() + " && object.?spec.?volumes != oldObject.?spec.?volumes"

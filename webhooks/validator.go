@@ -360,7 +360,9 @@ func (c *candidate) checkNamedPresets(ctx context.Context) error {
 		return nil
 	}
 	before := presets.NamedPresets(c.Kind, c.old)
-	reapplied := annotation(c.old, v1alpha1.AnnotationReapply) != annotation(c.object, v1alpha1.AnnotationReapply)
+	reapplied := slices.ContainsFunc([]string{v1alpha1.AnnotationReapply, v1alpha1.AnnotationRolledOut}, func(key string) bool {
+		return annotation(c.old, key) != annotation(c.object, key)
+	})
 	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPresets)
 	for _, ref := range presets.NamedPresets(c.Kind, c.object) {
 		named := slices.Contains(before, ref)

@@ -62,6 +62,10 @@ const AnnotationReplicaPhase = "virtwright.dev/replica-phase"
 // is RolloutHold: they have the stable revision of its presets until it is complete.
 const AnnotationRollout = "virtwright.dev/rollout"
 
+// AnnotationRolledOut is on a VM that a PresetRollout has updated. It names the presets, the
+// rollout and its target. A changed value is a reapply of these presets.
+const AnnotationRolledOut = "virtwright.dev/rolled-out"
+
 // RolloutHold is the value of AnnotationRollout.
 const RolloutHold = "Hold"
 

@@ -66,7 +66,7 @@ var cachedAnnotations = []string{
 }
 
 // rolloutAnnotations of a VM say whether a rollout updates it.
-var rolloutAnnotations = []string{v1alpha1.AnnotationReapply, v1alpha1.AnnotationRollout, v1alpha1.AnnotationPresets}
+var rolloutAnnotations = []string{v1alpha1.AnnotationRolledOut, v1alpha1.AnnotationRollout, v1alpha1.AnnotationPresets}
 
 // Trim removes from an object for a cache what controllers do not read. It replaces the record of
 // presets by the names in it.

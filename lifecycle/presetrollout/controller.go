@@ -2,8 +2,8 @@
 //
 // A reconciliation updates the revisions of the status (retarget), counts the VMs that were
 // reached, decides what comes next (advance), writes the status, and then updates VMs by a
-// targeted reapply. The value of virtwright.dev/reapply names the rollout and its target, so a VM
-// that has it is done: nothing is updated twice, even if another replica becomes the leader.
+// targeted reapply. The value of virtwright.dev/rolled-out names the rollout and its target, so a
+// VM that has it is done: nothing is updated twice, even if another replica becomes the leader.
 // Webhooks reject that value on a VM that the status they know has not reached.
 package presetrollout
 

@@ -79,7 +79,7 @@ func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets
 // isReached reports whether a VM belongs to the steps that were reached, or was updated although it
 // no longer does.
 func isReached(of *presets.Rollout, in presets.Namespace, vm *partialobject.VirtualMachine) bool {
-	return of.Reached(in, &vm.ObjectMeta) || vm.Annotations[v1alpha1.AnnotationReapply] == strings.TrimSuffix(of.Stamp(), presets.StampAborted)
+	return of.Reached(in, &vm.ObjectMeta) || vm.Annotations[v1alpha1.AnnotationRolledOut] == strings.TrimSuffix(of.Stamp(), presets.StampAborted)
 }
 
 // concerns reports whether a rollout may change a VM: one that has values of a preset, or that a
@@ -104,7 +104,7 @@ func (c *Controller) add(to *vms, rollout string, in presets.Namespace, vm *meta
 	failed, has := c.failures[rollout][key]
 	c.mu.Unlock()
 	switch {
-	case vm.Annotations[v1alpha1.AnnotationReapply] == to.stamp:
+	case vm.Annotations[v1alpha1.AnnotationRolledOut] == to.stamp:
 		to.updated++
 	case presets.IsHeld(in, vm) || metav1.GetControllerOfNoCopy(vm) != nil: // the owner's template changes it
 		to.held++
@@ -123,7 +123,7 @@ func (c *Controller) add(to *vms, rollout string, in presets.Namespace, vm *meta
 
 // update updates a batch of VMs. It stops when the rollout changes.
 func (c *Controller) update(ctx context.Context, r *v1alpha1.PresetRollout, reached vms) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationReapply: reached.stamp}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationRolledOut: reached.stamp}}})
 	if err != nil {
 		return fmt.Errorf("cannot write a patch: %w", err)
 	}
@@ -180,7 +180,7 @@ func (c *Controller) note(rollout, stamp string, vm types.NamespacedName, err er
 // isUnknownStamp reports whether a webhook does not know the rollout in this state.
 func isUnknownStamp(s metav1.Status) bool {
 	return s.Details != nil && slices.ContainsFunc(s.Details.Causes, func(c metav1.StatusCause) bool {
-		return c.Type == metav1.CauseTypeFieldValueNotFound && c.Field == field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationReapply).String()
+		return c.Type == metav1.CauseTypeFieldValueNotFound && c.Field == field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationRolledOut).String()
 	})
 }
 

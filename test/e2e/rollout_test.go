@@ -65,10 +65,10 @@ var _ = Describe("A PresetRollout", func() {
 		s.create(vm("new-canary", `canary: "true"`))
 		Expect(guest("new")).To(Equal("1Gi"))
 		Expect(guest("new-canary")).To(Equal("2Gi"))
-		s.patch("db", `{metadata: {annotations: {virtwright.dev/reapply: all}}}`)
+		s.patch("db", `{metadata: {annotations: {virtwright.dev/reapply: mine}}}`)
 		Expect(guest("db")).To(Equal("1Gi"))
-		_, _, err := s.tryPatch("db", `{metadata: {annotations: {virtwright.dev/reapply: "only:cluster/`+s.ns+` rollout/`+s.ns+`/`+target()+`"}}}`)
-		Expect(err).To(MatchError(ContainSubstring("the PresetRollout has not reached this VM")))
+		_, _, err := s.tryPatch("db", `{metadata: {annotations: {virtwright.dev/rolled-out: "only:cluster/`+s.ns+` rollout/`+s.ns+`/`+target()+`"}}}`)
+		Expect(err).To(MatchError(ContainSubstring("no PresetRollout has brought this change to the VM")))
 
 		By("after the approval")
 		annotate("rollout-approved", target()+"/rest")
@@ -76,7 +76,12 @@ var _ = Describe("A PresetRollout", func() {
 		for name, want := range map[string]string{"canary": "2Gi", "web": "2Gi", "db": "2Gi", "new": "2Gi", "held": "1Gi"} {
 			Expect(guest(name)).To(Equal(want), name)
 		}
-		s.create(vm("later", "app: web"))
+		Expect(s.get(virtualMachine, "db").GetAnnotations()).To(HaveKeyWithValue("virtwright.dev/reapply", "mine"), "an author may keep it in Git")
+		Expect(s.get(virtualMachine, "db").GetAnnotations()).To(HaveKey("virtwright.dev/rolled-out"))
+		s.kubectl(s.manifest(vm("web", "app: web")), "replace", "-f", "-")
+		Expect(guest("web")).To(Equal("2Gi"))
+		copied := strings.Replace(vm("later", "app: web"), "labels:", "annotations: {virtwright.dev/rolled-out: copied}, labels:", 1)
+		Expect(s.create(copied).GetAnnotations()).NotTo(HaveKey("virtwright.dev/rolled-out"))
 		Expect(guest("later")).To(Equal("2Gi"))
 	})
 

@@ -18,12 +18,14 @@ func ReservedFields(kind presets.Kind, object map[string]any) [][]string {
 	for _, key := range slices.Sorted(maps.Keys(found)) {
 		out = append(out, []string{"metadata", "annotations", key})
 	}
+	copied := v1alpha1.AnnotationRolledOut
 	if kind == presets.VirtualMachineInstance {
-		meta, _ := object["metadata"].(map[string]any)
-		annotations, _ := meta["annotations"].(map[string]any)
-		if _, has := annotations[VMGeneration]; has {
-			out = append(out, []string{"metadata", "annotations", VMGeneration})
-		}
+		copied = VMGeneration
+	}
+	meta, _ := object["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	if _, has := annotations[copied]; has {
+		out = append(out, []string{"metadata", "annotations", copied})
 	}
 	if _, has := object["status"]; has && kind == presets.VirtualMachineInstance {
 		out = append(out, []string{"status"})

@@ -82,11 +82,12 @@ var (
 func metadata(name string) part { return part{Path: []string{"metadata", name}} }
 
 // reservedKeys selects annotations below path that users may not write. The provenance record and
-// the record of a template's requester have their own rules.
+// the record of a template's requester have their own rules. The stamp of a rollout is checked when
+// it changes, and a manifest without it may replace the object.
 func reservedKeys(path ...string) part {
 	return part{
 		Path: append(path, "annotations"), Prefixes: []string{v1alpha1.AnnotationPrefix},
-		Except: append(v1alpha1.UserAnnotations(), v1alpha1.AnnotationProvenance, v1alpha1.AnnotationTemplateRequester),
+		Except: append(v1alpha1.UserAnnotations(), v1alpha1.AnnotationProvenance, v1alpha1.AnnotationTemplateRequester, v1alpha1.AnnotationRolledOut),
 	}
 }
 
@@ -130,7 +131,7 @@ var rules = []rule{{
 	ID: "provenance", Kinds: vms, Part: keys("annotations", v1alpha1.AnnotationProvenance),
 	Unless: []part{
 		{Path: []string{"spec"}}, metadata("labels"),
-		keys("annotations", v1alpha1.AnnotationPresets, v1alpha1.AnnotationExclude, v1alpha1.AnnotationReapply),
+		keys("annotations", v1alpha1.AnnotationPresets, v1alpha1.AnnotationExclude, v1alpha1.AnnotationReapply, v1alpha1.AnnotationRolledOut),
 	},
 	Reason: "virtwright writes the record of where fields came from",
 }, {
