@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -60,8 +61,9 @@ type Controller struct {
 
 // SetupWithManager adds the controller to a manager.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
+	retries := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](cacheLag, watchPeriod)
 	err := ctrl.NewControllerManagedBy(mgr).Named("presetrollout").For(&v1alpha1.PresetRollout{}).WatchesRawSource(c.changes()).
-		Complete(c.Lock.While(reconcile.Func(c.reconcile)))
+		WithOptions(controller.Options{RateLimiter: retries}).Complete(c.Lock.While(reconcile.Func(c.reconcile)))
 	if err != nil {
 		return fmt.Errorf("cannot set up PresetRollouts: %w", err)
 	}

@@ -55,7 +55,7 @@ func (v *vms) report(s *v1alpha1.PresetRolloutStatus) {
 func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets.Rollout) (vms, error) {
 	out := vms{stamp: of.Stamp()}
 	var all partialobject.VirtualMachineList
-	if err := c.Client.List(ctx, &all); err != nil {
+	if err := c.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // nothing changes them
 		return out, fmt.Errorf("cannot list VMs: %w", err)
 	}
 	namespaces := map[string]presets.Namespace{}
