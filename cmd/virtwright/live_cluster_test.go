@@ -150,7 +150,7 @@ func (g *ground) plans(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.kubectl("", "create", "clusterrole", "planner", "--verb=get,list", "--resource=namespaces,virtualmachines.kubevirt.io,"+
-		"virtualmachineinstancepresets.kubevirt.io,virtualmachinepresets.virtwright.dev,clustervirtualmachinepresets.virtwright.dev,presetexceptions.virtwright.dev,"+
+		"virtualmachineinstancepresets.kubevirt.io,virtualmachinepresets.virtwright.dev,clustervirtualmachinepresets.virtwright.dev,presetexceptions.virtwright.dev,presetrollouts.virtwright.dev,"+
 		"validatingadmissionpolicies.admissionregistration.k8s.io,validatingadmissionpolicybindings.admissionregistration.k8s.io")
 	g.kubectl("", "create", "clusterrolebinding", "planner", "--clusterrole=planner", "--user=planner")
 	preset := write(t, "preset.yaml", strings.ReplaceAll(liveShop, "cpu: {cores: 7}", "firmware: {serial: x}"))
