@@ -114,9 +114,15 @@ func (s *Snapshot) Concerns(r *Rollout, namespace Namespace, vm *metav1.ObjectMe
 	return false
 }
 
-// IsHeld reports whether a VM is kept out of every rollout.
-func IsHeld(namespace Namespace, vm *metav1.ObjectMeta) bool {
+// isKeptOut reports whether a VM is kept out of every rollout by an annotation.
+func isKeptOut(namespace Namespace, vm *metav1.ObjectMeta) bool {
 	return vm.Annotations[v1alpha1.AnnotationRollout] == v1alpha1.RolloutHold || namespace.Annotations[v1alpha1.AnnotationRollout] == v1alpha1.RolloutHold
+}
+
+// IsLeftOut reports whether rollouts do not update a stored VM: it is held, or another object owns
+// it, whose template decides.
+func IsLeftOut(namespace Namespace, vm *metav1.ObjectMeta) bool {
+	return isKeptOut(namespace, vm) || metav1.GetControllerOfNoCopy(vm) != nil
 }
 
 // percentile returns a number from 0 to 99 that follows from the namespace and the name of a VM; 99
@@ -200,7 +206,7 @@ func (s *Snapshot) forVM(namespace Namespace, vm *metav1.ObjectMeta) *Snapshot {
 	if len(s.rollouts) == 0 {
 		return s
 	}
-	isHeld := IsHeld(namespace, vm)
+	isHeld := isKeptOut(namespace, vm)
 	var key strings.Builder
 	var held []*Rollout
 	for _, r := range s.rollouts {

@@ -84,7 +84,7 @@ func (x *Comparison) Plan(ctx context.Context) (*fleet.Plan, error) {
 		c := Compared{is.vm, fleet.Compare(was.outcome, is.outcome, updates), was.raw, is.raw}
 		plan.Add(c.Namespace+"/"+c.Name, c.isRunning(), c.Difference)
 		for _, w := range waves {
-			w.add(after.namespace(c.Namespace), c)
+			w.add(after, c)
 		}
 		if x.Visit != nil && !c.Empty() {
 			x.Visit(c)

@@ -3,7 +3,6 @@ package simulate
 import (
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -53,17 +52,15 @@ func (c *Cluster) waves(plan *fleet.Plan) []stagedRollout {
 	return out
 }
 
-// add counts a VM that changes by a preset of the rollout.
-func (r stagedRollout) add(in presets.Namespace, c Compared) {
+// add counts a VM of a cluster that changes by a preset of the rollout.
+func (r stagedRollout) add(of *Cluster, c Compared) {
 	if !slices.ContainsFunc(r.refs, c.ChangedBy) {
 		return
 	}
-	vm := &c.entry.meta.ObjectMeta
-	wave := r.Wave(in, vm)
-	switch {
-	case presets.IsHeld(in, vm) || metav1.GetControllerOfNoCopy(vm) != nil:
+	in, vm := of.namespace(c.Namespace), &c.entry.meta.ObjectMeta
+	if presets.IsLeftOut(in, vm) {
 		r.counts.Held++
-	case wave >= 0:
+	} else if wave := r.Wave(in, vm); wave >= 0 {
 		r.counts.Waves[wave].VMs++
 	}
 }

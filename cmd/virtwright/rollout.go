@@ -195,7 +195,7 @@ func rolloutLine(r *v1alpha1.PresetRollout) string {
 		out += fmt.Sprintf(": wave %s up to %s", st.Wave, st.Step)
 	}
 	if st.Selected != nil {
-		out += fmt.Sprintf(": %d of %d VMs updated, %d held, %d failed", *st.Updated, *st.Selected, *st.Held, *st.Failed)
+		out += fmt.Sprintf(": %s of %s VMs updated, %s held, %s failed", shownCount(r, st.Updated), shownCount(r, st.Selected), shownCount(r, st.Held), shownCount(r, st.Failed))
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
@@ -26,6 +27,11 @@ func (c *Controller) Describe(out chan<- *prometheus.Desc) {
 	out <- vmsMetric
 }
 
+// countsOf reads what report wrote.
+func countsOf(s *v1alpha1.PresetRolloutStatus) counts {
+	return counts{selected: ptr.Deref(s.Selected, 0), updated: ptr.Deref(s.Updated, 0), held: ptr.Deref(s.Held, 0), failed: ptr.Deref(s.Failed, 0)}
+}
+
 // Collect reports what the status of each rollout says. Only the leader reports.
 func (c *Controller) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
@@ -42,7 +48,7 @@ func (c *Controller) Collect(out chan<- prometheus.Metric) {
 		if r.Status.Selected == nil { // not counted yet
 			continue
 		}
-		of := counts{selected: *r.Status.Selected, updated: *r.Status.Updated, held: *r.Status.Held, failed: *r.Status.Failed}
+		of := countsOf(&r.Status)
 		for state, n := range map[string]int64{"updated": of.updated, "pending": of.pending(), "held": of.held, "failed": of.failed} {
 			out <- prometheus.MustNewConstMetric(vmsMetric, prometheus.GaugeValue, float64(n), r.Name, state)
 		}

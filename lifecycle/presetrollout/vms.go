@@ -106,7 +106,7 @@ func (c *Controller) add(to *vms, rollout string, in presets.Namespace, vm *meta
 	switch {
 	case vm.Annotations[v1alpha1.AnnotationRolledOut] == to.stamp:
 		to.updated++
-	case presets.IsHeld(in, vm) || metav1.GetControllerOfNoCopy(vm) != nil: // the owner's template changes it
+	case presets.IsLeftOut(in, vm):
 		to.held++
 	case has && failed.stamp == to.stamp:
 		to.failed++

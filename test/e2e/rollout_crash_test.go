@@ -8,7 +8,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 var _ = Describe("A PresetRollout over many VMs", func() {
@@ -38,11 +37,6 @@ var _ = Describe("A PresetRollout over many VMs", func() {
 			}
 			return n
 		}
-		pause := func(value string) {
-			patch := fmt.Sprintf(`{"metadata":{"annotations":{"virtwright.dev/rollout-paused":%q}}}`, value)
-			_, err := s.of(presetRollout).Patch(here.ctx, s.ns, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-			Expect(err).NotTo(HaveOccurred())
-		}
 
 		Eventually(s.rolloutState).Should(HavePrefix("Complete"))
 		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
@@ -53,13 +47,13 @@ var _ = Describe("A PresetRollout over many VMs", func() {
 			here.manager.awaitAnswering()
 		}
 		Eventually(s.rolloutState).Should(HaveSuffix("70%"))
-		pause("true")
+		s.annotateRollout("rollout-paused", "true")
 		time.Sleep(2 * time.Second)
 		paused := changed(Default)
 		Expect(paused).To(BeNumerically("<", machines))
 		Consistently(changed, "2s").Should(Equal(paused))
 		restartAPIServer()
-		pause("")
+		s.annotateRollout("rollout-paused", "")
 		Eventually(s.rolloutState).Should(HavePrefix("Complete"))
 
 		list, err := s.of(virtualMachine).List(here.ctx, metav1.ListOptions{})

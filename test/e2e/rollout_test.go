@@ -21,13 +21,6 @@ var _ = Describe("A PresetRollout", func() {
 		return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: " + name + ", labels: {" + labels + "}}\n" +
 			"spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}\n"
 	}
-	state := func() string { return s.rolloutState() }
-	annotate := func(key, value string) {
-		GinkgoHelper()
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{"virtwright.dev/%s":%q}}}`, key, value)
-		_, err := s.of(presetRollout).Patch(here.ctx, s.ns, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		Expect(err).NotTo(HaveOccurred())
-	}
 	metrics := func(g Gomega) string {
 		response, err := http.Get("http://" + here.manager.metrics + "/metrics")
 		g.Expect(err).NotTo(HaveOccurred())
@@ -51,12 +44,12 @@ var _ = Describe("A PresetRollout", func() {
 		DeferCleanup(func() error {
 			return ignoreNotFound(s.of(presetRollout).Delete(here.ctx, s.ns, metav1.DeleteOptions{}))
 		})
-		Eventually(state).Should(HavePrefix("Complete"))
+		Eventually(s.rolloutState).Should(HavePrefix("Complete"))
 	})
 
 	It("brings a change to waves in order, and waits for approvals", func() {
 		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
-		Eventually(state).Should(Equal("WaitingForApproval canary 100%"))
+		Eventually(s.rolloutState).Should(Equal("WaitingForApproval canary 100%"))
 		Expect(guest("canary")).To(Equal("2Gi"))
 		Expect(guest("web")).To(Equal("1Gi"))
 
@@ -71,8 +64,8 @@ var _ = Describe("A PresetRollout", func() {
 		Expect(err).To(MatchError(ContainSubstring("no PresetRollout has brought this change to the VM")))
 
 		By("after the approval")
-		annotate("rollout-approved", target()+"/rest")
-		Eventually(state).Should(HavePrefix("Complete"))
+		s.annotateRollout("rollout-approved", target()+"/rest")
+		Eventually(s.rolloutState).Should(HavePrefix("Complete"))
 		for name, want := range map[string]string{"canary": "2Gi", "web": "2Gi", "db": "2Gi", "new": "2Gi", "held": "1Gi"} {
 			Expect(guest(name)).To(Equal(want), name)
 		}
@@ -88,10 +81,10 @@ var _ = Describe("A PresetRollout", func() {
 	It("takes a change back when it is aborted", func() {
 		before := s.get(virtualMachine, "canary")
 		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}, cpu: {cores: 3}}}}}}}}`)
-		Eventually(state).Should(HavePrefix("WaitingForApproval"))
+		Eventually(s.rolloutState).Should(HavePrefix("WaitingForApproval"))
 		Expect(guest("canary")).To(Equal("2Gi"))
-		annotate("rollout-aborted", target())
-		Eventually(state).Should(HavePrefix("Aborted"))
+		s.annotateRollout("rollout-aborted", target())
+		Eventually(s.rolloutState).Should(HavePrefix("Aborted"))
 		after := s.get(virtualMachine, "canary")
 		Expect(at(after, "spec")).To(Equal(at(before, "spec")))
 		record := func(o object) string { return o.GetAnnotations()["virtwright.dev/provenance"] }
@@ -101,17 +94,17 @@ var _ = Describe("A PresetRollout", func() {
 
 		By("until the preset changes again")
 		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 3Gi}, cpu: null}}}}}}}`)
-		Eventually(state).Should(HavePrefix("WaitingForApproval"))
+		Eventually(s.rolloutState).Should(HavePrefix("WaitingForApproval"))
 		Expect(guest("canary")).To(Equal("3Gi"))
 	})
 
 	It("pauses, and stops at VMs whose update is rejected", func() {
-		annotate("rollout-paused", "true")
+		s.annotateRollout("rollout-paused", "true")
 		s.edit(size, `{spec: {require: [{path: spec.template.spec.hostname, message: set a name}], defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
-		Eventually(state).Should(HavePrefix("Paused"))
+		Eventually(s.rolloutState).Should(HavePrefix("Paused"))
 		Consistently(func() any { return guest("canary") }, "2s").Should(Equal("1Gi"))
-		annotate("rollout-paused", "")
-		Eventually(state).Should(HavePrefix("Failed canary"))
+		s.annotateRollout("rollout-paused", "")
+		Eventually(s.rolloutState).Should(HavePrefix("Failed canary"))
 		now := s.get(presetRollout, s.ns)
 		Expect(at(now, "status.failed")).To(BeEquivalentTo(1))
 		Expect(fmt.Sprint(at(now, "status.failures"))).To(And(ContainSubstring("canary"), ContainSubstring("set a name")))
@@ -121,7 +114,7 @@ var _ = Describe("A PresetRollout", func() {
 				ContainSubstring(`virtwright_preset_rollout_virtual_machines{rollout="`+s.ns+`",state="failed"} 1`)))
 		}
 		s.edit(size, `{spec: {require: null}}`)
-		Eventually(state).Should(HavePrefix("WaitingForApproval canary"))
+		Eventually(s.rolloutState).Should(HavePrefix("WaitingForApproval canary"))
 		Expect(guest("canary")).To(Equal("2Gi"))
 	})
 
@@ -154,4 +147,12 @@ func (s *story) rolloutState() string {
 		}
 	}
 	return ""
+}
+
+// annotateRollout sets an annotation virtwright.dev/KEY of the story's PresetRollout.
+func (s *story) annotateRollout(key, value string) {
+	GinkgoHelper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{"virtwright.dev/%s":%q}}}`, key, value)
+	_, err := s.of(presetRollout).Patch(here.ctx, s.ns, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	Expect(err).NotTo(HaveOccurred())
 }

@@ -3,13 +3,11 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"strings"
 
 	"github.com/argoproj/argo-cd/v3/pkg/apis/application/v1alpha1"
 	"github.com/argoproj/argo-cd/v3/util/lua"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
 
@@ -34,11 +32,8 @@ func assess(file string) error {
 			overrides[strings.Replace(kind, "_", "/", 1)] = v1alpha1.ResourceOverride{HealthLua: script}
 		}
 	}
-	if text, err = io.ReadAll(os.Stdin); err != nil {
-		return err
-	}
-	object := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, object); err != nil {
+	object, err := read(os.Stdin)
+	if err != nil {
 		return err
 	}
 	health, err := overrides.GetResourceHealth(object)

@@ -46,7 +46,7 @@ func main() {
 	flag.Parse()
 	klog.SetOutput(io.Discard)
 	klog.LogToStderr(false)
-	err := error(nil)
+	var err error
 	if *health != "" {
 		err = assess(*health)
 	} else {
@@ -115,17 +115,26 @@ func newController(kubeconfig, application string) (*controller, error) {
 
 // target is the object of Git with the tracking annotation of its Application.
 func (c *controller) target(in io.Reader) (*unstructured.Unstructured, error) {
-	text, err := io.ReadAll(in)
+	target, err := read(in)
 	if err != nil {
 		return nil, err
-	}
-	target := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, target); err != nil {
-		return nil, fmt.Errorf("cannot read the object: %w", err)
 	}
 	tracking := argo.NewResourceTracking()
 	err = tracking.SetAppInstance(target, common.LabelKeyAppInstance, c.app.Name, target.GetNamespace(), v1alpha1.TrackingMethodAnnotation, "")
 	return target, err
+}
+
+// read reads an object.
+func read(in io.Reader) (*unstructured.Unstructured, error) {
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, object); err != nil {
+		return nil, fmt.Errorf("cannot read the object: %w", err)
+	}
+	return object, nil
 }
 
 // compareAndPrint prints a report of the stored object.

@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"os"
 
 	"github.com/fluxcd/pkg/apis/kustomize"
 	"github.com/fluxcd/pkg/runtime/cel"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
 
@@ -27,11 +25,8 @@ func assess(file string) error {
 	if err := yaml.Unmarshal(text, &in); err != nil {
 		return err
 	}
-	if text, err = io.ReadAll(os.Stdin); err != nil {
-		return err
-	}
-	object := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, object); err != nil {
+	object, err := read(os.Stdin)
+	if err != nil {
 		return err
 	}
 	evaluator, err := cel.NewStatusEvaluator(&in.Spec.HealthCheckExprs[0].HealthCheckExpressions)

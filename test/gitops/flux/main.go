@@ -43,7 +43,7 @@ func main() {
 	syncs := flag.Int("syncs", 1, "how often to apply")
 	health := flag.String("health", "", "a Kustomization: say how healthy the object is, without a cluster")
 	flag.Parse()
-	err := error(nil)
+	var err error
 	if *health != "" {
 		err = assess(*health)
 	} else {
@@ -66,13 +66,9 @@ func run(kubeconfig string, syncs int) error {
 	if err != nil {
 		return err
 	}
-	text, err := io.ReadAll(os.Stdin)
+	object, err := read(os.Stdin)
 	if err != nil {
 		return err
-	}
-	object := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, object); err != nil {
-		return fmt.Errorf("cannot read the object: %w", err)
 	}
 	out := json.NewEncoder(os.Stdout)
 	for range syncs {
@@ -85,6 +81,19 @@ func run(kubeconfig string, syncs int) error {
 		}
 	}
 	return nil
+}
+
+// read reads an object.
+func read(in io.Reader) (*unstructured.Unstructured, error) {
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, object); err != nil {
+		return nil, fmt.Errorf("cannot read the object: %w", err)
+	}
+	return object, nil
 }
 
 // sync follows the apply of kustomize-controller, after a drift detection as in helm-controller.
