@@ -1,8 +1,11 @@
 package presets
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"hash/fnv"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -136,6 +139,34 @@ func percentile(namespace, name string) uint64 {
 	mixed := sum.Sum64()
 	mixed ^= mixed >> 32 // the last bytes of a name barely change the high bits
 	return mixed % 100
+}
+
+// Taken reports that an older rollout has a preset of a rollout; nil if none has. A rollout without
+// a creation time is the youngest.
+func Taken(by iter.Seq[*v1alpha1.PresetRollout], from *v1alpha1.PresetRollout) *field.Error {
+	oldest, taken := from, ""
+	for r := range by {
+		shared := slices.IndexFunc(r.Spec.Presets, func(ref string) bool { return slices.Contains(from.Spec.Presets, ref) })
+		if r.Name != from.Name && shared >= 0 && isOlder(r, oldest) {
+			oldest, taken = r, r.Spec.Presets[shared]
+		}
+	}
+	if oldest == from {
+		return nil
+	}
+	return field.Forbidden(field.NewPath("spec", "presets"), fmt.Sprintf("PresetRollout %s has preset %s, too: leave it out of one of them", oldest.Name, taken))
+}
+
+func isOlder(r, than *v1alpha1.PresetRollout) bool {
+	if r.CreationTimestamp.IsZero() || than.CreationTimestamp.IsZero() {
+		return than.CreationTimestamp.IsZero()
+	}
+	return cmp.Or(r.CreationTimestamp.Compare(than.CreationTimestamp.Time), cmp.Compare(r.Name, than.Name)) < 0
+}
+
+// Wrote reports whether the rollout has updated a VM with this stamp, and has not taken that back.
+func (r *Rollout) Wrote(stamp string) bool {
+	return strings.Contains(stamp, rolloutMark+r.Name+"/") && !strings.HasSuffix(stamp, StampAborted)
 }
 
 // Withdraw makes it a rollout that has reached no VM.

@@ -2,6 +2,7 @@ package presets
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,6 +118,25 @@ func TestRolloutIs(t *testing.T) {
 	for wave, want := range map[string]bool{"gone": true, "": true, "canary": false} {
 		if got := r.Is(&v1alpha1.PresetRolloutStatus{Target: "t", Wave: wave, Step: "100%"}); got != want {
 			t.Errorf("wave %q: %t", wave, got)
+		}
+	}
+}
+
+// TestTaken gives a preset to the oldest rollout that has it.
+func TestTaken(t *testing.T) {
+	rollout := func(name string, second int64, refs ...string) *v1alpha1.PresetRollout {
+		out := &v1alpha1.PresetRollout{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.PresetRolloutSpec{Presets: refs}}
+		if second > 0 {
+			out.CreationTimestamp = metav1.Unix(second, 0)
+		}
+		return out
+	}
+	old, twin, middle, created := rollout("z", 1, "a"), rollout("zz", 1, "a"), rollout("m", 2, "b", "a"), rollout("a", 0, "c", "a")
+	all := []*v1alpha1.PresetRollout{middle, twin, old, created, rollout("other", 1, "d")}
+	for r, by := range map[*v1alpha1.PresetRollout]string{old: "", twin: "z", middle: "z", created: "z", all[4]: ""} {
+		err := Taken(slices.Values(all), r)
+		if by == "" && err != nil || by != "" && (err == nil || !strings.Contains(err.Detail, "PresetRollout "+by+" has preset a")) {
+			t.Errorf("%s: %v, want it taken by %q", r.Name, err, by)
 		}
 	}
 }

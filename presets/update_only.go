@@ -35,15 +35,15 @@ const maxReapplied = 16
 // checkReapplied checks the names of presets, and that only these change the VM.
 func (u *update) checkReapplied(only []string, before, after map[string]any) field.ErrorList {
 	if !equalJSON(before["spec"], after["spec"]) || differAt(before, after, vmLabels) || u.selectionChanged() {
-		return field.ErrorList{field.Forbidden(reapplyAnnotation, "a reapply of some presets must not change spec, labels or the annotations that select presets: "+
+		return field.ErrorList{field.Forbidden(u.reapplyPath(), "a reapply of some presets must not change spec, labels or the annotations that select presets: "+
 			"make that change in a request of its own")}
 	}
 	if len(only) > maxReapplied {
-		return field.ErrorList{field.TooMany(reapplyAnnotation, len(only), maxReapplied)}
+		return field.ErrorList{field.TooMany(u.reapplyPath(), len(only), maxReapplied)}
 	}
 	for i, ref := range only {
 		if ref == "" || slices.Contains(only[:i], ref) {
-			return field.ErrorList{field.Invalid(reapplyAnnotation, strings.Join(only, ","), "must name presets, each once: only:cluster/size-small,web")}
+			return field.ErrorList{field.Invalid(u.reapplyPath(), strings.Join(only, ","), "must name presets, each once: only:cluster/size-small,web")}
 		}
 	}
 	return nil
@@ -136,7 +136,14 @@ func (u *update) expandRecorded(ctx context.Context, recorded *revisions, round 
 	}
 }
 
-var reapplyAnnotation = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationReapply)
+// reapplyPath is the annotation that asks for the reapply.
+func (u *update) reapplyPath() *field.Path {
+	key := v1alpha1.AnnotationReapply
+	if u.requests(v1alpha1.AnnotationRolledOut) {
+		key = v1alpha1.AnnotationRolledOut
+	}
+	return field.NewPath("metadata", "annotations").Key(key)
+}
 
 func (u *update) rejectsOnly(problems ...*field.Error) error {
 	return &Rejection{Problems: problems}
@@ -226,9 +233,9 @@ func (u *update) findCurrent(to *revisions, sources map[string][]provenance.Sour
 		case exists:
 			to.current = append(to.current, c)
 		case u.snapshot.broken[ParseRef(namespace, ref)]:
-			problems = append(problems, field.Invalid(reapplyAnnotation, ref, "preset is invalid: see its status"))
+			problems = append(problems, field.Invalid(u.reapplyPath(), ref, "preset is invalid: see its status"))
 		case sources[ref] == nil && !u.requests(v1alpha1.AnnotationRolledOut): // a rollout may take it back
-			problems = append(problems, field.Invalid(reapplyAnnotation, ref, "preset does not exist"+u.snapshot.suggestion(namespace, ref)))
+			problems = append(problems, field.Invalid(u.reapplyPath(), ref, "preset does not exist"+u.snapshot.suggestion(namespace, ref)))
 		}
 	}
 	return problems
@@ -242,7 +249,7 @@ func (u *update) unknownChange(ref string, generation int64) *field.Error {
 	} else if c.Generation < generation {
 		why = "which was deleted with its revisions and created again"
 	}
-	return field.Forbidden(reapplyAnnotation, fmt.Sprintf("the VM has revision %d of preset %s, %s, so the change of this preset is unknown: reapply all presets",
+	return field.Forbidden(u.reapplyPath(), fmt.Sprintf("the VM has revision %d of preset %s, %s, so the change of this preset is unknown: reapply all presets",
 		generation, ref, why))
 }
 

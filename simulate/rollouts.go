@@ -3,6 +3,7 @@ package simulate
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -13,7 +14,7 @@ import (
 
 // rollout adds a rollout that the validating webhook accepts. Only a plan reads it.
 func (p *presetReader) rollout(e *entry) []Problem {
-	if answer := (webhooks.PresetRollout{Snapshots: loaded[presets.Snapshot]{}}).Handle(p.ctx, creation(e)); !answer.Allowed {
+	if answer := (webhooks.PresetRollout{Snapshots: loaded[presets.Snapshot]{}, Rollouts: p}).Handle(p.ctx, creation(e)); !answer.Allowed {
 		return answer.Problems
 	}
 	out := &v1alpha1.PresetRollout{}
@@ -22,6 +23,11 @@ func (p *presetReader) rollout(e *entry) []Problem {
 	}
 	p.rollouts = append(p.rollouts, out)
 	return nil
+}
+
+// Taken reports that a rollout that was read before has a preset of another one.
+func (p *presetReader) Taken(from *v1alpha1.PresetRollout) *field.Error {
+	return presets.Taken(slices.Values(p.rollouts), from)
 }
 
 // A stagedRollout counts the VMs that a rollout brings the changes of a plan to.

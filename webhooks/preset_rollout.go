@@ -3,8 +3,12 @@ package webhooks
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
@@ -17,12 +21,19 @@ import (
 // verbApprove is the permission to approve waves of a rollout.
 const verbApprove = "approve"
 
-// A PresetRollout validates rollouts. Its author must be allowed to update each preset that it
-// names, and VMs in all namespaces. Who approves a wave needs the verb approve.
+// A PresetRollout validates rollouts. Who writes spec, or aborts a change, must be allowed to update
+// each preset that it names, and VMs in all namespaces. Who approves a wave, or changes what needs
+// an approval, needs the verb approve.
 type PresetRollout struct {
 	// Authorizer reports what a user may do; nil allows everything.
 	Authorizer authorizer
 	Snapshots  presetSource
+	Rollouts   rolloutIndex
+}
+
+type rolloutIndex interface {
+	// Taken reports that an older rollout has a preset of a rollout; nil if none has.
+	Taken(from *v1alpha1.PresetRollout) *field.Error
 }
 
 var _ handler = PresetRollout{}
@@ -35,25 +46,16 @@ func (p PresetRollout) Handle(ctx context.Context, req Request) Response {
 		return undecodable(req, v1alpha1.KindPresetRollout, err)
 	}
 	_ = kjson.UnmarshalCaseSensitivePreserveInts(req.OldObject.Raw, &before) // it is empty on a create
-	var required []requirement
+	if req.Operation == admissionv1.Create {
+		rollout.CreationTimestamp = metav1.Time{} // others are older, also in the same second
+	}
 	changed := changesSpec(req)
 	if changed {
-		problems := unknownFields(strict, rolloutParts)
-		if _, err := presets.NewRollout(&rollout); err != nil {
-			problems = append(problems, err)
-		}
-		if len(problems) > 0 {
+		if problems := p.problems(strict, &rollout); len(problems) > 0 {
 			return invalid(req, problems)
 		}
-		required = rolloutRequirements(&rollout)
 	}
-	if approved := rollout.Annotations[v1alpha1.AnnotationRolloutApproved]; approved != "" && approved != before.Annotations[v1alpha1.AnnotationRolloutApproved] {
-		required = append(required, requirement{sspv1alpha1.Permission{
-			Path:       field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationRolloutApproved),
-			Attributes: authorizationv1.ResourceAttributes{Verb: verbApprove, Group: v1alpha1.GroupName, Resource: v1alpha1.ResourcePresetRollouts, Name: rollout.Name},
-		}, "required because it approves a wave"})
-	}
-	response := authorize(ctx, p.Authorizer, req, required)
+	response := authorize(ctx, p.Authorizer, req, rolloutRequirements(&before, &rollout, changed))
 	if snapshot := p.Snapshots.Snapshot(); changed && response.Allowed && snapshot != nil {
 		for i, ref := range rollout.Spec.Presets {
 			if _, ok := snapshot.Lookup("", ref); !ok {
@@ -64,7 +66,51 @@ func (p PresetRollout) Handle(ctx context.Context, req Request) Response {
 	return response
 }
 
-func rolloutRequirements(r *v1alpha1.PresetRollout) []requirement {
+func (p PresetRollout) problems(strict []error, r *v1alpha1.PresetRollout) field.ErrorList {
+	out := unknownFields(strict, rolloutParts)
+	if _, err := presets.NewRollout(r); err != nil {
+		out = append(out, err)
+	}
+	if err := p.Rollouts.Taken(r); err != nil {
+		out = append(out, err)
+	}
+	return out
+}
+
+func rolloutRequirements(before, after *v1alpha1.PresetRollout, changed bool) []requirement {
+	annotations := field.NewPath("metadata", "annotations")
+	isNew := func(annotation string) bool {
+		value := after.Annotations[annotation]
+		return value != "" && value != before.Annotations[annotation]
+	}
+	var out []requirement
+	if changed || isNew(v1alpha1.AnnotationRolloutAborted) {
+		out = changeRequirements(after)
+	}
+	if isNew(v1alpha1.AnnotationRolloutApproved) {
+		out = append(out, approval(annotations.Key(v1alpha1.AnnotationRolloutApproved), after, "required because it approves a wave"))
+	}
+	if changed && evadesApproval(&before.Spec, &after.Spec) {
+		out = append(out, approval(field.NewPath("spec"), after, "required to change waves, or to remove presets, because a wave needs an approval"))
+	}
+	return out
+}
+
+func approval(at *field.Path, r *v1alpha1.PresetRollout, reason string) requirement {
+	return requirement{sspv1alpha1.Permission{
+		Path:       at,
+		Attributes: authorizationv1.ResourceAttributes{Verb: verbApprove, Group: v1alpha1.GroupName, Resource: v1alpha1.ResourcePresetRollouts, Name: r.Name},
+	}, reason}
+}
+
+// evadesApproval reports whether a change could bring presets to VMs whose wave needs an approval.
+func evadesApproval(before, after *v1alpha1.PresetRolloutSpec) bool {
+	needs := slices.ContainsFunc(before.Waves, func(w v1alpha1.RolloutWave) bool { return w.Approval == v1alpha1.ApprovalRequired })
+	removes := slices.ContainsFunc(before.Presets, func(ref string) bool { return !slices.Contains(after.Presets, ref) })
+	return needs && (removes || !apiequality.Semantic.DeepEqual(before.Waves, after.Waves))
+}
+
+func changeRequirements(r *v1alpha1.PresetRollout) []requirement {
 	at := field.NewPath("spec", "presets")
 	out := []requirement{{sspv1alpha1.Permission{
 		Path: at, Attributes: authorizationv1.ResourceAttributes{Verb: "update", Group: kubevirtv1.GroupVersion.Group, Resource: "virtualmachines"},

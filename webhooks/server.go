@@ -23,6 +23,8 @@ type Server struct {
 	// Rules configure validation; nil has the defaults of standalone mode.
 	Rules *validation.Config
 	Names Names
+	// Rollouts are the PresetRollouts.
+	Rollouts rolloutIndex
 	// Instancetypes are KubeVirt's; nil if it is not in the cluster.
 	Instancetypes instancetypeGetter
 	// Revisions finds earlier revisions of presets; nil finds none.
@@ -101,7 +103,7 @@ func (s *Server) Handlers() map[string]http.Handler {
 		pathValidateBackendProfile:              profile(v1alpha1.KindBackendProfile),
 		pathValidateCopies:                      bounded("copies of VMs", copies{Authorizer: s.Authorizer, Snapshots: s.Snapshots}),
 		pathValidatePresetException:             bounded(v1alpha1.KindPresetException, exception),
-		pathValidatePresetRollout:               bounded(v1alpha1.KindPresetRollout, PresetRollout{Authorizer: s.Authorizer, Snapshots: s.Snapshots}),
+		pathValidatePresetRollout:               bounded(v1alpha1.KindPresetRollout, PresetRollout{Authorizer: s.Authorizer, Snapshots: s.Snapshots, Rollouts: s.Rollouts}),
 	}
 	if s.Evictions != nil {
 		handlers[pathValidateEviction] = serve("Eviction", s.Evictions)

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -223,6 +224,11 @@ type PresetRolloutStatus struct {
 type RolloutPreset struct {
 	// name of the preset, as in spec.presets.
 	Name string `json:"name"`
+
+	// uid of the preset; empty if it does not exist. A preset with another UID is a new one.
+	//
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
 
 	// stable is the generation that VMs have which were not reached; 0 if the preset did not exist.
 	Stable int64 `json:"stable"`

@@ -77,7 +77,7 @@ func (p *process) guard() protection.Guard {
 // admission returns a server that decides about VMs, and reports nothing.
 func (p *process) admission(guard protection.Guard) *webhooks.Server {
 	server := &webhooks.Server{
-		Engine: p.options.engine(), Snapshots: p.presets,
+		Engine: p.options.engine(), Snapshots: p.presets, Rollouts: p.presets,
 		Namespaces: &clients.CachedNamespaces{Cache: p.manager.GetCache(), Live: p.live},
 		Owners:     &clients.LiveOwners{Client: p.rest},
 		Guard:      guard, Rules: &p.options.rules, Names: p.names,

@@ -26,9 +26,11 @@ presets and waves; kubectl get presetrollouts lists them.
 
 status shows one. pause stops it before the next VM, and resume continues it. approve lets the wave
 begin that waits for an approval; it needs the verb approve on the PresetRollout. abort takes the
-change back: VMs that were reached get the stable revision again, until a preset changes.
+change back, also during a pause: VMs that have it get the stable revision again, until a preset
+changes.
 
-Exit codes: 0 success, 1 with status --watch: it ended with Failed, 2 wrong usage, or it does not exist.`
+Exit codes: 0 success, 1 with status --watch: it is neither complete nor waits for an approval, 2 wrong
+usage, or it does not exist.`
 
 const rolloutExamples = `  # Follow a rollout until it is complete, waits for an approval, or fails
   {{program}} rollout status secure-boot --watch
@@ -69,7 +71,10 @@ func newRollout(shown string, s streams) *cobra.Command {
 }
 
 // presetRollouts are those of a cluster.
-type presetRollouts struct{ dynamic.ResourceInterface }
+type presetRollouts struct {
+	dynamic.ResourceInterface
+	presets dynamic.ResourceInterface
+}
 
 func (r *rolloutCommand) run(ctx context.Context, s streams, action, name string) error {
 	config, _, err := r.connection.config()
@@ -80,7 +85,10 @@ func (r *rolloutCommand) run(ctx context.Context, s streams, action, name string
 	if err != nil {
 		return err
 	}
-	from := presetRollouts{client.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.ResourcePresetRollouts))}
+	from := presetRollouts{
+		client.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.ResourcePresetRollouts)),
+		client.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.ResourceClusterVirtualMachinePresets)),
+	}
 	now, err := from.read(ctx, name)
 	if err != nil {
 		return err
@@ -110,31 +118,32 @@ func (r presetRollouts) read(ctx context.Context, name string) (*v1alpha1.Preset
 	return out, nil
 }
 
-// An order is an annotation by which an action controls a rollout; a nil value removes it.
+// An order controls a rollout by annotations; a nil value removes one.
 type order struct {
-	key   string
-	value any
-	done  string // for users
+	annotations map[string]any
+	done        string // for users
 }
 
 func orderOf(action string, r *v1alpha1.PresetRollout) (order, error) {
 	reason := progressOf(r).Reason
 	switch action {
 	case "pause":
-		return order{v1alpha1.AnnotationRolloutPaused, "true", "paused"}, nil
+		return order{map[string]any{v1alpha1.AnnotationRolloutPaused: "true"}, "paused"}, nil
 	case "resume":
-		return order{v1alpha1.AnnotationRolloutPaused, nil, "resumed"}, nil
+		return order{map[string]any{v1alpha1.AnnotationRolloutPaused: nil}, "resumed"}, nil
 	case "approve":
 		wave := waitingWave(r)
 		if reason != "WaitingForApproval" || wave == "" {
 			return order{}, fmt.Errorf("PresetRollout %s waits for no approval: its state is %s", r.Name, reason)
 		}
-		return order{v1alpha1.AnnotationRolloutApproved, r.Status.Target + "/" + wave, "approved: wave " + wave + " begins"}, nil
+		return order{map[string]any{v1alpha1.AnnotationRolloutApproved: r.Status.Target + "/" + wave}, "approved: wave " + wave + " begins"}, nil
 	}
 	if !slices.ContainsFunc(r.Status.Presets, func(p v1alpha1.RolloutPreset) bool { return p.Stable != p.Target }) {
 		return order{}, fmt.Errorf("PresetRollout %s rolls no change out that could be aborted: its state is %s", r.Name, reason)
 	}
-	return order{v1alpha1.AnnotationRolloutAborted, r.Status.Target, "aborted: VMs get the stable revision again"}, nil
+	return order{
+		map[string]any{v1alpha1.AnnotationRolloutAborted: r.Status.Target, v1alpha1.AnnotationRolloutPaused: nil}, "aborted: VMs get the stable revision again",
+	}, nil
 }
 
 // waitingWave returns the wave after the one that was reached.
@@ -149,7 +158,7 @@ func waitingWave(r *v1alpha1.PresetRollout) string {
 // annotate fails if the rollout has changed: an order is about what its author saw.
 func (r presetRollouts) annotate(ctx context.Context, s streams, seen *v1alpha1.PresetRollout, todo order) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": seen.ResourceVersion, "annotations": map[string]any{todo.key: todo.value},
+		"resourceVersion": seen.ResourceVersion, "annotations": todo.annotations,
 	}})
 	if err != nil {
 		return err
@@ -163,6 +172,19 @@ func (r presetRollouts) annotate(ctx context.Context, s streams, seen *v1alpha1.
 	}
 	_, err = fmt.Fprintf(s.out, "presetrollout/%s %s\n", seen.Name, todo.done)
 	return err
+}
+
+// isBehind reports whether the rollout has not met its spec, or the newest revision of a preset. A
+// preset that cannot be read does not count.
+func (r presetRollouts) isBehind(ctx context.Context, now *v1alpha1.PresetRollout) bool {
+	progress := progressOf(now)
+	if progress.Reason == "Invalid" || progress.ObservedGeneration != now.Generation {
+		return progress.ObservedGeneration != now.Generation
+	}
+	return slices.ContainsFunc(now.Status.Presets, func(p v1alpha1.RolloutPreset) bool {
+		preset, err := r.presets.Get(ctx, strings.TrimPrefix(p.Name, "cluster/"), metav1.GetOptions{})
+		return err == nil && (preset.GetGeneration() != p.Target || preset.GetUID() != p.UID)
+	})
 }
 
 // progressOf returns the condition Progressing, with reason <unknown> if there is none yet.
@@ -231,18 +253,19 @@ func printRollout(s streams, r *v1alpha1.PresetRollout) error {
 func (r presetRollouts) follow(ctx context.Context, s streams, now *v1alpha1.PresetRollout) error {
 	var last string
 	for {
-		if line := rolloutLine(now); line != last {
+		behind := r.isBehind(ctx, now)
+		if line := rolloutLine(now); line != last && !behind {
 			last = line
 			if _, err := fmt.Fprintln(s.out, line); err != nil {
 				return err
 			}
 		}
-		switch progressOf(now).Reason {
-		case "Updating", "Baking", "Aborting", unknownCount:
-		case "Failed", "Invalid":
-			return errors.Join(printRollout(s, now), errPrinted)
-		default:
+		switch reason := progressOf(now).Reason; {
+		case behind, slices.Contains([]string{"Updating", "Baking", "Aborting", unknownCount}, reason):
+		case reason == "Complete", reason == "WaitingForApproval":
 			return nil
+		default:
+			return errors.Join(printRollout(s, now), errPrinted)
 		}
 		select {
 		case <-ctx.Done():

@@ -30,6 +30,17 @@ func (u PresetUse) Ref() string { return u.handle.Value().ref }
 // Version identifies the content of the preset.
 func (u PresetUse) Version() string { return u.handle.Value().version }
 
+// IsBetween reports whether a part of the version is of a generation after one, up to another.
+func (u PresetUse) IsBetween(after, upTo int64) bool {
+	for part := range strings.SplitSeq(u.Version(), ",") {
+		_, text, _ := strings.Cut(part, "@")
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && after < n && n <= upTo {
+			return true
+		}
+	}
+	return false
+}
+
 // IsPresetVersion reports whether a version is that of a preset with this hash. A record without
 // hashes has the generation.
 func IsPresetVersion(version, hash string, generation int64) bool {

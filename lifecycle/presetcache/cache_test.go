@@ -1,6 +1,7 @@
 package presetcache
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -52,6 +53,8 @@ func deliver(t *testing.T, c *Cache, objects ...client.Object) {
 			kind = kindLegacy
 		case *v1alpha1.PresetException:
 			kind = v1alpha1.KindPresetException
+		case *v1alpha1.PresetRollout:
+			kind = v1alpha1.KindPresetRollout
 		}
 		Handler(kind, c.note).OnAdd(o, false)
 	}
@@ -221,6 +224,40 @@ virtwright_preset_exceptions{state="expired"} 0
 	Handler(v1alpha1.KindPresetException, c.note).OnDelete(exception("e", "a"))
 	if c.refresh(t.Context(), false); !acts() {
 		t.Error("the exception is gone")
+	}
+}
+
+// TestSharedPreset has two rollouts with one preset, as two creates at the same moment store them.
+// The younger one still holds its other presets back.
+func TestSharedPreset(t *testing.T) {
+	revision := func(name string, generation int64) v1alpha1.Preset {
+		p := presettest.Cluster(name, fmt.Sprintf(cores, generation))
+		p.SetUID(types.UID("uid-" + name))
+		p.SetGeneration(generation)
+		return p
+	}
+	rollout := func(name string, second int64, target string, refs ...string) *v1alpha1.PresetRollout {
+		r := &v1alpha1.PresetRollout{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(second, 0)}}
+		r.Spec.Presets, r.Spec.Waves, r.Status.Target = refs, []v1alpha1.RolloutWave{{Name: "all"}}, target
+		for _, ref := range refs {
+			uid := types.UID("uid-" + strings.TrimPrefix(ref, "cluster/"))
+			r.Status.Presets = append(r.Status.Presets, v1alpha1.RolloutPreset{Name: ref, UID: uid, Stable: 1, Target: 2})
+		}
+		return r
+	}
+	c := &Cache{Clock: clock.RealClock{}, Revision: func(_ context.Context, uid types.UID, generation int64) (*presets.Compiled, error) {
+		compiled, problems := presets.Compile(revision(strings.TrimPrefix(string(uid), "uid-"), generation))
+		return compiled, problems.ToAggregate()
+	}}
+	older, younger := rollout("z", 1, "t", "cluster/shared"), rollout("a", 2, "t", "cluster/shared", "cluster/alone")
+	deliver(t, c, revision("shared", 2), revision("alone", 2), older, younger)
+	for name, ref := range map[string]string{"z": "cluster/shared", "a": "cluster/alone"} {
+		if got := c.Snapshot().Rollout(name); got == nil || len(got.Stable) != 1 || got.Stable[ref] == nil {
+			t.Errorf("rollout %s does not hold %s back: %+v", name, ref, got)
+		}
+	}
+	if c.Taken(older) != nil || c.Taken(younger) == nil {
+		t.Errorf("taken: %v, %v", c.Taken(older), c.Taken(younger))
 	}
 }
 

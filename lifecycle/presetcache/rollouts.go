@@ -2,11 +2,13 @@ package presetcache
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -36,17 +38,35 @@ func isPreset(kind string) bool {
 	return kind == v1alpha1.KindVirtualMachinePreset || kind == v1alpha1.KindClusterVirtualMachinePreset
 }
 
-// rollouts returns the rollouts that hold presets back. A preset belongs to the first one, by name,
-// that has it.
+// Taken reports that an older rollout has a preset of a rollout; nil if none has.
+func (c *Cache) Taken(from *v1alpha1.PresetRollout) *field.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return presets.Taken(c.compiled.rollouts(), from)
+}
+
+// rollouts yields all rollouts.
+func (s set) rollouts() iter.Seq[*v1alpha1.PresetRollout] {
+	return func(yield func(*v1alpha1.PresetRollout) bool) {
+		for _, v := range s {
+			if v.rollout != nil && !yield(v.rollout) {
+				return
+			}
+		}
+	}
+}
+
+// rollouts returns the rollouts that hold presets back. A preset belongs to the oldest one that has
+// it.
 func (c *Cache) rollouts(ctx context.Context, s set) ([]*presets.Rollout, error) {
 	if c.Revision == nil {
 		return nil, nil
 	}
 	var out []*presets.Rollout
-	taken, used := map[string]bool{}, map[revisionKey]*presets.Compiled{}
+	used := map[revisionKey]*presets.Compiled{}
 	for _, key := range slices.SortedFunc(maps.Keys(s), compareKeys) {
 		r := s[key].rollout
-		if r == nil || slices.ContainsFunc(r.Status.Presets, func(p v1alpha1.RolloutPreset) bool { return taken[p.Name] }) {
+		if r == nil {
 			continue
 		}
 		rollout, err := presets.NewRollout(r)
@@ -55,7 +75,10 @@ func (c *Cache) rollouts(ctx context.Context, s set) ([]*presets.Rollout, error)
 		}
 		rollout.Stable = map[string]*presets.Compiled{}
 		for _, p := range r.Status.Presets {
-			taken[p.Name] = true
+			only := &v1alpha1.PresetRollout{ObjectMeta: r.ObjectMeta, Spec: v1alpha1.PresetRolloutSpec{Presets: []string{p.Name}}}
+			if presets.Taken(s.rollouts(), only) != nil {
+				continue
+			}
 			if err := c.hold(ctx, s, rollout, p, used); err != nil {
 				return nil, err
 			}
@@ -72,11 +95,11 @@ func (c *Cache) rollouts(ctx context.Context, s set) ([]*presets.Rollout, error)
 // revision that is newer than the target has reached no VM.
 func (c *Cache) hold(ctx context.Context, s set, to *presets.Rollout, p v1alpha1.RolloutPreset, used map[revisionKey]*presets.Compiled) error {
 	current, exists := s[KeyOf(presets.PresetName{Ref: p.Name})]
-	if !exists || current.Generation == p.Stable {
+	if !exists || current.Generation == p.Stable && current.UID == p.UID {
 		return nil
 	}
 	var stable *presets.Compiled
-	if p.Stable != 0 {
+	if p.Stable != 0 && current.UID == p.UID {
 		key := revisionKey{current.UID, p.Stable}
 		var known bool
 		if stable, known = c.revisions[key]; !known {
@@ -91,7 +114,7 @@ func (c *Cache) hold(ctx context.Context, s set, to *presets.Rollout, p v1alpha1
 		used[key] = stable
 	}
 	to.Stable[p.Name] = stable
-	if current.Generation != p.Target {
+	if current.Generation != p.Target || current.UID != p.UID {
 		to.Withdraw()
 	}
 	return nil

@@ -3,6 +3,7 @@ package presetrevision
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,8 +23,8 @@ import (
 // limit is how many revisions of a preset are kept, although no VM has them.
 const limit = 10
 
-// A Controller keeps the revisions of presets. It deletes those that no VM has, beyond the last 10,
-// when the preset changes.
+// A Controller keeps the revisions of presets. It deletes those that no VM has, and that are not
+// stable in a rollout, beyond the last 10, when the preset changes.
 type Controller struct {
 	Client    client.Client
 	Live      client.Reader // reads revisions, which are not cached
@@ -78,18 +79,34 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request, prese
 	return c.prune(ctx, preset)
 }
 
-// prune deletes revisions that no VM has, beyond limit.
+// prune deletes revisions that no VM has, and that are not stable in a rollout, beyond limit.
 func (c *Controller) prune(ctx context.Context, preset v1alpha1.Preset) error {
 	kept, err := list(ctx, c.Live, preset, c.Namespace)
 	if err != nil {
 		return err
 	}
+	var rollouts v1alpha1.PresetRolloutList
+	if err := c.Client.List(ctx, &rollouts); err != nil {
+		return fmt.Errorf("cannot list PresetRollouts: %w", err)
+	}
 	for i := range max(0, len(kept)-limit) {
+		if isStable(rollouts.Items, preset, kept[i].Revision) {
+			continue
+		}
 		if err := c.deleteUnused(ctx, &kept[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// isStable reports whether VMs that a rollout has not reached need a revision.
+func isStable(in []v1alpha1.PresetRollout, preset v1alpha1.Preset, revision int64) bool {
+	return slices.ContainsFunc(in, func(r v1alpha1.PresetRollout) bool {
+		return slices.ContainsFunc(r.Status.Presets, func(p v1alpha1.RolloutPreset) bool {
+			return p.UID == preset.GetUID() && p.Stable == revision
+		})
+	})
 }
 
 // deleteUnused deletes a revision that no VM has.

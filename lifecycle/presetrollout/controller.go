@@ -11,7 +11,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,12 +97,8 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: cacheLag}, nil
 	}
 	before := r.DeepCopy()
-	other, err := c.rival(ctx, &r)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	if other != "" {
-		return c.write(ctx, before, &r, step{reason: reasonInvalid, message: other})
+	if taken := c.Presets.Taken(&r); taken != nil {
+		return c.write(ctx, before, &r, step{reason: reasonInvalid, message: taken.Error()})
 	}
 	seen, err := c.observe(ctx, &r)
 	if err != nil {
@@ -110,7 +106,12 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	r.Status = *retarget(&r.Spec, &r.Status, seen)
 	if !apiequality.Semantic.DeepEqual(before.Status, r.Status) {
-		return retry(c.writeStatus(ctx, before, &r))
+		err := c.writeStatus(ctx, before, &r)
+		if err == nil && len(seen.lost) > 0 {
+			c.Events.Eventf(&r, nil, corev1.EventTypeWarning, "RevisionLost", "RollOut", "%s", partialobject.EventNote(
+				"the change acts everywhere at once, because the ControllerRevision of the stable revision was deleted: "+strings.Join(seen.lost, ", ")))
+		}
+		return retry(err)
 	}
 	var reached vms
 	if isActive(&r.Status) {
@@ -118,7 +119,7 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 		if rollout == nil {
 			return reconcile.Result{RequeueAfter: cacheLag}, nil // the cache is older than the status
 		}
-		if reached, err = c.count(ctx, snapshot, rollout); err != nil {
+		if reached, err = c.count(ctx, snapshot, rollout, &r.Status); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -145,45 +146,28 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 	return reconcile.Result{RequeueAfter: updatePeriod}, nil
 }
 
-// rival describes an older rollout of the same preset; empty if there is none. The cache prefers
-// the first name, as this does.
-func (c *Controller) rival(ctx context.Context, r *v1alpha1.PresetRollout) (string, error) {
-	var others v1alpha1.PresetRolloutList
-	if err := c.Client.List(ctx, &others); err != nil {
-		return "", fmt.Errorf("cannot list PresetRollouts: %w", err)
-	}
-	for i := range others.Items {
-		for _, ref := range others.Items[i].Spec.Presets {
-			if others.Items[i].Name < r.Name && slices.Contains(r.Spec.Presets, ref) {
-				return fmt.Sprintf("spec.presets: PresetRollout %s has preset %s, too: leave it out of one of them", others.Items[i].Name, ref), nil
-			}
-		}
-	}
-	return "", nil
-}
-
 // observe reads the generations of a rollout's presets.
 func (c *Controller) observe(ctx context.Context, r *v1alpha1.PresetRollout) (observed, error) {
-	out := observed{uid: r.UID, generations: map[string]int64{}, aborted: r.Annotations[v1alpha1.AnnotationRolloutAborted]}
-	kept := map[string]bool{}
+	out := observed{uid: r.UID, presets: map[string]version{}, aborted: r.Annotations[v1alpha1.AnnotationRolloutAborted]}
 	for _, ref := range r.Spec.Presets {
 		verdict, exists := c.Presets.Verdict(presetcache.KeyOf(presets.PresetName{Ref: ref}))
 		if !exists {
 			continue
 		}
-		out.generations[ref] = verdict.Generation
+		out.presets[ref] = version{verdict.UID, verdict.Generation}
 		for _, p := range r.Status.Presets {
-			if p.Name != ref || p.Stable == 0 || p.Stable == verdict.Generation {
+			if p.Name != ref || p.UID != verdict.UID || p.Stable == 0 || p.Stable == verdict.Generation {
 				continue
 			}
 			revision, err := c.Presets.Revision(ctx, verdict.UID, p.Stable)
 			if err != nil {
 				return out, fmt.Errorf("cannot read revision %d of %s: %w", p.Stable, ref, err)
 			}
-			kept[ref] = revision != nil
+			if revision == nil {
+				out.lost = append(out.lost, ref)
+			}
 		}
 	}
-	out.kept = func(ref string) bool { return kept[ref] }
 	return out, nil
 }
 

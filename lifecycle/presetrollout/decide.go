@@ -18,30 +18,36 @@ import (
 // observed are the presets of a rollout as they are.
 type observed struct {
 	uid types.UID // of the rollout
-	// generations of presets, by reference; 0, or nothing, for presets that do not exist.
-	generations map[string]int64
-	// kept reports whether a stable revision can still be used.
-	kept func(ref string) bool
+	// presets as they are, by reference; none for presets that do not exist.
+	presets map[string]version
+	// lost are the presets whose stable revision was deleted.
+	lost []string
 	// aborted is the target that people aborted.
 	aborted string
 }
 
+// A version is a preset in one generation.
+type version struct {
+	uid        types.UID
+	generation int64
+}
+
 // retarget returns the status after changes of presets, and after an abort. A change begins again
 // before the first wave. A preset that was deleted is gone everywhere, at once; so is a stable
-// revision that is not kept.
+// revision that was deleted.
 func retarget(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutStatus, now observed) *v1alpha1.PresetRolloutStatus {
 	out := before.DeepCopy()
 	out.Presets = nil
 	restart := false
 	for _, ref := range spec.Presets {
-		generation := now.generations[ref]
-		p := v1alpha1.RolloutPreset{Name: ref, Stable: generation, Target: generation}
+		p := v1alpha1.RolloutPreset{Name: ref, UID: now.presets[ref].uid, Target: now.presets[ref].generation}
+		p.Stable = p.Target
 		if i := slices.IndexFunc(before.Presets, func(p v1alpha1.RolloutPreset) bool { return p.Name == ref }); i >= 0 {
-			p.Stable = before.Presets[i].Stable
-			restart = restart || before.Presets[i].Target != generation
+			p = since(before.Presets[i], p)
+			restart = restart || p.Target != before.Presets[i].Target || p.UID != before.Presets[i].UID
 		}
-		if generation == 0 || p.Stable != 0 && p.Stable != generation && !now.kept(ref) {
-			p.Stable = generation
+		if p.Target == 0 || slices.Contains(now.lost, ref) {
+			p.Stable = p.Target
 		}
 		out.Presets = append(out.Presets, p)
 	}
@@ -56,13 +62,26 @@ func retarget(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSt
 	return out
 }
 
+// since returns the revisions of a preset after a change. A preset with another UID is a new one: no
+// VM has it. A generation that is older than the last one comes from an old cache.
+func since(before, now v1alpha1.RolloutPreset) v1alpha1.RolloutPreset {
+	now.Stable = before.Stable
+	switch {
+	case now.UID == before.UID:
+		now.Target = max(now.Target, before.Target)
+	case before.UID != "":
+		now.Stable = 0
+	}
+	return now
+}
+
 // targetOf identifies the change that is rolled out.
 func targetOf(uid types.UID, presets []v1alpha1.RolloutPreset) string {
 	var text strings.Builder
 	text.WriteString(string(uid))
 	for _, p := range presets {
 		if p.Stable != p.Target {
-			fmt.Fprintf(&text, " %s %d", p.Name, p.Target)
+			fmt.Fprintf(&text, " %s %s %d", p.Name, p.UID, p.Target)
 		}
 	}
 	sum := sha256.Sum256([]byte(text.String()))
@@ -121,6 +140,7 @@ func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSta
 	case !isActive(out):
 		return complete(out)
 	case wanted.paused:
+		out.BakesSince = nil // nothing bakes during a pause
 		return out, step{reason: reasonPaused, message: "paused by the annotation " + v1alpha1.AnnotationRolloutPaused}
 	case out.Aborted && of.pending()+of.failed > 0:
 		return out, step{reason: reasonAborting, message: fmt.Sprintf("%d VMs go back to the stable revision", of.pending()+of.failed), update: true}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
@@ -62,7 +63,7 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func (w *world) status() *v1alpha1.PresetRolloutStatus {
 	out := &v1alpha1.PresetRolloutStatus{Target: w.hash, Aborted: w.aborted, Wave: w.wave, Step: w.step}
 	if w.target != 0 {
-		out.Presets = []v1alpha1.RolloutPreset{{Name: preset, Stable: w.stable, Target: w.target}}
+		out.Presets = []v1alpha1.RolloutPreset{{Name: preset, UID: "y", Stable: w.stable, Target: w.target}}
 	}
 	if w.baked > 0 {
 		out.BakesSince = &metav1.Time{Time: start.Add(-time.Duration(w.baked-1) * time.Hour)}
@@ -101,6 +102,9 @@ func (w *world) reached(i int) bool {
 	if !w.vms[i].exists {
 		return false
 	}
+	if w.aborted { // VMs that have the change
+		return w.vms[i].has > w.stable
+	}
 	at := indexOf(places[i].wave)
 	return at < indexOf(w.wave) || at == indexOf(w.wave) && places[i].percentile < percentOf(w.step)
 }
@@ -108,7 +112,7 @@ func (w *world) reached(i int) bool {
 func (w *world) counts() (out counts, due []int) {
 	for i, vm := range w.vms {
 		switch {
-		case !w.reached(i) && (vm.stamp != w.hash || !vm.exists):
+		case !vm.exists || vm.stamp != w.hash && vm.stamp != w.stamp() && !w.reached(i):
 			continue
 		case vm.stamp == w.stamp():
 			out.updated++
@@ -129,7 +133,7 @@ func (w *world) counts() (out counts, due []int) {
 func (w *world) decision() (*v1alpha1.PresetRolloutStatus, step, []int) {
 	before := w.status()
 	after := retarget(&exploredSpec, before, observed{
-		uid: "x", generations: map[string]int64{preset: w.current}, aborted: w.abort, kept: func(string) bool { return true },
+		uid: "x", presets: map[string]version{preset: {"y", w.current}}, aborted: w.abort,
 	})
 	if fmt.Sprint(after) != fmt.Sprint(before) {
 		return after, step{}, nil
@@ -152,7 +156,7 @@ func (w world) next(t *testing.T, yield func(world)) {
 	if step.update {
 		for _, i := range due {
 			updated := w
-			if !w.aborted && !w.reached(i) || w.paused {
+			if !w.reached(i) || w.paused {
 				t.Fatalf("VM %d is updated: %+v", i, w)
 			}
 			vm := &updated.vms[i]
@@ -190,9 +194,15 @@ func (w world) disturb(yield func(world)) {
 		change(&changed)
 		yield(changed)
 	}
-	for i := range w.vms {
+	for i, vm := range w.vms {
+		if created := w; !vm.exists && w.target != 0 {
+			created.vms[i].exists, created.vms[i].has = true, w.stable
+			if !w.aborted && created.reached(i) {
+				created.vms[i].has = w.target
+			}
+			yield(created)
+		}
 		for _, change := range []func(*machine){
-			func(vm *machine) { vm.exists = true },
 			func(vm *machine) { vm.rejects = !vm.rejects },
 			func(vm *machine) { vm.held = allCases && !vm.held },
 		} {
@@ -249,12 +259,45 @@ func (w world) checkEnd(t *testing.T, first world, reason string) {
 		ok = of.failed > 0
 	case reasonAborted:
 		ok = w.aborted && of.pending()+of.failed == 0
-		for i, vm := range w.vms {
-			ok = ok && (!w.reached(i) || vm.held || vm.has == w.stable)
+		for _, vm := range w.vms {
+			ok = ok && (!vm.exists || vm.held || vm.has <= w.stable)
 		}
 	}
 	if !ok {
 		t.Fatalf("it ends with %s: %+v, then %+v", reason, first, w)
+	}
+}
+
+// TestRecreatedPreset rolls a preset out as a new one if its UID changes.
+func TestRecreatedPreset(t *testing.T) {
+	before := &v1alpha1.PresetRolloutStatus{
+		Target: "t", Wave: "rest", Step: all, Aborted: true, Presets: []v1alpha1.RolloutPreset{{Name: preset, UID: "old", Stable: 1, Target: 2}},
+	}
+	seen := func(uid types.UID, generation int64) *v1alpha1.PresetRolloutStatus {
+		return retarget(&exploredSpec, before, observed{uid: "x", presets: map[string]version{preset: {uid, generation}}})
+	}
+	first, second := seen("new", 2), seen("newer", 2)
+	if got := first.Presets[0]; got.Stable != 0 || got.Target != 2 || first.Aborted || first.Wave != "" {
+		t.Errorf("status %+v", first)
+	}
+	if first.Target == second.Target {
+		t.Error("approvals of one preset are valid for another")
+	}
+	if got := seen("old", 1).Presets[0].Target; got != 2 {
+		t.Errorf("an old cache takes the target back to %d", got)
+	}
+}
+
+// TestNothingBakesDuringAPause begins the bake of a step again after a pause.
+func TestNothingBakesDuringAPause(t *testing.T) {
+	w := world{current: 2, stable: 1, target: 2, wave: "production", step: all, baked: 1}
+	status, step := advance(&exploredSpec, w.status(), counts{}, orders{paused: true}, start)
+	if status.BakesSince != nil || step.reason != reasonPaused {
+		t.Errorf("%s, bakes since %v", step.reason, status.BakesSince)
+	}
+	later := start.Add(2 * time.Hour)
+	if status, step = advance(&exploredSpec, status, counts{}, orders{}, later); step.reason != reasonBaking || !status.BakesSince.Equal(&metav1.Time{Time: later}) {
+		t.Errorf("%s, bakes since %v", step.reason, status.BakesSince)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -23,16 +24,18 @@ import (
 )
 
 const (
-	batchSize  = 500 // the most VMs that are updated before they are counted again
-	writers    = 8
-	firstRetry = 10 * time.Second // after the first failure; each pause is twice as long
-	lastRetry  = 10 * time.Minute
-	maxListed  = 20  // failures in the status
-	maxMessage = 512 // bytes of the message of a failure
+	batchSize       = 500 // the most VMs that are updated before they are counted again
+	writers         = 8
+	firstRetry      = 10 * time.Second // after the first failure; each pause is twice as long
+	lastRetry       = 10 * time.Minute
+	maxServerErrors = 3   // that are not counted as failures; after a minute, the VM has failed
+	maxListed       = 20  // failures in the status
+	maxMessage      = 512 // bytes of the message of a failure
 )
 
-// A failure is a VM whose update was rejected.
+// A failure is a VM whose update was rejected, or has failed.
 type failure struct {
+	isPending      bool // the server has failed, which it may not do next time
 	stamp, message string
 	tries          int
 	retry          time.Time
@@ -52,7 +55,7 @@ func (v *vms) report(s *v1alpha1.PresetRolloutStatus) {
 }
 
 // count finds the VMs that the rollout has reached and may change.
-func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets.Rollout) (vms, error) {
+func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets.Rollout, status *v1alpha1.PresetRolloutStatus) (vms, error) {
 	out := vms{stamp: of.Stamp()}
 	var all partialobject.VirtualMachineList
 	if err := c.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // nothing changes them
@@ -69,7 +72,7 @@ func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets
 			}
 			namespaces[vm.Namespace] = in
 		}
-		if vm.DeletionTimestamp == nil && !slices.Contains(c.Excluded, vm.Namespace) && isReached(of, in, vm) && concerns(s, of, in, vm) {
+		if vm.DeletionTimestamp == nil && !slices.Contains(c.Excluded, vm.Namespace) && isReached(of, status, in, vm) && concerns(s, of, in, vm) {
 			c.add(&out, of.Name, in, &vm.ObjectMeta)
 		}
 	}
@@ -77,9 +80,29 @@ func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets
 }
 
 // isReached reports whether a VM belongs to the steps that were reached, or was updated although it
-// no longer does.
-func isReached(of *presets.Rollout, in presets.Namespace, vm *partialobject.VirtualMachine) bool {
-	return of.Reached(in, &vm.ObjectMeta) || vm.Annotations[v1alpha1.AnnotationRolledOut] == strings.TrimSuffix(of.Stamp(), presets.StampAborted)
+// no longer does. After an abort, only VMs that may have the change, or an earlier one that is not
+// stable either, are reached: a record says so, or there is none.
+func isReached(of *presets.Rollout, status *v1alpha1.PresetRolloutStatus, in presets.Namespace, vm *partialobject.VirtualMachine) bool {
+	stamp := vm.Annotations[v1alpha1.AnnotationRolledOut]
+	if stamp == of.Stamp() || stamp == strings.TrimSuffix(of.Stamp(), presets.StampAborted) {
+		return true
+	}
+	isInStep := of.Reached(in, &vm.ObjectMeta)
+	if !status.Aborted {
+		return isInStep
+	}
+	isRecorded := false
+	for _, p := range status.Presets {
+		i := slices.IndexFunc(vm.Presets, func(use partialobject.PresetUse) bool { return use.Ref() == p.Name })
+		if p.Stable == p.Target || i < 0 {
+			continue
+		}
+		if vm.Presets[i].IsBetween(p.Stable, p.Target) {
+			return true
+		}
+		isRecorded = true
+	}
+	return !isRecorded && (isInStep || of.Wrote(stamp))
 }
 
 // concerns reports whether a rollout may change a VM: one that has values of a preset, or that a
@@ -109,9 +132,11 @@ func (c *Controller) add(to *vms, rollout string, in presets.Namespace, vm *meta
 	case presets.IsLeftOut(in, vm):
 		to.held++
 	case has && failed.stamp == to.stamp:
-		to.failed++
-		if len(to.failures) < maxListed {
-			to.failures = append(to.failures, v1alpha1.RolloutFailure{Namespace: key.Namespace, Name: key.Name, Message: failed.message})
+		if !failed.isPending {
+			to.failed++
+			if len(to.failures) < maxListed {
+				to.failures = append(to.failures, v1alpha1.RolloutFailure{Namespace: key.Namespace, Name: key.Name, Message: failed.message})
+			}
 		}
 		if !c.Clock.Now().Before(failed.retry) {
 			to.due = append(to.due, key)
@@ -144,28 +169,34 @@ func (c *Controller) update(ctx context.Context, r *v1alpha1.PresetRollout, reac
 	return workers.Wait()
 }
 
-// note remembers that the update of a VM was rejected. It returns errors that are not about the VM.
+// note remembers that the update of a VM was rejected, or failed in the server. It returns errors
+// that are not about the VM.
 func (c *Controller) note(rollout, stamp string, vm types.NamespacedName, err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // it is counted again
-	}
 	var status apierrors.APIStatus
-	if err != nil && (!errors.As(err, &status) || status.Status().Code >= 500 || apierrors.IsTooManyRequests(err) || apierrors.IsUnauthorized(err)) {
-		return fmt.Errorf("cannot update VM %s: %w", vm, err)
-	}
-	if err != nil && isUnknownStamp(status.Status()) {
-		return nil // a replica does not know the status yet
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err == nil {
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil // it is counted again
+	case err == nil:
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		delete(c.failures[rollout], vm)
 		return nil
+	case !errors.As(err, &status), apierrors.IsTooManyRequests(err), apierrors.IsUnauthorized(err):
+		return fmt.Errorf("cannot update VM %s: %w", vm, err)
+	case isUnknownStamp(status.Status()):
+		return nil // a replica does not know the status yet
+	}
+	c.remember(rollout, stamp, vm, status.Status())
+	return nil
+}
+
+func (c *Controller) remember(rollout, stamp string, vm types.NamespacedName, answer metav1.Status) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failures == nil {
+		c.failures = map[string]map[types.NamespacedName]failure{}
 	}
 	if c.failures[rollout] == nil {
-		if c.failures == nil {
-			c.failures = map[string]map[types.NamespacedName]failure{}
-		}
 		c.failures[rollout] = map[types.NamespacedName]failure{}
 	}
 	tries := 0
@@ -173,8 +204,10 @@ func (c *Controller) note(rollout, stamp string, vm types.NamespacedName, err er
 		tries = last.tries + 1
 	}
 	pause := min(lastRetry, firstRetry<<min(tries, 10))
-	c.failures[rollout][vm] = failure{stamp, presets.Truncate(status.Status().Message, maxMessage), tries, c.Clock.Now().Add(pause)}
-	return nil
+	c.failures[rollout][vm] = failure{
+		isPending: answer.Code >= http.StatusInternalServerError && tries < maxServerErrors, stamp: stamp,
+		message: presets.Truncate(answer.Message, maxMessage), tries: tries, retry: c.Clock.Now().Add(pause),
+	}
 }
 
 // isUnknownStamp reports whether a webhook does not know the rollout in this state.

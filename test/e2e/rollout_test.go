@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -16,6 +17,7 @@ var _ = Describe("A PresetRollout", func() {
 	const memory = "spec.template.spec.domain.memory.guest"
 	var s *story
 	var size object
+	var sized string
 	guest := func(name string) any { return at(s.get(virtualMachine, name), memory) }
 	vm := func(name, labels string) string {
 		return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: " + name + ", labels: {" + labels + "}}\n" +
@@ -33,8 +35,9 @@ var _ = Describe("A PresetRollout", func() {
 
 	BeforeEach(func() {
 		s = newStory()
-		size = s.preset("apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: " + s.ns + "}\n" +
-			"spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}}\n")
+		sized = "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: " + s.ns + "}\n" +
+			"spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}}\n"
+		size = s.preset(sized)
 		for name, labels := range map[string]string{"canary": `canary: "true"`, "web": "app: web", "db": "app: db", "held": "app: web"} {
 			s.create(vm(name, labels))
 		}
@@ -92,6 +95,9 @@ var _ = Describe("A PresetRollout", func() {
 		s.create(vm("new-canary", `canary: "true"`))
 		Expect(guest("new-canary")).To(Equal("1Gi"))
 
+		By("which leaves VMs alone that did not have it")
+		Expect(s.get(virtualMachine, "web").GetAnnotations()).NotTo(HaveKey("virtwright.dev/rolled-out"))
+
 		By("until the preset changes again")
 		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 3Gi}, cpu: null}}}}}}}`)
 		Eventually(s.rolloutState).Should(HavePrefix("WaitingForApproval"))
@@ -118,6 +124,48 @@ var _ = Describe("A PresetRollout", func() {
 		Expect(guest("canary")).To(Equal("2Gi"))
 	})
 
+	It("takes every change back that is not complete, also from a pause", func() {
+		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
+		Eventually(s.rolloutState).Should(HavePrefix("WaitingForApproval"))
+		first := target()
+		s.annotateRollout("rollout-paused", "true")
+		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 3Gi}}}}}}}}`)
+		Eventually(target).ShouldNot(Equal(first))
+		Expect(guest("canary")).To(Equal("2Gi"))
+		s.annotateRollout("rollout-aborted", target())
+		s.annotateRollout("rollout-paused", "")
+		Eventually(s.rolloutState).Should(HavePrefix("Aborted"))
+		Expect(guest("canary")).To(Equal("1Gi"))
+	})
+
+	It("keeps the stable revision, however often the preset changes", func() {
+		s.annotateRollout("rollout-paused", "true")
+		for i := range 14 {
+			now := s.edit(size, fmt.Sprintf(`{spec: {defaults: {spec: {template: {spec: {domain: {cpu: {cores: %d}}}}}}}}`, i+2))
+			Eventually(func(g Gomega) {
+				kept, err := here.client.Resource(resources["ControllerRevision"]).List(here.ctx, metav1.ListOptions{LabelSelector: "virtwright.dev/preset-uid=" + string(now.GetUID())})
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(kept.Items).To(ContainElement(WithTransform(func(r unstructured.Unstructured) string { return r.GetName() }, HaveSuffix(fmt.Sprint("-", now.GetGeneration())))))
+			}).Should(Succeed())
+		}
+		Eventually(s.rolloutState).Should(HavePrefix("Paused"))
+		s.create(vm("new", "app: web"))
+		Expect(at(s.get(virtualMachine, "new"), "spec.template.spec.domain.cpu.cores")).To(BeNil())
+	})
+
+	It("brings a preset that was deleted and created again to VMs as a new one", func() {
+		s.annotateRollout("rollout-paused", "true")
+		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
+		Eventually(s.rolloutState).Should(HavePrefix("Paused"))
+		old := target()
+		Expect(s.of(size.GetKind()).Delete(here.ctx, size.GetName(), metav1.DeleteOptions{})).To(Succeed())
+		s.preset(sized)
+		Eventually(target).ShouldNot(Equal(old))
+		s.annotateRollout("rollout-approved", old+"/rest")
+		s.annotateRollout("rollout-paused", "")
+		Eventually(s.rolloutState).Should(HavePrefix("WaitingForApproval canary"))
+	})
+
 	It("needs permission to change the presets, and VMs everywhere", func() {
 		installRoles()
 		user := s.ns + "-author"
@@ -132,6 +180,19 @@ var _ = Describe("A PresetRollout", func() {
 		_, err = s.as(author, presetRollout).Patch(here.ctx, s.ns, types.MergePatchType,
 			[]byte(`{"metadata":{"annotations":{"virtwright.dev/rollout-approved":"x/rest"}}}`), metav1.PatchOptions{})
 		Expect(err).To(MatchError(ContainSubstring("approve")))
+
+		By("also to change which waves need an approval, and to abort")
+		for patch, message := range map[string]string{
+			`{"spec":{"waves":[{"name":"all"}]}}`:                                "a wave needs an approval",
+			`{"metadata":{"annotations":{"virtwright.dev/rollout-aborted":"x"}}}`: "update virtualmachines",
+		} {
+			_, err = s.as(author, presetRollout).Patch(here.ctx, s.ns, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			Expect(err).To(MatchError(ContainSubstring(message)))
+		}
+
+		By("and no preset of another rollout")
+		_, err = s.of(presetRollout).Create(here.ctx, in, metav1.CreateOptions{})
+		Expect(err).To(MatchError(ContainSubstring("PresetRollout " + s.ns + " has preset cluster/" + s.ns)))
 	})
 })
 
