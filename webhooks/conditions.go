@@ -84,10 +84,12 @@ func specChanged() condition {
 	return condition{Name: "changes-spec", Expression: `request.operation != "UPDATE" || object.?spec != oldObject.?spec`}
 }
 
-// specOrApprovalChanged excludes updates of a rollout that change neither spec nor an approval.
+// specOrApprovalChanged excludes updates of a rollout that neither change spec, nor approve or abort.
 func specOrApprovalChanged() condition {
 	return condition{Name: "changes-spec-or-approval", Expression: specChanged().Expression + fmt.Sprintf(
-		` || object.metadata.?annotations[?%[1]q] != oldObject.metadata.?annotations[?%[1]q]`, v1alpha1.AnnotationRolloutApproved)}
+		` || object.metadata.?annotations[?%[1]q] != oldObject.metadata.?annotations[?%[1]q]`+
+			` || object.metadata.?annotations[?%[2]q] != oldObject.metadata.?annotations[?%[2]q]`,
+		v1alpha1.AnnotationRolloutApproved, v1alpha1.AnnotationRolloutAborted)}
 }
 
 // inUse excludes deletions of presets that no VM uses.

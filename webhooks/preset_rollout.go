@@ -21,9 +21,9 @@ import (
 // verbApprove is the permission to approve waves of a rollout.
 const verbApprove = "approve"
 
-// A PresetRollout validates rollouts. Who writes spec, or aborts a change, must be allowed to update
-// each preset that it names, and VMs in all namespaces. Who approves a wave, or changes what needs
-// an approval, needs the verb approve.
+// A PresetRollout validates rollouts. To write spec, or to abort a change, a user must be allowed
+// to update each preset that it names, and VMs in all namespaces. To approve a wave, or to change
+// waves if one needs an approval, a user needs the verb approve.
 type PresetRollout struct {
 	// Authorizer reports what a user may do; nil allows everything.
 	Authorizer authorizer

@@ -62,8 +62,8 @@ func retarget(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSt
 	return out
 }
 
-// since returns the revisions of a preset after a change. A preset with another UID is a new one: no
-// VM has it. A generation that is older than the last one comes from an old cache.
+// since returns the revisions of a preset after a change. A preset with another UID is a new one,
+// which no VM has. A generation that is older than the last one comes from an old cache.
 func since(before, now v1alpha1.RolloutPreset) v1alpha1.RolloutPreset {
 	now.Stable = before.Stable
 	switch {

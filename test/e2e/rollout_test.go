@@ -150,7 +150,7 @@ var _ = Describe("A PresetRollout", func() {
 		}
 		Eventually(s.rolloutState).Should(HavePrefix("Paused"))
 		s.create(vm("new", "app: web"))
-		Expect(at(s.get(virtualMachine, "new"), "spec.template.spec.domain.cpu.cores")).To(BeNil())
+		Expect(at(s.get(virtualMachine, "new"), "spec.template.spec.domain.cpu.cores")).To(BeEquivalentTo(1), "as without a preset")
 	})
 
 	It("brings a preset that was deleted and created again to VMs as a new one", func() {
@@ -174,7 +174,7 @@ var _ = Describe("A PresetRollout", func() {
 		Eventually(func() error { return s.can(user, "create", "presetrollouts.virtwright.dev") }).Should(Succeed())
 		author := as(user)
 		in := s.parse(strings.ReplaceAll("apiVersion: virtwright.dev/v1alpha1\nkind: PresetRollout\nmetadata: {name: NAME-2}\n"+
-			"spec: {presets: [cluster/NAME], waves: [{name: all}]}\n", "NAME", s.ns))
+			"spec: {presets: [cluster/NAME-2], waves: [{name: all}]}\n", "NAME", s.ns))
 		_, err := s.as(author, presetRollout).Create(here.ctx, in, metav1.CreateOptions{})
 		Expect(err).To(MatchError(And(ContainSubstring("spec.presets[0]: Forbidden"), ContainSubstring("update virtualmachines"))))
 		_, err = s.as(author, presetRollout).Patch(here.ctx, s.ns, types.MergePatchType,
@@ -183,7 +183,7 @@ var _ = Describe("A PresetRollout", func() {
 
 		By("also to change which waves need an approval, and to abort")
 		for patch, message := range map[string]string{
-			`{"spec":{"waves":[{"name":"all"}]}}`:                                "a wave needs an approval",
+			`{"spec":{"waves":[{"name":"all"}]}}`:                                 "a wave needs an approval",
 			`{"metadata":{"annotations":{"virtwright.dev/rollout-aborted":"x"}}}`: "update virtualmachines",
 		} {
 			_, err = s.as(author, presetRollout).Patch(here.ctx, s.ns, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
@@ -191,6 +191,7 @@ var _ = Describe("A PresetRollout", func() {
 		}
 
 		By("and no preset of another rollout")
+		in.Object["spec"].(map[string]any)["presets"] = []any{"cluster/" + s.ns}
 		_, err = s.of(presetRollout).Create(here.ctx, in, metav1.CreateOptions{})
 		Expect(err).To(MatchError(ContainSubstring("PresetRollout " + s.ns + " has preset cluster/" + s.ns)))
 	})
