@@ -84,7 +84,8 @@ func specChanged() condition {
 	return condition{Name: "changes-spec", Expression: `request.operation != "UPDATE" || object.?spec != oldObject.?spec`}
 }
 
-// specOrApprovalChanged excludes updates of a rollout that neither change spec, nor approve or abort.
+// specOrApprovalChanged excludes updates of a rollout that neither change spec, nor approve or
+// abort.
 func specOrApprovalChanged() condition {
 	return condition{Name: "changes-spec-or-approval", Expression: specChanged().Expression + fmt.Sprintf(
 		` || object.metadata.?annotations[?%[1]q] != oldObject.metadata.?annotations[?%[1]q]`+
