@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -162,6 +163,15 @@ func isOlder(r, than *v1alpha1.PresetRollout) bool {
 		return than.CreationTimestamp.IsZero()
 	}
 	return cmp.Or(r.CreationTimestamp.Compare(than.CreationTimestamp.Time), cmp.Compare(r.Name, than.Name)) < 0
+}
+
+// IsOf reports whether the revisions of a status are those of a preset with a UID. A status without
+// UIDs is older than they are.
+func IsOf(p v1alpha1.RolloutPreset, uid types.UID) bool {
+	if p.UID == "" && p.Target != 0 {
+		return uid != ""
+	}
+	return p.UID == uid
 }
 
 // Wrote reports whether the rollout has updated a VM with this stamp, and has not taken that back.

@@ -95,11 +95,11 @@ func (c *Cache) rollouts(ctx context.Context, s set) ([]*presets.Rollout, error)
 // revision that is newer than the target has reached no VM.
 func (c *Cache) hold(ctx context.Context, s set, to *presets.Rollout, p v1alpha1.RolloutPreset, used map[revisionKey]*presets.Compiled) error {
 	current, exists := s[KeyOf(presets.PresetName{Ref: p.Name})]
-	if !exists || current.Generation == p.Stable && current.UID == p.UID {
+	if !exists || current.Generation == p.Stable && presets.IsOf(p, current.UID) {
 		return nil
 	}
 	var stable *presets.Compiled
-	if p.Stable != 0 && current.UID == p.UID {
+	if p.Stable != 0 && presets.IsOf(p, current.UID) {
 		key := revisionKey{current.UID, p.Stable}
 		var known bool
 		if stable, known = c.revisions[key]; !known {
@@ -114,7 +114,7 @@ func (c *Cache) hold(ctx context.Context, s set, to *presets.Rollout, p v1alpha1
 		used[key] = stable
 	}
 	to.Stable[p.Name] = stable
-	if current.Generation != p.Target || current.UID != p.UID {
+	if current.Generation != p.Target || !presets.IsOf(p, current.UID) {
 		to.Withdraw()
 	}
 	return nil

@@ -104,7 +104,7 @@ func (c *Controller) prune(ctx context.Context, preset v1alpha1.Preset) error {
 func isStable(in []v1alpha1.PresetRollout, preset v1alpha1.Preset, revision int64) bool {
 	return slices.ContainsFunc(in, func(r v1alpha1.PresetRollout) bool {
 		return slices.ContainsFunc(r.Status.Presets, func(p v1alpha1.RolloutPreset) bool {
-			return p.UID == preset.GetUID() && p.Stable == revision
+			return p.Name == presets.RefOf(preset) && presets.IsOf(p, preset.GetUID()) && p.Stable == revision
 		})
 	})
 }

@@ -156,7 +156,7 @@ func (c *Controller) observe(ctx context.Context, r *v1alpha1.PresetRollout) (ob
 		}
 		out.presets[ref] = version{verdict.UID, verdict.Generation}
 		for _, p := range r.Status.Presets {
-			if p.Name != ref || p.UID != verdict.UID || p.Stable == 0 || p.Stable == verdict.Generation {
+			if p.Name != ref || !presets.IsOf(p, verdict.UID) || p.Stable == 0 || p.Stable == verdict.Generation {
 				continue
 			}
 			revision, err := c.Presets.Revision(ctx, verdict.UID, p.Stable)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
 )
 
 // observed are the presets of a rollout as they are.
@@ -44,7 +45,7 @@ func retarget(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSt
 		p.Stable = p.Target
 		if i := slices.IndexFunc(before.Presets, func(p v1alpha1.RolloutPreset) bool { return p.Name == ref }); i >= 0 {
 			p = since(before.Presets[i], p)
-			restart = restart || p.Target != before.Presets[i].Target || p.UID != before.Presets[i].UID
+			restart = restart || p.Target != before.Presets[i].Target || !presets.IsOf(before.Presets[i], p.UID)
 		}
 		if p.Target == 0 || slices.Contains(now.lost, ref) {
 			p.Stable = p.Target
@@ -65,11 +66,9 @@ func retarget(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSt
 // since returns the revisions of a preset after a change. A preset with another UID is a new one,
 // which no VM has. A generation that is older than the last one comes from an old cache.
 func since(before, now v1alpha1.RolloutPreset) v1alpha1.RolloutPreset {
-	now.Stable = before.Stable
-	switch {
-	case now.UID == before.UID:
-		now.Target = max(now.Target, before.Target)
-	case before.UID != "":
+	if presets.IsOf(before, now.UID) {
+		now.Stable, now.Target = before.Stable, max(now.Target, before.Target)
+	} else {
 		now.Stable = 0
 	}
 	return now

@@ -286,6 +286,14 @@ func TestRecreatedPreset(t *testing.T) {
 	if got := seen("old", 1).Presets[0].Target; got != 2 {
 		t.Errorf("an old cache takes the target back to %d", got)
 	}
+
+	before.Presets[0].UID = "" // as an earlier version wrote it
+	if got := seen("old", 2); got.Presets[0].Stable != 1 || got.Presets[0].UID != "old" {
+		t.Errorf("a status without UIDs: %+v", got)
+	}
+	if got := seen("", 0).Presets[0]; got.Target != 0 || got.Stable != 0 {
+		t.Errorf("a preset that was deleted: %+v", got)
+	}
 }
 
 // TestNothingBakesDuringAPause begins the bake of a step again after a pause.
