@@ -1,9 +1,9 @@
 package presetcache
 
 import (
+	"cmp"
 	"context"
 	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -64,11 +64,8 @@ func (c *Cache) rollouts(ctx context.Context, s set) ([]*presets.Rollout, error)
 	}
 	var out []*presets.Rollout
 	used := map[revisionKey]*presets.Compiled{}
-	for _, key := range slices.SortedFunc(maps.Keys(s), compareKeys) {
-		r := s[key].rollout
-		if r == nil {
-			continue
-		}
+	all := slices.SortedFunc(s.rollouts(), func(a, b *v1alpha1.PresetRollout) int { return cmp.Compare(a.Name, b.Name) })
+	for _, r := range all {
 		rollout, err := presets.NewRollout(r)
 		if err != nil {
 			continue // the API server validates selectors
@@ -76,7 +73,7 @@ func (c *Cache) rollouts(ctx context.Context, s set) ([]*presets.Rollout, error)
 		rollout.Stable = map[string]*presets.Compiled{}
 		for _, p := range r.Status.Presets {
 			only := &v1alpha1.PresetRollout{ObjectMeta: r.ObjectMeta, Spec: v1alpha1.PresetRolloutSpec{Presets: []string{p.Name}}}
-			if presets.Taken(s.rollouts(), only) != nil {
+			if presets.Taken(slices.Values(all), only) != nil {
 				continue
 			}
 			if err := c.hold(ctx, s, rollout, p, used); err != nil {
