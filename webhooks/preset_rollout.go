@@ -28,7 +28,7 @@ type PresetRollout struct {
 	// Authorizer reports what a user may do; nil allows everything.
 	Authorizer authorizer
 	Snapshots  presetSource
-	Rollouts   rolloutIndex
+	Rollouts   rolloutIndex // nil knows none
 }
 
 type rolloutIndex interface {
@@ -70,6 +70,9 @@ func (p PresetRollout) problems(strict []error, r *v1alpha1.PresetRollout) field
 	out := unknownFields(strict, rolloutParts)
 	if _, err := presets.NewRollout(r); err != nil {
 		out = append(out, err)
+	}
+	if p.Rollouts == nil {
+		return out
 	}
 	if err := p.Rollouts.Taken(r); err != nil {
 		out = append(out, err)

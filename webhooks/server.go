@@ -23,7 +23,7 @@ type Server struct {
 	// Rules configure validation; nil has the defaults of standalone mode.
 	Rules *validation.Config
 	Names Names
-	// Rollouts are the PresetRollouts.
+	// Rollouts are the PresetRollouts; nil knows none.
 	Rollouts rolloutIndex
 	// Instancetypes are KubeVirt's; nil if it is not in the cluster.
 	Instancetypes instancetypeGetter
