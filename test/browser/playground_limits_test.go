@@ -77,7 +77,8 @@ func TestPlaygroundRetry(t *testing.T) {
 	p.run(chromedp.Evaluate(`window.real = setTimeout; window.setTimeout = (f, ms) => real(f, ms === 2000 ? 0 : ms); 0`, nil))
 	p.run(typed("vm", "# slow"))
 	p.want(status + `.startsWith("Stopped after 2 s") && !` + retry + `.hidden`)
-	p.after(chromedp.Click("#retry"))
+	p.run(chromedp.Click("#retry"))
+	p.want("!" + status + `.startsWith("Stopped")`)
 	if got := p.text(status + " + " + retry + ".hidden"); got != "Accepted.true" {
 		t.Errorf("after another try: %s", got)
 	}
