@@ -22,7 +22,7 @@ import (
 const verbApprove = "approve"
 
 // A PresetRollout validates rollouts. To write spec, or to abort a change, a user must be allowed
-// to update each preset that it names, and VMs in all namespaces. To approve a wave, or to change
+// to update each preset that it names, and VMs in all namespaces; to restart them, if it does. To approve a wave, or to change
 // waves if one needs an approval, a user needs the verb approve.
 type PresetRollout struct {
 	// Authorizer reports what a user may do; nil allows everything.
@@ -118,6 +118,14 @@ func changeRequirements(r *v1alpha1.PresetRollout) []requirement {
 	out := []requirement{{sspv1alpha1.Permission{
 		Path: at, Attributes: authorizationv1.ResourceAttributes{Verb: "update", Group: kubevirtv1.GroupVersion.Group, Resource: "virtualmachines"},
 	}, "required in all namespaces because a rollout changes VMs"}}
+	if r.Spec.Restart == v1alpha1.RestartRolling {
+		out = append(out, requirement{sspv1alpha1.Permission{
+			Path: field.NewPath("spec", "restart"),
+			Attributes: authorizationv1.ResourceAttributes{
+				Verb: "update", Group: kubevirtv1.SubresourceGroupName, Resource: "virtualmachines", Subresource: "restart",
+			},
+		}, "required in all namespaces because the rollout restarts VMs"})
+	}
 	for i, ref := range r.Spec.Presets {
 		out = append(out, requirement{
 			sspv1alpha1.Permission{Path: at.Index(i), Attributes: presetAction("update", "", ref)}, "required because a rollout holds the preset back",

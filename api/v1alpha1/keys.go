@@ -66,6 +66,10 @@ const AnnotationRollout = "virtwright.dev/rollout"
 // rollout and its target. A changed value is a reapply of these presets.
 const AnnotationRolledOut = "virtwright.dev/rolled-out"
 
+// AnnotationRolloutWaited is on a VM that waited for a restart already when a PresetRollout updated
+// it: its owner restarts it. The value is that of AnnotationRolledOut.
+const AnnotationRolloutWaited = "virtwright.dev/rollout-waited"
+
 // RolloutHold is the value of AnnotationRollout.
 const RolloutHold = "Hold"
 
@@ -100,7 +104,7 @@ const AnnotationPrefix = GroupName + "/"
 // UserAnnotations returns virtwright's annotations that users write. All others with
 // AnnotationPrefix are reserved.
 func UserAnnotations() []string {
-	return []string{AnnotationPresets, AnnotationExclude, AnnotationReapply, AnnotationRollout, AnnotationGenerateTemplate, AnnotationV1Alpha2DiskNames}
+	return []string{AnnotationPresets, AnnotationExclude, AnnotationReapply, AnnotationRollout, AnnotationRolloutWaited, AnnotationGenerateTemplate, AnnotationV1Alpha2DiskNames}
 }
 
 // ConditionReady reports whether every live serving replica uses this generation.

@@ -73,6 +73,69 @@ type PresetRolloutSpec struct {
 	//
 	// +optional
 	Failure RolloutFailurePolicy `json:"failure,omitzero"`
+
+	// restart says how running VMs get changes that need a restart. Default: WhenStopped.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=WhenStopped;Rolling
+	Restart RolloutRestart `json:"restart,omitempty"`
+
+	// budgets limit restarts: a VM is restarted if all of them permit it. Default: one VM at a time,
+	// maxUnavailable 1.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=4
+	// +listType=atomic
+	Budgets []RolloutBudget `json:"budgets,omitempty"`
+
+	// health says when a VM is well after a restart.
+	//
+	// +optional
+	Health RolloutHealth `json:"health,omitzero"`
+}
+
+// RolloutRestart says how running VMs get changes that need a restart.
+type RolloutRestart string
+
+// Ways to restart VMs.
+const (
+	// RestartWhenStopped waits until the owner of a VM restarts it.
+	RestartWhenStopped RolloutRestart = "WhenStopped"
+	// RestartRolling restarts VMs within budgets. A step is done when they are ready again.
+	RestartRolling RolloutRestart = "Rolling"
+)
+
+// RolloutBudget limits how many VMs are unavailable: they should run, but are not ready, for
+// whatever reason.
+type RolloutBudget struct {
+	// maxUnavailable is how many VMs may be unavailable, the one that is restarted included: a
+	// number, or a percentage of the VMs that should run, rounded up. With 0, no VM is restarted.
+	//
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^(100|[1-9]?[0-9])%$')",message="must be a number, or a percentage such as 2%"
+	MaxUnavailable intstr.IntOrString `json:"maxUnavailable"`
+
+	// per is Namespace if the VMs of each namespace are counted. Default: those of the cluster.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Namespace
+	Per RolloutBudgetScope `json:"per,omitempty"`
+}
+
+// RolloutBudgetScope says which VMs a budget counts.
+type RolloutBudgetScope string
+
+// BudgetPerNamespace counts the VMs of each namespace.
+const BudgetPerNamespace RolloutBudgetScope = "Namespace"
+
+// RolloutHealth says when a VM is well after a restart.
+type RolloutHealth struct {
+	// vmDeadline is how long a VM may be not ready until it counts as failed. Only restart: Rolling
+	// uses it. Default: 20m.
+	//
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be a duration such as 20m"
+	VMDeadline *metav1.Duration `json:"vmDeadline,omitempty"`
 }
 
 // RolloutFailurePolicy says when a rollout stops.
@@ -193,13 +256,20 @@ type PresetRolloutStatus struct {
 	// +optional
 	Updated *int64 `json:"updated,omitempty"`
 
+	// waiting counts updated VMs that do not run with the change yet: they wait for a restart or,
+	// with restart: Rolling, are not ready.
+	//
+	// +optional
+	Waiting *int64 `json:"waiting,omitempty"`
+
 	// held counts those of them that are left out: by the annotation virtwright.dev/rollout, or
 	// because a controller owns them.
 	//
 	// +optional
 	Held *int64 `json:"held,omitempty"`
 
-	// failed counts those of them whose update was rejected.
+	// failed counts those of them whose update or restart was rejected, or that were not ready in
+	// time.
 	//
 	// +optional
 	Failed *int64 `json:"failed,omitempty"`
@@ -237,7 +307,7 @@ type RolloutPreset struct {
 	Target int64 `json:"target"`
 }
 
-// RolloutFailure is a VM whose update was rejected.
+// RolloutFailure is a VM that has failed.
 type RolloutFailure struct {
 	// namespace of the VM.
 	Namespace string `json:"namespace"`
@@ -245,7 +315,7 @@ type RolloutFailure struct {
 	// name of the VM.
 	Name string `json:"name"`
 
-	// message is the answer of the API server.
+	// message is the answer of the API server, or says since when the VM is not ready.
 	//
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message"`

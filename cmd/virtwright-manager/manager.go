@@ -58,6 +58,7 @@ type process struct {
 	// live reads from API servers, not from the cache.
 	live    client.Client
 	rest    rest.Interface
+	fenced  rest.Interface // used by the leader alone
 	user    string
 	presets *presetcache.Cache
 	// profiles is nil alongside KubeVirt.
@@ -221,7 +222,7 @@ func (p *process) keepPresetStatus(writer client.Client, recorder events.EventRe
 		return err
 	}
 	rollouts := &presetrollout.Controller{
-		Client: writer, Presets: p.presets, Namespaces: p.stored.Namespaces, Excluded: p.stored.Excluded, Events: recorder,
+		Client: writer, REST: p.fenced, Presets: p.presets, Namespaces: p.stored.Namespaces, Excluded: p.stored.Excluded, Events: recorder,
 		Lock: p.lock, Clock: clock.RealClock{},
 	}
 	metrics.Registry.MustRegister(rollouts)
@@ -240,6 +241,11 @@ func (p *process) writers(ctx context.Context) (client.Client, events.EventRecor
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot make a client: %w", err)
 	}
+	typed, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot make a client: %w", err)
+	}
+	p.fenced = typed.Discovery().RESTClient()
 	recorder, err := p.newRecorder(ctx, config)
 	return writer, recorder, err
 }

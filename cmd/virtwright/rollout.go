@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/ptr"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
@@ -218,6 +219,9 @@ func rolloutLine(r *v1alpha1.PresetRollout) string {
 	}
 	if st.Selected != nil {
 		out += fmt.Sprintf(": %s of %s VMs updated, %s held, %s failed", shownCount(r, st.Updated), shownCount(r, st.Selected), shownCount(r, st.Held), shownCount(r, st.Failed))
+		if n := ptr.Deref(st.Waiting, 0); n > 0 {
+			out += fmt.Sprintf(", %d wait for a restart", n)
+		}
 	}
 	return out
 }
@@ -241,6 +245,9 @@ func printRollout(s streams, r *v1alpha1.PresetRollout) error {
 		if p.Stable != p.Target {
 			fmt.Fprintf(&text, "%s: revision %d is stable, %d is rolled out\n", p.Name, p.Stable, p.Target)
 		}
+	}
+	if n := ptr.Deref(r.Status.Waiting, 0); n > 0 {
+		fmt.Fprintf(&text, "%d of the updated VMs wait for a restart\n", n)
 	}
 	for _, f := range r.Status.Failures {
 		fmt.Fprintf(&text, "%s/%s: %s\n", f.Namespace, f.Name, oneLine(f.Message))

@@ -65,8 +65,8 @@ var cachedAnnotations = []string{
 	v1alpha1.AnnotationGenerateTemplate, v1alpha1.AnnotationTemplateRequester,
 }
 
-// rolloutAnnotations of a VM say whether a rollout updates it.
-var rolloutAnnotations = []string{v1alpha1.AnnotationRolledOut, v1alpha1.AnnotationRollout, v1alpha1.AnnotationPresets}
+// rolloutAnnotations of a VM say whether a rollout updates and restarts it.
+var rolloutAnnotations = []string{v1alpha1.AnnotationRolledOut, v1alpha1.AnnotationRolloutWaited, v1alpha1.AnnotationRollout, v1alpha1.AnnotationPresets}
 
 // Trim removes from an object for a cache what controllers do not read. It replaces the record of
 // presets by the names in it.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -45,7 +46,8 @@ const (
 
 // A Controller rolls changes of presets out. It is the only writer of the status of PresetRollouts.
 type Controller struct {
-	Client     client.Client // reads from the cache
+	Client     client.Client  // reads from the cache
+	REST       rest.Interface // for restarts
 	Presets    *presetcache.Cache
 	Namespaces interface {
 		Get(ctx context.Context, name string) (presets.Namespace, error)
@@ -57,6 +59,7 @@ type Controller struct {
 
 	mu       sync.Mutex
 	failures map[string]map[types.NamespacedName]failure // by rollout
+	restarts map[types.NamespacedName]time.Time          // that the cache may not have yet
 }
 
 // SetupWithManager adds the controller to a manager.
@@ -119,7 +122,7 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 		if rollout == nil {
 			return reconcile.Result{RequeueAfter: cacheLag}, nil // the cache is older than the status
 		}
-		if reached, err = c.count(ctx, snapshot, rollout, &r.Status); err != nil {
+		if reached, err = c.count(ctx, snapshot, rollout, &r); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -137,13 +140,21 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 		reached.report(&r.Status)
 	}
 	result, err := c.write(ctx, before, r, next)
-	if err != nil || !next.update || len(reached.due) == 0 || result.RequeueAfter == cacheLag {
+	if err != nil || result.RequeueAfter == cacheLag {
 		return result, err // if the status has changed, the decision is old
 	}
-	if err := c.update(ctx, r, reached); err != nil {
+	if next.update && len(reached.due) > 0 {
+		result.RequeueAfter = updatePeriod
+		err = c.update(ctx, r, reached)
+	}
+	if next.restart && err == nil {
+		result.RequeueAfter = updatePeriod
+		err = c.each(ctx, r, reached.stamp, reached.fleet.pick(r.Spec.Budgets, reached.restarts), c.restart)
+	}
+	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: updatePeriod}, nil
+	return result, nil
 }
 
 // observe reads the generations of a rollout's presets.

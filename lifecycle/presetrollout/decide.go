@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -95,11 +96,12 @@ func isActive(s *v1alpha1.PresetRolloutStatus) bool {
 // reach begins a step.
 func reach(s *v1alpha1.PresetRolloutStatus, wave, step string) {
 	s.Wave, s.Step, s.BakesSince = wave, step, nil
-	s.Selected, s.Updated, s.Held, s.Failed, s.Failures = nil, nil, nil, nil, nil
+	s.Selected, s.Updated, s.Waiting, s.Held, s.Failed, s.Failures = nil, nil, nil, nil, nil, nil
 }
 
-// counts are the numbers of VMs in the steps that were reached.
-type counts struct{ selected, updated, held, failed int64 }
+// counts are the numbers of VMs in the steps that were reached. Those that wait are updated, and
+// those that the rollout restarts, or has restarted, are some of these.
+type counts struct{ selected, updated, waiting, restarting, held, failed int64 }
 
 func (c counts) pending() int64 { return c.selected - c.updated - c.held - c.failed }
 
@@ -128,6 +130,8 @@ type step struct {
 	message string
 	// update says that VMs are updated, or taken back to the stable revision.
 	update bool
+	// restart says that VMs are restarted within budgets.
+	restart bool
 	// wait is the time until the next decision; 0 if a change comes first.
 	wait time.Duration
 }
@@ -135,14 +139,19 @@ type step struct {
 // advance returns the next status and what to do. Of counts the VMs of the steps that were reached.
 func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutStatus, of counts, wanted orders, now time.Time) (*v1alpha1.PresetRolloutStatus, step) {
 	out := before.DeepCopy()
+	restarts := spec.Restart == v1alpha1.RestartRolling && of.restarting > 0 && !isOver(before)
 	switch {
 	case !isActive(out):
 		return complete(out)
 	case wanted.paused:
 		out.BakesSince = nil // nothing bakes during a pause
 		return out, step{reason: reasonPaused, message: "paused by the annotation " + v1alpha1.AnnotationRolloutPaused}
-	case out.Aborted && of.pending()+of.failed > 0:
-		return out, step{reason: reasonAborting, message: fmt.Sprintf("%d VMs go back to the stable revision", of.pending()+of.failed), update: true}
+	case out.Aborted && (of.pending()+of.failed > 0 || restarts):
+		left := fmt.Sprintf("%d VMs go back to the stable revision", of.pending()+of.failed)
+		if restarts {
+			left += fmt.Sprintf(", %d wait for a restart, or to be ready", of.restarting)
+		}
+		return out, step{reason: reasonAborting, message: left, update: true, restart: restarts}
 	case out.Aborted:
 		return out, step{reason: reasonAborted, message: "VMs have the stable revision until a preset changes"}
 	case out.Wave == "":
@@ -153,12 +162,10 @@ func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSta
 		reach(out, "", "")
 		return enter(spec, out, 0, wanted)
 	}
-	switch {
-	case of.pending() > 0:
-		return out, step{reason: reasonUpdating, message: fmt.Sprintf("%d VMs are left in wave %s up to %s", of.pending(), out.Wave, out.Step), update: true}
-	case of.failed > allowed(spec, of.selected):
-		return out, step{reason: reasonFailed, message: fmt.Sprintf("the update of %d VMs was rejected: correct the preset, or the VMs", of.failed), update: true}
-	case out.BakesSince == nil:
+	if next, done := work(spec, out, of, restarts && out.BakesSince == nil); !done {
+		return out, next
+	}
+	if out.BakesSince == nil {
 		out.BakesSince = &metav1.Time{Time: now}
 	}
 	if bake := spec.Waves[wave].Bake; bake != nil {
@@ -171,6 +178,29 @@ func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSta
 		return out, step{reason: reasonUpdating, message: fmt.Sprintf("wave %s begins up to %s", out.Wave, next)}
 	}
 	return enter(spec, out, wave+1, wanted)
+}
+
+// isOver reports whether an abort was done. VMs that need a restart later do so for other reasons.
+func isOver(s *v1alpha1.PresetRolloutStatus) bool {
+	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionProgressing)
+	return s.Aborted && c != nil && c.Reason == reasonAborted
+}
+
+// work returns what is left to do in the step that was reached. Done says that nothing is.
+func work(spec *v1alpha1.PresetRolloutSpec, at *v1alpha1.PresetRolloutStatus, of counts, restarts bool) (next step, done bool) {
+	hasFailed := of.failed > allowed(spec, of.selected)
+	switch {
+	case of.pending() > 0:
+		message := fmt.Sprintf("%d VMs are left in wave %s up to %s", of.pending(), at.Wave, at.Step)
+		return step{reason: reasonUpdating, message: message, update: true, restart: restarts && !hasFailed}, false
+	case hasFailed:
+		message := fmt.Sprintf("%d VMs have failed: correct the preset, or the VMs", of.failed)
+		return step{reason: reasonFailed, message: message, update: true}, false
+	case restarts:
+		message := fmt.Sprintf("%d VMs of wave %s up to %s wait for a restart, or to be ready", of.restarting, at.Wave, at.Step)
+		return step{reason: reasonUpdating, message: message, update: true, restart: true}, false
+	}
+	return step{}, true
 }
 
 // enter begins a wave, or completes the rollout.

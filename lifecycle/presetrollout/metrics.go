@@ -29,7 +29,7 @@ func (c *Controller) Describe(out chan<- *prometheus.Desc) {
 
 // countsOf reads what report wrote.
 func countsOf(s *v1alpha1.PresetRolloutStatus) counts {
-	return counts{selected: ptr.Deref(s.Selected, 0), updated: ptr.Deref(s.Updated, 0), held: ptr.Deref(s.Held, 0), failed: ptr.Deref(s.Failed, 0)}
+	return counts{selected: ptr.Deref(s.Selected, 0), updated: ptr.Deref(s.Updated, 0), waiting: ptr.Deref(s.Waiting, 0), held: ptr.Deref(s.Held, 0), failed: ptr.Deref(s.Failed, 0)}
 }
 
 // Collect reports what the status of each rollout says. Only the leader reports.
@@ -49,7 +49,7 @@ func (c *Controller) Collect(out chan<- prometheus.Metric) {
 			continue
 		}
 		of := countsOf(&r.Status)
-		for state, n := range map[string]int64{"updated": of.updated, "pending": of.pending(), "held": of.held, "failed": of.failed} {
+		for state, n := range map[string]int64{"updated": of.updated - of.waiting, "waiting": of.waiting, "pending": of.pending(), "held": of.held, "failed": of.failed} {
 			out <- prometheus.MustNewConstMetric(vmsMetric, prometheus.GaugeValue, float64(n), r.Name, state)
 		}
 	}

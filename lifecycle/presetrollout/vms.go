@@ -45,18 +45,33 @@ type failure struct {
 type vms struct {
 	counts
 	stamp    string
-	due      []types.NamespacedName // not updated yet, or to be tried again
+	due      []types.NamespacedName        // not updated yet, or to be tried again
+	waited   map[types.NamespacedName]bool // those of them that wait for a restart already
+	restarts []candidate
+	fleet    fleet
 	failures []v1alpha1.RolloutFailure
+}
+
+// fail counts a VM that has failed.
+func (v *vms) fail(key types.NamespacedName, message string) {
+	v.failed++
+	if len(v.failures) < maxListed {
+		v.failures = append(v.failures, v1alpha1.RolloutFailure{Namespace: key.Namespace, Name: key.Name, Message: message})
+	}
+}
+
+func keyOf(vm *partialobject.VirtualMachine) types.NamespacedName {
+	return types.NamespacedName{Namespace: vm.Namespace, Name: vm.Name}
 }
 
 // report writes counts and failures into a status.
 func (v *vms) report(s *v1alpha1.PresetRolloutStatus) {
-	s.Selected, s.Updated, s.Held, s.Failed, s.Failures = &v.selected, &v.updated, &v.held, &v.failed, v.failures
+	s.Selected, s.Updated, s.Waiting, s.Held, s.Failed, s.Failures = &v.selected, &v.updated, &v.waiting, &v.held, &v.failed, v.failures
 }
 
 // count finds the VMs that the rollout has reached and may change.
-func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets.Rollout, status *v1alpha1.PresetRolloutStatus) (vms, error) {
-	out := vms{stamp: of.Stamp()}
+func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets.Rollout, r *v1alpha1.PresetRollout) (vms, error) {
+	out := vms{stamp: of.Stamp(), waited: map[types.NamespacedName]bool{}}
 	var all partialobject.VirtualMachineList
 	if err := c.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // nothing changes them
 		return out, fmt.Errorf("cannot list VMs: %w", err)
@@ -72,8 +87,17 @@ func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets
 			}
 			namespaces[vm.Namespace] = in
 		}
-		if vm.DeletionTimestamp == nil && !slices.Contains(c.Excluded, vm.Namespace) && isReached(of, status, in, vm) && concerns(s, of, in, vm) {
-			c.add(&out, of.Name, in, &vm.ObjectMeta)
+		if vm.DeletionTimestamp != nil || slices.Contains(c.Excluded, vm.Namespace) {
+			continue
+		}
+		if r.Spec.Restart == v1alpha1.RestartRolling && shouldRun(vm) {
+			out.fleet.add(vm.Namespace, vm.Status.Ready && !c.isRestarting(vm))
+		}
+		if isReached(of, &r.Status, in, vm) && concerns(s, of, in, vm) {
+			c.add(&out, r, in, vm)
+			if waited(of, vm) {
+				out.waited[keyOf(vm)] = true
+			}
 		}
 	}
 	return out, nil
@@ -120,23 +144,23 @@ func concerns(s *presets.Snapshot, of *presets.Rollout, in presets.Namespace, vm
 	return s.Concerns(of, in, &vm.ObjectMeta, template)
 }
 
-func (c *Controller) add(to *vms, rollout string, in presets.Namespace, vm *metav1.ObjectMeta) {
+func (c *Controller) add(to *vms, r *v1alpha1.PresetRollout, in presets.Namespace, vm *partialobject.VirtualMachine) {
 	to.selected++
-	key := types.NamespacedName{Namespace: vm.Namespace, Name: vm.Name}
+	key := keyOf(vm)
 	c.mu.Lock()
-	failed, has := c.failures[rollout][key]
+	failed, has := c.failures[r.Name][key]
 	c.mu.Unlock()
+	isUpdated, isLeftOut := vm.Annotations[v1alpha1.AnnotationRolledOut] == to.stamp, presets.IsLeftOut(in, &vm.ObjectMeta)
 	switch {
-	case vm.Annotations[v1alpha1.AnnotationRolledOut] == to.stamp:
+	case isUpdated && !isLeftOut && shouldRun(vm):
+		c.addRunning(to, &r.Spec, vm, failed)
+	case isUpdated:
 		to.updated++
-	case presets.IsLeftOut(in, vm):
+	case isLeftOut:
 		to.held++
 	case has && failed.stamp == to.stamp:
 		if !failed.isPending {
-			to.failed++
-			if len(to.failures) < maxListed {
-				to.failures = append(to.failures, v1alpha1.RolloutFailure{Namespace: key.Namespace, Name: key.Name, Message: failed.message})
-			}
+			to.fail(key, failed.message)
 		}
 		if !c.Clock.Now().Before(failed.retry) {
 			to.due = append(to.due, key)
@@ -146,24 +170,35 @@ func (c *Controller) add(to *vms, rollout string, in presets.Namespace, vm *meta
 	}
 }
 
-// update updates a batch of VMs. It stops when the rollout changes.
+// update updates a batch of VMs.
 func (c *Controller) update(ctx context.Context, r *v1alpha1.PresetRollout, reached vms) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationRolledOut: reached.stamp}}})
-	if err != nil {
-		return fmt.Errorf("cannot write a patch: %w", err)
-	}
+	return c.each(ctx, r, reached.stamp, reached.due, func(ctx context.Context, key types.NamespacedName) error {
+		annotations := map[string]any{v1alpha1.AnnotationRolledOut: reached.stamp}
+		if reached.waited[key] {
+			annotations[v1alpha1.AnnotationRolloutWaited] = reached.stamp
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+		if err != nil {
+			return fmt.Errorf("cannot write a patch: %w", err)
+		}
+		vm := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+		vm.SetGroupVersionKind(kubevirtv1.VirtualMachineGroupVersionKind)
+		return c.Client.Patch(ctx, vm, client.RawPatch(types.MergePatchType, patch))
+	})
+}
+
+// each does something to a batch of VMs. It stops when the rollout changes.
+func (c *Controller) each(ctx context.Context, r *v1alpha1.PresetRollout, stamp string, batch []types.NamespacedName, do func(context.Context, types.NamespacedName) error) error {
 	workers, ctx := errgroup.WithContext(ctx)
 	workers.SetLimit(writers)
-	for _, key := range reached.due[:min(batchSize, len(reached.due))] {
+	for _, key := range batch[:min(batchSize, len(batch))] {
 		workers.Go(func() error {
 			var now v1alpha1.PresetRollout
 			if err := c.Client.Get(ctx, client.ObjectKeyFromObject(r), &now); err != nil || now.Status.Target != r.Status.Target ||
 				now.Annotations[v1alpha1.AnnotationRolloutPaused] == "true" || now.Annotations[v1alpha1.AnnotationRolloutAborted] != r.Annotations[v1alpha1.AnnotationRolloutAborted] {
 				return client.IgnoreNotFound(err)
 			}
-			vm := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-			vm.SetGroupVersionKind(kubevirtv1.VirtualMachineGroupVersionKind)
-			return c.note(r.Name, reached.stamp, key, c.Client.Patch(ctx, vm, client.RawPatch(types.MergePatchType, patch)))
+			return c.note(r.Name, stamp, key, do(ctx, key))
 		})
 	}
 	return workers.Wait()

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clock "k8s.io/utils/clock/testing"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
 	"github.com/virtwright/virtwright/presets"
 )
 
@@ -22,7 +24,8 @@ func TestErrorsOfTheServer(t *testing.T) {
 	key := types.NamespacedName{Namespace: "shop", Name: "web"}
 	count := func() vms {
 		out := vms{stamp: "s"}
-		c.add(&out, "r", presets.Namespace{}, &metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name})
+		vm := &partialobject.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+		c.add(&out, &v1alpha1.PresetRollout{ObjectMeta: metav1.ObjectMeta{Name: "r"}}, presets.Namespace{}, vm)
 		return out
 	}
 	broken := apierrors.NewInternalError(errors.New("the webhook does not answer"))

@@ -174,9 +174,10 @@ var _ = Describe("A PresetRollout", func() {
 		Eventually(func() error { return s.can(user, "create", "presetrollouts.virtwright.dev") }).Should(Succeed())
 		author := as(user)
 		in := s.parse(strings.ReplaceAll("apiVersion: virtwright.dev/v1alpha1\nkind: PresetRollout\nmetadata: {name: NAME-2}\n"+
-			"spec: {presets: [cluster/NAME-2], waves: [{name: all}]}\n", "NAME", s.ns))
+			"spec: {presets: [cluster/NAME-2], waves: [{name: all}], restart: Rolling}\n", "NAME", s.ns))
 		_, err := s.as(author, presetRollout).Create(here.ctx, in, metav1.CreateOptions{})
-		Expect(err).To(MatchError(And(ContainSubstring("spec.presets[0]: Forbidden"), ContainSubstring("update virtualmachines"))))
+		Expect(err).To(MatchError(And(ContainSubstring("spec.presets[0]: Forbidden"), ContainSubstring("update virtualmachines"),
+			ContainSubstring("spec.restart: Forbidden"), ContainSubstring("virtualmachines/restart"))))
 		_, err = s.as(author, presetRollout).Patch(here.ctx, s.ns, types.MergePatchType,
 			[]byte(`{"metadata":{"annotations":{"virtwright.dev/rollout-approved":"x/rest"}}}`), metav1.PatchOptions{})
 		Expect(err).To(MatchError(ContainSubstring("approve")))

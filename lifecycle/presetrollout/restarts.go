@@ -1,0 +1,184 @@
+package presetrollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/lifecycle/partialobject"
+	"github.com/virtwright/virtwright/presets"
+)
+
+const (
+	// vmDeadline is the default of health.vmDeadline.
+	vmDeadline = 20 * time.Minute
+	// restartLag is the longest time until the cache has a restart.
+	restartLag = 30 * time.Second
+)
+
+// onlyOne is the default of budgets.
+var onlyOne = []v1alpha1.RolloutBudget{{MaxUnavailable: intstr.FromInt32(1)}}
+
+// A fleet counts VMs that should run, and those of them that are not available, by namespace, and
+// in the cluster as "".
+type fleet struct{ running, unavailable map[string]int64 }
+
+func (f *fleet) add(namespace string, available bool) {
+	if f.running == nil {
+		f.running, f.unavailable = map[string]int64{}, map[string]int64{}
+	}
+	for _, scope := range []string{"", namespace} {
+		f.running[scope]++
+		if !available {
+			f.unavailable[scope]++
+		}
+	}
+}
+
+// A candidate is a VM that needs a restart.
+type candidate struct {
+	types.NamespacedName
+	available bool
+}
+
+// pick returns the VMs that all budgets permit to restart now, and counts them as unavailable.
+// Those that are unavailable come first, because they cost nothing.
+func (f *fleet) pick(budgets []v1alpha1.RolloutBudget, from []candidate) (out []types.NamespacedName) {
+	if len(budgets) == 0 {
+		budgets = onlyOne
+	}
+	for _, available := range []bool{false, true} {
+		for _, c := range from {
+			if c.available != available || slices.ContainsFunc(budgets, func(b v1alpha1.RolloutBudget) bool { return !f.permits(b, c) }) {
+				continue
+			}
+			out = append(out, c.NamespacedName)
+			if available {
+				f.unavailable[""]++
+				f.unavailable[c.Namespace]++
+			}
+		}
+	}
+	return out
+}
+
+// permits reports whether a budget permits to restart a VM.
+func (f *fleet) permits(b v1alpha1.RolloutBudget, c candidate) bool {
+	scope := ""
+	if b.Per == v1alpha1.BudgetPerNamespace {
+		scope = c.Namespace
+	}
+	limit, err := intstr.GetScaledValueFromIntOrPercent(&b.MaxUnavailable, int(f.running[scope]), true)
+	return err == nil && limit > 0 && (!c.available || f.unavailable[scope] < int64(limit))
+}
+
+// shouldRun reports whether a VM is unavailable if it is not ready. One that is stopped for good,
+// or that nothing starts again, is not.
+func shouldRun(vm *partialobject.VirtualMachine) bool {
+	switch vm.RunStrategy() {
+	case kubevirtv1.RunStrategyAlways:
+		return true
+	case kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyOnce:
+		return vm.Status.Created || len(vm.Status.StateChangeRequests) > 0
+	case kubevirtv1.RunStrategyHalted, kubevirtv1.RunStrategyWaitAsReceiver:
+	}
+	return false
+}
+
+// conditionOf returns a condition of a VM; empty if there is none.
+func conditionOf(vm *partialobject.VirtualMachine, kind kubevirtv1.VirtualMachineConditionType) kubevirtv1.VirtualMachineCondition {
+	c := partialobject.Find(vm.Status.Conditions, func(c *kubevirtv1.VirtualMachineCondition) bool { return c.Type == kind })
+	if c == nil {
+		return kubevirtv1.VirtualMachineCondition{}
+	}
+	return *c
+}
+
+func needsRestart(vm *partialobject.VirtualMachine) bool {
+	return conditionOf(vm, kubevirtv1.VirtualMachineRestartRequired).Status == corev1.ConditionTrue
+}
+
+// isRestarting reports whether people or a controller have asked for another state of a VM. A
+// restart that the cache does not have yet counts.
+func (c *Controller) isRestarting(vm *partialobject.VirtualMachine) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	since, restarts := c.restarts[keyOf(vm)]
+	if restarts && len(vm.Status.StateChangeRequests) == 0 && needsRestart(vm) && c.Clock.Since(since) < restartLag {
+		return true
+	}
+	delete(c.restarts, keyOf(vm))
+	return len(vm.Status.StateChangeRequests) > 0
+}
+
+// waited reports whether a VM waits for a restart that no update of the rollout has caused.
+func waited(of *presets.Rollout, vm *partialobject.VirtualMachine) bool {
+	return needsRestart(vm) && (!of.Wrote(vm.Annotations[v1alpha1.AnnotationRolledOut]) || isLeftToOwner(vm))
+}
+
+// isLeftToOwner reports whether a VM waited for a restart before it was updated.
+func isLeftToOwner(vm *partialobject.VirtualMachine) bool {
+	return vm.Annotations[v1alpha1.AnnotationRolloutWaited] == vm.Annotations[v1alpha1.AnnotationRolledOut]
+}
+
+// addRunning counts a VM that was updated and should run. It waits for a restart, or to be ready,
+// if the rollout restarts VMs.
+func (c *Controller) addRunning(to *vms, of *v1alpha1.PresetRolloutSpec, vm *partialobject.VirtualMachine, failed failure) {
+	needs := needsRestart(vm)
+	ready := conditionOf(vm, kubevirtv1.VirtualMachineReady)
+	isRestarting, isJudged := c.isRestarting(vm), vm.Status.DesiredGeneration >= vm.Generation
+	deadline := vmDeadline
+	if of.Health.VMDeadline != nil {
+		deadline = of.Health.VMDeadline.Duration
+	}
+	switch {
+	case of.Restart != v1alpha1.RestartRolling || vm.RunStrategy() == kubevirtv1.RunStrategyOnce || isLeftToOwner(vm):
+		to.updated++
+		if needs {
+			to.waiting++
+		}
+		return
+	case needs && failed.stamp == to.stamp && !failed.isPending:
+		to.fail(keyOf(vm), failed.message)
+	case ready.Status == corev1.ConditionFalse && c.Clock.Since(ready.LastTransitionTime.Time) > deadline:
+		to.fail(keyOf(vm), fmt.Sprintf("the VM is not ready since %s", ready.LastTransitionTime.UTC().Format(time.RFC3339)))
+	default:
+		to.updated++
+		if needs || isRestarting || !isJudged || !vm.Status.Ready {
+			to.waiting++
+			to.restarting++
+		}
+	}
+	if needs && isJudged && !isRestarting && !c.Clock.Now().Before(failed.retry) {
+		to.restarts = append(to.restarts, candidate{keyOf(vm), vm.Status.Ready})
+	}
+}
+
+// restart restarts a VM through the API that the cluster serves: KubeVirt's, or virtwright's own.
+func (c *Controller) restart(ctx context.Context, key types.NamespacedName) error {
+	err := c.REST.Put().AbsPath("/apis/subresources.kubevirt.io/v1/namespaces", key.Namespace, "virtualmachines", key.Name, "restart").
+		Body([]byte("{}")).Do(ctx).Error()
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && apierrors.IsNotFound(err) && status.Status().Details != nil && status.Status().Details.Name == "" {
+		return apierrors.NewServiceUnavailable("the cluster serves no restarts of VMs: subresources.kubevirt.io/v1 is missing")
+	}
+	if err != nil {
+		return fmt.Errorf("cannot restart VM %s: %w", key, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.restarts == nil {
+		c.restarts = map[types.NamespacedName]time.Time{}
+	}
+	c.restarts[key] = c.Clock.Now()
+	return nil
+}

@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"fmt"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/virtwright/virtwright/test/standin"
+)
+
+var _ = Describe("A PresetRollout that restarts VMs", Ordered, func() {
+	BeforeAll(func() { serveSubresources("--roles=serving,controllers") })
+
+	It("restarts one after the other, and leaves stopped VMs stopped", func() {
+		s := newStory()
+		s.runtime(standin.Delays{})
+		size := s.preset(aPreset("cluster/"+s.ns, `{match: {namespaces: {matchLabels: {kubernetes.io/metadata.name: `+s.ns+`}}}, `+
+			`defaults: {spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}}`))
+		const running = 4
+		before := map[string]any{}
+		for i := range running {
+			name := fmt.Sprint("web-", i)
+			s.create(machineOf(name, "Always"))
+			s.machineIs(name, "Running")
+			before[name] = s.get(instance, name).GetUID()
+		}
+		s.create(machineOf("halted", "Halted"))
+		s.create("apiVersion: virtwright.dev/v1alpha1\nkind: PresetRollout\nmetadata: {name: " + s.ns + "}\nspec:\n  presets: [cluster/" + s.ns + "]\n" +
+			"  waves: [{name: all}]\n  restart: Rolling\n  budgets: [{maxUnavailable: 1, per: Namespace}]\n")
+		DeferCleanup(func() error {
+			return ignoreNotFound(s.of(presetRollout).Delete(here.ctx, s.ns, metav1.DeleteOptions{}))
+		})
+		Eventually(s.rolloutState).Should(HavePrefix("Complete"))
+		By("also a VM that waited already for a restart, to its owner")
+		s.patch("web-0", `{spec: {template: {spec: {hostname: mine}}}}`)
+		Eventually(func() any { return condition(s.get(virtualMachine, "web-0"), "RestartRequired") }).ShouldNot(BeNil())
+		most := s.mostUnavailable()
+
+		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
+		Eventually(s.rolloutState, "3m").Should(HavePrefix("Updating"))
+		Eventually(s.rolloutState, "3m").Should(HavePrefix("Complete"))
+		for name, uid := range before {
+			after := s.get(instance, name)
+			if name == "web-0" {
+				Expect(after.GetUID()).To(Equal(uid))
+				Expect(at(s.get(virtualMachine, name), memory)).To(Equal("2Gi"))
+				continue
+			}
+			Expect(after.GetUID()).NotTo(Equal(uid), name)
+			Expect(at(after, "spec.domain.memory.guest")).To(Equal("2Gi"), name)
+			Expect(at(s.get(virtualMachine, name), "status.ready")).To(BeTrue(), name)
+		}
+		Expect(most()).To(Equal(1), "VMs that were not ready at once")
+		Expect(at(s.get(virtualMachine, "halted"), memory)).To(Equal("2Gi"))
+		s.noInstance("halted")
+		Expect(at(s.get(presetRollout, s.ns), "status")).To(And(HaveKeyWithValue("updated", BeEquivalentTo(running+1)), HaveKeyWithValue("waiting", BeEquivalentTo(1))))
+	})
+})
+
+// mostUnavailable watches the story's VMs. The function that it returns tells how many of them that
+// run were not ready at once, at most.
+func (s *story) mostUnavailable() func() int {
+	GinkgoHelper()
+	events, err := s.of(virtualMachine).Watch(here.ctx, metav1.ListOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(events.Stop)
+	var mu sync.Mutex
+	down, most := map[string]bool{}, 0
+	go func() {
+		for event := range events.ResultChan() {
+			vm, ok := event.Object.(*unstructured.Unstructured)
+			if !ok || event.Type == watch.Bookmark || at(vm, "spec.runStrategy") != "Always" {
+				continue
+			}
+			mu.Lock()
+			delete(down, vm.GetName())
+			if at(vm, "status.ready") != true {
+				down[vm.GetName()] = true
+			}
+			most = max(most, len(down))
+			mu.Unlock()
+		}
+	}()
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return most
+	}
+}
