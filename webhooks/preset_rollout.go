@@ -22,8 +22,9 @@ import (
 const verbApprove = "approve"
 
 // A PresetRollout validates rollouts. To write spec, or to abort a change, a user must be allowed
-// to update each preset that it names, and VMs in all namespaces; to restart them, if it does. To approve a wave, or to change
-// waves if one needs an approval, a user needs the verb approve.
+// to update each preset that it names, and VMs in all namespaces, and to restart them if the
+// rollout does. To approve a wave, or to change waves if one needs an approval, a user needs the
+// verb approve.
 type PresetRollout struct {
 	// Authorizer reports what a user may do; nil allows everything.
 	Authorizer authorizer

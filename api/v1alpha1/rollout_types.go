@@ -80,8 +80,8 @@ type PresetRolloutSpec struct {
 	// +kubebuilder:validation:Enum=WhenStopped;Rolling
 	Restart RolloutRestart `json:"restart,omitempty"`
 
-	// budgets limit restarts: a VM is restarted if all of them permit it. Default: one VM at a time,
-	// maxUnavailable 1.
+	// budgets limit restarts: a VM is restarted if all of them permit it. Default: one VM at a
+	// time, maxUnavailable 1.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=4
@@ -105,8 +105,8 @@ const (
 	RestartRolling RolloutRestart = "Rolling"
 )
 
-// RolloutBudget limits how many VMs are unavailable: they should run, but are not ready, for
-// whatever reason.
+// RolloutBudget limits how many VMs are unavailable: they should run, but are not ready, for any
+// reason.
 type RolloutBudget struct {
 	// maxUnavailable is how many VMs may be unavailable, the one that is restarted included: a
 	// number, or a percentage of the VMs that should run, rounded up. With 0, no VM is restarted.

@@ -139,21 +139,15 @@ type step struct {
 // advance returns the next status and what to do. Of counts the VMs of the steps that were reached.
 func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutStatus, of counts, wanted orders, now time.Time) (*v1alpha1.PresetRolloutStatus, step) {
 	out := before.DeepCopy()
-	restarts := spec.Restart == v1alpha1.RestartRolling && of.restarting > 0 && !isOver(before)
+	restarts := spec.Restart == v1alpha1.RestartRolling && of.restarting > 0
 	switch {
 	case !isActive(out):
 		return complete(out)
 	case wanted.paused:
 		out.BakesSince = nil // nothing bakes during a pause
 		return out, step{reason: reasonPaused, message: "paused by the annotation " + v1alpha1.AnnotationRolloutPaused}
-	case out.Aborted && (of.pending()+of.failed > 0 || restarts):
-		left := fmt.Sprintf("%d VMs go back to the stable revision", of.pending()+of.failed)
-		if restarts {
-			left += fmt.Sprintf(", %d wait for a restart, or to be ready", of.restarting)
-		}
-		return out, step{reason: reasonAborting, message: left, update: true, restart: restarts}
 	case out.Aborted:
-		return out, step{reason: reasonAborted, message: "VMs have the stable revision until a preset changes"}
+		return out, undo(before, of, restarts)
 	case out.Wave == "":
 		return enter(spec, out, 0, wanted)
 	}
@@ -168,10 +162,8 @@ func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSta
 	if out.BakesSince == nil {
 		out.BakesSince = &metav1.Time{Time: now}
 	}
-	if bake := spec.Waves[wave].Bake; bake != nil {
-		if left := out.BakesSince.Add(bake.Duration).Sub(now); left > 0 {
-			return out, step{reason: reasonBaking, message: fmt.Sprintf("wave %s bakes up to %s", out.Wave, out.Step), wait: left}
-		}
+	if left := bakeOf(&spec.Waves[wave]) - now.Sub(out.BakesSince.Time); left > 0 {
+		return out, step{reason: reasonBaking, message: fmt.Sprintf("wave %s bakes up to %s", out.Wave, out.Step), wait: left}
 	}
 	if next := nextStep(&spec.Waves[wave], out.Step); next != "" {
 		reach(out, out.Wave, next)
@@ -180,13 +172,31 @@ func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSta
 	return enter(spec, out, wave+1, wanted)
 }
 
-// isOver reports whether an abort was done. VMs that need a restart later do so for other reasons.
-func isOver(s *v1alpha1.PresetRolloutStatus) bool {
-	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionProgressing)
-	return s.Aborted && c != nil && c.Reason == reasonAborted
+func bakeOf(w *v1alpha1.RolloutWave) time.Duration {
+	if w.Bake == nil {
+		return 0
+	}
+	return w.Bake.Duration
 }
 
-// work returns what is left to do in the step that was reached. Done says that nothing is.
+// undo takes VMs back. When that is done, those that need a restart later, or fail, do so for other
+// reasons.
+func undo(before *v1alpha1.PresetRolloutStatus, of counts, restarts bool) step {
+	left := of.pending() + of.failed
+	if c := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionProgressing); c != nil && c.Reason == reasonAborted {
+		left, restarts = of.pending(), false
+	}
+	if left == 0 && !restarts {
+		return step{reason: reasonAborted, message: "VMs have the stable revision until a preset changes"}
+	}
+	message := fmt.Sprintf("%d VMs go back to the stable revision", left)
+	if restarts {
+		message += fmt.Sprintf(", %d wait for a restart, or to be ready", of.restarting)
+	}
+	return step{reason: reasonAborting, message: message, update: true, restart: restarts}
+}
+
+// work returns the rest of the work in the step that was reached. Done says that there is none.
 func work(spec *v1alpha1.PresetRolloutSpec, at *v1alpha1.PresetRolloutStatus, of counts, restarts bool) (next step, done bool) {
 	hasFailed := of.failed > allowed(spec, of.selected)
 	switch {

@@ -130,28 +130,29 @@ func isLeftToOwner(vm *partialobject.VirtualMachine) bool {
 	return vm.Annotations[v1alpha1.AnnotationRolloutWaited] == vm.Annotations[v1alpha1.AnnotationRolledOut]
 }
 
+func isRestartable(of *v1alpha1.PresetRolloutSpec, vm *partialobject.VirtualMachine) bool {
+	return of.Restart == v1alpha1.RestartRolling && vm.RunStrategy() != kubevirtv1.RunStrategyOnce && !isLeftToOwner(vm)
+}
+
 // addRunning counts a VM that was updated and should run. It waits for a restart, or to be ready,
 // if the rollout restarts VMs.
 func (c *Controller) addRunning(to *vms, of *v1alpha1.PresetRolloutSpec, vm *partialobject.VirtualMachine, failed failure) {
 	needs := needsRestart(vm)
-	ready := conditionOf(vm, kubevirtv1.VirtualMachineReady)
-	isRestarting, isJudged := c.isRestarting(vm), vm.Status.DesiredGeneration >= vm.Generation
-	deadline := vmDeadline
-	if of.Health.VMDeadline != nil {
-		deadline = of.Health.VMDeadline.Duration
-	}
-	switch {
-	case of.Restart != v1alpha1.RestartRolling || vm.RunStrategy() == kubevirtv1.RunStrategyOnce || isLeftToOwner(vm):
+	if !isRestartable(of, vm) {
 		to.updated++
 		if needs {
 			to.waiting++
 		}
 		return
-	case needs && failed.stamp == to.stamp && !failed.isPending:
-		to.fail(keyOf(vm), failed.message)
-	case ready.Status == corev1.ConditionFalse && c.Clock.Since(ready.LastTransitionTime.Time) > deadline:
-		to.fail(keyOf(vm), fmt.Sprintf("the VM is not ready since %s", ready.LastTransitionTime.UTC().Format(time.RFC3339)))
-	default:
+	}
+	isRestarting, isJudged := c.isRestarting(vm), vm.Status.DesiredGeneration >= vm.Generation
+	message := c.unreadiness(&of.Health, vm)
+	if needs && failed.stamp == to.stamp && !failed.isPending {
+		message = failed.message
+	}
+	if message != "" {
+		to.fail(keyOf(vm), message)
+	} else {
 		to.updated++
 		if needs || isRestarting || !isJudged || !vm.Status.Ready {
 			to.waiting++
@@ -161,6 +162,19 @@ func (c *Controller) addRunning(to *vms, of *v1alpha1.PresetRolloutSpec, vm *par
 	if needs && isJudged && !isRestarting && !c.Clock.Now().Before(failed.retry) {
 		to.restarts = append(to.restarts, candidate{keyOf(vm), vm.Status.Ready})
 	}
+}
+
+// unreadiness says that a VM has not been ready for too long; empty otherwise.
+func (c *Controller) unreadiness(health *v1alpha1.RolloutHealth, vm *partialobject.VirtualMachine) string {
+	deadline := vmDeadline
+	if health.VMDeadline != nil {
+		deadline = health.VMDeadline.Duration
+	}
+	ready := conditionOf(vm, kubevirtv1.VirtualMachineReady)
+	if ready.Status != corev1.ConditionFalse || c.Clock.Since(ready.LastTransitionTime.Time) <= deadline {
+		return ""
+	}
+	return "the VM is not ready since " + ready.LastTransitionTime.UTC().Format(time.RFC3339)
 }
 
 // restart restarts a VM through the API that the cluster serves: KubeVirt's, or virtwright's own.

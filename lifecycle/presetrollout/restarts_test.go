@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	kubevirtv1 "kubevirt.io/api/core/v1"
 	clock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
@@ -195,7 +195,9 @@ func TestVMsThatAreNotReady(t *testing.T) {
 	if got := count(v1alpha1.RestartRolling, same); got.failed != 1 || got.failures[0].Message != "the VM is not ready since 2026-01-01T00:00:00Z" {
 		t.Errorf("later: %+v", got)
 	}
-	held := func(vm *partialobject.VirtualMachine) { vm.Annotations[v1alpha1.AnnotationRollout] = v1alpha1.RolloutHold }
+	held := func(vm *partialobject.VirtualMachine) {
+		vm.Annotations[v1alpha1.AnnotationRollout] = v1alpha1.RolloutHold
+	}
 	halted := func(vm *partialobject.VirtualMachine) { vm.Spec.RunStrategy = ptr.To(kubevirtv1.RunStrategyHalted) }
 	for name, got := range map[string]vms{
 		"without restarts": count(v1alpha1.RestartWhenStopped, same), "held": count(v1alpha1.RestartRolling, held), "halted": count(v1alpha1.RestartRolling, halted),
@@ -206,7 +208,7 @@ func TestVMsThatAreNotReady(t *testing.T) {
 	}
 }
 
-// TestRestartsEndAStep restarts VMs before a step bakes, but not while it must not disturb anything.
+// TestRestartsEndAStep restarts VMs before a step bakes, but not while it must not disturb them.
 func TestRestartsEndAStep(t *testing.T) {
 	spec := exploredSpec.DeepCopy()
 	for name, test := range map[string]struct {
