@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -147,8 +148,12 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 		result.RequeueAfter = updatePeriod
 		err = c.update(ctx, r, reached)
 	}
-	if next.restart && err == nil {
+	if next.restart {
 		result.RequeueAfter = updatePeriod
+	} else { // a rejected restart is tried again, as a rejected update is
+		reached.restarts = slices.DeleteFunc(reached.restarts, func(c candidate) bool { return !c.failed })
+	}
+	if next.update && err == nil {
 		err = c.each(ctx, r, reached.stamp, reached.fleet.pick(r.Spec.Budgets, reached.restarts), c.restart)
 	}
 	if err != nil {

@@ -48,6 +48,7 @@ func (f *fleet) add(namespace string, available bool) {
 type candidate struct {
 	types.NamespacedName
 	available bool
+	failed    bool // its last restart was rejected
 }
 
 // pick returns the VMs that all budgets permit to restart now, and counts them as unavailable.
@@ -112,12 +113,11 @@ func needsRestart(vm *partialobject.VirtualMachine) bool {
 func (c *Controller) isRestarting(vm *partialobject.VirtualMachine) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	since, restarts := c.restarts[keyOf(vm)]
-	if restarts && len(vm.Status.StateChangeRequests) == 0 && needsRestart(vm) && c.Clock.Since(since) < restartLag {
-		return true
+	needs, key := needsRestart(vm), keyOf(vm)
+	if vm.Status.Ready && !needs {
+		delete(c.restarts, key)
 	}
-	delete(c.restarts, keyOf(vm))
-	return len(vm.Status.StateChangeRequests) > 0
+	return len(vm.Status.StateChangeRequests) > 0 || needs && c.Clock.Since(c.restarts[key]) < restartLag
 }
 
 // waited reports whether a VM waits for a restart that no update of the rollout has caused.
@@ -130,8 +130,11 @@ func isLeftToOwner(vm *partialobject.VirtualMachine) bool {
 	return vm.Annotations[v1alpha1.AnnotationRolloutWaited] == vm.Annotations[v1alpha1.AnnotationRolledOut]
 }
 
+// isRestartable reports whether a rollout restarts a VM if it needs that. A guest that is paused
+// has a state that its owner wants to keep.
 func isRestartable(of *v1alpha1.PresetRolloutSpec, vm *partialobject.VirtualMachine) bool {
-	return of.Restart == v1alpha1.RestartRolling && vm.RunStrategy() != kubevirtv1.RunStrategyOnce && !isLeftToOwner(vm)
+	return of.Restart == v1alpha1.RestartRolling && vm.RunStrategy() != kubevirtv1.RunStrategyOnce &&
+		vm.Status.PrintableStatus != kubevirtv1.VirtualMachineStatusPaused && !isLeftToOwner(vm)
 }
 
 // addRunning counts a VM that was updated and should run. It waits for a restart, or to be ready,
@@ -146,10 +149,8 @@ func (c *Controller) addRunning(to *vms, of *v1alpha1.PresetRolloutSpec, vm *par
 		return
 	}
 	isRestarting, isJudged := c.isRestarting(vm), vm.Status.DesiredGeneration >= vm.Generation
-	message := c.unreadiness(&of.Health, vm)
-	if needs && failed.stamp == to.stamp && !failed.isPending {
-		message = failed.message
-	}
+	hasFailed := failed.stamp == to.stamp && !failed.isPending
+	message := c.problem(of, vm, failed.message, hasFailed)
 	if message != "" {
 		to.fail(keyOf(vm), message)
 	} else {
@@ -160,18 +161,28 @@ func (c *Controller) addRunning(to *vms, of *v1alpha1.PresetRolloutSpec, vm *par
 		}
 	}
 	if needs && isJudged && !isRestarting && !c.Clock.Now().Before(failed.retry) {
-		to.restarts = append(to.restarts, candidate{keyOf(vm), vm.Status.Ready})
+		to.restarts = append(to.restarts, candidate{keyOf(vm), vm.Status.Ready, hasFailed})
 	}
 }
 
-// unreadiness says that a VM has not been ready for too long; empty otherwise.
-func (c *Controller) unreadiness(health *v1alpha1.RolloutHealth, vm *partialobject.VirtualMachine) string {
-	deadline := vmDeadline
-	if health.VMDeadline != nil {
-		deadline = health.VMDeadline.Duration
+// problem says that the restart of a VM was rejected, or that it has not been ready for too long;
+// empty otherwise. A restart that a VM needs may make it ready.
+func (c *Controller) problem(of *v1alpha1.PresetRolloutSpec, vm *partialobject.VirtualMachine, rejected string, isRejected bool) string {
+	switch {
+	case needsRestart(vm) && isRejected:
+		return rejected
+	case needsRestart(vm):
+		return ""
 	}
-	ready := conditionOf(vm, kubevirtv1.VirtualMachineReady)
-	if ready.Status != corev1.ConditionFalse || c.Clock.Since(ready.LastTransitionTime.Time) <= deadline {
+	deadline := vmDeadline
+	if of.Health.VMDeadline != nil {
+		deadline = of.Health.VMDeadline.Duration
+	}
+	c.mu.Lock()
+	restarted := c.restarts[keyOf(vm)]
+	c.mu.Unlock()
+	ready, now := conditionOf(vm, kubevirtv1.VirtualMachineReady), c.Clock.Now()
+	if ready.Status != corev1.ConditionFalse || now.Sub(ready.LastTransitionTime.Time) <= deadline || now.Sub(restarted) <= deadline {
 		return ""
 	}
 	return "the VM is not ready since " + ready.LastTransitionTime.UTC().Format(time.RFC3339)

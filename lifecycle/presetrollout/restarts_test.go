@@ -43,7 +43,7 @@ func TestBudgets(t *testing.T) {
 			for i := range 12 {
 				key := types.NamespacedName{Namespace: fmt.Sprint("ns", i/4), Name: fmt.Sprint(i)}
 				f.add(key.Namespace, i >= test.down)
-				all = append(all, candidate{key, i >= test.down})
+				all = append(all, candidate{key, i >= test.down, false})
 			}
 			if got := f.pick(test.budgets, all); len(got) != test.want {
 				t.Errorf("%v", got)
@@ -195,6 +195,30 @@ func TestVMsThatAreNotReady(t *testing.T) {
 	if got := count(v1alpha1.RestartRolling, same); got.failed != 1 || got.failures[0].Message != "the VM is not ready since 2026-01-01T00:00:00Z" {
 		t.Errorf("later: %+v", got)
 	}
+	waiting := func(vm *partialobject.VirtualMachine) {
+		vm.Status.Conditions = append(vm.Status.Conditions, kubevirtv1.VirtualMachineCondition{Type: kubevirtv1.VirtualMachineRestartRequired, Status: corev1.ConditionTrue})
+	}
+	if got := count(v1alpha1.RestartRolling, waiting); got.failed != 0 || len(got.restarts) != 1 {
+		t.Errorf("before its restart, which may help: %+v", got)
+	}
+	c.restarts = map[types.NamespacedName]time.Time{keyOf(vm): now.Now()}
+	if got := count(v1alpha1.RestartRolling, same); got.failed != 0 || got.waiting != 1 {
+		t.Errorf("just restarted: %+v", got)
+	}
+	c.restarts = nil
+	paused := func(vm *partialobject.VirtualMachine) {
+		waiting(vm)
+		vm.Status.PrintableStatus = kubevirtv1.VirtualMachineStatusPaused
+	}
+	if got := count(v1alpha1.RestartRolling, paused); got.waiting != 1 || len(got.restarts) != 0 {
+		t.Errorf("paused: %+v", got)
+	}
+	rejected := failure{stamp: "s", message: "no"}
+	c.failures = map[string]map[types.NamespacedName]failure{"": {keyOf(vm): rejected}}
+	if got := count(v1alpha1.RestartRolling, waiting); got.failed != 1 || len(got.restarts) != 1 || !got.restarts[0].failed {
+		t.Errorf("a rejected restart: %+v", got)
+	}
+	c.failures = nil
 	held := func(vm *partialobject.VirtualMachine) {
 		vm.Annotations[v1alpha1.AnnotationRollout] = v1alpha1.RolloutHold
 	}
