@@ -189,7 +189,12 @@ func (c *Controller) problem(of *v1alpha1.PresetRolloutSpec, vm *partialobject.V
 }
 
 // restart restarts a VM through the API that the cluster serves: KubeVirt's, or virtwright's own.
-func (c *Controller) restart(ctx context.Context, key types.NamespacedName) error {
+// An event of the VM tells its owner.
+func (c *Controller) restart(ctx context.Context, rollout string, key types.NamespacedName) error {
+	vm := &partialobject.VirtualMachine{}
+	if err := c.Client.Get(ctx, key, vm); err != nil || !needsRestart(vm) || c.isRestarting(vm) {
+		return err
+	}
 	err := c.REST.Put().AbsPath("/apis/subresources.kubevirt.io/v1/namespaces", key.Namespace, "virtualmachines", key.Name, "restart").
 		Body([]byte("{}")).Do(ctx).Error()
 	var status apierrors.APIStatus
@@ -199,6 +204,8 @@ func (c *Controller) restart(ctx context.Context, key types.NamespacedName) erro
 	if err != nil {
 		return fmt.Errorf("cannot restart VM %s: %w", key, err)
 	}
+	c.Events.Eventf(partialobject.Reference(kubevirtv1.VirtualMachineGroupVersionKind, vm), nil, corev1.EventTypeNormal, "RestartedByRollout", "Restart", "%s",
+		partialobject.EventNote("PresetRollout "+rollout+" restarts the VM, because a change of its presets needs that"))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.restarts == nil {

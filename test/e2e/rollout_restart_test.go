@@ -54,6 +54,7 @@ var _ = Describe("A PresetRollout that restarts VMs", Ordered, func() {
 			Expect(after.GetUID()).NotTo(Equal(uid), name)
 			Expect(at(after, "spec.domain.memory.guest")).To(Equal("2Gi"), name)
 			Expect(at(s.get(virtualMachine, name), "status.ready")).To(BeTrue(), name)
+			Eventually(func() []string { return s.events(s.get(virtualMachine, name)) }).Should(ContainElement(ContainSubstring("PresetRollout " + s.ns + " restarts the VM")))
 		}
 		Expect(most()).To(Equal(1), "VMs that were not ready at once")
 		Expect(at(s.get(virtualMachine, "halted"), memory)).To(Equal("2Gi"))
