@@ -155,7 +155,7 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 	}
 	if next.update && err == nil {
 		err = c.each(ctx, r, reached.stamp, reached.fleet.pick(r.Spec.Budgets, reached.restarts), func(ctx context.Context, vm types.NamespacedName) error {
-			return c.restart(ctx, r.Name, vm)
+			return c.restart(ctx, r, vm)
 		})
 	}
 	if err != nil {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +25,8 @@ const (
 	vmDeadline = 20 * time.Minute
 	// restartLag is the longest time until the cache has a restart.
 	restartLag = 30 * time.Second
+	// failedStarts in a row are those of a guest that does not start.
+	failedStarts = 5
 )
 
 // onlyOne is the default of budgets.
@@ -48,11 +52,12 @@ func (f *fleet) add(namespace string, available bool) {
 type candidate struct {
 	types.NamespacedName
 	available bool
+	isDown    bool // for longer than the deadline
 	failed    bool // its last restart was rejected
 }
 
 // pick returns the VMs that all budgets permit to restart now, and counts them as unavailable.
-// Those that are unavailable come first, because they cost nothing.
+// Those that are unavailable come first, because they are counted already.
 func (f *fleet) pick(budgets []v1alpha1.RolloutBudget, from []candidate) (out []types.NamespacedName) {
 	if len(budgets) == 0 {
 		budgets = onlyOne
@@ -72,24 +77,29 @@ func (f *fleet) pick(budgets []v1alpha1.RolloutBudget, from []candidate) (out []
 	return out
 }
 
-// permits reports whether a budget permits to restart a VM.
+// permits reports whether a budget permits to restart a VM. VMs that have just become unavailable
+// may come back on their own, all at once.
 func (f *fleet) permits(b v1alpha1.RolloutBudget, c candidate) bool {
 	scope := ""
 	if b.Per == v1alpha1.BudgetPerNamespace {
 		scope = c.Namespace
 	}
 	limit, err := intstr.GetScaledValueFromIntOrPercent(&b.MaxUnavailable, int(f.running[scope]), true)
-	return err == nil && limit > 0 && (!c.available || f.unavailable[scope] < int64(limit))
+	others := f.unavailable[scope]
+	if !c.available {
+		others--
+	}
+	return err == nil && limit > 0 && (c.isDown || others < int64(limit))
 }
 
 // shouldRun reports whether a VM is unavailable if it is not ready. One that is stopped for good,
-// or that nothing starts again, is not.
+// or that nothing starts again, is not, even if the instance of its last run is still there.
 func shouldRun(vm *partialobject.VirtualMachine) bool {
 	switch vm.RunStrategy() {
 	case kubevirtv1.RunStrategyAlways:
 		return true
 	case kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyOnce:
-		return vm.Status.Created || len(vm.Status.StateChangeRequests) > 0
+		return len(vm.Status.StateChangeRequests) > 0 || vm.Status.Created && vm.Status.PrintableStatus != kubevirtv1.VirtualMachineStatusStopped
 	case kubevirtv1.RunStrategyHalted, kubevirtv1.RunStrategyWaitAsReceiver:
 	}
 	return false
@@ -120,9 +130,18 @@ func (c *Controller) isRestarting(vm *partialobject.VirtualMachine) bool {
 	return len(vm.Status.StateChangeRequests) > 0 || needs && c.Clock.Since(c.restarts[key]) < restartLag
 }
 
-// waited reports whether a VM waits for a restart that no update of the rollout has caused.
-func waited(of *presets.Rollout, vm *partialobject.VirtualMachine) bool {
-	return needsRestart(vm) && (!of.Wrote(vm.Annotations[v1alpha1.AnnotationRolledOut]) || isLeftToOwner(vm))
+// waited reports whether a VM waits for a restart that no update of the unfinished change has
+// caused, and no abort of it.
+func waited(of *presets.Rollout, status *v1alpha1.PresetRolloutStatus, vm *partialobject.VirtualMachine) bool {
+	if !needsRestart(vm) {
+		return false
+	}
+	stamp, isAborted := strings.CutSuffix(vm.Annotations[v1alpha1.AnnotationRolledOut], presets.StampAborted)
+	if !of.Wrote(stamp) || isLeftToOwner(vm) {
+		return true
+	}
+	isChanged, isRecorded := hasChange(status, vm)
+	return !isAborted && !isChanged && isRecorded
 }
 
 // isLeftToOwner reports whether a VM waited for a restart before it was updated.
@@ -131,10 +150,10 @@ func isLeftToOwner(vm *partialobject.VirtualMachine) bool {
 }
 
 // isRestartable reports whether a rollout restarts a VM if it needs that. A guest that is paused
-// has a state that its owner wants to keep.
+// has a state that its owner wants to keep, also while it migrates.
 func isRestartable(of *v1alpha1.PresetRolloutSpec, vm *partialobject.VirtualMachine) bool {
 	return of.Restart == v1alpha1.RestartRolling && vm.RunStrategy() != kubevirtv1.RunStrategyOnce &&
-		vm.Status.PrintableStatus != kubevirtv1.VirtualMachineStatusPaused && !isLeftToOwner(vm)
+		conditionOf(vm, kubevirtv1.VirtualMachinePaused).Status != corev1.ConditionTrue && !isLeftToOwner(vm)
 }
 
 // addRunning counts a VM that was updated and should run. It waits for a restart, or to be ready,
@@ -150,7 +169,14 @@ func (c *Controller) addRunning(to *vms, of *v1alpha1.PresetRolloutSpec, vm *par
 	}
 	isRestarting, isJudged := c.isRestarting(vm), vm.Status.DesiredGeneration >= vm.Generation
 	hasFailed := failed.stamp == to.stamp && !failed.isPending
-	message := c.problem(of, vm, failed.message, hasFailed)
+	down := c.down(of, vm)
+	message := down
+	if needs && len(vm.Status.StateChangeRequests) == 0 { // a restart may make it ready
+		message = ""
+		if hasFailed {
+			message = failed.message
+		}
+	}
 	if message != "" {
 		to.fail(keyOf(vm), message)
 	} else {
@@ -161,18 +187,14 @@ func (c *Controller) addRunning(to *vms, of *v1alpha1.PresetRolloutSpec, vm *par
 		}
 	}
 	if needs && isJudged && !isRestarting && !c.Clock.Now().Before(failed.retry) {
-		to.restarts = append(to.restarts, candidate{keyOf(vm), vm.Status.Ready, hasFailed})
+		to.restarts = append(to.restarts, candidate{keyOf(vm), vm.Status.Ready, down != "", hasFailed})
 	}
 }
 
-// problem says that the restart of a VM was rejected, or that it has not been ready for too long;
-// empty otherwise. A restart that a VM needs may make it ready.
-func (c *Controller) problem(of *v1alpha1.PresetRolloutSpec, vm *partialobject.VirtualMachine, rejected string, isRejected bool) string {
-	switch {
-	case needsRestart(vm) && isRejected:
-		return rejected
-	case needsRestart(vm):
-		return ""
+// down says that a guest does not start, or has not been ready for too long; empty otherwise.
+func (c *Controller) down(of *v1alpha1.PresetRolloutSpec, vm *partialobject.VirtualMachine) string {
+	if f := vm.Status.StartFailure; f != nil && f.ConsecutiveFailCount >= failedStarts {
+		return fmt.Sprintf("the guest has failed to start %d times in a row", f.ConsecutiveFailCount)
 	}
 	deadline := vmDeadline
 	if of.Health.VMDeadline != nil {
@@ -190,27 +212,37 @@ func (c *Controller) problem(of *v1alpha1.PresetRolloutSpec, vm *partialobject.V
 
 // restart restarts a VM through the API that the cluster serves: KubeVirt's, or virtwright's own.
 // An event of the VM tells its owner.
-func (c *Controller) restart(ctx context.Context, rollout string, key types.NamespacedName) error {
+func (c *Controller) restart(ctx context.Context, r *v1alpha1.PresetRollout, key types.NamespacedName) error {
 	vm := &partialobject.VirtualMachine{}
-	if err := c.Client.Get(ctx, key, vm); err != nil || !needsRestart(vm) || c.isRestarting(vm) {
+	if err := c.Client.Get(ctx, key, vm); err != nil || !needsRestart(vm) || !isRestartable(&r.Spec, vm) || c.isRestarting(vm) {
 		return err
 	}
+	c.setRestart(key, c.Clock.Now()) // the answer may be lost
 	err := c.REST.Put().AbsPath("/apis/subresources.kubevirt.io/v1/namespaces", key.Namespace, "virtualmachines", key.Name, "restart").
 		Body([]byte("{}")).Do(ctx).Error()
 	var status apierrors.APIStatus
-	if errors.As(err, &status) && apierrors.IsNotFound(err) && status.Status().Details != nil && status.Status().Details.Name == "" {
-		return apierrors.NewServiceUnavailable("the cluster serves no restarts of VMs: subresources.kubevirt.io/v1 is missing")
+	if errors.As(err, &status) && status.Status().Code < http.StatusInternalServerError {
+		c.setRestart(key, time.Time{})
 	}
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err) && status.Status().Details != nil && status.Status().Details.Name == "":
+		return apierrors.NewServiceUnavailable("the cluster serves no restarts of VMs: subresources.kubevirt.io/v1 is missing")
+	case apierrors.IsConflict(err): // such as a volume that migrates: it is tried again later
+		return apierrors.NewServiceUnavailable(err.Error())
+	case err != nil:
 		return fmt.Errorf("cannot restart VM %s: %w", key, err)
 	}
 	c.Events.Eventf(partialobject.Reference(kubevirtv1.VirtualMachineGroupVersionKind, vm), nil, corev1.EventTypeNormal, "RestartedByRollout", "Restart", "%s",
-		partialobject.EventNote("PresetRollout "+rollout+" restarts the VM, because a change of its presets needs that"))
+		partialobject.EventNote("PresetRollout "+r.Name+" restarts the VM, because a change of its presets needs that"))
+	return nil
+}
+
+// setRestart remembers the time of a restart that the cache may not have yet; zero for none.
+func (c *Controller) setRestart(of types.NamespacedName, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.restarts == nil {
 		c.restarts = map[types.NamespacedName]time.Time{}
 	}
-	c.restarts[key] = c.Clock.Now()
-	return nil
+	c.restarts[of] = at
 }

@@ -2,6 +2,7 @@ package presetrollout
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 // TestBudgets picks as many VMs as all budgets permit, and no more.
@@ -25,17 +27,20 @@ func TestBudgets(t *testing.T) {
 	for name, test := range map[string]struct {
 		budgets []v1alpha1.RolloutBudget
 		down    int // VMs of the first namespace that are not available
+		isLong  bool
 		want    int // of 12 VMs in 3 namespaces
 	}{
-		"one by default":            {nil, 0, 1},
-		"none, as one is down":      {nil, 1, 1}, // only the one that is down
-		"a number":                  {[]v1alpha1.RolloutBudget{number}, 0, 2},
-		"a number, less those down": {[]v1alpha1.RolloutBudget{number}, 1, 2},
-		"a percentage, rounded up":  {[]v1alpha1.RolloutBudget{percent}, 0, 2},
-		"in each namespace":         {[]v1alpha1.RolloutBudget{each}, 0, 3},
-		"one namespace has one":     {[]v1alpha1.RolloutBudget{each}, 1, 3},
-		"all of them":               {[]v1alpha1.RolloutBudget{each, number}, 0, 2},
-		"nothing":                   {[]v1alpha1.RolloutBudget{number, none}, 3, 0},
+		"one by default":            {nil, 0, false, 1},
+		"none, as one is down":      {nil, 1, false, 1}, // only the one that is down
+		"a number":                  {[]v1alpha1.RolloutBudget{number}, 0, false, 2},
+		"a number, less those down": {[]v1alpha1.RolloutBudget{number}, 1, false, 2},
+		"a percentage, rounded up":  {[]v1alpha1.RolloutBudget{percent}, 0, false, 2},
+		"in each namespace":         {[]v1alpha1.RolloutBudget{each}, 0, false, 3},
+		"one namespace has one":     {[]v1alpha1.RolloutBudget{each}, 1, false, 3},
+		"all of them":               {[]v1alpha1.RolloutBudget{each, number}, 0, false, 2},
+		"many, which may come back": {[]v1alpha1.RolloutBudget{number}, 4, false, 0},
+		"many, for a long time":     {[]v1alpha1.RolloutBudget{number}, 4, true, 4},
+		"nothing":                   {[]v1alpha1.RolloutBudget{number, none}, 3, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var f fleet
@@ -43,7 +48,7 @@ func TestBudgets(t *testing.T) {
 			for i := range 12 {
 				key := types.NamespacedName{Namespace: fmt.Sprint("ns", i/4), Name: fmt.Sprint(i)}
 				f.add(key.Namespace, i >= test.down)
-				all = append(all, candidate{key, i >= test.down, false})
+				all = append(all, candidate{key, i >= test.down, i < test.down && test.isLong, false})
 			}
 			if got := f.pick(test.budgets, all); len(got) != test.want {
 				t.Errorf("%v", got)
@@ -198,17 +203,30 @@ func TestVMsThatAreNotReady(t *testing.T) {
 	waiting := func(vm *partialobject.VirtualMachine) {
 		vm.Status.Conditions = append(vm.Status.Conditions, kubevirtv1.VirtualMachineCondition{Type: kubevirtv1.VirtualMachineRestartRequired, Status: corev1.ConditionTrue})
 	}
-	if got := count(v1alpha1.RestartRolling, waiting); got.failed != 0 || len(got.restarts) != 1 {
+	if got := count(v1alpha1.RestartRolling, waiting); got.failed != 0 || len(got.restarts) != 1 || !got.restarts[0].isDown {
 		t.Errorf("before its restart, which may help: %+v", got)
+	}
+	stopping := func(vm *partialobject.VirtualMachine) {
+		waiting(vm)
+		vm.Status.StateChangeRequests = []kubevirtv1.VirtualMachineStateChangeRequest{{Action: kubevirtv1.StopRequest}}
+	}
+	if got := count(v1alpha1.RestartRolling, stopping); got.failed != 1 || len(got.restarts) != 0 {
+		t.Errorf("a restart that does not end: %+v", got)
 	}
 	c.restarts = map[types.NamespacedName]time.Time{keyOf(vm): now.Now()}
 	if got := count(v1alpha1.RestartRolling, same); got.failed != 0 || got.waiting != 1 {
 		t.Errorf("just restarted: %+v", got)
 	}
+	crashing := func(vm *partialobject.VirtualMachine) {
+		vm.Status.StartFailure = &kubevirtv1.VirtualMachineStartFailure{ConsecutiveFailCount: failedStarts}
+	}
+	if got := count(v1alpha1.RestartRolling, crashing); got.failed != 1 || got.failures[0].Message != "the guest has failed to start 5 times in a row" {
+		t.Errorf("a crash loop: %+v", got)
+	}
 	c.restarts = nil
 	paused := func(vm *partialobject.VirtualMachine) {
 		waiting(vm)
-		vm.Status.PrintableStatus = kubevirtv1.VirtualMachineStatusPaused
+		vm.Status.Conditions = append(vm.Status.Conditions, kubevirtv1.VirtualMachineCondition{Type: kubevirtv1.VirtualMachinePaused, Status: corev1.ConditionTrue})
 	}
 	if got := count(v1alpha1.RestartRolling, paused); got.waiting != 1 || len(got.restarts) != 0 {
 		t.Errorf("paused: %+v", got)
@@ -262,40 +280,87 @@ func TestRestartsEndAStep(t *testing.T) {
 	}
 }
 
-// TestOwnersRestart leaves a VM to its owner that waited for a restart before it was updated, also
-// when the preset changes again.
+// TestOwnersRestart leaves a VM to its owner that waited for a restart before it was updated. A
+// restart that the unfinished change has caused, or its abort, is the rollout's.
 func TestOwnersRestart(t *testing.T) {
-	rollout := func(target string) *presets.Rollout {
-		r := &v1alpha1.PresetRollout{ObjectMeta: metav1.ObjectMeta{Name: "r"}}
-		r.Status.Target = target
-		out, err := presets.NewRollout(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
+	r := &v1alpha1.PresetRollout{ObjectMeta: metav1.ObjectMeta{Name: "r"}}
+	r.Status.Target, r.Status.Presets = "two", []v1alpha1.RolloutPreset{{Name: "cluster/size", Stable: 1, Target: 3}}
+	rollout, err := presets.NewRollout(r)
+	if err != nil {
+		t.Fatal(err)
 	}
-	first, second := rollout("one"), rollout("two")
-	vm := guestState{needs: true}.vm("web", "")
-	mark := func(stamp, waited string) {
-		vm.Annotations = map[string]string{v1alpha1.AnnotationRolledOut: stamp, v1alpha1.AnnotationRolloutWaited: waited}
-	}
-	for _, test := range []struct {
+	now := rollout.Stamp()
+	earlier := strings.TrimSuffix(now, "two") + "one"
+	for name, test := range map[string]struct {
 		stamp, waited string
+		generation    int64 // of the record; 0 for none
 		want          bool
 	}{
-		{"", "", true}, {first.Stamp(), "", false}, {first.Stamp(), first.Stamp(), true}, {second.Stamp(), first.Stamp(), false},
+		"never updated":                  {"", "", 1, true},
+		"by the change before this one":  {earlier, "", 2, false},
+		"marked by it":                   {earlier, earlier, 2, true},
+		"after a change that has ended":  {earlier, "", 1, true},
+		"marked by one that has ended":   {now, earlier, 2, false},
+		"of an abort that did not end":   {earlier + presets.StampAborted, "", 1, false},
+		"marked by an abort":             {earlier + presets.StampAborted, earlier + presets.StampAborted, 1, true},
+		"updated, but without a record":  {now, "", 0, false},
+		"updated by a different rollout": {strings.Replace(now, "rollout/r/", "rollout/s/", 1), "", 2, true},
 	} {
-		if mark(test.stamp, test.waited); waited(second, vm) != test.want {
-			t.Errorf("%+v", test)
-		}
+		t.Run(name, func(t *testing.T) {
+			vm := guestState{needs: true}.vm("web", "")
+			vm.Annotations = map[string]string{v1alpha1.AnnotationRolledOut: test.stamp, v1alpha1.AnnotationRolloutWaited: test.waited}
+			if test.generation > 0 {
+				record := provenance.New()
+				record.Sources = []provenance.Source{{Preset: "cluster/size", Generation: test.generation, Role: provenance.Default, Hash: "0"}}
+				text, err := record.Encode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				vm.Annotations[v1alpha1.AnnotationProvenance] = text
+			}
+			if _, err := partialobject.Trim(vm); err != nil {
+				t.Fatal(err)
+			}
+			if got := waited(rollout, &r.Status, vm); got != test.want {
+				t.Errorf("%v", got)
+			}
+		})
 	}
 	rolling := &v1alpha1.PresetRolloutSpec{Restart: v1alpha1.RestartRolling}
-	for marked, want := range map[string]int{"": 1, second.Stamp(): 0} {
-		out := vms{stamp: second.Stamp()}
-		mark(second.Stamp(), marked)
-		vm.Status.DesiredGeneration = vm.Generation
+	for marked, want := range map[string]int{earlier: 1, now: 0} {
+		out, vm := vms{stamp: now}, guestState{needs: true, judged: true}.vm("web", "")
+		vm.Annotations = map[string]string{v1alpha1.AnnotationRolledOut: now, v1alpha1.AnnotationRolloutWaited: marked}
 		if (&Controller{Clock: clock.NewFakeClock(start)}).addRunning(&out, rolling, vm, failure{}); out.waiting != 1 || len(out.restarts) != want {
 			t.Errorf("marked %q: %+v", marked, out)
 		}
+	}
+}
+
+// TestVMsThatShouldRun counts a VM as unavailable only if something starts it.
+func TestVMsThatShouldRun(t *testing.T) {
+	const stopped, starting = kubevirtv1.VirtualMachineStatusStopped, kubevirtv1.VirtualMachineStatusStarting
+	for name, test := range map[string]struct {
+		strategy kubevirtv1.VirtualMachineRunStrategy
+		created  bool
+		status   kubevirtv1.VirtualMachinePrintableStatus
+		asked    bool
+		want     bool
+	}{
+		"always":                      {kubevirtv1.RunStrategyAlways, false, stopped, false, true},
+		"halted":                      {kubevirtv1.RunStrategyHalted, true, starting, false, false},
+		"never started":               {kubevirtv1.RunStrategyManual, false, stopped, false, false},
+		"started by hand":             {kubevirtv1.RunStrategyManual, true, starting, false, true},
+		"the guest has powered off":   {kubevirtv1.RunStrategyManual, true, stopped, false, false},
+		"it is started again by hand": {kubevirtv1.RunStrategyManual, true, stopped, true, true},
+		"once, and done":              {kubevirtv1.RunStrategyOnce, true, stopped, false, false},
+		"succeeded":                   {kubevirtv1.RunStrategyRerunOnFailure, true, stopped, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vm := guestState{asked: test.asked}.vm("web", "")
+			vm.Spec.RunStrategy, vm.Status.Created, vm.Status.PrintableStatus = &test.strategy, test.created, test.status
+			if got := shouldRun(vm); got != test.want {
+				t.Errorf("%v", got)
+			}
+		})
 	}
 }

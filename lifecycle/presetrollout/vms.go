@@ -95,7 +95,7 @@ func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets
 		}
 		if isReached(of, &r.Status, in, vm) && concerns(s, of, in, vm) {
 			c.add(&out, r, in, vm)
-			if waited(of, vm) {
+			if waited(of, &r.Status, vm) {
 				out.waited[keyOf(vm)] = true
 			}
 		}
@@ -115,18 +115,24 @@ func isReached(of *presets.Rollout, status *v1alpha1.PresetRolloutStatus, in pre
 	if !status.Aborted {
 		return isInStep
 	}
-	isRecorded := false
+	isChanged, isRecorded := hasChange(status, vm)
+	return isChanged || !isRecorded && (isInStep || of.Wrote(stamp))
+}
+
+// hasChange reports whether a VM has the unfinished change, or an earlier one that is not stable
+// either, and whether its record can say that.
+func hasChange(status *v1alpha1.PresetRolloutStatus, vm *partialobject.VirtualMachine) (is, isRecorded bool) {
 	for _, p := range status.Presets {
 		i := slices.IndexFunc(vm.Presets, func(use partialobject.PresetUse) bool { return use.Ref() == p.Name })
 		if p.Stable == p.Target || i < 0 {
 			continue
 		}
 		if vm.Presets[i].IsBetween(p.Stable, p.Target) {
-			return true
+			return true, true
 		}
 		isRecorded = true
 	}
-	return !isRecorded && (isInStep || of.Wrote(stamp))
+	return false, isRecorded
 }
 
 // concerns reports whether a rollout may change a VM: one that has values of a preset, or that a
