@@ -169,15 +169,11 @@ func (c *Controller) addRunning(to *vms, of *v1alpha1.PresetRolloutSpec, vm *par
 	}
 	isRestarting, isJudged := c.isRestarting(vm), vm.Status.DesiredGeneration >= vm.Generation
 	hasFailed := failed.stamp == to.stamp && !failed.isPending
-	down := c.down(of, vm)
-	message := down
-	if needs && len(vm.Status.StateChangeRequests) == 0 { // a restart may make it ready
-		message = ""
-		if hasFailed {
-			message = failed.message
-		}
+	if !hasFailed {
+		failed.message = ""
 	}
-	if message != "" {
+	down := c.down(of, vm)
+	if message := problem(vm, down, failed.message); message != "" {
 		to.fail(keyOf(vm), message)
 	} else {
 		to.updated++
@@ -189,6 +185,15 @@ func (c *Controller) addRunning(to *vms, of *v1alpha1.PresetRolloutSpec, vm *par
 	if needs && isJudged && !isRestarting && !c.Clock.Now().Before(failed.retry) {
 		to.restarts = append(to.restarts, candidate{keyOf(vm), vm.Status.Ready, down != "", hasFailed})
 	}
+}
+
+// problem returns why a VM has failed: the answer to its restart, or why it is down, unless a
+// restart may help; empty if it has not.
+func problem(vm *partialobject.VirtualMachine, down, rejected string) string {
+	if needsRestart(vm) && len(vm.Status.StateChangeRequests) == 0 {
+		return rejected
+	}
+	return down
 }
 
 // down says that a guest does not start, or has not been ready for too long; empty otherwise.
